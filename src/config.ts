@@ -1,0 +1,82 @@
+import { type Static, Type } from 'typebox'
+import { Value } from 'typebox/value'
+
+const Environment = Type.Object({
+  PORT: Type.Integer({
+    minimum: 0,
+    maximum: 65535,
+    default: 8080,
+    description: 'port to listen on; 0 picks a free one',
+  }),
+  HOST: Type.String({ default: '0.0.0.0', description: 'address to listen on' }),
+  LARKWAY_CONFIG: Type.Optional(
+    Type.String({
+      minLength: 1,
+      description: 'configuration file; default: larkway.yaml when it exists, else the demo',
+    }),
+  ),
+  LARKWAY_DATA: Type.String({
+    minLength: 1,
+    default: './data',
+    description: 'folder for keys and the folder store',
+  }),
+  LARKWAY_DEMO_KEY: Type.Optional(
+    Type.String({ minLength: 1, description: 'API key of the demo workspace; default: made at first start' }),
+  ),
+  LARKWAY_SECRET_KEYS: Type.Optional(
+    Type.String({ description: 'comma-separated base64 keys of 32 bytes: the first encrypts, all decrypt' }),
+  ),
+  LARKWAY_MEMORY_MIB: Type.Integer({
+    minimum: 8,
+    maximum: 1_048_576,
+    default: 256,
+    description: 'byte budget for held bodies and answers, MiB',
+  }),
+  REDIS_URL: Type.Optional(
+    Type.String({ pattern: '^rediss?://', description: 'Redis; default: state in the process' }),
+  ),
+  S3_ENDPOINT: Type.Optional(Type.String({ pattern: '^https?://', description: 'S3-compatible endpoint' })),
+  S3_PUBLIC_ENDPOINT: Type.Optional(
+    Type.String({ pattern: '^https?://', description: 'endpoint in signed URLs; default: S3_ENDPOINT' }),
+  ),
+  S3_REGION: Type.String({ default: 'us-east-1', description: 'region of the bucket' }),
+  S3_BUCKET: Type.Optional(
+    Type.String({ minLength: 3, description: 'bucket; default: objects in the data folder' }),
+  ),
+  S3_ACCESS_KEY_ID: Type.Optional(Type.String({ minLength: 1, description: 'access key of the bucket' })),
+  S3_SECRET_ACCESS_KEY: Type.Optional(Type.String({ minLength: 1, description: 'secret key of the bucket' })),
+  LOG_LEVEL: Type.String({
+    pattern: '^(trace|debug|info|warn|error|fatal|silent)$',
+    default: 'info',
+    description: 'least level that is logged',
+  }),
+})
+
+/** The environment, checked; what the file configures is in `catalog/`. */
+export type Environment = Readonly<Static<typeof Environment>>
+
+/** For the README's table and for tests. */
+export const ENVIRONMENT_SCHEMA = Environment
+
+/**
+ * Reads the variables that Larkway knows; others are ignored, empty ones count as not set.
+ *
+ * @throws Error that names every bad variable at once, so that one restart mends them all. Never prints a value.
+ */
+export function readEnvironment(env: Readonly<Record<string, string | undefined>>): Environment {
+  const given: Record<string, unknown> = {}
+  for (const [name, schema] of Object.entries(Environment.properties)) {
+    const text = env[name]
+    if (text === undefined || text === '') continue
+    const integer = 'type' in schema && schema.type === 'integer' && /^\d+$/.test(text)
+    given[name] = integer ? Number(text) : text
+  }
+  const filled = Value.Default(Environment, given)
+  const faults = [...Value.Errors(Environment, filled)].map((e) => `${e.instancePath.slice(1)} ${e.message}`)
+  const s3 = ['S3_ENDPOINT', 'S3_BUCKET', 'S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY'] as const
+  const missing = s3.filter((name) => given[name] === undefined)
+  if (missing.length > 0 && missing.length < s3.length)
+    faults.push(`an S3 store also needs ${missing.join(', ')}`)
+  if (faults.length > 0) throw new Error(`environment: ${faults.join('; ')}`)
+  return Object.freeze(filled as Static<typeof Environment>)
+}

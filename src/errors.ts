@@ -1,0 +1,203 @@
+interface Definition {
+  readonly status: number
+  readonly category: string
+  /** Whether the caller may send the same request again. Failover between providers is decided elsewhere. */
+  readonly retryable: boolean
+  /** Sentence for the caller when no more specific one is given. */
+  readonly message: string
+}
+
+/** Every error a caller can receive. `retryable` is also sent as `x-should-retry`. */
+export const ERRORS = {
+  INVALID_REQUEST: {
+    status: 400,
+    category: 'request',
+    retryable: false,
+    message: 'the request is not as documented',
+  },
+  ROUTE_CONTROL_NOT_ALLOWED: {
+    status: 400,
+    category: 'request',
+    retryable: false,
+    message: 'provider and model are chosen by the route of the key',
+  },
+  UNAUTHENTICATED: {
+    status: 401,
+    category: 'authentication',
+    retryable: false,
+    message: 'the API key is missing, malformed, unknown, revoked or expired',
+  },
+  PERMISSION_DENIED: {
+    status: 403,
+    category: 'permission',
+    retryable: false,
+    message: 'the API key lacks the scope for this call',
+  },
+  PLAN_NOT_ENTITLED: {
+    status: 403,
+    category: 'billing',
+    retryable: false,
+    message: 'the plan of the workspace does not include this call',
+  },
+  NOT_FOUND: { status: 404, category: 'not_found', retryable: false, message: 'there is no such path' },
+  METHOD_NOT_ALLOWED: {
+    status: 405,
+    category: 'request',
+    retryable: false,
+    message: 'this path does not take this method',
+  },
+  REQUEST_TIMEOUT: { status: 408, category: 'request', retryable: true, message: 'the body came too slowly' },
+  LENGTH_REQUIRED: {
+    status: 411,
+    category: 'request',
+    retryable: false,
+    message: 'send Content-Length, or Transfer-Encoding: chunked',
+  },
+  REQUEST_TOO_LARGE: {
+    status: 413,
+    category: 'limit',
+    retryable: false,
+    message: 'the body is over max_request_body_bytes',
+  },
+  AUDIO_TOO_LARGE: {
+    status: 413,
+    category: 'limit',
+    retryable: false,
+    message: 'the audio is over max_audio_bytes',
+  },
+  AUDIO_TOO_LONG: {
+    status: 413,
+    category: 'limit',
+    retryable: false,
+    message: 'the audio is over max_audio_seconds',
+  },
+  UNSUPPORTED_MEDIA_TYPE: {
+    status: 415,
+    category: 'request',
+    retryable: false,
+    message: 'this path does not take this Content-Type',
+  },
+  UNSUPPORTED_AUDIO_FORMAT: {
+    status: 415,
+    category: 'request',
+    retryable: false,
+    message: 'the audio is not mp3, mp4, m4a, wav, webm, ogg or flac',
+  },
+  REQUIRED_FEATURE_UNAVAILABLE: {
+    status: 422,
+    category: 'routing',
+    retryable: false,
+    message: 'no entry of the route keeps every required feature',
+  },
+  UPSTREAM_REJECTED: {
+    status: 422,
+    category: 'upstream',
+    retryable: false,
+    message: 'the provider refused this input',
+  },
+  RATE_LIMITED: {
+    status: 429,
+    category: 'rate_limit',
+    retryable: true,
+    message: 'too many requests for this key',
+  },
+  CLIENT_CLOSED: { status: 499, category: 'client', retryable: false, message: 'the client went away' },
+  INTERNAL: { status: 500, category: 'internal', retryable: false, message: 'internal error' },
+  UPSTREAM_ERROR: {
+    status: 502,
+    category: 'upstream',
+    retryable: true,
+    message: 'every eligible provider failed',
+  },
+  NO_HEALTHY_PROVIDER: {
+    status: 503,
+    category: 'routing',
+    retryable: false,
+    message: 'no entry of the route can serve the request',
+  },
+  OVERLOADED: {
+    status: 503,
+    category: 'capacity',
+    retryable: true,
+    message: 'this node takes no more requests now',
+  },
+  DEPENDENCY_UNAVAILABLE: {
+    status: 503,
+    category: 'internal',
+    retryable: true,
+    message: 'a store that the request needs does not answer',
+  },
+  UPSTREAM_TIMEOUT: {
+    status: 504,
+    category: 'upstream',
+    retryable: true,
+    message: 'the provider did not answer before the deadline',
+  },
+} as const satisfies Record<string, Definition>
+
+export type ErrorCode = keyof typeof ERRORS
+
+export interface ErrorExtra {
+  /** Request field at fault, e.g. `response_format`; sent as `param`. */
+  readonly param?: string
+  /** Facts for the caller, sent as `details`. Never a key, a provider's body, an internal address or a stack. */
+  readonly details?: Readonly<Record<string, unknown>>
+  /** For retryable 409, 429 and 503: sent as `Retry-After`, rounded up to whole seconds. */
+  readonly retryAfterMs?: number
+  /** Headers that go with the answer, e.g. `allow`. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** What really happened; for the log only. */
+  readonly cause?: unknown
+}
+
+/** The one error class that becomes an answer. `message` is sent to the caller; `cause` goes to the log. */
+export class GatewayError extends Error {
+  override readonly name = 'GatewayError'
+  readonly code: ErrorCode
+  readonly extra: ErrorExtra
+
+  constructor(code: ErrorCode, message: string = ERRORS[code].message, extra: ErrorExtra = {}) {
+    super(message, extra.cause === undefined ? undefined : { cause: extra.cause })
+    this.code = code
+    this.extra = extra
+  }
+}
+
+/** Any throwable as a GatewayError; what is not one already is INTERNAL, with the original as its cause. */
+export function toGatewayError(thrown: unknown): GatewayError {
+  if (thrown instanceof GatewayError) return thrown
+  return new GatewayError('INTERNAL', ERRORS.INTERNAL.message, { cause: thrown })
+}
+
+/** Retryable errors with these statuses carry Retry-After. */
+const WAITING_STATUSES: ReadonlySet<number> = new Set([409, 429, 503])
+/** What Retry-After says when the thrower names no time. */
+const DEFAULT_RETRY_AFTER_MS = 2_000
+
+/** The envelope of an error and the headers that belong to it. */
+export function errorReply(error: GatewayError, requestId: string) {
+  const { status, category, retryable } = ERRORS[error.code]
+  const { param = null, details = {}, retryAfterMs = DEFAULT_RETRY_AFTER_MS, headers = {} } = error.extra
+  const body = {
+    error: {
+      code: error.code,
+      category,
+      retryable,
+      message: error.message,
+      param,
+      type: category,
+      request_id: requestId,
+      details,
+    },
+  }
+  const waits = retryable && WAITING_STATUSES.has(status)
+  return {
+    status,
+    body,
+    headers: {
+      'x-should-retry': String(retryable),
+      ...(waits ? { 'retry-after': String(Math.max(1, Math.ceil(retryAfterMs / 1000))) } : {}),
+      ...headers,
+    },
+  }
+}

@@ -1,0 +1,62 @@
+import type { GatewayError } from '../errors.ts'
+
+/** One HTTP request and its answer, with everything of uWebSockets.js hidden. Lives until the answer is out. */
+export interface Exchange {
+  /** The caller's X-LK-Request-ID when it is well-formed, else a new `req_…`. On every answer. */
+  readonly requestId: string
+  readonly method: string
+  /** Path as sent, without the query. */
+  readonly path: string
+  /** Raw query without `?`; empty when there is none. */
+  readonly query: string
+  /** Copied at tick 0. Lower-case names; repeated headers joined with `, `. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Declared Content-Length; null for a chunked body and for none. */
+  readonly contentLength: number | null
+  /** Aborts with a GatewayError CLIENT_CLOSED when the client leaves, and never after the answer went out. */
+  readonly signal: AbortSignal
+  readonly body: RequestBody
+  /** Milliseconds since the request's headers arrived (performance.now based). */
+  readonly elapsedMs: number
+  /** Bytes of body received so far. */
+  readonly receivedBytes: number
+  /**
+   * Answers, in a later turn of the loop. While the client is still sending, the rest of the body is first discarded
+   * within bounds, and the connection is closed behind the answer. A second call, or one after the client left, does nothing.
+   * Adds X-LK-Request-ID. Header values with control characters are refused: the answer becomes a 500.
+   */
+  reply(reply: Reply): void
+  /** The error envelope, by `errorReply`. */
+  replyError(error: GatewayError): void
+  /** Status sent (or 499); null while unanswered. */
+  readonly status: number | null
+  /** Runs once, when the answer is out or the client has left: for logging and releases. */
+  onFinished(callback: () => void): void
+}
+
+/** The body as it comes off the socket. Paused behind its first chunk until somebody consumes it. */
+export interface RequestBody {
+  /** Hands over what has arrived, then every further chunk, in order. Called at most once. */
+  consume(consumer: BodyConsumer): void
+  /** Asks the sender to stop. Up to 21 MB may still arrive. Idempotent. */
+  pause(): void
+  /** Idempotent. */
+  resume(): void
+}
+
+export interface BodyConsumer {
+  /** `view` is valid during the call only. `last` is true exactly once; the last view may be empty. */
+  onChunk(view: Uint8Array, last: boolean): void
+  /** The sender is too slow (REQUEST_TIMEOUT), or the body ended short. No chunk comes after it. */
+  onError(error: GatewayError): void
+}
+
+/** A body piece: text or bytes as they are, or bytes that go out as base64 text, in slices, following backpressure. */
+export type ReplyPiece = string | Uint8Array | { readonly base64: readonly Uint8Array[] }
+
+export interface Reply {
+  readonly status: number
+  /** Lower-case names. `content-type` defaults to `application/json` for a string, else it must be given. */
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body: string | Uint8Array | readonly ReplyPiece[]
+}

@@ -1,0 +1,49 @@
+import type { StoredBody } from './audio.ts'
+
+/** Where a body goes while it arrives: held in memory under the byte budget, or streamed into the object store. */
+export interface Spool {
+  /** Opens a writer. No I/O and no reservation happens before `start`. */
+  open(options: SpoolOptions): BodyWriter
+}
+
+export interface SpoolOptions {
+  /** Workspace that the object key is filed under. */
+  readonly workspace: string
+  /** App whose share of the memory budget the body counts against. */
+  readonly app: string
+  /** Id of the request, for the object key. */
+  readonly id: string
+  /** Declared Content-Length, or null for a chunked body. */
+  readonly contentLength: number | null
+}
+
+/**
+ * Takes a body chunk by chunk. `write` never refuses: what arrives after the sender was asked to stop is charged to the
+ * budget by force. All failures come out of `start` and `finish`, and once through `onFailure`.
+ */
+export interface BodyWriter {
+  /**
+   * Reserves memory (waiting up to 500 ms for it) or opens an upload. Called once, after admission; chunks written
+   * before are kept and charged by force.
+   *
+   * @throws GatewayError OVERLOADED when neither memory nor an upload slot is to be had
+   */
+  start(): Promise<void>
+  /** Takes a copy of `chunk`, synchronously: the caller's memory may vanish on return. */
+  write(chunk: Uint8Array): void
+  /** False while the sender should be paused: not started yet, or the store is behind. */
+  readonly ready: boolean
+  /** Called whenever `ready` turns true. Set by the owner. */
+  onReady: () => void
+  /** Called at most once, when the store failed or stalled, so that the sender can be answered while it still sends. */
+  onFailure: (error: Error) => void
+  /**
+   * The body is complete and valid. Until this is called the last bytes of a streamed upload are held back, so that a
+   * body that is cut short or refused never becomes an object.
+   *
+   * @throws GatewayError DEPENDENCY_UNAVAILABLE when the store failed or made no progress for 5 s
+   */
+  finish(): Promise<StoredBody>
+  /** Drops everything: budget given back, upload aborted, no object left. Idempotent; a no-op after `finish` resolved. */
+  abort(): Promise<void>
+}

@@ -1,0 +1,79 @@
+import type { AudioRef } from './audio.ts'
+
+/** A piece of a request body: bytes as they are, or the call's audio, read again by each attempt. */
+export type Piece = Uint8Array | { readonly audio: AudioRef; readonly as: 'bytes' | 'base64' }
+
+/** What a provider wants sent. The sender computes Content-Length from the pieces; never chunked. */
+export interface UpstreamRequest {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
+  /** Absolute URL. */
+  readonly url: string
+  /** Lower-case names. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: readonly Piece[]
+}
+
+/** A provider's whole answer. The body's size is capped and charged to the byte budget. */
+export interface UpstreamReply {
+  readonly status: number
+  /** Lower-case names; repeated headers joined with `, `. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: readonly Uint8Array[]
+}
+
+/** What kind of failure an attempt met; decides failover, cooling down and whether the outcome is ambiguous. */
+export const FAILURE_KINDS = [
+  /** 429, 503 and documented overload codes. */
+  'rate',
+  /** 5xx with an answer. */
+  'server',
+  /** Connection failed before any byte of the request was sent. */
+  'connect',
+  /** Broken off or timed out after bytes were sent: the provider may have done the work. */
+  'ambiguous',
+  /** 401, 402, 403, quota: the credential, not the call. */
+  'credential',
+  /** The provider has no such model. */
+  'model',
+  /** The caller's own fault: the same payload fails everywhere. */
+  'caller',
+  /** Refused for its content. */
+  'content',
+] as const
+export type FailureKind = (typeof FAILURE_KINDS)[number]
+
+/** How an attempt failed. For the log and for `details.attempts`; `reason` is ours, never a provider's text. */
+export interface Failure {
+  readonly kind: FailureKind
+  /** The provider's HTTP status; null when there was none. */
+  readonly status: number | null
+  /** A short sentence of our own. */
+  readonly reason: string
+  /** How long the provider asks to be left alone. */
+  readonly retryAfterMs: number | null
+  /** What the provider said, for the log only, at most 2 KiB. */
+  readonly providerMessage: string | null
+}
+
+/**
+ * Sends one request to a provider and reads the whole answer.
+ *
+ * @throws UpstreamFailure when there is no answer; the signal's reason when the caller left
+ */
+export type Send = (request: UpstreamRequest, options: SendOptions) => Promise<UpstreamReply>
+
+export interface SendOptions {
+  /** Milliseconds from now until the last byte of the answer. */
+  readonly deadlineMs: number
+  readonly signal: AbortSignal
+}
+
+/** An attempt that got no answer: `connect` before bytes were sent, else `ambiguous`. */
+export class UpstreamFailure extends Error {
+  override readonly name = 'UpstreamFailure'
+  readonly failure: Failure
+  constructor(failure: Failure, cause?: unknown) {
+    super(failure.reason, cause === undefined ? undefined : { cause })
+    this.failure = failure
+  }
+}

@@ -39,7 +39,10 @@ export interface AudioRef {
   readonly encoding: 'identity' | 'base64'
   /** Audio bytes after decoding; what `max_audio_bytes` counts. */
   readonly decodedBytes: number
-  /** False for base64 with white space or JSON escapes: it can only be decoded from its beginning. */
+  /**
+   * False for base64 with white space or JSON escapes, in the alphabet for URLs, or without its padding: it can only be
+   * decoded from its beginning. True means `length` is 4 * ceil(decodedBytes / 3).
+   */
   readonly canonical: boolean
   /** As the caller declared it; null when undeclared. Never trusted for what the audio is. */
   readonly mediaType: string | null

@@ -1,3 +1,4 @@
+import type { TSchema } from 'typebox'
 import type { AudioFormat } from './audio.ts'
 import type {
   Capability,
@@ -49,6 +50,8 @@ export interface Provider {
   /** Null: the configuration must give a `base_url`. */
   readonly baseUrl: string | null
   readonly needsCredential: boolean
+  /** What a route entry's `options` may hold; absent: the protocol takes none. */
+  readonly optionsSchema?: TSchema
   readonly transcription?: Operation<TranscriptionCall, TranscriptionResult>
   readonly translation?: Operation<TranscriptionCall, TranscriptionResult>
   readonly speech?: Operation<SpeechCall, SpeechResult>
@@ -66,6 +69,8 @@ export interface Price {
 export interface ModelFacts {
   readonly capabilities: readonly Capability[]
   readonly features: readonly Feature[]
+  /** What it keeps when it translates; absent: the same as `features`. */
+  readonly translation_features?: readonly Feature[]
   readonly hints: readonly Hint[]
   readonly limits: {
     readonly max_audio_bytes?: number

@@ -66,6 +66,8 @@ export interface SendOptions {
   /** Milliseconds from now until the last byte of the answer. */
   readonly deadlineMs: number
   readonly signal: AbortSignal
+  /** Told of every chunk of the answer that is kept, bytes, so that the byte budget can count it. */
+  readonly onHeld: (bytes: number) => void
 }
 
 /** An attempt that got no answer: `connect` before bytes were sent, else `ambiguous`. */

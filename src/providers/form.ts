@@ -1,0 +1,94 @@
+import { createHmac, randomBytes } from 'node:crypto'
+import type { AudioFormat, AudioRef } from '../schema/audio.ts'
+import type { Piece } from '../schema/upstream.ts'
+
+/** A text field of a form. Names are ours; values may hold anything. */
+export type FormField = readonly [name: string, value: string]
+
+/** The audio of a call as a file of a form. */
+export interface FormFile {
+  readonly name: string
+  readonly audio: AudioRef & { readonly format: AudioFormat }
+}
+
+/**
+ * Keys the boundary. A boundary that a caller could foretell could be put into the audio, and what follows it
+ * would be read as fields of ours, another model for instance. Made once per process, so encoding a call
+ * twice gives equal bytes.
+ */
+const BOUNDARY_KEY = randomBytes(32)
+
+/** Extensions that providers know a format by; the first is given to a file that has none of them. */
+const EXTENSIONS: Readonly<Record<AudioFormat, readonly [string, ...string[]]>> = {
+  mp3: ['mp3', 'mpga', 'mpeg'],
+  mp4: ['mp4', 'm4a'],
+  wav: ['wav'],
+  webm: ['webm'],
+  ogg: ['ogg', 'oga'],
+  flac: ['flac'],
+}
+
+const MEDIA_TYPES: Readonly<Record<AudioFormat, string>> = {
+  mp3: 'audio/mpeg',
+  mp4: 'audio/mp4',
+  wav: 'audio/wav',
+  webm: 'audio/webm',
+  ogg: 'audio/ogg',
+  flac: 'audio/flac',
+}
+
+/** Longest file name that is passed on, before its extension, UTF-16 units. */
+const STEM_MAX_LENGTH = 100
+
+/**
+ * A multipart/form-data body (RFC 7578), written by hand: the audio stays a piece that each attempt reads
+ * again.
+ *
+ * @param scope what the form is for, e.g. its URL: forms of one scope and equal content have equal boundaries
+ */
+export function encodeForm(
+  scope: string,
+  fields: readonly FormField[],
+  file: FormFile,
+): { readonly contentType: string; readonly body: readonly Piece[] } {
+  const filename = safeFilename(file.audio.filename, file.audio.format)
+  const boundary = boundaryOf(scope, fields, filename, file.audio.decodedBytes)
+  let head = ''
+  for (const [name, value] of fields) {
+    head += `--${boundary}\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`
+  }
+  head += `--${boundary}\r\ncontent-disposition: form-data; name="${file.name}"; filename="${filename}"\r\n`
+  head += `content-type: ${MEDIA_TYPES[file.audio.format]}\r\n\r\n`
+  return {
+    contentType: `multipart/form-data; boundary=${boundary}`,
+    body: [Buffer.from(head), { audio: file.audio, as: 'bytes' }, Buffer.from(`\r\n--${boundary}--\r\n`)],
+  }
+}
+
+/**
+ * The caller's file name without anything that a form or a file system could trip over, and with an extension
+ * that fits the audio: providers tell the format by it. `audio.<extension>` when nothing sane is left.
+ */
+export function safeFilename(given: string | null, format: AudioFormat): string {
+  const base = (given ?? '').split(/[/\\]/).at(-1) ?? ''
+  const clean = base
+    .toWellFormed()
+    .replaceAll(/[\p{C}"%;\ufffd]/gu, '')
+    .trim()
+  const [, stem = clean, extension = ''] = /^(.*)\.([a-z0-9]{1,5})$/i.exec(clean) ?? []
+  const known = EXTENSIONS[format]
+  const fitting = known.find((candidate) => candidate === extension.toLowerCase()) ?? known[0]
+  const kept = stem
+    .replace(/^\.+/, '')
+    .slice(0, STEM_MAX_LENGTH)
+    .toWellFormed()
+    .replaceAll('\ufffd', '')
+    .trim()
+  return `${kept === '' ? 'audio' : kept}.${fitting}`
+}
+
+/** 128 bits that nobody outside can foretell; within RFC 2046's 70 characters. */
+function boundaryOf(scope: string, fields: readonly FormField[], filename: string, bytes: number): string {
+  const content = JSON.stringify([scope, fields, filename, bytes])
+  return `larkway-${createHmac('sha256', BOUNDARY_KEY).update(content).digest('hex').slice(0, 32)}`
+}

@@ -1,0 +1,31 @@
+import type { UpstreamReply } from '../schema/upstream.ts'
+
+/** A JSON object of a provider: nothing about its members is known until looked at. */
+export type JsonObject = Readonly<Record<string, unknown>>
+
+/** The text of a reply's body. Bytes that are no UTF-8 become U+FFFD. */
+export function textOf({ body }: UpstreamReply): string {
+  const decoder = new TextDecoder()
+  let text = ''
+  for (const chunk of body) text += decoder.decode(chunk, { stream: true })
+  return text + decoder.decode()
+}
+
+/** The body of a reply as a JSON object; null when it is none. */
+export function objectOf(reply: UpstreamReply): JsonObject | null {
+  try {
+    return asObject(JSON.parse(textOf(reply)))
+  } catch {
+    return null
+  }
+}
+
+/** A value as an object; null when it is none (arrays are none). */
+export function asObject(value: unknown): JsonObject | null {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : null
+}
+
+/** The objects of an array; none when it is no array. */
+export function objectsIn(value: unknown): JsonObject[] {
+  return Array.isArray(value) ? value.map(asObject).filter((item) => item !== null) : []
+}

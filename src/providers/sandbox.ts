@@ -1,0 +1,70 @@
+import { type Static, Type } from 'typebox'
+import type { Provider, Target } from '../schema/provider.ts'
+import { speechOperation } from './openai-speech.ts'
+import { transcriptionOperation, translationOperation } from './openai-transcription.ts'
+
+/**
+ * Faults that a route entry can order from the sandbox, so that failover can be watched without a real
+ * provider.
+ */
+export const SANDBOX_OPTIONS = Type.Object(
+  {
+    delay_ms: Type.Optional(
+      Type.Integer({ minimum: 0, maximum: 600_000, description: 'waits before it answers, after the body' }),
+    ),
+    status: Type.Optional(
+      Type.Integer({ minimum: 400, maximum: 599, description: 'fails with this status and an error body' }),
+    ),
+    code: Type.Optional(
+      Type.String({ pattern: '^[a-z0-9_]{1,64}$', description: 'error code that goes with `status`' }),
+    ),
+    retry_after: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: 86_400,
+        description: 'seconds, sent as Retry-After with `status`',
+      }),
+    ),
+    hang: Type.Optional(Type.Boolean({ description: 'reads the request and never answers' })),
+    cut: Type.Optional(Type.Boolean({ description: 'breaks the connection in the middle of the answer' })),
+    empty: Type.Optional(Type.Boolean({ description: 'answers with an empty transcript' })),
+    early: Type.Optional(Type.Boolean({ description: 'answers before it has read the body' })),
+    read_bytes_per_second: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: 1_000_000_000, description: 'reads the body no faster' }),
+    ),
+    fail_times: Type.Optional(
+      Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'only the first N calls of `key` fail' }),
+    ),
+    key: Type.Optional(
+      Type.String({ pattern: '^[A-Za-z0-9._-]{1,64}$', description: 'what `fail_times` counts by' }),
+    ),
+  },
+  { additionalProperties: false },
+)
+
+export type SandboxOptions = Static<typeof SANDBOX_OPTIONS>
+
+/**
+ * Larkway's own stand-in for a provider: OpenAI's wire format, and faults on order. Its address comes from
+ * main.
+ */
+export const sandbox: Provider = {
+  kind: 'sandbox',
+  baseUrl: null,
+  needsCredential: false,
+  optionsSchema: SANDBOX_OPTIONS,
+  transcription: transcriptionOperation(faultHeaders),
+  translation: translationOperation(faultHeaders),
+  speech: speechOperation({ defaultVoice: 'alloy', defaultFormat: 'wav', formats: ['wav'] }, faultHeaders),
+}
+
+/** `delay_ms: 50` → `x-sandbox-delay-ms: 50`. Nothing but known names leaves: options may come unchecked. */
+function faultHeaders({ options }: Target): Record<string, string> {
+  const headers: Record<string, string> = {}
+  for (const name of Object.keys(SANDBOX_OPTIONS.properties)) {
+    const value = options[name]
+    if (value === undefined || value === false) continue
+    headers[`x-sandbox-${name.replaceAll('_', '-')}`] = String(value)
+  }
+  return headers
+}

@@ -1,0 +1,80 @@
+import type { IncomingMessage } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Refusal } from './refusal.ts'
+
+/** Largest file that OpenAI's audio endpoints take, bytes. */
+export const FILE_MAX_BYTES = 26_214_400
+/** Room for the rest of a form. */
+const BODY_MAX_BYTES = FILE_MAX_BYTES + 1024 * 1024
+
+/** A form or JSON body, in the terms of both. */
+export interface CallBody {
+  /** Values by name; JSON scalars as text. */
+  readonly fields: ReadonlyMap<string, readonly string[]>
+  readonly file: { readonly bytes: Buffer; readonly name: string; readonly type: string } | null
+  /** The whole body. */
+  readonly raw: Buffer
+}
+
+/**
+ * Reads a whole body.
+ *
+ * @param bytesPerSecond reads no faster than this; null: as fast as it comes
+ * @throws Refusal 413 over the largest body; the stream's error when the caller leaves
+ */
+export async function readBody(request: IncomingMessage, bytesPerSecond: number | null): Promise<Buffer> {
+  const startedMs = performance.now()
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.length
+    if (bytes > BODY_MAX_BYTES) {
+      throw new Refusal(413, `Maximum content size limit (${FILE_MAX_BYTES}) exceeded`)
+    }
+    chunks.push(chunk)
+    if (bytesPerSecond === null) continue
+    const dueMs = (bytes / bytesPerSecond) * 1000
+    await sleep(Math.max(0, startedMs + dueMs - performance.now()))
+  }
+  return Buffer.concat(chunks)
+}
+
+/**
+ * Takes a multipart form apart. The parser is the platform's, so that it shares nothing with what writes the
+ * forms.
+ *
+ * @throws Refusal 400 when the body is no form
+ */
+export async function readForm(raw: Buffer, contentType: string): Promise<CallBody> {
+  const form = await new Response(Uint8Array.from(raw), { headers: { 'content-type': contentType } })
+    .formData()
+    .catch(() => {
+      throw new Refusal(400, 'Could not parse multipart form')
+    })
+  const fields = new Map<string, string[]>()
+  let file: CallBody['file'] = null
+  for (const [name, value] of form) {
+    if (typeof value === 'string') fields.set(name, [...(fields.get(name) ?? []), value])
+    else if (name === 'file') {
+      file = { bytes: Buffer.from(await value.arrayBuffer()), name: value.name, type: value.type }
+    }
+  }
+  return { fields, file, raw }
+}
+
+/** @throws Refusal 400 when the body is no JSON object */
+export function readJson(raw: Buffer): CallBody {
+  let parsed: unknown
+  try {
+    parsed = JSON.parse(raw.toString())
+  } catch {
+    parsed = null
+  }
+  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
+    throw new Refusal(400, 'We could not parse the JSON body of your request.')
+  }
+  const scalars = Object.entries(parsed).filter(([, value]) =>
+    ['string', 'number', 'boolean'].includes(typeof value),
+  )
+  return { fields: new Map(scalars.map(([name, value]) => [name, [String(value)]])), file: null, raw }
+}

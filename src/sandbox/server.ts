@@ -1,0 +1,186 @@
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type CallBody, readBody, readForm, readJson } from './body.ts'
+import { CallLog, type ReceivedCall } from './call-log.ts'
+import { type Answer, json, listModels, sha256, speech, transcription } from './endpoints.ts'
+import { FaultBook, type Faults } from './faults.ts'
+import { Refusal } from './refusal.ts'
+
+export interface SandboxOptions {
+  /** Address to listen on; the default is the loopback, since the sandbox asks for no key. */
+  readonly host?: string
+  /** 0, the default, picks a free one. */
+  readonly port?: number
+}
+
+export interface Sandbox {
+  /** Base URL of the API, for a provider's `base_url`: `http://127.0.0.1:<port>/v1`. */
+  readonly url: string
+  readonly port: number
+  /** Breaks every connection, those of hanging calls too, and frees the port. */
+  close(): Promise<void>
+}
+
+/** Long, so that no client with a pool of connections sends into one that is just being closed. */
+const KEEP_ALIVE_MS = 60_000
+const LOGGED_VALUE_MAX_LENGTH = 200
+
+/**
+ * Starts the built-in provider: OpenAI's audio endpoints over real HTTP, answered out of the audio itself,
+ * with faults on order (`FaultBook`). `GET /sandbox/calls` lists the last 1000 calls, `DELETE` forgets them.
+ *
+ * @throws the listener's error, EADDRINUSE for one
+ */
+export async function startSandbox({ host = '127.0.0.1', port = 0 }: SandboxOptions = {}): Promise<Sandbox> {
+  const book = new FaultBook()
+  const log = new CallLog()
+  const server = createServer((request, response) => {
+    void serve(request, response, book, log)
+  })
+  server.keepAliveTimeout = KEEP_ALIVE_MS
+  // Bodies that are read slowly on order take longer than the five minutes that Node allows.
+  server.requestTimeout = 0
+  server.listen(port, host)
+  await once(server, 'listening')
+  const { port: bound } = server.address() as AddressInfo
+  const name = host.includes(':') ? `[${host}]` : host
+  return {
+    url: `http://${name}:${bound}/v1`,
+    port: bound,
+    close: async () => {
+      const closed = once(server, 'close')
+      server.close()
+      server.closeAllConnections()
+      await closed
+    },
+  }
+}
+
+/** Answers one request; whatever is thrown becomes an answer, or nothing when the caller has left. */
+async function serve(
+  request: IncomingMessage,
+  response: ServerResponse,
+  book: FaultBook,
+  log: CallLog,
+): Promise<void> {
+  const path = new URL(request.url ?? '/', 'http://sandbox').pathname
+  if (path === '/sandbox/calls') return serveCalls(request, response, log)
+  const gone = new AbortController()
+  response.once('close', () => gone.abort())
+  const call = received(request, path)
+  log.add(call)
+  response.setHeader('x-request-id', call.request_id)
+  try {
+    const faults = book.read(request.headers)
+    const answer = await answerOf(request, path, call, faults, gone.signal)
+    call.status = answer.status
+    await send(response, answer, faults.cut)
+  } catch (error) {
+    if (gone.signal.aborted || response.headersSent) return void response.destroy()
+    const refusal = error instanceof Refusal ? error : new Refusal(500, 'The server had an error.')
+    call.status = refusal.status
+    // A body that was not read to its end would be taken for the next request.
+    const headers = request.complete ? {} : { connection: 'close' }
+    await send(response, json(refusal.status, refusal.body, headers), false)
+  }
+}
+
+async function answerOf(
+  request: IncomingMessage,
+  path: string,
+  call: ReceivedCall,
+  faults: Faults,
+  gone: AbortSignal,
+): Promise<Answer> {
+  if (faults.early) return failureOf(faults) ?? json(200, { text: 'answered before the audio was read' })
+  const body = await bodyOf(request, faults.readBytesPerSecond)
+  note(call, body)
+  if (faults.delayMs > 0) await sleep(faults.delayMs, undefined, { signal: gone })
+  if (faults.hang) {
+    gone.throwIfAborted()
+    await once(gone, 'abort')
+    throw gone.reason
+  }
+  return failureOf(faults) ?? route(request.method ?? 'GET', path, body, faults.empty)
+}
+
+function route(method: string, path: string, body: CallBody, empty: boolean): Answer {
+  switch (`${method} ${path}`) {
+    case 'GET /v1/models':
+      return listModels()
+    case 'POST /v1/audio/transcriptions':
+      return transcription(body, 'transcribe', empty)
+    case 'POST /v1/audio/translations':
+      return transcription(body, 'translate', empty)
+    case 'POST /v1/audio/speech':
+      return speech(body)
+    default:
+      throw new Refusal(404, `Invalid URL (${method} ${path})`, { code: 'unknown_url' })
+  }
+}
+
+function failureOf({ status, code, retryAfter }: Faults): Answer | null {
+  if (status === null) return null
+  const refusal = new Refusal(status, `The sandbox was told to fail with ${status}.`, { code })
+  return json(status, refusal.body, retryAfter === null ? {} : { 'retry-after': retryAfter })
+}
+
+async function bodyOf(request: IncomingMessage, bytesPerSecond: number | null): Promise<CallBody> {
+  const raw = await readBody(request, bytesPerSecond)
+  const contentType = request.headers['content-type'] ?? ''
+  if (raw.length === 0) return { fields: new Map(), file: null, raw }
+  if (contentType.startsWith('multipart/form-data')) return readForm(raw, contentType)
+  if (contentType.startsWith('application/json')) return readJson(raw)
+  throw new Refusal(400, 'Content-Type takes multipart/form-data or application/json')
+}
+
+function received(request: IncomingMessage, path: string): ReceivedCall {
+  const { traceparent } = request.headers
+  return {
+    time: new Date().toISOString(),
+    request_id: `req_${randomBytes(16).toString('hex')}`,
+    method: request.method ?? 'GET',
+    path,
+    traceparent: traceparent?.toString() ?? null,
+    model: null,
+    sha256: null,
+    bytes: null,
+    fields: {},
+    status: null,
+  }
+}
+
+function note(call: ReceivedCall, { fields, file, raw }: CallBody): void {
+  const bytes = file?.bytes ?? raw
+  call.model = fields.get('model')?.[0] ?? null
+  call.sha256 = sha256(bytes)
+  call.bytes = bytes.length
+  call.fields = Object.fromEntries(
+    [...fields].map(([name, values]) => [
+      name,
+      values.map((value) => value.slice(0, LOGGED_VALUE_MAX_LENGTH)),
+    ]),
+  )
+}
+
+/** @param cut sends half of the body under the length of the whole, then breaks the connection */
+async function send(
+  response: ServerResponse,
+  { status, headers, body }: Answer,
+  cut: boolean,
+): Promise<void> {
+  response.writeHead(status, { ...headers, 'content-length': String(body.length) })
+  if (!cut) return void response.end(body)
+  await new Promise((flushed) => response.write(body.subarray(0, Math.ceil(body.length / 2)), flushed))
+  response.destroy()
+}
+
+async function serveCalls(request: IncomingMessage, response: ServerResponse, log: CallLog): Promise<void> {
+  if (request.method === 'GET') return send(response, json(200, { calls: log.calls }), false)
+  if (request.method !== 'DELETE') return send(response, json(405, {}, { allow: 'GET, DELETE' }), false)
+  log.clear()
+  response.writeHead(204).end()
+}

@@ -1,0 +1,79 @@
+import { encodeMorse, unitSeconds } from './morse.ts'
+import { writeWav } from './wav.ts'
+
+/**
+ * Voices are OpenAI's, so that calls can be moved over; each is a tone, in Hz, that telephone bandwidth
+ * carries.
+ */
+export const VOICES: Readonly<Record<string, number>> = {
+  alloy: 600,
+  ash: 450,
+  ballad: 500,
+  cedar: 400,
+  coral: 700,
+  echo: 550,
+  fable: 650,
+  marin: 800,
+  nova: 850,
+  onyx: 350,
+  sage: 750,
+  shimmer: 900,
+  verse: 950,
+}
+
+const SAMPLE_RATE = 8000
+const AMPLITUDE = 0.5 * 32_767
+/** Rise and fall of a tone, so that it does not click; shorter where the unit is short. */
+const RAMP_SECONDS = 0.004
+/** Silence before and after, units. */
+const MARGIN_UNITS = 7
+
+/** Largest file that is made, bytes: what the transcription endpoint would take back. */
+export const SPEECH_MAX_BYTES = 26_214_400
+
+/** The speech would be over SPEECH_MAX_BYTES. */
+export class TooLongError extends Error {
+  override readonly name = 'TooLongError'
+}
+
+/**
+ * Morse code in a wav file: 8 kHz, 16 bits, mono. The tone's phase runs through the gaps, so its spectrum is
+ * one line.
+ *
+ * @param hertz tone, a multiple of 50
+ * @param speed 1 is 25 words per minute
+ * @throws UnspeakableError, TooLongError
+ */
+export function speak(text: string, hertz: number, speed: number): Buffer {
+  const marks = encodeMorse(text)
+  const unit = unitSeconds(speed) * SAMPLE_RATE
+  const units = marks.reduce((sum, mark) => sum + mark.units, 2 * MARGIN_UNITS)
+  const length = Math.round(units * unit)
+  if (length * 2 > SPEECH_MAX_BYTES)
+    throw new TooLongError(`the speech would be over ${SPEECH_MAX_BYTES} bytes`)
+
+  const samples = new Int16Array(length)
+  const period = waveOf(hertz)
+  const ramp = Math.min(RAMP_SECONDS * SAMPLE_RATE, unit / 4)
+  let passed = MARGIN_UNITS
+  for (const { tone, units: held } of marks) {
+    const start = passed * unit
+    passed += held
+    const end = passed * unit
+    if (!tone) continue
+    // Ramps are centred on the edges, so a tone at half its strength lasts exactly its units.
+    for (let at = Math.ceil(start - ramp / 2); at < end + ramp / 2; at += 1) {
+      const edge = 0.5 + Math.min(at - start, end - at) / ramp
+      const envelope = edge >= 1 ? 1 : 0.5 - 0.5 * Math.cos(Math.PI * edge)
+      samples[at] = Math.round(AMPLITUDE * envelope * (period[at % period.length] ?? 0))
+    }
+  }
+  return writeWav(samples, SAMPLE_RATE)
+}
+
+/** Whole periods of a tone that is a multiple of 50 Hz: 160 samples at 8 kHz. */
+function waveOf(hertz: number): Float64Array {
+  return Float64Array.from({ length: SAMPLE_RATE / 50 }, (_, at) =>
+    Math.sin((2 * Math.PI * hertz * at) / SAMPLE_RATE),
+  )
+}

@@ -71,12 +71,21 @@ export function readEnvironment(env: Readonly<Record<string, string | undefined>
     const integer = 'type' in schema && schema.type === 'integer' && /^\d+$/.test(text)
     given[name] = integer ? Number(text) : text
   }
-  const filled = Value.Default(Environment, given)
-  const faults = [...Value.Errors(Environment, filled)].map((e) => `${e.instancePath.slice(1)} ${e.message}`)
+  const filled = Value.Default(Environment, given) as Static<typeof Environment>
+  const faults = faultsOf(filled)
   const s3 = ['S3_ENDPOINT', 'S3_BUCKET', 'S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY'] as const
   const missing = s3.filter((name) => given[name] === undefined)
   if (missing.length > 0 && missing.length < s3.length)
     faults.push(`an S3 store also needs ${missing.join(', ')}`)
   if (faults.length > 0) throw new Error(`environment: ${faults.join('; ')}`)
-  return Object.freeze(filled as Static<typeof Environment>)
+  return Object.freeze(filled)
+}
+
+/** Variable by variable, because TypeBox stops at eight faults of one value. */
+function faultsOf(filled: Readonly<Record<string, unknown>>): string[] {
+  return Object.entries(Environment.properties).flatMap(([name, schema]) => {
+    const value = filled[name]
+    if (value === undefined) return []
+    return [...Value.Errors(schema, value)].map(({ message }) => `${name} ${message}`)
+  })
 }

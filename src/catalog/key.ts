@@ -1,0 +1,47 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { crc32 } from 'node:zlib'
+
+const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+const SHAPE = /^lk_live_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}$/
+/** Length of `_` and the check digits. */
+const CHECK_LENGTH = 7
+const PREFIX_LENGTH = 12
+
+/**
+ * A new API key, `lk_live_<43 base62>_<6 base62>`: 256 random bits, and the CRC-32 of all that stands before the last
+ * underscore. The check digits tell a mistyped key from a revoked one without a look-up, and let secret scanners
+ * recognize a leaked one.
+ */
+export function makeKey(): string {
+  const random = BigInt(`0x${randomBytes(32).toString('hex')}`)
+  const body = `lk_live_${base62(random, 43)}`
+  return `${body}_${checkOf(body)}`
+}
+
+/** Whether the text has the shape and the check digits of a key. Says nothing about whether the key is in use. */
+export function looksLikeKey(text: string): boolean {
+  if (!SHAPE.test(text)) return false
+  const body = text.slice(0, -CHECK_LENGTH)
+  return text.slice(1 - CHECK_LENGTH) === checkOf(body)
+}
+
+/** SHA-256 in lower-case hex: all that is ever stored of a key. 256 random bits need no slow hash. */
+export function hashKey(key: string): string {
+  return createHash('sha256').update(key).digest('hex')
+}
+
+/** The part of a key that logs and pages may show. */
+export function keyPrefix(key: string): string {
+  return key.slice(0, PREFIX_LENGTH)
+}
+
+function checkOf(body: string): string {
+  return base62(BigInt(crc32(body)), 6)
+}
+
+/** Base62, most significant digit first, padded with zeros to `length` digits. */
+function base62(value: bigint, length: number): string {
+  let text = ''
+  for (let rest = value; rest > 0n; rest /= 62n) text = DIGITS.charAt(Number(rest % 62n)) + text
+  return text.padStart(length, '0')
+}

@@ -1,0 +1,26 @@
+import { LineCounter, parseDocument } from 'yaml'
+import type { Surroundings } from './provider.ts'
+import { buildSnapshot, type Reading } from './snapshot.ts'
+
+/** Reads a configuration in YAML 1.2, and so in JSON. Never throws: what cannot be parsed is a fault too. */
+export function readCatalog(text: string, surroundings: Surroundings): Reading {
+  const lines = new LineCounter()
+  // Without `prettyErrors`, which would quote the line at fault: it may hold a secret.
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, schema: 'core' })
+  const problems = [...document.errors, ...document.warnings]
+  if (problems.length > 0) {
+    return {
+      faults: problems.map(({ code, pos }) => {
+        const { line, col } = lines.linePos(pos[0])
+        return `line ${line}, column ${col}: ${code.toLowerCase().replaceAll('_', ' ')}`
+      }),
+    }
+  }
+  let value: unknown
+  try {
+    value = document.toJS({ maxAliasCount: 100 })
+  } catch {
+    return { faults: ['/: an alias (*name) leads nowhere, or there are too many of them'] }
+  }
+  return buildSnapshot(value, surroundings)
+}

@@ -1,0 +1,79 @@
+import type { Static, TSchema } from 'typebox'
+import { Value } from 'typebox/value'
+import {
+  type AppFields,
+  AppShape,
+  type EntryFields,
+  EntryShape,
+  type KeyFields,
+  KeyShape,
+  type ProviderFields,
+  ProviderShape,
+  type RouteFields,
+  RouteShape,
+  type WorkspaceFields,
+  WorkspaceShape,
+} from './file.ts'
+
+/** The named parts of a kind. A name that leads to null is in the file, but has not the right shape. */
+export type Named<Part> = ReadonlyMap<string, Part | null>
+
+export interface RouteParts {
+  readonly fields: RouteFields
+  /** In order; null where an entry has not the right shape. */
+  readonly entries: readonly (EntryFields | null)[]
+}
+
+export interface WorkspaceParts {
+  readonly fields: WorkspaceFields
+  readonly apps: Named<AppFields>
+  readonly keys: readonly (KeyFields | null)[]
+}
+
+/** The value when it has the shape, else null. */
+export function shaped<Shape extends TSchema>(shape: Shape, value: unknown): Static<Shape> | null {
+  return Value.Check(shape, value) ? (value as Static<Shape>) : null
+}
+
+/** A key of something that may be no object at all. */
+export function at(value: unknown, key: string): unknown {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, key)
+    ? (value as Readonly<Record<string, unknown>>)[key]
+    : undefined
+}
+
+export function namesIn(list: unknown): string[] {
+  return typeof list === 'object' && list !== null && !Array.isArray(list) ? Object.keys(list) : []
+}
+
+export function providersIn(document: unknown): Named<ProviderFields> {
+  return named(at(document, 'providers'), (value) => shaped(ProviderShape, value))
+}
+
+/** Routes, each entry on its own: one that has not the right shape does not hide what is wrong with the others. */
+export function routesIn(document: unknown): Named<RouteParts> {
+  return named(at(document, 'routes'), (value) => {
+    const entries = arrayIn(at(value, 'entries')).map((entry) => shaped(EntryShape, entry))
+    const whole = entries.filter((entry) => entry !== null)
+    const fields = shaped(RouteShape, { ...Object(value), entries: whole })
+    return fields && { fields, entries }
+  })
+}
+
+/** Workspaces, each app and each key on its own. */
+export function workspacesIn(document: unknown): Named<WorkspaceParts> {
+  return named(at(document, 'workspaces'), (value) => {
+    const fields = shaped(WorkspaceShape, { ...Object(value), apps: {}, keys: [] })
+    const apps = named(at(value, 'apps'), (app) => shaped(AppShape, app))
+    const keys = arrayIn(at(value, 'keys')).map((key) => shaped(KeyShape, key))
+    return fields && { fields, apps, keys }
+  })
+}
+
+function named<Part>(list: unknown, read: (value: unknown) => Part | null): Named<Part> {
+  return new Map(namesIn(list).map((name) => [name, read(at(list, name))]))
+}
+
+export function arrayIn(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : []
+}

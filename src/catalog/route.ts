@@ -1,0 +1,130 @@
+import { createHash } from 'node:crypto'
+import type { Entry, Route } from '../schema/catalog.ts'
+import { resolveFacts } from './facts.ts'
+import { checkShape, type Faults, type Path } from './faults.ts'
+import type { EntryFields } from './file.ts'
+import type { Named, RouteParts } from './parts.ts'
+import type { ResolvedProvider, Surroundings } from './provider.ts'
+
+/** What the rest of the file offers to a route. */
+export interface RouteContext {
+  readonly providers: Named<ResolvedProvider>
+  readonly plans: ReadonlySet<string>
+  /** Workspace → the labels that it declares. */
+  readonly purposes: Named<ReadonlySet<string>>
+  readonly surroundings: Surroundings
+}
+
+/** Makes a route out of its parts; null when that cannot be. Every reason is added to `faults`. */
+export function resolveRoute(
+  name: string,
+  { fields, entries }: RouteParts,
+  context: RouteContext,
+  faults: Faults,
+): Route | null {
+  const path = ['routes', name]
+  const { workspace, strategy = 'priority', published = true } = fields
+  if (!context.purposes.has(workspace))
+    faults.add([...path, 'workspace'], `there is no workspace "${workspace}"`)
+
+  const resolved = entries.map((entry, index) =>
+    entry === null ? null : resolveEntry(workspace, entry, context, [...path, 'entries', index], faults),
+  )
+  const whole = resolved.filter((entry) => entry !== null)
+  if (whole.length < resolved.length) return null
+  const version = versionOf({ name, workspace, strategy, published, entries: entries.map(canonicalEntry) })
+  return { name, workspace, strategy, published, version, entries: whole }
+}
+
+function resolveEntry(
+  workspace: string,
+  fields: EntryFields,
+  context: RouteContext,
+  path: Path,
+  faults: Faults,
+): Entry | null {
+  const provider = context.providers.get(fields.provider)
+  if (provider === undefined) faults.add([...path, 'provider'], `there is no provider "${fields.provider}"`)
+  checkNames(workspace, fields, context, path, faults)
+  if (provider === undefined || provider === null) return null
+
+  const { configured, protocol } = provider
+  if (configured.access === 'byok' && configured.workspace !== workspace)
+    faults.add([...path, 'provider'], `"${fields.provider}" belongs to another workspace`)
+  checkOptions(fields, provider, path, faults)
+  const table = context.surroundings.factsOf(protocol.kind, fields.model)
+  const facts = resolveFacts(provider, fields, table, path, faults)
+  if (facts === null) return null
+  return {
+    provider: configured,
+    model: fields.model,
+    facts,
+    weight: fields.weight ?? 1,
+    profile: fields.profile ?? null,
+    purposes: fields.purposes ?? [],
+    plans: fields.plans ?? [],
+    pinned: fields.pinned ?? false,
+    voices: fields.voices ?? {},
+    retryEmpty: fields.retry_empty ?? false,
+    options: fields.options ?? {},
+  }
+}
+
+function checkNames(
+  workspace: string,
+  { purposes = [], plans = [] }: EntryFields,
+  context: RouteContext,
+  path: Path,
+  faults: Faults,
+): void {
+  const declared = context.purposes.get(workspace)
+  for (const [index, purpose] of purposes.entries())
+    if (declared && !declared.has(purpose))
+      faults.add([...path, 'purposes', index], `the workspace declares no purpose "${purpose}"`)
+  for (const [index, plan] of plans.entries())
+    if (!context.plans.has(plan)) faults.add([...path, 'plans', index], `there is no plan "${plan}"`)
+}
+
+function checkOptions(
+  { options }: EntryFields,
+  { protocol }: ResolvedProvider,
+  path: Path,
+  faults: Faults,
+): void {
+  if (options === undefined) return
+  const at = [...path, 'options']
+  if (protocol.optionsSchema !== undefined) checkShape(protocol.optionsSchema, options, at, faults)
+  else if (Object.keys(options).length > 0) faults.add(at, `the kind "${protocol.kind}" takes no options`)
+}
+
+/** An entry with its defaults filled in, in the words of the file; sets in one order. */
+function canonicalEntry(entry: EntryFields | null): unknown {
+  return {
+    weight: 1,
+    profile: null,
+    pinned: false,
+    voices: {},
+    retry_empty: false,
+    options: {},
+    ...entry,
+    purposes: [...(entry?.purposes ?? [])].sort(),
+    plans: [...(entry?.plans ?? [])].sort(),
+  }
+}
+
+/**
+ * `pv_` and 16 hex characters, out of the route as it is written, defaults filled in. Providers count by their names
+ * alone, so that no credential or address is part of it; routes that say the same have the same version on every node.
+ */
+function versionOf(route: unknown): string {
+  const digest = createHash('sha256').update(canonicalJson(route)).digest('hex')
+  return `pv_${digest.slice(0, 16)}`
+}
+
+/** JSON with the keys of every object sorted. */
+function canonicalJson(value: unknown): string {
+  return JSON.stringify(value, (_key, part: unknown) => {
+    if (typeof part !== 'object' || part === null || Array.isArray(part)) return part
+    return Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)))
+  })
+}

@@ -1,0 +1,108 @@
+import { CAPABILITIES, type Capability } from '../schema/calls.ts'
+import { type Principal, type Purpose, type Route, SCOPES } from '../schema/catalog.ts'
+import type { RateLimit } from '../schema/state.ts'
+import type { Faults, Path } from './faults.ts'
+import type { AppFields, KeyFields, RateLimitFields, WorkspaceFields } from './file.ts'
+import type { Named, WorkspaceParts } from './parts.ts'
+
+/** What the rest of the file offers to a workspace. */
+export interface WorkspaceContext {
+  readonly routes: Named<Route>
+  readonly plans: ReadonlySet<string>
+  readonly rateLimit: RateLimit
+  /** Collects the principals of all workspaces, by the hash of their key. */
+  readonly principals: Map<string, Principal>
+  /** Collects the ids of all keys. */
+  readonly keyIds: Set<string>
+}
+
+type App = Pick<Principal, 'app' | 'route' | 'capabilityRoutes' | 'purposes'>
+
+/** Adds a principal for every key of the workspace. Every reason why one cannot be is added to `faults`. */
+export function resolveWorkspace(
+  id: string,
+  { fields, apps, keys }: WorkspaceParts,
+  context: WorkspaceContext,
+  faults: Faults,
+): void {
+  const path = ['workspaces', id]
+  const { name = id, plan = null, credits_usd, grant_id } = fields
+  if (plan !== null && !context.plans.has(plan)) faults.add([...path, 'plan'], `there is no plan "${plan}"`)
+  if ((credits_usd === undefined) !== (grant_id === undefined))
+    faults.add([...path, 'grant_id'], 'goes with credits_usd: it names the grant, so that it is booked once')
+
+  const resolved = new Map<string, App | null>()
+  for (const [appId, app] of apps) {
+    const at = [...path, 'apps', appId]
+    resolved.set(appId, app === null ? null : resolveApp(id, appId, app, fields, context.routes, at, faults))
+  }
+  for (const [index, key] of keys.entries()) {
+    if (key === null) continue
+    const at = [...path, 'keys', index]
+    const app = resolved.get(key.app)
+    if (app === undefined) faults.add([...at, 'app'], `the workspace has no app "${key.app}"`)
+    const identity = resolveKey(key, context, at, faults)
+    const sha256 = key.sha256.toLowerCase()
+    if (context.principals.has(sha256)) faults.add([...at, 'sha256'], 'another key has the same hash')
+    else if (app) context.principals.set(sha256, { workspace: { id, name, plan }, ...app, key: identity })
+  }
+}
+
+function resolveApp(
+  workspace: string,
+  id: string,
+  fields: AppFields,
+  { purposes: declared = {} }: WorkspaceFields,
+  routes: Named<Route>,
+  path: Path,
+  faults: Faults,
+): App | null {
+  const routeNamed = (name: string, at: Path): Route | null => {
+    const route = routes.get(name)
+    if (route === undefined) faults.add(at, `there is no route "${name}"`)
+    else if (route !== null && route.workspace !== workspace)
+      faults.add(at, `the route "${name}" belongs to another workspace`)
+    return route ?? null
+  }
+
+  const route = routeNamed(fields.route, [...path, 'route'])
+  const capabilityRoutes = new Map<Capability, Route>()
+  for (const capability of CAPABILITIES) {
+    const name = fields.capability_routes?.[capability]
+    if (name === undefined) continue
+    const override = routeNamed(name, [...path, 'capability_routes', capability])
+    if (override !== null) capabilityRoutes.set(capability, override)
+  }
+  const bound = new Map<string, Route | null>()
+  for (const [purpose, name] of Object.entries(fields.purposes ?? {})) {
+    const at = [...path, 'purposes', purpose]
+    if (!Object.hasOwn(declared, purpose)) faults.add(at, 'the workspace declares no such purpose')
+    bound.set(purpose, routeNamed(name, at))
+  }
+  const purposes: Purpose[] = Object.entries(declared).map(
+    ([purpose, { description = '', enabled = true }]) => ({
+      purpose,
+      description,
+      enabled,
+      route: bound.get(purpose) ?? null,
+    }),
+  )
+  return route === null ? null : { app: { id }, route, capabilityRoutes, purposes }
+}
+
+function resolveKey(key: KeyFields, context: WorkspaceContext, path: Path, faults: Faults): Principal['key'] {
+  const { id, name = id, scopes = SCOPES.filter((scope) => scope !== 'admin'), expires_at = null } = key
+  if (context.keyIds.has(id)) faults.add([...path, 'id'], `another key has the id "${id}"`)
+  context.keyIds.add(id)
+  const expiresAtMs = expires_at === null ? null : Date.parse(expires_at)
+  if (Number.isNaN(expiresAtMs)) faults.add([...path, 'expires_at'], 'is no date')
+  return { id, name, scopes, rateLimit: rateLimitOf(key.rate_limit, context.rateLimit), expiresAtMs }
+}
+
+/** A rate limit out of its fields; what they leave out is taken from `fallback`. */
+export function rateLimitOf(fields: RateLimitFields | undefined, fallback: RateLimit): RateLimit {
+  return {
+    requestsPerMinute: fields?.requests_per_minute ?? fallback.requestsPerMinute,
+    burst: fields?.burst ?? fallback.burst,
+  }
+}

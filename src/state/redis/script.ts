@@ -1,0 +1,59 @@
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import type { Redis } from 'ioredis'
+
+export interface ScriptShape<Key extends string, Arg extends string, Reply> {
+  /** Names of the Redis keys, in the order of the file's `KEYS` line. */
+  readonly keys: readonly Key[]
+  /** Names of the arguments, in the order of the file's `ARGV` line. */
+  readonly args: readonly Arg[]
+  /** Makes the typed answer out of what Redis replied. */
+  readonly reply: (reply: unknown) => Reply
+}
+
+/** Runs a script with its inputs by name. Rejects with what Redis or the connection answers. */
+export type Script<Name extends string, Reply> = (
+  redis: Redis,
+  inputs: Readonly<Record<Name, string | number>>,
+) => Promise<Reply>
+
+/**
+ * A Lua file of `scripts/` as a typed function. Inputs are named, so that no caller counts positions.
+ *
+ * @throws Error at import when the names differ from the header of the file, which is what its code goes by
+ */
+export function script<Key extends string, Arg extends string, Reply>(
+  name: string,
+  shape: ScriptShape<Key, Arg, Reply>,
+): Script<Key | Arg, Reply> {
+  const lua = readFileSync(new URL(`./scripts/${name}.lua`, import.meta.url), 'utf8')
+  compareHeader(name, lua, 'KEYS', shape.keys)
+  compareHeader(name, lua, 'ARGV', shape.args)
+  const sha = createHash('sha1').update(lua).digest('hex')
+  const order: readonly (Key | Arg)[] = [...shape.keys, ...shape.args]
+
+  return async (redis, inputs) => {
+    const values = order.map((input) => inputs[input])
+    try {
+      return shape.reply(await redis.evalsha(sha, shape.keys.length, ...values))
+    } catch (error) {
+      // The server has not run it yet, or forgot it in a restart: nothing was executed, so sending it whole is safe.
+      if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
+      return shape.reply(await redis.eval(lua, shape.keys.length, ...values))
+    }
+  }
+}
+
+/** Compares names with the `-- KEYS …` or `-- ARGV …` line of a script's header. */
+export function compareHeader(
+  name: string,
+  lua: string,
+  line: 'KEYS' | 'ARGV',
+  names: readonly string[],
+): void {
+  const header = lua.slice(0, lua.search(/^(?!--)/m))
+  const written = (new RegExp(`^-- ${line}(.*)$`, 'm').exec(header)?.[1] ?? '').trim()
+  const expected = names.join(' ')
+  if (written === expected) return
+  throw new Error(`${name}.lua: ${line} is "${written}", code says "${expected}"`)
+}

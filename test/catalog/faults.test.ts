@@ -1,0 +1,282 @@
+import t from 'tap'
+import { readCatalog } from '../../src/catalog/parse.ts'
+import { buildSnapshot } from '../../src/catalog/snapshot.ts'
+import type { Provider } from '../../src/schema/provider.ts'
+import { BentFile, SURROUNDINGS } from '../support/catalog-file.ts'
+
+type Bend = (file: BentFile) => void
+
+function faultsAfter(bend: Bend, surroundings = SURROUNDINGS): readonly string[] {
+  const file = new BentFile()
+  bend(file)
+  const reading = buildSnapshot(file.document, surroundings)
+  return 'faults' in reading ? reading.faults : []
+}
+
+t.test('every fault is reported at once, with its path', async (t) => {
+  const faults = faultsAfter((file) =>
+    file
+      .set('/foo', 1)
+      .set('/deadline_seconds', 0)
+      .set('/audio_url_domains/-', '10.0.0.1')
+      .set('/providers/openai/api_kee', 'x')
+      .set('/providers/whisper/kind', 'wisper')
+      .set('/providers/no good', {})
+      .set('/routes/voice/entries/-', { provider: 'elven', model: 'm' })
+      .set('/routes/voice/entries/-', { provider: 'openai' })
+      .set('/routes/calls/strategy', 'fastest')
+      .set('/workspaces/acme/keys/-', { id: 'web', app: 'web', sha256: 'abc' })
+      .set('/workspaces/acme/apps/mobile', { route: 'vioce' })
+      .set('/workspaces/acme/plan', 'prro'),
+  )
+  t.same(
+    [...faults].sort(),
+    [
+      '/foo: there is no such key',
+      '/deadline_seconds: must be >= 1',
+      '/audio_url_domains/2: must be a host name, or "*." and a host name',
+      '/providers/openai/api_kee: there is no such key',
+      '/providers/no good: a name has 1 to 64 letters, digits, ".", "_" or "-"',
+      '/providers/whisper/kind: there is no kind "wisper"; there are openai, openai-compatible, sandbox',
+      '/routes/voice/entries/2/provider: there is no provider "elven"',
+      '/routes/voice/entries/3/model: is missing',
+      '/routes/calls/strategy: must be one of priority, weighted, lowest_latency, lowest_cost',
+      '/workspaces/acme/keys/1/id: must match pattern "^key_[A-Za-z0-9_-]{1,60}$"',
+      '/workspaces/acme/keys/1/sha256: must match pattern "^[0-9a-fA-F]{64}$"',
+      '/workspaces/acme/apps/mobile/route: there is no route "vioce"',
+      '/workspaces/acme/plan: there is no plan "prro"',
+    ].sort(),
+  )
+})
+
+t.test('more faults than TypeBox counts by itself', async (t) => {
+  const faults = faultsAfter((file) => {
+    for (let i = 0; i < 40; i++) file.set(`/providers/openai/x${i}`, i)
+  })
+  t.equal(faults.length, 40)
+})
+
+const NO_PRICE = 'is missing: platform access needs it, and the built-in table has none for this model'
+
+const rows: readonly [string, Bend, readonly string[]][] = [
+  [
+    "another workspace's credential",
+    (file) => file.set('/workspaces/other', {}).set('/providers/openai/workspace', 'other'),
+    ['/routes/voice/entries/1/provider: "openai" belongs to another workspace'],
+  ],
+  [
+    "another workspace's routes",
+    (file) =>
+      file.set('/workspaces/other', {
+        purposes: { call: {} },
+        apps: {
+          web: { route: 'voice', capability_routes: { audio_input: 'calls' }, purposes: { call: 'calls' } },
+        },
+      }),
+    [
+      '/workspaces/other/apps/web/route: the route "voice" belongs to another workspace',
+      '/workspaces/other/apps/web/capability_routes/audio_input: the route "calls" belongs to another workspace',
+      '/workspaces/other/apps/web/purposes/call: the route "calls" belongs to another workspace',
+    ],
+  ],
+  [
+    'a key with the id of another, and one with its hash, in another workspace',
+    (file) =>
+      file
+        .set('/workspaces/acme/keys/-', { id: 'key_web', app: 'web', sha256: '0b'.repeat(32) })
+        .set('/routes/theirs', { workspace: 'other', entries: [{ provider: 'whisper', model: 'large-v3' }] })
+        .set('/workspaces/other', {
+          apps: { web: { route: 'theirs' } },
+          keys: [{ id: 'key_other', app: 'web', sha256: '0A'.repeat(32) }],
+        }),
+    [
+      '/workspaces/acme/keys/1/id: another key has the id "key_web"',
+      '/workspaces/other/keys/0/sha256: another key has the same hash',
+    ],
+  ],
+  [
+    'a byok provider without a workspace, a platform one with one',
+    (file) => file.remove('/providers/openai/workspace').set('/providers/whisper/workspace', 'acme'),
+    [
+      '/providers/openai/workspace: is missing: a byok provider belongs to one',
+      '/providers/whisper/workspace: a platform provider belongs to no workspace',
+      '/routes/voice/entries/1/provider: "openai" belongs to another workspace',
+    ],
+  ],
+  [
+    'owners that do not exist',
+    (file) => file.set('/routes/voice/workspace', 'nobody').set('/providers/openai/workspace', 'nobody'),
+    [
+      '/providers/openai/workspace: there is no workspace "nobody"',
+      '/routes/voice/workspace: there is no workspace "nobody"',
+      '/workspaces/acme/apps/web/route: the route "voice" belongs to another workspace',
+    ],
+  ],
+  [
+    'platform entries whose price nobody knows',
+    (file) => file.remove('/providers/whisper/price'),
+    [
+      `/routes/voice/entries/0/price/per_hour_usd: ${NO_PRICE}`,
+      `/routes/calls/entries/0/price/per_hour_usd: ${NO_PRICE}`,
+    ],
+  ],
+  [
+    'a model of which nothing is known',
+    (file) =>
+      file
+        .set('/providers/openai/access', 'byok')
+        .set('/routes/voice/entries/1/model', 'whisper-2')
+        .remove('/providers/whisper/price')
+        .set('/routes/calls/entries/0/model', 'house-blend'),
+    [
+      '/routes/voice/entries/1/model: is not in the built-in table: declare its capabilities',
+      '/routes/calls/entries/0/model: is not in the built-in table: declare its capabilities',
+      `/routes/voice/entries/0/price/per_hour_usd: ${NO_PRICE}`,
+    ],
+  ],
+  [
+    'a secret in the file',
+    (file) => file.set('/providers/openai/api_key', 'sk-live-secret'),
+    [`/providers/openai/api_key: a secret is never written here: name it as \${ENV_NAME} or file:<path>`],
+  ],
+  [
+    'a secret beside a reference',
+    (file) => file.set('/providers/openai/api_key', `sk-\${OPENAI_API_KEY}`),
+    [`/providers/openai/api_key: a secret is never written here: name it as \${ENV_NAME} or file:<path>`],
+  ],
+  [
+    'a variable that is not set',
+    (file) => file.set('/providers/openai/api_key', `\${NOT_SET}`),
+    ['/providers/openai/api_key: the environment variable NOT_SET is not set'],
+  ],
+  [
+    'a variable that holds no credential',
+    (file) => file.set('/providers/openai/api_key', `\${BROKEN}`),
+    [
+      '/providers/openai/api_key: the environment variable BROKEN holds no credential: one is printable ASCII',
+    ],
+  ],
+  [
+    'a file that is not there',
+    (file) => file.set('/providers/openai/api_key', 'file:keys/openai'),
+    ['/providers/openai/api_key: the file keys/openai cannot be read (ENOENT)'],
+  ],
+  [
+    'no credential for a kind that needs one, no address for a kind that has none',
+    (file) => file.remove('/providers/openai/api_key').remove('/providers/whisper/base_url'),
+    [
+      '/providers/openai/api_key: is missing: the kind "openai" needs one',
+      '/providers/whisper/base_url: is missing: the kind "openai-compatible" has no address of its own',
+    ],
+  ],
+  [
+    'addresses that are none',
+    (file) =>
+      file
+        .set('/providers/openai/base_url', 'ftp://example.com')
+        .set('/providers/whisper/base_url', 'http://user:sk-secret@10.0.0.5/v1'),
+    [
+      '/providers/openai/base_url: must be an http or https URL',
+      '/providers/whisper/base_url: must hold no credentials; use api_key',
+    ],
+  ],
+  [
+    'options that the protocol does not know',
+    (file) =>
+      file
+        .set('/providers/box', {
+          kind: 'sandbox',
+          base_url: 'http://127.0.0.1:9/v1',
+          access: 'byok',
+          workspace: 'acme',
+        })
+        .set('/routes/voice/entries/0/options', { beam: 5 })
+        .set('/routes/voice/entries/-', {
+          provider: 'box',
+          model: 'morse-1',
+          options: { delay_ms: -1, dealy: 1 },
+        }),
+    [
+      '/routes/voice/entries/0/options: the kind "openai-compatible" takes no options',
+      '/routes/voice/entries/2/options/dealy: there is no such key',
+      '/routes/voice/entries/2/options/delay_ms: must be >= 0',
+    ],
+  ],
+  [
+    'labels, plans and grants that are not declared',
+    (file) =>
+      file
+        .set('/routes/voice/entries/0/purposes', ['call-centre'])
+        .set('/routes/voice/entries/0/plans', ['gold'])
+        .set('/workspaces/acme/apps/web/purposes', { 'call-centre': 'calls' })
+        .remove('/workspaces/acme/grant_id'),
+    [
+      '/routes/voice/entries/0/purposes/0: the workspace declares no purpose "call-centre"',
+      '/routes/voice/entries/0/plans/0: there is no plan "gold"',
+      '/workspaces/acme/grant_id: goes with credits_usd: it names the grant, so that it is booked once',
+      '/workspaces/acme/apps/web/purposes/call-centre: the workspace declares no such purpose',
+    ],
+  ],
+  [
+    'dates and apps that are none',
+    (file) =>
+      file
+        .set('/workspaces/acme/keys/0/expires_at', '2027-13-45T00:00:00Z')
+        .set('/workspaces/acme/keys/0/app', 'constructor'),
+    [
+      '/workspaces/acme/keys/0/app: the workspace has no app "constructor"',
+      '/workspaces/acme/keys/0/expires_at: is no date',
+    ],
+  ],
+]
+
+for (const [what, bend, expected] of rows) {
+  t.test(what, async (t) => {
+    const env = { ...SURROUNDINGS.env, BROKEN: 'sk-with\na line break' }
+    const faults = faultsAfter(bend, { ...SURROUNDINGS, env })
+    t.same([...faults].sort(), [...expected].sort())
+    t.notMatch(faults.join('\n'), /sk-/, 'no part of a secret')
+  })
+}
+
+t.test('an override that the protocol cannot keep', async (t) => {
+  const mute: Provider = { kind: 'mute', baseUrl: 'https://example.com', needsCredential: false }
+  const surroundings = { ...SURROUNDINGS, kinds: new Map(SURROUNDINGS.kinds).set('mute', mute) }
+  const faults = faultsAfter(
+    (file) =>
+      file
+        .set('/providers/mute', { kind: 'mute', access: 'byok', workspace: 'acme' })
+        .set('/routes/voice/entries/-', {
+          provider: 'mute',
+          model: 'm',
+          capabilities: ['audio_input', 'audio_output'],
+          translates: true,
+        }),
+    surroundings,
+  )
+  t.same(faults, [
+    '/routes/voice/entries/2/capabilities: the kind "mute" has no transcription',
+    '/routes/voice/entries/2/capabilities: the kind "mute" has no speech',
+    '/routes/voice/entries/2/translates: the kind "mute" has no translation',
+  ])
+})
+
+t.test('what is no configuration at all', async (t) => {
+  const faults = (text: string) => {
+    const reading = readCatalog(text, SURROUNDINGS)
+    return 'faults' in reading ? reading.faults : []
+  }
+  t.same(faults(''), ['/: must be object'])
+  t.same(faults('[1]'), ['/: must be object'])
+  t.same(faults('{}'), ['/providers: is missing', '/routes: is missing', '/workspaces: is missing'])
+  t.same(faults('providers: 1\nroutes: []\nworkspaces: x'), [
+    '/providers: must be object',
+    '/routes: must be object',
+    '/workspaces: must be object',
+  ])
+  t.same(faults('a: 1\na: sk-secret\n'), ['line 2, column 1: duplicate key'])
+  t.match(faults('key: !secret sk-secret'), [/^line 1, column \d+: /])
+  t.match(faults('a: *nowhere'), [/alias/])
+  t.match(faults('providers: {sk-secret'), [/^line 1, column \d+: /])
+  t.notMatch(faults('providers: {sk-secret').join(), /sk-secret/, 'a line at fault is not quoted')
+})

@@ -1,0 +1,131 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { hashKey, looksLikeKey, makeKey } from '../src/catalog/key.ts'
+import { EXAMPLE } from './support/catalog-file.ts'
+
+const CLI = fileURLToPath(new URL('../src/cli.ts', import.meta.url))
+
+interface Run {
+  readonly input?: string
+  readonly env?: Readonly<Record<string, string>>
+  readonly cwd?: string
+}
+
+/** Runs the command to its end. */
+async function larkway(args: readonly string[], { input = '', env = {}, cwd }: Run = {}) {
+  const child = spawn(process.execPath, [CLI, ...args], {
+    env: { PATH: process.env.PATH ?? '', ...env },
+    ...(cwd === undefined ? {} : { cwd }),
+  })
+  child.stdin.end(input)
+  const [output, errors, [code]] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    once(child, 'exit'),
+  ])
+  return { code, output, errors }
+}
+
+t.test('help, version and nothing', async (t) => {
+  for (const args of [['help'], ['--help'], []]) {
+    const { code, output, errors } = await larkway(args)
+    t.match({ code, output, errors }, { code: 0, output: /^larkway <command>\n/, errors: '' })
+  }
+  t.match(await larkway(['version']), { code: 0, output: /^larkway \d+\.\d+\.\d+\n$/ })
+})
+
+t.test('a command line that cannot be followed ends with 2 and one sentence', async (t) => {
+  const rows: readonly [readonly string[], string][] = [
+    [['fly'], 'there is no command "fly"; see larkway help'],
+    [['constructor'], 'there is no command "constructor"; see larkway help'],
+    [['check', 'a.yaml', 'b.yaml'], 'too many words'],
+    [['key'], 'key takes make or hash'],
+    [['key', 'make', 'x'], 'key takes make or hash'],
+    [['sandbox', '--port', '70000'], '--port takes 0 to 65535'],
+  ]
+  for (const [args, sentence] of rows)
+    t.same(await larkway(args), { code: 2, output: '', errors: `larkway: ${sentence}\n` })
+  t.match(await larkway(['check', '--fast']), { code: 2, errors: /^larkway: Unknown option '--fast'/ })
+})
+
+t.test('a key is made, and its hash is what the configuration takes', async (t) => {
+  const { code, output } = await larkway(['key', 'make'])
+  t.equal(code, 0)
+  const [, key = '', sha256] = /^key {5}(\S+)\nsha256 {2}(\S+)\n$/.exec(output) ?? []
+  t.ok(looksLikeKey(key))
+  t.equal(sha256, hashKey(key))
+  t.same(await larkway(['key', 'hash', key]), { code: 0, output: `${sha256}\n`, errors: '' })
+  t.same(await larkway(['key', 'hash'], { input: `${key}\n` }), {
+    code: 0,
+    output: `${sha256}\n`,
+    errors: '',
+  })
+})
+
+t.test('what is no key is not hashed, and not repeated', async (t) => {
+  const mistyped = makeKey().replace(/.$/, (last) => (last === '0' ? '1' : '0'))
+  for (const input of [mistyped, '', 'password'])
+    t.same(await larkway(['key', 'hash'], { input }), {
+      code: 2,
+      output: '',
+      errors: 'larkway: that is no API key of Larkway, or one with a typing error\n',
+    })
+})
+
+t.test('check shows what a valid file amounts to, without its secrets', async (t) => {
+  const cwd = t.testdir({ 'larkway.yaml': EXAMPLE })
+  const env = { OPENAI_API_KEY: 'sk-of-openai' }
+  const { code, output, errors } = await larkway(['check'], { cwd, env })
+  t.match({ code, errors }, { code: 0, errors: '' })
+  t.match(output, /^larkway\.yaml is valid\.\n\nWORKSPACE +ROUTE +VERSION +STRATEGY +ENTRIES\n/)
+  t.match(output, /\nacme +voice +pv_[0-9a-f]{16} +priority +whisper\/large-v3, openai\/whisper-1\n/)
+  t.match(output, /\nacme +web +key_web +voice +inference,jobs,queue +60\/min, burst 100 +never\n/)
+  t.match(output, /\nnote: \/workspaces\/acme\/credits_usd: is checked, but has no effect yet\n/)
+  t.notMatch(output, /sk-of-openai/)
+  const named = await larkway(['check', join(cwd, 'larkway.yaml')], { env })
+  t.equal(named.code, 0)
+  const configured = await larkway(['check'], { env: { ...env, LARKWAY_CONFIG: join(cwd, 'larkway.yaml') } })
+  t.equal(configured.code, 0)
+})
+
+t.test('check lists every fault of an invalid file', async (t) => {
+  const cwd = t.testdir({ 'larkway.yaml': EXAMPLE.replace('route: voice', 'route: vioce, rout: 1') })
+  t.same(await larkway(['check'], { cwd }), {
+    code: 1,
+    output: [
+      'larkway.yaml is not valid:',
+      '  /workspaces/acme/apps/web/rout: there is no such key',
+      '  /providers/openai/api_key: the environment variable OPENAI_API_KEY is not set',
+      '  /workspaces/acme/apps/web/route: there is no route "vioce"',
+      '',
+    ].join('\n'),
+    errors: '',
+  })
+  t.match(await larkway(['check', 'nothing.yaml'], { cwd }), { code: 1, output: /cannot be read \(ENOENT\)/ })
+})
+
+t.test('serve says what keeps it from serving, and ends', async (t) => {
+  const cwd = t.testdir({ 'larkway.yaml': EXAMPLE })
+  const { code, errors } = await larkway(['serve'], { cwd, env: { PORT: '0' } })
+  t.equal(code, 1)
+  t.match(errors, /larkway\.yaml is not valid:\n {2}\/providers\/openai\/api_key: the environment variable/)
+})
+
+t.test('the sandbox runs alone until it is stopped', async (t) => {
+  const child = spawn(process.execPath, [CLI, 'sandbox', '--port', '0'], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  t.teardown(() => child.kill())
+  const [line] = (await once(createInterface(child.stdout), 'line')) as [string]
+  const url = /^sandbox listens on (http:\/\/127\.0\.0\.1:\d+\/v1)$/.exec(line)?.[1]
+  const response = await fetch(`${url}/models`)
+  t.equal(response.status, 200)
+  t.match(await response.json(), { data: [{ id: 'morse-1' }] })
+  child.kill('SIGTERM')
+  t.same(await once(child, 'exit'), [null, 'SIGTERM'])
+})

@@ -1,0 +1,98 @@
+import { GatewayError } from '../errors.ts'
+import type { AudioFormat } from '../schema/audio.ts'
+import { indexOf, latin1 } from './bytes.ts'
+import { findMpegFrame, MPEG_FRAME_MAX_BYTES } from './mpeg-frame.ts'
+
+/** Room that encoders leave between a tag and the first frame. */
+export const PADDING_MAX_BYTES = 64 * 1024
+/** What it takes to be sure of a frame behind such padding. */
+export const DETECT_BYTES = PADDING_MAX_BYTES + 4 * MPEG_FRAME_MAX_BYTES
+const EBML = '\x1a\x45\xdf\xa3'
+
+/**
+ * What the audio is by its first bytes; its name and declared type are never asked.
+ *
+ * @param head the first bytes, 4 KiB or more unless the audio is shorter
+ * @returns    `mp3` stands for MPEG audio of any layer, as .mpga files hold it, and for a tag whose end is
+ *             not in `head`. `webm` stands for Matroska too
+ * @throws     GatewayError UNSUPPORTED_AUDIO_FORMAT
+ */
+export function detectFormat(head: Uint8Array): AudioFormat {
+  return supported(formByMagic(head))
+}
+
+/**
+ * The same for audio behind an ID3v2 tag that was longer than the first bytes.
+ *
+ * @param bytes from the first one behind the tag
+ * @throws      GatewayError UNSUPPORTED_AUDIO_FORMAT
+ */
+export function detectTaggedFormat(bytes: Uint8Array): 'mp3' | 'flac' {
+  return supported(taggedForm(bytes))
+}
+
+function supported<Form extends AudioFormat>(format: Form | null): Form {
+  if (format) return format
+  throw new GatewayError('UNSUPPORTED_AUDIO_FORMAT', undefined, { param: 'audio' })
+}
+
+/**
+ * Bytes of the ID3v2 tag at `at`, header and footer included; 0 when there is none.
+ * https://id3.org/id3v2.4.0-structure section 3.1
+ */
+export function id3v2Bytes(bytes: Uint8Array, at: number): number {
+  if (latin1(bytes, at, 3) !== 'ID3' || bytes.length < at + 10) return 0
+  let size = 0
+  for (let index = at + 6; index < at + 10; index++) {
+    // Seven bits a byte, so that no size looks like a frame sync.
+    if (bytes[index]! > 0x7f) return 0
+    size = size * 128 + bytes[index]!
+  }
+  const hasFooter = (bytes[at + 5]! & 0x10) !== 0
+  return 10 + size + (hasFooter ? 10 : 0)
+}
+
+function formByMagic(head: Uint8Array): AudioFormat | null {
+  switch (latin1(head, 0, 4)) {
+    case 'RIFF':
+    case 'RF64':
+      return waveForm(head)
+    case 'OggS':
+      return 'ogg'
+    case 'fLaC':
+      return 'flac'
+    case EBML:
+      return matroskaForm(head)
+    default:
+      return latin1(head, 4, 4) === 'ftyp' ? 'mp4' : mpegForm(head)
+  }
+}
+
+function waveForm(head: Uint8Array): AudioFormat | null {
+  return latin1(head, 8, 4) === 'WAVE' ? 'wav' : null
+}
+
+/** The DocType element stands in the EBML header, which is some forty bytes long. */
+function matroskaForm(head: Uint8Array): AudioFormat | null {
+  const at = indexOf(head.subarray(0, 1024), '\x42\x82', 4)
+  if (at < 0) return null
+  const name = latin1(head, at + 3, (head[at + 2] ?? 0) & 0x7f)
+  return /^(webm|matroska)\0*$/.test(name) ? 'webm' : null
+}
+
+/** A part of a frame may stand in front, where the file was cut out of a stream. */
+function mpegForm(head: Uint8Array): AudioFormat | null {
+  let at = 0
+  for (let tag = id3v2Bytes(head, at); tag > 0; tag = id3v2Bytes(head, at)) at += tag
+  if (at === 0) return findMpegFrame(head, 0, MPEG_FRAME_MAX_BYTES) >= 0 ? 'mp3' : null
+  return at + 4 > head.length ? 'mp3' : taggedForm(head.subarray(at))
+}
+
+/**
+ * What follows on an ID3v2 tag, `bytes` being the first behind it; null when it is nothing that such a tag
+ * precedes.
+ */
+function taggedForm(bytes: Uint8Array): 'mp3' | 'flac' | null {
+  if (latin1(bytes, 0, 4) === 'fLaC') return 'flac'
+  return findMpegFrame(bytes, 0, PADDING_MAX_BYTES) >= 0 ? 'mp3' : null
+}

@@ -1,0 +1,179 @@
+import { indexOf, lastIndexOf, latin1, u16le, u32le, u64le } from './bytes.ts'
+import { flacStream } from './flac.ts'
+import type { Measure } from './measure.ts'
+import { OPUS_RATE, opusSamples } from './opus.ts'
+import type { AudioWindow } from './window.ts'
+import { RANGE_BYTES } from './window.ts'
+
+/**
+ * A page is at most a header of 27 bytes, 255 lengths, and 255 segments of 255 bytes (RFC 3533 section 6).
+ */
+const PAGE_MAX_BYTES = 27 + 255 + 255 * 255
+const HEADER_MAX_BYTES = 27 + 255
+/**
+ * Header, lengths, and enough of the first packet to know its codec: STREAMINFO in Ogg FLAC reaches farthest.
+ */
+const STEP_BYTES = HEADER_MAX_BYTES + 64
+const FIRST_PAGE = 0x02
+/** More streams in a row are not counted. */
+const STREAMS_MAX = 1000
+
+interface Page {
+  readonly serial: number
+  readonly sequence: number
+  readonly isFirst: boolean
+  /** Samples up to the end of the last packet that ends here; null when none does. */
+  readonly position: number | null
+  /** Packets that end here. */
+  readonly packets: number
+  /** First byte of content, counted from the page's. */
+  readonly contentAt: number
+  readonly bytes: number
+}
+
+/** One logical stream of sound. */
+interface Stream {
+  readonly serial: number
+  readonly sampleRate: number
+  readonly channels: number
+  /** Samples at the beginning that are decoded and not played. */
+  readonly preSkip: number
+  /** Samples that a packet has at most; of the first packet for Opus. */
+  readonly packetSamples: (bytes: Uint8Array, at: number) => number
+  /** Position of the first sample, which is not 0 in a recording that began in a running stream. */
+  start: number | null
+  end: number
+}
+
+/**
+ * Position of the last page less that of the first sample and the pre-skip (RFC 7845 section 4). The last
+ * page is in the last 256 KiB, so it takes two ranges. Where it belongs to another stream, or there are fewer
+ * pages than such a length needs, streams follow on one another, and all pages are gone through.
+ */
+export async function probeOgg(window: AudioWindow): Promise<Measure> {
+  const streams: Stream[] = []
+  const looksAtEnd = window.seekable && window.size > RANGE_BYTES
+  const reached = await readPages(window, 0, streams, looksAtEnd)
+  const [stream] = streams
+  if (looksAtEnd && !(stream && (await readLastPage(window, stream)))) {
+    await readPages(window, reached, streams, false)
+  }
+  const [first] = streams
+  const seconds = streams.reduce((sum, one) => sum + lengthOf(one), 0)
+  return { channels: first?.channels ?? null, durationSeconds: seconds > 0 ? seconds : null }
+}
+
+function lengthOf({ start, end, preSkip, sampleRate }: Stream): number {
+  return start === null ? 0 : Math.max(0, end - start - preSkip) / sampleRate
+}
+
+/**
+ * Goes through pages from `at` on, until the sound has begun when that is enough. Returns where it stopped.
+ */
+async function readPages(
+  window: AudioWindow,
+  at: number,
+  streams: Stream[],
+  untilBegun: boolean,
+): Promise<number> {
+  let next = at
+  for (;;) {
+    const bytes = await window.from(next, STEP_BYTES)
+    if (bytes.length < 27) return window.size
+    const page = readPage(bytes, 0)
+    if (page) {
+      takePage(page, bytes, streams)
+      next += page.bytes
+      if (untilBegun && streams.some((stream) => stream.start !== null)) return next
+    } else {
+      const found = indexOf(bytes, 'OggS', 1)
+      next += found > 0 ? found : bytes.length - 3
+    }
+  }
+}
+
+function readPage(bytes: Uint8Array, at: number): Page | null {
+  if (latin1(bytes, at, 4) !== 'OggS' || bytes[at + 4] !== 0) return null
+  const segments = bytes[at + 26] ?? 0
+  let content = 0
+  let packets = 0
+  for (let index = at + 27; index < at + 27 + segments; index++) {
+    const length = bytes[index] ?? 0
+    content += length
+    if (length < 255) packets += 1
+  }
+  // All ones, so a negative number, when no packet ends here.
+  const hasPosition = (bytes[at + 13] ?? 0) < 0x80
+  return {
+    serial: u32le(bytes, at + 14),
+    sequence: u32le(bytes, at + 18),
+    isFirst: ((bytes[at + 5] ?? 0) & FIRST_PAGE) !== 0,
+    position: hasPosition ? u64le(bytes, at + 6) : null,
+    packets,
+    contentAt: 27 + segments,
+    bytes: 27 + segments + content,
+  }
+}
+
+function takePage(page: Page, bytes: Uint8Array, streams: Stream[]): void {
+  if (page.isFirst) {
+    const stream = readStream(page, bytes)
+    if (stream && streams.length < STREAMS_MAX) streams.push(stream)
+    return
+  }
+  const stream = streams.findLast((one) => one.serial === page.serial)
+  // Position 0 is that of header pages.
+  if (!stream || page.position === null || page.position === 0) return
+  if (stream.start === null) {
+    const samples = page.packets * stream.packetSamples(bytes, page.contentAt)
+    stream.start = Math.max(0, page.position - samples)
+  }
+  stream.end = Math.max(stream.end, page.position)
+}
+
+/** The stream that begins with this page, by its first packet; null when it is not sound. */
+function readStream({ serial, contentAt: at }: Page, bytes: Uint8Array): Stream | null {
+  const begin = { serial, preSkip: 0, start: null, end: 0 }
+  if (latin1(bytes, at, 8) === 'OpusHead') {
+    const channels = bytes[at + 9] ?? 0
+    const preSkip = u16le(bytes, at + 10)
+    return { ...begin, channels, preSkip, sampleRate: OPUS_RATE, packetSamples: opusSamples }
+  }
+  if (latin1(bytes, at, 7) === '\x01vorbis') {
+    const channels = bytes[at + 11] ?? 0
+    const sampleRate = u32le(bytes, at + 12)
+    const halfBlock = (1 << ((bytes[at + 28] ?? 0) >>> 4)) / 2
+    return sampleRate === 0 ? null : { ...begin, channels, sampleRate, packetSamples: () => halfBlock }
+  }
+  if (latin1(bytes, at, 5) === '\x7fFLAC') {
+    const flac = flacStream(bytes.subarray(at + 17))
+    return (
+      flac && { ...begin, channels: flac.channels, sampleRate: flac.sampleRate, packetSamples: () => 0xffff }
+    )
+  }
+  if (latin1(bytes, at, 8) === 'Speex   ') {
+    const sampleRate = u32le(bytes, at + 36)
+    const packet = u32le(bytes, at + 56) * u32le(bytes, at + 64)
+    return sampleRate === 0
+      ? null
+      : { ...begin, channels: u32le(bytes, at + 48), sampleRate, packetSamples: () => packet }
+  }
+  return null
+}
+
+/**
+ * Takes the end from the last page. False when it is not of this stream, or cannot be the end of all these
+ * bytes.
+ */
+async function readLastPage(window: AudioWindow, stream: Stream): Promise<boolean> {
+  const { bytes } = await window.tail()
+  for (let at = lastIndexOf(bytes, 'OggS', bytes.length); at >= 0; at = lastIndexOf(bytes, 'OggS', at - 1)) {
+    const page = readPage(bytes, at)
+    if (!page || page.position === null) continue
+    const isEnough = (page.sequence + 1) * PAGE_MAX_BYTES >= window.size
+    if (page.serial !== stream.serial || page.isFirst || !isEnough) return false
+    stream.end = Math.max(stream.end, page.position)
+    return true
+  }
+  return false
+}

@@ -9,6 +9,8 @@ export interface Exchange {
   readonly path: string
   /** Raw query without `?`; empty when there is none. */
   readonly query: string
+  /** What stood in the path for each `:name` of the route's pattern, in order, percent-decoded. */
+  readonly params: readonly string[]
   /** Copied at tick 0. Lower-case names; repeated headers joined with `, `. */
   readonly headers: Readonly<Record<string, string>>
   /** Declared Content-Length; null for a chunked body and for none. */
@@ -36,9 +38,15 @@ export interface Exchange {
 
 /** The body as it comes off the socket. Paused behind its first chunk until somebody consumes it. */
 export interface RequestBody {
-  /** Hands over what has arrived, then every further chunk, in order. Called at most once. */
+  /**
+   * Hands over what has arrived, then every further chunk, in order and never re-entrantly. Called at most once.
+   * Does nothing after an answer or after the client left.
+   */
   consume(consumer: BodyConsumer): void
-  /** Asks the sender to stop. Up to 21 MB may still arrive. Idempotent. */
+  /**
+   * Asks the sender to stop. Up to 21 MB may still arrive and are delivered all the same: the consumer counts what
+   * it holds. Idempotent; does nothing once the last chunk is in.
+   */
   pause(): void
   /** Idempotent. */
   resume(): void

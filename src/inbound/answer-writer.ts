@@ -1,0 +1,111 @@
+import type { Answer } from './reply.ts'
+import type { Socket } from './socket.ts'
+import type { HttpResponse } from './uws.ts'
+
+/** Bytes written in one turn of the loop, so that one fast reader of a large answer does not hold up the others. */
+const TURN_BYTES = 1024 * 1024
+
+interface Outcome {
+  /** The last byte is with the kernel or in uWS's own small buffer. */
+  onDone(): void
+  onFailed(error: unknown): void
+}
+
+/**
+ * Writes an answer slice by slice, as the client takes them, so that a slow reader of a large one costs one slice of
+ * memory. With `close` the native response stays pending after the last byte, and its owner closes it: `tryEnd` has no
+ * way to, and while a response is pending uWS itself refuses whatever request follows on the connection. Its last byte
+ * waits until the kernel has room: uWS may hold the end of what came before in a buffer of its own, of which it says
+ * nothing, and empties that first.
+ */
+export class AnswerWriter {
+  readonly #socket: Socket
+  readonly #answer: Answer
+  readonly #close: boolean
+  readonly #outcome: Outcome
+  readonly #slices: Generator<Uint8Array, void>
+  /** What uWS has not taken yet of the slice at hand. */
+  #rest: Uint8Array = new Uint8Array(0)
+  #offset = 0
+  /** Up to where writing is allowed now. */
+  #until: number
+  #progressMs = performance.now()
+  #scheduled = false
+
+  constructor(socket: Socket, answer: Answer, close: boolean, outcome: Outcome) {
+    this.#socket = socket
+    this.#answer = answer
+    this.#close = close
+    this.#outcome = outcome
+    this.#slices = answer.slices()
+    this.#until = close ? answer.length - 1 : answer.length
+  }
+
+  /**
+   * To be called in a cork, after status and headers, for an answer of at least one byte. The first call to `tryEnd`
+   * fixes the Content-Length; the total of later ones only tells when the response is complete.
+   */
+  start(res: HttpResponse): void {
+    this.#socket.writing()
+    res.tryEnd('', this.#answer.length)
+    res.onWritable(() => {
+      if (this.#offset === this.#until) this.#until = this.#answer.length
+      this.#pump()
+      return true
+    })
+    this.#schedule()
+  }
+
+  /** Ms since the client last took something. */
+  stalledMs(nowMs: number): number {
+    return nowMs - this.#progressMs
+  }
+
+  #schedule(): void {
+    if (this.#scheduled) return
+    this.#scheduled = true
+    setImmediate(() => {
+      this.#scheduled = false
+      this.#pump()
+    })
+  }
+
+  #pump(): void {
+    const res = this.#socket.res
+    if (res === null || this.#offset === this.#answer.length) return
+    try {
+      let free = true
+      res.cork(() => {
+        free = this.#writeTurn(res)
+      })
+      if (this.#offset === this.#answer.length) this.#outcome.onDone()
+      else if (this.#offset === this.#until) this.#socket.askWritable()
+      else if (free) this.#schedule()
+    } catch (error) {
+      this.#outcome.onFailed(error)
+    }
+  }
+
+  /** @returns false when the client must take something first */
+  #writeTurn(res: HttpResponse): boolean {
+    const until = Math.min(this.#until, this.#offset + TURN_BYTES)
+    const total = this.#answer.length + (this.#close ? 1 : 0)
+    while (this.#offset < until) {
+      if (this.#rest.length === 0) this.#rest = this.#next()
+      const piece = this.#rest.subarray(0, this.#until - this.#offset)
+      const [whole] = res.tryEnd(piece, total)
+      const written = whole ? piece.length : res.getWriteOffset() - this.#offset
+      if (written > 0) this.#progressMs = performance.now()
+      this.#offset += written
+      this.#rest = this.#rest.subarray(written)
+      if (!whole) return false
+    }
+    return true
+  }
+
+  #next(): Uint8Array {
+    const { value, done } = this.#slices.next()
+    if (done || value === undefined) throw new Error('the answer is shorter than its declared length')
+    return value
+  }
+}

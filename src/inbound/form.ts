@@ -1,0 +1,231 @@
+import { invalid } from './refusals.ts'
+
+/** The fields of a request, without its audio: a JSON object, or the values of each form field in order. */
+export type Fields =
+  | { readonly kind: 'json'; readonly value: Record<string, unknown> }
+  | { readonly kind: 'form'; readonly values: ReadonlyMap<string, readonly string[]> }
+
+/**
+ * Names that are sources of audio in JSON; in a form they are refused, since only one of two could be meant.
+ */
+export const AUDIO_SOURCES: ReadonlySet<string> = new Set([
+  'audio_base64',
+  'audio.base64',
+  'audio.data',
+  'audio.url',
+  'audio[base64]',
+  'audio[data]',
+  'audio[url]',
+])
+
+export interface TextRule<Choice extends string = string> {
+  /** In Unicode code points. */
+  readonly maxLength?: number
+  readonly oneOf?: readonly Choice[]
+}
+
+export interface ListRule<Choice extends string = string> extends TextRule<Choice> {
+  readonly maxItems?: number
+}
+
+/** Inclusive bounds; `above` is exclusive. */
+export interface NumberRule {
+  readonly min?: number
+  readonly max?: number
+  readonly above?: number
+}
+
+const DECIMAL = /^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i
+const FORM_BOOLEANS: Readonly<Record<string, boolean>> = { true: true, false: false, 1: true, 0: false }
+
+/**
+ * Reads typed fields and remembers which names were asked for. In JSON values have JSON's own types: a
+ * string is no boolean there. In forms text is converted, and an empty value counts as not sent. JSON's null
+ * counts as not sent. Every method throws GatewayError INVALID_REQUEST with the field as `param`.
+ */
+export class FieldReader {
+  readonly #fields: Fields
+  readonly #asked = new Set<string>()
+
+  constructor(fields: Fields) {
+    this.#fields = fields
+  }
+
+  string<const Choice extends string = string>(name: string, rule: TextRule<Choice> = {}): Choice | null {
+    const value = this.#scalar(name)
+    if (value === null) return null
+    if (typeof value !== 'string') throw invalid(`${name} must be a string`, name)
+    checkText(name, value, rule)
+    return value as Choice
+  }
+
+  boolean(name: string): boolean | null {
+    const value = this.#scalar(name)
+    const meant = this.#isForm() && typeof value === 'string' ? (readBoolean(value) ?? value) : value
+    if (meant === null || typeof meant === 'boolean') return meant
+    throw invalid(`${name} must be ${this.#isForm() ? 'true, false, 1 or 0' : 'true or false'}`, name)
+  }
+
+  integer(name: string, rule: NumberRule = {}): number | null {
+    const value = this.#number(name)
+    if (value === null) return null
+    if (!Number.isSafeInteger(value)) throw invalid(`${name} must be an integer`, name)
+    return checkNumber(name, value, rule)
+  }
+
+  number(name: string, rule: NumberRule = {}): number | null {
+    const value = this.#number(name)
+    return value === null ? null : checkNumber(name, value, rule)
+  }
+
+  /**
+   * A list of strings: in JSON an array. In forms repeated fields, fields named `name[]`, or one field that
+   * holds a JSON array or a comma list. Only in a comma list are items trimmed and empty ones dropped.
+   */
+  stringList<const Choice extends string = string>(
+    name: string,
+    rule: ListRule<Choice> = {},
+  ): Choice[] | null {
+    const items = this.#fields.kind === 'json' ? this.#scalar(name) : this.#formList(name)
+    if (items === null) return null
+    if (!isStrings(items)) throw invalid(`${name} must be a list of strings`, name)
+    if (items.length > (rule.maxItems ?? Infinity)) {
+      throw invalid(`${name} has over ${rule.maxItems} items`, name)
+    }
+    for (const item of items) checkText(name, item, rule)
+    return items as Choice[]
+  }
+
+  /** A boolean or a list, such as `redaction`. What reads as a boolean is one. */
+  booleanOrList<const Choice extends string = string>(
+    name: string,
+    rule: ListRule<Choice> = {},
+  ): boolean | Choice[] | null {
+    this.#asked.add(name)
+    const { kind } = this.#fields
+    if (kind === 'json') {
+      const value = this.#scalar(name)
+      return typeof value === 'boolean' ? value : this.stringList(name, rule)
+    }
+    const values = this.#formValues(name)
+    const meant = values.length === 1 ? readBoolean(values[0]!) : null
+    return meant ?? this.stringList(name, rule)
+  }
+
+  /**
+   * Whether the field was sent, whatever its value, also null or empty. `a.b` is the member b of an object
+   * a; forms write it `a.b` or `a[b]`.
+   */
+  has(name: string): boolean {
+    this.#asked.add(name)
+    const [outer = '', inner] = name.split('.', 2)
+    if (this.#fields.kind === 'form') {
+      const { values } = this.#fields
+      const bracketed = inner === undefined ? `${name}[]` : `${outer}[${inner}]`
+      this.#asked.add(bracketed)
+      return values.has(name) || values.has(bracketed)
+    }
+    const { value } = this.#fields
+    if (inner === undefined) return Object.hasOwn(value, name)
+    const member = Object.hasOwn(value, outer) ? value[outer] : undefined
+    return typeof member === 'object' && member !== null && Object.hasOwn(member, inner)
+  }
+
+  /** Names that were sent and never asked for, members of `audio` as `audio.member`. */
+  unknown(): string[] {
+    if (this.#fields.kind === 'form') {
+      const names = [...this.#fields.values.keys()].map((name) =>
+        this.#asked.has(name) ? name : bareName(name),
+      )
+      return [...new Set(names)].filter((name) => !this.#asked.has(name))
+    }
+    return Object.entries(this.#fields.value)
+      .flatMap(([name, value]) => (name === 'audio' ? memberNames(name, value) : [name]))
+      .filter((name) => !this.#asked.has(name))
+  }
+
+  #isForm(): boolean {
+    return this.#fields.kind === 'form'
+  }
+
+  /** The one value of a field, unconverted; null when it was not sent. */
+  #scalar(name: string): unknown {
+    this.#asked.add(name)
+    if (this.#fields.kind === 'json') {
+      const { value } = this.#fields
+      return Object.hasOwn(value, name) ? (value[name] ?? null) : null
+    }
+    const values = this.#fields.values.get(name) ?? []
+    if (values.length > 1) throw invalid(`${name} was sent more than once`, name)
+    return values[0] === undefined || values[0] === '' ? null : values[0]
+  }
+
+  #number(name: string): number | null {
+    const value = this.#scalar(name)
+    const text = this.#isForm() && typeof value === 'string'
+    const number = text && DECIMAL.test(value.trim()) ? Number(value) : value
+    if (number === null || (typeof number === 'number' && Number.isFinite(number))) return number
+    throw invalid(`${name} must be a number`, name)
+  }
+
+  #formValues(name: string): readonly string[] {
+    this.#asked.add(name)
+    if (this.#fields.kind === 'json') return []
+    return this.#fields.values.get(name) ?? []
+  }
+
+  #formList(name: string): unknown {
+    const plain = this.#formValues(name)
+    const bracketed = this.#formValues(`${name}[]`)
+    if (plain.length === 1 && bracketed.length === 0) return readList(name, plain[0]!.trim())
+    const items = [...plain, ...bracketed]
+    return items.length === 0 ? null : items
+  }
+}
+
+function readBoolean(text: string): boolean | null {
+  return Object.hasOwn(FORM_BOOLEANS, text) ? FORM_BOOLEANS[text]! : null
+}
+
+function readList(name: string, text: string): unknown {
+  if (text === '') return null
+  if (!text.startsWith('[')) {
+    const items = text.split(',').map((item) => item.trim())
+    return items.filter((item) => item !== '')
+  }
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw invalid(`${name} must be a JSON array or a comma list`, name)
+  }
+}
+
+function checkText(name: string, value: string, { maxLength = Infinity, oneOf }: TextRule): void {
+  if (oneOf !== undefined && !oneOf.includes(value)) {
+    throw invalid(`${name} must be one of ${oneOf.join(', ')}`, name)
+  }
+  if (!value.isWellFormed()) throw invalid(`${name} holds half a surrogate pair`, name)
+  if (value.length > maxLength && [...value].length > maxLength) {
+    throw invalid(`${name} is over ${maxLength} characters`, name)
+  }
+}
+
+function checkNumber(name: string, value: number, { min, max, above }: NumberRule): number {
+  if (min !== undefined && value < min) throw invalid(`${name} must be at least ${min}`, name)
+  if (above !== undefined && value <= above) throw invalid(`${name} must be greater than ${above}`, name)
+  if (max !== undefined && value > max) throw invalid(`${name} must be at most ${max}`, name)
+  return value
+}
+
+function isStrings(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((item) => typeof item === 'string')
+}
+
+function bareName(name: string): string {
+  return name.endsWith('[]') ? name.slice(0, -2) : name
+}
+
+function memberNames(name: string, value: unknown): string[] {
+  if (typeof value !== 'object' || value === null) return [name]
+  return Object.keys(value).map((member) => `${name}.${member}`)
+}

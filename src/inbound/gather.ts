@@ -1,0 +1,38 @@
+const FIRST_BYTES = 512
+
+/** Bytes put together from pieces of any size, in amortized linear time. The caller bounds them. */
+export class Gather {
+  #buffer: Buffer = Buffer.alloc(0)
+  #length = 0
+
+  get length(): number {
+    return this.#length
+  }
+
+  /** Memory held, at most twice `length` but for the first 512 bytes. */
+  get capacity(): number {
+    return this.#buffer.length
+  }
+
+  append(bytes: Uint8Array): void {
+    const length = this.#length + bytes.length
+    if (length > this.#buffer.length) this.#grow(length)
+    this.#buffer.set(bytes, this.#length)
+    this.#length = length
+  }
+
+  /** A view that the next `append` after a `clear` overwrites. */
+  bytes(): Buffer {
+    return this.#buffer.subarray(0, this.#length)
+  }
+
+  clear(): void {
+    this.#length = 0
+  }
+
+  #grow(length: number): void {
+    const grown = Buffer.allocUnsafe(Math.max(FIRST_BYTES, 2 * this.#buffer.length, length))
+    grown.set(this.bytes())
+    this.#buffer = grown
+  }
+}

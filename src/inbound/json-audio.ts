@@ -1,0 +1,256 @@
+import type { Limits } from '../limits.ts'
+import { Base64Text } from './base64-text.ts'
+import { DataUrlPrefix } from './data-url.ts'
+import { Gather } from './gather.ts'
+import { isObject, takeJsonSource } from './json-source.ts'
+import { audioTooLarge, invalid } from './refusals.ts'
+import type { BodyScanner, ScannedBody } from './scanner.ts'
+import { decodeUtf8 } from './utf8.ts'
+
+/** Everything but the audio string: names, values and white space. */
+const MAX_SKELETON_BYTES = 256 * 1024
+const MAX_DEPTH = 64
+/** The longest key looked for, every character of it written as `\uXXXX`. */
+const MAX_KEY_BYTES = 6 * 'audio_base64'.length
+
+/** A byte order mark may stand before the body; the decoder drops it. */
+const BOM_BYTES = 3
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+/** Stands in the skeleton for the audio string. */
+const PLACEHOLDER = Buffer.from('null')
+
+/** Top-level keys and keys of `audio` that may carry a source; each may occur once. */
+const TOP_KEYS: ReadonlySet<string> = new Set(['audio', 'audio_base64'])
+const AUDIO_KEYS: ReadonlySet<string> = new Set(['base64', 'data', 'url'])
+
+/**
+ * - outside: between the tokens of the skeleton
+ * - text: within a string of the skeleton
+ * - prefix: at the front of the audio string, which may be that of a `data:` URL
+ * - audio: within the base64 text
+ */
+type State = 'outside' | 'text' | 'prefix' | 'audio'
+
+/**
+ * Finds the base64 audio of a JSON body in a stream: `audio.base64`, `audio.data`, `audio` or
+ * `audio_base64`, each as base64 or as a `data:` URL. The audio string is counted and checked in place; the
+ * rest, the skeleton, is kept and parsed at the end, with null where the audio stood. The scanner tracks
+ * only strings and nesting. Where it could disagree with a real parser the body is no JSON, and then the
+ * skeleton is none either.
+ */
+export class JsonAudioScanner implements BodyScanner {
+  readonly #maxAudioBytes: number
+  #state: State = 'outside'
+  /** Bytes of the body before the current view. */
+  #position = 0
+  readonly #skeleton = new Gather()
+  /** The open containers; true for objects. */
+  readonly #open: boolean[] = []
+  /** True where the next string of an object is a key. */
+  #keyNext = false
+  /** Where the key being read begins in the skeleton; -1 within other strings. */
+  #keyStart = -1
+  #escaped = false
+  #topKey = ''
+  #audioKey = ''
+  readonly #seen = new Set<string>()
+  readonly #prefix = new DataUrlPrefix()
+  readonly #text = new Base64Text()
+  /** Where the base64 text stands, once its string has begun. */
+  #audio: { offset: number; length: number } | null = null
+
+  constructor(limits: Limits) {
+    this.#maxAudioBytes = limits.max_audio_bytes
+  }
+
+  scan(view: Buffer): void {
+    let at = 0
+    while (at < view.length) at = this.#step(view, at)
+    this.#position += view.length
+  }
+
+  finish(): ScannedBody {
+    if (this.#state !== 'outside') throw invalid('the JSON body ends within a string')
+    const value = this.#parseSkeleton()
+    const { url, filename, ...declared } = takeJsonSource(value)
+    const fields = { kind: 'json', value } as const
+    if (this.#audio === null) {
+      if (url === null) throw invalid('send the audio as base64, data or url', 'audio')
+      return { fields, source: { kind: 'url', url } }
+    }
+
+    if (url !== null) throw sentTwice()
+    const { offset, length } = this.#audio
+    const { decodedBytes, canonical } = this.#text
+    if (decodedBytes === 0) throw invalid('the audio is empty', 'audio')
+    const mediaType = declared.mediaType ?? this.#prefix.mediaType
+    const audio = {
+      offset,
+      length,
+      encoding: 'base64',
+      decodedBytes,
+      canonical,
+      mediaType,
+      filename,
+    } as const
+    return { fields, source: { kind: 'audio', audio } }
+  }
+
+  #step(view: Buffer, at: number): number {
+    if (this.#state === 'outside') return this.#scanOutside(view, at)
+    if (this.#state === 'text') return this.#scanText(view, at)
+    if (this.#state === 'prefix') return this.#scanPrefix(view, at)
+    return this.#scanAudio(view, at)
+  }
+
+  /** Reads up to the next string. */
+  #scanOutside(view: Buffer, from: number): number {
+    for (let at = from; at < view.length; at++) {
+      const byte = view[at]!
+      if (this.#open.length === 0 && byte > 0x20 && byte !== 0x7b && this.#position + at >= BOM_BYTES) {
+        throw invalid('the JSON body must be one object')
+      }
+      if (byte === QUOTE) {
+        this.#keep(view, from, at)
+        this.#beginString(view, at)
+        return at + 1
+      }
+      if (byte === 0x7b || byte === 0x5b) this.#descend(byte === 0x7b)
+      else if (byte === 0x7d || byte === 0x5d) this.#ascend()
+      else if (byte === 0x2c) this.#keyNext = this.#open.at(-1) === true
+      else if (byte === 0x3a) this.#keyNext = false
+    }
+    this.#keep(view, from, view.length)
+    return view.length
+  }
+
+  #descend(object: boolean): void {
+    if (this.#open.length === MAX_DEPTH) {
+      throw invalid(`the JSON body is nested over ${MAX_DEPTH} levels deep`)
+    }
+    this.#open.push(object)
+    this.#keyNext = object
+  }
+
+  #ascend(): void {
+    this.#open.pop()
+    this.#keyNext = false
+  }
+
+  #beginString(view: Buffer, at: number): void {
+    if (this.#keyNext || !this.#carriesAudio()) {
+      this.#state = 'text'
+      this.#keyStart = this.#keyNext ? this.#skeleton.length : -1
+      this.#keep(view, at, at + 1)
+      return
+    }
+    if (this.#audio !== null) throw sentTwice()
+    this.#audio = { offset: this.#position + at + 1, length: 0 }
+    this.#skeleton.append(PLACEHOLDER)
+    this.#state = 'prefix'
+  }
+
+  /** Whether a string that begins here as a value is the audio. */
+  #carriesAudio(): boolean {
+    const depth = this.#open.length
+    if (depth === 1) return TOP_KEYS.has(this.#topKey)
+    const member = this.#audioKey === 'base64' || this.#audioKey === 'data'
+    return depth === 2 && this.#topKey === 'audio' && member
+  }
+
+  #scanText(view: Buffer, from: number): number {
+    for (let at = from; at < view.length; at++) {
+      const byte = view[at]!
+      if (this.#escaped) this.#escaped = false
+      else if (byte === BACKSLASH) this.#escaped = true
+      else if (byte === QUOTE) {
+        this.#keep(view, from, at + 1)
+        if (this.#keyStart !== -1) this.#endKey()
+        this.#state = 'outside'
+        return at + 1
+      }
+    }
+    this.#keep(view, from, view.length)
+    return view.length
+  }
+
+  /** Remembers a key that may lead to the audio. Sent twice, it would hide a source from JSON.parse. */
+  #endKey(): void {
+    const depth = this.#open.length
+    const nested = depth === 2 && this.#topKey === 'audio'
+    if (depth !== 1 && !nested) return
+    const quoted = this.#skeleton.bytes().subarray(this.#keyStart)
+    const key = quoted.length > MAX_KEY_BYTES + 2 ? '' : readKey(quoted)
+    if (nested) this.#audioKey = key
+    else this.#topKey = key
+    if (!(nested ? AUDIO_KEYS : TOP_KEYS).has(key)) return
+    const path = nested ? `audio.${key}` : key
+    if (this.#seen.has(path)) throw sentTwice()
+    this.#seen.add(path)
+  }
+
+  #scanPrefix(view: Buffer, from: number): number {
+    const audio = this.#audio!
+    for (let at = from; at < view.length; at++) {
+      const outcome = this.#prefix.take(view[at]!)
+      if (outcome === 'more') continue
+      this.#state = 'audio'
+      if (outcome === 'end') {
+        audio.offset = this.#position + at + 1
+        return at + 1
+      }
+      const { held } = this.#prefix
+      this.#text.scan(held, 0, held.length)
+      audio.length = held.length
+      return at
+    }
+    return view.length
+  }
+
+  #scanAudio(view: Buffer, at: number): number {
+    const quote = view.indexOf(QUOTE, at)
+    const end = quote === -1 ? view.length : quote
+    this.#text.scan(view, at, end)
+    this.#audio!.length += end - at
+    const { decodedBytes } = this.#text
+    if (decodedBytes > this.#maxAudioBytes) throw audioTooLarge(this.#maxAudioBytes, decodedBytes)
+    if (quote === -1) return end
+    this.#text.finish()
+    this.#state = 'outside'
+    return quote + 1
+  }
+
+  #keep(view: Buffer, start: number, end: number): void {
+    if (this.#skeleton.length + end - start > MAX_SKELETON_BYTES) {
+      throw invalid(`the JSON body is over ${MAX_SKELETON_BYTES} bytes without its audio`)
+    }
+    this.#skeleton.append(view.subarray(start, end))
+  }
+
+  #parseSkeleton(): Record<string, unknown> {
+    const text = decodeUtf8(this.#skeleton.bytes())
+    if (text === null) throw invalid('the body is not UTF-8')
+    let value: unknown
+    try {
+      value = JSON.parse(text)
+    } catch {
+      throw invalid('the body is not valid JSON')
+    }
+    if (!isObject(value)) throw invalid('the JSON body must be one object')
+    return value
+  }
+}
+
+/** A key between its quotes, escapes resolved; empty when it is not valid. */
+function readKey(quoted: Buffer): string {
+  try {
+    return JSON.parse(quoted.toString('latin1'))
+  } catch {
+    return ''
+  }
+}
+
+function sentTwice() {
+  return invalid('send the audio exactly once, as base64, data or url', 'audio')
+}

@@ -1,0 +1,150 @@
+import { ERRORS, GatewayError } from '../errors.ts'
+import type { ByteBudget } from '../schema/budget.ts'
+import type { BodyConsumer, RequestBody } from './exchange.ts'
+import { Pace } from './pace.ts'
+import type { Socket } from './socket.ts'
+import type { EdgeTiming } from './timing.ts'
+
+interface Chunk {
+  readonly bytes: Uint8Array
+  readonly last: boolean
+}
+
+/** Bytes thrown away at most before an early answer. */
+export const MAX_DISCARD_BYTES = 8 * 1024 * 1024
+
+/**
+ * The body of one request. Waits behind its first chunk for a consumer, then flows, and from an answer or an error on
+ * it is dropped: counted, never held.
+ */
+export class NativeBody implements RequestBody {
+  readonly #socket: Socket
+  readonly #budget: ByteBudget
+  readonly #timing: EdgeTiming
+  readonly #startedMs: number
+  #pace: Pace | null = null
+  #consumer: BodyConsumer | null = null
+  #consumed = false
+  #dropped = false
+  #failure: GatewayError | null = null
+  /** Chunks that came before the consumer; copies, charged to the budget. */
+  #early: Chunk[] = []
+  #discardLeft = 0
+  #onDiscarded: ((ended: boolean) => void) | null = null
+  #ended = false
+  #receivedBytes = 0
+
+  constructor(socket: Socket, budget: ByteBudget, timing: EdgeTiming, startedMs: number) {
+    this.#socket = socket
+    this.#budget = budget
+    this.#timing = timing
+    this.#startedMs = startedMs
+  }
+
+  get ended(): boolean {
+    return this.#ended
+  }
+
+  get receivedBytes(): number {
+    return this.#receivedBytes
+  }
+
+  consume(consumer: BodyConsumer): void {
+    if (this.#consumed) throw new Error('the body has a consumer already')
+    this.#consumed = true
+    if (this.#failure !== null) consumer.onError(this.#failure)
+    if (this.#dropped) return
+    this.#consumer = consumer
+    this.#socket.resume()
+    try {
+      while (this.#early.length > 0) this.#handOver(this.#early.shift()!)
+    } finally {
+      if (this.#early.length > 0) this.drop()
+    }
+  }
+
+  pause(): void {
+    if (!this.#ended && !this.#dropped) this.#socket.pause()
+  }
+
+  resume(): void {
+    this.#socket.resume()
+  }
+
+  /** Takes a chunk from uWS, in the native callback: `bytes` is only a view. What a consumer throws comes out here. */
+  receive(bytes: Uint8Array, last: boolean): void {
+    // uWS hands out an empty chunk when the body comes in a later segment than the head.
+    if (bytes.length === 0 && !last) return
+    this.#receivedBytes += bytes.length
+    if (last) {
+      this.#ended = true
+      this.#socket.bodyEnded()
+    }
+    if (this.#dropped) this.#discarded(bytes.length, last)
+    else if (this.#consumer !== null) this.#consumer.onChunk(bytes, last)
+    else this.#keep(bytes, last)
+  }
+
+  /** Ends the delivery for good and gives the held bytes back. */
+  drop(): void {
+    this.#dropped = true
+    this.#consumer = null
+    for (const { bytes } of this.#early) this.#budget.refund(bytes.length)
+    this.#early = []
+  }
+
+  /**
+   * Drops the body and goes on reading it, up to `MAX_DISCARD_BYTES`.
+   *
+   * @param done called once: true when the body ended, false at the bound
+   */
+  discard(done: (ended: boolean) => void): void {
+    this.drop()
+    this.#discardLeft = MAX_DISCARD_BYTES
+    this.#onDiscarded = done
+    this.#socket.resume()
+  }
+
+  /** Stops a discarding whose time is over; `done` will not be called any more. */
+  stopDiscarding(): void {
+    this.#onDiscarded = null
+    this.#socket.pause()
+  }
+
+  /** Judges the sender's pace; a body that is too slow ends with REQUEST_TIMEOUT at its consumer. */
+  watch(nowMs: number): void {
+    if (this.#ended || this.#dropped) return
+    this.#pace ??= new Pace(this.#timing)
+    const sendingMs = nowMs - this.#startedMs - this.#socket.pausedMs(nowMs)
+    if (!this.#pace.isTooSlow(sendingMs, this.#receivedBytes)) return
+    const consumer = this.#consumer
+    this.#failure = new GatewayError('REQUEST_TIMEOUT', ERRORS.REQUEST_TIMEOUT.message, {
+      details: { received_bytes: this.#receivedBytes },
+    })
+    this.drop()
+    consumer?.onError(this.#failure)
+  }
+
+  #keep(bytes: Uint8Array, last: boolean): void {
+    this.#budget.charge(bytes.length)
+    this.#early.push({ bytes: Uint8Array.prototype.slice.call(bytes), last })
+    if (!last) this.#socket.pause()
+  }
+
+  /** A consumer may answer while it is handed a chunk: then it gets no further one. */
+  #handOver({ bytes, last }: Chunk): void {
+    try {
+      this.#consumer?.onChunk(bytes, last)
+    } finally {
+      this.#budget.refund(bytes.length)
+    }
+  }
+
+  #discarded(bytes: number, last: boolean): void {
+    this.#discardLeft -= bytes
+    if (this.#onDiscarded === null || (!last && this.#discardLeft > 0)) return
+    const done = this.#onDiscarded
+    this.#onDiscarded = null
+    done(last)
+  }
+}

@@ -1,0 +1,300 @@
+import { errorReply, GatewayError, toGatewayError } from '../errors.ts'
+import { newId } from '../ids.ts'
+import type { Logger } from '../log.ts'
+import type { ByteBudget } from '../schema/budget.ts'
+import { AnswerWriter } from './answer-writer.ts'
+import type { Exchange, Reply, RequestBody } from './exchange.ts'
+import { NativeBody } from './native-body.ts'
+import { type Answer, prepareAnswer } from './reply.ts'
+import type { RequestHead } from './request-head.ts'
+import { Socket } from './socket.ts'
+import type { EdgeTiming } from './timing.ts'
+import type { HttpResponse } from './uws.ts'
+
+/** What all exchanges of one server share. */
+export interface EdgeContext {
+  readonly budget: ByteBudget
+  readonly log: Logger
+  readonly timing: EdgeTiming
+  /** Every exchange that is not finished. */
+  readonly open: Set<NativeExchange>
+  /** Once true, every answer closes its connection. */
+  draining: boolean
+}
+
+/** What was found out about a request before its exchange is made. */
+export interface RequestFacts {
+  readonly contentLength: number | null
+  readonly params: readonly string[]
+  /** Whether the connection is to be closed behind the answer: its next bytes are not to be trusted as a request. */
+  readonly closes: boolean
+}
+
+const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
+const CLIENT_CLOSED_STATUS = 499
+
+/** One request and its answer over uWebSockets.js. Must be constructed in the turn of the route callback. */
+export class NativeExchange implements Exchange {
+  readonly requestId: string
+  readonly method: string
+  readonly path: string
+  readonly query: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly contentLength: number | null
+  readonly params: readonly string[]
+
+  readonly #context: EdgeContext
+  readonly #socket: Socket
+  readonly #body: NativeBody
+  readonly #startedMs = performance.now()
+  #closes: boolean
+  #abort: AbortController | null = null
+  #status: number | null = null
+  #replied = false
+  #finished = false
+  #writer: AnswerWriter | null = null
+  #timer: NodeJS.Timeout | undefined
+  #onFinished: (() => void)[] = []
+
+  constructor(res: HttpResponse, head: RequestHead, facts: RequestFacts, context: EdgeContext) {
+    const inboundId = head.headers['x-lk-request-id']
+    this.requestId = inboundId !== undefined && REQUEST_ID.test(inboundId) ? inboundId : newId('req')
+    this.method = head.method
+    this.path = head.path
+    this.query = head.query
+    this.headers = head.headers
+    this.contentLength = facts.contentLength
+    this.params = facts.params
+    this.#closes = facts.closes
+    this.#context = context
+    this.#socket = new Socket(res, this.#startedMs)
+    this.#body = new NativeBody(this.#socket, context.budget, context.timing, this.#startedMs)
+    context.open.add(this)
+  }
+
+  get body(): RequestBody {
+    return this.#body
+  }
+
+  get receivedBytes(): number {
+    return this.#body.receivedBytes
+  }
+
+  get elapsedMs(): number {
+    return performance.now() - this.#startedMs
+  }
+
+  get status(): number | null {
+    return this.#status
+  }
+
+  get signal(): AbortSignal {
+    if (this.#abort === null) {
+      this.#abort = new AbortController()
+      if (this.#status === CLIENT_CLOSED_STATUS) this.#abort.abort(new GatewayError('CLIENT_CLOSED'))
+    }
+    return this.#abort.signal
+  }
+
+  /** Whether an answer was given or none can be. */
+  get settled(): boolean {
+    return this.#replied || this.#finished
+  }
+
+  onFinished(callback: () => void): void {
+    if (this.#finished) this.#guard(callback)
+    else this.#onFinished.push(callback)
+  }
+
+  reply(reply: Reply): void {
+    if (this.#replied || this.#finished) return
+    this.#replied = true
+    let answer: Answer
+    try {
+      answer = prepareAnswer(reply, this.requestId)
+    } catch (error) {
+      this.#logFailure(error, 'an answer could not be written')
+      answer = prepareAnswer(this.#errorReply(toGatewayError(error)), this.requestId)
+    }
+    if (this.#body.ended) {
+      this.#body.drop()
+      this.#sendLater(answer)
+    } else this.#discardThenSend(answer)
+  }
+
+  replyError(error: GatewayError): void {
+    this.reply(this.#errorReply(error))
+  }
+
+  /** What a handler threw: answered if that is still possible, and logged unless it is an answer in itself. */
+  fail(thrown: unknown): void {
+    const error = toGatewayError(thrown)
+    if (error.code === 'CLIENT_CLOSED' && this.#finished) return
+    if (error.code === 'INTERNAL' || this.#replied) this.#logFailure(thrown, 'a handler failed')
+    this.replyError(error)
+  }
+
+  /** Takes a chunk from uWS. Never throws: nothing may escape into the native callback. */
+  receive(chunk: ArrayBuffer, last: boolean): void {
+    try {
+      this.#body.receive(new Uint8Array(chunk), last)
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
+  /** The client left, or the connection was cut. uWS has invalidated the response. */
+  left(): void {
+    this.#socket.release()
+    clearTimeout(this.#timer)
+    if (this.#finished) return
+    this.#status ??= CLIENT_CLOSED_STATUS
+    this.#finish()
+    try {
+      this.#abort?.abort(new GatewayError('CLIENT_CLOSED'))
+    } catch (error) {
+      this.#logFailure(error, 'a listener of an abort failed')
+    }
+  }
+
+  /** Called by the shared timer. */
+  sweep(nowMs: number): void {
+    const { rearmMs, writeStallMs } = this.#context.timing
+    this.#socket.rearm(nowMs, rearmMs)
+    if (this.#writer !== null && this.#writer.stalledMs(nowMs) > writeStallMs) {
+      this.#socket.res?.close()
+      return
+    }
+    try {
+      this.#body.watch(nowMs)
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
+  #errorReply(error: GatewayError): Reply {
+    const { status, headers, body } = errorReply(error, this.requestId)
+    return { status, headers, body: JSON.stringify(body) }
+  }
+
+  /**
+   * Takes in what the client is still sending, within bounds, before it is answered: an answer followed at once by
+   * the closing of a connection with unread bytes on it is lost to most clients.
+   */
+  #discardThenSend(answer: Answer): void {
+    const { discardMs, pauseMs } = this.#context.timing
+    const giveUp = () => {
+      clearTimeout(this.#timer)
+      this.#body.stopDiscarding()
+      this.#closes = true
+      this.#timer = setTimeout(() => this.#send(answer), pauseMs)
+    }
+    this.#timer = setTimeout(giveUp, discardMs)
+    this.#body.discard((ended) => {
+      if (!ended) return giveUp()
+      clearTimeout(this.#timer)
+      this.#sendLater(answer)
+    })
+  }
+
+  /**
+   * Never in the turn in which the request was read: while the answer is pending uWS refuses a second request hidden
+   * in the same bytes; a microtask would be too early.
+   */
+  #sendLater(answer: Answer): void {
+    setImmediate(() => this.#send(answer))
+  }
+
+  #send(answer: Answer): void {
+    const res = this.#socket.res
+    if (res === null) return
+    const close = this.#closes || this.#context.draining
+    this.#status = answer.status
+    // A paused socket would not show that the client has left, and the writing would wait for nobody.
+    this.#socket.resume()
+    try {
+      res.cork(() => {
+        res.writeStatus(answer.statusLine)
+        for (const [name, value] of answer.headers) res.writeHeader(name, value)
+        this.#writeBody(res, answer, close)
+      })
+    } catch (error) {
+      this.#cut(error)
+    }
+  }
+
+  #writeBody(res: HttpResponse, answer: Answer, close: boolean): void {
+    const lingers = close && !this.#body.ended
+    if (this.method === 'HEAD' || answer.status === 204 || answer.status === 304) {
+      // endWithoutBody can close, or leave the length to its caller, but not both.
+      if (close) res.writeHeader('connection', 'close')
+      if (this.method === 'HEAD') res.writeHeader('content-length', String(answer.length))
+      res.endWithoutBody()
+      this.#finish()
+    } else if (answer.whole !== null && (!lingers || answer.length === 0)) {
+      res.end(answer.whole, close)
+      this.#finish()
+    } else {
+      if (close) res.writeHeader('connection', 'close')
+      this.#writer = new AnswerWriter(this.#socket, answer, close, {
+        onDone: () => (close ? this.#finishAndClose(lingers) : this.#finish()),
+        onFailed: (error) => this.#cut(error),
+      })
+      this.#writer.start(res)
+    }
+  }
+
+  /**
+   * The connection of a client that is still sending is closed by that client, or after a while: what closes it at
+   * once takes the answer back, for the kernel then resets the connection while the client has yet to read.
+   */
+  #finishAndClose(lingers: boolean): void {
+    this.#finish(true)
+    if (!lingers) {
+      this.#close()
+      return
+    }
+    this.#timer = setTimeout(() => this.#close(), this.#context.timing.lingerMs)
+    this.#body.discard((ended) => {
+      if (ended) this.#close()
+      else this.#body.stopDiscarding()
+    })
+  }
+
+  #close(): void {
+    clearTimeout(this.#timer)
+    const { res } = this.#socket
+    this.#socket.release()
+    res?.close()
+  }
+
+  /** An answer that broke off half-way: the client must not take what it has for the whole. */
+  #cut(error: unknown): void {
+    this.#logFailure(error, 'an answer was cut short')
+    this.#socket.res?.close()
+  }
+
+  #finish(keepsSocket = false): void {
+    this.#finished = true
+    if (!keepsSocket) this.#socket.release()
+    clearTimeout(this.#timer)
+    this.#body.drop()
+    this.#context.open.delete(this)
+    for (const callback of this.#onFinished) this.#guard(callback)
+    this.#onFinished = []
+  }
+
+  #guard(callback: () => void): void {
+    try {
+      callback()
+    } catch (error) {
+      this.#logFailure(error, 'a callback at the end of a request failed')
+    }
+  }
+
+  #logFailure(error: unknown, message: string): void {
+    const { log } = this.#context
+    const stack = error instanceof Error ? error.stack : String(error)
+    log.error({ request_id: this.requestId, method: this.method, path: this.path, stack }, message)
+  }
+}

@@ -1,0 +1,116 @@
+import { STATUS_CODES } from 'node:http'
+import type { Reply, ReplyPiece } from './exchange.ts'
+
+/** An answer ready to be written: checked headers, a known length, and the body in slices. */
+export interface Answer {
+  readonly status: number
+  /** Status code and text, as they stand in the first line. */
+  readonly statusLine: string
+  readonly headers: readonly (readonly [name: string, value: string])[]
+  /** Bytes of the whole body. */
+  readonly length: number
+  /** The body when it is small enough for a single write, else null. */
+  readonly whole: string | Uint8Array | null
+  /** The body in slices of at most `SLICE_BYTES`. A slice is only valid until the next one is asked for. */
+  slices(): Generator<Uint8Array, void>
+}
+
+/** Largest slice that goes to the socket at once; base64 text of three quarters of it, a multiple of three, is one. */
+export const SLICE_BYTES = 65_536
+const BASE64_SLICE_SOURCE_BYTES = (SLICE_BYTES / 4) * 3
+
+const NAME = /^[!#$%&'*+.^_`|~0-9a-z-]+$/
+/** Visible characters, space and tab: uWS writes a value as it stands, so a CR LF in it would begin a header of its own. */
+const VALUE = /^[\t\x20-\x7e\x80-\uffff]*$/
+/** Set by the edge, for every answer alike. */
+const RESERVED = new Set([
+  'content-length',
+  'transfer-encoding',
+  'connection',
+  'x-lk-request-id',
+  'x-content-type-options',
+])
+
+/**
+ * Prepares an answer.
+ *
+ * @throws Error naming the header at fault; never its value, which may be what an attacker sent
+ */
+export function prepareAnswer(reply: Reply, requestId: string): Answer {
+  const { status, body } = reply
+  const text = STATUS_CODES[status]
+  if (text === undefined) throw new Error(`there is no HTTP status ${status}`)
+  const headers: [string, string][] = []
+  let typed = false
+  for (const [name, value] of Object.entries(reply.headers ?? {})) {
+    if (!NAME.test(name) || RESERVED.has(name))
+      throw new Error(`a reply may not set the header ${JSON.stringify(name)}`)
+    if (!VALUE.test(value)) throw new Error(`the header ${name} has control characters`)
+    typed ||= name === 'content-type'
+    headers.push([name, value])
+  }
+  const pieces: readonly ReplyPiece[] = typeof body === 'string' || body instanceof Uint8Array ? [body] : body
+  const length = pieces.reduce((sum, piece) => sum + lengthOf(piece), 0)
+  if (!typed && length > 0)
+    headers.push(['content-type', typeof body === 'string' ? 'application/json' : 'application/octet-stream'])
+  headers.push(['x-content-type-options', 'nosniff'], ['x-lk-request-id', requestId])
+  return {
+    status,
+    statusLine: `${status} ${text}`,
+    headers,
+    length,
+    whole: length > SLICE_BYTES ? null : joined(body, pieces, length),
+    slices: () => slicesOf(pieces),
+  }
+}
+
+function lengthOf(piece: ReplyPiece): number {
+  if (typeof piece === 'string') return Buffer.byteLength(piece)
+  if (piece instanceof Uint8Array) return piece.length
+  const bytes = piece.base64.reduce((sum, chunk) => sum + chunk.length, 0)
+  return 4 * Math.ceil(bytes / 3)
+}
+
+function joined(body: Reply['body'], pieces: readonly ReplyPiece[], length: number): string | Uint8Array {
+  if (typeof body === 'string' || body instanceof Uint8Array) return body
+  const whole = Buffer.allocUnsafe(length)
+  let offset = 0
+  for (const slice of slicesOf(pieces)) {
+    whole.set(slice, offset)
+    offset += slice.length
+  }
+  return whole
+}
+
+function* slicesOf(pieces: readonly ReplyPiece[]): Generator<Uint8Array, void> {
+  for (const piece of pieces) {
+    if (typeof piece === 'string') yield* cut(Buffer.from(piece))
+    else if (piece instanceof Uint8Array) yield* cut(piece)
+    else yield* base64Slices(piece.base64)
+  }
+}
+
+function* cut(bytes: Uint8Array): Generator<Uint8Array, void> {
+  for (let start = 0; start < bytes.length; start += SLICE_BYTES)
+    yield bytes.subarray(start, start + SLICE_BYTES)
+}
+
+/** One base64 text over all chunks: what is left of a chunk after a multiple of three goes with the next one. */
+function* base64Slices(chunks: readonly Uint8Array[]): Generator<Uint8Array, void> {
+  const source = Buffer.allocUnsafe(BASE64_SLICE_SOURCE_BYTES)
+  const text = Buffer.allocUnsafe(SLICE_BYTES)
+  let filled = 0
+  for (const chunk of chunks) {
+    let start = 0
+    while (start < chunk.length) {
+      const end = Math.min(chunk.length, start + source.length - filled)
+      source.set(chunk.subarray(start, end), filled)
+      filled += end - start
+      start = end
+      if (filled < source.length) continue
+      yield text.subarray(0, text.write(source.toString('base64'), 'latin1'))
+      filled = 0
+    }
+  }
+  if (filled > 0) yield text.subarray(0, text.write(source.toString('base64', 0, filled), 'latin1'))
+}

@@ -1,0 +1,34 @@
+import type { HttpRequest } from './uws.ts'
+
+/** A request's first line and headers, copied while uWS's request object was alive. */
+export interface RequestHead {
+  /** Upper case. */
+  readonly method: string
+  readonly path: string
+  /** Without `?`. */
+  readonly query: string
+  /** Lower-case names; repeated headers joined with `, `. Without a prototype, so that any name is only a name. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Every value of the headers that frame a request, not joined. */
+  readonly hosts: readonly string[]
+  readonly contentLengths: readonly string[]
+  readonly transferEncodings: readonly string[]
+}
+
+/** To be called in the route callback: uWS's request is dead when that returns. */
+export function readHead(request: HttpRequest, method: string): RequestHead {
+  const headers: Record<string, string> = Object.create(null)
+  const hosts: string[] = []
+  const contentLengths: string[] = []
+  const transferEncodings: string[] = []
+  request.forEach((name, value) => {
+    const known = headers[name]
+    headers[name] = known === undefined ? value : `${known}, ${value}`
+    if (name === 'host') hosts.push(value)
+    else if (name === 'content-length') contentLengths.push(value)
+    else if (name === 'transfer-encoding') transferEncodings.push(value)
+  })
+  const path = request.getUrl()
+  const query = request.getQuery()
+  return { method, path, query, headers, hosts, contentLengths, transferEncodings }
+}

@@ -1,0 +1,99 @@
+/** What a router needs to know of a route. */
+export interface Routable {
+  readonly method: string
+  /** `/v1/speech`, or with parameters `/v1/jobs/:id`; a last segment `*` takes the rest of the path. */
+  readonly path: string
+}
+
+export type Found<Route> =
+  | { readonly route: Route; readonly params: readonly string[] }
+  /** No route has this path: `allow` is empty. Else the methods that the path takes, for the header `Allow`. */
+  | { readonly route: null; readonly allow: string }
+
+interface Pattern<Route> {
+  readonly segments: readonly string[]
+  readonly methods: Map<string, Route>
+}
+
+const NO_PARAMS: readonly string[] = Object.freeze([])
+
+/**
+ * Finds the route of a method and path. Paths without parameters come first, then patterns in the order given.
+ * HEAD is served by the GET route of the same path.
+ */
+export class Router<Route extends Routable> {
+  readonly #plain = new Map<string, Map<string, Route>>()
+  readonly #patterns: Pattern<Route>[] = []
+
+  /** @throws Error when two routes have the same method and path */
+  constructor(routes: readonly Route[]) {
+    for (const route of routes) {
+      const methods = this.#methodsOf(route.path)
+      if (methods.has(route.method)) throw new Error(`two routes for ${route.method} ${route.path}`)
+      methods.set(route.method, route)
+    }
+  }
+
+  find(method: string, path: string): Found<Route> {
+    const wanted = method === 'HEAD' ? 'GET' : method
+    const plain = this.#plain.get(path)
+    const route = plain?.get(wanted)
+    if (route !== undefined) return { route, params: NO_PARAMS }
+
+    const allowed = new Set(plain?.keys())
+    for (const { segments, methods } of this.#patterns) {
+      const params = match(segments, path)
+      if (params === null) continue
+      const parametric = methods.get(wanted)
+      if (parametric !== undefined) return { route: parametric, params }
+      for (const name of methods.keys()) allowed.add(name)
+    }
+    if (allowed.has('GET')) allowed.add('HEAD')
+    return { route: null, allow: [...allowed].sort().join(', ') }
+  }
+
+  #methodsOf(path: string): Map<string, Route> {
+    if (!path.startsWith('/')) throw new Error(`the path ${path} does not begin with /`)
+    const segments = path.split('/')
+    const isPattern = segments.some((segment) => segment.startsWith(':') || segment === '*')
+    if (!isPattern) return entry(this.#plain, path)
+    const known = this.#patterns.find((pattern) => pattern.segments.join('/') === path)
+    if (known !== undefined) return known.methods
+    const pattern = { segments, methods: new Map<string, Route>() }
+    this.#patterns.push(pattern)
+    return pattern.methods
+  }
+}
+
+function entry<Route>(paths: Map<string, Map<string, Route>>, path: string): Map<string, Route> {
+  const methods = paths.get(path) ?? new Map<string, Route>()
+  paths.set(path, methods)
+  return methods
+}
+
+/** The parameters, percent-decoded; null when the path is another one or a parameter is empty or badly encoded. */
+function match(segments: readonly string[], path: string): string[] | null {
+  const parts = path.split('/')
+  const open = segments.at(-1) === '*'
+  if (open ? parts.length < segments.length : parts.length !== segments.length) return null
+  const params: string[] = []
+  for (const [index, segment] of segments.entries()) {
+    const part = segment === '*' ? parts.slice(index).join('/') : parts[index]
+    if (segment !== '*' && !segment.startsWith(':')) {
+      if (segment !== part) return null
+      continue
+    }
+    const param = decode(part ?? '')
+    if (param === null || (param === '' && segment !== '*')) return null
+    params.push(param)
+  }
+  return params
+}
+
+function decode(part: string): string | null {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,22 @@
+import type { AudioRef } from '../schema/audio.ts'
+import type { Fields } from './form.ts'
+
+/** An AudioRef but for the place where the body comes to rest, which only the spool knows. */
+export type ScannedAudio = Omit<AudioRef, 'source'>
+
+export interface ScannedBody {
+  readonly fields: Fields
+  readonly source:
+    | { readonly kind: 'audio'; readonly audio: ScannedAudio }
+    | { readonly kind: 'url'; readonly url: string }
+}
+
+/**
+ * Looks at a body while it streams past and keeps no byte of the audio. Every method throws GatewayError.
+ */
+export interface BodyScanner {
+  /** The next bytes. The view is not kept. */
+  scan(view: Buffer): void
+  /** The body has ended: whether it is whole and has what it must have. */
+  finish(): ScannedBody
+}

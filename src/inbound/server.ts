@@ -1,0 +1,196 @@
+import { GatewayError } from '../errors.ts'
+import type { Logger } from '../log.ts'
+import type { ByteBudget } from '../schema/budget.ts'
+import type { Exchange } from './exchange.ts'
+import { type Framing, judgeFraming } from './framing.ts'
+import { type EdgeContext, NativeExchange, type RequestFacts } from './native-exchange.ts'
+import { readHead } from './request-head.ts'
+import { type Found, Router } from './router.ts'
+import { EDGE_TIMING, type EdgeTiming } from './timing.ts'
+import {
+  type HttpRequest,
+  type HttpResponse,
+  loadUws,
+  type TemplatedApp,
+  type us_listen_socket,
+} from './uws.ts'
+
+export interface EdgeRoute {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
+  /** `/v1/transcription`, `/v1/jobs/:id`, or `/docs/*` for everything below. A GET route serves HEAD too. */
+  readonly path: string
+  /**
+   * Answers the exchange, at once or later. What it throws or rejects with becomes the answer. A promise that is
+   * fulfilled while nobody has answered becomes a 500, for nobody would: so await the body before returning.
+   */
+  handle(exchange: Exchange): void | Promise<void>
+}
+
+export interface EdgeOptions {
+  readonly routes: readonly EdgeRoute[]
+  readonly host: string
+  /** 0 picks a free one. */
+  readonly port: number
+  /** Whether other processes may listen on the same address and share its connections; else that is an error. */
+  readonly shared?: boolean
+  /** Charged for what arrives before a route reads it. */
+  readonly budget: ByteBudget
+  readonly log: Logger
+  /** Sees every exchange before it is judged or routed, also those that no route gets: for logs and metrics. */
+  readonly observe?: (exchange: Exchange) => void
+  /** Only tests give others than `EDGE_TIMING`. */
+  readonly timing?: Partial<EdgeTiming>
+}
+
+export interface EdgeServer {
+  readonly port: number
+  /** The native build in use, e.g. `20.51.4 (glibc 2.27 build)`. */
+  readonly uws: string
+  /** Requests that are neither answered nor left by their client. */
+  readonly inFlight: number
+  /** New connections are refused, and every answer from now on closes its connection. */
+  stopListening(): void
+  /** Cuts every connection. */
+  close(): void
+}
+
+interface ServerContext extends EdgeContext {
+  readonly router: Router<EdgeRoute>
+  observe(exchange: Exchange): void
+}
+
+/** Every method that uWS knows. To another one it gives its own 404, in HTML, before a request exists for us. */
+const METHODS = [
+  ['get', 'GET'],
+  ['post', 'POST'],
+  ['put', 'PUT'],
+  ['del', 'DELETE'],
+  ['head', 'HEAD'],
+  ['patch', 'PATCH'],
+  ['options', 'OPTIONS'],
+  ['trace', 'TRACE'],
+  ['connect', 'CONNECT'],
+] as const
+
+/**
+ * Starts the HTTP edge. The environment must hold `UWS_ENVIRONMENT` when it is called for the first time.
+ *
+ * @throws Error when no native build loads, two routes clash, or the address cannot be listened on
+ */
+export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
+  const { routes, host, port, budget, log, observe = () => {} } = options
+  const router = new Router(routes)
+  const timing = { ...EDGE_TIMING, ...options.timing }
+  const context: ServerContext = { budget, log, timing, open: new Set(), draining: false, router, observe }
+  const { uws, version } = loadUws()
+  const app = uws.App()
+  for (const [register, method] of METHODS) {
+    app[register]('/*', (res, request) => take(res, request, method, context))
+  }
+
+  const listening = await listen(app, host, port, options.shared ? LISTEN_SHARED : LISTEN_EXCLUSIVE)
+  const sweeper = setInterval(() => {
+    const nowMs = performance.now()
+    for (const exchange of context.open) exchange.sweep(nowMs)
+  }, timing.sweepMs)
+  sweeper.unref()
+  let listener: us_listen_socket | null = listening
+  return {
+    port: uws.us_socket_local_port(listening),
+    uws: version,
+    get inFlight() {
+      return context.open.size
+    },
+    stopListening() {
+      context.draining = true
+      if (listener !== null) uws.us_listen_socket_close(listener)
+      listener = null
+    },
+    close() {
+      context.draining = true
+      listener = null
+      clearInterval(sweeper)
+      app.close()
+    },
+  }
+}
+
+/** One request, in uWS's callback. Whatever happens in here, `onAborted` is set: without it uWS ends the process. */
+function take(res: HttpResponse, request: HttpRequest, method: string, context: ServerContext): void {
+  let exchange: NativeExchange | null = null
+  res.onAborted(() => exchange?.left())
+  try {
+    const head = readHead(request, method)
+    const framing = judgeFraming(head)
+    const found = context.router.find(method, head.path)
+    const refusal = refusalOf(framing, found, method)
+    const taken = new NativeExchange(res, head, factsOf(framing, found, refusal), context)
+    exchange = taken
+    res.onData((chunk, last) => taken.receive(chunk, last))
+    context.observe(taken)
+    if (refusal !== null) taken.replyError(refusal)
+    else run(found.route!, taken)
+  } catch (error) {
+    if (exchange === null) {
+      context.log.error({ method, stack: String(error) }, 'a request could not be taken')
+      res.close()
+    } else exchange.fail(error)
+  }
+}
+
+/** Why no route may have the request, if so. An unknown path is 404 for everybody, before any key is looked at. */
+function refusalOf(
+  framing: Framing | GatewayError,
+  found: Found<EdgeRoute>,
+  method: string,
+): GatewayError | null {
+  if (framing instanceof GatewayError) return framing
+  if (found.route === null) {
+    if (found.allow === '') return new GatewayError('NOT_FOUND')
+    return new GatewayError('METHOD_NOT_ALLOWED', undefined, { headers: { allow: found.allow } })
+  }
+  const bodiless = framing.contentLength === null && !framing.chunked
+  return bodiless && (method === 'POST' || method === 'PUT') ? new GatewayError('LENGTH_REQUIRED') : null
+}
+
+function factsOf(
+  framing: Framing | GatewayError,
+  found: Found<EdgeRoute>,
+  refusal: GatewayError | null,
+): RequestFacts {
+  const params = found.route === null ? [] : found.params
+  if (framing instanceof GatewayError) return { contentLength: null, params, closes: true }
+  const closes = framing.chunked || refusal?.code === 'LENGTH_REQUIRED'
+  return { contentLength: framing.contentLength, params, closes }
+}
+
+function run(route: EdgeRoute, exchange: NativeExchange): void {
+  const pending = route.handle(exchange)
+  if (pending === undefined) return
+  pending.then(
+    () => {
+      if (!exchange.settled) exchange.fail(new Error('the handler ended without an answer'))
+    },
+    (error: unknown) => exchange.fail(error),
+  )
+}
+
+/** uWS's listen options: SO_REUSEPORT, by which even two servers on free ports may get the same one, or without it. */
+const LISTEN_SHARED = 0
+const LISTEN_EXCLUSIVE = 1
+
+function listen(app: TemplatedApp, host: string, port: number, option: number): Promise<us_listen_socket> {
+  return new Promise((resolve, reject) => {
+    // The declarations lack this form, which both builds have: host, port, option, callback.
+    const listenOn = app.listen.bind(app) as unknown as (
+      host: string,
+      port: number,
+      option: number,
+      done: (socket: us_listen_socket | false) => void,
+    ) => void
+    listenOn(host, port, option, (socket) => {
+      if (socket) resolve(socket)
+      else reject(new Error(`cannot listen on ${host}:${port}`))
+    })
+  })
+}

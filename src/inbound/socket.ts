@@ -1,0 +1,87 @@
+import type { HttpResponse } from './uws.ts'
+
+/**
+ * The native side of one exchange, made safe: nothing is called on a response that is gone, pause and resume always
+ * come in pairs (a resume without a pause stops reading for good), and uWS's fixed timer is kept from cutting
+ * requests that are only waiting.
+ */
+export class Socket {
+  #res: HttpResponse | null
+  #paused = false
+  /** When uWS's timer was last known to be armed; null while it is certainly off. */
+  #armedAtMs: number | null
+  #pausedAtMs = 0
+  #pausedMs = 0
+
+  /** uWS arms its timer when the handler that attached `onData` returns. */
+  constructor(res: HttpResponse, nowMs: number) {
+    this.#res = res
+    this.#armedAtMs = nowMs
+  }
+
+  /** The native response; null once the client left or the answer is complete. */
+  get res(): HttpResponse | null {
+    return this.#res
+  }
+
+  release(): void {
+    this.#res = null
+  }
+
+  pause(): void {
+    if (this.#res === null || this.#paused) return
+    this.#res.pause()
+    this.#paused = true
+    this.#pausedAtMs = this.#armedAtMs = performance.now()
+  }
+
+  resume(): void {
+    if (this.#res === null || !this.#paused) return
+    this.#res.resume()
+    this.#paused = false
+    this.#armedAtMs = performance.now()
+    this.#pausedMs += this.#armedAtMs - this.#pausedAtMs
+  }
+
+  /**
+   * To be called with the last chunk. uWS turns its timer off then, but a socket that is paused must be resumed: a
+   * pause would hide the client's leaving, and one left behind would hang the connection's next request. That arms it.
+   */
+  bodyEnded(): void {
+    this.#armedAtMs = null
+    this.resume()
+  }
+
+  /** Has uWS call `onWritable` as soon as the kernel has room: a resume watches for that too. */
+  askWritable(): void {
+    this.pause()
+    this.resume()
+  }
+
+  /** Writing arms the timer. */
+  writing(): void {
+    this.#armedAtMs ??= performance.now()
+  }
+
+  /** Ms of pauses so far. */
+  pausedMs(nowMs: number): number {
+    return this.#pausedMs + (this.#paused ? nowMs - this.#pausedAtMs : 0)
+  }
+
+  /**
+   * Arms the timer anew when its last arming is older than `ageMs`, by the only calls that do: `pause` turns it off,
+   * `resume` starts it. Data that came after a pause may have started it too, so a paused socket gets both as well.
+   */
+  rearm(nowMs: number, ageMs: number): void {
+    const res = this.#res
+    if (res === null || this.#armedAtMs === null || nowMs - this.#armedAtMs < ageMs) return
+    if (this.#paused) {
+      res.resume()
+      res.pause()
+    } else {
+      res.pause()
+      res.resume()
+    }
+    this.#armedAtMs = nowMs
+  }
+}

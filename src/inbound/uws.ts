@@ -1,0 +1,49 @@
+import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js'
+import { createRequire } from 'node:module'
+
+export type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket }
+
+/** The part of the native module that the edge uses. */
+export interface Uws {
+  App(): TemplatedApp
+  us_listen_socket_close(socket: us_listen_socket): void
+  us_socket_local_port(socket: us_listen_socket): number
+}
+
+/**
+ * What the process's environment must hold before `loadUws` runs: the native code reads it once, when it is loaded.
+ * 16 KiB of headers instead of 4 KiB, because a bearer token and tracing headers together pass 4 KiB.
+ */
+export const UWS_ENVIRONMENT = { UWS_HTTP_MAX_HEADERS_SIZE: '16384' } as const
+
+/** Newest first. Both are installed, and which of them loads depends on this machine's libc and Node. */
+const BUILDS = [
+  { name: 'uWebSockets.js', libc: 'glibc 2.38 build' },
+  { name: 'uWebSockets.js-glibc227', libc: 'glibc 2.27 build' },
+] as const
+
+/**
+ * Loads the first build of uWebSockets.js that this machine can run.
+ *
+ * @returns the module, and its version for the log, e.g. `20.51.4 (glibc 2.27 build)`
+ * @throws  Error that says for each build why it did not load
+ */
+export function loadUws(): { uws: Uws; version: string } {
+  const require = createRequire(import.meta.url)
+  const faults: string[] = []
+  for (const { name, libc } of BUILDS) {
+    try {
+      const uws = require(name) as Uws
+      return { uws, version: `${versionOf(require.resolve(name), require)} (${libc})` }
+    } catch (error) {
+      faults.push(`${name}: ${error instanceof Error ? error.message.trim() : String(error)}`)
+    }
+  }
+  throw new Error(`no build of uWebSockets.js loads on this machine\n${faults.join('\n')}`)
+}
+
+/** The package's `exports` hide its package.json from a require by name, so it is read beside the entry file. */
+function versionOf(entry: string, require: NodeJS.Require): string {
+  const { version } = require(entry.replace(/[^/\\]+$/, 'package.json')) as { version: string }
+  return version
+}

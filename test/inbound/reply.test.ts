@@ -1,0 +1,221 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import type { Reply } from '../../src/inbound/exchange.ts'
+import { prepareAnswer, SLICE_BYTES } from '../../src/inbound/reply.ts'
+import type { EdgeRoute } from '../../src/inbound/server.ts'
+import { startEdge } from '../support/edge.ts'
+import { RawClient } from '../support/raw-client.ts'
+
+const MIB = 1024 * 1024
+
+function bytesOf(t: Test, reply: Reply): Buffer {
+  const answer = prepareAnswer(reply, 'r')
+  const parts = Array.from(answer.slices(), (slice) => Buffer.from(slice))
+  const bytes = Buffer.concat(parts)
+  t.equal(bytes.length, answer.length, 'the declared length is the real one')
+  t.ok(parts.every((part) => part.length > 0 && part.length <= SLICE_BYTES))
+  if (answer.whole !== null) t.ok(bytes.equals(Buffer.from(answer.whole as string)))
+  return bytes
+}
+
+function noise(length: number, seed = 1): Buffer {
+  const bytes = Buffer.allocUnsafe(length)
+  let state = seed
+  for (let at = 0; at < length; at++) {
+    state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0
+    bytes[at] = state >>> 16
+  }
+  return bytes
+}
+
+t.test('base64 pieces are one text, however their bytes are cut', async (t) => {
+  for (const lengths of [
+    [],
+    [0],
+    [1],
+    [2],
+    [3],
+    [1, 1],
+    [2, 2, 2],
+    [5, 0, 7],
+    [49_152],
+    [49_151, 1],
+    [49_153, 98_303, 2],
+    [200_000, 1],
+  ]) {
+    const chunks = lengths.map((length, index) => noise(length, index + 1))
+    const body = ['{"base64":"', { base64: chunks }, '","ä":1}', Buffer.from('!')]
+    const expected = `{"base64":"${Buffer.concat(chunks).toString('base64')}","ä":1}!`
+    t.equal(
+      String(bytesOf(t, { status: 200, headers: { 'content-type': 'application/json' }, body })),
+      expected,
+      `${lengths}`,
+    )
+  }
+})
+
+t.test('headers that could split the answer are refused, by name and without their value', async (t) => {
+  for (const value of ['a\r\nset-cookie: b', 'a\nb', 'a\rb', 'a\0b', 'a\x7fb', 'a\x1fb'])
+    t.throws(() => prepareAnswer({ status: 200, headers: { 'x-a': value }, body: '' }, 'r'), {
+      message: 'the header x-a has control characters',
+    })
+  for (const name of ['X-Upper', 'a b', 'a:', '', 'content-length', 'transfer-encoding', 'x-lk-request-id'])
+    t.throws(() => prepareAnswer({ status: 200, headers: { [name]: 'v' }, body: '' }, 'r'), /may not set/)
+  t.throws(() => prepareAnswer({ status: 299, body: '' }, 'r'), /no HTTP status/)
+})
+
+function answering(path: string, reply: () => Reply): EdgeRoute[] {
+  const answer = (exchange: Parameters<EdgeRoute['handle']>[0]) => {
+    exchange.body.consume({
+      onChunk: (_, last) => last && exchange.reply(reply()),
+      onError: (e) => exchange.replyError(e),
+    })
+  }
+  return [
+    { method: 'GET', path, handle: answer },
+    { method: 'POST', path, handle: answer },
+  ]
+}
+
+t.test('a header with CR LF becomes a 500, and nothing of it is sent', async (t) => {
+  const edge = await startEdge(
+    t,
+    answering('/split', () => ({ status: 200, headers: { 'x-echo': 'a\r\nx-evil: 1' }, body: '{}' })),
+  )
+  const client = await RawClient.connect(edge.port)
+  await client.send('GET /split HTTP/1.1\r\nHost: a\r\n\r\n')
+  const response = await client.response()
+  t.equal(response?.status, 500)
+  t.notOk(response?.headers['x-evil'])
+  t.match(JSON.parse(String(response?.body)), { error: { code: 'INTERNAL' } })
+  t.equal(edge.logged.length, 1)
+  t.notMatch(JSON.stringify(edge.logged), /x-evil/)
+  client.destroy()
+})
+
+t.test('large answers of every kind arrive whole, and the connection lives on', async (t) => {
+  const audio = noise(3 * MIB + 1)
+  const shared = new Uint8Array(new SharedArrayBuffer(audio.length))
+  shared.set(audio)
+  const type = { 'content-type': 'application/octet-stream' }
+  const text = 'ä'.repeat(500_000)
+  const kinds: Record<string, [Reply, Buffer]> = {
+    '/bytes': [{ status: 200, headers: type, body: audio }, audio],
+    '/shared': [{ status: 200, headers: type, body: shared }, audio],
+    '/text': [{ status: 200, headers: type, body: text }, Buffer.from(text)],
+    '/pieces': [
+      { status: 200, headers: type, body: ['<', audio, '>'] },
+      Buffer.concat([Buffer.from('<'), audio, Buffer.from('>')]),
+    ],
+    '/base64': [
+      { status: 200, headers: type, body: [{ base64: [shared.subarray(0, 7), shared.subarray(7)] }] },
+      Buffer.from(audio.toString('base64')),
+    ],
+  }
+  const edge = await startEdge(
+    t,
+    Object.entries(kinds).flatMap(([path, [reply]]) => answering(path, () => reply)),
+  )
+  const client = await RawClient.connect(edge.port)
+  for (const round of [1, 2])
+    for (const [path, [, expected]] of Object.entries(kinds)) {
+      await client.send(`POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi`)
+      const response = await client.response()
+      t.ok(response?.body.equals(expected), `${path}, round ${round}`)
+    }
+  t.equal(edge.server.inFlight, 0)
+  client.destroy()
+})
+
+t.test('behind a chunked request a large answer is whole and its connection is closed', async (t) => {
+  const audio = noise(5 * MIB)
+  const edge = await startEdge(
+    t,
+    answering('/audio', () => ({ status: 200, headers: { 'content-type': 'audio/mpeg' }, body: audio })),
+  )
+  for (let round = 0; round < 10; round++) {
+    const client = await RawClient.connect(edge.port)
+    await client.send(
+      'POST /audio HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n',
+    )
+    if (round % 2) {
+      client.socket.pause()
+      await sleep(50)
+      client.socket.resume()
+    }
+    const response = await client.response()
+    t.equal(response?.headers.connection, 'close')
+    t.ok(response?.body.equals(audio))
+    t.ok(await client.closes(1_000))
+    client.destroy()
+  }
+  t.equal(edge.server.inFlight, 0)
+})
+
+t.test('a draining server closes each connection behind its answer', async (t) => {
+  const edge = await startEdge(
+    t,
+    answering('/x', () => ({ status: 200, body: '{}' })),
+  )
+  const client = await RawClient.connect(edge.port)
+  await client.send('GET /x HTTP/1.1\r\nHost: a\r\n\r\n')
+  t.notOk((await client.response())?.headers.connection)
+  edge.server.stopListening()
+  await client.send('GET /x HTTP/1.1\r\nHost: a\r\n\r\n')
+  t.equal((await client.response())?.headers.connection, 'close')
+  t.ok(await client.closes())
+  await t.rejects(RawClient.connect(edge.port), { code: 'ECONNREFUSED' })
+})
+
+t.test('a slow reader of a 20 MB base64 answer costs one slice, not the answer', async (t) => {
+  const chunks = [noise(15 * MIB)]
+  const readers = 12
+  const edge = await startEdge(
+    t,
+    answering('/speech', () => ({
+      status: 200,
+      headers: { 'content-type': 'application/json' },
+      body: ['{"base64":"', { base64: chunks }, '"}'],
+    })),
+  )
+  const before = process.memoryUsage.rss()
+  const clients = await Promise.all(Array.from({ length: readers }, () => RawClient.connect(edge.port)))
+  for (const client of clients) {
+    client.socket.pause()
+    await client.send('GET /speech HTTP/1.1\r\nHost: a\r\n\r\n')
+  }
+  await sleep(500)
+  const grownBytes = process.memoryUsage.rss() - before
+  t.equal(edge.server.inFlight, readers)
+  t.ok(
+    grownBytes < 60 * MIB,
+    `${readers} stuck answers of 20 MB grew the process by ${Math.round(grownBytes / MIB)} MiB`,
+  )
+  const one = clients[0]!
+  one.socket.resume()
+  const response = await one.response({ timeoutMs: 30_000 })
+  t.ok(
+    JSON.parse(String(response?.body)).base64 === chunks[0]!.toString('base64'),
+    'and read on, it is whole',
+  )
+  for (const client of clients) client.destroy()
+  await sleep(100)
+  t.equal(edge.server.inFlight, 0)
+})
+
+t.test('a client that reads nothing for long is given up', async (t) => {
+  const audio = noise(20 * MIB)
+  const edge = await startEdge(
+    t,
+    answering('/audio', () => ({ status: 200, headers: { 'content-type': 'audio/mpeg' }, body: audio })),
+    { timing: { writeStallMs: 300, sweepMs: 50 } },
+  )
+  const client = await RawClient.connect(edge.port)
+  client.socket.pause()
+  await client.send('GET /audio HTTP/1.1\r\nHost: a\r\n\r\n')
+  await sleep(100)
+  t.equal(edge.server.inFlight, 1)
+  await sleep(600)
+  t.equal(edge.server.inFlight, 0)
+  client.destroy()
+})

@@ -1,0 +1,142 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+
+export interface RawResponse {
+  readonly status: number
+  /** Lower-case names. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Buffer
+}
+
+/** A client that writes exactly the bytes it is given, and reads responses framed by Content-Length or chunked. */
+export class RawClient {
+  readonly socket: Socket
+  /** The server has ended or reset the connection. */
+  closed = false
+  #chunks: Buffer[] = []
+  #wake: (() => void) | null = null
+  readonly #gone: Promise<void>
+
+  constructor(socket: Socket) {
+    this.socket = socket
+    socket.setNoDelay(true)
+    socket.on('data', (chunk: Buffer) => {
+      this.#chunks.push(chunk)
+      this.#wake?.()
+    })
+    this.#gone = new Promise((resolve) => {
+      const gone = () => {
+        this.closed = true
+        this.#wake?.()
+        resolve()
+      }
+      socket.on('end', gone)
+      socket.on('error', gone)
+      socket.on('close', gone)
+    })
+  }
+
+  static async connect(port: number): Promise<RawClient> {
+    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
+    await once(socket, 'connect')
+    return new RawClient(socket)
+  }
+
+  /** Writes the pieces, each in a segment of its own, and waits until the kernel has them; a dead connection is silent. */
+  async send(...pieces: (string | Uint8Array)[]): Promise<void> {
+    for (const [index, piece] of pieces.entries()) {
+      if (index > 0) await new Promise((resolve) => setTimeout(resolve, 4))
+      if (this.closed || piece.length === 0) continue
+      const bytes = typeof piece === 'string' ? Buffer.from(piece, 'latin1') : piece
+      const written = new Promise<void>((resolve) => this.socket.write(bytes, () => resolve()))
+      await Promise.race([written, this.#gone])
+    }
+  }
+
+  /** The next response, 1xx left out; null when the connection ends before it is complete or nothing comes in time. */
+  async response(options: { timeoutMs?: number; head?: boolean } = {}): Promise<RawResponse | null> {
+    const { timeoutMs = 5_000, head = false } = options
+    const deadline = Date.now() + timeoutMs
+    let wantedBytes = 0
+    for (;;) {
+      const parsed = this.#unreadBytes() < wantedBytes ? null : parse(this.#unread(), head)
+      if (typeof parsed === 'number') wantedBytes = parsed
+      else if (parsed !== null) {
+        this.#chunks = [this.#unread().subarray(parsed.length)]
+        wantedBytes = 0
+        if (parsed.response.status >= 200) return parsed.response
+        continue
+      }
+      if (this.closed || !(await this.#more(deadline))) return null
+    }
+  }
+
+  /** Whether the server closes the connection in time. */
+  async closes(timeoutMs = 5_000): Promise<boolean> {
+    const deadline = Date.now() + timeoutMs
+    while (!this.closed && (await this.#more(deadline)));
+    return this.closed
+  }
+
+  /** Whether there is something to read, or the connection is closed, in time. */
+  async receives(timeoutMs: number): Promise<boolean> {
+    if (this.#unreadBytes() > 0 || this.closed) return true
+    return this.#more(Date.now() + timeoutMs)
+  }
+
+  /** Everything received and not read as a response, once the connection is closed or silent for `quietMs`. */
+  async rest(quietMs: number): Promise<string> {
+    while (!this.closed && (await this.#more(Date.now() + quietMs)));
+    const text = this.#unread().toString('latin1')
+    this.#chunks = []
+    return text
+  }
+
+  destroy(): void {
+    this.socket.destroy()
+  }
+
+  #unreadBytes(): number {
+    return this.#chunks.reduce((sum, chunk) => sum + chunk.length, 0)
+  }
+
+  #unread(): Buffer {
+    const [first, ...others] = this.#chunks
+    if (first === undefined || others.length > 0) this.#chunks = [Buffer.concat(this.#chunks)]
+    return this.#chunks[0]!
+  }
+
+  /** Waits for the next event of the connection. @returns false when none comes before the deadline */
+  async #more(deadline: number): Promise<boolean> {
+    const woken = await new Promise<boolean>((resolve) => {
+      const timer = setTimeout(() => resolve(false), Math.max(0, deadline - Date.now()))
+      this.#wake = () => {
+        clearTimeout(timer)
+        resolve(true)
+      }
+    })
+    this.#wake = null
+    return woken
+  }
+}
+
+/** The response at the start of `bytes`; null without a whole head, and the length it has when its body is not whole. */
+function parse(bytes: Buffer, head: boolean): { response: RawResponse; length: number } | number | null {
+  const end = bytes.indexOf('\r\n\r\n')
+  if (end < 0) return null
+  const [first = '', ...lines] = bytes.subarray(0, end).toString('latin1').split('\r\n')
+  const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(first)?.[1])
+  if (!status) throw new Error(`not a response: ${JSON.stringify(first)}`)
+  const headers = Object.fromEntries(
+    lines.map((line) => {
+      const colon = line.indexOf(':')
+      return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()]
+    }),
+  )
+  const start = end + 4
+  const length = Number(headers['content-length'] ?? 0)
+  if (status < 200 || head) return { response: { status, headers, body: Buffer.alloc(0) }, length: start }
+  if (bytes.length < start + length) return start + length
+  const body = Buffer.from(bytes.subarray(start, start + length))
+  return { response: { status, headers, body }, length: start + length }
+}

@@ -1,0 +1,84 @@
+import { BLOCK_BYTES, type Block, type BodySource } from '../schema/audio.ts'
+import type { Objects } from '../schema/objects.ts'
+import { failureOf, unavailable } from './failure.ts'
+
+/** Raw bytes `start` to `end` (exclusive) of a stored body, as views of its blocks or chunks off the store. */
+export function bodyBytes(
+  objects: Objects,
+  source: BodySource,
+  start: number,
+  end: number,
+  signal: AbortSignal,
+): Iterable<Uint8Array> | AsyncIterable<Uint8Array> {
+  if (source.kind === 'memory') return blockBytes(source.blocks, start, end)
+  return objectBytes(objects, source.key, start, end, signal)
+}
+
+/** Views of the blocks, none of them longer than a block. */
+export function* blockBytes(blocks: readonly Block[], start: number, end: number): Generator<Uint8Array> {
+  for (let at = start; at < end; ) {
+    const from = at % BLOCK_BYTES
+    const view = blocks[(at - from) / BLOCK_BYTES]!.subarray(from, Math.min(BLOCK_BYTES, from + end - at))
+    yield view
+    at += view.length
+  }
+}
+
+async function* objectBytes(
+  objects: Objects,
+  key: string,
+  start: number,
+  end: number,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  let missing = end - start
+  try {
+    // Leaving the loop early destroys the stream.
+    for await (const chunk of await objects.get(key, start, end, signal)) {
+      const bytes = chunk as Uint8Array
+      missing -= bytes.length
+      yield bytes
+    }
+  } catch (error) {
+    throw failureOf(error, signal)
+  }
+  if (missing !== 0) throw unavailable(new Error(`the store left out ${missing} bytes of an object`))
+}
+
+/** Bytes `start` to `end` in one piece, owned by the caller. */
+export async function copyBytes(
+  chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+  length: number,
+): Promise<Uint8Array> {
+  const copy = Buffer.allocUnsafeSlow(length)
+  let filled = 0
+  for await (const chunk of chunks) {
+    copy.set(chunk, filled)
+    filled += chunk.length
+  }
+  return copy
+}
+
+/** The chunks of `body` until `signal` aborts, which ends the wait for one that does not come. */
+export async function* untilAborted(
+  body: AsyncIterable<Uint8Array>,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  const chunks = body[Symbol.asyncIterator]()
+  const { promise: aborted, reject } = Promise.withResolvers<never>()
+  const onAbort = () => reject(signal.reason)
+  aborted.catch(() => {})
+  signal.addEventListener('abort', onAbort, { once: true })
+  try {
+    signal.throwIfAborted()
+    for (;;) {
+      const next = await Promise.race([chunks.next(), aborted])
+      if (next.done === true) return
+      yield next.value
+    }
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+    // Not awaited: a body that hangs would hold up its own end.
+    void Promise.resolve(chunks.return?.()).catch(() => {})
+  }
+}

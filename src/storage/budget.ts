@@ -1,0 +1,130 @@
+import { BLOCK_BYTES } from '../schema/audio.ts'
+import type { ByteBudget } from '../schema/budget.ts'
+
+/** A ByteBudget whose callers may wait for their turn, and that knows which app holds how much. */
+export interface WaitingBudget extends ByteBudget {
+  charge(bytes: number, app?: string): void
+  tryReserve(bytes: number, app?: string): boolean
+  refund(bytes: number, app?: string): void
+  /**
+   * Takes `bytes` as soon as they fit and it is the caller's turn.
+   *
+   * @returns false, with nothing taken, after `waitMs`, on abort, or at once when `bytes` can never fit
+   */
+  reserve(bytes: number, options: ReserveOptions): Promise<boolean>
+  /** Callers of `reserve` that wait now. */
+  readonly waiting: number
+}
+
+export interface ReserveOptions {
+  /** Whose share the bytes count against, also when they are given back. */
+  readonly app: string
+  readonly waitMs: number
+  readonly signal: AbortSignal
+}
+
+interface Account {
+  held: number
+  waiting: number
+}
+
+interface Waiter {
+  readonly bytes: number
+  readonly app: string
+  grant(granted: boolean): void
+}
+
+/**
+ * A count of units (bytes of memory, or upload slots) with a fair queue.
+ *
+ * The equal share is the limit divided by the apps that hold or want something. A caller whose app stays within its
+ * share, counting what it holds and already waits for, queues in front; all others queue behind them. Where a caller
+ * stands is settled when it arrives, so that granting is O(1) and one refund wakes exactly those whose bytes now fit.
+ *
+ * @param limit    units that may be held
+ * @param smallest requests of at most this many units pass the queue when they fit, so that a small body never waits
+ *                 behind a large one; the large one has the store to fall back on
+ */
+export function createBudget(limit: number, smallest: number = BLOCK_BYTES): WaitingBudget {
+  const accounts = new Map<string, Account>()
+  // Sets keep their order and forget a member in O(1), which a caller that gives up needs.
+  const within = new Set<Waiter>()
+  const over = new Set<Waiter>()
+  let used = 0
+
+  function book(app: string, held: number, waiting: number): Account {
+    const account = accounts.get(app) ?? { held: 0, waiting: 0 }
+    accounts.set(app, account)
+    account.held += held
+    account.waiting += waiting
+    if (account.held <= 0 && account.waiting <= 0) accounts.delete(app)
+    return account
+  }
+
+  function take(bytes: number, app: string | undefined): void {
+    used += bytes
+    if (app !== undefined) book(app, bytes, 0)
+  }
+
+  function grantWaiting(): void {
+    for (const queue of [within, over]) {
+      for (const waiter of queue) {
+        if (used + waiter.bytes > limit) return
+        take(waiter.bytes, waiter.app)
+        waiter.grant(true)
+      }
+    }
+  }
+
+  function wait(bytes: number, { app, waitMs, signal }: ReserveOptions): Promise<boolean> {
+    const { held, waiting } = book(app, 0, bytes)
+    const queue = held + waiting <= limit / accounts.size ? within : over
+    return new Promise((resolve) => {
+      const grant = (granted: boolean) => {
+        clearTimeout(timer)
+        signal.removeEventListener('abort', giveUp)
+        queue.delete(waiter)
+        book(app, 0, -bytes)
+        resolve(granted)
+        // A caller that gives up may have been the one that everybody behind it waited for.
+        if (!granted) grantWaiting()
+      }
+      const giveUp = () => grant(false)
+      const waiter: Waiter = { bytes, app, grant }
+      const timer = setTimeout(giveUp, waitMs)
+      signal.addEventListener('abort', giveUp, { once: true })
+      queue.add(waiter)
+    })
+  }
+
+  return {
+    limit,
+    get used() {
+      return used
+    },
+    get waiting() {
+      return within.size + over.size
+    },
+    charge: take,
+    tryReserve(bytes, app) {
+      if (used + bytes > limit) return false
+      take(bytes, app)
+      return true
+    },
+    refund(bytes, app) {
+      used -= bytes
+      if (app !== undefined) book(app, -bytes, 0)
+      grantWaiting()
+    },
+    async reserve(bytes, options) {
+      if (bytes > limit || options.signal.aborted) return false
+      const fits = used + bytes <= limit
+      if (fits && (bytes <= smallest || within.size + over.size === 0)) {
+        take(bytes, options.app)
+        return true
+      }
+      if (options.waitMs <= 0) return false
+      return wait(bytes, options)
+    },
+  }
+}

@@ -1,0 +1,132 @@
+import { BLOCK_BYTES, type Block } from '../schema/audio.ts'
+import { type BlockPool, heldBytes, sliceBytes } from './blocks.ts'
+import type { WaitingBudget } from './budget.ts'
+
+/**
+ * One body in pooled blocks, and its account with the budget. Memory that was reserved ahead is used up first; what
+ * goes beyond it is charged by force, because bytes that have arrived must be somewhere.
+ */
+export class HeldBody {
+  readonly #budget: WaitingBudget
+  readonly #pool: BlockPool
+  readonly #app: string
+  /** Length that the body will have, so that its last block can be a slice; null when nobody knows. */
+  readonly #expected: number | null
+  #blocks: Block[] = []
+  #held = 0
+  #credit = 0
+  #length = 0
+
+  constructor(budget: WaitingBudget, pool: BlockPool, app: string, expected: number | null) {
+    this.#budget = budget
+    this.#pool = pool
+    this.#app = app
+    this.#expected = expected
+  }
+
+  /** Full blocks of 1 MiB, but for the last. */
+  get blocks(): readonly Block[] {
+    return this.#blocks
+  }
+
+  /** Bytes of the body so far. */
+  get length(): number {
+    return this.#length
+  }
+
+  /** Bytes of memory that the budget counts for this body, used or reserved ahead. */
+  get charged(): number {
+    return this.#held + this.#credit
+  }
+
+  /** Adds memory that has been reserved for this body. */
+  addCredit(bytes: number): void {
+    this.#credit += bytes
+  }
+
+  /** Gives back what was reserved and is not used. */
+  dropCredit(): void {
+    if (this.#credit === 0) return
+    const credit = this.#credit
+    this.#credit = 0
+    this.#budget.refund(credit, this.#app)
+  }
+
+  /** Copies `chunk` behind what is there. */
+  append(chunk: Uint8Array): void {
+    let from = 0
+    while (from < chunk.length) {
+      const room = this.#room(chunk.length - from)
+      const part = chunk.subarray(from, from + room.length)
+      room.set(part)
+      from += part.length
+      this.#length += part.length
+    }
+  }
+
+  /** Takes the first `count` blocks out; the caller gives each back with `giveBlock`. */
+  shiftBlocks(count: number): Block[] {
+    const blocks = this.#blocks.splice(0, count)
+    for (const block of blocks) this.#length -= Math.min(block.length, this.#length)
+    return blocks
+  }
+
+  /**
+   * Takes back a block that `shiftBlocks` handed out.
+   *
+   * @param keepBytes memory up to which this body keeps its reservation, for the bytes that are still to come
+   */
+  giveBlock(block: Block, keepBytes = 0): void {
+    this.#held -= block.length
+    this.#pool.give(block)
+    if (this.charged + block.length <= keepBytes) this.#credit += block.length
+    else this.#budget.refund(block.length, this.#app)
+  }
+
+  /** Gives everything back that is still here. Idempotent. */
+  release(): void {
+    const blocks = this.#blocks
+    this.#blocks = []
+    this.#length = 0
+    for (const block of blocks) this.giveBlock(block)
+    this.dropCredit()
+  }
+
+  /** Room behind the last byte, at least one byte of it. */
+  #room(wanted: number): Uint8Array {
+    const filled = this.#length % BLOCK_BYTES
+    const last = this.#blocks.at(-1)
+    if (last === undefined || (filled === 0 && last.length === BLOCK_BYTES))
+      return this.#add(this.#nextSize(wanted))
+    if (filled > 0 && filled < last.length) return last.subarray(filled)
+    // A slice is full: the bytes move to a larger one. Sizes grow fourfold, so a byte moves at most three times.
+    const larger = this.#add(sliceBytes(Math.min(filled + wanted, BLOCK_BYTES)))
+    larger.set(last)
+    this.#blocks.splice(-2, 1)
+    this.giveBlock(last)
+    return larger.subarray(filled)
+  }
+
+  #nextSize(wanted: number): number {
+    const known = this.#expected === null ? 0 : this.#expected - this.#length
+    return sliceBytes(Math.min(Math.max(known, wanted), BLOCK_BYTES))
+  }
+
+  #add(size: number): Block {
+    const missing = size - this.#credit
+    if (missing > 0) {
+      if (!this.#budget.tryReserve(missing, this.#app)) this.#budget.charge(missing, this.#app)
+      this.#credit = size
+    }
+    this.#credit -= size
+    this.#held += size
+    const block = this.#pool.take(size)
+    this.#blocks.push(block)
+    return block
+  }
+}
+
+/** Memory to reserve for the rest of a body of `length` bytes, of which `held` is charged already. */
+export function missingBytes(length: number, held: HeldBody): number {
+  return Math.max(0, heldBytes(length) - held.charged)
+}

@@ -1,0 +1,22 @@
+import type { ObjectKind } from '../schema/objects.ts'
+
+const KINDS: ReadonlySet<string> = new Set<ObjectKind>(['spool', 'job', 'result', 'slot'])
+const SEGMENT = /^[A-Za-z0-9_-][A-Za-z0-9_.-]*$/
+/** The folder store makes one file name of a key, and file systems end at 255 bytes. */
+const MAX_KEY_LENGTH = 200
+
+/**
+ * Refuses every key that is not `<kind>/<segment>/…` out of `[A-Za-z0-9_.-]`, no segment beginning with a dot: what is
+ * left cannot leave its folder and needs no escaping in a URL. A refusal is a fault of the caller in this process.
+ */
+export function checkKey(key: string): string {
+  const [kind = '', ...rest] = key.split('/')
+  const valid = KINDS.has(kind) && rest.length > 0 && rest.every((segment) => SEGMENT.test(segment))
+  if (!valid || key.length > MAX_KEY_LENGTH) throw new Error('storage: not an object key')
+  return key
+}
+
+/** Turns a name that others chose, such as a request id that a caller sent, into one segment of a key. */
+export function keySegment(name: string): string {
+  return name.replace(/[^A-Za-z0-9_-]/g, '_').slice(0, 64) || '_'
+}

@@ -1,0 +1,168 @@
+import { BLOCK_BYTES, type Block } from '../schema/audio.ts'
+import type { Objects, PartUpload } from '../schema/objects.ts'
+import type { WaitingBudget } from './budget.ts'
+import { overloaded, unavailable } from './failure.ts'
+import type { HeldBody } from './held-body.ts'
+
+/** S3 takes no smaller part but the last; larger ones would only hold more memory. */
+const PART_BLOCKS = 5
+export const PART_BYTES = PART_BLOCKS * BLOCK_BYTES
+/** Memory of one body while it is uploaded: the part under way and what arrives meanwhile. */
+const RESERVED_BYTES = PART_BYTES + BLOCK_BYTES
+/** Bytes behind the part under way at which the sender is asked to stop. */
+const HIGH_WATER_BYTES = 512 * 1024
+
+export interface PartedBodyOptions {
+  readonly objects: Objects
+  readonly key: string
+  readonly app: string
+  readonly held: HeldBody
+  readonly budget: WaitingBudget
+  readonly signal: AbortSignal
+  /** How long a sender waits, paused, for memory. */
+  readonly memoryWaitMs: number
+  /** How long one part may take. */
+  readonly partMs: number
+  /** Waits for an upload slot; called once, false when there is none. */
+  readonly acquireSlot: () => Promise<boolean>
+  readonly onReady: () => void
+  /** Called at most once, and not after `finish`. */
+  readonly onFailure: (error: Error) => void
+}
+
+/**
+ * A body of unknown length. Up to one part it stays in memory, reserved block by block; what grows beyond goes to the
+ * store in parts, one at a time. From its second block on a body has the memory of a whole part reserved, so that
+ * bodies that wait for memory never wait for one another.
+ */
+export class PartedBody {
+  readonly #options: PartedBodyOptions
+  #upload: PartUpload | null = null
+  #running: Promise<void> | null = null
+  #reserving = false
+  #reserved = false
+  #complete = false
+  /** Set before the store is asked to make the object exist: afterwards only the store knows whether it does. */
+  #completing = false
+  #failure: Error | null = null
+
+  constructor(options: PartedBodyOptions) {
+    this.#options = options
+    this.#advance()
+  }
+
+  /** True once the body has left memory. */
+  get uploaded(): boolean {
+    return this.#upload !== null
+  }
+
+  get ready(): boolean {
+    if (this.#failure !== null) return true
+    if (this.#reserving) return false
+    return this.#running === null || this.#options.held.length < HIGH_WATER_BYTES
+  }
+
+  write(chunk: Uint8Array): void {
+    if (this.#failure !== null) return
+    this.#options.held.append(chunk)
+    this.#advance()
+  }
+
+  /** @returns true when the body went to the store, false when all of it is in `held` */
+  async finish(): Promise<boolean> {
+    this.#complete = true
+    await this.#running
+    if (this.#failure === null && this.#upload !== null) {
+      this.#running = this.#completeUpload(this.#upload).catch((error: unknown) =>
+        this.fail(unavailable(error)),
+      )
+      await this.#running
+    }
+    if (this.#failure !== null) throw this.#failure
+    return this.#upload !== null
+  }
+
+  /** Waits for what is under way and leaves nothing. The signal has been aborted by the caller. */
+  async abort(): Promise<void> {
+    this.#failure ??= new Error('storage: upload aborted')
+    await this.#running
+    await this.#upload?.abort()
+    this.#options.held.release()
+    if (this.#completing) await this.#options.objects.remove(this.#options.key)
+  }
+
+  fail(error: Error): void {
+    if (this.#failure !== null) return
+    this.#failure = error
+    if (!this.#complete) this.#options.onFailure(error)
+  }
+
+  /** Starts whatever the body's length now calls for. */
+  #advance(): void {
+    const { held } = this.#options
+    if (!this.#reserved && !this.#reserving && held.length > BLOCK_BYTES) void this.#reserve()
+    if (this.#running === null && held.length > PART_BYTES) {
+      this.#running = this.#sendParts()
+        .catch((error: unknown) => this.fail(unavailable(error)))
+        .then(() => {
+          this.#running = null
+          if (this.#failure !== null) held.release()
+          this.#announce()
+        })
+    }
+  }
+
+  async #reserve(): Promise<void> {
+    const { budget, held, app, memoryWaitMs, signal } = this.#options
+    this.#reserving = true
+    const missing = Math.max(0, RESERVED_BYTES - held.charged)
+    const granted = await budget.reserve(missing, { app, waitMs: memoryWaitMs, signal })
+    this.#reserving = false
+    this.#reserved = granted
+    if (granted && this.#failure === null && !this.#complete) {
+      held.addCredit(missing)
+      this.#announce()
+      return
+    }
+    if (granted) budget.refund(missing, app)
+    else if (!this.#complete) this.fail(overloaded('no memory for a part'))
+  }
+
+  async #completeUpload(upload: PartUpload): Promise<void> {
+    const { held, partMs } = this.#options
+    await this.#sendPart(held.length)
+    if (this.#failure !== null) return
+    this.#completing = true
+    await upload.complete(AbortSignal.timeout(partMs))
+    held.release()
+  }
+
+  async #sendParts(): Promise<void> {
+    const { objects, key, held, signal, acquireSlot } = this.#options
+    if (this.#upload === null) {
+      if (!(await acquireSlot())) throw overloaded('no upload slot')
+      this.#upload = await objects.upload(key, { signal })
+    }
+    // A part is cut only when more than a part is there, so that the last one is never empty.
+    while (held.length > PART_BYTES && this.#failure === null) await this.#sendPart(PART_BYTES)
+  }
+
+  async #sendPart(bytes: number): Promise<void> {
+    const { held, signal, partMs } = this.#options
+    const blocks = held.shiftBlocks(Math.ceil(bytes / BLOCK_BYTES))
+    try {
+      await this.#upload!.part(trimmed(blocks, bytes), AbortSignal.any([signal, AbortSignal.timeout(partMs)]))
+    } finally {
+      for (const block of blocks) held.giveBlock(block, RESERVED_BYTES)
+    }
+  }
+
+  #announce(): void {
+    if (this.ready && this.#failure === null) this.#options.onReady()
+  }
+}
+
+/** Views of the first `bytes` bytes of `blocks`. */
+function trimmed(blocks: readonly Block[], bytes: number): Uint8Array[] {
+  return blocks.map((block, i) => block.subarray(0, Math.min(block.length, bytes - i * BLOCK_BYTES)))
+}

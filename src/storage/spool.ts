@@ -1,0 +1,71 @@
+import { performance } from 'node:perf_hooks'
+import type { Spool } from '../schema/spool.ts'
+import { type BodyContext, StoredBodyWriter } from './body-writer.ts'
+import { createBudget } from './budget.ts'
+import { SPOOL_TIMING, type SpoolParts, type SpoolStats, UPLOAD_SLOTS } from './spool-options.ts'
+
+export interface ByteSpool extends Spool {
+  stats(): SpoolStats
+  /** Resolves when every object whose body was released has been deleted, or given up to the sweeper. */
+  close(): Promise<void>
+}
+
+/**
+ * Decides where bodies go and watches over them while they arrive. The rules, in order: a body whose length fits in
+ * the memory budget is held; one that has to wait longer than `memoryWaitMs`, or whose sender turns out to be slow,
+ * streams into the store; one that finds neither memory nor an upload slot is refused.
+ */
+export function createSpool({ now = () => performance.now(), ...parts }: SpoolParts): ByteSpool {
+  const timing = { ...SPOOL_TIMING, ...parts.timing }
+  // Slots are given out by the rules of memory: an app over its equal share waits last.
+  const slots = createBudget(parts.uploadSlots ?? UPLOAD_SLOTS, 0)
+  const arriving = new Set<StoredBodyWriter>()
+  const removals = new Set<Promise<void>>()
+  const counts = { held: 0, stored: 0, demoted: 0, refused: 0, failed: 0 }
+  let ticker: NodeJS.Timeout | undefined
+
+  function tick(): void {
+    const nowMs = now()
+    for (const writer of arriving) writer.tick(nowMs)
+  }
+
+  const context: BodyContext = {
+    budget: parts.budget,
+    blocks: parts.blocks,
+    objects: parts.objects,
+    slots,
+    timing,
+    now,
+    count: (event) => {
+      counts[event] += 1
+    },
+    enter(writer) {
+      arriving.add(writer)
+      ticker ??= setInterval(tick, timing.tickMs).unref()
+    },
+    leave(writer) {
+      arriving.delete(writer)
+      if (arriving.size > 0) return
+      clearInterval(ticker)
+      ticker = undefined
+    },
+    remove(key) {
+      const removal = parts.objects
+        .remove(key)
+        .catch((error: unknown) => parts.log?.warn({ key, err: error }, 'object left to the sweeper'))
+        .then(() => {
+          removals.delete(removal)
+        })
+      removals.add(removal)
+    },
+  }
+
+  return {
+    open: (options) => new StoredBodyWriter(context, options),
+    stats: () => ({ ...counts, arriving: arriving.size, uploading: slots.used }),
+    async close() {
+      clearInterval(ticker)
+      await Promise.all(removals)
+    },
+  }
+}

@@ -1,0 +1,46 @@
+import { availableParallelism } from 'node:os'
+import { Piscina } from 'piscina'
+import type { Base64Decoder } from '../schema/media.ts'
+import type { Base64Task } from './base64.ts'
+import { decodeBase64 } from './base64-text.ts'
+
+/**
+ * Text from which a worker decodes. Handing over costs the event loop 15 to 30 µs whatever the size, decoding inline
+ * 70 µs per MiB; at half a megabyte they are even, and from there on the loop gains. See `bench/micro/offload.ts`.
+ */
+export const OFFLOAD_BYTES = 768 * 1024
+/** Decoding takes a core for every 10 GB/s or so of text; more threads would only hold memory. */
+const MAX_THREADS = 4
+/** A thread costs some 10 MB, so it does not outlive the work by much. */
+const IDLE_MS = 30_000
+
+export interface Workers {
+  readonly decoder: Base64Decoder
+  /** Ends the threads; tasks under way are failed. */
+  close(): Promise<void>
+}
+
+/** Starts the threads that compute what would hold up the event loop. */
+export function createWorkers(): Workers {
+  const pool = new Piscina<Base64Task, number>({
+    filename: new URL('./base64.ts', import.meta.url).href,
+    name: 'decode',
+    minThreads: 1,
+    maxThreads: Math.max(1, Math.min(MAX_THREADS, availableParallelism() - 1)),
+    idleTimeout: IDLE_MS,
+  })
+  return {
+    decoder: {
+      decode(text, out) {
+        if (text.length < OFFLOAD_BYTES || !isShared(text) || !isShared(out)) return decodeBase64(text, out)
+        return pool.run({ text, out })
+      },
+    },
+    close: () => pool.destroy(),
+  }
+}
+
+/** Only shared memory reaches a thread without a copy, and a copy costs more than decoding. */
+function isShared(view: Uint8Array): view is Uint8Array<SharedArrayBuffer> {
+  return view.buffer instanceof SharedArrayBuffer
+}

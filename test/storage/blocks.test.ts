@@ -1,0 +1,56 @@
+import t, { type Test } from 'tap'
+import { BLOCK_BYTES, type Block } from '../../src/schema/audio.ts'
+import { createBlocks, heldBytes, sliceBytes } from '../../src/storage/blocks.ts'
+import { createBudget } from '../../src/storage/budget.ts'
+import { MIB } from './rig.ts'
+
+const KIB = 1024
+
+t.test('a body takes whole blocks and the smallest slice for its end', async (t: Test) => {
+  t.equal(sliceBytes(1), 16 * KIB)
+  t.equal(sliceBytes(16 * KIB), 16 * KIB)
+  t.equal(sliceBytes(16 * KIB + 1), 64 * KIB)
+  t.equal(sliceBytes(256 * KIB + 1), BLOCK_BYTES)
+  t.equal(heldBytes(0), 0)
+  t.equal(heldBytes(BLOCK_BYTES), BLOCK_BYTES)
+  t.equal(heldBytes(3 * BLOCK_BYTES + 1), 3 * BLOCK_BYTES + 16 * KIB)
+})
+
+t.test('blocks are used again, and the pool keeps no more than the budget', async (t: Test) => {
+  const budget = createBudget(4 * MIB)
+  const pool = createBlocks(budget)
+  t.teardown(() => pool.close())
+  const first = pool.take(BLOCK_BYTES)
+  pool.give(first)
+  t.equal(pool.take(BLOCK_BYTES), first)
+  const more = Array.from({ length: 6 }, () => pool.take(BLOCK_BYTES))
+  t.equal(pool.allocatedBytes, 7 * MIB)
+  for (const block of [first, ...more]) pool.give(block)
+  t.equal(pool.allocatedBytes, 4 * MIB)
+})
+
+t.test('slices never overlap, and the budget counts the whole of their block', async (t: Test) => {
+  const budget = createBudget(8 * MIB)
+  const pool = createBlocks(budget)
+  t.teardown(() => pool.close())
+  const take = (bytes: number): Block => {
+    const block = pool.take(bytes)
+    budget.charge(block.length)
+    return block
+  }
+  const slices = Array.from({ length: 100 }, (_, i) => {
+    const slice = take(10 * KIB)
+    slice.fill(i)
+    return slice
+  })
+  t.equal(budget.used, 2 * MIB, '100 slices of 16 KiB are in two blocks')
+  t.ok(slices.every((slice, i) => slice.every((byte) => byte === i)))
+  for (const slice of slices) {
+    pool.give(slice)
+    budget.refund(slice.length)
+  }
+  t.equal(budget.used, 0)
+  t.equal(pool.allocatedBytes, 2 * MIB)
+  take(BLOCK_BYTES)
+  t.equal(pool.allocatedBytes, 2 * MIB, 'a block that was cut is whole again')
+})

@@ -1,0 +1,33 @@
+import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { createFileObjects } from '../../src/storage/files.ts'
+import { tempFolder } from '../support/scratch.ts'
+import { chunksOf, testObjects } from './objects.contract.ts'
+
+t.test('the contract of object stores', async (t: Test) => {
+  await testObjects(t, await createFileObjects(await tempFolder(t)))
+})
+
+t.test('an object is one file in the folder of its kind, and nothing else stays', async (t: Test) => {
+  const root = await tempFolder(t)
+  const objects = await createFileObjects(root)
+  const signal = AbortSignal.timeout(5_000)
+  await objects.put('job/acme/tj_1/1', chunksOf(Buffer.from('audio')), 5, { signal })
+  t.same(await readdir(join(root, 'job')), ['acme+tj_1+1'])
+  t.same(await readdir(join(root, 'tmp')), [])
+})
+
+t.test('a folder that is gone or cannot be written answers with DEPENDENCY_UNAVAILABLE', async (t: Test) => {
+  const root = await tempFolder(t)
+  const objects = await createFileObjects(root)
+  const signal = AbortSignal.timeout(5_000)
+  await rm(root, { recursive: true })
+  const unavailable = { code: 'DEPENDENCY_UNAVAILABLE' }
+  await t.rejects(objects.put('spool/a/1/1', chunksOf(Buffer.from('x')), 1, { signal }), unavailable)
+  await t.rejects(objects.upload('spool/a/1/1', { signal }), unavailable)
+  await t.rejects(objects.ping(signal), unavailable)
+  await mkdir(root)
+  await writeFile(join(root, 'spool'), 'a file where the folder was')
+  await t.rejects(objects.get('spool/a/1/1', 0, 1, signal), unavailable)
+})

@@ -1,0 +1,298 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { BLOCK_BYTES } from '../../src/schema/audio.ts'
+import { createFileObjects } from '../../src/storage/files.ts'
+import { tempFolder } from '../support/scratch.ts'
+import { testAborts } from './aborts.ts'
+import { bytesOf, createRig, digest, keysOf, MIB, noise, send, store, whenReady } from './rig.ts'
+
+const KIB = 1024
+const overloaded = { code: 'OVERLOADED' }
+
+t.test('bodies of every length come out as they went in, in every tier', async (t: Test) => {
+  const lengths = [
+    1,
+    16 * KIB,
+    16 * KIB + 1,
+    BLOCK_BYTES - 1,
+    BLOCK_BYTES,
+    BLOCK_BYTES + 1,
+    5 * MIB,
+    25 * MIB,
+  ]
+  const rigs = [
+    { tier: 'memory', budgetBytes: 64 * MIB, declared: true },
+    { tier: 'object', budgetBytes: 0, declared: true },
+    { tier: 'chunked', budgetBytes: 64 * MIB, declared: false },
+  ]
+  for (const { tier, budgetBytes, declared } of rigs) {
+    const { budget, objects, spool, open } = await createRig(t, { budgetBytes, timing: { memoryWaitMs: 0 } })
+    for (const length of lengths) {
+      const body = noise(length)
+      const stored = await store(open(declared ? length : null), body, length < MIB ? 5_000 : 500_000)
+      const kind = tier === 'object' || (tier === 'chunked' && length > 5 * MIB) ? 'object' : 'memory'
+      t.equal(stored.source.kind, kind, `${tier}, ${length} bytes`)
+      t.equal(stored.length, length)
+      t.equal(digest(await bytesOf(stored, objects)), digest(body))
+      stored.release()
+      stored.release()
+      t.equal(budget.used, 0, 'all memory is back')
+    }
+    await spool.close()
+    t.same(await keysOf(objects), [], 'a released object is deleted')
+  }
+})
+
+t.test('an empty body is held, whatever the budget', async (t: Test) => {
+  for (const budgetBytes of [0, MIB]) {
+    const { open } = await createRig(t, { budgetBytes })
+    for (const contentLength of [0, null]) {
+      const stored = await store(open(contentLength), Buffer.alloc(0))
+      t.same(stored.source, { kind: 'memory', blocks: [] })
+      stored.release()
+    }
+  }
+})
+
+t.test('what arrives before the start is kept and charged', async (t: Test) => {
+  const { budget, objects, open } = await createRig(t)
+  const body = noise(2 * MIB)
+  const writer = open(body.length)
+  writer.write(body.subarray(0, 500_000))
+  t.equal(writer.ready, false, 'the sender is to be paused')
+  t.equal(budget.used, MIB)
+  let told = 0
+  writer.onReady = () => {
+    told += 1
+  }
+  await writer.start()
+  t.equal(told, 1)
+  t.equal(budget.used, 2 * MIB, 'reserved as a whole')
+  await send(writer, body.subarray(500_000))
+  const stored = await writer.finish()
+  t.equal(digest(await bytesOf(stored, objects)), digest(body))
+})
+
+t.test('a body waits for memory a while, then it goes to the store', async (t: Test) => {
+  const { budget, objects, open } = await createRig(t, {
+    budgetBytes: 8 * MIB,
+    timing: { memoryWaitMs: 300 },
+  })
+  const first = await store(open(7 * MIB), noise(7 * MIB))
+  const waiting = open(4 * MIB)
+  const started = waiting.start()
+  await sleep(30)
+  t.equal(waiting.ready, false)
+  first.release()
+  await started
+  await send(waiting, noise(4 * MIB))
+  const second = await waiting.finish()
+  t.equal(second.source.kind, 'memory', 'memory came free in time')
+  const third = await store(open(5 * MIB), noise(5 * MIB))
+  t.equal(third.source.kind, 'object', 'and here it did not')
+  t.equal(budget.used, 4 * MIB)
+  for (const { release } of [second, third]) release()
+  t.equal(budget.used, 0)
+  t.equal((await keysOf(objects)).length <= 1, true)
+})
+
+t.test('an overdrawn budget is for the store at once, one overdrawn twice for nobody', async (t: Test) => {
+  const { budget, spool, open } = await createRig(t, {
+    budgetBytes: 4 * MIB,
+    timing: { memoryWaitMs: 10_000 },
+  })
+  budget.charge(4 * MIB + 1)
+  const startMs = performance.now()
+  const stored = await store(open(MIB), noise(MIB))
+  t.equal(stored.source.kind, 'object')
+  t.ok(performance.now() - startMs < 5_000, 'nobody waited')
+  budget.charge(4 * MIB)
+  const refused = open(MIB)
+  refused.write(noise(1_000))
+  await t.rejects(refused.start(), overloaded)
+  t.equal(spool.stats().refused, 1)
+  budget.refund(8 * MIB + 1)
+  t.equal(budget.used, 0, 'the refused body took its bytes with it')
+})
+
+t.test('upload slots are limited, and the next one waits for them', async (t: Test) => {
+  const timing = { memoryWaitMs: 0, slotWaitMs: 150 }
+  const { spool, open } = await createRig(t, { budgetBytes: 0, uploadSlots: 2, timing })
+  const [first, second, third, fourth] = [1, 2, 3, 4].map(() => open(MIB))
+  await Promise.all([first!.start(), second!.start()])
+  await t.rejects(third!.start(), overloaded)
+  const waits = fourth!.start()
+  await sleep(20)
+  await first!.abort()
+  await waits
+  t.equal(spool.stats().uploading, 2)
+  await Promise.all([second!.abort(), fourth!.abort()])
+  t.equal(spool.stats().uploading, 0)
+})
+
+t.test('a slow sender loses its memory to others, and its body is whole all the same', async (t: Test) => {
+  const timing = { slowWindowMs: 120, tickMs: 15 }
+  const { budget, objects, spool, open } = await createRig(t, { timing })
+  const body = noise(6 * MIB)
+  const slow = open(body.length)
+  await slow.start()
+  await send(slow, body.subarray(0, 3 * MIB))
+  t.equal(budget.used, 6 * MIB)
+  for (let left = 200; left > 0 && budget.used > 0; left -= 1) await sleep(20)
+  t.equal(budget.used, 0, 'the beginning is in the store')
+  t.equal(spool.stats().demoted, 1)
+  await send(slow, body.subarray(3 * MIB), 50_000)
+  const stored = await slow.finish()
+  t.equal(stored.source.kind, 'object')
+  t.equal(digest(await bytesOf(stored, objects)), digest(body))
+  stored.release()
+})
+
+t.test('small bodies, complete ones and those without a slot are not moved', async (t: Test) => {
+  const timing = { slowWindowMs: 60, tickMs: 10 }
+  const { budget, spool, open } = await createRig(t, { timing, uploadSlots: 0 })
+  const writers = [open(64 * KIB), open(MIB), open(2 * MIB)]
+  await Promise.all(writers.map((writer) => writer.start()))
+  await Promise.all([
+    writers[0]!.write(noise(1_000)),
+    send(writers[1]!, noise(MIB)),
+    send(writers[2]!, noise(MIB)),
+  ])
+  await sleep(200)
+  t.equal(spool.stats().demoted, 0)
+  t.ok(budget.used > 3 * MIB)
+  for (const writer of writers) await writer.abort()
+  t.equal(budget.used, 0)
+})
+
+t.test('a crawling upload gives its slot to one that waits, and only then', async (t: Test) => {
+  const timing = { memoryWaitMs: 0, crawlWindowMs: 100, tickMs: 10, slotWaitMs: 5_000 }
+  const { spool, open } = await createRig(t, { budgetBytes: 0, uploadSlots: 1, timing })
+  const crawling = open(MIB)
+  const failed = new Promise<Error>((resolve) => {
+    crawling.onFailure = resolve
+  })
+  await crawling.start()
+  crawling.write(noise(100))
+  await sleep(300)
+  t.equal(spool.stats().uploading, 1, 'nobody wanted the slot')
+  const next = open(MIB)
+  await next.start()
+  t.match(await failed, { code: 'REQUEST_TIMEOUT' })
+  await t.rejects(crawling.finish(), { code: 'REQUEST_TIMEOUT' })
+  await next.abort()
+})
+
+t.test('an upload may take so long and no longer', async (t: Test) => {
+  const timing = { memoryWaitMs: 0, uploadDeadlineMs: 100, tickMs: 10 }
+  const { open } = await createRig(t, { budgetBytes: 0, timing })
+  const writer = open(MIB)
+  const failed = new Promise<Error>((resolve) => {
+    writer.onFailure = resolve
+  })
+  await writer.start()
+  t.match(await failed, { code: 'REQUEST_TIMEOUT' })
+  await writer.abort()
+})
+
+t.test('a body is no object before it is finished, even when all of it has arrived', async (t: Test) => {
+  const { objects, spool, open } = await createRig(t, { budgetBytes: 0, timing: { memoryWaitMs: 0 } })
+  const writer = open(MIB)
+  await writer.start()
+  await send(writer, noise(MIB))
+  await sleep(100)
+  t.same(await keysOf(objects), [])
+  await writer.abort()
+  await spool.close()
+  t.same(await keysOf(objects), [])
+})
+
+t.test('two requests under one id do not meet', async (t: Test) => {
+  const { objects, open } = await createRig(t, { budgetBytes: 0, timing: { memoryWaitMs: 0 } })
+  const bodies = [noise(50_000), noise(50_000)]
+  const stored = await Promise.all(bodies.map((body) => store(open(body.length), body)))
+  for (const [i, body] of stored.entries()) t.ok((await bytesOf(body, objects)).equals(bodies[i]!))
+})
+
+t.test('ids that callers made up cannot reach outside the spool', async (t: Test) => {
+  const { objects, spool } = await createRig(t, { budgetBytes: 0, timing: { memoryWaitMs: 0 } })
+  for (const id of ['../../job/x', '..', 'a/b', 'ä\0', 'x'.repeat(128)]) {
+    const writer = spool.open({ workspace: '../acme', app: 'app', id, contentLength: 3 })
+    const stored = await store(writer, Buffer.from('abc'))
+    t.match(stored.source, { key: /^spool\/[A-Za-z0-9_-]+\/[A-Za-z0-9_-]+\/[0-9a-f]{16}$/ })
+    stored.release()
+  }
+  await spool.close()
+  t.same(await keysOf(objects), [])
+})
+
+t.test('a chunked body that finds no memory waits for it, then is refused', async (t: Test) => {
+  const timing = { partMemoryWaitMs: 100 }
+  const { budget, objects, open } = await createRig(t, { budgetBytes: 8 * MIB, timing })
+  const other = await store(open(6 * MIB), noise(6 * MIB))
+  const refused = open(null)
+  const failed = new Promise<Error>((resolve) => {
+    refused.onFailure = resolve
+  })
+  await refused.start()
+  refused.write(noise(MIB + 1))
+  t.equal(refused.ready, false, 'the sender is to be paused')
+  t.match(await failed, overloaded)
+  await t.rejects(refused.finish(), overloaded)
+  t.equal(budget.used, 6 * MIB)
+
+  const body = noise(9 * MIB)
+  const waiting = open(null)
+  await waiting.start()
+  waiting.write(body.subarray(0, MIB + 1))
+  other.release()
+  await whenReady(waiting)
+  await send(waiting, body.subarray(MIB + 1))
+  const stored = await waiting.finish()
+  t.equal(stored.source.kind, 'object')
+  t.equal(digest(await bytesOf(stored, objects)), digest(body))
+  t.equal(budget.used, 0)
+  stored.release()
+})
+
+t.test(
+  'the store behind a fast sender: the writer asks for a pause, and memory stays small',
+  async (t: Test) => {
+    const { budget, objects, open } = await createRig(t, { budgetBytes: 0, timing: { memoryWaitMs: 0 } })
+    const body = noise(24 * MIB)
+    const writer = open(body.length)
+    await writer.start()
+    let most = 0
+    let pauses = 0
+    for (let at = 0; at < body.length; at += 256 * KIB) {
+      writer.write(body.subarray(at, at + 256 * KIB))
+      most = Math.max(most, budget.used)
+      if (!writer.ready) pauses += 1
+      await whenReady(writer)
+    }
+    t.ok(pauses > 0)
+    t.ok(most <= 2 * MIB, `${most} bytes at most`)
+    const stored = await writer.finish()
+    t.equal(digest(await bytesOf(stored, objects)), digest(body))
+  },
+)
+
+t.test('a store that breaks under an upload fails it, and gives all memory back', async (t: Test) => {
+  const root = await tempFolder(t)
+  const objects = await createFileObjects(root)
+  const { budget, spool, open } = await createRig(t, { objects, budgetBytes: 0, timing: { memoryWaitMs: 0 } })
+  const writer = open(MIB)
+  await writer.start()
+  await send(writer, noise(MIB))
+  await objects.abortUploads('', new Date(Date.now() + 60_000))
+  await t.rejects(writer.finish(), { code: 'DEPENDENCY_UNAVAILABLE' })
+  t.same([budget.used, spool.stats().failed, spool.stats().uploading], [0, 1, 0])
+})
+
+t.test(
+  '500 senders that leave at random points leave nothing behind',
+  { timeout: 120_000 },
+  async (t: Test) => {
+    await testAborts(t, await createFileObjects(await tempFolder(t)), 500)
+  },
+)

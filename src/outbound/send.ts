@@ -1,0 +1,190 @@
+import type { Readable } from 'node:stream'
+import { Agent, type Dispatcher } from 'undici'
+import type { AudioReader } from '../schema/audio.ts'
+import {
+  type Failure,
+  type Piece,
+  type Send,
+  type SendOptions,
+  UpstreamFailure,
+  type UpstreamReply,
+  type UpstreamRequest,
+} from '../schema/upstream.ts'
+
+/** Longest wait for a connection, TLS included. */
+const CONNECT_TIMEOUT_MS = 5_000
+
+/** Idle connections are given up before the usual 5 s of provider front ends, so that none is reused while it closes. */
+const KEEP_ALIVE_MS = 4_000
+
+/** Largest answer of a provider, bytes. */
+const REPLY_BYTES_MAX = 64 * 1024 * 1024
+
+export interface Sender {
+  readonly send: Send
+  close(): Promise<void>
+}
+
+/** Sends requests to providers over pooled HTTP/1.1 connections, one request on a connection at a time. */
+export function createSender(options: { reader: AudioReader }): Sender {
+  const agent = new Agent({
+    connect: { timeout: CONNECT_TIMEOUT_MS },
+    connections: null,
+    pipelining: 1,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    allowH2: false,
+  })
+  return {
+    send: (request, sendOptions) => send(agent, options.reader, request, sendOptions),
+    close: () => agent.destroy(),
+  }
+}
+
+async function send(
+  agent: Agent,
+  reader: AudioReader,
+  request: UpstreamRequest,
+  options: SendOptions,
+): Promise<UpstreamReply> {
+  const deadline = new AbortController()
+  const timer = setTimeout(() => deadline.abort(new DeadlinePassed()), Math.max(1, options.deadlineMs))
+  const leave = () => deadline.abort(options.signal.reason)
+  options.signal.addEventListener('abort', leave, { once: true })
+  if (options.signal.aborted) leave()
+  const reading = new Reading()
+  try {
+    const url = new URL(request.url)
+    const reply = await agent.request({
+      origin: url.origin,
+      path: url.pathname + url.search,
+      method: request.method,
+      headers: { ...request.headers, 'content-length': String(bodyLength(request.body)) },
+      // undici takes any async iterable; its types name only Readable.
+      body: encodeBody(request.body, reader, deadline.signal, reading) as Readable | Buffer | null,
+      signal: deadline.signal,
+    })
+    const body = await readReply(reply, options)
+    return { status: reply.statusCode, headers: joinHeaders(reply.headers), body }
+  } catch (cause) {
+    options.signal.throwIfAborted()
+    if (reading.failed) throw reading.error
+    throw new UpstreamFailure(toFailure(cause), cause)
+  } finally {
+    clearTimeout(timer)
+    options.signal.removeEventListener('abort', leave)
+    await reading.ended
+  }
+}
+
+/** What the audio generator met: its failures are the store's, not the provider's. */
+class Reading {
+  failed = false
+  error: unknown = undefined
+  /** Settles when no generator reads the body any more, so that its memory may be given back. */
+  ended: Promise<void> = Promise.resolve()
+}
+
+class DeadlinePassed extends Error {
+  override readonly name = 'DeadlinePassed'
+}
+
+function bodyLength(pieces: readonly Piece[]): number {
+  let bytes = 0
+  for (const piece of pieces) {
+    if (piece instanceof Uint8Array) bytes += piece.length
+    else
+      bytes += piece.as === 'bytes' ? piece.audio.decodedBytes : 4 * Math.ceil(piece.audio.decodedBytes / 3)
+  }
+  return bytes
+}
+
+/**
+ * A body with audio goes out as a generator: handed a pooled Buffer, undici leaves what the provider did not read queued
+ * on a connection that it uses again, and by then the buffer holds another caller's audio.
+ */
+function encodeBody(pieces: readonly Piece[], reader: AudioReader, signal: AbortSignal, reading: Reading) {
+  const plain = pieces.filter((piece) => piece instanceof Uint8Array)
+  if (plain.length === pieces.length) return pieces.length === 0 ? null : Buffer.concat(plain)
+  return streamPieces(pieces, reader, signal, reading)
+}
+
+async function* streamPieces(
+  pieces: readonly Piece[],
+  reader: AudioReader,
+  signal: AbortSignal,
+  reading: Reading,
+) {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  reading.ended = promise
+  try {
+    for (const piece of pieces) {
+      if (piece instanceof Uint8Array) yield piece
+      else
+        yield* piece.as === 'bytes' ? reader.bytes(piece.audio, signal) : reader.base64(piece.audio, signal)
+    }
+  } catch (error) {
+    reading.failed = !signal.aborted
+    reading.error = error
+    throw error
+  } finally {
+    resolve()
+  }
+}
+
+async function readReply(reply: Dispatcher.ResponseData, options: SendOptions): Promise<Uint8Array[]> {
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of reply.body as AsyncIterable<Buffer>) {
+    bytes += chunk.length
+    if (bytes > REPLY_BYTES_MAX) throw new ReplyTooLarge()
+    options.onHeld(chunk.length)
+    chunks.push(chunk)
+  }
+  return chunks
+}
+
+class ReplyTooLarge extends Error {
+  override readonly name = 'ReplyTooLarge'
+}
+
+function joinHeaders(headers: Record<string, string | string[] | undefined>): Record<string, string> {
+  const joined: Record<string, string> = {}
+  for (const [name, value] of Object.entries(headers)) {
+    if (value !== undefined) joined[name] = Array.isArray(value) ? value.join(', ') : value
+  }
+  return joined
+}
+
+/** Codes of failures before the first byte of the request left: the provider cannot have done anything. */
+const CONNECT_CODES = new Set([
+  'UND_ERR_CONNECT_TIMEOUT',
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'EADDRNOTAVAIL',
+  'CERT_HAS_EXPIRED',
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'ERR_TLS_CERT_ALTNAME_INVALID',
+])
+
+function toFailure(cause: unknown): Failure {
+  const plain = { status: null, retryAfterMs: null, providerMessage: null }
+  if (cause instanceof DeadlinePassed)
+    return { ...plain, kind: 'ambiguous', reason: 'no answer before its deadline' }
+  if (cause instanceof ReplyTooLarge) return { ...plain, kind: 'server', reason: 'its answer is over 64 MiB' }
+  if (CONNECT_CODES.has(codeOf(cause))) return { ...plain, kind: 'connect', reason: 'no connection' }
+  return { ...plain, kind: 'ambiguous', reason: 'the connection broke' }
+}
+
+function codeOf(cause: unknown): string {
+  const { code, errors } = cause as { code?: unknown; errors?: unknown[] }
+  if (typeof code === 'string') return code
+  return Array.isArray(errors) && errors.length > 0 ? codeOf(errors[0]) : ''
+}

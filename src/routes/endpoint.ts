@@ -1,0 +1,79 @@
+import { errorReply, type GatewayError, toGatewayError } from '../errors.ts'
+import { newTrail, type Services, type Trail } from '../gateway/gateway.ts'
+import type { Exchange, Reply } from '../inbound/exchange.ts'
+import type { EdgeRoute } from '../inbound/server.ts'
+import type { Logger } from '../log.ts'
+import type { MediaProbe } from '../schema/media.ts'
+import type { Spool } from '../schema/spool.ts'
+
+/** What the endpoints work with. */
+export interface Doors {
+  readonly services: Services
+  readonly spool: Spool
+  readonly probe: MediaProbe
+  readonly log: Logger
+}
+
+/** A `/v1` endpoint: reads the exchange, returns the answer, throws GatewayError. */
+export type Handle = (exchange: Exchange, trail: Trail, doors: Doors) => Promise<Reply>
+
+/** Binds an endpoint to the edge: one answer, the headers that became due on the way, one log line. */
+export function endpoint(doors: Doors, method: EdgeRoute['method'], path: string, handle: Handle): EdgeRoute {
+  return {
+    method,
+    path,
+    async handle(exchange) {
+      const trail = newTrail()
+      // Said plainly, so that nobody counts on a key that protects nothing.
+      if (exchange.headers['idempotency-key'] !== undefined) trail.headers['x-lk-idempotency'] = 'ignored'
+      let failure: GatewayError | null = null
+      exchange.onFinished(() => logRequest(doors.log, path, exchange, trail, failure))
+      try {
+        const reply = await handle(exchange, trail, doors)
+        exchange.reply({ ...reply, headers: { ...trail.headers, ...reply.headers } })
+      } catch (thrown) {
+        failure = toGatewayError(thrown)
+        const { status, headers, body } = errorReply(failure, exchange.requestId)
+        exchange.reply({ status, headers: { ...trail.headers, ...headers }, body: JSON.stringify(body) })
+      }
+    },
+  }
+}
+
+const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/
+
+/** What the gateway is told of the caller of an exchange. */
+export function callerOf({ requestId, headers, signal }: Exchange) {
+  const { authorization, traceparent } = headers
+  const traced = traceparent !== undefined && TRACEPARENT.test(traceparent)
+  return { id: requestId, authorization, traceparent: traced ? traceparent : undefined, signal }
+}
+
+/** One line per request: facts by name, never a header, a body or a provider's text at the caller's disposal. */
+function logRequest(
+  log: Logger,
+  path: string,
+  exchange: Exchange,
+  trail: Trail,
+  failure: GatewayError | null,
+): void {
+  const { principal } = trail
+  const line = {
+    request_id: exchange.requestId,
+    method: exchange.method,
+    path,
+    status: exchange.status,
+    milliseconds: Math.round(exchange.elapsedMs),
+    received_bytes: exchange.receivedBytes,
+    workspace: principal?.workspace.id,
+    app: principal?.app.id,
+    key_id: principal?.key.id,
+    policy_version_id: trail.policyVersionId ?? undefined,
+    attempts: trail.attempts.length > 0 ? trail.attempts.map(({ failure: _, ...shown }) => shown) : undefined,
+    usage: trail.usage ?? undefined,
+    cost_usd: trail.costUsd ?? undefined,
+    error: failure?.code,
+  }
+  if (failure?.code === 'INTERNAL') log.error({ ...line, err: failure.cause }, 'request')
+  else log.info(line, 'request')
+}

@@ -1,0 +1,17 @@
+import type { Selectors } from '../gateway/gateway.ts'
+import type { Exchange } from '../inbound/exchange.ts'
+import type { FieldReader } from '../inbound/form.ts'
+import { PROFILES } from '../schema/catalog.ts'
+
+/** Longest label of a purpose, characters. */
+const LABEL_LENGTH_MAX = 128
+
+/** The routing selectors of any call. The body's purpose wins over the header's; an empty one counts as not sent. */
+export function readSelectors(exchange: Exchange, reader: FieldReader): Selectors {
+  const inBody = reader.string('purpose', { maxLength: LABEL_LENGTH_MAX })?.trim()
+  const inHeader = exchange.headers['x-lk-purpose']?.trim().slice(0, LABEL_LENGTH_MAX)
+  const responseProfile = reader.string('response_profile', { oneOf: PROFILES })
+  if (inBody) return { purpose: { label: inBody, source: 'body' }, responseProfile }
+  if (inHeader) return { purpose: { label: inHeader, source: 'header' }, responseProfile }
+  return { purpose: null, responseProfile }
+}

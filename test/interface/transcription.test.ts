@@ -1,0 +1,256 @@
+import { createHash } from 'node:crypto'
+import t from 'tap'
+import { makeKey } from '../../src/catalog/key.ts'
+import { multipart } from '../support/bodies.ts'
+import { type DemoRoute, startDemoRoute } from '../support/demo-route.ts'
+import { RawClient } from '../support/raw-client.ts'
+
+const TEXT = 'the quick brown fox, 42 times'
+
+interface Transcript {
+  readonly content: string
+  readonly usage: { readonly audio_seconds: number }
+  readonly [field: string]: unknown
+}
+
+async function speak(gateway: DemoRoute, input: string): Promise<Buffer> {
+  const response = await fetch(`${gateway.url}/v1/speech`, {
+    method: 'POST',
+    headers: { ...gateway.authorization, 'content-type': 'application/json' },
+    body: JSON.stringify({ input }),
+  })
+  const body = (await response.json()) as {
+    content: string
+    content_blocks: { base64: string; media_type: string }[]
+  }
+  if (response.status !== 200) throw new Error(JSON.stringify(body))
+  return Buffer.from(body.content_blocks[0]?.base64 ?? '', 'base64')
+}
+
+interface Sent {
+  readonly type: string
+  readonly body: Buffer
+  readonly query?: string
+}
+
+/** Every way in which audio can be handed in, but by URL. */
+function waysIn(wav: Buffer): Record<string, Sent> {
+  const base64 = wav.toString('base64')
+  const json = (value: unknown): Sent => ({
+    type: 'application/json',
+    body: Buffer.from(JSON.stringify(value)),
+  })
+  const form = (parts: Parameters<typeof multipart>[0]): Sent => {
+    const { contentType, body } = multipart(parts)
+    return { type: contentType, body }
+  }
+  const file = { name: 'file', filename: 'hello.wav', type: 'audio/wav', body: wav }
+  const language = { name: 'language', body: 'en' }
+  return {
+    'multipart, field before': form([language, file]),
+    'multipart, field after': form([file, language]),
+    'multipart, part named audio, no filename': form([{ name: 'audio', body: wav }]),
+    'multipart, purpose behind the file': form([file, { name: 'purpose', body: '' }, language]),
+    'audio.base64': json({ audio: { base64, media_type: 'audio/wav' }, language: 'en' }),
+    'audio.data': json({ language: 'en', audio: { data: base64 } }),
+    'audio.data as data URL': json({ audio: { filename: 'a.wav', data: `data:audio/wav;base64,${base64}` } }),
+    'audio as a string': json({ audio: base64 }),
+    audio_base64: json({ audio_base64: base64, language: 'en' }),
+    'base64 with escaped slashes': {
+      type: 'application/json',
+      body: Buffer.from(JSON.stringify({ audio: { base64 } }).replaceAll('/', '\\/')),
+    },
+    'raw body': { type: 'audio/wav', body: wav, query: '?language=en' },
+    'raw octets': { type: 'application/octet-stream', body: wav },
+  }
+}
+
+function head(gateway: DemoRoute, { type, query = '' }: Sent, framing: string): string {
+  return (
+    `POST /v1/transcription${query} HTTP/1.1\r\nHost: a\r\nAuthorization: ${gateway.authorization.authorization}\r\n` +
+    `Content-Type: ${type}\r\n${framing}\r\n\r\n`
+  )
+}
+
+async function send(gateway: DemoRoute, sent: Sent, chunked: boolean) {
+  const client = await RawClient.connect(gateway.port)
+  const { body } = sent
+  if (chunked) {
+    const third = Math.ceil(body.length / 3)
+    const pieces = [body.subarray(0, third), body.subarray(third, 2 * third), body.subarray(2 * third)]
+    const framed = pieces.flatMap((piece) => [`${piece.length.toString(16)}\r\n`, piece, '\r\n'])
+    await client.send(head(gateway, sent, 'Transfer-Encoding: chunked'), ...framed, '0\r\n\r\n')
+  } else {
+    await client.send(head(gateway, sent, `Content-Length: ${body.length}`), body)
+  }
+  const response = await client.response({ timeoutMs: 30_000 })
+  client.destroy()
+  return response
+}
+
+for (const memory of ['64', '8']) {
+  t.test(`speak, then transcribe, with ${memory} MiB of memory`, { timeout: 120_000 }, async (t) => {
+    const gateway = await startDemoRoute(t, { env: { LARKWAY_MEMORY_MIB: memory } })
+    const wav = await speak(gateway, TEXT)
+    const digest = createHash('sha256').update(wav).digest('hex')
+    const seconds = (wav.length - 44) / 16_000
+
+    for (const [name, sent] of Object.entries(waysIn(wav))) {
+      for (const chunked of [false, true]) {
+        await gateway.forget()
+        const response = await send(gateway, sent, chunked)
+        const label = `${name}, ${chunked ? 'chunked' : 'with a length'}`
+        const body = JSON.parse(response?.body.toString() ?? '{}') as Transcript
+        t.equal(response?.status, 200, label)
+        t.equal(body.content, TEXT, label)
+        t.ok(Math.abs(body.usage?.audio_seconds - seconds) < 0.1, `${label}: ${body.usage?.audio_seconds} s`)
+        t.match(response?.headers['x-lk-request-id'], /^req_/)
+        const calls = (await gateway.calls()).filter(({ path }) => path.endsWith('/transcriptions'))
+        t.same(
+          calls.map(({ sha256 }) => sha256),
+          [digest],
+          `${label}: the provider got these very bytes, once`,
+        )
+      }
+    }
+  })
+}
+
+t.test('the envelope and the formats', async (t) => {
+  const gateway = await startDemoRoute(t)
+  const wav = await speak(gateway, 'one. two')
+  const ask = async (fields: Record<string, string>, path = 'transcription') => {
+    const form = new FormData()
+    for (const [name, value] of Object.entries(fields)) form.append(name, value)
+    form.append('file', new Blob([wav], { type: 'audio/wav' }), 'hello.wav')
+    return fetch(`${gateway.url}/v1/${path}`, { method: 'POST', headers: gateway.authorization, body: form })
+  }
+
+  const plain = (await (await ask({})).json()) as Transcript
+  t.same(Object.keys(plain), [
+    ...['id', 'provider', 'model', 'policy_version_id', 'content', 'content_blocks', 'usage', 'cost_usd'],
+    ...[
+      'determinism',
+      'lk_requested_purpose',
+      'lk_applied_purpose',
+      'lk_purpose_source',
+      'status',
+      'language',
+    ],
+    ...['language_confidence', 'duration_seconds', 'segments', 'words', 'warnings'],
+  ])
+  t.match(plain, {
+    provider: 'sandbox',
+    model: 'morse-1',
+    policy_version_id: /^pv_[0-9a-f]{16}$/,
+    status: 'succeeded',
+    lk_purpose_source: 'none',
+    determinism: { seed_honored: false },
+    usage: { total_tokens: 0 },
+  })
+  t.same([plain.segments, plain.words], [[], []], 'times only when asked for')
+
+  const both = (await (await ask({ timestamps: 'both' })).json()) as {
+    words: unknown[]
+    segments: unknown[]
+    language: unknown
+  }
+  t.equal(both.words.length, 2)
+  t.equal(both.language, 'en', 'the name that the provider gives becomes a code')
+  t.ok(both.segments.length > 0)
+  const granular = (await (await ask({ 'timestamp_granularities[]': 'word' })).json()) as { words: unknown[] }
+  t.equal(granular.words.length, 2)
+
+  const text = await ask({ response_format: 'text' })
+  t.match(text.headers.get('content-type'), /^text\/plain/)
+  t.match(text.headers.get('x-lk-usage-audio-seconds'), /^\d/)
+  t.equal((await text.text()).trim(), 'one. two')
+  t.match(await (await ask({ response_format: 'srt' })).text(), /^1\r?\n00:00:0\d,\d{3} --> /)
+  t.match(await (await ask({ response_format: 'vtt' }, 'translation')).text(), /^WEBVTT\n/)
+})
+
+t.test('what is refused, with its code and field', async (t) => {
+  const gateway = await startDemoRoute(t, { config: { limits: { max_audio_seconds: 60 } } })
+  const wav = await speak(gateway, 'sos')
+  const base64 = wav.toString('base64')
+  const post = (body: unknown, headers: Record<string, string> = {}, path = '/v1/transcription') =>
+    fetch(gateway.url + path, {
+      method: 'POST',
+      headers: { ...gateway.authorization, 'content-type': 'application/json', ...headers },
+      body: typeof body === 'string' ? body : JSON.stringify(body),
+    })
+  const long = Buffer.alloc(44 + 61 * 16_000)
+  wav.copy(long, 0, 0, 44)
+  long.writeUInt32LE(long.length - 8, 4)
+  long.writeUInt32LE(long.length - 44, 40)
+
+  const rows: [string, Promise<Response>, number, string, string | null][] = [
+    ['no key', post({}, { authorization: '' }), 401, 'UNAUTHENTICATED', null],
+    [
+      'a mistyped key',
+      post({}, { authorization: `Bearer ${gateway.key.slice(0, -1)}x` }),
+      401,
+      'UNAUTHENTICATED',
+      null,
+    ],
+    ['an unknown key', post({}, { authorization: `Bearer ${makeKey()}` }), 401, 'UNAUTHENTICATED', null],
+    ['no audio', post({}), 400, 'INVALID_REQUEST', 'audio'],
+    ['two sources', post({ audio: { base64, data: base64 } }), 400, 'INVALID_REQUEST', 'audio'],
+    ['broken JSON', post('{"audio":'), 400, 'INVALID_REQUEST', null],
+    ['a model', post({ audio: { base64 }, model: 'x' }), 400, 'ROUTE_CONTROL_NOT_ALLOWED', 'model'],
+    [
+      'a nested provider',
+      post({ audio: { base64, provider: 'x' } }),
+      400,
+      'ROUTE_CONTROL_NOT_ALLOWED',
+      'audio.provider',
+    ],
+    [
+      'a format',
+      post({ audio: { base64 }, response_format: 'xml' }),
+      400,
+      'INVALID_REQUEST',
+      'response_format',
+    ],
+    [
+      'a boolean as text',
+      post({ audio: { base64 }, diarization: 'true' }),
+      400,
+      'INVALID_REQUEST',
+      'diarization',
+    ],
+    ['a feature', post({ audio: { base64 }, redaction: true }), 422, 'REQUIRED_FEATURE_UNAVAILABLE', null],
+    ['realtime', post({ audio: { base64 }, mode: 'realtime' }), 422, 'REQUIRED_FEATURE_UNAVAILABLE', null],
+    [
+      'no audio by its bytes',
+      post({ audio: Buffer.from('x'.repeat(99)).toString('base64') }),
+      415,
+      'UNSUPPORTED_AUDIO_FORMAT',
+      'audio',
+    ],
+    ['another type', post('x', { 'content-type': 'text/csv' }), 415, 'UNSUPPORTED_MEDIA_TYPE', null],
+    ['too long', post({ audio: long.toString('base64') }), 413, 'AUDIO_TOO_LONG', null],
+    ['an unknown path', post({}, {}, '/v1/nothing'), 404, 'NOT_FOUND', null],
+    ['a wrong method', fetch(`${gateway.url}/v1/speech`), 405, 'METHOD_NOT_ALLOWED', null],
+    [
+      'speech in mp3',
+      post({ input: 'sos', response_format: 'mp3' }, {}, '/v1/speech'),
+      400,
+      'INVALID_REQUEST',
+      'response_format',
+    ],
+    ['speech of nothing', post({ input: '' }, {}, '/v1/speech'), 400, 'INVALID_REQUEST', 'input'],
+    ['speech without input', post({}, {}, '/v1/speech'), 400, 'INVALID_REQUEST', 'input'],
+    ['a speed of 0', post({ input: 'sos', speed: 0 }, {}, '/v1/speech'), 400, 'INVALID_REQUEST', 'speed'],
+  ]
+  for (const [name, answer, status, code, param] of rows) {
+    const response = await answer
+    const { error } = (await response.json()) as { error: Record<string, unknown> }
+    t.equal(response.status, status, name)
+    t.match(error, { code, param, type: error.category, request_id: /^req_/ }, name)
+    t.equal(response.headers.get('x-should-retry'), String(error.retryable), name)
+    t.equal(response.headers.get('x-lk-request-id'), error.request_id, name)
+  }
+  const calls = (await gateway.calls()).filter(({ path }) => path.endsWith('/transcriptions'))
+  t.same(calls, [], 'no provider was called for any of them')
+})

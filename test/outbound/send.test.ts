@@ -1,0 +1,177 @@
+import { once } from 'node:events'
+import { createServer as createHttpServer, type RequestListener } from 'node:http'
+import { type AddressInfo, createServer, type Server } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { createSender } from '../../src/outbound/send.ts'
+import type { AudioReader, AudioRef } from '../../src/schema/audio.ts'
+import { UpstreamFailure, type UpstreamRequest } from '../../src/schema/upstream.ts'
+import { audio } from '../support/call.ts'
+import { type Watched, watchTenants } from '../support/tenant-watch.ts'
+
+const CHUNK_BYTES = 512 * 1024
+
+/** A reader whose audio lies in one pooled buffer, as the product's does: what is read late is read wrong. */
+function pooledReader(pool: Uint8Array): AudioReader {
+  async function* bytes({ decodedBytes }: AudioRef) {
+    for (let at = 0; at < decodedBytes; at += CHUNK_BYTES)
+      yield pool.subarray(at, Math.min(at + CHUNK_BYTES, decodedBytes))
+  }
+  return { bytes, base64: bytes, range: async (_, start, end) => pool.slice(start, end) }
+}
+
+async function listen(t: Test, server: Server): Promise<string> {
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+async function http(t: Test, listener: RequestListener): Promise<string> {
+  const server = createHttpServer(listener)
+  t.teardown(() => server.closeAllConnections())
+  return listen(t, server)
+}
+
+function upload(origin: string, bytes: number): UpstreamRequest {
+  const ref = audio({ decodedBytes: bytes, length: bytes })
+  const head = Buffer.from('head')
+  return {
+    method: 'POST',
+    url: `${origin}/v1`,
+    headers: {},
+    body: [head, { audio: ref, as: 'bytes' }, Buffer.from('tail')],
+  }
+}
+
+const ask = { deadlineMs: 10_000, signal: new AbortController().signal, onHeld: () => {} }
+
+function sender(t: Test, pool: Uint8Array) {
+  const made = createSender({ reader: pooledReader(pool) })
+  t.teardown(() => made.close())
+  return made.send
+}
+
+t.test('a body of pieces arrives whole, with its length, and the answer comes back', async (t) => {
+  const pool = new Uint8Array(3_000_000).fill(7)
+  const seen: { length: string | undefined; coding: string | undefined; bytes: number }[] = []
+  const origin = await http(t, async (req, res) => {
+    let bytes = 0
+    for await (const chunk of req) bytes += (chunk as Buffer).length
+    seen.push({ length: req.headers['content-length'], coding: req.headers['transfer-encoding'], bytes })
+    res.writeHead(200, { 'x-two': ['a', 'b'] }).end('answer')
+  })
+  let held = 0
+  const reply = await sender(t, pool)(upload(origin, 2_500_001), {
+    ...ask,
+    onHeld: (bytes) => (held += bytes),
+  })
+  t.same(seen, [{ length: '2500009', coding: undefined, bytes: 2_500_009 }])
+  t.equal(Buffer.concat(reply.body).toString(), 'answer')
+  t.equal(reply.headers['x-two'], 'a, b')
+  t.equal(held, 6)
+})
+
+// Handed a pooled Buffer, undici calls the request done and keeps the socket while our bytes wait in its queue.
+t.test(
+  'a provider that answers early never gets bytes of another request',
+  { timeout: 120_000 },
+  async (t) => {
+    const pool = new Uint8Array(12_000_000)
+    const watched: Watched = { requests: 0, foreign: [] }
+    const tenantOf = (head: string) => /x-tenant: (\w)/i.exec(head)?.[1]?.charCodeAt(0) ?? 0
+    const server = createServer((socket) => watchTenants(socket, watched, tenantOf, [...Buffer.from('AB!')]))
+    const send = sender(t, pool)
+    const origin = await listen(t, server)
+
+    for (let index = 0; index < 45; index += 1) {
+      const bytes = 1_000 + Math.round(11_900_000 * (index / 44) ** 2)
+      for (const tenant of ['A', 'B']) {
+        pool.fill(tenant.charCodeAt(0))
+        const request = upload(origin, bytes)
+        const reply = await send({ ...request, headers: { 'x-tenant': tenant } }, ask).catch(
+          (error: unknown) => error,
+        )
+        t.ok(reply instanceof UpstreamFailure || (reply as { status: number }).status === 200)
+        // The memory is another's from here on, as when the block pool gives it to the next request.
+        pool.fill('!'.charCodeAt(0))
+      }
+    }
+    await sleep(200)
+    t.same(watched.foreign, [])
+    t.ok(watched.requests >= 90, `${watched.requests} requests were seen`)
+  },
+)
+
+t.test('what kind of failure it was', async (t) => {
+  const pool = new Uint8Array(2_000_000)
+  const send = sender(t, pool)
+  const failure = async (request: UpstreamRequest, deadlineMs = 5_000) => {
+    const error = await send(request, { ...ask, deadlineMs }).then(
+      () => null,
+      (thrown: unknown) => thrown,
+    )
+    return error instanceof UpstreamFailure ? error.failure.kind : error
+  }
+
+  const closed = createServer()
+  const nobody = await listen(t, closed)
+  closed.close()
+  t.equal(await failure(upload(nobody, 1000)), 'connect', 'nobody listens')
+  t.equal(await failure(upload('http://does-not-exist.invalid', 1000)), 'connect', 'no such host')
+
+  const cutting = await http(t, (req) => req.once('data', () => req.socket.destroy()))
+  t.equal(await failure(upload(cutting, 1_500_000)), 'ambiguous', 'cut while the body was on its way')
+
+  const half = await http(t, (req, res) => {
+    req.resume().on('end', () => {
+      res.writeHead(200, { 'content-length': '100' }).write('half')
+      setTimeout(() => res.destroy(), 20)
+    })
+  })
+  t.equal(await failure(upload(half, 1000)), 'ambiguous', 'cut in its answer')
+
+  const silent = await http(t, () => {})
+  t.equal(await failure(upload(silent, 1_500_000), 300), 'ambiguous', 'silent until the deadline')
+})
+
+t.test('a caller that leaves ends the attempt with its own reason', async (t) => {
+  const silent = await http(t, () => {})
+  const leaving = new AbortController()
+  const sent = sender(t, new Uint8Array(2_000_000))(upload(silent, 1_500_000), {
+    ...ask,
+    signal: leaving.signal,
+  })
+  setTimeout(() => leaving.abort(new Error('left')), 100)
+  await t.rejects(sent, { message: 'left' })
+})
+
+t.test('a store that fails is not taken for the provider', async (t) => {
+  const origin = await http(t, (req, res) => req.resume().on('end', () => res.end()))
+  const reader = pooledReader(new Uint8Array(10))
+  async function* broken() {
+    yield new Uint8Array(100_000)
+    throw new Error('the store broke')
+  }
+  const { send, close } = createSender({ reader: { ...reader, bytes: broken } })
+  t.teardown(close)
+  await t.rejects(send(upload(origin, 200_000), ask), { message: 'the store broke' })
+})
+
+t.test('an answer over its bound is refused', { timeout: 60_000 }, async (t) => {
+  const origin = await http(t, (req, res) => {
+    req.resume().on('end', async () => {
+      res.setMaxListeners(0).on('error', () => {})
+      const block = Buffer.alloc(1024 * 1024)
+      for (let sent = 0; sent < 80 && !res.destroyed; sent += 1) {
+        if (!res.write(block)) await Promise.race([once(res, 'drain'), once(res, 'close')])
+      }
+      res.end()
+    })
+  })
+  const error = await sender(t, new Uint8Array(10))(upload(origin, 10), ask).catch(
+    (thrown: unknown) => thrown,
+  )
+  t.ok(error instanceof UpstreamFailure)
+  t.equal((error as UpstreamFailure).failure.kind, 'server')
+})

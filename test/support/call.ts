@@ -1,0 +1,59 @@
+import type { Call } from '../../src/gateway/gateway.ts'
+import type { Audio } from '../../src/schema/audio.ts'
+import type { SpeechCall, TranscriptionOptions } from '../../src/schema/calls.ts'
+
+export function audio(overrides: Partial<Audio> = {}): Audio {
+  return {
+    source: { kind: 'object', key: 'spool/acme/req_1/1' },
+    offset: 0,
+    length: 1000,
+    encoding: 'identity',
+    decodedBytes: 1000,
+    canonical: true,
+    mediaType: null,
+    filename: null,
+    format: 'wav',
+    durationSeconds: 10,
+    channels: 1,
+    ...overrides,
+  }
+}
+
+export function options(overrides: Partial<TranscriptionOptions> = {}): TranscriptionOptions {
+  return {
+    language: null,
+    prompt: null,
+    response_format: 'json',
+    mode: 'batch',
+    diarization: false,
+    speaker_count_hint: null,
+    timestamps: null,
+    keyterms: [],
+    smart_formatting: false,
+    detect_language: false,
+    profanity_filter: false,
+    multichannel: false,
+    redaction: [],
+    seed: null,
+    ...overrides,
+  }
+}
+
+export function transcriptionCall(
+  overrides: { options?: Partial<TranscriptionOptions>; audio?: Partial<Audio> } = {},
+  selectors: Partial<Call<'transcription'>['selectors']> = {},
+): Call<'transcription'> {
+  return {
+    payload: { audio: audio(overrides.audio), options: options(overrides.options) },
+    selectors: { purpose: null, responseProfile: null, ...selectors },
+    warnings: [],
+  }
+}
+
+export function speechCall(overrides: Partial<SpeechCall> = {}): Call<'speech'> {
+  return {
+    payload: { input: 'hello', voice: null, response_format: null, speed: null, ...overrides },
+    selectors: { purpose: null, responseProfile: null },
+    warnings: [],
+  }
+}

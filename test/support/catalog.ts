@@ -1,0 +1,75 @@
+import { FEATURES, HINTS } from '../../src/schema/calls.ts'
+import type { ConfiguredProvider, Entry, Principal, Route } from '../../src/schema/catalog.ts'
+import type { ModelFacts } from '../../src/schema/provider.ts'
+
+/** Facts of a model that can do everything, at a price. */
+export function facts(overrides: Partial<ModelFacts> = {}): ModelFacts {
+  return {
+    capabilities: ['audio_input', 'audio_output'],
+    features: FEATURES.filter((feature) => feature !== 'realtime'),
+    hints: [...HINTS],
+    limits: {},
+    price: { per_hour_usd: 0.36, per_1k_characters_usd: 0.05 },
+    translates: true,
+    ...overrides,
+  }
+}
+
+export function configuredProvider(overrides: Partial<ConfiguredProvider> = {}): ConfiguredProvider {
+  return {
+    name: 'first',
+    kind: 'openai-compatible',
+    baseUrl: 'http://127.0.0.1:1/v1',
+    credential: null,
+    access: 'platform',
+    workspace: null,
+    ...overrides,
+  }
+}
+
+export function entry(overrides: Partial<Entry> = {}): Entry {
+  return {
+    provider: configuredProvider(),
+    model: 'model',
+    facts: facts(),
+    weight: 1,
+    profile: null,
+    purposes: [],
+    plans: [],
+    pinned: false,
+    voices: {},
+    retryEmpty: false,
+    options: {},
+    ...overrides,
+  }
+}
+
+export function route(entries: readonly Entry[], overrides: Partial<Route> = {}): Route {
+  return {
+    name: 'voice',
+    workspace: 'acme',
+    strategy: 'priority',
+    published: true,
+    version: 'pv_0123456789abcdef',
+    entries,
+    ...overrides,
+  }
+}
+
+export function principal(overrides: Partial<Principal> = {}): Principal {
+  return {
+    workspace: { id: 'acme', name: 'Acme', plan: null },
+    app: { id: 'web' },
+    key: {
+      id: 'key_web',
+      name: 'web',
+      scopes: ['inference'],
+      rateLimit: { requestsPerMinute: 600, burst: 100 },
+      expiresAtMs: null,
+    },
+    route: route([entry()]),
+    capabilityRoutes: new Map(),
+    purposes: [],
+    ...overrides,
+  }
+}

@@ -1,0 +1,73 @@
+import type { Test } from 'tap'
+import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import type { ReceivedCall } from '../../src/sandbox/call-log.ts'
+import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { type Larkway, startLarkway } from './larkway.ts'
+
+export interface DemoRoute extends Larkway {
+  readonly authorization: { readonly authorization: string }
+  /** What the sandbox received since `forget`. */
+  calls(): Promise<ReceivedCall[]>
+  forget(): Promise<void>
+}
+
+export interface DemoRouteOptions {
+  /** Options of each entry of the route, in order; default: one entry without faults. */
+  readonly entries?: readonly Readonly<Record<string, unknown>>[]
+  /** Further members of the configuration file. */
+  readonly config?: Readonly<Record<string, unknown>>
+  readonly env?: Readonly<Record<string, string>>
+  readonly dataFolder?: string
+  /** Instead of a sandbox of its own: the base URL of some other upstream that speaks OpenAI's format. */
+  readonly upstreamUrl?: string
+}
+
+/** A gateway process whose one route leads to a sandbox in the test's process, without a rate limit that matters. */
+export async function startDemoRoute(t: Test, options: DemoRouteOptions = {}): Promise<DemoRoute> {
+  const sandbox = options.upstreamUrl === undefined ? await openSandbox(t) : null
+  const key = makeKey()
+  const origin = new URL(options.upstreamUrl ?? sandbox?.url ?? '').origin
+  const larkway = await startLarkway(t, {
+    key,
+    config: configuration(options.upstreamUrl ?? `${origin}/v1`, key, options),
+    ...(options.env === undefined ? {} : { env: options.env }),
+    ...(options.dataFolder === undefined ? {} : { dataFolder: options.dataFolder }),
+  })
+  return {
+    ...larkway,
+    authorization: { authorization: `Bearer ${key}` },
+    calls: async () =>
+      ((await (await fetch(`${origin}/sandbox/calls`)).json()) as { calls: ReceivedCall[] }).calls,
+    forget: async () => void (await fetch(`${origin}/sandbox/calls`, { method: 'DELETE' })),
+  }
+}
+
+async function openSandbox(t: Test): Promise<Sandbox> {
+  const sandbox = await startSandbox()
+  t.teardown(() => sandbox.close())
+  return sandbox
+}
+
+function configuration(
+  baseUrl: string,
+  key: string,
+  { entries = [{}], config = {} }: DemoRouteOptions,
+): object {
+  return {
+    rate_limit: { requests_per_minute: 1_000_000, burst: 100_000 },
+    providers: { sandbox: { kind: 'sandbox', access: 'platform', base_url: baseUrl } },
+    routes: {
+      voice: {
+        workspace: 'acme',
+        entries: entries.map((given) => ({ provider: 'sandbox', model: 'morse-1', options: given })),
+      },
+    },
+    workspaces: {
+      acme: {
+        apps: { web: { route: 'voice' } },
+        keys: [{ id: 'key_web', app: 'web', sha256: hashKey(key) }],
+      },
+    },
+    ...config,
+  }
+}

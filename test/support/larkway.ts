@@ -1,0 +1,104 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import type { Test } from 'tap'
+import { makeKey } from '../../src/catalog/key.ts'
+
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
+
+export interface Larkway {
+  readonly url: string
+  readonly port: number
+  /** The demo's key, or the one that `config` was asked to name. */
+  readonly key: string
+  readonly pid: number
+  readonly dataFolder: string
+  /** Where the demo's sandbox listens; undefined when a configuration is given. */
+  readonly sandboxUrl: string | undefined
+  /** Every line of the log, parsed. */
+  readonly log: readonly Record<string, unknown>[]
+  /** Resolves with the exit code once the process has ended. */
+  signal(name: NodeJS.Signals): Promise<number | null>
+  /** Peak resident memory so far, MiB. */
+  peakRssMiB(): Promise<number>
+}
+
+export interface LarkwayOptions {
+  /** The Node to run it with; default: that of the tests. */
+  readonly node?: string
+  readonly env?: Readonly<Record<string, string>>
+  /** Content of larkway.yaml as JSON; absent: the demo. */
+  readonly config?: unknown
+  readonly key?: string
+  readonly dataFolder?: string
+}
+
+/** Starts the product as its own process on a free port, and stops it with the test. */
+export async function startLarkway(t: Test, options: LarkwayOptions = {}): Promise<Larkway> {
+  const dataFolder = options.dataFolder ?? (await mkdtemp(join(tmpdir(), 'larkway-')))
+  const key = options.key ?? makeKey()
+  const env: Record<string, string> = {
+    PATH: process.env.PATH ?? '',
+    PORT: '0',
+    HOST: '127.0.0.1',
+    LARKWAY_DATA: dataFolder,
+    LARKWAY_DEMO_KEY: key,
+    ...options.env,
+  }
+  if (options.config !== undefined) {
+    env.LARKWAY_CONFIG = join(dataFolder, 'larkway.yaml')
+    await writeFile(env.LARKWAY_CONFIG, JSON.stringify(options.config))
+  }
+  const child = spawn(options.node ?? process.execPath, [MAIN], { env, stdio: ['ignore', 'pipe', 'inherit'] })
+  const log: Record<string, unknown>[] = []
+  t.teardown(async () => {
+    if (child.exitCode === null && child.signalCode === null) {
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+    }
+    if (options.dataFolder === undefined) await rm(dataFolder, { recursive: true, force: true })
+  })
+  const listening = await readLog(child, log)
+  const port = Number(listening.port)
+  return {
+    url: `http://127.0.0.1:${port}`,
+    port,
+    key,
+    pid: child.pid ?? 0,
+    dataFolder,
+    sandboxUrl: listening.sandbox === undefined ? undefined : String(listening.sandbox),
+    log,
+    async signal(name) {
+      const exited = child.exitCode === null ? once(child, 'exit') : null
+      child.kill(name)
+      await exited
+      return child.exitCode
+    },
+    peakRssMiB: () => peakRssMiB(child.pid ?? 0),
+  }
+}
+
+/** Collects the log and resolves with the line that says that the server listens. */
+function readLog(child: ChildProcess, log: Record<string, unknown>[]): Promise<Record<string, unknown>> {
+  return new Promise((resolve, reject) => {
+    child.once('exit', (code) =>
+      reject(new Error(`larkway exited with ${code}: ${JSON.stringify(log.slice(-3))}`)),
+    )
+    if (child.stdout === null) return reject(new Error('larkway has no output'))
+    createInterface({ input: child.stdout }).on('line', (text) => {
+      if (!text.startsWith('{')) return
+      const line = JSON.parse(text) as Record<string, unknown>
+      log.push(line)
+      if (line.msg === 'listening') resolve(line)
+    })
+  })
+}
+
+async function peakRssMiB(pid: number): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8')
+  return Number(/VmHWM:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1024
+}

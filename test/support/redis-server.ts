@@ -1,0 +1,78 @@
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { freePort, type Teardown, tempFolder } from './scratch.ts'
+import { Daemon, locate } from './servers.ts'
+
+export type RedisOptions = {
+  /** Keeps every acknowledged write through `kill` and `restart` (`appendfsync always`). Default: keeps nothing. */
+  durable?: boolean
+  /** Options of redis-server, such as `--maxmemory 1mb`; they come last and win. */
+  args?: string[]
+}
+
+export type RedisServer = {
+  /** `redis://127.0.0.1:<port>` */
+  url: string
+  port: number
+  /** Unix socket of the same server. */
+  socketPath: string
+  /** Changes with every `restart`. */
+  readonly pid: number
+  /** SIGTERM: Redis saves what it is told to save, and exits. */
+  stop(): Promise<void>
+  /** SIGKILL. */
+  kill(): Promise<void>
+  /** Starts it again on the same port, with what it had saved; kills it first when it runs. */
+  restart(): Promise<void>
+  /** SIGSTOP: connections stay open and nothing answers. */
+  freeze(): void
+  thaw(): void
+}
+
+/** A private, real redis-server on a free port, ended with the test. */
+export async function startRedis(t: Teardown, options: RedisOptions = {}): Promise<RedisServer> {
+  const program = await locate('redis')
+  const folder = await tempFolder(t)
+  const port = await freePort()
+  const socketPath = join(folder, 'redis.sock')
+  const persistence = options.durable ? ['yes', '--appendfsync', 'always'] : ['no']
+  const args = [
+    ...['--port', String(port), '--bind', '127.0.0.1', '--unixsocket', socketPath, '--dir', folder],
+    ...['--save', '', '--appendonly', ...persistence, ...(options.args ?? [])],
+  ]
+  const daemon = new Daemon('redis-server', program, args, join(folder, 'redis.log'))
+  t.teardown(() => daemon.kill())
+  await daemon.start(() => answersPing(socketPath))
+
+  return {
+    url: `redis://127.0.0.1:${port}`,
+    port,
+    socketPath,
+    get pid() {
+      return daemon.pid
+    },
+    stop: () => daemon.end('SIGTERM'),
+    kill: () => daemon.kill(),
+    async restart() {
+      await daemon.kill()
+      await daemon.start(() => answersPing(socketPath))
+    },
+    freeze: () => daemon.freeze(),
+    thaw: () => daemon.thaw(),
+  }
+}
+
+/** A server that still loads its file answers `-LOADING`; one that wants a password answers `-NOAUTH` and is up. */
+function answersPing(socketPath: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(socketPath)
+    socket.setTimeout(1000, () => socket.destroy())
+    socket.on('error', () => resolve(false))
+    socket.on('close', () => resolve(false))
+    socket.on('connect', () => socket.write('PING\r\n'))
+    socket.on('data', (reply) => {
+      resolve(!reply.toString().startsWith('-LOADING'))
+      socket.destroy()
+    })
+  })
+}

@@ -1,5 +1,6 @@
 import { keyPrefix } from '../catalog/key.ts'
 import { authenticate, notePolicyVersion } from '../gateway/admit.ts'
+import type { Limits } from '../limits.ts'
 import type { Principal, Route } from '../schema/catalog.ts'
 import type { Handle } from './endpoint.ts'
 
@@ -10,11 +11,23 @@ export const me: Handle = async (exchange, trail, { services }) => {
   const principal = authenticate(snapshot, authorization, 'inference', Date.now())
   trail.principal = principal
   notePolicyVersion(trail, principal.route.version)
+  let body = bodies.get(principal)
+  if (body === undefined) {
+    body = JSON.stringify(describe(principal, bearerOf(authorization), snapshot.limits))
+    bodies.set(principal, body)
+  }
+  return { status: 200, body }
+}
+
+/** A principal belongs to one snapshot, and so does all that is said of it. */
+const bodies = new WeakMap<Principal, string>()
+
+function describe(principal: Principal, bearer: string, limits: Limits) {
   const { workspace, app, key, route } = principal
-  const body = {
+  return {
     workspace,
     app,
-    key: { id: key.id, name: key.name, prefix: keyPrefix(bearerOf(authorization)), scopes: key.scopes },
+    key: { id: key.id, name: key.name, prefix: keyPrefix(bearer), scopes: key.scopes },
     route: { name: route.name, policy_version_id: route.version, capabilities: capabilitiesOf(route) },
     purposes: principal.purposes.map(({ purpose, description, enabled }) => ({
       purpose,
@@ -22,10 +35,9 @@ export const me: Handle = async (exchange, trail, { services }) => {
       is_enabled: enabled,
     })),
     routing_contexts: contextsOf(principal),
-    limits: snapshot.limits,
+    limits,
     billing: { credits_usd: null, budget_usd: null, spent_usd: null },
   }
-  return { status: 200, body: JSON.stringify(body) }
 }
 
 function bearerOf(authorization = ''): string {

@@ -17,6 +17,8 @@ export interface BlockPool {
   forget(block: Block): void
   /** Bytes of memory that the pool has from the system, in use or not. */
   readonly allocatedBytes: number
+  /** Bytes of it that are in use, slabs counted whole. */
+  readonly usedBytes: number
   /** Stops trimming. */
   close(): void
 }
@@ -76,9 +78,13 @@ export function createBlocks(budget: ByteBudget): BlockPool {
     allocated -= BLOCK_BYTES
   }
 
-  function takeWhole(): Block {
+  function addUse(): void {
     inUse += BLOCK_BYTES
     if (inUse > mostInUse) mostInUse = inUse
+  }
+
+  function takeWhole(): Block {
+    addUse()
     const block = whole.pop()
     if (block !== undefined) return block
     allocated += BLOCK_BYTES
@@ -108,12 +114,18 @@ export function createBlocks(budget: ByteBudget): BlockPool {
       budget.refund(size)
       return slice
     }
-    const sizeClass = classes.get(size)!
-    const slab = sizeClass.spare ?? cut(size)
-    sizeClass.spare = undefined
+    const slab = takeSpare(size) ?? cut(size)
     open.add(slab)
     budget.charge(BLOCK_BYTES - size)
     return slab.free.pop()!
+  }
+
+  function takeSpare(size: number): Slab | undefined {
+    const sizeClass = classes.get(size)!
+    const { spare } = sizeClass
+    sizeClass.spare = undefined
+    if (spare !== undefined) addUse()
+    return spare
   }
 
   function giveSlice(slab: Slab, slice: Block): void {
@@ -128,6 +140,7 @@ export function createBlocks(budget: ByteBudget): BlockPool {
     budget.refund(BLOCK_BYTES - slab.size)
     if (sizeClass.spare === undefined) {
       sizeClass.spare = slab
+      inUse -= BLOCK_BYTES
       return
     }
     slabs.delete(slab.block.buffer)
@@ -150,6 +163,9 @@ export function createBlocks(budget: ByteBudget): BlockPool {
     },
     get allocatedBytes() {
       return allocated
+    },
+    get usedBytes() {
+      return inUse
     },
     close: () => clearInterval(trim),
   }

@@ -26,6 +26,7 @@ export interface BodyContext {
   readonly objects: Objects
   /** Upload slots, counted in ones. */
   readonly slots: WaitingBudget
+  readonly partMemory: WaitingBudget
   readonly timing: SpoolTiming
   readonly now: () => number
   count(event: 'held' | 'stored' | 'demoted' | 'refused' | 'failed'): void
@@ -204,10 +205,11 @@ export class StoredBodyWriter implements BodyWriter {
   }
 
   #openParts(): PartedBody {
-    const { budget, objects, timing } = this.#context
+    const { budget, objects, partMemory, timing } = this.#context
     return new PartedBody({
       objects,
       budget,
+      partMemory,
       key: this.#key,
       app: this.#options.app,
       held: this.#held,

@@ -1,6 +1,6 @@
 import { BLOCK_BYTES, type Block } from '../schema/audio.ts'
 import type { Objects, PartUpload } from '../schema/objects.ts'
-import type { WaitingBudget } from './budget.ts'
+import { createBudget, type WaitingBudget } from './budget.ts'
 import { overloaded, unavailable } from './failure.ts'
 import type { HeldBody } from './held-body.ts'
 
@@ -9,6 +9,8 @@ const PART_BLOCKS = 5
 export const PART_BYTES = PART_BLOCKS * BLOCK_BYTES
 /** Memory of one body while it is uploaded: the part under way and what arrives meanwhile. */
 const RESERVED_BYTES = PART_BYTES + BLOCK_BYTES
+/** Bodies of unknown length get this share of the memory at most, because they cannot leave it at any time. */
+const PART_SHARE = 0.5
 /** Bytes behind the part under way at which the sender is asked to stop. */
 const HIGH_WATER_BYTES = 512 * 1024
 
@@ -18,6 +20,8 @@ export interface PartedBodyOptions {
   readonly app: string
   readonly held: HeldBody
   readonly budget: WaitingBudget
+  /** What `createPartMemory` made. */
+  readonly partMemory: WaitingBudget
   readonly signal: AbortSignal
   /** How long a sender waits, paused, for memory. */
   readonly memoryWaitMs: number
@@ -30,10 +34,15 @@ export interface PartedBodyOptions {
   readonly onFailure: (error: Error) => void
 }
 
+/** The account of part memory: bodies wait here, and what they are granted is charged to `budget` by force. */
+export function createPartMemory(budget: WaitingBudget): WaitingBudget {
+  return createBudget(Math.max(RESERVED_BYTES, budget.limit * PART_SHARE), 0)
+}
+
 /**
- * A body of unknown length. Up to one part it stays in memory, reserved block by block; what grows beyond goes to the
- * store in parts, one at a time. From its second block on a body has the memory of a whole part reserved, so that
- * bodies that wait for memory never wait for one another.
+ * A body of unknown length. Up to one part it stays in memory; what grows beyond goes to the store in parts, one at a
+ * time. Its first block is charged as it comes; with the second one it waits until it has the memory of a whole part.
+ * Nobody who holds part memory waits for more, so bodies never wait for one another in a circle.
  */
 export class PartedBody {
   readonly #options: PartedBodyOptions
@@ -41,6 +50,7 @@ export class PartedBody {
   #running: Promise<void> | null = null
   #reserving = false
   #reserved = false
+  #ended = false
   #complete = false
   /** Set before the store is asked to make the object exist: afterwards only the store knows whether it does. */
   #completing = false
@@ -78,6 +88,7 @@ export class PartedBody {
       )
       await this.#running
     }
+    this.#release()
     if (this.#failure !== null) throw this.#failure
     return this.#upload !== null
   }
@@ -88,6 +99,7 @@ export class PartedBody {
     await this.#running
     await this.#upload?.abort()
     this.#options.held.release()
+    this.#release()
     if (this.#completing) await this.#options.objects.remove(this.#options.key)
   }
 
@@ -113,19 +125,26 @@ export class PartedBody {
   }
 
   async #reserve(): Promise<void> {
-    const { budget, held, app, memoryWaitMs, signal } = this.#options
+    const { budget, partMemory, held, app, memoryWaitMs, signal } = this.#options
     this.#reserving = true
-    const missing = Math.max(0, RESERVED_BYTES - held.charged)
-    const granted = await budget.reserve(missing, { app, waitMs: memoryWaitMs, signal })
+    this.#reserved = await partMemory.reserve(RESERVED_BYTES, { app, waitMs: memoryWaitMs, signal })
     this.#reserving = false
-    this.#reserved = granted
-    if (granted && this.#failure === null && !this.#complete) {
+    if (this.#ended) this.#release()
+    else if (!this.#reserved) this.fail(overloaded('no memory for a part'))
+    else if (!this.#complete) {
+      const missing = Math.max(0, RESERVED_BYTES - held.charged)
+      budget.charge(missing, app)
       held.addCredit(missing)
       this.#announce()
-      return
     }
-    if (granted) budget.refund(missing, app)
-    else if (!this.#complete) this.fail(overloaded('no memory for a part'))
+  }
+
+  /** Gives the part memory to others. */
+  #release(): void {
+    this.#ended = true
+    if (!this.#reserved) return
+    this.#reserved = false
+    this.#options.partMemory.refund(RESERVED_BYTES, this.#options.app)
   }
 
   async #completeUpload(upload: PartUpload): Promise<void> {

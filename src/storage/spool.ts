@@ -2,6 +2,7 @@ import { performance } from 'node:perf_hooks'
 import type { Spool } from '../schema/spool.ts'
 import { type BodyContext, StoredBodyWriter } from './body-writer.ts'
 import { createBudget } from './budget.ts'
+import { createPartMemory } from './part-upload.ts'
 import { SPOOL_TIMING, type SpoolParts, type SpoolStats, UPLOAD_SLOTS } from './spool-options.ts'
 
 export interface ByteSpool extends Spool {
@@ -34,6 +35,7 @@ export function createSpool({ now = () => performance.now(), ...parts }: SpoolPa
     blocks: parts.blocks,
     objects: parts.objects,
     slots,
+    partMemory: createPartMemory(parts.budget),
     timing,
     now,
     count: (event) => {

@@ -5,11 +5,12 @@ import type { Base64Task } from './base64.ts'
 import { decodeBase64 } from './base64-text.ts'
 
 /**
- * Text from which a worker decodes. Handing over costs the event loop 15 to 30 µs whatever the size, decoding inline
- * 70 µs per MiB; at half a megabyte they are even, and from there on the loop gains. See `bench/micro/offload.ts`.
+ * Text from which a worker decodes. A task costs the event loop 20 to 30 µs whatever its size, decoding inline 85 to
+ * 100 µs per MiB: at 256 KiB they are even, here it is 42 against 100 and at 1 MiB 28 against 97, for up to twice the
+ * CPU in all (`bench/micro/offload.ts`, medians on two cores of an AMD EPYC).
  */
-export const OFFLOAD_BYTES = 768 * 1024
-/** Decoding takes a core for every 10 GB/s or so of text; more threads would only hold memory. */
+export const OFFLOAD_BYTES = 512 * 1024
+/** A thread decodes some 6 GB/s; more of them would only hold memory. */
 const MAX_THREADS = 4
 /** A thread costs some 10 MB, so it does not outlive the work by much. */
 const IDLE_MS = 30_000

@@ -53,7 +53,7 @@ export async function testAborts(t: Test, objects: Objects, count: number): Prom
     uploadSlots: 12,
     timing: { memoryWaitMs: 5 },
   })
-  const { budget, spool, open } = rig
+  const { blocks, budget, spool, open } = rig
   let left = count
   let refused = 0
   const sender = async () => {
@@ -75,6 +75,7 @@ export async function testAborts(t: Test, objects: Objects, count: number): Prom
   t.ok(stats.stored > count / 50 && stats.held > count / 50, 'the store and the memory were both in use')
   t.equal(budget.used, 0, 'the budget has all its bytes back')
   t.equal(budget.waiting, 0)
+  t.equal(blocks.usedBytes, 0, 'the pool has all its blocks back')
   t.same({ arriving: stats.arriving, uploading: stats.uploading }, { arriving: 0, uploading: 0 })
   t.same(await keysOf(objects), [], 'no object is left')
   t.equal(await objects.abortUploads('', new Date(Date.now() + 60_000)), 0, 'no part upload is left')

@@ -50,6 +50,7 @@ t.test('slices never overlap, and the budget counts the whole of their block', a
     budget.refund(slice.length)
   }
   t.equal(budget.used, 0)
+  t.equal(pool.usedBytes, 0)
   t.equal(pool.allocatedBytes, 2 * MIB)
   take(BLOCK_BYTES)
   t.equal(pool.allocatedBytes, 2 * MIB, 'a block that was cut is whole again')

@@ -3,15 +3,17 @@ import t, { type Test } from 'tap'
 import { createS3Objects, type S3Timing } from '../../src/storage/s3.ts'
 import { type S3Server, startS3 } from '../support/s3-server.ts'
 import { withoutServers } from '../support/servers.ts'
+import { testAborts } from './aborts.ts'
 import { chunksOf, testObjects } from './objects.contract.ts'
 import { createRig, keysOf, MIB, noise, send, store } from './rig.ts'
 
 const unavailable = { code: 'DEPENDENCY_UNAVAILABLE' }
 
-async function connect(server: S3Server, timing: Partial<S3Timing> = {}) {
+function connect(t: Test, server: S3Server, bucket: string, timing: Partial<S3Timing> = {}) {
   const { endpoint, region, accessKeyId, secretAccessKey } = server
-  const bucket = await server.makeBucket()
-  return createS3Objects({ endpoint, region, bucket, accessKeyId, secretAccessKey, timing })
+  const objects = createS3Objects({ endpoint, region, bucket, accessKeyId, secretAccessKey, timing })
+  t.teardown(() => objects.close())
+  return objects
 }
 
 async function elapsed(act: () => Promise<unknown>): Promise<number> {
@@ -22,16 +24,27 @@ async function elapsed(act: () => Promise<unknown>): Promise<number> {
 
 t.test('against a real S3 server', { skip: withoutServers, timeout: 240_000 }, async (t: Test) => {
   const server = await startS3(t)
+  // Made before any kill: radosgw tells all its peers of a new bucket, and waits 30 s for one that is dead.
+  const [contract, aborts, killed, frozen, stale] = await Promise.all(
+    Array.from({ length: 5 }, () => server.makeBucket()),
+  )
 
   await t.test('the contract of object stores', { timeout: 120_000 }, async (t: Test) => {
-    const objects = await connect(server)
-    t.teardown(() => objects.close())
+    const objects = connect(t, server, contract!)
     await testObjects(t, objects)
   })
 
+  await t.test(
+    '500 senders that leave at random points leave nothing behind',
+    { timeout: 120_000 },
+    async (t: Test) => {
+      const objects = connect(t, server, aborts!)
+      await testAborts(t, objects, 500)
+    },
+  )
+
   await t.test('a server that is killed under uploads', { timeout: 60_000 }, async (t: Test) => {
-    const objects = await connect(server)
-    t.teardown(() => objects.close())
+    const objects = connect(t, server, killed!)
     const { budget, spool, open } = await createRig(t, { objects, budgetBytes: 0 })
     const writers = Array.from({ length: 16 }, () => open(20 * MIB))
     const told = writers.map(
@@ -65,8 +78,7 @@ t.test('against a real S3 server', { skip: withoutServers, timeout: 240_000 }, a
   })
 
   await t.test('a server that is frozen', { timeout: 90_000 }, async (t: Test) => {
-    const objects = await connect(server, { stallMs: 2_000, answerMs: 2_000 })
-    t.teardown(() => objects.close())
+    const objects = connect(t, server, frozen!, { stallMs: 2_000, answerMs: 2_000 })
     const rig = await createRig(t, { objects, budgetBytes: 0, timing: { stallMs: 2_000, memoryWaitMs: 50 } })
     const { budget, spool, open } = rig
     const body = noise(20 * MIB)
@@ -119,8 +131,7 @@ t.test('against a real S3 server', { skip: withoutServers, timeout: 240_000 }, a
   })
 
   await t.test('a connection that the server closed meanwhile costs no upload', async (t: Test) => {
-    const objects = await connect(server)
-    t.teardown(() => objects.close())
+    const objects = connect(t, server, stale!)
     for (let i = 0; i < 3; i += 1) {
       await objects.put(`spool/acme/stale/${i}`, chunksOf(noise(1_000)), 1_000, {
         signal: AbortSignal.timeout(9_000),

@@ -10,7 +10,7 @@ import { promisify } from 'node:util'
  * LARKWAY_TEST_SKIP_SERVERS=1 is set; without it a server that cannot be had is a failure.
  */
 export const withoutServers: string | false =
-  process.env['LARKWAY_TEST_SKIP_SERVERS'] === '1' && 'LARKWAY_TEST_SKIP_SERVERS is set'
+  process.env.LARKWAY_TEST_SKIP_SERVERS === '1' && 'LARKWAY_TEST_SKIP_SERVERS is set'
 
 const SERVERS = fileURLToPath(new URL('../../scripts/servers.mjs', import.meta.url))
 

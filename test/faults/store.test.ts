@@ -1,0 +1,200 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { answerOf, send, uploadsOf } from '../support/audio-upload.ts'
+import { type Bucket, openBucket } from '../support/bucket.ts'
+import { buffersAreCapped, inCappedNetwork } from '../support/capped-network.ts'
+import { type DemoRoute, startDemoRoute } from '../support/demo-route.ts'
+import { RawClient } from '../support/raw-client.ts'
+import { MemoryWatch, residentMiB } from '../support/resident-memory.ts'
+import { type S3Server, startS3 } from '../support/s3-server.ts'
+import { locate, withoutServers } from '../support/servers.ts'
+import { assertStopsClean } from '../support/stopped.ts'
+import { waitUntil } from '../support/wait-until.ts'
+import { filledWav } from '../support/wav.ts'
+
+/** How long the gateway lets a store do nothing. */
+const WATCHDOG_MS = 5_000
+const unavailable = { status: 503, code: 'DEPENDENCY_UNAVAILABLE' }
+
+/** A wav of which no two pieces are equal, so that one in the wrong place changes the digest. */
+function noisyWav(bytes: number): Buffer {
+  const wav = filledWav(bytes)
+  randomBytes(bytes - 44).copy(wav, 44)
+  return wav
+}
+
+/** A gateway with an empty bucket and too little memory for the bodies of these tests. */
+async function startOnS3(
+  t: Test,
+  server: S3Server,
+  options: { memoryMiB: number; config?: Readonly<Record<string, unknown>>; delayMs?: number },
+): Promise<{ gateway: DemoRoute; bucket: Bucket; authorization: string }> {
+  const bucket = await openBucket(t, server)
+  const { memoryMiB, config = {}, delayMs = 0 } = options
+  const env = { ...bucket.env, LARKWAY_MEMORY_MIB: String(memoryMiB) }
+  const gateway = await startDemoRoute(t, { entries: [{ delay_ms: delayMs }], config, env })
+  return { gateway, bucket, authorization: gateway.authorization.authorization }
+}
+
+async function assertEmpty(t: Test, bucket: Bucket): Promise<void> {
+  await waitUntil(async () => (await bucket.contents()).length === 0)
+  t.same(await bucket.contents(), [], 'no object and no open upload is left in the bucket')
+}
+
+const largest = (times: readonly number[]) => Math.round(Math.max(...times))
+
+async function digests(t: Test, server: S3Server): Promise<void> {
+  const { gateway, bucket, authorization } = await startOnS3(t, server, { memoryMiB: 8 })
+  const audio = noisyWav(9_000_001)
+  const uploads = uploadsOf(audio, authorization)
+  for (const [kind, upload] of Object.entries(uploads)) {
+    const { status, text } = await send(gateway.port, upload)
+    t.equal(status, 200, `${kind}: ${text}`)
+  }
+  const together = await Promise.all(Object.values(uploads).map((upload) => send(gateway.port, upload)))
+  t.same(
+    together.map(({ status }) => status),
+    [200, 200, 200, 200],
+    'all kinds at once',
+  )
+  const expected = { sha256: createHash('sha256').update(audio).digest('hex'), bytes: audio.length }
+  const calls = await gateway.calls()
+  t.same(
+    calls.map(({ sha256, bytes }) => ({ sha256, bytes })),
+    Array(8).fill(expected),
+    'the provider received the very bytes',
+  )
+  await assertEmpty(t, bucket)
+  await assertStopsClean(t, gateway)
+  t.match(gateway.log.at(-1), { bodies: { held: 0, stored: 8, failed: 0 } }, 'all went through the store')
+}
+
+const KILLED_UPLOADS = 16
+
+async function killed(t: Test, server: S3Server): Promise<void> {
+  const { gateway, bucket, authorization } = await startOnS3(t, server, { memoryMiB: 16 })
+  const { raw, chunked } = uploadsOf(noisyWav(25_000_000), authorization)
+  const clients = await Promise.all(
+    Array.from({ length: KILLED_UPLOADS }, () => RawClient.connect(gateway.port)),
+  )
+  const beginning = 2_000_000
+  await Promise.all(clients.map((client) => client.send(raw.head, raw.body.subarray(0, beginning))))
+  await sleep(500)
+  t.same(await gateway.calls(), [], 'none is whole yet')
+
+  await server.kill()
+  const killedMs = performance.now()
+  for (const client of clients) void client.send(raw.body.subarray(beginning))
+  const answers = await Promise.all(clients.map((client) => answerOf(client)))
+  for (const answer of answers) t.match(answer, unavailable, answer.text)
+  const underWayMs = largest(answers.map(({ atMs }) => atMs - killedMs))
+  t.ok(underWayMs < 3_000, 'in time')
+  for (const client of clients) client.destroy()
+
+  const attemptMs: number[] = []
+  for (const upload of [raw, chunked, raw, chunked]) {
+    const begunMs = performance.now()
+    const answer = await send(gateway.port, upload)
+    t.match(answer, unavailable, answer.text)
+    attemptMs.push(answer.atMs - begunMs)
+  }
+  t.ok(largest(attemptMs) < 3_000, 'a store that is away is found out at once')
+  t.comment(`503 at most ${underWayMs} ms after the kill, ${largest(attemptMs)} ms after a later attempt`)
+  t.same(await gateway.calls(), [], 'no provider was called')
+
+  await server.restart()
+  for (const upload of [raw, chunked]) {
+    const { status, text } = await send(gateway.port, upload)
+    t.equal(status, 200, `serves again: ${text}`)
+  }
+  await assertEmpty(t, bucket)
+  await assertStopsClean(t, gateway)
+}
+
+const FROZEN_UPLOADS = 64
+
+async function frozen(t: Test, server: S3Server): Promise<void> {
+  const memoryMiB = 64
+  const limits = { max_audio_bytes: 72_000_000, max_request_body_bytes: 80_000_000 }
+  const { gateway, bucket, authorization } = await startOnS3(t, server, { memoryMiB, config: { limits } })
+  // Larger than all the memory, so that none can be held.
+  const { raw } = uploadsOf(filledWav(70_000_000, 3), authorization)
+  const { raw: small } = uploadsOf(filledWav(20_000_000, 3), authorization)
+  t.equal((await send(gateway.port, small)).status, 200, 'serves')
+
+  const clients = await Promise.all(
+    Array.from({ length: FROZEN_UPLOADS }, () => RawClient.connect(gateway.port)),
+  )
+  const beginning = 300_000
+  await Promise.all(clients.map((client) => client.send(raw.head, raw.body.subarray(0, beginning))))
+  await sleep(500)
+  const beforeMiB = residentMiB(gateway.pid)
+  const memory = new MemoryWatch(gateway.pid)
+  server.freeze()
+  const frozenMs = performance.now()
+  for (const client of clients) void client.send(raw.body.subarray(beginning))
+  const answers = await Promise.all(clients.map((client) => answerOf(client)))
+  const peakMiB = memory.stop()
+  for (const answer of answers) t.match(answer, unavailable, answer.text)
+  const times = answers.map(({ atMs }) => atMs - frozenMs)
+  t.ok(Math.min(...times) > WATCHDOG_MS / 2, 'the store was given its time')
+  t.ok(largest(times) < WATCHDOG_MS + 4_000, 'and no more')
+  const boundMiB = buffersAreCapped() ? 120 + 1.1 * memoryMiB + FROZEN_UPLOADS : 2_000
+  t.ok(peakMiB < boundMiB, `memory stays under ${Math.round(boundMiB)} MiB`)
+  t.comment(
+    `503 ${Math.round(Math.min(...times))} to ${largest(times)} ms after the freeze; ` +
+      `memory ${Math.round(beforeMiB)} to ${Math.round(peakMiB)} MiB with ${FROZEN_UPLOADS} uploads`,
+  )
+  for (const client of clients) client.destroy()
+
+  server.thaw()
+  for (let round = 0; round < 4; round += 1) {
+    const { status, text } = await send(gateway.port, round % 2 === 0 ? small : raw)
+    t.equal(status, 200, `serves again: ${text}`)
+  }
+  await assertEmpty(t, bucket)
+  await assertStopsClean(t, gateway)
+}
+
+const LEAVING_CLIENTS = 100
+
+/** Leaves in the middle of the body, behind its last byte, or while the provider works. */
+async function leave(port: number, bytes: Buffer, at: number): Promise<void> {
+  const client = await RawClient.connect(port)
+  await Promise.race([client.send(bytes.subarray(0, Math.round(bytes.length * at))), sleep(2_000)])
+  await sleep(Math.random() * 120)
+  if (Math.random() < 0.5) client.socket.resetAndDestroy()
+  else client.destroy()
+}
+
+async function leaving(t: Test, server: S3Server): Promise<void> {
+  const { gateway, bucket, authorization } = await startOnS3(t, server, { memoryMiB: 8, delayMs: 50 })
+  const uploads = Object.values(uploadsOf(filledWav(9_000_000, 5), authorization))
+  let left = LEAVING_CLIENTS
+  const client = async () => {
+    while (left > 0) {
+      left -= 1
+      const { head, body } = uploads[left % uploads.length]!
+      await leave(gateway.port, Buffer.concat([head, body]), left % 3 === 0 ? 1 : Math.random())
+    }
+  }
+  await Promise.all(Array.from({ length: 10 }, client))
+  await waitUntil(() => gateway.log.filter(({ msg }) => msg === 'request').length >= LEAVING_CLIENTS)
+  await assertEmpty(t, bucket)
+  const { status } = await send(gateway.port, uploads[0]!)
+  t.equal(status, 200, 'the server still answers')
+  await assertStopsClean(t, gateway)
+  await assertEmpty(t, bucket)
+}
+
+if (!withoutServers) await locate('s3')
+await inCappedNetwork(t, import.meta.url, () => {
+  t.test('a gateway on a real S3 server', { skip: withoutServers, timeout: 240_000 }, async (t) => {
+    const server = await startS3(t)
+    await t.test('every kind of body comes through whole', (t) => digests(t, server))
+    await t.test(`${LEAVING_CLIENTS} clients that leave at any moment`, (t) => leaving(t, server))
+    await t.test(`a store that is killed under ${KILLED_UPLOADS} uploads`, (t) => killed(t, server))
+    await t.test(`a store that freezes under ${FROZEN_UPLOADS} uploads`, (t) => frozen(t, server))
+  })
+})

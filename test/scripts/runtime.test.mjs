@@ -1,0 +1,95 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { join, relative } from 'node:path'
+import { createInterface } from 'node:readline'
+import { pathToFileURL } from 'node:url'
+import { test } from 'tap'
+import { CACHE, ROOT } from '../../scripts/install.mjs'
+
+const RUNTIME = pathToFileURL(join(ROOT, 'scripts', 'runtime.mjs')).href
+
+/** A stand-in for the server: says who it is and which signals it gets, and ends with status 7 on SIGTERM. */
+const PROGRAM = `
+  const say = (text) => process.stdout.write(text + '\\n')
+  for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(name, () => {
+    say('got ' + name)
+    if (name === 'SIGTERM') setTimeout(() => process.exit(7), 100)
+  })
+  setInterval(() => {}, 1000)
+  say('pid ' + process.pid + ' args ' + process.argv.slice(2))
+`
+
+/** Starts a launcher as `npm start` does. `line` resolves with the first line of output that matches. */
+async function launch(t, program = PROGRAM) {
+  await mkdir(CACHE, { recursive: true })
+  const folder = await mkdtemp(join(CACHE, 'runtime-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  await writeFile(join(folder, 'program.mjs'), program)
+  const file = JSON.stringify(relative(ROOT, join(folder, 'program.mjs')))
+  await writeFile(
+    join(folder, 'launcher.mjs'),
+    `import { run } from '${RUNTIME}'\nrun(process.execPath, ${file}, ['--one', 'two'], { ownGroup: true })`,
+  )
+  const launcher = spawn(process.execPath, [join(folder, 'launcher.mjs')], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  t.teardown(() => launcher.kill('SIGKILL'))
+  const lines = []
+  const reader = createInterface({ input: launcher.stdout })
+  reader.on('line', (text) => lines.push(text))
+  const line = async (pattern) => {
+    for (;;) {
+      const found = lines.find((text) => pattern.test(text))
+      if (found) return found
+      await once(reader, 'line')
+    }
+  }
+  return { launcher, lines, line }
+}
+
+test('arguments, signals and the exit status pass through', async (t) => {
+  const { launcher, lines, line } = await launch(t)
+  t.match(await line(/^pid/), /args --one,two$/)
+  launcher.kill('SIGHUP')
+  await line(/got SIGHUP/)
+  launcher.kill('SIGINT')
+  launcher.kill('SIGINT')
+  await line(/got SIGINT/)
+  launcher.kill('SIGTERM')
+  t.same(await once(launcher, 'exit'), [7, null])
+  t.same(
+    lines.filter((text) => text === 'got SIGINT'),
+    ['got SIGINT'],
+    'a Ctrl-C that comes twice at once counts once',
+  )
+})
+
+test('a program killed by a signal gives the status of a shell', async (t) => {
+  const { launcher, line } = await launch(t)
+  const pid = Number(/pid (\d+)/.exec(await line(/^pid/))[1])
+  process.kill(pid, 'SIGKILL')
+  t.same(await once(launcher, 'exit'), [137, null])
+})
+
+test('a program that is done is not held up', async (t) => {
+  const { launcher } = await launch(t, 'process.exitCode = 3')
+  t.same(await once(launcher, 'exit'), [3, null])
+})
+
+// Else the server would live on with its port, and nobody to stop it.
+test('when the launcher is killed, the program ends itself', async (t) => {
+  const { launcher, line } = await launch(t)
+  const pid = Number(/pid (\d+)/.exec(await line(/^pid/))[1])
+  launcher.kill('SIGKILL')
+  t.equal(await line(/got SIGTERM/), 'got SIGTERM')
+  const isAlive = () => {
+    try {
+      return process.kill(pid, 0)
+    } catch {
+      return false
+    }
+  }
+  for (let tries = 0; tries < 200 && isAlive(); tries++) await new Promise((done) => setTimeout(done, 50))
+  t.notOk(isAlive())
+})

@@ -1,0 +1,127 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'tap'
+import { CACHE } from '../../scripts/install.mjs'
+import { failures, runTapFile } from '../../scripts/tap-file.mjs'
+
+// What `npm test` counts decides what lands, so the counting is shown files of every kind, good and broken.
+
+/** Runs a test file of that content; it lies inside the repository, where it finds tap. */
+async function run(t, content, timeoutMs = 60_000) {
+  await mkdir(CACHE, { recursive: true })
+  const folder = await mkdtemp(join(CACHE, 'tap-file-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  const file = join(folder, 'sample.test.mjs')
+  await writeFile(file, `import t, { test } from 'tap'\n${content}`)
+  return runTapFile(process.execPath, file, { cwd: folder, env: process.env, timeoutMs })
+}
+
+const FILES = [
+  {
+    name: 'assertions are counted, subtests are not',
+    content: `t.ok(1); test('a', async (t) => { t.ok(1); t.test('b', async (t) => { t.ok(1); t.ok(1) }) })`,
+    counts: { passed: 4, failed: 0, skipped: 0 },
+  },
+  {
+    name: 'a failed assertion',
+    content: `test('a', async (t) => { t.equal(1, 2); t.ok(1) })`,
+    counts: { passed: 1, failed: 1, skipped: 0 },
+  },
+  {
+    name: 'an error thrown',
+    content: `test('a', async (t) => { t.ok(1); throw new Error('boom') })`,
+    counts: { passed: 1, failed: 1, skipped: 0 },
+  },
+  {
+    name: 'skipped and to be done',
+    content: `test('a', { skip: 'why' }, async (t) => { t.ok(1) }); test('b', { todo: true }, async () => {}); t.ok(1)`,
+    counts: { passed: 1, failed: 0, skipped: 2 },
+  },
+  {
+    name: 'a whole file skipped',
+    content: `t.plan(0, 'no server')`,
+    counts: { passed: 0, failed: 0, skipped: 1 },
+  },
+  {
+    name: 'lines that look like results are none',
+    content: `console.log('ok 9 - x'); console.log('not ok 8 - y'); t.ok(1)`,
+    counts: { passed: 1, failed: 0, skipped: 0 },
+  },
+  {
+    name: 'a plan that is not kept',
+    content: `test('a', async (t) => { t.plan(2); t.ok(1) })`,
+    counts: { passed: 1, failed: 1, skipped: 0 },
+  },
+  {
+    name: 'no test at all',
+    content: '',
+    counts: { passed: 0, failed: 1, skipped: 0 },
+    fault: /holds no test/,
+  },
+  {
+    name: 'a file that cannot be loaded',
+    content: `import './missing.mjs'`,
+    counts: { passed: 0, failed: 1, skipped: 0 },
+    fault: /before its tests did/,
+  },
+  {
+    name: 'an exit with a failure after all has passed',
+    content: `t.ok(1); process.exit(3)`,
+    counts: { passed: 1, failed: 1, skipped: 0 },
+    fault: /status 3/,
+  },
+  {
+    name: 'a crash in the middle',
+    content: `test('a', async (t) => { t.ok(1); t.ok(1); process.kill(process.pid, 'SIGKILL'); await new Promise(() => {}) })`,
+    counts: { passed: 2, failed: 1, skipped: 0 },
+    fault: /SIGKILL/,
+  },
+  {
+    name: 'a good exit in the middle',
+    content: `test('a', async (t) => { t.ok(1); process.exit(0) }); test('b', async (t) => { t.ok(1) })`,
+    counts: { passed: 1, failed: 1, skipped: 0 },
+  },
+]
+
+for (const { name, content, counts, fault } of FILES) {
+  test(name, async (t) => {
+    const result = await run(t, content)
+    t.match(result.counts, { ...counts, failed: Number }, result.output)
+    t.equal(result.counts.failed > 0, counts.failed > 0, result.output)
+    if (fault) t.match(result.faults.join('\n'), fault)
+  })
+}
+
+test('a file that hangs is ended, and what it has started with it', async (t) => {
+  const content = `
+    import { spawn } from 'node:child_process'
+    const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'])
+    console.log('child ' + child.pid)
+    test('a', async (t) => { t.ok(1); await new Promise((resolve) => setTimeout(resolve, 60_000)) })`
+  const result = await run(t, content, 4_000)
+  t.match(result.faults, [/timed out after 4 s/])
+  t.ok(result.counts.failed > 0)
+  const pid = Number(/child (\d+)/.exec(result.output)[1])
+  for (let tries = 0; tries < 100 && isAlive(pid); tries++) await new Promise((done) => setTimeout(done, 50))
+  t.notOk(isAlive(pid), 'its child is gone')
+})
+
+function isAlive(pid) {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}
+
+test('failures are told with their place and their diagnosis', async (t) => {
+  const { output } = await run(
+    t,
+    `test('outer', async (t) => t.test('inner', async (t) => t.equal(1, 2, 'one is two')))`,
+  )
+  const [failure, ...others] = failures(output)
+  t.match(failure, /^outer > inner > one is two\n/)
+  t.match(failure, /\+1/)
+  t.same(others, [])
+})

@@ -1,0 +1,288 @@
+import { execFileSync } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { posix } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t, { test } from 'tap'
+import { functionsIn, importsIn, lineOf, readSource, type SourceText } from './support/source-text.ts'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const FILE_LINES_MAX = 400
+const FUNCTION_LINES_MAX = 70
+const LINE_LENGTH_MAX = 120
+
+/** Imports point down this list or stay in their folder. Never up, never sideways. */
+const LAYERS = [
+  'main cli',
+  'routes',
+  'gateway',
+  'inbound providers sandbox catalog state storage media workers',
+  'outbound',
+  'schema errors limits config log metrics ids',
+].map((names) => names.split(' '))
+
+/** The top is one program and the bottom one vocabulary: their parts may name one another. */
+const ONE_PLACE = [0, LAYERS.length - 1]
+
+/** What nothing imports because it is run; everything else in src must be reached from here. */
+const ENTRY_POINTS = ['src/main.ts', 'src/cli.ts']
+
+/** The only readers of the environment. */
+const READS_ENVIRONMENT = ENTRY_POINTS
+
+type File = { path: string; raw: string } & SourceText
+type Check = (file: File) => string[]
+
+const layerOf = (folder: string) => LAYERS.findIndex((names) => names.includes(folder))
+const folderOf = (path: string) => path.split('/')[1]!.replace(/\.\w+$/, '')
+const isInside = (path: string, ...folders: string[]) =>
+  folders.some((folder) => path.startsWith(`${folder}/`))
+const resolve = (from: string, target: string) => posix.join(posix.dirname(from), target)
+
+/** The faults of a pattern in the code of a file. */
+const pattern =
+  (banned: RegExp, instead: string): Check =>
+  ({ path, code }) =>
+    [...code.matchAll(banned)].map(({ index }) => `${path}:${lineOf(code, index)} ${instead}`)
+
+const only =
+  (applies: (path: string) => boolean, check: Check): Check =>
+  (file) =>
+    applies(file.path) ? check(file) : []
+
+const isSource = (path: string) => isInside(path, 'src')
+const isProgram = (path: string) => isInside(path, 'src', 'bench', 'scripts')
+
+const CHECKS: Record<string, Check> = {
+  layers: only(isSource, (file) =>
+    importsIn(file)
+      .filter(({ target }) => target.startsWith('.'))
+      .flatMap(({ target, line }) => {
+        const path = resolve(file.path, target)
+        if (path === 'package.json') return []
+        if (!isSource(path)) return [`${file.path}:${line} imports ${path}, outside src`]
+        const [from, to] = [folderOf(file.path), folderOf(path)]
+        const [above, below] = [layerOf(from), layerOf(to)]
+        if (above < 0 || below < 0) return [`${file.path}:${line} ${above < 0 ? from : to} is in no layer`]
+        const allowed = from === to || above < below || (above === below && ONE_PLACE.includes(above))
+        return allowed ? [] : [`${file.path}:${line} ${from} may not import ${to}`]
+      }),
+  ),
+  any: pattern(/(?:[:<|&,(=[]|\b(?:as|is|extends|satisfies))\s*any\b(?!\s*[:(?.=])/g, 'any: say what it is'),
+  environment: only(
+    (path) => isSource(path) && !READS_ENVIRONMENT.includes(path),
+    pattern(
+      /\bprocess\s*(?:\?\.|\.|\[)\s*env\b|\bimport\s*\{[^}]*\benv\b[^}]*\}\s*from\s/g,
+      'process.env: pass it in',
+    ),
+  ),
+  console: only(isSource, pattern(/\bconsole\s*(?:\?\.|\.|\[)/g, 'console: log with pino')),
+  'default exports': pattern(/\bexport\s+default\b|\bas\s+default\b/g, 'default export: give it a name'),
+  barrels: (file) => {
+    const rest = file.code.replace(/\bexport\s+(?:type\s+)?\{[^}]*\}\s*from\s*(['"])\s*\1/g, '')
+    const onlyPassesOn = rest !== file.code && rest.trim() === ''
+    const stars = pattern(/\bexport\s+(?:type\s+)?\*/g, 'export *: import from where it is made')(file)
+    return onlyPassesOn ? [`${file.path} only re-exports: import from where it is made`, ...stars] : stars
+  },
+  'length of files': only(isProgram, ({ path, raw }) => {
+    const lines = raw.trimEnd().split('\n').length
+    return lines > FILE_LINES_MAX ? [`${path} has ${lines} lines, over ${FILE_LINES_MAX}`] : []
+  }),
+  'length of functions': only(isProgram, ({ path, code }) =>
+    functionsIn(code)
+      .filter(({ lines }) => lines > FUNCTION_LINES_MAX)
+      .map(({ line, lines }) => `${path}:${line} function of ${lines} lines, over ${FUNCTION_LINES_MAX}`),
+  ),
+  'length of lines': ({ path, raw }) =>
+    raw
+      .split('\n')
+      .flatMap((line, index) =>
+        line.length > LINE_LENGTH_MAX ? [`${path}:${index + 1} is ${line.length} columns wide`] : [],
+      ),
+}
+
+/** Files of src that no entry point leads to, by imports or, for data such as Lua scripts, by being named. */
+function deadFiles(files: readonly File[]): string[] {
+  const byPath = new Map(files.map((file) => [file.path, file]))
+  const reached = new Set<string>()
+  const queue = [...ENTRY_POINTS]
+  for (let path = queue.pop(); path !== undefined; path = queue.pop()) {
+    const file = byPath.get(path)
+    if (!file || reached.has(path)) continue
+    reached.add(path)
+    for (const { target } of importsIn(file)) if (target.startsWith('.')) queue.push(resolve(path, target))
+  }
+  const strings = files.filter((file) => reached.has(file.path)).map((file) => file.text)
+  const isNamed = (path: string) => {
+    const name = posix.parse(path).name
+    return strings.some((text) => new RegExp(`['"\`/]${name}(?:\\.\\w+)?['"\`]`).test(text))
+  }
+  return files
+    .filter(
+      ({ path }) => isSource(path) && !reached.has(path) && (/\.[mc]?[jt]s$/.test(path) || !isNamed(path)),
+    )
+    .map(({ path }) => `${path} is reached from no entry point`)
+}
+
+/** Hosts of package registries and of this machine's mirrors; put together, or this file would name them. */
+function registryHosts(): string[] {
+  const hosts = [['registry', 'npmjs', 'org'].join('.'), ['deb', 'debian', 'org'].join('.')]
+  const settings = [process.env.npm_config_registry ?? '']
+  for (const folder of ['/etc/apt', '/etc/apt/sources.list.d']) {
+    const lists = existsSync(folder)
+      ? readdirSync(folder).filter((name) => /sources(?:\.list)?$|\.list$/.test(name))
+      : []
+    for (const name of lists.filter((list) => list !== 'sources.list.d'))
+      settings.push(readFileSync(`${folder}/${name}`, 'utf8'))
+  }
+  const found = settings.join('\n').matchAll(/^[^#\n]*?https?:\/\/([^\s/:]+)/gm)
+  return [...new Set([...hosts, ...[...found].map((match) => match[1]!)])]
+}
+
+/** What belongs to one machine or to how this was made, and not into the repository. */
+function foreignWords(path: string, raw: string, hosts: readonly string[]): string[] {
+  const faults = hosts
+    .filter((host) => raw.includes(host))
+    .map((host) => `${path} names the registry host ${host}`)
+  for (const match of raw.matchAll(/(?<![\w.])\/(?:work|farm|root)\/|\.\.\/shared\/|\/tmp\/n\d/g))
+    faults.push(`${path}:${lineOf(raw, match.index)} names a path of one machine: ${match[0]}`)
+  return faults
+}
+
+/** Tracked files, and those that are about to be. */
+const tracked = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
+  cwd: ROOT,
+})
+  .toString()
+  .split('\0')
+  .filter((path) => path !== '' && existsSync(ROOT + path))
+
+const files: File[] = tracked
+  .filter(
+    (path) =>
+      /\.(?:m?[jt]s|lua|json|html|css|svg|sql)$/.test(path) &&
+      isInside(path, 'src', 'test', 'bench', 'scripts'),
+  )
+  .map((path) => ({ path, raw: readFileSync(ROOT + path, 'utf8') }))
+  .map((file) => ({
+    ...file,
+    ...(/\.m?[jt]s$/.test(file.path) ? readSource(file.raw) : { text: file.raw, code: file.raw }),
+  }))
+
+const programs = files.filter(({ path }) => /\.m?[jt]s$/.test(path))
+
+test('the repository is tidy', async (t) => {
+  t.ok(programs.length > 50, 'the files were found')
+  for (const [name, check] of Object.entries(CHECKS)) t.same(programs.flatMap(check), [], name)
+  t.same(deadFiles(files), [], 'dead files')
+  const hosts = registryHosts()
+  const texts = tracked.filter(
+    (path) => !/\.(?:png|wav|mp3|mp4|m4a|webm|ogg|flac|opus|gif|ico|bin)$/.test(path),
+  )
+  t.same(
+    texts.flatMap((path) => foreignWords(path, readFileSync(ROOT + path, 'utf8'), hosts)),
+    [],
+    'foreign words',
+  )
+})
+
+// A check that cannot fail holds nothing: each is shown a fault, and something like it that is none.
+const sample = (path: string, raw: string): File => ({ path, raw, ...readSource(raw) })
+const long = (head: string, lines: number) => `${head}\n${'  x\n'.repeat(lines - 2)}}\n`
+
+const BAD: Record<string, [path: string, source: string][]> = {
+  layers: [
+    ['src/storage/spool.ts', "import { run } from '../gateway/run.ts'"],
+    ['src/state/x.ts', "import type { A } from '../storage/s3.ts'"],
+    ['src/outbound/send.ts', "const a = await import('../media/wav.ts')"],
+    ['src/helpers/x.ts', "import { a } from '../errors.ts'"],
+    ['src/workers/pool.ts', "new Worker(new URL('../media/task.ts', import.meta.url))"],
+    ['src/errors.ts', "export { x } from '../scripts/install.mjs'"],
+  ],
+  any: [
+    ['src/a.ts', 'function f(x: any) {}'],
+    ['test/a.ts', 'const x = y as any'],
+    ['src/a.ts', 'type A = Record<string, any>'],
+    ['src/a.ts', `const a = \`\${(b as any).c}\``],
+  ],
+  environment: [
+    ['src/gateway/a.ts', 'const x = process.env.PORT'],
+    ['src/sandbox/a.ts', "import { env } from 'node:process'"],
+  ],
+  console: [['src/a.ts', 'console.log(1)']],
+  'default exports': [
+    ['src/a.ts', 'export default function f() {}'],
+    ['bench/a.ts', 'export { a as default }'],
+  ],
+  barrels: [
+    ['src/providers/index.ts', "export * from './openai.ts'"],
+    ['src/state/index.ts', "// all of it\nexport { a } from './a.ts'\nexport type { B } from './b.ts'\n"],
+  ],
+  'length of files': [['src/a.ts', 'x\n'.repeat(401)]],
+  'length of functions': [
+    ['src/a.ts', long('export async function run(a: string): Promise<{ b: number }> {', 71)],
+    ['src/a.ts', long('const run = async (a: string): Promise<void> => {', 71)],
+    ['src/a.ts', `class A {\n${long('  handle(a: Map<string, () => void>) {', 71)}}`],
+    ['scripts/a.mjs', `app.get('/', (request) => {\n${long('  if (x) {', 70)}})`],
+  ],
+  'length of lines': [['README.ts', `// ${'x'.repeat(118)}`]],
+}
+
+const GOOD: Record<string, [path: string, source: string][]> = {
+  layers: [
+    ['src/gateway/run.ts', "import { A } from './select.ts'\nimport { s } from '../schema/state.ts'"],
+    ['src/cli.ts', "import { serve } from './main.ts'"],
+    [
+      'src/storage/a.ts',
+      "// import { run } from '../gateway/run.ts'\nconst x = \"import '../gateway/run.ts'\"",
+    ],
+  ],
+  any: [
+    ['src/a.ts', "app.any('/*', f) // any: of them\nconst s = 'x: any'\nawait Promise.any(list)"],
+    ['src/a.ts', `const r = /: any/\nconst u = \`\${a}: any\``],
+  ],
+  environment: [['src/main.ts', 'await serve(process.env)']],
+  console: [['bench/run.ts', 'console.log(1)']],
+  'default exports': [['src/a.ts', "import express from 'x'\nconst s = 'export default'"]],
+  barrels: [['src/providers/index.ts', "export type { A } from './a.ts'\nexport const all = [a, b]"]],
+  'length of files': [['src/a.ts', 'x\n'.repeat(400)]],
+  'length of functions': [
+    ['src/a.ts', long('function run(a = /[)}/]/, b = "}") {', 70)],
+    ['src/a.ts', long('const table: Record<string, string> = {', 90)],
+    ['src/a.ts', long('export class Big extends Small<A> {', 90)],
+    ['src/a.ts', long('export const SHAPE = Type.Object({', 90).replace(/\}\n$/, '})\n')],
+  ],
+  'length of lines': [['src/a.ts', 'x'.repeat(120)]],
+}
+
+test('each check finds its fault and nothing else', async (t) => {
+  for (const [name, check] of Object.entries(CHECKS)) {
+    for (const [path, source] of BAD[name] ?? [])
+      t.not(check(sample(path, source)).length, 0, `${name}: ${path} ${source}`)
+    for (const [path, source] of GOOD[name] ?? [])
+      t.same(check(sample(path, source)), [], `${name}: ${source}`)
+    t.ok(BAD[name] && GOOD[name], `${name} has samples of both`)
+  }
+})
+
+test('dead files and foreign words are found', async (t) => {
+  const main = sample(
+    'src/main.ts',
+    "import './a.ts'\nnew Worker(new URL('./task.ts', import.meta.url))\nscript('claim_slot')",
+  )
+  const rest = ['src/a.ts', 'src/task.ts', 'src/dead.ts', 'src/scripts/claim_slot.lua', 'src/scripts/old.lua']
+  const dead = deadFiles([main, ...rest.map((path) => sample(path, ''))])
+  t.same(
+    dead,
+    ['src/dead.ts', 'src/scripts/old.lua'].map((path) => `${path} is reached from no entry point`),
+  )
+  t.same(
+    foreignWords('README.md', `see ${['', 'work', 'main'].join('/')} and https://npm.example/`, [
+      'npm.example',
+    ]).length,
+    2,
+  )
+  t.same(foreignWords('README.md', 'a path/work/main and http://example.com', ['npm.example']), [])
+  t.ok(registryHosts().length >= 2)
+})
+
+t.equal(LAYERS.flat().length, new Set(LAYERS.flat()).size, 'no folder is in two layers')

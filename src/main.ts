@@ -150,10 +150,11 @@ async function listen(
   const budget = createBudget(environment.LARKWAY_MEMORY_MIB * MIB)
   const blocks = createBlocks(budget)
   const spool = createSpool({ budget, blocks, objects, log })
+  closers.push(() => blocks.close())
   closers.push(() => spool.close())
   const workers = createWorkers()
   closers.push(() => workers.close())
-  const reader = createAudioReader({ objects, decoder: workers.decoder })
+  const reader = createAudioReader({ objects, decoder: workers.decoder, memory: { blocks, budget } })
   const sender = createSender({ reader })
   closers.push(() => sender.close())
 

@@ -2,8 +2,13 @@ import type { Answer } from './reply.ts'
 import type { Socket } from './socket.ts'
 import type { HttpResponse } from './uws.ts'
 
-/** Bytes written in one turn of the loop, so that one fast reader of a large answer does not hold up the others. */
+/**
+ * Bytes written in one turn of the loop, so that one fast reader of a large answer does not hold up the
+ * others.
+ */
 const TURN_BYTES = 1024 * 1024
+/** Twice the 16 KiB in which uWS collects small writes. */
+const MIN_LAST_BYTES = 32_768
 
 interface Outcome {
   /** The last byte is with the kernel or in uWS's own small buffer. */
@@ -12,11 +17,10 @@ interface Outcome {
 }
 
 /**
- * Writes an answer slice by slice, as the client takes them, so that a slow reader of a large one costs one slice of
- * memory. With `close` the native response stays pending after the last byte, and its owner closes it: `tryEnd` has no
- * way to, and while a response is pending uWS itself refuses whatever request follows on the connection. Its last byte
- * waits until the kernel has room: uWS may hold the end of what came before in a buffer of its own, of which it says
- * nothing, and empties that first.
+ * Writes an answer slice by slice, as the client takes them, so that a slow reader of a large one costs one
+ * slice of memory. With `close` the native response stays pending after the last byte, and its owner closes
+ * it: `tryEnd` has no way to, and while a response is pending uWS itself refuses whatever request follows
+ * on the connection.
  */
 export class AnswerWriter {
   readonly #socket: Socket
@@ -27,8 +31,6 @@ export class AnswerWriter {
   /** What uWS has not taken yet of the slice at hand. */
   #rest: Uint8Array = new Uint8Array(0)
   #offset = 0
-  /** Up to where writing is allowed now. */
-  #until: number
   #progressMs = performance.now()
   #scheduled = false
 
@@ -38,18 +40,16 @@ export class AnswerWriter {
     this.#close = close
     this.#outcome = outcome
     this.#slices = answer.slices()
-    this.#until = close ? answer.length - 1 : answer.length
   }
 
   /**
-   * To be called in a cork, after status and headers, for an answer of at least one byte. The first call to `tryEnd`
-   * fixes the Content-Length; the total of later ones only tells when the response is complete.
+   * To be called in a cork, after status and headers, for an answer of at least one byte. The first call to
+   * `tryEnd` fixes the Content-Length; the total of later ones only tells when the response is complete.
    */
   start(res: HttpResponse): void {
     this.#socket.writing()
     res.tryEnd('', this.#answer.length)
     res.onWritable(() => {
-      if (this.#offset === this.#until) this.#until = this.#answer.length
       this.#pump()
       return true
     })
@@ -79,7 +79,6 @@ export class AnswerWriter {
         free = this.#writeTurn(res)
       })
       if (this.#offset === this.#answer.length) this.#outcome.onDone()
-      else if (this.#offset === this.#until) this.#socket.askWritable()
       else if (free) this.#schedule()
     } catch (error) {
       this.#outcome.onFailed(error)
@@ -88,13 +87,12 @@ export class AnswerWriter {
 
   /** @returns false when the client must take something first */
   #writeTurn(res: HttpResponse): boolean {
-    const until = Math.min(this.#until, this.#offset + TURN_BYTES)
+    const until = Math.min(this.#answer.length, this.#offset + TURN_BYTES)
     const total = this.#answer.length + (this.#close ? 1 : 0)
     while (this.#offset < until) {
       if (this.#rest.length === 0) this.#rest = this.#next()
-      const piece = this.#rest.subarray(0, this.#until - this.#offset)
-      const [whole] = res.tryEnd(piece, total)
-      const written = whole ? piece.length : res.getWriteOffset() - this.#offset
+      const [whole] = res.tryEnd(this.#rest, total)
+      const written = whole ? this.#rest.length : res.getWriteOffset() - this.#offset
       if (written > 0) this.#progressMs = performance.now()
       this.#offset += written
       this.#rest = this.#rest.subarray(written)
@@ -103,7 +101,26 @@ export class AnswerWriter {
     return true
   }
 
+  /**
+   * The next slice; the last one is never small when the connection is to be closed behind it. What is
+   * smaller than uWS's own buffer goes there and is reported as written even when the kernel is full, and
+   * would die with the socket.
+   */
   #next(): Uint8Array {
+    const slice = this.#nextSlice()
+    const leftBytes = this.#answer.length - this.#offset - slice.length
+    if (!this.#close || leftBytes === 0 || leftBytes >= MIN_LAST_BYTES) return slice
+    const joined = Buffer.allocUnsafe(slice.length + leftBytes)
+    joined.set(slice)
+    for (let at = slice.length; at < joined.length; ) {
+      const further = this.#nextSlice()
+      joined.set(further, at)
+      at += further.length
+    }
+    return joined
+  }
+
+  #nextSlice(): Uint8Array {
     const { value, done } = this.#slices.next()
     if (done || value === undefined) throw new Error('the answer is shorter than its declared length')
     return value

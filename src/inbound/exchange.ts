@@ -1,6 +1,8 @@
 import type { GatewayError } from '../errors.ts'
 
-/** One HTTP request and its answer, with everything of uWebSockets.js hidden. Lives until the answer is out. */
+/**
+ * One HTTP request and its answer, with everything of uWebSockets.js hidden. Lives until the answer is out.
+ */
 export interface Exchange {
   /** The caller's X-LK-Request-ID when it is well-formed, else a new `req_…`. On every answer. */
   readonly requestId: string
@@ -23,9 +25,10 @@ export interface Exchange {
   /** Bytes of body received so far. */
   readonly receivedBytes: number
   /**
-   * Answers, in a later turn of the loop. While the client is still sending, the rest of the body is first discarded
-   * within bounds, and the connection is closed behind the answer. A second call, or one after the client left, does nothing.
-   * Adds X-LK-Request-ID. Header values with control characters are refused: the answer becomes a 500.
+   * Answers, in a later turn of the loop. While the client is still sending, the rest of the body is first
+   * discarded within bounds, and the connection is closed behind the answer. A second call, or one after
+   * the client left, does nothing. Adds X-LK-Request-ID. Header values with control characters are refused:
+   * the answer becomes a 500.
    */
   reply(reply: Reply): void
   /** The error envelope, by `errorReply`. */
@@ -39,13 +42,13 @@ export interface Exchange {
 /** The body as it comes off the socket. Paused behind its first chunk until somebody consumes it. */
 export interface RequestBody {
   /**
-   * Hands over what has arrived, then every further chunk, in order and never re-entrantly. Called at most once.
-   * Does nothing after an answer or after the client left.
+   * Hands over what has arrived, then every further chunk, in order and never re-entrantly. Called at most
+   * once. Does nothing after an answer or after the client left.
    */
   consume(consumer: BodyConsumer): void
   /**
-   * Asks the sender to stop. Up to 21 MB may still arrive and are delivered all the same: the consumer counts what
-   * it holds. Idempotent; does nothing once the last chunk is in.
+   * Asks the sender to stop. Up to 21 MB may still arrive and are delivered all the same: the consumer
+   * counts what it holds. Idempotent; does nothing once the last chunk is in.
    */
   pause(): void
   /** Idempotent. */
@@ -59,7 +62,10 @@ export interface BodyConsumer {
   onError(error: GatewayError): void
 }
 
-/** A body piece: text or bytes as they are, or bytes that go out as base64 text, in slices, following backpressure. */
+/**
+ * A body piece: text or bytes as they are, or bytes that go out as base64 text, in slices, following
+ * backpressure.
+ */
 export type ReplyPiece = string | Uint8Array | { readonly base64: readonly Uint8Array[] }
 
 export interface Reply {

@@ -14,8 +14,8 @@ interface Chunk {
 export const MAX_DISCARD_BYTES = 8 * 1024 * 1024
 
 /**
- * The body of one request. Waits behind its first chunk for a consumer, then flows, and from an answer or an error on
- * it is dropped: counted, never held.
+ * The body of one request. Waits behind its first chunk for a consumer, then flows, and from an answer or
+ * an error on it is dropped: counted, never held.
  */
 export class NativeBody implements RequestBody {
   readonly #socket: Socket
@@ -71,7 +71,10 @@ export class NativeBody implements RequestBody {
     this.#socket.resume()
   }
 
-  /** Takes a chunk from uWS, in the native callback: `bytes` is only a view. What a consumer throws comes out here. */
+  /**
+   * Takes a chunk from uWS, in the native callback: `bytes` is only a view. What a consumer throws comes
+   * out here.
+   */
   receive(bytes: Uint8Array, last: boolean): void {
     // uWS hands out an empty chunk when the body comes in a later segment than the head.
     if (bytes.length === 0 && !last) return

@@ -26,7 +26,10 @@ export interface EdgeContext {
 export interface RequestFacts {
   readonly contentLength: number | null
   readonly params: readonly string[]
-  /** Whether the connection is to be closed behind the answer: its next bytes are not to be trusted as a request. */
+  /**
+   * Whether the connection is to be closed behind the answer: its next bytes are not to be trusted as a
+   * request.
+   */
   readonly closes: boolean
 }
 
@@ -126,7 +129,9 @@ export class NativeExchange implements Exchange {
     this.reply(this.#errorReply(error))
   }
 
-  /** What a handler threw: answered if that is still possible, and logged unless it is an answer in itself. */
+  /**
+   * What a handler threw: answered if that is still possible, and logged unless it is an answer in itself.
+   */
   fail(thrown: unknown): void {
     const error = toGatewayError(thrown)
     if (error.code === 'CLIENT_CLOSED' && this.#finished) return
@@ -150,11 +155,7 @@ export class NativeExchange implements Exchange {
     if (this.#finished) return
     this.#status ??= CLIENT_CLOSED_STATUS
     this.#finish()
-    try {
-      this.#abort?.abort(new GatewayError('CLIENT_CLOSED'))
-    } catch (error) {
-      this.#logFailure(error, 'a listener of an abort failed')
-    }
+    this.#abort?.abort(new GatewayError('CLIENT_CLOSED'))
   }
 
   /** Called by the shared timer. */
@@ -178,8 +179,8 @@ export class NativeExchange implements Exchange {
   }
 
   /**
-   * Takes in what the client is still sending, within bounds, before it is answered: an answer followed at once by
-   * the closing of a connection with unread bytes on it is lost to most clients.
+   * Takes in what the client is still sending, within bounds, before it is answered: an answer followed at
+   * once by the closing of a connection with unread bytes on it is lost to most clients.
    */
   #discardThenSend(answer: Answer): void {
     const { discardMs, pauseMs } = this.#context.timing
@@ -198,8 +199,8 @@ export class NativeExchange implements Exchange {
   }
 
   /**
-   * Never in the turn in which the request was read: while the answer is pending uWS refuses a second request hidden
-   * in the same bytes; a microtask would be too early.
+   * Never in the turn in which the request was read: while the answer is pending uWS refuses a second
+   * request hidden in the same bytes; a microtask would be too early.
    */
   #sendLater(answer: Answer): void {
     setImmediate(() => this.#send(answer))
@@ -225,9 +226,12 @@ export class NativeExchange implements Exchange {
 
   #writeBody(res: HttpResponse, answer: Answer, close: boolean): void {
     const lingers = close && !this.#body.ended
-    if (this.method === 'HEAD' || answer.status === 204 || answer.status === 304) {
-      // endWithoutBody can close, or leave the length to its caller, but not both.
-      if (close) res.writeHeader('connection', 'close')
+    const bodiless = this.method === 'HEAD' || answer.status === 204 || answer.status === 304
+    if (bodiless && close) {
+      // endWithoutBody can leave the length to its caller or close, not both; to close matters more.
+      res.end('', true)
+      this.#finish()
+    } else if (bodiless) {
       if (this.method === 'HEAD') res.writeHeader('content-length', String(answer.length))
       res.endWithoutBody()
       this.#finish()
@@ -245,8 +249,9 @@ export class NativeExchange implements Exchange {
   }
 
   /**
-   * The connection of a client that is still sending is closed by that client, or after a while: what closes it at
-   * once takes the answer back, for the kernel then resets the connection while the client has yet to read.
+   * The connection of a client that is still sending is closed by that client, or after a while: what
+   * closes it at once takes the answer back, for the kernel then resets the connection while the client has
+   * yet to read.
    */
   #finishAndClose(lingers: boolean): void {
     this.#finish(true)

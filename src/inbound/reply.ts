@@ -15,12 +15,18 @@ export interface Answer {
   slices(): Generator<Uint8Array, void>
 }
 
-/** Largest slice that goes to the socket at once; base64 text of three quarters of it, a multiple of three, is one. */
+/**
+ * Largest slice that goes to the socket at once; base64 text of three quarters of it, a multiple of three,
+ * is one.
+ */
 export const SLICE_BYTES = 65_536
 const BASE64_SLICE_SOURCE_BYTES = (SLICE_BYTES / 4) * 3
 
 const NAME = /^[!#$%&'*+.^_`|~0-9a-z-]+$/
-/** Visible characters, space and tab: uWS writes a value as it stands, so a CR LF in it would begin a header of its own. */
+/**
+ * Visible characters, space and tab: uWS writes a value as it stands, so a CR LF in it would begin a header
+ * of its own.
+ */
 const VALUE = /^[\t\x20-\x7e\x80-\uffff]*$/
 /** Set by the edge, for every answer alike. */
 const RESERVED = new Set([
@@ -95,7 +101,10 @@ function* cut(bytes: Uint8Array): Generator<Uint8Array, void> {
     yield bytes.subarray(start, start + SLICE_BYTES)
 }
 
-/** One base64 text over all chunks: what is left of a chunk after a multiple of three goes with the next one. */
+/**
+ * One base64 text over all chunks: what is left of a chunk after a multiple of three goes with the next
+ * one.
+ */
 function* base64Slices(chunks: readonly Uint8Array[]): Generator<Uint8Array, void> {
   const source = Buffer.allocUnsafe(BASE64_SLICE_SOURCE_BYTES)
   const text = Buffer.allocUnsafe(SLICE_BYTES)

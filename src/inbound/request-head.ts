@@ -7,7 +7,10 @@ export interface RequestHead {
   readonly path: string
   /** Without `?`. */
   readonly query: string
-  /** Lower-case names; repeated headers joined with `, `. Without a prototype, so that any name is only a name. */
+  /**
+   * Lower-case names; repeated headers joined with `, `. Without a prototype, so that any name is only a
+   * name.
+   */
   readonly headers: Readonly<Record<string, string>>
   /** Every value of the headers that frame a request, not joined. */
   readonly hosts: readonly string[]

@@ -7,7 +7,9 @@ export interface Routable {
 
 export type Found<Route> =
   | { readonly route: Route; readonly params: readonly string[] }
-  /** No route has this path: `allow` is empty. Else the methods that the path takes, for the header `Allow`. */
+  /**
+   * No route has this path: `allow` is empty. Else the methods that the path takes, for the header `Allow`.
+   */
   | { readonly route: null; readonly allow: string }
 
 interface Pattern<Route> {
@@ -18,8 +20,8 @@ interface Pattern<Route> {
 const NO_PARAMS: readonly string[] = Object.freeze([])
 
 /**
- * Finds the route of a method and path. Paths without parameters come first, then patterns in the order given.
- * HEAD is served by the GET route of the same path.
+ * Finds the route of a method and path. Paths without parameters come first, then patterns in the order
+ * given. HEAD is served by the GET route of the same path.
  */
 export class Router<Route extends Routable> {
   readonly #plain = new Map<string, Map<string, Route>>()
@@ -71,7 +73,10 @@ function entry<Route>(paths: Map<string, Map<string, Route>>, path: string): Map
   return methods
 }
 
-/** The parameters, percent-decoded; null when the path is another one or a parameter is empty or badly encoded. */
+/**
+ * The parameters, percent-decoded; null when the path is another one or a parameter is empty or badly
+ * encoded.
+ */
 function match(segments: readonly string[], path: string): string[] | null {
   const parts = path.split('/')
   const open = segments.at(-1) === '*'

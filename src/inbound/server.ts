@@ -20,8 +20,9 @@ export interface EdgeRoute {
   /** `/v1/transcription`, `/v1/jobs/:id`, or `/docs/*` for everything below. A GET route serves HEAD too. */
   readonly path: string
   /**
-   * Answers the exchange, at once or later. What it throws or rejects with becomes the answer. A promise that is
-   * fulfilled while nobody has answered becomes a 500, for nobody would: so await the body before returning.
+   * Answers the exchange, at once or later. What it throws or rejects with becomes the answer. A promise
+   * that is fulfilled while nobody has answered becomes a 500, for nobody would: so await the body before
+   * returning.
    */
   handle(exchange: Exchange): void | Promise<void>
 }
@@ -31,12 +32,17 @@ export interface EdgeOptions {
   readonly host: string
   /** 0 picks a free one. */
   readonly port: number
-  /** Whether other processes may listen on the same address and share its connections; else that is an error. */
+  /**
+   * Whether other processes may listen on the same address and share its connections; else that is an
+   * error.
+   */
   readonly shared?: boolean
   /** Charged for what arrives before a route reads it. */
   readonly budget: ByteBudget
   readonly log: Logger
-  /** Sees every exchange before it is judged or routed, also those that no route gets: for logs and metrics. */
+  /**
+   * Sees every exchange before it is judged or routed, also those that no route gets: for logs and metrics.
+   */
   readonly observe?: (exchange: Exchange) => void
   /** Only tests give others than `EDGE_TIMING`. */
   readonly timing?: Partial<EdgeTiming>
@@ -59,7 +65,10 @@ interface ServerContext extends EdgeContext {
   observe(exchange: Exchange): void
 }
 
-/** Every method that uWS knows. To another one it gives its own 404, in HTML, before a request exists for us. */
+/**
+ * Every method that uWS knows. To another one it gives its own 404, in HTML, before a request exists for
+ * us.
+ */
 const METHODS = [
   ['get', 'GET'],
   ['post', 'POST'],
@@ -115,7 +124,10 @@ export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
   }
 }
 
-/** One request, in uWS's callback. Whatever happens in here, `onAborted` is set: without it uWS ends the process. */
+/**
+ * One request, in uWS's callback. Whatever happens in here, `onAborted` is set: without it uWS ends the
+ * process.
+ */
 function take(res: HttpResponse, request: HttpRequest, method: string, context: ServerContext): void {
   let exchange: NativeExchange | null = null
   res.onAborted(() => exchange?.left())
@@ -138,7 +150,10 @@ function take(res: HttpResponse, request: HttpRequest, method: string, context: 
   }
 }
 
-/** Why no route may have the request, if so. An unknown path is 404 for everybody, before any key is looked at. */
+/**
+ * Why no route may have the request, if so. An unknown path is 404 for everybody, before any key is looked
+ * at.
+ */
 function refusalOf(
   framing: Framing | GatewayError,
   found: Found<EdgeRoute>,
@@ -175,7 +190,7 @@ function run(route: EdgeRoute, exchange: NativeExchange): void {
   )
 }
 
-/** uWS's listen options: SO_REUSEPORT, by which even two servers on free ports may get the same one, or without it. */
+/** uWS's listen options: with SO_REUSEPORT (which a free port never gets), or without. */
 const LISTEN_SHARED = 0
 const LISTEN_EXCLUSIVE = 1
 

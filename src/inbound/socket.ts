@@ -1,9 +1,9 @@
 import type { HttpResponse } from './uws.ts'
 
 /**
- * The native side of one exchange, made safe: nothing is called on a response that is gone, pause and resume always
- * come in pairs (a resume without a pause stops reading for good), and uWS's fixed timer is kept from cutting
- * requests that are only waiting.
+ * The native side of one exchange, made safe: nothing is called on a response that is gone, pause and
+ * resume always come in pairs (a resume without a pause stops reading for good), and uWS's fixed timer is
+ * kept from cutting requests that are only waiting.
  */
 export class Socket {
   #res: HttpResponse | null
@@ -44,17 +44,12 @@ export class Socket {
   }
 
   /**
-   * To be called with the last chunk. uWS turns its timer off then, but a socket that is paused must be resumed: a
-   * pause would hide the client's leaving, and one left behind would hang the connection's next request. That arms it.
+   * To be called with the last chunk. uWS turns its timer off then, but a socket that is paused must be
+   * resumed: a pause would hide the client's leaving, and one left behind would hang the connection's next
+   * request. That arms it.
    */
   bodyEnded(): void {
     this.#armedAtMs = null
-    this.resume()
-  }
-
-  /** Has uWS call `onWritable` as soon as the kernel has room: a resume watches for that too. */
-  askWritable(): void {
-    this.pause()
     this.resume()
   }
 
@@ -69,8 +64,9 @@ export class Socket {
   }
 
   /**
-   * Arms the timer anew when its last arming is older than `ageMs`, by the only calls that do: `pause` turns it off,
-   * `resume` starts it. Data that came after a pause may have started it too, so a paused socket gets both as well.
+   * Arms the timer anew when its last arming is older than `ageMs`, by the only calls that do: `pause`
+   * turns it off, `resume` starts it. Data that came after a pause may have started it too, so a paused
+   * socket gets both as well.
    */
   rearm(nowMs: number, ageMs: number): void {
     const res = this.#res

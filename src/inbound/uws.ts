@@ -11,8 +11,9 @@ export interface Uws {
 }
 
 /**
- * What the process's environment must hold before `loadUws` runs: the native code reads it once, when it is loaded.
- * 16 KiB of headers instead of 4 KiB, because a bearer token and tracing headers together pass 4 KiB.
+ * What the process's environment must hold before `loadUws` runs: the native code reads it once, when it is
+ * loaded. 16 KiB of headers instead of 4 KiB, because a bearer token and tracing headers together pass 4
+ * KiB.
  */
 export const UWS_ENVIRONMENT = { UWS_HTTP_MAX_HEADERS_SIZE: '16384' } as const
 
@@ -42,7 +43,10 @@ export function loadUws(): { uws: Uws; version: string } {
   throw new Error(`no build of uWebSockets.js loads on this machine\n${faults.join('\n')}`)
 }
 
-/** The package's `exports` hide its package.json from a require by name, so it is read beside the entry file. */
+/**
+ * The package's `exports` hide its package.json from a require by name, so it is read beside the entry
+ * file.
+ */
 function versionOf(entry: string, require: NodeJS.Require): string {
   const { version } = require(entry.replace(/[^/\\]+$/, 'package.json')) as { version: string }
   return version

@@ -29,7 +29,9 @@ export interface PartUpload {
 export interface Objects {
   /**
    * Streams `body` into one object of exactly `length` bytes. The object appears only once the last byte arrived; an
-   * abort or a failing body leaves nothing. `onProgress` is called with the bytes taken so far.
+   * abort or a failing body leaves nothing. A chunk must not change until the next one is asked for, which happens when
+   * the store has taken it; the last one not until the promise settles. Throws what a failing body threw, if that is a
+   * GatewayError.
    */
   put(key: string, body: AsyncIterable<Uint8Array>, length: number, options: PutOptions): Promise<void>
   /** Starts an upload whose length is not known yet. */

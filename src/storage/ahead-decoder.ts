@@ -65,9 +65,15 @@ export async function* decodeAhead(
     }
   } finally {
     await next.catch(() => {})
-    // A reader that stops early may have chunks on a socket: then the memory is left to the garbage collector.
-    for (const out of outs) whole ? pool.give(out) : pool.forget(out)
-    budget.refund(2 * BLOCK_BYTES)
+    // A reader that stops early may have chunks on a socket that is being closed.
+    for (const out of outs) {
+      const refund = () => budget.refund(BLOCK_BYTES)
+      if (!whole) pool.giveLater(out, refund)
+      else {
+        pool.give(out)
+        refund()
+      }
+    }
   }
 }
 

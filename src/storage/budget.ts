@@ -46,48 +46,68 @@ interface Waiter {
  *                 behind a large one; the large one has the store to fall back on
  */
 export function createBudget(limit: number, smallest: number = BLOCK_BYTES): WaitingBudget {
-  const accounts = new Map<string, Account>()
+  return new FairBudget(limit, smallest)
+}
+
+class FairBudget implements WaitingBudget {
+  readonly limit: number
+  readonly #smallest: number
+  readonly #accounts = new Map<string, Account>()
   // Sets keep their order and forget a member in O(1), which a caller that gives up needs.
-  const within = new Set<Waiter>()
-  const over = new Set<Waiter>()
-  let used = 0
+  readonly #within = new Set<Waiter>()
+  readonly #over = new Set<Waiter>()
+  #used = 0
 
-  function book(app: string, held: number, waiting: number): Account {
-    const account = accounts.get(app) ?? { held: 0, waiting: 0 }
-    accounts.set(app, account)
-    account.held += held
-    account.waiting += waiting
-    if (account.held <= 0 && account.waiting <= 0) accounts.delete(app)
-    return account
+  constructor(limit: number, smallest: number) {
+    this.limit = limit
+    this.#smallest = smallest
   }
 
-  function take(bytes: number, app: string | undefined): void {
-    used += bytes
-    if (app !== undefined) book(app, bytes, 0)
+  get used(): number {
+    return this.#used
   }
 
-  function grantWaiting(): void {
-    for (const queue of [within, over]) {
-      for (const waiter of queue) {
-        if (used + waiter.bytes > limit) return
-        take(waiter.bytes, waiter.app)
-        waiter.grant(true)
-      }
-    }
+  get waiting(): number {
+    return this.#within.size + this.#over.size
   }
 
-  function wait(bytes: number, { app, waitMs, signal }: ReserveOptions): Promise<boolean> {
-    const { held, waiting } = book(app, 0, bytes)
-    const queue = held + waiting <= limit / accounts.size ? within : over
+  charge(bytes: number, app?: string): void {
+    this.#used += bytes
+    if (app !== undefined) this.#book(app, bytes, 0)
+  }
+
+  tryReserve(bytes: number, app?: string): boolean {
+    if (this.#used + bytes > this.limit) return false
+    this.charge(bytes, app)
+    return true
+  }
+
+  refund(bytes: number, app?: string): void {
+    this.#used -= bytes
+    if (app !== undefined) this.#book(app, -bytes, 0)
+    this.#grantWaiting()
+  }
+
+  async reserve(bytes: number, options: ReserveOptions): Promise<boolean> {
+    if (bytes > this.limit || options.signal.aborted) return false
+    const passes = bytes <= this.#smallest || this.waiting === 0
+    if (passes && this.tryReserve(bytes, options.app)) return true
+    if (options.waitMs <= 0) return false
+    return this.#wait(bytes, options)
+  }
+
+  #wait(bytes: number, { app, waitMs, signal }: ReserveOptions): Promise<boolean> {
+    const { held, waiting } = this.#book(app, 0, bytes)
+    const queue = held + waiting <= this.limit / this.#accounts.size ? this.#within : this.#over
     return new Promise((resolve) => {
       const grant = (granted: boolean) => {
         clearTimeout(timer)
         signal.removeEventListener('abort', giveUp)
         queue.delete(waiter)
-        book(app, 0, -bytes)
+        this.#book(app, 0, -bytes)
         resolve(granted)
         // A caller that gives up may have been the one that everybody behind it waited for.
-        if (!granted) grantWaiting()
+        if (!granted) this.#grantWaiting()
       }
       const giveUp = () => grant(false)
       const waiter: Waiter = { bytes, app, grant }
@@ -97,34 +117,21 @@ export function createBudget(limit: number, smallest: number = BLOCK_BYTES): Wai
     })
   }
 
-  return {
-    limit,
-    get used() {
-      return used
-    },
-    get waiting() {
-      return within.size + over.size
-    },
-    charge: take,
-    tryReserve(bytes, app) {
-      if (used + bytes > limit) return false
-      take(bytes, app)
-      return true
-    },
-    refund(bytes, app) {
-      used -= bytes
-      if (app !== undefined) book(app, -bytes, 0)
-      grantWaiting()
-    },
-    async reserve(bytes, options) {
-      if (bytes > limit || options.signal.aborted) return false
-      const fits = used + bytes <= limit
-      if (fits && (bytes <= smallest || within.size + over.size === 0)) {
-        take(bytes, options.app)
-        return true
+  #grantWaiting(): void {
+    for (const queue of [this.#within, this.#over]) {
+      for (const waiter of queue) {
+        if (!this.tryReserve(waiter.bytes, waiter.app)) return
+        waiter.grant(true)
       }
-      if (options.waitMs <= 0) return false
-      return wait(bytes, options)
-    },
+    }
+  }
+
+  #book(app: string, held: number, waiting: number): Account {
+    const account = this.#accounts.get(app) ?? { held: 0, waiting: 0 }
+    this.#accounts.set(app, account)
+    account.held += held
+    account.waiting += waiting
+    if (account.held <= 0 && account.waiting <= 0) this.#accounts.delete(app)
+    return account
   }
 }

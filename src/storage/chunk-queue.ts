@@ -1,6 +1,7 @@
 import { BLOCK_BYTES, type Block } from '../schema/audio.ts'
 import { type BlockPool, sliceBytes } from './blocks.ts'
 import type { WaitingBudget } from './budget.ts'
+import { copyInto } from './copy.ts'
 import type { HeldBody } from './held-body.ts'
 
 interface Piece {
@@ -53,7 +54,7 @@ export class ChunkQueue {
     while (from < chunk.length) {
       const piece = this.#tail(chunk.length - from)
       const part = chunk.subarray(from, from + piece.block.length - piece.end)
-      piece.block.set(part, piece.end)
+      copyInto(piece.block, piece.end, part)
       piece.end += part.length
       from += part.length
     }

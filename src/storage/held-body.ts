@@ -1,6 +1,7 @@
 import { BLOCK_BYTES, type Block } from '../schema/audio.ts'
 import { type BlockPool, heldBytes, sliceBytes } from './blocks.ts'
 import type { WaitingBudget } from './budget.ts'
+import { copyInto } from './copy.ts'
 
 /**
  * One body in pooled blocks, and its account with the budget. Memory that was reserved ahead is used up first; what
@@ -58,7 +59,7 @@ export class HeldBody {
     while (from < chunk.length) {
       const room = this.#room(chunk.length - from)
       const part = chunk.subarray(from, from + room.length)
-      room.set(part)
+      copyInto(room, 0, part)
       from += part.length
       this.#length += part.length
     }
@@ -101,7 +102,7 @@ export class HeldBody {
     if (filled > 0 && filled < last.length) return last.subarray(filled)
     // A slice is full: the bytes move to a larger one. Sizes grow fourfold, so a byte moves at most three times.
     const larger = this.#add(sliceBytes(Math.min(filled + wanted, BLOCK_BYTES)))
-    larger.set(last)
+    copyInto(larger, 0, last)
     this.#blocks.splice(-2, 1)
     this.giveBlock(last)
     return larger.subarray(filled)

@@ -159,7 +159,7 @@ class Transmission {
     this.#send(chunks, first).catch((error: unknown) => this.#fail(error))
   }
 
-  /** A kept connection that the store had closed: nothing but the first chunk was ever sent, so it can be sent again. */
+  /** The store had closed the kept connection. Nothing but the first chunk was sent, so it can be sent again. */
   get failedStale(): boolean {
     return this.#reused && !this.#asked && !this.#answered
   }

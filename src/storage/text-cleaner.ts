@@ -1,6 +1,6 @@
 import { notBase64 } from './failure.ts'
 
-/** What a byte of irregular base64 text stands for: 0 is nothing, 1 ends the data, 2 begins an escape, 3 is no base64. */
+/** What a byte of irregular base64 text stands for when it is no data. */
 const SKIP = 0
 const PADDING = 1
 const ESCAPE = 2

@@ -17,13 +17,11 @@ import type { Snapshot } from './schema/catalog.ts'
 import type { Objects } from './schema/objects.ts'
 import type { State } from './schema/state.ts'
 import { createEmbeddedState } from './state/embedded/state.ts'
-import { createRedisState } from './state/redis/state.ts'
 import { createAudioReader } from './storage/audio-reader.ts'
 import { createBlocks } from './storage/blocks.ts'
 import { createBudget } from './storage/budget.ts'
 import { createFileObjects } from './storage/files.ts'
 import { lockFolder } from './storage/folder-lock.ts'
-import { createS3Objects } from './storage/s3.ts'
 import { createSpool } from './storage/spool.ts'
 import { startSweeper } from './storage/sweep.ts'
 import { createWorkers } from './workers/pool.ts'
@@ -69,8 +67,9 @@ export async function serve(env: Readonly<Record<string, string | undefined>>): 
 }
 
 async function openObjects(environment: Environment, log: Logger, closers: Closer[]): Promise<Objects> {
-  const objects =
-    environment.S3_BUCKET === undefined ? await openFolder(environment, closers) : openBucket(environment)
+  const objects = await (environment.S3_BUCKET === undefined
+    ? openFolder(environment, closers)
+    : openBucket(environment))
   closers.push(() => objects.close())
   const sweeper = await startSweeper({ objects, log, alone: environment.S3_BUCKET === undefined })
   closers.push(() => sweeper.stop())
@@ -83,7 +82,9 @@ async function openFolder({ LARKWAY_DATA: folder }: Environment, closers: Closer
   return createFileObjects(folder)
 }
 
-function openBucket(environment: Environment): Objects {
+/** The SDK is loaded only where it is used: it takes 30 MB of memory, as the client of Redis does. */
+async function openBucket(environment: Environment): Promise<Objects> {
+  const { createS3Objects } = await import('./storage/s3.ts')
   const { S3_ENDPOINT, S3_REGION, S3_BUCKET, S3_ACCESS_KEY_ID, S3_SECRET_ACCESS_KEY } = environment
   return createS3Objects({
     endpoint: S3_ENDPOINT as string,
@@ -95,10 +96,14 @@ function openBucket(environment: Environment): Objects {
 }
 
 async function openState({ REDIS_URL }: Environment, log: Logger, closers: Closer[]): Promise<State> {
-  const state =
-    REDIS_URL === undefined ? createEmbeddedState() : await createRedisState({ url: REDIS_URL, log })
+  const state = REDIS_URL === undefined ? createEmbeddedState() : await openRedis(REDIS_URL, log)
   closers.push(() => state.close())
   return state
+}
+
+async function openRedis(url: string, log: Logger): Promise<State> {
+  const { createRedisState } = await import('./state/redis/state.ts')
+  return createRedisState({ url, log })
 }
 
 async function openSnapshots(

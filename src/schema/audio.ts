@@ -62,8 +62,8 @@ export interface Audio extends AudioRef {
 export interface AudioReader {
   /**
    * The decoded audio from the first byte to the last, `decodedBytes` in all.
-   * A chunk may be overwritten as soon as the chunk after the next is asked for; chunks but the last are at least
-   * 64 KiB (the high-water mark of a socket: a writer that waits for `drain` never has two of them queued).
+   * A chunk may be overwritten as soon as the chunk after the next is asked for, unless it has under 64 KiB (the
+   * high-water mark of a socket: a writer that waits for `drain` never has two larger ones queued) or is the last.
    *
    * @throws GatewayError DEPENDENCY_UNAVAILABLE when the store fails; the signal's reason when aborted
    */

@@ -1,5 +1,3 @@
-import type { Readable } from 'node:stream'
-
 /** What an object is for; lifecycle rules of an S3 store can name these prefixes. */
 export type ObjectKind = 'spool' | 'job' | 'result' | 'slot'
 
@@ -36,8 +34,11 @@ export interface Objects {
   put(key: string, body: AsyncIterable<Uint8Array>, length: number, options: PutOptions): Promise<void>
   /** Starts an upload whose length is not known yet. */
   upload(key: string, options: PutOptions): Promise<PartUpload>
-  /** Bytes `start` to `end` (exclusive). Chunks are owned by the reader. */
-  get(key: string, start: number, end: number, signal: AbortSignal): Promise<Readable>
+  /**
+   * Bytes `start` to `end` (exclusive). A chunk keeps its bytes until the one after the next is asked for; one under
+   * 64 KiB keeps them for good. To be iterated to its end, or left by `break`.
+   */
+  get(key: string, start: number, end: number, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>>
   /** Deletes; an absent object is not an error. */
   remove(key: string): Promise<void>
   /** Every object below `prefix`. */

@@ -36,7 +36,9 @@ export function createAudioReader({ objects, decoder, memory }: AudioReaderParts
       const large = audio.canonical && audio.length > BLOCK_BYTES
       if (large && memory !== undefined) return decodeAhead(blocks, audio, { decoder, ...memory })
     }
-    return gather(decoded(audio, signal), audio.decodedBytes)
+    return audio.encoding === 'identity'
+      ? text(audio, signal)
+      : gather(decoded(audio, signal), audio.decodedBytes)
   }
 
   function base64(audio: AudioRef, signal: AbortSignal): Chunks {
@@ -44,9 +46,7 @@ export function createAudioReader({ objects, decoder, memory }: AudioReaderParts
     if (length === 0) return []
     if (audio.encoding === 'identity') return gather(encodeText(text(audio, signal)), length)
     if (!audio.canonical) return gather(cleanText(text(audio, signal)), length)
-    return audio.source.kind === 'memory'
-      ? views(audio.source.blocks, audio)
-      : gather(text(audio, signal), length)
+    return audio.source.kind === 'memory' ? views(audio.source.blocks, audio) : text(audio, signal)
   }
 
   async function range(

@@ -1,4 +1,4 @@
-import { BLOCK_BYTES, type Block } from '../schema/audio.ts'
+import type { Block } from '../schema/audio.ts'
 import { type BlockPool, sliceBytes } from './blocks.ts'
 import type { WaitingBudget } from './budget.ts'
 import { copyInto } from './copy.ts'
@@ -14,8 +14,12 @@ interface Piece {
   readonly free: () => void
 }
 
-/** Memory taken at a time for bytes on their way to the store. */
-const PIECE_BYTES = 64 * 1024
+/**
+ * Memory taken at a time for bytes on their way to the store. Small pieces are given back soon: with whole blocks two
+ * of them, 2 MiB, were held for a queue of half a megabyte.
+ */
+const PIECE_MIN_BYTES = 64 * 1024
+const PIECE_MAX_BYTES = 256 * 1024
 
 /** Bytes between a sender and the store: copied in, lent out once, in order. Charged to the budget by force. */
 export class ChunkQueue {
@@ -91,7 +95,7 @@ export class ChunkQueue {
   #tail(wanted: number): Piece {
     const last = this.#pieces.at(-1)
     if (last !== undefined && last.end < last.block.length) return last
-    const size = sliceBytes(Math.min(Math.max(wanted, PIECE_BYTES), BLOCK_BYTES))
+    const size = sliceBytes(Math.min(Math.max(wanted, PIECE_MIN_BYTES), PIECE_MAX_BYTES))
     this.#budget.charge(size, this.#app)
     const block = this.#pool.take(size)
     const free = () => {

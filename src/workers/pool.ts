@@ -26,7 +26,7 @@ export function createWorkers(): Workers {
   const pool = new Piscina<Base64Task, number>({
     filename: new URL('./base64.ts', import.meta.url).href,
     name: 'decode',
-    minThreads: 1,
+    minThreads: 0,
     maxThreads: Math.max(1, Math.min(MAX_THREADS, availableParallelism() - 1)),
     idleTimeout: IDLE_MS,
   })

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { BLOCK_BYTES, type Block } from '../../src/schema/audio.ts'
 import { createBlocks, heldBytes, sliceBytes } from '../../src/storage/blocks.ts'
@@ -16,17 +17,28 @@ t.test('a body takes whole blocks and the smallest slice for its end', async (t:
   t.equal(heldBytes(3 * BLOCK_BYTES + 1), 3 * BLOCK_BYTES + 16 * KIB)
 })
 
-t.test('blocks are used again, and the pool keeps no more than the budget', async (t: Test) => {
-  const budget = createBudget(4 * MIB)
-  const pool = createBlocks(budget)
+t.test('blocks are used again, and dropped when nobody has needed them for a while', async (t: Test) => {
+  const pool = createBlocks(createBudget(4 * MIB), { trimMs: 30 })
   t.teardown(() => pool.close())
   const first = pool.take(BLOCK_BYTES)
   pool.give(first)
   t.equal(pool.take(BLOCK_BYTES), first)
   const more = Array.from({ length: 6 }, () => pool.take(BLOCK_BYTES))
+  for (const block of more) pool.give(block)
   t.equal(pool.allocatedBytes, 7 * MIB)
-  for (const block of [first, ...more]) pool.give(block)
-  t.equal(pool.allocatedBytes, 4 * MIB)
+  await sleep(200)
+  t.equal(pool.allocatedBytes, MIB, 'what is in use stays')
+})
+
+t.test('a block that may still be read rests before others get it', async (t: Test) => {
+  const pool = createBlocks(createBudget(4 * MIB), { restMs: 50 })
+  t.teardown(() => pool.close())
+  const block = pool.take(BLOCK_BYTES)
+  const rested = new Promise<void>((resolve) => pool.giveLater(block, resolve))
+  t.not(pool.take(BLOCK_BYTES), block)
+  t.equal(pool.usedBytes, 2 * MIB, 'it counts as in use')
+  await Promise.all([rested, sleep(60)])
+  t.equal(pool.take(BLOCK_BYTES), block)
 })
 
 t.test('slices never overlap, and the budget counts the whole of their block', async (t: Test) => {

@@ -20,7 +20,7 @@ export async function* chunksOf(body: Uint8Array, size = 100_000): AsyncGenerato
 
 async function read(objects: Objects, key: string, start: number, end: number): Promise<Buffer> {
   const chunks: Buffer[] = []
-  for await (const chunk of await objects.get(key, start, end, fresh())) chunks.push(chunk as Buffer)
+  for await (const chunk of await objects.get(key, start, end, fresh())) chunks.push(Buffer.from(chunk))
   return Buffer.concat(chunks)
 }
 

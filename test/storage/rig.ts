@@ -23,7 +23,7 @@ export interface RigOptions {
 /** A spool over real memory and a real store. */
 export async function createRig(t: Test, options: RigOptions = {}) {
   const budget = createBudget(options.budgetBytes ?? 64 * MIB)
-  const blocks = createBlocks(budget)
+  const blocks = createBlocks(budget, { restMs: 400 })
   const objects = options.objects ?? (await createFileObjects(await tempFolder(t)))
   const spool = createSpool({
     budget,
@@ -78,7 +78,7 @@ export async function bytesOf(body: StoredBody, objects: Objects): Promise<Buffe
   }
   const stream = await objects.get(body.source.key, 0, body.length, AbortSignal.timeout(20_000))
   const chunks: Buffer[] = []
-  for await (const chunk of stream) chunks.push(chunk as Buffer)
+  for await (const chunk of stream) chunks.push(Buffer.from(chunk))
   return Buffer.concat(chunks)
 }
 

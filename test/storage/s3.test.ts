@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { createS3Objects, type S3Timing } from '../../src/storage/s3.ts'
@@ -84,7 +85,7 @@ t.test('against a real S3 server', { skip: withoutServers, timeout: 240_000 }, a
     const body = noise(20 * MIB)
     const reader = await store(open(body.length), body)
     const key = reader.source.kind === 'object' ? reader.source.key : ''
-    const stream = await objects.get(key, 0, body.length, AbortSignal.timeout(60_000))
+    const stream = (await objects.get(key, 0, body.length, AbortSignal.timeout(60_000))) as Readable
     await new Promise((resolve) => stream.once('readable', resolve))
 
     const writers = Array.from({ length: 32 }, () => open(20 * MIB))

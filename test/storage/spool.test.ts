@@ -226,33 +226,51 @@ t.test('ids that callers made up cannot reach outside the spool', async (t: Test
   t.same(await keysOf(objects), [])
 })
 
-t.test('a chunked body that finds no memory waits for it, then is refused', async (t: Test) => {
-  const timing = { partMemoryWaitMs: 100 }
+t.test('a chunked body waits for the memory of a part, then it is refused', async (t: Test) => {
+  const timing = { partMemoryWaitMs: 150 }
   const { budget, objects, open } = await createRig(t, { budgetBytes: 8 * MIB, timing })
-  const other = await store(open(6 * MIB), noise(6 * MIB))
-  const refused = open(null)
+  const body = noise(9 * MIB)
+  const [first, refused, second] = [open(null), open(null), open(null)] as const
+  for (const writer of [first, refused, second]) await writer.start()
+  first.write(body.subarray(0, MIB + 1))
+  await whenReady(first)
   const failed = new Promise<Error>((resolve) => {
     refused.onFailure = resolve
   })
-  await refused.start()
-  refused.write(noise(MIB + 1))
+  refused.write(body.subarray(0, MIB + 1))
   t.equal(refused.ready, false, 'the sender is to be paused')
   t.match(await failed, overloaded)
+  t.equal(refused.ready, true, 'what still comes is dropped')
   await t.rejects(refused.finish(), overloaded)
-  t.equal(budget.used, 6 * MIB)
 
-  const body = noise(9 * MIB)
-  const waiting = open(null)
-  await waiting.start()
-  waiting.write(body.subarray(0, MIB + 1))
-  other.release()
-  await whenReady(waiting)
-  await send(waiting, body.subarray(MIB + 1))
-  const stored = await waiting.finish()
+  second.write(body.subarray(0, MIB + 1))
+  await first.abort()
+  await whenReady(second)
+  await send(second, body.subarray(MIB + 1))
+  const stored = await second.finish()
   t.equal(stored.source.kind, 'object')
   t.equal(digest(await bytesOf(stored, objects)), digest(body))
   t.equal(budget.used, 0)
   stored.release()
+})
+
+t.test('chunked bodies whose beginnings fill the memory get on one after the other', async (t: Test) => {
+  const { budget, spool, open } = await createRig(t, { budgetBytes: 12 * MIB })
+  const body = noise(7 * MIB)
+  const writers = Array.from({ length: 12 }, () => open(null))
+  for (const writer of writers) await writer.start()
+  for (const writer of writers) writer.write(body.subarray(0, MIB + 1))
+  t.ok(budget.used > budget.limit, 'overdrawn')
+  await Promise.all(
+    writers.map(async (writer) => {
+      await whenReady(writer)
+      await send(writer, body.subarray(MIB + 1))
+      const stored = await writer.finish()
+      stored.release()
+    }),
+  )
+  t.equal(spool.stats().stored, 12)
+  t.equal(budget.used, 0)
 })
 
 t.test(

@@ -23,6 +23,7 @@ import { createBudget } from './storage/budget.ts'
 import { createFileObjects } from './storage/files.ts'
 import { lockFolder } from './storage/folder-lock.ts'
 import { createSpool } from './storage/spool.ts'
+import { FOLDER_UPLOAD_SLOTS, UPLOAD_SLOTS } from './storage/spool-options.ts'
 import { startSweeper } from './storage/sweep.ts'
 import { createWorkers } from './workers/pool.ts'
 
@@ -154,7 +155,8 @@ async function listen(
 ): Promise<EdgeServer> {
   const budget = createBudget(environment.LARKWAY_MEMORY_MIB * MIB)
   const blocks = createBlocks(budget)
-  const spool = createSpool({ budget, blocks, objects, log })
+  const uploadSlots = environment.S3_BUCKET === undefined ? FOLDER_UPLOAD_SLOTS : UPLOAD_SLOTS
+  const spool = createSpool({ budget, blocks, objects, log, uploadSlots })
   closers.push(() => blocks.close())
   closers.push(() => spool.close())
   const workers = createWorkers()

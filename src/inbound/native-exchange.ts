@@ -5,6 +5,7 @@ import type { ByteBudget } from '../schema/budget.ts'
 import { AnswerWriter } from './answer-writer.ts'
 import type { Exchange, Reply, RequestBody } from './exchange.ts'
 import { NativeBody } from './native-body.ts'
+import type { NextTurn } from './next-turn.ts'
 import { type Answer, prepareAnswer } from './reply.ts'
 import type { RequestHead } from './request-head.ts'
 import { Socket } from './socket.ts'
@@ -16,6 +17,7 @@ export interface EdgeContext {
   readonly budget: ByteBudget
   readonly log: Logger
   readonly timing: EdgeTiming
+  readonly nextTurn: NextTurn
   /** Every exchange that is not finished. */
   readonly open: Set<NativeExchange>
   /** Once true, every answer closes its connection. */
@@ -203,7 +205,7 @@ export class NativeExchange implements Exchange {
    * request hidden in the same bytes; a microtask would be too early.
    */
   #sendLater(answer: Answer): void {
-    setImmediate(() => this.#send(answer))
+    this.#context.nextTurn.add(() => this.#send(answer))
   }
 
   #send(answer: Answer): void {
@@ -215,7 +217,8 @@ export class NativeExchange implements Exchange {
     this.#socket.resume()
     try {
       res.cork(() => {
-        res.writeStatus(answer.statusLine)
+        // 200 is what uWS writes by itself; every call into it costs.
+        if (answer.status !== 200) res.writeStatus(answer.statusLine)
         for (const [name, value] of answer.headers) res.writeHeader(name, value)
         this.#writeBody(res, answer, close)
       })

@@ -4,6 +4,7 @@ import type { ByteBudget } from '../schema/budget.ts'
 import type { Exchange } from './exchange.ts'
 import { type Framing, judgeFraming } from './framing.ts'
 import { type EdgeContext, NativeExchange, type RequestFacts } from './native-exchange.ts'
+import { NextTurn } from './next-turn.ts'
 import { readHead } from './request-head.ts'
 import { type Found, Router } from './router.ts'
 import { EDGE_TIMING, type EdgeTiming } from './timing.ts'
@@ -90,7 +91,8 @@ export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
   const { routes, host, port, budget, log, observe = () => {} } = options
   const router = new Router(routes)
   const timing = { ...EDGE_TIMING, ...options.timing }
-  const context: ServerContext = { budget, log, timing, open: new Set(), draining: false, router, observe }
+  const shared = { budget, log, timing, nextTurn: new NextTurn(), open: new Set<NativeExchange>() }
+  const context: ServerContext = { ...shared, draining: false, router, observe }
   const { uws, version } = loadUws()
   const app = uws.App()
   for (const [register, method] of METHODS) {
@@ -138,7 +140,9 @@ function take(res: HttpResponse, request: HttpRequest, method: string, context: 
     const refusal = refusalOf(framing, found, method)
     const taken = new NativeExchange(res, head, factsOf(framing, found, refusal), context)
     exchange = taken
-    res.onData((chunk, last) => taken.receive(chunk, last))
+    // uWS would hand out an empty last chunk, a turn of the native code later than it is known.
+    if (isBodiless(framing)) taken.receive(NO_BYTES, true)
+    else res.onData((chunk, last) => taken.receive(chunk, last))
     context.observe(taken)
     if (refusal !== null) taken.replyError(refusal)
     else run(found.route!, taken)
@@ -148,6 +152,12 @@ function take(res: HttpResponse, request: HttpRequest, method: string, context: 
       res.close()
     } else exchange.fail(error)
   }
+}
+
+const NO_BYTES = new ArrayBuffer(0)
+
+function isBodiless(framing: Framing | GatewayError): boolean {
+  return !(framing instanceof GatewayError) && !framing.chunked && (framing.contentLength ?? 0) === 0
 }
 
 /**
@@ -164,8 +174,8 @@ function refusalOf(
     if (found.allow === '') return new GatewayError('NOT_FOUND')
     return new GatewayError('METHOD_NOT_ALLOWED', undefined, { headers: { allow: found.allow } })
   }
-  const bodiless = framing.contentLength === null && !framing.chunked
-  return bodiless && (method === 'POST' || method === 'PUT') ? new GatewayError('LENGTH_REQUIRED') : null
+  const lengthless = framing.contentLength === null && !framing.chunked
+  return lengthless && (method === 'POST' || method === 'PUT') ? new GatewayError('LENGTH_REQUIRED') : null
 }
 
 function factsOf(

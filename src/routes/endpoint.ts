@@ -14,27 +14,34 @@ export interface Doors {
   readonly log: Logger
 }
 
-/** A `/v1` endpoint: reads the exchange, returns the answer, throws GatewayError. */
-export type Handle = (exchange: Exchange, trail: Trail, doors: Doors) => Promise<Reply>
+/** A `/v1` endpoint: reads the exchange, gives the answer, throws GatewayError. */
+export type Handle = (exchange: Exchange, trail: Trail, doors: Doors) => Reply | Promise<Reply>
 
 /** Binds an endpoint to the edge: one answer, the headers that became due on the way, one log line. */
 export function endpoint(doors: Doors, method: EdgeRoute['method'], path: string, handle: Handle): EdgeRoute {
   return {
     method,
     path,
-    async handle(exchange) {
+    handle(exchange) {
       const trail = newTrail()
       // Said plainly, so that nobody counts on a key that protects nothing.
       if (exchange.headers['idempotency-key'] !== undefined) trail.headers['x-lk-idempotency'] = 'ignored'
       let failure: GatewayError | null = null
       exchange.onFinished(() => logRequest(doors.log, path, exchange, trail, failure))
-      try {
-        const reply = await handle(exchange, trail, doors)
+      const answer = (reply: Reply): void => {
         exchange.reply({ ...reply, headers: { ...trail.headers, ...reply.headers } })
-      } catch (thrown) {
+      }
+      const refuse = (thrown: unknown): void => {
         failure = toGatewayError(thrown)
         const { status, headers, body } = errorReply(failure, exchange.requestId)
-        exchange.reply({ status, headers: { ...trail.headers, ...headers }, body: JSON.stringify(body) })
+        answer({ status, headers, body: JSON.stringify(body) })
+      }
+      try {
+        const reply = handle(exchange, trail, doors)
+        if (reply instanceof Promise) return reply.then(answer, refuse)
+        answer(reply)
+      } catch (thrown) {
+        refuse(thrown)
       }
     },
   }
@@ -57,6 +64,7 @@ function logRequest(
   trail: Trail,
   failure: GatewayError | null,
 ): void {
+  if (failure?.code !== 'INTERNAL' && !log.isLevelEnabled('info')) return
   const { principal } = trail
   const line = {
     request_id: exchange.requestId,

@@ -5,7 +5,7 @@ import type { Principal, Route } from '../schema/catalog.ts'
 import type { Handle } from './endpoint.ts'
 
 /** GET /v1/me: whom the key stands for, what its route can do, and the limits in force. */
-export const me: Handle = async (exchange, trail, { services }) => {
+export const me: Handle = (exchange, trail, { services }) => {
   const snapshot = services.snapshot()
   const { authorization } = exchange.headers
   const principal = authenticate(snapshot, authorization, 'inference', Date.now())

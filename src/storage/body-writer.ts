@@ -15,6 +15,7 @@ import {
   ALWAYS_HELD_BYTES,
   CRAWL_BYTES_PER_SECOND,
   SLOW_BYTES_PER_SECOND,
+  SLOW_RETRY_MS,
   type SpoolTiming,
 } from './spool-options.ts'
 import { StreamedPut } from './streamed-put.ts'
@@ -84,7 +85,7 @@ export class StoredBodyWriter implements BodyWriter {
     try {
       if (budget.used > 2 * budget.limit) throw overloaded('over twice the memory budget')
       if (this.#options.contentLength === null) this.#parts = this.#openParts()
-      else if (!(await this.#reserve(this.#options.contentLength))) await this.#openPut()
+      else await this.#place(this.#options.contentLength)
       this.#throwIfDropped()
     } catch (error) {
       if (error instanceof GatewayError && error.code === 'OVERLOADED') count('refused')
@@ -147,24 +148,58 @@ export class StoredBodyWriter implements BodyWriter {
     if (uploading && nowMs - this.#startedMs > this.#context.timing.uploadDeadlineMs) this.#refuseSlow()
   }
 
-  /** True when the body of `length` bytes may stay in memory. */
-  async #reserve(length: number): Promise<boolean> {
-    const { budget, timing } = this.#context
-    const missing = missingBytes(length, this.#held)
-    if (missing === 0) return true
-    if (budget.used > budget.limit) return false
-    const { app } = this.#options
-    const signal = this.#controller.signal
-    const granted = await budget.reserve(missing, { app, waitMs: timing.memoryWaitMs, signal })
-    if (granted && this.#isDropped()) budget.refund(missing, app)
-    else if (granted) this.#held.addCredit(missing)
-    return granted
+  /** Keeps a body of known length in memory if there is some in time, else opens its upload. */
+  async #place(length: number): Promise<void> {
+    const { budget, slots, timing } = this.#context
+    const { signal } = this.#controller
+    if (missingBytes(length, this.#held) === 0) return
+    // An overdrawn budget has nothing to wait for.
+    if (budget.used <= budget.limit && (await this.#reserve(length, timing.memoryWaitMs, signal))) return
+    this.#throwIfDropped()
+    if (slots.waiting === 0 && slots.tryReserve(1, this.#options.app)) this.#hasSlot = true
+    else if (!(await this.#waitForEither(length))) throw overloaded('neither memory nor an upload slot')
+    this.#throwIfDropped()
+    if (this.#hasSlot) this.#moveToStore()
   }
 
-  async #acquireSlot(): Promise<boolean> {
+  /**
+   * Waits for an upload slot and goes on waiting for memory: when slow senders have all slots, memory comes free first.
+   *
+   * @returns false when neither came
+   */
+  async #waitForEither(length: number): Promise<boolean> {
+    const decided = new AbortController()
+    const signal = AbortSignal.any([this.#controller.signal, decided.signal])
+    const slot = this.#acquireSlot(signal)
+    const memory = this.#reserve(length, this.#context.timing.slotWaitMs, signal)
+    await Promise.race([slot.then((granted) => granted || memory), memory.then((granted) => granted || slot)])
+    decided.abort()
+    const [, isHeld] = await Promise.all([slot, memory])
+    if (isHeld) this.#releaseSlot()
+    return isHeld || this.#hasSlot
+  }
+
+  /** True when a body of `length` bytes may stay in memory. */
+  async #reserve(length: number, waitMs: number, signal: AbortSignal): Promise<boolean> {
+    const { budget } = this.#context
+    const { app } = this.#options
+    const missing = missingBytes(length, this.#held)
+    // Before the first chunk is written, which otherwise would be charged as well.
+    if (budget.waiting === 0 && budget.tryReserve(missing, app)) {
+      this.#held.addCredit(missing)
+      return true
+    }
+    if (!(await budget.reserve(missing, { app, waitMs, signal }))) return false
+    // What was written meanwhile has been charged already.
+    const credit = this.#isDropped() ? 0 : missingBytes(length, this.#held)
+    this.#held.addCredit(credit)
+    budget.refund(missing - credit, app)
+    return true
+  }
+
+  async #acquireSlot(signal: AbortSignal): Promise<boolean> {
     const { slots, timing } = this.#context
     const { app } = this.#options
-    const signal = this.#controller.signal
     const granted = await slots.reserve(1, { app, waitMs: timing.slotWaitMs, signal })
     this.#hasSlot = granted
     if (granted && this.#isDropped()) this.#releaseSlot()
@@ -177,16 +212,8 @@ export class StoredBodyWriter implements BodyWriter {
     this.#context.slots.refund(1, this.#options.app)
   }
 
-  async #openPut(): Promise<void> {
-    this.#throwIfDropped()
-    if (!(await this.#acquireSlot())) throw overloaded('no upload slot')
-    this.#throwIfDropped()
-    this.#put = this.#stream()
-    this.#speed = new SpeedWindow(this.#context.timing.crawlWindowMs)
-  }
-
   /** Hands what is held, and all that comes, to one streamed upload. The caller has a slot for it. */
-  #stream(): StreamedPut {
+  #moveToStore(): void {
     const { budget, blocks, objects, timing, now } = this.#context
     const queue = new ChunkQueue(budget, blocks, this.#options.app)
     queue.adopt(this.#held)
@@ -201,7 +228,8 @@ export class StoredBodyWriter implements BodyWriter {
       onFailure: (error) => this.#fail(error),
     })
     void put.settled.then(() => this.#releaseSlot())
-    return put
+    this.#put = put
+    this.#speed = new SpeedWindow(timing.crawlWindowMs)
   }
 
   #openParts(): PartedBody {
@@ -216,7 +244,7 @@ export class StoredBodyWriter implements BodyWriter {
       signal: this.#controller.signal,
       memoryWaitMs: timing.partMemoryWaitMs,
       partMs: timing.partMs,
-      acquireSlot: () => this.#acquireSlot(),
+      acquireSlot: () => this.#acquireSlot(this.#controller.signal),
       onReady: () => this.onReady(),
       onFailure: (error) => this.#fail(error),
     })
@@ -227,12 +255,17 @@ export class StoredBodyWriter implements BodyWriter {
     if (this.#received === contentLength || contentLength! <= ALWAYS_HELD_BYTES) return
     const speed = this.#speed.sample(nowMs, this.#received)
     if (speed === null || speed >= SLOW_BYTES_PER_SECOND) return
-    // Without a free slot it stays where it is, and is looked at again with the next tick.
-    if (!this.#context.slots.tryReserve(1, app)) return
-    this.#hasSlot = true
-    this.#context.count('demoted')
-    this.#put = this.#stream()
-    this.#speed = new SpeedWindow(this.#context.timing.crawlWindowMs)
+    const { budget, slots } = this.#context
+    if (slots.tryReserve(1, app)) {
+      this.#hasSlot = true
+      this.#context.count('demoted')
+      this.#moveToStore()
+    } else if (budget.waiting > 0) {
+      // Given back at once, so that no more senders are refused than there are bytes wanted.
+      this.#held.release()
+      this.#fail(overloaded('too slow to be held, and no upload slot', SLOW_RETRY_MS))
+    }
+    // Else it stays where it is, in nobody's way, and is looked at again with the next tick.
   }
 
   #checkCrawl(nowMs: number): void {

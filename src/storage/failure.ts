@@ -11,9 +11,16 @@ export function failureOf(error: unknown, signal: AbortSignal): unknown {
   return signal.aborted ? signal.reason : unavailable(error)
 }
 
-/** Neither memory nor an upload slot was to be had in time. */
-export function overloaded(why: string): GatewayError {
-  return new GatewayError('OVERLOADED', ERRORS.OVERLOADED.message, { cause: new Error(why) })
+/**
+ * Neither memory nor an upload slot was to be had in time.
+ *
+ * @param retryAfterMs when the caller may come back; absent: after the usual time
+ */
+export function overloaded(why: string, retryAfterMs?: number): GatewayError {
+  return new GatewayError('OVERLOADED', ERRORS.OVERLOADED.message, {
+    cause: new Error(why),
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  })
 }
 
 /** Base64 text was checked when it arrived, so this is a fault of the process or of the store. */

@@ -98,19 +98,21 @@ export class HeldBody {
     const filled = this.#length % BLOCK_BYTES
     const last = this.#blocks.at(-1)
     if (last === undefined || (filled === 0 && last.length === BLOCK_BYTES))
-      return this.#add(this.#nextSize(wanted))
+      return this.#add(this.#nextSize(0, wanted))
     if (filled > 0 && filled < last.length) return last.subarray(filled)
     // A slice is full: the bytes move to a larger one. Sizes grow fourfold, so a byte moves at most three times.
-    const larger = this.#add(sliceBytes(Math.min(filled + wanted, BLOCK_BYTES)))
+    const reserved = this.#expected === null || this.#credit === 0 ? 0 : heldBytes(this.#expected)
+    const larger = this.#add(this.#nextSize(filled, wanted))
     copyInto(larger, 0, last)
     this.#blocks.splice(-2, 1)
-    this.giveBlock(last)
+    this.giveBlock(last, reserved)
     return larger.subarray(filled)
   }
 
-  #nextSize(wanted: number): number {
-    const known = this.#expected === null ? 0 : this.#expected - this.#length
-    return sliceBytes(Math.min(Math.max(known, wanted), BLOCK_BYTES))
+  /** Room for all that is to come where that is reserved; a body that still waits for memory takes what it needs. */
+  #nextSize(filled: number, wanted: number): number {
+    const known = this.#expected === null || this.#credit === 0 ? 0 : this.#expected - this.#length
+    return sliceBytes(Math.min(filled + Math.max(known, wanted), BLOCK_BYTES))
   }
 
   #add(size: number): Block {

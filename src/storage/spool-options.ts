@@ -48,6 +48,10 @@ export const CRAWL_BYTES_PER_SECOND = 8_000
  * everybody: 1,024 for a Ceph gateway with its defaults.
  */
 export const UPLOAD_SLOTS = 256
+/** The same for a folder, where an upload is no more than an open file. */
+export const FOLDER_UPLOAD_SLOTS = 1_024
+/** When a slow sender that found no slot may come back: the slots go to senders that need as long. */
+export const SLOW_RETRY_MS = 30_000
 
 export interface SpoolParts {
   readonly budget: WaitingBudget

@@ -74,7 +74,7 @@ export interface CallRequest<K extends OperationName> {
   readonly id: string
   readonly operation: K
   readonly authorization: string | undefined
-  /** W3C trace context of the caller, passed on to the provider; undefined when none, or none of that form, was sent. */
+  /** W3C trace context, passed on to the provider; undefined when the caller sent none of that form. */
   readonly traceparent: string | undefined
   readonly signal: AbortSignal
   readonly trail: Trail

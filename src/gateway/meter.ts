@@ -12,8 +12,8 @@ export interface Metered {
 }
 
 /**
- * Seconds are read from the file, whatever the provider reports; only where the file does not tell, the provider's figure
- * stands in, with a warning.
+ * Seconds are read from the file, whatever the provider reports; only where the file does not tell, the
+ * provider's figure stands in, with a warning.
  */
 export function meterTranscription(
   audio: Audio,

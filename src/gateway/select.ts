@@ -123,7 +123,7 @@ function inOrder<K extends OperationName>(
   input: SelectionInput<K>,
 ): readonly Entry[] {
   if (route.strategy === 'weighted') {
-    // Each draws a key; sorting by it picks without replacement in proportion to the weights (Efraimidis, Spirakis 2006).
+    // Sorting by drawn keys picks in proportion to the weights, without replacement (Efraimidis, Spirakis 2006).
     const keyed = entries.map((entry) => ({ entry, key: -Math.log(1 - input.random()) / entry.weight }))
     return keyed.sort((a, b) => a.key - b.key).map(({ entry }) => entry)
   }

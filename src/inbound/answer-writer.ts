@@ -43,12 +43,16 @@ export class AnswerWriter {
   }
 
   /**
-   * To be called in a cork, after status and headers, for an answer of at least one byte. The first call to
-   * `tryEnd` fixes the Content-Length; the total of later ones only tells when the response is complete.
+   * To be called in a cork, after status and headers, for an answer of at least two bytes. The first call to
+   * `tryEnd` fixes the Content-Length; the total of later ones only tells when the response is complete. It takes
+   * one byte along, because uWS 20.69 holds a response complete whose first call brings none.
    */
   start(res: HttpResponse): void {
     this.#socket.writing()
-    res.tryEnd('', this.#answer.length)
+    const first = this.#next()
+    res.tryEnd(first.subarray(0, 1), this.#answer.length)
+    this.#offset = 1
+    this.#rest = first.subarray(1)
     res.onWritable(() => {
       this.#pump()
       return true

@@ -238,7 +238,7 @@ export class NativeExchange implements Exchange {
       if (this.method === 'HEAD') res.writeHeader('content-length', String(answer.length))
       res.endWithoutBody()
       this.#finish()
-    } else if (answer.whole !== null && (!lingers || answer.length === 0)) {
+    } else if (answer.whole !== null && (!lingers || answer.length <= 1)) {
       res.end(answer.whole, close)
       this.#finish()
     } else {
@@ -279,7 +279,11 @@ export class NativeExchange implements Exchange {
   /** An answer that broke off half-way: the client must not take what it has for the whole. */
   #cut(error: unknown): void {
     this.#logFailure(error, 'an answer was cut short')
-    this.#socket.res?.close()
+    try {
+      this.#socket.res?.close()
+    } catch {
+      // uWS holds the response complete, and nothing may escape into its callback.
+    }
   }
 
   #finish(keepsSocket = false): void {

@@ -14,7 +14,7 @@ import {
 /** Longest wait for a connection, TLS included. */
 const CONNECT_TIMEOUT_MS = 5_000
 
-/** Idle connections are given up before the usual 5 s of provider front ends, so that none is reused while it closes. */
+/** Idle connections are given up before the usual 5 s of front ends, so that none is reused while it closes. */
 const KEEP_ALIVE_MS = 4_000
 
 /** Largest answer of a provider, bytes. */
@@ -101,8 +101,8 @@ function bodyLength(pieces: readonly Piece[]): number {
 }
 
 /**
- * A body with audio goes out as a generator: handed a pooled Buffer, undici leaves what the provider did not read queued
- * on a connection that it uses again, and by then the buffer holds another caller's audio.
+ * A body with audio goes out as a generator: handed a pooled Buffer, undici leaves what the provider did not
+ * read queued on a connection that it uses again, and by then the buffer holds another caller's audio.
  */
 function encodeBody(pieces: readonly Piece[], reader: AudioReader, signal: AbortSignal, reading: Reading) {
   const plain = pieces.filter((piece) => piece instanceof Uint8Array)

@@ -35,7 +35,7 @@ export interface BodyWriter {
   readonly ready: boolean
   /** Called whenever `ready` turns true. Set by the owner. */
   onReady: () => void
-  /** Called at most once, when the store failed or stalled, so that the sender can be answered while it still sends. */
+  /** Called at most once, when the store failed or stalled: the sender can be answered while it still sends. */
   onFailure: (error: Error) => void
   /**
    * The body is complete and valid. Until this is called the last bytes of a streamed upload are held back, so that a
@@ -44,6 +44,6 @@ export interface BodyWriter {
    * @throws GatewayError DEPENDENCY_UNAVAILABLE when the store failed or made no progress for 5 s
    */
   finish(): Promise<StoredBody>
-  /** Drops everything: budget given back, upload aborted, no object left. Idempotent; a no-op after `finish` resolved. */
+  /** Drops everything: budget given back, upload aborted, no object left. Idempotent; no-op behind a `finish`. */
   abort(): Promise<void>
 }

@@ -1,7 +1,7 @@
 /**
- * Requests as bytes, and what the edge makes of each when it faces the client itself. `⏎` is CR LF; `G¹` and `P¹` begin
- * a GET or POST of `/` with a Host; `C¹` is `P¹` with a chunked body; `CL` and `TE` are Content-Length and
- * Transfer-Encoding; `<a×n>` is n letters, `<n hdrs>` n headers.
+ * Requests as bytes, and what the edge makes of each when it faces the client itself. `⏎` is CR LF; `G¹`
+ * and `P¹` begin a GET or POST of `/` with a Host; `C¹` is `P¹` with a chunked body; `CL` and `TE` are
+ * Content-Length and Transfer-Encoding; `<a×n>` is n letters, `<n hdrs>` n headers.
  *
  * - `200 n`: one request, answered, with n bytes of body; `close` when the connection was closed behind it
  * - a status: that answer and a closed connection
@@ -101,7 +101,11 @@ export const VECTORS: readonly (readonly [id: string, raw: string, outcome: stri
   ['ck-then-smug', 'C¹ 5⏎hello⏎0⏎⏎GET /smug HTTP/1.1⏎Host: a⏎⏎', 'cut'],
   ['ck-get-then-smug', 'G¹ TE: chunked⏎⏎0⏎⏎GET /smug HTTP/1.1⏎Host: a⏎⏎', 'cut'],
   ['ck-trailer-request', 'C¹ 5⏎hello⏎0⏎GET /smug HTTP/1.1⏎Host: a⏎⏎', 'cut'],
-  ['missing-path-body', 'POST /nowhere HTTP/1.1⏎Host: a⏎CL: 33⏎⏎GET /smug HTTP/1.1⏎Host: abcdef⏎⏎', '404 open'],
+  [
+    'missing-path-body',
+    'POST /nowhere HTTP/1.1⏎Host: a⏎CL: 33⏎⏎GET /smug HTTP/1.1⏎Host: abcdef⏎⏎',
+    '404 open',
+  ],
   ['odd-host', 'GET / HTTP/1.1⏎Host: a/b⏎⏎', '400'],
   ['host-at', 'GET / HTTP/1.1⏎Host: x@a⏎⏎', '400'],
   ['host-port', 'GET / HTTP/1.1⏎Host: a.b:8080⏎⏎', '200 0'],

@@ -11,6 +11,8 @@ const QUIET_MS = 100
 /** How long one is watched of which an answer or a close is expected. */
 const PATIENCE_MS = 3_000
 
+t.setTimeout(120_000)
+
 function routesInto(handled: string[]): EdgeRoute[] {
   const handle = (exchange: Exchange) => {
     if ((exchange.contentLength ?? 0) > 1_000)
@@ -57,14 +59,17 @@ function cutsOf(length: number, headEnd: number): number[] {
 
 async function tryVector(t: Test, [id, raw, expected]: (typeof VECTORS)[number]): Promise<void> {
   const handled: string[] = []
-  const edge = await startEdge(t, routesInto(handled), { timing: { discardMs: 40, pauseMs: 10, lingerMs: 100 } })
+  const edge = await startEdge(t, routesInto(handled), {
+    timing: { discardMs: 40, pauseMs: 10, lingerMs: 100 },
+  })
   const bytes = bytesOf(raw)
   t.equal(await outcomeOf(edge.port, [bytes], expected), expected, id)
   for (const cut of cutsOf(bytes.length, bytes.indexOf('\r\n\r\n') + 4)) {
     const before = handled.length
     const split = await outcomeOf(edge.port, [bytes.slice(0, cut), bytes.slice(cut)], expected)
     t.ok(handled.length - before <= 1, `${id} cut at ${cut} runs one handler at most`)
-    // Sloppy chunk sizes are read differently across segments: one request and a closed connection either way.
+    // Sloppy chunk sizes are read differently across segments: one request and a closed connection either
+    // way.
     if (expected.startsWith('200') && !id.startsWith('ck-')) t.equal(split, expected, `${id} cut at ${cut}`)
     if (/^[45]/.test(expected)) t.notMatch(split, '200', `${id} cut at ${cut} is refused`)
   }

@@ -12,12 +12,17 @@ import { startEdge } from '../support/edge.ts'
 import { RawClient } from '../support/raw-client.ts'
 
 const MIB = 1024 * 1024
+
+t.setTimeout(120_000)
 const LIMIT_BYTES = MIB
 const TRIES = 25
 /** Within the bound of what is discarded before an answer, and over it. */
 const BODIES = [3 * MIB, 14 * MIB]
 
-/** Refuses a body over the limit as soon as that is known: from its Content-Length, else at the chunk that crosses it. */
+/**
+ * Refuses a body over the limit as soon as that is known: from its Content-Length, else at the chunk that
+ * crosses it.
+ */
 const upload: EdgeRoute = {
   method: 'POST',
   path: '/upload',

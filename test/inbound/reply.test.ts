@@ -8,6 +8,8 @@ import { RawClient } from '../support/raw-client.ts'
 
 const MIB = 1024 * 1024
 
+t.setTimeout(120_000)
+
 function bytesOf(t: Test, reply: Reply): Buffer {
   const answer = prepareAnswer(reply, 'r')
   const parts = Array.from(answer.slices(), (slice) => Buffer.from(slice))
@@ -150,6 +152,41 @@ t.test('behind a chunked request a large answer is whole and its connection is c
     client.destroy()
   }
   t.equal(edge.server.inFlight, 0)
+})
+
+// uWS reports what it keeps in its own 16 KiB as written; closing then once lost the end of an answer whose
+// last piece met a full kernel buffer. The sizes step over the point where loopback's buffers are full.
+t.test('the end of an answer is not lost with its connection', async (t) => {
+  const sized: EdgeRoute = {
+    method: 'POST',
+    path: '/sized/:bytes',
+    handle(exchange) {
+      const body = [Buffer.alloc(Number(exchange.params[0])), Buffer.alloc(9_000)]
+      const reply = () => exchange.reply({ status: 200, headers: { 'content-type': 'audio/mpeg' }, body })
+      exchange.body.consume({ onChunk: (_, last) => last && reply(), onError() {} })
+    },
+  }
+  const edge = await startEdge(t, [sized])
+  const short: number[] = []
+  let bytes = 3_900_000
+  const work = async () => {
+    while (bytes < 4_400_000) {
+      bytes += 8_000
+      const wanted = bytes
+      const client = await RawClient.connect(edge.port)
+      client.socket.pause()
+      await client.send(
+        `POST /sized/${wanted} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
+      )
+      await sleep(30)
+      client.socket.resume()
+      const response = await client.response()
+      if (response?.body.length !== wanted + 9_000) short.push(wanted)
+      client.destroy()
+    }
+  }
+  await Promise.all([work(), work(), work()])
+  t.same(short, [])
 })
 
 t.test('a draining server closes each connection behind its answer', async (t) => {

@@ -1,7 +1,10 @@
 import { Agent, request } from 'node:http'
+import { pino } from 'pino'
 import t from 'tap'
 import type { Exchange } from '../../src/inbound/exchange.ts'
-import type { EdgeRoute } from '../../src/inbound/server.ts'
+import { receiveBufferWarning } from '../../src/inbound/receive-buffer.ts'
+import { Router } from '../../src/inbound/router.ts'
+import { type EdgeRoute, startServer } from '../../src/inbound/server.ts'
 import { startEdge } from '../support/edge.ts'
 import { RawClient } from '../support/raw-client.ts'
 
@@ -44,7 +47,8 @@ t.test('a request reaches its route with line, parameters and headers, and gets 
   const edge = await startEdge(t, [facts])
   const client = await RawClient.connect(edge.port)
   await client.send(
-    'GET /facts/a%20b/c?x=1&y HTTP/1.1\r\nHost: a\r\nX-Twice: 1\r\nX-Twice: 2\r\n__proto__: p\r\nX-LK-Request-ID: mine-1\r\n\r\n',
+    'GET /facts/a%20b/c?x=1&y HTTP/1.1\r\nHost: a\r\nX-Twice: 1\r\nX-Twice: 2\r\n' +
+      '__proto__: p\r\nX-LK-Request-ID: mine-1\r\n\r\n',
   )
   const response = await client.response()
   t.equal(response?.status, 200)
@@ -235,4 +239,81 @@ t.test('handlers that throw, reject, or end without an answer are 500, and the p
   t.equal(edge.logged.length, routes.length, 'each failure is logged once')
   t.ok(edge.logged.every(({ request_id, stack }) => request_id && stack))
   t.equal(edge.server.inFlight, 0)
+})
+
+t.test('two servers do not share an address unless they say so, and routes do not clash', async (t) => {
+  const edge = await startEdge(t, [facts])
+  const { budget } = edge
+  const options = {
+    routes: [facts],
+    host: '127.0.0.1',
+    port: edge.port,
+    budget,
+    log: pino({ level: 'silent' }),
+  }
+  await t.rejects(startServer(options), { message: `cannot listen on 127.0.0.1:${edge.port}` })
+  await t.rejects(startServer({ ...options, port: 0, routes: [facts, facts] }), /two routes/)
+  edge.server.close()
+  const first = await startServer({ ...options, shared: true })
+  t.teardown(() => first.close())
+  const second = await startServer({ ...options, shared: true })
+  t.teardown(() => second.close())
+  t.match(first.uws, /^20\.\d+\.\d+ \(glibc 2\.\d+ build\)$/)
+})
+
+t.test('a chunked request closes its connection also behind an answer without a body', async (t) => {
+  const remove: EdgeRoute = {
+    method: 'DELETE',
+    path: '/thing',
+    handle: (exchange) => exchange.reply({ status: 204, body: '' }),
+  }
+  const edge = await startEdge(t, [facts, remove])
+  for (const [line, status] of [
+    ['DELETE /thing', 204],
+    ['HEAD /facts/a/b', 200],
+  ] as const) {
+    const client = await RawClient.connect(edge.port)
+    await client.send(`${line} HTTP/1.1\r\nHost: a\r\n\r\n`)
+    t.equal((await client.response({ head: true }))?.status, status)
+    t.notOk(client.closed, line)
+    await client.send(`${line} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`)
+    t.equal((await client.response({ head: true }))?.headers.connection, 'close')
+    t.ok(await client.closes(2_000), line)
+  }
+  t.equal(edge.server.inFlight, 0)
+})
+
+t.test('a router prefers plain paths, then patterns in order, and knows the methods of each', (t) => {
+  const route = (method: string, path: string) => ({ method, path })
+  const router = new Router([
+    route('POST', '/jobs'),
+    route('GET', '/jobs/:id'),
+    route('DELETE', '/jobs/:id'),
+    route('GET', '/jobs/newest'),
+    route('GET', '/docs/*'),
+  ])
+  const found = (method: string, path: string) => {
+    const { route, ...rest } = router.find(method, path)
+    return route === null ? rest : { path: route.path, ...rest }
+  }
+  t.same(found('GET', '/jobs/newest'), { path: '/jobs/newest', params: [] })
+  t.same(found('GET', '/jobs/7%2F8'), { path: '/jobs/:id', params: ['7/8'] })
+  t.same(found('DELETE', '/jobs/newest'), { path: '/jobs/:id', params: ['newest'] })
+  t.same(found('HEAD', '/jobs/7'), { path: '/jobs/:id', params: ['7'] })
+  t.same(found('PUT', '/jobs/7'), { allow: 'DELETE, GET, HEAD' })
+  t.same(found('GET', '/jobs'), { allow: 'POST' })
+  t.same(found('GET', '/jobs/'), { allow: '' })
+  t.same(found('GET', '/jobs/7/8'), { allow: '' })
+  t.same(found('GET', '/docs/a/b%20c'), { path: '/docs/*', params: ['a/b c'] })
+  t.same(found('GET', '/docs/'), { path: '/docs/*', params: [''] })
+  t.same(found('GET', '/docs'), { allow: '' })
+  t.same(found('GET', '/constructor'), { allow: '' })
+  t.end()
+})
+
+t.test('a receive buffer over half a MiB is warned of', (t) => {
+  t.equal(receiveBufferWarning('4096\t131072\t524288\n'), null)
+  t.match(receiveBufferWarning('4096\t131072\t6291456\n'), /receive buffers of 6291456 bytes/)
+  for (const text of ['', 'a b c', '1 2']) t.equal(receiveBufferWarning(text), null, JSON.stringify(text))
+  t.end()
 })

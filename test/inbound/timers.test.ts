@@ -41,7 +41,8 @@ async function post(port: number, path: string, ...pieces: (string | Uint8Array)
   return client
 }
 
-// uWS closes whatever is older than 8 to 12 s on a timer that cannot be configured. Each of these outlives it.
+// uWS closes whatever is older than 8 to 12 s on a timer that cannot be configured. Each of these outlives
+// it.
 t.test('the native timer cuts nobody who is only slow or waiting', async (t) => {
   const edge = await startEdge(t, [
     slowRoute('/paused-then-late', 1_500, 20_000),

@@ -1,19 +1,25 @@
+import { spawnSync } from 'node:child_process'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'tap'
-import { CACHE } from '../../scripts/install.mjs'
+import { CACHE, ROOT } from '../../scripts/install.mjs'
 import { failures, runTapFile } from '../../scripts/tap-file.mjs'
 
 // What `npm test` counts decides what lands, so the counting is shown files of every kind, good and broken.
 
-/** Runs a test file of that content; it lies inside the repository, where it finds tap. */
-async function run(t, content, timeoutMs = 60_000) {
+/** Makes a test file of that content; it lies inside the repository, where it finds tap. */
+async function makeFile(t, content) {
   await mkdir(CACHE, { recursive: true })
   const folder = await mkdtemp(join(CACHE, 'tap-file-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))
   const file = join(folder, 'sample.test.mjs')
   await writeFile(file, `import t, { test } from 'tap'\n${content}`)
-  return runTapFile(process.execPath, file, { cwd: folder, env: process.env, timeoutMs })
+  return file
+}
+
+async function run(t, content, timeoutMs = 60_000) {
+  const file = await makeFile(t, content)
+  return runTapFile(process.execPath, file, { cwd: ROOT, env: process.env, timeoutMs })
 }
 
 const FILES = [
@@ -72,7 +78,7 @@ const FILES = [
   },
   {
     name: 'a crash in the middle',
-    content: `test('a', async (t) => { t.ok(1); t.ok(1); process.kill(process.pid, 'SIGKILL'); await new Promise(() => {}) })`,
+    content: `test('a', async (t) => { t.ok(1); t.ok(1); process.kill(process.pid, 'SIGKILL'); await t.wait })`,
     counts: { passed: 2, failed: 1, skipped: 0 },
     fault: /SIGKILL/,
   },
@@ -124,4 +130,23 @@ test('failures are told with their place and their diagnosis', async (t) => {
   t.match(failure, /^outer > inner > one is two\n/)
   t.match(failure, /\+1/)
   t.same(others, [])
+})
+
+test('a run adds up all files, says so in its last line, and fails when one does', async (t) => {
+  const slow = await makeFile(
+    t,
+    `test('a', async (t) => { await new Promise((r) => setTimeout(r, 500)); t.ok(1) })`,
+  )
+  const good = await makeFile(t, `t.ok(1); t.ok(1); test('s', { skip: 'why' }, () => {})`)
+  const bad = await makeFile(t, `t.ok(1); t.ok(0)`)
+  const empty = await makeFile(t, `t.plan(0, 'nothing here')`)
+  const runAll = (...files) => {
+    const env = { ...process.env, LARKWAY_TEST_SKIP_SERVERS: '1', LARKWAY_TEST_JOBS: '2' }
+    const ended = spawnSync(process.execPath, [join(ROOT, 'scripts', 'test.mjs'), ...files], { env })
+    return [ended.stdout.toString().trimEnd().split('\n').pop(), ended.status]
+  }
+  t.same(runAll(slow, good), ['3 passed, 0 failed, 1 skipped', 0])
+  t.same(runAll(slow, good, bad), ['4 passed, 1 failed, 1 skipped', 1])
+  t.same(runAll(bad), ['1 passed, 1 failed', 1])
+  t.same(runAll(empty), ['0 passed, 0 failed, 1 skipped', 1], 'nothing executed is no success')
 })

@@ -43,19 +43,24 @@ export interface Answered {
   readonly code: string | undefined
   /** When the answer was read, on the clock of `performance.now`. */
   readonly atMs: number
-  /** For messages of assertions. */
-  readonly text: string
 }
 
 /** Reads the answer of a connection; status undefined when it ends without one. */
 export async function answerOf(client: RawClient, timeoutMs = 60_000): Promise<Answered> {
   const response: RawResponse | null = await client.response({ timeoutMs })
   const atMs = performance.now()
-  const text = response?.body.toString() ?? 'no answer'
-  const code = response?.headers['content-type']?.includes('json')
-    ? (JSON.parse(text) as { error?: { code?: string } }).error?.code
-    : undefined
-  return { status: response?.status, code, atMs, text: text.slice(0, 300) }
+  const body = JSON.parse(response?.body.toString() ?? '{}') as { error?: { code?: string } }
+  return { status: response?.status, code: body.error?.code, atMs }
+}
+
+/** How often each answer was given: `{'200': 3, '503 OVERLOADED': 1}`. */
+export function tally(answers: readonly Answered[]): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (const { status = 'no answer', code } of answers) {
+    const name = code === undefined ? `${status}` : `${status} ${code}`
+    counts[name] = (counts[name] ?? 0) + 1
+  }
+  return counts
 }
 
 /** Sends an upload as fast as it is taken, on a connection of its own, and reads the answer while it sends. */

@@ -8,9 +8,13 @@ plans:
   pro: { includes: [text, audio_input, audio_output, video_generation] }
 providers:
   openai:   { kind: openai, api_key: "\${OPENAI_API_KEY}", access: byok, workspace: acme }
-  whisper:  { kind: openai-compatible, base_url: "http://10.0.0.5:8000/v1/", access: platform, price: {per_hour_usd: 0.05} }
+  whisper:
+    { kind: openai-compatible, base_url: "http://10.0.0.5:8000/v1/", access: platform, price: {per_hour_usd: 0.05} }
 routes:
-  voice: { workspace: acme, strategy: priority, entries: [ {provider: whisper, model: large-v3}, {provider: openai, model: whisper-1} ] }
+  voice:
+    workspace: acme
+    strategy: priority
+    entries: [ {provider: whisper, model: large-v3}, {provider: openai, model: whisper-1} ]
   calls: { workspace: acme, entries: [ {provider: whisper, model: large-v3, purposes: [call-center]} ] }
 workspaces:
   acme:
@@ -21,7 +25,12 @@ workspaces:
     apps:
       web: { route: voice, capability_routes: {audio_input: calls}, purposes: {call-center: calls} }
     keys:
-      - { id: key_web, app: web, sha256: "${'0a'.repeat(32)}", scopes: [inference, jobs, queue], rate_limit: {requests_per_minute: 60}, budget_usd: {per_month: 50} }
+      - id: key_web
+        app: web
+        sha256: "${'0a'.repeat(32)}"
+        scopes: [inference, jobs, queue]
+        rate_limit: {requests_per_minute: 60}
+        budget_usd: {per_month: 50}
 `
 
 /** The outside as the example needs it: the real protocols and model table, one variable, no files. */

@@ -184,7 +184,10 @@ function keyring(key: string): string {
 
 type Layout = S3Options & { fsid: string; inside: string; port: number; monPort: number }
 
-/** A cluster of one: no copies, few placement groups, everything on loopback, objects in memory. */
+/**
+ * A cluster of one: no copies, few placement groups, everything on loopback, objects in memory. A killed radosgw is
+ * forgotten after a second; by default its successor's first write would wait 30 s for it to answer.
+ */
 function configuration({ fsid, inside, port, monPort, settings = '' }: Layout): string {
   return `[global]
 fsid = ${fsid}
@@ -218,6 +221,7 @@ osd_data = ${inside}/osd
 osd_objectstore = memstore
 memstore_device_bytes = 8589934592
 osd_crush_initial_weight = 1
+osd_client_watch_timeout = 1
 osd_class_load_list = *
 osd_class_default_list = *
 [client]

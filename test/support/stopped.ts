@@ -12,5 +12,5 @@ export async function assertStopsClean(t: Test, gateway: Larkway): Promise<void>
   const broken = gateway.log.filter(
     ({ level, error }) => level === 'error' || level === 'fatal' || error === 'INTERNAL',
   )
-  t.same(broken, [], 'nothing broke')
+  t.same(broken.slice(0, 3), [], 'nothing broke')
 }

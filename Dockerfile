@@ -1,0 +1,34 @@
+# syntax=docker/dockerfile:1
+
+# Debian 12's glibc (2.36) fits the older of the two packaged builds of uWebSockets.js; musl (Alpine) fits neither.
+FROM node:22-bookworm-slim AS packages
+WORKDIR /larkway
+COPY package.json package-lock.json ./
+# Not `npm ci`: it refuses a lock file without the native builds of other platforms (scripts/install.mjs).
+RUN npm install --no-save --omit=dev --ignore-scripts --no-audit --no-fund --no-update-notifier
+
+FROM node:22-bookworm-slim
+# The server needs Node alone: what installs packages does not belong into an image that runs.
+RUN rm -rf /usr/local/lib/node_modules /usr/local/bin/npm /usr/local/bin/npx /usr/local/bin/corepack \
+      /usr/local/bin/yarn /usr/local/bin/yarnpkg /opt/yarn-* \
+    && install -d -o node -g node /data
+WORKDIR /larkway
+COPY package.json ./
+COPY --from=packages /larkway/node_modules node_modules
+COPY src src
+
+ENV NODE_ENV=production \
+    PORT=8080 \
+    LARKWAY_DATA=/data
+USER node
+VOLUME /data
+EXPOSE 8080
+
+# No curl in the image: Node asks itself.
+HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
+  CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT}/healthz`).then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
+
+# Node is process 1 and answers SIGTERM itself: it drains and exits. Give it longer than the drain takes
+# (`docker stop --time`, terminationGracePeriodSeconds).
+STOPSIGNAL SIGTERM
+CMD ["node", "src/main.ts"]

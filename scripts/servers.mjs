@@ -1,0 +1,81 @@
+// Real servers for the tests, where the machine has none: a Redis, and Ceph's S3 gateway (radosgw).
+// `node scripts/servers.mjs redis|s3` fetches what is missing, and prints as JSON how to run it
+// (test/support/servers.ts reads that).
+
+import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { unpack } from './debian.mjs'
+import { main, onPath, succeeds, Unusable } from './install.mjs'
+
+const SKIP_HINT = 'or set LARKWAY_TEST_SKIP_SERVERS=1 to skip the tests that need it'
+
+/**
+ * @returns {Promise<{ command: string[], env: object }>} runs redis-server when its options are appended
+ * @throws Unusable naming what to install
+ */
+export async function provideRedis() {
+  const installed = onPath('redis-server')
+  if (installed) return { command: [installed], env: {} }
+  try {
+    const folder = await unpack('redis', ['redis-server'])
+    const libraries = libraryFolders(folder)
+    const env = { LD_LIBRARY_PATH: libraries.join(':') }
+    const command = [join(folder, 'usr', 'bin', 'redis-server')]
+    if (succeeds(command[0], ['--version'], { env: { ...process.env, ...env } })) return { command, env }
+    throw new Unusable(`${command[0]} does not run on this machine`)
+  } catch (error) {
+    if (!(error instanceof Unusable)) throw error
+    throw new Unusable(
+      `no Redis for the tests: install redis-server (7.0 or newer), ${SKIP_HINT}\n  ${error.message}`,
+    )
+  }
+}
+
+function libraryFolders(root) {
+  const lib = join(root, 'usr', 'lib')
+  const multiarch = readdirSync(lib).filter((name) => name.endsWith('-linux-gnu'))
+  return multiarch.map((name) => join(lib, name))
+}
+
+/** The first is the one that the tests were written against; both were tried. */
+const CEPH_SUITES = ['forky', 'trixie']
+
+/**
+ * Ceph 18 or newer: older ones refuse the checksum trailers of current S3 clients. Debian 12 has an older one, so it
+ * is unpacked as a root of its own and run by chroot; without root rights in a user namespace.
+ *
+ * @returns {Promise<{ command: string[], root: string }>} runs a program of that root when its name is appended
+ * @throws Unusable naming what to install
+ */
+export async function provideS3() {
+  const faults = []
+  for (const suite of CEPH_SUITES) {
+    try {
+      const root = await unpack(`ceph-${suite}`, ['ceph-mon', 'ceph-osd', 'radosgw'], suite)
+      for (const folder of ['tmp', 'proc', 'run', 'var/tmp']) {
+        if (!existsSync(join(root, folder))) mkdirSync(join(root, folder), { recursive: true })
+      }
+      const chroot = [onPath('chroot') || '/usr/sbin/chroot', root]
+      const command = process.getuid() === 0 ? chroot : ['unshare', '-r', ...chroot]
+      if (succeeds(command[0], [...command.slice(1), 'radosgw', '--version'])) return { command, root }
+      throw new Unusable(`${command.join(' ')} radosgw --version failed: it needs root or user namespaces`)
+    } catch (error) {
+      if (!(error instanceof Unusable)) throw error
+      faults.push(error.message)
+    }
+  }
+  throw new Unusable(
+    `no S3 server for the tests: run them on Debian 12 or newer with apt-get, as root or with user namespaces, ` +
+      `${SKIP_HINT}\n  ${faults.join('\n  ')}`,
+  )
+}
+
+const COMMANDS = { redis: provideRedis, s3: provideS3 }
+
+if (process.argv[1] && readFileSync(process.argv[1]).equals(readFileSync(new URL(import.meta.url)))) {
+  await main(async () => {
+    const provide = COMMANDS[process.argv[2]]
+    if (!provide) throw new Unusable('usage: node scripts/servers.mjs redis|s3')
+    process.stdout.write(`${JSON.stringify(await provide())}\n`)
+  })
+}

@@ -1,0 +1,130 @@
+// `npm test [-- file…]`: types, lint, and every test file; the last line printed is the count.
+//
+// LARKWAY_TEST_LONG=1          also runs *.long.test.ts
+// LARKWAY_TEST_SKIP_SERVERS=1  skips what needs a real Redis or S3 server; what is skipped is counted
+// LARKWAY_TEST_JOBS=n          test files at a time; default: one per core, at most 4
+
+import { readdirSync } from 'node:fs'
+import { availableParallelism, constants } from 'node:os'
+import { join, relative, resolve } from 'node:path'
+import { capture, main, ROOT, say } from './install.mjs'
+import { prepare } from './runtime.mjs'
+import { provideRedis, provideS3 } from './servers.mjs'
+import { add, failures, killAll, NONE, runTapFile } from './tap-file.mjs'
+
+const FILE_TIMEOUT_MS = 300_000
+const LONG_FILE_TIMEOUT_MS = 1_800_000
+
+const isTest = (file) => /\.test\.m?[jt]s$/.test(file)
+const isLong = (file) => /\.long\.test\.m?[jt]s$/.test(file)
+
+/** All files, or those that are named; long ones only when they are asked for. */
+function chooseFiles(given) {
+  if (given.length > 0) return given.map((file) => resolve(file))
+  return readdirSync(join(ROOT, 'test'), { recursive: true })
+    .map((file) => join(ROOT, 'test', String(file)))
+    .filter(isTest)
+    .filter((file) => !isLong(file) || process.env.LARKWAY_TEST_LONG === '1')
+    .sort()
+}
+
+/** @returns {Promise<number>} how many of the checks failed; they are no assertions, so a good one is not counted */
+async function check(node) {
+  const bin = (path) => join(ROOT, 'node_modules', path)
+  const checks = [
+    ['types', [bin('typescript/bin/tsc'), '--noEmit']],
+    ['lint and format', [bin('@biomejs/biome/bin/biome'), 'check']],
+  ]
+  const results = await Promise.all(
+    checks.map(async ([name, args]) => {
+      try {
+        await capture(node, args, { cwd: ROOT, lines: Infinity })
+        console.log(`ok    ${name}`)
+        return 0
+      } catch (error) {
+        console.log(`FAIL  ${name}\n${error.message}\n`)
+        return 1
+      }
+    }),
+  )
+  return results.reduce((sum, one) => sum + one, 0)
+}
+
+/** Before the files, so that what is fetched once is on nobody's clock. */
+async function provideServers() {
+  if (process.env.LARKWAY_TEST_SKIP_SERVERS === '1') {
+    say('LARKWAY_TEST_SKIP_SERVERS is set: tests that need a Redis or S3 server are skipped')
+    return
+  }
+  await provideRedis()
+  await provideS3()
+}
+
+async function runFile(node, file) {
+  const startedAt = Date.now()
+  const { counts, faults, output } = await runTapFile(node, file, {
+    cwd: ROOT,
+    env: process.env,
+    timeoutMs: isLong(file) ? LONG_FILE_TIMEOUT_MS : FILE_TIMEOUT_MS,
+  })
+  const seconds = ((Date.now() - startedAt) / 1000).toFixed(1)
+  const skipped = counts.skipped ? `, ${counts.skipped} skipped` : ''
+  const name = relative(ROOT, file)
+  if (counts.failed === 0) {
+    console.log(`ok    ${name}  ${counts.passed} passed${skipped}  ${seconds} s`)
+    return counts
+  }
+  console.log(`FAIL  ${name}  ${counts.passed} passed, ${counts.failed} failed${skipped}  ${seconds} s`)
+  for (const failure of failures(output)) console.log(indent(failure))
+  for (const fault of faults) console.log(indent(`${fault}; the end of its output:\n${tail(output)}`))
+  return counts
+}
+
+const indent = (text) => `\n${text}\n`.replace(/^(?=.)/gm, '      ')
+const tail = (text) => text.trimEnd().split('\n').slice(-30).join('\n')
+
+async function runFiles(node, files) {
+  const jobs = Number(process.env.LARKWAY_TEST_JOBS) || Math.min(availableParallelism(), 4)
+  const queue = [...files]
+  let sum = NONE
+  const work = async () => {
+    for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
+      const counts = await runFile(node, file)
+      sum = add(sum, counts) // only now: another file may have ended meanwhile
+    }
+  }
+  await Promise.all(Array.from({ length: jobs }, work))
+  return sum
+}
+
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+  process.on(signal, () => {
+    killAll()
+    process.exit(128 + constants.signals[signal])
+  })
+}
+
+async function runAll() {
+  const given = process.argv.slice(2)
+  const node = await prepare()
+  const files = chooseFiles(given)
+  await provideServers()
+  const broken = given.length > 0 ? 0 : await check(node)
+  const counts = await runFiles(node, files)
+  const executed = counts.passed + counts.failed
+  const failed = counts.failed + broken
+  if (executed === 0) say('no test was executed')
+  if (failed > 0 || executed === 0) process.exitCode = 1
+  const skipped = counts.skipped ? `, ${counts.skipped} skipped` : ''
+  console.log(`${counts.passed} passed, ${failed} failed${skipped}`)
+}
+
+await main(async () => {
+  try {
+    await runAll()
+  } catch (error) {
+    console.log('FAIL  the tests could not be run')
+    process.on('exit', () => console.log('0 passed, 1 failed'))
+    throw error
+  }
+})

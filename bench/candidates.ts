@@ -1,0 +1,156 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { BENCH, type Launch } from './harness/processes.ts'
+import { larkwayConfiguration } from './larkway.ts'
+import { findNginx, installNpmPeers, NPM_PEERS, nginxVersion, npmPeerVersion, ROOT } from './peers/install.ts'
+import { type NginxBuffers, nginxConfiguration } from './peers/nginx.ts'
+import type { S3Store } from './s3.ts'
+
+/** Where a candidate is to run. */
+export interface Place {
+  readonly port: number
+  readonly upstreamPort: number
+  /** Empty, its own. */
+  readonly folder: string
+  /** An address of the machine's network as it is to be called from here. */
+  reach(endpoint: string): Promise<string>
+}
+
+/** A server that can be measured. */
+export interface Candidate {
+  /** Stable; gates and results go by it. */
+  readonly name: string
+  /** For readers. */
+  readonly label: string
+  /** Answers 200 once the server is up. */
+  readonly readyPath: string
+  readonly versions: Readonly<Record<string, string>>
+  command(place: Place): Command | Promise<Command>
+}
+
+type Command = Pick<Launch, 'command' | 'args' | 'env'>
+
+/** A candidate, or why it cannot be measured here. */
+export type Found = { readonly candidate: Candidate } | { readonly name: string; readonly reason: string }
+
+export interface LarkwayOptions {
+  readonly name: string
+  readonly label: string
+  /** Byte budget for held bodies, MiB: decides which tier a body goes to. */
+  readonly memoryMib: number
+  /** Null: a folder. */
+  readonly s3?: S3Store | null
+  /** `info` writes a line per request, as in production. */
+  readonly logLevel?: 'warn' | 'info'
+}
+
+export function larkway(options: LarkwayOptions): Found {
+  const { name, label, memoryMib, s3 = null, logLevel = 'warn' } = options
+  return {
+    candidate: {
+      name,
+      label,
+      readyPath: '/readyz',
+      versions: {},
+      async command(place) {
+        const configuration = join(place.folder, 'larkway.yaml')
+        writeFileSync(configuration, JSON.stringify(larkwayConfiguration(place.upstreamPort), null, 2))
+        const data = join(place.folder, 'data')
+        mkdirSync(data)
+        const env = {
+          HOST: '127.0.0.1',
+          PORT: String(place.port),
+          LARKWAY_CONFIG: configuration,
+          LARKWAY_DATA: data,
+          LARKWAY_MEMORY_MIB: String(memoryMib),
+          LOG_LEVEL: logLevel,
+          UWS_HTTP_MAX_HEADERS_SIZE: '16384',
+          ...(s3 && {
+            S3_ENDPOINT: await place.reach(s3.endpoint),
+            S3_REGION: s3.region,
+            S3_BUCKET: s3.bucket,
+            S3_ACCESS_KEY_ID: s3.accessKeyId,
+            S3_SECRET_ACCESS_KEY: s3.secretAccessKey,
+          }),
+        }
+        return { command: process.execPath, args: ['--no-warnings', join(ROOT, 'src', 'main.ts')], env }
+      },
+    },
+  }
+}
+
+export function bareUws(): Found {
+  return {
+    candidate: {
+      name: 'bare-uws',
+      label: 'uWebSockets.js, bare handler',
+      readyPath: '/',
+      versions: {},
+      command: ({ port }) => program('peers/bare-uws.ts', port),
+    },
+  }
+}
+
+export function nginx(buffers: NginxBuffers): Found {
+  const name = `nginx-${buffers}`
+  const path = findNginx()
+  if (!path) return { name, reason: 'nginx was not found: apt-get install nginx, or put it on PATH' }
+  return {
+    candidate: {
+      name,
+      label: buffers === 'tuned' ? 'nginx, tuned' : 'nginx, default buffers',
+      readyPath: '/',
+      versions: { nginx: nginxVersion(path) },
+      command({ port, upstreamPort, folder }) {
+        const configuration = join(folder, 'nginx.conf')
+        writeFileSync(configuration, nginxConfiguration({ port, upstreamPort, folder, buffers }))
+        return { command: path, args: ['-p', folder, '-c', configuration, '-e', 'stderr'] }
+      },
+    },
+  }
+}
+
+export async function portkey(): Promise<Found> {
+  const reason = await installNpmPeers()
+  if (reason) return { name: 'portkey', reason }
+  return {
+    candidate: {
+      name: 'portkey',
+      label: 'Portkey gateway',
+      readyPath: '/',
+      versions: { '@portkey-ai/gateway': npmPeerVersion('@portkey-ai/gateway') },
+      command: ({ port }) => ({
+        command: process.execPath,
+        args: [
+          join(NPM_PEERS, 'node_modules', '@portkey-ai', 'gateway', 'build', 'start-server.js'),
+          `--port=${port}`,
+          '--headless',
+        ],
+      }),
+    },
+  }
+}
+
+export async function fastify(): Promise<Found> {
+  const reason = await installNpmPeers()
+  if (reason) return { name: 'fastify', reason }
+  const packages = ['fastify', '@fastify/multipart', '@fastify/http-proxy']
+  return {
+    candidate: {
+      name: 'fastify',
+      label: 'Fastify',
+      readyPath: '/healthz',
+      versions: Object.fromEntries(packages.map((name) => [name, npmPeerVersion(name)])),
+      command: ({ port, upstreamPort }) => program('peers/fastify.ts', port, upstreamPort),
+    },
+  }
+}
+
+/** The same server measured in another way, under another name. */
+export function renamed(found: Found, name: string, label: string): Found {
+  return 'candidate' in found ? { candidate: { ...found.candidate, name, label } } : { ...found, name }
+}
+
+function program(file: string, ...args: number[]): Pick<Launch, 'command' | 'args'> {
+  return { command: process.execPath, args: ['--no-warnings', join(BENCH, file), ...args.map(String)] }
+}

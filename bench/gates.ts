@@ -1,0 +1,96 @@
+import { isLarkway, type Result, type Row } from './harness/result.ts'
+import { BUDGET_MIB, CONNECTIONS } from './scenarios/slow-provider.ts'
+
+/** A promise about one scenario, as a figure and its limit. */
+interface Gate {
+  readonly scenario: string
+  readonly what: string
+  readonly unit: string
+  readonly bound: 'at most' | 'at least'
+  readonly limit: number
+  /** Undefined when what it needs was not measured. */
+  measure(find: Find): number | undefined
+}
+
+type Find = (load: string, candidate: string) => Row | undefined
+
+const GATES: readonly Gate[] = [
+  {
+    scenario: 'small',
+    what: 'GET /v1/me: requests per CPU second beside a bare uWebSockets.js handler',
+    unit: '×',
+    bound: 'at least',
+    limit: 0.75,
+    measure: (find) => over(find('GET /v1/me', 'bare-uws')?.cpu, find('GET /v1/me', 'larkway')?.cpu),
+  },
+  ...['16 connections', '64 connections'].flatMap((load) => [
+    cpuGate('multipart', load, 'larkway-memory', 'nginx-tuned', 1.6),
+    cpuGate('multipart', load, 'larkway-folder', 'nginx-tuned', 6),
+    cpuGate('multipart', load, 'larkway-memory', 'portkey', 0.25),
+  ]),
+  cpuGate('base64', 'JSON, 16 × 25 MB/s', 'larkway', 'json-parse', 0.2),
+  ...['JSON', 'multipart'].map((kind): Gate => {
+    const load = `${kind}, 16 × 25 MB/s`
+    return {
+      scenario: 'base64',
+      what: `p99 of GET /healthz beside ${load}, against an idle server`,
+      unit: '×',
+      bound: 'at most',
+      limit: 3,
+      measure: (find) => over(find(load, 'larkway')?.pings?.p99Ms, find(load, 'larkway')?.pings?.idleP99Ms),
+    }
+  }),
+  {
+    scenario: 'slow-provider',
+    what: `peak RSS with ${CONNECTIONS} uploads in flight and a budget of ${BUDGET_MIB} MiB`,
+    unit: 'MiB',
+    bound: 'at most',
+    limit: 120 + 1.1 * BUDGET_MIB + CONNECTIONS,
+    measure: (find) => find(`${CONNECTIONS} connections`, 'larkway')?.peakRssMib,
+  },
+]
+
+/**
+ * Prints each gate of the measured scenarios and how it came out. One that could not be measured has not been passed,
+ * and neither has one whose scenario had failed requests of Larkway's.
+ *
+ * @returns exit status: 0, or 1 when a gate was not passed
+ */
+export function checkGates(results: readonly Result[]): 0 | 1 {
+  let passed = true
+  const judge = (ok: boolean, line: string) => {
+    passed &&= ok
+    console.log(`${ok ? 'ok    ' : 'FAILED'}  ${line}`)
+  }
+  for (const { name, rows } of results) {
+    const find: Find = (load, candidate) =>
+      rows.find((row) => row.load === load && row.candidate === candidate)
+    for (const { what, unit, bound, limit, measure } of GATES.filter(({ scenario }) => scenario === name)) {
+      const figure = measure(find)
+      const ok = figure !== undefined && (bound === 'at most' ? figure <= limit : figure >= limit)
+      judge(ok, `${what}: ${figure?.toFixed(2) ?? 'not measured'} ${unit}, ${bound} ${limit.toFixed(2)}`)
+    }
+    const failures = rows
+      .filter(({ candidate }) => isLarkway(candidate))
+      .reduce((sum, row) => sum + row.failures, 0)
+    judge(failures === 0, `${name}: ${failures} of Larkway's requests failed, at most 0`)
+  }
+  return passed ? 0 : 1
+}
+
+function cpuGate(scenario: string, load: string, candidate: string, peer: string, limit: number): Gate {
+  return {
+    scenario,
+    what: `${load}: CPU per GB of ${candidate} against ${peer}`,
+    unit: '×',
+    bound: 'at most',
+    limit,
+    measure: (find) => over(find(load, candidate)?.cpu, find(load, peer)?.cpu),
+  }
+}
+
+function over(figure: number | undefined, base: number | undefined): number | undefined {
+  if (figure === undefined || base === undefined) return undefined
+  const ratio = figure / base
+  return Number.isFinite(ratio) ? ratio : undefined
+}

@@ -1,0 +1,75 @@
+import { readdirSync, readFileSync } from 'node:fs'
+
+/** CPU time that processes used, and the most memory they held. Reads /proc, so Linux only. */
+
+/** Clock ticks per second in /proc/PID/stat: fixed at 100 for user space on Linux. */
+const TICKS_PER_SECOND = 100
+
+/** A process and all its descendants. */
+export function processTree(root: number): number[] {
+  const parents = new Map<number, number>()
+  for (const name of readdirSync('/proc')) {
+    const pid = Number(name)
+    if (!Number.isInteger(pid)) continue
+    const fields = statFields(pid)
+    if (fields) parents.set(pid, Number(fields[1]))
+  }
+  const tree = [root]
+  for (const pid of tree) for (const [child, parent] of parents) if (parent === pid) tree.push(child)
+  return tree
+}
+
+/**
+ * CPU seconds of a process tree so far. The scheduler's nanoseconds of every thread that lives; where threads ended
+ * meanwhile, the kernel's sum for the process, which counts them too but in steps of 10 ms.
+ */
+export function cpuSeconds(root: number): number {
+  let seconds = 0
+  for (const pid of processTree(root)) seconds += Math.max(threadSeconds(pid), processSeconds(pid) - 0.02)
+  return seconds
+}
+
+function threadSeconds(pid: number): number {
+  let nanoseconds = 0
+  for (const thread of listing(`/proc/${pid}/task`)) {
+    const text = textOf(`/proc/${pid}/task/${thread}/schedstat`)
+    if (text) nanoseconds += Number(text.split(' ')[0])
+  }
+  return nanoseconds / 1e9
+}
+
+function processSeconds(pid: number): number {
+  const fields = statFields(pid)
+  return fields ? (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND : 0
+}
+
+/** The sum of the peaks of resident memory of a process tree, in MiB: never below the true peak of the whole. */
+export function peakRssMib(root: number): number {
+  let kib = 0
+  for (const pid of processTree(root))
+    kib += Number(/VmHWM:\s+(\d+)/.exec(textOf(`/proc/${pid}/status`) ?? '')?.[1] ?? 0)
+  return kib / 1024
+}
+
+/** What follows the parenthesized name in /proc/PID/stat: state, parent, … */
+function statFields(pid: number): string[] | null {
+  const text = textOf(`/proc/${pid}/stat`)
+  return text ? text.slice(text.lastIndexOf(')') + 2).split(' ') : null
+}
+
+function listing(path: string): string[] {
+  try {
+    return readdirSync(path)
+  } catch {
+    return []
+  }
+}
+
+/** Null when the process has ended. */
+function textOf(path: string): string | null {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return null
+  }
+}

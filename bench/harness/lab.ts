@@ -1,0 +1,130 @@
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Candidate } from '../candidates.ts'
+import type { UploadReport, UploadTask } from '../load/uploads.ts'
+import type { UpstreamReport, UpstreamTask } from '../upstream.ts'
+import { freePort, type Network, systemNetwork } from './network.ts'
+import { type Role, type Running, start, startProgram } from './processes.ts'
+
+/** Slowest start of a candidate that is waited for. */
+const READY_MS = 20_000
+
+type Generator = 'uploads' | 'requests' | 'autocannon' | 'pings'
+
+/** The processes of one scenario but the servers: its upstream, and load generators that stay warm between runs. */
+export class Lab {
+  readonly network: Network
+  readonly upstreamPort: number
+  readonly #folder: string
+  readonly #upstream: Running
+  readonly #generators = new Map<Generator, Running>()
+  /** By what they lead to: two processes each, and the address that stands for it. */
+  readonly #relays = new Map<string, { processes: Running[]; endpoint: string }>()
+  #servers = 0
+
+  static async open(network: Network, upstream: { program: string; args: readonly string[] }): Promise<Lab> {
+    const folder = mkdtempSync(join(tmpdir(), 'larkway-bench-'))
+    process.once('exit', () => rmSync(folder, { recursive: true, force: true })) // also when it is interrupted
+    const port = await freePort()
+    const options = { name: 'upstream', role: 'load' as const, network, folder }
+    const running = startProgram(upstream.program, [String(port), ...upstream.args], options)
+    const lab = new Lab(network, port, folder, running)
+    await running.run<UpstreamTask, UpstreamReport>({ verify: false })
+    return lab
+  }
+
+  private constructor(network: Network, upstreamPort: number, folder: string, upstream: Running) {
+    this.network = network
+    this.upstreamPort = upstreamPort
+    this.#folder = folder
+    this.#upstream = upstream
+  }
+
+  /** All that asks or answers the server; what they need of the CPU is the client's share. */
+  get clientPids(): number[] {
+    return [this.#upstream, ...this.#generators.values(), ...this.#relayProcesses].map(({ pid }) => pid)
+  }
+
+  /** Has the upstream keep each body and answer with its digest, or not; returns what it counted since the last. */
+  async upstream(task: UpstreamTask): Promise<UpstreamReport> {
+    return await this.#upstream.run<UpstreamTask, UpstreamReport>(task)
+  }
+
+  async generate<Input, Output>(generator: Generator, task: Input): Promise<Output> {
+    let running = this.#generators.get(generator)
+    if (!running) {
+      const role: Role = generator === 'pings' ? 'pings' : 'load'
+      const options = { name: generator, role, network: this.network, folder: this.#folder }
+      running = startProgram(`load/${generator}.ts`, [], options)
+      this.#generators.set(generator, running)
+    }
+    return await running.run<Input, Output>(task)
+  }
+
+  /** Starts a fresh server, so that one run's memory and caches are not the next one's. */
+  async serve(candidate: Candidate): Promise<{ server: Running; port: number }> {
+    const folder = join(this.#folder, `server-${++this.#servers}`)
+    mkdirSync(folder)
+    const port = await freePort()
+    const reach = (endpoint: string) => this.#reach(endpoint)
+    const command = await candidate.command({ port, upstreamPort: this.upstreamPort, folder, reach })
+    const server = start({ ...command, name: candidate.name, role: 'server', network: this.network, folder })
+    let ended = ''
+    server.ended.then((how) => {
+      ended = how
+    })
+    const deadline = performance.now() + READY_MS
+    while (!(await this.#answers(port, candidate.readyPath))) {
+      const late = performance.now() > deadline
+      if (!ended && !late) continue
+      const log = server.lastLines()
+      await server.stop()
+      throw new Error(`${candidate.name} ${ended || 'was not ready in time'}\n${log}`)
+    }
+    return { server, port }
+  }
+
+  async close(): Promise<void> {
+    const relays = [...this.#relays.values()].flatMap(({ processes }) => processes)
+    await Promise.all(
+      [this.#upstream, ...this.#generators.values(), ...relays].map((running) => running.stop()),
+    )
+    rmSync(this.#folder, { recursive: true, force: true })
+  }
+
+  get #relayProcesses(): Running[] {
+    return [...this.#relays.values()].flatMap(({ processes }) => processes)
+  }
+
+  /** From a namespace of its own nothing outside can be called: a relay in there, and one out here, carry it over. */
+  async #reach(endpoint: string): Promise<string> {
+    if (this.network.kind === 'system') return endpoint
+    const known = this.#relays.get(endpoint)
+    if (known) return known.endpoint
+    const { protocol, hostname, port: outerPort } = new URL(endpoint)
+    if (protocol !== 'http:')
+      throw new Error(`${endpoint} cannot be relayed into the capped network: not http`)
+    const port = await freePort()
+    const path = join(this.#folder, `relay-${port}`)
+    const options = { role: 'load' as const, folder: this.#folder }
+    const inside = { ...options, name: `relay-${port}-inside`, network: this.network }
+    const outside = { ...options, name: `relay-${port}-outside`, network: systemNetwork() }
+    const processes = [
+      startProgram('relay.ts', [path, `${hostname}:${outerPort || 80}`], outside),
+      startProgram('relay.ts', [String(port), path], inside),
+    ]
+    await Promise.all(processes.map((relay) => relay.run({})))
+    const relay = { processes, endpoint: `http://127.0.0.1:${port}` }
+    this.#relays.set(endpoint, relay)
+    return relay.endpoint
+  }
+
+  async #answers(port: number, path: string): Promise<boolean> {
+    await sleep(50)
+    const request = { method: 'GET', path, headers: {}, body: null } as const
+    const task = { port, request, connections: 1, seconds: 0, leastPerConnection: 1, bytesPerSecond: null }
+    return (await this.generate<UploadTask, UploadReport>('uploads', task)).failures === 0
+  }
+}

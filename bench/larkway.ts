@@ -1,0 +1,78 @@
+import { hashKey, makeKey } from '../src/catalog/key.ts'
+import type { RequestSpec } from './load/request.ts'
+
+/** Keys enough that none meets its rate limit, whose highest setting is 10,000 requests a second. */
+const KEYS = 64
+const RATE_LIMIT = { requests_per_minute: 600_000, burst: 100_000 }
+
+/** Of an app whose provider the customer pays, and of one that is charged for each call. */
+const OWN_KEYS = Array.from({ length: KEYS }, makeKey)
+const PLATFORM_KEYS = Array.from({ length: KEYS }, makeKey)
+
+/** Two apps of one workspace, both routed to the upstream: over the customer's account, and over the platform's. */
+export function larkwayConfiguration(upstreamPort: number): object {
+  const account = { kind: 'openai-compatible', base_url: `http://127.0.0.1:${upstreamPort}/v1` }
+  const route = (provider: string) => ({
+    workspace: 'bench',
+    entries: [
+      { provider, model: 'whisper-1', price: { per_hour_usd: 0.05 } },
+      { provider, model: 'tts-1', price: { per_1k_characters_usd: 0.01 } },
+    ],
+  })
+  const keys = (app: string, values: readonly string[]) =>
+    values.map((key, index) => ({
+      id: `key_${app}${index}`,
+      app,
+      sha256: hashKey(key),
+      rate_limit: RATE_LIMIT,
+    }))
+  return {
+    providers: {
+      own: { ...account, access: 'byok', workspace: 'bench' },
+      platform: { ...account, access: 'platform' },
+    },
+    routes: { own: route('own'), platform: route('platform') },
+    workspaces: {
+      bench: {
+        credits_usd: 1_000_000,
+        grant_id: 'bench',
+        apps: { own: { route: 'own' }, platform: { route: 'platform' } },
+        keys: [...keys('own', OWN_KEYS), ...keys('platform', PLATFORM_KEYS)],
+      },
+    },
+  }
+}
+
+export function larkwayMe(): RequestSpec {
+  return { method: 'GET', path: '/v1/me', headers: {}, body: null, bearers: OWN_KEYS }
+}
+
+export function larkwaySpeech(access: 'own' | 'platform', input: string): RequestSpec {
+  return {
+    method: 'POST',
+    path: '/v1/speech',
+    headers: {},
+    body: { kind: 'json', value: { input, voice: 'alloy', response_format: 'wav' } },
+    bearers: access === 'own' ? OWN_KEYS : PLATFORM_KEYS,
+  }
+}
+
+export function larkwayMultipart(audioBytes: number): RequestSpec {
+  return {
+    method: 'POST',
+    path: '/v1/transcription',
+    headers: {},
+    body: { kind: 'multipart', audioBytes, fields: { response_format: 'json' } },
+    bearers: PLATFORM_KEYS,
+  }
+}
+
+export function larkwayBase64(audioBytes: number): RequestSpec {
+  return {
+    method: 'POST',
+    path: '/v1/transcription',
+    headers: {},
+    body: { kind: 'base64', audioBytes },
+    bearers: PLATFORM_KEYS,
+  }
+}

@@ -1,0 +1,179 @@
+import { connect, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Reply, replyReader } from './reply.ts'
+import { type RenderedRequest, type RequestSpec, renderRequest } from './request.ts'
+import { type Quantiles, Samples } from './samples.ts'
+import { answerTasks } from './task.ts'
+
+/** Sends one prepared request over and over, each connection the next one when the last has been answered. */
+export interface UploadTask {
+  readonly port: number
+  readonly request: RequestSpec
+  readonly connections: number
+  /** No request is started after that; those under way are finished. */
+  readonly seconds: number
+  /** Each connection sends at least that many. */
+  readonly leastPerConnection: number
+  /** Pace of each connection; null: as fast as the server takes it. */
+  readonly bytesPerSecond: number | null
+}
+
+export interface UploadReport {
+  readonly requests: number
+  /** Raw bytes of the bodies of these requests. */
+  readonly bodyBytes: number
+  readonly seconds: number
+  readonly latencyMs: Quantiles
+  /** Requests that were not answered with 200, or not at all. */
+  readonly failures: number
+  readonly firstFailure: string | null
+  /** The last answer, its body as latin1; for checks of its content. */
+  readonly lastReply: { readonly status: number; readonly body: string } | null
+}
+
+/** How often a paced connection writes. */
+const SLICE_MS = 10
+
+let prepared: { key: string; request: RenderedRequest } | undefined
+
+answerTasks(runUploads)
+
+async function runUploads(task: UploadTask): Promise<UploadReport> {
+  const request = prepare(task)
+  const started = performance.now()
+  const deadline = started + task.seconds * 1000
+  const latencies = new Samples()
+  let failures = 0
+  let firstFailure: string | null = null
+  let lastReply: Reply | null = null
+
+  // Independent senders do not begin in the same moment: paced ones are spread over the time that one body takes.
+  const bodyMs = task.bytesPerSecond === null ? 0 : (request.bytes.length / task.bytesPerSecond) * 1000
+  const loop = async (index: number) => {
+    await sleep((bodyMs * index) / task.connections)
+    const connection = new Connection(task.port)
+    for (let sent = 0; sent < task.leastPerConnection || performance.now() < deadline; sent += 1) {
+      const begun = performance.now()
+      try {
+        lastReply = await connection.exchange(request.bytes, task.bytesPerSecond)
+        if (lastReply.status !== 200)
+          throw new Error(`${lastReply.status} ${lastReply.body.toString('latin1', 0, 300)}`)
+        latencies.add(performance.now() - begun)
+      } catch (error) {
+        failures += 1
+        firstFailure ??= error instanceof Error ? error.message : String(error)
+        connection.drop()
+        await sleep(20)
+      }
+    }
+    connection.drop()
+  }
+  await Promise.all(Array.from({ length: task.connections }, (_, index) => loop(index)))
+
+  const latencyMs = latencies.quantiles()
+  const reply = lastReply as Reply | null
+  return {
+    requests: latencyMs.count,
+    bodyBytes: latencyMs.count * request.bodyBytes,
+    seconds: (performance.now() - started) / 1000,
+    latencyMs,
+    failures,
+    firstFailure,
+    lastReply: reply && { status: reply.status, body: reply.body.toString('latin1') },
+  }
+}
+
+/** Rendering 33 MB of JSON takes longer than sending it: the last request is kept. */
+function prepare({ request, port }: UploadTask): RenderedRequest {
+  const key = JSON.stringify([request, port])
+  if (prepared?.key !== key) prepared = { key, request: renderRequest(request, port) }
+  return prepared.request
+}
+
+class Connection {
+  readonly #port: number
+  #socket: Socket | undefined
+  #settle: { resolve: (reply: Reply) => void; reject: (error: Error) => void } | undefined
+
+  constructor(port: number) {
+    this.#port = port
+  }
+
+  /** One request and its answer. The whole request is one write: libuv feeds the socket from the same memory. */
+  async exchange(bytes: Buffer, bytesPerSecond: number | null): Promise<Reply> {
+    const socket = this.#socket ?? this.#open()
+    const reply = new Promise<Reply>((resolve, reject) => {
+      this.#settle = { resolve, reject }
+    })
+    reply.catch(() => {}) // it may fail while the request is still being paced
+    if (bytesPerSecond === null) socket.write(bytes)
+    else await paced(socket, bytes, bytesPerSecond, reply)
+    return await reply
+  }
+
+  drop(): void {
+    this.#socket?.destroy()
+    this.#socket = undefined
+  }
+
+  #open(): Socket {
+    const read = replyReader()
+    const socket = connect({
+      port: this.#port,
+      host: '127.0.0.1',
+      noDelay: true,
+      onread: {
+        buffer: Buffer.allocUnsafeSlow(64 * 1024),
+        callback: (bytes, buffer) => {
+          try {
+            const reply = read(Buffer.from(buffer.buffer, buffer.byteOffset, bytes))
+            if (!reply) return true
+            const { connection } = reply.headers
+            this.#settle?.resolve(reply)
+            if (connection === 'close') this.drop()
+          } catch (error) {
+            this.#settle?.reject(error as Error)
+          }
+          return true
+        },
+      },
+    })
+    const fail = (error: Error) => {
+      if (this.#socket !== socket) return // dropped, and perhaps succeeded by another
+      this.drop()
+      this.#settle?.reject(error)
+    }
+    socket.on('error', fail)
+    socket.on('close', () => fail(new Error('the connection closed before the answer')))
+    this.#socket = socket
+    return socket
+  }
+}
+
+/** Writes at a steady rate; a connection that was held up catches up. Ends early when the answer comes early. */
+async function paced(
+  socket: Socket,
+  bytes: Buffer,
+  bytesPerSecond: number,
+  reply: Promise<Reply>,
+): Promise<void> {
+  let answered = false
+  const early = reply.then(
+    () => {
+      answered = true
+    },
+    () => {
+      answered = true
+    },
+  )
+  const sliceBytes = Math.ceil((bytesPerSecond * SLICE_MS) / 1000)
+  const started = performance.now()
+  for (let offset = 0; offset < bytes.length && !answered; offset += sliceBytes) {
+    const waitMs = started + (offset / bytesPerSecond) * 1000 - performance.now()
+    if (waitMs > 1) await sleep(waitMs)
+    const taken = new Promise<void>((done) => {
+      socket.write(bytes.subarray(offset, offset + sliceBytes), () => done())
+    })
+    await Promise.race([taken, early])
+  }
+}

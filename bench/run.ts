@@ -1,0 +1,113 @@
+import { checkGates } from './gates.ts'
+import { Lab } from './harness/lab.ts'
+import { commit, machine } from './harness/machine.ts'
+import { measureAll } from './harness/measure.ts'
+import { cappedNetwork, systemNetwork } from './harness/network.ts'
+import { type Result, writeResult } from './harness/result.ts'
+import { type BenchOptions, HELP, readOptions } from './options.ts'
+import { writeReport } from './report.ts'
+import { type S3Store, s3FromEnvironment, startS3Server } from './s3.ts'
+import { base64 } from './scenarios/base64.ts'
+import { multipart } from './scenarios/multipart.ts'
+import type { Scenario } from './scenarios/scenario.ts'
+import { slowProvider } from './scenarios/slow-provider.ts'
+import { small } from './scenarios/small.ts'
+import { textTable } from './table.ts'
+
+// `npm run bench`: measures Larkway beside its peers and writes bench/results.
+
+const SCENARIOS: readonly Scenario[] = [small, multipart, base64, slowProvider]
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1)) // ends what was started
+process.exitCode = await main(process.argv.slice(2)).catch((error: Error) => {
+  console.error(error.stack)
+  return 1
+})
+
+async function main(args: readonly string[]): Promise<number> {
+  let options: BenchOptions
+  try {
+    options = readOptions(
+      args,
+      SCENARIOS.map(({ name }) => name),
+    )
+  } catch (error) {
+    console.error((error as Error).message)
+    return 2
+  }
+  if (options.help) {
+    console.log(HELP)
+    return 0
+  }
+  if (process.platform !== 'linux') {
+    console.error('bench: CPU and memory are read from /proc; this runs on Linux only')
+    return 2
+  }
+
+  const server = options.s3 ? await startS3Server() : null
+  try {
+    const results: Result[] = []
+    for (const scenario of SCENARIOS) {
+      if (options.only.length > 0 && !options.only.includes(scenario.name)) continue
+      const result = await measureScenario(scenario, options, server?.store ?? s3FromEnvironment())
+      console.log(`\n${textTable(result)}`)
+      console.log(`written to ${writeResult(result)}\n`)
+      results.push(result)
+    }
+    if (options.report) writeReport()
+    return options.gate ? checkGates(results) : 0
+  } finally {
+    await server?.stop()
+  }
+}
+
+async function measureScenario(
+  scenario: Scenario,
+  options: BenchOptions,
+  s3: S3Store | null,
+): Promise<Result> {
+  const started = performance.now()
+  const say = (line: string) => console.error(`bench: ${scenario.name}: ${line}`)
+  const network = (options.network ?? scenario.network) === 'capped' ? await cappedNetwork() : systemNetwork()
+  say(network.description)
+  try {
+    const plan = await scenario.plan({ quick: options.quick, s3 })
+    const { servers } = options
+    const trials = plan.trials.filter(
+      ({ candidate }) => servers.length === 0 || servers.includes(candidate.name),
+    )
+    const skipped = [...plan.skipped]
+    for (const { candidate, reason } of skipped) say(`without ${candidate}: ${reason}`)
+    const lab = await Lab.open(network, scenario.upstream)
+    try {
+      const rounds = options.rounds ?? (options.quick ? 1 : scenario.rounds)
+      const rows = await measureAll(lab, trials, {
+        rounds,
+        cpuUnit: scenario.cpuUnit,
+        progress: say,
+        skipped,
+      })
+      say(`took ${Math.round((performance.now() - started) / 1000)} s`)
+      return {
+        name: scenario.name,
+        title: scenario.title,
+        cpuUnit: scenario.cpuUnit,
+        at: new Date().toISOString(),
+        commit: commit(),
+        quick: options.quick || servers.length > 0,
+        network: network.description,
+        machine: machine(),
+        versions: Object.assign({}, ...trials.map(({ candidate }) => candidate.versions)) as Record<
+          string,
+          string
+        >,
+        rows,
+        skipped,
+      }
+    } finally {
+      await lab.close()
+    }
+  } finally {
+    network.close()
+  }
+}

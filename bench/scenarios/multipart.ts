@@ -1,0 +1,68 @@
+import { fastify, larkway, nginx, portkey } from '../candidates.ts'
+import type { Trial } from '../harness/measure.ts'
+import { larkwayMultipart } from '../larkway.ts'
+import { openaiMultipart, portkeyHeaders } from '../openai.ts'
+import type { S3Store } from '../s3.ts'
+import { checked, type RequestOf, type Scenario, sort, upload, verifyAudio } from './scenario.ts'
+
+/** Within max_audio_bytes, and round. */
+export const AUDIO_BYTES = 25_000_000
+
+/** Holds 64 such bodies and their copies for the upstream. */
+const EVERYTHING_FITS_MIB = 2_048
+
+/** Less than one such body, so that all of them go to the store; and as much as that allows, for what is under way. */
+const NOTHING_FITS_MIB = 23
+
+/** An upload of nearly the largest file, passed on whole. Bound by memory copies, so CPU per byte is the figure. */
+export const multipart: Scenario = {
+  name: 'multipart',
+  title: 'Transcription of a 25 MB multipart upload',
+  cpuUnit: 's/GB',
+  network: 'capped',
+  rounds: 3,
+  upstream: { program: 'upstream.ts', args: [] },
+
+  async plan({ quick, s3 }) {
+    const own: RequestOf = () => larkwayMultipart(AUDIO_BYTES)
+    const plain: RequestOf = () => openaiMultipart(AUDIO_BYTES)
+    const viaPortkey: RequestOf = (port) => openaiMultipart(AUDIO_BYTES, portkeyHeaders(port))
+    const tier = (name: string, label: string, memoryMib: number, s3: S3Store | null) =>
+      larkway({ name: `larkway-${name}`, label: `Larkway, ${label}`, memoryMib, s3 })
+    const s3Tier = s3
+      ? tier('s3', 'store tier, S3', NOTHING_FITS_MIB, s3)
+      : {
+          name: 'larkway-s3',
+          reason: 'no S3 store: --s3 starts one, or set S3_ENDPOINT and the variables beside it',
+        }
+
+    const { found, skipped } = await sort<RequestOf>([
+      [tier('memory', 'memory tier', EVERYTHING_FITS_MIB, null), own],
+      [nginx('tuned'), plain],
+      [tier('folder', 'store tier, folder', NOTHING_FITS_MIB, null), own],
+      [s3Tier, own],
+      [nginx('default'), plain],
+      [fastify(), plain],
+      [portkey(), viaPortkey],
+    ])
+    const trials = [1, 16, 64].flatMap((connections) =>
+      found.map(([candidate, request]): Trial => {
+        const pace = { bytesPerSecond: null, leastPerConnection: 1 }
+        return {
+          candidate,
+          load: connections === 1 ? '1 connection' : `${connections} connections`,
+          verify: (session) => verifyAudio(session, request, AUDIO_BYTES),
+          async warmUp(session) {
+            // Every connection once: memory that is used for the first time costs more than what is used again.
+            await upload(session, request, { ...pace, connections, seconds: quick ? 0.2 : 0.5 })
+          },
+          run: (session) =>
+            session.measure(async () =>
+              checked(await upload(session, request, { ...pace, connections, seconds: quick ? 0.5 : 3 })),
+            ),
+        }
+      }),
+    )
+    return { trials, skipped }
+  },
+}

@@ -1,0 +1,53 @@
+import { fastify, larkway, nginx, portkey } from '../candidates.ts'
+import type { Trial } from '../harness/measure.ts'
+import { larkwayMultipart } from '../larkway.ts'
+import { openaiMultipart, portkeyHeaders } from '../openai.ts'
+import { AUDIO_BYTES } from './multipart.ts'
+import { checked, ONCE, type RequestOf, type Scenario, sort, upload, verifyAudio } from './scenario.ts'
+
+export const CONNECTIONS = 64
+/** Room for two such bodies. */
+export const BUDGET_MIB = 64
+const PROVIDER_BYTES_PER_SECOND = 20_000_000
+
+/** What is held for callers while a provider takes its time: peak memory is the figure. */
+export const slowProvider: Scenario = {
+  name: 'slow-provider',
+  title: '64 uploads of 25 MB in flight to a provider that takes 20 MB/s',
+  cpuUnit: 's/GB',
+  network: 'capped',
+  rounds: 3,
+  upstream: { program: 'slow-upstream.ts', args: [String(PROVIDER_BYTES_PER_SECOND)] },
+
+  async plan() {
+    const plain: RequestOf = () => openaiMultipart(AUDIO_BYTES)
+    const { found, skipped } = await sort<RequestOf>([
+      [
+        larkway({
+          name: 'larkway',
+          label: `Larkway, ${BUDGET_MIB} MiB budget`,
+          memoryMib: BUDGET_MIB,
+        }),
+        () => larkwayMultipart(AUDIO_BYTES),
+      ],
+      [nginx('tuned'), plain],
+      [fastify(), plain],
+      [portkey(), (port) => openaiMultipart(AUDIO_BYTES, portkeyHeaders(port))],
+    ])
+    const trials = found.map(
+      ([candidate, request]): Trial => ({
+        candidate,
+        load: `${CONNECTIONS} connections`,
+        verify: (session) => verifyAudio(session, request, AUDIO_BYTES),
+        async warmUp(session) {
+          await upload(session, request, { ...ONCE, connections: 4 })
+        },
+        run: (session) =>
+          session.measure(async () =>
+            checked(await upload(session, request, { ...ONCE, connections: CONNECTIONS })),
+          ),
+      }),
+    )
+    return { trials, skipped }
+  },
+}

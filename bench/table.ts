@@ -1,0 +1,70 @@
+import { isLarkway, type Result, type Row } from './harness/result.ts'
+
+type Column = readonly [header: string, cell: (row: Row) => string]
+
+/** A result as a table for terminals. */
+export function textTable(result: Result): string {
+  const columns = columnsOf(result)
+  const cells = [
+    columns.map(([header]) => header),
+    ...result.rows.map((row) => columns.map(([, cell]) => cell(row))),
+  ]
+  const widths = columns.map((_, index) => Math.max(...cells.map((line) => line[index]?.length ?? 0)))
+  const lines = cells.map((line) =>
+    line
+      .map((text, index) => (index < 2 ? text.padEnd(widths[index] ?? 0) : text.padStart(widths[index] ?? 0)))
+      .join('  '),
+  )
+  const skipped = result.skipped.map(
+    ({ candidate, reason }) => `not measured: ${candidate}: ${reason.split('\n')[0]}`,
+  )
+  return [result.title, ...lines, ...skipped].join('\n')
+}
+
+/** A result as a Markdown table. */
+export function markdownTable(result: Result): string {
+  const columns = columnsOf(result)
+  const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+  const rows = result.rows.map((row) => {
+    const cells = columns.map(([, cell]) => cell(row))
+    return line(isLarkway(row.candidate) ? cells.map((text) => `**${text}**`) : cells)
+  })
+  const rule = columns.map((_, index) => (index < 2 ? '---' : '---:'))
+  return [line(columns.map(([header]) => header)), line(rule), ...rows].join('\n')
+}
+
+function columnsOf({ cpuUnit, rows }: Result): Column[] {
+  const perGb = cpuUnit === 's/GB'
+  const pings: Column[] = [
+    ['health p99, idle', ({ pings }) => milliseconds(pings?.idleP99Ms)],
+    ['health p99, beside', ({ pings }) => milliseconds(pings?.p99Ms)],
+  ]
+  return [
+    ['load', (row) => row.load],
+    ['server', (row) => row.label],
+    perGb
+      ? ['CPU s per GB', (row) => row.cpu.toFixed(2)]
+      : ['CPU µs per request', (row) => row.cpu.toFixed(1)],
+    perGb
+      ? ['MB/s', (row) => Math.round(row.bodyBytes / 1e6 / row.seconds).toString()]
+      : ['requests/s', (row) => Math.round(row.requests / row.seconds).toString()],
+    ['p50', (row) => milliseconds(row.p50Ms)],
+    ['p99', (row) => milliseconds(row.p99Ms)],
+    ...(rows.some(({ pings }) => pings) ? pings : []),
+    ['peak RSS', (row) => `${Math.round(row.peakRssMib)} MiB`],
+    ['CPU server / client', (row) => `${percent(row.serverLoad)} / ${percent(row.clientLoad)}`],
+    ['waits for', (row) => row.bottleneck],
+    ...(rows.some(({ failures }) => failures > 0)
+      ? [['failed', (row) => String(row.failures)] satisfies Column]
+      : []),
+  ]
+}
+
+function milliseconds(ms: number | undefined): string {
+  if (ms === undefined || ms === null || Number.isNaN(ms)) return '–'
+  return `${ms < 10 ? ms.toFixed(2) : ms.toFixed(0)} ms`
+}
+
+function percent(share: number): string {
+  return `${Math.round(share * 100)} %`
+}

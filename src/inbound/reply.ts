@@ -106,8 +106,9 @@ function* cut(bytes: Uint8Array): Generator<Uint8Array, void> {
  * one.
  */
 function* base64Slices(chunks: readonly Uint8Array[]): Generator<Uint8Array, void> {
-  const source = Buffer.allocUnsafe(BASE64_SLICE_SOURCE_BYTES)
-  const text = Buffer.allocUnsafe(SLICE_BYTES)
+  const total = chunks.reduce((sum, chunk) => sum + chunk.length, 0)
+  const source = Buffer.allocUnsafe(Math.min(BASE64_SLICE_SOURCE_BYTES, total))
+  const text = Buffer.allocUnsafe(4 * Math.ceil(source.length / 3))
   let filled = 0
   for (const chunk of chunks) {
     let start = 0

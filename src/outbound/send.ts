@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream'
-import { Agent, type Dispatcher } from 'undici'
+import { Agent } from 'undici'
 import type { AudioReader } from '../schema/audio.ts'
 import {
   type Failure,
@@ -10,15 +10,13 @@ import {
   type UpstreamReply,
   type UpstreamRequest,
 } from '../schema/upstream.ts'
+import { collect, ReplyTooLarge } from './collect.ts'
 
 /** Longest wait for a connection, TLS included. */
 const CONNECT_TIMEOUT_MS = 5_000
 
 /** Idle connections are given up before the usual 5 s of front ends, so that none is reused while it closes. */
 const KEEP_ALIVE_MS = 4_000
-
-/** Largest answer of a provider, bytes. */
-const REPLY_BYTES_MAX = 64 * 1024 * 1024
 
 export interface Sender {
   readonly send: Send
@@ -48,25 +46,30 @@ async function send(
   request: UpstreamRequest,
   options: SendOptions,
 ): Promise<UpstreamReply> {
-  const deadline = new AbortController()
-  const timer = setTimeout(() => deadline.abort(new DeadlinePassed()), Math.max(1, options.deadlineMs))
-  const leave = () => deadline.abort(options.signal.reason)
-  options.signal.addEventListener('abort', leave, { once: true })
-  if (options.signal.aborted) leave()
+  options.signal.throwIfAborted()
   const reading = new Reading()
-  try {
-    const url = new URL(request.url)
-    const reply = await agent.request({
-      origin: url.origin,
-      path: url.pathname + url.search,
+  const pathAt = request.url.indexOf('/', request.url.indexOf('://') + 3)
+  const sending = collect(
+    agent,
+    {
+      origin: request.url.slice(0, pathAt),
+      path: request.url.slice(pathAt),
       method: request.method,
       headers: { ...request.headers, 'content-length': String(bodyLength(request.body)) },
       // undici takes any async iterable; its types name only Readable.
-      body: encodeBody(request.body, reader, deadline.signal, reading) as Readable | Buffer | null,
-      signal: deadline.signal,
-    })
-    const body = await readReply(reply, options)
-    return { status: reply.statusCode, headers: joinHeaders(reply.headers), body }
+      body: encodeBody(request.body, reader, reading) as Readable | Buffer | null,
+    },
+    options.onHeld,
+  )
+  const giveUp = (reason: Error): void => {
+    reading.controller.abort(reason)
+    sending.abort(reason)
+  }
+  const timer = setTimeout(() => giveUp(new DeadlinePassed()), Math.max(1, options.deadlineMs))
+  const leave = (): void => giveUp(options.signal.reason)
+  options.signal.addEventListener('abort', leave, { once: true })
+  try {
+    return await sending.reply
   } catch (cause) {
     options.signal.throwIfAborted()
     if (reading.failed) throw reading.error
@@ -80,6 +83,7 @@ async function send(
 
 /** What the audio generator met: its failures are the store's, not the provider's. */
 class Reading {
+  readonly controller = new AbortController()
   failed = false
   error: unknown = undefined
   /** Settles when no generator reads the body any more, so that its memory may be given back. */
@@ -104,18 +108,14 @@ function bodyLength(pieces: readonly Piece[]): number {
  * A body with audio goes out as a generator: handed a pooled Buffer, undici leaves what the provider did not
  * read queued on a connection that it uses again, and by then the buffer holds another caller's audio.
  */
-function encodeBody(pieces: readonly Piece[], reader: AudioReader, signal: AbortSignal, reading: Reading) {
+function encodeBody(pieces: readonly Piece[], reader: AudioReader, reading: Reading) {
   const plain = pieces.filter((piece) => piece instanceof Uint8Array)
   if (plain.length === pieces.length) return pieces.length === 0 ? null : Buffer.concat(plain)
-  return streamPieces(pieces, reader, signal, reading)
+  return streamPieces(pieces, reader, reading)
 }
 
-async function* streamPieces(
-  pieces: readonly Piece[],
-  reader: AudioReader,
-  signal: AbortSignal,
-  reading: Reading,
-) {
+async function* streamPieces(pieces: readonly Piece[], reader: AudioReader, reading: Reading) {
+  const { signal } = reading.controller
   const { promise, resolve } = Promise.withResolvers<void>()
   reading.ended = promise
   try {
@@ -131,30 +131,6 @@ async function* streamPieces(
   } finally {
     resolve()
   }
-}
-
-async function readReply(reply: Dispatcher.ResponseData, options: SendOptions): Promise<Uint8Array[]> {
-  const chunks: Uint8Array[] = []
-  let bytes = 0
-  for await (const chunk of reply.body as AsyncIterable<Buffer>) {
-    bytes += chunk.length
-    if (bytes > REPLY_BYTES_MAX) throw new ReplyTooLarge()
-    options.onHeld(chunk.length)
-    chunks.push(chunk)
-  }
-  return chunks
-}
-
-class ReplyTooLarge extends Error {
-  override readonly name = 'ReplyTooLarge'
-}
-
-function joinHeaders(headers: Record<string, string | string[] | undefined>): Record<string, string> {
-  const joined: Record<string, string> = {}
-  for (const [name, value] of Object.entries(headers)) {
-    if (value !== undefined) joined[name] = Array.isArray(value) ? value.join(', ') : value
-  }
-  return joined
 }
 
 /** Codes of failures before the first byte of the request left: the provider cannot have done anything. */

@@ -150,45 +150,37 @@ export class StoredBodyWriter implements BodyWriter {
 
   /** Keeps a body of known length in memory if there is some in time, else opens its upload. */
   async #place(length: number): Promise<void> {
-    const { budget, slots, timing } = this.#context
-    const { signal } = this.#controller
-    if (missingBytes(length, this.#held) === 0) return
-    // An overdrawn budget has nothing to wait for.
-    if (budget.used <= budget.limit && (await this.#reserve(length, timing.memoryWaitMs, signal))) return
-    this.#throwIfDropped()
-    if (slots.waiting === 0 && slots.tryReserve(1, this.#options.app)) this.#hasSlot = true
-    else if (!(await this.#waitForEither(length))) throw overloaded('neither memory nor an upload slot')
-    this.#throwIfDropped()
-    if (this.#hasSlot) this.#moveToStore()
-  }
-
-  /**
-   * Waits for an upload slot and goes on waiting for memory: when slow senders have all slots, memory comes free first.
-   *
-   * @returns false when neither came
-   */
-  async #waitForEither(length: number): Promise<boolean> {
+    if (this.#tryReserve(length)) return
+    const { budget, timing } = this.#context
     const decided = new AbortController()
     const signal = AbortSignal.any([this.#controller.signal, decided.signal])
-    const slot = this.#acquireSlot(signal)
-    const memory = this.#reserve(length, this.#context.timing.slotWaitMs, signal)
+    // It keeps its turn for memory while it waits for a slot: when slow senders have all slots, memory comes free first.
+    const memory = this.#reserve(length, timing.memoryWaitMs + timing.slotWaitMs, signal)
+    // An overdrawn budget is nothing to wait for while there are slots.
+    const isHeldSoon = await inTime(memory, budget.used > budget.limit ? 0 : timing.memoryWaitMs)
+    const slot = isHeldSoon || this.#isDropped() ? Promise.resolve(false) : this.#acquireSlot(signal)
     await Promise.race([slot.then((granted) => granted || memory), memory.then((granted) => granted || slot)])
     decided.abort()
-    const [, isHeld] = await Promise.all([slot, memory])
+    const [isHeld] = await Promise.all([memory, slot])
     if (isHeld) this.#releaseSlot()
-    return isHeld || this.#hasSlot
+    this.#throwIfDropped()
+    if (this.#hasSlot) this.#moveToStore()
+    else if (!isHeld) throw overloaded('neither memory nor an upload slot')
   }
 
-  /** True when a body of `length` bytes may stay in memory. */
+  /** Takes memory for the rest of the body when nobody waits for any. Before the first chunk, which takes its own else. */
+  #tryReserve(length: number): boolean {
+    const { budget } = this.#context
+    const missing = missingBytes(length, this.#held)
+    if (missing > 0 && (budget.waiting > 0 || !budget.tryReserve(missing, this.#options.app))) return false
+    this.#held.addCredit(missing)
+    return true
+  }
+
   async #reserve(length: number, waitMs: number, signal: AbortSignal): Promise<boolean> {
     const { budget } = this.#context
     const { app } = this.#options
     const missing = missingBytes(length, this.#held)
-    // Before the first chunk is written, which otherwise would be charged as well.
-    if (budget.waiting === 0 && budget.tryReserve(missing, app)) {
-      this.#held.addCredit(missing)
-      return true
-    }
     if (!(await budget.reserve(missing, { app, waitMs, signal }))) return false
     // What was written meanwhile has been charged already.
     const credit = this.#isDropped() ? 0 : missingBytes(length, this.#held)
@@ -336,4 +328,15 @@ export class StoredBodyWriter implements BodyWriter {
     this.#releaseSlot()
     this.#context.leave(this)
   }
+}
+
+/** What `promise` resolves to, or false when it takes longer than `ms`. */
+async function inTime(promise: Promise<boolean>, ms: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<false>((resolve) => {
+    timer = setTimeout(resolve, ms, false)
+  })
+  const result = await Promise.race([promise, late])
+  clearTimeout(timer)
+  return result
 }

@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Agent } from 'undici'
 import type { AudioReader } from '../schema/audio.ts'
 import {
@@ -121,8 +122,8 @@ async function* streamPieces(pieces: readonly Piece[], reader: AudioReader, read
   try {
     for (const piece of pieces) {
       if (piece instanceof Uint8Array) yield piece
-      else
-        yield* piece.as === 'bytes' ? reader.bytes(piece.audio, signal) : reader.base64(piece.audio, signal)
+      else if (piece.as === 'bytes') yield* inTurns(reader.bytes(piece.audio, signal))
+      else yield* inTurns(reader.base64(piece.audio, signal))
     }
   } catch (error) {
     reading.failed = !signal.aborted
@@ -130,6 +131,28 @@ async function* streamPieces(pieces: readonly Piece[], reader: AudioReader, read
     throw error
   } finally {
     resolve()
+  }
+}
+
+/** What is handed to a socket in one turn of the event loop. */
+const TURN_BYTES = 512 * 1024
+
+/**
+ * Cuts large chunks and lets the event loop turn between the pieces: a provider that takes them as fast as they come
+ * would otherwise hold up everybody else for the whole of a body, some 10 ms for 25 MB.
+ */
+async function* inTurns(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let leftBytes = TURN_BYTES
+  for await (const chunk of chunks) {
+    for (let at = 0; at < chunk.length; ) {
+      const part = chunk.subarray(at, at + leftBytes)
+      yield part
+      at += part.length
+      leftBytes -= part.length
+      if (leftBytes > 0) continue
+      leftBytes = TURN_BYTES
+      await nextTurn()
+    }
   }
 }
 

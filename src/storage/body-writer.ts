@@ -74,7 +74,9 @@ export class StoredBodyWriter implements BodyWriter {
   }
 
   get ready(): boolean {
-    if (this.#state === 'new' || this.#state === 'starting') return false
+    if (this.#state === 'new') return false
+    // Enough comes while a body waits to tell a slow sender, and no more.
+    if (this.#state === 'starting') return this.#received < ALWAYS_HELD_BYTES
     return this.#put?.ready ?? this.#parts?.ready ?? true
   }
 
@@ -151,24 +153,31 @@ export class StoredBodyWriter implements BodyWriter {
   /** Keeps a body of known length in memory if there is some in time, else opens its upload. */
   async #place(length: number): Promise<void> {
     if (this.#tryReserve(length)) return
-    const { budget, timing } = this.#context
-    const decided = new AbortController()
-    const signal = AbortSignal.any([this.#controller.signal, decided.signal])
-    // It keeps its turn for memory while it waits for a slot: when slow senders have all slots, memory comes free first.
-    const memory = this.#reserve(length, timing.memoryWaitMs + timing.slotWaitMs, signal)
+    const { budget, slots, timing } = this.#context
     // An overdrawn budget is nothing to wait for while there are slots.
-    const isHeldSoon = await inTime(memory, budget.used > budget.limit ? 0 : timing.memoryWaitMs)
-    const slot = isHeldSoon || this.#isDropped() ? Promise.resolve(false) : this.#acquireSlot(signal)
+    if (budget.used > budget.limit && slots.tryReserve(1, this.#options.app)) {
+      this.#hasSlot = true
+      this.#moveToStore()
+      return
+    }
+    const turns = { memory: new AbortController(), slot: new AbortController() }
+    const memory = this.#reserve(length, timing.memoryWaitMs + timing.slotWaitMs, turns.memory.signal)
+    const isHeldSoon = await inTime(memory, timing.memoryWaitMs)
+    // A sender who has not brought that much meanwhile would lose the memory again, and others wait for it.
+    const isSlow = this.#received < Math.min(length, ALWAYS_HELD_BYTES)
+    if (isSlow) turns.memory.abort()
+    // All others keep their turn: when slow senders have all slots, memory comes free first.
+    const slot = isHeldSoon ? Promise.resolve(false) : this.#acquireSlot(turns.slot.signal)
     await Promise.race([slot.then((granted) => granted || memory), memory.then((granted) => granted || slot)])
-    decided.abort()
+    for (const turn of Object.values(turns)) turn.abort()
     const [isHeld] = await Promise.all([memory, slot])
     if (isHeld) this.#releaseSlot()
     this.#throwIfDropped()
     if (this.#hasSlot) this.#moveToStore()
-    else if (!isHeld) throw overloaded('neither memory nor an upload slot')
+    else if (!isHeld) throw overloaded('no memory, no upload slot', isSlow ? SLOW_RETRY_MS : undefined)
   }
 
-  /** Takes memory for the rest of the body when nobody waits for any. Before the first chunk, which takes its own else. */
+  /** Takes memory for the body when nobody waits for any; at once, because a chunk that has none takes its own. */
   #tryReserve(length: number): boolean {
     const { budget } = this.#context
     const missing = missingBytes(length, this.#held)
@@ -177,8 +186,9 @@ export class StoredBodyWriter implements BodyWriter {
     return true
   }
 
-  async #reserve(length: number, waitMs: number, signal: AbortSignal): Promise<boolean> {
+  async #reserve(length: number, waitMs: number, turn: AbortSignal): Promise<boolean> {
     const { budget } = this.#context
+    const signal = AbortSignal.any([this.#controller.signal, turn])
     const { app } = this.#options
     const missing = missingBytes(length, this.#held)
     if (!(await budget.reserve(missing, { app, waitMs, signal }))) return false
@@ -189,8 +199,9 @@ export class StoredBodyWriter implements BodyWriter {
     return true
   }
 
-  async #acquireSlot(signal: AbortSignal): Promise<boolean> {
+  async #acquireSlot(turn: AbortSignal): Promise<boolean> {
     const { slots, timing } = this.#context
+    const signal = AbortSignal.any([this.#controller.signal, turn])
     const { app } = this.#options
     const granted = await slots.reserve(1, { app, waitMs: timing.slotWaitMs, signal })
     this.#hasSlot = granted

@@ -23,15 +23,18 @@ export interface SpoolOptions {
  */
 export interface BodyWriter {
   /**
-   * Reserves memory (waiting up to 500 ms for it) or opens an upload. Called once, after admission; chunks written
-   * before are kept and charged by force.
+   * Reserves memory (waiting up to 500 ms for it) or opens an upload (waiting 2 s more for whichever comes first).
+   * Called once, after admission; chunks written before are kept and charged by force.
    *
    * @throws GatewayError OVERLOADED when neither memory nor an upload slot is to be had
    */
   start(): Promise<void>
   /** Takes a copy of `chunk`, synchronously: the caller's memory may vanish on return. */
   write(chunk: Uint8Array): void
-  /** False while the sender should be paused: not started yet, or the store is behind. */
+  /**
+   * False while the sender should be paused: not started yet, waiting for memory with enough here to tell its speed,
+   * or the store is behind.
+   */
   readonly ready: boolean
   /** Called whenever `ready` turns true. Set by the owner. */
   onReady: () => void

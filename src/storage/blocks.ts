@@ -23,7 +23,7 @@ export interface BlockPool {
   readonly allocatedBytes: number
   /** Bytes of it that are in use, slabs counted whole. */
   readonly usedBytes: number
-  /** Stops the timers. */
+  /** Stops the timers, and ends every rest: whoever calls this has closed the sockets. */
   close(): void
 }
 
@@ -62,7 +62,8 @@ class PooledBlocks implements BlockPool {
   readonly #slabs: Slabs
   readonly #trim: NodeJS.Timeout
   readonly #restMs: number
-  readonly #resting = new Set<NodeJS.Timeout>()
+  /** What is to be done when a rest is over. */
+  readonly #resting = new Map<NodeJS.Timeout, () => void>()
   #allocated = 0
   #used = 0
   #mostUsed = 0
@@ -92,17 +93,21 @@ class PooledBlocks implements BlockPool {
   }
 
   giveLater(block: Block, then: () => void): void {
-    const rest = setTimeout(() => {
+    const end = () => {
       this.#resting.delete(rest)
       this.#giveWhole(block)
       then()
-    }, this.#restMs)
-    this.#resting.add(rest.unref())
+    }
+    const rest = setTimeout(end, this.#restMs).unref()
+    this.#resting.set(rest, end)
   }
 
   close(): void {
     clearInterval(this.#trim)
-    for (const rest of this.#resting) clearTimeout(rest)
+    for (const [rest, end] of this.#resting) {
+      clearTimeout(rest)
+      end()
+    }
   }
 
   #takeWhole(): Block {

@@ -163,6 +163,11 @@ export class StoredBodyWriter implements BodyWriter {
     const turns = { memory: new AbortController(), slot: new AbortController() }
     const memory = this.#reserve(length, timing.memoryWaitMs + timing.slotWaitMs, turns.memory.signal)
     const isHeldSoon = await inTime(memory, timing.memoryWaitMs)
+    if (!isHeldSoon && missingBytes(length, this.#held) === 0) {
+      // All of it came meanwhile and has been charged by force: to send it away now would help nobody.
+      turns.memory.abort()
+      return
+    }
     // A sender who has not brought that much meanwhile would lose the memory again, and others wait for it.
     const isSlow = this.#received < Math.min(length, ALWAYS_HELD_BYTES)
     if (isSlow) turns.memory.abort()

@@ -43,6 +43,8 @@ export interface Answered {
   readonly code: string | undefined
   /** When the answer was read, on the clock of `performance.now`. */
   readonly atMs: number
+  /** What Retry-After says, in ms. */
+  readonly retryAfterMs: number | undefined
 }
 
 /** Reads the answer of a connection; status undefined when it ends without one. */
@@ -50,7 +52,13 @@ export async function answerOf(client: RawClient, timeoutMs = 60_000): Promise<A
   const response: RawResponse | null = await client.response({ timeoutMs })
   const atMs = performance.now()
   const body = JSON.parse(response?.body.toString() ?? '{}') as { error?: { code?: string } }
-  return { status: response?.status, code: body.error?.code, atMs }
+  const wait = response?.headers['retry-after']
+  return {
+    status: response?.status,
+    code: body.error?.code,
+    atMs,
+    retryAfterMs: wait === undefined ? undefined : Number(wait) * 1_000,
+  }
 }
 
 /** How often each answer was given: `{'200': 3, '503 OVERLOADED': 1}`. */

@@ -23,7 +23,7 @@ export interface Sent {
 
 /** How often a paced client writes. */
 const SLICE_MS = 200
-/** How long a client that was refused stays away; what Retry-After says. */
+/** How long a client stays away after a failure for which no time was named. */
 const RETRY_MS = 2_000
 
 const order = JSON.parse(process.argv[2] ?? '') as SenderOrder
@@ -44,20 +44,20 @@ async function sendOn(): Promise<void> {
     // So that they do not all write in the same moment.
     if (order.bytesPerSecond !== null) await sleep(Math.random() * SLICE_MS)
     const client = await RawClient.connect(order.port)
-    while (await sendOne(client));
+    let answer = await sendOne(client)
+    while (answer.status === 200) answer = await sendOne(client)
     client.destroy()
-    await sleep(RETRY_MS)
+    await sleep(answer.retryAfterMs ?? RETRY_MS)
   }
 }
 
-/** @returns whether it was answered well */
-async function sendOne(client: RawClient): Promise<boolean> {
+async function sendOne(client: RawClient): Promise<Answered> {
   const answering = answerOf(client, 600_000)
   if (order.bytesPerSecond === null) void client.send(Buffer.concat([upload.head, upload.body]))
   else void sendSlowly(client, upload, order.bytesPerSecond)
   const answer = await answering
   answers.push(answer)
-  return answer.status === 200
+  return answer
 }
 
 async function sendSlowly(

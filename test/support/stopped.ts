@@ -2,7 +2,7 @@ import type { Test } from 'tap'
 import type { Larkway } from './larkway.ts'
 import { waitUntil } from './wait-until.ts'
 
-/** Ends a gateway by SIGTERM and asserts that it leaves in order: no memory held, no upload under way, nothing broke. */
+/** Ends a gateway by SIGTERM and asserts that it leaves in order: nothing held or under way, nothing broke. */
 export async function assertStopsClean(t: Test, gateway: Larkway): Promise<void> {
   t.equal(await gateway.signal('SIGTERM'), 0, 'ends with status 0')
   // The last lines of the pipe may be read after the process has ended.

@@ -1,0 +1,105 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { type Bucket, openBucket } from '../support/bucket.ts'
+import { buffersAreCapped, inCappedNetwork } from '../support/capped-network.ts'
+import { startDemoRoute } from '../support/demo-route.ts'
+import { MemoryWatch, residentMiB } from '../support/resident-memory.ts'
+import { startS3 } from '../support/s3-server.ts'
+import { type Senders, startSenders } from '../support/senders.ts'
+import { locate, withoutServers } from '../support/servers.ts'
+import { assertStopsClean } from '../support/stopped.ts'
+
+const MEMORY_MIB = 64
+const SLOW_CLIENTS = 500
+/** Uploads at a time that a gateway has with S3. */
+const UPLOADS_MAX = 256
+/** Alone, beside the slow ones, and the same again; the better round counts, for a test has no machine to itself. */
+const ROUNDS = 2
+const WINDOW_MS = 6_000
+const SETTLE_MS = 3_000
+/** What is asserted of the speed beside slow senders against that alone; they cost this machine's two cores too. */
+const LEAST_RATIO = 0.6
+
+/** A provider that costs next to nothing: it reads what it is sent and hears the same in everything. */
+async function startUpstream(t: Test): Promise<string> {
+  const server = createServer((request, response) => {
+    request.resume().once('end', () => response.end('{"text":"ok"}'))
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`
+}
+
+/** Megabytes per second that are answered with 200; every other answer is a failure of the test. */
+async function speedOf(t: Test, senders: Senders): Promise<number> {
+  await sleep(SETTLE_MS)
+  const settling = await senders.counts()
+  const startedMs = performance.now()
+  await sleep(WINDOW_MS)
+  const { bytes, answers } = await senders.counts()
+  const seconds = (performance.now() - startedMs) / 1_000
+  t.same(
+    [settling, { answers }].flatMap((sent) => Object.keys(sent.answers)),
+    ['200', '200'],
+    'none is refused',
+  )
+  return bytes / 1e6 / seconds
+}
+
+/** @param refusedMax how many slow senders are too many for this store */
+async function slowSenders(t: Test, bucket: Bucket | null, refusedMax: number): Promise<void> {
+  const upstreamUrl = await startUpstream(t)
+  const env = { ...bucket?.env, LARKWAY_MEMORY_MIB: String(MEMORY_MIB) }
+  const gateway = await startDemoRoute(t, { upstreamUrl, env })
+  const idleMiB = residentMiB(gateway.pid)
+  const memory = new MemoryWatch(gateway.pid)
+  const common = { port: gateway.port, authorization: gateway.authorization.authorization }
+  const fast = startSenders(t, { ...common, clients: 16, audioBytes: 5_000_000, bytesPerSecond: null })
+
+  const alone: number[] = []
+  const beside: number[] = []
+  for (let round = 0; round < ROUNDS; round += 1) {
+    alone.push(await speedOf(t, fast))
+    const order = { clients: SLOW_CLIENTS, audioBytes: 1_000_000, bytesPerSecond: 20_000 }
+    const slow = startSenders(t, { ...common, ...order })
+    beside.push(await speedOf(t, fast))
+    const { '503 OVERLOADED': refused = 0, ...others } = (await slow.counts()).answers
+    t.same(others, {}, 'no slow sender fails')
+    t.ok(refused <= refusedMax, `${refused} of ${SLOW_CLIENTS} slow senders are too many for the store`)
+    await slow.stop()
+  }
+  await fast.stop()
+  const peakMiB = memory.stop()
+  const ratios = beside.map((speed, round) => speed / alone[round]!)
+  t.ok(Math.max(...ratios) >= LEAST_RATIO, 'fast senders keep their speed')
+  const boundMiB = buffersAreCapped() ? 120 + 1.1 * MEMORY_MIB + UPLOADS_MAX : 2_000
+  t.ok(peakMiB < boundMiB, `memory stays under ${Math.round(boundMiB)} MiB`)
+  const list = (values: readonly number[], digits = 0) =>
+    values.map((value) => value.toFixed(digits)).join(', ')
+  t.comment(
+    `fast senders: ${list(alone)} MB/s alone, ${list(beside)} MB/s beside slow ones, ratios ${list(ratios, 2)}; ` +
+      `resident memory: ${list([idleMiB, peakMiB])} MiB when idle and at its peak`,
+  )
+  await assertStopsClean(t, gateway)
+  t.same((await bucket?.contents()) ?? [], [], 'nothing is left in the store')
+}
+
+if (!withoutServers) await locate('s3')
+await inCappedNetwork(t, import.meta.url, () => {
+  t.test(`${SLOW_CLIENTS} slow senders beside 16 fast ones, folder store`, { timeout: 120_000 }, (t) =>
+    slowSenders(t, null, 0),
+  )
+  const skip = withoutServers
+  t.test(`${SLOW_CLIENTS} slow senders beside 16 fast ones, S3`, { skip, timeout: 120_000 }, async (t) => {
+    const bucket = await openBucket(t, await startS3(t))
+    // Twice the excess: those who were refused may be back by the end.
+    await slowSenders(t, bucket, 2 * (SLOW_CLIENTS - UPLOADS_MAX))
+  })
+})

@@ -1,0 +1,155 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import type { GatewayError } from '../../src/errors.ts'
+import type { BodyWriter } from '../../src/schema/spool.ts'
+import { waitUntil } from '../support/wait-until.ts'
+import { bytesOf, createRig, digest, MIB, noise, send, store } from './rig.ts'
+
+const KIB = 1024
+/** Quick in judging senders, patient in all else. */
+const timing = { memoryWaitMs: 60, slotWaitMs: 10_000, slowWindowMs: 120, tickMs: 15 }
+
+/** Resolves with what the writer's owner is told while the sender sends. */
+function failureOf(writer: BodyWriter): Promise<GatewayError> {
+  return new Promise((resolve) => {
+    writer.onFailure = (error) => resolve(error as GatewayError)
+  })
+}
+
+t.test('what comes in the turn of the start is charged once', async (t: Test) => {
+  for (const [length, charged] of [
+    [150_000, MIB],
+    [MIB, MIB],
+    [5 * MIB, 5 * MIB],
+  ] as const) {
+    const { budget, open } = await createRig(t)
+    const writer = open(length)
+    const started = writer.start()
+    writer.write(noise(100_000))
+    await started
+    t.equal(budget.used, charged, `${length} bytes`)
+    await writer.abort()
+  }
+})
+
+t.test('a body that waits for memory takes what it needs, and as much less of it later', async (t: Test) => {
+  const { budget, objects, open } = await createRig(t, {
+    budgetBytes: 8 * MIB,
+    timing: { ...timing, memoryWaitMs: 10_000 },
+  })
+  const first = await store(open(8 * MIB), noise(8 * MIB))
+  const body = noise(4 * MIB + 300 * KIB)
+  const waiting = open(body.length)
+  const started = waiting.start()
+  waiting.write(body.subarray(0, 10 * KIB))
+  t.equal(budget.used, 9 * MIB, 'a slice of one block')
+  first.release()
+  await started
+  t.equal(budget.used, 5 * MIB + MIB - 16 * KIB, 'the whole of the body, and the rest of the block in slices')
+  await send(waiting, body.subarray(10 * KIB))
+  t.equal(budget.used, 5 * MIB)
+  const stored = await waiting.finish()
+  t.equal(digest(await bytesOf(stored, objects)), digest(body))
+  stored.release()
+  t.equal(budget.used, 0)
+})
+
+t.test('slow senders without a slot are refused, as many as others need', async (t: Test) => {
+  const rig = await createRig(t, { budgetBytes: 8 * MIB, uploadSlots: 1, timing })
+  const { budget, spool, open } = rig
+  const uploading = open(20 * MIB)
+  await uploading.start()
+  t.equal(spool.stats().uploading, 1, 'the only slot is taken')
+  const slow = Array.from({ length: 8 }, () => open(MIB))
+  await Promise.all(slow.map((writer) => writer.start()))
+  await sleep(400)
+  t.equal(budget.used, 8 * MIB, 'nobody is in need')
+  t.equal(spool.stats().refused, 0)
+
+  const told = slow.map(failureOf)
+  const body = noise(2 * MIB)
+  const fast = open(body.length)
+  const started = fast.start()
+  fast.write(body.subarray(0, 100_000))
+  await started
+  await send(fast, body.subarray(100_000))
+  const stored = await fast.finish()
+  t.equal(stored.source.kind, 'memory')
+  t.equal(spool.stats().refused, 3, 'its two blocks, and the one in slices that its beginning was in')
+  const errors = await Promise.all(told.slice(0, 3))
+  for (const { code, extra } of errors) t.same([code, extra.retryAfterMs], ['OVERLOADED', 30_000])
+  stored.release()
+  await Promise.all([uploading, ...slow].map((writer) => writer.abort()))
+  t.equal(budget.used, 0)
+})
+
+t.test('a body that waits for a slot keeps its turn for memory', async (t: Test) => {
+  const { budget, spool, open } = await createRig(t, { budgetBytes: 8 * MIB, uploadSlots: 1, timing })
+  const uploading = open(20 * MIB)
+  await uploading.start()
+  const held = await store(open(8 * MIB), noise(8 * MIB))
+  const body = noise(4 * MIB)
+  const waiting = open(body.length)
+  const started = waiting.start()
+  waiting.write(body.subarray(0, 64 * KIB))
+  await sleep(200)
+  held.release()
+  await started
+  t.equal(spool.stats().uploading, 1, 'memory came first')
+  await send(waiting, body.subarray(64 * KIB))
+  const stored = await waiting.finish()
+  t.equal(stored.source.kind, 'memory')
+
+  const next = open(5 * MIB)
+  const starting = next.start()
+  next.write(body.subarray(0, 64 * KIB))
+  await sleep(200)
+  await uploading.abort()
+  await starting
+  t.equal(spool.stats().uploading, 1, 'a slot came first')
+  stored.release()
+  await next.abort()
+  t.equal(budget.used, 0)
+})
+
+t.test('one that shows itself slow while it waits leaves the memory to others', async (t: Test) => {
+  const { budget, open } = await createRig(t, {
+    budgetBytes: 8 * MIB,
+    uploadSlots: 1,
+    timing: { ...timing, slotWaitMs: 600 },
+  })
+  const uploading = open(20 * MIB)
+  await uploading.start()
+  const held = await store(open(8 * MIB), noise(8 * MIB))
+  const slow = open(2 * MIB)
+  const refused = t.rejects(slow.start(), { code: 'OVERLOADED', extra: { retryAfterMs: 30_000 } })
+  slow.write(noise(4_000))
+  const fast = open(3 * MIB)
+  const started = fast.start()
+  fast.write(noise(100_000))
+  t.ok(await waitUntil(() => budget.waiting === 1, 500), 'the fast one waits alone')
+  held.release()
+  await started
+  await refused
+  await Promise.all([uploading.abort(), fast.abort()])
+  t.equal(budget.used, 0)
+})
+
+t.test('one that leaves while it waits takes nothing', async (t: Test) => {
+  const { budget, spool, open } = await createRig(t, { budgetBytes: 8 * MIB, uploadSlots: 1, timing })
+  const uploading = open(20 * MIB)
+  await uploading.start()
+  const held = await store(open(8 * MIB), noise(8 * MIB))
+  for (const waitMs of [0, 20, 200]) {
+    const leaving = open(2 * MIB)
+    const started = leaving.start()
+    leaving.write(noise(70_000))
+    await sleep(waitMs)
+    await Promise.all([t.rejects(started, { code: 'CLIENT_CLOSED' }), leaving.abort()])
+    t.equal(budget.waiting, 0)
+  }
+  held.release()
+  await uploading.abort()
+  t.equal(budget.used, 0)
+  t.equal(spool.stats().uploading, 0)
+})

@@ -163,8 +163,8 @@ export class StoredBodyWriter implements BodyWriter {
     const turns = { memory: new AbortController(), slot: new AbortController() }
     const memory = this.#reserve(length, timing.memoryWaitMs + timing.slotWaitMs, turns.memory.signal)
     const isHeldSoon = await inTime(memory, timing.memoryWaitMs)
-    if (!isHeldSoon && missingBytes(length, this.#held) === 0) {
-      // All of it came meanwhile and has been charged by force: to send it away now would help nobody.
+    if (!isHeldSoon && missingBytes(length, this.#held) === 0 && budget.used <= budget.limit) {
+      // All of it came meanwhile, has been charged by force, and there is room: to send it away would help nobody.
       turns.memory.abort()
       return
     }

@@ -4,6 +4,7 @@ import { makeKey } from '../../src/catalog/key.ts'
 import { multipart } from '../support/bodies.ts'
 import { type DemoRoute, startDemoRoute } from '../support/demo-route.ts'
 import { RawClient } from '../support/raw-client.ts'
+import { assertStopsClean } from '../support/stopped.ts'
 
 const TEXT = 'the quick brown fox, 42 times'
 
@@ -88,10 +89,16 @@ async function send(gateway: DemoRoute, sent: Sent, chunked: boolean) {
   return response
 }
 
-for (const memory of ['64', '8']) {
-  t.test(`speak, then transcribe, with ${memory} MiB of memory`, { timeout: 120_000 }, async (t) => {
+// More audio than there is memory goes to the store, however it comes.
+const LONG_TEXT = Array.from({ length: 40 }, () => TEXT).join('. ')
+
+for (const [tier, memory, text] of [
+  ['memory', '64', TEXT],
+  ['store', '8', LONG_TEXT],
+] as const) {
+  t.test(`speak, then transcribe, ${tier} tier`, { timeout: 200_000 }, async (t) => {
     const gateway = await startDemoRoute(t, { env: { LARKWAY_MEMORY_MIB: memory } })
-    const wav = await speak(gateway, TEXT)
+    const wav = await speak(gateway, text)
     const digest = createHash('sha256').update(wav).digest('hex')
     const seconds = (wav.length - 44) / 16_000
 
@@ -102,7 +109,7 @@ for (const memory of ['64', '8']) {
         const label = `${name}, ${chunked ? 'chunked' : 'with a length'}`
         const body = JSON.parse(response?.body.toString() ?? '{}') as Transcript
         t.equal(response?.status, 200, label)
-        t.equal(body.content, TEXT, label)
+        t.equal(body.content, text, label)
         t.ok(Math.abs(body.usage?.audio_seconds - seconds) < 0.1, `${label}: ${body.usage?.audio_seconds} s`)
         t.match(response?.headers['x-lk-request-id'], /^req_/)
         const calls = (await gateway.calls()).filter(({ path }) => path.endsWith('/transcriptions'))
@@ -113,6 +120,9 @@ for (const memory of ['64', '8']) {
         )
       }
     }
+    await assertStopsClean(t, gateway)
+    const elsewhere = tier === 'memory' ? { stored: 0 } : { held: 0 }
+    t.match(gateway.log.at(-1), { bodies: elsewhere }, `every body went to the ${tier}`)
   })
 }
 

@@ -8,7 +8,8 @@ import { readSelectors } from './selectors.ts'
 /** Fields that would choose a provider, a model or a route: the key's route does that. */
 const ROUTE_CONTROL = ['provider', 'model', 'models', 'route', 'route_id', 'fallbacks', 'strategy'] as const
 
-const GRANULARITIES = ['word', 'segment', 'both'] as const
+const GRANULARITIES = ['word', 'segment'] as const
+const TIMESTAMPS = [...GRANULARITIES, 'both'] as const
 const MODES = ['batch', 'async', 'realtime'] as const
 
 const PROMPT_LENGTH_MAX = 8_192
@@ -42,7 +43,7 @@ export function readTranscriptionRequest(exchange: Exchange, fields: Fields): Tr
     detect_language: reader.boolean('detect_language') ?? false,
     profanity_filter: reader.boolean('profanity_filter') ?? false,
     multichannel: reader.boolean('multichannel') ?? false,
-    redaction: readRedaction(fields, reader),
+    redaction: readRedaction(reader),
     seed: reader.integer('seed', { min: Number.MIN_SAFE_INTEGER, max: Number.MAX_SAFE_INTEGER }),
   }
   if (reader.boolean('stream') === true)
@@ -59,11 +60,8 @@ function invalid(param: string, message: string, extra: ErrorExtra = {}): Gatewa
 
 function refuseRouteControl(fields: Fields): void {
   const given = new FieldReader(fields)
-  const audio = fields.kind === 'json' ? fields.value.audio : undefined
-  for (const name of ROUTE_CONTROL) {
-    const nested = typeof audio === 'object' && audio !== null && Object.hasOwn(audio, name)
-    if (!given.has(name) && !nested) continue
-    const param = nested ? `audio.${name}` : name
+  for (const param of ROUTE_CONTROL.flatMap((name) => [name, `audio.${name}`])) {
+    if (!given.has(param)) continue
     throw new GatewayError('ROUTE_CONTROL_NOT_ALLOWED', `${param} is chosen by the route of the key`, {
       param,
     })
@@ -72,16 +70,11 @@ function refuseRouteControl(fields: Fields): void {
 
 /** `timestamps`, or OpenAI's `timestamp_granularities[]` which says the same. */
 function readTimestamps(reader: FieldReader): TranscriptionOptions['timestamps'] {
-  const timestamps = reader.string('timestamps', { oneOf: GRANULARITIES })
-  const granularities = reader.stringList('timestamp_granularities', { maxItems: 2, maxLength: 16 }) ?? []
-  for (const granularity of granularities) {
-    if (granularity !== 'word' && granularity !== 'segment') {
-      throw invalid('timestamp_granularities', 'timestamp_granularities takes word and segment')
-    }
-  }
-  if (timestamps !== null) return timestamps
-  if (granularities.includes('word')) return granularities.includes('segment') ? 'both' : 'word'
-  return granularities.includes('segment') ? 'segment' : null
+  const timestamps = reader.string('timestamps', { oneOf: TIMESTAMPS })
+  const granularities = reader.stringList('timestamp_granularities', { oneOf: GRANULARITIES, maxItems: 2 })
+  if (timestamps !== null || granularities === null) return timestamps
+  const [first = null, ...others] = new Set(granularities)
+  return others.length > 0 ? 'both' : first
 }
 
 function readKeyterms(reader: FieldReader): readonly string[] {
@@ -92,17 +85,8 @@ function readKeyterms(reader: FieldReader): readonly string[] {
 }
 
 /** `true` stands for personal data; false and an empty list for nothing. */
-function readRedaction(fields: Fields, reader: FieldReader): readonly Redaction[] {
-  const json = fields.kind === 'json' ? fields.value.redaction : undefined
-  if (typeof json === 'boolean') return reader.boolean('redaction') === true ? ['pii'] : []
-  const kinds = reader.stringList('redaction', { maxItems: 4, maxLength: 16 }) ?? []
-  const [only] = kinds
-  if (kinds.length === 1 && (only === 'true' || only === '1')) return ['pii']
-  if (kinds.length === 1 && (only === 'false' || only === '0')) return []
-  return kinds.map((kind) => {
-    const known = REDACTIONS.find((redaction) => redaction === kind)
-    if (known === undefined)
-      throw invalid('redaction', `redaction takes true or a list of ${REDACTIONS.join(', ')}`)
-    return known
-  })
+function readRedaction(reader: FieldReader): readonly Redaction[] {
+  const redaction = reader.booleanOrList('redaction', { oneOf: REDACTIONS, maxItems: REDACTIONS.length })
+  if (typeof redaction === 'boolean') return redaction ? ['pii'] : []
+  return redaction ?? []
 }

@@ -123,7 +123,7 @@ function askedParts(
 }
 
 /** The envelope's facts beside a body that is not JSON. */
-export function factHeaders(envelope: Envelope): Record<string, string> {
+function factHeaders(envelope: Envelope): Record<string, string> {
   const { usage, cost_usd, lk_applied_purpose, lk_purpose_source } = envelope
   const headers: Record<string, string> = {
     'x-lk-provider': envelope.provider,

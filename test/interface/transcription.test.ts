@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto'
 import t from 'tap'
 import { makeKey } from '../../src/catalog/key.ts'
+import type { Exchange } from '../../src/inbound/exchange.ts'
+import { readTranscriptionRequest } from '../../src/routes/transcription-request.ts'
 import { multipart } from '../support/bodies.ts'
 import { type DemoRoute, startDemoRoute } from '../support/demo-route.ts'
 import { RawClient } from '../support/raw-client.ts'
@@ -177,6 +179,31 @@ t.test('the envelope and the formats', async (t) => {
   t.equal((await text.text()).trim(), 'one. two')
   t.match(await (await ask({ response_format: 'srt' })).text(), /^1\r?\n00:00:0\d,\d{3} --> /)
   t.match(await (await ask({ response_format: 'vtt' }, 'translation')).text(), /^WEBVTT\n/)
+})
+
+t.test('redaction and granularities, in every form that they may have', async (t) => {
+  const read = (values: Record<string, string[]>) => {
+    const fields = { kind: 'form', values: new Map(Object.entries(values)) } as const
+    const { options } = readTranscriptionRequest({ headers: {} } as Exchange, fields)
+    return [options.redaction, options.timestamps]
+  }
+  const json = (value: Record<string, unknown>) =>
+    readTranscriptionRequest({ headers: {} } as Exchange, { kind: 'json', value }).options.redaction
+  t.same(read({}), [[], null])
+  t.same(read({ redaction: ['true'] }), [['pii'], null])
+  t.same(read({ redaction: ['0'] }), [[], null])
+  t.same(read({ redaction: ['pii,pci'] }), [['pii', 'pci'], null])
+  t.same(read({ 'timestamp_granularities[]': ['segment'] }), [[], 'segment'])
+  t.same(read({ 'timestamp_granularities[]': ['segment', 'word'] }), [[], 'both'])
+  t.same(read({ 'timestamp_granularities[]': ['word', 'word'] }), [[], 'word'])
+  t.same(read({ timestamps: ['both'], 'timestamp_granularities[]': ['word'] }), [[], 'both'])
+  t.throws(() => read({ 'timestamp_granularities[]': ['both'] }), { code: 'INVALID_REQUEST' })
+  t.throws(() => read({ redaction: ['names'] }), { code: 'INVALID_REQUEST' })
+  t.throws(() => read({ 'audio[provider]': ['x'] }), { code: 'ROUTE_CONTROL_NOT_ALLOWED' })
+  t.same(
+    [json({ redaction: true }), json({ redaction: false }), json({ redaction: ['phi'] })],
+    [['pii'], [], ['phi']],
+  )
 })
 
 t.test('what is refused, with its code and field', async (t) => {

@@ -12,8 +12,15 @@ export interface CallBody {
   /** Values by name; JSON scalars as text. */
   readonly fields: ReadonlyMap<string, readonly string[]>
   readonly file: { readonly bytes: Buffer; readonly name: string; readonly type: string } | null
+  /** The whole of a JSON body; null for a form. */
+  readonly json: Readonly<Record<string, unknown>> | null
   /** The whole body. */
   readonly raw: Buffer
+}
+
+/** The first value of a field. */
+export function first(body: CallBody, name: string): string | undefined {
+  return body.fields.get(name)?.[0]
 }
 
 /**
@@ -59,7 +66,7 @@ export async function readForm(raw: Buffer, contentType: string): Promise<CallBo
       file = { bytes: Buffer.from(await value.arrayBuffer()), name: value.name, type: value.type }
     }
   }
-  return { fields, file, raw }
+  return { fields, file, json: null, raw }
 }
 
 /** @throws Refusal 400 when the body is no JSON object */
@@ -76,5 +83,6 @@ export function readJson(raw: Buffer): CallBody {
   const scalars = Object.entries(parsed).filter(([, value]) =>
     ['string', 'number', 'boolean'].includes(typeof value),
   )
-  return { fields: new Map(scalars.map(([name, value]) => [name, [String(value)]])), file: null, raw }
+  const fields = new Map(scalars.map(([name, value]) => [name, [String(value)]]))
+  return { fields, file: null, json: { ...parsed }, raw }
 }

@@ -19,6 +19,8 @@ export interface Faults {
   readonly empty: boolean
   /** Answers before it has read the body. */
   readonly early: boolean
+  /** Waits this long behind each piece of a streamed answer. */
+  readonly pieceDelayMs: number
   /** Reads the body no faster. */
   readonly readBytesPerSecond: number | null
 }
@@ -32,6 +34,7 @@ const NONE: Faults = Object.freeze({
   cut: false,
   empty: false,
   early: false,
+  pieceDelayMs: 0,
   readBytesPerSecond: null,
 })
 
@@ -69,6 +72,7 @@ export class FaultBook {
       cut: flag('cut', given('cut')),
       empty: flag('empty', given('empty')),
       early: flag('early', given('early')),
+      pieceDelayMs: integer('piece-delay-ms', given('piece-delay-ms'), 0, 60_000) ?? 0,
       readBytesPerSecond: integer('read-bytes-per-second', given('read-bytes-per-second'), 1, 1_000_000_000),
     }
     const { hang, cut, empty, early, delayMs } = faults

@@ -3,11 +3,17 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { type Answer, json, sha256 } from './answer.ts'
+import { speech, transcription } from './audio.ts'
 import { type CallBody, readBody, readForm, readJson } from './body.ts'
 import { CallLog, type ReceivedCall } from './call-log.ts'
-import { type Answer, json, listModels, sha256, speech, transcription } from './endpoints.ts'
+import { chat, completion } from './chat.ts'
+import { embeddings } from './embeddings.ts'
 import { FaultBook, type Faults } from './faults.ts'
+import { images } from './images.ts'
+import { listModels } from './models.ts'
 import { Refusal } from './refusal.ts'
+import { VideoJobs } from './videos.ts'
 
 export interface SandboxOptions {
   /** Address to listen on; the default is the loopback, since the sandbox asks for no key. */
@@ -29,16 +35,15 @@ const KEEP_ALIVE_MS = 60_000
 const LOGGED_VALUE_MAX_LENGTH = 200
 
 /**
- * Starts the built-in provider: OpenAI's audio endpoints over real HTTP, answered out of the audio itself,
- * with faults on order (`FaultBook`). `GET /sandbox/calls` lists the last 1000 calls, `DELETE` forgets them.
+ * Starts the built-in provider: OpenAI's endpoints over real HTTP, answered out of the request itself, with faults on
+ * order (`FaultBook`). `GET /sandbox/calls` lists the last 1000 calls, `DELETE` forgets them.
  *
  * @throws the listener's error, EADDRINUSE for one
  */
 export async function startSandbox({ host = '127.0.0.1', port = 0 }: SandboxOptions = {}): Promise<Sandbox> {
-  const book = new FaultBook()
-  const log = new CallLog()
+  const desk: Desk = { book: new FaultBook(), log: new CallLog(), videos: new VideoJobs() }
   const server = createServer((request, response) => {
-    void serve(request, response, book, log)
+    void serve(request, response, desk)
   })
   server.keepAliveTimeout = KEEP_ALIVE_MS
   // Bodies that are read slowly on order take longer than the five minutes that Node allows.
@@ -59,43 +64,47 @@ export async function startSandbox({ host = '127.0.0.1', port = 0 }: SandboxOpti
   }
 }
 
+/** What a sandbox remembers between requests. */
+interface Desk {
+  readonly book: FaultBook
+  readonly log: CallLog
+  readonly videos: VideoJobs
+}
+
 /** Answers one request; whatever is thrown becomes an answer, or nothing when the caller has left. */
-async function serve(
-  request: IncomingMessage,
-  response: ServerResponse,
-  book: FaultBook,
-  log: CallLog,
-): Promise<void> {
+async function serve(request: IncomingMessage, response: ServerResponse, desk: Desk): Promise<void> {
   const path = new URL(request.url ?? '/', 'http://sandbox').pathname
-  if (path === '/sandbox/calls') return serveCalls(request, response, log)
+  if (path === '/sandbox/calls') return serveCalls(request, response, desk.log)
   const gone = new AbortController()
   response.once('close', () => gone.abort())
   const call = received(request, path)
-  log.add(call)
+  desk.log.add(call)
   response.setHeader('x-request-id', call.request_id)
   try {
-    const faults = book.read(request.headers)
-    const answer = await answerOf(request, path, call, faults, gone.signal)
+    const faults = desk.book.read(request.headers)
+    const body = await heed(request, call, faults, gone.signal)
+    const answer =
+      body === null ? early(faults) : (failureOf(faults) ?? route(call, body, desk, faults.empty))
     call.status = answer.status
-    await send(response, answer, faults.cut)
+    await send(response, answer, faults)
   } catch (error) {
     if (gone.signal.aborted || response.headersSent) return void response.destroy()
     const refusal = error instanceof Refusal ? error : new Refusal(500, 'The server had an error.')
     call.status = refusal.status
     // A body that was not read to its end would be taken for the next request.
     const headers = request.complete ? {} : { connection: 'close' }
-    await send(response, json(refusal.status, refusal.body, headers), false)
+    await send(response, json(refusal.status, refusal.body, headers), SOUND)
   }
 }
 
-async function answerOf(
+/** Reads the body and waits as ordered; null when the answer is ordered to come before the body. */
+async function heed(
   request: IncomingMessage,
-  path: string,
   call: ReceivedCall,
   faults: Faults,
   gone: AbortSignal,
-): Promise<Answer> {
-  if (faults.early) return failureOf(faults) ?? json(200, { text: 'answered before the audio was read' })
+): Promise<CallBody | null> {
+  if (faults.early) return null
   const body = await bodyOf(request, faults.readBytesPerSecond)
   note(call, body)
   if (faults.delayMs > 0) await sleep(faults.delayMs, undefined, { signal: gone })
@@ -104,10 +113,17 @@ async function answerOf(
     await once(gone, 'abort')
     throw gone.reason
   }
-  return failureOf(faults) ?? route(request.method ?? 'GET', path, body, faults.empty)
+  return body
 }
 
-function route(method: string, path: string, body: CallBody, empty: boolean): Answer {
+function early(faults: Faults): Answer {
+  return failureOf(faults) ?? json(200, { text: 'answered before the audio was read' })
+}
+
+function route({ method, path }: ReceivedCall, body: CallBody, { videos }: Desk, empty: boolean): Answer {
+  const [, id, content] = /^\/v1\/videos\/([a-z0-9_]+)(\/content)?$/.exec(path) ?? []
+  if (id !== undefined && (method === 'GET' || method === 'DELETE'))
+    return videos.answer(method, id, content !== undefined)
   switch (`${method} ${path}`) {
     case 'GET /v1/models':
       return listModels()
@@ -117,6 +133,16 @@ function route(method: string, path: string, body: CallBody, empty: boolean): An
       return transcription(body, 'translate', empty)
     case 'POST /v1/audio/speech':
       return speech(body)
+    case 'POST /v1/chat/completions':
+      return chat(body)
+    case 'POST /v1/completions':
+      return completion(body)
+    case 'POST /v1/embeddings':
+      return embeddings(body)
+    case 'POST /v1/images/generations':
+      return images(body)
+    case 'POST /v1/videos':
+      return videos.create(body)
     default:
       throw new Refusal(404, `Invalid URL (${method} ${path})`, { code: 'unknown_url' })
   }
@@ -131,7 +157,7 @@ function failureOf({ status, code, retryAfter }: Faults): Answer | null {
 async function bodyOf(request: IncomingMessage, bytesPerSecond: number | null): Promise<CallBody> {
   const raw = await readBody(request, bytesPerSecond)
   const contentType = request.headers['content-type'] ?? ''
-  if (raw.length === 0) return { fields: new Map(), file: null, raw }
+  if (raw.length === 0) return { fields: new Map(), file: null, json: null, raw }
   if (contentType.startsWith('multipart/form-data')) return readForm(raw, contentType)
   if (contentType.startsWith('application/json')) return readJson(raw)
   throw new Refusal(400, 'Content-Type takes multipart/form-data or application/json')
@@ -166,21 +192,35 @@ function note(call: ReceivedCall, { fields, file, raw }: CallBody): void {
   )
 }
 
-/** @param cut sends half of the body under the length of the whole, then breaks the connection */
-async function send(
-  response: ServerResponse,
-  { status, headers, body }: Answer,
-  cut: boolean,
-): Promise<void> {
-  response.writeHead(status, { ...headers, 'content-length': String(body.length) })
-  if (!cut) return void response.end(body)
-  await new Promise((flushed) => response.write(body.subarray(0, Math.ceil(body.length / 2)), flushed))
-  response.destroy()
+type Sending = Pick<Faults, 'cut' | 'pieceDelayMs'>
+const SOUND: Sending = { cut: false, pieceDelayMs: 0 }
+
+/** Sends an answer; a cut one breaks the connection half-way through what was promised. */
+async function send(response: ServerResponse, answer: Answer, { cut, pieceDelayMs }: Sending): Promise<void> {
+  const { status, headers, body, pieces } = answer
+  if (pieces === undefined) {
+    response.writeHead(status, { ...headers, 'content-length': String(body.length) })
+    if (!cut) return void response.end(body)
+    await written(response, body.subarray(0, Math.ceil(body.length / 2)))
+    return void response.destroy()
+  }
+  response.writeHead(status, headers)
+  for (const piece of cut ? pieces.slice(0, Math.ceil(pieces.length / 2)) : pieces) {
+    if (response.destroyed) return
+    await written(response, piece)
+    if (pieceDelayMs > 0) await sleep(pieceDelayMs)
+  }
+  if (cut) response.destroy()
+  else response.end()
+}
+
+function written(response: ServerResponse, bytes: Buffer): Promise<void> {
+  return new Promise((resolve) => response.write(bytes, () => resolve()))
 }
 
 async function serveCalls(request: IncomingMessage, response: ServerResponse, log: CallLog): Promise<void> {
-  if (request.method === 'GET') return send(response, json(200, { calls: log.calls }), false)
-  if (request.method !== 'DELETE') return send(response, json(405, {}, { allow: 'GET, DELETE' }), false)
+  if (request.method === 'GET') return send(response, json(200, { calls: log.calls }), SOUND)
+  if (request.method !== 'DELETE') return send(response, json(405, {}, { allow: 'GET, DELETE' }), SOUND)
   log.clear()
   response.writeHead(204).end()
 }

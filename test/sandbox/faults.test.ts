@@ -23,7 +23,7 @@ async function start(t: Test) {
     const reply = await fetch(new URL('/sandbox/calls', url))
     return ((await reply.json()) as { calls: { status: number | null; bytes: number | null }[] }).calls
   }
-  return { call, calls, port }
+  return { call, calls, port, url }
 }
 
 async function timed<T>(work: Promise<T>): Promise<[T, number]> {
@@ -90,6 +90,27 @@ t.test('cut', async (t) => {
   const reply = await call({ cut: 'true' })
   t.equal(reply.status, 200)
   await t.rejects(reply.text(), 'half of what content-length promised')
+})
+
+t.test('a streamed answer in pieces: speech as it is made', async (t) => {
+  const { url } = await start(t)
+  const speech = (headers: Record<string, string> = {}) =>
+    fetch(`${url}/audio/speech`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: JSON.stringify({ model: 'morse-1', input: 'sos sos' }),
+    })
+  const whole = Buffer.from(await (await speech()).arrayBuffer())
+  const pieces = Math.ceil(whole.length / 16_000)
+  t.ok(pieces > 2, `${pieces} pieces`)
+  const [bytes, elapsedMs] = await timed(
+    speech({ 'x-sandbox-piece-delay-ms': '200' }).then((reply) => reply.arrayBuffer()),
+  )
+  t.ok(whole.equals(Buffer.from(bytes)))
+  t.ok(elapsedMs >= pieces * 195, `${pieces} pieces took ${elapsedMs} ms`)
+  const cut = await speech({ 'x-sandbox-cut': 'true' })
+  await t.rejects(cut.arrayBuffer(), 'no last chunk comes')
+  t.equal((await speech({ 'x-sandbox-piece-delay-ms': '60001' })).status, 400)
 })
 
 t.test('empty', async (t) => {

@@ -12,7 +12,7 @@ import { bytesOf, requestOf } from '../support/form-of.ts'
 // reads.
 
 async function drive<Call, Result>(
-  operation: Operation<Call, Result>,
+  operation: Pick<Operation<Call, Result>, 'start' | 'next'>,
   call: Call,
   target: Target,
   bytes?: Uint8Array,

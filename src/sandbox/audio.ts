@@ -1,49 +1,15 @@
-import { createHash } from 'node:crypto'
-import { type CallBody, FILE_MAX_BYTES } from './body.ts'
+import { type Answer, piecesOf, sha256 } from './answer.ts'
+import { type CallBody, FILE_MAX_BYTES, first } from './body.ts'
+import { modelFor } from './models.ts'
 import { UnspeakableError } from './morse.ts'
 import { Refusal } from './refusal.ts'
-import { render, TRANSCRIPT_FORMATS, type TranscriptFormat } from './render.ts'
+import { render } from './render.ts'
 import { speak, TooLongError, VOICES } from './speak.ts'
 import { transcribe } from './transcript.ts'
 
-/** A whole answer. */
-export interface Answer {
-  readonly status: number
-  readonly headers: Readonly<Record<string, string>>
-  readonly body: Buffer
-}
-
-const TEXT_ONLY: readonly TranscriptFormat[] = ['json', 'text']
 const INPUT_MAX_CHARACTERS = 4096
-/** When the models were made, Unix seconds. */
-const CREATED = 1_795_000_000
-
-/**
- * Models and the transcript formats that each knows. OpenAI's names are there too, so that a client made for
- * OpenAI can be pointed here as it is.
- */
-const MODELS: ReadonlyMap<string, readonly TranscriptFormat[]> = new Map([
-  ['morse-1', TRANSCRIPT_FORMATS],
-  ['morse-1-mini', TEXT_ONLY],
-  ['whisper-1', TRANSCRIPT_FORMATS.filter((format) => format !== 'diarized_json')],
-  ['gpt-4o-transcribe', TEXT_ONLY],
-  ['gpt-4o-transcribe-diarize', [...TEXT_ONLY, 'diarized_json']],
-  ['tts-1', []],
-])
-
-/** Models that speak. */
-const SPEAKERS: ReadonlySet<string> = new Set(['morse-1', 'tts-1'])
-
-/** `GET /v1/models` */
-export function listModels(): Answer {
-  const data = [...MODELS.keys()].map((id) => ({
-    id,
-    object: 'model',
-    created: CREATED,
-    owned_by: 'larkway-sandbox',
-  }))
-  return json(200, { object: 'list', data })
-}
+/** A second of sound. */
+const PIECE_BYTES = 16_000
 
 /**
  * `POST /v1/audio/transcriptions` and `/translations`: the text that is in the audio, computed from its
@@ -53,7 +19,7 @@ export function listModels(): Answer {
  * @throws Refusal
  */
 export function transcription(body: CallBody, task: 'transcribe' | 'translate', empty: boolean): Answer {
-  const formats = modelOf(body)
+  const { formats } = modelFor('transcription', body)
   const { file } = body
   if (file === null) throw new Refusal(400, 'file: a file is required', { param: 'file' })
   if (file.bytes.length > FILE_MAX_BYTES) {
@@ -93,14 +59,12 @@ export function transcription(body: CallBody, task: 'transcribe' | 'translate', 
 }
 
 /**
- * `POST /v1/audio/speech`: Morse code in a wav file.
+ * `POST /v1/audio/speech`: Morse code in a wav file, sent as it is made.
  *
  * @throws Refusal
  */
 export function speech(body: CallBody): Answer {
-  modelOf(body)
-  const model = first(body, 'model') ?? ''
-  if (!SPEAKERS.has(model)) throw new Refusal(404, `The model '${model}' does not speak.`, MODEL_NOT_FOUND)
+  modelFor('speech', body)
   const input = first(body, 'input') ?? ''
   if ([...input].length > INPUT_MAX_CHARACTERS) {
     throw new Refusal(400, `input takes up to ${INPUT_MAX_CHARACTERS} characters`, { param: 'input' })
@@ -120,7 +84,7 @@ export function speech(body: CallBody): Answer {
   if (!(speed >= 0.25 && speed <= 4)) throw new Refusal(400, 'speed takes 0.25 to 4', { param: 'speed' })
   const audio = say(input, hertz, speed)
   const headers = { 'content-type': 'audio/wav', ...audioHeaders(audio.length, sha256(audio)) }
-  return { status: 200, headers, body: audio }
+  return { status: 200, headers, body: audio, pieces: piecesOf(audio, PIECE_BYTES) }
 }
 
 function say(input: string, hertz: number, speed: number): Buffer {
@@ -130,39 +94,6 @@ function say(input: string, hertz: number, speed: number): Buffer {
     if (!(error instanceof UnspeakableError || error instanceof TooLongError)) throw error
     throw new Refusal(400, `input: ${error.message}`, { param: 'input', code: 'invalid_value' })
   }
-}
-
-const MODEL_NOT_FOUND = { param: 'model', code: 'model_not_found' }
-
-/** The transcript formats of the model that the body names. */
-function modelOf(body: CallBody): readonly TranscriptFormat[] {
-  const model = first(body, 'model')
-  if (model === undefined) throw new Refusal(400, 'you must provide a model parameter', { param: 'model' })
-  const formats = MODELS.get(model)
-  if (formats !== undefined) return formats
-  throw new Refusal(
-    404,
-    `The model '${model}' does not exist or you do not have access to it.`,
-    MODEL_NOT_FOUND,
-  )
-}
-
-/** An answer in JSON. */
-export function json(status: number, body: unknown, headers: Readonly<Record<string, string>> = {}): Answer {
-  return {
-    status,
-    headers: { 'content-type': 'application/json', ...headers },
-    body: Buffer.from(JSON.stringify(body)),
-  }
-}
-
-/** Lower-case hex. */
-export function sha256(bytes: Uint8Array): string {
-  return createHash('sha256').update(bytes).digest('hex')
-}
-
-function first(body: CallBody, name: string): string | undefined {
-  return body.fields.get(name)?.[0]
 }
 
 function audioHeaders(bytes: number, digest: string) {

@@ -1,0 +1,187 @@
+import { type Answer, DONE, events, json, sha256 } from './answer.ts'
+import type { CallBody } from './body.ts'
+import { listOf, memberOf, textOf } from './json-value.ts'
+import { modelFor } from './models.ts'
+import { describePicture } from './picture.ts'
+import { Refusal } from './refusal.ts'
+import { speak } from './speak.ts'
+import { fromDots, speakable, toDots } from './telegraph.ts'
+import { transcribe } from './transcript.ts'
+
+/** Characters that count as one token. */
+const TOKEN_CHARACTERS = 4
+/** Same for all answers, so that equal calls have equal answers. */
+const CREATED = 1_795_000_000
+const ALLOY_HERTZ = 600
+
+/** An answer before it is written down. */
+interface Said {
+  readonly text: string
+  readonly calls: readonly { readonly id: string; readonly name: string; readonly arguments: string }[]
+  readonly finish: 'stop' | 'length' | 'tool_calls'
+}
+
+/**
+ * `POST /v1/chat/completions`: the last message in Morse code, or in letters when it is Morse code; of a picture
+ * what it says or is, of a recording what is heard. A tool that the message names, or that `tool_choice` asks for,
+ * is called with the message in every text argument.
+ *
+ * @throws Refusal
+ */
+export function chat(body: CallBody): Answer {
+  const { name: model } = modelFor('chat', body)
+  const messages = listOf(body.json, 'messages')
+  const last = messages.at(-1)
+  if (last === undefined) throw new Refusal(400, 'messages is required', { param: 'messages' })
+  const asked = readMessage(last)
+  const said = limited(
+    callTools(body, last, asked) ?? { text: answerTo(asked), calls: [], finish: 'stop' },
+    body,
+  )
+  const prompt = tokens(messages.map((message) => readMessage(message)).join(' '))
+  return render(body, model, said, prompt)
+}
+
+/**
+ * `POST /v1/completions`: the prompt in Morse code.
+ *
+ * @throws Refusal
+ */
+export function completion(body: CallBody): Answer {
+  const { name: model } = modelFor('chat', body)
+  const prompt = textOf(memberOf(body.json, 'prompt'))
+  if (prompt === null) throw new Refusal(400, 'prompt is required', { param: 'prompt' })
+  const said = limited({ text: answerTo(prompt), calls: [], finish: 'stop' }, body)
+  const id = idOf(body)
+  const usage = usageOf(tokens(prompt), said)
+  const choice = { index: 0, text: said.text, logprobs: null, finish_reason: said.finish }
+  const head = { id, object: 'text_completion', created: CREATED, model }
+  if (memberOf(body.json, 'stream') !== true) return json(200, { ...head, choices: [choice], usage })
+  const parts = wordsOf(said.text).map((text) => ({
+    ...head,
+    choices: [{ ...choice, text, finish_reason: null }],
+  }))
+  return events([...parts, { ...head, choices: [{ ...choice, text: '' }], usage }, DONE])
+}
+
+function render(body: CallBody, model: string, said: Said, promptTokens: number): Answer {
+  const head = { id: idOf(body), created: CREATED, model, system_fingerprint: 'fp_sandbox' }
+  const usage = usageOf(promptTokens, said)
+  const calls = said.calls.map(({ id, name, arguments: given }) => ({
+    id,
+    type: 'function',
+    function: { name, arguments: given },
+  }))
+  if (memberOf(body.json, 'stream') !== true) {
+    const message = {
+      role: 'assistant',
+      content: said.text === '' ? null : said.text,
+      refusal: null,
+      ...(calls.length === 0 ? {} : { tool_calls: calls }),
+      ...audioOf(body, said.text),
+    }
+    const choices = [{ index: 0, message, logprobs: null, finish_reason: said.finish }]
+    return json(200, { ...head, object: 'chat.completion', choices, usage })
+  }
+  const part = (delta: object, finish: string | null = null) => ({
+    ...head,
+    object: 'chat.completion.chunk',
+    choices: [{ index: 0, delta, logprobs: null, finish_reason: finish }],
+  })
+  const deltas = [
+    part({ role: 'assistant', content: '' }),
+    ...wordsOf(said.text).map((content) => part({ content })),
+    ...calls.map((call, index) => part({ tool_calls: [{ index, ...call }] })),
+    part({}, said.finish),
+  ]
+  const wantsUsage = memberOf(memberOf(body.json, 'stream_options'), 'include_usage') === true
+  const counted = wantsUsage ? [{ ...head, object: 'chat.completion.chunk', choices: [], usage }] : []
+  return events([...deltas, ...counted, DONE])
+}
+
+/** What a message says, its pictures and recordings put into words. */
+function readMessage(message: unknown): string {
+  const content = memberOf(message, 'content')
+  if (typeof content === 'string') return content
+  const parts = listOf(message, 'content').map((part) => {
+    const text = textOf(memberOf(part, 'text'))
+    if (text !== null) return text
+    const url = textOf(memberOf(memberOf(part, 'image_url'), 'url'))
+    if (url !== null) return readImage(url)
+    const data = textOf(memberOf(memberOf(part, 'input_audio'), 'data'))
+    if (data === null)
+      throw new Refusal(400, 'a part of a message is of no known type', { param: 'messages' })
+    return transcribe(Buffer.from(data, 'base64'))?.text ?? ''
+  })
+  return parts.join(' ')
+}
+
+function readImage(url: string): string {
+  const [, mediaType = '', base64] = /^data:([a-z]+\/[a-z0-9.+-]+);base64,(.*)$/s.exec(url) ?? []
+  if (base64 === undefined) return `a picture at ${url}`
+  return describePicture(Buffer.from(base64, 'base64'), mediaType)
+}
+
+function answerTo(text: string): string {
+  return fromDots(text) ?? (toDots(text) || '...')
+}
+
+/** Null when no tool is to be called. */
+function callTools(body: CallBody, last: unknown, asked: string): Said | null {
+  if (memberOf(last, 'role') === 'tool') return null
+  const choice = memberOf(body.json, 'tool_choice')
+  if (choice === 'none') return null
+  const tools = listOf(body.json, 'tools').map((tool) => memberOf(tool, 'function'))
+  const named = textOf(memberOf(memberOf(choice, 'function'), 'name'))
+  const chosen = tools.filter((tool) => {
+    const name = textOf(memberOf(tool, 'name')) ?? ''
+    return named === null ? asked.includes(name) : name === named
+  })
+  const called = chosen.length === 0 && choice === 'required' ? tools.slice(0, 1) : chosen
+  if (called.length === 0) return null
+  const calls = called.map((tool, index) => ({
+    id: `call_${sha256(Buffer.from(`${index} ${asked}`)).slice(0, 24)}`,
+    name: textOf(memberOf(tool, 'name')) ?? '',
+    arguments: JSON.stringify(argumentsOf(memberOf(tool, 'parameters'), asked)),
+  }))
+  return { text: '', calls, finish: 'tool_calls' }
+}
+
+function argumentsOf(schema: unknown, asked: string): Record<string, string> {
+  const properties = memberOf(schema, 'properties')
+  if (typeof properties !== 'object' || properties === null) return {}
+  const texts = Object.entries(properties).filter(([, property]) => memberOf(property, 'type') === 'string')
+  return Object.fromEntries(texts.map(([name]) => [name, asked]))
+}
+
+function limited(said: Said, body: CallBody): Said {
+  const most = memberOf(body.json, 'max_completion_tokens') ?? memberOf(body.json, 'max_tokens')
+  if (typeof most !== 'number' || tokens(said.text) <= most) return said
+  return { ...said, text: said.text.slice(0, most * TOKEN_CHARACTERS), finish: 'length' }
+}
+
+/** `modalities: [audio]`: the answer's text as a recording. */
+function audioOf(body: CallBody, text: string): object {
+  if (!listOf(body.json, 'modalities').includes('audio')) return {}
+  const said = speakable(fromDots(text) ?? text)
+  const audio = said === '' ? Buffer.alloc(0) : speak(said, ALLOY_HERTZ, 1)
+  return { audio: { id: idOf(body), expires_at: CREATED, data: audio.toString('base64'), transcript: text } }
+}
+
+function usageOf(prompt: number, said: Said) {
+  const answered = tokens(said.text + said.calls.map((call) => call.arguments).join(''))
+  return { prompt_tokens: prompt, completion_tokens: answered, total_tokens: prompt + answered }
+}
+
+function tokens(text: string): number {
+  return Math.ceil(text.length / TOKEN_CHARACTERS)
+}
+
+/** Words with the white space behind them. */
+function wordsOf(text: string): string[] {
+  return text.match(/\S+\s*/g) ?? []
+}
+
+function idOf({ raw }: CallBody): string {
+  return `chatcmpl-${sha256(raw).slice(0, 24)}`
+}

@@ -1,13 +1,17 @@
 import { readFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
-import { parseArgs } from 'node:util'
-import type { Principal, Route } from './schema/catalog.ts'
+import { parse, UsageError } from './cli/arguments.ts'
 
 const HELP = `larkway <command>
 
   serve                        run the gateway; its environment is in the README
-  check [file]                 validate the configuration: every fault, or what it amounts to
-                               (default: LARKWAY_CONFIG, else larkway.yaml)
+  check [file] [--providers]   validate the configuration: every fault, or what it amounts to
+                               (default: LARKWAY_CONFIG, else larkway.yaml); with --providers ask
+                               each configured provider for its models
+  route explain --key K --endpoint E [...]
+                               which entry would serve a request, and why the others would not
+  route diff OLD NEW           what changed in the routes between two configuration files
+  models [kind]                what is known of each model: capabilities, features, price, since when
   key make                     make an API key, and show it this once with its hash
   key hash [key]               print the hash of a key for the configuration; reads standard input without one
   sandbox [--host H] [--port P]
@@ -16,14 +20,13 @@ const HELP = `larkway <command>
   version
 `
 
-/** A command line that cannot be followed; the message is all that the user sees. */
-class UsageError extends Error {}
-
 type Command = (args: string[]) => Promise<number>
 
 const COMMANDS: Readonly<Record<string, Command>> = {
   serve,
-  check,
+  check: checkCommand,
+  route,
+  models,
   key,
   sandbox,
   version,
@@ -45,23 +48,45 @@ async function serve(args: string[]): Promise<number> {
   }
 }
 
-async function check(args: string[]): Promise<number> {
-  const { positionals } = parse(args, {}, 1)
-  const { LARKWAY_CONFIG } = process.env
-  const path = positionals[0] ?? (LARKWAY_CONFIG || 'larkway.yaml')
-  const { CatalogError, openCatalog } = await import('./catalog/watch.ts')
-  const { factsOf, PROVIDERS } = await import('./providers/index.ts')
+async function checkCommand(args: string[]): Promise<number> {
+  const { values, positionals } = parse(args, { providers: { type: 'boolean' } }, 1)
+  const path = positionals[0] ?? configPath()
+  const { check } = await import('./cli/check.ts')
+  return printingFaults(() => check({ path, env: process.env, providers: values.providers === true }, print))
+}
+
+async function route(args: string[]): Promise<number> {
+  const [action, ...rest] = args
+  if (action === 'explain') {
+    const { explainRoute } = await import('./cli/explain.ts')
+    return printingFaults(() => explainRoute(rest, configPath(), print))
+  }
+  if (action === 'diff') {
+    const { diffFiles } = await import('./cli/diff.ts')
+    return printingFaults(() => diffFiles(rest, print))
+  }
+  throw new UsageError('route takes explain or diff')
+}
+
+function configPath(): string {
+  return process.env.LARKWAY_CONFIG || 'larkway.yaml'
+}
+
+/** A faulty configuration is an answer of these commands, not a failure of theirs. */
+async function printingFaults(command: () => Promise<number>): Promise<number> {
+  const { CatalogError } = await import('./catalog/watch.ts')
   try {
-    const catalog = await openCatalog({ path, kinds: PROVIDERS, factsOf, env: process.env })
-    const { routes, notices, snapshot } = catalog.good
-    print(`${path} is valid.\n\n${routeTable(routes)}\n${keyTable([...snapshot.keys.values()])}`)
-    for (const notice of notices) print(`note: ${notice}\n`)
-    return 0
+    return await command()
   } catch (error) {
     if (!(error instanceof CatalogError)) throw error
     print(`${error.message}\n`)
     return 1
   }
+}
+
+async function models(args: string[]): Promise<number> {
+  const { listKnownModels } = await import('./cli/models.ts')
+  return listKnownModels(args, print)
 }
 
 async function key(args: string[]): Promise<number> {
@@ -92,50 +117,6 @@ async function version(): Promise<number> {
   const text = await readFile(new URL('../package.json', import.meta.url), 'utf8')
   const { version } = JSON.parse(text) as { version: string }
   return print(`larkway ${version}\n`)
-}
-
-type Flags = NonNullable<Parameters<typeof parseArgs>[0]>['options'] & {}
-
-/** @throws UsageError for a flag that is unknown, and for more than `most` words */
-function parse<const Given extends Flags>(args: string[], options: Given, most: number) {
-  try {
-    const parsed = parseArgs({ args, options, allowPositionals: true, strict: true })
-    if (parsed.positionals.length <= most) return parsed
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : 'that is no command line')
-  }
-  throw new UsageError('too many words')
-}
-
-function routeTable(routes: readonly Route[]): string {
-  const rows = routes.map(({ workspace, name, version, strategy, published, entries }) => [
-    workspace,
-    name,
-    version,
-    published ? strategy : 'unpublished',
-    entries.map(({ provider, model }) => `${provider.name}/${model}`).join(', '),
-  ])
-  return table([['WORKSPACE', 'ROUTE', 'VERSION', 'STRATEGY', 'ENTRIES'], ...rows])
-}
-
-function keyTable(principals: readonly Principal[]): string {
-  const rows = principals.map(({ workspace, app, key: { id, scopes, rateLimit, expiresAtMs }, route }) => [
-    workspace.id,
-    app.id,
-    id,
-    route.name,
-    scopes.join(','),
-    `${rateLimit.requestsPerMinute}/min, burst ${rateLimit.burst}`,
-    expiresAtMs === null ? 'never' : new Date(expiresAtMs).toISOString(),
-  ])
-  return table([['WORKSPACE', 'APP', 'KEY', 'ROUTE', 'SCOPES', 'RATE LIMIT', 'EXPIRES'], ...rows])
-}
-
-/** Columns as wide as their widest cell. */
-function table(rows: readonly (readonly string[])[]): string {
-  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
-  const lines = rows.map((row) => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  '))
-  return `${lines.map((line) => line.trimEnd()).join('\n')}\n`
 }
 
 /** Writes to standard output; the exit code of a command that has done its work. */

@@ -26,6 +26,12 @@ const Environment = Type.Object({
   LARKWAY_SECRET_KEYS: Type.Optional(
     Type.String({ description: 'comma-separated base64 keys of 32 bytes: the first encrypts, all decrypt' }),
   ),
+  LARKWAY_PUBLIC_URL: Type.Optional(
+    Type.String({
+      pattern: '^https?://[^/?#]+$',
+      description: 'origin under which callers reach this node, for signed URLs; default: they are paths',
+    }),
+  ),
   LARKWAY_MEMORY_MIB: Type.Integer({
     minimum: 8,
     maximum: 1_048_576,

@@ -133,6 +133,13 @@ export const ERRORS = {
     retryable: true,
     message: 'the provider did not answer before the deadline',
   },
+  UPSTREAM_OUTCOME_UNKNOWN: {
+    status: 504,
+    category: 'upstream',
+    // Sent again it might be done, and paid for, twice.
+    retryable: false,
+    message: 'the answer of the provider was lost: it may have done the work',
+  },
 } as const satisfies Record<string, Definition>
 
 export type ErrorCode = keyof typeof ERRORS

@@ -1,7 +1,7 @@
 import { randomFillSync } from 'node:crypto'
 
-/** Prefixes of identifiers: request, transcription job, queue job, webhook event, key. */
-export type IdPrefix = 'req' | 'tj' | 'qj' | 'evt' | 'key'
+/** Prefixes of identifiers: request, transcription job, queue job, webhook event, key, kept video. */
+export type IdPrefix = 'req' | 'tj' | 'qj' | 'evt' | 'key' | 'vid'
 
 /** Crockford's base 32 in lower case, as ULIDs are written (https://github.com/ulid/spec). */
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'

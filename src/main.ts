@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { demoKey, demoSnapshot } from './catalog/demo.ts'
 import { openCatalog } from './catalog/watch.ts'
 import { type Environment, readEnvironment } from './config.ts'
+import { createHealthBook } from './gateway/health.ts'
 import { createLatencyBook } from './gateway/latency.ts'
 import { receiveBufferWarning } from './inbound/receive-buffer.ts'
 import { type EdgeServer, startServer } from './inbound/server.ts'
@@ -10,18 +11,23 @@ import { UWS_ENVIRONMENT } from './inbound/uws.ts'
 import { createLogger, type Logger } from './log.ts'
 import { createMediaProbe } from './media/probe.ts'
 import { createSender } from './outbound/send.ts'
-import { factsOf, PROVIDERS } from './providers/index.ts'
+import { factsOf } from './providers/facts.ts'
+import { PROVIDERS } from './providers/index.ts'
 import { createRoutes } from './routes/table.ts'
 import { startSandboxThread } from './sandbox/thread.ts'
 import type { Snapshot } from './schema/catalog.ts'
+import type { Links } from './schema/links.ts'
 import type { Objects } from './schema/objects.ts'
 import type { State } from './schema/state.ts'
+import { readSecretKeys } from './secrets.ts'
 import { createEmbeddedState } from './state/embedded/state.ts'
 import { createAudioReader } from './storage/audio-reader.ts'
 import { createBlocks } from './storage/blocks.ts'
 import { createBudget } from './storage/budget.ts'
 import { createFileObjects } from './storage/files.ts'
+import { createFolderLinks, type FolderLinks } from './storage/folder-links.ts'
 import { lockFolder } from './storage/folder-lock.ts'
+import { createResults } from './storage/results.ts'
 import { createSpool } from './storage/spool.ts'
 import { FOLDER_UPLOAD_SLOTS, UPLOAD_SLOTS } from './storage/spool-options.ts'
 import { startSweeper } from './storage/sweep.ts'
@@ -53,10 +59,10 @@ export async function serve(env: Readonly<Record<string, string | undefined>>): 
   const log = createLogger(environment.LOG_LEVEL)
   const closers: Closer[] = []
 
-  const objects = await openObjects(environment, log, closers)
+  const store = await openStore(environment, log, closers)
   const state = await openState(environment, log, closers)
   const catalog = await openSnapshots(environment, env, log, closers)
-  const server = await listen(environment, log, { objects, state, catalog }, closers)
+  const server = await listen(environment, log, { store, state, catalog }, closers)
 
   warnOfReceiveBuffers(log)
   const stores = { state: state.kind, objects: environment.S3_BUCKET === undefined ? 'folder' : 's3' }
@@ -67,33 +73,49 @@ export async function serve(env: Readonly<Record<string, string | undefined>>): 
   process.stdout.write(catalog.greeting(server.port))
 }
 
-async function openObjects(environment: Environment, log: Logger, closers: Closer[]): Promise<Objects> {
-  const objects = await (environment.S3_BUCKET === undefined
-    ? openFolder(environment, closers)
-    : openBucket(environment))
-  closers.push(() => objects.close())
-  const sweeper = await startSweeper({ objects, log, alone: environment.S3_BUCKET === undefined })
-  closers.push(() => sweeper.stop())
-  return objects
+/** Where bodies and results are, and who opens a result by its URL. */
+interface Store {
+  readonly objects: Objects
+  readonly links: Links
+  /** The folder store's own; null where the store opens its URLs itself. */
+  readonly folderLinks: FolderLinks | null
 }
 
-async function openFolder({ LARKWAY_DATA: folder }: Environment, closers: Closer[]): Promise<Objects> {
+async function openStore(environment: Environment, log: Logger, closers: Closer[]): Promise<Store> {
+  const store = await (environment.S3_BUCKET === undefined
+    ? openFolder(environment, closers)
+    : openBucket(environment))
+  const { objects } = store
+  closers.push(() => objects.close())
+  const sweeper = await startSweeper({ objects, log, alone: store.folderLinks !== null })
+  closers.push(() => sweeper.stop())
+  return store
+}
+
+async function openFolder(environment: Environment, closers: Closer[]): Promise<Store> {
+  const { LARKWAY_DATA: folder, LARKWAY_SECRET_KEYS, LARKWAY_PUBLIC_URL: publicUrl } = environment
   const unlock = await lockFolder(folder)
   closers.push(unlock)
-  return createFileObjects(folder)
+  const keys = await readSecretKeys(LARKWAY_SECRET_KEYS, folder)
+  const folderLinks = createFolderLinks({ keys, publicUrl })
+  return { objects: await createFileObjects(folder), links: folderLinks, folderLinks }
 }
 
 /** The SDK is loaded only where it is used: it takes 30 MB of memory, as the client of Redis does. */
-async function openBucket(environment: Environment): Promise<Objects> {
+async function openBucket(environment: Environment): Promise<Store> {
   const { createS3Objects } = await import('./storage/s3.ts')
-  const { S3_ENDPOINT, S3_REGION, S3_BUCKET, S3_ACCESS_KEY_ID, S3_SECRET_ACCESS_KEY } = environment
-  return createS3Objects({
+  const { createS3Links } = await import('./storage/s3-links.ts')
+  const { S3_ENDPOINT, S3_PUBLIC_ENDPOINT, S3_REGION, S3_BUCKET, S3_ACCESS_KEY_ID, S3_SECRET_ACCESS_KEY } =
+    environment
+  const bucket = {
     endpoint: S3_ENDPOINT as string,
     region: S3_REGION,
     bucket: S3_BUCKET as string,
     accessKeyId: S3_ACCESS_KEY_ID as string,
     secretAccessKey: S3_SECRET_ACCESS_KEY as string,
-  })
+  }
+  const links = createS3Links({ ...bucket, endpoint: S3_PUBLIC_ENDPOINT ?? bucket.endpoint })
+  return { objects: createS3Objects(bucket), links, folderLinks: null }
 }
 
 async function openState({ REDIS_URL }: Environment, log: Logger, closers: Closer[]): Promise<State> {
@@ -142,7 +164,7 @@ async function openDemo(environment: Environment, log: Logger, closers: Closer[]
 }
 
 interface Opened {
-  readonly objects: Objects
+  readonly store: Store
   readonly state: State
   readonly catalog: Catalog
 }
@@ -150,9 +172,10 @@ interface Opened {
 async function listen(
   environment: Environment,
   log: Logger,
-  { objects, state, catalog }: Opened,
+  { store, state, catalog }: Opened,
   closers: Closer[],
 ): Promise<EdgeServer> {
+  const { objects, links, folderLinks } = store
   const budget = createBudget(environment.LARKWAY_MEMORY_MIB * MIB)
   const blocks = createBlocks(budget)
   const uploadSlots = environment.S3_BUCKET === undefined ? FOLDER_UPLOAD_SLOTS : UPLOAD_SLOTS
@@ -170,14 +193,18 @@ async function listen(
     providers: PROVIDERS,
     state,
     send: sender.send,
+    open: sender.open,
     budget,
     random: Math.random,
     latency: createLatencyBook(),
+    health: createHealthBook(),
   }
   let accepting = true
+  const results = createResults({ objects, links, budget })
   const routes = createRoutes(
-    { services, spool, probe: createMediaProbe({ reader }), log },
+    { services, spool, probe: createMediaProbe({ reader }), results, log },
     { accepting: () => accepting, stateHealthy: () => state.healthy() },
+    folderLinks === null ? null : { open: (token) => folderLinks.open(token), objects },
   )
   Object.assign(process.env, UWS_ENVIRONMENT)
   const server = await startServer({ routes, host: environment.HOST, port: environment.PORT, budget, log })
@@ -213,7 +240,8 @@ function stopOnSignals(drain: Drain, onStop: () => void): void {
     onStop()
     log.info({ signal, in_flight: server.inFlight }, 'stopping')
     server.stopListening()
-    const deadlineAtMs = performance.now() + catalog.current().deadlineMs
+    const { deadlineMs, videoDeadlineMs } = catalog.current()
+    const deadlineAtMs = performance.now() + Math.max(deadlineMs, videoDeadlineMs)
     const wait = setInterval(() => {
       if (server.inFlight > 0 && performance.now() < deadlineAtMs) return
       clearInterval(wait)

@@ -2,34 +2,10 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { text } from 'node:stream/consumers'
-import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { hashKey, looksLikeKey, makeKey } from '../src/catalog/key.ts'
 import { EXAMPLE } from './support/catalog-file.ts'
-
-const CLI = fileURLToPath(new URL('../src/cli.ts', import.meta.url))
-
-interface Run {
-  readonly input?: string
-  readonly env?: Readonly<Record<string, string>>
-  readonly cwd?: string
-}
-
-/** Runs the command to its end. */
-async function larkway(args: readonly string[], { input = '', env = {}, cwd }: Run = {}) {
-  const child = spawn(process.execPath, [CLI, ...args], {
-    env: { PATH: process.env.PATH ?? '', ...env },
-    ...(cwd === undefined ? {} : { cwd }),
-  })
-  child.stdin.end(input)
-  const [output, errors, [code]] = await Promise.all([
-    text(child.stdout),
-    text(child.stderr),
-    once(child, 'exit'),
-  ])
-  return { code, output, errors }
-}
+import { CLI, larkway } from './support/cli.ts'
 
 t.test('help, version and nothing', async (t) => {
   for (const args of [['help'], ['--help'], []]) {
@@ -40,16 +16,26 @@ t.test('help, version and nothing', async (t) => {
 })
 
 t.test('a command line that cannot be followed ends with 2 and one sentence', async (t) => {
-  const rows: readonly [readonly string[], string][] = [
+  const rows: readonly [readonly string[], string | RegExp][] = [
     [['fly'], 'there is no command "fly"; see larkway help'],
     [['constructor'], 'there is no command "constructor"; see larkway help'],
     [['check', 'a.yaml', 'b.yaml'], 'too many words'],
+    [['route'], 'route takes explain or diff'],
+    [
+      ['route', 'explain', '--endpoint', 'transcription'],
+      'route explain needs --key; see larkway route explain --help',
+    ],
+    [['route', 'diff', 'a.yaml'], 'route diff takes two configuration files'],
+    [['models', 'wisper'], /^there is no kind "wisper"; there are anthropic, /],
     [['key'], 'key takes make or hash'],
     [['key', 'make', 'x'], 'key takes make or hash'],
     [['sandbox', '--port', '70000'], '--port takes 0 to 65535'],
   ]
-  for (const [args, sentence] of rows)
-    t.same(await larkway(args), { code: 2, output: '', errors: `larkway: ${sentence}\n` })
+  for (const [args, sentence] of rows) {
+    const { code, output, errors } = await larkway(args)
+    t.same({ code, output }, { code: 2, output: '' }, args.join(' '))
+    t.match(errors.replace(/^larkway: |\n$/g, ''), sentence)
+  }
   t.match(await larkway(['check', '--fast']), { code: 2, errors: /^larkway: Unknown option '--fast'/ })
 })
 

@@ -1,13 +1,11 @@
-import { randomBytes } from 'node:crypto'
-import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Snapshot } from '../schema/catalog.ts'
+import { keptText } from '../secrets.ts'
 import { hashKey, looksLikeKey, makeKey } from './key.ts'
 import type { Surroundings } from './provider.ts'
 import { buildSnapshot } from './snapshot.ts'
 
 const KEY_FILE = 'demo-key'
-const OWNER_ONLY = 0o600
 
 export interface DemoOptions {
   /** Where the sandbox listens, e.g. `http://127.0.0.1:9090/v1`. */
@@ -58,39 +56,12 @@ export function demoSnapshot({ sandboxUrl, key, kinds, factsOf }: DemoOptions): 
 export async function demoKey(dataFolder: string, given: string | undefined): Promise<string> {
   if (given !== undefined) return checked(given, 'LARKWAY_DEMO_KEY')
   const path = join(dataFolder, KEY_FILE)
-  const kept = await readKey(path)
-  if (kept !== null) return checked(kept, path)
-
-  await mkdir(dataFolder, { recursive: true })
-  const draft = `${path}.${randomBytes(6).toString('hex')}`
-  await writeFile(draft, `${makeKey()}\n`, { mode: OWNER_ONLY, flag: 'wx' })
-  try {
-    // A link appears with its whole content, and fails where another process was first.
-    await link(draft, path)
-  } catch (error) {
-    if (!hasCode(error, 'EEXIST')) throw error
-  } finally {
-    await rm(draft, { force: true })
-  }
-  return checked((await readKey(path)) ?? '', path)
-}
-
-async function readKey(path: string): Promise<string | null> {
-  try {
-    return (await readFile(path, 'utf8')).trim()
-  } catch (error) {
-    if (hasCode(error, 'ENOENT')) return null
-    throw error
-  }
+  return checked(await keptText(path, makeKey), path)
 }
 
 function checked(key: string, source: string): string {
   if (looksLikeKey(key)) return key
   throw new Error(`${source} holds no API key of Larkway; "larkway key make" makes one`)
-}
-
-function hasCode(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code
 }
 
 function refuse(): never {

@@ -1,13 +1,14 @@
 import type { Capability } from '../schema/calls.ts'
-import type { ModelFacts, Price } from '../schema/provider.ts'
+import { FACT_SHAPES, type Price } from '../schema/facts.ts'
+import { CAPABILITY_OF, OPERATION_NAMES, type OperationName } from '../schema/operations.ts'
+import type { ModelFacts, Provider } from '../schema/provider.ts'
 import type { Faults, Path } from './faults.ts'
 import type { EntryFields } from './file.ts'
+import { checkPrice } from './price.ts'
 import type { ResolvedProvider } from './provider.ts'
 
-type Declared = Pick<
-  EntryFields,
-  'capabilities' | 'features' | 'translation_features' | 'hints' | 'limits' | 'price' | 'translates'
->
+/** What the file says of a model; its shape is checked. */
+type Declared = Partial<ModelFacts>
 
 const UNKNOWN_MODEL: Omit<ModelFacts, 'capabilities'> = {
   features: [],
@@ -29,7 +30,7 @@ export function resolveFacts(
   path: Path,
   faults: Faults,
 ): ModelFacts | null {
-  const declared = merge(fields, entry)
+  const declared = merge(fields as Declared, entry as Declared)
   const capabilities = [declared.capabilities, table?.capabilities, pricedIn(declared.price)].find(isFilled)
   if (capabilities === undefined) {
     faults.add([...path, 'model'], 'is not in the built-in table: declare its capabilities')
@@ -42,14 +43,19 @@ export function resolveFacts(
     capabilities,
     limits: { ...table?.limits, ...limits } as ModelFacts['limits'],
   }
-  if (declared.capabilities?.includes('audio_input') && protocol.transcription === undefined)
-    faults.add([...path, 'capabilities'], `the kind "${protocol.kind}" has no transcription`)
-  if (declared.capabilities?.includes('audio_output') && protocol.speech === undefined)
-    faults.add([...path, 'capabilities'], `the kind "${protocol.kind}" has no speech`)
+  for (const capability of declared.capabilities ?? []) checkProtocol(capability, protocol, path, faults)
   if (declared.translates === true && protocol.translation === undefined)
     faults.add([...path, 'translates'], `the kind "${protocol.kind}" has no translation`)
-  if (configured.access === 'platform') checkPrice(facts, path, faults)
+  if (configured.access === 'platform') checkPrice(facts, protocol, path, faults)
   return facts
+}
+
+/** A declared capability that none of the protocol's operations could use. */
+function checkProtocol(capability: Capability, protocol: Provider, path: Path, faults: Faults): void {
+  const names = OPERATION_NAMES.filter((name) => CAPABILITY_OF[name] === capability && name !== 'translation')
+  const has = (name: OperationName) => protocol[name === 'vision' ? 'chat' : name] !== undefined
+  if (names.length === 0 || names.some(has)) return
+  faults.add([...path, 'capabilities'], `the kind "${protocol.kind}" has no ${names.join(', ')}`)
 }
 
 function isFilled(list: readonly Capability[] | undefined): list is readonly Capability[] {
@@ -66,21 +72,15 @@ function merge(provider: Declared, entry: Declared): Declared {
   return { ...merged, limits: { ...provider.limits, ...entry.limits } }
 }
 
-const FIELDS = ['capabilities', 'features', 'translation_features', 'hints', 'price', 'translates'] as const
+const FIELDS = Object.keys(FACT_SHAPES).filter((name) => name !== 'limits') as Exclude<
+  keyof typeof FACT_SHAPES,
+  'limits'
+>[]
 
 /** What a price is charged for, the model must be able to do. */
-function pricedIn(price: Price | undefined): Capability[] {
+function pricedIn(price: Price | null | undefined): Capability[] {
   const capabilities: Capability[] = []
   if (price?.per_hour_usd !== undefined) capabilities.push('audio_input')
   if (price?.per_1k_characters_usd !== undefined) capabilities.push('audio_output')
   return capabilities
-}
-
-/** Platform calls are paid out of credits, so what they cost has to be known. */
-function checkPrice({ capabilities, price }: ModelFacts, path: Path, faults: Faults): void {
-  const why = 'platform access needs it, and the built-in table has none for this model'
-  if (capabilities.includes('audio_input') && price?.per_hour_usd === undefined)
-    faults.add([...path, 'price', 'per_hour_usd'], `is missing: ${why}`)
-  if (capabilities.includes('audio_output') && price?.per_1k_characters_usd === undefined)
-    faults.add([...path, 'price', 'per_1k_characters_usd'], `is missing: ${why}`)
 }

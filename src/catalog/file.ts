@@ -1,7 +1,7 @@
 import { type Static, type TSchema, Type } from 'typebox'
-import { AUDIO_FORMATS } from '../schema/audio.ts'
-import { CAPABILITIES, FEATURES, HINTS } from '../schema/calls.ts'
+import { CAPABILITIES } from '../schema/calls.ts'
 import { PROFILES, SCOPES, STRATEGIES } from '../schema/catalog.ts'
+import { FACT_SHAPES } from '../schema/facts.ts'
 
 /** What names workspaces, apps, routes, providers, plans and purposes. Names become parts of object keys and logs. */
 const NAME = '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$'
@@ -13,6 +13,11 @@ function strict<Properties extends Record<string, TSchema>>(properties: Properti
     additionalProperties: false,
     ...(description === undefined ? {} : { description }),
   })
+}
+
+function partial<Properties extends Record<string, TSchema>>(properties: Properties) {
+  const optional = Object.entries(properties).map(([name, shape]) => [name, Type.Optional(shape)])
+  return Object.fromEntries(optional) as { [Name in keyof Properties]: Type.TOptional<Properties[Name]> }
 }
 
 function named<Value extends TSchema>(value: Value, description: string) {
@@ -50,42 +55,7 @@ const LimitsShape = strict(
 )
 
 /** Facts of a model that the built-in table lacks or that differ here. On an entry they win over its provider's. */
-const facts = {
-  price: Type.Optional(
-    strict(
-      {
-        per_hour_usd: Type.Optional(Usd),
-        minimum_seconds: Type.Optional(Type.Number({ minimum: 0, maximum: 3600 })),
-        per_1k_characters_usd: Type.Optional(Usd),
-      },
-      'what the provider charges; replaces the price of the built-in table as a whole',
-    ),
-  ),
-  capabilities: Type.Optional(Type.Array(Type.Enum([...CAPABILITIES]), { minItems: 1, uniqueItems: true })),
-  features: Type.Optional(Type.Array(Type.Enum([...FEATURES]), { uniqueItems: true })),
-  hints: Type.Optional(Type.Array(Type.Enum([...HINTS]), { uniqueItems: true })),
-  translation_features: Type.Optional(Type.Array(Type.Enum([...FEATURES]), { uniqueItems: true })),
-  translates: Type.Optional(Type.Boolean({ description: 'the model translates audio to English' })),
-  limits: Type.Optional(
-    strict(
-      {
-        max_audio_bytes: Type.Optional(Bytes),
-        max_audio_seconds: Type.Optional(Seconds),
-        audio_formats: Type.Optional(Type.Array(Type.Enum([...AUDIO_FORMATS]), { uniqueItems: true })),
-        max_input_characters: Type.Optional(Type.Integer({ minimum: 1 })),
-        speech_formats: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 64 }))),
-        speed: Type.Optional(
-          strict({
-            min: Type.Number({ exclusiveMinimum: 0, maximum: 100 }),
-            max: Type.Number({ exclusiveMinimum: 0, maximum: 100 }),
-          }),
-        ),
-        voices: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 256 }))),
-      },
-      'limits of the model; each replaces the one of the built-in table',
-    ),
-  ),
-}
+const facts = partial(FACT_SHAPES)
 
 export const ProviderShape = strict({
   kind: Type.String({ minLength: 1, maxLength: 64, description: 'protocol, e.g. openai-compatible' }),
@@ -179,6 +149,9 @@ const head = {
       maximum: 3600,
       description: 'from the end of the body to the answer; default 120',
     }),
+  ),
+  video_deadline_seconds: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 3600, description: 'the same for a video; default 300' }),
   ),
   rate_limit: Type.Optional(RateLimitShape),
   audio_url_domains: Type.Optional(

@@ -1,5 +1,6 @@
 import type { Static, TSchema } from 'typebox'
 import { Value } from 'typebox/value'
+import type { Capability } from '../schema/calls.ts'
 import {
   type AppFields,
   AppShape,
@@ -7,6 +8,7 @@ import {
   EntryShape,
   type KeyFields,
   KeyShape,
+  PlanShape,
   type ProviderFields,
   ProviderShape,
   type RouteFields,
@@ -48,6 +50,12 @@ export function namesIn(list: unknown): string[] {
 
 export function providersIn(document: unknown): Named<ProviderFields> {
   return named(at(document, 'providers'), (value) => shaped(ProviderShape, value))
+}
+
+/** What each plan includes; nothing where that has not the right shape. */
+export function plansIn(document: unknown): ReadonlyMap<string, ReadonlySet<Capability>> {
+  const plans = named(at(document, 'plans'), (value) => shaped(PlanShape, value))
+  return new Map([...plans].map(([name, fields]) => [name, new Set(fields?.includes ?? [])]))
 }
 
 /** Routes, each entry on its own: one that has not the right shape does not hide what is wrong with the others. */

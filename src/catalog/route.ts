@@ -9,7 +9,7 @@ import type { ResolvedProvider, Surroundings } from './provider.ts'
 /** What the rest of the file offers to a route. */
 export interface RouteContext {
   readonly providers: Named<ResolvedProvider>
-  readonly plans: ReadonlySet<string>
+  readonly plans: ReadonlyMap<string, unknown>
   /** Workspace → the labels that it declares. */
   readonly purposes: Named<ReadonlySet<string>>
   readonly surroundings: Surroundings

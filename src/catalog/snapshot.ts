@@ -1,5 +1,5 @@
 import { DEFAULT_LIMITS } from '../limits.ts'
-import type { Principal, Route, Snapshot } from '../schema/catalog.ts'
+import type { ConfiguredProvider, Principal, Route, Snapshot } from '../schema/catalog.ts'
 import type { RateLimit } from '../schema/state.ts'
 import { audioDomain } from './domain.ts'
 import { checkShape, Faults, withoutUnknownKeys } from './faults.ts'
@@ -8,7 +8,7 @@ import {
   arrayIn,
   at,
   type Named,
-  namesIn,
+  plansIn,
   providersIn,
   routesIn,
   shaped,
@@ -21,6 +21,7 @@ import { rateLimitOf, resolveWorkspace } from './workspace.ts'
 
 const DEFAULT_RATE_LIMIT: RateLimit = { requestsPerMinute: 600, burst: 100 }
 const DEFAULT_DEADLINE_SECONDS = 120
+const DEFAULT_VIDEO_DEADLINE_SECONDS = 300
 
 /** A configuration that can be served, or all that is wrong with it. */
 export type Reading = Good | { readonly faults: readonly string[] }
@@ -29,6 +30,8 @@ export interface Good {
   readonly snapshot: Snapshot
   /** Every route of the file, also those that no key leads to. */
   readonly routes: readonly Route[]
+  /** Every provider of the file, with its credential. */
+  readonly providers: readonly ConfiguredProvider[]
   /** What the operator should know, in the form of faults: settings that have no effect yet. */
   readonly notices: readonly string[]
 }
@@ -41,7 +44,7 @@ export function buildSnapshot(document: unknown, surroundings: Surroundings): Re
   const faults = new Faults()
   checkShape(CatalogFile, document, [], faults)
   const file = withoutUnknownKeys(CatalogFile, document)
-  const plans = new Set(namesIn(at(file, 'plans')))
+  const plans = plansIn(file)
   const workspaces = workspacesIn(file)
 
   const providers = new Map<string, ResolvedProvider | null>()
@@ -66,18 +69,21 @@ export function buildSnapshot(document: unknown, surroundings: Surroundings): Re
   if (faults.lines.length > 0) return { faults: faults.lines }
   const limits = { ...DEFAULT_LIMITS, ...head?.limits }
   const deadlineMs = (head?.deadline_seconds ?? DEFAULT_DEADLINE_SECONDS) * 1000
+  const videoDeadlineMs = (head?.video_deadline_seconds ?? DEFAULT_VIDEO_DEADLINE_SECONDS) * 1000
   return {
-    snapshot: { limits, deadlineMs, keys: principals, audioUrlDomains },
+    snapshot: { limits, deadlineMs, videoDeadlineMs, keys: principals, audioUrlDomains },
     routes: [...routes.values()].filter((route) => route !== null),
-    notices: noticesOf(plans, workspaces),
+    providers: [...providers.values()].flatMap((provider) =>
+      provider === null ? [] : [provider.configured],
+    ),
+    notices: noticesOf(workspaces),
   }
 }
 
-/** Plans and money are checked here but not yet acted on: whoever sets a cap must not believe that it holds. */
-function noticesOf(plans: Iterable<string>, workspaces: Named<WorkspaceParts>): readonly string[] {
+/** Money is checked here but not yet acted on: whoever sets a cap must not believe that it holds. */
+function noticesOf(workspaces: Named<WorkspaceParts>): readonly string[] {
   const notices = new Faults()
   const what = 'is checked, but has no effect yet'
-  for (const plan of plans) notices.add(['plans', plan, 'includes'], what)
   for (const [id, parts] of workspaces) {
     const path = ['workspaces', id]
     for (const name of ['credits_usd', 'trial', 'budget_usd'] as const)

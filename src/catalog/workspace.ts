@@ -8,7 +8,8 @@ import type { Named, WorkspaceParts } from './parts.ts'
 /** What the rest of the file offers to a workspace. */
 export interface WorkspaceContext {
   readonly routes: Named<Route>
-  readonly plans: ReadonlySet<string>
+  /** Plan → what it includes. */
+  readonly plans: ReadonlyMap<string, ReadonlySet<Capability>>
   readonly rateLimit: RateLimit
   /** Collects the principals of all workspaces, by the hash of their key. */
   readonly principals: Map<string, Principal>
@@ -28,6 +29,7 @@ export function resolveWorkspace(
   const path = ['workspaces', id]
   const { name = id, plan = null, credits_usd, grant_id } = fields
   if (plan !== null && !context.plans.has(plan)) faults.add([...path, 'plan'], `there is no plan "${plan}"`)
+  const includes = plan === null ? null : (context.plans.get(plan) ?? null)
   if ((credits_usd === undefined) !== (grant_id === undefined))
     faults.add([...path, 'grant_id'], 'goes with credits_usd: it names the grant, so that it is booked once')
 
@@ -44,7 +46,8 @@ export function resolveWorkspace(
     const identity = resolveKey(key, context, at, faults)
     const sha256 = key.sha256.toLowerCase()
     if (context.principals.has(sha256)) faults.add([...at, 'sha256'], 'another key has the same hash')
-    else if (app) context.principals.set(sha256, { workspace: { id, name, plan }, ...app, key: identity })
+    else if (app)
+      context.principals.set(sha256, { workspace: { id, name, plan, includes }, ...app, key: identity })
   }
 }
 

@@ -36,8 +36,10 @@ function unauthenticated(): GatewayError {
 }
 
 /**
- * Authenticates and takes one token of the key's bucket, before anything of the body is stored.
- * Leaves the principal, the rate-limit headers and the version of the assigned route on the trail.
+ * Authenticates and takes one token of the key's bucket, before anything of the body is stored. Leaves the
+ * principal, the rate-limit headers and the version of the assigned route on the trail. A door whose body
+ * says how the call is to be run admits the caller itself, before it reads that body: a trail is admitted
+ * only once.
  *
  * @throws GatewayError UNAUTHENTICATED, PERMISSION_DENIED, RATE_LIMITED
  */
@@ -46,8 +48,9 @@ export async function admit(
   snapshot: Snapshot,
   request: { readonly authorization: string | undefined; readonly trail: Trail },
 ): Promise<Principal> {
-  const principal = authenticate(snapshot, request.authorization, 'inference', Date.now())
   const { trail } = request
+  if (trail.principal !== null) return trail.principal
+  const principal = authenticate(snapshot, request.authorization, 'inference', Date.now())
   trail.principal = principal
   notePolicyVersion(trail, principal.route.version)
   const decision = await services.state.rateLimiter.take(principal.key.id, principal.key.rateLimit)

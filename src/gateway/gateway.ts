@@ -1,15 +1,11 @@
+import type { GatewayError } from '../errors.ts'
 import type { ByteBudget } from '../schema/budget.ts'
-import type {
-  Capability,
-  SpeechCall,
-  SpeechResult,
-  TranscriptionCall,
-  TranscriptionResult,
-} from '../schema/calls.ts'
 import type { Principal, Snapshot } from '../schema/catalog.ts'
+import type { Calls, Deltas, OperationName, Results } from '../schema/operations.ts'
 import type { Operation, Provider } from '../schema/provider.ts'
 import type { State } from '../schema/state.ts'
-import type { Failure, Send } from '../schema/upstream.ts'
+import type { Failure, OpenStream, Send } from '../schema/upstream.ts'
+import type { HealthBook } from './health.ts'
 import type { LatencyBook } from './latency.ts'
 
 /** What the gateway works with; built once by `main`. */
@@ -19,40 +15,27 @@ export interface Services {
   readonly providers: ReadonlyMap<string, Provider>
   readonly state: State
   readonly send: Send
+  /** The same for an answer that is read as it comes. */
+  readonly open: OpenStream
   readonly budget: ByteBudget
   /** Uniform in [0, 1), for weighted routes. */
   readonly random: () => number
   readonly latency: LatencyBook
-}
-
-export interface Calls {
-  readonly transcription: TranscriptionCall
-  readonly translation: TranscriptionCall
-  readonly speech: SpeechCall
-}
-
-export interface Results {
-  readonly transcription: TranscriptionResult
-  readonly translation: TranscriptionResult
-  readonly speech: SpeechResult
-}
-
-export type OperationName = keyof Calls
-
-/** What each operation needs of a model. */
-export const CAPABILITY_OF: Readonly<Record<OperationName, Capability>> = {
-  transcription: 'audio_input',
-  translation: 'audio_input',
-  speech: 'audio_output',
+  readonly health: HealthBook
 }
 
 /** A provider's operation by name; undefined where the provider lacks it. */
 export function operationOf<K extends OperationName>(
   provider: Provider | undefined,
   name: K,
-): Operation<Calls[K], Results[K]> | undefined {
-  return provider?.[name] as Operation<Calls[K], Results[K]> | undefined
+): Operation<Calls[K], Results[K], DeltaOf<K>> | undefined {
+  // Vision is a chat with pictures, in every protocol.
+  const property: Exclude<OperationName, 'vision'> = name === 'vision' ? 'chat' : name
+  return provider?.[property] as unknown as Operation<Calls[K], Results[K], DeltaOf<K>> | undefined
 }
+
+/** What a streamed answer comes in; never for operations that are not streamed. */
+export type DeltaOf<K extends OperationName> = K extends keyof Deltas ? Deltas[K] : never
 
 /** How a call chooses among the entries of its route. */
 export interface Selectors {
@@ -93,8 +76,8 @@ export interface AttemptRecord {
 }
 
 /**
- * What becomes known of a call on its way, kept even when it fails: the headers that every answer carries from then on
- * and the facts of the log line.
+ * What becomes known of a call on its way, kept even when it fails: the headers that every answer carries
+ * from then on and the facts of the log line.
  */
 export interface Trail {
   readonly headers: Record<string, string>
@@ -103,8 +86,18 @@ export interface Trail {
   attempts: AttemptRecord[]
   usage: Readonly<Record<string, number | null>> | null
   costUsd: number | null
+  /** What the call ended with when it did not succeed, also behind the beginning of a streamed answer. */
+  failure: GatewayError | null
 }
 
 export function newTrail(): Trail {
-  return { headers: {}, principal: null, policyVersionId: null, attempts: [], usage: null, costUsd: null }
+  return {
+    headers: {},
+    principal: null,
+    policyVersionId: null,
+    attempts: [],
+    usage: null,
+    costUsd: null,
+    failure: null,
+  }
 }

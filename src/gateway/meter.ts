@@ -1,5 +1,11 @@
-import type { Audio } from '../schema/audio.ts'
-import type { Price } from '../schema/provider.ts'
+import type { TranscriptionCall } from '../schema/calls.ts'
+import type { Price } from '../schema/facts.ts'
+import type { Calls, OperationName, Results } from '../schema/operations.ts'
+import type { TokenUsage } from '../schema/usage.ts'
+import { countCharacters } from './characters.ts'
+import { type Exact, exact, plus, rounded, times } from './decimal.ts'
+import { requiredFeatures } from './features.ts'
+import { costOf, type Term } from './price.ts'
 
 /** Metering values of an answer, in wire names. */
 export type Usage = Readonly<Record<string, number | null>>
@@ -11,50 +17,178 @@ export interface Metered {
   readonly warnings: readonly string[]
 }
 
-/**
- * Seconds are read from the file, whatever the provider reports; only where the file does not tell, the
- * provider's figure stands in, with a warning.
- */
-export function meterTranscription(
-  audio: Audio,
-  reportedSeconds: number | null,
+/** What the provider says of an answer that is metered; null: it does not. */
+export interface Told {
+  readonly seconds: number | null
+  readonly usage: TokenUsage | null
+  readonly images: number | null
+  readonly credits: number | null
+}
+
+/** Of an answer that nobody has, or not yet. */
+export const NOTHING_TOLD: Told = Object.freeze({ seconds: null, usage: null, images: null, credits: null })
+
+export function toldBy(result: Results[OperationName]): Told {
+  if ('durationSeconds' in result) return { ...NOTHING_TOLD, seconds: measure(result.durationSeconds) }
+  if ('videos' in result) {
+    return { ...NOTHING_TOLD, seconds: measure(result.seconds), credits: measure(result.credits) }
+  }
+  if (!('usage' in result) || result.usage === null) return { ...NOTHING_TOLD, images: imagesOf(result) }
+  const { input_tokens: input, output_tokens: output } = result.usage
+  const usage = { input_tokens: measure(input), output_tokens: measure(output) }
+  return { ...NOTHING_TOLD, usage, images: imagesOf(result) }
+}
+
+function imagesOf(result: Results[OperationName]): number | null {
+  return 'images' in result ? result.images.length : null
+}
+
+/** A provider's figure, unless it cannot be one. */
+function measure(figure: number | null): number | null {
+  return figure !== null && Number.isFinite(figure) && figure >= 0 ? figure : null
+}
+
+/** Meters a call and prices it. */
+export function meter<K extends OperationName>(
+  operation: K,
+  payload: Calls[K],
+  told: Told,
   price: Price | null,
 ): Metered {
+  const { usage, terms, warnings } = METERS[operation](payload, told, price ?? {})
+  const cost = costOf(terms)
+  if ('usd' in cost) return { usage, costUsd: cost.usd, warnings }
+  const missing =
+    cost.unknown === 'price'
+      ? 'cost_usd: the price of this model is not known'
+      : 'cost_usd: how much there was of what the provider charges for is not known'
+  return { usage, costUsd: null, warnings: [...warnings, missing] }
+}
+
+interface Measured {
+  readonly usage: Usage
+  readonly terms: readonly Term[]
+  readonly warnings: readonly string[]
+}
+
+const METERS: {
+  readonly [K in OperationName]: (payload: Calls[K], told: Told, price: Price) => Measured
+} = {
+  transcription: meterAudio,
+  translation: meterAudio,
+  // Characters are Unicode code points of the input.
+  speech({ input }, _told, { per_1k_characters_usd: usd }) {
+    const quantity = countCharacters(input)
+    const usage = { audio_output_characters: quantity, total_tokens: 0 }
+    return { usage, terms: [{ usd, unit: 1000, quantity }], warnings: [] }
+  },
+  chat: meterTokens,
+  vision: meterTokens,
+  complete: meterTokens,
+  embeddings(_payload, { usage }, price) {
+    const input_tokens = usage?.input_tokens ?? null
+    const [input] = tokenTerms(usage, price)
+    return {
+      usage: { input_tokens, total_tokens: input_tokens },
+      terms: [input],
+      warnings: input_tokens === null ? [TOKENS_UNKNOWN] : [],
+    }
+  },
+  image(_payload, { usage, images }, price) {
+    // Images are what is metered; tokens are told by some providers beside them.
+    const tokens = usage === null ? { total_tokens: 0 } : { ...usage, total_tokens: totalOf(usage) }
+    const perImage = { usd: price.per_image_usd, unit: 1, quantity: images }
+    return { usage: { images, ...tokens }, terms: [perImage, ...tokenTerms(usage, price)], warnings: [] }
+  },
+  video(_payload, { seconds, credits }, price) {
+    const perSecond = { usd: price.per_video_second_usd, unit: 1, quantity: measured(seconds) }
+    const perCredit = { usd: price.per_credit_usd, unit: 1, quantity: credits }
+    // What the provider says that it charged is all of it.
+    const charged = credits !== null && perCredit.usd !== undefined ? [perCredit] : []
+    return {
+      usage: {
+        video_seconds: roundedSeconds(measured(seconds)),
+        ...(credits === null ? {} : { credits }),
+        total_tokens: 0,
+      },
+      terms: charged.length > 0 ? charged : perSecond.usd === undefined ? [perCredit] : [perSecond],
+      warnings:
+        seconds === null ? ['usage.video_seconds: the provider does not say how long the video is'] : [],
+    }
+  },
+}
+
+/**
+ * Seconds are read from the file, whatever the provider reports; only where the file does not tell, the provider's
+ * figure stands in, with a warning.
+ */
+function meterAudio(call: TranscriptionCall, told: Told, price: Price): Measured {
+  const { durationSeconds, channels } = call.audio
+  const seconds = measure(durationSeconds ?? told.seconds)
+  const charged = billable(call, seconds, price)
   const warnings: string[] = []
-  const seconds = audio.durationSeconds ?? reportedSeconds
-  if (audio.durationSeconds === null) {
+  if (durationSeconds === null) {
     warnings.push(
       seconds === null
         ? 'usage.audio_seconds: the file does not tell its duration, nor does the provider'
         : 'usage.audio_seconds: the file does not tell its duration; this is what the provider reports',
     )
   }
-  const billable = seconds === null ? null : Math.max(seconds, price?.minimum_seconds ?? 0)
-  const hourly = price?.per_hour_usd
-  if (hourly === undefined) warnings.push('cost_usd: the price of this model is not known')
+  if (seconds !== null && charged === null && channels === null) {
+    warnings.push('usage.billable_audio_seconds: the file does not tell its channels, and each is charged')
+  }
   return {
     usage: {
-      audio_seconds: round(seconds, 3),
-      billable_audio_seconds: round(billable, 3),
+      audio_seconds: roundedSeconds(measured(seconds)),
+      billable_audio_seconds: roundedSeconds(charged),
       total_tokens: 0,
     },
-    costUsd: hourly === undefined || billable === null ? null : round((billable / 3600) * hourly, 6),
+    terms: [{ usd: price.per_hour_usd, unit: 3600, quantity: charged }],
     warnings,
   }
 }
 
-/** Characters are Unicode code points of the input. */
-export function meterSpeech(characters: number, price: Price | null): Metered {
-  const perThousand = price?.per_1k_characters_usd
+/** What the provider charges: no less than its minimum, each channel, and more for some features. */
+function billable({ audio, options }: TranscriptionCall, seconds: number | null, price: Price) {
+  const { minimum_seconds: minimum = 0, keyterms_minimum: many, per_channel, surcharges = {} } = price
+  const channels = per_channel === true && options.multichannel ? audio.channels : 1
+  if (seconds === null || channels === null) return null
+  const manyTerms = many !== undefined && options.keyterms.length > many.over
+  const least = Math.max(minimum, manyTerms ? many.seconds : 0)
+  let factor = exact(1)
+  for (const feature of requiredFeatures(options)) factor = plus(factor, exact(surcharges[feature] ?? 0))
+  return times(times(exact(Math.max(seconds, least)), exact(channels)), factor)
+}
+
+const TOKENS_UNKNOWN = 'usage.total_tokens: the provider does not say how many tokens it counted'
+
+function meterTokens(_payload: unknown, { usage }: Told, price: Price): Measured {
+  const { input_tokens = null, output_tokens = null } = usage ?? {}
+  const total_tokens = usage === null ? null : totalOf(usage)
   return {
-    usage: { audio_output_characters: characters, total_tokens: 0 },
-    costUsd: perThousand === undefined ? null : round((characters / 1000) * perThousand, 6),
-    warnings: perThousand === undefined ? ['cost_usd: the price of this model is not known'] : [],
+    usage: { input_tokens, output_tokens, total_tokens },
+    terms: tokenTerms(usage, price),
+    warnings: total_tokens === null ? [TOKENS_UNKNOWN] : [],
   }
 }
 
-function round<Value extends number | null>(value: Value, decimals: number): Value {
-  if (value === null) return value
-  const scale = 10 ** decimals
-  return (Math.round(value * scale) / scale) as Value
+function tokenTerms(usage: TokenUsage | null, price: Price): readonly [input: Term, output: Term] {
+  const unit = 1_000_000
+  const { input_tokens = null, output_tokens = null } = usage ?? {}
+  return [
+    { usd: price.per_1m_input_tokens_usd, unit, quantity: input_tokens },
+    { usd: price.per_1m_output_tokens_usd, unit, quantity: output_tokens },
+  ]
+}
+
+function totalOf({ input_tokens: input, output_tokens: output }: TokenUsage): number | null {
+  return input === null || output === null ? null : input + output
+}
+
+function measured(seconds: number | null): Exact | null {
+  return seconds === null ? null : exact(seconds)
+}
+
+function roundedSeconds(seconds: Exact | null): number | null {
+  return seconds === null ? null : rounded(seconds, 3)
 }

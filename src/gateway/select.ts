@@ -1,32 +1,37 @@
-import { GatewayError } from '../errors.ts'
-import type { SpeechCall, TranscriptionCall } from '../schema/calls.ts'
-import type { Entry, Principal, Purpose, Route } from '../schema/catalog.ts'
+import type { GatewayError } from '../errors.ts'
+import type { Entry, Principal, Profile, Route } from '../schema/catalog.ts'
+import type { OperationName } from '../schema/operations.ts'
 import type { Provider } from '../schema/provider.ts'
-import { countCharacters, type Refusal, refusalOf } from './eligibility.ts'
-import { CAPABILITY_OF, type Call, type Calls, type OperationName, type Selectors } from './gateway.ts'
+import type { Consideration, Left } from './consideration.ts'
+import { demandOf, leftOut } from './eligibility.ts'
+import { estimateUsd } from './estimate.ts'
+import type { Call } from './gateway.ts'
+import type { HealthBook } from './health.ts'
 import type { LatencyBook } from './latency.ts'
-import { meterSpeech, meterTranscription } from './meter.ts'
+import { inOrder, type Yardsticks } from './order.ts'
+import { type Draft, listEntries, type PurposeResolution } from './purpose.ts'
+import { refuse } from './refuse.ts'
 
 /** An entry to try, and whether it stands for the purpose that was asked for. */
 export interface Candidate {
   readonly route: Route
   readonly entry: Entry
   readonly forPurpose: boolean
+  /** Every breaker is open and this one opened first: it is tried once all the same, admitted or not. */
+  readonly lastResort?: true
 }
 
-export interface Selection {
+/** What was looked at, whatever comes of it. */
+interface Looked {
+  readonly purpose: PurposeResolution
+  /** Every entry of every route that was looked at, the candidates among them. */
+  readonly considered: readonly Consideration[]
+}
+
+export interface Selection extends Looked {
   /** In the order in which they are tried; never empty. */
   readonly candidates: readonly Candidate[]
-  readonly purpose: PurposeResolution
   readonly warnings: readonly string[]
-}
-
-export interface PurposeResolution {
-  readonly requested: string | null
-  /** What `lk_purpose_source` says when an entry outside the purpose answers. */
-  readonly otherwise: 'none' | 'purpose_unknown' | 'purpose_unavailable' | 'fallback_purpose_exhausted'
-  /** What it says when an entry of the purpose answers. */
-  readonly source: 'body' | 'header' | null
 }
 
 export interface SelectionInput<K extends OperationName> {
@@ -36,150 +41,116 @@ export interface SelectionInput<K extends OperationName> {
   readonly providers: ReadonlyMap<string, Provider>
   readonly random: () => number
   readonly latency: Pick<LatencyBook, 'medianMs'>
+  readonly health: Pick<HealthBook, 'view'>
+  /** On the clock of `performance.now()`. */
+  readonly nowMs: number
 }
 
 /**
- * Which entries may serve a call, in order. Pure: chance and past latencies are arguments.
+ * Which entries may serve a call, in order. Pure: chance, time, health and past latencies are arguments.
  *
- * @throws GatewayError NO_HEALTHY_PROVIDER, PLAN_NOT_ENTITLED, REQUIRED_FEATURE_UNAVAILABLE, or INVALID_REQUEST naming
- *         the field that no capable entry takes
+ * @throws GatewayError NO_HEALTHY_PROVIDER (with Retry-After when it is for providers that asked to be left alone),
+ *         PLAN_NOT_ENTITLED, REQUIRED_FEATURE_UNAVAILABLE, or INVALID_REQUEST naming the field that no capable entry
+ *         takes; `details.entries` says of every entry why
  */
 export function select<K extends OperationName>(input: SelectionInput<K>): Selection {
-  const { principal, operation, call } = input
-  const assigned = principal.capabilityRoutes.get(CAPABILITY_OF[operation]) ?? principal.route
-  const { resolution, route: purposeRoute } = resolvePurpose(input)
+  const { selection, refusal } = consider(input)
+  if (selection === null) throw refusal
+  return selection
+}
 
-  const considered = [...ofPurpose(purposeRoute, call.selectors, input), ...ofRoute(assigned, false, input)]
-  const unique = considered.filter(
-    (one, index) => considered.findIndex((other) => other.entry === one.entry) === index,
+type Considered = Looked &
+  (
+    | { readonly selection: Selection; readonly refusal: null }
+    | { readonly selection: null; readonly refusal: GatewayError }
   )
-  const judged = unique.map((candidate) => ({ candidate, refusal: judge(candidate.entry, input) }))
 
-  const eligible = judged.filter(({ refusal }) => refusal === null).map(({ candidate }) => candidate)
-  if (eligible.length === 0) throw refuse(judged, assigned)
-  return { ...narrowToProfile(eligible, call.selectors), purpose: resolution }
-}
-
-function judge<K extends OperationName>(entry: Entry, input: SelectionInput<K>): Refusal | null {
-  const provider = input.providers.get(entry.provider.kind)
-  return refusalOf(entry, provider, input.operation, input.call.payload, input.principal.workspace.plan)
-}
-
-/** The purpose's route when it can be used at all, and what is said of it. */
-function resolvePurpose<K extends OperationName>(
-  input: SelectionInput<K>,
-): { resolution: PurposeResolution; route: Route | null } {
-  const asked = input.call.selectors.purpose
-  if (asked === null) return { resolution: { requested: null, otherwise: 'none', source: null }, route: null }
-  const declared = input.principal.purposes.find(({ purpose }) => purpose === asked.label)
-  const route = declared === undefined ? null : usableRoute(declared, input)
-  const otherwise =
-    declared === undefined
-      ? 'purpose_unknown'
-      : route === null
-        ? 'purpose_unavailable'
-        : 'fallback_purpose_exhausted'
-  return { resolution: { requested: asked.label, otherwise, source: asked.source }, route }
-}
-
-function usableRoute<K extends OperationName>(
-  purpose: Purpose,
-  { operation }: SelectionInput<K>,
-): Route | null {
-  const { route, enabled } = purpose
-  if (!enabled || route === null || !route.published) return null
-  const capability = CAPABILITY_OF[operation]
-  return route.entries.some((entry) => entry.facts.capabilities.includes(capability)) ? route : null
-}
-
-/** Entries tagged with the label first (all of them when none is tagged), then the others of that route. */
-function ofPurpose<K extends OperationName>(
-  route: Route | null,
-  { purpose }: Selectors,
-  input: SelectionInput<K>,
-): Candidate[] {
-  if (route === null || purpose === null) return []
-  const ordered = ofRoute(route, true, input)
-  const tagged = ordered.filter(({ entry }) => entry.purposes.includes(purpose.label))
-  if (tagged.length === 0) return ordered
-  const others = ordered.filter((candidate) => !tagged.includes(candidate))
-  return [...tagged, ...others.map((candidate) => ({ ...candidate, forPurpose: false }))]
-}
-
-function ofRoute<K extends OperationName>(
-  route: Route,
-  forPurpose: boolean,
-  input: SelectionInput<K>,
-): Candidate[] {
-  if (!route.published) return []
-  const pinned = route.entries.filter((entry) => entry.pinned)
-  const entries = inOrder(route, pinned.length > 0 ? pinned : route.entries, input)
-  return entries.map((entry) => ({ route, entry, forPurpose }))
-}
-
-function inOrder<K extends OperationName>(
-  route: Route,
-  entries: readonly Entry[],
-  input: SelectionInput<K>,
-): readonly Entry[] {
-  if (route.strategy === 'weighted') {
-    // Sorting by drawn keys picks in proportion to the weights, without replacement (Efraimidis, Spirakis 2006).
-    const keyed = entries.map((entry) => ({ entry, key: -Math.log(1 - input.random()) / entry.weight }))
-    return keyed.sort((a, b) => a.key - b.key).map(({ entry }) => entry)
+/** The same without throwing, for whoever explains a route. */
+export function consider<K extends OperationName>(input: SelectionInput<K>): Considered {
+  const { operation, principal, call, providers } = input
+  const demand = demandOf(operation, call.payload, principal.workspace)
+  const { purpose, assigned, drafts } = listEntries(principal, call.selectors.purpose, demand, providers)
+  for (const draft of drafts) {
+    const provider = providers.get(draft.entry.provider.kind)
+    draft.left ??= leftOut(draft.entry, provider, demand) ?? leftUnwell(draft.entry, input)
   }
-  if (route.strategy === 'lowest_cost') {
-    const priced = entries.map((entry) => ({
-      entry,
-      usd: estimateUsd(entry, input.operation, input.call.payload),
-    }))
-    return priced.sort((a, b) => a.usd - b.usd).map(({ entry }) => entry)
+  const { chosen, lastResort } = whoCanBeTried(drafts)
+  const looked = { purpose, considered: drafts }
+  if (chosen.length === 0) return { ...looked, selection: null, refusal: refuse(drafts, assigned, demand) }
+
+  const { kept, warnings } = narrowToProfile(chosen, call.selectors.responseProfile)
+  const ordered = lastResort ? [openedFirst(kept)] : orderGroups(kept, yardsticksOf(input))
+  const candidates = ordered.map((draft, index): Candidate => {
+    draft.rank = index + 1
+    draft.left = null
+    draft.lastResort = lastResort
+    const { route, entry, group } = draft
+    const candidate = { route, entry, forPurpose: group === 'purpose' }
+    return lastResort ? { ...candidate, lastResort } : candidate
+  })
+  return { ...looked, selection: { ...looked, candidates, warnings }, refusal: null }
+}
+
+/** An entry that could serve the call and cannot be tried now. */
+function leftUnwell(
+  entry: Entry,
+  { health, nowMs }: Pick<SelectionInput<OperationName>, 'health' | 'nowMs'>,
+): Left | null {
+  const { state, untilMs, openedAtMs } = health.view(entry, nowMs)
+  if (untilMs === null || untilMs <= nowMs) return null
+  const retryAfterMs = Math.ceil(untilMs - nowMs)
+  if (state === 'cooling') return { why: 'cooling', retryAfterMs }
+  return {
+    why: 'breaker',
+    retryAfterMs: state === 'open' ? retryAfterMs : null,
+    openedAtMs: openedAtMs ?? nowMs,
   }
-  if (route.strategy === 'lowest_latency') {
-    const timed = entries.map((entry) => ({ entry, medianMs: input.latency.medianMs(entry) }))
-    return timed.sort((a, b) => a.medianMs - b.medianMs).map(({ entry }) => entry)
+}
+
+/** What is left; when only breakers stand against it, those behind them. */
+function whoCanBeTried(drafts: readonly Draft[]): { chosen: Draft[]; lastResort: boolean } {
+  const chosen = drafts.filter(({ left }) => left === null)
+  if (chosen.length > 0) return { chosen, lastResort: false }
+  return { chosen: drafts.filter(({ left }) => left?.why === 'breaker'), lastResort: true }
+}
+
+function openedFirst(drafts: readonly Draft[]): Draft {
+  const openedAtMs = ({ left }: Draft) => (left?.why === 'breaker' ? left.openedAtMs : 0)
+  return drafts.reduce((first, draft) => (openedAtMs(draft) < openedAtMs(first) ? draft : first))
+}
+
+/**
+ * A profile picks among the first choice of the call, the purpose's entries for one: if some of them have it, only
+ * entries that have it remain. It never outweighs the purpose; where it finds nothing it is ignored, with a warning.
+ */
+function narrowToProfile(chosen: readonly Draft[], profile: Profile | null) {
+  if (profile === null) return { kept: chosen, warnings: [] }
+  const first = chosen[0]?.group
+  if (!chosen.some(({ entry, group }) => group === first && entry.profile === profile)) {
+    return { kept: chosen, warnings: [PROFILE_IGNORED] }
   }
-  return entries
+  for (const draft of chosen) if (draft.entry.profile !== profile) draft.left ??= { why: 'profile' }
+  return { kept: chosen.filter(({ entry }) => entry.profile === profile), warnings: [] }
 }
 
-/** What the call would cost at an entry; an unknown price sorts last. */
-function estimateUsd<K extends OperationName>(entry: Entry, operation: K, payload: Calls[K]): number {
-  const { price } = entry.facts
-  const { costUsd } =
-    operation === 'speech'
-      ? meterSpeech(countCharacters((payload as SpeechCall).input), price)
-      : meterTranscription((payload as TranscriptionCall).audio, 1, price)
-  return costUsd ?? Number.POSITIVE_INFINITY
+const PROFILE_IGNORED = 'response_profile: no entry of the first choice has this profile; it was ignored'
+
+/** `drafts` come group after group; the strategy of a group's route orders within it. */
+function orderGroups(drafts: readonly Draft[], yardsticks: Yardsticks): readonly Draft[] {
+  const [first] = drafts
+  if (first === undefined) return drafts
+  const end = drafts.findIndex(({ group }) => group !== first.group)
+  if (end === -1) return inOrder(first.route, drafts, yardsticks)
+  const head = inOrder(first.route, drafts.slice(0, end), yardsticks)
+  return [...head, ...orderGroups(drafts.slice(end), yardsticks)]
 }
 
-function narrowToProfile(eligible: readonly Candidate[], { responseProfile }: Selectors) {
-  if (responseProfile === null) return { candidates: eligible, warnings: [] }
-  const narrowed = eligible.filter(({ entry }) => entry.profile === responseProfile)
-  if (narrowed.length > 0) return { candidates: narrowed, warnings: [] }
-  return { candidates: eligible, warnings: ['response_profile: no eligible entry has this profile'] }
-}
-
-interface Judged {
-  readonly candidate: Candidate
-  readonly refusal: Refusal | null
-}
-
-/** The refusal of the call, by the entry that came furthest: capability, then plan, then features, then limits. */
-function refuse(judged: readonly Judged[], route: Route): GatewayError {
-  const refusals = judged.flatMap(({ refusal }) => (refusal === null ? [] : [refusal]))
-  const details = { policy_version_id: route.version, entries: judged.map(explain) }
-  const limit = refusals.find((refusal) => refusal.why === 'limits')
-  if (limit !== undefined)
-    return new GatewayError('INVALID_REQUEST', limit.message, { param: limit.param, details })
-  if (refusals.some(({ why }) => why === 'features')) {
-    return new GatewayError('REQUIRED_FEATURE_UNAVAILABLE', undefined, { details })
+function yardsticksOf<K extends OperationName>(input: SelectionInput<K>): Yardsticks {
+  const { random, latency, nowMs, operation, call } = input
+  return {
+    random,
+    latency,
+    nowMs,
+    estimateUsd: (entry) => estimateUsd(entry, operation, call.payload),
   }
-  if (refusals.some(({ why }) => why === 'plan'))
-    return new GatewayError('PLAN_NOT_ENTITLED', undefined, { details })
-  return new GatewayError('NO_HEALTHY_PROVIDER', undefined, { details })
-}
-
-function explain({ candidate, refusal }: Judged) {
-  const { entry } = candidate
-  const lacks = refusal?.why === 'features' ? { missing: refusal.missing } : {}
-  return { provider: entry.provider.name, model: entry.model, refused: refusal?.why ?? null, ...lacks }
 }

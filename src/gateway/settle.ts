@@ -1,10 +1,10 @@
-import type { SpeechCall, TranscriptionCall, TranscriptionResult } from '../schema/calls.ts'
+import type { Calls, OperationName, Results } from '../schema/operations.ts'
 import { notePolicyVersion } from './admit.ts'
 import type { Attempted } from './attempt.ts'
-import { countCharacters } from './eligibility.ts'
-import type { Call, CallRequest, Calls, OperationName, Results } from './gateway.ts'
-import { type Metered, meterSpeech, meterTranscription, type Usage } from './meter.ts'
-import type { PurposeResolution, Selection } from './select.ts'
+import { type Call, type CallRequest, operationOf, type Services } from './gateway.ts'
+import { meter, NOTHING_TOLD, toldBy, type Usage } from './meter.ts'
+import type { PurposeResolution } from './purpose.ts'
+import type { Candidate, Selection } from './select.ts'
 
 /** The fields that every answer has. */
 export interface Envelope {
@@ -35,32 +35,38 @@ export interface Outcome<K extends OperationName> {
 
 /** Meters the call, prices it, and puts the common fields of its answer together. */
 export function settle<K extends OperationName>(
+  services: Services,
   request: CallRequest<K>,
   call: Call<K>,
   selection: Selection,
   attempted: Attempted<K>,
 ): Outcome<K> {
+  const { operation, trail } = request
   const { candidate, result } = attempted
-  const { entry, route } = candidate
-  const metered = meter(request.operation, call, result, entry.facts.price)
-  request.trail.usage = metered.usage
-  request.trail.costUsd = metered.costUsd
-  notePolicyVersion(request.trail, route.version)
-  const warnings = [...call.warnings, ...selection.warnings, ...attempted.warnings, ...metered.warnings]
+  const metered = meter(operation, call.payload, toldBy(result), candidate.entry.facts.price)
+  trail.usage = metered.usage
+  trail.costUsd = metered.costUsd
+  notePolicyVersion(trail, candidate.route.version)
+  const { id, provider, model, policy_version_id, ...purpose } = headOf(request, selection, candidate)
   return {
     envelope: {
-      id: request.id,
-      provider: entry.provider.name,
-      model: entry.model,
-      policy_version_id: route.version,
+      id,
+      provider,
+      model,
+      policy_version_id,
       content: '',
       content_blocks: [],
       usage: metered.usage,
       cost_usd: metered.costUsd,
-      // No speech operation that is spoken here takes a seed.
-      determinism: { seed_honored: false },
-      ...purposeFields(selection.purpose, candidate.forPurpose),
-      warnings,
+      determinism: { seed_honored: honorsSeed(services, operation, call, attempted) },
+      ...purpose,
+      warnings: [
+        ...call.warnings,
+        ...selection.warnings,
+        ...attempted.warnings,
+        ...metered.warnings,
+        ...warningsOf(result),
+      ],
     },
     payload: call.payload,
     result,
@@ -68,17 +74,57 @@ export function settle<K extends OperationName>(
   }
 }
 
-function meter<K extends OperationName>(
+/** What can be said of an answer before it is whole. */
+export type EnvelopeHead = Omit<
+  Envelope,
+  'usage' | 'cost_usd' | 'determinism' | 'warnings' | 'content' | 'content_blocks'
+>
+
+export function headOf<K extends OperationName>(
+  { id }: CallRequest<K>,
+  { purpose }: Selection,
+  { entry, route, forPurpose }: Candidate,
+): EnvelopeHead {
+  return {
+    id,
+    provider: entry.provider.name,
+    model: entry.model,
+    policy_version_id: route.version,
+    ...purposeFields(purpose, forPurpose),
+  }
+}
+
+/** What is metered of a call before its answer is: what went into it, and what that costs. Leaves it on the trail. */
+export function meterUnanswered<K extends OperationName>(
+  { operation, trail }: CallRequest<K>,
+  { payload }: Call<K>,
+  { entry }: Candidate,
+): Pick<Envelope, 'usage' | 'cost_usd'> {
+  const { usage, costUsd } = meter(operation, payload, NOTHING_TOLD, entry.facts.price)
+  trail.usage = usage
+  trail.costUsd = costUsd
+  return { usage, cost_usd: costUsd }
+}
+
+function honorsSeed<K extends OperationName>(
+  { providers }: Services,
   operation: K,
-  call: Call<K>,
-  result: Results[K],
-  price: Parameters<typeof meterSpeech>[1],
-): Metered {
-  if (operation === 'speech') return meterSpeech(countCharacters((call.payload as SpeechCall).input), price)
-  const { text, durationSeconds, warnings } = result as TranscriptionResult
-  const metered = meterTranscription((call.payload as TranscriptionCall).audio, durationSeconds, price)
-  const empty = text.trim() === '' ? ['empty_transcript: the provider heard nothing'] : []
-  return { ...metered, warnings: [...metered.warnings, ...warnings, ...empty] }
+  { payload }: Call<K>,
+  { candidate, result }: Attempted<K>,
+): boolean {
+  const { kind } = candidate.entry.provider
+  const takesSeed = operationOf(providers.get(kind), operation)?.takesSeed === true
+  const sampled = 'options' in payload ? payload.options : payload
+  const given = 'seed' in sampled && sampled.seed !== null
+  // Some models lack what the rest of the provider's interface takes.
+  const leftOut = warningsOf(result).some((warning) => warning.startsWith('seed:'))
+  return takesSeed && given && !leftOut
+}
+
+function warningsOf(result: Results[OperationName]): readonly string[] {
+  const given = 'warnings' in result ? result.warnings : []
+  const empty = 'durationSeconds' in result && result.text.trim() === ''
+  return empty ? [...given, 'empty_transcript: the provider heard nothing'] : given
 }
 
 function purposeFields({ requested, otherwise, source }: PurposeResolution, applied: boolean) {

@@ -9,6 +9,7 @@ import { contentTypeOf, readBody, refuseDeclared } from './intake.ts'
 import { JsonAudioScanner } from './json-audio.ts'
 import { MultipartScanner } from './multipart.ts'
 import { RawAudioScanner } from './raw-audio.ts'
+import { invalid } from './refusals.ts'
 import type { BodyScanner, ScannedBody } from './scanner.ts'
 
 export interface ReceiveOptions {
@@ -24,7 +25,8 @@ export interface ReceivedAudio {
   readonly source:
     | { readonly kind: 'audio'; readonly audio: AudioRef }
     | { readonly kind: 'url'; readonly url: string }
-  /** What the audio is a range of; null when it is behind a URL. */
+    | { readonly kind: 'none' }
+  /** What the audio is a range of; null when none came along. */
   readonly body: StoredBody | null
   /** Gives back what the body holds. Idempotent; see StoredBody. */
   release(): void
@@ -39,6 +41,23 @@ export interface ReceivedAudio {
  *         first; OVERLOADED and DEPENDENCY_UNAVAILABLE from the spool; REQUEST_TIMEOUT; CLIENT_CLOSED
  */
 export async function receiveAudio(exchange: Exchange, options: ReceiveOptions): Promise<ReceivedAudio> {
+  const received = await receiveFields(exchange, options)
+  if (received.source.kind === 'none') throw noAudio(received.fields)
+  return received
+}
+
+/** What a body lacks that had to bring audio. */
+export function noAudio({ kind }: Fields): GatewayError {
+  const how = kind === 'json' ? 'as base64, data or url' : 'as a part named file or audio'
+  return invalid(`send the audio ${how}`, 'audio')
+}
+
+/**
+ * The same for a body whose fields tell whether there must be audio.
+ *
+ * @throws GatewayError as `receiveAudio`
+ */
+export async function receiveFields(exchange: Exchange, options: ReceiveOptions): Promise<ReceivedAudio> {
   refuseDeclared(exchange, options.limits.max_request_body_bytes)
   const reception = new Reception(exchange, scannerFor(exchange, options.limits), options)
   try {
@@ -117,14 +136,14 @@ class Reception {
   #take(view: Buffer, last: boolean): void {
     this.#scanner.scan(view)
     if (last) this.#scanned = this.#scanner.finish()
-    if (this.#scanned?.source.kind === 'url') return
+    if (this.#scanned !== null && this.#scanned.source.kind !== 'audio') return
     this.#started ??= this.#writer.start().catch((error) => this.#failure.abort(error))
     this.#writer.write(view)
     if (!last && !this.#writer.ready) this.#exchange.body.pause()
   }
 
   async #store({ fields, source }: ScannedBody): Promise<ReceivedAudio> {
-    if (source.kind === 'url') {
+    if (source.kind !== 'audio') {
       this.abandon()
       return { fields, source, body: null, release() {} }
     }

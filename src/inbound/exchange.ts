@@ -68,9 +68,28 @@ export interface BodyConsumer {
  */
 export type ReplyPiece = string | Uint8Array | { readonly base64: readonly Uint8Array[] }
 
-export interface Reply {
+/**
+ * A body that is made while it is sent, in chunked coding. Its next piece is asked for when the client has taken the
+ * last one; an empty piece is passed over. It is left (`return`) when the client leaves, or was gone before the answer.
+ * What it throws before its first piece is answered as an error; what it throws later cuts the connection, so that the
+ * client does not take what it has for the whole.
+ */
+export interface StreamedBody {
+  readonly stream: AsyncIterable<string | Uint8Array>
+}
+
+export interface WholeReply {
   readonly status: number
   /** Lower-case names. `content-type` defaults to `application/json` for a string, else it must be given. */
   readonly headers?: Readonly<Record<string, string>>
   readonly body: string | Uint8Array | readonly ReplyPiece[]
 }
+
+export interface StreamedReply {
+  readonly status: number
+  /** Lower-case names. `content-type` must be given. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: StreamedBody
+}
+
+export type Reply = WholeReply | StreamedReply

@@ -2,14 +2,19 @@ const FIRST_BYTES = 512
 
 /** Bytes put together from pieces of any size, in amortized linear time. The caller bounds them. */
 export class Gather {
-  #buffer: Buffer = Buffer.alloc(0)
+  #buffer: Buffer
   #length = 0
+
+  /** @param capacity bytes that fit without growing */
+  constructor(capacity = 0) {
+    this.#buffer = Buffer.allocUnsafe(capacity)
+  }
 
   get length(): number {
     return this.#length
   }
 
-  /** Memory held, at most twice `length` but for the first 512 bytes. */
+  /** Memory held, at most twice `length` but for what it was made with and the first 512 bytes. */
   get capacity(): number {
     return this.#buffer.length
   }

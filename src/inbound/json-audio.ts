@@ -76,8 +76,7 @@ export class JsonAudioScanner implements BodyScanner {
     const { url, filename, ...declared } = takeJsonSource(value)
     const fields = { kind: 'json', value } as const
     if (this.#audio === null) {
-      if (url === null) throw invalid('send the audio as base64, data or url', 'audio')
-      return { fields, source: { kind: 'url', url } }
+      return { fields, source: url === null ? { kind: 'none' } : { kind: 'url', url } }
     }
 
     if (url !== null) throw sentTwice()

@@ -84,7 +84,8 @@ export class MultipartScanner implements BodyScanner {
   finish(): ScannedBody {
     if (this.#state === 'line' && this.#line.equals(CLOSE)) this.#endPart('epilogue')
     if (this.#state !== 'epilogue') throw invalid('the multipart body ends before its closing boundary')
-    if (this.#audio === null) throw invalid('send the audio as a part named file or audio', 'audio')
+    const fields = { kind: 'form', values: this.#fields } as const
+    if (this.#audio === null) return { fields, source: { kind: 'none' } }
     const { head, offset, length } = this.#audio
     if (length === 0) throw invalid('the audio is empty', 'audio')
     const audio: ScannedAudio = {
@@ -96,7 +97,7 @@ export class MultipartScanner implements BodyScanner {
       mediaType: head.mediaType,
       filename: head.filename,
     }
-    return { fields: { kind: 'form', values: this.#fields }, source: { kind: 'audio', audio } }
+    return { fields, source: { kind: 'audio', audio } }
   }
 
   #step(view: Buffer, at: number): number {

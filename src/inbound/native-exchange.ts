@@ -1,14 +1,22 @@
 import { errorReply, GatewayError, toGatewayError } from '../errors.ts'
-import { newId } from '../ids.ts'
 import type { Logger } from '../log.ts'
 import type { ByteBudget } from '../schema/budget.ts'
 import { AnswerWriter } from './answer-writer.ts'
-import type { Exchange, Reply, RequestBody } from './exchange.ts'
+import type { Exchange, Reply, RequestBody, StreamedReply, WholeReply } from './exchange.ts'
+import { logFailure } from './failure-log.ts'
 import { NativeBody } from './native-body.ts'
 import type { NextTurn } from './next-turn.ts'
-import { type Answer, prepareAnswer } from './reply.ts'
-import type { RequestHead } from './request-head.ts'
+import {
+  type Answer,
+  type AnswerHead,
+  isStreamed,
+  prepareAnswer,
+  prepareStreamedHead,
+  writeHead,
+} from './reply.ts'
+import { type RequestHead, requestIdOf } from './request-head.ts'
 import { Socket } from './socket.ts'
+import { StreamWriter } from './stream-writer.ts'
 import type { EdgeTiming } from './timing.ts'
 import type { HttpResponse } from './uws.ts'
 
@@ -35,7 +43,6 @@ export interface RequestFacts {
   readonly closes: boolean
 }
 
-const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 const CLIENT_CLOSED_STATUS = 499
 
 /** One request and its answer over uWebSockets.js. Must be constructed in the turn of the route callback. */
@@ -58,12 +65,12 @@ export class NativeExchange implements Exchange {
   #replied = false
   #finished = false
   #writer: AnswerWriter | null = null
+  #stream: StreamWriter | null = null
   #timer: NodeJS.Timeout | undefined
   #onFinished: (() => void)[] = []
 
   constructor(res: HttpResponse, head: RequestHead, facts: RequestFacts, context: EdgeContext) {
-    const inboundId = head.headers['x-lk-request-id']
-    this.requestId = inboundId !== undefined && REQUEST_ID.test(inboundId) ? inboundId : newId('req')
+    this.requestId = requestIdOf(head)
     this.method = head.method
     this.path = head.path
     this.query = head.query
@@ -112,19 +119,8 @@ export class NativeExchange implements Exchange {
   }
 
   reply(reply: Reply): void {
-    if (this.#replied || this.#finished) return
-    this.#replied = true
-    let answer: Answer
-    try {
-      answer = prepareAnswer(reply, this.requestId)
-    } catch (error) {
-      this.#logFailure(error, 'an answer could not be written')
-      answer = prepareAnswer(this.#errorReply(toGatewayError(error)), this.requestId)
-    }
-    if (this.#body.ended) {
-      this.#body.drop()
-      this.#sendLater(answer)
-    } else this.#discardThenSend(answer)
+    if (isStreamed(reply)) this.#replyStreamed(reply)
+    else if (!this.settled) this.#replyWhole(reply)
   }
 
   replyError(error: GatewayError): void {
@@ -158,16 +154,19 @@ export class NativeExchange implements Exchange {
     this.#status ??= CLIENT_CLOSED_STATUS
     this.#finish()
     this.#abort?.abort(new GatewayError('CLIENT_CLOSED'))
+    this.#stream?.leave()
   }
 
   /** Called by the shared timer. */
   sweep(nowMs: number): void {
     const { rearmMs, writeStallMs } = this.#context.timing
     this.#socket.rearm(nowMs, rearmMs)
-    if (this.#writer !== null && this.#writer.stalledMs(nowMs) > writeStallMs) {
+    const stalledMs = this.#writer?.stalledMs(nowMs) ?? this.#stream?.stalledMs(nowMs) ?? 0
+    if (stalledMs > writeStallMs) {
       this.#socket.res?.close()
       return
     }
+    this.#stream?.watch()
     try {
       this.#body.watch(nowMs)
     } catch (error) {
@@ -175,37 +174,118 @@ export class NativeExchange implements Exchange {
     }
   }
 
-  #errorReply(error: GatewayError): Reply {
+  #errorReply(error: GatewayError): WholeReply {
     const { status, headers, body } = errorReply(error, this.requestId)
     return { status, headers, body: JSON.stringify(body) }
   }
 
-  /**
-   * Takes in what the client is still sending, within bounds, before it is answered: an answer followed at
-   * once by the closing of a connection with unread bytes on it is lost to most clients.
-   */
-  #discardThenSend(answer: Answer): void {
-    const { discardMs, pauseMs } = this.#context.timing
-    const giveUp = () => {
-      clearTimeout(this.#timer)
-      this.#body.stopDiscarding()
-      this.#closes = true
-      this.#timer = setTimeout(() => this.#send(answer), pauseMs)
+  #replyWhole(reply: WholeReply): void {
+    this.#replied = true
+    let answer: Answer
+    try {
+      answer = prepareAnswer(reply, this.requestId)
+    } catch (error) {
+      answer = this.#unwritable(error)
     }
-    this.#timer = setTimeout(giveUp, discardMs)
-    this.#body.discard((ended) => {
-      if (!ended) return giveUp()
-      clearTimeout(this.#timer)
-      this.#sendLater(answer)
+    this.#whenRead(() => this.#send(answer))
+  }
+
+  #replyStreamed(reply: StreamedReply): void {
+    const stream = new StreamWriter(this.#socket, reply.body, {
+      onEnded: (res) => this.#endStream(res),
+      onFailed: (error, begun) => (begun ? this.#cut(error) : this.#send(this.#unwritable(error))),
+      onFailedLate: (error) => this.#logLate(error),
     })
+    if (this.settled) {
+      stream.leave()
+      return
+    }
+    this.#replied = true
+    this.#stream = stream
+    try {
+      const head = prepareStreamedHead(reply, this.requestId)
+      this.#whenRead(() => this.#startStream(stream, head))
+    } catch (error) {
+      stream.leave()
+      const answer = this.#unwritable(error)
+      this.#whenRead(() => this.#send(answer))
+    }
+  }
+
+  /** What is sent instead of an answer that could not be begun. */
+  #unwritable(error: unknown): Answer {
+    const known = toGatewayError(error)
+    if (known.code === 'INTERNAL') this.#logFailure(error, 'an answer could not be written')
+    return prepareAnswer(this.#errorReply(known), this.requestId)
   }
 
   /**
    * Never in the turn in which the request was read: while the answer is pending uWS refuses a second
    * request hidden in the same bytes; a microtask would be too early.
    */
-  #sendLater(answer: Answer): void {
-    this.#context.nextTurn.add(() => this.#send(answer))
+  #whenRead(send: () => void): void {
+    if (this.#body.ended) {
+      this.#body.drop()
+      this.#context.nextTurn.add(send)
+    } else this.#discardThen(send)
+  }
+
+  /**
+   * Takes in what the client is still sending, within bounds, before it is answered: an answer followed at
+   * once by the closing of a connection with unread bytes on it is lost to most clients.
+   */
+  #discardThen(send: () => void): void {
+    const { discardMs, pauseMs } = this.#context.timing
+    const giveUp = () => {
+      clearTimeout(this.#timer)
+      this.#body.stopDiscarding()
+      this.#closes = true
+      this.#timer = setTimeout(send, pauseMs)
+    }
+    this.#timer = setTimeout(giveUp, discardMs)
+    this.#body.discard((ended) => {
+      if (!ended) return giveUp()
+      clearTimeout(this.#timer)
+      this.#context.nextTurn.add(send)
+    })
+  }
+
+  #startStream(stream: StreamWriter, head: AnswerHead): void {
+    if (this.#isBodiless(head.status)) {
+      stream.leave()
+      this.#sendHead(head)
+      return
+    }
+    this.#socket.resume()
+    stream.start((res) => {
+      this.#status = head.status
+      writeHead(res, head)
+      if (this.#closes || this.#context.draining) res.writeHeader('connection', 'close')
+    })
+  }
+
+  /** The answer to a HEAD, whose length nobody knows. */
+  #sendHead(head: AnswerHead): void {
+    const res = this.#socket.res
+    if (res === null) return
+    this.#status = head.status
+    const close = this.#closes || this.#context.draining
+    res.cork(() => {
+      writeHead(res, head)
+      if (close) res.end('', true)
+      else res.endWithoutBody()
+    })
+    this.#finish()
+  }
+
+  /**
+   * What may not be read as a request is never read: the connection stays paused, and uWS's timer closes it when the
+   * client does not. `end` cannot close it, for after `write` its header would stand in the body.
+   */
+  #endStream(res: HttpResponse): void {
+    if (this.#closes) this.#socket.pause()
+    res.end()
+    this.#finish()
   }
 
   #send(answer: Answer): void {
@@ -217,9 +297,7 @@ export class NativeExchange implements Exchange {
     this.#socket.resume()
     try {
       res.cork(() => {
-        // 200 is what uWS writes by itself; every call into it costs.
-        if (answer.status !== 200) res.writeStatus(answer.statusLine)
-        for (const [name, value] of answer.headers) res.writeHeader(name, value)
+        writeHead(res, answer)
         this.#writeBody(res, answer, close)
       })
     } catch (error) {
@@ -229,7 +307,7 @@ export class NativeExchange implements Exchange {
 
   #writeBody(res: HttpResponse, answer: Answer, close: boolean): void {
     const lingers = close && !this.#body.ended
-    const bodiless = this.method === 'HEAD' || answer.status === 204 || answer.status === 304
+    const bodiless = this.#isBodiless(answer.status)
     if (bodiless && close) {
       // endWithoutBody can leave the length to its caller or close, not both; to close matters more.
       res.end('', true)
@@ -249,6 +327,10 @@ export class NativeExchange implements Exchange {
       })
       this.#writer.start(res)
     }
+  }
+
+  #isBodiless(status: number): boolean {
+    return this.method === 'HEAD' || status === 204 || status === 304
   }
 
   /**
@@ -278,7 +360,8 @@ export class NativeExchange implements Exchange {
 
   /** An answer that broke off half-way: the client must not take what it has for the whole. */
   #cut(error: unknown): void {
-    this.#logFailure(error, 'an answer was cut short')
+    // What a handler names by a code of its own is in the line of the request.
+    if (toGatewayError(error).code === 'INTERNAL') this.#logFailure(error, 'an answer was cut short')
     try {
       this.#socket.res?.close()
     } catch {
@@ -304,9 +387,13 @@ export class NativeExchange implements Exchange {
     }
   }
 
+  /** What a body came to after its client had left is worth a line unless it is that it was left. */
+  #logLate(error: unknown): void {
+    if (toGatewayError(error).code !== 'CLIENT_CLOSED')
+      this.#logFailure(error, 'an answer nobody reads failed')
+  }
+
   #logFailure(error: unknown, message: string): void {
-    const { log } = this.#context
-    const stack = error instanceof Error ? error.stack : String(error)
-    log.error({ request_id: this.requestId, method: this.method, path: this.path, stack }, message)
+    logFailure(this.#context.log, this, error, message)
   }
 }

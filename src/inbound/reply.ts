@@ -1,12 +1,17 @@
 import { STATUS_CODES } from 'node:http'
-import type { Reply, ReplyPiece } from './exchange.ts'
+import type { Reply, ReplyPiece, StreamedReply, WholeReply } from './exchange.ts'
+import type { HttpResponse } from './uws.ts'
 
-/** An answer ready to be written: checked headers, a known length, and the body in slices. */
-export interface Answer {
+/** Status and headers of an answer, checked. */
+export interface AnswerHead {
   readonly status: number
   /** Status code and text, as they stand in the first line. */
   readonly statusLine: string
   readonly headers: readonly (readonly [name: string, value: string])[]
+}
+
+/** An answer ready to be written: checked headers, a known length, and the body in slices. */
+export interface Answer extends AnswerHead {
   /** Bytes of the whole body. */
   readonly length: number
   /** The body when it is small enough for a single write, else null. */
@@ -42,10 +47,37 @@ const RESERVED = new Set([
  *
  * @throws Error naming the header at fault; never its value, which may be what an attacker sent
  */
-export function prepareAnswer(reply: Reply, requestId: string): Answer {
-  const { status, body } = reply
-  const text = STATUS_CODES[status]
-  if (text === undefined) throw new Error(`there is no HTTP status ${status}`)
+export function prepareAnswer(reply: WholeReply, requestId: string): Answer {
+  const { body } = reply
+  const pieces: readonly ReplyPiece[] = typeof body === 'string' || body instanceof Uint8Array ? [body] : body
+  const length = pieces.reduce((sum, piece) => sum + lengthOf(piece), 0)
+  const type = typeof body === 'string' ? 'application/json' : 'application/octet-stream'
+  return {
+    ...prepareHead(reply, requestId, length > 0 ? type : null),
+    length,
+    whole: length > SLICE_BYTES ? null : joined(body, pieces, length),
+    slices: () => slicesOf(pieces),
+  }
+}
+
+export function isStreamed(reply: Reply): reply is StreamedReply {
+  return typeof reply.body === 'object' && 'stream' in reply.body
+}
+
+/**
+ * Prepares the head of an answer whose body is made while it is sent.
+ *
+ * @throws Error as `prepareAnswer`
+ */
+export function prepareStreamedHead(reply: StreamedReply, requestId: string): AnswerHead {
+  if (reply.headers['content-type'] === undefined) throw new Error('a streamed body needs its content-type')
+  return prepareHead(reply, requestId, null)
+}
+
+/** @param defaultType the content type when the reply has none; null: it stays without */
+function prepareHead(reply: Reply, requestId: string, defaultType: string | null): AnswerHead {
+  const text = STATUS_CODES[reply.status]
+  if (text === undefined) throw new Error(`there is no HTTP status ${reply.status}`)
   const headers: [string, string][] = []
   let typed = false
   for (const [name, value] of Object.entries(reply.headers ?? {})) {
@@ -55,19 +87,9 @@ export function prepareAnswer(reply: Reply, requestId: string): Answer {
     typed ||= name === 'content-type'
     headers.push([name, value])
   }
-  const pieces: readonly ReplyPiece[] = typeof body === 'string' || body instanceof Uint8Array ? [body] : body
-  const length = pieces.reduce((sum, piece) => sum + lengthOf(piece), 0)
-  if (!typed && length > 0)
-    headers.push(['content-type', typeof body === 'string' ? 'application/json' : 'application/octet-stream'])
+  if (!typed && defaultType !== null) headers.push(['content-type', defaultType])
   headers.push(['x-content-type-options', 'nosniff'], ['x-lk-request-id', requestId])
-  return {
-    status,
-    statusLine: `${status} ${text}`,
-    headers,
-    length,
-    whole: length > SLICE_BYTES ? null : joined(body, pieces, length),
-    slices: () => slicesOf(pieces),
-  }
+  return { status: reply.status, statusLine: `${reply.status} ${text}`, headers }
 }
 
 function lengthOf(piece: ReplyPiece): number {
@@ -77,7 +99,11 @@ function lengthOf(piece: ReplyPiece): number {
   return 4 * Math.ceil(bytes / 3)
 }
 
-function joined(body: Reply['body'], pieces: readonly ReplyPiece[], length: number): string | Uint8Array {
+function joined(
+  body: WholeReply['body'],
+  pieces: readonly ReplyPiece[],
+  length: number,
+): string | Uint8Array {
   if (typeof body === 'string' || body instanceof Uint8Array) return body
   const whole = Buffer.allocUnsafe(length)
   let offset = 0
@@ -123,4 +149,11 @@ function* base64Slices(chunks: readonly Uint8Array[]): Generator<Uint8Array, voi
     }
   }
   if (filled > 0) yield text.subarray(0, text.write(source.toString('base64', 0, filled), 'latin1'))
+}
+
+/** Writes status and headers; to be called in a cork. */
+export function writeHead(res: HttpResponse, head: AnswerHead): void {
+  // 200 is what uWS writes by itself; every call into it costs.
+  if (head.status !== 200) res.writeStatus(head.statusLine)
+  for (const [name, value] of head.headers) res.writeHeader(name, value)
 }

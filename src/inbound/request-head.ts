@@ -1,4 +1,7 @@
+import { newId } from '../ids.ts'
 import type { HttpRequest } from './uws.ts'
+
+const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
 /** A request's first line and headers, copied while uWS's request object was alive. */
 export interface RequestHead {
@@ -34,4 +37,10 @@ export function readHead(request: HttpRequest, method: string): RequestHead {
   const path = request.getUrl()
   const query = request.getQuery()
   return { method, path, query, headers, hosts, contentLengths, transferEncodings }
+}
+
+/** The caller's own id for the request where it is well-formed, else a new one. */
+export function requestIdOf({ headers }: RequestHead): string {
+  const given = headers['x-lk-request-id']
+  return given !== undefined && REQUEST_ID.test(given) ? given : newId('req')
 }

@@ -9,6 +9,8 @@ export interface ScannedBody {
   readonly source:
     | { readonly kind: 'audio'; readonly audio: ScannedAudio }
     | { readonly kind: 'url'; readonly url: string }
+    /** There was none; whether one is needed is for whoever reads the fields to say. */
+    | { readonly kind: 'none' }
 }
 
 /**

@@ -1,18 +1,16 @@
 import type { Agent, Dispatcher } from 'undici'
 import type { UpstreamReply } from '../schema/upstream.ts'
+import { Dispatched, joinHeaders } from './dispatched.ts'
+import { ReplyTooLarge } from './failure.ts'
 
 /** Largest answer of a provider, bytes. */
 const REPLY_BYTES_MAX = 64 * 1024 * 1024
-
-export class ReplyTooLarge extends Error {
-  override readonly name = 'ReplyTooLarge'
-}
 
 /** An answer on its way, and how to give it up. */
 export interface Collected {
   readonly reply: Promise<UpstreamReply>
   /** Ends the request with `reason`, wherever it is; its connection is not used again. */
-  abort(reason: Error): void
+  readonly abort: (reason: Error) => void
 }
 
 /**
@@ -27,18 +25,14 @@ export function collect(
   onHeld: (bytes: number) => void,
 ): Collected {
   const { promise, resolve, reject } = Promise.withResolvers<UpstreamReply>()
+  const dispatched = new Dispatched()
   const body: Uint8Array[] = []
   let bytes = 0
   let status = 0
   let headers: Record<string, string> = {}
-  let controller: Dispatcher.DispatchController | null = null
-  let abandoned: Error | null = null
 
   agent.dispatch(options, {
-    onRequestStart(started) {
-      controller = started
-      if (abandoned !== null) started.abort(abandoned)
-    },
+    onRequestStart: (controller) => dispatched.start(controller),
     onResponseStart(_, statusCode, received) {
       status = statusCode
       headers = joinHeaders(received)
@@ -59,17 +53,8 @@ export function collect(
   return {
     reply: promise,
     abort(reason) {
-      abandoned = reason
-      controller?.abort(reason)
+      dispatched.abort(reason)
       reject(reason)
     },
   }
-}
-
-function joinHeaders(headers: Record<string, string | string[] | undefined>): Record<string, string> {
-  const joined: Record<string, string> = {}
-  for (const [name, value] of Object.entries(headers)) {
-    if (value !== undefined) joined[name] = Array.isArray(value) ? value.join(', ') : value
-  }
-  return joined
 }

@@ -1,14 +1,6 @@
 import type { Failure, FailureKind, UpstreamReply } from '../schema/upstream.ts'
-import { asObject, objectOf, textOf } from './json.ts'
-
-/** What a provider says of a failure, in whichever of the usual shapes. */
-interface Complaint {
-  /** `code`, else `type`: machine-readable words, never prose. */
-  readonly codes: readonly string[]
-  /** The request field at fault. */
-  readonly param: string | null
-  readonly message: string | null
-}
+import { type Complaint, readComplaint } from './complaint.ts'
+import { retryAfterMs } from './retry-after.ts'
 
 const REASONS: Readonly<Record<FailureKind, string>> = {
   rate: 'the provider is over its rate or its load',
@@ -23,12 +15,17 @@ const REASONS: Readonly<Record<FailureKind, string>> = {
 
 /**
  * Codes that outrank the status they come with: providers answer 429 when the money is gone, 400 for a
- * retired model, and 403 for a model outside the project. OpenAI's guide to error codes; Groq's and
- * ElevenLabs' error pages.
+ * retired model or a bad key, 401 for an unknown voice, and 200 with an error in the middle of a stream. Each
+ * as its provider documents it: https://platform.openai.com/docs/guides/error-codes,
+ * https://console.groq.com/docs/errors, https://help.elevenlabs.io/hc/en-us/articles/19572237925521,
+ * https://developers.deepgram.com/docs/errors, https://docs.anthropic.com/en/api/errors,
+ * https://ai.google.dev/gemini-api/docs/troubleshooting,
+ * https://www.assemblyai.com/docs/sync-stt/error-handling, https://docs.fal.ai/model-apis/errors /
  */
 const KIND_OF_CODE: ReadonlyMap<string, FailureKind> = new Map(
   Object.entries({
     credential: [
+      // OpenAI
       'insufficient_quota',
       'credit_balance_exhausted',
       'organization_spend_limit_exceeded',
@@ -36,21 +33,80 @@ const KIND_OF_CODE: ReadonlyMap<string, FailureKind> = new Map(
       'organization_usage_limit_exceeded',
       'billing_hard_limit_reached',
       'billing_not_active',
-      'billing_error',
       'account_deactivated',
-      'quota_exceeded',
-      'invalid_api_key',
-      'missing_permissions',
       'unsupported_country_region_territory',
+      // OpenAI and ElevenLabs
+      'invalid_api_key',
+      // ElevenLabs
+      'missing_permissions',
+      'quota_exceeded',
+      // Deepgram
+      'INVALID_AUTH',
+      'INSUFFICIENT_PERMISSIONS',
+      'ASR_PAYMENT_REQUIRED',
+      // Anthropic
+      'authentication_error',
+      'billing_error',
+      'permission_error',
+      // Google: FAILED_PRECONDITION means that billing, or the region, does not allow the free tier.
+      'API_KEY_INVALID',
+      'API_KEY_EXPIRED',
+      'API_KEY_SERVICE_BLOCKED',
+      'API_KEY_HTTP_REFERRER_BLOCKED',
+      'API_KEY_IP_ADDRESS_BLOCKED',
+      'SERVICE_DISABLED',
+      'BILLING_DISABLED',
+      'CONSUMER_INVALID',
+      'CONSUMER_SUSPENDED',
+      'UNAUTHENTICATED',
+      'PERMISSION_DENIED',
+      'FAILED_PRECONDITION',
     ],
-    model: ['model_not_found', 'model_not_active', 'model_decommissioned', 'deployment_not_found'],
+    model: [
+      'model_not_found',
+      'model_not_active',
+      'model_decommissioned',
+      'deployment_not_found',
+      'UNIMPLEMENTED',
+    ],
+    caller: [
+      // ElevenLabs, also with 401
+      'voice_not_found',
+      'max_character_limit_exceeded',
+      // Anthropic
+      'request_too_large',
+    ],
     content: ['content_policy_violation', 'content_filter', 'moderation_blocked'],
     rate: [
       'rate_limit_exceeded',
       'slow_down',
       'server_is_overloaded',
       'engine_overloaded',
+      // Groq and AssemblyAI
       'capacity_exceeded',
+      // ElevenLabs
+      'too_many_concurrent_requests',
+      'system_busy',
+      // Deepgram
+      'TOO_MANY_REQUESTS',
+      // Anthropic
+      'rate_limit_error',
+      'overloaded_error',
+      // Google
+      'RESOURCE_EXHAUSTED',
+      'UNAVAILABLE',
+    ],
+    server: [
+      // Anthropic
+      'api_error',
+      'timeout_error',
+      // AssemblyAI
+      'inference_timeout',
+      // Google
+      'INTERNAL',
+      'DEADLINE_EXCEEDED',
+      'ABORTED',
+      'CANCELLED',
     ],
   } satisfies Partial<Record<FailureKind, readonly string[]>>).flatMap(([kind, codes]) =>
     codes.map((code) => [code, kind as FailureKind]),
@@ -59,7 +115,7 @@ const KIND_OF_CODE: ReadonlyMap<string, FailureKind> = new Map(
 
 /**
  * Statuses whose kind is not that of their hundred. 498 and 529 are Groq's and Anthropic's words for
- * overload.
+ * overload; 425 is ElevenLabs' "too early". /
  */
 const KIND_OF_STATUS: ReadonlyMap<number, FailureKind> = new Map([
   [401, 'credential'],
@@ -80,10 +136,7 @@ const KIND_OF_STATUS: ReadonlyMap<number, FailureKind> = new Map([
   [529, 'rate'],
 ])
 
-/** No provider's word puts an entry out of use for longer than this. */
-const RETRY_AFTER_MAX_MS = 24 * 3_600_000
-/** Longest complaint that is read, parsed or logged, bytes. */
-const COMPLAINT_MAX_BYTES = 64 * 1024
+/** Longest prose that is kept for the log, bytes. */
 const MESSAGE_MAX_BYTES = 2 * 1024
 
 /**
@@ -98,8 +151,8 @@ export function classify(reply: UpstreamReply): Failure {
     kind,
     status: reply.status,
     reason: REASONS[kind],
-    retryAfterMs: retryAfterMs(reply.headers),
-    providerMessage: loggable(reply.status, complaint),
+    retryAfterMs: retryAfterMs(reply.headers, complaint.retryAfterMs),
+    providerMessage: loggable(kind, reply.status, complaint),
   }
 }
 
@@ -107,7 +160,7 @@ export function classify(reply: UpstreamReply): Failure {
  * An answer with a good status whose content cannot be used: the provider's fault, so another entry may do
  * better.
  */
-export function unusable(reply: UpstreamReply, reason: string): Failure {
+export function unusable(reply: Pick<UpstreamReply, 'status'>, reason: string): Failure {
   return { kind: 'server', status: reply.status, reason, retryAfterMs: null, providerMessage: null }
 }
 
@@ -116,76 +169,21 @@ export function refused(kind: 'caller' | 'model', reason: string): Failure {
   return { kind, status: null, reason, retryAfterMs: null, providerMessage: null }
 }
 
-/**
- * How long a provider asks to be left alone: `retry-after-ms`, or `retry-after` in seconds or as an HTTP
- * date. A date is counted from the answer's own `date`, so no clock is needed and none can be wrong; without
- * it, it is ignored.
- */
-export function retryAfterMs(headers: UpstreamReply['headers']): number | null {
-  const milliseconds = decimal(headers['retry-after-ms'])
-  if (milliseconds !== null) return bounded(milliseconds)
-  const { 'retry-after': given, date } = headers
-  const seconds = decimal(given)
-  if (seconds !== null) return bounded(seconds * 1000)
-  const [until, now] = [epochMs(given), epochMs(date)]
-  return until === null || now === null ? null : bounded(until - now)
-}
-
 function kindOf(status: number, { codes, param }: Complaint): FailureKind {
   for (const code of codes) {
     const kind = KIND_OF_CODE.get(code)
     if (kind !== undefined) return kind
   }
-  if (status === 404 && (param === 'voice' || codes.includes('voice_not_found'))) return 'caller'
-  if ((status === 400 || status === 422) && param === 'model') return 'model'
+  if (status === 404 && (param === 'voice' || param === 'voice_id')) return 'caller'
+  if ((status === 400 || status === 422) && (param === 'model' || param === 'model_id')) return 'model'
   const kind = KIND_OF_STATUS.get(status)
   if (kind !== undefined) return kind
   return status >= 400 && status < 500 ? 'caller' : 'server'
 }
 
-/**
- * `{error: {code, type, param, message}}`, `{error: "…"}`, `{detail: …}` or `{message}`; other bodies as
- * plain text.
- */
-function readComplaint(reply: UpstreamReply): Complaint {
-  if (reply.body.reduce((sum, chunk) => sum + chunk.byteLength, 0) > COMPLAINT_MAX_BYTES) {
-    return { codes: [], param: null, message: null }
-  }
-  const body = objectOf(reply)
-  if (body === null) return { codes: [], param: null, message: textOf(reply).trim() || null }
-  const { error, detail, message: outer } = body
-  const inner = asObject(error) ?? asObject(detail) ?? body
-  const { code, type, status, param, message } = inner
-  const codes = [code, type, status].filter((word) => typeof word === 'string')
-  const said = [message, error, detail, outer].find((value) => typeof value === 'string')
-  return {
-    codes,
-    param: typeof param === 'string' ? param : null,
-    message: typeof said === 'string' ? said : null,
-  }
-}
-
-function decimal(text: string | undefined): number | null {
-  return text !== undefined && /^\d{1,15}(\.\d+)?$/.test(text.trim()) ? Number(text) : null
-}
-
-/**
- * `Fri, 20 Nov 2026 10:00:00 GMT`, the one form that RFC 9110 lets be sent; Date.parse alone takes "-5" for a
- * year.
- */
-function epochMs(date: string | undefined): number | null {
-  const wellFormed = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/.test(date ?? '')
-  const epoch = wellFormed ? Date.parse(date ?? '') : Number.NaN
-  return Number.isNaN(epoch) ? null : epoch
-}
-
-function bounded(milliseconds: number): number {
-  return Math.min(RETRY_AFTER_MAX_MS, Math.max(0, Math.round(milliseconds)))
-}
-
-/** What the provider said, but for a 401, which may repeat the key: there only its codes. */
-function loggable(status: number, { codes, message }: Complaint): string | null {
-  const said = status === 401 ? codes.join(', ') : (message ?? '')
+/** What the provider said; where it refuses the key, which it may repeat, only its codes. */
+function loggable(kind: FailureKind, status: number, { codes, message }: Complaint): string | null {
+  const said = kind === 'credential' || status === 401 ? codes.join(', ') : (message ?? '')
   return said === '' ? null : clip(said)
 }
 

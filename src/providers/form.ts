@@ -28,7 +28,8 @@ const EXTENSIONS: Readonly<Record<AudioFormat, readonly [string, ...string[]]>> 
   flac: ['flac'],
 }
 
-const MEDIA_TYPES: Readonly<Record<AudioFormat, string>> = {
+/** What each format is called on the wire. */
+export const FILE_MEDIA_TYPES: Readonly<Record<AudioFormat, string>> = {
   mp3: 'audio/mpeg',
   mp4: 'audio/mp4',
   wav: 'audio/wav',
@@ -58,7 +59,7 @@ export function encodeForm(
     head += `--${boundary}\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`
   }
   head += `--${boundary}\r\ncontent-disposition: form-data; name="${file.name}"; filename="${filename}"\r\n`
-  head += `content-type: ${MEDIA_TYPES[file.audio.format]}\r\n\r\n`
+  head += `content-type: ${FILE_MEDIA_TYPES[file.audio.format]}\r\n\r\n`
   return {
     contentType: `multipart/form-data; boundary=${boundary}`,
     body: [Buffer.from(head), { audio: file.audio, as: 'bytes' }, Buffer.from(`\r\n--${boundary}--\r\n`)],

@@ -1,7 +1,5 @@
+import type { JsonObject } from '../schema/json.ts'
 import type { UpstreamReply } from '../schema/upstream.ts'
-
-/** A JSON object of a provider: nothing about its members is known until looked at. */
-export type JsonObject = Readonly<Record<string, unknown>>
 
 /** The text of a reply's body. Bytes that are no UTF-8 become U+FFFD. */
 export function textOf({ body }: UpstreamReply): string {
@@ -11,13 +9,18 @@ export function textOf({ body }: UpstreamReply): string {
   return text + decoder.decode()
 }
 
-/** The body of a reply as a JSON object; null when it is none. */
-export function objectOf(reply: UpstreamReply): JsonObject | null {
+/** The body of a reply as JSON; null when it is none. */
+export function jsonOf(reply: UpstreamReply): unknown {
   try {
-    return asObject(JSON.parse(textOf(reply)))
+    return JSON.parse(textOf(reply))
   } catch {
     return null
   }
+}
+
+/** The body of a reply as a JSON object; null when it is none. */
+export function objectOf(reply: UpstreamReply): JsonObject | null {
+  return asObject(jsonOf(reply))
 }
 
 /** A value as an object; null when it is none (arrays are none). */
@@ -28,4 +31,9 @@ export function asObject(value: unknown): JsonObject | null {
 /** The objects of an array; none when it is no array. */
 export function objectsIn(value: unknown): JsonObject[] {
   return Array.isArray(value) ? value.map(asObject).filter((item) => item !== null) : []
+}
+
+/** The `id` of each object of a list; null when it is no list. */
+export function idsIn(value: unknown): unknown[] | null {
+  return Array.isArray(value) ? objectsIn(value).map(({ id }) => id) : null
 }

@@ -113,12 +113,20 @@ const CODES: ReadonlyMap<string, string> = new Map(
 )
 
 /**
- * The code of a language given as a name ("english"), a code ("en", "yue") or a tag ("en-US"): ISO 639-1,
- * else 639-3, lower case. Null for anything else.
+ * The code of a language given as a name ("english"), a code ("en", "eng", "yue") or a tag ("en-US"): ISO
+ * 639-1, else 639-3, lower case. Null for anything else. /
  */
 export function languageCode(language: string): string | null {
   const word = language.trim().toLowerCase()
   const named = CODES.get(word)
   if (named !== undefined) return named
-  return /^([a-z]{2,3})(?:[-_][a-z0-9_-]{1,20})?$/.exec(word)?.[1] ?? null
+  const code = /^([a-z]{2,3})(?:[-_][a-z0-9_-]{1,20})?$/.exec(word)?.[1]
+  return code === undefined ? null : shortest(code)
+}
+
+/** `eng` → `en`, for which the canonical form of a tag has the table; `haw` has no shorter form. */
+function shortest(code: string): string {
+  if (code.length === 2) return code
+  const [canonical = code] = Intl.getCanonicalLocales(code)
+  return canonical.length === 2 ? canonical : code
 }

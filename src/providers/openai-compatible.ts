@@ -1,19 +1,77 @@
-import type { Provider } from '../schema/provider.ts'
-import { speechOperation } from './openai-speech.ts'
-import { transcriptionOperation, translationOperation } from './openai-transcription.ts'
+import { type Static, Type } from 'typebox'
+import type { ChatDelta, ChatResult, CompleteCall } from '../schema/chat.ts'
+import type { Operation, Provider, Target } from '../schema/provider.ts'
+import { completionByChat } from './completion.ts'
+import { classify } from './failure.ts'
+import { type ChatShape, chatOperation, OPENAI_AUDIO } from './openai/chat.ts'
+import { completionOperation } from './openai/completion.ts'
+import { embeddingsOperation } from './openai/embeddings.ts'
+import { imageOperation } from './openai/image.ts'
+import { speechOperation } from './openai/speech.ts'
+import { transcriptionOperation, translationOperation } from './openai/transcription.ts'
+import { videoOperation } from './openai/videos.ts'
+import { modelsOperation } from './openai/wire.ts'
 
 const plain = () => ({})
 
+const OPTIONS = Type.Object(
+  {
+    completion_endpoint: Type.Optional(
+      Type.Boolean({ description: 'the server has `/completions`; else a text completion is a chat' }),
+    ),
+  },
+  { additionalProperties: false },
+)
+
+type Options = Static<typeof OPTIONS>
+
+/** `max_tokens` is the word that every such server knows, the newer one only some. */
+const CHAT: ChatShape = {
+  maxTokens: 'max_tokens',
+  stopMax: null,
+  fixedSampling: null,
+  audioOnly: null,
+  audio: OPENAI_AUDIO,
+}
+
+const chat = chatOperation(CHAT, plain)
+const byEndpoint = completionOperation(plain)
+const byChat = completionByChat(chat)
+
+/** As the entry's options say. */
+const completionAt = ({ options }: Target) => {
+  const { completion_endpoint: endpoint }: Options = options
+  return endpoint === true ? byEndpoint : byChat
+}
+
+const complete: Operation<CompleteCall, ChatResult, ChatDelta> = {
+  takesSeed: true,
+  start: (call, target) => completionAt(target).start(call, target),
+  next: (state, reply, call, target) => completionAt(target).next(state, reply, call, target),
+  streamed: {
+    start: (call, target) => completionAt(target).streamed.start(call, target),
+    refused: classify,
+    read: (head, call, target) => completionAt(target).streamed.read(head, call, target),
+  },
+}
+
 /**
- * Any server that speaks OpenAI's wire format at a base URL of its own: Groq, vLLM, Speaches, LocalAI, a
- * proxy. What its models can do is the configuration's to say; a transcription asks for no more than the call
- * needs, because such servers know different parts of the format.
+ * Any server that speaks OpenAI's wire format at a base URL of its own: vLLM, Speaches, LocalAI, a proxy.
+ * What its models can do is the configuration's to say; a transcription asks for no more than the call needs,
+ * because such servers know different parts of the format.
  */
 export const openaiCompatible: Provider = {
   kind: 'openai-compatible',
   baseUrl: null,
   needsCredential: false,
+  optionsSchema: OPTIONS,
   transcription: transcriptionOperation(plain),
   translation: translationOperation(plain),
   speech: speechOperation({ defaultVoice: 'alloy', defaultFormat: null, formats: null }, plain),
+  chat,
+  complete,
+  embeddings: embeddingsOperation(false, plain),
+  image: imageOperation(true, plain),
+  video: videoOperation(plain),
+  models: modelsOperation(plain),
 }

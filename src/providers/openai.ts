@@ -1,10 +1,32 @@
 import type { Provider } from '../schema/provider.ts'
-import { SPEECH_FORMATS, speechOperation } from './openai-speech.ts'
-import { transcriptionOperation, translationOperation } from './openai-transcription.ts'
+import { completionByChat } from './completion.ts'
+import { type ChatShape, chatOperation, OPENAI_AUDIO } from './openai/chat.ts'
+import { embeddingsOperation } from './openai/embeddings.ts'
+import { imageOperation } from './openai/image.ts'
+import { SPEECH_FORMATS, speechOperation } from './openai/speech.ts'
+import { transcriptionOperation, translationOperation } from './openai/transcription.ts'
+import { modelsOperation } from './openai/wire.ts'
 
 const plain = () => ({})
 
-/** https://platform.openai.com/docs/api-reference/audio */
+/**
+ * The reasoning models, which are all of the newer ones, refuse `max_tokens`, and any temperature but the
+ * default one (400, `unsupported_value`).
+ */
+const CHAT: ChatShape = {
+  maxTokens: 'max_completion_tokens',
+  stopMax: 4,
+  fixedSampling: /^(?:o\d|gpt-[5-9](?![\d.]*-chat))/,
+  audioOnly: /^gpt-(?:4o-)?(?:mini-)?audio/,
+  audio: OPENAI_AUDIO,
+}
+
+const chat = chatOperation(CHAT, plain)
+
+/**
+ * https://platform.openai.com/docs/api-reference. There is no video: `/videos` was shut down on 2026-09-24;
+ * nor is there a model left for `/completions` since 2026-09-28, so that a text completion is a chat.
+ */
 export const openai: Provider = {
   kind: 'openai',
   baseUrl: 'https://api.openai.com/v1',
@@ -12,4 +34,9 @@ export const openai: Provider = {
   transcription: transcriptionOperation(plain),
   translation: translationOperation(plain),
   speech: speechOperation({ defaultVoice: 'alloy', defaultFormat: 'mp3', formats: SPEECH_FORMATS }, plain),
+  chat,
+  complete: completionByChat(chat),
+  embeddings: embeddingsOperation(true, plain),
+  image: imageOperation(false, plain),
+  models: modelsOperation(plain),
 }

@@ -1,7 +1,13 @@
 import { type Static, Type } from 'typebox'
 import type { Provider, Target } from '../schema/provider.ts'
-import { speechOperation } from './openai-speech.ts'
-import { transcriptionOperation, translationOperation } from './openai-transcription.ts'
+import { completionByChat } from './completion.ts'
+import { chatOperation } from './openai/chat.ts'
+import { embeddingsOperation } from './openai/embeddings.ts'
+import { imageOperation } from './openai/image.ts'
+import { speechOperation } from './openai/speech.ts'
+import { transcriptionOperation, translationOperation } from './openai/transcription.ts'
+import { videoOperation } from './openai/videos.ts'
+import { modelsOperation } from './openai/wire.ts'
 
 /**
  * Faults that a route entry can order from the sandbox, so that failover can be watched without a real
@@ -29,6 +35,13 @@ export const SANDBOX_OPTIONS = Type.Object(
     cut: Type.Optional(Type.Boolean({ description: 'breaks the connection in the middle of the answer' })),
     empty: Type.Optional(Type.Boolean({ description: 'answers with an empty transcript' })),
     early: Type.Optional(Type.Boolean({ description: 'answers before it has read the body' })),
+    piece_delay_ms: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: 60_000,
+        description: 'waits behind each piece of a streamed answer',
+      }),
+    ),
     read_bytes_per_second: Type.Optional(
       Type.Integer({ minimum: 1, maximum: 1_000_000_000, description: 'reads the body no faster' }),
     ),
@@ -44,6 +57,17 @@ export const SANDBOX_OPTIONS = Type.Object(
 
 export type SandboxOptions = Static<typeof SANDBOX_OPTIONS>
 
+const chat = chatOperation(
+  {
+    maxTokens: 'max_completion_tokens',
+    stopMax: 4,
+    fixedSampling: null,
+    audioOnly: null,
+    audio: { voice: 'alloy', formats: ['wav'], streamed: null },
+  },
+  faultHeaders,
+)
+
 /**
  * Larkway's own stand-in for a provider: OpenAI's wire format, and faults on order. Its address comes from
  * main.
@@ -56,6 +80,12 @@ export const sandbox: Provider = {
   transcription: transcriptionOperation(faultHeaders),
   translation: translationOperation(faultHeaders),
   speech: speechOperation({ defaultVoice: 'alloy', defaultFormat: 'wav', formats: ['wav'] }, faultHeaders),
+  chat,
+  complete: completionByChat(chat),
+  embeddings: embeddingsOperation(true, faultHeaders),
+  image: imageOperation(false, faultHeaders),
+  video: videoOperation(faultHeaders, 'video/quicktime'),
+  models: modelsOperation(faultHeaders),
 }
 
 /** `delay_ms: 50` → `x-sandbox-delay-ms: 50`. Nothing but known names leaves: options may come unchecked. */

@@ -1,8 +1,9 @@
-import { errorReply, type GatewayError, toGatewayError } from '../errors.ts'
+import { errorReply, toGatewayError } from '../errors.ts'
 import { newTrail, type Services, type Trail } from '../gateway/gateway.ts'
 import type { Exchange, Reply } from '../inbound/exchange.ts'
 import type { EdgeRoute } from '../inbound/server.ts'
 import type { Logger } from '../log.ts'
+import type { Results } from '../schema/links.ts'
 import type { MediaProbe } from '../schema/media.ts'
 import type { Spool } from '../schema/spool.ts'
 
@@ -11,6 +12,7 @@ export interface Doors {
   readonly services: Services
   readonly spool: Spool
   readonly probe: MediaProbe
+  readonly results: Results
   readonly log: Logger
 }
 
@@ -26,13 +28,13 @@ export function endpoint(doors: Doors, method: EdgeRoute['method'], path: string
       const trail = newTrail()
       // Said plainly, so that nobody counts on a key that protects nothing.
       if (exchange.headers['idempotency-key'] !== undefined) trail.headers['x-lk-idempotency'] = 'ignored'
-      let failure: GatewayError | null = null
-      exchange.onFinished(() => logRequest(doors.log, path, exchange, trail, failure))
+      exchange.onFinished(() => logRequest(doors.log, path, exchange, trail))
       const answer = (reply: Reply): void => {
         exchange.reply({ ...reply, headers: { ...trail.headers, ...reply.headers } })
       }
       const refuse = (thrown: unknown): void => {
-        failure = toGatewayError(thrown)
+        const failure = toGatewayError(thrown)
+        trail.failure = failure
         const { status, headers, body } = errorReply(failure, exchange.requestId)
         answer({ status, headers, body: JSON.stringify(body) })
       }
@@ -56,16 +58,13 @@ export function callerOf({ requestId, headers, signal }: Exchange) {
   return { id: requestId, authorization, traceparent: traced ? traceparent : undefined, signal }
 }
 
-/** One line per request: facts by name, never a header, a body or a provider's text at the caller's disposal. */
-function logRequest(
-  log: Logger,
-  path: string,
-  exchange: Exchange,
-  trail: Trail,
-  failure: GatewayError | null,
-): void {
+/**
+ * One line per request, when its answer is out, streamed ones too: facts by name, never a header, a body or a
+ * provider's text at the caller's disposal.
+ */
+function logRequest(log: Logger, path: string, exchange: Exchange, trail: Trail): void {
+  const { principal, failure } = trail
   if (failure?.code !== 'INTERNAL' && !log.isLevelEnabled('info')) return
-  const { principal } = trail
   const line = {
     request_id: exchange.requestId,
     method: exchange.method,

@@ -1,3 +1,4 @@
+import { Type } from 'typebox'
 import type { Selectors } from '../gateway/gateway.ts'
 import type { Exchange } from '../inbound/exchange.ts'
 import type { FieldReader } from '../inbound/form.ts'
@@ -6,8 +7,36 @@ import { PROFILES } from '../schema/catalog.ts'
 /** Longest label of a purpose, characters. */
 const LABEL_LENGTH_MAX = 128
 
-/** The routing selectors of any call. The body's purpose wins over the header's; an empty one counts as not sent. */
-export function readSelectors(exchange: Exchange, reader: FieldReader): Selectors {
+/** Fields that would choose a provider, a model or a route: the key's route does that. */
+export const ROUTE_CONTROL: ReadonlySet<string> = new Set([
+  'provider',
+  'model',
+  'models',
+  'route',
+  'route_id',
+  'fallbacks',
+  'strategy',
+])
+
+/** The routing selectors as fields of any request body. */
+export const SELECTOR_FIELDS = {
+  purpose: Type.Optional(
+    Type.Union([Type.String({ maxLength: LABEL_LENGTH_MAX }), Type.Null()], {
+      description: 'label that the workspace declares: picks the route',
+    }),
+  ),
+  response_profile: Type.Optional(
+    Type.Union([Type.Enum([...PROFILES]), Type.Null()], {
+      description: 'picks among the entries of the route',
+    }),
+  ),
+}
+
+/**
+ * The routing selectors of any call. The body's purpose wins over the header's; an empty one counts as not
+ * sent.
+ */
+export function readSelectors(exchange: Pick<Exchange, 'headers'>, reader: FieldReader): Selectors {
   const inBody = reader.string('purpose', { maxLength: LABEL_LENGTH_MAX })?.trim()
   const inHeader = exchange.headers['x-lk-purpose']?.trim().slice(0, LABEL_LENGTH_MAX)
   const responseProfile = reader.string('response_profile', { oneOf: PROFILES })

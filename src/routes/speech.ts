@@ -1,81 +1,100 @@
-import { type Static, Type } from 'typebox'
-import { Compile } from 'typebox/compile'
-import { GatewayError } from '../errors.ts'
+import { Type } from 'typebox'
+import { GatewayError, toGatewayError } from '../errors.ts'
+import type { Call, CallRequest, Services, Trail } from '../gateway/gateway.ts'
 import { run } from '../gateway/run.ts'
-import { FieldReader } from '../inbound/form.ts'
-import { readJson } from '../inbound/json-body.ts'
+import { runStreamed } from '../gateway/stream.ts'
+import type { Exchange, Reply } from '../inbound/exchange.ts'
+import type { Deltas } from '../schema/operations.ts'
 import { callerOf, type Handle } from './endpoint.ts'
-import { readSelectors } from './selectors.ts'
+import { factHeaders } from './fact-headers.ts'
+import { jsonReply, largeBase64 } from './json-reply.ts'
+import { jsonRequest, optional, receiveJson } from './json-request.ts'
 
-const SpeechRequest = Type.Object({
+const SpeechBody = Type.Object({
   input: Type.String({ minLength: 1, maxLength: 100_000, description: 'text to synthesize' }),
-  voice: Type.Optional(
-    Type.Union([Type.String({ minLength: 1, maxLength: 256 }), Type.Null()], {
-      description: 'voice name or id of the provider; each provider has its own default',
-    }),
+  voice: optional(
+    Type.String({ minLength: 1, maxLength: 256 }),
+    'voice name or id of the provider; each provider has its own default',
   ),
-  response_format: Type.Optional(
-    Type.Union([Type.String({ minLength: 1, maxLength: 64 }), Type.Null()], {
-      description: 'output format of the provider; never substituted',
-    }),
+  response_format: optional(
+    Type.String({ minLength: 1, maxLength: 64 }),
+    'output format of the provider; never substituted',
   ),
-  speed: Type.Optional(
-    Type.Union([Type.Number({ exclusiveMinimum: 0 }), Type.Null()], {
-      description: 'speed of the voice, 1 is normal',
-    }),
-  ),
+  speed: optional(Type.Number({ exclusiveMinimum: 0 }), 'speed of the voice, 1 is normal'),
+  seed: optional(Type.Integer(), 'reproducibility value'),
 })
 
-const speechRequest = Compile(SpeechRequest)
+export const speechRequest = jsonRequest('speech', SpeechBody, (body) => ({
+  input: body.input,
+  voice: body.voice ?? null,
+  response_format: body.response_format ?? null,
+  speed: body.speed ?? null,
+  seed: body.seed ?? null,
+}))
 
-/** POST /v1/speech: the audio comes back as base64 in `content_blocks`; it leaves in slices, never as one string. */
+/** POST /v1/speech */
 export const speech: Handle = async (exchange, trail, { services }) => {
-  const outcome = await run(services, {
-    ...callerOf(exchange),
-    operation: 'speech',
-    trail,
-    async read(_principal, { limits }) {
-      const body = await readJson(exchange, {
-        budget: services.budget,
-        maxBytes: limits.max_request_body_bytes,
-      })
-      const { input, voice = null, response_format = null, speed = null } = parse(body)
-      const selectors = readSelectors(
-        exchange,
-        new FieldReader({ kind: 'json', value: body as Record<string, unknown> }),
-      )
-      return { payload: { input, voice, response_format, speed }, selectors, warnings: [] }
-    },
-  })
+  const { call } = await receiveJson(speechRequest, exchange, trail, services)
+  return answerSpeech(call, exchange, trail, services)
+}
+
+/**
+ * The audio as base64 in `content_blocks`, which leaves in slices and never as one string. To a caller that
+ * asks for audio by its `Accept` header it streams as the body, the envelope's facts in headers.
+ */
+export async function answerSpeech(
+  call: Call<'speech'>,
+  exchange: Exchange,
+  trail: Trail,
+  services: Services,
+): Promise<Reply> {
+  const request = { ...callerOf(exchange), operation: 'speech' as const, trail, read: async () => call }
+  if (asksForAudio(exchange.headers.accept)) return streamSpeech(request, exchange, services)
+  const outcome = await run(services, request)
   exchange.onFinished(outcome.release)
   const { audio, mediaType } = outcome.result
-  const [before, after] = splitAt({
-    ...outcome.envelope,
-    content_blocks: [{ type: 'output_audio', base64: BASE64_HERE, media_type: mediaType }],
-  })
-  return {
-    status: 200,
-    headers: { 'content-type': 'application/json' },
-    body: [before, { base64: audio }, after],
+  const block = { type: 'output_audio', base64: largeBase64(audio), media_type: mediaType }
+  return jsonReply({ ...outcome.envelope, content_blocks: [block] })
+}
+
+const AUDIO_RANGE = /^\s*audio\//i
+const REFUSED = /;\s*q=0(\.0*)?\s*(;|$)/i
+
+/** Whether an `Accept` header names audio: one for everything does not, and a weight of 0 says the contrary. */
+function asksForAudio(accept = ''): boolean {
+  return accept.split(',').some((range) => AUDIO_RANGE.test(range) && !REFUSED.test(range))
+}
+
+async function streamSpeech(
+  request: CallRequest<'speech'>,
+  exchange: Exchange,
+  services: Services,
+): Promise<Reply> {
+  const { deltas, head, expected, outcome } = await runStreamed(services, request)
+  exchange.onFinished(() => void deltas.return().catch(() => {}))
+  const first = await deltas.next()
+  if (first.done === true) throw new GatewayError('UPSTREAM_ERROR', 'the provider sent no audio')
+  const headers = { 'content-type': first.value.mediaType, ...factHeaders({ ...head, ...expected }) }
+  const ended = () => exchange.onFinished(outcome().release)
+  return { status: 200, headers, body: { stream: bytesOf(first.value, deltas, request.trail, ended) } }
+}
+
+/** What breaks off here can no longer become a status: it cuts the connection, and is noted for the log. */
+async function* bytesOf(
+  first: Deltas['speech'],
+  deltas: AsyncIterable<Deltas['speech']>,
+  trail: Trail,
+  ended: () => void,
+): AsyncGenerator<Uint8Array, void> {
+  // Stays when the caller leaves: then nothing behind the `yield` is run.
+  trail.failure = new GatewayError('CLIENT_CLOSED')
+  try {
+    yield first.bytes
+    for await (const { bytes } of deltas) yield bytes
+    ended()
+    trail.failure = null
+  } catch (thrown) {
+    trail.failure = toGatewayError(thrown)
+    throw thrown
   }
-}
-
-function parse(body: unknown): Static<typeof SpeechRequest> {
-  if (speechRequest.Check(body)) return body
-  const [fault] = speechRequest.Errors(body)
-  const missing = fault?.keyword === 'required' ? fault.params.requiredProperties[0] : undefined
-  const param = missing ?? fault?.instancePath.split('/')[1]
-  const message =
-    param === undefined ? 'the body is a JSON object' : `${param}: ${fault?.message ?? 'not as documented'}`
-  throw new GatewayError('INVALID_REQUEST', message, param === undefined ? {} : { param })
-}
-
-const BASE64_HERE = '\u0000base64\u0000'
-
-/** The JSON text before and behind the placeholder. No caller's text is in the envelope's raw control characters. */
-function splitAt(envelope: object): [before: string, after: string] {
-  const text = JSON.stringify(envelope)
-  const placeholder = JSON.stringify(BASE64_HERE).slice(1, -1)
-  const at = text.indexOf(placeholder)
-  return [text.slice(0, at), text.slice(at + placeholder.length)]
 }

@@ -1,18 +1,38 @@
 import type { EdgeRoute } from '../inbound/server.ts'
+import { audio } from './audio.ts'
+import { chat } from './chat.ts'
+import { complete } from './complete.ts'
+import { embeddings } from './embeddings.ts'
 import { type Doors, endpoint } from './endpoint.ts'
 import { healthz, type Readiness, readyz } from './health.ts'
+import { image } from './image.ts'
 import { me } from './me.ts'
+import { type ResultLinks, results } from './results.ts'
 import { speech } from './speech.ts'
 import { transcription, translation } from './transcription.ts'
+import { video } from './video.ts'
+import { vision } from './vision.ts'
 
-/** Every path that Larkway answers. */
-export function createRoutes(doors: Doors, readiness: Readiness): EdgeRoute[] {
+/**
+ * Every path that Larkway answers.
+ *
+ * @param links null where the object store opens its URLs itself
+ */
+export function createRoutes(doors: Doors, readiness: Readiness, links: ResultLinks | null): EdgeRoute[] {
   return [
     healthz,
     readyz(readiness),
+    ...(links === null ? [] : [results(links)]),
     endpoint(doors, 'GET', '/v1/me', me),
+    endpoint(doors, 'POST', '/v1/chat', chat),
+    endpoint(doors, 'POST', '/v1/complete', complete),
+    endpoint(doors, 'POST', '/v1/vision', vision),
+    endpoint(doors, 'POST', '/v1/embeddings', embeddings),
+    endpoint(doors, 'POST', '/v1/image', image),
     endpoint(doors, 'POST', '/v1/transcription', transcription),
     endpoint(doors, 'POST', '/v1/translation', translation),
     endpoint(doors, 'POST', '/v1/speech', speech),
+    endpoint(doors, 'POST', '/v1/audio', audio),
+    endpoint(doors, 'POST', '/v1/video', video),
   ]
 }

@@ -3,10 +3,7 @@ import type { Selectors } from '../gateway/gateway.ts'
 import type { Exchange } from '../inbound/exchange.ts'
 import { FieldReader, type Fields } from '../inbound/form.ts'
 import { REDACTIONS, type Redaction, TRANSCRIPT_FORMATS, type TranscriptionOptions } from '../schema/calls.ts'
-import { readSelectors } from './selectors.ts'
-
-/** Fields that would choose a provider, a model or a route: the key's route does that. */
-const ROUTE_CONTROL = ['provider', 'model', 'models', 'route', 'route_id', 'fallbacks', 'strategy'] as const
+import { ROUTE_CONTROL, readSelectors } from './selectors.ts'
 
 const GRANULARITIES = ['word', 'segment'] as const
 const TIMESTAMPS = [...GRANULARITIES, 'both'] as const
@@ -16,8 +13,13 @@ const PROMPT_LENGTH_MAX = 8_192
 const KEYTERMS_MAX = 1_000
 const KEYTERM_LENGTH_MAX = 256
 
+/** What a body with audio is heard for. */
+export type HearingTask = 'transcription' | 'translation'
+
 export interface TranscriptionRequest {
   readonly options: TranscriptionOptions
+  /** The caller wants the transcript piece by piece. */
+  readonly stream: boolean
   readonly selectors: Selectors
   readonly warnings: readonly string[]
 }
@@ -27,7 +29,11 @@ export interface TranscriptionRequest {
  *
  * @throws GatewayError INVALID_REQUEST naming the field, ROUTE_CONTROL_NOT_ALLOWED
  */
-export function readTranscriptionRequest(exchange: Exchange, fields: Fields): TranscriptionRequest {
+export function readTranscriptionRequest(
+  exchange: Exchange,
+  fields: Fields,
+  task: HearingTask,
+): TranscriptionRequest {
   refuseRouteControl(fields)
   const reader = new FieldReader(fields)
   const options: TranscriptionOptions = {
@@ -46,12 +52,12 @@ export function readTranscriptionRequest(exchange: Exchange, fields: Fields): Tr
     redaction: readRedaction(reader),
     seed: reader.integer('seed', { min: Number.MIN_SAFE_INTEGER, max: Number.MAX_SAFE_INTEGER }),
   }
-  if (reader.boolean('stream') === true)
-    throw invalid('stream', 'transcripts are not streamed by this server yet')
+  const stream = reader.boolean('stream') ?? false
+  if (stream && task === 'translation') throw invalid('stream', 'a translation is not streamed')
   if (options.mode === 'async') throw invalid('mode', 'durable jobs are not offered by this server yet')
   const selectors = readSelectors(exchange, reader)
   const warnings = reader.unknown().map((name) => `${name}: unknown field, ignored`)
-  return { options, selectors, warnings }
+  return { options, stream, selectors, warnings }
 }
 
 function invalid(param: string, message: string, extra: ErrorExtra = {}): GatewayError {
@@ -60,7 +66,7 @@ function invalid(param: string, message: string, extra: ErrorExtra = {}): Gatewa
 
 function refuseRouteControl(fields: Fields): void {
   const given = new FieldReader(fields)
-  for (const param of ROUTE_CONTROL.flatMap((name) => [name, `audio.${name}`])) {
+  for (const param of [...ROUTE_CONTROL].flatMap((name) => [name, `audio.${name}`])) {
     if (!given.has(param)) continue
     throw new GatewayError('ROUTE_CONTROL_NOT_ALLOWED', `${param} is chosen by the route of the key`, {
       param,

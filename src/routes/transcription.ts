@@ -1,67 +1,127 @@
 import { GatewayError } from '../errors.ts'
+import { admit } from '../gateway/admit.ts'
 import type { Call, Trail } from '../gateway/gateway.ts'
 import { run } from '../gateway/run.ts'
-import type { Envelope, Outcome } from '../gateway/settle.ts'
-import { type ReceivedAudio, receiveAudio } from '../inbound/body.ts'
+import { runStreamed } from '../gateway/stream.ts'
+import { noAudio, type ReceivedAudio, receiveAudio } from '../inbound/body.ts'
 import type { Exchange, Reply } from '../inbound/exchange.ts'
 import type { Limits } from '../limits.ts'
-import { renderTranscript } from '../media/render.ts'
 import type { Audio } from '../schema/audio.ts'
-import type { Segment, TranscriptionOptions, TranscriptionResult, Word } from '../schema/calls.ts'
-import type { Principal } from '../schema/catalog.ts'
 import { callerOf, type Doors, type Handle } from './endpoint.ts'
-import { readTranscriptionRequest } from './transcription-request.ts'
+import { eventStreamReply } from './sse.ts'
+import { transcriptEnvelope, transcriptReply } from './transcript-reply.ts'
+import { type HearingTask, readTranscriptionRequest } from './transcription-request.ts'
 
 /** POST /v1/transcription */
 export const transcription: Handle = (exchange, trail, doors) =>
-  transcribe('transcription', exchange, trail, doors)
+  receiveAndTranscribe('transcription', exchange, trail, doors)
 
 /** POST /v1/translation */
 export const translation: Handle = (exchange, trail, doors) =>
-  transcribe('translation', exchange, trail, doors)
+  receiveAndTranscribe('translation', exchange, trail, doors)
 
-async function transcribe(
-  operation: 'transcription' | 'translation',
+async function receiveAndTranscribe(
+  task: HearingTask,
   exchange: Exchange,
   trail: Trail,
   doors: Doors,
 ): Promise<Reply> {
-  const received: ReceivedAudio[] = []
+  const snapshot = doors.services.snapshot()
+  const principal = await admit(doors.services, snapshot, {
+    authorization: exchange.headers.authorization,
+    trail,
+  })
+  const { limits } = snapshot
+  const { workspace, app } = principal
+  const body = await receiveAudio(exchange, {
+    spool: doors.spool,
+    limits,
+    workspace: workspace.id,
+    app: app.id,
+  })
+  return transcribe(task, body, limits, exchange, trail, doors)
+}
+
+/**
+ * The answer to a call whose body is here. The body is given back when no attempt reads its audio any more.
+ *
+ * @param trail of a caller who is admitted
+ */
+export async function transcribe(
+  task: HearingTask,
+  body: ReceivedAudio,
+  limits: Limits,
+  exchange: Exchange,
+  trail: Trail,
+  doors: Doors,
+): Promise<Reply> {
+  let streams = false
   try {
-    const outcome = await run(doors.services, {
-      ...callerOf(exchange),
-      operation,
-      trail,
-      async read(principal, { limits }) {
-        const body = await receive(exchange, principal, limits, doors)
-        received.push(body)
-        return readCall(exchange, body, limits, doors)
-      },
-    })
+    const { call, stream } = await readCall(exchange, body, task, limits, doors)
+    if (stream) {
+      const reply = await streamTranscript(call, body, exchange, trail, doors)
+      streams = true
+      return reply
+    }
+    const request = { ...callerOf(exchange), operation: task, trail, read: async () => call }
+    const outcome = await run(doors.services, request)
     exchange.onFinished(outcome.release)
-    return renderReply(outcome)
+    return transcriptReply(outcome)
   } finally {
     // Only now does no attempt read the audio any more; its memory goes to the next request.
-    for (const body of received) body.release()
+    if (!streams) body.release()
   }
 }
 
-function receive(
+/**
+ * `transcript.text.delta` for each piece, `transcript.text.done` with the whole envelope at the end. A stream
+ * cannot be replayed, so that a key for that is passed by.
+ */
+async function streamTranscript(
+  call: Call<'transcription'>,
+  body: ReceivedAudio,
   exchange: Exchange,
-  principal: Principal,
-  limits: Limits,
-  { spool }: Doors,
-): Promise<ReceivedAudio> {
-  return receiveAudio(exchange, { spool, limits, workspace: principal.workspace.id, app: principal.app.id })
+  trail: Trail,
+  { services }: Doors,
+): Promise<Reply> {
+  if (exchange.headers['idempotency-key'] !== undefined) trail.headers['x-lk-idempotency'] = 'bypassed'
+  const request = {
+    ...callerOf(exchange),
+    operation: 'transcription' as const,
+    trail,
+    read: async () => call,
+  }
+  const streaming = await runStreamed(services, request)
+  // Left, or broken off: in both cases this settles when the provider is sent no more of the audio.
+  const leave = () => streaming.deltas.return().catch(() => {})
+  exchange.onFinished(() => void leave().then(() => body.release()))
+  return eventStreamReply(
+    {
+      deltas: streaming.deltas,
+      event: (delta) => ({ type: 'transcript.text.delta', delta }),
+      done() {
+        const outcome = streaming.outcome()
+        // A slow reader of the transcript holds no audio.
+        body.release()
+        exchange.onFinished(outcome.release)
+        return { type: 'transcript.text.done', ...transcriptEnvelope(outcome) }
+      },
+      terminator: null,
+    },
+    exchange,
+    trail,
+  )
 }
 
 async function readCall(
   exchange: Exchange,
   { fields, source }: ReceivedAudio,
+  task: HearingTask,
   limits: Limits,
   { probe }: Doors,
-): Promise<Call<'transcription'>> {
-  const { options, selectors, warnings } = readTranscriptionRequest(exchange, fields)
+): Promise<{ readonly call: Call<'transcription'>; readonly stream: boolean }> {
+  const { options, stream, selectors, warnings } = readTranscriptionRequest(exchange, fields, task)
+  if (source.kind === 'none') throw noAudio(fields)
   if (source.kind === 'url') {
     throw new GatewayError('INVALID_REQUEST', 'audio by URL is not fetched by this server yet', {
       param: 'audio.url',
@@ -69,7 +129,7 @@ async function readCall(
   }
   const audio = await probe.probe(source.audio, exchange.signal)
   checkDuration(audio, limits)
-  return { payload: { audio, options }, selectors, warnings }
+  return { call: { payload: { audio, options }, selectors, warnings }, stream }
 }
 
 /** @throws GatewayError AUDIO_TOO_LONG, or UNSUPPORTED_AUDIO_FORMAT when a cap is set and the file does not tell */
@@ -84,56 +144,4 @@ function checkDuration({ durationSeconds }: Audio, { max_audio_seconds: cap }: L
   throw new GatewayError('AUDIO_TOO_LONG', `the audio is over max_audio_seconds (${cap} seconds)`, {
     details: { limit: 'max_audio_seconds', limit_seconds: cap, audio_seconds: durationSeconds },
   })
-}
-
-function renderReply({
-  envelope,
-  payload: { audio, options },
-  result,
-}: Outcome<'transcription' | 'translation'>): Reply {
-  const { response_format: format } = options
-  if (format === 'text' || format === 'srt' || format === 'vtt') {
-    const { body, contentType } = renderTranscript(format, result)
-    return { status: 200, headers: { 'content-type': contentType, ...factHeaders(envelope) }, body }
-  }
-  const { warnings, ...common } = envelope
-  const { segments, words } = askedParts(result, options)
-  const body = {
-    ...common,
-    content: result.text,
-    status: 'succeeded',
-    language: result.language,
-    language_confidence: result.languageConfidence,
-    duration_seconds: audio.durationSeconds ?? result.durationSeconds,
-    segments,
-    words,
-    warnings,
-  }
-  return { status: 200, body: JSON.stringify(body) }
-}
-
-/** The envelope holds the parts that were asked for, by `timestamps` or by the format. */
-function askedParts(
-  { segments, words }: TranscriptionResult,
-  { timestamps, response_format: format, diarization }: TranscriptionOptions,
-): { segments: readonly Segment[]; words: readonly Word[] } {
-  const wantsWords = timestamps === 'word' || timestamps === 'both'
-  const wantsSegments = timestamps === 'segment' || timestamps === 'both' || diarization || format !== 'json'
-  return { segments: wantsSegments ? segments : [], words: wantsWords ? words : [] }
-}
-
-/** The envelope's facts beside a body that is not JSON. */
-function factHeaders(envelope: Envelope): Record<string, string> {
-  const { usage, cost_usd, lk_applied_purpose, lk_purpose_source } = envelope
-  const headers: Record<string, string> = {
-    'x-lk-provider': envelope.provider,
-    'x-lk-model': envelope.model,
-    'x-lk-purpose-source': lk_purpose_source,
-  }
-  for (const [name, value] of Object.entries(usage)) {
-    if (value !== null) headers[`x-lk-usage-${name.replaceAll('_', '-')}`] = String(value)
-  }
-  if (cost_usd !== null) headers['x-lk-cost-usd'] = String(cost_usd)
-  if (lk_applied_purpose !== null) headers['x-lk-applied-purpose'] = encodeURIComponent(lk_applied_purpose)
-  return headers
 }

@@ -75,6 +75,7 @@ export interface SpeechCall {
   /** Null: the provider's default format. */
   readonly response_format: string | null
   readonly speed: number | null
+  readonly seed: number | null
 }
 
 export interface Segment {
@@ -111,6 +112,7 @@ export interface TranscriptionResult {
 }
 
 export interface SpeechResult {
+  /** Empty when it was streamed: then the pieces are the audio. */
   readonly audio: readonly Uint8Array[]
   readonly mediaType: string
 }

@@ -61,7 +61,13 @@ export interface Purpose {
 
 /** Whom a key stands for, resolved once when the configuration is read. */
 export interface Principal {
-  readonly workspace: { readonly id: string; readonly name: string; readonly plan: string | null }
+  readonly workspace: {
+    readonly id: string
+    readonly name: string
+    readonly plan: string | null
+    /** What the plan includes; null without a plan: everything. */
+    readonly includes: ReadonlySet<Capability> | null
+  }
   readonly app: { readonly id: string }
   readonly key: {
     readonly id: string
@@ -82,6 +88,8 @@ export interface Snapshot {
   readonly limits: Limits
   /** From the end of the body to the end of the answer. */
   readonly deadlineMs: number
+  /** The same for a video, which takes longer. */
+  readonly videoDeadlineMs: number
   /** SHA-256 of the key in lower-case hex → whom it stands for. */
   readonly keys: ReadonlyMap<string, Principal>
   readonly audioUrlDomains: readonly string[]

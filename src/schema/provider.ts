@@ -1,5 +1,4 @@
 import type { TSchema } from 'typebox'
-import type { AudioFormat } from './audio.ts'
 import type {
   Capability,
   Feature,
@@ -9,7 +8,18 @@ import type {
   TranscriptionCall,
   TranscriptionResult,
 } from './calls.ts'
-import type { Failure, UpstreamReply, UpstreamRequest } from './upstream.ts'
+import type { ChatCall, ChatResult, CompleteCall } from './chat.ts'
+import type { ModelLimits, Price } from './facts.ts'
+import type {
+  EmbeddingsCall,
+  EmbeddingsResult,
+  ImageCall,
+  ImageResult,
+  VideoCall,
+  VideoResult,
+} from './generation.ts'
+import type { Deltas, OperationName } from './operations.ts'
+import type { Failure, UpstreamReply, UpstreamRequest, UpstreamStream } from './upstream.ts'
 
 /** Where and as whom an attempt goes. */
 export interface Target {
@@ -24,24 +34,81 @@ export interface Target {
 
 /** What an operation wants next. `state` is plain JSON, so that a job can persist it and go on elsewhere. */
 export type Step<Result> =
-  | { readonly kind: 'send'; readonly request: UpstreamRequest; readonly state: unknown }
+  | {
+      readonly kind: 'send'
+      readonly request: UpstreamRequest
+      readonly state: unknown
+      /** How it ends when this request gets no answer: for one that only tidies up. Absent: the attempt has failed. */
+      readonly otherwise?: Ending<Result>
+    }
   | {
       readonly kind: 'wait'
       readonly waitMs: number
-      readonly then: UpstreamRequest
+      /** Sent after the wait. */
+      readonly request: UpstreamRequest
       readonly state: unknown
     }
+  | Ending<Result>
+
+/** How an operation ends. */
+export type Ending<Result> =
   | { readonly kind: 'done'; readonly result: Result }
   | { readonly kind: 'failed'; readonly failure: Failure }
 
 /**
  * One thing that a provider does, as a pure stepper: no client, no clock, no environment, no retries.
- * The gateway sends what `start` asks for and hands each answer to `next`, until `done` or `failed`.
+ * The gateway sends what `start` asks for and hands each answer to `next`, until `done` or `failed`. A GET that got no
+ * answer is sent again by the gateway, any other request never.
  */
-export interface Operation<Call, Result> {
+export interface Operation<Call, Result, Delta = never> {
   start(call: Call, target: Target): Step<Result>
   next(state: unknown, reply: UpstreamReply, call: Call, target: Target): Step<Result>
+  /**
+   * The provider's interface takes a seed for this, and it was sent when the call had one; except to this very model,
+   * when a warning of the result begins with `seed:`.
+   */
+  readonly takesSeed?: boolean
+  /**
+   * The first request orders something that costs money and takes long, so that it must never be made twice: once it
+   * may have arrived, no other entry is tried.
+   */
+  readonly createsOnce?: boolean
+  /** What to send when nobody waits for the answer any more, so that the provider stops; null: there is nothing. */
+  abandon?(state: unknown, target: Target): UpstreamRequest | null
+  readonly streamed?: StreamedOperation<Call, Result, Delta>
 }
+
+/** The same, with the answer piece by piece as it comes. */
+export interface StreamedOperation<Call, Result, Delta> {
+  /**
+   * Whether this call can be streamed by this target's model; absent: always. Where it cannot, the call is made whole,
+   * and its answer is the one piece of the stream.
+   */
+  applies?(call: Call, target: Target): boolean
+  start(call: Call, target: Target): Step<Result> & { readonly kind: 'send' | 'failed' }
+  /** What an answer other than 2xx, read whole, means. */
+  refused(reply: UpstreamReply): Failure
+  /** A reader for an answer of 2xx. */
+  read(
+    head: Pick<UpstreamStream, 'status' | 'headers'>,
+    call: Call,
+    target: Target,
+  ): StreamReader<Result, Delta>
+}
+
+/** Turns the bytes of a streamed answer into its pieces. Keeps what it needs to know; used for one answer only. */
+export interface StreamReader<Result, Delta> {
+  /** The pieces that `chunk` completes, or what went wrong. */
+  push(chunk: Uint8Array): readonly Delta[] | Failure
+  /** The body has ended: the whole result, or what is wrong with it (cut short, for one). */
+  end(): { readonly result: Result } | Failure
+}
+
+type OperationOf<K extends OperationName, Call, Result> = Operation<
+  Call,
+  Result,
+  K extends keyof Deltas ? Deltas[K] : never
+>
 
 /** An upstream protocol. What it cannot do is an absent property; selection reads capability from the value. */
 export interface Provider {
@@ -52,35 +119,39 @@ export interface Provider {
   readonly needsCredential: boolean
   /** What a route entry's `options` may hold; absent: the protocol takes none. */
   readonly optionsSchema?: TSchema
-  readonly transcription?: Operation<TranscriptionCall, TranscriptionResult>
+  readonly transcription?: OperationOf<'transcription', TranscriptionCall, TranscriptionResult>
   readonly translation?: Operation<TranscriptionCall, TranscriptionResult>
-  readonly speech?: Operation<SpeechCall, SpeechResult>
-}
-
-/** What a call costs at the provider. Absent parts are not charged. */
-export interface Price {
-  readonly per_hour_usd?: number
-  /** Shortest audio charged. */
-  readonly minimum_seconds?: number
-  readonly per_1k_characters_usd?: number
+  readonly speech?: OperationOf<'speech', SpeechCall, SpeechResult>
+  /** Also serves vision. */
+  readonly chat?: OperationOf<'chat', ChatCall, ChatResult>
+  readonly complete?: OperationOf<'complete', CompleteCall, ChatResult>
+  readonly embeddings?: Operation<EmbeddingsCall, EmbeddingsResult>
+  readonly image?: Operation<ImageCall, ImageResult>
+  readonly video?: Operation<VideoCall, VideoResult>
+  /**
+   * Lists the models that the credential sees; where the protocol has no list, some harmless request that needs the
+   * credential, with an empty result.
+   */
+  readonly models?: Operation<null, readonly string[]>
 }
 
 /** Dated facts of one model: what it can do, within which limits, at what price. */
 export interface ModelFacts {
   readonly capabilities: readonly Capability[]
+  /**
+   * The operations that it is for; absent: all that its capabilities allow. A chat model that can speak has the
+   * capability `audio_output`, and is still no model for text to speech.
+   */
+  readonly operations?: readonly OperationName[]
   readonly features: readonly Feature[]
   /** What it keeps when it translates; absent: the same as `features`. */
   readonly translation_features?: readonly Feature[]
   readonly hints: readonly Hint[]
-  readonly limits: {
-    readonly max_audio_bytes?: number
-    readonly max_audio_seconds?: number
-    readonly audio_formats?: readonly AudioFormat[]
-    readonly max_input_characters?: number
-    readonly speech_formats?: readonly string[]
-    readonly speed?: { readonly min: number; readonly max: number }
-    readonly voices?: readonly string[]
-  }
+  /** Sets that cannot go together: among features the call is refused, a hint gives way to a feature. */
+  readonly conflicts?: readonly (readonly (Feature | Hint)[])[]
+  /** Features and hints that work in these languages only (ISO 639-1). A call whose language is not known passes. */
+  readonly languages?: Readonly<Partial<Record<Feature | Hint, readonly string[]>>>
+  readonly limits: ModelLimits
   /** Null: unknown. */
   readonly price: Price | null
   /** True when the provider translates with this model; transcription follows from `audio_input`. */

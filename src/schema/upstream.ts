@@ -70,6 +70,29 @@ export interface SendOptions {
   readonly onHeld: (bytes: number) => void
 }
 
+/** An answer whose body is still coming. */
+export interface UpstreamStream {
+  readonly status: number
+  /** As in `UpstreamReply`. */
+  readonly headers: Readonly<Record<string, string>>
+  /**
+   * The body as it comes, at the pace of whoever iterates: nothing is read ahead but what the sockets hold. A chunk is
+   * the iterator's to keep. Leaving the loop ends the request. Throws as `OpenStream` does.
+   */
+  readonly chunks: AsyncIterable<Uint8Array>
+}
+
+/**
+ * Sends one request to a provider; resolves when the head of its answer is here. `deadlineMs` counts until then, and
+ * after that only while the reader waits for the next chunk: a reader that takes its time is no fault of the provider.
+ *
+ * @throws UpstreamFailure when there is no answer; the signal's reason when the caller left
+ */
+export type OpenStream = (
+  request: UpstreamRequest,
+  options: Pick<SendOptions, 'deadlineMs' | 'signal'>,
+) => Promise<UpstreamStream>
+
 /** An attempt that got no answer: `connect` before bytes were sent, else `ambiguous`. */
 export class UpstreamFailure extends Error {
   override readonly name = 'UpstreamFailure'

@@ -1,26 +1,11 @@
 import { BLOCK_BYTES } from '../schema/audio.ts'
-import type { ByteBudget } from '../schema/budget.ts'
+import type { ByteBudget, ReserveOptions } from '../schema/budget.ts'
 
 /** A ByteBudget whose callers may wait for their turn, and that knows which app holds how much. */
 export interface WaitingBudget extends ByteBudget {
-  charge(bytes: number, app?: string): void
-  tryReserve(bytes: number, app?: string): boolean
-  refund(bytes: number, app?: string): void
-  /**
-   * Takes `bytes` as soon as they fit and it is the caller's turn.
-   *
-   * @returns false, with nothing taken, after `waitMs`, on abort, or at once when `bytes` can never fit
-   */
   reserve(bytes: number, options: ReserveOptions): Promise<boolean>
   /** Callers of `reserve` that wait now. */
   readonly waiting: number
-}
-
-export interface ReserveOptions {
-  /** Whose share the bytes count against, also when they are given back. */
-  readonly app: string
-  readonly waitMs: number
-  readonly signal: AbortSignal
 }
 
 interface Account {

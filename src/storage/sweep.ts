@@ -1,5 +1,6 @@
 import type { Logger } from '../log.ts'
-import type { Objects } from '../schema/objects.ts'
+import type { ObjectInfo, Objects } from '../schema/objects.ts'
+import { RESULT_ID_PREFIX, RESULT_SECONDS } from './results.ts'
 
 /**
  * Age from which a spool object is nobody's: twice what receiving a body (15 min) and all attempts of a call can take
@@ -44,7 +45,8 @@ export async function startSweeper(options: SweeperOptions): Promise<Sweeper> {
   const round = async (before: Date) => {
     try {
       const swept = await sweep(objects, before)
-      if (swept.objects + swept.uploads > 0) log.info(swept, 'swept')
+      const results = await sweepResults(objects, new Date(now() - RESULT_SECONDS * 1000 - staleMs))
+      if (swept.objects + swept.uploads + results > 0) log.info({ ...swept, results }, 'swept')
     } catch (error) {
       log.warn({ err: error }, 'sweep failed')
     }
@@ -70,11 +72,35 @@ export async function startSweeper(options: SweeperOptions): Promise<Sweeper> {
  * @throws GatewayError DEPENDENCY_UNAVAILABLE when the store fails
  */
 export async function sweep(objects: Objects, before: Date): Promise<Swept> {
+  const spooled = await removeOlder(objects, 'spool/', before)
+  return { objects: spooled, uploads: await objects.abortUploads('', before) }
+}
+
+/**
+ * Deletes results that their URL no longer opens.
+ *
+ * @throws GatewayError DEPENDENCY_UNAVAILABLE when the store fails
+ */
+export function sweepResults(objects: Objects, before: Date): Promise<number> {
+  return removeOlder(
+    objects,
+    'result/',
+    before,
+    ({ key }) => key.split('/')[2]?.startsWith(`${RESULT_ID_PREFIX}_`) === true,
+  )
+}
+
+async function removeOlder(
+  objects: Objects,
+  prefix: string,
+  before: Date,
+  matches: (object: ObjectInfo) => boolean = () => true,
+): Promise<number> {
   let removed = 0
-  for await (const { key, modifiedAt } of objects.list('spool/')) {
-    if (modifiedAt >= before) continue
-    await objects.remove(key)
+  for await (const object of objects.list(prefix)) {
+    if (object.modifiedAt >= before || !matches(object)) continue
+    await objects.remove(object.key)
     removed += 1
   }
-  return { objects: removed, uploads: await objects.abortUploads('', before) }
+  return removed
 }

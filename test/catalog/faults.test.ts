@@ -4,6 +4,8 @@ import { buildSnapshot } from '../../src/catalog/snapshot.ts'
 import type { Provider } from '../../src/schema/provider.ts'
 import { BentFile, SURROUNDINGS } from '../support/catalog-file.ts'
 
+const KINDS = [...SURROUNDINGS.kinds.keys()].sort().join(', ')
+
 type Bend = (file: BentFile) => void
 
 function faultsAfter(bend: Bend, surroundings = SURROUNDINGS): readonly string[] {
@@ -37,7 +39,7 @@ t.test('every fault is reported at once, with its path', async (t) => {
       '/audio_url_domains/2: must be a host name, or "*." and a host name',
       '/providers/openai/api_kee: there is no such key',
       '/providers/no good: a name has 1 to 64 letters, digits, ".", "_" or "-"',
-      '/providers/whisper/kind: there is no kind "wisper"; there are openai, openai-compatible, sandbox',
+      `/providers/whisper/kind: there is no kind "wisper"; there are ${KINDS}`,
       '/routes/voice/entries/2/provider: there is no provider "elven"',
       '/routes/voice/entries/3/model: is missing',
       '/routes/calls/strategy: must be one of priority, weighted, lowest_latency, lowest_cost',
@@ -191,13 +193,15 @@ const rows: readonly [string, Bend, readonly string[]][] = [
           workspace: 'acme',
         })
         .set('/routes/voice/entries/0/options', { beam: 5 })
+        .set('/routes/voice/entries/1/options', { beam: 5 })
         .set('/routes/voice/entries/-', {
           provider: 'box',
           model: 'morse-1',
           options: { delay_ms: -1, dealy: 1 },
         }),
     [
-      '/routes/voice/entries/0/options: the kind "openai-compatible" takes no options',
+      '/routes/voice/entries/0/options/beam: there is no such key',
+      '/routes/voice/entries/1/options: the kind "openai" takes no options',
       '/routes/voice/entries/2/options/dealy: there is no such key',
       '/routes/voice/entries/2/options/delay_ms: must be >= 0',
     ],

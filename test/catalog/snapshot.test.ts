@@ -27,7 +27,6 @@ t.test('the documented example becomes a snapshot', async (t) => {
     ['voice', 'calls'],
   )
   t.same(notices, [
-    '/plans/pro/includes: is checked, but has no effect yet',
     '/workspaces/acme/credits_usd: is checked, but has no effect yet',
     '/workspaces/acme/keys/0/budget_usd: is checked, but has no effect yet',
   ])

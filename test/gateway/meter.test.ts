@@ -1,8 +1,36 @@
 import t from 'tap'
 import { formatDuration } from '../../src/gateway/admit.ts'
-import { countCharacters } from '../../src/gateway/eligibility.ts'
-import { meterSpeech, meterTranscription } from '../../src/gateway/meter.ts'
-import { audio } from '../support/call.ts'
+import { countCharacters } from '../../src/gateway/characters.ts'
+import { estimateUsd } from '../../src/gateway/estimate.ts'
+import { type Metered, meter, NOTHING_TOLD, type Told, toldBy } from '../../src/gateway/meter.ts'
+import type { Audio } from '../../src/schema/audio.ts'
+import type { TranscriptionOptions } from '../../src/schema/calls.ts'
+import type { Price } from '../../src/schema/facts.ts'
+import type { Results } from '../../src/schema/operations.ts'
+import { speechCall, transcriptionCall } from '../support/call.ts'
+import { entry, facts } from '../support/catalog.ts'
+import { chatCall } from '../support/gateway-rig.ts'
+
+function speak(characters: number, price: Price | null): Metered {
+  return meter('speech', speechCall({ input: 'a'.repeat(characters) }).payload, NOTHING_TOLD, price)
+}
+
+function hear(
+  audio: Partial<Audio>,
+  price: Price | null,
+  {
+    options = {},
+    reported = null,
+  }: { options?: Partial<TranscriptionOptions>; reported?: number | null } = {},
+): Metered {
+  const { payload } = transcriptionCall({ audio, options })
+  return meter('transcription', payload, { ...NOTHING_TOLD, seconds: reported }, price)
+}
+
+const tokens = (input: number | null, output: number | null): Told => ({
+  ...NOTHING_TOLD,
+  usage: { input_tokens: input, output_tokens: output },
+})
 
 t.test('speech is priced by the character, a character being a code point', async (t) => {
   const rows = [
@@ -11,13 +39,34 @@ t.test('speech is priced by the character, a character being a code point', asyn
     [1, 0.05, 0.00005],
     [0, 0.05, 0],
     [123_457, 0.015, 1.851855],
+    [7, 0, 0],
   ] as const
   for (const [characters, perThousand, usd] of rows) {
-    const metered = meterSpeech(characters, { per_1k_characters_usd: perThousand })
+    const metered = speak(characters, { per_1k_characters_usd: perThousand })
     t.equal(metered.costUsd, usd)
     t.same(metered.usage, { audio_output_characters: characters, total_tokens: 0 })
+    t.same(metered.warnings, [])
   }
   t.equal(countCharacters('héllo 👋🏽'), 8)
+  for (const price of [null, {}, { per_hour_usd: 1 }]) {
+    const { costUsd, warnings } = speak(5, price)
+    t.equal(costUsd, null)
+    t.match(warnings, [/^cost_usd: the price/])
+  }
+})
+
+t.test('no cost drifts away from its decimals', async (t) => {
+  for (let characters = 0; characters <= 20_000; characters += 1) {
+    const { costUsd } = speak(characters, { per_1k_characters_usd: 0.05 })
+    if (costUsd !== (characters * 50) / 1_000_000) t.fail(`${characters} characters: ${costUsd}`)
+  }
+  // 0.22 USD per hour of every length in milliseconds, by whole numbers: 55 / 900,000 micro-USD each.
+  for (let milliseconds = 1; milliseconds < 4_000_000; milliseconds += 997) {
+    const micros = (BigInt(milliseconds) * 2n * 220_000n + 3_600_000n) / 7_200_000n
+    const { costUsd } = hear({ durationSeconds: milliseconds / 1000 }, { per_hour_usd: 0.22 })
+    if (costUsd !== Number(micros) / 1_000_000) t.fail(`${milliseconds} ms: ${costUsd}, not ${micros}`)
+  }
+  t.match(`${hear({ durationSeconds: 1e-9 }, { per_hour_usd: 1e9 }).costUsd}`, /^0\.000278$/)
 })
 
 t.test('a transcription is metered in seconds of the file, whatever the provider says', async (t) => {
@@ -28,15 +77,177 @@ t.test('a transcription is metered in seconds of the file, whatever the provider
     [2.5, null, { per_hour_usd: 0.36, minimum_seconds: 10 }, 2.5, 10, 0.001, 0],
     [0.12345, null, { per_hour_usd: 3600 }, 0.123, 0.123, 0.12345, 0],
     [null, 30, { per_hour_usd: 0.12 }, 30, 30, 0.001, 1],
-    [null, null, { per_hour_usd: 0.12 }, null, null, null, 1],
+    [null, null, { per_hour_usd: 0.12 }, null, null, null, 2],
+    [null, null, { per_hour_usd: 0 }, null, null, 0, 1],
     [60, null, null, 60, 60, null, 1],
   ] as const
   for (const [file, reported, price, seconds, billable, usd, warnings] of rows) {
-    const metered = meterTranscription(audio({ durationSeconds: file }), reported, price)
+    const metered = hear({ durationSeconds: file }, price, { reported })
     t.same(metered.usage, { audio_seconds: seconds, billable_audio_seconds: billable, total_tokens: 0 })
     t.equal(metered.costUsd, usd)
     t.equal(metered.warnings.length, warnings)
   }
+})
+
+t.test('what the provider charges of a transcription', async (t) => {
+  const price: Price = {
+    per_hour_usd: 0.36,
+    minimum_seconds: 10,
+    keyterms_minimum: { over: 2, seconds: 20 },
+    per_channel: true,
+    surcharges: { diarization: 0.5, keyterms: 0.2, redaction: 0.3 },
+  }
+  const rows: [string, Partial<Audio>, Partial<TranscriptionOptions>, number | null][] = [
+    ['the minimum', { durationSeconds: 4 }, {}, 10],
+    ['its length', { durationSeconds: 40 }, {}, 40],
+    ['a surcharge', { durationSeconds: 40 }, { keyterms: ['a'] }, 48],
+    ['a surcharge on the minimum', { durationSeconds: 4 }, { diarization: true }, 15],
+    ['what the format is made of', { durationSeconds: 40 }, { response_format: 'diarized_json' }, 60],
+    ['some keyterms', { durationSeconds: 4 }, { keyterms: ['a', 'b'] }, 12],
+    ['many keyterms', { durationSeconds: 4 }, { keyterms: ['a', 'b', 'c'] }, 24],
+    [
+      'all surcharges',
+      { durationSeconds: 40 },
+      { diarization: true, keyterms: ['a'], redaction: ['pii'] },
+      80,
+    ],
+    ['two channels as one', { durationSeconds: 40, channels: 2 }, {}, 40],
+    ['each channel', { durationSeconds: 40, channels: 2 }, { multichannel: true }, 80],
+    [
+      'each channel, no less than the minimum',
+      { durationSeconds: 1, channels: 3 },
+      { multichannel: true },
+      30,
+    ],
+    ['channels that the file does not tell', { channels: null }, { multichannel: true }, null],
+  ]
+  for (const [name, audio, options, billable] of rows) {
+    const metered = hear(audio, price, { options })
+    t.equal(metered.usage.billable_audio_seconds, billable, name)
+    t.equal(metered.costUsd, billable === null ? null : (billable * 100) / 1_000_000, name)
+    t.equal(metered.warnings.length, billable === null ? 2 : 0, name)
+  }
+  const { per_channel: _, ...together } = price
+  const twoChannels = { durationSeconds: 40, channels: 2 }
+  t.equal(hear(twoChannels, together, { options: { multichannel: true } }).usage.billable_audio_seconds, 40)
+})
+
+t.test('tokens', async (t) => {
+  const price = { per_1m_input_tokens_usd: 2.5, per_1m_output_tokens_usd: 10 }
+  const rows = [
+    [tokens(1000, 100), price, 1100, 0.0035, 0],
+    [tokens(1, 0), price, 1, 0.000003, 0],
+    [tokens(null, 100), price, null, null, 2],
+    [NOTHING_TOLD, price, null, null, 2],
+    [NOTHING_TOLD, { per_1m_input_tokens_usd: 0, per_1m_output_tokens_usd: 0 }, null, 0, 1],
+    [tokens(1000, 100), { per_1m_output_tokens_usd: 10 }, 1100, 0.001, 0],
+    [tokens(1000, 100), null, 1100, null, 1],
+  ] as const
+  for (const [told, given, total, usd, warnings] of rows) {
+    for (const operation of ['chat', 'vision'] as const) {
+      const metered = meter(operation, chatCall(), told, given)
+      const { input_tokens = null, output_tokens = null } = told.usage ?? {}
+      t.same(metered.usage, { input_tokens, output_tokens, total_tokens: total })
+      t.equal(metered.costUsd, usd)
+      t.equal(metered.warnings.length, warnings)
+    }
+  }
+  const embedded = meter('embeddings', { input: ['a'], dimensions: null }, tokens(500, null), {
+    per_1m_input_tokens_usd: 0.02,
+  })
+  t.same(embedded, { usage: { input_tokens: 500, total_tokens: 500 }, costUsd: 0.00001, warnings: [] })
+})
+
+t.test('pictures and videos', async (t) => {
+  const image = { prompt: 'a', n: 2, size: null, quality: null, output_format: null, seed: null }
+  const pictures = (told: Partial<Told>, price: Price | null) =>
+    meter('image', image, { ...NOTHING_TOLD, images: 2, ...told }, price)
+  t.same(pictures({}, { per_image_usd: 0.067 }), {
+    usage: { images: 2, total_tokens: 0 },
+    costUsd: 0.134,
+    warnings: [],
+  })
+  const { usage } = tokens(50, 4000)
+  t.same(pictures({ usage }, { per_1m_output_tokens_usd: 30 }), {
+    usage: { images: 2, input_tokens: 50, output_tokens: 4000, total_tokens: 4050 },
+    costUsd: 0.12,
+    warnings: [],
+  })
+  t.match(pictures({}, { per_1m_output_tokens_usd: 30 }), {
+    costUsd: null,
+    warnings: [/^cost_usd: how much/],
+  })
+  t.match(pictures({}, null), { costUsd: null, warnings: [/^cost_usd: the price/] })
+
+  const video = { prompt: 'a', duration_seconds: 8, size: null, seed: null }
+  const film = (told: Partial<Told>, price: Price | null) =>
+    meter('video', video, { ...NOTHING_TOLD, ...told }, price)
+  t.same(film({ seconds: 8 }, { per_video_second_usd: 0.1 }), {
+    usage: { video_seconds: 8, total_tokens: 0 },
+    costUsd: 0.8,
+    warnings: [],
+  })
+  t.match(film({ seconds: null, credits: 25 }, { per_credit_usd: 0.01 }), {
+    usage: { video_seconds: null, credits: 25 },
+    costUsd: 0.25,
+    warnings: [/^usage.video_seconds/],
+  })
+  const both = { per_video_second_usd: 0.1, per_credit_usd: 0.01 }
+  t.equal(film({ seconds: 8, credits: 25 }, both).costUsd, 0.25, 'what the provider says that it charged')
+  t.equal(film({ seconds: 8 }, both).costUsd, 0.8)
+  t.equal(film({ seconds: 8 }, { per_credit_usd: 0.01 }).costUsd, null)
+  t.equal(film({}, { per_video_second_usd: 0.1 }).costUsd, null)
+})
+
+t.test('what a provider tells, as far as it can be so', async (t) => {
+  const transcript = {
+    text: '',
+    language: null,
+    languageConfidence: null,
+    segments: [],
+    words: [],
+    warnings: [],
+  }
+  const chat = { content: '', tool_calls: [], finish_reason: null, audio: null, warnings: [] }
+  const usage = { input_tokens: -1, output_tokens: Number.POSITIVE_INFINITY }
+  const rows: [Results['transcription' | 'chat' | 'video' | 'speech' | 'image'], Partial<Told>][] = [
+    [{ ...transcript, durationSeconds: 3 }, { seconds: 3 }],
+    [{ ...transcript, durationSeconds: -3 }, {}],
+    [{ ...transcript, durationSeconds: Number.NaN }, {}],
+    [{ ...chat, usage }, { usage: { input_tokens: null, output_tokens: null } }],
+    [{ ...chat, usage: null }, {}],
+    [{ videos: [], seconds: 4, credits: Number.POSITIVE_INFINITY, warnings: [] }, { seconds: 4 }],
+    [{ images: [], usage: null, warnings: [] }, { images: 0 }],
+    [{ audio: [], mediaType: 'audio/wav' }, {}],
+  ]
+  for (const [result, told] of rows) t.same(toldBy(result), { ...NOTHING_TOLD, ...told })
+})
+
+t.test('estimates for the cheapest entry', async (t) => {
+  const at = (price: Price | null) => entry({ facts: facts({ price }) })
+  const perToken = at({ per_1m_input_tokens_usd: 1, per_1m_output_tokens_usd: 10 })
+  const message = { role: 'user', parts: [{ type: 'text', text: 'a'.repeat(4000) }] } as const
+  t.equal(estimateUsd(perToken, 'chat', chatCall({ messages: [message], max_tokens: 200 })), 0.003)
+  t.equal(estimateUsd(perToken, 'chat', chatCall({ messages: [message] })), 0.011)
+  t.equal(estimateUsd(perToken, 'embeddings', { input: ['a'.repeat(4000)], dimensions: null }), 0.001)
+  const prompt = { ...chatCall(), prompt: 'a'.repeat(400), max_tokens: 10 }
+  t.equal(estimateUsd(perToken, 'complete', prompt), 0.0002)
+
+  const spoken = speechCall({ input: 'a'.repeat(500) }).payload
+  t.equal(estimateUsd(at({ per_1k_characters_usd: 0.05 }), 'speech', spoken), 0.025)
+  const unknownLength = transcriptionCall({ audio: { durationSeconds: null } }).payload
+  t.equal(estimateUsd(at({ per_hour_usd: 0.36 }), 'transcription', unknownLength), 0.006)
+  const image = { prompt: 'a', n: 3, size: null, quality: null, output_format: null, seed: null }
+  t.equal(estimateUsd(at({ per_image_usd: 0.04 }), 'image', image), 0.12)
+  const video = { prompt: 'a', duration_seconds: 4, size: null, seed: null }
+  t.equal(estimateUsd(at({ per_video_second_usd: 0.1 }), 'video', video), 0.4)
+
+  for (const price of [null, {}]) {
+    t.equal(estimateUsd(at(price), 'chat', chatCall()), Number.POSITIVE_INFINITY)
+  }
+  t.equal(estimateUsd(at({ per_credit_usd: 0.01 }), 'video', video), Number.POSITIVE_INFINITY)
+  t.equal(estimateUsd(at({ per_1m_output_tokens_usd: 30 }), 'image', image), Number.POSITIVE_INFINITY)
+  t.equal(estimateUsd(at({ per_hour_usd: 0 }), 'transcription', unknownLength), 0)
 })
 
 t.test('durations in the form of the rate-limit headers', async (t) => {

@@ -1,274 +1,254 @@
 import t from 'tap'
-import { GatewayError } from '../../src/errors.ts'
-import type { Call, OperationName } from '../../src/gateway/gateway.ts'
-import { type Selection, select } from '../../src/gateway/select.ts'
-import { PROVIDERS } from '../../src/providers/index.ts'
-import type { Feature, TranscriptionOptions } from '../../src/schema/calls.ts'
-import type { Principal, Purpose, Route } from '../../src/schema/catalog.ts'
-import { speechCall, transcriptionCall } from '../support/call.ts'
-import { configuredProvider, entry, facts, principal, route } from '../support/catalog.ts'
+import { createLatencyBook } from '../../src/gateway/latency.ts'
+import { consider } from '../../src/gateway/select.ts'
+import type { Route } from '../../src/schema/catalog.ts'
+import { transcriptionCall } from '../support/call.ts'
+import { configuredProvider, facts, principal, route } from '../support/catalog.ts'
+import { models, named, pick, plainCall, refused, selectionInput, withRoute } from '../support/selection.ts'
 
-function pick<K extends OperationName>(
-  operation: K,
-  who: Principal,
-  call: Call<K>,
-  random = () => 0.5,
-): Selection {
-  const latency = { medianMs: ({ model }: { model: string }) => Number(/\d+/.exec(model)?.[0] ?? 0) }
-  return select({ operation, principal: who, call, providers: PROVIDERS, random, latency })
+const hearing = transcriptionCall()
+
+/** Uniform in [0, 1), the same in every run. */
+function drawn(): () => number {
+  let state = 1
+  return () => {
+    state = (state * 48_271) % 2_147_483_647
+    return state / 2_147_483_647
+  }
 }
 
-function models({ candidates }: Selection): string[] {
-  return candidates.map(({ entry: { model } }) => model)
-}
+const strategic = (strategy: Route['strategy'], entries: Route['entries']) =>
+  principal({ route: route(entries, { strategy }) })
 
-function refusal(act: () => unknown): GatewayError {
-  try {
-    act()
-  } catch (error) {
-    if (error instanceof GatewayError) return error
-    throw error
-  }
-  throw new Error('nothing was refused')
-}
-
-const named = (model: string, overrides = {}) => entry({ model, ...overrides })
-
-t.test('the order of a strategy', async (t) => {
-  const entries = [named('m30', { weight: 1 }), named('m10', { weight: 3 }), named('m20', { weight: 0.5 })]
-  const order = (strategy: Route['strategy'], random?: () => number) =>
-    models(
-      pick('transcription', principal({ route: route(entries, { strategy }) }), transcriptionCall(), random),
-    )
-
-  t.same(order('priority'), ['m30', 'm10', 'm20'])
-  t.same(order('lowest_latency'), ['m10', 'm20', 'm30'])
-
-  const first: Record<string, number> = {}
-  let seed = 1
-  const random = () => {
-    seed = (seed * 48_271) % 2_147_483_647
-    return seed / 2_147_483_647
-  }
-  for (let draw = 0; draw < 9_000; draw += 1) {
-    const [model = ''] = order('weighted', random)
-    first[model] = (first[model] ?? 0) + 1
-  }
-  t.ok(Math.abs((first.m10 ?? 0) / 9_000 - 3 / 4.5) < 0.03, 'first in proportion to the weight')
-  t.ok(Math.abs((first.m20 ?? 0) / 9_000 - 0.5 / 4.5) < 0.03)
+t.test('priority takes the entries as the route lists them', async (t) => {
+  const who = strategic('priority', [named('c'), named('a'), named('b')])
+  t.same(models(pick('transcription', who, hearing)), ['c', 'a', 'b'])
 })
 
-t.test('lowest_cost takes the cheapest, and an unknown price last', async (t) => {
-  const entries = [
-    named('unknown', { facts: facts({ price: null }) }),
-    named('dear', { facts: facts({ price: { per_hour_usd: 1 } }) }),
-    named('cheap', { facts: facts({ price: { per_hour_usd: 0.1 } }) }),
+t.test('weighted takes each entry first in proportion to its weight', async (t) => {
+  const weights = { heavy: 3, middling: 1, light: 0.5 }
+  const entries = Object.entries(weights).map(([model, weight]) => named(model, { weight }))
+  const who = strategic('weighted', entries)
+  const random = drawn()
+  const draws = 20_000
+  const first: Record<string, number> = {}
+  let lightBeforeMiddling = 0
+  for (let draw = 0; draw < draws; draw += 1) {
+    const order = models(pick('transcription', who, hearing, { random }))
+    if (new Set(order).size !== 3) t.fail(`${order}`)
+    first[order[0] ?? ''] = (first[order[0] ?? ''] ?? 0) + 1
+    if (order.indexOf('light') < order.indexOf('middling')) lightBeforeMiddling += 1
+  }
+  for (const [model, weight] of Object.entries(weights))
+    t.ok(Math.abs((first[model] ?? 0) / draws - weight / 4.5) < 0.02, `${model}: ${first[model]}`)
+  t.ok(Math.abs(lightBeforeMiddling / draws - 0.5 / 1.5) < 0.02, 'the later places too')
+})
+
+t.test('lowest_cost takes the cheapest for this very call, and an unknown price last', async (t) => {
+  const priced = (
+    model: string,
+    price: ReturnType<typeof facts>['price'],
+    capabilities = facts().capabilities,
+  ) => named(model, { facts: facts({ price, capabilities }) })
+  const hearers = strategic('lowest_cost', [
+    priced('unknown', null),
+    priced('dear', { per_hour_usd: 1 }),
+    priced('cheap', { per_hour_usd: 0.1 }),
     // Ten seconds of audio are billed as an hour here.
-    named('minimum', { facts: facts({ price: { per_hour_usd: 0.5, minimum_seconds: 3600 } }) }),
-  ]
-  const who = principal({ route: route(entries, { strategy: 'lowest_cost' }) })
-  t.same(models(pick('transcription', who, transcriptionCall())), ['cheap', 'dear', 'minimum', 'unknown'])
+    priced('minimum', { per_hour_usd: 0.5, minimum_seconds: 3600 }),
+    priced('unknown too', {}),
+  ])
+  t.same(models(pick('transcription', hearers, hearing)), [
+    'cheap',
+    'dear',
+    'minimum',
+    'unknown',
+    'unknown too',
+  ])
+
+  const writers = strategic('lowest_cost', [
+    priced('wordy', { per_1m_input_tokens_usd: 1, per_1m_output_tokens_usd: 100 }, ['text']),
+    priced('terse', { per_1m_input_tokens_usd: 50, per_1m_output_tokens_usd: 10 }, ['text']),
+  ])
+  t.same(models(pick('chat', writers, plainCall('chat'))), ['terse', 'wordy'])
+  const long = plainCall('chat', {
+    messages: [{ role: 'user', parts: [{ type: 'text', text: 'lark '.repeat(100_000) }] }],
+    max_tokens: 10,
+  })
+  t.same(models(pick('chat', writers, long)), ['wordy', 'terse'], 'a long prompt and a short answer')
+
+  const painters = strategic('lowest_cost', [
+    priced('p', { per_image_usd: 0.2 }, ['image']),
+    priced('q', { per_image_usd: 0.1 }, ['image']),
+  ])
+  t.same(models(pick('image', painters, plainCall('image'))), ['q', 'p'])
+})
+
+t.test('lowest_latency takes the quickest, and one without an answer first', async (t) => {
+  const entries = [named('slow'), named('quick'), named('new')]
+  const [slow, quick] = entries
+  const latency = createLatencyBook()
+  for (const milliseconds of [900, 1000, 5]) latency.note(slow!, milliseconds, 0)
+  for (const milliseconds of [100, 90, 3000]) latency.note(quick!, milliseconds, 200_000)
+  const who = strategic('lowest_latency', entries)
+  const order = (nowMs: number) => models(pick('transcription', who, hearing, { latency, nowMs }))
+  t.same(order(200_000), ['new', 'quick', 'slow'], 'by the median')
+  t.same(order(300_000), ['slow', 'new', 'quick'], 'what is five minutes old is forgotten')
 })
 
 t.test('pinned entries are the only candidates', async (t) => {
-  const who = principal({ route: route([named('a'), named('b', { pinned: true })]) })
-  t.same(models(pick('transcription', who, transcriptionCall())), ['b'])
+  const who = withRoute([named('a'), named('b', { pinned: true }), named('c', { pinned: true })])
+  const { candidates, considered } = pick('transcription', who, hearing)
+  t.same(
+    candidates.map(({ entry }) => entry.model),
+    ['b', 'c'],
+  )
+  t.same(
+    considered.map(({ left }) => left?.why ?? null),
+    ['not_pinned', null, null],
+  )
+  const deaf = named('deaf', { pinned: true, facts: facts({ capabilities: ['text'] }) })
+  t.equal(refused('transcription', withRoute([named('a'), deaf]), hearing).code, 'NO_HEALTHY_PROVIDER')
 })
 
-t.test('refusals, in their order', async (t) => {
+t.test('refusals, told by the entry that came furthest', async (t) => {
   const deaf = named('deaf', { facts: facts({ capabilities: ['audio_output'] }) })
   const paid = named('paid', { plans: ['pro'] })
   const plain = named('plain', { facts: facts({ features: [] }) })
   const small = named('small', { facts: facts({ limits: { max_audio_bytes: 10 } }) })
+  const tired = named('tired')
+  const health = coolingDown(new Map([['tired', 2_100]]))
   const words = transcriptionCall({ options: { timestamps: 'word' } })
 
   const rows = [
-    ['nothing hears', [deaf], words, 'NO_HEALTHY_PROVIDER'],
-    ['not in the plan', [deaf, paid], words, 'PLAN_NOT_ENTITLED'],
-    ['no word times', [deaf, paid, plain], words, 'REQUIRED_FEATURE_UNAVAILABLE'],
-    ['too much for the provider', [deaf, paid, plain, small], words, 'INVALID_REQUEST'],
+    ['nothing hears', [deaf], 'NO_HEALTHY_PROVIDER', null],
+    ['not in the plan', [deaf, paid], 'PLAN_NOT_ENTITLED', null],
+    ['no word times', [plain, deaf, paid], 'REQUIRED_FEATURE_UNAVAILABLE', null],
+    ['too much for the provider', [deaf, small, paid, plain], 'INVALID_REQUEST', null],
+    ['to be left alone', [deaf, tired, paid, plain, small], 'NO_HEALTHY_PROVIDER', '3'],
   ] as const
-  for (const [name, entries, call, code] of rows) {
-    const error = refusal(() => pick('transcription', principal({ route: route(entries) }), call))
-    t.equal(error.code, code, name)
-    t.equal(error.extra.details?.policy_version_id, 'pv_0123456789abcdef', 'the version is in the details')
+  for (const [name, entries, code, retryAfter] of rows) {
+    for (const order of [entries, [...entries].reverse()]) {
+      const error = refused('transcription', withRoute(order), words, { health })
+      t.equal(error.code, code, name)
+      t.equal(error.extra.headers?.['retry-after'] ?? null, retryAfter)
+      const { details } = error.extra
+      t.equal(details?.policy_version_id, 'pv_0123456789abcdef')
+      t.same(
+        ((details?.entries ?? []) as { model: string }[]).map(({ model }) => model),
+        order.map(({ model }) => model),
+      )
+    }
   }
-
+  t.equal(refused('transcription', withRoute([]), words).code, 'NO_HEALTHY_PROVIDER', 'an empty route')
   const unpublished = principal({ route: route([named('a')], { published: false }) })
-  t.equal(refusal(() => pick('transcription', unpublished, words)).code, 'NO_HEALTHY_PROVIDER')
-  const untranslated = principal({ route: route([named('a', { facts: facts({ translates: false }) })]) })
-  t.equal(refusal(() => pick('translation', untranslated, words)).code, 'NO_HEALTHY_PROVIDER')
+  t.equal(refused('transcription', unpublished, words).code, 'NO_HEALTHY_PROVIDER')
 })
 
-t.test('each required feature is kept by the entry that serves, or the call is refused', async (t) => {
-  const rows: [Partial<TranscriptionOptions>, Feature][] = [
-    [{ timestamps: 'word' }, 'word_timestamps'],
-    [{ timestamps: 'segment' }, 'segment_timestamps'],
-    [{ timestamps: 'both' }, 'word_timestamps'],
-    [{ timestamps: 'both' }, 'segment_timestamps'],
-    [{ response_format: 'srt' }, 'segment_timestamps'],
-    [{ response_format: 'vtt' }, 'segment_timestamps'],
-    [{ response_format: 'verbose_json' }, 'segment_timestamps'],
-    [{ response_format: 'diarized_json' }, 'diarization'],
-    [{ diarization: true }, 'diarization'],
-    [{ redaction: ['pii'] }, 'redaction'],
-    [{ keyterms: ['Larkway'] }, 'keyterms'],
-    [{ multichannel: true }, 'multichannel'],
-    [{ mode: 'realtime' }, 'realtime'],
-  ]
-  for (const [options, feature] of rows) {
-    const all = facts({ features: ['realtime', ...facts().features] })
-    const lacking = named('lacking', {
-      facts: { ...all, features: all.features.filter((other) => other !== feature) },
-    })
-    const keeping = named('keeping', { facts: all })
-    const call = transcriptionCall({ options })
-    const chain = principal({ route: route([lacking, keeping]) })
-    t.same(
-      models(pick('transcription', chain, call)),
-      ['keeping'],
-      `${JSON.stringify(options)} needs ${feature}`,
-    )
-    const error = refusal(() => pick('transcription', principal({ route: route([lacking]) }), call))
-    t.equal(error.code, 'REQUIRED_FEATURE_UNAVAILABLE')
-    t.same(error.extra.details?.entries, [
-      { provider: 'first', model: 'lacking', refused: 'features', missing: [feature] },
-    ])
+/** Health in which these models cool down for so many milliseconds. */
+function coolingDown(waits: ReadonlyMap<string, number>) {
+  return {
+    view({ model }: { model: string }, nowMs: number) {
+      const wait = waits.get(model)
+      if (wait === undefined) return { state: 'closed' as const, untilMs: null, openedAtMs: null }
+      return { state: 'cooling' as const, untilMs: nowMs + wait, openedAtMs: null }
+    },
   }
-})
+}
 
-t.test('limits of an entry name the field only when no capable entry takes the call', async (t) => {
-  const strict = named('strict', {
-    facts: facts({
-      limits: {
-        max_audio_bytes: 999,
-        speech_formats: ['wav'],
-        max_input_characters: 3,
-        speed: { min: 0.5, max: 2 },
-        voices: ['alloy'],
-      },
-    }),
-    voices: { house: 'alloy' },
-  })
-  const rows = [
-    [speechCall({ input: 'hey', response_format: 'mp3' }), 'response_format'],
-    [speechCall({ input: 'four' }), 'input'],
-    [speechCall({ input: '👋👋👋', speed: 4 }), 'speed'],
-    [speechCall({ input: 'hey', voice: 'echo' }), 'voice'],
-  ] as const
-  for (const [call, param] of rows) {
-    const error = refusal(() => pick('speech', principal({ route: route([strict]) }), call))
-    t.equal(error.code, 'INVALID_REQUEST')
-    t.equal(error.extra.param, param)
-    t.same(models(pick('speech', principal({ route: route([strict, named('lax')]) }), call)), ['lax'])
-  }
-  const mapped = speechCall({ input: 'hey', voice: 'house' })
-  t.same(models(pick('speech', principal({ route: route([strict]) }), mapped)), ['strict'], 'a mapped voice')
-  const over = refusal(() =>
-    pick('transcription', principal({ route: route([strict]) }), transcriptionCall()),
+t.test('entries that were asked to be left alone are never tried', async (t) => {
+  const who = withRoute([named('a'), named('b'), named('c')])
+  const some = coolingDown(new Map([['a', 500]]))
+  t.same(models(pick('transcription', who, hearing, { health: some })), ['b', 'c'])
+  const all = coolingDown(
+    new Map([
+      ['a', 90_000],
+      ['b', 12_345.2],
+      ['c', 20_000],
+    ]),
   )
-  t.equal(over.extra.param, 'audio')
+  const error = refused('transcription', who, hearing, { health: all })
+  t.equal(error.extra.headers?.['retry-after'], '13', 'the soonest, in whole seconds')
+  t.equal(error.extra.details?.retry_after_ms, 12_346)
 })
 
-t.test('every outcome of a purpose', async (t) => {
-  const tagged = named('tagged', { purposes: ['calls'], provider: configuredProvider({ name: 'one' }) })
-  const other = named('other')
-  const mute = named('mute', { facts: facts({ capabilities: ['text'] }) })
-  const assigned = named('assigned')
-  const bound = (entries: readonly ReturnType<typeof entry>[], overrides: Partial<Purpose> = {}): Principal =>
-    principal({
-      route: route([assigned]),
-      purposes: [
-        {
-          purpose: 'calls',
-          description: '',
-          enabled: true,
-          route: route(entries, { name: 'calls' }),
-          ...overrides,
-        },
-      ],
-    })
-  const asked = (label: string | null, source: 'body' | 'header' = 'body') =>
-    transcriptionCall({}, { purpose: label === null ? null : { label, source } })
-
-  const rows = [
-    ['none sent', bound([tagged]), asked(null), ['assigned'], [false], 'none'],
-    [
-      'tagged first',
-      bound([other, tagged]),
-      asked('calls'),
-      ['tagged', 'other', 'assigned'],
-      [true, false, false],
-      'fallback_purpose_exhausted',
-    ],
-    [
-      'none tagged',
-      bound([other]),
-      asked('calls', 'header'),
-      ['other', 'assigned'],
-      [true, false],
-      'fallback_purpose_exhausted',
-    ],
-    ['not declared', bound([tagged]), asked('cals'), ['assigned'], [false], 'purpose_unknown'],
-    [
-      'disabled',
-      bound([tagged], { enabled: false }),
-      asked('calls'),
-      ['assigned'],
-      [false],
-      'purpose_unavailable',
-    ],
-    [
-      'not bound',
-      bound([tagged], { route: null }),
-      asked('calls'),
-      ['assigned'],
-      [false],
-      'purpose_unavailable',
-    ],
-    [
-      'unpublished',
-      bound([], { route: route([tagged], { published: false }) }),
-      asked('calls'),
-      ['assigned'],
-      [false],
-      'purpose_unavailable',
-    ],
-    ['without the capability', bound([mute]), asked('calls'), ['assigned'], [false], 'purpose_unavailable'],
-  ] as const
-  for (const [name, who, call, expected, forPurpose, otherwise] of rows) {
-    const selection = pick('transcription', who, call)
-    t.same(models(selection), expected, name)
-    t.same(
-      selection.candidates.map((candidate) => candidate.forPurpose),
-      forPurpose,
-      name,
-    )
-    t.equal(selection.purpose.otherwise, otherwise, name)
+t.test('an open breaker leaves an entry out while another can be tried', async (t) => {
+  const states = new Map<string, { openedAtMs: number; untilMs: number; state: 'open' | 'half_open' }>()
+  const health = {
+    view: ({ model }: { model: string }) =>
+      states.get(model) ?? ({ state: 'closed', untilMs: null, openedAtMs: null } as const),
   }
-  t.equal(pick('transcription', bound([tagged]), asked('calls', 'header')).purpose.source, 'header')
-})
+  const who = withRoute([named('a'), named('b'), named('c')])
+  const nowMs = 20_000
+  const look = () => pick('transcription', who, hearing, { health, nowMs })
 
-t.test('a capability override stands behind a purpose that cannot hear', async (t) => {
-  const text = route([named('text', { facts: facts({ capabilities: ['text'] }) })])
-  const ears = route([named('ears')], { name: 'ears' })
-  const call = transcriptionCall({}, { purpose: { label: 'calls', source: 'body' } })
-  const purposes = [{ purpose: 'calls', description: '', enabled: true, route: text }]
-  t.equal(
-    refusal(() => pick('transcription', principal({ route: text, purposes }), call)).code,
-    'NO_HEALTHY_PROVIDER',
+  states.set('a', { state: 'open', openedAtMs: 15_000, untilMs: 25_000 })
+  t.same(models(look()), ['b', 'c'])
+  states.set('b', { state: 'half_open', openedAtMs: 5_000, untilMs: 15_000 })
+  t.same(models(look()), ['b', 'c'], 'a half-open one whose trial is free keeps its place')
+  states.set('b', { state: 'half_open', openedAtMs: 5_000, untilMs: 600_000 })
+  t.same(models(look()), ['c'], 'one that somebody is trying is left out')
+
+  states.set('c', { state: 'open', openedAtMs: 12_000, untilMs: 22_000 })
+  const last = look()
+  t.same(models(last), ['b'], 'when all are open, the one that opened first is tried')
+  t.equal(last.candidates[0]?.lastResort, true)
+  t.same(
+    last.considered.map(({ left, rank, lastResort }) => [left?.why ?? null, rank, lastResort]),
+    [
+      ['breaker', null, false],
+      [null, 1, true],
+      ['breaker', null, false],
+    ],
   )
-  const overridden = principal({ route: text, purposes, capabilityRoutes: new Map([['audio_input', ears]]) })
-  t.same(models(pick('transcription', overridden, call)), ['ears'])
+  const cooling = coolingDown(
+    new Map([
+      ['a', 1_000],
+      ['b', 1_000],
+    ]),
+  )
+  const mixed = {
+    view: (entry: { model: string }) => (entry.model === 'c' ? health : cooling).view(entry, nowMs),
+  }
+  t.same(
+    models(pick('transcription', who, hearing, { health: mixed, nowMs })),
+    ['c'],
+    'but none that cools down',
+  )
 })
 
-t.test('a profile narrows to its entries when there are any', async (t) => {
-  const who = principal({
-    route: route([named('slow', { profile: 'thinking' }), named('quick', { profile: 'fast' })]),
-  })
+t.test('a profile narrows to the entries that have it, when there are any', async (t) => {
+  const who = withRoute([
+    named('slow', { profile: 'thinking' }),
+    named('quick', { profile: 'fast' }),
+    named('any'),
+  ])
   const fast = pick('transcription', who, transcriptionCall({}, { responseProfile: 'fast' }))
   t.same([models(fast), fast.warnings], [['quick'], []])
+  t.same(
+    fast.considered.map(({ left }) => left?.why ?? null),
+    ['profile', null, 'profile'],
+  )
   const balanced = pick('transcription', who, transcriptionCall({}, { responseProfile: 'balanced' }))
-  t.same(models(balanced), ['slow', 'quick'])
+  t.same(models(balanced), ['slow', 'quick', 'any'])
   t.match(balanced.warnings, [/^response_profile: /])
+
+  // An entry that cannot serve the call makes no profile available.
+  const health = coolingDown(new Map([['quick', 1000]]))
+  const without = pick('transcription', who, transcriptionCall({}, { responseProfile: 'fast' }), { health })
+  t.same(models(without), ['slow', 'any'])
+  t.match(without.warnings, [/^response_profile: /])
+})
+
+t.test('nothing of another workspace is ever taken', async (t) => {
+  const foreign = configuredProvider({ kind: 'able', access: 'byok', workspace: 'umbrella', name: 'theirs' })
+  const own = configuredProvider({ kind: 'able', access: 'byok', workspace: 'acme' })
+  const entries = [named('a', { provider: foreign }), named('b', { provider: own }), named('c')]
+  t.same(models(pick('transcription', withRoute(entries), hearing)), ['b', 'c'])
+
+  const theirs = principal({ route: route([named('c')], { workspace: 'umbrella' }) })
+  const { refusal, considered } = consider(selectionInput('transcription', theirs, hearing))
+  t.equal(refusal?.code, 'NO_HEALTHY_PROVIDER')
+  t.same(refusal?.extra.details?.entries, [], 'nor named to the caller')
+  t.equal(considered[0]?.left?.why, 'workspace')
 })

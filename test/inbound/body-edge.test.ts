@@ -52,7 +52,9 @@ async function startReceiver(t: Test, options: RigOptions & { limits?: Partial<L
     method: 'POST',
     path: '/v1/speech',
     async handle(exchange) {
-      const value = await readJson(exchange, { budget: rig.budget, maxBytes: limits.max_request_body_bytes })
+      const maxBytes = limits.max_request_body_bytes
+      const { value, release } = await readJson(exchange, { budget: rig.budget, maxBytes, app: 'web' })
+      exchange.onFinished(release)
       exchange.reply({ status: 200, body: JSON.stringify(value) })
     },
   }

@@ -1,24 +1,21 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { readJson } from '../../src/inbound/json-body.ts'
 import type { ByteBudget } from '../../src/schema/budget.ts'
+import { createBudget } from '../../src/storage/budget.ts'
 import { slices } from '../support/bodies.ts'
 import { FakeExchange, type FakeRequest } from '../support/fake-exchange.ts'
 
-/** A budget of `limit` bytes that remembers the most that was held. */
-function budgetOf(limit: number): ByteBudget & { readonly peak: number } {
+/** A budget of `limit` bytes at which nobody can wait. */
+function budgetOf(limit: number): ByteBudget {
   let used = 0
-  let peak = 0
   const charge = (bytes: number) => {
     used += bytes
-    peak = Math.max(peak, used)
   }
   return {
     limit,
     get used() {
       return used
-    },
-    get peak() {
-      return peak
     },
     charge,
     tryReserve(bytes) {
@@ -32,7 +29,8 @@ function budgetOf(limit: number): ByteBudget & { readonly peak: number } {
 
 function read(request: Partial<FakeRequest>, { maxBytes = 1_000_000, budget = budgetOf(10_000_000) } = {}) {
   const exchange = new FakeExchange({ contentType: 'application/json', chunks: [], ...request })
-  return { exchange, budget, value: readJson(exchange, { budget, maxBytes }) }
+  const held = readJson(exchange, { budget, maxBytes, app: 'web' })
+  return { exchange, budget, held, value: held.then(({ value }) => value) }
 }
 
 t.test('reads JSON of any size and cut, and charges it while it is held', async (t) => {
@@ -48,8 +46,11 @@ t.test('reads JSON of any size and cut, and charges it while it is held', async 
           contentLength,
         })
         t.same(await run.value, sent)
-        t.ok(run.budget.peak >= body.length, 'it was charged')
-        t.equal(run.budget.used, 0, 'it is given back')
+        t.equal(run.budget.used, 3 * body.length, 'it is held as long as the value is')
+        const { release } = await run.held
+        release()
+        release()
+        t.equal(run.budget.used, 0, 'it is given back, once')
         t.notOk(run.exchange.paused)
       }
     }
@@ -90,6 +91,7 @@ t.test('refuses, and gives back what it held', async (t) => {
   ]
   for (const [name, request, expected] of cases) {
     const run = read(request, { maxBytes: 10 })
+    await t.rejects(run.held, expected, name)
     await t.rejects(run.value, expected, name)
     t.equal(run.budget.used, 0)
   }
@@ -97,11 +99,70 @@ t.test('refuses, and gives back what it held', async (t) => {
   t.equal(await exact.value, 'aaaaaaaa', 'a body of exactly the limit')
 })
 
+const bodyOf = (length: number) => slices(Buffer.from(JSON.stringify('x'.repeat(length))), 10_000)
+
 t.test('serves small bodies when the budget is used up, and refuses large ones', async (t) => {
-  const body = (length: number) => slices(Buffer.from(JSON.stringify('x'.repeat(length))), 10_000)
-  const small = read({ chunks: body(100_000) }, { budget: budgetOf(0) })
+  const small = read({ chunks: bodyOf(100_000) }, { budget: budgetOf(0) })
   t.equal(((await small.value) as string).length, 100_000)
-  const large = read({ chunks: body(400_000) }, { budget: budgetOf(0) })
+  const large = read({ chunks: bodyOf(400_000) }, { budget: budgetOf(1_000) })
+  large.held.catch(() => {})
   await t.rejects(large.value, { code: 'OVERLOADED' })
   t.equal(large.budget.used, 0)
+})
+
+t.test('a large body waits for memory, and takes nothing in before it has it', async (t) => {
+  for (const contentLength of [undefined, null]) {
+    const budget = createBudget(2_000_000)
+    budget.charge(1_900_000, 'other')
+    const chunks = bodyOf(500_000)
+    const run = read({ chunks, ...(contentLength === null ? { contentLength } : {}) }, { budget })
+    const early = await Promise.race([run.held, sleep(200, 'waits')])
+    t.equal(early, 'waits')
+    t.ok(run.exchange.receivedBytes < 300_000, `${run.exchange.receivedBytes} bytes were taken in`)
+    budget.refund(1_900_000, 'other')
+    t.equal(((await run.value) as string).length, 500_000)
+    const { release } = await run.held
+    t.equal(budget.used, 3 * run.exchange.receivedBytes)
+    release()
+    t.equal(budget.used, 0)
+  }
+})
+
+t.test('a body that needs more than there is gets all there is', async (t) => {
+  const budget = createBudget(1_000_000)
+  const { held } = read({ chunks: bodyOf(800_000) }, { budget })
+  const { release } = await held
+  t.equal(budget.used, 1_000_000)
+  release()
+  t.equal(budget.used, 0)
+})
+
+t.test('memory that does not come in 5 s is a 503', { timeout: 30_000 }, async (t) => {
+  for (const contentLength of [undefined, null]) {
+    const budget = createBudget(2_000_000)
+    budget.charge(1_900_000, 'other')
+    const run = read(
+      { chunks: bodyOf(500_000), ...(contentLength === null ? { contentLength } : {}) },
+      { budget },
+    )
+    run.held.catch(() => {})
+    const before = performance.now()
+    await t.rejects(run.value, { code: 'OVERLOADED' })
+    const waitedMs = performance.now() - before
+    t.ok(waitedMs > 4_500 && waitedMs < 12_000, `${waitedMs} ms`)
+    t.equal(budget.used, 1_900_000)
+  }
+})
+
+t.test('a client that leaves while its body waits takes its place along', async (t) => {
+  const budget = createBudget(2_000_000)
+  budget.charge(1_900_000, 'other')
+  const run = read({ chunks: bodyOf(500_000) }, { budget })
+  run.held.catch(() => {})
+  await sleep(20)
+  t.equal(budget.waiting, 1)
+  run.exchange.leave()
+  await t.rejects(run.value, { code: 'CLIENT_CLOSED' })
+  t.equal(budget.waiting, 0)
+  t.equal(budget.used, 1_900_000)
 })

@@ -207,9 +207,13 @@ t.test('reads fields in their charset', async (t) => {
   )
 })
 
+t.test('a form without a file is for its reader to judge', async (t) => {
+  const { body, contentType } = multipart([{ name: 'task', body: 'speech' }])
+  for (const cut of cutsOf(body)) t.same(scan(contentType, cut).source, { kind: 'none' })
+})
+
 t.test('refuses, naming the field where there is one', async (t) => {
   const cases: [string, Part[], MultipartOptions, string | undefined][] = [
-    ['no file', [{ name: 'a', body: 'b' }], {}, 'audio'],
     ['two files', [FILE, { ...FILE, name: 'audio' }], {}, 'audio'],
     ['an empty file', [{ ...FILE, body: '' }], {}, 'audio'],
     ['a file of another name', [FILE, { ...FILE, name: 'upload' }], {}, 'audio'],

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import type { Reply } from '../../src/inbound/exchange.ts'
+import type { Reply, WholeReply } from '../../src/inbound/exchange.ts'
 import { prepareAnswer, SLICE_BYTES } from '../../src/inbound/reply.ts'
 import type { EdgeRoute } from '../../src/inbound/server.ts'
 import { startEdge } from '../support/edge.ts'
@@ -10,7 +10,7 @@ const MIB = 1024 * 1024
 
 t.setTimeout(120_000)
 
-function bytesOf(t: Test, reply: Reply): Buffer {
+function bytesOf(t: Test, reply: WholeReply): Buffer {
   const answer = prepareAnswer(reply, 'r')
   const parts = Array.from(answer.slices(), (slice) => Buffer.from(slice))
   const bytes = Buffer.concat(parts)

@@ -184,11 +184,12 @@ t.test('the envelope and the formats', async (t) => {
 t.test('redaction and granularities, in every form that they may have', async (t) => {
   const read = (values: Record<string, string[]>) => {
     const fields = { kind: 'form', values: new Map(Object.entries(values)) } as const
-    const { options } = readTranscriptionRequest({ headers: {} } as Exchange, fields)
+    const { options } = readTranscriptionRequest({ headers: {} } as Exchange, fields, 'transcription')
     return [options.redaction, options.timestamps]
   }
   const json = (value: Record<string, unknown>) =>
-    readTranscriptionRequest({ headers: {} } as Exchange, { kind: 'json', value }).options.redaction
+    readTranscriptionRequest({ headers: {} } as Exchange, { kind: 'json', value }, 'transcription').options
+      .redaction
   t.same(read({}), [[], null])
   t.same(read({ redaction: ['true'] }), [['pii'], null])
   t.same(read({ redaction: ['0'] }), [[], null])

@@ -1,12 +1,12 @@
 import { once } from 'node:events'
-import { createServer as createHttpServer, type RequestListener } from 'node:http'
-import { type AddressInfo, createServer, type Server } from 'node:net'
+import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { createSender } from '../../src/outbound/send.ts'
 import type { AudioReader, AudioRef } from '../../src/schema/audio.ts'
 import { UpstreamFailure, type UpstreamRequest } from '../../src/schema/upstream.ts'
 import { audio } from '../support/call.ts'
+import { listen, serveHttp } from '../support/http-server.ts'
 import { type Watched, watchTenants } from '../support/tenant-watch.ts'
 
 const CHUNK_BYTES = 512 * 1024
@@ -18,19 +18,6 @@ function pooledReader(pool: Uint8Array): AudioReader {
       yield pool.subarray(at, Math.min(at + CHUNK_BYTES, decodedBytes))
   }
   return { bytes, base64: bytes, range: async (_, start, end) => pool.slice(start, end) }
-}
-
-async function listen(t: Test, server: Server): Promise<string> {
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => server.close())
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-}
-
-async function http(t: Test, listener: RequestListener): Promise<string> {
-  const server = createHttpServer(listener)
-  t.teardown(() => server.closeAllConnections())
-  return listen(t, server)
 }
 
 function upload(origin: string, bytes: number): UpstreamRequest {
@@ -55,7 +42,7 @@ function sender(t: Test, pool: Uint8Array) {
 t.test('a body of pieces arrives whole, with its length, and the answer comes back', async (t) => {
   const pool = new Uint8Array(3_000_000).fill(7)
   const seen: { length: string | undefined; coding: string | undefined; bytes: number }[] = []
-  const origin = await http(t, async (req, res) => {
+  const origin = await serveHttp(t, async (req, res) => {
     let bytes = 0
     for await (const chunk of req) bytes += (chunk as Buffer).length
     seen.push({ length: req.headers['content-length'], coding: req.headers['transfer-encoding'], bytes })
@@ -120,10 +107,10 @@ t.test('what kind of failure it was', async (t) => {
   t.equal(await failure(upload(nobody, 1000)), 'connect', 'nobody listens')
   t.equal(await failure(upload('http://does-not-exist.invalid', 1000)), 'connect', 'no such host')
 
-  const cutting = await http(t, (req) => req.once('data', () => req.socket.destroy()))
+  const cutting = await serveHttp(t, (req) => req.once('data', () => req.socket.destroy()))
   t.equal(await failure(upload(cutting, 1_500_000)), 'ambiguous', 'cut while the body was on its way')
 
-  const half = await http(t, (req, res) => {
+  const half = await serveHttp(t, (req, res) => {
     req.resume().on('end', () => {
       res.writeHead(200, { 'content-length': '100' }).write('half')
       setTimeout(() => res.destroy(), 20)
@@ -131,12 +118,12 @@ t.test('what kind of failure it was', async (t) => {
   })
   t.equal(await failure(upload(half, 1000)), 'ambiguous', 'cut in its answer')
 
-  const silent = await http(t, () => {})
+  const silent = await serveHttp(t, () => {})
   t.equal(await failure(upload(silent, 1_500_000), 300), 'ambiguous', 'silent until the deadline')
 })
 
 t.test('a caller that leaves ends the attempt with its own reason', async (t) => {
-  const silent = await http(t, () => {})
+  const silent = await serveHttp(t, () => {})
   const leaving = new AbortController()
   const sent = sender(t, new Uint8Array(2_000_000))(upload(silent, 1_500_000), {
     ...ask,
@@ -147,7 +134,7 @@ t.test('a caller that leaves ends the attempt with its own reason', async (t) =>
 })
 
 t.test('a store that fails is not taken for the provider', async (t) => {
-  const origin = await http(t, (req, res) => req.resume().on('end', () => res.end()))
+  const origin = await serveHttp(t, (req, res) => req.resume().on('end', () => res.end()))
   const reader = pooledReader(new Uint8Array(10))
   async function* broken() {
     yield new Uint8Array(100_000)
@@ -159,7 +146,7 @@ t.test('a store that fails is not taken for the provider', async (t) => {
 })
 
 t.test('an answer over its bound is refused', { timeout: 60_000 }, async (t) => {
-  const origin = await http(t, (req, res) => {
+  const origin = await serveHttp(t, (req, res) => {
     req.resume().on('end', async () => {
       res.setMaxListeners(0).on('error', () => {})
       const block = Buffer.alloc(1024 * 1024)

@@ -1,12 +1,22 @@
 import t from 'tap'
-import { factsOf, PROVIDERS } from '../../src/providers/index.ts'
-import models from '../../src/providers/models.json' with { type: 'json' }
-import type { Provider } from '../../src/schema/provider.ts'
-import { audio, options, speechCall } from '../support/call.ts'
+import { PLAIN_SAMPLE, type Sample, sampleCall } from '../../src/gateway/sample.ts'
+import { factsOf, TABLES } from '../../src/providers/facts.ts'
+import { PROVIDERS } from '../../src/providers/index.ts'
+import type { Feature } from '../../src/schema/calls.ts'
+import type { Price } from '../../src/schema/facts.ts'
+import {
+  CAPABILITY_OF,
+  type Calls,
+  OPERATION_NAMES,
+  type OperationName,
+} from '../../src/schema/operations.ts'
+import type { ModelFacts, Operation, Provider } from '../../src/schema/provider.ts'
 
-t.test('each protocol is listed under its own kind', async (t) => {
-  t.same([...PROVIDERS.keys()], ['openai', 'openai-compatible', 'sandbox'])
+t.test('each protocol is listed under its own kind, and each table is of a protocol', async (t) => {
   for (const [kind, provider] of PROVIDERS) t.equal(provider.kind, kind)
+  for (const kind of Object.keys(TABLES)) t.ok(PROVIDERS.has(kind), kind)
+  for (const [kind, provider] of PROVIDERS)
+    t.type(provider.models, 'object', `${kind} can be asked whether it answers`)
 })
 
 t.test('facts are found by model, by dated snapshot, and nowhere else', async (t) => {
@@ -19,46 +29,92 @@ t.test('facts are found by model, by dated snapshot, and nowhere else', async (t
   t.notOk('as_of' in factsOf('openai', 'whisper-1')!, 'the provenance stays in the table')
 })
 
-t.test('the table promises nothing that the protocol cannot send', async (t) => {
-  for (const [kind, byModel] of Object.entries<Record<string, unknown>>(models)) {
+function serves(facts: ModelFacts, provider: Provider, name: OperationName): boolean {
+  const meant = facts.capabilities.includes(CAPABILITY_OF[name]) && facts.operations?.includes(name) !== false
+  return meant && (name !== 'translation' || facts.translates) && operationOf(provider, name) !== undefined
+}
+
+function operationOf(
+  provider: Provider,
+  name: OperationName,
+): Operation<Calls[OperationName], unknown> | undefined {
+  return provider[name === 'vision' ? 'chat' : name] as Operation<Calls[OperationName], unknown> | undefined
+}
+
+/** Requests that a model's facts say it takes. */
+function* samplesOf(facts: ModelFacts, name: OperationName): Generator<[what: string, sample: Sample]> {
+  const { limits } = facts
+  const plain: Sample = {
+    ...PLAIN_SAMPLE,
+    language: 'en',
+    characters: Math.min(100, limits.max_input_characters ?? 100),
+    size: (name === 'video' ? limits.video_sizes?.[0] : limits.image_sizes?.[0]) ?? null,
+    durationSeconds: limits.video_seconds?.[0] ?? null,
+  }
+  yield ['plain', plain]
+  if (name === 'transcription' || name === 'translation') {
+    const kept = name === 'translation' ? (facts.translation_features ?? facts.features) : facts.features
+    for (const feature of kept) yield [feature, { ...plain, features: [feature] satisfies Feature[] }]
+    for (const hint of facts.hints) yield [hint, { ...plain, hints: [hint] }]
+  }
+  if (name === 'speech') {
+    for (const responseFormat of limits.speech_formats ?? [])
+      yield [responseFormat, { ...plain, responseFormat }]
+    for (const speed of Object.values(limits.speed ?? {})) yield [`speed ${speed}`, { ...plain, speed }]
+    for (const voice of limits.voices ?? []) yield [voice, { ...plain, voice }]
+  }
+  if (name === 'chat') {
+    if (facts.capabilities.includes('function_calling')) yield ['tools', { ...plain, tools: true }]
+    if (facts.capabilities.includes('vision')) yield ['images', { ...plain, images: true }]
+    if (facts.capabilities.includes('audio_output')) yield ['spoken', { ...plain, spoken: true }]
+  }
+  if (name === 'embeddings' && (limits.max_dimensions ?? 0) > 0)
+    yield ['dimensions', { ...plain, dimensions: 8 }]
+  if (name === 'image')
+    for (const responseFormat of limits.image_formats ?? [])
+      yield [responseFormat, { ...plain, responseFormat }]
+  if (name === 'video') {
+    for (const size of limits.video_sizes ?? []) yield [size, { ...plain, size }]
+    for (const durationSeconds of limits.video_seconds ?? [])
+      yield [`${durationSeconds} s`, { ...plain, durationSeconds }]
+  }
+}
+
+const TOKENS: readonly (keyof Price)[] = ['per_1m_input_tokens_usd', 'per_1m_output_tokens_usd']
+/** What a price of an operation is made of. */
+const PRICED: Readonly<Record<OperationName, readonly (keyof Price)[]>> = {
+  transcription: ['per_hour_usd', ...TOKENS],
+  translation: ['per_hour_usd', ...TOKENS],
+  speech: ['per_1k_characters_usd', ...TOKENS],
+  chat: TOKENS,
+  complete: TOKENS,
+  vision: TOKENS,
+  embeddings: TOKENS,
+  image: ['per_image_usd', ...TOKENS],
+  video: ['per_video_second_usd', 'per_credit_usd'],
+}
+
+for (const [kind, byModel] of Object.entries(TABLES)) {
+  t.test(`the table of ${kind} promises nothing that the protocol cannot send`, async (t) => {
     const provider = PROVIDERS.get(kind) as Provider
     for (const model of Object.keys(byModel)) {
       const facts = factsOf(kind, model)!
-      const target = { model, baseUrl: 'http://p/v1', credential: null, options: {} }
-      const call = (feature: string) => ({
-        audio: audio(),
-        options: options({
-          diarization: feature === 'diarization',
-          timestamps:
-            feature === 'word_timestamps' ? 'word' : feature === 'segment_timestamps' ? 'segment' : null,
-          keyterms: feature === 'keyterms' ? ['Larkway'] : [],
-        }),
-      })
-      if (facts.capabilities.includes('audio_input')) {
-        for (const feature of ['none', ...facts.features]) {
+      const target = { model, baseUrl: 'https://p/v1', credential: 'key', options: {} }
+      const served = OPERATION_NAMES.filter((name) => serves(facts, provider, name))
+      t.ok(served.length > 0, `${model} is for something`)
+      for (const name of served) {
+        for (const [what, sample] of samplesOf(facts, name)) {
+          const step = operationOf(provider, name)!.start(sampleCall(name, sample).payload, target)
           t.equal(
-            provider.transcription!.start(call(feature), target).kind,
+            step.kind,
             'send',
-            `${kind} ${model} ${feature}`,
+            `${model} ${name} ${what}${step.kind === 'failed' ? `: ${step.failure.reason}` : ''}`,
           )
         }
+        const { price } = facts
+        const parts = PRICED[name].filter((part) => price?.[part] !== undefined)
+        if (price !== null) t.ok(parts.length > 0, `${model} is priced for ${name}`)
       }
-      if (facts.translates) {
-        for (const feature of ['none', ...(facts.translation_features ?? facts.features)]) {
-          t.equal(
-            provider.translation!.start(call(feature), target).kind,
-            'send',
-            `${kind} ${model} ${feature}`,
-          )
-        }
-      }
-      for (const format of facts.limits.speech_formats ?? []) {
-        const speech = speechCall({ response_format: format }).payload
-        t.equal(provider.speech!.start(speech, target).kind, 'send', `${kind} ${model} ${format}`)
-      }
-      const priced = facts.capabilities.includes('audio_input') ? 'per_hour_usd' : 'per_1k_characters_usd'
-      if (facts.price !== null)
-        t.type(facts.price[priced], 'number', `${kind} ${model} is priced for what it does`)
     }
-  }
-})
+  })
+}

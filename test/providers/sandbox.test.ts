@@ -1,7 +1,11 @@
 import t from 'tap'
 import { Value } from 'typebox/value'
+import { factsOf } from '../../src/providers/facts.ts'
 import { SANDBOX_OPTIONS, sandbox } from '../../src/providers/sandbox.ts'
+import { CAPABILITIES } from '../../src/schema/calls.ts'
+import { OPERATION_NAMES } from '../../src/schema/operations.ts'
 import { audio, options, speechCall } from '../support/call.ts'
+import { chatCall, completeCall } from '../support/chat-call.ts'
 import { requestOf } from '../support/form-of.ts'
 
 const ALL = {
@@ -18,6 +22,9 @@ const ALL = {
   key: 'k-1',
 }
 
+const IMAGE = { prompt: 'a', n: 1, size: null, quality: null, output_format: null, seed: null }
+const VIDEO = { prompt: 'a', duration_seconds: null, size: null, seed: null }
+
 function faultsOf(given: Readonly<Record<string, unknown>>): Record<string, string> {
   const target = { model: 'morse-1', baseUrl: 'http://127.0.0.1:1/v1', credential: null, options: given }
   const call = { audio: audio(), options: options() }
@@ -25,6 +32,14 @@ function faultsOf(given: Readonly<Record<string, unknown>>): Record<string, stri
     requestOf(sandbox.transcription!.start(call, target)),
     requestOf(sandbox.translation!.start(call, target)),
     requestOf(sandbox.speech!.start(speechCall().payload, target)),
+    requestOf(sandbox.speech!.streamed!.start(speechCall().payload, target)),
+    requestOf(sandbox.chat!.start(chatCall(), target)),
+    requestOf(sandbox.chat!.streamed!.start(chatCall(), target)),
+    requestOf(sandbox.complete!.start(completeCall(), target)),
+    requestOf(sandbox.embeddings!.start({ input: ['a'], dimensions: null }, target)),
+    requestOf(sandbox.image!.start(IMAGE, target)),
+    requestOf(sandbox.video!.start(VIDEO, target)),
+    requestOf(sandbox.models!.start(null, target)),
   ]
   const [first, ...others] = requests.map(({ headers }) =>
     Object.fromEntries(Object.entries(headers).filter(([name]) => name.startsWith('x-sandbox-'))),
@@ -73,4 +88,10 @@ t.test('it makes wav and nothing else', async (t) => {
   const target = { model: 'morse-1', baseUrl: 'http://127.0.0.1:1/v1', credential: null, options: {} }
   const step = sandbox.speech!.start(speechCall({ response_format: 'mp3' }).payload, target)
   t.match(step, { kind: 'failed', failure: { kind: 'caller' } })
+})
+
+t.test('it has an operation for every endpoint', async (t) => {
+  for (const name of OPERATION_NAMES) t.ok(sandbox[name === 'vision' ? 'chat' : name], name)
+  const facts = factsOf('sandbox', 'morse-1')!
+  t.same([...facts.capabilities].sort(), [...CAPABILITIES].sort(), 'and its model serves them all')
 })

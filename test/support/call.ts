@@ -52,7 +52,7 @@ export function transcriptionCall(
 
 export function speechCall(overrides: Partial<SpeechCall> = {}): Call<'speech'> {
   return {
-    payload: { input: 'hello', voice: null, response_format: null, speed: null, ...overrides },
+    payload: { input: 'hello', voice: null, response_format: null, speed: null, seed: null, ...overrides },
     selectors: { purpose: null, responseProfile: null },
     warnings: [],
   }

@@ -1,5 +1,6 @@
 import { parse } from 'yaml'
-import { factsOf, PROVIDERS } from '../../src/providers/index.ts'
+import { factsOf } from '../../src/providers/facts.ts'
+import { PROVIDERS } from '../../src/providers/index.ts'
 
 /** The documented example of a configuration, with the providers that there are. */
 export const EXAMPLE = `

@@ -1,6 +1,6 @@
 import { FEATURES, HINTS } from '../../src/schema/calls.ts'
 import type { ConfiguredProvider, Entry, Principal, Route } from '../../src/schema/catalog.ts'
-import type { ModelFacts } from '../../src/schema/provider.ts'
+import type { ModelFacts, Operation, Provider } from '../../src/schema/provider.ts'
 
 /** Facts of a model that can do everything, at a price. */
 export function facts(overrides: Partial<ModelFacts> = {}): ModelFacts {
@@ -58,7 +58,7 @@ export function route(entries: readonly Entry[], overrides: Partial<Route> = {})
 
 export function principal(overrides: Partial<Principal> = {}): Principal {
   return {
-    workspace: { id: 'acme', name: 'Acme', plan: null },
+    workspace: { id: 'acme', name: 'Acme', plan: null, includes: null },
     app: { id: 'web' },
     key: {
       id: 'key_web',
@@ -71,5 +71,30 @@ export function principal(overrides: Partial<Principal> = {}): Principal {
     capabilityRoutes: new Map(),
     purposes: [],
     ...overrides,
+  }
+}
+
+/** Protocols that selection only looks at: one with every operation, one with none. They are never called. */
+export const PROTOCOLS: ReadonlyMap<string, Provider> = new Map(
+  [protocol('able', true), protocol('idle', false)].map((provider) => [provider.kind, provider]),
+)
+
+function protocol(kind: string, able: boolean): Provider {
+  const never = (): never => {
+    throw new Error('selection calls nobody')
+  }
+  const operation: Operation<unknown, never> = { start: never, next: never }
+  const bare = { kind, baseUrl: null, needsCredential: false }
+  if (!able) return bare
+  return {
+    ...bare,
+    transcription: operation,
+    translation: operation,
+    speech: operation,
+    chat: operation,
+    complete: operation,
+    embeddings: operation,
+    image: operation,
+    video: operation,
   }
 }

@@ -148,9 +148,33 @@ function parse(bytes: Buffer, head: boolean): { response: RawResponse; length: n
     }),
   )
   const start = end + 4
-  const length = Number(headers['content-length'] ?? 0)
   if (status < 200 || head) return { response: { status, headers, body: Buffer.alloc(0) }, length: start }
+  if (headers['transfer-encoding'] === 'chunked') {
+    const chunked = parseChunks(bytes, start)
+    if (typeof chunked === 'number') return chunked
+    return { response: { status, headers, body: chunked.body }, length: chunked.length }
+  }
+  const length = Number(headers['content-length'] ?? 0)
   if (bytes.length < start + length) return start + length
   const body = Buffer.from(bytes.subarray(start, start + length))
   return { response: { status, headers, body }, length: start + length }
+}
+
+/** The chunks from `start` on, strictly read; the least length that it needs when the last one is not there. */
+function parseChunks(bytes: Buffer, start: number): { body: Buffer; length: number } | number {
+  const chunks: Buffer[] = []
+  for (let at = start; ; ) {
+    const lineEnd = bytes.indexOf('\r\n', at)
+    if (lineEnd < 0) return bytes.length + 1
+    const line = bytes.toString('latin1', at, lineEnd)
+    if (!/^[0-9a-f]+$/i.test(line)) throw new Error(`not the size of a chunk: ${JSON.stringify(line)}`)
+    const size = Number.parseInt(line, 16)
+    at = lineEnd + 2
+    if (bytes.length < at + size + 2) return at + size + 2
+    if (bytes.toString('latin1', at + size, at + size + 2) !== '\r\n')
+      throw new Error('a chunk without an end')
+    if (size === 0) return { body: Buffer.concat(chunks), length: at + 2 }
+    chunks.push(bytes.subarray(at, at + size))
+    at += size + 2
+  }
 }

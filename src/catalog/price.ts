@@ -1,0 +1,47 @@
+import type { Price } from '../schema/facts.ts'
+import { CAPABILITY_OF, OPERATION_NAMES, type OperationName } from '../schema/operations.ts'
+import type { ModelFacts, Provider } from '../schema/provider.ts'
+import type { Faults, Path } from './faults.ts'
+
+type PartOfPrice = keyof Price
+
+const TOKENS: readonly PartOfPrice[] = ['per_1m_input_tokens_usd', 'per_1m_output_tokens_usd']
+
+/** What a price must hold for an operation to have a cost: all parts of one of the sets. */
+const PRICED: Readonly<Record<OperationName, readonly (readonly PartOfPrice[])[]>> = {
+  transcription: [['per_hour_usd']],
+  translation: [['per_hour_usd']],
+  speech: [['per_1k_characters_usd']],
+  chat: [TOKENS],
+  complete: [TOKENS],
+  vision: [TOKENS],
+  embeddings: [['per_1m_input_tokens_usd']],
+  image: [['per_image_usd'], TOKENS],
+  video: [['per_video_second_usd'], ['per_credit_usd']],
+}
+
+/** Platform calls are paid out of credits, so what each operation costs that the entry may serve has to be known. */
+export function checkPrice(facts: ModelFacts, protocol: Provider, path: Path, faults: Faults): void {
+  const missing = new Set<string>()
+  for (const operation of OPERATION_NAMES) {
+    if (!serves(facts, protocol, operation)) continue
+    const sets = PRICED[operation]
+    if (sets.some((parts) => parts.every((part) => facts.price?.[part] !== undefined))) continue
+    const [first = []] = sets
+    for (const part of first) if (facts.price?.[part] === undefined) missing.add(part)
+  }
+  for (const part of missing) {
+    const why = 'platform access needs it, and the built-in table has none for this model'
+    faults.add([...path, 'price', part], `is missing: ${why}`)
+  }
+}
+
+function serves(
+  { capabilities, operations, translates }: ModelFacts,
+  protocol: Provider,
+  name: OperationName,
+) {
+  if (!capabilities.includes(CAPABILITY_OF[name]) || operations?.includes(name) === false) return false
+  if (name === 'translation' && !translates) return false
+  return protocol[name === 'vision' ? 'chat' : name] !== undefined
+}

@@ -1,0 +1,137 @@
+import { openCatalog } from '../catalog/watch.ts'
+import { createSender } from '../outbound/send.ts'
+import { factsOf } from '../providers/facts.ts'
+import { PROVIDERS } from '../providers/index.ts'
+import type { AudioReader } from '../schema/audio.ts'
+import type { ConfiguredProvider, Principal, Route } from '../schema/catalog.ts'
+import type { Step } from '../schema/provider.ts'
+import { type Send, UpstreamFailure } from '../schema/upstream.ts'
+import { table } from './table.ts'
+
+/** How long a provider may take to list its models, ms. */
+const LIST_DEADLINE_MS = 15_000
+
+type Print = (text: string) => void
+
+export interface CheckOptions {
+  readonly path: string
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Ask each configured provider for its models. */
+  readonly providers: boolean
+}
+
+/**
+ * Validates a configuration and shows what it amounts to.
+ *
+ * @returns the exit code: 1 when a provider that was asked did not answer well
+ * @throws CatalogError with every fault
+ */
+export async function check({ path, env, providers }: CheckOptions, print: Print): Promise<number> {
+  const { good } = await openCatalog({ path, kinds: PROVIDERS, factsOf, env })
+  print(`${path} is valid.\n\n${routeTable(good.routes)}\n${keyTable([...good.snapshot.keys.values()])}`)
+  for (const notice of good.notices) print(`note: ${notice}\n`)
+  return providers ? checkProviders(good.providers, good.routes, print) : 0
+}
+
+function routeTable(routes: readonly Route[]): string {
+  const rows = routes.map(({ workspace, name, version, strategy, published, entries }) => [
+    workspace,
+    name,
+    version,
+    published ? strategy : 'unpublished',
+    entries.map(({ provider, model }) => `${provider.name}/${model}`).join(', '),
+  ])
+  return table([['WORKSPACE', 'ROUTE', 'VERSION', 'STRATEGY', 'ENTRIES'], ...rows])
+}
+
+function keyTable(principals: readonly Principal[]): string {
+  const rows = principals.map(({ workspace, app, key: { id, scopes, rateLimit, expiresAtMs }, route }) => [
+    workspace.id,
+    app.id,
+    id,
+    route.name,
+    scopes.join(','),
+    `${rateLimit.requestsPerMinute}/min, burst ${rateLimit.burst}`,
+    expiresAtMs === null ? 'never' : new Date(expiresAtMs).toISOString(),
+  ])
+  return table([['WORKSPACE', 'APP', 'KEY', 'ROUTE', 'SCOPES', 'RATE LIMIT', 'EXPIRES'], ...rows])
+}
+
+async function checkProviders(
+  providers: readonly ConfiguredProvider[],
+  routes: readonly Route[],
+  print: Print,
+): Promise<number> {
+  const sender = createSender({ reader: NO_AUDIO })
+  try {
+    const answers = await Promise.all(providers.map((provider) => listModels(provider, sender.send)))
+    const rows = answers.map(({ provider, listed, trouble }) => [
+      provider.name,
+      provider.kind,
+      trouble ?? `answers, ${listed.length === 0 ? 'has no list of models' : `${listed.length} models`}`,
+      unlisted(provider, routes, listed).join(', '),
+    ])
+    print(`\n${table([['PROVIDER', 'KIND', 'ANSWER', 'IN ROUTES, NOT IN ITS LIST'], ...rows])}`)
+    print(
+      'A list of models proves that the address and the credential are right, not that the credential may use them:\n' +
+        'a key without the permission to speak passes here and fails on its first synthesis.\n',
+    )
+    return answers.some(({ trouble }) => trouble !== null) ? 1 : 0
+  } finally {
+    await sender.close()
+  }
+}
+
+interface Answered {
+  readonly provider: ConfiguredProvider
+  readonly listed: readonly string[]
+  /** Why there is no list, in our words; null when there is one. */
+  readonly trouble: string | null
+}
+
+async function listModels(provider: ConfiguredProvider, send: Send): Promise<Answered> {
+  const operation = PROVIDERS.get(provider.kind)?.models
+  if (operation === undefined)
+    return { provider, listed: [], trouble: 'cannot be asked: the protocol has no request for it' }
+  const { baseUrl, credential } = provider
+  const target = { model: '', baseUrl, credential, options: {} }
+  const options = {
+    signal: AbortSignal.timeout(LIST_DEADLINE_MS),
+    deadlineMs: LIST_DEADLINE_MS,
+    onHeld: () => {},
+  }
+  try {
+    let step: Step<readonly string[]> = operation.start(null, target)
+    while (step.kind === 'send' || step.kind === 'wait')
+      step = operation.next(step.state, await send(step.request, options), null, target)
+    if (step.kind === 'done') return { provider, listed: step.result, trouble: null }
+    const { status, reason } = step.failure
+    return { provider, listed: [], trouble: status === null ? reason : `${status}: ${reason}` }
+  } catch (error) {
+    if (error instanceof UpstreamFailure) return { provider, listed: [], trouble: error.failure.reason }
+    throw error
+  }
+}
+
+/** Models of the routes that the provider's own list lacks. Lists leave out aliases, so this is only a hint. */
+function unlisted(
+  provider: ConfiguredProvider,
+  routes: readonly Route[],
+  listed: readonly string[],
+): string[] {
+  if (listed.length === 0) return []
+  const used = routes
+    .flatMap(({ entries }) => entries)
+    .filter((entry) => entry.provider.name === provider.name)
+  return [...new Set(used.map(({ model }) => model))].filter((model) => !listed.includes(model))
+}
+
+const NO_AUDIO: AudioReader = {
+  bytes: () => refuseAudio(),
+  base64: () => refuseAudio(),
+  range: () => refuseAudio(),
+}
+
+function refuseAudio(): never {
+  throw new Error('a list of models holds no audio')
+}

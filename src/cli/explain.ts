@@ -1,0 +1,178 @@
+import { hashKey, looksLikeKey } from '../catalog/key.ts'
+import { explainRows } from '../gateway/explain.ts'
+import { PLAIN_SAMPLE, type Sample, sampleCall } from '../gateway/sample.ts'
+import { consider } from '../gateway/select.ts'
+import { PROVIDERS } from '../providers/index.ts'
+import { AUDIO_FORMATS } from '../schema/audio.ts'
+import { FEATURES, HINTS } from '../schema/calls.ts'
+import { PROFILES, type Principal, type Snapshot } from '../schema/catalog.ts'
+import { OPERATION_NAMES } from '../schema/operations.ts'
+import { parse, UsageError } from './arguments.ts'
+import { readWithoutSecrets } from './catalog.ts'
+import { table } from './table.ts'
+
+const USAGE = `larkway route explain --key K --endpoint E [options]
+
+  --key K              id of a key (key_web), or the key itself
+  --endpoint E         ${OPERATION_NAMES.join(', ')}
+  --config FILE        default: LARKWAY_CONFIG, else larkway.yaml
+  --purpose LABEL      --profile P (${PROFILES.join(', ')})
+  --feature F          required feature, repeatable: ${FEATURES.join(', ')}
+  --hint H             hint, repeatable: ${HINTS.join(', ')}
+  --language CODE      --audio-format F (${AUDIO_FORMATS.join(', ')})   --bytes N   --seconds N   --channels N
+  --characters N       of text   --voice V   --speed N   --response-format F
+  --images             the chat has pictures   --tools   --spoken (modalities: audio)
+  --size WxH           --duration SECONDS   --count N   --dimensions N
+  --json               the same as JSON
+`
+
+const text = { type: 'string' } as const
+const list = { type: 'string', multiple: true } as const
+const flag = { type: 'boolean' } as const
+const FLAGS = {
+  key: text,
+  endpoint: text,
+  config: text,
+  purpose: text,
+  profile: text,
+  feature: list,
+  hint: list,
+  language: text,
+  'audio-format': text,
+  bytes: text,
+  seconds: text,
+  channels: text,
+  characters: text,
+  voice: text,
+  speed: text,
+  'response-format': text,
+  images: flag,
+  tools: flag,
+  spoken: flag,
+  size: text,
+  duration: text,
+  count: text,
+  dimensions: text,
+  json: flag,
+  help: flag,
+} as const
+
+/**
+ * `larkway route explain`: which entries would serve a request like the one described, in which order, and why the
+ * others would not. Chance is left out (of weighted entries each goes before the lighter ones) and every entry
+ * counts as healthy, since both belong to a running node.
+ *
+ * @returns the exit code: 1 when the request would be refused
+ * @throws UsageError, CatalogError
+ */
+export async function explainRoute(
+  args: readonly string[],
+  defaultConfig: string,
+  print: (text: string) => void,
+): Promise<number> {
+  const { values } = parse(args, FLAGS, 0)
+  if (values.help === true) {
+    print(USAGE)
+    return 0
+  }
+  const operation = oneOf('endpoint', required('endpoint', values.endpoint), OPERATION_NAMES)
+  const call = sampleCall(operation, readSample(values))
+  const key = required('key', values.key)
+  const { snapshot } = await readWithoutSecrets(values.config ?? defaultConfig)
+  const principal = findPrincipal(snapshot, key)
+  const { considered, refusal } = consider({
+    operation,
+    principal,
+    call,
+    providers: PROVIDERS,
+    random: () => 0.5,
+    latency: { medianMs: () => 0 },
+    health: { view: () => ({ state: 'closed', untilMs: null, openedAtMs: null }) },
+    nowMs: 0,
+  })
+  const rows = explainRows(considered)
+  const answer = refusal === null ? null : { code: refusal.code, message: refusal.message }
+  print(
+    values.json === true
+      ? `${JSON.stringify({ refusal: answer, entries: rows }, null, 2)}\n`
+      : rendered(rows, answer),
+  )
+  return refusal === null ? 0 : 1
+}
+
+function rendered(
+  rows: ReturnType<typeof explainRows>,
+  refusal: { code: string; message: string } | null,
+): string {
+  const cells = rows.map(({ route, provider, model, group, rank, left, detail }) => [
+    rank === null ? '-' : String(rank),
+    `${provider}/${model}`,
+    route,
+    group,
+    left === null ? 'taken' : detail === null ? left : `${left}: ${detail}`,
+  ])
+  const head = refusal === null ? '' : `refused: ${refusal.code}, ${refusal.message}\n\n`
+  return head + table([['RANK', 'ENTRY', 'ROUTE', 'GROUP', 'WHY'], ...cells])
+}
+
+function findPrincipal({ keys }: Snapshot, given: string): Principal {
+  const byId = () => [...keys.values()].find(({ key }) => key.id === given)
+  const found = looksLikeKey(given) ? keys.get(hashKey(given)) : byId()
+  if (found === undefined) throw new UsageError('the configuration has no such key')
+  return found
+}
+
+type Values = ReturnType<typeof parse<typeof FLAGS>>['values']
+
+function readSample(values: Values): Sample {
+  const plain = PLAIN_SAMPLE
+  const { audio } = plain
+  return {
+    purpose: values.purpose ?? null,
+    responseProfile: values.profile === undefined ? null : oneOf('profile', values.profile, PROFILES),
+    features: (values.feature ?? []).map((name) => oneOf('feature', name, FEATURES)),
+    hints: (values.hint ?? []).map((name) => oneOf('hint', name, HINTS)),
+    language: values.language ?? null,
+    audio: {
+      format:
+        values['audio-format'] === undefined
+          ? audio.format
+          : oneOf('audio-format', values['audio-format'], AUDIO_FORMATS),
+      bytes: number('bytes', values.bytes) ?? audio.bytes,
+      seconds: number('seconds', values.seconds) ?? audio.seconds,
+      channels: number('channels', values.channels) ?? audio.channels,
+    },
+    characters: number('characters', values.characters) ?? plain.characters,
+    voice: values.voice ?? null,
+    speed: number('speed', values.speed),
+    responseFormat: values['response-format'] ?? null,
+    images: values.images === true,
+    tools: values.tools === true,
+    spoken: values.spoken === true,
+    size: values.size ?? null,
+    durationSeconds: number('duration', values.duration),
+    count: number('count', values.count) ?? plain.count,
+    dimensions: number('dimensions', values.dimensions),
+  }
+}
+
+function required(name: string, value: string | undefined): string {
+  if (value === undefined)
+    throw new UsageError(`route explain needs --${name}; see larkway route explain --help`)
+  return value
+}
+
+function oneOf<const Choice extends string>(name: string, value: string, choices: readonly Choice[]): Choice {
+  const chosen = choices.find((choice) => choice === value)
+  if (chosen === undefined) throw new UsageError(`--${name} takes ${choices.join(', ')}`)
+  return chosen
+}
+
+/** Positive, and not so large that a text of that length could not be made. */
+function number(name: string, value: string | undefined): number | null {
+  if (value === undefined) return null
+  const amount = Number(value)
+  if (!/^\d+(\.\d+)?$/.test(value) || amount <= 0 || amount > 1e9)
+    throw new UsageError(`--${name} takes a number above 0`)
+  return amount
+}

@@ -1,0 +1,83 @@
+import type { OperationName } from '../schema/operations.ts'
+import type { Failure } from '../schema/upstream.ts'
+import { type CallRequest, operationOf, type Services } from './gateway.ts'
+import type { Candidate, Selection } from './select.ts'
+import { Trial } from './trial.ts'
+import { exhausted, isCurable, outcomeUnknown, rejected } from './upstream-errors.ts'
+
+/** One entry's turn. */
+export interface Turn {
+  readonly candidate: Candidate
+  /** When it has to be done, on the clock of `performance.now()`. */
+  readonly deadlineAtMs: number
+  /** No other entry comes after it. */
+  readonly last: boolean
+}
+
+/** A turn that came to nothing. */
+export interface Missed {
+  readonly failure: Failure
+  /** False when the failure says nothing of the entry: nothing was sent, or it did answer. */
+  readonly blamed: boolean
+  /** An order may have been taken and nobody can know: no other entry is asked. */
+  readonly unknown: boolean
+}
+
+export interface Won<Got> {
+  readonly got: Got
+  /** Still open: its verdict is the winner's to give. */
+  readonly trial: Trial
+}
+
+/**
+ * Gives the candidates their turns, in order, until one answers. The caller sees one outcome. Every turn but the last
+ * gets half of the time that is left, so that one hanging entry does not use up the failover; but all of it where no
+ * other entry could be asked afterwards.
+ *
+ * @param deadlineAtMs on the clock of `performance.now()`
+ * @throws GatewayError UPSTREAM_REJECTED, UPSTREAM_ERROR, UPSTREAM_TIMEOUT, UPSTREAM_OUTCOME_UNKNOWN; whatever `take`
+ *         throws, the signal's reason for one when the caller left
+ */
+export async function failOver<K extends OperationName, Got>(
+  services: Services,
+  request: CallRequest<K>,
+  selection: Pick<Selection, 'candidates'>,
+  deadlineAtMs: number,
+  take: (turn: Turn) => Promise<{ readonly got: Got } | Missed>,
+): Promise<Won<Got>> {
+  const { trail } = request
+  const { candidates } = selection
+  let failure: Failure | null = null
+  for (const [index, candidate] of candidates.entries()) {
+    const startMs = performance.now()
+    if (startMs >= deadlineAtMs) break
+    const last = index === candidates.length - 1
+    // No call fails without a try: the last one is taken whatever its health when all before it were passed over.
+    const needed = last && failure === null
+    if (!services.health.admit(candidate.entry, startMs) && !needed) continue
+
+    const whole = last || createsOnce(services, request, candidate)
+    const turn = { candidate, deadlineAtMs: whole ? deadlineAtMs : (startMs + deadlineAtMs) / 2, last }
+    const trial = new Trial(services, trail, candidate)
+    const taken = await take(turn).catch((error: unknown) => {
+      trial.released(request.signal.aborted ? 'the caller left' : 'the gateway could not go on')
+      throw error
+    })
+    if ('got' in taken) return { ...taken, trial }
+
+    failure = taken.failure
+    trial.failed(failure, taken.blamed)
+    const ended = { trail, candidate, failure }
+    if (taken.unknown) throw outcomeUnknown(ended)
+    if (!isCurable(failure)) throw rejected(ended)
+  }
+  throw exhausted({ trail, candidate: candidates[0], failure }, deadlineAtMs)
+}
+
+function createsOnce<K extends OperationName>(
+  { providers }: Services,
+  { operation }: CallRequest<K>,
+  { entry }: Candidate,
+): boolean {
+  return operationOf(providers.get(entry.provider.kind), operation)?.createsOnce === true
+}

@@ -1,0 +1,154 @@
+import type { Entry } from '../schema/catalog.ts'
+import type { Failure, FailureKind } from '../schema/upstream.ts'
+import { type CallWindow, createCallWindow } from './call-window.ts'
+
+/** Failures in a row that open a breaker. */
+const CONSECUTIVE_FAILURES = 5
+/** Fewer calls than these say nothing of a rate. */
+const RATED_CALLS = 20
+/** Part of the calls of the last seconds whose failure opens a breaker. */
+const FAILURE_RATE = 0.5
+const OPEN_MS = 10_000
+/** A trial that nobody reports on gives its place up after this: longer than any attempt may take. */
+const TRIAL_LEASE_MS = 600_000
+
+/** Failures that say nothing of the entry: any other would have refused that call as well. */
+const INNOCENT: ReadonlySet<FailureKind> = new Set(['caller', 'content'])
+
+export interface EntryHealth {
+  /** `cooling`: the provider asked to be left alone. The others are the states of the breaker. */
+  readonly state: 'closed' | 'half_open' | 'open' | 'cooling'
+  /**
+   * When it may be tried again, which is past for a half-open breaker whose trial is free; null when closed.
+   * On the clock of `performance.now()`, as every time here.
+   */
+  readonly untilMs: number | null
+  /** When the breaker opened, the last time; null while it is closed. */
+  readonly openedAtMs: number | null
+}
+
+/** How each entry fares on this node. An entry belongs to a snapshot: after a reload all are taken for healthy. */
+export interface HealthBook {
+  /** A look that changes nothing, for selection and explanation. */
+  view(entry: Entry, nowMs: number): EntryHealth
+  /**
+   * Whether an attempt may begin. Of a half-open breaker this takes the one trial, which `succeeded`, `failed` or
+   * `released` gives back; an open breaker and a cooling entry admit nobody.
+   */
+  admit(entry: Entry, nowMs: number): boolean
+  succeeded(entry: Entry, nowMs: number): void
+  failed(entry: Entry, failure: Failure, nowMs: number): void
+  /** The attempt ended without a verdict, since the caller left. */
+  released(entry: Entry): void
+}
+
+interface Breaker {
+  readonly window: CallWindow
+  consecutiveFailures: number
+  /** Null: closed. */
+  openedAtMs: number | null
+  /** End of the lease of the trial that is under way; null: there is none. */
+  trialUntilMs: number | null
+  coolingUntilMs: number
+}
+
+const CLOSED: EntryHealth = Object.freeze({ state: 'closed', untilMs: null, openedAtMs: null })
+
+export function createHealthBook(): HealthBook {
+  const breakers = new WeakMap<Entry, Breaker>()
+
+  function breakerOf(entry: Entry): Breaker {
+    const known = breakers.get(entry)
+    if (known !== undefined) return known
+    const breaker = newBreaker()
+    breakers.set(entry, breaker)
+    return breaker
+  }
+
+  return {
+    view(entry, nowMs) {
+      const breaker = breakers.get(entry)
+      return breaker === undefined ? CLOSED : viewOf(breaker, nowMs)
+    },
+
+    admit(entry, nowMs) {
+      const breaker = breakers.get(entry)
+      if (breaker === undefined) return true
+      const { state, untilMs } = viewOf(breaker, nowMs)
+      if (state === 'closed') return true
+      if (state !== 'half_open' || (untilMs ?? 0) > nowMs) return false
+      breaker.trialUntilMs = nowMs + TRIAL_LEASE_MS
+      return true
+    },
+
+    succeeded(entry, nowMs) {
+      const breaker = breakerOf(entry)
+      if (breaker.trialUntilMs !== null) return close(breaker)
+      // What began before the breaker opened, or in spite of it, decides nothing.
+      if (breaker.openedAtMs !== null) return
+      breaker.consecutiveFailures = 0
+      breaker.window.count(nowMs, false)
+      openIfFailing(breaker, nowMs)
+    },
+
+    failed(entry, { kind, retryAfterMs }, nowMs) {
+      const breaker = breakerOf(entry)
+      if (INNOCENT.has(kind)) {
+        breaker.trialUntilMs = null
+        return
+      }
+      if (retryAfterMs !== null)
+        breaker.coolingUntilMs = Math.max(breaker.coolingUntilMs, nowMs + retryAfterMs)
+      if (breaker.trialUntilMs !== null) return open(breaker, nowMs)
+      if (breaker.openedAtMs !== null) return
+      breaker.consecutiveFailures += 1
+      breaker.window.count(nowMs, true)
+      openIfFailing(breaker, nowMs)
+    },
+
+    released(entry) {
+      const breaker = breakers.get(entry)
+      if (breaker !== undefined) breaker.trialUntilMs = null
+    },
+  }
+}
+
+function newBreaker(): Breaker {
+  return {
+    window: createCallWindow(),
+    consecutiveFailures: 0,
+    openedAtMs: null,
+    trialUntilMs: null,
+    coolingUntilMs: 0,
+  }
+}
+
+function viewOf(breaker: Breaker, nowMs: number): EntryHealth {
+  const { openedAtMs, trialUntilMs, coolingUntilMs } = breaker
+  if (coolingUntilMs > nowMs) return { state: 'cooling', untilMs: coolingUntilMs, openedAtMs }
+  if (openedAtMs === null) return CLOSED
+  const openUntilMs = openedAtMs + OPEN_MS
+  if (openUntilMs > nowMs) return { state: 'open', untilMs: openUntilMs, openedAtMs }
+  return { state: 'half_open', untilMs: trialUntilMs ?? openUntilMs, openedAtMs }
+}
+
+function openIfFailing(breaker: Breaker, nowMs: number): void {
+  if (breaker.consecutiveFailures < CONSECUTIVE_FAILURES) {
+    const { calls, failures } = breaker.window.totals(nowMs)
+    if (calls < RATED_CALLS || failures < calls * FAILURE_RATE) return
+  }
+  open(breaker, nowMs)
+}
+
+function open(breaker: Breaker, nowMs: number): void {
+  breaker.trialUntilMs = null
+  breaker.openedAtMs = nowMs
+}
+
+function close(breaker: Breaker): void {
+  breaker.trialUntilMs = null
+  breaker.openedAtMs = null
+  breaker.consecutiveFailures = 0
+  // What opened it must not open it again at the next failure.
+  breaker.window.clear()
+}

@@ -1,0 +1,112 @@
+import type { Entry, Principal, Purpose, Route } from '../schema/catalog.ts'
+import type { Provider } from '../schema/provider.ts'
+import { assignedRoute } from './capabilities.ts'
+import type { Consideration, Group, Left } from './consideration.ts'
+import { type Demand, leftUnable } from './eligibility.ts'
+import type { Selectors } from './gateway.ts'
+
+export interface PurposeResolution {
+  readonly requested: string | null
+  /** What `lk_purpose_source` says when an entry outside the purpose answers. */
+  readonly otherwise: 'none' | 'purpose_unknown' | 'purpose_unavailable' | 'fallback_purpose_exhausted'
+  /** What it says when an entry of the purpose answers. */
+  readonly source: 'body' | 'header' | null
+  /** Why the purpose is unavailable, for the explanation; null when it is not. */
+  readonly unavailable: 'disabled' | 'not_bound' | 'unpublished' | 'capability' | null
+}
+
+/** A consideration in the making. */
+export type Draft = { -readonly [Name in keyof Consideration]: Consideration[Name] }
+
+export interface Listing {
+  readonly purpose: PurposeResolution
+  /** The route that serves without the purpose. */
+  readonly assigned: Route
+  /** Every entry of every route that is looked at, group after group, in the order of its route. */
+  readonly drafts: readonly Draft[]
+}
+
+/**
+ * Which routes a call leads to, and which of their entries are candidates by what the routes themselves say. A purpose
+ * that cannot be used changes nothing of the routing: it never stands in for a capability.
+ */
+export function listEntries(
+  principal: Principal,
+  asked: Selectors['purpose'],
+  demand: Demand,
+  providers: ReadonlyMap<string, Provider>,
+): Listing {
+  const assigned = assignedRoute(principal, demand.operation, demand.capabilities)
+  const drafts: Draft[] = []
+  if (asked === null) {
+    addRoute(drafts, assigned, principal, IN_ASSIGNED)
+    return { purpose: NOT_ASKED, assigned, drafts }
+  }
+  const declared = principal.purposes.find(({ purpose }) => purpose === asked.label)
+  const unavailable = declared === undefined ? null : unavailability(declared, demand, providers)
+  const route = unavailable === 'disabled' ? null : (declared?.route ?? null)
+  if (route !== null) {
+    addRoute(drafts, route, principal, groupByTag(route, asked.label))
+    drafts.sort((a, b) => Number(a.group !== 'purpose') - Number(b.group !== 'purpose'))
+  }
+  addRoute(drafts, assigned, principal, IN_ASSIGNED)
+  const usable = declared !== undefined && unavailable === null
+  const failing = declared === undefined ? 'purpose_unknown' : 'purpose_unavailable'
+  return {
+    purpose: {
+      requested: asked.label,
+      otherwise: usable ? 'fallback_purpose_exhausted' : failing,
+      source: asked.source,
+      unavailable,
+    },
+    assigned,
+    drafts,
+  }
+}
+
+const NOT_ASKED: PurposeResolution = { requested: null, otherwise: 'none', source: null, unavailable: null }
+
+function unavailability(
+  { enabled, route }: Purpose,
+  demand: Demand,
+  providers: ReadonlyMap<string, Provider>,
+): PurposeResolution['unavailable'] {
+  if (!enabled) return 'disabled'
+  if (route === null) return 'not_bound'
+  if (!route.published) return 'unpublished'
+  const able = candidatesOf(route).some(
+    (entry) => leftUnable(entry, providers.get(entry.provider.kind), demand) === null,
+  )
+  return able ? null : 'capability'
+}
+
+/** The entries of a route that carry the label are the purpose; when none does, all of them are. */
+function groupByTag(route: Route, label: string): (entry: Entry) => Group {
+  const tagged = candidatesOf(route).some(({ purposes }) => purposes.includes(label))
+  return ({ purposes }) => (!tagged || purposes.includes(label) ? 'purpose' : 'purpose_route')
+}
+
+/** When a route has pinned entries, there are no others. */
+function candidatesOf({ entries }: Route): readonly Entry[] {
+  return entries.some(({ pinned }) => pinned) ? entries.filter(({ pinned }) => pinned) : entries
+}
+
+function addRoute(
+  drafts: Draft[],
+  route: Route,
+  { workspace }: Principal,
+  groupOf: (entry: Entry) => Group,
+): void {
+  const unusable: Left | null =
+    route.workspace !== workspace.id ? { why: 'workspace' } : route.published ? null : { why: 'unpublished' }
+  const pinned = route.entries.some((entry) => entry.pinned)
+  const earlier = new Set(drafts.filter(({ left }) => left === null).map(({ entry }) => entry))
+  for (const entry of route.entries) {
+    let left = unusable
+    if (left === null && pinned && !entry.pinned) left = { why: 'not_pinned' }
+    if (left === null && earlier.has(entry)) left = { why: 'duplicate' }
+    drafts.push({ route, entry, group: groupOf(entry), rank: null, left, lastResort: false })
+  }
+}
+
+const IN_ASSIGNED = (): Group => 'assigned_route'

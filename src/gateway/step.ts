@@ -1,0 +1,168 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Ending, Operation, Step, Target } from '../schema/provider.ts'
+import {
+  type Failure,
+  type FailureKind,
+  type Send,
+  UpstreamFailure,
+  type UpstreamReply,
+  type UpstreamRequest,
+} from '../schema/upstream.ts'
+import type { Missed } from './failover.ts'
+import type { Held } from './held.ts'
+import { isCurable } from './upstream-errors.ts'
+
+type Stepper<Call, Result> = Omit<Operation<Call, Result>, 'streamed'>
+
+/** A step that asks the provider something. */
+type Asking = Exclude<Step<unknown>, Ending<unknown>>
+
+/** How a stepper's requests go out. */
+export interface Way {
+  readonly send: Send
+  readonly signal: AbortSignal
+  readonly traceparent: string | undefined
+  /** When the last step has to be done, on the clock of `performance.now()`. */
+  readonly deadlineAtMs: number
+  /** What the last answer takes. */
+  readonly held: Held
+}
+
+/** How often in a row a GET without an answer is sent again: after 1 s, 2 s, 4 s … */
+const RESENDS_MAX = 5
+const FIRST_RESEND_MS = 1_000
+/** A connection that died unnoticed would otherwise use up the time of the whole operation. */
+const GET_DEADLINE_MS = 30_000
+/** Failures without an answer; one that was too large would be so again. */
+const UNANSWERED: ReadonlySet<FailureKind> = new Set(['connect', 'ambiguous'])
+
+/** That the time of an attempt is over. */
+export const LATE: Failure = Object.freeze({
+  kind: 'ambiguous',
+  status: null,
+  reason: 'no answer before its deadline',
+  retryAfterMs: null,
+  providerMessage: null,
+})
+
+/** How long a provider has for what the answer does not depend on: to take note that it can stop, to delete. */
+const TIDYING_DEADLINE_MS = 5_000
+
+/**
+ * Drives a provider's stepper: sends, waits, sends again, until it is done or failed. When it is given up on the way,
+ * the provider is told so, where it can be.
+ *
+ * @throws whatever keeps the gateway from going on: the signal's reason when the caller left, a store's failure
+ */
+export async function drive<Call, Result>(
+  operation: Stepper<Call, Result>,
+  call: Call,
+  target: Target,
+  way: Way,
+): Promise<{ readonly result: Result } | Missed> {
+  let next: Step<Result> = operation.start(call, target)
+  let reply: UpstreamReply | null = null
+  let answers = 0
+  let state: unknown = null
+  for (;;) {
+    if (next.kind === 'done') return { result: next.result }
+    if (next.kind === 'failed') {
+      // A job that the provider itself calls failed needs no end; one that it says nothing of may go on.
+      if (answers > 1 && !isGood(reply)) abandon(operation, state, target, way)
+      return missedBy(operation, next.failure, reply, answers)
+    }
+    state = next.state
+    try {
+      way.signal.throwIfAborted()
+      if (next.kind === 'wait') await pause(next.waitMs, way)
+      // What the answer before said is in the state by now.
+      way.held.release()
+      reply = await answerTo(next, way)
+    } catch (error) {
+      if (next.kind === 'send' && next.otherwise !== undefined && error instanceof UpstreamFailure) {
+        way.signal.throwIfAborted()
+        next = next.otherwise
+        continue
+      }
+      if (answers > 0) abandon(operation, state, target, way)
+      way.signal.throwIfAborted()
+      if (!(error instanceof UpstreamFailure)) throw error
+      const { failure } = error
+      const mayHaveArrived = answers > 0 || failure.kind !== 'connect'
+      return { failure, blamed: true, unknown: operation.createsOnce === true && mayHaveArrived }
+    }
+    answers += 1
+    next = operation.next(state, reply, call, target)
+  }
+}
+
+/**
+ * What it means that a stepper says `failed`. Of an order, the provider's own word ends it: that it is refused, in the
+ * answer to the first request, or that it failed, in a good answer to a later one. Whatever else went wrong leaves open
+ * what became of it.
+ */
+function missedBy<Call, Result>(
+  { createsOnce }: Stepper<Call, Result>,
+  failure: Failure,
+  reply: UpstreamReply | null,
+  answers: number,
+): Missed {
+  const said = answers === 1 ? !isGood(reply) : isGood(reply)
+  const open = answers > 0 && isCurable(failure) && (!said || failure.kind === 'ambiguous')
+  return { failure, blamed: answers > 0, unknown: createsOnce === true && open }
+}
+
+export function isGood(reply: Pick<UpstreamReply, 'status'> | null): boolean {
+  return reply !== null && reply.status >= 200 && reply.status <= 299
+}
+
+/** Sends a request; a GET that gets no answer again and again, since it changes nothing. */
+async function answerTo(step: Asking, way: Way): Promise<UpstreamReply> {
+  const { request } = step
+  const { send, signal, deadlineAtMs, held } = way
+  const upstream = traced(request, way.traceparent)
+  const mostMs = deadlineMsOf(step)
+  for (let resends = 0; ; resends += 1) {
+    const deadlineMs = Math.min(mostMs, Math.max(1, deadlineAtMs - performance.now()))
+    try {
+      return await send(upstream, { deadlineMs, signal, onHeld: held.charge })
+    } catch (error) {
+      const unanswered = error instanceof UpstreamFailure && UNANSWERED.has(error.failure.kind)
+      if (request.method !== 'GET' || !unanswered || resends >= RESENDS_MAX) throw error
+      const waitMs = FIRST_RESEND_MS * 2 ** resends
+      if (performance.now() + waitMs >= deadlineAtMs) throw error
+      await sleep(waitMs, undefined, { signal })
+    }
+  }
+}
+
+/** How long one answer may take, whatever time is left. */
+function deadlineMsOf(step: Asking): number {
+  if (step.kind === 'send' && step.otherwise !== undefined) return TIDYING_DEADLINE_MS
+  return step.request.method === 'GET' ? GET_DEADLINE_MS : Number.POSITIVE_INFINITY
+}
+
+/** @throws UpstreamFailure at the deadline, when the wait would outlast it */
+async function pause(waitMs: number, { deadlineAtMs, signal }: Way): Promise<void> {
+  const leftMs = Math.max(0, deadlineAtMs - performance.now())
+  await sleep(Math.min(waitMs, leftMs), undefined, { signal })
+  if (waitMs >= leftMs) throw new UpstreamFailure(LATE)
+}
+
+/** Tells the provider that nobody waits any more; best effort, behind the back of the answer. */
+function abandon<Call, Result>(
+  operation: Stepper<Call, Result>,
+  state: unknown,
+  target: Target,
+  { send }: Way,
+): void {
+  const request = operation.abandon?.(state, target) ?? null
+  if (request === null) return
+  const options = { deadlineMs: TIDYING_DEADLINE_MS, signal: new AbortController().signal, onHeld: () => {} }
+  void send(request, options).catch(() => {})
+}
+
+/** Passes the caller's trace context on. */
+export function traced(upstream: UpstreamRequest, traceparent: string | undefined): UpstreamRequest {
+  return traceparent === undefined ? upstream : { ...upstream, headers: { ...upstream.headers, traceparent } }
+}

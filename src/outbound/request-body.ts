@@ -1,0 +1,88 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { AudioReader } from '../schema/audio.ts'
+import type { Piece } from '../schema/upstream.ts'
+
+/** What the audio generator met: its failures are the store's, not the provider's. */
+export class Reading {
+  /** Made when there is audio to read: most requests have none. */
+  #controller: AbortController | null = null
+  #stopped: Error | null = null
+  failed = false
+  error: unknown = undefined
+  /** Settles when no generator reads the body any more, so that its memory may be given back. */
+  ended: Promise<void> = Promise.resolve()
+
+  /** Aborts when the reading is to stop. */
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController()
+    if (this.#stopped !== null) this.#controller.abort(this.#stopped)
+    return this.#controller.signal
+  }
+
+  stop(reason: Error): void {
+    this.#stopped ??= reason
+    this.#controller?.abort(reason)
+  }
+}
+
+/** Bytes that the body has on the wire. */
+export function bodyLength(pieces: readonly Piece[]): number {
+  let bytes = 0
+  for (const piece of pieces) {
+    if (piece instanceof Uint8Array) bytes += piece.length
+    else
+      bytes += piece.as === 'bytes' ? piece.audio.decodedBytes : 4 * Math.ceil(piece.audio.decodedBytes / 3)
+  }
+  return bytes
+}
+
+/**
+ * A body with audio goes out as a generator: handed a pooled Buffer, undici leaves what the provider did not
+ * read queued on a connection that it uses again, and by then the buffer holds another caller's audio.
+ */
+export function encodeBody(pieces: readonly Piece[], reader: AudioReader, reading: Reading) {
+  const plain = pieces.filter((piece) => piece instanceof Uint8Array)
+  if (plain.length === pieces.length) return pieces.length === 0 ? null : Buffer.concat(plain)
+  return streamPieces(pieces, reader, reading)
+}
+
+async function* streamPieces(pieces: readonly Piece[], reader: AudioReader, reading: Reading) {
+  const { signal } = reading
+  const { promise, resolve } = Promise.withResolvers<void>()
+  reading.ended = promise
+  try {
+    for (const piece of pieces) {
+      if (piece instanceof Uint8Array) yield piece
+      else if (piece.as === 'bytes') yield* inTurns(reader.bytes(piece.audio, signal))
+      else yield* inTurns(reader.base64(piece.audio, signal))
+    }
+  } catch (error) {
+    reading.failed = !signal.aborted
+    reading.error = error
+    throw error
+  } finally {
+    resolve()
+  }
+}
+
+/** What is handed to a socket in one turn of the event loop. */
+const TURN_BYTES = 512 * 1024
+
+/**
+ * Cuts large chunks and lets the event loop turn between the pieces: a provider that takes them as fast as they come
+ * would otherwise hold up everybody else for the whole of a body, some 10 ms for 25 MB.
+ */
+async function* inTurns(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let leftBytes = TURN_BYTES
+  for await (const chunk of chunks) {
+    for (let at = 0; at < chunk.length; ) {
+      const part = chunk.subarray(at, at + leftBytes)
+      yield part
+      at += part.length
+      leftBytes -= part.length
+      if (leftBytes > 0) continue
+      leftBytes = TURN_BYTES
+      await nextTurn()
+    }
+  }
+}

@@ -1,0 +1,149 @@
+import type { ChatDelta, ChatResult, ToolCall } from '../../schema/chat.ts'
+import type { JsonObject } from '../../schema/json.ts'
+import type { StreamReader } from '../../schema/provider.ts'
+import type { Failure, UpstreamStream } from '../../schema/upstream.ts'
+import { brokenOff } from '../answer.ts'
+import type { ChatAnswer } from '../chat-answer.ts'
+import { asObject } from '../json.ts'
+import { type SseEvent, SseParser } from '../sse.ts'
+import { beginToolCall, finishReasonOf, readCounts, usageOf } from './answer.ts'
+import { classifyErrorEvent } from './failure.ts'
+
+type Head = Pick<UpstreamStream, 'status' | 'headers'>
+type Settled = { readonly result: ChatResult } | { readonly failure: Failure }
+
+/**
+ * Longest answer that is put together, UTF-16 units; an answer that is not streamed ends at 64 MiB as well.
+ */
+const ANSWER_MAX_LENGTH = 64 * 1024 * 1024
+
+/**
+ * The events of a streamed message, https://platform.claude.com/docs/en/build-with-claude/streaming: blocks,
+ * each with a beginning, pieces and an end, numbered by `index`; at last why the model stopped, and
+ * `message_stop`, without which the answer is cut. Pings, thinking and events that are not known are passed
+ * over, as the page asks.
+ */
+export class MessageStreamReader implements StreamReader<ChatResult, ChatDelta> {
+  readonly #head: Head
+  readonly #settle: (answer: ChatAnswer | null) => Settled
+  readonly #parser = new SseParser()
+  #text = ''
+  #length = 0
+  readonly #calls: { readonly id: string; readonly name: string; arguments: string }[] = []
+  /** The index of a block → that of its tool call. */
+  readonly #callOfBlock = new Map<unknown, number>()
+  #counts: ReturnType<typeof readCounts> = {}
+  #stopReason: unknown = null
+  #stopped = false
+
+  /** @param settle holds the whole answer against what was asked for */
+  constructor(head: Head, settle: (answer: ChatAnswer | null) => Settled) {
+    this.#head = head
+    this.#settle = settle
+  }
+
+  push(chunk: Uint8Array): readonly ChatDelta[] | Failure {
+    const events = this.#events(chunk)
+    if (events === null) return this.#unreadable()
+    const deltas: ChatDelta[] = []
+    for (const { data } of events) {
+      if (this.#stopped) break
+      const event = parse(data)
+      if (event === null) return this.#unreadable()
+      if (event.type === 'error') return classifyErrorEvent(event, this.#head)
+      const delta = this.#read(event)
+      if (delta === null) continue
+      this.#length += delta.type === 'text' ? delta.text.length : delta.arguments.length
+      if (this.#length > ANSWER_MAX_LENGTH) return this.#unreadable()
+      deltas.push(delta)
+    }
+    return deltas
+  }
+
+  end(): { readonly result: ChatResult } | Failure {
+    if (!this.#stopped) return brokenOff(this.#head)
+    const settled = this.#settle({
+      text: this.#text,
+      refusal: '',
+      toolCalls: this.#calls.map((call): ToolCall => ({ ...call, arguments: call.arguments || '{}' })),
+      finishReason: finishReasonOf(this.#stopReason),
+      audioBase64: '',
+      usage: usageOf(this.#counts),
+    })
+    return 'result' in settled ? settled : settled.failure
+  }
+
+  #read(event: JsonObject): Exclude<ChatDelta, { readonly type: 'audio' }> | null {
+    const { type, index } = event
+    if (type === 'content_block_start') return this.#begin(index, asObject(event.content_block) ?? {})
+    if (type === 'content_block_delta') return this.#continue(index, asObject(event.delta) ?? {})
+    if (type === 'content_block_stop') return this.#finish(index)
+    if (type === 'message_start') this.#counts = readCounts(asObject(event.message)?.usage, this.#counts)
+    if (type === 'message_delta') {
+      this.#counts = readCounts(event.usage, this.#counts)
+      this.#stopReason = asObject(event.delta)?.stop_reason ?? this.#stopReason
+    }
+    if (type === 'message_stop') this.#stopped = true
+    return null
+  }
+
+  #begin(block: unknown, content: JsonObject) {
+    if (content.type === 'text') return this.#write(content.text)
+    const begun = beginToolCall(content)
+    if (begun === null) return null
+    const index = this.#calls.length
+    // The input of a block that begins is an empty object, in the place of the pieces that follow.
+    const call = { id: begun.id || `call_${index}`, name: begun.name, arguments: '' }
+    this.#calls.push(call)
+    this.#callOfBlock.set(block, index)
+    return { type: 'tool_call', index, ...call } as const
+  }
+
+  #continue(block: unknown, { type, text, partial_json: json }: JsonObject) {
+    if (type === 'text_delta') return this.#write(text)
+    return type === 'input_json_delta' && typeof json === 'string' ? this.#argue(block, json) : null
+  }
+
+  /** A call without arguments has no pieces; its end is told as the empty object that they are. */
+  #finish(block: unknown) {
+    const call = this.#calls[this.#callOfBlock.get(block) ?? -1]
+    return call?.arguments === '' ? this.#argue(block, '{}') : null
+  }
+
+  #write(text: unknown) {
+    if (typeof text !== 'string' || text === '') return null
+    this.#text += text
+    return { type: 'text', text } as const
+  }
+
+  /** Pieces of the server's own tools, which are never asked for, belong to no call. */
+  #argue(block: unknown, json: string) {
+    const index = this.#callOfBlock.get(block)
+    const call = index === undefined ? undefined : this.#calls[index]
+    if (index === undefined || call === undefined || json === '') return null
+    call.arguments += json
+    return { type: 'tool_call', index, id: null, name: null, arguments: json } as const
+  }
+
+  #events(chunk: Uint8Array): SseEvent[] | null {
+    try {
+      return this.#parser.push(chunk)
+    } catch (error) {
+      if (error instanceof RangeError) return null
+      throw error
+    }
+  }
+
+  #unreadable(): Failure {
+    const reason = 'the stream of the provider cannot be read'
+    return { kind: 'server', status: this.#head.status, reason, retryAfterMs: null, providerMessage: null }
+  }
+}
+
+function parse(data: string): JsonObject | null {
+  try {
+    return asObject(JSON.parse(data))
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,82 @@
+import type { Segment, TranscriptionOptions, TranscriptionResult, Word } from '../../schema/calls.ts'
+import type { JsonObject } from '../../schema/json.ts'
+import { objectsIn } from '../json.ts'
+import { languageCode } from '../language.ts'
+import { segmentsOf } from '../segments.ts'
+import { labelSpeakers } from '../speakers.ts'
+import { wantsSpeakers } from '../transcript-needs.ts'
+
+/**
+ * Reads a completed transcript. Only fields that are used are looked at; items without times are left out.
+ * Turns of speakers or channels (`utterances`) are the segments where they come; else these are made of the
+ * words.
+ *
+ * @returns null when there is no text
+ */
+export function readTranscript(
+  body: JsonObject,
+  options: TranscriptionOptions,
+  warnings: readonly string[],
+): TranscriptionResult | null {
+  const { text: given, language_code: language, language_confidence: sure, audio_duration: duration } = body
+  // Silence has no text at all.
+  const text = given === null ? '' : given
+  if (typeof text !== 'string') return null
+  const words = objectsIn(body.words).flatMap((item) => readWord(item, options))
+  const turns = objectsIn(body.utterances).flatMap((item) => readTurn(item, options))
+  const segments = turns.length > 0 ? turns.map((turn, id) => ({ id, ...turn })) : segmentsOf(words, text)
+  return {
+    text: text.trim(),
+    language: typeof language === 'string' ? languageCode(language === 'jw' ? 'jv' : language) : null,
+    languageConfidence: fraction(sure),
+    durationSeconds: count(duration),
+    ...labelSpeakers(words, segments),
+    warnings,
+  }
+}
+
+function readWord(item: JsonObject, options: TranscriptionOptions): Word[] {
+  const read = readItem(item, options)
+  return read === null ? [] : [{ word: read.text, ...read.rest }]
+}
+
+function readTurn(item: JsonObject, options: TranscriptionOptions): Omit<Segment, 'id'>[] {
+  const read = readItem(item, options)
+  return read === null ? [] : [{ text: read.text, ...read.rest }]
+}
+
+/** What words and turns have in common. */
+function readItem(
+  { text, start, end, speaker, channel, confidence }: JsonObject,
+  options: TranscriptionOptions,
+) {
+  const [from, to, sure] = [count(start), count(end), fraction(confidence)]
+  if (typeof text !== 'string' || from === null || to === null) return null
+  const place = options.multichannel ? channelOf(channel) : null
+  // Channels are speakers of their own where nobody asked for any, and each channel begins with an A of its
+  // own.
+  const who = wantsSpeakers(options) && typeof speaker === 'string' && speaker !== '' ? speaker : null
+  return {
+    text: text.trim(),
+    rest: {
+      start: from / 1000,
+      end: Math.max(from, to) / 1000,
+      ...(who === null ? {} : { speaker: place === null ? who : `${place}:${who}` }),
+      ...(place === null ? {} : { channel: place }),
+      ...(sure === null ? {} : { confidence: sure }),
+    },
+  }
+}
+
+/** The provider counts channels from "1". */
+function channelOf(channel: unknown): number | null {
+  return typeof channel === 'string' && /^[1-9]\d{0,2}$/.test(channel) ? Number(channel) - 1 : null
+}
+
+function fraction(value: unknown): number | null {
+  return typeof value === 'number' && value >= 0 && value <= 1 ? value : null
+}
+
+function count(value: unknown): number | null {
+  return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : null
+}

@@ -1,0 +1,127 @@
+import type { Segment, TranscriptionOptions, TranscriptionResult, Word } from '../../schema/calls.ts'
+import type { JsonObject } from '../../schema/json.ts'
+import { asObject, objectsIn } from '../json.ts'
+import { languageCode } from '../language.ts'
+import { fractionOf, secondsOf, spanOf } from '../numbers.ts'
+import { mergeChannels, segmentsOf } from '../segments.ts'
+import { labelSpeakers } from '../speakers.ts'
+import { wantsSegments, wantsSpeakers } from '../transcript-needs.ts'
+
+interface Channel {
+  readonly text: string
+  readonly words: readonly Word[]
+  readonly language: string | null
+  readonly confidence: number | null
+}
+
+/**
+ * Reads the answer of `POST /v1/listen`. Only fields that are used are looked at; items without times are
+ * left out.
+ *
+ * @returns null when there is no text, or with channels one has text without segments and so no place in time
+ * /
+ */
+export function readListening(
+  { metadata, results }: JsonObject,
+  options: TranscriptionOptions,
+): TranscriptionResult | null {
+  const { channels: given, utterances } = asObject(results) ?? {}
+  const channels = objectsIn(given).map((channel, index) => readChannel(channel, index, options))
+  const [first] = channels
+  if (first === undefined || channels.some((channel) => channel === null)) return null
+  const read = channels.filter((channel) => channel !== null)
+  const segments = segmentsFor(read, utterances, options)
+  if (options.multichannel && isUnplaced(read, segments)) return null
+  const merged = options.multichannel
+    ? mergeChannels([{ text: '', segments, words: read.flatMap(({ words }) => words) }])
+    : { text: first?.text ?? '', segments, words: first?.words ?? [] }
+  // The channel with the most to say tells the language.
+  const main = read.reduce((best, channel) => (channel.text.length > best.text.length ? channel : best))
+  return {
+    text: merged.text,
+    // It reports the language that it detected, not the one that it was told.
+    language: main.language ?? toldLanguage(options),
+    languageConfidence: main.confidence,
+    durationSeconds: secondsOf(asObject(metadata)?.duration),
+    ...labelSpeakers(merged.words, merged.segments),
+    warnings: [],
+  }
+}
+
+function toldLanguage({ language, detect_language: detect }: TranscriptionOptions): string | null {
+  return language === null || detect ? null : languageCode(language)
+}
+
+function readChannel(channel: JsonObject, index: number, options: TranscriptionOptions): Channel | null {
+  const { detected_language: language, language_confidence: confidence } = channel
+  const [best] = objectsIn(channel.alternatives)
+  if (best === undefined || typeof best.transcript !== 'string') return null
+  return {
+    text: best.transcript.trim(),
+    words: objectsIn(best.words).flatMap((item) => readWord(item, index, options)),
+    language: typeof language === 'string' ? languageCode(language) : null,
+    confidence: fractionOf(confidence),
+  }
+}
+
+function readWord(item: JsonObject, channel: number, options: TranscriptionOptions): Word[] {
+  const { punctuated_word: punctuated, word } = item
+  const span = spanOf(item.start, item.end)
+  const text = typeof punctuated === 'string' ? punctuated : word
+  if (span === null || typeof text !== 'string' || text.trim() === '') return []
+  return [{ word: text.trim(), ...span, ...whoAndWhere(item, channel, options) }]
+}
+
+/**
+ * With channels each counts its speakers from 0, so a speaker is known by both. What nobody asked for is left
+ * out. /
+ */
+function whoAndWhere(
+  { speaker, confidence: given }: JsonObject,
+  channel: number,
+  options: TranscriptionOptions,
+): Pick<Word, 'speaker' | 'channel' | 'confidence'> {
+  const confidence = fractionOf(given)
+  const known = wantsSpeakers(options) && typeof speaker === 'number'
+  return {
+    ...(known ? { speaker: options.multichannel ? `${channel}:${speaker}` : String(speaker) } : {}),
+    ...(options.multichannel ? { channel } : {}),
+    ...(confidence === null ? {} : { confidence }),
+  }
+}
+
+/** The provider's own utterances; where it sent none, segments out of its words. */
+function segmentsFor(
+  channels: readonly Channel[],
+  utterances: unknown,
+  options: TranscriptionOptions,
+): Segment[] {
+  if (!wantsSegments(options) && !wantsSpeakers(options) && !options.multichannel) return []
+  const own = objectsIn(utterances).flatMap((item): Omit<Segment, 'id'>[] => {
+    const { transcript, channel } = item
+    const span = spanOf(item.start, item.end)
+    const at = typeof channel === 'number' && Number.isInteger(channel) && channel >= 0 ? channel : 0
+    if (span === null || typeof transcript !== 'string' || transcript.trim() === '') return []
+    return [{ ...span, text: transcript.trim(), ...whoAndWhere(item, at, options) }]
+  })
+  const segments = own.length > 0 ? own : channels.flatMap(({ words, text }) => segmentsOf(words, text))
+  return segments.sort((a, b) => a.start - b.start).map((segment, id) => ({ ...segment, id }))
+}
+
+function isUnplaced(channels: readonly Channel[], segments: readonly Segment[]): boolean {
+  return channels.some(({ text }, index) => text !== '' && !segments.some(({ channel }) => channel === index))
+}
+
+/**
+ * The languages that were heard, a channel at a time; null for one that is not known. Silent channels have
+ * none.
+ */
+export function languagesHeard(
+  { results }: JsonObject,
+  options: TranscriptionOptions,
+): readonly (string | null)[] {
+  return objectsIn(asObject(results)?.channels)
+    .map((channel, index) => readChannel(channel, index, options))
+    .filter((channel) => channel !== null && channel.text !== '')
+    .map((channel) => channel?.language ?? toldLanguage(options))
+}

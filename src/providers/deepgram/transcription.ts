@@ -1,0 +1,115 @@
+import type { TranscriptionCall, TranscriptionOptions, TranscriptionResult } from '../../schema/calls.ts'
+import type { Operation, Step } from '../../schema/provider.ts'
+import type { Failure, UpstreamReply } from '../../schema/upstream.ts'
+import { classify, refused, unusable } from '../failure.ts'
+import { FILE_MEDIA_TYPES } from '../form.ts'
+import { objectOf } from '../json.ts'
+import { languageCode } from '../language.ts'
+import { lackOf, wantsSegments, wantsSpeakers } from '../transcript-needs.ts'
+import { languagesHeard, readListening } from './transcript.ts'
+import { deepgramHeaders } from './wire.ts'
+
+/** Regions that are models of their own; of any other tag only the language is sent. */
+const REGIONAL: ReadonlySet<string> = new Set([
+  ...['zh-CN', 'zh-Hans', 'zh-TW', 'zh-Hant', 'zh-HK', 'da-DK', 'nl-BE', 'fr-CA', 'de-CH', 'ko-KR'],
+  ...['en-US', 'en-AU', 'en-GB', 'en-NZ', 'en-IN', 'pt-BR', 'pt-PT', 'es-419', 'sv-SE', 'th-TH'],
+])
+
+/**
+ * `POST /v1/listen`: options in the query, the audio itself as the body.
+ * https://developers.deepgram.com/reference/speech-to-text/listen-pre-recorded
+ */
+export const transcription: Operation<TranscriptionCall, TranscriptionResult> = {
+  start({ audio, options }, target): Step<TranscriptionResult> {
+    const fault = faultOf(options, target.model)
+    if (fault !== null) return { kind: 'failed', failure: fault }
+    const request = {
+      method: 'POST' as const,
+      url: `${target.baseUrl}/v1/listen?${queryOf(options, target.model)}`,
+      headers: {
+        accept: 'application/json',
+        ...deepgramHeaders(target),
+        'content-type': FILE_MEDIA_TYPES[audio.format],
+      },
+      body: [{ audio, as: 'bytes' as const }],
+    }
+    return { kind: 'send', request, state: null }
+  },
+
+  next: (_state, reply, call) => decode(reply, call.options),
+}
+
+function queryOf(options: TranscriptionOptions, model: string): URLSearchParams {
+  const query = new URLSearchParams({ model, punctuate: 'true' })
+  const language = options.detect_language ? null : options.language
+  // Without either, the audio would be taken for English.
+  if (language === null) query.set('detect_language', 'true')
+  else query.set('language', tagOf(language))
+  if (wantsSpeakers(options)) query.set('diarize_model', 'latest')
+  if (wantsSegments(options) || wantsSpeakers(options) || options.multichannel) {
+    query.set('utterances', 'true')
+  }
+  if (options.multichannel) query.set('multichannel', 'true')
+  if (options.smart_formatting) query.set('smart_format', 'true')
+  if (options.profanity_filter) query.set('profanity_filter', 'true')
+  for (const group of options.redaction) query.append('redact', group)
+  for (const term of options.keyterms) query.append(isNova3(model) ? 'keyterm' : 'keywords', term)
+  return query
+}
+
+/** Keyterms work with this family only, keywords with all others: neither is an alias of the other. */
+function isNova3(model: string): boolean {
+  return model === 'nova-3' || model.startsWith('nova-3-')
+}
+
+function tagOf(language: string): string {
+  const wanted = language.trim().replaceAll('_', '-').toLowerCase()
+  const regional = [...REGIONAL].find((tag) => tag.toLowerCase() === wanted)
+  return regional ?? languageCode(language) ?? language
+}
+
+/**
+ * What cannot be sent without losing what the caller requires. Selection should have seen it; this fails
+ * closed.
+ */
+function faultOf(options: TranscriptionOptions, model: string): Failure | null {
+  const { keyterms, language, redaction, mode, detect_language: detect } = options
+  if (mode === 'realtime') return refused('model', 'the model has no realtime')
+  const code = language === null || detect ? null : languageCode(language)
+  if (code !== null && !redactsIn(code, redaction)) {
+    return refused('model', `the model has no redaction in ${code}`)
+  }
+  // There a colon begins the weight of a keyword.
+  if (!isNova3(model) && keyterms.some((term) => term.includes(':'))) {
+    return refused('caller', 'keyterms: the provider takes terms without a colon')
+  }
+  return null
+}
+
+/** The groups of entities are known in English only, and numbers elsewhere are no more than their digits. */
+function redactsIn(code: string | null, redaction: TranscriptionOptions['redaction']): boolean {
+  return redaction.length === 0 || code === 'en'
+}
+
+function decode(reply: UpstreamReply, options: TranscriptionOptions): Step<TranscriptionResult> {
+  if (reply.status < 200 || reply.status > 299) return { kind: 'failed', failure: classify(reply) }
+  const body = objectOf(reply)
+  const result = body === null ? null : readListening(body, options)
+  if (result === null) {
+    return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no transcript') }
+  }
+  const lacking = lackOf(result, options) ?? unredacted(languagesHeard(body ?? {}, options), options)
+  if (lacking !== null) return { kind: 'failed', failure: unusable(reply, lacking) }
+  return { kind: 'done', result }
+}
+
+/**
+ * Audio that turned out to be in a language whose entities the provider does not know has not been redacted.
+ */
+function unredacted(
+  languages: readonly (string | null)[],
+  { redaction }: TranscriptionOptions,
+): string | null {
+  if (languages.every((language) => redactsIn(language, redaction))) return null
+  return 'the provider redacts English only, and the audio is not known to be English'
+}

@@ -1,0 +1,113 @@
+import type { SpeechCall, SpeechResult } from '../../schema/calls.ts'
+import type { Deltas } from '../../schema/operations.ts'
+import type { Operation, Step, Target } from '../../schema/provider.ts'
+import type { Failure } from '../../schema/upstream.ts'
+import { audioReader, readAudio } from '../audio-answer.ts'
+import { classify, refused } from '../failure.ts'
+import { elevenlabsHeaders } from './wire.ts'
+
+/** George, the voice of the provider's own samples: the voice is part of the path, so there must be one. */
+const DEFAULT_VOICE = 'JBFqnCBsd6RMkjVDRZzb'
+const DEFAULT_FORMAT = 'mp3_44100_128'
+
+/** Names without a rate. 44.1 kHz PCM would need a larger plan. */
+const SHORT_FORMATS: ReadonlyMap<string, string> = new Map([
+  ['mp3', DEFAULT_FORMAT],
+  ['pcm', 'pcm_24000'],
+])
+
+/** The provider's own names of formats, `codec_rate[_bitrate]`, and the media type of each codec. */
+const FORMATS: ReadonlySet<string> = new Set([
+  ...['22050_32', '24000_48', '44100_32', '44100_64', '44100_96', '44100_128', '44100_192'].map(
+    (rates) => `mp3_${rates}`,
+  ),
+  ...[32, 64, 96, 128, 192].map((kilobits) => `opus_48000_${kilobits}`),
+  ...[8000, 16000, 22050, 24000, 32000, 44100, 48000].flatMap((rate) => [`pcm_${rate}`, `wav_${rate}`]),
+  'ulaw_8000',
+  'alaw_8000',
+])
+
+const SPEED = { min: 0.7, max: 1.2 }
+const SEED_MAX = 4_294_967_295
+
+/** `POST /v1/text-to-speech/{voice_id}`, and its `/stream` with the audio as it is made. */
+export const speech: Operation<SpeechCall, SpeechResult, Deltas['speech']> = {
+  takesSeed: true,
+  start: (call, target) => order(call, target, ''),
+  next: (_state, reply, call) => readAudio(reply, mediaTypeOf(nativeFormat(call) ?? DEFAULT_FORMAT)),
+  streamed: {
+    start: (call, target) => order(call, target, '/stream'),
+    refused: classify,
+    read: (head, call) => audioReader(head, mediaTypeOf(nativeFormat(call) ?? DEFAULT_FORMAT)),
+  },
+}
+
+function order(
+  call: SpeechCall,
+  target: Target,
+  suffix: '' | '/stream',
+): Step<SpeechResult> & { readonly kind: 'send' | 'failed' } {
+  const { input, speed, seed, voice } = call
+  const format = nativeFormat(call)
+  const fault = faultOf(call, format)
+  if (fault !== null || format === null) return { kind: 'failed', failure: fault ?? badFormat() }
+  const path = `/v1/text-to-speech/${encodeURIComponent(voice ?? DEFAULT_VOICE)}${suffix}`
+  const body = {
+    text: input,
+    model_id: target.model,
+    ...(speed === null ? {} : { voice_settings: { speed } }),
+    ...(seed === null ? {} : { seed }),
+  }
+  const request = {
+    method: 'POST' as const,
+    url: `${target.baseUrl}${path}?output_format=${format}`,
+    headers: { accept: '*/*', ...elevenlabsHeaders(target), 'content-type': 'application/json' },
+    body: [Buffer.from(JSON.stringify(body))],
+  }
+  return { kind: 'send', request, state: null }
+}
+
+/** The provider's own name of the format that a call asks for; null when it has none. */
+function nativeFormat({ response_format: asked }: SpeechCall): string | null {
+  const format = asked === null ? DEFAULT_FORMAT : (SHORT_FORMATS.get(asked) ?? asked)
+  return FORMATS.has(format) ? format : null
+}
+
+/** What the provider does not take. Never clamped or replaced: the caller would not notice. */
+function faultOf({ voice, speed, seed }: SpeechCall, format: string | null): Failure | null {
+  if (format === null) return badFormat()
+  // What is no identifier must not become a path of its own.
+  if (voice !== null && !/^[A-Za-z0-9_-]{1,64}$/.test(voice)) {
+    return refused('caller', 'voice: the provider takes the identifier of a voice')
+  }
+  if (speed !== null && !(speed >= SPEED.min && speed <= SPEED.max)) {
+    return refused('caller', `speed: the provider takes ${SPEED.min} to ${SPEED.max}`)
+  }
+  if (seed !== null && (seed < 0 || seed > SEED_MAX)) {
+    return refused('caller', `seed: the provider takes 0 to ${SEED_MAX}`)
+  }
+  return null
+}
+
+function badFormat(): Failure {
+  return refused('caller', 'response_format: the provider makes mp3, pcm, or codec_rate[_bitrate]')
+}
+
+/** `pcm` is little-endian, 16 bit, mono, without a header; `ulaw` is what telephones speak. */
+function mediaTypeOf(format: string): string {
+  const [codec, rate] = format.split('_')
+  switch (codec) {
+    case 'mp3':
+      return 'audio/mpeg'
+    case 'opus':
+      return 'audio/ogg'
+    case 'wav':
+      return 'audio/wav'
+    case 'ulaw':
+      return 'audio/basic'
+    case 'alaw':
+      return 'audio/PCMA'
+    default:
+      return `audio/pcm;rate=${rate}`
+  }
+}

@@ -1,0 +1,68 @@
+import type { TranscriptionOptions, TranscriptionResult, Word } from '../../schema/calls.ts'
+import type { JsonObject } from '../../schema/json.ts'
+import { objectsIn } from '../json.ts'
+import { languageCode } from '../language.ts'
+import { fractionOf, secondsOf, spanOf } from '../numbers.ts'
+import { type ChannelTranscript, mergeChannels, segmentsOf } from '../segments.ts'
+import { labelSpeakers } from '../speakers.ts'
+import { wantsSpeakers } from '../transcript-needs.ts'
+
+/**
+ * Reads the answer of `POST /v1/speech-to-text`: one transcript, or with `use_multi_channel` one for each
+ * channel under `transcripts`. Only fields that are used are looked at; words without times are left out.
+ *
+ * @returns null when there is no text, or a channel has text without words and so no place in time /
+ */
+export function readTranscripts(body: JsonObject, options: TranscriptionOptions): TranscriptionResult | null {
+  const split = options.multichannel && Array.isArray(body.transcripts)
+  const parts = split ? objectsIn(body.transcripts) : [body]
+  if (parts.length === 0 || parts.some(({ text }) => typeof text !== 'string')) return null
+  const channels = parts.map((part, index) => readPart(part, index, options))
+  const spoken = channels.filter(({ text }) => text !== '')
+  if (options.multichannel && spoken.some(({ words }) => words.length === 0)) return null
+  const [only = { text: '', words: [], segments: [] }] = spoken
+  const { text, words, segments } = options.multichannel ? mergeChannels(spoken) : only
+  // The channel with the most to say tells the language.
+  const main = parts.reduce((best, part) => (lengthOf(part) > lengthOf(best) ? part : best))
+  const { language_code: language, language_probability: probability } = main
+  return {
+    text,
+    language: typeof language === 'string' ? languageCode(language) : null,
+    languageConfidence: fractionOf(probability),
+    durationSeconds: secondsOf(body.audio_duration_secs) ?? secondsOf(main.audio_duration_secs),
+    ...labelSpeakers(words, segments),
+    warnings: [],
+  }
+}
+
+function readPart(part: JsonObject, index: number, options: TranscriptionOptions): ChannelTranscript {
+  const { text, channel_index: given } = part
+  const channel = typeof given === 'number' && Number.isInteger(given) && given >= 0 ? given : index
+  const written = typeof text === 'string' ? text.trim() : ''
+  const words = objectsIn(part.words).flatMap((item) => readWord(item, channel, options))
+  words.sort((a, b) => a.start - b.start)
+  return { text: written, words, segments: segmentsOf(words, written) }
+}
+
+/** Items are words, the blanks between them, and sounds such as laughter: only words are kept. */
+function readWord(item: JsonObject, channel: number, options: TranscriptionOptions): Word[] {
+  const { text, type, start, end, speaker_id: id, logprob } = item
+  const span = spanOf(start, end)
+  if (span === null || typeof text !== 'string' || text.trim() === '') return []
+  if (type !== undefined && type !== 'word') return []
+  const confidence = typeof logprob === 'number' ? fractionOf(Math.exp(logprob)) : null
+  const speaker = options.multichannel ? `channel ${channel}` : id
+  return [
+    {
+      word: text.trim(),
+      ...span,
+      ...(wantsSpeakers(options) && typeof speaker === 'string' ? { speaker } : {}),
+      ...(options.multichannel ? { channel } : {}),
+      ...(confidence === null ? {} : { confidence }),
+    },
+  ]
+}
+
+function lengthOf({ text }: JsonObject): number {
+  return typeof text === 'string' ? text.length : 0
+}

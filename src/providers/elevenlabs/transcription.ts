@@ -1,0 +1,107 @@
+import type {
+  Redaction,
+  TranscriptionCall,
+  TranscriptionOptions,
+  TranscriptionResult,
+} from '../../schema/calls.ts'
+import type { Operation, Step } from '../../schema/provider.ts'
+import type { Failure, UpstreamReply } from '../../schema/upstream.ts'
+import { classify, refused, unusable } from '../failure.ts'
+import { encodeForm, type FormField } from '../form.ts'
+import { objectOf } from '../json.ts'
+import { languageCode } from '../language.ts'
+import { lackOf, wantsSegments, wantsSpeakers, wantsWords } from '../transcript-needs.ts'
+import { readTranscripts } from './transcript.ts'
+import { elevenlabsHeaders } from './wire.ts'
+
+/** Groups of entities that go by the same name there; it has none for numbers of every kind. */
+const REDACTABLE: ReadonlySet<Redaction> = new Set(['pii', 'phi', 'pci'])
+
+/** The first generation takes neither keyterms nor entities. */
+const FIRST_GENERATION = 'scribe_v1'
+
+const SEED_MAX = 2_147_483_647
+
+/** `POST /v1/speech-to-text`, https://elevenlabs.io/docs/api-reference/speech-to-text/convert */
+export const transcription: Operation<TranscriptionCall, TranscriptionResult> = {
+  takesSeed: true,
+
+  start({ audio, options }, target): Step<TranscriptionResult> {
+    const fault = faultOf(options, target.model)
+    if (fault !== null) return { kind: 'failed', failure: fault }
+    const url = `${target.baseUrl}/v1/speech-to-text`
+    const form = encodeForm(url, fieldsOf(options, target.model), { name: 'file', audio })
+    const headers = {
+      accept: 'application/json',
+      ...elevenlabsHeaders(target),
+      'content-type': form.contentType,
+    }
+    return { kind: 'send', request: { method: 'POST', url, headers, body: form.body }, state: null }
+  },
+
+  next: (_state, reply, call) => decode(reply, call),
+}
+
+function fieldsOf(options: TranscriptionOptions, model: string): FormField[] {
+  const { language, keyterms, redaction, seed, multichannel } = options
+  const fields: FormField[] = [
+    ['model_id', model],
+    // Segments and speakers are made of words.
+    ['timestamps_granularity', needsWords(options) ? 'word' : 'none'],
+    // Otherwise "(laughter)" stands in the text, which is to hold what was said.
+    ['tag_audio_events', 'false'],
+  ]
+  if (language !== null && !options.detect_language) {
+    fields.push(['language_code', languageCode(language) ?? language])
+  }
+  if (multichannel) {
+    // Each channel is taken for one speaker; `diarize` and `num_speakers` are refused beside it.
+    fields.push(['use_multi_channel', 'true'], ['multichannel_output_style', 'separate'])
+  } else if (wantsSpeakers(options)) {
+    fields.push(['diarize', 'true'])
+    if (options.speaker_count_hint !== null) fields.push(['num_speakers', String(options.speaker_count_hint)])
+  }
+  for (const term of keyterms) fields.push(['keyterms', term])
+  for (const group of redaction) fields.push(['entity_detection', group])
+  for (const group of redaction) fields.push(['entity_redaction', group])
+  if (seed !== null) fields.push(['seed', String(seed)])
+  return fields
+}
+
+function needsWords(options: TranscriptionOptions): boolean {
+  return wantsWords(options) || wantsSegments(options) || wantsSpeakers(options) || options.multichannel
+}
+
+/**
+ * What cannot be sent without losing what the caller requires. Selection should have seen it; this fails
+ * closed.
+ */
+function faultOf({ redaction, keyterms, mode, seed }: TranscriptionOptions, model: string): Failure | null {
+  const first = model === FIRST_GENERATION
+  const unknown = redaction.filter((group) => !REDACTABLE.has(group))
+  const lacks = [
+    first && keyterms.length > 0 && 'keyterms',
+    first && redaction.length > 0 && 'redaction',
+    unknown.length > 0 && `redaction of ${unknown.join(', ')}`,
+    mode === 'realtime' && 'realtime',
+  ].filter((lack) => lack !== false)
+  if (lacks.length > 0) return refused('model', `the model has no ${lacks.join(', ')}`)
+  if (seed !== null && (seed < 0 || seed > SEED_MAX)) {
+    return refused('caller', `seed: the provider takes 0 to ${SEED_MAX}`)
+  }
+  return null
+}
+
+function decode(reply: UpstreamReply, { audio, options }: TranscriptionCall): Step<TranscriptionResult> {
+  if (reply.status < 200 || reply.status > 299) return { kind: 'failed', failure: classify(reply) }
+  const body = objectOf(reply)
+  const result = body === null ? null : readTranscripts(body, options)
+  if (result === null) {
+    return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no transcript') }
+  }
+  // The provider answers for mono audio as if no channels had been asked for.
+  const merged = options.multichannel && body?.transcripts === undefined && (audio.channels ?? 1) > 1
+  const lacking = merged ? 'the answer lacks the channels that were asked for' : lackOf(result, options)
+  if (lacking !== null) return { kind: 'failed', failure: unusable(reply, lacking) }
+  return { kind: 'done', result }
+}

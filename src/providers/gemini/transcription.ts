@@ -1,0 +1,125 @@
+import type { AudioFormat } from '../../schema/audio.ts'
+import type { TranscriptionCall, TranscriptionOptions, TranscriptionResult } from '../../schema/calls.ts'
+import type { JsonObject } from '../../schema/json.ts'
+import type { Operation, Target } from '../../schema/provider.ts'
+import type { Failure } from '../../schema/upstream.ts'
+import { refused, unusable } from '../failure.ts'
+import { languageCode } from '../language.ts'
+import { lackOf, wantsSegments, wantsSpeakers, wantsWords } from '../transcript-needs.ts'
+import { wholeAnswer } from './answer.ts'
+import { readTranscript } from './transcript.ts'
+import { methodUrl, postPieces } from './wire.ts'
+
+/**
+ * Models that transcribe. A general model ignores the settings of a transcription and talks about what it
+ * hears; a live one speaks another protocol.
+ */
+const TRANSCRIBES = /transcribe(?!.*live)/
+
+/** Largest request with audio inside, bytes: 20 MB, https://ai.google.dev/gemini-api/docs/audio */
+const REQUEST_MAX_BYTES = 20_000_000
+/** https://ai.google.dev/gemini-api/docs/generate-content/transcribe */
+const KEYTERMS_MAX = 1000
+
+const MEDIA_TYPES: Readonly<Record<AudioFormat, string>> = {
+  mp3: 'audio/mp3',
+  mp4: 'audio/m4a',
+  wav: 'audio/wav',
+  webm: 'audio/webm',
+  ogg: 'audio/ogg',
+  flac: 'audio/flac',
+}
+
+/** `generateContent` of a transcribing model, with the audio as base64 in the middle of the JSON. */
+export const geminiTranscription: Operation<TranscriptionCall, TranscriptionResult> = {
+  start({ audio, options }, target) {
+    const fault = faultOf(options, target)
+    if (fault !== null) return { kind: 'failed', failure: fault }
+    const mimeType = MEDIA_TYPES[audio.format]
+    const config = encodeConfig(options)
+    const head = Buffer.from(
+      `{"contents":[{"role":"user","parts":[{"inlineData":{"mimeType":"${mimeType}","data":"`,
+    )
+    const settings = { generationConfig: { audioTranscriptionConfig: config } }
+    const tail = Buffer.from(`"}}]}],${JSON.stringify(settings).slice(1)}`)
+    if (head.length + 4 * Math.ceil(audio.decodedBytes / 3) + tail.length > REQUEST_MAX_BYTES) {
+      return { kind: 'failed', failure: refused('caller', 'audio: over the 20 MB of a request') }
+    }
+    const body = [head, { audio, as: 'base64' } as const, tail]
+    return {
+      kind: 'send',
+      request: postPieces(target, methodUrl(target, 'generateContent'), body),
+      state: null,
+    }
+  },
+  next(_state, reply, { options }) {
+    const whole = wholeAnswer(reply)
+    if ('failure' in whole) return { kind: 'failed', failure: whole.failure }
+    // Silence may come back without any part; an answer that did not even end is none.
+    const { parts, finishReason } = whole.answer
+    const silent = parts.length === 0 && finishReason === 'STOP'
+    const result = silent ? SILENCE : readTranscript(parts, wantsSpeakers(options))
+    if (result === null) {
+      return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no transcript') }
+    }
+    const lacking = lackOf(result, options)
+    return lacking === null ? { kind: 'done', result } : { kind: 'failed', failure: unusable(reply, lacking) }
+  },
+}
+
+const SILENCE: TranscriptionResult = {
+  text: '',
+  language: null,
+  languageConfidence: null,
+  durationSeconds: null,
+  segments: [],
+  words: [],
+  warnings: [],
+}
+
+/**
+ * Only words have times, so whoever wants segments or speakers, which are segments too, asks for those of the
+ * words. `mode` is VERBATIM unless asked otherwise.
+ */
+function encodeConfig(options: TranscriptionOptions): JsonObject {
+  const { language, detect_language: detect, keyterms, smart_formatting: smart } = options
+  return {
+    ...(language === null || detect ? {} : { languageCodes: [languageTag(language)] }),
+    ...(keyterms.length === 0 ? {} : { customVocabulary: keyterms }),
+    ...(isTimed(options) ? { wordTimestamp: true } : {}),
+    ...(wantsSpeakers(options) ? { diarization: true } : {}),
+    ...(smart ? { mode: 'SMART' } : {}),
+  }
+}
+
+/**
+ * What cannot be sent without losing what the caller requires. Selection should have seen it; this fails
+ * closed. Google's page shows a vocabulary beside diarization, but the model refuses the two together.
+ */
+function faultOf(options: TranscriptionOptions, { model }: Target): Failure | null {
+  if (!TRANSCRIBES.test(model)) return refused('model', 'the model does not transcribe')
+  const { keyterms, smart_formatting: smart } = options
+  const lacks = [
+    isTimed(options) && keyterms.length > 0 && 'keyterms together with times or speakers',
+    isTimed(options) && smart && 'smart formatting together with times or speakers',
+    options.redaction.length > 0 && 'redaction',
+    options.multichannel && 'channels',
+    options.mode === 'realtime' && 'realtime',
+  ].filter((lack) => lack !== false)
+  if (lacks.length > 0) return refused('model', `the model has no ${lacks.join(', ')}`)
+  if (keyterms.length > KEYTERMS_MAX) {
+    return refused('caller', `keyterms: the provider takes up to ${KEYTERMS_MAX}`)
+  }
+  return null
+}
+
+function isTimed(options: TranscriptionOptions): boolean {
+  return wantsWords(options) || wantsSegments(options) || wantsSpeakers(options)
+}
+
+/** BCP 47: a tag stays one (`pt-BR`), a name becomes its code. */
+function languageTag(language: string): string {
+  const tag = language.trim().replaceAll('_', '-')
+  if (/^[a-z]{2,3}(-[a-z0-9]{2,8}){1,3}$/i.test(tag)) return tag
+  return languageCode(language) ?? language
+}

@@ -1,0 +1,47 @@
+import type { Provider } from '../schema/provider.ts'
+import { completionByChat } from './completion.ts'
+import { refused } from './failure.ts'
+import { type ChatShape, chatOperation } from './openai/chat.ts'
+import { speechOperation } from './openai/speech.ts'
+import { transcriptionOperation, translationOperation, WHISPER } from './openai/transcription.ts'
+import { modelsOperation } from './openai/wire.ts'
+
+const plain = () => ({})
+const whisper = () => WHISPER
+
+/**
+ * Groq's page names `max_completion_tokens` and calls `max_tokens` deprecated.
+ * https://console.groq.com/docs/api-reference#chat-create
+ */
+const CHAT: ChatShape = {
+  maxTokens: 'max_completion_tokens',
+  stopMax: 4,
+  fixedSampling: null,
+  audioOnly: null,
+  audio: null,
+}
+
+const chat = chatOperation(CHAT, plain)
+const translation = translationOperation(plain, whisper)
+
+/**
+ * https://console.groq.com/docs/api-reference; groq-sdk 1.6.0. Its 498 means overload and is read as such.
+ */
+export const groq: Provider = {
+  kind: 'groq',
+  baseUrl: 'https://api.groq.com/openai/v1',
+  needsCredential: true,
+  transcription: transcriptionOperation(plain, whisper),
+  translation: {
+    ...translation,
+    start: (call, target) =>
+      /-turbo$/.test(target.model)
+        ? { kind: 'failed', failure: refused('model', 'the model does not translate') }
+        : translation.start(call, target),
+  },
+  // The types name flac, mp3, mulaw and ogg too; Orpheus, the only family that is left, makes wav.
+  speech: speechOperation({ defaultVoice: 'autumn', defaultFormat: 'wav', formats: ['wav'] }, plain),
+  chat,
+  complete: completionByChat(chat),
+  models: modelsOperation(plain),
+}

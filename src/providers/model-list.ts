@@ -1,0 +1,39 @@
+import type { Operation, Target } from '../schema/provider.ts'
+import type { Failure, UpstreamReply } from '../schema/upstream.ts'
+import { isGood } from './answer.ts'
+import { classify, unusable } from './failure.ts'
+
+/** How a protocol is asked for its models, or for what stands in for such a list. */
+export interface ModelListing {
+  /** Below the base URL, with its query. */
+  readonly path: string
+  headers(target: Target): Readonly<Record<string, string>>
+  /** Names out of a good answer, whatever else stands among them; null when it is no such list. */
+  names(reply: UpstreamReply): readonly unknown[] | null
+  /** What an answer other than 2xx means; default: by its status and the usual codes. */
+  readonly refused?: (reply: UpstreamReply) => Failure
+}
+
+/** One GET that lists the models which the credential sees. */
+export function modelList({
+  path,
+  headers,
+  names,
+  refused = classify,
+}: ModelListing): Operation<null, readonly string[]> {
+  return {
+    start: (_call, target) => ({
+      kind: 'send',
+      request: { method: 'GET', url: `${target.baseUrl}${path}`, headers: headers(target), body: [] },
+      state: null,
+    }),
+    next(_state, reply) {
+      if (!isGood(reply)) return { kind: 'failed', failure: refused(reply) }
+      const given = names(reply)
+      if (given === null) {
+        return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no list of models') }
+      }
+      return { kind: 'done', result: [...new Set(given.filter((name) => typeof name === 'string'))] }
+    },
+  }
+}

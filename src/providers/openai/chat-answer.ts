@@ -1,0 +1,63 @@
+import type { FinishReason, ToolCall } from '../../schema/chat.ts'
+import type { JsonObject } from '../../schema/json.ts'
+import type { ChatAnswer } from '../chat-answer.ts'
+import { asObject, objectsIn } from '../json.ts'
+import { readUsage } from './usage.ts'
+
+const FINISH_REASON_OF: Readonly<Record<string, FinishReason>> = {
+  stop: 'stop',
+  length: 'length',
+  tool_calls: 'tool_calls',
+  function_call: 'tool_calls',
+  content_filter: 'content_filter',
+}
+
+/**
+ * A chat or text completion; null when there is no message in it. Only fields that are used are looked at.
+ */
+export function readChat(body: JsonObject): ChatAnswer | null {
+  const choice = objectsIn(body.choices)[0]
+  const message = choice === undefined ? null : messageOf(choice, choice.message)
+  if (choice === undefined || message === null) return null
+  const { data, transcript } = asObject(message.audio) ?? {}
+  return {
+    text: textOfContent(message.content) || textOfContent(transcript),
+    refusal: textOfContent(message.refusal),
+    toolCalls: objectsIn(message.tool_calls).flatMap(readToolCall),
+    finishReason: readFinishReason(choice.finish_reason),
+    audioBase64: typeof data === 'string' ? data : '',
+    usage: readUsage(body),
+  }
+}
+
+/** A choice's message, or a piece of one; a text completion has `text` in its place. */
+export function messageOf({ text }: JsonObject, message: unknown): JsonObject | null {
+  return asObject(message) ?? (typeof text === 'string' ? { content: text } : null)
+}
+
+/** A string, or the texts of a list of parts, which some servers send. */
+export function textOfContent(content: unknown): string {
+  if (typeof content === 'string') return content
+  return objectsIn(content)
+    .map(({ text }) => (typeof text === 'string' ? text : ''))
+    .join('')
+}
+
+export function readFinishReason(reason: unknown): FinishReason | null {
+  return typeof reason === 'string' && Object.hasOwn(FINISH_REASON_OF, reason)
+    ? (FINISH_REASON_OF[reason] ?? null)
+    : null
+}
+
+function readToolCall(call: JsonObject, index: number): ToolCall[] {
+  const { name, arguments: given } = asObject(call.function) ?? {}
+  if (typeof name !== 'string' || name === '') return []
+  const id = typeof call.id === 'string' && call.id !== '' ? call.id : `call_${index}`
+  return [{ id, name, arguments: argumentsText(given) }]
+}
+
+/** Arguments are JSON in a string; some servers send the object itself. */
+export function argumentsText(given: unknown): string {
+  if (typeof given === 'string') return given
+  return asObject(given) === null ? '' : JSON.stringify(given)
+}

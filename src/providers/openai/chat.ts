@@ -1,0 +1,196 @@
+import type { ChatCall, ChatDelta, ChatResult } from '../../schema/chat.ts'
+import type { JsonObject } from '../../schema/json.ts'
+import type { Operation, Target } from '../../schema/provider.ts'
+import { goodObject } from '../answer.ts'
+import { type AskedOf, settleChat } from '../chat-answer.ts'
+import type { Streamable } from '../completion.ts'
+import { classify, refused } from '../failure.ts'
+import { AUDIO_MEDIA_TYPES } from './audio-format.ts'
+import { readChat } from './chat-answer.ts'
+import { ChatStreamReader } from './chat-stream.ts'
+import { encodeMessages } from './messages.ts'
+import { type ExtraHeaders, jsonRequest } from './wire.ts'
+
+/** What a provider's `POST /chat/completions` takes. */
+export interface ChatShape {
+  /** OpenAI's reasoning models refuse `max_tokens`; many other servers know nothing else. */
+  readonly maxTokens: 'max_tokens' | 'max_completion_tokens'
+  /** How many stop sequences it takes; null: not known, so all are sent. */
+  readonly stopMax: number | null
+  /** Models that refuse any `temperature` and `top_p` but 1: there these are left out, with a warning. */
+  readonly fixedSampling: RegExp | null
+  /**
+   * Models that answer 400 to a chat without audio, in it or out of it: there the answer is spoken, and the speech
+   * left out when nobody asked for it, with a warning.
+   */
+  readonly audioOnly: RegExp | null
+  /** How it speaks; null: it does not. */
+  readonly audio: ChatAudio | null
+}
+
+export interface ChatAudio {
+  readonly voice: string
+  /** The first is the default. */
+  readonly formats: readonly [string, ...string[]]
+  /** The one format in which it streams; null: it speaks only when it is done. */
+  readonly streamed: string | null
+}
+
+/** Streamed, it is 24 kHz, 16 bit, mono. https://platform.openai.com/docs/guides/audio */
+export const OPENAI_AUDIO: ChatAudio = {
+  voice: 'alloy',
+  formats: ['wav', 'mp3', 'flac', 'opus', 'aac', 'pcm'],
+  streamed: 'pcm',
+}
+
+/** https://platform.openai.com/docs/api-reference/chat/create */
+export function chatOperation(
+  shape: ChatShape,
+  extra: ExtraHeaders,
+): Streamable<Operation<ChatCall, ChatResult, ChatDelta>> {
+  const startWith = (call: ChatCall, target: Target, stream: boolean) => {
+    if (speaks(call) && shape.audio === null) {
+      return { kind: 'failed', failure: refused('model', 'the model does not speak') } as const
+    }
+    const encoded = encodeChat(call, target, shape, stream)
+    if ('fault' in encoded) return { kind: 'failed', failure: refused('caller', encoded.fault) } as const
+    const request = jsonRequest(target, '/chat/completions', encoded.body, extra)
+    return { kind: 'send', request, state: null } as const
+  }
+  const asked = (call: ChatCall, target: Target, stream: boolean): AskedOf => ({
+    call,
+    audioMediaType: AUDIO_MEDIA_TYPES.get(audioFormat(call, target, shape, stream) ?? '') ?? '',
+    warnings: warningsFor(call, target, shape),
+  })
+  return {
+    takesSeed: true,
+    start: (call, target) => startWith(call, target, false),
+    next(_state, reply, call, target) {
+      const answer = goodObject(reply)
+      if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
+      const settled = settleChat(readChat(answer.body), asked(call, target, false), reply)
+      return 'result' in settled
+        ? { kind: 'done', result: settled.result }
+        : { kind: 'failed', failure: settled.failure }
+    },
+    streamed: {
+      applies(call, target) {
+        const { streamed } = shape.audio ?? { streamed: null }
+        return !speaks(call) || (streamed !== null && audioFormat(call, target, shape, true) === streamed)
+      },
+      start: (call, target) => startWith(call, target, true),
+      refused: classify,
+      read: (head, call, target) => new ChatStreamReader(head, asked(call, target, true)),
+    },
+  }
+}
+
+/** What goes out otherwise than it was asked for. */
+function warningsFor(call: ChatCall, target: Target, shape: ChatShape): string[] {
+  const left = (['temperature', 'top_p'] as const).filter((name) => isFixed(name, call, target, shape))
+  const warnings = left.map((name) => `${name}: ${target.model} does not take it; it was left out`)
+  const aloud = !speaks(call) && answersAloud(call, target, shape)
+  return aloud
+    ? [...warnings, `modalities: ${target.model} always speaks; its speech was left out`]
+    : warnings
+}
+
+function encodeChat(
+  call: ChatCall,
+  target: Target,
+  shape: ChatShape,
+  stream: boolean,
+): { readonly body: JsonObject } | { readonly fault: string } {
+  const { stop, tools, tool_choice: choice, max_tokens: maxTokens, response_schema: schema } = call
+  if (shape.stopMax !== null && stop.length > shape.stopMax) {
+    return { fault: `stop: the provider takes up to ${shape.stopMax}` }
+  }
+  if (tools.length === 0 && choice !== null && choice !== 'auto' && choice !== 'none') {
+    return { fault: 'tool_choice: there are no tools' }
+  }
+  const format = audioFormat(call, target, shape, stream)
+  if (shape.audio !== null && format !== null && !shape.audio.formats.includes(format)) {
+    return { fault: `audio.format: the provider makes ${shape.audio.formats.join(', ')}` }
+  }
+  const encoded = encodeMessages(call.messages)
+  if ('fault' in encoded) return encoded
+  const sampling = (['temperature', 'top_p'] as const)
+    .filter((name) => call[name] !== null && !isFixed(name, call, target, shape))
+    .map((name) => [name, call[name]] as const)
+  const body = {
+    model: target.model,
+    messages: encoded.messages,
+    ...(maxTokens === null ? {} : { [shape.maxTokens]: maxTokens }),
+    ...Object.fromEntries(sampling),
+    ...(stop.length === 0 ? {} : { stop }),
+    ...(call.seed === null ? {} : { seed: call.seed }),
+    ...encodeTools(call),
+    ...(schema === null ? {} : { response_format: responseFormat(schema) }),
+    ...(format === null ? {} : encodeAudio(call, shape, format)),
+    ...(stream ? { stream: true, stream_options: { include_usage: true } } : {}),
+  }
+  return { body }
+}
+
+/** `tool_choice` without tools is refused by OpenAI, whatever it says. */
+function encodeTools({ tools, tool_choice: choice }: ChatCall): JsonObject {
+  if (tools.length === 0) return {}
+  const encoded = tools.map(({ name, description, parameters }) => ({
+    type: 'function',
+    function: {
+      name,
+      ...(description === null ? {} : { description }),
+      ...(parameters === null ? {} : { parameters }),
+    },
+  }))
+  if (choice === null) return { tools: encoded }
+  const named = typeof choice === 'string' ? choice : { type: 'function', function: { name: choice.name } }
+  return { tools: encoded, tool_choice: named }
+}
+
+/** The schema's title is its name where it can be one: OpenAI takes `[A-Za-z0-9_-]`, up to 64 characters. */
+function responseFormat(schema: JsonObject): JsonObject {
+  const { title } = schema
+  const name = typeof title === 'string' && /^[A-Za-z0-9_-]{1,64}$/.test(title) ? title : 'answer'
+  return { type: 'json_schema', json_schema: { name, schema, strict: true } }
+}
+
+/** OpenAI takes `[text]` and `[text, audio]`: a spoken answer always has its text. */
+function encodeAudio({ audio }: ChatCall, shape: ChatShape, format: string): JsonObject {
+  return {
+    modalities: ['text', 'audio'],
+    audio: { voice: audio?.voice ?? shape.audio?.voice, format: format === 'pcm' ? 'pcm16' : format },
+  }
+}
+
+function speaks({ modalities }: ChatCall): boolean {
+  return modalities.includes('audio')
+}
+
+/** Whether the answer is spoken, since the call asks for it or the model knows no other way. */
+function answersAloud(call: ChatCall, { model }: Target, { audioOnly }: ChatShape): boolean {
+  if (speaks(call)) return true
+  const hears = call.messages.some(({ parts }) => parts.some(({ type }) => type === 'audio'))
+  return audioOnly?.test(model) === true && !hears
+}
+
+/**
+ * The format of a spoken answer, `pcm16` under the name that speech has for it; null: nothing is to be
+ * spoken.
+ */
+function audioFormat(call: ChatCall, target: Target, shape: ChatShape, stream: boolean): string | null {
+  if (!answersAloud(call, target, shape)) return null
+  const { audio } = shape
+  const asked = speaks(call) ? call.audio?.format : null
+  const format = asked ?? (stream ? audio?.streamed : null) ?? audio?.formats[0] ?? null
+  return format === 'pcm16' ? 'pcm' : format
+}
+
+function isFixed(
+  name: 'temperature' | 'top_p',
+  call: ChatCall,
+  { model }: Target,
+  { fixedSampling }: ChatShape,
+): boolean {
+  return call[name] !== null && call[name] !== 1 && fixedSampling?.test(model) === true
+}

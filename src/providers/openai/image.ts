@@ -1,0 +1,68 @@
+import type { ImageCall, ImageResult } from '../../schema/generation.ts'
+import type { JsonObject } from '../../schema/json.ts'
+import type { Operation } from '../../schema/provider.ts'
+import { goodObject } from '../answer.ts'
+import { unusable } from '../failure.ts'
+import { objectsIn } from '../json.ts'
+import { readUsage } from './usage.ts'
+import { type ExtraHeaders, jsonRequest } from './wire.ts'
+
+/** How the base64 of a picture begins, by what it is. */
+const BEGINNINGS: readonly (readonly [beginning: string, mediaType: string])[] = [
+  ['iVBORw0KGgo', 'image/png'],
+  ['/9j/', 'image/jpeg'],
+  ['UklGR', 'image/webp'],
+  ['R0lGOD', 'image/gif'],
+]
+
+/**
+ * `POST /images/generations`, https://platform.openai.com/docs/api-reference/images/create
+ *
+ * @param older whether `response_format: b64_json` is sent: OpenAI's own models always answer so and refuse
+ * the field, other servers keep the habit of the older models and would answer with an address of their own.
+ */
+export function imageOperation(older: boolean, extra: ExtraHeaders): Operation<ImageCall, ImageResult> {
+  return {
+    start({ prompt, n, size, quality, output_format: format }, target) {
+      const body = {
+        model: target.model,
+        prompt,
+        n,
+        ...(size === null ? {} : { size }),
+        ...(quality === null ? {} : { quality }),
+        ...(format === null ? {} : { output_format: format }),
+        ...(older ? { response_format: 'b64_json' } : {}),
+      }
+      return { kind: 'send', request: jsonRequest(target, '/images/generations', body, extra), state: null }
+    },
+    next(_state, reply, { n, output_format: asked }) {
+      const answer = goodObject(reply)
+      if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
+      const images = objectsIn(answer.body.data).flatMap((item) => readImage(item, answer.body, asked))
+      if (images.length === 0) {
+        return { kind: 'failed', failure: unusable(reply, 'the answer of the provider has no picture') }
+      }
+      const warnings = images.length < n ? [`n: ${images.length} of ${n} pictures were made`] : []
+      return { kind: 'done', result: { images, usage: readUsage(answer.body), warnings } }
+    },
+  }
+}
+
+function readImage(
+  { b64_json: base64, url }: JsonObject,
+  { output_format: said }: JsonObject,
+  asked: string | null,
+): ImageResult['images'][number][] {
+  const format = typeof said === 'string' ? said : asked
+  const named = format !== null && /^[a-z0-9]{1,16}$/.test(format) ? `image/${format}` : 'image/png'
+  if (typeof base64 === 'string' && base64 !== '') {
+    return [{ base64, url: null, media_type: mediaTypeOf(base64) ?? named }]
+  }
+  const fetchable = typeof url === 'string' && /^https?:\/\//.test(url)
+  return fetchable ? [{ base64: null, url, media_type: named }] : []
+}
+
+/** What a picture is by its first bytes, which do not err. */
+function mediaTypeOf(base64: string): string | null {
+  return BEGINNINGS.find(([beginning]) => base64.startsWith(beginning))?.[1] ?? null
+}

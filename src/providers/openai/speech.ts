@@ -1,0 +1,82 @@
+import type { SpeechCall, SpeechResult } from '../../schema/calls.ts'
+import type { Deltas } from '../../schema/operations.ts'
+import type { Operation, Target } from '../../schema/provider.ts'
+import type { UpstreamReply } from '../../schema/upstream.ts'
+import { isGood } from '../answer.ts'
+import { audioReader, readAudio } from '../audio-answer.ts'
+import { classify, refused, unusable } from '../failure.ts'
+import { AUDIO_MEDIA_TYPES } from './audio-format.ts'
+import { type ExtraHeaders, jsonRequest } from './wire.ts'
+
+/** What a provider's `POST /audio/speech` takes. */
+export interface SpeechShape {
+  readonly defaultVoice: string
+  /** Sent when the caller names none; null leaves the choice to the server. */
+  readonly defaultFormat: string | null
+  /** Formats that it makes; null: whatever the server accepts. */
+  readonly formats: readonly string[] | null
+}
+
+/** The formats of OpenAI's own speech models. */
+export const SPEECH_FORMATS: readonly string[] = [...AUDIO_MEDIA_TYPES.keys()]
+
+const NO_AUDIO = 'the answer of the provider is no audio'
+
+const SPEED = { min: 0.25, max: 4 }
+
+/** `POST /audio/speech`, https://platform.openai.com/docs/api-reference/audio/createSpeech */
+export function speechOperation(
+  shape: SpeechShape,
+  extra: ExtraHeaders,
+): Operation<SpeechCall, SpeechResult, Deltas['speech']> {
+  const start = (call: SpeechCall, target: Target) => {
+    const fault = faultOf(call, shape)
+    if (fault !== null) return { kind: 'failed', failure: refused('caller', fault) } as const
+    const format = call.response_format ?? shape.defaultFormat
+    const body = {
+      model: target.model,
+      input: call.input,
+      voice: call.voice ?? shape.defaultVoice,
+      ...(format === null ? {} : { response_format: format }),
+      ...(call.speed === null ? {} : { speed: call.speed }),
+    }
+    return { kind: 'send', request: jsonRequest(target, '/audio/speech', body, extra), state: null } as const
+  }
+  return {
+    start,
+    next(_state, reply, { response_format: asked }) {
+      const mediaType = mediaTypeOf(reply, asked ?? shape.defaultFormat)
+      if (mediaType !== null || !isGood(reply)) return readAudio(reply, mediaType ?? '')
+      return { kind: 'failed', failure: unusable(reply, NO_AUDIO) }
+    },
+    // The answer of every model comes in chunks as it is made, without being asked for.
+    streamed: {
+      start,
+      refused: classify,
+      read(head, { response_format: asked }) {
+        const mediaType = mediaTypeOf(head, asked ?? shape.defaultFormat)
+        if (mediaType !== null) return audioReader(head, mediaType)
+        const failure = () => unusable(head, NO_AUDIO)
+        return { push: failure, end: failure }
+      },
+    },
+  }
+}
+
+/** What the provider is known to refuse, for the log. */
+function faultOf({ response_format: asked, speed }: SpeechCall, { formats }: SpeechShape): string | null {
+  if (asked !== null && formats !== null && !formats.includes(asked)) {
+    return `response_format: the provider makes ${formats.join(', ')}`
+  }
+  if (speed !== null && !(speed >= SPEED.min && speed <= SPEED.max)) {
+    return `speed: the provider takes ${SPEED.min} to ${SPEED.max}`
+  }
+  return null
+}
+
+/** By the format where one was asked for, else as the server says; null when it says nothing of audio. */
+function mediaTypeOf({ headers }: Pick<UpstreamReply, 'headers'>, format: string | null): string | null {
+  const said = (headers['content-type'] ?? '').split(';')[0]?.trim().toLowerCase() ?? ''
+  const known = format === null ? undefined : AUDIO_MEDIA_TYPES.get(format)
+  return known ?? (/^audio\/[a-z0-9.+-]+$/.test(said) ? said : null)
+}

@@ -1,0 +1,80 @@
+import type { Segment, TranscriptionResult, Word } from '../../schema/calls.ts'
+import type { JsonObject } from '../../schema/json.ts'
+import { asObject, objectsIn } from '../json.ts'
+import { languageCode } from '../language.ts'
+
+/** The `gpt-4o` models stop after this many tokens and answer 200 with what they have. */
+const OUTPUT_TOKENS_MAX = 2000
+
+/**
+ * Reads `json`, `verbose_json` or `diarized_json` as OpenAI and the servers that speak its language write
+ * them. Only fields that are used are looked at; items without times are left out.
+ *
+ * @param speakers whether to keep the speakers: `A`, `B` or names become `speaker_0`, … in order of
+ * appearance
+ * @returns null when there is no text
+ */
+export function readTranscript(body: JsonObject, speakers: boolean): TranscriptionResult | null {
+  const { text, language, languages, duration, segments, words, usage } = body
+  if (typeof text !== 'string') return null
+  const items = objectsIn(segments)
+  // Some servers put the words into the segments.
+  const wordItems =
+    words === undefined ? items.flatMap(({ words: inner }) => objectsIn(inner)) : objectsIn(words)
+  const { seconds: metered, output_tokens: tokens } = asObject(usage) ?? {}
+  return {
+    text: text.trim(),
+    language: readLanguage(language, languages),
+    languageConfidence: null,
+    durationSeconds: seconds(duration) ?? seconds(metered),
+    segments: readSegments(items, speakers),
+    words: wordItems.flatMap(readWord),
+    warnings: isCut(tokens) ? ['transcript_may_be_truncated'] : [],
+  }
+}
+
+function readSegments(items: readonly JsonObject[], speakers: boolean): Segment[] {
+  const labels = new Map<string, string>()
+  const segments: Segment[] = []
+  for (const { start, end, text, speaker } of items) {
+    const times = span(start, end)
+    if (times === null || typeof text !== 'string') continue
+    const segment = { id: segments.length, ...times, text: text.trim() }
+    if (!speakers || typeof speaker !== 'string') {
+      segments.push(segment)
+      continue
+    }
+    const label = labels.get(speaker) ?? `speaker_${labels.size}`
+    labels.set(speaker, label)
+    segments.push({ ...segment, speaker: label })
+  }
+  return segments
+}
+
+function readWord(item: JsonObject): Word[] {
+  const { word, start, end } = item
+  const times = span(start, end)
+  return times === null || typeof word !== 'string' ? [] : [{ word: word.trim(), ...times }]
+}
+
+/** `language` is a name or a code; `languages` (gpt-transcribe) a list of codes, the main one first. */
+function readLanguage(language: unknown, languages: unknown): string | null {
+  const { code } = objectsIn(languages)[0] ?? {}
+  const given = typeof language === 'string' ? language : code
+  return typeof given === 'string' ? languageCode(given) : null
+}
+
+function isCut(tokens: unknown): boolean {
+  return typeof tokens === 'number' && tokens >= OUTPUT_TOKENS_MAX
+}
+
+function span(start: unknown, end: unknown): { start: number; end: number } | null {
+  const [from, to] = [seconds(start), seconds(end)]
+  return from === null || to === null ? null : { start: from, end: Math.max(from, to) }
+}
+
+/** A count of seconds; older servers send it as text. */
+function seconds(value: unknown): number | null {
+  const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
+  return typeof number === 'number' && Number.isFinite(number) && number >= 0 ? number : null
+}

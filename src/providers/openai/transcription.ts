@@ -1,0 +1,185 @@
+import type { TranscriptionCall, TranscriptionOptions, TranscriptionResult } from '../../schema/calls.ts'
+import type { Operation, Step, Target } from '../../schema/provider.ts'
+import type { Failure, UpstreamReply } from '../../schema/upstream.ts'
+import { goodObject } from '../answer.ts'
+import { classify, refused, unusable } from '../failure.ts'
+import { encodeForm, type FormField } from '../form.ts'
+import { languageCode } from '../language.ts'
+import { lackOf, wantsSegments, wantsSpeakers, wantsWords } from '../transcript-needs.ts'
+import { readTranscript } from './transcript.ts'
+import { TranscriptStreamReader } from './transcription-stream.ts'
+import { type ExtraHeaders, headersOf } from './wire.ts'
+
+type ReplyFormat = 'json' | 'verbose_json' | 'diarized_json'
+
+/** What one family of models takes in OpenAI's transcription form. */
+export interface TranscriptionShape {
+  /**
+   * When to ask for `verbose_json`: it alone has times, language and duration, but not every model has it.
+   */
+  readonly verbose: 'always' | 'when_needed' | 'never'
+  readonly diarized: boolean
+  readonly language: 'language' | 'languages[]'
+  readonly prompt: boolean
+  readonly keywords: boolean
+  /** It answers `stream: true` with events. */
+  readonly streams: boolean
+}
+
+/** Whisper, wherever it is served: no events, and `verbose_json` for all that it knows. */
+export const WHISPER: TranscriptionShape = {
+  verbose: 'always',
+  diarized: false,
+  language: 'language',
+  prompt: true,
+  keywords: false,
+  streams: false,
+}
+const GPT_4O: TranscriptionShape = { ...WHISPER, verbose: 'never', streams: true }
+
+/** https://platform.openai.com/docs/api-reference/audio/createTranscription */
+const SHAPES: ReadonlyMap<string, TranscriptionShape> = new Map([
+  ['whisper-1', WHISPER],
+  ['gpt-4o-transcribe', GPT_4O],
+  ['gpt-4o-mini-transcribe', GPT_4O],
+  ['gpt-4o-transcribe-diarize', { ...GPT_4O, diarized: true, prompt: false }],
+  ['gpt-transcribe', { ...GPT_4O, language: 'languages[]', keywords: true }],
+])
+
+/** A model that only the configuration knows: it is asked for what the call needs and for nothing else. */
+const UNLISTED: TranscriptionShape = { ...WHISPER, verbose: 'when_needed', diarized: true, keywords: true }
+
+/** The shape of each model at a provider. */
+type ShapeOf = (model: string) => TranscriptionShape
+
+/** `POST /audio/transcriptions`, streamed by the models that can. */
+export function transcriptionOperation(
+  extra: ExtraHeaders,
+  shapeOf: ShapeOf = shapeOfOpenai,
+): Operation<TranscriptionCall, TranscriptionResult, string> {
+  const path = '/audio/transcriptions'
+  return {
+    start: (call, target) => startForm(path, extra, call, target, transcriptionFields(call, target, shapeOf)),
+    next: (_state, reply, call) => decode(reply, call.options),
+    streamed: {
+      applies: (_call, target) => shapeOf(target.model).streams,
+      start(call, target) {
+        const fields = transcriptionFields(call, target, shapeOf)
+        return startForm(path, extra, call, target, [...fields, ['stream', 'true']])
+      },
+      refused: classify,
+      read: (head, call) => new TranscriptStreamReader(head, call.options),
+    },
+  }
+}
+
+/** `POST /audio/translations`: always into English. It has no word times and takes no language. */
+export function translationOperation(
+  extra: ExtraHeaders,
+  shapeOf: ShapeOf = shapeOfOpenai,
+): Operation<TranscriptionCall, TranscriptionResult> {
+  return {
+    start(call, target) {
+      const { options } = call
+      const { verbose } = shapeOf(target.model)
+      const verbosely = verbose === 'always' || (verbose === 'when_needed' && wantsSegments(options))
+      const fields: FormField[] = [
+        ['model', target.model],
+        ['response_format', verbosely ? 'verbose_json' : 'json'],
+      ]
+      if (options.prompt !== null) fields.push(['prompt', options.prompt])
+      return startForm('/audio/translations', extra, call, target, fields)
+    },
+    next: (_state, reply, call) => decode(reply, call.options),
+  }
+}
+
+function transcriptionFields(
+  { options }: TranscriptionCall,
+  { model }: Target,
+  shapeOf: ShapeOf,
+): FormField[] {
+  const shape = shapeOf(model)
+  const format = transcriptionFormat(shape, options)
+  const fields: FormField[] = [
+    ['model', model],
+    ['response_format', format],
+  ]
+  if (options.language !== null && !options.detect_language) {
+    fields.push([shape.language, languageCode(options.language) ?? options.language])
+  }
+  if (options.prompt !== null && shape.prompt) fields.push(['prompt', options.prompt])
+  if (shape.keywords) for (const term of options.keyterms) fields.push(['keywords[]', term])
+  if (format === 'verbose_json') {
+    if (wantsWords(options)) fields.push(['timestamp_granularities[]', 'word'])
+    if (wantsSegments(options)) fields.push(['timestamp_granularities[]', 'segment'])
+  }
+  // Required by the diarizing model for audio over 30 s, and harmless below.
+  if (format === 'diarized_json') fields.push(['chunking_strategy', 'auto'])
+  return fields
+}
+
+function startForm(
+  path: '/audio/transcriptions' | '/audio/translations',
+  extra: ExtraHeaders,
+  call: TranscriptionCall,
+  target: Target,
+  fields: readonly FormField[],
+): Step<TranscriptionResult> & { readonly kind: 'send' | 'failed' } {
+  const fault = faultOf(call.options, fields)
+  if (fault !== null) return { kind: 'failed', failure: fault }
+  const url = `${target.baseUrl}${path}`
+  const form = encodeForm(url, fields, { name: 'file', audio: call.audio })
+  const headers = { ...headersOf(target, extra), 'content-type': form.contentType }
+  return { kind: 'send', request: { method: 'POST', url, headers, body: form.body }, state: null }
+}
+
+/**
+ * What cannot be sent without losing what the caller requires. Selection should have seen it; this fails
+ * closed.
+ */
+function faultOf(options: TranscriptionOptions, fields: readonly FormField[]): Failure | null {
+  const format = fields.find(([name]) => name === 'response_format')?.[1]
+  const names = new Set(fields.map(([name]) => name))
+  const lacks = [
+    wantsWords(options) && !names.has('timestamp_granularities[]') && 'word times',
+    wantsSegments(options) && format === 'json' && 'segment times',
+    wantsSpeakers(options) && format !== 'diarized_json' && 'speakers',
+    options.keyterms.length > 0 && !names.has('keywords[]') && 'keyterms',
+    options.redaction.length > 0 && 'redaction',
+    options.multichannel && 'channels',
+    options.mode === 'realtime' && 'realtime',
+  ].filter((lack) => lack !== false)
+  if (lacks.length > 0) return refused('model', `the model has no ${lacks.join(', ')}`)
+  // One such keyword makes OpenAI refuse the whole request.
+  if (options.keyterms.some((term) => /[<>\r\n]/.test(term))) {
+    return refused('caller', 'keyterms: the provider takes single lines without < and >')
+  }
+  return null
+}
+
+function decode(reply: UpstreamReply, options: TranscriptionOptions): Step<TranscriptionResult> {
+  const answer = goodObject(reply)
+  if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
+  const result = readTranscript(answer.body, wantsSpeakers(options))
+  if (result === null) {
+    return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no transcript') }
+  }
+  const lacking = lackOf(result, options)
+  if (lacking !== null) return { kind: 'failed', failure: unusable(reply, lacking) }
+  return { kind: 'done', result }
+}
+
+function transcriptionFormat(shape: TranscriptionShape, options: TranscriptionOptions): ReplyFormat {
+  const timed = wantsWords(options) || wantsSegments(options)
+  if (shape.diarized && (wantsSpeakers(options) || (shape.verbose === 'never' && timed)))
+    return 'diarized_json'
+  if (shape.verbose === 'always') return 'verbose_json'
+  if (shape.verbose === 'when_needed' && (timed || options.detect_language)) return 'verbose_json'
+  return 'json'
+}
+
+/** Dated snapshots (`gpt-4o-mini-transcribe-2025-12-15`) have the shape of their model. */
+function shapeOfOpenai(model: string): TranscriptionShape {
+  return SHAPES.get(model) ?? SHAPES.get(model.replace(/-\d{4}-\d{2}-\d{2}$/, '')) ?? UNLISTED
+}

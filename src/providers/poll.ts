@@ -1,0 +1,35 @@
+import type { Step } from '../schema/provider.ts'
+import type { UpstreamReply, UpstreamRequest } from '../schema/upstream.ts'
+import { classify } from './failure.ts'
+
+/** How often in a row a poll may go wrong before the job is given up. */
+const TROUBLES_MAX = 5
+
+/** What a create-and-poll operation remembers of its polling, beside its own state. */
+export interface Polling {
+  /** Polls in a row that went wrong. */
+  readonly troubles: number
+}
+
+/**
+ * What to do with the answer to a poll when it is not the job's state: a provider that is over its load, or fails for a
+ * moment, is asked again, since the job that it works on is paid for. Null: the answer is good.
+ *
+ * @param again the state to go on with, given the count of troubles
+ */
+export function pollTrouble<Result>(
+  reply: UpstreamReply,
+  { troubles }: Polling,
+  poll: {
+    readonly request: UpstreamRequest
+    readonly everyMs: number
+    readonly again: (troubles: number) => unknown
+  },
+): Step<Result> | null {
+  if (reply.status >= 200 && reply.status <= 299) return null
+  const failure = classify(reply)
+  const passing = failure.kind === 'rate' || failure.kind === 'server'
+  if (!passing || troubles >= TROUBLES_MAX) return { kind: 'failed', failure }
+  const waitMs = Math.max(poll.everyMs, failure.retryAfterMs ?? 0)
+  return { kind: 'wait', waitMs, request: poll.request, state: poll.again(troubles + 1) }
+}

@@ -1,0 +1,53 @@
+import type { UpstreamReply } from '../schema/upstream.ts'
+
+/** No provider's word puts an entry out of use for longer than this. */
+const RETRY_AFTER_MAX_MS = 24 * 3_600_000
+
+/**
+ * How long a provider asks to be left alone, milliseconds: `retry-after-ms`, or `retry-after` in seconds or
+ * as an HTTP date, or what its body asks for, or the moment of `x-ratelimit-reset` in epoch seconds
+ * (ElevenLabs). Moments are counted from the answer's own `date`, so no clock is needed and none can be
+ * wrong; without it, they are ignored.
+ *
+ * @param bodyMs what the body asks for; null when it asks for nothing /
+ */
+export function retryAfterMs(headers: UpstreamReply['headers'], bodyMs: number | null = null): number | null {
+  const milliseconds = decimal(headers['retry-after-ms'])
+  if (milliseconds !== null) return bounded(milliseconds)
+  const { 'retry-after': given, date, 'x-ratelimit-reset': reset } = headers
+  const seconds = decimal(given)
+  if (seconds !== null) return bounded(seconds * 1000)
+  const [until, now] = [epochMs(given), epochMs(date)]
+  if (until !== null && now !== null) return bounded(until - now)
+  if (bodyMs !== null) return bounded(bodyMs)
+  // Others send a count of seconds under this name, or a moment that is long past: those say nothing.
+  const resetMs = (decimal(reset) ?? 0) * 1000
+  return now === null || resetMs < now || resetMs - now > RETRY_AFTER_MAX_MS ? null : bounded(resetMs - now)
+}
+
+/**
+ * A duration as Google's protocol buffers are written in JSON, e.g. `30s` or `0.35s`, in milliseconds; null
+ * for anything else. /
+ */
+export function durationMs(value: unknown): number | null {
+  const seconds = typeof value === 'string' && value.endsWith('s') ? decimal(value.slice(0, -1)) : null
+  return seconds === null ? null : seconds * 1000
+}
+
+function decimal(text: string | undefined): number | null {
+  return text !== undefined && /^\d{1,15}(\.\d+)?$/.test(text.trim()) ? Number(text) : null
+}
+
+/**
+ * `Fri, 20 Nov 2026 10:00:00 GMT`, the one form that RFC 9110 lets be sent; Date.parse alone takes "-5" for a
+ * year.
+ */
+function epochMs(date: string | undefined): number | null {
+  const wellFormed = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/.test(date ?? '')
+  const epoch = wellFormed ? Date.parse(date ?? '') : Number.NaN
+  return Number.isNaN(epoch) ? null : epoch
+}
+
+function bounded(milliseconds: number): number {
+  return Math.min(RETRY_AFTER_MAX_MS, Math.max(0, Math.round(milliseconds)))
+}

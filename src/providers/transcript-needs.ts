@@ -1,0 +1,34 @@
+import type { TranscriptionOptions, TranscriptionResult } from '../schema/calls.ts'
+
+export function wantsWords({ timestamps }: TranscriptionOptions): boolean {
+  return timestamps === 'word' || timestamps === 'both'
+}
+
+/** Segment times are asked for by name, or by a format that is made of them. */
+export function wantsSegments({ timestamps, response_format: format }: TranscriptionOptions): boolean {
+  const timed = format === 'srt' || format === 'vtt' || format === 'verbose_json'
+  return timed || timestamps === 'segment' || timestamps === 'both'
+}
+
+export function wantsSpeakers({ diarization, response_format: format }: TranscriptionOptions): boolean {
+  return diarization || format === 'diarized_json'
+}
+
+/**
+ * What was asked for and did not come, as a sentence; null when the transcript has it all. A provider that
+ * ignores a parameter would otherwise degrade the transcript silently. An empty transcript lacks nothing:
+ * silence has no words. /
+ */
+export function lackOf(
+  { text, segments, words }: TranscriptionResult,
+  options: TranscriptionOptions,
+): string | null {
+  if (text.trim() === '') return null
+  const lacks = (what: string) => `the answer lacks the ${what} that were asked for`
+  if (wantsWords(options) && words.length === 0) return lacks('word times')
+  if (wantsSegments(options) && segments.length === 0) return lacks('segment times')
+  if (wantsSpeakers(options) && !segments.some(({ speaker }) => speaker !== undefined))
+    return lacks('speakers')
+  const channelled = [...segments, ...words].some(({ channel }) => channel !== undefined)
+  return options.multichannel && !channelled ? lacks('channels') : null
+}

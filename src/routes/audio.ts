@@ -1,0 +1,59 @@
+import { admit } from '../gateway/admit.ts'
+import { type ReceivedAudio, receiveFields } from '../inbound/body.ts'
+import { FieldReader, type Fields } from '../inbound/form.ts'
+import type { Handle } from './endpoint.ts'
+import { answerSpeech, speechRequest } from './speech.ts'
+import { transcribe } from './transcription.ts'
+
+const TASKS = ['transcription', 'translation', 'speech'] as const
+type Task = (typeof TASKS)[number]
+
+/**
+ * POST /v1/audio: transcription, translation or speech, as `task` says, with that endpoint's fields and
+ * answer. The task may stand anywhere in the body, so the body is received before it is known.
+ */
+export const audio: Handle = async (exchange, trail, doors) => {
+  const { services, spool } = doors
+  const snapshot = services.snapshot()
+  const { limits } = snapshot
+  const { authorization } = exchange.headers
+  const { workspace, app } = await admit(services, snapshot, { authorization, trail })
+  const received = await receiveFields(exchange, { spool, limits, workspace: workspace.id, app: app.id })
+  const task = taskOf(received)
+  const body = { ...received, fields: withoutTask(received.fields) }
+  if (task !== 'speech') return transcribe(task, body, limits, exchange, trail, doors)
+  body.release()
+  const call = speechRequest.read(speechFields(body), exchange)
+  return answerSpeech(call, exchange, trail, services)
+}
+
+/** Gives the body back when there is no such task. @throws GatewayError INVALID_REQUEST */
+function taskOf(body: ReceivedAudio): Task {
+  try {
+    return new FieldReader(body.fields).string('task', { oneOf: TASKS }) ?? 'transcription'
+  } catch (error) {
+    body.release()
+    throw error
+  }
+}
+
+/** The fields as the endpoint of the task knows them. */
+function withoutTask(fields: Fields): Fields {
+  if (fields.kind === 'json') {
+    const { task: _, ...value } = fields.value
+    return { kind: 'json', value }
+  }
+  return { kind: 'form', values: new Map([...fields.values].filter(([name]) => name !== 'task')) }
+}
+
+/** The fields of speech as JSON has them, out of a form too; others stay in, to be warned of. */
+function speechFields({ fields, source }: ReceivedAudio): Record<string, unknown> {
+  const unheard = source.kind === 'none' ? {} : { audio: null }
+  if (fields.kind === 'json') return { ...fields.value, ...unheard }
+  const reader = new FieldReader(fields)
+  const numbers = { speed: reader.number('speed'), seed: reader.integer('seed') }
+  const texts = ['input', 'voice', 'response_format', 'purpose', 'response_profile'] as const
+  const known = { ...Object.fromEntries(texts.map((name) => [name, reader.string(name)])), ...numbers }
+  const unknown = Object.fromEntries(reader.unknown().map((name) => [name, null]))
+  return { ...unknown, ...unheard, ...known }
+}

@@ -1,0 +1,98 @@
+import { type TSchema, Type } from 'typebox'
+import { Value } from 'typebox/value'
+import { isObject } from '../inbound/json-source.ts'
+import { invalid } from '../inbound/refusals.ts'
+
+/**
+ * What a value has against a schema that it does not have the shape of: the first thing, as a 400 that names
+ * it.
+ */
+export function faultOf(schema: TSchema, value: unknown): ReturnType<typeof invalid> {
+  if (!isObject(value)) return invalid('the body is not a JSON object')
+  const { path, message } = locate(schema, value, '')
+  return invalid(`${path}: ${message}`, path)
+}
+
+interface Fault {
+  /** E.g. `messages[2].content`. */
+  readonly path: string
+  readonly message: string
+}
+
+/**
+ * TypeBox tells what every branch of a union has against a value. Here only that branch is followed which the
+ * value is plainly meant for, by its type and by its `type` or `role`.
+ */
+function locate(schema: TSchema, value: unknown, path: string): Fault {
+  if (Type.IsUnion(schema)) return locateBranch(schema, value, path)
+  if (Type.IsObject(schema) && isObject(value)) {
+    const required: readonly string[] = schema.required ?? []
+    for (const [name, member] of Object.entries(schema.properties)) {
+      const at = path === '' ? name : `${path}.${name}`
+      if (!Object.hasOwn(value, name)) {
+        if (required.includes(name)) return { path: at, message: 'is missing' }
+      } else if (!Value.Check(member, value[name])) return locate(member, value[name], at)
+    }
+  }
+  if (Type.IsArray(schema) && Array.isArray(value)) {
+    const index = value.findIndex((item) => !Value.Check(schema.items, item))
+    if (index >= 0) return locate(schema.items, value[index], `${path}[${index}]`)
+  }
+  return { path, message: leafMessage(schema, value) }
+}
+
+function locateBranch(schema: Type.TUnion, value: unknown, path: string): Fault {
+  const branches = branchesOf(schema)
+  const meant = branches.filter((branch) => isMeant(branch, value))
+  if (meant.length === 1) return locate(meant[0] as TSchema, value, path)
+  const objects = branches.filter((branch) => Type.IsObject(branch))
+  const name = isObject(value) ? Object.keys(objects[0]?.properties ?? {}).find(isDiscriminator) : undefined
+  if (name !== undefined) {
+    const words = objects.map(({ properties }) => shapeOf(properties[name] ?? Type.Unknown()))
+    return { path: `${path}.${name}`, message: `must be ${words.join(', ')}` }
+  }
+  const shapes = branches.filter((branch) => !Type.IsNull(branch)).map(shapeOf)
+  return { path, message: `must be ${[...new Set(shapes)].join(', or ')}` }
+}
+
+function branchesOf({ anyOf }: Type.TUnion): TSchema[] {
+  return anyOf.flatMap((branch) => (Type.IsUnion(branch) ? branchesOf(branch) : [branch]))
+}
+
+/** Whether the value is of the branch's kind, right or wrong in what it holds. */
+function isMeant(branch: TSchema, value: unknown): boolean {
+  if (Type.IsNull(branch)) return value === null
+  if (Type.IsArray(branch)) return Array.isArray(value)
+  if (Type.IsString(branch)) return typeof value === 'string'
+  if (Type.IsBoolean(branch)) return typeof value === 'boolean'
+  if (Type.IsInteger(branch) || Type.IsNumber(branch)) return typeof value === 'number'
+  if (Type.IsObject(branch)) {
+    if (!isObject(value)) return false
+    return Object.entries(branch.properties).every(
+      ([name, member]) => !isDiscriminator(name) || Value.Check(member, value[name]),
+    )
+  }
+  return Value.Check(branch, value)
+}
+
+/** What tells the objects of a union from one another. */
+function isDiscriminator(name: string): boolean {
+  return name === 'type' || name === 'role'
+}
+
+function leafMessage(schema: TSchema, value: unknown): string {
+  if (Type.IsEnum(schema) || Type.IsLiteral(schema) || !isMeant(schema, value))
+    return `must be ${shapeOf(schema)}`
+  return Value.Errors(schema, value)[0]?.message ?? 'is not as documented'
+}
+
+function shapeOf(schema: TSchema): string {
+  if (Type.IsEnum(schema)) return `${schema.enum.length > 1 ? 'one of ' : ''}${schema.enum.join(', ')}`
+  if (Type.IsLiteral(schema)) return String(schema.const)
+  if (Type.IsString(schema)) return 'a string'
+  if (Type.IsInteger(schema)) return 'an integer'
+  if (Type.IsNumber(schema)) return 'a number'
+  if (Type.IsBoolean(schema)) return 'true or false'
+  if (Type.IsArray(schema)) return 'a list'
+  return 'an object'
+}

@@ -1,0 +1,103 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { GatewayError } from '../errors.ts'
+import { traced } from '../gateway/step.ts'
+import type { VideoOutput } from '../schema/generation.ts'
+import type { UpstreamStream } from '../schema/upstream.ts'
+import type { Doors } from './endpoint.ts'
+import { largeText } from './json-reply.ts'
+
+/** How long fetching a video may take with all its tries, ms: its caller has waited while it was made. */
+const FETCH_MS = 120_000
+const TRIES = 3
+const PAUSE_MS = 1_000
+const VIDEO_TYPE = /^video\/[a-z0-9.+-]{1,60}$/
+
+type Keeping = Pick<Doors, 'services' | 'results'>
+
+/** Whose videos they are. */
+export interface VideoCaller {
+  readonly workspace: string
+  /** Of the route that made them. */
+  readonly policyVersionId: string
+  readonly traceparent: string | undefined
+  readonly signal: AbortSignal
+}
+
+/**
+ * Videos as the caller gets them. One that only our credential opens is fetched into the object store.
+ *
+ * @throws GatewayError UPSTREAM_OUTCOME_UNKNOWN for a video that was made and cannot be had, so that nobody
+ *         orders it again without thinking; DEPENDENCY_UNAVAILABLE when the store fails; the signal's reason
+ *         when the caller left
+ */
+export async function videoBlocks(
+  videos: readonly VideoOutput[],
+  caller: VideoCaller,
+  keeping: Keeping,
+): Promise<object[]> {
+  const blocks: object[] = []
+  for (const video of videos) blocks.push(await blockOf(video, caller, keeping))
+  return blocks
+}
+
+async function blockOf(video: VideoOutput, caller: VideoCaller, keeping: Keeping): Promise<object> {
+  const type = 'output_video'
+  if (video.kind === 'url') return { type, url: video.url, media_type: video.media_type }
+  if (video.kind === 'base64') return { type, base64: largeText(video.base64), media_type: video.media_type }
+  const { url, mediaType } = await fetched(video, caller, keeping)
+  return { type, url, media_type: mediaType }
+}
+
+interface Kept {
+  readonly url: string
+  readonly mediaType: string
+}
+
+/** Every try but the last gets half of the time that is left, so that one that hangs does not use it up. */
+async function fetched(
+  video: VideoOutput & { kind: 'fetch' },
+  caller: VideoCaller,
+  keeping: Keeping,
+): Promise<Kept> {
+  const { signal, policyVersionId } = caller
+  const untilMs = performance.now() + FETCH_MS
+  let cause: unknown
+  for (let tries = 1; tries <= TRIES; tries += 1) {
+    try {
+      if (tries > 1) await sleep(PAUSE_MS * tries, undefined, { signal })
+      const leftMs = untilMs - performance.now()
+      return await fetchOnce(video, tries < TRIES ? leftMs / 2 : leftMs, caller, keeping)
+    } catch (error) {
+      signal.throwIfAborted()
+      if (error instanceof GatewayError && error.code === 'DEPENDENCY_UNAVAILABLE') throw error
+      cause = error
+    }
+  }
+  throw new GatewayError(
+    'UPSTREAM_OUTCOME_UNKNOWN',
+    'the video was made, but the provider does not hand it out',
+    { cause, details: { policy_version_id: policyVersionId } },
+  )
+}
+
+async function fetchOnce(
+  { request, media_type }: VideoOutput & { kind: 'fetch' },
+  deadlineMs: number,
+  { workspace, traceparent, signal }: VideoCaller,
+  { services, results }: Keeping,
+): Promise<Kept> {
+  const reply = await services.open(traced(request, traceparent), { deadlineMs, signal })
+  try {
+    if (reply.status !== 200) throw new Error(`the provider answered ${reply.status}`)
+    const mediaType = typeOf(reply) ?? media_type
+    return { url: await results.keep(reply.chunks, { workspace, mediaType, signal }), mediaType }
+  } finally {
+    // Of an answer that nobody reads to its end the connection would stay with us.
+    await reply.chunks[Symbol.asyncIterator]().return?.()
+  }
+}
+
+function typeOf({ headers }: UpstreamStream): string | null {
+  const said = headers['content-type']?.split(';')[0]?.trim().toLowerCase() ?? ''
+  return VIDEO_TYPE.test(said) ? said : null
+}

@@ -1,0 +1,109 @@
+import { type Static, type TSchema, Type } from 'typebox'
+import { AUDIO_FORMATS } from './audio.ts'
+import { CAPABILITIES, FEATURES, HINTS, REDACTIONS } from './calls.ts'
+import { OPERATION_NAMES } from './operations.ts'
+
+/** No other keys: a misspelled one is a fault, not a fact without effect. */
+function strict<Properties extends Record<string, TSchema>>(properties: Properties, description?: string) {
+  return Type.Object(properties, {
+    additionalProperties: false,
+    ...(description === undefined ? {} : { description }),
+  })
+}
+
+function optional<Value extends TSchema>(value: Value, description?: string) {
+  return Type.Optional(description === undefined ? value : Type.With(value, { description }))
+}
+
+const words = <const T extends readonly string[]>(list: T) =>
+  Type.Array(Type.Enum([...list]), { uniqueItems: true })
+const perFeature = <Value extends TSchema>(value: Value) =>
+  strict(Object.fromEntries(FEATURES.map((name) => [name, Type.Optional(value)])) as PerFeature<Value>)
+type PerFeature<Value extends TSchema> = Record<(typeof FEATURES)[number], Type.TOptional<Value>>
+
+const Usd = Type.Number({ minimum: 0, maximum: 1_000_000_000 })
+const Count = Type.Integer({ minimum: 1, maximum: 5 * 1024 ** 3 })
+const Seconds = Type.Number({ exclusiveMinimum: 0, maximum: 31_536_000 })
+const Word = Type.String({ minLength: 1, maxLength: 256 })
+const Speed = Type.Number({ exclusiveMinimum: 0, maximum: 100 })
+
+/** What a call costs at the provider. Absent parts are not charged. */
+export const PriceShape = strict(
+  {
+    per_hour_usd: optional(Usd, 'of audio heard'),
+    minimum_seconds: optional(Type.Number({ minimum: 0, maximum: 3600 }), 'shortest audio charged'),
+    keyterms_minimum: optional(
+      strict({ over: Count, seconds: Seconds }),
+      'shortest audio charged for a call with more keyterms than `over`',
+    ),
+    per_channel: optional(Type.Boolean(), 'with multichannel each channel is charged'),
+    surcharges: optional(perFeature(Usd), 'what a feature adds to the charged seconds: 0.2 is 20 %'),
+    per_1k_characters_usd: optional(Usd, 'of text spoken'),
+    per_1m_input_tokens_usd: optional(Usd),
+    per_1m_output_tokens_usd: optional(Usd),
+    per_image_usd: optional(Usd),
+    per_video_second_usd: optional(Usd),
+    per_credit_usd: optional(Usd, 'of a provider that reports what it charged in credits of its own'),
+  },
+  'what the provider charges',
+)
+export type Price = Readonly<Static<typeof PriceShape>>
+
+/** Limits of a model; a call over one of them is not tried there. What is absent is not limited, or not known. */
+export const ModelLimitsShape = strict(
+  {
+    max_audio_bytes: optional(Count),
+    max_audio_seconds: optional(Seconds),
+    max_audio_seconds_with: optional(perFeature(Seconds), 'longest audio when a feature is asked for'),
+    audio_formats: optional(words(AUDIO_FORMATS)),
+    redactions: optional(words(REDACTIONS), 'what can be redacted; absent: all'),
+    max_channels: optional(Count, 'of the audio, with multichannel'),
+    keyterms: optional(
+      strict({
+        max_items: optional(Count),
+        max_item_characters: optional(Count),
+        max_item_words: optional(Count),
+        max_words: optional(Count, 'of all terms together'),
+        forbidden: optional(Word, 'characters that no term may hold'),
+      }),
+    ),
+    max_input_characters: optional(Count, 'of a speech input, Unicode code points'),
+    speech_formats: optional(Type.Array(Word)),
+    speed: optional(strict({ min: Speed, max: Speed })),
+    voices: optional(Type.Array(Word)),
+    voice_pattern: optional(
+      Type.String({ format: 'regex', minLength: 1, maxLength: 256 }),
+      'regular expression of what a voice is called, for models whose voices cannot be listed',
+    ),
+    max_inputs: optional(Count, 'texts of one embeddings call'),
+    max_dimensions: optional(Type.Integer({ minimum: 0 }), 'of an embedding; 0: the parameter is not taken'),
+    max_images: optional(Count),
+    image_sizes: optional(Type.Array(Word)),
+    image_formats: optional(Type.Array(Word)),
+    video_sizes: optional(Type.Array(Word)),
+    video_seconds: optional(Type.Array(Count), 'durations that can be asked for'),
+  },
+  'limits of the model',
+)
+export type ModelLimits = Readonly<Static<typeof ModelLimitsShape>>
+
+/** What can be said of a model, in the built-in tables and in the configuration file alike. */
+export const FACT_SHAPES = {
+  capabilities: words(CAPABILITIES),
+  operations: Type.With(words(OPERATION_NAMES), {
+    description: 'operations that the model is for; absent: all that its capabilities allow',
+  }),
+  features: words(FEATURES),
+  translation_features: words(FEATURES),
+  hints: words(HINTS),
+  conflicts: Type.Array(words([...FEATURES, ...HINTS]), {
+    description: 'sets that cannot go together: features are refused, a hint gives way',
+  }),
+  languages: strict(
+    Object.fromEntries([...FEATURES, ...HINTS].map((name) => [name, Type.Optional(Type.Array(Word))])),
+    'languages in which a feature or hint works, ISO 639-1',
+  ),
+  limits: ModelLimitsShape,
+  price: PriceShape,
+  translates: Type.Boolean({ description: 'the model translates audio to English' }),
+}

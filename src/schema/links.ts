@@ -1,0 +1,30 @@
+/** A stored object that a URL opens. */
+export interface LinkedObject {
+  readonly key: string
+  readonly bytes: number
+  readonly mediaType: string
+}
+
+/** Makes URLs that open one stored object for a while, without an API key. */
+export interface Links {
+  /** An absolute URL, or a path on this node where nobody told it its own address. */
+  sign(object: LinkedObject, expiresInSeconds: number): Promise<string>
+}
+
+/** Keeps for the caller what only our credential opens at the provider. */
+export interface Results {
+  /**
+   * Streams a result into the object store, a part at a time in memory.
+   *
+   * @returns a URL that opens it for a day, after which it is deleted
+   * @throws GatewayError DEPENDENCY_UNAVAILABLE when the store fails, UPSTREAM_ERROR for a result that is empty or too
+   *         large; what the chunks threw
+   */
+  keep(chunks: AsyncIterable<Uint8Array>, options: KeepOptions): Promise<string>
+}
+
+export interface KeepOptions {
+  readonly workspace: string
+  readonly mediaType: string
+  readonly signal: AbortSignal
+}

@@ -1,0 +1,70 @@
+import { GatewayError } from '../errors.ts'
+import { newId } from '../ids.ts'
+import type { ByteBudget } from '../schema/budget.ts'
+import type { KeepOptions, Links, Results } from '../schema/links.ts'
+import type { Objects } from '../schema/objects.ts'
+import { keySegment } from './key.ts'
+
+/** What S3 takes as a part, but for the last one. */
+const PART_BYTES = 5 * 1024 * 1024
+/** Largest result, bytes; a minute of video in high definition has a hundredth of it. */
+const RESULT_MAX_BYTES = 2 * 1024 ** 3
+/** How long a result can be fetched, seconds. */
+export const RESULT_SECONDS = 24 * 3600
+/** What the ids of such results begin with, so that the sweeper knows them from those of jobs. */
+export const RESULT_ID_PREFIX = 'vid'
+
+export interface ResultsOptions {
+  readonly objects: Objects
+  readonly links: Links
+  readonly budget: ByteBudget
+}
+
+/** Results by URL, in the object store. */
+export function createResults({ objects, links, budget }: ResultsOptions): Results {
+  return {
+    async keep(chunks, { workspace, mediaType, signal }) {
+      // An id of our own: the request's may be the caller's, and be sent twice.
+      const key = `result/${keySegment(workspace)}/${newId(RESULT_ID_PREFIX)}/0`
+      const bytes = await keepObject(chunks, key, { objects, budget, signal })
+      return links.sign({ key, bytes, mediaType }, RESULT_SECONDS)
+    },
+  }
+}
+
+async function keepObject(
+  chunks: AsyncIterable<Uint8Array>,
+  key: string,
+  { objects, budget, signal }: Pick<ResultsOptions, 'objects' | 'budget'> & Pick<KeepOptions, 'signal'>,
+): Promise<number> {
+  const upload = await objects.upload(key, { signal })
+  let bytes = 0
+  let part: Uint8Array[] = []
+  let held = 0
+  const flush = async (): Promise<void> => {
+    await upload.part(part, signal)
+    budget.refund(held)
+    part = []
+    held = 0
+  }
+  try {
+    for await (const chunk of chunks) {
+      bytes += chunk.length
+      if (bytes > RESULT_MAX_BYTES)
+        throw new GatewayError('UPSTREAM_ERROR', 'the provider made more than can be kept')
+      budget.charge(chunk.length)
+      part.push(chunk)
+      held += chunk.length
+      if (held >= PART_BYTES) await flush()
+    }
+    if (bytes === 0) throw new GatewayError('UPSTREAM_ERROR', 'the provider made nothing')
+    if (held > 0) await flush()
+    await upload.complete(signal)
+    return bytes
+  } catch (error) {
+    await upload.abort()
+    throw error
+  } finally {
+    budget.refund(held)
+  }
+}

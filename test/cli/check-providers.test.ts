@@ -1,0 +1,59 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t from 'tap'
+import { makeKey } from '../../src/catalog/key.ts'
+import { startSandbox } from '../../src/sandbox/server.ts'
+import { larkway } from '../support/cli.ts'
+
+const sandbox = await startSandbox()
+t.teardown(() => sandbox.close())
+
+/** Refuses every key, as ElevenLabs does. */
+const refusing = createServer((_request, response) => {
+  response.writeHead(401, { 'content-type': 'application/json' })
+  response.end('{"detail":{"status":"invalid_api_key","message":"sk-secret is no key"}}')
+})
+await new Promise<void>((done) => refusing.listen(0, '127.0.0.1', done))
+t.teardown(() => refusing.close())
+const refusingUrl = `http://127.0.0.1:${(refusing.address() as AddressInfo).port}`
+
+function directory(providers: object, models: readonly (readonly [string, string])[]): string {
+  const entries = models.map(([provider, model]) => ({ provider, model, capabilities: ['audio_input'] }))
+  const workspaces = { acme: { apps: { web: { route: 'voice' } } } }
+  const routes = { voice: { workspace: 'acme', entries } }
+  return t.testdir({ 'larkway.yaml': JSON.stringify({ providers, routes, workspaces }) })
+}
+
+const byok = { access: 'byok', workspace: 'acme' }
+const env = { LIVE: makeKey() }
+
+t.test('each provider is asked, and what that does not prove is said', async (t) => {
+  const cwd = directory({ here: { kind: 'openai-compatible', base_url: sandbox.url, ...byok } }, [
+    ['here', 'whisper-1'],
+    ['here', 'house-blend'],
+  ])
+  const { code, output } = await larkway(['check', '--providers'], { cwd, env })
+  t.equal(code, 0)
+  t.match(
+    output,
+    /\nPROVIDER +KIND +ANSWER +IN ROUTES, NOT IN ITS LIST\nhere +openai-compatible +answers, \d+ models +house-blend\n/,
+  )
+  t.match(output, /a key without the permission to speak passes here and fails on its first synthesis\.\n$/)
+  t.notMatch(await larkway(['check'], { cwd, env }), { output: /ANSWER/ })
+})
+
+t.test('a provider that refuses the key or is not there ends with 1', async (t) => {
+  const cwd = directory(
+    {
+      eleven: { kind: 'elevenlabs', base_url: refusingUrl, api_key: '${LIVE}', ...byok },
+      gone: { kind: 'openai-compatible', base_url: 'http://127.0.0.1:1/v1', ...byok },
+    },
+    [['eleven', 'scribe_v2']],
+  )
+  const { code, output } = await larkway(['check', '--providers'], { cwd, env })
+  t.equal(code, 1)
+  t.match(output, /\neleven +elevenlabs +401: the provider refused the credential/)
+  t.match(output, /\ngone +openai-compatible +no connection/)
+  t.notMatch(output, /sk-secret/)
+  t.notMatch(output, env.LIVE)
+})

@@ -1,0 +1,92 @@
+import t from 'tap'
+import { newTrail } from '../../src/gateway/gateway.ts'
+import type { Selection } from '../../src/gateway/select.ts'
+import { meterUnanswered, settle } from '../../src/gateway/settle.ts'
+import type { ChatResult } from '../../src/schema/chat.ts'
+import { transcriptionCall } from '../support/call.ts'
+import { entry, route } from '../support/catalog.ts'
+import { chatCall, entryAt, gatewayRig } from '../support/gateway-rig.ts'
+
+const SELECTORS = { purpose: null, responseProfile: null }
+
+const ANSWER: ChatResult = {
+  content: 'hello',
+  tool_calls: [],
+  finish_reason: 'stop',
+  audio: null,
+  usage: { input_tokens: 1, output_tokens: 1 },
+  warnings: [],
+}
+
+function selectionOf(one = entry()) {
+  const candidate = { route: route([one]), entry: one, forPurpose: false }
+  const purpose = { requested: null, otherwise: 'none', source: null, unavailable: null } as const
+  const selection: Selection = {
+    candidates: [candidate],
+    purpose,
+    warnings: ['of selection'],
+    considered: [],
+  }
+  return { candidate, selection }
+}
+
+t.test('a seed is honored where it was given, is taken and was not left out', async (t) => {
+  const rows = [
+    ['openai-compatible', 7, [], true],
+    ['openai-compatible', 0, [], true],
+    ['openai-compatible', null, [], false],
+    ['openai-compatible', 7, ['seed: this model does not take it; it was left out'], false],
+    ['anthropic', 7, [], false],
+  ] as const
+  for (const [kind, seed, warnings, honored] of rows) {
+    const { candidate, selection } = selectionOf(entryAt('http://127.0.0.1:1', { kind }))
+    const { services, request } = gatewayRig(t, { entries: [candidate.entry] })
+    const payload = chatCall({ seed })
+    const call = { payload, selectors: SELECTORS, warnings: [] }
+    const result = { ...ANSWER, warnings }
+    const attempted = { candidate, result, warnings: [], release: () => {} }
+    const { envelope } = settle(services, request('chat', payload), call, selection, attempted)
+    t.equal(envelope.determinism.seed_honored, honored, `${kind}, ${seed}, ${warnings}`)
+  }
+})
+
+t.test(
+  'warnings come in the order in which they arose, and the trail knows what the answer says',
+  async (t) => {
+    const { candidate, selection } = selectionOf()
+    const { services, request } = gatewayRig(t, { entries: [candidate.entry] })
+    const { payload } = transcriptionCall({ audio: { durationSeconds: null } })
+    const call = { payload, selectors: SELECTORS, warnings: ['of the request'] }
+    const result = {
+      text: ' ',
+      language: null,
+      languageConfidence: null,
+      durationSeconds: 10,
+      segments: [],
+      words: [],
+      warnings: ['of the result'],
+    }
+    const one = request('transcription', payload)
+    const attempted = { candidate, result, warnings: ['of the attempt'], release: () => {} }
+    const { envelope } = settle(services, one, call, selection, attempted)
+    t.match(envelope.warnings, [
+      'of the request',
+      'of selection',
+      'of the attempt',
+      /^usage.audio_seconds/,
+      'of the result',
+      /^empty_transcript/,
+    ])
+    t.match(one.trail, { usage: envelope.usage, costUsd: 0.001, policyVersionId: candidate.route.version })
+    t.equal(envelope.cost_usd, 0.001)
+  },
+)
+
+t.test('what is known of a call before its answer is', async (t) => {
+  const { candidate } = selectionOf()
+  const { request } = gatewayRig(t, { entries: [candidate.entry] })
+  const { payload } = transcriptionCall({ audio: { durationSeconds: 10 } })
+  const one = { ...request('transcription', payload), trail: newTrail() }
+  meterUnanswered(one, { payload, selectors: SELECTORS, warnings: [] }, candidate)
+  t.match(one.trail, { usage: { audio_seconds: 10 }, costUsd: 0.001 })
+})

@@ -1,0 +1,284 @@
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { startSandbox } from '../../src/sandbox/server.ts'
+import { noise } from '../support/bodies.ts'
+import { startGeminiUpstream } from '../support/gemini-upstream.ts'
+import { MemoryWatch, residentMiB } from '../support/resident-memory.ts'
+import { type RouteGateway, secret, startRouteGateway } from '../support/route-gateway.ts'
+import { type SpeechUpstream, sha256, startSpeechUpstream } from '../support/speech-upstream.ts'
+import { assertStopsClean } from '../support/stopped.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+const MIB = 1024 * 1024
+const LISTENERS = 4
+const PRICE = { per_1k_characters_usd: 0.05 }
+const entry = (model: string, more: object = {}) => ({
+  provider: 'voices',
+  model,
+  capabilities: ['audio_output'],
+  price: PRICE,
+  ...more,
+})
+
+async function start(t: Test, entries: readonly object[], env?: Readonly<Record<string, string>>) {
+  const upstream = await startSpeechUpstream(t)
+  const providers = { voices: { kind: 'openai-compatible', base_url: upstream.url } }
+  const gateway = await startRouteGateway(t, { providers, entries: entries as never, ...(env && { env }) })
+  return { upstream, gateway }
+}
+
+const JSON_BODY = { 'content-type': 'application/json' }
+const ask = (gateway: RouteGateway, accept = 'audio/*', fields: object = {}) =>
+  gateway.post('/v1/speech', { input: 'hello', ...fields }, { accept })
+const idOf = (response: Response) => response.headers.get('x-lk-request-id')
+
+t.test('who asks for audio gets the audio, and the facts in headers', async (t) => {
+  const { gateway, upstream } = await start(t, [entry('lark')])
+  const pieces = [noise(700), noise(64_000, 2), noise(3, 3)]
+  upstream.behave('lark', { pieces, contentType: 'audio/wav; charset=binary' })
+  const accepts = [
+    'audio/wav',
+    'audio/*',
+    'AUDIO/MPEG',
+    'application/json, audio/mpeg;q=0.5',
+    'text/html,audio/*',
+  ]
+  for (const accept of accepts) {
+    const response = await ask(gateway, accept, { input: 'Grüße 🐦' })
+    t.equal(response.status, 200, accept)
+    const { date: _, ...headers } = Object.fromEntries(response.headers)
+    t.match(headers, {
+      'content-type': 'audio/wav',
+      'transfer-encoding': 'chunked',
+      'x-content-type-options': 'nosniff',
+      'x-lk-provider': 'voices',
+      'x-lk-model': 'lark',
+      'x-lk-purpose-source': 'none',
+      'x-lk-usage-audio-output-characters': '7',
+      'x-lk-usage-total-tokens': '0',
+      'x-lk-cost-usd': '0.00035',
+      'x-lk-request-id': /^req_/,
+      'x-lk-policy-version-id': /^pv_/,
+      'x-ratelimit-remaining-requests': /^\d+$/,
+    })
+    t.equal(headers['content-length'], undefined)
+    t.equal(sha256(new Uint8Array(await response.arrayBuffer())), sha256(Buffer.concat(pieces)))
+    t.match(await gateway.logLine(idOf(response)), {
+      status: 200,
+      usage: { audio_output_characters: 7, total_tokens: 0 },
+      cost_usd: 0.00035,
+      attempts: [{ provider: 'voices', model: 'lark', status: 200, reason: 'ok' }],
+      error: undefined,
+    })
+  }
+  for (const accept of [
+    '*/*',
+    'application/json',
+    'audio/wav;q=0',
+    'audio/*; q=0.0, */*',
+    'x-audio/wav',
+    '',
+  ]) {
+    const response = await ask(gateway, accept)
+    t.equal(response.headers.get('content-type'), 'application/json', accept)
+    const { content_blocks: blocks } = (await response.json()) as { content_blocks: { base64: string }[] }
+    t.equal(sha256(Buffer.from(blocks[0]?.base64 ?? '', 'base64')), sha256(Buffer.concat(pieces)))
+  }
+  const purposeful = await ask(gateway, 'audio/wav', { purpose: 'Zwölf' })
+  t.equal(purposeful.headers.get('x-lk-purpose-source'), 'purpose_unknown')
+  await purposeful.arrayBuffer()
+  await assertStopsClean(t, gateway)
+})
+
+t.test('it is heard while it is still being made', { timeout: 60_000 }, async (t) => {
+  const { gateway, upstream } = await start(t, [entry('lark')])
+  const heard = Promise.withResolvers<void>()
+  // The second piece is not made before the first has been heard.
+  upstream.behave('lark', { pieces: [Buffer.from('one'), Buffer.from('two')], before: () => heard.promise })
+  const response = await ask(gateway)
+  const reader = response.body!.getReader()
+  let text = ''
+  while (text.length < 3) text += Buffer.from((await reader.read()).value ?? []).toString()
+  t.equal(text, 'one')
+  t.equal(upstream.received[0]?.state, 'answering')
+  heard.resolve()
+  for (let step = await reader.read(); !step.done; step = await reader.read())
+    text += Buffer.from(step.value).toString()
+  t.equal(text, 'onetwo')
+})
+
+t.test('the sandbox speaks as slowly as it is told', { timeout: 60_000 }, async (t) => {
+  const sandbox = await startSandbox()
+  t.teardown(() => sandbox.close())
+  const providers = { sandbox: { kind: 'sandbox', base_url: sandbox.url } }
+  const entries = [{ provider: 'sandbox', model: 'morse-1', options: { piece_delay_ms: 400 } }]
+  const gateway = await startRouteGateway(t, { providers, entries })
+  const response = await ask(gateway, 'audio/wav', { input: 'paris paris' })
+  const times: number[] = []
+  const bytes: Uint8Array[] = []
+  for await (const chunk of response.body!) {
+    times.push(performance.now())
+    bytes.push(chunk)
+  }
+  t.ok(times.at(-1)! - times[0]! > 800, `${times.map((ms) => Math.round(ms - times[0]!))}`)
+  t.equal(Buffer.concat(bytes).toString('latin1', 0, 4), 'RIFF')
+  await assertStopsClean(t, gateway)
+})
+
+t.test('an entry that speaks only as a whole', async (t) => {
+  const samples = noise(3_000_000)
+  const inlineData = { mimeType: 'audio/L16;codec=pcm;rate=24000', data: samples.toString('base64') }
+  const json = { candidates: [{ content: { role: 'model', parts: [{ inlineData }] }, finishReason: 'STOP' }] }
+  const model = 'gemini-3.8-flash-tts'
+  const upstream = await startGeminiUpstream(t, { [`POST /models/${model}:generateContent`]: [{ json }] })
+  const gateway = await startRouteGateway(t, {
+    providers: { gemini: { kind: 'gemini', base_url: upstream.url, api_key: secret('GEMINI_KEY') } },
+    entries: [{ provider: 'gemini', model }],
+    env: { GEMINI_KEY: 'AIza-good' },
+  })
+  const response = await ask(gateway, 'audio/*', { response_format: 'pcm' })
+  t.equal(response.headers.get('content-type'), 'audio/pcm')
+  t.equal(response.headers.get('x-lk-cost-usd'), null, 'its price is not known')
+  t.equal(sha256(new Uint8Array(await response.arrayBuffer())), sha256(samples))
+  await assertStopsClean(t, gateway)
+})
+
+t.test('before the first byte another entry takes over, or the error is plain JSON', async (t) => {
+  const { gateway, upstream } = await start(t, [entry('first'), entry('second')])
+  upstream.behave('second', { pieces: [Buffer.from('second')] })
+  const troubles = [
+    { status: 500 },
+    { status: 429 },
+    { status: 401 },
+    { cutAfter: 0, pieces: [noise(9)] },
+    { pieces: [] },
+    { contentType: 'text/html', pieces: [Buffer.from('<p>proxy</p>')] },
+    { contentType: 'application/json', pieces: [Buffer.from('{"error":{}}')] },
+  ]
+  for (const trouble of troubles) {
+    const rig = await start(t, [entry('first'), entry('second')])
+    rig.upstream.behave('second', { pieces: [Buffer.from('second')] })
+    rig.upstream.behave('first', trouble)
+    const response = await ask(rig.gateway)
+    const label = JSON.stringify(trouble).slice(0, 60)
+    t.equal(await response.text(), 'second', label)
+    t.equal(response.headers.get('x-lk-model'), 'second', label)
+    t.equal((await rig.gateway.logLine(idOf(response))).error, undefined, label)
+    await rig.gateway.signal('SIGKILL')
+  }
+  upstream.behave('first', { status: 500 })
+  upstream.behave('second', { cutAfter: 0, pieces: [noise(9)] })
+  const failed = await ask(gateway)
+  t.equal(failed.status, 502)
+  t.equal(failed.headers.get('content-type'), 'application/json')
+  t.match(await failed.json(), { error: { code: 'UPSTREAM_ERROR', retryable: true } })
+  upstream.behave('first', { status: 400 })
+  const rejected = await ask(gateway)
+  t.equal(rejected.status, 422)
+  t.match(await rejected.json(), { error: { code: 'UPSTREAM_REJECTED' } })
+  await assertStopsClean(t, gateway)
+})
+
+t.test(
+  'what breaks off later is cut, so that nobody takes it for the whole',
+  { timeout: 60_000 },
+  async (t) => {
+    const { gateway, upstream } = await start(t, [entry('first'), entry('second')])
+    upstream.behave('first', {
+      pieces: [noise(5_000), noise(5_000, 2)],
+      cutAfter: 1,
+      before: () => sleep(100),
+    })
+    const client = await gateway.send('/v1/speech', {
+      headers: { ...JSON_BODY, accept: 'audio/*' },
+      body: '{"input":"hello"}',
+    })
+    t.ok(await client.closes(10_000))
+    const answer = await client.rest(0)
+    t.match(answer, /^HTTP\/1\.1 200 OK\r\n/)
+    t.notMatch(answer, /\r\n0\r\n\r\n$/, 'there is no last chunk')
+    const id = /x-lk-request-id: (\S+)/.exec(answer)?.[1]
+    t.match(await gateway.logLine(id), {
+      status: 200,
+      error: 'UPSTREAM_ERROR',
+      usage: { audio_output_characters: 5 },
+      attempts: [{ model: 'first', status: null }],
+    })
+    t.equal(upstream.received.length, 1, 'the second is not asked')
+    await t.rejects((await ask(gateway)).arrayBuffer(), 'fetch sees it as well')
+    t.equal(await gateway.signal('SIGTERM'), 0)
+    t.match(gateway.log.at(-1), { msg: 'stopped', held_bytes: 0 })
+  },
+)
+
+t.test('who leaves is not spoken to any more', { timeout: 60_000 }, async (t) => {
+  const { gateway, upstream } = await start(t, [entry('lark')])
+  upstream.behave('lark', { pieces: Array(500).fill(noise(1_000)), before: () => sleep(20) })
+  const body = { headers: { ...JSON_BODY, accept: 'audio/*' }, body: '{"input":"hello"}' }
+  const early = await gateway.send('/v1/speech', body)
+  t.ok(await early.receives(10_000))
+  early.destroy()
+  t.ok(await waitUntil(() => upstream.received[0]?.state === 'left'), 'the provider is left')
+  const line = () => gateway.log.find(({ msg, error }) => msg === 'request' && error === 'CLIENT_CLOSED')
+  t.ok(await waitUntil(() => line() !== undefined), 'the log says so')
+  t.match(line(), { usage: { audio_output_characters: 5 }, cost_usd: 0.00025 })
+
+  // Before there is an answer at all.
+  upstream.behave('lark', {
+    pieces: [noise(10), noise(10)],
+    status: 200,
+    before: () => once(process, 'never'),
+  })
+  const silent = await gateway.send('/v1/speech', body)
+  t.ok(await waitUntil(() => upstream.received.length === 2))
+  silent.destroy()
+  t.ok(await waitUntil(() => upstream.received[1]?.state === 'left'))
+  await assertStopsClean(t, gateway)
+})
+
+t.test('a slow listener holds the provider back, not the memory', { timeout: 120_000 }, async (t) => {
+  const { gateway, upstream } = await start(t, [entry('lark')], { LARKWAY_MEMORY_MIB: '16' })
+  const piece = noise(256 * 1024)
+  const count = 200
+  upstream.behave('lark', { pieces: Array(count).fill(piece) })
+  const beforeMiB = residentMiB(gateway.pid)
+  const memory = new MemoryWatch(gateway.pid)
+  const listeners = await Promise.all(Array.from({ length: LISTENERS }, () => openAnswer(gateway)))
+  t.ok(await waitUntil(() => settled(upstream), 30_000), 'nothing moves any more')
+  const most = Math.max(...upstream.received.map(({ written }) => written))
+  const size = count * piece.length
+  // What the sockets between hold: some megabytes on either side.
+  t.ok(most < 24 * MIB, `the provider was held at ${Math.round(most / MIB)} of ${size / MIB} MiB`)
+  const whole = sha256(Buffer.concat(Array(count).fill(piece)))
+  const heard = await Promise.all(
+    listeners.map(async (answer) => {
+      const digest = createHash('sha256')
+      for await (const chunk of answer) digest.update(chunk as Buffer)
+      return digest.digest('hex')
+    }),
+  )
+  t.same(heard, Array(LISTENERS).fill(whole))
+  const grownMiB = memory.stop() - beforeMiB
+  t.ok(grownMiB < 80, `the gateway grew by ${Math.round(grownMiB)} MiB`)
+  await assertStopsClean(t, gateway)
+})
+
+/** An answer of which nothing is read yet. */
+async function openAnswer(gateway: RouteGateway): Promise<IncomingMessage> {
+  const headers = { ...gateway.authorization, ...JSON_BODY, accept: 'audio/*' }
+  const sent = request(`${gateway.url}/v1/speech`, { method: 'POST', headers, agent: false })
+  sent.end('{"input":"hello"}')
+  const [response] = (await once(sent, 'response')) as [IncomingMessage]
+  return response
+}
+
+/** Whether no answer of an upstream has moved for half a second. */
+async function settled({ received }: SpeechUpstream): Promise<boolean> {
+  const written = () => received.map((request) => request.written).join()
+  const before = written()
+  await sleep(500)
+  return received.length === LISTENERS && written() === before
+}

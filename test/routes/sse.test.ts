@@ -1,0 +1,110 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { GatewayError } from '../../src/errors.ts'
+import { newTrail } from '../../src/gateway/gateway.ts'
+import { largeText } from '../../src/routes/json-reply.ts'
+import { type EventStream, eventStreamReply } from '../../src/routes/sse.ts'
+import { startEdge } from '../support/edge.ts'
+import { eventsOf } from '../support/event-source.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+const DONE = { type: 'done', text: 'x'.repeat(200_000) }
+
+/** The real edge with one path that answers with such a stream. */
+async function startStream(
+  t: Test,
+  given: Partial<EventStream<string>> & Pick<EventStream<string>, 'deltas'>,
+) {
+  const trail = newTrail()
+  let finished = false
+  const stream: EventStream<string> = {
+    event: (text) => ({ type: 'delta', text }),
+    done: () => ({ ...DONE, text: largeText(DONE.text) }),
+    terminator: '[DONE]',
+    ...given,
+  }
+  const edge = await startEdge(t, [
+    {
+      method: 'GET',
+      path: '/stream',
+      handle(exchange) {
+        exchange.onFinished(() => {
+          finished = true
+        })
+        exchange.reply(eventStreamReply(stream, exchange, trail))
+      },
+    },
+  ])
+  const get = (signal?: AbortSignal) => fetch(`${edge.origin}/stream`, signal === undefined ? {} : { signal })
+  return { trail, get, finished: () => waitUntil(() => finished), logged: edge.logged }
+}
+
+async function* texts(...given: (string | Error)[]): AsyncGenerator<string, void> {
+  for (const text of given) {
+    if (text instanceof Error) throw text
+    yield text
+  }
+}
+
+t.test('events, the last one in pieces, with and without a terminator', async (t) => {
+  const ended = await startStream(t, { deltas: texts('a', 'b') })
+  t.same(await eventsOf(await ended.get()), [
+    { type: 'delta', text: 'a' },
+    { type: 'delta', text: 'b' },
+    DONE,
+    '[DONE]',
+  ])
+  t.ok(await ended.finished())
+  t.equal(ended.trail.failure, null)
+  const open = await startStream(t, { deltas: texts(), terminator: null })
+  t.same(await eventsOf(await open.get()), [DONE])
+})
+
+t.test('a failure is told, and noted; what is not meant for the caller stays inside', async (t) => {
+  const known = new GatewayError('UPSTREAM_TIMEOUT')
+  const unknown = new Error('secret')
+  const rows: [string, Partial<EventStream<string>> & Pick<EventStream<string>, 'deltas'>, string][] = [
+    ['of the source', { deltas: texts('a', known) }, 'UPSTREAM_TIMEOUT'],
+    ['of the source, unforeseen', { deltas: texts('a', unknown) }, 'INTERNAL'],
+    [
+      'of the last event',
+      {
+        deltas: texts('a'),
+        done() {
+          throw unknown
+        },
+      },
+      'INTERNAL',
+    ],
+  ]
+  for (const [name, given, code] of rows) {
+    const stream = await startStream(t, given)
+    const events = await eventsOf(await stream.get())
+    t.match(events, [{ type: 'delta' }, { type: 'error', error: { code, request_id: /^req_/ } }], name)
+    t.equal(events.length, 2)
+    t.notMatch(JSON.stringify(events), /secret/)
+    t.ok(await stream.finished())
+    t.equal(stream.trail.failure?.code, code)
+  }
+})
+
+t.test('a client that leaves ends the source', async (t) => {
+  let left = false
+  async function* endless(): AsyncGenerator<string, void> {
+    try {
+      for (;;) {
+        yield 'more'
+        await sleep(20)
+      }
+    } finally {
+      left = true
+    }
+  }
+  const stream = await startStream(t, { deltas: endless() })
+  const leaving = new AbortController()
+  await stream.get(leaving.signal)
+  leaving.abort()
+  t.ok(await waitUntil(() => left))
+  t.ok(await stream.finished())
+  t.equal(stream.trail.failure?.code, 'CLIENT_CLOSED')
+})

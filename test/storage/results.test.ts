@@ -1,0 +1,121 @@
+import { utimes } from 'node:fs/promises'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { createBudget } from '../../src/storage/budget.ts'
+import { createFileObjects } from '../../src/storage/files.ts'
+import { createFolderLinks } from '../../src/storage/folder-links.ts'
+import { createResults } from '../../src/storage/results.ts'
+import { createS3Objects } from '../../src/storage/s3.ts'
+import { createS3Links } from '../../src/storage/s3-links.ts'
+import { sweepResults } from '../../src/storage/sweep.ts'
+import { startS3 } from '../support/s3-server.ts'
+import { tempFolder } from '../support/scratch.ts'
+import { withoutServers } from '../support/servers.ts'
+import { chunksOf } from './objects.contract.ts'
+import { digest, keysOf, MIB, noise } from './rig.ts'
+
+const KEYS = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)] as const
+const options = () => ({ workspace: 'acme', mediaType: 'video/mp4', signal: AbortSignal.timeout(60_000) })
+
+async function* owned(body: Uint8Array): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunksOf(body)) yield Uint8Array.from(chunk)
+}
+
+async function folderOf(t: Test, now?: () => number) {
+  const root = await tempFolder(t)
+  const objects = await createFileObjects(root)
+  const budget = createBudget(64 * MIB)
+  const links = createFolderLinks({ keys: KEYS, publicUrl: 'https://lark.example', ...(now && { now }) })
+  return { root, objects, budget, links, results: createResults({ objects, links, budget }) }
+}
+
+t.test('a result is kept whole and opened by its URL alone', async (t: Test) => {
+  const { objects, budget, links, results } = await folderOf(t)
+  for (const size of [1, 5 * MIB, 12 * MIB + 7]) {
+    const body = noise(size)
+    const url = await results.keep(owned(body), options())
+    t.match(url, /^https:\/\/lark\.example\/results\/[A-Za-z0-9_-]+\.[A-Za-z0-9_-]{43}$/)
+    const linked = links.open(url.split('/').at(-1) ?? '')
+    t.match(linked, { bytes: size, mediaType: 'video/mp4', key: /^result\/acme\/vid_[0-9a-z]{26}\/0$/ })
+    const chunks: Buffer[] = []
+    const stream = await objects.get(linked?.key ?? '', 0, size, AbortSignal.timeout(10_000))
+    for await (const chunk of stream) chunks.push(Buffer.from(chunk))
+    t.equal(digest(Buffer.concat(chunks)), digest(body))
+  }
+  t.equal(budget.used, 0)
+})
+
+t.test('what breaks off, is empty or is aborted leaves nothing', async (t: Test) => {
+  const { objects, budget, results } = await folderOf(t)
+  async function* broken() {
+    yield noise(6 * MIB)
+    throw new Error('the provider hung up')
+  }
+  await t.rejects(results.keep(broken(), options()), { message: 'the provider hung up' })
+  await t.rejects(results.keep(owned(Buffer.alloc(0)), options()), { code: 'UPSTREAM_ERROR' })
+  const signal = AbortSignal.abort(new Error('left'))
+  await t.rejects(results.keep(owned(noise(10)), { ...options(), signal }), { message: 'left' })
+  t.same(await keysOf(objects), [])
+  t.equal(budget.used, 0)
+})
+
+t.test('a token that was changed, made elsewhere or is over opens nothing', async (t: Test) => {
+  let now = Date.parse('2026-11-20T00:00:00Z')
+  const { links } = await folderOf(t, () => now)
+  const object = { key: 'result/acme/vid_1/0', bytes: 3, mediaType: 'video/mp4' }
+  const token = async (from = links) => (await from.sign(object, 60)).split('/').at(-1) ?? ''
+  const good = await token()
+  t.same(links.open(good), object)
+  const [claims = '', proof = ''] = good.split('.')
+  const forged = Buffer.from(JSON.stringify(['result/other/vid_1/0', 3, 'text/html', 4e9])).toString(
+    'base64url',
+  )
+  for (const bad of [
+    '',
+    '.',
+    claims,
+    `${claims}.`,
+    `${forged}.${proof}`,
+    `${good}x`.slice(1),
+    `.${proof}`,
+    'a'.repeat(5000),
+  ])
+    t.equal(links.open(bad), null, bad.slice(0, 20))
+  const stranger = createFolderLinks({ keys: [Buffer.alloc(32, 9)], publicUrl: undefined, now: () => now })
+  t.equal(links.open(await token(stranger)), null)
+  const former = createFolderLinks({ keys: [KEYS[1]], publicUrl: undefined, now: () => now })
+  t.same(links.open(await token(former)), object, 'a key that no longer signs still opens')
+  t.match(await former.sign(object, 60), /^\/results\//, 'a path where the node does not know its address')
+  now += 61_000
+  t.equal(links.open(good), null)
+})
+
+t.test('results go when their URL is over, and nothing else', async (t: Test) => {
+  const { root, objects, results } = await folderOf(t)
+  await results.keep(owned(noise(10)), options())
+  await objects.put('result/acme/tj_1/1', owned(noise(3)), 3, { signal: AbortSignal.timeout(10_000) })
+  const before = await keysOf(objects, 'result/')
+  t.equal(before.length, 2)
+  t.equal(await sweepResults(objects, new Date(Date.now() - 3_600_000)), 0)
+  for (const key of before) await utimes(join(root, 'result', key.slice(7).replaceAll('/', '+')), 1, 1)
+  t.equal(await sweepResults(objects, new Date(Date.now() - 3_600_000)), 1)
+  t.same(await keysOf(objects, 'result/'), ['result/acme/tj_1/1'])
+})
+
+t.test('an S3 store opens its own URLs', { skip: withoutServers, timeout: 120_000 }, async (t: Test) => {
+  const server = await startS3(t)
+  const { endpoint, region, bucket, accessKeyId, secretAccessKey } = server
+  const store = { endpoint, region, bucket, accessKeyId, secretAccessKey }
+  const objects = createS3Objects(store)
+  t.teardown(() => objects.close())
+  const links = createS3Links(store)
+  const results = createResults({ objects, links, budget: createBudget(64 * MIB) })
+  const body = noise(6 * MIB)
+  const response = await fetch(await results.keep(owned(body), options()))
+  t.equal(response.status, 200)
+  t.equal(response.headers.get('content-type'), 'video/mp4')
+  t.equal(digest(Buffer.from(await response.arrayBuffer())), digest(body))
+  const over = new URL(await links.sign({ key: 'result/a/b/0', bytes: 1, mediaType: 'video/mp4' }, 60))
+  over.searchParams.set('X-Amz-Signature', '0'.repeat(64))
+  t.equal((await fetch(over)).status, 403)
+})

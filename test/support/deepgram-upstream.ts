@@ -1,0 +1,166 @@
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Test } from 'tap'
+import { serveHttp } from './http-server.ts'
+
+export const DEEPGRAM_KEY = 'dg-upstream-key'
+
+/** Query parameters of `POST /v1/listen` that may come, and what each may hold. */
+const LISTEN: Readonly<Record<string, RegExp>> = {
+  model: /^nova-[23](-[a-z]+)?$/,
+  language: /^[a-z]{2}(-[A-Za-z0-9]+)?$/,
+  detect_language: /^true$/,
+  punctuate: /^(true|false)$/,
+  diarize_model: /^(latest|v1|v2)$/,
+  utterances: /^(true|false)$/,
+  multichannel: /^(true|false)$/,
+  smart_format: /^(true|false)$/,
+  profanity_filter: /^(true|false)$/,
+  redact: /^(pci|pii|phi|numbers)$/,
+  keyterm: /./,
+  keywords: /^[^:]+(:[\d.]+)?$/,
+}
+
+/** What each encoding takes beside itself, and the type of what it makes. */
+const SPEAK: Readonly<Record<string, { container: string[]; rates: string[]; type: string }>> = {
+  mp3: { container: [], rates: [], type: 'audio/mpeg' },
+  linear16: {
+    container: ['wav', 'none'],
+    rates: ['8000', '16000', '24000', '32000', '48000'],
+    type: 'audio/wav',
+  },
+  opus: { container: ['ogg'], rates: [], type: 'audio/ogg;codecs=opus' },
+  flac: { container: [], rates: ['8000', '16000', '22050', '32000', '48000'], type: 'audio/flac' },
+  aac: { container: [], rates: [], type: 'audio/aac' },
+}
+
+/**
+ * A server that speaks Deepgram's contract and is as strict as it: unknown parameters, values and
+ * combinations that it documents as errors are refused. A transcript names the SHA-256 of the audio that
+ * came, and its type. /
+ */
+export function startDeepgramUpstream(t: Pick<Test, 'teardown'>): Promise<string> {
+  return serveHttp(t, (request, response) => {
+    void answer(request, response).catch(() => response.destroy())
+  })
+}
+
+async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const chunks: Buffer[] = []
+  for await (const chunk of request) chunks.push(chunk as Buffer)
+  const { pathname, searchParams: query } = new URL(request.url ?? '', 'http://upstream')
+  if (request.headers.authorization !== `Token ${DEEPGRAM_KEY}`) {
+    return refuse(response, 401, 'INVALID_AUTH', 'Invalid credentials.')
+  }
+  const route = `${request.method} ${pathname}`
+  const type = request.headers['content-type'] ?? ''
+  if (route === 'POST /v1/listen') return listenTo(response, query, type, Buffer.concat(chunks))
+  if (route === 'POST /v1/speak') return speak(response, query, type, Buffer.concat(chunks))
+  if (route === 'GET /v1/models') {
+    const stt = [{ name: 'general', canonical_name: 'nova-3-general' }]
+    return json(response, 200, { stt, tts: [{ name: 'thalia', canonical_name: 'aura-2-thalia-en' }] })
+  }
+  response.writeHead(404, { 'content-type': 'text/plain' }).end('Not found')
+}
+
+function json(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { 'content-type': 'application/json', 'dg-request-id': 'r1' })
+  response.end(JSON.stringify(body))
+}
+
+function refuse(response: ServerResponse, status: number, code: string, message: string): void {
+  json(response, status, { err_code: code, err_msg: message, request_id: 'r1' })
+}
+
+function listenTo(response: ServerResponse, query: URLSearchParams, type: string, audio: Buffer) {
+  const model = query.get('model') ?? ''
+  for (const [name, value] of query) {
+    const known = Object.hasOwn(LISTEN, name) ? LISTEN[name] : undefined
+    if (!known?.test(value)) {
+      return refuse(
+        response,
+        400,
+        'INVALID_QUERY_PARAMETER',
+        `Failed to deserialize query parameters: ${name}`,
+      )
+    }
+  }
+  if (query.has(model.startsWith('nova-3') ? 'keywords' : 'keyterm')) {
+    return refuse(response, 400, 'Bad Request', 'Keywords and keyterms belong to their own models.')
+  }
+  if (!/^audio\/[a-z0-9]+$/.test(type) || audio.length === 0) {
+    return refuse(
+      response,
+      400,
+      'Bad Request',
+      'Bad Request: failed to process audio: corrupt or unsupported data',
+    )
+  }
+  const transcript = `Heard ${createHash('sha256').update(audio).digest('hex')} as ${type}.`
+  const diarized = query.has('diarize_model')
+  const counts = query.get('multichannel') === 'true' ? [0, 1] : [0]
+  const speaker = diarized ? { speaker: 0, speaker_confidence: 0.5 } : {}
+  const wordsOf = (channel: number) =>
+    transcript.split(' ').map((word, index) => {
+      const start = index + channel / 4
+      const plain = word.toLowerCase().replace('.', '')
+      return { word: plain, start, end: start + 0.2, confidence: 0.9, ...speaker, punctuated_word: word }
+    })
+  const detected = query.has('detect_language') ? { detected_language: 'en', language_confidence: 0.99 } : {}
+  const channels = counts.map((channel) => ({
+    alternatives: [{ transcript, confidence: 0.9, words: wordsOf(channel) }],
+    ...detected,
+  }))
+  const utterances = counts.map((channel) => {
+    const words = wordsOf(channel)
+    const [start, end] = [words[0]?.start, words.at(-1)?.end]
+    return { start, end, confidence: 0.9, channel, transcript, words, ...speaker, id: `u${channel}` }
+  })
+  const asked = query.get('utterances') === 'true' ? { utterances } : {}
+  json(response, 200, {
+    metadata: { request_id: 'r1', duration: 2.5, channels: counts.length },
+    results: { channels, ...asked },
+  })
+}
+
+async function speak(
+  response: ServerResponse,
+  query: URLSearchParams,
+  type: string,
+  body: Buffer,
+): Promise<void> {
+  const {
+    model,
+    encoding = 'mp3',
+    container,
+    sample_rate: rate,
+    speed = '1',
+    ...unknown
+  } = Object.fromEntries(query)
+  if (type !== 'application/json') {
+    return refuse(response, 415, 'UNSUPPORTED_MEDIA_TYPE', '`Content-Type` header is not supported.')
+  }
+  const takes = Object.hasOwn(SPEAK, encoding) ? SPEAK[encoding] : undefined
+  const fits =
+    takes !== undefined &&
+    (container === undefined || takes.container.includes(container)) &&
+    (rate === undefined || takes.rates.includes(rate)) &&
+    Number(speed) >= 0.7 &&
+    Number(speed) <= 1.5 &&
+    Object.keys(unknown).length === 0
+  if (!fits) return refuse(response, 400, 'INVALID_QUERY_PARAMETER', 'Unsupported audio format')
+  if (!/^aura-2-(thalia|orion)-en$/.test(model ?? '')) {
+    return refuse(response, 400, 'Bad Request', 'Bad Request: No such model/version combination found.')
+  }
+  const { text, ...more } = JSON.parse(body.toString()) as Record<string, unknown>
+  if (typeof text !== 'string' || Object.keys(more).length > 0) {
+    return refuse(response, 400, 'PAYLOAD_ERROR', 'Failed to deserialize JSON payload.')
+  }
+  if (text.length > 2000) return refuse(response, 413, 'Payload Too Large', 'Input text exceeds maximum')
+  response.writeHead(200, { 'content-type': takes.type, 'dg-model-name': model })
+  for (const piece of ['spoken ', `${model} `, text]) {
+    if (!response.write(piece)) await once(response, 'drain')
+  }
+  response.end()
+}

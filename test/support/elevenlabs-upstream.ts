@@ -1,0 +1,161 @@
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Test } from 'tap'
+import { serveHttp } from './http-server.ts'
+
+export const ELEVENLABS_KEY = 'xi-upstream-key'
+
+type Refusal = readonly [status: number, detail: unknown]
+
+/** Fields of `POST /v1/speech-to-text` that may come, and what each may hold. */
+const FIELDS: Readonly<Record<string, RegExp>> = {
+  model_id: /^scribe_v[12]$/,
+  language_code: /^[a-z]{2,3}$/,
+  tag_audio_events: /^(true|false)$/,
+  num_speakers: /^([1-9]|[12]\d|3[0-2])$/,
+  timestamps_granularity: /^(none|word|character)$/,
+  diarize: /^(true|false)$/,
+  seed: /^\d{1,10}$/,
+  use_multi_channel: /^(true|false)$/,
+  multichannel_output_style: /^(separate|combined)$/,
+  entity_detection: /^(all|pii|phi|pci|other|offensive_language)$/,
+  entity_redaction: /^(all|pii|phi|pci|other|offensive_language)$/,
+  keyterms: /^[^<>{}[\]\\]{1,49}$/,
+}
+
+const TOKEN = /^(mp3|opus|pcm|wav|ulaw|alaw)_\d+(_\d+)?$/
+const VOICES = new Set(['JBFqnCBsd6RMkjVDRZzb', '21m00Tcm4TlvDq8ikWAM'])
+
+/**
+ * A server that speaks ElevenLabs' contract and is as strict as it: unknown fields, values out of range and
+ * combinations that it documents as errors are refused. A transcript names the SHA-256 of the audio that
+ * came. /
+ */
+export function startElevenlabsUpstream(t: Pick<Test, 'teardown'>): Promise<string> {
+  return serveHttp(t, (request, response) => {
+    void answer(request, response).catch(() => response.destroy())
+  })
+}
+
+async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const chunks: Buffer[] = []
+  for await (const chunk of request) chunks.push(chunk as Buffer)
+  const body = Buffer.concat(chunks)
+  const url = new URL(request.url ?? '', 'http://upstream')
+  const speech = /^\/v1\/text-to-speech\/([^/]+)(\/stream)?$/.exec(url.pathname)
+  if (request.headers['xi-api-key'] !== ELEVENLABS_KEY) {
+    return refuse(response, [401, { status: 'invalid_api_key', message: 'Invalid API key' }])
+  }
+  if (speech !== null && request.method === 'POST') {
+    return speak(response, speech, url.searchParams, JSON.parse(body.toString()) as Record<string, unknown>)
+  }
+  if (url.pathname === '/v1/speech-to-text' && request.method === 'POST') {
+    const headers = { 'content-type': request.headers['content-type'] ?? '' }
+    return transcribe(response, await new Response(body, { headers }).formData())
+  }
+  if (url.pathname === '/v1/models' && request.method === 'GET') {
+    return json(response, 200, [{ model_id: 'eleven_flash_v2_5' }, { model_id: 'scribe_v2' }])
+  }
+  refuse(response, [404, 'Not Found'])
+}
+
+function json(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { 'content-type': 'application/json', 'request-id': 'r1' })
+  response.end(JSON.stringify(body))
+}
+
+function refuse(response: ServerResponse, [status, detail]: Refusal): void {
+  json(response, status, { detail })
+}
+
+async function transcribe(response: ServerResponse, form: FormData): Promise<void> {
+  const refusal = faultOf(form)
+  if (refusal !== null) return refuse(response, refusal)
+  const file = form.get('file') as File
+  const digest = createHash('sha256')
+    .update(await file.bytes())
+    .digest('hex')
+  const laughs = form.get('tag_audio_events') !== 'false'
+  const spoken = ['heard', `${digest}.`, ...(laughs ? ['(laughter)'] : [])]
+  const timed = form.get('timestamps_granularity') !== 'none'
+  const diarized = form.get('diarize') === 'true'
+  const transcript = (channel: number | null) => ({
+    language_code: 'eng',
+    language_probability: 0.9,
+    text: spoken.join(' '),
+    words: timed ? spoken.map((text, index) => wordOf(text, index, diarized, channel)) : [],
+    ...(channel === null ? {} : { channel_index: channel }),
+  })
+  const whole = { transcription_id: 'x', audio_duration_secs: 2.5 }
+  if (form.get('use_multi_channel') !== 'true') return json(response, 200, { ...transcript(null), ...whole })
+  json(response, 200, { transcripts: [transcript(0), transcript(1)], ...whole })
+}
+
+function wordOf(text: string, index: number, diarized: boolean, channel: number | null) {
+  const start = index + (channel ?? 0) / 4
+  const where = channel === null ? {} : { channel_index: channel, speaker_id: `speaker_${channel}` }
+  const type = text.startsWith('(') ? 'audio_event' : 'word'
+  return {
+    text,
+    start,
+    end: start + 0.2,
+    type,
+    logprob: -0.1,
+    ...(diarized ? { speaker_id: 'speaker_0' } : {}),
+    ...where,
+  }
+}
+
+function faultOf(form: FormData): Refusal | null {
+  const invalid = (field: string): Refusal => [
+    422,
+    [{ loc: ['body', field], msg: 'invalid', type: 'value_error' }],
+  ]
+  if (!(form.get('file') instanceof File) || !form.has('model_id')) return invalid('file')
+  for (const [name, value] of form) {
+    if (name === 'file') continue
+    const known = Object.hasOwn(FIELDS, name) ? FIELDS[name] : undefined
+    if (typeof value !== 'string' || !known?.test(value)) return invalid(name)
+  }
+  const bad = (message: string): Refusal => [400, { status: 'invalid_parameters', message }]
+  if (form.get('use_multi_channel') === 'true') {
+    if (form.get('diarize') === 'true') return bad('Multichannel mode does not support diarization')
+    if (form.has('num_speakers')) return bad('Cannot specify num_speakers when use_multi_channel is enabled')
+  }
+  const detected = form.getAll('entity_detection')
+  if (form.getAll('entity_redaction').some((group) => !detected.includes(group))) {
+    return bad('entity_redaction must be a subset of entity_detection')
+  }
+  return null
+}
+
+async function speak(
+  response: ServerResponse,
+  [, voice = '', streamed]: RegExpExecArray,
+  query: URLSearchParams,
+  body: Record<string, unknown>,
+): Promise<void> {
+  const { text, model_id: model, voice_settings: settings, seed, ...unknown } = body
+  const format = query.get('output_format') ?? ''
+  const { speed = 1, ...others } = (settings ?? {}) as { speed?: number }
+  const valid =
+    typeof text === 'string' &&
+    TOKEN.test(format) &&
+    [...query.keys()].join() === 'output_format' &&
+    Object.keys({ ...unknown, ...others }).length === 0 &&
+    (seed === undefined || Number.isInteger(seed)) &&
+    speed >= 0.7 &&
+    speed <= 1.2
+  if (!valid) return refuse(response, [422, [{ loc: ['body'], msg: 'invalid', type: 'value_error' }]])
+  if (model !== 'eleven_flash_v2_5')
+    return refuse(response, [400, { status: 'model_not_found', message: 'no such model' }])
+  if (!VOICES.has(voice))
+    return refuse(response, [404, { status: 'voice_not_found', message: 'no such voice' }])
+  const type = format.startsWith('mp3') ? 'audio/mpeg' : 'application/octet-stream'
+  response.writeHead(200, { 'content-type': type, 'character-cost': String(text.length) })
+  for (const piece of [streamed === undefined ? 'whole ' : 'streamed ', `${voice} `, text]) {
+    if (!response.write(piece)) await once(response, 'drain')
+  }
+  response.end()
+}

@@ -1,0 +1,142 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Test } from 'tap'
+import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import { GatewayError } from '../../src/errors.ts'
+import { type CallRequest, newTrail, type Services } from '../../src/gateway/gateway.ts'
+import { createHealthBook } from '../../src/gateway/health.ts'
+import { createLatencyBook } from '../../src/gateway/latency.ts'
+import { DEFAULT_LIMITS } from '../../src/limits.ts'
+import { createSender } from '../../src/outbound/send.ts'
+import { PROVIDERS } from '../../src/providers/index.ts'
+import type { AudioReader } from '../../src/schema/audio.ts'
+import { CAPABILITIES } from '../../src/schema/calls.ts'
+import type { Entry } from '../../src/schema/catalog.ts'
+import type { ChatCall } from '../../src/schema/chat.ts'
+import type { Calls, OperationName } from '../../src/schema/operations.ts'
+import type { Provider } from '../../src/schema/provider.ts'
+import { createEmbeddedState } from '../../src/state/embedded/state.ts'
+import { createBudget } from '../../src/storage/budget.ts'
+import { configuredProvider, entry, facts, principal, route } from './catalog.ts'
+import { serveHttp } from './http-server.ts'
+
+const MIB = 1024 * 1024
+
+/** The gateway's own parts, with real connections, around one route. */
+export interface GatewayRig {
+  readonly services: Services
+  /** A call of this operation by the one key there is. */
+  request<K extends OperationName>(operation: K, payload: Calls[K], signal?: AbortSignal): CallRequest<K>
+}
+
+export interface GatewayRigOptions {
+  readonly entries: readonly Entry[]
+  /** Beside those that there are. */
+  readonly providers?: readonly Provider[]
+  readonly deadlineMs?: number
+  readonly reader?: AudioReader
+}
+
+const NO_AUDIO: AudioReader = {
+  bytes: () => {
+    throw new Error('there is no audio')
+  },
+  base64: () => {
+    throw new Error('there is no audio')
+  },
+  range: () => Promise.reject(new Error('there is no audio')),
+}
+
+export function gatewayRig(t: Pick<Test, 'teardown'>, options: GatewayRigOptions): GatewayRig {
+  const { entries, providers = [], deadlineMs = 30_000, reader = NO_AUDIO } = options
+  const key = makeKey()
+  const sender = createSender({ reader })
+  t.teardown(() => sender.close())
+  const snapshot = {
+    limits: DEFAULT_LIMITS,
+    deadlineMs,
+    videoDeadlineMs: deadlineMs,
+    keys: new Map([[hashKey(key), principal({ route: route(entries) })]]),
+    audioUrlDomains: [],
+  }
+  const services: Services = {
+    snapshot: () => snapshot,
+    providers: new Map([...PROVIDERS, ...providers.map((one) => [one.kind, one] as const)]),
+    state: createEmbeddedState(),
+    send: sender.send,
+    open: sender.open,
+    budget: createBudget(64 * MIB),
+    random: () => 0.5,
+    latency: createLatencyBook(),
+    health: createHealthBook(),
+  }
+  return {
+    services,
+    request: (operation, payload, signal = new AbortController().signal) => ({
+      id: 'req_given',
+      operation,
+      authorization: `Bearer ${key}`,
+      traceparent: undefined,
+      signal,
+      trail: newTrail(),
+      read: async () => ({ payload, selectors: { purpose: null, responseProfile: null }, warnings: [] }),
+    }),
+  }
+}
+
+/** An entry at an upstream, for every capability there is. */
+export function entryAt(origin: string, overrides: Partial<Entry> & { readonly kind?: string } = {}): Entry {
+  const { kind = 'openai-compatible', ...rest } = overrides
+  const priced = facts({
+    capabilities: [...CAPABILITIES],
+    price: { per_hour_usd: 0.36, per_1m_input_tokens_usd: 1, per_1m_output_tokens_usd: 10 },
+  })
+  return entry({ provider: configuredProvider({ kind, baseUrl: `${origin}/v1` }), facts: priced, ...rest })
+}
+
+export function chatCall(overrides: Partial<ChatCall> = {}): ChatCall {
+  return {
+    messages: [{ role: 'user', parts: [{ type: 'text', text: 'hello' }] }],
+    tools: [],
+    tool_choice: null,
+    modalities: ['text'],
+    audio: null,
+    response_schema: null,
+    max_tokens: null,
+    temperature: null,
+    top_p: null,
+    stop: [],
+    seed: null,
+    ...overrides,
+  }
+}
+
+export interface Upstream {
+  readonly origin: string
+  /** `METHOD path` of every request that came whole. */
+  readonly requests: string[]
+}
+
+/** A provider that reads every request whole, then does as told. */
+export async function upstream(
+  t: Pick<Test, 'teardown'>,
+  answer: (response: ServerResponse, request: IncomingMessage) => void,
+): Promise<Upstream> {
+  const requests: string[] = []
+  const origin = await serveHttp(t, (request, response) => {
+    request.resume().on('end', () => {
+      requests.push(`${request.method} ${request.url}`)
+      answer(response, request)
+    })
+  })
+  return { origin, requests }
+}
+
+/** What a promise is refused with. */
+export async function refusalOf(promise: Promise<unknown>): Promise<GatewayError> {
+  const error = await promise.then(
+    () => null,
+    (reason: unknown) => reason,
+  )
+  if (error instanceof GatewayError) return error
+  throw new Error('it is not refused by the gateway', { cause: error })
+}

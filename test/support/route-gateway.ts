@@ -1,0 +1,88 @@
+import type { Test } from 'tap'
+import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import { type Larkway, startLarkway } from './larkway.ts'
+import { RawClient } from './raw-client.ts'
+import { waitUntil } from './wait-until.ts'
+
+type Fields = Readonly<Record<string, unknown>>
+
+export interface RouteGatewayOptions {
+  /** By name; `kind` and where it is. A key is given as `api_key: secret('NAME')`, and its value in `env`. */
+  readonly providers: Readonly<Record<string, Fields>>
+  /** Entries of the one route, in order. */
+  readonly entries: readonly Fields[]
+  /** Further members of the configuration file. */
+  readonly config?: Fields
+  readonly env?: Readonly<Record<string, string>>
+}
+
+/** An answer whose body is taken at the test's own pace; see `RawClient` for what follows. */
+export interface RawRequest {
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body: string | Uint8Array
+}
+
+export interface RouteGateway extends Larkway {
+  readonly authorization: { readonly authorization: string }
+  /** POSTs JSON, or `body` as it is when it is text, bytes or a form. */
+  post(path: string, body: unknown, headers?: Readonly<Record<string, string>>): Promise<Response>
+  /** Sends a POST over a connection of its own and reads nothing. */
+  send(path: string, request: RawRequest): Promise<RawClient>
+  /** The log line of a request, which may come out after its answer. */
+  logLine(requestId: string | null | undefined): Promise<Readonly<Record<string, unknown>>>
+}
+
+/** How a configuration names a secret of the environment. */
+export function secret(name: string): string {
+  return `\${${name}}`
+}
+
+/** A gateway process with one route, to providers of the workspace's own. */
+export async function startRouteGateway(t: Test, options: RouteGatewayOptions): Promise<RouteGateway> {
+  const key = makeKey()
+  const workspace = 'acme'
+  const owned = Object.entries(options.providers).map(([name, fields]) => {
+    return [name, { access: 'byok', workspace, ...fields }] as const
+  })
+  const config = {
+    rate_limit: { requests_per_minute: 1_000_000, burst: 100_000 },
+    providers: Object.fromEntries(owned),
+    routes: { main: { workspace, entries: options.entries } },
+    workspaces: {
+      acme: { apps: { web: { route: 'main' } }, keys: [{ id: 'key_web', app: 'web', sha256: hashKey(key) }] },
+    },
+    ...options.config,
+  }
+  const larkway = await startLarkway(t, { key, config, ...(options.env && { env: options.env }) })
+  const authorization = `Bearer ${key}`
+  return {
+    ...larkway,
+    authorization: { authorization },
+    post(path, body, headers = {}) {
+      const asItIs = typeof body === 'string' || body instanceof Uint8Array || body instanceof FormData
+      const type: Record<string, string> =
+        body instanceof FormData ? {} : { 'content-type': 'application/json' }
+      return fetch(larkway.url + path, {
+        method: 'POST',
+        headers: { authorization, ...type, ...headers },
+        body: asItIs ? (body as NonNullable<RequestInit['body']>) : JSON.stringify(body),
+      })
+    },
+    async send(path, { headers = {}, body }) {
+      const client = await RawClient.connect(larkway.port)
+      t.teardown(() => client.destroy())
+      const length = Buffer.byteLength(body)
+      const fields = { host: 'a', authorization, 'content-length': String(length), ...headers }
+      const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`)
+      await client.send(`POST ${path} HTTP/1.1\r\n${lines.join('')}\r\n`, body)
+      return client
+    },
+    async logLine(requestId) {
+      const find = () => larkway.log.find((line) => line.request_id === requestId && line.msg === 'request')
+      await waitUntil(() => find() !== undefined)
+      const line = find()
+      if (line === undefined) throw new Error(`no log line for ${requestId}`)
+      return line
+    },
+  }
+}

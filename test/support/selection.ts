@@ -1,0 +1,112 @@
+import type { GatewayError } from '../../src/errors.ts'
+import type { Call, Selectors } from '../../src/gateway/gateway.ts'
+import { createHealthBook } from '../../src/gateway/health.ts'
+import { type Selection, type SelectionInput, select } from '../../src/gateway/select.ts'
+import type { Entry, Principal } from '../../src/schema/catalog.ts'
+import type { ChatCall, ChatPart } from '../../src/schema/chat.ts'
+import type { Calls, OperationName } from '../../src/schema/operations.ts'
+import { speechCall, transcriptionCall } from './call.ts'
+import { configuredProvider, entry, PROTOCOLS, principal, route } from './catalog.ts'
+import { refusalOf } from './refusal.ts'
+
+/** An entry by its model, at a provider with every operation. */
+export function named(model: string, overrides: Partial<Entry> = {}): Entry {
+  return entry({ model, provider: configuredProvider({ kind: 'able' }), ...overrides })
+}
+
+/** Whoever has one route with these entries. */
+export function withRoute(entries: readonly Entry[], overrides: Partial<Principal> = {}): Principal {
+  return principal({ route: route(entries), ...overrides })
+}
+
+/** All that selection is asked with; every entry is healthy and the time is 0 unless overridden. */
+export function selectionInput<K extends OperationName>(
+  operation: K,
+  who: Principal,
+  call: Call<K>,
+  overrides: Partial<SelectionInput<K>> = {},
+): SelectionInput<K> {
+  return {
+    operation,
+    principal: who,
+    call,
+    providers: PROTOCOLS,
+    random: () => 0.5,
+    latency: { medianMs: () => 0 },
+    health: createHealthBook(),
+    nowMs: 0,
+    ...overrides,
+  }
+}
+
+export function pick<K extends OperationName>(
+  operation: K,
+  who: Principal,
+  call: Call<K>,
+  overrides: Partial<SelectionInput<K>> = {},
+): Selection {
+  return select(selectionInput(operation, who, call, overrides))
+}
+
+/** The error that the call is refused with. */
+export function refused<K extends OperationName>(
+  operation: K,
+  who: Principal,
+  call: Call<K>,
+  overrides: Partial<SelectionInput<K>> = {},
+): GatewayError {
+  return refusalOf(() => pick(operation, who, call, overrides))
+}
+
+export function models({ candidates }: Selection): string[] {
+  return candidates.map(({ entry: { model } }) => model)
+}
+
+/** A call of any operation, with a payload that asks for nothing special. */
+export function plainCall<K extends OperationName>(
+  operation: K,
+  overrides: Partial<Calls[K]> = {},
+  selectors: Partial<Selectors> = {},
+): Call<K> {
+  const plain = PLAIN[operation] as Calls[K]
+  return {
+    payload: { ...plain, ...overrides },
+    selectors: { purpose: null, responseProfile: null, ...selectors },
+    warnings: [],
+  }
+}
+
+const SAMPLING = { max_tokens: null, temperature: null, top_p: null, stop: [], seed: null }
+
+/** A chat whose one message has these parts. */
+export function chatOf(parts: readonly ChatPart[]): ChatCall {
+  return {
+    ...SAMPLING,
+    messages: [{ role: 'user', parts }],
+    tools: [],
+    tool_choice: null,
+    modalities: ['text'],
+    audio: null,
+    response_schema: null,
+  }
+}
+
+export const PICTURE: ChatPart = {
+  type: 'image',
+  source: { kind: 'url', url: 'https://example.com/cat.png' },
+  detail: null,
+}
+
+const TEXT_CHAT = chatOf([{ type: 'text', text: 'hello' }])
+
+const PLAIN: Calls = {
+  transcription: transcriptionCall().payload,
+  translation: transcriptionCall().payload,
+  speech: speechCall().payload,
+  chat: TEXT_CHAT,
+  complete: { ...SAMPLING, prompt: 'hello' },
+  embeddings: { input: ['hello'], dimensions: null },
+  image: { prompt: 'a lark', n: 1, size: null, quality: null, output_format: null, seed: null },
+  vision: chatOf([PICTURE]),
+  video: { prompt: 'a lark', duration_seconds: null, size: null, seed: null },
+}

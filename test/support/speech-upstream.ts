@@ -1,0 +1,89 @@
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Test } from 'tap'
+import { serveHttp } from './http-server.ts'
+
+/** What a model of the upstream does with a request. */
+export interface SpeechBehaviour {
+  readonly status?: number
+  readonly contentType?: string
+  /** Pieces of sound, each sent when the one before was taken. */
+  readonly pieces?: readonly Uint8Array[]
+  /** Waits before each piece but the first, with its number. */
+  readonly before?: (piece: number) => Promise<unknown>
+  /** Cuts the connection behind so many pieces. */
+  readonly cutAfter?: number
+}
+
+export interface SpeechRequest {
+  readonly model: string
+  readonly voice: string
+  /** Bytes of sound that the socket has taken. */
+  written: number
+  state: 'answering' | 'finished' | 'left'
+}
+
+export interface SpeechUpstream {
+  /** As a provider's `base_url`. */
+  readonly url: string
+  readonly received: readonly SpeechRequest[]
+  /** From now on this model does so. */
+  behave(model: string, behaviour: SpeechBehaviour): void
+}
+
+/** A server that speaks as OpenAI's `POST /audio/speech` does: in chunks, as the sound is made. */
+export async function startSpeechUpstream(t: Pick<Test, 'teardown'>): Promise<SpeechUpstream> {
+  const received: SpeechRequest[] = []
+  const behaviours = new Map<string, SpeechBehaviour>()
+  const origin = await serveHttp(t, (request, response) => {
+    void answer(request, response, received, behaviours).catch(() => response.destroy())
+  })
+  return {
+    url: `${origin}/v1`,
+    received,
+    behave: (model, behaviour) => void behaviours.set(model, behaviour),
+  }
+}
+
+async function answer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  received: SpeechRequest[],
+  behaviours: ReadonlyMap<string, SpeechBehaviour>,
+): Promise<void> {
+  const chunks: Buffer[] = []
+  for await (const chunk of request) chunks.push(chunk as Buffer)
+  const { model, voice } = JSON.parse(Buffer.concat(chunks).toString()) as { model: string; voice: string }
+  const speech: SpeechRequest = { model, voice, written: 0, state: 'answering' }
+  received.push(speech)
+  const closed = once(response, 'close')
+  void closed.then(() => {
+    speech.state = response.writableFinished ? 'finished' : 'left'
+  })
+  const {
+    status = 200,
+    contentType = 'audio/wav',
+    pieces = [],
+    before,
+    cutAfter,
+  } = behaviours.get(model) ?? {}
+  response.writeHead(status, { 'content-type': contentType })
+  response.flushHeaders()
+  for (const [index, piece] of pieces.entries()) {
+    if (index > 0) await before?.(index)
+    if (index === cutAfter || response.destroyed) break
+    if (!response.write(piece)) await Promise.race([drained(response), closed])
+    speech.written += piece.length
+  }
+  if (cutAfter === undefined) response.end()
+  else response.destroy()
+}
+
+function drained(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => void response.once('drain', resolve))
+}
+
+export function sha256(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex')
+}

@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { BENCH, type Launch } from './harness/processes.ts'
+import { DIRECT } from './harness/result.ts'
 import { larkwayConfiguration } from './larkway.ts'
 import { findNginx, installNpmPeers, NPM_PEERS, nginxVersion, npmPeerVersion, ROOT } from './peers/install.ts'
 import { type NginxBuffers, nginxConfiguration } from './peers/nginx.ts'
@@ -87,6 +88,19 @@ export function bareUws(): Found {
       readyPath: '/',
       versions: {},
       command: ({ port }) => program('peers/bare-uws.ts', port),
+    },
+  }
+}
+
+/** The stand-in for a provider, called without anything between. */
+export function upstreamItself(): Found {
+  return {
+    candidate: {
+      name: DIRECT,
+      label: 'the provider itself',
+      readyPath: '/',
+      versions: {},
+      command: ({ port }) => program('upstream.ts', port),
     },
   }
 }

@@ -1,4 +1,4 @@
-import { isLarkway, type Result, type Row } from './harness/result.ts'
+import { addedP50Ms, DIRECT, isLarkway, type Result, type Row } from './harness/result.ts'
 import { BUDGET_MIB, CONNECTIONS } from './scenarios/slow-provider.ts'
 
 /** A promise about one scenario, as a figure and its limit. */
@@ -40,6 +40,24 @@ const GATES: readonly Gate[] = [
       measure: (find) => over(find(load, 'larkway')?.pings?.p99Ms, find(load, 'larkway')?.pings?.idleP99Ms),
     }
   }),
+  ...['1,000 calls/s', '5,000 calls/s'].flatMap((load): Gate[] => [
+    {
+      scenario: 'chat',
+      what: `${load}: added p50 against nginx`,
+      unit: '×',
+      bound: 'at most',
+      limit: 1.5,
+      measure: (find) => over(added(find, load, 'larkway'), added(find, load, 'nginx-tuned')),
+    },
+    {
+      scenario: 'chat',
+      what: `${load}: calls per CPU second against Portkey`,
+      unit: '×',
+      bound: 'at least',
+      limit: 10,
+      measure: (find) => over(find(load, 'portkey')?.cpu, find(load, 'larkway')?.cpu),
+    },
+  ]),
   {
     scenario: 'slow-provider',
     what: `peak RSS with ${CONNECTIONS} uploads in flight and a budget of ${BUDGET_MIB} MiB`,
@@ -87,6 +105,11 @@ function cpuGate(scenario: string, load: string, candidate: string, peer: string
     limit,
     measure: (find) => over(find(load, candidate)?.cpu, find(load, peer)?.cpu),
   }
+}
+
+function added(find: Find, load: string, candidate: string): number | undefined {
+  const [direct, row] = [find(load, DIRECT), find(load, candidate)]
+  return direct && row && addedP50Ms([direct], row)
 }
 
 function over(figure: number | undefined, base: number | undefined): number | undefined {

@@ -17,6 +17,12 @@ export function larkwayConfiguration(upstreamPort: number): object {
     entries: [
       { provider, model: 'whisper-1', price: { per_hour_usd: 0.05 } },
       { provider, model: 'tts-1', price: { per_1k_characters_usd: 0.01 } },
+      {
+        provider,
+        model: 'gpt-4o-mini',
+        capabilities: ['text'],
+        price: { per_1m_input_tokens_usd: 0.15, per_1m_output_tokens_usd: 0.6 },
+      },
     ],
   })
   const keys = (app: string, values: readonly string[]) =>
@@ -73,6 +79,16 @@ export function larkwayBase64(audioBytes: number): RequestSpec {
     path: '/v1/transcription',
     headers: {},
     body: { kind: 'base64', audioBytes },
+    bearers: PLATFORM_KEYS,
+  }
+}
+
+export function larkwayChat(content: string): RequestSpec {
+  return {
+    method: 'POST',
+    path: '/v1/chat',
+    headers: {},
+    body: { kind: 'json', value: { messages: [{ role: 'user', content }] } },
     bearers: PLATFORM_KEYS,
   }
 }

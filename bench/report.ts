@@ -35,6 +35,7 @@ const FIGURES: readonly (readonly [name: string, Figure])[] = [
   ['slow-provider', MEMORY],
   ['base64', PER_GB],
   ['small', PER_REQUEST],
+  ['chat', PER_REQUEST],
 ]
 
 if (import.meta.main ?? process.argv[1]?.endsWith('bench/report.ts')) writeReport()

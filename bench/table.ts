@@ -1,4 +1,4 @@
-import { isLarkway, type Result, type Row } from './harness/result.ts'
+import { addedP50Ms, DIRECT, isLarkway, type Result, type Row } from './harness/result.ts'
 
 type Column = readonly [header: string, cell: (row: Row) => string]
 
@@ -39,6 +39,7 @@ function columnsOf({ cpuUnit, rows }: Result): Column[] {
     ['health p99, idle', ({ pings }) => milliseconds(pings?.idleP99Ms)],
     ['health p99, beside', ({ pings }) => milliseconds(pings?.p99Ms)],
   ]
+  const added: Column[] = [['added p50', (row) => milliseconds(addedP50Ms(rows, row))]]
   return [
     ['load', (row) => row.load],
     ['server', (row) => row.label],
@@ -49,6 +50,7 @@ function columnsOf({ cpuUnit, rows }: Result): Column[] {
       ? ['MB/s', (row) => Math.round(row.bodyBytes / 1e6 / row.seconds).toString()]
       : ['requests/s', (row) => Math.round(row.requests / row.seconds).toString()],
     ['p50', (row) => milliseconds(row.p50Ms)],
+    ...(rows.some(({ candidate }) => candidate === DIRECT) ? added : []),
     ['p99', (row) => milliseconds(row.p99Ms)],
     ...(rows.some(({ pings }) => pings) ? pings : []),
     ['peak RSS', (row) => `${Math.round(row.peakRssMib)} MiB`],

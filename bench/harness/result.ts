@@ -73,6 +73,15 @@ export function isLarkway(candidate: string): boolean {
   return candidate.startsWith('larkway')
 }
 
+/** The candidate that has nothing between client and provider: what others add is against it. */
+export const DIRECT = 'direct'
+
+/** What a candidate adds to the median latency of a call; undefined where the direct call was not measured. */
+export function addedP50Ms(rows: readonly Row[], { load, candidate, p50Ms }: Row): number | undefined {
+  const direct = rows.find((row) => row.load === load && row.candidate === DIRECT)
+  return direct === undefined || candidate === DIRECT ? undefined : p50Ms - direct.p50Ms
+}
+
 /** Results for readers are committed; those of `--quick` are noise, and stay in the ignored folder. */
 const RESULTS = join(ROOT, 'bench', 'results')
 const QUICK_RESULTS = join(ROOT, '.larkway', 'bench-results')

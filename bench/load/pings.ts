@@ -65,7 +65,9 @@ function ticks(task: PingTask, tick: (dueMs: number) => void): Promise<void> {
 
 class Pinger {
   readonly #port: number
-  readonly #request: Buffer
+  readonly #spec: RequestSpec
+  /** By API key, in turn over the connections. */
+  readonly #requests = new Map<Socket, Buffer>()
   readonly #latencies = new Samples()
   readonly #ownLags = new Samples()
   readonly #idle: Socket[] = []
@@ -78,7 +80,7 @@ class Pinger {
 
   constructor(task: PingTask) {
     this.#port = task.port
-    this.#request = renderRequest(task.request, task.port).bytes
+    this.#spec = task.request
   }
 
   send(dueMs: number): void {
@@ -109,13 +111,14 @@ class Pinger {
   #write(socket: Socket, dueMs: number): void {
     this.#due.set(socket, dueMs)
     this.#ownLags.add(wallMs() - dueMs)
-    socket.write(this.#request)
+    socket.write(this.#requests.get(socket) as Buffer)
   }
 
   /** An answer of some hundred bytes arrives in one piece; one that does not is counted as a failure. */
   #connect(): void {
-    this.#open += 1
     const socket = connect({ port: this.#port, host: '127.0.0.1', noDelay: true })
+    this.#requests.set(socket, renderRequest(this.#spec, this.#port, this.#open).bytes)
+    this.#open += 1
     socket.on('connect', () => this.#free(socket))
     socket.on('data', (reply) => {
       const dueMs = this.#due.get(socket)
@@ -128,6 +131,7 @@ class Pinger {
     })
     socket.on('error', (error) => this.#fail(error.message))
     socket.on('close', () => {
+      this.#requests.delete(socket)
       this.#open -= 1
       if (this.#due.delete(socket)) this.#fail('the server closed the connection')
       const index = this.#idle.indexOf(socket)

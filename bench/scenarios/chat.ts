@@ -2,12 +2,16 @@ import { type Candidate, larkway, nginx, portkey, renamed, upstreamItself } from
 import type { Driven, Session, Trial } from '../harness/measure.ts'
 import { larkwayChat } from '../larkway.ts'
 import type { PingReport, PingTask } from '../load/pings.ts'
+import type { RequestSpec } from '../load/request.ts'
+import type { RequestReport, RequestTask } from '../load/requests.ts'
 import { openaiChat, portkeyHeaders } from '../openai.ts'
 import { ONCE, type RequestOf, type Scenario, sort, upload } from './scenario.ts'
 
 const RATES = [1_000, 5_000] as const
 const MESSAGE = 'Hello.'
 const DEFAULT_BUDGET_MIB = 256
+const WARM_UP_CONNECTIONS = 8
+const CONNECTIONS = 64
 
 interface Kind {
   readonly request: RequestOf
@@ -37,8 +41,8 @@ export const chat: Scenario = {
       [own, { request: () => larkwayChat(MESSAGE), content: (body) => JSON.parse(body).content }],
       [await portkey(), { request: throughPortkey, content: openaiContent }],
     ])
-    const trials = RATES.flatMap((rate) =>
-      found.map(([candidate, kind]) => trial(candidate, kind, rate, quick)),
+    const trials = LOADS.flatMap((load) =>
+      found.map(([candidate, kind]) => trial(candidate, kind, load, quick)),
     )
     return { trials, skipped }
   },
@@ -48,31 +52,57 @@ function openaiContent(body: string): unknown {
   return JSON.parse(body).choices?.[0]?.message?.content
 }
 
-function trial(candidate: Candidate, kind: Kind, perSecond: number, quick: boolean): Trial {
+/** How calls are made: due at a rate, or as many as the server takes. */
+interface Load {
+  readonly name: string
+  drive(session: Session, request: RequestSpec, quick: boolean): Promise<Driven>
+}
+
+const LOADS: readonly Load[] = [
+  ...RATES.map((rate) => ({ name: `${rate.toLocaleString('en')} calls/s`, drive: drivenAt(rate) })),
+  {
+    name: `${CONNECTIONS} connections`,
+    drive: (session, request, quick) => saturate(session, request, CONNECTIONS, quick ? 2 : 5),
+  },
+]
+
+function drivenAt(perSecond: number): Load['drive'] {
+  return async ({ lab, port }, request, quick) => {
+    const task: PingTask = { port, request, perSecond, seconds: quick ? 2 : 5 }
+    const report = await lab.generate<PingTask, PingReport>('pings', task)
+    return { ...report, requests: report.latencyMs.count, bodyBytes: 0 }
+  }
+}
+
+async function saturate(
+  { lab, port }: Session,
+  request: RequestSpec,
+  connections: number,
+  seconds: number,
+): Promise<Driven> {
+  const task: RequestTask = { port, request, connections, seconds }
+  const report = await lab.generate<RequestTask, RequestReport>('autocannon', task)
+  return { ...report, bodyBytes: 0 }
+}
+
+function trial(candidate: Candidate, kind: Kind, load: Load, quick: boolean): Trial {
   return {
     candidate,
-    load: `${perSecond.toLocaleString('en')} calls/s`,
+    load: load.name,
     async verify(session) {
       const { lastReply, firstFailure } = await upload(session, kind.request, ONCE)
       if (lastReply?.status !== 200) throw new Error(`verification: ${firstFailure}`)
       const content = kind.content(lastReply.body)
       if (content !== 'ok') throw new Error(`wrong answer: ${lastReply.body.slice(0, 200)}`)
     },
+    // A rate that a server which has not been optimized yet cannot keep would be measured as a queue.
     async warmUp(session) {
-      await drive(session, kind, Math.min(perSecond, 1_000), 1)
+      const request = kind.request(session.lab.upstreamPort)
+      await saturate(session, request, WARM_UP_CONNECTIONS, quick ? 4 : 6)
+      // Then under the load itself, so that the connections to the provider are there.
+      await load.drive(session, request, true)
     },
-    run: (session) => session.measure(() => drive(session, kind, perSecond, quick ? 2 : 5)),
+    run: (session) =>
+      session.measure(() => load.drive(session, kind.request(session.lab.upstreamPort), quick)),
   }
-}
-
-async function drive(
-  { lab, port }: Session,
-  kind: Kind,
-  perSecond: number,
-  seconds: number,
-): Promise<Driven> {
-  const request = kind.request(lab.upstreamPort)
-  const task: PingTask = { port, request, perSecond, seconds }
-  const report = await lab.generate<PingTask, PingReport>('pings', task)
-  return { ...report, requests: report.latencyMs.count, bodyBytes: 0 }
 }

@@ -1,12 +1,16 @@
 import type { JsonObject } from '../schema/json.ts'
 import type { UpstreamReply } from '../schema/upstream.ts'
 
+const decoder = new TextDecoder()
+
 /** The text of a reply's body. Bytes that are no UTF-8 become U+FFFD. */
 export function textOf({ body }: UpstreamReply): string {
-  const decoder = new TextDecoder()
+  const [only, ...others] = body
+  if (only !== undefined && others.length === 0) return decoder.decode(only)
+  const pieces = new TextDecoder()
   let text = ''
-  for (const chunk of body) text += decoder.decode(chunk, { stream: true })
-  return text + decoder.decode()
+  for (const chunk of body) text += pieces.decode(chunk, { stream: true })
+  return text + pieces.decode()
 }
 
 /** The body of a reply as JSON; null when it is none. */

@@ -92,6 +92,18 @@ export function bareUws(): Found {
   }
 }
 
+export function bareProxy(): Found {
+  return {
+    candidate: {
+      name: 'bare-proxy',
+      label: 'uWebSockets.js and undici, bare proxy',
+      readyPath: '/',
+      versions: {},
+      command: ({ port, upstreamPort }) => program('peers/bare-proxy.ts', port, upstreamPort),
+    },
+  }
+}
+
 /** The stand-in for a provider, called without anything between. */
 export function upstreamItself(): Found {
   return {

@@ -1,4 +1,4 @@
-import { type Candidate, larkway, nginx, portkey, renamed, upstreamItself } from '../candidates.ts'
+import { bareProxy, type Candidate, larkway, nginx, portkey, renamed, upstreamItself } from '../candidates.ts'
 import type { Driven, Session, Trial } from '../harness/measure.ts'
 import { larkwayChat } from '../larkway.ts'
 import type { PingReport, PingTask } from '../load/pings.ts'
@@ -38,6 +38,7 @@ export const chat: Scenario = {
     const { found, skipped } = await sort<Kind>([
       [upstreamItself(), openai],
       [renamed(nginx('tuned'), 'nginx-tuned', 'nginx proxy_pass'), openai],
+      [bareProxy(), openai],
       [own, { request: () => larkwayChat(MESSAGE), content: (body) => JSON.parse(body).content }],
       [await portkey(), { request: throughPortkey, content: openaiContent }],
     ])

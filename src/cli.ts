@@ -57,6 +57,7 @@ async function checkCommand(args: string[]): Promise<number> {
 
 async function route(args: string[]): Promise<number> {
   const [action, ...rest] = args
+  if (args.includes('--help') && action !== 'explain') return print(HELP)
   if (action === 'explain') {
     const { explainRoute } = await import('./cli/explain.ts')
     return printingFaults(() => explainRoute(rest, configPath(), print))
@@ -129,7 +130,8 @@ const [name = 'help', ...args] = process.argv.slice(2)
 const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
 try {
   if (command === undefined) throw new UsageError(`there is no command "${name}"; see larkway help`)
-  process.exitCode = await command(args)
+  const help = args.includes('--help') && command !== route
+  process.exitCode = help ? print(HELP) : await command(args)
 } catch (error) {
   if (!(error instanceof UsageError)) throw error
   process.stderr.write(`larkway: ${error.message}\n`)

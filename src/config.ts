@@ -24,7 +24,10 @@ const Environment = Type.Object({
     Type.String({ minLength: 1, description: 'API key of the demo workspace; default: made at first start' }),
   ),
   LARKWAY_SECRET_KEYS: Type.Optional(
-    Type.String({ description: 'comma-separated base64 keys of 32 bytes: the first encrypts, all decrypt' }),
+    Type.String({
+      description:
+        'comma-separated base64 keys of 32 bytes: the first signs, all verify; default: one kept in LARKWAY_DATA',
+    }),
   ),
   LARKWAY_PUBLIC_URL: Type.Optional(
     Type.String({

@@ -1,7 +1,7 @@
 import type { Capability } from '../schema/calls.ts'
 import { FACT_SHAPES, type Price } from '../schema/facts.ts'
-import { CAPABILITY_OF, OPERATION_NAMES, type OperationName } from '../schema/operations.ts'
-import type { ModelFacts, Provider } from '../schema/provider.ts'
+import { CAPABILITY_OF, OPERATION_NAMES } from '../schema/operations.ts'
+import { type ModelFacts, operationOf, type Provider } from '../schema/provider.ts'
 import type { Faults, Path } from './faults.ts'
 import type { EntryFields } from './file.ts'
 import { checkPrice } from './price.ts'
@@ -53,8 +53,7 @@ export function resolveFacts(
 /** A declared capability that none of the protocol's operations could use. */
 function checkProtocol(capability: Capability, protocol: Provider, path: Path, faults: Faults): void {
   const names = OPERATION_NAMES.filter((name) => CAPABILITY_OF[name] === capability && name !== 'translation')
-  const has = (name: OperationName) => protocol[name === 'vision' ? 'chat' : name] !== undefined
-  if (names.length === 0 || names.some(has)) return
+  if (names.length === 0 || names.some((name) => operationOf(protocol, name) !== undefined)) return
   faults.add([...path, 'capabilities'], `the kind "${protocol.kind}" has no ${names.join(', ')}`)
 }
 

@@ -48,6 +48,9 @@ export function checkShape(schema: TSchema, value: unknown, path: Path, faults: 
       case 'enum':
         faults.add(at, `must be one of ${error.params.allowedValues.join(', ')}`)
         break
+      case 'pattern':
+        faults.add(at, `must be ${descriptionAt(schema, error.schemaPath) ?? 'as documented'}`)
+        break
       case 'boolean':
         // Comes with every unknown key, beside `additionalProperties`.
         break
@@ -55,6 +58,12 @@ export function checkShape(schema: TSchema, value: unknown, path: Path, faults: 
         faults.add(at, error.message)
     }
   }
+}
+
+/** What a pattern stands for: the pattern itself is for machines. */
+function descriptionAt(schema: TSchema, schemaPath: string): string | null {
+  const part: unknown = Pointer.Get(schema, schemaPath.slice(1))
+  return typeof part === 'object' && part !== null && 'description' in part ? String(part.description) : null
 }
 
 /** TypeBox stops at 8 errors by default, to spare servers; an operator wants to see all. */

@@ -5,6 +5,8 @@ import { FACT_SHAPES } from '../schema/facts.ts'
 
 /** What names workspaces, apps, routes, providers, plans and purposes. Names become parts of object keys and logs. */
 const NAME = '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$'
+/** Models are named in headers of answers, too: no control characters, and no white space around. */
+const MODEL = '^[^\\s\\x00-\\x1f\\x7f-\\x9f]([^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f])?$'
 const INSTANT = '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(\\.\\d+)?(Z|[+-]\\d\\d:\\d\\d)$'
 
 /** An object that takes no other keys: a misspelled one is a fault, not a setting without effect. */
@@ -24,7 +26,7 @@ function named<Value extends TSchema>(value: Value, description: string) {
   return Type.Record(Type.String({ pattern: NAME }), value, { additionalProperties: false, description })
 }
 
-const Name = Type.String({ pattern: NAME })
+const Name = Type.String({ pattern: NAME, description: 'a name of 1 to 64 letters, digits, ".", "_" or "-"' })
 const Usd = Type.Number({ minimum: 0, maximum: 1_000_000_000 })
 const Bytes = Type.Integer({ minimum: 1, maximum: 5 * 1024 ** 3 })
 const Seconds = Type.Integer({ minimum: 1, maximum: 31_536_000 })
@@ -72,7 +74,11 @@ export const ProviderShape = strict({
 
 export const EntryShape = strict({
   provider: Name,
-  model: Type.String({ minLength: 1, maxLength: 256 }),
+  model: Type.String({
+    maxLength: 256,
+    pattern: MODEL,
+    description: 'a name without control characters or white space around it',
+  }),
   weight: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 1_000_000 })),
   profile: Type.Optional(Type.Enum([...PROFILES])),
   purposes: Type.Optional(Type.Array(Name, { uniqueItems: true })),
@@ -110,7 +116,10 @@ export const AppShape = strict({
 })
 
 export const KeyShape = strict({
-  id: Type.String({ pattern: '^key_[A-Za-z0-9_-]{1,60}$' }),
+  id: Type.String({
+    pattern: '^key_[A-Za-z0-9_-]{1,60}$',
+    description: '"key_" and 1 to 60 letters, digits, "_" or "-"',
+  }),
   name: Type.Optional(Text),
   app: Name,
   sha256: Type.String({ pattern: '^[0-9a-fA-F]{64}$', description: 'what `larkway key hash` prints' }),

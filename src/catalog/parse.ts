@@ -19,8 +19,10 @@ export function readCatalog(text: string, surroundings: Surroundings): Reading {
   let value: unknown
   try {
     value = document.toJS({ maxAliasCount: 100 })
+    // Throws for what holds itself, which nothing behind this is made for.
+    JSON.stringify(value)
   } catch {
-    return { faults: ['/: an alias (*name) leads nowhere, or there are too many of them'] }
+    return { faults: ['/: an alias (*name) leads nowhere or into itself, or there are too many of them'] }
   }
   return buildSnapshot(value, surroundings)
 }

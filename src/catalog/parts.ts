@@ -44,7 +44,7 @@ export function at(value: unknown, key: string): unknown {
     : undefined
 }
 
-export function namesIn(list: unknown): string[] {
+function namesIn(list: unknown): string[] {
   return typeof list === 'object' && list !== null && !Array.isArray(list) ? Object.keys(list) : []
 }
 

@@ -1,6 +1,6 @@
 import type { Price } from '../schema/facts.ts'
 import { CAPABILITY_OF, OPERATION_NAMES, type OperationName } from '../schema/operations.ts'
-import type { ModelFacts, Provider } from '../schema/provider.ts'
+import { isFor, type ModelFacts, type Provider } from '../schema/provider.ts'
 import type { Faults, Path } from './faults.ts'
 
 type PartOfPrice = keyof Price
@@ -24,7 +24,7 @@ const PRICED: Readonly<Record<OperationName, readonly (readonly PartOfPrice[])[]
 export function checkPrice(facts: ModelFacts, protocol: Provider, path: Path, faults: Faults): void {
   const missing = new Set<string>()
   for (const operation of OPERATION_NAMES) {
-    if (!serves(facts, protocol, operation)) continue
+    if (!facts.capabilities.includes(CAPABILITY_OF[operation]) || !isFor(facts, protocol, operation)) continue
     const sets = PRICED[operation]
     if (sets.some((parts) => parts.every((part) => facts.price?.[part] !== undefined))) continue
     const [first = []] = sets
@@ -34,14 +34,4 @@ export function checkPrice(facts: ModelFacts, protocol: Provider, path: Path, fa
     const why = 'platform access needs it, and the built-in table has none for this model'
     faults.add([...path, 'price', part], `is missing: ${why}`)
   }
-}
-
-function serves(
-  { capabilities, operations, translates }: ModelFacts,
-  protocol: Provider,
-  name: OperationName,
-) {
-  if (!capabilities.includes(CAPABILITY_OF[name]) || operations?.includes(name) === false) return false
-  if (name === 'translation' && !translates) return false
-  return protocol[name === 'vision' ? 'chat' : name] !== undefined
 }

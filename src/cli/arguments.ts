@@ -11,7 +11,10 @@ export function parse<const Given extends Flags>(args: readonly string[], option
     const parsed = parseArgs({ args: [...args], options, allowPositionals: true, strict: true })
     if (parsed.positionals.length <= most) return parsed
   } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : 'that is no command line')
+    // Behind the first sentence Node explains how a word may begin with a dash, which none does here.
+    throw new UsageError(
+      error instanceof Error ? `${error.message.split('. ', 1)}` : 'that is no command line',
+    )
   }
   throw new UsageError('too many words')
 }

@@ -106,7 +106,9 @@ async function listModels(provider: ConfiguredProvider, send: Send): Promise<Ans
       step = operation.next(step.state, await send(step.request, options), null, target)
     if (step.kind === 'done') return { provider, listed: step.result, trouble: null }
     const { status, reason } = step.failure
-    return { provider, listed: [], trouble: status === null ? reason : `${status}: ${reason}` }
+    // Of a call that is the model's fault; here no model was named.
+    const why = status === 404 ? 'there is no list of models at its base_url' : reason
+    return { provider, listed: [], trouble: status === null ? why : `${status}: ${why}` }
   } catch (error) {
     if (error instanceof UpstreamFailure) return { provider, listed: [], trouble: error.failure.reason }
     throw error

@@ -26,6 +26,11 @@ const USAGE = `larkway route explain --key K --endpoint E [options]
   --json               the same as JSON
 `
 
+const NUMBER_MAX = 1_000_000_000
+/** Texts of a sample are really made. */
+const CHARACTERS_MAX = 10_000_000
+const COUNT_MAX = 100_000
+
 const text = { type: 'string' } as const
 const list = { type: 'string', multiple: true } as const
 const flag = { type: 'boolean' } as const
@@ -138,11 +143,11 @@ function readSample(values: Values): Sample {
         values['audio-format'] === undefined
           ? audio.format
           : oneOf('audio-format', values['audio-format'], AUDIO_FORMATS),
-      bytes: number('bytes', values.bytes) ?? audio.bytes,
+      bytes: whole('bytes', values.bytes) ?? audio.bytes,
       seconds: number('seconds', values.seconds) ?? audio.seconds,
-      channels: number('channels', values.channels) ?? audio.channels,
+      channels: whole('channels', values.channels) ?? audio.channels,
     },
-    characters: number('characters', values.characters) ?? plain.characters,
+    characters: whole('characters', values.characters, CHARACTERS_MAX) ?? plain.characters,
     voice: values.voice ?? null,
     speed: number('speed', values.speed),
     responseFormat: values['response-format'] ?? null,
@@ -151,8 +156,8 @@ function readSample(values: Values): Sample {
     spoken: values.spoken === true,
     size: values.size ?? null,
     durationSeconds: number('duration', values.duration),
-    count: number('count', values.count) ?? plain.count,
-    dimensions: number('dimensions', values.dimensions),
+    count: whole('count', values.count, COUNT_MAX) ?? plain.count,
+    dimensions: whole('dimensions', values.dimensions),
   }
 }
 
@@ -168,11 +173,17 @@ function oneOf<const Choice extends string>(name: string, value: string, choices
   return chosen
 }
 
-/** Positive, and not so large that a text of that length could not be made. */
 function number(name: string, value: string | undefined): number | null {
   if (value === undefined) return null
   const amount = Number(value)
-  if (!/^\d+(\.\d+)?$/.test(value) || amount <= 0 || amount > 1e9)
+  if (!/^\d+(\.\d+)?$/.test(value) || amount <= 0 || amount > NUMBER_MAX)
     throw new UsageError(`--${name} takes a number above 0`)
+  return amount
+}
+
+function whole(name: string, value: string | undefined, most = NUMBER_MAX): number | null {
+  const amount = number(name, value)
+  if (amount !== null && (!Number.isInteger(amount) || amount > most))
+    throw new UsageError(`--${name} takes a whole number up to ${most}`)
   return amount
 }

@@ -1,7 +1,7 @@
-import type { SpeechCall, TranscriptionCall } from '../schema/calls.ts'
+import type { Hint, SpeechCall, TranscriptionCall, TranscriptionOptions } from '../schema/calls.ts'
 import type { Entry } from '../schema/catalog.ts'
 import type { Calls, OperationName } from '../schema/operations.ts'
-import { lackedHints, withoutHints } from './eligibility.ts'
+import { unheededHints } from './features.ts'
 import { voiceAt } from './speech-limits.ts'
 
 export interface Adapted<K extends OperationName> {
@@ -18,7 +18,18 @@ export function adapt<K extends OperationName>(operation: K, payload: Calls[K], 
   }
   if (operation !== 'transcription' && operation !== 'translation') return { payload, warnings: [] }
   const call = payload as TranscriptionCall
-  const lacked = lackedHints(entry, call.options)
+  const lacked = unheededHints(entry.facts, call.options)
   const warnings = lacked.map((hint) => `${hint}: left out, ${entry.model} does not take this hint here`)
   return { payload: { ...call, options: withoutHints(call.options, lacked) } as Calls[K], warnings }
+}
+
+/** The options as an entry gets them: hints that it lacks are taken out. */
+export function withoutHints(options: TranscriptionOptions, lacked: readonly Hint[]): TranscriptionOptions {
+  if (lacked.length === 0) return options
+  const changed: { -readonly [Name in Hint]?: TranscriptionOptions[Name] } = {}
+  for (const hint of lacked) {
+    if (hint === 'language' || hint === 'prompt' || hint === 'speaker_count_hint') changed[hint] = null
+    else changed[hint] = false
+  }
+  return { ...options, ...changed }
 }

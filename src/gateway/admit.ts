@@ -6,23 +6,27 @@ import type { Services, Trail } from './gateway.ts'
 
 const BEARER = /^Bearer +([\x21-\x7e]+)$/i
 
+/** Who asks, as far as that is known before the key is looked at. */
+interface Asking {
+  readonly authorization: string | undefined
+  readonly trail: Trail
+}
+
 /**
- * Who asks, by the key alone: shape and check sum first, then one look into the snapshot; no I/O.
+ * Who asks, by the key alone: shape and check sum first, then one look into the snapshot; no I/O. Leaves the principal
+ * and the version of the assigned route on the trail, also for a key that lacks the scope.
  *
  * @throws GatewayError UNAUTHENTICATED (one answer for every reason), PERMISSION_DENIED without the scope
  */
-export function authenticate(
-  snapshot: Snapshot,
-  authorization: string | undefined,
-  scope: Scope,
-  nowMs: number,
-): Principal {
+export function authenticate(snapshot: Snapshot, { authorization, trail }: Asking, scope: Scope): Principal {
   const key = BEARER.exec(authorization ?? '')?.[1]
   if (key === undefined || !looksLikeKey(key)) throw unauthenticated()
   const principal = snapshot.keys.get(hashKey(key))
   if (principal === undefined) throw unauthenticated()
   const { expiresAtMs, scopes } = principal.key
-  if (expiresAtMs !== null && expiresAtMs <= nowMs) throw unauthenticated()
+  if (expiresAtMs !== null && expiresAtMs <= Date.now()) throw unauthenticated()
+  trail.principal = principal
+  notePolicyVersion(trail, principal.route.version)
   if (!scopes.includes(scope)) {
     throw new GatewayError('PERMISSION_DENIED', `the API key lacks the scope ${scope}`, {
       details: { scope },
@@ -37,22 +41,15 @@ function unauthenticated(): GatewayError {
 
 /**
  * Authenticates and takes one token of the key's bucket, before anything of the body is stored. Leaves the
- * principal, the rate-limit headers and the version of the assigned route on the trail. A door whose body
- * says how the call is to be run admits the caller itself, before it reads that body: a trail is admitted
- * only once.
+ * rate-limit headers on the trail, too. A door that has a body to read admits the caller itself before it
+ * does: a trail is admitted only once.
  *
  * @throws GatewayError UNAUTHENTICATED, PERMISSION_DENIED, RATE_LIMITED
  */
-export async function admit(
-  services: Services,
-  snapshot: Snapshot,
-  request: { readonly authorization: string | undefined; readonly trail: Trail },
-): Promise<Principal> {
-  const { trail } = request
+export async function admit(services: Services, snapshot: Snapshot, asking: Asking): Promise<Principal> {
+  const { trail } = asking
   if (trail.principal !== null) return trail.principal
-  const principal = authenticate(snapshot, request.authorization, 'inference', Date.now())
-  trail.principal = principal
-  notePolicyVersion(trail, principal.route.version)
+  const principal = authenticate(snapshot, asking, 'inference')
   const decision = await services.state.rateLimiter.take(principal.key.id, principal.key.rateLimit)
   Object.assign(trail.headers, rateLimitHeaders(decision))
   if (decision.allowed) return principal

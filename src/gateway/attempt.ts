@@ -1,10 +1,10 @@
 import type { TranscriptionCall, TranscriptionResult } from '../schema/calls.ts'
 import type { Calls, OperationName, Results } from '../schema/operations.ts'
-import type { Target } from '../schema/provider.ts'
+import { operationOf, type Target } from '../schema/provider.ts'
 import type { Failure } from '../schema/upstream.ts'
 import { adapt } from './adapt.ts'
 import { failOver, type Missed, type Turn } from './failover.ts'
-import { type Call, type CallRequest, operationOf, type Services } from './gateway.ts'
+import type { CallRequest, Services } from './gateway.ts'
 import { holdBytes } from './held.ts'
 import type { Candidate, Selection } from './select.ts'
 import { drive } from './step.ts'
@@ -29,12 +29,11 @@ const EMPTY_SUSPECT_SECONDS = 3
 export async function attempt<K extends OperationName>(
   services: Services,
   request: CallRequest<K>,
-  call: Call<K>,
   selection: Selection,
   deadlineAtMs: number,
 ): Promise<Attempted<K>> {
   const { got, trial } = await failOver(services, request, selection, deadlineAtMs, (turn) =>
-    attemptWhole(services, request, call, turn),
+    attemptWhole(services, request, turn),
   )
   trial.answered()
   trial.succeeded()
@@ -45,10 +44,9 @@ export async function attempt<K extends OperationName>(
 export async function attemptWhole<K extends OperationName>(
   services: Services,
   request: CallRequest<K>,
-  call: Call<K>,
   { candidate, deadlineAtMs, last }: Turn,
 ): Promise<{ readonly got: Attempted<K> } | Missed> {
-  const { signal, traceparent } = request
+  const { call, signal, traceparent } = request
   const held = holdBytes(services.budget)
   const adapted = adapt(request.operation, call.payload, candidate.entry)
   const operation = operationAt(services, request.operation, candidate)

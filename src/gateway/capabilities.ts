@@ -1,5 +1,5 @@
 import type { Capability } from '../schema/calls.ts'
-import type { Principal, Route } from '../schema/catalog.ts'
+import type { Entry, Principal, Route } from '../schema/catalog.ts'
 import type { ChatCall, ChatPart } from '../schema/chat.ts'
 import { CAPABILITY_OF, type Calls, type OperationName } from '../schema/operations.ts'
 
@@ -45,8 +45,19 @@ export function assignedRoute(
   return route
 }
 
-function hasAll({ entries }: Route, capabilities: readonly Capability[]): boolean {
-  return entries.some(({ facts }) =>
+function hasAll(route: Route, capabilities: readonly Capability[]): boolean {
+  if (!route.published) return false
+  return candidatesOf(route).some(({ facts }) =>
     capabilities.every((capability) => facts.capabilities.includes(capability)),
   )
+}
+
+/** What a route can do: any of its candidates, none while it is not published. */
+export function capabilitiesOf(route: Route): ReadonlySet<Capability> {
+  return new Set(route.published ? candidatesOf(route).flatMap(({ facts }) => facts.capabilities) : [])
+}
+
+/** When a route has pinned entries, there are no others. */
+export function candidatesOf({ entries }: Route): readonly Entry[] {
+  return entries.some(({ pinned }) => pinned) ? entries.filter(({ pinned }) => pinned) : entries
 }

@@ -1,25 +1,12 @@
-import type {
-  Capability,
-  Hint,
-  SpeechCall,
-  TranscriptionCall,
-  TranscriptionOptions,
-} from '../schema/calls.ts'
+import type { Capability, SpeechCall, TranscriptionCall } from '../schema/calls.ts'
 import type { Entry, Principal } from '../schema/catalog.ts'
 import type { EmbeddingsCall, ImageCall, VideoCall } from '../schema/generation.ts'
 import type { Calls, OperationName } from '../schema/operations.ts'
-import type { Provider } from '../schema/provider.ts'
+import { isFor, type Provider } from '../schema/provider.ts'
 import { audioLimits } from './audio-limits.ts'
 import { requiredCapabilities } from './capabilities.ts'
 import type { Left } from './consideration.ts'
-import {
-  type HearingDemand,
-  knownLanguage,
-  lackOfFeatures,
-  requiredFeatures,
-  unheededHints,
-} from './features.ts'
-import { operationOf } from './gateway.ts'
+import { type HearingDemand, knownLanguage, lackOfFeatures, requiredFeatures } from './features.ts'
 import { embeddingsLimits, imageLimits, videoLimits } from './generation-limits.ts'
 import { speechLimits } from './speech-limits.ts'
 
@@ -78,10 +65,7 @@ export function leftUnable(
     const missing = capabilities.filter((capability) => !facts.capabilities.includes(capability))
     return { why: 'capability', missing }
   }
-  const listed = facts.operations === undefined || facts.operations.includes(operation)
-  const translates = operation !== 'translation' || facts.translates
-  if (!listed || !translates || operationOf(provider, operation) === undefined) return { why: 'operation' }
-  return null
+  return isFor(facts, provider, operation) ? null : { why: 'operation' }
 }
 
 function leftByContent(entry: Entry, demand: Demand): Left | null {
@@ -105,20 +89,4 @@ function leftByContent(entry: Entry, demand: Demand): Left | null {
     default:
       return null
   }
-}
-
-/** Hints that were given and that the entry would not heed. */
-export function lackedHints({ facts }: Entry, options: TranscriptionOptions): Hint[] {
-  return unheededHints(facts, options)
-}
-
-/** The options as an entry gets them: hints that it lacks are taken out. */
-export function withoutHints(options: TranscriptionOptions, lacked: readonly Hint[]): TranscriptionOptions {
-  if (lacked.length === 0) return options
-  const changed: { -readonly [Name in Hint]?: TranscriptionOptions[Name] } = {}
-  for (const hint of lacked) {
-    if (hint === 'language' || hint === 'prompt' || hint === 'speaker_count_hint') changed[hint] = null
-    else changed[hint] = false
-  }
-  return { ...options, ...changed }
 }

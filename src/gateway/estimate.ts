@@ -1,7 +1,7 @@
 import type { Entry } from '../schema/catalog.ts'
 import type { ChatCall } from '../schema/chat.ts'
 import type { Calls, OperationName } from '../schema/operations.ts'
-import { meter, NOTHING_TOLD, type Told } from './meter.ts'
+import { type Metered, meter, NOTHING_TOLD, type Told } from './meter.ts'
 
 /** English text has about four characters to a token. */
 const CHARACTERS_PER_TOKEN = 4
@@ -10,10 +10,9 @@ const ANSWER_TOKENS = 1_000
 const AUDIO_SECONDS = 60
 const VIDEO_SECONDS = 8
 
-/** What a call would cost at an entry, USD; Infinity where that cannot be said. */
-export function estimateUsd<K extends OperationName>(entry: Entry, operation: K, payload: Calls[K]): number {
-  const { costUsd } = meter(operation, payload, SUPPOSED[operation](payload), entry.facts.price)
-  return costUsd ?? Number.POSITIVE_INFINITY
+/** What a call would come to at an entry. */
+export function estimateOf<K extends OperationName>(entry: Entry, operation: K, payload: Calls[K]): Metered {
+  return meter(operation, payload, SUPPOSED[operation](payload), entry.facts.price)
 }
 
 /** What the provider is going to tell of the answer, by all that can be seen before. */

@@ -1,6 +1,9 @@
 import type { OperationName } from '../schema/operations.ts'
+import { operationOf } from '../schema/provider.ts'
 import type { Failure } from '../schema/upstream.ts'
-import { type CallRequest, operationOf, type Services } from './gateway.ts'
+import { notePolicyVersion } from './admit.ts'
+import { estimateOf } from './estimate.ts'
+import type { CallRequest, Services } from './gateway.ts'
 import type { Candidate, Selection } from './select.ts'
 import { Trial } from './trial.ts'
 import { exhausted, isCurable, outcomeUnknown, rejected } from './upstream-errors.ts'
@@ -45,7 +48,7 @@ export async function failOver<K extends OperationName, Got>(
   deadlineAtMs: number,
   take: (turn: Turn) => Promise<{ readonly got: Got } | Missed>,
 ): Promise<Won<Got>> {
-  const { trail } = request
+  const { operation, call, trail } = request
   const { candidates } = selection
   let failure: Failure | null = null
   for (const [index, candidate] of candidates.entries()) {
@@ -59,6 +62,9 @@ export async function failOver<K extends OperationName, Got>(
     const whole = last || createsOnce(services, request, candidate)
     const turn = { candidate, deadlineAtMs: whole ? deadlineAtMs : (startMs + deadlineAtMs) / 2, last }
     const trial = new Trial(services, trail, candidate)
+    // Noted before: the caller may leave at any moment, and then nothing is noted any more.
+    notePolicyVersion(trail, candidate.route.version)
+    trail.estimate = () => estimateOf(candidate.entry, operation, call.payload)
     const taken = await take(turn).catch((error: unknown) => {
       trial.released(request.signal.aborted ? 'the caller left' : 'the gateway could not go on')
       throw error
@@ -67,11 +73,11 @@ export async function failOver<K extends OperationName, Got>(
 
     failure = taken.failure
     trial.failed(failure, taken.blamed)
-    const ended = { trail, candidate, failure }
-    if (taken.unknown) throw outcomeUnknown(ended)
-    if (!isCurable(failure)) throw rejected(ended)
+    if (taken.unknown) throw outcomeUnknown(trail, failure)
+    trail.estimate = null
+    if (!isCurable(failure)) throw rejected(trail, failure)
   }
-  throw exhausted({ trail, candidate: candidates[0], failure }, deadlineAtMs)
+  throw exhausted(trail, failure, deadlineAtMs)
 }
 
 function createsOnce<K extends OperationName>(

@@ -1,12 +1,13 @@
 import type { GatewayError } from '../errors.ts'
 import type { ByteBudget } from '../schema/budget.ts'
 import type { Principal, Snapshot } from '../schema/catalog.ts'
-import type { Calls, Deltas, OperationName, Results } from '../schema/operations.ts'
-import type { Operation, Provider } from '../schema/provider.ts'
+import type { Calls, OperationName } from '../schema/operations.ts'
+import type { Provider } from '../schema/provider.ts'
 import type { State } from '../schema/state.ts'
 import type { Failure, OpenStream, Send } from '../schema/upstream.ts'
 import type { HealthBook } from './health.ts'
 import type { LatencyBook } from './latency.ts'
+import type { Metered, Usage } from './meter.ts'
 
 /** What the gateway works with; built once by `main`. */
 export interface Services {
@@ -24,19 +25,6 @@ export interface Services {
   readonly health: HealthBook
 }
 
-/** A provider's operation by name; undefined where the provider lacks it. */
-export function operationOf<K extends OperationName>(
-  provider: Provider | undefined,
-  name: K,
-): Operation<Calls[K], Results[K], DeltaOf<K>> | undefined {
-  // Vision is a chat with pictures, in every protocol.
-  const property: Exclude<OperationName, 'vision'> = name === 'vision' ? 'chat' : name
-  return provider?.[property] as unknown as Operation<Calls[K], Results[K], DeltaOf<K>> | undefined
-}
-
-/** What a streamed answer comes in; never for operations that are not streamed. */
-export type DeltaOf<K extends OperationName> = K extends keyof Deltas ? Deltas[K] : never
-
 /** How a call chooses among the entries of its route. */
 export interface Selectors {
   /** Label in the body or the header; null when none was sent. */
@@ -52,7 +40,7 @@ export interface Call<K extends OperationName> {
   readonly warnings: readonly string[]
 }
 
-/** What a door gives the gateway: who asks, and how to read the call once the caller is admitted. */
+/** What a door gives the gateway: who asks, and for what. */
 export interface CallRequest<K extends OperationName> {
   readonly id: string
   readonly operation: K
@@ -61,7 +49,7 @@ export interface CallRequest<K extends OperationName> {
   readonly traceparent: string | undefined
   readonly signal: AbortSignal
   readonly trail: Trail
-  read(principal: Principal, snapshot: Snapshot): Promise<Call<K>>
+  readonly call: Call<K>
 }
 
 /** One attempt, for the log and for `details.attempts`. */
@@ -84,8 +72,13 @@ export interface Trail {
   principal: Principal | null
   policyVersionId: string | null
   attempts: AttemptRecord[]
-  usage: Readonly<Record<string, number | null>> | null
+  usage: Usage | null
   costUsd: number | null
+  /**
+   * What the attempt that is under way, or that ended without its answer being seen, comes to by all that could be seen
+   * before; null: there is none. Worked out by whoever asks, since most calls end well.
+   */
+  estimate: (() => Metered) | null
   /** What the call ended with when it did not succeed, also behind the beginning of a streamed answer. */
   failure: GatewayError | null
 }
@@ -98,6 +91,7 @@ export function newTrail(): Trail {
     attempts: [],
     usage: null,
     costUsd: null,
+    estimate: null,
     failure: null,
   }
 }

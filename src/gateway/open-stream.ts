@@ -11,7 +11,7 @@ import {
 import { adapt } from './adapt.ts'
 import { attemptWhole, operationAt, suspectEmpty, targetOf } from './attempt.ts'
 import type { Missed, Turn } from './failover.ts'
-import type { Call, CallRequest, Services } from './gateway.ts'
+import type { CallRequest, Services } from './gateway.ts'
 import { type Held, holdBytes } from './held.ts'
 import { bytesOf, piecesOf } from './pieces.ts'
 import { isGood, LATE, traced } from './step.ts'
@@ -52,16 +52,16 @@ export interface Opened<K extends StreamedName> {
 export async function openAttempt<K extends StreamedName>(
   services: Services,
   request: CallRequest<K>,
-  call: Call<K>,
   turn: Turn,
   deadlineAtMs: number,
 ): Promise<{ readonly got: Opened<K> } | Missed> {
+  const { call } = request
   const { candidate } = turn
   const { streamed } = operationAt(services, request.operation, candidate)
   const adapted = adapt(request.operation, call.payload, candidate.entry)
   const target = targetOf(candidate)
   if (streamed === undefined || streamed.applies?.(adapted.payload, target) === false) {
-    return openWhole(services, request, call, turn)
+    return openWhole(services, request, turn)
   }
   const step = streamed.start(adapted.payload, target)
   if (step.kind === 'failed') return { failure: step.failure, blamed: false, unknown: false }
@@ -105,10 +105,9 @@ export async function openAttempt<K extends StreamedName>(
 async function openWhole<K extends StreamedName>(
   services: Services,
   request: CallRequest<K>,
-  call: Call<K>,
   turn: Turn,
 ): Promise<{ readonly got: Opened<K> } | Missed> {
-  const whole = await attemptWhole(services, request, call, turn)
+  const whole = await attemptWhole(services, request, turn)
   if ('failure' in whole) return whole
   const { result, warnings, release } = whole.got
   const rest = piecesOf(request.operation, result)

@@ -1,6 +1,6 @@
 import type { Entry, Principal, Purpose, Route } from '../schema/catalog.ts'
 import type { Provider } from '../schema/provider.ts'
-import { assignedRoute } from './capabilities.ts'
+import { assignedRoute, candidatesOf } from './capabilities.ts'
 import type { Consideration, Group, Left } from './consideration.ts'
 import { type Demand, leftUnable } from './eligibility.ts'
 import type { Selectors } from './gateway.ts'
@@ -86,11 +86,6 @@ function groupByTag(route: Route, label: string): (entry: Entry) => Group {
   return ({ purposes }) => (!tagged || purposes.includes(label) ? 'purpose' : 'purpose_route')
 }
 
-/** When a route has pinned entries, there are no others. */
-function candidatesOf({ entries }: Route): readonly Entry[] {
-  return entries.some(({ pinned }) => pinned) ? entries.filter(({ pinned }) => pinned) : entries
-}
-
 function addRoute(
   drafts: Draft[],
   route: Route,
@@ -99,12 +94,9 @@ function addRoute(
 ): void {
   const unusable: Left | null =
     route.workspace !== workspace.id ? { why: 'workspace' } : route.published ? null : { why: 'unpublished' }
-  const pinned = route.entries.some((entry) => entry.pinned)
-  const earlier = new Set(drafts.filter(({ left }) => left === null).map(({ entry }) => entry))
+  const candidates = candidatesOf(route)
   for (const entry of route.entries) {
-    let left = unusable
-    if (left === null && pinned && !entry.pinned) left = { why: 'not_pinned' }
-    if (left === null && earlier.has(entry)) left = { why: 'duplicate' }
+    const left = unusable ?? (candidates.includes(entry) ? null : { why: 'not_pinned' as const })
     drafts.push({ route, entry, group: groupOf(entry), rank: null, left, lastResort: false })
   }
 }

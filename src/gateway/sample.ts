@@ -80,7 +80,7 @@ const PAYLOADS: { readonly [K in OperationName]: (sample: Sample) => Calls[K] } 
   vision: (sample) => chatCall(sample, true),
   complete: ({ characters }) => ({ ...SAMPLING, prompt: 'a'.repeat(characters) }),
   embeddings: ({ characters, count, dimensions }) => ({
-    input: Array.from({ length: count }, () => 'a'.repeat(characters)),
+    input: Array<string>(count).fill('a'.repeat(characters)),
     dimensions,
   }),
   image: ({ characters, count, size, responseFormat }) => ({

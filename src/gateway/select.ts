@@ -1,10 +1,11 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { GatewayError } from '../errors.ts'
 import type { Entry, Principal, Profile, Route } from '../schema/catalog.ts'
 import type { OperationName } from '../schema/operations.ts'
 import type { Provider } from '../schema/provider.ts'
 import type { Consideration, Left } from './consideration.ts'
 import { demandOf, leftOut } from './eligibility.ts'
-import { estimateUsd } from './estimate.ts'
+import { estimateOf } from './estimate.ts'
 import type { Call } from './gateway.ts'
 import type { HealthBook } from './health.ts'
 import type { LatencyBook } from './latency.ts'
@@ -24,6 +25,8 @@ export interface Candidate {
 /** What was looked at, whatever comes of it. */
 interface Looked {
   readonly purpose: PurposeResolution
+  /** The route that serves without the purpose, and that a refusal names. */
+  readonly assigned: Route
   /** Every entry of every route that was looked at, the candidates among them. */
   readonly considered: readonly Consideration[]
 }
@@ -46,36 +49,33 @@ export interface SelectionInput<K extends OperationName> {
   readonly nowMs: number
 }
 
-/**
- * Which entries may serve a call, in order. Pure: chance, time, health and past latencies are arguments.
- *
- * @throws GatewayError NO_HEALTHY_PROVIDER (with Retry-After when it is for providers that asked to be left alone),
- *         PLAN_NOT_ENTITLED, REQUIRED_FEATURE_UNAVAILABLE, or INVALID_REQUEST naming the field that no capable entry
- *         takes; `details.entries` says of every entry why
- */
-export function select<K extends OperationName>(input: SelectionInput<K>): Selection {
-  const { selection, refusal } = consider(input)
-  if (selection === null) throw refusal
-  return selection
-}
-
 type Considered = Looked &
   (
     | { readonly selection: Selection; readonly refusal: null }
     | { readonly selection: null; readonly refusal: GatewayError }
   )
 
-/** The same without throwing, for whoever explains a route. */
+/**
+ * Which entries may serve a call, in order. Pure: chance, time, health and past latencies are arguments.
+ *
+ * @returns the selection, or the refusal: NO_HEALTHY_PROVIDER (with Retry-After when it is for providers that asked to
+ *          be left alone), PLAN_NOT_ENTITLED, REQUIRED_FEATURE_UNAVAILABLE, or INVALID_REQUEST naming the field that no
+ *          capable entry takes; `details.entries` says of every entry why
+ */
 export function consider<K extends OperationName>(input: SelectionInput<K>): Considered {
   const { operation, principal, call, providers } = input
   const demand = demandOf(operation, call.payload, principal.workspace)
   const { purpose, assigned, drafts } = listEntries(principal, call.selectors.purpose, demand, providers)
+  const able: Draft[] = []
   for (const draft of drafts) {
-    const provider = providers.get(draft.entry.provider.kind)
-    draft.left ??= leftOut(draft.entry, provider, demand) ?? leftUnwell(draft.entry, input)
+    const { entry } = draft
+    draft.left ??= leftOut(entry, providers.get(entry.provider.kind), demand) ?? leftRepeated(draft, able)
+    if (draft.left !== null) continue
+    able.push(draft)
+    draft.left = leftUnwell(entry, input)
   }
-  const { chosen, lastResort } = whoCanBeTried(drafts)
-  const looked = { purpose, considered: drafts }
+  const { chosen, lastResort } = whoCanBeTried(able)
+  const looked = { purpose, assigned, considered: drafts }
   if (chosen.length === 0) return { ...looked, selection: null, refusal: refuse(drafts, assigned, demand) }
 
   const { kept, warnings } = narrowToProfile(chosen, call.selectors.responseProfile)
@@ -89,6 +89,22 @@ export function consider<K extends OperationName>(input: SelectionInput<K>): Con
     return lastResort ? { ...candidate, lastResort } : candidate
   })
   return { ...looked, selection: { ...looked, candidates, warnings }, refusal: null }
+}
+
+/**
+ * An entry by which the same would be asked of the same model as by one of an earlier route: what failed there would
+ * fail here. A route that lists a model twice means it.
+ */
+function leftRepeated({ route, entry }: Draft, earlier: readonly Draft[]): Left | null {
+  const repeated = earlier.some(
+    (other) => other.entry === entry || (other.route !== route && asksTheSame(other.entry, entry)),
+  )
+  return repeated ? { why: 'duplicate' } : null
+}
+
+function asksTheSame(a: Entry, b: Entry): boolean {
+  if (a.provider.name !== b.provider.name || a.model !== b.model) return false
+  return isDeepStrictEqual(a.options, b.options) && isDeepStrictEqual(a.voices, b.voices)
 }
 
 /** An entry that could serve the call and cannot be tried now. */
@@ -107,11 +123,11 @@ function leftUnwell(
   }
 }
 
-/** What is left; when only breakers stand against it, those behind them. */
-function whoCanBeTried(drafts: readonly Draft[]): { chosen: Draft[]; lastResort: boolean } {
-  const chosen = drafts.filter(({ left }) => left === null)
+/** Those against whom nothing stands; when there are none, those against whom only a breaker does. */
+function whoCanBeTried(able: readonly Draft[]): { chosen: Draft[]; lastResort: boolean } {
+  const chosen = able.filter(({ left }) => left === null)
   if (chosen.length > 0) return { chosen, lastResort: false }
-  return { chosen: drafts.filter(({ left }) => left?.why === 'breaker'), lastResort: true }
+  return { chosen: able.filter(({ left }) => left?.why === 'breaker'), lastResort: true }
 }
 
 function openedFirst(drafts: readonly Draft[]): Draft {
@@ -151,6 +167,6 @@ function yardsticksOf<K extends OperationName>(input: SelectionInput<K>): Yardst
     random,
     latency,
     nowMs,
-    estimateUsd: (entry) => estimateUsd(entry, operation, call.payload),
+    estimateUsd: (entry) => estimateOf(entry, operation, call.payload).costUsd ?? Number.POSITIVE_INFINITY,
   }
 }

@@ -1,7 +1,8 @@
 import type { Calls, OperationName, Results } from '../schema/operations.ts'
+import { operationOf } from '../schema/provider.ts'
 import { notePolicyVersion } from './admit.ts'
 import type { Attempted } from './attempt.ts'
-import { type Call, type CallRequest, operationOf, type Services } from './gateway.ts'
+import type { Call, CallRequest, Services } from './gateway.ts'
 import { meter, NOTHING_TOLD, toldBy, type Usage } from './meter.ts'
 import type { PurposeResolution } from './purpose.ts'
 import type { Candidate, Selection } from './select.ts'
@@ -37,11 +38,10 @@ export interface Outcome<K extends OperationName> {
 export function settle<K extends OperationName>(
   services: Services,
   request: CallRequest<K>,
-  call: Call<K>,
   selection: Selection,
   attempted: Attempted<K>,
 ): Outcome<K> {
-  const { operation, trail } = request
+  const { operation, call, trail } = request
   const { candidate, result } = attempted
   const metered = meter(operation, call.payload, toldBy(result), candidate.entry.facts.price)
   trail.usage = metered.usage
@@ -94,15 +94,12 @@ export function headOf<K extends OperationName>(
   }
 }
 
-/** What is metered of a call before its answer is: what went into it, and what that costs. Leaves it on the trail. */
+/** What is metered of a call before its answer is: what went into it, and what that costs. */
 export function meterUnanswered<K extends OperationName>(
-  { operation, trail }: CallRequest<K>,
-  { payload }: Call<K>,
+  { operation, call }: CallRequest<K>,
   { entry }: Candidate,
 ): Pick<Envelope, 'usage' | 'cost_usd'> {
-  const { usage, costUsd } = meter(operation, payload, NOTHING_TOLD, entry.facts.price)
-  trail.usage = usage
-  trail.costUsd = costUsd
+  const { usage, costUsd } = meter(operation, call.payload, NOTHING_TOLD, entry.facts.price)
   return { usage, cost_usd: costUsd }
 }
 

@@ -1,6 +1,5 @@
 import type { Calls, Deltas, StreamedName } from '../schema/operations.ts'
 import { UpstreamFailure } from '../schema/upstream.ts'
-import { notePolicyVersion } from './admit.ts'
 import { failOver, type Won } from './failover.ts'
 import type { CallRequest, Services } from './gateway.ts'
 import { Leavable } from './leavable.ts'
@@ -38,19 +37,16 @@ export async function runStreamed<K extends StreamedName>(
   request: CallRequest<K>,
 ): Promise<Streaming<K>> {
   const prepared = await prepare(services, request)
-  const { call, selection, deadlineAtMs } = prepared
+  const { selection, deadlineAtMs } = prepared
   const won = await failOver(services, request, selection, deadlineAtMs, (turn) =>
-    openAttempt(services, request, call, turn, deadlineAtMs),
+    openAttempt(services, request, turn, deadlineAtMs),
   )
   won.trial.answered()
-  // The headers of the answer go out with its first piece, and the caller may leave at any moment behind it.
-  notePolicyVersion(request.trail, won.trial.candidate.route.version)
-  const expected = meterUnanswered(request, call, won.trial.candidate)
   const delivery = new Delivery(services, request, prepared, won)
   return {
     head: headOf(request, selection, won.trial.candidate),
-    expected,
-    payload: call.payload,
+    expected: meterUnanswered(request, won.trial.candidate),
+    payload: request.call.payload,
     deltas: new Leavable(delivery.pieces(), () => delivery.leave()),
     outcome: () => delivery.outcome(),
   }
@@ -60,12 +56,12 @@ export async function runStreamed<K extends StreamedName>(
 class Delivery<K extends StreamedName> {
   readonly #services: Services
   readonly #request: CallRequest<K>
-  readonly #prepared: Prepared<K>
+  readonly #prepared: Prepared
   readonly #won: Won<Opened<K>>
   #outcome: Outcome<K> | null = null
   #over = false
 
-  constructor(services: Services, request: CallRequest<K>, prepared: Prepared<K>, won: Won<Opened<K>>) {
+  constructor(services: Services, request: CallRequest<K>, prepared: Prepared, won: Won<Opened<K>>) {
     this.#services = services
     this.#request = request
     this.#prepared = prepared
@@ -98,11 +94,11 @@ class Delivery<K extends StreamedName> {
   }
 
   #finish(result: Outcome<K>['result']): void {
-    const { call, selection } = this.#prepared
+    const { selection } = this.#prepared
     const { trial, got } = this.#won
     const { warnings, release } = got
     const attempted = { candidate: trial.candidate, result, warnings, release }
-    this.#outcome = settle(this.#services, this.#request, call, selection, attempted)
+    this.#outcome = settle(this.#services, this.#request, selection, attempted)
     this.#over = true
     trial.succeeded()
   }
@@ -115,8 +111,7 @@ class Delivery<K extends StreamedName> {
     }
     const { failure } = error
     this.#giveUp(() => trial.failed(failure, true))
-    const ended = { trail: this.#request.trail, candidate: trial.candidate, failure }
-    return brokenOff(ended, this.#prepared.deadlineAtMs)
+    return brokenOff(this.#request.trail, failure, this.#prepared.deadlineAtMs)
   }
 
   #giveUp(judge: () => void): void {

@@ -48,7 +48,7 @@ export async function receiveAudio(exchange: Exchange, options: ReceiveOptions):
 
 /** What a body lacks that had to bring audio. */
 export function noAudio({ kind }: Fields): GatewayError {
-  const how = kind === 'json' ? 'as base64, data or url' : 'as a part named file or audio'
+  const how = kind === 'json' ? 'as audio.base64, audio.data or audio.url' : 'as a part named file or audio'
   return invalid(`send the audio ${how}`, 'audio')
 }
 

@@ -152,8 +152,8 @@ function* base64Slices(chunks: readonly Uint8Array[]): Generator<Uint8Array, voi
 }
 
 /**
- * Writes status and headers; to be called in a cork. All headers go as the value of the first one: uWS writes a value as
- * it stands, and a call into it costs as much as a header more in the text.
+ * Writes status and headers; to be called in a cork. All headers go as the value of the first one: uWS writes a
+ * value as it stands, and a call into it costs as much as a header more in the text.
  */
 export function writeHead(res: HttpResponse, head: AnswerHead): void {
   // 200 is what uWS writes by itself; every call into it costs.

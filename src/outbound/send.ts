@@ -42,7 +42,7 @@ async function send(
   options: SendOptions,
 ): Promise<UpstreamReply> {
   const sending = new Sending(reader, request, options)
-  const collected = collect(agent, sending.dispatch, options.onHeld)
+  const collected = collect(agent, sending.dispatch, sending.dispatched, options.onHeld)
   sending.watch(collected.abort)
   try {
     return await collected.reply

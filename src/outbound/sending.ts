@@ -2,12 +2,19 @@ import type { Readable } from 'node:stream'
 import type { Dispatcher } from 'undici'
 import type { AudioReader } from '../schema/audio.ts'
 import { type SendOptions, UpstreamFailure, type UpstreamRequest } from '../schema/upstream.ts'
+import { Dispatched } from './dispatched.ts'
 import { DeadlinePassed, toFailure } from './failure.ts'
 import { bodyLength, encodeBody, Reading } from './request-body.ts'
+
+/** The provider has answered, or the request has failed. */
+class RequestOver extends Error {
+  override readonly name = 'RequestOver'
+}
 
 /** One request on its way: what undici is told of it, the reading of its body, its deadline and its caller. */
 export class Sending {
   readonly dispatch: Dispatcher.DispatchOptions
+  readonly dispatched = new Dispatched()
   readonly #signal: AbortSignal
   /** Of the deadline, when the clock last stood still. */
   #leftMs: number
@@ -60,9 +67,14 @@ export class Sending {
     this.#leftMs -= performance.now() - this.#runningSinceMs
   }
 
+  /**
+   * The request is over. A provider that answered before it had read the body needs no more of it: a store that
+   * hangs over the rest would hold the answer up.
+   */
   unwatch(): void {
     clearTimeout(this.#timer)
     this.#signal.removeEventListener('abort', this.#leave)
+    this.stopReading(new RequestOver())
   }
 
   stopReading(reason: Error): void {
@@ -78,6 +90,6 @@ export class Sending {
   errorOf(cause: unknown): unknown {
     if (this.#signal.aborted) return this.#signal.reason
     if (this.#reading.failed) return this.#reading.error
-    return new UpstreamFailure(toFailure(cause), cause)
+    return new UpstreamFailure(toFailure(cause, this.dispatched.controller !== null), cause)
   }
 }

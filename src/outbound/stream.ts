@@ -1,7 +1,7 @@
 import type { Agent, Dispatcher } from 'undici'
 import type { AudioReader } from '../schema/audio.ts'
 import type { SendOptions, UpstreamRequest, UpstreamStream } from '../schema/upstream.ts'
-import { Dispatched, joinHeaders } from './dispatched.ts'
+import { readHeaders } from './dispatched.ts'
 import { Sending } from './sending.ts'
 
 /**
@@ -44,7 +44,6 @@ class Answer implements Dispatcher.DispatchHandler, AsyncIterator<Uint8Array, un
   readonly head: Promise<Pick<UpstreamStream, 'status' | 'headers'>>
   readonly #headCame: PromiseWithResolvers<Pick<UpstreamStream, 'status' | 'headers'>>
   readonly #sending: Sending
-  readonly #dispatched = new Dispatched()
   #waiting: Uint8Array[] = []
   #waitingBytes = 0
   /** Nothing more comes from undici. */
@@ -61,11 +60,11 @@ class Answer implements Dispatcher.DispatchHandler, AsyncIterator<Uint8Array, un
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
-    this.#dispatched.start(controller)
+    this.#sending.dispatched.start(controller)
   }
 
   onResponseStart(_: unknown, status: number, headers: Record<string, string | string[] | undefined>): void {
-    if (status >= 200) this.#headCame.resolve({ status, headers: joinHeaders(headers) })
+    if (status >= 200) this.#headCame.resolve({ status, headers: readHeaders(status, headers) })
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -93,7 +92,7 @@ class Answer implements Dispatcher.DispatchHandler, AsyncIterator<Uint8Array, un
     if (this.#over) return
     this.#drop()
     this.#break(reason)
-    this.#dispatched.abort(reason)
+    this.#sending.dispatched.abort(reason)
   }
 
   async next(): Promise<IteratorResult<Uint8Array, undefined>> {
@@ -129,7 +128,7 @@ class Answer implements Dispatcher.DispatchHandler, AsyncIterator<Uint8Array, un
 
   /** Not once it is over: undici would resume whatever answer comes on that connection next. */
   #resume(): void {
-    const { controller } = this.#dispatched
+    const { controller } = this.#sending.dispatched
     if (!this.#over && controller?.paused) controller.resume()
   }
 

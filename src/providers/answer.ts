@@ -1,6 +1,6 @@
 import type { JsonObject } from '../schema/json.ts'
 import type { Failure, UpstreamReply, UpstreamStream } from '../schema/upstream.ts'
-import { classify, unusable } from './failure.ts'
+import { classify, classifyInside, unusable } from './failure.ts'
 import { asObject, objectOf } from './json.ts'
 
 export function isGood({ status }: Pick<UpstreamReply, 'status'>): boolean {
@@ -35,12 +35,7 @@ export function errorInside(
   const { code, status } = asObject(error) ?? {}
   const given = [status, code].find((value) => typeof value === 'number' && value >= 400 && value <= 599)
   const meant = typeof given === 'number' ? given : 500
-  const failure = classify({
-    status: meant,
-    headers: head.headers,
-    body: [Buffer.from(JSON.stringify({ error }))],
-  })
-  return { ...failure, status: head.status }
+  return { ...classifyInside({ error }, { status: meant, headers: head.headers }), status: head.status }
 }
 
 /** A streamed answer that ended before it was whole. */

@@ -1,6 +1,5 @@
 import type { Provider } from '../schema/provider.ts'
 import { ANTHROPIC_OPTIONS, headersOf, messagesOperation } from './anthropic/chat.ts'
-import { classifyAnthropic } from './anthropic/failure.ts'
 import { completionByChat } from './completion.ts'
 import { idsIn, objectOf } from './json.ts'
 import { modelList } from './model-list.ts'
@@ -12,7 +11,6 @@ const models = modelList({
   path: '/v1/models?limit=1000',
   headers: headersOf,
   names: (reply) => idsIn(objectOf(reply)?.data),
-  refused: classifyAnthropic,
 })
 
 /** https://platform.claude.com/docs/en/api/overview. It hears and speaks nothing, and takes no seed. */

@@ -2,6 +2,7 @@ import type { SpeechResult } from '../schema/calls.ts'
 import type { Deltas } from '../schema/operations.ts'
 import type { Step, StreamReader } from '../schema/provider.ts'
 import type { UpstreamReply, UpstreamStream } from '../schema/upstream.ts'
+import { isGood } from './answer.ts'
 import { classify, unusable } from './failure.ts'
 
 const NO_AUDIO = 'the answer of the provider is no audio'
@@ -9,30 +10,34 @@ const NO_AUDIO = 'the answer of the provider is no audio'
 /**
  * Speech out of an answer whose body is the audio itself.
  *
- * @param mediaType what was asked for; servers are not exact about it in their headers
+ * @param mediaType what was asked for, since servers are not exact about it in their headers; null: nothing says
+ *        that it is audio
  */
-export function readAudio(reply: UpstreamReply, mediaType: string): Step<SpeechResult> {
-  if (reply.status < 200 || reply.status > 299) return { kind: 'failed', failure: classify(reply) }
+export function readAudio(reply: UpstreamReply, mediaType: string | null): Step<SpeechResult> {
+  if (!isGood(reply)) return { kind: 'failed', failure: classify(reply) }
   const empty = reply.body.every((chunk) => chunk.byteLength === 0)
-  if (empty || isText(reply)) return { kind: 'failed', failure: unusable(reply, NO_AUDIO) }
+  if (mediaType === null || empty || isText(reply)) {
+    return { kind: 'failed', failure: unusable(reply, NO_AUDIO) }
+  }
   return { kind: 'done', result: { audio: reply.body, mediaType } }
 }
 
 /** The same, chunk by chunk. What has gone out is not kept: the result holds no audio. */
 export function audioReader(
   head: Pick<UpstreamStream, 'status' | 'headers'>,
-  mediaType: string,
+  mediaType: string | null,
 ): StreamReader<SpeechResult, Deltas['speech']> {
-  const text = isText(head)
+  if (mediaType === null || isText(head)) {
+    const failure = () => unusable(head, NO_AUDIO)
+    return { push: failure, end: failure }
+  }
   let receivedBytes = 0
   return {
     push(chunk) {
-      if (text) return unusable(head, NO_AUDIO)
       receivedBytes += chunk.byteLength
       return chunk.byteLength === 0 ? [] : [{ bytes: chunk, mediaType }]
     },
-    end: () =>
-      text || receivedBytes === 0 ? unusable(head, NO_AUDIO) : { result: { audio: [], mediaType } },
+    end: () => (receivedBytes === 0 ? unusable(head, NO_AUDIO) : { result: { audio: [], mediaType } }),
   }
 }
 

@@ -1,6 +1,6 @@
 import type { JsonObject } from '../schema/json.ts'
 import type { UpstreamReply } from '../schema/upstream.ts'
-import { asObject, objectsIn, textOf } from './json.ts'
+import { asObject, jsonOf, objectsIn, textOf } from './json.ts'
 import { durationMs } from './retry-after.ts'
 
 /** What a provider says of a failure. */
@@ -29,13 +29,18 @@ const COMPLAINT_MAX_BYTES = 64 * 1024
  * - AssemblyAI: `{error: "…"}` or `{error_code, message}`
  * - Google: `{error: {code: 429, message, status, details: [{'@type', reason | retryDelay}]}}`, also within
  *   an array
- * - Anthropic: `{type: "error", error: {type, message, details: {error_code}}}` /
+ * - Anthropic: `{type: "error", error: {type, message, details: {error_code}}}`
  */
 export function readComplaint(reply: UpstreamReply): Complaint {
   if (reply.body.reduce((sum, chunk) => sum + chunk.byteLength, 0) > COMPLAINT_MAX_BYTES) return SILENCE
-  const text = textOf(reply)
-  const body = parse(text)
-  if (body === null) return { ...SILENCE, message: text.trim() || null }
+  const json = jsonOf(reply)
+  // Google's front end puts it into an array of one.
+  const body = asObject(Array.isArray(json) ? json[0] : json)
+  return body === null ? { ...SILENCE, message: textOf(reply).trim() || null } : complaintIn(body)
+}
+
+/** The same, of a complaint that is an object already: a part of an answer that began well. */
+export function complaintIn(body: JsonObject): Complaint {
   const { error, detail } = body
   const inner = asObject(error) ?? asObject(detail) ?? body
   const items = [...objectsIn(inner.details), ...objectsIn(detail)]
@@ -48,25 +53,18 @@ export function readComplaint(reply: UpstreamReply): Complaint {
   }
 }
 
-/** The body as an object; Google's front end puts it into an array of one. */
-function parse(text: string): JsonObject | null {
-  try {
-    const body: unknown = JSON.parse(text)
-    return Array.isArray(body) ? asObject(body[0]) : asObject(body)
-  } catch {
-    return null
-  }
-}
-
 /**
  * Reasons of single items come first: they tell a bad key from a bad field where the code is one for both.
  */
 function codesOf(inner: JsonObject, items: readonly JsonObject[]): string[] {
   const { code, err_code, error_code, category, type, status, details } = inner
   const particular = [asObject(details)?.error_code, ...items.flatMap((item) => [item.reason, item.type])]
-  return [...particular, code, err_code, error_code, category, type, status].filter(
-    (word) => typeof word === 'string',
-  )
+  return [...particular, code, err_code, error_code, category, type, status].filter(isCode)
+}
+
+/** Prose in the place of a code would be logged where prose must not be: with a key that was refused. */
+function isCode(value: unknown): value is string {
+  return typeof value === 'string' && /^[\w.:/-]{1,128}$/.test(value)
 }
 
 /** `param`, or the end of the path of what did not validate: `["body", "model_id"]`. */

@@ -1,6 +1,9 @@
+import type { JsonObject } from '../schema/json.ts'
 import type { Failure, FailureKind, UpstreamReply } from '../schema/upstream.ts'
-import { type Complaint, readComplaint } from './complaint.ts'
+import { type Complaint, complaintIn, readComplaint } from './complaint.ts'
 import { retryAfterMs } from './retry-after.ts'
+
+type Head = Pick<UpstreamReply, 'status' | 'headers'>
 
 const REASONS: Readonly<Record<FailureKind, string>> = {
   rate: 'the provider is over its rate or its load',
@@ -20,7 +23,7 @@ const REASONS: Readonly<Record<FailureKind, string>> = {
  * https://console.groq.com/docs/errors, https://help.elevenlabs.io/hc/en-us/articles/19572237925521,
  * https://developers.deepgram.com/docs/errors, https://docs.anthropic.com/en/api/errors,
  * https://ai.google.dev/gemini-api/docs/troubleshooting,
- * https://www.assemblyai.com/docs/sync-stt/error-handling, https://docs.fal.ai/model-apis/errors /
+ * https://www.assemblyai.com/docs/sync-stt/error-handling, https://docs.fal.ai/model-apis/errors
  */
 const KIND_OF_CODE: ReadonlyMap<string, FailureKind> = new Map(
   Object.entries({
@@ -48,6 +51,15 @@ const KIND_OF_CODE: ReadonlyMap<string, FailureKind> = new Map(
       'authentication_error',
       'billing_error',
       'permission_error',
+      // Anthropic's `error.details.error_code`, @anthropic-ai/sdk 1.10.0 resources/shared.d.ts: an organization
+      // on hold answers 400, one over its spend limit 429.
+      'organization_on_hold',
+      'contract_spend_limit_reached',
+      'enforced_spend_limit_reached',
+      'linked_organization_billing_unavailable',
+      'linked_organization_spend_limit_reached',
+      'user_profile_billing_not_authorized',
+      'user_profile_not_billable',
       // Google: FAILED_PRECONDITION means that billing, or the region, does not allow the free tier.
       'API_KEY_INVALID',
       'API_KEY_EXPIRED',
@@ -115,7 +127,7 @@ const KIND_OF_CODE: ReadonlyMap<string, FailureKind> = new Map(
 
 /**
  * Statuses whose kind is not that of their hundred. 498 and 529 are Groq's and Anthropic's words for
- * overload; 425 is ElevenLabs' "too early". /
+ * overload; 425 is ElevenLabs' "too early".
  */
 const KIND_OF_STATUS: ReadonlyMap<number, FailureKind> = new Map([
   [401, 'credential'],
@@ -145,14 +157,22 @@ const MESSAGE_MAX_BYTES = 2 * 1024
  * there is there at another provider.
  */
 export function classify(reply: UpstreamReply): Failure {
-  const complaint = readComplaint(reply)
-  const kind = kindOf(reply.status, complaint)
+  return classifyComplaint(readComplaint(reply), reply)
+}
+
+/** The same, of a complaint that stands inside of an answer. @param head its status is what the complaint means */
+export function classifyInside(body: JsonObject, head: Head): Failure {
+  return classifyComplaint(complaintIn(body), head)
+}
+
+function classifyComplaint(complaint: Complaint, { status, headers }: Head): Failure {
+  const kind = kindOf(status, complaint)
   return {
     kind,
-    status: reply.status,
+    status,
     reason: REASONS[kind],
-    retryAfterMs: retryAfterMs(reply.headers, complaint.retryAfterMs),
-    providerMessage: loggable(kind, reply.status, complaint),
+    retryAfterMs: retryAfterMs(headers, complaint.retryAfterMs),
+    providerMessage: loggable(kind, status, complaint),
   }
 }
 
@@ -164,9 +184,12 @@ export function unusable(reply: Pick<UpstreamReply, 'status'>, reason: string): 
   return { kind: 'server', status: reply.status, reason, retryAfterMs: null, providerMessage: null }
 }
 
-/** A call that is not sent, since the provider is known to refuse it. */
-export function refused(kind: 'caller' | 'model', reason: string): Failure {
-  return { kind, status: null, reason, retryAfterMs: null, providerMessage: null }
+/**
+ * A call that is not sent, since this model, or the whole provider, is known to have no place for something in it.
+ * That is no fault of the caller's: another entry may take the very same call.
+ */
+export function refused(reason: string): Failure {
+  return { kind: 'model', status: null, reason, retryAfterMs: null, providerMessage: null }
 }
 
 function kindOf(status: number, { codes, param }: Complaint): FailureKind {
@@ -189,7 +212,8 @@ function loggable(kind: FailureKind, status: number, { codes, message }: Complai
 
 /** At most MESSAGE_MAX_BYTES of UTF-8, not cut inside a character. */
 function clip(message: string): string {
-  const bytes = Buffer.from(message)
+  // No UTF-16 unit takes less than a byte.
+  const bytes = Buffer.from(message.slice(0, MESSAGE_MAX_BYTES + 1))
   if (bytes.byteLength <= MESSAGE_MAX_BYTES) return message
   let end = MESSAGE_MAX_BYTES
   while (((bytes[end] ?? 0) & 0xc0) === 0x80) end -= 1

@@ -36,7 +36,7 @@ export const groq: Provider = {
     ...translation,
     start: (call, target) =>
       /-turbo$/.test(target.model)
-        ? { kind: 'failed', failure: refused('model', 'the model does not translate') }
+        ? { kind: 'failed', failure: refused('the model does not translate') }
         : translation.start(call, target),
   },
   // The types name flac, mp3, mulaw and ogg too; Orpheus, the only family that is left, makes wav.

@@ -15,16 +15,38 @@ export function textOf({ body }: UpstreamReply): string {
 
 /** The body of a reply as JSON; null when it is none. */
 export function jsonOf(reply: UpstreamReply): unknown {
-  try {
-    return JSON.parse(textOf(reply))
-  } catch {
-    return null
-  }
+  return parseJson(textOf(reply))
 }
 
 /** The body of a reply as a JSON object; null when it is none. */
 export function objectOf(reply: UpstreamReply): JsonObject | null {
   return asObject(jsonOf(reply))
+}
+
+/** A text as a JSON object; null when it is none. */
+export function parseObject(text: string): JsonObject | null {
+  return asObject(parseJson(text))
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
+}
+
+/**
+ * What came as JSON, as text again. Empty for what is nested thousands of levels deep: it can be read, but not be
+ * written.
+ */
+export function textOfJson(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? ''
+  } catch (error) {
+    if (error instanceof RangeError) return ''
+    throw error
+  }
 }
 
 /** A value as an object; null when it is none (arrays are none). */

@@ -114,7 +114,7 @@ const CODES: ReadonlyMap<string, string> = new Map(
 
 /**
  * The code of a language given as a name ("english"), a code ("en", "eng", "yue") or a tag ("en-US"): ISO
- * 639-1, else 639-3, lower case. Null for anything else. /
+ * 639-1, else 639-3, lower case. Null for anything else.
  */
 export function languageCode(language: string): string | null {
   const word = language.trim().toLowerCase()

@@ -1,5 +1,5 @@
 import type { Operation, Target } from '../schema/provider.ts'
-import type { Failure, UpstreamReply } from '../schema/upstream.ts'
+import type { UpstreamReply } from '../schema/upstream.ts'
 import { isGood } from './answer.ts'
 import { classify, unusable } from './failure.ts'
 
@@ -10,17 +10,10 @@ export interface ModelListing {
   headers(target: Target): Readonly<Record<string, string>>
   /** Names out of a good answer, whatever else stands among them; null when it is no such list. */
   names(reply: UpstreamReply): readonly unknown[] | null
-  /** What an answer other than 2xx means; default: by its status and the usual codes. */
-  readonly refused?: (reply: UpstreamReply) => Failure
 }
 
 /** One GET that lists the models which the credential sees. */
-export function modelList({
-  path,
-  headers,
-  names,
-  refused = classify,
-}: ModelListing): Operation<null, readonly string[]> {
+export function modelList({ path, headers, names }: ModelListing): Operation<null, readonly string[]> {
   return {
     start: (_call, target) => ({
       kind: 'send',
@@ -28,7 +21,7 @@ export function modelList({
       state: null,
     }),
     next(_state, reply) {
-      if (!isGood(reply)) return { kind: 'failed', failure: refused(reply) }
+      if (!isGood(reply)) return { kind: 'failed', failure: classify(reply) }
       const given = names(reply)
       if (given === null) {
         return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no list of models') }

@@ -1,5 +1,5 @@
-/** A count of seconds from a provider; null when it is none. */
-export function secondsOf(value: unknown): number | null {
+/** So much of something, seconds for instance, as a provider says; null when it is no such number. */
+export function quantityOf(value: unknown): number | null {
   return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : null
 }
 
@@ -14,6 +14,6 @@ export function spanOf(
   start: unknown,
   end: unknown,
 ): { readonly start: number; readonly end: number } | null {
-  const [from, to] = [secondsOf(start), secondsOf(end)]
+  const [from, to] = [quantityOf(start), quantityOf(end)]
   return from === null || to === null ? null : { start: from, end: Math.max(from, to) }
 }

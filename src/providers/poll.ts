@@ -1,5 +1,6 @@
 import type { Step } from '../schema/provider.ts'
 import type { UpstreamReply, UpstreamRequest } from '../schema/upstream.ts'
+import { isGood } from './answer.ts'
 import { classify } from './failure.ts'
 
 /** How often in a row a poll may go wrong before the job is given up. */
@@ -26,7 +27,7 @@ export function pollTrouble<Result>(
     readonly again: (troubles: number) => unknown
   },
 ): Step<Result> | null {
-  if (reply.status >= 200 && reply.status <= 299) return null
+  if (isGood(reply)) return null
   const failure = classify(reply)
   const passing = failure.kind === 'rate' || failure.kind === 'server'
   if (!passing || troubles >= TROUBLES_MAX) return { kind: 'failed', failure }

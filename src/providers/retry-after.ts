@@ -9,7 +9,7 @@ const RETRY_AFTER_MAX_MS = 24 * 3_600_000
  * (ElevenLabs). Moments are counted from the answer's own `date`, so no clock is needed and none can be
  * wrong; without it, they are ignored.
  *
- * @param bodyMs what the body asks for; null when it asks for nothing /
+ * @param bodyMs what the body asks for; null when it asks for nothing
  */
 export function retryAfterMs(headers: UpstreamReply['headers'], bodyMs: number | null = null): number | null {
   const milliseconds = decimal(headers['retry-after-ms'])
@@ -27,7 +27,7 @@ export function retryAfterMs(headers: UpstreamReply['headers'], bodyMs: number |
 
 /**
  * A duration as Google's protocol buffers are written in JSON, e.g. `30s` or `0.35s`, in milliseconds; null
- * for anything else. /
+ * for anything else.
  */
 export function durationMs(value: unknown): number | null {
   const seconds = typeof value === 'string' && value.endsWith('s') ? decimal(value.slice(0, -1)) : null

@@ -6,6 +6,7 @@ import { isGood } from './answer.ts'
 import { refused } from './failure.ts'
 import { asObject, objectOf } from './json.ts'
 import { modelList } from './model-list.ts'
+import { quantityOf } from './numbers.ts'
 import { pollTrouble } from './poll.ts'
 import { orderFailure, readVideoJob, type VideoJob, videoLost } from './video-job.ts'
 
@@ -51,7 +52,7 @@ const video: Operation<VideoCall, VideoResult> = {
   takesSeed: true,
   start(call, target) {
     const body = encodeTask(call, target)
-    if (typeof body === 'string') return failed(refused('caller', body))
+    if (typeof body === 'string') return failed(refused(body))
     const request: UpstreamRequest = {
       method: 'POST',
       url: `${target.baseUrl}/text_to_video`,
@@ -151,12 +152,11 @@ function readTask(job: VideoJob, reply: UpstreamReply, call: VideoCall, target: 
   if (body.status === 'FAILED' || body.status === 'CANCELLED') return failed(taskFailure(body, reply))
   const urls = Array.isArray(body.output) ? body.output.filter(isUrl) : []
   if (body.status !== 'SUCCEEDED' || urls.length === 0) return failed(videoLost(reply))
-  const credits = asObject(body.cost)?.credits
   const seedless = call.seed !== null && !SEEDED.test(target.model)
   const result = {
     videos: urls.map((url) => ({ kind: 'url', url, media_type: 'video/mp4' }) as const),
     seconds: null,
-    credits: typeof credits === 'number' && credits >= 0 ? credits : null,
+    credits: quantityOf(asObject(body.cost)?.credits),
     warnings: seedless ? [`seed: ${target.model} does not take it; it was left out`] : [],
   }
   return { kind: 'done', result }

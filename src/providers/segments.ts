@@ -20,7 +20,7 @@ const SENTENCE_END = /[.!?…。！？｡।؟۔][\p{Pe}\p{Pf}"']*$/u
  * @param words in the order of time
  * @param text the transcript that they are the words of: a segment is written as it stands there, since
  * languages differ in what is between words. A segment with a word that is not found in it is written with
- * blanks. /
+ * blanks.
  */
 export function segmentsOf(words: readonly Word[], text: string): Segment[] {
   const groups: Word[][] = []

@@ -6,7 +6,7 @@ import type { Segment, Word } from '../schema/calls.ts'
  * label.
  *
  * Two channels number their speakers each from the beginning, so a provider's label must be made unique
- * before it comes here, e.g. as `<channel>:<label>`. /
+ * before it comes here, e.g. as `<channel>:<label>`.
  */
 export function labelSpeakers(
   words: readonly Word[],

@@ -17,7 +17,7 @@ export function wantsSpeakers({ diarization, response_format: format }: Transcri
 /**
  * What was asked for and did not come, as a sentence; null when the transcript has it all. A provider that
  * ignores a parameter would otherwise degrade the transcript silently. An empty transcript lacks nothing:
- * silence has no words. /
+ * silence has no words.
  */
 export function lackOf(
   { text, segments, words }: TranscriptionResult,

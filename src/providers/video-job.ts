@@ -19,7 +19,9 @@ const ID_MAX_LENGTH = 256
 /** A state as a job; null before there is one, and for anything that is none. */
 export function readVideoJob(state: unknown): VideoJob | null {
   const { id, everyMs, troubles } = asObject(state) ?? {}
-  if (typeof id !== 'string' || id === '' || id.length > ID_MAX_LENGTH || /^\.+$/.test(id)) return null
+  if (typeof id !== 'string' || id === '' || id.length > ID_MAX_LENGTH) return null
+  // It becomes part of a path: `..` would be a way out of it, half a character cannot be escaped.
+  if (/^\.+$/.test(id) || !id.isWellFormed()) return null
   return typeof everyMs === 'number' && typeof troubles === 'number' ? { id, everyMs, troubles } : null
 }
 

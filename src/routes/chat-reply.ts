@@ -19,7 +19,7 @@ export async function answerChat<K extends ChatName>(
   services: Services,
 ): Promise<Reply> {
   const { call, stream } = await receiveJson(request, exchange, trail, services)
-  const asked = { ...callerOf(exchange), operation: request.operation, trail, read: async () => call }
+  const asked = { ...callerOf(exchange), operation: request.operation, trail, call }
   if (!stream) {
     const outcome = await run(services, asked)
     exchange.onFinished(outcome.release)

@@ -3,11 +3,11 @@ import { invalid } from '../inbound/refusals.ts'
 import type { ChatCall, Sampling, Tool, ToolChoice } from '../schema/chat.ts'
 import type { JsonObject } from '../schema/json.ts'
 import { Messages, readMessages } from './chat-request-messages.ts'
-import { optional } from './json-request.ts'
+import { optional, SEED_FIELD } from './json-request.ts'
 
 type Warn = (line: string) => void
 
-const MaxTokens = Type.Integer({ minimum: 1 })
+const MaxTokens = Type.Integer({ minimum: 1, maximum: 1_000_000_000 })
 const StopText = Type.String({ minLength: 1 })
 const JsonSchema = Type.Unsafe<JsonObject>(Type.Record(Type.String(), Type.Unknown()))
 
@@ -24,10 +24,7 @@ export const SAMPLING_FIELDS = {
     Type.Union([StopText, Type.Array(StopText, { maxItems: 16 })]),
     'texts that end the answer and are not part of it, at most 16',
   ),
-  seed: optional(
-    Type.Integer(),
-    'reproducibility value; `determinism.seed_honored` tells whether it counted',
-  ),
+  seed: SEED_FIELD,
   stream: optional(Type.Boolean(), 'answer piece by piece, as `text/event-stream`'),
 }
 

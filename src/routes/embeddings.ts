@@ -10,7 +10,10 @@ const EmbeddingsBody = Type.Object({
   input: Type.Union([Text, Type.Array(Text, { minItems: 1, maxItems: 2_048 })], {
     description: 'text, or up to 2048 texts',
   }),
-  dimensions: optional(Type.Integer({ minimum: 1 }), 'length of each vector, where the model can choose'),
+  dimensions: optional(
+    Type.Integer({ minimum: 1, maximum: 1_000_000 }),
+    'length of each vector, where the model can choose',
+  ),
 })
 
 const embeddingsRequest = jsonRequest('embeddings', EmbeddingsBody, ({ input, dimensions }) => ({
@@ -21,12 +24,7 @@ const embeddingsRequest = jsonRequest('embeddings', EmbeddingsBody, ({ input, di
 /** POST /v1/embeddings: one vector for each text, in order. */
 export const embeddings: Handle = async (exchange, trail, { services }) => {
   const { call } = await receiveJson(embeddingsRequest, exchange, trail, services)
-  const outcome = await run(services, {
-    ...callerOf(exchange),
-    operation: 'embeddings',
-    trail,
-    read: async () => call,
-  })
+  const outcome = await run(services, { ...callerOf(exchange), operation: 'embeddings', trail, call })
   exchange.onFinished(outcome.release)
   const { warnings, ...common } = outcome.envelope
   return jsonReply({ ...common, embeddings: largeRows(outcome.result.embeddings), warnings })

@@ -1,4 +1,4 @@
-import { errorReply, toGatewayError } from '../errors.ts'
+import { ERRORS, errorReply, toGatewayError } from '../errors.ts'
 import { newTrail, type Services, type Trail } from '../gateway/gateway.ts'
 import type { Exchange, Reply } from '../inbound/exchange.ts'
 import type { EdgeRoute } from '../inbound/server.ts'
@@ -65,6 +65,8 @@ export function callerOf({ requestId, headers, signal }: Exchange) {
 function logRequest(log: Logger, path: string, exchange: Exchange, trail: Trail): void {
   const { principal, failure } = trail
   if (failure?.code !== 'INTERNAL' && !log.isLevelEnabled('info')) return
+  const estimate = trail.usage === null ? (trail.estimate?.() ?? null) : null
+  const { usage, costUsd } = estimate ?? trail
   const line = {
     request_id: exchange.requestId,
     method: exchange.method,
@@ -77,9 +79,11 @@ function logRequest(log: Logger, path: string, exchange: Exchange, trail: Trail)
     key_id: principal?.key.id,
     policy_version_id: trail.policyVersionId ?? undefined,
     attempts: trail.attempts.length > 0 ? trail.attempts.map(({ failure: _, ...shown }) => shown) : undefined,
-    usage: trail.usage ?? undefined,
-    cost_usd: trail.costUsd ?? undefined,
-    error: failure?.code,
+    usage: usage ?? undefined,
+    cost_usd: costUsd ?? undefined,
+    // Nobody saw the end of an attempt: this is what it is supposed to have come to.
+    estimated: estimate === null ? undefined : true,
+    error: failure?.code ?? (exchange.status === ERRORS.CLIENT_CLOSED.status ? 'CLIENT_CLOSED' : undefined),
   }
   if (failure?.code === 'INTERNAL') log.error({ ...line, err: failure.cause }, 'request')
   else log.info(line, 'request')

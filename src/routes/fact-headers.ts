@@ -2,16 +2,22 @@ import type { Envelope } from '../gateway/settle.ts'
 
 type Facts = Pick<
   Envelope,
-  'provider' | 'model' | 'usage' | 'cost_usd' | 'lk_applied_purpose' | 'lk_purpose_source'
->
+  | 'provider'
+  | 'model'
+  | 'usage'
+  | 'cost_usd'
+  | 'lk_requested_purpose'
+  | 'lk_applied_purpose'
+  | 'lk_purpose_source'
+> &
+  Partial<Pick<Envelope, 'warnings'>>
 
-/** The envelope's facts beside a body that is not JSON. */
-export function factHeaders({
-  usage,
-  cost_usd,
-  lk_applied_purpose,
-  ...facts
-}: Facts): Record<string, string> {
+/** Longest value of `x-lk-warnings`: proxies give all headers of an answer 4 to 8 KiB. */
+const WARNINGS_LENGTH_MAX = 2_048
+
+/** The envelope's facts beside a body that is not JSON. Warnings are a JSON array in ASCII, cut behind a whole one. */
+export function factHeaders(facts: Facts): Record<string, string> {
+  const { usage, cost_usd: costUsd, lk_requested_purpose: requested, lk_applied_purpose: applied } = facts
   const headers: Record<string, string> = {
     'x-lk-provider': facts.provider,
     'x-lk-model': facts.model,
@@ -20,7 +26,26 @@ export function factHeaders({
   for (const [name, value] of Object.entries(usage)) {
     if (value !== null) headers[`x-lk-usage-${name.replaceAll('_', '-')}`] = String(value)
   }
-  if (cost_usd !== null) headers['x-lk-cost-usd'] = String(cost_usd)
-  if (lk_applied_purpose !== null) headers['x-lk-applied-purpose'] = encodeURIComponent(lk_applied_purpose)
+  if (costUsd !== null) headers['x-lk-cost-usd'] = String(costUsd)
+  if (requested !== null) headers['x-lk-requested-purpose'] = encodeURIComponent(requested.toWellFormed())
+  if (applied !== null) headers['x-lk-applied-purpose'] = encodeURIComponent(applied)
+  const warnings = asciiJson(facts.warnings ?? [])
+  if (warnings !== '[]') headers['x-lk-warnings'] = warnings
   return headers
+}
+
+function asciiJson(lines: readonly string[]): string {
+  const items: string[] = []
+  let length = 2
+  for (const line of lines) {
+    const item = JSON.stringify(line).replace(/[\x7f-\uffff]/g, escaped)
+    length += item.length + 1
+    if (length > WARNINGS_LENGTH_MAX) break
+    items.push(item)
+  }
+  return `[${items.join(',')}]`
+}
+
+function escaped(unit: string): string {
+  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
 }

@@ -3,7 +3,7 @@ import { run } from '../gateway/run.ts'
 import type { ImageResult } from '../schema/generation.ts'
 import { callerOf, type Handle } from './endpoint.ts'
 import { jsonReply, largeText } from './json-reply.ts'
-import { jsonRequest, optional, receiveJson } from './json-request.ts'
+import { jsonRequest, optional, receiveJson, SEED_FIELD } from './json-request.ts'
 
 const Word = Type.String({ minLength: 1, maxLength: 64 })
 
@@ -13,10 +13,7 @@ const ImageBody = Type.Object({
   size: optional(Word, '`<width>x<height>`, or a word of the provider'),
   quality: optional(Word, 'a word of the provider'),
   output_format: optional(Word, 'e.g. png, jpeg, webp'),
-  seed: optional(
-    Type.Integer(),
-    'reproducibility value; `determinism.seed_honored` tells whether it counted',
-  ),
+  seed: SEED_FIELD,
 })
 
 const imageRequest = jsonRequest('image', ImageBody, (body) => ({
@@ -31,12 +28,7 @@ const imageRequest = jsonRequest('image', ImageBody, (body) => ({
 /** POST /v1/image: each picture as a block of base64, or as the provider's URL. */
 export const image: Handle = async (exchange, trail, { services }) => {
   const { call } = await receiveJson(imageRequest, exchange, trail, services)
-  const outcome = await run(services, {
-    ...callerOf(exchange),
-    operation: 'image',
-    trail,
-    read: async () => call,
-  })
+  const outcome = await run(services, { ...callerOf(exchange), operation: 'image', trail, call })
   exchange.onFinished(outcome.release)
   return jsonReply({ ...outcome.envelope, content_blocks: outcome.result.images.map(blockOf) })
 }

@@ -80,10 +80,37 @@ function isDiscriminator(name: string): boolean {
   return name === 'type' || name === 'role'
 }
 
+/** In the words that fields of forms are refused with. */
 function leafMessage(schema: TSchema, value: unknown): string {
   if (Type.IsEnum(schema) || Type.IsLiteral(schema) || !isMeant(schema, value))
     return `must be ${shapeOf(schema)}`
-  return Value.Errors(schema, value)[0]?.message ?? 'is not as documented'
+  const [error] = Value.Errors(schema, value)
+  switch (error?.keyword) {
+    case 'type':
+      return `must be ${shapeOf(schema)}`
+    case 'minLength':
+    case 'minItems':
+      return error.params.limit === 1 ? 'must not be empty' : error.message
+    case 'maxLength':
+      return `is over ${error.params.limit} characters`
+    case 'maxItems':
+      return `has over ${error.params.limit} items`
+    case 'minimum':
+      return `must be at least ${error.params.limit}`
+    case 'exclusiveMinimum':
+      return `must be greater than ${error.params.limit}`
+    case 'maximum':
+      return `must be at most ${error.params.limit}`
+    case 'pattern':
+      return `must be ${descriptionOf(schema)}`
+    default:
+      return error?.message ?? 'is not as documented'
+  }
+}
+
+/** A pattern is for machines; whoever sets one describes it. */
+function descriptionOf(schema: TSchema): string {
+  return 'description' in schema ? String(schema.description) : 'as documented'
 }
 
 function shapeOf(schema: TSchema): string {

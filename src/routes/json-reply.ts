@@ -71,10 +71,11 @@ export async function jsonReply(value: object): Promise<Reply> {
 export async function jsonPieces<Piece extends ReplyPiece = ReplyPiece>(
   value: object,
 ): Promise<(Piece | string)[]> {
-  met = []
   const text = JSON.stringify(value)
-  if (met.length === 0) return [text]
   const large = met as Large<Piece>[]
+  // Kept here, they would outlive their answer until the next one.
+  met = []
+  if (large.length === 0) return [text]
   const [first = '', ...others] = text.split(HERE_IN_JSON)
   const pieces: (Piece | string)[] = [first]
   let turnMs = performance.now()

@@ -6,13 +6,11 @@ import type { Exchange } from '../inbound/exchange.ts'
 import { FieldReader } from '../inbound/form.ts'
 import { readJson } from '../inbound/json-body.ts'
 import { isObject } from '../inbound/json-source.ts'
+import type { Principal } from '../schema/catalog.ts'
 import type { Calls, OperationName } from '../schema/operations.ts'
 import { faultOf } from './json-fault.ts'
 import { ROUTE_CONTROL, readSelectors, SELECTOR_FIELDS } from './selectors.ts'
-
-/** Unknown fields that are named to the caller, and how much of a name. */
-const UNKNOWN_NAMED = 20
-const NAME_LENGTH_SHOWN = 64
+import { unknownFields } from './unknown-fields.ts'
 
 /** What an endpoint takes as JSON: the shape of its body, and how that becomes a call. */
 export interface JsonRequest<K extends OperationName = OperationName> {
@@ -30,6 +28,7 @@ export interface JsonRequest<K extends OperationName = OperationName> {
 
 /** A call out of a JSON body, admitted and held in memory until its exchange is finished. */
 export interface ReceivedJson<K extends OperationName> {
+  readonly principal: Principal
   readonly call: Call<K>
   /** The caller wants the answer piece by piece. */
   readonly stream: boolean
@@ -39,6 +38,12 @@ export interface ReceivedJson<K extends OperationName> {
 export function optional<Value extends TSchema>(value: Value, description: string) {
   return Type.Optional(Type.Union([value, Type.Null()], { description }))
 }
+
+/** A field that many endpoints share. Beyond the safe integers JSON does not carry the number that was meant. */
+export const SEED_FIELD = optional(
+  Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),
+  'reproducibility value; `determinism.seed_honored` tells whether it counted',
+)
 
 /**
  * Describes an endpoint's request.
@@ -59,9 +64,8 @@ export function jsonRequest<K extends OperationName, Shape extends TObject>(
     schema: whole,
     read(body, exchange) {
       if (!compiled.Check(body)) throw faultOf(schema, body)
-      const warnings: string[] = []
+      const warnings = unknownFields(namesBeside(whole, body))
       const warn = (line: string) => void warnings.push(line)
-      warnOfUnknown(body, whole, warn)
       const fields = new FieldReader({ kind: 'json', value: { ...body } })
       return { payload: payload(body, warn), selectors: readSelectors(exchange, fields), warnings }
     },
@@ -69,15 +73,8 @@ export function jsonRequest<K extends OperationName, Shape extends TObject>(
 }
 
 /** What would choose a provider is ignored without a word: the route of the key does that. */
-function warnOfUnknown(body: object, { properties }: TObject, warn: (line: string) => void): void {
-  const unknown = Object.keys(body).filter(
-    (name) => !Object.hasOwn(properties, name) && !ROUTE_CONTROL.has(name),
-  )
-  for (const name of unknown.slice(0, UNKNOWN_NAMED)) {
-    warn(`${name.slice(0, NAME_LENGTH_SHOWN).toWellFormed()}: unknown field, ignored`)
-  }
-  if (unknown.length > UNKNOWN_NAMED)
-    warn(`${unknown.length - UNKNOWN_NAMED} further unknown fields, ignored`)
+function namesBeside({ properties }: TObject, body: object): string[] {
+  return Object.keys(body).filter((name) => !Object.hasOwn(properties, name) && !ROUTE_CONTROL.has(name))
 }
 
 /**
@@ -102,5 +99,5 @@ export async function receiveJson<K extends OperationName>(
   })
   exchange.onFinished(release)
   const call = request.read(value, exchange)
-  return { call, stream: isObject(value) && value.stream === true }
+  return { principal, call, stream: isObject(value) && value.stream === true }
 }

@@ -1,16 +1,16 @@
 import { keyPrefix } from '../catalog/key.ts'
-import { authenticate, notePolicyVersion } from '../gateway/admit.ts'
+import { authenticate } from '../gateway/admit.ts'
+import { capabilitiesOf } from '../gateway/capabilities.ts'
 import type { Limits } from '../limits.ts'
-import type { Principal, Route } from '../schema/catalog.ts'
+import type { Capability } from '../schema/calls.ts'
+import type { Principal, Purpose, Route } from '../schema/catalog.ts'
 import type { Handle } from './endpoint.ts'
 
 /** GET /v1/me: whom the key stands for, what its route can do, and the limits in force. */
 export const me: Handle = (exchange, trail, { services }) => {
   const snapshot = services.snapshot()
   const { authorization } = exchange.headers
-  const principal = authenticate(snapshot, authorization, 'inference', Date.now())
-  trail.principal = principal
-  notePolicyVersion(trail, principal.route.version)
+  const principal = authenticate(snapshot, { authorization, trail }, 'inference')
   let body = bodies.get(principal)
   if (body === undefined) {
     body = JSON.stringify(describe(principal, bearerOf(authorization), snapshot.limits))
@@ -23,12 +23,17 @@ export const me: Handle = (exchange, trail, { services }) => {
 const bodies = new WeakMap<Principal, string>()
 
 function describe(principal: Principal, bearer: string, limits: Limits) {
-  const { workspace, app, key, route } = principal
+  const { app, key, route } = principal
+  const { id, name, plan } = principal.workspace
   return {
-    workspace,
+    workspace: { id, name, plan },
     app,
     key: { id: key.id, name: key.name, prefix: keyPrefix(bearer), scopes: key.scopes },
-    route: { name: route.name, policy_version_id: route.version, capabilities: capabilitiesOf(route) },
+    route: {
+      name: route.name,
+      policy_version_id: route.version,
+      capabilities: [...capabilitiesOf(route)].sort(),
+    },
     purposes: principal.purposes.map(({ purpose, description, enabled }) => ({
       purpose,
       description,
@@ -44,19 +49,25 @@ function bearerOf(authorization = ''): string {
   return authorization.slice(authorization.lastIndexOf(' ') + 1)
 }
 
-function capabilitiesOf({ entries }: Route): string[] {
-  return [...new Set(entries.flatMap(({ facts }) => facts.capabilities))].sort()
+/**
+ * The default routing, and each capability that an override routes elsewhere; with the purposes that would replace that
+ * route: in the context of a capability those whose own route has it.
+ */
+function contextsOf({ route, capabilityRoutes, purposes }: Principal) {
+  const overrides = [...capabilityRoutes].map(([capability, override]) => {
+    return contextOf(capability, override, usable(purposes, capability))
+  })
+  return [contextOf('default', route, usable(purposes, null)), ...overrides]
 }
 
-/** The default routing, and each capability that an override routes elsewhere. */
-function contextsOf({ route, capabilityRoutes, purposes }: Principal) {
-  const contexts: [string, Route][] = [['default', route], ...capabilityRoutes]
-  return contexts.map(([context, { name, version }]) => ({
-    context,
-    route: name,
-    policy_version_id: version,
-    purposes: purposes
-      .filter(({ enabled, route }) => enabled && route !== null)
-      .map(({ purpose }) => purpose),
-  }))
+function contextOf(context: string, { name, version }: Route, purposes: readonly string[]) {
+  return { context, route: name, policy_version_id: version, purposes }
+}
+
+function usable(purposes: readonly Purpose[], capability: Capability | null): string[] {
+  const isUsable = ({ enabled, route }: Purpose): boolean => {
+    if (!enabled || route === null || !route.published) return false
+    return capability === null || capabilitiesOf(route).has(capability)
+  }
+  return purposes.filter(isUsable).map(({ purpose }) => purpose)
 }

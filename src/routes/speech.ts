@@ -8,7 +8,7 @@ import type { Deltas } from '../schema/operations.ts'
 import { callerOf, type Handle } from './endpoint.ts'
 import { factHeaders } from './fact-headers.ts'
 import { jsonReply, largeBase64 } from './json-reply.ts'
-import { jsonRequest, optional, receiveJson } from './json-request.ts'
+import { jsonRequest, optional, receiveJson, SEED_FIELD } from './json-request.ts'
 
 const SpeechBody = Type.Object({
   input: Type.String({ minLength: 1, maxLength: 100_000, description: 'text to synthesize' }),
@@ -21,7 +21,7 @@ const SpeechBody = Type.Object({
     'output format of the provider; never substituted',
   ),
   speed: optional(Type.Number({ exclusiveMinimum: 0 }), 'speed of the voice, 1 is normal'),
-  seed: optional(Type.Integer(), 'reproducibility value'),
+  seed: SEED_FIELD,
 })
 
 export const speechRequest = jsonRequest('speech', SpeechBody, (body) => ({
@@ -48,7 +48,7 @@ export async function answerSpeech(
   trail: Trail,
   services: Services,
 ): Promise<Reply> {
-  const request = { ...callerOf(exchange), operation: 'speech' as const, trail, read: async () => call }
+  const request = { ...callerOf(exchange), operation: 'speech' as const, trail, call }
   if (asksForAudio(exchange.headers.accept)) return streamSpeech(request, exchange, services)
   const outcome = await run(services, request)
   exchange.onFinished(outcome.release)
@@ -72,10 +72,13 @@ async function streamSpeech(
 ): Promise<Reply> {
   const { deltas, head, expected, outcome } = await runStreamed(services, request)
   exchange.onFinished(() => void deltas.return().catch(() => {}))
-  const first = await deltas.next()
-  if (first.done === true) throw new GatewayError('UPSTREAM_ERROR', 'the provider sent no audio')
-  const headers = { 'content-type': first.value.mediaType, ...factHeaders({ ...head, ...expected }) }
   const ended = () => exchange.onFinished(outcome().release)
+  const first = await deltas.next()
+  if (first.done === true) {
+    ended()
+    throw new GatewayError('UPSTREAM_ERROR', 'the provider sent no audio')
+  }
+  const headers = { 'content-type': first.value.mediaType, ...factHeaders({ ...head, ...expected }) }
   return { status: 200, headers, body: { stream: bytesOf(first.value, deltas, request.trail, ended) } }
 }
 

@@ -4,6 +4,7 @@ import type { Exchange } from '../inbound/exchange.ts'
 import { FieldReader, type Fields } from '../inbound/form.ts'
 import { REDACTIONS, type Redaction, TRANSCRIPT_FORMATS, type TranscriptionOptions } from '../schema/calls.ts'
 import { ROUTE_CONTROL, readSelectors } from './selectors.ts'
+import { unknownFields } from './unknown-fields.ts'
 
 const GRANULARITIES = ['word', 'segment'] as const
 const TIMESTAMPS = [...GRANULARITIES, 'both'] as const
@@ -56,7 +57,7 @@ export function readTranscriptionRequest(
   if (stream && task === 'translation') throw invalid('stream', 'a translation is not streamed')
   if (options.mode === 'async') throw invalid('mode', 'durable jobs are not offered by this server yet')
   const selectors = readSelectors(exchange, reader)
-  const warnings = reader.unknown().map((name) => `${name}: unknown field, ignored`)
+  const warnings = unknownFields(reader.unknown())
   return { options, stream, selectors, warnings }
 }
 
@@ -87,6 +88,9 @@ function readKeyterms(reader: FieldReader): readonly string[] {
   const bounds = { maxItems: KEYTERMS_MAX, maxLength: KEYTERM_LENGTH_MAX }
   const keyterms = reader.stringList('keyterms', bounds) ?? []
   const vocabulary = reader.stringList('custom_vocabulary', bounds) ?? []
+  for (const [name, terms] of Object.entries({ keyterms, custom_vocabulary: vocabulary })) {
+    if (terms.some((term) => term.trim() === '')) throw invalid(name, `${name} holds an empty term`)
+  }
   return [...new Set([...keyterms, ...vocabulary])]
 }
 

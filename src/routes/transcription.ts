@@ -63,7 +63,7 @@ export async function transcribe(
       streams = true
       return reply
     }
-    const request = { ...callerOf(exchange), operation: task, trail, read: async () => call }
+    const request = { ...callerOf(exchange), operation: task, trail, call }
     const outcome = await run(doors.services, request)
     exchange.onFinished(outcome.release)
     return transcriptReply(outcome)
@@ -85,12 +85,7 @@ async function streamTranscript(
   { services }: Doors,
 ): Promise<Reply> {
   if (exchange.headers['idempotency-key'] !== undefined) trail.headers['x-lk-idempotency'] = 'bypassed'
-  const request = {
-    ...callerOf(exchange),
-    operation: 'transcription' as const,
-    trail,
-    read: async () => call,
-  }
+  const request = { ...callerOf(exchange), operation: 'transcription' as const, trail, call }
   const streaming = await runStreamed(services, request)
   // Left, or broken off: in both cases this settles when the provider is sent no more of the audio.
   const leave = () => streaming.deltas.return().catch(() => {})

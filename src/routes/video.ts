@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { run } from '../gateway/run.ts'
 import { callerOf, type Handle } from './endpoint.ts'
 import { jsonReply } from './json-reply.ts'
-import { jsonRequest, optional, receiveJson } from './json-request.ts'
+import { jsonRequest, optional, receiveJson, SEED_FIELD } from './json-request.ts'
 import { videoBlocks } from './video-blocks.ts'
 
 const VideoBody = Type.Object({
@@ -12,13 +12,13 @@ const VideoBody = Type.Object({
     'length, where the model can choose',
   ),
   size: optional(
-    Type.String({ pattern: '^[1-9]\\d{1,4}x[1-9]\\d{1,4}$', description: '`<width>x<height>`' }),
+    Type.String({
+      pattern: '^[1-9]\\d{1,4}x[1-9]\\d{1,4}$',
+      description: '`<width>x<height>`, e.g. 1280x720',
+    }),
     'resolution, where the model can choose',
   ),
-  seed: optional(
-    Type.Integer(),
-    'reproducibility value; `determinism.seed_honored` tells whether it counted',
-  ),
+  seed: SEED_FIELD,
 })
 
 const videoRequest = jsonRequest('video', VideoBody, (body) => ({
@@ -31,13 +31,13 @@ const videoRequest = jsonRequest('video', VideoBody, (body) => ({
 /** POST /v1/video: waits until the video is made. It comes as a URL, or as base64 where the provider answers so. */
 export const video: Handle = async (exchange, trail, doors) => {
   const { services } = doors
-  const { call } = await receiveJson(videoRequest, exchange, trail, services)
+  const { call, principal } = await receiveJson(videoRequest, exchange, trail, services)
   const caller = callerOf(exchange)
-  const outcome = await run(services, { ...caller, operation: 'video', trail, read: async () => call })
+  const outcome = await run(services, { ...caller, operation: 'video', trail, call })
   exchange.onFinished(outcome.release)
   const { envelope, result } = outcome
   const { traceparent, signal } = caller
-  const workspace = trail.principal?.workspace.id ?? ''
+  const workspace = principal.workspace.id
   const policyVersionId = envelope.policy_version_id
   const owner = { workspace, policyVersionId, traceparent, signal }
   return jsonReply({ ...envelope, content_blocks: await videoBlocks(result.videos, owner, doors) })

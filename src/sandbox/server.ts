@@ -73,7 +73,7 @@ interface Desk {
 
 /** Answers one request; whatever is thrown becomes an answer, or nothing when the caller has left. */
 async function serve(request: IncomingMessage, response: ServerResponse, desk: Desk): Promise<void> {
-  const path = new URL(request.url ?? '/', 'http://sandbox').pathname
+  const [path = ''] = (request.url ?? '').split('?')
   if (path === '/sandbox/calls') return serveCalls(request, response, desk.log)
   const gone = new AbortController()
   response.once('close', () => gone.abort())

@@ -18,7 +18,7 @@ import type {
   VideoCall,
   VideoResult,
 } from './generation.ts'
-import type { Deltas, OperationName } from './operations.ts'
+import type { Calls, Deltas, OperationName, Results } from './operations.ts'
 import type { Failure, UpstreamReply, UpstreamRequest, UpstreamStream } from './upstream.ts'
 
 /** Where and as whom an attempt goes. */
@@ -104,11 +104,7 @@ export interface StreamReader<Result, Delta> {
   end(): { readonly result: Result } | Failure
 }
 
-type OperationOf<K extends OperationName, Call, Result> = Operation<
-  Call,
-  Result,
-  K extends keyof Deltas ? Deltas[K] : never
->
+type OperationOf<K extends OperationName, Call, Result> = Operation<Call, Result, DeltaOf<K>>
 
 /** An upstream protocol. What it cannot do is an absent property; selection reads capability from the value. */
 export interface Provider {
@@ -133,6 +129,29 @@ export interface Provider {
    * credential, with an empty result.
    */
   readonly models?: Operation<null, readonly string[]>
+}
+
+/** What a streamed answer comes in; never for operations that are not streamed. */
+type DeltaOf<K extends OperationName> = K extends keyof Deltas ? Deltas[K] : never
+
+/** A provider's operation by name; undefined where the provider lacks it. */
+export function operationOf<K extends OperationName>(
+  provider: Provider | undefined,
+  name: K,
+): Operation<Calls[K], Results[K], DeltaOf<K>> | undefined {
+  // Vision is a chat with pictures, in every protocol.
+  const property: Exclude<OperationName, 'vision'> = name === 'vision' ? 'chat' : name
+  return provider?.[property] as unknown as Operation<Calls[K], Results[K], DeltaOf<K>> | undefined
+}
+
+/** Whether a model is for an operation and its protocol has such, whatever it is capable of. */
+export function isFor(
+  { operations, translates }: ModelFacts,
+  provider: Provider | undefined,
+  name: OperationName,
+): boolean {
+  if (operations?.includes(name) === false || (name === 'translation' && !translates)) return false
+  return operationOf(provider, name) !== undefined
 }
 
 /** Dated facts of one model: what it can do, within which limits, at what price. */

@@ -43,12 +43,21 @@ t.test('every fault is reported at once, with its path', async (t) => {
       '/routes/voice/entries/2/provider: there is no provider "elven"',
       '/routes/voice/entries/3/model: is missing',
       '/routes/calls/strategy: must be one of priority, weighted, lowest_latency, lowest_cost',
-      '/workspaces/acme/keys/1/id: must match pattern "^key_[A-Za-z0-9_-]{1,60}$"',
-      '/workspaces/acme/keys/1/sha256: must match pattern "^[0-9a-fA-F]{64}$"',
+      '/workspaces/acme/keys/1/id: must be "key_" and 1 to 60 letters, digits, "_" or "-"',
+      '/workspaces/acme/keys/1/sha256: must be what `larkway key hash` prints',
       '/workspaces/acme/apps/mobile/route: there is no route "vioce"',
       '/workspaces/acme/plan: there is no plan "prro"',
     ].sort(),
   )
+})
+
+t.test('names of models, which go into headers', async (t) => {
+  const fault =
+    '/routes/voice/entries/0/model: must be a name without control characters or white space around it'
+  const named = (model: string) => faultsAfter((file) => file.set('/routes/voice/entries/0/model', model))
+  for (const model of ['', ' ', 'a\r\nx-lk-model: b', 'a\u0000', ' a', 'a\n', '\u0085'])
+    t.same(named(model), [fault], JSON.stringify(model))
+  for (const model of ['a', 'Systran/faster-whisper large.v3', 'modèle:7b', '声']) t.same(named(model), [])
 })
 
 t.test('more faults than TypeBox counts by itself', async (t) => {
@@ -281,6 +290,7 @@ t.test('what is no configuration at all', async (t) => {
   t.same(faults('a: 1\na: sk-secret\n'), ['line 2, column 1: duplicate key'])
   t.match(faults('key: !secret sk-secret'), [/^line 1, column \d+: /])
   t.match(faults('a: *nowhere'), [/alias/])
+  t.match(faults('providers: &all {all: *all}'), [/alias/], 'what holds itself')
   t.match(faults('providers: {sk-secret'), [/^line 1, column \d+: /])
   t.notMatch(faults('providers: {sk-secret').join(), /sk-secret/, 'a line at fault is not quoted')
 })

@@ -47,6 +47,7 @@ t.test('a provider that refuses the key or is not there ends with 1', async (t) 
     {
       eleven: { kind: 'elevenlabs', base_url: refusingUrl, api_key: '${LIVE}', ...byok },
       gone: { kind: 'openai-compatible', base_url: 'http://127.0.0.1:1/v1', ...byok },
+      astray: { kind: 'openai-compatible', base_url: `${sandbox.url}/v2`, ...byok },
     },
     [['eleven', 'scribe_v2']],
   )
@@ -54,6 +55,7 @@ t.test('a provider that refuses the key or is not there ends with 1', async (t) 
   t.equal(code, 1)
   t.match(output, /\neleven +elevenlabs +401: the provider refused the credential/)
   t.match(output, /\ngone +openai-compatible +no connection/)
+  t.match(output, /\nastray +openai-compatible +404: there is no list of models at its base_url/)
   t.notMatch(output, /sk-secret/)
   t.notMatch(output, env.LIVE)
 })

@@ -109,6 +109,11 @@ t.test('what cannot be asked', async (t) => {
     [['--endpoint', 'chat', '--feature', 'diarisation'], /--feature takes word_timestamps, /],
     [['--endpoint', 'chat', '--bytes', '-1'], /--bytes/],
     [['--endpoint', 'chat', '--seconds', 'long'], /--seconds takes a number above 0/],
+    [
+      ['--endpoint', 'chat', '--characters', '1000000000'],
+      /--characters takes a whole number up to 10000000\n/,
+    ],
+    [['--endpoint', 'embeddings', '--count', '1.5'], /--count takes a whole number up to 100000\n/],
   ]
   for (const [args, sentence] of rows) {
     const { code, errors } = await explain(...args)

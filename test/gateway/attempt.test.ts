@@ -151,7 +151,9 @@ t.test('a call that an adapter refuses by itself says nothing of the entry', asy
   // More stop sequences than OpenAI takes.
   const call = chatCall({ stop: ['a', 'b', 'c', 'd', 'e', 'f'] })
   for (let times = 0; times < BREAKER_FAILURES; times += 1) {
-    await refusalOf(run(services, request('chat', call)))
+    const { code, extra } = await refusalOf(run(services, request('chat', call)))
+    t.equal(code, 'UPSTREAM_REJECTED', 'and sending it again would not help')
+    t.match(extra.details, { attempts: [{ status: null, reason: /stop/ }] })
   }
   t.equal(services.health.view(entries[0]!, performance.now()).state, 'closed')
   t.equal(good.requests.length, 0)

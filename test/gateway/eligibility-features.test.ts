@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap'
-import { lackedHints, withoutHints } from '../../src/gateway/eligibility.ts'
+import { withoutHints } from '../../src/gateway/adapt.ts'
+import { unheededHints } from '../../src/gateway/features.ts'
 import type { Audio } from '../../src/schema/audio.ts'
 import {
   FEATURES,
@@ -29,7 +30,7 @@ function takes(
   const name = JSON.stringify({ ...given, ...audio })
   const call = transcriptionCall({ options: given, audio })
   t.same(models(pick('transcription', withRoute([entry]), call)), ['model'], name)
-  t.same(lackedHints(entry, call.payload.options), dropped, `${name}: hints left out`)
+  t.same(unheededHints(entry.facts, call.payload.options), dropped, `${name}: hints left out`)
 }
 
 /** The entry refuses the call for its features, with these facts in the explanation. */
@@ -257,10 +258,10 @@ t.test('hints that an entry lacks are left out, and nothing else', async (t) => 
   }
   const bare = modelled({ hints: [] })
   const full = options({ ...given, diarization: true, keyterms: ['Larkway'], seed: 7 })
-  t.same(lackedHints(bare, full), HINTS)
+  t.same(unheededHints(bare.facts, full), HINTS)
   t.same(withoutHints(full, HINTS), options({ diarization: true, keyterms: ['Larkway'], seed: 7 }))
-  t.same(lackedHints(modelled({ hints: HINTS }), full), [])
-  t.same(lackedHints(bare, options()), [], 'what was not given is not lacked')
+  t.same(unheededHints(modelled({ hints: HINTS }).facts, full), [])
+  t.same(unheededHints(bare.facts, options()), [], 'what was not given is not lacked')
 })
 
 t.test(
@@ -268,15 +269,15 @@ t.test(
   async (t) => {
     const odd = modelled({ conflicts: [['prompt', 'smart_formatting']] })
     const given = options({ prompt: 'A call.', smart_formatting: true })
-    t.same(lackedHints(odd, given), ['smart_formatting'])
+    t.same(unheededHints(odd.facts, given), ['smart_formatting'])
     const silent = modelled({ ...odd.facts, hints: ['smart_formatting'] })
-    t.same(lackedHints(silent, given), ['prompt'])
+    t.same(unheededHints(silent.facts, given), ['prompt'])
     const chain = modelled({
       conflicts: [
         ['diarization', 'prompt'],
         ['prompt', 'smart_formatting'],
       ],
     })
-    t.same(lackedHints(chain, { ...given, diarization: true }), ['prompt'])
+    t.same(unheededHints(chain.facts, { ...given, diarization: true }), ['prompt'])
   },
 )

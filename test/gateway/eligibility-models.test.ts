@@ -1,5 +1,5 @@
 import t from 'tap'
-import { lackedHints } from '../../src/gateway/eligibility.ts'
+import { unheededHints } from '../../src/gateway/features.ts'
 import { consider } from '../../src/gateway/select.ts'
 import { factsOf } from '../../src/providers/facts.ts'
 import { PROVIDERS } from '../../src/providers/index.ts'
@@ -84,7 +84,7 @@ t.test('what each model does with what can be asked for', async (t) => {
       const one = entryOf(model)
       const input = selectionInput('transcription', withRoute([one]), call, { providers: PROVIDERS })
       const left = consider(input).considered[0]?.left ?? null
-      if (left === null) return lackedHints(one, call.payload.options).length > 0 ? 'w' : 'y'
+      if (left === null) return unheededHints(one.facts, call.payload.options).length > 0 ? 'w' : 'y'
       return left.why === 'features' ? 'F' : left.why === 'limits' ? 'L' : left.why
     })
     t.equal(shown.join(' '), row, `${JSON.stringify(asked).slice(0, 80)} ${JSON.stringify(audio)}`)

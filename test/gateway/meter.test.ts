@@ -1,7 +1,7 @@
 import t from 'tap'
 import { formatDuration } from '../../src/gateway/admit.ts'
 import { countCharacters } from '../../src/gateway/characters.ts'
-import { estimateUsd } from '../../src/gateway/estimate.ts'
+import { estimateOf } from '../../src/gateway/estimate.ts'
 import { type Metered, meter, NOTHING_TOLD, type Told, toldBy } from '../../src/gateway/meter.ts'
 import type { Audio } from '../../src/schema/audio.ts'
 import type { TranscriptionOptions } from '../../src/schema/calls.ts'
@@ -227,27 +227,27 @@ t.test('estimates for the cheapest entry', async (t) => {
   const at = (price: Price | null) => entry({ facts: facts({ price }) })
   const perToken = at({ per_1m_input_tokens_usd: 1, per_1m_output_tokens_usd: 10 })
   const message = { role: 'user', parts: [{ type: 'text', text: 'a'.repeat(4000) }] } as const
-  t.equal(estimateUsd(perToken, 'chat', chatCall({ messages: [message], max_tokens: 200 })), 0.003)
-  t.equal(estimateUsd(perToken, 'chat', chatCall({ messages: [message] })), 0.011)
-  t.equal(estimateUsd(perToken, 'embeddings', { input: ['a'.repeat(4000)], dimensions: null }), 0.001)
+  t.equal(estimateOf(perToken, 'chat', chatCall({ messages: [message], max_tokens: 200 })).costUsd, 0.003)
+  t.equal(estimateOf(perToken, 'chat', chatCall({ messages: [message] })).costUsd, 0.011)
+  t.equal(estimateOf(perToken, 'embeddings', { input: ['a'.repeat(4000)], dimensions: null }).costUsd, 0.001)
   const prompt = { ...chatCall(), prompt: 'a'.repeat(400), max_tokens: 10 }
-  t.equal(estimateUsd(perToken, 'complete', prompt), 0.0002)
+  t.equal(estimateOf(perToken, 'complete', prompt).costUsd, 0.0002)
 
   const spoken = speechCall({ input: 'a'.repeat(500) }).payload
-  t.equal(estimateUsd(at({ per_1k_characters_usd: 0.05 }), 'speech', spoken), 0.025)
+  t.equal(estimateOf(at({ per_1k_characters_usd: 0.05 }), 'speech', spoken).costUsd, 0.025)
   const unknownLength = transcriptionCall({ audio: { durationSeconds: null } }).payload
-  t.equal(estimateUsd(at({ per_hour_usd: 0.36 }), 'transcription', unknownLength), 0.006)
+  t.equal(estimateOf(at({ per_hour_usd: 0.36 }), 'transcription', unknownLength).costUsd, 0.006)
   const image = { prompt: 'a', n: 3, size: null, quality: null, output_format: null, seed: null }
-  t.equal(estimateUsd(at({ per_image_usd: 0.04 }), 'image', image), 0.12)
+  t.equal(estimateOf(at({ per_image_usd: 0.04 }), 'image', image).costUsd, 0.12)
   const video = { prompt: 'a', duration_seconds: 4, size: null, seed: null }
-  t.equal(estimateUsd(at({ per_video_second_usd: 0.1 }), 'video', video), 0.4)
+  t.equal(estimateOf(at({ per_video_second_usd: 0.1 }), 'video', video).costUsd, 0.4)
 
   for (const price of [null, {}]) {
-    t.equal(estimateUsd(at(price), 'chat', chatCall()), Number.POSITIVE_INFINITY)
+    t.equal(estimateOf(at(price), 'chat', chatCall()).costUsd, null)
   }
-  t.equal(estimateUsd(at({ per_credit_usd: 0.01 }), 'video', video), Number.POSITIVE_INFINITY)
-  t.equal(estimateUsd(at({ per_1m_output_tokens_usd: 30 }), 'image', image), Number.POSITIVE_INFINITY)
-  t.equal(estimateUsd(at({ per_hour_usd: 0 }), 'transcription', unknownLength), 0)
+  t.equal(estimateOf(at({ per_credit_usd: 0.01 }), 'video', video).costUsd, null)
+  t.equal(estimateOf(at({ per_1m_output_tokens_usd: 30 }), 'image', image).costUsd, null)
+  t.equal(estimateOf(at({ per_hour_usd: 0 }), 'transcription', unknownLength).costUsd, 0)
 })
 
 t.test('durations in the form of the rate-limit headers', async (t) => {

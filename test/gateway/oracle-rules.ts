@@ -35,6 +35,11 @@ export interface Expected {
 export function expected(given: Case): Expected {
   const { lines, purposeSource } = listed(given)
   for (const line of lines) if (line.verdict === '') line.verdict = verdictOf(given, line.entry)
+  // What an earlier route lists and could serve is not tried again, however it fares.
+  const able = lines.filter(({ verdict }) => ['taken', 'cooling', 'breaker'].includes(verdict))
+  for (const line of able)
+    if (able.slice(0, able.indexOf(line)).some(({ entry }) => entry === line.entry))
+      line.verdict = 'duplicate'
 
   const tryable = lines.filter(({ verdict }) => verdict === 'taken')
   const barred = lines.filter(({ verdict }) => verdict === 'breaker')
@@ -73,14 +78,16 @@ function listed(given: Case) {
       const route = needed.includes(capability) ? principal.capabilityRoutes.get(capability) : undefined
       const fits = (entry: Entry) =>
         needed.filter((name) => !entry.facts.capabilities.includes(name)).length === 0
-      return route !== undefined && (capability === ENDPOINTS[given.operation] || route.entries.some(fits))
+      if (route === undefined) return false
+      const pinned = route.entries.filter((entry) => entry.pinned)
+      const candidates = pinned.length > 0 ? pinned : route.entries
+      return capability === ENDPOINTS[given.operation] || (route.published && candidates.some(fits))
     },
   )
   const assigned = overriding === undefined ? principal.route : principal.capabilityRoutes.get(overriding)!
   const lines: Line[] = []
   const add = (route: Route, entry: Entry, group: Line['group']) => {
     let verdict = ''
-    if (lines.some((line) => line.entry === entry && line.verdict === '')) verdict = 'duplicate'
     if (route.entries.some(({ pinned }) => pinned) && !entry.pinned) verdict = 'not_pinned'
     if (!route.published) verdict = 'unpublished'
     if (route.workspace !== principal.workspace.id) verdict = 'workspace'
@@ -105,7 +112,6 @@ function listed(given: Case) {
       for (const entry of route.entries) if (!first.includes(entry)) add(route, entry, 'purpose_route')
     }
   }
-  // Duplicates are of an earlier route: no route lists an entry twice.
   for (const entry of assigned.entries) add(assigned, entry, 'assigned_route')
   return { lines, purposeSource }
 }

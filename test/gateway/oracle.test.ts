@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict'
 import { randomInt } from 'node:crypto'
 import t from 'tap'
-import { lackedHints } from '../../src/gateway/eligibility.ts'
 import { explainRows } from '../../src/gateway/explain.ts'
+import { unheededHints } from '../../src/gateway/features.ts'
 import { consider } from '../../src/gateway/select.ts'
 import { HINTS, type TranscriptionCall } from '../../src/schema/calls.ts'
 import type { ModelFacts } from '../../src/schema/provider.ts'
+import { Dice } from '../support/dice.ts'
 import { selectionInput } from '../support/selection.ts'
-import { type Case, Dice, drawCase } from './oracle-cases.ts'
+import { type Case, drawCase } from './oracle-cases.ts'
 import { type Expected, expected, neededFeatures } from './oracle-rules.ts'
 
 const CASES = 10_000
@@ -105,7 +106,7 @@ function compare(given: Case, wanted: Expected, dice: Dice): void {
 function checkHints({ operation, call }: Case, facts: ModelFacts): void {
   if (operation !== 'transcription' && operation !== 'translation') return
   const { options } = call.payload as TranscriptionCall
-  const lacked: readonly string[] = lackedHints({ facts } as Parameters<typeof lackedHints>[0], options)
+  const lacked: readonly string[] = unheededHints(facts, options)
   const given = HINTS.filter((hint) => options[hint] !== null && options[hint] !== false)
   const heeded: string[] = [...neededFeatures(options), ...given.filter((hint) => !lacked.includes(hint))]
   const inConflict = (names: readonly string[]) =>

@@ -4,7 +4,7 @@ import type { EntryHealth } from '../../src/gateway/health.ts'
 import type { SelectionInput } from '../../src/gateway/select.ts'
 import type { Entry, Principal, Purpose } from '../../src/schema/catalog.ts'
 import { transcriptionCall } from '../support/call.ts'
-import { facts, principal, route } from '../support/catalog.ts'
+import { configuredProvider, facts, principal, route } from '../support/catalog.ts'
 import { models, named, pick, plainCall, refused } from '../support/selection.ts'
 
 const tagged = named('tagged', { purposes: ['calls'] })
@@ -152,6 +152,44 @@ t.test('a purpose bound to the assigned route only changes the order', async (t)
       ['other', 'assigned_route', 'duplicate'],
       ['tagged', 'assigned_route', 'duplicate'],
     ],
+  )
+})
+
+t.test('what the purpose has tried is not tried again by way of the assigned route', async (t) => {
+  const both = (first: Partial<Entry>, second: Partial<Entry>) => {
+    const calls = { purpose: 'calls', description: '', enabled: true }
+    return principal({
+      route: route([named('same', second), named('last')]),
+      purposes: [{ ...calls, route: route([named('same', first)], { name: 'calls' }) }],
+    })
+  }
+  const elsewhere = configuredProvider({ kind: 'able', name: 'second' })
+  const rows: [name: string, first: Partial<Entry>, second: Partial<Entry>, expected: string][] = [
+    ['alike', {}, {}, 'same last'],
+    ['however it is chosen', { weight: 2, retryEmpty: true, purposes: ['calls'] }, {}, 'same last'],
+    ['with other options', { options: { region: 'eu' } }, {}, 'same same last'],
+    ['with other names for voices', {}, { voices: { house: 'alloy' } }, 'same same last'],
+    ['at another provider', {}, { provider: elsewhere }, 'same same last'],
+    ['when only the second can serve', { plans: ['pro'] }, {}, 'same last'],
+  ]
+  for (const [name, first, second, expected] of rows)
+    t.equal(
+      models(pick(T, both(first, second), transcriptionCall({}, asked('calls')))).join(' '),
+      expected,
+      name,
+    )
+
+  const tired: EntryHealth = { state: 'cooling', untilMs: 1_000, openedAtMs: null }
+  const view = (one: Entry): EntryHealth =>
+    one.weight === 2 ? tired : { state: 'closed', untilMs: null, openedAtMs: null }
+  const who = both({ weight: 2 }, {})
+  const selection = pick(T, who, transcriptionCall({}, asked('calls')), { health: { view } })
+  t.same(models(selection), ['last'], 'nor what is to be left alone there')
+  const twice = principal({ route: route([named('same'), named('same')]) })
+  t.same(
+    models(pick(T, twice, transcriptionCall())),
+    ['same', 'same'],
+    'a route that lists it twice means it',
   )
 })
 

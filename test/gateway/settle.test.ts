@@ -1,5 +1,4 @@
 import t from 'tap'
-import { newTrail } from '../../src/gateway/gateway.ts'
 import type { Selection } from '../../src/gateway/select.ts'
 import { meterUnanswered, settle } from '../../src/gateway/settle.ts'
 import type { ChatResult } from '../../src/schema/chat.ts'
@@ -26,6 +25,7 @@ function selectionOf(one = entry()) {
     purpose,
     warnings: ['of selection'],
     considered: [],
+    assigned: candidate.route,
   }
   return { candidate, selection }
 }
@@ -42,10 +42,9 @@ t.test('a seed is honored where it was given, is taken and was not left out', as
     const { candidate, selection } = selectionOf(entryAt('http://127.0.0.1:1', { kind }))
     const { services, request } = gatewayRig(t, { entries: [candidate.entry] })
     const payload = chatCall({ seed })
-    const call = { payload, selectors: SELECTORS, warnings: [] }
     const result = { ...ANSWER, warnings }
     const attempted = { candidate, result, warnings: [], release: () => {} }
-    const { envelope } = settle(services, request('chat', payload), call, selection, attempted)
+    const { envelope } = settle(services, request('chat', payload), selection, attempted)
     t.equal(envelope.determinism.seed_honored, honored, `${kind}, ${seed}, ${warnings}`)
   }
 })
@@ -66,9 +65,9 @@ t.test(
       words: [],
       warnings: ['of the result'],
     }
-    const one = request('transcription', payload)
+    const one = { ...request('transcription', payload), call }
     const attempted = { candidate, result, warnings: ['of the attempt'], release: () => {} }
-    const { envelope } = settle(services, one, call, selection, attempted)
+    const { envelope } = settle(services, one, selection, attempted)
     t.match(envelope.warnings, [
       'of the request',
       'of selection',
@@ -86,7 +85,6 @@ t.test('what is known of a call before its answer is', async (t) => {
   const { candidate } = selectionOf()
   const { request } = gatewayRig(t, { entries: [candidate.entry] })
   const { payload } = transcriptionCall({ audio: { durationSeconds: 10 } })
-  const one = { ...request('transcription', payload), trail: newTrail() }
-  meterUnanswered(one, { payload, selectors: SELECTORS, warnings: [] }, candidate)
-  t.match(one.trail, { usage: { audio_seconds: 10 }, costUsd: 0.001 })
+  const known = meterUnanswered(request('transcription', payload), candidate)
+  t.match(known, { usage: { audio_seconds: 10 }, cost_usd: 0.001 })
 })

@@ -37,6 +37,9 @@ const streams =
 const cut: Answer = (response) => setTimeout(() => response.destroy(), 20)
 const hang: Answer = () => {}
 
+/** `hello` and an answer of the usual length. */
+const SUPPOSED = { usage: { input_tokens: 2, output_tokens: 1_000 }, costUsd: 0.010_002 }
+
 async function textOf(deltas: AsyncIterable<ChatDelta>): Promise<string> {
   let text = ''
   for await (const delta of deltas) if (delta.type === 'text') text += delta.text
@@ -51,7 +54,7 @@ t.test('an answer piece by piece, metered at its end', async (t) => {
   t.match(streaming.head, { id: 'req_given', provider: 'first', model: 'model', lk_purpose_source: 'none' })
   t.notOk('usage' in streaming.head)
   t.equal(call.trail.headers['x-lk-policy-version-id'], 'pv_0123456789abcdef')
-  t.match(call.trail.usage, { total_tokens: null }, 'not metered yet')
+  t.equal(call.trail.usage, null, 'not metered yet')
   t.throws(() => streaming.outcome(), 'nor is there an outcome')
 
   t.equal(await textOf(streaming.deltas), 'hello')
@@ -136,7 +139,8 @@ t.test('behind the first piece a break is told, and counts against the entry', a
       t.throws(outcome)
       t.match(call.trail.attempts, [{ provider: 'first', failure: { reason: String } }], 'one line')
       t.not(call.trail.attempts[0]?.reason, 'ok', `${name}: ${call.trail.attempts[0]?.reason}`)
-      t.same(call.trail.usage, { input_tokens: null, output_tokens: null, total_tokens: null })
+      t.equal(call.trail.usage, null)
+      t.match(call.trail.estimate?.(), SUPPOSED, 'what it is supposed to have come to')
       t.same(await deltas.next(), { done: true, value: undefined })
     }
     t.equal(good.requests.length, 0)
@@ -191,7 +195,8 @@ t.test('leaving ends the request at the provider', async (t) => {
     t.ok(await waitUntil(() => gone === index + 1, 5_000), name)
     t.equal(services.budget.used, 0, `${name}: nothing is held`)
     t.match(call.trail.attempts, [{ reason: 'ok' }])
-    t.not(call.trail.usage, null, `${name}: what is known is on the trail`)
+    t.equal(call.trail.usage, null)
+    t.match(call.trail.estimate?.(), SUPPOSED, `${name}: metered at its estimate`)
     t.same(await streaming.deltas.next(), { done: true, value: undefined })
   }
   t.equal(services.health.view(entries[0]!, performance.now()).state, 'closed')

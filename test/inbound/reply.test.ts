@@ -79,6 +79,43 @@ function answering(path: string, reply: () => Reply): EdgeRoute[] {
   ]
 }
 
+t.test('every value that may be sent stays within its own header', async (t) => {
+  const values: Record<string, string> = {
+    '/empty': '',
+    '/blank': ' \t ',
+    '/latin': 'café\u0085',
+    // Cut to one byte each, these would be CR LF.
+    '/low-bytes': 'a\u010d\u010ax-evil: 1',
+    '/separators': 'a\u2028b\u2029c',
+    '/half': 'a\ud83db',
+    '/large': 'v'.repeat(40_000),
+  }
+  const edge = await startEdge(t, [
+    {
+      method: 'GET',
+      path: '/*',
+      handle: (exchange) => {
+        const { path } = exchange
+        const status = path === '/latin' ? 202 : 200
+        exchange.reply({ status, headers: { 'x-first': values[path] ?? '', 'x-last': '2' }, body: '{}' })
+      },
+    },
+  ])
+  const client = await RawClient.connect(edge.port)
+  t.teardown(() => client.destroy())
+  for (const [path, value] of Object.entries(values)) {
+    await client.send(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`)
+    const text = await client.rest(100)
+    const written = Buffer.from(value.toWellFormed()).toString('latin1')
+    const lines = text.slice(0, text.indexOf('\r\n\r\n')).split('\r\n')
+    if (path !== '/half') t.ok(lines.includes(`x-first: ${written}`), path)
+    t.ok(lines.includes('x-last: 2'))
+    t.equal(lines.length, 9, `${path}: no line more than was written`)
+    t.equal(text.slice(text.indexOf('\r\n\r\n') + 4), '{}')
+    t.match(text, path === '/latin' ? /^HTTP\/1.1 202 Accepted\r\n/ : /^HTTP\/1.1 200 OK\r\n/)
+  }
+})
+
 t.test('a header with CR LF becomes a 500, and nothing of it is sent', async (t) => {
   const edge = await startEdge(
     t,

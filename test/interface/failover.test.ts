@@ -217,7 +217,14 @@ t.test('who leaves is not waited for', { timeout: 120_000 }, async (t) => {
   t.ok(await waitUntil(() => seen.gone === 1), 'the provider is left')
   const line = () => gateway.log.find(({ status }) => status === 499)
   t.ok(await waitUntil(() => line() !== undefined))
-  t.match(line()?.attempts, [{ provider: 'sandbox', status: null, reason: 'not finished' }])
+  t.match(line(), {
+    error: 'CLIENT_CLOSED',
+    policy_version_id: /^pv_/,
+    attempts: [{ provider: 'sandbox', status: null, reason: 'not finished' }],
+    usage: { audio_seconds: Number },
+    cost_usd: Number,
+    estimated: true,
+  })
   t.equal(seen.received, 1, 'the second is not asked')
   await assertStopsClean(t, gateway)
 })

@@ -197,7 +197,12 @@ t.test('a break behind the first piece is an event, and no end follows', async (
     },
   ])
   t.equal(events.length, 3)
-  t.match(await gateway.logLine(idOf(response)), { status: 200, error: 'UPSTREAM_ERROR' })
+  t.match(await gateway.logLine(idOf(response)), {
+    status: 200,
+    error: 'UPSTREAM_ERROR',
+    usage: { input_tokens: 2, output_tokens: 1_000 },
+    estimated: true,
+  })
   t.equal(gateway.upstream.received.length, 1, 'nobody else was asked')
   await assertStopsClean(t, gateway)
 })
@@ -231,8 +236,12 @@ t.test('a client that leaves ends the call at the provider', { timeout: 60_000 }
     leaving.abort()
     const call = () => gateway.upstream.received[before]
     t.ok(await waitUntil(() => call()?.cancelled === true), `after ${pieces} pieces`)
-    const ended = pieces === 0 ? { status: 499 } : { status: 200, error: 'CLIENT_CLOSED' }
-    t.match(await gateway.logLine(`leaver-${pieces}`), ended)
+    t.match(await gateway.logLine(`leaver-${pieces}`), {
+      status: pieces === 0 ? 499 : 200,
+      error: 'CLIENT_CLOSED',
+      usage: { input_tokens: 2, output_tokens: 1_000 },
+      estimated: true,
+    })
   }
   await assertStopsClean(t, gateway)
 })

@@ -208,7 +208,7 @@ t.test('required features fail closed', async (t) => {
   }
   // A configuration that promises what the model has not.
   const lying = await start(t, [entry('gpt-4o-transcribe', ['word_timestamps'])])
-  t.equal((await ask(lying.gateway, { timestamps: 'word' })).status, 502)
+  t.equal((await ask(lying.gateway, { timestamps: 'word' })).status, 422)
   t.equal(one.upstream.received.length + lying.upstream.received.length, 0)
 })
 

@@ -252,6 +252,7 @@ t.test('what is refused, with its code and field', async (t) => {
       'INVALID_REQUEST',
       'diarization',
     ],
+    ['an empty term', post({ audio: { base64 }, keyterms: ['a', ' '] }), 400, 'INVALID_REQUEST', 'keyterms'],
     ['a feature', post({ audio: { base64 }, redaction: true }), 422, 'REQUIRED_FEATURE_UNAVAILABLE', null],
     ['realtime', post({ audio: { base64 }, mode: 'realtime' }), 422, 'REQUIRED_FEATURE_UNAVAILABLE', null],
     [

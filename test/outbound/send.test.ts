@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { createSender } from '../../src/outbound/send.ts'
 import type { AudioReader, AudioRef } from '../../src/schema/audio.ts'
@@ -106,6 +107,10 @@ t.test('what kind of failure it was', async (t) => {
   closed.close()
   t.equal(await failure(upload(nobody, 1000)), 'connect', 'nobody listens')
   t.equal(await failure(upload('http://does-not-exist.invalid', 1000)), 'connect', 'no such host')
+  const plain = await serveHttp(t, (_, res) => res.end())
+  t.equal(await failure(upload(plain.replace('http:', 'https:'), 1000)), 'connect', 'no TLS over there')
+  const split = { ...upload(plain, 1000), headers: { 'x-key': 'a\r\nb' } }
+  t.equal(await failure(split), 'connect', 'what cannot be sent was not sent')
 
   const cutting = await serveHttp(t, (req) => req.once('data', () => req.socket.destroy()))
   t.equal(await failure(upload(cutting, 1_500_000)), 'ambiguous', 'cut while the body was on its way')
@@ -143,6 +148,69 @@ t.test('a store that fails is not taken for the provider', async (t) => {
   const { send, close } = createSender({ reader: { ...reader, bytes: broken } })
   t.teardown(close)
   await t.rejects(send(upload(origin, 200_000), ask), { message: 'the store broke' })
+})
+
+t.test('an answer that comes before the audio is read does not wait for a store that hangs', async (t) => {
+  const origin = await listen(
+    t,
+    createServer((socket) => {
+      socket.on('error', () => {})
+      socket.once('data', () => socket.end('HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\nno'))
+    }),
+  )
+  let left = false
+  async function* hanging(_: unknown, signal: AbortSignal) {
+    yield new Uint8Array(1000)
+    await once(signal, 'abort')
+    left = true
+    throw signal.reason
+  }
+  const reader = { ...pooledReader(new Uint8Array(10)), bytes: hanging }
+  const made = createSender({ reader })
+  t.teardown(() => made.close())
+  const reply = await made.send(upload(origin, 200_000), ask)
+  t.equal(reply.status, 401)
+  t.equal(Buffer.concat(reply.body).toString(), 'no')
+  t.ok(left)
+  const stream = await made.open(upload(origin, 200_000), ask)
+  const chunks: Uint8Array[] = []
+  for await (const chunk of stream.chunks) chunks.push(chunk)
+  t.equal(Buffer.concat(chunks).toString(), 'no')
+})
+
+t.test('a compressed answer is a failure of its provider, and no audio', async (t) => {
+  const body = gzipSync('audio')
+  const origin = await serveHttp(t, (req, res) => {
+    req.resume()
+    const [, status = '', encoding = ''] = req.url?.split('/') ?? []
+    res.writeHead(Number(status), { 'content-encoding': encoding }).end(encoding === 'gzip' ? body : 'audio')
+  })
+  const { send, open, close } = createSender({ reader: pooledReader(new Uint8Array(10)) })
+  t.teardown(close)
+  const get = (path: string): UpstreamRequest => ({
+    method: 'GET',
+    url: `${origin}${path}`,
+    headers: {},
+    body: [],
+  })
+  for (const sent of [send, open]) {
+    const error = await sent(get('/200/gzip'), ask).catch((thrown: unknown) => thrown)
+    t.match(error, { failure: { kind: 'server', reason: 'its answer is compressed' } })
+  }
+  t.equal(Buffer.concat((await send(get('/200/identity'), ask)).body).toString(), 'audio')
+  t.equal((await send(get('/503/gzip'), ask)).status, 503, 'the status of a refusal says enough')
+})
+
+t.test('what is asked to look elsewhere does not', async (t) => {
+  const asked: string[] = []
+  const origin = await serveHttp(t, (req, res) => {
+    asked.push(req.url ?? '')
+    req.resume()
+    res.writeHead(307, { location: '/elsewhere' }).end()
+  })
+  const reply = await sender(t, new Uint8Array(1000))(upload(origin, 100), ask)
+  t.equal(reply.status, 307)
+  t.same(asked, ['/v1'])
 })
 
 t.test('an answer over its bound is refused', { timeout: 60_000 }, async (t) => {

@@ -188,7 +188,7 @@ t.test('bodies that are none of these fall back to the status', async (t) => {
 })
 
 t.test('failures that the gateway finds itself', async (t) => {
-  t.same(refused('model', 'the model has no channels'), {
+  t.same(refused('the model has no channels'), {
     kind: 'model',
     status: null,
     reason: 'the model has no channels',

@@ -103,7 +103,7 @@ t.test('pictures', async (t) => {
   t.same(sent({ size: '2048x2048' }).generationConfig.imageConfig, { aspectRatio: '1:1', imageSize: '2K' })
   for (const overrides of [{ n: 2 }, { size: '1536x1024' }, { quality: 'high' }, { output_format: 'png' }]) {
     const step = image.start(call(overrides), to)
-    t.match(step, { kind: 'failed', failure: { kind: 'caller' } }, JSON.stringify(overrides))
+    t.match(step, { kind: 'failed', failure: { kind: 'model' } }, JSON.stringify(overrides))
   }
   const next = (parts: unknown[], finishReason = 'STOP'): Step<ImageResult> => {
     const usageMetadata = { promptTokenCount: 3, candidatesTokenCount: 1120 }

@@ -56,7 +56,7 @@ t.test('speech is wav', async (t) => {
   })
   for (const format of ['mp3', 'opus', 'flac', 'aac', 'pcm']) {
     const step = groq.speech!.start(speechCall({ response_format: format }).payload, target(SPEAKER))
-    t.match(step, { kind: 'failed', failure: { kind: 'caller', reason: /^response_format:/ } }, format)
+    t.match(step, { kind: 'failed', failure: { kind: 'model', reason: /^response_format:/ } }, format)
   }
 })
 

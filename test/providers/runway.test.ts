@@ -66,7 +66,7 @@ t.test('what cannot be sent is refused', async (t) => {
     { seed: -1 },
     { seed: 2 ** 32 },
   ]) {
-    t.match(video.start(call(given), target()), { kind: 'failed', failure: { kind: 'caller' } })
+    t.match(video.start(call(given), target()), { kind: 'failed', failure: { kind: 'model' } })
   }
 })
 

@@ -87,7 +87,7 @@ t.test('options are checked', async (t) => {
 t.test('it makes wav and nothing else', async (t) => {
   const target = { model: 'morse-1', baseUrl: 'http://127.0.0.1:1/v1', credential: null, options: {} }
   const step = sandbox.speech!.start(speechCall({ response_format: 'mp3' }).payload, target)
-  t.match(step, { kind: 'failed', failure: { kind: 'caller' } })
+  t.match(step, { kind: 'failed', failure: { kind: 'model' } })
 })
 
 t.test('it has an operation for every endpoint', async (t) => {

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { startSandbox } from '../../src/sandbox/server.ts'
+import { RawClient } from '../support/raw-client.ts'
 import { melody, noise, wav } from '../support/tone.ts'
 
 const run = promisify(execFile)
@@ -282,4 +283,14 @@ t.test('translations, models, and the log of calls', async (t) => {
   t.equal((await fetch(log, { method: 'DELETE' })).status, 204)
   t.same(await (await fetch(log)).json(), { calls: [] })
   t.equal((await fetch(log, { method: 'PUT' })).status, 405)
+})
+
+t.test('a request target that is no path is refused like an unknown one', async (t) => {
+  const { url } = await start(t)
+  const client = await RawClient.connect(Number(new URL(url).port))
+  t.teardown(() => client.destroy())
+  for (const target of ['//', 'http://[', '*']) {
+    await client.send(`GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`)
+    t.equal((await client.response())?.status, 404, target)
+  }
 })

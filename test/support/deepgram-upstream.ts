@@ -38,7 +38,7 @@ const SPEAK: Readonly<Record<string, { container: string[]; rates: string[]; typ
 /**
  * A server that speaks Deepgram's contract and is as strict as it: unknown parameters, values and
  * combinations that it documents as errors are refused. A transcript names the SHA-256 of the audio that
- * came, and its type. /
+ * came, and its type.
  */
 export function startDeepgramUpstream(t: Pick<Test, 'teardown'>): Promise<string> {
   return serveHttp(t, (request, response) => {

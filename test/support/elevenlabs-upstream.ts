@@ -30,7 +30,7 @@ const VOICES = new Set(['JBFqnCBsd6RMkjVDRZzb', '21m00Tcm4TlvDq8ikWAM'])
 /**
  * A server that speaks ElevenLabs' contract and is as strict as it: unknown fields, values out of range and
  * combinations that it documents as errors are refused. A transcript names the SHA-256 of the audio that
- * came. /
+ * came.
  */
 export function startElevenlabsUpstream(t: Pick<Test, 'teardown'>): Promise<string> {
   return serveHttp(t, (request, response) => {

@@ -78,7 +78,7 @@ export function gatewayRig(t: Pick<Test, 'teardown'>, options: GatewayRigOptions
       traceparent: undefined,
       signal,
       trail: newTrail(),
-      read: async () => ({ payload, selectors: { purpose: null, responseProfile: null }, warnings: [] }),
+      call: { payload, selectors: { purpose: null, responseProfile: null }, warnings: [] },
     }),
   }
 }

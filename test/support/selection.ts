@@ -1,7 +1,7 @@
 import type { GatewayError } from '../../src/errors.ts'
 import type { Call, Selectors } from '../../src/gateway/gateway.ts'
 import { createHealthBook } from '../../src/gateway/health.ts'
-import { type Selection, type SelectionInput, select } from '../../src/gateway/select.ts'
+import { consider, type Selection, type SelectionInput } from '../../src/gateway/select.ts'
 import type { Entry, Principal } from '../../src/schema/catalog.ts'
 import type { ChatCall, ChatPart } from '../../src/schema/chat.ts'
 import type { Calls, OperationName } from '../../src/schema/operations.ts'
@@ -39,13 +39,16 @@ export function selectionInput<K extends OperationName>(
   }
 }
 
+/** @throws GatewayError when the call is refused */
 export function pick<K extends OperationName>(
   operation: K,
   who: Principal,
   call: Call<K>,
   overrides: Partial<SelectionInput<K>> = {},
 ): Selection {
-  return select(selectionInput(operation, who, call, overrides))
+  const { selection, refusal } = consider(selectionInput(operation, who, call, overrides))
+  if (selection === null) throw refusal
+  return selection
 }
 
 /** The error that the call is refused with. */

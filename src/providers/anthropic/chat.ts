@@ -3,12 +3,10 @@ import type { ChatCall, ChatDelta, ChatResult, ToolChoice } from '../../schema/c
 import type { JsonObject } from '../../schema/json.ts'
 import type { Operation, Target } from '../../schema/provider.ts'
 import type { UpstreamReply, UpstreamRequest } from '../../schema/upstream.ts'
-import { isGood } from '../answer.ts'
+import { goodObject } from '../answer.ts'
 import { type ChatAnswer, settleChat } from '../chat-answer.ts'
-import { refused } from '../failure.ts'
-import { objectOf } from '../json.ts'
+import { classify, refused } from '../failure.ts'
 import { readMessage } from './answer.ts'
-import { classifyAnthropic } from './failure.ts'
 import { encodeMessages } from './messages.ts'
 import { MessageStreamReader } from './stream.ts'
 
@@ -38,10 +36,11 @@ export const ANTHROPIC_OPTIONS = Type.Object(
 )
 
 /**
- * Models that always think, and so refuse a `tool_choice` that forces a tool.
- * https://platform.claude.com/docs/en/models/opus-5-5/whats-new-opus-5-5
+ * Models that refuse a `tool_choice` that forces a tool.
+ * https://platform.claude.com/docs/en/models/opus-5-5/whats-new-opus-5-5 and
+ * https://platform.claude.com/docs/en/models/sonnet-5-5/overview
  */
-const UNFORCEABLE = /^claude-(opus-5-5|(fable|mythos)-5-[12])$/
+const UNFORCEABLE = /^claude-((opus|sonnet)-5-5|(fable|mythos)-5-[12])$/
 
 /**
  * Models that go on with an answer that the caller has begun; since 4.6 they refuse a conversation that ends
@@ -63,16 +62,16 @@ export function messagesOperation(): Operation<ChatCall, ChatResult, ChatDelta> 
   return {
     start: (call, target) => startWith(call, target, false),
     next(_state, reply, call, target) {
-      if (!isGood(reply)) return { kind: 'failed', failure: classifyAnthropic(reply) }
-      const body = objectOf(reply)
-      const settled = settle(body === null ? null : readMessage(body), call, target, reply)
+      const answer = goodObject(reply)
+      if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
+      const settled = settle(readMessage(answer.body), call, target, reply)
       return 'result' in settled
         ? { kind: 'done', result: settled.result }
         : { kind: 'failed', failure: settled.failure }
     },
     streamed: {
       start: (call, target) => startWith(call, target, true),
-      refused: classifyAnthropic,
+      refused: classify,
       read: (head, call, target) =>
         new MessageStreamReader(head, (answer) => settle(answer, call, target, head)),
     },
@@ -90,9 +89,9 @@ function encodeChat(call: ChatCall, target: Target, stream: boolean) {
   if (fault !== null) return { failure: fault }
   const encoded = encodeMessages(call.messages)
   // Other providers take what this one has no place for.
-  if ('fault' in encoded) return { failure: refused('model', encoded.fault) }
+  if ('fault' in encoded) return { failure: refused(encoded.fault) }
   if (encoded.messages.at(-1)?.role === 'assistant' && !CONTINUING.test(target.model)) {
-    return { failure: refused('model', 'messages: the last one must not be of the assistant') }
+    return { failure: refused('messages: the last one must not be of the assistant') }
   }
   const { stop, response_schema: schema } = call
   const body: JsonObject = {
@@ -112,16 +111,16 @@ function encodeChat(call: ChatCall, target: Target, stream: boolean) {
 /** What the API is known to refuse, or has nothing for, and others may take. */
 function faultOf({ modalities, tools, tool_choice: choice, stop, temperature }: ChatCall, target: Target) {
   const forced = choice === 'required' || isNamed(choice)
-  if (forced && tools.length === 0) return refused('caller', 'tool_choice: there are no tools')
+  if (forced && tools.length === 0) return refused('tool_choice: there are no tools')
   if (forced && UNFORCEABLE.test(target.model)) {
-    return refused('model', 'tool_choice: the model cannot be made to use a tool')
+    return refused('tool_choice: the model cannot be made to use a tool')
   }
-  if (modalities.includes('audio')) return refused('model', 'modalities: the provider makes no audio')
+  if (modalities.includes('audio')) return refused('modalities: the provider makes no audio')
   if (stop.some((sequence) => sequence.trim() === '')) {
-    return refused('model', 'stop: the provider takes no sequence of white space alone')
+    return refused('stop: the provider takes no sequence of white space alone')
   }
   if (samples(target) && temperature !== null && temperature > 1) {
-    return refused('model', 'temperature: the provider takes 0 to 1')
+    return refused('temperature: the provider takes 0 to 1')
   }
   return null
 }

@@ -1,6 +1,6 @@
 import type { ChatCall, ChatMessage, ChatPart, ToolCall } from '../../schema/chat.ts'
 import type { JsonObject } from '../../schema/json.ts'
-import { asObject } from '../json.ts'
+import { parseObject } from '../json.ts'
 
 /** What the conversation is in the Messages API: the system prompt stands outside of it. */
 export interface EncodedMessages {
@@ -26,13 +26,14 @@ export function encodeMessages(messages: ChatCall['messages']): EncodedMessages 
   try {
     for (const message of messages) {
       if (message.role === 'system') {
-        system.push(...texts(message))
+        for (const block of texts(message)) system.push(block)
         continue
       }
       const role = message.role === 'assistant' ? 'assistant' : 'user'
       const blocks = blocksOf(message)
       const last = turns.at(-1)
-      if (last?.role === role) last.content.push(...blocks)
+      // Pushed one by one: a turn may have more blocks than a call takes arguments.
+      if (last?.role === role) for (const block of blocks) last.content.push(block)
       else if (blocks.length > 0) turns.push({ role, content: blocks })
     }
   } catch (error) {
@@ -78,12 +79,4 @@ function encodeToolCall({ id, name, arguments: given }: ToolCall): JsonObject {
   const input = given.trim() === '' ? {} : parseObject(given)
   if (input === null) throw new Unsendable('messages: the arguments of a tool call are no JSON object')
   return { type: 'tool_use', id, name, input }
-}
-
-function parseObject(text: string): JsonObject | null {
-  try {
-    return asObject(JSON.parse(text))
-  } catch {
-    return null
-  }
 }

@@ -4,18 +4,13 @@ import type { StreamReader } from '../../schema/provider.ts'
 import type { Failure, UpstreamStream } from '../../schema/upstream.ts'
 import { brokenOff } from '../answer.ts'
 import type { ChatAnswer } from '../chat-answer.ts'
+import { unusable } from '../failure.ts'
 import { asObject } from '../json.ts'
-import { type SseEvent, SseParser } from '../sse.ts'
+import { JsonEvents } from '../json-events.ts'
 import { beginToolCall, finishReasonOf, readCounts, usageOf } from './answer.ts'
-import { classifyErrorEvent } from './failure.ts'
 
 type Head = Pick<UpstreamStream, 'status' | 'headers'>
 type Settled = { readonly result: ChatResult } | { readonly failure: Failure }
-
-/**
- * Longest answer that is put together, UTF-16 units; an answer that is not streamed ends at 64 MiB as well.
- */
-const ANSWER_MAX_LENGTH = 64 * 1024 * 1024
 
 /**
  * The events of a streamed message, https://platform.claude.com/docs/en/build-with-claude/streaming: blocks,
@@ -26,42 +21,31 @@ const ANSWER_MAX_LENGTH = 64 * 1024 * 1024
 export class MessageStreamReader implements StreamReader<ChatResult, ChatDelta> {
   readonly #head: Head
   readonly #settle: (answer: ChatAnswer | null) => Settled
-  readonly #parser = new SseParser()
+  readonly #events: JsonEvents
   #text = ''
-  #length = 0
   readonly #calls: { readonly id: string; readonly name: string; arguments: string }[] = []
   /** The index of a block → that of its tool call. */
   readonly #callOfBlock = new Map<unknown, number>()
   #counts: ReturnType<typeof readCounts> = {}
   #stopReason: unknown = null
-  #stopped = false
 
   /** @param settle holds the whole answer against what was asked for */
   constructor(head: Head, settle: (answer: ChatAnswer | null) => Settled) {
     this.#head = head
+    this.#events = new JsonEvents(head, ({ type }) => type === 'message_stop')
     this.#settle = settle
   }
 
   push(chunk: Uint8Array): readonly ChatDelta[] | Failure {
-    const events = this.#events(chunk)
-    if (events === null) return this.#unreadable()
-    const deltas: ChatDelta[] = []
-    for (const { data } of events) {
-      if (this.#stopped) break
-      const event = parse(data)
-      if (event === null) return this.#unreadable()
-      if (event.type === 'error') return classifyErrorEvent(event, this.#head)
-      const delta = this.#read(event)
-      if (delta === null) continue
-      this.#length += delta.type === 'text' ? delta.text.length : delta.arguments.length
-      if (this.#length > ANSWER_MAX_LENGTH) return this.#unreadable()
-      deltas.push(delta)
-    }
-    return deltas
+    const events = this.#events.push(chunk)
+    if ('kind' in events) return events
+    // One that tells what went wrong has been seen to; this one does not tell.
+    if (events.some(({ type }) => type === 'error')) return unusable(this.#head, 'the provider failed')
+    return events.flatMap((event) => this.#read(event) ?? [])
   }
 
   end(): { readonly result: ChatResult } | Failure {
-    if (!this.#stopped) return brokenOff(this.#head)
+    if (!this.#events.done) return brokenOff(this.#head)
     const settled = this.#settle({
       text: this.#text,
       refusal: '',
@@ -83,7 +67,6 @@ export class MessageStreamReader implements StreamReader<ChatResult, ChatDelta> 
       this.#counts = readCounts(event.usage, this.#counts)
       this.#stopReason = asObject(event.delta)?.stop_reason ?? this.#stopReason
     }
-    if (type === 'message_stop') this.#stopped = true
     return null
   }
 
@@ -123,27 +106,5 @@ export class MessageStreamReader implements StreamReader<ChatResult, ChatDelta> 
     if (index === undefined || call === undefined || json === '') return null
     call.arguments += json
     return { type: 'tool_call', index, id: null, name: null, arguments: json } as const
-  }
-
-  #events(chunk: Uint8Array): SseEvent[] | null {
-    try {
-      return this.#parser.push(chunk)
-    } catch (error) {
-      if (error instanceof RangeError) return null
-      throw error
-    }
-  }
-
-  #unreadable(): Failure {
-    const reason = 'the stream of the provider cannot be read'
-    return { kind: 'server', status: this.#head.status, reason, retryAfterMs: null, providerMessage: null }
-  }
-}
-
-function parse(data: string): JsonObject | null {
-  try {
-    return asObject(JSON.parse(data))
-  } catch {
-    return null
   }
 }

@@ -36,11 +36,11 @@ const SPEAKERS_EXPECTED_MAX = 10
 
 /** What cannot be had, though selection should have seen it. */
 export function faultOf({ options }: TranscriptionCall, { model }: Target): Failure | null {
-  if (options.mode === 'realtime') return refused('model', 'the model has no realtime')
+  if (options.mode === 'realtime') return refused('the model has no realtime')
   const spoken = languageOf(options)
   const known = LANGUAGES_OF.get(model)
   if (spoken !== null && known !== undefined && !known.has(spoken.slice(0, 2))) {
-    return refused('model', 'language: the model does not know it')
+    return refused('language: the model does not know it')
   }
   return null
 }

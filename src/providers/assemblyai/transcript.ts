@@ -2,6 +2,7 @@ import type { Segment, TranscriptionOptions, TranscriptionResult, Word } from '.
 import type { JsonObject } from '../../schema/json.ts'
 import { objectsIn } from '../json.ts'
 import { languageCode } from '../language.ts'
+import { fractionOf, quantityOf, spanOf } from '../numbers.ts'
 import { segmentsOf } from '../segments.ts'
 import { labelSpeakers } from '../speakers.ts'
 import { wantsSpeakers } from '../transcript-needs.ts'
@@ -28,8 +29,8 @@ export function readTranscript(
   return {
     text: text.trim(),
     language: typeof language === 'string' ? languageCode(language === 'jw' ? 'jv' : language) : null,
-    languageConfidence: fraction(sure),
-    durationSeconds: count(duration),
+    languageConfidence: fractionOf(sure),
+    durationSeconds: quantityOf(duration),
     ...labelSpeakers(words, segments),
     warnings,
   }
@@ -45,13 +46,14 @@ function readTurn(item: JsonObject, options: TranscriptionOptions): Omit<Segment
   return read === null ? [] : [{ text: read.text, ...read.rest }]
 }
 
-/** What words and turns have in common. */
+/** What words and turns have in common. Times come in milliseconds. */
 function readItem(
   { text, start, end, speaker, channel, confidence }: JsonObject,
   options: TranscriptionOptions,
 ) {
-  const [from, to, sure] = [count(start), count(end), fraction(confidence)]
-  if (typeof text !== 'string' || from === null || to === null) return null
+  const times = spanOf(start, end)
+  const sure = fractionOf(confidence)
+  if (typeof text !== 'string' || times === null) return null
   const place = options.multichannel ? channelOf(channel) : null
   // Channels are speakers of their own where nobody asked for any, and each channel begins with an A of its
   // own.
@@ -59,8 +61,8 @@ function readItem(
   return {
     text: text.trim(),
     rest: {
-      start: from / 1000,
-      end: Math.max(from, to) / 1000,
+      start: times.start / 1000,
+      end: times.end / 1000,
       ...(who === null ? {} : { speaker: place === null ? who : `${place}:${who}` }),
       ...(place === null ? {} : { channel: place }),
       ...(sure === null ? {} : { confidence: sure }),
@@ -71,12 +73,4 @@ function readItem(
 /** The provider counts channels from "1". */
 function channelOf(channel: unknown): number | null {
   return typeof channel === 'string' && /^[1-9]\d{0,2}$/.test(channel) ? Number(channel) - 1 : null
-}
-
-function fraction(value: unknown): number | null {
-  return typeof value === 'number' && value >= 0 && value <= 1 ? value : null
-}
-
-function count(value: unknown): number | null {
-  return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : null
 }

@@ -4,7 +4,7 @@ import type { JsonObject } from '../../schema/json.ts'
 import type { Ending, Operation, Step, Target } from '../../schema/provider.ts'
 import type { Failure, UpstreamReply, UpstreamRequest } from '../../schema/upstream.ts'
 import { isGood } from '../answer.ts'
-import { classify, unusable } from '../failure.ts'
+import { classify, classifyInside, unusable } from '../failure.ts'
 import { objectOf } from '../json.ts'
 import { pollTrouble } from '../poll.ts'
 import { lackOf } from '../transcript-needs.ts'
@@ -166,9 +166,8 @@ function endingOf(
 /** A transcript that failed, in an answer of 200. */
 function failureOf(error: unknown, { status, headers }: UpstreamReply): Failure {
   const meant = SERVER_ERRORS.has(error) ? 500 : 400
-  const body = [Buffer.from(JSON.stringify({ error }))]
   const reason = meant === 500 ? 'the provider failed' : 'the provider cannot transcribe this audio'
-  return { ...classify({ status: meant, headers, body }), status, reason }
+  return { ...classifyInside({ error }, { status: meant, headers }), status, reason }
 }
 
 /** The transcript counts for more than that it could not be deleted. */

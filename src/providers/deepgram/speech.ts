@@ -42,7 +42,7 @@ const VOICE = /^[a-z]{1,32}-[a-z]{2}$/
 /**
  * `POST /v1/speak`. There the voice is part of the model's name, `aura-2-thalia-en`. The entry names the
  * family (`aura-2`), the call the voice, short (`thalia-en`) or whole; an entry that names a whole model has
- * one voice. /
+ * one voice.
  */
 export const speech: Operation<SpeechCall, SpeechResult, Deltas['speech']> = {
   start: order,
@@ -78,7 +78,7 @@ function order(call: SpeechCall, target: Target): Step<SpeechResult> & { readonl
 }
 
 function fail(reason: string): { readonly kind: 'failed'; readonly failure: Failure } {
-  return { kind: 'failed', failure: refused('caller', reason) }
+  return { kind: 'failed', failure: refused(reason) }
 }
 
 function formatOf({ response_format: asked }: SpeechCall): Format | null {

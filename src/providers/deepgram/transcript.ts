@@ -2,7 +2,7 @@ import type { Segment, TranscriptionOptions, TranscriptionResult, Word } from '.
 import type { JsonObject } from '../../schema/json.ts'
 import { asObject, objectsIn } from '../json.ts'
 import { languageCode } from '../language.ts'
-import { fractionOf, secondsOf, spanOf } from '../numbers.ts'
+import { fractionOf, quantityOf, spanOf } from '../numbers.ts'
 import { mergeChannels, segmentsOf } from '../segments.ts'
 import { labelSpeakers } from '../speakers.ts'
 import { wantsSegments, wantsSpeakers } from '../transcript-needs.ts'
@@ -19,7 +19,6 @@ interface Channel {
  * left out.
  *
  * @returns null when there is no text, or with channels one has text without segments and so no place in time
- * /
  */
 export function readListening(
   { metadata, results }: JsonObject,
@@ -42,7 +41,7 @@ export function readListening(
     // It reports the language that it detected, not the one that it was told.
     language: main.language ?? toldLanguage(options),
     languageConfidence: main.confidence,
-    durationSeconds: secondsOf(asObject(metadata)?.duration),
+    durationSeconds: quantityOf(asObject(metadata)?.duration),
     ...labelSpeakers(merged.words, merged.segments),
     warnings: [],
   }
@@ -74,7 +73,7 @@ function readWord(item: JsonObject, channel: number, options: TranscriptionOptio
 
 /**
  * With channels each counts its speakers from 0, so a speaker is known by both. What nobody asked for is left
- * out. /
+ * out.
  */
 function whoAndWhere(
   { speaker, confidence: given }: JsonObject,

@@ -1,9 +1,9 @@
 import type { TranscriptionCall, TranscriptionOptions, TranscriptionResult } from '../../schema/calls.ts'
 import type { Operation, Step } from '../../schema/provider.ts'
 import type { Failure, UpstreamReply } from '../../schema/upstream.ts'
-import { classify, refused, unusable } from '../failure.ts'
+import { goodObject } from '../answer.ts'
+import { refused, unusable } from '../failure.ts'
 import { FILE_MEDIA_TYPES } from '../form.ts'
-import { objectOf } from '../json.ts'
 import { languageCode } from '../language.ts'
 import { lackOf, wantsSegments, wantsSpeakers } from '../transcript-needs.ts'
 import { languagesHeard, readListening } from './transcript.ts'
@@ -74,14 +74,14 @@ function tagOf(language: string): string {
  */
 function faultOf(options: TranscriptionOptions, model: string): Failure | null {
   const { keyterms, language, redaction, mode, detect_language: detect } = options
-  if (mode === 'realtime') return refused('model', 'the model has no realtime')
+  if (mode === 'realtime') return refused('the model has no realtime')
   const code = language === null || detect ? null : languageCode(language)
   if (code !== null && !redactsIn(code, redaction)) {
-    return refused('model', `the model has no redaction in ${code}`)
+    return refused(`the model has no redaction in ${code}`)
   }
   // There a colon begins the weight of a keyword.
   if (!isNova3(model) && keyterms.some((term) => term.includes(':'))) {
-    return refused('caller', 'keyterms: the provider takes terms without a colon')
+    return refused('keyterms: the provider takes terms without a colon')
   }
   return null
 }
@@ -92,13 +92,14 @@ function redactsIn(code: string | null, redaction: TranscriptionOptions['redacti
 }
 
 function decode(reply: UpstreamReply, options: TranscriptionOptions): Step<TranscriptionResult> {
-  if (reply.status < 200 || reply.status > 299) return { kind: 'failed', failure: classify(reply) }
-  const body = objectOf(reply)
-  const result = body === null ? null : readListening(body, options)
+  const answer = goodObject(reply)
+  if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
+  const { body } = answer
+  const result = readListening(body, options)
   if (result === null) {
     return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no transcript') }
   }
-  const lacking = lackOf(result, options) ?? unredacted(languagesHeard(body ?? {}, options), options)
+  const lacking = lackOf(result, options) ?? unredacted(languagesHeard(body, options), options)
   if (lacking !== null) return { kind: 'failed', failure: unusable(reply, lacking) }
   return { kind: 'done', result }
 }

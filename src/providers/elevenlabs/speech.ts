@@ -78,19 +78,19 @@ function faultOf({ voice, speed, seed }: SpeechCall, format: string | null): Fai
   if (format === null) return badFormat()
   // What is no identifier must not become a path of its own.
   if (voice !== null && !/^[A-Za-z0-9_-]{1,64}$/.test(voice)) {
-    return refused('caller', 'voice: the provider takes the identifier of a voice')
+    return refused('voice: the provider takes the identifier of a voice')
   }
   if (speed !== null && !(speed >= SPEED.min && speed <= SPEED.max)) {
-    return refused('caller', `speed: the provider takes ${SPEED.min} to ${SPEED.max}`)
+    return refused(`speed: the provider takes ${SPEED.min} to ${SPEED.max}`)
   }
   if (seed !== null && (seed < 0 || seed > SEED_MAX)) {
-    return refused('caller', `seed: the provider takes 0 to ${SEED_MAX}`)
+    return refused(`seed: the provider takes 0 to ${SEED_MAX}`)
   }
   return null
 }
 
 function badFormat(): Failure {
-  return refused('caller', 'response_format: the provider makes mp3, pcm, or codec_rate[_bitrate]')
+  return refused('response_format: the provider makes mp3, pcm, or codec_rate[_bitrate]')
 }
 
 /** `pcm` is little-endian, 16 bit, mono, without a header; `ulaw` is what telephones speak. */

@@ -2,7 +2,7 @@ import type { TranscriptionOptions, TranscriptionResult, Word } from '../../sche
 import type { JsonObject } from '../../schema/json.ts'
 import { objectsIn } from '../json.ts'
 import { languageCode } from '../language.ts'
-import { fractionOf, secondsOf, spanOf } from '../numbers.ts'
+import { fractionOf, quantityOf, spanOf } from '../numbers.ts'
 import { type ChannelTranscript, mergeChannels, segmentsOf } from '../segments.ts'
 import { labelSpeakers } from '../speakers.ts'
 import { wantsSpeakers } from '../transcript-needs.ts'
@@ -11,7 +11,7 @@ import { wantsSpeakers } from '../transcript-needs.ts'
  * Reads the answer of `POST /v1/speech-to-text`: one transcript, or with `use_multi_channel` one for each
  * channel under `transcripts`. Only fields that are used are looked at; words without times are left out.
  *
- * @returns null when there is no text, or a channel has text without words and so no place in time /
+ * @returns null when there is no text, or a channel has text without words and so no place in time
  */
 export function readTranscripts(body: JsonObject, options: TranscriptionOptions): TranscriptionResult | null {
   const split = options.multichannel && Array.isArray(body.transcripts)
@@ -29,7 +29,7 @@ export function readTranscripts(body: JsonObject, options: TranscriptionOptions)
     text,
     language: typeof language === 'string' ? languageCode(language) : null,
     languageConfidence: fractionOf(probability),
-    durationSeconds: secondsOf(body.audio_duration_secs) ?? secondsOf(main.audio_duration_secs),
+    durationSeconds: quantityOf(body.audio_duration_secs) ?? quantityOf(main.audio_duration_secs),
     ...labelSpeakers(words, segments),
     warnings: [],
   }

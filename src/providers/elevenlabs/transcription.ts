@@ -6,9 +6,9 @@ import type {
 } from '../../schema/calls.ts'
 import type { Operation, Step } from '../../schema/provider.ts'
 import type { Failure, UpstreamReply } from '../../schema/upstream.ts'
-import { classify, refused, unusable } from '../failure.ts'
+import { goodObject } from '../answer.ts'
+import { refused, unusable } from '../failure.ts'
 import { encodeForm, type FormField } from '../form.ts'
-import { objectOf } from '../json.ts'
 import { languageCode } from '../language.ts'
 import { lackOf, wantsSegments, wantsSpeakers, wantsWords } from '../transcript-needs.ts'
 import { readTranscripts } from './transcript.ts'
@@ -85,22 +85,23 @@ function faultOf({ redaction, keyterms, mode, seed }: TranscriptionOptions, mode
     unknown.length > 0 && `redaction of ${unknown.join(', ')}`,
     mode === 'realtime' && 'realtime',
   ].filter((lack) => lack !== false)
-  if (lacks.length > 0) return refused('model', `the model has no ${lacks.join(', ')}`)
+  if (lacks.length > 0) return refused(`the model has no ${lacks.join(', ')}`)
   if (seed !== null && (seed < 0 || seed > SEED_MAX)) {
-    return refused('caller', `seed: the provider takes 0 to ${SEED_MAX}`)
+    return refused(`seed: the provider takes 0 to ${SEED_MAX}`)
   }
   return null
 }
 
 function decode(reply: UpstreamReply, { audio, options }: TranscriptionCall): Step<TranscriptionResult> {
-  if (reply.status < 200 || reply.status > 299) return { kind: 'failed', failure: classify(reply) }
-  const body = objectOf(reply)
-  const result = body === null ? null : readTranscripts(body, options)
+  const answer = goodObject(reply)
+  if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
+  const { body } = answer
+  const result = readTranscripts(body, options)
   if (result === null) {
     return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no transcript') }
   }
   // The provider answers for mono audio as if no channels had been asked for.
-  const merged = options.multichannel && body?.transcripts === undefined && (audio.channels ?? 1) > 1
+  const merged = options.multichannel && body.transcripts === undefined && (audio.channels ?? 1) > 1
   const lacking = merged ? 'the answer lacks the channels that were asked for' : lackOf(result, options)
   if (lacking !== null) return { kind: 'failed', failure: unusable(reply, lacking) }
   return { kind: 'done', result }

@@ -6,10 +6,10 @@ import type { TokenUsage } from '../../schema/usage.ts'
 import { brokenOff, goodObject } from '../answer.ts'
 import { settleChat } from '../chat-answer.ts'
 import { classify, refused, unusable } from '../failure.ts'
-import { asObject } from '../json.ts'
+import { asObject, textOfJson } from '../json.ts'
 import { JsonEvents } from '../json-events.ts'
 import { finishReasonOf, type GeminiAnswer, readAnswer, withheldOf } from './answer.ts'
-import { encodeMessages, ownId } from './contents.ts'
+import { callsBefore, encodeMessages } from './contents.ts'
 import { methodUrl, postJson } from './wire.ts'
 
 type Head = Pick<UpstreamStream, 'status' | 'headers'>
@@ -44,7 +44,7 @@ export const geminiChat: Operation<ChatCall, ChatResult, ChatDelta> = {
 
 function startWith(call: ChatCall, target: Target, method: string) {
   const encoded = encodeChat(call)
-  if ('fault' in encoded) return { kind: 'failed', failure: refused('caller', encoded.fault) } as const
+  if ('fault' in encoded) return { kind: 'failed', failure: refused(encoded.fault) } as const
   return {
     kind: 'send',
     request: postJson(target, methodUrl(target, method), encoded.body),
@@ -104,6 +104,7 @@ function encodeTools({ tools, tool_choice: choice }: ChatCall): JsonObject {
 /** An answer put together from one body or from the events of a stream. */
 class GatheredChat {
   readonly #call: ChatCall
+  readonly #callsBefore: number
   readonly #toolCalls: ToolCall[] = []
   #text = ''
   #finishReason: string | null = null
@@ -112,6 +113,7 @@ class GatheredChat {
 
   constructor(call: ChatCall) {
     this.#call = call
+    this.#callsBefore = callsBefore(call)
   }
 
   /** The model has said why it stopped, or the prompt never reached it. */
@@ -156,9 +158,9 @@ class GatheredChat {
     if (typeof name !== 'string' || name === '') return []
     const index = this.#toolCalls.length
     const call = {
-      id: typeof id === 'string' && id !== '' ? id : ownId(this.#call, index),
+      id: typeof id === 'string' && id !== '' ? id : `call_${this.#callsBefore + index}`,
       name,
-      arguments: JSON.stringify(asObject(args) ?? {}),
+      arguments: textOfJson(asObject(args) ?? {}),
     }
     this.#toolCalls.push(call)
     return [{ type: 'tool_call', index, ...call }]

@@ -1,6 +1,6 @@
 import type { ChatCall, ChatMessage, ChatPart, ImageSource, ToolCall } from '../../schema/chat.ts'
 import type { JsonObject } from '../../schema/json.ts'
-import { asObject } from '../json.ts'
+import { parseObject } from '../json.ts'
 
 /** The messages of a chat in Gemini's words, or a sentence for the log that says why they cannot be. */
 export type EncodedMessages =
@@ -30,10 +30,12 @@ const IMAGE_TYPES: Readonly<Record<string, string>> = {
   heif: 'image/heif',
 }
 
-/** The id of the answer's next function call when Gemini gives none: unique within the conversation. */
-export function ownId({ messages }: Pick<ChatCall, 'messages'>, index: number): string {
-  const before = messages.flatMap((message) => (message.role === 'assistant' ? message.tool_calls : []))
-  return `call_${before.length + index}`
+/** How many calls the conversation has: what Gemini gives no id is numbered from here, unique among all. */
+export function callsBefore({ messages }: Pick<ChatCall, 'messages'>): number {
+  return messages.reduce(
+    (sum, message) => sum + (message.role === 'assistant' ? message.tool_calls.length : 0),
+    0,
+  )
 }
 
 /**
@@ -43,12 +45,16 @@ export function ownId({ messages }: Pick<ChatCall, 'messages'>, index: number): 
 export function encodeMessages(messages: ChatCall['messages']): EncodedMessages {
   const system: JsonObject[] = []
   const turns: { readonly from: ChatMessage['role']; readonly parts: JsonObject[] }[] = []
-  for (const [index, message] of messages.entries()) {
-    const encoded = encodeMessage(message, messages.slice(0, index))
+  /** The function of each call so far, by the call's id. */
+  const called = new Map<string, string>()
+  for (const message of messages) {
+    const encoded = encodeMessage(message, called)
     if ('fault' in encoded) return encoded
+    if (message.role === 'assistant') for (const { id, name } of message.tool_calls) called.set(id, name)
     const last = turns.at(-1)
-    if (message.role === 'system') system.push(...encoded.parts)
-    else if (last?.from === message.role) last.parts.push(...encoded.parts)
+    const kept = message.role === 'system' ? system : last?.from === message.role ? last.parts : null
+    // Pushed one by one: a turn may have more parts than a call takes arguments.
+    if (kept !== null) for (const part of encoded.parts) kept.push(part)
     else if (encoded.parts.length > 0) turns.push({ from: message.role, parts: [...encoded.parts] })
   }
   if (turns.length === 0)
@@ -57,14 +63,14 @@ export function encodeMessages(messages: ChatCall['messages']): EncodedMessages 
   return { system, contents }
 }
 
-function encodeMessage(message: ChatMessage, before: readonly ChatMessage[]): Parts {
+function encodeMessage(message: ChatMessage, called: ReadonlyMap<string, string>): Parts {
   const { role, parts } = message
   if (role !== 'user' && parts.some(({ type }) => type !== 'text')) {
     return {
       fault: `messages: the provider takes pictures and audio from the user, not in a ${role} message`,
     }
   }
-  if (role === 'tool') return encodeToolAnswer(message.tool_call_id, parts, before)
+  if (role === 'tool') return encodeToolAnswer(message.tool_call_id, parts, called)
   const encoded: JsonObject[] = []
   for (const part of parts) {
     // An empty text makes Gemini refuse the whole request.
@@ -83,13 +89,16 @@ function encodeMessage(message: ChatMessage, before: readonly ChatMessage[]): Pa
   return { parts: encoded }
 }
 
-/** Gemini tells answers apart by the name of the function: it is looked up in the nearest call of that id. */
-function encodeToolAnswer(id: string, parts: readonly ChatPart[], before: readonly ChatMessage[]): Parts {
-  const calls = before.flatMap((message) => (message.role === 'assistant' ? message.tool_calls : []))
-  const call = calls.findLast((candidate) => candidate.id === id)
-  if (call === undefined) return { fault: 'messages: a tool message answers no call before it' }
+/** Gemini tells answers apart by the name of the function: that of the nearest call of that id. */
+function encodeToolAnswer(
+  id: string,
+  parts: readonly ChatPart[],
+  called: ReadonlyMap<string, string>,
+): Parts {
+  const name = called.get(id)
+  if (name === undefined) return { fault: 'messages: a tool message answers no call before it' }
   const output = parts.map((part) => (part.type === 'text' ? part.text : '')).join('')
-  return { parts: [{ functionResponse: { ...idOf(id), name: call.name, response: { output } } }] }
+  return { parts: [{ functionResponse: { ...idOf(id), name, response: { output } } }] }
 }
 
 function idOf(id: string): { readonly id?: string } {
@@ -115,10 +124,5 @@ function encodeImage(source: ImageSource): JsonObject | null {
 
 /** Arguments of a function that takes none may be an empty string. */
 function argumentsOf({ arguments: given }: ToolCall): JsonObject | null {
-  if (given.trim() === '') return {}
-  try {
-    return asObject(JSON.parse(given))
-  } catch {
-    return null
-  }
+  return given.trim() === '' ? {} : parseObject(given)
 }

@@ -3,6 +3,7 @@ import type { Operation } from '../../schema/provider.ts'
 import { goodObject } from '../answer.ts'
 import { unusable } from '../failure.ts'
 import { asObject, objectsIn } from '../json.ts'
+import { quantityOf } from '../numbers.ts'
 import { methodUrl, postJson } from './wire.ts'
 
 /** `POST /models/{model}:batchEmbedContents`, https://ai.google.dev/api/embeddings */
@@ -31,8 +32,8 @@ export const geminiEmbeddings: Operation<EmbeddingsCall, EmbeddingsResult> = {
         failure: unusable(reply, 'the answer has not the dimensions that were asked for'),
       }
     }
-    const { promptTokenCount: tokens } = asObject(good.body.usageMetadata) ?? {}
-    const usage = typeof tokens === 'number' ? { input_tokens: tokens, output_tokens: 0 } : null
+    const tokens = quantityOf(asObject(good.body.usageMetadata)?.promptTokenCount)
+    const usage = Number.isSafeInteger(tokens) ? { input_tokens: tokens, output_tokens: 0 } : null
     return { kind: 'done', result: { embeddings, usage } }
   },
 }

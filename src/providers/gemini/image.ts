@@ -18,7 +18,7 @@ export const geminiImage: Operation<ImageCall, ImageResult> = {
   start(call, target): Step<ImageResult> {
     const imageConfig = call.size === null ? {} : SIZES.get(call.size)
     const fault = faultOf(call, imageConfig)
-    if (fault !== null) return { kind: 'failed', failure: refused('caller', fault) }
+    if (fault !== null) return { kind: 'failed', failure: refused(fault) }
     const request = postJson(target, methodUrl(target, 'generateContent'), {
       contents: [{ role: 'user', parts: [{ text: call.prompt }] }],
       generationConfig: {

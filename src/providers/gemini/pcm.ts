@@ -6,6 +6,8 @@ export interface Pcm {
 
 const WAV_HEAD_BYTES = 44
 const SAMPLE_BYTES = 2
+/** No speech has a higher rate; a head that names one is damaged. */
+const SAMPLE_RATE_MAX = 384_000
 
 /** The format code of uncompressed samples. */
 const WAVE_FORMAT_PCM = 1
@@ -42,6 +44,7 @@ export function pcmOf(wav: Uint8Array): Pcm | null {
       const mono = file.readUInt16LE(body) === WAVE_FORMAT_PCM && file.readUInt16LE(body + 2) === 1
       if (!mono || file.readUInt16LE(body + 14) !== SAMPLE_BYTES * 8) return null
       sampleRate = file.readUInt32LE(body + 4)
+      if (sampleRate === 0 || sampleRate > SAMPLE_RATE_MAX) return null
     }
     // A file that was written as it was made may give no true size here: its samples go to the end.
     if (name === 'data')
@@ -58,5 +61,5 @@ export function l16Rate(mediaType: string): number | null {
   const given = new Map(parameters.map((text) => text.trim().split('=', 2) as [string, string | undefined]))
   if ((given.get('channels') ?? '1') !== '1') return null
   const rate = given.get('rate') ?? '24000'
-  return /^\d{4,6}$/.test(rate) ? Number(rate) : null
+  return /^[1-9]\d{3,5}$/.test(rate) && Number(rate) <= SAMPLE_RATE_MAX ? Number(rate) : null
 }

@@ -39,10 +39,10 @@ export const geminiSpeech: Operation<SpeechCall, SpeechResult> = {
     const format = formatOf(call)
     if (!SAMPLED.has(format) && !ENCODED.has(format)) {
       const formats = [...SAMPLED.keys(), ...ENCODED.keys()].join(', ')
-      return { kind: 'failed', failure: refused('caller', `response_format: the provider makes ${formats}`) }
+      return { kind: 'failed', failure: refused(`response_format: the provider makes ${formats}`) }
     }
     if (call.speed !== null && call.speed !== 1) {
-      return { kind: 'failed', failure: refused('caller', 'speed: the provider has one only') }
+      return { kind: 'failed', failure: refused('speed: the provider has one only') }
     }
     const encoded = ENCODED.get(format)
     const request =

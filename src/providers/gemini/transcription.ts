@@ -43,7 +43,7 @@ export const geminiTranscription: Operation<TranscriptionCall, TranscriptionResu
     const settings = { generationConfig: { audioTranscriptionConfig: config } }
     const tail = Buffer.from(`"}}]}],${JSON.stringify(settings).slice(1)}`)
     if (head.length + 4 * Math.ceil(audio.decodedBytes / 3) + tail.length > REQUEST_MAX_BYTES) {
-      return { kind: 'failed', failure: refused('caller', 'audio: over the 20 MB of a request') }
+      return { kind: 'failed', failure: refused('audio: over the 20 MB of a request') }
     }
     const body = [head, { audio, as: 'base64' } as const, tail]
     return {
@@ -97,7 +97,7 @@ function encodeConfig(options: TranscriptionOptions): JsonObject {
  * closed. Google's page shows a vocabulary beside diarization, but the model refuses the two together.
  */
 function faultOf(options: TranscriptionOptions, { model }: Target): Failure | null {
-  if (!TRANSCRIBES.test(model)) return refused('model', 'the model does not transcribe')
+  if (!TRANSCRIBES.test(model)) return refused('the model does not transcribe')
   const { keyterms, smart_formatting: smart } = options
   const lacks = [
     isTimed(options) && keyterms.length > 0 && 'keyterms together with times or speakers',
@@ -106,9 +106,9 @@ function faultOf(options: TranscriptionOptions, { model }: Target): Failure | nu
     options.multichannel && 'channels',
     options.mode === 'realtime' && 'realtime',
   ].filter((lack) => lack !== false)
-  if (lacks.length > 0) return refused('model', `the model has no ${lacks.join(', ')}`)
+  if (lacks.length > 0) return refused(`the model has no ${lacks.join(', ')}`)
   if (keyterms.length > KEYTERMS_MAX) {
-    return refused('caller', `keyterms: the provider takes up to ${KEYTERMS_MAX}`)
+    return refused(`keyterms: the provider takes up to ${KEYTERMS_MAX}`)
   }
   return null
 }

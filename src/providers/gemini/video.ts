@@ -2,11 +2,11 @@ import type { VideoCall, VideoOutput, VideoResult } from '../../schema/generatio
 import type { JsonObject } from '../../schema/json.ts'
 import type { Operation, Step, Target } from '../../schema/provider.ts'
 import type { Failure, UpstreamReply } from '../../schema/upstream.ts'
-import { errorInside, isGood } from '../answer.ts'
-import { classify, refused } from '../failure.ts'
+import { isGood } from '../answer.ts'
+import { refused } from '../failure.ts'
 import { objectOf } from '../json.ts'
 import { pollTrouble } from '../poll.ts'
-import { readVideoJob, type VideoJob, videoLost } from '../video-job.ts'
+import { orderFailure, readVideoJob, type VideoJob, videoLost } from '../video-job.ts'
 import { refusedContent } from './answer.ts'
 import { deadEndOf, type Interaction, interactionUrl, readInteraction } from './interactions.ts'
 import { getRequest, headersOf, postJson } from './wire.ts'
@@ -34,14 +34,14 @@ export const geminiVideo: Operation<VideoCall, VideoResult> = {
     const shape = size === null ? {} : SIZES.get(size)
     if (shape === undefined) {
       const sizes = [...SIZES.keys()].join(', ')
-      return failed(refused('caller', `size: the provider makes ${sizes}`))
+      return failed(refused(`size: the provider makes ${sizes}`))
     }
     if (
       seconds !== null &&
       !(Number.isInteger(seconds) && seconds >= SECONDS.min && seconds <= SECONDS.max)
     ) {
       const reason = `duration_seconds: the provider makes ${SECONDS.min} to ${SECONDS.max}, whole`
-      return failed(refused('caller', reason))
+      return failed(refused(reason))
     }
     const request = postJson(target, interactionUrl(target), {
       model: target.model,
@@ -73,16 +73,11 @@ export const geminiVideo: Operation<VideoCall, VideoResult> = {
   },
 }
 
-/** The answer to the order. A 502 or 504 comes from something in between: the order may have gone through. */
+/** The answer to the order. */
 function ordered(reply: UpstreamReply, call: VideoCall, target: Target): Step<VideoResult> {
-  if (!isGood(reply)) {
-    const failure = classify(reply)
-    return failed(reply.status === 502 || reply.status === 504 ? videoLost(reply, failure) : failure)
-  }
-  const body = objectOf(reply) ?? {}
-  const job = readVideoJob({ id: body.id, everyMs: POLL_MS, troubles: 0 })
-  if (job !== null) return readJob(job, reply, call, target)
-  return failed(errorInside(body, reply) ?? videoLost(reply))
+  const id = isGood(reply) ? objectOf(reply)?.id : null
+  const job = readVideoJob({ id, everyMs: POLL_MS, troubles: 0 })
+  return job === null ? failed(orderFailure(reply)) : readJob(job, reply, call, target)
 }
 
 function readJob(job: VideoJob, reply: UpstreamReply, call: VideoCall, target: Target): Step<VideoResult> {

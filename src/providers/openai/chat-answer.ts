@@ -1,7 +1,7 @@
 import type { FinishReason, ToolCall } from '../../schema/chat.ts'
 import type { JsonObject } from '../../schema/json.ts'
 import type { ChatAnswer } from '../chat-answer.ts'
-import { asObject, objectsIn } from '../json.ts'
+import { asObject, objectsIn, textOfJson } from '../json.ts'
 import { readUsage } from './usage.ts'
 
 const FINISH_REASON_OF: Readonly<Record<string, FinishReason>> = {
@@ -59,5 +59,5 @@ function readToolCall(call: JsonObject, index: number): ToolCall[] {
 /** Arguments are JSON in a string; some servers send the object itself. */
 export function argumentsText(given: unknown): string {
   if (typeof given === 'string') return given
-  return asObject(given) === null ? '' : JSON.stringify(given)
+  return asObject(given) === null ? '' : textOfJson(given)
 }

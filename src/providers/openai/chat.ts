@@ -50,10 +50,10 @@ export function chatOperation(
 ): Streamable<Operation<ChatCall, ChatResult, ChatDelta>> {
   const startWith = (call: ChatCall, target: Target, stream: boolean) => {
     if (speaks(call) && shape.audio === null) {
-      return { kind: 'failed', failure: refused('model', 'the model does not speak') } as const
+      return { kind: 'failed', failure: refused('the model does not speak') } as const
     }
     const encoded = encodeChat(call, target, shape, stream)
-    if ('fault' in encoded) return { kind: 'failed', failure: refused('caller', encoded.fault) } as const
+    if ('fault' in encoded) return { kind: 'failed', failure: refused(encoded.fault) } as const
     const request = jsonRequest(target, '/chat/completions', encoded.body, extra)
     return { kind: 'send', request, state: null } as const
   }
@@ -91,7 +91,10 @@ function warningsFor(call: ChatCall, target: Target, shape: ChatShape): string[]
   const warnings = left.map((name) => `${name}: ${target.model} does not take it; it was left out`)
   const aloud = !speaks(call) && answersAloud(call, target, shape)
   return aloud
-    ? [...warnings, `modalities: ${target.model} always speaks; its speech was left out`]
+    ? [
+        ...warnings,
+        `modalities: ${target.model} always speaks; its speech was left out, though it is charged`,
+      ]
     : warnings
 }
 

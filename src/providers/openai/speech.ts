@@ -2,9 +2,8 @@ import type { SpeechCall, SpeechResult } from '../../schema/calls.ts'
 import type { Deltas } from '../../schema/operations.ts'
 import type { Operation, Target } from '../../schema/provider.ts'
 import type { UpstreamReply } from '../../schema/upstream.ts'
-import { isGood } from '../answer.ts'
 import { audioReader, readAudio } from '../audio-answer.ts'
-import { classify, refused, unusable } from '../failure.ts'
+import { classify, refused } from '../failure.ts'
 import { AUDIO_MEDIA_TYPES } from './audio-format.ts'
 import { type ExtraHeaders, jsonRequest } from './wire.ts'
 
@@ -20,8 +19,6 @@ export interface SpeechShape {
 /** The formats of OpenAI's own speech models. */
 export const SPEECH_FORMATS: readonly string[] = [...AUDIO_MEDIA_TYPES.keys()]
 
-const NO_AUDIO = 'the answer of the provider is no audio'
-
 const SPEED = { min: 0.25, max: 4 }
 
 /** `POST /audio/speech`, https://platform.openai.com/docs/api-reference/audio/createSpeech */
@@ -31,7 +28,7 @@ export function speechOperation(
 ): Operation<SpeechCall, SpeechResult, Deltas['speech']> {
   const start = (call: SpeechCall, target: Target) => {
     const fault = faultOf(call, shape)
-    if (fault !== null) return { kind: 'failed', failure: refused('caller', fault) } as const
+    if (fault !== null) return { kind: 'failed', failure: refused(fault) } as const
     const format = call.response_format ?? shape.defaultFormat
     const body = {
       model: target.model,
@@ -44,21 +41,14 @@ export function speechOperation(
   }
   return {
     start,
-    next(_state, reply, { response_format: asked }) {
-      const mediaType = mediaTypeOf(reply, asked ?? shape.defaultFormat)
-      if (mediaType !== null || !isGood(reply)) return readAudio(reply, mediaType ?? '')
-      return { kind: 'failed', failure: unusable(reply, NO_AUDIO) }
-    },
+    next: (_state, reply, { response_format: asked }) =>
+      readAudio(reply, mediaTypeOf(reply, asked ?? shape.defaultFormat)),
     // The answer of every model comes in chunks as it is made, without being asked for.
     streamed: {
       start,
       refused: classify,
-      read(head, { response_format: asked }) {
-        const mediaType = mediaTypeOf(head, asked ?? shape.defaultFormat)
-        if (mediaType !== null) return audioReader(head, mediaType)
-        const failure = () => unusable(head, NO_AUDIO)
-        return { push: failure, end: failure }
-      },
+      read: (head, { response_format: asked }) =>
+        audioReader(head, mediaTypeOf(head, asked ?? shape.defaultFormat)),
     },
   }
 }

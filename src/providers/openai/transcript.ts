@@ -2,6 +2,7 @@ import type { Segment, TranscriptionResult, Word } from '../../schema/calls.ts'
 import type { JsonObject } from '../../schema/json.ts'
 import { asObject, objectsIn } from '../json.ts'
 import { languageCode } from '../language.ts'
+import { quantityOf, spanOf } from '../numbers.ts'
 
 /** The `gpt-4o` models stop after this many tokens and answer 200 with what they have. */
 const OUTPUT_TOKENS_MAX = 2000
@@ -26,7 +27,7 @@ export function readTranscript(body: JsonObject, speakers: boolean): Transcripti
     text: text.trim(),
     language: readLanguage(language, languages),
     languageConfidence: null,
-    durationSeconds: seconds(duration) ?? seconds(metered),
+    durationSeconds: quantityOf(numberIn(duration)) ?? quantityOf(metered),
     segments: readSegments(items, speakers),
     words: wordItems.flatMap(readWord),
     warnings: isCut(tokens) ? ['transcript_may_be_truncated'] : [],
@@ -37,7 +38,7 @@ function readSegments(items: readonly JsonObject[], speakers: boolean): Segment[
   const labels = new Map<string, string>()
   const segments: Segment[] = []
   for (const { start, end, text, speaker } of items) {
-    const times = span(start, end)
+    const times = spanOf(numberIn(start), numberIn(end))
     if (times === null || typeof text !== 'string') continue
     const segment = { id: segments.length, ...times, text: text.trim() }
     if (!speakers || typeof speaker !== 'string') {
@@ -53,7 +54,7 @@ function readSegments(items: readonly JsonObject[], speakers: boolean): Segment[
 
 function readWord(item: JsonObject): Word[] {
   const { word, start, end } = item
-  const times = span(start, end)
+  const times = spanOf(numberIn(start), numberIn(end))
   return times === null || typeof word !== 'string' ? [] : [{ word: word.trim(), ...times }]
 }
 
@@ -68,13 +69,7 @@ function isCut(tokens: unknown): boolean {
   return typeof tokens === 'number' && tokens >= OUTPUT_TOKENS_MAX
 }
 
-function span(start: unknown, end: unknown): { start: number; end: number } | null {
-  const [from, to] = [seconds(start), seconds(end)]
-  return from === null || to === null ? null : { start: from, end: Math.max(from, to) }
-}
-
-/** A count of seconds; older servers send it as text. */
-function seconds(value: unknown): number | null {
-  const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
-  return typeof number === 'number' && Number.isFinite(number) && number >= 0 ? number : null
+/** Older servers send numbers as text. */
+function numberIn(value: unknown): unknown {
+  return typeof value === 'string' && value.trim() !== '' ? Number(value) : value
 }

@@ -150,10 +150,10 @@ function faultOf(options: TranscriptionOptions, fields: readonly FormField[]): F
     options.multichannel && 'channels',
     options.mode === 'realtime' && 'realtime',
   ].filter((lack) => lack !== false)
-  if (lacks.length > 0) return refused('model', `the model has no ${lacks.join(', ')}`)
+  if (lacks.length > 0) return refused(`the model has no ${lacks.join(', ')}`)
   // One such keyword makes OpenAI refuse the whole request.
   if (options.keyterms.some((term) => /[<>\r\n]/.test(term))) {
-    return refused('caller', 'keyterms: the provider takes single lines without < and >')
+    return refused('keyterms: the provider takes single lines without < and >')
   }
   return null
 }

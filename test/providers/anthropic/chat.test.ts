@@ -1,9 +1,10 @@
 import t, { type Test } from 'tap'
 import { Value } from 'typebox/value'
 import { anthropic } from '../../../src/providers/anthropic.ts'
-import type { ChatCall, ChatMessage, ChatPart, ChatResult } from '../../../src/schema/chat.ts'
+import type { ChatCall, ChatPart, ChatResult } from '../../../src/schema/chat.ts'
 import type { JsonObject } from '../../../src/schema/json.ts'
 import type { Step, Target } from '../../../src/schema/provider.ts'
+import { chatCall, say, user } from '../../support/chat-call.ts'
 import { bytesOf, requestOf } from '../../support/form-of.ts'
 import { fixture, reply } from '../../support/replies.ts'
 
@@ -11,7 +12,7 @@ const chat = anthropic.chat!
 
 function target(overrides: Partial<Target> = {}): Target {
   return {
-    model: 'claude-sonnet-5-5',
+    model: 'claude-sonnet-5',
     baseUrl: 'https://api.anthropic.com',
     credential: 'sk-ant-secret',
     options: {},
@@ -21,25 +22,7 @@ function target(overrides: Partial<Target> = {}): Target {
 
 const OLD = { version: '2023-06-01' }
 
-const say = (text: string): ChatPart => ({ type: 'text', text })
-const user = (...parts: ChatPart[]): ChatMessage => ({ role: 'user', parts })
-
-function call(overrides: Partial<ChatCall> = {}): ChatCall {
-  return {
-    messages: [user(say('Hello'))],
-    max_tokens: 100,
-    temperature: null,
-    top_p: null,
-    stop: [],
-    seed: null,
-    tools: [],
-    tool_choice: null,
-    modalities: ['text'],
-    audio: null,
-    response_schema: null,
-    ...overrides,
-  }
-}
+const call = (overrides: Partial<ChatCall> = {}) => chatCall({ max_tokens: 100, ...overrides })
 
 function sent(overrides: Partial<ChatCall>, at: Target = target()): JsonObject {
   return JSON.parse(bytesOf(requestOf(chat.start(call(overrides), at))).toString())
@@ -85,7 +68,7 @@ t.test('the request', async (t) => {
   })
   t.notOk('authorization' in request.headers)
   t.same(sent({}), {
-    model: 'claude-sonnet-5-5',
+    model: 'claude-sonnet-5',
     max_tokens: 100,
     messages: [{ role: 'user', content: [{ type: 'text', text: 'Hello' }] }],
   })
@@ -230,31 +213,29 @@ t.test('what the provider has no place for is not sent', async (t) => {
   }
   const badCall = { id: 'a', name: 'b', arguments: '[1]' }
   const opus = target({ model: 'claude-opus-5-5' })
-  const rows: [Partial<ChatCall>, 'model' | 'caller', Target?][] = [
-    [{ messages: [user(audio)] }, 'model'],
-    [{ messages: [user(tiff)] }, 'model'],
-    [{ messages: [{ role: 'system', parts: [tiff] }] }, 'model'],
-    [{ messages: [{ role: 'assistant', parts: [tiff], tool_calls: [] }] }, 'model'],
-    [{ messages: [{ role: 'assistant', parts: [], tool_calls: [badCall] }] }, 'model'],
-    [
-      { messages: [{ role: 'assistant', parts: [], tool_calls: [{ ...badCall, arguments: '{"a":' }] }] },
-      'model',
-    ],
-    [{ messages: [{ role: 'system', parts: [say('alone')] }] }, 'model'],
-    [{ messages: [user(say(''))] }, 'model'],
-    [{ messages: [user(say('a')), { role: 'assistant', parts: [say('b')], tool_calls: [] }] }, 'model'],
-    [{ modalities: ['text', 'audio'] }, 'model'],
-    [{ stop: ['END', '\n'] }, 'model'],
-    [{ temperature: 1.2 }, 'model', target({ options: OLD })],
-    [{ tools: [weather], tool_choice: 'required' }, 'model', opus],
-    [{ tools: [weather], tool_choice: { name: 'get_weather' } }, 'model', opus],
-    [{ tools: [weather], tool_choice: 'required' }, 'model', target({ model: 'claude-fable-5-1' })],
-    [{ tool_choice: 'required' }, 'caller'],
-    [{ tool_choice: { name: 'get_weather' } }, 'caller'],
+  const rows: [Partial<ChatCall>, Target?][] = [
+    [{ messages: [user(audio)] }],
+    [{ messages: [user(tiff)] }],
+    [{ messages: [{ role: 'system', parts: [tiff] }] }],
+    [{ messages: [{ role: 'assistant', parts: [tiff], tool_calls: [] }] }],
+    [{ messages: [{ role: 'assistant', parts: [], tool_calls: [badCall] }] }],
+    [{ messages: [{ role: 'assistant', parts: [], tool_calls: [{ ...badCall, arguments: '{"a":' }] }] }],
+    [{ messages: [{ role: 'system', parts: [say('alone')] }] }],
+    [{ messages: [user(say(''))] }],
+    [{ messages: [user(say('a')), { role: 'assistant', parts: [say('b')], tool_calls: [] }] }],
+    [{ modalities: ['text', 'audio'] }],
+    [{ stop: ['END', '\n'] }],
+    [{ temperature: 1.2 }, target({ options: OLD })],
+    [{ tools: [weather], tool_choice: 'required' }, opus],
+    [{ tools: [weather], tool_choice: { name: 'get_weather' } }, opus],
+    [{ tools: [weather], tool_choice: 'required' }, target({ model: 'claude-fable-5-1' })],
+    [{ tools: [weather], tool_choice: 'required' }, target({ model: 'claude-sonnet-5-5' })],
+    [{ tool_choice: 'required' }],
+    [{ tool_choice: { name: 'get_weather' } }],
   ]
-  for (const [given, kind, at = target()] of rows) {
+  for (const [given, at = target()] of rows) {
     for (const step of [chat.start(call(given), at), chat.streamed!.start(call(given), at)]) {
-      t.match(step, { kind: 'failed', failure: { kind, status: null } }, JSON.stringify(given))
+      t.match(step, { kind: 'failed', failure: { kind: 'model', status: null } }, JSON.stringify(given))
     }
   }
   t.equal(chat.start(call({ tools: [weather], tool_choice: 'auto' }), opus).kind, 'send')
@@ -325,12 +306,12 @@ t.test('what was left out is told', async (t) => {
   const at = (given: Partial<ChatCall>, options = {}, body = message()) =>
     done(t, next(body, given, target({ options }))).warnings
   t.same(at({ temperature: 0.5, top_p: 0.9 }), [
-    'temperature: claude-sonnet-5-5 does not take it; it was left out',
-    'top_p: claude-sonnet-5-5 does not take it; it was left out',
+    'temperature: claude-sonnet-5 does not take it; it was left out',
+    'top_p: claude-sonnet-5 does not take it; it was left out',
   ])
   t.same(at({ temperature: 0.5 }, OLD), [])
   t.same(at({ temperature: 0.5, top_p: 0.9 }, OLD), [
-    'top_p: claude-sonnet-5-5 does not take it; it was left out',
+    'top_p: claude-sonnet-5 does not take it; it was left out',
   ])
   const full = message({ stop_reason: 'max_tokens' })
   t.same(at({ max_tokens: null }, {}, full), [
@@ -340,7 +321,7 @@ t.test('what was left out is told', async (t) => {
   t.same(at({ max_tokens: null }), [])
   const source = { kind: 'url', url: 'https://example.com/a.jpg' } as const
   t.same(at({ messages: [user({ type: 'image', source, detail: 'high' })] }), [
-    'detail: claude-sonnet-5-5 does not take it; it was left out',
+    'detail: claude-sonnet-5 does not take it; it was left out',
   ])
   t.same(at({ messages: [user({ type: 'image', source, detail: 'auto' })] }), [])
 })
@@ -354,7 +335,6 @@ t.test('answers that are no message, or lack what was required', async (t) => {
     [{ content: [] }],
     [{ type: 'message' }],
     [{ type: 'message', content: 'Hi.' }],
-    [{ type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } }],
     [message(), { tools: [weather], tool_choice: 'required' }],
     [message(), { response_schema: { type: 'object' } }],
   ]
@@ -362,6 +342,8 @@ t.test('answers that are no message, or lack what was required', async (t) => {
     const step = next(body, given)
     t.match(step, { kind: 'failed', failure: { kind: 'server', status: 200 } }, JSON.stringify(body))
   }
+  const overloaded = { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } }
+  t.match(next(overloaded), { failure: { kind: 'rate', status: 200 } }, 'an error under a good status')
   const cut = message({ content: [{ type: 'text', text: '{"a":' }], stop_reason: 'max_tokens' })
   t.equal(next(cut, { response_schema: {} }).kind, 'done', 'an answer that was cut says so')
 })
@@ -417,7 +399,7 @@ t.test('a completion is a chat of one message', async (t) => {
   const asked = { prompt: 'Once', max_tokens: null, temperature: null, top_p: null, stop: [], seed: null }
   const body = JSON.parse(bytesOf(requestOf(anthropic.complete!.start(asked, target()))).toString())
   t.same(body, {
-    model: 'claude-sonnet-5-5',
+    model: 'claude-sonnet-5',
     max_tokens: 4096,
     messages: [{ role: 'user', content: [{ type: 'text', text: 'Once' }] }],
   })

@@ -76,7 +76,7 @@ t.test('upload, create, look until it is done', async (t) => {
     durationSeconds: 281,
     warnings: [],
   })
-  t.same(words[0], { word: 'Smoke', start: 0.25, end: 0.65, confidence: 0.97465 }, 'milliseconds → seconds')
+  t.same(words[0], { word: 'Smoke', start: 0.25, end: 0.65, confidence: 0.9747 }, 'milliseconds → seconds')
   t.equal(words.length, 9)
   t.same(
     segments.map(({ id, start, end, text }) => [id, start, end, text]),

@@ -53,7 +53,7 @@ t.test('formats', async (t) => {
     t.match(answer, { kind: 'done', result: { mediaType } }, String(format))
   }
   for (const format of ['linear16', 'mulaw', 'ogg', 'MP3', 'pcm_24000', 'mp3_44100_128', '', 'constructor']) {
-    const refusal = { kind: 'failed', failure: { kind: 'caller', status: null, reason: /^response_format/ } }
+    const refusal = { kind: 'failed', failure: { kind: 'model', status: null, reason: /^response_format/ } }
     t.match(start({ response_format: format }), refusal, JSON.stringify(format))
   }
 })
@@ -83,7 +83,7 @@ t.test('the voice is part of the model', async (t) => {
     else
       t.match(
         start({ voice }, model),
-        { kind: 'failed', failure: { kind: 'caller', reason: /^voice/ } },
+        { kind: 'failed', failure: { kind: 'model', reason: /^voice/ } },
         label,
       )
   }
@@ -92,7 +92,7 @@ t.test('the voice is part of the model', async (t) => {
 t.test('speed is sent as it is, or refused', async (t) => {
   for (const speed of [0.7, 1, 1.5]) t.equal(queryOf({ speed }).speed, String(speed))
   for (const speed of [0.69, 1.51, Number.NaN]) {
-    t.match(start({ speed }), { kind: 'failed', failure: { kind: 'caller', reason: /^speed/ } })
+    t.match(start({ speed }), { kind: 'failed', failure: { kind: 'model', reason: /^speed/ } })
   }
 })
 

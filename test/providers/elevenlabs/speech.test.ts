@@ -78,7 +78,7 @@ t.test('formats: two short names, the native tokens, and nothing else', async (t
     '',
     'mp3&x=1',
   ]) {
-    const refusal = { kind: 'failed', failure: { kind: 'caller', status: null, reason: /^response_format/ } }
+    const refusal = { kind: 'failed', failure: { kind: 'model', status: null, reason: /^response_format/ } }
     t.match(start({ response_format: asked }), refusal, JSON.stringify(asked))
   }
 })
@@ -124,7 +124,7 @@ t.test('what the provider does not take is refused, never replaced', async (t) =
     [{ seed: 4_294_967_296 }, /^seed/],
   ]
   for (const [given, reason] of rows) {
-    const refusal = { kind: 'failed', failure: { kind: 'caller', status: null, reason } }
+    const refusal = { kind: 'failed', failure: { kind: 'model', status: null, reason } }
     t.match(start(given), refusal, JSON.stringify(given))
     t.match(streamed.start(call(given), TARGET), refusal)
   }

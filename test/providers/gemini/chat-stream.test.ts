@@ -68,7 +68,8 @@ t.test('a stream cut at every byte', async (t) => {
 t.test('a stream that ends at any byte before its last event is broken off', async (t) => {
   const events = (await fixture('gemini/chat.stream.json')) as unknown[]
   const bytes = sse(events)
-  for (let at = 0; at < bytes.length; at++) {
+  // Its very last byte is the LF of a CR LF, without which the line ends just as well.
+  for (let at = 0; at < bytes.length - 1; at++) {
     const { end } = read([bytes.subarray(0, at)])
     if (!('kind' in end) || end.kind !== 'ambiguous') t.fail(`ended at ${at}`)
   }

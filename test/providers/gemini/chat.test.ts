@@ -211,7 +211,7 @@ t.test('what cannot be sent is refused', async (t) => {
       gemini.chat!.start(chatCall(overrides), TARGET),
       gemini.chat!.streamed!.start(chatCall(overrides), TARGET),
     ]) {
-      const expected = { kind: 'failed', failure: { kind: 'caller', status: null, reason } }
+      const expected = { kind: 'failed', failure: { kind: 'model', status: null, reason } }
       t.match(step, expected, JSON.stringify(overrides))
     }
   }

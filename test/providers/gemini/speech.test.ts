@@ -105,7 +105,7 @@ t.test('what the provider does not make is refused', async (t) => {
     { speed: 1.1 },
     { speed: 0.9 },
   ]) {
-    const expected = { kind: 'failed', failure: { kind: 'caller', status: null } }
+    const expected = { kind: 'failed', failure: { kind: 'model', status: null } }
     t.match(start(given), expected, JSON.stringify(given))
   }
 })

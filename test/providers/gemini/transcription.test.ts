@@ -132,7 +132,7 @@ t.test('what would be lost is not sent', async (t) => {
     t.match(start(given), expected, JSON.stringify(given))
   }
   const many = Array.from({ length: 1001 }, (_, index) => `term ${index}`)
-  t.match(start({ keyterms: many }), { kind: 'failed', failure: { kind: 'caller', reason: /^keyterms/ } })
+  t.match(start({ keyterms: many }), { kind: 'failed', failure: { kind: 'model', reason: /^keyterms/ } })
   t.equal(start({ keyterms: many.slice(1) }).kind, 'send')
   for (const model of ['gemini-3.8-flash', 'gemini-3.5-transcribe-live', 'gemini-3.8-flash-tts']) {
     t.match(start({}, {}, model), { kind: 'failed', failure: { kind: 'model' } }, model)
@@ -150,7 +150,7 @@ t.test('the limits are those of a request of 20 MB', async (t) => {
   const largest = Math.floor(room / 4) * 3
   t.equal(start({}, { decodedBytes: largest }).kind, 'send')
   const over = start({}, { decodedBytes: largest + 1 })
-  t.match(over, { kind: 'failed', failure: { kind: 'caller', reason: /^audio/ } })
+  t.match(over, { kind: 'failed', failure: { kind: 'model', reason: /^audio/ } })
   t.same(facts.conflicts?.length, 6)
   t.equal(facts.limits.max_audio_seconds_with?.diarization, 1800)
 })

@@ -82,7 +82,7 @@ t.test('sizes and lengths are those of the table, and no others', async (t) => {
   ]
   for (const overrides of refusals) {
     const step = video.start(call(overrides), TARGET)
-    t.match(step, { kind: 'failed', failure: { kind: 'caller', status: null } }, JSON.stringify(overrides))
+    t.match(step, { kind: 'failed', failure: { kind: 'model', status: null } }, JSON.stringify(overrides))
   }
 })
 

@@ -274,7 +274,7 @@ t.test('each format of speech to each provider', async (t) => {
         t.equal(facts.limits.speech_formats?.includes(format), expected !== null, `${label}: selection knows`)
       }
       if (expected === null) {
-        t.match(step, { kind: 'failed', failure: { kind: 'caller' } }, label)
+        t.match(step, { kind: 'failed', failure: { kind: 'model' } }, label)
         continue
       }
       t.equal(JSON.parse(bytesOf(requestOf(step)).toString()).response_format, expected, label)
@@ -302,7 +302,7 @@ t.test('speeds and voices of speech', async (t) => {
     t.equal(facts.limits.max_input_characters, max)
     for (const speed of [0.25, 1, 4]) t.equal(start(speed).kind, 'send', `${column} ${speed}`)
     for (const speed of [0.24, 4.01]) {
-      t.match(start(speed), { kind: 'failed', failure: { kind: 'caller', reason: /^speed:/ } })
+      t.match(start(speed), { kind: 'failed', failure: { kind: 'model', reason: /^speed:/ } })
     }
   }
 })

@@ -56,7 +56,7 @@ t.test('what the provider does not take is refused, never replaced', async (t) =
   ]) {
     t.match(
       start(openai, call),
-      { kind: 'failed', failure: { kind: 'caller', status: null } },
+      { kind: 'failed', failure: { kind: 'model', status: null } },
       JSON.stringify(call),
     )
   }
@@ -115,7 +115,7 @@ t.test('streamed: the same request, and the bytes as they come', async (t) => {
     t.match(streamOf(streamed.read(head, call, TARGET), ''), { failure: { kind: 'server' } })
     t.match(streamed.refused(reply({ error: { message: 'x', param: 'voice' } }, 404)), { kind: 'caller' })
   }
-  t.match(openai.speech!.streamed!.start({ ...call, speed: 9 }, TARGET), { failure: { kind: 'caller' } })
+  t.match(openai.speech!.streamed!.start({ ...call, speed: 9 }, TARGET), { failure: { kind: 'model' } })
 })
 
 t.test('streamed: what is no audio is not passed on', async (t) => {

@@ -1,0 +1,113 @@
+import t from 'tap'
+import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import { DEFAULT_LIMITS } from '../../src/limits.ts'
+import { startLarkway } from '../support/larkway.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+const WORKSPACE = 'acme'
+const entry = (capabilities: readonly string[], more: object = {}) => ({
+  provider: 'models',
+  model: 'm',
+  capabilities,
+  ...more,
+})
+const route = (entries: readonly object[], more: object = {}) => ({ workspace: WORKSPACE, entries, ...more })
+
+const keys = { web: makeKey(), jobs: makeKey() }
+
+const CONFIG = {
+  limits: { max_audio_seconds: 3600 },
+  plans: { pro: { includes: ['text', 'audio_input'] } },
+  providers: {
+    models: {
+      kind: 'openai-compatible',
+      access: 'byok',
+      workspace: WORKSPACE,
+      base_url: 'http://127.0.0.1:1/v1',
+    },
+  },
+  routes: {
+    main: route([entry(['vision', 'text'], { pinned: true }), entry(['image'])]),
+    voice: route([entry(['audio_input'])]),
+    calls: route([entry(['audio_input', 'text'])]),
+    notes: route([entry(['text'])]),
+    draft: route([entry(['text', 'audio_input'])], { published: false }),
+  },
+  workspaces: {
+    acme: {
+      name: 'Acme',
+      plan: 'pro',
+      purposes: {
+        calls: { description: 'Support calls' },
+        notes: {},
+        draft: {},
+        off: { enabled: false },
+        loose: {},
+      },
+      apps: {
+        web: {
+          route: 'main',
+          capability_routes: { audio_input: 'voice' },
+          purposes: { calls: 'calls', notes: 'notes', draft: 'draft', off: 'calls' },
+        },
+      },
+      keys: [
+        { id: 'key_web', name: 'Website', app: 'web', sha256: hashKey(keys.web) },
+        { id: 'key_jobs', app: 'web', sha256: hashKey(keys.jobs), scopes: ['jobs'] },
+      ],
+    },
+  },
+}
+
+t.test('what a key stands for, whole', async (t) => {
+  const { url, log } = await startLarkway(t, { config: CONFIG })
+  const ask = (key: string) => fetch(`${url}/v1/me`, { headers: { authorization: `Bearer ${key}` } })
+  const response = await ask(keys.web)
+  t.equal(response.status, 200)
+  const version = response.headers.get('x-lk-policy-version-id')
+  const body = (await response.json()) as { routing_contexts: { policy_version_id: string }[] }
+  const [, voice] = body.routing_contexts
+  t.match(voice?.policy_version_id, /^pv_[0-9a-f]{16}$/)
+  t.same(body, {
+    workspace: { id: WORKSPACE, name: 'Acme', plan: 'pro' },
+    app: { id: 'web' },
+    key: {
+      id: 'key_web',
+      name: 'Website',
+      prefix: keys.web.slice(0, 12),
+      scopes: ['inference', 'jobs', 'queue'],
+    },
+    // Its pinned entry is its only candidate.
+    route: { name: 'main', policy_version_id: version, capabilities: ['text', 'vision'] },
+    purposes: [
+      { purpose: 'calls', description: 'Support calls', is_enabled: true },
+      { purpose: 'notes', description: '', is_enabled: true },
+      { purpose: 'draft', description: '', is_enabled: true },
+      { purpose: 'off', description: '', is_enabled: false },
+      { purpose: 'loose', description: '', is_enabled: true },
+    ],
+    routing_contexts: [
+      { context: 'default', route: 'main', policy_version_id: version, purposes: ['calls', 'notes'] },
+      {
+        context: 'audio_input',
+        route: 'voice',
+        policy_version_id: voice?.policy_version_id,
+        purposes: ['calls'],
+      },
+    ],
+    limits: { ...DEFAULT_LIMITS, max_audio_seconds: 3600 },
+    billing: { credits_usd: null, budget_usd: null, spent_usd: null },
+  })
+
+  const denied = await ask(keys.jobs)
+  t.equal(denied.status, 403)
+  t.equal(denied.headers.get('x-lk-policy-version-id'), version, 'on every answer to a key that is known')
+  t.match(await denied.json(), { error: { code: 'PERMISSION_DENIED', details: { scope: 'inference' } } })
+  const stranger = await ask(makeKey())
+  t.equal(stranger.status, 401)
+  t.equal(stranger.headers.get('x-lk-policy-version-id'), null)
+
+  const line = () => log.find(({ status }) => status === 403)
+  await waitUntil(() => line() !== undefined)
+  t.match(line(), { key_id: 'key_jobs', error: 'PERMISSION_DENIED' }, 'the log tells whose key it was')
+})

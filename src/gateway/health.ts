@@ -1,6 +1,7 @@
 import type { Entry } from '../schema/catalog.ts'
-import type { Failure, FailureKind } from '../schema/upstream.ts'
+import type { Failure } from '../schema/upstream.ts'
 import { type CallWindow, createCallWindow } from './call-window.ts'
+import { isCurable } from './upstream-errors.ts'
 
 /** Failures in a row that open a breaker. */
 const CONSECUTIVE_FAILURES = 5
@@ -11,9 +12,6 @@ const FAILURE_RATE = 0.5
 const OPEN_MS = 10_000
 /** A trial that nobody reports on gives its place up after this: longer than any attempt may take. */
 const TRIAL_LEASE_MS = 600_000
-
-/** Failures that say nothing of the entry: any other would have refused that call as well. */
-const INNOCENT: ReadonlySet<FailureKind> = new Set(['caller', 'content'])
 
 export interface EntryHealth {
   /** `cooling`: the provider asked to be left alone. The others are the states of the breaker. */
@@ -91,9 +89,11 @@ export function createHealthBook(): HealthBook {
       openIfFailing(breaker, nowMs)
     },
 
-    failed(entry, { kind, retryAfterMs }, nowMs) {
+    failed(entry, failure, nowMs) {
+      const { retryAfterMs } = failure
       const breaker = breakerOf(entry)
-      if (INNOCENT.has(kind)) {
+      // Any other entry would have refused that call as well.
+      if (!isCurable(failure)) {
         breaker.trialUntilMs = null
         return
       }

@@ -2,18 +2,12 @@ import { GatewayError } from '../errors.ts'
 import type { Failure, FailureKind } from '../schema/upstream.ts'
 import type { AttemptRecord, Trail } from './gateway.ts'
 
-/** Failures that another entry could cure. The caller's own fault fails everywhere alike. */
-const CURABLE: ReadonlySet<FailureKind> = new Set([
-  'rate',
-  'server',
-  'connect',
-  'ambiguous',
-  'credential',
-  'model',
-])
+/** The caller's own fault: it fails everywhere alike, and says nothing of the entry that told. */
+const OF_THE_CALL: ReadonlySet<FailureKind> = new Set(['caller', 'content'])
 
-export function isCurable({ kind }: Failure): boolean {
-  return CURABLE.has(kind)
+/** Whether another entry could cure a failure. */
+export function isCurable({ kind }: Pick<Failure, 'kind'>): boolean {
+  return !OF_THE_CALL.has(kind)
 }
 
 /** A timer may fire this much before its time on the other clock. */

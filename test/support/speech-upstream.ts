@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Test } from 'tap'
-import { serveHttp } from './http-server.ts'
+import { type BehavingUpstream, startBehavingUpstream } from './behaving-upstream.ts'
 
 /** What a model of the upstream does with a request. */
 export interface SpeechBehaviour {
@@ -24,26 +24,11 @@ export interface SpeechRequest {
   state: 'answering' | 'finished' | 'left'
 }
 
-export interface SpeechUpstream {
-  /** As a provider's `base_url`. */
-  readonly url: string
-  readonly received: readonly SpeechRequest[]
-  /** From now on this model does so. */
-  behave(model: string, behaviour: SpeechBehaviour): void
-}
+export type SpeechUpstream = BehavingUpstream<SpeechRequest, SpeechBehaviour>
 
 /** A server that speaks as OpenAI's `POST /audio/speech` does: in chunks, as the sound is made. */
-export async function startSpeechUpstream(t: Pick<Test, 'teardown'>): Promise<SpeechUpstream> {
-  const received: SpeechRequest[] = []
-  const behaviours = new Map<string, SpeechBehaviour>()
-  const origin = await serveHttp(t, (request, response) => {
-    void answer(request, response, received, behaviours).catch(() => response.destroy())
-  })
-  return {
-    url: `${origin}/v1`,
-    received,
-    behave: (model, behaviour) => void behaviours.set(model, behaviour),
-  }
+export function startSpeechUpstream(t: Pick<Test, 'teardown'>): Promise<SpeechUpstream> {
+  return startBehavingUpstream(t, answer)
 }
 
 async function answer(

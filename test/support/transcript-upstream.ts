@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Test } from 'tap'
-import { serveHttp } from './http-server.ts'
+import { type BehavingUpstream, startBehavingUpstream } from './behaving-upstream.ts'
 
 /** What a model of the upstream does with a request. */
 export interface HearingBehaviour {
@@ -26,13 +26,7 @@ export interface HearingRequest {
   state: 'answering' | 'finished' | 'left'
 }
 
-export interface TranscriptUpstream {
-  /** As a provider's `base_url`. */
-  readonly url: string
-  readonly received: readonly HearingRequest[]
-  /** From now on this model does so. */
-  behave(model: string, behaviour: HearingBehaviour): void
-}
+export type TranscriptUpstream = BehavingUpstream<HearingRequest, HearingBehaviour>
 
 export const PIECES = ['the ', 'lark at ', 'break of day']
 
@@ -41,17 +35,8 @@ export const PIECES = ['the ', 'lark at ', 'break of day']
  * that stream, `verbose_json` with times from whisper-1, speakers from the model that diarizes. It refuses what
  * OpenAI refuses.
  */
-export async function startTranscriptUpstream(t: Pick<Test, 'teardown'>): Promise<TranscriptUpstream> {
-  const received: HearingRequest[] = []
-  const behaviours = new Map<string, HearingBehaviour>()
-  const origin = await serveHttp(t, (request, response) => {
-    void answer(request, response, received, behaviours).catch(() => response.destroy())
-  })
-  return {
-    url: `${origin}/v1`,
-    received,
-    behave: (model, behaviour) => void behaviours.set(model, behaviour),
-  }
+export function startTranscriptUpstream(t: Pick<Test, 'teardown'>): Promise<TranscriptUpstream> {
+  return startBehavingUpstream(t, answer)
 }
 
 async function answer(

@@ -1,4 +1,5 @@
 import type { ChatCall, ChatResult, FinishReason, ToolCall } from '../schema/chat.ts'
+import type { Ending } from '../schema/provider.ts'
 import type { Failure, UpstreamReply } from '../schema/upstream.ts'
 import type { TokenUsage } from '../schema/usage.ts'
 import { unusable } from './failure.ts'
@@ -48,6 +49,13 @@ export function settleChat(
     warnings,
   }
   return { result }
+}
+
+/** What `settleChat` found, as the end of an operation. */
+export function endingOf(settled: ReturnType<typeof settleChat>): Ending<ChatResult> {
+  return 'result' in settled
+    ? { kind: 'done', result: settled.result }
+    : { kind: 'failed', failure: settled.failure }
 }
 
 /**

@@ -1,23 +1,6 @@
 import type { TSchema } from 'typebox'
-import type {
-  Capability,
-  Feature,
-  Hint,
-  SpeechCall,
-  SpeechResult,
-  TranscriptionCall,
-  TranscriptionResult,
-} from './calls.ts'
-import type { ChatCall, ChatResult, CompleteCall } from './chat.ts'
+import type { Capability, Feature, Hint } from './calls.ts'
 import type { ModelLimits, Price } from './facts.ts'
-import type {
-  EmbeddingsCall,
-  EmbeddingsResult,
-  ImageCall,
-  ImageResult,
-  VideoCall,
-  VideoResult,
-} from './generation.ts'
 import type { Calls, Deltas, OperationName, Results } from './operations.ts'
 import type { Failure, UpstreamReply, UpstreamRequest, UpstreamStream } from './upstream.ts'
 
@@ -104,7 +87,7 @@ export interface StreamReader<Result, Delta> {
   end(): { readonly result: Result } | Failure
 }
 
-type OperationOf<K extends OperationName, Call, Result> = Operation<Call, Result, DeltaOf<K>>
+type OperationOf<K extends OperationName> = Operation<Calls[K], Results[K], DeltaOf<K>>
 
 /** An upstream protocol. What it cannot do is an absent property; selection reads capability from the value. */
 export interface Provider {
@@ -115,15 +98,15 @@ export interface Provider {
   readonly needsCredential: boolean
   /** What a route entry's `options` may hold; absent: the protocol takes none. */
   readonly optionsSchema?: TSchema
-  readonly transcription?: OperationOf<'transcription', TranscriptionCall, TranscriptionResult>
-  readonly translation?: Operation<TranscriptionCall, TranscriptionResult>
-  readonly speech?: OperationOf<'speech', SpeechCall, SpeechResult>
+  readonly transcription?: OperationOf<'transcription'>
+  readonly translation?: OperationOf<'translation'>
+  readonly speech?: OperationOf<'speech'>
   /** Also serves vision. */
-  readonly chat?: OperationOf<'chat', ChatCall, ChatResult>
-  readonly complete?: OperationOf<'complete', CompleteCall, ChatResult>
-  readonly embeddings?: Operation<EmbeddingsCall, EmbeddingsResult>
-  readonly image?: Operation<ImageCall, ImageResult>
-  readonly video?: Operation<VideoCall, VideoResult>
+  readonly chat?: OperationOf<'chat'>
+  readonly complete?: OperationOf<'complete'>
+  readonly embeddings?: OperationOf<'embeddings'>
+  readonly image?: OperationOf<'image'>
+  readonly video?: OperationOf<'video'>
   /**
    * Lists the models that the credential sees; where the protocol has no list, some harmless request that needs the
    * credential, with an empty result.
@@ -138,10 +121,10 @@ type DeltaOf<K extends OperationName> = K extends keyof Deltas ? Deltas[K] : nev
 export function operationOf<K extends OperationName>(
   provider: Provider | undefined,
   name: K,
-): Operation<Calls[K], Results[K], DeltaOf<K>> | undefined {
+): OperationOf<K> | undefined {
   // Vision is a chat with pictures, in every protocol.
   const property: Exclude<OperationName, 'vision'> = name === 'vision' ? 'chat' : name
-  return provider?.[property] as unknown as Operation<Calls[K], Results[K], DeltaOf<K>> | undefined
+  return provider?.[property] as unknown as OperationOf<K> | undefined
 }
 
 /** Whether a model is for an operation and its protocol has such, whatever it is capable of. */

@@ -4,7 +4,7 @@ import type { JsonObject } from '../../schema/json.ts'
 import type { Operation, Target } from '../../schema/provider.ts'
 import type { UpstreamReply, UpstreamRequest } from '../../schema/upstream.ts'
 import { goodObject } from '../answer.ts'
-import { type ChatAnswer, settleChat } from '../chat-answer.ts'
+import { type ChatAnswer, endingOf, settleChat } from '../chat-answer.ts'
 import { classify, refused } from '../failure.ts'
 import { readMessage } from './answer.ts'
 import { encodeMessages } from './messages.ts'
@@ -64,10 +64,7 @@ export function messagesOperation(): Operation<ChatCall, ChatResult, ChatDelta> 
     next(_state, reply, call, target) {
       const answer = goodObject(reply)
       if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
-      const settled = settle(readMessage(answer.body), call, target, reply)
-      return 'result' in settled
-        ? { kind: 'done', result: settled.result }
-        : { kind: 'failed', failure: settled.failure }
+      return endingOf(settle(readMessage(answer.body), call, target, reply))
     },
     streamed: {
       start: (call, target) => startWith(call, target, true),

@@ -2,7 +2,7 @@ import type { ChatCall, ChatDelta, ChatResult } from '../../schema/chat.ts'
 import type { JsonObject } from '../../schema/json.ts'
 import type { Operation, Target } from '../../schema/provider.ts'
 import { goodObject } from '../answer.ts'
-import { type AskedOf, settleChat } from '../chat-answer.ts'
+import { type AskedOf, endingOf, settleChat } from '../chat-answer.ts'
 import type { Streamable } from '../completion.ts'
 import { classify, refused } from '../failure.ts'
 import { AUDIO_MEDIA_TYPES } from './audio-format.ts'
@@ -68,10 +68,7 @@ export function chatOperation(
     next(_state, reply, call, target) {
       const answer = goodObject(reply)
       if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
-      const settled = settleChat(readChat(answer.body), asked(call, target, false), reply)
-      return 'result' in settled
-        ? { kind: 'done', result: settled.result }
-        : { kind: 'failed', failure: settled.failure }
+      return endingOf(settleChat(readChat(answer.body), asked(call, target, false), reply))
     },
     streamed: {
       applies(call, target) {

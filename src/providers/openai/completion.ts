@@ -1,7 +1,7 @@
 import type { ChatDelta, ChatResult, CompleteCall } from '../../schema/chat.ts'
 import type { Operation, Target } from '../../schema/provider.ts'
 import { goodObject } from '../answer.ts'
-import { type AskedOf, settleChat } from '../chat-answer.ts'
+import { type AskedOf, endingOf, settleChat } from '../chat-answer.ts'
 import type { Streamable } from '../completion.ts'
 import { classify } from '../failure.ts'
 import { readChat } from './chat-answer.ts'
@@ -38,10 +38,7 @@ export function completionOperation(
     next(_state, reply) {
       const answer = goodObject(reply)
       if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
-      const settled = settleChat(readChat(answer.body), ASKED, reply)
-      return 'result' in settled
-        ? { kind: 'done', result: settled.result }
-        : { kind: 'failed', failure: settled.failure }
+      return endingOf(settleChat(readChat(answer.body), ASKED, reply))
     },
     streamed: {
       start: (call, target) => startWith(call, target, true),

@@ -1,5 +1,5 @@
-// Real servers for the tests, where the machine has none: a Redis, and Ceph's S3 gateway (radosgw).
-// `node scripts/servers.mjs redis|s3` fetches what is missing, and prints as JSON how to run it
+// Real servers for the tests, where the machine has none: a Redis, nginx, and Ceph's S3 gateway (radosgw).
+// `node scripts/servers.mjs redis|nginx|s3` fetches what is missing, and prints as JSON how to run it
 // (test/support/servers.ts reads that).
 
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
@@ -16,23 +16,42 @@ const SKIP_HINT = 'or set LARKWAY_TEST_SKIP_SERVERS=1 to skip the tests that nee
 export async function provideRedis() {
   const installed = onPath('redis-server')
   if (installed) return { command: [installed], env: {} }
-  try {
-    const folder = await unpack('redis', ['redis-server'])
-    const libraries = libraryFolders(folder)
-    const env = { LD_LIBRARY_PATH: libraries.join(':') }
-    const command = [join(folder, 'usr', 'bin', 'redis-server')]
-    if (succeeds(command[0], ['--version'], { env: { ...process.env, ...env } })) return { command, env }
-    throw new Unusable(`${command[0]} does not run on this machine`)
-  } catch (error) {
-    if (!(error instanceof Unusable)) throw error
-    throw new Unusable(
-      `no Redis for the tests: install redis-server (7.0 or newer), ${SKIP_HINT}\n  ${error.message}`,
-    )
-  }
+  return unpackProgram('redis', 'redis-server', 'usr/bin/redis-server', '--version').catch((error) => {
+    throw unavailable('no Redis', 'install redis-server (7.0 or newer)', error)
+  })
+}
+
+/**
+ * @returns {Promise<{ command: string[], env: object }>} runs nginx when its options are appended
+ * @throws Unusable naming what to install
+ */
+export async function provideNginx() {
+  // Debian's is where only root's PATH leads.
+  const installed = onPath('nginx') || ['/usr/sbin/nginx'].find((path) => existsSync(path))
+  if (installed) return { command: [installed], env: {} }
+  return unpackProgram('nginx', 'nginx', 'usr/sbin/nginx', '-v').catch((error) => {
+    throw unavailable('no nginx', 'install nginx (1.22 or newer)', error)
+  })
+}
+
+/** A program of the machine's own Debian, not installed; with the libraries that it needs and the machine lacks. */
+async function unpackProgram(name, debianPackage, path, versionFlag) {
+  const folder = await unpack(name, [debianPackage])
+  const env = { LD_LIBRARY_PATH: libraryFolders(folder).join(':') }
+  const command = [join(folder, path)]
+  if (succeeds(command[0], [versionFlag], { env: { ...process.env, ...env } })) return { command, env }
+  throw new Unusable(`${command[0]} does not run on this machine`)
+}
+
+/** What a developer is told who has to install something, or to do without; other failures are left as they are. */
+function unavailable(what, instead, error) {
+  if (!(error instanceof Unusable)) return error
+  return new Unusable(`${what} for the tests: ${instead}, ${SKIP_HINT}\n  ${error.message}`)
 }
 
 function libraryFolders(root) {
   const lib = join(root, 'usr', 'lib')
+  if (!existsSync(lib)) return []
   const multiarch = readdirSync(lib).filter((name) => name.endsWith('-linux-gnu'))
   return multiarch.map((name) => join(lib, name))
 }
@@ -64,18 +83,16 @@ export async function provideS3() {
       faults.push(error.message)
     }
   }
-  throw new Unusable(
-    `no S3 server for the tests: run them on Debian 12 or newer with apt-get, as root or with user namespaces, ` +
-      `${SKIP_HINT}\n  ${faults.join('\n  ')}`,
-  )
+  const instead = 'run them on Debian 12 or newer with apt-get, as root or with user namespaces'
+  throw unavailable('no S3 server', instead, new Unusable(faults.join('\n  ')))
 }
 
-const COMMANDS = { redis: provideRedis, s3: provideS3 }
+const COMMANDS = { redis: provideRedis, nginx: provideNginx, s3: provideS3 }
 
 if (process.argv[1] && readFileSync(process.argv[1]).equals(readFileSync(new URL(import.meta.url)))) {
   await main(async () => {
     const provide = COMMANDS[process.argv[2]]
-    if (!provide) throw new Unusable('usage: node scripts/servers.mjs redis|s3')
+    if (!provide) throw new Unusable('usage: node scripts/servers.mjs redis|nginx|s3')
     process.stdout.write(`${JSON.stringify(await provide())}\n`)
   })
 }

@@ -1,10 +1,10 @@
 import { readFile } from 'node:fs/promises'
-import { text } from 'node:stream/consumers'
-import { parse, UsageError } from './cli/arguments.ts'
+import { CommandFailure, parse, UsageError } from './cli/arguments.ts'
 
 const HELP = `larkway <command>
 
-  serve                        run the gateway; its environment is in the README
+  serve [--processes N]        run the gateway; its environment is in the README. N processes (1 to 64) share the
+                               port, Redis and S3; LARKWAY_MEMORY_MIB is the budget of each
   check [file] [--providers]   validate the configuration: every fault, or what it amounts to
                                (default: LARKWAY_CONFIG, else larkway.yaml); with --providers ask
                                each configured provider for its models
@@ -12,12 +12,15 @@ const HELP = `larkway <command>
                                which entry would serve a request, and why the others would not
   route diff OLD NEW           what changed in the routes between two configuration files
   models [kind]                what is known of each model: capabilities, features, price, since when
-  key make                     make an API key, and show it this once with its hash
-  key hash [key]               print the hash of a key for the configuration; reads standard input without one
+  key create|list|revoke       API keys that are kept in the state: no restart, no change of the configuration
+  key make|hash                make an API key for the configuration; print the hash of one
+  credits add|show             what workspaces may still spend, and have spent
   sandbox [--host H] [--port P]
                                run the sandbox provider alone (default: 127.0.0.1, any free port)
   help
   version
+
+key, credits and route explain say more with --help.
 `
 
 type Command = (args: string[]) => Promise<number>
@@ -28,6 +31,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   route,
   models,
   key,
+  credits,
   sandbox,
   version,
   help: async () => print(HELP),
@@ -35,14 +39,20 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   '--version': version,
 }
 
+/** Commands that answer --help by themselves. */
+const OWN_HELP: ReadonlySet<string> = new Set(['route', 'key', 'credits'])
+
 async function serve(args: string[]): Promise<number> {
-  parse(args, {}, 0)
-  const { serve } = await import('./main.ts')
+  const { values } = parse(args, { processes: { type: 'string' } }, 0)
+  const { readCount, serveProcesses } = await import('./cli/processes.ts')
+  const count = readCount(values.processes ?? '1')
   try {
+    if (count > 1) return await serveProcesses({ count, env: process.env, print, complain })
+    const { serve } = await import('./main.ts')
     await serve(process.env)
     return 0
   } catch (error) {
-    process.stderr.write(`larkway: ${error instanceof Error ? error.message : String(error)}\n`)
+    complain(error instanceof Error ? error.message : String(error))
     // What was opened before the failure would keep the process alive.
     process.exit(1)
   }
@@ -91,17 +101,13 @@ async function models(args: string[]): Promise<number> {
 }
 
 async function key(args: string[]): Promise<number> {
-  const { positionals } = parse(args, {}, 2)
-  const [action, given] = positionals
-  const { hashKey, looksLikeKey, makeKey } = await import('./catalog/key.ts')
-  if (action === 'make' && given === undefined) {
-    const made = makeKey()
-    return print(`key     ${made}\nsha256  ${hashKey(made)}\n`)
-  }
-  if (action !== 'hash') throw new UsageError('key takes make or hash')
-  const plain = (given ?? (await text(process.stdin))).trim()
-  if (!looksLikeKey(plain)) throw new UsageError('that is no API key of Larkway, or one with a typing error')
-  return print(`${hashKey(plain)}\n`)
+  const { key } = await import('./cli/key.ts')
+  return printingFaults(() => key(args, { env: process.env, print }))
+}
+
+async function credits(args: string[]): Promise<number> {
+  const { credits } = await import('./cli/credits.ts')
+  return printingFaults(() => credits(args, { env: process.env, print }))
 }
 
 async function sandbox(args: string[]): Promise<number> {
@@ -126,14 +132,18 @@ function print(text: string): number {
   return 0
 }
 
+function complain(sentence: string): void {
+  process.stderr.write(`larkway: ${sentence}\n`)
+}
+
 const [name = 'help', ...args] = process.argv.slice(2)
 const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
 try {
   if (command === undefined) throw new UsageError(`there is no command "${name}"; see larkway help`)
-  const help = args.includes('--help') && command !== route
+  const help = args.includes('--help') && !OWN_HELP.has(name)
   process.exitCode = help ? print(HELP) : await command(args)
 } catch (error) {
-  if (!(error instanceof UsageError)) throw error
-  process.stderr.write(`larkway: ${error.message}\n`)
-  process.exitCode = 2
+  if (!(error instanceof UsageError || error instanceof CommandFailure)) throw error
+  complain(error.message)
+  process.exitCode = error instanceof UsageError ? 2 : 1
 }

@@ -18,7 +18,7 @@ const Environment = Type.Object({
   LARKWAY_DATA: Type.String({
     minLength: 1,
     default: './data',
-    description: 'folder for keys and the folder store',
+    description: 'folder for keys, the state file and the folder store',
   }),
   LARKWAY_DEMO_KEY: Type.Optional(
     Type.String({ minLength: 1, description: 'API key of the demo workspace; default: made at first start' }),
@@ -26,9 +26,13 @@ const Environment = Type.Object({
   LARKWAY_SECRET_KEYS: Type.Optional(
     Type.String({
       description:
-        'comma-separated base64 keys of 32 bytes: the first signs, all verify; default: one kept in LARKWAY_DATA',
+        'comma-separated base64 keys of 32 bytes: the first signs and seals, all open; default: kept in LARKWAY_DATA',
     }),
   ),
+  LARKWAY_INSECURE_WEBHOOKS: Type.Boolean({
+    default: false,
+    description: 'for development: `true` lets webhooks go to `http://127.0.0.1` and `http://localhost`, too',
+  }),
   LARKWAY_PUBLIC_URL: Type.Optional(
     Type.String({
       pattern: '^https?://[^/?#]+$',
@@ -42,7 +46,12 @@ const Environment = Type.Object({
     description: 'byte budget for held bodies and answers, MiB',
   }),
   REDIS_URL: Type.Optional(
-    Type.String({ pattern: '^rediss?://', description: 'Redis; default: state in the process' }),
+    Type.String({
+      pattern: '^rediss?(\\+sentinel|\\+cluster)?://',
+      description:
+        'Redis: `redis://`, or `redis+sentinel://host:port,…/master`, `redis+cluster://host:port,…`; with TLS ' +
+        '`rediss…`; default: a file in LARKWAY_DATA',
+    }),
   ),
   S3_ENDPOINT: Type.Optional(Type.String({ pattern: '^https?://', description: 'S3-compatible endpoint' })),
   S3_PUBLIC_ENDPOINT: Type.Optional(
@@ -77,8 +86,7 @@ export function readEnvironment(env: Readonly<Record<string, string | undefined>
   for (const [name, schema] of Object.entries(Environment.properties)) {
     const text = env[name]
     if (text === undefined || text === '') continue
-    const integer = 'type' in schema && schema.type === 'integer' && /^\d+$/.test(text)
-    given[name] = integer ? Number(text) : text
+    given[name] = parsed(text, 'type' in schema ? schema.type : undefined)
   }
   const filled = Value.Default(Environment, given) as Static<typeof Environment>
   const faults = faultsOf(filled)
@@ -88,6 +96,13 @@ export function readEnvironment(env: Readonly<Record<string, string | undefined>
     faults.push(`an S3 store also needs ${missing.join(', ')}`)
   if (faults.length > 0) throw new Error(`environment: ${faults.join('; ')}`)
   return Object.freeze(filled)
+}
+
+/** A text that is not of the type that the variable has stays one, and is refused as that. */
+function parsed(text: string, type: unknown): unknown {
+  if (type === 'integer' && /^\d+$/.test(text)) return Number(text)
+  if (type === 'boolean' && (text === 'true' || text === 'false')) return text === 'true'
+  return text
 }
 
 /** Variable by variable, because TypeBox stops at eight faults of one value. */

@@ -27,6 +27,24 @@ export const ERRORS = {
     retryable: false,
     message: 'the API key is missing, malformed, unknown, revoked or expired',
   },
+  INSUFFICIENT_CREDITS: {
+    status: 402,
+    category: 'billing',
+    retryable: false,
+    message: 'the credits of the workspace do not cover this call',
+  },
+  TRIAL_EXHAUSTED: {
+    status: 402,
+    category: 'billing',
+    retryable: false,
+    message: 'the trial of the workspace is used up or over',
+  },
+  BUDGET_EXCEEDED: {
+    status: 402,
+    category: 'billing',
+    retryable: false,
+    message: 'the budget of the month does not cover this call',
+  },
   PERMISSION_DENIED: {
     status: 403,
     category: 'permission',
@@ -47,6 +65,24 @@ export const ERRORS = {
     message: 'this path does not take this method',
   },
   REQUEST_TIMEOUT: { status: 408, category: 'request', retryable: true, message: 'the body came too slowly' },
+  IDEMPOTENCY_REPLAY_IN_PROGRESS: {
+    status: 409,
+    category: 'idempotency',
+    retryable: true,
+    message: 'the first request with this idempotency key is still running',
+  },
+  IDEMPOTENCY_KEY_REUSED: {
+    status: 409,
+    category: 'idempotency',
+    retryable: false,
+    message: 'this idempotency key was used for another request',
+  },
+  IDEMPOTENT_RESULT_UNAVAILABLE: {
+    status: 409,
+    category: 'idempotency',
+    retryable: false,
+    message: 'the first request with this idempotency key ended without a known result; use a new key',
+  },
   LENGTH_REQUIRED: {
     status: 411,
     category: 'request',

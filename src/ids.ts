@@ -1,7 +1,10 @@
 import { randomFillSync } from 'node:crypto'
 
-/** Prefixes of identifiers: request, transcription job, queue job, webhook event, key, kept video. */
-export type IdPrefix = 'req' | 'tj' | 'qj' | 'evt' | 'key' | 'vid'
+/**
+ * Prefixes of identifiers: request, transcription job, queue job, webhook event, key, kept video, call of the gateway,
+ * grant of credits.
+ */
+export type IdPrefix = 'req' | 'tj' | 'qj' | 'evt' | 'key' | 'vid' | 'call' | 'grant'
 
 /** Crockford's base 32 in lower case, as ULIDs are written (https://github.com/ulid/spec). */
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'

@@ -1,10 +1,15 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { demoKey, demoSnapshot } from './catalog/demo.ts'
+import { createKeyBook } from './catalog/key-book.ts'
 import { openCatalog } from './catalog/watch.ts'
 import { type Environment, readEnvironment } from './config.ts'
+import { createAccountViews } from './gateway/account-views.ts'
+import type { Services } from './gateway/gateway.ts'
 import { createHealthBook } from './gateway/health.ts'
 import { createLatencyBook } from './gateway/latency.ts'
+import { createSettlements } from './gateway/settlements.ts'
+import { createUsageBook } from './gateway/usage-book.ts'
 import { receiveBufferWarning } from './inbound/receive-buffer.ts'
 import { type EdgeServer, startServer } from './inbound/server.ts'
 import { UWS_ENVIRONMENT } from './inbound/uws.ts'
@@ -16,21 +21,20 @@ import { PROVIDERS } from './providers/index.ts'
 import { createRoutes } from './routes/table.ts'
 import { startSandboxThread } from './sandbox/thread.ts'
 import type { Snapshot } from './schema/catalog.ts'
-import type { Links } from './schema/links.ts'
-import type { Objects } from './schema/objects.ts'
 import type { State } from './schema/state.ts'
 import { readSecretKeys } from './secrets.ts'
-import { createEmbeddedState } from './state/embedded/state.ts'
+import { createAudioDigester } from './storage/audio-digest.ts'
 import { createAudioReader } from './storage/audio-reader.ts'
 import { createBlocks } from './storage/blocks.ts'
 import { createBudget } from './storage/budget.ts'
-import { createFileObjects } from './storage/files.ts'
-import { createFolderLinks, type FolderLinks } from './storage/folder-links.ts'
+import { createDiscardingSpool } from './storage/discard.ts'
 import { lockFolder } from './storage/folder-lock.ts'
 import { createResults } from './storage/results.ts'
+import { createSlotResults } from './storage/slot-results.ts'
 import { createSpool } from './storage/spool.ts'
 import { FOLDER_UPLOAD_SLOTS, UPLOAD_SLOTS } from './storage/spool-options.ts'
 import { startSweeper } from './storage/sweep.ts'
+import { isEmbedded, openState, openStore, type Store } from './stores.ts'
 import { createWorkers } from './workers/pool.ts'
 
 const DEFAULT_CONFIG = 'larkway.yaml'
@@ -54,79 +58,60 @@ interface Catalog {
  *
  * @throws Error that says what is wrong with the environment, the configuration or the data folder
  */
-export async function serve(env: Readonly<Record<string, string | undefined>>): Promise<void> {
+export async function serve(
+  env: Readonly<Record<string, string | undefined>>,
+  { shared = false }: { readonly shared?: boolean } = {},
+): Promise<void> {
   const environment = readEnvironment(env)
-  const log = createLogger(environment.LOG_LEVEL)
+  const common = createLogger(environment.LOG_LEVEL)
+  // The lines of several processes go into one stream.
+  const log = shared ? common.child({ pid: process.pid }) : common
   const closers: Closer[] = []
 
-  const store = await openStore(environment, log, closers)
-  const state = await openState(environment, log, closers)
+  if (isEmbedded(environment)) closers.push(await lockFolder(environment.LARKWAY_DATA))
+  const state = await openState(environment, log)
+  closers.push(() => state.close())
   const catalog = await openSnapshots(environment, env, log, closers)
-  const server = await listen(environment, log, { store, state, catalog }, closers)
+  const secretKeys = await readSecretKeys(environment.LARKWAY_SECRET_KEYS, environment.LARKWAY_DATA)
+  const store = await openSwept(environment, secretKeys, log, catalog, closers)
+  const server = await listen(environment, log, { store, state, catalog, secretKeys, shared }, closers)
 
   warnOfReceiveBuffers(log)
+  warnOfLoneNode(environment, log)
   const stores = { state: state.kind, objects: environment.S3_BUCKET === undefined ? 'folder' : 's3' }
   log.info(
     { port: server.port, uws: server.uws, node: process.version, ...stores, sandbox: catalog.sandboxUrl },
     'listening',
   )
-  process.stdout.write(catalog.greeting(server.port))
+  greet(catalog.greeting(server.port), shared)
 }
 
-/** Where bodies and results are, and who opens a result by its URL. */
-interface Store {
-  readonly objects: Objects
-  readonly links: Links
-  /** The folder store's own; null where the store opens its URLs itself. */
-  readonly folderLinks: FolderLinks | null
+/**
+ * Greets the newcomer, or lets the parent of `larkway serve --processes` do it. When that parent dies, even of
+ * SIGKILL, the channel to it closes, and this process stops instead of living on with nobody to stop it.
+ */
+function greet(greeting: string, shared: boolean): void {
+  if (!shared) return void process.stdout.write(greeting)
+  const stop = () => process.kill(process.pid, 'SIGTERM')
+  if (!process.connected) return void stop()
+  process.once('disconnect', stop)
+  process.send?.({ greeting })
 }
 
-async function openStore(environment: Environment, log: Logger, closers: Closer[]): Promise<Store> {
-  const store = await (environment.S3_BUCKET === undefined
-    ? openFolder(environment, closers)
-    : openBucket(environment))
-  const { objects } = store
+async function openSwept(
+  environment: Environment,
+  secretKeys: readonly Buffer[],
+  log: Logger,
+  catalog: Catalog,
+  closers: Closer[],
+): Promise<Store> {
+  const store = await openStore(environment, secretKeys)
+  const { objects, folderLinks } = store
   closers.push(() => objects.close())
-  const sweeper = await startSweeper({ objects, log, alone: store.folderLinks !== null })
+  const slotTtlSeconds = () => catalog.current().limits.sync_idempotency_ttl_seconds
+  const sweeper = await startSweeper({ objects, log, alone: folderLinks !== null, slotTtlSeconds })
   closers.push(() => sweeper.stop())
   return store
-}
-
-async function openFolder(environment: Environment, closers: Closer[]): Promise<Store> {
-  const { LARKWAY_DATA: folder, LARKWAY_SECRET_KEYS, LARKWAY_PUBLIC_URL: publicUrl } = environment
-  const unlock = await lockFolder(folder)
-  closers.push(unlock)
-  const keys = await readSecretKeys(LARKWAY_SECRET_KEYS, folder)
-  const folderLinks = createFolderLinks({ keys, publicUrl })
-  return { objects: await createFileObjects(folder), links: folderLinks, folderLinks }
-}
-
-/** The SDK is loaded only where it is used: it takes 30 MB of memory, as the client of Redis does. */
-async function openBucket(environment: Environment): Promise<Store> {
-  const { createS3Objects } = await import('./storage/s3.ts')
-  const { createS3Links } = await import('./storage/s3-links.ts')
-  const { S3_ENDPOINT, S3_PUBLIC_ENDPOINT, S3_REGION, S3_BUCKET, S3_ACCESS_KEY_ID, S3_SECRET_ACCESS_KEY } =
-    environment
-  const bucket = {
-    endpoint: S3_ENDPOINT as string,
-    region: S3_REGION,
-    bucket: S3_BUCKET as string,
-    accessKeyId: S3_ACCESS_KEY_ID as string,
-    secretAccessKey: S3_SECRET_ACCESS_KEY as string,
-  }
-  const links = createS3Links({ ...bucket, endpoint: S3_PUBLIC_ENDPOINT ?? bucket.endpoint })
-  return { objects: createS3Objects(bucket), links, folderLinks: null }
-}
-
-async function openState({ REDIS_URL }: Environment, log: Logger, closers: Closer[]): Promise<State> {
-  const state = REDIS_URL === undefined ? createEmbeddedState() : await openRedis(REDIS_URL, log)
-  closers.push(() => state.close())
-  return state
-}
-
-async function openRedis(url: string, log: Logger): Promise<State> {
-  const { createRedisState } = await import('./state/redis/state.ts')
-  return createRedisState({ url, log })
 }
 
 async function openSnapshots(
@@ -139,7 +124,6 @@ async function openSnapshots(
   if (path === undefined) return openDemo(environment, log, closers)
   const source = await openCatalog({ path, kinds: PROVIDERS, factsOf, env })
   closers.push(() => source.close())
-  for (const notice of source.good.notices) log.warn({ path, notice }, 'configuration')
   const report = (outcome: Awaited<ReturnType<typeof source.reload>>): void => {
     if ('faults' in outcome)
       log.error({ path, faults: outcome.faults }, 'configuration refused, the old one stays')
@@ -167,12 +151,15 @@ interface Opened {
   readonly store: Store
   readonly state: State
   readonly catalog: Catalog
+  /** The first signs and seals, all of them verify and open. */
+  readonly secretKeys: readonly Buffer[]
+  readonly shared: boolean
 }
 
 async function listen(
   environment: Environment,
   log: Logger,
-  { store, state, catalog }: Opened,
+  { store, state, catalog, secretKeys, shared }: Opened,
   closers: Closer[],
 ): Promise<EdgeServer> {
   const { objects, links, folderLinks } = store
@@ -188,29 +175,35 @@ async function listen(
   const sender = createSender({ reader })
   closers.push(() => sender.close())
 
-  const services = {
-    snapshot: catalog.current,
-    providers: PROVIDERS,
-    state,
+  const services = await openServices(catalog, state, log, closers, {
     send: sender.send,
     open: sender.open,
     budget,
-    random: Math.random,
-    latency: createLatencyBook(),
-    health: createHealthBook(),
-  }
+    slotResults: createSlotResults({ objects, budget }),
+  })
   let accepting = true
-  const results = createResults({ objects, links, budget })
+  const doors = {
+    services,
+    spool,
+    discard: createDiscardingSpool(),
+    probe: createMediaProbe({ reader }),
+    digester: createAudioDigester({ reader, hasher: workers.hasher, blocks, budget }),
+    results: createResults({ objects, links, budget }),
+    log,
+  }
   const routes = createRoutes(
-    { services, spool, probe: createMediaProbe({ reader }), results, log },
+    doors,
     { accepting: () => accepting, stateHealthy: () => state.healthy() },
     folderLinks === null ? null : { open: (token) => folderLinks.open(token), objects },
+    { secretKeys, insecure: environment.LARKWAY_INSECURE_WEBHOOKS },
   )
   Object.assign(process.env, UWS_ENVIRONMENT)
-  const server = await startServer({ routes, host: environment.HOST, port: environment.PORT, budget, log })
+  const { HOST: host, PORT: port } = environment
+  const server = await startServer({ routes, host, port, shared, budget, log })
   closers.push(() => server.close())
   const drain: Drain = {
     server,
+    pending: () => services.settlements.pending,
     catalog,
     log,
     closers,
@@ -222,8 +215,40 @@ async function listen(
   return server
 }
 
+/** What the gateway works with, on top of what the store and the network give. */
+async function openServices(
+  { current: snapshot }: Catalog,
+  state: State,
+  log: Logger,
+  closers: Closer[],
+  outside: Pick<Services, 'send' | 'open' | 'budget' | 'slotResults'>,
+): Promise<Services> {
+  const keys = createKeyBook({ snapshot, keys: state.keys, log })
+  closers.push(() => keys.close())
+  await keys.ready()
+  const settlements = createSettlements(state.ledger, log)
+  closers.push(() => settlements.close())
+  const usage = createUsageBook(state.accounts, log)
+  closers.push(() => usage.close())
+  return {
+    ...outside,
+    snapshot,
+    providers: PROVIDERS,
+    keys,
+    state,
+    settlements,
+    usage,
+    accountViews: createAccountViews(state.accounts),
+    random: Math.random,
+    latency: createLatencyBook(),
+    health: createHealthBook(),
+  }
+}
+
 interface Drain {
   readonly server: EdgeServer
+  /** Calls that go on without their caller, and ends that the state has not taken yet. */
+  readonly pending: () => number
   readonly catalog: Catalog
   readonly log: Logger
   readonly closers: Closer[]
@@ -232,7 +257,7 @@ interface Drain {
 }
 
 function stopOnSignals(drain: Drain, onStop: () => void): void {
-  const { server, catalog, log } = drain
+  const { server, pending, catalog, log } = drain
   let stopping = false
   const stop = (signal: NodeJS.Signals): void => {
     if (stopping) process.exit(1)
@@ -243,7 +268,7 @@ function stopOnSignals(drain: Drain, onStop: () => void): void {
     const { deadlineMs, videoDeadlineMs } = catalog.current()
     const deadlineAtMs = performance.now() + Math.max(deadlineMs, videoDeadlineMs)
     const wait = setInterval(() => {
-      if (server.inFlight > 0 && performance.now() < deadlineAtMs) return
+      if (server.inFlight + pending() > 0 && performance.now() < deadlineAtMs) return
       clearInterval(wait)
       void closeAll(drain)
     }, 50)
@@ -263,6 +288,17 @@ async function closeAll({ closers, log, counts }: Drain): Promise<void> {
   }
   log.info(counts(), 'stopped')
   process.exit(0)
+}
+
+/** What nodes that share a Redis must share, too, and each would have of its own otherwise. */
+function warnOfLoneNode({ REDIS_URL, S3_BUCKET, LARKWAY_SECRET_KEYS }: Environment, log: Logger): void {
+  if (REDIS_URL === undefined) return
+  if (S3_BUCKET === undefined) {
+    log.warn('objects are in the data folder of this node: large answers are replayed by no other node')
+  }
+  if (LARKWAY_SECRET_KEYS === undefined) {
+    log.warn('LARKWAY_SECRET_KEYS is not set: no other node can read the secrets that this one seals')
+  }
 }
 
 function warnOfReceiveBuffers(log: Logger): void {
@@ -288,7 +324,7 @@ Larkway serves the demo: workspace "demo", whose route leads to a sandbox that s
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  await serve(process.env).catch((error: unknown) => {
+  await serve(process.env, { shared: process.argv.includes('--shared') }).catch((error: unknown) => {
     process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
     process.exit(1)
   })

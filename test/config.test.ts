@@ -37,3 +37,11 @@ t.test('a port has a range', async (t) => {
   t.throws(() => readEnvironment({ PORT: '65536' }), /PORT/)
   t.throws(() => readEnvironment({ PORT: '-1' }), /PORT/)
 })
+
+t.test('a switch is true or false, and nothing like it', async (t) => {
+  const switched = (text: string) =>
+    readEnvironment({ LARKWAY_INSECURE_WEBHOOKS: text }).LARKWAY_INSECURE_WEBHOOKS
+  t.same(['true', 'false', ''].map(switched), [true, false, false])
+  for (const text of ['1', 'TRUE', 'yes', ' true'])
+    t.throws(() => switched(text), /LARKWAY_INSECURE_WEBHOOKS/)
+})

@@ -21,6 +21,7 @@ import type { Doors } from '../src/routes/endpoint.ts'
 import type { Readiness } from '../src/routes/health.ts'
 import type { ResultLinks } from '../src/routes/results.ts'
 import { createRoutes } from '../src/routes/table.ts'
+import type { WebhookOptions } from '../src/routes/workspace-webhook.ts'
 import { CAPABILITIES, FEATURES, HINTS } from '../src/schema/calls.ts'
 import { FACT_SHAPES } from '../src/schema/facts.ts'
 import { OPERATION_NAMES } from '../src/schema/operations.ts'
@@ -63,7 +64,7 @@ t.test('every path is documented, and none is stale', async (t) => {
   const rows = [...section('Endpoints').matchAll(/^\| `([A-Z]+ \/[^`]*)` \|/gm)].map(([, row = '']) =>
     row.replaceAll(/\{(\w+)\}/g, ':$1'),
   )
-  const routes = createRoutes({} as Doors, {} as Readiness, {} as ResultLinks)
+  const routes = createRoutes({} as Doors, {} as Readiness, {} as ResultLinks, {} as WebhookOptions)
   t.same(rows.sort(), routes.map(({ method, path }) => `${method} ${path}`).sort())
 })
 

@@ -12,12 +12,12 @@ const LINE_LENGTH_MAX = 120
 
 /** Imports point down this list or stay in their folder. Never up, never sideways. */
 const LAYERS = [
-  'main cli',
+  'main cli stores',
   'routes',
   'gateway',
   'inbound providers sandbox catalog state storage media workers',
   'outbound',
-  'schema errors limits config log metrics ids secrets',
+  'schema errors limits config log metrics ids secrets sealing',
 ].map((names) => names.split(' '))
 
 /** The top is one program and the bottom one vocabulary: their parts may name one another. */

@@ -15,6 +15,13 @@ export function audioDomain(text: string): string | null {
   if (NO_HOST.test(text)) return null
   const wildcard = text.startsWith('*.') ? '*.' : ''
   const host = domainToASCII(text.slice(wildcard.length))
-  if (!HOST.test(host) || NUMBER.test(host.slice(host.lastIndexOf('.') + 1))) return null
-  return wildcard + host
+  return isHostName(host) ? wildcard + host : null
+}
+
+/**
+ * Whether a lower-case, IDNA-encoded text is the name of a host: at least two labels of letters, digits and hyphens,
+ * and no IP address in any of its forms.
+ */
+export function isHostName(text: string): boolean {
+  return HOST.test(text) && !NUMBER.test(text.slice(text.lastIndexOf('.') + 1))
 }

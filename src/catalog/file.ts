@@ -189,3 +189,4 @@ export type AppFields = Static<typeof AppShape>
 export type KeyFields = Static<typeof KeyShape>
 export type WorkspaceFields = Static<typeof WorkspaceShape>
 export type RateLimitFields = Static<typeof RateLimitShape>
+export type BudgetFields = Static<typeof BudgetShape>

@@ -1,20 +1,10 @@
 import { DEFAULT_LIMITS } from '../limits.ts'
-import type { ConfiguredProvider, Principal, Route, Snapshot } from '../schema/catalog.ts'
+import type { AppPrincipal, ConfiguredProvider, Principal, Route, Snapshot } from '../schema/catalog.ts'
 import type { RateLimit } from '../schema/state.ts'
 import { audioDomain } from './domain.ts'
 import { checkShape, Faults, withoutUnknownKeys } from './faults.ts'
 import { CatalogFile, CatalogHead } from './file.ts'
-import {
-  arrayIn,
-  at,
-  type Named,
-  plansIn,
-  providersIn,
-  routesIn,
-  shaped,
-  type WorkspaceParts,
-  workspacesIn,
-} from './parts.ts'
+import { arrayIn, at, plansIn, providersIn, routesIn, shaped, workspacesIn } from './parts.ts'
 import { type ResolvedProvider, resolveProvider, type Surroundings } from './provider.ts'
 import { resolveRoute } from './route.ts'
 import { rateLimitOf, resolveWorkspace } from './workspace.ts'
@@ -32,8 +22,6 @@ export interface Good {
   readonly routes: readonly Route[]
   /** Every provider of the file, with its credential. */
   readonly providers: readonly ConfiguredProvider[]
-  /** What the operator should know, in the form of faults: settings that have no effect yet. */
-  readonly notices: readonly string[]
 }
 
 /**
@@ -62,7 +50,8 @@ export function buildSnapshot(document: unknown, surroundings: Surroundings): Re
   const head = shaped(CatalogHead, withoutUnknownKeys(CatalogHead, file))
   const rateLimit = rateLimitOf(head?.rate_limit, DEFAULT_RATE_LIMIT)
   const principals = new Map<string, Principal>()
-  const context = { routes, plans, rateLimit, principals, keyIds: new Set<string>() }
+  const apps = new Map<string, ReadonlyMap<string, AppPrincipal>>()
+  const context = { routes, plans, rateLimit, principals, apps, keyIds: new Set<string>() }
   for (const [id, parts] of workspaces) if (parts !== null) resolveWorkspace(id, parts, context, faults)
 
   const audioUrlDomains = domainsOf(arrayIn(at(file, 'audio_url_domains')), faults)
@@ -71,27 +60,12 @@ export function buildSnapshot(document: unknown, surroundings: Surroundings): Re
   const deadlineMs = (head?.deadline_seconds ?? DEFAULT_DEADLINE_SECONDS) * 1000
   const videoDeadlineMs = (head?.video_deadline_seconds ?? DEFAULT_VIDEO_DEADLINE_SECONDS) * 1000
   return {
-    snapshot: { limits, deadlineMs, videoDeadlineMs, keys: principals, audioUrlDomains },
+    snapshot: { limits, deadlineMs, videoDeadlineMs, keys: principals, apps, rateLimit, audioUrlDomains },
     routes: [...routes.values()].filter((route) => route !== null),
     providers: [...providers.values()].flatMap((provider) =>
       provider === null ? [] : [provider.configured],
     ),
-    notices: noticesOf(workspaces),
   }
-}
-
-/** Money is checked here but not yet acted on: whoever sets a cap must not believe that it holds. */
-function noticesOf(workspaces: Named<WorkspaceParts>): readonly string[] {
-  const notices = new Faults()
-  const what = 'is checked, but has no effect yet'
-  for (const [id, parts] of workspaces) {
-    const path = ['workspaces', id]
-    for (const name of ['credits_usd', 'trial', 'budget_usd'] as const)
-      if (parts?.fields[name] !== undefined) notices.add([...path, name], what)
-    for (const [index, key] of (parts?.keys ?? []).entries())
-      if (key?.budget_usd !== undefined) notices.add([...path, 'keys', index, 'budget_usd'], what)
-  }
-  return notices.lines
 }
 
 function domainsOf(texts: readonly unknown[], faults: Faults): string[] {

@@ -1,9 +1,10 @@
 import { CAPABILITIES, type Capability } from '../schema/calls.ts'
-import { type Principal, type Purpose, type Route, SCOPES } from '../schema/catalog.ts'
+import { type AppPrincipal, type Principal, type Purpose, type Route, SCOPES } from '../schema/catalog.ts'
 import type { RateLimit } from '../schema/state.ts'
 import type { Faults, Path } from './faults.ts'
 import type { AppFields, KeyFields, RateLimitFields, WorkspaceFields } from './file.ts'
 import type { Named, WorkspaceParts } from './parts.ts'
+import { resolveBudget, resolveInstant, resolveTerms } from './terms.ts'
 
 /** What the rest of the file offers to a workspace. */
 export interface WorkspaceContext {
@@ -13,13 +14,15 @@ export interface WorkspaceContext {
   readonly rateLimit: RateLimit
   /** Collects the principals of all workspaces, by the hash of their key. */
   readonly principals: Map<string, Principal>
+  /** Collects what the keys of each app have in common, by workspace and app. */
+  readonly apps: Map<string, ReadonlyMap<string, AppPrincipal>>
   /** Collects the ids of all keys. */
   readonly keyIds: Set<string>
 }
 
-type App = Pick<Principal, 'app' | 'route' | 'capabilityRoutes' | 'purposes'>
+type App = Omit<AppPrincipal, 'workspace'>
 
-/** Adds a principal for every key of the workspace. Every reason why one cannot be is added to `faults`. */
+/** Adds the workspace's apps, and a principal for each of its keys. Why one cannot be is added to `faults`. */
 export function resolveWorkspace(
   id: string,
   { fields, apps, keys }: WorkspaceParts,
@@ -27,17 +30,18 @@ export function resolveWorkspace(
   faults: Faults,
 ): void {
   const path = ['workspaces', id]
-  const { name = id, plan = null, credits_usd, grant_id } = fields
+  const { name = id, plan = null } = fields
   if (plan !== null && !context.plans.has(plan)) faults.add([...path, 'plan'], `there is no plan "${plan}"`)
   const includes = plan === null ? null : (context.plans.get(plan) ?? null)
-  if ((credits_usd === undefined) !== (grant_id === undefined))
-    faults.add([...path, 'grant_id'], 'goes with credits_usd: it names the grant, so that it is booked once')
+  const workspace = { id, name, plan, includes, terms: resolveTerms(fields, path, faults) }
 
-  const resolved = new Map<string, App | null>()
-  for (const [appId, app] of apps) {
+  const resolved = new Map<string, AppPrincipal | null>()
+  for (const [appId, fieldsOfApp] of apps) {
     const at = [...path, 'apps', appId]
-    resolved.set(appId, app === null ? null : resolveApp(id, appId, app, fields, context.routes, at, faults))
+    const app = fieldsOfApp && resolveApp(id, appId, fieldsOfApp, fields, context.routes, at, faults)
+    resolved.set(appId, app && { workspace, ...app })
   }
+  context.apps.set(id, new Map([...resolved].flatMap(([appId, app]) => (app === null ? [] : [[appId, app]]))))
   for (const [index, key] of keys.entries()) {
     if (key === null) continue
     const at = [...path, 'keys', index]
@@ -46,8 +50,7 @@ export function resolveWorkspace(
     const identity = resolveKey(key, context, at, faults)
     const sha256 = key.sha256.toLowerCase()
     if (context.principals.has(sha256)) faults.add([...at, 'sha256'], 'another key has the same hash')
-    else if (app)
-      context.principals.set(sha256, { workspace: { id, name, plan, includes }, ...app, key: identity })
+    else if (app) context.principals.set(sha256, { ...app, key: identity })
   }
 }
 
@@ -94,12 +97,18 @@ function resolveApp(
 }
 
 function resolveKey(key: KeyFields, context: WorkspaceContext, path: Path, faults: Faults): Principal['key'] {
-  const { id, name = id, scopes = SCOPES.filter((scope) => scope !== 'admin'), expires_at = null } = key
+  const { id, name = id, scopes = SCOPES.filter((scope) => scope !== 'admin'), expires_at } = key
   if (context.keyIds.has(id)) faults.add([...path, 'id'], `another key has the id "${id}"`)
   context.keyIds.add(id)
-  const expiresAtMs = expires_at === null ? null : Date.parse(expires_at)
-  if (Number.isNaN(expiresAtMs)) faults.add([...path, 'expires_at'], 'is no date')
-  return { id, name, scopes, rateLimit: rateLimitOf(key.rate_limit, context.rateLimit), expiresAtMs }
+  return {
+    id,
+    name,
+    scopes,
+    rateLimit: rateLimitOf(key.rate_limit, context.rateLimit),
+    expiresAtMs:
+      expires_at === undefined ? null : resolveInstant(expires_at, [...path, 'expires_at'], faults),
+    budgetMicros: resolveBudget(key.budget_usd, path, faults),
+  }
 }
 
 /** A rate limit out of its fields; what they leave out is taken from `fallback`. */

@@ -29,7 +29,6 @@ export interface CheckOptions {
 export async function check({ path, env, providers }: CheckOptions, print: Print): Promise<number> {
   const { good } = await openCatalog({ path, kinds: PROVIDERS, factsOf, env })
   print(`${path} is valid.\n\n${routeTable(good.routes)}\n${keyTable([...good.snapshot.keys.values()])}`)
-  for (const notice of good.notices) print(`note: ${notice}\n`)
   return providers ? checkProviders(good.providers, good.routes, print) : 0
 }
 

@@ -7,7 +7,7 @@ import { AUDIO_FORMATS } from '../schema/audio.ts'
 import { FEATURES, HINTS } from '../schema/calls.ts'
 import { PROFILES, type Principal, type Snapshot } from '../schema/catalog.ts'
 import { OPERATION_NAMES } from '../schema/operations.ts'
-import { parse, UsageError } from './arguments.ts'
+import { number, oneOf, parse, required, UsageError, whole } from './arguments.ts'
 import { readWithoutSecrets } from './catalog.ts'
 import { table } from './table.ts'
 
@@ -26,7 +26,6 @@ const USAGE = `larkway route explain --key K --endpoint E [options]
   --json               the same as JSON
 `
 
-const NUMBER_MAX = 1_000_000_000
 /** Texts of a sample are really made. */
 const CHARACTERS_MAX = 10_000_000
 const COUNT_MAX = 100_000
@@ -80,9 +79,9 @@ export async function explainRoute(
     print(USAGE)
     return 0
   }
-  const operation = oneOf('endpoint', required('endpoint', values.endpoint), OPERATION_NAMES)
+  const operation = oneOf('endpoint', required('route explain', 'endpoint', values.endpoint), OPERATION_NAMES)
   const call = sampleCall(operation, readSample(values))
-  const key = required('key', values.key)
+  const key = required('route explain', 'key', values.key)
   const { snapshot } = await readWithoutSecrets(values.config ?? defaultConfig)
   const principal = findPrincipal(snapshot, key)
   const { considered, refusal } = consider({
@@ -159,31 +158,4 @@ function readSample(values: Values): Sample {
     count: whole('count', values.count, COUNT_MAX) ?? plain.count,
     dimensions: whole('dimensions', values.dimensions),
   }
-}
-
-function required(name: string, value: string | undefined): string {
-  if (value === undefined)
-    throw new UsageError(`route explain needs --${name}; see larkway route explain --help`)
-  return value
-}
-
-function oneOf<const Choice extends string>(name: string, value: string, choices: readonly Choice[]): Choice {
-  const chosen = choices.find((choice) => choice === value)
-  if (chosen === undefined) throw new UsageError(`--${name} takes ${choices.join(', ')}`)
-  return chosen
-}
-
-function number(name: string, value: string | undefined): number | null {
-  if (value === undefined) return null
-  const amount = Number(value)
-  if (!/^\d+(\.\d+)?$/.test(value) || amount <= 0 || amount > NUMBER_MAX)
-    throw new UsageError(`--${name} takes a number above 0`)
-  return amount
-}
-
-function whole(name: string, value: string | undefined, most = NUMBER_MAX): number | null {
-  const amount = number(name, value)
-  if (amount !== null && (!Number.isInteger(amount) || amount > most))
-    throw new UsageError(`--${name} takes a whole number up to ${most}`)
-  return amount
 }

@@ -1,38 +1,43 @@
 import { hashKey, looksLikeKey } from '../catalog/key.ts'
 import { GatewayError } from '../errors.ts'
-import type { Principal, Scope, Snapshot } from '../schema/catalog.ts'
+import type { KeyBook, Principal, Scope } from '../schema/catalog.ts'
+import type { OperationName } from '../schema/operations.ts'
 import type { RateDecision } from '../schema/state.ts'
+import { slotIdOf } from './fingerprint.ts'
 import type { Services, Trail } from './gateway.ts'
 
 const BEARER = /^Bearer +([\x21-\x7e]+)$/i
 
 /** Who asks, as far as that is known before the key is looked at. */
-interface Asking {
+export interface Asking {
   readonly authorization: string | undefined
   readonly trail: Trail
+  /** The caller's idempotency key, where the operation honours one. */
+  readonly idempotency?: { readonly operation: OperationName; readonly key: string } | undefined
 }
 
 /**
- * Who asks, by the key alone: shape and check sum first, then one look into the snapshot; no I/O. Leaves the principal
- * and the version of the assigned route on the trail, also for a key that lacks the scope.
+ * Who asks, by the key alone: shape and check sum first, then one look into memory; no I/O. Leaves the principal and
+ * the version of the assigned route on the trail.
  *
- * @throws GatewayError UNAUTHENTICATED (one answer for every reason), PERMISSION_DENIED without the scope
+ * @throws GatewayError UNAUTHENTICATED (one answer for every reason), DEPENDENCY_UNAVAILABLE as `KeyBook.find`
  */
-export function authenticate(snapshot: Snapshot, { authorization, trail }: Asking, scope: Scope): Principal {
+export function authenticate(keys: KeyBook, { authorization, trail }: Asking): Principal {
   const key = BEARER.exec(authorization ?? '')?.[1]
   if (key === undefined || !looksLikeKey(key)) throw unauthenticated()
-  const principal = snapshot.keys.get(hashKey(key))
+  const principal = keys.find(hashKey(key))
   if (principal === undefined) throw unauthenticated()
-  const { expiresAtMs, scopes } = principal.key
+  const { expiresAtMs } = principal.key
   if (expiresAtMs !== null && expiresAtMs <= Date.now()) throw unauthenticated()
   trail.principal = principal
   notePolicyVersion(trail, principal.route.version)
-  if (!scopes.includes(scope)) {
-    throw new GatewayError('PERMISSION_DENIED', `the API key lacks the scope ${scope}`, {
-      details: { scope },
-    })
-  }
   return principal
+}
+
+/** @throws GatewayError PERMISSION_DENIED */
+export function requireScope({ key: { scopes } }: Principal, scope: Scope): void {
+  if (scopes.includes(scope)) return
+  throw new GatewayError('PERMISSION_DENIED', `the API key lacks the scope ${scope}`, { details: { scope } })
 }
 
 function unauthenticated(): GatewayError {
@@ -40,20 +45,45 @@ function unauthenticated(): GatewayError {
 }
 
 /**
- * Authenticates and takes one token of the key's bucket, before anything of the body is stored. Leaves the
- * rate-limit headers on the trail, too. A door that has a body to read admits the caller itself before it
- * does: a trail is admitted only once.
+ * Authenticates a caller of the runtime endpoints and takes one token of the key's bucket, before anything of the body
+ * is stored. A door that has a body to read admits the caller itself before it does: a trail is admitted only once.
  *
- * @throws GatewayError UNAUTHENTICATED, PERMISSION_DENIED, RATE_LIMITED
+ * @throws GatewayError of `authenticate` and `takeToken`, PERMISSION_DENIED
  */
-export async function admit(services: Services, snapshot: Snapshot, asking: Asking): Promise<Principal> {
+export async function admit(services: Services, asking: Asking): Promise<Principal> {
   const { trail } = asking
   if (trail.principal !== null) return trail.principal
-  const principal = authenticate(snapshot, asking, 'inference')
-  const decision = await services.state.rateLimiter.take(principal.key.id, principal.key.rateLimit)
-  Object.assign(trail.headers, rateLimitHeaders(decision))
-  if (decision.allowed) return principal
-  throw new GatewayError('RATE_LIMITED', undefined, { retryAfterMs: decision.retryAfterMs })
+  const principal = authenticate(services.keys, asking)
+  requireScope(principal, 'inference')
+  const taken = takeToken(services, principal, asking)
+  if (taken !== undefined) await taken
+  return principal
+}
+
+/**
+ * Takes one token of the key's bucket and, in the same trip, looks at the slot of the idempotency key. Leaves the
+ * rate-limit headers and the slot on the trail.
+ *
+ * @returns nothing when that was decided at once
+ * @throws  GatewayError RATE_LIMITED
+ */
+export function takeToken(
+  { state }: Pick<Services, 'state'>,
+  principal: Principal,
+  { trail, idempotency }: Asking,
+): undefined | Promise<void> {
+  const { workspace, key } = principal
+  const slotId =
+    idempotency === undefined ? null : slotIdOf(principal, idempotency.operation, idempotency.key)
+  const taking = { workspace: workspace.id, keyId: key.id, limit: key.rateLimit, slotId }
+  const note = (decision: RateDecision): undefined => {
+    Object.assign(trail.headers, rateLimitHeaders(decision))
+    if (!decision.allowed)
+      throw new GatewayError('RATE_LIMITED', undefined, { retryAfterMs: decision.retryAfterMs })
+    if (slotId !== null) trail.slot = { id: slotId, taken: decision.slotTaken }
+  }
+  const decision = state.rateLimiter.take(taking)
+  return decision instanceof Promise ? decision.then(note) : note(decision)
 }
 
 /** Every authenticated answer names the version of the route that served it, or would have. */

@@ -64,7 +64,8 @@ export async function failOver<K extends OperationName, Got>(
     const trial = new Trial(services, trail, candidate)
     // Noted before: the caller may leave at any moment, and then nothing is noted any more.
     notePolicyVersion(trail, candidate.route.version)
-    trail.estimate = () => estimateOf(candidate.entry, operation, call.payload)
+    const { entry } = candidate
+    trail.estimate = { entry, metered: () => estimateOf(entry, operation, call.payload) }
     const taken = await take(turn).catch((error: unknown) => {
       trial.released(request.signal.aborted ? 'the caller left' : 'the gateway could not go on')
       throw error

@@ -1,20 +1,29 @@
 import type { GatewayError } from '../errors.ts'
 import type { ByteBudget } from '../schema/budget.ts'
-import type { Principal, Snapshot } from '../schema/catalog.ts'
+import type { Entry, KeyBook, Principal, Snapshot } from '../schema/catalog.ts'
 import type { Calls, OperationName } from '../schema/operations.ts'
 import type { Provider } from '../schema/provider.ts'
+import type { SlotResults } from '../schema/slot-results.ts'
 import type { State } from '../schema/state.ts'
 import type { Failure, OpenStream, Send } from '../schema/upstream.ts'
+import type { AccountViews } from './account-views.ts'
 import type { HealthBook } from './health.ts'
 import type { LatencyBook } from './latency.ts'
 import type { Metered, Usage } from './meter.ts'
+import type { Settlements } from './settlements.ts'
+import type { UsageBook } from './usage-book.ts'
 
 /** What the gateway works with; built once by `main`. */
 export interface Services {
   /** The configuration in force; asked anew by every call. */
   readonly snapshot: () => Snapshot
   readonly providers: ReadonlyMap<string, Provider>
+  readonly keys: KeyBook
   readonly state: State
+  readonly settlements: Settlements
+  readonly usage: UsageBook
+  readonly accountViews: AccountViews
+  readonly slotResults: SlotResults
   readonly send: Send
   /** The same for an answer that is read as it comes. */
   readonly open: OpenStream
@@ -70,6 +79,13 @@ export interface AttemptRecord {
 export interface Trail {
   readonly headers: Record<string, string>
   principal: Principal | null
+  /** Where the caller's idempotency key is kept; null without one. */
+  slot: {
+    readonly id: string /** It was in use when the request came: a hint. */
+    readonly taken: boolean
+  } | null
+  /** The answer is one that was given before. */
+  replayed: boolean
   policyVersionId: string | null
   attempts: AttemptRecord[]
   usage: Usage | null
@@ -78,7 +94,7 @@ export interface Trail {
    * What the attempt that is under way, or that ended without its answer being seen, comes to by all that could be seen
    * before; null: there is none. Worked out by whoever asks, since most calls end well.
    */
-  estimate: (() => Metered) | null
+  estimate: { readonly entry: Entry; metered(): Metered } | null
   /** What the call ended with when it did not succeed, also behind the beginning of a streamed answer. */
   failure: GatewayError | null
 }
@@ -87,6 +103,8 @@ export function newTrail(): Trail {
   return {
     headers: {},
     principal: null,
+    slot: null,
+    replayed: false,
     policyVersionId: null,
     attempts: [],
     usage: null,

@@ -1,7 +1,8 @@
-import type { Snapshot } from '../schema/catalog.ts'
+import type { Principal, Snapshot } from '../schema/catalog.ts'
 import type { OperationName } from '../schema/operations.ts'
 import { admit, notePolicyVersion } from './admit.ts'
 import { attempt } from './attempt.ts'
+import { book } from './booking.ts'
 import type { CallRequest, Services } from './gateway.ts'
 import { consider, type Selection } from './select.ts'
 import { type Outcome, settle } from './settle.ts'
@@ -16,13 +17,23 @@ export async function run<K extends OperationName>(
   services: Services,
   request: CallRequest<K>,
 ): Promise<Outcome<K>> {
-  const { selection, deadlineAtMs } = await prepare(services, request)
-  const attempted = await attempt(services, request, selection, deadlineAtMs)
-  return settle(services, request, selection, attempted)
+  const prepared = await prepare(services, request)
+  const booking = await book(services, request, prepared)
+  try {
+    const attempted = await attempt(services, request, booking.selection, prepared.deadlineAtMs)
+    const outcome = settle(services, request, booking.selection, attempted)
+    await booking.succeeded(attempted.candidate.entry)
+    return outcome
+  } catch (thrown) {
+    throw await booking.failed(thrown)
+  }
 }
 
 export interface Prepared {
+  readonly principal: Principal
   readonly selection: Selection
+  /** How long the call may take from now on. */
+  readonly deadlineMs: number
   /** When the answer has to be whole, on the clock of `performance.now()`. */
   readonly deadlineAtMs: number
 }
@@ -34,12 +45,13 @@ export async function prepare<K extends OperationName>(
 ): Promise<Prepared> {
   const { operation, call, trail } = request
   const snapshot = services.snapshot()
-  const principal = await admit(services, snapshot, request)
+  const principal = await admit(services, request)
   const nowMs = performance.now()
   const { selection, refusal, assigned } = consider({ operation, principal, call, ...services, nowMs })
   notePolicyVersion(trail, assigned.version)
   if (selection === null) throw refusal
-  return { selection, deadlineAtMs: nowMs + deadlineMsOf(operation, snapshot) }
+  const deadlineMs = deadlineMsOf(operation, snapshot)
+  return { principal, selection, deadlineMs, deadlineAtMs: nowMs + deadlineMs }
 }
 
 function deadlineMsOf(operation: OperationName, { deadlineMs, videoDeadlineMs }: Snapshot): number {

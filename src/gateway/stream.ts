@@ -1,10 +1,11 @@
 import type { Calls, Deltas, StreamedName } from '../schema/operations.ts'
 import { UpstreamFailure } from '../schema/upstream.ts'
-import { failOver, type Won } from './failover.ts'
+import { type Booking, book } from './booking.ts'
+import { failOver, type Turn, type Won } from './failover.ts'
 import type { CallRequest, Services } from './gateway.ts'
 import { Leavable } from './leavable.ts'
 import { type Opened, openAttempt } from './open-stream.ts'
-import { type Prepared, prepare } from './run.ts'
+import { prepare } from './run.ts'
 import { type Envelope, type EnvelopeHead, headOf, meterUnanswered, type Outcome, settle } from './settle.ts'
 import { brokenOff } from './upstream-errors.ts'
 
@@ -37,12 +38,15 @@ export async function runStreamed<K extends StreamedName>(
   request: CallRequest<K>,
 ): Promise<Streaming<K>> {
   const prepared = await prepare(services, request)
-  const { selection, deadlineAtMs } = prepared
-  const won = await failOver(services, request, selection, deadlineAtMs, (turn) =>
-    openAttempt(services, request, turn, deadlineAtMs),
-  )
+  const { deadlineAtMs } = prepared
+  const booking = await book(services, request, prepared)
+  const { selection } = booking
+  const open = (turn: Turn) => openAttempt(services, request, turn, deadlineAtMs)
+  const won = await failOver(services, request, selection, deadlineAtMs, open).catch(async (thrown) => {
+    throw await booking.failed(thrown)
+  })
   won.trial.answered()
-  const delivery = new Delivery(services, request, prepared, won)
+  const delivery = new Delivery(services, request, { booking, deadlineAtMs }, won)
   return {
     head: headOf(request, selection, won.trial.candidate),
     expected: meterUnanswered(request, won.trial.candidate),
@@ -52,19 +56,24 @@ export async function runStreamed<K extends StreamedName>(
   }
 }
 
+interface Terms {
+  readonly booking: Booking
+  readonly deadlineAtMs: number
+}
+
 /** The rest of a stream: what becomes of it, and what is left behind then. */
 class Delivery<K extends StreamedName> {
   readonly #services: Services
   readonly #request: CallRequest<K>
-  readonly #prepared: Prepared
+  readonly #terms: Terms
   readonly #won: Won<Opened<K>>
   #outcome: Outcome<K> | null = null
   #over = false
 
-  constructor(services: Services, request: CallRequest<K>, prepared: Prepared, won: Won<Opened<K>>) {
+  constructor(services: Services, request: CallRequest<K>, terms: Terms, won: Won<Opened<K>>) {
     this.#services = services
     this.#request = request
-    this.#prepared = prepared
+    this.#terms = terms
     this.#won = won
   }
 
@@ -94,13 +103,15 @@ class Delivery<K extends StreamedName> {
   }
 
   #finish(result: Outcome<K>['result']): void {
-    const { selection } = this.#prepared
+    const { booking } = this.#terms
     const { trial, got } = this.#won
     const { warnings, release } = got
     const attempted = { candidate: trial.candidate, result, warnings, release }
-    this.#outcome = settle(this.#services, this.#request, selection, attempted)
+    this.#outcome = settle(this.#services, this.#request, booking.selection, attempted)
     this.#over = true
     trial.succeeded()
+    // What the caller has got does not wait for the books.
+    void booking.succeeded(trial.candidate.entry)
   }
 
   #breakOff(error: unknown): unknown {
@@ -111,7 +122,7 @@ class Delivery<K extends StreamedName> {
     }
     const { failure } = error
     this.#giveUp(() => trial.failed(failure, true))
-    return brokenOff(this.#request.trail, failure, this.#prepared.deadlineAtMs)
+    return brokenOff(this.#request.trail, failure, this.#terms.deadlineAtMs)
   }
 
   #giveUp(judge: () => void): void {
@@ -121,5 +132,6 @@ class Delivery<K extends StreamedName> {
     leave()
     release()
     judge()
+    void this.#terms.booking.failed(null)
   }
 }

@@ -10,13 +10,15 @@ import { JsonAudioScanner } from './json-audio.ts'
 import { MultipartScanner } from './multipart.ts'
 import { RawAudioScanner } from './raw-audio.ts'
 import { invalid } from './refusals.ts'
-import type { BodyScanner, ScannedBody } from './scanner.ts'
+import type { AudioTap, BodyScanner, ScannedBody } from './scanner.ts'
 
 export interface ReceiveOptions {
   readonly spool: Spool
   readonly limits: Limits
   readonly workspace: string
   readonly app: string
+  /** Is given the audio as it stands in the body while it streams past; see `PassingDigest`. */
+  readonly passing?: AudioTap
 }
 
 /** A call's fields, and its audio at rest. */
@@ -59,7 +61,7 @@ export function noAudio({ kind }: Fields): GatewayError {
  */
 export async function receiveFields(exchange: Exchange, options: ReceiveOptions): Promise<ReceivedAudio> {
   refuseDeclared(exchange, options.limits.max_request_body_bytes)
-  const reception = new Reception(exchange, scannerFor(exchange, options.limits), options)
+  const reception = new Reception(exchange, scannerFor(exchange, options), options)
   try {
     return await reception.run()
   } catch (error) {
@@ -69,14 +71,14 @@ export async function receiveFields(exchange: Exchange, options: ReceiveOptions)
 }
 
 /** @throws GatewayError UNSUPPORTED_MEDIA_TYPE, and INVALID_REQUEST from the scanners */
-function scannerFor(exchange: Exchange, limits: Limits): BodyScanner {
+function scannerFor(exchange: Exchange, { limits, passing }: ReceiveOptions): BodyScanner {
   const contentType = contentTypeOf(exchange)
   if (contentType !== null) {
     const { value } = contentType
-    if (value === 'multipart/form-data') return new MultipartScanner(contentType, limits)
-    if (value === 'application/json') return new JsonAudioScanner(limits)
+    if (value === 'multipart/form-data') return new MultipartScanner(contentType, limits, passing)
+    if (value === 'application/json') return new JsonAudioScanner(limits, passing)
     if (/^audio\/./.test(value) || value === 'application/octet-stream') {
-      return new RawAudioScanner(exchange, limits)
+      return new RawAudioScanner(exchange, limits, passing)
     }
   }
   throw new GatewayError(

@@ -4,7 +4,7 @@ import { DataUrlPrefix } from './data-url.ts'
 import { Gather } from './gather.ts'
 import { isObject, takeJsonSource } from './json-source.ts'
 import { audioTooLarge, invalid } from './refusals.ts'
-import type { BodyScanner, ScannedBody } from './scanner.ts'
+import type { AudioTap, BodyScanner, ScannedBody } from './scanner.ts'
 import { decodeUtf8 } from './utf8.ts'
 
 /** Everything but the audio string: names, values and white space. */
@@ -41,6 +41,7 @@ type State = 'outside' | 'text' | 'prefix' | 'audio'
  */
 export class JsonAudioScanner implements BodyScanner {
   readonly #maxAudioBytes: number
+  readonly #tap: AudioTap | undefined
   #state: State = 'outside'
   /** Bytes of the body before the current view. */
   #position = 0
@@ -60,8 +61,9 @@ export class JsonAudioScanner implements BodyScanner {
   /** Where the base64 text stands, once its string has begun. */
   #audio: { offset: number; length: number } | null = null
 
-  constructor(limits: Limits) {
+  constructor(limits: Limits, tap?: AudioTap) {
     this.#maxAudioBytes = limits.max_audio_bytes
+    this.#tap = tap
   }
 
   scan(view: Buffer): void {
@@ -201,6 +203,7 @@ export class JsonAudioScanner implements BodyScanner {
       }
       const { held } = this.#prefix
       this.#text.scan(held, 0, held.length)
+      this.#tap?.take(held, 'base64')
       audio.length = held.length
       return at
     }
@@ -214,6 +217,7 @@ export class JsonAudioScanner implements BodyScanner {
     this.#audio!.length += end - at
     const { decodedBytes } = this.#text
     if (decodedBytes > this.#maxAudioBytes) throw audioTooLarge(this.#maxAudioBytes, decodedBytes)
+    this.#tap?.take(view.subarray(at, end), 'base64')
     if (quote === -1) return end
     this.#text.finish()
     this.#state = 'outside'

@@ -4,7 +4,7 @@ import { Gather } from './gather.ts'
 import type { HeaderValue } from './header-value.ts'
 import { type PartHead, parsePartHead } from './part-head.ts'
 import { audioTooLarge, invalid } from './refusals.ts'
-import type { BodyScanner, ScannedAudio, ScannedBody } from './scanner.ts'
+import type { AudioTap, BodyScanner, ScannedAudio, ScannedBody } from './scanner.ts'
 import { decodeUtf8 } from './utf8.ts'
 
 const MAX_PARTS = 64
@@ -49,6 +49,7 @@ type Part = { readonly kind: 'field'; readonly head: PartHead } | { readonly kin
  */
 export class MultipartScanner implements BodyScanner {
   readonly #maxAudioBytes: number
+  readonly #tap: AudioTap | undefined
   readonly #delimiter: Buffer
   #state: State = 'content'
   #part: Part = null
@@ -68,11 +69,12 @@ export class MultipartScanner implements BodyScanner {
   #audio: { readonly head: PartHead; readonly offset: number; length: number } | null = null
 
   /** @throws GatewayError INVALID_REQUEST when the boundary is missing or malformed */
-  constructor(contentType: HeaderValue, limits: Limits) {
+  constructor(contentType: HeaderValue, limits: Limits, tap?: AudioTap) {
     const boundary = contentType.parameters.get('boundary') ?? ''
     if (!BOUNDARY.test(boundary)) throw invalid('multipart/form-data needs a boundary of 1 to 70 characters')
     this.#delimiter = Buffer.from(`\r\n--${boundary}`, 'latin1')
     this.#maxAudioBytes = limits.max_audio_bytes
+    this.#tap = tap
   }
 
   scan(view: Buffer): void {
@@ -191,6 +193,7 @@ export class MultipartScanner implements BodyScanner {
       const audio = this.#audio!
       audio.length += bytes.length
       if (audio.length > this.#maxAudioBytes) throw audioTooLarge(this.#maxAudioBytes, audio.length)
+      this.#tap?.take(bytes, 'identity')
     } else if (this.#part?.kind === 'field') {
       if (this.#value.length + bytes.length > MAX_FIELD_BYTES) {
         throw invalid(`a field is over ${MAX_FIELD_BYTES} bytes`, this.#part.head.name)

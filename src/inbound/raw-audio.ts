@@ -3,18 +3,20 @@ import type { Exchange } from './exchange.ts'
 import { AUDIO_SOURCES } from './form.ts'
 import { declaredMediaType } from './header-value.ts'
 import { audioTooLarge, invalid } from './refusals.ts'
-import type { BodyScanner, ScannedAudio, ScannedBody } from './scanner.ts'
+import type { AudioTap, BodyScanner, ScannedAudio, ScannedBody } from './scanner.ts'
 
 /** A body that is nothing but the audio; the fields are query parameters. */
 export class RawAudioScanner implements BodyScanner {
   readonly #maxAudioBytes: number
   readonly #mediaType: string | null
   readonly #fields = new Map<string, string[]>()
+  readonly #tap: AudioTap | undefined
   #length = 0
 
   /** @throws GatewayError INVALID_REQUEST when the query names a second source */
-  constructor({ headers, query }: Exchange, limits: Limits) {
+  constructor({ headers, query }: Exchange, limits: Limits, tap?: AudioTap) {
     this.#maxAudioBytes = limits.max_audio_bytes
+    this.#tap = tap
     const declared = headers['content-type'] ?? ''
     // Octets are what a client declares that knows nothing about the audio.
     this.#mediaType = /^application\//i.test(declared.trim()) ? null : declaredMediaType(declared)
@@ -29,6 +31,7 @@ export class RawAudioScanner implements BodyScanner {
   scan(view: Buffer): void {
     this.#length += view.length
     if (this.#length > this.#maxAudioBytes) throw audioTooLarge(this.#maxAudioBytes, this.#length)
+    this.#tap?.take(view, 'identity')
   }
 
   finish(): ScannedBody {

@@ -1,8 +1,12 @@
 import type { AudioRef } from '../schema/audio.ts'
+import type { PassingDigest } from '../schema/media.ts'
 import type { Fields } from './form.ts'
 
 /** An AudioRef but for the place where the body comes to rest, which only the spool knows. */
 export type ScannedAudio = Omit<AudioRef, 'source'>
+
+/** Takes the audio as the scanners find it, and nothing else of the body. */
+export type AudioTap = Pick<PassingDigest, 'take'>
 
 export interface ScannedBody {
   readonly fields: Fields

@@ -14,14 +14,13 @@ type Task = (typeof TASKS)[number]
  */
 export const audio: Handle = async (exchange, trail, doors) => {
   const { services, spool } = doors
-  const snapshot = services.snapshot()
-  const { limits } = snapshot
+  const { limits } = services.snapshot()
   const { authorization } = exchange.headers
-  const { workspace, app } = await admit(services, snapshot, { authorization, trail })
+  const { workspace, app } = await admit(services, { authorization, trail })
   const received = await receiveFields(exchange, { spool, limits, workspace: workspace.id, app: app.id })
   const task = taskOf(received)
   const body = { ...received, fields: withoutTask(received.fields) }
-  if (task !== 'speech') return transcribe(task, body, limits, exchange, trail, doors)
+  if (task !== 'speech') return transcribe(task, body, null, exchange, trail, doors)
   body.release()
   const call = speechRequest.read(speechFields(body), exchange)
   return answerSpeech(call, exchange, trail, services)

@@ -4,14 +4,17 @@ import type { Exchange, Reply } from '../inbound/exchange.ts'
 import type { EdgeRoute } from '../inbound/server.ts'
 import type { Logger } from '../log.ts'
 import type { Results } from '../schema/links.ts'
-import type { MediaProbe } from '../schema/media.ts'
+import type { AudioDigester, MediaProbe } from '../schema/media.ts'
 import type { Spool } from '../schema/spool.ts'
 
 /** What the endpoints work with. */
 export interface Doors {
   readonly services: Services
   readonly spool: Spool
+  /** For a body whose answer is there already: it is read and kept nowhere. */
+  readonly discard: Spool
   readonly probe: MediaProbe
+  readonly digester: AudioDigester
   readonly results: Results
   readonly log: Logger
 }
@@ -19,15 +22,28 @@ export interface Doors {
 /** A `/v1` endpoint: reads the exchange, gives the answer, throws GatewayError. */
 export type Handle = (exchange: Exchange, trail: Trail, doors: Doors) => Reply | Promise<Reply>
 
+export interface EndpointOptions {
+  /** It honours `Idempotency-Key`. */
+  readonly idempotent?: boolean
+}
+
 /** Binds an endpoint to the edge: one answer, the headers that became due on the way, one log line. */
-export function endpoint(doors: Doors, method: EdgeRoute['method'], path: string, handle: Handle): EdgeRoute {
+export function endpoint(
+  doors: Doors,
+  method: EdgeRoute['method'],
+  path: string,
+  handle: Handle,
+  { idempotent = false }: EndpointOptions = {},
+): EdgeRoute {
   return {
     method,
     path,
     handle(exchange) {
       const trail = newTrail()
       // Said plainly, so that nobody counts on a key that protects nothing.
-      if (exchange.headers['idempotency-key'] !== undefined) trail.headers['x-lk-idempotency'] = 'ignored'
+      if (!idempotent && exchange.headers['idempotency-key'] !== undefined) {
+        trail.headers['x-lk-idempotency'] = 'ignored'
+      }
       exchange.onFinished(() => logRequest(doors.log, path, exchange, trail))
       const answer = (reply: Reply): void => {
         exchange.reply({ ...reply, headers: { ...trail.headers, ...reply.headers } })
@@ -65,7 +81,7 @@ export function callerOf({ requestId, headers, signal }: Exchange) {
 function logRequest(log: Logger, path: string, exchange: Exchange, trail: Trail): void {
   const { principal, failure } = trail
   if (failure?.code !== 'INTERNAL' && !log.isLevelEnabled('info')) return
-  const estimate = trail.usage === null ? (trail.estimate?.() ?? null) : null
+  const estimate = trail.usage === null ? (trail.estimate?.metered() ?? null) : null
   const { usage, costUsd } = estimate ?? trail
   const line = {
     request_id: exchange.requestId,
@@ -81,6 +97,7 @@ function logRequest(log: Logger, path: string, exchange: Exchange, trail: Trail)
     attempts: trail.attempts.length > 0 ? trail.attempts.map(({ failure: _, ...shown }) => shown) : undefined,
     usage: usage ?? undefined,
     cost_usd: costUsd ?? undefined,
+    replayed: trail.replayed ? true : undefined,
     // Nobody saw the end of an attempt: this is what it is supposed to have come to.
     estimated: estimate === null ? undefined : true,
     error: failure?.code ?? (exchange.status === ERRORS.CLIENT_CLOSED.status ? 'CLIENT_CLOSED' : undefined),

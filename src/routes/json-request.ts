@@ -89,12 +89,12 @@ export async function receiveJson<K extends OperationName>(
   trail: Trail,
   services: Services,
 ): Promise<ReceivedJson<K>> {
-  const snapshot = services.snapshot()
+  const { limits } = services.snapshot()
   const { authorization } = exchange.headers
-  const principal = await admit(services, snapshot, { authorization, trail })
+  const principal = await admit(services, { authorization, trail })
   const { value, release } = await readJson(exchange, {
     budget: services.budget,
-    maxBytes: snapshot.limits.max_request_body_bytes,
+    maxBytes: limits.max_request_body_bytes,
     app: principal.app.id,
   })
   exchange.onFinished(release)

@@ -1,28 +1,50 @@
 import { keyPrefix } from '../catalog/key.ts'
-import { authenticate } from '../gateway/admit.ts'
+import { authenticate, requireScope } from '../gateway/admit.ts'
 import { capabilitiesOf } from '../gateway/capabilities.ts'
+import { usdOf } from '../gateway/micros.ts'
+import type { Reply } from '../inbound/exchange.ts'
 import type { Limits } from '../limits.ts'
 import type { Capability } from '../schema/calls.ts'
 import type { Principal, Purpose, Route } from '../schema/catalog.ts'
+import type { AccountView } from '../schema/ledger.ts'
 import type { Handle } from './endpoint.ts'
 
-/** GET /v1/me: whom the key stands for, what its route can do, and the limits in force. */
+/** GET /v1/me: whom the key stands for, what its route can do, the limits in force, and what may be spent. */
 export const me: Handle = (exchange, trail, { services }) => {
-  const snapshot = services.snapshot()
   const { authorization } = exchange.headers
-  const principal = authenticate(snapshot, { authorization, trail }, 'inference')
-  let body = bodies.get(principal)
-  if (body === undefined) {
-    body = JSON.stringify(describe(principal, bearerOf(authorization), snapshot.limits))
-    bodies.set(principal, body)
+  const principal = authenticate(services.keys, { authorization, trail })
+  requireScope(principal, 'inference')
+  const { limits } = services.snapshot()
+  const reply = (account: AccountView | null): Reply => {
+    return { status: 200, body: bodyOf(principal, limits, account, authorization) }
   }
-  return { status: 200, body }
+  const account = services.accountViews.of(principal.workspace)
+  return account instanceof Promise ? account.then(reply) : reply(account)
 }
 
-/** A principal belongs to one snapshot, and so does all that is said of it. */
-const bodies = new WeakMap<Principal, string>()
+interface Described {
+  readonly limits: Limits
+  readonly account: AccountView | null
+  readonly body: string
+}
 
-function describe(principal: Principal, bearer: string, limits: Limits) {
+/** The last answer to a key. A principal and its limits belong to one snapshot, and so does what is said of them. */
+const described = new WeakMap<Principal, Described>()
+
+function bodyOf(
+  principal: Principal,
+  limits: Limits,
+  account: AccountView | null,
+  authorization: string | undefined,
+): string {
+  const last = described.get(principal)
+  if (last?.limits === limits && last.account === account) return last.body
+  const body = JSON.stringify(describe(principal, bearerOf(authorization), limits, account))
+  described.set(principal, { limits, account, body })
+  return body
+}
+
+function describe(principal: Principal, bearer: string, limits: Limits, account: AccountView | null) {
   const { app, key, route } = principal
   const { id, name, plan } = principal.workspace
   return {
@@ -41,7 +63,24 @@ function describe(principal: Principal, bearer: string, limits: Limits) {
     })),
     routing_contexts: contextsOf(principal),
     limits,
-    billing: { credits_usd: null, budget_usd: null, spent_usd: null },
+    billing: billingOf(principal, account),
+  }
+}
+
+/**
+ * `credits_usd` is null for a workspace that was never given any; the budget and what was spent this month are the
+ * key's, or where it has no budget, the workspace's. All are null while the state does not answer.
+ */
+function billingOf({ workspace, key }: Principal, account: AccountView | null) {
+  if (account === null) return { credits_usd: null, budget_usd: null, spent_usd: null }
+  const { creditsMicros, grants, spentMicros, spentByKey } = account
+  const own = key.budgetMicros !== null
+  const budget = own ? key.budgetMicros : workspace.terms.budgetMicros
+  const spent = own ? (spentByKey[key.id] ?? 0) : spentMicros
+  return {
+    credits_usd: grants.length === 0 ? null : usdOf(creditsMicros),
+    budget_usd: budget === null ? null : usdOf(budget),
+    spent_usd: usdOf(spent),
   }
 }
 

@@ -12,13 +12,20 @@ import { speech } from './speech.ts'
 import { transcription, translation } from './transcription.ts'
 import { video } from './video.ts'
 import { vision } from './vision.ts'
+import { audioUrlDomains } from './workspace-domains.ts'
+import { sttWebhook, type WebhookOptions } from './workspace-webhook.ts'
 
 /**
  * Every path that Larkway answers.
  *
  * @param links null where the object store opens its URLs itself
  */
-export function createRoutes(doors: Doors, readiness: Readiness, links: ResultLinks | null): EdgeRoute[] {
+export function createRoutes(
+  doors: Doors,
+  readiness: Readiness,
+  links: ResultLinks | null,
+  webhooks: WebhookOptions,
+): EdgeRoute[] {
   return [
     healthz,
     readyz(readiness),
@@ -29,10 +36,12 @@ export function createRoutes(doors: Doors, readiness: Readiness, links: ResultLi
     endpoint(doors, 'POST', '/v1/vision', vision),
     endpoint(doors, 'POST', '/v1/embeddings', embeddings),
     endpoint(doors, 'POST', '/v1/image', image),
-    endpoint(doors, 'POST', '/v1/transcription', transcription),
-    endpoint(doors, 'POST', '/v1/translation', translation),
+    endpoint(doors, 'POST', '/v1/transcription', transcription, { idempotent: true }),
+    endpoint(doors, 'POST', '/v1/translation', translation, { idempotent: true }),
     endpoint(doors, 'POST', '/v1/speech', speech),
     endpoint(doors, 'POST', '/v1/audio', audio),
     endpoint(doors, 'POST', '/v1/video', video),
+    ...audioUrlDomains(doors),
+    ...sttWebhook(doors, webhooks),
   ]
 }

@@ -1,18 +1,21 @@
 import type { Outcome } from '../gateway/settle.ts'
-import type { Reply } from '../inbound/exchange.ts'
 import { renderTranscript } from '../media/render.ts'
 import type { Segment, TranscriptionOptions, TranscriptionResult, Word } from '../schema/calls.ts'
+import type { WholeResult } from '../schema/slot-results.ts'
 import { factHeaders } from './fact-headers.ts'
 
 type Heard = Outcome<'transcription' | 'translation'>
 
 /** The answer in the format that was asked for: the envelope, or its text with the envelope's facts in headers. */
-export function transcriptReply(outcome: Heard): Reply {
+export function renderTranscriptReply(outcome: Heard): WholeResult {
   const { envelope, payload, result } = outcome
   const rendered = renderedText(payload.options, result)
-  if (rendered === null) return { status: 200, body: JSON.stringify(transcriptEnvelope(outcome)) }
+  if (rendered === null) {
+    const text = JSON.stringify(transcriptEnvelope(outcome))
+    return { status: 200, headers: { 'content-type': 'application/json' }, text }
+  }
   const { body, contentType } = rendered
-  return { status: 200, headers: { 'content-type': contentType, ...factHeaders(envelope) }, body }
+  return { status: 200, headers: { 'content-type': contentType, ...factHeaders(envelope) }, text: body }
 }
 
 /** The envelope of a transcript, whatever the format: a rendered text stands in `content`. */

@@ -1,15 +1,20 @@
 import { GatewayError } from '../errors.ts'
 import { admit } from '../gateway/admit.ts'
-import type { Call, Trail } from '../gateway/gateway.ts'
+import { fingerprintOf } from '../gateway/fingerprint.ts'
+import type { Call, CallRequest, Services, Trail } from '../gateway/gateway.ts'
+import { replay, runOnce } from '../gateway/once.ts'
 import { run } from '../gateway/run.ts'
 import { runStreamed } from '../gateway/stream.ts'
 import { noAudio, type ReceivedAudio, receiveAudio } from '../inbound/body.ts'
 import type { Exchange, Reply } from '../inbound/exchange.ts'
 import type { Limits } from '../limits.ts'
 import type { Audio } from '../schema/audio.ts'
+import type { PassingDigest } from '../schema/media.ts'
+import type { WholeResult } from '../schema/slot-results.ts'
 import { callerOf, type Doors, type Handle } from './endpoint.ts'
+import { readIdempotencyKey } from './idempotency-key.ts'
 import { eventStreamReply } from './sse.ts'
-import { transcriptEnvelope, transcriptReply } from './transcript-reply.ts'
+import { renderTranscriptReply, transcriptEnvelope } from './transcript-reply.ts'
 import { type HearingTask, readTranscriptionRequest } from './transcription-request.ts'
 
 /** POST /v1/transcription */
@@ -26,51 +31,101 @@ async function receiveAndTranscribe(
   trail: Trail,
   doors: Doors,
 ): Promise<Reply> {
-  const snapshot = doors.services.snapshot()
-  const principal = await admit(doors.services, snapshot, {
+  const { services, spool, discard, digester } = doors
+  const key = readIdempotencyKey(exchange)
+  const { workspace, app } = await admit(services, {
     authorization: exchange.headers.authorization,
     trail,
+    idempotency: key === undefined ? undefined : { operation: task, key },
   })
-  const { limits } = snapshot
-  const { workspace, app } = principal
-  const body = await receiveAudio(exchange, {
-    spool: doors.spool,
-    limits,
-    workspace: workspace.id,
-    app: app.id,
-  })
-  return transcribe(task, body, limits, exchange, trail, doors)
+  const { limits } = services.snapshot()
+  const options = { limits, workspace: workspace.id, app: app.id }
+  if (trail.slot?.taken === true) {
+    const passing = digester.passing()
+    const passed = await receiveAudio(exchange, { ...options, spool: discard, passing })
+    return answerAgain(task, passed, passing, exchange, trail, services)
+  }
+  const body = await receiveAudio(exchange, { ...options, spool })
+  return transcribe(task, body, trail.slot?.id ?? null, exchange, trail, doors)
+}
+
+/** The answer to a request whose idempotency key is in use: of its body nothing but the fingerprint is needed. */
+async function answerAgain(
+  task: HearingTask,
+  { fields, source }: ReceivedAudio,
+  passing: PassingDigest,
+  exchange: Exchange,
+  trail: Trail,
+  services: Services,
+): Promise<Reply> {
+  const { options, stream, selectors } = readTranscriptionRequest(exchange, fields, task)
+  if (source.kind === 'url') throw urlNotFetched()
+  if (stream) {
+    throw new GatewayError(
+      'IDEMPOTENCY_KEY_REUSED',
+      'this idempotency key was used for a request that was not streamed; send a streamed one without a key',
+    )
+  }
+  const workspace = trail.principal!.workspace.id
+  const fingerprint = fingerprintOf(task, options, selectors, passing.finish())
+  return replyOf(await replay(services, { workspace, slotId: trail.slot!.id, fingerprint }, trail))
 }
 
 /**
  * The answer to a call whose body is here. The body is given back when no attempt reads its audio any more.
  *
- * @param trail of a caller who is admitted
+ * @param slotId of the caller's idempotency key; null without one
+ * @param trail  of a caller who is admitted
  */
 export async function transcribe(
   task: HearingTask,
   body: ReceivedAudio,
-  limits: Limits,
+  slotId: string | null,
   exchange: Exchange,
   trail: Trail,
   doors: Doors,
 ): Promise<Reply> {
+  const { services } = doors
   let streams = false
   try {
-    const { call, stream } = await readCall(exchange, body, task, limits, doors)
+    const { call, stream } = await readCall(exchange, body, task, doors)
     if (stream) {
       const reply = await streamTranscript(call, body, exchange, trail, doors)
       streams = true
       return reply
     }
     const request = { ...callerOf(exchange), operation: task, trail, call }
-    const outcome = await run(doors.services, request)
+    if (slotId !== null) return replyOf(await transcribeOnce(request, slotId, doors))
+    const outcome = await run(services, request)
     exchange.onFinished(outcome.release)
-    return transcriptReply(outcome)
+    return replyOf(renderTranscriptReply(outcome))
   } finally {
     // Only now does no attempt read the audio any more; its memory goes to the next request.
     if (!streams) body.release()
   }
+}
+
+async function transcribeOnce(
+  request: CallRequest<HearingTask>,
+  slotId: string,
+  { services, digester }: Doors,
+): Promise<WholeResult> {
+  const { operation, call, signal } = request
+  const { options, audio } = call.payload
+  const digest = await digester.digest(audio, signal)
+  return runOnce(services, request, {
+    slotId,
+    fingerprint: fingerprintOf(operation, options, call.selectors, digest),
+    render(outcome) {
+      const { headers, ...rendered } = renderTranscriptReply(outcome)
+      const version = { 'x-lk-policy-version-id': outcome.envelope.policy_version_id }
+      return { ...rendered, headers: { ...headers, ...version } }
+    },
+  })
+}
+
+function replyOf({ status, headers, text }: WholeResult): Reply {
+  return { status, headers, body: text }
 }
 
 /**
@@ -112,19 +167,20 @@ async function readCall(
   exchange: Exchange,
   { fields, source }: ReceivedAudio,
   task: HearingTask,
-  limits: Limits,
-  { probe }: Doors,
+  { probe, services }: Doors,
 ): Promise<{ readonly call: Call<'transcription'>; readonly stream: boolean }> {
   const { options, stream, selectors, warnings } = readTranscriptionRequest(exchange, fields, task)
   if (source.kind === 'none') throw noAudio(fields)
-  if (source.kind === 'url') {
-    throw new GatewayError('INVALID_REQUEST', 'audio by URL is not fetched by this server yet', {
-      param: 'audio.url',
-    })
-  }
+  if (source.kind === 'url') throw urlNotFetched()
   const audio = await probe.probe(source.audio, exchange.signal)
-  checkDuration(audio, limits)
+  checkDuration(audio, services.snapshot().limits)
   return { call: { payload: { audio, options }, selectors, warnings }, stream }
+}
+
+function urlNotFetched(): GatewayError {
+  return new GatewayError('INVALID_REQUEST', 'audio by URL is not fetched by this server yet', {
+    param: 'audio.url',
+  })
 }
 
 /** @throws GatewayError AUDIO_TOO_LONG, or UNSUPPORTED_AUDIO_FORMAT when a cap is set and the file does not tell */

@@ -1,5 +1,6 @@
 import type { Limits } from '../limits.ts'
 import type { Capability } from './calls.ts'
+import type { AccountTerms } from './ledger.ts'
 import type { ModelFacts } from './provider.ts'
 import type { RateLimit } from './state.ts'
 
@@ -67,6 +68,7 @@ export interface Principal {
     readonly plan: string | null
     /** What the plan includes; null without a plan: everything. */
     readonly includes: ReadonlySet<Capability> | null
+    readonly terms: AccountTerms
   }
   readonly app: { readonly id: string }
   readonly key: {
@@ -76,12 +78,17 @@ export interface Principal {
     readonly rateLimit: RateLimit
     /** Epoch milliseconds; null: never. */
     readonly expiresAtMs: number | null
+    /** Cap per calendar month in UTC, micro-USD; null: none. */
+    readonly budgetMicros: number | null
   }
   readonly route: Route
   /** Routes that replace the assigned one for a capability. */
   readonly capabilityRoutes: ReadonlyMap<Capability, Route>
   readonly purposes: readonly Purpose[]
 }
+
+/** What all keys of an app have in common. */
+export type AppPrincipal = Omit<Principal, 'key'>
 
 /** The whole configuration at one moment. Immutable; a reload makes a new one. */
 export interface Snapshot {
@@ -92,5 +99,21 @@ export interface Snapshot {
   readonly videoDeadlineMs: number
   /** SHA-256 of the key in lower-case hex → whom it stands for. */
   readonly keys: ReadonlyMap<string, Principal>
+  /** Workspace id → app id → what its keys stand for, for keys that are kept in the state. */
+  readonly apps: ReadonlyMap<string, ReadonlyMap<string, AppPrincipal>>
+  /** Of keys that have none of their own. */
+  readonly rateLimit: RateLimit
   readonly audioUrlDomains: readonly string[]
+}
+
+/** Whom API keys stand for: those of the configuration, and those that are kept in the state. */
+export interface KeyBook {
+  /**
+   * No I/O. Undefined: nobody has this key, or it was revoked.
+   *
+   * @param sha256 of the key, lower-case hex
+   * @throws GatewayError DEPENDENCY_UNAVAILABLE when the configuration has no such key and those of the state could
+   *         never be read since the start
+   */
+  find(sha256: string): Principal | undefined
 }

@@ -16,3 +16,45 @@ export interface MediaProbe {
    */
   probe(audio: AudioRef, signal: AbortSignal): Promise<Audio>
 }
+
+/** What `AudioDigester` hashes on its own: this many bytes of audio, the last ones of it fewer. */
+export const LEAF_BYTES = 1024 * 1024
+
+/** Hashes audio leaf by leaf, off the event loop where that pays; see `workers/`. */
+export interface LeafHasher {
+  /**
+   * Hashes what `views` are one behind another, or what they decode to when they are canonical base64. They must not
+   * change until the answer is there.
+   *
+   * @returns the SHA-256 of each leaf, 32 bytes each
+   * @throws Error when the text is no base64
+   */
+  hash(views: readonly Uint8Array[], encoding: AudioRef['encoding']): Uint8Array | Promise<Uint8Array>
+  /** The same on the event loop, for bytes that come one after another. */
+  begin(): LeafHashing
+}
+
+export interface LeafHashing {
+  /** The next bytes. The view is not kept. */
+  update(view: Uint8Array): void
+  /** The SHA-256 of each leaf, 32 bytes each. */
+  finish(): Uint8Array
+}
+
+/** Digests audio: SHA-256 over the SHA-256 of each MiB of the decoded bytes, so that threads can share the work. */
+export interface AudioDigester {
+  /** Of audio at rest, worked out off the event loop. @throws as `AudioReader.bytes` */
+  digest(audio: AudioRef, signal: AbortSignal): Promise<string>
+  /** The same for audio that is not kept, worked out on the event loop as it streams past. */
+  passing(): PassingDigest
+}
+
+export interface PassingDigest {
+  /**
+   * The next bytes as they stand in the body: of a file, or base64 text within a JSON string, escapes and all. The view
+   * is not kept.
+   */
+  take(view: Uint8Array, encoding: AudioRef['encoding']): void
+  /** Lower-case hex. */
+  finish(): string
+}

@@ -1,7 +1,15 @@
-/** The state contract: embedded in the process, or Redis. One suite runs against both. */
+import type { Accounts, CallLedger } from './ledger.ts'
+import type { WorkspaceSettings } from './settings.ts'
+import type { StoredKeys } from './stored-keys.ts'
+
+/** The state contract: one SQLite file, or Redis. One suite runs against both. */
 export interface State {
   readonly kind: 'embedded' | 'redis'
   readonly rateLimiter: RateLimiter
+  readonly ledger: CallLedger
+  readonly accounts: Accounts
+  readonly keys: StoredKeys
+  readonly settings: WorkspaceSettings
   /** True when the state can be reached. Never throws. */
   healthy(): Promise<boolean>
   close(): Promise<void>
@@ -24,9 +32,23 @@ export interface RateDecision {
   readonly retryAfterMs: number
   /** True when Redis was away and this node decided alone. */
   readonly local: boolean
+  /**
+   * Whether the slot that was asked about is in use; false when none was, and when that could not be found out. No more
+   * than a hint: `CallLedger.begin` decides.
+   */
+  readonly slotTaken: boolean
 }
 
-/** Token bucket per key (GCRA). Never throws: without Redis each node limits by itself. */
+export interface Take {
+  readonly workspace: string
+  readonly keyId: string
+  readonly limit: RateLimit
+  /** Idempotency slot to look at in the same trip; null: none. */
+  readonly slotId: string | null
+}
+
+/** Token bucket per key (GCRA). Never throws or rejects: without Redis each node limits by itself. */
 export interface RateLimiter {
-  take(keyId: string, limit: RateLimit): Promise<RateDecision>
+  /** At once where no trip is needed: the node holds a token of this key. */
+  take(take: Take): RateDecision | Promise<RateDecision>
 }

@@ -18,10 +18,18 @@ export function bucketOf(limit: RateLimit): Bucket {
 /**
  * The answer to a caller, out of what a take found.
  *
- * @param fullInUs microseconds until the bucket is full again, after this take
- * @param waitUs   microseconds until a token is there; 0 when this take got one
+ * @param fullInUs  microseconds until the bucket is full again, after this take
+ * @param waitUs    microseconds until a token is there; 0 when this take got one
+ * @param local     whether this node decided alone, for a store that all nodes share
+ * @param slotTaken whether the slot that was asked about is in use
  */
-export function decisionOf(bucket: Bucket, fullInUs: number, waitUs: number, local: boolean): RateDecision {
+export function decisionOf(
+  bucket: Bucket,
+  fullInUs: number,
+  waitUs: number,
+  local: boolean,
+  slotTaken: boolean,
+): RateDecision {
   const missing = Math.ceil(fullInUs / bucket.intervalUs)
   return {
     allowed: waitUs === 0,
@@ -30,5 +38,6 @@ export function decisionOf(bucket: Bucket, fullInUs: number, waitUs: number, loc
     resetMs: Math.ceil(fullInUs / 1000),
     retryAfterMs: Math.ceil(waitUs / 1000),
     local,
+    slotTaken,
   }
 }

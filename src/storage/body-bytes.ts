@@ -24,7 +24,8 @@ export function* blockBytes(blocks: readonly Block[], start: number, end: number
   }
 }
 
-async function* objectBytes(
+/** Bytes `start` to `end` (exclusive) of an object, all of them or an error. */
+export async function* objectBytes(
   objects: Objects,
   key: string,
   start: number,

@@ -21,6 +21,11 @@ export interface SweeperOptions {
   readonly log: Logger
   /** True when no other process uses the store: then everything in `spool/` at the start is of an earlier boot. */
   readonly alone: boolean
+  /**
+   * How long an answer may be replayed, in seconds, asked at each round; without it the answers that are kept for
+   * replay stay.
+   */
+  readonly slotTtlSeconds?: () => number
   readonly now?: () => number
   readonly staleMs?: number
   readonly intervalMs?: number
@@ -41,12 +46,16 @@ export interface Swept {
  * logged and met again with the next round.
  */
 export async function startSweeper(options: SweeperOptions): Promise<Sweeper> {
-  const { objects, log, alone, now = Date.now, staleMs = STALE_MS, intervalMs = INTERVAL_MS } = options
+  const { objects, log, alone, slotTtlSeconds } = options
+  const { now = Date.now, staleMs = STALE_MS, intervalMs = INTERVAL_MS } = options
+  /** Before when a thing appeared that was of use for `seconds`, and is no more. */
+  const outlived = (seconds: number) => new Date(now() - seconds * 1000 - staleMs)
   const round = async (before: Date) => {
     try {
       const swept = await sweep(objects, before)
-      const results = await sweepResults(objects, new Date(now() - RESULT_SECONDS * 1000 - staleMs))
-      if (swept.objects + swept.uploads + results > 0) log.info({ ...swept, results }, 'swept')
+      const results = await sweepResults(objects, outlived(RESULT_SECONDS))
+      const slots = slotTtlSeconds === undefined ? 0 : await sweepSlots(objects, outlived(slotTtlSeconds()))
+      if (swept.objects + swept.uploads + results + slots > 0) log.info({ ...swept, results, slots }, 'swept')
     } catch (error) {
       log.warn({ err: error }, 'sweep failed')
     }
@@ -90,6 +99,15 @@ export function sweepResults(objects: Objects, before: Date): Promise<number> {
   )
 }
 
+/**
+ * Deletes answers that no slot replays any more.
+ *
+ * @throws GatewayError DEPENDENCY_UNAVAILABLE when the store fails
+ */
+function sweepSlots(objects: Objects, before: Date): Promise<number> {
+  return removeOlder(objects, 'slot/', before)
+}
+
 async function removeOlder(
   objects: Objects,
   prefix: string,
@@ -98,7 +116,8 @@ async function removeOlder(
 ): Promise<number> {
   let removed = 0
   for await (const object of objects.list(prefix)) {
-    if (object.modifiedAt >= before || !matches(object)) continue
+    // An impossible date keeps everything.
+    if (!(object.modifiedAt < before) || !matches(object)) continue
     await objects.remove(object.key)
     removed += 1
   }

@@ -29,6 +29,11 @@ export class TextCleaner {
   /** The escape being read, across views. */
   #escape = ''
 
+  /** True while the text so far ends within an escape. */
+  get inEscape(): boolean {
+    return this.#escape !== ''
+  }
+
   /** @returns bytes written to `out`, at most as many as `text` has */
   clean(text: Uint8Array, out: Uint8Array): number {
     let written = 0

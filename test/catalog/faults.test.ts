@@ -231,12 +231,43 @@ const rows: readonly [string, Bend, readonly string[]][] = [
     ],
   ],
   [
+    'amounts of more than 6 decimals, which nothing could be charged with',
+    (file) =>
+      file
+        .set('/workspaces/acme/credits_usd', 0.0000001)
+        .set('/workspaces/acme/trial', { allowance_usd: 1.1234567, expires_at: '2027-01-31T00:00:00Z' })
+        .set('/workspaces/acme/budget_usd', { per_month: 0.1 + 0.2 })
+        .set('/workspaces/acme/keys/0/budget_usd', { per_month: 2e-7 }),
+    [
+      '/workspaces/acme/credits_usd: must be USD with at most 6 decimals',
+      '/workspaces/acme/trial/allowance_usd: must be USD with at most 6 decimals',
+      '/workspaces/acme/budget_usd/per_month: must be USD with at most 6 decimals',
+      '/workspaces/acme/keys/0/budget_usd/per_month: must be USD with at most 6 decimals',
+    ],
+  ],
+  [
+    'amounts that are out of range, and none',
+    (file) =>
+      file
+        .set('/workspaces/acme/credits_usd', -1)
+        .set('/workspaces/acme/budget_usd', { per_month: 1e10 })
+        .set('/workspaces/acme/trial', { allowance_usd: '5', expires_at: 'soon' }),
+    [
+      '/workspaces/acme/credits_usd: must be >= 0',
+      '/workspaces/acme/budget_usd/per_month: must be <= 1000000000',
+      '/workspaces/acme/trial/allowance_usd: must be number',
+      '/workspaces/acme/trial/expires_at: must be RFC 3339, e.g. 2027-01-31T00:00:00Z',
+    ],
+  ],
+  [
     'dates and apps that are none',
     (file) =>
       file
         .set('/workspaces/acme/keys/0/expires_at', '2027-13-45T00:00:00Z')
+        .set('/workspaces/acme/trial', { allowance_usd: 5, expires_at: '2027-02-30T00:00:00Z' })
         .set('/workspaces/acme/keys/0/app', 'constructor'),
     [
+      '/workspaces/acme/trial/expires_at: is no date',
       '/workspaces/acme/keys/0/app: the workspace has no app "constructor"',
       '/workspaces/acme/keys/0/expires_at: is no date',
     ],

@@ -18,7 +18,7 @@ function exampleAfter(bend: Bend, surroundings = SURROUNDINGS): Good {
 }
 
 t.test('the documented example becomes a snapshot', async (t) => {
-  const { snapshot, routes, notices } = good(readCatalog(EXAMPLE, SURROUNDINGS))
+  const { snapshot, routes } = good(readCatalog(EXAMPLE, SURROUNDINGS))
   t.equal(snapshot.deadlineMs, 120_000)
   t.equal(snapshot.limits.max_audio_bytes, 26_214_400)
   t.same(snapshot.audioUrlDomains, ['cdn.example.com', '*.media.example.com'])
@@ -26,10 +26,6 @@ t.test('the documented example becomes a snapshot', async (t) => {
     routes.map(({ name }) => name),
     ['voice', 'calls'],
   )
-  t.same(notices, [
-    '/workspaces/acme/credits_usd: is checked, but has no effect yet',
-    '/workspaces/acme/keys/0/budget_usd: is checked, but has no effect yet',
-  ])
 
   const principal = snapshot.keys.get('0a'.repeat(32))
   t.match(principal, {
@@ -58,6 +54,61 @@ t.test('the documented example becomes a snapshot', async (t) => {
   t.same(whisper?.facts.price, { per_hour_usd: 0.05 }, 'the price of the file, none being in the table')
   t.ok(whisper?.facts.features.includes('word_timestamps'), 'the rest is from the table')
   t.match(openai?.provider, { credential: 'sk-of-openai', baseUrl: 'https://api.openai.com/v1' })
+})
+
+t.test('what a workspace may spend, in micro-USD', async (t) => {
+  const termsAfter = (bend: Bend) => {
+    const principal = exampleAfter(bend).snapshot.keys.get('0a'.repeat(32))
+    return { ...principal?.workspace.terms, key: principal?.key.budgetMicros }
+  }
+  t.same(
+    termsAfter(() => {}),
+    { grant: { id: 'initial', micros: 100_000_000 }, trial: null, budgetMicros: null, key: 50_000_000 },
+  )
+  t.same(
+    termsAfter((file) =>
+      file
+        .set('/workspaces/acme/credits_usd', 8.41)
+        .set('/workspaces/acme/trial', { allowance_usd: 1.005, expires_at: '2027-01-31T00:00:00+01:00' })
+        .set('/workspaces/acme/budget_usd', { per_month: 0.000001 })
+        .set('/workspaces/acme/keys/0/budget_usd', { per_month: 0 }),
+    ),
+    {
+      grant: { id: 'initial', micros: 8_410_000 },
+      trial: { allowanceMicros: 1_005_000, expiresAtMs: Date.UTC(2027, 0, 30, 23) },
+      budgetMicros: 1,
+      key: 0,
+    },
+  )
+  t.same(
+    termsAfter((file) =>
+      file
+        .remove('/workspaces/acme/credits_usd')
+        .remove('/workspaces/acme/grant_id')
+        .remove('/workspaces/acme/keys/0/budget_usd'),
+    ),
+    { grant: null, trial: null, budgetMicros: null, key: null },
+  )
+})
+
+t.test('every app can have keys elsewhere, and has what those of the file have', async (t) => {
+  const { snapshot } = exampleAfter((file) =>
+    file
+      .set('/workspaces/acme/apps/mobile', { route: 'calls' })
+      .set('/workspaces/empty', {})
+      .set('/rate_limit', { requests_per_minute: 5 }),
+  )
+  t.same(snapshot.rateLimit, { requestsPerMinute: 5, burst: 100 })
+  t.same(
+    [...snapshot.apps].map(([workspace, apps]) => [workspace, [...apps.keys()]]),
+    [
+      ['acme', ['web', 'mobile']],
+      ['empty', []],
+    ],
+  )
+  const { key: _, ...common } = snapshot.keys.get('0a'.repeat(32)) ?? {}
+  t.same(snapshot.apps.get('acme')?.get('web'), common)
+  t.match(snapshot.apps.get('acme')?.get('mobile'), { app: { id: 'mobile' }, route: { name: 'calls' } })
 })
 
 t.test('JSON is taken too, with tabs', async (t) => {

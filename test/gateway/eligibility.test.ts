@@ -3,7 +3,7 @@ import type { Call } from '../../src/gateway/gateway.ts'
 import type { Capability } from '../../src/schema/calls.ts'
 import type { ChatCall } from '../../src/schema/chat.ts'
 import { CAPABILITY_OF, OPERATION_NAMES, type OperationName } from '../../src/schema/operations.ts'
-import { configuredProvider, facts, principal, route } from '../support/catalog.ts'
+import { configuredProvider, facts, principal, RICH, route } from '../support/catalog.ts'
 import { chatOf, models, named, PICTURE, pick, plainCall, refused, withRoute } from '../support/selection.ts'
 
 const capable = (model: string, capabilities: readonly Capability[], more = {}) =>
@@ -142,7 +142,13 @@ t.test('translation needs a model that translates', async (t) => {
 t.test('a plan includes each capability of the call, or nothing serves it', async (t) => {
   const on = (plan: string, includes: readonly Capability[] | null) => ({
     ...withRoute([capable('all', ['text', 'vision', 'audio_input'])]),
-    workspace: { id: 'acme', name: 'Acme', plan, includes: includes === null ? null : new Set(includes) },
+    workspace: {
+      id: 'acme',
+      name: 'Acme',
+      plan,
+      includes: includes === null ? null : new Set(includes),
+      terms: RICH,
+    },
   })
   const looking = plainCall('chat', { messages: chatOf([PICTURE]).messages })
   t.same(models(pick('chat', on('pro', ['text', 'vision']), looking)), ['all'])
@@ -157,7 +163,7 @@ t.test('an entry may be for certain plans', async (t) => {
   const planned = named('planned', { plans: ['pro', 'max'] })
   const on = (plan: string | null) => ({
     ...withRoute([planned]),
-    workspace: { id: 'acme', name: 'Acme', plan, includes: null },
+    workspace: { id: 'acme', name: 'Acme', plan, includes: null, terms: RICH },
   })
   const call = plainCall('transcription')
   for (const plan of ['pro', 'max']) t.same(models(pick('transcription', on(plan), call)), ['planned'])

@@ -6,7 +6,7 @@ import type { ModelLimits } from '../../src/schema/facts.ts'
 import { type Calls, OPERATION_NAMES, type OperationName } from '../../src/schema/operations.ts'
 import type { ModelFacts } from '../../src/schema/provider.ts'
 import { audio, options } from '../support/call.ts'
-import { configuredProvider, entry, principal, route } from '../support/catalog.ts'
+import { configuredProvider, entry, principal, RICH, route } from '../support/catalog.ts'
 import type { Dice } from '../support/dice.ts'
 import { chatOf, PICTURE, plainCall } from '../support/selection.ts'
 
@@ -36,6 +36,7 @@ export function drawCase(dice: Dice): Case {
       name: 'Acme',
       plan,
       includes: plan === null || dice.chance(0.3) ? null : new Set(dice.some(CAPABILITIES, 0.9)),
+      terms: RICH,
     },
     route: own,
     capabilityRoutes: new Map(

@@ -140,7 +140,7 @@ t.test('behind the first piece a break is told, and counts against the entry', a
       t.match(call.trail.attempts, [{ provider: 'first', failure: { reason: String } }], 'one line')
       t.not(call.trail.attempts[0]?.reason, 'ok', `${name}: ${call.trail.attempts[0]?.reason}`)
       t.equal(call.trail.usage, null)
-      t.match(call.trail.estimate?.(), SUPPOSED, 'what it is supposed to have come to')
+      t.match(call.trail.estimate?.metered(), SUPPOSED, 'what it is supposed to have come to')
       t.same(await deltas.next(), { done: true, value: undefined })
     }
     t.equal(good.requests.length, 0)
@@ -196,7 +196,7 @@ t.test('leaving ends the request at the provider', async (t) => {
     t.equal(services.budget.used, 0, `${name}: nothing is held`)
     t.match(call.trail.attempts, [{ reason: 'ok' }])
     t.equal(call.trail.usage, null)
-    t.match(call.trail.estimate?.(), SUPPOSED, `${name}: metered at its estimate`)
+    t.match(call.trail.estimate?.metered(), SUPPOSED, `${name}: metered at its estimate`)
     t.same(await streaming.deltas.next(), { done: true, value: undefined })
   }
   t.equal(services.health.view(entries[0]!, performance.now()).state, 'closed')

@@ -96,7 +96,7 @@ t.test('what a key stands for, whole', async (t) => {
       },
     ],
     limits: { ...DEFAULT_LIMITS, max_audio_seconds: 3600 },
-    billing: { credits_usd: null, budget_usd: null, spent_usd: null },
+    billing: { credits_usd: null, budget_usd: null, spent_usd: 0 },
   })
 
   const denied = await ask(keys.jobs)

@@ -92,6 +92,8 @@ async function start(t: Test): Promise<Service> {
       acme: {
         name: 'Acme',
         plan: 'silver',
+        credits_usd: 1_000,
+        grant_id: 'initial',
         purposes: { calls: { description: 'Support calls' } },
         apps: Object.fromEntries(
           Object.keys(ROUTES).map((app) => [nameOf(app), { route: nameOf(app), purposes: { calls: 'two' } }]),

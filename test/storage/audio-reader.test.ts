@@ -6,20 +6,10 @@ import type { Base64Decoder } from '../../src/schema/media.ts'
 import { createAudioReader } from '../../src/storage/audio-reader.ts'
 import { createWorkers } from '../../src/workers/pool.ts'
 import { createRig, digest, MIB, noise, store } from './rig.ts'
+import { SPELLINGS } from './spellings.ts'
 
 const signal = new AbortController().signal
 const MIN_CHUNK = 64 * 1024
-
-/** How a client may write base64: each takes canonical text and returns what stands in the JSON string. */
-const SPELLINGS: Record<string, (text: string) => string> = {
-  canonical: (text) => text,
-  unpadded: (text) => text.replace(/=+$/, ''),
-  'slashes escaped': (text) => text.replaceAll('/', '\\/'),
-  'line breaks escaped': (text) => text.replace(/.{76}/g, '$&\\r\\n'),
-  'raw white space': (text) => text.replace(/.{19}/g, '$& \n\t'),
-  'url-safe': (text) => text.replaceAll('+', '-').replaceAll('/', '_'),
-  'unicode escapes': (text) => text.replaceAll('/', '\\u002f').replaceAll('=', '\\u003D'),
-}
 
 interface Sample {
   readonly audio: Buffer

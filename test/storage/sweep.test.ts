@@ -94,3 +94,32 @@ t.test('rounds go on, also after one that failed', async (t: Test) => {
   await sweeper.stop()
   t.ok(rounds >= 2)
 })
+
+t.test('answers for replay go when no slot replays them, by what is in force now', async (t: Test) => {
+  const objects = await createFileObjects(await tempFolder(t))
+  await put(objects, 'slot/acme/call_1/0')
+  await put(objects, 'result/acme/tj_1/1')
+  let ttlSeconds = 24 * 3600
+  let aheadMs = 0
+  const round = async (options: { slotTtlSeconds?: () => number }) => {
+    const now = () => Date.now() + aheadMs
+    await (await startSweeper({ objects, log, alone: true, now, ...options })).stop()
+    return (await keysOf(objects)).sort()
+  }
+  const slotTtlSeconds = () => ttlSeconds
+  const both = ['result/acme/tj_1/1', 'slot/acme/call_1/0']
+  t.same(await round({ slotTtlSeconds }), both, 'not at once')
+  aheadMs = 24.5 * HOUR_MS
+  t.same(
+    await round({ slotTtlSeconds }),
+    both,
+    'not at the end of its time: the slot may have been stored later',
+  )
+  aheadMs = 26 * HOUR_MS
+  t.same(await round({}), both, 'not where nobody says how long they are replayed')
+  t.same(await round({ slotTtlSeconds: () => Number.NaN }), both, 'not when that is no number')
+  ttlSeconds = 48 * 3600
+  t.same(await round({ slotTtlSeconds }), both, 'not when the time is longer now')
+  ttlSeconds = 24 * 3600
+  t.same(await round({ slotTtlSeconds }), ['result/acme/tj_1/1'])
+})

@@ -1,5 +1,6 @@
 import { FEATURES, HINTS } from '../../src/schema/calls.ts'
 import type { ConfiguredProvider, Entry, Principal, Route } from '../../src/schema/catalog.ts'
+import type { AccountTerms } from '../../src/schema/ledger.ts'
 import type { ModelFacts, Operation, Provider } from '../../src/schema/provider.ts'
 
 /** Facts of a model that can do everything, at a price. */
@@ -56,9 +57,16 @@ export function route(entries: readonly Entry[], overrides: Partial<Route> = {})
   }
 }
 
+/** A workspace with more credits than any test spends. */
+export const RICH: AccountTerms = {
+  grant: { id: 'initial', micros: 1_000_000_000_000 },
+  trial: null,
+  budgetMicros: null,
+}
+
 export function principal(overrides: Partial<Principal> = {}): Principal {
   return {
-    workspace: { id: 'acme', name: 'Acme', plan: null, includes: null },
+    workspace: { id: 'acme', name: 'Acme', plan: null, includes: null, terms: RICH },
     app: { id: 'web' },
     key: {
       id: 'key_web',
@@ -66,6 +74,7 @@ export function principal(overrides: Partial<Principal> = {}): Principal {
       scopes: ['inference'],
       rateLimit: { requestsPerMinute: 600, burst: 100 },
       expiresAtMs: null,
+      budgetMicros: null,
     },
     route: route([entry()]),
     capabilityRoutes: new Map(),

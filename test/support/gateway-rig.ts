@@ -2,20 +2,26 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { GatewayError } from '../../src/errors.ts'
+import { createAccountViews } from '../../src/gateway/account-views.ts'
 import { type CallRequest, newTrail, type Services } from '../../src/gateway/gateway.ts'
 import { createHealthBook } from '../../src/gateway/health.ts'
 import { createLatencyBook } from '../../src/gateway/latency.ts'
+import { createSettlements } from '../../src/gateway/settlements.ts'
+import { createUsageBook } from '../../src/gateway/usage-book.ts'
 import { DEFAULT_LIMITS } from '../../src/limits.ts'
+import { createLogger } from '../../src/log.ts'
 import { createSender } from '../../src/outbound/send.ts'
 import { PROVIDERS } from '../../src/providers/index.ts'
 import type { AudioReader } from '../../src/schema/audio.ts'
 import { CAPABILITIES } from '../../src/schema/calls.ts'
-import type { Entry } from '../../src/schema/catalog.ts'
+import type { Entry, Principal } from '../../src/schema/catalog.ts'
 import type { ChatCall } from '../../src/schema/chat.ts'
+import type { Objects } from '../../src/schema/objects.ts'
 import type { Calls, OperationName } from '../../src/schema/operations.ts'
 import type { Provider } from '../../src/schema/provider.ts'
 import { createEmbeddedState } from '../../src/state/embedded/state.ts'
 import { createBudget } from '../../src/storage/budget.ts'
+import { createSlotResults } from '../../src/storage/slot-results.ts'
 import { configuredProvider, entry, facts, principal, route } from './catalog.ts'
 import { serveHttp } from './http-server.ts'
 
@@ -34,6 +40,8 @@ export interface GatewayRigOptions {
   readonly providers?: readonly Provider[]
   readonly deadlineMs?: number
   readonly reader?: AudioReader
+  /** What is different about the one caller. */
+  readonly caller?: Partial<Principal>
 }
 
 const NO_AUDIO: AudioReader = {
@@ -46,25 +54,50 @@ const NO_AUDIO: AudioReader = {
   range: () => Promise.reject(new Error('there is no audio')),
 }
 
+/** Answers of these tests are so short that they stay in the state. */
+const NO_OBJECTS = new Proxy<Objects>({} as Objects, {
+  get() {
+    throw new Error('there is no object store')
+  },
+})
+
 export function gatewayRig(t: Pick<Test, 'teardown'>, options: GatewayRigOptions): GatewayRig {
   const { entries, providers = [], deadlineMs = 30_000, reader = NO_AUDIO } = options
   const key = makeKey()
   const sender = createSender({ reader })
   t.teardown(() => sender.close())
+  const caller = principal({ route: route(entries), ...options.caller })
   const snapshot = {
     limits: DEFAULT_LIMITS,
     deadlineMs,
     videoDeadlineMs: deadlineMs,
-    keys: new Map([[hashKey(key), principal({ route: route(entries) })]]),
+    keys: new Map([[hashKey(key), caller]]),
+    apps: new Map(),
+    rateLimit: caller.key.rateLimit,
     audioUrlDomains: [],
   }
+  const log = createLogger('silent')
+  const state = createEmbeddedState({ file: ':memory:', log })
+  const settlements = createSettlements(state.ledger, log)
+  const usage = createUsageBook(state.accounts, log)
+  t.teardown(async () => {
+    await usage.close()
+    await settlements.close()
+    await state.close()
+  })
+  const budget = createBudget(64 * MIB)
   const services: Services = {
     snapshot: () => snapshot,
     providers: new Map([...PROVIDERS, ...providers.map((one) => [one.kind, one] as const)]),
-    state: createEmbeddedState(),
+    keys: { find: (sha256) => snapshot.keys.get(sha256) },
+    state,
+    settlements,
+    usage,
+    accountViews: createAccountViews(state.accounts),
+    slotResults: createSlotResults({ objects: NO_OBJECTS, budget }),
     send: sender.send,
     open: sender.open,
-    budget: createBudget(64 * MIB),
+    budget,
     random: () => 0.5,
     latency: createLatencyBook(),
     health: createHealthBook(),

@@ -9,10 +9,12 @@ export interface HearingBehaviour {
   readonly status?: number
   /** The text, cut as it is streamed. */
   readonly pieces?: readonly string[]
-  /** Waits before each piece but the first. */
+  /** Waits before each piece but the first, and before an answer that is not streamed. */
   readonly before?: () => Promise<unknown>
   /** Cuts the connection behind so many pieces. */
   readonly cutAfter?: number
+  /** Cuts the connection instead of an answer that is not streamed. */
+  readonly cut?: boolean
   /** Ends the stream well, but without its last event. */
   readonly unfinished?: boolean
 }
@@ -70,6 +72,8 @@ async function answer(
     )
   }
   if (fields.stream === 'true' && model !== 'whisper-1') return stream(response, fields, behaviour)
+  await behaviour.before?.()
+  if (behaviour.cut) return void response.destroy()
   response.writeHead(200, { 'content-type': 'application/json' })
   response.end(JSON.stringify(whole(fields, behaviour)))
 }

@@ -1,7 +1,7 @@
-import { randomBytes } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
-import { createWorkers, OFFLOAD_BYTES } from '../../src/workers/pool.ts'
+import { createWorkers, HASH_OFFLOAD_BYTES, OFFLOAD_BYTES } from '../../src/workers/pool.ts'
 
 const MIB = 1024 * 1024
 
@@ -89,4 +89,87 @@ t.test('many at once, each into its own memory', async (t: Test) => {
     bodies.map(() => MIB),
   )
   t.ok(bodies.every((body, i) => body.equals(outs[i]!)))
+})
+
+/** SHA-256 of each MiB. */
+function leavesOf(audio: Buffer): Buffer {
+  const leaves: Buffer[] = []
+  for (let at = 0; at < audio.length; at += MIB)
+    leaves.push(
+      createHash('sha256')
+        .update(audio.subarray(at, at + MIB))
+        .digest(),
+    )
+  return Buffer.concat(leaves)
+}
+
+const same = (hashes: Uint8Array, expected: Buffer) => Buffer.compare(hashes, expected) === 0
+
+t.test('hashes bytes and text leaf by leaf, here or in a thread', async (t: Test) => {
+  const { hasher, close } = createWorkers()
+  t.teardown(close)
+  for (const length of [
+    0,
+    1,
+    49_153,
+    HASH_OFFLOAD_BYTES - 1,
+    HASH_OFFLOAD_BYTES,
+    MIB - 1,
+    MIB,
+    3 * MIB + 7,
+  ]) {
+    const audio = randomBytes(length)
+    const expected = leavesOf(audio)
+    for (const encoding of ['identity', 'base64'] as const) {
+      const bytes = encoding === 'identity' ? audio : ascii(audio.toString('base64'))
+      for (const input of [bytes, shared(bytes)]) {
+        const answer = hasher.hash([input], encoding)
+        const offloaded = input.buffer instanceof SharedArrayBuffer && input.length >= HASH_OFFLOAD_BYTES
+        t.equal(answer instanceof Promise, offloaded, `${length} bytes, ${encoding}: who hashes`)
+        t.ok(same(await answer, expected))
+      }
+    }
+  }
+})
+
+t.test('views that are cut anywhere hash as one', async (t: Test) => {
+  const { hasher, close } = createWorkers()
+  t.teardown(close)
+  const audio = randomBytes(MIB + 100_001)
+  const expected = leavesOf(audio)
+  const text = shared(ascii(audio.toString('base64')))
+  const bytes = shared(audio)
+  const cuts = fc.array(
+    fc.oneof(
+      fc.nat({ max: text.length }),
+      fc.nat({ max: 9 }),
+      fc.nat({ max: 9 }).map((n) => MIB - n),
+    ),
+    { maxLength: 12 },
+  )
+  await fc.assert(
+    fc.asyncProperty(fc.constantFrom('identity', 'base64'), cuts, async (encoding, cuts) => {
+      const whole = encoding === 'identity' ? bytes : text
+      const ends = [...cuts, whole.length].map((cut) => Math.min(cut, whole.length)).sort((a, b) => a - b)
+      const views = ends.map((end, i) => whole.subarray(ends[i - 1] ?? 0, end))
+      return same(await hasher.hash(views, encoding), expected)
+    }),
+    { numRuns: 60 },
+  )
+  const hashing = hasher.begin()
+  for (let at = 0; at < audio.length; at += 70_001) hashing.update(audio.subarray(at, at + 70_001))
+  t.ok(same(hashing.finish(), expected))
+})
+
+t.test('text that is no base64 has no hash, here or in a thread', async (t: Test) => {
+  const { hasher, close } = createWorkers()
+  t.teardown(close)
+  for (const length of [1_000, 300_000]) {
+    const text = shared(ascii(randomBytes(length).toString('base64')))
+    text[500] = 0x20
+    await t.rejects(async () => hasher.hash([text], 'base64'), { message: /no base64/ })
+    await t.rejects(async () => hasher.hash([text.subarray(0, 400), text.subarray(501, 503)], 'base64'), {
+      message: /no base64/,
+    })
+  }
 })

@@ -1,4 +1,4 @@
-import type { RateDecision, RateLimit, RateLimiter } from '../../schema/state.ts'
+import type { RateDecision, RateLimit, RateLimiter, Take } from '../../schema/state.ts'
 import { bucketOf, decisionOf } from '../bucket.ts'
 
 /** Below this many buckets nothing is pruned: they take less memory than the pruning takes time. */
@@ -18,11 +18,12 @@ export class EmbeddedRateLimiter implements RateLimiter {
     this.#clockUs = clockUs
   }
 
-  async take(keyId: string, limit: RateLimit): Promise<RateDecision> {
+  /** Slots are not kept here: `slotTaken` is always false. */
+  take({ keyId, limit }: Take): RateDecision {
     return this.decide(keyId, limit, false)
   }
 
-  /** As `take`, at once. `local` says that this node stands in for a store that all nodes share. */
+  /** `local` says that this node stands in for a store that all nodes share. */
   decide(keyId: string, limit: RateLimit, local: boolean): RateDecision {
     const bucket = bucketOf(limit)
     const { intervalUs, burst } = bucket
@@ -33,11 +34,11 @@ export class EmbeddedRateLimiter implements RateLimiter {
     const missingUs = Math.max(0, held - nowUs)
 
     const waitUs = missingUs + intervalUs - capacityUs
-    if (waitUs > 0) return decisionOf(bucket, missingUs, waitUs, local)
+    if (waitUs > 0) return decisionOf(bucket, missingUs, waitUs, local, false)
 
     this.#fullAtUs.set(keyId, nowUs + missingUs + intervalUs)
     if (this.#fullAtUs.size >= this.#pruneAt) this.#prune(nowUs)
-    return decisionOf(bucket, missingUs + intervalUs, 0, local)
+    return decisionOf(bucket, missingUs + intervalUs, 0, local, false)
   }
 
   /** Buckets that are kept in memory. */

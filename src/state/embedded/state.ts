@@ -1,12 +1,74 @@
 import type { State } from '../../schema/state.ts'
+import type { Runner } from './operations.ts'
 import { EmbeddedRateLimiter } from './rate-limiter.ts'
+import { StateThread, type ThreadOptions } from './thread.ts'
 
-/** State that lives and ends with this process; for one node. */
-export function createEmbeddedState(): State {
+/**
+ * State in one SQLite file, which survives a kill and a power cut; for one server. Other processes may open the file
+ * at the same time, the command line for one. Rate limits are this process's own.
+ *
+ * @param options.file a path, or `:memory:` for a state that ends with this process. Opened at the first use; when that
+ *                     fails the use does, and `healthy` says so
+ */
+export function createEmbeddedState(options: ThreadOptions): State {
+  return stateOf(new StateThread(options))
+}
+
+/**
+ * As `createEmbeddedState`, when the file is open.
+ *
+ * @throws Error that names the file and says what is wrong with it
+ */
+export async function openEmbeddedState(options: ThreadOptions): Promise<State> {
+  const thread = new StateThread(options)
+  await thread.open()
+  return stateOf(thread)
+}
+
+/** The state whose operations somebody runs. */
+export function stateOf(runner: Runner): State {
+  const limiter = new EmbeddedRateLimiter()
+  const isTaken = async (workspace: string, slotId: string): Promise<boolean> => {
+    try {
+      return (await runner.call('look', workspace, slotId)).state !== 'free'
+    } catch {
+      return false // no more than a hint is lost
+    }
+  }
   return {
     kind: 'embedded',
-    rateLimiter: new EmbeddedRateLimiter(),
-    healthy: async () => true,
-    close: async () => {},
+    rateLimiter: {
+      take(take) {
+        const decision = limiter.take(take)
+        if (take.slotId === null || !decision.allowed) return decision
+        return isTaken(take.workspace, take.slotId).then((slotTaken) => ({ ...decision, slotTaken }))
+      },
+    },
+    ledger: {
+      begin: (beginning) => runner.call('begin', beginning),
+      settle: (settlement) => runner.call('settle', settlement),
+      cancel: (cancellation) => runner.call('cancel', cancellation),
+      look: (workspace, slotId) => runner.call('look', workspace, slotId),
+    },
+    accounts: {
+      show: (workspace, terms) => runner.call('show', workspace, terms),
+      addCredits: (workspace, grant) => runner.call('addCredits', workspace, grant),
+      addUsage: (batch) => runner.call('addUsage', batch),
+    },
+    keys: {
+      create: (key) => runner.call('createKey', key),
+      revoke: (id) => runner.call('revokeKey', id),
+      list: () => runner.call('listKeys'),
+      version: () => runner.call('keysVersion'),
+    },
+    settings: {
+      audioUrlDomains: (workspace) => runner.call('audioUrlDomains', workspace),
+      putAudioUrlDomains: (workspace, domains) => runner.call('putAudioUrlDomains', workspace, domains),
+      webhook: (workspace) => runner.call('webhook', workspace),
+      putWebhook: (workspace, webhook, keepMs) => runner.call('putWebhook', workspace, webhook, keepMs),
+      removeWebhook: (workspace) => runner.call('removeWebhook', workspace),
+    },
+    healthy: () => runner.call('ping').catch(() => false),
+    close: () => runner.close(),
   }
 }

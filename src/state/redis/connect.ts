@@ -1,5 +1,9 @@
-import { Redis, type RedisOptions } from 'ioredis'
+import { Cluster, Redis, type RedisOptions } from 'ioredis'
 import type { Logger } from '../../log.ts'
+import { parseRedisAddress, type RedisAddress } from './address.ts'
+
+/** One server, the primary that Sentinels name, or a cluster: scripts and commands are sent to it alike. */
+export type RedisConnection = Redis | Cluster
 
 /** Longest pause between two attempts to connect; what a recovered Redis waits for at most. */
 const RECONNECT_MS = 1_000
@@ -8,30 +12,93 @@ const RECONNECT_MS = 1_000
  * fault cut silently would hang until TCP gives up, many minutes later.
  */
 const SILENT_MS = 2_000
+/** How often one command may be sent on to another node of a cluster, by nodes that did not execute it. */
+const REDIRECTIONS = 5
 
 /**
  * A connection that never sends a command twice: what was on its way when the connection broke fails, and so does
  * everything until it is back. It connects by itself, also when Redis comes up later.
  *
+ * @param url  as `parseRedisAddress` reads it; throws as that does
  * @param name shown by CLIENT LIST
  * @param log  gets the connection's errors at debug level; whoever uses it logs what an outage means
  */
-export function connect(url: string, name: string, log: Logger): Redis {
-  const options = {
+export function connect(url: string, name: string, log: Logger): RedisConnection {
+  const address = parseRedisAddress(url)
+  const connection = address.mode === 'cluster' ? connectCluster(address, name) : connectOne(address, name)
+  connection.on('error', (error: Error) =>
+    log.debug({ connection: name, reason: error.message }, 'redis connection'),
+  )
+  return connection
+}
+
+const retryStrategy = (attempt: number) => Math.min(RECONNECT_MS, 25 * 2 ** Math.min(attempt, 10))
+
+/** What every connection to a server has, whoever made it known. */
+function nodeOptions({ tls, username, password }: RedisAddress, name: string) {
+  return {
     connectionName: name,
-    enableAutoPipelining: true,
-    enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     connectTimeout: SILENT_MS,
     socketTimeout: SILENT_MS,
+    ...(tls ? { tls: {} } : {}),
+    ...(username === null ? {} : { username }),
+    ...(password === null ? {} : { password }),
+  } satisfies RedisOptions
+}
+
+function connectOne(address: Exclude<RedisAddress, { mode: 'cluster' }>, name: string): Redis {
+  const options = {
+    ...nodeOptions(address, name),
+    db: address.database,
+    enableAutoPipelining: true,
+    enableOfflineQueue: false,
     // A primary that became a replica refuses writes; the address may lead to the new one by now.
     reconnectOnError: (error) => error.message.startsWith('READONLY'),
-    retryStrategy: (attempt) => Math.min(RECONNECT_MS, 25 * 2 ** Math.min(attempt, 10)),
+    retryStrategy,
   } satisfies RedisOptions
-  const redis = new Redis(url, options)
-  redis.on('error', (error: Error) =>
-    log.debug({ connection: name, reason: error.message }, 'redis connection'),
-  )
-  return redis
+  if (address.mode === 'single') return new Redis({ ...options, ...address.host })
+  const { hosts, master, password, tls } = address
+  return new Redis({
+    ...options,
+    sentinels: [...hosts],
+    name: master,
+    // A Sentinel rarely knows the users of its servers. Its default user takes any password where it needs none.
+    ...(password === null ? {} : { sentinelPassword: password }),
+    ...(tls ? { enableTLSForSentinelMode: true, sentinelTLS: {} } : {}),
+    sentinelCommandTimeout: SILENT_MS,
+    sentinelRetryStrategy: retryStrategy,
+  })
+}
+
+/**
+ * ioredis sends a command again after these answers alone: MOVED, ASK and TRYAGAIN, with which a node says that it has
+ * not executed it. A broken connection (`retryDelayOnFailover`) and a cluster that is down (`retryDelayOnClusterDown`)
+ * fail at once. Commands are not pipelined: a pipeline is one unit to ioredis, and where only some of its commands were
+ * redirected it hands the redirections out as errors. Who serves which keys is asked anew after a redirection, not by
+ * the clock: `slotsRefreshInterval` has a timer that outlives the connection when it is closed at a wrong moment.
+ */
+function connectCluster(address: Extract<RedisAddress, { mode: 'cluster' }>, name: string): Cluster {
+  const cluster = new Cluster([...address.hosts], {
+    redisOptions: nodeOptions(address, name),
+    enableOfflineQueue: false,
+    enableAutoPipelining: false,
+    maxRedirections: REDIRECTIONS,
+    retryDelayOnFailover: 0,
+    retryDelayOnClusterDown: 0,
+    slotsRefreshTimeout: SILENT_MS,
+    clusterRetryStrategy: retryStrategy,
+    // The sockets look names up themselves: a certificate is checked against a name, not against its address.
+    dnsLookup: (host, callback) => callback(null, host),
+  })
+  // By itself ioredis connects to a node with the first command for it, and refuses what comes meanwhile. A redirected
+  // command comes in the turn in which its node is found, and connects it.
+  const connectNode = (node: Redis) => {
+    if (cluster.status === 'ready' && node.status === 'wait' && !node.options.readOnly)
+      node.connect().catch(() => {})
+  }
+  cluster.on('+node', (node: Redis) => setImmediate(connectNode, node))
+  cluster.on('ready', () => cluster.nodes('master').forEach(connectNode))
+  return cluster
 }

@@ -4,5 +4,34 @@
  */
 export const keys = {
   /** The token bucket of an API key, by the key's id. */
-  bucket: (keyId: string) => `lk:rate:{${keyId}}`,
+  bucket: (workspace: string, keyId: string) => `lk:{${workspace}}:rate:${keyId}`,
+  /** The nodes that are alive. */
+  nodes: 'lk:nodes',
+  /** An idempotency slot. */
+  slot: (workspace: string, slotId: string) => `lk:{${workspace}}:slot:${slotId}`,
+  /** That a token of a call was cancelled. */
+  void: (workspace: string, token: string) => `lk:{${workspace}}:void:${token}`,
+  /** The sums of an account. */
+  account: (workspace: string) => `lk:{${workspace}}:account`,
+  /** What was booked on an account, by the ids of the grants. */
+  grants: (workspace: string) => `lk:{${workspace}}:grants`,
+  /** What a workspace spent this month, in all and by key. */
+  spent: (workspace: string) => `lk:{${workspace}}:spent`,
+  /** Money set aside for calls, by their tokens. */
+  reservations: (workspace: string) => `lk:{${workspace}}:reservations`,
+  /** Until when each of them may be settled. */
+  leases: (workspace: string) => `lk:{${workspace}}:leases`,
+  /** That a batch of usage was counted. */
+  usage: (workspace: string, token: string) => `lk:{${workspace}}:usage:${token}`,
+  /** Hosts that a workspace may fetch audio from. */
+  audioUrlDomains: (workspace: string) => `lk:{${workspace}}:audio-url-domains`,
+  webhook: (workspace: string) => `lk:{${workspace}}:webhook`,
+  /** The secret of the webhook before its own. */
+  previousWebhook: (workspace: string) => `lk:{${workspace}}:webhook-previous`,
+  /** API keys of all workspaces, by id. */
+  apiKeys: 'lk:{keys}:all',
+  /** When some of them were revoked. */
+  revokedApiKeys: 'lk:{keys}:revoked',
+  /** Which change of them was the last. */
+  apiKeysVersion: 'lk:{keys}:version',
 }

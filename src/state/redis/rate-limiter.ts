@@ -1,9 +1,11 @@
-import type { Redis } from 'ioredis'
 import type { Logger } from '../../log.ts'
-import type { RateDecision, RateLimit, RateLimiter } from '../../schema/state.ts'
+import type { RateDecision, RateLimiter, Take } from '../../schema/state.ts'
 import { bucketOf, decisionOf } from '../bucket.ts'
 import { EmbeddedRateLimiter } from '../embedded/rate-limiter.ts'
+import type { RedisConnection } from './connect.ts'
 import { keys } from './keys.ts'
+import { type Lease, LeaseBook } from './lease-book.ts'
+import { LeaseNodes } from './lease-nodes.ts'
 import { script } from './script.ts'
 import { within } from './within.ts'
 
@@ -11,57 +13,124 @@ import { within } from './within.ts'
 const TIMEOUT_MS = 50
 /** While Redis does not answer, one request in this time asks it; all others are decided at once. */
 const TRIAL_MS = 250
+/** Named where no slot is looked at: the ids of slots are hexadecimal, so none has this one. */
+const NO_SLOT = 'none'
+
+interface Taken {
+  readonly fullInUs: number
+  readonly waitUs: number
+  readonly leased: number
+  readonly slotTaken: boolean
+}
 
 const takeToken = script('take_token', {
-  keys: ['bucket'],
-  args: ['interval_us', 'burst'],
-  reply: (reply): { fullInUs: number; waitUs: number } => {
-    if (!Array.isArray(reply) || !reply.every(Number.isSafeInteger) || reply.length !== 2)
-      throw new Error('take_token.lua replied something else than two integers')
-    return { fullInUs: reply[0], waitUs: reply[1] }
+  keys: ['bucket', 'slot'],
+  args: ['interval_us', 'burst', 'wanted'],
+  reply: (reply): Taken => {
+    if (!Array.isArray(reply) || !reply.every(Number.isSafeInteger) || reply.length !== 4)
+      throw new Error('take_token.lua replied something else than four integers')
+    const [fullInUs, waitUs, leased, slotTaken] = reply
+    return { fullInUs, waitUs, leased, slotTaken: slotTaken === 1 }
   },
 })
 
+const returnTokens = script('return_tokens', {
+  keys: ['bucket'],
+  args: ['interval_us', 'tokens'],
+  reply: () => null,
+})
+
+export interface RedisRateLimiterOptions {
+  /** Longest that a request waits for Redis to decide. */
+  readonly timeoutMs?: number
+  /** How often the nodes count themselves. */
+  readonly beatMs?: number
+}
+
 /**
- * Token buckets that all nodes share, by Redis's own clock. While Redis is away this node limits alone, at the full
+ * Token buckets that all nodes share, by Redis's own clock. A node takes several tokens of a busy key in one trip while
+ * the bucket is far from empty, and then decides by itself. While Redis is away this node limits alone, at the full
  * rate: a limiter that is down must neither refuse everybody nor let a flood through.
  */
 export class RedisRateLimiter implements RateLimiter {
-  readonly #redis: Redis
+  readonly #redis: RedisConnection
   readonly #log: Logger
   readonly #timeoutMs: number
   readonly #local = new EmbeddedRateLimiter()
+  readonly #nodes: LeaseNodes
+  readonly #leases = new LeaseBook((lease, tokens) => this.#giveBack(lease, tokens))
   #away = false
   #nextTrialMs = 0
 
-  /**
-   * @param redis     a connection of its own, which never sends a command twice: a take is not idempotent
-   * @param timeoutMs longest that a request waits for Redis to decide
-   */
-  constructor(redis: Redis, log: Logger, timeoutMs = TIMEOUT_MS) {
+  /** @param redis a connection of its own, which never sends a command twice: a take is not idempotent */
+  constructor(
+    redis: RedisConnection,
+    log: Logger,
+    { timeoutMs = TIMEOUT_MS, beatMs }: RedisRateLimiterOptions = {},
+  ) {
     this.#redis = redis
     this.#log = log
     this.#timeoutMs = timeoutMs
+    this.#nodes = new LeaseNodes(redis, beatMs)
   }
 
-  async take(keyId: string, limit: RateLimit): Promise<RateDecision> {
-    if (!this.#mayAsk()) return this.#local.decide(keyId, limit, true)
+  take(take: Take): RateDecision | Promise<RateDecision> {
+    const { keyId, limit, slotId } = take
+    if (slotId === null) {
+      const leased = this.#leases.use(keyId, limit, false)
+      if (leased !== null) return leased
+    }
+    return this.#mayAsk() ? this.#ask(take) : this.#decideAlone(take)
+  }
+
+  /** Returns what is leased and leaves the other nodes. Never rejects, and takes no longer than a take. */
+  async close(): Promise<void> {
+    this.#leases.close()
+    await within(this.#timeoutMs, this.#nodes.close()).catch(() => {})
+  }
+
+  async #ask(take: Take): Promise<RateDecision> {
+    const { workspace, keyId, limit, slotId } = take
     const bucket = bucketOf(limit)
+    const lease = slotId === null ? this.#leases.begin(take, this.#nodes.most(limit.burst)) : null
     try {
-      const { fullInUs, waitUs } = await within(
+      const { fullInUs, waitUs, leased, slotTaken } = await within(
         this.#timeoutMs,
         takeToken(this.#redis, {
-          bucket: keys.bucket(keyId),
+          bucket: keys.bucket(workspace, keyId),
+          slot: keys.slot(workspace, slotId ?? NO_SLOT),
           interval_us: bucket.intervalUs,
           burst: bucket.burst,
+          wanted: lease?.wanted ?? 0,
         }),
       )
       this.#came()
-      return decisionOf(bucket, fullInUs, waitUs, false)
+      if (lease !== null) this.#leases.fill(lease, leased, fullInUs)
+      const couldBeFullInUs = this.#leases.heard(keyId, fullInUs)
+      if (waitUs === 0) return decisionOf(bucket, couldBeFullInUs, 0, false, slotTaken)
+      // The bucket is empty, and yet this node may hold a token of it.
+      return (
+        this.#leases.use(keyId, limit, slotTaken) ?? decisionOf(bucket, fullInUs, waitUs, false, slotTaken)
+      )
     } catch (error) {
+      if (lease !== null) this.#leases.fill(lease, 0, 0)
       this.#went(error)
-      return this.#local.decide(keyId, limit, true)
+      return this.#decideAlone(take)
     }
+  }
+
+  #decideAlone({ keyId, limit }: Take): RateDecision {
+    return this.#leases.use(keyId, limit, false) ?? this.#local.decide(keyId, limit, true)
+  }
+
+  /** A return that is lost leaves the limit stricter until the bucket is full. */
+  #giveBack({ workspace, keyId, bucket }: Lease, tokens: number): void {
+    if (this.#redis.status !== 'ready') return
+    returnTokens(this.#redis, {
+      bucket: keys.bucket(workspace, keyId),
+      interval_us: bucket.intervalUs,
+      tokens,
+    }).catch(() => {})
   }
 
   /** Whether this take goes to Redis. Bounds what an outage costs: neither waiting callers nor commands pile up. */

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import type { Redis } from 'ioredis'
+import type { RedisConnection } from './connect.ts'
 
 export interface ScriptShape<Key extends string, Arg extends string, Reply> {
   /** Names of the Redis keys, in the order of the file's `KEYS` line. */
@@ -13,7 +13,7 @@ export interface ScriptShape<Key extends string, Arg extends string, Reply> {
 
 /** Runs a script with its inputs by name. Rejects with what Redis or the connection answers. */
 export type Script<Name extends string, Reply> = (
-  redis: Redis,
+  redis: RedisConnection,
   inputs: Readonly<Record<Name, string | number>>,
 ) => Promise<Reply>
 

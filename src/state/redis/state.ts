@@ -1,8 +1,13 @@
-import { once } from 'node:events'
 import type { Logger } from '../../log.ts'
 import type { State } from '../../schema/state.ts'
-import { connect } from './connect.ts'
+import { createRedisAccounts } from './accounts.ts'
+import { askOf } from './ask.ts'
+import { connect, type RedisConnection } from './connect.ts'
+import { warnOfLosses } from './durability.ts'
+import { createRedisLedger } from './ledger.ts'
 import { RedisRateLimiter } from './rate-limiter.ts'
+import { createRedisSettings } from './settings.ts'
+import { createRedisStoredKeys } from './stored-keys.ts'
 import { within } from './within.ts'
 
 /** How long a health check waits for Redis. */
@@ -12,29 +17,47 @@ const HEALTH_TIMEOUT_MS = 500
 const START_TIMEOUT_MS = 2_000
 
 /**
- * State that all nodes share. Never rejects: until Redis answers, `healthy` says so.
+ * State that all nodes share. Until Redis answers, `healthy` says so.
  *
- * @param url `redis://` or `rediss://`, with user, password and database where they are needed; never logged
+ * @param url as `parseRedisAddress` reads it; never logged
+ * @throws Error when the address is not one, without a part of it
  */
 export async function createRedisState(options: {
   readonly url: string
   readonly log: Logger
 }): Promise<State> {
   const { url, log } = options
+  // The limiter gives up early and often: its commands must not wait behind others, nor others behind its.
   const limiter = connect(url, 'larkway-limiter', log)
-  await once(limiter, 'ready', { signal: AbortSignal.timeout(START_TIMEOUT_MS) }).catch(() => {})
+  const state = connect(url, 'larkway-state', log)
+  const checked = readyOf(state).then(() => warnOfLosses(state, log))
+  await within(START_TIMEOUT_MS, Promise.all([checked, readyOf(limiter)])).catch(() => {})
+
+  const rateLimiter = new RedisRateLimiter(limiter, log)
+  const ask = askOf(state)
   return {
     kind: 'redis',
-    rateLimiter: new RedisRateLimiter(limiter, log),
+    rateLimiter,
+    ledger: createRedisLedger(ask),
+    accounts: createRedisAccounts(ask),
+    keys: createRedisStoredKeys(ask),
+    settings: createRedisSettings(ask),
     async healthy() {
       try {
-        return (await within(HEALTH_TIMEOUT_MS, limiter.ping())) === 'PONG'
+        return (await within(HEALTH_TIMEOUT_MS, state.ping())) === 'PONG'
       } catch {
         return false
       }
     },
     async close() {
+      await rateLimiter.close()
       limiter.disconnect()
+      state.disconnect()
     },
   }
+}
+
+/** Whenever that is. */
+function readyOf(redis: RedisConnection): Promise<void> {
+  return new Promise((resolve) => redis.once('ready', resolve))
 }

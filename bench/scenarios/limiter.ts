@@ -1,0 +1,102 @@
+import { spawn } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { availableParallelism, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { locate } from '../../test/support/servers.ts'
+import { type Candidate, type Found, larkway } from '../candidates.ts'
+import type { Driven, Session, Trial } from '../harness/measure.ts'
+import { freePort } from '../harness/network.ts'
+import { larkwaySpeech } from '../larkway.ts'
+import { sha256 } from '../load/request.ts'
+import type { RequestReport, RequestTask } from '../load/requests.ts'
+import { SPEECH } from '../upstream-replies.ts'
+import { ONCE, type Scenario, sort, upload } from './scenario.ts'
+
+const CONNECTIONS = 64
+const INPUT = 'Hello.'
+const DEFAULT_BUDGET_MIB = 256
+/** A node leases nothing until it is sure that all others have counted it. */
+const COUNTED_MS = 6_000
+/** So small that no lease fits in, and enough for the connections of a key. */
+const SMALL_BURST = 19
+
+/** What it costs that nodes share their limits: the same tiny call without Redis, with it, and with tokens leased. */
+export const limiter: Scenario = {
+  name: 'limiter',
+  title: 'Rate limits',
+  cpuUnit: 'us/request',
+  network: 'system',
+  rounds: 3,
+  upstream: { program: 'upstream.ts', args: [] },
+
+  async plan({ quick }) {
+    const own = (name: string, label: string) => larkway({ name, label, memoryMib: DEFAULT_BUDGET_MIB })
+    const url = await startRedis()
+    const { found, skipped } = await sort<null>([
+      [own('larkway', 'Larkway, limits in the process'), null],
+      [overRedis(own('larkway-redis', 'Larkway, Redis asked each time'), url, SMALL_BURST), null],
+      [overRedis(own('larkway-leases', 'Larkway, Redis and leases'), url, null), null],
+    ])
+    return { trials: found.map(([candidate]) => trial(candidate, quick)), skipped }
+  },
+}
+
+/** Beside the load, as it would be on a machine of its own. Ends with the bench, and keeps it from nothing. */
+async function startRedis(): Promise<string> {
+  const { command, env } = await locate('redis')
+  const port = await freePort()
+  const [program = '', ...before] = command
+  const place = availableParallelism() > 1 ? ['--server_cpulist', '1'] : []
+  const args = [...before, '--port', `${port}`, '--bind', '127.0.0.1', '--save', '', ...place]
+  const redis = spawn(program, args, { cwd: tmpdir(), env: { ...process.env, ...env }, stdio: 'ignore' })
+  redis.unref()
+  process.once('exit', () => redis.kill('SIGKILL'))
+  return `redis://127.0.0.1:${port}`
+}
+
+/** @param burst of every key; null: as it is */
+function overRedis(found: Found, url: string, burst: number | null): Found {
+  if (!('candidate' in found)) return found
+  const { candidate } = found
+  return {
+    candidate: {
+      ...candidate,
+      async command(place) {
+        const command = await candidate.command(place)
+        if (burst !== null) setBurst(join(place.folder, 'larkway.yaml'), burst)
+        return { ...command, env: { ...command.env, REDIS_URL: url } }
+      },
+    },
+  }
+}
+
+function setBurst(path: string, burst: number): void {
+  const change = (key: string, value: unknown) => (key === 'burst' ? burst : value)
+  writeFileSync(path, JSON.stringify(JSON.parse(readFileSync(path, 'utf8'), change)))
+}
+
+function trial(candidate: Candidate, quick: boolean): Trial {
+  return {
+    candidate,
+    load: 'POST /v1/speech',
+    async verify(session) {
+      const { lastReply, firstFailure } = await upload(session, () => larkwaySpeech('own', INPUT), ONCE)
+      if (lastReply?.status !== 200) throw new Error(`verification: ${firstFailure}`)
+      const [block] = (JSON.parse(lastReply.body) as { content_blocks: { base64: string }[] }).content_blocks
+      if (block === undefined || sha256(Buffer.from(block.base64, 'base64')) !== sha256(SPEECH))
+        throw new Error(`wrong answer: ${lastReply.body.slice(0, 200)}`)
+    },
+    async warmUp(session) {
+      await sleep(COUNTED_MS)
+      await drive(session, 1)
+    },
+    run: (session) => session.measure(() => drive(session, quick ? 1 : 2)),
+  }
+}
+
+async function drive({ lab, port }: Session, seconds: number): Promise<Driven> {
+  const request = larkwaySpeech('own', INPUT)
+  const task: RequestTask = { port, request, connections: CONNECTIONS, seconds }
+  return { ...(await lab.generate<RequestTask, RequestReport>('autocannon', task)), bodyBytes: 0 }
+}

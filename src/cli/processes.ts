@@ -1,0 +1,172 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { readEnvironment } from '../config.ts'
+import { isEmbedded } from '../stores.ts'
+import { UsageError } from './arguments.ts'
+import { type ServingProcess, startServing } from './serving-process.ts'
+
+const PROCESSES_MAX = 64
+
+/** A process that has served for so long did not fail to start. */
+const SETTLED_MS = 5_000
+const FIRST_PAUSE_MS = 200
+const LONGEST_PAUSE_MS = 30_000
+/** So many early ends in a row, and no process that is settled: nobody serves, and nobody will. */
+const EARLY_ENDS_MAX = 6
+
+export interface ProcessesOptions {
+  readonly count: number
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Takes whole lines for standard output: the logs of the processes, and what is said of them. */
+  readonly print: (lines: string) => void
+  /** Takes a sentence for standard error. */
+  readonly complain: (sentence: string) => void
+}
+
+/** @throws UsageError for what is no number of processes */
+export function readCount(text: string): number {
+  const count = /^\d{1,2}$/.test(text) ? Number(text) : 0
+  if (count < 1 || count > PROCESSES_MAX) throw new UsageError(`--processes takes 1 to ${PROCESSES_MAX}`)
+  return count
+}
+
+/**
+ * Runs several servers on one port and keeps them running. The kernel hands each new connection to one of
+ * them (SO_REUSEPORT; only Linux spreads them). They share Redis and S3 and nothing else: each has its own
+ * memory budget.
+ *
+ * The first one starts alone, so that what keeps it from serving is said once and ends the command. Later,
+ * one that ends is replaced, after pauses that grow while its successors end early. SIGTERM and SIGINT stop
+ * them gracefully, a second one ends them at once, and SIGHUP is passed on.
+ *
+ * @returns the exit code: 0 when all ended well after a signal
+ * @throws  Error that says why it is refused, or that the port is taken
+ */
+export async function serveProcesses({ env, ...options }: ProcessesOptions): Promise<number> {
+  const environment = readEnvironment(env)
+  if (isEmbedded(environment))
+    throw new Error(
+      'more than one process needs REDIS_URL and S3_BUCKET: a data folder is for one process alone',
+    )
+  const port = await findPort(environment.HOST, environment.PORT)
+  return new Processes({ ...options, env: { ...env, PORT: String(port) } }, port).run()
+}
+
+/**
+ * The port to share. It is tried without sharing first: the kernel would let another set of processes of the
+ * same user have it too, and each would get a part of the other's connections.
+ */
+async function findPort(host: string, port: number): Promise<number> {
+  const server = createServer()
+  try {
+    server.listen({ host, port, exclusive: true })
+    await once(server, 'listening')
+  } catch (cause) {
+    throw new Error(`cannot listen on ${host}:${port}`, { cause })
+  }
+  const found = (server.address() as AddressInfo).port
+  server.close()
+  await once(server, 'close')
+  return found
+}
+
+interface Running {
+  readonly process: ServingProcess
+  state: 'starting' | 'listening' | 'settled'
+}
+
+class Processes {
+  readonly #options: ProcessesOptions
+  readonly #port: number
+  readonly #stopping = new AbortController()
+  readonly #running = new Set<Running>()
+  /** One for each number, from 1 on: ends when that process is not started again. */
+  readonly #kept: Promise<void>[] = []
+  #exitCode = 0
+
+  constructor(options: ProcessesOptions, port: number) {
+    this.#options = options
+    this.#port = port
+  }
+
+  async run(): Promise<number> {
+    // Nobody reads any more: that is no reason to stop serving.
+    process.stdout.on('error', () => {})
+    process.on('SIGTERM', (signal) => this.#stop(signal))
+    process.on('SIGINT', (signal) => this.#stop(signal))
+    process.on('SIGHUP', () => {
+      // One that is starting reads the newest configuration anyway, and would die of the signal.
+      for (const { process, state } of this.#running) if (state !== 'starting') process.kill('SIGHUP')
+    })
+    this.#kept.push(this.#keep(1))
+    for (const kept of this.#kept) await kept
+    return this.#exitCode
+  }
+
+  #stop(signal: NodeJS.Signals): void {
+    const again = this.#stopping.signal.aborted
+    this.#stopping.abort()
+    for (const { process } of this.#running) process.kill(again ? 'SIGKILL' : signal)
+    if (again) process.exit(1)
+  }
+
+  /** Runs one process after another until all are to stop. */
+  async #keep(number: number): Promise<void> {
+    const { signal } = this.#stopping
+    let earlyEnds = 0
+    while (!signal.aborted) {
+      const settled = await this.#runOne(number)
+      if (signal.aborted) return
+      earlyEnds = settled ? 0 : earlyEnds + 1
+      if (this.#isHopeless(earlyEnds)) return this.#giveUp()
+      const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** Math.max(0, earlyEnds - 1), LONGEST_PAUSE_MS)
+      await sleep(pauseMs, undefined, { signal }).catch(() => {})
+    }
+  }
+
+  /** @returns whether it had settled before it ended */
+  async #runOne(number: number): Promise<boolean> {
+    const { env, print, complain } = this.#options
+    const running: Running = { process: startServing(env, print), state: 'starting' }
+    this.#running.add(running)
+    let settling: NodeJS.Timeout | undefined
+    void running.process.listening.then((greeting) => {
+      running.state = 'listening'
+      settling = setTimeout(() => {
+        running.state = 'settled'
+      }, SETTLED_MS)
+      this.#welcome(number, running.process, greeting)
+    })
+    const end = await running.process.ended
+    clearTimeout(settling)
+    this.#running.delete(running)
+    const stopped = this.#stopping.signal.aborted
+    // One that was stopped before it listened had nothing to finish.
+    if (end === 'with 0' || (stopped && running.state === 'starting')) return true
+    complain(`process ${number} (pid ${running.process.pid}) ended ${end}`)
+    if (stopped) this.#exitCode = 1
+    return running.state === 'settled'
+  }
+
+  #welcome(number: number, { pid }: ServingProcess, greeting: string): void {
+    const { count, print } = this.#options
+    const isFirst = this.#kept.length === 1
+    print(`larkway: process ${number} of ${count} (pid ${pid}) listens on port ${this.#port}\n`)
+    while (this.#kept.length < count) this.#kept.push(this.#keep(this.#kept.length + 1))
+    if (isFirst) print(greeting)
+  }
+
+  #isHopeless(earlyEnds: number): boolean {
+    const hasNeverServed = this.#kept.length === 1
+    if (hasNeverServed) return true
+    return earlyEnds >= EARLY_ENDS_MAX && ![...this.#running].some(({ state }) => state === 'settled')
+  }
+
+  #giveUp(): void {
+    this.#exitCode = 1
+    // What kept the very first from serving was said.
+    if (this.#kept.length > 1) this.#options.complain('no process stays up')
+    this.#stop('SIGTERM')
+  }
+}

@@ -1,0 +1,30 @@
+import { hash } from 'node:crypto'
+import type { TranscriptionOptions } from '../schema/calls.ts'
+import type { Principal } from '../schema/catalog.ts'
+import type { OperationName } from '../schema/operations.ts'
+import type { Selectors } from './gateway.ts'
+
+/** Where an idempotency key is kept: keys of other apps, and of other operations, are others. Lower-case hex. */
+export function slotIdOf({ app }: Pick<Principal, 'app'>, operation: OperationName, key: string): string {
+  return hash('sha256', JSON.stringify([app.id, operation, key]))
+}
+
+/**
+ * What makes two transcriptions the same: the options after defaults, the selectors in effect and the audio itself.
+ * Neither file name nor media type, kind of body, order of fields or where the purpose stood.
+ *
+ * @param audioDigest of the decoded audio
+ * @returns lower-case hex
+ */
+export function fingerprintOf(
+  operation: OperationName,
+  options: TranscriptionOptions,
+  { purpose, responseProfile }: Selectors,
+  audioDigest: string,
+): string {
+  const fields = Object.entries(options)
+    .map(([name, value]) => [name, Array.isArray(value) ? [...value].sort() : value] as const)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+  const label = purpose?.label ?? null
+  return hash('sha256', JSON.stringify([operation, fields, label, responseProfile, audioDigest]))
+}

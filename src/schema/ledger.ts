@@ -1,0 +1,166 @@
+/**
+ * What calls hold while they run: an idempotency slot, and money set aside. Amounts are whole micro-USD. Every method
+ * is one atomic step, takes its time from the clock of the state, answers within 2 s, and throws GatewayError
+ * DEPENDENCY_UNAVAILABLE when the state does not answer.
+ */
+export interface CallLedger {
+  /**
+   * Claims the slot and sets the money aside, both or neither. A free slot becomes `running`; money is only looked at
+   * when the slot is free. Sent again with the same token it changes nothing and answers the same.
+   */
+  begin(beginning: Beginning): Promise<Begun>
+  /**
+   * Ends what `begin` began: the slot takes its last state if the token still holds it, the money its real amount.
+   * Idempotent by the token; what a token does not hold, or no longer, is left alone.
+   */
+  settle(settlement: Settlement): Promise<Settled>
+  /**
+   * For a `begin` whose answer was lost: takes back what it may have done, and lets it do nothing if it should only
+   * arrive after this.
+   */
+  cancel(cancellation: Cancellation): Promise<void>
+  /** What a slot holds. */
+  look(workspace: string, slotId: string): Promise<SlotView>
+}
+
+/** What a workspace may spend, as the configuration has it. */
+export interface AccountTerms {
+  /** A one-time grant of credits: booked the first time that its id is met. */
+  readonly grant: { readonly id: string; readonly micros: number } | null
+  readonly trial: { readonly allowanceMicros: number; readonly expiresAtMs: number } | null
+  /** Cap per calendar month in UTC over all keys; null: none. */
+  readonly budgetMicros: number | null
+}
+
+export interface Beginning {
+  /** Unique to this one call of the gateway. */
+  readonly token: string
+  readonly workspace: string
+  readonly slot: SlotClaim | null
+  readonly reservation: Reservation | null
+}
+
+export interface SlotClaim {
+  /** Lower-case hex. */
+  readonly id: string
+  /** Of the payload, lower-case hex. */
+  readonly fingerprint: string
+  /** A slot that is still running after this long is burned: nobody can say whether the provider was paid. */
+  readonly leaseMs: number
+  /** How long a burned slot is remembered. */
+  readonly ttlMs: number
+}
+
+export interface Reservation {
+  readonly keyId: string
+  readonly terms: AccountTerms
+  /** Cap of the key per calendar month in UTC; null: none. */
+  readonly keyBudgetMicros: number | null
+  /** Taken from the trial where it suffices, else from the credits; 0: neither is asked. */
+  readonly platformMicros: number
+  /** Counted against the budgets, and as spent this month. */
+  readonly spendMicros: number
+  /** A reservation that is not settled after this long stays charged as it is, and is counted as expired. */
+  readonly leaseMs: number
+}
+
+export type Begun =
+  | { readonly state: 'begun' }
+  | { readonly state: 'running' }
+  | { readonly state: 'burned' }
+  | { readonly state: 'stored'; readonly fingerprint: string; readonly result: StoredResult }
+  /** Nothing was claimed. `voided`: the token was cancelled before. */
+  | { readonly state: 'refused'; readonly why: Shortage | 'voided' }
+
+/** trial: the workspace has one, it is used up or over, and there were never credits. */
+export type Shortage = 'credits' | 'trial' | 'key_budget' | 'workspace_budget'
+
+export type SlotView =
+  | { readonly state: 'free' }
+  | Extract<Begun, { readonly state: 'running' | 'burned' | 'stored' }>
+
+export interface Settlement {
+  readonly token: string
+  readonly workspace: string
+  readonly slot: { readonly id: string; readonly end: SlotEnd } | null
+  /** What the call came to in the end; null: nothing was set aside. */
+  readonly charge: Charge | null
+}
+
+export interface Charge {
+  /** More than was reserved is booked as overage; the purse itself gives no more than that. */
+  readonly platformMicros: number
+  readonly spendMicros: number
+}
+
+export type SlotEnd =
+  | { readonly state: 'stored'; readonly result: StoredResult; readonly ttlMs: number }
+  /** Nothing was executed: the key may be used again. */
+  | { readonly state: 'released' }
+  | { readonly state: 'burned'; readonly ttlMs: number }
+
+export interface Settled {
+  /** The slot ended as told. False: it was burned before, because its lease ran out, or somebody else's. */
+  readonly slotHeld: boolean
+}
+
+export type Cancellation = Pick<Beginning, 'token' | 'workspace'> & { readonly slotId: string | null }
+
+/** An answer as it is replayed. */
+export interface StoredResult {
+  readonly status: number
+  /** The content type and the facts of the answer. */
+  readonly headers: Readonly<Record<string, string>>
+  /** The text itself, or the object that holds it. */
+  readonly body: { readonly text: string } | { readonly object: string; readonly bytes: number }
+}
+
+/** The accounts of workspaces, beside the calls that are under way. Times and failures as in `CallLedger`. */
+export interface Accounts {
+  /** How an account stands; books the grant of its terms first, if that was never done. */
+  show(workspace: string, terms: AccountTerms): Promise<AccountView>
+  /**
+   * Books credits once per grant id; a negative amount takes them back, but not below zero.
+   *
+   * @returns whether this call booked it (false: the id was booked before, nothing changed), and the account after it
+   */
+  addCredits(
+    workspace: string,
+    grant: { readonly id: string; readonly micros: number },
+  ): Promise<CreditsAdded>
+  /** Counts what calls without a reservation came to. Idempotent by the token of the batch. */
+  addUsage(batch: UsageBatch): Promise<void>
+}
+
+export interface CreditsAdded {
+  readonly booked: boolean
+  readonly creditsMicros: number
+}
+
+export interface UsageBatch {
+  readonly token: string
+  readonly workspace: string
+  /** Key id → micro-USD. */
+  readonly spentMicros: Readonly<Record<string, number>>
+}
+
+export interface AccountView {
+  /** What is left to spend, reservations already taken off. */
+  readonly creditsMicros: number
+  /** As they were booked, oldest first: together with what calls took they make the credits. */
+  readonly grants: readonly { readonly id: string; readonly micros: number; readonly bookedAtMs: number }[]
+  /** Reservations included. */
+  readonly trialSpentMicros: number
+  /** Costs above their reservations, which no purse has given. */
+  readonly overageMicros: number
+  /** What calls that are under way have taken from the trial and the credits. */
+  readonly reservedMicros: number
+  /** Reservations that nobody settled: their node died, and what they took stays charged at the estimate. */
+  readonly expired: { readonly count: number; readonly micros: number }
+  /** `2026-11`: the calendar month in UTC that the spending is of. */
+  readonly month: string
+  /** Spent this month by all keys, reservations included. */
+  readonly spentMicros: number
+  /** The same for each key. */
+  readonly spentByKey: Readonly<Record<string, number>>
+}

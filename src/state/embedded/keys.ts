@@ -1,0 +1,71 @@
+import type { DatabaseSync } from 'node:sqlite'
+import type { StoredKey } from '../../schema/stored-keys.ts'
+
+type Row = {
+  readonly id: string
+  readonly sha256: string
+  readonly prefix: string
+  readonly workspace: string
+  readonly app: string
+  readonly name: string
+  readonly scopes: string
+  readonly requests_per_minute: number | null
+  readonly burst: number | null
+  readonly budget_micros: number | null
+  readonly expires_at_ms: number | null
+  readonly created_at_ms: number
+  readonly revoked_at_ms: number | null
+}
+
+/** The methods of `StoredKeys`, each within a transaction of its caller. */
+export function createKeys(db: DatabaseSync, now: () => number) {
+  const put = db.prepare(`
+    INSERT INTO stored_keys (
+      id, sha256, prefix, workspace, app, name, scopes, requests_per_minute, burst, budget_micros,
+      expires_at_ms, created_at_ms, revoked_at_ms
+    ) VALUES (
+      :id, :sha256, :prefix, :workspace, :app, :name, :scopes, :requestsPerMinute, :burst, :budgetMicros,
+      :expiresAtMs, :createdAtMs, :revokedAtMs
+    ) ON CONFLICT DO NOTHING`)
+  const find = db.prepare('SELECT * FROM stored_keys WHERE id = ?')
+  const list = db.prepare('SELECT * FROM stored_keys ORDER BY created_at_ms, id')
+  const revoke = db.prepare('UPDATE stored_keys SET revoked_at_ms = ? WHERE id = ? AND revoked_at_ms IS NULL')
+  const version = db.prepare('SELECT version FROM keys_version')
+  const raise = db.prepare('UPDATE keys_version SET version = version + 1')
+
+  return {
+    createKey({ rateLimit, scopes, ...rest }: StoredKey): void {
+      const { requestsPerMinute, burst } = rateLimit ?? { requestsPerMinute: null, burst: null }
+      const { changes } = put.run({ ...rest, scopes: JSON.stringify(scopes), requestsPerMinute, burst })
+      if (changes !== 0) raise.run()
+    },
+
+    revokeKey(id: string): StoredKey | null {
+      if (revoke.run(now(), id).changes !== 0) raise.run()
+      const row = find.get(id) as Row | undefined
+      return row ? keyOf(row) : null
+    },
+
+    listKeys: (): StoredKey[] => (list.all() as Row[]).map(keyOf),
+
+    keysVersion: (): string => String(version.get()?.version),
+  }
+}
+
+function keyOf(row: Row): StoredKey {
+  const { requests_per_minute: requestsPerMinute, burst } = row
+  return {
+    id: row.id,
+    sha256: row.sha256,
+    prefix: row.prefix,
+    workspace: row.workspace,
+    app: row.app,
+    name: row.name,
+    scopes: JSON.parse(row.scopes) as StoredKey['scopes'],
+    rateLimit: requestsPerMinute === null || burst === null ? null : { requestsPerMinute, burst },
+    budgetMicros: row.budget_micros,
+    expiresAtMs: row.expires_at_ms,
+    createdAtMs: row.created_at_ms,
+    revokedAtMs: row.revoked_at_ms,
+  }
+}

@@ -1,0 +1,50 @@
+import type { DatabaseSync } from 'node:sqlite'
+import type { NewWebhook, StoredWebhook } from '../../schema/settings.ts'
+
+type WebhookRow = {
+  readonly url: string
+  readonly secret: string
+  readonly created_at_ms: number
+  readonly previous_secret: string | null
+  readonly previous_until_ms: number | null
+}
+
+/** The methods of `WorkspaceSettings`, each within a transaction of its caller. */
+export function createSettings(db: DatabaseSync, now: () => number) {
+  const findDomains = db.prepare('SELECT domains FROM audio_url_domains WHERE workspace = ?')
+  const putDomains = db.prepare('INSERT OR REPLACE INTO audio_url_domains (workspace, domains) VALUES (?, ?)')
+  const findWebhook = db.prepare('SELECT * FROM webhooks WHERE workspace = ?')
+  const putWebhook = db.prepare(`
+    INSERT OR REPLACE INTO webhooks (workspace, url, secret, created_at_ms, previous_secret, previous_until_ms)
+    VALUES (?, ?, ?, ?, ?, ?)`)
+  const removeWebhook = db.prepare('DELETE FROM webhooks WHERE workspace = ?')
+
+  return {
+    audioUrlDomains(workspace: string): string[] {
+      const row = findDomains.get(workspace)
+      return row ? (JSON.parse(String(row.domains)) as string[]) : []
+    },
+
+    putAudioUrlDomains(workspace: string, domains: readonly string[]): void {
+      putDomains.run(workspace, JSON.stringify(domains))
+    },
+
+    webhook(workspace: string): StoredWebhook | null {
+      const row = findWebhook.get(workspace) as WebhookRow | undefined
+      if (!row) return null
+      const { previous_secret: secret, previous_until_ms: untilMs } = row
+      const previous = secret !== null && untilMs !== null && untilMs > now() ? { secret, untilMs } : null
+      return { url: row.url, secret: row.secret, createdAtMs: row.created_at_ms, previous }
+    },
+
+    putWebhook(workspace: string, { url, secret, createdAtMs }: NewWebhook, keepMs: number): void {
+      const before = findWebhook.get(workspace) as WebhookRow | undefined
+      // The same one again, because the answer was lost: the secret before it must not be forgotten.
+      if (before?.secret === secret) return
+      const untilMs = before ? now() + keepMs : null
+      putWebhook.run(workspace, url, secret, createdAtMs, before?.secret ?? null, untilMs)
+    },
+
+    removeWebhook: (workspace: string): boolean => removeWebhook.run(workspace).changes !== 0,
+  }
+}

@@ -1,0 +1,36 @@
+import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
+import { type Call, createCommit } from './commit.ts'
+import { openDatabase } from './database.ts'
+import { createOperations } from './operations.ts'
+
+export interface WorkerOptions {
+  readonly file: string
+}
+
+// Entry of the thread that owns the file: a flush to the disk must not stop the gateway's event loop.
+
+/** So many calls share a flush at most; the first of them waits for the last one. */
+const GROUP_MAX = 500
+
+const port = parentPort!
+const { file } = workerData as WorkerOptions
+const db = openDatabase(file)
+const commit = createCommit(db, createOperations(db, Date.now))
+
+port.on('message', (first: Call | 'close') => {
+  const calls: Call[] = []
+  // While the last group was flushed others have come: they are one group.
+  for (let next: { message: Call | 'close' } | undefined = { message: first }; next; ) {
+    if (next.message === 'close') return close(calls)
+    calls.push(next.message)
+    next = calls.length < GROUP_MAX ? receiveMessageOnPort(port) : undefined
+  }
+  port.postMessage(commit(calls))
+})
+port.postMessage('open')
+
+function close(last: readonly Call[]): void {
+  if (last.length > 0) port.postMessage(commit(last))
+  db.close()
+  port.close()
+}

@@ -1,0 +1,98 @@
+import type { Accounts, AccountView, CreditsAdded } from '../../schema/ledger.ts'
+import type { Ask } from './ask.ts'
+import { keys } from './keys.ts'
+import { integerOf, pairsOf, textOf, textsOf } from './reply.ts'
+import { script } from './script.ts'
+
+/** How long a batch of usage is remembered: its sender tries again for as long. */
+const BATCH_MS = 3_600_000
+/** Marks the fields of keys among those of the spending. */
+const KEY_FIELD = 'key:'
+
+const showAccount = script('show_account', {
+  keys: ['account', 'grants', 'spent', 'reservations', 'leases'],
+  args: ['grant_id', 'grant'],
+  reply: viewOf,
+})
+
+const addCredits = script('add_credits', {
+  keys: ['account', 'grants'],
+  args: ['grant_id', 'micros'],
+  reply: (reply): CreditsAdded => {
+    if (!Array.isArray(reply)) throw new Error('add_credits.lua replied no list')
+    return { booked: reply[0] === 1, creditsMicros: integerOf(textOf(reply[1])) }
+  },
+})
+
+const addUsage = script('add_usage', {
+  keys: ['usage', 'spent'],
+  args: ['spent_micros', 'token_ms'],
+  reply: () => undefined,
+})
+
+/** The accounts of workspaces in Redis. Each method is one script. */
+export function createRedisAccounts(ask: Ask): Accounts {
+  return {
+    show: (workspace, { grant }) =>
+      ask((redis) =>
+        showAccount(redis, {
+          account: keys.account(workspace),
+          grants: keys.grants(workspace),
+          spent: keys.spent(workspace),
+          reservations: keys.reservations(workspace),
+          leases: keys.leases(workspace),
+          grant_id: grant?.id ?? '',
+          grant: grant?.micros ?? 0,
+        }),
+      ),
+    addCredits: (workspace, { id, micros }) =>
+      ask((redis) =>
+        addCredits(redis, {
+          account: keys.account(workspace),
+          grants: keys.grants(workspace),
+          grant_id: id,
+          micros,
+        }),
+      ),
+    addUsage: ({ token, workspace, spentMicros }) =>
+      ask((redis) =>
+        addUsage(redis, {
+          usage: keys.usage(workspace, token),
+          spent: keys.spent(workspace),
+          spent_micros: JSON.stringify(spentMicros),
+          token_ms: BATCH_MS,
+        }),
+      ),
+  }
+}
+
+function viewOf(reply: unknown): AccountView {
+  if (!Array.isArray(reply)) throw new Error('show_account.lua replied no list')
+  const [credits, trialSpent, overage, reserved, expiredCount, expired] = textsOf(reply[0])
+  const sums = new Map(pairsOf(reply[2]))
+  const ofKeys = [...sums].filter(([field]) => field.startsWith(KEY_FIELD))
+  return {
+    creditsMicros: integerOf(credits),
+    grants: pairsOf(reply[3]).map(grantOf).sort(byTime),
+    trialSpentMicros: integerOf(trialSpent),
+    overageMicros: integerOf(overage),
+    reservedMicros: integerOf(reserved),
+    expired: { count: integerOf(expiredCount), micros: integerOf(expired) },
+    month: textOf(reply[1]),
+    spentMicros: integerOf(sums.get('total')),
+    spentByKey: Object.fromEntries(
+      ofKeys.map(([field, micros]) => [field.slice(KEY_FIELD.length), integerOf(micros)]),
+    ),
+  }
+}
+
+type Grant = AccountView['grants'][number]
+
+function grantOf([id, record]: [string, string]): Grant {
+  const [micros, bookedAtMs] = record.split(' ')
+  return { id, micros: integerOf(micros), bookedAtMs: integerOf(bookedAtMs) }
+}
+
+function byTime(one: Grant, other: Grant): number {
+  return one.bookedAtMs - other.bookedAtMs || (one.id < other.id ? -1 : 1)
+}

@@ -1,0 +1,27 @@
+import { Cluster } from 'ioredis'
+import type { Logger } from '../../log.ts'
+import type { RedisConnection } from './connect.ts'
+
+/**
+ * Logs one line for each setting with which the servers may lose what was acknowledged. Where they do not let us read
+ * their settings it says nothing. Never rejects.
+ */
+export async function warnOfLosses(redis: RedisConnection, log: Logger): Promise<void> {
+  try {
+    const servers = redis instanceof Cluster ? redis.nodes('master') : [redis]
+    const reports = await Promise.all(servers.map((server) => server.info()))
+    const policies = reports.map((report) => /^maxmemory_policy:(\S+)/m.exec(report)?.[1])
+    const evicts = policies.find((policy) => policy !== undefined && policy !== 'noeviction')
+    if (evicts !== undefined)
+      log.warn(
+        { maxmemory_policy: evicts },
+        'Redis evicts keys when its memory is full, and with them credits and idempotency keys: set noeviction',
+      )
+    if (reports.some((report) => /^aof_enabled:0/m.test(report)))
+      log.warn(
+        'Redis keeps no append-only file: what was acknowledged may be lost when it ends: set appendonly yes',
+      )
+  } catch (error) {
+    log.debug({ reason: String(error) }, 'the settings of Redis cannot be read')
+  }
+}

@@ -1,0 +1,145 @@
+import type {
+  Beginning,
+  Begun,
+  CallLedger,
+  Cancellation,
+  Settled,
+  Settlement,
+  Shortage,
+  SlotView,
+  StoredResult,
+} from '../../schema/ledger.ts'
+import type { Ask } from './ask.ts'
+import { keys } from './keys.ts'
+import { textOf, textsOf } from './reply.ts'
+import { script } from './script.ts'
+
+/** Named where a call has no slot: the ids of slots are hexadecimal, so none has this one. */
+const NO_SLOT = 'none'
+/** How long a cancelled token stays void: longer than a command may lie in a connection that was given up. */
+const VOID_MS = 120_000
+
+const beginCall = script('begin_call', {
+  keys: ['slot', 'void', 'account', 'grants', 'spent', 'reservations', 'leases'],
+  args: [
+    ...(['token', 'fingerprint', 'slot_lease_ms', 'slot_ttl_ms'] as const),
+    ...(['reserves', 'key_id', 'platform', 'spend', 'lease_ms', 'key_budget', 'workspace_budget'] as const),
+    ...(['grant_id', 'grant', 'trial', 'trial_ends_ms'] as const),
+  ],
+  reply: begunOf,
+})
+
+const settleCall = script('settle_call', {
+  keys: ['slot', 'account', 'spent', 'reservations', 'leases'],
+  args: ['token', 'end', 'result', 'ttl_ms', 'charges', 'platform', 'spend'],
+  reply: (reply): Settled => ({ slotHeld: reply === 1 }),
+})
+
+const cancelCall = script('cancel_call', {
+  keys: ['slot', 'void', 'account', 'spent', 'reservations', 'leases'],
+  args: ['token', 'has_slot', 'void_ms'],
+  reply: () => undefined,
+})
+
+const lookAtSlot = script('look_at_slot', { keys: ['slot'], args: [], reply: slotViewOf })
+
+/** The ledger of calls in Redis. Each method is one script. */
+export function createRedisLedger(ask: Ask): CallLedger {
+  return {
+    begin: (beginning) => ask((redis) => beginCall(redis, beginInputs(beginning))),
+    settle: (settlement) => ask((redis) => settleCall(redis, settleInputs(settlement))),
+    cancel: (cancellation) => ask((redis) => cancelCall(redis, cancelInputs(cancellation))),
+    look: (workspace, slotId) => ask((redis) => lookAtSlot(redis, { slot: keys.slot(workspace, slotId) })),
+  }
+}
+
+/** The keys of the money that calls set aside. */
+function purseKeys(workspace: string) {
+  return {
+    account: keys.account(workspace),
+    spent: keys.spent(workspace),
+    reservations: keys.reservations(workspace),
+    leases: keys.leases(workspace),
+  }
+}
+
+function beginInputs({ token, workspace, slot, reservation }: Beginning) {
+  const terms = reservation?.terms
+  return {
+    slot: keys.slot(workspace, slot?.id ?? NO_SLOT),
+    void: keys.void(workspace, token),
+    grants: keys.grants(workspace),
+    ...purseKeys(workspace),
+    token,
+    fingerprint: slot?.fingerprint ?? '',
+    slot_lease_ms: slot?.leaseMs ?? 0,
+    slot_ttl_ms: slot?.ttlMs ?? 0,
+    reserves: reservation === null ? 0 : 1,
+    key_id: reservation?.keyId ?? '',
+    platform: reservation?.platformMicros ?? 0,
+    spend: reservation?.spendMicros ?? 0,
+    lease_ms: reservation?.leaseMs ?? 0,
+    key_budget: reservation?.keyBudgetMicros ?? '',
+    workspace_budget: terms?.budgetMicros ?? '',
+    grant_id: terms?.grant?.id ?? '',
+    grant: terms?.grant?.micros ?? 0,
+    trial: terms?.trial?.allowanceMicros ?? '',
+    trial_ends_ms: terms?.trial?.expiresAtMs ?? 0,
+  }
+}
+
+function settleInputs({ token, workspace, slot, charge }: Settlement) {
+  const end = slot?.end
+  return {
+    slot: keys.slot(workspace, slot?.id ?? NO_SLOT),
+    ...purseKeys(workspace),
+    token,
+    end: end?.state ?? '',
+    result: end?.state === 'stored' ? JSON.stringify(end.result) : '',
+    ttl_ms: end === undefined || end.state === 'released' ? 0 : end.ttlMs,
+    charges: charge === null ? 0 : 1,
+    platform: charge?.platformMicros ?? 0,
+    spend: charge?.spendMicros ?? 0,
+  }
+}
+
+function cancelInputs({ token, workspace, slotId }: Cancellation) {
+  return {
+    slot: keys.slot(workspace, slotId ?? NO_SLOT),
+    void: keys.void(workspace, token),
+    ...purseKeys(workspace),
+    token,
+    has_slot: slotId === null ? 0 : 1,
+    void_ms: VOID_MS,
+  }
+}
+
+const REFUSALS: ReadonlySet<string | null | undefined> = new Set<Shortage | 'voided'>([
+  'credits',
+  'trial',
+  'key_budget',
+  'workspace_budget',
+  'voided',
+])
+const isRefusal = (why: string | null | undefined): why is Shortage | 'voided' => REFUSALS.has(why)
+
+function begunOf(reply: unknown): Begun {
+  const [state, why] = textsOf(reply)
+  if (state === 'begun') return { state }
+  if (state === 'refused' && isRefusal(why)) return { state, why }
+  return takenOf(reply)
+}
+
+function slotViewOf(reply: unknown): SlotView {
+  const [state] = textsOf(reply)
+  return state === 'free' ? { state } : takenOf(reply)
+}
+
+/** What a slot holds that is not free. */
+function takenOf(reply: unknown): Exclude<SlotView, { state: 'free' }> {
+  const [state, fingerprint, result] = textsOf(reply)
+  if (state === 'running' || state === 'burned') return { state }
+  if (state === 'stored')
+    return { state, fingerprint: textOf(fingerprint), result: JSON.parse(textOf(result)) as StoredResult }
+  throw new Error(`a script replied ${state}`)
+}

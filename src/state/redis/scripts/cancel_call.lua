@@ -1,0 +1,39 @@
+-- Takes back what a begin_call whose answer was lost may have done, and lets it do nothing should it come only now.
+--
+-- KEYS slot void account spent reservations leases
+-- ARGV token has_slot void_ms
+-- Reply 1
+--
+-- The server may read the lost command after this one, from a connection that its sender has given up, so the token is
+-- void for a while even where something was taken back: a command may lie in more than one such connection.
+
+local slot, void, account, spent, reservations, leases = unpack(KEYS)
+local token = ARGV[1]
+
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- Whole and without an exponent. Zero is added because a negative zero is no integer to Redis.
+local function add(hash, field, number) redis.call('HINCRBY', hash, field, string.format('%.0f', number + 0)) end
+
+redis.call('SET', void, '', 'PX', ARGV[3])
+
+if ARGV[2] == '1' then
+  local held = redis.call('HMGET', slot, 'state', 'token', 'lease_until_ms')
+  -- Past its lease it counts as burned, and others may have been told so.
+  if held[1] == 'running' and held[2] == token and tonumber(held[3]) > now_ms then redis.call('DEL', slot) end
+end
+
+local record = redis.call('HGET', reservations, token)
+if not record or tonumber(redis.call('ZSCORE', leases, token)) <= now_ms then return 1 end
+local purse, platform, spend, month, key_id = string.match(record, '^(%S+) (%d+) (%d+) (%S+) (.*)$')
+redis.call('HDEL', reservations, token)
+redis.call('ZREM', leases, token)
+add(account, 'reserved', -tonumber(platform))
+if purse == 'trial' then add(account, 'trial_spent', -tonumber(platform)) end
+if purse == 'credits' then add(account, 'credits', tonumber(platform)) end
+if redis.call('HGET', spent, 'month') == month then
+  add(spent, 'total', -tonumber(spend))
+  add(spent, 'key:' .. key_id, -tonumber(spend))
+end
+return 1

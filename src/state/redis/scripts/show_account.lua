@@ -1,0 +1,48 @@
+-- How an account stands, after the grant of its terms was booked and lost reservations were counted.
+--
+-- KEYS account grants spent reservations leases
+-- ARGV grant_id grant
+-- Reply {{credits, trial_spent, overage, reserved, expired_count, expired}, month, spent, grants}: nulls are zeros,
+-- `spent` and `grants` are fields and values in turn
+--
+-- An empty `grant_id`: the terms have none. Reservations past their lease stay charged; counting them here takes no
+-- longer than a node may block the others, so the last of very many may be left to the next call.
+
+local SWEPT_AT_ONCE = 500
+
+local account, grants, spent, reservations, leases = unpack(KEYS)
+
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- Whole and without an exponent. Zero is added because a negative zero is no integer to Redis.
+local function digits(number) return string.format('%.0f', number + 0) end
+local function add(hash, field, number) redis.call('HINCRBY', hash, field, digits(number)) end
+
+-- The month in UTC as yyyy-mm: days since a first of March, so that a leap day is the last of its year.
+local function month_of(ms)
+  local days = math.floor(ms / 86400000) + 719468
+  local era, day = math.floor(days / 146097), days % 146097
+  local year = math.floor((day - math.floor(day / 1460) + math.floor(day / 36524) - math.floor(day / 146096)) / 365)
+  local month = math.floor((5 * (day - 365 * year - math.floor(year / 4) + math.floor(year / 100)) + 2) / 153) + 3
+  if month > 12 then year, month = year + 1, month - 12 end
+  return string.format('%04d-%02d', era * 400 + year, month)
+end
+
+for _, token in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', digits(now_ms), 'LIMIT', 0, SWEPT_AT_ONCE)) do
+  local platform = string.match(redis.call('HGET', reservations, token), '^%S+ (%d+)')
+  redis.call('HDEL', reservations, token)
+  redis.call('ZREM', leases, token)
+  add(account, 'reserved', -tonumber(platform))
+  add(account, 'expired_count', 1)
+  add(account, 'expired', tonumber(platform))
+end
+
+if ARGV[1] ~= '' and redis.call('HSETNX', grants, ARGV[1], ARGV[2] .. ' ' .. digits(now_ms)) == 1 then
+  redis.call('HINCRBY', account, 'credits', ARGV[2])
+end
+
+local month = month_of(now_ms)
+local sums = redis.call('HGET', spent, 'month') == month and redis.call('HGETALL', spent) or {}
+local figures = redis.call('HMGET', account, 'credits', 'trial_spent', 'overage', 'reserved', 'expired_count', 'expired')
+return { figures, month, sums, redis.call('HGETALL', grants) }

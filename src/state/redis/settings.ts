@@ -1,0 +1,59 @@
+import type { StoredWebhook, WorkspaceSettings } from '../../schema/settings.ts'
+import type { Ask } from './ask.ts'
+import { keys } from './keys.ts'
+import { integerOf, textOf, textsOf } from './reply.ts'
+import { script } from './script.ts'
+
+const putWebhook = script('put_webhook', {
+  keys: ['webhook', 'previous'],
+  args: ['url', 'secret', 'created_at_ms', 'keep_ms'],
+  reply: () => undefined,
+})
+
+const showWebhook = script('show_webhook', {
+  keys: ['webhook', 'previous'],
+  args: [],
+  reply: (reply): StoredWebhook | null => {
+    const [url, secret, createdAtMs, previousSecret, untilMs] = textsOf(reply)
+    if (url === null) return null
+    const previous =
+      typeof previousSecret === 'string' ? { secret: previousSecret, untilMs: integerOf(untilMs) } : null
+    return { url: textOf(url), secret: textOf(secret), createdAtMs: integerOf(createdAtMs), previous }
+  },
+})
+
+const removeWebhook = script('remove_webhook', {
+  keys: ['webhook', 'previous'],
+  args: [],
+  reply: (reply): boolean => reply === 1,
+})
+
+/** What workspaces set by themselves, in Redis. */
+export function createRedisSettings(ask: Ask): WorkspaceSettings {
+  const places = (workspace: string) => ({
+    webhook: keys.webhook(workspace),
+    previous: keys.previousWebhook(workspace),
+  })
+  return {
+    audioUrlDomains: (workspace) =>
+      ask(async (redis) => {
+        const json = await redis.get(keys.audioUrlDomains(workspace))
+        return json === null ? [] : (JSON.parse(json) as string[])
+      }),
+    // One command that says the same however often it arrives needs no script.
+    putAudioUrlDomains: (workspace, domains) =>
+      ask(async (redis) => void (await redis.set(keys.audioUrlDomains(workspace), JSON.stringify(domains)))),
+    webhook: (workspace) => ask((redis) => showWebhook(redis, places(workspace))),
+    putWebhook: (workspace, { url, secret, createdAtMs }, keepMs) =>
+      ask((redis) =>
+        putWebhook(redis, {
+          ...places(workspace),
+          url,
+          secret,
+          created_at_ms: createdAtMs,
+          keep_ms: keepMs,
+        }),
+      ),
+    removeWebhook: (workspace) => ask((redis) => removeWebhook(redis, places(workspace))),
+  }
+}

@@ -1,0 +1,72 @@
+import t from 'tap'
+import { createSettlements } from '../../src/gateway/settlements.ts'
+import { createLogger } from '../../src/log.ts'
+import type { CallLedger, Settlement } from '../../src/schema/ledger.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+const SETTLEMENT: Settlement = { token: 'call_1', workspace: 'acme', slot: null, charge: null }
+
+/** A ledger that is away for the first so many commands. */
+function ledgerAwayFor(commands: number) {
+  const seen: string[] = []
+  const answer = (name: string) => {
+    seen.push(name)
+    if (seen.length <= commands) throw new Error('the state is away')
+  }
+  const ledger: Pick<CallLedger, 'settle' | 'cancel'> = {
+    async settle() {
+      answer('settle')
+      return { slotHeld: true }
+    },
+    async cancel() {
+      answer('cancel')
+    },
+  }
+  return { seen, settlements: createSettlements(ledger as CallLedger, createLogger('silent')) }
+}
+
+t.test('what the state takes at once is not sent again', async (t) => {
+  const { seen, settlements } = ledgerAwayFor(0)
+  t.same(await settlements.settle(SETTLEMENT, 10_000), { slotHeld: true })
+  t.ok(await waitUntil(() => settlements.pending === 0))
+  t.same(seen, ['settle'])
+})
+
+t.test('the caller waits for one try; the others go on behind', async (t) => {
+  const { seen, settlements } = ledgerAwayFor(3)
+  t.equal(await settlements.settle(SETTLEMENT, 10_000), null)
+  t.equal(settlements.pending, 1)
+  t.ok(await waitUntil(() => settlements.pending === 0))
+  t.same(seen, ['settle', 'settle', 'settle', 'settle'])
+})
+
+t.test('a begin whose answer was lost is taken back until the state takes that', async (t) => {
+  const { seen, settlements } = ledgerAwayFor(2)
+  settlements.cancel({ token: 'call_1', workspace: 'acme', slotId: 'ab' })
+  t.ok(await waitUntil(() => settlements.pending === 0))
+  t.same(seen, ['cancel', 'cancel', 'cancel'])
+})
+
+t.test('it gives up when its time is over, and when the node stops', async (t) => {
+  const short = ledgerAwayFor(Number.POSITIVE_INFINITY)
+  t.equal(await short.settlements.settle(SETTLEMENT, 500), null)
+  t.ok(await waitUntil(() => short.settlements.pending === 0))
+  t.ok(short.seen.length >= 2 && short.seen.length < 6, `${short.seen.length} tries`)
+
+  const stopped = ledgerAwayFor(Number.POSITIVE_INFINITY)
+  await stopped.settlements.settle(SETTLEMENT, 60_000)
+  await stopped.settlements.close()
+  t.equal(stopped.settlements.pending, 0)
+})
+
+t.test('a call that outlives its caller is pending until it ends, however', async (t) => {
+  const { settlements } = ledgerAwayFor(0)
+  const good = Promise.withResolvers<number>()
+  const bad = Promise.withResolvers<number>()
+  const both = [settlements.during(good.promise), settlements.during(bad.promise)]
+  t.equal(settlements.pending, 2)
+  good.resolve(1)
+  bad.reject(new Error('it failed'))
+  t.match(await Promise.allSettled(both), [{ value: 1 }, { reason: { message: 'it failed' } }])
+  t.equal(settlements.pending, 0)
+})

@@ -1,0 +1,226 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { pino } from 'pino'
+import t, { type Test } from 'tap'
+import type { Begun } from '../../src/schema/ledger.ts'
+import { type Answer, type Call, createCommit } from '../../src/state/embedded/commit.ts'
+import { openDatabase } from '../../src/state/embedded/database.ts'
+import { createOperations } from '../../src/state/embedded/operations.ts'
+import { openEmbeddedState } from '../../src/state/embedded/state.ts'
+import { tempFolder } from '../support/scratch.ts'
+import {
+  beginningOf,
+  claimOf,
+  newDigest,
+  newToken,
+  newWorkspace,
+  reserve,
+  resultOf,
+} from '../support/state-under-test.ts'
+
+const WORKSPACE = 'acme'
+
+/** The operations on a file, and what runs groups of them. */
+async function open(t: Test) {
+  const file = join(await tempFolder(t), 'state.sqlite')
+  const db = openDatabase(file)
+  t.teardown(() => db.close())
+  let nowMs = Date.now()
+  const parts = createOperations(db, () => nowMs)
+  const run = createCommit(db, parts)
+  return {
+    file,
+    db,
+    parts,
+    group: (calls: readonly Omit<Call, 'id'>[]) => run(calls.map((call, id) => ({ id, ...call }))).answers,
+    pass: (ms: number) => {
+      nowMs += ms
+    },
+  }
+}
+
+const begin = (id: string, token = newToken()) =>
+  ({ name: 'begin', args: [beginningOf(WORKSPACE, { token, slot: claimOf(id) })] }) as const
+const look = (id: string) => ({ name: 'look', args: [WORKSPACE, id] }) as const
+const answered = (answer: Answer | undefined) => (answer && 'value' in answer ? answer.value : answer)
+const failureOf = (answer: Answer) => ('failure' in answer ? answer.failure : null)
+
+t.test('what is acknowledged has been flushed: the log is synced at every commit', async (t) => {
+  const { db } = await open(t)
+  t.same({ ...db.prepare('PRAGMA journal_mode').get() }, { journal_mode: 'wal' })
+  t.same({ ...db.prepare('PRAGMA synchronous').get() }, { synchronous: 2 }, 'FULL')
+})
+
+t.test('an operation that throws undoes itself and nothing else', async (t) => {
+  const { group, parts } = await open(t)
+  const ids = [newDigest(), newDigest(), newDigest()] as const
+  const { begin: real } = parts.operations
+  let failing = true
+  parts.operations.begin = (beginning): Begun => {
+    const begun = real(beginning)
+    if (failing && beginning.slot?.id === ids[1]) throw new TypeError('a bug')
+    return begun
+  }
+  const answers = group([begin(ids[0]), begin(ids[1]), begin(ids[2]), look(ids[1])])
+  t.same(answered(answers[0]), { state: 'begun' })
+  t.same(answers[1], { id: 1, failure: { reason: 'a bug', unavailable: false } })
+  t.same(answered(answers[2]), { state: 'begun' })
+  t.same(answered(answers[3]), { state: 'free' }, 'undone before the next one ran')
+  failing = false
+  t.same(answered(group([begin(ids[1])])[0]), { state: 'begun' })
+})
+
+t.test('amounts that cannot be kept exactly are refused, and change nothing', async (t) => {
+  const { group } = await open(t)
+  const add = (id: string, micros: number) =>
+    ({ name: 'addCredits', args: [WORKSPACE, { id, micros }] }) as const
+  group([add('much', Number.MAX_SAFE_INTEGER)])
+  const [more, half] = group([add('more', 1), add('half', 0.5)])
+  t.match(more, { failure: { reason: /exactly/ } })
+  t.match(half, { failure: { unavailable: false } })
+  const show = { name: 'show', args: [WORKSPACE, { grant: null, trial: null, budgetMicros: null }] } as const
+  const view = answered(group([show])[0])
+  t.match(view, { creditsMicros: Number.MAX_SAFE_INTEGER, grants: [{ id: 'much' }] })
+})
+
+t.test('on a full disk nothing is kept of what fails', async (t) => {
+  const { db, group } = await open(t)
+  group([begin(newDigest())])
+  const pages = Number(db.prepare('PRAGMA page_count').get()?.page_count)
+  db.exec(`PRAGMA max_page_count = ${pages + 3}`)
+  const ids = Array.from({ length: 400 }, newDigest)
+  const tokens = ids.map(() => newToken())
+  const failures = group(ids.map((id, i) => begin(id, tokens[i]))).map(failureOf)
+  t.ok(
+    failures.some((failure) => failure !== null),
+    'the disk was too small',
+  )
+  const failed = ids.filter((_, i) => failures[i])
+  t.ok(failures.every((failure) => failure === null || failure.unavailable))
+  t.match(failures.find(Boolean)?.reason, /full/)
+  const seen = group(failed.map(look)).map(answered)
+  t.ok(
+    seen.every((view) => (view as { state: string }).state === 'free'),
+    'what failed was not kept',
+  )
+  db.exec('PRAGMA max_page_count = 1000000')
+  const again = group(failed.map((id) => begin(id))).map(answered)
+  t.ok(again.every((begun) => (begun as { state: string }).state === 'begun'))
+})
+
+t.test('what changes nothing is not flushed', async (t) => {
+  const { file, group } = await open(t)
+  const terms = { grant: { id: 'initial', micros: 10 }, trial: null, budgetMicros: null }
+  const show = { name: 'show', args: [WORKSPACE, terms] } as const
+  const refused = {
+    name: 'begin',
+    args: [beginningOf(WORKSPACE, { reservation: reserve(11, { terms }) })],
+  } as const
+  group([show])
+  const before = commitsIn(file)
+  for (let i = 0; i < 3; i++)
+    t.match(group([show, refused]).map(answered), [
+      { creditsMicros: 10 },
+      { state: 'refused', why: 'credits' },
+    ])
+  t.equal(commitsIn(file), before)
+})
+
+t.test('a group that cannot be committed fails as a whole', async (t) => {
+  const { db, group, parts } = await open(t)
+  const run = createCommit(db, {
+    ...parts,
+    purge: () => {
+      throw new Error('gone wrong')
+    },
+  })
+  const id = newDigest()
+  const { answers, wrote } = run([
+    { id: 7, ...begin(id) },
+    { id: 8, ...begin(newDigest()) },
+  ])
+  const failure = { reason: 'gone wrong', unavailable: false }
+  t.same(answers, [
+    { id: 7, failure },
+    { id: 8, failure },
+  ])
+  t.equal(wrote, false)
+  t.same(answered(group([look(id)])[0]), { state: 'free' })
+  t.same(answered(group([begin(id)])[0]), { state: 'begun' })
+})
+
+t.test('while another process writes, a group waits, and then fails as a whole; readers go on', async (t) => {
+  const { db, file, group } = await open(t)
+  db.exec('PRAGMA busy_timeout = 200')
+  const id = newDigest()
+  const other = new DatabaseSync(file)
+  other.exec('BEGIN IMMEDIATE')
+  const beganMs = performance.now()
+  const answers = group([begin(id), look(id)])
+  t.ok(performance.now() - beganMs >= 190, 'it waited')
+  for (const answer of answers) t.match(failureOf(answer), { reason: /locked/, unavailable: true })
+  t.same(answered(group([look(id)])[0]), { state: 'free' }, 'what only reads need not wait')
+  other.exec('ROLLBACK')
+  other.close()
+  t.same(answered(group([begin(id)])[0]), { state: 'begun' })
+})
+
+t.test('what is of the past is forgotten, a bit at a time', async (t) => {
+  const { db, group, pass } = await open(t)
+  const count = () => {
+    const row = db.prepare(
+      'SELECT (SELECT count(*) FROM slots) AS slots, (SELECT count(*) FROM tokens) AS tokens',
+    )
+    return { ...row.get() } as { slots: number; tokens: number }
+  }
+  const ended = Array.from({ length: 200 }, () => {
+    const [id, token] = [newDigest(), newToken()]
+    const end = { state: 'stored', result: resultOf('x'), ttlMs: 1000 } as const
+    return [
+      begin(id, token),
+      { name: 'settle', args: [{ token, workspace: WORKSPACE, slot: { id, end }, charge: null }] },
+      { name: 'cancel', args: [{ token: newToken(), workspace: WORKSPACE, slotId: null }] },
+    ] as const
+  })
+  group(ended.flat())
+  t.same(count(), { slots: 200, tokens: 200 })
+  pass(900_000)
+  group([begin(newDigest())])
+  const { slots, tokens } = count()
+  t.ok(slots > 100 && slots < 201 && tokens > 100 && tokens < 200, `${slots} slots and ${tokens} tokens`)
+  for (let i = 0; i < 20; i++) group([begin(newDigest())])
+  t.same(count(), { slots: 21, tokens: 0 }, 'what is alive stays')
+})
+
+/** Frames of the write-ahead log that end a transaction (https://sqlite.org/fileformat2.html#walformat). */
+function commitsIn(file: string): number {
+  const wal = readFileSync(`${file}-wal`)
+  const frameBytes = 24 + wal.readUInt32BE(8)
+  let commits = 0
+  for (let at = 32; at + frameBytes <= wal.length; at += frameBytes) {
+    const isOfThisLog = wal.compare(wal, 16, 24, at + 8, at + 16) === 0
+    if (isOfThisLog && wal.readUInt32BE(at + 4) !== 0) commits += 1
+  }
+  return commits
+}
+
+t.test('calls that come together are flushed together', async (t) => {
+  const file = join(await tempFolder(t), 'state.sqlite')
+  const state = await openEmbeddedState({ file, log: pino({ level: 'silent' }) })
+  t.teardown(() => state.close())
+  // A reader holds the log: it is not begun anew meanwhile, so all of its commits can be counted.
+  const reader = new DatabaseSync(file)
+  t.teardown(() => reader.close())
+  reader.exec('BEGIN; SELECT count(*) FROM slots')
+  const workspace = newWorkspace()
+  const begin = () => state.ledger.begin(beginningOf(workspace, { slot: claimOf(newDigest()) }))
+  const before = commitsIn(file)
+  for (let i = 0; i < 20; i++) await begin()
+  const single = commitsIn(file)
+  t.equal(single - before, 20, 'one by one each has its own')
+  await Promise.all(Array.from({ length: 1000 }, begin))
+  const together = commitsIn(file) - single
+  t.ok(together >= 1 && together <= 60, `1,000 at once had ${together}`)
+  reader.exec('COMMIT')
+})

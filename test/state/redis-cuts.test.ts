@@ -1,0 +1,283 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { newId } from '../../src/ids.ts'
+import type { State } from '../../src/schema/state.ts'
+import type { StoredKey } from '../../src/schema/stored-keys.ts'
+import { startRedisCluster } from '../support/redis-cluster.ts'
+import { type RedisProxy, startRedisProxy, type Verdict } from '../support/redis-proxy.ts'
+import { startSentinels } from '../support/redis-sentinel.ts'
+import { startRedis } from '../support/redis-server.ts'
+import { openRedisState } from '../support/redis-state.ts'
+import { withoutServers } from '../support/servers.ts'
+import {
+  beginningOf,
+  claimOf,
+  figuresOf,
+  LONG_MS,
+  NO_TERMS,
+  newDigest,
+  newToken,
+  newWorkspace,
+  reserve,
+  resultOf,
+} from '../support/state-under-test.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+/** What an operation is done to; each time another. */
+interface Place {
+  readonly workspace: string
+  readonly token: string
+  readonly slotId: string
+  readonly keyId: string
+}
+
+interface Operation {
+  /** What the proxy calls its command. */
+  readonly command: string
+  prepare?(state: State, place: Place): Promise<unknown>
+  run(state: State, place: Place): Promise<unknown>
+  /** What it answers when it has run before, where that is something else. */
+  readonly again?: unknown
+}
+
+const newPlace = (): Place => ({
+  workspace: newWorkspace(),
+  token: newToken(),
+  slotId: newDigest(),
+  keyId: newId('key'),
+})
+
+const keyOf = ({ keyId, workspace }: Place): StoredKey => ({
+  ...{ id: keyId, sha256: 'f'.repeat(64), prefix: 'lk_live_abcd', workspace, app: 'web', name: 'a key' },
+  ...{ scopes: ['inference'], rateLimit: null, budgetMicros: null, expiresAtMs: null },
+  ...{ createdAtMs: 1_900_000_000_000, revokedAtMs: null },
+})
+const webhookOf = (n: number) => ({ url: `https://example.com/${n}`, secret: `sealed:${n}`, createdAtMs: n })
+
+const credits = ({ accounts }: State, { workspace }: Place) =>
+  accounts.addCredits(workspace, { id: 'first', micros: 1000 })
+const begin = ({ ledger }: State, { workspace, token, slotId }: Place) =>
+  ledger.begin(beginningOf(workspace, { token, slot: claimOf(slotId), reservation: reserve(400) }))
+const begun = async (state: State, place: Place) => {
+  await credits(state, place)
+  await begin(state, place)
+}
+const settling = (end: 'stored' | 'released' | 'burned'): Operation => ({
+  command: 'settle_call',
+  prepare: begun,
+  run: ({ ledger }, { workspace, token, slotId }) =>
+    ledger.settle({
+      token,
+      workspace,
+      slot: { id: slotId, end: { state: end, result: resultOf('answer'), ttlMs: LONG_MS } },
+      charge: { platformMicros: 150, spendMicros: 160 },
+    }),
+})
+
+const BEGIN: Operation = { command: 'begin_call', prepare: credits, run: begin }
+const SETTLE = settling('stored')
+const BOOK: Operation = {
+  command: 'add_credits',
+  run: credits,
+  again: { booked: false, creditsMicros: 1000 },
+}
+const CREATE: Operation = { command: 'create_key', run: ({ keys }, place) => keys.create(keyOf(place)) }
+const PUT_DOMAINS: Operation = {
+  command: 'set',
+  run: ({ settings }, { workspace }) => settings.putAudioUrlDomains(workspace, ['a.example']),
+}
+
+/** Every operation of the contracts. */
+const OPERATIONS: readonly Operation[] = [
+  BEGIN,
+  { command: 'begin_call', run: begin },
+  SETTLE,
+  settling('released'),
+  settling('burned'),
+  {
+    command: 'cancel_call',
+    prepare: begun,
+    run: ({ ledger }, { workspace, token, slotId }) => ledger.cancel({ workspace, token, slotId }),
+  },
+  {
+    command: 'look_at_slot',
+    prepare: begun,
+    run: ({ ledger }, { workspace, slotId }) => ledger.look(workspace, slotId),
+  },
+  {
+    command: 'show_account',
+    prepare: begun,
+    run: async ({ accounts }, { workspace }) =>
+      figuresOf(await accounts.show(workspace, { ...NO_TERMS, grant: { id: 'granted', micros: 7 } })),
+  },
+  BOOK,
+  {
+    command: 'add_usage',
+    run: ({ accounts }, { token, workspace }) =>
+      accounts.addUsage({ token, workspace, spentMicros: { key_one: 5, key_two: 6 } }),
+  },
+  CREATE,
+  {
+    command: 'revoke_key',
+    prepare: (state, place) => state.keys.create(keyOf(place)),
+    run: async ({ keys }, { keyId }) => typeof (await keys.revoke(keyId))?.revokedAtMs,
+  },
+  {
+    command: 'list_keys',
+    prepare: (state, place) => state.keys.create(keyOf(place)),
+    run: async ({ keys }, { keyId }) => (await keys.list()).filter(({ id }) => id === keyId).length,
+  },
+  { command: 'hmget', run: async ({ keys }) => typeof (await keys.version()) },
+  PUT_DOMAINS,
+  { command: 'get', run: ({ settings }, { workspace }) => settings.audioUrlDomains(workspace) },
+  {
+    command: 'put_webhook',
+    prepare: ({ settings }, { workspace }) => settings.putWebhook(workspace, webhookOf(1), LONG_MS),
+    run: ({ settings }, { workspace }) => settings.putWebhook(workspace, webhookOf(2), LONG_MS),
+  },
+  {
+    command: 'show_webhook',
+    prepare: ({ settings }, { workspace }) => settings.putWebhook(workspace, webhookOf(1), LONG_MS),
+    run: ({ settings }, { workspace }) => settings.webhook(workspace),
+  },
+  {
+    command: 'remove_webhook',
+    prepare: ({ settings }, { workspace }) => settings.putWebhook(workspace, webhookOf(1), LONG_MS),
+    run: ({ settings }, { workspace }) => settings.removeWebhook(workspace),
+    again: false,
+  },
+]
+
+const CUTS = ['cut before', 'cut inside', 'cut after', 'cut inside the answer'] as const satisfies Verdict[]
+
+/** All that a place shows, its names and moments left out. */
+async function viewOf({ ledger, accounts, keys, settings }: State, place: Place): Promise<unknown> {
+  const { workspace, slotId, keyId } = place
+  const [key] = (await keys.list()).filter(({ id }) => id === keyId)
+  const webhook = await settings.webhook(workspace)
+  return {
+    account: figuresOf(await accounts.show(workspace, NO_TERMS)),
+    slot: await ledger.look(workspace, slotId),
+    key: key && { isRevoked: key.revokedAtMs !== null },
+    domains: await settings.audioUrlDomains(workspace),
+    webhook: webhook && { ...webhook, previous: webhook.previous?.secret },
+  }
+}
+
+interface Rig {
+  /** Through the proxies. */
+  readonly state: State
+  /** Past them. */
+  readonly direct: State
+  readonly proxies: readonly RedisProxy[]
+}
+
+const arrivals = ({ proxies }: Rig, command: string) =>
+  proxies.reduce((sum, proxy) => sum + proxy.arrived(command), 0)
+const executions = ({ proxies }: Rig, command: string) =>
+  proxies.reduce((sum, proxy) => sum + proxy.executed(command), 0)
+
+function judge({ proxies }: Rig, command: string, verdict: Verdict): void {
+  for (const proxy of proxies) proxy.judge = ({ name }) => (name === command ? verdict : 'pass')
+}
+
+/** Runs it until it is answered; no longer than a connection takes to come back. */
+async function insist(operation: Operation, state: State, place: Place): Promise<unknown> {
+  let answer: unknown
+  const isAnswered = () =>
+    operation.run(state, place).then(
+      (value) => {
+        answer = value
+        return true
+      },
+      () => false,
+    )
+  if (!(await waitUntil(isAnswered))) throw new Error(`${operation.command} is not answered`)
+  return answer
+}
+
+async function breaks(t: Test, rig: Rig, operation: Operation, cut: (typeof CUTS)[number]): Promise<void> {
+  const { state, direct } = rig
+  const { command } = operation
+  const [place, clean] = [newPlace(), newPlace()]
+  for (const each of [place, clean]) await operation.prepare?.(direct, each)
+  const once = await operation.run(direct, clean)
+  // Where the connection broke before, the nodes of a cluster are found again one by one.
+  await insist({ ...OPERATIONS.find(({ command }) => command === 'look_at_slot')! }, state, place)
+
+  const [arrived, executed] = [arrivals(rig, command), executions(rig, command)]
+  judge(rig, command, cut)
+  const startMs = performance.now()
+  const failure = await operation.run(state, place).then(
+    (answer) => answer,
+    (error: unknown) => error,
+  )
+  const tookMs = performance.now() - startMs
+  judge(rig, command, 'pass')
+  t.match(failure, { code: 'DEPENDENCY_UNAVAILABLE', cause: Error }, 'the caller is told')
+  t.ok(tookMs < 3000, `after ${tookMs} ms`)
+  const has = cut === 'cut after' || cut === 'cut inside the answer'
+  t.equal(executions(rig, command) - executed, has ? 1 : 0, 'executed')
+  await waitUntil(() => state.healthy())
+  await sleep(20)
+  // A node of a cluster that does not know the script yet is sent it whole.
+  t.ok(arrivals(rig, command) - arrived <= (rig.proxies.length === 1 ? 1 : 2), 'not sent again')
+  t.equal(executions(rig, command) - executed, has ? 1 : 0, 'not sent again')
+
+  const answer = await insist(operation, state, place)
+  t.same(answer, has && operation.again !== undefined ? operation.again : once, 'repeated')
+  t.same(await viewOf(direct, place), await viewOf(direct, clean), 'as if it had run once')
+}
+
+/** A begin that the server reads when its sender has long cancelled it. */
+async function comesLate(t: Test, rig: Rig): Promise<void> {
+  const { state, direct, proxies } = rig
+  const place = newPlace()
+  const { workspace, token, slotId } = place
+  await credits(direct, place)
+  const before = await viewOf(direct, place)
+  await insist({ ...OPERATIONS.find(({ command }) => command === 'look_at_slot')! }, state, place)
+  const executed = executions(rig, 'begin_call')
+  judge(rig, 'begin_call', 'leave behind')
+  const startMs = performance.now()
+  await t.rejects(begin(state, place), { code: 'DEPENDENCY_UNAVAILABLE' })
+  t.ok(performance.now() - startMs < 3000)
+  await insist(
+    { command: 'cancel_call', run: ({ ledger }) => ledger.cancel({ workspace, token, slotId }) },
+    state,
+    place,
+  )
+  for (const proxy of proxies) proxy.letGo()
+  t.ok(await waitUntil(() => executions(rig, 'begin_call') > executed), 'it arrives after all')
+  t.same(await viewOf(direct, place), before, 'and nothing is held')
+}
+
+async function survives(t: Test, rig: Rig, operations: readonly Operation[]): Promise<void> {
+  for (const operation of operations)
+    for (const cut of CUTS)
+      await t.test(`${operation.command}: ${cut}`, (t) => breaks(t, rig, operation, cut))
+  await t.test('a begin that comes after its cancellation', (t) => comesLate(t, rig))
+}
+
+t.test('one server: every operation, cut at every step', { skip: withoutServers }, async (t) => {
+  const redis = await startRedis(t)
+  const proxy = await startRedisProxy(t, redis.port)
+  const [direct, state] = [await openRedisState(t, redis.url), await openRedisState(t, proxy.url)]
+  await survives(t, { state, direct, proxies: [proxy] }, OPERATIONS)
+})
+
+const WRITES = [BEGIN, SETTLE, BOOK, CREATE, PUT_DOMAINS]
+
+t.test('by Sentinels: writes, cut at every step', { skip: withoutServers }, async (t) => {
+  const redis = await startRedis(t)
+  const proxy = await startRedisProxy(t, redis.port)
+  const { url } = await startSentinels(t, Number(new URL(proxy.url).port))
+  const [direct, state] = [await openRedisState(t, redis.url), await openRedisState(t, url)]
+  await survives(t, { state, direct, proxies: [proxy] }, WRITES)
+})
+
+t.test('a cluster: writes, cut at every step', { skip: withoutServers }, async (t) => {
+  const { url, proxies } = await startRedisCluster(t, { proxied: true })
+  const [direct, state] = [await openRedisState(t, url), await openRedisState(t, url)]
+  await survives(t, { state, direct, proxies }, WRITES)
+})

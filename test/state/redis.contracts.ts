@@ -1,0 +1,18 @@
+import type { Test } from 'tap'
+import type { StateUnderTest } from '../support/state-under-test.ts'
+import { accountsContract } from './accounts.contract.ts'
+import { keysContract } from './keys.contract.ts'
+import { ledgerContract } from './ledger.contract.ts'
+import { ledgerModelContract } from './ledger-model.contract.ts'
+import { settingsContract } from './settings.contract.ts'
+
+/** All contracts of the state but that of the rate limiter, one after the other. */
+export async function stateContracts(t: Test, start: () => Promise<StateUnderTest>): Promise<void> {
+  await t.test('ledger', async (t) => ledgerContract(t, start))
+  await t.test('ledger, against a model', async (t) =>
+    ledgerModelContract(t, start, { count: 10, steps: 150 }),
+  )
+  await t.test('accounts', async (t) => accountsContract(t, start))
+  await t.test('keys', async (t) => keysContract(t, start))
+  await t.test('settings', async (t) => settingsContract(t, start))
+}

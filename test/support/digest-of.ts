@@ -1,0 +1,10 @@
+import { createHash } from 'node:crypto'
+
+const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest()
+
+/** The digest of audio by its definition: SHA-256 over the SHA-256 of each MiB. */
+export function digestOf(audio: Uint8Array): string {
+  const leaves: Buffer[] = []
+  for (let at = 0; at < audio.length; at += 1_048_576) leaves.push(sha256(audio.subarray(at, at + 1_048_576)))
+  return sha256(Buffer.concat(leaves)).toString('hex')
+}

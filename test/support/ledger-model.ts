@@ -1,0 +1,223 @@
+import type {
+  AccountTerms,
+  Beginning,
+  Begun,
+  Cancellation,
+  Charge,
+  CreditsAdded,
+  Reservation,
+  Settlement,
+  SlotClaim,
+  SlotEnd,
+  SlotView,
+  UsageBatch,
+} from '../../src/schema/ledger.ts'
+import type { figuresOf } from './state-under-test.ts'
+
+const KNOWN_AS_CANCELLED_MS = 120_000
+
+/** A call that holds, or held, money. What follows from it is computed anew each time that it is asked for. */
+interface ModelCall {
+  readonly token: string
+  readonly reservation: Reservation
+  readonly purse: 'trial' | 'credits' | 'none'
+  readonly begunAtMs: number
+  settled: { readonly charge: Charge; readonly atMs: number } | null
+}
+
+interface ModelSlot {
+  readonly token: string
+  readonly claim: SlotClaim
+  readonly begunAtMs: number
+  ended: { readonly end: SlotEnd; readonly atMs: number } | null
+}
+
+interface ModelWorkspace {
+  calls: ModelCall[]
+  readonly slots: Map<string, ModelSlot>
+  readonly cancelledAtMs: Map<string, number>
+  readonly grants: { readonly id: string; readonly micros: number }[]
+  readonly usage: Map<string, { readonly batch: UsageBatch; readonly atMs: number }>
+}
+
+/**
+ * What a ledger and its accounts are to do, told by the history of every call instead of by sums that are kept: slow,
+ * and so different from a ledger that the two hardly make the same mistake.
+ */
+export class LedgerModel {
+  nowMs: number
+  readonly #workspaces = new Map<string, ModelWorkspace>()
+
+  constructor(nowMs: number) {
+    this.nowMs = nowMs
+  }
+
+  begin({ token, workspace, slot, reservation }: Beginning): Begun {
+    const all = this.#of(workspace)
+    if (slot) {
+      const mine = all.slots.get(slot.id)
+      const view = this.look(workspace, slot.id)
+      if (view.state === 'running' && mine?.token === token) return { state: 'begun' }
+      if (view.state !== 'free') return view
+    }
+    const cancelledAtMs = all.cancelledAtMs.get(token)
+    if (cancelledAtMs !== undefined && this.nowMs - cancelledAtMs < KNOWN_AS_CANCELLED_MS)
+      return { state: 'refused', why: 'voided' }
+    if (reservation && !all.calls.some((call) => call.token === token)) {
+      const answer = this.#reserve(all, token, reservation)
+      if (answer.state === 'refused') return answer
+    }
+    if (slot) all.slots.set(slot.id, { token, claim: slot, begunAtMs: this.nowMs, ended: null })
+    return { state: 'begun' }
+  }
+
+  /** Undefined: the contract leaves open what is answered. */
+  settle({ token, workspace, slot, charge }: Settlement): boolean | undefined {
+    const all = this.#of(workspace)
+    const call = all.calls.find((one) => one.token === token)
+    if (charge && call && this.#isOpen(call)) call.settled = { charge, atMs: this.nowMs }
+    if (!slot) return false
+    const view = this.look(workspace, slot.id)
+    const held = all.slots.get(slot.id)
+    const mine = view.state !== 'free' && held?.token === token
+    if (slot.end.state === 'released' && !(mine && held.ended === null)) return mine ? false : undefined
+    if (!mine) return false
+    if (held.ended) return held.ended.end.state === slot.end.state
+    if (view.state === 'burned') return false
+    if (slot.end.state === 'released') all.slots.delete(slot.id)
+    else held.ended = { end: slot.end, atMs: this.nowMs }
+    return true
+  }
+
+  cancel({ token, workspace, slotId }: Cancellation): void {
+    const all = this.#of(workspace)
+    all.cancelledAtMs.set(token, this.nowMs)
+    all.calls = all.calls.filter((call) => call.token !== token || !this.#isOpen(call))
+    if (slotId === null || all.slots.get(slotId)?.token !== token) return
+    if (this.look(workspace, slotId).state === 'running') all.slots.delete(slotId)
+  }
+
+  look(workspace: string, slotId: string): SlotView {
+    const slot = this.#of(workspace).slots.get(slotId)
+    if (!slot) return { state: 'free' }
+    const burnsAtMs = slot.begunAtMs + slot.claim.leaseMs
+    const { end, atMs } = slot.ended ?? { end: null, atMs: burnsAtMs }
+    const ttlMs = end && end.state !== 'released' ? end.ttlMs : slot.claim.ttlMs
+    if (this.nowMs >= atMs + ttlMs) return { state: 'free' }
+    if (end?.state === 'stored')
+      return { state: 'stored', fingerprint: slot.claim.fingerprint, result: end.result }
+    return { state: end || this.nowMs >= burnsAtMs ? 'burned' : 'running' }
+  }
+
+  addCredits(workspace: string, grant: { readonly id: string; readonly micros: number }): CreditsAdded {
+    const booked = this.#book(this.#of(workspace), grant)
+    return { booked, creditsMicros: this.#credits(this.#of(workspace)) }
+  }
+
+  addUsage(batch: UsageBatch): void {
+    const { usage } = this.#of(batch.workspace)
+    if (!usage.has(batch.token)) usage.set(batch.token, { batch, atMs: this.nowMs })
+  }
+
+  figures(workspace: string, { grant }: AccountTerms): ReturnType<typeof figuresOf> {
+    const all = this.#of(workspace)
+    if (grant) this.#book(all, grant)
+    const lost = all.calls.filter((call) => !call.settled && !this.#isOpen(call))
+    const open = all.calls.filter((call) => this.#isOpen(call))
+    const spent = this.#spent(all)
+    return {
+      creditsMicros: this.#credits(all),
+      grants: [...all.grants].sort((a, b) => (a.id < b.id ? -1 : 1)),
+      trialSpentMicros: sum(all.calls.map((call) => taken(call, 'trial'))),
+      overageMicros: sum(
+        all.calls.map(({ settled, reservation }) =>
+          settled ? Math.max(0, settled.charge.platformMicros - reservation.platformMicros) : 0,
+        ),
+      ),
+      reservedMicros: sum(open.map(({ reservation }) => reservation.platformMicros)),
+      expired: {
+        count: lost.length,
+        micros: sum(lost.map(({ reservation }) => reservation.platformMicros)),
+      },
+      month: monthOf(this.nowMs),
+      spentMicros: sum([...spent.values()]),
+      spentByKey: Object.fromEntries(
+        [...spent].filter(([, micros]) => micros !== 0).sort(([a], [b]) => (a < b ? -1 : 1)),
+      ),
+    }
+  }
+
+  #of(workspace: string): ModelWorkspace {
+    const known = this.#workspaces.get(workspace)
+    if (known) return known
+    const made = { calls: [], slots: new Map(), cancelledAtMs: new Map(), grants: [], usage: new Map() }
+    this.#workspaces.set(workspace, made)
+    return made
+  }
+
+  #reserve(all: ModelWorkspace, token: string, reservation: Reservation): Begun {
+    const { terms, platformMicros, spendMicros, keyId, keyBudgetMicros } = reservation
+    const { trial, grant, budgetMicros } = terms
+    if (grant) this.#book(all, grant)
+    const trialSpentMicros = sum(all.calls.map((call) => taken(call, 'trial')))
+    const inTrial = trial && this.nowMs < trial.expiresAtMs
+    let purse: ModelCall['purse'] = 'credits'
+    if (platformMicros === 0) purse = 'none'
+    else if (inTrial && trialSpentMicros + platformMicros <= trial.allowanceMicros) purse = 'trial'
+    else if (this.#credits(all) < platformMicros)
+      return { state: 'refused', why: trial && all.grants.length === 0 ? 'trial' : 'credits' }
+
+    const spent = this.#spent(all)
+    if (keyBudgetMicros !== null && (spent.get(keyId) ?? 0) + spendMicros > keyBudgetMicros)
+      return { state: 'refused', why: 'key_budget' }
+    if (budgetMicros !== null && sum([...spent.values()]) + spendMicros > budgetMicros)
+      return { state: 'refused', why: 'workspace_budget' }
+    all.calls.push({ token, reservation, purse, begunAtMs: this.nowMs, settled: null })
+    return { state: 'begun' }
+  }
+
+  #isOpen({ settled, begunAtMs, reservation }: ModelCall): boolean {
+    return !settled && this.nowMs < begunAtMs + reservation.leaseMs
+  }
+
+  #book(all: ModelWorkspace, { id, micros }: { readonly id: string; readonly micros: number }): boolean {
+    if (all.grants.some((grant) => grant.id === id)) return false
+    all.grants.push({ id, micros: Math.max(micros, -this.#credits(all)) })
+    return true
+  }
+
+  #credits({ grants, calls }: ModelWorkspace): number {
+    return sum(grants.map(({ micros }) => micros)) - sum(calls.map((call) => taken(call, 'credits')))
+  }
+
+  /** By key, in the month that it is. */
+  #spent({ calls, usage }: ModelWorkspace): Map<string, number> {
+    const month = monthOf(this.nowMs)
+    const spent = new Map<string, number>()
+    const add = (keyId: string, micros: number) => spent.set(keyId, (spent.get(keyId) ?? 0) + micros)
+    for (const { begunAtMs, settled, reservation } of calls) {
+      if (monthOf(begunAtMs) !== month) continue
+      add(reservation.keyId, settled?.charge.spendMicros ?? reservation.spendMicros)
+    }
+    for (const { batch, atMs } of usage.values()) {
+      if (monthOf(atMs) !== month) continue
+      for (const [keyId, micros] of Object.entries(batch.spentMicros)) add(keyId, micros)
+    }
+    return spent
+  }
+}
+
+/** What a purse has given for a call. */
+function taken({ purse, settled, reservation }: ModelCall, asked: ModelCall['purse']): number {
+  if (purse !== asked) return 0
+  return Math.min(reservation.platformMicros, settled?.charge.platformMicros ?? Number.POSITIVE_INFINITY)
+}
+
+function sum(amounts: readonly number[]): number {
+  return amounts.reduce((total, amount) => total + amount, 0)
+}
+
+function monthOf(ms: number): string {
+  const date = new Date(ms)
+  return `${date.getUTCFullYear()}-${String(date.getUTCMonth() + 1).padStart(2, '0')}`
+}

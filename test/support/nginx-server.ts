@@ -1,0 +1,71 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { userInfo } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { freePort, type Teardown, tempFolder } from './scratch.ts'
+import { Daemon, locate } from './servers.ts'
+
+const DEPLOYED = fileURLToPath(new URL('../../scripts/deploy/nginx.conf', import.meta.url))
+
+export interface NginxServer {
+  readonly url: string
+  readonly port: number
+  /** What it has logged so far, of requests and of faults. */
+  log(): Promise<string>
+}
+
+/**
+ * A real nginx with the configuration that is deployed, ended with the test. Of the file nothing is changed
+ * but where things are: `listen 8080` and `larkway-1:8080` to `larkway-3:8080` become addresses of the
+ * loopback interface, and /tmp becomes a folder of the test's own. `user` is told on the command line,
+ * because root's folders are root's.
+ *
+ * @param nodes ports of the three nodes
+ */
+export async function startNginx(
+  t: Teardown,
+  nodes: readonly [number, number, number],
+): Promise<NginxServer> {
+  const program = await locate('nginx')
+  const folder = await tempFolder(t)
+  const port = await freePort()
+  const moved = place(await readFile(DEPLOYED, 'utf8'), { folder, port, nodes })
+  const path = join(folder, 'nginx.conf')
+  await writeFile(path, moved)
+  const globals = `daemon off;${process.getuid?.() === 0 ? ` user ${userInfo().username};` : ''}`
+  const logPath = join(folder, 'nginx.log')
+  const args = ['-p', folder, '-e', '/dev/stderr', '-c', path, '-g', globals]
+  const daemon = new Daemon('nginx', program, args, logPath)
+  t.teardown(() => daemon.end('SIGTERM'))
+  await daemon.start(() => answers(port))
+  return { url: `http://127.0.0.1:${port}`, port, log: () => readFile(logPath, 'utf8') }
+}
+
+/** @throws Error when the file lacks what is to be replaced, or has it more than once */
+function place(
+  text: string,
+  { folder, port, nodes }: { folder: string; port: number; nodes: readonly number[] },
+): string {
+  const replacements = [
+    ['listen 8080;', `listen 127.0.0.1:${port};`],
+    ...nodes.map((node, index) => [`server larkway-${index + 1}:8080 `, `server 127.0.0.1:${node} `]),
+  ]
+  let moved = text.replaceAll(' /tmp/', ` ${folder}/`)
+  for (const [deployed = '', here = ''] of replacements) {
+    const [before, after, ...others] = moved.split(deployed)
+    if (before === undefined || after === undefined || others.length > 0)
+      throw new Error(`nginx.conf does not have "${deployed}" once`)
+    moved = before + here + after
+  }
+  return moved
+}
+
+/** Any answer will do: the nodes may be away. */
+async function answers(port: number): Promise<boolean> {
+  try {
+    await (await fetch(`http://127.0.0.1:${port}/healthz`)).arrayBuffer()
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,22 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Redis } from 'ioredis'
+import { pino } from 'pino'
+import type { State } from '../../src/schema/state.ts'
+import { createRedisState } from '../../src/state/redis/state.ts'
+import type { Teardown } from './scratch.ts'
+import type { StateUnderTest } from './state-under-test.ts'
+
+/** A node's state that logs nothing, closed with the test. */
+export async function openRedisState(t: Teardown, url: string): Promise<State> {
+  const state = await createRedisState({ url, log: pino({ level: 'silent' }) })
+  t.teardown(() => state.close())
+  return state
+}
+
+/** How the contracts of the state start on it: all servers are emptied before each test. */
+export function startsEmpty(state: State, servers: readonly Redis[]): () => Promise<StateUnderTest> {
+  return async () => {
+    await Promise.all(servers.map((server) => server.flushall()))
+    return { state, pass: (ms) => sleep(ms), setClock: null }
+  }
+}

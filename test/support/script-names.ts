@@ -1,0 +1,23 @@
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+
+const SCRIPTS = new URL('../../src/state/redis/scripts/', import.meta.url)
+
+/** SHA-1, by which EVALSHA calls a script → the name of its file. */
+const NAMES: ReadonlyMap<string, string> = new Map(
+  readdirSync(SCRIPTS)
+    .filter((file) => file.endsWith('.lua'))
+    .map((file) => [sha1(readFileSync(new URL(file, SCRIPTS), 'utf8')), file.slice(0, -'.lua'.length)]),
+)
+
+/** What a command is called: a script by its file, anything else by its first word in lower case. */
+export function nameOfCommand([command = '', script = '']: readonly string[]): string {
+  const name = command.toLowerCase()
+  if (name === 'evalsha') return NAMES.get(script) ?? name
+  if (name === 'eval') return NAMES.get(sha1(script)) ?? name
+  return name
+}
+
+function sha1(text: string): string {
+  return createHash('sha1').update(text).digest('hex')
+}

@@ -39,6 +39,8 @@ import { createWorkers } from './workers/pool.ts'
 
 const DEFAULT_CONFIG = 'larkway.yaml'
 const MIB = 1024 * 1024
+/** What follows the deadline of a call: its answer is kept for replay, and the state is told of its end. */
+const ENDING_MS = 10_000
 
 /** What has to be undone when the node stops, last opened first. */
 type Closer = () => void | Promise<void>
@@ -247,7 +249,7 @@ async function openServices(
 
 interface Drain {
   readonly server: EdgeServer
-  /** Calls that go on without their caller, and ends that the state has not taken yet. */
+  /** Calls that begin or go on without their caller, and ends that the state has not taken yet. */
   readonly pending: () => number
   readonly catalog: Catalog
   readonly log: Logger
@@ -266,7 +268,7 @@ function stopOnSignals(drain: Drain, onStop: () => void): void {
     log.info({ signal, in_flight: server.inFlight }, 'stopping')
     server.stopListening()
     const { deadlineMs, videoDeadlineMs } = catalog.current()
-    const deadlineAtMs = performance.now() + Math.max(deadlineMs, videoDeadlineMs)
+    const deadlineAtMs = performance.now() + Math.max(deadlineMs, videoDeadlineMs) + ENDING_MS
     const wait = setInterval(() => {
       if (server.inFlight + pending() > 0 && performance.now() < deadlineAtMs) return
       clearInterval(wait)

@@ -32,11 +32,11 @@ export const limiter: Scenario = {
 
   async plan({ quick }) {
     const own = (name: string, label: string) => larkway({ name, label, memoryMib: DEFAULT_BUDGET_MIB })
-    const url = await startRedis()
+    const redis = await startRedis().catch((error: Error) => error)
     const { found, skipped } = await sort<null>([
       [own('larkway', 'Larkway, limits in the process'), null],
-      [overRedis(own('larkway-redis', 'Larkway, Redis asked each time'), url, SMALL_BURST), null],
-      [overRedis(own('larkway-leases', 'Larkway, Redis and leases'), url, null), null],
+      [overRedis(own('larkway-redis', 'Larkway, Redis asked each time'), redis, SMALL_BURST), null],
+      [overRedis(own('larkway-leases', 'Larkway, Redis and leases'), redis, null), null],
     ])
     return { trials: found.map(([candidate]) => trial(candidate, quick)), skipped }
   },
@@ -56,16 +56,17 @@ async function startRedis(): Promise<string> {
 }
 
 /** @param burst of every key; null: as it is */
-function overRedis(found: Found, url: string, burst: number | null): Found {
+function overRedis(found: Found, redis: string | Error, burst: number | null): Found {
   if (!('candidate' in found)) return found
   const { candidate } = found
+  if (redis instanceof Error) return { name: candidate.name, reason: redis.message }
   return {
     candidate: {
       ...candidate,
       async command(place) {
         const command = await candidate.command(place)
         if (burst !== null) setBurst(join(place.folder, 'larkway.yaml'), burst)
-        return { ...command, env: { ...command.env, REDIS_URL: url } }
+        return { ...command, env: { ...command.env, REDIS_URL: redis } }
       },
     },
   }

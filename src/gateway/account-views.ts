@@ -22,13 +22,18 @@ export function createAccountViews(accounts: Pick<Accounts, 'show'>): AccountVie
 
   function look({ id, terms }: Principal['workspace'], atMs: number): Look {
     if (looks.size >= KEPT_MAX) {
-      for (const [known, { atMs: then }] of looks) if (atMs - then > FRESH_MS) looks.delete(known)
+      for (const [known, { atMs: then }] of looks) {
+        if (atMs - then <= FRESH_MS) break
+        looks.delete(known)
+      }
     }
     const coming = accounts.show(id, terms).catch(() => null)
     const fresh: Look = { atMs, coming }
     coming.then((view) => {
       fresh.view = view
     })
+    // The oldest stays first.
+    looks.delete(id)
     looks.set(id, fresh)
     return fresh
   }

@@ -1,18 +1,23 @@
 import { type ErrorCode, GatewayError } from '../errors.ts'
 import { newId } from '../ids.ts'
-import type { Entry, Principal } from '../schema/catalog.ts'
+import type { Entry } from '../schema/catalog.ts'
 import type { Begun, Charge, Reservation, Shortage, SlotEnd, StoredResult } from '../schema/ledger.ts'
 import type { OperationName } from '../schema/operations.ts'
 import { estimateOf } from './estimate.ts'
 import type { CallRequest, Services, Trail } from './gateway.ts'
 import { microsOf } from './micros.ts'
 import type { Prepared } from './run.ts'
-import type { Candidate, Selection } from './select.ts'
+import type { Selection } from './select.ts'
 import { isUnknown, outcomeUnknown } from './upstream-errors.ts'
 
 /** What a slot and a reservation outlast the call's deadline by: its end may have to wait for the state. */
 const SLOT_GRACE_MS = 30_000
 const RESERVATION_GRACE_MS = 60_000
+/**
+ * What a call at a provider of the platform is taken for where the price is for something that nobody knows, such as a
+ * provider's own credits before the answer: about what a video costs. Taken for nothing it would be free to anyone.
+ */
+const UNKNOWN_MICROS = 1_000_000
 
 /** An idempotency slot as a call claims it. */
 export interface SlotUse {
@@ -25,22 +30,23 @@ export interface SlotUse {
 /** What the slot held instead of being free. */
 export type Taken = Extract<Begun, { readonly state: 'running' | 'burned' | 'stored' }>
 
-type Uses<K extends OperationName> = readonly [
-  services: Services,
-  request: CallRequest<K>,
-  prepared: Pick<Prepared, 'principal' | 'selection' | 'deadlineMs'>,
-]
+/** What a booking is made from. */
+type Basis = Pick<Prepared, 'principal' | 'selection' | 'deadlineMs'>
+
+type Uses<K extends OperationName> = readonly [services: Services, request: CallRequest<K>, basis: Basis]
 
 /**
  * Sets money aside for a call, where it costs credits or counts against a budget. A call that does neither is not
- * known to the state; what it comes to is counted afterwards.
+ * known to the state, and is booked at once; what it comes to is counted afterwards.
  *
  * @throws GatewayError INSUFFICIENT_CREDITS, TRIAL_EXHAUSTED, BUDGET_EXCEEDED, DEPENDENCY_UNAVAILABLE
  */
-export async function book<K extends OperationName>(...uses: Uses<K>): Promise<Booking> {
-  const booked = await claim(...uses, null)
-  if (booked instanceof Booking) return booked
-  throw new Error('a slot that nobody asked for is taken')
+export function book<K extends OperationName>(...uses: Uses<K>): Booking | Promise<Booking> {
+  const [services, request, basis] = uses
+  const reservation = reservationOf(request, basis)
+  if (reservation === null) return new Booking(services, request.trail, basis, NOTHING_ASKED)
+  // Without a slot none can be taken.
+  return claim(uses, { token: newId('call'), slot: null, reservation }) as Promise<Booking>
 }
 
 /**
@@ -49,37 +55,43 @@ export async function book<K extends OperationName>(...uses: Uses<K>): Promise<B
  * @throws GatewayError as `book`
  */
 export function bookOnce<K extends OperationName>(slot: SlotUse, ...uses: Uses<K>): Promise<Booking | Taken> {
-  return claim(...uses, slot)
+  const [, request, basis] = uses
+  return claim(uses, { token: newId('call'), slot, reservation: reservationOf(request, basis) })
 }
 
-async function claim<K extends OperationName>(
-  services: Services,
-  request: CallRequest<K>,
-  prepared: Uses<K>[2],
-  slot: SlotUse | null,
-): Promise<Booking | Taken> {
-  const { principal, selection, deadlineMs } = prepared
-  const reservation = reservationOf(request, principal, selection.candidates, deadlineMs)
-  const token = reservation === null && slot === null ? null : newId('call')
-  const reserved = reservation !== null
-  const held = { principal, selection, token, slot, reserved, deadlineMs }
-  const booking = new Booking(services, request.trail, held)
-  if (token === null) return booking
+/** What is asked of the state for a call. */
+interface Asked {
+  /** Null: nothing is, and the state knows nothing of the call. */
+  readonly token: string | null
+  readonly slot: SlotUse | null
+  readonly reservation: Reservation | null
+}
 
+const NOTHING_ASKED: Asked = Object.freeze({ token: null, slot: null, reservation: null })
+
+async function claim<K extends OperationName>(
+  uses: Uses<K>,
+  asked: Asked & { readonly token: string },
+): Promise<Booking | Taken> {
+  const [services, request, basis] = uses
+  const { principal, selection, deadlineMs } = basis
+  const { token, slot, reservation } = asked
+  const { settlements, state } = services
   const workspace = principal.workspace.id
   const claimed = slot === null ? null : { ...slot, leaseMs: deadlineMs + SLOT_GRACE_MS }
-  const beginning = { token, workspace, slot: claimed, reservation }
-  const begun = await services.state.ledger.begin(beginning).catch((error: unknown) => {
+  const beginning = state.ledger.begin({ token, workspace, slot: claimed, reservation })
+  const begun = await settlements.during(beginning).catch((error: unknown) => {
     // It may have been taken all the same, and would hold the key until its lease is over.
-    services.settlements.cancel({ token, workspace, slotId: slot?.id ?? null })
+    settlements.cancel({ token, workspace, slotId: slot?.id ?? null })
     throw error
   })
-  if (begun.state === 'begun') return booking
+  if (begun.state === 'begun') return new Booking(services, request.trail, basis, asked)
   if (begun.state !== 'refused') return begun
   const own = withoutPlatform(selection)
   const short = begun.why === 'credits' || begun.why === 'trial'
-  if (short && own !== null) return claim(services, request, { ...prepared, selection: own }, slot)
-  throw shortage(begun.why)
+  if (!short || own === null) throw shortage(begun.why)
+  const ownUses: Uses<K> = [services, request, { ...basis, selection: own }]
+  return slot === null ? book(...ownUses) : bookOnce(slot, ...ownUses)
 }
 
 /** The customer's own providers, when there are others, too, that the customer cannot pay for. */
@@ -94,23 +106,28 @@ const PLATFORM_LEFT_OUT = 'credits: they do not cover the providers of the platf
 /** The most that the call may come to at any of its candidates; null when nobody asks. */
 function reservationOf<K extends OperationName>(
   { operation, call }: CallRequest<K>,
-  { workspace: { terms }, key }: Principal,
-  candidates: readonly Candidate[],
-  deadlineMs: number,
+  { principal, selection: { candidates }, deadlineMs }: Basis,
 ): Reservation | null {
+  const { key } = principal
+  const { terms } = principal.workspace
   const paid = candidates.some(({ entry }) => isPlatform(entry))
   const capped = terms.budgetMicros !== null || key.budgetMicros !== null
   if (!paid && !capped) return null
   let platformMicros = 0
   let spendMicros = 0
   for (const { entry } of candidates) {
-    const micros = microsOf(estimateOf(entry, operation, call.payload).costUsd ?? 0)
+    const micros = chargeable(entry, estimateOf(entry, operation, call.payload).costUsd)
     spendMicros = Math.max(spendMicros, micros)
     if (isPlatform(entry)) platformMicros = Math.max(platformMicros, micros)
   }
   const { id: keyId, budgetMicros: keyBudgetMicros } = key
   const leaseMs = deadlineMs + RESERVATION_GRACE_MS
   return { keyId, terms, keyBudgetMicros, platformMicros, spendMicros, leaseMs }
+}
+
+function chargeable(entry: Entry, usd: number | null): number {
+  if (usd !== null) return microsOf(usd)
+  return isPlatform(entry) ? UNKNOWN_MICROS : 0
 }
 
 function isPlatform({ provider }: Entry): boolean {
@@ -130,35 +147,30 @@ function shortage(why: Shortage | 'voided'): GatewayError {
   return new GatewayError(code, undefined, budget === undefined ? {} : { details: { budget } })
 }
 
-interface Held {
-  readonly principal: Principal
-  readonly selection: Selection
-  /** Null: the state knows nothing of the call. */
-  readonly token: string | null
-  readonly slot: SlotUse | null
-  /** Money is set aside. */
-  readonly reserved: boolean
-  readonly deadlineMs: number
-}
-
-/** What a call holds in the state while it runs. Ended once, by one of its methods, none of which ever rejects. */
+/** What a call holds in the state while it runs. Ended once, by one of its methods, none of which ever fails. */
 export class Booking {
   /** Whom the call may be sent to. */
   readonly selection: Selection
   readonly #services: Services
   readonly #trail: Trail
-  readonly #held: Held
+  readonly #basis: Basis
+  readonly #asked: Asked
 
-  constructor(services: Services, trail: Trail, held: Held) {
+  constructor(services: Services, trail: Trail, basis: Basis, asked: Asked) {
     this.#services = services
     this.#trail = trail
-    this.#held = held
-    this.selection = held.selection
+    this.#basis = basis
+    this.#asked = asked
+    this.selection = basis.selection
   }
 
-  /** An entry answered; what it came to is on the trail. */
-  async succeeded(entry: Entry): Promise<void> {
-    await this.#end(this.#chargeOf(entry), null)
+  /**
+   * An entry answered; what it came to is on the trail.
+   *
+   * @returns null when there is nothing to wait for
+   */
+  succeeded(entry: Entry): Promise<unknown> | null {
+    return this.#end(this.#chargeOf(entry), null)
   }
 
   /**
@@ -168,7 +180,7 @@ export class Booking {
    * @returns false when the slot was no longer this call's: its answer is not replayed
    */
   async stored(entry: Entry, result: StoredResult | null): Promise<boolean> {
-    const ttlMs = this.#held.slot?.ttlMs ?? 0
+    const ttlMs = this.#asked.slot?.ttlMs ?? 0
     const end: SlotEnd = result === null ? { state: 'burned', ttlMs } : { state: 'stored', result, ttlMs }
     const settled = await this.#end(this.#chargeOf(entry), end)
     return settled?.slotHeld !== false
@@ -180,33 +192,38 @@ export class Booking {
    * @returns what the caller is told
    */
   async failed(thrown: unknown): Promise<unknown> {
-    const { slot } = this.#held
+    const { slot } = this.#asked
     const trail = this.#trail
     const charge = trail.estimate === null ? NOTHING : this.#chargeOf(trail.estimate.entry)
     if (slot === null) {
       await this.#end(charge, null)
       return thrown
     }
-    const burns = isUnknown(trail, thrown)
+    const burns = isUnknown(trail)
     await this.#end(charge, burns ? { state: 'burned', ttlMs: slot.ttlMs } : { state: 'released' })
-    return burns ? outcomeUnknown(trail, trail.attempts.at(-1)?.failure ?? null, thrown) : thrown
+    // A fault of the gateway's own is told as such, and logged.
+    if (!burns || !(thrown instanceof GatewayError)) return thrown
+    return outcomeUnknown(trail, trail.attempts.at(-1)?.failure ?? null)
   }
 
   #chargeOf(entry: Entry): Charge {
     const { costUsd, estimate } = this.#trail
-    const micros = microsOf(costUsd ?? estimate?.metered().costUsd ?? 0)
+    const micros = chargeable(entry, costUsd ?? estimate?.metered().costUsd ?? null)
     return { spendMicros: micros, platformMicros: isPlatform(entry) ? micros : 0 }
   }
 
-  async #end(charge: Charge, end: SlotEnd | null) {
-    const { principal, token, slot, reserved, deadlineMs } = this.#held
+  #end(charge: Charge, end: SlotEnd | null) {
+    const { token, slot, reservation } = this.#asked
     const { settlements, usage } = this.#services
+    const { principal, deadlineMs } = this.#basis
     const workspace = principal.workspace.id
+    const reserved = reservation !== null
     if (!reserved) usage.note(workspace, principal.key.id, charge.spendMicros)
     if (token === null) return null
     const ended = slot === null || end === null ? null : { id: slot.id, end }
     const settlement = { token, workspace, slot: ended, charge: reserved ? charge : null }
-    return settlements.settle(settlement, deadlineMs + SLOT_GRACE_MS)
+    // The longer of the two: when the slot's lease is over the money can still be settled.
+    return settlements.settle(settlement, deadlineMs + RESERVATION_GRACE_MS)
   }
 }
 

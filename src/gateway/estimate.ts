@@ -7,7 +7,7 @@ import { type Metered, meter, NOTHING_TOLD, type Told } from './meter.ts'
 const CHARACTERS_PER_TOKEN = 4
 /** What is supposed where the call does not say. */
 const ANSWER_TOKENS = 1_000
-const AUDIO_SECONDS = 60
+const AUDIO: Told = { ...NOTHING_TOLD, seconds: 60, channels: 2 }
 const VIDEO_SECONDS = 8
 
 /** What a call would come to at an entry. */
@@ -17,8 +17,8 @@ export function estimateOf<K extends OperationName>(entry: Entry, operation: K, 
 
 /** What the provider is going to tell of the answer, by all that can be seen before. */
 const SUPPOSED: { readonly [K in OperationName]: (payload: Calls[K]) => Told } = {
-  transcription: () => ({ ...NOTHING_TOLD, seconds: AUDIO_SECONDS }),
-  translation: () => ({ ...NOTHING_TOLD, seconds: AUDIO_SECONDS }),
+  transcription: () => AUDIO,
+  translation: () => AUDIO,
   speech: () => NOTHING_TOLD,
   chat: supposeChat,
   vision: supposeChat,

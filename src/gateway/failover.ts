@@ -6,7 +6,7 @@ import { estimateOf } from './estimate.ts'
 import type { CallRequest, Services } from './gateway.ts'
 import type { Candidate, Selection } from './select.ts'
 import { Trial } from './trial.ts'
-import { exhausted, isCurable, outcomeUnknown, rejected } from './upstream-errors.ts'
+import { exhausted, isCurable, isCutShort, outcomeUnknown, rejected } from './upstream-errors.ts'
 
 /** One entry's turn. */
 export interface Turn {
@@ -54,6 +54,8 @@ export async function failOver<K extends OperationName, Got>(
   for (const [index, candidate] of candidates.entries()) {
     const startMs = performance.now()
     if (startMs >= deadlineAtMs) break
+    // Whoever left before pays for no attempt.
+    request.signal.throwIfAborted()
     const last = index === candidates.length - 1
     // No call fails without a try: the last one is taken whatever its health when all before it were passed over.
     const needed = last && failure === null
@@ -68,6 +70,7 @@ export async function failOver<K extends OperationName, Got>(
     trail.estimate = { entry, metered: () => estimateOf(entry, operation, call.payload) }
     const taken = await take(turn).catch((error: unknown) => {
       trial.released(request.signal.aborted ? 'the caller left' : 'the gateway could not go on')
+      if (isCutShort(error)) trail.estimate = null
       throw error
     })
     if ('got' in taken) return { ...taken, trial }

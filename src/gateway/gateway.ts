@@ -72,6 +72,13 @@ export interface AttemptRecord {
   readonly failure: Failure | null
 }
 
+/** An idempotency slot as it was when its request came. */
+export interface SlotSeen {
+  readonly id: string
+  /** It was in use: a hint. */
+  readonly taken: boolean
+}
+
 /**
  * What becomes known of a call on its way, kept even when it fails: the headers that every answer carries
  * from then on and the facts of the log line.
@@ -80,10 +87,7 @@ export interface Trail {
   readonly headers: Record<string, string>
   principal: Principal | null
   /** Where the caller's idempotency key is kept; null without one. */
-  slot: {
-    readonly id: string /** It was in use when the request came: a hint. */
-    readonly taken: boolean
-  } | null
+  slot: SlotSeen | null
   /** The answer is one that was given before. */
   replayed: boolean
   policyVersionId: string | null

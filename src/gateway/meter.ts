@@ -20,13 +20,21 @@ export interface Metered {
 /** What the provider says of an answer that is metered; null: it does not. */
 export interface Told {
   readonly seconds: number | null
+  /** Of audio whose file does not tell them. */
+  readonly channels: number | null
   readonly usage: TokenUsage | null
   readonly images: number | null
   readonly credits: number | null
 }
 
 /** Of an answer that nobody has, or not yet. */
-export const NOTHING_TOLD: Told = Object.freeze({ seconds: null, usage: null, images: null, credits: null })
+export const NOTHING_TOLD: Told = Object.freeze({
+  seconds: null,
+  channels: null,
+  usage: null,
+  images: null,
+  credits: null,
+})
 
 export function toldBy(result: Results[OperationName]): Told {
   if ('durationSeconds' in result) return { ...NOTHING_TOLD, seconds: measure(result.durationSeconds) }
@@ -123,9 +131,10 @@ const METERS: {
  * figure stands in, with a warning.
  */
 function meterAudio(call: TranscriptionCall, told: Told, price: Price): Measured {
-  const { durationSeconds, channels } = call.audio
+  const { durationSeconds } = call.audio
+  const channels = call.audio.channels ?? told.channels
   const seconds = measure(durationSeconds ?? told.seconds)
-  const charged = billable(call, seconds, price)
+  const charged = billable(call, seconds, channels, price)
   const warnings: string[] = []
   if (durationSeconds === null) {
     warnings.push(
@@ -149,15 +158,20 @@ function meterAudio(call: TranscriptionCall, told: Told, price: Price): Measured
 }
 
 /** What the provider charges: no less than its minimum, each channel, and more for some features. */
-function billable({ audio, options }: TranscriptionCall, seconds: number | null, price: Price) {
+function billable(
+  { options }: TranscriptionCall,
+  seconds: number | null,
+  channels: number | null,
+  price: Price,
+) {
   const { minimum_seconds: minimum = 0, keyterms_minimum: many, per_channel, surcharges = {} } = price
-  const channels = per_channel === true && options.multichannel ? audio.channels : 1
-  if (seconds === null || channels === null) return null
+  const charged = per_channel === true && options.multichannel ? channels : 1
+  if (seconds === null || charged === null) return null
   const manyTerms = many !== undefined && options.keyterms.length > many.over
   const least = Math.max(minimum, manyTerms ? many.seconds : 0)
   let factor = exact(1)
   for (const feature of requiredFeatures(options)) factor = plus(factor, exact(surcharges[feature] ?? 0))
-  return times(times(exact(Math.max(seconds, least)), exact(channels)), factor)
+  return times(times(exact(Math.max(seconds, least)), exact(charged)), factor)
 }
 
 const TOKENS_UNKNOWN = 'usage.total_tokens: the provider does not say how many tokens it counted'

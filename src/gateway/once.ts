@@ -1,5 +1,5 @@
 import { GatewayError } from '../errors.ts'
-import type { SlotView, StoredResult } from '../schema/ledger.ts'
+import type { StoredResult } from '../schema/ledger.ts'
 import type { OperationName } from '../schema/operations.ts'
 import type { SlotResults, WholeResult } from '../schema/slot-results.ts'
 import { attempt } from './attempt.ts'
@@ -49,17 +49,24 @@ async function execute<K extends OperationName>(
   { principal, deadlineAtMs }: Prepared,
   booking: Booking,
 ): Promise<WholeResult> {
+  const attempted = await attempt(services, request, booking.selection, deadlineAtMs).catch(
+    async (thrown) => {
+      throw await booking.failed(thrown)
+    },
+  )
+  const { entry } = attempted.candidate
   try {
-    const attempted = await attempt(services, request, booking.selection, deadlineAtMs)
-    const outcome = settle(services, request, booking.selection, attempted)
-    const result = render(outcome)
-    outcome.release()
+    const result = render(settle(services, request, booking.selection, attempted))
+    attempted.release()
     const kept = await keep(services.slotResults, principal.workspace.id, result)
-    const held = await booking.stored(attempted.candidate.entry, kept)
+    const held = await booking.stored(entry, kept)
     if (kept !== null && !held) void services.slotResults.drop(kept)
     return result
   } catch (thrown) {
-    throw await booking.failed(thrown)
+    // The work is done and paid: under this key it is not done again, also when its answer cannot be told.
+    attempted.release()
+    await booking.stored(entry, null)
+    throw thrown
   }
 }
 
@@ -90,7 +97,7 @@ export async function replay(
 async function answerAgain(
   { slotResults }: Services,
   trail: Trail,
-  view: Taken & SlotView,
+  view: Taken,
   fingerprint: string,
 ): Promise<WholeResult> {
   if (view.state === 'running') {

@@ -62,6 +62,8 @@ export async function drive<Call, Result>(
 ): Promise<{ readonly result: Result } | Missed> {
   let next: Step<Result> = operation.start(call, target)
   let reply: UpstreamReply | null = null
+  /** What `reply` is the answer to. */
+  let asked: Asking | null = null
   let answers = 0
   let state: unknown = null
   for (;;) {
@@ -69,7 +71,8 @@ export async function drive<Call, Result>(
     if (next.kind === 'failed') {
       // A job that the provider itself calls failed needs no end; one that it says nothing of may go on.
       if (answers > 1 && !isGood(reply)) abandon(operation, state, target, way)
-      return missedBy(operation, next.failure, reply, answers)
+      const failure = looksBack(asked, answers - 1) && !isGood(reply) ? unseen(next.failure) : next.failure
+      return missedBy(operation, failure, reply, answers)
     }
     state = next.state
     try {
@@ -78,6 +81,7 @@ export async function drive<Call, Result>(
       // What the answer before said is in the state by now.
       way.held.release()
       reply = await answerTo(next, way)
+      asked = next
     } catch (error) {
       if (next.kind === 'send' && next.otherwise !== undefined && error instanceof UpstreamFailure) {
         way.signal.throwIfAborted()
@@ -87,7 +91,7 @@ export async function drive<Call, Result>(
       if (answers > 0) abandon(operation, state, target, way)
       way.signal.throwIfAborted()
       if (!(error instanceof UpstreamFailure)) throw error
-      const { failure } = error
+      const failure = looksBack(next, answers) ? unseen(error.failure) : error.failure
       const mayHaveArrived = answers > 0 || failure.kind !== 'connect'
       return { failure, blamed: true, unknown: operation.createsOnce === true && mayHaveArrived }
     }
@@ -110,6 +114,16 @@ function missedBy<Call, Result>(
   const said = answers === 1 ? !isGood(reply) : isGood(reply)
   const open = answers > 0 && isCurable(failure) && (!said || failure.kind === 'ambiguous')
   return { failure, blamed: answers > 0, unknown: createsOnce === true && open }
+}
+
+/** Whether a step only looks at what earlier requests, `before` of them, have set going. */
+function looksBack(step: Asking | null, before: number): boolean {
+  return before > 0 && step?.request.method === 'GET'
+}
+
+/** A look that failed, in whatever way: what was looked at may have been done. */
+function unseen(failure: Failure): Failure {
+  return { ...failure, kind: 'ambiguous' }
 }
 
 export function isGood(reply: Pick<UpstreamReply, 'status'> | null): boolean {

@@ -26,25 +26,22 @@ export function exhausted(trail: Trail, failure: Failure | null, deadlineAtMs: n
   return new GatewayError(late ? 'UPSTREAM_TIMEOUT' : 'UPSTREAM_ERROR', undefined, extraOf(trail, failure))
 }
 
-/**
- * Something that may have been done, of which nobody can say what became of it.
- *
- * @param cause what the log is told where no failure of a provider is known
- */
-export function outcomeUnknown(trail: Trail, failure: Failure | null, cause?: unknown): GatewayError {
-  return new GatewayError('UPSTREAM_OUTCOME_UNKNOWN', undefined, { cause, ...extraOf(trail, failure) })
+/** Something that may have been done, of which nobody can say what became of it. */
+export function outcomeUnknown(trail: Trail, failure: Failure | null): GatewayError {
+  return new GatewayError('UPSTREAM_OUTCOME_UNKNOWN', undefined, extraOf(trail, failure))
+}
+
+/** Whether a provider may have done the work of a call that came to nothing: one of the attempts has no known end. */
+export function isUnknown({ attempts, estimate }: Trail): boolean {
+  return estimate !== null || attempts.some(({ failure }) => failure?.kind === 'ambiguous')
 }
 
 /**
- * Whether a provider may have done the work of a call that came to nothing: one of the attempts has no known end. A
- * store that fails while the audio is being sent leaves a body that is cut short, which nobody works on.
+ * Whether what kept the gateway from going on was a store that failed while the audio was being sent: that leaves a
+ * body that is cut short, which nobody works on.
  */
-export function isUnknown({ attempts }: Trail, thrown: unknown): boolean {
-  const cutShort = thrown instanceof GatewayError && thrown.code === 'DEPENDENCY_UNAVAILABLE'
-  return attempts.some(({ status, failure }) => {
-    if (failure !== null) return failure.kind === 'ambiguous'
-    return status === null && !cutShort
-  })
+export function isCutShort(thrown: unknown): boolean {
+  return thrown instanceof GatewayError && thrown.code === 'DEPENDENCY_UNAVAILABLE'
 }
 
 /** A streamed answer that broke off when the caller already had part of it. */

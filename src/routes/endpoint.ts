@@ -47,6 +47,7 @@ export function endpoint(
       exchange.onFinished(() => logRequest(doors.log, path, exchange, trail))
       const answer = (reply: Reply): void => {
         exchange.reply({ ...reply, headers: { ...trail.headers, ...reply.headers } })
+        if (wentOn(exchange, trail)) logRequest(doors.log, path, exchange, trail, 'request went on')
       }
       const refuse = (thrown: unknown): void => {
         const failure = toGatewayError(thrown)
@@ -74,11 +75,16 @@ export function callerOf({ requestId, headers, signal }: Exchange) {
   return { id: requestId, authorization, traceparent: traced ? traceparent : undefined, signal }
 }
 
+/** Whether a call with an idempotency key has ended now, and its caller had left before. */
+function wentOn({ status }: Exchange, { slot, failure }: Trail): boolean {
+  return slot !== null && status === ERRORS.CLIENT_CLOSED.status && failure?.code !== 'CLIENT_CLOSED'
+}
+
 /**
  * One line per request, when its answer is out, streamed ones too: facts by name, never a header, a body or a
- * provider's text at the caller's disposal.
+ * provider's text at the caller's disposal. A call that goes on without its caller has a second one, when it has ended.
  */
-function logRequest(log: Logger, path: string, exchange: Exchange, trail: Trail): void {
+function logRequest(log: Logger, path: string, exchange: Exchange, trail: Trail, message = 'request'): void {
   const { principal, failure } = trail
   if (failure?.code !== 'INTERNAL' && !log.isLevelEnabled('info')) return
   const estimate = trail.usage === null ? (trail.estimate?.metered() ?? null) : null
@@ -102,6 +108,6 @@ function logRequest(log: Logger, path: string, exchange: Exchange, trail: Trail)
     estimated: estimate === null ? undefined : true,
     error: failure?.code ?? (exchange.status === ERRORS.CLIENT_CLOSED.status ? 'CLIENT_CLOSED' : undefined),
   }
-  if (failure?.code === 'INTERNAL') log.error({ ...line, err: failure.cause }, 'request')
-  else log.info(line, 'request')
+  if (failure?.code === 'INTERNAL') log.error({ ...line, err: failure.cause }, message)
+  else log.info(line, message)
 }

@@ -12,7 +12,7 @@ import type { Audio } from '../schema/audio.ts'
 import type { PassingDigest } from '../schema/media.ts'
 import type { WholeResult } from '../schema/slot-results.ts'
 import { callerOf, type Doors, type Handle } from './endpoint.ts'
-import { readIdempotencyKey } from './idempotency-key.ts'
+import { checkIdempotencyKey, idempotencyKeyOf } from './idempotency-key.ts'
 import { eventStreamReply } from './sse.ts'
 import { renderTranscriptReply, transcriptEnvelope } from './transcript-reply.ts'
 import { type HearingTask, readTranscriptionRequest } from './transcription-request.ts'
@@ -32,12 +32,13 @@ async function receiveAndTranscribe(
   doors: Doors,
 ): Promise<Reply> {
   const { services, spool, discard, digester } = doors
-  const key = readIdempotencyKey(exchange)
+  const key = idempotencyKeyOf(exchange)
   const { workspace, app } = await admit(services, {
     authorization: exchange.headers.authorization,
     trail,
     idempotency: key === undefined ? undefined : { operation: task, key },
   })
+  if (key !== undefined) checkIdempotencyKey(key)
   const { limits } = services.snapshot()
   const options = { limits, workspace: workspace.id, app: app.id }
   if (trail.slot?.taken === true) {
@@ -139,7 +140,7 @@ async function streamTranscript(
   trail: Trail,
   { services }: Doors,
 ): Promise<Reply> {
-  if (exchange.headers['idempotency-key'] !== undefined) trail.headers['x-lk-idempotency'] = 'bypassed'
+  if (trail.slot !== null) trail.headers['x-lk-idempotency'] = 'bypassed'
   const request = { ...callerOf(exchange), operation: 'transcription' as const, trail, call }
   const streaming = await runStreamed(services, request)
   // Left, or broken off: in both cases this settles when the provider is sent no more of the audio.

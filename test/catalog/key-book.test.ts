@@ -5,14 +5,14 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import { hashKey, keyPrefix, makeKey } from '../../src/catalog/key.ts'
+import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { createKeyBook } from '../../src/catalog/key-book.ts'
 import { buildSnapshot } from '../../src/catalog/snapshot.ts'
 import { GatewayError } from '../../src/errors.ts'
-import { newId } from '../../src/ids.ts'
 import type { Snapshot } from '../../src/schema/catalog.ts'
 import type { StoredKey, StoredKeys } from '../../src/schema/stored-keys.ts'
 import { BentFile, SURROUNDINGS } from '../support/catalog-file.ts'
+import { storedKey } from '../support/stored-key.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const POLL_MS = 20
@@ -24,25 +24,6 @@ function snapshotAfter(bend: (file: BentFile) => void = () => {}): Snapshot {
   const reading = buildSnapshot(file.document, SURROUNDINGS)
   if ('faults' in reading) throw new Error(reading.faults.join('\n'))
   return reading.snapshot
-}
-
-function keyOf(over: Partial<StoredKey> = {}): StoredKey {
-  const plain = makeKey()
-  return {
-    id: newId('key'),
-    sha256: hashKey(plain),
-    prefix: keyPrefix(plain),
-    workspace: 'acme',
-    app: 'web',
-    name: 'mobile',
-    scopes: ['inference'],
-    rateLimit: null,
-    budgetMicros: null,
-    expiresAtMs: null,
-    createdAtMs: 1_900_000_000_000,
-    revokedAtMs: null,
-    ...over,
-  }
 }
 
 /** Keys as a state gives them: new objects each time, after a while, or not at all. */
@@ -115,8 +96,8 @@ function always(snapshot: Snapshot): () => Snapshot {
 
 t.test('a stored key stands for its app, with the defaults of the configuration', async (t) => {
   const snapshot = snapshotAfter((file) => file.set('/rate_limit', { requests_per_minute: 30 }))
-  const plain = keyOf()
-  const own = keyOf({
+  const plain = storedKey()
+  const own = storedKey({
     scopes: ['jobs', 'admin'],
     rateLimit: { requestsPerMinute: 7, burst: 3 },
     budgetMicros: 2_500_000,
@@ -150,11 +131,11 @@ t.test('a stored key stands for its app, with the defaults of the configuration'
 
 t.test('the configuration goes first, and what it does not serve is nobody', async (t) => {
   const keys = new Keys(
-    keyOf({ sha256: FILE_KEY, name: 'taken' }),
-    keyOf({ sha256: '01'.repeat(32), workspace: 'other' }),
-    keyOf({ sha256: '02'.repeat(32), app: 'mobile' }),
-    keyOf({ sha256: '03'.repeat(32), workspace: 'constructor', app: 'name' }),
-    keyOf({ sha256: '04'.repeat(32), revokedAtMs: 1_900_000_000_001 }),
+    storedKey({ sha256: FILE_KEY, name: 'taken' }),
+    storedKey({ sha256: '01'.repeat(32), workspace: 'other' }),
+    storedKey({ sha256: '02'.repeat(32), app: 'mobile' }),
+    storedKey({ sha256: '03'.repeat(32), workspace: 'constructor', app: 'name' }),
+    storedKey({ sha256: '04'.repeat(32), revokedAtMs: 1_900_000_000_001 }),
   )
   const { book } = bookOf(t, keys)
   await book.ready()
@@ -166,7 +147,7 @@ t.test('what is created and revoked elsewhere is seen, and only changes are list
   const keys = new Keys()
   const { book, log } = bookOf(t, keys)
   await book.ready()
-  const key = keyOf()
+  const key = storedKey()
   t.equal(book.find(key.sha256), undefined)
   await keys.create(key)
   t.ok(await waitUntil(() => book.find(key.sha256) !== undefined))
@@ -184,7 +165,7 @@ t.test('a change while the keys are being listed is not missed', async (t) => {
   keys.answerMs = 50
   const { book } = bookOf(t, keys)
   await waitUntil(() => keys.lists === 1)
-  const key = keyOf()
+  const key = storedKey()
   await keys.create(key)
   await book.ready()
   t.equal(book.find(key.sha256), undefined, 'it came too late for this list')
@@ -193,7 +174,7 @@ t.test('a change while the keys are being listed is not missed', async (t) => {
 })
 
 t.test('while the state is away the last known keys hold, and that is said once', async (t) => {
-  const [kept, revoked] = [keyOf(), keyOf()]
+  const [kept, revoked] = [storedKey(), storedKey()]
   const keys = new Keys(kept, revoked)
   const { book, log } = bookOf(t, keys)
   await book.ready()
@@ -216,7 +197,7 @@ t.test('while the state is away the last known keys hold, and that is said once'
 t.test(
   'a state that was away from the start: the configuration serves, others are told to wait',
   async (t) => {
-    const key = keyOf()
+    const key = storedKey()
     const keys = new Keys(key)
     keys.away = true
     const { book, log } = bookOf(t, keys)
@@ -240,7 +221,7 @@ t.test(
 )
 
 t.test('a principal is the same object until its key or the configuration changes', async (t) => {
-  const [key, other] = [keyOf(), keyOf()]
+  const [key, other] = [storedKey(), storedKey()]
   const keys = new Keys(key)
   let snapshot = snapshotAfter()
   const { book } = bookOf(t, keys, () => snapshot)
@@ -276,7 +257,7 @@ t.test('a principal is the same object until its key or the configuration change
 })
 
 t.test('ten thousand keys: each is found, and a change holds nobody up', async (t) => {
-  const all = Array.from({ length: 10_000 }, () => keyOf())
+  const all = Array.from({ length: 10_000 }, () => storedKey())
   const keys = new Keys(...all)
   const { book } = bookOf(t, keys)
   await book.ready()

@@ -2,14 +2,13 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
-import { hashKey, keyPrefix, looksLikeKey, makeKey } from '../../src/catalog/key.ts'
+import { hashKey, looksLikeKey, makeKey } from '../../src/catalog/key.ts'
 import { UsageError } from '../../src/cli/arguments.ts'
 import { key } from '../../src/cli/key.ts'
-import { newId } from '../../src/ids.ts'
-import type { StoredKey } from '../../src/schema/stored-keys.ts'
 import { EXAMPLE } from '../support/catalog-file.ts'
 import { type Bench, startRedisBench, startSqliteBench } from '../support/cli-state.ts'
 import { withoutServers } from '../support/servers.ts'
+import { storedKey } from '../support/stored-key.ts'
 
 /** Runs `larkway key create`, which has to succeed. */
 async function created(t: Test, { run }: Bench, ...flags: string[]) {
@@ -32,25 +31,6 @@ async function created(t: Test, { run }: Bench, ...flags: string[]) {
 function isHidden(t: Test, output: string, plain: string): void {
   t.notMatch(output, plain.slice(0, 13))
   t.notMatch(output, hashKey(plain))
-}
-
-function keyOf(over: Partial<StoredKey> = {}): StoredKey {
-  const plain = makeKey()
-  return {
-    id: newId('key'),
-    sha256: hashKey(plain),
-    prefix: keyPrefix(plain),
-    workspace: 'acme',
-    app: 'web',
-    name: 'mobile',
-    scopes: ['inference'],
-    rateLimit: null,
-    budgetMicros: null,
-    expiresAtMs: null,
-    createdAtMs: Date.now(),
-    revokedAtMs: null,
-    ...over,
-  }
 }
 
 const benches: readonly [string, (t: Test) => Promise<Bench>, { skip: string | false }][] = [
@@ -124,9 +104,9 @@ for (const [kind, start, options] of benches) {
 
   t.test(`${kind}: the states of keys, and the list as JSON`, options, async (t) => {
     const { run, withState } = await start(t)
-    const expired = keyOf({ expiresAtMs: Date.now() - 1, rateLimit: { requestsPerMinute: 5, burst: 2 } })
-    const unserved = keyOf({ app: 'gone', budgetMicros: 1 })
-    const elsewhere = keyOf({ workspace: 'former' })
+    const expired = storedKey({ expiresAtMs: Date.now() - 1, rateLimit: { requestsPerMinute: 5, burst: 2 } })
+    const unserved = storedKey({ app: 'gone', budgetMicros: 1 })
+    const elsewhere = storedKey({ workspace: 'former' })
     await withState(async ({ keys }) => {
       for (const [index, key] of [expired, unserved, elsewhere].entries())
         await keys.create({ ...key, createdAtMs: 1_900_000_000_000 + index })

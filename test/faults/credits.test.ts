@@ -13,7 +13,7 @@ const USD = 1_000_000
 const SPOKEN = { input: 'seven c' }
 const SPOKEN_MICROS = 910
 
-/** The provider tells of 10 tokens in and 50 out; the estimate goes by the characters, four to a token, and `max_tokens`. */
+/** The provider tells of 10 tokens in and 50 out. The estimate takes four characters for one, and `max_tokens`. */
 const QUESTION = 'forty characters are taken for ten token'
 const TOLD_MICROS = 10 + 50 * 10
 const supposedMicros = (maxTokens: number) => 10 + maxTokens * 10
@@ -201,7 +201,9 @@ async function leaving(t: Test, rig: PaidRig): Promise<void> {
   const authorization = nodes.authorizationOf('plain')
   const before = await spentByPlain(rig)
   const body = JSON.stringify(chat(rig, 'plain', 100).body)
-  const head = `POST /v1/chat HTTP/1.1\r\nHost: a\r\nAuthorization: ${authorization}\r\nContent-Type: application/json\r\n`
+  const head =
+    `POST /v1/chat HTTP/1.1\r\nHost: a\r\nAuthorization: ${authorization}\r\n` +
+    `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`
   const leave = async (bytes: string | Buffer) => {
     upstream.holdAt('whole')
     const client = await RawClient.connect(gateway?.port ?? 0)
@@ -210,7 +212,7 @@ async function leaving(t: Test, rig: PaidRig): Promise<void> {
     client.destroy()
     return client
   }
-  await leave(`${head}Content-Length: ${body.length}\r\n\r\n${body}`)
+  await leave(head + body)
   t.ok(await waitUntil(() => upstream.held === 0), 'the call of a caller who left is given up')
   upstream.letGo()
   t.equal(await spentByPlain(rig), before + supposedMicros(100), 'and paid as it was estimated')

@@ -33,3 +33,12 @@ t.test('a state that is away is asked again, and holds nobody up', async (t) => 
   t.equal(await views.of(workspace), null)
   t.equal(views.of(workspace), null)
 })
+
+t.test('many workspaces at once are no burden to each other', async (t) => {
+  const views = createAccountViews({ show: () => Promise.reject(new Error('away')) })
+  const { workspace } = principal()
+  const startedMs = performance.now()
+  for (let id = 0; id < 50_000; id += 1) void views.of({ ...workspace, id: `w${id}` })
+  const milliseconds = performance.now() - startedMs
+  t.ok(milliseconds < 4_000, `${Math.round(milliseconds)} ms`)
+})

@@ -3,6 +3,7 @@ import t from 'tap'
 import { errorReply } from '../../src/errors.ts'
 import { run } from '../../src/gateway/run.ts'
 import { chatCall, entryAt, gatewayRig, refusalOf, type Upstream, upstream } from '../support/gateway-rig.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 /** Nobody listens there. */
 const NOWHERE = 'http://127.0.0.1:1'
@@ -136,7 +137,9 @@ t.test('a caller who leaves is no failure of the entry', async (t) => {
     const leaving = new AbortController()
     const call = request('chat', chatCall(), leaving.signal)
     const ended = run(services, call)
-    setTimeout(() => leaving.abort(new Error('left')), 50)
+    ended.catch(() => {})
+    t.ok(await waitUntil(() => hanging.requests.length === times + 1))
+    leaving.abort(new Error('left'))
     await t.rejects(ended, { message: 'left' })
     t.match(call.trail.attempts, [{ status: null, reason: 'the caller left' }])
   }

@@ -237,6 +237,14 @@ t.test('estimates for the cheapest entry', async (t) => {
   t.equal(estimateOf(at({ per_1k_characters_usd: 0.05 }), 'speech', spoken).costUsd, 0.025)
   const unknownLength = transcriptionCall({ audio: { durationSeconds: null } }).payload
   t.equal(estimateOf(at({ per_hour_usd: 0.36 }), 'transcription', unknownLength).costUsd, 0.006)
+  const unknownChannels = transcriptionCall({
+    audio: { channels: null },
+    options: { multichannel: true },
+  }).payload
+  t.equal(
+    estimateOf(at({ per_hour_usd: 36, per_channel: true }), 'transcription', unknownChannels).costUsd,
+    0.2,
+  )
   const image = { prompt: 'a', n: 3, size: null, quality: null, output_format: null, seed: null }
   t.equal(estimateOf(at({ per_image_usd: 0.04 }), 'image', image).costUsd, 0.12)
   const video = { prompt: 'a', duration_seconds: 4, size: null, seed: null }

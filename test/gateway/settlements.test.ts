@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { createSettlements } from '../../src/gateway/settlements.ts'
 import { createLogger } from '../../src/log.ts'
@@ -45,6 +46,42 @@ t.test('a begin whose answer was lost is taken back until the state takes that',
   settlements.cancel({ token: 'call_1', workspace: 'acme', slotId: 'ab' })
   t.ok(await waitUntil(() => settlements.pending === 0))
   t.same(seen, ['cancel', 'cancel', 'cancel'])
+})
+
+t.test('however many wait, few are tried while the state is away, and all when it is back', async (t) => {
+  let away = true
+  let tries = 0
+  const cancelled = new Set<string>()
+  const cancel = async ({ token }: { token: string }) => {
+    tries += 1
+    if (away) throw new Error('the state is away')
+    cancelled.add(token)
+  }
+  const settlements = createSettlements({ cancel } as unknown as CallLedger, createLogger('silent'))
+  for (let call = 0; call < 1_000; call++)
+    settlements.cancel({ token: `call_${call}`, workspace: 'acme', slotId: null })
+  await sleep(1_000)
+  t.ok(tries > 0 && tries < 50, `${tries} tries in a second`)
+  t.equal(settlements.pending, 1_000)
+  away = false
+  t.ok(await waitUntil(() => settlements.pending === 0))
+  t.equal(cancelled.size, 1_000)
+})
+
+t.test('what the state never takes keeps nothing else back', async (t) => {
+  const taken: string[] = []
+  const cancel = async ({ token }: { token: string }) => {
+    if (token.startsWith('bad')) throw new Error('the state does not take it')
+    taken.push(token)
+  }
+  const settlements = createSettlements({ cancel } as unknown as CallLedger, createLogger('silent'))
+  for (let call = 0; call < 10; call++)
+    settlements.cancel({ token: `bad_${call}`, workspace: 'acme', slotId: null })
+  settlements.cancel({ token: 'good', workspace: 'acme', slotId: null })
+  t.ok(await waitUntil(() => taken.length === 1))
+  t.equal(settlements.pending, 10)
+  await settlements.close()
+  t.equal(settlements.pending, 0)
 })
 
 t.test('it gives up when its time is over, and when the node stops', async (t) => {

@@ -1,8 +1,11 @@
 import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { multipart } from '../support/bodies.ts'
+import { keyedUpload } from '../support/keyed-call.ts'
 import { startLarkway } from '../support/larkway.ts'
+import { RawClient } from '../support/raw-client.ts'
 import { type RouteGateway, startRouteGateway } from '../support/route-gateway.ts'
 import { PIECES, startTranscriptUpstream, type TranscriptUpstream } from '../support/transcript-upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -265,7 +268,11 @@ t.test('a caller who leaves finds the answer later', async (t) => {
   await new Promise((resolve) => setTimeout(resolve, 300))
   t.equal(upstream.received[0]?.state, 'answering', 'the provider works on')
   gate.resolve()
-  t.ok(await waitUntil(async () => (await send(gateway, 'k-left')).status === 200))
+  t.ok(await waitUntil(() => gateway.log.some(({ msg }) => msg === 'request went on')))
+  const [left499, wentOn] = gateway.log.filter(({ status }) => status === 499)
+  t.match(left499, { msg: 'request', estimated: true, attempts: [{ reason: 'not finished' }] })
+  t.match(wentOn, { cost_usd: 0.002, attempts: [{ reason: 'ok', status: 200 }], error: 'CLIENT_CLOSED' })
+  t.equal(wentOn?.estimated, undefined, 'what it came to in the end is in the log')
   const again = await send(gateway, 'k-left')
   t.match(JSON.parse(again.text), { content: TEXT })
   t.equal(again.headers.get('x-lk-idempotent-replay'), 'true')
@@ -294,6 +301,19 @@ t.test('a stop waits for it, and the answer survives the restart', async (t) => 
   const again = await send({ ...gateway, ...restarted }, 'k-stop')
   t.equal(again.headers.get('x-lk-idempotent-replay'), 'true')
   t.equal(upstream.received.length, 1)
+})
+
+t.test('a stop leaves a call the time for its end', async (t) => {
+  const { upstream, gateway } = await start(t, { deadline_seconds: 1, video_deadline_seconds: 1 })
+  upstream.behave('whisper-1', { before: () => sleep(600) })
+  const { head, body } = keyedUpload('k-late', gateway.authorization.authorization)
+  const client = await RawClient.connect(gateway.port)
+  await client.send(head, body.subarray(0, 1_000))
+  const stopped = gateway.signal('SIGTERM')
+  await sleep(700)
+  await client.send(body.subarray(1_000))
+  t.equal((await client.response())?.status, 200)
+  t.equal(await stopped, 0)
 })
 
 t.test('keys of another app are others', async (t) => {
@@ -326,10 +346,17 @@ t.test('streams pass a key by, other endpoints ignore it, and malformed ones are
 
   const audio = await send(gateway, 'k-audio', { path: '/v1/audio' })
   t.same([audio.status, audio.headers.get('x-lk-idempotency')], [200, 'ignored'])
+  const heard = await send(gateway, 'k-audio', { path: '/v1/audio', ...streamed })
+  t.same([heard.status, heard.headers.get('x-lk-idempotency')], [200, 'ignored'], 'streamed, too')
   for (const key of ['k'.repeat(257), 'a b', 'k\tz', '""']) {
     const refused = await send(gateway, key)
     t.match(refused, { status: 400, code: 'INVALID_REQUEST' })
     t.match(JSON.parse(refused.text), { error: { param: 'Idempotency-Key' } })
+    for (const name of ['x-lk-policy-version-id', 'x-ratelimit-remaining-requests']) {
+      t.ok(refused.headers.get(name), `${name}: the caller was admitted first`)
+    }
+    const headers = { authorization: `Bearer ${KEY_FAR}` }
+    t.match(await send(gateway, key, { headers }), { status: 401 }, 'and nobody else is told')
   }
   t.match(await send(gateway, 'k'.repeat(256)), { status: 200 })
 })

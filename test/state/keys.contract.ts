@@ -1,35 +1,14 @@
-import { createHash } from 'node:crypto'
 import type { Test } from 'tap'
-import { newId } from '../../src/ids.ts'
-import type { StoredKey } from '../../src/schema/stored-keys.ts'
 import type { StateUnderTest } from '../support/state-under-test.ts'
-
-function keyOf(over: Partial<StoredKey> = {}): StoredKey {
-  const id = newId('key')
-  return {
-    id,
-    sha256: createHash('sha256').update(id).digest('hex'),
-    prefix: 'lk_live_abcd',
-    workspace: 'acme',
-    app: 'web',
-    name: 'the key of the web app',
-    scopes: ['inference'],
-    rateLimit: null,
-    budgetMicros: null,
-    expiresAtMs: null,
-    createdAtMs: 1_900_000_000_000,
-    revokedAtMs: null,
-    ...over,
-  }
-}
+import { storedKey } from '../support/stored-key.ts'
 
 /** What stored keys are like, wherever they are written. */
 export function keysContract(t: Test, start: (t: Test) => Promise<StateUnderTest>): void {
   t.test('keys are listed as they were created, oldest first', async (t) => {
     const { keys } = (await start(t)).state
     t.same(await keys.list(), [])
-    const plain = keyOf({ createdAtMs: 1_900_000_000_002 })
-    const full = keyOf({
+    const plain = storedKey({ createdAtMs: 1_900_000_000_002 })
+    const full = storedKey({
       createdAtMs: 1_900_000_000_001,
       name: `Größe '"{}: 🎙`,
       scopes: ['inference', 'jobs', 'queue', 'admin'],
@@ -37,14 +16,14 @@ export function keysContract(t: Test, start: (t: Test) => Promise<StateUnderTest
       budgetMicros: 9_007_199_254_740_991,
       expiresAtMs: 1_950_000_000_000,
     })
-    const bare = keyOf({ createdAtMs: 1_900_000_000_003, scopes: [], budgetMicros: 0, name: '' })
+    const bare = storedKey({ createdAtMs: 1_900_000_000_003, scopes: [], budgetMicros: 0, name: '' })
     for (const key of [plain, full, bare]) await keys.create(key)
     t.same(await keys.list(), [full, plain, bare])
   })
 
   t.test('a key is created once', async (t) => {
     const { keys } = (await start(t)).state
-    const key = keyOf()
+    const key = storedKey()
     await keys.create(key)
     await keys.create(key)
     await keys.create({ ...key, name: 'another' })
@@ -54,7 +33,7 @@ export function keysContract(t: Test, start: (t: Test) => Promise<StateUnderTest
   t.test('a revoked key stays revoked since the first time', async (t) => {
     const { state, pass } = await start(t)
     const { keys } = state
-    const [key, other] = [keyOf(), keyOf({ createdAtMs: 1_900_000_000_001 })]
+    const [key, other] = [storedKey(), storedKey({ createdAtMs: 1_900_000_000_001 })]
     await keys.create(key)
     await keys.create(other)
     const revoked = await keys.revoke(key.id)
@@ -85,10 +64,10 @@ export function keysContract(t: Test, start: (t: Test) => Promise<StateUnderTest
       t.equal(await keys.version(), version, 'listing changes nothing')
     }
     await differs('at the start')
-    const key = keyOf()
+    const key = storedKey()
     await keys.create(key)
     await differs('created')
-    await keys.create(keyOf())
+    await keys.create(storedKey())
     await differs('created another')
     await keys.revoke(key.id)
     await differs('revoked')

@@ -47,7 +47,7 @@ async function load(limiter: RateLimiter, durationMs: number): Promise<Load> {
   return { decisions, times: times.sort((one, other) => one - other) }
 }
 
-/** Two nodes live through an outage under load: they go on alone, bounded in what callers wait, and then share again. */
+/** Two nodes live through an outage under load: alone, with bounded waits; and afterwards they share again. */
 export async function survives(t: Test, outage: Outage, outageMs: number): Promise<void> {
   const redis = await startRedis(t)
   const options = { beatMs: QUICK_BEAT_MS }

@@ -53,7 +53,8 @@ t.test('a cluster', { skip: withoutServers }, async (t) => {
     const offsetOf = async (client: Redis, field: string) =>
       new RegExp(`^${field}:(\\d+)`, 'm').exec(await client.info('replication'))?.[1]
     const written = await offsetOf(first.client, 'master_repl_offset')
-    const isCopied = async () => Number(await offsetOf(replica.client, 'slave_repl_offset')) >= Number(written)
+    const isCopied = async () =>
+      Number(await offsetOf(replica.client, 'slave_repl_offset')) >= Number(written)
     t.ok(await waitUntil(isCopied))
     const startMs = performance.now()
     await first.kill()

@@ -33,7 +33,8 @@ t.test('a server that Sentinels watch', { skip: withoutServers }, async (t) => {
     const isPrimary = async () => (await to.info('replication')).includes('role:master')
     t.ok(await waitUntil(isPrimary, 20_000), 'the replica was promoted')
     // The old primary still takes writes for a moment, which nobody can keep.
-    const arrives = async () => (await isBack()) && (await to.hexists('lk:{acme}:grants', `grant ${grants - 1}`)) === 1
+    const arrives = async () =>
+      (await isBack()) && (await to.hexists('lk:{acme}:grants', `grant ${grants - 1}`)) === 1
     t.ok(await waitUntil(arrives, 20_000), 'and is the one that is written to')
   })
 

@@ -30,8 +30,8 @@ t.test('the names of the code are those of the file, in order', async (t) => {
 
 t.test('a script whose file says otherwise cannot be made', async (t) => {
   const reply = () => null
-  t.throws(() => script('take_token', { keys: ['bucket'], args: ['burst', 'interval_us'], reply }), {
-    message: 'take_token.lua: ARGV is "interval_us burst", code says "burst interval_us"',
+  t.throws(() => script('return_tokens', { keys: ['bucket'], args: ['tokens', 'interval_us'], reply }), {
+    message: 'return_tokens.lua: ARGV is "interval_us tokens", code says "tokens interval_us"',
   })
   t.throws(() => script('take_nothing', { keys: [], args: [], reply }), { code: 'ENOENT' })
 })

@@ -1,9 +1,6 @@
 import { Pool } from 'undici'
 import type { Larkway } from './larkway.ts'
 
-/** Connections to each gateway. */
-const CONNECTIONS = 200
-
 /** What a paid call came to. */
 export interface PaidAnswer {
   readonly status: number
@@ -21,13 +18,18 @@ export interface PaidCall {
   readonly authorization: string
 }
 
-/** Makes the call `times` times at once, at each of the gateways in turn. */
+/**
+ * Makes the call `times` times at once, at each of the gateways in turn.
+ *
+ * @param connections to each of them: how many calls it is given at the same time
+ */
 export async function race(
   gateways: readonly Pick<Larkway, 'url'>[],
   { path, body, authorization }: PaidCall,
   times: number,
+  connections = 200,
 ): Promise<PaidAnswer[]> {
-  const pools = gateways.map(({ url }) => new Pool(url, { connections: CONNECTIONS, pipelining: 1 }))
+  const pools = gateways.map(({ url }) => new Pool(url, { connections, pipelining: 1 }))
   const request = {
     path,
     method: 'POST' as const,

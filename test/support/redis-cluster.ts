@@ -66,13 +66,18 @@ export async function addReplica(t: Teardown, { primaries }: RedisCluster): Prom
     const known = await replica.client.call('CLUSTER', 'REPLICATE', of.id).catch(() => null)
     return known === 'OK'
   })
-  await until('the replica copies nothing, or is not known for it', async () => {
+  await until('the replica copies nothing, or is not known for it, or does not know the others', async () => {
     const lists = await Promise.all(
       primaries.map(({ client }) => client.call('CLUSTER', 'NODES').then(String)),
     )
-    const isKnown = new RegExp(`^${replica.id} .* slave ${of.id} `, 'm')
+    const isKnown = new RegExp(`^${replica.id} .* slave ${of.id} .* connected`, 'm')
+    const known = String(await replica.client.call('CLUSTER', 'NODES'))
+    const knows = primaries.every(({ id }) =>
+      new RegExp(`^${id} .* master .* connected \\d`, 'm').test(known),
+    )
     const copies = (await of.client.info('replication')).includes('state=online')
-    return copies && lists.every((list) => isKnown.test(list))
+    const isUp = (await infoOf(replica)).includes('cluster_state:ok')
+    return copies && knows && isUp && lists.every((list) => isKnown.test(list))
   })
   return replica
 }

@@ -26,9 +26,9 @@ const REDIRECTIONS = 5
 export function connect(url: string, name: string, log: Logger): RedisConnection {
   const address = parseRedisAddress(url)
   const connection = address.mode === 'cluster' ? connectCluster(address, name) : connectOne(address, name)
-  connection.on('error', (error: Error) =>
-    log.debug({ connection: name, reason: error.message }, 'redis connection'),
-  )
+  const note = ({ message: reason }: Error) => log.debug({ connection: name, reason }, 'redis connection')
+  connection.on('error', note)
+  connection.on('node error', note)
   return connection
 }
 

@@ -44,7 +44,7 @@ export function script<Key extends string, Arg extends string, Reply>(
   }
 }
 
-/** Compares names with the `-- KEYS …` or `-- ARGV …` line of a script's header. */
+/** Compares names with the `-- KEYS …` or `-- ARGV …` line of a script's header, and the indented lines after it. */
 export function compareHeader(
   name: string,
   lua: string,
@@ -52,7 +52,11 @@ export function compareHeader(
   names: readonly string[],
 ): void {
   const header = lua.slice(0, lua.search(/^(?!--)/m))
-  const written = (new RegExp(`^-- ${line}(.*)$`, 'm').exec(header)?.[1] ?? '').trim()
+  const [, inputs = ''] = new RegExp(`^-- ${line}(.*(?:\\n-- {2,}.*)*)$`, 'm').exec(header) ?? []
+  const written = inputs
+    .split(/\s+(?:--)?/)
+    .filter(Boolean)
+    .join(' ')
   const expected = names.join(' ')
   if (written === expected) return
   throw new Error(`${name}.lua: ${line} is "${written}", code says "${expected}"`)

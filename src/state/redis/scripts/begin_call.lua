@@ -1,7 +1,9 @@
 -- Claims an idempotency slot and sets money aside for a call: both or neither, and either may be asked alone.
 --
 -- KEYS slot void account grants spent reservations leases
--- ARGV token fingerprint slot_lease_ms slot_ttl_ms reserves key_id platform spend lease_ms key_budget workspace_budget grant_id grant trial trial_ends_ms
+-- ARGV token fingerprint slot_lease_ms slot_ttl_ms
+--      reserves key_id platform spend lease_ms key_budget workspace_budget
+--      grant_id grant trial trial_ends_ms
 -- Reply {'begun'} | {'running'} | {'burned'} | {'stored', fingerprint, result} | {'refused', why}
 --
 -- An empty `fingerprint` asks for no slot, `reserves` = '0' for no money; an empty budget, grant_id or trial: there is

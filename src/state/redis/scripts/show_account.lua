@@ -3,7 +3,7 @@
 -- KEYS account grants spent reservations leases
 -- ARGV grant_id grant
 -- Reply {{credits, trial_spent, overage, reserved, expired_count, expired}, month, spent, grants}: nulls are zeros,
--- `spent` and `grants` are fields and values in turn
+-- `spent` and `grants` are fields and values in turn, a grant is `micros booked_at_ms`
 --
 -- An empty `grant_id`: the terms have none. Reservations past their lease stay charged; counting them here takes no
 -- longer than a node may block the others, so the last of very many may be left to the next call.
@@ -44,5 +44,6 @@ end
 
 local month = month_of(now_ms)
 local sums = redis.call('HGET', spent, 'month') == month and redis.call('HGETALL', spent) or {}
-local figures = redis.call('HMGET', account, 'credits', 'trial_spent', 'overage', 'reserved', 'expired_count', 'expired')
+local figures = redis.call('HMGET', account,
+  'credits', 'trial_spent', 'overage', 'reserved', 'expired_count', 'expired')
 return { figures, month, sums, redis.call('HGETALL', grants) }

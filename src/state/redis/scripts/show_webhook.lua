@@ -2,7 +2,7 @@
 --
 -- KEYS webhook previous
 -- ARGV
--- Reply {url, secret, created_at_ms, previous_secret, until_ms}: all null without a webhook, the last two without a secret
+-- Reply {url, secret, created_at_ms, previous_secret, until_ms}: nulls where there is no webhook, or no secret before
 
 local now = redis.call('HMGET', KEYS[1], 'url', 'secret', 'created_at_ms')
 local before = redis.call('HMGET', KEYS[2], 'secret', 'until_ms')

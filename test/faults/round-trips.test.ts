@@ -1,0 +1,180 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { startHoldingUpstream } from '../support/holding-upstream.ts'
+import { ask, countsOf, keyedUpload, nameOf } from '../support/keyed-call.ts'
+import { nodesOf, type WorkspaceOptions } from '../support/nodes.ts'
+import { nameOfPaid, race } from '../support/race.ts'
+import { type CommandCounts, startRedisMonitor } from '../support/redis-monitor.ts'
+import { startRedis } from '../support/redis-server.ts'
+import { withoutServers } from '../support/servers.ts'
+
+const CALLS = 100
+const AT_ONCE = 10
+
+/** What a node does by itself: it counts the nodes, looks for new API keys, writes down usage, gives tokens back. */
+const BACKGROUND = ['note_node', 'hmget', 'add_usage', 'return_tokens']
+/** Of all these together, for one node and one workspace. */
+const BACKGROUND_PER_SECOND_MAX = 5
+
+const FACTS = {
+  model: 'm',
+  capabilities: ['audio_input', 'audio_output'],
+  price: { per_1k_characters_usd: 0.13, per_hour_usd: 36 },
+}
+/** So few tokens at once that a node takes none ahead; they come back faster than they are used. */
+const UNLEASED = { rate_limit: { requests_per_minute: 100_000_000, burst: 10 } }
+
+const WORKSPACES: Readonly<Record<string, WorkspaceOptions>> = {
+  byok: { entries: [{ provider: 'of-byok', ...FACTS }], key: UNLEASED },
+  budgeted: {
+    entries: [{ provider: 'of-budgeted', ...FACTS }],
+    key: { ...UNLEASED, budget_usd: { per_month: 1_000 } },
+  },
+  platform: {
+    entries: [{ provider: 'platform', ...FACTS }],
+    key: UNLEASED,
+    terms: { credits_usd: 1_000, grant_id: 'initial' },
+  },
+  leased: { entries: [{ provider: 'of-leased', ...FACTS }] },
+}
+
+async function startCounted(t: Test) {
+  const redis = await startRedis(t)
+  const upstream = await startHoldingUpstream(t)
+  const own = (workspace: string) => ({
+    kind: 'openai-compatible',
+    access: 'byok',
+    workspace,
+    base_url: upstream.url,
+  })
+  const nodes = nodesOf({
+    providers: {
+      'of-byok': own('byok'),
+      'of-budgeted': own('budgeted'),
+      'of-leased': own('leased'),
+      platform: { kind: 'openai-compatible', access: 'platform', base_url: upstream.url },
+    },
+    workspaces: WORKSPACES,
+  })
+  const gateway = await nodes.start(t, { redisUrl: redis.url })
+  const monitor = await startRedisMonitor(t, redis)
+
+  let next = 0
+  const keyed = (workspace: string, keysOf: () => readonly string[]) => async () => {
+    const keys = keysOf()
+    const names: string[] = []
+    for (let at = 0; at < keys.length; at += AT_ONCE) {
+      const uploads = keys
+        .slice(at, at + AT_ONCE)
+        .map((key) => keyedUpload(key, nodes.authorizationOf(workspace)))
+      const answers = await Promise.all(uploads.map((upload) => ask(gateway.port, upload)))
+      names.push(...answers.map(nameOf))
+    }
+    return names
+  }
+  const unkeyed =
+    (workspace: string, times = CALLS) =>
+    async () => {
+      const call = {
+        path: '/v1/speech',
+        body: { input: 'seven c' },
+        authorization: nodes.authorizationOf(workspace),
+      }
+      return (await race([gateway], call, times, AT_ONCE)).map(nameOfPaid)
+    }
+  const newKeys = () => Array.from({ length: CALLS }, () => `trip-${next++}`)
+  /** How often the limiter has given Redis up. */
+  const alone = () => gateway.log.filter(({ msg }) => /keeps the rate limits alone/.test(String(msg))).length
+  return { monitor, keyed, unkeyed, newKeys, alone }
+}
+
+const without = (counts: CommandCounts) =>
+  Object.fromEntries(Object.entries(counts).filter(([name]) => !BACKGROUND.includes(name)))
+
+const onlyBackground = (counts: CommandCounts) =>
+  BACKGROUND.reduce((sum, name) => sum + (counts[name] ?? 0), 0)
+
+t.test('how often a call goes to Redis', { skip: withoutServers, timeout: 120_000 }, async (t) => {
+  const { monitor, keyed, unkeyed, newKeys, alone } = await startCounted(t)
+
+  /** The commands of the calls, all of which have to be answered like that. */
+  const assertTrips = async (
+    t: Test,
+    work: () => Promise<readonly string[]>,
+    answer: string,
+    commands: readonly string[],
+  ) => {
+    let names: readonly string[] = []
+    let counts: CommandCounts = {}
+    // On a busy machine Redis may be too slow for the limiter, which then goes on without it for a moment.
+    for (let round = 0; round < 3; round++) {
+      const before = alone()
+      counts = await monitor.during(async () => {
+        names = await work()
+      })
+      if (alone() === before) break
+    }
+    t.same(countsOf(names), { [answer]: CALLS })
+    const expected = Object.fromEntries(commands.map((command) => [command, CALLS]))
+    t.same(without(counts), expected, `${commands.length} per call: ${commands.join(', ')}`)
+  }
+  const whole = ['take_token', 'begin_call', 'settle_call']
+
+  // Redis gets to know the scripts.
+  const used = newKeys()
+  await keyed('byok', () => used)()
+  await keyed('byok', () => used)()
+  await unkeyed('leased')()
+
+  await t.test('with an idempotency key, to a provider of its own', (t) =>
+    assertTrips(t, keyed('byok', newKeys), '200', whole),
+  )
+  await t.test('without a key, to one of the platform', (t) =>
+    assertTrips(t, unkeyed('platform'), '200', whole),
+  )
+  await t.test('with a key, to one of the platform', (t) =>
+    assertTrips(t, keyed('platform', newKeys), '200', whole),
+  )
+  await t.test('without a key, but with a budget', (t) => assertTrips(t, unkeyed('budgeted'), '200', whole))
+  await t.test('with neither key, budget nor platform', (t) =>
+    assertTrips(t, unkeyed('byok'), '200', ['take_token']),
+  )
+  await t.test('a replay', (t) =>
+    assertTrips(
+      t,
+      keyed('byok', () => used),
+      '200 replayed',
+      ['take_token', 'look_at_slot'],
+    ),
+  )
+
+  await t.test('a node that holds tokens asks nobody', async (t) => {
+    // A new node takes none ahead until all others have counted it.
+    await sleep(6_000)
+    await unkeyed('leased', 600)()
+    const trips: number[] = []
+    for (let round = 0; round < 5; round++) {
+      const counts = without(await monitor.during(unkeyed('leased')))
+      t.same(
+        Object.keys(counts).filter((name) => name !== 'take_token'),
+        [],
+      )
+      trips.push(counts.take_token ?? 0)
+    }
+    // While tokens are fetched, calls that come then fetch their own.
+    const sum = trips.reduce((total, count) => total + count, 0)
+    t.ok(sum <= CALLS / 2, `at most one in ten calls: ${trips} of ${CALLS}`)
+    t.ok(trips.includes(0), 'and none while it lasts')
+  })
+
+  await t.test('what a node does by itself does not grow with the load', async (t) => {
+    const startedMs = performance.now()
+    const counts = await monitor.during(async () => {
+      while (performance.now() - startedMs < 4_000) await unkeyed('leased', 500)()
+    })
+    const perSecond = onlyBackground(counts) / ((performance.now() - startedMs) / 1000)
+    t.ok(perSecond <= BACKGROUND_PER_SECOND_MAX, `${perSecond.toFixed(1)} commands per second`)
+    t.ok((counts.add_usage ?? 0) >= 2, 'the usage of the calls was written')
+    t.ok((counts.note_node ?? 0) >= 1)
+  })
+})

@@ -1,0 +1,103 @@
+import { readFile } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { startHoldingUpstream } from '../support/holding-upstream.ts'
+import { ask, countsOf, keyedUpload, nameOf } from '../support/keyed-call.ts'
+import { nodesOf } from '../support/nodes.ts'
+import { nameOfPaid, race } from '../support/race.ts'
+import { startRedis } from '../support/redis-server.ts'
+import { withoutServers } from '../support/servers.ts'
+import { stallAt } from '../support/stalled-calls.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+const FACTS = {
+  model: 'm',
+  capabilities: ['audio_input', 'audio_output'],
+  price: { per_1k_characters_usd: 0.13, per_hour_usd: 36 },
+}
+
+async function startRig(t: Test) {
+  const redis = await startRedis(t, { durable: true })
+  const upstream = await startHoldingUpstream(t)
+  const nodes = nodesOf({
+    providers: { platform: { kind: 'openai-compatible', access: 'platform', base_url: upstream.url } },
+    workspaces: {
+      acme: {
+        entries: [{ provider: 'platform', ...FACTS }],
+        terms: { credits_usd: 1_000, grant_id: 'initial' },
+      },
+    },
+  })
+  const authorization = nodes.authorizationOf('acme')
+  return { redis, upstream, authorization, start: () => nodes.start(t, { redisUrl: redis.url }) }
+}
+
+/** Processor time that a process has used. */
+async function cpuMsOf(pid: number): Promise<number> {
+  const [, rest = ''] = (await readFile(`/proc/${pid}/stat`, 'utf8')).split(') ')
+  const fields = rest.split(' ')
+  // In ticks of a hundredth of a second: in the program, and in the kernel for it.
+  return (Number(fields[11]) + Number(fields[12])) * 10
+}
+
+t.test(
+  'calls that are refused while Redis is away',
+  { skip: withoutServers, timeout: 120_000 },
+  async (t) => {
+    const { redis, authorization, start } = await startRig(t)
+    const gateway = await start()
+    const call = { path: '/v1/speech', body: { input: 'seven c' }, authorization }
+    t.same(countsOf((await race([gateway], call, 10)).map(nameOfPaid)), { 200: 10 })
+    await redis.kill()
+    await sleep(200)
+    const refused = await race([gateway], call, 5_000)
+    t.same(countsOf(refused.map(nameOfPaid)), { '503 DEPENDENCY_UNAVAILABLE': 5_000 })
+
+    // Each of them may have begun, and is withdrawn behind its back: all of that together is no load.
+    const [beforeMs, startedMs] = [await cpuMsOf(gateway.pid), performance.now()]
+    let slowestMs = 0
+    while (performance.now() - startedMs < 4_000) {
+      const askedMs = performance.now()
+      await fetch(`${gateway.url}/healthz`)
+      slowestMs = Math.max(slowestMs, performance.now() - askedMs)
+      await sleep(20)
+    }
+    const cpuMs = (await cpuMsOf(gateway.pid)) - beforeMs
+    t.ok(cpuMs < 1_000, `${cpuMs} ms of processor time in 4 s`)
+    t.ok(slowestMs < 1_000, `the slowest answer of a node at rest took ${Math.round(slowestMs)} ms`)
+
+    await redis.restart()
+    const works = async () => (await race([gateway], call, 1)).every(({ status }) => status === 200)
+    t.ok(await waitUntil(works), 'it serves again')
+    t.equal(await gateway.signal('SIGTERM'), 0, 'and stops when all is withdrawn')
+    t.same(
+      gateway.log.filter(({ level }) => level === 'error'),
+      [],
+      'nothing was given up',
+    )
+  },
+)
+
+t.test('told to stop while Redis is away', { skip: withoutServers, timeout: 120_000 }, async (t) => {
+  const { redis, upstream, authorization, start } = await startRig(t)
+  const [gateway, other] = await Promise.all([start(), start()])
+  const keys = ['one', 'two', 'three']
+  const clients = await stallAt({ port: gateway.port, authorization, keys, upstream }, 'whole')
+  for (const client of clients) client.destroy()
+  await redis.kill()
+  const ended = gateway.signal('SIGTERM')
+  upstream.letGo()
+  upstream.holdAt(null)
+  t.equal(await Promise.race([ended, sleep(3_000, 'going on')]), 'going on', 'it still has answers to keep')
+  await redis.restart()
+  t.equal(await ended, 0, 'it ends when Redis has taken them')
+  const replays = () =>
+    Promise.all(keys.map(async (key) => nameOf(await ask(other.port, keyedUpload(key, authorization)))))
+  let answers: string[] = []
+  await waitUntil(async () => {
+    answers = await replays()
+    return !answers.includes('503 DEPENDENCY_UNAVAILABLE')
+  })
+  t.same(countsOf(answers), { '200 replayed': keys.length }, 'callers who had left find their answers')
+  t.same(countsOf(keys.map((key) => upstream.executions(key))), { 1: keys.length })
+})

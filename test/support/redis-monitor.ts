@@ -1,0 +1,69 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { createInterface } from 'node:readline'
+import type { RedisServer } from './redis-server.ts'
+import type { Teardown } from './scratch.ts'
+import { nameOfCommand } from './script-names.ts'
+import { waitUntil } from './wait-until.ts'
+
+/** How often each command came to Redis, by name. */
+export type CommandCounts = Readonly<Record<string, number>>
+
+/** Listens to all that clients send to Redis; what scripts do inside is no trip and is left out. */
+export interface RedisMonitor {
+  /** The commands that came while `work` went on. */
+  during(work: () => Promise<unknown>): Promise<CommandCounts>
+}
+
+/** `+1700000000.000001 [0 127.0.0.1:40000] "evalsha" "…"`; a script's own commands come from `lua`. */
+const LINE = /^\+[\d.]+ \[\d+ ([^\]]+)\] (.*)$/
+const WORD = /"((?:[^"\\]|\\.)*)"/g
+
+export async function startRedisMonitor(t: Teardown, redis: RedisServer): Promise<RedisMonitor> {
+  const marks = new Set<string>()
+  let counts: Record<string, number> = {}
+  const open = async () => {
+    const socket = connect(redis.socketPath)
+    t.teardown(() => socket.destroy())
+    await once(socket, 'connect')
+    return socket
+  }
+  const [listener, speaker] = [await open(), await open()]
+  speaker.resume()
+  createInterface({ input: listener }).on('line', (line) => {
+    const [, client, command = ''] = LINE.exec(line) ?? []
+    if (client === undefined || client === 'lua') return
+    const words = [...command.matchAll(WORD)].map(([, word = '']) => unescaped(word))
+    const name = nameOfCommand(words)
+    if (name === 'echo') marks.add(words[1] ?? '')
+    else counts[name] = (counts[name] ?? 0) + 1
+  })
+  listener.write('MONITOR\r\n')
+
+  let nextMark = 0
+  /** Resolves when all that Redis was sent before is counted. */
+  const mark = async () => {
+    const text = `mark-${nextMark++}`
+    speaker.write(`ECHO ${text}\r\n`)
+    if (!(await waitUntil(() => marks.has(text)))) throw new Error('Redis does not tell what it is sent')
+  }
+  await mark()
+  return {
+    async during(work) {
+      await mark()
+      counts = {}
+      await work()
+      await mark()
+      return counts
+    },
+  }
+}
+
+const ESCAPE = /\\(?:x([0-9a-f]{2})|(.))/g
+const CONTROLS: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', a: '\x07', b: '\b' }
+
+function unescaped(word: string): string {
+  return word.replace(ESCAPE, (_, hex: string | undefined, sign: string) =>
+    hex === undefined ? (CONTROLS[sign] ?? sign) : String.fromCharCode(Number.parseInt(hex, 16)),
+  )
+}

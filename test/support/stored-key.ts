@@ -1,0 +1,23 @@
+import { hashKey, keyPrefix, makeKey } from '../../src/catalog/key.ts'
+import { newId } from '../../src/ids.ts'
+import type { StoredKey } from '../../src/schema/stored-keys.ts'
+
+/** A key of app `web` of workspace `acme`, as the state keeps it. */
+export function storedKey(over: Partial<StoredKey> = {}): StoredKey {
+  const plain = makeKey()
+  return {
+    id: newId('key'),
+    sha256: hashKey(plain),
+    prefix: keyPrefix(plain),
+    workspace: 'acme',
+    app: 'web',
+    name: 'mobile',
+    scopes: ['inference'],
+    rateLimit: null,
+    budgetMicros: null,
+    expiresAtMs: null,
+    createdAtMs: Date.now(),
+    revokedAtMs: null,
+    ...over,
+  }
+}

@@ -14,6 +14,8 @@ import { waitUntil } from '../support/wait-until.ts'
 const REQUESTS = 1_500
 const AT_ONCE = 24
 const ROUTES = 50
+/** Never answers, so that some call meets its deadline whatever was drawn. */
+const HANGING_ROUTE = 47
 const SOUND_ROUTE = 48
 const SLOW_ROUTE = 49
 const SEED = Number(process.env.MIXED_SEED ?? randomInt(2 ** 32))
@@ -77,6 +79,7 @@ async function start(t: Test, dice: Dice): Promise<Rig> {
   const route = (index: number) => {
     if (index === SOUND_ROUTE) return [entry({})]
     if (index === SLOW_ROUTE) return [entry({ delay_ms: 1_000 })]
+    if (index === HANGING_ROUTE) return [entry({ hang: true })]
     const first = FAULTS[index % FAULTS.length]
     const faults = dice.chance(0.5) ? [first, dice.one(FAULTS)] : [first]
     const last = dice.chance(0.6) ? [entry({})] : []

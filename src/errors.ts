@@ -21,6 +21,12 @@ export const ERRORS = {
     retryable: false,
     message: 'provider and model are chosen by the route of the key',
   },
+  AUDIO_URL_REJECTED: {
+    status: 400,
+    category: 'request',
+    retryable: false,
+    message: 'audio is not fetched from this URL',
+  },
   UNAUTHENTICATED: {
     status: 401,
     category: 'authentication',
@@ -144,6 +150,12 @@ export const ERRORS = {
     category: 'upstream',
     retryable: true,
     message: 'every eligible provider failed',
+  },
+  AUDIO_URL_FETCH_FAILED: {
+    status: 502,
+    category: 'upstream',
+    retryable: true,
+    message: 'the host of audio.url failed',
   },
   NO_HEALTHY_PROVIDER: {
     status: 503,

@@ -15,6 +15,7 @@ import { type EdgeServer, startServer } from './inbound/server.ts'
 import { UWS_ENVIRONMENT } from './inbound/uws.ts'
 import { createLogger, type Logger } from './log.ts'
 import { createMediaProbe } from './media/probe.ts'
+import { createAudioFetcher } from './outbound/fetch-audio.ts'
 import { createSender } from './outbound/send.ts'
 import { factsOf } from './providers/facts.ts'
 import { PROVIDERS } from './providers/index.ts'
@@ -29,6 +30,7 @@ import { createBlocks } from './storage/blocks.ts'
 import { createBudget } from './storage/budget.ts'
 import { createDiscardingSpool } from './storage/discard.ts'
 import { lockFolder } from './storage/folder-lock.ts'
+import { createRemoteAudio } from './storage/remote-audio.ts'
 import { createResults } from './storage/results.ts'
 import { createSlotResults } from './storage/slot-results.ts'
 import { createSpool } from './storage/spool.ts'
@@ -190,6 +192,7 @@ async function listen(
     discard: createDiscardingSpool(),
     probe: createMediaProbe({ reader }),
     digester: createAudioDigester({ reader, hasher: workers.hasher, blocks, budget }),
+    remoteAudio: createRemoteAudio({ spool, fetchAudio: createAudioFetcher({}) }),
     results: createResults({ objects, links, budget }),
     log,
   }

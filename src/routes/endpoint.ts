@@ -5,6 +5,7 @@ import type { EdgeRoute } from '../inbound/server.ts'
 import type { Logger } from '../log.ts'
 import type { Results } from '../schema/links.ts'
 import type { AudioDigester, MediaProbe } from '../schema/media.ts'
+import type { RemoteAudio } from '../schema/remote-audio.ts'
 import type { Spool } from '../schema/spool.ts'
 
 /** What the endpoints work with. */
@@ -15,6 +16,7 @@ export interface Doors {
   readonly discard: Spool
   readonly probe: MediaProbe
   readonly digester: AudioDigester
+  readonly remoteAudio: RemoteAudio
   readonly results: Results
   readonly log: Logger
 }

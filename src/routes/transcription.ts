@@ -5,13 +5,14 @@ import type { Call, CallRequest, Services, Trail } from '../gateway/gateway.ts'
 import { replay, runOnce } from '../gateway/once.ts'
 import { run } from '../gateway/run.ts'
 import { runStreamed } from '../gateway/stream.ts'
-import { noAudio, type ReceivedAudio, receiveAudio } from '../inbound/body.ts'
+import { type ReceivedAudio, receiveAudio } from '../inbound/body.ts'
 import type { Exchange, Reply } from '../inbound/exchange.ts'
 import type { Limits } from '../limits.ts'
 import type { Audio } from '../schema/audio.ts'
 import type { PassingDigest } from '../schema/media.ts'
 import type { WholeResult } from '../schema/slot-results.ts'
 import { callerOf, type Doors, type Handle } from './endpoint.ts'
+import { type HeardAudio, hearAudio, identityOf } from './heard-audio.ts'
 import { checkIdempotencyKey, idempotencyKeyOf } from './idempotency-key.ts'
 import { eventStreamReply } from './sse.ts'
 import { renderTranscriptReply, transcriptEnvelope } from './transcript-reply.ts'
@@ -60,7 +61,6 @@ async function answerAgain(
   services: Services,
 ): Promise<Reply> {
   const { options, stream, selectors } = readTranscriptionRequest(exchange, fields, task)
-  if (source.kind === 'url') throw urlNotFetched()
   if (stream) {
     throw new GatewayError(
       'IDEMPOTENCY_KEY_REUSED',
@@ -68,7 +68,8 @@ async function answerAgain(
     )
   }
   const workspace = trail.principal!.workspace.id
-  const fingerprint = fingerprintOf(task, options, selectors, passing.finish())
+  const identity = source.kind === 'url' ? identityOf(source.url) : passing.finish()
+  const fingerprint = fingerprintOf(task, options, selectors, identity)
   return replyOf(await replay(services, { workspace, slotId: trail.slot!.id, fingerprint }, trail))
 }
 
@@ -87,36 +88,41 @@ export async function transcribe(
   doors: Doors,
 ): Promise<Reply> {
   const { services } = doors
-  let streams = false
+  let { release } = body
   try {
-    const { call, stream } = await readCall(exchange, body, task, doors)
+    const { options, stream, selectors, warnings } = readTranscriptionRequest(exchange, body.fields, task)
+    const heard = await hearAudio(body, exchange, trail.principal!, doors)
+    release = () => heard.release()
+    const audio = await doors.probe.probe(heard.audio, exchange.signal)
+    checkDuration(audio, services.snapshot().limits)
+    const call: Call<'transcription'> = { payload: { audio, options }, selectors, warnings }
     if (stream) {
-      const reply = await streamTranscript(call, body, exchange, trail, doors)
-      streams = true
+      const reply = await streamTranscript(call, heard, exchange, trail, doors)
+      release = () => {}
       return reply
     }
     const request = { ...callerOf(exchange), operation: task, trail, call }
-    if (slotId !== null) return replyOf(await transcribeOnce(request, slotId, doors))
+    if (slotId !== null) return replyOf(await transcribeOnce(request, heard, slotId, services))
     const outcome = await run(services, request)
     exchange.onFinished(outcome.release)
     return replyOf(renderTranscriptReply(outcome))
   } finally {
     // Only now does no attempt read the audio any more; its memory goes to the next request.
-    if (!streams) body.release()
+    release()
   }
 }
 
 async function transcribeOnce(
   request: CallRequest<HearingTask>,
+  heard: HeardAudio,
   slotId: string,
-  { services, digester }: Doors,
+  services: Services,
 ): Promise<WholeResult> {
-  const { operation, call, signal } = request
-  const { options, audio } = call.payload
-  const digest = await digester.digest(audio, signal)
+  const { operation, call } = request
+  const { options } = call.payload
   return runOnce(services, request, {
     slotId,
-    fingerprint: fingerprintOf(operation, options, call.selectors, digest),
+    fingerprint: fingerprintOf(operation, options, call.selectors, await heard.identity()),
     render(outcome) {
       const { headers, ...rendered } = renderTranscriptReply(outcome)
       const version = { 'x-lk-policy-version-id': outcome.envelope.policy_version_id }
@@ -135,7 +141,7 @@ function replyOf({ status, headers, text }: WholeResult): Reply {
  */
 async function streamTranscript(
   call: Call<'transcription'>,
-  body: ReceivedAudio,
+  heard: HeardAudio,
   exchange: Exchange,
   trail: Trail,
   { services }: Doors,
@@ -145,7 +151,7 @@ async function streamTranscript(
   const streaming = await runStreamed(services, request)
   // Left, or broken off: in both cases this settles when the provider is sent no more of the audio.
   const leave = () => streaming.deltas.return().catch(() => {})
-  exchange.onFinished(() => void leave().then(() => body.release()))
+  exchange.onFinished(() => void leave().then(() => heard.release()))
   return eventStreamReply(
     {
       deltas: streaming.deltas,
@@ -153,7 +159,7 @@ async function streamTranscript(
       done() {
         const outcome = streaming.outcome()
         // A slow reader of the transcript holds no audio.
-        body.release()
+        heard.release()
         exchange.onFinished(outcome.release)
         return { type: 'transcript.text.done', ...transcriptEnvelope(outcome) }
       },
@@ -162,26 +168,6 @@ async function streamTranscript(
     exchange,
     trail,
   )
-}
-
-async function readCall(
-  exchange: Exchange,
-  { fields, source }: ReceivedAudio,
-  task: HearingTask,
-  { probe, services }: Doors,
-): Promise<{ readonly call: Call<'transcription'>; readonly stream: boolean }> {
-  const { options, stream, selectors, warnings } = readTranscriptionRequest(exchange, fields, task)
-  if (source.kind === 'none') throw noAudio(fields)
-  if (source.kind === 'url') throw urlNotFetched()
-  const audio = await probe.probe(source.audio, exchange.signal)
-  checkDuration(audio, services.snapshot().limits)
-  return { call: { payload: { audio, options }, selectors, warnings }, stream }
-}
-
-function urlNotFetched(): GatewayError {
-  return new GatewayError('INVALID_REQUEST', 'audio by URL is not fetched by this server yet', {
-    param: 'audio.url',
-  })
 }
 
 /** @throws GatewayError AUDIO_TOO_LONG, or UNSUPPORTED_AUDIO_FORMAT when a cap is set and the file does not tell */

@@ -8,7 +8,7 @@ import { createHealthBook } from '../../src/gateway/health.ts'
 import { createLatencyBook } from '../../src/gateway/latency.ts'
 import { createSettlements } from '../../src/gateway/settlements.ts'
 import { createUsageBook } from '../../src/gateway/usage-book.ts'
-import { DEFAULT_LIMITS } from '../../src/limits.ts'
+import { DEFAULT_LIMITS, type Limits } from '../../src/limits.ts'
 import { createLogger } from '../../src/log.ts'
 import { createSender } from '../../src/outbound/send.ts'
 import { PROVIDERS } from '../../src/providers/index.ts'
@@ -30,6 +30,8 @@ const MIB = 1024 * 1024
 /** The gateway's own parts, with real connections, around one route. */
 export interface GatewayRig {
   readonly services: Services
+  /** Header of the one caller. */
+  readonly authorization: string
   /** A call of this operation by the one key there is. */
   request<K extends OperationName>(operation: K, payload: Calls[K], signal?: AbortSignal): CallRequest<K>
 }
@@ -42,6 +44,9 @@ export interface GatewayRigOptions {
   readonly reader?: AudioReader
   /** What is different about the one caller. */
   readonly caller?: Partial<Principal>
+  readonly limits?: Partial<Limits>
+  /** Hosts that every workspace may fetch audio from. */
+  readonly audioUrlDomains?: readonly string[]
 }
 
 const NO_AUDIO: AudioReader = {
@@ -68,13 +73,13 @@ export function gatewayRig(t: Pick<Test, 'teardown'>, options: GatewayRigOptions
   t.teardown(() => sender.close())
   const caller = principal({ route: route(entries), ...options.caller })
   const snapshot = {
-    limits: DEFAULT_LIMITS,
+    limits: { ...DEFAULT_LIMITS, ...options.limits },
     deadlineMs,
     videoDeadlineMs: deadlineMs,
     keys: new Map([[hashKey(key), caller]]),
     apps: new Map(),
     rateLimit: caller.key.rateLimit,
-    audioUrlDomains: [],
+    audioUrlDomains: options.audioUrlDomains ?? [],
   }
   const log = createLogger('silent')
   const state = createEmbeddedState({ file: ':memory:', log })
@@ -102,12 +107,14 @@ export function gatewayRig(t: Pick<Test, 'teardown'>, options: GatewayRigOptions
     latency: createLatencyBook(),
     health: createHealthBook(),
   }
+  const authorization = `Bearer ${key}`
   return {
     services,
+    authorization,
     request: (operation, payload, signal = new AbortController().signal) => ({
       id: 'req_given',
       operation,
-      authorization: `Bearer ${key}`,
+      authorization,
       traceparent: undefined,
       signal,
       trail: newTrail(),

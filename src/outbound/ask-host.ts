@@ -1,0 +1,88 @@
+import { type IncomingMessage, request } from 'node:http'
+import type { TLSSocket } from 'node:tls'
+
+/** Largest head of an answer, bytes. */
+const HEAD_BYTES_MAX = 16 * 1024
+
+/** An answer whose body is still on its way, and what goes wrong with the connection meanwhile. */
+export interface Answer {
+  readonly message: IncomingMessage
+  /** Why the connection broke, also when it did after the last byte of the body; null when it did not. */
+  broken(): unknown
+  /** Ends the connection. */
+  leave(): void
+}
+
+/**
+ * Asks for audio on a connection that is used for this and for nothing else. By node:http and not by undici: given a
+ * socket, it makes one request on it without any pool, and its parser itself refuses what readers could understand
+ * in two ways, such as two Content-Lengths, or one beside Transfer-Encoding.
+ *
+ * @param signal ends the request at once; until the head is here
+ * @throws what the connection or the parser failed with; the signal's reason when aborted
+ */
+export function askHost(socket: TLSSocket, url: URL, signal: AbortSignal): Promise<Answer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Answer>()
+  let failure: unknown = null
+  const asked = request({
+    createConnection: () => socket,
+    method: 'GET',
+    path: url.pathname + url.search,
+    setHost: false,
+    headers: {
+      host: url.hostname,
+      'user-agent': 'Larkway',
+      accept: 'audio/*, video/mp4, video/webm, video/mpeg, application/ogg',
+      'accept-encoding': 'identity',
+      connection: 'close',
+    },
+    maxHeaderSize: HEAD_BYTES_MAX,
+    insecureHTTPParser: false,
+  })
+  // By default header lines from the 2,001st on are dropped unread, whatever they say.
+  asked.maxHeadersCount = 0
+
+  const fail = (cause: unknown) => {
+    failure ??= cause
+    reject(cause)
+  }
+  const leave = () => {
+    fail(signal.reason)
+    asked.destroy()
+    socket.destroy()
+  }
+  asked.on('error', fail)
+  asked.on('close', () => reject(new Error('the connection ended before the head of the answer')))
+  asked.on('response', (message) => {
+    message.on('error', fail)
+    resolve({
+      message,
+      broken: () => failure,
+      leave: () => {
+        message.destroy()
+        asked.destroy()
+        socket.destroy()
+      },
+    })
+  })
+  signal.addEventListener('abort', leave, { once: true })
+  if (signal.aborted) leave()
+  asked.end()
+  return promise.finally(() => signal.removeEventListener('abort', leave))
+}
+
+/** Whether a connection broke because the parser of node:http could not read what came. */
+export function isUnreadable(cause: unknown): boolean {
+  return codeOf(cause).startsWith('HPE_')
+}
+
+/** Whether that was a length that could be understood in two ways, or in none. */
+export function isBadLength(cause: unknown): boolean {
+  return /^HPE_(?:UNEXPECTED_CONTENT_LENGTH|INVALID_CONTENT_LENGTH|INVALID_TRANSFER_ENCODING)$/.test(
+    codeOf(cause),
+  )
+}
+
+function codeOf(cause: unknown): string {
+  return cause instanceof Error && 'code' in cause ? String(cause.code) : ''
+}

@@ -1,0 +1,125 @@
+import { connect, isIPv6, type Socket, SocketAddress } from 'node:net'
+import { connect as startTls, type TLSSocket } from 'node:tls'
+import { TimeOver } from './timed.ts'
+
+/** Begins a TCP connection to an IP address. */
+export type Dial = (address: string, port: number) => Socket
+
+/** The socket is connected to another address than was asked for. */
+class WrongPeer extends Error {
+  override readonly name = 'WrongPeer'
+}
+
+/** An IP address is taken as it is: no lookup is made for it. */
+export const dialAddress: Dial = (address, port) => connect({ host: address, port, autoSelectFamily: false })
+
+export interface Peer {
+  /** In the order to be tried; the next one only when no TCP connection to the one before comes about. */
+  readonly addresses: readonly string[]
+  readonly port: number
+  /** The name in the certificate. */
+  readonly host: string
+}
+
+export interface ConnectOptions {
+  readonly dial: Dial
+  /** Whether the socket's own word for its peer has to be the address dialled. */
+  readonly verifyPeer: boolean
+  /** Certificates to trust instead of the system's, PEM. */
+  readonly ca: string | undefined
+  readonly limitMs: number
+  /** Ends the connecting at once, and nothing of it is left. */
+  readonly signal: AbortSignal
+}
+
+/**
+ * A TLS connection to a host at one of its addresses, of its own: it is in no pool and keeps no session.
+ *
+ * @throws what the last address, or TLS, failed with; the signal's reason when aborted
+ */
+export async function connectAddress(peer: Peer, options: ConnectOptions): Promise<TLSSocket> {
+  return secure(await firstConnected(peer, options), peer.host, options)
+}
+
+/** An address that swallows packets gets its share of the time only, so that the next one has some left. */
+async function firstConnected({ addresses, port }: Peer, options: ConnectOptions): Promise<Socket> {
+  const untilMs = performance.now() + options.limitMs
+  for (const [index, address] of addresses.entries()) {
+    const shareMs = (untilMs - performance.now()) / (addresses.length - index)
+    try {
+      return await connected(address, port, shareMs, options)
+    } catch (cause) {
+      if (options.signal.aborted || index === addresses.length - 1) throw cause
+    }
+  }
+  throw new Error('there is no address to connect to')
+}
+
+async function connected(
+  address: string,
+  port: number,
+  limitMs: number,
+  { dial, verifyPeer, signal }: ConnectOptions,
+): Promise<Socket> {
+  const socket = dial(address, port)
+  const timer = setTimeout(
+    () => socket.destroy(new TimeOver(`no connection in ${Math.round(limitMs)} ms`)),
+    limitMs,
+  )
+  try {
+    await settled(socket, 'connect', signal)
+  } finally {
+    clearTimeout(timer)
+  }
+  if (verifyPeer && !isSameAddress(socket.remoteAddress, address)) {
+    socket.destroy()
+    throw new WrongPeer(`connected to ${socket.remoteAddress} instead of ${address}`)
+  }
+  return socket
+}
+
+/** What the environment says of certificates (NODE_TLS_REJECT_UNAUTHORIZED) does not count here. */
+async function secure(socket: Socket, host: string, { ca, signal }: ConnectOptions): Promise<TLSSocket> {
+  const secured = startTls({
+    socket,
+    servername: host,
+    minVersion: 'TLSv1.2',
+    rejectUnauthorized: true,
+    ALPNProtocols: ['http/1.1'],
+    ...(ca === undefined ? {} : { ca }),
+  })
+  await settled(secured, 'secureConnect', signal)
+  return secured
+}
+
+/** Waits for the event. When it does not come, or when the signal aborts, the socket is destroyed. */
+function settled(socket: Socket, event: 'connect' | 'secureConnect', signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const leave = () => socket.destroy(signal.reason)
+    const done = () => signal.removeEventListener('abort', leave)
+    // Stays on: a socket may fail between two of its uses.
+    socket.on('error', (cause) => {
+      done()
+      reject(cause)
+    })
+    socket.once('close', () => {
+      done()
+      reject(new Error(`closed before its ${event}`))
+    })
+    socket.once(event, () => {
+      done()
+      resolve()
+    })
+    signal.addEventListener('abort', leave, { once: true })
+    if (signal.aborted) leave()
+  })
+}
+
+/** An IPv6 address has several spellings. */
+function isSameAddress(left: string | undefined, right: string): boolean {
+  return left !== undefined && canonical(left) === canonical(right)
+}
+
+function canonical(address: string): string {
+  return new SocketAddress({ address, family: isIPv6(address) ? 'ipv6' : 'ipv4' }).address
+}

@@ -1,0 +1,78 @@
+import { newId } from '../ids.ts'
+import type { StoredBody } from '../schema/audio.ts'
+import type { FetchAudio, RemoteAudio, RemoteAudioOptions, RemoteBody } from '../schema/remote-audio.ts'
+import type { BodyWriter, Spool } from '../schema/spool.ts'
+
+export interface RemoteAudioParts {
+  readonly spool: Spool
+  readonly fetchAudio: FetchAudio
+}
+
+/** Brings audio from URLs into the spool, at the pace at which that takes it. */
+export function createRemoteAudio({ spool, fetchAudio }: RemoteAudioParts): RemoteAudio {
+  return {
+    async fetch(url, options) {
+      const remote = await fetchAudio(url, options)
+      const body = await store(remote, spool, options)
+      const { length, mediaType } = remote
+      const whole = {
+        offset: 0,
+        length,
+        encoding: 'identity',
+        decodedBytes: length,
+        canonical: true,
+      } as const
+      const audio = { source: body.source, ...whole, mediaType, filename: null }
+      return { audio, release: () => body.release() }
+    },
+  }
+}
+
+async function store(
+  { length, chunks }: RemoteBody,
+  spool: Spool,
+  { workspace, app }: RemoteAudioOptions,
+): Promise<StoredBody> {
+  const writer = spool.open({ workspace, app, id: newId('req'), contentLength: length })
+  const pace = new Pace(writer)
+  try {
+    // Until there is a place for it the host waits: nobody reads.
+    await writer.start()
+    for await (const chunk of chunks) {
+      writer.write(chunk)
+      if (!writer.ready) await pace.ready()
+    }
+    return await writer.finish()
+  } catch (error) {
+    // A host that nobody reads would keep its connection.
+    void chunks[Symbol.asyncIterator]().return?.()
+    // Left in the background: an answer must not depend on a store that hangs.
+    writer.abort().catch(() => {})
+    throw error
+  }
+}
+
+/** Waits until a writer takes more, or has failed. */
+class Pace {
+  #failure: Error | null = null
+  #waiting: { resolve(): void; reject(error: Error): void } | null = null
+  readonly #writer: BodyWriter
+
+  constructor(writer: BodyWriter) {
+    this.#writer = writer
+    writer.onReady = () => this.#waiting?.resolve()
+    writer.onFailure = (error) => {
+      this.#failure = error
+      this.#waiting?.reject(error)
+    }
+  }
+
+  async ready(): Promise<void> {
+    if (this.#failure !== null) throw this.#failure
+    if (this.#writer.ready) return
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    this.#waiting = { resolve, reject }
+    await promise
+    this.#waiting = null
+  }
+}

@@ -1,0 +1,106 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import t from 'tap'
+import { GatewayError } from '../../src/errors.ts'
+import type { Objects } from '../../src/schema/objects.ts'
+import type { FetchAudio, RemoteAudioOptions } from '../../src/schema/remote-audio.ts'
+import { createRemoteAudio } from '../../src/storage/remote-audio.ts'
+import { noise } from '../support/bodies.ts'
+import { bytesOf, createRig, MIB } from './rig.ts'
+
+const OPTIONS: RemoteAudioOptions = {
+  domains: ['good.example'],
+  maxBytes: 25 * MIB,
+  workspace: 'acme',
+  app: 'web',
+  signal: new AbortController().signal,
+}
+
+async function keysIn(objects: Objects): Promise<string[]> {
+  const keys: string[] = []
+  for await (const { key } of objects.list('spool/')) keys.push(key)
+  return keys
+}
+
+/** A host that sends `body` in chunks. @param asked called before each chunk, with how many went before */
+function hostOf(
+  body: Uint8Array,
+  asked: (sent: number) => unknown = () => {},
+  chunkBytes = 100_000,
+): FetchAudio {
+  return async () => ({
+    length: body.length,
+    mediaType: 'audio/wav',
+    chunks: (async function* () {
+      for (let at = 0; at < body.length; at += chunkBytes) {
+        await asked(at / chunkBytes)
+        yield Uint8Array.from(body.subarray(at, at + chunkBytes))
+      }
+    })(),
+  })
+}
+
+for (const [tier, budgetBytes] of Object.entries({ memory: 64 * MIB, object: 2 * MIB })) {
+  t.test(`audio of a URL rests in the ${tier} tier as if it had been sent`, async (t) => {
+    const { spool, objects, budget } = await createRig(t, { budgetBytes })
+    const body = noise(9 * MIB + 5)
+    const { fetch } = createRemoteAudio({ spool, fetchAudio: hostOf(body) })
+    const { audio, release } = await fetch('https://good.example/a', OPTIONS)
+    t.equal(audio.source.kind, tier)
+    t.match(audio, { offset: 0, length: body.length, decodedBytes: body.length, mediaType: 'audio/wav' })
+    const stored = await bytesOf({ source: audio.source, length: audio.length, release() {} }, objects)
+    t.ok(stored.equals(body))
+    release()
+    release()
+    await spool.close()
+    t.equal(budget.used, 0)
+    t.same(await keysIn(objects), [])
+  })
+}
+
+t.test('what breaks off leaves nothing, and is told as it came', async (t) => {
+  for (const budgetBytes of [64 * MIB, 2 * MIB]) {
+    const { spool, objects, budget } = await createRig(t, { budgetBytes })
+    const failure = new GatewayError('AUDIO_URL_FETCH_FAILED')
+    const breaks = (sent: number) => {
+      if (sent === 40) throw failure
+    }
+    const { fetch } = createRemoteAudio({ spool, fetchAudio: hostOf(noise(9 * MIB), breaks) })
+    const refused = await fetch('https://good.example/a', OPTIONS).catch((error: unknown) => error)
+    t.equal(refused, failure)
+    await sleep(200)
+    await spool.close()
+    t.equal(budget.used, 0)
+    t.same(await keysIn(objects), [])
+  }
+})
+
+t.test('the host is read only as fast as the audio finds a place', async (t) => {
+  const { spool, budget, open } = await createRig(t, {
+    budgetBytes: 2 * MIB,
+    uploadSlots: 1,
+    timing: { memoryWaitMs: 100, slotWaitMs: 300 },
+  })
+  const other = open(3 * MIB)
+  await other.start()
+  let asked = 0
+  let left = 0
+  const chunks: AsyncIterableIterator<Uint8Array> = {
+    [Symbol.asyncIterator]: () => chunks,
+    async next() {
+      asked += 1
+      return { value: undefined, done: true }
+    },
+    async return() {
+      left += 1
+      return { value: undefined, done: true }
+    },
+  }
+  const fetchAudio: FetchAudio = async () => ({ length: 9 * MIB, mediaType: 'audio/wav', chunks })
+  const { fetch } = createRemoteAudio({ spool, fetchAudio })
+  const refused = await fetch('https://good.example/a', OPTIONS).catch((error: unknown) => error)
+  t.match(refused, { code: 'OVERLOADED' })
+  t.equal(asked, 0, 'nothing was read of a host whose audio has no place')
+  t.equal(left, 1, 'and it is let go')
+  await other.abort()
+  t.equal(budget.used, 0)
+})

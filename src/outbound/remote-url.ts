@@ -1,5 +1,5 @@
-import { isIP } from 'node:net'
 import type { UrlRejection } from '../schema/remote-audio.ts'
+import { isHostName } from './host-name.ts'
 
 /** Longest URL, characters. */
 const URL_LENGTH_MAX = 2048
@@ -11,10 +11,6 @@ const PLAIN = /^[\x21-\x5b\x5d-\x7e]+$/
 const HTTPS_URL = /^https:\/\/([^/?#]+)/i
 
 const HOST_AND_PORT = /^([^:]*)(?::(\d*))?$/
-
-/** At least two labels, without the dot of the root. */
-const HOST_NAME =
-  /^(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
 
 /**
  * Top-level domains whose names mean something else in every network: RFC 6761 and 6762, `arpa` for home.arpa
@@ -95,7 +91,7 @@ function isPlain(text: string): boolean {
 
 /** Asks for addresses on its own, though no list that was checked has one: an address names no host. */
 function isPublicName(host: string): boolean {
-  return HOST_NAME.test(host) && isIP(host) === 0 && !PRIVATE_NAMES.test(host)
+  return isHostName(host) && !PRIVATE_NAMES.test(host)
 }
 
 function isListed(host: string, domains: readonly string[]): boolean {

@@ -1,6 +1,7 @@
-import { BlockList, isIP } from 'node:net'
-import { isHostName } from '../catalog/domain.ts'
+import { isIP } from 'node:net'
 import { invalid } from '../inbound/refusals.ts'
+import { isHostName } from '../outbound/host-name.ts'
+import { isPublicAddress } from '../outbound/public-address.ts'
 
 const MAX_CHARACTERS = 2_048
 /** What the URL parser would strip or turn into something else, instead of refusing it. */
@@ -8,28 +9,6 @@ const NOT_IN_URL = /[\s\\]|\p{Cc}/u
 /** The parser would also take `https:example.com`, and more slashes than two. */
 const ABSOLUTE = /^https?:\/\/[^/?#]/i
 const DEVELOPMENT_HOSTS: ReadonlySet<string> = new Set(['127.0.0.1', 'localhost'])
-
-const PRIVATE = new BlockList()
-for (const [address, prefix, family] of [
-  ['0.0.0.0', 8, 'ipv4'],
-  ['10.0.0.0', 8, 'ipv4'],
-  ['100.64.0.0', 10, 'ipv4'],
-  ['127.0.0.0', 8, 'ipv4'],
-  ['169.254.0.0', 16, 'ipv4'],
-  ['172.16.0.0', 12, 'ipv4'],
-  ['192.168.0.0', 16, 'ipv4'],
-  // Multicast, reserved and broadcast.
-  ['224.0.0.0', 3, 'ipv4'],
-  // Unspecified and loopback, and what embeds an IPv4 address without saying so.
-  ['::', 96, 'ipv6'],
-  // Translated to whatever IPv4 address is embedded.
-  ['64:ff9b::', 96, 'ipv6'],
-  ['fc00::', 7, 'ipv6'],
-  ['fe80::', 10, 'ipv6'],
-  ['ff00::', 8, 'ipv6'],
-] as const) {
-  PRIVATE.addSubnet(address, prefix, family)
-}
 
 /**
  * The address that webhooks of a workspace go to, as it will be called: absolute, https, at a host that can be public.
@@ -61,7 +40,6 @@ function refused(what: string) {
 /** @param host as the URL parser writes it: lower case, IDNA-encoded, IPv4 in its dotted form, IPv6 in brackets */
 function isPublicHost(host: string): boolean {
   const address = host.startsWith('[') ? host.slice(1, -1) : host
-  const family = isIP(address)
-  if (family !== 0) return !PRIVATE.check(address, family === 4 ? 'ipv4' : 'ipv6')
+  if (isIP(address) !== 0) return isPublicAddress(address)
   return isHostName(host) && !host.endsWith('.localhost')
 }

@@ -4,6 +4,7 @@ import t from 'tap'
 import { makeKey } from '../../src/catalog/key.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { larkway } from '../support/cli.ts'
+import { secret } from '../support/route-gateway.ts'
 
 const sandbox = await startSandbox()
 t.teardown(() => sandbox.close())
@@ -45,7 +46,7 @@ t.test('each provider is asked, and what that does not prove is said', async (t)
 t.test('a provider that refuses the key or is not there ends with 1', async (t) => {
   const cwd = directory(
     {
-      eleven: { kind: 'elevenlabs', base_url: refusingUrl, api_key: '${LIVE}', ...byok },
+      eleven: { kind: 'elevenlabs', base_url: refusingUrl, api_key: secret('LIVE'), ...byok },
       gone: { kind: 'openai-compatible', base_url: 'http://127.0.0.1:1/v1', ...byok },
       astray: { kind: 'openai-compatible', base_url: `${sandbox.url}/v2`, ...byok },
     },

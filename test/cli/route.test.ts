@@ -2,12 +2,13 @@ import { join } from 'node:path'
 import t from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { larkway } from '../support/cli.ts'
+import { secret } from '../support/route-gateway.ts'
 
 const KEY = makeKey()
 
 const FILE = {
   providers: {
-    openai: { kind: 'openai', api_key: '${OPENAI_API_KEY}', access: 'byok', workspace: 'acme' },
+    openai: { kind: 'openai', api_key: secret('OPENAI_API_KEY'), access: 'byok', workspace: 'acme' },
     eleven: { kind: 'elevenlabs', api_key: 'file:nowhere', access: 'platform' },
   },
   routes: {

@@ -17,7 +17,7 @@ const isStopping = (gateway: DemoRoute) => waitUntil(() => gateway.log.some(({ m
 
 /** Runs the product on a data folder until it ends by itself. */
 async function runOn(t: Test, dataFolder: string): Promise<{ code: number | null; complaint: string }> {
-  const env = { PATH: process.env['PATH'] ?? '', PORT: '0', HOST: '127.0.0.1', LARKWAY_DATA: dataFolder }
+  const env = { PATH: process.env.PATH ?? '', PORT: '0', HOST: '127.0.0.1', LARKWAY_DATA: dataFolder }
   const child = spawn(process.execPath, [MAIN], { env, stdio: ['ignore', 'ignore', 'pipe'] })
   t.teardown(() => child.kill('SIGKILL'))
   let complaint = ''

@@ -224,7 +224,7 @@ async function crashed(t: Test, server: S3Server): Promise<void> {
   t.same(tally([await send(next.port, upload)]), { 200: 1 }, 'the next process serves')
   await assertStopsClean(t, next)
   t.same(await left(), occupied, 'what is young may be of another node')
-  const objects = createS3Objects({ ...server, bucket: bucket.env['S3_BUCKET'] ?? '' })
+  const objects = createS3Objects({ ...server, bucket: bucket.env.S3_BUCKET ?? '' })
   t.teardown(() => objects.close())
   const log = pino({ level: 'silent' })
   const sweeper = await startSweeper({ objects, log, alone: false, now: () => Date.now() + HOUR_MS + 5_000 })

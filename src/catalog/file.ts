@@ -2,12 +2,12 @@ import { type Static, type TSchema, Type } from 'typebox'
 import { CAPABILITIES } from '../schema/calls.ts'
 import { PROFILES, SCOPES, STRATEGIES } from '../schema/catalog.ts'
 import { FACT_SHAPES } from '../schema/facts.ts'
+import { INSTANT } from './instant.ts'
 
 /** What names workspaces, apps, routes, providers, plans and purposes. Names become parts of object keys and logs. */
 const NAME = '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$'
 /** Models are named in headers of answers, too: no control characters, and no white space around. */
 const MODEL = '^[^\\s\\x00-\\x1f\\x7f-\\x9f]([^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f])?$'
-const INSTANT = '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(\\.\\d+)?(Z|[+-]\\d\\d:\\d\\d)$'
 
 /** An object that takes no other keys: a misspelled one is a fault, not a setting without effect. */
 function strict<Properties extends Record<string, TSchema>>(properties: Properties, description?: string) {

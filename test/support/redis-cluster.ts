@@ -1,5 +1,6 @@
 import { join } from 'node:path'
-import { Redis } from 'ioredis'
+import type { Redis } from 'ioredis'
+import { startAndConnect } from './redis-daemon.ts'
 import { type RedisProxy, startRedisProxy } from './redis-proxy.ts'
 import { freePort, type Teardown, tempFolder } from './scratch.ts'
 import { Daemon, locate } from './servers.ts'
@@ -101,16 +102,7 @@ async function startNode(t: Teardown, port: number, announcedPort = port): Promi
   }
   const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, String(value)])
   const daemon = new Daemon('redis-server', program, args, join(folder, 'redis.log'))
-  t.teardown(() => daemon.kill())
-  const client = new Redis({ host: '127.0.0.1', port, lazyConnect: true, retryStrategy: () => 50 })
-  client.on('error', () => {})
-  t.teardown(() => client.disconnect())
-  await daemon.start(() =>
-    client.ping().then(
-      (pong) => pong === 'PONG',
-      () => false,
-    ),
-  )
+  const client = await startAndConnect(t, daemon, port)
   const id = String(await client.call('CLUSTER', 'MYID'))
   return {
     ...{ port, busPort, id, client },

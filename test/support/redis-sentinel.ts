@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Redis } from 'ioredis'
+import type { Redis } from 'ioredis'
+import { startAndConnect } from './redis-daemon.ts'
 import { type RedisServer, startRedis } from './redis-server.ts'
 import { freePort, type Teardown, tempFolder } from './scratch.ts'
 import { Daemon, locate } from './servers.ts'
@@ -73,15 +74,5 @@ async function startSentinel(
   ]
   await writeFile(file, `${lines.join('\n')}\n`)
   const daemon = new Daemon('redis-sentinel', program, [file, '--sentinel'], join(folder, 'sentinel.log'))
-  t.teardown(() => daemon.kill())
-  const client = new Redis({ host: '127.0.0.1', port, lazyConnect: true, retryStrategy: () => 50 })
-  client.on('error', () => {})
-  t.teardown(() => client.disconnect())
-  await daemon.start(() =>
-    client.ping().then(
-      (pong) => pong === 'PONG',
-      () => false,
-    ),
-  )
-  return client
+  return startAndConnect(t, daemon, port)
 }

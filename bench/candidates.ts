@@ -43,10 +43,14 @@ export interface LarkwayOptions {
   readonly s3?: S3Store | null
   /** `info` writes a line per request, as in production. */
   readonly logLevel?: 'warn' | 'info'
+  /** What is in the configuration file; default: of calls. */
+  readonly configuration?: (upstreamPort: number) => object
+  readonly env?: Readonly<Record<string, string>>
 }
 
 export function larkway(options: LarkwayOptions): Found {
   const { name, label, memoryMib, s3 = null, logLevel = 'warn' } = options
+  const { configuration: configurationOf = larkwayConfiguration } = options
   return {
     candidate: {
       name,
@@ -55,7 +59,7 @@ export function larkway(options: LarkwayOptions): Found {
       versions: {},
       async command(place) {
         const configuration = join(place.folder, 'larkway.yaml')
-        writeFileSync(configuration, JSON.stringify(larkwayConfiguration(place.upstreamPort), null, 2))
+        writeFileSync(configuration, JSON.stringify(configurationOf(place.upstreamPort), null, 2))
         const data = join(place.folder, 'data')
         mkdirSync(data)
         const env = {
@@ -66,15 +70,36 @@ export function larkway(options: LarkwayOptions): Found {
           LARKWAY_MEMORY_MIB: String(memoryMib),
           LOG_LEVEL: logLevel,
           UWS_HTTP_MAX_HEADERS_SIZE: '16384',
-          ...(s3 && {
-            S3_ENDPOINT: await place.reach(s3.endpoint),
-            S3_REGION: s3.region,
-            S3_BUCKET: s3.bucket,
-            S3_ACCESS_KEY_ID: s3.accessKeyId,
-            S3_SECRET_ACCESS_KEY: s3.secretAccessKey,
-          }),
+          ...(s3 && (await s3Environment(s3, place))),
+          ...options.env,
         }
         return { command: process.execPath, args: ['--no-warnings', join(ROOT, 'src', 'main.ts')], env }
+      },
+    },
+  }
+}
+
+async function s3Environment(s3: S3Store, place: Place): Promise<Record<string, string>> {
+  return {
+    S3_ENDPOINT: await place.reach(s3.endpoint),
+    S3_REGION: s3.region,
+    S3_BUCKET: s3.bucket,
+    S3_ACCESS_KEY_ID: s3.accessKeyId,
+    S3_SECRET_ACCESS_KEY: s3.secretAccessKey,
+  }
+}
+
+/** @param s3 null: a folder */
+export function storeItself(name: string, label: string, s3: S3Store | null): Found {
+  return {
+    candidate: {
+      name,
+      label,
+      readyPath: '/',
+      versions: {},
+      async command(place) {
+        const { command, args } = program('peers/store-puts.ts', place.port, place.folder)
+        return { command, args, env: s3 === null ? {} : await s3Environment(s3, place) }
       },
     },
   }
@@ -177,6 +202,6 @@ export function renamed(found: Found, name: string, label: string): Found {
   return 'candidate' in found ? { candidate: { ...found.candidate, name, label } } : { ...found, name }
 }
 
-function program(file: string, ...args: number[]): Pick<Launch, 'command' | 'args'> {
+function program(file: string, ...args: (number | string)[]): Pick<Launch, 'command' | 'args'> {
   return { command: process.execPath, args: ['--no-warnings', join(BENCH, file), ...args.map(String)] }
 }

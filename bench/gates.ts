@@ -1,4 +1,5 @@
-import { addedP50Ms, DIRECT, isLarkway, type Result, type Row } from './harness/result.ts'
+import { addedP50Ms, DIRECT, isLarkway, ofStore, type Result, type Row } from './harness/result.ts'
+import { SUBMITTED } from './scenarios/jobs.ts'
 import { BUDGET_MIB, CONNECTIONS } from './scenarios/slow-provider.ts'
 
 /** A promise about one scenario, as a figure and its limit. */
@@ -68,6 +69,10 @@ const GATES: readonly Gate[] = [
     limit: 120 + 1.1 * BUDGET_MIB + CONNECTIONS,
     measure: (find) => find(`${CONNECTIONS} connections`, 'larkway')?.peakRssMib,
   },
+  ...['8 KiB', '200 KiB'].flatMap((size) => [
+    submitGate(`${size}, embedded: ${SUBMITTED}`, 'larkway-embedded', 'store-folder'),
+    submitGate(`${size}, Redis and S3: ${SUBMITTED}`, 'larkway-redis-s3', 'store-s3'),
+  ]),
 ]
 
 /**
@@ -106,6 +111,21 @@ function cpuGate(scenario: string, load: string, candidate: string, peer: string
     bound: 'at most',
     limit,
     measure: (find) => over(find(load, candidate)?.cpu, find(load, peer)?.cpu),
+  }
+}
+
+/** A job is submitted by one put, and by one write to the state. */
+function submitGate(load: string, candidate: string, store: string): Gate {
+  return {
+    scenario: 'jobs',
+    what: `${load}: jobs per second beside the store's own puts`,
+    unit: '×',
+    bound: 'at least',
+    limit: 0.6,
+    measure(find) {
+      const [row, itself] = [find(load, candidate), find(load, store)]
+      return row && itself && ofStore([itself], row)
+    },
   }
 }
 

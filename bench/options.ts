@@ -19,13 +19,14 @@ export interface BenchOptions {
 
 export const HELP = `npm run bench -- [options]
 
-  --only a,b       only these scenarios: small, chat, multipart, base64, slow-provider, limiter
+  --only a,b       only these scenarios: small, chat, multipart, base64, slow-provider, limiter,
+                   jobs
   --servers a,b    only these servers, by the names in the result files; the results stay out of bench/results
   --quick          short runs, each once; the results stay out of bench/results
   --rounds N       runs of each candidate; the median counts
   --rmem KIND      capped: all in a network namespace with receive buffers of at most 512 KiB (needs root);
                    system: all on the machine's loopback; default: as each scenario needs it
-  --s3             start the S3 server of the tests for the scenario that stores; S3_ENDPOINT and the variables
+  --s3             start the S3 server of the tests for the scenarios that store; S3_ENDPOINT and the variables
                    beside it name another
   --gate           exit with status 1 when a figure is over its limit, or could not be measured
   --report         write the results into README.md and draw the plots afterwards

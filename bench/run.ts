@@ -9,6 +9,7 @@ import { writeReport } from './report.ts'
 import { type S3Store, s3FromEnvironment, startS3Server } from './s3.ts'
 import { base64 } from './scenarios/base64.ts'
 import { chat } from './scenarios/chat.ts'
+import { jobs } from './scenarios/jobs.ts'
 import { limiter } from './scenarios/limiter.ts'
 import { multipart } from './scenarios/multipart.ts'
 import type { Scenario } from './scenarios/scenario.ts'
@@ -18,7 +19,7 @@ import { textTable } from './table.ts'
 
 // `npm run bench`: measures Larkway beside its peers and writes bench/results.
 
-const SCENARIOS: readonly Scenario[] = [small, limiter, chat, multipart, base64, slowProvider]
+const SCENARIOS: readonly Scenario[] = [small, limiter, chat, multipart, base64, slowProvider, jobs]
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1)) // ends what was started
 process.exitCode = await main(process.argv.slice(2)).catch((error: Error) => {

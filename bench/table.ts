@@ -1,4 +1,4 @@
-import { addedP50Ms, DIRECT, isLarkway, type Result, type Row } from './harness/result.ts'
+import { addedP50Ms, DIRECT, isLarkway, ofStore, type Result, type Row } from './harness/result.ts'
 
 type Column = readonly [header: string, cell: (row: Row) => string]
 
@@ -40,6 +40,7 @@ function columnsOf({ cpuUnit, rows }: Result): Column[] {
     ['health p99, beside', ({ pings }) => milliseconds(pings?.p99Ms)],
   ]
   const added: Column[] = [['added p50', (row) => milliseconds(addedP50Ms(rows, row))]]
+  const stored: Column[] = [['of the store’s', (row) => share(ofStore(rows, row))]]
   return [
     ['load', (row) => row.load],
     ['server', (row) => row.label],
@@ -49,6 +50,7 @@ function columnsOf({ cpuUnit, rows }: Result): Column[] {
     perGb
       ? ['MB/s', (row) => Math.round(row.bodyBytes / 1e6 / row.seconds).toString()]
       : ['requests/s', (row) => Math.round(row.requests / row.seconds).toString()],
+    ...(rows.some((row) => ofStore(rows, row) !== undefined) ? stored : []),
     ['p50', (row) => milliseconds(row.p50Ms)],
     ...(rows.some(({ candidate }) => candidate === DIRECT) ? added : []),
     ['p99', (row) => milliseconds(row.p99Ms)],
@@ -65,6 +67,10 @@ function columnsOf({ cpuUnit, rows }: Result): Column[] {
 function milliseconds(ms: number | undefined): string {
   if (ms === undefined || ms === null || Number.isNaN(ms)) return '–'
   return `${ms < 10 ? ms.toFixed(2) : ms.toFixed(0)} ms`
+}
+
+function share(share: number | undefined): string {
+  return share === undefined ? '–' : percent(share)
 }
 
 function percent(share: number): string {

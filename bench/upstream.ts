@@ -9,6 +9,8 @@ import { plainReply, type UpstreamReply, verifyingReply } from './upstream-repli
 export interface UpstreamTask {
   /** Keep each body and answer with its audio's digest, from now on; or only count. */
   readonly verify: boolean
+  /** Leave requests without an answer, until a task without this. */
+  readonly hold?: boolean
 }
 
 export interface UpstreamReport {
@@ -19,6 +21,8 @@ export interface UpstreamReport {
 
 const port = Number(process.argv[2])
 let verify = false
+let hold = false
+const held: (() => void)[] = []
 let requests = 0
 let bodyBytes = 0
 
@@ -31,8 +35,10 @@ loadUws()
     answerTasks(async (task: UpstreamTask): Promise<UpstreamReport> => {
       const report = { requests, bodyBytes }
       verify = task.verify
+      hold = task.hold === true
       requests = 0
       bodyBytes = 0
+      if (!hold) for (const act of held.splice(0)) act()
       return report
     })
   })
@@ -49,8 +55,14 @@ function receive(response: HttpResponse, request: HttpRequest): void {
     bodyBytes += chunk.byteLength
     kept?.push(Buffer.from(chunk.slice(0))) // the chunk is detached when this returns
     if (!isLast || aborted) return
-    requests += 1
-    answer(response, kept ? verifyingReply(path, contentType, Buffer.concat(kept)) : plainReply(path))
+    const reply = kept ? verifyingReply(path, contentType, Buffer.concat(kept)) : plainReply(path)
+    const act = () => {
+      if (aborted) return
+      requests += 1
+      answer(response, reply)
+    }
+    if (hold) held.push(act)
+    else act()
   })
 }
 

@@ -5,6 +5,7 @@ const HELP = `larkway <command>
 
   serve [--processes N]        run the gateway; its environment is in the README. N processes (1 to 64) share the
                                port, Redis and S3; LARKWAY_MEMORY_MIB is the budget of each
+  worker                       work on jobs and webhooks, beside servers with the same Redis and bucket
   check [file] [--providers]   validate the configuration: every fault, or what it amounts to
                                (default: LARKWAY_CONFIG, else larkway.yaml); with --providers ask
                                each configured provider for its models
@@ -15,23 +16,28 @@ const HELP = `larkway <command>
   key create|list|revoke       API keys that are kept in the state: no restart, no change of the configuration
   key make|hash                make an API key for the configuration; print the hash of one
   credits add|show             what workspaces may still spend, and have spent
+  jobs list|show|retry|cancel  transcription jobs and those of the queue, its dead list among them
+  webhooks list|redeliver|test what was not delivered; deliver again; try a workspace's webhook
   sandbox [--host H] [--port P]
                                run the sandbox provider alone (default: 127.0.0.1, any free port)
   help
   version
 
-key, credits and route explain say more with --help.
+key, credits, jobs, webhooks and route explain say more with --help.
 `
 
 type Command = (args: string[]) => Promise<number>
 
 const COMMANDS: Readonly<Record<string, Command>> = {
   serve,
+  worker,
   check: checkCommand,
   route,
   models,
   key,
   credits,
+  jobs,
+  webhooks,
   sandbox,
   version,
   help: async () => print(HELP),
@@ -40,17 +46,32 @@ const COMMANDS: Readonly<Record<string, Command>> = {
 }
 
 /** Commands that answer --help by themselves. */
-const OWN_HELP: ReadonlySet<string> = new Set(['route', 'key', 'credits'])
+const OWN_HELP: ReadonlySet<string> = new Set(['route', 'key', 'credits', 'jobs', 'webhooks'])
 
 async function serve(args: string[]): Promise<number> {
   const { values } = parse(args, { processes: { type: 'string' } }, 0)
   const { readCount, serveProcesses } = await import('./cli/processes.ts')
   const count = readCount(values.processes ?? '1')
-  try {
-    if (count > 1) return await serveProcesses({ count, env: process.env, print, complain })
+  return running(async () => {
+    if (count > 1) return serveProcesses({ count, env: process.env, print, complain })
     const { serve } = await import('./main.ts')
     await serve(process.env)
     return 0
+  })
+}
+
+async function worker(args: string[]): Promise<number> {
+  parse(args, {}, 0)
+  return running(async () => {
+    const { work } = await import('./main.ts')
+    await work(process.env)
+    return 0
+  })
+}
+
+async function running(start: () => Promise<number>): Promise<number> {
+  try {
+    return await start()
   } catch (error) {
     complain(error instanceof Error ? error.message : String(error))
     // What was opened before the failure would keep the process alive.
@@ -108,6 +129,16 @@ async function key(args: string[]): Promise<number> {
 async function credits(args: string[]): Promise<number> {
   const { credits } = await import('./cli/credits.ts')
   return printingFaults(() => credits(args, { env: process.env, print }))
+}
+
+async function jobs(args: string[]): Promise<number> {
+  const { jobs } = await import('./cli/jobs.ts')
+  return jobs(args, { env: process.env, print })
+}
+
+async function webhooks(args: string[]): Promise<number> {
+  const { webhooks } = await import('./cli/webhooks.ts')
+  return webhooks(args, { env: process.env, print })
 }
 
 async function sandbox(args: string[]): Promise<number> {

@@ -45,6 +45,18 @@ const Environment = Type.Object({
     default: 256,
     description: 'byte budget for held bodies and answers, MiB',
   }),
+  LARKWAY_JOBS: Type.Integer({
+    minimum: 0,
+    maximum: 1_024,
+    default: 16,
+    description: 'jobs that this process runs at a time; 0 leaves them to `larkway worker`',
+  }),
+  LARKWAY_JOBS_PER_WORKSPACE: Type.Integer({
+    minimum: 1,
+    maximum: 65_536,
+    default: 8,
+    description: 'jobs of one workspace that run at a time, over all processes',
+  }),
   REDIS_URL: Type.Optional(
     Type.String({
       pattern: '^rediss?(\\+sentinel|\\+cluster)?://',

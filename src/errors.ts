@@ -64,6 +64,7 @@ export const ERRORS = {
     message: 'the plan of the workspace does not include this call',
   },
   NOT_FOUND: { status: 404, category: 'not_found', retryable: false, message: 'there is no such path' },
+  JOB_NOT_FOUND: { status: 404, category: 'not_found', retryable: false, message: 'there is no such job' },
   METHOD_NOT_ALLOWED: {
     status: 405,
     category: 'request',

@@ -1,4 +1,4 @@
-import { randomFillSync } from 'node:crypto'
+import { hash, randomFillSync } from 'node:crypto'
 
 /**
  * Prefixes of identifiers: request, transcription job, queue job, webhook event, key, kept video, call of the gateway,
@@ -32,6 +32,37 @@ export function newId(prefix: IdPrefix): string {
   let text = `${prefix}_${timeText}`
   for (const end = used + RANDOM_CHARACTERS; used < end; used += 1) text += ALPHABET[stock[used]! & 31]
   return text
+}
+
+/** Workspaces are spread over so many partitions of the jobs; it stands in the ids of jobs, so it never changes. */
+export const PARTITIONS = 16
+
+/**
+ * The id of a job of a workspace: as `newId`, but that the first of its random characters is the partition, so that a
+ * job is found by its id alone.
+ */
+export function newJobId(prefix: 'tj' | 'qj', workspace: string): string {
+  const id = newId(prefix)
+  const at = prefix.length + 1 + TIME_CHARACTERS
+  return `${id.slice(0, at)}${ALPHABET[partitionOf(workspace)]}${id.slice(at + 1)}`
+}
+
+export function partitionOf(workspace: string): number {
+  return hash('sha256', workspace, 'buffer').readUInt32BE() % PARTITIONS
+}
+
+const JOB_ID = /^[tq]j_[0-7][0-9a-hjkmnp-tv-z]{9}([0-9a-g])[0-9a-hjkmnp-tv-z]{15}$/
+
+/** Null: no id of a job. */
+export function jobPartition(id: string): number | null {
+  const [, partition] = JOB_ID.exec(id) ?? []
+  return partition === undefined ? null : ALPHABET.indexOf(partition)
+}
+
+/** When an identifier was made, on the clock of the node that made it, epoch milliseconds. */
+export function idTimeMs(id: string): number {
+  const time = id.slice(id.indexOf('_') + 1).slice(0, TIME_CHARACTERS)
+  return [...time].reduce((ms, digit) => ms * 32 + ALPHABET.indexOf(digit), 0)
 }
 
 function encodeTime(ms: number): string {

@@ -64,7 +64,9 @@ t.test('every path is documented, and none is stale', async (t) => {
   const rows = [...section('Endpoints').matchAll(/^\| `([A-Z]+ \/[^`]*)` \|/gm)].map(([, row = '']) =>
     row.replaceAll(/\{(\w+)\}/g, ':$1'),
   )
-  const routes = createRoutes({} as Doors, {} as Readiness, {} as ResultLinks, {} as WebhookOptions)
+  // Nobody goes through them.
+  const doors = { services: { state: {} }, jobs: {} } as unknown as Doors
+  const routes = createRoutes(doors, {} as Readiness, {} as ResultLinks, {} as WebhookOptions)
   t.same(rows.sort(), routes.map(({ method, path }) => `${method} ${path}`).sort())
 })
 

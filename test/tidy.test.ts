@@ -12,7 +12,7 @@ const LINE_LENGTH_MAX = 120
 
 /** Imports point down this list or stay in their folder. Never up, never sideways. */
 const LAYERS = [
-  'main cli stores',
+  'main cli parts job-work stores snapshots',
   'routes',
   'gateway',
   'inbound providers sandbox catalog state storage media workers',

@@ -82,6 +82,19 @@ export function addedP50Ms(rows: readonly Row[], { load, candidate, p50Ms }: Row
   return direct === undefined || candidate === DIRECT ? undefined : p50Ms - direct.p50Ms
 }
 
+/** What an object store takes by itself, without a server before it. */
+const STORE = 'store-'
+
+/** How many requests per second a candidate takes, as a share of the puts of its store; undefined without those. */
+export function ofStore(
+  rows: readonly Row[],
+  { load, candidate, requests, seconds }: Row,
+): number | undefined {
+  const store = rows.find((row) => row.load === load && row.candidate.startsWith(STORE))
+  if (store === undefined || candidate === store.candidate) return undefined
+  return requests / seconds / (store.requests / store.seconds)
+}
+
 /** Results for readers are committed; those of `--quick` are noise, and stay in the ignored folder. */
 const RESULTS = join(ROOT, 'bench', 'results')
 const QUICK_RESULTS = join(ROOT, '.larkway', 'bench-results')

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 
 /** A request that every load generator can render to the very same bytes. */
 export interface RequestSpec {
-  readonly method: 'GET' | 'POST'
+  readonly method: 'GET' | 'POST' | 'PUT'
   readonly path: string
   /** Host, Content-Length and a body's Content-Type are added. */
   readonly headers: Readonly<Record<string, string>>

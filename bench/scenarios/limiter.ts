@@ -1,15 +1,12 @@
-import { spawn } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
-import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { locate } from '../../test/support/servers.ts'
 import { type Candidate, type Found, larkway } from '../candidates.ts'
 import type { Driven, Session, Trial } from '../harness/measure.ts'
-import { freePort } from '../harness/network.ts'
 import { larkwaySpeech } from '../larkway.ts'
 import { sha256 } from '../load/request.ts'
 import type { RequestReport, RequestTask } from '../load/requests.ts'
+import { overRedis, startRedis } from '../redis.ts'
 import { SPEECH } from '../upstream-replies.ts'
 import { ONCE, type Scenario, sort, upload } from './scenario.ts'
 
@@ -32,41 +29,28 @@ export const limiter: Scenario = {
 
   async plan({ quick }) {
     const own = (name: string, label: string) => larkway({ name, label, memoryMib: DEFAULT_BUDGET_MIB })
-    const redis = await startRedis().catch((error: Error) => error)
+    const redis = await startRedis({ durable: false })
+    const asked = own('larkway-redis', 'Larkway, Redis asked each time')
     const { found, skipped } = await sort<null>([
       [own('larkway', 'Larkway, limits in the process'), null],
-      [overRedis(own('larkway-redis', 'Larkway, Redis asked each time'), redis, SMALL_BURST), null],
-      [overRedis(own('larkway-leases', 'Larkway, Redis and leases'), redis, null), null],
+      [withBurst(overRedis(asked, redis), SMALL_BURST), null],
+      [overRedis(own('larkway-leases', 'Larkway, Redis and leases'), redis), null],
     ])
     return { trials: found.map(([candidate]) => trial(candidate, quick)), skipped }
   },
 }
 
-/** Beside the load, as it would be on a machine of its own. Ends with the bench, and keeps it from nothing. */
-async function startRedis(): Promise<string> {
-  const { command, env } = await locate('redis')
-  const port = await freePort()
-  const [program = '', ...before] = command
-  const place = availableParallelism() > 1 ? ['--server_cpulist', '1'] : []
-  const args = [...before, '--port', `${port}`, '--bind', '127.0.0.1', '--save', '', ...place]
-  const redis = spawn(program, args, { cwd: tmpdir(), env: { ...process.env, ...env }, stdio: 'ignore' })
-  redis.unref()
-  process.once('exit', () => redis.kill('SIGKILL'))
-  return `redis://127.0.0.1:${port}`
-}
-
-/** @param burst of every key; null: as it is */
-function overRedis(found: Found, redis: string | Error, burst: number | null): Found {
+/** The same server with another `burst` of every key. */
+function withBurst(found: Found, burst: number): Found {
   if (!('candidate' in found)) return found
   const { candidate } = found
-  if (redis instanceof Error) return { name: candidate.name, reason: redis.message }
   return {
     candidate: {
       ...candidate,
       async command(place) {
         const command = await candidate.command(place)
-        if (burst !== null) setBurst(join(place.folder, 'larkway.yaml'), burst)
-        return { ...command, env: { ...command.env, REDIS_URL: redis } }
+        setBurst(join(place.folder, 'larkway.yaml'), burst)
+        return command
       },
     },
   }

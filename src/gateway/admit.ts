@@ -12,8 +12,10 @@ const BEARER = /^Bearer +([\x21-\x7e]+)$/i
 export interface Asking {
   readonly authorization: string | undefined
   readonly trail: Trail
-  /** The caller's idempotency key, where the operation honours one. */
+  /** The caller's idempotency key, where the operation honours one in the ledger of calls. */
   readonly idempotency?: { readonly operation: OperationName; readonly key: string } | undefined
+  /** What the key has to be for; absent: `inference`. */
+  readonly scope?: Scope
 }
 
 /**
@@ -54,7 +56,7 @@ export async function admit(services: Services, asking: Asking): Promise<Princip
   const { trail } = asking
   if (trail.principal !== null) return trail.principal
   const principal = authenticate(services.keys, asking)
-  requireScope(principal, 'inference')
+  requireScope(principal, asking.scope ?? 'inference')
   const taken = takeToken(services, principal, asking)
   if (taken !== undefined) await taken
   return principal

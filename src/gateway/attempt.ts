@@ -5,6 +5,7 @@ import type { Failure } from '../schema/upstream.ts'
 import { adapt } from './adapt.ts'
 import { failOver, type Missed, type Turn } from './failover.ts'
 import type { CallRequest, Services } from './gateway.ts'
+import { Handover } from './handover.ts'
 import { holdBytes } from './held.ts'
 import type { Candidate, Selection } from './select.ts'
 import { drive } from './step.ts'
@@ -44,13 +45,15 @@ export async function attempt<K extends OperationName>(
 export async function attemptWhole<K extends OperationName>(
   services: Services,
   request: CallRequest<K>,
-  { candidate, deadlineAtMs, last }: Turn,
+  { candidate, deadlineAtMs, last, goesOn }: Turn,
 ): Promise<{ readonly got: Attempted<K> } | Missed> {
-  const { call, signal, traceparent } = request
+  const { call, signal, traceparent, job } = request
   const held = holdBytes(services.budget)
   const adapted = adapt(request.operation, call.payload, candidate.entry)
   const operation = operationAt(services, request.operation, candidate)
-  const way = { send: services.send, signal, traceparent, deadlineAtMs, held }
+  const handedOver = job !== undefined && operation.resume !== undefined
+  const handover = handedOver ? new Handover(job, candidate.entry, goesOn) : null
+  const way = { send: services.send, signal, traceparent, deadlineAtMs, held, handover }
   try {
     const driven = await drive(operation, adapted.payload, targetOf(candidate), way)
     if ('result' in driven) {
@@ -60,6 +63,7 @@ export async function attemptWhole<K extends OperationName>(
         return { got: { candidate, result, warnings: adapted.warnings, release: held.release } }
       }
       held.release()
+      handover?.drop()
       return suspect
     }
     held.release()

@@ -1,10 +1,18 @@
 import { type ErrorCode, GatewayError } from '../errors.ts'
 import { newId } from '../ids.ts'
 import type { Entry } from '../schema/catalog.ts'
-import type { Begun, Charge, Reservation, Shortage, SlotEnd, StoredResult } from '../schema/ledger.ts'
+import type {
+  Begun,
+  Charge,
+  JobClaim,
+  Reservation,
+  Shortage,
+  SlotEnd,
+  StoredResult,
+} from '../schema/ledger.ts'
 import type { OperationName } from '../schema/operations.ts'
 import { estimateOf } from './estimate.ts'
-import type { CallRequest, Services, Trail } from './gateway.ts'
+import { type CallRequest, Interrupted, type Services, type Trail } from './gateway.ts'
 import { microsOf } from './micros.ts'
 import type { Prepared } from './run.ts'
 import type { Selection } from './select.ts'
@@ -46,7 +54,7 @@ export function book<K extends OperationName>(...uses: Uses<K>): Booking | Promi
   const reservation = reservationOf(request, basis)
   if (reservation === null) return new Booking(services, request.trail, basis, NOTHING_ASKED)
   // Without a slot none can be taken.
-  return claim(uses, { token: newId('call'), slot: null, reservation }) as Promise<Booking>
+  return claim(uses, { ...tokenOf(request), slot: null, reservation }) as Promise<Booking>
 }
 
 /**
@@ -56,13 +64,19 @@ export function book<K extends OperationName>(...uses: Uses<K>): Booking | Promi
  */
 export function bookOnce<K extends OperationName>(slot: SlotUse, ...uses: Uses<K>): Promise<Booking | Taken> {
   const [, request, basis] = uses
-  return claim(uses, { token: newId('call'), slot, reservation: reservationOf(request, basis) })
+  return claim(uses, { ...tokenOf(request), slot, reservation: reservationOf(request, basis) })
+}
+
+/** A job costs once, whoever takes it up; every other call is one of its own. */
+function tokenOf({ job }: Pick<CallRequest<OperationName>, 'job'>) {
+  return job === undefined ? { token: newId('call') } : { token: job.id, claim: { number: job.claim } }
 }
 
 /** What is asked of the state for a call. */
 interface Asked {
   /** Null: nothing is, and the state knows nothing of the call. */
   readonly token: string | null
+  readonly claim?: JobClaim
   readonly slot: SlotUse | null
   readonly reservation: Reservation | null
 }
@@ -75,14 +89,14 @@ async function claim<K extends OperationName>(
 ): Promise<Booking | Taken> {
   const [services, request, basis] = uses
   const { principal, selection, deadlineMs } = basis
-  const { token, slot, reservation } = asked
+  const { slot, reservation, ...named } = asked
   const { settlements, state } = services
   const workspace = principal.workspace.id
   const claimed = slot === null ? null : { ...slot, leaseMs: deadlineMs + SLOT_GRACE_MS }
-  const beginning = state.ledger.begin({ token, workspace, slot: claimed, reservation })
+  const beginning = state.ledger.begin({ ...named, workspace, slot: claimed, reservation })
   const begun = await settlements.during(beginning).catch((error: unknown) => {
     // It may have been taken all the same, and would hold the key until its lease is over.
-    settlements.cancel({ token, workspace, slotId: slot?.id ?? null })
+    settlements.cancel({ ...named, workspace, slotId: slot?.id ?? null })
     throw error
   })
   if (begun.state === 'begun') return new Booking(services, request.trail, basis, asked)
@@ -192,6 +206,8 @@ export class Booking {
    * @returns what the caller is told
    */
   async failed(thrown: unknown): Promise<unknown> {
+    // What is set aside for a job goes with it to whoever takes it over.
+    if (thrown instanceof Interrupted) return thrown
     const { slot } = this.#asked
     const trail = this.#trail
     const charge = trail.estimate === null ? NOTHING : this.#chargeOf(trail.estimate.entry)
@@ -213,7 +229,7 @@ export class Booking {
   }
 
   #end(charge: Charge, end: SlotEnd | null) {
-    const { token, slot, reservation } = this.#asked
+    const { token, slot, reservation, ...named } = this.#asked
     const { settlements, usage } = this.#services
     const { principal, deadlineMs } = this.#basis
     const workspace = principal.workspace.id
@@ -221,7 +237,7 @@ export class Booking {
     if (!reserved) usage.note(workspace, principal.key.id, charge.spendMicros)
     if (token === null) return null
     const ended = slot === null || end === null ? null : { id: slot.id, end }
-    const settlement = { token, workspace, slot: ended, charge: reserved ? charge : null }
+    const settlement = { ...named, token, workspace, slot: ended, charge: reserved ? charge : null }
     // The longer of the two: when the slot's lease is over the money can still be settled.
     return settlements.settle(settlement, deadlineMs + RESERVATION_GRACE_MS)
   }

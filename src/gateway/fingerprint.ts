@@ -2,10 +2,13 @@ import { hash } from 'node:crypto'
 import type { TranscriptionOptions } from '../schema/calls.ts'
 import type { Principal } from '../schema/catalog.ts'
 import type { OperationName } from '../schema/operations.ts'
-import type { Selectors } from './gateway.ts'
+import type { Selectors } from '../schema/selectors.ts'
+
+/** What honours idempotency keys, each its own. */
+export type KeyedOperation = OperationName | 'transcription_job' | 'queue'
 
 /** Where an idempotency key is kept: keys of other apps, and of other operations, are others. Lower-case hex. */
-export function slotIdOf({ app }: Pick<Principal, 'app'>, operation: OperationName, key: string): string {
+export function slotIdOf({ app }: Pick<Principal, 'app'>, operation: KeyedOperation, key: string): string {
   return hash('sha256', JSON.stringify([app.id, operation, key]))
 }
 

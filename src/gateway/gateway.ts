@@ -1,8 +1,10 @@
 import type { GatewayError } from '../errors.ts'
 import type { ByteBudget } from '../schema/budget.ts'
 import type { Entry, KeyBook, Principal, Snapshot } from '../schema/catalog.ts'
+import type { UpstreamProgress } from '../schema/jobs.ts'
 import type { Calls, OperationName } from '../schema/operations.ts'
 import type { Provider } from '../schema/provider.ts'
+import type { Selectors } from '../schema/selectors.ts'
 import type { SlotResults } from '../schema/slot-results.ts'
 import type { State } from '../schema/state.ts'
 import type { Failure, OpenStream, Send } from '../schema/upstream.ts'
@@ -34,13 +36,6 @@ export interface Services {
   readonly health: HealthBook
 }
 
-/** How a call chooses among the entries of its route. */
-export interface Selectors {
-  /** Label in the body or the header; null when none was sent. */
-  readonly purpose: { readonly label: string; readonly source: 'body' | 'header' } | null
-  readonly responseProfile: 'fast' | 'balanced' | 'thinking' | null
-}
-
 /** A call as a door hands it over, once its body is complete. */
 export interface Call<K extends OperationName> {
   readonly payload: Calls[K]
@@ -59,6 +54,33 @@ export interface CallRequest<K extends OperationName> {
   readonly signal: AbortSignal
   readonly trail: Trail
   readonly call: Call<K>
+  /** The job that it is made for; absent: a caller waits for it. */
+  readonly job?: JobContext
+}
+
+/** What a call for a job is bound to. */
+export interface JobContext {
+  /** Token of what it costs: the customer is charged once for it, however many workers take it up. */
+  readonly id: string
+  /** Fencing number of the claim. */
+  readonly claim: number
+  /** How long the call may take, in place of the synchronous deadline. */
+  readonly deadlineMs: number
+  /** What an earlier claim left at a provider; null: nothing. */
+  readonly progress: UpstreamProgress | null
+  /**
+   * Keeps what a provider works on from now on. The call goes on meanwhile, and also when it could not be kept. Null:
+   * there is nothing to be gone on with any more.
+   */
+  note(progress: UpstreamProgress | null): void
+}
+
+/**
+ * The reason with which a job's signal is aborted when another claim goes on with it: this one ends without a word to
+ * the state, what it has set aside included.
+ */
+export class Interrupted extends Error {
+  override readonly name = 'Interrupted'
 }
 
 /** One attempt, for the log and for `details.attempts`. */
@@ -90,6 +112,8 @@ export interface Trail {
   slot: SlotSeen | null
   /** The answer is one that was given before. */
   replayed: boolean
+  /** The job that the request is about; null: none. */
+  jobId: string | null
   policyVersionId: string | null
   attempts: AttemptRecord[]
   usage: Usage | null
@@ -109,6 +133,7 @@ export function newTrail(): Trail {
     principal: null,
     slot: null,
     replayed: false,
+    jobId: null,
     policyVersionId: null,
     attempts: [],
     usage: null,

@@ -1,9 +1,9 @@
 import type { Entry, Principal, Purpose, Route } from '../schema/catalog.ts'
 import type { Provider } from '../schema/provider.ts'
+import type { Selectors } from '../schema/selectors.ts'
 import { assignedRoute, candidatesOf } from './capabilities.ts'
 import type { Consideration, Group, Left } from './consideration.ts'
 import { type Demand, leftUnable } from './eligibility.ts'
-import type { Selectors } from './gateway.ts'
 
 export interface PurposeResolution {
   readonly requested: string | null

@@ -50,7 +50,7 @@ export async function prepare<K extends OperationName>(
   const { selection, refusal, assigned } = consider({ operation, principal, call, ...services, nowMs })
   notePolicyVersion(trail, assigned.version)
   if (selection === null) throw refusal
-  const deadlineMs = deadlineMsOf(operation, snapshot)
+  const deadlineMs = request.job?.deadlineMs ?? deadlineMsOf(operation, snapshot)
   return { principal, selection, deadlineMs, deadlineAtMs: nowMs + deadlineMs }
 }
 

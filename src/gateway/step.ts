@@ -9,6 +9,8 @@ import {
   type UpstreamRequest,
 } from '../schema/upstream.ts'
 import type { Missed } from './failover.ts'
+import { Interrupted } from './gateway.ts'
+import type { Handover } from './handover.ts'
 import type { Held } from './held.ts'
 import { isCurable } from './upstream-errors.ts'
 
@@ -26,6 +28,8 @@ export interface Way {
   readonly deadlineAtMs: number
   /** What the last answer takes. */
   readonly held: Held
+  /** Of a job whose operation can be resumed; null: nobody goes on with what this attempt begins. */
+  readonly handover: Handover | null
 }
 
 /** How often in a row a GET without an answer is sent again: after 1 s, 2 s, 4 s … */
@@ -45,12 +49,24 @@ export const LATE: Failure = Object.freeze({
   providerMessage: null,
 })
 
+/** How long a provider has to take an order whose job another claim goes on with. */
+const ORDER_GRACE_MS = 5_000
 /** How long a provider has for what the answer does not depend on: to take note that it can stop, to delete. */
 const TIDYING_DEADLINE_MS = 5_000
 
+/** What an earlier claim has ordered, and nobody can ask after any more. */
+const LOST: Failure = Object.freeze({
+  kind: 'ambiguous',
+  status: null,
+  reason: 'what was ordered before cannot be asked after',
+  retryAfterMs: null,
+  providerMessage: null,
+})
+
 /**
  * Drives a provider's stepper: sends, waits, sends again, until it is done or failed. When it is given up on the way,
- * the provider is told so, where it can be.
+ * the provider is told so, where it can be; but not when another claim of the same job goes on with it. An answer can
+ * still be had again by whoever takes the job over, so that what was kept of the order stays.
  *
  * @throws whatever keeps the gateway from going on: the signal's reason when the caller left, a store's failure
  */
@@ -60,11 +76,16 @@ export async function drive<Call, Result>(
   target: Target,
   way: Way,
 ): Promise<{ readonly result: Result } | Missed> {
-  let next: Step<Result> = operation.start(call, target)
+  const { handover } = way
+  const resumed = resume(operation, target, handover)
+  if (resumed === null && handover?.kept && operation.createsOnce)
+    return { failure: LOST, blamed: false, unknown: true }
+  let next: Step<Result> = resumed ?? operation.start(call, target)
   let reply: UpstreamReply | null = null
   /** What `reply` is the answer to. */
   let asked: Asking | null = null
-  let answers = 0
+  // What is resumed was answered before: the order itself.
+  let answers = resumed === null ? 0 : 1
   let state: unknown = null
   for (;;) {
     if (next.kind === 'done') return { result: next.result }
@@ -72,9 +93,10 @@ export async function drive<Call, Result>(
       // A job that the provider itself calls failed needs no end; one that it says nothing of may go on.
       if (answers > 1 && !isGood(reply)) abandon(operation, state, target, way)
       const failure = looksBack(asked, answers - 1) && !isGood(reply) ? unseen(next.failure) : next.failure
-      return missedBy(operation, failure, reply, answers)
+      return missed(missedBy(operation, failure, reply, answers), handover)
     }
     state = next.state
+    if (next.kind === 'wait') handover?.keep(state)
     try {
       way.signal.throwIfAborted()
       if (next.kind === 'wait') await pause(next.waitMs, way)
@@ -82,22 +104,49 @@ export async function drive<Call, Result>(
       way.held.release()
       reply = await answerTo(next, way)
       asked = next
+      if (isTidying(next)) handover?.drop()
     } catch (error) {
       if (next.kind === 'send' && next.otherwise !== undefined && error instanceof UpstreamFailure) {
         way.signal.throwIfAborted()
         next = next.otherwise
         continue
       }
-      if (answers > 0) abandon(operation, state, target, way)
+      if (answers > 0 && !isTakenOver(way)) abandon(operation, state, target, way)
       way.signal.throwIfAborted()
       if (!(error instanceof UpstreamFailure)) throw error
       const failure = looksBack(next, answers) ? unseen(error.failure) : error.failure
       const mayHaveArrived = answers > 0 || failure.kind !== 'connect'
-      return { failure, blamed: true, unknown: operation.createsOnce === true && mayHaveArrived }
+      const unknown = operation.createsOnce === true && mayHaveArrived
+      return missed({ failure, blamed: true, unknown }, handover)
     }
     answers += 1
     next = operation.next(state, reply, call, target)
   }
+}
+
+/** The step that goes on with what an earlier claim of the job has left; null: there is nothing to go on with. */
+function resume<Call, Result>(
+  operation: Stepper<Call, Result>,
+  target: Target,
+  handover: Handover | null,
+): Step<Result> | null {
+  if (!handover?.left) return null
+  return operation.resume?.(handover.left.state, target) ?? null
+}
+
+/** What is known to have come to nothing is nothing to be gone on with; what may still be made is not forgotten. */
+function missed(end: Missed, handover: Handover | null): Missed {
+  if (!end.unknown) handover?.drop()
+  return end
+}
+
+/** Whether the attempt ends for now only: another claim of the job goes on with what it has begun. */
+function isTakenOver({ signal, handover }: Way): boolean {
+  return signal.aborted && signal.reason instanceof Interrupted && handover?.kept === true
+}
+
+function isTidying(step: Asking): boolean {
+  return step.kind === 'send' && step.otherwise !== undefined
 }
 
 /**
@@ -133,7 +182,8 @@ export function isGood(reply: Pick<UpstreamReply, 'status'> | null): boolean {
 /** Sends a request; a GET that gets no answer again and again, since it changes nothing. */
 async function answerTo(step: Asking, way: Way): Promise<UpstreamReply> {
   const { request } = step
-  const { send, signal, deadlineAtMs, held } = way
+  const { send, deadlineAtMs, held } = way
+  const signal = request.method === 'GET' ? way.signal : signalOfOrder(way)
   const upstream = traced(request, way.traceparent)
   const mostMs = deadlineMsOf(step)
   for (let resends = 0; ; resends += 1) {
@@ -150,9 +200,25 @@ async function answerTo(step: Asking, way: Way): Promise<UpstreamReply> {
   }
 }
 
+/**
+ * Aborts a request that may be an order. When another claim of the job goes on, the answer is still waited for: without
+ * it nobody would know of the order, and it would be made, and paid for, twice.
+ */
+function signalOfOrder({ signal, handover }: Way): AbortSignal {
+  if (handover === null) return signal
+  const order = new AbortController()
+  const abort = () => order.abort(signal.reason)
+  const leave = () => {
+    if (signal.reason instanceof Interrupted) setTimeout(abort, ORDER_GRACE_MS).unref()
+    else abort()
+  }
+  signal.addEventListener('abort', leave, { once: true })
+  return order.signal
+}
+
 /** How long one answer may take, whatever time is left. */
 function deadlineMsOf(step: Asking): number {
-  if (step.kind === 'send' && step.otherwise !== undefined) return TIDYING_DEADLINE_MS
+  if (isTidying(step)) return TIDYING_DEADLINE_MS
   return step.request.method === 'GET' ? GET_DEADLINE_MS : Number.POSITIVE_INFINITY
 }
 

@@ -25,6 +25,18 @@ export interface ReadJsonOptions {
   readonly app: string
 }
 
+export interface HoldOptions extends ReadJsonOptions {
+  /** Bytes at which `watch` refuses whatever is declared; absent: all that `maxBytes` lets pass may come. */
+  readonly heldBytesMax?: number
+}
+
+/** A body that is here. */
+export interface HeldBytes {
+  readonly bytes: Buffer
+  /** Gives the memory of the bytes, and of what is made of them, back; see `HeldJson`. */
+  release(): void
+}
+
 export interface HeldJson {
   readonly value: unknown
   /** Gives the memory of the value back; call it when nobody reads it any more. Idempotent. */
@@ -45,6 +57,26 @@ export interface HeldJson {
  *         REQUEST_TIMEOUT, CLIENT_CLOSED
  */
 export async function readJson(exchange: Exchange, options: ReadJsonOptions): Promise<HeldJson> {
+  const { bytes, release } = await holdJson(exchange, options, new JsonStructure())
+  try {
+    return { value: parseJson(bytes), release }
+  } catch (error) {
+    release()
+    throw error
+  }
+}
+
+/**
+ * The same for whoever parses it in parts: the bytes, which are said to be JSON.
+ *
+ * @param watch is given every chunk before it is kept; what it throws ends the reading
+ * @throws GatewayError as `readJson`, but for what only a parser can tell
+ */
+export async function holdJson(
+  exchange: Exchange,
+  options: HoldOptions,
+  watch: Pick<JsonStructure, 'scan'>,
+): Promise<HeldBytes> {
   refuseDeclared(exchange, options.maxBytes)
   if (contentTypeOf(exchange)?.value !== 'application/json') {
     throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'send application/json, uncompressed')
@@ -52,23 +84,27 @@ export async function readJson(exchange: Exchange, options: ReadJsonOptions): Pr
   exchange.signal.throwIfAborted()
   const memory = new JsonMemory(options, exchange)
   try {
-    const value = parse(await gather(exchange, options.maxBytes, memory))
-    return { value, release: () => memory.release() }
+    return { bytes: await gather(exchange, options, memory, watch), release: () => memory.release() }
   } catch (error) {
     memory.release()
     throw error
   }
 }
 
-async function gather(exchange: Exchange, maxBytes: number, memory: JsonMemory): Promise<Buffer> {
-  const { contentLength, signal } = exchange
-  if (contentLength !== null) await memory.reserve(contentLength)
-  const gathered = new Gather(contentLength ?? 0)
-  const structure = new JsonStructure()
-  if (contentLength !== null && contentLength <= FORCED_BYTES) {
+async function gather(
+  exchange: Exchange,
+  { maxBytes, heldBytesMax = maxBytes }: HoldOptions,
+  memory: JsonMemory,
+  watch: Pick<JsonStructure, 'scan'>,
+): Promise<Buffer> {
+  const { signal } = exchange
+  const expected = exchange.contentLength === null ? null : Math.min(exchange.contentLength, heldBytesMax)
+  if (expected !== null) await memory.reserve(expected)
+  const gathered = new Gather(expected ?? 0)
+  if (expected !== null && expected <= FORCED_BYTES) {
     // It has its memory and never waits: most bodies are such, and a second signal costs them dear.
     await readBody(exchange, maxBytes, signal, (view) => {
-      structure.scan(view)
+      watch.scan(view)
       gathered.append(view)
     })
     return gathered.bytes()
@@ -89,7 +125,7 @@ async function gather(exchange: Exchange, maxBytes: number, memory: JsonMemory):
   }
   const ends = AbortSignal.any([signal, failure.signal])
   await readBody(exchange, maxBytes, ends, (view, last) => {
-    structure.scan(view)
+    watch.scan(view)
     gathered.append(view)
     if (!memory.hold(gathered.capacity) && !last) void wait()
   })
@@ -163,7 +199,8 @@ class JsonMemory {
   }
 }
 
-function parse(bytes: Buffer): unknown {
+/** @throws GatewayError INVALID_REQUEST */
+export function parseJson(bytes: Buffer): unknown {
   const text = decodeUtf8(bytes)
   if (text === null) throw invalid('the body is not UTF-8')
   try {

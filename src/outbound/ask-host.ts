@@ -1,8 +1,17 @@
 import { type IncomingMessage, request } from 'node:http'
-import type { TLSSocket } from 'node:tls'
+import type { Socket } from 'node:net'
 
 /** Largest head of an answer, bytes. */
 const HEAD_BYTES_MAX = 16 * 1024
+
+/** A request, with each of its headers but Content-Length. */
+export interface Question {
+  readonly method: 'GET' | 'POST'
+  /** With the query. */
+  readonly path: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string | null
+}
 
 /** An answer whose body is still on its way, and what goes wrong with the connection meanwhile. */
 export interface Answer {
@@ -14,28 +23,23 @@ export interface Answer {
 }
 
 /**
- * Asks for audio on a connection that is used for this and for nothing else. By node:http and not by undici: given a
+ * Asks a host on a connection that is used for this and for nothing else. By node:http and not by undici: given a
  * socket, it makes one request on it without any pool, and its parser itself refuses what readers could understand
  * in two ways, such as two Content-Lengths, or one beside Transfer-Encoding.
  *
  * @param signal ends the request at once; until the head is here
  * @throws what the connection or the parser failed with; the signal's reason when aborted
  */
-export function askHost(socket: TLSSocket, url: URL, signal: AbortSignal): Promise<Answer> {
+export function askHost(socket: Socket, question: Question, signal: AbortSignal): Promise<Answer> {
+  const { method, path, headers, body } = question
   const { promise, resolve, reject } = Promise.withResolvers<Answer>()
   let failure: unknown = null
   const asked = request({
     createConnection: () => socket,
-    method: 'GET',
-    path: url.pathname + url.search,
+    method,
+    path,
     setHost: false,
-    headers: {
-      host: url.hostname,
-      'user-agent': 'Larkway',
-      accept: 'audio/*, video/mp4, video/webm, video/mpeg, application/ogg',
-      'accept-encoding': 'identity',
-      connection: 'close',
-    },
+    headers: body === null ? headers : { ...headers, 'content-length': Buffer.byteLength(body) },
     maxHeaderSize: HEAD_BYTES_MAX,
     insecureHTTPParser: false,
   })
@@ -67,7 +71,7 @@ export function askHost(socket: TLSSocket, url: URL, signal: AbortSignal): Promi
   })
   signal.addEventListener('abort', leave, { once: true })
   if (signal.aborted) leave()
-  asked.end()
+  asked.end(body)
   return promise.finally(() => signal.removeEventListener('abort', leave))
 }
 

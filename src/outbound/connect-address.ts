@@ -1,4 +1,4 @@
-import { connect, isIPv6, type Socket, SocketAddress } from 'node:net'
+import { connect, isIP, isIPv6, type Socket, SocketAddress } from 'node:net'
 import { connect as startTls, type TLSSocket } from 'node:tls'
 import { TimeOver } from './timed.ts'
 
@@ -17,7 +17,10 @@ export interface Peer {
   /** In the order to be tried; the next one only when no TCP connection to the one before comes about. */
   readonly addresses: readonly string[]
   readonly port: number
-  /** The name in the certificate. */
+}
+
+export interface SecurePeer extends Peer {
+  /** The name in the certificate, or the address in it, without brackets. */
   readonly host: string
 }
 
@@ -37,12 +40,17 @@ export interface ConnectOptions {
  *
  * @throws what the last address, or TLS, failed with; the signal's reason when aborted
  */
-export async function connectAddress(peer: Peer, options: ConnectOptions): Promise<TLSSocket> {
-  return secure(await firstConnected(peer, options), peer.host, options)
+export async function connectAddress(peer: SecurePeer, options: ConnectOptions): Promise<TLSSocket> {
+  return secure(await connectPlain(peer, options), peer.host, options)
 }
 
-/** An address that swallows packets gets its share of the time only, so that the next one has some left. */
-async function firstConnected({ addresses, port }: Peer, options: ConnectOptions): Promise<Socket> {
+/**
+ * A TCP connection to one of the addresses. One that swallows packets gets its share of the time only, so that the next
+ * one has some left.
+ *
+ * @throws what the last address failed with; the signal's reason when aborted
+ */
+export async function connectPlain({ addresses, port }: Peer, options: ConnectOptions): Promise<Socket> {
   const untilMs = performance.now() + options.limitMs
   for (const [index, address] of addresses.entries()) {
     const shareMs = (untilMs - performance.now()) / (addresses.length - index)
@@ -82,7 +90,8 @@ async function connected(
 async function secure(socket: Socket, host: string, { ca, signal }: ConnectOptions): Promise<TLSSocket> {
   const secured = startTls({
     socket,
-    servername: host,
+    // A server is named by its name only (RFC 6066, section 3).
+    ...(isIP(host) === 0 ? { servername: host } : { host }),
     minVersion: 'TLSv1.2',
     rejectUnauthorized: true,
     ALPNProtocols: ['http/1.1'],

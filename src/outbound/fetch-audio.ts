@@ -1,21 +1,17 @@
 import type { TLSSocket } from 'node:tls'
 import { GatewayError } from '../errors.ts'
 import type { FetchAudio, FetchOptions, RemoteBody, UrlRejection } from '../schema/remote-audio.ts'
-import { type Answer, askHost, isBadLength, isUnreadable } from './ask-host.ts'
-import { connectAddress, type Dial, dialAddress } from './connect-address.ts'
+import { type Answer, askHost, isBadLength, isUnreadable, type Question } from './ask-host.ts'
+import { connectAddress } from './connect-address.ts'
 import { fetchFailed, rejected } from './fetch-failure.ts'
 import { judgeAnswer, redirectOf } from './judge-answer.ts'
-import { isPublicAddress } from './public-address.ts'
+import { HostRefused, publicAddresses, type Way, type WayParts, wayOf } from './public-host.ts'
 import { RemoteChunks } from './remote-chunks.ts'
 import { type AllowedUrl, judgeRedirect, judgeUrl } from './remote-url.ts'
-import { createResolver, type ResolveHost } from './resolve-host.ts'
 import { TimeOver, timed } from './timed.ts'
 
 const HTTPS_PORT = 443
 const REDIRECTS_MAX = 3
-
-/** Addresses of a host that a connection is tried to. */
-const ADDRESSES_TRIED_MAX = 3
 
 export interface FetchTiming {
   /** For a connection, all addresses and TLS included. */
@@ -34,21 +30,11 @@ const TIMING: FetchTiming = {
   bodyBytesPerSecond: 64 * 1024,
 }
 
-/** Each part but `timing` replaces what reaches into the network; absent, it is the real one. */
-export interface FetchParts {
-  readonly resolve?: ResolveHost
-  readonly dial?: Dial
-  /** Certificates to trust instead of the system's, PEM. */
-  readonly ca?: string
+export interface FetchParts extends WayParts {
   readonly timing?: Partial<FetchTiming>
 }
 
-/** The way to a host, as the parts of the fetcher make it. */
-interface Way {
-  readonly resolve: ResolveHost
-  readonly dial: Dial
-  readonly verifyPeer: boolean
-  readonly ca: string | undefined
+interface Fetching extends Way {
   readonly timing: FetchTiming
 }
 
@@ -58,14 +44,7 @@ interface Way {
  * are dialled, so that a second answer of the DNS has no say. Redirects are hops of their own.
  */
 export function createAudioFetcher(parts: FetchParts): FetchAudio {
-  const way: Way = {
-    resolve: parts.resolve ?? createResolver(),
-    dial: parts.dial ?? dialAddress,
-    // A dial of the caller's own may lead wherever it likes.
-    verifyPeer: parts.dial === undefined,
-    ca: parts.ca,
-    timing: { ...TIMING, ...parts.timing },
-  }
+  const way: Fetching = { ...wayOf(parts), timing: { ...TIMING, ...parts.timing } }
   return async (url, options) => {
     try {
       return await fetchAudio(way, url, options)
@@ -75,12 +54,12 @@ export function createAudioFetcher(parts: FetchParts): FetchAudio {
   }
 }
 
-async function fetchAudio(way: Way, text: string, options: FetchOptions): Promise<RemoteBody> {
+async function fetchAudio(way: Fetching, text: string, options: FetchOptions): Promise<RemoteBody> {
   const { domains, signal } = options
   signal.throwIfAborted()
   let target = allowed(judgeUrl(text, domains))
   for (let redirects = 0; ; redirects++) {
-    const addresses = await publicAddresses(way, target.host, redirects > 0, signal)
+    const addresses = await allowedAddresses(way, target.host, redirects > 0, signal)
     const answer = await ask(way, target, addresses, signal)
     const location = redirectOf(answer.message)
     if (location === null) return bodyOf(way, answer, options)
@@ -95,31 +74,22 @@ function allowed(judged: AllowedUrl | { readonly rejected: UrlRejection }): Allo
   return judged
 }
 
-/** All that the host has, in the order to be dialled. One that is not public spoils the rest: its zone is not sound. */
-async function publicAddresses(
+async function allowedAddresses(
   way: Way,
   host: string,
   redirected: boolean,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
-  let addresses: readonly string[]
   try {
-    addresses = await way.resolve(host, signal)
+    return await publicAddresses(way, host, signal)
   } catch (cause) {
-    signal.throwIfAborted()
-    throw rejected(redirected ? 'redirect_rejected' : 'unresolvable', { cause })
+    if (!(cause instanceof HostRefused)) throw cause
+    throw rejected(redirected ? 'redirect_rejected' : cause.reason, { cause })
   }
-  if (addresses.length === 0) throw rejected(redirected ? 'redirect_rejected' : 'unresolvable')
-  const banned = addresses.find((address) => !isPublicAddress(address))
-  if (banned !== undefined) {
-    const cause = new Error(`${host} has the address ${banned}`)
-    throw rejected(redirected ? 'redirect_rejected' : 'address_not_public', { cause })
-  }
-  return addresses.slice(0, ADDRESSES_TRIED_MAX)
 }
 
 async function ask(
-  { dial, verifyPeer, ca, timing }: Way,
+  { dial, verifyPeer, ca, timing }: Fetching,
   { url, host }: AllowedUrl,
   addresses: readonly string[],
   signal: AbortSignal,
@@ -134,14 +104,29 @@ async function ask(
     throw fetchFailed('cannot be connected to', cause)
   }
   try {
-    return await timed(timing.headMs, signal, (ended) => askHost(socket, url, ended))
+    return await timed(timing.headMs, signal, (ended) => askHost(socket, questionOf(url), ended))
   } catch (cause) {
     socket.destroy()
     throw cause
   }
 }
 
-function bodyOf({ timing }: Way, answer: Answer, { maxBytes, signal }: FetchOptions): RemoteBody {
+function questionOf(url: URL): Question {
+  return {
+    method: 'GET',
+    path: url.pathname + url.search,
+    headers: {
+      host: url.hostname,
+      'user-agent': 'Larkway',
+      accept: 'audio/*, video/mp4, video/webm, video/mpeg, application/ogg',
+      'accept-encoding': 'identity',
+      connection: 'close',
+    },
+    body: null,
+  }
+}
+
+function bodyOf({ timing }: Fetching, answer: Answer, { maxBytes, signal }: FetchOptions): RemoteBody {
   try {
     const { length, mediaType } = judgeAnswer(answer.message, maxBytes)
     const limitMs = timing.bodyMs + (1000 * length) / timing.bodyBytesPerSecond

@@ -1,5 +1,5 @@
 import type { UrlRejection } from '../schema/remote-audio.ts'
-import { isHostName } from './host-name.ts'
+import { isPublicName } from './host-name.ts'
 
 /** Longest URL, characters. */
 const URL_LENGTH_MAX = 2048
@@ -11,13 +11,6 @@ const PLAIN = /^[\x21-\x5b\x5d-\x7e]+$/
 const HTTPS_URL = /^https:\/\/([^/?#]+)/i
 
 const HOST_AND_PORT = /^([^:]*)(?::(\d*))?$/
-
-/**
- * Top-level domains whose names mean something else in every network: RFC 6761 and 6762, `arpa` for home.arpa
- * (RFC 8375), `internal` as ICANN reserved it, where clouds keep their metadata, and `localdomain` of hosts
- * files.
- */
-const PRIVATE_NAMES = /(?:^|\.)(?:localhost|localdomain|local|internal|arpa)$/
 
 /** A URL that may be fetched from, as far as its text tells. */
 export interface AllowedUrl {
@@ -62,6 +55,7 @@ export function judgeUrl(
   if (url === null || url.hostname !== written.toLowerCase() || !isPlain(url.href))
     return { rejected: 'host_not_allowed' }
   const host = url.hostname
+  // Addresses are asked for on their own, though no list that was checked has one: an address names no host.
   if (!isPublicName(host) || !isListed(host, domains)) return { rejected: 'host_not_allowed' }
   return { url, host }
 }
@@ -87,11 +81,6 @@ export function judgeRedirect(
 
 function isPlain(text: string): boolean {
   return text.length <= URL_LENGTH_MAX && PLAIN.test(text)
-}
-
-/** Asks for addresses on its own, though no list that was checked has one: an address names no host. */
-function isPublicName(host: string): boolean {
-  return isHostName(host) && !PRIVATE_NAMES.test(host)
 }
 
 function isListed(host: string, domains: readonly string[]): boolean {

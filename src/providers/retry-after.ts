@@ -1,3 +1,4 @@
+import { httpDateMs } from '../outbound/http-date.ts'
 import type { UpstreamReply } from '../schema/upstream.ts'
 
 /** No provider's word puts an entry out of use for longer than this. */
@@ -17,7 +18,7 @@ export function retryAfterMs(headers: UpstreamReply['headers'], bodyMs: number |
   const { 'retry-after': given, date, 'x-ratelimit-reset': reset } = headers
   const seconds = decimal(given)
   if (seconds !== null) return bounded(seconds * 1000)
-  const [until, now] = [epochMs(given), epochMs(date)]
+  const [until, now] = [httpDateMs(given), httpDateMs(date)]
   if (until !== null && now !== null) return bounded(until - now)
   if (bodyMs !== null) return bounded(bodyMs)
   // Others send a count of seconds under this name, or a moment that is long past: those say nothing.
@@ -36,16 +37,6 @@ export function durationMs(value: unknown): number | null {
 
 function decimal(text: string | undefined): number | null {
   return text !== undefined && /^\d{1,15}(\.\d+)?$/.test(text.trim()) ? Number(text) : null
-}
-
-/**
- * `Fri, 20 Nov 2026 10:00:00 GMT`, the one form that RFC 9110 lets be sent; Date.parse alone takes "-5" for a
- * year.
- */
-function epochMs(date: string | undefined): number | null {
-  const wellFormed = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/.test(date ?? '')
-  const epoch = wellFormed ? Date.parse(date ?? '') : Number.NaN
-  return Number.isNaN(epoch) ? null : epoch
 }
 
 function bounded(milliseconds: number): number {

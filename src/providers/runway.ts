@@ -8,7 +8,7 @@ import { asObject, objectOf } from './json.ts'
 import { modelList } from './model-list.ts'
 import { quantityOf } from './numbers.ts'
 import { pollTrouble } from './poll.ts'
-import { orderFailure, readVideoJob, type VideoJob, videoLost } from './video-job.ts'
+import { orderFailure, readVideoJob, resumedVideoJob, type VideoJob, videoLost } from './video-job.ts'
 
 const VERSION = '2024-11-06'
 
@@ -69,6 +69,10 @@ const video: Operation<VideoCall, VideoResult> = {
     const trouble = pollTrouble<VideoResult>(reply, job, { request, everyMs: POLL_MS, again })
     if (trouble?.kind === 'failed') return failed(videoLost(reply, trouble.failure))
     return trouble ?? readTask(job, reply, call, target)
+  },
+  resume(state, target) {
+    const job = resumedVideoJob(state, POLL_MS)
+    return job === null ? null : poll(job, target)
   },
   abandon(state, target) {
     const job = readVideoJob(state)

@@ -26,6 +26,16 @@ export function readVideoJob(state: unknown): VideoJob | null {
 }
 
 /**
+ * A job that another process has polled for before: what it kept may be of another version, so that its polling begins
+ * anew. Null: it names no job.
+ *
+ * @param everyMs how long to wait before a poll; the last one may have been a moment ago
+ */
+export function resumedVideoJob(state: unknown, everyMs: number): VideoJob | null {
+  return readVideoJob({ id: asObject(state)?.id, everyMs, troubles: 0 })
+}
+
+/**
  * The video may be made, or being made, and cannot be had: it is paid for, so that no other entry may be
  * asked.
  *

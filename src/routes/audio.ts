@@ -5,7 +5,7 @@ import type { Handle } from './endpoint.ts'
 import { answerSpeech, speechRequest } from './speech.ts'
 import { transcribe } from './transcription.ts'
 
-const TASKS = ['transcription', 'translation', 'speech'] as const
+export const TASKS = ['transcription', 'translation', 'speech'] as const
 type Task = (typeof TASKS)[number]
 
 /**
@@ -20,7 +20,10 @@ export const audio: Handle = async (exchange, trail, doors) => {
   const received = await receiveFields(exchange, { spool, limits, workspace: workspace.id, app: app.id })
   const task = taskOf(received)
   const body = { ...received, fields: withoutTask(received.fields) }
-  if (task !== 'speech') return transcribe(task, body, null, exchange, trail, doors)
+  if (task !== 'speech') {
+    const offers = { stream: task === 'transcription', jobs: false }
+    return transcribe({ task, offers }, body, null, exchange, trail, doors)
+  }
   body.release()
   const call = speechRequest.read(speechFields(body), exchange)
   return answerSpeech(call, exchange, trail, services)
@@ -37,7 +40,7 @@ function taskOf(body: ReceivedAudio): Task {
 }
 
 /** The fields as the endpoint of the task knows them. */
-function withoutTask(fields: Fields): Fields {
+export function withoutTask(fields: Fields): Fields {
   if (fields.kind === 'json') {
     const { task: _, ...value } = fields.value
     return { kind: 'json', value }
@@ -45,8 +48,14 @@ function withoutTask(fields: Fields): Fields {
   return { kind: 'form', values: new Map([...fields.values].filter(([name]) => name !== 'task')) }
 }
 
+/** The fields of a body, and whether there was audio with them. */
+interface SentFields {
+  readonly fields: Fields
+  readonly source: Pick<ReceivedAudio['source'], 'kind'>
+}
+
 /** The fields of speech as JSON has them, out of a form too; others stay in, to be warned of. */
-function speechFields({ fields, source }: ReceivedAudio): Record<string, unknown> {
+export function speechFields({ fields, source }: SentFields): Record<string, unknown> {
   const unheard = source.kind === 'none' ? {} : { audio: null }
   if (fields.kind === 'json') return { ...fields.value, ...unheard }
   const reader = new FieldReader(fields)

@@ -9,7 +9,7 @@ const CompleteBody = Type.Object({
   ...SAMPLING_FIELDS,
 })
 
-const completeRequest = jsonRequest('complete', CompleteBody, (body) => ({
+export const completeRequest = jsonRequest('complete', CompleteBody, (body) => ({
   prompt: body.prompt,
   ...readSampling(body),
 }))

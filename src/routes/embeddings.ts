@@ -16,7 +16,7 @@ const EmbeddingsBody = Type.Object({
   ),
 })
 
-const embeddingsRequest = jsonRequest('embeddings', EmbeddingsBody, ({ input, dimensions }) => ({
+export const embeddingsRequest = jsonRequest('embeddings', EmbeddingsBody, ({ input, dimensions }) => ({
   input: typeof input === 'string' ? [input] : input,
   dimensions: dimensions ?? null,
 }))

@@ -3,10 +3,13 @@ import { newTrail, type Services, type Trail } from '../gateway/gateway.ts'
 import type { Exchange, Reply } from '../inbound/exchange.ts'
 import type { EdgeRoute } from '../inbound/server.ts'
 import type { Logger } from '../log.ts'
-import type { Results } from '../schema/links.ts'
+import type { JobObjects } from '../schema/job-objects.ts'
+import type { Links, Results } from '../schema/links.ts'
 import type { AudioDigester, MediaProbe } from '../schema/media.ts'
 import type { RemoteAudio } from '../schema/remote-audio.ts'
 import type { Spool } from '../schema/spool.ts'
+import type { JobSignals } from './jobs/signals.ts'
+import { loggedFacts } from './logged-facts.ts'
 
 /** What the endpoints work with. */
 export interface Doors {
@@ -18,7 +21,16 @@ export interface Doors {
   readonly digester: AudioDigester
   readonly remoteAudio: RemoteAudio
   readonly results: Results
+  readonly jobs: JobDesk
   readonly log: Logger
+}
+
+/** What the endpoints of jobs work with, besides the state. */
+export interface JobDesk {
+  readonly objects: JobObjects
+  /** Opens large results. */
+  readonly links: Links
+  readonly signals: JobSignals
 }
 
 /** A `/v1` endpoint: reads the exchange, gives the answer, throws GatewayError. */
@@ -87,10 +99,8 @@ function wentOn({ status }: Exchange, { slot, failure }: Trail): boolean {
  * provider's text at the caller's disposal. A call that goes on without its caller has a second one, when it has ended.
  */
 function logRequest(log: Logger, path: string, exchange: Exchange, trail: Trail, message = 'request'): void {
-  const { principal, failure } = trail
+  const { failure } = trail
   if (failure?.code !== 'INTERNAL' && !log.isLevelEnabled('info')) return
-  const estimate = trail.usage === null ? (trail.estimate?.metered() ?? null) : null
-  const { usage, costUsd } = estimate ?? trail
   const line = {
     request_id: exchange.requestId,
     method: exchange.method,
@@ -98,16 +108,9 @@ function logRequest(log: Logger, path: string, exchange: Exchange, trail: Trail,
     status: exchange.status,
     milliseconds: Math.round(exchange.elapsedMs),
     received_bytes: exchange.receivedBytes,
-    workspace: principal?.workspace.id,
-    app: principal?.app.id,
-    key_id: principal?.key.id,
-    policy_version_id: trail.policyVersionId ?? undefined,
-    attempts: trail.attempts.length > 0 ? trail.attempts.map(({ failure: _, ...shown }) => shown) : undefined,
-    usage: usage ?? undefined,
-    cost_usd: costUsd ?? undefined,
+    ...loggedFacts(trail),
+    job_id: trail.jobId ?? undefined,
     replayed: trail.replayed ? true : undefined,
-    // Nobody saw the end of an attempt: this is what it is supposed to have come to.
-    estimated: estimate === null ? undefined : true,
     error: failure?.code ?? (exchange.status === ERRORS.CLIENT_CLOSED.status ? 'CLIENT_CLOSED' : undefined),
   }
   if (failure?.code === 'INTERNAL') log.error({ ...line, err: failure.cause }, message)

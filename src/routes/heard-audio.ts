@@ -1,5 +1,8 @@
+import type { Services } from '../gateway/gateway.ts'
 import { noAudio, type ReceivedAudio } from '../inbound/body.ts'
 import type { Exchange } from '../inbound/exchange.ts'
+import { rejected } from '../outbound/fetch-failure.ts'
+import { judgeUrl } from '../outbound/remote-url.ts'
 import type { AudioRef } from '../schema/audio.ts'
 import type { Principal } from '../schema/catalog.ts'
 import type { Doors } from './endpoint.ts'
@@ -32,11 +35,9 @@ export async function hearAudio(
   }
   const { url } = source
   const { id: workspace } = principal.workspace
-  const { audioUrlDomains, limits } = services.snapshot()
-  const own = await services.state.settings.audioUrlDomains(workspace)
   const fetched = await remoteAudio.fetch(url, {
-    domains: [...audioUrlDomains, ...own],
-    maxBytes: limits.max_audio_url_bytes,
+    domains: await domainsOf(workspace, services),
+    maxBytes: services.snapshot().limits.max_audio_url_bytes,
     workspace,
     app: principal.app.id,
     signal,
@@ -44,7 +45,34 @@ export async function hearAudio(
   return { audio: fetched.audio, identity: async () => identityOf(url), release: () => fetched.release() }
 }
 
-/** The same for audio that is not fetched, because the answer is there already. */
+/**
+ * Hosts that a workspace may have audio fetched from: the platform's and its own.
+ *
+ * @throws GatewayError DEPENDENCY_UNAVAILABLE when the state does not tell
+ */
+export async function domainsOf(
+  workspace: string,
+  { snapshot, state }: Pick<Services, 'snapshot' | 'state'>,
+): Promise<readonly string[]> {
+  const own = await state.settings.audioUrlDomains(workspace)
+  return [...snapshot().audioUrlDomains, ...own]
+}
+
+/**
+ * Judges a URL for a later fetch, as far as its text tells: nobody is asked where its host leads to.
+ *
+ * @throws GatewayError AUDIO_URL_REJECTED; as `domainsOf`
+ */
+export async function checkAudioUrl(
+  url: string,
+  workspace: string,
+  services: Pick<Services, 'snapshot' | 'state'>,
+): Promise<void> {
+  const judged = judgeUrl(url, await domainsOf(workspace, services))
+  if ('rejected' in judged) throw rejected(judged.rejected)
+}
+
+/** What is the same about requests with the same URL, in place of a digest. */
 export function identityOf(url: string): string {
   return `url ${url}`
 }

@@ -2,7 +2,7 @@ import { GatewayError } from '../errors.ts'
 import type { Exchange } from '../inbound/exchange.ts'
 
 /** Visible ASCII. */
-const KEY = /^[\x21-\x7e]{1,256}$/
+export const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,256}$/
 const QUOTED = /^"(.*)"$/
 
 /**
@@ -22,7 +22,7 @@ export function idempotencyKeyOf({ headers }: Pick<Exchange, 'headers'>): string
  * @throws GatewayError INVALID_REQUEST
  */
 export function checkIdempotencyKey(key: string): void {
-  if (KEY.test(key)) return
+  if (IDEMPOTENCY_KEY.test(key)) return
   throw new GatewayError('INVALID_REQUEST', 'an idempotency key has 1 to 256 visible ASCII characters', {
     param: 'Idempotency-Key',
   })

@@ -16,7 +16,7 @@ const ImageBody = Type.Object({
   seed: SEED_FIELD,
 })
 
-const imageRequest = jsonRequest('image', ImageBody, (body) => ({
+export const imageRequest = jsonRequest('image', ImageBody, (body) => ({
   prompt: body.prompt,
   n: body.n ?? 1,
   size: body.size ?? null,

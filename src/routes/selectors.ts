@@ -1,8 +1,8 @@
 import { Type } from 'typebox'
-import type { Selectors } from '../gateway/gateway.ts'
 import type { Exchange } from '../inbound/exchange.ts'
 import type { FieldReader } from '../inbound/form.ts'
 import { PROFILES } from '../schema/catalog.ts'
+import type { Selectors } from '../schema/selectors.ts'
 
 /** Longest label of a purpose, characters. */
 const LABEL_LENGTH_MAX = 128

@@ -7,9 +7,11 @@ import { type Doors, endpoint } from './endpoint.ts'
 import { healthz, type Readiness, readyz } from './health.ts'
 import { image } from './image.ts'
 import { me } from './me.ts'
+import { queue } from './queue.ts'
 import { type ResultLinks, results } from './results.ts'
 import { speech } from './speech.ts'
 import { transcription, translation } from './transcription.ts'
+import { transcriptionJobs } from './transcription-jobs.ts'
 import { video } from './video.ts'
 import { vision } from './vision.ts'
 import { audioUrlDomains } from './workspace-domains.ts'
@@ -38,9 +40,11 @@ export function createRoutes(
     endpoint(doors, 'POST', '/v1/image', image),
     endpoint(doors, 'POST', '/v1/transcription', transcription, { idempotent: true }),
     endpoint(doors, 'POST', '/v1/translation', translation, { idempotent: true }),
+    ...transcriptionJobs(doors),
     endpoint(doors, 'POST', '/v1/speech', speech),
     endpoint(doors, 'POST', '/v1/audio', audio),
     endpoint(doors, 'POST', '/v1/video', video),
+    endpoint(doors, 'POST', '/v1/queue', queue, { idempotent: true }),
     ...audioUrlDomains(doors),
     ...sttWebhook(doors, webhooks),
   ]

@@ -1,8 +1,8 @@
 import { type ErrorExtra, GatewayError } from '../errors.ts'
-import type { Selectors } from '../gateway/gateway.ts'
 import type { Exchange } from '../inbound/exchange.ts'
 import { FieldReader, type Fields } from '../inbound/form.ts'
 import { REDACTIONS, type Redaction, TRANSCRIPT_FORMATS, type TranscriptionOptions } from '../schema/calls.ts'
+import type { Selectors } from '../schema/selectors.ts'
 import { ROUTE_CONTROL, readSelectors } from './selectors.ts'
 import { unknownFields } from './unknown-fields.ts'
 
@@ -14,8 +14,18 @@ const PROMPT_LENGTH_MAX = 8_192
 const KEYTERMS_MAX = 1_000
 const KEYTERM_LENGTH_MAX = 256
 
+const STREAMLESS = 'only transcriptions that are answered at once are streamed'
+
 /** What a body with audio is heard for. */
 export type HearingTask = 'transcription' | 'translation'
+
+/** How an endpoint answers, beside whole and at once. */
+export interface Offers {
+  /** Piece by piece. */
+  readonly stream: boolean
+  /** With a durable job. */
+  readonly jobs: boolean
+}
 
 export interface TranscriptionRequest {
   readonly options: TranscriptionOptions
@@ -34,6 +44,7 @@ export function readTranscriptionRequest(
   exchange: Exchange,
   fields: Fields,
   task: HearingTask,
+  offers: Offers = { stream: task === 'transcription', jobs: false },
 ): TranscriptionRequest {
   refuseRouteControl(fields)
   const reader = new FieldReader(fields)
@@ -54,8 +65,10 @@ export function readTranscriptionRequest(
     seed: reader.integer('seed', { min: Number.MIN_SAFE_INTEGER, max: Number.MAX_SAFE_INTEGER }),
   }
   const stream = reader.boolean('stream') ?? false
-  if (stream && task === 'translation') throw invalid('stream', 'a translation is not streamed')
-  if (options.mode === 'async') throw invalid('mode', 'durable jobs are not offered by this server yet')
+  const isAsync = options.mode === 'async'
+  if (isAsync && !offers.jobs) throw invalid('mode', 'only transcriptions of /v1/transcription are async')
+  if (stream && isAsync) throw invalid('stream', 'a job is not streamed')
+  if (stream && !offers.stream) throw invalid('stream', STREAMLESS)
   const selectors = readSelectors(exchange, reader)
   const warnings = unknownFields(reader.unknown())
   return { options, stream, selectors, warnings }

@@ -1,33 +1,43 @@
 import { GatewayError } from '../errors.ts'
-import { admit } from '../gateway/admit.ts'
+import { admit, requireScope } from '../gateway/admit.ts'
 import { fingerprintOf } from '../gateway/fingerprint.ts'
 import type { Call, CallRequest, Services, Trail } from '../gateway/gateway.ts'
 import { replay, runOnce } from '../gateway/once.ts'
 import { run } from '../gateway/run.ts'
 import { runStreamed } from '../gateway/stream.ts'
+import { newJobId } from '../ids.ts'
 import { type ReceivedAudio, receiveAudio } from '../inbound/body.ts'
 import type { Exchange, Reply } from '../inbound/exchange.ts'
-import type { Limits } from '../limits.ts'
-import type { Audio } from '../schema/audio.ts'
 import type { PassingDigest } from '../schema/media.ts'
 import type { WholeResult } from '../schema/slot-results.ts'
+import { checkDuration } from './audio-duration.ts'
 import { callerOf, type Doors, type Handle } from './endpoint.ts'
 import { type HeardAudio, hearAudio, identityOf } from './heard-audio.ts'
 import { checkIdempotencyKey, idempotencyKeyOf } from './idempotency-key.ts'
 import { eventStreamReply } from './sse.ts'
+import { submitJob } from './submit-job.ts'
 import { renderTranscriptReply, transcriptEnvelope } from './transcript-reply.ts'
-import { type HearingTask, readTranscriptionRequest } from './transcription-request.ts'
+import { type HearingTask, type Offers, readTranscriptionRequest } from './transcription-request.ts'
+
+/** What an endpoint hears, and how it answers. */
+interface Hearing {
+  readonly task: HearingTask
+  readonly offers: Offers
+}
+
+const TRANSCRIPTION: Hearing = { task: 'transcription', offers: { stream: true, jobs: true } }
+const TRANSLATION: Hearing = { task: 'translation', offers: { stream: false, jobs: false } }
 
 /** POST /v1/transcription */
 export const transcription: Handle = (exchange, trail, doors) =>
-  receiveAndTranscribe('transcription', exchange, trail, doors)
+  receiveAndTranscribe(TRANSCRIPTION, exchange, trail, doors)
 
 /** POST /v1/translation */
 export const translation: Handle = (exchange, trail, doors) =>
-  receiveAndTranscribe('translation', exchange, trail, doors)
+  receiveAndTranscribe(TRANSLATION, exchange, trail, doors)
 
 async function receiveAndTranscribe(
-  task: HearingTask,
+  hearing: Hearing,
   exchange: Exchange,
   trail: Trail,
   doors: Doors,
@@ -37,7 +47,7 @@ async function receiveAndTranscribe(
   const { workspace, app } = await admit(services, {
     authorization: exchange.headers.authorization,
     trail,
-    idempotency: key === undefined ? undefined : { operation: task, key },
+    idempotency: key === undefined ? undefined : { operation: hearing.task, key },
   })
   if (key !== undefined) checkIdempotencyKey(key)
   const { limits } = services.snapshot()
@@ -45,26 +55,26 @@ async function receiveAndTranscribe(
   if (trail.slot?.taken === true) {
     const passing = digester.passing()
     const passed = await receiveAudio(exchange, { ...options, spool: discard, passing })
-    return answerAgain(task, passed, passing, exchange, trail, services)
+    return answerAgain(hearing, passed, passing, exchange, trail, services)
   }
   const body = await receiveAudio(exchange, { ...options, spool })
-  return transcribe(task, body, trail.slot?.id ?? null, exchange, trail, doors)
+  return transcribe(hearing, body, trail.slot?.id ?? null, exchange, trail, doors)
 }
 
 /** The answer to a request whose idempotency key is in use: of its body nothing but the fingerprint is needed. */
 async function answerAgain(
-  task: HearingTask,
+  { task, offers }: Hearing,
   { fields, source }: ReceivedAudio,
   passing: PassingDigest,
   exchange: Exchange,
   trail: Trail,
   services: Services,
 ): Promise<Reply> {
-  const { options, stream, selectors } = readTranscriptionRequest(exchange, fields, task)
-  if (stream) {
+  const { options, stream, selectors } = readTranscriptionRequest(exchange, fields, task, offers)
+  if (stream || options.mode === 'async') {
     throw new GatewayError(
       'IDEMPOTENCY_KEY_REUSED',
-      'this idempotency key was used for a request that was not streamed; send a streamed one without a key',
+      'this idempotency key was used for a request that was answered whole; send this one with another key',
     )
   }
   const workspace = trail.principal!.workspace.id
@@ -74,13 +84,14 @@ async function answerAgain(
 }
 
 /**
- * The answer to a call whose body is here. The body is given back when no attempt reads its audio any more.
+ * The answer to a call whose body is here. The body is given back when no attempt reads its audio any more, or goes to
+ * the job that the call becomes.
  *
  * @param slotId of the caller's idempotency key; null without one
  * @param trail  of a caller who is admitted
  */
 export async function transcribe(
-  task: HearingTask,
+  { task, offers }: Hearing,
   body: ReceivedAudio,
   slotId: string | null,
   exchange: Exchange,
@@ -88,10 +99,18 @@ export async function transcribe(
   doors: Doors,
 ): Promise<Reply> {
   const { services } = doors
+  const principal = trail.principal!
   let { release } = body
   try {
-    const { options, stream, selectors, warnings } = readTranscriptionRequest(exchange, body.fields, task)
-    const heard = await hearAudio(body, exchange, trail.principal!, doors)
+    const request = readTranscriptionRequest(exchange, body.fields, task, offers)
+    const { options, stream, selectors, warnings } = request
+    if (options.mode === 'async') {
+      requireScope(principal, 'jobs')
+      const id = newJobId('tj', principal.workspace.id)
+      release = () => {}
+      return await submitJob({ id, body, request }, exchange, trail, doors)
+    }
+    const heard = await hearAudio(body, exchange, principal, doors)
     release = () => heard.release()
     const audio = await doors.probe.probe(heard.audio, exchange.signal)
     checkDuration(audio, services.snapshot().limits)
@@ -101,9 +120,9 @@ export async function transcribe(
       release = () => {}
       return reply
     }
-    const request = { ...callerOf(exchange), operation: task, trail, call }
-    if (slotId !== null) return replyOf(await transcribeOnce(request, heard, slotId, services))
-    const outcome = await run(services, request)
+    const asked = { ...callerOf(exchange), operation: task, trail, call }
+    if (slotId !== null) return replyOf(await transcribeOnce(asked, heard, slotId, services))
+    const outcome = await run(services, asked)
     exchange.onFinished(outcome.release)
     return replyOf(renderTranscriptReply(outcome))
   } finally {
@@ -168,18 +187,4 @@ async function streamTranscript(
     exchange,
     trail,
   )
-}
-
-/** @throws GatewayError AUDIO_TOO_LONG, or UNSUPPORTED_AUDIO_FORMAT when a cap is set and the file does not tell */
-function checkDuration({ durationSeconds }: Audio, { max_audio_seconds: cap }: Limits): void {
-  if (cap === null) return
-  if (durationSeconds === null) {
-    throw new GatewayError('UNSUPPORTED_AUDIO_FORMAT', 'the duration of the audio cannot be found', {
-      details: { limit: 'max_audio_seconds', limit_seconds: cap },
-    })
-  }
-  if (durationSeconds <= cap) return
-  throw new GatewayError('AUDIO_TOO_LONG', `the audio is over max_audio_seconds (${cap} seconds)`, {
-    details: { limit: 'max_audio_seconds', limit_seconds: cap, audio_seconds: durationSeconds },
-  })
 }

@@ -21,7 +21,7 @@ const VideoBody = Type.Object({
   seed: SEED_FIELD,
 })
 
-const videoRequest = jsonRequest('video', VideoBody, (body) => ({
+export const videoRequest = jsonRequest('video', VideoBody, (body) => ({
   prompt: body.prompt,
   duration_seconds: body.duration_seconds ?? null,
   size: body.size ?? null,

@@ -15,7 +15,7 @@ const VisionBody = Type.Object({
   ...CHAT_FIELDS,
 })
 
-const visionRequest = jsonRequest('vision', VisionBody, (body, warn) => ({
+export const visionRequest = jsonRequest('vision', VisionBody, (body, warn) => ({
   messages: readConversation(body, warn),
   ...readChatFields(body, warn),
 }))

@@ -1,3 +1,5 @@
+import type { KeptText } from './jobs.ts'
+
 /**
  * What calls hold while they run: an idempotency slot, and money set aside. Amounts are whole micro-USD. Every method
  * is one atomic step, takes its time from the clock of the state, answers within 2 s, and throws GatewayError
@@ -38,6 +40,8 @@ export interface Beginning {
   readonly workspace: string
   readonly slot: SlotClaim | null
   readonly reservation: Reservation | null
+  /** Absent: the token is used by one call, once. */
+  readonly claim?: JobClaim
 }
 
 export interface SlotClaim {
@@ -64,12 +68,22 @@ export interface Reservation {
   readonly leaseMs: number
 }
 
+/**
+ * Tokens of jobs begin more than once: a worker dies, and another one takes the job over. Such a token has one
+ * reservation, which goes from claim to claim, and is charged once: from the first settlement with a charge on (or the
+ * expiry of its reservation) `begin` answers `begun` and sets nothing aside, and `settle` changes nothing.
+ */
+export interface JobClaim {
+  /** The fencing number. Beginning takes the reservation over from a smaller one; a smaller one cannot end it. */
+  readonly number: number
+}
+
 export type Begun =
   | { readonly state: 'begun' }
   | { readonly state: 'running' }
   | { readonly state: 'burned' }
   | { readonly state: 'stored'; readonly fingerprint: string; readonly result: StoredResult }
-  /** Nothing was claimed. `voided`: the token was cancelled before. */
+  /** Nothing was claimed. `voided`: the token was cancelled before, or a later claim has taken it over. */
   | { readonly state: 'refused'; readonly why: Shortage | 'voided' }
 
 /** trial: the workspace has one, it is used up or over, and there were never credits. */
@@ -85,6 +99,8 @@ export interface Settlement {
   readonly slot: { readonly id: string; readonly end: SlotEnd } | null
   /** What the call came to in the end; null: nothing was set aside. */
   readonly charge: Charge | null
+  /** As it began. */
+  readonly claim?: JobClaim
 }
 
 export interface Charge {
@@ -104,15 +120,17 @@ export interface Settled {
   readonly slotHeld: boolean
 }
 
-export type Cancellation = Pick<Beginning, 'token' | 'workspace'> & { readonly slotId: string | null }
+/** With a claim, only that claim is kept from beginning. */
+export type Cancellation = Pick<Beginning, 'token' | 'workspace' | 'claim'> & {
+  readonly slotId: string | null
+}
 
 /** An answer as it is replayed. */
 export interface StoredResult {
   readonly status: number
   /** The content type and the facts of the answer. */
   readonly headers: Readonly<Record<string, string>>
-  /** The text itself, or the object that holds it. */
-  readonly body: { readonly text: string } | { readonly object: string; readonly bytes: number }
+  readonly body: KeptText
 }
 
 /** The accounts of workspaces, beside the calls that are under way. Times and failures as in `CallLedger`. */

@@ -56,6 +56,12 @@ export interface Operation<Call, Result, Delta = never> {
    * may have arrived, no other entry is tried.
    */
   readonly createsOnce?: boolean
+  /**
+   * Goes on from a `state` that a step of kind `wait` was given by this operation, maybe in another process and under a
+   * newer version: the next look at what the provider works on. Null: that state cannot be gone on from, and the call
+   * has to be made anew. Absent: what this operation begins cannot be taken over.
+   */
+  resume?(state: unknown, target: Target): Step<Result> | null
   /** What to send when nobody waits for the answer any more, so that the provider stops; null: there is nothing. */
   abandon?(state: unknown, target: Target): UpstreamRequest | null
   readonly streamed?: StreamedOperation<Call, Result, Delta>

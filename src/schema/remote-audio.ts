@@ -47,7 +47,7 @@ export type FetchAudio = (url: string, options: FetchOptions) => Promise<RemoteB
 /** Audio by URL, brought to where bodies are. */
 export interface RemoteAudio {
   /**
-   * Streams the audio into the spool, as if its caller had sent it: held under the byte budget, or in the object store.
+   * Streams the audio into the object store, with nothing of it held in memory but what is on its way.
    *
    * @throws GatewayError as `FetchAudio`; OVERLOADED and DEPENDENCY_UNAVAILABLE from the spool
    */
@@ -57,12 +57,14 @@ export interface RemoteAudio {
 export interface RemoteAudioOptions extends FetchOptions {
   /** Workspace that an object is filed under. */
   readonly workspace: string
-  /** App whose share of the memory budget it counts against. */
+  /** App whose share of the upload slots it counts against. */
   readonly app: string
+  /** The job that it is for: then it goes into an object of that job's. */
+  readonly job?: string
 }
 
 export interface FetchedAudio {
   readonly audio: AudioRef
-  /** Gives the memory back, or deletes the object. Idempotent; see StoredBody. */
+  /** Deletes the object. Idempotent; see StoredBody. */
   release(): void
 }

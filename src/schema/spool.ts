@@ -1,4 +1,5 @@
 import type { StoredBody } from './audio.ts'
+import type { ObjectKind } from './objects.ts'
 
 /** Where a body goes while it arrives: held in memory under the byte budget, or streamed into the object store. */
 export interface Spool {
@@ -15,6 +16,10 @@ export interface SpoolOptions {
   readonly id: string
   /** Declared Content-Length, or null for a chunked body. */
   readonly contentLength: number | null
+  /** What an object would be for; absent: `spool`. One of a kind other than that is on the disk when it is there. */
+  readonly kind?: Extract<ObjectKind, 'spool' | 'job'>
+  /** Never held: it goes to the store, whatever memory there is. Needs a `contentLength`. */
+  readonly stored?: boolean
 }
 
 /**

@@ -1,4 +1,6 @@
+import type { Jobs } from './jobs.ts'
 import type { Accounts, CallLedger } from './ledger.ts'
+import type { Outbox } from './outbox.ts'
 import type { WorkspaceSettings } from './settings.ts'
 import type { StoredKeys } from './stored-keys.ts'
 
@@ -10,6 +12,8 @@ export interface State {
   readonly accounts: Accounts
   readonly keys: StoredKeys
   readonly settings: WorkspaceSettings
+  readonly jobs: Jobs
+  readonly outbox: Outbox
   /** True when the state can be reached. Never throws. */
   healthy(): Promise<boolean>
   close(): Promise<void>

@@ -67,7 +67,8 @@ export class StoredBodyWriter implements BodyWriter {
     this.#options = options
     // Callers choose request ids and repeat them, so the last segment alone makes the key unique.
     const attempt = randomBytes(8).toString('hex')
-    this.#key = `spool/${keySegment(options.workspace)}/${keySegment(options.id)}/${attempt}`
+    const { kind = 'spool', workspace, id } = options
+    this.#key = `${kind}/${keySegment(workspace)}/${keySegment(id)}/${attempt}`
     this.#held = new HeldBody(context.budget, context.blocks, options.app, options.contentLength)
     const { slowWindowMs, crawlWindowMs } = context.timing
     this.#speed = new SpeedWindow(options.contentLength === null ? crawlWindowMs : slowWindowMs)
@@ -86,8 +87,10 @@ export class StoredBodyWriter implements BodyWriter {
     this.#state = 'starting'
     try {
       if (budget.used > 2 * budget.limit) throw overloaded('over twice the memory budget')
-      if (this.#options.contentLength === null) this.#parts = this.#openParts()
-      else await this.#place(this.#options.contentLength)
+      const { contentLength, stored = false } = this.#options
+      if (stored) await this.#placeInStore()
+      else if (contentLength === null) this.#parts = this.#openParts()
+      else await this.#place(contentLength)
       this.#throwIfDropped()
     } catch (error) {
       if (error instanceof GatewayError && error.code === 'OVERLOADED') count('refused')
@@ -180,6 +183,13 @@ export class StoredBodyWriter implements BodyWriter {
     this.#throwIfDropped()
     if (this.#hasSlot) this.#moveToStore()
     else if (!isHeld) throw overloaded('no memory, no upload slot', isSlow ? SLOW_RETRY_MS : undefined)
+  }
+
+  async #placeInStore(): Promise<void> {
+    if (this.#options.contentLength === null) throw new Error('spool: the store is told the length first')
+    if (!(await this.#acquireSlot(this.#controller.signal))) throw overloaded('no upload slot')
+    this.#throwIfDropped()
+    this.#moveToStore()
   }
 
   /** Takes memory for the body when nobody waits for any; at once, because a chunk that has none takes its own. */

@@ -1,8 +1,9 @@
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { ObjectInfo, Objects, PartUpload } from '../schema/objects.ts'
 import { untilAborted } from './body-bytes.ts'
 import { failureOf, unavailable } from './failure.ts'
+import { syncFolder } from './folder-sync.ts'
 import { checkKey } from './key.ts'
 
 /** Bytes read from a file at a time. */
@@ -194,7 +195,8 @@ class TemporaryFile {
     await this.#close()
     signal.throwIfAborted()
     await rename(this.#path, path)
-    if (this.#durable) await syncFolder(join(path, '..'))
+    // A rename lasts once the folder itself is on the disk.
+    if (this.#durable) await syncFolder(dirname(path))
   }
 
   async discard(): Promise<void> {
@@ -206,16 +208,6 @@ class TemporaryFile {
     if (this.#closed) return
     this.#closed = true
     await this.#handle.close()
-  }
-}
-
-/** A rename lasts once the folder itself is on the disk. */
-async function syncFolder(path: string): Promise<void> {
-  const folder = await open(path, 'r')
-  try {
-    await folder.sync()
-  } finally {
-    await folder.close()
   }
 }
 

@@ -8,7 +8,7 @@ export interface RemoteAudioParts {
   readonly fetchAudio: FetchAudio
 }
 
-/** Brings audio from URLs into the spool, at the pace at which that takes it. */
+/** Brings audio from URLs into the object store, at the pace at which that takes it. */
 export function createRemoteAudio({ spool, fetchAudio }: RemoteAudioParts): RemoteAudio {
   return {
     async fetch(url, options) {
@@ -31,9 +31,11 @@ export function createRemoteAudio({ spool, fetchAudio }: RemoteAudioParts): Remo
 async function store(
   { length, chunks }: RemoteBody,
   spool: Spool,
-  { workspace, app }: RemoteAudioOptions,
+  { workspace, app, job }: RemoteAudioOptions,
 ): Promise<StoredBody> {
-  const writer = spool.open({ workspace, app, id: newId('req'), contentLength: length })
+  const place = job === undefined ? { id: newId('req') } : ({ id: job, kind: 'job' } as const)
+  // A host is as slow as it likes: it takes no memory from those who send their audio themselves.
+  const writer = spool.open({ workspace, app, contentLength: length, stored: true, ...place })
   const pace = new Pace(writer)
   try {
     // Until there is a place for it the host waits: nobody reads.

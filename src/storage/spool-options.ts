@@ -44,8 +44,8 @@ export const ALWAYS_HELD_BYTES = 64 * 1024
 /** An uploading sender below this gives its slot to one that waits for it. */
 export const CRAWL_BYTES_PER_SECOND = 8_000
 /**
- * Streamed uploads at a time. Nodes times this must stay below the slots of the store, which otherwise refuses
- * everybody: 1,024 for a Ceph gateway with its defaults.
+ * Streamed uploads at a time. Nodes times this, and what jobs put beside it, must stay below the slots of the store,
+ * which otherwise refuses everybody: 1,024 for a Ceph gateway with its defaults.
  */
 export const UPLOAD_SLOTS = 256
 /** The same for a folder, where an upload is no more than an open file. */

@@ -1,5 +1,6 @@
 import type { Logger } from '../log.ts'
 import type { ObjectInfo, Objects } from '../schema/objects.ts'
+import { type KnownJobs, sweepOrphans } from './orphans.ts'
 import { RESULT_ID_PREFIX, RESULT_SECONDS } from './results.ts'
 
 /**
@@ -10,6 +11,11 @@ import { RESULT_ID_PREFIX, RESULT_SECONDS } from './results.ts'
 const STALE_MS = 60 * 60_000
 /** How often is looked; each round costs one listing. */
 const INTERVAL_MS = 10 * 60_000
+/**
+ * Rounds from one look at the objects of jobs to the next: there may be many, and few without a record. Never the
+ * first: a node that was started with the wrong state has to be noticed before it deletes what that does not know.
+ */
+const ORPHAN_ROUNDS = 6
 /** Part of the interval by which nodes are spread. */
 const JITTER = 0.2
 
@@ -26,6 +32,8 @@ export interface SweeperOptions {
    * replay stay.
    */
   readonly slotTtlSeconds?: () => number
+  /** Without it the objects of jobs stay. */
+  readonly knownJobs?: KnownJobs
   readonly now?: () => number
   readonly staleMs?: number
   readonly intervalMs?: number
@@ -46,19 +54,27 @@ export interface Swept {
  * logged and met again with the next round.
  */
 export async function startSweeper(options: SweeperOptions): Promise<Sweeper> {
-  const { objects, log, alone, slotTtlSeconds } = options
+  const { objects, log, alone, slotTtlSeconds, knownJobs } = options
   const { now = Date.now, staleMs = STALE_MS, intervalMs = INTERVAL_MS } = options
   /** Before when a thing appeared that was of use for `seconds`, and is no more. */
   const outlived = (seconds: number) => new Date(now() - seconds * 1000 - staleMs)
+  let rounds = 0
+  const orphansOf = async () => {
+    const due = rounds > 0 && rounds % ORPHAN_ROUNDS === 0
+    return due && knownJobs !== undefined ? await sweepOrphans(objects, outlived(0), knownJobs) : 0
+  }
   const round = async (before: Date) => {
     try {
       const swept = await sweep(objects, before)
       const results = await sweepResults(objects, outlived(RESULT_SECONDS))
       const slots = slotTtlSeconds === undefined ? 0 : await sweepSlots(objects, outlived(slotTtlSeconds()))
-      if (swept.objects + swept.uploads + results + slots > 0) log.info({ ...swept, results, slots }, 'swept')
+      const orphans = await orphansOf()
+      if (swept.objects + swept.uploads + results + slots + orphans > 0)
+        log.info({ ...swept, results, slots, orphans }, 'swept')
     } catch (error) {
       log.warn({ err: error }, 'sweep failed')
     }
+    rounds += 1
   }
   let running = round(alone ? ANY_DATE : new Date(now() - staleMs))
   await running

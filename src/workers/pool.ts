@@ -1,10 +1,12 @@
 import { availableParallelism } from 'node:os'
 import { Piscina } from 'piscina'
 import type { Base64Decoder, LeafHasher } from '../schema/media.ts'
+import type { Signable, Signatures, WebhookSigner } from '../schema/webhooks.ts'
 import type { Base64Task } from './base64.ts'
 import { decodeBase64 } from './base64-text.ts'
 import { hashLeaves, LeafHashes } from './leaf-hash.ts'
 import type { LeavesTask } from './leaves.ts'
+import { createSigner } from './signer.ts'
 
 /**
  * Text from which a worker decodes. A task costs the event loop 20 to 30 µs whatever its size, decoding inline 85 to
@@ -26,23 +28,26 @@ const IDLE_MS = 30_000
 
 const DECODE = { filename: new URL('./base64.ts', import.meta.url).href, name: 'decode' }
 const HASH = { filename: new URL('./leaves.ts', import.meta.url).href, name: 'hash' }
+const SIGN = { filename: new URL('./sign.ts', import.meta.url).href, name: 'signAll' }
 
 export interface Workers {
   readonly decoder: Base64Decoder
   readonly hasher: LeafHasher
+  readonly signer: WebhookSigner
   /** Ends the threads; tasks under way are failed. */
   close(): Promise<void>
 }
 
 /** Starts the threads that compute what would hold up the event loop. */
 export function createWorkers(): Workers {
-  const pool = new Piscina<Base64Task | LeavesTask, unknown>({
+  const pool = new Piscina<Base64Task | LeavesTask | readonly Signable[], unknown>({
     minThreads: 0,
     maxThreads: Math.max(1, Math.min(MAX_THREADS, availableParallelism() - 1)),
     idleTimeout: IDLE_MS,
   })
   const decode = (task: Base64Task) => pool.run(task, DECODE) as Promise<number>
   const hash = (task: LeavesTask) => pool.run(task, HASH) as Promise<Uint8Array>
+  const sign = (signables: readonly Signable[]) => pool.run(signables, SIGN) as Promise<Signatures[]>
   return {
     decoder: {
       decode(text, out) {
@@ -58,6 +63,7 @@ export function createWorkers(): Workers {
       },
       begin: () => new LeafHashes(),
     },
+    signer: createSigner(sign),
     close: () => pool.destroy(),
   }
 }

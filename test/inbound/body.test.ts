@@ -11,12 +11,13 @@ const AUDIO = noise(1000)
 interface Setting {
   readonly limits?: Partial<Limits>
   readonly spool?: MemorySpoolOptions
+  readonly job?: string
 }
 
-function start(request: FakeRequest, { limits = {}, spool: behaviour }: Setting = {}) {
+function start(request: FakeRequest, { limits = {}, spool: behaviour, ...filed }: Setting = {}) {
   const exchange = new FakeExchange(request)
   const spool = new MemorySpool(behaviour)
-  const options = { spool, limits: { ...DEFAULT_LIMITS, ...limits }, workspace: 'acme', app: 'web' }
+  const options = { spool, limits: { ...DEFAULT_LIMITS, ...limits }, workspace: 'acme', app: 'web', ...filed }
   return { exchange, spool, received: receiveAudio(exchange, options) }
 }
 
@@ -107,8 +108,18 @@ t.test('hands over fields, source and what the spool needs to know', async (t) =
   const { opened } = spool.writers[0]!
   t.match(opened, { workspace: 'acme', app: 'web', contentLength: AUDIO.length })
   t.not(opened.id, exchange.requestId, 'a caller cannot choose a key of the store')
+  t.equal(opened.kind, undefined)
   const octets = await receive(t, { contentType: 'application/octet-stream', chunks: [AUDIO] })
   t.match(octets.source, { audio: { mediaType: null } })
+})
+
+t.test('the body of a job is filed under the job', async (t) => {
+  const { spool, received } = start({ contentType: 'audio/wav', chunks: [AUDIO] }, { job: 'tj_1' })
+  await received
+  t.same(spool.writers[0]?.opened, {
+    ...{ workspace: 'acme', app: 'web', contentLength: AUDIO.length },
+    ...{ id: 'tj_1', kind: 'job' },
+  })
 })
 
 t.test('keeps nothing of a body whose audio is behind a URL', async (t) => {

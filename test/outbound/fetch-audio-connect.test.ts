@@ -3,7 +3,7 @@ import type { TlsOptions } from 'node:tls'
 import t, { type Test } from 'tap'
 import { createAudioFetcher, type FetchParts } from '../../src/outbound/fetch-audio.ts'
 import { AUTHORITY, answerWith, failureOf, fetched, headOf } from '../support/audio-fetch.ts'
-import { createAuthority, selfSigned } from '../support/certificates.ts'
+import { TLS_HOSTS } from '../support/guard-hosts.ts'
 import { dialInto, serveTcp, serveTls } from '../support/tls-host.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -11,9 +11,6 @@ t.setTimeout(60_000)
 
 const AUDIO = `${headOf(5)}hello`
 const FAILED = 'AUDIO_URL_FETCH_FAILED'
-const DAY_MS = 86_400_000
-const day = (days: number) => new Date(Date.now() + days * DAY_MS)
-
 /** A fetcher whose only host, at 8.8.8.8, is this one. */
 async function fetchOver(t: Test, options: TlsOptions, parts: FetchParts = {}) {
   const host = await serveTls(t, options, answerWith(AUDIO))
@@ -27,30 +24,6 @@ async function fetchOver(t: Test, options: TlsOptions, parts: FetchParts = {}) {
   return { fetchAudio, host }
 }
 
-const HOSTS: Record<string, [options: () => TlsOptions, fetched: boolean]> = {
-  'a good certificate': [() => AUTHORITY.issue(['good.example']), true],
-  'one of several names': [() => AUTHORITY.issue(['a.example', 'good.example']), true],
-  'every name of a top-level domain': [() => AUTHORITY.issue(['*.example']), false],
-  'another name': [() => AUTHORITY.issue(['other.example']), false],
-  'a name below': [() => AUTHORITY.issue(['a.good.example']), false],
-  expired: [() => AUTHORITY.issue(['good.example'], { from: day(-30), to: day(-1) }), false],
-  'not yet valid': [() => AUTHORITY.issue(['good.example'], { from: day(1), to: day(30) }), false],
-  'self-signed': [() => selfSigned(['good.example']), false],
-  'of an unknown authority': [() => createAuthority('Another').issue(['good.example']), false],
-  'of an authority that only has the name': [() => createAuthority().issue(['good.example']), false],
-  'TLS 1.2': [() => ({ ...AUTHORITY.issue(['good.example']), maxVersion: 'TLSv1.2' }), true],
-  'TLS 1.1': [
-    () => ({
-      ...AUTHORITY.issue(['good.example']),
-      minVersion: 'TLSv1',
-      maxVersion: 'TLSv1.1',
-      ciphers: 'DEFAULT@SECLEVEL=0',
-    }),
-    false,
-  ],
-  'HTTP/2 only': [() => ({ ...AUTHORITY.issue(['good.example']), ALPNProtocols: ['h2'] }), false],
-}
-
 t.test('certificates and versions of TLS', async (t) => {
   // What would make Node take any certificate.
   const { NODE_TLS_REJECT_UNAUTHORIZED: before } = process.env
@@ -59,7 +32,7 @@ t.test('certificates and versions of TLS', async (t) => {
     if (before === undefined) delete process.env.NODE_TLS_REJECT_UNAUTHORIZED
     else process.env.NODE_TLS_REJECT_UNAUTHORIZED = before
   })
-  for (const [name, [options, isFetched]] of Object.entries(HOSTS)) {
+  for (const [name, [options, isFetched]] of Object.entries(TLS_HOSTS)) {
     const { fetchAudio, host } = await fetchOver(t, options())
     if (isFetched) {
       t.equal(await fetched(fetchAudio), 'hello', name)

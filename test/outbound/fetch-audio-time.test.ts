@@ -1,7 +1,6 @@
 import { getEventListeners } from 'node:events'
 import { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { TLSSocket } from 'node:tls'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
@@ -18,7 +17,8 @@ import {
   readAll,
   URL_OF_AUDIO,
 } from '../support/audio-fetch.ts'
-import { dialInto, serveTcp } from '../support/tls-host.ts'
+import { drip, SLOW_HOSTS, type SlowHost } from '../support/guard-hosts.ts'
+import { dialInto, serveTcp, type TlsHost } from '../support/tls-host.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 t.setTimeout(60_000)
@@ -27,13 +27,6 @@ const MIB = 1024 * 1024
 
 setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')
-
-/** Sends a text one byte at a time. */
-function drip(socket: TLSSocket, text: string, everyMs: number): void {
-  let at = 0
-  const timer = setInterval(() => socket.write(text[at++ % text.length]!), everyMs)
-  socket.on('close', () => clearInterval(timer))
-}
 
 /** A host that takes connections and says nothing, not even in TLS. */
 async function fetchFromSilence(t: Test, parts: FetchParts = {}) {
@@ -56,32 +49,26 @@ async function timeOf(fetchAudio: FetchAudio): Promise<{ message: string; second
 }
 
 t.test('how long a host may take', async (t) => {
-  const silent = await fetchFromSilence(t)
-  const swallowing = createAudioFetcher({ resolve: async () => ['8.8.8.8'], dial: () => new Socket() })
-  const speechless = await fetchFrom(t, () => {})
-  const slowHead = await fetchFrom(t, (socket) =>
-    drip(socket, `HTTP/1.1 200 OK\r\nX: ${'x'.repeat(1000)}`, 500),
-  )
-  const slowBody = await fetchFrom(t, (socket) => {
-    socket.write(headOf(1000))
-    drip(socket, 'x', 500)
-  })
-  const cases: Record<string, [fetchAudio: FetchAudio, message: string, seconds: number]> = {
-    'TCP but no TLS': [silent.fetchAudio, 'cannot be connected to', 5],
-    'no TCP': [swallowing, 'cannot be connected to', 5],
-    'no answer': [speechless.fetchAudio, 'did not answer in time', 10],
-    'a head in drops': [slowHead.fetchAudio, 'did not answer in time', 10],
-    'a body in drops': [slowBody.fetchAudio, 'is too slow', 10],
+  // By default, seconds.
+  const limits = { connectMs: 5, headMs: 10, bodyMs: 10 }
+  const hosts: TlsHost['connections'][] = []
+  const fetcherOf = async ({ host }: SlowHost): Promise<FetchAudio> => {
+    if (host === 'nowhere')
+      return createAudioFetcher({ resolve: async () => ['8.8.8.8'], dial: () => new Socket() })
+    const slow = host === 'tcp' ? await fetchFromSilence(t) : await fetchFrom(t, host)
+    hosts.push(slow.host.connections)
+    return slow.fetchAudio
   }
   await Promise.all(
-    Object.entries(cases).map(async ([name, [fetchAudio, what, limit]]) => {
-      const { message, seconds } = await timeOf(fetchAudio)
-      t.equal(message, `the host of audio.url ${what}`, name)
+    Object.entries(SLOW_HOSTS).map(async ([name, slow]) => {
+      const { message, seconds } = await timeOf(await fetcherOf(slow))
+      t.equal(message, `the host of audio.url ${slow.told}`, name)
+      const limit = limits[slow.limit]
       t.ok(seconds > limit - 0.1 && seconds < limit + 3, `${name}: after ${seconds.toFixed(1)} s`)
     }),
   )
-  for (const { host } of [silent, speechless, slowHead, slowBody])
-    t.ok(await waitUntil(() => host.connections.open === 0), 'no connection stays')
+  t.equal(hosts.length, 4)
+  for (const connections of hosts) t.ok(await waitUntil(() => connections.open === 0), 'no connection stays')
 })
 
 t.test('a longer body has more time', async (t) => {

@@ -5,9 +5,12 @@ import { createOperations } from '../../src/state/embedded/operations.ts'
 import { stateOf } from '../../src/state/embedded/state.ts'
 import type { StateUnderTest } from '../support/state-under-test.ts'
 import { accountsContract } from './accounts.contract.ts'
+import { jobsContract } from './jobs.contract.ts'
+import { jobsModelContract } from './jobs-model.contract.ts'
 import { keysContract } from './keys.contract.ts'
 import { ledgerContract } from './ledger.contract.ts'
 import { ledgerModelContract } from './ledger-model.contract.ts'
+import { outboxContract } from './outbox.contract.ts'
 import { settingsContract } from './settings.contract.ts'
 
 /** The operations without their thread, on a clock of the test's own. */
@@ -42,4 +45,7 @@ t.test('ledger', async (t) => ledgerContract(t, start))
 t.test('accounts', async (t) => accountsContract(t, start))
 t.test('keys', async (t) => keysContract(t, start))
 t.test('settings', async (t) => settingsContract(t, start))
-t.test('model', async (t) => ledgerModelContract(t, start, { count: 60, steps: 300 }))
+t.test('jobs', async (t) => jobsContract(t, start))
+t.test('outbox', async (t) => outboxContract(t, start))
+t.test('model of the ledger', async (t) => ledgerModelContract(t, start, { count: 60, steps: 300 }))
+t.test('model of jobs', async (t) => jobsModelContract(t, start, { count: 60, steps: 300 }))

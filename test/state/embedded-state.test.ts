@@ -21,9 +21,12 @@ import {
 } from '../support/state-under-test.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { accountsContract } from './accounts.contract.ts'
+import { jobsContract } from './jobs.contract.ts'
+import { jobsModelContract } from './jobs-model.contract.ts'
 import { keysContract } from './keys.contract.ts'
 import { ledgerContract } from './ledger.contract.ts'
 import { ledgerModelContract } from './ledger-model.contract.ts'
+import { outboxContract } from './outbox.contract.ts'
 import { settingsContract } from './settings.contract.ts'
 
 const log = pino({ level: 'silent' })
@@ -41,8 +44,12 @@ const CONTRACTS = {
   accounts: accountsContract,
   keys: keysContract,
   settings: settingsContract,
-  model: (t: Test, start: (t: Test) => Promise<StateUnderTest>) =>
+  jobs: jobsContract,
+  outbox: outboxContract,
+  'model of the ledger': (t: Test, start: (t: Test) => Promise<StateUnderTest>) =>
     ledgerModelContract(t, start, { count: 3, steps: 150 }),
+  'model of jobs': (t: Test, start: (t: Test) => Promise<StateUnderTest>) =>
+    jobsModelContract(t, start, { count: 3, steps: 150 }),
 }
 
 // Mostly they wait until leases are over, and that they can do together.

@@ -16,6 +16,8 @@ import {
 
 /** Within it a cancelled token is known for certain, and so is a batch of usage. */
 const REMEMBERED_MS = 110_000
+/** For so long nothing more is set aside for a job that was charged. */
+const CHARGE_REMEMBERED_MS = 30 * 86_400_000
 const KEYS = ['key_one', 'key_two', 'key_three']
 const MAX_STEPS_BETWEEN_LOOKS = 6
 /** What is done, as often as it stands here. */
@@ -158,10 +160,22 @@ function drawing(dice: Dice, model: LedgerModel, timePasses: boolean) {
     return { token: newToken(), workspace, slot, reservation }
   }
 
+  /** A claim of a job: the first one, the next, one that is late, or the same again. */
+  const claimed = (workspace: string): Beginning => {
+    const before = begun.filter(({ beginning }) => beginning.claim && beginning.workspace === workspace)
+    const { token, claim } =
+      before.length > 0 && dice.chance(0.8)
+        ? dice.one(before.slice(-8)).beginning
+        : { token: newToken(), claim: { number: 1 } }
+    const number = Math.max(1, (claim?.number ?? 1) + dice.one([-1, 0, 1, 1]))
+    return { ...fresh(workspace), slot: null, token, claim: { number } }
+  }
+
   /** A call may begin again as long as nothing of it has run out, and the state knows for certain what became of it. */
   const again = (workspace: string): Beginning | undefined => {
     const candidates = begun.filter(({ beginning, atMs }) => {
-      const { slot, reservation, token } = beginning
+      const { slot, reservation, token, claim } = beginning
+      if (claim) return false
       const leftMs = Math.min(slot?.leaseMs ?? LONG_MS, reservation?.leaseMs ?? LONG_MS)
       const since = cancelledAtMs.get(token)
       if (since !== undefined) return model.nowMs - since < REMEMBERED_MS && beginning.workspace === workspace
@@ -192,26 +206,28 @@ function drawing(dice: Dice, model: LedgerModel, timePasses: boolean) {
     beginning(workspace: string): Beginning {
       const repeated = dice.chance(0.25) ? again(workspace) : undefined
       if (repeated) return repeated
-      const beginning = fresh(workspace)
+      const beginning = dice.chance(0.4) ? claimed(workspace) : fresh(workspace)
       begun.push({ beginning, atMs: model.nowMs })
       return beginning
     },
     settlement(workspace: string) {
-      const { token, slot, reservation } = known(workspace)
+      const { token, slot, reservation, claim } = known(workspace)
       settled.add(token)
       const id = dice.chance(0.05) ? slotId() : slot?.id
-      const charge = { platformMicros: micros(), spendMicros: micros() }
+      const platformMicros = dice.chance(0.4) ? 0 : micros()
+      const charge = { platformMicros, spendMicros: dice.chance(0.4) ? platformMicros : micros() }
       return {
         token,
         workspace,
+        ...(claim && { claim }),
         slot: id === undefined ? null : { id, end: end() },
         charge: reservation && dice.chance(0.95) ? charge : null,
       }
     },
     cancellation(workspace: string) {
-      const { token, slot } = known(workspace)
+      const { token, slot, claim } = known(workspace)
       cancelledAtMs.set(token, model.nowMs)
-      return { token, workspace, slotId: slot?.id ?? null }
+      return { token, workspace, slotId: slot?.id ?? null, ...(claim && { claim }) }
     },
     usage(workspace: string): UsageBatch {
       const recent = used.filter(
@@ -227,6 +243,7 @@ function drawing(dice: Dice, model: LedgerModel, timePasses: boolean) {
       const date = new Date(model.nowMs)
       const monthEndMs = Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1)
       const stepMs = dice.one([1, 700, 4000, 40_000, 400_000, 2 * LONG_MS])
+      if (dice.chance(0.02)) return model.nowMs + CHARGE_REMEMBERED_MS - stepMs
       return dice.chance(0.08) ? monthEndMs - 1 + dice.below(3) : model.nowMs + stepMs
     },
   }

@@ -13,6 +13,7 @@ import {
   resultOf,
   type StateUnderTest,
 } from '../support/state-under-test.ts'
+import { ledgerClaimsContract } from './ledger-claims.contract.ts'
 
 /** A lease that ends while the test waits, and that a busy machine does not end before it is looked at. */
 const SHORT_MS = 1000
@@ -25,6 +26,7 @@ export function ledgerContract(t: Test, start: (t: Test) => Promise<StateUnderTe
   budgets(t, start)
   reservations(t, start)
   both(t, start)
+  ledgerClaimsContract(t, start)
 }
 
 /** A state, a workspace of the test's own, and short words for what is done with them. */

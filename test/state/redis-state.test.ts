@@ -5,6 +5,7 @@ import t, { type Test } from 'tap'
 import { newId } from '../../src/ids.ts'
 import { createRedisState } from '../../src/state/redis/state.ts'
 import { Dice } from '../support/dice.ts'
+import { claimingOf, specOf } from '../support/jobs-under-test.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { openRedisState } from '../support/redis-state.ts'
 import { withoutServers } from '../support/servers.ts'
@@ -121,7 +122,7 @@ t.test(
   async (t) => {
     const redis = await startRedis(t, { durable: true })
     const state = await openRedisState(t, redis.url)
-    const { ledger, accounts, keys, settings } = state
+    const { ledger, accounts, keys, settings, jobs, outbox } = state
     const begin = () => ledger.begin(beginningOf('acme', { slot: claimOf(newDigest()) }))
     t.same(await begin(), { state: 'begun' })
 
@@ -142,6 +143,15 @@ t.test(
       () => settings.putAudioUrlDomains('acme', []),
       () => settings.webhook('acme'),
       () => settings.removeWebhook('acme'),
+      () => jobs.submit({ spec: specOf('acme'), slot: null }),
+      () => jobs.claim(claimingOf({ limit: 100 })),
+      () => jobs.get(specOf('acme').id),
+      () => jobs.known([specOf('acme').id]),
+      () => jobs.list({ workspace: null, kind: null, status: null, limit: 10 }),
+      () => jobs.waiting(),
+      () => jobs.takeExpired(10),
+      () => outbox.claim({ limit: 10, leaseMs: 1, perWorkspace: 1, perAiling: 1 }),
+      () => outbox.list(null, 10),
     ]
     for (const operation of operations) await t.rejects(operation(), UNAVAILABLE)
     t.ok(performance.now() - startMs < 1000, 'nobody waits')
@@ -200,6 +210,8 @@ t.test('settings that lose what was acknowledged are warned of', { skip: without
   t.match(await warnings([], false), [/append-only/])
   t.match(await warnings(['--maxmemory-policy', 'allkeys-lru'], true), [/noeviction/])
   t.match(await warnings(['--maxmemory-policy', 'volatile-ttl'], false), [/noeviction/, /append-only/])
+  t.match(await warnings(['--appendfsync', 'everysec'], true), [/appendfsync always/])
+  t.same(await warnings(['--appendfsync', 'everysec', '--rename-command', 'CONFIG', ''], true), [])
 })
 
 t.test(

@@ -1,9 +1,12 @@
 import type { Test } from 'tap'
 import type { StateUnderTest } from '../support/state-under-test.ts'
 import { accountsContract } from './accounts.contract.ts'
+import { jobsContract } from './jobs.contract.ts'
+import { jobsModelContract } from './jobs-model.contract.ts'
 import { keysContract } from './keys.contract.ts'
 import { ledgerContract } from './ledger.contract.ts'
 import { ledgerModelContract } from './ledger-model.contract.ts'
+import { outboxContract } from './outbox.contract.ts'
 import { settingsContract } from './settings.contract.ts'
 
 /** All contracts of the state but that of the rate limiter, one after the other. */
@@ -15,4 +18,7 @@ export async function stateContracts(t: Test, start: () => Promise<StateUnderTes
   await t.test('accounts', async (t) => accountsContract(t, start))
   await t.test('keys', async (t) => keysContract(t, start))
   await t.test('settings', async (t) => settingsContract(t, start))
+  await t.test('jobs', async (t) => jobsContract(t, start))
+  await t.test('jobs, against a model', async (t) => jobsModelContract(t, start, { count: 5, steps: 200 }))
+  await t.test('outbox', async (t) => outboxContract(t, start))
 }

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { createFileObjects } from '../../src/storage/files.ts'
 import { tempFolder } from '../support/scratch.ts'
+import { watchSyncs } from '../support/watch-syncs.ts'
 import { chunksOf, testObjects } from './objects.contract.ts'
 
 t.test('the contract of object stores', async (t: Test) => {
@@ -31,3 +32,31 @@ t.test('a folder that is gone or cannot be written answers with DEPENDENCY_UNAVA
   await writeFile(join(root, 'spool'), 'a file where the folder was')
   await t.rejects(objects.get('spool/a/1/1', 0, 1, signal), unavailable)
 })
+
+t.test(
+  'what has to last is on the disk before it is there, and its name is before it is told',
+  async (t: Test) => {
+    const root = await tempFolder(t)
+    const objects = await createFileObjects(root)
+    const signal = AbortSignal.timeout(20_000)
+    const synced: string[] = []
+    await watchSyncs(t, async (sync, folder) => {
+      await sync()
+      const [there] = [...(await readdir(join(root, 'job'))), ...(await readdir(join(root, 'result')))]
+      synced.push(`${folder ? 'folder' : 'file'}, ${there === undefined ? 'not there' : 'there'}`)
+    })
+    const expected = ['file, not there', 'folder, there']
+    for (const kind of ['job', 'result']) {
+      await objects.put(`${kind}/acme/tj_1/1`, chunksOf(Buffer.from('audio')), 5, { signal })
+      t.same(synced.splice(0), expected, kind)
+      await objects.remove(`${kind}/acme/tj_1/1`)
+      const upload = await objects.upload(`${kind}/acme/tj_1/2`, { signal })
+      await upload.part([Buffer.from('audio')], signal)
+      await upload.complete(signal)
+      t.same(synced.splice(0), expected, `${kind}, in parts`)
+      await objects.remove(`${kind}/acme/tj_1/2`)
+    }
+    await objects.put('spool/acme/req_1/1', chunksOf(Buffer.from('audio')), 5, { signal })
+    t.same(synced, [], 'what is of no use after a restart is not forced')
+  },
+)

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { GatewayError } from '../../src/errors.ts'
-import type { Objects } from '../../src/schema/objects.ts'
 import type { FetchAudio, RemoteAudioOptions } from '../../src/schema/remote-audio.ts'
 import { createRemoteAudio } from '../../src/storage/remote-audio.ts'
 import { noise } from '../support/bodies.ts'
-import { bytesOf, createRig, MIB } from './rig.ts'
+import { waitUntil } from '../support/wait-until.ts'
+import { bytesOf, createRig, keysOf, MIB } from './rig.ts'
 
 const OPTIONS: RemoteAudioOptions = {
   domains: ['good.example'],
@@ -13,12 +13,6 @@ const OPTIONS: RemoteAudioOptions = {
   workspace: 'acme',
   app: 'web',
   signal: new AbortController().signal,
-}
-
-async function keysIn(objects: Objects): Promise<string[]> {
-  const keys: string[] = []
-  for await (const { key } of objects.list('spool/')) keys.push(key)
-  return keys
 }
 
 /** A host that sends `body` in chunks. @param asked called before each chunk, with how many went before */
@@ -39,13 +33,14 @@ function hostOf(
   })
 }
 
-for (const [tier, budgetBytes] of Object.entries({ memory: 64 * MIB, object: 2 * MIB })) {
-  t.test(`audio of a URL rests in the ${tier} tier as if it had been sent`, async (t) => {
+for (const budgetBytes of [64 * MIB, 2 * MIB]) {
+  t.test(`audio of a URL goes into the store, with a budget of ${budgetBytes} bytes`, async (t) => {
     const { spool, objects, budget } = await createRig(t, { budgetBytes })
     const body = noise(9 * MIB + 5)
     const { fetch } = createRemoteAudio({ spool, fetchAudio: hostOf(body) })
     const { audio, release } = await fetch('https://good.example/a', OPTIONS)
-    t.equal(audio.source.kind, tier)
+    t.match(audio, { source: { kind: 'object', key: /^spool\// } })
+    t.equal(budget.used, 0, 'none of it is held')
     t.match(audio, { offset: 0, length: body.length, decodedBytes: body.length, mediaType: 'audio/wav' })
     const stored = await bytesOf({ source: audio.source, length: audio.length, release() {} }, objects)
     t.ok(stored.equals(body))
@@ -53,7 +48,7 @@ for (const [tier, budgetBytes] of Object.entries({ memory: 64 * MIB, object: 2 *
     release()
     await spool.close()
     t.equal(budget.used, 0)
-    t.same(await keysIn(objects), [])
+    t.same(await keysOf(objects), [])
   })
 }
 
@@ -70,7 +65,7 @@ t.test('what breaks off leaves nothing, and is told as it came', async (t) => {
     await sleep(200)
     await spool.close()
     t.equal(budget.used, 0)
-    t.same(await keysIn(objects), [])
+    t.same(await keysOf(objects), [])
   }
 })
 
@@ -102,5 +97,30 @@ t.test('the host is read only as fast as the audio finds a place', async (t) => 
   t.equal(asked, 0, 'nothing was read of a host whose audio has no place')
   t.equal(left, 1, 'and it is let go')
   await other.abort()
+  t.equal(budget.used, 0)
+})
+
+t.test('audio for a job goes into an object of the job, whatever memory there is', async (t) => {
+  const { spool, objects, budget } = await createRig(t)
+  const body = noise(3 * MIB + 5)
+  const { fetch } = createRemoteAudio({ spool, fetchAudio: hostOf(body) })
+  const { audio, release } = await fetch('https://good.example/a', { ...OPTIONS, job: 'tj_1' })
+  t.match(audio, { source: { kind: 'object', key: /^job\/acme\/tj_1\/[0-9a-f]{16}$/ }, length: body.length })
+  const stored = await bytesOf({ source: audio.source, length: audio.length, release() {} }, objects)
+  t.ok(stored.equals(body))
+  t.equal(budget.used, 0)
+  release()
+  await spool.close()
+  t.same(await keysOf(objects), [])
+
+  const failure = new GatewayError('AUDIO_URL_FETCH_FAILED')
+  const breaks = (sent: number) => {
+    if (sent === 20) throw failure
+  }
+  const broken = createRemoteAudio({ spool, fetchAudio: hostOf(body, breaks) })
+  const refused = broken.fetch('https://good.example/a', { ...OPTIONS, job: 'tj_1' })
+  t.equal(await refused.catch((error: unknown) => error), failure)
+  t.ok(await waitUntil(() => spool.stats().uploading === 0))
+  t.same(await keysOf(objects), [])
   t.equal(budget.used, 0)
 })

@@ -316,3 +316,63 @@ t.test(
     await testAborts(t, await createFileObjects(await tempFolder(t)), 500)
   },
 )
+
+t.test('a body for a job goes to the store under its name, whatever memory there is', async (t: Test) => {
+  const { budget, objects, spool } = await createRig(t)
+  const filed = { workspace: 'acme', app: 'app', id: 'tj_1', kind: 'job' } as const
+  for (const length of [1, 200 * KIB, 3 * MIB]) {
+    const body = noise(length)
+    const writer = spool.open({ ...filed, contentLength: length, stored: true })
+    writer.write(body.subarray(0, 100))
+    await writer.start()
+    await send(writer, body.subarray(100))
+    t.same(await keysOf(objects), [], 'nothing is there before the body is complete')
+    const stored = await writer.finish()
+    t.match(stored.source, { kind: 'object', key: /^job\/acme\/tj_1\/[0-9a-f]{16}$/ })
+    t.equal(digest(await bytesOf(stored, objects)), digest(body))
+    t.equal(budget.used, 0, 'no memory is in use')
+    stored.release()
+    await spool.close()
+    t.same(await keysOf(objects), [])
+  }
+  const cut = spool.open({ ...filed, contentLength: MIB, stored: true })
+  await cut.start()
+  cut.write(noise(MIB - 1))
+  await cut.abort()
+  t.same(await keysOf(objects), [])
+  t.same({ used: budget.used, uploading: spool.stats().uploading }, { used: 0, uploading: 0 })
+  const endless = spool.open({ ...filed, contentLength: null, stored: true })
+  await t.rejects(endless.start(), 'the store is told the length first')
+})
+
+t.test(
+  'a body for a job that may be held is held; what moves to the store is of the job',
+  async (t: Test) => {
+    const filed = { workspace: 'acme', app: 'app', id: 'tj_1', kind: 'job' } as const
+    const [held, moved] = await Promise.all([createRig(t), createRig(t, { budgetBytes: 0 })])
+    const body = noise(MIB)
+    const inMemory = await store(held.spool.open({ ...filed, contentLength: MIB }), body)
+    t.equal(inMemory.source.kind, 'memory')
+    const inStore = await store(moved.spool.open({ ...filed, contentLength: MIB }), body)
+    t.match(inStore.source, { kind: 'object', key: /^job\/acme\/tj_1\// })
+    for (const body of [inMemory, inStore]) body.release()
+  },
+)
+
+t.test('a body that must be stored waits for an upload slot, and is refused without one', async (t: Test) => {
+  const { budget, spool } = await createRig(t, { uploadSlots: 1, timing: { slotWaitMs: 300 } })
+  const open = () =>
+    spool.open({ workspace: 'acme', app: 'app', id: 'tj_1', contentLength: MIB, kind: 'job', stored: true })
+  const first = open()
+  await first.start()
+  const refused = open()
+  refused.write(noise(1_000))
+  await t.rejects(refused.start(), overloaded)
+  const waiting = open()
+  const started = waiting.start()
+  await first.abort()
+  await started
+  await waiting.abort()
+  t.equal(spool.stats().refused, 1)
+  t.same({ used: budget.used, uploading: spool.stats().uploading }, { used: 0, uploading: 0 })
+})

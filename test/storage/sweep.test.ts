@@ -5,13 +5,16 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
+import { newJobId } from '../../src/ids.ts'
 import type { Objects } from '../../src/schema/objects.ts'
 import { createFileObjects } from '../../src/storage/files.ts'
+import { sweepOrphans } from '../../src/storage/orphans.ts'
 import { createS3Objects } from '../../src/storage/s3.ts'
-import { startSweeper, sweep } from '../../src/storage/sweep.ts'
+import { type SweeperOptions, startSweeper, sweep } from '../../src/storage/sweep.ts'
 import { startS3 } from '../support/s3-server.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { withoutServers } from '../support/servers.ts'
+import { waitUntil } from '../support/wait-until.ts'
 import { chunksOf } from './objects.contract.ts'
 import { keysOf } from './rig.ts'
 
@@ -122,4 +125,91 @@ t.test('answers for replay go when no slot replays them, by what is in force now
   t.same(await round({ slotTtlSeconds }), both, 'not when the time is longer now')
   ttlSeconds = 24 * 3600
   t.same(await round({ slotTtlSeconds }), ['result/acme/tj_1/1'])
+})
+
+/** A sweeper whose rounds follow one another at once, until `isDone`. */
+async function sweepUntil(
+  objects: Objects,
+  options: Pick<SweeperOptions, 'knownJobs' | 'now'>,
+  isDone: () => boolean | Promise<boolean>,
+): Promise<boolean> {
+  const sweeper = await startSweeper({ objects, log, alone: false, intervalMs: 20, ...options })
+  const done = await waitUntil(isDone)
+  await sweeper.stop()
+  return done
+}
+
+t.test('what jobs kept goes once there is no record of them, and not before', async (t: Test) => {
+  const objects = await createFileObjects(await tempFolder(t))
+  const [known, gone] = [newJobId('tj', 'acme'), newJobId('qj', 'acme')]
+  const strange = ['job/acme/mine/1', 'job/loose', 'result/acme/vid_1/0']
+  const ofKnown = [`job/acme/${known}/a`, `result/acme/${known}/1-a`]
+  const ofGone = [`job/acme/${gone}/a`, `job/acme/${gone}/b`, `result/acme/${gone}/2-a`]
+  for (const key of [...strange, ...ofKnown, ...ofGone]) await put(objects, key)
+  const all = (await keysOf(objects)).sort()
+  const left = async () => (await keysOf(objects)).sort()
+  const asked: string[][] = []
+  let away = true
+  const knownJobs = async (ids: readonly string[]) => {
+    asked.push([...ids])
+    if (away) throw new Error('the state is away')
+    return new Set([known])
+  }
+  const later = () => Date.now() + HOUR_MS + 60_000
+
+  let rounds = 0
+  const counted: Objects = {
+    ...objects,
+    list(prefix) {
+      if (prefix === 'spool/') rounds += 1
+      return objects.list(prefix)
+    },
+  }
+  t.ok(await sweepUntil(counted, { knownJobs }, () => rounds >= 8))
+  t.same(asked, [], 'nobody is asked about young ones')
+  t.ok(await sweepUntil(objects, { knownJobs, now: later }, () => asked.length >= 2))
+  t.same(await left(), all, 'a state that is away deletes nothing')
+  rounds = 0
+  t.ok(await sweepUntil(counted, { now: later }, () => rounds >= 8))
+  t.same(await left(), all, 'and nothing goes where nobody knows')
+  asked.length = 0
+  away = false
+  const remaining = [...strange, ...ofKnown].sort()
+  const isDone = async () => (await left()).length === remaining.length
+  t.ok(await sweepUntil(objects, { knownJobs, now: later }, isDone))
+  t.same(await left(), remaining)
+  t.same([...asked[0]!].sort(), [known, gone].sort(), 'each job is asked for once')
+})
+
+t.test('a node that has just started deletes nothing of jobs', async (t: Test) => {
+  const objects = await createFileObjects(await tempFolder(t))
+  await put(objects, `job/acme/${newJobId('tj', 'acme')}/a`)
+  const now = () => Date.now() + 2 * HOUR_MS
+  const knownJobs = () => Promise.reject(new Error('nobody asks'))
+  await (await startSweeper({ objects, log, alone: true, now, knownJobs })).stop()
+  t.equal((await keysOf(objects)).length, 1)
+})
+
+t.test('many jobs are asked for in batches', async (t: Test) => {
+  const jobs = Array.from({ length: 1_234 }, (_, i) => newJobId(i % 2 === 0 ? 'tj' : 'qj', `w${i % 7}`))
+  const removed: string[] = []
+  const many: Objects = {
+    ...(await createFileObjects(await tempFolder(t))),
+    async *list(prefix) {
+      for (const id of jobs) yield { key: `${prefix}acme/${id}/a`, bytes: 1, modifiedAt: new Date(0) }
+    },
+    remove: async (key) => void removed.push(key),
+  }
+  const sizes: number[] = []
+  const kept = new Set(jobs.filter((_, i) => i % 3 === 0))
+  const knownJobs = async (ids: readonly string[]) => {
+    sizes.push(ids.length)
+    return new Set(ids.filter((id) => kept.has(id)))
+  }
+  const count = await sweepOrphans(many, new Date(), knownJobs)
+  t.equal(count, 2 * (jobs.length - kept.size))
+  const lost = jobs.filter((id) => !kept.has(id))
+  const expected = ['job', 'result'].flatMap((kind) => lost.map((id) => `${kind}/acme/${id}/a`))
+  t.same(removed.sort(), expected.sort())
+  t.ok(Math.max(...sizes) <= 500)
 })

@@ -9,22 +9,27 @@ import type { Test } from 'tap'
 import { makeKey } from '../../src/catalog/key.ts'
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
+const CLI = fileURLToPath(new URL('../../src/cli.ts', import.meta.url))
 
-export interface Larkway {
-  readonly url: string
-  readonly port: number
-  /** The demo's key, or the one that `config` was asked to name. */
-  readonly key: string
+/** A process of the product. */
+export interface LarkwayProcess {
   readonly pid: number
   readonly dataFolder: string
-  /** Where the demo's sandbox listens; undefined when a configuration is given. */
-  readonly sandboxUrl: string | undefined
   /** Every line of the log, parsed. */
   readonly log: readonly Record<string, unknown>[]
   /** Resolves with the exit code once the process has ended. */
   signal(name: NodeJS.Signals): Promise<number | null>
   /** Peak resident memory so far, MiB. */
   peakRssMiB(): Promise<number>
+}
+
+export interface Larkway extends LarkwayProcess {
+  readonly url: string
+  readonly port: number
+  /** The demo's key, or the one that `config` was asked to name. */
+  readonly key: string
+  /** Where the demo's sandbox listens; undefined when a configuration is given. */
+  readonly sandboxUrl: string | undefined
 }
 
 export interface LarkwayOptions {
@@ -39,21 +44,49 @@ export interface LarkwayOptions {
 
 /** Starts the product as its own process on a free port, and stops it with the test. */
 export async function startLarkway(t: Test, options: LarkwayOptions = {}): Promise<Larkway> {
-  const dataFolder = options.dataFolder ?? (await mkdtemp(join(tmpdir(), 'larkway-')))
   const key = options.key ?? makeKey()
+  const { started, ...process } = await launch(t, [MAIN], 'listening', options, key)
+  const port = Number(started.port)
+  return {
+    ...process,
+    url: `http://127.0.0.1:${port}`,
+    port,
+    key,
+    sandboxUrl: started.sandbox === undefined ? undefined : String(started.sandbox),
+  }
+}
+
+/** Starts a process that works on jobs and nothing else, and stops it with the test. */
+export async function startWorker(t: Test, options: LarkwayOptions): Promise<LarkwayProcess> {
+  const { started: _, ...process } = await launch(t, [CLI, 'worker'], 'working', options, makeKey())
+  return process
+}
+
+/** @param ready what the line of the log says with which it is up */
+async function launch(
+  t: Test,
+  program: readonly string[],
+  ready: string,
+  options: LarkwayOptions,
+  demoKey: string,
+): Promise<LarkwayProcess & { readonly started: Record<string, unknown> }> {
+  const dataFolder = options.dataFolder ?? (await mkdtemp(join(tmpdir(), 'larkway-')))
   const env: Record<string, string> = {
     PATH: process.env.PATH ?? '',
     PORT: '0',
     HOST: '127.0.0.1',
     LARKWAY_DATA: dataFolder,
-    LARKWAY_DEMO_KEY: key,
+    LARKWAY_DEMO_KEY: demoKey,
     ...options.env,
   }
   if (options.config !== undefined) {
     env.LARKWAY_CONFIG = join(dataFolder, 'larkway.yaml')
     await writeFile(env.LARKWAY_CONFIG, JSON.stringify(options.config))
   }
-  const child = spawn(options.node ?? process.execPath, [MAIN], { env, stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(options.node ?? process.execPath, program, {
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
   const log: Record<string, unknown>[] = []
   t.teardown(async () => {
     if (child.exitCode === null && child.signalCode === null) {
@@ -62,15 +95,10 @@ export async function startLarkway(t: Test, options: LarkwayOptions = {}): Promi
     }
     if (options.dataFolder === undefined) await rm(dataFolder, { recursive: true, force: true })
   })
-  const listening = await readLog(child, log)
-  const port = Number(listening.port)
   return {
-    url: `http://127.0.0.1:${port}`,
-    port,
-    key,
+    started: await readLog(child, log, ready),
     pid: child.pid ?? 0,
     dataFolder,
-    sandboxUrl: listening.sandbox === undefined ? undefined : String(listening.sandbox),
     log,
     async signal(name) {
       const exited = child.exitCode === null ? once(child, 'exit') : null
@@ -82,8 +110,12 @@ export async function startLarkway(t: Test, options: LarkwayOptions = {}): Promi
   }
 }
 
-/** Collects the log and resolves with the line that says that the server listens. */
-function readLog(child: ChildProcess, log: Record<string, unknown>[]): Promise<Record<string, unknown>> {
+/** Collects the log and resolves with the line that says that the process is up. */
+function readLog(
+  child: ChildProcess,
+  log: Record<string, unknown>[],
+  ready: string,
+): Promise<Record<string, unknown>> {
   return new Promise((resolve, reject) => {
     child.once('exit', (code) =>
       reject(new Error(`larkway exited with ${code}: ${JSON.stringify(log.slice(-3))}`)),
@@ -93,7 +125,7 @@ function readLog(child: ChildProcess, log: Record<string, unknown>[]): Promise<R
       if (!text.startsWith('{')) return
       const line = JSON.parse(text) as Record<string, unknown>
       log.push(line)
-      if (line.msg === 'listening') resolve(line)
+      if (line.msg === ready) resolve(line)
     })
   })
 }

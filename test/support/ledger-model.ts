@@ -5,6 +5,7 @@ import type {
   Cancellation,
   Charge,
   CreditsAdded,
+  JobClaim,
   Reservation,
   Settlement,
   SlotClaim,
@@ -15,6 +16,7 @@ import type {
 import type { figuresOf } from './state-under-test.ts'
 
 const KNOWN_AS_CANCELLED_MS = 120_000
+const KNOWN_AS_CHARGED_MS = 30 * 86_400_000
 
 /** A call that holds, or held, money. What follows from it is computed anew each time that it is asked for. */
 interface ModelCall {
@@ -22,6 +24,9 @@ interface ModelCall {
   readonly reservation: Reservation
   readonly purse: 'trial' | 'credits' | 'none'
   readonly begunAtMs: number
+  /** Of a job, whose claims pass it on; 0 for a token that is used once. */
+  claim: number
+  leaseUntilMs: number
   settled: { readonly charge: Charge; readonly atMs: number } | null
 }
 
@@ -52,7 +57,7 @@ export class LedgerModel {
     this.nowMs = nowMs
   }
 
-  begin({ token, workspace, slot, reservation }: Beginning): Begun {
+  begin({ token, workspace, slot, reservation, claim }: Beginning): Begun {
     const all = this.#of(workspace)
     if (slot) {
       const mine = all.slots.get(slot.id)
@@ -60,22 +65,20 @@ export class LedgerModel {
       if (view.state === 'running' && mine?.token === token) return { state: 'begun' }
       if (view.state !== 'free') return view
     }
-    const cancelledAtMs = all.cancelledAtMs.get(token)
+    const cancelledAtMs = all.cancelledAtMs.get(withdrawn(token, claim))
     if (cancelledAtMs !== undefined && this.nowMs - cancelledAtMs < KNOWN_AS_CANCELLED_MS)
       return { state: 'refused', why: 'voided' }
-    if (reservation && !all.calls.some((call) => call.token === token)) {
-      const answer = this.#reserve(all, token, reservation)
-      if (answer.state === 'refused') return answer
-    }
+    const answer = reservation && this.#setAside(all, token, reservation, claim?.number ?? 0)
+    if (answer?.state === 'refused') return answer
     if (slot) all.slots.set(slot.id, { token, claim: slot, begunAtMs: this.nowMs, ended: null })
     return { state: 'begun' }
   }
 
   /** Undefined: the contract leaves open what is answered. */
-  settle({ token, workspace, slot, charge }: Settlement): boolean | undefined {
+  settle({ token, workspace, slot, charge, claim }: Settlement): boolean | undefined {
     const all = this.#of(workspace)
-    const call = all.calls.find((one) => one.token === token)
-    if (charge && call && this.#isOpen(call)) call.settled = { charge, atMs: this.nowMs }
+    const call = all.calls.find((one) => this.#holds(one, token, claim))
+    if (charge && call) call.settled = { charge, atMs: this.nowMs }
     if (!slot) return false
     const view = this.look(workspace, slot.id)
     const held = all.slots.get(slot.id)
@@ -89,10 +92,10 @@ export class LedgerModel {
     return true
   }
 
-  cancel({ token, workspace, slotId }: Cancellation): void {
+  cancel({ token, workspace, slotId, claim }: Cancellation): void {
     const all = this.#of(workspace)
-    all.cancelledAtMs.set(token, this.nowMs)
-    all.calls = all.calls.filter((call) => call.token !== token || !this.#isOpen(call))
+    all.cancelledAtMs.set(withdrawn(token, claim), this.nowMs)
+    all.calls = all.calls.filter((call) => !this.#holds(call, token, claim))
     if (slotId === null || all.slots.get(slotId)?.token !== token) return
     if (this.look(workspace, slotId).state === 'running') all.slots.delete(slotId)
   }
@@ -155,7 +158,22 @@ export class LedgerModel {
     return made
   }
 
-  #reserve(all: ModelWorkspace, token: string, reservation: Reservation): Begun {
+  #setAside(all: ModelWorkspace, token: string, reservation: Reservation, claim: number): Begun {
+    const earlier = all.calls.filter((call) => call.token === token)
+    if (claim === 0)
+      return earlier.length > 0 ? { state: 'begun' } : this.#reserve(all, token, reservation, 0)
+    const open = earlier.find((call) => this.#isOpen(call))
+    if (open === undefined)
+      return earlier.some((call) => this.#isPaid(call))
+        ? { state: 'begun' }
+        : this.#reserve(all, token, reservation, claim)
+    if (open.claim > claim) return { state: 'refused', why: 'voided' }
+    open.claim = claim
+    open.leaseUntilMs = Math.max(open.leaseUntilMs, this.nowMs + reservation.leaseMs)
+    return { state: 'begun' }
+  }
+
+  #reserve(all: ModelWorkspace, token: string, reservation: Reservation, claim: number): Begun {
     const { terms, platformMicros, spendMicros, keyId, keyBudgetMicros } = reservation
     const { trial, grant, budgetMicros } = terms
     if (grant) this.#book(all, grant)
@@ -172,12 +190,24 @@ export class LedgerModel {
       return { state: 'refused', why: 'key_budget' }
     if (budgetMicros !== null && sum([...spent.values()]) + spendMicros > budgetMicros)
       return { state: 'refused', why: 'workspace_budget' }
-    all.calls.push({ token, reservation, purse, begunAtMs: this.nowMs, settled: null })
+    const leaseUntilMs = this.nowMs + reservation.leaseMs
+    all.calls.push({ token, reservation, purse, begunAtMs: this.nowMs, claim, leaseUntilMs, settled: null })
     return { state: 'begun' }
   }
 
-  #isOpen({ settled, begunAtMs, reservation }: ModelCall): boolean {
-    return !settled && this.nowMs < begunAtMs + reservation.leaseMs
+  #isOpen({ settled, leaseUntilMs }: ModelCall): boolean {
+    return !settled && this.nowMs < leaseUntilMs
+  }
+
+  #holds(call: ModelCall, token: string, claim: JobClaim | undefined): boolean {
+    return call.token === token && call.claim === (claim?.number ?? 0) && this.#isOpen(call)
+  }
+
+  /** Of a job's call that is not open: whether the customer has been charged for it, as far as that is remembered. */
+  #isPaid({ settled, leaseUntilMs }: ModelCall): boolean {
+    if (!settled) return this.nowMs < leaseUntilMs + KNOWN_AS_CHARGED_MS
+    const { charge, atMs } = settled
+    return charge.platformMicros + charge.spendMicros > 0 && this.nowMs < atMs + KNOWN_AS_CHARGED_MS
   }
 
   #book(all: ModelWorkspace, { id, micros }: { readonly id: string; readonly micros: number }): boolean {
@@ -205,6 +235,11 @@ export class LedgerModel {
     }
     return spent
   }
+}
+
+/** A token that was cancelled, or that one claim of it was. */
+function withdrawn(token: string, claim: JobClaim | undefined): string {
+  return JSON.stringify([token, claim?.number ?? null])
 }
 
 /** What a purse has given for a call. */

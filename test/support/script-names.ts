@@ -3,11 +3,19 @@ import { readdirSync, readFileSync } from 'node:fs'
 
 const SCRIPTS = new URL('../../src/state/redis/scripts/', import.meta.url)
 
-/** SHA-1, by which EVALSHA calls a script → the name of its file. */
-const NAMES: ReadonlyMap<string, string> = new Map(
+/** By the name of their file. */
+const TEXTS: ReadonlyMap<string, string> = new Map(
   readdirSync(SCRIPTS)
     .filter((file) => file.endsWith('.lua'))
-    .map((file) => [sha1(readFileSync(new URL(file, SCRIPTS), 'utf8')), file.slice(0, -'.lua'.length)]),
+    .map((file) => [file.slice(0, -'.lua'.length), readFileSync(new URL(file, SCRIPTS), 'utf8')]),
+)
+
+/** What runs in front of some of them. */
+const STEPS = [...TEXTS].filter(([name]) => name.endsWith('_steps')).map(([, text]) => text)
+
+/** SHA-1, by which EVALSHA calls a script → the name of its file. */
+const NAMES: ReadonlyMap<string, string> = new Map(
+  [...TEXTS].flatMap(([name, text]) => ['', ...STEPS].map((steps) => [sha1(steps + text), name] as const)),
 )
 
 /** What a command is called: a script by its file, anything else by its first word in lower case. */

@@ -9,6 +9,7 @@ import type { Logger } from '../../src/log.ts'
 import { factsOf } from '../../src/providers/facts.ts'
 import { PROVIDERS } from '../../src/providers/index.ts'
 import type { Doors } from '../../src/routes/endpoint.ts'
+import { createJobSignals } from '../../src/routes/jobs/signals.ts'
 import { createRoutes } from '../../src/routes/table.ts'
 import type { State } from '../../src/schema/state.ts'
 import { openEmbeddedState } from '../../src/state/embedded/state.ts'
@@ -113,7 +114,7 @@ export async function startWorkspaceApi(
     },
   } as unknown as Services
   const routes = createRoutes(
-    { services, log } as Doors,
+    { services, log, jobs: { signals: createJobSignals() } } as Doors,
     { accepting: () => true, stateHealthy: never },
     null,
     {

@@ -5,7 +5,7 @@ import type { Ending, Operation, Step, Target } from '../../schema/provider.ts'
 import type { Failure, UpstreamReply, UpstreamRequest } from '../../schema/upstream.ts'
 import { isGood } from '../answer.ts'
 import { classify, classifyInside, unusable } from '../failure.ts'
-import { objectOf } from '../json.ts'
+import { asObject, objectOf } from '../json.ts'
 import { pollTrouble } from '../poll.ts'
 import { lackOf } from '../transcript-needs.ts'
 import { isUnredacted } from './redaction.ts'
@@ -37,6 +37,8 @@ type State =
  */
 const FIRST_POLL_MS = 1_000
 const POLL_MS = 3_000
+/** From this poll on they are equally far apart. */
+const POLLS_COUNTED = POLL_MS / FIRST_POLL_MS
 
 /** Longest address of an upload that is taken; theirs have some hundred characters. */
 const UPLOAD_URL_MAX_LENGTH = 4_096
@@ -85,6 +87,12 @@ export const transcription: Operation<TranscriptionCall, TranscriptionResult> = 
     return trouble ?? look(reply, state, call, target)
   },
 
+  /** What was kept may be of another version, so that nothing but the transcript's number is taken from it. */
+  resume(given, target) {
+    const id = idOf(asObject(given))
+    return id === null ? null : poll(id, 1, target)
+  },
+
   /**
    * The provider documents deletion for transcripts that are completed. One that it still works on may be
    * finished, and charged, all the same; there is no request that stops it.
@@ -129,13 +137,7 @@ function look(
   if (body === null || id === null)
     return failed(unusable(reply, 'the answer of the provider is no transcript'))
   if (body.status === 'queued' || body.status === 'processing') {
-    const polls = (state?.polls ?? 0) + 1
-    return {
-      kind: 'wait',
-      waitMs: Math.min(POLL_MS, polls * FIRST_POLL_MS),
-      request: transcriptRequest('GET', id, target),
-      state: { stage: 'poll', id, polls, troubles: 0 } satisfies State,
-    }
+    return poll(id, Math.min((state?.polls ?? 0) + 1, POLLS_COUNTED), target)
   }
   const ending = endingOf(body, reply, call, target)
   const { delete_after: deletes }: Static<typeof ASSEMBLYAI_OPTIONS> = target.options
@@ -145,6 +147,16 @@ function look(
     request: transcriptRequest('DELETE', id, target),
     state: { stage: 'delete', id, ending } satisfies State,
     otherwise: undeleted(ending),
+  }
+}
+
+/** @param polls how many there are by then */
+function poll(id: string, polls: number, target: Target): TranscriptionStep {
+  return {
+    kind: 'wait',
+    waitMs: polls * FIRST_POLL_MS,
+    request: transcriptRequest('GET', id, target),
+    state: { stage: 'poll', id, polls, troubles: 0 } satisfies State,
   }
 }
 

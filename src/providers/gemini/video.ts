@@ -6,7 +6,7 @@ import { isGood } from '../answer.ts'
 import { refused } from '../failure.ts'
 import { objectOf } from '../json.ts'
 import { pollTrouble } from '../poll.ts'
-import { orderFailure, readVideoJob, type VideoJob, videoLost } from '../video-job.ts'
+import { orderFailure, readVideoJob, resumedVideoJob, type VideoJob, videoLost } from '../video-job.ts'
 import { refusedContent } from './answer.ts'
 import { deadEndOf, type Interaction, interactionUrl, readInteraction } from './interactions.ts'
 import { getRequest, headersOf, postJson } from './wire.ts'
@@ -65,6 +65,10 @@ export const geminiVideo: Operation<VideoCall, VideoResult> = {
     if (trouble?.kind === 'failed') return failed(videoLost(reply, trouble.failure))
     return trouble ?? readJob(job, reply, call, target)
   },
+  resume(state, target) {
+    const job = resumedVideoJob(state, POLL_MS)
+    return job === null ? null : poll(job, target)
+  },
   abandon(state, target) {
     const job = readVideoJob(state)
     if (job === null) return null
@@ -85,7 +89,10 @@ function readJob(job: VideoJob, reply: UpstreamReply, call: VideoCall, target: T
   if (interaction === null) return failed(videoLost(reply))
   const failure = deadEndOf(interaction, reply)
   if (failure !== null) return failed(failure)
-  if (interaction.status === 'completed') return finished(interaction, reply, call, target)
+  return interaction.status === 'completed' ? finished(interaction, reply, call, target) : poll(job, target)
+}
+
+function poll(job: VideoJob, target: Target): Step<VideoResult> {
   const request = getRequest(target, interactionUrl(target, job.id))
   return { kind: 'wait', waitMs: POLL_MS, request, state: { ...job, troubles: 0 } }
 }

@@ -5,7 +5,7 @@ import type { Failure, UpstreamReply, UpstreamRequest } from '../../schema/upstr
 import { errorInside, isGood } from '../answer.ts'
 import { asObject, objectOf } from '../json.ts'
 import { pollTrouble } from '../poll.ts'
-import { orderFailure, readVideoJob, type VideoJob, videoLost } from '../video-job.ts'
+import { orderFailure, readVideoJob, resumedVideoJob, type VideoJob, videoLost } from '../video-job.ts'
 import { type ExtraHeaders, headersOf, jsonRequest } from './wire.ts'
 
 const POLL_MIN_MS = 2_000
@@ -77,6 +77,10 @@ export function videoOperation(
       })
       if (trouble?.kind === 'failed') return failed(videoLost(reply, trouble.failure))
       return trouble ?? read(job, reply, target)
+    },
+    resume(state, target) {
+      const job = resumedVideoJob(state, POLL_MIN_MS)
+      return job === null ? null : poll(job, target)
     },
     abandon(state, target) {
       const job = readVideoJob(state)

@@ -1,117 +1,12 @@
 import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { MIGRATIONS } from './migrations.ts'
 
 /** How long a write waits for another process that writes; less than the answers have, so that they can say why. */
 const BUSY_MS = 1_500
 /** What the write-ahead log is cut to after a checkpoint; a burst would else leave it large for ever. */
 const WAL_BYTES = 16 * 1024 * 1024
-
-/**
- * What makes each format of the file out of the one before; `user_version` counts them. A step that was released is
- * never changed: files exist that took it.
- */
-const MIGRATIONS: readonly string[] = [
-  `
-  -- A slot is free when there is no row, or its row is of the past. A running one whose lease is over is burned.
-  CREATE TABLE slots (
-    workspace TEXT NOT NULL,
-    id TEXT NOT NULL,
-    state TEXT NOT NULL CHECK (state IN ('running', 'stored', 'burned')),
-    token TEXT NOT NULL,
-    fingerprint TEXT NOT NULL,
-    lease_until_ms INTEGER NOT NULL,
-    expires_at_ms INTEGER NOT NULL,
-    result TEXT,
-    PRIMARY KEY (workspace, id)
-  ) STRICT;
-  CREATE INDEX slots_by_expiry ON slots (expires_at_ms);
-
-  -- Tokens that must be remembered: of calls that were cancelled, and of batches of usage that were counted.
-  CREATE TABLE tokens (
-    workspace TEXT NOT NULL,
-    token TEXT NOT NULL,
-    purpose TEXT NOT NULL CHECK (purpose IN ('cancelled', 'usage')),
-    until_ms INTEGER NOT NULL,
-    PRIMARY KEY (workspace, token, purpose)
-  ) STRICT;
-  CREATE INDEX tokens_by_end ON tokens (until_ms);
-
-  CREATE TABLE accounts (
-    workspace TEXT PRIMARY KEY,
-    credits_micros INTEGER NOT NULL,
-    trial_spent_micros INTEGER NOT NULL,
-    overage_micros INTEGER NOT NULL,
-    expired_count INTEGER NOT NULL,
-    expired_micros INTEGER NOT NULL,
-    month TEXT NOT NULL,
-    spent_micros INTEGER NOT NULL
-  ) STRICT, WITHOUT ROWID;
-
-  -- What a key has spent in the last month in which it spent anything.
-  CREATE TABLE key_spending (
-    workspace TEXT NOT NULL,
-    key_id TEXT NOT NULL,
-    month TEXT NOT NULL,
-    spent_micros INTEGER NOT NULL,
-    PRIMARY KEY (workspace, key_id)
-  ) STRICT, WITHOUT ROWID;
-
-  CREATE TABLE grants (
-    workspace TEXT NOT NULL,
-    id TEXT NOT NULL,
-    micros INTEGER NOT NULL,
-    booked_at_ms INTEGER NOT NULL,
-    PRIMARY KEY (workspace, id)
-  ) STRICT, WITHOUT ROWID;
-
-  CREATE TABLE reservations (
-    workspace TEXT NOT NULL,
-    token TEXT NOT NULL,
-    key_id TEXT NOT NULL,
-    purse TEXT NOT NULL CHECK (purse IN ('trial', 'credits', 'none')),
-    platform_micros INTEGER NOT NULL,
-    spend_micros INTEGER NOT NULL,
-    month TEXT NOT NULL,
-    lease_until_ms INTEGER NOT NULL,
-    PRIMARY KEY (workspace, token)
-  ) STRICT, WITHOUT ROWID;
-  CREATE INDEX reservations_by_lease ON reservations (workspace, lease_until_ms);
-
-  CREATE TABLE stored_keys (
-    id TEXT PRIMARY KEY,
-    sha256 TEXT NOT NULL,
-    prefix TEXT NOT NULL,
-    workspace TEXT NOT NULL,
-    app TEXT NOT NULL,
-    name TEXT NOT NULL,
-    scopes TEXT NOT NULL,
-    requests_per_minute REAL,
-    burst REAL,
-    budget_micros INTEGER,
-    expires_at_ms INTEGER,
-    created_at_ms INTEGER NOT NULL,
-    revoked_at_ms INTEGER
-  ) STRICT, WITHOUT ROWID;
-
-  CREATE TABLE keys_version (version INTEGER NOT NULL) STRICT;
-  INSERT INTO keys_version VALUES (0);
-
-  CREATE TABLE audio_url_domains (
-    workspace TEXT PRIMARY KEY,
-    domains TEXT NOT NULL
-  ) STRICT, WITHOUT ROWID;
-
-  CREATE TABLE webhooks (
-    workspace TEXT PRIMARY KEY,
-    url TEXT NOT NULL,
-    secret TEXT NOT NULL,
-    created_at_ms INTEGER NOT NULL,
-    previous_secret TEXT,
-    previous_until_ms INTEGER
-  ) STRICT, WITHOUT ROWID;
-  `,
-]
 
 /**
  * Opens the state's file, and makes it when there is none.

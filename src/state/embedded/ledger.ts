@@ -1,5 +1,13 @@
-import type { Beginning, Begun, Cancellation, Settled, Settlement, SlotView } from '../../schema/ledger.ts'
-import type { Reservations } from './reservations.ts'
+import type {
+  Beginning,
+  Begun,
+  Cancellation,
+  JobClaim,
+  Settled,
+  Settlement,
+  SlotView,
+} from '../../schema/ledger.ts'
+import type { Holder, Reservations } from './reservations.ts'
 import type { Slots } from './slots.ts'
 import type { Tokens } from './tokens.ts'
 
@@ -16,33 +24,44 @@ interface LedgerParts {
 /** The methods of `CallLedger`, each within a transaction of its caller. */
 export function createLedger({ slots, reservations, tokens, now }: LedgerParts) {
   return {
-    begin({ token, workspace, slot, reservation }: Beginning): Begun {
+    begin({ token, workspace, slot, reservation, claim }: Beginning): Begun {
       const nowMs = now()
       if (slot) {
         if (slots.runs(workspace, slot.id, token, nowMs)) return { state: 'begun' }
         const held = slots.look(workspace, slot.id, nowMs)
         if (held.state !== 'free') return held
       }
-      if (tokens.knows(workspace, token, 'cancelled', nowMs)) return { state: 'refused', why: 'voided' }
-      const shortage = reservation && reservations.reserve(workspace, token, reservation, nowMs)
-      if (shortage) return { state: 'refused', why: shortage }
+      const voided = tokens.knows(workspace, cancelledToken(token, claim), 'cancelled', nowMs)
+      if (voided) return { state: 'refused', why: 'voided' }
+      const why = reservation && reservations.reserve(holderOf(workspace, token, claim), reservation, nowMs)
+      if (why) return { state: 'refused', why }
       if (slot) slots.claim(workspace, slot, token, nowMs)
       return { state: 'begun' }
     },
 
-    settle({ token, workspace, slot, charge }: Settlement): Settled {
+    settle({ token, workspace, slot, charge, claim }: Settlement): Settled {
       const nowMs = now()
-      if (charge) reservations.settle(workspace, token, charge, nowMs)
+      if (charge) reservations.settle(holderOf(workspace, token, claim), charge, nowMs)
       return { slotHeld: slot !== null && slots.end(workspace, slot.id, token, slot.end, nowMs) }
     },
 
-    cancel({ token, workspace, slotId }: Cancellation): void {
+    cancel({ token, workspace, slotId, claim }: Cancellation): void {
       const nowMs = now()
-      tokens.remember(workspace, token, 'cancelled', nowMs + CANCELLED_MS)
-      reservations.undo(workspace, token, nowMs)
+      tokens.remember(workspace, cancelledToken(token, claim), 'cancelled', nowMs + CANCELLED_MS)
+      reservations.undo(holderOf(workspace, token, claim), nowMs)
       if (slotId !== null) slots.end(workspace, slotId, token, { state: 'released' }, nowMs)
     },
 
     look: (workspace: string, slotId: string): SlotView => slots.look(workspace, slotId, now()),
   }
+}
+
+/** Claims of jobs count from 1. */
+function holderOf(workspace: string, token: string, claim: JobClaim | undefined): Holder {
+  return { workspace, token, claim: claim?.number ?? 0 }
+}
+
+/** What is remembered when a token, or one claim of it, must not begin. */
+function cancelledToken(token: string, claim: JobClaim | undefined): string {
+  return claim === undefined ? token : `${token}#${claim.number}`
 }

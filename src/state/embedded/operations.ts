@@ -2,8 +2,21 @@ import type { DatabaseSync } from 'node:sqlite'
 import { createAccountRows } from './account-rows.ts'
 import { createAccounts } from './accounts.ts'
 import { createGrants } from './grants.ts'
+import { createJobs } from './jobs.ts'
+import { createJobClaims } from './jobs-claims.ts'
+import { createReadyLists } from './jobs-ready.ts'
+import { createJobRecords } from './jobs-records.ts'
+import { createJobRows } from './jobs-rows.ts'
+import { createJobSlots } from './jobs-slots.ts'
+import { createJobSteps } from './jobs-steps.ts'
+import { createJobTurns } from './jobs-turns.ts'
 import { createKeys } from './keys.ts'
 import { createLedger } from './ledger.ts'
+import { createOutbox } from './outbox.ts'
+import { createEventClaims } from './outbox-claims.ts'
+import { createEventRows } from './outbox-rows.ts'
+import { createEventTurns } from './outbox-turns.ts'
+import { createReservationRows } from './reservation-rows.ts'
 import { createReservations } from './reservations.ts'
 import { createSettings } from './settings.ts'
 import { createSlots } from './slots.ts'
@@ -29,6 +42,11 @@ export const READS: ReadonlySet<keyof Operations> = new Set([
   'keysVersion',
   'audioUrlDomains',
   'webhook',
+  'getJob',
+  'knownJobs',
+  'listJobs',
+  'waitingJobs',
+  'listEvents',
   'ping',
 ])
 
@@ -38,7 +56,8 @@ export function createOperations(db: DatabaseSync, now: () => number) {
   const slots = createSlots(db)
   const rows = createAccountRows(db)
   const grants = createGrants(db)
-  const reservations = createReservations(db, rows, grants)
+  const reservations = createReservations({ rows: createReservationRows(db), accounts: rows, grants, tokens })
+  const { operations: jobs, purge: purgeJobs } = createJobOperations(db, now)
   const ping = db.prepare('SELECT version FROM keys_version')
   return {
     operations: {
@@ -46,6 +65,7 @@ export function createOperations(db: DatabaseSync, now: () => number) {
       ...createAccounts({ rows, grants, reservations, tokens, now }),
       ...createKeys(db, now),
       ...createSettings(db, now),
+      ...jobs,
       ping: (): boolean => ping.get() !== undefined,
     },
     /** Forgets what is of the past, up to `limit` rows of each kind. Within a transaction. */
@@ -53,6 +73,30 @@ export function createOperations(db: DatabaseSync, now: () => number) {
       const nowMs = now()
       slots.purge(nowMs, limit)
       tokens.purge(nowMs, limit)
+      purgeJobs(nowMs, limit)
+    },
+  }
+}
+
+function createJobOperations(db: DatabaseSync, now: () => number) {
+  const rows = createJobRows(db)
+  const slots = createJobSlots(db)
+  const jobTurns = createJobTurns(db)
+  const ready = createReadyLists(db, jobTurns)
+  const turns = createEventTurns(db)
+  const events = createEventRows(db, turns)
+  const steps = createJobSteps(db, { rows, ready, turns: jobTurns, events })
+  return {
+    operations: {
+      ...createJobs(db, { rows, ready, steps, slots, now }),
+      ...createJobClaims(db, { rows, ready, steps, now }),
+      ...createJobRecords(db, { rows, ready, steps, slots, now }),
+      ...createOutbox(db, { jobs: rows, events, turns, now }),
+      ...createEventClaims(db, { events, turns, now }),
+    },
+    purge(nowMs: number, limit: number): void {
+      slots.purge(nowMs, limit)
+      events.purge(nowMs, limit)
     },
   }
 }

@@ -1,19 +1,29 @@
-import type { DatabaseSync } from 'node:sqlite'
 import type { Charge, Reservation, Shortage } from '../../schema/ledger.ts'
 import type { Account, AccountRows } from './account-rows.ts'
 import type { Grants } from './grants.ts'
+import type { Purse, ReservationRow, ReservationRows } from './reservation-rows.ts'
+import type { Tokens } from './tokens.ts'
+
+/** Who sets money aside. */
+export interface Holder {
+  readonly workspace: string
+  readonly token: string
+  /** The claim of the job; 0: the token is used once. */
+  readonly claim: number
+}
 
 export interface Reservations {
   /**
-   * Sets the money aside, once per token.
+   * Sets the money aside, once per token. What an earlier claim of the token has set aside is taken over as it is; for
+   * a token of a job that was charged nothing is.
    *
-   * @returns what is missing; null: nothing
+   * @returns what is missing; `voided`: a later claim has it; null: nothing
    */
-  reserve(workspace: string, token: string, reservation: Reservation, nowMs: number): Shortage | null
-  /** Replaces what was set aside by what the call came to. */
-  settle(workspace: string, token: string, charge: Charge, nowMs: number): void
-  /** As if it had never been set aside. */
-  undo(workspace: string, token: string, nowMs: number): void
+  reserve(holder: Holder, reservation: Reservation, nowMs: number): Shortage | 'voided' | null
+  /** Replaces what was set aside by what the call came to, if this very claim holds it. */
+  settle(holder: Holder, charge: Charge, nowMs: number): void
+  /** As if it had never been set aside; if this very claim holds it. */
+  undo(holder: Holder, nowMs: number): void
   /** Counts up to `limit` reservations of the account whose lease is over as expired. The account is not yet saved. */
   expire(account: Account, nowMs: number, limit: number): void
   /** What calls under way have taken from the purses. */
@@ -22,88 +32,125 @@ export interface Reservations {
 
 /** Expired reservations that one `reserve` counts; each was made by one, so that they cannot pile up. */
 const EXPIRE_PER_RESERVE = 8
+/** How long it is known that a job was charged: longer than any job may be under way. */
+const CHARGED_MS = 30 * 24 * 3_600_000
+const NOTHING: Charge = Object.freeze({ platformMicros: 0, spendMicros: 0 })
 
-type Purse = 'trial' | 'credits' | 'none'
-
-type Row = {
-  readonly key_id: string
-  readonly purse: Purse
-  readonly platform_micros: number
-  readonly spend_micros: number
-  readonly month: string
-  readonly lease_until_ms: number
+interface ReservationParts {
+  readonly rows: ReservationRows
+  readonly accounts: AccountRows
+  readonly grants: Grants
+  readonly tokens: Tokens
 }
 
-/** Money that is set aside for calls under way. */
-export function createReservations(db: DatabaseSync, accounts: AccountRows, grants: Grants): Reservations {
-  const put = db.prepare(`
-    INSERT INTO reservations
-      (workspace, token, key_id, purse, platform_micros, spend_micros, month, lease_until_ms)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?)`)
-  const find = db.prepare('SELECT * FROM reservations WHERE workspace = ? AND token = ?')
-  const remove = db.prepare('DELETE FROM reservations WHERE workspace = ? AND token = ?')
-  const listExpired = db.prepare(`
-    SELECT token, platform_micros FROM reservations
-    WHERE workspace = ? AND lease_until_ms <= ? ORDER BY lease_until_ms LIMIT ?`)
-  const sum = db.prepare(`
-    SELECT coalesce(sum(platform_micros), 0) AS micros FROM reservations
-    WHERE workspace = ? AND lease_until_ms > ?`)
-
-  const expire = (account: Account, nowMs: number, limit: number): void => {
-    const rows = listExpired.all(account.workspace, nowMs, limit) as {
-      token: string
-      platform_micros: number
-    }[]
-    for (const { token, platform_micros } of rows) {
-      remove.run(account.workspace, token)
-      account.expiredCount += 1
-      account.expiredMicros += platform_micros
-    }
-  }
-
-  /** Ends a reservation whose lease is not over: the purse gets back, the spending becomes the real one. */
-  const replace = (workspace: string, token: string, real: Charge, nowMs: number): void => {
-    const row = find.get(workspace, token) as Row | undefined
-    if (!row || row.lease_until_ms <= nowMs) return
-    remove.run(workspace, token)
-    const account = accounts.load(workspace, nowMs)
-    const backMicros = Math.max(0, row.platform_micros - real.platformMicros)
-    if (row.purse === 'trial') account.trialSpentMicros -= backMicros
-    if (row.purse === 'credits') account.creditsMicros += backMicros
-    account.overageMicros += Math.max(0, real.platformMicros - row.platform_micros)
-    // What was spent in a month that is over concerns no budget any more.
-    if (row.month === account.month) accounts.spend(account, row.key_id, real.spendMicros - row.spend_micros)
-    accounts.save(account)
-  }
-
+/** Money that is set aside for calls under way, and for jobs. */
+export function createReservations(parts: ReservationParts): Reservations {
+  const { rows, accounts, tokens } = parts
   return {
-    reserve(workspace, token, reservation, nowMs) {
-      if (find.get(workspace, token)) return null
-      const account = accounts.load(workspace, nowMs)
-      const { terms, platformMicros, spendMicros, keyId, leaseMs } = reservation
-      if (terms.grant) grants.book(account, terms.grant, nowMs)
-      expire(account, nowMs, EXPIRE_PER_RESERVE)
-      const purse = choosePurse(account, reservation, nowMs)
-      const shortage =
-        purse === null
-          ? shortageOf(reservation, grants.any(workspace))
-          : overBudget(account, accounts.spentBy(account, keyId), reservation)
-      if (purse !== null && shortage === null) {
-        if (purse === 'trial') account.trialSpentMicros += platformMicros
-        if (purse === 'credits') account.creditsMicros -= platformMicros
-        accounts.spend(account, keyId, spendMicros)
-        const { month } = account
-        put.run(workspace, token, keyId, purse, platformMicros, spendMicros, month, nowMs + leaseMs)
+    reserve(holder, reservation, nowMs) {
+      const { workspace, token, claim } = holder
+      const row = rows.find(workspace, token)
+      if (claim === 0) return row ? null : setAside(parts, holder, reservation, nowMs)
+      if (row && row.lease_until_ms > nowMs) {
+        if (row.claim > claim) return 'voided'
+        rows.pass(workspace, token, claim, nowMs + reservation.leaseMs)
+        return null
       }
-      accounts.save(account)
-      return shortage
+      if (row) {
+        const account = accounts.load(workspace, nowMs)
+        expireRow(parts, account, row)
+        accounts.save(account)
+      }
+      if (tokens.knows(workspace, token, 'charged', nowMs)) return null
+      return setAside(parts, holder, reservation, nowMs)
     },
-    settle: replace,
-    undo: (workspace, token, nowMs) =>
-      replace(workspace, token, { platformMicros: 0, spendMicros: 0 }, nowMs),
-    expire,
-    reservedMicros: (workspace, nowMs) => Number(sum.get(workspace, nowMs)?.micros),
+
+    settle(holder, charge, nowMs) {
+      const { workspace, token, claim } = holder
+      const ended = replace(parts, holder, charge, nowMs)
+      if (!ended || claim === 0 || (charge.platformMicros === 0 && charge.spendMicros === 0)) return
+      tokens.remember(workspace, token, 'charged', nowMs + CHARGED_MS)
+    },
+
+    undo: (holder, nowMs) => void replace(parts, holder, NOTHING, nowMs),
+    expire: (account, nowMs, limit) => expire(parts, account, nowMs, limit),
+    reservedMicros: (workspace, nowMs) => rows.sumMicros(workspace, nowMs),
   }
+}
+
+/** Sets money aside for a token that has none. */
+function setAside(
+  parts: ReservationParts,
+  { workspace, token, claim }: Holder,
+  reservation: Reservation,
+  nowMs: number,
+): Shortage | null {
+  const { rows, accounts, grants } = parts
+  const account = accounts.load(workspace, nowMs)
+  const { terms, platformMicros, spendMicros, keyId, leaseMs } = reservation
+  if (terms.grant) grants.book(account, terms.grant, nowMs)
+  expire(parts, account, nowMs, EXPIRE_PER_RESERVE)
+  const purse = choosePurse(account, reservation, nowMs)
+  const shortage =
+    purse === null
+      ? shortageOf(reservation, grants.any(workspace))
+      : overBudget(account, accounts.spentBy(account, keyId), reservation)
+  if (purse !== null && shortage === null) {
+    if (purse === 'trial') account.trialSpentMicros += platformMicros
+    if (purse === 'credits') account.creditsMicros -= platformMicros
+    accounts.spend(account, keyId, spendMicros)
+    rows.put(workspace, {
+      token,
+      claim,
+      key_id: keyId,
+      purse,
+      platform_micros: platformMicros,
+      spend_micros: spendMicros,
+      month: account.month,
+      lease_until_ms: nowMs + leaseMs,
+    })
+  }
+  accounts.save(account)
+  return shortage
+}
+
+/**
+ * Ends a reservation whose lease is not over: the purse gets back, the spending becomes the real one.
+ *
+ * @returns whether the holder had it
+ */
+function replace(
+  { rows, accounts }: ReservationParts,
+  { workspace, token, claim }: Holder,
+  real: Charge,
+  nowMs: number,
+): boolean {
+  const row = rows.find(workspace, token)
+  if (row?.claim !== claim || row.lease_until_ms <= nowMs) return false
+  rows.remove(workspace, token)
+  const account = accounts.load(workspace, nowMs)
+  const backMicros = Math.max(0, row.platform_micros - real.platformMicros)
+  if (row.purse === 'trial') account.trialSpentMicros -= backMicros
+  if (row.purse === 'credits') account.creditsMicros += backMicros
+  account.overageMicros += Math.max(0, real.platformMicros - row.platform_micros)
+  // What was spent in a month that is over concerns no budget any more.
+  if (row.month === account.month) accounts.spend(account, row.key_id, real.spendMicros - row.spend_micros)
+  accounts.save(account)
+  return true
+}
+
+function expire(parts: ReservationParts, account: Account, nowMs: number, limit: number): void {
+  const rows = parts.rows.listExpired(account.workspace, nowMs, limit)
+  for (const row of rows) expireRow(parts, account, row)
+}
+
+/** It stays charged as it is, and the job whose it is has been paid for. */
+function expireRow({ rows, tokens }: ReservationParts, account: Account, row: ReservationRow): void {
+  const { workspace } = account
+  rows.remove(workspace, row.token)
+  account.expiredCount += 1
+  account.expiredMicros += row.platform_micros
+  if (row.claim > 0) tokens.remember(workspace, row.token, 'charged', row.lease_until_ms + CHARGED_MS)
 }
 
 /** Null: neither trial nor credits suffice. */

@@ -1,7 +1,10 @@
 import type { DatabaseSync } from 'node:sqlite'
 
-/** `cancelled`: a call that must not begin any more. `usage`: a batch that was counted. */
-type Purpose = 'cancelled' | 'usage'
+/**
+ * `cancelled`: a call that must not begin any more. `usage`: a batch that was counted. `charged`: a job that was paid
+ * for.
+ */
+type Purpose = 'cancelled' | 'usage' | 'charged'
 
 export interface Tokens {
   remember(workspace: string, token: string, purpose: Purpose, untilMs: number): void

@@ -10,7 +10,7 @@ const BATCH_MS = 3_600_000
 const KEY_FIELD = 'key:'
 
 const showAccount = script('show_account', {
-  keys: ['account', 'grants', 'spent', 'reservations', 'leases'],
+  keys: ['account', 'grants', 'spent', 'reservations', 'leases', 'charged'],
   args: ['grant_id', 'grant'],
   reply: viewOf,
 })
@@ -41,6 +41,7 @@ export function createRedisAccounts(ask: Ask): Accounts {
           spent: keys.spent(workspace),
           reservations: keys.reservations(workspace),
           leases: keys.leases(workspace),
+          charged: keys.charged(workspace),
           grant_id: grant?.id ?? '',
           grant: grant?.micros ?? 0,
         }),

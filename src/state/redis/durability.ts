@@ -21,7 +21,20 @@ export async function warnOfLosses(redis: RedisConnection, log: Logger): Promise
       log.warn(
         'Redis keeps no append-only file: what was acknowledged may be lost when it ends: set appendonly yes',
       )
+    const logging = servers.filter((_, i) => /^aof_enabled:1/m.test(reports[i] ?? ''))
+    const syncs = await Promise.all(logging.map(async (server) => server.config('GET', 'appendfsync')))
+    const late = syncs.map(settingOf).find((value) => value !== undefined && value !== 'always')
+    if (late !== undefined)
+      log.warn(
+        { appendfsync: late },
+        'Redis acknowledges before it has written to the disk, and may lose accepted jobs: set appendfsync always',
+      )
   } catch (error) {
     log.debug({ reason: String(error) }, 'the settings of Redis cannot be read')
   }
+}
+
+/** The value in what CONFIG GET answers about one setting. */
+function settingOf(reply: unknown): string | undefined {
+  return Array.isArray(reply) && typeof reply[1] === 'string' ? reply[1] : undefined
 }

@@ -21,6 +21,8 @@ export const keys = {
   reservations: (workspace: string) => `lk:{${workspace}}:reservations`,
   /** Until when each of them may be settled. */
   leases: (workspace: string) => `lk:{${workspace}}:leases`,
+  /** Tokens of jobs that were charged, and until when that is remembered. */
+  charged: (workspace: string) => `lk:{${workspace}}:charged`,
   /** That a batch of usage was counted. */
   usage: (workspace: string, token: string) => `lk:{${workspace}}:usage:${token}`,
   /** Hosts that a workspace may fetch audio from. */
@@ -28,6 +30,11 @@ export const keys = {
   webhook: (workspace: string) => `lk:{${workspace}}:webhook`,
   /** The secret of the webhook before its own. */
   previousWebhook: (workspace: string) => `lk:{${workspace}}:webhook-previous`,
+  /** A partition of the jobs; see `job_steps.lua` for what else it has under its hash tag. */
+  jobs: (partition: number) => `lk:{jobs:${partition}}`,
+  /** Of the same hash tag, and never written. */
+  noJobs: (partition: number) => `lk:{jobs:${partition}}:never`,
+  job: (partition: number, id: string) => `lk:{jobs:${partition}}:job:${id}`,
   /** API keys of all workspaces, by id. */
   apiKeys: 'lk:{keys}:all',
   /** When some of them were revoked. */

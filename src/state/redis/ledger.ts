@@ -3,6 +3,7 @@ import type {
   Begun,
   CallLedger,
   Cancellation,
+  JobClaim,
   Settled,
   Settlement,
   Shortage,
@@ -16,28 +17,30 @@ import { script } from './script.ts'
 
 /** Named where a call has no slot: the ids of slots are hexadecimal, so none has this one. */
 const NO_SLOT = 'none'
+/** Stands for a token that is used once: the claims of jobs count from 1. */
+const NO_CLAIM = 0
 /** How long a cancelled token stays void: longer than a command may lie in a connection that was given up. */
 const VOID_MS = 120_000
 
 const beginCall = script('begin_call', {
-  keys: ['slot', 'void', 'account', 'grants', 'spent', 'reservations', 'leases'],
+  keys: ['slot', 'void', 'account', 'grants', 'spent', 'reservations', 'leases', 'charged'],
   args: [
     ...(['token', 'fingerprint', 'slot_lease_ms', 'slot_ttl_ms'] as const),
     ...(['reserves', 'key_id', 'platform', 'spend', 'lease_ms', 'key_budget', 'workspace_budget'] as const),
-    ...(['grant_id', 'grant', 'trial', 'trial_ends_ms'] as const),
+    ...(['grant_id', 'grant', 'trial', 'trial_ends_ms', 'claim'] as const),
   ],
   reply: begunOf,
 })
 
 const settleCall = script('settle_call', {
-  keys: ['slot', 'account', 'spent', 'reservations', 'leases'],
-  args: ['token', 'end', 'result', 'ttl_ms', 'charges', 'platform', 'spend'],
+  keys: ['slot', 'account', 'spent', 'reservations', 'leases', 'charged'],
+  args: ['token', 'end', 'result', 'ttl_ms', 'charges', 'platform', 'spend', 'claim'],
   reply: (reply): Settled => ({ slotHeld: reply === 1 }),
 })
 
 const cancelCall = script('cancel_call', {
   keys: ['slot', 'void', 'account', 'spent', 'reservations', 'leases'],
-  args: ['token', 'has_slot', 'void_ms'],
+  args: ['token', 'has_slot', 'void_ms', 'claim'],
   reply: () => undefined,
 })
 
@@ -63,12 +66,13 @@ function purseKeys(workspace: string) {
   }
 }
 
-function beginInputs({ token, workspace, slot, reservation }: Beginning) {
+function beginInputs({ token, workspace, slot, reservation, claim }: Beginning) {
   const terms = reservation?.terms
   return {
     slot: keys.slot(workspace, slot?.id ?? NO_SLOT),
-    void: keys.void(workspace, token),
+    void: voidKey(workspace, token, claim),
     grants: keys.grants(workspace),
+    charged: keys.charged(workspace),
     ...purseKeys(workspace),
     token,
     fingerprint: slot?.fingerprint ?? '',
@@ -85,13 +89,15 @@ function beginInputs({ token, workspace, slot, reservation }: Beginning) {
     grant: terms?.grant?.micros ?? 0,
     trial: terms?.trial?.allowanceMicros ?? '',
     trial_ends_ms: terms?.trial?.expiresAtMs ?? 0,
+    claim: claim?.number ?? NO_CLAIM,
   }
 }
 
-function settleInputs({ token, workspace, slot, charge }: Settlement) {
+function settleInputs({ token, workspace, slot, charge, claim }: Settlement) {
   const end = slot?.end
   return {
     slot: keys.slot(workspace, slot?.id ?? NO_SLOT),
+    charged: keys.charged(workspace),
     ...purseKeys(workspace),
     token,
     end: end?.state ?? '',
@@ -100,18 +106,25 @@ function settleInputs({ token, workspace, slot, charge }: Settlement) {
     charges: charge === null ? 0 : 1,
     platform: charge?.platformMicros ?? 0,
     spend: charge?.spendMicros ?? 0,
+    claim: claim?.number ?? NO_CLAIM,
   }
 }
 
-function cancelInputs({ token, workspace, slotId }: Cancellation) {
+function cancelInputs({ token, workspace, slotId, claim }: Cancellation) {
   return {
     slot: keys.slot(workspace, slotId ?? NO_SLOT),
-    void: keys.void(workspace, token),
+    void: voidKey(workspace, token, claim),
     ...purseKeys(workspace),
     token,
     has_slot: slotId === null ? 0 : 1,
     void_ms: VOID_MS,
+    claim: claim?.number ?? NO_CLAIM,
   }
+}
+
+/** Where it is written that a token, or one claim of it, must not begin. */
+function voidKey(workspace: string, token: string, claim: JobClaim | undefined): string {
+  return keys.void(workspace, claim === undefined ? token : `${token}#${claim.number}`)
 }
 
 const REFUSALS: ReadonlySet<string | null | undefined> = new Set<Shortage | 'voided'>([

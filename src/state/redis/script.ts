@@ -7,6 +7,8 @@ export interface ScriptShape<Key extends string, Arg extends string, Reply> {
   readonly keys: readonly Key[]
   /** Names of the arguments, in the order of the file's `ARGV` line. */
   readonly args: readonly Arg[]
+  /** Another file of `scripts/`, with functions that this one calls: it runs in front of it. */
+  readonly steps?: string
   /** Makes the typed answer out of what Redis replied. */
   readonly reply: (reply: unknown) => Reply
 }
@@ -26,9 +28,10 @@ export function script<Key extends string, Arg extends string, Reply>(
   name: string,
   shape: ScriptShape<Key, Arg, Reply>,
 ): Script<Key | Arg, Reply> {
-  const lua = readFileSync(new URL(`./scripts/${name}.lua`, import.meta.url), 'utf8')
-  compareHeader(name, lua, 'KEYS', shape.keys)
-  compareHeader(name, lua, 'ARGV', shape.args)
+  const own = readLua(name)
+  compareHeader(name, own, 'KEYS', shape.keys)
+  compareHeader(name, own, 'ARGV', shape.args)
+  const lua = shape.steps === undefined ? own : readLua(shape.steps) + own
   const sha = createHash('sha1').update(lua).digest('hex')
   const order: readonly (Key | Arg)[] = [...shape.keys, ...shape.args]
 
@@ -42,6 +45,10 @@ export function script<Key extends string, Arg extends string, Reply>(
       return shape.reply(await redis.eval(lua, shape.keys.length, ...values))
     }
   }
+}
+
+function readLua(name: string): string {
+  return readFileSync(new URL(`./scripts/${name}.lua`, import.meta.url), 'utf8')
 }
 
 /** Compares names with the `-- KEYS …` or `-- ARGV …` line of a script's header, and the indented lines after it. */

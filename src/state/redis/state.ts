@@ -4,7 +4,9 @@ import { createRedisAccounts } from './accounts.ts'
 import { askOf } from './ask.ts'
 import { connect, type RedisConnection } from './connect.ts'
 import { warnOfLosses } from './durability.ts'
+import { createRedisJobs } from './jobs.ts'
 import { createRedisLedger } from './ledger.ts'
+import { createRedisOutbox } from './outbox.ts'
 import { RedisRateLimiter } from './rate-limiter.ts'
 import { createRedisSettings } from './settings.ts'
 import { createRedisStoredKeys } from './stored-keys.ts'
@@ -42,6 +44,8 @@ export async function createRedisState(options: {
     accounts: createRedisAccounts(ask),
     keys: createRedisStoredKeys(ask),
     settings: createRedisSettings(ask),
+    jobs: createRedisJobs(ask),
+    outbox: createRedisOutbox(ask),
     async healthy() {
       try {
         return (await within(HEALTH_TIMEOUT_MS, state.ping())) === 'PONG'

@@ -1,9 +1,10 @@
 -- Claims an idempotency slot and sets money aside for a call: both or neither, and either may be asked alone.
 --
--- KEYS slot void account grants spent reservations leases
+-- KEYS slot void account grants spent reservations leases charged
 -- ARGV token fingerprint slot_lease_ms slot_ttl_ms
 --      reserves key_id platform spend lease_ms key_budget workspace_budget
 --      grant_id grant trial trial_ends_ms
+--      claim
 -- Reply {'begun'} | {'running'} | {'burned'} | {'stored', fingerprint, result} | {'refused', why}
 --
 -- An empty `fingerprint` asks for no slot, `reserves` = '0' for no money; an empty budget, grant_id or trial: there is
@@ -11,13 +12,19 @@
 -- reached the provider before it died. Its key outlives the lease by the time that a burned slot is remembered, so
 -- burning need not touch that. A token that the slot or the reservations know already began before: its answer was
 -- lost. Reservations past their lease stay charged and are only counted; a few at a time, because others wait.
+--
+-- `claim` = '0': the token is used once. Else it is a job's, and its reservation passes from claim to claim: a later one
+-- takes it over as it is, an earlier one is refused. One that was charged, or whose lease ended, is in `charged` until
+-- the score there, and sets nothing aside any more.
 
 local SWEPT_AT_ONCE = 20
 local SPENT_TTL_MS = 32 * 86400000
+local CHARGED_MS = 30 * 86400000
 
-local slot, void, account, grants, spent, reservations, leases = unpack(KEYS)
+local slot, void, account, grants, spent, reservations, leases, charged = unpack(KEYS)
 local token, fingerprint, key_id = ARGV[1], ARGV[2], ARGV[6]
 local platform, spend = tonumber(ARGV[7]), tonumber(ARGV[8])
+local claim = tonumber(ARGV[16])
 
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -26,6 +33,19 @@ local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local function digits(number) return string.format('%.0f', number + 0) end
 local function amount(hash, field) return tonumber(redis.call('HGET', hash, field) or 0) end
 local function add(hash, field, number) redis.call('HINCRBY', hash, field, digits(number)) end
+
+-- The lease of a reservation is over: it stays charged as it is.
+local function expire(expired, lease_until_ms)
+  local by, reserved = string.match(redis.call('HGET', reservations, expired), '^(%d+) %S+ (%d+)')
+  redis.call('HDEL', reservations, expired)
+  redis.call('ZREM', leases, expired)
+  add(account, 'reserved', -tonumber(reserved))
+  add(account, 'expired_count', 1)
+  add(account, 'expired', tonumber(reserved))
+  if by == '0' then return end
+  redis.call('ZADD', charged, digits(lease_until_ms + CHARGED_MS), expired)
+  redis.call('PEXPIRE', charged, CHARGED_MS)
+end
 
 -- The month in UTC as yyyy-mm: days since a first of March, so that a leap day is the last of its year.
 local function month_of(ms)
@@ -52,15 +72,32 @@ end
 
 if redis.call('EXISTS', void) == 1 then return { 'refused', 'voided' } end
 
-if ARGV[5] == '1' and redis.call('HEXISTS', reservations, token) == 0 then
-  for _, expired in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', digits(now_ms), 'LIMIT', 0, SWEPT_AT_ONCE)) do
-    local reserved = string.match(redis.call('HGET', reservations, expired), '^%S+ (%d+)')
-    redis.call('HDEL', reservations, expired)
-    redis.call('ZREM', leases, expired)
-    add(account, 'reserved', -tonumber(reserved))
-    add(account, 'expired_count', 1)
-    add(account, 'expired', tonumber(reserved))
+local reserves = ARGV[5] == '1'
+local record = reserves and redis.call('HGET', reservations, token)
+if record then
+  if claim == 0 then
+    reserves = false
+  else
+    local lease_until_ms = tonumber(redis.call('ZSCORE', leases, token))
+    local by, taken = string.match(record, '^(%d+) (.*)$')
+    if lease_until_ms <= now_ms then
+      expire(token, lease_until_ms)
+    elseif tonumber(by) > claim then
+      return { 'refused', 'voided' }
+    else
+      redis.call('HSET', reservations, token, digits(claim) .. ' ' .. taken)
+      redis.call('ZADD', leases, digits(math.max(lease_until_ms, now_ms + ARGV[9])), token)
+      reserves = false
+    end
   end
+end
+if reserves and claim > 0 then
+  reserves = tonumber(redis.call('ZSCORE', charged, token) or 0) <= now_ms
+end
+
+if reserves then
+  local due = redis.call('ZRANGEBYSCORE', leases, '-inf', digits(now_ms), 'WITHSCORES', 'LIMIT', 0, SWEPT_AT_ONCE)
+  for i = 1, #due, 2 do expire(due[i], tonumber(due[i + 1])) end
 
   local grant_id = ARGV[12]
   if grant_id ~= '' and redis.call('HSETNX', grants, grant_id, ARGV[13] .. ' ' .. digits(now_ms)) == 1 then
@@ -99,8 +136,8 @@ if ARGV[5] == '1' and redis.call('HEXISTS', reservations, token) == 0 then
   add(spent, 'total', spend)
   add(spent, 'key:' .. key_id, spend)
   redis.call('PEXPIRE', spent, SPENT_TTL_MS)
-  local record = { purse, digits(platform), digits(spend), month, key_id }
-  redis.call('HSET', reservations, token, table.concat(record, ' '))
+  local reserved = { digits(claim), purse, digits(platform), digits(spend), month, key_id }
+  redis.call('HSET', reservations, token, table.concat(reserved, ' '))
   redis.call('ZADD', leases, digits(now_ms + ARGV[9]), token)
 end
 

@@ -1,11 +1,13 @@
 -- Takes back what a begin_call whose answer was lost may have done, and lets it do nothing should it come only now.
 --
 -- KEYS slot void account spent reservations leases
--- ARGV token has_slot void_ms
+-- ARGV token has_slot void_ms claim
 -- Reply 1
 --
 -- The server may read the lost command after this one, from a connection that its sender has given up, so the token is
 -- void for a while even where something was taken back: a command may lie in more than one such connection.
+--
+-- `claim` = '0': the token is used once. Else only this claim of it is void, and what another one holds is left alone.
 
 local slot, void, account, spent, reservations, leases = unpack(KEYS)
 local token = ARGV[1]
@@ -26,7 +28,9 @@ end
 
 local record = redis.call('HGET', reservations, token)
 if not record or tonumber(redis.call('ZSCORE', leases, token)) <= now_ms then return 1 end
-local purse, platform, spend, month, key_id = string.match(record, '^(%S+) (%d+) (%d+) (%S+) (.*)$')
+local by, purse, platform, spend, month, key_id =
+  string.match(record, '^(%d+) (%S+) (%d+) (%d+) (%S+) (.*)$')
+if by ~= ARGV[4] then return 1 end
 redis.call('HDEL', reservations, token)
 redis.call('ZREM', leases, token)
 add(account, 'reserved', -tonumber(platform))

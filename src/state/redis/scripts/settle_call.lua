@@ -1,48 +1,65 @@
 -- Ends a call: its slot takes its last state, its reservation becomes the real amount.
 --
--- KEYS slot account spent reservations leases
--- ARGV token end result ttl_ms charges platform spend
+-- KEYS slot account spent reservations leases charged
+-- ARGV token end result ttl_ms charges platform spend claim
 -- Reply 1 | 0: whether the slot ended as told
 --
 -- `end` is stored, released or burned; empty: there is no slot. `charges` = '0': nothing was set aside. What the token
 -- does not hold is left alone, so doing it twice is doing it once: a stored or burned slot keeps the token that ended
 -- it, and a settled reservation is gone. The purse gives no more than was reserved; what a call cost above that is
 -- overage. A reservation past its lease stays charged as it is, and is left to those who count such.
+--
+-- `claim` = '0': the token is used once. Else the reservation ends only when this claim holds it; what it was charged is
+-- remembered in `charged`, token by token with the moment until when.
 
-local slot, account, spent, reservations, leases = unpack(KEYS)
+local CHARGED_MS = 30 * 86400000
+local FORGOTTEN_AT_ONCE = 20
+
+local slot, account, spent, reservations, leases, charged = unpack(KEYS)
 local token, slot_end = ARGV[1], ARGV[2]
+local platform_charge, spend_charge, claim = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
 
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- Whole and without an exponent. Zero is added because a negative zero is no integer to Redis.
-local function add(hash, field, number) redis.call('HINCRBY', hash, field, string.format('%.0f', number + 0)) end
+local function digits(number) return string.format('%.0f', number + 0) end
+local function add(hash, field, number) redis.call('HINCRBY', hash, field, digits(number)) end
+
+local function remember_charge()
+  local past = redis.call('ZRANGEBYSCORE', charged, '-inf', digits(now_ms), 'LIMIT', 0, FORGOTTEN_AT_ONCE)
+  if #past > 0 then redis.call('ZREM', charged, unpack(past)) end
+  redis.call('ZADD', charged, digits(now_ms + CHARGED_MS), token)
+  redis.call('PEXPIRE', charged, CHARGED_MS)
+end
 
 local record = ARGV[5] == '1' and redis.call('HGET', reservations, token)
-if record and tonumber(redis.call('ZSCORE', leases, token)) > now_ms then
-  local purse, platform, spend, month, key_id = string.match(record, '^(%S+) (%d+) (%d+) (%S+) (.*)$')
+local held = record and string.match(record, '^%d+') == claim
+if held and tonumber(redis.call('ZSCORE', leases, token)) > now_ms then
+  local purse, platform, spend, month, key_id = string.match(record, '^%d+ (%S+) (%d+) (%d+) (%S+) (.*)$')
   redis.call('HDEL', reservations, token)
   redis.call('ZREM', leases, token)
   add(account, 'reserved', -tonumber(platform))
-  local unused = tonumber(platform) - tonumber(ARGV[6])
+  local unused = tonumber(platform) - platform_charge
   if unused < 0 then add(account, 'overage', -unused) end
   if unused > 0 and purse == 'trial' then add(account, 'trial_spent', -unused) end
   if unused > 0 and purse == 'credits' then add(account, 'credits', unused) end
   -- What was reserved in a month that is over is not in the sums of this one.
   if redis.call('HGET', spent, 'month') == month then
-    local more = tonumber(ARGV[7]) - tonumber(spend)
+    local more = spend_charge - tonumber(spend)
     add(spent, 'total', more)
     add(spent, 'key:' .. key_id, more)
   end
+  if claim ~= '0' and (platform_charge > 0 or spend_charge > 0) then remember_charge() end
 end
 
 if slot_end == '' then return 0 end
-local held = redis.call('HMGET', slot, 'state', 'token', 'lease_until_ms')
-local state = held[1]
+local taken = redis.call('HMGET', slot, 'state', 'token', 'lease_until_ms')
+local state = taken[1]
 if not state then return slot_end == 'released' and 1 or 0 end
-if held[2] ~= token then return 0 end
+if taken[2] ~= token then return 0 end
 if state ~= 'running' then return state == slot_end and 1 or 0 end
-if tonumber(held[3]) <= now_ms then
+if tonumber(taken[3]) <= now_ms then
   redis.call('HSET', slot, 'state', 'burned', 'token', '')
   return 0
 end

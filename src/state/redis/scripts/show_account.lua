@@ -1,16 +1,18 @@
 -- How an account stands, after the grant of its terms was booked and lost reservations were counted.
 --
--- KEYS account grants spent reservations leases
+-- KEYS account grants spent reservations leases charged
 -- ARGV grant_id grant
 -- Reply {{credits, trial_spent, overage, reserved, expired_count, expired}, month, spent, grants}: nulls are zeros,
 -- `spent` and `grants` are fields and values in turn, a grant is `micros booked_at_ms`
 --
 -- An empty `grant_id`: the terms have none. Reservations past their lease stay charged; counting them here takes no
--- longer than a node may block the others, so the last of very many may be left to the next call.
+-- longer than a node may block the others, so the last of very many may be left to the next call. Those of jobs are in
+-- `charged` from then on, until the score there: nothing more is set aside for them.
 
 local SWEPT_AT_ONCE = 500
+local CHARGED_MS = 30 * 86400000
 
-local account, grants, spent, reservations, leases = unpack(KEYS)
+local account, grants, spent, reservations, leases, charged = unpack(KEYS)
 
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -29,13 +31,19 @@ local function month_of(ms)
   return string.format('%04d-%02d', era * 400 + year, month)
 end
 
-for _, token in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', digits(now_ms), 'LIMIT', 0, SWEPT_AT_ONCE)) do
-  local platform = string.match(redis.call('HGET', reservations, token), '^%S+ (%d+)')
+local due = redis.call('ZRANGEBYSCORE', leases, '-inf', digits(now_ms), 'WITHSCORES', 'LIMIT', 0, SWEPT_AT_ONCE)
+for i = 1, #due, 2 do
+  local token, lease_until_ms = due[i], tonumber(due[i + 1])
+  local claim, platform = string.match(redis.call('HGET', reservations, token), '^(%d+) %S+ (%d+)')
   redis.call('HDEL', reservations, token)
   redis.call('ZREM', leases, token)
   add(account, 'reserved', -tonumber(platform))
   add(account, 'expired_count', 1)
   add(account, 'expired', tonumber(platform))
+  if claim ~= '0' then
+    redis.call('ZADD', charged, digits(lease_until_ms + CHARGED_MS), token)
+    redis.call('PEXPIRE', charged, CHARGED_MS)
+  end
 end
 
 if ARGV[1] ~= '' and redis.call('HSETNX', grants, ARGV[1], ARGV[2] .. ' ' .. digits(now_ms)) == 1 then

@@ -1,0 +1,90 @@
+import { spawn } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { connect } from 'node:net'
+import { availableParallelism, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { locate } from '../test/support/servers.ts'
+import type { Found } from './candidates.ts'
+import { freePort } from './harness/network.ts'
+
+/** Slowest start that is waited for. */
+const START_MS = 10_000
+
+export interface RedisOptions {
+  /** Every acknowledged write is on the disk (`appendfsync always`). */
+  readonly durable: boolean
+}
+
+/**
+ * Beside the load, as it would be on a machine of its own. Ends with the bench, and keeps it from nothing.
+ *
+ * @returns its URL, or why there is none
+ */
+export async function startRedis({ durable }: RedisOptions): Promise<string | Error> {
+  try {
+    const { command, env } = await locate('redis')
+    const port = await freePort()
+    const [program = '', ...before] = command
+    const folder = mkdtempSync(join(tmpdir(), 'larkway-bench-redis-'))
+    const place = availableParallelism() > 1 ? ['--server_cpulist', '1'] : []
+    const keep = durable ? ['--appendonly', 'yes', '--appendfsync', 'always'] : []
+    const args = [...before, '--port', `${port}`, '--bind', '127.0.0.1', '--dir', folder, '--save', '']
+    const redis = spawn(program, [...args, ...keep, ...place], {
+      cwd: folder,
+      env: { ...process.env, ...env },
+      stdio: 'ignore',
+    })
+    redis.unref()
+    process.once('exit', () => {
+      redis.kill('SIGKILL')
+      rmSync(folder, { recursive: true, force: true })
+    })
+    return `redis://127.0.0.1:${port}`
+  } catch (error) {
+    return error as Error
+  }
+}
+
+/** The same server with its state in a Redis, which is emptied before each start. */
+export function overRedis(found: Found, redis: string | Error): Found {
+  if (!('candidate' in found)) return found
+  const { candidate } = found
+  if (redis instanceof Error) return { name: candidate.name, reason: redis.message }
+  return {
+    candidate: {
+      ...candidate,
+      async command(place) {
+        await empty(redis)
+        const command = await candidate.command(place)
+        return { ...command, env: { ...command.env, REDIS_URL: redis } }
+      },
+    },
+  }
+}
+
+/** So that what one run left is not the next one's. The server may have been started just now. */
+async function empty(redis: string): Promise<void> {
+  const untilMs = performance.now() + START_MS
+  for (;;) {
+    try {
+      return await flush(Number(new URL(redis).port))
+    } catch (error) {
+      if (performance.now() > untilMs) throw error
+    }
+    await sleep(50)
+  }
+}
+
+function flush(port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1')
+    socket.once('error', reject)
+    socket.once('connect', () => socket.write('FLUSHALL\r\n'))
+    socket.once('data', (reply) => {
+      socket.destroy()
+      if (reply.toString().startsWith('+OK')) resolve()
+      else reject(new Error(`FLUSHALL: ${reply.toString().trim()}`))
+    })
+  })
+}

@@ -1,0 +1,134 @@
+import { createKeyBook } from './catalog/key-book.ts'
+import type { Environment } from './config.ts'
+import { createAccountViews } from './gateway/account-views.ts'
+import type { Services } from './gateway/gateway.ts'
+import { createHealthBook } from './gateway/health.ts'
+import { createLatencyBook } from './gateway/latency.ts'
+import { createSettlements } from './gateway/settlements.ts'
+import { createUsageBook } from './gateway/usage-book.ts'
+import type { Logger } from './log.ts'
+import { createMediaProbe } from './media/probe.ts'
+import { createAudioFetcher } from './outbound/fetch-audio.ts'
+import { createSender } from './outbound/send.ts'
+import { PROVIDERS } from './providers/index.ts'
+import { createJobSignals } from './routes/jobs/signals.ts'
+import type { State } from './schema/state.ts'
+import { readSecretKeys } from './secrets.ts'
+import { type Catalog, type Closer, openSnapshots } from './snapshots.ts'
+import { createAudioDigester } from './storage/audio-digest.ts'
+import { createAudioReader } from './storage/audio-reader.ts'
+import { createBlocks } from './storage/blocks.ts'
+import { createBudget } from './storage/budget.ts'
+import { lockFolder } from './storage/folder-lock.ts'
+import { createJobObjects } from './storage/job-objects.ts'
+import { createRemoteAudio } from './storage/remote-audio.ts'
+import { createSlotResults } from './storage/slot-results.ts'
+import { createSpool } from './storage/spool.ts'
+import { FOLDER_UPLOAD_SLOTS, UPLOAD_SLOTS } from './storage/spool-options.ts'
+import { startSweeper } from './storage/sweep.ts'
+import { isEmbedded, openState, openStore, type Store } from './stores.ts'
+import { createWorkers } from './workers/pool.ts'
+
+const MIB = 1024 * 1024
+
+/** What every node is made of, whichever doors it opens: state, store, configuration and the gateway itself. */
+export type Parts = Awaited<ReturnType<typeof openParts>>
+
+/**
+ * Builds the parts of a node out of its environment. What has to be undone is left with `closers`, also when a later
+ * part cannot be opened.
+ *
+ * @throws Error that says what is wrong with the environment, the configuration or the data folder
+ */
+export async function openParts(
+  environment: Environment,
+  env: Readonly<Record<string, string | undefined>>,
+  log: Logger,
+  closers: Closer[],
+) {
+  if (isEmbedded(environment)) closers.push(await lockFolder(environment.LARKWAY_DATA))
+  const state = await openState(environment, log)
+  closers.push(() => state.close())
+  const catalog = await openSnapshots(environment, env, log, closers)
+  const secretKeys = await readSecretKeys(environment.LARKWAY_SECRET_KEYS, environment.LARKWAY_DATA)
+  const store = await openStore(environment, secretKeys)
+  closers.push(() => store.objects.close())
+  await sweep(store, state, catalog, log, closers)
+  return { environment, log, state, catalog, secretKeys, store, ...(await openGateway()) }
+
+  async function openGateway() {
+    const { objects } = store
+    const budget = createBudget(environment.LARKWAY_MEMORY_MIB * MIB)
+    const blocks = createBlocks(budget)
+    const uploadSlots = environment.S3_BUCKET === undefined ? FOLDER_UPLOAD_SLOTS : UPLOAD_SLOTS
+    const spool = createSpool({ budget, blocks, objects, log, uploadSlots })
+    closers.push(() => blocks.close())
+    closers.push(() => spool.close())
+    const workers = createWorkers()
+    closers.push(() => workers.close())
+    const reader = createAudioReader({ objects, decoder: workers.decoder, memory: { blocks, budget } })
+    const sender = createSender({ reader })
+    closers.push(() => sender.close())
+    const services = await openServices(catalog, state, log, closers, {
+      send: sender.send,
+      open: sender.open,
+      budget,
+      slotResults: createSlotResults({ objects, budget }),
+    })
+    return {
+      budget,
+      spool,
+      workers,
+      services,
+      probe: createMediaProbe({ reader }),
+      digester: createAudioDigester({ reader, hasher: workers.hasher, blocks, budget }),
+      remoteAudio: createRemoteAudio({ spool, fetchAudio: createAudioFetcher({}) }),
+      jobObjects: createJobObjects({ objects, budget }),
+      signals: createJobSignals(),
+    }
+  }
+}
+
+async function sweep(
+  { objects, folderLinks }: Store,
+  state: State,
+  catalog: Catalog,
+  log: Logger,
+  closers: Closer[],
+): Promise<void> {
+  const slotTtlSeconds = () => catalog.current().limits.sync_idempotency_ttl_seconds
+  const knownJobs = (ids: readonly string[]) => state.jobs.known(ids)
+  const alone = folderLinks !== null
+  const sweeper = await startSweeper({ objects, log, alone, slotTtlSeconds, knownJobs })
+  closers.push(() => sweeper.stop())
+}
+
+/** What the gateway works with, on top of what the store and the network give. */
+async function openServices(
+  { current: snapshot }: Catalog,
+  state: State,
+  log: Logger,
+  closers: Closer[],
+  outside: Pick<Services, 'send' | 'open' | 'budget' | 'slotResults'>,
+): Promise<Services> {
+  const keys = createKeyBook({ snapshot, keys: state.keys, log })
+  closers.push(() => keys.close())
+  await keys.ready()
+  const settlements = createSettlements(state.ledger, log)
+  closers.push(() => settlements.close())
+  const usage = createUsageBook(state.accounts, log)
+  closers.push(() => usage.close())
+  return {
+    ...outside,
+    snapshot,
+    providers: PROVIDERS,
+    keys,
+    state,
+    settlements,
+    usage,
+    accountViews: createAccountViews(state.accounts),
+    random: Math.random,
+    latency: createLatencyBook(),
+    health: createHealthBook(),
+  }
+}

@@ -1,0 +1,182 @@
+import type { Services } from '../../gateway/gateway.ts'
+import type { Logger } from '../../log.ts'
+import type { JobObjects } from '../../schema/job-objects.ts'
+import type { Claimed, Claiming, JobError } from '../../schema/jobs.ts'
+import type { MediaProbe } from '../../schema/media.ts'
+import type { RemoteAudio } from '../../schema/remote-audio.ts'
+import { Claim } from './claim.ts'
+import { retentionOf } from './retention.ts'
+import { type RunParts, runJob } from './run-job.ts'
+import type { JobSignals } from './signals.ts'
+import { doubled, type JobTiming, spread, TIMING } from './timing.ts'
+
+/** The file of the embedded state is looked into by this process alone, whose own signals come at once. */
+const EMBEDDED_POLL_MS = 1_000
+/** Claims of a job that may end by their lease alone: the job itself may be what kills its workers. */
+const STRAYS_MAX = 3
+const POISON: JobError = {
+  code: 'INTERNAL',
+  message: 'the job was given up: its workers ended without an answer',
+  param: null,
+  details: {},
+}
+
+export interface RunnerParts {
+  readonly services: Services
+  readonly objects: JobObjects
+  readonly probe: MediaProbe
+  readonly remoteAudio: RemoteAudio
+  readonly signals: JobSignals
+  readonly log: Logger
+  /** Most jobs that run at a time in this process. */
+  readonly places: number
+  /** Most jobs of one workspace that run at a time, in all processes together. */
+  readonly perWorkspace: number
+  readonly timing?: Partial<JobTiming>
+}
+
+export interface JobRunner {
+  /** Jobs that run now. */
+  readonly running: number
+  /**
+   * Takes up no more jobs; those that run may be done within `graceMs`, the others are given back. Resolves when none
+   * is left.
+   */
+  stop(graceMs: number): Promise<void>
+}
+
+/** Takes up jobs and runs them, from now on. */
+export function startJobRunner(parts: RunnerParts): JobRunner {
+  const runner = new Runner(parts)
+  return {
+    get running() {
+      return runner.running
+    },
+    stop: (graceMs) => runner.stop(graceMs),
+  }
+}
+
+class Runner {
+  readonly #parts: RunnerParts & RunParts
+  /** Each with the promise that it is done. */
+  readonly #running = new Map<Claim, Promise<void>>()
+  readonly #stopping = new AbortController()
+  readonly #looking: Promise<void>
+  /** There is something to look for: the next wait is cut short, or does not begin. */
+  #called = false
+  #wake = () => {}
+  /** The last look took all that there was a place for. */
+  #moreWaits = false
+  /** Looks in a row that the state did not answer. */
+  #unanswered = 0
+
+  constructor(parts: RunnerParts) {
+    const { services, signals } = parts
+    const pollMs = services.state.kind === 'embedded' ? EMBEDDED_POLL_MS : TIMING.pollMs
+    this.#parts = { ...parts, timing: { ...TIMING, pollMs, ...parts.timing } }
+    const off = signals.onQueued(() => this.#call())
+    this.#looking = this.#look().finally(off)
+  }
+
+  get running(): number {
+    return this.#running.size
+  }
+
+  async stop(graceMs: number): Promise<void> {
+    this.#stopping.abort()
+    this.#call()
+    await this.#looking
+    const done = Promise.all(this.#running.values())
+    const timer = setTimeout(() => {
+      for (const claim of this.#running.keys()) claim.giveBack()
+    }, graceMs)
+    await done
+    clearTimeout(timer)
+  }
+
+  async #look(): Promise<void> {
+    const { places, timing } = this.#parts
+    while (!this.#stopping.signal.aborted) {
+      this.#called = false
+      const free = places - this.running
+      if (free > 0) await this.#takeUp(free)
+      const away = this.#unanswered > 0
+      const waitMs = away ? doubled(timing.awayMs, this.#unanswered - 1) : timing.pollMs
+      await this.#wait(spread(waitMs))
+    }
+  }
+
+  async #takeUp(limit: number): Promise<void> {
+    const { services, perWorkspace, timing } = this.#parts
+    const keep = retentionOf(services.snapshot().limits)
+    const claiming: Claiming = {
+      limit,
+      perWorkspace,
+      leaseMs: timing.leaseMs,
+      straysMax: STRAYS_MAX,
+      poison: POISON,
+      keep,
+    }
+    const askedAtMs = performance.now()
+    const taken = await this.#claim(claiming)
+    this.#moreWaits = taken.length === limit
+    for (const claimed of taken) this.#start(claimed, askedAtMs)
+  }
+
+  /** What is lost with an answer is taken up again when its lease is over. */
+  async #claim(claiming: Claiming): Promise<readonly Claimed[]> {
+    const { services, log } = this.#parts
+    try {
+      const taken = await services.state.jobs.claim(claiming)
+      if (this.#unanswered > 0) log.info('jobs are taken up again')
+      this.#unanswered = 0
+      return taken
+    } catch (error) {
+      this.#unanswered += 1
+      if (this.#unanswered === 1) log.warn({ err: error }, 'no jobs can be taken up: the state is away')
+      return []
+    }
+  }
+
+  #start(claimed: Claimed, askedAtMs: number): void {
+    const { services, signals, timing, perWorkspace, log } = this.#parts
+    const { id, workspace } = claimed.job
+    signals.changed(id)
+    const claim = new Claim(claimed, askedAtMs, { jobs: services.state.jobs, signals, timing })
+    const failed = (error: unknown) => log.error({ job_id: id, err: error }, 'job left to its lease')
+    const done = runJob(claim, this.#parts)
+      .catch(failed)
+      .finally(() => {
+        claim.leave()
+        const wasFull = this.#runningOf(workspace) >= perWorkspace
+        this.#running.delete(claim)
+        // Otherwise the last look has left nothing behind that this place is free for.
+        if (this.#moreWaits || wasFull) this.#call()
+      })
+    this.#running.set(claim, done)
+  }
+
+  #runningOf(workspace: string): number {
+    let running = 0
+    for (const { job } of this.#running.keys()) if (job.workspace === workspace) running += 1
+    return running
+  }
+
+  #call(): void {
+    this.#called = true
+    this.#wake()
+  }
+
+  /** Until it is called, or for so long. While the state is away nothing shortens the wait but the end. */
+  async #wait(ms: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, ms)
+    this.#wake = () => {
+      if (this.#unanswered === 0 || this.#stopping.signal.aborted) resolve()
+    }
+    if (this.#called) this.#wake()
+    await promise
+    clearTimeout(timer)
+    this.#wake = () => {}
+  }
+}

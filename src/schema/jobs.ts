@@ -1,0 +1,243 @@
+import type { ErrorCode } from '../errors.ts'
+import type { Audio } from './audio.ts'
+import type { TranscriptionOptions } from './calls.ts'
+import type { OperationName } from './operations.ts'
+import type { Selectors } from './selectors.ts'
+
+export const JOB_STATUSES = ['queued', 'processing', 'succeeded', 'failed', 'cancelled'] as const
+export type JobStatus = (typeof JOB_STATUSES)[number]
+
+/** In which proportion workers take jobs: 6 : 3 : 1. Transcription jobs are `priority`. */
+export const QUEUE_MODES = ['priority', 'standard', 'bulk'] as const
+export type QueueMode = (typeof QUEUE_MODES)[number]
+
+/** `transcription`: `tj_…`, whose result is kept and announced. `queue`: `qj_…`, whose output nobody reads. */
+export type JobKind = 'transcription' | 'queue'
+
+/** Text that is kept: in the record itself, or as an object. */
+export type KeptText = { readonly text: string } | { readonly object: string; readonly bytes: number }
+
+/** What a job is to do: a call as the door read it, so that a worker never parses a body again. */
+export type JobWork =
+  | {
+      readonly operation: 'transcription' | 'translation'
+      readonly options: TranscriptionOptions
+      /** At rest in the object store, or to be fetched by the worker. */
+      readonly audio: Audio | { readonly url: string }
+    }
+  | {
+      readonly operation: Exclude<OperationName, 'transcription' | 'translation'>
+      /** JSON of the call's payload. */
+      readonly payload: KeptText
+    }
+
+/** What never changes of a job. */
+export interface JobSpec {
+  /** As `newJobId` makes them. */
+  readonly id: string
+  readonly kind: JobKind
+  readonly mode: QueueMode
+  /** As the caller of the queue wrote it; `transcription` for transcription jobs. */
+  readonly endpoint: string
+  readonly workspace: string
+  readonly app: string
+  /** The key that submitted it. It may be revoked meanwhile: accepted jobs run all the same. */
+  readonly keyId: string
+  /** Cap of that key per calendar month in UTC, micro-USD; null: none. */
+  readonly keyBudgetMicros: number | null
+  /** Of the submission; becomes the `id` of the result's envelope. */
+  readonly requestId: string
+  /** W3C trace context of the submission; null: none. */
+  readonly traceparent: string | null
+  readonly selectors: Selectors
+  /** Lines for `warnings` that came up while the request was read. */
+  readonly warnings: readonly string[]
+  readonly work: JobWork
+  /** Id of the one webhook event that there will be; null for jobs of the queue, which send none. */
+  readonly eventId: string | null
+}
+
+/** What a failed job says, in the words of `GatewayError`. */
+export interface JobError {
+  readonly code: ErrorCode
+  readonly message: string
+  readonly param: string | null
+  readonly details: Readonly<Record<string, unknown>>
+}
+
+/** How the job was routed, as far as that became known. In wire names. */
+export interface JobFacts {
+  readonly policy_version_id: string | null
+  readonly lk_applied_purpose: string | null
+  readonly lk_purpose_source: string | null
+}
+
+/** One line of a job's history, written by the very step that made the change. */
+export interface JobChange {
+  readonly atMs: number
+  readonly status: JobStatus
+  /** Of the claim that was in force. */
+  readonly fence: number
+}
+
+/** A job as it stands. Moments are epoch milliseconds on the clock of the state. */
+export interface Job extends JobSpec {
+  readonly status: JobStatus
+  readonly createdAtMs: number
+  /** When it was first taken up. */
+  readonly startedAtMs: number | null
+  /** When it reached its last state. */
+  readonly endedAtMs: number | null
+  /** When it is purged; null until it has ended. */
+  readonly expiresAtMs: number | null
+  readonly cancelRequested: boolean
+  /** How often it was taken up: the fencing number of the newest claim; 0 before the first. */
+  readonly fence: number
+  /** Claims in a row that ended by their lease alone. */
+  readonly strays: number
+  /** How often it was put back because a provider failed. */
+  readonly retries: number
+  /** How often it was put back because a store of ours, or this node, could not go on. */
+  readonly returns: number
+  readonly result: KeptText | null
+  readonly error: JobError | null
+  readonly facts: JobFacts | null
+  /** Oldest first. */
+  readonly history: readonly JobChange[]
+}
+
+export interface JobSubmission {
+  readonly spec: JobSpec
+  /** The caller's idempotency key; null without one. */
+  readonly slot: {
+    /** Lower-case hex. */
+    readonly id: string
+    /** Of the payload, lower-case hex. */
+    readonly fingerprint: string
+    /** Remembered for so long at least, and as long as the job's record. */
+    readonly keepMs: number
+  } | null
+}
+
+export type Submitted =
+  /** `replayed`: the key was used for this very payload before; `job` is the first one, also when it is purged. */
+  | { readonly state: 'accepted'; readonly replayed: boolean; readonly job: Job | null; readonly id: string }
+  /** The key was used for another payload. */
+  | { readonly state: 'reused' }
+
+/** Whose job it has to be for an answer other than null. */
+export interface JobOwner {
+  readonly workspace: string
+  readonly app: string
+}
+
+/** What a claim needs to know to end jobs whose workers have died once too often. */
+export interface Claiming {
+  /** Most jobs to take. */
+  readonly limit: number
+  /** Most jobs of one workspace that run at a time, over all workers. */
+  readonly perWorkspace: number
+  readonly leaseMs: number
+  /** Claims that may end by their lease alone; the job whose last one did fails with `poison`. */
+  readonly straysMax: number
+  readonly poison: JobError
+  readonly keep: Retention
+}
+
+/** How long jobs are kept after their end. */
+export interface Retention {
+  readonly transcriptionMs: number
+  /** Of queue jobs that succeeded or were cancelled. */
+  readonly queueMs: number
+  /** Of queue jobs that failed: the dead list. */
+  readonly deadMs: number
+}
+
+/** What a worker left behind for whoever takes the job over. Plain JSON. */
+export interface JobProgress {
+  /** Audio that was fetched and is kept for the job. */
+  readonly audio: Audio | null
+  /** A job at a provider, which is paid for: it is looked after, not made again. */
+  readonly upstream: UpstreamProgress | null
+}
+
+export interface UpstreamProgress {
+  /** Which entry of which route: see `entryKey`. */
+  readonly entry: string
+  /** As the provider's operation wrote it. */
+  readonly state: unknown
+}
+
+export interface Claimed {
+  readonly job: Job
+  readonly progress: JobProgress
+}
+
+export interface Renewed {
+  /** False: the job is somebody else's by now, or has ended. Nothing was changed. */
+  readonly held: boolean
+  readonly cancelRequested: boolean
+}
+
+/** How a claim ends. */
+export type JobEnding =
+  | { readonly state: 'succeeded'; readonly result: KeptText | null; readonly facts: JobFacts }
+  | { readonly state: 'failed'; readonly error: JobError; readonly facts: JobFacts }
+  | { readonly state: 'cancelled'; readonly facts: JobFacts | null }
+  /**
+   * Back to the queue after `delayMs`. `counts`: which number of the job grows. `nothing` is a graceful return: it
+   * waits at the front. A job whose cancellation was requested is cancelled instead.
+   */
+  | { readonly state: 'queued'; readonly delayMs: number; readonly counts: 'retry' | 'return' | 'nothing' }
+
+/** Which jobs to list. */
+export interface JobFilter {
+  readonly workspace: string | null
+  readonly kind: JobKind | null
+  readonly status: JobStatus | null
+  readonly limit: number
+}
+
+/**
+ * Durable jobs. Every method is one atomic step for each job, takes its time from the clock of the state, answers
+ * within 2 s, and throws GatewayError DEPENDENCY_UNAVAILABLE when the state does not answer; it may have been done all
+ * the same. Sent again with the same ids it changes nothing more. What it answered survives a crash.
+ *
+ * queued → processing → succeeded | failed | cancelled; queued → cancelled. The last three never change again, and the
+ * step that reaches one of them writes the webhook event (`Outbox`), the history and the moment of the purge with it.
+ */
+export interface Jobs {
+  submit(submission: JobSubmission): Promise<Submitted>
+  /** Null: unknown, purged, or no id of a job. */
+  get(id: string): Promise<Job | null>
+  /**
+   * Cancels a job that is queued, asks for it when it is processing, and changes nothing when it has ended.
+   *
+   * @returns the job after that; null when there is none, or it is not the owner's
+   */
+  cancel(id: string, owner: JobOwner, keep: Retention): Promise<Job | null>
+  /**
+   * Takes jobs up: those whose lease is over are put back first (or failed, or cancelled), and those whose delay is
+   * over made ready. Modes are served 6 : 3 : 1, workspaces within a mode in turn, jobs of a workspace in order.
+   */
+  claim(claiming: Claiming): Promise<readonly Claimed[]>
+  /** Keeps a claim, and keeps `progress` with it unless that is null. */
+  renew(id: string, fence: number, leaseMs: number, progress: JobProgress | null): Promise<Renewed>
+  /** @returns the job after that; null when the claim was not in force any more, and nothing changed */
+  end(id: string, fence: number, ending: JobEnding, keep: Retention): Promise<Job | null>
+  /**
+   * Marks jobs whose time is over, so that they cannot be seen from now on. One that is not forgotten within some
+   * minutes is handed out again.
+   */
+  takeExpired(limit: number): Promise<readonly Job[]>
+  /** Deletes the record of a marked job. */
+  forget(id: string): Promise<void>
+  /** Those of the ids that have a record, marked ones too. */
+  known(ids: readonly string[]): Promise<ReadonlySet<string>>
+  /** Newest first. For operators: looks through records, not through an index. */
+  list(filter: JobFilter): Promise<readonly Job[]>
+  /** For operators: a failed job of the queue is queued again, its counts at zero. @returns whether it was one */
+  retry(id: string): Promise<boolean>
+  /** Jobs that wait to be taken up, delayed ones too. */
+  waiting(): Promise<number>
+}

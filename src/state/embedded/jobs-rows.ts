@@ -1,0 +1,158 @@
+import type { DatabaseSync } from 'node:sqlite'
+import type {
+  Job,
+  JobChange,
+  JobError,
+  JobFacts,
+  JobKind,
+  JobProgress,
+  JobSpec,
+  JobStatus,
+  JobSubmission,
+  KeptText,
+  QueueMode,
+} from '../../schema/jobs.ts'
+
+/** A row of the table `jobs`, to be changed and saved. */
+export type JobRow = {
+  readonly number: number
+  readonly id: string
+  readonly kind: JobKind
+  readonly mode: QueueMode
+  readonly workspace: string
+  readonly app: string
+  readonly event_id: string | null
+  readonly slot_id: string | null
+  readonly created_at_ms: number
+  status: JobStatus
+  ready: number
+  place: number
+  due_at_ms: number | null
+  lease_until_ms: number | null
+  purge_at_ms: number | null
+  marked: number
+  started_at_ms: number | null
+  ended_at_ms: number | null
+  expires_at_ms: number | null
+  cancel_requested: number
+  fence: number
+  strays: number
+  retries: number
+  returns: number
+  ending: string | null
+  /** JSON, and all that follow. */
+  history: string
+  error: string | null
+  facts: string | null
+  progress: string | null
+  result: string | null
+}
+
+/** Lines of a job's history that are kept, the newest of them. */
+const HISTORY_MAX = 64
+
+const NO_PROGRESS: JobProgress = { audio: null, upstream: null }
+
+export interface JobRows {
+  /** Also one that is marked. */
+  find(id: string): JobRow | undefined
+  /** Null: there is none, or it is marked. */
+  visible(id: string): JobRow | null
+  at(number: number): JobRow
+  /** Writes a new job, which is queued. */
+  insert(submission: JobSubmission, place: number, nowMs: number): JobRow
+  save(row: JobRow): void
+  remove(row: JobRow): void
+  /** The job as the contract shows it. */
+  view(row: JobRow): Job
+}
+
+export function createJobRows(db: DatabaseSync): JobRows {
+  const find = db.prepare('SELECT * FROM jobs WHERE id = ?')
+  const at = db.prepare('SELECT * FROM jobs WHERE number = ?')
+  const insert = db.prepare(`
+    INSERT INTO jobs (
+      id, kind, mode, workspace, app, event_id, slot_id, created_at_ms, place, history,
+      status, ready, marked, cancel_requested, fence, strays, retries, returns
+    ) VALUES (
+      :id, :kind, :mode, :workspace, :app, :eventId, :slotId, :nowMs, :place, '[]',
+      'queued', 0, 0, 0, 0, 0, 0, 0
+    ) RETURNING *`)
+  const save = db.prepare(`
+    UPDATE jobs SET
+      status = :status, ready = :ready, place = :place, due_at_ms = :due_at_ms,
+      lease_until_ms = :lease_until_ms, purge_at_ms = :purge_at_ms, marked = :marked,
+      started_at_ms = :started_at_ms, ended_at_ms = :ended_at_ms, expires_at_ms = :expires_at_ms,
+      cancel_requested = :cancel_requested, fence = :fence, strays = :strays, retries = :retries,
+      returns = :returns, ending = :ending, history = :history, error = :error, facts = :facts,
+      progress = :progress, result = :result
+    WHERE number = :number`)
+  // Fields of a row that do not change have no place in the statement.
+  save.setAllowUnknownNamedParameters(true)
+  const remove = db.prepare('DELETE FROM jobs WHERE number = ?')
+  const putSpec = db.prepare('INSERT INTO job_specs (number, spec) VALUES (?, ?)')
+  const findSpec = db.prepare('SELECT spec FROM job_specs WHERE number = ?')
+  const removeSpec = db.prepare('DELETE FROM job_specs WHERE number = ?')
+
+  return {
+    find: (id) => find.get(id) as JobRow | undefined,
+    visible(id) {
+      const row = find.get(id) as JobRow | undefined
+      return row?.marked === 0 ? row : null
+    },
+    at: (number) => at.get(number) as JobRow,
+
+    insert({ spec, slot }, place, nowMs) {
+      const { id, kind, mode, workspace, app, eventId } = spec
+      const slotId = slot?.id ?? null
+      const row = insert.get({ id, kind, mode, workspace, app, eventId, slotId, place, nowMs }) as JobRow
+      putSpec.run(row.number, JSON.stringify(spec))
+      return row
+    },
+
+    save: (row) => void save.run(row),
+
+    remove({ number }) {
+      remove.run(number)
+      removeSpec.run(number)
+    },
+
+    view: (row) => jobOf(row, JSON.parse(String(findSpec.get(row.number)?.spec)) as JobSpec),
+  }
+}
+
+/** Writes the change of its status into the job's history. */
+export function remember(row: JobRow, nowMs: number): void {
+  const history = JSON.parse(row.history) as JobChange[]
+  history.push({ atMs: nowMs, status: row.status, fence: row.fence })
+  row.history = JSON.stringify(history.slice(-HISTORY_MAX))
+}
+
+/** What was left behind by the claims before. */
+export function progressOf({ progress }: JobRow): JobProgress {
+  return parsed<JobProgress>(progress) ?? NO_PROGRESS
+}
+
+function jobOf(row: JobRow, spec: JobSpec): Job {
+  return {
+    ...spec,
+    status: row.status,
+    createdAtMs: row.created_at_ms,
+    startedAtMs: row.started_at_ms,
+    endedAtMs: row.ended_at_ms,
+    expiresAtMs: row.expires_at_ms,
+    cancelRequested: row.cancel_requested === 1,
+    fence: row.fence,
+    strays: row.strays,
+    retries: row.retries,
+    returns: row.returns,
+    result: parsed<KeptText>(row.result),
+    error: parsed<JobError>(row.error),
+    facts: parsed<JobFacts>(row.facts),
+    history: JSON.parse(row.history) as JobChange[],
+  }
+}
+
+function parsed<Value>(text: string | null): Value | null {
+  return text === null ? null : (JSON.parse(text) as Value)
+}

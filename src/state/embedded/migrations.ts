@@ -1,0 +1,239 @@
+/**
+ * What makes each format of the file out of the one before; `user_version` counts them. A step that was released is
+ * never changed: files exist that took it.
+ */
+export const MIGRATIONS: readonly string[] = [
+  `
+  -- A slot is free when there is no row, or its row is of the past. A running one whose lease is over is burned.
+  CREATE TABLE slots (
+    workspace TEXT NOT NULL,
+    id TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('running', 'stored', 'burned')),
+    token TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    lease_until_ms INTEGER NOT NULL,
+    expires_at_ms INTEGER NOT NULL,
+    result TEXT,
+    PRIMARY KEY (workspace, id)
+  ) STRICT;
+  CREATE INDEX slots_by_expiry ON slots (expires_at_ms);
+
+  -- Tokens that must be remembered: of calls that were cancelled, and of batches of usage that were counted.
+  CREATE TABLE tokens (
+    workspace TEXT NOT NULL,
+    token TEXT NOT NULL,
+    purpose TEXT NOT NULL CHECK (purpose IN ('cancelled', 'usage')),
+    until_ms INTEGER NOT NULL,
+    PRIMARY KEY (workspace, token, purpose)
+  ) STRICT;
+  CREATE INDEX tokens_by_end ON tokens (until_ms);
+
+  CREATE TABLE accounts (
+    workspace TEXT PRIMARY KEY,
+    credits_micros INTEGER NOT NULL,
+    trial_spent_micros INTEGER NOT NULL,
+    overage_micros INTEGER NOT NULL,
+    expired_count INTEGER NOT NULL,
+    expired_micros INTEGER NOT NULL,
+    month TEXT NOT NULL,
+    spent_micros INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+
+  -- What a key has spent in the last month in which it spent anything.
+  CREATE TABLE key_spending (
+    workspace TEXT NOT NULL,
+    key_id TEXT NOT NULL,
+    month TEXT NOT NULL,
+    spent_micros INTEGER NOT NULL,
+    PRIMARY KEY (workspace, key_id)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE grants (
+    workspace TEXT NOT NULL,
+    id TEXT NOT NULL,
+    micros INTEGER NOT NULL,
+    booked_at_ms INTEGER NOT NULL,
+    PRIMARY KEY (workspace, id)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE reservations (
+    workspace TEXT NOT NULL,
+    token TEXT NOT NULL,
+    key_id TEXT NOT NULL,
+    purse TEXT NOT NULL CHECK (purse IN ('trial', 'credits', 'none')),
+    platform_micros INTEGER NOT NULL,
+    spend_micros INTEGER NOT NULL,
+    month TEXT NOT NULL,
+    lease_until_ms INTEGER NOT NULL,
+    PRIMARY KEY (workspace, token)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX reservations_by_lease ON reservations (workspace, lease_until_ms);
+
+  CREATE TABLE stored_keys (
+    id TEXT PRIMARY KEY,
+    sha256 TEXT NOT NULL,
+    prefix TEXT NOT NULL,
+    workspace TEXT NOT NULL,
+    app TEXT NOT NULL,
+    name TEXT NOT NULL,
+    scopes TEXT NOT NULL,
+    requests_per_minute REAL,
+    burst REAL,
+    budget_micros INTEGER,
+    expires_at_ms INTEGER,
+    created_at_ms INTEGER NOT NULL,
+    revoked_at_ms INTEGER
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE keys_version (version INTEGER NOT NULL) STRICT;
+  INSERT INTO keys_version VALUES (0);
+
+  CREATE TABLE audio_url_domains (
+    workspace TEXT PRIMARY KEY,
+    domains TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE webhooks (
+    workspace TEXT PRIMARY KEY,
+    url TEXT NOT NULL,
+    secret TEXT NOT NULL,
+    created_at_ms INTEGER NOT NULL,
+    previous_secret TEXT,
+    previous_until_ms INTEGER
+  ) STRICT, WITHOUT ROWID;
+  `,
+  `
+  -- Jobs, without what never changes of them. A job that is queued is ready, or waits until it is due.
+  CREATE TABLE jobs (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    kind TEXT NOT NULL CHECK (kind IN ('transcription', 'queue')),
+    mode TEXT NOT NULL CHECK (mode IN ('priority', 'standard', 'bulk')),
+    workspace TEXT NOT NULL,
+    app TEXT NOT NULL,
+    event_id TEXT,
+    slot_id TEXT,
+    status TEXT NOT NULL CHECK (status IN ('queued', 'processing', 'succeeded', 'failed', 'cancelled')),
+    -- Whether it stands in the list of its mode and workspace, and where: the smallest place is taken first.
+    ready INTEGER NOT NULL,
+    place INTEGER NOT NULL,
+    due_at_ms INTEGER,
+    lease_until_ms INTEGER,
+    -- When it is handed out to be purged; a job that is marked has been, and can no longer be seen.
+    purge_at_ms INTEGER,
+    marked INTEGER NOT NULL,
+    created_at_ms INTEGER NOT NULL,
+    started_at_ms INTEGER,
+    ended_at_ms INTEGER,
+    expires_at_ms INTEGER,
+    cancel_requested INTEGER NOT NULL,
+    fence INTEGER NOT NULL,
+    strays INTEGER NOT NULL,
+    retries INTEGER NOT NULL,
+    returns INTEGER NOT NULL,
+    -- How the claim of this fence was ended by whoever held it.
+    ending TEXT,
+    history TEXT NOT NULL,
+    error TEXT,
+    facts TEXT,
+    progress TEXT,
+    result TEXT
+  ) STRICT;
+  CREATE INDEX jobs_ready ON jobs (workspace, mode, place) WHERE ready = 1;
+  CREATE INDEX jobs_delayed ON jobs (due_at_ms) WHERE due_at_ms IS NOT NULL;
+  CREATE INDEX jobs_leased ON jobs (lease_until_ms) WHERE lease_until_ms IS NOT NULL;
+  CREATE INDEX jobs_running ON jobs (workspace) WHERE status = 'processing';
+  CREATE INDEX jobs_to_purge ON jobs (purge_at_ms) WHERE purge_at_ms IS NOT NULL;
+  CREATE INDEX jobs_to_list ON jobs (kind, status, number, workspace) WHERE marked = 0;
+
+  -- JSON of what never changes of a job. It may be large, and is not written again with every change.
+  CREATE TABLE job_specs (
+    number INTEGER PRIMARY KEY,
+    spec TEXT NOT NULL
+  ) STRICT;
+
+  CREATE TABLE job_counters (
+    -- The last place that was given to a job.
+    place INTEGER NOT NULL,
+    -- How far the sequence of modes has come.
+    step INTEGER NOT NULL,
+    -- Jobs that are queued.
+    waiting INTEGER NOT NULL
+  ) STRICT;
+  INSERT INTO job_counters VALUES (0, 0, 0);
+
+  -- Workspaces with ready jobs of a mode: the smallest turn is served next, and gets the largest. One that had as many
+  -- running jobs as it may have is parked until one of them ends.
+  CREATE TABLE job_turns (
+    workspace TEXT NOT NULL,
+    mode TEXT NOT NULL,
+    turn INTEGER NOT NULL,
+    -- How many running jobs were as many as it may have; null: it is not parked.
+    parked INTEGER,
+    PRIMARY KEY (workspace, mode)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX job_turns_open ON job_turns (mode, turn) WHERE parked IS NULL;
+  CREATE INDEX job_turns_parked ON job_turns (parked) WHERE parked IS NOT NULL;
+
+  -- Idempotency keys of submissions.
+  CREATE TABLE job_slots (
+    workspace TEXT NOT NULL,
+    id TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    job_id TEXT NOT NULL,
+    keep_until_ms INTEGER NOT NULL,
+    -- The same, once the job's record is gone; null: it is kept as long as that.
+    free_at_ms INTEGER,
+    PRIMARY KEY (workspace, id)
+  ) STRICT;
+  CREATE INDEX job_slots_to_free ON job_slots (free_at_ms) WHERE free_at_ms IS NOT NULL;
+
+  CREATE TABLE events (
+    job_id TEXT PRIMARY KEY,
+    id TEXT NOT NULL,
+    workspace TEXT NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('succeeded', 'failed', 'cancelled')),
+    occurred_at_ms INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    -- When it may be taken: it is due, or the lease of its attempt is over. Null: it was given up.
+    next_at_ms INTEGER,
+    leased INTEGER NOT NULL,
+    -- It is to be delivered anew whatever comes of the attempt under way.
+    again INTEGER NOT NULL,
+    kept_until_ms INTEGER,
+    reason TEXT
+  ) STRICT;
+  CREATE INDEX events_next ON events (workspace, next_at_ms) WHERE next_at_ms IS NOT NULL;
+  CREATE INDEX events_leased ON events (workspace, next_at_ms) WHERE leased = 1;
+  CREATE INDEX events_given_up ON events (kept_until_ms) WHERE kept_until_ms IS NOT NULL;
+  CREATE INDEX events_to_list ON events (occurred_at_ms, workspace);
+
+  -- Workspaces with events, and those whose last attempt failed. Who wakes first is served first; who was served and
+  -- has more of them that are due wakes at once, behind the others.
+  CREATE TABLE event_turns (
+    workspace TEXT PRIMARY KEY,
+    wake_at_ms INTEGER,
+    turn INTEGER NOT NULL,
+    ailing INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX event_turns_next ON event_turns (wake_at_ms, turn) WHERE wake_at_ms IS NOT NULL;
+  `,
+  `
+  -- The claim of the job that holds it; 0: of a call.
+  ALTER TABLE reservations ADD COLUMN claim INTEGER NOT NULL DEFAULT 0;
+
+  -- One purpose more: tokens of jobs that were charged.
+  DROP INDEX tokens_by_end;
+  ALTER TABLE tokens RENAME TO old_tokens;
+  CREATE TABLE tokens (
+    workspace TEXT NOT NULL,
+    token TEXT NOT NULL,
+    purpose TEXT NOT NULL CHECK (purpose IN ('cancelled', 'usage', 'charged')),
+    until_ms INTEGER NOT NULL,
+    PRIMARY KEY (workspace, token, purpose)
+  ) STRICT;
+  INSERT INTO tokens SELECT * FROM old_tokens;
+  DROP TABLE old_tokens;
+  CREATE INDEX tokens_by_end ON tokens (until_ms);
+  `,
+]

@@ -1,0 +1,79 @@
+import { jobPartition, partitionOf } from '../../ids.ts'
+import type { Job, Jobs } from '../../schema/jobs.ts'
+import type { Ask } from './ask.ts'
+import { ALL_PARTITIONS, lookThrough, partitioned, placeOf } from './jobs-partitions.ts'
+import { jobOf, listOf, recordOf } from './jobs-record.ts'
+import { keys } from './keys.ts'
+import { integerOf, textOf, textsOf } from './reply.ts'
+import { script } from './script.ts'
+
+/** Ids that one script looks up. */
+const KNOWN_AT_ONCE = 500
+
+const knownJobs = script('known_jobs', { ...partitioned, args: ['ids'], reply: textsOf })
+
+const listJobs = script('list_jobs', {
+  ...partitioned,
+  args: ['workspace', 'kind', 'status', 'limit', 'offset'],
+  reply: (reply) => listOf(reply, recordOf),
+})
+
+/** What shows jobs and changes nothing. */
+export function createJobsView(ask: Ask): Pick<Jobs, 'get' | 'known' | 'list' | 'waiting'> {
+  return {
+    async get(id) {
+      const partition = jobPartition(id)
+      if (partition === null) return null
+      const fields = await ask((redis) => redis.hgetall(keys.job(partition, id)))
+      return 'marked' in fields ? null : jobOf(Object.entries(fields).flat())
+    },
+    async known(ids) {
+      const lists = await Promise.all(
+        batchesOf(ids).map(({ partition, batch }) =>
+          ask((redis) => knownJobs(redis, { ...placeOf(partition), ids: JSON.stringify(batch) })),
+        ),
+      )
+      return new Set(lists.flat().map(textOf))
+    },
+    async list({ workspace, kind, status, limit }) {
+      const filter = { workspace: workspace ?? '', kind: kind ?? '', status: status ?? '' }
+      const partitions = workspace === null ? ALL_PARTITIONS : [partitionOf(workspace)]
+      const lists = await Promise.all(
+        partitions.map((partition) =>
+          lookThrough<Job>(
+            limit,
+            ({ id }) => id,
+            (range) => ask((redis) => listJobs(redis, { ...placeOf(partition), ...filter, ...range })),
+          ),
+        ),
+      )
+      return lists.flat().sort(newestFirst).slice(0, limit)
+    },
+    async waiting() {
+      const counts = await Promise.all(
+        ALL_PARTITIONS.map((partition) => ask((redis) => redis.hget(keys.jobs(partition), 'waiting'))),
+      )
+      return counts.map(integerOf).reduce((sum, count) => sum + count, 0)
+    },
+  }
+}
+
+/** The ids by their partitions, as many at a time as a script takes. */
+function batchesOf(ids: readonly string[]): { partition: number; batch: string[] }[] {
+  const batches = new Map<number, string[][]>()
+  for (const id of new Set(ids)) {
+    const partition = jobPartition(id)
+    if (partition === null) continue
+    const lists = batches.get(partition) ?? []
+    batches.set(partition, lists)
+    const last = lists.at(-1)
+    if (last && last.length < KNOWN_AT_ONCE) last.push(id)
+    else lists.push([id])
+  }
+  return [...batches].flatMap(([partition, lists]) => lists.map((batch) => ({ partition, batch })))
+}
+
+/** Of the same millisecond the larger id first, as Redis has them. */
+function newestFirst(one: Job, other: Job): number {
+  return other.createdAtMs - one.createdAtMs || (one.id < other.id ? 1 : -1)
+}

@@ -1,0 +1,113 @@
+import { jobPartition, partitionOf } from '../../ids.ts'
+import type { EventEnding, EventView, Outbox, WebhookEvent } from '../../schema/outbox.ts'
+import type { Ask } from './ask.ts'
+import { ALL_PARTITIONS, lookThrough, partitioned, placeOf } from './jobs-partitions.ts'
+import { listOf } from './jobs-record.ts'
+import { createSweep } from './jobs-sweep.ts'
+import { integerOf, textOf, textsOf } from './reply.ts'
+import { script } from './script.ts'
+
+const claimEvents = script('claim_events', {
+  ...partitioned,
+  args: ['limit', 'lease_ms', 'per_workspace', 'per_ailing'],
+  reply: (reply) => listOf(reply, (item) => eventOf(textsOf(item))),
+})
+
+const endEvent = script('end_event', {
+  ...partitioned,
+  args: ['job_id', 'attempts', 'ending', 'delay_ms', 'reason', 'keep_ms'],
+  reply: (reply) => reply === 1,
+})
+
+const listEvents = script('list_events', {
+  ...partitioned,
+  args: ['workspace', 'limit', 'offset'],
+  reply: (reply) => listOf(reply, viewOf),
+})
+
+const redeliverEvent = script('redeliver_event', {
+  ...partitioned,
+  args: ['job_id'],
+  reply: (reply) => reply === 1,
+})
+
+/** Events in Redis, each in the partition of its job. */
+export function createRedisOutbox(ask: Ask): Outbox {
+  const sweep = createSweep()
+  return {
+    claim: ({ limit, leaseMs, perWorkspace, perAiling }) =>
+      sweep<WebhookEvent>(limit, async (partition, share) => {
+        const inputs = {
+          ...placeOf(partition),
+          ...{ limit: share, lease_ms: leaseMs, per_workspace: perWorkspace, per_ailing: perAiling },
+        }
+        const [more, items] = await ask((redis) => claimEvents(redis, inputs))
+        return { items, more: more === 1 }
+      }),
+    async end({ jobId, attempts }, ending) {
+      const partition = jobPartition(jobId)
+      if (partition === null) return false
+      const inputs = { ...placeOf(partition), job_id: jobId, attempts, ...endInputs(ending) }
+      return ask((redis) => endEvent(redis, inputs))
+    },
+    async list(workspace, limit) {
+      const partitions = workspace === null ? ALL_PARTITIONS : [partitionOf(workspace)]
+      const lists = await Promise.all(
+        partitions.map((partition) =>
+          lookThrough<EventView>(
+            limit,
+            ({ jobId }) => jobId,
+            (range) =>
+              ask((redis) =>
+                listEvents(redis, { ...placeOf(partition), workspace: workspace ?? '', ...range }),
+              ),
+          ),
+        ),
+      )
+      return lists.flat().sort(newestFirst).slice(0, limit)
+    },
+    async redeliver(jobId) {
+      const partition = jobPartition(jobId)
+      if (partition === null) return false
+      return ask((redis) => redeliverEvent(redis, { ...placeOf(partition), job_id: jobId }))
+    },
+  }
+}
+
+function endInputs(ending: EventEnding) {
+  return {
+    ending: ending.state,
+    delay_ms: ending.state === 'retry' ? ending.delayMs : 0,
+    reason: 'reason' in ending ? ending.reason : '',
+    keep_ms: ending.state === 'given_up' ? ending.keepMs : 0,
+  }
+}
+
+function eventOf([jobId, id, workspace, status, occurred, attempts]: readonly (
+  | string
+  | null
+)[]): WebhookEvent {
+  return {
+    id: textOf(id),
+    jobId: textOf(jobId),
+    workspace: textOf(workspace),
+    status: textOf(status) as WebhookEvent['status'],
+    occurredAtMs: integerOf(occurred),
+    attempts: integerOf(attempts),
+  }
+}
+
+function viewOf(item: unknown): EventView {
+  const texts = textsOf(item)
+  const [nextAttempt = null, reason = null] = texts.slice(6)
+  return {
+    ...eventOf(texts),
+    nextAttemptAtMs: nextAttempt === null ? null : integerOf(nextAttempt),
+    reason,
+  }
+}
+
+/** Of the same millisecond the larger id first, as Redis has them. */
+function newestFirst(one: EventView, other: EventView): number {
+  return other.occurredAtMs - one.occurredAtMs || (one.jobId < other.jobId ? 1 : -1)
+}

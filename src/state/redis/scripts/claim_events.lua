@@ -1,0 +1,86 @@
+-- Takes events of a partition whose time has come, workspaces in turn.
+--
+-- KEYS partition never
+-- ARGV limit lease_ms per_workspace per_ailing
+-- Reply {more, event, …}: each event as {job_id, id, workspace, status, occurred, attempts}; `more` = 1 when asking again
+--       may find others
+--
+-- A workspace is looked at when it may have something: an event is due and it has a place free, or a lease is over. Each
+-- look puts that off, so those that have nothing to give now cost nothing until they may. Events that were given up are
+-- forgotten here, when it is time.
+
+local SWEPT_AT_ONCE = 50
+local LOOKS_MAX = 200
+
+local limit, lease_until = tonumber(ARGV[1]), digits(now_ms + ARGV[2])
+local per_workspace = tonumber(ARGV[3])
+local per_ailing = math.min(tonumber(ARGV[4]), per_workspace)
+local now_us = time[1] * 1000000 + time[2]
+
+local function over(name, count)
+  return redis.call('ZRANGEBYSCORE', name, '-inf', digits(now_ms), 'LIMIT', 0, count)
+end
+
+-- When the first of them is over; nil: there is none.
+local function first_ms(name) return tonumber(redis.call('ZRANGE', name, 0, 0, 'WITHSCORES')[2]) end
+
+local function put_back(workspace)
+  for _, id in ipairs(over(key('flights', workspace), SWEPT_AT_ONCE)) do
+    redis.call('ZADD', key('due', workspace), digits(now_ms), id)
+    redis.call('ZREM', key('flights', workspace), id)
+  end
+end
+
+-- Its first event that is due, as long as it has a place free.
+local function take_from(workspace)
+  local due, flights = key('due', workspace), key('flights', workspace)
+  put_back(workspace)
+  local is_ailing = redis.call('SISMEMBER', key('ailing'), workspace) == 1
+  local places = (is_ailing and per_ailing or per_workspace) - redis.call('ZCARD', flights)
+  local id = places > 0 and over(due, 1)[1]
+  if id then
+    redis.call('ZADD', flights, lease_until, id)
+    redis.call('ZREM', due, id)
+    places = places - 1
+  end
+  local due_ms = places > 0 and first_ms(due) or math.huge
+  local next_ms = math.min(due_ms, first_ms(flights) or math.huge)
+  if next_ms < math.huge then
+    redis.call('ZADD', key('turns'), digits(math.max(next_ms * 1000, now_us)), workspace)
+  else
+    redis.call('ZREM', key('turns'), workspace)
+  end
+  return id
+end
+
+local function begin_attempt(id)
+  local name = key('event', id)
+  local held = redis.call('HMGET', name, 'id', 'workspace', 'status', 'occurred', 'again')
+  if held[5] then
+    redis.call('HSET', name, 'attempts', '0')
+    redis.call('HDEL', name, 'again', 'reason')
+  end
+  local attempts = redis.call('HINCRBY', name, 'attempts', 1)
+  redis.call('HDEL', name, 'ended')
+  return { id, held[1], held[2], held[3], held[4], digits(attempts) }
+end
+
+for _, id in ipairs(over(key('given_up'), SWEPT_AT_ONCE)) do
+  redis.call('DEL', key('event', id))
+  redis.call('ZREM', key('events'), id)
+  redis.call('ZREM', key('given_up'), id)
+end
+
+local events, looks = { 0 }, 0
+while #events <= limit and looks < LOOKS_MAX do
+  local count = math.min(limit - #events + 1, LOOKS_MAX - looks)
+  local turns = redis.call('ZRANGEBYSCORE', key('turns'), '-inf', digits(now_us), 'LIMIT', 0, count)
+  if #turns == 0 then break end
+  looks = looks + #turns
+  for _, workspace in ipairs(turns) do
+    local id = take_from(workspace)
+    if id then table.insert(events, begin_attempt(id)) end
+  end
+end
+if #events > limit or looks >= LOOKS_MAX then events[1] = 1 end
+return events

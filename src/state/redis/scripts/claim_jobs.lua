@@ -1,0 +1,136 @@
+-- Takes jobs of a partition up, and before that puts back those whose lease is over.
+--
+-- KEYS partition never
+-- ARGV token limit per_workspace lease_ms sweeps strays_max poison
+--      keep_transcription_ms keep_queue_ms keep_dead_ms
+-- Reply {more, job, …}: each job as fields and values; `more` = 1 when asking again may find others
+--
+-- A claim of the same token takes nothing new: the answer of the first one was lost, and what it took is handed out
+-- now. Without that, jobs would wait for their leases, and count as strayed, because a connection broke.
+--
+-- `sweeps` = '0': nothing is put back, so that a claim in several parts does not take over what it has just taken.
+--
+-- Every part is bounded, because others wait. A workspace that has all the running jobs that it may have is parked until
+-- one of them ends, or until somebody comes who lets it have more, so that many such cost nothing.
+
+local SWEPT_AT_ONCE = 50
+local VISITS_MAX = 200
+-- Of ten jobs six are of the first mode, three of the second, one of the third. The turn of a mode that has none passes
+-- to the one behind it, so that the others keep their proportion.
+local SEQUENCE = { 1, 2, 1, 1, 2, 1, 3, 1, 2, 1 }
+
+local token, limit, per_workspace = key('claim', ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local lease_until = digits(now_ms + ARGV[4])
+local strays_max, poison, keep = tonumber(ARGV[6]), ARGV[7], retention(8)
+
+local function put_back(job, ...)
+  stop_running(job)
+  change(job, 'queued', ...)
+  queue(job, 0)
+end
+
+local function take_again(taken)
+  local jobs = { 1 }
+  for id, fence in string.gmatch(taken, '(%S+) (%d+)') do
+    local job = read_job(id)
+    local is_held = job and job.status == 'processing' and job.fence == tonumber(fence)
+    if is_held and #jobs <= limit then
+      redis.call('ZADD', key('leases'), lease_until, id)
+      table.insert(jobs, show_job(id))
+    elseif is_held then
+      put_back(job)
+    end
+  end
+  return jobs
+end
+
+-- Returns how many there were of what there was most.
+local function sweep()
+  local function over(name)
+    return redis.call('ZRANGEBYSCORE', key(name), '-inf', digits(now_ms), 'LIMIT', 0, SWEPT_AT_ONCE)
+  end
+  local strayed, due = over('leases'), over('delayed')
+  for _, id in ipairs(strayed) do
+    local job = read_job(id)
+    local strays = digits(job.strays + 1)
+    if job.is_cancelled then
+      stop_running(job)
+      finish(job, 'cancelled', keep, 'strays', strays)
+    elseif job.strays + 1 >= strays_max then
+      stop_running(job)
+      finish(job, 'failed', keep, 'strays', strays, 'error', poison)
+    else
+      put_back(job, 'strays', strays)
+    end
+  end
+  for _, id in ipairs(due) do
+    local job = read_job(id)
+    job.number = next_number()
+    redis.call('HSET', key('job', id), 'number', job.number)
+    make_ready(job)
+    redis.call('ZREM', key('delayed'), id)
+  end
+  local fewer = '(' .. digits(per_workspace)
+  local parked = redis.call('ZRANGEBYSCORE', key('parked'), '-inf', fewer, 'LIMIT', 0, SWEPT_AT_ONCE)
+  for _, workspace in ipairs(parked) do unpark(workspace) end
+  return math.max(#strayed, #due, #parked)
+end
+
+local visits = 0
+
+-- The id of the job whose turn it is; nil: the mode has none.
+local function next_of(mode)
+  local ring = key('ring', mode)
+  while visits < VISITS_MAX do
+    local workspace = redis.call('ZRANGE', ring, 0, 0)[1]
+    if not workspace then return nil end
+    visits = visits + 1
+    if tonumber(redis.call('HGET', key('running'), workspace) or 0) >= per_workspace then
+      redis.call('ZADD', key('parked'), digits(per_workspace), workspace)
+      redis.call('ZREM', ring, workspace)
+    else
+      local ready = key('ready', mode, workspace)
+      local id = redis.call('ZRANGE', ready, 0, 0)[1]
+      redis.call('HINCRBY', key('running'), workspace, 1)
+      redis.call('ZREM', ready, id)
+      redis.call('ZREM', ring, workspace)
+      if exists(ready) then serve(workspace, mode) end
+      return id
+    end
+  end
+end
+
+local function next_id()
+  local turn, has_none = tonumber(redis.call('HGET', partition, 'turn') or 0), {}
+  for passed = 0, #SEQUENCE - 1 do
+    local mode = MODES[SEQUENCE[(turn + passed) % #SEQUENCE + 1]]
+    local id = not has_none[mode] and next_of(mode)
+    if id then
+      redis.call('HSET', partition, 'turn', digits(turn + passed + 1))
+      return id
+    end
+    has_none[mode] = true
+  end
+end
+
+local taken = redis.call('GET', token)
+if taken then return take_again(taken) end
+
+local swept = ARGV[5] == '1' and sweep() or 0
+local jobs, fences = { 0 }, {}
+while #fences < limit do
+  local id = next_id()
+  if not id then break end
+  local job, name = read_job(id), key('job', id)
+  redis.call('HINCRBY', partition, 'waiting', -1)
+  redis.call('HSETNX', name, 'started', digits(now_ms))
+  redis.call('HDEL', name, 'ending')
+  job.fence = redis.call('HINCRBY', name, 'fence', 1)
+  change(job, 'processing')
+  redis.call('ZADD', key('leases'), lease_until, id)
+  table.insert(jobs, show_job(id))
+  table.insert(fences, id .. ' ' .. digits(job.fence))
+end
+if #fences > 0 then redis.call('SET', token, table.concat(fences, ' '), 'PX', ARGV[4]) end
+if #fences == limit or visits == VISITS_MAX or swept == SWEPT_AT_ONCE then jobs[1] = 1 end
+return jobs

@@ -1,0 +1,36 @@
+-- Ends a claim of a job: for good, or the job goes back to the queue.
+--
+-- KEYS partition never
+-- ARGV id fence ending delay_ms counter result error facts
+--      keep_transcription_ms keep_queue_ms keep_dead_ms
+-- Reply the job as fields and values, empty when the claim was not in force any more
+--
+-- `ending` is the status that the worker asks for, `counter` the field of the job that counts a return to the queue;
+-- what is empty is not there. The job keeps its last ending with the fence, so that an ending whose answer was lost is
+-- known when it is sent again.
+
+local id, ending, counter = ARGV[1], ARGV[3], ARGV[5]
+local mark = ending .. ' ' .. ARGV[2]
+
+local job = read_job(id)
+if not job then return {} end
+if job.ending == mark then return show_job(id) end
+if job.status ~= 'processing' or job.fence ~= tonumber(ARGV[2]) then return {} end
+
+stop_running(job)
+if ending == 'queued' and not job.is_cancelled then
+  change(job, 'queued', 'ending', mark, 'strays', '0')
+  if counter ~= '' then redis.call('HINCRBY', key('job', id), counter, 1) end
+  queue(job, tonumber(ARGV[4]))
+else
+  local fields = { 'ending', mark }
+  for i, field in ipairs({ 'result', 'error', 'facts' }) do
+    local value = ARGV[5 + i]
+    if value ~= '' then
+      table.insert(fields, field)
+      table.insert(fields, value)
+    end
+  end
+  finish(job, ending == 'queued' and 'cancelled' or ending, retention(9), unpack(fields))
+end
+return show_job(id)

@@ -1,0 +1,150 @@
+-- The steps of jobs and of their events. It runs in front of the scripts that call them, and is none by itself.
+--
+-- Which jobs a script will touch shows only while it runs, so it is not told their keys. They begin with that of the
+-- partition (KEYS[1]), and with its hash tag, so they are where it is. KEYS[2] is never written: a cluster refuses a
+-- script as a whole while its slot moves from node to node and one of its keys is not there. That one never is, so no
+-- script finds half of a partition.
+--
+-- The first write of a script is one that a full server refuses, and what it refuses once it would refuse throughout:
+-- nothing is done by half.
+--
+-- What a partition is made of:
+--   (itself)                  hash: number (the last that was given), turn (jobs taken), waiting (jobs queued)
+--   job:<id>                  hash: the job; what is not known of it is not there
+--   ready:<mode>:<workspace>  sorted set: jobs that may be taken, by their numbers
+--   ring:<mode>               sorted set: workspaces that have such jobs, by their turns
+--   parked                    sorted set: workspaces that are in no ring, by how many running jobs were enough for that
+--   running                   hash: how many jobs of a workspace are taken
+--   leases, delayed, expiry   sorted sets: jobs by when their claim, their delay, their record is over
+--   index                     sorted set: all jobs, by when they were submitted
+--   slot:<workspace>:<id>     hash: job, fingerprint, keep_until
+--   claim:<token>             what a claim has taken
+--   event:<id of the job>     hash: the event
+--   due:<workspace>           sorted set: events that wait, by when they may be sent
+--   flights:<workspace>       sorted set: events that are being sent, by when their lease is over
+--   turns                     sorted set: workspaces with either, by the microsecond at which to look at them
+--   ailing                    set: workspaces to which the last attempt failed
+--   given_up                  sorted set: events that were given up, by when they are forgotten
+--   events                    sorted set: all events, by when their jobs ended
+
+local MODES = { 'priority', 'standard', 'bulk' }
+local HISTORY_MAX = 64
+
+local partition = KEYS[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- Whole and without an exponent.
+local function digits(number) return string.format('%.0f', number) end
+local function key(...) return table.concat({ partition, ... }, ':') end
+local function exists(name) return redis.call('EXISTS', name) == 1 end
+local function next_number() return digits(redis.call('HINCRBY', partition, 'number', 1)) end
+
+-- What the steps go by; nil: there is no such job.
+local function read_job(id)
+  local held = redis.call('HMGET', key('job', id), 'status', 'workspace', 'app', 'mode', 'kind', 'event', 'number',
+    'fence', 'strays', 'cancel', 'ending', 'marked', 'ended')
+  if not held[1] then return nil end
+  return {
+    id = id, status = held[1], workspace = held[2], app = held[3], mode = held[4], kind = held[5], event = held[6],
+    number = held[7], fence = tonumber(held[8] or 0), strays = tonumber(held[9] or 0), is_cancelled = held[10] == '1',
+    ending = held[11], is_marked = held[12] == '1', ended = held[13],
+  }
+end
+
+-- All fields and values of a job; empty: there is none, or it is marked.
+local function show_job(id)
+  local name = key('job', id)
+  if redis.call('HEXISTS', name, 'marked') == 1 then return {} end
+  return redis.call('HGETALL', name)
+end
+
+-- Into another status; the history says so. Fields and values may follow.
+local function change(job, status, ...)
+  local name = key('job', job.id)
+  local line = table.concat({ digits(now_ms), status, digits(job.fence) }, ' ')
+  local history = redis.call('HGET', name, 'history')
+  if history then
+    local _, breaks = string.gsub(history, '\n', '')
+    if breaks + 1 >= HISTORY_MAX then history = string.match(history, '\n(.*)') end
+    line = history .. '\n' .. line
+  end
+  job.status = status
+  redis.call('HSET', name, 'status', status, 'history', line, ...)
+end
+
+-- The workspace is served in its turn, behind those that wait for theirs.
+local function serve(workspace, mode)
+  if redis.call('ZSCORE', key('parked'), workspace) then return end
+  redis.call('ZADD', key('ring', mode), 'NX', next_number(), workspace)
+end
+
+-- It may have another one running.
+local function unpark(workspace)
+  redis.call('ZREM', key('parked'), workspace)
+  for _, mode in ipairs(MODES) do
+    if exists(key('ready', mode, workspace)) then serve(workspace, mode) end
+  end
+end
+
+local function make_ready(job)
+  redis.call('ZADD', key('ready', job.mode, job.workspace), job.number, job.id)
+  serve(job.workspace, job.mode)
+end
+
+local function queue(job, delay_ms)
+  redis.call('HINCRBY', partition, 'waiting', 1)
+  if delay_ms > 0 then
+    redis.call('ZADD', key('delayed'), digits(now_ms + delay_ms), job.id)
+  else
+    make_ready(job)
+  end
+end
+
+local function leave_queue(job)
+  redis.call('HINCRBY', partition, 'waiting', -1)
+  redis.call('ZREM', key('delayed'), job.id)
+  local ready = key('ready', job.mode, job.workspace)
+  redis.call('ZREM', ready, job.id)
+  if not exists(ready) then redis.call('ZREM', key('ring', job.mode), job.workspace) end
+end
+
+local function stop_running(job)
+  if redis.call('HINCRBY', key('running'), job.workspace, -1) <= 0 then
+    redis.call('HDEL', key('running'), job.workspace)
+  end
+  redis.call('ZREM', key('leases'), job.id)
+  unpark(job.workspace)
+end
+
+-- An event of the workspace is due or in flight: somebody looks at it then, if not sooner.
+local function wake(workspace, at_ms)
+  redis.call('ZADD', key('turns'), 'LT', digits(at_ms * 1000), workspace)
+end
+
+-- Writes the event of a job's end as one that was never sent.
+local function announce(job)
+  redis.call('HSET', key('event', job.id), 'id', job.event, 'workspace', job.workspace, 'status', job.status,
+    'occurred', job.ended, 'attempts', '0')
+  redis.call('ZADD', key('events'), job.ended, job.id)
+  redis.call('ZADD', key('due', job.workspace), digits(now_ms), job.id)
+  wake(job.workspace, now_ms)
+end
+
+-- Out of the arguments that begin there.
+local function retention(first)
+  local function milliseconds(i) return tonumber(ARGV[first + i]) end
+  return { transcription = milliseconds(0), queue = milliseconds(1), dead = milliseconds(2) }
+end
+
+-- Into a status for good. Fields and values may follow.
+local function finish(job, status, keep, ...)
+  local keep_ms = keep.queue
+  if job.kind == 'transcription' then keep_ms = keep.transcription elseif status == 'failed' then keep_ms = keep.dead end
+  local expires = digits(now_ms + keep_ms)
+  job.ended = digits(now_ms)
+  change(job, status, 'ended', job.ended, 'expires', expires, ...)
+  redis.call('HDEL', key('job', job.id), 'progress')
+  redis.call('ZADD', key('expiry'), expires, job.id)
+  if job.event ~= '' then announce(job) end
+end

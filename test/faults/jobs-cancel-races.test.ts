@@ -1,0 +1,67 @@
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { pino } from 'pino'
+import t from 'tap'
+import { openEmbeddedState } from '../../src/state/embedded/state.ts'
+import { customersOf, submitJob } from '../support/job-fleet.ts'
+import { startLarkway } from '../support/larkway.ts'
+import { tempFolder } from '../support/scratch.ts'
+import { startTranscriptUpstream } from '../support/transcript-upstream.ts'
+
+t.setTimeout(600_000)
+
+const RACES = process.env.LARKWAY_TEST_LONG === '1' ? 10_000 : 2_000
+const CALLERS = 16
+const WORKSPACES = 4
+/** About what a job takes from its acceptance to its end while others run. */
+const WITHIN_MS = 120
+const ENDED = ['succeeded', 'failed', 'cancelled']
+
+interface JobAnswer {
+  readonly status: string
+  readonly cancel_requested: boolean
+}
+
+t.test(`${RACES} jobs are cancelled while they are done`, async (t) => {
+  const upstream = await startTranscriptUpstream(t)
+  upstream.behave('whisper-1', { before: () => sleep(Math.random() * 20) })
+  const { config, customer } = customersOf({ upstreamUrl: upstream.url, workspaces: WORKSPACES })
+  const dataFolder = await tempFolder(t)
+  // Fewer places than callers, so that some are still queued.
+  const env = { LARKWAY_JOBS: '6', LARKWAY_JOBS_PER_WORKSPACE: '1000' }
+  const { url } = await startLarkway(t, { config, dataFolder, env })
+  const file = join(dataFolder, 'state.sqlite')
+  const state = await openEmbeddedState({ file, log: pino({ level: 'silent' }) })
+  t.teardown(() => state.close())
+
+  const seen: Record<string, number> = {}
+  const race = async (at: number): Promise<void> => {
+    const headers = { authorization: customer.authorizationOf(`ws_${at % WORKSPACES}`) }
+    const id = await submitJob(() => url, headers.authorization)
+    const path = `${url}/v1/transcription/jobs/${id}`
+    await sleep(Math.random() * WITHIN_MS)
+    const told = (await (await fetch(path, { method: 'DELETE', headers })).json()) as JobAnswer
+    let last = told
+    while (!ENDED.includes(last.status)) {
+      last = (await (await fetch(`${path}?wait=10`, { headers })).json()) as JobAnswer
+    }
+    const outcome = `${told.status} → ${last.status}`
+    seen[outcome] = (seen[outcome] ?? 0) + 1
+    if (ENDED.includes(told.status) && told.status !== last.status) t.fail(`${id}: ${outcome}`)
+    if (told.status === 'processing' && !told.cancel_requested) t.fail(`${id}: it was not asked for`)
+    if (told.status === 'queued') t.fail(`${id}: it was left in the queue`)
+    const job = await state.jobs.get(id)
+    const ends = job?.history.filter(({ status }) => ENDED.includes(status)) ?? []
+    if (ends.length !== 1 || ends[0]?.status !== last.status) t.fail(`${id}: ${JSON.stringify(job?.history)}`)
+  }
+  let next = 0
+  await Promise.all(
+    Array.from({ length: CALLERS }, async () => {
+      while (next < RACES) await race(next++)
+    }),
+  )
+  const outcomes = ['cancelled → cancelled', 'processing → cancelled', 'succeeded → succeeded']
+  for (const outcome of outcomes) t.ok((seen[outcome] ?? 0) > 0, `${outcome}: ${seen[outcome]}`)
+  t.equal(seen['failed → failed'], undefined)
+  t.comment(JSON.stringify(seen))
+})

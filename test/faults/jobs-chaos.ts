@@ -1,0 +1,175 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Test } from 'tap'
+import { JOB_STATUSES, type Job, type JobStatus, type Jobs } from '../../src/schema/jobs.ts'
+import { type JobCustomer, setWebhook, submitJob } from '../support/job-fleet.ts'
+import { startTranscriptUpstream } from '../support/transcript-upstream.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+const ENDED: ReadonlySet<JobStatus> = new Set(['succeeded', 'failed', 'cancelled'])
+const CANCELLED_SHARE = 0.02
+/** Callers that hand jobs in at the same time. */
+const CALLERS = 24
+/** Longest pause between an accepted job and its cancellation. */
+const CANCEL_WITHIN_MS = 3_000
+/** After the last kill: a lease of 30 s, its sweep, and the job itself. */
+const SETTLED_MS = 45_000
+/** Between two looks at all jobs, which cost those something who work. */
+const LOOK_MS = 250
+/** Behind the last end: an attempt of a killed sender is made again when its lease is over. */
+const DELIVERED_MS = 100_000
+
+/** Processes that are killed, and started again, while they work. */
+export interface Chaos extends JobCustomer {
+  readonly jobs: Pick<Jobs, 'get' | 'waiting'>
+  /** Of whatever takes jobs on now. */
+  url(): string
+  /** Kills one of the processes, and starts it again. */
+  kill(): Promise<void>
+}
+
+export interface ChaosOptions {
+  readonly count: number
+  /** How long processes are killed at least, also when all jobs have been handed in. */
+  readonly killMs: number
+}
+
+/** Receives webhooks: job id → what it was told of, in order. */
+export async function startBell(t: Pick<Test, 'teardown'>) {
+  const told = new Map<string, string[]>()
+  const server = createServer((request, response) => {
+    let text = ''
+    request.setEncoding('utf8').on('data', (chunk) => {
+      text += chunk
+    })
+    request.on('end', () => {
+      const { job_id: id, status } = JSON.parse(text) as { job_id: string; status: string }
+      told.set(id, [...(told.get(id) ?? []), status])
+      response.end('ok')
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/jobs`, told }
+}
+
+/** A provider that hears everything at once, or a little later, so that kills also meet calls under way. */
+export async function startHurriedUpstream(t: Pick<Test, 'teardown'>) {
+  const upstream = await startTranscriptUpstream(t)
+  upstream.behave('whisper-1', { before: () => sleep(Math.random() * 40) })
+  return upstream
+}
+
+/**
+ * Hands jobs in, cancels a few, and kills processes meanwhile. Then every job has reached one state, once, has been
+ * told of, and has succeeded but for those that were cancelled, or that three workers died of.
+ */
+export async function assertJobsOutlive(
+  t: Test,
+  { jobs, url, kill, ...customer }: Chaos,
+  { count, killMs }: ChaosOptions,
+): Promise<void> {
+  const { workspaces, authorizationOf } = customer
+  const bell = await startBell(t)
+  for (const workspace of workspaces) {
+    await setWebhook(url(), workspace, authorizationOf(workspace), bell.url)
+  }
+  const ids: string[] = []
+  const cancellations = new Map<string, Promise<string | null>>()
+  const startedMs = performance.now()
+  let killing = true
+  const kills = killNowAndThen(kill, () => killing)
+  await Promise.all(
+    Array.from({ length: CALLERS }, async (_, caller) => {
+      for (let at = caller; at < count; at += CALLERS) {
+        const authorization = authorizationOf(workspaces[at % workspaces.length]!)
+        const id = await submitJob(url, authorization)
+        ids.push(id)
+        if (Math.random() < CANCELLED_SHARE) cancellations.set(id, cancelSoon(url, id, authorization))
+      }
+    }),
+  )
+  const handedInMs = performance.now() - startedMs
+  await waitUntil(async () => (await jobs.waiting()) === 0, Math.max(0, killMs - handedInMs))
+  await sleep(Math.max(0, killMs - (performance.now() - startedMs)))
+  killing = false
+  const killed = await kills
+  t.comment(`${count} jobs handed in within ${Math.round(handedInMs)} ms, ${killed} kills`)
+
+  t.ok(await allEnd(jobs, ids), 'every job has ended within 45 s of the last kill')
+  const answers = new Map<string, string | null>()
+  for (const [id, answer] of cancellations) answers.set(id, await answer)
+  const ended = (await Promise.all(ids.map((id) => jobs.get(id)))) as Job[]
+  assertEnds(t, ended, answers)
+  await waitUntil(() => ended.every(({ id }) => bell.told.has(id)), DELIVERED_MS)
+  const untold = ended.filter(({ id }) => !bell.told.has(id))
+  t.equal(untold.length, 0, 'every end is told')
+  const lies = ended.filter(({ id, status }) => bell.told.get(id)?.some((told) => told !== status))
+  t.equal(lies.length, 0, 'and told as it is')
+  const later = (await Promise.all(ids.map((id) => jobs.get(id)))) as Job[]
+  t.same(later, ended, 'and nothing has changed since')
+  const deliveries = [...bell.told.values()].reduce((sum, { length }) => sum + length, 0)
+  t.comment(`${deliveries} deliveries of ${ended.length} events`)
+}
+
+async function killNowAndThen(kill: () => Promise<void>, goesOn: () => boolean): Promise<number> {
+  let killed = 0
+  while (goesOn()) {
+    await sleep(200 + Math.random() * 1_800)
+    await kill()
+    killed += 1
+  }
+  return killed
+}
+
+/** @returns what the job said of itself; null when nobody answered */
+async function cancelSoon(url: () => string, id: string, authorization: string): Promise<string | null> {
+  await sleep(Math.random() * CANCEL_WITHIN_MS)
+  try {
+    const path = `/v1/transcription/jobs/${id}`
+    const response = await fetch(url() + path, { method: 'DELETE', headers: { authorization } })
+    const { status } = (await response.json()) as { status?: string }
+    return status ?? null
+  } catch {
+    return null
+  }
+}
+
+async function allEnd(jobs: Pick<Jobs, 'get'>, ids: readonly string[]): Promise<boolean> {
+  let open = [...ids]
+  return waitUntil(async () => {
+    await sleep(LOOK_MS)
+    const looked = await Promise.all(open.map(async (id) => ({ id, job: await jobs.get(id) })))
+    open = looked.filter(({ job }) => job !== null && !ENDED.has(job.status)).map(({ id }) => id)
+    return open.length === 0
+  }, SETTLED_MS)
+}
+
+function assertEnds(t: Test, ended: readonly Job[], cancelled: ReadonlyMap<string, string | null>): void {
+  const counts = Object.fromEntries(JOB_STATUSES.map((status) => [status, 0])) as Record<JobStatus, number>
+  let poisoned = 0
+  for (const job of ended) {
+    counts[job.status] += 1
+    const ends = job.history.filter(({ status }) => ENDED.has(status))
+    const said = cancelled.get(job.id)
+    const isPoisoned = job.status === 'failed' && job.error?.code === 'INTERNAL' && job.fence >= 3
+    if (isPoisoned) poisoned += 1
+    if (ends.length !== 1) t.fail(`${job.id} ended ${ends.length} times`)
+    if (job.history.at(-1)?.status !== job.status) t.fail(`${job.id} is ${job.status} and did not become it`)
+    if (job.status === 'failed' && !isPoisoned) t.fail(`${job.id} failed: ${JSON.stringify(job.error)}`)
+    if (job.status === 'cancelled' && !cancelled.has(job.id)) t.fail(`${job.id} was cancelled by nobody`)
+    if (job.status === 'succeeded' && job.result === null) t.fail(`${job.id} has no result`)
+    if (said !== undefined && said !== null && said !== 'processing' && said !== job.status) {
+      t.fail(`${job.id} said that it is ${said}, and is ${job.status}`)
+    }
+  }
+  const { succeeded, failed, cancelled: stopped } = counts
+  t.equal(succeeded + failed + stopped, ended.length, `${JSON.stringify(counts)}`)
+  t.equal(failed, poisoned, `${poisoned} jobs were taken up by three workers that were killed`)
+}

@@ -1,0 +1,95 @@
+import t, { type Test } from 'tap'
+import { customersOf, submitJob } from '../support/job-fleet.ts'
+import { type Larkway, startLarkway } from '../support/larkway.ts'
+import { type RedisOptions, startRedis } from '../support/redis-server.ts'
+import { unwatchable, watchSyscalls } from '../support/syscalls.ts'
+
+t.setTimeout(180_000)
+
+const JOBS = 20
+
+/** A server that takes jobs on and works on none, so that nothing else is written. */
+async function startTaker(t: Test, env: Readonly<Record<string, string>>) {
+  const { config, customer } = customersOf({ upstreamUrl: 'http://127.0.0.1:9/v1', workspaces: 1 })
+  const server = await startLarkway(t, { config, env: { ...env, LARKWAY_JOBS: '0' } })
+  const authorization = customer.authorizationOf('ws_0')
+  // The first one loads what all others find.
+  await submitJob(() => server.url, authorization)
+  return { server, authorization }
+}
+
+async function submitMany({ url }: Larkway, authorization: string): Promise<string[]> {
+  const ids: string[] = []
+  for (let i = 0; i < JOBS; i += 1) ids.push(await submitJob(() => url, authorization))
+  return ids
+}
+
+/** Of how many jobs Redis had its file forced to the disk between the command and its answer. */
+async function forcedByRedis(t: Test, options: RedisOptions): Promise<number> {
+  const redis = await startRedis(t, options)
+  const { server, authorization } = await startTaker(t, { REDIS_URL: redis.url })
+  const watch = await watchSyscalls(t, redis.pid, ['read', 'write', 'writev', 'fdatasync'])
+  const ids = await submitMany(server, authorization)
+  const calls = await watch.stop()
+  return ids.filter((id) => {
+    const asked = calls.findIndex((call) => /\bread\(/.test(call) && call.includes(id))
+    const connection = /\bread\((\d+),/.exec(calls[asked] ?? '')?.[1]
+    if (connection === undefined) throw new Error(`Redis never heard of ${id}`)
+    const answer = new RegExp(`\\bwritev?\\(${connection},`)
+    const answered = calls.findIndex((call, at) => at > asked && answer.test(call))
+    if (answered < 0) throw new Error(`no answer about ${id} was seen`)
+    return calls.slice(asked, answered).some((call) => /\bfdatasync\(.*= 0$/.test(call))
+  }).length
+}
+
+t.test(
+  'what Redis is told with appendfsync always is on the disk before it answers',
+  { skip: unwatchable },
+  async (t) => {
+    t.equal(await forcedByRedis(t, { durable: true }), JOBS)
+  },
+)
+
+t.test('with everysec it is not, so that this would be seen', { skip: unwatchable }, async (t) => {
+  const forced = await forcedByRedis(t, { durable: true, args: ['--appendfsync', 'everysec'] })
+  t.ok(forced < JOBS / 2, `${forced} of ${JOBS}`)
+})
+
+/** The files that were forced to the disk. */
+function forced(calls: readonly string[]): Set<string> {
+  const found = calls.flatMap((call) => /\bf(?:data)?sync\((\d+)/.exec(call)?.[1] ?? [])
+  return new Set(found)
+}
+
+t.test(
+  'the audio, its folder and the state are forced to the disk before the 202',
+  { skip: unwatchable },
+  async (t) => {
+    const { server, authorization } = await startTaker(t, {})
+    const watch = await watchSyscalls(t, server.pid, [
+      'fsync',
+      'fdatasync',
+      'rename',
+      'sendto',
+      'write',
+      'writev',
+    ])
+    const ids = await submitMany(server, authorization)
+    const calls = await watch.stop()
+    let from = 0
+    for (const id of ids) {
+      const until = calls.findIndex(
+        (call, at) => at >= from && call.includes('202 Accepted') && call.includes(id),
+      )
+      if (until < 0) throw new Error(`no answer of ${id} was seen`)
+      const renamed = calls.findIndex(
+        (call, at) => at >= from && /\brename\(/.test(call) && call.includes(id),
+      )
+      const audio = forced(calls.slice(from, renamed))
+      const behind = forced(calls.slice(renamed, until))
+      if (audio.size < 1 || behind.size < 2) t.fail(`${id}: ${calls.slice(from, until).join('\n')}`)
+      from = until + 1
+    }
+    t.pass(`${ids.length} jobs`)
+  },
+)

@@ -1,0 +1,415 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { newJobId } from '../../src/ids.ts'
+import type { JobEnding, JobError, JobFacts } from '../../src/schema/jobs.ts'
+import { entryAt } from '../support/gateway-rig.ts'
+import { type JobsApi, startJobsApi } from '../support/jobs-api.ts'
+import { waitUntil } from '../support/wait-until.ts'
+import { filledWav } from '../support/wav.ts'
+
+const PATH = '/v1/transcription/jobs'
+const AUDIO = { audio: { base64: filledWav(4_044, 1).toString('base64') } }
+const FACTS: JobFacts = {
+  policy_version_id: 'pv_fedcba9876543210',
+  lk_applied_purpose: 'calls',
+  lk_purpose_source: 'body',
+}
+const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+const FIELDS = [
+  ...['job_id', 'status', 'poll_url', 'created_at', 'started_at', 'completed_at', 'expires_at'],
+  ...['cancel_requested', 'attempts', 'error', 'result', 'result_url', 'result_url_expires_at'],
+  ...['lk_requested_purpose', 'lk_applied_purpose', 'lk_purpose_source', 'policy_version_id'],
+]
+
+async function submit(api: JobsApi, body: object = AUDIO): Promise<string> {
+  const { status, job, text } = await api.submit(body)
+  if (status !== 202) throw new Error(text)
+  return job.job_id
+}
+
+const show = (api: JobsApi, id: string, query = '') => api.ask('GET', `${PATH}/${id}${query}`)
+const cancel = (api: JobsApi, id: string) => api.ask('DELETE', `${PATH}/${id}`)
+
+async function succeed(api: JobsApi, id: string, json: string): Promise<void> {
+  const { fence } = (await api.jobs.get(id))!
+  const result = await api.doors.jobs.objects.keepResult(json, { id, workspace: 'acme' }, fence)
+  await api.end(id, { state: 'succeeded', result, facts: FACTS })
+}
+
+/** JSON of exactly so many bytes, with characters of more than one byte and in an order of its own. */
+function resultOf(bytes: number): string {
+  const bare = Buffer.byteLength(JSON.stringify({ z: 1, content: '', a: 'é€' }))
+  return JSON.stringify({ z: 1, content: 'x'.repeat(bytes - bare), a: 'é€' })
+}
+
+t.test('a job from its submission to its result', async (t) => {
+  const api = await startJobsApi(t)
+  const id = await submit(api, { ...AUDIO, purpose: 'calls' })
+  const queued = await show(api, id)
+  t.equal(queued.status, 200)
+  t.same(Object.keys(queued.job), FIELDS)
+  t.equal(queued.headers.get('retry-after'), '2')
+  t.same(
+    { ...queued.job, created_at: null },
+    {
+      ...Object.fromEntries(FIELDS.map((field) => [field, null])),
+      job_id: id,
+      status: 'queued',
+      poll_url: `${PATH}/${id}`,
+      cancel_requested: false,
+      attempts: 0,
+      lk_requested_purpose: 'calls',
+    },
+    'what is not there yet is null',
+  )
+
+  await api.claim(id)
+  const processing = await show(api, id)
+  t.match(processing.job, { status: 'processing', attempts: 1, started_at: TIMESTAMP, completed_at: null })
+  t.equal(processing.headers.get('retry-after'), '2')
+
+  await succeed(api, id, '{"id":"req_1","content":"the lark","words":[]}')
+  const { job, headers, text } = await show(api, id)
+  t.same(Object.keys(job), FIELDS)
+  t.match(job, {
+    status: 'succeeded',
+    attempts: 1,
+    completed_at: TIMESTAMP,
+    error: null,
+    result: { content: 'the lark' },
+    result_url: null,
+    lk_requested_purpose: 'calls',
+    lk_applied_purpose: 'calls',
+    lk_purpose_source: 'body',
+    policy_version_id: 'pv_fedcba9876543210',
+  })
+  t.ok(text.includes('"result":{"id":"req_1","content":"the lark","words":[]}'), 'the very text')
+  t.equal(headers.get('retry-after'), null)
+  t.equal(headers.get('x-lk-policy-version-id'), 'pv_fedcba9876543210')
+  const ttlMs = Date.parse(String(job.expires_at)) - Date.parse(String(job.completed_at))
+  t.equal(ttlMs, 259_200_000, '72 hours')
+  const head = await fetch(`${api.origin}${PATH}/${id}`, {
+    method: 'HEAD',
+    headers: { authorization: api.authorization },
+  })
+  t.same([head.status, await head.text()], [200, ''])
+})
+
+t.test('results up to 256 KiB stand in the job, larger ones behind a URL', async (t) => {
+  const api = await startJobsApi(t)
+  for (const bytes of [1_000, 16_385, 262_143, 262_144]) {
+    const id = await submit(api)
+    await api.claim(id)
+    const json = resultOf(bytes)
+    await succeed(api, id, json)
+    const { text, job } = await show(api, id)
+    t.ok(text.includes(`"result":${json},"result_url":null,"result_url_expires_at":null`), `${bytes} bytes`)
+    t.same(job.result, JSON.parse(json))
+  }
+  t.ok(await waitUntil(() => api.doors.services.budget.used === 0), 'no memory is held')
+
+  const id = await submit(api)
+  await api.claim(id)
+  const json = resultOf(262_145)
+  await succeed(api, id, json)
+  const beforeMs = Date.now()
+  const { job } = await show(api, id)
+  t.equal(job.result, null)
+  const expiresMs = Date.parse(String(job.result_url_expires_at))
+  t.ok(expiresMs > beforeMs + 890_000 && expiresMs <= Date.now() + 900_000, String(job.result_url_expires_at))
+  const opened = await fetch(api.origin + String(job.result_url))
+  t.match([opened.status, opened.headers.get('content-type')], [200, 'application/json'])
+  t.equal(await opened.text(), json, 'without an API key')
+  const again = await waitUntil(async () => (await show(api, id)).job.result_url !== job.result_url, 5_000)
+  t.ok(again, 'minted anew at each read')
+})
+
+t.test('a purged job is not there any more, nor is what its URL opened', async (t) => {
+  const api = await startJobsApi(t, { limits: { stt_job_result_ttl_seconds: 2 } })
+  const id = await submit(api)
+  await api.claim(id)
+  await succeed(api, id, resultOf(300_000))
+  const { job } = await show(api, id)
+  const url = api.origin + String(job.result_url)
+  t.equal((await fetch(url)).status, 200)
+  const marked = async () => {
+    const jobs = await api.jobs.takeExpired(10)
+    for (const one of jobs) await api.doors.jobs.objects.removeAll(one)
+    return jobs.length > 0
+  }
+  t.ok(await waitUntil(marked))
+  t.match(await show(api, id), { status: 404, error: { code: 'JOB_NOT_FOUND' } })
+  t.match(await cancel(api, id), { status: 404, error: { code: 'JOB_NOT_FOUND' } })
+  t.equal((await fetch(url)).status, 404)
+})
+
+t.test('a failed job says why, as the envelope of an error does', async (t) => {
+  const api = await startJobsApi(t)
+  const id = await submit(api)
+  await api.claim(id)
+  const attempts = [{ provider: 'ears', model: 'm', status: 500, milliseconds: 12, reason: 'status 500' }]
+  const error: JobError = {
+    code: 'UPSTREAM_ERROR',
+    message: 'every eligible provider failed',
+    param: null,
+    details: { attempts },
+  }
+  await api.end(id, { state: 'failed', error, facts: { ...FACTS, lk_applied_purpose: null } })
+  const { status, job, headers } = await show(api, id)
+  t.equal(status, 200)
+  t.match(job, { status: 'failed', result: null, result_url: null, lk_applied_purpose: null })
+  t.same(job.error, {
+    code: 'UPSTREAM_ERROR',
+    category: 'upstream',
+    retryable: true,
+    message: 'every eligible provider failed',
+    param: null,
+    type: 'upstream',
+    request_id: (await api.jobs.get(id))?.requestId,
+    details: { attempts },
+  })
+  t.equal(headers.get('x-should-retry'), null)
+
+  const named = await submit(api)
+  await api.claim(named)
+  const rejected: JobError = { ...error, code: 'AUDIO_URL_REJECTED', param: 'audio.url', details: {} }
+  await api.end(named, { state: 'failed', error: rejected, facts: FACTS })
+  t.match((await show(api, named)).job.error, { param: 'audio.url', category: 'request', retryable: false })
+})
+
+t.test('cancelling in every state', async (t) => {
+  const api = await startJobsApi(t)
+  const queued = await submit(api)
+  t.equal((await api.kept()).length, 1)
+  const cancelled = await cancel(api, queued)
+  t.equal(cancelled.status, 200)
+  t.same(Object.keys(cancelled.job), FIELDS)
+  t.match(cancelled.job, { status: 'cancelled', started_at: null, completed_at: TIMESTAMP, attempts: 0 })
+  t.equal(cancelled.headers.get('retry-after'), null)
+  t.ok(await waitUntil(async () => (await api.kept()).length === 0), 'its audio is gone')
+
+  const running = await submit(api)
+  await api.claim(running)
+  const asked = await cancel(api, running)
+  t.match(asked.job, { status: 'processing', cancel_requested: true, completed_at: null })
+  t.equal(asked.headers.get('retry-after'), '2')
+  t.equal((await api.kept()).length, 1, 'its audio is the worker’s to remove')
+  t.match((await cancel(api, running)).job, { status: 'processing', cancel_requested: true })
+  await api.end(running, { state: 'cancelled', facts: null })
+  t.match((await show(api, running)).job, { status: 'cancelled', cancel_requested: true })
+
+  const late = await submit(api)
+  await api.claim(late)
+  await cancel(api, late)
+  await succeed(api, late, '{"content":"in time"}')
+  const lost = await cancel(api, late)
+  t.match(lost.job, { status: 'succeeded', cancel_requested: true, result: { content: 'in time' } })
+
+  const failed = await submit(api)
+  await api.claim(failed)
+  const ending: JobEnding = { state: 'failed', error: POISON, facts: FACTS }
+  await api.end(failed, ending)
+  for (const [id, status] of [
+    [queued, 'cancelled'],
+    [running, 'cancelled'],
+    [late, 'succeeded'],
+    [failed, 'failed'],
+  ] as const) {
+    const before = await show(api, id)
+    t.match(before.job, { status })
+    t.equal((await cancel(api, id)).text, before.text, `${status} is final`)
+  }
+})
+
+const POISON: JobError = { code: 'INTERNAL', message: 'internal error', param: null, details: {} }
+
+t.test('a wait ends with the next status, told or not', async (t) => {
+  const api = await startJobsApi(t)
+  const id = await submit(api)
+  const timed = async <Value>(work: Promise<Value>) => {
+    const startMs = performance.now()
+    const value = await work
+    return { value, ms: performance.now() - startMs }
+  }
+  const first = timed(show(api, id, '?wait=30'))
+  await sleep(100)
+  await api.claim(id)
+  const { value: processing, ms } = await first
+  t.match(processing.job, { status: 'processing' })
+  t.ok(ms < 5_000, `${ms} ms`)
+
+  const many = Array.from({ length: 40 }, () => timed(show(api, id, '?wait=30')))
+  await sleep(700)
+  // As another process does it: without a word to this one.
+  await api.jobs.end(id, 1, { state: 'failed', error: POISON, facts: FACTS }, KEEP)
+  for (const { value, ms } of await Promise.all(many)) {
+    t.match(value.job, { status: 'failed' })
+    t.ok(ms < 10_000, `${ms} ms`)
+  }
+  const over = await timed(show(api, id, '?wait=30'))
+  t.ok(over.ms < 5_000, 'a job that has ended is not waited for')
+
+  const still = await submit(api)
+  const { value, ms: waited } = await timed(show(api, still, '?wait=1'))
+  t.match([value.status, value.job.status, value.headers.get('retry-after')], [200, 'queued', '2'])
+  t.ok(waited >= 990, `${waited} ms`)
+  // Longer than uWebSockets.js leaves a silent connection alone.
+  const long = await timed(show(api, still, '?wait=14'))
+  t.match(long.value.job, { status: 'queued' })
+  t.ok(long.ms >= 13_900, `${long.ms} ms`)
+  const stopping = timed(show(api, still, '?wait=30'))
+  await sleep(100)
+  await cancel(api, still)
+  t.match((await stopping).value.job, { status: 'cancelled' })
+})
+
+const KEEP = { transcriptionMs: 259_200_000, queueMs: 86_400_000, deadMs: 604_800_000 }
+
+t.test('a wait ends when its client leaves', async (t) => {
+  let looks = 0
+  const api = await startJobsApi(t, {
+    between: (jobs) => ({
+      ...jobs,
+      get(id) {
+        looks += 1
+        return jobs.get(id)
+      },
+    }),
+  })
+  const id = await submit(api)
+  const clients = Array.from({ length: 20 }, () => {
+    const leaving = new AbortController()
+    const left = api.ask('GET', `${PATH}/${id}?wait=30`, { signal: leaving.signal }).catch(() => 'left')
+    return { leaving, left }
+  })
+  t.ok(await waitUntil(() => looks >= 20))
+  looks = 0
+  await sleep(2_200)
+  t.ok(looks >= 1 && looks <= 6, `twenty who wait cost ${looks} looks in two seconds`)
+  for (const { leaving } of clients) leaving.abort()
+  t.same(new Set(await Promise.all(clients.map(({ left }) => left))), new Set(['left']))
+  const nobodyLooks = async () => {
+    looks = 0
+    await sleep(1_200)
+    return looks === 0
+  }
+  t.ok(await waitUntil(nobodyLooks, 20_000), 'nobody looks any more')
+})
+
+t.test('a wait is whole seconds from 1 to 30', async (t) => {
+  const api = await startJobsApi(t)
+  const id = await submit(api)
+  for (const wait of ['0', '31', '-1', '1.5', '', 'x', '1e1', '007', '5&wait=6', '%31%30%30', '99999']) {
+    const { status, error, headers } = await show(api, id, `?wait=${wait}`)
+    t.equal(status, 400, wait)
+    t.match(error, { code: 'INVALID_REQUEST', param: 'wait', retryable: false })
+    t.ok(headers.get('x-ratelimit-remaining-requests'))
+  }
+})
+
+t.test('a job that is not there, and one that is somebody else’s, are the same', async (t) => {
+  const api = await startJobsApi(t)
+  const id = await submit(api)
+  const { key, route } = api.doors.services.snapshot().keys.values().next().value!
+  const workspace = { id: 'other', name: 'Other', plan: null, includes: null }
+  const terms = { grant: null, trial: null, budgetMicros: null }
+  const strangers = {
+    'another app': api.admit({ app: { id: 'phone' } }),
+    'another workspace, an app of the same name': api.admit({ workspace: { ...workspace, terms } }),
+  }
+  const queueJob = newJobId('qj', 'acme')
+  await api.jobs.submit({ spec: { ...(await specOf(api, id)), id: queueJob, kind: 'queue' }, slot: null })
+  const rows: [string, string, string][] = [
+    ...Object.entries(strangers).map(([what, who]): [string, string, string] => [what, id, who]),
+    ['unknown', newJobId('tj', 'acme'), api.authorization],
+    ['a job of the queue', queueJob, api.authorization],
+    ['malformed', 'tj_1', api.authorization],
+    ['in capitals', id.toUpperCase(), api.authorization],
+    ['too long', `${id}0`, api.authorization],
+    ['another prefix', id.replace('tj_', 'req_'), api.authorization],
+    ['encoded', encodeURIComponent('tj_../../x\u0000é'), api.authorization],
+    ['a proto', '__proto__', api.authorization],
+  ]
+  const answers = new Set<string>()
+  for (const method of ['GET', 'DELETE']) {
+    for (const [what, path, authorization] of rows) {
+      const headers = { authorization, 'x-lk-request-id': 'given' }
+      for (const query of method === 'GET' ? ['', '?wait=5'] : ['']) {
+        const answer = await api.ask(method, `${PATH}/${path}${query}`, { headers })
+        t.equal(answer.status, 404, `${method} ${what}`)
+        const bare = [...answer.headers].filter(([name]) => !/^(date|x-ratelimit-)/.test(name))
+        answers.add(answer.text + JSON.stringify(bare))
+      }
+    }
+  }
+  t.equal(answers.size, 1, [...answers].join('\n'))
+  t.match([...answers][0], /"code":"JOB_NOT_FOUND"/)
+  t.match(await api.jobs.get(id), { status: 'queued' }, 'nobody has cancelled it')
+  t.match(await api.jobs.get(queueJob), { status: 'queued' })
+
+  const second = api.admit({ key: { ...key, id: 'key_second' }, route })
+  const seen = await api.ask('GET', `${PATH}/${id}`, { headers: { authorization: second } })
+  t.equal(seen.status, 200, 'any key of the same app sees it')
+})
+
+async function specOf({ jobs }: JobsApi, id: string) {
+  return (await jobs.get(id))!
+}
+
+t.test('who may: keys with the scope jobs, within their rate', async (t) => {
+  const api = await startJobsApi(t)
+  const id = await submit(api)
+  const { key } = api.doors.services.snapshot().keys.values().next().value!
+  const calls = [
+    ['POST', PATH],
+    ['GET', `${PATH}/${id}`],
+    ['DELETE', `${PATH}/${id}`],
+  ] as const
+  const type = { 'content-type': 'audio/wav' }
+  const audio = { body: filledWav(1_044) }
+  const scopeless = api.admit({ key: { ...key, id: 'key_sync', scopes: ['inference', 'queue', 'admin'] } })
+  const slow = api.admit({ key: { ...key, id: 'key_slow', rateLimit: { requestsPerMinute: 1, burst: 3 } } })
+  for (const [method, path] of calls) {
+    const asked = method === 'POST' ? audio : {}
+    const as = (authorization: string) =>
+      api.ask(method, path, { ...asked, headers: { ...type, authorization } })
+    const refused = await as(scopeless)
+    t.match(refused, { status: 403, error: { code: 'PERMISSION_DENIED', details: { scope: 'jobs' } } })
+    t.match(await as('Bearer lk_live_x'), { status: 401, error: { code: 'UNAUTHENTICATED' } })
+    t.ok((await as(slow)).status < 400, method)
+  }
+  for (const [method, path] of calls) {
+    const headers = { authorization: slow }
+    const limited = await api.ask(method, path, { ...(method === 'POST' ? audio : {}), headers })
+    t.match(limited, { status: 429, error: { code: 'RATE_LIMITED', retryable: true } })
+    t.ok(Number(limited.headers.get('retry-after')) > 0)
+  }
+  const both = api.admit({ key: { ...key, id: 'key_jobs', scopes: ['jobs'] } })
+  t.equal((await api.ask('GET', `${PATH}/${id}`, { headers: { authorization: both } })).status, 200)
+  const patch = await fetch(`${api.origin}${PATH}/${id}`, { method: 'PUT', body: 'x' })
+  t.same([patch.status, patch.headers.get('allow')], [405, 'DELETE, GET, HEAD'])
+})
+
+t.test('a result waits for memory, and is refused in time when there is none', async (t) => {
+  const api = await startJobsApi(t)
+  const id = await submit(api)
+  await api.claim(id)
+  await succeed(api, id, resultOf(200_000))
+  const { budget } = api.doors.services
+  budget.charge(budget.limit)
+  const waiting = show(api, id)
+  await sleep(300)
+  budget.refund(budget.limit)
+  t.match(await waiting, { status: 200, job: { status: 'succeeded' } })
+  budget.charge(budget.limit)
+  t.match(await show(api, id), { status: 503, error: { code: 'OVERLOADED', retryable: true } })
+  budget.refund(budget.limit)
+  t.ok(await waitUntil(() => budget.used === 0))
+})
+
+t.test('the version of the route that would serve stands on every answer', async (t: Test) => {
+  const api = await startJobsApi(t, { entries: [entryAt('http://127.0.0.1:1')] })
+  const id = await submit(api)
+  for (const answer of [await show(api, id), await show(api, newJobId('tj', 'acme')), await cancel(api, id)])
+    t.equal(answer.headers.get('x-lk-policy-version-id'), 'pv_0123456789abcdef')
+})

@@ -1,0 +1,259 @@
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { pino } from 'pino'
+import t, { type Test } from 'tap'
+import type { EventClaiming } from '../../src/schema/outbox.ts'
+import { createCommit } from '../../src/state/embedded/commit.ts'
+import { openDatabase } from '../../src/state/embedded/database.ts'
+import { createOperations, type Operations } from '../../src/state/embedded/operations.ts'
+import { openEmbeddedState } from '../../src/state/embedded/state.ts'
+import { claimingOf, FAILURE, KEEP, SUCCESS, slotOf, specOf } from '../support/jobs-under-test.ts'
+import { tempFolder } from '../support/scratch.ts'
+import { LONG_MS, newWorkspace } from '../support/state-under-test.ts'
+
+const SENDING: EventClaiming = { limit: 10, leaseMs: LONG_MS, perWorkspace: 10, perAiling: 2 }
+
+/** The operations on a file or in memory, each in a transaction of its own, on a clock of the test's. */
+function open(t: Test, file = ':memory:') {
+  const db = openDatabase(file)
+  t.teardown(() => db.close())
+  let nowMs = Date.now()
+  const parts = createOperations(db, () => nowMs)
+  const commit = createCommit(db, parts)
+  return {
+    db,
+    run<Name extends keyof Operations>(name: Name, ...args: Parameters<Operations[Name]>) {
+      const { answers, wrote } = commit([{ id: 1, name, args }])
+      const [answer] = answers
+      if (!answer || 'failure' in answer) throw new Error(answer?.failure.reason)
+      return { value: answer.value as ReturnType<Operations[Name]>, wrote }
+    },
+    pass(ms: number) {
+      nowMs += ms
+    },
+    count: (sql: string) => Number(db.prepare(`SELECT count(*) AS rows FROM ${sql}`).get()?.rows),
+  }
+}
+
+/** Writes so many jobs that are ready, spread over workspaces, faster than by submitting them. */
+function fill(db: DatabaseSync, jobs: number, workspaces: number): void {
+  db.exec(`
+    BEGIN;
+    CREATE TEMP TABLE numbers AS
+      WITH RECURSIVE counted(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < ${jobs})
+      SELECT n FROM counted;
+    INSERT INTO jobs (
+      id, kind, mode, workspace, app, status, ready, place, marked, created_at_ms,
+      cancel_requested, fence, strays, retries, returns, history
+    ) SELECT
+      'qj_' || n, 'queue', 'priority', 'ws_' || (n % ${workspaces}), 'web', 'queued', 1, n, 0, 0, 0, 0, 0, 0, 0, '[]'
+      FROM numbers;
+    INSERT INTO job_specs SELECT number, json_object('id', id, 'workspace', workspace) FROM jobs;
+    INSERT INTO job_turns SELECT DISTINCT workspace, mode, number, NULL FROM jobs GROUP BY workspace, mode;
+    UPDATE job_counters SET place = ${jobs}, waiting = ${jobs};
+    DROP TABLE numbers;
+    COMMIT;`)
+}
+
+/** Milliseconds that the middle one of many calls takes. */
+function medianMs(times: number, call: () => unknown): number {
+  const taken = Array.from({ length: times }, () => {
+    const fromMs = performance.now()
+    call()
+    return performance.now() - fromMs
+  })
+  return taken.sort((a, b) => a - b)[times >> 1]!
+}
+
+t.test('no statement about jobs reads a table from its beginning to its end', async (t) => {
+  const prepared = new Set<string>()
+  class Recording extends DatabaseSync {
+    override prepare(sql: string) {
+      prepared.add(sql)
+      return super.prepare(sql)
+    }
+  }
+  const file = join(await tempFolder(t), 'state.sqlite')
+  openDatabase(file).close()
+  const db = new Recording(file)
+  t.teardown(() => db.close())
+  createOperations(db, Date.now)
+  const statements = [...prepared].filter((sql) => /\b(jobs|job_\w+|events|event_turns)\b/.test(sql))
+  // One row; or the list of events for operators, from the newest on.
+  const allowed =
+    /^SCAN (job_counters|CONSTANT ROW|events USING INDEX events_to_list)|FOR LAST TERM OF ORDER BY/
+  for (const sql of statements) {
+    for (const { detail } of db.prepare(`EXPLAIN QUERY PLAN ${sql}`).all()) {
+      const costly = /^SCAN|TEMP B-TREE|AUTOMATIC/.test(String(detail)) && !allowed.test(String(detail))
+      if (costly) t.fail(`${detail}: ${sql.trim()}`)
+    }
+  }
+  t.ok(statements.length > 40, `${statements.length} statements`)
+})
+
+t.test('a claim out of many jobs costs what it costs out of few', async (t) => {
+  const few = open(t)
+  const many = open(t)
+  fill(few.db, 1_000, 50)
+  fill(many.db, 300_000, 3_000)
+  const claim = ({ run }: typeof few) => {
+    const [claimed] = run('claimJobs', claimingOf({ perWorkspace: 3 })).value
+    if (!claimed) throw new Error('there was no job')
+    return claimed.job
+  }
+  for (const queue of [few, many]) medianMs(20, () => claim(queue))
+  const [fewMs, manyMs] = [few, many].map((queue) => medianMs(100, () => claim(queue)))
+  t.ok(manyMs! < 4 * fewMs! + 0.5, `${manyMs} ms of 300,000, ${fewMs} ms of 1,000`)
+  t.ok(manyMs! < 20, 'and that is not much')
+  t.equal(many.run('waitingJobs').value, 300_000 - 120)
+  const submit = () => many.run('submitJob', { spec: specOf('ws_1'), slot: null })
+  t.ok(medianMs(50, submit) < 20)
+})
+
+t.test('workspaces that have enough running cost nothing', async (t) => {
+  const { db, run } = open(t)
+  const workspaces = 5_000
+  fill(db, 3 * workspaces, workspaces)
+  const one = { limit: workspaces, perWorkspace: 1 }
+  t.equal(run('claimJobs', claimingOf(one)).value.length, workspaces)
+  // The first to find that they have enough puts them aside.
+  t.same(run('claimJobs', claimingOf(one)), { value: [], wrote: true })
+  t.same(run('claimJobs', claimingOf(one)), { value: [], wrote: false })
+  const idleMs = medianMs(50, () => run('claimJobs', claimingOf(one)))
+  t.ok(idleMs < 5, `${idleMs} ms`)
+  run('endJob', 'qj_7', 1, SUCCESS, KEEP)
+  t.match(run('claimJobs', claimingOf(one)).value, [{ job: { id: 'qj_5007' } }])
+  t.equal(run('claimJobs', claimingOf({ ...one, perWorkspace: 2 })).value.length, workspaces)
+})
+
+t.test('whoever finds nothing to do writes nothing', async (t) => {
+  const file = join(await tempFolder(t), 'state.sqlite')
+  const { run, pass } = open(t, file)
+  const idle = () => {
+    const size = statSync(`${file}-wal`).size
+    for (let i = 0; i < 3; i++) {
+      t.same(run('claimJobs', claimingOf({ limit: 10 })), { value: [], wrote: false })
+      t.same(run('claimEvents', SENDING), { value: [], wrote: false })
+      t.same(run('takeExpiredJobs', 10), { value: [], wrote: false })
+      pass(1)
+    }
+    t.equal(statSync(`${file}-wal`).size, size)
+  }
+  idle()
+  const delayed = specOf('acme', { kind: 'transcription' })
+  const done = specOf('acme', { kind: 'transcription' })
+  for (const spec of [delayed, done]) run('submitJob', { spec, slot: slotOf() })
+  run('claimJobs', claimingOf({ limit: 2 }))
+  idle()
+  run('endJob', delayed.id, 1, { state: 'queued', delayMs: LONG_MS, counts: 'retry' }, KEEP)
+  run('endJob', done.id, 1, FAILURE, KEEP)
+  t.equal(run('claimEvents', SENDING).value.length, 1)
+  idle()
+  const event = { jobId: done.id, attempts: 1 }
+  run('endEvent', event, { state: 'given_up', reason: 'status 410', keepMs: LONG_MS })
+  idle()
+  for (const [name, args] of [
+    ['renewJob', [done.id, 1, LONG_MS, null]],
+    ['endJob', [done.id, 1, FAILURE, KEEP]],
+    ['cancelJob', [done.id, { workspace: 'acme', app: 'web' }, KEEP]],
+    ['endEvent', [event, { state: 'delivered' }]],
+  ] as const)
+    t.equal(
+      (run as (name: string, ...args: readonly unknown[]) => { wrote: boolean })(name, ...args).wrote,
+      false,
+    )
+})
+
+t.test('what is of the past is forgotten', async (t) => {
+  const { run, pass, count } = open(t)
+  const retention = { transcriptionMs: 1000, queueMs: 1000, deadMs: 1000 }
+  const ids: string[] = []
+  for (let i = 0; i < 100; i++) {
+    const spec = specOf(newWorkspace(), { kind: 'transcription' })
+    ids.push(spec.id)
+    run('submitJob', { spec, slot: slotOf({ keepMs: 1000 }) })
+    run('claimJobs', claimingOf())
+    run('endJob', spec.id, 1, SUCCESS, retention)
+    const [event] = run('claimEvents', SENDING).value
+    run('endEvent', event!, { state: 'given_up', reason: 'status 410', keepMs: 1000 })
+  }
+  pass(2000)
+  t.equal(run('listEvents', null, 1000).value.length, 0, 'out of sight at once')
+  for (let i = 0; i < 10; i++) run('claimJobs', claimingOf())
+  for (let i = 0; i < 10; i++) run('claimEvents', SENDING)
+  t.equal(count('events'), 0)
+  t.equal(count('job_slots'), 100, 'keys are kept as long as the records')
+  t.equal(run('takeExpiredJobs', 1000).value.length, 100)
+  for (const id of ids) run('forgetJob', id)
+  for (let i = 0; i < 10; i++) run('claimJobs', claimingOf())
+  for (const table of ['jobs', 'job_specs', 'job_slots', 'job_turns', 'events'])
+    t.equal(count(table), 0, table)
+  // That a workspace ails is remembered, by one row.
+  t.equal(count('event_turns'), 100)
+})
+
+t.test('an event that nobody has taken cannot be ended', async (t) => {
+  const { run } = open(t)
+  const spec = specOf('acme', { kind: 'transcription' })
+  run('submitJob', { spec, slot: null })
+  run('cancelJob', spec.id, { workspace: 'acme', app: 'web' }, KEEP)
+  for (const ending of [
+    { state: 'delivered' },
+    { state: 'retry', delayMs: LONG_MS, reason: 'status 500' },
+    { state: 'given_up', keepMs: LONG_MS, reason: 'status 410' },
+  ] as const)
+    t.equal(run('endEvent', { jobId: spec.id, attempts: 0 }, ending).value, false, ending.state)
+  t.match(run('claimEvents', SENDING).value, [{ jobId: spec.id, attempts: 1 }])
+})
+
+t.test('a workspace that waits for its turn keeps it when more events come', async (t) => {
+  const { run, pass } = open(t)
+  const announce = (workspace: string) => {
+    const spec = specOf(workspace, { kind: 'transcription' })
+    run('submitJob', { spec, slot: null })
+    run('cancelJob', spec.id, { workspace, app: 'web' }, KEEP)
+    pass(1)
+  }
+  for (const workspace of ['first', 'second', 'first', 'first']) announce(workspace)
+  const served: string[] = []
+  for (let i = 0; i < 4; i++) {
+    served.push(...run('claimEvents', { ...SENDING, limit: 1 }).value.map(({ workspace }) => workspace))
+    pass(1)
+  }
+  t.same(served, ['first', 'second', 'first', 'first'])
+})
+
+t.test('lists are bounded, whatever is asked for', async (t) => {
+  const { db, run } = open(t)
+  fill(db, 3_000, 10)
+  const filter = { workspace: null, kind: null, status: null, limit: 1_000_000 }
+  t.equal(run('listJobs', filter).value.length, 1000)
+  const newest = run('listJobs', { ...filter, workspace: 'ws_3', limit: 2 }).value
+  t.same(
+    newest.map(({ id }) => id),
+    ['qj_2993', 'qj_2983'],
+  )
+})
+
+t.test('two processes take each job once', async (t) => {
+  const file = join(await tempFolder(t), 'state.sqlite')
+  const log = pino({ level: 'silent' })
+  const states = await Promise.all([1, 2].map(() => openEmbeddedState({ file, log })))
+  t.teardown(() => Promise.all(states.map((state) => state.close())))
+  const [first] = states
+  const submitted = Array.from({ length: 200 }, () => specOf(newWorkspace()))
+  await Promise.all(submitted.map((spec) => first!.jobs.submit({ spec, slot: null })))
+  const taken: string[] = []
+  await Promise.all(
+    states.map(async ({ jobs }) => {
+      for (;;) {
+        const claimed = await jobs.claim(claimingOf({ limit: 5 }))
+        if (claimed.length === 0) return
+        for (const { job } of claimed) taken.push(job.id)
+        await Promise.all(claimed.map(({ job }) => jobs.end(job.id, job.fence, SUCCESS, KEEP)))
+      }
+    }),
+  )
+  t.same(taken.sort(), submitted.map(({ id }) => id).sort())
+})

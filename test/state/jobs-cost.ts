@@ -1,0 +1,73 @@
+import { Redis } from 'ioredis'
+import type { Test } from 'tap'
+import { jobPartition } from '../../src/ids.ts'
+import type { Jobs } from '../../src/schema/jobs.ts'
+import { claimingOf, KEEP, SUCCESS, specOf } from '../support/jobs-under-test.ts'
+import { startRedis } from '../support/redis-server.ts'
+import { openRedisState } from '../support/redis-state.ts'
+
+const WORKSPACE = 'ws_cost'
+/** A claim of one job asks the partitions in turn: over so many rounds that comes out even. */
+const ROUNDS = 48
+const FILLED_AT_ONCE = 20_000
+
+/** Writes jobs as they are after their submission: the same as the first one, but for their ids and numbers. */
+const FILL = `
+  local partition, first_id = KEYS[1], ARGV[1]
+  local function key(...) return table.concat({ partition, ... }, ':') end
+  local fields = redis.call('HGETALL', key('job', first_id))
+  for i = 1, ARGV[2] do
+    local number = redis.call('HINCRBY', partition, 'number', 1)
+    local id = string.sub(first_id, 1, -11) .. string.format('%010d', number)
+    redis.call('HSET', key('job', id), unpack(fields))
+    redis.call('HSET', key('job', id), 'number', number)
+    redis.call('ZADD', key('ready', 'priority', '${WORKSPACE}'), number, id)
+    redis.call('ZADD', key('index'), 1, id)
+    redis.call('HINCRBY', partition, 'waiting', 1)
+  end`
+
+/** Commands of one kind: how many the server has executed, those in scripts too. */
+type Counts = Readonly<Record<string, number>>
+
+/** A workspace that has few jobs waiting, and then many: what is done with its jobs takes the same commands. */
+export async function costsTheSame(t: Test, few: number, many: number): Promise<void> {
+  const { url } = await startRedis(t)
+  const { jobs } = await openRedisState(t, url)
+  const redis = new Redis(url)
+  t.teardown(() => redis.disconnect())
+  const first = specOf(WORKSPACE)
+  await jobs.submit({ spec: first, slot: null })
+  const partition = `lk:{jobs:${jobPartition(first.id)}}`
+  const fill = async (count: number) => {
+    for (let left = count - (await jobs.waiting()); left > 0; left -= FILLED_AT_ONCE)
+      await redis.eval(FILL, 1, partition, first.id, Math.min(left, FILLED_AT_ONCE))
+    t.equal(await jobs.waiting(), count)
+  }
+
+  await fill(few)
+  // The server comes to know the scripts.
+  await countsOf(redis, jobs)
+  const cheap = await countsOf(redis, jobs)
+  await fill(many)
+  t.same(await countsOf(redis, jobs), cheap, 'not one command more')
+  const perRound = Object.values(cheap).reduce((sum, count) => sum + count, 0) / ROUNDS
+  t.ok(perRound < 1000, `${perRound} commands each time`)
+}
+
+async function countsOf(redis: Redis, jobs: Jobs): Promise<Counts> {
+  await redis.config('RESETSTAT')
+  for (let round = 0; round < ROUNDS; round++) {
+    await jobs.submit({ spec: specOf(WORKSPACE), slot: null })
+    const cancelled = specOf(WORKSPACE)
+    await jobs.submit({ spec: cancelled, slot: null })
+    await jobs.cancel(cancelled.id, { workspace: WORKSPACE, app: 'web' }, KEEP)
+    for (const { job } of await jobs.claim(claimingOf())) await jobs.end(job.id, job.fence, SUCCESS, KEEP)
+  }
+  const stats = await redis.info('commandstats')
+  const counts = [...stats.matchAll(/^cmdstat_(\S+?):calls=(\d+)/gm)].map(([, name, calls]) => [name, calls])
+  // The limiter counts the nodes by the clock, by a script of these three.
+  const byTheClock = /^(?:config|info|evalsha|time|zremrangebyscore|zcard|zadd|pexpire)/
+  return Object.fromEntries(
+    counts.filter(([name = '']) => !byTheClock.test(name)).map(([name, calls]) => [name, Number(calls)]),
+  )
+}

@@ -1,0 +1,65 @@
+import { mkdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { syncFolder } from '../../src/storage/folder-sync.ts'
+import { tempFolder } from '../support/scratch.ts'
+import { watchSyncs } from '../support/watch-syncs.ts'
+
+t.test('many share a sync, and each has one that began behind its call', async (t: Test) => {
+  const folder = await tempFolder(t)
+  let begun = 0
+  let newestDone = 0
+  let now = 0
+  await watchSyncs(t, async (sync) => {
+    begun += 1
+    const number = begun
+    now += 1
+    t.equal(now, 1, 'one at a time')
+    await sync()
+    await sleep(2)
+    now -= 1
+    newestDone = number
+  })
+  const calls = 400
+  await Promise.all(
+    Array.from({ length: calls }, async (_, i) => {
+      await sleep(i / 4)
+      const before = begun
+      await syncFolder(folder)
+      if (newestDone <= before) t.fail(`a call had a sync that had begun before it`)
+    }),
+  )
+  t.ok(begun > 3 && begun < calls / 2, `${begun} syncs for ${calls} calls`)
+  const before = begun
+  await syncFolder(folder)
+  t.equal(begun, before + 1, 'and none is left over')
+})
+
+t.test('folders do not wait for one another', async (t: Test) => {
+  const [one, other] = [await tempFolder(t), await tempFolder(t)]
+  let now = 0
+  let most = 0
+  await watchSyncs(t, async (sync) => {
+    now += 1
+    most = Math.max(most, now)
+    await sleep(50)
+    await sync()
+    now -= 1
+  })
+  await Promise.all([syncFolder(one), syncFolder(other)])
+  t.equal(most, 2)
+})
+
+t.test('a sync that fails fails for those who share it, and for nobody after them', async (t: Test) => {
+  const folder = join(await tempFolder(t), 'folder')
+  const missing = Array.from({ length: 3 }, () => syncFolder(folder))
+  for (const result of await Promise.allSettled(missing)) t.equal(result.status, 'rejected')
+  await mkdir(folder)
+  const [running, after] = [syncFolder(folder), syncFolder(folder)]
+  await running
+  await rm(folder, { recursive: true })
+  await after.catch(() => {})
+  await mkdir(folder)
+  await t.resolves(syncFolder(folder))
+})

@@ -1,0 +1,72 @@
+import type { Test } from 'tap'
+import { createLogger } from '../../src/log.ts'
+import { createMediaProbe } from '../../src/media/probe.ts'
+import type { Doors } from '../../src/routes/endpoint.ts'
+import { createJobSignals } from '../../src/routes/jobs/signals.ts'
+import type { Objects } from '../../src/schema/objects.ts'
+import type { FetchAudio } from '../../src/schema/remote-audio.ts'
+import { createAudioDigester } from '../../src/storage/audio-digest.ts'
+import { createAudioReader } from '../../src/storage/audio-reader.ts'
+import { createBlocks } from '../../src/storage/blocks.ts'
+import { createBudget } from '../../src/storage/budget.ts'
+import { createDiscardingSpool } from '../../src/storage/discard.ts'
+import { createFileObjects } from '../../src/storage/files.ts'
+import { createFolderLinks, type FolderLinks } from '../../src/storage/folder-links.ts'
+import { createJobObjects } from '../../src/storage/job-objects.ts'
+import { createRemoteAudio } from '../../src/storage/remote-audio.ts'
+import { createSpool } from '../../src/storage/spool.ts'
+import { createWorkers } from '../../src/workers/pool.ts'
+import { type GatewayRigOptions, gatewayRig } from './gateway-rig.ts'
+import { tempFolder } from './scratch.ts'
+
+const MIB = 1024 * 1024
+/** Each one listens for the end of the process. */
+const LOG = createLogger('silent')
+
+export interface DoorsRig {
+  readonly doors: Doors
+  /** Header of the one caller. */
+  readonly authorization: string
+  readonly objects: Objects
+  readonly links: FolderLinks
+  /** Bytes held for bodies. */
+  readonly budgetUsed: () => number
+}
+
+export interface DoorsRigOptions extends Omit<GatewayRigOptions, 'reader'> {
+  readonly fetchAudio: FetchAudio
+  /** For bodies. */
+  readonly memoryMib?: number
+  /** Stands between everything and the store. */
+  readonly inFrontOf?: (objects: Objects) => Objects
+}
+
+/** All that the endpoints work with, in this process: state and store are the embedded ones. */
+export async function openDoors(t: Test, options: DoorsRigOptions): Promise<DoorsRig> {
+  const { fetchAudio, memoryMib = 64, inFrontOf = (objects) => objects, ...rig } = options
+  const budget = createBudget(memoryMib * MIB)
+  const blocks = createBlocks(budget, { restMs: 400 })
+  const objects = inFrontOf(await createFileObjects(await tempFolder(t)))
+  const links = createFolderLinks({ keys: [Buffer.alloc(32, 3)], publicUrl: undefined })
+  const spool = createSpool({ budget, blocks, objects, log: LOG })
+  const workers = createWorkers()
+  const reader = createAudioReader({ objects, decoder: workers.decoder, memory: { blocks, budget } })
+  t.teardown(async () => {
+    await spool.close()
+    await workers.close()
+    blocks.close()
+  })
+  const { services, authorization } = gatewayRig(t, { ...rig, reader })
+  const doors: Doors = {
+    services,
+    spool,
+    discard: createDiscardingSpool(),
+    probe: createMediaProbe({ reader }),
+    digester: createAudioDigester({ reader, hasher: workers.hasher, blocks, budget }),
+    remoteAudio: createRemoteAudio({ spool, fetchAudio }),
+    results: { keep: () => Promise.reject(new Error('nothing is kept')) },
+    jobs: { objects: createJobObjects({ objects, budget }), links, signals: createJobSignals() },
+    log: LOG,
+  }
+  return { doors, authorization, objects, links, budgetUsed: () => budget.used }
+}

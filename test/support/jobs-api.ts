@@ -1,0 +1,178 @@
+import type { Test } from 'tap'
+import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import type { Limits } from '../../src/limits.ts'
+import { audio } from '../../src/routes/audio.ts'
+import { type Doors, endpoint } from '../../src/routes/endpoint.ts'
+import { retentionOf } from '../../src/routes/jobs/retention.ts'
+import { results } from '../../src/routes/results.ts'
+import { transcription, translation } from '../../src/routes/transcription.ts'
+import { transcriptionJobs } from '../../src/routes/transcription-jobs.ts'
+import type { Entry, Principal } from '../../src/schema/catalog.ts'
+import type { Job, JobEnding, Jobs } from '../../src/schema/jobs.ts'
+import type { Objects } from '../../src/schema/objects.ts'
+import { principal, route } from './catalog.ts'
+import { openDoors } from './doors-rig.ts'
+import { startEdge } from './edge.ts'
+import { entryAt } from './gateway-rig.ts'
+
+/** A job object, or what is told to who hands a job in. */
+export interface JobAnswer {
+  readonly job_id: string
+  readonly status: string
+  readonly [field: string]: unknown
+}
+
+export interface Asked {
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: Uint8Array | string
+  readonly signal?: AbortSignal
+}
+
+export interface Answered {
+  readonly status: number
+  readonly headers: Headers
+  readonly text: string
+  readonly job: JobAnswer
+  readonly error: { readonly code: string; readonly [field: string]: unknown } | undefined
+}
+
+export interface JobsApi {
+  readonly port: number
+  readonly origin: string
+  readonly doors: Doors
+  readonly jobs: Jobs
+  readonly objects: Objects
+  readonly budgetUsed: () => number
+  /** Header of the one caller, of app `web` of workspace `acme`. */
+  readonly authorization: string
+  /** The same for somebody else. */
+  admit(caller: Partial<Principal>): string
+  ask(method: string, path: string, asked?: Asked): Promise<Answered>
+  /** Hands a job in as JSON. */
+  submit(body: object, headers?: Readonly<Record<string, string>>): Promise<Answered>
+  /** Takes the job up, as a worker does. */
+  claim(id: string): Promise<Job>
+  /** Ends the newest claim. */
+  end(id: string, ending: JobEnding): Promise<Job>
+  /** Keys of the objects of jobs. */
+  kept(): Promise<string[]>
+}
+
+export interface JobsApiOptions {
+  /** Default: a provider of which nobody expects an answer. */
+  readonly entries?: readonly Entry[]
+  readonly caller?: Partial<Principal>
+  readonly limits?: Partial<Limits>
+  readonly domains?: readonly string[]
+  readonly memoryMib?: number
+  /** Stands between the endpoints and the state. */
+  readonly between?: (jobs: Jobs) => Jobs
+  /** Stands between everything and the store. */
+  readonly inFrontOf?: (objects: Objects) => Objects
+}
+
+const RATE = { requestsPerMinute: 1_000_000, burst: 100_000 }
+const KEY = { ...principal().key, rateLimit: RATE, scopes: ['inference', 'jobs'] as const }
+const POISON = { code: 'INTERNAL', message: 'internal error', param: null, details: {} } as const
+
+/** The endpoints of transcription jobs over real sockets, in this process. No worker takes the jobs up but the test. */
+export async function startJobsApi(t: Test, options: JobsApiOptions = {}): Promise<JobsApi> {
+  const {
+    entries = [entryAt('http://127.0.0.1:1')],
+    caller,
+    limits,
+    domains = [],
+    memoryMib,
+    between,
+    inFrontOf,
+  } = options
+  const base = principal({ route: route(entries), key: KEY, ...caller })
+  const rig = await openDoors(t, {
+    entries,
+    caller: base,
+    fetchAudio: () => Promise.reject(new Error('nothing is fetched before a worker does')),
+    audioUrlDomains: domains,
+    ...(limits && { limits }),
+    ...(memoryMib && { memoryMib }),
+    ...(inFrontOf && { inFrontOf }),
+  })
+  const { objects, links, authorization, budgetUsed } = rig
+  const others = new Map<string, Principal>()
+  const { services } = rig.doors
+  const { state } = services
+  const doors: Doors = {
+    ...rig.doors,
+    services: {
+      ...services,
+      state: { ...state, jobs: between?.(state.jobs) ?? state.jobs },
+      keys: { find: (sha256) => others.get(sha256) ?? services.keys.find(sha256) },
+    },
+  }
+  const edge = await startEdge(t, [
+    ...transcriptionJobs(doors),
+    endpoint(doors, 'POST', '/v1/transcription', transcription, { idempotent: true }),
+    endpoint(doors, 'POST', '/v1/translation', translation, { idempotent: true }),
+    endpoint(doors, 'POST', '/v1/audio', audio),
+    results({ open: (token) => links.open(token), objects }),
+  ])
+  const keep = retentionOf(services.snapshot().limits)
+  const api: JobsApi = {
+    port: edge.port,
+    origin: edge.origin,
+    doors,
+    jobs: state.jobs,
+    objects,
+    budgetUsed,
+    authorization,
+    admit(other) {
+      const key = makeKey()
+      others.set(hashKey(key), { ...base, ...other })
+      return `Bearer ${key}`
+    },
+    async ask(method, path, { headers = {}, body, signal } = {}) {
+      const response = await fetch(edge.origin + path, {
+        method,
+        headers: { authorization, ...headers },
+        ...(body === undefined ? {} : { body: typeof body === 'string' ? body : new Uint8Array(body) }),
+        signal: signal ?? null,
+      })
+      const text = await response.text()
+      const job = JSON.parse(text || '{}') as JobAnswer & { error?: Answered['error'] }
+      const isError = response.status >= 400
+      return {
+        status: response.status,
+        headers: response.headers,
+        text,
+        job,
+        error: isError ? job.error : undefined,
+      }
+    },
+    submit: (body, headers = {}) =>
+      api.ask('POST', '/v1/transcription/jobs', {
+        headers: { 'content-type': 'application/json', ...headers },
+        body: JSON.stringify(body),
+      }),
+    async claim(id) {
+      const claiming = { limit: 100, perWorkspace: 100, leaseMs: 60_000, straysMax: 3, poison: POISON, keep }
+      const claimed = await state.jobs.claim(claiming)
+      const one = claimed.find(({ job }) => job.id === id)
+      if (one === undefined)
+        throw new Error(`${id} is not to be had, but ${claimed.map(({ job }) => job.id)}`)
+      doors.jobs.signals.changed(id)
+      return one.job
+    },
+    async end(id, ending) {
+      const { fence } = (await state.jobs.get(id))!
+      const ended = await state.jobs.end(id, fence, ending, keep)
+      if (ended === null) throw new Error(`the claim of ${id} is not in force`)
+      doors.jobs.signals.changed(id)
+      return ended
+    },
+    async kept() {
+      const keys: string[] = []
+      for await (const { key } of objects.list('job/')) keys.push(key)
+      return keys
+    },
+  }
+  return api
+}

@@ -25,7 +25,7 @@ const WAIT_SECONDS_MAX = 30
  */
 export function transcriptionJobs(doors: Doors): EdgeRoute[] {
   const watch = createJobWatch(doors.services.state.jobs, doors.jobs.signals)
-  const one = `${JOBS_PATH}/:id`
+  const one = `${JOBS_PATH}/:job_id`
   return [
     endpoint(doors, 'POST', JOBS_PATH, submit, { idempotent: true }),
     endpoint(doors, 'GET', one, (exchange, trail) => show(watch, exchange, trail, doors)),

@@ -73,7 +73,7 @@ async function start(t: Test) {
   const dns = await serveDns(t, zoneOf(looks))
   const rig = await startGuardRig(t, {
     domains: ['*.good.example'],
-    resolve: createResolver({ servers: [dns.server] }),
+    resolve: createResolver({ servers: [dns.server], timeoutMs: 20_000 }),
     pausesMs: [10, 10, 10, 10],
     places: AT_A_TIME,
   })

@@ -14,7 +14,17 @@ const FLUSH_MS = 100
 export function createLogger(level: string): Logger {
   const timestamp = () => `,"time":"${new Date().toISOString()}"`
   const formatters = { level: (label: string) => ({ level: label }) }
-  return pino({ level, base: null, timestamp, formatters }, createOutput())
+  return pino({ level, base: null, timestamp, formatters, serializers: { err: described } }, createOutput())
+}
+
+/**
+ * What an error is and why, its causes included, and nothing else that hangs onto it: clients of stores leave what they
+ * were to write there, transcripts and keys among it.
+ */
+function described(error: unknown): object {
+  if (!(error instanceof Error)) return { type: typeof error }
+  const { type, message, stack, code } = pino.stdSerializers.err(error)
+  return { type, message, stack, code }
 }
 
 /**

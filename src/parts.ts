@@ -83,7 +83,7 @@ export async function openParts(
       probe: createMediaProbe({ reader }),
       digester: createAudioDigester({ reader, hasher: workers.hasher, blocks, budget }),
       remoteAudio: createRemoteAudio({ spool, fetchAudio: createAudioFetcher({}) }),
-      jobObjects: createJobObjects({ objects, budget }),
+      jobObjects: createJobObjects({ objects, budget, log }),
       signals: createJobSignals(),
     }
   }

@@ -10,7 +10,7 @@ const RATED_CALLS = 20
 /** Part of the calls of the last seconds whose failure opens a breaker. */
 const FAILURE_RATE = 0.5
 const OPEN_MS = 10_000
-/** A trial that nobody reports on gives its place up after this: longer than any attempt may take. */
+/** A trial that nobody reports on gives its place up after this: longer than any caller waits, if not any job. */
 const TRIAL_LEASE_MS = 600_000
 
 export interface EntryHealth {

@@ -21,6 +21,8 @@ export function refuse(considered: readonly Consideration[], assigned: Route, de
     const soonestMs = Math.min(...waitsMs)
     return new GatewayError('NO_HEALTHY_PROVIDER', 'every provider that could serve asked to be left alone', {
       details: { ...details, retry_after_ms: soonestMs },
+      retryAfterMs: soonestMs,
+      // It is not retryable, and says all the same when that changes.
       headers: { 'retry-after': String(Math.ceil(soonestMs / 1000)) },
     })
   }

@@ -18,12 +18,18 @@ export function rejected(trail: Trail, failure: Failure): GatewayError {
   return new GatewayError('UPSTREAM_REJECTED', undefined, extraOf(trail, failure))
 }
 
-/** Every entry failed, or the deadline passed; without a failure when there was no time for an attempt. */
+/**
+ * Every entry failed, or the deadline passed; without a failure when there was no time for an attempt. When all that
+ * were asked want to be left alone it says for how long, which is for whoever tries again later.
+ */
 export function exhausted(trail: Trail, failure: Failure | null, deadlineAtMs: number): GatewayError {
   // What no adapter could even send is wrong with the call: the same one would not fare better later.
   if (failure !== null && trail.attempts.every(isUnsendable)) return rejected(trail, failure)
   const late = performance.now() >= deadlineAtMs - TIMER_SLACK_MS
-  return new GatewayError(late ? 'UPSTREAM_TIMEOUT' : 'UPSTREAM_ERROR', undefined, extraOf(trail, failure))
+  const retryAfterMs = Math.min(...trail.attempts.map((attempt) => attempt.failure?.retryAfterMs ?? 0))
+  const waits = failure !== null && retryAfterMs > 0 ? { retryAfterMs } : {}
+  const extra = { ...extraOf(trail, failure), ...waits }
+  return new GatewayError(late ? 'UPSTREAM_TIMEOUT' : 'UPSTREAM_ERROR', undefined, extra)
 }
 
 /** Something that may have been done, of which nobody can say what became of it. */

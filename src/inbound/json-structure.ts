@@ -1,3 +1,4 @@
+import { JsonString } from './json-string.ts'
 import { invalid } from './refusals.ts'
 
 /** Objects and arrays in one another. */
@@ -10,20 +11,17 @@ const MAX_VALUES = 500_000
 
 const QUOTE = 0x22
 const COMMA = 0x2c
-const BACKSLASH = 0x5c
 
 /**
  * Watches the structure of a JSON body while it arrives, so that no body is parsed that would take more
- * memory than its bytes promise or is nested so deeply that what walks it runs out of stack. Strings are
- * skipped at the speed of a search for their end: a picture in base64 costs next to nothing. Whether the body
+ * memory than its bytes promise or is nested so deeply that what walks it runs out of stack. Whether the body
  * is JSON at all is the parser's to say; of what is none, no more is promised than that it ends.
  */
 export class JsonStructure {
   #depth = 0
   #values = 0
   #inString = false
-  /** The last byte so far was a backslash that escapes what comes. */
-  #escapes = false
+  readonly #string = new JsonString()
 
   /** @throws GatewayError INVALID_REQUEST at the value or the level that is one too many */
   scan(view: Buffer): void {
@@ -33,25 +31,10 @@ export class JsonStructure {
 
   /** @returns where the string has ended, or the end of the view */
   #skipString(view: Buffer, from: number): number {
-    let start = from
-    if (this.#escapes) {
-      this.#escapes = false
-      start += 1
-    }
-    for (;;) {
-      const quote = view.indexOf(QUOTE, start)
-      const end = quote === -1 ? view.length : quote
-      const escaped = escapesAt(view, start, end)
-      if (quote === -1) {
-        this.#escapes = escaped
-        return view.length
-      }
-      if (!escaped) {
-        this.#inString = false
-        return quote + 1
-      }
-      start = quote + 1
-    }
+    const quote = this.#string.endIn(view, from)
+    if (quote === -1) return view.length
+    this.#inString = false
+    return quote + 1
   }
 
   #scanStructure(view: Buffer, from: number): number {
@@ -79,11 +62,4 @@ export class JsonStructure {
     this.#values += 1
     if (this.#values > MAX_VALUES) throw invalid(`the body has over ${MAX_VALUES} values`)
   }
-}
-
-/** Whether an odd number of backslashes stands before `end`, of which none is before `start`. */
-function escapesAt(view: Buffer, start: number, end: number): boolean {
-  let at = end
-  while (at > start && view[at - 1] === BACKSLASH) at -= 1
-  return (end - at) % 2 === 1
 }

@@ -14,16 +14,13 @@ import {
   type QueueMode,
   type Submitted,
 } from '../schema/jobs.ts'
-import { callerOf, type Handle } from './endpoint.ts'
+import type { Handle } from './endpoint.ts'
 import { checkIdempotencyKey, IDEMPOTENCY_KEY, idempotencyKeyOf } from './idempotency-key.ts'
 import { faultOf } from './json-fault.ts'
 import { optional } from './json-request.ts'
 import type { Asker, QueuedCall } from './queue-call.ts'
 import { readPayload } from './queue-payload.ts'
-import { submitSurely } from './submission.ts'
-
-/** How long an idempotency key is remembered at least, in ms. */
-const KEY_MS = 24 * 3_600_000
+import { KEY_MS, submitSurely, submitterOf } from './submission.ts'
 
 const ENDPOINTS = [
   'chat',
@@ -126,10 +123,10 @@ type Accepted = Extract<Submitted, { readonly state: 'accepted' }>
 /** Makes the job durable. Its input is deleted where it is certain that no job has it. */
 async function enqueue(
   { id, order, call, slot }: Enqueued,
-  { exchange, principal: { workspace, app, key }, doors }: Asker,
+  { exchange, principal, doors }: Asker,
 ): Promise<Accepted> {
   const { objects } = doors.jobs
-  const work = await call.keep({ id, workspace: workspace.id })
+  const work = await call.keep({ id, workspace: principal.workspace.id })
   const given = 'audio' in work ? work.audio : work.payload
   const drop = () => ('url' in given ? undefined : void objects.drop(given))
   if (exchange.signal.aborted) {
@@ -141,12 +138,7 @@ async function enqueue(
     kind: 'queue',
     mode: order.mode,
     endpoint: order.endpoint,
-    workspace: workspace.id,
-    app: app.id,
-    keyId: key.id,
-    keyBudgetMicros: key.budgetMicros,
-    requestId: exchange.requestId,
-    traceparent: callerOf(exchange).traceparent ?? null,
+    ...submitterOf(exchange, principal),
     selectors: call.selectors,
     warnings: call.warnings,
     work,

@@ -1,6 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../errors.ts'
-import type { JobSubmission, Jobs, Submitted } from '../schema/jobs.ts'
+import type { Exchange } from '../inbound/exchange.ts'
+import type { Principal } from '../schema/catalog.ts'
+import type { JobSpec, JobSubmission, Jobs, Submitted } from '../schema/jobs.ts'
+import { callerOf } from './endpoint.ts'
+
+/** How long an idempotency key is remembered at least, in ms. */
+export const KEY_MS = 24 * 3_600_000
 
 /** How long a submission is repeated that the state does not answer, and the pause between two tries, in ms. */
 const SUBMIT_MS = 5_000
@@ -25,4 +31,16 @@ export async function submitSurely(
     }
     await sleep(PAUSE_MS)
   }
+}
+
+/** By whom, and by which request, a job is handed in. */
+export function submitterOf(exchange: Exchange, { workspace, app, key }: Principal) {
+  return {
+    workspace: workspace.id,
+    app: app.id,
+    keyId: key.id,
+    keyBudgetMicros: key.budgetMicros,
+    requestId: exchange.requestId,
+    traceparent: callerOf(exchange).traceparent ?? null,
+  } satisfies Partial<JobSpec>
 }

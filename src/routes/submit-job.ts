@@ -8,16 +8,13 @@ import type { Audio } from '../schema/audio.ts'
 import type { Principal } from '../schema/catalog.ts'
 import type { JobSpec, JobSubmission } from '../schema/jobs.ts'
 import { checkDuration } from './audio-duration.ts'
-import { callerOf, type Doors } from './endpoint.ts'
+import type { Doors } from './endpoint.ts'
 import { foreseeHearing } from './foresee-hearing.ts'
 import { checkAudioUrl, identityOf } from './heard-audio.ts'
 import { idempotencyKeyOf } from './idempotency-key.ts'
 import { pollHeaders, pollUrl, submissionView } from './job-view.ts'
-import { submitSurely } from './submission.ts'
+import { KEY_MS, submitSurely, submitterOf } from './submission.ts'
 import type { TranscriptionRequest } from './transcription-request.ts'
-
-/** How long an idempotency key is remembered at least, in ms. */
-const KEY_MS = 24 * 3_600_000
 
 export interface Submission {
   /** As `newJobId` makes them. */
@@ -146,19 +143,14 @@ function specOf(
   { options, selectors, warnings }: TranscriptionRequest,
   audio: Handed['audio'],
   exchange: Exchange,
-  { workspace, app, key }: Principal,
+  principal: Principal,
 ): JobSpec {
   return {
     id,
     kind: 'transcription',
     mode: 'priority',
     endpoint: 'transcription',
-    workspace: workspace.id,
-    app: app.id,
-    keyId: key.id,
-    keyBudgetMicros: key.budgetMicros,
-    requestId: exchange.requestId,
-    traceparent: callerOf(exchange).traceparent ?? null,
+    ...submitterOf(exchange, principal),
     selectors,
     warnings,
     work: { operation: 'transcription', options, audio },

@@ -23,8 +23,11 @@ export interface JobObjects {
   open(text: KeptText): Promise<string | null>
   /** Deletes what a claim kept that was not in force any more. Never rejects. */
   drop(kept: KeptText | Audio | null): Promise<void>
-  /** Deletes what a job was given, once nobody runs it any more. Never rejects: what is left goes with the purge. */
+  /**
+   * Deletes what a job was given, or what was fetched for it, once nobody runs it any more. Never rejects: what is left
+   * goes with the purge.
+   */
   removeInput(job: Job): Promise<void>
-  /** Deletes everything of a job that its record names. */
+  /** The same, and the result that the record names. */
   removeAll(job: Job): Promise<void>
 }

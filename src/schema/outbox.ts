@@ -44,7 +44,7 @@ export type EventEnding =
  * and failures as in `Jobs`.
  */
 export interface Outbox {
-  /** Events whose time has come, workspaces in turn. */
+  /** Events whose time has come, workspaces in turn; those to which the last attempt failed behind the others. */
   claim(claiming: EventClaiming): Promise<readonly WebhookEvent[]>
   /** Ends an attempt. @returns false when the event is not at this attempt any more, and nothing changed */
   end(event: Pick<WebhookEvent, 'jobId' | 'attempts'>, ending: EventEnding): Promise<boolean>

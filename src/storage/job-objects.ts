@@ -79,12 +79,16 @@ export function createJobObjects({ budget, log, ...options }: JobObjectsOptions)
     },
 
     async removeInput(job) {
-      await Promise.all(inputKeys(job).map(discard))
+      try {
+        await Promise.all((await inputKeys(job, objects)).map(discard))
+      } catch (error) {
+        log?.warn({ job_id: job.id, err: error }, 'what a job was given is left to its purge')
+      }
     },
 
     async removeAll(job) {
       const result = job.result === null ? null : keyOf(job.result)
-      const keys = [...inputKeys(job), ...(result === null ? [] : [result])]
+      const keys = [...(await inputKeys(job, objects)), ...(result === null ? [] : [result])]
       await Promise.all(keys.map((key) => objects.remove(key)))
     },
   }
@@ -109,8 +113,12 @@ function keyOf(kept: KeptText | Audio): string | null {
   return 'object' in kept ? kept.object : null
 }
 
-function inputKeys({ work }: Job): string[] {
+/** What was fetched for a job stands in the progress of its claims alone, and not in its record: it is looked for. */
+async function inputKeys(job: Job, objects: Pick<Objects, 'list'>): Promise<string[]> {
+  const { work, fence } = job
   const given = 'audio' in work ? work.audio : work.payload
-  const key = 'url' in given ? null : keyOf(given)
-  return key === null ? [] : [key]
+  if (!('url' in given)) return [keyOf(given)].filter((key) => key !== null)
+  const keys: string[] = []
+  if (fence > 0) for await (const { key } of objects.list(`${folderOf('job', job)}/`)) keys.push(key)
+  return keys
 }

@@ -166,7 +166,7 @@ t.test('who leaves, leaves no job behind', async (t) => {
   t.ok(await waitUntil(() => first.requests.includes('DELETE /v1/videos/v1')), 'the provider is told')
   t.equal(rig.services.budget.used, 0)
 
-  const late = await twoStudios(t, { create: running, poll: running }, 500)
+  const late = await twoStudios(t, { create: running, poll: running }, 2_000)
   t.equal((await refusalOf(late.order())).code, 'UPSTREAM_OUTCOME_UNKNOWN')
   t.ok(await waitUntil(() => late.first.requests.includes('DELETE /v1/videos/v1')), 'also at the deadline')
 

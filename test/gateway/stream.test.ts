@@ -92,7 +92,9 @@ t.test('another entry answers as long as there is no piece', async (t) => {
   for (const [name, answer] of rows) {
     const origin = answer === null ? 'http://127.0.0.1:1' : (await upstream(t, answer)).origin
     const entries = [entryAt(origin), entryAt(good.origin)]
-    const { services, request } = gatewayRig(t, { entries, deadlineMs: 2_000 })
+    // Only where it is met is the deadline short; on a busy machine nothing else may meet it.
+    const isSilent = name.startsWith('silence')
+    const { services, request } = gatewayRig(t, { entries, deadlineMs: isSilent ? 3_000 : 30_000 })
     const call = request('chat', chatCall())
     const streaming = await runStreamed(services, call)
     t.equal(await textOf(streaming.deltas), 'well', name)
@@ -103,9 +105,9 @@ t.test('another entry answers as long as there is no piece', async (t) => {
     t.not(first?.failure, null)
     t.equal(second?.reason, 'ok')
 
-    const alone = gatewayRig(t, { entries: [entryAt(origin)], deadlineMs: 500 })
+    const alone = gatewayRig(t, { entries: [entryAt(origin)], deadlineMs: isSilent ? 1_000 : 30_000 })
     const refusal = await refusalOf(runStreamed(alone.services, alone.request('chat', chatCall())))
-    const code = name.startsWith('silence') ? 'UPSTREAM_TIMEOUT' : 'UPSTREAM_ERROR'
+    const code = isSilent ? 'UPSTREAM_TIMEOUT' : 'UPSTREAM_ERROR'
     t.equal(refusal.code, code, `${name}: alone`)
   }
   const refusing = await upstream(t, (response) => response.writeHead(400).end('{"error":{"message":"no"}}'))
@@ -129,7 +131,10 @@ t.test('behind the first piece a break is told, and counts against the entry', a
     const bad = await upstream(t, answer)
     const good = await upstream(t, streams(['well']))
     const entries = [entryAt(bad.origin), entryAt(good.origin)]
-    const { services, request } = gatewayRig(t, { entries, deadlineMs: 300 })
+    const { services, request } = gatewayRig(t, {
+      entries,
+      deadlineMs: code === 'UPSTREAM_TIMEOUT' ? 1_000 : 30_000,
+    })
     for (let times = 0; times < BREAKER_FAILURES; times += 1) {
       const call = request('chat', chatCall())
       const { deltas, outcome } = await runStreamed(services, call)

@@ -33,6 +33,7 @@ export function outboxContract(t: Test, start: Start): void {
   t.test('a workspace has only so many deliveries at a time', (t) => boundsWorkspaces(t, start))
   t.test('one to which the last attempt failed has fewer', (t) => boundsAiling(t, start))
   t.test('workspaces take turns', (t) => takesTurns(t, start))
+  t.test('those to which the last attempt failed come last', (t) => servesWellFirst(t, start))
   t.test('what was given up is kept for a while', (t) => keepsGivenUp(t, start))
   t.test('an event is delivered again', (t) => redelivers(t, start))
   t.test('one that is on its way is delivered again when it has arrived', (t) => redeliversInFlight(t, start))
@@ -247,6 +248,28 @@ async function takesTurns(t: Test, start: Start): Promise<void> {
   for (let left = 12 + 2; left > 0; left -= 7)
     t.equal((await send({ limit: 7 })).length, 7, 'never more than asked for')
   t.same(await send({ limit: 7 }), [])
+}
+
+async function servesWellFirst(t: Test, start: Start): Promise<void> {
+  const { outbox, announced, send, pass } = await outboxOf(t, start)
+  const [well, ...ailing] = neighbours(4)
+  for (const workspace of ailing) for (let i = 0; i < 2; i++) await announced(workspace)
+  const failed = await send()
+  t.equal(failed.length, 6)
+  for (const event of failed) await outbox.end(event, retryIn(0))
+  await pass(5)
+  await announced(well)
+  await announced(well)
+  await pass(1)
+  const one = async () => (await send({ limit: 1 }))[0]
+  const [first, second, third] = [await one(), await one(), await one()]
+  t.same([first?.workspace, second?.workspace], [well, well], 'although they came last')
+  t.ok(ailing.includes(third!.workspace), 'then the others')
+  await outbox.end(third!, DELIVERED)
+  await announced(ailing.find((workspace) => workspace !== third?.workspace))
+  t.equal((await one())?.workspace, third?.workspace, 'one that is well again is one of the first')
+  await outbox.end(first!, retryIn(0))
+  t.equal((await send()).length, 6, 'and all have their turn')
 }
 
 async function keepsGivenUp(t: Test, start: Start): Promise<void> {

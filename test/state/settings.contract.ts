@@ -59,13 +59,13 @@ export function settingsContract(t: Test, start: (t: Test) => Promise<StateUnder
     const untilMs = second?.previous?.untilMs ?? 0
     t.ok(Math.abs(untilMs - (Date.now() + KEEP_MS)) < 5000, 'from the clock of the state')
     t.same(second, { ...hook(2), previous: { secret: 'encrypted:1', untilMs } })
-    await settings.putWebhook(workspace, hook(3), 300)
+    await settings.putWebhook(workspace, hook(3), 1500)
     t.match(
       await settings.webhook(workspace),
       { ...hook(3), previous: { secret: 'encrypted:2' } },
       'one only',
     )
-    await pass(350)
+    await pass(1550)
     t.same(await settings.webhook(workspace), { ...hook(3), previous: null })
     await settings.putWebhook(workspace, hook(4), KEEP_MS)
     t.match(await settings.webhook(workspace), { ...hook(4), previous: { secret: 'encrypted:3' } })

@@ -1,8 +1,11 @@
 import type { Test } from 'tap'
+import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { createLogger } from '../../src/log.ts'
 import { createMediaProbe } from '../../src/media/probe.ts'
 import type { Doors } from '../../src/routes/endpoint.ts'
 import { createJobSignals } from '../../src/routes/jobs/signals.ts'
+import type { Principal } from '../../src/schema/catalog.ts'
+import type { Jobs } from '../../src/schema/jobs.ts'
 import type { Objects } from '../../src/schema/objects.ts'
 import type { FetchAudio } from '../../src/schema/remote-audio.ts'
 import { createAudioDigester } from '../../src/storage/audio-digest.ts'
@@ -69,4 +72,33 @@ export async function openDoors(t: Test, options: DoorsRigOptions): Promise<Door
     log: LOG,
   }
   return { doors, authorization, objects, links, budgetUsed: () => budget.used }
+}
+
+/**
+ * The same doors, to more callers than the one.
+ *
+ * @param base    what a caller is unless it is said otherwise
+ * @param between stands between the endpoints and the state
+ */
+export function openToMore(given: Doors, base: Principal, between: (jobs: Jobs) => Jobs = (jobs) => jobs) {
+  const others = new Map<string, Principal>()
+  const { services } = given
+  const { state, keys } = services
+  const doors: Doors = {
+    ...given,
+    services: {
+      ...services,
+      state: { ...state, jobs: between(state.jobs) },
+      keys: { find: (sha256) => others.get(sha256) ?? keys.find(sha256) },
+    },
+  }
+  return {
+    doors,
+    /** @returns the caller's header */
+    admit(other: Partial<Principal>): string {
+      const key = makeKey()
+      others.set(hashKey(key), { ...base, ...other })
+      return `Bearer ${key}`
+    },
+  }
 }

@@ -7,6 +7,7 @@ export const FAILED = 'AUDIO_URL_FETCH_FAILED'
 export const BODY = filledWav(44 + 3_200, 1).toString('latin1')
 export const TYPE = 'Content-Type: audio/mpeg'
 export const LENGTH = `Content-Length: ${BODY.length}`
+const HEX_LENGTH = BODY.length.toString(16)
 
 /** A 200 with these header lines and the audio. */
 export const good = (...lines: string[]) => ['HTTP/1.1 200 OK', ...lines, '', BODY].join('\r\n')
@@ -36,7 +37,7 @@ export const ANSWERS: Record<string, [answer: string, outcome: string]> = {
   // Lengths.
   'no length': [good(TYPE), `${REJECTED} no_content_length`],
   chunked: [
-    `${good(TYPE, 'Transfer-Encoding: chunked').slice(0, -BODY.length)}${BODY.length.toString(16)}\r\n${BODY}\r\n0\r\n\r\n`,
+    good(TYPE, 'Transfer-Encoding: chunked').replace(BODY, () => `${HEX_LENGTH}\r\n${BODY}\r\n0\r\n\r\n`),
     `${REJECTED} no_content_length`,
   ],
   'a length and chunked': [good(TYPE, LENGTH, 'Transfer-Encoding: chunked'), `${REJECTED} no_content_length`],
@@ -47,10 +48,7 @@ export const ANSWERS: Record<string, [answer: string, outcome: string]> = {
   'a list of lengths': [good(TYPE, `${LENGTH}, ${BODY.length}`), `${REJECTED} no_content_length`],
   'a negative length': [good(TYPE, `Content-Length: -${BODY.length}`), `${REJECTED} no_content_length`],
   'a length with a sign': [good(TYPE, `Content-Length: +${BODY.length}`), `${REJECTED} no_content_length`],
-  'a hexadecimal length': [
-    good(TYPE, `Content-Length: 0x${BODY.length.toString(16)}`),
-    `${REJECTED} no_content_length`,
-  ],
+  'a hexadecimal length': [good(TYPE, `Content-Length: 0x${HEX_LENGTH}`), `${REJECTED} no_content_length`],
   'an empty length': [good(TYPE, 'Content-Length: '), `${REJECTED} no_content_length`],
   'a length beyond 64 bits': [
     good(TYPE, `Content-Length: ${'9'.repeat(30)}`),

@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { pino } from 'pino'
 import type { Test } from 'tap'
@@ -25,7 +27,7 @@ import { PUBLIC_ADDRESSES } from './guard-addresses.ts'
 import { SOUND } from './guard-answers.ts'
 import { PUBLIC } from './guard-dns.ts'
 import { HASTE } from './job-rig.ts'
-import { type Answering, dialInto, type Internet, serveTcp, serveTls } from './tls-host.ts'
+import { type Answering, dialInto, type Internet, serveTls } from './tls-host.ts'
 import { PIECES, startTranscriptUpstream } from './transcript-upstream.ts'
 import { waitUntil } from './wait-until.ts'
 
@@ -125,24 +127,38 @@ type Network = Pick<
 
 async function startNetwork(t: Test): Promise<Network> {
   const host = await serveTls(t, AUTHORITY.issue(NAMES), (...asked) => network.answer(...asked))
-  const four = await serveTcp(t)
-  const six = HAS_IPV6 ? await serveTcp(t, '::1') : null
+  const four = await startSentinel(t, '127.0.0.1')
+  const six = HAS_IPV6 ? await startSentinel(t, '::1') : null
   const places: Internet = {}
   const isPublic = new Set(PUBLIC_ADDRESSES)
-  const sentinelOf = (address: string) =>
-    six !== null && address.includes(':') ? { port: six.port, host: '::1' } : four
+  const sentinelOf = (address: string) => (six !== null && address.includes(':') ? six : four)
   const everywhere = new Proxy(places, {
     get: (_, address: string) => places[address] ?? (isPublic.has(address) ? host : sentinelOf(address)),
   })
   const network: Network = {
     ...dialInto(everywhere),
     sentinel: four,
-    sentinels: () => four.connections.made + (six?.connections.made ?? 0),
+    sentinels: () => four.made + (six?.made ?? 0),
     answer: good,
     places,
     requests: host.requests,
   }
   return network
+}
+
+/** Counts who comes, and shows everybody out at once: whoever waited for an answer would only be found out later. */
+async function startSentinel(t: Test, host: string) {
+  const sentinel = { made: 0, port: 0, host }
+  const server = createServer((socket) => {
+    sentinel.made += 1
+    socket.on('error', () => {})
+    socket.destroy()
+  })
+  server.listen(0, host)
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  sentinel.port = (server.address() as AddressInfo).port
+  return sentinel
 }
 
 /** Doors whose one caller may do everything in its workspace. */

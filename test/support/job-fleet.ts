@@ -8,10 +8,11 @@ import { createRedisState } from '../../src/state/redis/state.ts'
 import { openBucket } from './bucket.ts'
 import { type Larkway, type LarkwayProcess, startLarkway, startWorker } from './larkway.ts'
 import { type RedisServer, startRedis } from './redis-server.ts'
-import { startS3 } from './s3-server.ts'
+import { type S3Server, startS3 } from './s3-server.ts'
 import { filledWav } from './wav.ts'
 
 type Variables = Readonly<Record<string, string>>
+type Fields = Readonly<Record<string, unknown>>
 
 /** Half a second of silence. */
 const AUDIO = filledWav(4_000, 0, 4_000)
@@ -21,6 +22,14 @@ export interface FleetOptions {
   readonly upstreamUrl: string
   readonly workspaces: number
   readonly env?: Variables
+  /** Further members of the provider, such as another kind. */
+  readonly provider?: Fields
+  /** Further members of the one entry of each route, such as a price. */
+  readonly entry?: Fields
+  /** Further members of each workspace, such as credits. */
+  readonly terms?: Fields
+  /** Default: one of the fleet's own. */
+  readonly s3?: S3Server
 }
 
 /** What the jobs of the workspaces of one configuration are asked by. */
@@ -30,10 +39,16 @@ export interface JobCustomer {
 }
 
 /** Workspaces `ws_0`, … with a key each, whose routes all lead to the one provider. */
-export function customersOf({ upstreamUrl, workspaces: count }: FleetOptions) {
+export function customersOf({
+  upstreamUrl,
+  workspaces: count,
+  provider = {},
+  entry = {},
+  terms = {},
+}: FleetOptions) {
   const names = Array.from({ length: count }, (_, i) => `ws_${i}`)
   const apiKeys = new Map(names.map((name) => [name, makeKey()]))
-  const entries = [{ provider: 'hears', model: 'whisper-1' }]
+  const entries = [{ provider: 'hears', model: 'whisper-1', ...entry }]
   const config = {
     rate_limit: { requests_per_minute: 100_000_000, burst: 100_000 },
     providers: {
@@ -42,6 +57,7 @@ export function customersOf({ upstreamUrl, workspaces: count }: FleetOptions) {
         access: 'platform',
         base_url: upstreamUrl,
         price: { per_hour_usd: 0 },
+        ...provider,
       },
     },
     routes: Object.fromEntries(names.map((name) => [name, { workspace: name, entries }])),
@@ -49,7 +65,7 @@ export function customersOf({ upstreamUrl, workspaces: count }: FleetOptions) {
       names.map((name) => {
         const key = { id: `key_${name}`, app: 'web', sha256: hashKey(apiKeys.get(name)!) }
         const keys = [{ ...key, scopes: ['inference', 'jobs', 'queue', 'admin'] }]
-        return [name, { apps: { web: { route: name } }, keys }]
+        return [name, { apps: { web: { route: name } }, keys, ...terms }]
       }),
     ),
   }
@@ -62,6 +78,7 @@ export function customersOf({ upstreamUrl, workspaces: count }: FleetOptions) {
 
 export interface JobFleet extends JobCustomer {
   readonly redis: RedisServer
+  readonly s3: S3Server
   /** Takes jobs on and works on none. */
   readonly server: Larkway
   readonly state: State
@@ -72,10 +89,8 @@ export interface JobFleet extends JobCustomer {
 
 /** One server that takes jobs on and, as many as are started, workers, with a durable Redis and an S3 server. */
 export async function startJobFleet(t: Test, options: FleetOptions): Promise<JobFleet> {
-  const [redis, bucket] = await Promise.all([
-    startRedis(t, { durable: true }),
-    startS3(t).then((server) => openBucket(t, server)),
-  ])
+  const [redis, s3] = await Promise.all([startRedis(t, { durable: true }), options.s3 ?? startS3(t)])
+  const bucket = await openBucket(t, s3)
   const { config, customer } = customersOf(options)
   const env = {
     REDIS_URL: redis.url,
@@ -93,6 +108,7 @@ export async function startJobFleet(t: Test, options: FleetOptions): Promise<Job
   return {
     ...customer,
     redis,
+    s3,
     server,
     state,
     env: logged,
@@ -100,19 +116,57 @@ export async function startJobFleet(t: Test, options: FleetOptions): Promise<Job
   }
 }
 
-/** Hands a job in until the server takes it: asked again with its key, it is the same job. @returns its id */
-export async function submitJob(url: () => string, authorization: string): Promise<string> {
+/** What is handed in, and what is to be known of it. */
+export interface Submission {
+  readonly path: '/v1/transcription/jobs' | '/v1/queue'
+  readonly contentType: string
+  readonly body: Uint8Array | string
+}
+
+/** A transcription job of this wav. */
+export function hearing(wav: Buffer = AUDIO): Submission {
+  return { path: '/v1/transcription/jobs', contentType: 'audio/wav', body: new Uint8Array(wav) }
+}
+
+/** A queue job: a chat of one message. */
+export function chatting(content: string, maxTokens: number): Submission {
+  const payload = { messages: [{ role: 'user', content }], max_tokens: maxTokens }
+  const body = JSON.stringify({ endpoint: 'chat', payload })
+  return { path: '/v1/queue', contentType: 'application/json', body }
+}
+
+interface Accepted {
+  readonly job_id?: string
+  readonly job?: { readonly id: string }
+  readonly error?: { readonly code: string }
+}
+
+/**
+ * Hands a job in until the server takes it: asked again with its key, it is the same job.
+ *
+ * @param onRefused told of each answer that is to be asked again: `503 DEPENDENCY_UNAVAILABLE`
+ * @returns its id
+ */
+export async function submitJob(
+  url: () => string,
+  authorization: string,
+  { path, contentType, body }: Submission = hearing(),
+  onRefused: (answer: string) => void = () => {},
+): Promise<string> {
   const key = randomUUID()
+  const headers = { authorization, 'content-type': contentType, 'idempotency-key': key }
   for (;;) {
     try {
-      const response = await fetch(`${url()}/v1/transcription/jobs`, {
+      const response = await fetch(url() + path, {
         method: 'POST',
-        headers: { authorization, 'content-type': 'audio/wav', 'idempotency-key': key },
-        body: new Uint8Array(AUDIO),
+        headers,
+        body: body as NonNullable<RequestInit['body']>,
       })
-      const body = (await response.json()) as { readonly job_id?: string }
-      if (body.job_id !== undefined) return body.job_id
-      if (response.status < 500) throw new Error(`a job was refused: ${JSON.stringify(body)}`)
+      const answer = (await response.json()) as Accepted
+      const id = answer.job_id ?? answer.job?.id
+      if (id !== undefined) return id
+      if (response.status < 500) throw new Error(`a job was refused: ${JSON.stringify(answer)}`)
+      onRefused(`${response.status} ${answer.error?.code}`)
     } catch (error) {
       // A server that is killed breaks its connections.
       if (!(error instanceof TypeError)) throw error

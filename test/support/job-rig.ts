@@ -43,7 +43,7 @@ const PATIENCE_MS = 30_000
 
 /** Runners in a hurry. */
 export const HASTE: Partial<JobTiming> = {
-  pollMs: 50,
+  pollMs: [50, 50],
   awayMs: [50, 200],
   renewMs: 100,
   fetchAgainMs: [20, 20],

@@ -1,5 +1,4 @@
 import type { Test } from 'tap'
-import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import type { Limits } from '../../src/limits.ts'
 import { audio } from '../../src/routes/audio.ts'
 import { type Doors, endpoint } from '../../src/routes/endpoint.ts'
@@ -11,7 +10,7 @@ import type { Entry, Principal } from '../../src/schema/catalog.ts'
 import type { Job, JobEnding, Jobs } from '../../src/schema/jobs.ts'
 import type { Objects } from '../../src/schema/objects.ts'
 import { principal, route } from './catalog.ts'
-import { openDoors } from './doors-rig.ts'
+import { openDoors, openToMore } from './doors-rig.ts'
 import { startEdge } from './edge.ts'
 import { entryAt } from './gateway-rig.ts'
 
@@ -97,17 +96,9 @@ export async function startJobsApi(t: Test, options: JobsApiOptions = {}): Promi
     ...(inFrontOf && { inFrontOf }),
   })
   const { objects, links, authorization, budgetUsed } = rig
-  const others = new Map<string, Principal>()
   const { services } = rig.doors
   const { state } = services
-  const doors: Doors = {
-    ...rig.doors,
-    services: {
-      ...services,
-      state: { ...state, jobs: between?.(state.jobs) ?? state.jobs },
-      keys: { find: (sha256) => others.get(sha256) ?? services.keys.find(sha256) },
-    },
-  }
+  const { doors, admit } = openToMore(rig.doors, base, between)
   const edge = await startEdge(t, [
     ...transcriptionJobs(doors),
     endpoint(doors, 'POST', '/v1/transcription', transcription, { idempotent: true }),
@@ -124,11 +115,7 @@ export async function startJobsApi(t: Test, options: JobsApiOptions = {}): Promi
     objects,
     budgetUsed,
     authorization,
-    admit(other) {
-      const key = makeKey()
-      others.set(hashKey(key), { ...base, ...other })
-      return `Bearer ${key}`
-    },
+    admit,
     async ask(method, path, { headers = {}, body, signal } = {}) {
       const response = await fetch(edge.origin + path, {
         method,

@@ -28,6 +28,7 @@ export interface NodeOptions {
   readonly dataFolder?: string
   /** Instead of those of the configuration: a node's own way to the same providers. */
   readonly providers?: NodesOptions['providers']
+  readonly env?: Readonly<Record<string, string>>
 }
 
 /** Gateway processes that serve the same workspaces under the same keys. */
@@ -55,10 +56,10 @@ export function nodesOf({ providers, workspaces, config = {} }: NodesOptions): N
   }
   return {
     authorizationOf: (workspace) => `Bearer ${apiKeys.get(workspace)}`,
-    start: (t, { redisUrl, dataFolder, providers: own = providers } = {}) =>
+    start: (t, { redisUrl, dataFolder, providers: own = providers, env = {} } = {}) =>
       startLarkway(t, {
         config: { ...shared, providers: own },
-        ...(redisUrl === undefined ? {} : { env: { REDIS_URL: redisUrl } }),
+        env: { ...(redisUrl === undefined ? {} : { REDIS_URL: redisUrl }), ...env },
         ...(dataFolder === undefined ? {} : { dataFolder }),
       }),
   }

@@ -1,5 +1,4 @@
 import type { Test } from 'tap'
-import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import type { Limits } from '../../src/limits.ts'
 import { type Doors, endpoint } from '../../src/routes/endpoint.ts'
 import { startJobRunner } from '../../src/routes/jobs/runner.ts'
@@ -8,7 +7,7 @@ import type { Entry, Principal } from '../../src/schema/catalog.ts'
 import type { Job, Jobs } from '../../src/schema/jobs.ts'
 import type { Objects } from '../../src/schema/objects.ts'
 import { principal, route } from './catalog.ts'
-import { openDoors } from './doors-rig.ts'
+import { openDoors, openToMore } from './doors-rig.ts'
 import { startEdge } from './edge.ts'
 import { entryAt } from './gateway-rig.ts'
 import { HASTE } from './job-rig.ts'
@@ -79,15 +78,7 @@ export async function startQueueApi(t: Test, options: QueueApiOptions = {}): Pro
   })
   const { services } = given
   const { state } = services
-  const others = new Map<string, Principal>()
-  const doors: Doors = {
-    ...given,
-    services: {
-      ...services,
-      state: { ...state, jobs: between?.(state.jobs) ?? state.jobs },
-      keys: { find: (sha256) => others.get(sha256) ?? services.keys.find(sha256) },
-    },
-  }
+  const { doors, admit } = openToMore(given, base, between)
   const edge = await startEdge(t, [endpoint(doors, 'POST', '/v1/queue', queue, { idempotent: true })])
 
   async function post(body: unknown, headers: Readonly<Record<string, string>> = {}): Promise<Enqueued> {
@@ -112,11 +103,7 @@ export async function startQueueApi(t: Test, options: QueueApiOptions = {}): Pro
     objects,
     budgetUsed,
     authorization,
-    admit(other) {
-      const key = makeKey()
-      others.set(hashKey(key), { ...base, ...other })
-      return `Bearer ${key}`
-    },
+    admit,
     post,
     async enqueued(body, headers) {
       const answer = await post(body, headers)

@@ -7,6 +7,8 @@ import { type BehavingUpstream, startBehavingUpstream } from './behaving-upstrea
 /** What a model of the upstream does with a request. */
 export interface HearingBehaviour {
   readonly status?: number
+  /** Seconds, as its header says them; with a status other than 200. */
+  readonly retryAfter?: string
   /** The text, cut as it is streamed. */
   readonly pieces?: readonly string[]
   /** Waits before each piece but the first, and before an answer that is not streamed. */
@@ -66,7 +68,9 @@ async function answer(
   const behaviour = behaviours.get(model) ?? {}
   const status = behaviour.status ?? (isTaken(fields) ? 200 : 400)
   if (status !== 200) {
-    response.writeHead(status, { 'content-type': 'application/json' })
+    const { retryAfter } = behaviour
+    const asked = retryAfter === undefined ? {} : { 'retry-after': retryAfter }
+    response.writeHead(status, { 'content-type': 'application/json', ...asked })
     return void response.end(
       JSON.stringify({ error: { message: 'sk-secret refused', type: 'x', code: null } }),
     )

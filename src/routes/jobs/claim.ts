@@ -115,19 +115,31 @@ export class Claim {
    * @throws  GatewayError DEPENDENCY_UNAVAILABLE when the state did not answer in time: it may have been done
    */
   async end(ending: JobEnding, keep: Retention): Promise<Job | null> {
-    const { jobs, timing } = this.#parts
-    if (ending.state === 'queued' && this.#progress !== this.#kept) await this.#renew()
+    const { awayMs } = this.#parts.timing
     this.leave()
     for (let tries = 0; ; tries += 1) {
       if (this.lost && tries === 0) return null
       try {
-        return await jobs.end(this.job.id, this.job.fence, ending, keep)
+        return await this.#endOnce(ending, keep)
       } catch (error) {
-        const pauseMs = doubled(timing.awayMs, tries)
+        const pauseMs = doubled(awayMs, tries)
         if (performance.now() + pauseMs >= this.#leasedUntilMs) throw error
         await sleep(pauseMs)
       }
     }
+  }
+
+  /** Nothing goes back to the queue without what is known of it: an order would be made, and paid for, again. */
+  async #endOnce(ending: JobEnding, keep: Retention): Promise<Job | null> {
+    const { jobs, timing } = this.#parts
+    const { id, fence } = this.job
+    const progress = this.#progress
+    if (ending.state === 'queued' && progress !== this.#kept) {
+      const { held } = await jobs.renew(id, fence, timing.leaseMs, progress)
+      if (!held) return null
+      this.#kept = progress
+    }
+    return await jobs.end(id, fence, ending, keep)
   }
 
   /** Renews the lease no more. */

@@ -18,8 +18,8 @@ const PER_AILING = 4
 /** Longer than a look-up of the webhook, a delivery and the writing of its outcome take together. */
 const LEASE_MS = 60_000
 
-/** An embedded state has no other node whose jobs could end; the end of a job in this process is not waited for. */
-const POLL_MS = { embedded: 1_000, redis: 500 } as const
+/** For what waits for its next attempt: the end of a job in this process is not waited for. */
+const POLL_MS = 1_000
 /** Part of the interval by which nodes are spread. */
 const JITTER = 0.4
 /** Between two claims, whatever happens meanwhile. */
@@ -34,7 +34,7 @@ export interface DeliveryTiming {
 }
 
 export interface DeliveryParts extends Sending {
-  readonly state: Pick<State, 'kind' | 'outbox' | 'settings'>
+  readonly state: Pick<State, 'outbox' | 'settings'>
   /** All of them open; see `readSecretKeys`. */
   readonly secretKeys: readonly Buffer[]
   readonly signals: Pick<JobSignals, 'onEnded'>
@@ -83,11 +83,11 @@ class Loop implements Deliveries {
   #away = false
 
   constructor(parts: DeliveryParts) {
-    const { state, signals, places = PLACES, random = Math.random, timing } = parts
+    const { signals, places = PLACES, random = Math.random, timing } = parts
     this.#parts = parts
     this.#places = places
     this.#random = random
-    this.#timing = { leaseMs: LEASE_MS, pollMs: POLL_MS[state.kind], schedule: SCHEDULE, ...timing }
+    this.#timing = { leaseMs: LEASE_MS, pollMs: POLL_MS, schedule: SCHEDULE, ...timing }
     const unlisten = signals.onEnded(() => this.#wakeUp())
     this.#loop = this.#run().finally(unlisten)
   }
@@ -180,17 +180,18 @@ class Loop implements Deliveries {
   /** Never rejects. */
   async #deliver(event: WebhookEvent, lookups: Lookups): Promise<void> {
     const beganMs = performance.now()
-    const { id, jobId: job, workspace, attempts: attempt } = event
-    const line = { event: id, job, workspace, attempt }
+    const { id, jobId, workspace, attempts: attempt } = event
+    const line = { event_id: id, job_id: jobId, workspace, attempt }
     try {
       const posted = await this.#attempt(event, lookups)
       const ending: EventEnding =
         posted === null
           ? { state: 'dropped' }
           : endingOf(posted, attempt, this.#random(), this.#timing.schedule)
-      const ms = Math.round(performance.now() - beganMs)
-      const said = posted === null ? {} : saidOf(posted)
-      this.#parts.log.info({ ...line, ...said, outcome: ending.state, ms }, 'webhook')
+      if (posted !== null) {
+        const milliseconds = Math.round(performance.now() - beganMs)
+        this.#parts.log.info({ ...line, ...saidOf(posted), outcome: ending.state, milliseconds }, 'webhook')
+      }
       await this.#write(event, ending, beganMs + this.#timing.leaseMs)
     } catch (error) {
       // Its lease ends by itself.
@@ -212,7 +213,7 @@ class Loop implements Deliveries {
       const target = await lookup
       return target && (await attemptWebhook(target, { id, body: eventBody(event) }, this.#parts))
     } catch (error) {
-      log.warn({ event: id, workspace, err: error }, 'webhook could not be looked up or signed for')
+      log.warn({ event_id: id, workspace, err: error }, 'webhook could not be looked up or signed for')
       return { kind: 'failed', reason: 'this node could not look the webhook up' }
     }
   }

@@ -4,8 +4,8 @@ import { doubled, type JobTiming, spread } from './timing.ts'
 
 /** How often a job is tried again because providers failed. */
 const RETRIES_MAX: Readonly<Record<JobKind, number>> = { transcription: 2, queue: 3 }
-/** How often a job is put back because a store of ours, or this node, could not go on. */
-const RETURNS_MAX = 20
+/** How often a job is put back because a store of ours, or this node, could not go on: for somewhat over an hour. */
+const RETURNS_MAX = 70
 /** A provider that wants to be left alone for longer is asked all the same. */
 const LONGEST_PAUSE_MS = 15 * 60_000
 
@@ -16,20 +16,25 @@ const OF_OURS: ReadonlySet<ErrorCode> = new Set(['DEPENDENCY_UNAVAILABLE', 'OVER
 export function endingOf(thrown: unknown, job: Job, facts: JobFacts, timing: JobTiming): JobEnding {
   const failure = toGatewayError(thrown)
   const { kind, retries, returns } = job
-  if (isOfProviders(failure) && retries < RETRIES_MAX[kind]) {
+  const { retryAfterMs } = failure.extra
+  if (OF_PROVIDERS.has(failure.code) && retries < RETRIES_MAX[kind]) {
     const pauseMs = spread(timing.retryMs[retries] ?? LONGEST_PAUSE_MS)
-    const delayMs = Math.min(LONGEST_PAUSE_MS, Math.max(pauseMs, failure.extra.retryAfterMs ?? 0))
-    return { state: 'queued', delayMs, counts: 'retry' }
+    return { state: 'queued', delayMs: notBefore(retryAfterMs, pauseMs), counts: 'retry' }
   }
-  if (OF_OURS.has(failure.code) && returns < RETURNS_MAX) {
-    return { state: 'queued', delayMs: doubled(timing.returnMs, returns), counts: 'return' }
+  // Nobody was asked, so that nobody failed. Without a time to come back at only another configuration cures that.
+  const isCooling = failure.code === 'NO_HEALTHY_PROVIDER' && retryAfterMs !== undefined
+  if ((isCooling || OF_OURS.has(failure.code)) && returns < RETURNS_MAX) {
+    const pauseMs = doubled(timing.returnMs, returns)
+    return { state: 'queued', delayMs: notBefore(retryAfterMs, pauseMs), counts: 'return' }
   }
   return { state: 'failed', error: jobErrorOf(failure), facts }
 }
 
-/** Without a time to come back at, nothing but another configuration makes a provider healthy. */
-function isOfProviders({ code, extra }: GatewayError): boolean {
-  return OF_PROVIDERS.has(code) || (code === 'NO_HEALTHY_PROVIDER' && extra.retryAfterMs !== undefined)
+/** At the time that is asked for, spread behind it: all that waited for it would come at once. */
+function notBefore(retryAfterMs: number | undefined, pauseMs: number): number {
+  if (retryAfterMs === undefined) return pauseMs
+  const asked = Math.ceil(retryAfterMs * (1 + 0.2 * Math.random()))
+  return Math.max(pauseMs, Math.min(LONGEST_PAUSE_MS, asked))
 }
 
 /** What the caller is told: never the cause. */

@@ -63,9 +63,14 @@ async function fetchAudio(
     try {
       return await remoteAudio.fetch(url, options)
     } catch (error) {
-      if (!(error instanceof GatewayError) || error.code !== 'AUDIO_URL_FETCH_FAILED') throw error
+      if (!(error instanceof GatewayError && isPassing(error))) throw error
     }
     await sleep(spread(pauseMs), undefined, { signal }).catch(() => signal.throwIfAborted())
   }
   return await remoteAudio.fetch(url, options)
+}
+
+/** The host failed, or no name server told where it is: neither has to last. */
+function isPassing({ code, extra }: GatewayError): boolean {
+  return code === 'AUDIO_URL_FETCH_FAILED' || extra.details?.reason === 'unresolvable'
 }

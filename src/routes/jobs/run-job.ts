@@ -73,8 +73,8 @@ async function conclude(
   if (ended.status === 'queued') return ended.status
   if (job.eventId !== null) signals.ended()
   // A failed job of the queue may be tried again by an operator; what was fetched for it is fetched again then.
-  if (ended.kind === 'transcription' || ended.status !== 'failed') await objects.removeInput(ended)
-  await objects.drop(progress.audio)
+  if (ended.kind === 'queue' && ended.status === 'failed') await objects.drop(progress.audio)
+  else await objects.removeInput(ended)
   return ended.status
 }
 

@@ -11,7 +11,7 @@ import type { JobSignals } from './signals.ts'
 import { doubled, type JobTiming, spread, TIMING } from './timing.ts'
 
 /** The file of the embedded state is looked into by this process alone, whose own signals come at once. */
-const EMBEDDED_POLL_MS = 1_000
+const EMBEDDED_POLL_MS = [1_000, 1_000] as const
 /** Claims of a job that may end by their lease alone: the job itself may be what kills its workers. */
 const STRAYS_MAX = 3
 const POISON: JobError = {
@@ -67,6 +67,8 @@ class Runner {
   #wake = () => {}
   /** The last look took all that there was a place for. */
   #moreWaits = false
+  /** Looks in a row that found nothing. */
+  #empty = 0
   /** Looks in a row that the state did not answer. */
   #unanswered = 0
 
@@ -101,7 +103,7 @@ class Runner {
       const free = places - this.running
       if (free > 0) await this.#takeUp(free)
       const away = this.#unanswered > 0
-      const waitMs = away ? doubled(timing.awayMs, this.#unanswered - 1) : timing.pollMs
+      const waitMs = away ? doubled(timing.awayMs, this.#unanswered - 1) : doubled(timing.pollMs, this.#empty)
       await this.#wait(spread(waitMs))
     }
   }
@@ -120,6 +122,7 @@ class Runner {
     const askedAtMs = performance.now()
     const taken = await this.#claim(claiming)
     this.#moreWaits = taken.length === limit
+    this.#empty = taken.length === 0 ? this.#empty + 1 : 0
     for (const claimed of taken) this.#start(claimed, askedAtMs)
   }
 

@@ -1,7 +1,10 @@
 /** How the runner spends its time; tests are in more of a hurry. */
 export interface JobTiming {
-  /** Longest wait for the next look at the queue. What this process submits itself is met at once. */
-  readonly pollMs: number
+  /**
+   * The wait for the next look at the queue: it doubles from the first to the last while nothing is found. What this
+   * process submits itself is met at once.
+   */
+  readonly pollMs: readonly [first: number, last: number]
   /** The wait after a look that the state did not answer: it doubles from the first to the last. */
   readonly awayMs: readonly [first: number, last: number]
   readonly leaseMs: number
@@ -17,7 +20,7 @@ export interface JobTiming {
 }
 
 export const TIMING: JobTiming = {
-  pollMs: 250,
+  pollMs: [250, 1_000],
   awayMs: [250, 5_000],
   leaseMs: 30_000,
   renewMs: 5_000,

@@ -1,7 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { Claimed, Claiming, Job, JobEnding, JobProgress, Renewed, Retention } from '../../schema/jobs.ts'
 import type { ReadyLists } from './jobs-ready.ts'
-import { type JobRow, type JobRows, progressOf } from './jobs-rows.ts'
+import { type JobRow, type JobRows, progressOf, readable } from './jobs-rows.ts'
 import type { JobSteps } from './jobs-steps.ts'
 
 /** Jobs that one claim puts back, and makes ready, beyond those that it may take: so that they cannot pile up. */
@@ -21,6 +21,7 @@ export function createJobClaims(db: DatabaseSync, { rows, ready, steps, now }: C
   const listStrays = db.prepare(
     'SELECT number FROM jobs WHERE lease_until_ms <= ? ORDER BY lease_until_ms LIMIT ?',
   )
+  const listTaken = db.prepare('SELECT number FROM jobs WHERE claim_token = ? ORDER BY number')
   const listDue = db.prepare('SELECT number FROM jobs WHERE due_at_ms <= ? ORDER BY due_at_ms LIMIT ?')
   const renew = db.prepare(`
     UPDATE jobs SET lease_until_ms = ? WHERE id = ? AND fence = ? AND status = 'processing'
@@ -30,22 +31,35 @@ export function createJobClaims(db: DatabaseSync, { rows, ready, steps, now }: C
   const rowsOf = (found: readonly Record<string, unknown>[]): JobRow[] =>
     found.map(({ number }) => rows.at(Number(number)))
 
+  const takeNew = (token: string | null, claiming: Claiming, nowMs: number): Claimed[] => {
+    const { limit, perWorkspace, leaseMs, poison, keep } = claiming
+    const claimed: Claimed[] = []
+    while (claimed.length < limit) {
+      const number = ready.next(perWorkspace)
+      if (number === null) break
+      const row = rows.at(number)
+      steps.take(row, token, nowMs + leaseMs, nowMs)
+      const job = readable(() => claimedOf(rows, row))
+      if (job) claimed.push(job)
+      // It would keep all the others waiting, if it were to be taken again and again.
+      else steps.finish(row, { state: 'failed', error: poison, facts: null }, keep, nowMs)
+    }
+    return claimed
+  }
+
   return {
-    claimJobs(claiming: Claiming): Claimed[] {
+    /**
+     * @param token what the claim is known by: with the same one it takes nothing new as long as it holds anything, for
+     *              then its answer was lost
+     */
+    claimJobs(claiming: Claiming, token: string | null = null): Claimed[] {
       const nowMs = now()
-      const { limit, perWorkspace, leaseMs } = claiming
-      const most = limit + MORE_THAN_TAKEN
+      const taken = rowsOf(listTaken.all(token))
+      if (taken.length > 0) return takeAgain({ rows, steps }, taken, claiming, nowMs)
+      const most = claiming.limit + MORE_THAN_TAKEN
       for (const row of rowsOf(listStrays.all(nowMs, most))) putBack(steps, row, claiming, nowMs)
       for (const row of rowsOf(listDue.all(nowMs, most))) steps.wake(row)
-      const claimed: Claimed[] = []
-      while (claimed.length < limit) {
-        const number = ready.next(perWorkspace)
-        if (number === null) break
-        const row = rows.at(number)
-        steps.take(row, nowMs + leaseMs, nowMs)
-        claimed.push({ job: rows.view(row), progress: progressOf(row) })
-      }
-      return claimed
+      return takeNew(token, claiming, nowMs)
     },
 
     renewJob(id: string, fence: number, leaseMs: number, progress: JobProgress | null): Renewed {
@@ -67,6 +81,26 @@ export function createJobClaims(db: DatabaseSync, { rows, ready, steps, now }: C
       return rows.view(row)
     },
   }
+}
+
+/** What a claim took whose answer was lost: as many as there are places for by now; the others go back. */
+function takeAgain(
+  { rows, steps }: Pick<ClaimParts, 'rows' | 'steps'>,
+  taken: readonly JobRow[],
+  { limit, leaseMs }: Claiming,
+  nowMs: number,
+): Claimed[] {
+  for (const row of taken.slice(limit)) steps.requeue(row, nowMs)
+  return taken.slice(0, limit).flatMap((row) => {
+    row.lease_until_ms = nowMs + leaseMs
+    rows.save(row)
+    return readable(() => claimedOf(rows, row)) ?? []
+  })
+}
+
+/** @throws Error when it cannot be read */
+function claimedOf(rows: JobRows, row: JobRow): Claimed {
+  return { job: rows.view(row), progress: progressOf(row) }
 }
 
 /** A claim has ended by its lease alone. */

@@ -32,13 +32,13 @@ export function createJobRecords(db: DatabaseSync, { rows, ready, steps, slots, 
   return {
     takeExpiredJobs(limit: number): Job[] {
       const nowMs = now()
-      return listExpired.all(nowMs, limit).map(({ number }) => {
-        const row = rows.at(Number(number))
+      const expired = listExpired.all(nowMs, limit).map(({ number }) => rows.at(Number(number)))
+      for (const row of expired) {
         row.marked = 1
         row.purge_at_ms = nowMs + PURGE_MS
         rows.save(row)
-        return rows.view(row)
-      })
+      }
+      return rows.viewAll(expired)
     },
 
     forgetJob(id: string): void {
@@ -56,10 +56,8 @@ export function createJobRecords(db: DatabaseSync, { rows, ready, steps, slots, 
           list.all({ kind, status, workspace, limit: most }).map(({ number }) => Number(number)),
         ),
       )
-      return numbers
-        .sort((a, b) => b - a)
-        .slice(0, most)
-        .map((number) => rows.view(rows.at(number)))
+      const newest = numbers.sort((a, b) => b - a).slice(0, most)
+      return rows.viewAll(newest.map(rows.at))
     },
 
     retryJob(id: string): boolean {

@@ -29,6 +29,7 @@ export type JobRow = {
   place: number
   due_at_ms: number | null
   lease_until_ms: number | null
+  claim_token: string | null
   purge_at_ms: number | null
   marked: number
   started_at_ms: number | null
@@ -63,8 +64,10 @@ export interface JobRows {
   insert(submission: JobSubmission, place: number, nowMs: number): JobRow
   save(row: JobRow): void
   remove(row: JobRow): void
-  /** The job as the contract shows it. */
+  /** The job as the contract shows it. @throws Error when it cannot be read */
   view(row: JobRow): Job
+  /** The same of many; one that cannot be read is left out, and keeps nobody from the others. */
+  viewAll(rows: readonly JobRow[]): Job[]
 }
 
 export function createJobRows(db: DatabaseSync): JobRows {
@@ -81,7 +84,8 @@ export function createJobRows(db: DatabaseSync): JobRows {
   const save = db.prepare(`
     UPDATE jobs SET
       status = :status, ready = :ready, place = :place, due_at_ms = :due_at_ms,
-      lease_until_ms = :lease_until_ms, purge_at_ms = :purge_at_ms, marked = :marked,
+      lease_until_ms = :lease_until_ms, claim_token = :claim_token,
+      purge_at_ms = :purge_at_ms, marked = :marked,
       started_at_ms = :started_at_ms, ended_at_ms = :ended_at_ms, expires_at_ms = :expires_at_ms,
       cancel_requested = :cancel_requested, fence = :fence, strays = :strays, retries = :retries,
       returns = :returns, ending = :ending, history = :history, error = :error, facts = :facts,
@@ -93,6 +97,8 @@ export function createJobRows(db: DatabaseSync): JobRows {
   const putSpec = db.prepare('INSERT INTO job_specs (number, spec) VALUES (?, ?)')
   const findSpec = db.prepare('SELECT spec FROM job_specs WHERE number = ?')
   const removeSpec = db.prepare('DELETE FROM job_specs WHERE number = ?')
+
+  const view = (row: JobRow): Job => jobOf(row, JSON.parse(String(findSpec.get(row.number)?.spec)) as JobSpec)
 
   return {
     find: (id) => find.get(id) as JobRow | undefined,
@@ -117,13 +123,23 @@ export function createJobRows(db: DatabaseSync): JobRows {
       removeSpec.run(number)
     },
 
-    view: (row) => jobOf(row, JSON.parse(String(findSpec.get(row.number)?.spec)) as JobSpec),
+    view,
+    viewAll: (rows) => rows.flatMap((row) => readable(() => view(row)) ?? []),
   }
 }
 
-/** Writes the change of its status into the job's history. */
+/** Null: what it reads cannot be read. */
+export function readable<Value>(read: () => Value): Value | null {
+  try {
+    return read()
+  } catch {
+    return null
+  }
+}
+
+/** Writes the change of its status into the job's history; begins it anew when it cannot be read. */
 export function remember(row: JobRow, nowMs: number): void {
-  const history = JSON.parse(row.history) as JobChange[]
+  const history = readable(() => JSON.parse(row.history) as JobChange[]) ?? []
   history.push({ atMs: nowMs, status: row.status, fence: row.fence })
   row.history = JSON.stringify(history.slice(-HISTORY_MAX))
 }

@@ -20,8 +20,8 @@ export interface JobSteps {
   delay(row: JobRow, dueAtMs: number, nowMs: number): void
   /** A job that waited is ready. Its status stays as it is. */
   wake(row: JobRow): void
-  /** Begins the next claim. */
-  take(row: JobRow, leaseUntilMs: number, nowMs: number): void
+  /** Begins the next claim. @param token what it is known by; null: nothing */
+  take(row: JobRow, token: string | null, leaseUntilMs: number, nowMs: number): void
   finish(row: JobRow, outcome: JobOutcome, keep: Retention, nowMs: number): void
 }
 
@@ -41,9 +41,7 @@ export function createJobSteps(db: DatabaseSync, { rows, ready, turns, events }:
     if (more !== 0) countWaiting.run(more)
     if (from === 'processing') turns.unpark(row.workspace)
     row.status = to
-    row.ready = 0
-    row.due_at_ms = null
-    row.lease_until_ms = null
+    leaveLists(row)
     remember(row, nowMs)
   }
 
@@ -76,12 +74,13 @@ export function createJobSteps(db: DatabaseSync, { rows, ready, turns, events }:
       makeReady(row)
     },
 
-    take(row, leaseUntilMs, nowMs) {
+    take(row, token, leaseUntilMs, nowMs) {
       row.fence += 1
       row.ending = null
       row.started_at_ms ??= nowMs
       move(row, row.status, 'processing', nowMs)
       row.lease_until_ms = leaseUntilMs
+      row.claim_token = token
       rows.save(row)
     },
 
@@ -100,6 +99,14 @@ export function createJobSteps(db: DatabaseSync, { rows, ready, turns, events }:
       events.announce(row, outcome.state, nowMs)
     },
   }
+}
+
+/** Those of what may be taken, of what waits, and of what is taken. */
+function leaveLists(row: JobRow): void {
+  row.ready = 0
+  row.due_at_ms = null
+  row.lease_until_ms = null
+  row.claim_token = null
 }
 
 function keptMs(row: JobRow, status: JobOutcome['state'], keep: Retention): number {

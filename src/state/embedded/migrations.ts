@@ -236,4 +236,12 @@ export const MIGRATIONS: readonly string[] = [
   DROP TABLE old_tokens;
   CREATE INDEX tokens_by_end ON tokens (until_ms);
   `,
+  `
+  -- What the claim that took the job is known by, as long as it holds it.
+  ALTER TABLE jobs ADD COLUMN claim_token TEXT;
+  CREATE INDEX jobs_by_claim ON jobs (claim_token) WHERE claim_token IS NOT NULL;
+
+  -- Workspaces whose last attempt failed are served behind the others.
+  CREATE INDEX event_turns_by_health ON event_turns (ailing, wake_at_ms, turn) WHERE wake_at_ms IS NOT NULL;
+  `,
 ]

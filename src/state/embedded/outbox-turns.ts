@@ -9,7 +9,10 @@ export interface EventTurn {
 
 /** In which order workspaces are served that have events. */
 export interface EventTurns {
-  /** Null: no workspace has to be looked at now. */
+  /**
+   * Null: no workspace has to be looked at now. Those that are well come first: they are done soon, while many that
+   * time out would have all the places to themselves.
+   */
   first(nowMs: number): EventTurn | null
   /** After a change of the workspace's events: it is looked at again when the first of them may be taken. */
   settle(workspace: string, nowMs: number): void
@@ -23,7 +26,7 @@ export interface EventTurns {
 
 export function createEventTurns(db: DatabaseSync): EventTurns {
   const first = db.prepare(`
-    SELECT workspace, ailing FROM event_turns WHERE wake_at_ms <= ? ORDER BY wake_at_ms, turn LIMIT 1`)
+    SELECT workspace FROM event_turns WHERE ailing = ? AND wake_at_ms <= ? ORDER BY wake_at_ms, turn LIMIT 1`)
   const find = db.prepare('SELECT wake_at_ms, ailing FROM event_turns WHERE workspace = ?')
   const nextOf = db.prepare(
     'SELECT min(next_at_ms) AS next FROM events WHERE workspace = ? AND next_at_ms IS NOT NULL',
@@ -49,8 +52,11 @@ export function createEventTurns(db: DatabaseSync): EventTurns {
 
   return {
     first(nowMs) {
-      const row = first.get(nowMs)
-      return row ? { workspace: String(row.workspace), ailing: row.ailing === 1 } : null
+      for (const ailing of [false, true]) {
+        const row = first.get(Number(ailing), nowMs)
+        if (row) return { workspace: String(row.workspace), ailing }
+      }
+      return null
     },
 
     settle(workspace, nowMs) {

@@ -1,4 +1,5 @@
 import type { State } from '../../schema/state.ts'
+import { createClaimTokens } from '../claim-tokens.ts'
 import type { Runner } from './operations.ts'
 import { EmbeddedRateLimiter } from './rate-limiter.ts'
 import { StateThread, type ThreadOptions } from './thread.ts'
@@ -28,6 +29,7 @@ export async function openEmbeddedState(options: ThreadOptions): Promise<State> 
 /** The state whose operations somebody runs. */
 export function stateOf(runner: Runner): State {
   const limiter = new EmbeddedRateLimiter()
+  const withToken = createClaimTokens()
   const isTaken = async (workspace: string, slotId: string): Promise<boolean> => {
     try {
       return (await runner.call('look', workspace, slotId)).state !== 'free'
@@ -72,7 +74,7 @@ export function stateOf(runner: Runner): State {
       submit: (submission) => runner.call('submitJob', submission),
       get: (id) => runner.call('getJob', id),
       cancel: (id, owner, keep) => runner.call('cancelJob', id, owner, keep),
-      claim: (claiming) => runner.call('claimJobs', claiming),
+      claim: (claiming) => withToken((token) => runner.call('claimJobs', claiming, token)),
       renew: (id, fence, leaseMs, progress) => runner.call('renewJob', id, fence, leaseMs, progress),
       end: (id, fence, ending, keep) => runner.call('endJob', id, fence, ending, keep),
       takeExpired: (limit) => runner.call('takeExpiredJobs', limit),

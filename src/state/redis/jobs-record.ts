@@ -32,11 +32,21 @@ export function claimedOf(reply: unknown): Claimed {
   return { job: jobIn(fields), progress: parsed<JobProgress>(fields.get('progress')) ?? NO_PROGRESS }
 }
 
-/** A reply whose first item is a number, and each of the others a job. */
+/**
+ * A reply whose first item is a number, and each of the others a record. One that cannot be read is left out: it must
+ * not keep the others from whoever asked. A job that was taken up so is left to its lease, until it fails.
+ */
 export function listOf<Item>(reply: unknown, itemOf: (item: unknown) => Item): [number, Item[]] {
   if (!Array.isArray(reply) || !Number.isSafeInteger(reply[0])) throw new Error('a script replied no list')
   const [head, ...items] = reply as [number, ...unknown[]]
-  return [head, items.map(itemOf)]
+  const readable = items.flatMap((item) => {
+    try {
+      return [itemOf(item)]
+    } catch {
+      return []
+    }
+  })
+  return [head, readable]
 }
 
 function jobIn(fields: ReadonlyMap<string, string>): Job {

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import { jobPartition } from '../../ids.ts'
 import type {
   Claimed,
@@ -11,8 +10,9 @@ import type {
   Retention,
   Submitted,
 } from '../../schema/jobs.ts'
+import { createClaimTokens } from '../claim-tokens.ts'
 import type { Ask } from './ask.ts'
-import { partitioned, placeOf } from './jobs-partitions.ts'
+import { ALL_PARTITIONS, partitioned, placeOf } from './jobs-partitions.ts'
 import { claimedOf, jobOf, listOf, recordOf } from './jobs-record.ts'
 import { createSweep } from './jobs-sweep.ts'
 import { createJobsView } from './jobs-view.ts'
@@ -73,24 +73,14 @@ const forgetJob = script('forget_job', { ...partitioned, args: ['id'], reply: ()
 export function createRedisJobs(ask: Ask): Jobs {
   const claims = createSweep()
   const expiries = createSweep()
-  const tokens = createTokens()
+  const tokens = ALL_PARTITIONS.map(createClaimTokens)
 
   const claim = async (partition: number, limit: number, isFirst: boolean, claiming: Claiming) => {
-    const token = tokens.take(partition)
-    try {
-      const inputs = {
-        ...placeOf(partition),
-        ...claimInputs(claiming),
-        token,
-        limit,
-        sweeps: isFirst ? 1 : 0,
-      }
-      const [more, items] = await ask((redis) => claimJobs(redis, inputs))
-      return { items, more: more === 1 }
-    } catch (error) {
-      tokens.putBack(partition, token)
-      throw error
-    }
+    const inputs = { ...placeOf(partition), ...claimInputs(claiming), limit, sweeps: isFirst ? 1 : 0 }
+    const [more, items] = await tokens[partition]!((token) =>
+      ask((redis) => claimJobs(redis, { ...inputs, token })),
+    )
+    return { items, more: more === 1 }
   }
   const takeExpired = async (partition: number, limit: number) => {
     const inputs = { ...placeOf(partition), limit, again_ms: EXPIRED_AGAIN_MS }
@@ -138,22 +128,6 @@ async function at<Answer>(
   return partition === null ? otherwise : act(placeOf(partition))
 }
 
-/**
- * Tokens of claims. One whose answer did not come is used again by the next claim of its partition, so that what it
- * took is found; never by two at a time, or both would have it.
- */
-function createTokens() {
-  const unanswered = new Map<number, string[]>()
-  return {
-    take: (partition: number): string => unanswered.get(partition)?.pop() ?? randomUUID(),
-    putBack(partition: number, token: string): void {
-      const tokens = unanswered.get(partition)
-      if (tokens) tokens.push(token)
-      else unanswered.set(partition, [token])
-    },
-  }
-}
-
 function submitInputs({ spec, slot }: JobSubmission) {
   const { id, kind, mode, workspace, app, eventId } = spec
   const partition = jobPartition(id)
@@ -161,7 +135,7 @@ function submitInputs({ spec, slot }: JobSubmission) {
   return {
     ...placeOf(partition),
     ...{ id, kind, mode, workspace, app },
-    event: kind === 'transcription' ? (eventId ?? '') : '',
+    event: eventId ?? '',
     spec: JSON.stringify(spec),
     slot_id: slot?.id ?? '',
     fingerprint: slot?.fingerprint ?? '',

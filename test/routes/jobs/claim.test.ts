@@ -162,6 +162,24 @@ t.test('progress is kept before a job goes back to the queue', async (t) => {
   t.same(renewed, [{ audio: audio(), upstream: null }])
 })
 
+t.test('progress that the state does not take keeps the job from going back without it', async (t) => {
+  let failures = 2
+  const { claim, renewed, ends } = claimed(t, { renew: async () => (failures-- > 0 ? away() : HELD) })
+  claim.noteUpstream({ entry: 'entry', state: 1 })
+  claim.giveBack()
+  t.same(await claim.end(BACK, KEEP), ENDED)
+  t.equal(renewed.length, 3)
+  t.equal(renewed.at(-1)?.upstream?.state, 1)
+  t.same(ends, [BACK])
+})
+
+t.test('a job that is somebody else’s does not go back', async (t) => {
+  const { claim, ends } = claimed(t, { renew: async () => ({ held: false, cancelRequested: false }) })
+  claim.noteAudio(audio())
+  t.equal(await claim.end(BACK, KEEP), null)
+  t.same(ends, [])
+})
+
 t.test('an end that the state does not take is told again while the lease may hold', async (t) => {
   let failures = 3
   const { claim, ends } = claimed(t, { end: async () => (failures-- > 0 ? away() : ENDED) })

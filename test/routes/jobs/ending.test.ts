@@ -45,25 +45,36 @@ t.test('transcription jobs are tried again twice, jobs of the queue three times'
   t.match(ending(failure, { retries: 2 }), { state: 'failed', error: { code: 'UPSTREAM_TIMEOUT' } })
   t.equal(ending(failure, { kind: 'queue', retries: 2 }).state, 'queued')
   t.equal(ending(failure, { kind: 'queue', retries: 3 }).state, 'failed')
-  t.equal(ending(failure, { retries: 0, returns: 20 }).state, 'queued', 'each by its own count')
+  t.equal(ending(failure, { retries: 0, returns: 70 }).state, 'queued', 'each by its own count')
 })
 
-t.test(
-  'providers that asked to be left alone are left alone, for a quarter of an hour at most',
-  async (t) => {
+t.test('providers that ask to be left alone are left alone, for a quarter of an hour at most', async (t) => {
+  const errors = [
+    { code: 'UPSTREAM_ERROR', counts: 'retry' },
+    { code: 'NO_HEALTHY_PROVIDER', counts: 'return' },
+  ] as const
+  for (const { code, counts } of errors) {
     const after = (retryAfterMs: number) =>
-      delayOf(new GatewayError('NO_HEALTHY_PROVIDER', undefined, { retryAfterMs }), {}, 'retry')
-    t.equal(after(45_000), 45_000)
+      delayOf(new GatewayError(code, undefined, { retryAfterMs }), {}, counts)
+    const delays = Array.from({ length: 100 }, () => after(45_000))
+    t.ok(Math.min(...delays) >= 45_000 && Math.max(...delays) <= 54_000, code)
+    t.ok(new Set(delays).size > 1, 'those that wait do not come back together')
     t.ok(after(1_000) >= 4_000, 'no sooner than otherwise')
     t.equal(after(86_400_000), 15 * 60_000)
-  },
-)
+  }
+})
+
+t.test('what nobody was asked for is no try, and does not come back for ever', async (t) => {
+  const failure = new GatewayError('NO_HEALTHY_PROVIDER', undefined, { retryAfterMs: 1_000 })
+  t.match(ending(failure, { retries: 2, returns: 19 }), { state: 'queued', counts: 'return' })
+  t.match(ending(failure, { returns: 70 }), { state: 'failed', error: { code: 'NO_HEALTHY_PROVIDER' } })
+})
 
 t.test('what our own stores failed at is tried again twenty times, ever later up to a minute', async (t) => {
   const failure = new GatewayError('DEPENDENCY_UNAVAILABLE')
   const delays = [0, 1, 2, 3, 4, 19].map((returns) => delayOf(failure, { returns, retries: 2 }, 'return'))
   t.same(delays, [5_000, 10_000, 20_000, 40_000, 60_000, 60_000])
-  t.match(ending(failure, { returns: 20 }), { state: 'failed', error: { code: 'DEPENDENCY_UNAVAILABLE' } })
+  t.match(ending(failure, { returns: 70 }), { state: 'failed', error: { code: 'DEPENDENCY_UNAVAILABLE' } })
 })
 
 t.test('an error says what a caller is told, and never its cause', async (t) => {

@@ -41,6 +41,26 @@ t.test('and a job of the queue at the fourth time; what it was given stays for a
   t.equal(again.retries, 0)
 })
 
+t.test('a provider that asks to be left alone is left alone, by every job, and fails none', async (t) => {
+  const { rig, upstream } = await hearingRig(t)
+  upstream.behave('ear', { status: 429, retryAfter: '4' })
+  rig.run()
+  const asking = await rig.hear(SOUND)
+  await rig.reached(asking, ({ retries }) => retries === 1)
+  upstream.behave('ear', {})
+  const meanwhile = await rig.hear(SOUND)
+  const heard = await rig.ended(asking)
+  t.match(heard, { status: 'succeeded', retries: 1, fence: 2 })
+  const [, , back, again] = heard.history
+  t.ok(again!.atMs - back!.atMs >= 4_000, 'it came back when it was asked to')
+  t.match(
+    await rig.ended(meanwhile),
+    { status: 'succeeded', retries: 0 },
+    'nobody was asked for it too early',
+  )
+  t.equal(upstream.received.length, 3)
+})
+
 t.test('what the provider refuses for good is not tried again', async (t) => {
   const { rig, upstream } = await hearingRig(t)
   upstream.behave('ear', { status: 400 })
@@ -83,7 +103,7 @@ t.test('a store that stays away fails the job at last', async (t) => {
   const { rig, upstream } = await chattingRig(t)
   rig.run({ objects: { open: () => Promise.reject(new GatewayError('OVERLOADED')) } })
   const job = await rig.ended(await rig.chat())
-  t.match(job, { status: 'failed', returns: 20, fence: 21, error: { code: 'OVERLOADED' } })
+  t.match(job, { status: 'failed', returns: 70, fence: 71, error: { code: 'OVERLOADED' } })
   t.equal(upstream.received.length, 0)
 })
 

@@ -2,6 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { TLSSocket } from 'node:tls'
 import t from 'tap'
 import { GatewayError } from '../../../src/errors.ts'
+import { rejected } from '../../../src/outbound/fetch-failure.ts'
+import type { FetchAudio } from '../../../src/schema/remote-audio.ts'
 import { fetchFrom, headOf } from '../../support/audio-fetch.ts'
 import { hearingRig, SOUND, sha256 } from '../../support/job-rig.ts'
 import { waitUntil } from '../../support/wait-until.ts'
@@ -51,6 +53,28 @@ t.test('and one that answers at the third time is heard', async (t) => {
   rig.run()
   t.match(await rig.ended(await rig.hear(AUDIO)), { status: 'succeeded', fence: 1 })
   t.equal(host.requests.length, 3)
+})
+
+t.test('a host that the DNS does not know for a moment is asked for again', async (t) => {
+  const { fetchAudio, host } = await fetchFrom(t, (socket) => send(socket))
+  for (const [failures, status] of [
+    [2, 'succeeded'],
+    [3, 'failed'],
+  ] as const) {
+    let tries = 0
+    const unresolved: FetchAudio = async (url, options) => {
+      tries += 1
+      if (tries <= failures) throw rejected('unresolvable')
+      return await fetchAudio(url, options)
+    }
+    const { rig } = await hearingRig(t, { fetchAudio: unresolved, ...DOMAINS })
+    rig.run()
+    const job = await rig.ended(await rig.hear(AUDIO))
+    t.match(job, { status, fence: 1 })
+    t.equal(tries, 3)
+    if (status === 'failed') t.match(job.error, { details: { reason: 'unresolvable' } })
+  }
+  t.equal(host.requests.length, 1)
 })
 
 t.test('what is refused is asked for once', async (t) => {
@@ -118,6 +142,22 @@ t.test('and so does its next try, and that of an operator fetches again', async 
   rig.signals.queued()
   await rig.reached(id, ({ status }) => status === 'succeeded')
   t.equal(host.requests.length, 2)
+})
+
+t.test('what was fetched goes with a job that is cancelled before its next try, or purged', async (t) => {
+  const { fetchAudio } = await fetchFrom(t, (socket) => send(socket))
+  const { rig, upstream } = await hearingRig(t, { fetchAudio, ...DOMAINS })
+  upstream.behave('ear', { status: 500 })
+  rig.run({ timing: { retryMs: [60_000] } })
+  const ids = [await rig.hear(AUDIO), await rig.hear(AUDIO)]
+  for (const id of ids) await rig.reached(id, ({ retries }) => retries === 1)
+  t.equal((await rig.keys()).length, 2)
+  const [cancelled, purged] = [await rig.cancel(ids[0]!, true), await rig.cancel(ids[1]!, true)]
+  t.match([cancelled, purged], [{ status: 'cancelled' }, { status: 'cancelled' }])
+  await rig.objects.removeInput(cancelled!)
+  t.match(await rig.keys(), [new RegExp(`^job/acme/${purged?.id}/`)], 'and nothing of any other job')
+  await rig.objects.removeAll(purged!)
+  t.same(await rig.keys(), [])
 })
 
 t.test('a state that does not tell where may be fetched from returns the job', async (t) => {

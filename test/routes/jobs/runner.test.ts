@@ -5,7 +5,7 @@ import { createJobSignals } from '../../../src/routes/jobs/signals.ts'
 import { hearingRig, SOUND } from '../../support/job-rig.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 
-const NEVER_POLLS = { pollMs: 600_000 }
+const NEVER_POLLS = { pollMs: [600_000, 600_000] } as const
 const away = () => Promise.reject(new GatewayError('DEPENDENCY_UNAVAILABLE'))
 
 /** A wait that counts who waits, and lets all go at the end of the test. */

@@ -36,9 +36,11 @@ local function add(hash, field, number) redis.call('HINCRBY', hash, field, digit
 
 -- The lease of a reservation is over: it stays charged as it is.
 local function expire(expired, lease_until_ms)
-  local by, reserved = string.match(redis.call('HGET', reservations, expired), '^(%d+) %S+ (%d+)')
+  local by, reserved = string.match(redis.call('HGET', reservations, expired) or '', '^(%d+) %S+ (%d+)')
   redis.call('HDEL', reservations, expired)
   redis.call('ZREM', leases, expired)
+  -- A record that was lost must not keep the workspace from calling.
+  if not by then return end
   add(account, 'reserved', -tonumber(reserved))
   add(account, 'expired_count', 1)
   add(account, 'expired', tonumber(reserved))
@@ -78,7 +80,7 @@ if record then
   if claim == 0 then
     reserves = false
   else
-    local lease_until_ms = tonumber(redis.call('ZSCORE', leases, token))
+    local lease_until_ms = tonumber(redis.call('ZSCORE', leases, token) or now_ms)
     local by, taken = string.match(record, '^(%d+) (.*)$')
     if lease_until_ms <= now_ms then
       expire(token, lease_until_ms)

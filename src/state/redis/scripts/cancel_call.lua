@@ -27,7 +27,7 @@ if ARGV[2] == '1' then
 end
 
 local record = redis.call('HGET', reservations, token)
-if not record or tonumber(redis.call('ZSCORE', leases, token)) <= now_ms then return 1 end
+if not record or tonumber(redis.call('ZSCORE', leases, token) or 0) <= now_ms then return 1 end
 local by, purse, platform, spend, month, key_id =
   string.match(record, '^(%d+) (%S+) (%d+) (%d+) (%S+) (.*)$')
 if by ~= ARGV[4] then return 1 end

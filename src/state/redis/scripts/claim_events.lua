@@ -1,4 +1,5 @@
--- Takes events of a partition whose time has come, workspaces in turn.
+-- Takes events of a partition whose time has come, workspaces in turn: first of those that are well. They are done soon,
+-- while many that time out would have all the places to themselves.
 --
 -- KEYS partition never
 -- ARGV limit lease_ms per_workspace per_ailing
@@ -31,26 +32,31 @@ local function put_back(workspace)
   end
 end
 
--- Its first event that is due, as long as it has a place free.
-local function take_from(workspace)
+-- Puts the event on its way. Returns whether there is still one.
+local function take(id, workspace)
+  local is_there = exists(key('event', id))
+  if is_there then redis.call('ZADD', key('flights', workspace), lease_until, id) end
+  redis.call('ZREM', key('due', workspace), id)
+  if not is_there then redis.call('ZREM', key('events'), id) end
+  return is_there
+end
+
+-- The id of its first event that is due, as long as it has less than `most` in flight.
+local function take_from(workspace, turns, most)
   local due, flights = key('due', workspace), key('flights', workspace)
   put_back(workspace)
-  local is_ailing = redis.call('SISMEMBER', key('ailing'), workspace) == 1
-  local places = (is_ailing and per_ailing or per_workspace) - redis.call('ZCARD', flights)
+  local places = most - redis.call('ZCARD', flights)
   local id = places > 0 and over(due, 1)[1]
-  if id then
-    redis.call('ZADD', flights, lease_until, id)
-    redis.call('ZREM', due, id)
-    places = places - 1
-  end
+  local is_taken = id and take(id, workspace)
+  if is_taken then places = places - 1 end
   local due_ms = places > 0 and first_ms(due) or math.huge
   local next_ms = math.min(due_ms, first_ms(flights) or math.huge)
   if next_ms < math.huge then
-    redis.call('ZADD', key('turns'), digits(math.max(next_ms * 1000, now_us)), workspace)
+    redis.call('ZADD', turns, digits(math.max(next_ms * 1000, now_us)), workspace)
   else
-    redis.call('ZREM', key('turns'), workspace)
+    redis.call('ZREM', turns, workspace)
   end
-  return id
+  return is_taken and id
 end
 
 local function begin_attempt(id)
@@ -72,15 +78,21 @@ for _, id in ipairs(over(key('given_up'), SWEPT_AT_ONCE)) do
 end
 
 local events, looks = { 0 }, 0
-while #events <= limit and looks < LOOKS_MAX do
-  local count = math.min(limit - #events + 1, LOOKS_MAX - looks)
-  local turns = redis.call('ZRANGEBYSCORE', key('turns'), '-inf', digits(now_us), 'LIMIT', 0, count)
-  if #turns == 0 then break end
-  looks = looks + #turns
-  for _, workspace in ipairs(turns) do
-    local id = take_from(workspace)
-    if id then table.insert(events, begin_attempt(id)) end
+
+local function look_at(turns, most)
+  while #events <= limit and looks < LOOKS_MAX do
+    local count = math.min(limit - #events + 1, LOOKS_MAX - looks)
+    local workspaces = redis.call('ZRANGEBYSCORE', turns, '-inf', digits(now_us), 'LIMIT', 0, count)
+    if #workspaces == 0 then return end
+    looks = looks + #workspaces
+    for _, workspace in ipairs(workspaces) do
+      local id = take_from(workspace, turns, most)
+      if id then table.insert(events, begin_attempt(id)) end
+    end
   end
 end
+
+look_at(key('turns', 'well'), per_workspace)
+look_at(key('turns', 'ailing'), per_ailing)
 if #events > limit or looks >= LOOKS_MAX then events[1] = 1 end
 return events

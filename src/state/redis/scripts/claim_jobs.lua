@@ -20,11 +20,9 @@ local VISITS_MAX = 200
 local SEQUENCE = { 1, 2, 1, 1, 2, 1, 3, 1, 2, 1 }
 
 local token, limit, per_workspace = key('claim', ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local lease_until = digits(now_ms + ARGV[4])
-local strays_max, poison, keep = tonumber(ARGV[6]), ARGV[7], retention(8)
+local lease_ms, strays_max, poison, keep = ARGV[4], tonumber(ARGV[6]), ARGV[7], retention(8)
 
 local function put_back(job, ...)
-  stop_running(job)
   change(job, 'queued', ...)
   queue(job, 0)
 end
@@ -35,13 +33,38 @@ local function take_again(taken)
     local job = read_job(id)
     local is_held = job and job.status == 'processing' and job.fence == tonumber(fence)
     if is_held and #jobs <= limit then
-      redis.call('ZADD', key('leases'), lease_until, id)
+      lease(job, lease_ms)
       table.insert(jobs, show_job(id))
     elseif is_held then
+      stop_running(job)
       put_back(job)
     end
   end
+  -- This answer may be lost as well.
+  redis.call('PEXPIRE', token, lease_ms)
   return jobs
+end
+
+local function end_stray(job)
+  local strays = digits(job.strays + 1)
+  if job.is_cancelled then
+    finish(job, 'cancelled', keep, 'strays', strays)
+  elseif job.strays + 1 >= strays_max then
+    finish(job, 'failed', keep, 'strays', strays, 'error', poison)
+  else
+    put_back(job, 'strays', strays)
+  end
+end
+
+local function end_delay(id, job)
+  if job then
+    job.number = next_number()
+    redis.call('HSET', key('job', id), 'number', job.number)
+    make_ready(job)
+  else
+    redis.call('HINCRBY', partition, 'waiting', -1)
+  end
+  redis.call('ZREM', key('delayed'), id)
 end
 
 -- Returns how many there were of what there was most.
@@ -50,26 +73,13 @@ local function sweep()
     return redis.call('ZRANGEBYSCORE', key(name), '-inf', digits(now_ms), 'LIMIT', 0, SWEPT_AT_ONCE)
   end
   local strayed, due = over('leases'), over('delayed')
-  for _, id in ipairs(strayed) do
+  for _, lease in ipairs(strayed) do
+    local id, workspace = string.match(lease, '^(%S+) (.*)$')
+    stop_running({ id = id, workspace = workspace })
     local job = read_job(id)
-    local strays = digits(job.strays + 1)
-    if job.is_cancelled then
-      stop_running(job)
-      finish(job, 'cancelled', keep, 'strays', strays)
-    elseif job.strays + 1 >= strays_max then
-      stop_running(job)
-      finish(job, 'failed', keep, 'strays', strays, 'error', poison)
-    else
-      put_back(job, 'strays', strays)
-    end
+    if job then end_stray(job) end
   end
-  for _, id in ipairs(due) do
-    local job = read_job(id)
-    job.number = next_number()
-    redis.call('HSET', key('job', id), 'number', job.number)
-    make_ready(job)
-    redis.call('ZREM', key('delayed'), id)
-  end
+  for _, id in ipairs(due) do end_delay(id, read_job(id)) end
   local fewer = '(' .. digits(per_workspace)
   local parked = redis.call('ZRANGEBYSCORE', key('parked'), '-inf', fewer, 'LIMIT', 0, SWEPT_AT_ONCE)
   for _, workspace in ipairs(parked) do unpark(workspace) end
@@ -78,7 +88,7 @@ end
 
 local visits = 0
 
--- The id of the job whose turn it is; nil: the mode has none.
+-- The job whose turn it is, taken off its list; nil: the mode has none.
 local function next_of(mode)
   local ring = key('ring', mode)
   while visits < VISITS_MAX do
@@ -91,23 +101,29 @@ local function next_of(mode)
     else
       local ready = key('ready', mode, workspace)
       local id = redis.call('ZRANGE', ready, 0, 0)[1]
-      redis.call('HINCRBY', key('running'), workspace, 1)
-      redis.call('ZREM', ready, id)
+      if id then
+        redis.call('HINCRBY', partition, 'waiting', -1)
+        redis.call('ZREM', ready, id)
+      end
       redis.call('ZREM', ring, workspace)
       if exists(ready) then serve(workspace, mode) end
-      return id
+      local job = id and read_job(id)
+      if job then
+        redis.call('HINCRBY', key('running'), workspace, 1)
+        return job
+      end
     end
   end
 end
 
-local function next_id()
+local function next_job()
   local turn, has_none = tonumber(redis.call('HGET', partition, 'turn') or 0), {}
   for passed = 0, #SEQUENCE - 1 do
     local mode = MODES[SEQUENCE[(turn + passed) % #SEQUENCE + 1]]
-    local id = not has_none[mode] and next_of(mode)
-    if id then
+    local job = not has_none[mode] and next_of(mode)
+    if job then
       redis.call('HSET', partition, 'turn', digits(turn + passed + 1))
-      return id
+      return job
     end
     has_none[mode] = true
   end
@@ -119,18 +135,17 @@ if taken then return take_again(taken) end
 local swept = ARGV[5] == '1' and sweep() or 0
 local jobs, fences = { 0 }, {}
 while #fences < limit do
-  local id = next_id()
-  if not id then break end
-  local job, name = read_job(id), key('job', id)
-  redis.call('HINCRBY', partition, 'waiting', -1)
+  local job = next_job()
+  if not job then break end
+  local name = key('job', job.id)
   redis.call('HSETNX', name, 'started', digits(now_ms))
   redis.call('HDEL', name, 'ending')
   job.fence = redis.call('HINCRBY', name, 'fence', 1)
   change(job, 'processing')
-  redis.call('ZADD', key('leases'), lease_until, id)
-  table.insert(jobs, show_job(id))
-  table.insert(fences, id .. ' ' .. digits(job.fence))
+  lease(job, lease_ms)
+  table.insert(jobs, show_job(job.id))
+  table.insert(fences, job.id .. ' ' .. digits(job.fence))
 end
-if #fences > 0 then redis.call('SET', token, table.concat(fences, ' '), 'PX', ARGV[4]) end
+if #fences > 0 then redis.call('SET', token, table.concat(fences, ' '), 'PX', lease_ms) end
 if #fences == limit or visits == VISITS_MAX or swept == SWEPT_AT_ONCE then jobs[1] = 1 end
 return jobs

@@ -18,11 +18,24 @@ if ended then return ended == mark and 1 or 0 end
 
 local due, flights = key('due', workspace), key('flights', workspace)
 
+-- What came of the attempt: the workspace has its turns with others of its kind from now on.
+local function note(has_failed)
+  local before = turns_of(workspace)
+  local at_us = redis.call('ZSCORE', before, workspace)
+  redis.call(has_failed and 'SADD' or 'SREM', key('ailing'), workspace)
+  local after = turns_of(workspace)
+  if at_us and after ~= before then
+    redis.call('ZADD', after, at_us, workspace)
+    redis.call('ZREM', before, workspace)
+  end
+end
+
 local function wait(delay_ms)
   redis.call('ZADD', due, digits(now_ms + delay_ms), id)
   wake(workspace, now_ms + delay_ms)
 end
 
+note(ending == 'retry' or ending == 'given_up')
 if again then
   redis.call('HSET', name, 'attempts', '0')
   redis.call('HDEL', name, 'again', 'reason')
@@ -40,16 +53,11 @@ else
   end
   redis.call('ZREM', due, id)
 end
-if ending == 'retry' or ending == 'given_up' then
-  redis.call('SADD', key('ailing'), workspace)
-else
-  redis.call('SREM', key('ailing'), workspace)
-end
 redis.call('ZREM', flights, id)
 if exists(due) then
   -- A place is free, for what is due already.
   wake(workspace, now_ms)
 elseif not exists(flights) then
-  redis.call('ZREM', key('turns'), workspace)
+  redis.call('ZREM', turns_of(workspace), workspace)
 end
 return 1

@@ -15,17 +15,21 @@
 --   ring:<mode>               sorted set: workspaces that have such jobs, by their turns
 --   parked                    sorted set: workspaces that are in no ring, by how many running jobs were enough for that
 --   running                   hash: how many jobs of a workspace are taken
---   leases, delayed, expiry   sorted sets: jobs by when their claim, their delay, their record is over
+--   leases                    sorted set: `<id> <workspace>` of the jobs that are taken, by when their claim is over
+--   delayed, expiry           sorted sets: jobs by when their delay, their record is over
 --   index                     sorted set: all jobs, by when they were submitted
 --   slot:<workspace>:<id>     hash: job, fingerprint, keep_until
 --   claim:<token>             what a claim has taken
 --   event:<id of the job>     hash: the event
 --   due:<workspace>           sorted set: events that wait, by when they may be sent
 --   flights:<workspace>       sorted set: events that are being sent, by when their lease is over
---   turns                     sorted set: workspaces with either, by the microsecond at which to look at them
+--   turns:<well or ailing>    sorted sets: workspaces with either, by the microsecond at which to look at them
 --   ailing                    set: workspaces to which the last attempt failed
 --   given_up                  sorted set: events that were given up, by when they are forgotten
 --   events                    sorted set: all events, by when their jobs ended
+--
+-- A record may be lost, where a server was told to evict keys, or by an operator's hand. Whoever meets its id then takes
+-- that off the list and goes on: it must keep no other job waiting.
 
 local MODES = { 'priority', 'standard', 'bulk' }
 local HISTORY_MAX = 64
@@ -40,11 +44,13 @@ local function key(...) return table.concat({ partition, ... }, ':') end
 local function exists(name) return redis.call('EXISTS', name) == 1 end
 local function next_number() return digits(redis.call('HINCRBY', partition, 'number', 1)) end
 
--- What the steps go by; nil: there is no such job.
+-- What the steps go by; nil: there is no such job, or less of it than that.
 local function read_job(id)
   local held = redis.call('HMGET', key('job', id), 'status', 'workspace', 'app', 'mode', 'kind', 'event', 'number',
     'fence', 'strays', 'cancel', 'ending', 'marked', 'ended')
-  if not held[1] then return nil end
+  for i = 1, 7 do
+    if not held[i] then return nil end
+  end
   return {
     id = id, status = held[1], workspace = held[2], app = held[3], mode = held[4], kind = held[5], event = held[6],
     number = held[7], fence = tonumber(held[8] or 0), strays = tonumber(held[9] or 0), is_cancelled = held[10] == '1',
@@ -109,17 +115,27 @@ local function leave_queue(job)
   if not exists(ready) then redis.call('ZREM', key('ring', job.mode), job.workspace) end
 end
 
+-- The workspace stands with the id, so that its place is free again when the record is lost.
+local function lease_of(job) return job.id .. ' ' .. job.workspace end
+
+local function lease(job, lease_ms) redis.call('ZADD', key('leases'), digits(now_ms + lease_ms), lease_of(job)) end
+
+-- Of the job no more is needed than its id and its workspace.
 local function stop_running(job)
   if redis.call('HINCRBY', key('running'), job.workspace, -1) <= 0 then
     redis.call('HDEL', key('running'), job.workspace)
   end
-  redis.call('ZREM', key('leases'), job.id)
+  redis.call('ZREM', key('leases'), lease_of(job))
   unpark(job.workspace)
+end
+
+local function turns_of(workspace)
+  return key('turns', redis.call('SISMEMBER', key('ailing'), workspace) == 1 and 'ailing' or 'well')
 end
 
 -- An event of the workspace is due or in flight: somebody looks at it then, if not sooner.
 local function wake(workspace, at_ms)
-  redis.call('ZADD', key('turns'), 'LT', digits(at_ms * 1000), workspace)
+  redis.call('ZADD', turns_of(workspace), 'LT', digits(at_ms * 1000), workspace)
 end
 
 -- Writes the event of a job's end as one that was never sent.

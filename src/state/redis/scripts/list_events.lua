@@ -17,7 +17,8 @@ for _, id in ipairs(ids) do
   local held = redis.call('HMGET', key('event', id), 'id', 'workspace', 'status', 'occurred', 'attempts', 'reason')
   local workspace = held[2]
   local kept_until_ms = tonumber(redis.call('ZSCORE', key('given_up'), id) or math.huge)
-  if (ARGV[1] == '' or ARGV[1] == workspace) and now_ms < kept_until_ms and #events <= limit then
+  local is_asked = workspace and (ARGV[1] == '' or ARGV[1] == workspace)
+  if is_asked and now_ms < kept_until_ms and #events <= limit then
     local next_attempt = redis.call('ZSCORE', key('due', workspace), id)
       or redis.call('ZSCORE', key('flights', workspace), id)
     table.insert(events, { id, held[1], workspace, held[3], held[4], held[5], next_attempt, held[6] })

@@ -8,6 +8,6 @@
 
 local job = read_job(ARGV[1])
 if not job or job.status ~= 'processing' or job.fence ~= tonumber(ARGV[2]) then return { 0, 0 } end
-redis.call('ZADD', key('leases'), digits(now_ms + ARGV[3]), job.id)
+lease(job, ARGV[3])
 if ARGV[4] ~= '' then redis.call('HSET', key('job', job.id), 'progress', ARGV[4]) end
 return { 1, job.is_cancelled and 1 or 0 }

@@ -35,7 +35,7 @@ end
 
 local record = ARGV[5] == '1' and redis.call('HGET', reservations, token)
 local held = record and string.match(record, '^%d+') == claim
-if held and tonumber(redis.call('ZSCORE', leases, token)) > now_ms then
+if held and tonumber(redis.call('ZSCORE', leases, token) or 0) > now_ms then
   local purse, platform, spend, month, key_id = string.match(record, '^%d+ (%S+) (%d+) (%d+) (%S+) (.*)$')
   redis.call('HDEL', reservations, token)
   redis.call('ZREM', leases, token)

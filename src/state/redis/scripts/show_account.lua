@@ -34,13 +34,16 @@ end
 local due = redis.call('ZRANGEBYSCORE', leases, '-inf', digits(now_ms), 'WITHSCORES', 'LIMIT', 0, SWEPT_AT_ONCE)
 for i = 1, #due, 2 do
   local token, lease_until_ms = due[i], tonumber(due[i + 1])
-  local claim, platform = string.match(redis.call('HGET', reservations, token), '^(%d+) %S+ (%d+)')
+  local claim, platform = string.match(redis.call('HGET', reservations, token) or '', '^(%d+) %S+ (%d+)')
   redis.call('HDEL', reservations, token)
   redis.call('ZREM', leases, token)
-  add(account, 'reserved', -tonumber(platform))
-  add(account, 'expired_count', 1)
-  add(account, 'expired', tonumber(platform))
-  if claim ~= '0' then
+  -- A record that was lost must not hide the account.
+  if claim then
+    add(account, 'reserved', -tonumber(platform))
+    add(account, 'expired_count', 1)
+    add(account, 'expired', tonumber(platform))
+  end
+  if claim and claim ~= '0' then
     redis.call('ZADD', charged, digits(lease_until_ms + CHARGED_MS), token)
     redis.call('PEXPIRE', charged, CHARGED_MS)
   end

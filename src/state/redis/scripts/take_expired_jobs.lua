@@ -10,8 +10,15 @@ local limit = tonumber(ARGV[1])
 local ids = redis.call('ZRANGEBYSCORE', key('expiry'), '-inf', digits(now_ms), 'LIMIT', 0, limit)
 local jobs = { #ids == limit and 1 or 0 }
 for _, id in ipairs(ids) do
-  redis.call('HSET', key('job', id), 'marked', '1')
-  redis.call('ZADD', key('expiry'), digits(now_ms + ARGV[2]), id)
-  table.insert(jobs, redis.call('HGETALL', key('job', id)))
+  local name = key('job', id)
+  if read_job(id) then
+    redis.call('HSET', name, 'marked', '1')
+    redis.call('ZADD', key('expiry'), digits(now_ms + ARGV[2]), id)
+    table.insert(jobs, redis.call('HGETALL', name))
+  else
+    redis.call('DEL', name)
+    redis.call('ZREM', key('index'), id)
+    redis.call('ZREM', key('expiry'), id)
+  end
 end
 return jobs

@@ -1,10 +1,9 @@
-import { once } from 'node:events'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { JOB_STATUSES, type Job, type JobStatus, type Jobs } from '../../src/schema/jobs.ts'
-import { type JobCustomer, setWebhook, submitJob } from '../support/job-fleet.ts'
+import { startBell } from '../support/fleet-bell.ts'
+import { type KillableFleet, killNowAndThen } from '../support/fleet-kinds.ts'
+import { setWebhook, submitJob } from '../support/job-fleet.ts'
 import { startTranscriptUpstream } from '../support/transcript-upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -21,42 +20,13 @@ const LOOK_MS = 250
 /** Behind the last end: an attempt of a killed sender is made again when its lease is over. */
 const DELIVERED_MS = 100_000
 
-/** Processes that are killed, and started again, while they work. */
-export interface Chaos extends JobCustomer {
-  readonly jobs: Pick<Jobs, 'get' | 'waiting'>
-  /** Of whatever takes jobs on now. */
-  url(): string
-  /** Kills one of the processes, and starts it again. */
-  kill(): Promise<void>
-}
-
 export interface ChaosOptions {
   readonly count: number
-  /** How long processes are killed at least, also when all jobs have been handed in. */
+  /**
+   * How long processes are killed at least, also when all jobs have been handed in; at most twice as long, since nobody
+   * can hand in anything while the one process that there is begins.
+   */
   readonly killMs: number
-}
-
-/** Receives webhooks: job id → what it was told of, in order. */
-export async function startBell(t: Pick<Test, 'teardown'>) {
-  const told = new Map<string, string[]>()
-  const server = createServer((request, response) => {
-    let text = ''
-    request.setEncoding('utf8').on('data', (chunk) => {
-      text += chunk
-    })
-    request.on('end', () => {
-      const { job_id: id, status } = JSON.parse(text) as { job_id: string; status: string }
-      told.set(id, [...(told.get(id) ?? []), status])
-      response.end('ok')
-    })
-  })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/jobs`, told }
 }
 
 /** A provider that hears everything at once, or a little later, so that kills also meet calls under way. */
@@ -72,10 +42,9 @@ export async function startHurriedUpstream(t: Pick<Test, 'teardown'>) {
  */
 export async function assertJobsOutlive(
   t: Test,
-  { jobs, url, kill, ...customer }: Chaos,
+  { state: { jobs }, url, kill, workspaces, authorizationOf }: KillableFleet,
   { count, killMs }: ChaosOptions,
 ): Promise<void> {
-  const { workspaces, authorizationOf } = customer
   const bell = await startBell(t)
   for (const workspace of workspaces) {
     await setWebhook(url(), workspace, authorizationOf(workspace), bell.url)
@@ -84,7 +53,7 @@ export async function assertJobsOutlive(
   const cancellations = new Map<string, Promise<string | null>>()
   const startedMs = performance.now()
   let killing = true
-  const kills = killNowAndThen(kill, () => killing)
+  const kills = killNowAndThen({ kill }, () => killing && performance.now() - startedMs < 2 * killMs)
   await Promise.all(
     Array.from({ length: CALLERS }, async (_, caller) => {
       for (let at = caller; at < count; at += CALLERS) {
@@ -116,16 +85,6 @@ export async function assertJobsOutlive(
   t.same(later, ended, 'and nothing has changed since')
   const deliveries = [...bell.told.values()].reduce((sum, { length }) => sum + length, 0)
   t.comment(`${deliveries} deliveries of ${ended.length} events`)
-}
-
-async function killNowAndThen(kill: () => Promise<void>, goesOn: () => boolean): Promise<number> {
-  let killed = 0
-  while (goesOn()) {
-    await sleep(200 + Math.random() * 1_800)
-    await kill()
-    killed += 1
-  }
-  return killed
 }
 
 /** @returns what the job said of itself; null when nobody answered */

@@ -1,6 +1,6 @@
-import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { cpuMsOf } from '../support/cpu-time.ts'
 import { startHoldingUpstream } from '../support/holding-upstream.ts'
 import { ask, countsOf, keyedUpload, nameOf } from '../support/keyed-call.ts'
 import { nodesOf } from '../support/nodes.ts'
@@ -30,14 +30,6 @@ async function startRig(t: Test) {
   })
   const authorization = nodes.authorizationOf('acme')
   return { redis, upstream, authorization, start: () => nodes.start(t, { redisUrl: redis.url }) }
-}
-
-/** Processor time that a process has used. */
-async function cpuMsOf(pid: number): Promise<number> {
-  const [, rest = ''] = (await readFile(`/proc/${pid}/stat`, 'utf8')).split(') ')
-  const fields = rest.split(' ')
-  // In ticks of a hundredth of a second: in the program, and in the kernel for it.
-  return (Number(fields[11]) + Number(fields[12])) * 10
 }
 
 t.test(

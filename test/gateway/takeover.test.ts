@@ -19,7 +19,6 @@ import { waitUntil } from '../support/wait-until.ts'
 
 // They mostly wait for the next poll, which they can do together.
 t.jobs = 6
-const AT_ONCE = { buffered: true }
 t.setTimeout(120_000)
 
 const SECRET = 'key_secret'
@@ -84,7 +83,7 @@ function jobAt(t: Test, protocol: Ordering, entries: readonly Entry[]) {
 }
 
 for (const protocol of ORDERING) {
-  t.test(`${protocol}: what was ordered is asked after, not ordered again`, AT_ONCE, async (t) => {
+  t.test(`${protocol}: what was ordered is asked after, not ordered again`, { buffered: true }, async (t) => {
     const [one, other] = [await startOrderUpstream(t, protocol), await startOrderUpstream(t, protocol)]
     other.stands = 'done'
     const whole = jobAt(t, protocol, [entryOf(protocol, other)]).claim(null).ended
@@ -113,7 +112,7 @@ for (const protocol of ORDERING) {
     t.equal(rig.services.budget.used, 0)
   })
 
-  t.test(`${protocol}: a job that is cancelled is stopped at its provider`, AT_ONCE, async (t) => {
+  t.test(`${protocol}: a job that is cancelled is stopped at its provider`, { buffered: true }, async (t) => {
     const one = await startOrderUpstream(t, protocol)
     const { claim, interrupted } = jobAt(t, protocol, [entryOf(protocol, one)])
     const cancelling = new AbortController()
@@ -133,7 +132,7 @@ for (const protocol of ORDERING) {
 
   t.test(
     `${protocol}: an order under way is waited for, so that the next claim knows of it`,
-    AT_ONCE,
+    { buffered: true },
     async (t) => {
       const one = await startOrderUpstream(t, protocol)
       const { claim } = jobAt(t, protocol, [entryOf(protocol, one)])
@@ -167,7 +166,7 @@ function normal(result: unknown, { origin }: OrderUpstream): unknown {
 
 t.test(
   'an order whose answer does not come is not waited for any longer than some seconds',
-  AT_ONCE,
+  { buffered: true },
   async (t) => {
     const one = await startOrderUpstream(t, 'runway')
     one.beforeTaken = () => new Promise(() => {})
@@ -192,7 +191,7 @@ t.test(
   },
 )
 
-t.test('progress of an entry that is gone is no progress', AT_ONCE, async (t) => {
+t.test('progress of an entry that is gone is no progress', { buffered: true }, async (t) => {
   const one = await startOrderUpstream(t, 'openai-compatible')
   one.stands = 'done'
   const entry = entryOf('openai-compatible', one)
@@ -212,7 +211,7 @@ t.test('progress of an entry that is gone is no progress', AT_ONCE, async (t) =>
   t.equal(one.count('order'), before, 'a reload changes nothing')
 })
 
-t.test('the name of an entry is the same however its options are ordered', AT_ONCE, async (t) => {
+t.test('the name of an entry is the same however its options are ordered', { buffered: true }, async (t) => {
   const entry = entryAt('http://127.0.0.1:1', { options: { a: 1, b: 2 } })
   t.equal(entryKey({ ...entry, options: { b: 2, a: 1 } }), entryKey(entry))
   t.not(entryKey({ ...entry, options: { a: 1 } }), entryKey(entry))
@@ -238,7 +237,7 @@ const STRANGE: readonly unknown[] = [
   { version: 2, job: { id: 'video_1' } },
 ]
 
-t.test('what cannot be gone on with is made anew', AT_ONCE, async (t) => {
+t.test('what cannot be gone on with is made anew', { buffered: true }, async (t) => {
   const one = await startOrderUpstream(t, 'assemblyai')
   one.stands = 'done'
   const entry = entryOf('assemblyai', one)
@@ -250,7 +249,7 @@ t.test('what cannot be gone on with is made anew', AT_ONCE, async (t) => {
   t.notOk(one.acts.includes('?'))
 })
 
-t.test('an order that cannot be asked after is not made again', AT_ONCE, async (t) => {
+t.test('an order that cannot be asked after is not made again', { buffered: true }, async (t) => {
   for (const protocol of ['runway', 'openai-compatible', 'gemini'] as const) {
     const [one, other] = [await startOrderUpstream(t, protocol), await startOrderUpstream(t, protocol)]
     const entry = entryOf(protocol, one)
@@ -263,7 +262,7 @@ t.test('an order that cannot be asked after is not made again', AT_ONCE, async (
   }
 })
 
-t.test('an order whose end stays unknown is not made again', AT_ONCE, async (t) => {
+t.test('an order whose end stays unknown is not made again', { buffered: true }, async (t) => {
   const rows: [Ordering, OrderUpstream['stands']][] = [
     ['runway', 404],
     ['openai-compatible', 403],
@@ -285,30 +284,34 @@ t.test('an order whose end stays unknown is not made again', AT_ONCE, async (t) 
   )
 })
 
-t.test('an order that the provider has failed is made elsewhere, and is forgotten', AT_ONCE, async (t) => {
-  await Promise.all(
-    ORDERING.map(async (protocol) => {
-      const [one, other] = [await startOrderUpstream(t, protocol), await startOrderUpstream(t, protocol)]
-      other.stands = 'done'
-      const entries = [entryOf(protocol, one), entryOf(protocol, other)]
-      const { claim, interrupted } = jobAt(t, protocol, entries)
-      const progress = await interrupted()
-      one.stands = 'failed'
-      const { ended, notes } = claim(progress)
-      await ended
-      t.equal(one.count('order'), 1, protocol)
-      t.equal(other.count('order'), 1, protocol)
-      const [forgotten, next] = notes
-      t.equal(forgotten, null)
-      t.equal(next?.entry, entryKey(entries[1]!), 'what the other works on is kept instead')
-      t.equal(notes.length, 2)
-    }),
-  )
-})
+t.test(
+  'an order that the provider has failed is made elsewhere, and is forgotten',
+  { buffered: true },
+  async (t) => {
+    await Promise.all(
+      ORDERING.map(async (protocol) => {
+        const [one, other] = [await startOrderUpstream(t, protocol), await startOrderUpstream(t, protocol)]
+        other.stands = 'done'
+        const entries = [entryOf(protocol, one), entryOf(protocol, other)]
+        const { claim, interrupted } = jobAt(t, protocol, entries)
+        const progress = await interrupted()
+        one.stands = 'failed'
+        const { ended, notes } = claim(progress)
+        await ended
+        t.equal(one.count('order'), 1, protocol)
+        t.equal(other.count('order'), 1, protocol)
+        const [forgotten, next] = notes
+        t.equal(forgotten, null)
+        t.equal(next?.entry, entryKey(entries[1]!), 'what the other works on is kept instead')
+        t.equal(notes.length, 2)
+      }),
+    )
+  },
+)
 
 t.test(
   'an order is asked after first, wherever its entry stands and however it fares',
-  AT_ONCE,
+  { buffered: true },
   async (t) => {
     const protocol = 'openai-compatible'
     const [one, other] = [await startOrderUpstream(t, protocol), await startOrderUpstream(t, protocol)]
@@ -327,19 +330,23 @@ t.test(
   },
 )
 
-t.test('a transcript that is deleted behind its reading cannot be gone on with', AT_ONCE, async (t) => {
-  const one = await startOrderUpstream(t, 'assemblyai')
-  const entry = entryOf('assemblyai', one, { options: { delete_after: true } })
-  const { claim, interrupted } = jobAt(t, 'assemblyai', [entry])
-  const progress = await interrupted()
-  one.stands = 'done'
-  const { ended, notes } = claim(progress)
-  await ended
-  t.same(one.acts, ['upload', 'order', 'look', 'stop'])
-  t.equal(notes.at(-1), null)
-})
+t.test(
+  'a transcript that is deleted behind its reading cannot be gone on with',
+  { buffered: true },
+  async (t) => {
+    const one = await startOrderUpstream(t, 'assemblyai')
+    const entry = entryOf('assemblyai', one, { options: { delete_after: true } })
+    const { claim, interrupted } = jobAt(t, 'assemblyai', [entry])
+    const progress = await interrupted()
+    one.stands = 'done'
+    const { ended, notes } = claim(progress)
+    await ended
+    t.same(one.acts, ['upload', 'order', 'look', 'stop'])
+    t.equal(notes.at(-1), null)
+  },
+)
 
-t.test('what is answered at once leaves nothing', AT_ONCE, async (t) => {
+t.test('what is answered at once leaves nothing', { buffered: true }, async (t) => {
   const choices = [{ index: 0, message: { role: 'assistant', content: 'well' }, finish_reason: 'stop' }]
   const { origin, requests } = await upstream(t, (response) => {
     setTimeout(() => response.end(JSON.stringify({ choices })), 200)

@@ -1,0 +1,242 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { DEFAULT_LIMITS } from '../../src/limits.ts'
+import { retentionOf } from '../../src/routes/jobs/retention.ts'
+import type { AccountTerms, AccountView } from '../../src/schema/ledger.ts'
+import type { State } from '../../src/schema/state.ts'
+import { createCommit } from '../../src/state/embedded/commit.ts'
+import { openDatabase } from '../../src/state/embedded/database.ts'
+import { createOperations } from '../../src/state/embedded/operations.ts'
+import {
+  type KillableFleet,
+  killNowAndThen,
+  startEmbeddedFleet,
+  startRedisFleet,
+} from '../support/fleet-kinds.ts'
+import {
+  costOf,
+  costOfWav,
+  estimateOf,
+  type Manner,
+  messageOf,
+  PRICED,
+  type PricedChat,
+  type PricedUpstream,
+  startPricedUpstream,
+} from '../support/fleet-prices.ts'
+import { chatting, hearing, submitJob } from '../support/job-fleet.ts'
+import { withoutServers } from '../support/servers.ts'
+import { waitUntil } from '../support/wait-until.ts'
+import { filledWav } from '../support/wav.ts'
+
+t.setTimeout(600_000)
+// Most of the time they wait for the leases of what was killed.
+// Each has options of its own: tap keeps results in them.
+t.jobs = 3
+
+/** Each of a workspace of its own, whose account knows of nothing else. */
+const isLong = process.env.LARKWAY_TEST_LONG === '1'
+const JOBS = isLong ? 2_000 : 200
+const KILLS = isLong ? 30 : 5
+const WORKERS = 3
+const CALLERS = 4
+/** The pause of a caller between two jobs, so that all of them see kills. */
+const PAUSE_MS = 100
+/** After the last kill: a lease of 30 s, a retry after some 5 s more, and a wait for a place. */
+const ENDED_MS = 90_000
+const MAX_TOKENS = 5_000
+const TERMS = { credits_usd: 1, grant_id: 'initial' }
+const NO_TERMS: AccountTerms = { grant: null, trial: null, budgetMicros: null }
+const HOUR_MS = 3_600_000
+
+/** A job, and what it has to come to. */
+interface Priced {
+  readonly workspace: string
+  /** Null: a transcription job. */
+  readonly chat: PricedChat | null
+  readonly micros: number
+}
+
+/** What stands in for twenty of them. */
+const MANNERS: readonly (Manner | 'hears')[] = [
+  ...Array<Manner>(10).fill('answers'),
+  ...Array<'hears'>(4).fill('hears'),
+  ...(['fails', 'fails', 'breaks', 'breaks', 'hangs', 'hangs'] as const),
+]
+
+function wavOf(at: number): Buffer {
+  return filledWav(44 + 3_200 * (1 + (at % 400)))
+}
+
+function pricedJob(at: number): Priced {
+  const manner = MANNERS[at % MANNERS.length] ?? 'answers'
+  const workspace = `ws_${at}`
+  if (manner === 'hears') return { workspace, chat: null, micros: costOfWav(wavOf(at)) }
+  const chat = { manner, tokens: 1 + at }
+  // Nobody knows what it would have come to.
+  const micros = manner === 'hangs' ? estimateOf(chat, MAX_TOKENS) : costOf(chat)
+  return { workspace, chat, micros }
+}
+
+function submit(fleet: KillableFleet, at: number, { workspace, chat }: Priced): Promise<string> {
+  const submission = chat === null ? hearing(wavOf(at)) : chatting(messageOf(chat), MAX_TOKENS)
+  return submitJob(fleet.url, fleet.authorizationOf(workspace), submission)
+}
+
+/** Asks for the end of a job that a provider never answers, when the provider works on it. */
+async function cancelAtProvider({ jobs }: State, id: string, job: Priced, upstream: PricedUpstream) {
+  const { chat, workspace } = job
+  if (chat?.manner !== 'hangs') return
+  if (!(await waitUntil(() => upstream.asked(chat) > 0, ENDED_MS))) throw new Error(`${id} is not worked on`)
+  for (;;) {
+    try {
+      await jobs.cancel(id, { workspace, app: 'web' }, retentionOf(DEFAULT_LIMITS))
+      return
+    } catch {
+      // The state had too much to do.
+    }
+  }
+}
+
+/** What an account has paid, and what is set aside still. */
+function taken({ grants, creditsMicros }: AccountView): number {
+  return grants.reduce((sum, { micros }) => sum + micros, 0) - creditsMicros
+}
+
+function allEnded({ jobs }: State, ids: readonly string[]): Promise<boolean> {
+  return waitUntil(async () => {
+    await sleep(250)
+    const all = await Promise.all(ids.map((id) => jobs.get(id)))
+    return all.every((job) => job !== null && job.endedAtMs !== null)
+  }, ENDED_MS)
+}
+
+/** Has all jobs done by processes that are killed meanwhile, and compares each account with what it has to be. */
+async function assertPaid(t: Test, fleet: KillableFleet, upstream: PricedUpstream): Promise<void> {
+  const { state } = fleet
+  const priced = Array.from({ length: JOBS }, (_, at) => pricedJob(at))
+  const ids: string[] = []
+  const cancellations: Promise<void>[] = []
+  const kills = killNowAndThen(fleet, (killed) => killed < KILLS)
+  await Promise.all(
+    Array.from({ length: CALLERS }, async (_, caller) => {
+      for (let at = caller; at < JOBS; at += CALLERS) {
+        const job = priced[at]!
+        const id = await submit(fleet, at, job)
+        ids[at] = id
+        cancellations.push(cancelAtProvider(state, id, job, upstream))
+        await sleep(PAUSE_MS * (0.5 + Math.random()))
+      }
+    }),
+  )
+  await Promise.all([kills, ...cancellations])
+  t.ok(await allEnded(state, ids), 'all jobs have ended')
+
+  const seen: Record<string, number> = {}
+  const sums = { taken: 0, expected: 0, reserved: 0 }
+  let takenOver = 0
+  for (const [at, { workspace, chat, micros }] of priced.entries()) {
+    const job = await state.jobs.get(ids[at] ?? '')
+    const view = await state.accounts.show(workspace, NO_TERMS)
+    const kind = `${chat?.manner ?? 'hears'}: ${job?.status}`
+    seen[kind] = (seen[kind] ?? 0) + 1
+    if ((job?.fence ?? 0) > 1) takenOver += 1
+    sums.taken += taken(view)
+    sums.expected += micros
+    sums.reserved += view.reservedMicros
+    if (taken(view) !== micros) t.fail(`${kind}: ${taken(view)} instead of ${micros}: ${JSON.stringify(job)}`)
+    // Nobody ends a reservation of a job that was cancelled after its worker was killed: it stays as it is.
+    if (view.reservedMicros !== 0 && chat?.manner !== 'hangs') t.fail(`${kind}: ${JSON.stringify(view)}`)
+  }
+  const share = JOBS / MANNERS.length
+  t.same(seen, {
+    'answers: succeeded': 10 * share,
+    'hears: succeeded': 4 * share,
+    'fails: succeeded': 2 * share,
+    'breaks: succeeded': 2 * share,
+    'hangs: cancelled': 2 * share,
+  })
+  t.equal(sums.taken, sums.expected, 'what was taken is one charge for each job')
+  t.ok(takenOver > 0, `${takenOver} jobs were taken up more than once`)
+  t.comment(`${sums.taken} micro-USD, of which ${sums.reserved} are still set aside`)
+}
+
+const fleetOptions = (upstream: PricedUpstream, env: Readonly<Record<string, string>> = {}) => ({
+  upstreamUrl: upstream.url,
+  workspaces: JOBS,
+  entry: PRICED,
+  terms: TERMS,
+  env,
+})
+
+t.test(`${JOBS} jobs are paid for once each: Redis`, { buffered: true, skip: withoutServers }, async (t) => {
+  const upstream = await startPricedUpstream(t)
+  const options = { ...fleetOptions(upstream), workers: WORKERS }
+  await assertPaid(t, await startRedisFleet(t, options), upstream)
+})
+
+t.test(`${JOBS} jobs are paid for once each: one file`, { buffered: true }, async (t) => {
+  const upstream = await startPricedUpstream(t)
+  const options = fleetOptions(upstream, { LARKWAY_JOBS: `${16 * WORKERS}` })
+  await assertPaid(t, await startEmbeddedFleet(t, options), upstream)
+})
+
+/** Looks at accounts as if it were an hour later: reservations that nobody has settled are over by then. */
+function showLater(file: string, workspaces: readonly string[]): AccountView[] {
+  const db = openDatabase(file)
+  try {
+    const operations = createOperations(db, () => Date.now() + HOUR_MS)
+    const calls = workspaces.map((workspace, id) => ({
+      id,
+      name: 'show' as const,
+      args: [workspace, NO_TERMS] as [string, AccountTerms],
+    }))
+    return createCommit(
+      db,
+      operations,
+    )(calls).answers.map((answer) => {
+      if ('failure' in answer) throw new Error(answer.failure.reason)
+      return answer.value as AccountView
+    })
+  } finally {
+    db.close()
+  }
+}
+
+t.test(
+  'a reservation that is over stays charged, and the job is not paid for again',
+  { buffered: true },
+  async (t) => {
+    const upstream = await startPricedUpstream(t)
+    const fleet = await startEmbeddedFleet(t, fleetOptions(upstream, { LARKWAY_JOBS: '20' }))
+    const { state } = fleet
+    const jobs = Array.from({ length: 20 }, (_, at): Priced => {
+      const chat = { manner: 'stalls', tokens: 1 + at } as const
+      return { workspace: `ws_${at}`, chat, micros: estimateOf(chat, MAX_TOKENS) }
+    })
+    const ids = await Promise.all(jobs.map((job, at) => submit(fleet, at, job)))
+    const areAsked = () => jobs.every(({ chat }) => chat !== null && upstream.asked(chat) === 1)
+    t.ok(await waitUntil(areAsked, 20_000), 'all are at the provider')
+    const workspaces = jobs.map(({ workspace }) => workspace)
+    await fleet.kill(async () => {
+      const expired = showLater(fleet.file, workspaces)
+      t.same(
+        new Set(expired.map(({ expired: { count } }) => count)),
+        new Set([1]),
+        'all reservations are over',
+      )
+    })
+    t.ok(await allEnded(state, ids), 'all jobs have ended')
+    const ended = await Promise.all(ids.map((id) => state.jobs.get(id)))
+    const ends = ended.map((job) => `${job?.status} ${job?.fence}`)
+    t.same(new Set(ends), new Set(['succeeded 2']), 'they have succeeded the second time')
+    const views = await Promise.all(workspaces.map((workspace) => state.accounts.show(workspace, NO_TERMS)))
+    const paid = views.map((view) => ({
+      micros: taken(view),
+      left: view.reservedMicros,
+      expired: view.expired,
+    }))
+    const estimates = jobs.map(({ micros }) => ({ micros, left: 0, expired: { count: 1, micros } }))
+    t.same(paid, estimates, 'the estimate is taken, and nothing else')
+  },
+)

@@ -3,7 +3,7 @@ import { isLarkway, type Result, type Row } from './harness/result.ts'
 /** What a plot shows of a row. */
 export interface Figure {
   readonly title: string
-  /** Of what a reader compares; smaller is better in all of them. */
+  /** Of what a reader compares. */
   readonly value: (row: Row) => number
   readonly text: (row: Row) => string
   /** Whether the bars of all loads have one scale, or each load its own because they are of different size. */

@@ -29,6 +29,13 @@ const MEMORY: Figure = {
   sharedScale: true,
 }
 
+const PER_SECOND: Figure = {
+  title: 'Jobs, puts and webhooks per second (more is better)',
+  value: ({ requests, seconds }) => requests / seconds,
+  text: ({ requests, seconds }) => Math.round(requests / seconds).toString(),
+  sharedScale: false,
+}
+
 /** Order in the README, and what each plot shows. */
 const FIGURES: readonly (readonly [name: string, Figure])[] = [
   ['multipart', PER_GB],
@@ -36,6 +43,7 @@ const FIGURES: readonly (readonly [name: string, Figure])[] = [
   ['base64', PER_GB],
   ['small', PER_REQUEST],
   ['chat', PER_REQUEST],
+  ['jobs', PER_SECOND],
 ]
 
 if (import.meta.main ?? process.argv[1]?.endsWith('bench/report.ts')) writeReport()

@@ -7,47 +7,10 @@ import { type JobsApi, startJobsApi } from '../support/jobs-api.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
+import { type Sent, waysIn } from '../support/ways-in.ts'
 
 const PATH = '/v1/transcription/jobs'
 const NO_SIGNAL = new AbortController().signal
-
-interface Sent {
-  readonly type: string
-  readonly body: Buffer
-  readonly query?: string
-}
-
-/** Every way in which audio can be handed in, but by URL. */
-function waysIn(wav: Buffer): Record<string, Sent> {
-  const base64 = wav.toString('base64')
-  const json = (value: unknown): Sent => ({
-    type: 'application/json',
-    body: Buffer.from(JSON.stringify(value)),
-  })
-  const form = (parts: Parameters<typeof multipart>[0]): Sent => {
-    const { contentType, body } = multipart(parts)
-    return { type: contentType, body }
-  }
-  const file = { name: 'file', filename: 'a.wav', type: 'audio/wav', body: wav }
-  return {
-    'multipart, field before': form([{ name: 'language', body: 'en' }, file]),
-    'multipart, field after, no filename': form([
-      { name: 'audio', body: wav },
-      { name: 'language', body: 'en' },
-    ]),
-    'audio.base64': json({ audio: { base64, media_type: 'audio/wav' }, language: 'en' }),
-    'audio.data': json({ language: 'en', audio: { data: base64 } }),
-    'audio.data as data URL': json({ audio: { data: `data:audio/wav;base64,${base64}` }, language: 'en' }),
-    'audio as a string': json({ audio: base64, language: 'en' }),
-    audio_base64: json({ audio_base64: base64, language: 'en' }),
-    'base64 with escaped slashes': {
-      type: 'application/json',
-      body: Buffer.from(JSON.stringify({ audio: { base64 }, language: 'en' }).replaceAll('/', '\\/')),
-    },
-    'raw body': { type: 'audio/wav', body: wav, query: '?language=en' },
-    'raw octets': { type: 'application/octet-stream', body: wav, query: '?language=en' },
-  }
-}
 
 /** Hands a job in over a connection of its own, with a length or in chunks. */
 async function send({ port, authorization }: JobsApi, { type, body, query = '' }: Sent, chunked: boolean) {

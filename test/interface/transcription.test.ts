@@ -3,10 +3,10 @@ import t from 'tap'
 import { makeKey } from '../../src/catalog/key.ts'
 import type { Exchange } from '../../src/inbound/exchange.ts'
 import { readTranscriptionRequest } from '../../src/routes/transcription-request.ts'
-import { multipart } from '../support/bodies.ts'
 import { type DemoRoute, startDemoRoute } from '../support/demo-route.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { assertStopsClean } from '../support/stopped.ts'
+import { type Sent, waysIn } from '../support/ways-in.ts'
 
 const TEXT = 'the quick brown fox, 42 times'
 
@@ -28,44 +28,6 @@ async function speak(gateway: DemoRoute, input: string): Promise<Buffer> {
   }
   if (response.status !== 200) throw new Error(JSON.stringify(body))
   return Buffer.from(body.content_blocks[0]?.base64 ?? '', 'base64')
-}
-
-interface Sent {
-  readonly type: string
-  readonly body: Buffer
-  readonly query?: string
-}
-
-/** Every way in which audio can be handed in, but by URL. */
-function waysIn(wav: Buffer): Record<string, Sent> {
-  const base64 = wav.toString('base64')
-  const json = (value: unknown): Sent => ({
-    type: 'application/json',
-    body: Buffer.from(JSON.stringify(value)),
-  })
-  const form = (parts: Parameters<typeof multipart>[0]): Sent => {
-    const { contentType, body } = multipart(parts)
-    return { type: contentType, body }
-  }
-  const file = { name: 'file', filename: 'hello.wav', type: 'audio/wav', body: wav }
-  const language = { name: 'language', body: 'en' }
-  return {
-    'multipart, field before': form([language, file]),
-    'multipart, field after': form([file, language]),
-    'multipart, part named audio, no filename': form([{ name: 'audio', body: wav }]),
-    'multipart, purpose behind the file': form([file, { name: 'purpose', body: '' }, language]),
-    'audio.base64': json({ audio: { base64, media_type: 'audio/wav' }, language: 'en' }),
-    'audio.data': json({ language: 'en', audio: { data: base64 } }),
-    'audio.data as data URL': json({ audio: { filename: 'a.wav', data: `data:audio/wav;base64,${base64}` } }),
-    'audio as a string': json({ audio: base64 }),
-    audio_base64: json({ audio_base64: base64, language: 'en' }),
-    'base64 with escaped slashes': {
-      type: 'application/json',
-      body: Buffer.from(JSON.stringify({ audio: { base64 } }).replaceAll('/', '\\/')),
-    },
-    'raw body': { type: 'audio/wav', body: wav, query: '?language=en' },
-    'raw octets': { type: 'application/octet-stream', body: wav },
-  }
 }
 
 function head(gateway: DemoRoute, { type, query = '' }: Sent, framing: string): string {

@@ -52,14 +52,17 @@ t.test('a resolver that is silent', async (t) => {
     t.equal(await ask(), outcome)
     return performance.now() - beganMs
   }
-  const times = await Promise.all([
+  const [call, job, webhook] = await Promise.all([
     tookMs(() => rig.transcribe(URL_OF_AUDIO), UNRESOLVABLE),
     tookMs(async () => (await rig.run(URL_OF_AUDIO)).word, `failed: ${UNRESOLVABLE}`),
     tookMs(() => rig.deliver(), DELIVERIES[UNRESOLVABLE]!),
   ])
+  const soon = [call, webhook]
   t.ok(
-    times.every((ms) => ms > 2_900 && ms < 8_000),
-    `after 3 s: ${times.map(Math.round)} ms`,
+    soon.every((ms) => ms > 2_900 && ms < 8_000),
+    `after 3 s: ${soon.map(Math.round)} ms`,
   )
+  // It may be a bad moment of the resolver, and nobody waits for a job: it asks three times.
+  t.ok(job > 8_700 && job < 20_000, `three times 3 s: ${Math.round(job)} ms`)
   t.same(rig.dialled, [])
 })

@@ -95,7 +95,7 @@ export interface GuardRig {
   putWebhook(url: string): Promise<number>
   /** The webhook as the state would keep one that got past PUT. */
   keepWebhook(url: string): Promise<void>
-  /** What became of the event of a job: `delivered`, `dropped`, or why it was given up. */
+  /** What became of the event of a job: `delivered`, or why it was given up. */
   delivery(job: string): Promise<string>
   /** Runs a job whose audio comes with it. @returns what became of its event */
   deliver(): Promise<string>
@@ -280,7 +280,7 @@ function startWork(t: Test, parts: NodeParts, secretKeys: readonly Buffer[]): Re
     const line = JSON.parse(text)
     if (line.msg !== 'webhook' || line.outcome === 'retry') return
     const why = line.reason ?? `status ${line.status}`
-    outcomes.set(line.job, line.outcome === 'given_up' ? why : line.outcome)
+    outcomes.set(line.job_id, line.outcome === 'given_up' ? why : line.outcome)
   }
   const log = pino({ base: null }, { write })
   const workers = createWorkers()

@@ -1,6 +1,6 @@
-import type { Principal } from '../schema/catalog.ts'
 import type { OperationName } from '../schema/operations.ts'
-import type { Call, Services } from './gateway.ts'
+import { notePolicyVersion } from './admit.ts'
+import type { Call, Services, Trail } from './gateway.ts'
 import { consider } from './select.ts'
 
 /** What keeps an entry from being tried now may be over by the time of the call. */
@@ -8,24 +8,24 @@ const WELL = { view: () => ({ state: 'closed', untilMs: null, openedAtMs: null }
 
 /**
  * Whether a call that is made later could be served, by what the configuration says now: purpose, capability, plan,
- * features and limits. Health and money are for then. Nothing is asked of anybody.
+ * features and limits. Health and money are for then. Nothing is asked of anybody. As `prepare` does, it leaves the
+ * version of the route on the trail, which is that of a caller who is admitted.
  *
- * @returns the version of the route that serves it, as of now
- * @throws  GatewayError as `consider` refuses
+ * @throws GatewayError as `consider` refuses
  */
 export function foresee<K extends OperationName>(
   services: Services,
-  { operation, principal, call }: { operation: K; principal: Principal; call: Call<K> },
-): string {
+  { operation, trail, call }: { operation: K; trail: Trail; call: Call<K> },
+): void {
   const nowMs = performance.now()
   const { selection, refusal, assigned } = consider({
     ...services,
     operation,
-    principal,
+    principal: trail.principal!,
     call,
     nowMs,
     health: WELL,
   })
+  notePolicyVersion(trail, assigned.version)
   if (selection === null) throw refusal
-  return assigned.version
 }

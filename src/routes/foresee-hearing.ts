@@ -1,10 +1,7 @@
 import { GatewayError } from '../errors.ts'
-import { notePolicyVersion } from '../gateway/admit.ts'
-import { assignedRoute } from '../gateway/capabilities.ts'
 import { foresee } from '../gateway/foresee.ts'
 import type { Services, Trail } from '../gateway/gateway.ts'
 import { AUDIO_FORMATS, type Audio } from '../schema/audio.ts'
-import { CAPABILITY_OF } from '../schema/operations.ts'
 import type { HearingTask, TranscriptionRequest } from './transcription-request.ts'
 
 /** Audio that nothing is known of: neither length nor channels refuse anything. */
@@ -36,10 +33,8 @@ export function foreseeHearing(
   audio: Audio | null,
   trail: Trail,
 ): void {
-  const principal = trail.principal!
-  notePolicyVersion(trail, assignedRoute(principal, task, [CAPABILITY_OF[task]]).version)
   const foreseen = (payload: { readonly audio: Audio; readonly options: typeof options }) =>
-    foresee(services, { operation: task, principal, call: { payload, selectors, warnings } })
+    foresee(services, { operation: task, trail, call: { payload, selectors, warnings } })
   if (audio !== null) return void foreseen({ audio, options })
   let refusal: unknown
   for (const format of AUDIO_FORMATS) {

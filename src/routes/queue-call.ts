@@ -1,5 +1,3 @@
-import { notePolicyVersion } from '../gateway/admit.ts'
-import { assignedRoute, requiredCapabilities } from '../gateway/capabilities.ts'
 import { foresee } from '../gateway/foresee.ts'
 import type { Call, Trail } from '../gateway/gateway.ts'
 import type { Exchange } from '../inbound/exchange.ts'
@@ -41,11 +39,9 @@ export function readGeneration<K extends Exclude<OperationName, HearingTask>>(
   asker: Asker,
 ): QueuedCall {
   const { operation } = request
-  const { exchange, trail, principal, doors } = asker
+  const { exchange, trail, doors } = asker
   const call = request.read(payload, exchange)
-  const capabilities = requiredCapabilities(operation, call.payload)
-  notePolicyVersion(trail, assignedRoute(principal, operation, capabilities).version)
-  foresee(doors.services, { operation, principal, call })
+  foresee(doors.services, { operation, trail, call })
   const { selectors, warnings } = call
   return {
     selectors,

@@ -1,5 +1,7 @@
 import t from 'tap'
 import { foresee } from '../../src/gateway/foresee.ts'
+import { newTrail } from '../../src/gateway/gateway.ts'
+import type { Principal } from '../../src/schema/catalog.ts'
 import { facts, principal, route } from '../support/catalog.ts'
 import { chatCall, entryAt, gatewayRig, upstream } from '../support/gateway-rig.ts'
 
@@ -7,18 +9,26 @@ const NOWHERE = 'http://127.0.0.1:9'
 const selectors = { purpose: null, responseProfile: null }
 const chat = { payload: chatCall(), selectors, warnings: [] }
 
+/** Of a caller who is admitted. */
+const trailOf = (caller: Principal) => Object.assign(newTrail(), { principal: caller })
+
 t.test('names the route that is going to serve', async (t) => {
   const entries = [entryAt(NOWHERE)]
   const { services } = gatewayRig(t, { entries })
   const caller = principal({ route: route(entries) })
-  t.equal(foresee(services, { operation: 'chat', principal: caller, call: chat }), caller.route.version)
+  const trail = trailOf(caller)
+  foresee(services, { operation: 'chat', trail, call: chat })
+  t.equal(trail.policyVersionId, caller.route.version)
 })
 
 t.test('refuses what no entry can do', async (t) => {
   const entries = [entryAt(NOWHERE, { facts: facts({ capabilities: ['audio_input'] }) })]
   const { services } = gatewayRig(t, { entries })
-  const asked = { operation: 'chat' as const, principal: principal({ route: route(entries) }), call: chat }
+  const caller = principal({ route: route(entries) })
+  const trail = trailOf(caller)
+  const asked = { operation: 'chat' as const, trail, call: chat }
   t.throws(() => foresee(services, asked), { code: 'NO_HEALTHY_PROVIDER' })
+  t.equal(trail.policyVersionId, caller.route.version, 'and says which route refuses')
 })
 
 t.test('an entry that is not well now may be by then', async (t) => {
@@ -35,6 +45,8 @@ t.test('an entry that is not well now may be by then', async (t) => {
   services.health.failed(entries[0]!, failure, performance.now())
   t.equal(services.health.view(entries[0]!, performance.now()).state, 'cooling')
   const caller = principal({ route: route(entries) })
-  t.equal(foresee(services, { operation: 'chat', principal: caller, call: chat }), caller.route.version)
+  const trail = trailOf(caller)
+  foresee(services, { operation: 'chat', trail, call: chat })
+  t.equal(trail.policyVersionId, caller.route.version)
   t.same(requests, [], 'nobody was asked')
 })

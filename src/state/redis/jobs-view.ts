@@ -1,7 +1,7 @@
-import { jobPartition, partitionOf } from '../../ids.ts'
+import { jobPartition } from '../../ids.ts'
 import type { Job, Jobs } from '../../schema/jobs.ts'
 import type { Ask } from './ask.ts'
-import { ALL_PARTITIONS, lookThrough, partitioned, placeOf } from './jobs-partitions.ts'
+import { ALL_PARTITIONS, listNewest, partitioned, placeOf } from './jobs-partitions.ts'
 import { jobOf, listOf, recordOf } from './jobs-record.ts'
 import { keys } from './keys.ts'
 import { integerOf, textOf, textsOf } from './reply.ts'
@@ -35,20 +35,15 @@ export function createJobsView(ask: Ask): Pick<Jobs, 'get' | 'known' | 'list' | 
       )
       return new Set(lists.flat().map(textOf))
     },
-    async list({ workspace, kind, status, limit }) {
-      const filter = { workspace: workspace ?? '', kind: kind ?? '', status: status ?? '' }
-      const partitions = workspace === null ? ALL_PARTITIONS : [partitionOf(workspace)]
-      const lists = await Promise.all(
-        partitions.map((partition) =>
-          lookThrough<Job>(
-            limit,
-            ({ id }) => id,
-            (range) => ask((redis) => listJobs(redis, { ...placeOf(partition), ...filter, ...range })),
-          ),
-        ),
-      )
-      return lists.flat().sort(newestFirst).slice(0, limit)
-    },
+    list: ({ workspace, kind, status, limit }) =>
+      listNewest<Job>(workspace, limit, {
+        idOf: ({ id }) => id,
+        atMsOf: ({ createdAtMs }) => createdAtMs,
+        look: (place, range) => {
+          const filter = { workspace: workspace ?? '', kind: kind ?? '', status: status ?? '' }
+          return ask((redis) => listJobs(redis, { ...place, ...filter, ...range }))
+        },
+      }),
     async waiting() {
       const counts = await Promise.all(
         ALL_PARTITIONS.map((partition) => ask((redis) => redis.hget(keys.jobs(partition), 'waiting'))),
@@ -71,9 +66,4 @@ function batchesOf(ids: readonly string[]): { partition: number; batch: string[]
     else lists.push([id])
   }
   return [...batches].flatMap(([partition, lists]) => lists.map((batch) => ({ partition, batch })))
-}
-
-/** Of the same millisecond the larger id first, as Redis has them. */
-function newestFirst(one: Job, other: Job): number {
-  return other.createdAtMs - one.createdAtMs || (one.id < other.id ? 1 : -1)
 }

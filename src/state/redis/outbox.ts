@@ -1,7 +1,7 @@
-import { jobPartition, partitionOf } from '../../ids.ts'
+import { jobPartition } from '../../ids.ts'
 import type { EventEnding, EventView, Outbox, WebhookEvent } from '../../schema/outbox.ts'
 import type { Ask } from './ask.ts'
-import { ALL_PARTITIONS, lookThrough, partitioned, placeOf } from './jobs-partitions.ts'
+import { listNewest, partitioned, placeOf } from './jobs-partitions.ts'
 import { listOf } from './jobs-record.ts'
 import { createSweep } from './jobs-sweep.ts'
 import { integerOf, textOf, textsOf } from './reply.ts'
@@ -50,22 +50,13 @@ export function createRedisOutbox(ask: Ask): Outbox {
       const inputs = { ...placeOf(partition), job_id: jobId, attempts, ...endInputs(ending) }
       return ask((redis) => endEvent(redis, inputs))
     },
-    async list(workspace, limit) {
-      const partitions = workspace === null ? ALL_PARTITIONS : [partitionOf(workspace)]
-      const lists = await Promise.all(
-        partitions.map((partition) =>
-          lookThrough<EventView>(
-            limit,
-            ({ jobId }) => jobId,
-            (range) =>
-              ask((redis) =>
-                listEvents(redis, { ...placeOf(partition), workspace: workspace ?? '', ...range }),
-              ),
-          ),
-        ),
-      )
-      return lists.flat().sort(newestFirst).slice(0, limit)
-    },
+    list: (workspace, limit) =>
+      listNewest<EventView>(workspace, limit, {
+        idOf: ({ jobId }) => jobId,
+        atMsOf: ({ occurredAtMs }) => occurredAtMs,
+        look: (place, range) =>
+          ask((redis) => listEvents(redis, { ...place, workspace: workspace ?? '', ...range })),
+      }),
     async redeliver(jobId) {
       const partition = jobPartition(jobId)
       if (partition === null) return false
@@ -105,9 +96,4 @@ function viewOf(item: unknown): EventView {
     nextAttemptAtMs: nextAttempt === null ? null : integerOf(nextAttempt),
     reason,
   }
-}
-
-/** Of the same millisecond the larger id first, as Redis has them. */
-function newestFirst(one: EventView, other: EventView): number {
-  return other.occurredAtMs - one.occurredAtMs || (one.jobId < other.jobId ? 1 : -1)
 }

@@ -101,7 +101,9 @@ async function launch(
     dataFolder,
     log,
     async signal(name) {
-      const exited = child.exitCode === null ? once(child, 'exit') : null
+      // Who was killed by a signal has no exit code, and its event does not come again.
+      const ended = child.exitCode !== null || child.signalCode !== null
+      const exited = ended ? null : once(child, 'exit')
       child.kill(name)
       await exited
       return child.exitCode

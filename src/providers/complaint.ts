@@ -30,6 +30,8 @@ const COMPLAINT_MAX_BYTES = 64 * 1024
  * - Google: `{error: {code: 429, message, status, details: [{'@type', reason | retryDelay}]}}`, also within
  *   an array
  * - Anthropic: `{type: "error", error: {type, message, details: {error_code}}}`
+ * - Mistral: `{object: "error", message, type, param, code}`, or with FastAPI's validation as its message:
+ *   `{object: "error", message: {detail: [{loc, msg, type}]}, type}`
  */
 export function readComplaint(reply: UpstreamReply): Complaint {
   if (reply.body.reduce((sum, chunk) => sum + chunk.byteLength, 0) > COMPLAINT_MAX_BYTES) return SILENCE
@@ -41,7 +43,8 @@ export function readComplaint(reply: UpstreamReply): Complaint {
 
 /** The same, of a complaint that is an object already: a part of an answer that began well. */
 export function complaintIn(body: JsonObject): Complaint {
-  const { error, detail } = body
+  const { error } = body
+  const detail = body.detail ?? asObject(body.message)?.detail
   const inner = asObject(error) ?? asObject(detail) ?? body
   const items = [...objectsIn(inner.details), ...objectsIn(detail)]
   const said = [inner.message, error, detail, body.message, inner.err_msg, items[0]?.msg]

@@ -1,31 +1,18 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { basename } from 'node:path'
 import { Type } from 'typebox'
 import { Value } from 'typebox/value'
 import { FACT_SHAPES } from '../schema/facts.ts'
 import type { ModelFacts } from '../schema/provider.ts'
-import anthropic from './models/anthropic.json' with { type: 'json' }
-import assemblyai from './models/assemblyai.json' with { type: 'json' }
-import deepgram from './models/deepgram.json' with { type: 'json' }
-import elevenlabs from './models/elevenlabs.json' with { type: 'json' }
-import gemini from './models/gemini.json' with { type: 'json' }
-import groq from './models/groq.json' with { type: 'json' }
-import openai from './models/openai.json' with { type: 'json' }
-import openaiCompatible from './models/openai-compatible.json' with { type: 'json' }
-import runway from './models/runway.json' with { type: 'json' }
-import sandbox from './models/sandbox.json' with { type: 'json' }
 
-/** The built-in tables, by kind and model. */
-export const TABLES: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
-  anthropic,
-  assemblyai,
-  deepgram,
-  elevenlabs,
-  gemini,
-  groq,
-  openai,
-  'openai-compatible': openaiCompatible,
-  runway,
-  sandbox,
-}
+const FOLDER = new URL('models/', import.meta.url)
+
+/** The built-in tables, by kind and model: each file of the folder is the table of the kind that it is named after. */
+export const TABLES: Readonly<Record<string, Readonly<Record<string, unknown>>>> = Object.fromEntries(
+  readdirSync(FOLDER)
+    .toSorted()
+    .map((file) => [basename(file, '.json'), readTable(file)]),
+)
 
 const Day = '^\\d{4}-\\d{2}-\\d{2}$'
 const { operations, translation_features, conflicts, languages, price, ...always } = FACT_SHAPES
@@ -67,6 +54,10 @@ export const DATED: readonly DatedModel[] = dated
  */
 export function factsOf(kind: string, model: string): ModelFacts | undefined {
   return FACTS.get(`${kind} ${model}`) ?? FACTS.get(`${kind} ${model.replace(/-\d{4}-\d{2}-\d{2}$/, '')}`)
+}
+
+function readTable(file: string): Record<string, unknown> {
+  return JSON.parse(readFileSync(new URL(file, FOLDER), 'utf8')) as Record<string, unknown>
 }
 
 /** @throws AssertError when a table holds what selection would not understand, a misspelled feature for one */

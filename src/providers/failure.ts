@@ -23,7 +23,8 @@ const REASONS: Readonly<Record<FailureKind, string>> = {
  * https://console.groq.com/docs/errors, https://help.elevenlabs.io/hc/en-us/articles/19572237925521,
  * https://developers.deepgram.com/docs/errors, https://docs.anthropic.com/en/api/errors,
  * https://ai.google.dev/gemini-api/docs/troubleshooting,
- * https://www.assemblyai.com/docs/sync-stt/error-handling, https://docs.fal.ai/model-apis/errors
+ * https://www.assemblyai.com/docs/sync-stt/error-handling, https://docs.fal.ai/model-apis/errors,
+ * https://docs.mistral.ai/resources/error-glossary
  */
 const KIND_OF_CODE: ReadonlyMap<string, FailureKind> = new Map(
   Object.entries({
@@ -80,6 +81,9 @@ const KIND_OF_CODE: ReadonlyMap<string, FailureKind> = new Map(
       'model_decommissioned',
       'deployment_not_found',
       'UNIMPLEMENTED',
+      // Mistral, with 400; the page says the second
+      'invalid_model',
+      'unknown_model',
     ],
     caller: [
       // ElevenLabs, also with 401

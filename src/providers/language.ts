@@ -112,6 +112,12 @@ const CODES: ReadonlyMap<string, string> = new Map(
   ),
 )
 
+/** The word that `verbose_json` has for a language; the code itself where there is none. */
+export function languageName(code: string): string {
+  const [first = code] = (NAMES[code] ?? code).split(' ')
+  return first.replaceAll('_', ' ')
+}
+
 /**
  * The code of a language given as a name ("english"), a code ("en", "eng", "yue") or a tag ("en-US"): ISO
  * 639-1, else 639-3, lower case. Null for anything else.

@@ -2,6 +2,7 @@ import type { SpeechCall, SpeechResult } from '../../schema/calls.ts'
 import type { Operation, Step, Target } from '../../schema/provider.ts'
 import type { UpstreamReply, UpstreamRequest } from '../../schema/upstream.ts'
 import { goodObject } from '../answer.ts'
+import { base64Bytes } from '../base64-bytes.ts'
 import { refused, unusable } from '../failure.ts'
 import { asObject } from '../json.ts'
 import { refusedContent, wholeAnswer } from './answer.ts'
@@ -137,12 +138,9 @@ function noAudio(reply: UpstreamReply): Step<SpeechResult> {
   return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no audio') }
 }
 
-/** None unless the data is base64 through and through. */
 function clipOf(mimeType: unknown, data: unknown): Clip[] {
-  if (typeof mimeType !== 'string' || typeof data !== 'string' || data === '') return []
-  const bytes = Buffer.from(data, 'base64')
-  const digits = data.length - (data.endsWith('==') ? 2 : data.endsWith('=') ? 1 : 0)
-  return bytes.length === Math.floor((digits * 3) / 4) && bytes.length > 0 ? [{ mimeType, bytes }] : []
+  const bytes = base64Bytes(data)
+  return typeof mimeType === 'string' && bytes !== null ? [{ mimeType, bytes }] : []
 }
 
 function isWav({ mimeType, bytes }: Clip): boolean {

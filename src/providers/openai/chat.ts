@@ -148,9 +148,14 @@ function encodeTools({ tools, tool_choice: choice }: ChatCall): JsonObject {
   return { tools: encoded, tool_choice: named }
 }
 
-/** The schema's title is its name where it can be one: OpenAI takes `[A-Za-z0-9_-]`, up to 64 characters. */
+/**
+ * The schema's title is its name where it can be one: OpenAI takes `[A-Za-z0-9_-]`, up to 64 characters. A schema that
+ * asks for any object has a word of its own: as a strict schema it would be refused, since it does not rule out other
+ * members.
+ */
 function responseFormat(schema: JsonObject): JsonObject {
   const { title } = schema
+  if (schema.type === 'object' && Object.keys(schema).length === 1) return { type: 'json_object' }
   const name = typeof title === 'string' && /^[A-Za-z0-9_-]{1,64}$/.test(title) ? title : 'answer'
   return { type: 'json_schema', json_schema: { name, schema, strict: true } }
 }

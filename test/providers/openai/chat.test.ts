@@ -176,6 +176,8 @@ t.test('tools, a schema and speech', async (t) => {
         },
       },
     ],
+    // A strict schema would have to rule out other members, and so every member.
+    [{ response_schema: { type: 'object' } }, { response_format: { type: 'json_object' } }],
     [{ modalities: ['audio'] }, { modalities: ['text', 'audio'], audio: { voice: 'alloy', format: 'wav' } }],
     [
       { modalities: ['text', 'audio'], audio: { voice: 'nova', format: 'pcm' } },

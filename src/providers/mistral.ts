@@ -1,0 +1,281 @@
+import type {
+  Segment,
+  SpeechCall,
+  SpeechResult,
+  TranscriptionCall,
+  TranscriptionOptions,
+  TranscriptionResult,
+} from '../schema/calls.ts'
+import type { EmbeddingsCall, EmbeddingsResult } from '../schema/generation.ts'
+import type { JsonObject } from '../schema/json.ts'
+import type { Deltas } from '../schema/operations.ts'
+import type { Operation, Provider, StreamReader, Target } from '../schema/provider.ts'
+import type { Failure, UpstreamStream } from '../schema/upstream.ts'
+import { brokenOff, goodObject } from './answer.ts'
+import { base64Bytes } from './base64-bytes.ts'
+import { classify, refused, unusable } from './failure.ts'
+import { encodeForm, type FormField } from './form.ts'
+import { asObject, objectsIn } from './json.ts'
+import { JsonEvents } from './json-events.ts'
+import { languageCode } from './language.ts'
+import { quantityOf, spanOf } from './numbers.ts'
+import { embeddingsOperation } from './openai/embeddings.ts'
+import { headersOf, jsonRequest, modelsOperation } from './openai/wire.ts'
+import { labelSpeakers } from './speakers.ts'
+import { lackOf, wantsSegments, wantsSpeakers, wantsWords } from './transcript-needs.ts'
+
+type Head = Pick<UpstreamStream, 'status' | 'headers'>
+
+/** Mistral's requests need nothing beside the key. */
+const plain = () => ({})
+
+/** Sheila, US English: a request names a voice or brings a recording of one. */
+const DEFAULT_VOICE = 'voice_478'
+const DEFAULT_FORMAT = 'mp3'
+
+/**
+ * What it makes, mono at 24 kHz. Its `pcm` is not among them: 32 bit floating point, where everybody else's is
+ * 16 bit integers. https://docs.mistral.ai/studio/audio/specs-and-limits/audio-formats
+ */
+const SPEECH_MEDIA_TYPES: ReadonlyMap<string, string> = new Map([
+  ['mp3', 'audio/mpeg'],
+  ['wav', 'audio/wav'],
+  ['flac', 'audio/flac'],
+  ['opus', 'audio/ogg'],
+])
+
+/**
+ * `POST /audio/transcriptions`: OpenAI's path with other fields, and an answer of its own.
+ * https://docs.mistral.ai/studio/audio/speech-to-text/transcribe-files; @mistralai/mistralai 2.7.0
+ */
+const transcription: Operation<TranscriptionCall, TranscriptionResult, string> = {
+  start: (call, target) => hear(call, target, []),
+  next(_state, reply, { options }) {
+    const answer = goodObject(reply)
+    if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
+    const result = readTranscript(answer.body, options, reply)
+    return 'kind' in result ? { kind: 'failed', failure: result } : { kind: 'done', result }
+  },
+  streamed: {
+    // Segments are events of their own there, and come without pieces of the text.
+    applies: ({ options }) => !needsSegments(options),
+    start: (call, target) => hear(call, target, [['stream', 'true']]),
+    refused: classify,
+    read: (head, { options }) => new TranscriptReader(head, options),
+  },
+}
+
+/** `POST /audio/speech`: the audio comes as base64 in JSON, or in events while it is made. */
+const speech: Operation<SpeechCall, SpeechResult, Deltas['speech']> = {
+  start: (call, target) => speak(call, target, false),
+  next(_state, reply, call) {
+    const answer = goodObject(reply)
+    if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
+    const audio = base64Bytes(answer.body.audio_data)
+    if (audio === null) return { kind: 'failed', failure: noAudio(reply) }
+    return { kind: 'done', result: { audio: [audio], mediaType: mediaTypeOf(call) } }
+  },
+  streamed: {
+    start: (call, target) => speak(call, target, true),
+    refused: classify,
+    read: (head, call) => new SpeechReader(head, mediaTypeOf(call)),
+  },
+}
+
+const embed = embeddingsOperation(false, plain)
+
+/** As OpenAI's, but for the number of dimensions, which no model of the table lets anybody choose. */
+const embeddings: Operation<EmbeddingsCall, EmbeddingsResult> = {
+  ...embed,
+  start: (call, target) =>
+    call.dimensions === null
+      ? embed.start(call, target)
+      : { kind: 'failed', failure: refused('dimensions: the provider takes none') },
+}
+
+/** https://docs.mistral.ai/api */
+export const mistral: Provider = {
+  kind: 'mistral',
+  baseUrl: 'https://api.mistral.ai/v1',
+  needsCredential: true,
+  transcription,
+  speech,
+  embeddings,
+  models: modelsOperation(plain),
+}
+
+function hear({ audio, options }: TranscriptionCall, target: Target, more: readonly FormField[]) {
+  const fault = hearingFault(options)
+  if (fault !== null) return { kind: 'failed', failure: refused(fault) } as const
+  const url = `${target.baseUrl}/audio/transcriptions`
+  const form = encodeForm(url, [...fieldsOf(options, target), ...more], { name: 'file', audio })
+  const headers = { ...headersOf(target, plain), 'content-type': form.contentType }
+  const request = { method: 'POST', url, headers, body: form.body } as const
+  return { kind: 'send', request, state: null } as const
+}
+
+/** What cannot be sent without losing what the caller requires. Selection should have seen it; this fails closed. */
+function hearingFault(options: TranscriptionOptions): string | null {
+  const lacks = [
+    wantsWords(options) && 'word times',
+    options.redaction.length > 0 && 'redaction',
+    options.multichannel && 'channels',
+    options.mode === 'realtime' && 'realtime',
+  ].filter((lack) => lack !== false)
+  return lacks.length > 0 ? `the model has no ${lacks.join(', ')}` : null
+}
+
+function fieldsOf(options: TranscriptionOptions, { model }: Target): FormField[] {
+  const fields: FormField[] = [['model', model]]
+  const language = sentLanguage(options)
+  if (language !== null) fields.push(['language', language])
+  // Without it the answer names no language; beside `language` it is refused. @ai-sdk/mistral 4.0.87
+  if (language === null && options.detect_language) fields.push(['return_language', 'true'])
+  // Speakers are those of segments: without these the request is refused.
+  if (needsSegments(options)) fields.push(['timestamp_granularities', 'segment'])
+  if (wantsSpeakers(options)) fields.push(['diarize', 'true'])
+  for (const term of options.keyterms) fields.push(['context_bias', term])
+  return fields
+}
+
+function needsSegments(options: TranscriptionOptions): boolean {
+  return wantsSegments(options) || wantsSpeakers(options)
+}
+
+/** Two letters: anything longer is answered with 422, also where there is nothing shorter (`haw`). */
+function sentLanguage({ language, detect_language: detect }: TranscriptionOptions): string | null {
+  const code = language === null || detect ? null : languageCode(language)
+  return code?.length === 2 ? code : null
+}
+
+/** The transcript in a good answer, or what is wrong with it. Only fields that are used are looked at. */
+function readTranscript(
+  { text, language, segments, usage }: JsonObject,
+  options: TranscriptionOptions,
+  head: Head,
+): TranscriptionResult | Failure {
+  if (typeof text !== 'string') return unusable(head, 'the answer of the provider is no transcript')
+  const left = options.language !== null && !options.detect_language && sentLanguage(options) === null
+  const spoken = objectsIn(segments).flatMap((item) => readSegment(item, options))
+  spoken.sort((a, b) => a.start - b.start)
+  const result: TranscriptionResult = {
+    text: text.trim(),
+    language: typeof language === 'string' ? languageCode(language) : null,
+    languageConfidence: null,
+    durationSeconds: quantityOf(asObject(usage)?.prompt_audio_seconds),
+    ...labelSpeakers(
+      [],
+      spoken.map((segment, id) => ({ ...segment, id })),
+    ),
+    warnings: left ? ['language: the provider takes codes of two letters; it was left out'] : [],
+  }
+  const lack = lackOf(result, options)
+  return lack === null ? result : unusable(head, lack)
+}
+
+/** `{text, start, end, score, speaker_id}`; `score` is nowhere explained, so it is no confidence. */
+function readSegment(
+  { text, start, end, speaker_id: id }: JsonObject,
+  options: TranscriptionOptions,
+): Segment[] {
+  const span = spanOf(start, end)
+  if (span === null || typeof text !== 'string') return []
+  const speaker = wantsSpeakers(options) && typeof id === 'string' ? { speaker: id } : {}
+  return [{ id: 0, ...span, text: text.trim(), ...speaker }]
+}
+
+/** `transcription.language` and `transcription.text.delta`, until `transcription.done` with the whole answer. */
+class TranscriptReader implements StreamReader<TranscriptionResult, string> {
+  readonly #head: Head
+  readonly #options: TranscriptionOptions
+  readonly #events: JsonEvents
+  #language: unknown = null
+  #done: JsonObject | null = null
+
+  constructor(head: Head, options: TranscriptionOptions) {
+    this.#head = head
+    this.#options = options
+    this.#events = new JsonEvents(head, ({ type }) => type === 'transcription.done')
+  }
+
+  push(chunk: Uint8Array): readonly string[] | Failure {
+    const events = this.#events.push(chunk)
+    return Array.isArray(events) ? events.flatMap((event) => this.#read(event)) : events
+  }
+
+  end(): { readonly result: TranscriptionResult } | Failure {
+    if (this.#done === null) return brokenOff(this.#head)
+    const body = { ...this.#done, language: this.#done.language ?? this.#language }
+    const result = readTranscript(body, this.#options, this.#head)
+    return 'kind' in result ? result : { result }
+  }
+
+  #read(event: JsonObject): string[] {
+    const { type, text, audio_language: language } = event
+    if (type === 'transcription.language') this.#language = language
+    if (type === 'transcription.done') this.#done = event
+    return type === 'transcription.text.delta' && typeof text === 'string' && text !== '' ? [text] : []
+  }
+}
+
+function speak(call: SpeechCall, target: Target, stream: boolean) {
+  const fault = speechFault(call)
+  if (fault !== null) return { kind: 'failed', failure: refused(fault) } as const
+  const body = {
+    model: target.model,
+    input: call.input,
+    voice_id: call.voice ?? DEFAULT_VOICE,
+    response_format: call.response_format ?? DEFAULT_FORMAT,
+    stream,
+  }
+  return { kind: 'send', request: jsonRequest(target, '/audio/speech', body, plain), state: null } as const
+}
+
+/** What the provider does not make. Never replaced: the caller would not notice. */
+function speechFault({ response_format: format, speed }: SpeechCall): string | null {
+  if (format !== null && !SPEECH_MEDIA_TYPES.has(format)) {
+    return `response_format: the provider makes ${[...SPEECH_MEDIA_TYPES.keys()].join(', ')}`
+  }
+  return speed === null || speed === 1 ? null : 'speed: the provider has one only'
+}
+
+function mediaTypeOf({ response_format: format }: SpeechCall): string {
+  return SPEECH_MEDIA_TYPES.get(format ?? DEFAULT_FORMAT) ?? 'application/octet-stream'
+}
+
+function noAudio(head: Head): Failure {
+  return unusable(head, 'the answer of the provider is no audio')
+}
+
+/** `speech.audio.delta`, each with audio in base64 of its own, until `speech.audio.done`. */
+class SpeechReader implements StreamReader<SpeechResult, Deltas['speech']> {
+  readonly #head: Head
+  readonly #mediaType: string
+  readonly #events: JsonEvents
+  #heard = false
+
+  constructor(head: Head, mediaType: string) {
+    this.#head = head
+    this.#mediaType = mediaType
+    this.#events = new JsonEvents(head, ({ type }) => type === 'speech.audio.done')
+  }
+
+  push(chunk: Uint8Array): readonly Deltas['speech'][] | Failure {
+    const events = this.#events.push(chunk)
+    if (!Array.isArray(events)) return events
+    const pieces: Deltas['speech'][] = []
+    for (const { type, audio_data: data } of events) {
+      if (type !== 'speech.audio.delta') continue
+      const bytes = base64Bytes(data)
+      if (bytes === null) return noAudio(this.#head)
+      pieces.push({ bytes, mediaType: this.#mediaType })
+    }
+    this.#heard ||= pieces.length > 0
+    return pieces
+  }
+
+  end(): { readonly result: SpeechResult } | Failure {
+    if (!this.#events.done) return brokenOff(this.#head)
+    return this.#heard ? { result: { audio: [], mediaType: this.#mediaType } } : noAudio(this.#head)
+  }
+}

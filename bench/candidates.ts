@@ -46,10 +46,12 @@ export interface LarkwayOptions {
   /** What is in the configuration file; default: of calls. */
   readonly configuration?: (upstreamPort: number) => object
   readonly env?: Readonly<Record<string, string>>
+  /** Folder of the sources to run; default: this project's. */
+  readonly source?: string
 }
 
 export function larkway(options: LarkwayOptions): Found {
-  const { name, label, memoryMib, s3 = null, logLevel = 'warn' } = options
+  const { name, label, memoryMib, s3 = null, logLevel = 'warn', source = join(ROOT, 'src') } = options
   const { configuration: configurationOf = larkwayConfiguration } = options
   return {
     candidate: {
@@ -73,7 +75,7 @@ export function larkway(options: LarkwayOptions): Found {
           ...(s3 && (await s3Environment(s3, place))),
           ...options.env,
         }
-        return { command: process.execPath, args: ['--no-warnings', join(ROOT, 'src', 'main.ts')], env }
+        return { command: process.execPath, args: ['--no-warnings', join(source, 'main.ts')], env }
       },
     },
   }

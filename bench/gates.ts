@@ -1,4 +1,12 @@
-import { addedP50Ms, DIRECT, isLarkway, ofStore, type Result, type Row } from './harness/result.ts'
+import {
+  addedP50Ms,
+  againstPair,
+  DIRECT,
+  isLarkway,
+  ofStore,
+  type Result,
+  type Row,
+} from './harness/result.ts'
 import { SUBMITTED } from './scenarios/jobs.ts'
 import { BUDGET_MIB, CONNECTIONS } from './scenarios/slow-provider.ts'
 
@@ -69,6 +77,10 @@ const GATES: readonly Gate[] = [
     limit: 120 + 1.1 * BUDGET_MIB + CONNECTIONS,
     measure: (find) => find(`${CONNECTIONS} connections`, 'larkway')?.peakRssMib,
   },
+  ...['GET /v1/me', 'POST /v1/speech'].flatMap((load) => [
+    pairGate(load, 'larkway-metrics', 'larkway', 1.03),
+    pairGate(load, 'larkway', 'larkway-untraced', 1.01),
+  ]),
   ...['8 KiB', '200 KiB'].flatMap((size) => [
     submitGate(`${size}, embedded: ${SUBMITTED}`, 'larkway-embedded', 'store-folder'),
     submitGate(`${size}, Redis and S3: ${SUBMITTED}`, 'larkway-redis-s3', 'store-s3'),
@@ -125,6 +137,21 @@ function submitGate(load: string, candidate: string, store: string): Gate {
     measure(find) {
       const [row, itself] = [find(load, candidate), find(load, store)]
       return row && itself && ofStore([itself], row)
+    },
+  }
+}
+
+/** What it costs to be watched. */
+function pairGate(load: string, candidate: string, pair: string, limit: number): Gate {
+  return {
+    scenario: 'observability',
+    what: `${load}: CPU per request of ${candidate} against ${pair}`,
+    unit: '×',
+    bound: 'at most',
+    limit,
+    measure(find) {
+      const [row, other] = [find(load, candidate), find(load, pair)]
+      return row && other && againstPair([other], row)
     },
   }
 }

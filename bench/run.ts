@@ -12,6 +12,7 @@ import { chat } from './scenarios/chat.ts'
 import { jobs } from './scenarios/jobs.ts'
 import { limiter } from './scenarios/limiter.ts'
 import { multipart } from './scenarios/multipart.ts'
+import { observability } from './scenarios/observability.ts'
 import type { Scenario } from './scenarios/scenario.ts'
 import { slowProvider } from './scenarios/slow-provider.ts'
 import { small } from './scenarios/small.ts'
@@ -19,7 +20,16 @@ import { textTable } from './table.ts'
 
 // `npm run bench`: measures Larkway beside its peers and writes bench/results.
 
-const SCENARIOS: readonly Scenario[] = [small, limiter, chat, multipart, base64, slowProvider, jobs]
+const SCENARIOS: readonly Scenario[] = [
+  small,
+  limiter,
+  observability,
+  chat,
+  multipart,
+  base64,
+  slowProvider,
+  jobs,
+]
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1)) // ends what was started
 process.exitCode = await main(process.argv.slice(2)).catch((error: Error) => {

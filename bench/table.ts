@@ -1,4 +1,12 @@
-import { addedP50Ms, DIRECT, isLarkway, ofStore, type Result, type Row } from './harness/result.ts'
+import {
+  addedP50Ms,
+  againstPair,
+  DIRECT,
+  isLarkway,
+  ofStore,
+  type Result,
+  type Row,
+} from './harness/result.ts'
 
 type Column = readonly [header: string, cell: (row: Row) => string]
 
@@ -40,6 +48,7 @@ function columnsOf({ cpuUnit, rows }: Result): Column[] {
     ['health p99, beside', ({ pings }) => milliseconds(pings?.p99Ms)],
   ]
   const added: Column[] = [['added p50', (row) => milliseconds(addedP50Ms(rows, row))]]
+  const paired: Column[] = [['against its pair', (row) => change(againstPair(rows, row))]]
   const stored: Column[] = [['of the store’s', (row) => share(ofStore(rows, row))]]
   return [
     ['load', (row) => row.load],
@@ -47,6 +56,7 @@ function columnsOf({ cpuUnit, rows }: Result): Column[] {
     perGb
       ? ['CPU s per GB', (row) => row.cpu.toFixed(2)]
       : ['CPU µs per request', (row) => row.cpu.toFixed(1)],
+    ...(rows.some(({ against }) => against) ? paired : []),
     perGb
       ? ['MB/s', (row) => Math.round(row.bodyBytes / 1e6 / row.seconds).toString()]
       : ['requests/s', (row) => Math.round(row.requests / row.seconds).toString()],
@@ -71,6 +81,11 @@ function milliseconds(ms: number | undefined): string {
 
 function share(share: number | undefined): string {
   return share === undefined ? '–' : percent(share)
+}
+
+function change(ratio: number | undefined): string {
+  if (ratio === undefined) return '–'
+  return `${ratio < 1 ? '−' : '+'}${Math.abs((ratio - 1) * 100).toFixed(1)} %`
 }
 
 function percent(share: number): string {

@@ -2,7 +2,7 @@
 //
 // LARKWAY_TEST_LONG=1          also runs *.long.test.ts
 // LARKWAY_TEST_SKIP_SERVERS=1  skips what needs a real Redis or S3 server; what is skipped is counted
-// LARKWAY_TEST_JOBS=n          test files at a time; default: one per core, at most 4
+// LARKWAY_TEST_JOBS=n          test files at a time; default: one more than cores, at most 4
 
 import { readdirSync } from 'node:fs'
 import { availableParallelism, constants } from 'node:os'
@@ -84,7 +84,8 @@ const indent = (text) => `\n${text}\n`.replace(/^(?=.)/gm, '      ')
 const tail = (text) => text.trimEnd().split('\n').slice(-30).join('\n')
 
 async function runFiles(node, files) {
-  const jobs = Number(process.env.LARKWAY_TEST_JOBS) || Math.min(availableParallelism(), 4)
+  // Many of them wait: for leases, deadlines and slow senders, which are real.
+  const jobs = Number(process.env.LARKWAY_TEST_JOBS) || Math.min(availableParallelism() + 1, 4)
   const queue = [...files]
   let sum = NONE
   const work = async () => {

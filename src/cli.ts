@@ -9,6 +9,7 @@ const HELP = `larkway <command>
   check [file] [--providers]   validate the configuration: every fault, or what it amounts to
                                (default: LARKWAY_CONFIG, else larkway.yaml); with --providers ask
                                each configured provider for its models
+  schema                       JSON Schema of the configuration, for editors
   route explain --key K --endpoint E [...]
                                which entry would serve a request, and why the others would not
   route diff OLD NEW           what changed in the routes between two configuration files
@@ -32,6 +33,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   serve,
   worker,
   check: checkCommand,
+  schema,
   route,
   models,
   key,
@@ -84,6 +86,11 @@ async function checkCommand(args: string[]): Promise<number> {
   const path = positionals[0] ?? configPath()
   const { check } = await import('./cli/check.ts')
   return printingFaults(() => check({ path, env: process.env, providers: values.providers === true }, print))
+}
+
+async function schema(args: string[]): Promise<number> {
+  const { printSchema } = await import('./cli/schema.ts')
+  return printSchema(args, print)
 }
 
 async function route(args: string[]): Promise<number> {

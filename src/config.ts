@@ -57,6 +57,25 @@ const Environment = Type.Object({
     default: 8,
     description: 'jobs of one workspace that run at a time, over all processes',
   }),
+  LARKWAY_METRICS_PORT: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: 65535,
+      description: 'port of `GET /metrics`; 0 picks a free one; default: none',
+    }),
+  ),
+  LARKWAY_METRICS_HOST: Type.String({
+    minLength: 1,
+    default: '127.0.0.1',
+    description: 'address of that port, which takes no key',
+  }),
+  LARKWAY_DRAIN_SECONDS: Type.Integer({
+    minimum: 0,
+    maximum: 600,
+    default: 10,
+    description:
+      'how long a node that is told to stop goes on listening, while balancers leave it; SIGINT does not wait',
+  }),
   REDIS_URL: Type.Optional(
     Type.String({
       pattern: '^rediss?(\\+sentinel|\\+cluster)?://',

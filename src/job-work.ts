@@ -25,6 +25,7 @@ export function startJobWork(parts: Parts): JobWork {
     remoteAudio,
     signals,
     log,
+    tracing: parts.tracing,
     places: environment.LARKWAY_JOBS,
     perWorkspace: environment.LARKWAY_JOBS_PER_WORKSPACE,
   })
@@ -35,6 +36,7 @@ export function startJobWork(parts: Parts): JobWork {
     secretKeys: parts.secretKeys,
     signer: parts.workers.signer,
     post: createWebhookPoster({ insecure: environment.LARKWAY_INSECURE_WEBHOOKS }),
+    onOutcome: (outcome) => parts.metrics?.work.delivered(outcome),
   })
   const purge = startPurge({ state, objects, log })
   return {

@@ -1,11 +1,133 @@
-import { type Logger, pino } from 'pino'
-
-export type { Logger }
+import { pino, stdSerializers } from 'pino'
 
 /** Lines are written together: a system call for each took a third of the CPU time of a small request. */
 const BATCH_CHARACTERS = 64 * 1024
 /** How late a line may be. Only SIGKILL loses what is younger than this. */
 const FLUSH_MS = 100
+
+/** One attempt at an entry of the route, as the line of its call tells of it. */
+export interface LoggedAttempt {
+  readonly provider: string
+  readonly model: string
+  readonly status: number | null
+  readonly milliseconds: number
+  /** In our words. */
+  readonly reason: string
+}
+
+/**
+ * Every field that a line of the log may have; a call of the logger that names another one does not compile. Ids, names
+ * out of the configuration, figures and sentences of ours: nothing that a caller, a provider or a store has written,
+ * and no address with a query.
+ */
+export interface LogFields {
+  /** Logged by what it is and why, see `described`. */
+  readonly err?: unknown
+  readonly stack?: string
+  readonly reason?: string
+
+  /** The caller's own where it sent one of that form. */
+  readonly request_id?: string
+  /** W3C trace id, where there is tracing. */
+  readonly trace_id?: string | undefined
+  /** Spans that no receiver took. */
+  readonly spans?: number
+  readonly method?: string
+  /** The pattern of the endpoint, never what stood in its place; of a configuration: its file. */
+  readonly path?: string | undefined
+  /** Of HTTP, or of a job. */
+  readonly status?: number | string | null
+  readonly error?: string | undefined
+  readonly milliseconds?: number
+  /** Until the head of a streamed answer was written. */
+  readonly first_byte_milliseconds?: number | undefined
+  /** Of all attempts together, until their answers were there; of a streamed one, its first piece. */
+  readonly upstream_milliseconds?: number | undefined
+  readonly received_bytes?: number
+  readonly sent_bytes?: number
+
+  readonly workspace?: string | undefined
+  readonly app?: string | undefined
+  readonly key_id?: string | undefined
+  readonly route?: string | undefined
+  readonly policy_version_id?: string | undefined
+  /** A label that the workspace declares; what else a caller asked for is not logged. */
+  readonly requested_purpose?: string | undefined
+  readonly applied_purpose?: string | undefined
+  readonly purpose_source?: string | undefined
+  readonly attempts?: readonly LoggedAttempt[] | undefined
+  readonly usage?: Readonly<Record<string, number | null>> | undefined
+  readonly cost_usd?: number | undefined
+  readonly estimated?: boolean | undefined
+  readonly replayed?: boolean | undefined
+
+  readonly job_id?: string | undefined
+  readonly kind?: string
+  readonly operation?: string
+  readonly fence?: number
+  readonly event_id?: string
+  readonly attempt?: number
+  readonly outcome?: string
+
+  /** The name of an object, which is made of ids. */
+  readonly object?: string
+  /** What a sweep has deleted. */
+  readonly objects?: number
+  readonly uploads?: number
+  readonly results?: number
+  readonly slots?: number
+  readonly orphans?: number
+
+  /** Ends of calls that the state did not take: of which kind, the first one's id, and how many. */
+  readonly what?: string
+  readonly token?: string
+  readonly count?: number
+  /** Stored keys that hold while the state is away; null: none were ever read. */
+  readonly known?: number | null
+  readonly connection?: string
+  readonly maxmemory_policy?: string
+  readonly appendfsync?: string
+
+  /** Of a configuration file; see `catalog/faults.ts`, which shows no value. */
+  readonly faults?: readonly string[]
+  readonly changed?: boolean
+
+  readonly pid?: number
+  readonly port?: number
+  readonly metrics_port?: number | undefined
+  readonly node?: string
+  readonly uws?: string
+  readonly stores?: { readonly state: string; readonly objects: string }
+  readonly jobs?: number | undefined
+  readonly sandbox?: string | undefined
+  readonly signal?: string
+  readonly in_flight?: number | undefined
+  readonly connections?: number
+  readonly held_bytes?: number
+  readonly bodies?: Readonly<Record<string, number>>
+}
+
+/** What of `Fields`, or of an attempt among them, is not in the list has to be of a type that nothing has. */
+type Listed<Fields> = Fields & Nothing<Exclude<keyof Fields, keyof LogFields>> & Tried<Fields>
+type Nothing<Name extends PropertyKey> = { readonly [Other in Name]: never }
+type Tried<Fields> = Fields extends { readonly attempts?: readonly (infer Attempt)[] | undefined }
+  ? [Exclude<keyof Attempt, keyof LoggedAttempt>] extends [never]
+    ? unknown
+    : { readonly attempts: never }
+  : unknown
+
+interface Say {
+  <Fields extends LogFields>(fields: Listed<Fields>, message: string): void
+  (message: string): void
+}
+
+type Level = 'debug' | 'info' | 'warn' | 'error' | 'fatal'
+
+/** Says what happened, in a constant sentence, and fields of one list. */
+export interface Logger extends Readonly<Record<Level, Say>> {
+  isLevelEnabled(level: Level): boolean
+  child(fields: Pick<LogFields, 'pid'>): Logger
+}
 
 /**
  * JSON lines on standard output. Callers name the fields that they log; whole requests, headers and errors of
@@ -18,13 +140,48 @@ export function createLogger(level: string): Logger {
 }
 
 /**
+ * Logs what ends the process like any other error. Node's own print of it would show all that hangs onto it: the
+ * commands of clients of stores, keys and transcripts among them.
+ */
+export function logCrash(log: Logger): void {
+  process.on('uncaughtException', (error) => {
+    log.fatal({ err: error }, 'crashed')
+    process.exit(1)
+  })
+}
+
+/**
  * What an error is and why, its causes included, and nothing else that hangs onto it: clients of stores leave what they
  * were to write there, transcripts and keys among it.
  */
 function described(error: unknown): object {
   if (!(error instanceof Error)) return { type: typeof error }
-  const { type, message, stack, code } = pino.stdSerializers.err(error)
-  return { type, message, stack, code }
+  const { type, message, stack, code } = stdSerializers.err(error)
+  return { type, message: withoutQuotes(message), stack: withoutQuotes(stack), code }
+}
+
+/** The stack of an error and those of its causes. */
+export function stackOf(error: unknown): string {
+  return error instanceof Error ? withoutQuotes(stdSerializers.err(error).stack) : typeof error
+}
+
+/** The message of an error alone. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? withoutQuotes(error.message) : typeof error
+}
+
+/**
+ * Where messages quote what they complain of: V8's of JSON the text around the fault, Node's of an argument its value,
+ * Redis's of a command that it does not know its arguments, the password among them.
+ */
+const QUOTES: readonly (readonly [RegExp, string])[] = [
+  [/(?:Unexpected token .{3,4}, )?(?:\.\.\.)?".*?"(?:\.\.\.)? is not valid JSON/gs, 'not valid JSON'],
+  [/ Received (?:type \w+ \(|['"`]).*?(?=\n {4}at |\ncaused by: |$)/gs, ' Received …'],
+  [/,? with args beginning with:.*?(?=\n {4}at |\ncaused by: |$)/gs, ''],
+]
+
+function withoutQuotes(text: string): string {
+  return QUOTES.reduce((rest, [quote, instead]) => rest.replace(quote, instead), text)
 }
 
 /**

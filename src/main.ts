@@ -1,14 +1,17 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { type Environment, readEnvironment } from './config.ts'
+import { drain, drainTimes, ended } from './drain.ts'
+import type { Exchange } from './inbound/exchange.ts'
 import { receiveBufferWarning } from './inbound/receive-buffer.ts'
 import { type EdgeServer, startServer } from './inbound/server.ts'
 import { UWS_ENVIRONMENT } from './inbound/uws.ts'
 import { type JobWork, startJobWork } from './job-work.ts'
-import { createLogger, type Logger } from './log.ts'
+import { createLogger, type Logger, logCrash, messageOf } from './log.ts'
 import { openParts, type Parts } from './parts.ts'
 import type { Doors } from './routes/endpoint.ts'
 import { createRoutes } from './routes/table.ts'
+import { serveMetrics } from './serve-metrics.ts'
 import type { Closer } from './snapshots.ts'
 import { createDiscardingSpool } from './storage/discard.ts'
 import { createResults } from './storage/results.ts'
@@ -22,9 +25,10 @@ const JOBS_GRACE_MS = 25_000
 type Variables = Readonly<Record<string, string | undefined>>
 
 /**
- * Builds a node out of the environment, wires it, listens and works on jobs. Ends with the process: on SIGTERM or
- * SIGINT it takes no new connections and no more jobs, finishes what is in flight and exits; a second signal ends it at
- * once. SIGHUP reads the configuration again.
+ * Builds a node out of the environment, wires it, listens and works on jobs. Ends with the process: on SIGTERM it takes
+ * up no more jobs, tells balancers by `/readyz` and listens on until they have left it, finishes what is in flight and
+ * exits; on SIGINT, a person's, it does not listen on. A second signal ends it at once. SIGHUP reads the configuration
+ * again.
  *
  * @throws Error that says what is wrong with the environment, the configuration or the data folder
  */
@@ -36,6 +40,7 @@ export async function serve(
   const common = createLogger(environment.LOG_LEVEL)
   // The lines of several processes go into one stream.
   const log = shared ? common.child({ pid: process.pid }) : common
+  logCrash(log)
   const closers: Closer[] = []
   const parts = await openParts(environment, env, log, closers)
   const accepting = { value: true }
@@ -45,11 +50,13 @@ export async function serve(
   stopOnSignals({ parts, closers, server, jobs }, () => {
     accepting.value = false
   })
+  const metricsPort = await serveMetrics({ parts, server, jobs }, closers)
 
   warnOfReceiveBuffers(log)
   warnOfLoneNode(environment, log)
   const { sandboxUrl, greeting } = parts.catalog
-  const listening = { port: server.port, uws: server.uws, node: process.version, ...storesOf(parts) }
+  const ports = { port: server.port, metrics_port: metricsPort }
+  const listening = { ...ports, uws: server.uws, node: process.version, ...storesOf(parts) }
   log.info({ ...listening, jobs: environment.LARKWAY_JOBS, sandbox: sandboxUrl }, 'listening')
   greet(greeting(server.port), shared)
 }
@@ -66,12 +73,15 @@ export async function work(env: Variables): Promise<void> {
   }
   if (environment.LARKWAY_JOBS === 0) throw new Error('environment: a worker needs LARKWAY_JOBS over 0')
   const log = createLogger(environment.LOG_LEVEL)
+  logCrash(log)
   const closers: Closer[] = []
   const parts = await openParts(environment, env, log, closers)
   const jobs = startJobWork(parts)
   stopOnSignals({ parts, closers, server: null, jobs }, () => {})
+  const metrics_port = await serveMetrics({ parts, server: null, jobs }, closers)
   warnOfLoneNode(environment, log)
-  log.info({ node: process.version, ...storesOf(parts), jobs: environment.LARKWAY_JOBS }, 'working')
+  const jobsAtOnce = environment.LARKWAY_JOBS
+  log.info({ node: process.version, ...storesOf(parts), metrics_port, jobs: jobsAtOnce }, 'working')
 }
 
 function storesOf({ state, environment }: Parts) {
@@ -84,14 +94,15 @@ function storesOf({ state, environment }: Parts) {
  */
 function greet(greeting: string, shared: boolean): void {
   if (!shared) return void process.stdout.write(greeting)
-  const stop = () => process.kill(process.pid, 'SIGTERM')
+  // Not SIGTERM: what starts the parent again needs the port.
+  const stop = () => process.kill(process.pid, 'SIGINT')
   if (!process.connected) return void stop()
   process.once('disconnect', stop)
   process.send?.({ greeting })
 }
 
 async function listen(parts: Parts, shared: boolean, accepting: () => boolean): Promise<EdgeServer> {
-  const { environment, log, state, store, secretKeys, budget, signals, jobObjects } = parts
+  const { environment, log, metrics, state, store, secretKeys, budget, signals, jobObjects } = parts
   const { objects, links, folderLinks } = store
   const doors: Doors = {
     ...parts,
@@ -107,7 +118,9 @@ async function listen(parts: Parts, shared: boolean, accepting: () => boolean): 
   )
   Object.assign(process.env, UWS_ENVIRONMENT)
   const { HOST: host, PORT: port } = environment
-  return startServer({ routes, host, port, shared, budget, log })
+  const observe =
+    metrics === null ? {} : { observe: (exchange: Exchange) => metrics.requests.begun(exchange) }
+  return startServer({ routes, host, port, shared, budget, log, ...observe })
 }
 
 /** A node that runs. */
@@ -128,9 +141,9 @@ function stopOnSignals(node: Node, onStop: () => void): void {
     stopping = true
     onStop()
     parts.log.info({ signal, in_flight: server?.inFlight, jobs: jobs?.running }, 'stopping')
-    server?.stopListening()
-    const ended = Promise.all([answered(node), jobs?.stop(JOBS_GRACE_MS)])
-    void ended.finally(() => closeAll(node))
+    const listenMs = signal === 'SIGINT' ? 0 : parts.environment.LARKWAY_DRAIN_SECONDS * 1_000
+    const left = Promise.all([leave(node, listenMs), jobs?.stop(JOBS_GRACE_MS)])
+    void left.finally(() => closeAll(node))
   }
   process.on('SIGTERM', stop)
   process.on('SIGINT', stop)
@@ -141,17 +154,12 @@ function stopOnSignals(node: Node, onStop: () => void): void {
  * Resolves when every request is answered, and every call ended that began or went on without its caller; at the
  * latest when none can be under way any more.
  */
-function answered({ parts: { catalog, services }, server }: Node): Promise<void> {
+async function leave({ parts: { catalog, services, log }, server }: Node, listenMs: number): Promise<void> {
   const { deadlineMs, videoDeadlineMs } = catalog.current()
-  const deadlineAtMs = performance.now() + Math.max(deadlineMs, videoDeadlineMs) + ENDING_MS
-  return new Promise((resolve) => {
-    const wait = setInterval(() => {
-      const pending = (server?.inFlight ?? 0) + services.settlements.pending
-      if (pending > 0 && performance.now() < deadlineAtMs) return
-      clearInterval(wait)
-      resolve()
-    }, 50)
-  })
+  const answerMs = Math.max(deadlineMs, videoDeadlineMs) + ENDING_MS
+  const pending = () => services.settlements.pending
+  if (server === null) await ended(() => pending() === 0, answerMs)
+  else await drain(server, pending, drainTimes(listenMs, answerMs), log)
 }
 
 /** The last line of the log says what is still held: memory that is held then was leaked. */
@@ -163,7 +171,7 @@ async function closeAll({ parts: { log, budget, spool }, closers }: Node): Promi
       log.warn({ err: error }, 'stopping')
     }
   }
-  log.info({ held_bytes: budget.used, bodies: spool.stats() }, 'stopped')
+  log.info({ held_bytes: budget.used, bodies: { ...spool.stats() } }, 'stopped')
   process.exit(0)
 }
 
@@ -189,7 +197,7 @@ function warnOfReceiveBuffers(log: Logger): void {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   await serve(process.env, { shared: process.argv.includes('--shared') }).catch((error: unknown) => {
-    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
+    process.stderr.write(`${messageOf(error)}\n`)
     process.exit(1)
   })
 }

@@ -8,6 +8,7 @@ import { createSettlements } from './gateway/settlements.ts'
 import { createUsageBook } from './gateway/usage-book.ts'
 import type { Logger } from './log.ts'
 import { createMediaProbe } from './media/probe.ts'
+import { createMetrics } from './metrics/metrics.ts'
 import { createAudioFetcher } from './outbound/fetch-audio.ts'
 import { createSender } from './outbound/send.ts'
 import { PROVIDERS } from './providers/index.ts'
@@ -27,6 +28,7 @@ import { createSpool } from './storage/spool.ts'
 import { FOLDER_UPLOAD_SLOTS, UPLOAD_SLOTS } from './storage/spool-options.ts'
 import { startSweeper } from './storage/sweep.ts'
 import { isEmbedded, openState, openStore, type Store } from './stores.ts'
+import { startTracing } from './tracing/start.ts'
 import { createWorkers } from './workers/pool.ts'
 
 const MIB = 1024 * 1024
@@ -46,6 +48,9 @@ export async function openParts(
   log: Logger,
   closers: Closer[],
 ) {
+  const metrics = environment.LARKWAY_METRICS_PORT === undefined ? null : createMetrics()
+  const tracing = await startTracing(env, log)
+  if (tracing !== null) closers.push(() => tracing.close())
   if (isEmbedded(environment)) closers.push(await lockFolder(environment.LARKWAY_DATA))
   const state = await openState(environment, log)
   closers.push(() => state.close())
@@ -54,7 +59,8 @@ export async function openParts(
   const store = await openStore(environment, secretKeys)
   closers.push(() => store.objects.close())
   await sweep(store, state, catalog, log, closers)
-  return { environment, log, state, catalog, secretKeys, store, ...(await openGateway()) }
+  const gateway = await openGateway()
+  return { environment, log, metrics, tracing, state, catalog, secretKeys, store, ...gateway }
 
   async function openGateway() {
     const { objects } = store
@@ -74,6 +80,7 @@ export async function openParts(
       open: sender.open,
       budget,
       slotResults: createSlotResults({ objects, budget }),
+      ...(metrics === null ? {} : { watch: metrics.calls }),
     })
     return {
       budget,
@@ -109,7 +116,7 @@ async function openServices(
   state: State,
   log: Logger,
   closers: Closer[],
-  outside: Pick<Services, 'send' | 'open' | 'budget' | 'slotResults'>,
+  outside: Pick<Services, 'send' | 'open' | 'budget' | 'slotResults' | 'watch'>,
 ): Promise<Services> {
   const keys = createKeyBook({ snapshot, keys: state.keys, log })
   closers.push(() => keys.close())

@@ -1,4 +1,4 @@
-import { readFile, writeFile } from 'node:fs/promises'
+import { access, readFile, writeFile } from 'node:fs/promises'
 import t from 'tap'
 import { type TSchema, Type } from 'typebox'
 import { demoSnapshot } from '../src/catalog/demo.ts'
@@ -38,6 +38,22 @@ function section(title: string): string {
 /** The words in backticks, outside blocks of code. */
 const wordsIn = (text: string) =>
   [...text.replaceAll(/^```.*\n[\s\S]*?^```$/gm, '').matchAll(/`([^`]+)`/g)].map(([, word = '']) => word)
+
+t.test('every link leads somewhere', async (t) => {
+  const prose = README.replaceAll(/^```.*\n[\s\S]*?^```$/gm, '')
+  const anchors = [...prose.matchAll(/^#+ (.*)$/gm)].map(([, title = '']) =>
+    title
+      .toLowerCase()
+      .replaceAll(/[^\w -]/g, '')
+      .replaceAll(' ', '-'),
+  )
+  const targets = [...prose.matchAll(/\]\(([^)]+)\)/g)].map(([, target = '']) => target)
+  t.ok(targets.length > 20)
+  for (const target of targets.filter((each) => !each.startsWith('https://'))) {
+    if (target.startsWith('#')) t.ok(anchors.includes(target.slice(1)), target)
+    else await t.resolves(access(new URL(`../${target.split('#')[0]}`, import.meta.url)), target)
+  }
+})
 
 t.test('every variable is documented as it is, and none is stale', async (t) => {
   const rows = [...README.matchAll(/^\| `([A-Z0-9_]+)` \| (?:`([^`]*)`)? ?\| (.*) \|$/gm)].map(

@@ -12,11 +12,11 @@ const LINE_LENGTH_MAX = 120
 
 /** Imports point down this list or stay in their folder. Never up, never sideways. */
 const LAYERS = [
-  'main cli parts job-work stores snapshots',
+  'main cli parts job-work serve-metrics drain stores snapshots',
   'routes',
   'gateway',
   'inbound providers sandbox catalog state storage media workers',
-  'outbound',
+  'outbound tracing',
   'schema errors limits config log metrics ids secrets sealing',
 ].map((names) => names.split(' '))
 

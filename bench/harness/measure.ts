@@ -3,12 +3,14 @@ import type { Quantiles } from '../load/samples.ts'
 import { cpuSeconds, peakRssMib } from './accounting.ts'
 import type { Lab } from './lab.ts'
 import type { Running } from './processes.ts'
-import { type CpuUnit, isLarkway, type Pings, type Row, type Run, type Skipped } from './result.ts'
+import { type CpuUnit, isLarkway, median, type Pings, type Row, type Run, type Skipped } from './result.ts'
 
 /** One candidate under one load. */
 export interface Trial {
   readonly candidate: Candidate
   readonly load: string
+  /** The candidate that it is compared with, run by run. */
+  readonly against?: string
   /** Rejects unless answers are right to the last byte. Runs once per trial, before anything is measured. */
   verify(session: Session): Promise<void>
   warmUp(session: Session): Promise<void>
@@ -119,7 +121,7 @@ async function account(
 /** Load from which a side counts as the one that is waited for. */
 const SATURATED = 0.85
 
-function toRow({ candidate, load }: Trial, runs: readonly Run[]): Row {
+function toRow({ candidate, load, against }: Trial, runs: readonly Run[]): Row {
   const of = (field: (run: Run) => number) => median(runs.map(field))
   const serverLoad = of((run) => run.serverLoad)
   const clientLoad = of((run) => run.clientLoad)
@@ -128,6 +130,7 @@ function toRow({ candidate, load }: Trial, runs: readonly Run[]): Row {
     load,
     candidate: candidate.name,
     label: candidate.label,
+    ...(against === undefined ? {} : { against }),
     requests: of((run) => run.requests),
     bodyBytes: of((run) => run.bodyBytes),
     seconds: of((run) => run.seconds),
@@ -156,13 +159,6 @@ function medianPings(pings: readonly Pings[]): { pings?: Pings } {
       ownLagP99Ms: of('ownLagP99Ms'),
     },
   }
-}
-
-function median(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b)
-  const middle = sorted.length >> 1
-  if (sorted.length % 2 === 1) return sorted[middle] ?? Number.NaN
-  return ((sorted[middle - 1] ?? Number.NaN) + (sorted[middle] ?? Number.NaN)) / 2
 }
 
 function summary(run: Run, cpuUnit: CpuUnit): string {

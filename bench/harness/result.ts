@@ -43,6 +43,8 @@ export interface Row extends Omit<Run, 'firstFailure'> {
   readonly load: string
   readonly candidate: string
   readonly label: string
+  /** The candidate that it is compared with, run by run. */
+  readonly against?: string
   /** What the run waited for; `neither` when both had time to spare. */
   readonly bottleneck: 'server' | 'client' | 'neither'
   readonly runs: readonly Run[]
@@ -80,6 +82,23 @@ export const DIRECT = 'direct'
 export function addedP50Ms(rows: readonly Row[], { load, candidate, p50Ms }: Row): number | undefined {
   const direct = rows.find((row) => row.load === load && row.candidate === DIRECT)
   return direct === undefined || candidate === DIRECT ? undefined : p50Ms - direct.p50Ms
+}
+
+/**
+ * CPU per request against the candidate that a row names, as the median of the ratios of its runs to those of the same
+ * rounds; undefined without one.
+ */
+export function againstPair(rows: readonly Row[], { load, against, runs }: Row): number | undefined {
+  const pair = rows.find((row) => row.load === load && row.candidate === against)
+  if (against === undefined || pair === undefined) return undefined
+  return median(runs.map(({ cpu }, round) => cpu / (pair.runs[round]?.cpu ?? Number.NaN)))
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b)
+  const middle = sorted.length >> 1
+  if (sorted.length % 2 === 1) return sorted[middle] ?? Number.NaN
+  return ((sorted[middle - 1] ?? Number.NaN) + (sorted[middle] ?? Number.NaN)) / 2
 }
 
 /** What an object store takes by itself, without a server before it. */

@@ -49,7 +49,7 @@ export function checkShape(schema: TSchema, value: unknown, path: Path, faults: 
         faults.add(at, `must be one of ${error.params.allowedValues.join(', ')}`)
         break
       case 'pattern':
-        faults.add(at, `must be ${descriptionAt(schema, error.schemaPath) ?? 'as documented'}`)
+        faults.add(at, `must be ${formAt(schema, error.schemaPath) ?? 'as documented'}`)
         break
       case 'boolean':
         // Comes with every unknown key, beside `additionalProperties`.
@@ -60,10 +60,12 @@ export function checkShape(schema: TSchema, value: unknown, path: Path, faults: 
   }
 }
 
-/** What a pattern stands for: the pattern itself is for machines. */
-function descriptionAt(schema: TSchema, schemaPath: string): string | null {
+/** What a pattern stands for: the pattern itself is for machines. Editors look for it under the same name. */
+function formAt(schema: TSchema, schemaPath: string): string | null {
   const part: unknown = Pointer.Get(schema, schemaPath.slice(1))
-  return typeof part === 'object' && part !== null && 'description' in part ? String(part.description) : null
+  return typeof part === 'object' && part !== null && 'patternErrorMessage' in part
+    ? String(part.patternErrorMessage)
+    : null
 }
 
 /** TypeBox stops at 8 errors by default, to spare servers; an operator wants to see all. */

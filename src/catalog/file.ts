@@ -26,34 +26,56 @@ function named<Value extends TSchema>(value: Value, description: string) {
   return Type.Record(Type.String({ pattern: NAME }), value, { additionalProperties: false, description })
 }
 
-const Name = Type.String({ pattern: NAME, description: 'a name of 1 to 64 letters, digits, ".", "_" or "-"' })
+/** A text of a form: what the form is stands where checks, and editors, look for it. */
+function formed(pattern: string, patternErrorMessage: string, more: Type.TStringOptions = {}) {
+  return Type.String({ pattern, patternErrorMessage, ...more })
+}
+
+/** A key that may be left out. */
+function optional<Value extends TSchema>(value: Value, description: string) {
+  return Type.Optional(Type.With(value, { description }))
+}
+
+const Name = formed(NAME, 'a name of 1 to 64 letters, digits, ".", "_" or "-"')
 const Usd = Type.Number({ minimum: 0, maximum: 1_000_000_000 })
 const Bytes = Type.Integer({ minimum: 1, maximum: 5 * 1024 ** 3 })
 const Seconds = Type.Integer({ minimum: 1, maximum: 31_536_000 })
-const Instant = Type.String({ pattern: INSTANT, description: 'RFC 3339, e.g. 2027-01-31T00:00:00Z' })
+const Instant = formed(INSTANT, 'RFC 3339, e.g. 2027-01-31T00:00:00Z')
 const Text = Type.String({ maxLength: 1024 })
 
 const RateLimitShape = strict(
   {
-    requests_per_minute: Type.Optional(Type.Integer({ minimum: 1, maximum: 100_000_000 })),
-    burst: Type.Optional(Type.Integer({ minimum: 1, maximum: 100_000 })),
+    requests_per_minute: optional(
+      Type.Integer({ minimum: 1, maximum: 100_000_000 }),
+      'how fast the bucket fills; 600 unless said',
+    ),
+    burst: optional(
+      Type.Integer({ minimum: 1, maximum: 100_000 }),
+      'how many requests a rested key may make at once; 100 unless said',
+    ),
   },
-  'token bucket of a key: how fast it fills, and how many requests a rested key may make at once',
+  'token bucket of a key',
 )
 
-const BudgetShape = strict({ per_month: Usd }, 'cap per calendar month in UTC, USD')
+const BudgetShape = strict(
+  { per_month: Type.With(Usd, { description: 'USD per calendar month in UTC' }) },
+  'cap on what calls may come to',
+)
 
 const LimitsShape = strict(
   {
-    max_request_body_bytes: Type.Optional(Bytes),
-    max_audio_bytes: Type.Optional(Bytes),
-    max_audio_url_bytes: Type.Optional(Bytes),
-    max_audio_seconds: Type.Optional(Seconds),
-    queue_max_payload_bytes: Type.Optional(Bytes),
-    sync_idempotency_ttl_seconds: Type.Optional(Seconds),
-    stt_job_result_ttl_seconds: Type.Optional(Seconds),
+    max_request_body_bytes: optional(Bytes, 'of the raw body; 52428800 unless said'),
+    max_audio_bytes: optional(Bytes, 'of the audio after decoding; 26214400 unless said'),
+    max_audio_url_bytes: optional(Bytes, 'of audio fetched by URL; 26214400 unless said'),
+    max_audio_seconds: optional(Seconds, 'longest audio; no limit unless set'),
+    queue_max_payload_bytes: optional(Bytes, 'of the payload of a queued call; 2097152 unless said'),
+    sync_idempotency_ttl_seconds: optional(
+      Seconds,
+      'how long an idempotency key is remembered; 86400 unless said',
+    ),
+    stt_job_result_ttl_seconds: optional(Seconds, 'how long a job is kept after its end; 259200 unless said'),
   },
-  'limits of the interface that differ from the defaults; GET /v1/me returns the ones in force',
+  'limits of the interface; GET /v1/me returns the ones in force',
 )
 
 /** Facts of a model that the built-in table lacks or that differ here. On an entry they win over its provider's. */
@@ -64,90 +86,109 @@ export const ProviderShape = strict({
   access: Type.Enum(['byok', 'platform'], {
     description: 'byok: the credential of one workspace, billed by the provider; platform: usable by all',
   }),
-  workspace: Type.Optional(Name),
-  api_key: Type.Optional(
-    Type.String({ maxLength: 1024, description: `\${ENV_NAME} or file:<path>; never the secret itself` }),
+  workspace: optional(Name, 'owner of a byok provider'),
+  api_key: optional(
+    Type.String({ maxLength: 1024 }),
+    `the credential: \${ENV_NAME} or file:<path>, never the secret itself`,
   ),
-  base_url: Type.Optional(Type.String({ maxLength: 2048 })),
+  base_url: optional(
+    Type.String({ maxLength: 2048 }),
+    'address, where the kind has none of its own or another is meant',
+  ),
   ...facts,
 })
 
 export const EntryShape = strict({
-  provider: Name,
-  model: Type.String({
+  provider: Type.With(Name, { description: 'a provider of this file' }),
+  model: formed(MODEL, 'a name without control characters or white space around it', {
     maxLength: 256,
-    pattern: MODEL,
-    description: 'a name without control characters or white space around it',
+    description: 'as the provider calls it',
   }),
-  weight: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 1_000_000 })),
-  profile: Type.Optional(Type.Enum([...PROFILES])),
-  purposes: Type.Optional(Type.Array(Name, { uniqueItems: true })),
-  plans: Type.Optional(Type.Array(Name, { uniqueItems: true })),
-  pinned: Type.Optional(Type.Boolean()),
-  voices: Type.Optional(
-    Type.Record(
-      Type.String({ minLength: 1, maxLength: 256 }),
-      Type.String({ minLength: 1, maxLength: 256 }),
-      {
-        description: "the caller's voice names → this provider's",
-      },
-    ),
+  weight: optional(
+    Type.Number({ exclusiveMinimum: 0, maximum: 1_000_000 }),
+    'share of the calls under the strategy weighted; 1 unless said',
   ),
-  retry_empty: Type.Optional(Type.Boolean()),
-  options: Type.Optional(
-    Type.Record(Type.String(), Type.Unknown(), { description: 'settings of the provider’s own' }),
+  profile: optional(Type.Enum([...PROFILES]), 'what response_profile picks by'),
+  purposes: optional(Type.Array(Name, { uniqueItems: true }), 'labels that it is for'),
+  plans: optional(Type.Array(Name, { uniqueItems: true }), 'plans that may use it; all unless said'),
+  pinned: optional(Type.Boolean(), 'entries of the route that are not pinned are no candidates'),
+  voices: optional(
+    Type.Record(Type.String({ minLength: 1, maxLength: 256 }), Type.String({ minLength: 1, maxLength: 256 })),
+    "the caller's voice names → this provider's",
   ),
+  retry_empty: optional(
+    Type.Boolean(),
+    'tries the next entry when 3 s or more of audio came back without a word',
+  ),
+  options: optional(Type.Record(Type.String(), Type.Unknown()), 'settings of the kind of provider'),
   ...facts,
 })
 
 export const RouteShape = strict({
-  workspace: Name,
-  strategy: Type.Optional(Type.Enum([...STRATEGIES])),
-  published: Type.Optional(Type.Boolean()),
-  entries: Type.Array(EntryShape, { minItems: 1 }),
+  workspace: Type.With(Name, { description: 'its owner' }),
+  strategy: optional(
+    Type.Enum([...STRATEGIES]),
+    'how candidates are ordered; priority, the order of the entries, unless said',
+  ),
+  published: optional(Type.Boolean(), 'false takes it out of service'),
+  entries: Type.Array(EntryShape, { minItems: 1, description: 'candidates of a call' }),
 })
 
 export const AppShape = strict({
-  route: Name,
-  capability_routes: Type.Optional(
-    strict(Object.fromEntries(CAPABILITIES.map((name) => [name, Type.Optional(Name)]))),
+  route: Type.With(Name, { description: 'its default route' }),
+  capability_routes: optional(
+    strict(Object.fromEntries(CAPABILITIES.map((name) => [name, optional(Name, 'the route')]))),
+    'capability → the route that serves it instead',
   ),
   purposes: Type.Optional(named(Name, 'purpose → route')),
 })
 
 export const KeyShape = strict({
-  id: Type.String({
-    pattern: '^key_[A-Za-z0-9_-]{1,60}$',
-    description: '"key_" and 1 to 60 letters, digits, "_" or "-"',
+  id: formed('^key_[A-Za-z0-9_-]{1,60}$', '"key_" and 1 to 60 letters, digits, "_" or "-"', {
+    description: 'what logs call it',
   }),
-  name: Type.Optional(Text),
-  app: Name,
-  sha256: Type.String({ pattern: '^[0-9a-fA-F]{64}$', description: 'what `larkway key hash` prints' }),
-  scopes: Type.Optional(Type.Array(Type.Enum([...SCOPES]), { minItems: 1, uniqueItems: true })),
-  expires_at: Type.Optional(Instant),
-  rate_limit: Type.Optional(RateLimitShape),
-  budget_usd: Type.Optional(BudgetShape),
+  name: optional(Text, 'shown in GET /v1/me; its id unless said'),
+  app: Type.With(Name, { description: 'whom it stands for, an app of this workspace' }),
+  sha256: formed('^[0-9a-fA-F]{64}$', 'what `larkway key hash` prints', {
+    description: 'hash of the key: the key itself is never written here',
+  }),
+  scopes: optional(
+    Type.Array(Type.Enum([...SCOPES]), { minItems: 1, uniqueItems: true }),
+    'what it may do; all but admin unless said',
+  ),
+  expires_at: optional(Instant, 'when it ends, RFC 3339; never unless said'),
+  rate_limit: optional(RateLimitShape, 'its own token bucket'),
+  budget_usd: optional(BudgetShape, 'its own cap'),
 })
 
 const PurposeShape = strict({
-  description: Type.Optional(Text),
-  enabled: Type.Optional(Type.Boolean()),
+  description: optional(Text, 'shown in GET /v1/me'),
+  enabled: optional(Type.Boolean(), "false falls back to the app's own routing"),
 })
 
 export const WorkspaceShape = strict({
-  name: Type.Optional(Text),
-  plan: Type.Optional(Name),
-  credits_usd: Type.Optional(Usd),
-  grant_id: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
-  trial: Type.Optional(strict({ allowance_usd: Usd, expires_at: Instant })),
-  budget_usd: Type.Optional(BudgetShape),
+  name: optional(Text, 'shown in GET /v1/me; its id unless said'),
+  plan: optional(Name, 'a plan of this file; everything is included unless said'),
+  credits_usd: optional(Usd, 'a grant, booked once by its grant_id'),
+  grant_id: optional(Type.String({ minLength: 1, maxLength: 64 }), 'names the grant of credits_usd'),
+  trial: optional(
+    strict({
+      allowance_usd: Type.With(Usd, { description: 'what calls may come to, USD' }),
+      expires_at: Type.With(Instant, { description: 'until when, RFC 3339' }),
+    }),
+    'what platform calls may come to before credits are asked',
+  ),
+  budget_usd: optional(BudgetShape, 'cap for all its keys together'),
   purposes: Type.Optional(named(PurposeShape, 'labels that the apps may bind to routes')),
-  apps: Type.Optional(named(AppShape, 'apps')),
-  keys: Type.Optional(Type.Array(KeyShape)),
+  apps: Type.Optional(named(AppShape, 'applications, each with its default route')),
+  keys: optional(Type.Array(KeyShape), 'API keys, by their hashes'),
 })
 
 export const PlanShape = strict({
-  includes: Type.Array(Type.Enum([...CAPABILITIES]), { uniqueItems: true }),
+  includes: Type.Array(Type.Enum([...CAPABILITIES]), {
+    uniqueItems: true,
+    description: 'capabilities that its workspaces may use',
+  }),
 })
 
 const head = {
@@ -162,7 +203,7 @@ const head = {
   video_deadline_seconds: Type.Optional(
     Type.Integer({ minimum: 1, maximum: 3600, description: 'the same for a video; default 300' }),
   ),
-  rate_limit: Type.Optional(RateLimitShape),
+  rate_limit: optional(RateLimitShape, 'of keys that have none of their own'),
   audio_url_domains: Type.Optional(
     Type.Array(Type.String({ minLength: 1, maxLength: 255 }), {
       description: 'hosts that every workspace may fetch audio from; *.example.com stands for its subdomains',
@@ -173,7 +214,7 @@ const head = {
 /** The parts of the file outside its named lists, which are looked at one by one. */
 export const CatalogHead = strict(head)
 
-/** `larkway.yaml`. The published JSON Schema for editors is this object. */
+/** `larkway.yaml`. The JSON Schema for editors is made of this. */
 export const CatalogFile = strict({
   ...head,
   plans: Type.Optional(named(PlanShape, 'what a plan includes')),

@@ -49,8 +49,21 @@ export async function serveProcesses({ env, ...options }: ProcessesOptions): Pro
     throw new Error(
       'more than one process needs REDIS_URL and S3_BUCKET: a data folder is for one process alone',
     )
+  checkMetricsPorts(environment.LARKWAY_METRICS_PORT, options.count)
   const port = await findPort(environment.HOST, environment.PORT)
   return new Processes({ ...options, env: { ...env, PORT: String(port) } }, port).run()
+}
+
+/** @throws Error when the ports that follow the first one do not suffice */
+function checkMetricsPorts(first = 0, count: number): void {
+  if (first + count - 1 <= 65_535) return
+  throw new Error(`environment: ${count} processes need as many ports from LARKWAY_METRICS_PORT on`)
+}
+
+/** Each process tells its own metrics: the first one at the port that is set, each other at the one behind. */
+function withMetricsPort(env: ProcessesOptions['env'], number: number): ProcessesOptions['env'] {
+  const first = Number(env.LARKWAY_METRICS_PORT ?? 0)
+  return first === 0 ? env : { ...env, LARKWAY_METRICS_PORT: String(first + number - 1) }
 }
 
 /**
@@ -128,7 +141,7 @@ class Processes {
   /** @returns whether it had settled before it ended */
   async #runOne(number: number): Promise<boolean> {
     const { env, print, complain } = this.#options
-    const running: Running = { process: startServing(env, print), state: 'starting' }
+    const running: Running = { process: startServing(withMetricsPort(env, number), print), state: 'starting' }
     this.#running.add(running)
     let settling: NodeJS.Timeout | undefined
     void running.process.listening.then((greeting) => {

@@ -1,6 +1,6 @@
 import { hashKey, looksLikeKey } from '../catalog/key.ts'
 import { GatewayError } from '../errors.ts'
-import type { KeyBook, Principal, Scope } from '../schema/catalog.ts'
+import type { KeyBook, Principal, Route, Scope } from '../schema/catalog.ts'
 import type { OperationName } from '../schema/operations.ts'
 import type { RateDecision } from '../schema/state.ts'
 import { slotIdOf } from './fingerprint.ts'
@@ -25,6 +25,7 @@ export interface Asking {
  * @throws GatewayError UNAUTHENTICATED (one answer for every reason), DEPENDENCY_UNAVAILABLE as `KeyBook.find`
  */
 export function authenticate(keys: KeyBook, { authorization, trail }: Asking): Principal {
+  trail.trace?.begin('admit')
   const key = BEARER.exec(authorization ?? '')?.[1]
   if (key === undefined || !looksLikeKey(key)) throw unauthenticated()
   const principal = keys.find(hashKey(key))
@@ -32,7 +33,7 @@ export function authenticate(keys: KeyBook, { authorization, trail }: Asking): P
   const { expiresAtMs } = principal.key
   if (expiresAtMs !== null && expiresAtMs <= Date.now()) throw unauthenticated()
   trail.principal = principal
-  notePolicyVersion(trail, principal.route.version)
+  noteRoute(trail, principal.route)
   return principal
 }
 
@@ -83,9 +84,16 @@ export function takeToken(
     if (!decision.allowed)
       throw new GatewayError('RATE_LIMITED', undefined, { retryAfterMs: decision.retryAfterMs })
     if (slotId !== null) trail.slot = { id: slotId, taken: decision.slotTaken }
+    trail.trace?.end()
   }
   const decision = state.rateLimiter.take(taking)
   return decision instanceof Promise ? decision.then(note) : note(decision)
+}
+
+/** Leaves on the trail which route serves the call, or would have. */
+export function noteRoute(trail: Trail, { name, version }: Route): void {
+  trail.route = name
+  notePolicyVersion(trail, version)
 }
 
 /** Every authenticated answer names the version of the route that served it, or would have. */

@@ -8,7 +8,7 @@ import type { CallRequest, Services } from './gateway.ts'
 import { Handover } from './handover.ts'
 import { holdBytes } from './held.ts'
 import type { Candidate, Selection } from './select.ts'
-import { drive } from './step.ts'
+import { drive, traceContextOf } from './step.ts'
 
 export interface Attempted<K extends OperationName> {
   readonly candidate: Candidate
@@ -47,13 +47,14 @@ export async function attemptWhole<K extends OperationName>(
   request: CallRequest<K>,
   { candidate, deadlineAtMs, last, goesOn }: Turn,
 ): Promise<{ readonly got: Attempted<K> } | Missed> {
-  const { call, signal, traceparent, job } = request
+  const { call, signal, job } = request
   const held = holdBytes(services.budget)
   const adapted = adapt(request.operation, call.payload, candidate.entry)
   const operation = operationAt(services, request.operation, candidate)
   const handedOver = job !== undefined && operation.resume !== undefined
   const handover = handedOver ? new Handover(job, candidate.entry, goesOn) : null
-  const way = { send: services.send, signal, traceparent, deadlineAtMs, held, handover }
+  const traceContext = traceContextOf(request)
+  const way = { send: services.send, signal, traceContext, deadlineAtMs, held, handover }
   try {
     const driven = await drive(operation, adapted.payload, targetOf(candidate), way)
     if ('result' in driven) {

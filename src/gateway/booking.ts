@@ -93,12 +93,14 @@ async function claim<K extends OperationName>(
   const { settlements, state } = services
   const workspace = principal.workspace.id
   const claimed = slot === null ? null : { ...slot, leaseMs: deadlineMs + SLOT_GRACE_MS }
+  request.trail.trace?.begin('reserve')
   const beginning = state.ledger.begin({ ...named, workspace, slot: claimed, reservation })
   const begun = await settlements.during(beginning).catch((error: unknown) => {
     // It may have been taken all the same, and would hold the key until its lease is over.
     settlements.cancel({ ...named, workspace, slotId: slot?.id ?? null })
     throw error
   })
+  request.trail.trace?.end()
   if (begun.state === 'begun') return new Booking(services, request.trail, basis, asked)
   if (begun.state !== 'refused') return begun
   const own = withoutPlatform(selection)
@@ -184,7 +186,7 @@ export class Booking {
    * @returns null when there is nothing to wait for
    */
   succeeded(entry: Entry): Promise<unknown> | null {
-    return this.#end(this.#chargeOf(entry), null)
+    return this.#end(this.#charge(entry), null)
   }
 
   /**
@@ -196,7 +198,7 @@ export class Booking {
   async stored(entry: Entry, result: StoredResult | null): Promise<boolean> {
     const ttlMs = this.#asked.slot?.ttlMs ?? 0
     const end: SlotEnd = result === null ? { state: 'burned', ttlMs } : { state: 'stored', result, ttlMs }
-    const settled = await this.#end(this.#chargeOf(entry), end)
+    const settled = await this.#end(this.#charge(entry), end)
     return settled?.slotHeld !== false
   }
 
@@ -210,7 +212,7 @@ export class Booking {
     if (thrown instanceof Interrupted) return thrown
     const { slot } = this.#asked
     const trail = this.#trail
-    const charge = trail.estimate === null ? NOTHING : this.#chargeOf(trail.estimate.entry)
+    const charge = trail.estimate === null ? NOTHING : this.#charge(trail.estimate.entry)
     if (slot === null) {
       await this.#end(charge, null)
       return thrown
@@ -222,9 +224,11 @@ export class Booking {
     return outcomeUnknown(trail, trail.attempts.at(-1)?.failure ?? null)
   }
 
-  #chargeOf(entry: Entry): Charge {
+  /** What the call comes to, to be asked for once. */
+  #charge(entry: Entry): Charge {
     const { costUsd, estimate } = this.#trail
     const micros = chargeable(entry, costUsd ?? estimate?.metered().costUsd ?? null)
+    this.#services.watch?.charged(entry, micros)
     return { spendMicros: micros, platformMicros: isPlatform(entry) ? micros : 0 }
   }
 
@@ -235,11 +239,16 @@ export class Booking {
     const workspace = principal.workspace.id
     const reserved = reservation !== null
     if (!reserved) usage.note(workspace, principal.key.id, charge.spendMicros)
-    if (token === null) return null
+    if (token === null) {
+      this.#trail.trace?.settling(null)
+      return null
+    }
     const ended = slot === null || end === null ? null : { id: slot.id, end }
     const settlement = { ...named, token, workspace, slot: ended, charge: reserved ? charge : null }
     // The longer of the two: when the slot's lease is over the money can still be settled.
-    return settlements.settle(settlement, deadlineMs + RESERVATION_GRACE_MS)
+    const settled = settlements.settle(settlement, deadlineMs + RESERVATION_GRACE_MS)
+    this.#trail.trace?.settling(settled)
+    return settled
   }
 }
 

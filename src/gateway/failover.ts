@@ -1,7 +1,7 @@
 import type { OperationName } from '../schema/operations.ts'
 import { operationOf } from '../schema/provider.ts'
 import type { Failure } from '../schema/upstream.ts'
-import { notePolicyVersion } from './admit.ts'
+import { noteRoute } from './admit.ts'
 import type { Consideration } from './consideration.ts'
 import { estimateOf } from './estimate.ts'
 import type { CallRequest, Services } from './gateway.ts'
@@ -70,9 +70,11 @@ export async function failOver<K extends OperationName, Got>(
     const whole = last || createsOnce(services, request, candidate)
     const turnEndsAtMs = whole ? deadlineAtMs : (startMs + deadlineAtMs) / 2
     const turn = { candidate, deadlineAtMs: turnEndsAtMs, last, goesOn }
-    const trial = new Trial(services, trail, candidate)
+    trail.trace?.attempt(operation, candidate.entry)
+    const trial = new Trial(services, trail, operation, candidate)
     // Noted before: the caller may leave at any moment, and then nothing is noted any more.
-    notePolicyVersion(trail, candidate.route.version)
+    noteRoute(trail, candidate.route)
+    trail.forPurpose = candidate.forPurpose
     const { entry } = candidate
     trail.estimate = { entry, metered: () => estimateOf(entry, operation, call.payload) }
     const taken = await take(turn).catch((error: unknown) => {

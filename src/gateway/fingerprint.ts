@@ -17,6 +17,8 @@ export function slotIdOf({ app }: Pick<Principal, 'app'>, operation: KeyedOperat
  * Neither file name nor media type, kind of body, order of fields or where the purpose stood.
  *
  * @param audioDigest of the decoded audio
+ * @param shape       of the answer, where it is not the gateway's own: what is stored in one shape is no answer to a
+ *                    request for another
  * @returns lower-case hex
  */
 export function fingerprintOf(
@@ -24,10 +26,12 @@ export function fingerprintOf(
   options: TranscriptionOptions,
   { purpose, responseProfile }: Selectors,
   audioDigest: string,
+  shape: string | null = null,
 ): string {
   const fields = Object.entries(options)
     .map(([name, value]) => [name, Array.isArray(value) ? [...value].sort() : value] as const)
     .sort(([a], [b]) => (a < b ? -1 : 1))
   const label = purpose?.label ?? null
-  return hash('sha256', JSON.stringify([operation, fields, label, responseProfile, audioDigest]))
+  const asked = [operation, fields, label, responseProfile, audioDigest]
+  return hash('sha256', JSON.stringify(shape === null ? asked : [...asked, shape]))
 }

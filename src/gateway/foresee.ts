@@ -1,5 +1,5 @@
 import type { OperationName } from '../schema/operations.ts'
-import { notePolicyVersion } from './admit.ts'
+import { noteRoute } from './admit.ts'
 import type { Call, Services, Trail } from './gateway.ts'
 import { consider } from './select.ts'
 
@@ -18,7 +18,7 @@ export function foresee<K extends OperationName>(
   { operation, trail, call }: { operation: K; trail: Trail; call: Call<K> },
 ): void {
   const nowMs = performance.now()
-  const { selection, refusal, assigned } = consider({
+  const { selection, refusal, assigned, purpose } = consider({
     ...services,
     operation,
     principal: trail.principal!,
@@ -26,6 +26,7 @@ export function foresee<K extends OperationName>(
     nowMs,
     health: WELL,
   })
-  notePolicyVersion(trail, assigned.version)
+  noteRoute(trail, assigned)
+  trail.purpose = purpose
   if (selection === null) throw refusal
 }

@@ -7,11 +7,14 @@ import type { Provider } from '../schema/provider.ts'
 import type { Selectors } from '../schema/selectors.ts'
 import type { SlotResults } from '../schema/slot-results.ts'
 import type { State } from '../schema/state.ts'
+import type { Trace } from '../schema/tracing.ts'
 import type { Failure, OpenStream, Send } from '../schema/upstream.ts'
+import type { CallWatch } from '../schema/watch.ts'
 import type { AccountViews } from './account-views.ts'
 import type { HealthBook } from './health.ts'
 import type { LatencyBook } from './latency.ts'
 import type { Metered, Usage } from './meter.ts'
+import type { PurposeResolution } from './purpose.ts'
 import type { Settlements } from './settlements.ts'
 import type { UsageBook } from './usage-book.ts'
 
@@ -34,6 +37,8 @@ export interface Services {
   readonly random: () => number
   readonly latency: LatencyBook
   readonly health: HealthBook
+  /** Absent: nobody counts. */
+  readonly watch?: CallWatch
 }
 
 /** A call as a door hands it over, once its body is complete. */
@@ -106,6 +111,8 @@ export interface SlotSeen {
  * from then on and the facts of the log line.
  */
 export interface Trail {
+  /** Null when tracing is off. How it is used: see `Trace`. */
+  trace: Trace | null
   readonly headers: Record<string, string>
   principal: Principal | null
   /** Where the caller's idempotency key is kept; null without one. */
@@ -115,7 +122,18 @@ export interface Trail {
   /** The job that the request is about; null: none. */
   jobId: string | null
   policyVersionId: string | null
+  /** Name of the route of that version; null where only the version is known. */
+  route: string | null
+  /** Null until a route was chosen. */
+  purpose: PurposeResolution | null
+  /** Whether the entry that was asked last stands for the purpose. */
+  forPurpose: boolean
   attempts: AttemptRecord[]
+  /**
+   * Milliseconds that were waited for others than this node and its stores: for attempts (of a streamed answer, its
+   * first piece), for audio of a URL, for what a caller has asked to wait for.
+   */
+  elsewhereMs: number
   usage: Usage | null
   costUsd: number | null
   /**
@@ -129,13 +147,18 @@ export interface Trail {
 
 export function newTrail(): Trail {
   return {
+    trace: null,
     headers: {},
     principal: null,
     slot: null,
     replayed: false,
     jobId: null,
     policyVersionId: null,
+    route: null,
+    purpose: null,
+    forPurpose: false,
     attempts: [],
+    elsewhereMs: 0,
     usage: null,
     costUsd: null,
     estimate: null,

@@ -14,7 +14,7 @@ import type { Missed, Turn } from './failover.ts'
 import type { CallRequest, Services } from './gateway.ts'
 import { type Held, holdBytes } from './held.ts'
 import { bytesOf, piecesOf } from './pieces.ts'
-import { isGood, LATE, traced } from './step.ts'
+import { isGood, LATE, traceContextOf, traced } from './step.ts'
 
 /** As of a whole answer. */
 const STREAM_BYTES_MAX = 64 * 1024 * 1024
@@ -71,7 +71,7 @@ export async function openAttempt<K extends StreamedName>(
   const unread = holdBytes(services.budget)
   const rest = readAnswer({
     streamed: streamed as StreamedOperation<Calls[K], Results[K], Deltas[K]>,
-    upstream: traced(step.request, request.traceparent),
+    upstream: traced(step.request, traceContextOf(request)),
     payload: adapted.payload,
     target,
     open: services.open,

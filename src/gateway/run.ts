@@ -1,6 +1,6 @@
 import type { Principal, Snapshot } from '../schema/catalog.ts'
 import type { OperationName } from '../schema/operations.ts'
-import { admit, notePolicyVersion } from './admit.ts'
+import { admit, noteRoute } from './admit.ts'
 import { attempt } from './attempt.ts'
 import { book } from './booking.ts'
 import type { CallRequest, Services } from './gateway.ts'
@@ -47,8 +47,15 @@ export async function prepare<K extends OperationName>(
   const snapshot = services.snapshot()
   const principal = await admit(services, request)
   const nowMs = performance.now()
-  const { selection, refusal, assigned } = consider({ operation, principal, call, ...services, nowMs })
-  notePolicyVersion(trail, assigned.version)
+  const { selection, refusal, assigned, purpose } = consider({
+    operation,
+    principal,
+    call,
+    ...services,
+    nowMs,
+  })
+  noteRoute(trail, assigned)
+  trail.purpose = purpose
   if (selection === null) throw refusal
   const deadlineMs = request.job?.deadlineMs ?? deadlineMsOf(operation, snapshot)
   return { principal, selection, deadlineMs, deadlineAtMs: nowMs + deadlineMs }

@@ -1,6 +1,6 @@
 import type { Calls, OperationName, Results } from '../schema/operations.ts'
 import { operationOf } from '../schema/provider.ts'
-import { notePolicyVersion } from './admit.ts'
+import { noteRoute } from './admit.ts'
 import type { Attempted } from './attempt.ts'
 import type { Call, CallRequest, Services } from './gateway.ts'
 import { meter, NOTHING_TOLD, toldBy, type Usage } from './meter.ts'
@@ -43,10 +43,13 @@ export function settle<K extends OperationName>(
 ): Outcome<K> {
   const { operation, call, trail } = request
   const { candidate, result } = attempted
+  trail.trace?.begin('settle')
   const metered = meter(operation, call.payload, toldBy(result), candidate.entry.facts.price)
   trail.usage = metered.usage
   trail.costUsd = metered.costUsd
-  notePolicyVersion(trail, candidate.route.version)
+  trail.trace?.metered(metered)
+  services.watch?.metered(candidate.entry, operation, metered.usage)
+  noteRoute(trail, candidate.route)
   const { id, provider, model, policy_version_id, ...purpose } = headOf(request, selection, candidate)
   return {
     envelope: {

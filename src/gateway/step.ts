@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { OperationName } from '../schema/operations.ts'
 import type { Ending, Operation, Step, Target } from '../schema/provider.ts'
 import {
   type Failure,
@@ -9,7 +10,7 @@ import {
   type UpstreamRequest,
 } from '../schema/upstream.ts'
 import type { Missed } from './failover.ts'
-import { Interrupted } from './gateway.ts'
+import { type CallRequest, Interrupted } from './gateway.ts'
 import type { Handover } from './handover.ts'
 import type { Held } from './held.ts'
 import { isCurable } from './upstream-errors.ts'
@@ -19,11 +20,17 @@ type Stepper<Call, Result> = Omit<Operation<Call, Result>, 'streamed'>
 /** A step that asks the provider something. */
 type Asking = Exclude<Step<unknown>, Ending<unknown>>
 
+/** Headers that name the trace that a request belongs to. */
+export type TraceContext = Readonly<Record<string, string>>
+
+/** A call, as far as its trace is concerned. */
+type Traced = Pick<CallRequest<OperationName>, 'trail' | 'traceparent'>
+
 /** How a stepper's requests go out. */
 export interface Way {
   readonly send: Send
   readonly signal: AbortSignal
-  readonly traceparent: string | undefined
+  readonly traceContext: TraceContext | undefined
   /** When the last step has to be done, on the clock of `performance.now()`. */
   readonly deadlineAtMs: number
   /** What the last answer takes. */
@@ -184,7 +191,7 @@ async function answerTo(step: Asking, way: Way): Promise<UpstreamReply> {
   const { request } = step
   const { send, deadlineAtMs, held } = way
   const signal = request.method === 'GET' ? way.signal : signalOfOrder(way)
-  const upstream = traced(request, way.traceparent)
+  const upstream = traced(request, way.traceContext)
   const mostMs = deadlineMsOf(step)
   for (let resends = 0; ; resends += 1) {
     const deadlineMs = Math.min(mostMs, Math.max(1, deadlineAtMs - performance.now()))
@@ -242,7 +249,12 @@ function abandon<Call, Result>(
   void send(request, options).catch(() => {})
 }
 
-/** Passes the caller's trace context on. */
-export function traced(upstream: UpstreamRequest, traceparent: string | undefined): UpstreamRequest {
-  return traceparent === undefined ? upstream : { ...upstream, headers: { ...upstream.headers, traceparent } }
+/** The trace context that goes to a provider: the attempt's own, or the caller's where there is no tracing. */
+export function traceContextOf({ trail, traceparent }: Traced): TraceContext | undefined {
+  return trail.trace?.headers() ?? (traceparent === undefined ? undefined : { traceparent })
+}
+
+/** Passes a trace context on. */
+export function traced(upstream: UpstreamRequest, context: TraceContext | undefined): UpstreamRequest {
+  return context === undefined ? upstream : { ...upstream, headers: { ...upstream.headers, ...context } }
 }

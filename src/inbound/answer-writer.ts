@@ -60,6 +60,10 @@ export class AnswerWriter {
     this.#schedule()
   }
 
+  get sentBytes(): number {
+    return this.#offset
+  }
+
   /** Ms since the client last took something. */
   stalledMs(nowMs: number): number {
     return nowMs - this.#progressMs

@@ -9,6 +9,8 @@ export interface Exchange {
   readonly method: string
   /** Path as sent, without the query. */
   readonly path: string
+  /** The path of the route that has the request, as `EdgeRoute` writes it; null: none has. */
+  readonly pattern: string | null
   /** Raw query without `?`; empty when there is none. */
   readonly query: string
   /** What stood in the path for each `:name` of the route's pattern, in order, percent-decoded. */
@@ -22,8 +24,14 @@ export interface Exchange {
   readonly body: RequestBody
   /** Milliseconds since the request's headers arrived (performance.now based). */
   readonly elapsedMs: number
+  /** For how much of that the body was waited for; pauses are ours, and not counted. */
+  readonly bodyMs: number
   /** Bytes of body received so far. */
   readonly receivedBytes: number
+  /** Bytes of the answer's body handed to the socket so far. */
+  readonly sentBytes: number
+  /** When the first byte of a streamed answer was, on the clock of `elapsedMs`; null before, and for a whole one. */
+  readonly firstByteMs: number | null
   /**
    * Answers, in a later turn of the loop. While the client is still sending, the rest of the body is first
    * discarded within bounds, and the connection is closed behind the answer. A second call, or one after

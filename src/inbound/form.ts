@@ -5,6 +5,16 @@ export type Fields =
   | { readonly kind: 'json'; readonly value: Record<string, unknown> }
   | { readonly kind: 'form'; readonly values: ReadonlyMap<string, readonly string[]> }
 
+/** The fields without some of them; in forms also under the names of lists. */
+export function withoutFields(fields: Fields, names: readonly string[]): Fields {
+  if (fields.kind === 'json') {
+    const kept = Object.entries(fields.value).filter(([name]) => !names.includes(name))
+    return { kind: 'json', value: Object.fromEntries(kept) }
+  }
+  const kept = [...fields.values].filter(([name]) => !names.includes(bareName(name)))
+  return { kind: 'form', values: new Map(kept) }
+}
+
 /**
  * Names that are sources of audio in JSON; in a form they are refused, since only one of two could be meant.
  */

@@ -26,12 +26,15 @@ export class NativeBody implements RequestBody {
   #consumer: BodyConsumer | null = null
   #consumed = false
   #dropped = false
+  #barred = false
   #failure: GatewayError | null = null
   /** Chunks that came before the consumer; copies, charged to the budget. */
   #early: Chunk[] = []
   #discardLeft = 0
   #onDiscarded: ((ended: boolean) => void) | null = null
   #ended = false
+  /** Until its last byte was here; null before. */
+  #endedAfterMs: number | null = null
   #receivedBytes = 0
 
   constructor(socket: Socket, budget: ByteBudget, timing: EdgeTiming, startedMs: number) {
@@ -47,6 +50,11 @@ export class NativeBody implements RequestBody {
 
   get receivedBytes(): number {
     return this.#receivedBytes
+  }
+
+  /** Milliseconds for which its sender was waited for so far: pauses are ours. */
+  get waitedMs(): number {
+    return this.#endedAfterMs ?? this.#sentForMs(performance.now())
   }
 
   consume(consumer: BodyConsumer): void {
@@ -81,6 +89,7 @@ export class NativeBody implements RequestBody {
     this.#receivedBytes += bytes.length
     if (last) {
       this.#ended = true
+      this.#endedAfterMs = this.#receivedBytes === 0 ? 0 : this.#sentForMs(performance.now())
       this.#socket.bodyEnded()
     }
     if (this.#dropped) this.#discarded(bytes.length, last)
@@ -96,6 +105,13 @@ export class NativeBody implements RequestBody {
     this.#early = []
   }
 
+  /** Never reads what follows: nobody can say where it ends. */
+  bar(): void {
+    this.drop()
+    this.#barred = true
+    this.#socket.bar()
+  }
+
   /**
    * Drops the body and goes on reading it, up to `MAX_DISCARD_BYTES`.
    *
@@ -103,6 +119,10 @@ export class NativeBody implements RequestBody {
    */
   discard(done: (ended: boolean) => void): void {
     this.drop()
+    if (this.#barred) {
+      done(false)
+      return
+    }
     this.#discardLeft = MAX_DISCARD_BYTES
     this.#onDiscarded = done
     this.#socket.resume()
@@ -118,14 +138,18 @@ export class NativeBody implements RequestBody {
   watch(nowMs: number): void {
     if (this.#ended || this.#dropped) return
     this.#pace ??= new Pace(this.#timing)
-    const sendingMs = nowMs - this.#startedMs - this.#socket.pausedMs(nowMs)
-    if (!this.#pace.isTooSlow(sendingMs, this.#receivedBytes)) return
+    if (!this.#pace.isTooSlow(this.#sentForMs(nowMs), this.#receivedBytes)) return
     const consumer = this.#consumer
     this.#failure = new GatewayError('REQUEST_TIMEOUT', ERRORS.REQUEST_TIMEOUT.message, {
       details: { received_bytes: this.#receivedBytes },
     })
     this.drop()
     consumer?.onError(this.#failure)
+  }
+
+  /** Milliseconds without those in which it was paused. */
+  #sentForMs(nowMs: number): number {
+    return nowMs - this.#startedMs - this.#socket.pausedMs(nowMs)
   }
 
   #keep(bytes: Uint8Array, last: boolean): void {

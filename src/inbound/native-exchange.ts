@@ -1,11 +1,9 @@
 import { errorReply, GatewayError, toGatewayError } from '../errors.ts'
-import type { Logger } from '../log.ts'
-import type { ByteBudget } from '../schema/budget.ts'
 import { AnswerWriter } from './answer-writer.ts'
+import type { EdgeContext, RequestFacts } from './edge-context.ts'
 import type { Exchange, Reply, RequestBody, StreamedReply, WholeReply } from './exchange.ts'
 import { logFailure } from './failure-log.ts'
 import { NativeBody } from './native-body.ts'
-import type { NextTurn } from './next-turn.ts'
 import {
   type Answer,
   type AnswerHead,
@@ -17,31 +15,7 @@ import {
 import { type RequestHead, requestIdOf } from './request-head.ts'
 import { Socket } from './socket.ts'
 import { StreamWriter } from './stream-writer.ts'
-import type { EdgeTiming } from './timing.ts'
 import type { HttpResponse } from './uws.ts'
-
-/** What all exchanges of one server share. */
-export interface EdgeContext {
-  readonly budget: ByteBudget
-  readonly log: Logger
-  readonly timing: EdgeTiming
-  readonly nextTurn: NextTurn
-  /** Every exchange that is not finished. */
-  readonly open: Set<NativeExchange>
-  /** Once true, every answer closes its connection. */
-  draining: boolean
-}
-
-/** What was found out about a request before its exchange is made. */
-export interface RequestFacts {
-  readonly contentLength: number | null
-  readonly params: readonly string[]
-  /**
-   * Whether the connection is to be closed behind the answer: its next bytes are not to be trusted as a
-   * request.
-   */
-  readonly closes: boolean
-}
 
 const CLIENT_CLOSED_STATUS = 499
 
@@ -54,6 +28,7 @@ export class NativeExchange implements Exchange {
   readonly headers: Readonly<Record<string, string>>
   readonly contentLength: number | null
   readonly params: readonly string[]
+  readonly pattern: string | null
 
   readonly #context: EdgeContext
   readonly #socket: Socket
@@ -62,6 +37,9 @@ export class NativeExchange implements Exchange {
   #closes: boolean
   #abort: AbortController | null = null
   #status: number | null = null
+  #firstByteMs: number | null = null
+  /** Of an answer that went out in one piece. */
+  #sentBytes = 0
   #replied = false
   #finished = false
   #writer: AnswerWriter | null = null
@@ -77,6 +55,7 @@ export class NativeExchange implements Exchange {
     this.headers = head.headers
     this.contentLength = facts.contentLength
     this.params = facts.params
+    this.pattern = facts.pattern
     this.#closes = facts.closes
     this.#context = context
     this.#socket = new Socket(res, this.#startedMs)
@@ -92,8 +71,20 @@ export class NativeExchange implements Exchange {
     return this.#body.receivedBytes
   }
 
+  get bodyMs(): number {
+    return this.#body.waitedMs
+  }
+
   get elapsedMs(): number {
     return performance.now() - this.#startedMs
+  }
+
+  get sentBytes(): number {
+    return this.#writer?.sentBytes ?? this.#stream?.sentBytes ?? this.#sentBytes
+  }
+
+  get firstByteMs(): number | null {
+    return this.#firstByteMs
   }
 
   get status(): number | null {
@@ -144,6 +135,11 @@ export class NativeExchange implements Exchange {
     } catch (error) {
       this.fail(error)
     }
+  }
+
+  /** Instead of `receive`, where nobody can say whether a body follows: as a request it would be misread. */
+  bar(): void {
+    this.#body.bar()
   }
 
   /** The client left, or the connection was cut. uWS has invalidated the response. */
@@ -259,6 +255,7 @@ export class NativeExchange implements Exchange {
     this.#socket.resume()
     stream.start((res) => {
       this.#status = head.status
+      this.#firstByteMs = this.elapsedMs
       writeHead(res, head)
       if (this.#closes || this.#context.draining) res.writeHeader('connection', 'close')
     })
@@ -318,6 +315,7 @@ export class NativeExchange implements Exchange {
       this.#finish()
     } else if (answer.whole !== null && (!lingers || answer.length <= 1)) {
       res.end(answer.whole, close)
+      this.#sentBytes = answer.length
       this.#finish()
     } else {
       if (close) res.writeHeader('connection', 'close')

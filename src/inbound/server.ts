@@ -1,9 +1,11 @@
 import { GatewayError } from '../errors.ts'
-import type { Logger } from '../log.ts'
+import { type Logger, stackOf } from '../log.ts'
 import type { ByteBudget } from '../schema/budget.ts'
+import type { EdgeContext, RequestFacts } from './edge-context.ts'
+import { edgeFacts } from './edge-facts.ts'
 import type { Exchange } from './exchange.ts'
 import { type Framing, judgeFraming } from './framing.ts'
-import { type EdgeContext, NativeExchange, type RequestFacts } from './native-exchange.ts'
+import { NativeExchange } from './native-exchange.ts'
 import { NextTurn } from './next-turn.ts'
 import { readHead } from './request-head.ts'
 import { type Found, Router } from './router.ts'
@@ -20,6 +22,8 @@ export interface EdgeRoute {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   /** `/v1/transcription`, `/v1/jobs/:id`, or `/docs/*` for everything below. A GET route serves HEAD too. */
   readonly path: string
+  /** Asked by balancers and monitors, for themselves: what they ask is no sign that callers come. */
+  readonly probe?: true
   /**
    * Answers the exchange, at once or later. What it throws or rejects with becomes the answer. A promise
    * that is fulfilled while nobody has answered becomes a 500, for nobody would: so await the body before
@@ -55,14 +59,24 @@ export interface EdgeServer {
   readonly uws: string
   /** Requests that are neither answered nor left by their client. */
   readonly inFlight: number
+  /** Requests that were ever taken, without those to probes. */
+  readonly taken: number
+  /** Open connections, with and without a request. */
+  readonly connections: number
+  /** Every answer from now on closes its connection; new ones are still taken. */
+  closeConnections(): void
   /** New connections are refused, and every answer from now on closes its connection. */
   stopListening(): void
+  /** Answers OVERLOADED to every request that has no answer yet. */
+  refuse(): void
   /** Cuts every connection. */
   close(): void
 }
 
 interface ServerContext extends EdgeContext {
   readonly router: Router<EdgeRoute>
+  taken: number
+  connections: number
   observe(exchange: Exchange): void
 }
 
@@ -92,12 +106,16 @@ export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
   const router = new Router(routes)
   const timing = { ...EDGE_TIMING, ...options.timing }
   const shared = { budget, log, timing, nextTurn: new NextTurn(), open: new Set<NativeExchange>() }
-  const context: ServerContext = { ...shared, draining: false, router, observe }
+  const context: ServerContext = { ...shared, draining: false, router, taken: 0, connections: 0, observe }
   const { uws, version } = loadUws()
   const app = uws.App()
   for (const [register, method] of METHODS) {
     app[register]('/*', (res, request) => take(res, request, method, context))
   }
+  const count = (_: HttpResponse, change: number): void => {
+    context.connections += change
+  }
+  app.filter(count as Parameters<TemplatedApp['filter']>[0])
 
   const listening = await listen(app, host, port, options.shared ? LISTEN_SHARED : LISTEN_EXCLUSIVE)
   const sweeper = setInterval(() => {
@@ -111,6 +129,18 @@ export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
     uws: version,
     get inFlight() {
       return context.open.size
+    },
+    get taken() {
+      return context.taken
+    },
+    get connections() {
+      return context.connections
+    },
+    closeConnections() {
+      context.draining = true
+    },
+    refuse() {
+      for (const exchange of [...context.open]) exchange.replyError(new GatewayError('OVERLOADED'))
     },
     stopListening() {
       context.draining = true
@@ -138,17 +168,19 @@ function take(res: HttpResponse, request: HttpRequest, method: string, context: 
     const framing = judgeFraming(head)
     const found = context.router.find(method, head.path)
     const refusal = refusalOf(framing, found, method)
+    if (found.route?.probe !== true) context.taken += 1
     const taken = new NativeExchange(res, head, factsOf(framing, found, refusal), context)
     exchange = taken
+    if (refusal?.code === 'LENGTH_REQUIRED') taken.bar()
     // uWS would hand out an empty last chunk, a turn of the native code later than it is known.
-    if (isBodiless(framing)) taken.receive(NO_BYTES, true)
+    else if (isBodiless(framing)) taken.receive(NO_BYTES, true)
     else res.onData((chunk, last) => taken.receive(chunk, last))
     context.observe(taken)
-    if (refusal !== null) taken.replyError(refusal)
+    if (refusal !== null) refuse(taken, refusal, context)
     else run(found.route!, taken)
   } catch (error) {
     if (exchange === null) {
-      context.log.error({ method, stack: String(error) }, 'a request could not be taken')
+      context.log.error({ method, stack: stackOf(error) }, 'a request could not be taken')
       res.close()
     } else exchange.fail(error)
   }
@@ -184,9 +216,16 @@ function factsOf(
   refusal: GatewayError | null,
 ): RequestFacts {
   const params = found.route === null ? [] : found.params
-  if (framing instanceof GatewayError) return { contentLength: null, params, closes: true }
+  const pattern = found.route?.path ?? null
+  if (framing instanceof GatewayError) return { contentLength: null, params, pattern, closes: true }
   const closes = framing.chunked || refusal?.code === 'LENGTH_REQUIRED'
-  return { contentLength: framing.contentLength, params, closes }
+  return { contentLength: framing.contentLength, params, pattern, closes }
+}
+
+/** No route sees the request, so that its line is written here. */
+function refuse(exchange: NativeExchange, refusal: GatewayError, { log }: ServerContext): void {
+  exchange.onFinished(() => log.info({ ...edgeFacts(exchange), error: refusal.code }, 'request'))
+  exchange.replyError(refusal)
 }
 
 function run(route: EdgeRoute, exchange: NativeExchange): void {

@@ -8,6 +8,7 @@ import type { HttpResponse } from './uws.ts'
 export class Socket {
   #res: HttpResponse | null
   #paused = false
+  #barred = false
   /** When uWS's timer was last known to be armed; null while it is certainly off. */
   #armedAtMs: number | null
   #pausedAtMs = 0
@@ -35,8 +36,14 @@ export class Socket {
     this.#pausedAtMs = this.#armedAtMs = performance.now()
   }
 
+  /** Pauses for good: nothing more is read from this connection. */
+  bar(): void {
+    this.pause()
+    this.#barred = true
+  }
+
   resume(): void {
-    if (this.#res === null || !this.#paused) return
+    if (this.#res === null || !this.#paused || this.#barred) return
     this.#res.resume()
     this.#paused = false
     this.#armedAtMs = performance.now()
@@ -70,7 +77,7 @@ export class Socket {
    */
   rearm(nowMs: number, ageMs: number): void {
     const res = this.#res
-    if (res === null || this.#armedAtMs === null || nowMs - this.#armedAtMs < ageMs) return
+    if (res === null || this.#barred || this.#armedAtMs === null || nowMs - this.#armedAtMs < ageMs) return
     if (this.#paused) {
       res.resume()
       res.pause()

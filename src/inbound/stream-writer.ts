@@ -51,6 +51,7 @@ export class StreamWriter {
    */
   #wasBlocked = false
   #turnBytes = 0
+  #sentBytes = 0
   #wake: (() => void) | null = null
 
   constructor(socket: Socket, body: StreamedBody, outcome: Outcome) {
@@ -64,6 +65,10 @@ export class StreamWriter {
     if (this.#over) return
     this.#writeHead = begin
     this.#run().catch((error: unknown) => this.#fail(error))
+  }
+
+  get sentBytes(): number {
+    return this.#sentBytes
   }
 
   /** Ms since the client last took something of what it was sent; 0 while it is the client that waits. */
@@ -141,6 +146,7 @@ export class StreamWriter {
       const slice = this.#rest.subarray(0, Math.max(1, Math.min(mostBytes, this.#rest.length - 1)))
       this.#rest = this.#rest.subarray(slice.length)
       this.#turnBytes += slice.length
+      this.#sentBytes += slice.length
       if (!res.write(slice)) {
         this.#blockedSinceMs ??= performance.now()
         this.#wasBlocked = true

@@ -28,6 +28,6 @@ export const EDGE_TIMING: EdgeTiming = Object.freeze({
   bodyMs: 900_000,
   discardMs: 2_000,
   pauseMs: 50,
-  lingerMs: 1_000,
+  lingerMs: 3_000,
   writeStallMs: 60_000,
 })

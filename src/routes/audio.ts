@@ -1,6 +1,6 @@
 import { admit } from '../gateway/admit.ts'
 import { type ReceivedAudio, receiveFields } from '../inbound/body.ts'
-import { FieldReader, type Fields } from '../inbound/form.ts'
+import { FieldReader, type Fields, withoutFields } from '../inbound/form.ts'
 import type { Handle } from './endpoint.ts'
 import { answerSpeech, speechRequest } from './speech.ts'
 import { transcribe } from './transcription.ts'
@@ -17,7 +17,9 @@ export const audio: Handle = async (exchange, trail, doors) => {
   const { limits } = services.snapshot()
   const { authorization } = exchange.headers
   const { workspace, app } = await admit(services, { authorization, trail })
+  trail.trace?.begin('body')
   const received = await receiveFields(exchange, { spool, limits, workspace: workspace.id, app: app.id })
+  trail.trace?.end()
   const task = taskOf(received)
   const body = { ...received, fields: withoutTask(received.fields) }
   if (task !== 'speech') {
@@ -41,11 +43,7 @@ function taskOf(body: ReceivedAudio): Task {
 
 /** The fields as the endpoint of the task knows them. */
 export function withoutTask(fields: Fields): Fields {
-  if (fields.kind === 'json') {
-    const { task: _, ...value } = fields.value
-    return { kind: 'json', value }
-  }
-  return { kind: 'form', values: new Map([...fields.values].filter(([name]) => name !== 'task')) }
+  return withoutFields(fields, ['task'])
 }
 
 /** The fields of a body, and whether there was audio with them. */

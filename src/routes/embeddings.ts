@@ -1,12 +1,13 @@
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { run } from '../gateway/run.ts'
+import type { EmbeddingsCall } from '../schema/generation.ts'
 import { callerOf, type Handle } from './endpoint.ts'
 import { jsonReply, largeRows } from './json-reply.ts'
 import { jsonRequest, optional, receiveJson } from './json-request.ts'
 
 const Text = Type.String({ minLength: 1 })
 
-const EmbeddingsBody = Type.Object({
+export const EmbeddingsBody = Type.Object({
   input: Type.Union([Text, Type.Array(Text, { minItems: 1, maxItems: 2_048 })], {
     description: 'text, or up to 2048 texts',
   }),
@@ -16,10 +17,11 @@ const EmbeddingsBody = Type.Object({
   ),
 })
 
-export const embeddingsRequest = jsonRequest('embeddings', EmbeddingsBody, ({ input, dimensions }) => ({
-  input: typeof input === 'string' ? [input] : input,
-  dimensions: dimensions ?? null,
-}))
+export const embeddingsRequest = jsonRequest('embeddings', EmbeddingsBody, readEmbeddings)
+
+export function readEmbeddings({ input, dimensions }: Static<typeof EmbeddingsBody>): EmbeddingsCall {
+  return { input: typeof input === 'string' ? [input] : input, dimensions: dimensions ?? null }
+}
 
 /** POST /v1/embeddings: one vector for each text, in order. */
 export const embeddings: Handle = async (exchange, trail, { services }) => {

@@ -1,15 +1,19 @@
 import { ERRORS, errorReply, toGatewayError } from '../errors.ts'
 import { newTrail, type Services, type Trail } from '../gateway/gateway.ts'
+import { edgeFacts } from '../inbound/edge-facts.ts'
 import type { Exchange, Reply } from '../inbound/exchange.ts'
 import type { EdgeRoute } from '../inbound/server.ts'
 import type { Logger } from '../log.ts'
+import type { RequestMetrics } from '../metrics/request-metrics.ts'
 import type { JobObjects } from '../schema/job-objects.ts'
 import type { Links, Results } from '../schema/links.ts'
 import type { AudioDigester, MediaProbe } from '../schema/media.ts'
 import type { RemoteAudio } from '../schema/remote-audio.ts'
 import type { Spool } from '../schema/spool.ts'
+import type { Tracing } from '../schema/tracing.ts'
 import type { JobSignals } from './jobs/signals.ts'
 import { loggedFacts } from './logged-facts.ts'
+import { requestEnd } from './traced-facts.ts'
 
 /** What the endpoints work with. */
 export interface Doors {
@@ -23,6 +27,10 @@ export interface Doors {
   readonly results: Results
   readonly jobs: JobDesk
   readonly log: Logger
+  /** Null: it is off. */
+  readonly tracing: Tracing | null
+  /** Null: nobody counts. */
+  readonly metrics?: { readonly requests: RequestMetrics } | null
 }
 
 /** What the endpoints of jobs work with, besides the state. */
@@ -54,18 +62,24 @@ export function endpoint(
     path,
     handle(exchange) {
       const trail = newTrail()
+      trail.trace = doors.tracing?.request(exchange, path) ?? null
       // Said plainly, so that nobody counts on a key that protects nothing.
       if (!idempotent && exchange.headers['idempotency-key'] !== undefined) {
         trail.headers['x-lk-idempotency'] = 'ignored'
       }
-      exchange.onFinished(() => logRequest(doors.log, path, exchange, trail))
+      exchange.onFinished(() => {
+        logRequest(doors.log, exchange, trail)
+        if (trail.failure !== null) doors.metrics?.requests.failed(trail.failure.code)
+      })
       const answer = (reply: Reply): void => {
+        doors.metrics?.requests.answered(exchange, trail.elsewhereMs)
         exchange.reply({ ...reply, headers: { ...trail.headers, ...reply.headers } })
-        if (wentOn(exchange, trail)) logRequest(doors.log, path, exchange, trail, 'request went on')
+        if (wentOn(exchange, trail)) logRequest(doors.log, exchange, trail, 'request went on')
       }
       const refuse = (thrown: unknown): void => {
         const failure = toGatewayError(thrown)
         trail.failure = failure
+        trail.trace?.failed(failure.code)
         const { status, headers, body } = errorReply(failure, exchange.requestId)
         answer({ status, headers, body: JSON.stringify(body) })
       }
@@ -75,6 +89,23 @@ export function endpoint(
         answer(reply)
       } catch (thrown) {
         refuse(thrown)
+      }
+    },
+  }
+}
+
+/** Gives a path that takes no API key its line in the log: of its requests no more is known than what the edge sees. */
+export function keyless(log: Logger, route: EdgeRoute): EdgeRoute {
+  return {
+    ...route,
+    async handle(exchange) {
+      const trail = newTrail()
+      exchange.onFinished(() => logRequest(log, exchange, trail))
+      try {
+        await route.handle(exchange)
+      } catch (thrown) {
+        trail.failure = toGatewayError(thrown)
+        exchange.replyError(trail.failure)
       }
     },
   }
@@ -98,16 +129,13 @@ function wentOn({ status }: Exchange, { slot, failure }: Trail): boolean {
  * One line per request, when its answer is out, streamed ones too: facts by name, never a header, a body or a
  * provider's text at the caller's disposal. A call that goes on without its caller has a second one, when it has ended.
  */
-function logRequest(log: Logger, path: string, exchange: Exchange, trail: Trail, message = 'request'): void {
+function logRequest(log: Logger, exchange: Exchange, trail: Trail, message = 'request'): void {
   const { failure } = trail
+  trail.trace?.finish(requestEnd(exchange, trail))
   if (failure?.code !== 'INTERNAL' && !log.isLevelEnabled('info')) return
   const line = {
-    request_id: exchange.requestId,
-    method: exchange.method,
-    path,
-    status: exchange.status,
-    milliseconds: Math.round(exchange.elapsedMs),
-    received_bytes: exchange.receivedBytes,
+    ...edgeFacts(exchange),
+    trace_id: trail.trace?.traceId,
     ...loggedFacts(trail),
     job_id: trail.jobId ?? undefined,
     replayed: trail.replayed ? true : undefined,

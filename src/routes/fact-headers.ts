@@ -1,4 +1,6 @@
 import type { Envelope } from '../gateway/settle.ts'
+import type { Streaming } from '../gateway/stream.ts'
+import type { StreamedName } from '../schema/operations.ts'
 
 type Facts = Pick<
   Envelope,
@@ -32,6 +34,14 @@ export function factHeaders(facts: Facts): Record<string, string> {
   const warnings = asciiJson(facts.warnings ?? [])
   if (warnings !== '[]') headers['x-lk-warnings'] = warnings
   return headers
+}
+
+/** The same for a stream: what is known of it when it begins. */
+export function streamFacts(
+  { head, expected }: Pick<Streaming<StreamedName>, 'head' | 'expected'>,
+  { warnings }: Pick<Envelope, 'warnings'>,
+): Record<string, string> {
+  return factHeaders({ ...head, ...expected, warnings })
 }
 
 function asciiJson(lines: readonly string[]): string {

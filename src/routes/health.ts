@@ -13,6 +13,7 @@ export interface Readiness {
 export const healthz: EdgeRoute = {
   method: 'GET',
   path: '/healthz',
+  probe: true,
   handle: (exchange) => exchange.reply({ status: 200, body: '{"status":"ok"}' }),
 }
 
@@ -24,6 +25,7 @@ export function readyz(readiness: Readiness): EdgeRoute {
   return {
     method: 'GET',
     path: '/readyz',
+    probe: true,
     async handle(exchange: Exchange) {
       if (!readiness.accepting()) {
         exchange.reply({ status: 503, body: '{"status":"stopping"}' })

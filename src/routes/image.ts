@@ -1,13 +1,13 @@
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { run } from '../gateway/run.ts'
-import type { ImageResult } from '../schema/generation.ts'
+import type { ImageCall, ImageResult } from '../schema/generation.ts'
 import { callerOf, type Handle } from './endpoint.ts'
 import { jsonReply, largeText } from './json-reply.ts'
 import { jsonRequest, optional, receiveJson, SEED_FIELD } from './json-request.ts'
 
 const Word = Type.String({ minLength: 1, maxLength: 64 })
 
-const ImageBody = Type.Object({
+export const ImageBody = Type.Object({
   prompt: Type.String({ minLength: 1, description: 'what is to be seen' }),
   n: optional(Type.Integer({ minimum: 1, maximum: 10 }), 'how many pictures, 1 unless said'),
   size: optional(Word, '`<width>x<height>`, or a word of the provider'),
@@ -16,14 +16,18 @@ const ImageBody = Type.Object({
   seed: SEED_FIELD,
 })
 
-export const imageRequest = jsonRequest('image', ImageBody, (body) => ({
-  prompt: body.prompt,
-  n: body.n ?? 1,
-  size: body.size ?? null,
-  quality: body.quality ?? null,
-  output_format: body.output_format ?? null,
-  seed: body.seed ?? null,
-}))
+export const imageRequest = jsonRequest('image', ImageBody, readImage)
+
+export function readImage(body: Static<typeof ImageBody>): ImageCall {
+  return {
+    prompt: body.prompt,
+    n: body.n ?? 1,
+    size: body.size ?? null,
+    quality: body.quality ?? null,
+    output_format: body.output_format ?? null,
+    seed: body.seed ?? null,
+  }
+}
 
 /** POST /v1/image: each picture as a block of base64, or as the provider's URL. */
 export const image: Handle = async (exchange, trail, { services }) => {

@@ -82,6 +82,7 @@ function isDiscriminator(name: string): boolean {
 
 /** In the words that fields of forms are refused with. */
 function leafMessage(schema: TSchema, value: unknown): string {
+  if (Type.IsNull(schema)) return `must be left out; ${descriptionOf(schema)}`
   if (Type.IsEnum(schema) || Type.IsLiteral(schema) || !isMeant(schema, value))
     return `must be ${shapeOf(schema)}`
   const [error] = Value.Errors(schema, value)

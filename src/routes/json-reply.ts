@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { Reply, ReplyPiece } from '../inbound/exchange.ts'
+import type { ReplyPiece, WholeReply } from '../inbound/exchange.ts'
 
 /** Text that is escaped at a time, UTF-16 units. */
 const SLICE_LENGTH = 64 * 1024
@@ -59,7 +59,7 @@ export function largeBase64(bytes: readonly Uint8Array[]): Large {
 }
 
 /** A successful answer of JSON; members of `value` may be `Large`. */
-export async function jsonReply(value: object): Promise<Reply> {
+export async function jsonReply(value: object): Promise<WholeReply> {
   const pieces = await jsonPieces(value)
   const [only] = pieces
   // One string goes out in a single write.

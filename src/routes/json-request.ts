@@ -30,6 +30,8 @@ export interface JsonRequest<K extends OperationName = OperationName> {
 export interface ReceivedJson<K extends OperationName> {
   readonly principal: Principal
   readonly call: Call<K>
+  /** The body that it was made of, which has the shape of the request's schema. */
+  readonly body: unknown
   /** The caller wants the answer piece by piece. */
   readonly stream: boolean
 }
@@ -92,12 +94,14 @@ export async function receiveJson<K extends OperationName>(
   const { limits } = services.snapshot()
   const { authorization } = exchange.headers
   const principal = await admit(services, { authorization, trail })
+  trail.trace?.begin('body')
   const { value, release } = await readJson(exchange, {
     budget: services.budget,
     maxBytes: limits.max_request_body_bytes,
     app: principal.app.id,
   })
+  trail.trace?.end()
   exchange.onFinished(release)
   const call = request.read(value, exchange)
-  return { principal, call, stream: isObject(value) && value.stream === true }
+  return { principal, call, body: value, stream: isObject(value) && value.stream === true }
 }

@@ -14,6 +14,7 @@ export const me: Handle = (exchange, trail, { services }) => {
   const { authorization } = exchange.headers
   const principal = authenticate(services.keys, { authorization, trail })
   requireScope(principal, 'inference')
+  trail.trace?.end()
   const { limits } = services.snapshot()
   const reply = (account: AccountView | null): Reply => {
     return { status: 200, body: bodyOf(principal, limits, account, authorization) }

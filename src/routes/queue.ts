@@ -37,7 +37,7 @@ const ENDPOINTS = [
 ] as const
 
 /** The body but for its payload, which is what `endpoint` takes. */
-const Envelope = Type.Object({
+export const QueueEnvelope = Type.Object({
   endpoint: Type.Enum([...ENDPOINTS], { description: 'what is called; embed is embeddings' }),
   mode: optional(Type.Enum([...QUEUE_MODES]), 'how soon; priority unless said'),
   idempotency_key: optional(
@@ -45,11 +45,11 @@ const Envelope = Type.Object({
     'wins over the header Idempotency-Key',
   ),
 })
-const envelopes = Compile(Envelope)
+const envelopes = Compile(QueueEnvelope)
 
 /** What a job is asked for with, beside its payload. */
 interface Order {
-  readonly endpoint: Static<typeof Envelope>['endpoint']
+  readonly endpoint: Static<typeof QueueEnvelope>['endpoint']
   readonly mode: QueueMode
   readonly key: string | null
 }
@@ -63,7 +63,9 @@ export const queue: Handle = async (exchange, trail, doors) => {
   const { authorization } = exchange.headers
   const principal = await admit(services, { authorization, trail, scope: 'queue' })
   const { limits } = services.snapshot()
+  trail.trace?.begin('body')
   const body = await readQueueBody(exchange, { budget: services.budget, limits, app: principal.app.id })
+  trail.trace?.end()
   exchange.onFinished(body.release)
   const order = readOrder(body.fields, exchange)
   const asker = { exchange, trail, principal, doors }
@@ -84,7 +86,7 @@ export const queue: Handle = async (exchange, trail, doors) => {
 
 /** @throws GatewayError INVALID_REQUEST naming the field at fault */
 function readOrder(fields: Readonly<Record<string, unknown>>, exchange: Exchange): Order {
-  if (!envelopes.Check(fields)) throw faultOf(Envelope, fields)
+  if (!envelopes.Check(fields)) throw faultOf(QueueEnvelope, fields)
   const { endpoint, mode, idempotency_key: given } = fields
   const key = given ?? idempotencyKeyOf(exchange) ?? null
   if (key !== null) checkIdempotencyKey(key)
@@ -123,7 +125,7 @@ type Accepted = Extract<Submitted, { readonly state: 'accepted' }>
 /** Makes the job durable. Its input is deleted where it is certain that no job has it. */
 async function enqueue(
   { id, order, call, slot }: Enqueued,
-  { exchange, principal, doors }: Asker,
+  { exchange, trail, principal, doors }: Asker,
 ): Promise<Accepted> {
   const { objects } = doors.jobs
   const work = await call.keep({ id, workspace: principal.workspace.id })
@@ -138,7 +140,7 @@ async function enqueue(
     kind: 'queue',
     mode: order.mode,
     endpoint: order.endpoint,
-    ...submitterOf(exchange, principal),
+    ...submitterOf(exchange, trail),
     selectors: call.selectors,
     warnings: call.warnings,
     work,

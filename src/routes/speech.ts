@@ -1,16 +1,17 @@
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { GatewayError, toGatewayError } from '../errors.ts'
-import type { Call, CallRequest, Services, Trail } from '../gateway/gateway.ts'
+import type { Call, Services, Trail } from '../gateway/gateway.ts'
 import { run } from '../gateway/run.ts'
 import { runStreamed } from '../gateway/stream.ts'
 import type { Exchange, Reply } from '../inbound/exchange.ts'
+import type { SpeechCall } from '../schema/calls.ts'
 import type { Deltas } from '../schema/operations.ts'
 import { callerOf, type Handle } from './endpoint.ts'
-import { factHeaders } from './fact-headers.ts'
+import { streamFacts } from './fact-headers.ts'
 import { jsonReply, largeBase64 } from './json-reply.ts'
 import { jsonRequest, optional, receiveJson, SEED_FIELD } from './json-request.ts'
 
-const SpeechBody = Type.Object({
+export const SpeechBody = Type.Object({
   input: Type.String({ minLength: 1, maxLength: 100_000, description: 'text to synthesize' }),
   voice: optional(
     Type.String({ minLength: 1, maxLength: 256 }),
@@ -24,13 +25,17 @@ const SpeechBody = Type.Object({
   seed: SEED_FIELD,
 })
 
-export const speechRequest = jsonRequest('speech', SpeechBody, (body) => ({
-  input: body.input,
-  voice: body.voice ?? null,
-  response_format: body.response_format ?? null,
-  speed: body.speed ?? null,
-  seed: body.seed ?? null,
-}))
+export const speechRequest = jsonRequest('speech', SpeechBody, readSpeech)
+
+export function readSpeech(body: Static<typeof SpeechBody>): SpeechCall {
+  return {
+    input: body.input,
+    voice: body.voice ?? null,
+    response_format: body.response_format ?? null,
+    speed: body.speed ?? null,
+    seed: body.seed ?? null,
+  }
+}
 
 /** POST /v1/speech */
 export const speech: Handle = async (exchange, trail, { services }) => {
@@ -48,9 +53,8 @@ export async function answerSpeech(
   trail: Trail,
   services: Services,
 ): Promise<Reply> {
-  const request = { ...callerOf(exchange), operation: 'speech' as const, trail, call }
-  if (asksForAudio(exchange.headers.accept)) return streamSpeech(request, exchange, services)
-  const outcome = await run(services, request)
+  if (asksForAudio(exchange.headers.accept)) return streamSpeech(call, exchange, trail, services)
+  const outcome = await run(services, { ...callerOf(exchange), operation: 'speech', trail, call })
   exchange.onFinished(outcome.release)
   const { audio, mediaType } = outcome.result
   const block = { type: 'output_audio', base64: largeBase64(audio), media_type: mediaType }
@@ -65,12 +69,16 @@ function asksForAudio(accept = ''): boolean {
   return accept.split(',').some((range) => AUDIO_RANGE.test(range) && !REFUSED.test(range))
 }
 
-async function streamSpeech(
-  request: CallRequest<'speech'>,
+/** The audio as the body, while it is made; the envelope's facts, as far as they are known before, in headers. */
+export async function streamSpeech(
+  call: Call<'speech'>,
   exchange: Exchange,
+  trail: Trail,
   services: Services,
 ): Promise<Reply> {
-  const { deltas, head, expected, outcome } = await runStreamed(services, request)
+  const request = { ...callerOf(exchange), operation: 'speech' as const, trail, call }
+  const streaming = await runStreamed(services, request)
+  const { deltas, outcome } = streaming
   exchange.onFinished(() => void deltas.return().catch(() => {}))
   const ended = () => exchange.onFinished(outcome().release)
   const first = await deltas.next()
@@ -78,8 +86,8 @@ async function streamSpeech(
     ended()
     throw new GatewayError('UPSTREAM_ERROR', 'the provider sent no audio')
   }
-  const headers = { 'content-type': first.value.mediaType, ...factHeaders({ ...head, ...expected }) }
-  return { status: 200, headers, body: { stream: bytesOf(first.value, deltas, request.trail, ended) } }
+  const headers = { 'content-type': first.value.mediaType, ...streamFacts(streaming, call) }
+  return { status: 200, headers, body: { stream: bytesOf(first.value, deltas, trail, ended) } }
 }
 
 /** What breaks off here can no longer become a status: it cuts the connection, and is noted for the log. */

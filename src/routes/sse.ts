@@ -7,12 +7,16 @@ import { jsonPieces } from './json-reply.ts'
 export interface EventStream<Delta> {
   /** Read at the pace of the caller; left when the caller leaves. */
   readonly deltas: AsyncGenerator<Delta, void>
+  /** Events before the first piece. */
+  readonly opening?: readonly object[]
   /** The event that a piece becomes. */
   event(delta: Delta): object
-  /** The event that follows the last piece; members may be `Large<string>`. */
-  done(): object
+  /** The events that follow the last piece; members may be `Large<string>`. */
+  done(): readonly object[]
   /** Data of a last event that ends the stream; null: there is none. */
   readonly terminator: string | null
+  /** Headers beside those of every such answer. */
+  readonly headers?: Readonly<Record<string, string>>
 }
 
 const HEADERS = {
@@ -29,7 +33,8 @@ const HEADERS = {
 export function eventStreamReply<Delta>(stream: EventStream<Delta>, exchange: Exchange, trail: Trail): Reply {
   // A client that leaves before the first piece is asked for leaves a generator that never began.
   exchange.onFinished(() => void stream.deltas.return().catch(() => {}))
-  return { status: 200, headers: HEADERS, body: { stream: events(stream, exchange.requestId, trail) } }
+  const headers = { ...stream.headers, ...HEADERS }
+  return { status: 200, headers, body: { stream: events(stream, exchange.requestId, trail) } }
 }
 
 async function* events<Delta>(
@@ -40,16 +45,24 @@ async function* events<Delta>(
   // Stays when the caller leaves: then nothing behind the `yield` is run.
   trail.failure = new GatewayError('CLIENT_CLOSED')
   try {
-    for await (const delta of stream.deltas) yield `data: ${JSON.stringify(stream.event(delta))}\n\n`
-    const done = await jsonPieces<string>(stream.done())
-    yield 'data: '
-    for (const piece of done) yield piece
-    yield stream.terminator === null ? '\n\n' : `\n\ndata: ${stream.terminator}\n\n`
+    for (const event of stream.opening ?? []) yield written(event)
+    for await (const delta of stream.deltas) yield written(stream.event(delta))
+    for (const event of stream.done()) {
+      const [first = '', ...others] = await jsonPieces<string>(event)
+      yield `data: ${first}`
+      yield* others
+      yield '\n\n'
+    }
+    if (stream.terminator !== null) yield `data: ${stream.terminator}\n\n`
     trail.failure = null
   } catch (thrown) {
     const error = toGatewayError(thrown)
     trail.failure = error
     const { body } = errorReply(error, requestId)
-    yield `data: ${JSON.stringify({ type: 'error', ...body })}\n\n`
+    yield written({ type: 'error', ...body })
   }
+}
+
+function written(event: object): string {
+  return `data: ${JSON.stringify(event)}\n\n`
 }

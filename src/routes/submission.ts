@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../errors.ts'
+import type { Trail } from '../gateway/gateway.ts'
 import type { Exchange } from '../inbound/exchange.ts'
-import type { Principal } from '../schema/catalog.ts'
 import type { JobSpec, JobSubmission, Jobs, Submitted } from '../schema/jobs.ts'
 import { callerOf } from './endpoint.ts'
 
@@ -33,14 +33,19 @@ export async function submitSurely(
   }
 }
 
-/** By whom, and by which request, a job is handed in. */
-export function submitterOf(exchange: Exchange, { workspace, app, key }: Principal) {
+/**
+ * By whom, and by which request, a job is handed in.
+ *
+ * @param trail of a caller who is admitted
+ */
+export function submitterOf(exchange: Exchange, trail: Trail) {
+  const { workspace, app, key } = trail.principal!
   return {
     workspace: workspace.id,
     app: app.id,
     keyId: key.id,
     keyBudgetMicros: key.budgetMicros,
     requestId: exchange.requestId,
-    traceparent: callerOf(exchange).traceparent ?? null,
+    traceparent: trail.trace?.traceparent ?? callerOf(exchange).traceparent ?? null,
   } satisfies Partial<JobSpec>
 }

@@ -43,7 +43,7 @@ export async function submitJob(
   const principal = trail.principal!
   const key = idempotencyKeyOf(exchange)
   const handed = await handOver({ id, body, request }, key !== undefined, exchange, trail, doors)
-  const spec = specOf(id, request, handed.audio, exchange, principal)
+  const spec = specOf(id, request, handed.audio, exchange, trail)
   const slot = key === undefined ? null : slotOf(key, handed.identity!, request, principal)
   // When this throws the job may be there: its audio stays until the sweep has found that it is not.
   const submitted = await submitSurely({ spec, slot }, services.state.jobs)
@@ -143,14 +143,14 @@ function specOf(
   { options, selectors, warnings }: TranscriptionRequest,
   audio: Handed['audio'],
   exchange: Exchange,
-  principal: Principal,
+  trail: Trail,
 ): JobSpec {
   return {
     id,
     kind: 'transcription',
     mode: 'priority',
     endpoint: 'transcription',
-    ...submitterOf(exchange, principal),
+    ...submitterOf(exchange, trail),
     selectors,
     warnings,
     work: { operation: 'transcription', options, audio },

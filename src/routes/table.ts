@@ -3,10 +3,12 @@ import { audio } from './audio.ts'
 import { chat } from './chat.ts'
 import { complete } from './complete.ts'
 import { embeddings } from './embeddings.ts'
-import { type Doors, endpoint } from './endpoint.ts'
+import { type Doors, endpoint, keyless } from './endpoint.ts'
 import { healthz, type Readiness, readyz } from './health.ts'
 import { image } from './image.ts'
 import { me } from './me.ts'
+import { openaiRoutes } from './openai/table.ts'
+import { documentation } from './openapi/routes.ts'
 import { queue } from './queue.ts'
 import { type ResultLinks, results } from './results.ts'
 import { speech } from './speech.ts'
@@ -28,10 +30,10 @@ export function createRoutes(
   links: ResultLinks | null,
   webhooks: WebhookOptions,
 ): EdgeRoute[] {
-  return [
+  const routes = [
     healthz,
     readyz(readiness),
-    ...(links === null ? [] : [results(links)]),
+    ...(links === null ? [] : [keyless(doors.log, results(links))]),
     endpoint(doors, 'GET', '/v1/me', me),
     endpoint(doors, 'POST', '/v1/chat', chat),
     endpoint(doors, 'POST', '/v1/complete', complete),
@@ -45,7 +47,9 @@ export function createRoutes(
     endpoint(doors, 'POST', '/v1/audio', audio),
     endpoint(doors, 'POST', '/v1/video', video),
     endpoint(doors, 'POST', '/v1/queue', queue, { idempotent: true }),
+    ...openaiRoutes(doors),
     ...audioUrlDomains(doors),
     ...sttWebhook(doors, webhooks),
   ]
+  return [...routes, ...documentation(routes).map((route) => keyless(doors.log, route))]
 }

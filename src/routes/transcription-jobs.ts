@@ -1,5 +1,6 @@
 import { GatewayError } from '../errors.ts'
 import { admit } from '../gateway/admit.ts'
+import { elsewhere } from '../gateway/elsewhere.ts'
 import type { Services, Trail } from '../gateway/gateway.ts'
 import { jobPartition, newJobId } from '../ids.ts'
 import { receiveAudio } from '../inbound/body.ts'
@@ -41,6 +42,7 @@ const submit: Handle = async (exchange, trail, doors) => {
   if (key !== undefined) checkIdempotencyKey(key)
   const { limits } = services.snapshot()
   const id = newJobId('tj', workspace.id)
+  trail.trace?.begin('body')
   const body = await receiveAudio(exchange, {
     spool,
     limits,
@@ -48,6 +50,7 @@ const submit: Handle = async (exchange, trail, doors) => {
     app: app.id,
     job: id,
   })
+  trail.trace?.end()
   try {
     const offers = { stream: false, jobs: true }
     const request = readTranscriptionRequest(exchange, body.fields, 'transcription', offers)
@@ -66,7 +69,7 @@ async function show(watch: JobWatch, exchange: Exchange, trail: Trail, doors: Do
   const id = idOf(exchange, trail)
   const job = visible(await services.state.jobs.get(id), principal)
   if (waitMs === null || job.endedAtMs !== null) return jobReply(job, exchange, trail, doors)
-  const later = await watch.changed(job, waitMs, exchange.signal)
+  const later = await elsewhere(trail, watch.changed(job, waitMs, exchange.signal))
   return jobReply(visible(later, principal), exchange, trail, doors)
 }
 

@@ -1,18 +1,14 @@
 import { type ErrorExtra, GatewayError } from '../errors.ts'
 import type { Exchange } from '../inbound/exchange.ts'
 import { FieldReader, type Fields } from '../inbound/form.ts'
-import { REDACTIONS, type Redaction, TRANSCRIPT_FORMATS, type TranscriptionOptions } from '../schema/calls.ts'
+import type { Redaction, TranscriptionOptions } from '../schema/calls.ts'
 import type { Selectors } from '../schema/selectors.ts'
 import { ROUTE_CONTROL, readSelectors } from './selectors.ts'
+import { TRANSCRIPTION_FIELDS } from './transcription-fields.ts'
+import { typedFields } from './typed-fields.ts'
 import { unknownFields } from './unknown-fields.ts'
 
-const GRANULARITIES = ['word', 'segment'] as const
-const TIMESTAMPS = [...GRANULARITIES, 'both'] as const
-const MODES = ['batch', 'async', 'realtime'] as const
-
-const PROMPT_LENGTH_MAX = 8_192
-const KEYTERMS_MAX = 1_000
-const KEYTERM_LENGTH_MAX = 256
+const read = typedFields(TRANSCRIPTION_FIELDS)
 
 const STREAMLESS = 'only transcriptions that are answered at once are streamed'
 
@@ -49,22 +45,22 @@ export function readTranscriptionRequest(
   refuseRouteControl(fields)
   const reader = new FieldReader(fields)
   const options: TranscriptionOptions = {
-    language: reader.string('language', { maxLength: 35 }),
-    prompt: reader.string('prompt', { maxLength: PROMPT_LENGTH_MAX }),
-    response_format: reader.string('response_format', { oneOf: TRANSCRIPT_FORMATS }) ?? 'json',
-    mode: reader.string('mode', { oneOf: MODES }) ?? 'batch',
-    diarization: reader.boolean('diarization') ?? false,
-    speaker_count_hint: reader.integer('speaker_count_hint', { min: 1, max: 32 }),
+    language: read(reader, 'language'),
+    prompt: read(reader, 'prompt'),
+    response_format: read(reader, 'response_format') ?? 'json',
+    mode: read(reader, 'mode') ?? 'batch',
+    diarization: read(reader, 'diarization') ?? false,
+    speaker_count_hint: read(reader, 'speaker_count_hint'),
     timestamps: readTimestamps(reader),
     keyterms: readKeyterms(reader),
-    smart_formatting: reader.boolean('smart_formatting') ?? false,
-    detect_language: reader.boolean('detect_language') ?? false,
-    profanity_filter: reader.boolean('profanity_filter') ?? false,
-    multichannel: reader.boolean('multichannel') ?? false,
+    smart_formatting: read(reader, 'smart_formatting') ?? false,
+    detect_language: read(reader, 'detect_language') ?? false,
+    profanity_filter: read(reader, 'profanity_filter') ?? false,
+    multichannel: read(reader, 'multichannel') ?? false,
     redaction: readRedaction(reader),
-    seed: reader.integer('seed', { min: Number.MIN_SAFE_INTEGER, max: Number.MAX_SAFE_INTEGER }),
+    seed: read(reader, 'seed'),
   }
-  const stream = reader.boolean('stream') ?? false
+  const stream = read(reader, 'stream') ?? false
   const isAsync = options.mode === 'async'
   if (isAsync && !offers.jobs) throw invalid('mode', 'only transcriptions of /v1/transcription are async')
   if (stream && isAsync) throw invalid('stream', 'a job is not streamed')
@@ -90,17 +86,16 @@ function refuseRouteControl(fields: Fields): void {
 
 /** `timestamps`, or OpenAI's `timestamp_granularities[]` which says the same. */
 function readTimestamps(reader: FieldReader): TranscriptionOptions['timestamps'] {
-  const timestamps = reader.string('timestamps', { oneOf: TIMESTAMPS })
-  const granularities = reader.stringList('timestamp_granularities', { oneOf: GRANULARITIES, maxItems: 2 })
+  const timestamps = read(reader, 'timestamps')
+  const granularities = read(reader, 'timestamp_granularities')
   if (timestamps !== null || granularities === null) return timestamps
   const [first = null, ...others] = new Set(granularities)
   return others.length > 0 ? 'both' : first
 }
 
 function readKeyterms(reader: FieldReader): readonly string[] {
-  const bounds = { maxItems: KEYTERMS_MAX, maxLength: KEYTERM_LENGTH_MAX }
-  const keyterms = reader.stringList('keyterms', bounds) ?? []
-  const vocabulary = reader.stringList('custom_vocabulary', bounds) ?? []
+  const keyterms = read(reader, 'keyterms') ?? []
+  const vocabulary = read(reader, 'custom_vocabulary') ?? []
   for (const [name, terms] of Object.entries({ keyterms, custom_vocabulary: vocabulary })) {
     if (terms.some((term) => term.trim() === '')) throw invalid(name, `${name} holds an empty term`)
   }
@@ -109,7 +104,7 @@ function readKeyterms(reader: FieldReader): readonly string[] {
 
 /** `true` stands for personal data; false and an empty list for nothing. */
 function readRedaction(reader: FieldReader): readonly Redaction[] {
-  const redaction = reader.booleanOrList('redaction', { oneOf: REDACTIONS, maxItems: REDACTIONS.length })
+  const redaction = read(reader, 'redaction')
   if (typeof redaction === 'boolean') return redaction ? ['pii'] : []
   return redaction ?? []
 }

@@ -1,28 +1,62 @@
 import { GatewayError } from '../errors.ts'
 import { admit, requireScope } from '../gateway/admit.ts'
+import { elsewhere } from '../gateway/elsewhere.ts'
 import { fingerprintOf } from '../gateway/fingerprint.ts'
 import type { Call, CallRequest, Services, Trail } from '../gateway/gateway.ts'
 import { replay, runOnce } from '../gateway/once.ts'
 import { run } from '../gateway/run.ts'
-import { runStreamed } from '../gateway/stream.ts'
+import type { Outcome } from '../gateway/settle.ts'
+import { runStreamed, type Streaming } from '../gateway/stream.ts'
 import { newJobId } from '../ids.ts'
 import { type ReceivedAudio, receiveAudio } from '../inbound/body.ts'
 import type { Exchange, Reply } from '../inbound/exchange.ts'
+import type { Fields } from '../inbound/form.ts'
+import type { Principal } from '../schema/catalog.ts'
 import type { PassingDigest } from '../schema/media.ts'
 import type { WholeResult } from '../schema/slot-results.ts'
 import { checkDuration } from './audio-duration.ts'
 import { callerOf, type Doors, type Handle } from './endpoint.ts'
 import { type HeardAudio, hearAudio, identityOf } from './heard-audio.ts'
 import { checkIdempotencyKey, idempotencyKeyOf } from './idempotency-key.ts'
-import { eventStreamReply } from './sse.ts'
+import { type EventStream, eventStreamReply } from './sse.ts'
 import { submitJob } from './submit-job.ts'
 import { renderTranscriptReply, transcriptEnvelope } from './transcript-reply.ts'
-import { type HearingTask, type Offers, readTranscriptionRequest } from './transcription-request.ts'
+import {
+  type HearingTask,
+  type Offers,
+  readTranscriptionRequest,
+  type TranscriptionRequest,
+} from './transcription-request.ts'
 
 /** What an endpoint hears, and how it answers. */
-interface Hearing {
+export interface Hearing {
   readonly task: HearingTask
   readonly offers: Offers
+  /** Absent: the gateway's own. */
+  readonly shape?: HearingShape
+}
+
+/** In whose words a transcription is asked for, and in whose shape it is answered. */
+export interface HearingShape {
+  /** Keeps answers that are stored under an idempotency key from callers who ask for another shape; null: the own. */
+  readonly name: string | null
+  /** @throws GatewayError as `readTranscriptionRequest` */
+  read(exchange: Exchange, fields: Fields, hearing: Hearing, principal: Principal): TranscriptionRequest
+  whole(outcome: Outcome<HearingTask>): WholeResult
+  /** What becomes of a stream beside its pieces. `done` is given the whole. */
+  events(
+    streaming: Streaming<'transcription'>,
+    call: Call<'transcription'>,
+  ): Pick<EventStream<string>, 'headers'> & { done(outcome: Outcome<'transcription'>): readonly object[] }
+}
+
+const OWN_SHAPE: HearingShape = {
+  name: null,
+  read: (exchange, fields, { task, offers }) => readTranscriptionRequest(exchange, fields, task, offers),
+  whole: renderTranscriptReply,
+  events: () => ({
+    done: (outcome) => [{ type: 'transcript.text.done', ...transcriptEnvelope(outcome) }],
+  }),
 }
 
 const TRANSCRIPTION: Hearing = { task: 'transcription', offers: { stream: true, jobs: true } }
@@ -36,7 +70,8 @@ export const transcription: Handle = (exchange, trail, doors) =>
 export const translation: Handle = (exchange, trail, doors) =>
   receiveAndTranscribe(TRANSLATION, exchange, trail, doors)
 
-async function receiveAndTranscribe(
+/** The answer to a request that brings audio: admitted first, received under its limits, and answered once per key. */
+export async function receiveAndTranscribe(
   hearing: Hearing,
   exchange: Exchange,
   trail: Trail,
@@ -54,32 +89,38 @@ async function receiveAndTranscribe(
   const options = { limits, workspace: workspace.id, app: app.id }
   if (trail.slot?.taken === true) {
     const passing = digester.passing()
+    trail.trace?.begin('body')
     const passed = await receiveAudio(exchange, { ...options, spool: discard, passing })
+    trail.trace?.end()
     return answerAgain(hearing, passed, passing, exchange, trail, services)
   }
+  trail.trace?.begin('body')
   const body = await receiveAudio(exchange, { ...options, spool })
+  trail.trace?.end()
   return transcribe(hearing, body, trail.slot?.id ?? null, exchange, trail, doors)
 }
 
 /** The answer to a request whose idempotency key is in use: of its body nothing but the fingerprint is needed. */
 async function answerAgain(
-  { task, offers }: Hearing,
+  hearing: Hearing,
   { fields, source }: ReceivedAudio,
   passing: PassingDigest,
   exchange: Exchange,
   trail: Trail,
   services: Services,
 ): Promise<Reply> {
-  const { options, stream, selectors } = readTranscriptionRequest(exchange, fields, task, offers)
+  const { task, shape = OWN_SHAPE } = hearing
+  const principal = trail.principal!
+  const { options, stream, selectors } = shape.read(exchange, fields, hearing, principal)
   if (stream || options.mode === 'async') {
     throw new GatewayError(
       'IDEMPOTENCY_KEY_REUSED',
       'this idempotency key was used for a request that was answered whole; send this one with another key',
     )
   }
-  const workspace = trail.principal!.workspace.id
+  const workspace = principal.workspace.id
   const identity = source.kind === 'url' ? identityOf(source.url) : passing.finish()
-  const fingerprint = fingerprintOf(task, options, selectors, identity)
+  const fingerprint = fingerprintOf(task, options, selectors, identity, shape.name)
   return replyOf(await replay(services, { workspace, slotId: trail.slot!.id, fingerprint }, trail))
 }
 
@@ -91,7 +132,7 @@ async function answerAgain(
  * @param trail  of a caller who is admitted
  */
 export async function transcribe(
-  { task, offers }: Hearing,
+  hearing: Hearing,
   body: ReceivedAudio,
   slotId: string | null,
   exchange: Exchange,
@@ -99,10 +140,11 @@ export async function transcribe(
   doors: Doors,
 ): Promise<Reply> {
   const { services } = doors
+  const { task, shape = OWN_SHAPE } = hearing
   const principal = trail.principal!
   let { release } = body
   try {
-    const request = readTranscriptionRequest(exchange, body.fields, task, offers)
+    const request = shape.read(exchange, body.fields, hearing, principal)
     const { options, stream, selectors, warnings } = request
     if (options.mode === 'async') {
       requireScope(principal, 'jobs')
@@ -110,21 +152,24 @@ export async function transcribe(
       release = () => {}
       return await submitJob({ id, body, request }, exchange, trail, doors)
     }
-    const heard = await hearAudio(body, exchange, principal, doors)
+    if (body.source.kind === 'url') trail.trace?.begin('fetch')
+    const coming = hearAudio(body, exchange, principal, doors)
+    const heard = await (body.source.kind === 'url' ? elsewhere(trail, coming) : coming)
+    trail.trace?.end()
     release = () => heard.release()
     const audio = await doors.probe.probe(heard.audio, exchange.signal)
     checkDuration(audio, services.snapshot().limits)
     const call: Call<'transcription'> = { payload: { audio, options }, selectors, warnings }
     if (stream) {
-      const reply = await streamTranscript(call, heard, exchange, trail, doors)
+      const reply = await streamTranscript(call, shape, heard, exchange, trail, doors)
       release = () => {}
       return reply
     }
     const asked = { ...callerOf(exchange), operation: task, trail, call }
-    if (slotId !== null) return replyOf(await transcribeOnce(asked, heard, slotId, services))
+    if (slotId !== null) return replyOf(await transcribeOnce(asked, shape, heard, slotId, services))
     const outcome = await run(services, asked)
     exchange.onFinished(outcome.release)
-    return replyOf(renderTranscriptReply(outcome))
+    return replyOf(shape.whole(outcome))
   } finally {
     // Only now does no attempt read the audio any more; its memory goes to the next request.
     release()
@@ -133,6 +178,7 @@ export async function transcribe(
 
 async function transcribeOnce(
   request: CallRequest<HearingTask>,
+  shape: HearingShape,
   heard: HeardAudio,
   slotId: string,
   services: Services,
@@ -141,9 +187,9 @@ async function transcribeOnce(
   const { options } = call.payload
   return runOnce(services, request, {
     slotId,
-    fingerprint: fingerprintOf(operation, options, call.selectors, await heard.identity()),
+    fingerprint: fingerprintOf(operation, options, call.selectors, await heard.identity(), shape.name),
     render(outcome) {
-      const { headers, ...rendered } = renderTranscriptReply(outcome)
+      const { headers, ...rendered } = shape.whole(outcome)
       const version = { 'x-lk-policy-version-id': outcome.envelope.policy_version_id }
       return { ...rendered, headers: { ...headers, ...version } }
     },
@@ -155,11 +201,12 @@ function replyOf({ status, headers, text }: WholeResult): Reply {
 }
 
 /**
- * `transcript.text.delta` for each piece, `transcript.text.done` with the whole envelope at the end. A stream
- * cannot be replayed, so that a key for that is passed by.
+ * `transcript.text.delta` for each piece, `transcript.text.done` with the whole at the end. A stream cannot be
+ * replayed, so that a key for that is passed by.
  */
 async function streamTranscript(
   call: Call<'transcription'>,
+  shape: HearingShape,
   heard: HeardAudio,
   exchange: Exchange,
   trail: Trail,
@@ -171,8 +218,10 @@ async function streamTranscript(
   // Left, or broken off: in both cases this settles when the provider is sent no more of the audio.
   const leave = () => streaming.deltas.return().catch(() => {})
   exchange.onFinished(() => void leave().then(() => heard.release()))
+  const { done, ...events } = shape.events(streaming, call)
   return eventStreamReply(
     {
+      ...events,
       deltas: streaming.deltas,
       event: (delta) => ({ type: 'transcript.text.delta', delta }),
       done() {
@@ -180,7 +229,7 @@ async function streamTranscript(
         // A slow reader of the transcript holds no audio.
         heard.release()
         exchange.onFinished(outcome.release)
-        return { type: 'transcript.text.done', ...transcriptEnvelope(outcome) }
+        return done(outcome)
       },
       terminator: null,
     },

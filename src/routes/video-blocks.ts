@@ -86,7 +86,8 @@ async function fetchOnce(
   { workspace, traceparent, signal }: VideoCaller,
   { services, results }: Keeping,
 ): Promise<Kept> {
-  const reply = await services.open(traced(request, traceparent), { deadlineMs, signal })
+  const context = traceparent === undefined ? undefined : { traceparent }
+  const reply = await services.open(traced(request, context), { deadlineMs, signal })
   try {
     if (reply.status !== 200) throw new Error(`the provider answered ${reply.status}`)
     const mediaType = typeOf(reply) ?? media_type

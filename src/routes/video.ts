@@ -36,7 +36,8 @@ export const video: Handle = async (exchange, trail, doors) => {
   const outcome = await run(services, { ...caller, operation: 'video', trail, call })
   exchange.onFinished(outcome.release)
   const { envelope, result } = outcome
-  const { traceparent, signal } = caller
+  const traceparent = trail.trace?.traceparent ?? caller.traceparent
+  const { signal } = caller
   const workspace = principal.workspace.id
   const policyVersionId = envelope.policy_version_id
   const owner = { workspace, policyVersionId, traceparent, signal }

@@ -11,7 +11,7 @@ const MAX_DOMAINS = 20
 /** So that a refusal is not longer than what it refuses. */
 const MAX_NAMED_FAULTS = 20
 
-const DomainsBody = Type.Object({
+export const DomainsBody = Type.Object({
   domains: Type.Array(Type.String(), {
     description:
       'hosts that audio may be fetched from: host names, or `*.` and a host name for its subdomains',

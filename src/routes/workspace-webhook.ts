@@ -21,7 +21,7 @@ export interface WebhookOptions {
   readonly insecure: boolean
 }
 
-const WebhookBody = Type.Object({
+export const WebhookBody = Type.Object({
   url: Type.String({ minLength: 1, description: 'https URL that is called when a job has ended' }),
 })
 

@@ -240,4 +240,32 @@ export interface Jobs {
   retry(id: string): Promise<boolean>
   /** Jobs that wait to be taken up, delayed ones too. */
   waiting(): Promise<number>
+  /** For monitoring: costs the same however many jobs there are. */
+  figures(): Promise<JobFigures>
+}
+
+/** What waits and what has ended, wherever it was taken on and run. */
+export interface JobFigures {
+  /** Only of kinds and modes that any job waits in. */
+  readonly waiting: readonly WaitingJobs[]
+  /** Only of ends that ever came about. */
+  readonly ended: readonly EndedJobs[]
+}
+
+export interface WaitingJobs {
+  readonly kind: JobKind
+  readonly mode: QueueMode
+  /** They may be taken up. */
+  readonly ready: number
+  /** They are tried again later. */
+  readonly delayed: number
+  /** For how long the first of the ready ones has been ready; 0: there is none. */
+  readonly oldestMs: number
+}
+
+export interface EndedJobs {
+  readonly kind: JobKind
+  readonly status: JobStatus
+  /** How often a job came to that end, since the state was made. */
+  readonly jobs: number
 }

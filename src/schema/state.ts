@@ -55,4 +55,19 @@ export interface Take {
 export interface RateLimiter {
   /** At once where no trip is needed: the node holds a token of this key. */
   take(take: Take): RateDecision | Promise<RateDecision>
+  /** For monitoring. */
+  figures(): LimiterFigures
+}
+
+/**
+ * Who decides: the process itself, which nobody shares its keys with; Redis, by a trip; this node by tokens that it has
+ * leased there; this node alone, because Redis is away.
+ */
+export type Limiter = 'process' | 'redis' | 'leases' | 'local'
+
+export interface LimiterFigures {
+  /** As of now. */
+  readonly mode: Limiter
+  /** How many each has made since the start; without those that never make any here. */
+  readonly decisions: Readonly<Partial<Record<Limiter, number>>>
 }

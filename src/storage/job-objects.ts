@@ -37,7 +37,7 @@ export function createJobObjects({ budget, log, ...options }: JobObjectsOptions)
   const discard = (key: string): Promise<void> =>
     objects
       .remove(key)
-      .catch((error: unknown) => log?.warn({ key, err: error }, 'object left to the sweeper'))
+      .catch((error: unknown) => log?.warn({ object: key, err: error }, 'object left to the sweeper'))
 
   /** What the store took too late to count must not stay, as far as that is in our hands. */
   async function keepText(text: string, key: string): Promise<KeptText> {

@@ -55,7 +55,7 @@ export function createSpool({ now = () => performance.now(), ...parts }: SpoolPa
     remove(key) {
       const removal = parts.objects
         .remove(key)
-        .catch((error: unknown) => parts.log?.warn({ key, err: error }, 'object left to the sweeper'))
+        .catch((error: unknown) => parts.log?.warn({ object: key, err: error }, 'object left to the sweeper'))
         .then(() => {
           removals.delete(removal)
         })

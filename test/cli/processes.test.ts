@@ -94,6 +94,7 @@ async function startProcesses(
       PORT: String(taken),
       HOST: '127.0.0.1',
       LARKWAY_CONFIG: path,
+      LARKWAY_DRAIN_SECONDS: '0',
       REDIS_URL: redis.url,
       ...bucket.env,
     },

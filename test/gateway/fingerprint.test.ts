@@ -33,6 +33,7 @@ t.test('every option, selector and the audio change the fingerprint', async (t) 
     fingerprintOf('transcription', optionsOf(), labelled, DIGEST),
     fingerprintOf('transcription', optionsOf(), { ...NONE, responseProfile: 'fast' }, DIGEST),
     fingerprintOf('transcription', optionsOf(), NONE, 'cd'.repeat(32)),
+    fingerprintOf('transcription', optionsOf(), NONE, DIGEST, 'openai'),
   ]
   const all = [plain, ...changed, ...others]
   t.equal(new Set(all).size, all.length)

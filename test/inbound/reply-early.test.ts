@@ -162,6 +162,27 @@ t.test('a trickling sender is answered after two seconds, and its connection clo
   client.destroy()
 })
 
+t.test('a body that nobody announced does not take the answer with it', async (t) => {
+  const edge = await startEdge(t, [upload])
+  const uploads = [0, 5, 30, 200].map(async (pauseMs) => {
+    const client = await RawClient.connect(edge.port)
+    // What has come is not looked at before all is sent.
+    client.socket.pause()
+    await client.send('POST /upload HTTP/1.1\r\nHost: a\r\n\r\n')
+    await sleep(30 + pauseMs)
+    await Promise.race([client.send(Buffer.alloc(3 * MIB)), sleep(300)])
+    client.socket.resume()
+    const response = await client.response()
+    t.equal(response?.status, 411, `${pauseMs} ms behind its head`)
+    t.equal(JSON.parse(String(response?.body)).error.code, 'LENGTH_REQUIRED')
+    t.ok(await client.closes())
+    client.destroy()
+  })
+  await Promise.all(uploads)
+  t.equal(edge.server.inFlight, 0)
+  t.equal(edge.budget.used, 0)
+})
+
 t.test('a sender that was paused is read on until the answer is out', async (t) => {
   const paused: EdgeRoute = {
     method: 'POST',

@@ -19,7 +19,7 @@ async function startStream(
   let finished = false
   const stream: EventStream<string> = {
     event: (text) => ({ type: 'delta', text }),
-    done: () => ({ ...DONE, text: largeText(DONE.text) }),
+    done: () => [{ ...DONE, text: largeText(DONE.text) }],
     terminator: '[DONE]',
     ...given,
   }
@@ -58,6 +58,22 @@ t.test('events, the last one in pieces, with and without a terminator', async (t
   t.equal(ended.trail.failure, null)
   const open = await startStream(t, { deltas: texts(), terminator: null })
   t.same(await eventsOf(await open.get()), [DONE])
+  const framed = await startStream(t, {
+    deltas: texts('a'),
+    opening: [{ type: 'begin' }],
+    done: () => [{ type: 'last' }, { ...DONE, text: largeText(DONE.text) }],
+    headers: { 'x-lk-model': 'm' },
+  })
+  const response = await framed.get()
+  t.equal(response.headers.get('x-lk-model'), 'm')
+  t.equal(response.headers.get('content-type'), 'text/event-stream')
+  t.same(await eventsOf(response), [
+    { type: 'begin' },
+    { type: 'delta', text: 'a' },
+    { type: 'last' },
+    DONE,
+    '[DONE]',
+  ])
 })
 
 t.test('a failure is told, and noted; what is not meant for the caller stays inside', async (t) => {

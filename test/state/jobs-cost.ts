@@ -23,6 +23,7 @@ const FILL = `
     redis.call('HSET', key('job', id), 'number', number)
     redis.call('ZADD', key('ready', 'priority', '${WORKSPACE}'), number, id)
     redis.call('ZADD', key('index'), 1, id)
+    redis.call('ZADD', key('waiting', 'queue', 'priority'), 1, id)
     redis.call('HINCRBY', partition, 'waiting', 1)
   end`
 
@@ -62,6 +63,7 @@ async function countsOf(redis: Redis, jobs: Jobs): Promise<Counts> {
     await jobs.submit({ spec: cancelled, slot: null })
     await jobs.cancel(cancelled.id, { workspace: WORKSPACE, app: 'web' }, KEEP)
     for (const { job } of await jobs.claim(claimingOf())) await jobs.end(job.id, job.fence, SUCCESS, KEEP)
+    await jobs.figures()
   }
   const stats = await redis.info('commandstats')
   const counts = [...stats.matchAll(/^cmdstat_(\S+?):calls=(\d+)/gm)].map(([, name, calls]) => [name, calls])

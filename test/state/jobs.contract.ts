@@ -17,6 +17,7 @@ import {
   storyOf,
 } from '../support/jobs-under-test.ts'
 import { LONG_MS, newWorkspace, type StateUnderTest } from '../support/state-under-test.ts'
+import { jobsFiguresContract } from './jobs-figures.contract.ts'
 import { jobsOrderContract } from './jobs-order.contract.ts'
 import { jobsRacesContract } from './jobs-races.contract.ts'
 
@@ -37,6 +38,7 @@ export function jobsContract(t: Test, start: Start): void {
   submitting(t, start)
   purging(t, start)
   operators(t, start)
+  jobsFiguresContract(t, start)
   jobsOrderContract(t, start)
   jobsRacesContract(t, start)
 }

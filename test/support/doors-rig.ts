@@ -70,6 +70,7 @@ export async function openDoors(t: Test, options: DoorsRigOptions): Promise<Door
     results: { keep: () => Promise.reject(new Error('nothing is kept')) },
     jobs: { objects: createJobObjects({ objects, budget }), links, signals: createJobSignals() },
     log: LOG,
+    tracing: null,
   }
   return { doors, authorization, objects, links, budgetUsed: () => budget.used }
 }

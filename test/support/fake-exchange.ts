@@ -23,11 +23,15 @@ export class FakeExchange implements Exchange {
   readonly requestId = 'req_given'
   readonly method = 'POST'
   readonly path = '/v1/transcription'
+  readonly pattern = '/v1/transcription'
   readonly query: string
   readonly headers: Readonly<Record<string, string>>
   readonly contentLength: number | null
   readonly params: readonly string[] = []
   readonly elapsedMs = 0
+  readonly bodyMs = 0
+  readonly sentBytes = 0
+  readonly firstByteMs = null
   readonly body: RequestBody
   status: number | null = null
   receivedBytes = 0

@@ -288,7 +288,7 @@ function startWork(t: Test, parts: NodeParts, secretKeys: readonly Buffer[]): Re
   const timing = { ...HASTE, ...jobTiming }
   const runner = startJobRunner({
     ...{ services, objects, probe, remoteAudio, signals, log, timing },
-    ...{ places, perWorkspace: places },
+    ...{ places, perWorkspace: places, tracing: null },
   })
   const deliveries = startDeliveries({
     ...{ state: services.state, secretKeys, signals, log, signer: workers.signer, post },

@@ -13,6 +13,7 @@ const KNOWN = [
   ...['candidates', 'parts', 'inlineData', 'mimeType', 'functionCall', 'args', 'audioTranscription'],
   ...['startOffset', 'endOffset', 'speakerLabel', 'promptFeedback', 'blockReason', 'usageMetadata'],
   ...['steps', 'uri', 'mime_type', 'models', 'nextPageToken', 'embeddings', 'values', 'detail', 'details'],
+  ...['audio_data', 'audio_language', 'prompt_audio_seconds', 'object', 'loc', 'msg'],
   ...['content_block', 'stop_reason', 'input', 'partial_json', 'input_tokens', 'failureCode', 'failure'],
 ]
 
@@ -43,6 +44,8 @@ const WORDS = [
     'insufficient_quota',
   ],
   ...['transcript.text.delta', 'transcript.text.segment', 'transcript.text.done'],
+  ...['transcription.language', 'transcription.text.delta', 'transcription.done'],
+  ...['speech.audio.delta', 'speech.audio.done'],
   ...['AAA=', 'AAAAAAAA', Buffer.from('RIFF\0\0\0\0WAVEfmt ').toString('base64')],
   ...['.', '..', '../../x', 'a/../../../b', 'a?b#c', 'https://evil.example/x', 'https://u:p@p.example/v1/x'],
   ...[
@@ -85,7 +88,9 @@ const { value } = fc.letrec((tie) => ({
 export const hostileValue = value
 
 /** Of whose answers there are fixtures; the others speak OpenAI's language. */
-const FIXTURES = ['anthropic', 'assemblyai', 'deepgram', 'elevenlabs', 'gemini', 'openai', 'runway']
+const FIXTURES = [
+  ...['anthropic', 'assemblyai', 'deepgram', 'elevenlabs', 'gemini', 'mistral', 'openai', 'runway'],
+]
 /** Files that hold several answers by name. */
 const COLLECTIONS = /(?:tasks|videos|errors|channels|stream)\.json$/
 

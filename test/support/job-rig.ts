@@ -215,6 +215,7 @@ export async function startJobRig(t: Test, given: JobRigOptions): Promise<JobRig
         remoteAudio: createRemoteAudio({ spool, fetchAudio }),
         signals: options.signals ?? signals,
         log,
+        tracing: null,
         places: options.places ?? 4,
         perWorkspace: options.perWorkspace ?? 4,
         timing: { ...HASTE, ...options.timing },

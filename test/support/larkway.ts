@@ -77,6 +77,7 @@ async function launch(
     HOST: '127.0.0.1',
     LARKWAY_DATA: dataFolder,
     LARKWAY_DEMO_KEY: demoKey,
+    LARKWAY_DRAIN_SECONDS: '0',
     ...options.env,
   }
   if (options.config !== undefined) {

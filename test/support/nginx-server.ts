@@ -16,7 +16,7 @@ export interface NginxServer {
 
 /**
  * A real nginx with the configuration that is deployed, ended with the test. Of the file nothing is changed
- * but where things are: `listen 8080` and `larkway-1:8080` to `larkway-3:8080` become addresses of the
+ * but where things are: `listen 8080` and, twice, `larkway-1:8080` to `larkway-3:8080` become addresses of the
  * loopback interface, and /tmp becomes a folder of the test's own. `user` is told on the command line,
  * because root's folders are root's.
  *
@@ -41,21 +41,25 @@ export async function startNginx(
   return { url: `http://127.0.0.1:${port}`, port, log: () => readFile(logPath, 'utf8') }
 }
 
-/** @throws Error when the file lacks what is to be replaced, or has it more than once */
+/** @throws Error when the file does not have what is to be replaced as often as it should */
 function place(
   text: string,
   { folder, port, nodes }: { folder: string; port: number; nodes: readonly number[] },
 ): string {
   const replacements = [
-    ['listen 8080;', `listen 127.0.0.1:${port};`],
-    ...nodes.map((node, index) => [`server larkway-${index + 1}:8080 `, `server 127.0.0.1:${node} `]),
+    { deployed: 'listen 8080;', here: `listen 127.0.0.1:${port};`, times: 1 },
+    ...nodes.map((node, index) => ({
+      deployed: `server larkway-${index + 1}:8080 `,
+      here: `server 127.0.0.1:${node} `,
+      times: 2,
+    })),
   ]
   let moved = text.replaceAll(' /tmp/', ` ${folder}/`)
-  for (const [deployed = '', here = ''] of replacements) {
-    const [before, after, ...others] = moved.split(deployed)
-    if (before === undefined || after === undefined || others.length > 0)
-      throw new Error(`nginx.conf does not have "${deployed}" once`)
-    moved = before + here + after
+  for (const { deployed, here, times } of replacements) {
+    const around = moved.split(deployed)
+    if (around.length !== times + 1)
+      throw new Error(`nginx.conf does not have "${deployed}" as often as ${times}`)
+    moved = around.join(here)
   }
   return moved
 }

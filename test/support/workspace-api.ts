@@ -90,7 +90,7 @@ export async function startWorkspaceApi(
     keys = workspaceKeys(),
   } = options
   const lines: string[] = []
-  const log = pino({ level: 'trace' }, { write: (line: string) => void lines.push(line) })
+  const log: Logger = pino({ level: 'trace' }, { write: (line: string) => void lines.push(line) })
   const openState =
     options.state ?? (async () => openEmbeddedState({ file: join(await tempFolder(t), 'state.sqlite'), log }))
   const state = await openState(log)

@@ -39,6 +39,8 @@ export interface DeliveryParts extends Sending {
   readonly secretKeys: readonly Buffer[]
   readonly signals: Pick<JobSignals, 'onEnded'>
   readonly log: Logger
+  /** Told what became of each attempt. */
+  readonly onOutcome?: (outcome: EventEnding['state']) => void
   readonly timing?: Partial<DeliveryTiming>
   readonly places?: number
   /** From 0 to 1. */
@@ -188,6 +190,7 @@ class Loop implements Deliveries {
         posted === null
           ? { state: 'dropped' }
           : endingOf(posted, attempt, this.#random(), this.#timing.schedule)
+      this.#parts.onOutcome?.(ending.state)
       if (posted !== null) {
         const milliseconds = Math.round(performance.now() - beganMs)
         this.#parts.log.info({ ...line, ...saidOf(posted), outcome: ending.state, milliseconds }, 'webhook')

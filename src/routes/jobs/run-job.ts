@@ -2,7 +2,9 @@ import { type GatewayError, toGatewayError } from '../../errors.ts'
 import { newTrail, type Trail } from '../../gateway/gateway.ts'
 import type { Logger } from '../../log.ts'
 import type { Job, JobEnding, JobFacts } from '../../schema/jobs.ts'
+import type { Tracing } from '../../schema/tracing.ts'
 import { loggedFacts } from '../logged-facts.ts'
+import { jobEnd } from '../traced-facts.ts'
 import { Cancelled, type Claim } from './claim.ts'
 import { endingOf } from './ending.ts'
 import { retentionOf } from './retention.ts'
@@ -12,6 +14,8 @@ import { type Worked, type WorkParts, work } from './work.ts'
 export interface RunParts extends WorkParts {
   readonly signals: JobSignals
   readonly log: Logger
+  /** Null: it is off. */
+  readonly tracing: Tracing | null
 }
 
 /** What a job becomes by a claim. Other than a status: somebody else has it, or nobody could be told. */
@@ -23,6 +27,7 @@ type Became = Job['status'] | 'lost' | 'unknown'
 export async function runJob(claim: Claim, parts: RunParts): Promise<void> {
   const startMs = performance.now()
   const trail = newTrail()
+  trail.trace = parts.tracing?.job(claim.job, claim.job.work.operation) ?? null
   let worked: Worked | null = null
   let ending: JobEnding
   try {
@@ -33,6 +38,7 @@ export async function runJob(claim: Claim, parts: RunParts): Promise<void> {
     ending = endingAfter(thrown, claim, trail, parts)
   }
   const became = await conclude(claim, ending, worked, parts)
+  trail.trace?.finish(jobEnd(trail, became))
   logClaim(claim.job, became, trail, performance.now() - startMs, parts.log)
 }
 
@@ -83,6 +89,7 @@ function logClaim(job: Job, became: Became, trail: Trail, milliseconds: number, 
   const line = {
     job_id: job.id,
     request_id: job.requestId,
+    trace_id: trail.trace?.traceId,
     kind: job.kind,
     operation: job.work.operation,
     status: became,

@@ -4,6 +4,7 @@ import type { JobObjects } from '../../schema/job-objects.ts'
 import type { Claimed, Claiming, JobError } from '../../schema/jobs.ts'
 import type { MediaProbe } from '../../schema/media.ts'
 import type { RemoteAudio } from '../../schema/remote-audio.ts'
+import type { Tracing } from '../../schema/tracing.ts'
 import { Claim } from './claim.ts'
 import { retentionOf } from './retention.ts'
 import { type RunParts, runJob } from './run-job.ts'
@@ -28,6 +29,8 @@ export interface RunnerParts {
   readonly remoteAudio: RemoteAudio
   readonly signals: JobSignals
   readonly log: Logger
+  /** Null: it is off. */
+  readonly tracing: Tracing | null
   /** Most jobs that run at a time in this process. */
   readonly places: number
   /** Most jobs of one workspace that run at a time, in all processes together. */

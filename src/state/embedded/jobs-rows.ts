@@ -28,6 +28,7 @@ export type JobRow = {
   ready: number
   place: number
   due_at_ms: number | null
+  waits_from_ms: number | null
   lease_until_ms: number | null
   claim_token: string | null
   purge_at_ms: number | null
@@ -84,6 +85,7 @@ export function createJobRows(db: DatabaseSync): JobRows {
   const save = db.prepare(`
     UPDATE jobs SET
       status = :status, ready = :ready, place = :place, due_at_ms = :due_at_ms,
+      waits_from_ms = :waits_from_ms,
       lease_until_ms = :lease_until_ms, claim_token = :claim_token,
       purge_at_ms = :purge_at_ms, marked = :marked,
       started_at_ms = :started_at_ms, ended_at_ms = :ended_at_ms, expires_at_ms = :expires_at_ms,

@@ -1,5 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { JobEnding, JobError, JobStatus, Retention } from '../../schema/jobs.ts'
+import { createJobTallies } from './jobs-figures.ts'
 import type { ReadyLists } from './jobs-ready.ts'
 import { type JobRow, type JobRows, remember } from './jobs-rows.ts'
 import type { JobTurns } from './jobs-turns.ts'
@@ -33,14 +34,14 @@ interface StepParts {
 }
 
 export function createJobSteps(db: DatabaseSync, { rows, ready, turns, events }: StepParts): JobSteps {
-  const countWaiting = db.prepare('UPDATE job_counters SET waiting = waiting + ?')
+  const tallies = createJobTallies(db)
 
   /** Out of wherever its status had put it, and into another. */
   const move = (row: JobRow, from: JobStatus | null, to: JobStatus, nowMs: number): void => {
-    const more = Number(to === 'queued') - Number(from === 'queued')
-    if (more !== 0) countWaiting.run(more)
+    tallies.waiting(row, Number(to === 'queued') - Number(from === 'queued'))
     if (from === 'processing') turns.unpark(row.workspace)
     row.status = to
+    row.waits_from_ms = to === 'queued' ? nowMs : null
     leaveLists(row)
     remember(row, nowMs)
   }
@@ -65,6 +66,7 @@ export function createJobSteps(db: DatabaseSync, { rows, ready, turns, events }:
     delay(row, dueAtMs, nowMs) {
       move(row, row.status, 'queued', nowMs)
       row.due_at_ms = dueAtMs
+      row.waits_from_ms = dueAtMs
       rows.save(row)
     },
 
@@ -86,6 +88,7 @@ export function createJobSteps(db: DatabaseSync, { rows, ready, turns, events }:
 
     finish(row, outcome, keep, nowMs) {
       move(row, row.status, outcome.state, nowMs)
+      tallies.ended(row, outcome.state)
       row.ended_at_ms = nowMs
       row.expires_at_ms = nowMs + keptMs(row, outcome.state, keep)
       row.purge_at_ms = row.expires_at_ms

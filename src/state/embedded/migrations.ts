@@ -244,4 +244,27 @@ export const MIGRATIONS: readonly string[] = [
   -- Workspaces whose last attempt failed are served behind the others.
   CREATE INDEX event_turns_by_health ON event_turns (ailing, wake_at_ms, turn) WHERE wake_at_ms IS NOT NULL;
   `,
+  `
+  -- For monitoring. When a job that is queued became ready to be taken, or does; null: it is not queued.
+  ALTER TABLE jobs ADD COLUMN waits_from_ms INTEGER;
+  UPDATE jobs SET waits_from_ms = coalesce(due_at_ms, created_at_ms) WHERE status = 'queued';
+  CREATE INDEX jobs_waiting ON jobs (kind, mode, waits_from_ms) WHERE waits_from_ms IS NOT NULL;
+
+  -- How many jobs are queued.
+  CREATE TABLE job_queues (
+    kind TEXT NOT NULL,
+    mode TEXT NOT NULL,
+    jobs INTEGER NOT NULL,
+    PRIMARY KEY (kind, mode)
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO job_queues SELECT kind, mode, count(*) FROM jobs WHERE status = 'queued' GROUP BY kind, mode;
+
+  -- How often jobs came to an end, and to which.
+  CREATE TABLE job_ends (
+    kind TEXT NOT NULL,
+    status TEXT NOT NULL,
+    jobs INTEGER NOT NULL,
+    PRIMARY KEY (kind, status)
+  ) STRICT, WITHOUT ROWID;
+  `,
 ]

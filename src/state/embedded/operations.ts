@@ -4,6 +4,7 @@ import { createAccounts } from './accounts.ts'
 import { createGrants } from './grants.ts'
 import { createJobs } from './jobs.ts'
 import { createJobClaims } from './jobs-claims.ts'
+import { createJobFigures } from './jobs-figures.ts'
 import { createReadyLists } from './jobs-ready.ts'
 import { createJobRecords } from './jobs-records.ts'
 import { createJobRows } from './jobs-rows.ts'
@@ -46,6 +47,7 @@ export const READS: ReadonlySet<keyof Operations> = new Set([
   'knownJobs',
   'listJobs',
   'waitingJobs',
+  'jobFigures',
   'listEvents',
   'ping',
 ])
@@ -91,6 +93,7 @@ function createJobOperations(db: DatabaseSync, now: () => number) {
       ...createJobs(db, { rows, ready, steps, slots, now }),
       ...createJobClaims(db, { rows, ready, steps, now }),
       ...createJobRecords(db, { rows, ready, steps, slots, now }),
+      ...createJobFigures(db, now),
       ...createOutbox(db, { jobs: rows, events, turns, now }),
       ...createEventClaims(db, { events, turns, now }),
     },

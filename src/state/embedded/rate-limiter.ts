@@ -1,4 +1,4 @@
-import type { RateDecision, RateLimit, RateLimiter, Take } from '../../schema/state.ts'
+import type { LimiterFigures, RateDecision, RateLimit, RateLimiter, Take } from '../../schema/state.ts'
 import { bucketOf, decisionOf } from '../bucket.ts'
 
 /** Below this many buckets nothing is pruned: they take less memory than the pruning takes time. */
@@ -12,6 +12,7 @@ export class EmbeddedRateLimiter implements RateLimiter {
   readonly #fullAtUs = new Map<string, number>()
   readonly #clockUs: () => number
   #pruneAt = PRUNE_FROM
+  #decisions = 0
 
   /** @param clockUs monotonic, in whole microseconds; a test injects its own */
   constructor(clockUs: () => number = monotonicUs) {
@@ -26,6 +27,7 @@ export class EmbeddedRateLimiter implements RateLimiter {
   /** `local` says that this node stands in for a store that all nodes share. */
   decide(keyId: string, limit: RateLimit, local: boolean): RateDecision {
     const bucket = bucketOf(limit)
+    this.#decisions += 1
     const { intervalUs, burst } = bucket
     const capacityUs = intervalUs * burst
     const nowUs = this.#clockUs()
@@ -39,6 +41,10 @@ export class EmbeddedRateLimiter implements RateLimiter {
     this.#fullAtUs.set(keyId, nowUs + missingUs + intervalUs)
     if (this.#fullAtUs.size >= this.#pruneAt) this.#prune(nowUs)
     return decisionOf(bucket, missingUs + intervalUs, 0, local, false)
+  }
+
+  figures(): LimiterFigures {
+    return { mode: 'process', decisions: { process: this.#decisions } }
   }
 
   /** Buckets that are kept in memory. */

@@ -45,6 +45,7 @@ export function stateOf(runner: Runner): State {
         if (take.slotId === null || !decision.allowed) return decision
         return isTaken(take.workspace, take.slotId).then((slotTaken) => ({ ...decision, slotTaken }))
       },
+      figures: () => limiter.figures(),
     },
     ledger: {
       begin: (beginning) => runner.call('begin', beginning),
@@ -83,6 +84,7 @@ export function stateOf(runner: Runner): State {
       list: (filter) => runner.call('listJobs', filter),
       retry: (id) => runner.call('retryJob', id),
       waiting: () => runner.call('waitingJobs'),
+      figures: () => runner.call('jobFigures'),
     },
     outbox: {
       claim: (claiming) => runner.call('claimEvents', claiming),

@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads'
 import { GatewayError } from '../../errors.ts'
-import type { Logger } from '../../log.ts'
+import { type Logger, messageOf } from '../../log.ts'
 import type { Call, Committed } from './commit.ts'
 import type { Operations, Runner } from './operations.ts'
 import type { WorkerOptions } from './worker.ts'
@@ -106,7 +106,7 @@ export class StateThread implements Runner {
         resolve()
       })
       worker.on('error', (error) => {
-        reason = error instanceof Error ? error.message : String(error)
+        reason = messageOf(error)
         reject(error)
       })
       worker.on('exit', () => {

@@ -1,5 +1,5 @@
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
-import type { Logger } from '../../log.ts'
+import { type Logger, messageOf } from '../../log.ts'
 import { parseRedisAddress, type RedisAddress } from './address.ts'
 
 /** One server, the primary that Sentinels name, or a cluster: scripts and commands are sent to it alike. */
@@ -26,7 +26,7 @@ const REDIRECTIONS = 5
 export function connect(url: string, name: string, log: Logger): RedisConnection {
   const address = parseRedisAddress(url)
   const connection = address.mode === 'cluster' ? connectCluster(address, name) : connectOne(address, name)
-  const note = ({ message: reason }: Error) => log.debug({ connection: name, reason }, 'redis connection')
+  const note = (error: Error) => log.debug({ connection: name, reason: messageOf(error) }, 'redis connection')
   connection.on('error', note)
   connection.on('node error', note)
   return connection

@@ -1,5 +1,5 @@
 import { Cluster } from 'ioredis'
-import type { Logger } from '../../log.ts'
+import { type Logger, messageOf } from '../../log.ts'
 import type { RedisConnection } from './connect.ts'
 
 /**
@@ -30,7 +30,7 @@ export async function warnOfLosses(redis: RedisConnection, log: Logger): Promise
         'Redis acknowledges before it has written to the disk, and may lose accepted jobs: set appendfsync always',
       )
   } catch (error) {
-    log.debug({ reason: String(error) }, 'the settings of Redis cannot be read')
+    log.debug({ reason: messageOf(error) }, 'the settings of Redis cannot be read')
   }
 }
 

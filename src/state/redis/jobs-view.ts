@@ -1,6 +1,7 @@
 import { jobPartition } from '../../ids.ts'
 import type { Job, Jobs } from '../../schema/jobs.ts'
 import type { Ask } from './ask.ts'
+import { readJobFigures } from './jobs-figures.ts'
 import { ALL_PARTITIONS, listNewest, partitioned, placeOf } from './jobs-partitions.ts'
 import { jobOf, listOf, recordOf } from './jobs-record.ts'
 import { keys } from './keys.ts'
@@ -19,7 +20,7 @@ const listJobs = script('list_jobs', {
 })
 
 /** What shows jobs and changes nothing. */
-export function createJobsView(ask: Ask): Pick<Jobs, 'get' | 'known' | 'list' | 'waiting'> {
+export function createJobsView(ask: Ask): Pick<Jobs, 'get' | 'known' | 'list' | 'waiting' | 'figures'> {
   return {
     async get(id) {
       const partition = jobPartition(id)
@@ -50,6 +51,7 @@ export function createJobsView(ask: Ask): Pick<Jobs, 'get' | 'known' | 'list' | 
       )
       return counts.map(integerOf).reduce((sum, count) => sum + count, 0)
     },
+    figures: () => readJobFigures(ask),
   }
 }
 

@@ -1,5 +1,5 @@
-import type { Logger } from '../../log.ts'
-import type { RateDecision, RateLimiter, Take } from '../../schema/state.ts'
+import { type Logger, messageOf } from '../../log.ts'
+import type { LimiterFigures, RateDecision, RateLimit, RateLimiter, Take } from '../../schema/state.ts'
 import { bucketOf, decisionOf } from '../bucket.ts'
 import { EmbeddedRateLimiter } from '../embedded/rate-limiter.ts'
 import type { RedisConnection } from './connect.ts'
@@ -59,6 +59,7 @@ export class RedisRateLimiter implements RateLimiter {
   readonly #local = new EmbeddedRateLimiter()
   readonly #nodes: LeaseNodes
   readonly #leases = new LeaseBook((lease, tokens) => this.#giveBack(lease, tokens))
+  readonly #decisions = { redis: 0, leases: 0, local: 0 }
   #away = false
   #nextTrialMs = 0
 
@@ -77,10 +78,16 @@ export class RedisRateLimiter implements RateLimiter {
   take(take: Take): RateDecision | Promise<RateDecision> {
     const { keyId, limit, slotId } = take
     if (slotId === null) {
-      const leased = this.#leases.use(keyId, limit, false)
+      const leased = this.#lease(keyId, limit, false)
       if (leased !== null) return leased
     }
     return this.#mayAsk() ? this.#ask(take) : this.#decideAlone(take)
+  }
+
+  figures(): LimiterFigures {
+    const decisions = { ...this.#decisions }
+    if (this.#away || this.#redis.status !== 'ready') return { mode: 'local', decisions }
+    return { mode: this.#nodes.counted ? 'leases' : 'redis', decisions }
   }
 
   /** Returns what is leased and leaves the other nodes. Never rejects, and takes no longer than a take. */
@@ -107,11 +114,11 @@ export class RedisRateLimiter implements RateLimiter {
       this.#came()
       if (lease !== null) this.#leases.fill(lease, leased, fullInUs)
       const couldBeFullInUs = this.#leases.heard(keyId, fullInUs)
-      if (waitUs === 0) return decisionOf(bucket, couldBeFullInUs, 0, false, slotTaken)
-      // The bucket is empty, and yet this node may hold a token of it.
-      return (
-        this.#leases.use(keyId, limit, slotTaken) ?? decisionOf(bucket, fullInUs, waitUs, false, slotTaken)
-      )
+      // The bucket may be empty, and yet this node hold a token of it.
+      const own = waitUs === 0 ? null : this.#lease(keyId, limit, slotTaken)
+      if (own !== null) return own
+      this.#decisions.redis += 1
+      return decisionOf(bucket, waitUs === 0 ? couldBeFullInUs : fullInUs, waitUs, false, slotTaken)
     } catch (error) {
       if (lease !== null) this.#leases.fill(lease, 0, 0)
       this.#went(error)
@@ -120,7 +127,16 @@ export class RedisRateLimiter implements RateLimiter {
   }
 
   #decideAlone({ keyId, limit }: Take): RateDecision {
-    return this.#leases.use(keyId, limit, false) ?? this.#local.decide(keyId, limit, true)
+    const own = this.#lease(keyId, limit, false)
+    if (own !== null) return own
+    this.#decisions.local += 1
+    return this.#local.decide(keyId, limit, true)
+  }
+
+  #lease(keyId: string, limit: RateLimit, slotTaken: boolean): RateDecision | null {
+    const decision = this.#leases.use(keyId, limit, slotTaken)
+    if (decision !== null) this.#decisions.leases += 1
+    return decision
   }
 
   /** A return that is lost leaves the limit stricter until the bucket is full. */
@@ -150,8 +166,10 @@ export class RedisRateLimiter implements RateLimiter {
     if (this.#away) return
     this.#away = true
     this.#nextTrialMs = performance.now() + TRIAL_MS
-    const reason = error instanceof Error ? error.message : String(error)
-    this.#log.warn({ reason }, 'Redis does not answer: this node keeps the rate limits alone')
+    this.#log.warn(
+      { reason: messageOf(error) },
+      'Redis does not answer: this node keeps the rate limits alone',
+    )
   }
 
   #came(): void {

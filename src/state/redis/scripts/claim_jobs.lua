@@ -62,7 +62,7 @@ local function end_delay(id, job)
     redis.call('HSET', key('job', id), 'number', job.number)
     make_ready(job)
   else
-    redis.call('HINCRBY', partition, 'waiting', -1)
+    stop_waiting(id, nil)
   end
   redis.call('ZREM', key('delayed'), id)
 end
@@ -101,13 +101,13 @@ local function next_of(mode)
     else
       local ready = key('ready', mode, workspace)
       local id = redis.call('ZRANGE', ready, 0, 0)[1]
+      local job = id and read_job(id)
       if id then
-        redis.call('HINCRBY', partition, 'waiting', -1)
+        stop_waiting(id, job)
         redis.call('ZREM', ready, id)
       end
       redis.call('ZREM', ring, workspace)
       if exists(ready) then serve(workspace, mode) end
-      local job = id and read_job(id)
       if job then
         redis.call('HINCRBY', key('running'), workspace, 1)
         return job

@@ -9,13 +9,15 @@
 -- nothing is done by half.
 --
 -- What a partition is made of:
---   (itself)                  hash: number (the last that was given), turn (jobs taken), waiting (jobs queued)
+--   (itself)                  hash: number (the last that was given), turn (jobs taken), waiting (jobs queued),
+--                             ended:<kind>:<status> (how often jobs came to that end)
 --   job:<id>                  hash: the job; what is not known of it is not there
 --   ready:<mode>:<workspace>  sorted set: jobs that may be taken, by their numbers
 --   ring:<mode>               sorted set: workspaces that have such jobs, by their turns
 --   parked                    sorted set: workspaces that are in no ring, by how many running jobs were enough for that
 --   running                   hash: how many jobs of a workspace are taken
 --   leases                    sorted set: `<id> <workspace>` of the jobs that are taken, by when their claim is over
+--   waiting:<kind>:<mode>     sorted set: jobs that are queued, by when they were or will be ready; for monitoring
 --   delayed, expiry           sorted sets: jobs by when their delay, their record is over
 --   index                     sorted set: all jobs, by when they were submitted
 --   slot:<workspace>:<id>     hash: job, fingerprint, keep_until
@@ -32,6 +34,7 @@
 -- that off the list and goes on: it must keep no other job waiting.
 
 local MODES = { 'priority', 'standard', 'bulk' }
+local KINDS = { 'transcription', 'queue' }
 local HISTORY_MAX = 64
 
 local partition = KEYS[1]
@@ -43,6 +46,8 @@ local function digits(number) return string.format('%.0f', number) end
 local function key(...) return table.concat({ partition, ... }, ':') end
 local function exists(name) return redis.call('EXISTS', name) == 1 end
 local function next_number() return digits(redis.call('HINCRBY', partition, 'number', 1)) end
+local function waiting_list(kind, mode) return key('waiting', kind, mode) end
+local function ended_field(kind, status) return table.concat({ 'ended', kind, status }, ':') end
 
 -- What the steps go by; nil: there is no such job, or less of it than that.
 local function read_job(id)
@@ -100,6 +105,7 @@ end
 
 local function queue(job, delay_ms)
   redis.call('HINCRBY', partition, 'waiting', 1)
+  redis.call('ZADD', waiting_list(job.kind, job.mode), digits(now_ms + delay_ms), job.id)
   if delay_ms > 0 then
     redis.call('ZADD', key('delayed'), digits(now_ms + delay_ms), job.id)
   else
@@ -107,8 +113,20 @@ local function queue(job, delay_ms)
   end
 end
 
-local function leave_queue(job)
+-- It does not wait any more; nil for the job: its record was lost.
+local function stop_waiting(id, job)
   redis.call('HINCRBY', partition, 'waiting', -1)
+  if job then
+    redis.call('ZREM', waiting_list(job.kind, job.mode), id)
+    return
+  end
+  for _, kind in ipairs(KINDS) do
+    for _, mode in ipairs(MODES) do redis.call('ZREM', waiting_list(kind, mode), id) end
+  end
+end
+
+local function leave_queue(job)
+  stop_waiting(job.id, job)
   redis.call('ZREM', key('delayed'), job.id)
   local ready = key('ready', job.mode, job.workspace)
   redis.call('ZREM', ready, job.id)
@@ -162,5 +180,6 @@ local function finish(job, status, keep, ...)
   change(job, status, 'ended', job.ended, 'expires', expires, ...)
   redis.call('HDEL', key('job', job.id), 'progress')
   redis.call('ZADD', key('expiry'), expires, job.id)
+  redis.call('HINCRBY', partition, ended_field(job.kind, status), 1)
   if job.event ~= '' then announce(job) end
 end

@@ -18,8 +18,8 @@ if slot_id ~= '' then
 end
 
 if not exists(key('job', id)) then
-  local job = { id = id, mode = ARGV[3], workspace = workspace, fence = 0, number = next_number() }
-  change(job, 'queued', 'kind', ARGV[2], 'mode', job.mode, 'workspace', workspace, 'app', ARGV[5], 'event', ARGV[6],
+  local job = { id = id, kind = ARGV[2], mode = ARGV[3], workspace = workspace, fence = 0, number = next_number() }
+  change(job, 'queued', 'kind', job.kind, 'mode', job.mode, 'workspace', workspace, 'app', ARGV[5], 'event', ARGV[6],
     'spec', ARGV[7], 'created', digits(now_ms), 'number', job.number)
   redis.call('ZADD', key('index'), digits(now_ms), id)
   queue(job, 0)

@@ -1,0 +1,190 @@
+import type { Entry, Route, Snapshot } from '../schema/catalog.ts'
+import type { JobFigures } from '../schema/jobs.ts'
+import type { LimiterFigures, RateLimiter } from '../schema/state.ts'
+import type { Reading } from './family.ts'
+
+/** How an entry fares, as its metric writes it: the larger, the less it is asked. */
+const HEALTH = { closed: 0, half_open: 1, open: 2, cooling: 3 } as const
+
+/** What is read off a node when it is asked for its metrics. */
+export interface NodeParts {
+  readonly version: string
+  /** Absent: a worker, which has no door. */
+  readonly server?: { readonly uws: string; readonly inFlight: number; readonly connections: number }
+  /** Absent: jobs are left to others. */
+  readonly jobs?: { readonly running: number }
+  readonly budget: { readonly used: number; readonly limit: number; readonly waiting: number }
+  readonly settlements: { readonly pending: number }
+  readonly rateLimiter: Pick<RateLimiter, 'figures'>
+  readonly snapshot: () => Snapshot
+  readonly healthOf: (entry: Entry) => keyof typeof HEALTH
+  readonly bodies: () => BodyCounts
+}
+
+/** Those that are arriving, those of them that go into the store, and what became of the others. */
+type BodyCounts = Readonly<
+  Record<'arriving' | 'uploading' | 'held' | 'stored' | 'demoted' | 'refused' | 'failed', number>
+>
+
+/** Shown from the start, so that the first job of a kind counts as one more. */
+const QUEUES = [
+  ['transcription', 'priority'],
+  ['queue', 'priority'],
+  ['queue', 'standard'],
+  ['queue', 'bulk'],
+] as const
+const ENDS = (['transcription', 'queue'] as const).flatMap((kind) =>
+  (['succeeded', 'failed', 'cancelled'] as const).map((status) => [kind, status] as const),
+)
+
+/** All that this process knows by itself. */
+export function nodeReadings(parts: NodeParts): Reading[] {
+  const { version, server, jobs, budget, settlements, rateLimiter, bodies } = parts
+  return [
+    info(version, server?.uws ?? ''),
+    ...(server === undefined
+      ? []
+      : [
+          gauge('larkway_requests_in_flight', 'Requests that are not answered yet.', server.inFlight),
+          gauge('larkway_connections', 'Open connections of clients.', server.connections),
+        ]),
+    ...(jobs === undefined
+      ? []
+      : [gauge('larkway_jobs_running', 'Jobs that this process runs.', jobs.running)]),
+    gauge('larkway_memory_used_bytes', 'Bytes held for bodies and answers.', budget.used),
+    gauge('larkway_memory_limit_bytes', 'Bytes that may be held for them.', budget.limit),
+    gauge('larkway_memory_waiting', 'Bodies that wait for memory.', budget.waiting),
+    gauge('larkway_calls_pending', 'Calls whose end the state has not taken yet.', settlements.pending),
+    ...bodyReadings(bodies()),
+    ...limiterReadings(rateLimiter.figures()),
+    breakers(parts),
+    eventLoop(),
+  ]
+}
+
+/** What all nodes know together: each of them tells the same. @param figures null: the state does not answer */
+export function stateReadings(figures: JobFigures | null): Reading[] {
+  const up = gauge('larkway_state_up', 'Whether the state answers: 1 or 0.', figures === null ? 0 : 1)
+  if (figures === null) return [up]
+  const { waiting, ended } = figures
+  const queues = QUEUES.map(([kind, mode]) => {
+    const found = waiting.find((one) => one.kind === kind && one.mode === mode)
+    return { kind, mode, ready: 0, delayed: 0, oldestMs: 0, ...found }
+  })
+  return [
+    up,
+    {
+      name: 'larkway_queue_jobs',
+      help: 'Jobs that wait, of all nodes: ready to be taken up, or delayed.',
+      type: 'gauge',
+      labels: ['kind', 'mode', 'state'],
+      values: queues.flatMap(({ kind, mode, ready, delayed }) => [
+        [[kind, mode, 'ready'], ready] as const,
+        [[kind, mode, 'delayed'], delayed] as const,
+      ]),
+    },
+    {
+      name: 'larkway_queue_oldest_seconds',
+      help: 'For how long the first of the ready jobs of all nodes has been ready; 0: there is none.',
+      type: 'gauge',
+      labels: ['kind', 'mode'],
+      values: queues.map(({ kind, mode, oldestMs }) => [[kind, mode], oldestMs / 1000] as const),
+    },
+    {
+      name: 'larkway_jobs_ended_total',
+      help: 'Jobs that have reached their last status, of all nodes.',
+      type: 'counter',
+      labels: ['kind', 'status'],
+      values: ENDS.map(([kind, status]) => {
+        const found = ended.find((one) => one.kind === kind && one.status === status)
+        return [[kind, status], found?.jobs ?? 0] as const
+      }),
+    },
+  ]
+}
+
+function bodyReadings({ arriving, uploading, ...became }: BodyCounts): Reading[] {
+  return [
+    gauge('larkway_bodies_arriving', 'Bodies of requests that are arriving.', arriving),
+    gauge('larkway_bodies_uploading', 'Those of them that go into the store meanwhile.', uploading),
+    counted('larkway_bodies_total', 'Bodies of requests, by what became of them.', 'event', became),
+  ]
+}
+
+function limiterReadings({ mode, decisions }: LimiterFigures): Reading[] {
+  return [
+    {
+      name: 'larkway_limiter_mode',
+      help: 'Who keeps the rate limits now: 1 for one of them; local: Redis is away and this node keeps them alone.',
+      type: 'gauge',
+      labels: ['mode'],
+      values: (['process', 'redis', 'leases', 'local'] as const).map(
+        (one) => [[one], one === mode ? 1 : 0] as const,
+      ),
+    },
+    counted(
+      'larkway_limiter_decisions_total',
+      'Decisions on rate limits, by who made them.',
+      'by',
+      decisions,
+    ),
+  ]
+}
+
+function breakers({ snapshot, healthOf }: NodeParts): Reading {
+  return {
+    name: 'larkway_breaker_state',
+    help: 'How an entry of a route fares on this node: 0 closed, 1 half-open, 2 open, 3 cooling down.',
+    type: 'gauge',
+    labels: ['workspace', 'route', 'entry', 'provider', 'model'],
+    values: routesOf(snapshot()).flatMap(({ workspace, name, entries }) =>
+      entries.map((entry, at) => {
+        const labels = [workspace, name, String(at), entry.provider.name, entry.model]
+        return [labels, HEALTH[healthOf(entry)]] as const
+      }),
+    ),
+  }
+}
+
+/** Each route that an app leads to, once. */
+function routesOf({ apps }: Snapshot): Route[] {
+  const routes = new Set<Route>()
+  for (const app of [...apps.values()].flatMap((named) => [...named.values()])) {
+    routes.add(app.route)
+    for (const route of app.capabilityRoutes.values()) routes.add(route)
+    for (const { route } of app.purposes) if (route !== null) routes.add(route)
+  }
+  return [...routes]
+}
+
+function eventLoop(): Reading {
+  const { active } = performance.eventLoopUtilization()
+  const name = 'larkway_event_loop_active_seconds_total'
+  const help = 'Seconds in which the event loop was not idle; its rate is its utilization.'
+  return { name, help, type: 'counter', labels: [], values: [[[], active / 1000]] }
+}
+
+function info(version: string, uws: string): Reading {
+  const labels = [version, process.version, uws]
+  return {
+    name: 'larkway_build_info',
+    help: 'What runs.',
+    type: 'gauge',
+    labels: ['version', 'node', 'uws'],
+    values: [[labels, 1]],
+  }
+}
+
+function gauge(name: string, help: string, value: number): Reading {
+  return { name, help, type: 'gauge', labels: [], values: [[[], value]] }
+}
+
+function counted(
+  name: string,
+  help: string,
+  label: string,
+  counts: Readonly<Record<string, number>>,
+): Reading {
+  const values = Object.entries(counts).map(([key, value]) => [[key], value] as const)
+  return { name, help, type: 'counter', labels: [label], values }
+}

@@ -1,0 +1,51 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { collectDefaultMetrics, Registry } from 'prom-client'
+import type { JobFigures, Jobs } from '../schema/jobs.ts'
+import { renderReading } from './family.ts'
+import type { Metrics } from './metrics.ts'
+import { type NodeParts, nodeReadings, stateReadings } from './node-readings.ts'
+
+/** How long the state has for its figures; the rest is told without them. */
+const STATE_MS = 1_000
+
+/**
+ * Everything in the text format of Prometheus (version 0.0.4), with prom-client's metrics of the process and of Node.
+ * Whoever asks while another one is answered gets the same answer. It takes little more than a second at most, and
+ * requests get their turns in between.
+ */
+export function createScrape(
+  { requests, calls, work }: Metrics,
+  node: NodeParts & Pick<Jobs, 'figures'>,
+): () => Promise<string> {
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+  let current: Promise<string> | null = null
+
+  async function scrape(): Promise<string> {
+    const [figures, ofProcess] = await Promise.all([within(STATE_MS, node.figures()), registry.metrics()])
+    const texts: string[] = []
+    for (const family of [...requests.families, ...calls.families, ...work.families])
+      for (const piece of family.render()) {
+        texts.push(piece)
+        await nextTurn()
+      }
+    for (const reading of [...nodeReadings(node), ...stateReadings(figures)])
+      texts.push(renderReading(reading))
+    return texts.join('') + ofProcess
+  }
+
+  return () => {
+    current ??= scrape().finally(() => {
+      current = null
+    })
+    return current
+  }
+}
+
+/** Null: it did not come in time, or failed. */
+function within(limitMs: number, figures: Promise<JobFigures>): Promise<JobFigures | null> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => resolve(null), limitMs)
+    figures.then(resolve, () => resolve(null)).finally(() => clearTimeout(timer))
+  })
+}

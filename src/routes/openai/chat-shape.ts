@@ -1,0 +1,117 @@
+import type { Outcome } from '../../gateway/settle.ts'
+import type { Streaming } from '../../gateway/stream.ts'
+import type { ChatDelta, ChatResult, FinishReason } from '../../schema/chat.ts'
+import type { ChatShape } from '../chat-reply.ts'
+import { streamFacts } from '../fact-headers.ts'
+import { largeText } from '../json-reply.ts'
+import { factReply, secondsNow } from './fact-reply.ts'
+import { completionUsage } from './usage.ts'
+
+/**
+ * A chat as OpenAI answers it, whole or in chunks.
+ *
+ * @param includeUsage whether a stream ends with a chunk that tells the tokens
+ */
+export function chatShape(includeUsage: boolean): ChatShape<'chat'> {
+  return {
+    whole: (outcome) => factReply(outcome.envelope, chatCompletion(outcome, secondsNow())),
+    events(streaming, call) {
+      const chunks = chatChunks(streaming, includeUsage, secondsNow())
+      return { ...chunks, terminator: '[DONE]', headers: streamFacts(streaming, call) }
+    },
+  }
+}
+
+/** @param created Unix seconds */
+export function chatCompletion({ envelope, result }: Outcome<'chat'>, created: number) {
+  const { id, model } = envelope
+  const usage = completionUsage(envelope)
+  const choice = {
+    index: 0,
+    message: messageOf(id, result, created),
+    finish_reason: finishReasonOf(result),
+    logprobs: null,
+  }
+  const completion = { id, object: 'chat.completion' as const, created, model, choices: [choice] }
+  return usage === null ? completion : { ...completion, usage }
+}
+
+function messageOf(id: string, { content, tool_calls: calls, audio }: ChatResult, created: number) {
+  const called = calls.map((call) => ({
+    id: call.id,
+    type: 'function' as const,
+    function: { name: call.name, arguments: call.arguments },
+  }))
+  // It is not kept, so that it cannot be referred to from the moment it is here.
+  const spoken =
+    audio === null
+      ? {}
+      : {
+          audio: { id: audioId(id), data: largeText(audio.base64), expires_at: created, transcript: content },
+        }
+  return {
+    role: 'assistant' as const,
+    content: audio !== null || (content === '' && calls.length > 0) ? null : largeText(content),
+    refusal: null,
+    ...(called.length === 0 ? {} : { tool_calls: called }),
+    ...spoken,
+  }
+}
+
+/** OpenAI always gives a reason. */
+function finishReasonOf({ finish_reason: reason, tool_calls: calls }: ChatResult): FinishReason {
+  return reason ?? (calls.length > 0 ? 'tool_calls' : 'stop')
+}
+
+/** The chunks of a streamed chat. @param created Unix seconds */
+export function chatChunks({ head, payload }: Streaming<'chat'>, includeUsage: boolean, created: number) {
+  const { id, model } = head
+  const common = { id, object: 'chat.completion.chunk' as const, created, model }
+  const chunk = (delta: ChunkDelta, reason: FinishReason | null = null) => ({
+    ...common,
+    choices: [{ index: 0, delta, logprobs: null, finish_reason: reason }],
+    ...(includeUsage ? { usage: null } : {}),
+  })
+  const spoken = payload.modalities.includes('audio') ? audioId(id) : null
+  return {
+    opening: [chunk({ role: 'assistant', content: spoken === null ? '' : null, refusal: null })],
+    event: (delta: ChatDelta) => chunk(deltaOf(delta, spoken)),
+    done({ envelope, result }: Outcome<'chat'>) {
+      const last = chunk({}, finishReasonOf(result))
+      return includeUsage ? [last, { ...common, choices: [], usage: completionUsage(envelope) }] : [last]
+    },
+  }
+}
+
+interface ChunkDelta {
+  readonly role?: 'assistant'
+  readonly content?: string | null
+  readonly refusal?: null
+  readonly tool_calls?: {
+    index: number
+    id?: string
+    type?: 'function'
+    function: { name?: string; arguments: string }
+  }[]
+  readonly audio?: { id: string; data: string } | { id: string; transcript: string }
+}
+
+/** @param spoken id of the recording, to which all text belongs; null: the answer is written */
+function deltaOf(delta: ChatDelta, spoken: string | null): ChunkDelta {
+  switch (delta.type) {
+    case 'text':
+      return spoken === null ? { content: delta.text } : { audio: { id: spoken, transcript: delta.text } }
+    case 'audio':
+      return { audio: { id: spoken ?? '', data: delta.base64 } }
+    case 'tool_call': {
+      const { index, id, name, arguments: json } = delta
+      const first = id === null ? {} : { id, type: 'function' as const }
+      const called = { ...(name === null ? {} : { name }), arguments: json }
+      return { tool_calls: [{ index, ...first, function: called }] }
+    }
+  }
+}
+
+function audioId(id: string): string {
+  return `audio_${id}`
+}

@@ -1,0 +1,84 @@
+import { Type } from 'typebox'
+import { GatewayError } from '../../errors.ts'
+import type { Exchange } from '../../inbound/exchange.ts'
+import { FieldReader, type Fields, withoutFields } from '../../inbound/form.ts'
+import { invalid } from '../../inbound/refusals.ts'
+import type { Principal } from '../../schema/catalog.ts'
+import { optional } from '../json-request.ts'
+import type { Hearing } from '../transcription.ts'
+import { readTranscriptionRequest, type TranscriptionRequest } from '../transcription-request.ts'
+import { typedFields } from '../typed-fields.ts'
+import { chosenBy, MODEL_FIELD } from './request.ts'
+
+/** What OpenAI's transcriptions and translations are asked for beyond the gateway's own fields. */
+export const OPENAI_HEARING_FIELDS = {
+  model: MODEL_FIELD,
+  keywords: optional(
+    Type.Array(Type.String({ maxLength: 256 }), { maxItems: 1_000 }),
+    'words to listen for, none of them empty; required of the model',
+  ),
+  languages: optional(
+    Type.Array(Type.String({ maxLength: 35 }), { maxItems: 32 }),
+    'of the speech, a hint; only a single one is passed on',
+  ),
+  include: optional(Type.Array(Type.String(), { maxItems: 0 }), 'probabilities of tokens are not told'),
+  known_speaker_names: optional(
+    Type.Array(Type.String(), { maxItems: 0 }),
+    'speakers are told apart, not known',
+  ),
+  known_speaker_references: optional(Type.Array(Type.String(), { maxItems: 0 }), 'the same'),
+}
+
+const NAMES = Object.keys(OPENAI_HEARING_FIELDS)
+const read = typedFields(OPENAI_HEARING_FIELDS)
+
+/** Formats whose answer the events of a stream have a place for. */
+const STREAMED_FORMATS: ReadonlySet<string> = new Set(['json', 'text', 'diarized_json'])
+
+/**
+ * A transcription or translation in OpenAI's words: its fields are read and taken away, `model` before route-control
+ * fields are looked for, and the rest is read as the gateway's own, which has the same names for the same things.
+ *
+ * @throws GatewayError as `readTranscriptionRequest`
+ */
+export function readOpenAiHearing(
+  exchange: Exchange,
+  fields: Fields,
+  { task, offers }: Hearing,
+  principal: Principal,
+): TranscriptionRequest {
+  const reader = new FieldReader(fields)
+  for (const name of ['include', 'known_speaker_names', 'known_speaker_references'] as const)
+    read(reader, name)
+  const model = read(reader, 'model') ?? null
+  const keywords = read(reader, 'keywords') ?? []
+  if (keywords.some((term) => term.trim() === '')) throw invalid('keywords holds an empty term', 'keywords')
+  const languages = read(reader, 'languages') ?? []
+  const own = withoutFields(fields, NAMES)
+  const { options, stream, selectors, warnings } = readTranscriptionRequest(exchange, own, task, offers)
+  if (stream && !STREAMED_FORMATS.has(options.response_format)) {
+    throw invalid('response_format: a stream is json, text or diarized_json', 'response_format')
+  }
+  if (languages.length > 0 && options.language !== null) {
+    throw invalid('languages: send either language or languages', 'languages')
+  }
+  const [language = null] = languages
+  const several = languages.length > 1
+  return {
+    options: {
+      ...options,
+      language: options.language ?? (several ? null : language),
+      keyterms: [...new Set([...options.keyterms, ...keywords])],
+    },
+    stream,
+    selectors: chosenBy(model, selectors, principal),
+    warnings: several ? [...warnings, 'languages: more than one cannot be passed on'] : warnings,
+  }
+}
+
+/** OpenAI's name of the part that the gateway calls `audio`; other forms of a body are not OpenAI's. */
+export function namingFile(thrown: unknown, { headers }: Pick<Exchange, 'headers'>): unknown {
+  const isForm = /^multipart\//i.test(headers['content-type']?.trim() ?? '')
+  if (!isForm || !(thrown instanceof GatewayError) || thrown.extra.param !== 'audio') return thrown
+  return new GatewayError(thrown.code, thrown.message, { ...thrown.extra, param: 'file' })
+}

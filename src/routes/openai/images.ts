@@ -1,0 +1,59 @@
+import { Type } from 'typebox'
+import { run } from '../../gateway/run.ts'
+import type { Outcome } from '../../gateway/settle.ts'
+import { callerOf, type Handle } from '../endpoint.ts'
+import { ImageBody, readImage } from '../image.ts'
+import { largeText } from '../json-reply.ts'
+import { optional } from '../json-request.ts'
+import { factReply, secondsNow } from './fact-reply.ts'
+import { MODEL_FIELD, openaiRequest } from './request.ts'
+
+const OpenAiImageBody = Type.Object({
+  model: MODEL_FIELD,
+  ...ImageBody.properties,
+  response_format: optional(
+    Type.Literal('b64_json'),
+    'a picture is only at a URL where its provider keeps it there',
+  ),
+  background: optional(Type.Enum(['auto', 'opaque']), 'nothing shines through'),
+  stream: optional(Type.Literal(false), 'pictures come whole'),
+})
+
+/** `auto` is the provider's own choice, which the gateway has by saying nothing. */
+export const openaiImageRequest = openaiRequest('image', OpenAiImageBody, (body) =>
+  readImage({ ...body, size: unlessAuto(body.size), quality: unlessAuto(body.quality) }),
+)
+
+/** POST /openai/v1/images/generations */
+export const imagesGenerations: Handle = async (exchange, trail, { services }) => {
+  const { call } = await openaiImageRequest.receive(exchange, trail, services)
+  const outcome = await run(services, { ...callerOf(exchange), operation: 'image', trail, call })
+  exchange.onFinished(outcome.release)
+  return factReply(outcome.envelope, imagesResponse(outcome, secondsNow()))
+}
+
+/** @param created Unix seconds */
+export function imagesResponse({ envelope, result }: Outcome<'image'>, created: number) {
+  const {
+    input_tokens: input = null,
+    output_tokens: output = null,
+    total_tokens: total = null,
+  } = envelope.usage
+  const data = result.images.map(({ base64, url }) =>
+    base64 === null ? { url: url ?? '' } : { b64_json: largeText(base64) },
+  )
+  if (input === null || output === null || total === null) return { created, data }
+  // The prompt is text and nothing else.
+  const details = { text_tokens: input, image_tokens: 0 }
+  const usage = {
+    input_tokens: input,
+    output_tokens: output,
+    total_tokens: total,
+    input_tokens_details: details,
+  }
+  return { created, data, usage }
+}
+
+function unlessAuto(word: string | null | undefined): string | null {
+  return word === undefined || word === 'auto' ? null : word
+}

@@ -1,0 +1,255 @@
+import { readFile } from 'node:fs/promises'
+import { ERRORS, type ErrorCode } from '../../errors.ts'
+import { ACCOUNT } from './account.ts'
+import { byStatus, ErrorEnvelope, errorTable, exampleOf, pascal, waits } from './errors.ts'
+import { GENERATION } from './generation.ts'
+import { commonHeaders, HEADERS, type HeaderName, PARAMETERS } from './headers.ts'
+import { HEARING } from './hearing.ts'
+import { JOBS, webhooks } from './jobs.ts'
+import { NODE } from './node.ts'
+import { OPENAI } from './openai.ts'
+import { type Answer, type Content, type Operation, TAGS } from './operation.ts'
+import { type Json, PlainSchemas } from './plain-schema.ts'
+
+const PACKAGE = new URL('../../../package.json', import.meta.url)
+const EXAMPLES = new URL('examples.json', import.meta.url)
+
+const ABOUT = [
+  'A gateway for speech and audio: an API key stands for one published route, and the route decides',
+  'which provider and model serve every call.\n\nA field of the wrong type is a 400 that names it,',
+  '`null` counts as not sent, and an unknown field is ignored with a line in `warnings`. Where a',
+  'provider, a model or a route is named the call is refused beside audio, and the name ignored',
+  'elsewhere. Answers may get further members.',
+].join(' ')
+
+const ERRORS_INTRO =
+  'Every error has the envelope `Error`, also an unknown path and a body that is cut short. ' +
+  '`x-should-retry` equals `retryable`.'
+
+const ALL_CODES = '<details>\n<summary>All codes</summary>'
+
+/** All that is documented. */
+export const OPERATIONS: readonly Operation[] = [
+  ...HEARING,
+  ...GENERATION,
+  ...JOBS,
+  ...OPENAI,
+  ...ACCOUNT,
+  ...NODE,
+]
+
+/** What was asked of the demo, and what it answered; long texts are cut. By the id of the operation. */
+export type Examples = Readonly<Record<string, readonly Example[]>>
+
+export interface Example {
+  readonly summary: string
+  /** Null where the body is no JSON, or there is none. */
+  readonly request: Json | null
+  readonly status: number
+  readonly type: string
+  readonly answer: unknown
+}
+
+/**
+ * The OpenAPI document, made of the schemas that the requests are held to.
+ *
+ * @param served method and path of each route, as `createRoutes` has them: others are left out
+ */
+export async function openApiDocument(served: Iterable<Pick<Operation, 'method' | 'path'>>): Promise<Json> {
+  const { version } = JSON.parse(await readFile(PACKAGE, 'utf8')) as { version: string }
+  const examples = JSON.parse(await readFile(EXAMPLES, 'utf8')) as Examples
+  const names = new Set([...served].map(nameOf))
+  const document = new Document(examples)
+  for (const operation of OPERATIONS) if (names.has(nameOf(operation))) document.add(operation)
+  return document.whole(version)
+}
+
+function nameOf({ method, path }: Pick<Operation, 'method' | 'path'>): string {
+  return `${method} ${templateOf(path)}`
+}
+
+/** `/v1/jobs/:id` as `/v1/jobs/{id}`. */
+function templateOf(path: string): string {
+  return path.replaceAll(/:(\w+)/g, '{$1}')
+}
+
+class Document {
+  readonly #schemas = new PlainSchemas()
+  readonly #examples: Examples
+  readonly #paths: Record<string, Record<string, Json>> = {}
+  readonly #responses: Record<string, Json> = {}
+
+  constructor(examples: Examples) {
+    this.#examples = examples
+  }
+
+  add(operation: Operation): void {
+    const { method, id, tag, summary, description, scope } = operation
+    const path = templateOf(operation.path)
+    const parameters = this.#parameters(operation)
+    this.#paths[path] ??= {}
+    this.#paths[path][method.toLowerCase()] = {
+      tags: [tag],
+      operationId: id,
+      summary,
+      ...(description === undefined ? {} : { description }),
+      security: scope === null ? [] : [{ ApiKey: [scope] }],
+      ...(parameters.length === 0 ? {} : { parameters }),
+      ...(operation.body === undefined ? {} : { requestBody: this.#body(operation, operation.body) }),
+      responses: { ...this.#answers(operation), ...this.#errors(operation) },
+    }
+  }
+
+  whole(version: string): Json {
+    const hooks = webhooks(this.#schemas)
+    this.#schemas.of(ErrorEnvelope)
+    return {
+      openapi: '3.1.1',
+      info: {
+        title: 'Larkway',
+        version,
+        description: [ABOUT, ERRORS_INTRO, ALL_CODES, errorTable(), '</details>'].join('\n\n'),
+        license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+      },
+      servers: [{ url: './', description: 'where this document came from' }],
+      tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
+      paths: this.#paths,
+      webhooks: hooks,
+      components: {
+        securitySchemes: {
+          ApiKey: {
+            type: 'http',
+            scheme: 'bearer',
+            description:
+              'an API key of Larkway, `lk_live_…`; an operation names the scope that the key needs',
+          },
+        },
+        parameters: PARAMETERS,
+        headers: HEADERS,
+        responses: this.#responses,
+        schemas: this.#schemas.components,
+      },
+    }
+  }
+
+  #parameters({ scope, parameters = [] }: Operation): Json[] {
+    const common = ['RequestId' as const, ...(scope === 'inference' ? ['Traceparent' as const] : [])]
+    return [...parameters, ...common].map((parameter) =>
+      typeof parameter === 'string' ? { $ref: `#/components/parameters/${parameter}` } : parameter,
+    )
+  }
+
+  #body({ id }: Operation, contents: readonly Content[]): Json {
+    const asked = (this.#examples[id] ?? []).filter(({ request }) => request !== null)
+    const examples = asked.map(({ summary, request }) => [
+      pascal(summary.replaceAll(/\W+/g, '_')),
+      { summary, value: request },
+    ])
+    const content = contents.map((one) => [
+      one.type,
+      {
+        ...this.#content(one),
+        ...(one.type === 'application/json' && examples.length > 0
+          ? { examples: Object.fromEntries(examples) }
+          : {}),
+      },
+    ])
+    return { required: true, content: Object.fromEntries(content) }
+  }
+
+  #answers(operation: Operation): Json {
+    const common = commonHeaders(operation)
+    return Object.fromEntries(
+      operation.answers.map((answer) => [String(answer.status), this.#answer(operation.id, answer, common)]),
+    )
+  }
+
+  #answer(
+    id: string,
+    { status, description, contents = [], headers = [] }: Answer,
+    common: HeaderName[],
+  ): Json {
+    const content = contents.map((one) => {
+      const given = (this.#examples[id] ?? []).filter(
+        (example) => example.status === status && isOf(example, one),
+      )
+      const examples = given.map(({ summary, answer }) => [
+        pascal(summary.replaceAll(/\W+/g, '_')),
+        { summary, value: answer },
+      ])
+      const shown = examples.length > 0 ? { examples: Object.fromEntries(examples) } : {}
+      return [one.type, { ...this.#content(one), ...shown }]
+    })
+    return {
+      description,
+      headers: headerRefs([...headers, ...common]),
+      ...(content.length > 0 ? { content: Object.fromEntries(content) } : {}),
+    }
+  }
+
+  #content({ schema, event }: Content): Json {
+    return {
+      schema: this.#schemas.of(schema),
+      ...(event === undefined ? {} : { 'x-event-schema': this.#schemas.of(event) }),
+    }
+  }
+
+  /** What the operation refuses, by status; answers with the same codes and headers are one component. */
+  #errors(operation: Operation): Json {
+    const refs = [...byStatus([...new Set(operation.errors)])].map(([status, codes]) => {
+      const response = errorResponse(codes, errorHeaders(operation, status, codes))
+      const name = codes.map(pascal).join('Or')
+      const { tag, id } = operation
+      const names = [name, `${name}${tag}`, `${name}${id[0]?.toUpperCase()}${id.slice(1)}`]
+      const ref = names.find((one) => this.#isFree(one, response)) ?? name
+      this.#responses[ref] = response
+      return [String(status), { $ref: `#/components/responses/${ref}` }]
+    })
+    return Object.fromEntries(refs)
+  }
+
+  #isFree(name: string, response: Json): boolean {
+    const known = this.#responses[name]
+    return known === undefined || JSON.stringify(known) === JSON.stringify(response)
+  }
+}
+
+function errorHeaders(operation: Operation, status: number, codes: readonly ErrorCode[]): HeaderName[] {
+  const isKnown = status !== ERRORS.UNAUTHENTICATED.status
+  return [
+    ...commonHeaders(operation, isKnown),
+    'x-should-retry',
+    ...(isKnown ? [] : (['WWW-Authenticate'] as const)),
+    ...(codes.some(waits) ? (['Retry-After'] as const) : []),
+    ...(operation.scope === null ? [] : (['X-LK-Idempotency'] as const)),
+  ]
+}
+
+function errorResponse(codes: readonly ErrorCode[], headers: readonly HeaderName[]): Json {
+  const examples = codes.map((code) => [code, { summary: ERRORS[code].message, value: exampleOf(code) }])
+  return {
+    description: codes.map((code) => `\`${code}\`: ${ERRORS[code].message}`).join('; '),
+    headers: headerRefs(headers),
+    content: {
+      'application/json': {
+        schema: {
+          allOf: [
+            { $ref: '#/components/schemas/Error' },
+            { properties: { error: { properties: { code: { enum: codes } } } } },
+          ],
+        },
+        examples: Object.fromEntries(examples),
+      },
+    },
+  }
+}
+
+function headerRefs(names: readonly HeaderName[]): Json {
+  return Object.fromEntries(
+    [...new Set(names)].map((name) => [name, { $ref: `#/components/headers/${name}` }]),
+  )
+}
+
+function isOf({ type }: Example, content: Content): boolean {
+  return content.type === type || (content.type.endsWith('/*') && type.startsWith(content.type.slice(0, -1)))
+}

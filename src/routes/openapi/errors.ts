@@ -1,0 +1,107 @@
+import { type TSchema, Type } from 'typebox'
+import { ERRORS, type ErrorCode, errorReply, GatewayError } from '../../errors.ts'
+import { nullable, shape, text } from './shapes.ts'
+
+/** Every code that is sent; a client that went away is sent nothing. */
+export const CODES = (Object.keys(ERRORS) as ErrorCode[]).filter((code) => code !== 'CLIENT_CLOSED')
+
+const CATEGORIES = [...new Set(CODES.map((code) => ERRORS[code].category))]
+
+function optional(value: TSchema) {
+  return Type.Optional(value)
+}
+
+const Attempt = shape('Attempt', {
+  provider: Type.String(),
+  model: Type.String(),
+  status: nullable(Type.Integer(), "the provider's; null: it did not answer"),
+  milliseconds: Type.Number({ minimum: 0 }),
+  reason: text('`ok`, or why it failed'),
+})
+
+const ConsideredEntry = shape('ConsideredEntry', {
+  route: Type.String(),
+  provider: Type.String(),
+  model: Type.String(),
+  group: Type.Enum(['purpose', 'purpose_route', 'assigned_route']),
+  rank: nullable(Type.Integer({ minimum: 1 }), 'place among the candidates; null: left out'),
+  left: nullable(Type.String(), 'why it was left out, in a word'),
+  detail: nullable(Type.String(), 'the same in words'),
+  missing: optional(Type.Array(Type.String(), { description: 'capabilities or features that it lacks' })),
+  conflict: optional(Type.Array(Type.String(), { description: 'features that it does not keep together' })),
+  param: optional(text('the field that is over its limit')),
+  retry_after_ms: optional(Type.Number({ minimum: 0 })),
+  last_resort: optional(Type.Literal(true)),
+})
+
+const Details = shape(
+  'ErrorDetails',
+  {
+    limit: optional(text('name of the limit that was crossed')),
+    limit_bytes: optional(Type.Integer({ minimum: 0 })),
+    received_bytes: optional(Type.Integer({ minimum: 0, description: 'counted when the limit was crossed' })),
+    declared_bytes: optional(Type.Integer({ minimum: 0, description: 'Content-Length' })),
+    limit_seconds: optional(Type.Number({ minimum: 0 })),
+    audio_seconds: optional(Type.Number({ minimum: 0 })),
+    reason: optional(text('why audio is not fetched from the URL')),
+    status: optional(Type.Integer({ description: 'what the host of the URL answered' })),
+    scope: optional(text('that the key lacks')),
+    budget: optional(text('which one is used up: `key` or `workspace`')),
+    policy_version_id: optional(nullable(Type.String(), 'version of the route')),
+    attempts: optional(Type.Array(Attempt, { description: 'of the entries that were tried' })),
+    entries: optional(Type.Array(ConsideredEntry, { description: 'why no entry can serve the call' })),
+    required_capabilities: optional(Type.Array(Type.String())),
+    retry_after_ms: optional(Type.Number({ minimum: 0 })),
+  },
+  'facts, each where it applies',
+)
+
+/** The inner object of the envelope; a failed job has it, too. */
+export const ErrorBody = shape('ErrorBody', {
+  code: Type.Enum(CODES),
+  category: Type.Enum(CATEGORIES),
+  retryable: Type.Boolean({ description: 'whether the same request may be sent again' }),
+  message: text('a sentence for people'),
+  param: nullable(Type.String(), 'the field at fault'),
+  type: Type.Enum(CATEGORIES, {
+    description: "the category once more, where OpenAI's libraries look for it",
+  }),
+  request_id: Type.String(),
+  details: Details,
+})
+
+export const ErrorEnvelope = shape('Error', { error: ErrorBody }, 'every error, whatever the endpoint')
+
+/** Stands for the request of an example. */
+const REQUEST_ID = 'req_01m7vpxmwhcxyhwv0c3a668m1h'
+
+/** An error as it is sent. */
+export function exampleOf(code: ErrorCode): object {
+  return errorReply(new GatewayError(code), REQUEST_ID).body
+}
+
+/** `UPSTREAM_ERROR` as names of components are written: `UpstreamError`. */
+export function pascal(code: string): string {
+  return code.toLowerCase().replace(/(?:^|_)([a-z])/g, (_match, letter: string) => letter.toUpperCase())
+}
+
+/** The codes of an operation by their status, in the order of the statuses. */
+export function byStatus(codes: readonly ErrorCode[]): ReadonlyMap<number, readonly ErrorCode[]> {
+  const groups = Map.groupBy(codes, (code) => ERRORS[code].status as number)
+  return new Map([...groups].sort(([one], [other]) => one - other))
+}
+
+/** Which codes wait: they are sent with `Retry-After`, or may be. */
+export function waits(code: ErrorCode): boolean {
+  if (code === 'NO_HEALTHY_PROVIDER') return true
+  return Object.hasOwn(errorReply(new GatewayError(code), '').headers, 'retry-after')
+}
+
+/** What stands in the document of every error: the table that the codes of each answer are out of. */
+export function errorTable(): string {
+  const rows = CODES.map((code) => {
+    const { status, retryable, message } = ERRORS[code]
+    return `| ${status} | \`${code}\` | ${retryable ? 'yes' : 'no'} | ${message} |`
+  })
+  return ['| Status | Code | Retry | Meaning |', '|---|---|---|---|', ...rows].join('\n')
+}

@@ -1,0 +1,236 @@
+import { type TSchema, Type } from 'typebox'
+import { StreamError } from './answers.ts'
+import { amount, count, nullable, shape, text } from './shapes.ts'
+
+function optional(value: TSchema) {
+  return Type.Optional(value)
+}
+
+const DurationUsage = shape(
+  'OpenAiDurationUsage',
+  { type: Type.Literal('duration'), seconds: amount('of the audio') },
+  'left out where nobody knows how long the audio is',
+)
+
+const Transcription = shape('OpenAiTranscription', { text: Type.String(), usage: optional(DurationUsage) })
+
+const VerboseSegment = shape(
+  'OpenAiVerboseSegment',
+  {
+    id: count('from 0'),
+    seek: count('always 0'),
+    start: amount('seconds'),
+    end: amount('seconds'),
+    text: Type.String(),
+    tokens: Type.Array(Type.Integer(), { maxItems: 0 }),
+    temperature: Type.Number(),
+    avg_logprob: Type.Number(),
+    compression_ratio: Type.Number(),
+    no_speech_prob: Type.Number(),
+  },
+  'what only Whisper tells has values that no filter takes offence at',
+)
+
+const Word = shape('OpenAiWord', { word: Type.String(), start: amount('seconds'), end: amount('seconds') })
+
+const VERBOSE = {
+  task: Type.Enum(['transcribe', 'translate']),
+  language: text('in English words; `unknown`'),
+  duration: amount('seconds'),
+  text: Type.String(),
+  segments: optional(Type.Array(VerboseSegment, { description: 'unless only words were asked for' })),
+  words: optional(Type.Array(Word, { description: 'where they were asked for' })),
+  usage: optional(DurationUsage),
+}
+
+const DiarizedSegment = shape('OpenAiDiarizedSegment', {
+  type: Type.Literal('transcript.text.segment'),
+  id: text('`seg_0` and so on'),
+  start: amount('seconds'),
+  end: amount('seconds'),
+  text: Type.String(),
+  speaker: text('`A`, `B` and so on; `unknown`'),
+})
+
+const Diarized = shape('OpenAiDiarized', {
+  task: Type.Literal('transcribe'),
+  duration: amount('seconds'),
+  text: Type.String(),
+  segments: Type.Array(DiarizedSegment),
+  usage: optional(DurationUsage),
+})
+
+export const OpenAiTranscript = Type.Union([Transcription, shape('OpenAiVerbose', VERBOSE), Diarized], {
+  title: 'OpenAiTranscript',
+  description: 'as `response_format` says: `json`, `verbose_json`, `diarized_json`',
+})
+
+export const OpenAiTranscriptEvent = Type.Union(
+  [
+    shape('OpenAiTextDelta', { type: Type.Literal('transcript.text.delta'), delta: Type.String() }),
+    DiarizedSegment,
+    shape('OpenAiTextDone', { type: Type.Literal('transcript.text.done'), text: Type.String() }),
+    StreamError,
+  ],
+  { title: 'OpenAiTranscriptEvent' },
+)
+
+const CompletionUsage = shape('OpenAiCompletionUsage', {
+  prompt_tokens: count('tokens'),
+  completion_tokens: count('tokens'),
+  total_tokens: count('tokens'),
+})
+
+const FinishReason = Type.Enum(['stop', 'length', 'tool_calls', 'content_filter'])
+const created = count('Unix seconds')
+
+const ToolCall = shape('OpenAiToolCall', {
+  id: Type.String(),
+  type: Type.Literal('function'),
+  function: Type.Object({ name: Type.String(), arguments: text('JSON as the model wrote it') }),
+})
+
+const Message = shape('OpenAiMessage', {
+  role: Type.Literal('assistant'),
+  content: nullable(Type.String(), 'null beside tool calls or a spoken answer'),
+  refusal: Type.Null(),
+  tool_calls: optional(Type.Array(ToolCall)),
+  audio: optional(
+    Type.Object({
+      id: Type.String(),
+      data: Type.String({ contentEncoding: 'base64' }),
+      expires_at: created,
+      transcript: Type.String(),
+    }),
+  ),
+})
+
+export const OpenAiChat = shape('OpenAiChat', {
+  id: Type.String(),
+  object: Type.Literal('chat.completion'),
+  created,
+  model: text('that answered'),
+  choices: Type.Array(
+    Type.Object({
+      index: Type.Literal(0),
+      message: Message,
+      finish_reason: FinishReason,
+      logprobs: Type.Null(),
+    }),
+  ),
+  usage: optional(CompletionUsage),
+})
+
+const ChatChunkDelta = shape('OpenAiChatDelta', {
+  role: optional(Type.Literal('assistant')),
+  content: optional(nullable(Type.String(), 'goes on from the one before')),
+  refusal: optional(Type.Null()),
+  tool_calls: optional(
+    Type.Array(
+      Type.Object({
+        index: count('which of the calls it belongs to'),
+        id: optional(Type.String()),
+        type: optional(Type.Literal('function')),
+        function: Type.Object({ name: optional(Type.String()), arguments: Type.String() }),
+      }),
+    ),
+  ),
+  audio: optional(
+    Type.Object({
+      id: Type.String(),
+      data: optional(Type.String({ contentEncoding: 'base64' })),
+      transcript: optional(Type.String()),
+    }),
+  ),
+})
+
+const CHUNK = { id: Type.String(), created, model: text('that answers') }
+const ChunkUsage = optional(
+  nullable(CompletionUsage, 'with `stream_options.include_usage`, in the last chunk'),
+)
+
+export const OpenAiChatChunk = Type.Union(
+  [
+    shape('OpenAiChatChunk', {
+      ...CHUNK,
+      object: Type.Literal('chat.completion.chunk'),
+      choices: Type.Array(
+        Type.Object({
+          index: Type.Literal(0),
+          delta: ChatChunkDelta,
+          finish_reason: nullable(FinishReason, 'in the last chunk'),
+          logprobs: Type.Null(),
+        }),
+      ),
+      usage: ChunkUsage,
+    }),
+    StreamError,
+  ],
+  { title: 'OpenAiChatEvent', description: 'data of one event; `data: [DONE]` follows the last' },
+)
+
+const TextChoice = shape('OpenAiTextChoice', {
+  index: Type.Literal(0),
+  text: Type.String(),
+  finish_reason: nullable(FinishReason, 'null in all chunks but the last'),
+  logprobs: Type.Null(),
+})
+
+const COMPLETION = {
+  ...CHUNK,
+  object: Type.Literal('text_completion'),
+  choices: Type.Array(TextChoice),
+}
+
+export const OpenAiCompletion = shape('OpenAiCompletion', { ...COMPLETION, usage: optional(CompletionUsage) })
+
+export const OpenAiCompletionEvent = Type.Union(
+  [shape('OpenAiCompletionChunk', { ...COMPLETION, usage: ChunkUsage }), StreamError],
+  { title: 'OpenAiCompletionEvent', description: 'data of one event; `data: [DONE]` follows the last' },
+)
+
+export const OpenAiEmbeddings = shape('OpenAiEmbeddings', {
+  object: Type.Literal('list'),
+  data: Type.Array(
+    Type.Object({
+      object: Type.Literal('embedding'),
+      index: count('of the text'),
+      embedding: Type.Union([
+        Type.Array(Type.Number()),
+        Type.String({ contentEncoding: 'base64', description: 'little-endian 32-bit floats' }),
+      ]),
+    }),
+  ),
+  model: text('that answered'),
+  usage: Type.Object({ prompt_tokens: count('tokens'), total_tokens: count('tokens') }),
+})
+
+export const OpenAiImages = shape('OpenAiImages', {
+  created,
+  data: Type.Array(
+    Type.Object({
+      b64_json: optional(Type.String({ contentEncoding: 'base64' })),
+      url: optional(Type.String({ format: 'uri' })),
+    }),
+  ),
+  usage: optional(
+    Type.Object({
+      input_tokens: count('tokens'),
+      output_tokens: count('tokens'),
+      total_tokens: count('tokens'),
+      input_tokens_details: Type.Object({ text_tokens: count('tokens'), image_tokens: count('tokens') }),
+    }),
+  ),
+})
+
+export const OpenAiModel = shape('OpenAiModel', {
+  id: text('label of a purpose, or name of a model'),
+  object: Type.Literal('model'),
+  created: Type.Literal(0),
+  owned_by: text('the workspace of a purpose, or the provider of a model'),
+})
+
+export const OpenAiModels = shape('OpenAiModels', {
+  object: Type.Literal('list'),
+  data: Type.Array(OpenAiModel, { description: 'first the purposes, which are what `model` chooses' }),
+})

@@ -1,0 +1,21 @@
+import { readFile } from 'node:fs/promises'
+import type { Logger } from '../log.ts'
+import type { Tracing } from '../schema/tracing.ts'
+import { readTracingEnvironment } from './environment.ts'
+
+/**
+ * Tracing as the standard variables of OpenTelemetry ask for it; null when they do not. Its packages are loaded only
+ * when it is on.
+ */
+export async function startTracing(
+  env: Readonly<Record<string, string | undefined>>,
+  log: Logger,
+): Promise<Tracing | null> {
+  const { options, warnings } = readTracingEnvironment(env)
+  for (const warning of warnings) log.warn(warning)
+  if (options === null) return null
+  const { openTracing } = await import('./exporting.ts')
+  const text = await readFile(new URL('../../package.json', import.meta.url), 'utf8')
+  const { version } = JSON.parse(text) as { version: string }
+  return openTracing(options, version, log)
+}

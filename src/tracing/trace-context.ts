@@ -1,0 +1,34 @@
+import { createTraceState, type SpanContext } from '@opentelemetry/api'
+
+/** Of a version that is not known yet, what this one has is read, and what follows is not: W3C Trace Context, 4. */
+const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
+const ZEROS = /^0+$/
+
+/** The trace that somebody else has begun. */
+export interface CallerContext {
+  readonly span: SpanContext
+  /**
+   * Goes on to whoever is asked next, and into no span: what is in it is up to the caller. Empty when there is nothing.
+   */
+  readonly tracestate: string
+}
+
+type ContextHeaders = Readonly<Record<string, string | undefined>>
+
+/** What a caller, or the submission of a job, says of its trace; null when it says nothing of that form. */
+export function readTraceContext({
+  traceparent = '',
+  tracestate = '',
+}: ContextHeaders): CallerContext | null {
+  const [, version, traceId, spanId, flags, more] = TRACEPARENT.exec(traceparent) ?? []
+  if (traceId === undefined || spanId === undefined || flags === undefined) return null
+  if (version === 'ff' || (version === '00' && more !== undefined)) return null
+  if (ZEROS.test(traceId) || ZEROS.test(spanId)) return null
+  const span = { traceId, spanId, traceFlags: Number.parseInt(flags, 16) & 1, isRemote: true }
+  // What is not of its form is left out, and so are entries after the first 32.
+  return { span, tracestate: tracestate === '' ? '' : createTraceState(tracestate).serialize() }
+}
+
+export function traceparentOf({ traceId, spanId, traceFlags }: SpanContext): string {
+  return `00-${traceId}-${spanId}-0${traceFlags & 1}`
+}

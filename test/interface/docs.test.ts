@@ -1,0 +1,138 @@
+import { existsSync } from 'node:fs'
+import { type Browser, chromium, type Page } from 'playwright-core'
+import t, { type Test } from 'tap'
+import { type Larkway, startLarkway } from '../support/larkway.ts'
+
+const CHROMIUM = '/usr/bin/chromium'
+const skip = existsSync(CHROMIUM) ? false : 'needs /usr/bin/chromium'
+const WAIT = { timeout: 60_000 }
+
+/** A browser that asks nobody by itself. */
+async function open(t: Test): Promise<Browser> {
+  const quiet = ['background-networking', 'component-update', 'sync', 'quic', 'gpu'].map(
+    (name) => `--disable-${name}`,
+  )
+  const browser = await chromium.launch({
+    executablePath: CHROMIUM,
+    args: ['--no-sandbox', '--no-first-run', ...quiet],
+  })
+  t.teardown(() => browser.close())
+  return browser
+}
+
+interface Visit {
+  readonly page: Page
+  /** Origins that the page asked. */
+  readonly asked: ReadonlySet<string>
+  /** What the browser complained of, refusals of the content security policy among them. */
+  readonly complaints: readonly string[]
+}
+
+async function visit(browser: Browser, { url }: Pick<Larkway, 'url'>): Promise<Visit> {
+  const page = await browser.newPage({ viewport: { width: 1280, height: 900 } })
+  const asked = new Set<string>()
+  const complaints: string[] = []
+  page.on('request', (request) => asked.add(new URL(request.url()).origin))
+  page.on('pageerror', ({ message }) => complaints.push(message))
+  page.on('console', (message) => {
+    if (['error', 'warning'].includes(message.type())) complaints.push(message.text())
+  })
+  await page.goto(`${url}/docs`)
+  await page.locator('.opblock').first().waitFor(WAIT)
+  return { page, asked, complaints }
+}
+
+/** Opens an operation, and its form. */
+async function tryOut(page: Page, id: string) {
+  const operation = page.locator(`[id$="-${id}"].opblock`)
+  await operation.locator('.opblock-summary-control').click()
+  await operation.locator('.try-out__btn').click(WAIT)
+  return operation
+}
+
+type Operation = Awaited<ReturnType<typeof tryOut>>
+
+/** Sends what the form holds. @returns status and body, as the page shows them */
+async function execute(operation: Operation): Promise<readonly [status: string, body: string]> {
+  await operation.locator('.execute').click()
+  const answer = operation.locator('.live-responses-table .response')
+  await answer.waitFor(WAIT)
+  const status = await answer.locator('.response-col_status').textContent()
+  return [
+    status?.trim() ?? '',
+    (await answer.locator('.response-col_description .highlight-code').first().textContent()) ?? '',
+  ]
+}
+
+t.test('the page is read, and calls are made with it', { skip, timeout: 180_000 }, async (t) => {
+  const larkway = await startLarkway(t)
+  const browser = await open(t)
+  const { page, asked, complaints } = await visit(browser, larkway)
+  t.match(await page.title(), 'Larkway')
+  const document = (await (await fetch(`${larkway.url}/openapi.json`)).json()) as {
+    paths: Record<string, object>
+  }
+  const operations = Object.values(document.paths).flatMap((methods) => Object.keys(methods))
+  t.equal(
+    await page.locator('.opblock').count(),
+    operations.length + 1,
+    'all operations and the webhook are there',
+  )
+  t.equal(await page.locator('.errors-wrapper').count(), 0, 'the page finds no fault in the document')
+
+  await page.locator('.btn.authorize').click()
+  await page.locator('.auth-container input').fill(larkway.key)
+  await page.locator('.auth-btn-wrapper .authorize').click()
+  await page.locator('.btn-done').click()
+
+  const speech = await tryOut(page, 'speech')
+  await speech.locator('textarea').first().fill('{"input":"e e t"}')
+  const [spoken, envelope] = await execute(speech)
+  t.equal(spoken, '200')
+  t.match(envelope, /"output_audio"/)
+
+  const audio = await (
+    await fetch(`${larkway.url}/v1/speech`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${larkway.key}`,
+        'content-type': 'application/json',
+        accept: 'audio/wav',
+      },
+      body: '{"input":"sos"}',
+    })
+  ).arrayBuffer()
+  const transcription = await tryOut(page, 'transcription')
+  const file = { name: 'sos.wav', mimeType: 'audio/wav', buffer: Buffer.from(audio) }
+  await transcription.locator('input[type=file]').setInputFiles(file)
+  const [heard, transcript] = await execute(transcription)
+  t.equal(heard, '200', transcript)
+  t.match(transcript, /"content": "sos"/)
+
+  t.same([...asked], [larkway.url], 'nobody else was asked')
+  t.same(complaints, [])
+  t.same(await page.evaluate('[localStorage.length, document.cookie]'), [0, ''], 'the key is kept nowhere')
+})
+
+t.test('nothing of the page is inline, and nothing comes from elsewhere', async (t) => {
+  const { url } = await startLarkway(t)
+  const page = await fetch(`${url}/docs`)
+  const policy = page.headers.get('content-security-policy') ?? ''
+  t.notMatch(policy, /unsafe|https?:|\*/)
+  t.match(policy, /^default-src 'none'; script-src 'self'; /)
+  const html = await page.text()
+  t.notMatch(html, /<script>|<style|\bstyle=|\son\w+=|https?:/)
+  for (const [, path = ''] of html.matchAll(/(?:src|href)="(docs\/[^"]+)"/g)) {
+    const file = await fetch(`${url}/${path}`)
+    t.equal(file.status, 200, path)
+    await file.body?.cancel()
+  }
+  for (const path of [
+    '/docs/',
+    '/docs/swagger-ui.js',
+    '/docs/package.json',
+    '/docs/%2e%2e%2fpage.ts',
+    '/docs/page.ts',
+  ])
+    t.equal((await fetch(url + path)).status, 404, path)
+})

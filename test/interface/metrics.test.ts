@@ -1,0 +1,100 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import t from 'tap'
+import { startLarkway } from '../support/larkway.ts'
+import { SLOW_MS, startMeteredNode } from '../support/metered-node.ts'
+import { RawClient } from '../support/raw-client.ts'
+
+t.test('without a port nothing is served', async (t) => {
+  const larkway = await startLarkway(t)
+  t.notOk(larkway.log.some((line) => 'metrics_port' in line))
+  t.equal((await fetch(`${larkway.url}/metrics`)).status, 404, 'not at the main door either')
+})
+
+t.test('a node that has served tells what it did', { timeout: 120_000 }, async (t) => {
+  const node = await startMeteredNode(t)
+  await node.serveTraffic()
+  const { value, types, text, samples } = await node.scrape()
+
+  const requests = (route: string, status: string) => value('larkway_requests_total', { route, status })
+  t.equal(requests('/v1/chat', '200'), 3)
+  t.equal(requests('/v1/chat', '502'), 1)
+  t.equal(requests('/v1/me', '401'), 1)
+  t.equal(requests('/workspace/:tenant_id/stt-webhook', '200'), 1, 'the pattern, not the path')
+  t.equal(requests('none', '404'), 1)
+  t.equal(value('larkway_request_duration_seconds_count', { route: '/v1/chat' }), 4)
+  t.equal(value('larkway_request_overhead_seconds_count', { route: '/v1/chat' }), 4)
+  t.equal(value('larkway_request_failures_total', { code: 'UPSTREAM_ERROR' }), 1)
+  t.equal(value('larkway_requests_in_flight'), 0)
+  t.ok(Number(value('larkway_request_body_bytes_total', { route: '/v1/transcription' })) > 40_000)
+  t.ok(Number(value('larkway_response_body_bytes_total', { route: '/v1/speech' })) > 10_000)
+
+  const chats = { gen_ai_operation_name: 'chat', gen_ai_request_model: 'morse-1' }
+  const duration = 'gen_ai_client_operation_duration_seconds_count'
+  t.equal(value(duration, { ...chats, provider: 'sandbox', error_type: '' }), 4, 'one of them for a job')
+  t.equal(value(duration, { ...chats, provider: 'ill', error_type: 'server' }), 2)
+  t.equal(value('gen_ai_client_operation_time_to_first_chunk_seconds_count'), 1)
+  t.ok(Number(value('gen_ai_client_token_usage_sum', { gen_ai_token_type: 'output' })) > 0)
+  t.equal(value('larkway_attempts_total', { operation: 'chat', outcome: 'ok' }), 4)
+  t.equal(value('larkway_attempts_total', { operation: 'chat', outcome: 'server' }), 2)
+  t.equal(value('larkway_failovers_total', { operation: 'chat', provider: 'sandbox' }), 1)
+  t.equal(value('larkway_audio_seconds_total', { operation: 'transcription' }), 2, 'one of them for a job')
+  t.equal(value('larkway_speech_characters_total'), 5)
+  t.equal(value('larkway_images_total'), 1)
+  t.ok(Number(value('larkway_video_seconds_total')) > 0)
+  t.equal(value('larkway_breaker_state', { route: 'failing', entry: '0' }), 0)
+
+  t.equal(value('larkway_webhook_deliveries_total', { outcome: 'delivered' }), 1)
+  t.equal(value('larkway_jobs_ended_total', { kind: 'transcription', status: 'succeeded' }), 1)
+  t.equal(value('larkway_jobs_ended_total', { kind: 'queue', status: 'succeeded' }), 1)
+  t.equal(value('larkway_queue_jobs', { mode: 'bulk' }), 0)
+  t.equal(value('larkway_queue_oldest_seconds', { mode: 'bulk' }), 0)
+  t.equal(value('larkway_state_up'), 1)
+  t.equal(value('larkway_limiter_mode', { mode: 'process' }), 1)
+  t.ok(Number(value('larkway_limiter_decisions_total', { by: 'process' })) >= 10)
+  t.ok(Number(value('larkway_memory_limit_bytes')) > 0)
+  t.ok(Number(value('process_resident_memory_bytes')) > 0)
+  t.ok(Number(value('nodejs_eventloop_lag_p99_seconds')) > 0)
+
+  await t.test('money is that of the account', async (t) => {
+    const { billing } = (await (await node.ask('GET', '/v1/me')).json()) as {
+      billing: { credits_usd: number; spent_usd: number }
+    }
+    const spent = value('larkway_spent_usd_total', { access: 'platform' }) ?? 0
+    t.ok(spent > 0)
+    t.ok(Math.abs(spent - (100 - billing.credits_usd)) < 1e-6, `${spent} of ${billing.credits_usd}`)
+  })
+
+  for (const [name, type] of types) {
+    t.ok(/^(larkway|gen_ai|process|nodejs)_/.test(name), name)
+    if (type === 'counter') t.ok(/_total$/.test(name), `${name} is a counter`)
+  }
+  const secrets = [node.authorization.slice(7), 'req_', 'tj_', 'qj_', 'evt_', 'http', 'hello', 'lark ']
+  for (const secret of secrets) {
+    const told = samples.some(({ labels }) => Object.values(labels).some((label) => label.includes(secret)))
+    t.notOk(told, `${secret.slice(0, 8)} is in no label`)
+  }
+  t.notOk(text.includes(node.authorization.slice(7)))
+})
+
+t.test('overhead is neither the wait for a body nor that for a provider', { timeout: 60_000 }, async (t) => {
+  const node = await startMeteredNode(t)
+  const client = await RawClient.connect(node.port)
+  t.teardown(() => client.destroy())
+  const body = JSON.stringify({ input: 'hello' })
+  const authorization = node.authorizations.slow
+  await client.send(
+    `POST /v1/speech HTTP/1.1\r\nHost: a\r\nAuthorization: ${authorization}\r\n` +
+      `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 5)}`,
+  )
+  await sleep(SLOW_MS)
+  await client.send(body.slice(5))
+  t.equal((await client.response({ timeoutMs: 30_000 }))?.status, 200)
+
+  const { value } = await node.scrape()
+  const seconds = (name: string) => value(`${name}_sum`, { route: '/v1/speech' }) ?? Number.NaN
+  const took = seconds('larkway_request_duration_seconds')
+  const overhead = seconds('larkway_request_overhead_seconds')
+  t.ok(took > 2.9, `it took ${took} s`)
+  t.ok(overhead > 0 && overhead < 1, `of which ${overhead} s are ours`)
+  t.ok((value('gen_ai_client_operation_duration_seconds_sum') ?? 0) > 1.4)
+})

@@ -1,0 +1,182 @@
+import t, { type Test } from 'tap'
+import { ERRORS, type ErrorCode } from '../../src/errors.ts'
+import { OPERATIONS } from '../../src/routes/openapi/document.ts'
+import type { Operation } from '../../src/routes/openapi/operation.ts'
+import { type DocumentedCall, send } from '../support/openapi-calls.ts'
+import { DocumentUnderTest, type OpenApi } from '../support/openapi-document.ts'
+import { type FatefulNode, type KeyName, startFatefulNode } from '../support/openapi-node.ts'
+
+interface Rig {
+  readonly node: FatefulNode
+  readonly documented: DocumentUnderTest
+  readonly seen: Set<ErrorCode>
+}
+
+type Asked = Omit<DocumentedCall, 'summary' | 'status'>
+
+/** Sends what is refused, and holds the refusal against the document. */
+async function refused(
+  t: Test,
+  { node, documented, seen }: Rig,
+  key: KeyName | null,
+  code: ErrorCode,
+  asked: Asked,
+) {
+  const call = { ...asked, summary: code, status: ERRORS[code].status }
+  const answered = await send({ url: node.url, key: key === null ? '' : node.keys[key] }, call)
+  const name = `${asked.id}: ${code}`
+  t.match(JSON.parse(answered.body.toString()), { error: { code } }, name)
+  t.same(documented.faultsOf(asked.id, answered), [], `${name} is as documented`)
+  const documentedCodes = OPERATIONS.find(({ id }) => id === asked.id)?.errors
+  t.ok(documentedCodes?.includes(code), `${name} is among its codes`)
+  seen.add(code)
+}
+
+/** The path of an operation with something for its parameters. */
+function pathOf({ path }: Operation): string {
+  return path.replace(':tenant_id', 'acme').replace(':job_id', 'tj_x').replace(/:\w+/, 'x')
+}
+
+const asking = (operation: Operation): Asked => ({
+  id: operation.id,
+  method: operation.method,
+  path: pathOf(operation),
+})
+
+const keyed = OPERATIONS.filter(({ scope }) => scope !== null)
+const bodied = keyed.filter(({ body }) => body !== undefined)
+
+t.test('refusals are as documented, whatever the operation', { timeout: 120_000 }, async (t) => {
+  const node = await startFatefulNode(t)
+  const document = (await (await fetch(`${node.url}/openapi.json`)).json()) as OpenApi
+  const rig: Rig = { node, documented: new DocumentUnderTest(document), seen: new Set() }
+
+  await t.test('without a key, without the scope, too often', async (t) => {
+    for (const operation of keyed) {
+      await refused(t, rig, null, 'UNAUTHENTICATED', bodiedCall(operation))
+      const lacking: KeyName | null = operation.scope === 'admin' ? null : 'scopeless'
+      if (lacking !== null) await refused(t, rig, lacking, 'PERMISSION_DENIED', bodiedCall(operation))
+    }
+    const limited = keyed.filter((operation) => operation.limited === true)
+    await send(
+      { url: node.url, key: node.keys.limited },
+      { ...bodiedCall(limited[0]!), summary: '', status: 0 },
+    )
+    for (const operation of limited) await refused(t, rig, 'limited', 'RATE_LIMITED', bodiedCall(operation))
+  })
+
+  await t.test('bodies that are none', async (t) => {
+    for (const operation of bodied) {
+      const asked = asking(operation)
+      const type = (name: string) => ({ 'content-type': name })
+      const json = { ...asked, headers: type('application/json') }
+      await refused(t, rig, 'ok', 'INVALID_REQUEST', { ...json, body: Buffer.from('{') })
+      await refused(t, rig, 'ok', 'INVALID_REQUEST', { ...json, body: Buffer.from('{}') })
+      await refused(t, rig, 'ok', 'REQUEST_TOO_LARGE', { ...json, body: Buffer.alloc(1_000_001, ' ') })
+      const other = { ...asked, headers: type('text/plain'), body: Buffer.from('a') }
+      await refused(t, rig, 'ok', 'UNSUPPORTED_MEDIA_TYPE', other)
+    }
+  })
+
+  await t.test('what is not there', async (t) => {
+    for (const operation of keyed.filter(({ errors }) => errors.includes('JOB_NOT_FOUND')))
+      await refused(t, rig, 'ok', 'JOB_NOT_FOUND', asking(operation))
+    for (const operation of keyed.filter(({ path }) => path.startsWith('/workspace/')))
+      await refused(t, rig, 'poor', 'NOT_FOUND', bodiedCall(operation))
+    await refused(t, rig, 'ok', 'NOT_FOUND', { id: 'openaiModel', path: '/openai/v1/models/none' })
+    await refused(t, rig, null, 'NOT_FOUND', { id: 'docsFile', path: '/docs/..%2fpage.css' })
+    await refused(t, rig, null, 'NOT_FOUND', { id: 'result', path: '/results/forged' })
+  })
+
+  await t.test('calls that nobody serves', async (t) => seeCalls(t, rig))
+  await t.test('what is wrong with audio', async (t) => seeAudio(t, rig))
+  await t.test('keys that are in use', async (t) => seeKeys(t, rig))
+  t.ok(rig.seen.size > 20, 'many codes were seen')
+  t.comment(`seen: ${[...rig.seen].sort().join(', ')}`)
+})
+
+/** A call with a body that is as small as one can be. */
+function bodiedCall(operation: Operation): Asked {
+  return operation.body === undefined ? asking(operation) : { ...asking(operation), json: {} }
+}
+
+const CHAT = { id: 'chat', path: '/v1/chat', json: { messages: [{ role: 'user', content: 'e' }] } }
+const SPEECH = { id: 'speech', path: '/v1/speech', json: { input: 'e' } }
+
+async function seeCalls(t: Test, rig: Rig): Promise<void> {
+  const { documented, node } = rig
+  const openai = { ...CHAT, id: 'openaiChat', path: '/openai/v1/chat/completions' }
+  for (const call of [CHAT, SPEECH, openai]) {
+    await refused(t, rig, 'failing', 'UPSTREAM_ERROR', call)
+    await refused(t, rig, 'refusing', 'UPSTREAM_REJECTED', call)
+    await refused(t, rig, 'hanging', 'UPSTREAM_TIMEOUT', call)
+    await refused(t, rig, 'poor', 'INSUFFICIENT_CREDITS', call)
+    await refused(t, rig, 'tried', 'TRIAL_EXHAUSTED', call)
+    await refused(t, rig, 'capped', 'BUDGET_EXCEEDED', call)
+    await refused(t, rig, 'planned', 'PLAN_NOT_ENTITLED', call)
+  }
+  await refused(t, rig, 'writing', 'NO_HEALTHY_PROVIDER', SPEECH)
+  await refused(t, rig, 'writing', 'NO_HEALTHY_PROVIDER', {
+    ...SPEECH,
+    id: 'queue',
+    path: '/v1/queue',
+    json: { endpoint: 'speech', payload: SPEECH.json },
+  })
+  const streamed = {
+    ...CHAT,
+    json: { ...CHAT.json, messages: [{ role: 'user', content: 'sos sos' }], stream: true },
+  }
+  const broken = await send(
+    { url: node.url, key: node.keys.breaking },
+    { ...streamed, summary: '', status: 200 },
+  )
+  t.match(broken.body.toString(), /"type":"error"/)
+  t.same(documented.faultsOf('chat', broken), [], 'a stream that breaks off')
+}
+
+/** Every operation that hears, with the audio as the body. */
+const HEARING = OPERATIONS.filter(({ body = [] }) =>
+  body.some(({ type }) => type === 'application/octet-stream'),
+)
+
+async function spoken({ node }: Rig, text: string): Promise<string> {
+  const { body } = await send(
+    { url: node.url, key: node.keys.ok },
+    { ...SPEECH, summary: '', status: 200, json: { input: text } },
+  )
+  const { content_blocks: blocks } = JSON.parse(body.toString()) as { content_blocks: { base64: string }[] }
+  return blocks[0]?.base64 ?? ''
+}
+
+async function seeAudio(t: Test, rig: Rig): Promise<void> {
+  const [short, long] = [await spoken(rig, 'e'), await spoken(rig, 'hello')]
+  for (const operation of HEARING) {
+    const asked = asking(operation)
+    const json = (fields: object): Asked => ({ ...asked, json: { audio: { base64: short }, ...fields } })
+    const raw = (body: Buffer): Asked => ({ ...asked, headers: { 'content-type': 'audio/wav' }, body })
+    await refused(t, rig, 'ok', 'REQUIRED_FEATURE_UNAVAILABLE', json({ multichannel: true }))
+    await refused(t, rig, 'ok', 'AUDIO_URL_REJECTED', json({ audio: { url: 'http://a.example/a.mp3' } }))
+    await refused(t, rig, 'ok', 'AUDIO_TOO_LONG', json({ audio: { base64: long } }))
+    await refused(t, rig, 'ok', 'AUDIO_TOO_LARGE', raw(Buffer.alloc(500_001)))
+    await refused(t, rig, 'ok', 'UNSUPPORTED_AUDIO_FORMAT', raw(Buffer.from('no audio at all')))
+    await refused(t, rig, 'ok', 'ROUTE_CONTROL_NOT_ALLOWED', json({ provider: 'own' }))
+  }
+}
+
+const KEYED = HEARING.filter(({ errors }) => errors.includes('IDEMPOTENCY_REPLAY_IN_PROGRESS'))
+
+async function seeKeys(t: Test, rig: Rig): Promise<void> {
+  const audio = { base64: await spoken(rig, 'e') }
+  for (const operation of KEYED) {
+    const headers = { 'idempotency-key': `k-${operation.id}` }
+    const asked: Asked = { ...asking(operation), headers, json: { audio } }
+    const other: Asked = { ...asked, json: { audio, seed: 1 } }
+    await send({ url: rig.node.url, key: rig.node.keys.ok }, { ...asked, summary: '', status: 200 })
+    await refused(t, rig, 'ok', 'IDEMPOTENCY_KEY_REUSED', other)
+    const lost = refused(t, rig, 'hanging', 'UPSTREAM_OUTCOME_UNKNOWN', asked)
+    await new Promise((resolve) => setTimeout(resolve, 500))
+    await refused(t, rig, 'hanging', 'IDEMPOTENCY_REPLAY_IN_PROGRESS', asked)
+    await lost
+    await refused(t, rig, 'hanging', 'IDEMPOTENT_RESULT_UNAVAILABLE', asked)
+  }
+}

@@ -1,0 +1,134 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { Validator } from '@seriousme/openapi-schema-validator'
+import t, { type Test } from 'tap'
+import type { Example } from '../../src/routes/openapi/document.ts'
+import { startLarkway } from '../support/larkway.ts'
+import { type DocumentedCall, demoCalls, type Node, send } from '../support/openapi-calls.ts'
+import { type Answered, DocumentUnderTest, type OpenApi } from '../support/openapi-document.ts'
+import { exampleOf } from '../support/openapi-examples.ts'
+
+const EXAMPLES = new URL('../../src/routes/openapi/examples.json', import.meta.url)
+/** Writes the examples of the document anew, for whoever has changed an answer. */
+const WRITES_EXAMPLES = process.env.LARKWAY_TEST_WRITE_EXAMPLES === '1'
+
+async function documentOf({ url }: Node): Promise<OpenApi> {
+  return (await (await fetch(`${url}/openapi.json`)).json()) as OpenApi
+}
+
+/** Sends the call, and holds request and answer against the document. */
+async function hold(
+  t: Test,
+  node: Node,
+  call: DocumentedCall,
+  documented: DocumentUnderTest,
+): Promise<Answered> {
+  const name = `${call.id}, ${call.summary}`
+  if (call.json !== undefined && call.status < 300)
+    t.same(documented.requestFaults(call.id, call.json), [], `${name}, request`)
+  const answered = await send(node, call)
+  t.equal(answered.status, call.status, name)
+  t.same(documented.faultsOf(call.id, answered), [], `${name}, answer`)
+  return answered
+}
+
+const jsonOf = ({ body }: Answered) => JSON.parse(body.toString()) as Record<string, unknown>
+const base64Of = (answered: Answered) =>
+  (jsonOf(answered) as { content_blocks: { base64: string }[] }).content_blocks[0]?.base64 ?? ''
+
+t.test('what is not documented is found', async (t) => {
+  const node = await startLarkway(t)
+  const documented = new DocumentUnderTest(await documentOf(node))
+  const me = await send(node, { id: 'me', summary: '', status: 200, path: '/v1/me' })
+  t.same(documented.faultsOf('me', me), [])
+  const bent = (change: (body: Record<string, unknown>) => unknown): Answered => {
+    return { ...me, body: Buffer.from(JSON.stringify(change(jsonOf(me)))) }
+  }
+  const faulty: readonly (readonly [Answered, RegExp])[] = [
+    [{ ...me, status: 418 }, /status 418/],
+    [{ ...me, headers: new Headers([...me.headers, ['x-lk-new', '1']]) }, /x-lk-new/],
+    [{ ...me, headers: new Headers({ 'content-type': 'application/json' }) }, /no X-LK-Request-ID/],
+    [
+      { ...me, headers: new Headers({ ...Object.fromEntries(me.headers), 'content-type': 'text/x' }) },
+      /content type/,
+    ],
+    [bent((body) => ({ ...body, more: 1 })), /"more"/],
+    [bent(({ app: _, ...body }) => body), /"app"/],
+    [bent((body) => ({ ...body, limits: { ...Object(body.limits), more: 1 } })), /limits .*"more"/],
+    [
+      bent((body) => ({ ...body, purposes: [{ purpose: 'a', description: 'b', is_enabled: 1 }] })),
+      /is_enabled/,
+    ],
+  ]
+  for (const [answered, fault] of faulty) t.match(documented.faultsOf('me', answered).join('; '), fault)
+  t.match(documented.requestFaults('chat', { messages: [] }).join('; '), /fewer than 1/)
+  t.match(documented.requestFaults('chat', { messages: [], mesages: [] }).join('; '), /"mesages"/)
+})
+
+t.test('what the demo really answers is what is documented, and what is shown', async (t) => {
+  const node = await startLarkway(t)
+  const document = await documentOf(node)
+  t.match(await new Validator().validate(document as never), { valid: true })
+  const documented = new DocumentUnderTest(document)
+  const generate = (path: string, json: object) =>
+    send(node, { id: '', summary: '', status: 200, path, json: { ...json } })
+  const recordings = {
+    audio: Buffer.from(base64Of(await generate('/v1/speech', { input: 'hello world' })), 'base64'),
+    picture: base64Of(await generate('/v1/image', { prompt: 'sos', size: '256x256' })),
+  }
+
+  const examples: Record<string, Example[]> = {}
+  const called = new Set<string>()
+  const see = async (call: DocumentedCall): Promise<Answered> => {
+    const answered = await hold(t, node, call, documented)
+    called.add(call.id)
+    if (call.shown === true) {
+      examples[call.id] ??= []
+      examples[call.id]?.push(exampleOf(call, answered))
+    }
+    return answered
+  }
+  for (const call of demoCalls(recordings)) await see(call)
+  await seeJobs(see, recordings.audio)
+  await seeResults(see)
+  t.same(
+    [...documented.operations.keys()].filter((id) => !called.has(id)),
+    [],
+    'every operation was called',
+  )
+
+  if (WRITES_EXAMPLES) await writeFile(EXAMPLES, `${JSON.stringify(examples, null, 2)}\n`)
+  t.same(JSON.parse(await readFile(EXAMPLES, 'utf8')), examples, 'the examples are what the demo answers')
+})
+
+type See = (call: DocumentedCall) => Promise<Answered>
+
+async function seeJobs(see: See, audio: Buffer): Promise<void> {
+  const jobs = '/v1/transcription/jobs'
+  const json = { audio: { base64: audio.toString('base64'), media_type: 'audio/wav' } }
+  const submit = { id: 'submitJob', path: jobs, headers: { 'idempotency-key': 'j' }, json }
+  const submitted = await see({ ...submit, summary: 'Audio in JSON', status: 202, shown: true })
+  await see({ ...submit, summary: 'The key again', status: 200 })
+  const path = `${jobs}/${String(jsonOf(submitted).job_id)}`
+  for (let status = ''; status !== 'succeeded'; ) {
+    const seen = await see({ id: 'showJob', path: `${path}?wait=30`, summary: 'While it runs', status: 200 })
+    status = String(jsonOf(seen).status)
+  }
+  await see({ id: 'showJob', path, summary: 'A job that has ended', status: 200, shown: true })
+  await see({ id: 'cancelJob', path, method: 'DELETE', summary: 'A job that has ended', status: 200 })
+}
+
+async function seeResults(see: See): Promise<void> {
+  const made = await see({
+    id: 'video',
+    path: '/v1/video',
+    summary: 'A lamp that blinks',
+    status: 200,
+    shown: true,
+    json: { prompt: 'e' },
+  })
+  const [block] = (jsonOf(made) as { content_blocks: { url: string }[] }).content_blocks
+  const result = { id: 'result', path: block?.url ?? '' }
+  await see({ ...result, summary: 'The whole', status: 200 })
+  await see({ ...result, summary: 'A part', status: 206, headers: { range: 'bytes=0-9' } })
+  await see({ ...result, summary: 'A forged one', status: 404, path: '/results/x' })
+}

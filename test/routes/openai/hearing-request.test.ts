@@ -1,0 +1,111 @@
+import t from 'tap'
+import { GatewayError } from '../../../src/errors.ts'
+import type { Fields } from '../../../src/inbound/form.ts'
+import { namingFile, readOpenAiHearing } from '../../../src/routes/openai/hearing-request.ts'
+import type { TranscriptionRequest } from '../../../src/routes/transcription-request.ts'
+import { principal } from '../../support/catalog.ts'
+import { FakeExchange } from '../../support/fake-exchange.ts'
+
+const PURPOSES = [{ purpose: 'calls', description: '', enabled: true, route: null }]
+const EXCHANGE = new FakeExchange({ chunks: [] })
+
+function read(fields: Fields, task: 'transcription' | 'translation' = 'transcription'): TranscriptionRequest {
+  const hearing = { task, offers: { stream: task === 'transcription', jobs: false } }
+  return readOpenAiHearing(EXCHANGE, fields, hearing, principal({ purposes: PURPOSES }))
+}
+
+const json = (value: Record<string, unknown>): Fields => ({ kind: 'json', value })
+const form = (...pairs: [name: string, value: string][]): Fields => {
+  const values = new Map<string, string[]>()
+  for (const [name, value] of pairs) values.set(name, [...(values.get(name) ?? []), value])
+  return { kind: 'form', values }
+}
+
+t.test('OpenAI’s words become the gateway’s, in forms and in JSON', (t) => {
+  const purpose = { label: 'calls', source: 'body' }
+  const rows: [name: string, fields: Fields, expected: object][] = [
+    ['nothing', form(), { options: { response_format: 'json', keyterms: [] }, selectors: { purpose: null } }],
+    ['a purpose', form(['model', 'calls']), { selectors: { purpose }, warnings: [] }],
+    ['a model', form(['model', 'whisper-1']), { selectors: { purpose: null }, warnings: [] }],
+    ['null', json({ model: null }), { selectors: { purpose: null }, warnings: [] }],
+    [
+      'keywords with commas',
+      form(['keywords[]', 'a, b'], ['keyterms', 'c']),
+      { options: { keyterms: ['c', 'a, b'] }, warnings: [] },
+    ],
+    ['keywords as a list', json({ keywords: ['a', 'a', 'b'] }), { options: { keyterms: ['a', 'b'] } }],
+    ['one language', form(['languages[]', 'en']), { options: { language: 'en' }, warnings: [] }],
+    [
+      'several languages',
+      json({ languages: ['en', 'de'] }),
+      { options: { language: null }, warnings: ['languages: more than one cannot be passed on'] },
+    ],
+    [
+      'granularities',
+      form(['timestamp_granularities[]', 'word'], ['timestamp_granularities[]', 'segment']),
+      { options: { timestamps: 'both' } },
+    ],
+    ['empty lists', json({ include: [], known_speaker_names: null }), { warnings: [] }],
+    ['a stream', form(['stream', 'true']), { stream: true }],
+    ['own fields', form(['diarization', 'true'], ['seed', '4']), { options: { diarization: true, seed: 4 } }],
+    [
+      'what is not known',
+      form(['chunking_strategy', 'auto'], ['temperature', '0']),
+      { warnings: ['chunking_strategy: unknown field, ignored', 'temperature: unknown field, ignored'] },
+    ],
+  ]
+  for (const [name, fields, expected] of rows) t.match(read(fields), expected, name)
+  t.match(read(form(['purpose', 'other'], ['model', 'calls'])).selectors, { purpose: { label: 'other' } })
+  t.end()
+})
+
+t.test('what is refused names the field that was sent', (t) => {
+  const rows: [fields: Fields, code: string, param: string, task?: 'translation'][] = [
+    [form(['model', 'a'], ['model', 'b']), 'INVALID_REQUEST', 'model'],
+    [json({ model: 7 }), 'INVALID_REQUEST', 'model'],
+    [json({ keywords: 'a' }), 'INVALID_REQUEST', 'keywords'],
+    [json({ keywords: ['a', ''] }), 'INVALID_REQUEST', 'keywords'],
+    [json({ keywords: [7] }), 'INVALID_REQUEST', 'keywords'],
+    [form(['keywords', '[1]']), 'INVALID_REQUEST', 'keywords'],
+    [json({ languages: 'en' }), 'INVALID_REQUEST', 'languages'],
+    [json({ language: 'en', languages: ['en'] }), 'INVALID_REQUEST', 'languages'],
+    [json({ include: ['logprobs'] }), 'INVALID_REQUEST', 'include'],
+    [form(['known_speaker_names[]', 'Ann']), 'INVALID_REQUEST', 'known_speaker_names'],
+    [json({ known_speaker_references: ['data:'] }), 'INVALID_REQUEST', 'known_speaker_references'],
+    [json({ stream: 'true' }), 'INVALID_REQUEST', 'stream'],
+    [json({ stream: true, response_format: 'verbose_json' }), 'INVALID_REQUEST', 'response_format'],
+    [form(['stream', 'true']), 'INVALID_REQUEST', 'stream', 'translation'],
+    [form(['mode', 'async']), 'INVALID_REQUEST', 'mode'],
+    [form(['provider', 'openai']), 'ROUTE_CONTROL_NOT_ALLOWED', 'provider'],
+    [json({ audio: { model: 'a' } }), 'ROUTE_CONTROL_NOT_ALLOWED', 'audio.model'],
+  ]
+  for (const [fields, code, param, task] of rows) {
+    const wanted = { code, extra: { param } }
+    t.throws(() => read(fields, task), wanted, `${param}: ${JSON.stringify(fields)}`)
+  }
+  t.end()
+})
+
+t.test('a fault of the audio is one of the file, where there is one', (t) => {
+  const fault = new GatewayError('AUDIO_TOO_LARGE', 'too much', {
+    param: 'audio',
+    details: { limit_bytes: 1 },
+  })
+  const other = new GatewayError('INVALID_REQUEST', 'no', { param: 'language' })
+  const multipart = { headers: { 'content-type': 'Multipart/form-data; boundary=a' } }
+  const named = namingFile(fault, multipart)
+  t.match(named, {
+    code: 'AUDIO_TOO_LARGE',
+    message: 'too much',
+    extra: { param: 'file', details: { limit_bytes: 1 } },
+  })
+  for (const [thrown, exchange] of [
+    [fault, { headers: { 'content-type': 'application/json' } }],
+    [fault, { headers: {} }],
+    [other, multipart],
+    ['no error', multipart],
+  ] as const) {
+    t.equal(namingFile(thrown, exchange), thrown)
+  }
+  t.end()
+})

@@ -1,0 +1,228 @@
+import { multipart, type Part } from './bodies.ts'
+
+/** A request as it is sent. */
+export interface Ask {
+  readonly method: string
+  readonly path: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: Buffer | string
+}
+
+/** What the requests are made of, nearly all of it canaries. */
+export interface Songs {
+  readonly prompt: string
+  readonly filename: string
+  /** Of a form's part whose name nobody knows, name and value. */
+  readonly field: string
+  readonly label: string
+  readonly wav: Buffer
+  /** With a query that opens something; its host lets audio be fetched. */
+  readonly audioUrl: string
+  readonly hookUrl: string
+}
+
+/** What has come up by now. */
+export interface Found {
+  readonly jobId: string
+  /** Path of a signed result, where the node itself serves them. */
+  readonly resultPath: string | null
+}
+
+type Case = (songs: Songs, found: Found) => readonly Ask[]
+
+const JSON_TYPE = { 'content-type': 'application/json' }
+
+function post(path: string, ...bodies: readonly object[]): Ask[] {
+  return bodies.map((body) => ({ method: 'POST', path, headers: JSON_TYPE, body: JSON.stringify(body) }))
+}
+
+function get(path: string): Ask {
+  return { method: 'GET', path }
+}
+
+/** Audio in a form, as JSON in three ways, as the body itself, and by its URL. */
+function hearing(path: string, { prompt, filename, field, label, wav, audioUrl }: Songs): Ask[] {
+  const base64 = wav.toString('base64')
+  return [
+    form(path, [
+      { name: 'prompt', body: prompt },
+      { name: 'purpose', body: label },
+      { name: field, body: field },
+      { name: 'file', filename, type: 'audio/wav', body: wav },
+    ]),
+    ...post(
+      path,
+      { audio: { base64, filename }, prompt, [field]: field },
+      { audio: { data: `data:audio/wav;base64,${base64}` }, prompt, purpose: label },
+      { audio: base64, keyterms: [prompt] },
+      { audio: { url: audioUrl, filename }, prompt },
+      { audio: { url: audioUrl.replace('good.example', 'bad.example') } },
+      { audio: { url: audioUrl.replace('https://', 'https://user:') } },
+    ),
+    {
+      method: 'POST',
+      path: `${path}?prompt=${prompt}&purpose=${label}`,
+      headers: { 'content-type': 'audio/wav' },
+      body: wav,
+    },
+  ]
+}
+
+function form(path: string, parts: readonly Part[]): Ask {
+  const { contentType, body } = multipart(parts)
+  return { method: 'POST', path, headers: { 'content-type': contentType }, body }
+}
+
+function chats({ prompt, label, field }: Songs): object[] {
+  const messages = [
+    { role: 'system', content: prompt },
+    { role: 'user', content: [{ type: 'text', text: prompt }] },
+  ]
+  const tools = [{ type: 'function', function: { name: 'look', description: prompt, parameters: {} } }]
+  return [
+    { messages, purpose: label },
+    { messages, stream: true, [field]: field },
+    { messages, tools },
+  ]
+}
+
+function picture({ prompt, wav }: Songs): object {
+  const url = `data:image/png;base64,${wav.toString('base64')}`
+  return {
+    role: 'user',
+    content: [
+      { type: 'text', text: prompt },
+      { type: 'image_url', image_url: { url } },
+    ],
+  }
+}
+
+const WORKSPACE = '/workspace/acme'
+
+/**
+ * Good requests to every path that there is, by method and pattern. What is not in here has no canaries sent through
+ * it, so that a path that is new belongs here.
+ */
+export const CASES: Readonly<Record<string, Case>> = {
+  'GET /healthz': () => [get('/healthz')],
+  'GET /readyz': () => [get('/readyz')],
+  'GET /openapi.json': () => [get('/openapi.json')],
+  'GET /docs': () => [get('/docs')],
+  'GET /docs/:file': ({ field }) => [get(`/docs/${field}`)],
+  'GET /results/:token': ({ field }, { resultPath }) => [
+    get(`/results/${field}`),
+    ...(resultPath === null ? [] : [get(resultPath), get(`${resultPath}x`)]),
+  ],
+  'GET /v1/me': () => [get('/v1/me')],
+  'POST /v1/chat': (songs) => post('/v1/chat', ...chats(songs)),
+  'POST /v1/complete': ({ prompt }) => post('/v1/complete', { prompt }, { prompt, stream: true }),
+  'POST /v1/vision': (songs) => post('/v1/vision', { messages: [picture(songs)] }),
+  'POST /v1/embeddings': ({ prompt, label }) => post('/v1/embeddings', { input: prompt, purpose: label }),
+  'POST /v1/image': ({ prompt }) => post('/v1/image', { prompt }),
+  'POST /v1/transcription': (songs) => [
+    ...hearing('/v1/transcription', songs),
+    form('/v1/transcription', [
+      { name: 'stream', body: 'true' },
+      { name: 'file', filename: songs.filename, body: songs.wav },
+    ]),
+    form('/v1/transcription', [
+      { name: 'response_format', body: 'text' },
+      { name: 'purpose', body: songs.label },
+      { name: 'file', body: songs.wav },
+    ]),
+    form('/v1/transcription', [
+      { name: 'mode', body: 'async' },
+      { name: 'prompt', body: songs.prompt },
+      { name: 'file', body: songs.wav },
+    ]),
+  ],
+  'POST /v1/translation': (songs) => hearing('/v1/translation', songs),
+  'POST /v1/transcription/jobs': (songs) => hearing('/v1/transcription/jobs', songs),
+  'GET /v1/transcription/jobs/:job_id': ({ field }, { jobId }) => [
+    get(`/v1/transcription/jobs/${jobId}`),
+    get(`/v1/transcription/jobs/${jobId}?wait=1&${field}=${field}`),
+    get(`/v1/transcription/jobs/${field}`),
+  ],
+  'DELETE /v1/transcription/jobs/:job_id': ({ field }, { jobId }) => [
+    { method: 'DELETE', path: `/v1/transcription/jobs/${field}` },
+    { method: 'DELETE', path: `/v1/transcription/jobs/${jobId}` },
+  ],
+  'POST /v1/speech': ({ prompt, field, label }) => [
+    ...post('/v1/speech', { input: prompt, voice: 'alloy', purpose: label }, { input: prompt, voice: field }),
+    ...post('/v1/speech', { input: prompt, voice: 'alloy' }).map((ask) => ({
+      ...ask,
+      headers: { ...ask.headers, accept: 'audio/wav' },
+    })),
+  ],
+  'POST /v1/audio': (songs) => [
+    ...hearing('/v1/audio', songs),
+    ...post('/v1/audio', { task: 'speech', input: songs.prompt, voice: 'alloy' }, { task: songs.field }),
+  ],
+  'POST /v1/video': ({ prompt }) => post('/v1/video', { prompt }),
+  'POST /v1/queue': (songs) =>
+    post(
+      '/v1/queue',
+      { endpoint: 'chat', payload: chats(songs)[0], idempotency_key: songs.field },
+      { endpoint: 'speech', payload: { input: songs.prompt, voice: 'alloy' } },
+      { endpoint: 'embed', payload: { input: songs.prompt } },
+      {
+        endpoint: 'transcription',
+        payload: { audio: { base64: songs.wav.toString('base64') }, prompt: songs.prompt },
+      },
+      { endpoint: 'transcription', payload: { audio: { url: songs.audioUrl } } },
+      { endpoint: 'chat', payload: { messages: songs.prompt } },
+      { endpoint: songs.field, payload: songs.prompt },
+    ),
+  'GET /workspace/:tenant_id/audio-url-domains': ({ field }) => [
+    get(`${WORKSPACE}/audio-url-domains`),
+    get(`/workspace/${field}/audio-url-domains`),
+  ],
+  'PUT /workspace/:tenant_id/audio-url-domains': ({ field }) => [
+    put('/audio-url-domains', { domains: [`https://${field}`] }),
+    put('/audio-url-domains', { domains: ['good.example'] }),
+  ],
+  'GET /workspace/:tenant_id/stt-webhook': () => [get(`${WORKSPACE}/stt-webhook`)],
+  'PUT /workspace/:tenant_id/stt-webhook': ({ hookUrl, field }) => [
+    put('/stt-webhook', { url: `ftp://${field}` }),
+    put('/stt-webhook', { url: hookUrl }),
+  ],
+  // Another workspace's own is not there; that of this one is still needed.
+  'DELETE /workspace/:tenant_id/stt-webhook': ({ field }) => [
+    { method: 'DELETE', path: `/workspace/${field}/stt-webhook` },
+  ],
+  'POST /openai/v1/audio/transcriptions': (songs) => openaiHearing('transcriptions', songs),
+  'POST /openai/v1/audio/translations': (songs) => openaiHearing('translations', songs),
+  'POST /openai/v1/audio/speech': ({ prompt, field }) =>
+    post(
+      '/openai/v1/audio/speech',
+      { model: field, input: prompt, voice: 'alloy' },
+      { model: field, input: prompt, voice: 'alloy', stream_format: field },
+    ),
+  'POST /openai/v1/chat/completions': (songs) =>
+    post(
+      '/openai/v1/chat/completions',
+      ...chats(songs).map((chat) => ({ ...chat, model: songs.label, user: songs.field })),
+    ),
+  'POST /openai/v1/completions': ({ prompt, field }) =>
+    post('/openai/v1/completions', { model: field, prompt }, { model: field, prompt, stream: true }),
+  'POST /openai/v1/embeddings': ({ prompt, field }) =>
+    post('/openai/v1/embeddings', { model: field, input: prompt }),
+  'POST /openai/v1/images/generations': ({ prompt, field }) =>
+    post('/openai/v1/images/generations', { model: field, prompt, user: field }),
+  'GET /openai/v1/models': () => [get('/openai/v1/models')],
+  'GET /openai/v1/models/:model': ({ field }) => [get(`/openai/v1/models/${field}`)],
+}
+
+function put(path: string, body: object): Ask {
+  return { method: 'PUT', path: `${WORKSPACE}${path}`, headers: JSON_TYPE, body: JSON.stringify(body) }
+}
+
+function openaiHearing(what: string, { prompt, filename, field, label, wav }: Songs): Ask[] {
+  const file: Part = { name: 'file', filename, type: 'audio/wav', body: wav }
+  const path = `/openai/v1/audio/${what}`
+  return [
+    form(path, [{ name: 'model', body: label }, { name: 'prompt', body: prompt }, file]),
+    form(path, [{ name: 'model', body: field }, { name: field, body: field }, file]),
+    form(path, [{ name: 'model', body: field }, { name: 'response_format', body: 'text' }, file]),
+  ]
+}

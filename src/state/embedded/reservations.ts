@@ -20,8 +20,8 @@ export interface Reservations {
    * @returns what is missing; `voided`: a later claim has it; null: nothing
    */
   reserve(holder: Holder, reservation: Reservation, nowMs: number): Shortage | 'voided' | null
-  /** Replaces what was set aside by what the call came to, if this very claim holds it. */
-  settle(holder: Holder, charge: Charge, nowMs: number): void
+  /** Replaces what was set aside by what the call came to. @returns whether this very claim held it */
+  settle(holder: Holder, charge: Charge, nowMs: number): boolean
   /** As if it had never been set aside; if this very claim holds it. */
   undo(holder: Holder, nowMs: number): void
   /** Counts up to `limit` reservations of the account whose lease is over as expired. The account is not yet saved. */
@@ -68,8 +68,9 @@ export function createReservations(parts: ReservationParts): Reservations {
     settle(holder, charge, nowMs) {
       const { workspace, token, claim } = holder
       const ended = replace(parts, holder, charge, nowMs)
-      if (!ended || claim === 0 || (charge.platformMicros === 0 && charge.spendMicros === 0)) return
-      tokens.remember(workspace, token, 'charged', nowMs + CHARGED_MS)
+      const costs = charge.platformMicros > 0 || charge.spendMicros > 0
+      if (ended && claim > 0 && costs) tokens.remember(workspace, token, 'charged', nowMs + CHARGED_MS)
+      return ended
     },
 
     undo: (holder, nowMs) => void replace(parts, holder, NOTHING, nowMs),

@@ -35,7 +35,7 @@ const beginCall = script('begin_call', {
 const settleCall = script('settle_call', {
   keys: ['slot', 'account', 'spent', 'reservations', 'leases', 'charged'],
   args: ['token', 'end', 'result', 'ttl_ms', 'charges', 'platform', 'spend', 'claim'],
-  reply: (reply): Settled => ({ slotHeld: reply === 1 }),
+  reply: settledOf,
 })
 
 const cancelCall = script('cancel_call', {
@@ -45,6 +45,11 @@ const cancelCall = script('cancel_call', {
 })
 
 const lookAtSlot = script('look_at_slot', { keys: ['slot'], args: [], reply: slotViewOf })
+
+function settledOf(reply: unknown): Settled {
+  const [slotHeld, charged] = Array.isArray(reply) ? reply : []
+  return { slotHeld: slotHeld === 1, charged: charged === 1 }
+}
 
 /** The ledger of calls in Redis. Each method is one script. */
 export function createRedisLedger(ask: Ask): CallLedger {

@@ -2,7 +2,7 @@
 --
 -- KEYS slot account spent reservations leases charged
 -- ARGV token end result ttl_ms charges platform spend claim
--- Reply 1 | 0: whether the slot ended as told
+-- Reply {slot_held, charged}, each 1 | 0: whether the slot ended as told, whether the reservation became the charge
 --
 -- `end` is stored, released or burned; empty: there is no slot. `charges` = '0': nothing was set aside. What the token
 -- does not hold is left alone, so doing it twice is doing it once: a stored or burned slot keeps the token that ended
@@ -33,9 +33,10 @@ local function remember_charge()
   redis.call('PEXPIRE', charged, CHARGED_MS)
 end
 
-local record = ARGV[5] == '1' and redis.call('HGET', reservations, token)
-local held = record and string.match(record, '^%d+') == claim
-if held and tonumber(redis.call('ZSCORE', leases, token) or 0) > now_ms then
+local function charge()
+  local record = redis.call('HGET', reservations, token)
+  if not record or string.match(record, '^%d+') ~= claim then return 0 end
+  if tonumber(redis.call('ZSCORE', leases, token) or 0) <= now_ms then return 0 end
   local purse, platform, spend, month, key_id = string.match(record, '^%d+ (%S+) (%d+) (%d+) (%S+) (.*)$')
   redis.call('HDEL', reservations, token)
   redis.call('ZREM', leases, token)
@@ -51,24 +52,30 @@ if held and tonumber(redis.call('ZSCORE', leases, token) or 0) > now_ms then
     add(spent, 'key:' .. key_id, more)
   end
   if claim ~= '0' and (platform_charge > 0 or spend_charge > 0) then remember_charge() end
+  return 1
 end
 
-if slot_end == '' then return 0 end
-local taken = redis.call('HMGET', slot, 'state', 'token', 'lease_until_ms')
-local state = taken[1]
-if not state then return slot_end == 'released' and 1 or 0 end
-if taken[2] ~= token then return 0 end
-if state ~= 'running' then return state == slot_end and 1 or 0 end
-if tonumber(taken[3]) <= now_ms then
-  redis.call('HSET', slot, 'state', 'burned', 'token', '')
-  return 0
+local function end_slot()
+  if slot_end == '' then return 0 end
+  local taken = redis.call('HMGET', slot, 'state', 'token', 'lease_until_ms')
+  local state = taken[1]
+  if not state then return slot_end == 'released' and 1 or 0 end
+  if taken[2] ~= token then return 0 end
+  if state ~= 'running' then return state == slot_end and 1 or 0 end
+  if tonumber(taken[3]) <= now_ms then
+    redis.call('HSET', slot, 'state', 'burned', 'token', '')
+    return 0
+  end
+  if slot_end == 'released' then
+    redis.call('DEL', slot)
+  else
+    redis.call('HSET', slot, 'state', slot_end)
+    redis.call('HDEL', slot, 'lease_until_ms')
+    if slot_end == 'stored' then redis.call('HSET', slot, 'result', ARGV[3]) end
+    redis.call('PEXPIRE', slot, ARGV[4])
+  end
+  return 1
 end
-if slot_end == 'released' then
-  redis.call('DEL', slot)
-else
-  redis.call('HSET', slot, 'state', slot_end)
-  redis.call('HDEL', slot, 'lease_until_ms')
-  if slot_end == 'stored' then redis.call('HSET', slot, 'result', ARGV[3]) end
-  redis.call('PEXPIRE', slot, ARGV[4])
-end
-return 1
+
+local is_charged = ARGV[5] == '1' and charge() or 0
+return { end_slot(), is_charged }

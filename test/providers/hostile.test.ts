@@ -257,6 +257,11 @@ t.test('what is nested thousands of levels deep', async (t) => {
     t.match(called, { kind: 'done', result: { tool_calls: [{ name: 'f', arguments: '' }] } }, kind)
     t.match(operation.next(null, reply(inError), calls[0], target), { kind: 'failed' }, kind)
   }
+
+  const inLength = `{"id":"video_1","status":"completed","seconds":${RAW_JSON['@deep']}}`
+  const { operation, calls, target } = subject('openai-compatible video')
+  const made = operation.next(null, reply(inLength), calls[0], target)
+  t.match(made, { kind: 'done', result: { seconds: null } }, 'a length that is none')
 })
 
 function subject(label: string): Subject {

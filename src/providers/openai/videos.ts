@@ -39,11 +39,11 @@ export function videoOperation(
   }
 
   const finished = (job: VideoJob, body: JsonObject, target: Target): VideoResult => {
-    const seconds = Number(body.seconds)
+    const seconds = typeof body.seconds === 'string' ? Number(body.seconds) : body.seconds
     const request = get(target, `${urlOf(target, job.id)}/content?variant=video`)
     return {
       videos: [{ kind: 'fetch', request, media_type: mediaType }],
-      seconds: Number.isFinite(seconds) && seconds > 0 ? seconds : null,
+      seconds: typeof seconds === 'number' && Number.isFinite(seconds) && seconds > 0 ? seconds : null,
       credits: null,
       warnings: [],
     }

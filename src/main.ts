@@ -2,9 +2,8 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { type Environment, readEnvironment } from './config.ts'
 import { drain, drainTimes, ended } from './drain.ts'
-import type { Exchange } from './inbound/exchange.ts'
 import { receiveBufferWarning } from './inbound/receive-buffer.ts'
-import { type EdgeServer, startServer } from './inbound/server.ts'
+import { type EdgeOptions, type EdgeServer, startServer } from './inbound/server.ts'
 import { UWS_ENVIRONMENT } from './inbound/uws.ts'
 import { type JobWork, startJobWork } from './job-work.ts'
 import { createLogger, type Logger, logCrash, messageOf } from './log.ts'
@@ -118,8 +117,8 @@ async function listen(parts: Parts, shared: boolean, accepting: () => boolean): 
   )
   Object.assign(process.env, UWS_ENVIRONMENT)
   const { HOST: host, PORT: port } = environment
-  const observe =
-    metrics === null ? {} : { observe: (exchange: Exchange) => metrics.requests.begun(exchange) }
+  const observe: Pick<EdgeOptions, 'observe'> =
+    metrics === null ? {} : { observe: (exchange, refusal) => metrics.requests.begun(exchange, refusal) }
   return startServer({ routes, host, port, shared, budget, log, ...observe })
 }
 

@@ -51,7 +51,7 @@ function entryOf(at: number): Entry {
 
 function serve(metrics: Metrics | null, pattern: string, entry: Entry, at = 0): void {
   const exchange = new Exchange(pattern)
-  metrics?.requests.begun(exchange)
+  metrics?.requests.begun(exchange, null)
   exchange.onFinished(() => {})
   const operation = OPERATION_NAMES[at % OPERATION_NAMES.length]!
   metrics?.calls.attempted({

@@ -131,7 +131,7 @@ export interface Trail {
   attempts: AttemptRecord[]
   /**
    * Milliseconds that were waited for others than this node and its stores: for attempts (of a streamed answer, its
-   * first piece), for audio of a URL, for what a caller has asked to wait for.
+   * first piece), for audio of a URL, for a video that is handed over, for what a caller has asked to wait for.
    */
   elsewhereMs: number
   usage: Usage | null

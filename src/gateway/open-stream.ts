@@ -33,6 +33,8 @@ const TOO_LARGE: Failure = Object.freeze({
 export interface Opened<K extends StreamedName> {
   /** The first piece, or the whole when it has no pieces. */
   readonly first: IteratorResult<Deltas[K], Results[K]>
+  /** False: the entry was asked for the whole. */
+  readonly streamed: boolean
   /** What follows. Throws UpstreamFailure when it breaks off. */
   readonly rest: AsyncIterator<Deltas[K], Results[K]>
   readonly warnings: readonly string[]
@@ -87,7 +89,8 @@ export async function openAttempt<K extends StreamedName>(
     const suspect = first.done === true ? suspectEmpty(call.payload, first.value, candidate, turn.last) : null
     if (suspect === null) {
       const { warnings } = adapted
-      return { got: { first, rest, warnings, leave: () => left.abort(), release: held.release } }
+      const leave = () => left.abort()
+      return { got: { first, streamed: true, rest, warnings, leave, release: held.release } }
     }
     held.release()
     return suspect
@@ -111,7 +114,8 @@ async function openWhole<K extends StreamedName>(
   if ('failure' in whole) return whole
   const { result, warnings, release } = whole.got
   const rest = piecesOf(request.operation, result)
-  return { got: { first: await rest.next(), rest, warnings, leave: () => {}, release } }
+  const first = await rest.next()
+  return { got: { first, streamed: false, rest, warnings, leave: () => {}, release } }
 }
 
 interface Reading<K extends StreamedName> {

@@ -45,8 +45,9 @@ export async function runStreamed<K extends StreamedName>(
   const won = await failOver(services, request, selection, deadlineAtMs, open).catch(async (thrown) => {
     throw await booking.failed(thrown)
   })
-  won.trial.answered(true)
-  request.trail.trace?.begun()
+  const { streamed } = won.got
+  won.trial.answered(streamed)
+  if (streamed) request.trail.trace?.begun()
   const delivery = new Delivery(services, request, { booking, deadlineAtMs }, won)
   return {
     head: headOf(request, selection, won.trial.candidate),

@@ -123,6 +123,18 @@ export class FieldReader {
   }
 
   /**
+   * A field that must be left out.
+   *
+   * @param why or what to do instead
+   */
+  refused(name: string, why: string): null {
+    const texts = [...this.#formValues(name), ...this.#formValues(`${name}[]`)]
+    const value = this.#isForm() ? texts.find((text) => text !== '') : this.#scalar(name)
+    if ((value ?? null) !== null) throw invalid(`${name}: must be left out; ${why}`, name)
+    return null
+  }
+
+  /**
    * Whether the field was sent, whatever its value, also null or empty. `a.b` is the member b of an object
    * a; forms write it `a.b` or `a[b]`.
    */

@@ -1,4 +1,4 @@
-import { GatewayError } from '../errors.ts'
+import { type ErrorCode, GatewayError } from '../errors.ts'
 import { type Logger, stackOf } from '../log.ts'
 import type { ByteBudget } from '../schema/budget.ts'
 import type { EdgeContext, RequestFacts } from './edge-context.ts'
@@ -46,9 +46,10 @@ export interface EdgeOptions {
   readonly budget: ByteBudget
   readonly log: Logger
   /**
-   * Sees every exchange before it is judged or routed, also those that no route gets: for logs and metrics.
+   * Sees every exchange before it is answered, also those that no route gets: for metrics. `refusal` is why none gets
+   * it; null: one does.
    */
-  readonly observe?: (exchange: Exchange) => void
+  readonly observe?: (exchange: Exchange, refusal: ErrorCode | null) => void
   /** Only tests give others than `EDGE_TIMING`. */
   readonly timing?: Partial<EdgeTiming>
 }
@@ -77,7 +78,7 @@ interface ServerContext extends EdgeContext {
   readonly router: Router<EdgeRoute>
   taken: number
   connections: number
-  observe(exchange: Exchange): void
+  observe(exchange: Exchange, refusal: ErrorCode | null): void
 }
 
 /**
@@ -175,7 +176,7 @@ function take(res: HttpResponse, request: HttpRequest, method: string, context: 
     // uWS would hand out an empty last chunk, a turn of the native code later than it is known.
     else if (isBodiless(framing)) taken.receive(NO_BYTES, true)
     else res.onData((chunk, last) => taken.receive(chunk, last))
-    context.observe(taken)
+    context.observe(taken, refusal?.code ?? null)
     if (refusal !== null) refuse(taken, refusal, context)
     else run(found.route!, taken)
   } catch (error) {

@@ -73,18 +73,10 @@ abstract class Family<Series> implements Rendered {
     return series
   }
 
-  *render(): Generator<string, void> {
-    const { name, help } = this.about
-    let lines = [`# HELP ${name} ${help}`, `# TYPE ${name} ${this.type}`]
-    let series = 0
-    for (const [labels, one] of this.#series) {
-      this.renderSeries(lines, labels, one)
-      series += 1
-      if (series % PIECE_SERIES > 0) continue
-      yield `${lines.join('\n')}\n`
-      lines = []
-    }
-    if (lines.length > 0) yield `${lines.join('\n')}\n`
+  render(): Generator<string, void> {
+    return inPieces({ ...this.about, type: this.type }, this.#series, (lines, [labels, one]) =>
+      this.renderSeries(lines, labels, one),
+    )
   }
 
   protected abstract readonly type: string
@@ -135,12 +127,30 @@ export interface Reading {
   readonly values: Iterable<readonly [labels: LabelValues, value: number]>
 }
 
-/** Readings in the text format of Prometheus. */
-export function renderReading({ name, help, type, labels, values }: Reading): string {
-  const lines = [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`]
-  for (const [given, value] of values)
+/** A reading in the text format of Prometheus, piece by piece, each of whole lines. */
+export function renderReading(reading: Reading): Generator<string, void> {
+  const { name, labels, values } = reading
+  return inPieces(reading, values, (lines, [given, value]) => {
     lines.push(`${name}${braced(labelsOf(labels, given))} ${numberOf(value)}`)
-  return `${lines.join('\n')}\n`
+  })
+}
+
+/** @param write adds the lines of a series */
+function* inPieces<Series>(
+  { name, help, type }: { readonly name: string; readonly help: string; readonly type: string },
+  all: Iterable<Series>,
+  write: (lines: string[], series: Series) => void,
+): Generator<string, void> {
+  let lines = [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`]
+  let written = 0
+  for (const series of all) {
+    write(lines, series)
+    written += 1
+    if (written % PIECE_SERIES > 0) continue
+    yield `${lines.join('\n')}\n`
+    lines = []
+  }
+  if (lines.length > 0) yield `${lines.join('\n')}\n`
 }
 
 function labelsOf(names: readonly string[], values: LabelValues): string {

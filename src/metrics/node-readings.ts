@@ -137,13 +137,17 @@ function breakers({ snapshot, healthOf }: NodeParts): Reading {
     help: 'How an entry of a route fares on this node: 0 closed, 1 half-open, 2 open, 3 cooling down.',
     type: 'gauge',
     labels: ['workspace', 'route', 'entry', 'provider', 'model'],
-    values: routesOf(snapshot()).flatMap(({ workspace, name, entries }) =>
-      entries.map((entry, at) => {
-        const labels = [workspace, name, String(at), entry.provider.name, entry.model]
-        return [labels, HEALTH[healthOf(entry)]] as const
-      }),
-    ),
+    values: statesOf(snapshot(), healthOf),
   }
+}
+
+function* statesOf(
+  snapshot: Snapshot,
+  healthOf: NodeParts['healthOf'],
+): Generator<readonly [labels: string[], state: number]> {
+  for (const { workspace, name, entries } of routesOf(snapshot))
+    for (const [at, entry] of entries.entries())
+      yield [[workspace, name, String(at), entry.provider.name, entry.model], HEALTH[healthOf(entry)]]
 }
 
 /** Each route that an app leads to, once. */

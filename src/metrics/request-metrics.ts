@@ -26,9 +26,14 @@ export class RequestMetrics {
   readonly #families = makeFamilies()
   readonly #routes = new Map<string | null, Map<string, RouteSeries>>()
 
-  /** Counts an exchange when it is over, also one that no endpoint gets to see. */
-  begun(exchange: WatchedExchange): void {
+  /**
+   * Counts an exchange when it is over.
+   *
+   * @param refusal why no endpoint gets to see it; null: one does, and tells how it failed
+   */
+  begun(exchange: WatchedExchange, refusal: ErrorCode | null): void {
     exchange.onFinished(() => {
+      if (refusal !== null) this.failed(refusal)
       const series = this.#of(exchange.pattern, exchange.method)
       series.answered(exchange.status ?? 0)
       series.seconds.observe(exchange.elapsedMs / 1000)
@@ -41,7 +46,7 @@ export class RequestMetrics {
    * Counts what this node itself took for an exchange: from its headers until its answer was there, of a streamed one
    * the first piece, less what was waited for its body and for others. To be called at that moment.
    *
-   * @param elsewhereMs waited for providers, for hosts that audio was fetched from, and because the caller asked to
+   * @param elsewhereMs of its trail
    */
   answered({ pattern, method, status, elapsedMs, bodyMs }: WatchedExchange, elsewhereMs: number): void {
     // Its client has left: it is answered all the same, to nobody.

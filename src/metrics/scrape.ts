@@ -23,14 +23,14 @@ export function createScrape(
 
   async function scrape(): Promise<string> {
     const [figures, ofProcess] = await Promise.all([within(STATE_MS, node.figures()), registry.metrics()])
+    const counted = [...requests.families, ...calls.families, ...work.families].map((one) => one.render())
+    const read = [...nodeReadings(node), ...stateReadings(figures)].map(renderReading)
     const texts: string[] = []
-    for (const family of [...requests.families, ...calls.families, ...work.families])
-      for (const piece of family.render()) {
+    for (const pieces of [...counted, ...read])
+      for (const piece of pieces) {
         texts.push(piece)
         await nextTurn()
       }
-    for (const reading of [...nodeReadings(node), ...stateReadings(figures)])
-      texts.push(renderReading(reading))
     return texts.join('') + ofProcess
   }
 

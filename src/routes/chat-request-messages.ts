@@ -37,22 +37,25 @@ const ToolCall = Type.Object({
   }),
 })
 
-const Message = Type.Union([
-  Type.Object({ role: Type.Enum(['system', 'developer']), content: Text, name: Name }),
-  Type.Object({ role: Type.Literal('user'), content: TextImagesAudio, name: Name }),
-  Type.Object({
-    role: Type.Literal('assistant'),
-    content: Type.Optional(Type.Union([Text, Type.Null()])),
-    tool_calls: optional(Type.Array(ToolCall), 'calls that the model asked for'),
-    name: Name,
-  }),
-  Type.Object({
-    role: Type.Literal('tool'),
-    content: Text,
-    tool_call_id: Type.String({ minLength: 1, maxLength: 1_024, description: 'the call that it answers' }),
-    name: Name,
-  }),
-])
+const Message = Type.Union(
+  [
+    Type.Object({ role: Type.Enum(['system', 'developer']), content: Text, name: Name }),
+    Type.Object({ role: Type.Literal('user'), content: TextImagesAudio, name: Name }),
+    Type.Object({
+      role: Type.Literal('assistant'),
+      content: Type.Optional(Type.Union([Text, Type.Null()])),
+      tool_calls: optional(Type.Array(ToolCall), 'calls that the model asked for'),
+      name: Name,
+    }),
+    Type.Object({
+      role: Type.Literal('tool'),
+      content: Text,
+      tool_call_id: Type.String({ minLength: 1, maxLength: 1_024, description: 'the call that it answers' }),
+      name: Name,
+    }),
+  ],
+  { title: 'ChatMessage' },
+)
 
 /** The conversation, in the shapes of OpenAI's chat completions. */
 export const Messages = Type.Array(Message, {

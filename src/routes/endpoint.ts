@@ -12,7 +12,7 @@ import type { RemoteAudio } from '../schema/remote-audio.ts'
 import type { Spool } from '../schema/spool.ts'
 import type { Tracing } from '../schema/tracing.ts'
 import type { JobSignals } from './jobs/signals.ts'
-import { loggedFacts } from './logged-facts.ts'
+import { errorOf, loggedFacts } from './logged-facts.ts'
 import { requestEnd } from './traced-facts.ts'
 
 /** What the endpoints work with. */
@@ -32,6 +32,9 @@ export interface Doors {
   /** Null: nobody counts. */
   readonly metrics?: { readonly requests: RequestMetrics } | null
 }
+
+/** What is told of every request when it is over. */
+type Watchers = Pick<Doors, 'log' | 'metrics'>
 
 /** What the endpoints of jobs work with, besides the state. */
 export interface JobDesk {
@@ -67,10 +70,7 @@ export function endpoint(
       if (!idempotent && exchange.headers['idempotency-key'] !== undefined) {
         trail.headers['x-lk-idempotency'] = 'ignored'
       }
-      exchange.onFinished(() => {
-        logRequest(doors.log, exchange, trail)
-        if (trail.failure !== null) doors.metrics?.requests.failed(trail.failure.code)
-      })
+      exchange.onFinished(() => noteEnd(doors, exchange, trail))
       const answer = (reply: Reply): void => {
         doors.metrics?.requests.answered(exchange, trail.elsewhereMs)
         exchange.reply({ ...reply, headers: { ...trail.headers, ...reply.headers } })
@@ -95,12 +95,12 @@ export function endpoint(
 }
 
 /** Gives a path that takes no API key its line in the log: of its requests no more is known than what the edge sees. */
-export function keyless(log: Logger, route: EdgeRoute): EdgeRoute {
+export function keyless(doors: Watchers, route: EdgeRoute): EdgeRoute {
   return {
     ...route,
     async handle(exchange) {
       const trail = newTrail()
-      exchange.onFinished(() => logRequest(log, exchange, trail))
+      exchange.onFinished(() => noteEnd(doors, exchange, trail))
       try {
         await route.handle(exchange)
       } catch (thrown) {
@@ -125,6 +125,12 @@ function wentOn({ status }: Exchange, { slot, failure }: Trail): boolean {
   return slot !== null && status === ERRORS.CLIENT_CLOSED.status && failure?.code !== 'CLIENT_CLOSED'
 }
 
+function noteEnd({ log, metrics }: Watchers, exchange: Exchange, trail: Trail): void {
+  logRequest(log, exchange, trail)
+  const error = errorOf(exchange, trail)
+  if (error !== undefined) metrics?.requests.failed(error)
+}
+
 /**
  * One line per request, when its answer is out, streamed ones too: facts by name, never a header, a body or a
  * provider's text at the caller's disposal. A call that goes on without its caller has a second one, when it has ended.
@@ -139,7 +145,7 @@ function logRequest(log: Logger, exchange: Exchange, trail: Trail, message = 're
     ...loggedFacts(trail),
     job_id: trail.jobId ?? undefined,
     replayed: trail.replayed ? true : undefined,
-    error: failure?.code ?? (exchange.status === ERRORS.CLIENT_CLOSED.status ? 'CLIENT_CLOSED' : undefined),
+    error: errorOf(exchange, trail),
   }
   if (failure?.code === 'INTERNAL') log.error({ ...line, err: failure.cause }, message)
   else log.info(line, message)

@@ -1,4 +1,6 @@
+import { ERRORS, type ErrorCode } from '../errors.ts'
 import type { AttemptRecord, Trail } from '../gateway/gateway.ts'
+import type { Exchange } from '../inbound/exchange.ts'
 import type { LoggedAttempt } from '../log.ts'
 
 /** What the line of a call in the log says of the call: facts by name, never a text at anybody's disposal. */
@@ -21,6 +23,11 @@ export function loggedFacts(trail: Trail) {
     // Nobody saw the end of an attempt: this is what it is supposed to have come to.
     estimated: estimate === null ? undefined : true,
   }
+}
+
+/** What a request ended with when it did not succeed: its log, its span and the metrics say the same. */
+export function errorOf({ status }: Exchange, { failure }: Trail): ErrorCode | undefined {
+  return failure?.code ?? (status === ERRORS.CLIENT_CLOSED.status ? 'CLIENT_CLOSED' : undefined)
 }
 
 /** Name by name, so that what else a record holds, the words of the provider for one, stays out. */

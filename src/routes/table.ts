@@ -33,7 +33,7 @@ export function createRoutes(
   const routes = [
     healthz,
     readyz(readiness),
-    ...(links === null ? [] : [keyless(doors.log, results(links))]),
+    ...(links === null ? [] : [keyless(doors, results(links))]),
     endpoint(doors, 'GET', '/v1/me', me),
     endpoint(doors, 'POST', '/v1/chat', chat),
     endpoint(doors, 'POST', '/v1/complete', complete),
@@ -51,5 +51,5 @@ export function createRoutes(
     ...audioUrlDomains(doors),
     ...sttWebhook(doors, webhooks),
   ]
-  return [...routes, ...documentation(routes).map((route) => keyless(doors.log, route))]
+  return [...routes, ...documentation(routes).map((route) => keyless(doors, route))]
 }

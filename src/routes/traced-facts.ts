@@ -1,15 +1,13 @@
-import { ERRORS } from '../errors.ts'
 import type { Trail } from '../gateway/gateway.ts'
 import type { Exchange } from '../inbound/exchange.ts'
 import type { SpanFacts, TraceEnd } from '../schema/tracing.ts'
-import { loggedFacts } from './logged-facts.ts'
+import { errorOf, loggedFacts } from './logged-facts.ts'
 
 /** What the span of a request says in the end. What is not in here is in no span. */
 export function requestEnd(exchange: Exchange, trail: Trail): TraceEnd {
   const { status, receivedBytes, sentBytes } = exchange
-  const left = status === ERRORS.CLIENT_CLOSED.status ? 'CLIENT_CLOSED' : undefined
   const sizes = { 'http.request.body.size': receivedBytes, 'http.response.body.size': sentBytes }
-  return { status, error: trail.failure?.code ?? left, facts: { ...callFacts(trail), ...sizes } }
+  return { status, error: errorOf(exchange, trail), facts: { ...callFacts(trail), ...sizes } }
 }
 
 /**

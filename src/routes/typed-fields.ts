@@ -14,7 +14,7 @@ const KNOWN: ReadonlySet<string> = new Set([
  * Makes the reading of fields out of their schemas, so that what is documented of a field is what it is held to, in
  * JSON, forms and queries alike.
  *
- * @param shapes each as `optional` makes it
+ * @param shapes each as `optional` makes it, or null alone for what is refused
  * @returns reads one field: null when it was not sent; throws GatewayError INVALID_REQUEST naming it
  * @throws Error for a schema that says more than `FieldReader` can check
  */
@@ -28,7 +28,10 @@ function readOf(name: string, schema: TSchema): Read {
   const branches = branchesOf(schema).filter((branch) => !Type.IsNull(branch))
   for (const part of [schema, ...branches]) checkKnown(name, part)
   const [value, list] = branches
-  if (value === undefined) throw new Error(`the field ${name} can hold nothing`)
+  if (value === undefined) {
+    const why = descriptionOf(name, schema)
+    return (reader) => reader.refused(name, why)
+  }
   if (branches.length === 2 && Type.IsBoolean(value) && list !== undefined && Type.IsArray(list)) {
     const rule = listRule(name, list)
     return (reader) => reader.booleanOrList(name, rule)
@@ -59,6 +62,12 @@ function branchesOf(schema: TSchema): readonly TSchema[] {
 function checkKnown(name: string, schema: TSchema): void {
   const unknown = Object.keys(schema).filter((keyword) => !KNOWN.has(keyword))
   if (unknown.length > 0) throw new Error(`of the field ${name} nobody would check ${unknown.join(', ')}`)
+}
+
+/** What is refused says why. */
+function descriptionOf(name: string, schema: TSchema): string {
+  if ('description' in schema && typeof schema.description === 'string') return schema.description
+  throw new Error(`the field ${name} can hold nothing, and does not say why`)
 }
 
 function textRule(schema: TSchema): TextRule {

@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { elsewhere } from '../gateway/elsewhere.ts'
 import { run } from '../gateway/run.ts'
 import { callerOf, type Handle } from './endpoint.ts'
 import { jsonReply } from './json-reply.ts'
@@ -41,5 +42,6 @@ export const video: Handle = async (exchange, trail, doors) => {
   const workspace = principal.workspace.id
   const policyVersionId = envelope.policy_version_id
   const owner = { workspace, policyVersionId, traceparent, signal }
-  return jsonReply({ ...envelope, content_blocks: await videoBlocks(result.videos, owner, doors) })
+  const content_blocks = await elsewhere(trail, videoBlocks(result.videos, owner, doors))
+  return jsonReply({ ...envelope, content_blocks })
 }

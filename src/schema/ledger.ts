@@ -119,8 +119,8 @@ export interface Settled {
   /** The slot ended as told. False: it was burned before, because its lease ran out, or somebody else's. */
   readonly slotHeld: boolean
   /**
-   * What was set aside became the charge. False: there was no charge, it had ended before, or it was not this claim's to
-   * end.
+   * What was set aside became the charge. False: there was no charge, or what was set aside had ended before, or was
+   * not this claim's to end.
    */
   readonly charged: boolean
 }

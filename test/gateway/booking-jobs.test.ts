@@ -5,6 +5,7 @@ import { Interrupted } from '../../src/gateway/gateway.ts'
 import { run } from '../../src/gateway/run.ts'
 import { newJobId } from '../../src/ids.ts'
 import type { AccountTerms } from '../../src/schema/ledger.ts'
+import type { CallWatch } from '../../src/schema/watch.ts'
 import { configuredProvider, facts, principal } from '../support/catalog.ts'
 import { chatCall, entryAt, type GatewayRig, gatewayRig, upstream } from '../support/gateway-rig.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -33,13 +34,18 @@ async function rigOf(t: Test, ...script: Answer[]) {
   const entries = [entryAt(origin, { provider, facts: facts({ capabilities: ['text'], price }) })]
   const caller = { workspace: { ...principal().workspace, terms: TERMS } }
   const rig = gatewayRig(t, { entries, caller })
+  let counted = 0
+  const charged: CallWatch['charged'] = (_, micros) => {
+    counted += micros
+  }
+  const services = { ...rig.services, watch: { attempted() {}, metered() {}, charged } }
   const id = newJobId('tj', 'acme')
   const claim = (number: number, signal = new AbortController().signal) => {
     const request = rig.request('chat', chatCall(), signal)
     const job = { id, claim: number, deadlineMs: 20_000, progress: null, note: () => {} }
-    return run(rig.services, { ...request, job }).then(({ release }) => release())
+    return run(services, { ...request, job }).then(({ release }) => release())
   }
-  return { rig, claim, requests }
+  return { rig, claim, requests, counted: () => counted }
 }
 
 async function left({ services }: GatewayRig) {
@@ -97,4 +103,34 @@ t.test('a failure gives back what was set aside, and the next try sets it aside 
   t.same(await left(rig), paid(0))
   await claim(2)
   t.same(await left(rig), paid(COST))
+})
+
+t.test('what is counted as spent is what the account gave', async (t) => {
+  await t.test('for a job that runs again after it was charged', async (t) => {
+    const { rig, claim, counted } = await rigOf(t, answers, answers)
+    await claim(1)
+    await claim(2)
+    t.same(await left(rig), paid(COST))
+    t.equal(counted(), COST)
+  })
+
+  await t.test('for one that two workers have at a time', async (t) => {
+    const held: ServerResponse[] = []
+    const { rig, claim, requests, counted } = await rigOf(t, (response) => held.push(response), answers)
+    const stale = claim(1)
+    await waitUntil(() => requests.length === 1)
+    await claim(2)
+    answers(held[0]!)
+    await stale
+    t.same(await left(rig), paid(COST))
+    t.equal(counted(), COST)
+  })
+
+  await t.test('for one that fails and is tried again', async (t) => {
+    const { rig, claim, counted } = await rigOf(t, fails, answers)
+    await t.rejects(claim(1), { code: 'UPSTREAM_ERROR' })
+    await claim(2)
+    t.same(await left(rig), paid(COST))
+    t.equal(counted(), COST)
+  })
 })

@@ -89,6 +89,25 @@ const someEvent: fc.Arbitrary<Event> = fc.oneof(
   { weight: 1, arbitrary: fc.constant<Event>({ kind: 'release' }) },
 )
 
+const failing = (retryAfterMs: number | null): Event => ({
+  kind: 'fail',
+  failure: {
+    kind: 'server',
+    status: 500,
+    reason: 'the provider failed',
+    retryAfterMs,
+    providerMessage: null,
+  },
+})
+/** Opens by five failures in a row, is half open when its time is over, closes, and cools down. */
+const EVERY_STATE: Event[] = [
+  ...Array.from({ length: 5 }, () => failing(null)),
+  { kind: 'pass', milliseconds: 12_000 },
+  { kind: 'admit' },
+  { kind: 'succeed' },
+  failing(1_000),
+]
+
 t.test('whatever happens, it does what a list of all calls would say', async (t) => {
   const seen = new Set<string>()
   fc.assert(
@@ -114,7 +133,7 @@ t.test('whatever happens, it does what a list of all calls would say', async (t)
       }
       return true
     }),
-    { numRuns: 500 },
+    { numRuns: 500, examples: [[EVERY_STATE, 0]] },
   )
   t.same([...seen].sort(), ['closed', 'cooling', 'half_open', 'open'], 'every state was reached')
 })

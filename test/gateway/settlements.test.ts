@@ -17,7 +17,7 @@ function ledgerAwayFor(commands: number) {
   const ledger: Pick<CallLedger, 'settle' | 'cancel'> = {
     async settle() {
       answer('settle')
-      return { slotHeld: true }
+      return { slotHeld: true, charged: false }
     },
     async cancel() {
       answer('cancel')
@@ -28,7 +28,7 @@ function ledgerAwayFor(commands: number) {
 
 t.test('what the state takes at once is not sent again', async (t) => {
   const { seen, settlements } = ledgerAwayFor(0)
-  t.same(await settlements.settle(SETTLEMENT, 10_000), { slotHeld: true })
+  t.same(await settlements.settle(SETTLEMENT, 10_000), { slotHeld: true, charged: false })
   t.ok(await waitUntil(() => settlements.pending === 0))
   t.same(seen, ['settle'])
 })

@@ -5,6 +5,7 @@ import { runStreamed, type Streaming } from '../../src/gateway/stream.ts'
 import { openaiCompatible } from '../../src/providers/openai-compatible.ts'
 import type { ChatDelta } from '../../src/schema/chat.ts'
 import type { Provider } from '../../src/schema/provider.ts'
+import type { WatchedAttempt } from '../../src/schema/watch.ts'
 import { audio, options } from '../support/call.ts'
 import { chatCall, entryAt, gatewayRig, refusalOf, upstream } from '../support/gateway-rig.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -262,7 +263,9 @@ t.test('an entry that does not stream answers in one piece', async (t) => {
   const { services, request } = gatewayRig(t, { entries: [at(bad.origin), at(origin)], providers: [plain] })
   const tools = [{ name: 'add', description: null, parameters: null }]
   const call = request('chat', chatCall({ tools }))
-  const { deltas, outcome } = await runStreamed(services, call)
+  const attempts: WatchedAttempt[] = []
+  const watch = { attempted: (one: WatchedAttempt) => void attempts.push(one), metered() {}, charged() {} }
+  const { deltas, outcome } = await runStreamed({ ...services, watch }, call)
   const pieces: ChatDelta[] = []
   for await (const delta of deltas) pieces.push(delta)
   t.same(pieces, [
@@ -270,6 +273,15 @@ t.test('an entry that does not stream answers in one piece', async (t) => {
     { type: 'tool_call', index: 0, id: 'c1', name: 'add', arguments: '{}' },
   ])
   t.equal(call.trail.attempts.length, 2)
+  t.match(attempts, [
+    { outcome: 'server', failover: false },
+    { outcome: 'ok', failover: true },
+  ])
+  t.same(
+    attempts.map(({ firstPieceMs }) => firstPieceMs),
+    [null, null],
+    'what comes whole has no first piece',
+  )
   outcome().release()
   t.equal(services.budget.used, 0)
 })

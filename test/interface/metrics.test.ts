@@ -1,8 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
+import { scrape } from '../support/exposition.ts'
 import { startLarkway } from '../support/larkway.ts'
 import { SLOW_MS, startMeteredNode } from '../support/metered-node.ts'
 import { RawClient } from '../support/raw-client.ts'
+import { startRouteGateway } from '../support/route-gateway.ts'
+import { startVideoUpstream } from '../support/video-upstream.ts'
 
 t.test('without a port nothing is served', async (t) => {
   const larkway = await startLarkway(t)
@@ -97,4 +100,22 @@ t.test('overhead is neither the wait for a body nor that for a provider', { time
   t.ok(took > 2.9, `it took ${took} s`)
   t.ok(overhead > 0 && overhead < 1, `of which ${overhead} s are ours`)
   t.ok((value('gen_ai_client_operation_duration_seconds_sum') ?? 0) > 1.4)
+})
+
+t.test('overhead is not the wait for a film that is handed over', { timeout: 60_000 }, async (t) => {
+  const upstream = await startVideoUpstream(t)
+  upstream.behave('film', { pieceMs: SLOW_MS })
+  const gateway = await startRouteGateway(t, {
+    providers: { films: { kind: 'openai-compatible', base_url: upstream.url } },
+    entries: [{ provider: 'films', model: 'film', capabilities: ['video_generation'] }],
+    env: { LARKWAY_METRICS_PORT: '0' },
+  })
+  const answer = await gateway.post('/v1/video', { prompt: 'a lark' })
+  await answer.arrayBuffer()
+  t.equal(answer.status, 200)
+  const { value } = await scrape(Number(gateway.log.find(({ msg }) => msg === 'listening')?.metrics_port))
+  const seconds = (name: string) => value(`${name}_sum`, { route: '/v1/video' }) ?? Number.NaN
+  t.ok(seconds('larkway_request_duration_seconds') > 1.4)
+  const overhead = seconds('larkway_request_overhead_seconds')
+  t.ok(overhead > 0 && overhead < 1, `of which ${overhead} s are ours`)
 })

@@ -49,14 +49,14 @@ t.test('what is too many is counted together', async (t) => {
 
 t.test('a reading is told like what is counted', async (t) => {
   const values = [[['one'], 1] as const, [['"two"'], Number.POSITIVE_INFINITY] as const]
-  const text = renderReading({
+  const pieces = renderReading({
     name: 'larkway_level',
     help: 'A level.',
     type: 'gauge',
     labels: ['of'],
     values,
   })
-  const { value, types } = readExposition(text)
+  const { value, types } = readExposition([...pieces].join(''))
   t.equal(types.get('larkway_level'), 'gauge')
   t.equal(value('larkway_level', { of: 'one' }), 1)
   t.equal(value('larkway_level', { of: '"two"' }), Number.POSITIVE_INFINITY)

@@ -49,7 +49,7 @@ t.test('a request is counted when it is over', async (t) => {
   const metrics = new RequestMetrics()
   const over = { status: 200, elapsedMs: 1_500, receivedBytes: 100, sentBytes: 7 }
   const { exchange, finish } = exchangeOf(over)
-  metrics.begun(exchange)
+  metrics.begun(exchange, null)
   t.equal(told(metrics).samples.length, 0)
   finish()
   const { value } = told(metrics)
@@ -65,7 +65,7 @@ t.test('what has no route is counted as that', async (t) => {
   const metrics = new RequestMetrics()
   for (const method of ['GET', 'PATCH']) {
     const { exchange, finish } = exchangeOf({ pattern: null, method, status: 404 })
-    metrics.begun(exchange)
+    metrics.begun(exchange, null)
     finish()
   }
   t.equal(told(metrics).value('larkway_requests_total', { route: 'none', status: '404' }), 2)

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import { createMetrics } from '../../src/metrics/metrics.ts'
 import type { NodeParts } from '../../src/metrics/node-readings.ts'
@@ -48,6 +49,34 @@ t.test('what a node knows is told, each entry of a route once', async (t) => {
   t.equal(value('larkway_jobs_ended_total', { kind: 'queue', status: 'failed' }), 3)
   t.equal(value('larkway_jobs_ended_total', { kind: 'queue', status: 'succeeded' }), 0)
   t.equal(value('larkway_memory_waiting'), 3)
+})
+
+t.test('others get their turns between the entries of a large configuration', async (t) => {
+  const entries = Array.from({ length: 5_000 }, () => ENTRIES[0]!)
+  const { key: _, ...one } = principal({ route: route(entries) })
+  const apps = new Map([['acme', new Map<string, AppPrincipal>([['one', one]])]])
+  const snapshot = () => ({ apps }) as unknown as ReturnType<NodeParts['snapshot']>
+  let looks = 0
+  let mostInTurn = 0
+  let isOver = false
+  const healthOf = () => {
+    looks += 1
+    return 'closed' as const
+  }
+  const scraped = createScrape(createMetrics(), {
+    ...{ ...nodeParts(), snapshot, healthOf },
+    figures: async () => NONE,
+  })().finally(() => {
+    isOver = true
+  })
+  for (let before = looks; !isOver; before = looks) {
+    await nextTurn()
+    mostInTurn = Math.max(mostInTurn, looks - before)
+  }
+  t.equal(looks, entries.length)
+  t.ok(mostInTurn < 500, `${mostInTurn} entries in a turn`)
+  const { samples } = readExposition(await scraped)
+  t.equal(samples.filter(({ name }) => name === 'larkway_breaker_state').length, entries.length)
 })
 
 t.test('a state that does not answer is not waited for', async (t) => {

@@ -62,6 +62,16 @@ t.test('what it does not is refused by name', async (t) => {
     })
 })
 
+t.test('what is refused says why', async (t) => {
+  const why = 'there is nothing to it'
+  const refused = typedFields({ x: Type.Optional(Type.Null({ description: why })) })
+  const message = `x: must be left out; ${why}`
+  for (const reader of [json({ x: [] }), json({ x: '' }), form('x', 'a'), form('x[]', '', 'a')])
+    t.throws(() => refused(reader, 'x'), { code: 'INVALID_REQUEST', message, extra: { param: 'x' } })
+  for (const reader of [json({}), json({ x: null }), form('x', ''), form('x[]', '')])
+    t.equal(refused(reader, 'x'), null)
+})
+
 t.test('a schema that nobody would hold a field to is a mistake in the program', async (t) => {
   const wrong = [
     optional(Type.String({ minLength: 1 }), 'a'),
@@ -69,6 +79,7 @@ t.test('a schema that nobody would hold a field to is a mistake in the program',
     optional(Type.Object({}), 'a'),
     optional(Type.Union([Type.String(), Type.Number()]), 'a'),
     optional(Type.Array(Type.String({ pattern: 'a' })), 'a'),
+    Type.Optional(Type.Null()),
   ]
   for (const schema of wrong) t.throws(() => typedFields({ x: schema }), /the field x/)
 })

@@ -112,12 +112,13 @@ function charged(t: Test, start: (t: Test) => Promise<StateUnderTest>): void {
   t.test('a job that was charged is charged no more', async (t) => {
     const { begin, settle, figures } = await jobOf(t, start)
     await begin(1)
-    await settle(1)
+    t.match(await settle(1), { charged: true })
     const paid = { creditsMicros: 880, reservedMicros: 0, spentMicros: 120, overageMicros: 0 }
     for (const number of [2, 1, 3]) {
       t.same(await begin(number, 5000), BEGUN, 'and needs no money')
       t.match(await figures(), paid)
-      await settle(number, { platformMicros: 70, spendMicros: 70 })
+      const again = await settle(number, { platformMicros: 70, spendMicros: 70 })
+      t.match(again, { charged: false })
       t.match(await figures(), paid)
     }
   })

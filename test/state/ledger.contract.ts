@@ -532,7 +532,8 @@ function both(t: Test, start: (t: Test) => Promise<StateUnderTest>): void {
       slot: { id, end: { state: 'stored', result: resultOf('kept'), ttlMs: LONG_MS } },
       charge: { platformMicros: 120, spendMicros: 120 },
     } as const
-    for (let i = 0; i < 3; i++) t.same(await ledger.settle(settlement), { slotHeld: true })
+    for (const charged of [true, false, false])
+      t.same(await ledger.settle(settlement), { slotHeld: true, charged }, 'the money ends once')
     t.match(await look(id), { state: 'stored' })
     t.match(await figures(), { creditsMicros: 880, reservedMicros: 0, spentMicros: 120 })
 
@@ -541,7 +542,7 @@ function both(t: Test, start: (t: Test) => Promise<StateUnderTest>): void {
     await begin({ token: late, slot, reservation: reserve(500) })
     await pass(100)
     const tooLate = { ...settlement, token: late, slot: { ...settlement.slot, id: burned } }
-    t.same(await ledger.settle(tooLate), { slotHeld: false })
+    t.same(await ledger.settle(tooLate), { slotHeld: false, charged: true })
     t.same(await look(burned), { state: 'burned' })
     t.match(await figures(), { creditsMicros: 760, reservedMicros: 0 }, 'the money is settled all the same')
   })
@@ -549,6 +550,6 @@ function both(t: Test, start: (t: Test) => Promise<StateUnderTest>): void {
   t.test('a settlement without a slot holds none', async (t) => {
     const { ledger, workspace } = await ledgerOf(t, start)
     const settled = await ledger.settle({ token: newToken(), workspace, slot: null, charge: null })
-    t.same(settled, { slotHeld: false })
+    t.same(settled, { slotHeld: false, charged: false })
   })
 }

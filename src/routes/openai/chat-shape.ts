@@ -2,9 +2,8 @@ import type { Outcome } from '../../gateway/settle.ts'
 import type { Streaming } from '../../gateway/stream.ts'
 import type { ChatDelta, ChatResult, FinishReason } from '../../schema/chat.ts'
 import type { ChatShape } from '../chat-reply.ts'
-import { streamFacts } from '../fact-headers.ts'
 import { largeText } from '../json-reply.ts'
-import { factReply, secondsNow } from './fact-reply.ts'
+import { completionShape } from './completion-shape.ts'
 import { completionUsage } from './usage.ts'
 
 /**
@@ -13,13 +12,7 @@ import { completionUsage } from './usage.ts'
  * @param includeUsage whether a stream ends with a chunk that tells the tokens
  */
 export function chatShape(includeUsage: boolean): ChatShape<'chat'> {
-  return {
-    whole: (outcome) => factReply(outcome.envelope, chatCompletion(outcome, secondsNow())),
-    events(streaming, call) {
-      const chunks = chatChunks(streaming, includeUsage, secondsNow())
-      return { ...chunks, terminator: '[DONE]', headers: streamFacts(streaming, call) }
-    },
-  }
+  return completionShape(chatCompletion, (streaming, created) => chatChunks(streaming, includeUsage, created))
 }
 
 /** @param created Unix seconds */
@@ -72,13 +65,14 @@ export function chatChunks({ head, payload }: Streaming<'chat'>, includeUsage: b
     choices: [{ index: 0, delta, logprobs: null, finish_reason: reason }],
     ...(includeUsage ? { usage: null } : {}),
   })
-  const spoken = payload.modalities.includes('audio') ? audioId(id) : null
+  const spoken = payload.modalities.includes('audio') ? spokenPieces(audioId(id)) : null
   return {
     opening: [chunk({ role: 'assistant', content: spoken === null ? '' : null, refusal: null })],
     event: (delta: ChatDelta) => chunk(deltaOf(delta, spoken)),
     done({ envelope, result }: Outcome<'chat'>) {
-      const last = chunk({}, finishReasonOf(result))
-      return includeUsage ? [last, { ...common, choices: [], usage: completionUsage(envelope) }] : [last]
+      const spokenEnd = result.audio === null ? [] : [chunk({ audio: { expires_at: created } })]
+      const last = [...spokenEnd, chunk({}, finishReasonOf(result))]
+      return includeUsage ? [...last, { ...common, choices: [], usage: completionUsage(envelope) }] : last
     },
   }
 }
@@ -93,16 +87,31 @@ interface ChunkDelta {
     type?: 'function'
     function: { name?: string; arguments: string }
   }[]
-  readonly audio?: { id: string; data: string } | { id: string; transcript: string }
+  readonly audio?: SpokenPiece & { readonly id?: string }
 }
 
-/** @param spoken id of the recording, to which all text belongs; null: the answer is written */
-function deltaOf(delta: ChatDelta, spoken: string | null): ChunkDelta {
+type SpokenPiece =
+  | { readonly data: string }
+  | { readonly transcript: string }
+  | { readonly expires_at: number }
+
+/** Clients string together what comes more than once: the id of the recording is in its first piece alone. */
+function spokenPieces(id: string): (piece: SpokenPiece) => ChunkDelta {
+  let named = false
+  return (piece) => {
+    const audio = named ? piece : { id, ...piece }
+    named = true
+    return { audio }
+  }
+}
+
+/** @param spoken makes pieces of the recording, to which all text belongs; null: the answer is written */
+function deltaOf(delta: ChatDelta, spoken: ((piece: SpokenPiece) => ChunkDelta) | null): ChunkDelta {
   switch (delta.type) {
     case 'text':
-      return spoken === null ? { content: delta.text } : { audio: { id: spoken, transcript: delta.text } }
+      return spoken === null ? { content: delta.text } : spoken({ transcript: delta.text })
     case 'audio':
-      return { audio: { id: spoken ?? '', data: delta.base64 } }
+      return spoken === null ? {} : spoken({ data: delta.base64 })
     case 'tool_call': {
       const { index, id, name, arguments: json } = delta
       const first = id === null ? {} : { id, type: 'function' as const }

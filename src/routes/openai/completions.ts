@@ -2,13 +2,12 @@ import { Type } from 'typebox'
 import type { Outcome } from '../../gateway/settle.ts'
 import type { Streaming } from '../../gateway/stream.ts'
 import type { ChatDelta, ChatResult } from '../../schema/chat.ts'
-import { type ChatShape, writeChat } from '../chat-reply.ts'
+import { writeChat } from '../chat-reply.ts'
 import { readSampling, SAMPLING_FIELDS } from '../chat-request.ts'
 import type { Handle } from '../endpoint.ts'
-import { streamFacts } from '../fact-headers.ts'
 import { largeText } from '../json-reply.ts'
 import { optional } from '../json-request.ts'
-import { factReply, secondsNow } from './fact-reply.ts'
+import { completionShape } from './completion-shape.ts'
 import { MODEL_FIELD, openaiRequest, refusedField } from './request.ts'
 import { STREAM_OPTIONS_FIELD } from './stream-options.ts'
 import { completionUsage } from './usage.ts'
@@ -31,25 +30,18 @@ const CompletionBody = Type.Object({
 })
 
 export const openaiCompletionRequest = openaiRequest('complete', CompletionBody, (body) => ({
-  prompt: [body.prompt].flat().join(''),
+  prompt: typeof body.prompt === 'string' ? body.prompt : body.prompt.join(''),
   ...readSampling(body),
 }))
 
 /** POST /openai/v1/completions */
 export const completions: Handle = async (exchange, trail, { services }) => {
   const { call, stream, body } = await openaiCompletionRequest.receive(exchange, trail, services)
-  const shape = completionShape(body.stream_options?.include_usage === true)
+  const includeUsage = body.stream_options?.include_usage === true
+  const shape = completionShape(textCompletion, (streaming, created) =>
+    textChunks(streaming, includeUsage, created),
+  )
   return writeChat({ operation: 'complete', call, stream }, shape, exchange, trail, services)
-}
-
-function completionShape(includeUsage: boolean): ChatShape<'complete'> {
-  return {
-    whole: (outcome) => factReply(outcome.envelope, textCompletion(outcome, secondsNow())),
-    events(streaming, call) {
-      const chunks = textChunks(streaming, includeUsage, secondsNow())
-      return { ...chunks, terminator: '[DONE]', headers: streamFacts(streaming, call) }
-    },
-  }
 }
 
 /** @param created Unix seconds */

@@ -8,7 +8,7 @@ import { optional } from '../json-request.ts'
 import type { Hearing } from '../transcription.ts'
 import { readTranscriptionRequest, type TranscriptionRequest } from '../transcription-request.ts'
 import { typedFields } from '../typed-fields.ts'
-import { chosenBy, MODEL_FIELD } from './request.ts'
+import { chosenBy, MODEL_FIELD, refusedField } from './request.ts'
 
 /** What OpenAI's transcriptions and translations are asked for beyond the gateway's own fields. */
 export const OPENAI_HEARING_FIELDS = {
@@ -21,12 +21,9 @@ export const OPENAI_HEARING_FIELDS = {
     Type.Array(Type.String({ maxLength: 35 }), { maxItems: 32 }),
     'of the speech, a hint; only a single one is passed on',
   ),
-  include: optional(Type.Array(Type.String(), { maxItems: 0 }), 'probabilities of tokens are not told'),
-  known_speaker_names: optional(
-    Type.Array(Type.String(), { maxItems: 0 }),
-    'speakers are told apart, not known',
-  ),
-  known_speaker_references: optional(Type.Array(Type.String(), { maxItems: 0 }), 'the same'),
+  include: refusedField('probabilities of tokens are not told'),
+  known_speaker_names: refusedField('speakers are told apart, not known'),
+  known_speaker_references: refusedField('speakers are told apart, not known'),
 }
 
 const NAMES = Object.keys(OPENAI_HEARING_FIELDS)

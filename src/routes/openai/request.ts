@@ -12,9 +12,9 @@ export const MODEL_FIELD = optional(
   'label of a purpose that the workspace declares; any other name is ignored',
 )
 
-/** A field whose effect the caller would miss: sent with a value it is refused, with what to do instead. */
-export function refusedField(instead: string) {
-  return Type.Optional(Type.Null({ description: instead }))
+/** A field whose effect the caller would miss: sent with a value it is refused, with why, or what to do instead. */
+export function refusedField(why: string) {
+  return Type.Optional(Type.Null({ description: why }))
 }
 
 /** A voice as OpenAI has it: by its name, or as an object with its id. */

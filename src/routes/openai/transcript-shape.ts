@@ -50,7 +50,10 @@ function jsonOf(
   format: 'json' | 'verbose_json' | 'diarized_json',
   outcome: Heard,
 ): object {
-  if (format === 'diarized_json') return diarizedTranscript(outcome)
+  if (format === 'diarized_json') {
+    const diarized = diarizedTranscript(outcome)
+    return task === 'transcription' ? diarized : { ...diarized, task: 'translate' }
+  }
   if (format === 'json') return task === 'transcription' ? transcript(outcome) : { text: outcome.result.text }
   const verbose = verboseTranscript(outcome)
   return task === 'transcription'

@@ -17,9 +17,9 @@ const EXAMPLES = new URL('examples.json', import.meta.url)
 const ABOUT = [
   'A gateway for speech and audio: an API key stands for one published route, and the route decides',
   'which provider and model serve every call.\n\nA field of the wrong type is a 400 that names it,',
-  '`null` counts as not sent, and an unknown field is ignored with a line in `warnings`. Where a',
-  'provider, a model or a route is named the call is refused beside audio, and the name ignored',
-  'elsewhere. Answers may get further members.',
+  '`null` counts as not sent, and an unknown field is ignored with a line in `warnings`. What would',
+  'name a provider, a model or a route is refused in a request with audio and ignored in others; what',
+  "becomes of `model` at OpenAI's paths is said there. Answers may get further members.",
 ].join(' ')
 
 const ERRORS_INTRO =

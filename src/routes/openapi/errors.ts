@@ -1,4 +1,4 @@
-import { type TSchema, Type } from 'typebox'
+import { Type } from 'typebox'
 import { ERRORS, type ErrorCode, errorReply, GatewayError } from '../../errors.ts'
 import { nullable, shape, text } from './shapes.ts'
 
@@ -6,10 +6,6 @@ import { nullable, shape, text } from './shapes.ts'
 export const CODES = (Object.keys(ERRORS) as ErrorCode[]).filter((code) => code !== 'CLIENT_CLOSED')
 
 const CATEGORIES = [...new Set(CODES.map((code) => ERRORS[code].category))]
-
-function optional(value: TSchema) {
-  return Type.Optional(value)
-}
 
 const Attempt = shape('Attempt', {
   provider: Type.String(),
@@ -27,31 +23,37 @@ const ConsideredEntry = shape('ConsideredEntry', {
   rank: nullable(Type.Integer({ minimum: 1 }), 'place among the candidates; null: left out'),
   left: nullable(Type.String(), 'why it was left out, in a word'),
   detail: nullable(Type.String(), 'the same in words'),
-  missing: optional(Type.Array(Type.String(), { description: 'capabilities or features that it lacks' })),
-  conflict: optional(Type.Array(Type.String(), { description: 'features that it does not keep together' })),
-  param: optional(text('the field that is over its limit')),
-  retry_after_ms: optional(Type.Number({ minimum: 0 })),
-  last_resort: optional(Type.Literal(true)),
+  missing: Type.Optional(
+    Type.Array(Type.String(), { description: 'capabilities or features that it lacks' }),
+  ),
+  conflict: Type.Optional(
+    Type.Array(Type.String(), { description: 'features that it does not keep together' }),
+  ),
+  param: Type.Optional(text('the field that is over its limit')),
+  retry_after_ms: Type.Optional(Type.Number({ minimum: 0 })),
+  last_resort: Type.Optional(Type.Literal(true)),
 })
 
 const Details = shape(
   'ErrorDetails',
   {
-    limit: optional(text('name of the limit that was crossed')),
-    limit_bytes: optional(Type.Integer({ minimum: 0 })),
-    received_bytes: optional(Type.Integer({ minimum: 0, description: 'counted when the limit was crossed' })),
-    declared_bytes: optional(Type.Integer({ minimum: 0, description: 'Content-Length' })),
-    limit_seconds: optional(Type.Number({ minimum: 0 })),
-    audio_seconds: optional(Type.Number({ minimum: 0 })),
-    reason: optional(text('why audio is not fetched from the URL')),
-    status: optional(Type.Integer({ description: 'what the host of the URL answered' })),
-    scope: optional(text('that the key lacks')),
-    budget: optional(text('which one is used up: `key` or `workspace`')),
-    policy_version_id: optional(nullable(Type.String(), 'version of the route')),
-    attempts: optional(Type.Array(Attempt, { description: 'of the entries that were tried' })),
-    entries: optional(Type.Array(ConsideredEntry, { description: 'why no entry can serve the call' })),
-    required_capabilities: optional(Type.Array(Type.String())),
-    retry_after_ms: optional(Type.Number({ minimum: 0 })),
+    limit: Type.Optional(text('name of the limit that was crossed')),
+    limit_bytes: Type.Optional(Type.Integer({ minimum: 0 })),
+    received_bytes: Type.Optional(
+      Type.Integer({ minimum: 0, description: 'counted when the limit was crossed' }),
+    ),
+    declared_bytes: Type.Optional(Type.Integer({ minimum: 0, description: 'Content-Length' })),
+    limit_seconds: Type.Optional(Type.Number({ minimum: 0 })),
+    audio_seconds: Type.Optional(Type.Number({ minimum: 0 })),
+    reason: Type.Optional(text('why audio is not fetched from the URL')),
+    status: Type.Optional(Type.Integer({ description: 'what the host of the URL answered' })),
+    scope: Type.Optional(text('that the key lacks')),
+    budget: Type.Optional(text('which one is used up: `key` or `workspace`')),
+    policy_version_id: Type.Optional(nullable(Type.String(), 'version of the route')),
+    attempts: Type.Optional(Type.Array(Attempt, { description: 'of the entries that were tried' })),
+    entries: Type.Optional(Type.Array(ConsideredEntry, { description: 'why no entry can serve the call' })),
+    required_capabilities: Type.Optional(Type.Array(Type.String())),
+    retry_after_ms: Type.Optional(Type.Number({ minimum: 0 })),
   },
   'facts, each where it applies',
 )

@@ -47,11 +47,13 @@ const AUDIO_FILE = {
   description: 'the audio: mp3, mp4, m4a, wav, webm, ogg or flac, by its bytes; may be named `audio`, too',
 }
 
-/** Fields as forms and queries have them, where a field that is not there is null. */
+/** Fields as forms and queries have them, where a field that is not there is null, and one that is refused is not. */
 function formFields(fields: Fields): Json {
   const schemas = new PlainSchemas()
   return Object.fromEntries(
-    Object.entries(fields).map(([name, schema]) => [name, withoutNull(schemas.of(schema))]),
+    Object.entries(fields)
+      .filter(([, schema]) => !Type.IsNull(schema))
+      .map(([name, schema]) => [name, withoutNull(schemas.of(schema))]),
   )
 }
 

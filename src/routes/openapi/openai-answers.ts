@@ -2,17 +2,16 @@ import { type TSchema, Type } from 'typebox'
 import { StreamError } from './answers.ts'
 import { amount, count, nullable, shape, text } from './shapes.ts'
 
-function optional(value: TSchema) {
-  return Type.Optional(value)
-}
-
 const DurationUsage = shape(
   'OpenAiDurationUsage',
   { type: Type.Literal('duration'), seconds: amount('of the audio') },
   'left out where nobody knows how long the audio is',
 )
 
-const Transcription = shape('OpenAiTranscription', { text: Type.String(), usage: optional(DurationUsage) })
+const Transcription = shape('OpenAiTranscription', {
+  text: Type.String(),
+  usage: Type.Optional(DurationUsage),
+})
 
 const VerboseSegment = shape(
   'OpenAiVerboseSegment',
@@ -33,14 +32,16 @@ const VerboseSegment = shape(
 
 const Word = shape('OpenAiWord', { word: Type.String(), start: amount('seconds'), end: amount('seconds') })
 
+const Task = Type.Enum(['transcribe', 'translate'])
+
 const VERBOSE = {
-  task: Type.Enum(['transcribe', 'translate']),
+  task: Task,
   language: text('in English words; `unknown`'),
   duration: amount('seconds'),
   text: Type.String(),
-  segments: optional(Type.Array(VerboseSegment, { description: 'unless only words were asked for' })),
-  words: optional(Type.Array(Word, { description: 'where they were asked for' })),
-  usage: optional(DurationUsage),
+  segments: Type.Optional(Type.Array(VerboseSegment, { description: 'unless only words were asked for' })),
+  words: Type.Optional(Type.Array(Word, { description: 'where they were asked for' })),
+  usage: Type.Optional(DurationUsage),
 }
 
 const DiarizedSegment = shape('OpenAiDiarizedSegment', {
@@ -53,11 +54,11 @@ const DiarizedSegment = shape('OpenAiDiarizedSegment', {
 })
 
 const Diarized = shape('OpenAiDiarized', {
-  task: Type.Literal('transcribe'),
+  task: Task,
   duration: amount('seconds'),
   text: Type.String(),
   segments: Type.Array(DiarizedSegment),
-  usage: optional(DurationUsage),
+  usage: Type.Optional(DurationUsage),
 })
 
 export const OpenAiTranscript = Type.Union([Transcription, shape('OpenAiVerbose', VERBOSE), Diarized], {
@@ -94,8 +95,8 @@ const Message = shape('OpenAiMessage', {
   role: Type.Literal('assistant'),
   content: nullable(Type.String(), 'null beside tool calls or a spoken answer'),
   refusal: Type.Null(),
-  tool_calls: optional(Type.Array(ToolCall)),
-  audio: optional(
+  tool_calls: Type.Optional(Type.Array(ToolCall)),
+  audio: Type.Optional(
     Type.Object({
       id: Type.String(),
       data: Type.String({ contentEncoding: 'base64' }),
@@ -118,38 +119,39 @@ export const OpenAiChat = shape('OpenAiChat', {
       logprobs: Type.Null(),
     }),
   ),
-  usage: optional(CompletionUsage),
+  usage: Type.Optional(CompletionUsage),
 })
 
 const ChatChunkDelta = shape('OpenAiChatDelta', {
-  role: optional(Type.Literal('assistant')),
-  content: optional(nullable(Type.String(), 'goes on from the one before')),
-  refusal: optional(Type.Null()),
-  tool_calls: optional(
+  role: Type.Optional(Type.Literal('assistant')),
+  content: Type.Optional(nullable(Type.String(), 'goes on from the one before')),
+  refusal: Type.Optional(Type.Null()),
+  tool_calls: Type.Optional(
     Type.Array(
       Type.Object({
         index: count('which of the calls it belongs to'),
-        id: optional(Type.String()),
-        type: optional(Type.Literal('function')),
-        function: Type.Object({ name: optional(Type.String()), arguments: Type.String() }),
+        id: Type.Optional(Type.String()),
+        type: Type.Optional(Type.Literal('function')),
+        function: Type.Object({ name: Type.Optional(Type.String()), arguments: Type.String() }),
       }),
     ),
   ),
-  audio: optional(
+  audio: Type.Optional(
     Type.Object({
-      id: Type.String(),
-      data: optional(Type.String({ contentEncoding: 'base64' })),
-      transcript: optional(Type.String()),
+      id: Type.Optional(text('in the first piece')),
+      data: Type.Optional(Type.String({ contentEncoding: 'base64' })),
+      transcript: Type.Optional(Type.String()),
+      expires_at: Type.Optional(count('Unix seconds, behind the last piece')),
     }),
   ),
 })
 
 const CHUNK = { id: Type.String(), created, model: text('that answers') }
-const ChunkUsage = optional(
+const ChunkUsage = Type.Optional(
   nullable(CompletionUsage, 'with `stream_options.include_usage`, in the last chunk'),
 )
 
-export const OpenAiChatChunk = Type.Union(
+export const OpenAiChatEvent = Type.Union(
   [
     shape('OpenAiChatChunk', {
       ...CHUNK,
@@ -169,23 +171,26 @@ export const OpenAiChatChunk = Type.Union(
   { title: 'OpenAiChatEvent', description: 'data of one event; `data: [DONE]` follows the last' },
 )
 
-const TextChoice = shape('OpenAiTextChoice', {
-  index: Type.Literal(0),
-  text: Type.String(),
-  finish_reason: nullable(FinishReason, 'null in all chunks but the last'),
-  logprobs: Type.Null(),
-})
+const TextEnd = Type.Enum(['stop', 'length', 'content_filter'])
 
-const COMPLETION = {
-  ...CHUNK,
-  object: Type.Literal('text_completion'),
-  choices: Type.Array(TextChoice),
+function textCompletion(reason: TSchema) {
+  const choice = { index: Type.Literal(0), text: Type.String(), finish_reason: reason, logprobs: Type.Null() }
+  return { ...CHUNK, object: Type.Literal('text_completion'), choices: Type.Array(Type.Object(choice)) }
 }
 
-export const OpenAiCompletion = shape('OpenAiCompletion', { ...COMPLETION, usage: optional(CompletionUsage) })
+export const OpenAiCompletion = shape('OpenAiCompletion', {
+  ...textCompletion(TextEnd),
+  usage: Type.Optional(CompletionUsage),
+})
 
 export const OpenAiCompletionEvent = Type.Union(
-  [shape('OpenAiCompletionChunk', { ...COMPLETION, usage: ChunkUsage }), StreamError],
+  [
+    shape('OpenAiCompletionChunk', {
+      ...textCompletion(nullable(TextEnd, 'in the last chunk')),
+      usage: ChunkUsage,
+    }),
+    StreamError,
+  ],
   { title: 'OpenAiCompletionEvent', description: 'data of one event; `data: [DONE]` follows the last' },
 )
 
@@ -209,11 +214,11 @@ export const OpenAiImages = shape('OpenAiImages', {
   created,
   data: Type.Array(
     Type.Object({
-      b64_json: optional(Type.String({ contentEncoding: 'base64' })),
-      url: optional(Type.String({ format: 'uri' })),
+      b64_json: Type.Optional(Type.String({ contentEncoding: 'base64' })),
+      url: Type.Optional(Type.String({ format: 'uri' })),
     }),
   ),
-  usage: optional(
+  usage: Type.Optional(
     Type.Object({
       input_tokens: count('tokens'),
       output_tokens: count('tokens'),

@@ -9,7 +9,7 @@ import { IMAGE_FACTS, SPEECH_FACTS, TOKEN_FACTS, TRANSCRIPT_FACTS } from './head
 import { hearingBody, KEYED_HEARING_ERRORS, TRANSLATION_FIELDS } from './hearing.ts'
 import {
   OpenAiChat,
-  OpenAiChatChunk,
+  OpenAiChatEvent,
   OpenAiCompletion,
   OpenAiCompletionEvent,
   OpenAiEmbeddings,
@@ -75,7 +75,7 @@ export const OPENAI: readonly Operation[] = [
     id: 'openaiTranscription',
     summary: 'Transcribe audio',
     description:
-      '`model` is read as a purpose where it names one, and ignored otherwise, here as in all requests.',
+      "`model` is read as a purpose where it names one, and ignored otherwise, here as at all of OpenAI's paths.",
     parameters: ['Purpose', 'IdempotencyKey'],
     body: hearingBody({ ...HEARING_FIELDS, stream: TRANSCRIPTION_FIELDS.stream }),
     answers: heard([
@@ -107,7 +107,7 @@ export const OPENAI: readonly Operation[] = [
     id: 'openaiChat',
     summary: 'Chat',
     body: [json(openaiChatRequest.schema)],
-    answers: answer([json(OpenAiChat), events(OpenAiChatChunk, STREAMED)], TOKEN_FACTS),
+    answers: answer([json(OpenAiChat), events(OpenAiChatEvent, STREAMED)], TOKEN_FACTS),
   },
   {
     ...CALL,

@@ -56,25 +56,32 @@ function simplified(schema: Record<string, unknown>): Record<string, unknown> {
   if (Array.isArray(choices) && type === undefined && choices.every((choice) => typeof choice === 'string'))
     return { type: 'string', ...schema }
   if (!Array.isArray(anyOf)) return schema
+  const unions = anyOf.filter(isBare)
   const branches = anyOf.flatMap((branch) => (isBare(branch) ? branch.anyOf : [branch]))
   const [value, other] = branches
   const mergeable =
     branches.length === 2 && isObject(value) && typeof value.type === 'string' && isNull(other)
-  if (!mergeable) return { ...schema, anyOf: branches }
+  if (!mergeable) return { ...schema, anyOf: branches, ...described([schema, ...unions]) }
   const { anyOf: _, ...outer } = schema
-  const descriptions = [outer.description, value.description].filter((line) => line !== undefined)
   return {
     ...value,
     ...outer,
     type: [value.type, 'null'],
     ...(Array.isArray(value.enum) ? { enum: [...value.enum, null] } : {}),
-    ...(descriptions.length > 0 ? { description: [...new Set(descriptions)].join('; ') } : {}),
+    ...described([outer, ...unions, value]),
   }
 }
 
-/** A union within a union that says nothing of its own. */
-function isBare(branch: unknown): branch is { anyOf: unknown[] } {
-  return isObject(branch) && Array.isArray(branch.anyOf) && Object.keys(branch).length === 1
+/** What is said of each, as one description. */
+function described(schemas: readonly Json[]): Json {
+  const lines = new Set(schemas.flatMap(({ description }) => description ?? []))
+  return lines.size > 0 ? { description: [...lines].join('; ') } : {}
+}
+
+/** A union within a union, with no more than a description of its own. */
+function isBare(branch: unknown): branch is { anyOf: unknown[]; description?: unknown } {
+  if (!isObject(branch) || !Array.isArray(branch.anyOf)) return false
+  return Object.keys(branch).every((keyword) => keyword === 'anyOf' || keyword === 'description')
 }
 
 function isNull(branch: unknown): boolean {

@@ -41,8 +41,7 @@ export function createLedger({ slots, reservations, tokens, now }: LedgerParts) 
 
     settle({ token, workspace, slot, charge, claim }: Settlement): Settled {
       const nowMs = now()
-      const charged =
-        charge !== null && reservations.settle(holderOf(workspace, token, claim), charge, nowMs)
+      const charged = charge !== null && reservations.settle(holderOf(workspace, token, claim), charge, nowMs)
       return { slotHeld: slot !== null && slots.end(workspace, slot.id, token, slot.end, nowMs), charged }
     },
 

@@ -1,3 +1,4 @@
+import { ChatCompletionStream } from 'openai/lib/ChatCompletionStream'
 import type { ChatCompletion, ChatCompletionChunk } from 'openai/resources/chat/completions'
 import t from 'tap'
 import type { Streaming } from '../../../src/gateway/stream.ts'
@@ -122,10 +123,40 @@ t.test('chunks are of the type that the client has for them', async (t) => {
 })
 
 t.test('text and sound of a spoken answer belong together', async (t) => {
-  const { opening, event } = chatChunks(streamingOf({ modalities: ['text', 'audio'] }), false, CREATED)
-  t.match(opening, [{ choices: [{ delta: { role: 'assistant', content: null } }] }])
-  const said = await onWire(event({ type: 'text', text: 'lark' }))
-  t.same(said.choices[0]?.delta, { audio: { id: 'audio_req_1', transcript: 'lark' } })
-  const heard = await onWire(event({ type: 'audio', base64: 'AAAA' }))
-  t.same(heard.choices[0]?.delta, { audio: { id: 'audio_req_1', data: 'AAAA' } })
+  const streaming = streamingOf({ modalities: ['text', 'audio'] })
+  const { opening, event, done } = chatChunks(streaming, false, CREATED)
+  const audio = { base64: 'AAAABBBB', media_type: 'audio/pcm' }
+  const chunks: ChatCompletionChunk[] = await onWire([
+    ...opening,
+    event({ type: 'text', text: 'the ' }),
+    event({ type: 'audio', base64: 'AAAA' }),
+    event({ type: 'text', text: 'lark' }),
+    event({ type: 'audio', base64: 'BBBB' }),
+    ...done(outcome(chatCall(), resultOf({ audio }))),
+  ])
+  // A client that strings together what comes twice has the id but once.
+  t.same(
+    chunks.map(({ choices: [choice] }) => choice?.delta),
+    [
+      { role: 'assistant', content: null, refusal: null },
+      { audio: { id: 'audio_req_1', transcript: 'the ' } },
+      { audio: { data: 'AAAA' } },
+      { audio: { transcript: 'lark' } },
+      { audio: { data: 'BBBB' } },
+      { audio: { expires_at: CREATED } },
+      {},
+    ],
+  )
+  const lines = chunks.map((chunk) => new TextEncoder().encode(`${JSON.stringify(chunk)}\n`))
+  const read = ChatCompletionStream.fromReadableStream(ReadableStream.from(lines))
+  const spoken = { id: 'audio_req_1', data: 'AAAABBBB', transcript: 'the lark', expires_at: CREATED }
+  t.match((await read.finalChatCompletion()).choices, [{ message: { audio: spoken, content: null } }])
+
+  const silent = chatChunks(streaming, false, CREATED).done(outcome(chatCall(), resultOf()))
+  t.match(
+    silent,
+    [{ choices: [{ delta: {}, finish_reason: 'stop' }] }],
+    'what did not speak has no recording',
+  )
+  t.equal(silent.length, 1)
 })

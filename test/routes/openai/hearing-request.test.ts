@@ -45,7 +45,8 @@ t.test('OpenAI’s words become the gateway’s, in forms and in JSON', (t) => {
       form(['timestamp_granularities[]', 'word'], ['timestamp_granularities[]', 'segment']),
       { options: { timestamps: 'both' } },
     ],
-    ['empty lists', json({ include: [], known_speaker_names: null }), { warnings: [] }],
+    ['nothing of what is refused', form(['include[]', ''], ['known_speaker_names', '']), { warnings: [] }],
+    ['null for what is refused', json({ include: null }), { warnings: [] }],
     ['a stream', form(['stream', 'true']), { stream: true }],
     ['own fields', form(['diarization', 'true'], ['seed', '4']), { options: { diarization: true, seed: 4 } }],
     [
@@ -82,6 +83,10 @@ t.test('what is refused names the field that was sent', (t) => {
   for (const [fields, code, param, task] of rows) {
     const wanted = { code, extra: { param } }
     t.throws(() => read(fields, task), wanted, `${param}: ${JSON.stringify(fields)}`)
+  }
+  for (const fields of [json({ include: ['logprobs'] }), form(['include[]', 'logprobs'])]) {
+    const message = 'include: must be left out; probabilities of tokens are not told'
+    t.throws(() => read(fields), { message }, 'says why')
   }
   t.end()
 })

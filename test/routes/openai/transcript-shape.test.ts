@@ -64,6 +64,8 @@ t.test('transcripts are of the types that the client has for them', async (t) =>
     segments: TOLD,
     usage: USAGE,
   })
+  const { text } = hearingShape('translation').whole(heard({ response_format: 'diarized_json' }))
+  t.match(JSON.parse(text), { task: 'translate', segments: TOLD }, 'a translation is not called otherwise')
   const events: TranscriptionStreamEvent[] = await onWire(
     lastEvents(HEARD, { response_format: 'diarized_json' }),
   )

@@ -144,6 +144,10 @@ t.test('schemas become plain', async (t) => {
     enum: ['x', 'y', null],
     description: 'a',
   })
+  const told = Type.Union([Type.String(), Type.Number()], { description: 'b' })
+  const either = [{ type: 'string' }, { type: 'number' }, { type: 'null' }]
+  t.same(plain(Type.Union([told, Type.Null()])), { anyOf: either, description: 'b' }, 'of a union within')
+  t.same(plain(nullable(told)), { anyOf: either, description: 'a; b' })
   t.same(plain(nullable(Type.Union([Type.String(), Type.Number()]))), {
     anyOf: [{ type: 'string' }, { type: 'number' }, { type: 'null' }],
     description: 'a',

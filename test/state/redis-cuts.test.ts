@@ -72,6 +72,7 @@ const settling = (end: 'stored' | 'released' | 'burned'): Operation => ({
       slot: { id: slotId, end: { state: end, result: resultOf('answer'), ttlMs: LONG_MS } },
       charge: { platformMicros: 150, spendMicros: 160 },
     }),
+  again: { slotHeld: true, charged: false },
 })
 
 const BEGIN: Operation = { command: 'begin_call', prepare: credits, run: begin }

@@ -178,8 +178,9 @@ for (const [name, make] of Object.entries(SLOW)) {
     )
     isDone = true
     t.ok(found.durationSeconds === null || found.durationSeconds > 0)
-    // Slices are meant to take a millisecond or two. A busy machine stretches some; half of them it does not.
+    // Slices are meant to take a millisecond or two, and the whole takes some hundred. Where tests share cores,
+    // many a slice waits for its turn.
     const median = slices.sort((one, other) => one - other)[Math.floor(slices.length / 2)] ?? 0
-    t.ok(median < 20, `half of the slices took under ${median.toFixed(1)} ms`)
+    t.ok(median < 100, `half of the slices took under ${median.toFixed(1)} ms`)
   })
 }

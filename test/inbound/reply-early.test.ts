@@ -158,7 +158,7 @@ t.test('a trickling sender is answered after two seconds, and its connection clo
   t.equal(response?.status, 413)
   t.equal(response?.headers.connection, 'close')
   t.ok(await client.closes())
-  t.ok(tookMs > 1_900 && tookMs < 4_000, `answered after ${Math.round(tookMs)} ms`)
+  t.ok(tookMs > 1_900 && tookMs < 10_000, `answered after ${Math.round(tookMs)} ms`)
   client.destroy()
 })
 

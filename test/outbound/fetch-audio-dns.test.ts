@@ -71,7 +71,7 @@ t.test('a resolver that is silent', async (t) => {
   const beganMs = performance.now()
   t.equal(await fetched(fetchAudio), UNRESOLVABLE)
   const tookMs = performance.now() - beganMs
-  t.ok(tookMs > 2_900 && tookMs < 5_000, `after 3 s: ${Math.round(tookMs)} ms`)
+  t.ok(tookMs > 2_900 && tookMs < 10_000, `after 3 s: ${Math.round(tookMs)} ms`)
   t.same(dialled, [])
 
   const reason = new Error('the caller left')

@@ -90,7 +90,7 @@ t.test('a longer body has more time', async (t) => {
   const shortMs = await took(100)
   const longMs = await took(1000)
   t.ok(shortMs > 190 && longMs > 1_090, `${shortMs} ms, ${longMs} ms`)
-  t.ok(shortMs < 1_000, 'and the shorter one has less')
+  t.ok(shortMs < longMs, 'and the shorter one has less')
 })
 
 t.test("a reader's pause is not the host's", async (t) => {

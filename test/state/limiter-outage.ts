@@ -68,9 +68,9 @@ export async function survives(t: Test, outage: Outage, outageMs: number): Promi
     'nobody is refused for it',
   )
   const p99Ms = times[Math.floor(times.length * 0.99)]!
-  t.ok(p99Ms < 60, `99 of 100 takes take less than ${p99Ms.toFixed(1)} ms`)
-  t.ok(times.at(-1)! < 300, `the slowest takes ${times.at(-1)!.toFixed()} ms`)
-  const slow = times.filter((ms) => ms > 20).length
+  t.ok(p99Ms < 250, `99 of 100 takes take less than ${p99Ms.toFixed(1)} ms`)
+  t.ok(times.at(-1)! < 1_500, `the slowest takes ${times.at(-1)!.toFixed()} ms`)
+  const slow = times.filter((ms) => ms > 40).length
   // One trial in 250 ms, and who was waiting when it began.
   t.ok(slow < 2 * CALLERS + 3 * (outageMs / 250), `${slow} takes waited`)
   logsOutages(t, lines.slice(linesBefore), AWAY)

@@ -216,7 +216,7 @@ async function breaks(t: Test, rig: Rig, operation: Operation, cut: (typeof CUTS
   const tookMs = performance.now() - startMs
   judge(rig, command, 'pass')
   t.match(failure, { code: 'DEPENDENCY_UNAVAILABLE', cause: Error }, 'the caller is told')
-  t.ok(tookMs < 3000, `after ${tookMs} ms`)
+  t.ok(tookMs < 10_000, `after ${tookMs} ms`)
   const has = cut === 'cut after' || cut === 'cut inside the answer'
   t.equal(executions(rig, command) - executed, has ? 1 : 0, 'executed')
   await waitUntil(() => state.healthy())

@@ -1,5 +1,5 @@
-import { readFile } from 'node:fs/promises'
 import { CommandFailure, parse, UsageError } from './cli/arguments.ts'
+import { readVersion } from './version.ts'
 
 const HELP = `larkway <command>
 
@@ -159,9 +159,7 @@ async function sandbox(args: string[]): Promise<number> {
 }
 
 async function version(): Promise<number> {
-  const text = await readFile(new URL('../package.json', import.meta.url), 'utf8')
-  const { version } = JSON.parse(text) as { version: string }
-  return print(`larkway ${version}\n`)
+  return print(`larkway ${await readVersion()}\n`)
 }
 
 /** Writes to standard output; the exit code of a command that has done its work. */

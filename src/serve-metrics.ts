@@ -1,9 +1,9 @@
-import { readFileSync } from 'node:fs'
 import type { EdgeServer } from './inbound/server.ts'
 import type { JobWork } from './job-work.ts'
 import { startMetricsListener } from './metrics/listener.ts'
 import type { Parts } from './parts.ts'
 import type { Closer } from './snapshots.ts'
+import { readVersion } from './version.ts'
 
 /**
  * Serves the metrics of a node, where that is asked for.
@@ -22,9 +22,8 @@ export async function serveMetrics(
   if (metrics === null || port === undefined) return undefined
   // Loaded only where it is used.
   const { createScrape } = await import('./metrics/scrape.ts')
-  const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
   const scrape = createScrape(metrics, {
-    version,
+    version: await readVersion(),
     ...(server === null ? {} : { server }),
     ...(jobs === null ? {} : { jobs }),
     budget,

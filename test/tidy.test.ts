@@ -17,7 +17,7 @@ const LAYERS = [
   'gateway',
   'inbound providers sandbox catalog state storage media workers',
   'outbound tracing',
-  'schema errors limits config log metrics ids secrets sealing',
+  'schema errors limits config log metrics ids secrets sealing version',
 ].map((names) => names.split(' '))
 
 /** The top is one program and the bottom one vocabulary: their parts may name one another. */

@@ -49,10 +49,13 @@ export function leftOut(entry: Entry, provider: Provider | undefined, demand: De
   const unable = leftUnable(entry, provider, demand)
   if (unable !== null) return unable
   if (demand.unentitled.length > 0) return { why: 'plan', missing: demand.unentitled }
-  const { plan } = workspace
-  if (entry.plans.length > 0 && (plan === null || !entry.plans.includes(plan)))
-    return { why: 'plan', missing: NONE }
+  if (!isForPlan(entry, workspace.plan)) return { why: 'plan', missing: NONE }
   return leftByContent(entry, demand)
+}
+
+/** Whether a workspace of a plan may be served by an entry; one that names no plans is for all. */
+export function isForPlan({ plans }: Entry, plan: string | null): boolean {
+  return plans.length === 0 || (plan !== null && plans.includes(plan))
 }
 
 /** Whether an entry could serve calls of this kind at all, whatever plan, options and limits say. */

@@ -45,10 +45,18 @@ export function largeText(text: string): string | Large<string> {
   })
 }
 
-/** Vectors, one piece each. */
-export function largeRows(rows: readonly (readonly number[])[]): Large<string> {
+/**
+ * Vectors, one piece each.
+ *
+ * @param written what stands for a vector in the answer; itself unless said
+ */
+export function largeRows(
+  rows: readonly (readonly number[])[],
+  written: (row: readonly number[], index: number) => unknown = (row) => row,
+): Large<string> {
   return new Large(function* () {
-    for (const [index, row] of rows.entries()) yield (index === 0 ? '[' : ',') + JSON.stringify(row)
+    for (const [index, row] of rows.entries())
+      yield (index === 0 ? '[' : ',') + JSON.stringify(written(row, index))
     yield rows.length === 0 ? '[]' : ']'
   })
 }

@@ -6,6 +6,7 @@ import { runStreamed } from '../gateway/stream.ts'
 import type { Exchange, Reply } from '../inbound/exchange.ts'
 import type { SpeechCall } from '../schema/calls.ts'
 import type { Deltas } from '../schema/operations.ts'
+import { accepts } from './accept.ts'
 import { callerOf, type Handle } from './endpoint.ts'
 import { streamFacts } from './fact-headers.ts'
 import { jsonReply, largeBase64 } from './json-reply.ts'
@@ -53,7 +54,7 @@ export async function answerSpeech(
   trail: Trail,
   services: Services,
 ): Promise<Reply> {
-  if (asksForAudio(exchange.headers.accept)) return streamSpeech(call, exchange, trail, services)
+  if (accepts(exchange.headers.accept, AUDIO_RANGE)) return streamSpeech(call, exchange, trail, services)
   const outcome = await run(services, { ...callerOf(exchange), operation: 'speech', trail, call })
   exchange.onFinished(outcome.release)
   const { audio, mediaType } = outcome.result
@@ -61,14 +62,8 @@ export async function answerSpeech(
   return jsonReply({ ...outcome.envelope, content_blocks: [block] })
 }
 
+/** A range for everything does not ask for audio. */
 const AUDIO_RANGE = /^\s*audio\//i
-const REFUSED = /;\s*q=0(\.0*)?\s*(;|$)/i
-
-/** Whether an `Accept` header names audio: one for everything does not, and a weight of 0 says the contrary. */
-function asksForAudio(accept = ''): boolean {
-  return accept.split(',').some((range) => AUDIO_RANGE.test(range) && !REFUSED.test(range))
-}
-
 /** The audio as the body, while it is made; the envelope's facts, as far as they are known before, in headers. */
 export async function streamSpeech(
   call: Call<'speech'>,

@@ -1,6 +1,6 @@
-import { readFile } from 'node:fs/promises'
 import type { Logger } from '../log.ts'
 import type { Tracing } from '../schema/tracing.ts'
+import { readVersion } from '../version.ts'
 import { readTracingEnvironment } from './environment.ts'
 
 /**
@@ -15,7 +15,5 @@ export async function startTracing(
   for (const warning of warnings) log.warn(warning)
   if (options === null) return null
   const { openTracing } = await import('./exporting.ts')
-  const text = await readFile(new URL('../../package.json', import.meta.url), 'utf8')
-  const { version } = JSON.parse(text) as { version: string }
-  return openTracing(options, version, log)
+  return openTracing(options, await readVersion(), log)
 }

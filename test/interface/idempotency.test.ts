@@ -7,22 +7,18 @@ import { keyedUpload } from '../support/keyed-call.ts'
 import { startLarkway } from '../support/larkway.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { type RouteGateway, startRouteGateway } from '../support/route-gateway.ts'
-import { PIECES, startTranscriptUpstream, type TranscriptUpstream } from '../support/transcript-upstream.ts'
+import {
+  HEARING_ENTRY,
+  PIECES,
+  startTranscriptUpstream,
+  type TranscriptUpstream,
+} from '../support/transcript-upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
 const TEXT = PIECES.join('')
 /** Two seconds. */
 const WAV = filledWav(44 + 64_000, 1)
-const ENTRY = {
-  provider: 'ears',
-  model: 'whisper-1',
-  capabilities: ['audio_input'],
-  features: ['word_timestamps', 'segment_timestamps'],
-  hints: ['language', 'prompt'],
-  translates: true,
-  price: { per_hour_usd: 3.6 },
-}
 const KEY_FAR = makeKey()
 
 interface Rig {
@@ -33,7 +29,7 @@ interface Rig {
 async function start(
   t: Test,
   config: Readonly<Record<string, unknown>> = {},
-  entries: readonly (typeof ENTRY)[] = [ENTRY],
+  entries: readonly (typeof HEARING_ENTRY)[] = [HEARING_ENTRY],
 ): Promise<Rig> {
   const upstream = await startTranscriptUpstream(t)
   const providers = { ears: { kind: 'openai-compatible', base_url: upstream.url } }
@@ -230,7 +226,7 @@ t.test('a known failure frees the key; an unknown one burns it', async (t) => {
 t.test(
   'an entry that fails for good makes up for none that nobody knows about; one that answers does',
   async (t) => {
-    const entries = [ENTRY, { ...ENTRY, model: 'second' }]
+    const entries = [HEARING_ENTRY, { ...HEARING_ENTRY, model: 'second' }]
     const { upstream, gateway } = await start(t, {}, entries)
     upstream.behave('whisper-1', { cut: true })
     upstream.behave('second', { status: 400 })

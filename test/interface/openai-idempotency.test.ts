@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { multipart } from '../support/bodies.ts'
 import { type RouteGateway, startRouteGateway } from '../support/route-gateway.ts'
-import { PIECES, startTranscriptUpstream } from '../support/transcript-upstream.ts'
+import { HEARING_ENTRY, PIECES, startTranscriptUpstream } from '../support/transcript-upstream.ts'
 import { filledWav } from '../support/wav.ts'
 
 const TEXT = PIECES.join('')
@@ -10,20 +10,11 @@ const TEXT = PIECES.join('')
 const WAV = filledWav(44 + 64_000, 1)
 const OWN = '/v1/transcription'
 const DOOR = '/openai/v1/audio/transcriptions'
-const ENTRY = {
-  provider: 'ears',
-  model: 'whisper-1',
-  capabilities: ['audio_input'],
-  features: ['word_timestamps', 'segment_timestamps'],
-  hints: ['language', 'prompt'],
-  translates: true,
-  price: { per_hour_usd: 3.6 },
-}
 
 async function start(t: Test) {
   const upstream = await startTranscriptUpstream(t)
   const providers = { ears: { kind: 'openai-compatible', base_url: upstream.url } }
-  const gateway = await startRouteGateway(t, { providers, entries: [ENTRY] })
+  const gateway = await startRouteGateway(t, { providers, entries: [HEARING_ENTRY] })
   return { upstream, gateway }
 }
 

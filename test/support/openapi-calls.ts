@@ -163,16 +163,7 @@ export function demoCalls({ audio, picture }: Recordings): readonly DocumentedCa
       summary: 'Spoken',
       json: { messages: MESSAGES, modalities: ['text', 'audio'], audio: { format: 'wav' } },
     },
-    {
-      ...chat,
-      summary: 'A called function',
-      json: { messages: MESSAGES, tools: [TOOL], tool_choice: 'required' },
-    },
-    {
-      ...chat,
-      summary: 'A called function in events',
-      json: { messages: MESSAGES, tools: [TOOL], tool_choice: 'required', stream: true },
-    },
+    ...CALLED.map((call) => ({ ...chat, ...call })),
     {
       path: '/v1/complete',
       id: 'complete',
@@ -338,16 +329,7 @@ function openaiCalls(audio: Buffer, image: string): readonly DocumentedCall[] {
     },
     { ...chat, summary: 'A question', shown: true, json: { model, messages: MESSAGES } },
     { ...chat, summary: 'Events', shown: true, json: { model, messages: MESSAGES, ...usage } },
-    {
-      ...chat,
-      summary: 'A called function',
-      json: { messages: MESSAGES, tools: [TOOL], tool_choice: 'required' },
-    },
-    {
-      ...chat,
-      summary: 'A called function in events',
-      json: { messages: MESSAGES, tools: [TOOL], tool_choice: 'required', stream: true },
-    },
+    ...CALLED.map((call) => ({ ...chat, ...call })),
     { ...chat, summary: 'A picture', json: { messages: seen } },
     { ...completion, summary: 'A text', shown: true, json: { model, prompt: 'sos' } },
     { ...completion, summary: 'Events', json: { model, prompt: 'sos', ...usage } },
@@ -388,6 +370,17 @@ const TOOL = {
   type: 'function',
   function: { name: 'tap', description: 'taps a word', parameters: { type: 'object', properties: {} } },
 }
+/** Calls of a function, of whichever door. */
+const CALLED = [
+  {
+    summary: 'A called function',
+    json: { messages: MESSAGES, tools: [TOOL], tool_choice: 'required' },
+  },
+  {
+    summary: 'A called function in events',
+    json: { messages: MESSAGES, tools: [TOOL], tool_choice: 'required', stream: true },
+  },
+]
 
 const CHAT_FIELDS = {
   max_tokens: 10,

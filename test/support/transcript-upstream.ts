@@ -34,6 +34,17 @@ export type TranscriptUpstream = BehavingUpstream<HearingRequest, HearingBehavio
 
 export const PIECES = ['the ', 'lark at ', 'break of day']
 
+/** An entry of a route for a provider `ears` of that protocol, which knows what this one does. */
+export const HEARING_ENTRY = {
+  provider: 'ears',
+  model: 'whisper-1',
+  capabilities: ['audio_input'],
+  features: ['word_timestamps', 'segment_timestamps'],
+  hints: ['language', 'prompt'],
+  translates: true,
+  price: { per_hour_usd: 3.6 },
+}
+
 /**
  * A server that hears as OpenAI's `POST /audio/transcriptions` does: `stream: true` in events from the models
  * that stream, `verbose_json` with times from whisper-1, speakers from the model that diarizes. It refuses what

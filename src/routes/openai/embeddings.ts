@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { run } from '../../gateway/run.ts'
 import { EmbeddingsBody, readEmbeddings } from '../embeddings.ts'
 import { callerOf, type Handle } from '../endpoint.ts'
-import { Large } from '../json-reply.ts'
+import { type Large, largeRows } from '../json-reply.ts'
 import { optional } from '../json-request.ts'
 import { factReply } from './fact-reply.ts'
 import { MODEL_FIELD, openaiRequest } from './request.ts'
@@ -35,13 +35,11 @@ export const openaiEmbeddings: Handle = async (exchange, trail, { services }) =>
 }
 
 function itemsOf(rows: readonly (readonly number[])[], base64: boolean): Large<string> {
-  return new Large(function* () {
-    for (const [index, row] of rows.entries()) {
-      const embedding = base64 ? base64Of(row) : row
-      yield (index === 0 ? '[' : ',') + JSON.stringify({ object: 'embedding', index, embedding })
-    }
-    yield rows.length === 0 ? '[]' : ']'
-  })
+  return largeRows(rows, (row, index) => ({
+    object: 'embedding',
+    index,
+    embedding: base64 ? base64Of(row) : row,
+  }))
 }
 
 function base64Of(row: readonly number[]): string {

@@ -1,6 +1,7 @@
 import { GatewayError } from '../../errors.ts'
 import { authenticate, requireScope } from '../../gateway/admit.ts'
 import { candidatesOf } from '../../gateway/capabilities.ts'
+import { isForPlan } from '../../gateway/eligibility.ts'
 import type { Services, Trail } from '../../gateway/gateway.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import type { Entry, Principal, Route } from '../../schema/catalog.ts'
@@ -57,12 +58,11 @@ function modelsOf(principal: Principal): readonly Model[] {
 /** The entries of a route that the plan of the workspace does not rule out. */
 function entriesOf(route: Route, { workspace: { plan, includes } }: Principal): readonly Entry[] {
   if (!route.published) return []
-  return candidatesOf(route).filter(({ plans, facts }) => {
-    const entitled = plans.length === 0 || (plan !== null && plans.includes(plan))
-    return (
-      entitled && (includes === null || facts.capabilities.some((capability) => includes.has(capability)))
-    )
-  })
+  return candidatesOf(route).filter(
+    (entry) =>
+      isForPlan(entry, plan) &&
+      (includes === null || entry.facts.capabilities.some((capability) => includes.has(capability))),
+  )
 }
 
 function modelOf(id: string, owner: string): Model {

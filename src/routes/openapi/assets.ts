@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import type { Exchange, Reply } from '../../inbound/exchange.ts'
+import { accepts } from '../accept.ts'
 
 const compress = promisify(gzip)
 
@@ -19,6 +20,8 @@ interface Loaded {
   /** Made when a client that takes it asks first. */
   gzipped: Promise<Uint8Array> | null
 }
+
+const GZIP = /^\s*(gzip|\*)\s*(;|$)/i
 
 /**
  * Answers an asset: nothing but its tag to a client that has it already, compressed to one that takes gzip. Until
@@ -41,7 +44,7 @@ export function serveAsset(asset: Asset): (exchange: Exchange) => Promise<Reply>
       vary: 'accept-encoding',
       ...asset.headers,
     }
-    const zips = takesGzip(headers['accept-encoding'])
+    const zips = accepts(headers['accept-encoding'], GZIP)
     // The two codings are different bytes, and a strong tag is of bytes.
     const tag = zips ? `"${etag}-gz"` : `"${etag}"`
     if (hasTag(headers['if-none-match'], tag))
@@ -60,14 +63,6 @@ async function loaded({ load }: Asset): Promise<Loaded> {
   const content = await load()
   const bytes = typeof content === 'string' ? Buffer.from(content) : content
   return { etag: hash('sha256', bytes).slice(0, 24), bytes, gzipped: null }
-}
-
-const REFUSED = /;\s*q=0(\.0*)?\s*$/i
-
-function takesGzip(acceptEncoding = ''): boolean {
-  return acceptEncoding
-    .split(',')
-    .some((coding) => /^\s*(gzip|\*)\s*(;|$)/i.test(coding) && !REFUSED.test(coding))
 }
 
 /** RFC 9110, section 13.1.2: tags are compared weakly, and a proxy that compressed may have made one weak. */

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { ERRORS, type ErrorCode } from '../../errors.ts'
+import { readVersion } from '../../version.ts'
 import { ACCOUNT } from './account.ts'
 import { byStatus, ErrorEnvelope, errorTable, exampleOf, pascal, waits } from './errors.ts'
 import { GENERATION } from './generation.ts'
@@ -11,7 +12,6 @@ import { OPENAI } from './openai.ts'
 import { type Answer, type Content, type Operation, TAGS } from './operation.ts'
 import { type Json, PlainSchemas } from './plain-schema.ts'
 
-const PACKAGE = new URL('../../../package.json', import.meta.url)
 const EXAMPLES = new URL('examples.json', import.meta.url)
 
 const ABOUT = [
@@ -56,12 +56,11 @@ export interface Example {
  * @param served method and path of each route, as `createRoutes` has them: others are left out
  */
 export async function openApiDocument(served: Iterable<Pick<Operation, 'method' | 'path'>>): Promise<Json> {
-  const { version } = JSON.parse(await readFile(PACKAGE, 'utf8')) as { version: string }
   const examples = JSON.parse(await readFile(EXAMPLES, 'utf8')) as Examples
   const names = new Set([...served].map(nameOf))
   const document = new Document(examples)
   for (const operation of OPERATIONS) if (names.has(nameOf(operation))) document.add(operation)
-  return document.whole(version)
+  return document.whole(await readVersion())
 }
 
 function nameOf({ method, path }: Pick<Operation, 'method' | 'path'>): string {

@@ -1,5 +1,5 @@
-// Real servers for the tests, where the machine has none: a Redis, nginx, and Ceph's S3 gateway (radosgw).
-// `node scripts/servers.mjs redis|nginx|s3` fetches what is missing, and prints as JSON how to run it
+// Real servers for the tests, where the machine has none: a Redis, nginx, and Ceph's S3 gateway (radosgw); and a browser.
+// `node scripts/servers.mjs redis|nginx|s3|browser` fetches what is missing, and prints as JSON how to run it
 // (test/support/servers.ts reads that).
 
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
@@ -31,6 +31,19 @@ export async function provideNginx() {
   if (installed) return { command: [installed], env: {} }
   return unpackProgram('nginx', 'nginx', 'usr/sbin/nginx', '-v').catch((error) => {
     throw unavailable('no nginx', 'install nginx (1.22 or newer)', error)
+  })
+}
+
+/**
+ * @returns {Promise<{ command: string[], env: object }>} runs Chromium when its options are appended
+ * @throws Unusable naming what to install
+ */
+export async function provideBrowser() {
+  const installed = onPath('chromium')
+  if (installed) return { command: [installed], env: {} }
+  // Not the script in usr/bin, which looks for the program where it would be installed.
+  return unpackProgram('chromium', 'chromium', 'usr/lib/chromium/chromium', '--version').catch((error) => {
+    throw unavailable('no browser', 'install chromium', error)
   })
 }
 
@@ -87,12 +100,12 @@ export async function provideS3() {
   throw unavailable('no S3 server', instead, new Unusable(faults.join('\n  ')))
 }
 
-const COMMANDS = { redis: provideRedis, nginx: provideNginx, s3: provideS3 }
+const COMMANDS = { redis: provideRedis, nginx: provideNginx, s3: provideS3, browser: provideBrowser }
 
 if (process.argv[1] && readFileSync(process.argv[1]).equals(readFileSync(new URL(import.meta.url)))) {
   await main(async () => {
     const provide = COMMANDS[process.argv[2]]
-    if (!provide) throw new Unusable('usage: node scripts/servers.mjs redis|nginx|s3')
+    if (!provide) throw new Unusable('usage: node scripts/servers.mjs redis|nginx|s3|browser')
     process.stdout.write(`${JSON.stringify(await provide())}\n`)
   })
 }

@@ -1,24 +1,10 @@
-import { existsSync } from 'node:fs'
-import { type Browser, chromium, type Page } from 'playwright-core'
-import t, { type Test } from 'tap'
+import type { Browser, Page } from 'playwright-core'
+import t from 'tap'
+import { openBrowser } from '../support/browser.ts'
 import { type Larkway, startLarkway } from '../support/larkway.ts'
+import { withoutServers } from '../support/servers.ts'
 
-const CHROMIUM = '/usr/bin/chromium'
-const skip = existsSync(CHROMIUM) ? false : 'needs /usr/bin/chromium'
 const WAIT = { timeout: 60_000 }
-
-/** A browser that asks nobody by itself. */
-async function open(t: Test): Promise<Browser> {
-  const quiet = ['background-networking', 'component-update', 'sync', 'quic', 'gpu'].map(
-    (name) => `--disable-${name}`,
-  )
-  const browser = await chromium.launch({
-    executablePath: CHROMIUM,
-    args: ['--no-sandbox', '--no-first-run', ...quiet],
-  })
-  t.teardown(() => browser.close())
-  return browser
-}
 
 interface Visit {
   readonly page: Page
@@ -64,55 +50,59 @@ async function execute(operation: Operation): Promise<readonly [status: string, 
   ]
 }
 
-t.test('the page is read, and calls are made with it', { skip, timeout: 180_000 }, async (t) => {
-  const larkway = await startLarkway(t)
-  const browser = await open(t)
-  const { page, asked, complaints } = await visit(browser, larkway)
-  t.match(await page.title(), 'Larkway')
-  const document = (await (await fetch(`${larkway.url}/openapi.json`)).json()) as {
-    paths: Record<string, object>
-  }
-  const operations = Object.values(document.paths).flatMap((methods) => Object.keys(methods))
-  t.equal(
-    await page.locator('.opblock').count(),
-    operations.length + 1,
-    'all operations and the webhook are there',
-  )
-  t.equal(await page.locator('.errors-wrapper').count(), 0, 'the page finds no fault in the document')
+t.test(
+  'the page is read, and calls are made with it',
+  { skip: withoutServers, timeout: 180_000 },
+  async (t) => {
+    const larkway = await startLarkway(t)
+    const browser = await openBrowser(t)
+    const { page, asked, complaints } = await visit(browser, larkway)
+    t.match(await page.title(), 'Larkway')
+    const document = (await (await fetch(`${larkway.url}/openapi.json`)).json()) as {
+      paths: Record<string, object>
+    }
+    const operations = Object.values(document.paths).flatMap((methods) => Object.keys(methods))
+    t.equal(
+      await page.locator('.opblock').count(),
+      operations.length + 1,
+      'all operations and the webhook are there',
+    )
+    t.equal(await page.locator('.errors-wrapper').count(), 0, 'the page finds no fault in the document')
 
-  await page.locator('.btn.authorize').click()
-  await page.locator('.auth-container input').fill(larkway.key)
-  await page.locator('.auth-btn-wrapper .authorize').click()
-  await page.locator('.btn-done').click()
+    await page.locator('.btn.authorize').click()
+    await page.locator('.auth-container input').fill(larkway.key)
+    await page.locator('.auth-btn-wrapper .authorize').click()
+    await page.locator('.btn-done').click()
 
-  const speech = await tryOut(page, 'speech')
-  await speech.locator('textarea').first().fill('{"input":"e e t"}')
-  const [spoken, envelope] = await execute(speech)
-  t.equal(spoken, '200')
-  t.match(envelope, /"output_audio"/)
+    const speech = await tryOut(page, 'speech')
+    await speech.locator('textarea').first().fill('{"input":"e e t"}')
+    const [spoken, envelope] = await execute(speech)
+    t.equal(spoken, '200')
+    t.match(envelope, /"output_audio"/)
 
-  const audio = await (
-    await fetch(`${larkway.url}/v1/speech`, {
-      method: 'POST',
-      headers: {
-        authorization: `Bearer ${larkway.key}`,
-        'content-type': 'application/json',
-        accept: 'audio/wav',
-      },
-      body: '{"input":"sos"}',
-    })
-  ).arrayBuffer()
-  const transcription = await tryOut(page, 'transcription')
-  const file = { name: 'sos.wav', mimeType: 'audio/wav', buffer: Buffer.from(audio) }
-  await transcription.locator('input[type=file]').setInputFiles(file)
-  const [heard, transcript] = await execute(transcription)
-  t.equal(heard, '200', transcript)
-  t.match(transcript, /"content": "sos"/)
+    const audio = await (
+      await fetch(`${larkway.url}/v1/speech`, {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${larkway.key}`,
+          'content-type': 'application/json',
+          accept: 'audio/wav',
+        },
+        body: '{"input":"sos"}',
+      })
+    ).arrayBuffer()
+    const transcription = await tryOut(page, 'transcription')
+    const file = { name: 'sos.wav', mimeType: 'audio/wav', buffer: Buffer.from(audio) }
+    await transcription.locator('input[type=file]').setInputFiles(file)
+    const [heard, transcript] = await execute(transcription)
+    t.equal(heard, '200', transcript)
+    t.match(transcript, /"content": "sos"/)
 
-  t.same([...asked], [larkway.url], 'nobody else was asked')
-  t.same(complaints, [])
-  t.same(await page.evaluate('[localStorage.length, document.cookie]'), [0, ''], 'the key is kept nowhere')
-})
+    t.same([...asked], [larkway.url], 'nobody else was asked')
+    t.same(complaints, [])
+    t.same(await page.evaluate('[localStorage.length, document.cookie]'), [0, ''], 'the key is kept nowhere')
+  },
+)
 
 t.test('nothing of the page is inline, and nothing comes from elsewhere', async (t) => {
   const { url } = await startLarkway(t)

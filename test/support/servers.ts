@@ -19,8 +19,8 @@ export type Program = { command: string[]; env?: Record<string, string>; root?: 
 
 const located = new Map<string, Promise<Program>>()
 
-/** Finds a server, or fetches it into `.larkway/` (once, up to a minute). */
-export function locate(server: 'redis' | 'nginx' | 's3'): Promise<Program> {
+/** Finds a server or the browser, or fetches it into `.larkway/` (once, up to a minute). */
+export function locate(server: 'redis' | 'nginx' | 's3' | 'browser'): Promise<Program> {
   let program = located.get(server)
   if (!program) {
     program = promisify(execFile)(process.execPath, [SERVERS, server]).then(

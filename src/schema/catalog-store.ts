@@ -5,7 +5,10 @@
 export const RECORD_KINDS = ['head', 'plan', 'workspace', 'purpose', 'app', 'provider', 'route'] as const
 export type RecordKind = (typeof RECORD_KINDS)[number]
 
-/** Which record: purposes and apps are named within their workspace, the others for all. */
+/**
+ * Which record: purposes and apps are named within their workspace, the others for all. A name belongs to its owner as
+ * long as there is a draft or a published version of it: in another's name it is not found, and a change conflicts.
+ */
 export interface RecordName {
   readonly kind: RecordKind
   /** Its owner; null for the head, plans, and providers of the platform. A workspace is its own. */
@@ -75,7 +78,7 @@ export type CatalogStep =
       readonly hash: string
       readonly note: string | null
     }
-  /** Takes draft and published version away. */
+  /** Takes draft and published version away; where there is neither, it does nothing. */
   | { readonly do: 'remove'; readonly record: RecordName }
 
 export interface CatalogChange {
@@ -83,7 +86,7 @@ export interface CatalogChange {
   readonly token: string
   /** The version of the published catalog that it was checked against; null: it may be any. */
   readonly expected: string | null
-  /** All or none. */
+  /** All or none, each after what the one before has made: a draft that is checked first can be published then. */
   readonly steps: readonly CatalogStep[]
   readonly by: Actor
   readonly audit: readonly AuditNote[]
@@ -128,7 +131,7 @@ export interface CatalogStore {
   published(): Promise<PublishedCatalog>
   /** Null: there never was one of this name. */
   get(record: RecordName): Promise<CatalogRecord | null>
-  /** Those with a draft or a published version, of one workspace or (null) all. */
+  /** Those with a draft or a published version, of one workspace or (null) all, in the order of their ids. */
   list(workspace: string | null): Promise<readonly CatalogRecord[]>
   /** Newest first. @param below only versions with smaller numbers; null: from the newest on */
   versions(record: RecordName, below: number | null, limit: number): Promise<readonly RecordVersion[]>

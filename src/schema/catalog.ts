@@ -10,8 +10,11 @@ export type Strategy = (typeof STRATEGIES)[number]
 export const PROFILES = ['fast', 'balanced', 'thinking'] as const
 export type Profile = (typeof PROFILES)[number]
 
-export const SCOPES = ['inference', 'jobs', 'queue', 'admin'] as const
+export const SCOPES = ['inference', 'jobs', 'queue', 'admin', 'operator'] as const
 export type Scope = (typeof SCOPES)[number]
+
+/** Of a key of which nothing else is said. */
+export const DEFAULT_SCOPES: readonly Scope[] = ['inference', 'jobs', 'queue']
 
 /** A provider as the configuration names it: a protocol, an address and a credential. */
 export interface ConfiguredProvider {

@@ -92,6 +92,8 @@ export interface NodeSample {
   readonly memoryLimitBytes: number
   readonly inFlight: number
   readonly breakers: readonly BreakerView[]
+  /** Of all workspaces together. */
+  readonly all: CallsSample
   /** The busiest ones. */
   readonly workspaces: readonly WorkspaceSample[]
 }
@@ -105,8 +107,11 @@ export interface BreakerView {
   readonly state: 'half_open' | 'open' | 'cooling'
 }
 
-export interface WorkspaceSample {
+export interface WorkspaceSample extends CallsSample {
   readonly workspace: string
+}
+
+export interface CallsSample {
   readonly requests: number
   /** Answered with 400 or more. */
   readonly errors: number
@@ -116,10 +121,12 @@ export interface WorkspaceSample {
   readonly upstream: readonly UpstreamSample[]
 }
 
+/** Attempts at a provider, those of jobs among them. */
 export interface UpstreamSample {
   readonly provider: string
   readonly calls: number
   readonly failed: number
+  /** Of the last ones of the step. */
   readonly p50Ms: number
   readonly p95Ms: number
 }

@@ -11,6 +11,9 @@ export interface WorkspaceSettings {
   putWebhook(workspace: string, webhook: NewWebhook, keepMs: number): Promise<void>
   /** @returns whether there was one */
   removeWebhook(workspace: string): Promise<boolean>
+  /** Whether the console may show audio and transcripts of the workspace. False unless set. */
+  contentShown(workspace: string): Promise<boolean>
+  putContentShown(workspace: string, shown: boolean): Promise<void>
 }
 
 export interface NewWebhook {

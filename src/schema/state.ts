@@ -1,3 +1,5 @@
+import type { CatalogStore } from './catalog-store.ts'
+import type { ConsoleState } from './console.ts'
 import type { Jobs } from './jobs.ts'
 import type { Accounts, CallLedger } from './ledger.ts'
 import type { Outbox } from './outbox.ts'
@@ -14,6 +16,8 @@ export interface State {
   readonly settings: WorkspaceSettings
   readonly jobs: Jobs
   readonly outbox: Outbox
+  readonly catalog: CatalogStore
+  readonly console: ConsoleState
   /** True when the state can be reached. Never throws. */
   healthy(): Promise<boolean>
   close(): Promise<void>

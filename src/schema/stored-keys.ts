@@ -31,6 +31,11 @@ export interface StoredKeys {
   create(key: StoredKey): Promise<void>
   /** The key as it is then; null: there is none with this id. Revoking twice keeps the first time. */
   revoke(id: string): Promise<StoredKey | null>
+  /**
+   * Deletes the record of a key that has expired; any other stays. No node has to hear of it, so that the version is
+   * the same after it.
+   */
+  forget(id: string): Promise<void>
   /** All of them, the revoked ones too, oldest first. */
   list(): Promise<readonly StoredKey[]>
   /** Changes with every `create` and `revoke`, by whichever process. */

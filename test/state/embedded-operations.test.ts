@@ -5,6 +5,8 @@ import { createOperations } from '../../src/state/embedded/operations.ts'
 import { stateOf } from '../../src/state/embedded/state.ts'
 import type { StateUnderTest } from '../support/state-under-test.ts'
 import { accountsContract } from './accounts.contract.ts'
+import { catalogContract } from './catalog.contract.ts'
+import { catalogModelContract } from './catalog-model.contract.ts'
 import { jobsContract } from './jobs.contract.ts'
 import { jobsModelContract } from './jobs-model.contract.ts'
 import { keysContract } from './keys.contract.ts'
@@ -47,5 +49,7 @@ t.test('keys', async (t) => keysContract(t, start))
 t.test('settings', async (t) => settingsContract(t, start))
 t.test('jobs', async (t) => jobsContract(t, start))
 t.test('outbox', async (t) => outboxContract(t, start))
+t.test('catalog', async (t) => catalogContract(t, start))
 t.test('model of the ledger', async (t) => ledgerModelContract(t, start, { count: 60, steps: 300 }))
 t.test('model of jobs', async (t) => jobsModelContract(t, start, { count: 60, steps: 300 }))
+t.test('model of the catalog', async (t) => catalogModelContract(t, start, { count: 15, steps: 150 }))

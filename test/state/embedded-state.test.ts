@@ -21,6 +21,8 @@ import {
 } from '../support/state-under-test.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { accountsContract } from './accounts.contract.ts'
+import { catalogContract } from './catalog.contract.ts'
+import { catalogModelContract } from './catalog-model.contract.ts'
 import { jobsContract } from './jobs.contract.ts'
 import { jobsModelContract } from './jobs-model.contract.ts'
 import { keysContract } from './keys.contract.ts'
@@ -46,10 +48,13 @@ const CONTRACTS = {
   settings: settingsContract,
   jobs: jobsContract,
   outbox: outboxContract,
+  catalog: catalogContract,
   'model of the ledger': (t: Test, start: (t: Test) => Promise<StateUnderTest>) =>
     ledgerModelContract(t, start, { count: 3, steps: 150 }),
   'model of jobs': (t: Test, start: (t: Test) => Promise<StateUnderTest>) =>
     jobsModelContract(t, start, { count: 3, steps: 150 }),
+  'model of the catalog': (t: Test, start: (t: Test) => Promise<StateUnderTest>) =>
+    catalogModelContract(t, start, { count: 2, steps: 60 }),
 }
 
 // Mostly they wait until leases are over, and that they can do together.

@@ -47,6 +47,30 @@ export function keysContract(t: Test, start: (t: Test) => Promise<StateUnderTest
     t.same(await keys.list(), [{ ...key, revokedAtMs }, other], 'creating it again revives nothing')
   })
 
+  t.test('a key is forgotten when it has expired, and not before', async (t) => {
+    const { keys } = (await start(t)).state
+    const past = { createdAtMs: 1_700_000_000_000, expiresAtMs: 1_700_003_600_000 }
+    const over = storedKey(past)
+    const revoked = storedKey(past)
+    const coming = storedKey({ expiresAtMs: 1_950_000_000_000 })
+    const endless = storedKey()
+    for (const key of [over, revoked, coming, endless]) await keys.create(key)
+    for (const { id } of [revoked, endless]) await keys.revoke(id)
+    const version = await keys.version()
+    for (const { id } of [over, revoked, coming, endless, over]) await keys.forget(id)
+    await keys.forget('key_unknown')
+    t.equal(await keys.version(), version, 'nobody has to read them again')
+    const left = await keys.list()
+    t.same(left.map(({ id }) => id).sort(), [coming.id, endless.id].sort())
+    t.type(left.find(({ id }) => id === endless.id)?.revokedAtMs, 'number', 'and how they stand')
+    await keys.create(revoked)
+    t.match(
+      (await keys.list()).find(({ id }) => id === revoked.id),
+      { revokedAtMs: null },
+      'nothing of it is left',
+    )
+  })
+
   t.test('a key that is not there cannot be revoked', async (t) => {
     const { keys } = (await start(t)).state
     t.equal(await keys.revoke('key_unknown'), null)

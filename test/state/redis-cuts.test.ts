@@ -3,6 +3,7 @@ import t, { type Test } from 'tap'
 import { newId } from '../../src/ids.ts'
 import type { State } from '../../src/schema/state.ts'
 import type { StoredKey } from '../../src/schema/stored-keys.ts'
+import { nodeSample, requestFilter, requestRecord } from '../support/console-record.ts'
 import { startRedisCluster } from '../support/redis-cluster.ts'
 import { type RedisProxy, startRedisProxy, type Verdict } from '../support/redis-proxy.ts'
 import { startSentinels } from '../support/redis-sentinel.ts'
@@ -88,6 +89,14 @@ const PUT_DOMAINS: Operation = {
   run: ({ settings }, { workspace }) => settings.putAudioUrlDomains(workspace, ['a.example']),
 }
 
+const SAMPLED_AT_MS = Date.now()
+const beginSession = (state: State, { slotId }: Place) =>
+  state.console.sessions.begin({ id: slotId, keySha256: 'f'.repeat(64), csrfToken: 'token' }, LONG_MS)
+const addRequests = (state: State, { token, workspace }: Place) =>
+  state.console.requests.add(token, [requestRecord(workspace, { id: 'req_1' })])
+const listRequests = (state: State, { workspace }: Place) =>
+  state.console.requests.list(requestFilter(workspace))
+
 /** Every operation of the contracts. */
 const OPERATIONS: readonly Operation[] = [
   BEGIN,
@@ -124,6 +133,11 @@ const OPERATIONS: readonly Operation[] = [
     run: async ({ keys }, { keyId }) => typeof (await keys.revoke(keyId))?.revokedAtMs,
   },
   {
+    command: 'forget_key',
+    prepare: (state, place) => state.keys.create({ ...keyOf(place), expiresAtMs: 1 }),
+    run: ({ keys }, { keyId }) => keys.forget(keyId),
+  },
+  {
     command: 'list_keys',
     prepare: (state, place) => state.keys.create(keyOf(place)),
     run: async ({ keys }, { keyId }) => (await keys.list()).filter(({ id }) => id === keyId).length,
@@ -147,12 +161,38 @@ const OPERATIONS: readonly Operation[] = [
     run: ({ settings }, { workspace }) => settings.removeWebhook(workspace),
     again: false,
   },
+  { command: 'begin_session', run: beginSession },
+  {
+    command: 'del',
+    prepare: beginSession,
+    run: (state, { slotId }) => state.console.sessions.end(slotId),
+  },
+  { command: 'add_requests', run: addRequests },
+  {
+    command: 'list_requests',
+    prepare: addRequests,
+    run: async (state, place) => (await listRequests(state, place)).length,
+  },
+  {
+    command: 'find_request',
+    prepare: addRequests,
+    run: async (state, { workspace }) => (await state.console.requests.get(workspace, 'req_1'))?.path,
+  },
+  {
+    command: 'add_sample',
+    run: (state, { workspace }) => state.console.samples.add(nodeSample(workspace, SAMPLED_AT_MS), LONG_MS),
+  },
+  {
+    command: 'note_key_uses',
+    run: (state, { keyId }) => state.console.keyUses.note({ [keyId]: 1_000 }),
+  },
 ]
 
 const CUTS = ['cut before', 'cut inside', 'cut after', 'cut inside the answer'] as const satisfies Verdict[]
 
 /** All that a place shows, its names and moments left out. */
-async function viewOf({ ledger, accounts, keys, settings }: State, place: Place): Promise<unknown> {
+async function viewOf(state: State, place: Place): Promise<unknown> {
+  const { ledger, accounts, keys, settings } = state
   const { workspace, slotId, keyId } = place
   const [key] = (await keys.list()).filter(({ id }) => id === keyId)
   const webhook = await settings.webhook(workspace)
@@ -162,6 +202,18 @@ async function viewOf({ ledger, accounts, keys, settings }: State, place: Place)
     key: key && { isRevoked: key.revokedAtMs !== null },
     domains: await settings.audioUrlDomains(workspace),
     webhook: webhook && { ...webhook, previous: webhook.previous?.secret },
+    ...(await consoleViewOf(state, place)),
+  }
+}
+
+async function consoleViewOf(state: State, place: Place): Promise<object> {
+  const { sessions, samples, keyUses } = state.console
+  const { workspace, slotId, keyId } = place
+  return {
+    session: (await sessions.find(slotId))?.csrfToken,
+    requests: (await listRequests(state, place)).length,
+    samples: (await samples.since(0)).filter(({ node }) => node === workspace).length,
+    usedAtMs: (await keyUses.read([keyId]))[keyId],
   }
 }
 

@@ -1,6 +1,9 @@
 import type { Test } from 'tap'
 import type { StateUnderTest } from '../support/state-under-test.ts'
 import { accountsContract } from './accounts.contract.ts'
+import { catalogContract } from './catalog.contract.ts'
+import { catalogModelContract } from './catalog-model.contract.ts'
+import { consoleContract } from './console.contract.ts'
 import { jobsContract } from './jobs.contract.ts'
 import { jobsModelContract } from './jobs-model.contract.ts'
 import { keysContract } from './keys.contract.ts'
@@ -18,7 +21,12 @@ export async function stateContracts(t: Test, start: () => Promise<StateUnderTes
   await t.test('accounts', async (t) => accountsContract(t, start))
   await t.test('keys', async (t) => keysContract(t, start))
   await t.test('settings', async (t) => settingsContract(t, start))
+  await t.test('console', async (t) => consoleContract(t, start))
   await t.test('jobs', async (t) => jobsContract(t, start))
   await t.test('jobs, against a model', async (t) => jobsModelContract(t, start, { count: 5, steps: 200 }))
   await t.test('outbox', async (t) => outboxContract(t, start))
+  await t.test('catalog', async (t) => catalogContract(t, start))
+  await t.test('catalog, against a model', async (t) =>
+    catalogModelContract(t, start, { count: 3, steps: 100 }),
+  )
 }

@@ -71,6 +71,18 @@ export function settingsContract(t: Test, start: (t: Test) => Promise<StateUnder
     t.match(await settings.webhook(workspace), { ...hook(4), previous: { secret: 'encrypted:3' } })
   })
 
+  t.test('content is shown of workspaces that want it', async (t) => {
+    const { settings } = (await start(t)).state
+    const [one, two] = [newWorkspace(), newWorkspace()]
+    t.equal(await settings.contentShown(one), false)
+    await settings.putContentShown(one, true)
+    await settings.putContentShown(one, true)
+    t.equal(await settings.contentShown(one), true)
+    t.equal(await settings.contentShown(two), false)
+    await settings.putContentShown(one, false)
+    t.equal(await settings.contentShown(one), false)
+  })
+
   // The answer of the first may have been lost.
   t.test('putting the same webhook again changes nothing', async (t) => {
     const { settings } = (await start(t)).state

@@ -1,6 +1,7 @@
 import { parse } from 'yaml'
 import { factsOf } from '../../src/providers/facts.ts'
 import { PROVIDERS } from '../../src/providers/index.ts'
+import type { SealContext } from '../../src/sealing.ts'
 
 /** The documented example of a configuration, with the providers that there are. */
 export const EXAMPLE = `
@@ -42,6 +43,7 @@ export const SURROUNDINGS = {
   readSecret(path: string): string {
     throw Object.assign(new Error(`no file ${path}`), { code: 'ENOENT' })
   },
+  open: (_sealed: string, _context: SealContext): string | null => null,
 }
 
 /** A parsed configuration that a test bends in ways which no type would allow. Paths as in faults: `/routes/voice`. */

@@ -30,6 +30,7 @@ export function createKeys(db: DatabaseSync, now: () => number) {
   const find = db.prepare('SELECT * FROM stored_keys WHERE id = ?')
   const list = db.prepare('SELECT * FROM stored_keys ORDER BY created_at_ms, id')
   const revoke = db.prepare('UPDATE stored_keys SET revoked_at_ms = ? WHERE id = ? AND revoked_at_ms IS NULL')
+  const forget = db.prepare('DELETE FROM stored_keys WHERE id = ? AND expires_at_ms <= ?')
   const version = db.prepare('SELECT version FROM keys_version')
   const raise = db.prepare('UPDATE keys_version SET version = version + 1')
 
@@ -44,6 +45,10 @@ export function createKeys(db: DatabaseSync, now: () => number) {
       if (revoke.run(now(), id).changes !== 0) raise.run()
       const row = find.get(id) as Row | undefined
       return row ? keyOf(row) : null
+    },
+
+    forgetKey(id: string): void {
+      forget.run(id, now())
     },
 
     listKeys: (): StoredKey[] => (list.all() as Row[]).map(keyOf),

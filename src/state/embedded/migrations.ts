@@ -1,3 +1,5 @@
+import { CATALOG_TABLES } from './catalog-tables.ts'
+
 /**
  * What makes each format of the file out of the one before; `user_version` counts them. A step that was released is
  * never changed: files exist that took it.
@@ -267,4 +269,55 @@ export const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (kind, status)
   ) STRICT, WITHOUT ROWID;
   `,
+  `
+  -- Workspaces that let the console show their audio and transcripts.
+  CREATE TABLE content_shown (workspace TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE console_sessions (
+    id TEXT PRIMARY KEY,
+    key_sha256 TEXT NOT NULL,
+    csrf_token TEXT NOT NULL,
+    expires_at_ms INTEGER NOT NULL
+  ) STRICT;
+  CREATE INDEX console_sessions_by_end ON console_sessions (expires_at_ms);
+
+  -- The newest requests of each workspace, and of them what they can be chosen by.
+  CREATE TABLE requests (
+    number INTEGER PRIMARY KEY,
+    workspace TEXT NOT NULL,
+    at_ms INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    app TEXT NOT NULL,
+    key_id TEXT NOT NULL,
+    path TEXT NOT NULL,
+    job_id TEXT,
+    failed INTEGER NOT NULL,
+    kept_until_ms INTEGER NOT NULL,
+    record TEXT NOT NULL
+  ) STRICT;
+  CREATE INDEX requests_to_list ON requests (workspace, at_ms);
+  CREATE INDEX requests_by_end ON requests (kept_until_ms);
+
+  -- Batches of requests that were kept.
+  CREATE TABLE request_batches (
+    token TEXT PRIMARY KEY,
+    until_ms INTEGER NOT NULL
+  ) STRICT;
+  CREATE INDEX request_batches_by_end ON request_batches (until_ms);
+
+  CREATE TABLE node_samples (
+    node TEXT NOT NULL,
+    at_ms INTEGER NOT NULL,
+    kept_until_ms INTEGER NOT NULL,
+    sample TEXT NOT NULL,
+    PRIMARY KEY (at_ms, node)
+  ) STRICT;
+  CREATE INDEX node_samples_by_end ON node_samples (kept_until_ms);
+
+  CREATE TABLE key_uses (
+    key_id TEXT PRIMARY KEY,
+    used_at_ms INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  `,
+  CATALOG_TABLES,
 ]

@@ -1,6 +1,8 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { createAccountRows } from './account-rows.ts'
 import { createAccounts } from './accounts.ts'
+import { createCatalog } from './catalog.ts'
+import { createConsole } from './console.ts'
 import { createGrants } from './grants.ts'
 import { createJobs } from './jobs.ts'
 import { createJobClaims } from './jobs-claims.ts'
@@ -43,12 +45,25 @@ export const READS: ReadonlySet<keyof Operations> = new Set([
   'keysVersion',
   'audioUrlDomains',
   'webhook',
+  'contentShown',
+  'findSession',
+  'listRequests',
+  'getRequest',
+  'samplesSince',
+  'readKeyUses',
   'getJob',
   'knownJobs',
   'listJobs',
   'waitingJobs',
   'jobFigures',
   'listEvents',
+  'catalogVersion',
+  'publishedCatalog',
+  'catalogRecord',
+  'catalogRecords',
+  'recordVersion',
+  'recordVersions',
+  'auditLines',
   'ping',
 ])
 
@@ -60,6 +75,7 @@ export function createOperations(db: DatabaseSync, now: () => number) {
   const grants = createGrants(db)
   const reservations = createReservations({ rows: createReservationRows(db), accounts: rows, grants, tokens })
   const { operations: jobs, purge: purgeJobs } = createJobOperations(db, now)
+  const { operations: catalog, purge: purgeCatalog } = createCatalog(db, now)
   const ping = db.prepare('SELECT version FROM keys_version')
   return {
     operations: {
@@ -67,7 +83,9 @@ export function createOperations(db: DatabaseSync, now: () => number) {
       ...createAccounts({ rows, grants, reservations, tokens, now }),
       ...createKeys(db, now),
       ...createSettings(db, now),
+      ...createConsole(db, now),
       ...jobs,
+      ...catalog,
       ping: (): boolean => ping.get() !== undefined,
     },
     /** Forgets what is of the past, up to `limit` rows of each kind. Within a transaction. */
@@ -76,6 +94,7 @@ export function createOperations(db: DatabaseSync, now: () => number) {
       slots.purge(nowMs, limit)
       tokens.purge(nowMs, limit)
       purgeJobs(nowMs, limit)
+      purgeCatalog(nowMs, limit)
     },
   }
 }

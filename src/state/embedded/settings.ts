@@ -18,6 +18,9 @@ export function createSettings(db: DatabaseSync, now: () => number) {
     INSERT OR REPLACE INTO webhooks (workspace, url, secret, created_at_ms, previous_secret, previous_until_ms)
     VALUES (?, ?, ?, ?, ?, ?)`)
   const removeWebhook = db.prepare('DELETE FROM webhooks WHERE workspace = ?')
+  const findContent = db.prepare('SELECT 1 FROM content_shown WHERE workspace = ?')
+  const showContent = db.prepare('INSERT OR IGNORE INTO content_shown (workspace) VALUES (?)')
+  const hideContent = db.prepare('DELETE FROM content_shown WHERE workspace = ?')
 
   return {
     audioUrlDomains(workspace: string): string[] {
@@ -46,5 +49,12 @@ export function createSettings(db: DatabaseSync, now: () => number) {
     },
 
     removeWebhook: (workspace: string): boolean => removeWebhook.run(workspace).changes !== 0,
+
+    contentShown: (workspace: string): boolean => findContent.get(workspace) !== undefined,
+
+    putContentShown(workspace: string, shown: boolean): void {
+      if (shown) showContent.run(workspace)
+      else hideContent.run(workspace)
+    },
   }
 }

@@ -1,5 +1,6 @@
 import type { State } from '../../schema/state.ts'
 import { createClaimTokens } from '../claim-tokens.ts'
+import { consoleStateOf } from './console-state.ts'
 import type { Runner } from './operations.ts'
 import { EmbeddedRateLimiter } from './rate-limiter.ts'
 import { StateThread, type ThreadOptions } from './thread.ts'
@@ -61,6 +62,7 @@ export function stateOf(runner: Runner): State {
     keys: {
       create: (key) => runner.call('createKey', key),
       revoke: (id) => runner.call('revokeKey', id),
+      forget: (id) => runner.call('forgetKey', id),
       list: () => runner.call('listKeys'),
       version: () => runner.call('keysVersion'),
     },
@@ -70,6 +72,8 @@ export function stateOf(runner: Runner): State {
       webhook: (workspace) => runner.call('webhook', workspace),
       putWebhook: (workspace, webhook, keepMs) => runner.call('putWebhook', workspace, webhook, keepMs),
       removeWebhook: (workspace) => runner.call('removeWebhook', workspace),
+      contentShown: (workspace) => runner.call('contentShown', workspace),
+      putContentShown: (workspace, shown) => runner.call('putContentShown', workspace, shown),
     },
     jobs: {
       submit: (submission) => runner.call('submitJob', submission),
@@ -92,6 +96,18 @@ export function stateOf(runner: Runner): State {
       list: (workspace, limit) => runner.call('listEvents', workspace, limit),
       redeliver: (jobId) => runner.call('redeliverEvent', jobId),
     },
+    catalog: {
+      version: () => runner.call('catalogVersion'),
+      published: () => runner.call('publishedCatalog'),
+      get: (record) => runner.call('catalogRecord', record),
+      list: (workspace) => runner.call('catalogRecords', workspace),
+      versions: (record, below, limit) => runner.call('recordVersions', record, below, limit),
+      versionOf: (record, number) => runner.call('recordVersion', record, number),
+      change: (change) => runner.call('changeCatalog', change),
+      note: (token, note) => runner.call('noteChange', token, note),
+      audit: (workspace, below, limit) => runner.call('auditLines', workspace, below, limit),
+    },
+    console: consoleStateOf(runner),
     healthy: () => runner.call('ping').catch(() => false),
     close: () => runner.close(),
   }

@@ -30,6 +30,23 @@ export const keys = {
   webhook: (workspace: string) => `lk:{${workspace}}:webhook`,
   /** The secret of the webhook before its own. */
   previousWebhook: (workspace: string) => `lk:{${workspace}}:webhook-previous`,
+  /** Whether the console may show audio and transcripts of a workspace. */
+  contentShown: (workspace: string) => `lk:{${workspace}}:content-shown`,
+  /** The newest requests of a workspace, as the console shows them; with the number of a day behind it, see the scripts. */
+  requests: (workspace: string) => `lk:{${workspace}}:requests`,
+  /** That a batch of them was kept. */
+  requestBatch: (workspace: string, token: string) => `lk:{${workspace}}:requests-batch:${token}`,
+  /** The catalog that is made in the console; see `catalog_steps.lua` for what else it has under its hash tag. */
+  catalog: 'lk:{catalog}',
+  /** Of the same hash tag, and never written. */
+  noCatalog: 'lk:{catalog}:never',
+  catalogVersions: (owner: string, recordId: string) => `lk:{catalog}:versions:${owner}:${recordId}`,
+  /** What nodes saw during the last hour, by the moment. */
+  nodeSamples: 'lk:{console}:samples',
+  /** When API keys were used last, by id. */
+  apiKeyUses: 'lk:{console}:key-uses',
+  /** A session of the console, by the digest of its token. */
+  consoleSession: (id: string) => `lk:{console:${id}}:session`,
   /** A partition of the jobs; see `job_steps.lua` for what else it has under its hash tag. */
   jobs: (partition: number) => `lk:{jobs:${partition}}`,
   /** Of the same hash tag, and never written. */

@@ -55,5 +55,9 @@ export function createRedisSettings(ask: Ask): WorkspaceSettings {
         }),
       ),
     removeWebhook: (workspace) => ask((redis) => removeWebhook(redis, places(workspace))),
+    contentShown: (workspace) =>
+      ask(async (redis) => (await redis.get(keys.contentShown(workspace))) === 'yes'),
+    putContentShown: (workspace, shown) =>
+      ask(async (redis) => void (await redis.set(keys.contentShown(workspace), shown ? 'yes' : 'no'))),
   }
 }

@@ -2,7 +2,9 @@ import type { Logger } from '../../log.ts'
 import type { State } from '../../schema/state.ts'
 import { createRedisAccounts } from './accounts.ts'
 import { askOf } from './ask.ts'
+import { createRedisCatalog } from './catalog.ts'
 import { connect, type RedisConnection } from './connect.ts'
+import { createRedisConsole } from './console.ts'
 import { warnOfLosses } from './durability.ts'
 import { createRedisJobs } from './jobs.ts'
 import { createRedisLedger } from './ledger.ts'
@@ -46,6 +48,8 @@ export async function createRedisState(options: {
     settings: createRedisSettings(ask),
     jobs: createRedisJobs(ask),
     outbox: createRedisOutbox(ask),
+    catalog: createRedisCatalog(ask),
+    console: createRedisConsole(ask),
     async healthy() {
       try {
         return (await within(HEALTH_TIMEOUT_MS, state.ping())) === 'PONG'

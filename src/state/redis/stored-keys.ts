@@ -19,6 +19,12 @@ const revokeKey = script('revoke_key', {
   },
 })
 
+const forgetKey = script('forget_key', {
+  keys: ['all', 'revoked'],
+  args: ['id'],
+  reply: () => undefined,
+})
+
 const listKeys = script('list_keys', {
   keys: ['all', 'revoked'],
   args: [],
@@ -37,6 +43,7 @@ export function createRedisStoredKeys(ask: Ask): StoredKeys {
   return {
     create: (key) => ask((redis) => createKey(redis, { ...places, id: key.id, key: JSON.stringify(key) })),
     revoke: (id) => ask((redis) => revokeKey(redis, { ...places, id })),
+    forget: (id) => ask((redis) => forgetKey(redis, { ...places, id })),
     list: () => ask((redis) => listKeys(redis, places)),
     version: () =>
       ask(async (redis) => {

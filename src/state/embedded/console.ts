@@ -1,0 +1,150 @@
+import type { DatabaseSync } from 'node:sqlite'
+import type { ConsoleSession, NodeSample, RequestFilter } from '../../schema/console.ts'
+
+/** So many requests of a workspace are kept, for so long. */
+const REQUESTS_MAX = 1_000
+const REQUESTS_MS = 7 * 86_400_000
+/** How long a batch of them is known: whoever does not hear that it was kept gives up before. */
+const BATCH_MS = 600_000
+/** Old rows that each sample forgets of each kind; samples come every few seconds. */
+const PURGE_ROWS = 2_000
+
+type SessionRow = {
+  readonly id: string
+  readonly key_sha256: string
+  readonly csrf_token: string
+  readonly expires_at_ms: number
+}
+
+/** What the console keeps, each within a transaction of its caller. JSON goes in and out as text: the thread that asks
+ * makes it, and this one, which calls wait for, need not read it. */
+export function createConsole(db: DatabaseSync, now: () => number) {
+  return {
+    ...createSessions(db, now),
+    ...createRequests(db, now),
+    ...createSamples(db, now),
+    ...createKeyUses(db, now),
+  }
+}
+
+function createSessions(db: DatabaseSync, now: () => number) {
+  const put = db.prepare(`
+    INSERT OR IGNORE INTO console_sessions (id, key_sha256, csrf_token, expires_at_ms) VALUES (?, ?, ?, ?)`)
+  const find = db.prepare('SELECT * FROM console_sessions WHERE id = ? AND expires_at_ms > ?')
+  const remove = db.prepare('DELETE FROM console_sessions WHERE id = ?')
+  return {
+    beginSession({ id, keySha256, csrfToken }: ConsoleSession, ttlMs: number): void {
+      put.run(id, keySha256, csrfToken, now() + ttlMs)
+    },
+
+    findSession(id: string): (ConsoleSession & { readonly expiresAtMs: number }) | null {
+      const row = find.get(id, now()) as SessionRow | undefined
+      if (row === undefined) return null
+      const { key_sha256: keySha256, csrf_token: csrfToken, expires_at_ms: expiresAtMs } = row
+      return { id, keySha256, csrfToken, expiresAtMs }
+    },
+
+    endSession: (id: string): void => void remove.run(id),
+  }
+}
+
+function createRequests(db: DatabaseSync, now: () => number) {
+  const remember = db.prepare('INSERT OR IGNORE INTO request_batches (token, until_ms) VALUES (?, ?)')
+  const add = db.prepare(`
+    INSERT INTO requests (workspace, at_ms, id, app, key_id, path, job_id, failed, kept_until_ms, record)
+    SELECT value ->> 'workspace', value ->> 'atMs', value ->> 'id', value ->> 'app', value ->> 'keyId',
+      value ->> 'path', value ->> 'jobId',
+      iif(value ->> 'status' IS NULL, value ->> 'error' IS NOT NULL, value ->> 'status' >= 400),
+      ?, value
+    FROM json_each(?)`)
+  const trim = db.prepare(`
+    DELETE FROM requests WHERE number IN
+      (SELECT number FROM requests WHERE workspace = ? ORDER BY at_ms DESC, number DESC LIMIT -1 OFFSET ?)`)
+  const list = db.prepare(`
+    SELECT record FROM requests
+    WHERE workspace = $workspace AND kept_until_ms > $now AND at_ms < $before
+      AND ($failed IS NULL OR failed = $failed) AND ($path IS NULL OR path = $path)
+      AND ($app IS NULL OR app = $app) AND ($key IS NULL OR key_id = $key) AND ($job IS NULL OR job_id = $job)
+    ORDER BY at_ms DESC, number DESC LIMIT $limit`)
+  const get = db.prepare(`
+    SELECT record FROM requests WHERE workspace = ? AND id = ? AND kept_until_ms > ?
+    ORDER BY at_ms DESC, number DESC LIMIT 1`)
+  return {
+    /** @param records JSON of a list of `RequestRecord`, all of them of these workspaces */
+    addRequests(token: string, workspaces: readonly string[], records: string): void {
+      const nowMs = now()
+      if (remember.run(token, nowMs + BATCH_MS).changes === 0) return
+      add.run(nowMs + REQUESTS_MS, records)
+      for (const workspace of workspaces) trim.run(workspace, REQUESTS_MAX)
+    },
+
+    /** @returns JSON of each */
+    listRequests(filter: RequestFilter): string[] {
+      const { workspace, outcome, path, app, keyId, jobId, beforeMs, limit } = filter
+      const rows = list.all({
+        $workspace: workspace,
+        $now: now(),
+        $before: beforeMs ?? Number.MAX_SAFE_INTEGER,
+        $failed: outcome === null ? null : Number(outcome === 'failed'),
+        $path: path,
+        $app: app,
+        $key: keyId,
+        $job: jobId,
+        $limit: limit,
+      })
+      return rows.map(({ record }) => String(record))
+    },
+
+    /** @returns its JSON */
+    getRequest(workspace: string, id: string): string | null {
+      const row = get.get(workspace, id, now())
+      return row === undefined ? null : String(row.record)
+    },
+  }
+}
+
+function createSamples(db: DatabaseSync, now: () => number) {
+  const add = db.prepare(`
+    INSERT OR IGNORE INTO node_samples (node, at_ms, kept_until_ms, sample) VALUES (?, ?, ?, ?)`)
+  const since = db.prepare(`
+    SELECT sample FROM node_samples WHERE at_ms > ? AND kept_until_ms > ? ORDER BY at_ms, node`)
+  const purges = [
+    ['node_samples', 'kept_until_ms'],
+    ['requests', 'kept_until_ms'],
+    ['request_batches', 'until_ms'],
+    ['console_sessions', 'expires_at_ms'],
+  ].map(([table, end]) =>
+    db.prepare(
+      `DELETE FROM ${table} WHERE rowid IN (SELECT rowid FROM ${table} WHERE ${end} <= ? LIMIT ${PURGE_ROWS})`,
+    ),
+  )
+  return {
+    /** Forgets what is of the past as well: transactions of calls shall not look for it. */
+    addSample({ node, atMs }: Pick<NodeSample, 'node' | 'atMs'>, keepMs: number, sample: string): void {
+      const nowMs = now()
+      for (const purge of purges) purge.run(nowMs)
+      add.run(node, atMs, nowMs + keepMs, sample)
+    },
+
+    /** @returns JSON of each */
+    samplesSince: (atMs: number): string[] => since.all(atMs, now()).map(({ sample }) => String(sample)),
+  }
+}
+
+function createKeyUses(db: DatabaseSync, now: () => number) {
+  const note = db.prepare(`
+    INSERT INTO key_uses (key_id, used_at_ms) VALUES (?, ?)
+    ON CONFLICT (key_id) DO UPDATE SET used_at_ms = max(used_at_ms, excluded.used_at_ms)`)
+  const read = db.prepare('SELECT used_at_ms FROM key_uses WHERE key_id = ?')
+  return {
+    noteKeyUses(uses: Readonly<Record<string, number>>): void {
+      const nowMs = now()
+      for (const [keyId, usedAtMs] of Object.entries(uses)) note.run(keyId, Math.min(usedAtMs, nowMs))
+    },
+
+    readKeyUses(keyIds: readonly string[]): Record<string, number> {
+      const found = keyIds.map((keyId) => [keyId, read.get(keyId)?.used_at_ms] as const)
+      return Object.fromEntries(found.filter((one): one is [string, number] => one[1] !== undefined))
+    },
+  }
+}

@@ -1,0 +1,221 @@
+import type { Test } from 'tap'
+import type { RequestRecord } from '../../src/schema/console.ts'
+import { nodeSample, requestFilter, requestRecord } from '../support/console-record.ts'
+import { newDigest, newToken, newWorkspace, type StateUnderTest } from '../support/state-under-test.ts'
+
+const DAY_MS = 86_400_000
+const HOUR_MS = 3_600_000
+
+type Start = (t: Test) => Promise<StateUnderTest>
+
+/** What the console keeps, wherever it is written. */
+export function consoleContract(t: Test, start: Start): void {
+  sessions(t, start)
+  requests(t, start)
+  bounds(t, start)
+  samples(t, start)
+  keyUses(t, start)
+}
+
+function sessions(t: Test, start: Start): void {
+  t.test('a session is found until it is ended', async (t) => {
+    const { sessions } = (await start(t)).state.console
+    const session = { id: newDigest(), keySha256: newDigest(), csrfToken: 'token' }
+    t.equal(await sessions.find(session.id), null)
+    await sessions.begin(session, HOUR_MS)
+    const found = await sessions.find(session.id)
+    t.same(found, { ...session, expiresAtMs: found?.expiresAtMs })
+    t.ok(Math.abs((found?.expiresAtMs ?? 0) - (Date.now() + HOUR_MS)) < 5000, 'by the clock of the state')
+    await sessions.begin({ ...session, csrfToken: 'other' }, 2 * HOUR_MS)
+    t.same(await sessions.find(session.id), found, 'what begins again is the same')
+    t.equal(await sessions.find(newDigest()), null)
+    await sessions.end(session.id)
+    t.equal(await sessions.find(session.id), null)
+    await sessions.end(session.id)
+  })
+
+  t.test('a session goes when its time is over', async (t) => {
+    const { state, pass } = await start(t)
+    const { sessions } = state.console
+    const [one, two] = [newDigest(), newDigest()]
+    await sessions.begin({ id: one, keySha256: newDigest(), csrfToken: 'a' }, 1200)
+    await sessions.begin({ id: two, keySha256: newDigest(), csrfToken: 'b' }, HOUR_MS)
+    t.ok(await sessions.find(one))
+    await pass(1250)
+    t.equal(await sessions.find(one), null)
+    t.ok(await sessions.find(two))
+  })
+}
+
+function requests(t: Test, start: Start): void {
+  t.test('requests are listed newest first, as they were given, each workspace its own', async (t) => {
+    const { requests } = (await start(t)).state.console
+    const [one, two] = [newWorkspace(), newWorkspace()]
+    const atMs = Date.now()
+    const text = `Größe '"{}[]: 🎙 \u0000`
+    const records = [
+      requestRecord(one, { atMs: atMs + 1 }),
+      requestRecord(one, { atMs: atMs + 3, attempts: [], usage: {}, costUsd: 0, error: text }),
+      requestRecord(one, { atMs: atMs + 2, usage: null, costUsd: null, addedMs: null, route: null }),
+    ] as const
+    const foreign = requestRecord(two, { atMs: atMs + 4 })
+    t.same(await requests.list(requestFilter(one)), [])
+    await requests.add(newToken(), [...records, foreign])
+    await requests.add(newToken(), [])
+    t.same(await requests.list(requestFilter(one)), [records[1], records[2], records[0]])
+    t.same(await requests.list(requestFilter(one, { limit: 2 })), [records[1], records[2]])
+    t.same(await requests.list(requestFilter(two)), [foreign])
+    t.same(await requests.get(one, records[2].id), records[2])
+    t.equal(await requests.get(two, records[2].id), null, 'of another workspace')
+    t.equal(await requests.get(one, 'req_unknown'), null)
+    const again = requestRecord(one, { id: records[0].id, atMs: atMs + 9, status: 500 })
+    await requests.add(newToken(), [again])
+    t.same(await requests.get(one, again.id), again, 'the newest one of an id')
+  })
+
+  t.test('a batch is kept once', async (t) => {
+    const { requests } = (await start(t)).state.console
+    const [one, two] = [newWorkspace(), newWorkspace()]
+    const [token, records] = [newToken(), [requestRecord(one), requestRecord(two)]]
+    await Promise.all([requests.add(token, records), requests.add(token, records)])
+    await requests.add(token, records)
+    for (const workspace of [one, two])
+      t.equal((await requests.list(requestFilter(workspace))).length, 1, workspace)
+    await requests.add(newToken(), [requestRecord(one)])
+    t.equal((await requests.list(requestFilter(one))).length, 2)
+  })
+
+  t.test('requests are chosen by what they are', async (t) => {
+    const { requests } = (await start(t)).state.console
+    const workspace = newWorkspace()
+    const made: Partial<RequestRecord>[] = [
+      { id: 'good', atMs: 10 },
+      { id: 'moved', atMs: 20, status: 399, app: 'phone' },
+      { id: 'bad', atMs: 30, status: 400, error: 'INVALID_REQUEST', keyId: 'key_two' },
+      { id: 'gone', atMs: 40, status: 499, error: 'CLIENT_CLOSED', path: '/v1/speech' },
+      { id: 'run', atMs: 50, status: null, path: 'job', jobId: 'tj_1' },
+      { id: 'lost', atMs: 60, status: null, error: 'INTERNAL', path: 'job', jobId: 'tj_2' },
+    ]
+    await requests.add(
+      newToken(),
+      made.map((over) => requestRecord(workspace, over)),
+    )
+    const ids = async (over: Parameters<typeof requestFilter>[1]) =>
+      (await requests.list(requestFilter(workspace, over))).map(({ id }) => id).join(' ')
+    t.equal(await ids({}), 'lost run gone bad moved good')
+    t.equal(await ids({ outcome: 'failed' }), 'lost gone bad')
+    t.equal(await ids({ outcome: 'ok' }), 'run moved good')
+    t.equal(await ids({ path: 'job' }), 'lost run')
+    t.equal(await ids({ path: '/v1' }), '', 'the whole of it')
+    t.equal(await ids({ app: 'phone' }), 'moved')
+    t.equal(await ids({ keyId: 'key_two' }), 'bad')
+    t.equal(await ids({ jobId: 'tj_1' }), 'run')
+    t.equal(await ids({ beforeMs: 40 }), 'bad moved good')
+    t.equal(await ids({ beforeMs: 40, limit: 1 }), 'bad')
+    t.equal(await ids({ outcome: 'failed', path: 'job', beforeMs: 61 }), 'lost')
+    t.equal(await ids({ outcome: 'ok', keyId: 'key_two' }), '')
+  })
+}
+
+function bounds(t: Test, start: Start): void {
+  t.test('of each workspace the newest thousand are kept', async (t) => {
+    const { requests } = (await start(t)).state.console
+    const [busy, calm] = [newWorkspace(), newWorkspace()]
+    await requests.add(newToken(), [requestRecord(calm)])
+    for (let batch = 0; batch < 11; batch += 1) {
+      const records = Array.from({ length: 100 }, (_, i) => {
+        const atMs = 1_900_000_000_000 + batch * 100 + i
+        return requestRecord(busy, { id: `req_${batch * 100 + i}`, atMs })
+      })
+      await requests.add(newToken(), records)
+    }
+    const kept = await requests.list(requestFilter(busy, { limit: 5000 }))
+    t.equal(kept.length, 1000)
+    t.equal(kept[0]?.id, 'req_1099')
+    t.equal(kept.at(-1)?.id, 'req_100')
+    t.equal(await requests.get(busy, 'req_99'), null)
+    t.ok(await requests.get(busy, 'req_100'))
+    t.equal(
+      (await requests.list(requestFilter(calm))).length,
+      1,
+      'a busy workspace pushes none of another out',
+    )
+  })
+
+  t.test('requests are kept for a week', async (t) => {
+    const { state, pass, setClock } = await start(t)
+    if (setClock === null) return void t.pass('here the clock cannot be moved')
+    const { requests, samples } = state.console
+    const workspace = newWorkspace()
+    await requests.add(newToken(), [requestRecord(workspace, { id: 'old' })])
+    await pass(6 * DAY_MS)
+    await requests.add(newToken(), [requestRecord(workspace, { id: 'new' })])
+    t.equal((await requests.list(requestFilter(workspace))).length, 2)
+    await pass(DAY_MS)
+    t.match(await requests.list(requestFilter(workspace)), [{ id: 'new' }])
+    t.equal(await requests.get(workspace, 'old'), null)
+    await samples.add(nodeSample('one', 1), HOUR_MS)
+    await pass(-DAY_MS)
+    t.equal(await requests.get(workspace, 'old'), null, 'it is not only hidden')
+    t.ok(await requests.get(workspace, 'new'))
+  })
+}
+
+function samples(t: Test, start: Start): void {
+  t.test('samples of all nodes are read oldest first, each once', async (t) => {
+    const { samples } = (await start(t)).state.console
+    const atMs = Date.now() - 60_000
+    const [a, b] = ['host-1.example:17', 'Rechner ä{ 2:17']
+    t.same(await samples.since(0), [])
+    await samples.add(nodeSample(a, atMs + 5000), HOUR_MS)
+    await samples.add(nodeSample(b, atMs + 5000, { workspaces: [], breakers: [] }), HOUR_MS)
+    await samples.add(nodeSample(b, atMs), HOUR_MS)
+    await samples.add(nodeSample(a, atMs, { inFlight: 1 }), HOUR_MS)
+    await samples.add(nodeSample(a, atMs, { inFlight: 2 }), HOUR_MS)
+    const all = await samples.since(0)
+    t.equal(all.length, 4)
+    t.same(
+      all.map((sample) => sample.atMs),
+      [atMs, atMs, atMs + 5000, atMs + 5000],
+    )
+    t.same(
+      all.find((sample) => sample.node === a),
+      nodeSample(a, atMs, { inFlight: 1 }),
+      'the first one of a node and a moment',
+    )
+    const later = await samples.since(atMs)
+    t.equal(later.length, 2, 'those that ended after it')
+    t.same(
+      later.find(({ node }) => node === b),
+      nodeSample(b, atMs + 5000, { workspaces: [], breakers: [] }),
+    )
+    t.same(await samples.since(atMs + 5000), [])
+  })
+
+  t.test('samples go when their time is over', async (t) => {
+    const { state, pass } = await start(t)
+    const { samples } = state.console
+    const atMs = Date.now()
+    await samples.add(nodeSample('one', atMs), 1200)
+    t.equal((await samples.since(0)).length, 1)
+    await pass(1300)
+    await samples.add(nodeSample('one', atMs + 1300), 1200)
+    t.match(await samples.since(0), [{ atMs: atMs + 1300 }])
+  })
+}
+
+function keyUses(t: Test, start: Start): void {
+  t.test('the last use of a key is the latest', async (t) => {
+    const { keyUses } = (await start(t)).state.console
+    const atMs = Date.now() - 60_000
+    t.same(await keyUses.read(['key_a', 'key_b']), {})
+    t.same(await keyUses.read([]), {})
+    await keyUses.note({ key_a: atMs, key_b: atMs + 1 })
+    await keyUses.note({ key_a: atMs - 1, key_b: atMs + 2, key_c: atMs })
+    await keyUses.note({})
+    t.same(await keyUses.read(['key_a', 'key_b', 'key_x']), { key_a: atMs, key_b: atMs + 2 })
+    await keyUses.note({ key_a: atMs + 86_400_000 })
+    const { key_a: used = 0 } = await keyUses.read(['key_a'])
+    t.ok(used > atMs && used < Date.now() + 5000, 'no moment of the future is taken')
+  })
+}

@@ -78,8 +78,10 @@ const GATES: readonly Gate[] = [
     measure: (find) => find(`${CONNECTIONS} connections`, 'larkway')?.peakRssMib,
   },
   ...['GET /v1/me', 'POST /v1/speech'].flatMap((load) => [
-    pairGate(load, 'larkway-metrics', 'larkway', 1.03),
-    pairGate(load, 'larkway', 'larkway-untraced', 1.01),
+    pairGate('observability', load, 'larkway-metrics', 'larkway', 1.03),
+    pairGate('observability', load, 'larkway', 'larkway-untraced', 1.01),
+    pairGate('console', load, 'larkway', 'larkway-unrecorded', 1.01),
+    pairGate('console', load, 'larkway-consoles', 'larkway', 1.02),
   ]),
   ...['8 KiB', '200 KiB'].flatMap((size) => [
     submitGate(`${size}, embedded: ${SUBMITTED}`, 'larkway-embedded', 'store-folder'),
@@ -142,9 +144,9 @@ function submitGate(load: string, candidate: string, store: string): Gate {
 }
 
 /** What it costs to be watched. */
-function pairGate(load: string, candidate: string, pair: string, limit: number): Gate {
+function pairGate(scenario: string, load: string, candidate: string, pair: string, limit: number): Gate {
   return {
-    scenario: 'observability',
+    scenario,
     what: `${load}: CPU per request of ${candidate} against ${pair}`,
     unit: '×',
     bound: 'at most',

@@ -8,9 +8,10 @@ const RATE_LIMIT = { requests_per_minute: 600_000, burst: 100_000 }
 /** Of an app whose provider the customer pays, and of one that is charged for each call. */
 const OWN_KEYS = Array.from({ length: KEYS }, makeKey)
 const PLATFORM_KEYS = Array.from({ length: KEYS }, makeKey)
+const OPERATOR_KEY = makeKey()
 
 /** Two apps of one workspace, both routed to the upstream: over the customer's account, and over the platform's. */
-export function larkwayConfiguration(upstreamPort: number): object {
+export function larkwayConfiguration(upstreamPort: number) {
   const account = { kind: 'openai-compatible', base_url: `http://127.0.0.1:${upstreamPort}/v1` }
   const route = (provider: string) => ({
     workspace: 'bench',
@@ -47,6 +48,12 @@ export function larkwayConfiguration(upstreamPort: number): object {
       },
     },
   }
+}
+
+/** Who may sign in to the console, and look at the workspace of these apps. */
+export function larkwayOperator() {
+  const configured = { id: 'key_operator', app: 'own', sha256: hashKey(OPERATOR_KEY), scopes: ['operator'] }
+  return { key: OPERATOR_KEY, workspace: 'bench', configured }
 }
 
 export function larkwayMe(): RequestSpec {

@@ -9,6 +9,7 @@ import { writeReport } from './report.ts'
 import { type S3Store, s3FromEnvironment, startS3Server } from './s3.ts'
 import { base64 } from './scenarios/base64.ts'
 import { chat } from './scenarios/chat.ts'
+import { consoleScenario } from './scenarios/console.ts'
 import { jobs } from './scenarios/jobs.ts'
 import { limiter } from './scenarios/limiter.ts'
 import { multipart } from './scenarios/multipart.ts'
@@ -24,6 +25,7 @@ const SCENARIOS: readonly Scenario[] = [
   small,
   limiter,
   observability,
+  consoleScenario,
   chat,
   multipart,
   base64,

@@ -1,4 +1,4 @@
-// Real servers for the tests, where the machine has none: a Redis, nginx, and Ceph's S3 gateway (radosgw); and a browser.
+// Real servers for the tests, where the machine has none: a Redis, nginx, Ceph's S3 gateway (radosgw), and a browser.
 // `node scripts/servers.mjs redis|nginx|s3|browser` fetches what is missing, and prints as JSON how to run it
 // (test/support/servers.ts reads that).
 

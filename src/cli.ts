@@ -19,12 +19,14 @@ const HELP = `larkway <command>
   credits add|show             what workspaces may still spend, and have spent
   jobs list|show|retry|cancel  transcription jobs and those of the queue, its dead list among them
   webhooks list|redeliver|test what was not delivered; deliver again; try a workspace's webhook
+  export [--out FILE]          the configuration and what was made in the console, as one configuration
+  import FILE [--dry-run]      publish what a configuration defines, beside the one that is served
   sandbox [--host H] [--port P]
                                run the sandbox provider alone (default: 127.0.0.1, any free port)
   help
   version
 
-key, credits, jobs, webhooks and route explain say more with --help.
+key, credits, jobs, webhooks, export, import and route explain say more with --help.
 `
 
 type Command = (args: string[]) => Promise<number>
@@ -40,6 +42,8 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   credits,
   jobs,
   webhooks,
+  export: exportCommand,
+  import: importCommand,
   sandbox,
   version,
   help: async () => print(HELP),
@@ -48,7 +52,15 @@ const COMMANDS: Readonly<Record<string, Command>> = {
 }
 
 /** Commands that answer --help by themselves. */
-const OWN_HELP: ReadonlySet<string> = new Set(['route', 'key', 'credits', 'jobs', 'webhooks'])
+const OWN_HELP: ReadonlySet<string> = new Set([
+  'route',
+  'key',
+  'credits',
+  'jobs',
+  'webhooks',
+  'export',
+  'import',
+])
 
 async function serve(args: string[]): Promise<number> {
   const { values } = parse(args, { processes: { type: 'string' } }, 0)
@@ -146,6 +158,16 @@ async function jobs(args: string[]): Promise<number> {
 async function webhooks(args: string[]): Promise<number> {
   const { webhooks } = await import('./cli/webhooks.ts')
   return webhooks(args, { env: process.env, print })
+}
+
+async function exportCommand(args: string[]): Promise<number> {
+  const { exportCatalog } = await import('./cli/export.ts')
+  return printingFaults(() => exportCatalog(args, { env: process.env, print }))
+}
+
+async function importCommand(args: string[]): Promise<number> {
+  const { importCatalog } = await import('./cli/import.ts')
+  return printingFaults(() => importCatalog(args, { env: process.env, print }))
 }
 
 async function sandbox(args: string[]): Promise<number> {

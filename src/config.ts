@@ -1,6 +1,8 @@
 import { type Static, Type } from 'typebox'
 import { Value } from 'typebox/value'
 
+export const DEFAULT_DATA = './data'
+
 const Environment = Type.Object({
   PORT: Type.Integer({
     minimum: 0,
@@ -17,7 +19,7 @@ const Environment = Type.Object({
   ),
   LARKWAY_DATA: Type.String({
     minLength: 1,
-    default: './data',
+    default: DEFAULT_DATA,
     description: 'folder for keys, the state file and the folder store',
   }),
   LARKWAY_DEMO_KEY: Type.Optional(

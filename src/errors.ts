@@ -72,6 +72,12 @@ export const ERRORS = {
     message: 'this path does not take this method',
   },
   REQUEST_TIMEOUT: { status: 408, category: 'request', retryable: true, message: 'the body came too slowly' },
+  CONFLICT: {
+    status: 409,
+    category: 'request',
+    retryable: false,
+    message: 'it was changed meanwhile',
+  },
   IDEMPOTENCY_REPLAY_IN_PROGRESS: {
     status: 409,
     category: 'idempotency',

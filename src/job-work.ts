@@ -26,6 +26,7 @@ export function startJobWork(parts: Parts): JobWork {
     signals,
     log,
     tracing: parts.tracing,
+    recorder: parts.recorder,
     places: environment.LARKWAY_JOBS,
     perWorkspace: environment.LARKWAY_JOBS_PER_WORKSPACE,
   })

@@ -82,7 +82,7 @@ export interface LogFields {
   readonly what?: string
   readonly token?: string
   readonly count?: number
-  /** Stored keys that hold while the state is away; null: none were ever read. */
+  /** Stored keys, or published records, that hold while the state is away; null: none were ever read. */
   readonly known?: number | null
   readonly connection?: string
   readonly maxmemory_policy?: string
@@ -91,6 +91,10 @@ export interface LogFields {
   /** Of a configuration file; see `catalog/faults.ts`, which shows no value. */
   readonly faults?: readonly string[]
   readonly changed?: boolean
+  /** Of the catalog in the state: its version, how many records it has, and which of them are not served. */
+  readonly catalog_version?: string
+  readonly records?: number
+  readonly left_out?: readonly { readonly record: string; readonly faults: readonly string[] }[]
 
   readonly pid?: number
   readonly port?: number

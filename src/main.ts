@@ -7,6 +7,7 @@ import { type EdgeOptions, type EdgeServer, startServer } from './inbound/server
 import { UWS_ENVIRONMENT } from './inbound/uws.ts'
 import { type JobWork, startJobWork } from './job-work.ts'
 import { createLogger, type Logger, logCrash, messageOf } from './log.ts'
+import { createWebhookPoster } from './outbound/post-webhook.ts'
 import { openParts, type Parts } from './parts.ts'
 import type { Doors } from './routes/endpoint.ts'
 import { createRoutes } from './routes/table.ts'
@@ -46,6 +47,7 @@ export async function serve(
   const server = await listen(parts, shared, () => accepting.value)
   closers.push(() => server.close())
   const jobs = environment.LARKWAY_JOBS === 0 ? null : startJobWork(parts)
+  parts.recorder.start(() => server.inFlight + (jobs?.running ?? 0))
   stopOnSignals({ parts, closers, server, jobs }, () => {
     accepting.value = false
   })
@@ -76,6 +78,7 @@ export async function work(env: Variables): Promise<void> {
   const closers: Closer[] = []
   const parts = await openParts(environment, env, log, closers)
   const jobs = startJobWork(parts)
+  parts.recorder.start(() => jobs.running)
   stopOnSignals({ parts, closers, server: null, jobs }, () => {})
   const metrics_port = await serveMetrics({ parts, server: null, jobs }, closers)
   warnOfLoneNode(environment, log)
@@ -109,11 +112,22 @@ async function listen(parts: Parts, shared: boolean, accepting: () => boolean): 
     results: createResults({ objects, links, budget }),
     jobs: { objects: jobObjects, links, signals },
   }
+  const webhooks = { secretKeys, insecure: environment.LARKWAY_INSECURE_WEBHOOKS }
   const routes = createRoutes(
     doors,
     { accepting, stateHealthy: () => state.healthy() },
     folderLinks === null ? null : { open: (token) => folderLinks.open(token), objects },
-    { secretKeys, insecure: environment.LARKWAY_INSECURE_WEBHOOKS },
+    webhooks,
+    {
+      doors,
+      webhooks,
+      catalog: parts.catalog.desk,
+      records: state.catalog,
+      state: state.console,
+      sending: { signer: parts.workers.signer, post: createWebhookPoster(webhooks) },
+      refreshKeys: parts.refreshKeys,
+      nowMs: Date.now,
+    },
   )
   Object.assign(process.env, UWS_ENVIRONMENT)
   const { HOST: host, PORT: port } = environment

@@ -1,4 +1,5 @@
-import { createKeyBook } from './catalog/key-book.ts'
+import { hostname } from 'node:os'
+import { createKeyBook, type PolledKeyBook } from './catalog/key-book.ts'
 import type { Environment } from './config.ts'
 import { createAccountViews } from './gateway/account-views.ts'
 import type { Services } from './gateway/gateway.ts'
@@ -12,7 +13,9 @@ import { createMetrics } from './metrics/metrics.ts'
 import { createAudioFetcher } from './outbound/fetch-audio.ts'
 import { createSender } from './outbound/send.ts'
 import { PROVIDERS } from './providers/index.ts'
+import { BatchingRecorder } from './routes/console/watch/recorder.ts'
 import { createJobSignals } from './routes/jobs/signals.ts'
+import type { KeyBook } from './schema/catalog.ts'
 import type { State } from './schema/state.ts'
 import { readSecretKeys } from './secrets.ts'
 import { type Catalog, type Closer, openSnapshots } from './snapshots.ts'
@@ -54,8 +57,8 @@ export async function openParts(
   if (isEmbedded(environment)) closers.push(await lockFolder(environment.LARKWAY_DATA))
   const state = await openState(environment, log)
   closers.push(() => state.close())
-  const catalog = await openSnapshots(environment, env, log, closers)
   const secretKeys = await readSecretKeys(environment.LARKWAY_SECRET_KEYS, environment.LARKWAY_DATA)
+  const catalog = await openSnapshots({ environment, env, log, store: state.catalog, secretKeys }, closers)
   const store = await openStore(environment, secretKeys)
   closers.push(() => store.objects.close())
   await sweep(store, state, catalog, log, closers)
@@ -75,7 +78,8 @@ export async function openParts(
     const reader = createAudioReader({ objects, decoder: workers.decoder, memory: { blocks, budget } })
     const sender = createSender({ reader })
     closers.push(() => sender.close())
-    const services = await openServices(catalog, state, log, closers, {
+    const keys = await openKeyBook(catalog, state, log, closers)
+    const services = openServices(keys, catalog, state, log, closers, {
       send: sender.send,
       open: sender.open,
       budget,
@@ -87,6 +91,9 @@ export async function openParts(
       spool,
       workers,
       services,
+      recorder: openRecorder(services, state, log, closers),
+      /** Has this node know at once which keys the state has now. */
+      refreshKeys: () => keys.refresh(),
       probe: createMediaProbe({ reader }),
       digester: createAudioDigester({ reader, hasher: workers.hasher, blocks, budget }),
       remoteAudio: createRemoteAudio({ spool, fetchAudio: createAudioFetcher({}) }),
@@ -110,17 +117,40 @@ async function sweep(
   closers.push(() => sweeper.stop())
 }
 
+/** What the console shows of this node. It is to be started when the node is whole. */
+function openRecorder(
+  { snapshot, health, budget }: Services,
+  state: State,
+  log: Logger,
+  closers: Closer[],
+): BatchingRecorder {
+  const node = { name: `${hostname()}:${process.pid}`, snapshot, health, budget }
+  const recorder = new BatchingRecorder({ state: state.console, node, log })
+  closers.push(() => recorder.close())
+  return recorder
+}
+
+async function openKeyBook(
+  { current: snapshot, isWhole }: Catalog,
+  state: State,
+  log: Logger,
+  closers: Closer[],
+): Promise<PolledKeyBook> {
+  const keys = createKeyBook({ snapshot, isWhole, keys: state.keys, log })
+  closers.push(() => keys.close())
+  await keys.ready()
+  return keys
+}
+
 /** What the gateway works with, on top of what the store and the network give. */
-async function openServices(
+function openServices(
+  keys: KeyBook,
   { current: snapshot }: Catalog,
   state: State,
   log: Logger,
   closers: Closer[],
   outside: Pick<Services, 'send' | 'open' | 'budget' | 'slotResults' | 'watch'>,
-): Promise<Services> {
-  const keys = createKeyBook({ snapshot, keys: state.keys, log })
-  closers.push(() => keys.close())
-  await keys.ready()
+): Services {
   const settlements = createSettlements(state.ledger, log)
   closers.push(() => settlements.close())
   const usage = createUsageBook(state.accounts, log)

@@ -45,6 +45,15 @@ export async function readSecretKeys(
   return [keyOf(await keptText(path, () => randomBytes(KEY_BYTES).toString('base64')), path)]
 }
 
+/** The same for who only opens: none where the data folder has no key yet. */
+export async function findSecretKeys(
+  given: string | undefined,
+  dataFolder: string,
+): Promise<readonly Buffer[]> {
+  const isThere = given !== undefined || (await readText(join(dataFolder, KEY_FILE))) !== null
+  return isThere ? readSecretKeys(given, dataFolder) : []
+}
+
 function keyOf(text: string, source: string): Buffer {
   const key = Buffer.from(text.trim(), 'base64')
   if (key.length === KEY_BYTES) return key

@@ -23,11 +23,15 @@ const LAYERS = [
 /** The top is one program and the bottom one vocabulary: their parts may name one another. */
 const ONE_PLACE = [0, LAYERS.length - 1]
 
-/** What nothing imports because it is run; everything else in src must be reached from here. */
-const ENTRY_POINTS = ['src/main.ts', 'src/cli.ts']
-
 /** The only readers of the environment. */
-const READS_ENVIRONMENT = ENTRY_POINTS
+const READS_ENVIRONMENT = ['src/main.ts', 'src/cli.ts']
+
+/** What browsers run; its folder is served as it is. */
+const PAGE = 'src/routes/console/page'
+const PAGE_ENTRY_POINTS = [`${PAGE}/main.ts`, `${PAGE}/early.ts`]
+
+/** What nothing imports because it is run; everything else in src must be reached from here. */
+const ENTRY_POINTS = [...READS_ENVIRONMENT, ...PAGE_ENTRY_POINTS]
 
 type File = { path: string; raw: string } & SourceText
 type Check = (file: File) => string[]
@@ -113,6 +117,8 @@ function deadFiles(files: readonly File[]): string[] {
   }
   const strings = files.filter((file) => reached.has(file.path)).map((file) => file.text)
   const isNamed = (path: string) => {
+    // Style sheets are found by their folder, and a `tsconfig.json` by the compiler.
+    if (isInside(path, PAGE) && /\.css$|\/tsconfig\.json$/.test(path)) return true
     const name = posix.parse(path).name
     return strings.some((text) => new RegExp(`['"\`/]${name}(?:\\.\\w+)?['"\`]`).test(text))
   }

@@ -11,7 +11,7 @@ import { type Role, type Running, start, startProgram } from './processes.ts'
 /** Slowest start of a candidate that is waited for. */
 const READY_MS = 20_000
 
-type Generator = 'uploads' | 'requests' | 'autocannon' | 'pings' | 'jobs' | 'webhooks'
+type Generator = 'uploads' | 'requests' | 'autocannon' | 'pings' | 'jobs' | 'webhooks' | 'consoles'
 
 /** The processes of one scenario but the servers: its upstream, and load generators that stay warm between runs. */
 export class Lab {

@@ -1,17 +1,11 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { type Candidate, larkway } from '../candidates.ts'
-import type { Driven, Session, Trial } from '../harness/measure.ts'
-import { larkwayMe, larkwaySpeech } from '../larkway.ts'
-import { type RequestSpec, sha256 } from '../load/request.ts'
-import type { RequestReport, RequestTask } from '../load/requests.ts'
+import { larkway } from '../candidates.ts'
 import { copyUntraced } from '../untraced.ts'
-import { SPEECH } from '../upstream-replies.ts'
-import { ONCE, type Scenario, sort, upload } from './scenario.ts'
+import { type Scenario, sort } from './scenario.ts'
+import { TINY_KINDS, tinyTrial } from './tiny.ts'
 
-const CONNECTIONS = 64
-const INPUT = 'Hello.'
 const DEFAULT_BUDGET_MIB = 256
 
 /** A way to run the server, and the one that it is compared with. */
@@ -55,32 +49,6 @@ async function startReceiver(): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-interface Kind {
-  readonly load: string
-  /** The GET is answered faster than autocannon can ask. */
-  readonly generator: 'requests' | 'autocannon'
-  readonly request: RequestSpec
-  readonly isRight: (body: string) => boolean
-}
-
-const KINDS: readonly Kind[] = [
-  {
-    load: 'GET /v1/me',
-    generator: 'requests',
-    request: larkwayMe(),
-    isRight: (body) => JSON.parse(body).limits?.max_audio_bytes === 26_214_400,
-  },
-  {
-    load: 'POST /v1/speech',
-    generator: 'autocannon',
-    request: larkwaySpeech('own', INPUT),
-    isRight(body) {
-      const [block] = (JSON.parse(body) as { content_blocks: { base64: string }[] }).content_blocks
-      return block !== undefined && sha256(Buffer.from(block.base64, 'base64')) === sha256(SPEECH)
-    },
-  },
-]
-
 /** What it costs to be watched: the same tiny requests, in pairs of runs that follow one another. */
 export const observability: Scenario = {
   name: 'observability',
@@ -91,38 +59,18 @@ export const observability: Scenario = {
   upstream: { program: 'upstream.ts', args: [] },
 
   async plan({ quick }) {
+    const seconds = quick ? { warmUp: 1, run: 1 } : { warmUp: 3, run: 4 }
     const variants = variantsOf(await startReceiver()).map(({ name, label, env = {}, source, ...rest }) => {
       const place = source === undefined ? {} : { source }
       return [larkway({ name, label, memoryMib: DEFAULT_BUDGET_MIB, env, ...place }), rest] as const
     })
     const { found, skipped } = await sort<Pick<Variant, 'against'>>(variants)
-    const trials = KINDS.flatMap((kind) =>
+    const trials = TINY_KINDS.flatMap((kind) =>
       found.map(([candidate, { against }]) => ({
-        ...trial(candidate, kind, quick),
+        ...tinyTrial(candidate, kind, seconds),
         ...(against === undefined ? {} : { against }),
       })),
     )
     return { trials, skipped }
   },
-}
-
-function trial(candidate: Candidate, kind: Kind, quick: boolean): Trial {
-  return {
-    candidate,
-    load: kind.load,
-    async verify(session) {
-      const { lastReply, firstFailure } = await upload(session, () => kind.request, ONCE)
-      if (lastReply?.status !== 200) throw new Error(`verification: ${firstFailure}`)
-      if (!kind.isRight(lastReply.body)) throw new Error(`wrong answer: ${lastReply.body.slice(0, 200)}`)
-    },
-    async warmUp(session) {
-      await drive(session, kind, quick ? 1 : 3)
-    },
-    run: (session) => session.measure(() => drive(session, kind, quick ? 1 : 4)),
-  }
-}
-
-async function drive({ lab, port }: Session, { generator, request }: Kind, seconds: number): Promise<Driven> {
-  const task: RequestTask = { port, request, connections: CONNECTIONS, seconds }
-  return { ...(await lab.generate<RequestTask, RequestReport>(generator, task)), bodyBytes: 0 }
 }

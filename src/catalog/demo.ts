@@ -1,49 +1,39 @@
 import { join } from 'node:path'
-import type { Snapshot } from '../schema/catalog.ts'
+import { SCOPES } from '../schema/catalog.ts'
 import { keptText } from '../secrets.ts'
 import { hashKey, looksLikeKey, makeKey } from './key.ts'
 import type { Surroundings } from './provider.ts'
-import { buildSnapshot } from './snapshot.ts'
+import { openServing, type Serving } from './serving.ts'
 
 const KEY_FILE = 'demo-key'
 
-export interface DemoOptions {
+export interface DemoOptions extends Surroundings {
   /** Where the sandbox listens, e.g. `http://127.0.0.1:9090/v1`. */
   readonly sandboxUrl: string
   /** Plain; only its hash enters the snapshot. */
   readonly key: string
-  readonly kinds: Surroundings['kinds']
-  readonly factsOf: Surroundings['factsOf']
 }
 
 /**
  * What is served without a configuration file: workspace `demo` with one app, one key with every scope, and one route
- * for transcription, translation and speech, which the sandbox answers.
+ * for transcription, translation and speech, which the sandbox answers. What is published in the state comes to it as
+ * to a file.
  */
-export function demoSnapshot({ sandboxUrl, key, kinds, factsOf }: DemoOptions): Snapshot {
-  const file = {
+export function openDemo({ sandboxUrl, key, ...surroundings }: DemoOptions): Serving {
+  const document = {
     providers: { sandbox: { kind: 'sandbox', base_url: sandboxUrl, access: 'byok', workspace: 'demo' } },
     routes: { demo: { workspace: 'demo', entries: [{ provider: 'sandbox', model: 'morse-1' }] } },
     workspaces: {
       demo: {
         name: 'Demo',
         apps: { demo: { route: 'demo' } },
-        keys: [
-          {
-            id: 'key_demo',
-            name: 'demo',
-            app: 'demo',
-            sha256: hashKey(key),
-            scopes: ['inference', 'jobs', 'queue', 'admin'],
-          },
-        ],
+        keys: [{ id: 'key_demo', name: 'demo', app: 'demo', sha256: hashKey(key), scopes: [...SCOPES] }],
       },
     },
   }
-  const surroundings = { kinds, factsOf, env: {}, readSecret: refuse }
-  const reading = buildSnapshot(file, surroundings)
-  if ('faults' in reading) throw new Error(`the demo catalog is not valid: ${reading.faults.join('; ')}`)
-  return reading.snapshot
+  const serving = openServing({ document, hash: 'demo' }, surroundings)
+  if ('faults' in serving) throw new Error(`the demo catalog is not valid: ${serving.faults.join('; ')}`)
+  return serving
 }
 
 /**
@@ -62,8 +52,4 @@ export async function demoKey(dataFolder: string, given: string | undefined): Pr
 function checked(key: string, source: string): string {
   if (looksLikeKey(key)) return key
   throw new Error(`${source} holds no API key of Larkway; "larkway key make" makes one`)
-}
-
-function refuse(): never {
-  throw new Error('the demo reads no secrets')
 }

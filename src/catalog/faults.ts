@@ -5,19 +5,29 @@ import { Pointer, Value } from 'typebox/value'
 /** Where something stands in the file: the keys and indexes that lead there. */
 export type Path = readonly (string | number)[]
 
-/** What is wrong with a configuration: lines such as `/routes/voice/entries/0/provider: there is no provider "x"`. */
+export interface Fault {
+  readonly path: Path
+  /** May repeat names, never a credential, an address or what was read from elsewhere. */
+  readonly message: string
+}
+
+/** What is wrong with a configuration. */
 export class Faults {
-  readonly #lines: string[] = []
+  readonly #found: Fault[] = []
 
-  /** `message` may repeat names, never a credential, an address or what was read from elsewhere. */
   add(path: Path, message: string): void {
-    this.#lines.push(`${pathText(path)}: ${message}`)
+    this.#found.push({ path, message })
   }
 
-  /** Every fault once, in the order in which they were found. */
-  get lines(): readonly string[] {
-    return [...new Set(this.#lines)]
+  /** In the order in which they were found. */
+  get found(): readonly Fault[] {
+    return this.#found
   }
+}
+
+/** Every fault once, as a line such as `/routes/voice/entries/0/provider: there is no provider "x"`. */
+export function linesOf(faults: readonly Fault[]): string[] {
+  return [...new Set(faults.map(({ path, message }) => `${pathText(path)}: ${message}`))]
 }
 
 /** A JSON pointer. */

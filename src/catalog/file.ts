@@ -88,8 +88,8 @@ export const ProviderShape = strict({
   }),
   workspace: optional(Name, 'owner of a byok provider'),
   api_key: optional(
-    Type.String({ maxLength: 1024 }),
-    `the credential: \${ENV_NAME} or file:<path>, never the secret itself`,
+    Type.String({ maxLength: 4096 }),
+    `the credential: \${ENV_NAME}, file:<path>, or as export writes it sealed:<text>; never the secret itself`,
   ),
   base_url: optional(
     Type.String({ maxLength: 2048 }),
@@ -154,14 +154,14 @@ export const KeyShape = strict({
   }),
   scopes: optional(
     Type.Array(Type.Enum([...SCOPES]), { minItems: 1, uniqueItems: true }),
-    'what it may do; all but admin unless said',
+    'what it may do; all but admin and operator unless said',
   ),
   expires_at: optional(Instant, 'when it ends, RFC 3339; never unless said'),
   rate_limit: optional(RateLimitShape, 'its own token bucket'),
   budget_usd: optional(BudgetShape, 'its own cap'),
 })
 
-const PurposeShape = strict({
+export const PurposeShape = strict({
   description: optional(Text, 'shown in GET /v1/me'),
   enabled: optional(Type.Boolean(), "false falls back to the app's own routing"),
 })

@@ -1,27 +1,22 @@
 import { isDeepStrictEqual } from 'node:util'
 import { GatewayError } from '../errors.ts'
 import type { Logger } from '../log.ts'
-import type { KeyBook, Principal, Snapshot } from '../schema/catalog.ts'
+import type { AppPrincipal, KeyBook, Principal, Snapshot } from '../schema/catalog.ts'
+import type { RateLimit } from '../schema/state.ts'
 import type { StoredKey, StoredKeys } from '../schema/stored-keys.ts'
-
-/** With the time that the state may take to answer, a revocation is in force on every node within 5 s. */
-const POLL_MS = 1500
-/** Part of the interval by which nodes are spread. */
-const JITTER = 0.4
+import { type Polling, startPolling } from './polling.ts'
 
 export interface KeyBookOptions {
   /** The configuration in force. */
   readonly snapshot: () => Snapshot
-  readonly keys: StoredKeys
+  /** False while it lacks what is published in the state, which could not be read yet. */
+  readonly isWhole: () => boolean
+  readonly keys: Pick<StoredKeys, 'version' | 'list'>
   readonly log: Logger
   readonly pollMs?: number
 }
 
-export interface PolledKeyBook extends KeyBook {
-  /** Resolves when the state was read for the first time, or could not be. Never rejects. */
-  ready(): Promise<void>
-  close(): void
-}
+export type PolledKeyBook = KeyBook & Polling
 
 /**
  * The keys of the configuration, and those of the state, which are read again whenever they change. While the state is
@@ -33,28 +28,33 @@ export function createKeyBook(options: KeyBookOptions): PolledKeyBook {
 
 interface Made {
   readonly from: StoredKey
+  readonly app: AppPrincipal
+  readonly rateLimit: RateLimit
   readonly principal: Principal
 }
 
 class Book implements PolledKeyBook {
   readonly #options: KeyBookOptions
-  readonly #pollMs: number
   /** SHA-256 → key, without the revoked ones; null until they could be read. */
   #stored: ReadonlyMap<string, StoredKey> | null = null
   /** What `#stored` is of; null: it has to be read. */
   #version: string | null = null
-  #away = false
-  /** Principals are kept: others remember by their identity whom they have met. All of one snapshot. */
-  #made = new Map<string, Made>()
-  #madeOf: Snapshot | null = null
-  readonly #first: Promise<void>
-  #timer: NodeJS.Timeout | undefined
-  #closed = false
+  /** Principals are kept: others remember by their identity whom they have met. */
+  readonly #made = new Map<string, Made>()
+  readonly #polling: Polling
 
   constructor(options: KeyBookOptions) {
     this.#options = options
-    this.#pollMs = options.pollMs ?? POLL_MS
-    this.#first = this.#poll()
+    const { log, pollMs } = options
+    this.#polling = startPolling({
+      read: () => this.#read(),
+      onAway: (error) => {
+        const known = this.#stored?.size ?? null
+        log.warn({ err: error, known }, 'stored keys cannot be read; the last known ones hold')
+      },
+      onBack: () => log.info('stored keys can be read again'),
+      pollMs,
+    })
   }
 
   find(sha256: string): Principal | undefined {
@@ -66,44 +66,30 @@ class Book implements PolledKeyBook {
     return key === undefined ? undefined : this.#principalOf(key, snapshot)
   }
 
-  #principalOf(key: StoredKey, snapshot: Snapshot): Principal | undefined {
-    if (this.#madeOf !== snapshot) {
-      this.#made = new Map()
-      this.#madeOf = snapshot
+  #principalOf(key: StoredKey, { apps, rateLimit }: Snapshot): Principal | undefined {
+    const app = apps.get(key.workspace)?.get(key.app)
+    if (app === undefined) {
+      if (!this.#options.isWhole()) throw new GatewayError('DEPENDENCY_UNAVAILABLE')
+      return undefined
     }
     const made = this.#made.get(key.sha256)
-    if (made?.from === key) return made.principal
-    const principal =
-      made !== undefined && isDeepStrictEqual(made.from, key) ? made.principal : makePrincipal(key, snapshot)
-    if (principal !== undefined) this.#made.set(key.sha256, { from: key, principal })
+    if (made?.from === key && made.app === app && made.rateLimit === rateLimit) return made.principal
+    const isSame = made?.app === app && isDeepStrictEqual([made.from, made.rateLimit], [key, rateLimit])
+    const principal = isSame ? made.principal : makePrincipal(key, app, rateLimit)
+    this.#made.set(key.sha256, { from: key, app, rateLimit, principal })
     return principal
   }
 
   ready(): Promise<void> {
-    return this.#first
+    return this.#polling.ready()
+  }
+
+  refresh(): Promise<void> {
+    return this.#polling.refresh()
   }
 
   close(): void {
-    this.#closed = true
-    clearTimeout(this.#timer)
-  }
-
-  async #poll(): Promise<void> {
-    try {
-      await this.#read()
-      if (this.#away && !this.#closed) this.#options.log.info('stored keys can be read again')
-      this.#away = false
-    } catch (error) {
-      if (!this.#away && !this.#closed) {
-        const known = this.#stored?.size ?? null
-        this.#options.log.warn({ err: error, known }, 'stored keys cannot be read; the last known ones hold')
-      }
-      this.#away = true
-    }
-    if (this.#closed) return
-    const spread = 1 + JITTER * (Math.random() - 0.5)
-    this.#timer = setTimeout(() => void this.#poll(), this.#pollMs * spread)
-    this.#timer.unref()
+    this.#polling.close()
   }
 
   async #read(): Promise<void> {
@@ -120,10 +106,7 @@ class Book implements PolledKeyBook {
   }
 }
 
-/** Undefined where the configuration has no such workspace or app any more. */
-function makePrincipal(key: StoredKey, { apps, rateLimit }: Snapshot): Principal | undefined {
-  const app = apps.get(key.workspace)?.get(key.app)
-  if (app === undefined) return undefined
+function makePrincipal(key: StoredKey, app: AppPrincipal, rateLimit: RateLimit): Principal {
   const { id, name, scopes, expiresAtMs, budgetMicros } = key
   return {
     ...app,

@@ -1,5 +1,4 @@
 import type { Static, TSchema } from 'typebox'
-import { Value } from 'typebox/value'
 import type { Capability } from '../schema/calls.ts'
 import {
   type AppFields,
@@ -16,6 +15,7 @@ import {
   type WorkspaceFields,
   WorkspaceShape,
 } from './file.ts'
+import { hasShape } from './has-shape.ts'
 
 /** The named parts of a kind. A name that leads to null is in the file, but has not the right shape. */
 export type Named<Part> = ReadonlyMap<string, Part | null>
@@ -34,7 +34,7 @@ export interface WorkspaceParts {
 
 /** The value when it has the shape, else null. */
 export function shaped<Shape extends TSchema>(shape: Shape, value: unknown): Static<Shape> | null {
-  return Value.Check(shape, value) ? (value as Static<Shape>) : null
+  return hasShape(shape, value) ? value : null
 }
 
 /** A key of something that may be no object at all. */

@@ -36,7 +36,7 @@ export function resolveProvider(
     const known = [...surroundings.kinds.keys()].sort().join(', ')
     faults.add([...path, 'kind'], `there is no kind "${kind}"; there are ${known}`)
   }
-  const credential = credentialOf(fields, protocol, surroundings, path, faults)
+  const credential = credentialOf(name, fields, protocol, surroundings, path, faults)
   const baseUrl = baseUrlOf(fields, protocol, path, faults)
   if (protocol === undefined || credential === undefined || baseUrl === null) return null
   return { configured: { name, kind, baseUrl, credential, access, workspace }, protocol, fields }
@@ -60,6 +60,7 @@ function checkOwner(
 
 /** The provider's key; null when it takes none; undefined when there is a fault. */
 function credentialOf(
+  name: string,
   { kind, api_key }: ProviderFields,
   protocol: Provider | undefined,
   sources: SecretSources,
@@ -72,7 +73,7 @@ function credentialOf(
     faults.add(at, `is missing: the kind "${kind}" needs one`)
     return undefined
   }
-  const { value, fault } = resolveSecret(api_key, sources)
+  const { value, fault } = resolveSecret(api_key, name, sources)
   if (fault !== undefined) faults.add(at, fault)
   return value
 }

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
 import type { Entry, Route } from '../schema/catalog.ts'
+import { canonicalJson } from './canonical.ts'
 import { resolveFacts } from './facts.ts'
 import { checkShape, type Faults, type Path } from './faults.ts'
-import type { EntryFields } from './file.ts'
+import type { EntryFields, RouteFields } from './file.ts'
 import type { Named, RouteParts } from './parts.ts'
 import type { ResolvedProvider, Surroundings } from './provider.ts'
 
@@ -32,8 +33,17 @@ export function resolveRoute(
   )
   const whole = resolved.filter((entry) => entry !== null)
   if (whole.length < resolved.length) return null
-  const version = versionOf({ name, workspace, strategy, published, entries: entries.map(canonicalEntry) })
+  const version = routeVersion(name, fields, entries)
   return { name, workspace, strategy, published, version, entries: whole }
+}
+
+/** `pv_…` of a route, out of what is written alone: whether it could be served does not count. */
+export function routeVersion(
+  name: string,
+  { workspace, strategy = 'priority', published = true }: Omit<RouteFields, 'entries'>,
+  entries: readonly (EntryFields | null)[],
+): string {
+  return versionOf({ name, workspace, strategy, published, entries: entries.map(canonicalEntry) })
 }
 
 function resolveEntry(
@@ -49,8 +59,11 @@ function resolveEntry(
   if (provider === undefined || provider === null) return null
 
   const { configured, protocol } = provider
-  if (configured.access === 'byok' && configured.workspace !== workspace)
+  if (configured.access === 'byok' && configured.workspace !== workspace) {
     faults.add([...path, 'provider'], `"${fields.provider}" belongs to another workspace`)
+    // Further faults would tell of what kind it is.
+    return null
+  }
   checkOptions(fields, provider, path, faults)
   const table = context.surroundings.factsOf(protocol.kind, fields.model)
   const facts = resolveFacts(provider, fields, table, path, faults)
@@ -119,12 +132,4 @@ function canonicalEntry(entry: EntryFields | null): unknown {
 function versionOf(route: unknown): string {
   const digest = createHash('sha256').update(canonicalJson(route)).digest('hex')
   return `pv_${digest.slice(0, 16)}`
-}
-
-/** JSON with the keys of every object sorted. */
-function canonicalJson(value: unknown): string {
-  return JSON.stringify(value, (_key, part: unknown) => {
-    if (typeof part !== 'object' || part === null || Array.isArray(part)) return part
-    return Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)))
-  })
 }

@@ -1,36 +1,29 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { type FSWatcher, readFileSync, watch } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
-import type { Snapshot } from '../schema/catalog.ts'
-import { readCatalog } from './parse.ts'
+import { parseText } from './parse.ts'
 import type { Surroundings } from './provider.ts'
-import type { Good } from './snapshot.ts'
+import { type CatalogText, type Offered, openServing, type Serving } from './serving.ts'
 
 /** Editors and deployment tools write a file in several steps; reading waits until they are this long at rest. */
 const REST_MS = 200
 
-/** What became of a reload. With faults the running snapshot stays in force. */
-export type Reload = { readonly changed: boolean } | { readonly faults: readonly string[] }
-
-/** Where the snapshot in force comes from. */
+/** Where the snapshot in force comes from: a file, and what is published beside it. */
 export interface CatalogSource {
-  /** Whole and immutable; a reload puts another in its place. */
-  readonly current: Snapshot
-  /** The snapshot in force, and what else the file says. */
-  readonly good: Good
+  /** What is served. Takes what is published; the file is offered to it by `reload`. */
+  readonly serving: Serving
   /** Reads the file and its secrets again. Never rejects; one reload runs after the other. */
-  reload(): Promise<Reload>
+  reload(): Promise<Offered>
   /** Reloads by itself whenever the file changes, until `close`. Keeps no process alive. */
-  watch(onReload: (outcome: Reload) => void): void
+  watch(onReload: (outcome: Offered) => void): void
   close(): void
 }
 
-export interface CatalogOptions {
+export interface CatalogOptions extends Omit<Surroundings, 'readSecret'> {
   readonly path: string
-  readonly kinds: Surroundings['kinds']
-  readonly factsOf: Surroundings['factsOf']
-  readonly env: Surroundings['env']
+  /** Default: files, a relative path being one from the folder of the configuration. */
+  readonly readSecret?: Surroundings['readSecret']
 }
 
 /** A configuration that cannot be served. The message lists every fault, one to a line. */
@@ -49,20 +42,16 @@ export class CatalogError extends Error {
  *
  * @throws CatalogError when it is missing or faulty
  */
-export async function openCatalog(options: CatalogOptions): Promise<CatalogSource> {
-  const first = await load(options)
-  if ('faults' in first) throw new CatalogError(options.path, first.faults)
-  return new WatchedCatalog(options, first)
+export async function openCatalog({ path, ...outside }: CatalogOptions): Promise<CatalogSource> {
+  const file = await readFileText(path)
+  if ('faults' in file) throw new CatalogError(path, file.faults)
+  const readSecret = (named: string) => readFileSync(resolve(dirname(path), named), 'utf8')
+  const serving = openServing(file, { readSecret, ...outside })
+  if ('faults' in serving) throw new CatalogError(path, serving.faults)
+  return new WatchedCatalog(path, serving)
 }
 
-interface Loaded {
-  readonly good: Good
-  /** Changes with the text of the file and of every secret file that it names. */
-  readonly fingerprint: string
-}
-
-async function load(options: CatalogOptions): Promise<Loaded | { readonly faults: readonly string[] }> {
-  const { path, ...outside } = options
+async function readFileText(path: string): Promise<CatalogText | { readonly faults: readonly string[] }> {
   let text: string
   try {
     text = await readFile(path, 'utf8')
@@ -70,54 +59,37 @@ async function load(options: CatalogOptions): Promise<Loaded | { readonly faults
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unreadable'
     return { faults: [`/: the file cannot be read (${code})`] }
   }
-  const hash = createHash('sha256').update(text)
-  const readSecret = (named: string) => {
-    const secret = readFileSync(resolve(dirname(path), named), 'utf8')
-    hash.update('\0').update(secret)
-    return secret
-  }
-  const reading = readCatalog(text, { ...outside, readSecret })
-  return 'faults' in reading ? reading : { good: reading, fingerprint: hash.digest('hex') }
+  const parsed = parseText(text)
+  return 'faults' in parsed ? parsed : { ...parsed, hash: hash('sha256', text) }
 }
 
 class WatchedCatalog implements CatalogSource {
-  readonly #options: CatalogOptions
-  #loaded: Loaded
+  readonly serving: Serving
+  readonly #path: string
   #last: Promise<unknown> = Promise.resolve()
   #watcher: FSWatcher | null = null
   #rest: NodeJS.Timeout | undefined
   #closed = false
 
-  constructor(options: CatalogOptions, first: Loaded) {
-    this.#options = options
-    this.#loaded = first
+  constructor(path: string, serving: Serving) {
+    this.#path = path
+    this.serving = serving
   }
 
-  get current(): Snapshot {
-    return this.#loaded.good.snapshot
-  }
-
-  get good(): Good {
-    return this.#loaded.good
-  }
-
-  reload(): Promise<Reload> {
+  reload(): Promise<Offered> {
     const next = this.#last.then(() => this.#reload())
     this.#last = next
     return next
   }
 
-  async #reload(): Promise<Reload> {
-    const loaded = await load(this.#options)
-    if ('faults' in loaded) return loaded
-    if (this.#closed || loaded.fingerprint === this.#loaded.fingerprint) return { changed: false }
-    this.#loaded = loaded
-    return { changed: true }
+  async #reload(): Promise<Offered> {
+    const file = await readFileText(this.#path)
+    return this.#closed ? { changed: false } : this.serving.offerFile(file)
   }
 
-  watch(onReload: (outcome: Reload) => void): void {
+  watch(onReload: (outcome: Offered) => void): void {
     if (this.#closed || this.#watcher !== null) return
-    const { path } = this.#options
+    const path = this.#path
     const name = basename(path)
     const changed = (_event: string, file: string | null) => {
       // Many editors, and every careful tool, put a new file in the old one's place: the folder is watched, because a

@@ -1,9 +1,16 @@
 import { CAPABILITIES, type Capability } from '../schema/calls.ts'
-import { type AppPrincipal, type Principal, type Purpose, type Route, SCOPES } from '../schema/catalog.ts'
+import {
+  type AppPrincipal,
+  DEFAULT_SCOPES,
+  type Principal,
+  type Purpose,
+  type Route,
+} from '../schema/catalog.ts'
 import type { RateLimit } from '../schema/state.ts'
 import type { Faults, Path } from './faults.ts'
 import type { AppFields, KeyFields, RateLimitFields, WorkspaceFields } from './file.ts'
 import type { Named, WorkspaceParts } from './parts.ts'
+import type { Sharing } from './sharing.ts'
 import { resolveBudget, resolveInstant, resolveTerms } from './terms.ts'
 
 /** What the rest of the file offers to a workspace. */
@@ -18,6 +25,7 @@ export interface WorkspaceContext {
   readonly apps: Map<string, ReadonlyMap<string, AppPrincipal>>
   /** Collects the ids of all keys. */
   readonly keyIds: Set<string>
+  readonly sharing: Sharing
 }
 
 type App = Omit<AppPrincipal, 'workspace'>
@@ -39,7 +47,7 @@ export function resolveWorkspace(
   for (const [appId, fieldsOfApp] of apps) {
     const at = [...path, 'apps', appId]
     const app = fieldsOfApp && resolveApp(id, appId, fieldsOfApp, fields, context.routes, at, faults)
-    resolved.set(appId, app && { workspace, ...app })
+    resolved.set(appId, app && context.sharing.app({ workspace, ...app }))
   }
   context.apps.set(id, new Map([...resolved].flatMap(([appId, app]) => (app === null ? [] : [[appId, app]]))))
   for (const [index, key] of keys.entries()) {
@@ -50,7 +58,7 @@ export function resolveWorkspace(
     const identity = resolveKey(key, context, at, faults)
     const sha256 = key.sha256.toLowerCase()
     if (context.principals.has(sha256)) faults.add([...at, 'sha256'], 'another key has the same hash')
-    else if (app) context.principals.set(sha256, { ...app, key: identity })
+    else if (app) context.principals.set(sha256, context.sharing.principal(sha256, { ...app, key: identity }))
   }
 }
 
@@ -97,7 +105,7 @@ function resolveApp(
 }
 
 function resolveKey(key: KeyFields, context: WorkspaceContext, path: Path, faults: Faults): Principal['key'] {
-  const { id, name = id, scopes = SCOPES.filter((scope) => scope !== 'admin'), expires_at } = key
+  const { id, name = id, scopes = DEFAULT_SCOPES, expires_at } = key
   if (context.keyIds.has(id)) faults.add([...path, 'id'], `another key has the id "${id}"`)
   context.keyIds.add(id)
   return {

@@ -1,13 +1,12 @@
-import { existsSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
-import { demoSnapshot } from '../catalog/demo.ts'
+import { existsSync, readFileSync } from 'node:fs'
+import { openDemo } from '../catalog/demo.ts'
 import { makeKey } from '../catalog/key.ts'
-import { readCatalog } from '../catalog/parse.ts'
-import type { Good } from '../catalog/snapshot.ts'
-import { CatalogError } from '../catalog/watch.ts'
+import type { Surroundings } from '../catalog/provider.ts'
+import type { Serving } from '../catalog/serving.ts'
+import { openCatalog } from '../catalog/watch.ts'
 import { factsOf } from '../providers/facts.ts'
 import { PROVIDERS } from '../providers/index.ts'
-import type { Snapshot } from '../schema/catalog.ts'
+import type { ServedCatalog } from '../schema/catalog-desk.ts'
 
 /** Stands for every secret: what is only looked at needs none. */
 const NOT_READ = 'not-read'
@@ -15,30 +14,40 @@ const NOT_READ = 'not-read'
 const NO_SANDBOX = 'http://127.0.0.1:9/v1'
 const DEFAULT_CONFIG = 'larkway.yaml'
 
+/** Where secrets are. */
+export type Secrets = Pick<Surroundings, 'env' | 'open'> & Partial<Pick<Surroundings, 'readSecret'>>
+
+export const WITHOUT_SECRETS: Secrets = {
+  env: new Proxy<Record<string, string>>({}, { get: () => NOT_READ }),
+  readSecret: () => NOT_READ,
+  open: () => NOT_READ,
+}
+
 /**
  * Reads a configuration to look at it, without its secrets: it can be explained and compared where they are not.
  *
  * @throws CatalogError when it is missing or faulty
  */
-export async function readWithoutSecrets(path: string): Promise<Good> {
-  const text = await readFile(path, 'utf8').catch(() => {
-    throw new CatalogError(path, ['/: the file cannot be read'])
-  })
-  const env = new Proxy<Record<string, string>>({}, { get: () => NOT_READ })
-  const reading = readCatalog(text, { kinds: PROVIDERS, factsOf, env, readSecret: () => NOT_READ })
-  if ('faults' in reading) throw new CatalogError(path, reading.faults)
-  return reading
+export async function readWithoutSecrets(path: string): Promise<ServedCatalog> {
+  const { serving } = await openCatalog({ path, kinds: PROVIDERS, factsOf, ...WITHOUT_SECRETS })
+  return serving.good()
+}
+
+/** The configuration that a server would serve which is started here; undefined: the demo. */
+export function servedPath(given: string | undefined): string | undefined {
+  return given ?? (existsSync(DEFAULT_CONFIG) ? DEFAULT_CONFIG : undefined)
 }
 
 /**
- * What a server that is started here would serve, without its secrets: the configuration, else the demo, whose key is
- * not read either.
+ * What a server would serve before it has read the state. Of the demo neither the key nor the address of the sandbox
+ * is known.
  *
- * @param given the configuration that was named, if any
- * @throws CatalogError when it is missing or faulty
+ * @param path as `servedPath` has it
+ * @throws CatalogError when the configuration is missing or faulty
  */
-export async function readServed(given: string | undefined): Promise<Snapshot> {
-  const path = given ?? (existsSync(DEFAULT_CONFIG) ? DEFAULT_CONFIG : undefined)
-  if (path !== undefined) return (await readWithoutSecrets(path)).snapshot
-  return demoSnapshot({ sandboxUrl: NO_SANDBOX, key: makeKey(), kinds: PROVIDERS, factsOf })
+export async function openServed(path: string | undefined, secrets: Secrets): Promise<Serving> {
+  const outside = { kinds: PROVIDERS, factsOf, ...secrets }
+  if (path !== undefined) return (await openCatalog({ path, ...outside })).serving
+  const readSecret = (named: string) => readFileSync(named, 'utf8')
+  return openDemo({ sandboxUrl: NO_SANDBOX, key: makeKey(), readSecret, ...outside })
 }

@@ -1,15 +1,12 @@
 import { openCatalog } from '../catalog/watch.ts'
+import { listModels } from '../gateway/list-models.ts'
 import { createSender } from '../outbound/send.ts'
 import { factsOf } from '../providers/facts.ts'
 import { PROVIDERS } from '../providers/index.ts'
 import type { AudioReader } from '../schema/audio.ts'
 import type { ConfiguredProvider, Principal, Route } from '../schema/catalog.ts'
-import type { Step } from '../schema/provider.ts'
-import { type Send, UpstreamFailure } from '../schema/upstream.ts'
+import { secretOpener } from './secret-opener.ts'
 import { table } from './table.ts'
-
-/** How long a provider may take to list its models, ms. */
-const LIST_DEADLINE_MS = 15_000
 
 type Print = (text: string) => void
 
@@ -27,7 +24,14 @@ export interface CheckOptions {
  * @throws CatalogError with every fault
  */
 export async function check({ path, env, providers }: CheckOptions, print: Print): Promise<number> {
-  const { good } = await openCatalog({ path, kinds: PROVIDERS, factsOf, env })
+  const { serving } = await openCatalog({
+    path,
+    kinds: PROVIDERS,
+    factsOf,
+    env,
+    open: await secretOpener(env),
+  })
+  const good = serving.good()
   print(`${path} is valid.\n\n${routeTable(good.routes)}\n${keyTable([...good.snapshot.keys.values()])}`)
   return providers ? checkProviders(good.providers, good.routes, print) : 0
 }
@@ -63,7 +67,12 @@ async function checkProviders(
 ): Promise<number> {
   const sender = createSender({ reader: NO_AUDIO })
   try {
-    const answers = await Promise.all(providers.map((provider) => listModels(provider, sender.send)))
+    const answers = await Promise.all(
+      providers.map(async (provider) => ({
+        provider,
+        ...(await listModels(provider, PROVIDERS, sender.send)),
+      })),
+    )
     const rows = answers.map(({ provider, listed, trouble }) => [
       provider.name,
       provider.kind,
@@ -78,39 +87,6 @@ async function checkProviders(
     return answers.some(({ trouble }) => trouble !== null) ? 1 : 0
   } finally {
     await sender.close()
-  }
-}
-
-interface Answered {
-  readonly provider: ConfiguredProvider
-  readonly listed: readonly string[]
-  /** Why there is no list, in our words; null when there is one. */
-  readonly trouble: string | null
-}
-
-async function listModels(provider: ConfiguredProvider, send: Send): Promise<Answered> {
-  const operation = PROVIDERS.get(provider.kind)?.models
-  if (operation === undefined)
-    return { provider, listed: [], trouble: 'cannot be asked: the protocol has no request for it' }
-  const { baseUrl, credential } = provider
-  const target = { model: '', baseUrl, credential, options: {} }
-  const options = {
-    signal: AbortSignal.timeout(LIST_DEADLINE_MS),
-    deadlineMs: LIST_DEADLINE_MS,
-    onHeld: () => {},
-  }
-  try {
-    let step: Step<readonly string[]> = operation.start(null, target)
-    while (step.kind === 'send' || step.kind === 'wait')
-      step = operation.next(step.state, await send(step.request, options), null, target)
-    if (step.kind === 'done') return { provider, listed: step.result, trouble: null }
-    const { status, reason } = step.failure
-    // Of a call that is the model's fault; here no model was named.
-    const why = status === 404 ? 'there is no list of models at its base_url' : reason
-    return { provider, listed: [], trouble: status === null ? why : `${status}: ${why}` }
-  } catch (error) {
-    if (error instanceof UpstreamFailure) return { provider, listed: [], trouble: error.failure.reason }
-    throw error
   }
 }
 

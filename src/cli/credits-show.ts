@@ -35,10 +35,11 @@ interface KeySpending {
 export async function showCredits(args: readonly string[], desk: Desk): Promise<void> {
   const { workspace: wanted, config, json } = parse(args, FLAGS, 0).values
   const environment = environmentOf(desk)
-  const snapshot = await servedAt(desk, config)
-  const shown = wanted === undefined ? [...snapshot.apps.keys()] : [wanted]
-  const terms = new Map(shown.map((workspace) => [workspace, termsOf(workspaceIn(snapshot, workspace))]))
-  const accounts = await withState(environment, async ({ accounts, keys }) => {
+  const accounts = await withState(environment, async (state) => {
+    const snapshot = await servedAt(desk, config, state)
+    const shown = wanted === undefined ? [...snapshot.apps.keys()] : [wanted]
+    const terms = new Map(shown.map((workspace) => [workspace, termsOf(workspaceIn(snapshot, workspace))]))
+    const { accounts, keys } = state
     const stored = await keys.list()
     const read: Account[] = []
     for (const [workspace, termsOfIt] of terms) {

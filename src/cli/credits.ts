@@ -1,8 +1,9 @@
 import { formatUsd, parseUsd } from '../catalog/money.ts'
 import { newId } from '../ids.ts'
+import { noteChange } from '../routes/audit-note.ts'
 import { CommandFailure, parse, required, UsageError } from './arguments.ts'
 import { showCredits } from './credits-show.ts'
-import { type Desk, environmentOf, servedAt, termsOf, workspaceIn } from './desk.ts'
+import { commandActor, type Desk, environmentOf, servedAt, termsOf, workspaceIn } from './desk.ts'
 import { withState } from './state.ts'
 
 const USAGE = `larkway credits <action>
@@ -49,11 +50,16 @@ async function addCredits(args: readonly string[], desk: Desk): Promise<void> {
   if (!GRANT_ID.test(id)) throw new UsageError('--id takes 1 to 64 visible ASCII characters')
 
   const environment = environmentOf(desk)
-  const snapshot = await servedAt(desk, values.config)
-  const terms = termsOf(workspaceIn(snapshot, workspace))
-  const { booked, creditsMicros } = await withState(environment, async ({ accounts }) => {
+  const { booked, creditsMicros } = await withState(environment, async (state) => {
+    const { accounts, catalog } = state
+    const terms = termsOf(workspaceIn(await servedAt(desk, values.config, state), workspace))
     // Books the grant of the configuration first: what is taken back may be of that.
-    await accounts.show(workspace, terms)
+    const { grants } = await accounts.show(workspace, terms)
+    if (!grants.some((grant) => grant.id === id)) {
+      const note = { action: 'credits.add', workspace, target: `workspace/${workspace}` }
+      const detail = `${formatUsd(micros)} USD as ${id}`
+      await noteChange(catalog, { ...note, by: commandActor('credits add'), after: { id, micros }, detail })
+    }
     return accounts.addCredits(workspace, { id, micros })
   }).catch((error: unknown) => {
     if (!(error instanceof CommandFailure) || values.id !== undefined) throw error

@@ -1,8 +1,10 @@
 import { type Environment, readEnvironment } from '../config.ts'
 import type { AppPrincipal, Snapshot } from '../schema/catalog.ts'
+import type { Actor } from '../schema/catalog-store.ts'
 import type { AccountTerms } from '../schema/ledger.ts'
+import type { State } from '../schema/state.ts'
 import { CommandFailure } from './arguments.ts'
-import { readServed } from './catalog.ts'
+import { openServed, servedPath, WITHOUT_SECRETS } from './catalog.ts'
 
 type Env = Readonly<Record<string, string | undefined>>
 
@@ -21,9 +23,29 @@ export function environmentOf({ env }: Desk): Environment {
   }
 }
 
-/** @throws CatalogError when the configuration that is served here is missing or faulty */
-export function servedAt({ env }: Desk, config: string | undefined): Promise<Snapshot> {
-  return readServed(config ?? (env.LARKWAY_CONFIG || undefined))
+/** Where the configuration is that is served here; undefined: the demo is. */
+export function configAt({ env }: Desk, config: string | undefined): string | undefined {
+  return servedPath(config ?? (env.LARKWAY_CONFIG || undefined))
+}
+
+/**
+ * What is served here: the configuration, and what is published beside it. Secrets are not read.
+ *
+ * @throws CatalogError when the configuration is missing or faulty
+ */
+export async function servedAt(
+  desk: Desk,
+  config: string | undefined,
+  { catalog }: Pick<State, 'catalog'>,
+): Promise<Snapshot> {
+  const serving = await openServed(configAt(desk, config), WITHOUT_SECRETS)
+  serving.offerPublished(await catalog.published())
+  return serving.current()
+}
+
+/** Who changes something by a command, as the audit list names it. */
+export function commandActor(command: string): Actor {
+  return { via: 'cli', keyId: null, name: `larkway ${command}` }
 }
 
 /** @throws CommandFailure that lists the workspaces that there are */

@@ -1,8 +1,11 @@
 import { CatalogError } from '../catalog/watch.ts'
+import { noteChange } from '../routes/audit-note.ts'
+import { jobCancellation, jobRetry } from '../routes/job-notes.ts'
 import { retentionOf } from '../routes/jobs/retention.ts'
 import type { Job, Retention } from '../schema/jobs.ts'
+import type { State } from '../schema/state.ts'
 import { CommandFailure, parse } from './arguments.ts'
-import { type Desk, environmentOf, servedAt } from './desk.ts'
+import { commandActor, type Desk, environmentOf, servedAt } from './desk.ts'
 import { jobIdOf } from './jobs-show.ts'
 import { withState } from './state.ts'
 
@@ -13,7 +16,10 @@ import { withState } from './state.ts'
  */
 export async function retryJob(args: readonly string[], desk: Desk): Promise<void> {
   const id = jobIdOf('retry', parse(args, {}, 1).positionals)
-  await withState(environmentOf(desk), async ({ jobs }) => {
+  await withState(environmentOf(desk), async ({ catalog, jobs }) => {
+    const job = await jobs.get(id)
+    if (job?.kind === 'queue' && job.status === 'failed')
+      await noteChange(catalog, jobRetry(job, commandActor('jobs retry')))
     if (!(await jobs.retry(id))) throw new CommandFailure(whyNot(id, await jobs.get(id)))
   })
   desk.print(`${id} is queued again\n`)
@@ -34,11 +40,13 @@ function whyNot(id: string, job: Job | null): string {
 export async function cancelJob(args: readonly string[], desk: Desk): Promise<void> {
   const { values, positionals } = parse(args, { config: { type: 'string' } }, 1)
   const id = jobIdOf('cancel', positionals)
-  const keep = await retentionServed(desk, values.config)
-  const { before, after } = await withState(environmentOf(desk), async ({ jobs }) => {
+  const { before, after } = await withState(environmentOf(desk), async (state) => {
+    const { catalog, jobs } = state
+    const keep = await retentionServed(desk, values.config, state)
     const before = await jobs.get(id)
     if (before === null) throw new CommandFailure(unknown(id))
-    const { workspace, app } = before
+    const { workspace, app, endedAtMs } = before
+    if (endedAtMs === null) await noteChange(catalog, jobCancellation(before, commandActor('jobs cancel')))
     return { before, after: await jobs.cancel(id, { workspace, app }, keep) }
   })
   if (after === null) throw new CommandFailure(unknown(id))
@@ -51,9 +59,9 @@ function outcomeOf(before: Job, { status, endedAtMs }: Job): string {
   return 'is processing, and cancelled as soon as its worker can leave it'
 }
 
-async function retentionServed(desk: Desk, config: string | undefined): Promise<Retention> {
+async function retentionServed(desk: Desk, config: string | undefined, state: State): Promise<Retention> {
   try {
-    const { limits } = await servedAt(desk, config)
+    const { limits } = await servedAt(desk, config, state)
     return retentionOf(limits)
   } catch (error) {
     if (!(error instanceof CatalogError)) throw error

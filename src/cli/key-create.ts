@@ -1,18 +1,13 @@
 import { instantMs } from '../catalog/instant.ts'
-import { hashKey, keyPrefix, makeKey } from '../catalog/key.ts'
 import { parseUsd } from '../catalog/money.ts'
-import { newId } from '../ids.ts'
-import { SCOPES, type Scope } from '../schema/catalog.ts'
+import { BURST_MAX, isKeyName, KEY_NAME_MAX, newKey, REQUESTS_PER_MINUTE_MAX } from '../catalog/new-key.ts'
+import { noteChange } from '../routes/audit-note.ts'
+import { keyCreation } from '../routes/key-notes.ts'
+import { DEFAULT_SCOPES, SCOPES, type Scope } from '../schema/catalog.ts'
 import type { RateLimit } from '../schema/state.ts'
-import type { StoredKey } from '../schema/stored-keys.ts'
 import { CommandFailure, oneOf, parse, required, UsageError, whole } from './arguments.ts'
-import { type Desk, environmentOf, listed, servedAt, workspaceIn } from './desk.ts'
+import { commandActor, type Desk, environmentOf, listed, servedAt, workspaceIn } from './desk.ts'
 import { withState } from './state.ts'
-
-const NAME_MAX = 1024
-/** As the configuration has them. */
-const REQUESTS_PER_MINUTE_MAX = 100_000_000
-const BURST_MAX = 100_000
 
 const text = { type: 'string' } as const
 const FLAGS = {
@@ -36,44 +31,42 @@ type Values = ReturnType<typeof parse<typeof FLAGS>>['values']
  */
 export async function createKey(args: readonly string[], desk: Desk): Promise<void> {
   const { values } = parse(args, FLAGS, 0)
-  const id = newId('key')
-  const plain = makeKey()
-  const settings = { id, sha256: hashKey(plain), prefix: keyPrefix(plain), ...readSettings(values, id) }
+  const nowMs = Date.now()
+  const settings = readSettings(values, nowMs)
 
-  const environment = environmentOf(desk)
-  const snapshot = await servedAt(desk, values.config)
-  const { workspace, app } = settings
-  const apps = workspaceIn(snapshot, workspace)
-  if (!apps.has(app))
-    throw new CommandFailure(`the workspace "${workspace}" has no app "${app}"; there ${listed(apps)}`)
-  const rateLimit = readRateLimit(values, snapshot.rateLimit)
-
-  await withState(environment, ({ keys }) => keys.create({ ...settings, rateLimit }))
-  desk.print(`key  ${plain}\nid   ${id}\n`)
+  const { plain, stored } = await withState(environmentOf(desk), async (state) => {
+    const snapshot = await servedAt(desk, values.config, state)
+    const { workspace, app } = settings
+    const apps = workspaceIn(snapshot, workspace)
+    if (!apps.has(app))
+      throw new CommandFailure(`the workspace "${workspace}" has no app "${app}"; there ${listed(apps)}`)
+    const made = newKey({ ...settings, rateLimit: readRateLimit(values, snapshot.rateLimit) }, nowMs)
+    await noteChange(state.catalog, keyCreation(made.stored, commandActor('key create')))
+    await state.keys.create(made.stored)
+    return made
+  })
+  desk.print(`key  ${plain}\nid   ${stored.id}\n`)
 }
 
-function readSettings(values: Values, id: string) {
-  const nowMs = Date.now()
+function readSettings(values: Values, nowMs: number) {
   return {
     workspace: required('key create', 'workspace', values.workspace),
     app: required('key create', 'app', values.app),
-    name: readName(values.name) ?? id,
+    name: readName(values.name),
     scopes: readScopes(values.scopes),
     budgetMicros: readBudget(values['budget-usd']),
     expiresAtMs: readExpiry(values.expires, nowMs),
-    createdAtMs: nowMs,
-    revokedAtMs: null,
-  } satisfies Partial<StoredKey>
+  }
 }
 
 function readName(given: string | undefined): string | null {
   if (given === undefined) return null
-  if (given.trim() !== '' && given.length <= NAME_MAX && !/\p{Cc}/u.test(given)) return given
-  throw new UsageError(`--name takes 1 to ${NAME_MAX} characters, none of them a control character`)
+  if (isKeyName(given)) return given
+  throw new UsageError(`--name takes 1 to ${KEY_NAME_MAX} characters, none of them a control character`)
 }
 
 function readScopes(given: string | undefined): readonly Scope[] {
-  if (given === undefined) return SCOPES.filter((scope) => scope !== 'admin')
+  if (given === undefined) return DEFAULT_SCOPES
   return [...new Set(given.split(',').map((scope) => oneOf('scopes', scope.trim(), SCOPES)))]
 }
 

@@ -29,8 +29,10 @@ type Row = Omit<StoredKey, 'sha256' | 'prefix' | 'createdAtMs'> & {
 export async function listKeys(args: readonly string[], desk: Desk): Promise<void> {
   const { workspace, config, json } = parse(args, FLAGS, 0).values
   const environment = environmentOf(desk)
-  const snapshot = await servedAt(desk, config)
-  const stored = await withState(environment, ({ keys }) => keys.list())
+  const { snapshot, stored } = await withState(environment, async (state) => ({
+    snapshot: await servedAt(desk, config, state),
+    stored: await state.keys.list(),
+  }))
   const all = [...fileRows(snapshot), ...stored.map((key) => storedRow(key, snapshot))]
   const rows = all.filter((row) => workspace === undefined || row.workspace === workspace)
   if (workspace !== undefined && rows.length === 0 && !snapshot.apps.has(workspace))

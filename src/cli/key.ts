@@ -12,7 +12,8 @@ const USAGE = `larkway key <action>
   create --workspace W --app A [options]
                        make an API key and keep its hash in the state; the key is shown this once
     --name TEXT          default: its id
-    --scopes LIST        of ${SCOPES.join(', ')}; default: all but admin
+    --scopes LIST        of ${SCOPES.join(', ')}; default: all but
+                       admin and operator
     --expires TIME       e.g. 2027-01-31T00:00:00Z; default: never
     --requests-per-minute N   --burst N
                          rate limit; what is not given is the configuration's

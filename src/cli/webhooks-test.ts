@@ -1,13 +1,11 @@
-import { newId } from '../ids.ts'
 import { createWebhookPoster } from '../outbound/post-webhook.ts'
-import { reasonOf } from '../routes/jobs/delivery-outcome.ts'
-import { attemptWebhook } from '../routes/jobs/webhook-attempt.ts'
-import { testBody } from '../routes/jobs/webhook-message.ts'
+import { noteChange } from '../routes/audit-note.ts'
 import { webhookTarget } from '../routes/jobs/webhook-target.ts'
+import { tryWebhook } from '../routes/jobs/webhook-trial.ts'
 import { readSecretKeys } from '../secrets.ts'
 import { signWebhook } from '../workers/webhook-signature.ts'
 import { CommandFailure, parse, required } from './arguments.ts'
-import { type Desk, environmentOf } from './desk.ts'
+import { commandActor, type Desk, environmentOf } from './desk.ts'
 import { withState } from './state.ts'
 
 /**
@@ -21,17 +19,18 @@ export async function testWebhook(args: readonly string[], desk: Desk): Promise<
   const workspace = required('webhooks test', 'workspace', values.workspace)
   const environment = environmentOf(desk)
   const { LARKWAY_SECRET_KEYS, LARKWAY_DATA, LARKWAY_INSECURE_WEBHOOKS: insecure } = environment
-  const target = await withState(environment, async ({ settings }) =>
-    webhookTarget(settings, await readSecretKeys(LARKWAY_SECRET_KEYS, LARKWAY_DATA), workspace),
-  )
+  const target = await withState(environment, async ({ settings, catalog }) => {
+    const secretKeys = await readSecretKeys(LARKWAY_SECRET_KEYS, LARKWAY_DATA)
+    const found = await webhookTarget(settings, secretKeys, workspace)
+    const note = { action: 'webhook.test', workspace, target: `workspace/${workspace}` }
+    if (found !== null) await noteChange(catalog, { ...note, by: commandActor('webhooks test') })
+    return found
+  })
   if (target === null) throw new CommandFailure(`the workspace "${workspace}" has no webhook`)
-  const id = newId('evt')
-  const beganMs = performance.now()
-  const posted = await attemptWebhook(
-    target,
-    { id, body: testBody(Date.now()) },
-    { post: createWebhookPoster({ insecure }), signer: { sign: async (signable) => signWebhook(signable) } },
-  )
-  desk.print(`${id}: ${reasonOf(posted)}, after ${Math.round(performance.now() - beganMs)} ms\n`)
-  return posted.kind === 'answered' && posted.status >= 200 && posted.status <= 299 ? 0 : 1
+  const { id, ok, reason, milliseconds } = await tryWebhook(target, {
+    post: createWebhookPoster({ insecure }),
+    signer: { sign: async (signable) => signWebhook(signable) },
+  })
+  desk.print(`${id}: ${reason}, after ${milliseconds} ms\n`)
+  return ok ? 0 : 1
 }

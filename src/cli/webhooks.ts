@@ -1,6 +1,8 @@
 import { jobPartition } from '../ids.ts'
+import { noteChange } from '../routes/audit-note.ts'
+import { jobRedelivery } from '../routes/job-notes.ts'
 import { CommandFailure, parse, UsageError } from './arguments.ts'
-import { type Desk, environmentOf } from './desk.ts'
+import { commandActor, type Desk, environmentOf } from './desk.ts'
 import { withState } from './state.ts'
 import { listWebhooks } from './webhooks-list.ts'
 import { testWebhook } from './webhooks-test.ts'
@@ -39,7 +41,12 @@ async function redeliver(args: readonly string[], desk: Desk): Promise<void> {
   const [id] = parse(args, {}, 1).positionals
   if (id === undefined || !id.startsWith('tj_') || jobPartition(id) === null)
     throw new UsageError('webhooks redeliver takes the id of a transcription job, tj_…')
-  const found = await withState(environmentOf(desk), ({ outbox }) => outbox.redeliver(id))
+  const found = await withState(environmentOf(desk), async ({ catalog, jobs, outbox }) => {
+    const job = await jobs.get(id)
+    if (job === null || job.endedAtMs === null) return false
+    await noteChange(catalog, jobRedelivery(job, commandActor('webhooks redeliver')))
+    return outbox.redeliver(id)
+  })
   if (!found)
     throw new CommandFailure(
       `there is nothing to announce of "${id}": it has not ended, or is not known any more`,

@@ -25,7 +25,7 @@ export interface EntryHealth {
   readonly openedAtMs: number | null
 }
 
-/** How each entry fares on this node. An entry belongs to a snapshot: after a reload all are taken for healthy. */
+/** How each entry fares on this node. One that a reload changes is another entry, and is taken for healthy. */
 export interface HealthBook {
   /** A look that changes nothing, for selection and explanation. */
   view(entry: Entry, nowMs: number): EntryHealth

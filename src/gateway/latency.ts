@@ -20,7 +20,7 @@ interface Answers {
 }
 
 export function createLatencyBook(): LatencyBook {
-  // Entries belong to a snapshot; after a reload the old ones vanish with it.
+  // What was said of an entry vanishes with it, when a reload puts another in its place.
   const answers = new WeakMap<Entry, Answers>()
   return {
     note(entry, milliseconds, nowMs = performance.now()) {

@@ -17,6 +17,8 @@ export interface Exchange {
   readonly params: readonly string[]
   /** Copied at tick 0. Lower-case names; repeated headers joined with `, `. */
   readonly headers: Readonly<Record<string, string>>
+  /** Address of the other end of the connection, as text; empty once the answer is out or the client has left. */
+  readonly peer: string
   /** Declared Content-Length; null for a chunked body and for none. */
   readonly contentLength: number | null
   /** Aborts with a GatewayError CLIENT_CLOSED when the client leaves, and never after the answer went out. */

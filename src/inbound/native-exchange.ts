@@ -67,6 +67,10 @@ export class NativeExchange implements Exchange {
     return this.#body
   }
 
+  get peer(): string {
+    return this.#socket.peer
+  }
+
   get receivedBytes(): number {
     return this.#body.receivedBytes
   }
@@ -158,10 +162,7 @@ export class NativeExchange implements Exchange {
     const { rearmMs, writeStallMs } = this.#context.timing
     this.#socket.rearm(nowMs, rearmMs)
     const stalledMs = this.#writer?.stalledMs(nowMs) ?? this.#stream?.stalledMs(nowMs) ?? 0
-    if (stalledMs > writeStallMs) {
-      this.#socket.res?.close()
-      return
-    }
+    if (stalledMs > writeStallMs) return void this.#socket.res?.close()
     this.#stream?.watch()
     try {
       this.#body.watch(nowMs)

@@ -25,6 +25,11 @@ export class Socket {
     return this.#res
   }
 
+  /** Address of the other end, as text; empty when the response is gone. Asked of uWS only when somebody wants it. */
+  get peer(): string {
+    return this.#res === null ? '' : Buffer.from(this.#res.getRemoteAddressAsText()).toString('latin1')
+  }
+
   release(): void {
     this.#res = null
   }

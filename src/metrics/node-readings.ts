@@ -151,7 +151,7 @@ function* statesOf(
 }
 
 /** Each route that an app leads to, once. */
-function routesOf({ apps }: Snapshot): Route[] {
+export function routesOf({ apps }: Pick<Snapshot, 'apps'>): Route[] {
   const routes = new Set<Route>()
   for (const app of [...apps.values()].flatMap((named) => [...named.values()])) {
     routes.add(app.route)

@@ -11,6 +11,7 @@ import type { AudioDigester, MediaProbe } from '../schema/media.ts'
 import type { RemoteAudio } from '../schema/remote-audio.ts'
 import type { Spool } from '../schema/spool.ts'
 import type { Tracing } from '../schema/tracing.ts'
+import type { Recorder, Seen } from './console/watch/recorder.ts'
 import type { JobSignals } from './jobs/signals.ts'
 import { errorOf, loggedFacts } from './logged-facts.ts'
 import { requestEnd } from './traced-facts.ts'
@@ -31,6 +32,8 @@ export interface Doors {
   readonly tracing: Tracing | null
   /** Null: nobody counts. */
   readonly metrics?: { readonly requests: RequestMetrics } | null
+  /** Absent: nothing is shown in the console. */
+  readonly recorder?: Recorder
 }
 
 /** What is told of every request when it is over. */
@@ -52,6 +55,9 @@ export interface EndpointOptions {
   readonly idempotent?: boolean
 }
 
+/** Paths whose requests the console shows. */
+const CALLED = /^(?:\/openai)?\/v1\//
+
 /** Binds an endpoint to the edge: one answer, the headers that became due on the way, one log line. */
 export function endpoint(
   doors: Doors,
@@ -60,21 +66,30 @@ export function endpoint(
   handle: Handle,
   { idempotent = false }: EndpointOptions = {},
 ): EdgeRoute {
+  // What the console itself asks for is not what it shows.
+  const recorder = CALLED.test(path) ? doors.recorder : undefined
   return {
     method,
     path,
     handle(exchange) {
       const trail = newTrail()
+      let seen: Seen = null
       trail.trace = doors.tracing?.request(exchange, path) ?? null
       // Said plainly, so that nobody counts on a key that protects nothing.
       if (!idempotent && exchange.headers['idempotency-key'] !== undefined) {
         trail.headers['x-lk-idempotency'] = 'ignored'
       }
-      exchange.onFinished(() => noteEnd(doors, exchange, trail))
+      exchange.onFinished(() => {
+        noteEnd(doors, exchange, trail)
+        recorder?.ended(exchange, trail, seen)
+      })
       const answer = (reply: Reply): void => {
         doors.metrics?.requests.answered(exchange, trail.elsewhereMs)
+        seen = recorder?.answered(exchange, trail, reply.status) ?? null
         exchange.reply({ ...reply, headers: { ...trail.headers, ...reply.headers } })
-        if (wentOn(exchange, trail)) logRequest(doors.log, exchange, trail, 'request went on')
+        if (!wentOn(exchange, trail)) return
+        logRequest(doors.log, exchange, trail, 'request went on')
+        recorder?.wentOn(exchange, trail)
       }
       const refuse = (thrown: unknown): void => {
         const failure = toGatewayError(thrown)

@@ -5,6 +5,7 @@ import type { Exchange, Reply } from '../inbound/exchange.ts'
 import type { Job, JobError, KeptText } from '../schema/jobs.ts'
 import type { Doors } from './endpoint.ts'
 import { jsonReply, Large } from './json-reply.ts'
+import { timestamp } from './timestamp.ts'
 
 /** Largest result that stands in the job object, bytes; a larger one has a URL. */
 const INLINE_BYTES = 256 * 1024
@@ -84,12 +85,22 @@ async function resultView(job: Job, exchange: Exchange, doors: Doors) {
   return { ...none, result_url: url, result_url_expires_at: timestamp((nowSeconds + LINK_SECONDS) * 1000) }
 }
 
-/** The stored JSON, which goes out as it is. Charged to the budget until the answer is out. */
-async function openResult(
+/** What the results of jobs are opened with. */
+export interface ResultDoors {
+  readonly services: Pick<Doors['services'], 'budget' | 'state'>
+  readonly jobs: Pick<Doors['jobs'], 'objects'>
+}
+
+/**
+ * The stored JSON, which goes out as it is. Charged to the budget until the answer is out.
+ *
+ * @throws GatewayError OVERLOADED, DEPENDENCY_UNAVAILABLE; JOB_NOT_FOUND when it is purged meanwhile
+ */
+export async function openResult(
   job: Job,
   result: KeptText,
-  exchange: Exchange,
-  { services, jobs }: Doors,
+  exchange: Pick<Exchange, 'signal' | 'onFinished'>,
+  { services, jobs }: ResultDoors,
 ): Promise<string> {
   if ('text' in result) return result.text
   const { budget, state } = services
@@ -105,8 +116,4 @@ async function openResult(
   if (text !== null) return text
   if ((await state.jobs.get(job.id)) === null) throw new GatewayError('JOB_NOT_FOUND')
   throw new Error(`the result of ${job.id} is not in the store`)
-}
-
-function timestamp(atMs: number | null): string | null {
-  return atMs === null ? null : new Date(atMs).toISOString()
 }

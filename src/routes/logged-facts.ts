@@ -26,7 +26,7 @@ export function loggedFacts(trail: Trail) {
 }
 
 /** What a request ended with when it did not succeed: its log, its span and the metrics say the same. */
-export function errorOf({ status }: Exchange, { failure }: Trail): ErrorCode | undefined {
+export function errorOf({ status }: Pick<Exchange, 'status'>, { failure }: Trail): ErrorCode | undefined {
   return failure?.code ?? (status === ERRORS.CLIENT_CLOSED.status ? 'CLIENT_CLOSED' : undefined)
 }
 

@@ -2,6 +2,8 @@ import type { EdgeRoute } from '../inbound/server.ts'
 import { audio } from './audio.ts'
 import { chat } from './chat.ts'
 import { complete } from './complete.ts'
+import type { ConsoleDesk } from './console/desk.ts'
+import { consoleRoutes } from './console/table.ts'
 import { embeddings } from './embeddings.ts'
 import { type Doors, endpoint, keyless } from './endpoint.ts'
 import { healthz, type Readiness, readyz } from './health.ts'
@@ -23,12 +25,14 @@ import { sttWebhook, type WebhookOptions } from './workspace-webhook.ts'
  * Every path that Larkway answers.
  *
  * @param links null where the object store opens its URLs itself
+ * @param desk  null: there is no console
  */
 export function createRoutes(
   doors: Doors,
   readiness: Readiness,
   links: ResultLinks | null,
   webhooks: WebhookOptions,
+  desk: ConsoleDesk | null = null,
 ): EdgeRoute[] {
   const routes = [
     healthz,
@@ -51,5 +55,6 @@ export function createRoutes(
     ...audioUrlDomains(doors),
     ...sttWebhook(doors, webhooks),
   ]
-  return [...routes, ...documentation(routes).map((route) => keyless(doors, route))]
+  const console = desk === null ? [] : consoleRoutes(desk)
+  return [...routes, ...documentation(routes).map((route) => keyless(doors, route)), ...console]
 }

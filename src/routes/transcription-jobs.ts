@@ -9,11 +9,11 @@ import { invalid } from '../inbound/refusals.ts'
 import type { EdgeRoute } from '../inbound/server.ts'
 import type { Principal } from '../schema/catalog.ts'
 import type { Job } from '../schema/jobs.ts'
+import { cancelJob } from './cancel-job.ts'
 import { type Doors, endpoint, type Handle } from './endpoint.ts'
 import { checkIdempotencyKey, idempotencyKeyOf } from './idempotency-key.ts'
 import { JOBS_PATH, jobReply } from './job-view.ts'
 import { createJobWatch, type JobWatch } from './job-watch.ts'
-import { retentionOf } from './jobs/retention.ts'
 import { submitJob } from './submit-job.ts'
 import { readTranscriptionRequest } from './transcription-request.ts'
 
@@ -75,18 +75,10 @@ async function show(watch: JobWatch, exchange: Exchange, trail: Trail, doors: Do
 
 /** Cancels a job that is queued, asks for it when it is processing; one that has ended stays as it is. */
 const cancel: Handle = async (exchange, trail, doors) => {
-  const { services, jobs } = doors
-  const principal = await admitted(exchange, trail, services)
+  const principal = await admitted(exchange, trail, doors.services)
   const id = idOf(exchange, trail)
   const owner = { workspace: principal.workspace.id, app: principal.app.id }
-  const keep = retentionOf(services.snapshot().limits)
-  const job = visible(await services.state.jobs.cancel(id, owner, keep), principal)
-  jobs.signals.changed(id)
-  if (job.status === 'cancelled') {
-    jobs.signals.ended()
-    // Nobody runs it, so that nobody else would.
-    void jobs.objects.removeInput(job)
-  }
+  const job = visible(await cancelJob(id, owner, doors), principal)
   return jobReply(job, exchange, trail, doors)
 }
 

@@ -2,12 +2,15 @@ import { Type } from 'typebox'
 import { audioDomain } from '../catalog/domain.ts'
 import { invalid } from '../inbound/refusals.ts'
 import type { EdgeRoute } from '../inbound/server.ts'
+import type { Actor } from '../schema/catalog-store.ts'
+import type { State } from '../schema/state.ts'
+import { actorOf, noteChange } from './audit-note.ts'
 import type { Doors } from './endpoint.ts'
 import { jsonReply } from './json-reply.ts'
 import { readSettings, workspaceEndpoint } from './workspace.ts'
 
 const PATH = '/audio-url-domains'
-const MAX_DOMAINS = 20
+export const MAX_DOMAINS = 20
 /** So that a refusal is not longer than what it refuses. */
 const MAX_NAMED_FAULTS = 20
 
@@ -25,12 +28,33 @@ export function audioUrlDomains(doors: Doors): EdgeRoute[] {
       return reply(await services.state.settings.audioUrlDomains(workspace))
     }),
     workspaceEndpoint(doors, 'PUT', PATH, async (call) => {
-      const { domains: texts } = await readSettings(DomainsBody, call)
-      const domains = readDomains(texts)
-      await call.services.state.settings.putAudioUrlDomains(call.workspace, domains)
-      return reply(domains)
+      const { domains } = await readSettings(DomainsBody, call)
+      const { services, workspace, principal } = call
+      return reply(await putDomains(services.state, workspace, domains, actorOf(principal, 'api')))
     }),
   ]
+}
+
+/**
+ * Replaces the list of a workspace.
+ *
+ * @param texts as they were sent
+ * @returns     the domains as they are kept
+ * @throws      GatewayError INVALID_REQUEST, DEPENDENCY_UNAVAILABLE
+ */
+export async function putDomains(
+  { settings, catalog }: Pick<State, 'settings' | 'catalog'>,
+  workspace: string,
+  texts: readonly string[],
+  by: Actor,
+): Promise<readonly string[]> {
+  const domains = readDomains(texts)
+  const before = await settings.audioUrlDomains(workspace)
+  const note = { action: 'audio-url-domains.replace', workspace, target: `workspace/${workspace}` }
+  const detail = domains.length === 0 ? 'none' : domains.join(', ')
+  await noteChange(catalog, { ...note, by, before, after: domains, detail })
+  await settings.putAudioUrlDomains(workspace, domains)
+  return domains
 }
 
 function reply(domains: readonly string[]) {

@@ -30,6 +30,7 @@ export interface RequestRecord {
   readonly workspace: string
   readonly app: string
   readonly keyId: string
+  /** Of HTTP; `RUN` for a run of a job. */
   readonly method: string
   /** The pattern of the path; `job` for a run of a job. */
   readonly path: string
@@ -72,7 +73,7 @@ export interface RequestFilter {
   readonly limit: number
 }
 
-/** The newest requests of each workspace: a bounded number, for a bounded time. */
+/** The newest thousand requests of each workspace, for a week at most. */
 export interface RequestRecords {
   /** Idempotent by the token of the batch. */
   add(token: string, records: readonly RequestRecord[]): Promise<void>
@@ -135,7 +136,7 @@ export interface UpstreamSample {
 export interface NodeSamples {
   /** Idempotent by node and moment. */
   add(sample: NodeSample, keepMs: number): Promise<void>
-  /** Of all nodes, oldest first. */
+  /** Of all nodes, oldest first: steps that ended after this moment. */
   since(atMs: number): Promise<readonly NodeSample[]>
 }
 

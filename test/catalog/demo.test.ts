@@ -1,21 +1,20 @@
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { demoKey, demoSnapshot } from '../../src/catalog/demo.ts'
+import { demoKey, openDemo } from '../../src/catalog/demo.ts'
 import { hashKey, looksLikeKey, makeKey } from '../../src/catalog/key.ts'
-import { factsOf } from '../../src/providers/facts.ts'
-import { PROVIDERS } from '../../src/providers/index.ts'
 import { CAPABILITIES } from '../../src/schema/calls.ts'
+import { SURROUNDINGS } from '../support/catalog-file.ts'
 
 t.test('the demo serves one key, whose route the sandbox answers', async (t) => {
   const key = makeKey()
   const sandboxUrl = 'http://127.0.0.1:9090/v1'
-  const { keys, limits } = demoSnapshot({ sandboxUrl, key, kinds: PROVIDERS, factsOf })
+  const { keys, limits } = openDemo({ sandboxUrl, key, ...SURROUNDINGS }).current()
   t.same([...keys.keys()], [hashKey(key)])
   t.equal(limits.max_audio_bytes, 26_214_400)
   const principal = keys.get(hashKey(key))
   t.match(principal, { workspace: { id: 'demo' }, app: { id: 'demo' }, key: { id: 'key_demo' } })
-  t.same(principal?.key.scopes, ['inference', 'jobs', 'queue', 'admin'])
+  t.same(principal?.key.scopes, ['inference', 'jobs', 'queue', 'admin', 'operator'])
   const [entry, ...others] = principal?.route.entries ?? []
   t.same(others, [])
   t.match(entry, { model: 'morse-1', provider: { kind: 'sandbox', baseUrl: sandboxUrl, access: 'byok' } })

@@ -27,7 +27,7 @@ function snapshotAfter(bend: (file: BentFile) => void = () => {}): Snapshot {
 }
 
 /** Keys as a state gives them: new objects each time, after a while, or not at all. */
-class Keys implements StoredKeys {
+class Keys implements Omit<StoredKeys, 'forget'> {
   readonly #keys = new Map<string, StoredKey>()
   #changes = 0
   away = false
@@ -75,10 +75,16 @@ class Keys implements StoredKeys {
   }
 }
 
-function bookOf(t: Test, keys: Keys, snapshot: () => Snapshot = always(snapshotAfter())) {
+function bookOf(
+  t: Test,
+  keys: Keys,
+  snapshot: () => Snapshot = always(snapshotAfter()),
+  isWhole: () => boolean = () => true,
+) {
   const log: { level: string; msg: string }[] = []
   const book = createKeyBook({
     snapshot,
+    isWhole,
     keys,
     log: pino(
       { base: null, formatters: { level: (level) => ({ level }) } },
@@ -256,6 +262,65 @@ t.test('a principal is the same object until its key or the configuration change
   t.match(book.find(key.sha256), { workspace: { name: 'acme' }, key: { rateLimit: { burst: 100 } } })
 })
 
+t.test('a key of an app that may be published is not refused before that is known', async (t) => {
+  const elsewhere = storedKey({ workspace: 'beta' })
+  let isWhole = false
+  let snapshot = snapshotAfter()
+  const { book } = bookOf(
+    t,
+    new Keys(elsewhere),
+    () => snapshot,
+    () => isWhole,
+  )
+  await book.ready()
+  t.throws(() => book.find(elsewhere.sha256), { code: 'DEPENDENCY_UNAVAILABLE' })
+  t.equal(book.find(hashKey(makeKey())), undefined, 'one that nobody has is')
+  isWhole = true
+  t.equal(book.find(elsewhere.sha256), undefined)
+  snapshot = snapshotAfter((file) =>
+    file
+      .set('/routes/beta.voice', { workspace: 'beta', entries: [{ provider: 'whisper', model: 'large-v3' }] })
+      .set('/workspaces/beta', { apps: { web: { route: 'beta.voice' } } }),
+  )
+  t.equal(book.find(elsewhere.sha256)?.route.name, 'beta.voice')
+})
+
+t.test('a principal outlives a snapshot in which its app is the same one', async (t) => {
+  const key = storedKey()
+  const before = snapshotAfter()
+  let snapshot = before
+  const { book } = bookOf(t, new Keys(key), () => snapshot)
+  await book.ready()
+  const first = book.find(key.sha256)
+  t.ok(first)
+  snapshot = { ...before, rateLimit: { ...before.rateLimit } }
+  t.equal(book.find(key.sha256), first)
+  snapshot = { ...before, rateLimit: { requestsPerMinute: 1, burst: 1 } }
+  t.match(book.find(key.sha256), { key: { rateLimit: { requestsPerMinute: 1 } } })
+})
+
+t.test('who made or revoked a key has it known at once', async (t) => {
+  const keys = new Keys()
+  const book = createKeyBook({
+    snapshot: always(snapshotAfter()),
+    isWhole: () => true,
+    keys,
+    log: pino({ level: 'silent' }),
+    pollMs: 600_000,
+  })
+  t.teardown(() => book.close())
+  await book.ready()
+  const key = storedKey()
+  await keys.create(key)
+  t.equal(book.find(key.sha256), undefined)
+  await book.refresh()
+  t.ok(book.find(key.sha256))
+  await keys.revoke(key.id)
+  await Promise.all([book.refresh(), book.refresh()])
+  t.equal(book.find(key.sha256), undefined)
+  t.equal(keys.readingMost, 1, 'one question at a time')
+})
+
 t.test('ten thousand keys: each is found, and a change holds nobody up', async (t) => {
   const all = Array.from({ length: 10_000 }, () => storedKey())
   const keys = new Keys(...all)
@@ -298,7 +363,8 @@ t.test('it keeps no process alive', async (t) => {
   const program = `
     import { createKeyBook } from '${new URL('../../src/catalog/key-book.ts', import.meta.url)}'
     const keys = { version: async () => '1', list: async () => [] }
-    const book = createKeyBook({ snapshot: () => { throw new Error() }, keys, log: null, pollMs: 60_000 })
+    const options = { isWhole: () => true, keys, log: null, pollMs: 60_000 }
+    const book = createKeyBook({ snapshot: () => { throw new Error() }, ...options })
     await book.ready()
   `
   const args = ['--input-type=module', '--eval', program]

@@ -1,17 +1,18 @@
 import t from 'tap'
 import { parse } from 'yaml'
 import { readCatalog } from '../../src/catalog/parse.ts'
-import { buildSnapshot, type Good, type Reading } from '../../src/catalog/snapshot.ts'
+import { buildSnapshot, type Reading } from '../../src/catalog/snapshot.ts'
+import type { ServedCatalog } from '../../src/schema/catalog-desk.ts'
 import { BentFile, EXAMPLE, SURROUNDINGS } from '../support/catalog-file.ts'
 
 type Bend = (file: BentFile) => void
 
-function good(reading: Reading): Good {
+function good(reading: Reading): ServedCatalog {
   if ('faults' in reading) throw new Error(reading.faults.join('\n'))
   return reading
 }
 
-function exampleAfter(bend: Bend, surroundings = SURROUNDINGS): Good {
+function exampleAfter(bend: Bend, surroundings = SURROUNDINGS): ServedCatalog {
   const file = new BentFile()
   bend(file)
   return good(buildSnapshot(file.document, surroundings))

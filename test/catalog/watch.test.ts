@@ -2,23 +2,24 @@ import { mkdir, rename, symlink, unlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { type CatalogSource, openCatalog, type Reload } from '../../src/catalog/watch.ts'
+import type { Offered } from '../../src/catalog/serving.ts'
+import { type CatalogSource, openCatalog } from '../../src/catalog/watch.ts'
 import { EXAMPLE, SURROUNDINGS } from '../support/catalog-file.ts'
 
 const SLOWER = EXAMPLE.replace('requests_per_minute: 60', 'requests_per_minute: 30')
 const BROKEN = EXAMPLE.replace('provider: whisper,', 'provider: wisper,')
-const { kinds, factsOf, env } = SURROUNDINGS
+const { readSecret: _, ...outside } = SURROUNDINGS
 
-function requestsPerMinute({ current }: CatalogSource): number | undefined {
-  return current.keys.values().next().value?.key.rateLimit.requestsPerMinute
+function requestsPerMinute({ serving }: CatalogSource): number | undefined {
+  return serving.current().keys.values().next().value?.key.rateLimit.requestsPerMinute
 }
 
 /** A watched example in a folder of its own, and the outcomes of reloads as they come. */
 async function watched(t: Test, folder = t.testdir({ 'larkway.yaml': EXAMPLE })) {
   const path = join(folder, 'larkway.yaml')
-  const source = await openCatalog({ path, kinds, factsOf, env })
+  const source = await openCatalog({ path, ...outside })
   t.teardown(() => source.close())
-  const outcomes: Reload[] = []
+  const outcomes: Offered[] = []
   let onOutcome = () => {}
   source.watch((outcome) => {
     outcomes.push(outcome)
@@ -38,7 +39,7 @@ async function watched(t: Test, folder = t.testdir({ 'larkway.yaml': EXAMPLE }))
 
 t.test('a file that is missing or faulty is refused at the start, with all that is wrong', async (t) => {
   const folder = t.testdir({ 'larkway.yaml': BROKEN })
-  const open = (name: string) => openCatalog({ path: join(folder, name), kinds, factsOf, env })
+  const open = (name: string) => openCatalog({ path: join(folder, name), ...outside })
   await t.rejects(
     open('nothing.yaml'),
     /nothing\.yaml is not valid:\n {2}\/: the file cannot be read \(ENOENT\)/,
@@ -53,15 +54,15 @@ t.test('a file that is missing or faulty is refused at the start, with all that 
 t.test('reload takes what is there, or says why it cannot', async (t) => {
   const folder = t.testdir({ 'larkway.yaml': EXAMPLE })
   const path = join(folder, 'larkway.yaml')
-  const source = await openCatalog({ path, kinds, factsOf, env })
-  const first = source.current
+  const source = await openCatalog({ path, ...outside })
+  const first = source.serving.current()
 
   t.same(await source.reload(), { changed: false })
-  t.equal(source.current, first, 'the very same snapshot stays')
+  t.equal(source.serving.current(), first, 'the very same snapshot stays')
 
   await writeFile(path, BROKEN)
   t.match(await source.reload(), { faults: [/wisper/] })
-  t.equal(source.current, first, 'an invalid file leaves the running one in force')
+  t.equal(source.serving.current(), first, 'an invalid file leaves the running one in force')
 
   await writeFile(path, SLOWER)
   const outcomes = await Promise.all([source.reload(), source.reload(), source.reload()])
@@ -74,8 +75,8 @@ t.test('a new secret in a file counts as a change', async (t) => {
     'larkway.yaml': EXAMPLE.replace(`\${OPENAI_API_KEY}`, 'file:keys/openai'),
     keys: { openai: 'sk-first' },
   })
-  const source = await openCatalog({ path: join(folder, 'larkway.yaml'), kinds, factsOf, env })
-  const credential = () => source.good.routes[0]?.entries[1]?.provider.credential
+  const source = await openCatalog({ path: join(folder, 'larkway.yaml'), ...outside })
+  const credential = () => source.serving.good().routes[0]?.entries[1]?.provider.credential
   t.equal(credential(), 'sk-first', 'found from the folder of the configuration')
   await writeFile(join(folder, 'keys/openai'), 'sk-second\n')
   t.same(await source.reload(), { changed: true })

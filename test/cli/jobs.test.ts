@@ -215,6 +215,10 @@ for (const [kind, start, skipping] of benches) {
     ] as const) {
       t.match(await ran(bench, 'retry', id), { code: 1, output: '', errors: why })
     }
+    const lines = await bench.withState(({ catalog }) => catalog.audit(null, null, 10))
+    const by = { via: 'cli', keyId: null, name: 'larkway jobs retry' }
+    t.match(lines, [{ action: 'job.retry', workspace: 'acme', target: `job/${dead}`, by }])
+    t.equal(lines.length, 1, 'what was refused is not on the audit list')
   })
 
   t.test(`${kind}: jobs are cancelled for their owners`, skipping, async (t) => {
@@ -251,6 +255,12 @@ for (const [kind, start, skipping] of benches) {
       24 * HOUR_MS,
       'kept as the servers keep it',
     )
+    const lines = await bench.withState(({ catalog }) => catalog.audit(null, null, 10))
+    t.match(lines, [
+      { action: 'job.cancel', target: `job/${running}`, detail: 'it was processing' },
+      { action: 'job.cancel', target: `job/${waiting}`, workspace: 'other', by: { via: 'cli' } },
+    ])
+    t.equal(lines.length, 2)
   })
 }
 

@@ -79,6 +79,9 @@ for (const [kind, start, options] of benches) {
       output: `the end of ${gone} is announced again within seconds\n`,
     })
     t.match(await json('--workspace', 'acme'), [{ attempts: 0, next_attempt_at: time }])
+    const lines = await bench.withState(({ catalog }) => catalog.audit('acme', null, 10))
+    const by = { via: 'cli', keyId: null, name: 'larkway webhooks redeliver' }
+    t.match(lines, [{ action: 'webhook.redeliver', target: `job/${gone}`, by }])
     const unknown = newJobId('tj', 'acme')
     const nothing = `there is nothing to announce of "${unknown}": it has not ended, or is not known any more`
     await t.rejects(ran(bench, ['redeliver', unknown]), new CommandFailure(nothing))

@@ -11,8 +11,14 @@ import { withoutServers } from '../support/servers.ts'
 const CALLS = 100
 const AT_ONCE = 10
 
-/** What a node does by itself: it counts the nodes, looks for new API keys, writes down usage, gives tokens back. */
-const BACKGROUND = ['note_node', 'hmget', 'add_usage', 'return_tokens']
+/**
+ * What a node does by itself: it counts the nodes, looks for new API keys and for changes of the catalog, writes down
+ * usage and what the console shows, gives tokens back.
+ */
+const BACKGROUND = [
+  ...['note_node', 'hmget', 'add_usage', 'return_tokens'],
+  ...['add_requests', 'add_sample', 'note_key_uses'],
+]
 /** Of all these together, for one node and one workspace. */
 const BACKGROUND_PER_SECOND_MAX = 5
 

@@ -1,6 +1,7 @@
 import type { Test } from 'tap'
 import type { RequestRecord } from '../../src/schema/console.ts'
 import { nodeSample, requestFilter, requestRecord } from '../support/console-record.ts'
+import { Dice } from '../support/dice.ts'
 import { newDigest, newToken, newWorkspace, type StateUnderTest } from '../support/state-under-test.ts'
 
 const DAY_MS = 86_400_000
@@ -71,6 +72,40 @@ function requests(t: Test, start: Start): void {
     const again = requestRecord(one, { id: records[0].id, atMs: atMs + 9, status: 500 })
     await requests.add(newToken(), [again])
     t.same(await requests.get(one, again.id), again, 'the newest one of an id')
+  })
+
+  t.test('page by page nothing is missed, though nodes write in turns', async (t) => {
+    const { requests } = (await start(t)).state.console
+    const workspace = newWorkspace()
+    const dice = new Dice(7)
+    const startMs = Date.now() - 4_000
+    // Three nodes that each write what ended since they wrote the last time.
+    for (let turn = 0; turn < 12; turn += 1) {
+      const records = Array.from({ length: 20 }, (_, i) => {
+        const sinceMs = 700 * Math.floor(turn / 3) + Math.floor(dice.roll() * 4) * 240 + 12 * i + turn
+        return requestRecord(workspace, { atMs: startMs + sinceMs })
+      })
+      await requests.add(newToken(), records)
+    }
+    const all = await requests.list(requestFilter(workspace, { limit: 1000 }))
+    const moments = all.map(({ atMs }) => atMs)
+    t.equal(moments.length, 240)
+    t.same(
+      moments,
+      moments.toSorted((one, other) => other - one),
+    )
+    const distinct = all.filter(({ atMs }, at) => atMs !== moments[at - 1])
+    const paged: number[] = []
+    for (let beforeMs: number | null = null; ; ) {
+      const page = await requests.list(requestFilter(workspace, { limit: 7, beforeMs }))
+      paged.push(...page.map(({ atMs }) => atMs))
+      if (page.length === 0) break
+      beforeMs = page.at(-1)!.atMs
+    }
+    t.same(
+      [...new Set(paged)],
+      distinct.map(({ atMs }) => atMs),
+    )
   })
 
   t.test('a batch is kept once', async (t) => {

@@ -169,14 +169,9 @@ const OPERATIONS: readonly Operation[] = [
   },
   { command: 'add_requests', run: addRequests },
   {
-    command: 'list_requests',
+    command: 'xrevrange',
     prepare: addRequests,
     run: async (state, place) => (await listRequests(state, place)).length,
-  },
-  {
-    command: 'find_request',
-    prepare: addRequests,
-    run: async (state, { workspace }) => (await state.console.requests.get(workspace, 'req_1'))?.path,
   },
   {
     command: 'add_sample',

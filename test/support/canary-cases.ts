@@ -1,4 +1,5 @@
 import { multipart, type Part } from './bodies.ts'
+import { CONSOLE_CASES } from './canary-console.ts'
 
 /** A request as it is sent. */
 export interface Ask {
@@ -19,6 +20,8 @@ export interface Songs {
   /** With a query that opens something; its host lets audio be fetched. */
   readonly audioUrl: string
   readonly hookUrl: string
+  /** Of a provider. */
+  readonly credential: string
 }
 
 /** What has come up by now. */
@@ -26,6 +29,8 @@ export interface Found {
   readonly jobId: string
   /** Path of a signed result, where the node itself serves them. */
   readonly resultPath: string | null
+  /** Of an admin, in the console. */
+  readonly session: { readonly cookie: string; readonly csrf: string }
 }
 
 type Case = (songs: Songs, found: Found) => readonly Ask[]
@@ -211,6 +216,7 @@ export const CASES: Readonly<Record<string, Case>> = {
     post('/openai/v1/images/generations', { model: field, prompt, user: field }),
   'GET /openai/v1/models': () => [get('/openai/v1/models')],
   'GET /openai/v1/models/:model': ({ field }) => [get(`/openai/v1/models/${field}`)],
+  ...CONSOLE_CASES,
 }
 
 function put(path: string, body: object): Ask {

@@ -50,6 +50,7 @@ export async function askWell(run: CanaryRun): Promise<void> {
     put('audio-url-domains', { domains: ['good.example', 'gone.example'] }),
     put('stt-webhook', { url: run.songs.hookUrl }),
   ])
+  await run.signIn()
   await run.askAll(run.goods())
 }
 

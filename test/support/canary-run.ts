@@ -18,7 +18,11 @@ export class CanaryRun {
   /** How often there was each status and code. */
   readonly outcomes = new Map<string, number>()
   readonly songs: Songs
-  readonly found = { jobId: 'tj_0000000000000000000000000000', resultPath: null as string | null }
+  readonly found = {
+    jobId: 'tj_0000000000000000000000000000',
+    resultPath: null as string | null,
+    session: { cookie: '', csrf: '' },
+  }
   /** For headers and paths, which nobody keeps. */
   readonly noise: string
   readonly #canaries: Canaries
@@ -36,6 +40,7 @@ export class CanaryRun {
       label: canaries.make('label of a purpose', 'content'),
       wav: singingWav(canaries.make('sound of the caller', 'content')),
       audioUrl: `https://good.example/audio?${query}`,
+      credential: canaries.make('credential of a provider', 'secret'),
       hookUrl: `https://hooks.example/hook?token=${canaries.make('query of the webhook', 'content')}`,
     }
   }
@@ -45,6 +50,19 @@ export class CanaryRun {
     const found: Found = this.found
     const cases = Object.entries(CASES).filter(([name]) => pattern.test(name))
     return cases.flatMap(([, make]) => make(this.songs, found))
+  }
+
+  /** Has the good requests to the console be those of somebody who has signed in. */
+  async signIn(): Promise<void> {
+    const key = this.#rig.authorization.all.replace('Bearer ', '')
+    const headers = { 'content-type': 'application/json' }
+    const body = JSON.stringify({ key })
+    const told = await this.ask({ method: 'POST', path: '/console/api/session', headers, body })
+    const cookie = /^set-cookie: (lk_console=([\w-]+));/im.exec(told?.headers ?? '')
+    const csrf = /"csrf_token":"([\w-]+)"/.exec(told?.body.toString() ?? '')?.[1]
+    if (cookie === null || csrf === undefined) throw new Error(`signing in: ${told?.status} ${told?.body}`)
+    this.found.session = { cookie: cookie[1] ?? '', csrf }
+    this.#canaries.watch('token of a session', 'secret', cookie[2] ?? '')
   }
 
   /** @returns the answers, in order; null where there was none */
@@ -88,13 +106,15 @@ export class CanaryRun {
       this.#report(`${what}: event of an error`, this.#canaries.find(line), ALL)
     }
     // The documentation has examples of both.
-    if (/\/(?:workspace|v1)\//.test(what)) this.#learn(text)
+    if (/\/(?:workspaces?|v1)\//.test(what)) this.#learn(text)
   }
 
   /** Answers give out what is nobody else's: from now on it is looked for, too. */
   #learn(text: string): void {
     const secret = /"signing_secret":"(whsec_[^"]+)"/.exec(text)?.[1]
     if (secret !== undefined) this.#canaries.watch('secret of the webhook', 'secret', secret)
+    const key = /"key":"(lk_live_\w+)"/.exec(text)?.[1]
+    if (key !== undefined) this.#canaries.watch('key made in the console', 'secret', key)
     const url = /"(?:result_)?url":"([^"]*(?:\/results\/|X-Amz-Signature=)[^"]*)"/.exec(text)?.[1]
     if (url === undefined) return
     const path = URL.parse(url, 'http://a')

@@ -119,7 +119,7 @@ export function edgeRequests(authorization: string): EdgeRequest[] {
   ]
 }
 
-/** To the paths that speak OpenAI's language, and to those that describe the gateway. */
+/** To the paths that speak OpenAI's language, to those that describe the gateway, and to the console, by nobody. */
 export function openaiRequests(authorization: string): EdgeRequest[] {
   const known = new Map(edgeRequests(authorization).map((request) => [request.name, request]))
   const moved = (name: string, path: string, change = (body: string) => body): EdgeRequest => {
@@ -151,6 +151,17 @@ export function openaiRequests(authorization: string): EdgeRequest[] {
     moved('text format', '/openai/v1/audio/transcriptions'),
     moved('file streamed', '/openai/v1/audio/transcriptions'),
     moved('translation', '/openai/v1/audio/translations'),
+    moved('me', '/console/acme/routes?a=b'),
+    moved('me', '/console/assets/main.ts'),
+    moved('me', '/console/assets/..%2fsession.ts'),
+    moved('me', '/console/api/session'),
+    moved('me with a body', '/console/api/workspaces'),
+    moved('chat', '/console/api/session', () => '{}'),
+    moved('file streamed', '/console/api/session'),
+    moved('chunked JSON', '/console/api/workspaces/acme/explain'),
+    moved('put domains', '/console/api/workspaces/acme/content'),
+    moved('cancel an unknown job', '/console/api/session'),
+    moved('cancel an unknown job', '/console/api/nothing'),
   ]
 }
 

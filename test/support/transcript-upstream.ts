@@ -48,7 +48,7 @@ export const HEARING_ENTRY = {
 /**
  * A server that hears as OpenAI's `POST /audio/transcriptions` does: `stream: true` in events from the models
  * that stream, `verbose_json` with times from whisper-1, speakers from the model that diarizes. It refuses what
- * OpenAI refuses.
+ * OpenAI refuses, and lists one model.
  */
 export function startTranscriptUpstream(t: Pick<Test, 'teardown'>): Promise<TranscriptUpstream> {
   return startBehavingUpstream(t, answer)
@@ -60,6 +60,12 @@ async function answer(
   received: HearingRequest[],
   behaviours: ReadonlyMap<string, HearingBehaviour>,
 ): Promise<void> {
+  if (request.method === 'GET' && request.url === '/v1/models') {
+    const data = [{ id: 'whisper-1', object: 'model' }]
+    return void response
+      .setHeader('content-type', 'application/json')
+      .end(JSON.stringify({ object: 'list', data }))
+  }
   const chunks: Buffer[] = []
   for await (const chunk of request) chunks.push(chunk as Buffer)
   const headers = { 'content-type': request.headers['content-type'] ?? '' }

@@ -96,7 +96,7 @@ export async function startWorkspaceApi(
   const state = await openState(log)
   t.teardown(() => state.close())
   const snapshot = snapshotOf(keys, burst)
-  const book = createKeyBook({ snapshot: () => snapshot, keys: state.keys, log })
+  const book = createKeyBook({ snapshot: () => snapshot, isWhole: () => true, keys: state.keys, log })
   t.teardown(() => book.close())
   await book.ready()
 
@@ -195,6 +195,7 @@ function snapshotOf(keys: WorkspaceKeys, burst: number) {
     readSecret: () => {
       throw new Error('there are no secrets')
     },
+    open: () => null,
   })
   if ('faults' in reading) throw new Error(reading.faults.join('; '))
   return reading.snapshot

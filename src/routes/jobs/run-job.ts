@@ -3,6 +3,7 @@ import { newTrail, type Trail } from '../../gateway/gateway.ts'
 import type { Logger } from '../../log.ts'
 import type { Job, JobEnding, JobFacts } from '../../schema/jobs.ts'
 import type { Tracing } from '../../schema/tracing.ts'
+import type { Recorder } from '../console/watch/recorder.ts'
 import { loggedFacts } from '../logged-facts.ts'
 import { jobEnd } from '../traced-facts.ts'
 import { Cancelled, type Claim } from './claim.ts'
@@ -16,6 +17,8 @@ export interface RunParts extends WorkParts {
   readonly log: Logger
   /** Null: it is off. */
   readonly tracing: Tracing | null
+  /** Absent: nothing is shown in the console. */
+  readonly recorder?: Pick<Recorder, 'ran'>
 }
 
 /** What a job becomes by a claim. Other than a status: somebody else has it, or nobody could be told. */
@@ -39,7 +42,9 @@ export async function runJob(claim: Claim, parts: RunParts): Promise<void> {
   }
   const became = await conclude(claim, ending, worked, parts)
   trail.trace?.finish(jobEnd(trail, became))
-  logClaim(claim.job, became, trail, performance.now() - startMs, parts.log)
+  const milliseconds = performance.now() - startMs
+  logClaim(claim.job, became, trail, milliseconds, parts.log)
+  parts.recorder?.ran(claim.job, trail, milliseconds)
 }
 
 /** How a claim ends whose work did not succeed. */

@@ -5,6 +5,7 @@ import type { Claimed, Claiming, JobError } from '../../schema/jobs.ts'
 import type { MediaProbe } from '../../schema/media.ts'
 import type { RemoteAudio } from '../../schema/remote-audio.ts'
 import type { Tracing } from '../../schema/tracing.ts'
+import type { Recorder } from '../console/watch/recorder.ts'
 import { Claim } from './claim.ts'
 import { retentionOf } from './retention.ts'
 import { type RunParts, runJob } from './run-job.ts'
@@ -31,6 +32,8 @@ export interface RunnerParts {
   readonly log: Logger
   /** Null: it is off. */
   readonly tracing: Tracing | null
+  /** Absent: nothing is shown in the console. */
+  readonly recorder?: Pick<Recorder, 'ran'>
   /** Most jobs that run at a time in this process. */
   readonly places: number
   /** Most jobs of one workspace that run at a time, in all processes together. */

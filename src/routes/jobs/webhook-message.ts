@@ -12,7 +12,7 @@ export function eventBody({ jobId, status, occurredAtMs }: WebhookEvent): string
   return bodyOf(`transcription.job.${status}`, jobId, status, occurredAtMs)
 }
 
-/** The body of what `larkway webhooks test` sends: of no job. */
+/** The body of what is sent to try a webhook out: of no job. */
 export function testBody(occurredAtMs: number): string {
   return bodyOf('webhook.test', null, null, occurredAtMs)
 }

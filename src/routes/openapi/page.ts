@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import type { Asset } from './assets.ts'
+import type { Asset } from '../assets.ts'
 
 /**
  * The page and what it is made of. Everything comes from here: nothing is inline but what Swagger UI puts into the page

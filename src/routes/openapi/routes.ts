@@ -1,7 +1,7 @@
 import { GatewayError } from '../../errors.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import type { EdgeRoute } from '../../inbound/server.ts'
-import { serveAsset } from './assets.ts'
+import { serveAsset } from '../assets.ts'
 
 type Served = Pick<EdgeRoute, 'method' | 'path'>
 

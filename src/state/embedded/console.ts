@@ -16,8 +16,10 @@ type SessionRow = {
   readonly expires_at_ms: number
 }
 
-/** What the console keeps, each within a transaction of its caller. JSON goes in and out as text: the thread that asks
- * makes it, and this one, which calls wait for, need not read it. */
+/**
+ * What the console keeps, each within a transaction of its caller. JSON comes and goes as text: this thread, which
+ * calls wait for, need not read it.
+ */
 export function createConsole(db: DatabaseSync, now: () => number) {
   return {
     ...createSessions(db, now),

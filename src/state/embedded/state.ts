@@ -30,7 +30,6 @@ export async function openEmbeddedState(options: ThreadOptions): Promise<State> 
 /** The state whose operations somebody runs. */
 export function stateOf(runner: Runner): State {
   const limiter = new EmbeddedRateLimiter()
-  const withToken = createClaimTokens()
   const isTaken = async (workspace: string, slotId: string): Promise<boolean> => {
     try {
       return (await runner.call('look', workspace, slotId)).state !== 'free'
@@ -75,21 +74,7 @@ export function stateOf(runner: Runner): State {
       contentShown: (workspace) => runner.call('contentShown', workspace),
       putContentShown: (workspace, shown) => runner.call('putContentShown', workspace, shown),
     },
-    jobs: {
-      submit: (submission) => runner.call('submitJob', submission),
-      get: (id) => runner.call('getJob', id),
-      cancel: (id, owner, keep) => runner.call('cancelJob', id, owner, keep),
-      claim: (claiming) => withToken((token) => runner.call('claimJobs', claiming, token)),
-      renew: (id, fence, leaseMs, progress) => runner.call('renewJob', id, fence, leaseMs, progress),
-      end: (id, fence, ending, keep) => runner.call('endJob', id, fence, ending, keep),
-      takeExpired: (limit) => runner.call('takeExpiredJobs', limit),
-      forget: (id) => runner.call('forgetJob', id),
-      known: (ids) => runner.call('knownJobs', ids),
-      list: (filter) => runner.call('listJobs', filter),
-      retry: (id) => runner.call('retryJob', id),
-      waiting: () => runner.call('waitingJobs'),
-      figures: () => runner.call('jobFigures'),
-    },
+    jobs: jobsOf(runner),
     outbox: {
       claim: (claiming) => runner.call('claimEvents', claiming),
       end: (event, ending) => runner.call('endEvent', event, ending),
@@ -110,5 +95,24 @@ export function stateOf(runner: Runner): State {
     console: consoleStateOf(runner),
     healthy: () => runner.call('ping').catch(() => false),
     close: () => runner.close(),
+  }
+}
+
+function jobsOf(runner: Runner): State['jobs'] {
+  const withToken = createClaimTokens()
+  return {
+    submit: (submission) => runner.call('submitJob', submission),
+    get: (id) => runner.call('getJob', id),
+    cancel: (id, owner, keep) => runner.call('cancelJob', id, owner, keep),
+    claim: (claiming) => withToken((token) => runner.call('claimJobs', claiming, token)),
+    renew: (id, fence, leaseMs, progress) => runner.call('renewJob', id, fence, leaseMs, progress),
+    end: (id, fence, ending, keep) => runner.call('endJob', id, fence, ending, keep),
+    takeExpired: (limit) => runner.call('takeExpiredJobs', limit),
+    forget: (id) => runner.call('forgetJob', id),
+    known: (ids) => runner.call('knownJobs', ids),
+    list: (filter) => runner.call('listJobs', filter),
+    retry: (id) => runner.call('retryJob', id),
+    waiting: () => runner.call('waitingJobs'),
+    figures: () => runner.call('jobFigures'),
   }
 }

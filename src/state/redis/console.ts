@@ -1,49 +1,15 @@
-import type {
-  ConsoleSessions,
-  ConsoleState,
-  KeyUses,
-  NodeSample,
-  NodeSamples,
-  RequestFilter,
-  RequestRecord,
-  RequestRecords,
-} from '../../schema/console.ts'
+import type { ConsoleSessions, ConsoleState, KeyUses, NodeSample, NodeSamples } from '../../schema/console.ts'
 import { parseInTurns } from '../parse-in-turns.ts'
 import type { Ask } from './ask.ts'
+import { createRedisRequests } from './console-requests.ts'
 import { keys } from './keys.ts'
-import { integerOf, textOf, textsOf } from './reply.ts'
+import { integerOf, textOf } from './reply.ts'
 import { script } from './script.ts'
-
-/** So many requests of a workspace are kept. */
-const REQUESTS_MAX = 1_000
-/** How long a batch of them is known: whoever does not hear that it was kept gives up before. */
-const BATCH_MS = 600_000
 
 const beginSession = script('begin_session', {
   keys: ['session'],
   args: ['key_sha256', 'csrf_token', 'ttl_ms'],
   reply: () => undefined,
-})
-
-const addRequests = script('add_requests', {
-  keys: ['batch', 'requests'],
-  args: ['records', 'token_ms', 'max'],
-  steps: 'request_steps',
-  reply: () => undefined,
-})
-
-const listRequests = script('list_requests', {
-  keys: ['requests'],
-  args: ['max'],
-  steps: 'request_steps',
-  reply: (reply) => textsOf(reply).map(recordOf),
-})
-
-const findRequest = script('find_request', {
-  keys: ['requests'],
-  args: ['id'],
-  steps: 'request_steps',
-  reply: (reply) => textsOf(reply).map(recordOf).at(0) ?? null,
 })
 
 const addSample = script('add_sample', {
@@ -62,7 +28,7 @@ const noteKeyUses = script('note_key_uses', {
 export function createRedisConsole(ask: Ask): ConsoleState {
   return {
     sessions: createSessions(ask),
-    requests: createRequests(ask),
+    requests: createRedisRequests(ask),
     samples: createSamples(ask),
     keyUses: createKeyUses(ask),
   }
@@ -88,51 +54,6 @@ function createSessions(ask: Ask): ConsoleSessions {
       }),
     end: (id) => ask(async (redis) => void (await redis.del(keys.consoleSession(id)))),
   }
-}
-
-function createRequests(ask: Ask): RequestRecords {
-  return {
-    async add(token, records) {
-      const ofWorkspaces = Map.groupBy(records, ({ workspace }) => workspace)
-      const adding = [...ofWorkspaces].map(([workspace, own]) =>
-        ask((redis) =>
-          addRequests(redis, {
-            batch: keys.requestBatch(workspace, token),
-            requests: keys.requests(workspace),
-            records: JSON.stringify(own.flatMap((record) => [record.id, JSON.stringify(record)])),
-            token_ms: BATCH_MS,
-            max: REQUESTS_MAX,
-          }),
-        ),
-      )
-      await Promise.all(adding)
-    },
-    async list(filter) {
-      const records = await ask((redis) =>
-        listRequests(redis, { requests: keys.requests(filter.workspace), max: REQUESTS_MAX }),
-      )
-      // Those of several nodes come in turns.
-      const newestFirst = records.toSorted((one, other) => other.atMs - one.atMs)
-      return newestFirst.filter((record) => matches(record, filter)).slice(0, filter.limit)
-    },
-    get: (workspace, id) => ask((redis) => findRequest(redis, { requests: keys.requests(workspace), id })),
-  }
-}
-
-function matches(record: RequestRecord, filter: RequestFilter): boolean {
-  const { outcome, path, app, keyId, jobId, beforeMs } = filter
-  return (
-    (outcome === null || hasFailed(record) === (outcome === 'failed')) &&
-    (path === null || record.path === path) &&
-    (app === null || record.app === app) &&
-    (keyId === null || record.keyId === keyId) &&
-    (jobId === null || record.jobId === jobId) &&
-    (beforeMs === null || record.atMs < beforeMs)
-  )
-}
-
-function hasFailed({ status, error }: RequestRecord): boolean {
-  return status === null ? error !== null : status >= 400
 }
 
 function createSamples(ask: Ask): NodeSamples {
@@ -168,10 +89,6 @@ function createKeyUses(ask: Ask): KeyUses {
         )
       }),
   }
-}
-
-function recordOf(json: string | null): RequestRecord {
-  return JSON.parse(textOf(json)) as RequestRecord
 }
 
 /** It stands behind the name of its node; see add_sample.lua. */

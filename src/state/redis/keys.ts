@@ -32,7 +32,7 @@ export const keys = {
   previousWebhook: (workspace: string) => `lk:{${workspace}}:webhook-previous`,
   /** Whether the console may show audio and transcripts of a workspace. */
   contentShown: (workspace: string) => `lk:{${workspace}}:content-shown`,
-  /** The newest requests of a workspace, as the console shows them; with the number of a day behind it, see the scripts. */
+  /** The newest requests of a workspace, as the console shows them; see add_requests.lua for what stands behind. */
   requests: (workspace: string) => `lk:{${workspace}}:requests`,
   /** That a batch of them was kept. */
   requestBatch: (workspace: string, token: string) => `lk:{${workspace}}:requests-batch:${token}`,

@@ -43,6 +43,8 @@ export interface WorkspaceAnswer {
   readonly plans: readonly string[]
   readonly managed_by: ManagedBy
   readonly budget_usd_per_month: number | null
+  /** As it was set; null: there is none. */
+  readonly trial?: { readonly allowance_usd: number; readonly expires_at: string } | null
   /** Null: the state does not answer. */
   readonly account: {
     readonly credits_usd: number
@@ -69,6 +71,8 @@ export interface AppAnswer {
   readonly id: string
   readonly fields: AppFields
   readonly managed_by: ManagedBy
+  /** Why it is not in force; absent: it is. */
+  readonly faults?: readonly string[]
 }
 
 /** GET /workspaces/:workspace/routes → {routes} */
@@ -87,6 +91,8 @@ export interface RouteSummary {
   readonly apps: readonly string[]
   readonly published_at: string | null
   readonly published_by: string | null
+  /** Why what was published is not in force; absent: it is. */
+  readonly faults?: readonly string[]
 }
 
 /** GET /workspaces/:workspace/routes/:route, and what changes one answers. */
@@ -116,6 +122,8 @@ export interface RouteAnswer {
     /** Against what is published, e.g. `entry 2 removed: openai/whisper-1`. */
     readonly changes: readonly string[]
   } | null
+  /** Why what was published is not in force; absent: it is. */
+  readonly faults?: readonly string[]
 }
 
 /** GET /workspaces/:workspace/routes/:route/versions → {versions}, newest first */
@@ -176,6 +184,8 @@ export interface ProviderAnswer {
   readonly managed_by: ManagedBy
   /** What was declared beside that: price, capabilities, … */
   readonly facts: Omit<ProviderFields, 'kind' | 'access' | 'workspace' | 'api_key' | 'base_url'>
+  /** Why it is not in force; absent: it is. */
+  readonly faults?: readonly string[]
 }
 
 export interface KindAnswer {
@@ -219,6 +229,8 @@ export interface NewKeyAnswer extends KeyAnswer {
 
 /** POST /workspaces/:workspace/playground-key: a key of one hour for the page itself. */
 export interface PlaygroundKeyAnswer {
+  /** With it the page revokes the key when it is left. */
+  readonly id: string
   readonly key: string
   readonly app: string
   readonly expires_at: string

@@ -1,0 +1,26 @@
+import { type CutSource, copyCut } from './cut-copy.ts'
+
+/** A statement of one line that tells the recorder something; what it answers is kept or not. */
+const STATEMENT = /^ *(?:\w+ = )?(?:parts\.)?recorder\??\.\w+\(.*\n/gm
+/** Whatever of that is left when all of it was cut. */
+const LEFT = /\brecorder\??\.\w+\(/
+
+const CUTS_LEAST = 6
+
+/** A source in which the console is told nothing. @throws Error when something tells it in another form */
+export function withoutRecorder(source: string): CutSource {
+  let cuts = 0
+  const text = source.replace(STATEMENT, () => {
+    cuts += 1
+    return ''
+  })
+  const left = text.split('\n').find((line) => LEFT.test(line))
+  if (left !== undefined) throw new Error(`this line tells the recorder in no known form: ${left.trim()}`)
+  return { text, cuts }
+}
+
+/** A copy of the sources in which nothing is told to the console, of requests, jobs and the node. */
+export function copyUnrecorded(): string {
+  const files = '{main.ts,routes/endpoint.ts,routes/jobs/*.ts}'
+  return copyCut('recorder', { files, cut: withoutRecorder, least: CUTS_LEAST })
+}

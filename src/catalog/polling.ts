@@ -1,0 +1,65 @@
+/** With the time that the state may take to answer, what was changed there is in force on every node within 5 s. */
+const POLL_MS = 1500
+/** Part of the interval by which nodes are spread. */
+const JITTER = 0.4
+
+export interface PollingOptions {
+  /** Rejects while the state is away. */
+  readonly read: () => Promise<void>
+  /** The first reading that failed, after one that did not. */
+  readonly onAway: (error: unknown) => void
+  /** The first one that did not, after one that failed. */
+  readonly onBack: () => void
+  readonly pollMs: number | undefined
+}
+
+/** Reads something of the state again and again, until `close`. Keeps no process alive. */
+export interface Polling {
+  /** Resolves when it was read for the first time, or could not be. Never rejects. */
+  ready(): Promise<void>
+  /** Reads now, after whatever reading is under way. Never rejects. */
+  refresh(): Promise<void>
+  close(): void
+}
+
+export function startPolling({ read, onAway, onBack, pollMs = POLL_MS }: PollingOptions): Polling {
+  let away = false
+  let closed = false
+  let timer: NodeJS.Timeout | undefined
+
+  async function attempt(): Promise<void> {
+    if (closed) return
+    try {
+      await read()
+      if (away && !closed) onBack()
+      away = false
+    } catch (error) {
+      if (!away && !closed) onAway(error)
+      away = true
+    }
+  }
+
+  let last: Promise<void> = Promise.resolve()
+  function refresh(): Promise<void> {
+    last = last.then(attempt)
+    return last
+  }
+
+  async function poll(): Promise<void> {
+    await refresh()
+    if (closed) return
+    const spread = 1 + JITTER * (Math.random() - 0.5)
+    timer = setTimeout(() => void poll(), pollMs * spread)
+    timer.unref()
+  }
+
+  const first = poll()
+  return {
+    ready: () => first,
+    refresh,
+    close() {
+      closed = true
+      clearTimeout(timer)
+    },
+  }
+}

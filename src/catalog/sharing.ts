@@ -1,0 +1,63 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { AppPrincipal, Entry, Principal, Route } from '../schema/catalog.ts'
+import type { ServedCatalog } from '../schema/catalog-desk.ts'
+
+/**
+ * Takes what was made anew, and gives the same part of the snapshot before where nothing about it has changed. Others
+ * remember by the identity of an entry how it fares, and by that of a principal what they told it.
+ */
+export interface Sharing {
+  route(made: Route): Route
+  app(made: AppPrincipal): AppPrincipal
+  /** @param made of an app that was shared */
+  principal(sha256: string, made: Principal): Principal
+}
+
+/** For the first snapshot. */
+export const NOTHING_SHARED: Sharing = {
+  route: (made) => made,
+  app: (made) => made,
+  principal: (_sha256, made) => made,
+}
+
+export function shareWith({ snapshot, routes }: ServedCatalog): Sharing {
+  const known = new Map(routes.map((route) => [route.name, route]))
+  return {
+    route(made) {
+      const before = known.get(made.name)
+      if (before === undefined) return made
+      return isDeepStrictEqual(before, made) ? before : { ...made, entries: sharedEntries(before, made) }
+    },
+    app(made) {
+      const before = snapshot.apps.get(made.workspace.id)?.get(made.app.id)
+      // Routes that were shared are identical, which is what comparing them begins with.
+      return before !== undefined && isDeepStrictEqual(before, made) ? before : made
+    },
+    principal(sha256, made) {
+      const before = snapshot.keys.get(sha256)
+      if (before === undefined || !isDeepStrictEqual(before.key, made.key)) return made
+      return isOfSameApp(before, made) ? before : made
+    },
+  }
+}
+
+/** Whether they were made of one and the same `AppPrincipal`. */
+export function isOfSameApp(one: AppPrincipal, other: AppPrincipal): boolean {
+  return (
+    one.workspace === other.workspace &&
+    one.app === other.app &&
+    one.route === other.route &&
+    one.capabilityRoutes === other.capabilityRoutes &&
+    one.purposes === other.purposes
+  )
+}
+
+/** An entry that stayed, though others of its route did not: it may have moved. */
+function sharedEntries(before: Route, made: Route): Entry[] {
+  const rest = [...before.entries]
+  return made.entries.map((entry) => {
+    const at = rest.findIndex((old) => isDeepStrictEqual(old, entry))
+    const [old] = at < 0 ? [] : rest.splice(at, 1)
+    return old ?? entry
+  })
+}

@@ -1,0 +1,47 @@
+import type { ConfiguredProvider } from '../schema/catalog.ts'
+import type { Provider, Step } from '../schema/provider.ts'
+import { type Send, UpstreamFailure } from '../schema/upstream.ts'
+
+/** How long a provider may take to list its models, ms. */
+const LIST_DEADLINE_MS = 15_000
+
+/** What a provider answered when it was asked for its models. */
+export interface ListedModels {
+  /** Empty also where the protocol has no list. */
+  readonly listed: readonly string[]
+  /** Why there is no list, in our words; null when there is one. */
+  readonly trouble: string | null
+}
+
+/**
+ * Asks a provider for the models that its credential sees. That proves that address and credential are right, not that
+ * the credential may use them.
+ */
+export async function listModels(
+  { kind, baseUrl, credential }: ConfiguredProvider,
+  protocols: ReadonlyMap<string, Provider>,
+  send: Send,
+): Promise<ListedModels> {
+  const operation = protocols.get(kind)?.models
+  if (operation === undefined)
+    return { listed: [], trouble: 'cannot be asked: the protocol has no request for it' }
+  const target = { model: '', baseUrl, credential, options: {} }
+  const options = {
+    signal: AbortSignal.timeout(LIST_DEADLINE_MS),
+    deadlineMs: LIST_DEADLINE_MS,
+    onHeld: () => {},
+  }
+  try {
+    let step: Step<readonly string[]> = operation.start(null, target)
+    while (step.kind === 'send' || step.kind === 'wait')
+      step = operation.next(step.state, await send(step.request, options), null, target)
+    if (step.kind === 'done') return { listed: step.result, trouble: null }
+    const { status, reason } = step.failure
+    // Of a call that is the model's fault; here no model was named.
+    const why = status === 404 ? 'there is no list of models at its base_url' : reason
+    return { listed: [], trouble: status === null ? why : `${status}: ${why}` }
+  } catch (error) {
+    if (error instanceof UpstreamFailure) return { listed: [], trouble: error.failure.reason }
+    throw error
+  }
+}

@@ -1,0 +1,52 @@
+import { resolveFacts } from '../../../catalog/facts.ts'
+import { Faults } from '../../../catalog/faults.ts'
+import type { ProviderFields } from '../../../catalog/file.ts'
+import type { EdgeRoute } from '../../../inbound/server.ts'
+import { DATED, factsOf } from '../../../providers/facts.ts'
+import type { ConfiguredProvider } from '../../../schema/catalog.ts'
+import type { ConsoleDesk } from '../desk.ts'
+import { type ConsoleCall, consoleEndpoint } from '../endpoint.ts'
+import type { ModelAnswer, ModelsAnswer } from './answers.ts'
+import { partOf } from './parts.ts'
+
+const PATH = '/workspaces/:workspace/models'
+
+/** What routes of a workspace can be built of: its own providers and the platform's, with the models that are known. */
+export function modelsEndpoint(desk: ConsoleDesk): EdgeRoute {
+  return consoleEndpoint(desk, 'GET', PATH, {}, listModelsOf)
+}
+
+function listModelsOf({ desk, viewer, params }: ConsoleCall<typeof PATH, unknown, unknown>): ModelsAnswer {
+  const usable = desk.catalog
+    .good()
+    .providers.filter(({ access, workspace }) => access === 'platform' || workspace === params.workspace)
+  return {
+    providers: usable.map((provider) => ({
+      name: provider.name,
+      kind: provider.kind,
+      access: provider.access,
+      models: modelsOf(desk, provider),
+      // A model of the platform needs a price that is known, and only operators may state one.
+      open: provider.access === 'byok' || viewer.role === 'operator',
+    })),
+  }
+}
+
+/** Those of the built-in table that are still offered, with what is declared of all models of the provider. */
+function modelsOf(desk: ConsoleDesk, configured: ConfiguredProvider): ModelAnswer[] {
+  const protocol = desk.doors.services.providers.get(configured.kind)
+  const part = partOf(desk, { kind: 'provider', workspace: configured.workspace, name: configured.name })
+  if (protocol === undefined || part === null) return []
+  const fields = part.fields as unknown as ProviderFields
+  const today = new Date(desk.nowMs()).toISOString().slice(0, 10)
+  return DATED.filter(({ kind, endsOn }) => kind === configured.kind && (endsOn ?? today) >= today).flatMap(
+    ({ model }) => {
+      const entry = { provider: configured.name, model }
+      const provider = { configured, protocol, fields }
+      const facts = resolveFacts(provider, entry, factsOf(configured.kind, model), [], new Faults())
+      if (facts === null) return []
+      const { capabilities, features, hints, price, translates } = facts
+      return [{ model, capabilities, features, hints, price, translates }]
+    },
+  )
+}

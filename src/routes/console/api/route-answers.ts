@@ -1,0 +1,153 @@
+import { diffRoutes } from '../../../catalog/diff.ts'
+import { type EntryFields, type RouteFields, RouteShape } from '../../../catalog/file.ts'
+import { shaped } from '../../../catalog/parts.ts'
+import { routeVersion } from '../../../catalog/route.ts'
+import type { Route } from '../../../schema/catalog.ts'
+import type { CatalogRecord, RecordDraft, RecordFields, RecordName } from '../../../schema/catalog-store.ts'
+import { timestamp } from '../../timestamp.ts'
+import type { ConsoleDesk } from '../desk.ts'
+import type { RouteAnswer, RouteSummary } from './answers.ts'
+import type { Editor } from './change-part.ts'
+import { faultsFor } from './faults.ts'
+import { operatorFacts } from './operator-facts.ts'
+import { type Part, partOf, partsOf } from './parts.ts'
+
+export type RouteName = RecordName & { readonly kind: 'route'; readonly workspace: string }
+
+/** The routes of a workspace, those that are drafts only among them. */
+export async function routeSummaries(desk: ConsoleDesk, workspace: string): Promise<RouteSummary[]> {
+  const records = (await desk.records.list(workspace)).filter(({ kind }) => kind === 'route')
+  const drafts = new Map(records.flatMap(({ name, draft }) => (draft === null ? [] : [[name, draft]])))
+  const parts = new Map(partsOf(desk, 'route', workspace).map((part) => [part.name, part]))
+  const names = [...new Set([...parts.keys(), ...drafts.keys()])].sort()
+  return names.map((name) => {
+    const record: RouteName = { kind: 'route', workspace, name }
+    return summaryOf(desk, record, parts.get(name) ?? null, drafts.get(name) ?? null)
+  })
+}
+
+function summaryOf(
+  desk: ConsoleDesk,
+  record: RouteName,
+  part: Part | null,
+  draft: RecordDraft | null,
+): RouteSummary {
+  const served = servedRoute(desk, record)
+  const fields = part?.fields ?? draft?.fields ?? {}
+  return {
+    name: record.name,
+    managed_by: part?.managedBy ?? 'console',
+    version: served?.version ?? null,
+    in_service: served?.published ?? false,
+    strategy: served?.strategy ?? (typeof fields.strategy === 'string' ? fields.strategy : 'priority'),
+    entries:
+      served === null ? entriesIn(fields) : served.entries.map((one) => `${one.provider.name}/${one.model}`),
+    has_draft: draft !== null,
+    apps: appsWith(desk, record),
+    published_at: timestamp(part?.version?.atMs ?? null),
+    published_by: part?.version?.by.name ?? null,
+    ...(part === null || part.faults.length === 0 ? {} : { faults: part.faults }),
+  }
+}
+
+/** A route as it stands; null: there is none, and no draft of one. */
+export async function routeAnswer(editor: Editor, record: RouteName): Promise<RouteAnswer | null> {
+  const { desk } = editor
+  const part = partOf(desk, record)
+  const { draft = null } = (await desk.records.get(record)) ?? {}
+  if (part === null && draft === null) return null
+  return answerOf(editor, record, part, draft)
+}
+
+/** What a route is answered with of which nothing is left. */
+export function noRoute({ name, workspace }: RouteName): RouteAnswer {
+  return { name, workspace, managed_by: 'console', apps: [], published: null, draft: null }
+}
+
+function answerOf(
+  { desk, viewer }: Editor,
+  record: RouteName,
+  part: Part | null,
+  draft: CatalogRecord['draft'],
+): RouteAnswer {
+  const published =
+    part === null
+      ? null
+      : {
+          number: part.version?.number ?? null,
+          version: servedRoute(desk, record)?.version ?? versionOf(record, part.fields) ?? '',
+          fields: part.fields as unknown as RouteFields,
+          published_at: timestamp(part.version?.atMs ?? null),
+          published_by: part.version?.by.name ?? null,
+        }
+  return {
+    name: record.name,
+    workspace: record.workspace,
+    managed_by: part?.managedBy ?? 'console',
+    apps: appsWith(desk, record),
+    published,
+    draft: draft && {
+      revision: draft.revision,
+      fields: draft.fields as unknown as RouteFields,
+      saved_at: timestamp(draft.atMs),
+      saved_by: draft.by.name,
+      ...judged({ desk, viewer }, record, draft.fields),
+    },
+    ...(part === null || part.faults.length === 0 ? {} : { faults: part.faults }),
+  }
+}
+
+/** What would become of fields if they were published now. */
+function judged(
+  { desk, viewer }: Editor,
+  record: RouteName,
+  fields: RecordFields,
+): {
+  readonly version: string | null
+  readonly faults: readonly string[]
+  readonly changes: readonly string[]
+} {
+  const own = viewer.role === 'operator' ? [] : operatorFacts(desk, record, fields)
+  const tried = desk.catalog.tryChange([{ do: 'publish', record, fields }])
+  if ('faults' in tried)
+    return { version: null, faults: [...own, ...faultsFor(viewer.role, tried.faults)], changes: [] }
+  const isIt = ({ name }: Route) => name === record.name
+  const after = tried.routes.filter(isIt)
+  const [change] = diffRoutes(desk.catalog.good().routes.filter(isIt), after)
+  return {
+    version: own.length > 0 ? null : (after[0]?.version ?? null),
+    faults: own,
+    changes: change?.lines ?? [],
+  }
+}
+
+/** Null: it is not in force. */
+export function servedRoute({ catalog }: ConsoleDesk, { name, workspace }: RouteName): Route | null {
+  return catalog.good().routes.find((route) => route.name === name && route.workspace === workspace) ?? null
+}
+
+/** Of fields that have the shape of a route; null: they have not. */
+export function versionOf({ name }: RouteName, fields: RecordFields): string | null {
+  const whole = shaped(RouteShape, fields)
+  return whole && routeVersion(name, whole, whole.entries as readonly EntryFields[])
+}
+
+/** Apps that lead to the route, be it for one capability or purpose only. */
+function appsWith({ catalog }: ConsoleDesk, { name, workspace }: RouteName): string[] {
+  const apps = [...(catalog.current().apps.get(workspace)?.values() ?? [])]
+  const leads = apps.filter(({ route, capabilityRoutes, purposes }) =>
+    [route, ...capabilityRoutes.values(), ...purposes.map((one) => one.route)].some(
+      (one) => one?.name === name,
+    ),
+  )
+  return leads.map(({ app }) => app.id).sort()
+}
+
+/** `provider/model` of what may be no entries at all. */
+function entriesIn({ entries }: RecordFields): string[] {
+  if (!Array.isArray(entries)) return []
+  return entries.map((entry: unknown) => {
+    const { provider = '?', model = '?' } = Object(entry) as Readonly<Record<string, unknown>>
+    return `${String(provider)}/${String(model)}`
+  })
+}

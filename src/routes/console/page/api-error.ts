@@ -1,0 +1,89 @@
+/** What the API refused, or why it could not be asked. `status` 0: there was no answer. */
+export class ApiError extends Error {
+  override readonly name = 'ApiError'
+  readonly code: string
+  readonly status: number
+  readonly param: string | null
+  readonly details: Readonly<Record<string, unknown>>
+  readonly requestId: string | null
+
+  constructor(
+    message: string,
+    known: {
+      readonly code: string
+      readonly status: number
+      readonly param?: string | null
+      readonly details?: Readonly<Record<string, unknown>>
+      readonly requestId?: string | null
+    },
+  ) {
+    super(message)
+    this.code = known.code
+    this.status = known.status
+    this.param = known.param ?? null
+    this.details = known.details ?? {}
+    this.requestId = known.requestId ?? null
+  }
+
+  /** Why fields cannot be published, as `details.faults` has them. */
+  get faults(): readonly string[] {
+    const { faults } = this.details
+    return Array.isArray(faults) ? faults.filter((fault) => typeof fault === 'string') : []
+  }
+}
+
+/** The error of an answer that is none of 2xx. A proxy in between may have sent anything. */
+export function apiErrorOf(status: number, body: string, requestId: string | null): ApiError {
+  const known = envelopeOf(body)
+  if (!known) {
+    const message = `the server answered ${status}, and not as Larkway does`
+    return new ApiError(message, { code: 'UNREADABLE', status, requestId })
+  }
+  return new ApiError(textOf(known.message) ?? `the server answered ${status}`, {
+    code: textOf(known.code) ?? 'UNREADABLE',
+    status,
+    param: textOf(known.param),
+    details: isRecord(known.details) ? known.details : {},
+    requestId: textOf(known.request_id) ?? requestId,
+  })
+}
+
+/** No answer: the network, or the server, is away. */
+export function unreachable(): ApiError {
+  return new ApiError('the server cannot be reached', { code: 'UNREACHABLE', status: 0 })
+}
+
+/** Any throwable as an ApiError; a fault of the page itself is `PAGE`. */
+export function toApiError(thrown: unknown): ApiError {
+  if (thrown instanceof ApiError) return thrown
+  return new ApiError(thrown instanceof Error ? thrown.message : String(thrown), { code: 'PAGE', status: 0 })
+}
+
+/** What somebody who sees the error can do. Null: nothing that would help for certain. */
+export function adviceFor({ code, status }: ApiError): string | null {
+  if (code === 'UNREACHABLE') return 'Check the connection, then try again.'
+  if (code === 'DEPENDENCY_UNAVAILABLE') return 'Try again in a moment.'
+  if (status === 403) return 'The key that you signed in with may not do this.'
+  if (status === 404) return 'It may have been removed meanwhile.'
+  if (status === 409) return 'Somebody changed it meanwhile. Load it anew, then make your change again.'
+  if (status === 429) return 'Too many requests. Wait a little, then try again.'
+  if (status >= 500) return 'Try again. If it stays, look for the request id in the log.'
+  return null
+}
+
+function envelopeOf(body: string): Record<string, unknown> | null {
+  try {
+    const parsed: unknown = JSON.parse(body)
+    return isRecord(parsed) && isRecord(parsed.error) ? parsed.error : null
+  } catch {
+    return null
+  }
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function textOf(value: unknown): string | null {
+  return typeof value === 'string' && value !== '' ? value : null
+}

@@ -1,0 +1,63 @@
+import { apiErrorOf, unreachable } from './api-error.ts'
+
+const ROOT = '/console/api'
+
+/** Of the session: what every change has to carry. */
+let csrfToken = ''
+let whenSignedOut: () => void = () => {}
+
+export function setCsrfToken(token: string): void {
+  csrfToken = token
+}
+
+/** Called when the API says that the session is over. */
+export function onSignedOut(listener: () => void): void {
+  whenSignedOut = listener
+}
+
+interface Options {
+  readonly signal?: AbortSignal
+}
+
+/** The console's API. Paths begin after `/console/api`; whatever is not 2xx throws an ApiError. */
+export const api = {
+  get: <Answer>(path: string, options?: Options) => call<Answer>('GET', path, undefined, options),
+  put: <Answer>(path: string, body: unknown, options?: Options) => call<Answer>('PUT', path, body, options),
+  post: <Answer>(path: string, body: unknown = {}, options?: Options) =>
+    call<Answer>('POST', path, body, options),
+  delete: <Answer>(path: string, options?: Options) => call<Answer>('DELETE', path, undefined, options),
+}
+
+async function call<Answer>(method: string, path: string, body: unknown, { signal }: Options = {}) {
+  const changes = method !== 'GET'
+  const init: RequestInit = {
+    method,
+    credentials: 'same-origin',
+    cache: 'no-store',
+    headers: {
+      accept: 'application/json',
+      ...(changes ? { 'content-type': 'application/json', 'x-lk-csrf': csrfToken } : {}),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    ...(signal ? { signal } : {}),
+  }
+  const answer = await fetch(ROOT + path, init).catch((error: unknown) => {
+    if (signal?.aborted) throw error
+    throw unreachable()
+  })
+  const text = await answer.text().catch((error: unknown) => {
+    if (signal?.aborted) throw error
+    throw unreachable()
+  })
+  if (!answer.ok) {
+    const error = apiErrorOf(answer.status, text, answer.headers.get('x-lk-request-id'))
+    // A wrong key at sign-in is 401, too, and ends nothing.
+    if (answer.status === 401 && path !== '/session') whenSignedOut()
+    throw error
+  }
+  try {
+    return JSON.parse(text) as Answer
+  } catch {
+    throw apiErrorOf(answer.status, text, answer.headers.get('x-lk-request-id'))
+  }
+}

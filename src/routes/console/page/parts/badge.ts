@@ -1,0 +1,43 @@
+import type { ComponentChildren } from 'preact'
+import { html } from '../html.ts'
+
+export type Tone = 'neutral' | 'ok' | 'warn' | 'bad' | 'accent'
+
+/** A word about something's state. The colour never says more than the word. */
+export function Badge(props: {
+  readonly tone?: Tone
+  readonly title?: string
+  readonly children: ComponentChildren
+}) {
+  const { tone = 'neutral', title, children } = props
+  return html`<span class=${`badge badge-${tone}`} title=${title}>${children}</span>`
+}
+
+const TONES: Readonly<Record<string, Tone>> = {
+  succeeded: 'ok',
+  ok: 'ok',
+  published: 'ok',
+  active: 'ok',
+  processing: 'accent',
+  draft: 'accent',
+  queued: 'neutral',
+  cancelled: 'neutral',
+  cancelling: 'warn',
+  'half-open': 'warn',
+  cooling: 'warn',
+  expired: 'warn',
+  failed: 'bad',
+  open: 'bad',
+  revoked: 'bad',
+}
+
+/** A state by its name (of a job, a breaker, a key, a route), or the status of an answer by its number. */
+export function StatusBadge({ status }: { readonly status: string | number }) {
+  if (typeof status === 'string') {
+    const word = status.replace('_', '-')
+    return html`<${Badge} tone=${TONES[word] ?? 'neutral'}>${word}<//>`
+  }
+  return html`<${Badge} tone=${status < 300 ? 'ok' : status < 400 ? 'neutral' : status < 500 ? 'warn' : 'bad'}>
+    ${status}
+  <//>`
+}

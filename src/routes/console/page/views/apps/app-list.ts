@@ -1,0 +1,88 @@
+import type { AppAnswer } from '../../../api/answers.ts'
+import { html } from '../../html.ts'
+import { Button, LinkButton } from '../../parts/button.ts'
+import { Section } from '../../parts/page-head.ts'
+import { EmptyState } from '../../parts/states.ts'
+import { type Column, Table } from '../../parts/table.ts'
+import { pathOf } from '../../paths.ts'
+import { FileBadge } from '../providers/file-badge.ts'
+import { NotInForce } from '../providers/not-in-force.ts'
+import { CAPABILITY_NAMES, wordFor } from '../routes/words.ts'
+import type { Asking, Known } from './view.ts'
+
+export function AppList({
+  known,
+  onAsk,
+}: {
+  readonly known: Known
+  readonly onAsk: (asking: Asking) => void
+}) {
+  const { apps, id } = known.workspace
+  const isReady = known.routes.some(({ version }) => version !== null)
+  const make = () => onAsk({ what: 'app', app: null })
+  const add = html`<${Button} kind="primary" icon="plus" onClick=${make}>New app<//>`
+  if (apps.length === 0)
+    return isReady
+      ? html`<${EmptyState} title="No apps yet" action=${add}>
+          Make one, lead it to a route, then make a key for it.
+        <//>`
+      : html`<${EmptyState}
+          title="No apps yet, and no route to lead one to"
+          action=${html`<${LinkButton} href=${pathOf(id, 'routes')} kind="primary">Go to the routes<//>`}
+        >
+          An app leads to a published route. Make and publish one first.
+        <//>`
+  return html`<${Section} title="Apps" actions=${add}>
+    <${Table} caption="Apps" columns=${columnsOf(id, onAsk)} rows=${apps} rowKey=${(app: AppAnswer) => app.id} />
+  <//>`
+}
+
+function columnsOf(workspace: string, onAsk: (asking: Asking) => void): readonly Column<AppAnswer>[] {
+  const link = (route: string) =>
+    html`<a class="mono" href=${pathOf(workspace, 'routes', route)}>${route}</a>`
+  const pairs = (routes: readonly (readonly [what: string, route: string])[]) =>
+    routes.length === 0
+      ? html`<span class="quiet">–</span>`
+      : html`<span class="stack stack-tight">
+          ${routes.map(([what, route]) => html`<span key=${what}>${what} → ${link(route)}</span>`)}
+        </span>`
+  return [
+    {
+      head: 'App',
+      primary: true,
+      cell: ({ id, managed_by, faults }) => html`<span class="mono">${id}</span>
+        <${FileBadge} managedBy=${managed_by} />
+        <${NotInForce} faults=${faults} />`,
+    },
+    { head: 'Route', cell: ({ fields }) => link(fields.route) },
+    {
+      head: 'Other routes by ability',
+      cell: ({ fields }) =>
+        pairs(
+          Object.entries(fields.capability_routes ?? {}).map(([name, route]) => [
+            wordFor(CAPABILITY_NAMES, name),
+            String(route),
+          ]),
+        ),
+    },
+    { head: 'Purposes', cell: ({ fields }) => pairs(Object.entries(fields.purposes ?? {})) },
+    {
+      head: 'Actions',
+      hideHead: true,
+      align: 'end',
+      cell: (app) =>
+        app.managed_by === 'file'
+          ? null
+          : html`
+              <${Button} small onClick=${() => onAsk({ what: 'app', app })}>Edit<//>
+              <${Button}
+                small
+                kind="quiet"
+                icon="trash"
+                label=${`Delete the app ${app.id}`}
+                onClick=${() => onAsk({ what: 'delete-app', app })}
+              />
+            `,
+    },
+  ]
+}

@@ -1,0 +1,137 @@
+import { useState } from 'preact/hooks'
+import type { Capability } from '../../../../../schema/calls.ts'
+import type { AppAnswer, WorkspaceAnswer } from '../../../api/answers.ts'
+import { api } from '../../api.ts'
+import { html } from '../../html.ts'
+import { useAction } from '../../load.ts'
+import { Button } from '../../parts/button.ts'
+import { Dialog } from '../../parts/dialog.ts'
+import { type Option, Select, TextInput } from '../../parts/field.ts'
+import { Fault } from '../../parts/states.ts'
+import { toast } from '../../parts/toasts.ts'
+import { apiPath } from '../../paths.ts'
+import { CAPABILITY_NAMES, members } from '../routes/words.ts'
+import { type AppForm, fieldsOf, formOf, newNameFault } from './app-form.ts'
+import type { Known } from './view.ts'
+
+/** Makes an app, or changes where it leads. */
+export function EditApp(props: {
+  readonly known: Known
+  /** Null: a new one. */
+  readonly before: AppAnswer | null
+  readonly onSaved: (workspace: WorkspaceAnswer) => void
+  readonly onClose: () => void
+}) {
+  const { known, before, onSaved, onClose } = props
+  const { workspace, routes } = known
+  const published = routes.filter(({ version }) => version !== null).map(({ name }) => name)
+  const [form, setForm] = useState(() => {
+    const start = formOf(before?.id ?? '', before?.fields ?? null)
+    return start.route === '' && published.length === 1 ? { ...start, route: published[0] ?? '' } : start
+  })
+  const [tried, setTried] = useState(false)
+  const taken = workspace.apps.map(({ id }) => id)
+  const nameWrong = before === null ? newNameFault(form.id, taken) : null
+  const { run, busy, error } = useAction(async () => {
+    const path = apiPath`/workspaces/${workspace.id}/apps/${form.id}`
+    onSaved(await api.put<WorkspaceAnswer>(path, fieldsOf(form)))
+    toast(`App ${form.id} ${before === null ? 'made' : 'saved'}`)
+    onClose()
+  })
+  const set = (change: Partial<AppForm>) => setForm((old) => ({ ...old, ...change }))
+  const submit = () => {
+    setTried(true)
+    if (nameWrong === null && form.route !== '') run()
+  }
+  const footer = html`<${Button} onClick=${onClose} disabled=${busy}>Cancel<//>
+    <${Button} type="submit" kind="primary" busy=${busy}>${before === null ? 'Make the app' : 'Save'}<//>`
+  return html`<${Dialog}
+    title=${before === null ? 'New app' : `App ${before.id}`}
+    onClose=${onClose}
+    onSubmit=${submit}
+    footer=${footer}
+    locked=${busy}
+  >
+    <div class="stack">
+      ${
+        before === null
+          ? html`<${TextInput}
+              label="Id"
+              value=${form.id}
+              onInput=${(id: string) => set({ id })}
+              mono
+              autofocus
+              required
+              maxLength=${64}
+              placeholder="web"
+              hint="What keys and logs call it. It cannot be renamed."
+              error=${tried || form.id !== '' ? nameWrong : null}
+            />`
+          : null
+      }
+      <${Select}
+        label="Route"
+        value=${form.route}
+        onChange=${(route: string) => set({ route })}
+        options=${optionsOf('Pick a route', published, form.route)}
+        hint="Serves its calls, unless one of those below does."
+        error=${tried && form.route === '' ? 'Pick the route that it leads to.' : null}
+      />
+      <${Others} form=${form} set=${set} published=${published} known=${known} />
+      <${Fault} error=${error} what="Not saved" />
+    </div>
+  <//>`
+}
+
+function Others(props: {
+  readonly form: AppForm
+  readonly set: (change: Partial<AppForm>) => void
+  readonly published: readonly string[]
+  readonly known: Known
+}) {
+  const { form, set, published, known } = props
+  const { capabilityRoutes, purposes } = form
+  const labels = [
+    ...new Set([...known.workspace.purposes.map(({ purpose }) => purpose), ...Object.keys(purposes)]),
+  ]
+  return html`
+    <details class="more" open=${Object.keys(purposes).length > 0}>
+      <summary>Routes for purposes</summary>
+      <div class="stack">
+        ${
+          labels.length === 0
+            ? html`<p class="small quiet">There is no purpose yet: make one below the apps.</p>`
+            : labels.map(
+                (label) => html`<${Select}
+                  key=${label}
+                  label=${label}
+                  value=${purposes[label] ?? ''}
+                  onChange=${(route: string) => set({ purposes: { ...purposes, [label]: route } })}
+                  options=${optionsOf('None: as without a purpose', published, purposes[label] ?? '')}
+                />`,
+              )
+        }
+      </div>
+    </details>
+    <details class="more" open=${Object.keys(capabilityRoutes).length > 0}>
+      <summary>Other routes by ability</summary>
+      <div class="stack">
+        ${members(CAPABILITY_NAMES).map(
+          (name: Capability) => html`<${Select}
+            key=${name}
+            label=${CAPABILITY_NAMES[name]}
+            value=${capabilityRoutes[name] ?? ''}
+            onChange=${(route: string) => set({ capabilityRoutes: { ...capabilityRoutes, [name]: route } })}
+            options=${optionsOf('The route above', published, capabilityRoutes[name] ?? '')}
+          />`,
+        )}
+      </div>
+    </details>
+  `
+}
+
+/** The published routes, and the one that is chosen now even when it is none of them. */
+function optionsOf(none: string, published: readonly string[], chosen: string): readonly Option[] {
+  const names = chosen === '' || published.includes(chosen) ? published : [...published, chosen]
+  return [{ value: '', label: none }, ...names]
+}

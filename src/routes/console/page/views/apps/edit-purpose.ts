@@ -1,0 +1,86 @@
+import { useState } from 'preact/hooks'
+import type { PurposeAnswer, WorkspaceAnswer } from '../../../api/answers.ts'
+import { api } from '../../api.ts'
+import { html } from '../../html.ts'
+import { useAction } from '../../load.ts'
+import { Button } from '../../parts/button.ts'
+import { Checkbox } from '../../parts/choice.ts'
+import { Dialog } from '../../parts/dialog.ts'
+import { TextInput } from '../../parts/field.ts'
+import { Fault } from '../../parts/states.ts'
+import { toast } from '../../parts/toasts.ts'
+import { apiPath } from '../../paths.ts'
+import { newNameFault } from './app-form.ts'
+import type { Known } from './view.ts'
+
+/** Makes a purpose, or says something else of it. */
+export function EditPurpose(props: {
+  readonly known: Known
+  /** Null: a new one. */
+  readonly before: PurposeAnswer | null
+  readonly onSaved: (workspace: WorkspaceAnswer) => void
+  readonly onClose: () => void
+}) {
+  const { known, before, onSaved, onClose } = props
+  const { id, purposes } = known.workspace
+  const [purpose, setPurpose] = useState(before?.purpose ?? '')
+  const [description, setDescription] = useState(before?.description ?? '')
+  const [enabled, setEnabled] = useState(before?.enabled ?? true)
+  const [tried, setTried] = useState(false)
+  const taken = purposes.map((one) => one.purpose)
+  const nameWrong = before === null ? newNameFault(purpose, taken) : null
+  const { run, busy, error } = useAction(async () => {
+    const path = apiPath`/workspaces/${id}/purposes/${purpose}`
+    onSaved(await api.put<WorkspaceAnswer>(path, { description: description.trim(), enabled }))
+    toast(`Purpose ${purpose} ${before === null ? 'made' : 'saved'}`)
+    onClose()
+  })
+  const submit = () => {
+    setTried(true)
+    if (nameWrong === null) run()
+  }
+  const footer = html`<${Button} onClick=${onClose} disabled=${busy}>Cancel<//>
+    <${Button} type="submit" kind="primary" busy=${busy}>${before === null ? 'Make the purpose' : 'Save'}<//>`
+  return html`<${Dialog}
+    title=${before === null ? 'New purpose' : `Purpose ${before.purpose}`}
+    onClose=${onClose}
+    onSubmit=${submit}
+    footer=${footer}
+    locked=${busy}
+  >
+    <div class="stack">
+      ${
+        before === null
+          ? html`<${TextInput}
+              label="Label"
+              value=${purpose}
+              onInput=${setPurpose}
+              mono
+              autofocus
+              required
+              maxLength=${64}
+              placeholder="meetings"
+              hint="What callers send. It cannot be renamed."
+              error=${tried || purpose !== '' ? nameWrong : null}
+            />`
+          : null
+      }
+      <${TextInput}
+        label="Description"
+        value=${description}
+        onInput=${setDescription}
+        optional
+        maxLength=${1024}
+        rows=${2}
+        hint="Shown to callers in GET /v1/me."
+      />
+      <${Checkbox}
+        label="Enabled"
+        checked=${enabled}
+        onChange=${setEnabled}
+        hint="Off: calls that name it are routed as if they named none."
+      />
+      <${Fault} error=${error} what="Not saved" />
+    </div>
+  <//>`
+}

@@ -1,0 +1,106 @@
+import { useState } from 'preact/hooks'
+import type { AuditAnswer } from '../../../api/answers.ts'
+import { api } from '../../api.ts'
+import { html } from '../../html.ts'
+import { useAction, useLoad } from '../../load.ts'
+import { Button } from '../../parts/button.ts'
+import { PageHead } from '../../parts/page-head.ts'
+import { EmptyState, Fault, Loaded } from '../../parts/states.ts'
+import { type Column, Table } from '../../parts/table.ts'
+import { Time } from '../../parts/time.ts'
+import { queryOf } from '../../paths.ts'
+import type { ViewProps } from '../../view.ts'
+import { byWhom, hashesOf, joined } from './lines.ts'
+
+interface Answer {
+  readonly lines: readonly AuditAnswer[]
+}
+
+const WHEN: Column<AuditAnswer> = {
+  head: 'When',
+  narrow: true,
+  cell: ({ at }) => html`<${Time} at=${at} exact />`,
+}
+
+const WHAT: readonly Column<AuditAnswer>[] = [
+  { head: 'What', primary: true, cell: ({ action }) => html`<span class="mono">${action}</span>` },
+  { head: 'Of what', cell: ({ target }) => html`<span class="mono">${target}</span>` },
+  {
+    head: 'Who',
+    cell: (line) => {
+      const { name, via } = byWhom(line)
+      return html`<span title=${line.by.key_id ?? undefined}>${name}</span><span class="quiet">${via}</span>`
+    },
+  },
+  {
+    head: 'Before → after',
+    cell: (line) => {
+      const hashes = hashesOf(line)
+      const title = `${line.before ?? 'none'} → ${line.after ?? 'none'}`
+      return html`${hashes === null ? null : html`<span class="mono quiet" title=${title}>${hashes}</span>`}
+        ${line.detail === null ? null : html`<span>${line.detail}</span>`}`
+    },
+  },
+]
+
+const WORKSPACE: Column<AuditAnswer> = {
+  head: 'Workspace',
+  cell: ({ workspace }) => workspace ?? html`<span class="quiet">platform</span>`,
+}
+
+/** Every change that was made, newest first; of all workspaces when none is given. */
+export function AuditView({ workspace }: ViewProps) {
+  const lines = (below: number | null, signal?: AbortSignal) =>
+    api.get<Answer>(`/audit${queryOf({ workspace, below })}`, signal ? { signal } : {})
+  const load = useLoad((signal) => lines(null, signal), [workspace])
+  const what = workspace === null ? 'in all workspaces and of the platform' : `in ${workspace}`
+  return html`<${PageHead}
+      title="Audit"
+      lead=${`Every change ${what}: by whom, when, and its content by hash. Lines are never changed or removed.`}
+      actions=${html`<${Button} icon="refresh" onClick=${load.reload} busy=${load.busy}>Refresh<//>`}
+    />
+    <${Loaded}
+      load=${load}
+      what="The audit list"
+      rows=${12}
+      render=${({ lines: newest }: Answer) =>
+        html`<${Lines} newest=${newest} all=${workspace === null} more=${(below: number) => lines(below)} />`}
+    />`
+}
+
+function Lines(props: {
+  readonly newest: readonly AuditAnswer[]
+  readonly all: boolean
+  readonly more: (below: number) => Promise<Answer>
+}) {
+  const { newest, all, more } = props
+  const [older, setOlder] = useState<readonly AuditAnswer[]>([])
+  const [ended, setEnded] = useState(false)
+  const rows = joined(newest, older)
+  const last = rows.at(-1)
+  const { run, busy, error } = useAction(async () => {
+    if (!last) return
+    const { lines } = await more(last.number)
+    if (lines.length === 0) setEnded(true)
+    setOlder(joined(rows, lines))
+  })
+  if (!last)
+    return html`<${EmptyState} title="Nothing was changed yet">
+      <p>Publish a route, make a key or change a setting: each change is a line here.</p>
+    <//>`
+  const columns = all ? [WHEN, WORKSPACE, ...WHAT] : [WHEN, ...WHAT]
+  return html`<${Table}
+      caption="Changes, newest first"
+      columns=${columns}
+      rows=${rows}
+      rowKey=${({ number }: AuditAnswer) => String(number)}
+    />
+    <div class="row table-more">
+      ${
+        ended || last.number <= 1
+          ? html`<span class="quiet small">That is all.</span>`
+          : html`<${Button} onClick=${run} busy=${busy}>Show older<//>`
+      }
+      <${Fault} error=${error} />
+    </div>`
+}

@@ -1,0 +1,140 @@
+import { useState } from 'preact/hooks'
+import type { Scope } from '../../../../../schema/catalog.ts'
+import type { NewKeyAnswer } from '../../../api/answers.ts'
+import { api } from '../../api.ts'
+import { html } from '../../html.ts'
+import { useAction } from '../../load.ts'
+import { Button } from '../../parts/button.ts'
+import { Checkboxes } from '../../parts/choice.ts'
+import { Dialog } from '../../parts/dialog.ts'
+import { Select, TextInput } from '../../parts/field.ts'
+import { Fault } from '../../parts/states.ts'
+import { type KeyForm as Form, type KeyFaults, newKeyOf } from './new-key.ts'
+
+const SCOPES = [
+  { value: 'inference', label: 'inference', hint: 'calls that are answered at once' },
+  { value: 'jobs', label: 'jobs', hint: 'transcriptions as durable jobs' },
+  { value: 'queue', label: 'queue', hint: 'calls in the background' },
+  {
+    value: 'admin',
+    label: 'admin',
+    hint: 'this console and the settings of this workspace: for people, not programs',
+  },
+] as const
+
+const OPERATOR = {
+  value: 'operator',
+  label: 'operator',
+  hint: 'everything in the console, in every workspace',
+} as const
+
+/** Creates a key. What is left empty follows the configuration. */
+export function KeyForm(props: {
+  readonly path: string
+  readonly apps: readonly string[]
+  readonly mayOperate: boolean
+  readonly onMade: (key: NewKeyAnswer) => void
+  readonly onClose: () => void
+}) {
+  const { path, apps, mayOperate, onMade, onClose } = props
+  const [form, setForm] = useState<Form>({
+    name: '',
+    app: apps.length === 1 ? (apps[0] ?? '') : '',
+    scopes: ['inference', 'jobs', 'queue'],
+    requestsPerMinute: '',
+    burst: '',
+    budgetUsd: '',
+    expires: '',
+  })
+  const [faults, setFaults] = useState<KeyFaults>({})
+  const change = (fields: Partial<Form>) => {
+    setForm({ ...form, ...fields })
+    const mended = Object.entries(faults).filter(([name]) => !(name in fields))
+    setFaults(Object.fromEntries(mended))
+  }
+  const create = useAction(async () => {
+    const made = newKeyOf(form, Date.now())
+    if ('faults' in made) return setFaults(made.faults)
+    onMade(await api.post<NewKeyAnswer>(path, made.body))
+  })
+  const footer = html`<${Button} onClick=${onClose} disabled=${create.busy}>Cancel<//>
+    <${Button} type="submit" kind="primary" busy=${create.busy}>Create key<//>`
+  return html`<${Dialog}
+    title="Create a key"
+    onClose=${onClose}
+    onSubmit=${() => create.run()}
+    footer=${footer}
+    locked=${create.busy}
+  >
+    <${TextInput}
+      label="Name"
+      hint="What it is for, e.g. ci or voice-bot."
+      value=${form.name}
+      onInput=${(name: string) => change({ name })}
+      error=${faults.name}
+      maxLength=${128}
+      autofocus
+    />
+    <${Select}
+      label="App"
+      value=${form.app}
+      options=${[...(apps.length === 1 ? [] : [{ value: '', label: 'Choose an app' }]), ...apps]}
+      onChange=${(app: string) => change({ app })}
+      error=${faults.app}
+    />
+    <${Checkboxes}
+      legend="Scopes"
+      options=${mayOperate ? [...SCOPES, OPERATOR] : SCOPES}
+      chosen=${form.scopes}
+      onChange=${(scopes: readonly string[]) => change({ scopes: scopes as readonly Scope[] })}
+      error=${faults.scopes}
+    />
+    <${Limits} form=${form} faults=${faults} onChange=${change} />
+    <${Fault} error=${create.error} />
+  <//>`
+}
+
+function Limits(props: {
+  readonly form: Form
+  readonly faults: KeyFaults
+  readonly onChange: (fields: Partial<Form>) => void
+}) {
+  const { form, faults, onChange } = props
+  return html`<div class="key-limits">
+    <${TextInput}
+      label="Requests/min"
+      optional
+      inputMode="numeric"
+      placeholder="600"
+      value=${form.requestsPerMinute}
+      onInput=${(requestsPerMinute: string) => onChange({ requestsPerMinute })}
+      error=${faults.requestsPerMinute}
+    />
+    <${TextInput}
+      label="Burst"
+      optional
+      inputMode="numeric"
+      placeholder="100"
+      value=${form.burst}
+      onInput=${(burst: string) => onChange({ burst })}
+      error=${faults.burst}
+    />
+    <${TextInput}
+      label="Budget a month"
+      optional
+      inputMode="decimal"
+      suffix="USD"
+      value=${form.budgetUsd}
+      onInput=${(budgetUsd: string) => onChange({ budgetUsd })}
+      error=${faults.budgetUsd}
+    />
+    <${TextInput}
+      label="Last day"
+      optional
+      type="date"
+      value=${form.expires}
+      onInput=${(expires: string) => onChange({ expires })}
+      error=${faults.expires}
+    />
+  </div>`
+}

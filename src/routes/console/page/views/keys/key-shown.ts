@@ -1,0 +1,30 @@
+import { useState } from 'preact/hooks'
+import type { NewKeyAnswer } from '../../../api/answers.ts'
+import { html } from '../../html.ts'
+import { Button } from '../../parts/button.ts'
+import { Checkbox } from '../../parts/choice.ts'
+import { Code } from '../../parts/code.ts'
+import { Dialog } from '../../parts/dialog.ts'
+import { Note } from '../../parts/states.ts'
+
+/** Shows a new key, once. It stays until somebody says that it is kept. */
+export function KeyShown({ made, onClose }: { readonly made: NewKeyAnswer; readonly onClose: () => void }) {
+  const [kept, setKept] = useState(false)
+  const curl = [
+    `export LARKWAY_API_KEY=${made.key}`,
+    `curl -sS ${location.origin}/v1/me -H "Authorization: Bearer $LARKWAY_API_KEY"`,
+  ].join('\n')
+  return html`<${Dialog}
+    title=${`Key ${made.name} of the app ${made.app}`}
+    wide
+    onClose=${onClose}
+    locked=${!kept}
+    footer=${html`<${Button} kind="primary" onClick=${onClose} disabled=${!kept}>Done<//>`}
+  >
+    <${Note} tone="warn">This is the only time that the key is shown. Lost, it can only be revoked and replaced.<//>
+    <${Code} title="API key" text=${made.key} wrap />
+    <${Code} title="Try it: whom it stands for, and what it may do" text=${curl} wrap />
+    <p class="small quiet">Every node takes it within 5 seconds.</p>
+    <${Checkbox} label="I have stored the key" checked=${kept} onChange=${setKept} />
+  <//>`
+}

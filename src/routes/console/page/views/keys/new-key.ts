@@ -1,0 +1,71 @@
+import type { Scope } from '../../../../../schema/catalog.ts'
+
+/** A key as it is typed in. Empty texts are not sent: then the defaults of the configuration hold. */
+export interface KeyForm {
+  readonly name: string
+  readonly app: string
+  readonly scopes: readonly Scope[]
+  readonly requestsPerMinute: string
+  readonly burst: string
+  readonly budgetUsd: string
+  /** As `<input type="date">` has it, e.g. 2027-01-31; the key ends when that day has ended, in UTC. */
+  readonly expires: string
+}
+
+export interface NewKeyBody {
+  readonly name: string
+  readonly app: string
+  readonly scopes: readonly Scope[]
+  readonly rate_limit?: { readonly requests_per_minute: number; readonly burst: number }
+  readonly budget_usd_per_month?: number
+  readonly expires_at?: string
+}
+
+/** Why a field cannot be sent, by its name in the form. */
+export type KeyFaults = Readonly<Partial<Record<keyof KeyForm, string>>>
+
+const NAME_LENGTH_MAX = 128
+
+/** The body for the API, or what is to be mended first. */
+export function newKeyOf(
+  form: KeyForm,
+  nowMs: number,
+): { readonly body: NewKeyBody } | { readonly faults: KeyFaults } {
+  const name = form.name.trim()
+  const perMinute = wholeOf(form.requestsPerMinute, 100_000_000)
+  const burst = wholeOf(form.burst, 100_000)
+  const budget = form.budgetUsd.trim() === '' ? null : Number(form.budgetUsd)
+  const endsMs = form.expires === '' ? null : Date.parse(`${form.expires}T23:59:59Z`)
+  const faults: KeyFaults = {
+    ...(name === '' ? { name: 'Name it, so that it can be told from others.' } : {}),
+    ...([...name].length > NAME_LENGTH_MAX ? { name: `At most ${NAME_LENGTH_MAX} characters.` } : {}),
+    ...(form.app === '' ? { app: 'Choose the app that it stands for.' } : {}),
+    ...(form.scopes.length === 0 ? { scopes: 'Choose one at least.' } : {}),
+    ...(perMinute === undefined ? { requestsPerMinute: 'A whole number from 1.' } : {}),
+    ...(burst === undefined ? { burst: 'A whole number from 1 to 100,000.' } : {}),
+    ...(perMinute === null && burst !== null ? { requestsPerMinute: 'Needed with the other.' } : {}),
+    ...(burst === null && perMinute !== null ? { burst: 'Needed with the other.' } : {}),
+    ...(budget !== null && !(budget >= 0 && budget <= 1e9) ? { budgetUsd: 'Dollars, 0 or more.' } : {}),
+    ...(endsMs !== null && !(endsMs > nowMs) ? { expires: 'A day that has not passed.' } : {}),
+  }
+  if (Object.keys(faults).length > 0) return { faults }
+  return {
+    body: {
+      name,
+      app: form.app,
+      scopes: form.scopes,
+      ...(perMinute == null || burst == null
+        ? {}
+        : { rate_limit: { requests_per_minute: perMinute, burst } }),
+      ...(budget === null ? {} : { budget_usd_per_month: budget }),
+      ...(endsMs === null ? {} : { expires_at: new Date(endsMs).toISOString() }),
+    },
+  }
+}
+
+/** Null: left empty; undefined: no such number. */
+function wholeOf(text: string, max: number): number | null | undefined {
+  if (text.trim() === '') return null
+  const number = Number(text)
+  return Number.isInteger(number) && number >= 1 && number <= max ? number : undefined
+}

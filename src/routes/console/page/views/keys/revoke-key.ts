@@ -1,0 +1,38 @@
+import type { KeyAnswer } from '../../../api/answers.ts'
+import { api } from '../../api.ts'
+import { html } from '../../html.ts'
+import { Confirm } from '../../parts/dialog.ts'
+import { Note } from '../../parts/states.ts'
+import { Time } from '../../parts/time.ts'
+import { toast } from '../../parts/toasts.ts'
+
+/** Asks before a key is revoked, and says who would miss it. */
+export function RevokeKey(props: {
+  readonly path: string
+  readonly revoked: KeyAnswer
+  /** The session was signed in with it. */
+  readonly own: boolean
+  readonly onRevoked: () => void
+  readonly onClose: () => void
+}) {
+  const { path, revoked, own, onRevoked, onClose } = props
+  const { id, name, app, last_used_at: used } = revoked
+  return html`<${Confirm}
+    title=${`Revoke the key ${name}?`}
+    action="Revoke key"
+    onConfirm=${async () => {
+      await api.delete(`${path}/${encodeURIComponent(id)}`)
+      toast(`The key ${name} is revoked`)
+      onRevoked()
+    }}
+    onClose=${onClose}
+    typed=${own ? name : undefined}
+  >
+    <p>
+      It stands for the app <strong>${app}</strong> and${' '}
+      ${used === null ? 'was never used' : html`was last used <strong><${Time} at=${used} /></strong>`}. Whoever still
+      uses it gets 401 within 5 seconds, on every node. Jobs that it has submitted go on. This cannot be undone.
+    </p>
+    ${own ? html`<${Note} tone="warn">You are signed in with this very key: your session is over with it.<//>` : null}
+  <//>`
+}

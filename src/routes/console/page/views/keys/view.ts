@@ -1,0 +1,130 @@
+import { useState } from 'preact/hooks'
+import type { KeyAnswer, NewKeyAnswer, SessionAnswer, WorkspaceAnswer } from '../../../api/answers.ts'
+import { api } from '../../api.ts'
+import { html } from '../../html.ts'
+import { useLoad } from '../../load.ts'
+import { Button, LinkButton } from '../../parts/button.ts'
+import { PageHead } from '../../parts/page-head.ts'
+import { EmptyState, Loaded } from '../../parts/states.ts'
+import { apiPath, pathOf } from '../../paths.ts'
+import type { WorkspaceViewProps } from '../../view.ts'
+import { KeyForm } from './key-form.ts'
+import { KeyShown } from './key-shown.ts'
+import { KeyTable } from './key-table.ts'
+import { RevokeKey } from './revoke-key.ts'
+
+/** How often spending and last uses are looked at anew. */
+const LIVE_MS = 15_000
+
+interface Keys {
+  readonly keys: readonly KeyAnswer[]
+  readonly apps: readonly string[]
+}
+
+/** The API keys of a workspace: made here, shown once, limited and revoked. */
+export function KeysView({ workspace, session }: WorkspaceViewProps) {
+  const path = apiPath`/workspaces/${workspace}/keys`
+  const load = useLoad<Keys>(
+    async (signal) => {
+      const [{ keys }, about] = await Promise.all([
+        api.get<{ keys: readonly KeyAnswer[] }>(path, { signal }),
+        api.get<WorkspaceAnswer>(apiPath`/workspaces/${workspace}`, { signal }),
+      ])
+      return { keys, apps: about.apps.map(({ id }) => id) }
+    },
+    [path],
+    { everyMs: LIVE_MS },
+  )
+  const [open, setOpen] = useState<Open>(null)
+  const { value } = load
+  const action = html`<${Button}
+    kind="primary"
+    icon="plus"
+    disabled=${value === null || value.apps.length === 0}
+    onClick=${() => setOpen({ what: 'form' })}
+  >Create key<//>`
+  const revoke = (key: KeyAnswer) => setOpen({ what: 'revoke', key })
+  return html`<${PageHead}
+      title="Keys"
+      lead="An API key stands for one app and leads to its route. A key is shown when it is made and never again."
+      actions=${action}
+    />
+    <${Loaded}
+      load=${load}
+      what="The keys"
+      rows=${6}
+      render=${({ keys, apps }: Keys) => html`
+        ${apps.length === 0 ? html`<${NoApp} workspace=${workspace} />` : null}
+        ${keys.length === 0 && apps.length > 0 ? html`<${NoKey} />` : null}
+        ${keys.length > 0 ? html`<${KeyTable} keys=${keys} session=${session} onRevoke=${revoke} />` : null}`}
+    />
+    <${OpenDialog}
+      path=${path}
+      apps=${value?.apps ?? []}
+      session=${session}
+      open=${open}
+      onOpen=${setOpen}
+      onChanged=${load.reload}
+    />`
+}
+
+/** The one dialog that is open. */
+type Open =
+  | { readonly what: 'form' }
+  | { readonly what: 'made'; readonly made: NewKeyAnswer }
+  | { readonly what: 'revoke'; readonly key: KeyAnswer }
+  | null
+
+function OpenDialog(props: {
+  readonly path: string
+  readonly apps: readonly string[]
+  readonly session: SessionAnswer
+  readonly open: Open
+  readonly onOpen: (open: Open) => void
+  readonly onChanged: () => void
+}) {
+  const { path, apps, session, open, onOpen, onChanged } = props
+  const close = () => onOpen(null)
+  if (open === null) return null
+  if (open.what === 'made') return html`<${KeyShown} made=${open.made} onClose=${close} />`
+  if (open.what === 'revoke') {
+    return html`<${RevokeKey}
+      path=${path}
+      revoked=${open.key}
+      own=${isOwn(open.key, session)}
+      onRevoked=${onChanged}
+      onClose=${close}
+    />`
+  }
+  const created = (made: NewKeyAnswer) => {
+    onOpen({ what: 'made', made })
+    onChanged()
+  }
+  return html`<${KeyForm}
+    path=${path}
+    apps=${apps}
+    mayOperate=${session.role === 'operator'}
+    onMade=${created}
+    onClose=${close}
+  />`
+}
+
+/** The key that this session was signed in with: with it the session is over, too. */
+function isOwn({ id }: KeyAnswer, session: SessionAnswer): boolean {
+  return id === session.key.id
+}
+
+function NoApp({ workspace }: { readonly workspace: string }) {
+  return html`<${EmptyState}
+    title="No app that a key could stand for"
+    action=${html`<${LinkButton} kind="primary" href=${pathOf(workspace, 'apps')}>Create an app<//>`}
+  >
+    A key stands for one app of the workspace. Create the app first, then its key.
+  <//>`
+}
+
+function NoKey() {
+  return html`<${EmptyState} title="No keys yet">
+    Create one for an app, and give it to the program that calls /v1.
+  <//>`
+}

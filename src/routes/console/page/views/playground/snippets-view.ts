@@ -1,0 +1,37 @@
+import { useState } from 'preact/hooks'
+import { html } from '../../html.ts'
+import { Code } from '../../parts/code.ts'
+import { Section } from '../../parts/page-head.ts'
+import { Tabs } from '../../parts/tabs.ts'
+import type { Snippets } from './snippets.ts'
+
+const LANGUAGES = [
+  { id: 'curl', label: 'curl' },
+  { id: 'javascript', label: 'JavaScript' },
+  { id: 'python', label: 'Python' },
+] as const
+
+type Language = (typeof LANGUAGES)[number]['id']
+
+/** The call with the options as they stand, for other programs. */
+export function SnippetsView({ snippets }: { readonly snippets: Snippets }) {
+  const [language, setLanguage] = useState<Language>('curl')
+  const text = snippets[language]
+  return html`<${Section}
+    title="The same call elsewhere"
+    lead="It follows the options above. Set LARKWAY_API_KEY to a key of the app; the programs use OpenAI’s own client."
+  >
+    <${Tabs} label="Language" tabs=${LANGUAGES} chosen=${language} onChoose=${(id: Language) => setLanguage(id)}>
+      ${
+        text === null
+          ? html`<p class="quiet">OpenAI’s clients know no jobs. Take the call of curl, or send it at once.</p>`
+          : html`<${Code} title=${titleOf(language)} text=${text} />`
+      }
+    <//>
+  <//>`
+}
+
+function titleOf(language: Language): string {
+  if (language === 'curl') return 'Shell'
+  return language === 'javascript' ? 'Node, npm install openai' : 'Python, pip install openai'
+}

@@ -1,0 +1,180 @@
+import {
+  type HearingOptions,
+  hearingFields,
+  hearingPath,
+  SPEECH_PATH,
+  type SpeechOptions,
+  speechBody,
+  termsOf,
+} from './options.ts'
+import { jsLiteral, jsString, type Literal, pythonLiteral, pythonString, shellWord } from './quoting.ts'
+
+/** The call as other programs make it. The key is read from the environment: it never stands in a snippet. */
+export interface Snippets {
+  readonly curl: string
+  /** Null where OpenAI's clients have no such call. */
+  readonly javascript: string | null
+  readonly python: string | null
+}
+
+type Fields = Readonly<Record<string, Literal>>
+
+const BEARER = '-H "Authorization: Bearer $LARKWAY_API_KEY"'
+
+/** OpenAI's clients want a model. Unless it names a purpose the gateway passes it by: the route of the key chooses. */
+const HEARING_MODEL = 'whisper-1'
+const SPEECH_MODEL = 'tts-1'
+
+/**
+ * A transcription, or its submission as a job.
+ *
+ * @param origin of the gateway, e.g. `https://gateway.example.com`
+ * @param fileName of the audio, as it lies in the folder where the snippet is run
+ */
+export function hearingSnippets(origin: string, fileName: string, options: HearingOptions): Snippets {
+  const lines = [
+    `curl -sS ${shellWord(origin + hearingPath(options))}`,
+    BEARER,
+    curlFile(fileName),
+    ...hearingFields(options).map(curlField),
+  ]
+  const curl = lines.join(' \\\n  ')
+  if (options.asJob) return { curl, javascript: null, python: null }
+  const { known, own } = openaiHearing(options)
+  const isText = ['text', 'srt', 'vtt'].includes(options.responseFormat)
+  return {
+    curl,
+    javascript: `import { createReadStream } from 'node:fs'
+import OpenAI from 'openai'
+
+${jsClient(origin)}
+
+const transcript = await client.audio.transcriptions.create({
+  file: createReadStream(${jsString(fileName)}),
+${jsFields({ ...known, ...own })}
+})
+console.log(transcript${isText ? '' : '.text'})
+`,
+    python: `import os
+from openai import OpenAI
+
+${pythonClient(origin)}
+
+with open(${pythonString(fileName)}, "rb") as file:
+    transcript = client.audio.transcriptions.create(
+        file=file,
+${pythonArguments(known, own, 8)}
+    )
+print(transcript${isText ? '' : '.text'})
+`,
+  }
+}
+
+/** @param extension of the file that the audio goes to, e.g. `mp3` */
+export function speechSnippets(origin: string, options: SpeechOptions, extension: string): Snippets {
+  const { purpose = '', response_profile: profile, input, ...asked } = speechBody(options)
+  const output = `speech.${extension}`
+  const curl = [
+    `curl -sS ${shellWord(origin + SPEECH_PATH)}`,
+    BEARER,
+    "-H 'Content-Type: application/json'",
+    "-H 'Accept: audio/*'",
+    `-d ${shellWord(JSON.stringify(speechBody(options)))}`,
+    `-o ${shellWord(output)}`,
+  ].join(' \\\n  ')
+  const known: Fields = { model: String(purpose) || SPEECH_MODEL, input: input ?? '', ...asked }
+  const own: Fields = profile === undefined ? {} : { response_profile: profile }
+  return {
+    curl,
+    javascript: `import { writeFile } from 'node:fs/promises'
+import OpenAI from 'openai'
+
+${jsClient(origin)}
+
+const speech = await client.audio.speech.create({
+${jsFields({ ...known, ...own })}
+})
+await writeFile(${jsString(output)}, Buffer.from(await speech.arrayBuffer()))
+`,
+    // The client insists on a voice; none is the provider's default.
+    python: `import os
+from openai import OpenAI
+
+${pythonClient(origin)}
+
+with client.audio.speech.with_streaming_response.create(
+${pythonArguments({ voice: null, ...known }, own, 4)}
+) as speech:
+    speech.stream_to_file(${pythonString(output)})
+`,
+  }
+}
+
+/** In quotes curl takes a name with `,` or `;` as it is, and only quotes and backslashes are escaped. */
+function curlFile(name: string): string {
+  if (/^[\w.-]+$/.test(name)) return `-F file=@${name}`
+  return `-F ${shellWord(`file=@"${name.replaceAll(/["\\]/g, '\\$&')}"`)}`
+}
+
+/** A value that begins with `@` or `<` would name a file, and `;` would end it, were it given by -F. */
+function curlField([name, value]: readonly [string, string]): string {
+  const plain = /^[\w-][\w .-]*$/.test(value)
+  return `${plain ? '-F' : '--form-string'} ${shellWord(`${name}=${value}`)}`
+}
+
+/**
+ * The options in OpenAI's words, and those that only the gateway has. OpenAI's `json` has no place for times and
+ * speakers: the format that shows them is asked for.
+ */
+function openaiHearing(options: HearingOptions): { readonly known: Fields; readonly own: Fields } {
+  const { language, responseFormat, timestamps, diarization, redaction, purpose, profile } = options
+  const shown = diarization ? 'diarized_json' : timestamps !== null ? 'verbose_json' : 'json'
+  const format = responseFormat === 'json' ? shown : responseFormat
+  const keyterms = termsOf(options.keyterms)
+  return {
+    known: {
+      model: purpose === '' ? HEARING_MODEL : purpose,
+      ...(language.trim() === '' ? {} : { language: language.trim() }),
+      ...(format === 'json' ? {} : { response_format: format }),
+      ...(timestamps === null
+        ? {}
+        : { timestamp_granularities: timestamps === 'both' ? ['word', 'segment'] : [timestamps] }),
+    },
+    own: {
+      ...(diarization ? { diarization } : {}),
+      ...(keyterms.length === 0 ? {} : { keyterms }),
+      ...(redaction.length === 0 ? {} : { redaction }),
+      ...(profile === null ? {} : { response_profile: profile }),
+    },
+  }
+}
+
+function jsClient(origin: string): string {
+  return `const client = new OpenAI({
+  baseURL: ${jsString(`${origin}/openai/v1`)},
+  apiKey: process.env.LARKWAY_API_KEY,
+})`
+}
+
+function pythonClient(origin: string): string {
+  return `client = OpenAI(
+    base_url=${pythonString(`${origin}/openai/v1`)},
+    api_key=os.environ["LARKWAY_API_KEY"],
+)`
+}
+
+function jsFields(fields: Fields): string {
+  return Object.entries(fields)
+    .map(([name, value]) => `  ${name}: ${jsLiteral(value)},`)
+    .join('\n')
+}
+
+/** What the client's method does not know goes into `extra_body`. */
+function pythonArguments(known: Fields, own: Fields, indent: number): string {
+  const extra = Object.entries(own).map(([name, value]) => `"${name}": ${pythonLiteral(value)}`)
+  const lines = [
+    ...Object.entries(known).map(([name, value]) => `${name}=${pythonLiteral(value)},`),
+    ...(extra.length === 0 ? [] : [`extra_body={${extra.join(', ')}},`]),
+  ]
+  return lines.map((line) => ' '.repeat(indent) + line).join('\n')
+}

@@ -1,0 +1,180 @@
+import { useState } from 'preact/hooks'
+import type { KindAnswer, ProviderAnswer } from '../../../api/answers.ts'
+import { api } from '../../api.ts'
+import { html } from '../../html.ts'
+import { useAction } from '../../load.ts'
+import { Button } from '../../parts/button.ts'
+import { Dialog } from '../../parts/dialog.ts'
+import { Select, TextInput } from '../../parts/field.ts'
+import { Fault } from '../../parts/states.ts'
+import { toast } from '../../parts/toasts.ts'
+import { apiPath } from '../../paths.ts'
+import { FactsFields } from './facts-fields.ts'
+import { changedFacts, type FactsChange } from './facts-form.ts'
+import { wholeName } from './names.ts'
+import { bodyOf, faultsOf, formOf, type ProviderFaults, type ProviderForm } from './provider-form.ts'
+
+interface EditProviderProps {
+  /** Null: a new one. */
+  readonly before: ProviderAnswer | null
+  readonly kinds: readonly KindAnswer[]
+  /** Whole names of all providers. */
+  readonly taken: readonly string[]
+  readonly workspace: string | null
+  readonly setsAddress: boolean
+  readonly onSaved: () => void
+  readonly onCheck: (provider: ProviderAnswer) => void
+  readonly onClose: () => void
+}
+
+/** Adds a provider, or changes one. It is checked right after, since a wrong credential shows nowhere else so soon. */
+export function EditProvider(props: EditProviderProps) {
+  const { before, kinds, taken, workspace, setsAddress, onSaved, onCheck, onClose } = props
+  const usable = kinds.filter((kind) => setsAddress || kind.base_url !== null || kind.kind === before?.kind)
+  const [form, setForm] = useState(() => formOf(before, usable))
+  const [unread, setUnread] = useState<readonly string[]>([])
+  const [tried, setTried] = useState(false)
+  const name = before?.name ?? wholeName(workspace, form.name)
+  const faults = faultsOf(form, { before, kinds, workspace, taken, setsAddress })
+  const { run, busy, error } = useAction(async () => {
+    const place = workspace === null ? '' : apiPath`/workspaces/${workspace}`
+    const path = place + apiPath`/providers/${name}`
+    const saved = await api.put<ProviderAnswer>(path, bodyOf(form, { setsAddress }))
+    toast(`Provider ${name} ${before === null ? 'added' : 'saved'}`)
+    onSaved()
+    onCheck(saved)
+  })
+  const set = (change: Partial<ProviderForm>) => setForm((old) => ({ ...old, ...change }))
+  const submit = () => {
+    setTried(true)
+    if (Object.keys(faults).length === 0 && unread.length === 0) run()
+  }
+  const setFacts = (change: FactsChange, read = '') => {
+    setUnread((old) => old.filter((field) => field !== read))
+    setForm((old) => ({ ...old, facts: changedFacts(old.facts, change) }))
+  }
+  const footer = html`<${Button} onClick=${onClose} disabled=${busy}>Cancel<//>
+    <${Button} type="submit" kind="primary" busy=${busy}>Save and check<//>`
+  return html`<${Dialog}
+    title=${before === null ? 'Add a provider' : `Provider ${before.name}`}
+    wide
+    onClose=${onClose}
+    onSubmit=${submit}
+    footer=${footer}
+    locked=${busy}
+  >
+    <div class="stack">
+      <${Account}
+        ...${props}
+        form=${form}
+        set=${set}
+        faults=${tried ? faults : onlyTyped(form, faults)}
+        kinds=${usable}
+      />
+      <details class="more" open=${Object.keys(form.facts).length > 0}>
+        <summary>What is known of its models, for all of them: abilities and prices</summary>
+        <div class="stack">
+          <p class="small quiet">
+            Needed for models that the built-in table lacks, and where your prices differ from it.
+          </p>
+          <${FactsFields}
+            facts=${form.facts}
+            onChange=${setFacts}
+            onUnread=${(field: string) => setUnread((old) => [...new Set([...old, field])])}
+          />
+        </div>
+      </details>
+      ${
+        tried && unread.length > 0
+          ? html`<p class="field-error" role="alert">Mend what is marked above first.</p>`
+          : null
+      }
+      <${Fault} error=${error} what="Not saved" />
+    </div>
+  <//>`
+}
+
+/** Before the first try to save only what was typed is found fault with. */
+function onlyTyped(form: ProviderForm, faults: ProviderFaults): ProviderFaults {
+  return Object.fromEntries(
+    Object.entries(faults).filter(([field]) => form[field as keyof ProviderFaults] !== ''),
+  )
+}
+
+function Account(
+  props: EditProviderProps & {
+    readonly form: ProviderForm
+    readonly set: (change: Partial<ProviderForm>) => void
+    readonly faults: ProviderFaults
+  },
+) {
+  const { before, kinds, workspace, setsAddress, form, set, faults } = props
+  const kind = kinds.find((one) => one.kind === form.kind)
+  const stored = before !== null && before.credential !== 'none' && before.kind === form.kind
+  return html`
+    <${Select}
+      label="Kind"
+      value=${form.kind}
+      onChange=${(value: string) => set({ kind: value })}
+      options=${kinds.map((one) => one.kind)}
+      hint=${`The protocol that it speaks.${setsAddress ? '' : ' One without an address of its own is for operators.'}`}
+    />
+    ${
+      before === null
+        ? html`<${TextInput}
+            label="Name"
+            value=${form.name}
+            onInput=${(value: string) => set({ name: value })}
+            mono
+            autofocus
+            required
+            maxLength=${64}
+            placeholder=${form.kind}
+            hint=${
+              workspace === null
+                ? 'What routes call it. It cannot be renamed.'
+                : `Routes call it ${wholeName(workspace, form.name || form.kind)}. It cannot be renamed.`
+            }
+            error=${faults.name ?? null}
+          />`
+        : null
+    }
+    <${TextInput}
+      label="Credential"
+      type="password"
+      value=${form.credential}
+      onInput=${(value: string) => set({ credential: value })}
+      autocomplete="new-password"
+      optional=${kind?.needs_credential === false}
+      placeholder=${stored ? '••••••••' : ''}
+      hint=${
+        stored
+          ? 'One is stored, and never shown. Leave it empty to keep it.'
+          : 'The API key that the provider gave you. It is stored sealed, and never shown again.'
+      }
+      error=${faults.credential ?? null}
+    />
+    ${setsAddress ? html`<${Address} kind=${kind} form=${form} set=${set} faults=${faults} />` : null}
+  `
+}
+
+function Address(props: {
+  readonly kind: KindAnswer | undefined
+  readonly form: ProviderForm
+  readonly set: (change: Partial<ProviderForm>) => void
+  readonly faults: ProviderFaults
+}) {
+  const { kind, form, set, faults } = props
+  const isNeeded = kind?.base_url === null
+  return html`<${TextInput}
+    label="Address"
+    type="url"
+    value=${form.baseUrl}
+    onInput=${(value: string) => set({ baseUrl: value })}
+    mono
+    optional=${!isNeeded}
+    placeholder=${kind?.base_url ?? 'https://speech.example.com/v1'}
+    hint=${isNeeded ? 'The kind has none of its own.' : 'The kind’s own, unless you give another.'}
+    error=${faults.baseUrl ?? null}
+  />`
+}

@@ -1,0 +1,80 @@
+import type { KindAnswer, ProviderAnswer } from '../../../api/answers.ts'
+import type { DeclaredFacts } from './facts-form.ts'
+import { nameFault } from './names.ts'
+
+/** A provider while it is edited. */
+export interface ProviderForm {
+  /** As typed, without the workspace before it. */
+  readonly name: string
+  readonly kind: string
+  /** Empty: the stored one stays. It is never shown again once saved. */
+  readonly credential: string
+  /** Empty: the kind's own. */
+  readonly baseUrl: string
+  readonly facts: DeclaredFacts
+}
+
+export function formOf(provider: ProviderAnswer | null, kinds: readonly KindAnswer[]): ProviderForm {
+  return {
+    name: provider?.name ?? '',
+    kind: provider?.kind ?? kinds[0]?.kind ?? '',
+    credential: '',
+    baseUrl: provider?.base_url ?? '',
+    facts: provider?.facts ?? {},
+  }
+}
+
+/** The body of a save, in wire names. What is left out stays as it is. */
+export function bodyOf(
+  form: ProviderForm,
+  { setsAddress }: { readonly setsAddress: boolean },
+): Readonly<Record<string, unknown>> {
+  const { kind, credential, baseUrl, facts } = form
+  return {
+    kind,
+    ...(credential === '' ? {} : { credential }),
+    ...(setsAddress && baseUrl.trim() !== '' ? { base_url: baseUrl.trim() } : {}),
+    ...facts,
+  }
+}
+
+export type ProviderFaults = Partial<Readonly<Record<'name' | 'credential' | 'baseUrl', string>>>
+
+/**
+ * What keeps the form from being saved, by field.
+ *
+ * @param before null: it is a new one
+ * @param taken whole names of all providers that are seen from here
+ */
+export function faultsOf(
+  form: ProviderForm,
+  known: {
+    readonly before: ProviderAnswer | null
+    readonly kinds: readonly KindAnswer[]
+    readonly workspace: string | null
+    readonly taken: readonly string[]
+    readonly setsAddress: boolean
+  },
+): ProviderFaults {
+  const { before, kinds, workspace, taken, setsAddress } = known
+  const kind = kinds.find((one) => one.kind === form.kind)
+  const faults: Record<string, string> = {}
+  const name = before === null ? nameFault(form.name, { workspace, taken }) : null
+  if (name !== null) faults.name = name
+  const keeps = before !== null && before.credential !== 'none' && before.kind === form.kind
+  if (kind?.needs_credential === true && form.credential === '' && !keeps)
+    faults.credential = `The kind ${form.kind} needs one.`
+  else if (/^\s|\s$/.test(form.credential)) faults.credential = 'There is white space around it.'
+  const address = setsAddress ? addressFault(form.baseUrl.trim(), kind) : null
+  if (address !== null) faults.baseUrl = address
+  return faults
+}
+
+function addressFault(address: string, kind: KindAnswer | undefined): string | null {
+  if (address === '')
+    return kind?.base_url === null ? `The kind ${kind.kind} has no address of its own: give one.` : null
+  const url = URL.parse(address)
+  if (url === null || !['http:', 'https:'].includes(url.protocol)) return 'An http or https URL.'
+  if (url.username !== '' || url.password !== '') return 'No credentials in it: they go into the field above.'
+  return /[?#]/.test(address) ? 'No query and no fragment.' : null
+}

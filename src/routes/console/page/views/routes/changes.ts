@@ -1,0 +1,44 @@
+import type { RouteFields } from '../../../../../catalog/file.ts'
+import type { RouteAnswer } from '../../../api/answers.ts'
+import { html } from '../../html.ts'
+import { Section } from '../../parts/page-head.ts'
+import { EmptyState } from '../../parts/states.ts'
+import { FieldsDiff } from './fields-diff.ts'
+
+/** What publishing would change, in words and side by side. */
+export function Changes({ known, fields }: { readonly known: RouteAnswer; readonly fields: RouteFields }) {
+  const { draft, published } = known
+  const before =
+    published === null ? 'Nothing published' : `Published, version ${published.number ?? 'of the file'}`
+  if (draft === null && published !== null)
+    return html`<${EmptyState} title="No changes">
+      What is on the screen is what serves. Change an entry, and the difference is shown here.
+    <//>`
+  return html`<div class="stack stack-loose">
+    <${Section} title="In words">
+      <${ChangeLines} changes=${draft?.changes ?? []} isNew=${published === null} />
+    <//>
+    <${Section} title="Side by side">
+      <${FieldsDiff}
+        before=${published?.fields ?? null}
+        after=${fields}
+        names=${[before, 'Draft']}
+      />
+    <//>
+  </div>`
+}
+
+/** The lines of a difference. */
+export function ChangeLines({
+  changes,
+  isNew,
+}: {
+  readonly changes: readonly string[]
+  readonly isNew: boolean
+}) {
+  if (changes.length > 0)
+    return html`<ul class="routes-changes">${changes.map((line) => html`<li key=${line}>${line}</li>`)}</ul>`
+  return html`<p class="quiet">
+    ${isNew ? 'It was never published: all of it is new.' : 'Nothing that would be served differently.'}
+  </p>`
+}

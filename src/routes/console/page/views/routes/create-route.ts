@@ -1,0 +1,81 @@
+import { useState } from 'preact/hooks'
+import type { ModelsAnswer, RouteAnswer } from '../../../api/answers.ts'
+import { api } from '../../api.ts'
+import { html } from '../../html.ts'
+import { type Load, useAction } from '../../load.ts'
+import { Button, LinkButton } from '../../parts/button.ts'
+import { Dialog } from '../../parts/dialog.ts'
+import { TextInput } from '../../parts/field.ts'
+import { EmptyState, Fault, Loaded } from '../../parts/states.ts'
+import { toast } from '../../parts/toasts.ts'
+import { apiPath, pathOf } from '../../paths.ts'
+import { navigate } from '../../router.ts'
+import { nameFault, wholeName } from '../providers/names.ts'
+import { EntryPicker, type Picked } from './entry-picker.ts'
+
+/** Makes a route as a draft with its first entry, and goes there. */
+export function CreateRoute(props: {
+  readonly workspace: string
+  readonly models: Load<ModelsAnswer>
+  /** Whole names of the routes that there are. */
+  readonly taken: readonly string[]
+  readonly onClose: () => void
+}) {
+  const { workspace, models, taken, onClose } = props
+  const [name, setName] = useState('')
+  const [picked, setPicked] = useState<Picked | null>(null)
+  const [tried, setTried] = useState(false)
+  const whole = wholeName(workspace, name)
+  const nameWrong = nameFault(name, { workspace, taken })
+  const { run, busy, error } = useAction(async () => {
+    const fields = { workspace, entries: picked === null ? [] : [picked] }
+    const path = apiPath`/workspaces/${workspace}/routes/${whole}/draft`
+    await api.put<RouteAnswer>(path, { fields, revision: null })
+    toast(`Draft of ${whole} made`)
+    navigate(pathOf(workspace, 'routes', whole))
+  })
+  const submit = () => {
+    setTried(true)
+    if (nameWrong === null && picked !== null) run()
+  }
+  const hasProvider = models.state !== 'ready' || models.value.providers.length > 0
+  const footer = html`<${Button} onClick=${onClose} disabled=${busy}>Cancel<//>
+    <${Button} type="submit" kind="primary" busy=${busy} disabled=${!hasProvider}>Make the draft<//>`
+  return html`<${Dialog} title="New route" wide onClose=${onClose} onSubmit=${submit} footer=${footer} locked=${busy}>
+    <div class="stack">
+      <${TextInput}
+        label="Name"
+        value=${name}
+        onInput=${setName}
+        mono
+        autofocus
+        required
+        maxLength=${64}
+        placeholder="voice"
+        hint=${`Apps call it ${wholeName(workspace, name || 'voice')}. It cannot be renamed.`}
+        error=${tried || name !== '' ? nameWrong : null}
+      />
+      <h3>First entry</h3>
+      <${Loaded}
+        load=${models}
+        what="The models"
+        rows=${6}
+        render=${(value: ModelsAnswer) =>
+          value.providers.length === 0
+            ? html`<${EmptyState}
+                title="No provider to take a model from"
+                action=${html`<${LinkButton} href=${pathOf(workspace, 'providers')}>Add a provider<//>`}
+              >
+                Add a provider with its credential first.
+              <//>`
+            : html`<${EntryPicker} models=${value} picked=${picked} onPick=${setPicked} />`}
+      />
+      ${
+        tried && picked === null && hasProvider
+          ? html`<p class="field-error" role="alert">Pick the model that serves first. More can be added after it.</p>`
+          : null
+      }
+      <${Fault} error=${error} />
+    </div>
+  <//>`
+}

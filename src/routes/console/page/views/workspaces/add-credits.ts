@@ -1,0 +1,73 @@
+import { useState } from 'preact/hooks'
+import type { WorkspaceAnswer } from '../../../api/answers.ts'
+import { api } from '../../api.ts'
+import { usd } from '../../format.ts'
+import { html } from '../../html.ts'
+import { useAction } from '../../load.ts'
+import { Button } from '../../parts/button.ts'
+import { Dialog } from '../../parts/dialog.ts'
+import { TextInput } from '../../parts/field.ts'
+import { Fault } from '../../parts/states.ts'
+import { toast } from '../../parts/toasts.ts'
+import { apiPath } from '../../paths.ts'
+import { readUsd } from '../providers/facts-form.ts'
+import { newGrantId } from './workspace-form.ts'
+
+/** Books credits. The id stays the same until it is booked, so that trying again books nothing twice. */
+export function AddCredits(props: {
+  readonly workspace: WorkspaceAnswer
+  readonly onSaved: (saved: WorkspaceAnswer) => void
+  readonly onClose: () => void
+}) {
+  const { workspace, onSaved, onClose } = props
+  const [amount, setAmount] = useState('')
+  const [grantId, setGrantId] = useState(() => newGrantId(new Date(), Math.random))
+  const [tried, setTried] = useState(false)
+  const sum = readUsd(amount)
+  const isSum = typeof sum === 'number' && sum > 0
+  const isId = /^[\x21-\x7e]{1,64}$/.test(grantId)
+  const { run, busy, error } = useAction(async () => {
+    const path = apiPath`/workspaces/${workspace.id}/credits`
+    onSaved(await api.post<WorkspaceAnswer>(path, { amount_usd: sum, grant_id: grantId }))
+    toast(`${usd(sum ?? 0)} of credits booked for ${workspace.id}`)
+    onClose()
+  })
+  const submit = () => {
+    setTried(true)
+    if (isSum && isId) run()
+  }
+  const footer = html`<${Button} onClick=${onClose} disabled=${busy}>Cancel<//>
+    <${Button} type="submit" kind="primary" busy=${busy}>${isSum ? `Book ${usd(sum)}` : 'Book'}<//>`
+  return html`<${Dialog}
+    title=${`Add credits to ${workspace.id}`}
+    onClose=${onClose}
+    onSubmit=${submit}
+    footer=${footer}
+    locked=${busy}
+  >
+    <div class="stack">
+      <${TextInput}
+        label="Amount"
+        value=${amount}
+        onInput=${setAmount}
+        suffix="USD"
+        inputMode="decimal"
+        autofocus
+        required
+        width="medium"
+        hint=${workspace.account === null ? '' : `Now ${usd(workspace.account.credits_usd)}.`}
+        error=${tried && !isSum ? 'An amount of USD such as 25 or 12.50.' : null}
+      />
+      <${TextInput}
+        label="Grant id"
+        value=${grantId}
+        onInput=${setGrantId}
+        mono
+        maxLength=${64}
+        hint="Booked once under this id, however often it is sent: the number of an invoice, for one."
+        error=${isId ? null : '1 to 64 visible characters, without spaces.'}
+      />
+      <${Fault} error=${error} what="Not booked, as far as is known" />
+    </div>
+  <//>`
+}

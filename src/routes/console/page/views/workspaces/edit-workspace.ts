@@ -1,0 +1,137 @@
+import { useState } from 'preact/hooks'
+import type { WorkspaceAnswer } from '../../../api/answers.ts'
+import { api } from '../../api.ts'
+import { html } from '../../html.ts'
+import { useAction } from '../../load.ts'
+import { Button } from '../../parts/button.ts'
+import { Dialog } from '../../parts/dialog.ts'
+import { Select, TextInput } from '../../parts/field.ts'
+import { Fault } from '../../parts/states.ts'
+import { toast } from '../../parts/toasts.ts'
+import { apiPath } from '../../paths.ts'
+import { workspacesChanged } from '../../workspace-list.ts'
+import { bodyOf, faultsOf, formOf, type WorkspaceForm } from './workspace-form.ts'
+
+/** Makes a workspace, or changes what operators say of it. */
+export function EditWorkspace(props: {
+  /** Null: a new one. */
+  readonly before: WorkspaceAnswer | null
+  readonly taken: readonly string[]
+  readonly onSaved: (saved: WorkspaceAnswer) => void
+  readonly onClose: () => void
+}) {
+  const { before, taken, onSaved, onClose } = props
+  const [form, setForm] = useState(() => formOf(before))
+  const [tried, setTried] = useState(false)
+  const faults = faultsOf(form, before === null ? taken : null)
+  const { run, busy, error } = useAction(async () => {
+    const path = apiPath`/workspaces/${form.id}`
+    const saved = await api.put<WorkspaceAnswer>(path, bodyOf(form, before))
+    workspacesChanged()
+    toast(`Workspace ${form.id} ${before === null ? 'made' : 'saved'}`)
+    onClose()
+    onSaved(saved)
+  })
+  const set = (change: Partial<WorkspaceForm>) => setForm((old) => ({ ...old, ...change }))
+  const fault = (field: keyof WorkspaceForm) => (tried || form[field] !== '' ? (faults[field] ?? null) : null)
+  const submit = () => {
+    setTried(true)
+    if (Object.keys(faults).length === 0) run()
+  }
+  const plans = before?.plans ?? []
+  const footer = html`<${Button} onClick=${onClose} disabled=${busy}>Cancel<//>
+    <${Button} type="submit" kind="primary" busy=${busy}>${before === null ? 'Make the workspace' : 'Save'}<//>`
+  return html`<${Dialog}
+    title=${before === null ? 'New workspace' : `Workspace ${before.id}`}
+    onClose=${onClose}
+    onSubmit=${submit}
+    footer=${footer}
+    locked=${busy}
+  >
+    <div class="stack">
+      ${
+        before === null
+          ? html`<${TextInput}
+              label="Id"
+              value=${form.id}
+              onInput=${(id: string) => set({ id })}
+              mono
+              autofocus
+              required
+              maxLength=${40}
+              placeholder="acme"
+              hint="Its routes and providers begin with it. It cannot be renamed."
+              error=${fault('id')}
+            />`
+          : null
+      }
+      <${TextInput}
+        label="Name"
+        value=${form.name}
+        onInput=${(name: string) => set({ name })}
+        optional
+        maxLength=${1024}
+        placeholder=${form.id}
+        hint="Shown to callers in GET /v1/me."
+      />
+      ${
+        before === null
+          ? html`<p class="small quiet">Plan, budget and trial can be set once it is made.</p>`
+          : html`<${Terms} form=${form} set=${set} plans=${plans} fault=${fault} />`
+      }
+      <${Fault} error=${error} what="Not saved" />
+    </div>
+  <//>`
+}
+
+function Terms(props: {
+  readonly form: WorkspaceForm
+  readonly set: (change: Partial<WorkspaceForm>) => void
+  readonly plans: readonly string[]
+  readonly fault: (field: keyof WorkspaceForm) => string | null
+}) {
+  const { form, set, plans, fault } = props
+  const names = form.plan === '' || plans.includes(form.plan) ? plans : [...plans, form.plan]
+  return html`
+    <${Select}
+      label="Plan"
+      value=${form.plan}
+      onChange=${(plan: string) => set({ plan })}
+      options=${[{ value: '', label: 'None: everything is included' }, ...names]}
+    />
+    <${TextInput}
+      label="Budget per month"
+      value=${form.budget}
+      onInput=${(budget: string) => set({ budget })}
+      optional
+      suffix="USD"
+      inputMode="decimal"
+      hint="Caps what all its keys together may spend in a calendar month (UTC)."
+      error=${fault('budget')}
+    />
+    <div class="columns">
+      <div>
+        <${TextInput}
+          label="Trial"
+          value=${form.trialAllowance}
+          onInput=${(trialAllowance: string) => set({ trialAllowance })}
+          optional
+          suffix="USD"
+          inputMode="decimal"
+          error=${fault('trialAllowance')}
+        />
+      </div>
+      <div>
+        <${TextInput}
+          label="Ends"
+          type="date"
+          value=${form.trialEnds}
+          onInput=${(trialEnds: string) => set({ trialEnds })}
+          optional
+          error=${form.trialAllowance !== '' || form.trialEnds !== '' ? fault('trialEnds') : null}
+        />
+      </div>
+    </div>
+    <p class="field-hint">A trial pays for calls to platform providers before credits are asked.</p>
+  `
+}

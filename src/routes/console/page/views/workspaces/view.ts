@@ -1,0 +1,74 @@
+import { useState } from 'preact/hooks'
+import type { WorkspaceSummary } from '../../../api/answers.ts'
+import { html } from '../../html.ts'
+import { Button } from '../../parts/button.ts'
+import { PageHead } from '../../parts/page-head.ts'
+import { EmptyState, Loaded } from '../../parts/states.ts'
+import { type Column, Table } from '../../parts/table.ts'
+import { pathOf } from '../../paths.ts'
+import { navigate } from '../../router.ts'
+import type { ViewProps } from '../../view.ts'
+import { useWorkspaces } from '../../workspace-list.ts'
+import { FileBadge } from '../providers/file-badge.ts'
+import { EditWorkspace } from './edit-workspace.ts'
+import { WorkspacePage } from './workspace-page.ts'
+
+/** All workspaces, or one of them: what operators set of it. */
+export function WorkspacesView({ path }: ViewProps) {
+  const [id] = path
+  return id === undefined ? html`<${WorkspaceList} />` : html`<${WorkspacePage} key=${id} id=${id} />`
+}
+
+function WorkspaceList() {
+  const load = useWorkspaces()
+  const [creating, setCreating] = useState(false)
+  const add = html`<${Button} kind="primary" icon="plus" onClick=${() => setCreating(true)}>New workspace<//>`
+  return html`
+    <${PageHead}
+      title="Workspaces"
+      lead="Tenants: each has its own apps, keys, routes, credentials and credits."
+      actions=${add}
+    />
+    <${Loaded}
+      load=${load}
+      what="The workspaces"
+      render=${(workspaces: readonly WorkspaceSummary[]) =>
+        workspaces.length === 0
+          ? html`<${EmptyState} title="No workspace yet" action=${add}>
+              Make one, then a provider, a route and an app in it.
+            <//>`
+          : html`<${Table}
+              caption="Workspaces"
+              columns=${COLUMNS}
+              rows=${workspaces}
+              rowKey=${({ id }: WorkspaceSummary) => id}
+              href=${({ id }: WorkspaceSummary) => pathOf(null, 'workspaces', id)}
+            />`}
+    />
+    ${
+      creating
+        ? html`<${EditWorkspace}
+            before=${null}
+            taken=${(load.value ?? []).map(({ id }) => id)}
+            onSaved=${({ id }: { readonly id: string }) => navigate(pathOf(null, 'workspaces', id))}
+            onClose=${() => setCreating(false)}
+          />`
+        : null
+    }
+  `
+}
+
+const COLUMNS: readonly Column<WorkspaceSummary>[] = [
+  {
+    head: 'Workspace',
+    primary: true,
+    cell: ({ id, name, managed_by }) => html`<span class="row">
+      <span>${name}</span>
+      ${name === id ? null : html`<span class="mono small quiet">${id}</span>`}
+      <${FileBadge} managedBy=${managed_by} />
+    </span>`,
+  },
+  { head: 'Plan', cell: ({ plan }) => plan ?? html`<span class="quiet">none</span>` },
+  { head: 'Apps', align: 'end', cell: ({ apps }) => apps },
+  { head: 'Routes', align: 'end', cell: ({ routes }) => routes },
+]

@@ -1,0 +1,88 @@
+import type { WorkspaceAnswer } from '../../../api/answers.ts'
+import { readUsd } from '../providers/facts-form.ts'
+
+/** What an operator says of a workspace, as it is typed. */
+export interface WorkspaceForm {
+  readonly id: string
+  readonly name: string
+  /** Empty: none, which includes everything. */
+  readonly plan: string
+  /** USD; empty: no cap. */
+  readonly budget: string
+  /** USD; empty: no trial. */
+  readonly trialAllowance: string
+  /** `YYYY-MM-DD`, until the end of that day in UTC. */
+  readonly trialEnds: string
+}
+
+export function formOf(workspace: WorkspaceAnswer | null): WorkspaceForm {
+  const {
+    id = '',
+    name = '',
+    plan = null,
+    budget_usd_per_month: budget = null,
+    trial = null,
+  } = workspace ?? {}
+  return {
+    id,
+    name: name === id ? '' : name,
+    plan: plan ?? '',
+    budget: budget === null ? '' : String(budget),
+    trialAllowance: trial === null ? '' : String(trial.allowance_usd),
+    trialEnds: trial === null ? '' : trial.expires_at.slice(0, 10),
+  }
+}
+
+export type WorkspaceFaults = Partial<Readonly<Record<keyof WorkspaceForm, string>>>
+
+/** Room is left for the names of its routes, which begin with it. */
+const ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$/
+
+/** @param taken ids of those that there are; null: it is none that is made */
+export function faultsOf(form: WorkspaceForm, taken: readonly string[] | null): WorkspaceFaults {
+  const faults: Partial<Record<keyof WorkspaceForm, string>> = {}
+  const { id, budget, trialAllowance, trialEnds } = form
+  if (taken !== null) {
+    if (id === '') faults.id = 'Give it an id.'
+    else if (!ID.test(id))
+      faults.id = 'Up to 40 letters, digits, ".", "_" and "-"; it begins with a letter or a digit.'
+    else if (taken.includes(id)) faults.id = `There is a "${id}" already.`
+  }
+  if (readUsd(budget) === null) faults.budget = AMOUNT
+  if (readUsd(trialAllowance) === null) faults.trialAllowance = AMOUNT
+  const hasAllowance = trialAllowance.trim() !== ''
+  if (hasAllowance && trialEnds === '') faults.trialEnds = 'Say when it ends.'
+  if (!hasAllowance && trialEnds !== '') faults.trialAllowance = 'Say how much, or leave the end away, too.'
+  return faults
+}
+
+const AMOUNT = 'An amount of USD such as 25 or 12.50.'
+
+/**
+ * The body of a save; what is null is taken away.
+ *
+ * @param before whose end of the trial stays to the second where its day does
+ */
+export function bodyOf(
+  form: WorkspaceForm,
+  before: WorkspaceAnswer | null,
+): Readonly<Record<string, unknown>> {
+  const { name, plan, budget, trialAllowance, trialEnds } = form
+  const allowance = readUsd(trialAllowance)
+  const known = before?.trial?.expires_at
+  const ends = known?.slice(0, 10) === trialEnds ? known : `${trialEnds}T23:59:59Z`
+  return {
+    name: name.trim() || null,
+    plan: plan || null,
+    budget_usd_per_month: readUsd(budget) ?? null,
+    trial: typeof allowance === 'number' ? { allowance_usd: allowance, expires_at: ends } : null,
+  }
+}
+
+/** Names a booking of credits, so that it is booked once however often it is sent. */
+export function newGrantId(now: Date, random: () => number): string {
+  const part = Math.floor(random() * 36 ** 6)
+    .toString(36)
+    .padStart(6, '0')
+  return `console-${now.toISOString().slice(0, 10)}-${part}`
+}

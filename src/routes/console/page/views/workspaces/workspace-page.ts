@@ -1,0 +1,121 @@
+import { useState } from 'preact/hooks'
+import type { WorkspaceAnswer } from '../../../api/answers.ts'
+import { api } from '../../api.ts'
+import { usd } from '../../format.ts'
+import { html } from '../../html.ts'
+import { useLoad } from '../../load.ts'
+import { Button, LinkButton } from '../../parts/button.ts'
+import { Facts, ManagedByFile, PageHead, Section } from '../../parts/page-head.ts'
+import { Bar } from '../../parts/progress.ts'
+import { Loaded, Note } from '../../parts/states.ts'
+import { Time } from '../../parts/time.ts'
+import { apiPath, pathOf } from '../../paths.ts'
+import { FileBadge } from '../providers/file-badge.ts'
+import { AddCredits } from './add-credits.ts'
+import { DeleteWorkspace } from './delete-workspace.ts'
+import { EditWorkspace } from './edit-workspace.ts'
+
+/** One workspace as operators see it: its plan, what it may spend and has spent. */
+export function WorkspacePage({ id }: { readonly id: string }) {
+  const load = useLoad((signal) => api.get<WorkspaceAnswer>(apiPath`/workspaces/${id}`, { signal }), [id])
+  const [asking, setAsking] = useState<'edit' | 'credits' | 'delete' | null>(null)
+  const close = () => setAsking(null)
+  const workspace = load.value
+  const readOnly = workspace?.managed_by === 'file'
+  const isAway = workspace === null
+  const actions = html`
+    <${LinkButton} href=${pathOf(id, 'overview')}>Open<//>
+    ${
+      readOnly
+        ? null
+        : html`
+            <${Button}
+              kind="danger"
+              icon="trash"
+              label="Delete workspace"
+              onClick=${() => setAsking('delete')}
+              disabled=${isAway}
+            />
+            <${Button} onClick=${() => setAsking('edit')} disabled=${isAway}>Edit<//>
+          `
+    }
+    <${Button} kind="primary" onClick=${() => setAsking('credits')} disabled=${isAway}>Add credits<//>
+  `
+  return html`
+    <${PageHead}
+      title=${workspace?.name ?? id}
+      parent=${{ href: pathOf(null, 'workspaces'), label: 'Workspaces' }}
+      badges=${html`<span class="mono small quiet">${id}</span>
+        <${FileBadge} managedBy=${workspace?.managed_by ?? 'console'} />`}
+      actions=${actions}
+    />
+    <${Loaded}
+      load=${load}
+      what=${`The workspace ${id}`}
+      render=${(value: WorkspaceAnswer) => html`<${Account} workspace=${value} />`}
+    />
+    ${
+      workspace !== null && asking === 'edit'
+        ? html`<${EditWorkspace} before=${workspace} taken=${[]} onSaved=${load.set} onClose=${close} />`
+        : null
+    }
+    ${
+      workspace !== null && asking === 'credits'
+        ? html`<${AddCredits} workspace=${workspace} onSaved=${load.set} onClose=${close} />`
+        : null
+    }
+    ${
+      workspace !== null && asking === 'delete'
+        ? html`<${DeleteWorkspace} workspace=${workspace} onClose=${close} />`
+        : null
+    }
+  `
+}
+
+function Account({ workspace }: { readonly workspace: WorkspaceAnswer }) {
+  const { account, plan, budget_usd_per_month: budget, apps, purposes } = workspace
+  const items = [
+    ['Plan', plan ?? 'none: everything is included'],
+    ['Apps', apps.length === 0 ? 'none' : apps.map(({ id }) => id).join(', ')],
+    ['Purposes', purposes.length === 0 ? 'none' : purposes.map(({ purpose }) => purpose).join(', ')],
+    ['Audio and transcripts in the console', workspace.content_shown ? 'shown' : 'not shown'],
+  ]
+  return html`<div class="stack stack-loose">
+    ${workspace.managed_by === 'file' ? html`<${ManagedByFile} what=${`the workspace ${workspace.id}`} />` : null}
+    <${Facts} items=${items} />
+    <${Section} title="Money" lead="Calls to platform providers are charged as credits; own credentials are not.">
+      ${
+        account === null
+          ? html`<${Note} tone="warn">The state does not answer: what was spent cannot be said now.<//>`
+          : html`
+              <${Facts}
+                items=${[
+                  ['Credits', usd(account.credits_usd)],
+                  ['Reserved by calls that run', usd(account.reserved_usd)],
+                  [`Spent in ${account.month}`, usd(account.spent_usd)],
+                ]}
+              />
+              ${
+                budget === null
+                  ? html`<p class="quiet">No budget: only credits cap what is spent.</p>`
+                  : html`<${Bar}
+                      label=${`Budget of ${account.month}`}
+                      value=${account.spent_usd}
+                      max=${budget}
+                      text=${`${usd(account.spent_usd)} of ${usd(budget)}`}
+                    />`
+              }
+              <${Trial} workspace=${workspace} />
+            `
+      }
+    <//>
+  </div>`
+}
+
+function Trial({ workspace }: { readonly workspace: WorkspaceAnswer }) {
+  const { account, trial } = workspace
+  if (!account || account.trial_allowance_usd === null) return null
+  const { trial_spent_usd: spent, trial_allowance_usd: allowance } = account
+  return html`<${Bar} label="Trial" value=${spent} max=${allowance} text=${`${usd(spent)} of ${usd(allowance)}`} />
+    ${trial ? html`<p class="small quiet">The trial ends <${Time} at=${trial.expires_at} />.</p>` : null}`
+}

@@ -1,0 +1,190 @@
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { Type } from 'typebox'
+import { hashKey, looksLikeKey } from '../../catalog/key.ts'
+import { GatewayError } from '../../errors.ts'
+import type { Trail } from '../../gateway/gateway.ts'
+import type { Exchange, Reply } from '../../inbound/exchange.ts'
+import type { Principal } from '../../schema/catalog.ts'
+import type { Actor } from '../../schema/catalog-store.ts'
+import type { ConsoleSession } from '../../schema/console.ts'
+import { readVersion } from '../../version.ts'
+import { jsonReply } from '../json-reply.ts'
+import type { Role, SessionAnswer } from './api/answers.ts'
+import { sessionCookie, tokenOf } from './cookie.ts'
+import type { ConsoleDesk } from './desk.ts'
+import type { WrongKeys } from './wrong-keys.ts'
+
+const SESSION_MS = 12 * 60 * 60 * 1000
+const TOKEN_BYTES = 32
+
+export const SignIn = Type.Object({
+  key: Type.String({ maxLength: 256, description: 'an API key with the scope operator or admin' }),
+})
+
+/** Who looks at the console. Found anew with every request: what the key may not do any more, its session may not. */
+export interface Viewer {
+  readonly role: Role
+  readonly principal: Principal
+  /** For the audit list. */
+  readonly actor: Actor
+  readonly session: ConsoleSession & { readonly expiresAtMs: number }
+}
+
+/**
+ * Whose session the cookie is.
+ *
+ * @param refresh has this node know the newest keys and apps: what another one made is not here yet
+ * @throws GatewayError UNAUTHENTICATED when there is none, or its key is revoked, expired or no longer one for the
+ *         console: the session is over then; DEPENDENCY_UNAVAILABLE
+ */
+export async function viewerOf(
+  exchange: Exchange,
+  trail: Trail,
+  desk: ConsoleDesk,
+  refresh: () => Promise<void>,
+): Promise<Viewer> {
+  const { sessions } = desk.state
+  const token = tokenOf(exchange)
+  const session = token === null ? null : await sessions.find(idOf(token))
+  if (session === null) throw signedOut()
+  const principal = await newestHolder(session.keySha256, desk, refresh)
+  const role = principal && roleOf(principal)
+  if (principal === null || role === null) {
+    await sessions.end(session.id)
+    throw signedOut()
+  }
+  trail.principal = principal
+  const { id, name } = principal.key
+  return { role, principal, session, actor: { via: 'console', keyId: id, name } }
+}
+
+/**
+ * A change has to carry what only a page of this origin could read.
+ *
+ * @throws GatewayError PERMISSION_DENIED
+ */
+export function requireCsrfToken({ headers }: Exchange, { csrfToken }: ConsoleSession): void {
+  const given = Buffer.from(headers['x-lk-csrf'] ?? '')
+  const expected = Buffer.from(csrfToken)
+  if (given.length === expected.length && timingSafeEqual(given, expected)) return
+  throw new GatewayError('PERMISSION_DENIED', 'x-lk-csrf is not the csrf_token of the session')
+}
+
+interface SigningIn {
+  readonly exchange: Exchange
+  readonly trail: Trail
+  readonly desk: ConsoleDesk
+  readonly wrongKeys: WrongKeys
+  readonly refresh: () => Promise<void>
+}
+
+/**
+ * Begins a session for the holder of a key.
+ *
+ * @throws GatewayError UNAUTHENTICATED, PERMISSION_DENIED for a key that is not for the console, RATE_LIMITED,
+ *         DEPENDENCY_UNAVAILABLE
+ */
+export async function signIn(
+  key: string,
+  { exchange, trail, desk, wrongKeys, refresh }: SigningIn,
+): Promise<Reply> {
+  const keySha256 = hashKey(key)
+  const principal = looksLikeKey(key) ? await newestHolder(keySha256, desk, refresh) : null
+  if (principal === null) {
+    wrongKeys.note(exchange)
+    throw new GatewayError('UNAUTHENTICATED', 'the API key is malformed, unknown, revoked or expired')
+  }
+  trail.principal = principal
+  await takeToken(desk, principal, principal.key)
+  const role = roleOf(principal)
+  if (role === null)
+    throw new GatewayError(
+      'PERMISSION_DENIED',
+      'the console needs an API key with the scope operator or admin',
+    )
+
+  const token = randomBytes(TOKEN_BYTES).toString('base64url')
+  const csrfToken = randomBytes(TOKEN_BYTES).toString('base64url')
+  const session = { id: idOf(token), keySha256, csrfToken }
+  const nowMs = desk.nowMs()
+  const ttlMs = Math.min(SESSION_MS, (principal.key.expiresAtMs ?? Number.POSITIVE_INFINITY) - nowMs)
+  await desk.state.sessions.begin(session, ttlMs)
+  const actor: Actor = { via: 'console', keyId: principal.key.id, name: principal.key.name }
+  const viewer: Viewer = { role, principal, actor, session: { ...session, expiresAtMs: nowMs + ttlMs } }
+  return withCookie(
+    await jsonReply(await sessionAnswer(viewer)),
+    sessionCookie(token, Math.max(1, Math.floor(ttlMs / 1000)), exchange),
+  )
+}
+
+export async function sessionAnswer({ role, principal, session }: Viewer): Promise<SessionAnswer> {
+  const { id, name } = principal.key
+  return {
+    role,
+    workspace: principal.workspace.id,
+    key: { id, name },
+    csrf_token: session.csrfToken,
+    expires_at: new Date(session.expiresAtMs).toISOString(),
+    version: await readVersion(),
+  }
+}
+
+export async function signOut({ session }: Viewer, exchange: Exchange, desk: ConsoleDesk): Promise<Reply> {
+  await desk.state.sessions.end(session.id)
+  return withCookie(await jsonReply({ ended: true }), sessionCookie('', 0, exchange))
+}
+
+/**
+ * Takes one token of a bucket.
+ *
+ * @param key whose bucket, and how large it is
+ * @throws    GatewayError RATE_LIMITED
+ */
+export async function takeToken(
+  { doors }: ConsoleDesk,
+  { workspace }: Principal,
+  { id, rateLimit }: Pick<Principal['key'], 'id' | 'rateLimit'>,
+): Promise<void> {
+  const { rateLimiter } = doors.services.state
+  const taking = { workspace: workspace.id, keyId: id, limit: rateLimit, slotId: null }
+  const { allowed, retryAfterMs } = await rateLimiter.take(taking)
+  if (!allowed) throw new GatewayError('RATE_LIMITED', undefined, { retryAfterMs })
+}
+
+/** The same, with one more look when nobody is found. */
+async function newestHolder(
+  sha256: string,
+  desk: ConsoleDesk,
+  refresh: () => Promise<void>,
+): Promise<Principal | null> {
+  const known = keyHolder(sha256, desk)
+  if (known !== null) return known
+  await refresh()
+  return keyHolder(sha256, desk)
+}
+
+/** Null: nobody, or it has expired. */
+function keyHolder(sha256: string, { doors, nowMs }: ConsoleDesk): Principal | null {
+  const principal = doors.services.keys.find(sha256)
+  if (principal === undefined) return null
+  const { expiresAtMs } = principal.key
+  return expiresAtMs !== null && expiresAtMs <= nowMs() ? null : principal
+}
+
+/** Null: it is not for the console. */
+function roleOf({ key: { scopes } }: Principal): Role | null {
+  if (scopes.includes('operator')) return 'operator'
+  return scopes.includes('admin') ? 'admin' : null
+}
+
+function idOf(token: string): string {
+  return hash('sha256', token)
+}
+
+function signedOut(): GatewayError {
+  return new GatewayError('UNAUTHENTICATED', 'there is no session, or it is over: sign in')
+}
+
+function withCookie(reply: Reply, cookie: string): Reply {
+  return { ...reply, headers: { ...reply.headers, 'set-cookie': cookie } } as Reply
+}

@@ -1,0 +1,205 @@
+import { randomUUID } from 'node:crypto'
+import type { Trail } from '../../../gateway/gateway.ts'
+import type { Logger } from '../../../log.ts'
+import type { ConsoleState, NodeSample, RequestRecord } from '../../../schema/console.ts'
+import { Allowance } from './allowance.ts'
+import { requestRecord, runRecord, type WatchedExchange, type WatchedJob } from './record.ts'
+import { type SampledNode, sampleOf } from './sampler.ts'
+import { type KeyTally, Tallies, type WorkspaceTally } from './tally.ts'
+import { Writes } from './writes.ts'
+
+/** Records are written every tick; steps of samples end at multiples of theirs, on all nodes at the same moments. */
+const TIMING: RecorderTiming = { tickMs: 1_000, stepMs: 5_000 }
+const KEEP_SAMPLES_MS = 3_600_000
+/** Requests that are looked at closely in each second; as many that fail, or are failed over, besides. */
+const LOOKS = 100
+
+/** A request that is looked at closely. */
+class Look {
+  readonly key: KeyTally
+  readonly addedMs: number
+
+  constructor(key: KeyTally, addedMs: number) {
+    this.key = key
+    this.addedMs = addedMs
+  }
+}
+
+/** What was found out about a request when its answer was there; null: nothing. */
+export type Seen = Look | KeyTally | null
+
+/** Is told of every request with a key and of every run of a job, for the console. Nothing of it throws. */
+export interface Recorder {
+  /** The answer is there, and not on its way yet. @returns what `ended` is told */
+  answered(exchange: WatchedExchange, trail: Trail, status: number): Seen
+  /** The answer is out, or the client has left. */
+  ended(exchange: WatchedExchange, trail: Trail, seen: Seen): void
+  /** It has ended now, and its client had left before. */
+  wentOn(exchange: WatchedExchange, trail: Trail): void
+  /** A run of a job is over. */
+  ran(job: WatchedJob, trail: Trail, milliseconds: number): void
+}
+
+interface RecorderTiming {
+  readonly tickMs: number
+  readonly stepMs: number
+}
+
+export interface RecorderParts {
+  readonly state: ConsoleState
+  readonly node: Omit<SampledNode, 'inFlight'>
+  readonly log: Logger
+  readonly timing?: RecorderTiming
+}
+
+/**
+ * Counts requests, looks at some of them closely, and writes both to the state. Requests must not cost more for it: of
+ * most of them no more is done than to find the key's tally and add to it.
+ */
+export class BatchingRecorder implements Recorder {
+  readonly #parts: RecorderParts
+  readonly #timing: RecorderTiming
+  readonly #tallies = new Tallies()
+  readonly #looks = new Allowance(LOOKS)
+  readonly #failures = new Allowance(LOOKS)
+  readonly #writes: Writes
+  #records: RequestRecord[] = []
+  #inFlight = () => 0
+  #timer: NodeJS.Timeout | null = null
+  /** Which step this is, in multiples since 1970. */
+  #step: number
+  /** On the clock of `performance.now()`. */
+  #stepStartMs = performance.now()
+
+  constructor(parts: RecorderParts) {
+    this.#parts = parts
+    this.#timing = parts.timing ?? TIMING
+    this.#step = this.#stepAt(this.#currentTick())
+    this.#writes = new Writes(parts.log)
+  }
+
+  /** Begins to write. @param inFlight requests that are not answered yet, and jobs that run */
+  start(inFlight: () => number): void {
+    this.#inFlight = inFlight
+    this.#schedule(this.#currentTick())
+  }
+
+  answered(exchange: WatchedExchange, trail: Trail, status: number): Seen {
+    // Its client has left: `ended` was told.
+    if (trail.principal === null || exchange.status !== null) return null
+    const key = this.#tallies.ofKey(trail.principal)
+    const { looks } = key.workspace
+    const plain = this.#looks.take(looks)
+    if (!plain && !(isRemarkable(status, trail) && this.#failures.take(key.workspace.failures))) return key
+    const addedMs = Math.max(0, exchange.elapsedMs - exchange.bodyMs - trail.elsewhereMs)
+    // Failures have more than their share: they would pass for the whole.
+    if (plain) key.workspace.addedMs.push(addedMs)
+    return new Look(key, addedMs)
+  }
+
+  ended(exchange: WatchedExchange, trail: Trail, seen: Seen): void {
+    if (trail.principal === null) return
+    const look = seen instanceof Look ? seen : null
+    let key = seen instanceof Look ? seen.key : seen
+    if (key === null || key.gone) key = this.#tallies.ofKey(trail.principal)
+    const { workspace } = key
+    const failed = hasFailed(exchange.status, trail)
+    key.used = true
+    workspace.requests += 1
+    if (failed) workspace.errors += 1
+    workspace.attempted(trail.attempts)
+    if (look !== null) this.#records.push(requestRecord(exchange, trail, look.addedMs))
+    else if (failed && this.#failures.take(workspace.failures))
+      this.#records.push(requestRecord(exchange, trail, null))
+  }
+
+  wentOn(exchange: WatchedExchange, trail: Trail): void {
+    if (trail.principal === null) return
+    const { workspace } = this.#tallies.ofKey(trail.principal)
+    if (this.#failures.take(workspace.failures)) this.#records.push(requestRecord(exchange, trail, null))
+  }
+
+  ran(job: WatchedJob, trail: Trail, milliseconds: number): void {
+    const workspace = this.#tallies.ofWorkspace(job.workspace)
+    workspace.attempted(trail.attempts)
+    if (this.#mayRecord(workspace, trail.failure !== null || trail.attempts.length > 1))
+      this.#records.push(runRecord(job, trail, milliseconds))
+  }
+
+  /** The step of this node that has not ended yet. */
+  live(): NodeSample {
+    return this.#sample(Date.now())
+  }
+
+  /** Writes what is left. Resolves also when the state does not take it. */
+  async close(): Promise<void> {
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#putRecords()
+    this.#putSample(Date.now())
+    await this.#writes.close()
+  }
+
+  #mayRecord(workspace: WorkspaceTally, remarkable: boolean): boolean {
+    return this.#looks.take(workspace.looks) || (remarkable && this.#failures.take(workspace.failures))
+  }
+
+  /** Ticks with the clock, so that the steps of all nodes end together. */
+  #schedule(tick: number): void {
+    this.#timer = setTimeout(() => this.#onTick(), (tick + 1) * this.#timing.tickMs - Date.now()).unref()
+  }
+
+  #onTick(): void {
+    const tick = this.#currentTick()
+    this.#looks.renew()
+    this.#failures.renew()
+    this.#putRecords()
+    const step = this.#stepAt(tick)
+    if (step !== this.#step) this.#putSample(step * this.#timing.stepMs)
+    this.#step = step
+    this.#writes.send()
+    this.#schedule(tick)
+  }
+
+  /** The nearest one: timers fire a little early, too. */
+  #currentTick(): number {
+    return Math.round(Date.now() / this.#timing.tickMs)
+  }
+
+  #stepAt(tick: number): number {
+    return Math.floor((tick * this.#timing.tickMs) / this.#timing.stepMs)
+  }
+
+  #putRecords(): void {
+    if (this.#records.length === 0) return
+    const { requests } = this.#parts.state
+    const [token, records] = [randomUUID(), this.#records]
+    this.#records = []
+    this.#writes.put(() => requests.add(token, records))
+  }
+
+  #putSample(atMs: number): void {
+    const { samples, keyUses } = this.#parts.state
+    const sample = this.#sample(atMs)
+    this.#writes.put(() => samples.add(sample, KEEP_SAMPLES_MS))
+    const used = this.#tallies.usedKeys()
+    const uses = Object.fromEntries(used.map((id) => [id, atMs]))
+    if (used.length > 0) this.#writes.put(() => keyUses.note(uses))
+    this.#tallies.clear()
+    this.#stepStartMs = performance.now()
+  }
+
+  #sample(atMs: number): NodeSample {
+    const node = { ...this.#parts.node, inFlight: this.#inFlight }
+    const stepMs = Math.round(performance.now() - this.#stepStartMs)
+    return sampleOf(node, this.#tallies, { atMs, stepMs })
+  }
+}
+
+/** It has failed, or was answered by another entry than the first. */
+function isRemarkable(status: number, trail: Trail): boolean {
+  return hasFailed(status, trail) || trail.attempts.length > 1
+}
+
+function hasFailed(status: number | null, { failure }: Trail): boolean {
+  return failure !== null || (status ?? 0) >= 400
+}

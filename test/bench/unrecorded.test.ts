@@ -1,0 +1,31 @@
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { copyUnrecorded, withoutRecorder } from '../../bench/unrecorded.ts'
+
+t.test('what is cut', async (t) => {
+  const source = `
+      const recorder = doors.recorder
+        recorder?.ended(exchange, trail, seen)
+        seen = recorder?.answered(exchange, trail, reply.status) ?? null
+  parts.recorder.start(() => server.inFlight)
+`
+  t.same(withoutRecorder(source), { text: '\n      const recorder = doors.recorder\n', cuts: 3 })
+})
+
+t.test('what has another form is not passed over', async (t) => {
+  const others = [
+    'if (seen) recorder?.ended(exchange, trail, seen)',
+    'const seen = recorder.answered(exchange)',
+    'doors.recorder?.ran(job)',
+  ]
+  for (const source of others) t.throws(() => withoutRecorder(source), /in no known form/, source)
+})
+
+t.test('the copy of the sources', async (t) => {
+  const folder = copyUnrecorded()
+  for (const path of globSync('{main.ts,routes/endpoint.ts,routes/jobs/*.ts}', { cwd: folder }))
+    t.equal(withoutRecorder(readFileSync(join(folder, path), 'utf8')).cuts, 0, path)
+  const { createRoutes } = await import(join(folder, 'routes/table.ts'))
+  t.type(createRoutes, 'function', 'what is left can be loaded')
+})

@@ -1,0 +1,208 @@
+import type { Ask, Found, Songs } from './canary-cases.ts'
+
+type Case = (songs: Songs, found: Found) => readonly Ask[]
+
+const API = '/console/api'
+const WORKSPACE = `${API}/workspaces/acme`
+const ROUTE = `${WORKSPACE}/routes/acme.canary`
+
+/** A request of somebody who has signed in. */
+function ask(method: string, path: string, { session }: Found, body?: unknown): Ask {
+  const type = method === 'GET' ? {} : { 'content-type': 'application/json', 'x-lk-csrf': session.csrf }
+  const text = typeof body === 'string' ? body : JSON.stringify(body)
+  return {
+    method,
+    path,
+    headers: { cookie: session.cookie, ...type },
+    ...(body === undefined ? {} : { body: text }),
+  }
+}
+
+/** The same request for every canary: what it finds, and what nobody has. */
+const looks =
+  (...paths: readonly string[]): Case =>
+  ({ field }, found) =>
+    paths.map((path) => ask('GET', path.replace('FIELD', field), found))
+
+const sends =
+  (method: string, path: string, ...bodies: readonly ((songs: Songs) => unknown)[]): Case =>
+  (songs, found) =>
+    bodies.map((body) => ask(method, path.replace('FIELD', songs.field), found, body(songs)))
+
+/**
+ * What an admin of the workspace `acme` does in the console. Nothing here ends its session, or takes away what other
+ * requests need.
+ */
+export const CONSOLE_CASES: Readonly<Record<string, Case>> = {
+  'GET /console': () => [{ method: 'GET', path: '/console' }],
+  'GET /console/*': ({ field }) => [{ method: 'GET', path: `/console/acme/routes/${field}?x=${field}` }],
+  'GET /console/assets/*': ({ field }) => [
+    { method: 'GET', path: '/console/assets/main.ts' },
+    { method: 'GET', path: `/console/assets/${field}` },
+  ],
+  ...Object.fromEntries(
+    ['GET', 'POST', 'PUT', 'DELETE'].flatMap((method) => [
+      [`${method} ${API}`, sends(method, API, () => undefined)],
+      [`${method} ${API}/*`, sends(method, `${API}/FIELD/FIELD`, () => undefined)],
+    ]),
+  ),
+  'POST /console/api/session': sends(
+    'POST',
+    `${API}/session`,
+    ({ field }) => ({ key: field }),
+    ({ prompt }) => `{"key":"${prompt}`,
+  ),
+  'GET /console/api/session': looks(`${API}/session`),
+  'DELETE /console/api/session': ({ field }, { session }) => [
+    ask('DELETE', `${API}/session`, { session: { ...session, cookie: `lk_console=${field}` } } as Found),
+  ],
+  'GET /console/api/workspaces': looks(`${API}/workspaces`),
+  'GET /console/api/workspaces/:workspace': looks(WORKSPACE, `${API}/workspaces/FIELD`),
+  'PUT /console/api/workspaces/:workspace': sends('PUT', WORKSPACE, ({ prompt }) => ({ name: prompt })),
+  'DELETE /console/api/workspaces/:workspace': sends('DELETE', WORKSPACE, () => undefined),
+  'POST /console/api/workspaces/:workspace/credits': sends('POST', `${WORKSPACE}/credits`, ({ field }) => ({
+    amount_usd: 1,
+    grant_id: field,
+  })),
+  'PUT /console/api/workspaces/:workspace/content': sends('PUT', `${WORKSPACE}/content`, () => ({
+    shown: false,
+  })),
+  'PUT /console/api/workspaces/:workspace/purposes/:purpose': sends(
+    'PUT',
+    `${WORKSPACE}/purposes/canary`,
+    ({ prompt }) => ({ description: prompt }),
+  ),
+  'DELETE /console/api/workspaces/:workspace/purposes/:purpose': sends(
+    'DELETE',
+    `${WORKSPACE}/purposes/FIELD`,
+    () => undefined,
+  ),
+  'PUT /console/api/workspaces/:workspace/apps/:app': sends('PUT', `${WORKSPACE}/apps/canary`, () => ({
+    route: 'nothing',
+  })),
+  'DELETE /console/api/workspaces/:workspace/apps/:app': sends(
+    'DELETE',
+    `${WORKSPACE}/apps/FIELD`,
+    () => undefined,
+  ),
+  'GET /console/api/workspaces/:workspace/routes': looks(`${WORKSPACE}/routes`),
+  'GET /console/api/workspaces/:workspace/routes/:route': looks(ROUTE, `${WORKSPACE}/routes/FIELD`),
+  'DELETE /console/api/workspaces/:workspace/routes/:route': sends(
+    'DELETE',
+    `${WORKSPACE}/routes/FIELD`,
+    () => undefined,
+  ),
+  'PUT /console/api/workspaces/:workspace/routes/:route/draft': sends(
+    'PUT',
+    `${ROUTE}/draft`,
+    ({ prompt }) => ({ fields: { entries: [], note: prompt }, revision: null }),
+  ),
+  'DELETE /console/api/workspaces/:workspace/routes/:route/draft': sends(
+    'DELETE',
+    `${WORKSPACE}/routes/FIELD/draft`,
+    () => undefined,
+  ),
+  'POST /console/api/workspaces/:workspace/routes/:route/publish': sends('POST', `${ROUTE}/publish`, () => ({
+    revision: 1,
+  })),
+  'GET /console/api/workspaces/:workspace/routes/:route/versions': looks(`${ROUTE}/versions`),
+  'POST /console/api/workspaces/:workspace/routes/:route/rollback': sends(
+    'POST',
+    `${ROUTE}/rollback`,
+    () => ({ number: 1 }),
+  ),
+  'POST /console/api/workspaces/:workspace/explain': sends('POST', `${WORKSPACE}/explain`, ({ label }) => ({
+    endpoint: 'transcription',
+    app: 'web',
+    sample: { purpose: label },
+  })),
+  'GET /console/api/workspaces/:workspace/models': looks(`${WORKSPACE}/models`),
+  'GET /console/api/workspaces/:workspace/providers': looks(`${WORKSPACE}/providers`),
+  'PUT /console/api/workspaces/:workspace/providers/:name': sends(
+    'PUT',
+    `${WORKSPACE}/providers/acme.canary`,
+    ({ credential }) => ({ kind: 'deepgram', credential }),
+    ({ credential }) => ({ kind: 'deepgram', credential: `file:${credential}` }),
+    ({ credential }) => ({ kind: 'deepgram', credential: { credential } }),
+  ),
+  'DELETE /console/api/workspaces/:workspace/providers/:name': sends(
+    'DELETE',
+    `${WORKSPACE}/providers/FIELD`,
+    () => undefined,
+  ),
+  'POST /console/api/workspaces/:workspace/providers/:name/check': sends(
+    'POST',
+    `${WORKSPACE}/providers/FIELD/check`,
+    () => ({}),
+  ),
+  'GET /console/api/providers': looks(`${API}/providers`),
+  'PUT /console/api/providers/:name': sends('PUT', `${API}/providers/canary`, ({ credential }) => ({
+    kind: 'deepgram',
+    credential,
+  })),
+  'DELETE /console/api/providers/:name': sends('DELETE', `${API}/providers/FIELD`, () => undefined),
+  'POST /console/api/providers/:name/check': sends('POST', `${API}/providers/FIELD/check`, () => ({})),
+  'GET /console/api/workspaces/:workspace/keys': looks(`${WORKSPACE}/keys`),
+  'POST /console/api/workspaces/:workspace/keys': sends('POST', `${WORKSPACE}/keys`, ({ prompt }) => ({
+    name: prompt,
+    app: 'web',
+  })),
+  'DELETE /console/api/workspaces/:workspace/keys/:id': sends(
+    'DELETE',
+    `${WORKSPACE}/keys/FIELD`,
+    () => undefined,
+  ),
+  'POST /console/api/workspaces/:workspace/playground-key': sends(
+    'POST',
+    `${WORKSPACE}/playground-key`,
+    () => ({ app: 'web' }),
+  ),
+  'GET /console/api/workspaces/:workspace/audio-url-domains': looks(`${WORKSPACE}/audio-url-domains`),
+  'PUT /console/api/workspaces/:workspace/audio-url-domains': sends(
+    'PUT',
+    `${WORKSPACE}/audio-url-domains`,
+    ({ field }) => ({ domains: [`https://${field}`] }),
+  ),
+  'GET /console/api/workspaces/:workspace/webhook': looks(`${WORKSPACE}/webhook`),
+  'PUT /console/api/workspaces/:workspace/webhook': sends('PUT', `${WORKSPACE}/webhook`, ({ field }) => ({
+    url: `ftp://${field}`,
+  })),
+  'DELETE /console/api/workspaces/:workspace/webhook': sends(
+    'DELETE',
+    `${API}/workspaces/FIELD/webhook`,
+    () => undefined,
+  ),
+  'POST /console/api/workspaces/:workspace/webhook/test': sends(
+    'POST',
+    `${API}/workspaces/FIELD/webhook/test`,
+    () => ({}),
+  ),
+  'GET /console/api/workspaces/:workspace/webhook/deliveries': looks(`${WORKSPACE}/webhook/deliveries`),
+  'POST /console/api/workspaces/:workspace/webhook/deliveries/:job/redeliver': sends(
+    'POST',
+    `${WORKSPACE}/webhook/deliveries/FIELD/redeliver`,
+    () => ({}),
+  ),
+  'GET /console/api/workspaces/:workspace/jobs': looks(`${WORKSPACE}/jobs`, `${WORKSPACE}/jobs?kind=FIELD`),
+  'GET /console/api/workspaces/:workspace/jobs/:job': (songs, found) =>
+    looks(`${WORKSPACE}/jobs/${found.jobId}`, `${WORKSPACE}/jobs/FIELD`)(songs, found),
+  'GET /console/api/workspaces/:workspace/jobs/:job/result': (songs, found) =>
+    looks(`${WORKSPACE}/jobs/${found.jobId}/result`, `${WORKSPACE}/jobs/FIELD/result`)(songs, found),
+  'POST /console/api/workspaces/:workspace/jobs/:job/cancel': sends(
+    'POST',
+    `${WORKSPACE}/jobs/FIELD/cancel`,
+    () => ({}),
+  ),
+  'POST /console/api/workspaces/:workspace/jobs/:job/retry': sends(
+    'POST',
+    `${WORKSPACE}/jobs/FIELD/retry`,
+    () => ({}),
+  ),
+  'GET /console/api/workspaces/:workspace/requests': looks(
+    `${WORKSPACE}/requests`,
+    `${WORKSPACE}/requests?path=FIELD`,
+  ),
+  'GET /console/api/workspaces/:workspace/requests/:id': looks(`${WORKSPACE}/requests/FIELD`),
+  'GET /console/api/overview': looks(`${API}/overview`, `${API}/overview?workspace=FIELD`),
+  'GET /console/api/audit': looks(`${API}/audit`, `${API}/audit?workspace=FIELD`),
+}

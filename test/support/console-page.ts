@@ -1,0 +1,40 @@
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
+
+/** Generous: cores are shared. */
+export const WAIT = { timeout: 60_000 }
+
+/** A page of the console in a browser of its own. */
+export interface Visit {
+  readonly page: Page
+  /** What the browser complained of, refusals of the content security policy among them; not that a key was wrong. */
+  readonly complaints: readonly string[]
+  /** Origins that were asked. */
+  readonly asked: ReadonlySet<string>
+}
+
+/** A tab that knows nothing yet, 1280 px wide unless said. */
+export async function openTab(browser: Browser, options: BrowserContextOptions = {}): Promise<Visit> {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options })
+  const page = await context.newPage()
+  const complaints: string[] = []
+  const asked = new Set<string>()
+  page.on('pageerror', ({ message }) => complaints.push(message))
+  page.on('console', (message) => {
+    if (['error', 'warning'].includes(message.type()) && !/40[13]/.test(message.text()))
+      complaints.push(message.text())
+  })
+  page.on('request', (request) => asked.add(new URL(request.url()).origin))
+  return { page, complaints, asked }
+}
+
+/** Opens an address, and signs in there. */
+export async function signIn(page: Page, url: string, key: string) {
+  await page.goto(url)
+  await page.locator('input[name=key]').fill(key)
+  await page.keyboard.press('Enter')
+}
+
+/** Waits for the view of this name. */
+export async function heading(page: Page, name: string) {
+  await page.getByRole('heading', { level: 1, name, exact: true }).waitFor(WAIT)
+}

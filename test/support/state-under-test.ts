@@ -12,7 +12,10 @@ import type { State } from '../../src/schema/state.ts'
 
 /** A state that is empty at the start, and the time that it goes by. */
 export interface StateUnderTest {
-  readonly state: Pick<State, 'ledger' | 'accounts' | 'keys' | 'settings' | 'jobs' | 'outbox' | 'console' | 'catalog'>
+  readonly state: Pick<
+    State,
+    'ledger' | 'accounts' | 'keys' | 'settings' | 'jobs' | 'outbox' | 'console' | 'catalog'
+  >
   /** Lets at least `ms` milliseconds pass on the clock of the state. */
   readonly pass: (ms: number) => Promise<void>
   /** Puts the clock of the state to a moment, epoch milliseconds; null where it cannot be moved. */

@@ -11,7 +11,13 @@ const ENDING_SECONDS = 20
  * @param drainSeconds default: that of the gateway
  */
 export function stopSeconds(drainSeconds: number = readEnvironment({}).LARKWAY_DRAIN_SECONDS): number {
-  const sources = { env: {}, readSecret: () => '', open: () => null, kinds: new Map(), factsOf: () => undefined }
+  const sources = {
+    env: {},
+    readSecret: () => '',
+    open: () => null,
+    kinds: new Map(),
+    factsOf: () => undefined,
+  }
   const reading = buildSnapshot({ providers: {}, routes: {}, workspaces: {} }, sources)
   if ('faults' in reading) throw new Error(reading.faults.join('; '))
   const { deadlineMs, videoDeadlineMs } = reading.snapshot

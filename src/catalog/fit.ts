@@ -11,6 +11,8 @@ export interface Fitting {
   readonly good: ServedCatalog
   /** All but the broken ones, in the order of the given. */
   readonly records: readonly PublishedRecord[]
+  /** Of them those that have an effect. */
+  readonly served: readonly PublishedRecord[]
   readonly shadowed: readonly PublishedRecord[]
   readonly broken: readonly BrokenRecord[]
 }
@@ -34,8 +36,11 @@ export function fitRecords(
     const found = faultsByRecord(merged, 'found' in built ? built.found : [])
     for (const [record, faults] of found) broken.push({ record, faults: linesOf(faults) })
     records = records.filter((record) => !found.has(record))
-    if (!('found' in built))
-      return { good: built, records, shadowed: merged.shadowed, broken: sorted(broken) }
+    if (!('found' in built)) {
+      const shadowed = new Set(merged.shadowed)
+      const served = records.filter((record) => !shadowed.has(record))
+      return { good: built, records, served, shadowed: merged.shadowed, broken: sorted(broken) }
+    }
     // Records add to a file and take nothing from it, so what is left at fault is the file itself.
     if (found.size === 0) return { faults: linesOf(built.found) }
   }

@@ -44,8 +44,8 @@ export function at(value: unknown, key: string): unknown {
     : undefined
 }
 
-function namesIn(list: unknown): string[] {
-  return typeof list === 'object' && list !== null && !Array.isArray(list) ? Object.keys(list) : []
+export function isNamedList(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 export function providersIn(document: unknown): Named<ProviderFields> {
@@ -79,7 +79,8 @@ export function workspacesIn(document: unknown): Named<WorkspaceParts> {
 }
 
 function named<Part>(list: unknown, read: (value: unknown) => Part | null): Named<Part> {
-  return new Map(namesIn(list).map((name) => [name, read(at(list, name))]))
+  const names = isNamedList(list) ? Object.keys(list) : []
+  return new Map(names.map((name) => [name, read(at(list, name))]))
 }
 
 export function arrayIn(value: unknown): readonly unknown[] {

@@ -1,3 +1,5 @@
+import { oneAtATime } from './one-at-a-time.ts'
+
 /** With the time that the state may take to answer, what was changed there is in force on every node within 5 s. */
 const POLL_MS = 1500
 /** Part of the interval by which nodes are spread. */
@@ -17,7 +19,7 @@ export interface PollingOptions {
 export interface Polling {
   /** Resolves when it was read for the first time, or could not be. Never rejects. */
   ready(): Promise<void>
-  /** Reads now, after whatever reading is under way. Never rejects. */
+  /** Reads now, after whatever reading is under way; all who ask meanwhile share one reading. Never rejects. */
   refresh(): Promise<void>
   close(): void
 }
@@ -39,11 +41,7 @@ export function startPolling({ read, onAway, onBack, pollMs = POLL_MS }: Polling
     }
   }
 
-  let last: Promise<void> = Promise.resolve()
-  function refresh(): Promise<void> {
-    last = last.then(attempt)
-    return last
-  }
+  const refresh = oneAtATime(attempt)
 
   async function poll(): Promise<void> {
     await refresh()

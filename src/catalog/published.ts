@@ -22,9 +22,9 @@ export function pollPublished({ serving, store, log, pollMs }: PublishedPollOpti
   async function read(): Promise<void> {
     if (version !== null && (await store.version()) === version) return
     const published = await store.published()
-    version = published.version
     const left = leftOut(serving)
     const offered = serving.offerPublished(published)
+    version = published.version
     const about = { catalog_version: version, records: published.records.length }
     if (!('faults' in offered)) log.info(about, 'published catalog read')
     else {

@@ -1,9 +1,10 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { Entry, Route } from '../schema/catalog.ts'
 import { canonicalJson } from './canonical.ts'
 import { resolveFacts } from './facts.ts'
 import { checkShape, type Faults, type Path } from './faults.ts'
 import type { EntryFields, RouteFields } from './file.ts'
+import { hasShape } from './has-shape.ts'
 import type { Named, RouteParts } from './parts.ts'
 import type { ResolvedProvider, Surroundings } from './provider.ts'
 
@@ -43,7 +44,8 @@ export function routeVersion(
   { workspace, strategy = 'priority', published = true }: Omit<RouteFields, 'entries'>,
   entries: readonly (EntryFields | null)[],
 ): string {
-  return versionOf({ name, workspace, strategy, published, entries: entries.map(canonicalEntry) })
+  const rest = canonicalJson({ name, workspace, strategy, published })
+  return versionOf(`{"entries":[${entries.map(entryText).join(',')}],${rest.slice(1)}`)
 }
 
 function resolveEntry(
@@ -106,8 +108,21 @@ function checkOptions(
 ): void {
   if (options === undefined) return
   const at = [...path, 'options']
-  if (protocol.optionsSchema !== undefined) checkShape(protocol.optionsSchema, options, at, faults)
-  else if (Object.keys(options).length > 0) faults.add(at, `the kind "${protocol.kind}" takes no options`)
+  if (protocol.optionsSchema !== undefined) {
+    if (!hasShape(protocol.optionsSchema, options)) checkShape(protocol.optionsSchema, options, at, faults)
+  } else if (Object.keys(options).length > 0) faults.add(at, `the kind "${protocol.kind}" takes no options`)
+}
+
+/** By their fields, which nobody changes: a catalog is made anew with every change of it, mostly of the same ones. */
+const entryTexts = new WeakMap<EntryFields, string>()
+
+/** Canonical JSON of an entry. */
+function entryText(entry: EntryFields | null): string {
+  const known = entry === null ? undefined : entryTexts.get(entry)
+  if (known !== undefined) return known
+  const text = canonicalJson(canonicalEntry(entry))
+  if (entry !== null) entryTexts.set(entry, text)
+  return text
 }
 
 /** An entry with its defaults filled in, in the words of the file; sets in one order. */
@@ -128,8 +143,10 @@ function canonicalEntry(entry: EntryFields | null): unknown {
 /**
  * `pv_` and 16 hex characters, out of the route as it is written, defaults filled in. Providers count by their names
  * alone, so that no credential or address is part of it; routes that say the same have the same version on every node.
+ *
+ * @param route in canonical JSON
  */
-function versionOf(route: unknown): string {
-  const digest = createHash('sha256').update(canonicalJson(route)).digest('hex')
+function versionOf(route: string): string {
+  const digest = hash('sha256', route)
   return `pv_${digest.slice(0, 16)}`
 }

@@ -110,8 +110,7 @@ export class Serving implements Omit<CatalogDesk, 'refresh'> {
 
   /** Why records that are served now would not be any more. */
   #lossesIn({ broken }: Fitting): string[] {
-    const { records, shadowed } = this.#inForce.fitting
-    const served = new Set(records.filter((record) => !shadowed.includes(record)).map(recordId))
+    const served = new Set(this.#inForce.fitting.served.map(recordId))
     return broken
       .filter(({ record }) => served.has(recordId(record)))
       .flatMap(({ record, faults }) => faults.map((fault) => `${recordId(record)} ${fault}`))
@@ -130,8 +129,7 @@ export class Serving implements Omit<CatalogDesk, 'refresh'> {
   }
 
   records(): readonly PublishedRecord[] {
-    const { records, shadowed } = this.#inForce.fitting
-    return records.filter((record) => !shadowed.includes(record))
+    return this.#inForce.fitting.served
   }
 
   shadowed(): readonly PublishedRecord[] {

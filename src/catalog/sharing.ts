@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { AppPrincipal, Entry, Principal, Route } from '../schema/catalog.ts'
 import type { ServedCatalog } from '../schema/catalog-desk.ts'
+import { canonicalJson } from './canonical.ts'
 
 /**
  * Takes what was made anew, and gives the same part of the snapshot before where nothing about it has changed. Others
@@ -52,12 +53,14 @@ export function isOfSameApp(one: AppPrincipal, other: AppPrincipal): boolean {
   )
 }
 
-/** An entry that stayed, though others of its route did not: it may have moved. */
+/**
+ * An entry that stayed, though others of its route did not: it may have moved. Found by its text, since a route has as
+ * many entries as somebody likes.
+ */
 function sharedEntries(before: Route, made: Route): Entry[] {
-  const rest = [...before.entries]
+  const rest = Map.groupBy(before.entries, canonicalJson)
   return made.entries.map((entry) => {
-    const at = rest.findIndex((old) => isDeepStrictEqual(old, entry))
-    const [old] = at < 0 ? [] : rest.splice(at, 1)
-    return old ?? entry
+    const alike = rest.get(canonicalJson(entry)) ?? []
+    return isDeepStrictEqual(alike[0], entry) ? (alike.shift() ?? entry) : entry
   })
 }

@@ -2,10 +2,10 @@ import { DEFAULT_LIMITS } from '../limits.ts'
 import type { AppPrincipal, Principal, Route } from '../schema/catalog.ts'
 import type { ServedCatalog } from '../schema/catalog-desk.ts'
 import type { RateLimit } from '../schema/state.ts'
+import { checkDocument } from './check-document.ts'
 import { audioDomain } from './domain.ts'
-import { checkShape, type Fault, Faults, linesOf, withoutUnknownKeys } from './faults.ts'
-import { CatalogFile, CatalogHead } from './file.ts'
-import { hasShape } from './has-shape.ts'
+import { type Fault, Faults, linesOf } from './faults.ts'
+import { CatalogHead } from './file.ts'
 import { arrayIn, at, plansIn, providersIn, routesIn, shaped, workspacesIn } from './parts.ts'
 import { type ResolvedProvider, resolveProvider, type Surroundings } from './provider.ts'
 import { resolveRoute } from './route.ts'
@@ -36,9 +36,7 @@ export function buildSnapshot(document: unknown, surroundings: Surroundings): Re
  */
 export function buildShared(document: unknown, surroundings: Surroundings, sharing: Sharing): Built {
   const faults = new Faults()
-  const isWhole = hasShape(CatalogFile, document)
-  if (!isWhole) checkShape(CatalogFile, document, [], faults)
-  const file = isWhole ? document : withoutUnknownKeys(CatalogFile, document)
+  const file = checkDocument(document, faults)
   const plans = plansIn(file)
   const workspaces = workspacesIn(file)
 

@@ -1,10 +1,6 @@
 import { hash } from 'node:crypto'
-import { promisify } from 'node:util'
-import { gzip } from 'node:zlib'
 import type { Exchange, Reply } from '../inbound/exchange.ts'
-import { accepts } from './accept.ts'
-
-const compress = promisify(gzip)
+import { compress, takesGzip } from './gzip.ts'
 
 /** Text or bytes that change with the version of the package only. */
 export interface Asset {
@@ -21,15 +17,13 @@ interface Loaded {
   gzipped: Promise<Uint8Array> | null
 }
 
-const GZIP = /^\s*(gzip|\*)\s*(;|$)/i
-
 /**
  * Answers an asset: nothing but its tag to a client that has it already, compressed to one that takes gzip. Until
  * somebody asks for it, it takes neither time nor memory.
  */
 export function serveAsset(asset: Asset): (exchange: Exchange) => Promise<Reply> {
   let loading: Promise<Loaded> | null = null
-  return async ({ headers }) => {
+  return async (exchange) => {
     loading ??= loaded(asset)
     const one = await loading.catch((error: unknown) => {
       // The next one who asks may have more luck.
@@ -44,10 +38,10 @@ export function serveAsset(asset: Asset): (exchange: Exchange) => Promise<Reply>
       vary: 'accept-encoding',
       ...asset.headers,
     }
-    const zips = accepts(headers['accept-encoding'], GZIP)
+    const zips = takesGzip(exchange)
     // The two codings are different bytes, and a strong tag is of bytes.
     const tag = zips ? `"${etag}-gz"` : `"${etag}"`
-    if (hasTag(headers['if-none-match'], tag))
+    if (hasTag(exchange.headers['if-none-match'], tag))
       return { status: 304, headers: { ...common, etag: tag }, body: '' }
     if (!zips) return { status: 200, headers: { ...common, etag: tag }, body: bytes }
     one.gzipped ??= compress(bytes, { level: 9 })

@@ -3,6 +3,9 @@ import { canonicalJson } from '../catalog/canonical.ts'
 import type { Principal } from '../schema/catalog.ts'
 import type { Actor, AuditNote, CatalogStore } from '../schema/catalog-store.ts'
 
+/** Lines stay for good, so that none is long, whatever it tells of. */
+const DETAIL_MAX = 2_000
+
 /** A change of something that is kept outside the catalog, as the audit list has it. */
 export interface NotedChange extends Pick<AuditNote, 'action' | 'workspace' | 'target'> {
   readonly by: Actor
@@ -26,7 +29,12 @@ export function actorOf({ key: { id, name } }: Pick<Principal, 'key'>, via: Acto
  */
 export function noteChange(catalog: Pick<CatalogStore, 'note'>, change: NotedChange): Promise<void> {
   const { before = null, after = null, detail = null, ...note } = change
-  return catalog.note(randomUUID(), { ...note, before: hashOf(before), after: hashOf(after), detail })
+  const hashes = { before: hashOf(before), after: hashOf(after) }
+  return catalog.note(randomUUID(), { ...note, ...hashes, detail: detail && shortened(detail) })
+}
+
+function shortened(detail: string): string {
+  return detail.length <= DETAIL_MAX ? detail : `${detail.slice(0, DETAIL_MAX).toWellFormed()}…`
 }
 
 function hashOf(value: object | null): string | null {

@@ -7,6 +7,7 @@ import type { Exchange, Reply } from '../../inbound/exchange.ts'
 import type { Principal } from '../../schema/catalog.ts'
 import type { Actor } from '../../schema/catalog-store.ts'
 import type { ConsoleSession } from '../../schema/console.ts'
+import type { RateLimit } from '../../schema/state.ts'
 import { readVersion } from '../../version.ts'
 import { jsonReply } from '../json-reply.ts'
 import type { Role, SessionAnswer } from './api/answers.ts'
@@ -16,6 +17,8 @@ import type { WrongKeys } from './wrong-keys.ts'
 
 const SESSION_MS = 12 * 60 * 60 * 1000
 const TOKEN_BYTES = 32
+/** Of one key: each session is kept until it is over, however few are in use. */
+const SIGN_INS: RateLimit = { requestsPerMinute: 30, burst: 60 }
 
 export const SignIn = Type.Object({
   key: Type.String({ maxLength: 256, description: 'an API key with the scope operator or admin' }),
@@ -33,21 +36,15 @@ export interface Viewer {
 /**
  * Whose session the cookie is.
  *
- * @param refresh has this node know the newest keys and apps: what another one made is not here yet
  * @throws GatewayError UNAUTHENTICATED when there is none, or its key is revoked, expired or no longer one for the
  *         console: the session is over then; DEPENDENCY_UNAVAILABLE
  */
-export async function viewerOf(
-  exchange: Exchange,
-  trail: Trail,
-  desk: ConsoleDesk,
-  refresh: () => Promise<void>,
-): Promise<Viewer> {
+export async function viewerOf(exchange: Exchange, trail: Trail, desk: ConsoleDesk): Promise<Viewer> {
   const { sessions } = desk.state
   const token = tokenOf(exchange)
   const session = token === null ? null : await sessions.find(idOf(token))
   if (session === null) throw signedOut()
-  const principal = await newestHolder(session.keySha256, desk, refresh)
+  const principal = await newestHolder(session.keySha256, desk)
   const role = principal && roleOf(principal)
   if (principal === null || role === null) {
     await sessions.end(session.id)
@@ -75,7 +72,6 @@ interface SigningIn {
   readonly trail: Trail
   readonly desk: ConsoleDesk
   readonly wrongKeys: WrongKeys
-  readonly refresh: () => Promise<void>
 }
 
 /**
@@ -84,12 +80,9 @@ interface SigningIn {
  * @throws GatewayError UNAUTHENTICATED, PERMISSION_DENIED for a key that is not for the console, RATE_LIMITED,
  *         DEPENDENCY_UNAVAILABLE
  */
-export async function signIn(
-  key: string,
-  { exchange, trail, desk, wrongKeys, refresh }: SigningIn,
-): Promise<Reply> {
+export async function signIn(key: string, { exchange, trail, desk, wrongKeys }: SigningIn): Promise<Reply> {
   const keySha256 = hashKey(key)
-  const principal = looksLikeKey(key) ? await newestHolder(keySha256, desk, refresh) : null
+  const principal = looksLikeKey(key) ? await newestHolder(keySha256, desk) : null
   if (principal === null) {
     wrongKeys.note(exchange)
     throw new GatewayError('UNAUTHENTICATED', 'the API key is malformed, unknown, revoked or expired')
@@ -102,6 +95,7 @@ export async function signIn(
       'PERMISSION_DENIED',
       'the console needs an API key with the scope operator or admin',
     )
+  await takeToken(desk, principal, { id: `console-sign-in/${principal.key.id}`, rateLimit: SIGN_INS })
 
   const token = randomBytes(TOKEN_BYTES).toString('base64url')
   const csrfToken = randomBytes(TOKEN_BYTES).toString('base64url')
@@ -151,15 +145,11 @@ export async function takeToken(
   if (!allowed) throw new GatewayError('RATE_LIMITED', undefined, { retryAfterMs })
 }
 
-/** The same, with one more look when nobody is found. */
-async function newestHolder(
-  sha256: string,
-  desk: ConsoleDesk,
-  refresh: () => Promise<void>,
-): Promise<Principal | null> {
+/** Whose key it is, with one more look when nobody is found: another node may have made it, or its app, just now. */
+async function newestHolder(sha256: string, desk: ConsoleDesk): Promise<Principal | null> {
   const known = keyHolder(sha256, desk)
   if (known !== null) return known
-  await refresh()
+  await Promise.all([desk.catalog.refresh(), desk.refreshKeys()])
   return keyHolder(sha256, desk)
 }
 

@@ -31,6 +31,14 @@ for (const [store, options] of STORES) {
       { ...common, by: { via: 'console', key_id: 'key_admin' }, detail: domains.join(', ') },
     ])
     t.equal(lines[0]?.after, lines[1]?.before, 'the list is what it was')
+
+    const long = Array.from(
+      { length: 20 },
+      (_, at) => `${'a'.repeat(63)}.${'b'.repeat(63)}.host${at}.example`,
+    )
+    t.equal((await admin.ask('PUT', DOMAINS, { domains: long })).status, 200)
+    const [newest] = (await admin.get('audit')).body.lines as readonly { readonly detail: string }[]
+    t.equal(newest?.detail, `${long.join(', ').slice(0, 2_000)}…`, 'a line that stays for good is not long')
   })
 }
 

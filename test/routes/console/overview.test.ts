@@ -85,8 +85,8 @@ for (const [store, options] of STORES) {
         added_p50_ms: 2,
         added_p95_ms: 4,
         upstream: [
-          { provider: 'one', calls: 4, failed: 1, p50Ms: 150, p95Ms: 250 },
-          { provider: 'two', calls: 1, failed: 0, p50Ms: 5, p95Ms: 6 },
+          { provider: 'one', calls: 4, failed: 1, p50_ms: 150, p95_ms: 250 },
+          { provider: 'two', calls: 1, failed: 0, p50_ms: 5, p95_ms: 6 },
         ],
         memory_used_bytes: 20,
         memory_limit_bytes: 200,
@@ -101,7 +101,7 @@ for (const [store, options] of STORES) {
       added_p50_ms: 3,
       added_p95_ms: 6,
       upstream: [
-        { provider: 'one', calls: 4, p50Ms: 150 },
+        { provider: 'one', calls: 4, p50_ms: 150 },
         { provider: 'two', calls: 1 },
       ],
     }

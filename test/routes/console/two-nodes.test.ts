@@ -110,3 +110,29 @@ t.test(
     }
   },
 )
+
+t.test(
+  'a node whose file does not fit the newest catalog says so, and is told of no conflict that nobody can solve',
+  { skip: withoutServers },
+  async (t) => {
+    const { url } = await startRedis(t)
+    const env = { REDIS_URL: url, LARKWAY_SECRET_KEYS: Buffer.alloc(32, 7).toString('base64') }
+    const shared = { env, keys: consoleKeys(), sandboxOrigin: await openSandbox(t) }
+    const [whole, other] = await Promise.all([
+      startConsoleNode(t, shared),
+      startConsoleNode(t, { ...shared, config: (config) => ({ ...config, plans: {} }) }),
+    ])
+    const [here, there] = [await whole.signIn(shared.keys.operator), await other.signIn(shared.keys.operator)]
+    t.equal((await there.put('/workspaces/fresh', {})).status, 200)
+    t.equal((await here.put('/workspaces/fresh', { plan: 'small' })).status, 200)
+
+    const path = '/workspaces/acme/purposes/later'
+    t.match(await there.put(path, {}), {
+      status: 503,
+      body: { error: { code: 'DEPENDENCY_UNAVAILABLE', message: /cannot serve the newest catalog/ } },
+    })
+    t.equal((await here.put(path, {})).status, 200, 'the other one can')
+    t.equal((await here.put('/workspaces/fresh', {})).status, 200)
+    t.equal((await there.put('/workspaces/acme/purposes/last', {})).status, 200, 'and this one again')
+  },
+)

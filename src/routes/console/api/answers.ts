@@ -2,7 +2,7 @@ import type { AppFields, ProviderFields, RouteFields } from '../../../catalog/fi
 import type { ExplainRow } from '../../../gateway/explain.ts'
 import type { Capability, Feature, Hint } from '../../../schema/calls.ts'
 import type { Scope } from '../../../schema/catalog.ts'
-import type { BreakerView, UpstreamSample } from '../../../schema/console.ts'
+import type { BreakerView } from '../../../schema/console.ts'
 import type { Price } from '../../../schema/facts.ts'
 import type { JobStatus } from '../../../schema/jobs.ts'
 
@@ -348,6 +348,8 @@ export interface OverviewAnswer {
     | null
   readonly breakers: readonly BreakerView[]
   readonly queue: { readonly ready: number; readonly delayed: number; readonly oldest_seconds: number } | null
+  /** Why the newest file or published catalog is not in force at the node that answers; empty: it is. */
+  readonly refused: readonly string[] | null
   readonly credits_usd: number | null
 }
 
@@ -359,9 +361,18 @@ export interface OverviewStep {
   readonly errors: number
   readonly added_p50_ms: number | null
   readonly added_p95_ms: number | null
-  readonly upstream: readonly UpstreamSample[]
+  readonly upstream: readonly UpstreamAnswer[]
   readonly memory_used_bytes: number | null
   readonly memory_limit_bytes: number | null
+}
+
+/** Attempts at a provider in a step, those of jobs among them. */
+export interface UpstreamAnswer {
+  readonly provider: string
+  readonly calls: number
+  readonly failed: number
+  readonly p50_ms: number
+  readonly p95_ms: number
 }
 
 /** GET /audit?workspace=…&below=<number> → {lines}, newest first */

@@ -43,7 +43,7 @@ export interface PartChange {
  *
  * @param decide what is to become of the part; asked again each time
  * @throws GatewayError INVALID_REQUEST with `details.faults`, NOT_FOUND for what is to be taken away, CONFLICT,
- *         DEPENDENCY_UNAVAILABLE
+ *         DEPENDENCY_UNAVAILABLE, also where this node cannot serve what others have published
  */
 export async function changePart(
   { desk, viewer }: Editor,
@@ -69,6 +69,7 @@ export async function changePart(
     })
     await desk.catalog.refresh()
     if (state === 'done') return
+    await requireNewest(desk)
   }
   throw conflict()
 }
@@ -115,6 +116,19 @@ function requireChangeable(
   if (fields === null) throw new GatewayError('NOT_FOUND', `there is no such ${kind}`)
   if (kind !== 'head' && workspace !== null && kind !== 'workspace')
     requireRoom(desk, { kind, workspace, name })
+}
+
+/**
+ * A node that has refused the newest catalog checks changes against an older one, and each would conflict.
+ *
+ * @throws GatewayError DEPENDENCY_UNAVAILABLE
+ */
+async function requireNewest({ catalog, records }: Editor['desk']): Promise<void> {
+  if (catalog.refused().length === 0 || (await records.version()) === catalog.version()) return
+  throw new GatewayError(
+    'DEPENDENCY_UNAVAILABLE',
+    'this node cannot serve the newest catalog beside its configuration file, so that nothing can be changed here',
+  )
 }
 
 /** @throws GatewayError INVALID_REQUEST when a workspace has as many parts of a kind as it may have */

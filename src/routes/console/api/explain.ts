@@ -16,6 +16,7 @@ import { type ConsoleCall, consoleEndpoint } from '../endpoint.ts'
 import type { ExplainAnswer } from './answers.ts'
 import { faultsFor } from './faults.ts'
 import { operatorFacts } from './operator-facts.ts'
+import { requireOwnName } from './own-name.ts'
 import { partOf, partsOf } from './parts.ts'
 import type { RouteName } from './route-answers.ts'
 import { notFound } from './routes.ts'
@@ -117,6 +118,8 @@ async function catalogOf(call: Call): Promise<ServedCatalog | { readonly faults:
   const fields =
     body.fields === undefined ? null : ({ ...body.fields, workspace: params.workspace } as RecordFields)
   if (fields === null && part !== null && part.faults.length === 0) return desk.catalog.good()
+  // What would become of another's route, if it were this one, would tell that it is there, and what leads to it.
+  if (fields !== null && part === null) requireOwnName(params.workspace, record.name, 'route')
   const draft = fields ?? (await desk.records.get(record))?.draft?.fields ?? part?.fields
   if (draft === undefined) throw notFound()
   const own = viewer.role === 'admin' ? operatorFacts(desk, record, draft) : []

@@ -4,9 +4,19 @@ import { noteChange } from '../../audit-note.ts'
 import { keyCreation } from '../../key-notes.ts'
 import type { ConsoleDesk } from '../desk.ts'
 import type { Viewer } from '../session.ts'
+import { refusedFor } from './faults.ts'
 
-/** Notes a new key on the audit list and keeps it. This node knows it when this has resolved, the others soon after. */
+/** Records of keys that one workspace may have, revoked ones among them: every node reads all of them. */
+const MAX_KEYS = 5_000
+
+/**
+ * Notes a new key on the audit list and keeps it. This node knows it when this has resolved, the others soon after.
+ *
+ * @throws GatewayError INVALID_REQUEST when the workspace has too many, DEPENDENCY_UNAVAILABLE
+ */
 export async function keepKey(desk: ConsoleDesk, viewer: Viewer, key: StoredKey): Promise<void> {
+  if ((await storedKeys(desk, key.workspace)).length >= MAX_KEYS)
+    throw refusedFor([`the workspace has ${MAX_KEYS} keys, revoked ones among them, and may have no more`])
   await noteChange(desk.records, keyCreation(key, viewer.actor))
   await desk.doors.services.state.keys.create(key)
   await desk.refreshKeys()

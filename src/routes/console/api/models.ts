@@ -7,7 +7,7 @@ import type { ConfiguredProvider } from '../../../schema/catalog.ts'
 import type { ConsoleDesk } from '../desk.ts'
 import { type ConsoleCall, consoleEndpoint } from '../endpoint.ts'
 import type { ModelAnswer, ModelsAnswer } from './answers.ts'
-import { partOf } from './parts.ts'
+import { partsOf } from './parts.ts'
 
 const PATH = '/workspaces/:workspace/models'
 
@@ -20,12 +20,14 @@ function listModelsOf({ desk, viewer, params }: ConsoleCall<typeof PATH, unknown
   const usable = desk.catalog
     .good()
     .providers.filter(({ access, workspace }) => access === 'platform' || workspace === params.workspace)
+  const parts = [null, params.workspace].flatMap((owner) => partsOf(desk, 'provider', owner))
+  const fieldsOf = new Map(parts.map(({ name, fields }) => [name, fields as unknown as ProviderFields]))
   return {
     providers: usable.map((provider) => ({
       name: provider.name,
       kind: provider.kind,
       access: provider.access,
-      models: modelsOf(desk, provider),
+      models: modelsOf(desk, provider, fieldsOf.get(provider.name)),
       // A model of the platform needs a price that is known, and only operators may state one.
       open: provider.access === 'byok' || viewer.role === 'operator',
     })),
@@ -33,11 +35,13 @@ function listModelsOf({ desk, viewer, params }: ConsoleCall<typeof PATH, unknown
 }
 
 /** Those of the built-in table that are still offered, with what is declared of all models of the provider. */
-function modelsOf(desk: ConsoleDesk, configured: ConfiguredProvider): ModelAnswer[] {
+function modelsOf(
+  desk: ConsoleDesk,
+  configured: ConfiguredProvider,
+  fields: ProviderFields | undefined,
+): ModelAnswer[] {
   const protocol = desk.doors.services.providers.get(configured.kind)
-  const part = partOf(desk, { kind: 'provider', workspace: configured.workspace, name: configured.name })
-  if (protocol === undefined || part === null) return []
-  const fields = part.fields as unknown as ProviderFields
+  if (protocol === undefined || fields === undefined) return []
   const today = new Date(desk.nowMs()).toISOString().slice(0, 10)
   return DATED.filter(({ kind, endsOn }) => kind === configured.kind && (endsOn ?? today) >= today).flatMap(
     ({ model }) => {

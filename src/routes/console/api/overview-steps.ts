@@ -1,5 +1,5 @@
 import type { BreakerView, CallsSample, NodeSample, UpstreamSample } from '../../../schema/console.ts'
-import type { OverviewStep } from './answers.ts'
+import type { OverviewStep, UpstreamAnswer } from './answers.ts'
 
 /** How often nodes write down what they saw: all at the same moments, but for one that stops. */
 export const STEP_MS = 5_000
@@ -95,7 +95,7 @@ function weighted(
   return known.length === 0 ? null : mean(known)
 }
 
-function upstreamOf(seen: readonly UpstreamSample[]): UpstreamSample[] {
+function upstreamOf(seen: readonly UpstreamSample[]): UpstreamAnswer[] {
   const byProvider = Map.groupBy(seen, ({ provider }) => provider)
   return [...byProvider]
     .sort(([one], [other]) => (one < other ? -1 : 1))
@@ -103,8 +103,8 @@ function upstreamOf(seen: readonly UpstreamSample[]): UpstreamSample[] {
       provider,
       calls: sum(samples, ({ calls }) => calls),
       failed: sum(samples, ({ failed }) => failed),
-      p50Ms: mean(samples.map(({ p50Ms, calls }) => ({ ms: p50Ms, weight: calls }))),
-      p95Ms: mean(samples.map(({ p95Ms, calls }) => ({ ms: p95Ms, weight: calls }))),
+      p50_ms: mean(samples.map(({ p50Ms, calls }) => ({ ms: p50Ms, weight: calls }))),
+      p95_ms: mean(samples.map(({ p95Ms, calls }) => ({ ms: p95Ms, weight: calls }))),
     }))
 }
 

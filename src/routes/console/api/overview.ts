@@ -72,6 +72,7 @@ async function overview(call: Call, sources: Sources): Promise<OverviewAnswer> {
     nodes: isOperator ? latest.map(nodeAnswer) : null,
     breakers: breakersOf(latest, scope),
     queue: figures && queueAnswer(figures),
+    refused: isOperator ? desk.catalog.refused() : null,
     credits_usd: account && usdOf(account.creditsMicros),
   }
 }

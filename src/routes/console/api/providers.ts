@@ -11,6 +11,7 @@ import type { ConsoleDesk } from '../desk.ts'
 import { consoleEndpoint } from '../endpoint.ts'
 import type { KindAnswer, ProviderAnswer, ProviderCheckAnswer, Role } from './answers.ts'
 import { changePart, type Editor } from './change-part.ts'
+import { faultsFor } from './faults.ts'
 import { requireOwnName } from './own-name.ts'
 import { type Part, partOf, partsOf } from './parts.ts'
 
@@ -94,7 +95,7 @@ function providerAnswer({ name, fields, managedBy, faults }: Part, role: Role): 
     managed_by: managedBy,
     facts: rest,
   } as const
-  return faults.length === 0 ? answer : { ...answer, faults }
+  return faults.length === 0 ? answer : { ...answer, faults: faultsFor(role, faults) }
 }
 
 type ProviderFieldsAsKept = Static<typeof ProviderShape>
@@ -159,12 +160,16 @@ async function deleteProvider(call: Editor, record: ProviderName): Promise<{ del
 }
 
 /** Asks the provider for its models, with the credential that is in force. */
-async function check({ desk }: Editor, record: ProviderName): Promise<ProviderCheckAnswer> {
+async function check({ desk, viewer }: Editor, record: ProviderName): Promise<ProviderCheckAnswer> {
   const part = partOf(desk, record)
   if (part === null) throw notFound()
   const provider = desk.catalog.good().providers.find(({ name }) => name === record.name)
   if (provider === undefined || part.faults.length > 0)
-    return { ok: false, models: [], trouble: `it is not in force: ${part.faults.join('; ')}` }
+    return {
+      ok: false,
+      models: [],
+      trouble: `it is not in force: ${faultsFor(viewer.role, part.faults).join('; ')}`,
+    }
   const { providers, send } = desk.doors.services
   const { listed, trouble } = await listModels(provider, providers, send)
   return { ok: trouble === null, models: listed.slice(0, MAX_MODELS), trouble }

@@ -15,27 +15,39 @@ import { type Part, partOf, partsOf } from './parts.ts'
 export type RouteName = RecordName & { readonly kind: 'route'; readonly workspace: string }
 
 /** The routes of a workspace, those that are drafts only among them. */
-export async function routeSummaries(desk: ConsoleDesk, workspace: string): Promise<RouteSummary[]> {
+export async function routeSummaries(editor: Editor, workspace: string): Promise<RouteSummary[]> {
+  const { desk } = editor
   const records = (await desk.records.list(workspace)).filter(({ kind }) => kind === 'route')
   const drafts = new Map(records.flatMap(({ name, draft }) => (draft === null ? [] : [[name, draft]])))
   const parts = new Map(partsOf(desk, 'route', workspace).map((part) => [part.name, part]))
+  const own = desk.catalog.good().routes.filter((route) => route.workspace === workspace)
+  const served = new Map(own.map((route) => [route.name, route]))
+  const apps = appsByRoute(desk, workspace)
   const names = [...new Set([...parts.keys(), ...drafts.keys()])].sort()
-  return names.map((name) => {
-    const record: RouteName = { kind: 'route', workspace, name }
-    return summaryOf(desk, record, parts.get(name) ?? null, drafts.get(name) ?? null)
-  })
+  return names.map((name) =>
+    summaryOf(editor, {
+      name,
+      part: parts.get(name) ?? null,
+      draft: drafts.get(name) ?? null,
+      served: served.get(name) ?? null,
+      apps: apps.get(name) ?? [],
+    }),
+  )
 }
 
-function summaryOf(
-  desk: ConsoleDesk,
-  record: RouteName,
-  part: Part | null,
-  draft: RecordDraft | null,
-): RouteSummary {
-  const served = servedRoute(desk, record)
+/** What there is under the name of a route. */
+interface StandingRoute {
+  readonly name: string
+  readonly part: Part | null
+  readonly draft: RecordDraft | null
+  readonly served: Route | null
+  readonly apps: readonly string[]
+}
+
+function summaryOf({ viewer }: Editor, { name, part, draft, served, apps }: StandingRoute): RouteSummary {
   const fields = part?.fields ?? draft?.fields ?? {}
   return {
-    name: record.name,
+    name,
     managed_by: part?.managedBy ?? 'console',
     version: served?.version ?? null,
     in_service: served?.published ?? false,
@@ -43,10 +55,10 @@ function summaryOf(
     entries:
       served === null ? entriesIn(fields) : served.entries.map((one) => `${one.provider.name}/${one.model}`),
     has_draft: draft !== null,
-    apps: appsWith(desk, record),
+    apps,
     published_at: timestamp(part?.version?.atMs ?? null),
     published_by: part?.version?.by.name ?? null,
-    ...(part === null || part.faults.length === 0 ? {} : { faults: part.faults }),
+    ...(part === null || part.faults.length === 0 ? {} : { faults: faultsFor(viewer.role, part.faults) }),
   }
 }
 
@@ -84,7 +96,7 @@ function answerOf(
     name: record.name,
     workspace: record.workspace,
     managed_by: part?.managedBy ?? 'console',
-    apps: appsWith(desk, record),
+    apps: appsByRoute(desk, record.workspace).get(record.name) ?? [],
     published,
     draft: draft && {
       revision: draft.revision,
@@ -93,7 +105,7 @@ function answerOf(
       saved_by: draft.by.name,
       ...judged({ desk, viewer }, record, draft.fields),
     },
-    ...(part === null || part.faults.length === 0 ? {} : { faults: part.faults }),
+    ...(part === null || part.faults.length === 0 ? {} : { faults: faultsFor(viewer.role, part.faults) }),
   }
 }
 
@@ -132,15 +144,22 @@ export function versionOf({ name }: RouteName, fields: RecordFields): string | n
   return whole && routeVersion(name, whole, whole.entries as readonly EntryFields[])
 }
 
-/** Apps that lead to the route, be it for one capability or purpose only. */
-function appsWith({ catalog }: ConsoleDesk, { name, workspace }: RouteName): string[] {
+/** By the name of a route, the apps that lead to it, be it for one capability or purpose only. */
+function appsByRoute({ catalog }: ConsoleDesk, workspace: string): ReadonlyMap<string, readonly string[]> {
+  const leading = new Map<string, string[]>()
   const apps = [...(catalog.current().apps.get(workspace)?.values() ?? [])]
-  const leads = apps.filter(({ route, capabilityRoutes, purposes }) =>
-    [route, ...capabilityRoutes.values(), ...purposes.map((one) => one.route)].some(
-      (one) => one?.name === name,
-    ),
-  )
-  return leads.map(({ app }) => app.id).sort()
+  for (const { app, route, capabilityRoutes, purposes } of apps.sort((a, b) =>
+    a.app.id < b.app.id ? -1 : 1,
+  )) {
+    const routes = new Set([route, ...capabilityRoutes.values(), ...purposes.map((one) => one.route)])
+    for (const one of routes) {
+      if (one === null) continue
+      const known = leading.get(one.name)
+      if (known === undefined) leading.set(one.name, [app.id])
+      else known.push(app.id)
+    }
+  }
+  return leading
 }
 
 /** `provider/model` of what may be no entries at all. */

@@ -40,11 +40,10 @@ export function routeEndpoints(desk: ConsoleDesk): EdgeRoute[] {
   ]
 }
 
-async function listRoutes({
-  desk,
-  params,
-}: ConsoleCall<typeof LIST, unknown, unknown>): Promise<{ routes: RouteSummary[] }> {
-  return { routes: await routeSummaries(desk, params.workspace) }
+async function listRoutes(
+  call: ConsoleCall<typeof LIST, unknown, unknown>,
+): Promise<{ routes: RouteSummary[] }> {
+  return { routes: await routeSummaries(call, call.params.workspace) }
 }
 
 /** @throws GatewayError NOT_FOUND */

@@ -8,9 +8,9 @@ import { optional } from '../../json-request.ts'
 import type { ConsoleDesk } from '../desk.ts'
 import { type ConsoleCall, consoleEndpoint, requireWorkspace } from '../endpoint.ts'
 import { accountOf, termsOf } from './account.ts'
-import type { AppAnswer, PurposeAnswer, WorkspaceAnswer, WorkspaceSummary } from './answers.ts'
+import type { AppAnswer, PurposeAnswer, Role, WorkspaceAnswer, WorkspaceSummary } from './answers.ts'
 import { changePart, type Editor } from './change-part.ts'
-import { refusedFor } from './faults.ts'
+import { faultsFor, refusedFor } from './faults.ts'
 import { storedKeys, validKeys } from './kept-keys.ts'
 import { type Part, partOf, partsOf } from './parts.ts'
 
@@ -86,7 +86,7 @@ export async function workspaceAnswer({ desk, viewer }: Editor, workspace: strin
     account: account && accountAnswer(account, terms),
     content_shown: contentShown,
     purposes: partsOf(desk, 'purpose', workspace).map(purposeAnswer),
-    apps: partsOf(desk, 'app', workspace).map(appAnswer),
+    apps: partsOf(desk, 'app', workspace).map((part) => appAnswer(part, viewer.role)),
   }
 }
 
@@ -155,9 +155,9 @@ function purposeAnswer({ name: purpose, fields, managedBy }: Part): PurposeAnswe
   return { purpose, description: String(description), enabled: enabled === true, managed_by: managedBy }
 }
 
-function appAnswer({ name: id, fields, managedBy, faults }: Part): AppAnswer {
+function appAnswer({ name: id, fields, managedBy, faults }: Part, role: Role): AppAnswer {
   const answer = { id, fields: fields as AppAnswer['fields'], managed_by: managedBy }
-  return faults.length === 0 ? answer : { ...answer, faults }
+  return faults.length === 0 ? answer : { ...answer, faults: faultsFor(role, faults) }
 }
 
 function planOf(fields: Part['fields']): string | null {

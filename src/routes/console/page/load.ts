@@ -34,12 +34,14 @@ export function useLoad<Value>(
   const [turn, setTurn] = useState(0)
   const latest = useRef(fn)
   latest.current = fn
+  const running = useRef<AbortController | null>(null)
   const key = JSON.stringify(deps)
   const loadedKey = useRef(key)
   const fresh = loadedKey.current === key
 
   useEffect(() => {
     const abort = new AbortController()
+    running.current = abort
     const isNew = loadedKey.current !== key
     loadedKey.current = key
     setKept((old) => (isNew ? { value: null, error: null, busy: true } : { ...old, busy: true }))
@@ -55,7 +57,11 @@ export function useLoad<Value>(
   }, [key, turn])
 
   const reload = useCallback(() => setTurn((old) => old + 1), [])
-  const set = useCallback((value: Value) => setKept({ value: { it: value }, error: null, busy: false }), [])
+  const set = useCallback((value: Value) => {
+    // What was asked for before is older than this.
+    running.current?.abort()
+    setKept({ value: { it: value }, error: null, busy: false })
+  }, [])
   // A server that is slower than the clock is not asked twice.
   const latestBusy = useRef(kept.busy)
   latestBusy.current = kept.busy

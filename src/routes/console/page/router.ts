@@ -97,10 +97,11 @@ export function useLeaveGuard(unsaved: boolean, question = 'Leave without saving
   useEffect(() => {
     if (!unsaved) return
     const before = (event: BeforeUnloadEvent) => event.preventDefault()
-    guard = () => confirm(question)
+    const asks = () => confirm(question)
+    guard = asks
     addEventListener('beforeunload', before)
     return () => {
-      guard = null
+      if (guard === asks) guard = null
       removeEventListener('beforeunload', before)
     }
   }, [unsaved, question])

@@ -17,7 +17,15 @@ export async function signIn(key: string): Promise<SessionAnswer> {
   return begun(await api.post<SessionAnswer>('/session', { key }))
 }
 
+const leaving = new Set<() => Promise<void>>()
+
+/** Has `giveBack` return what was made for the session, while that is still allowed. */
+export function beforeSignOut(giveBack: () => Promise<void>): void {
+  leaving.add(giveBack)
+}
+
 export async function signOut(): Promise<void> {
+  await Promise.all([...leaving].map((giveBack) => giveBack()))
   await api.delete('/session')
   setCsrfToken('')
 }

@@ -39,7 +39,9 @@ export function Shell(props: {
           onClick=${() => setOpen(!open)}
         />
       </span>
-      <a class="brand" href=${pathOf(workspace)}><${Mark} /><span class="brand-name">Larkway</span></a>
+      <a class="brand" href=${pathOf(workspace)} aria-label="Larkway, overview">
+        <${Mark} /><span class="brand-name">Larkway</span>
+      </a>
       <${WorkspacePicker} session=${session} workspace=${workspace} place=${place} />
       <${AccountMenu} session=${session} onSignOut=${onSignOut} />
     </header>

@@ -31,7 +31,10 @@ function Choice({ workspace, place }: { readonly workspace: string; readonly pla
     : [{ id: workspace, label: workspace }, ...named]
   const choose = (event: Event) => {
     const view = WORKSPACE_VIEWS.find(({ id }) => id === place.view)?.id ?? 'overview'
-    navigate(pathOf((event.currentTarget as HTMLSelectElement).value, view))
+    const select = event.currentTarget as HTMLSelectElement
+    navigate(pathOf(select.value, view))
+    // Leaving may have been refused; else it is drawn anew.
+    select.value = workspace
   }
   return html`<span class="select picker">
     <select class="input" aria-label="Workspace" value=${workspace} onChange=${choose}>

@@ -58,7 +58,7 @@ test('a pause interrupts the lines', async (t) => {
 })
 
 test('the busiest providers have lines', async (t) => {
-  const of = (provider: string, calls: number) => ({ provider, calls, failed: 0, p50Ms: 1, p95Ms: calls })
+  const of = (provider: string, calls: number) => ({ provider, calls, failed: 0, p50_ms: 1, p95_ms: calls })
   const steps = [
     step(NOW, { upstream: [of('a', 1), of('b', 5)] }),
     step(NOW + STEP_MS, { upstream: [of('c', 3), of('a', 9)] }),

@@ -62,3 +62,8 @@ t.test('only what is around a difference is shown', async (t) => {
   )
   t.same(diffBlocks(diffLines('a', 'a'), 2), [])
 })
+
+t.test('where there is no text there is no line either', async (t) => {
+  t.strictSame(diffLines(null, 'a'), [{ kind: 'added', before: null, after: 'a' }])
+  t.strictSame(diffLines('a', null), [{ kind: 'removed', before: 'a', after: null }])
+})

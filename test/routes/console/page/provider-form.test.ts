@@ -1,5 +1,6 @@
 import t from 'tap'
 import type { KindAnswer, ProviderAnswer } from '../../../../src/routes/console/api/answers.ts'
+import { nameFault, wholeName } from '../../../../src/routes/console/page/names.ts'
 import {
   changedFacts,
   changeOfOthers,
@@ -10,7 +11,6 @@ import {
   withPricePart,
 } from '../../../../src/routes/console/page/views/providers/facts-form.ts'
 import { jsonText, readJsonObject } from '../../../../src/routes/console/page/views/providers/json-text.ts'
-import { nameFault, wholeName } from '../../../../src/routes/console/page/views/providers/names.ts'
 import {
   bodyOf,
   faultsOf,

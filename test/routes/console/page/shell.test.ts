@@ -70,11 +70,12 @@ t.test('a phone shows every view within its width', { skip: withoutServers, time
 
   await page.getByRole('button', { name: 'Open the menu' }).click()
   await page.keyboard.press('Escape')
-  t.equal(await page.locator('#navigation').isVisible(), false, 'Escape closes the menu')
+  const navigation = page.locator('#navigation')
+  await navigation.waitFor({ ...WAIT, state: 'hidden' })
   await page.getByRole('button', { name: 'Open the menu' }).click()
   await page.getByRole('combobox', { name: 'Workspace' }).selectOption('acme')
   await page.waitForURL('**/console/acme/overview', WAIT)
-  t.equal(await page.locator('#navigation').isVisible(), false, 'and so does going elsewhere')
+  await navigation.waitFor({ ...WAIT, state: 'hidden' })
 
   const links = (await page
     .locator('#navigation a')

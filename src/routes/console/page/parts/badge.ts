@@ -1,4 +1,5 @@
 import type { ComponentChildren } from 'preact'
+import type { ManagedBy } from '../../api/answers.ts'
 import { html } from '../html.ts'
 
 export type Tone = 'neutral' | 'ok' | 'warn' | 'bad' | 'accent'
@@ -40,4 +41,16 @@ export function StatusBadge({ status }: { readonly status: string | number }) {
   return html`<${Badge} tone=${status < 300 ? 'ok' : status < 400 ? 'neutral' : status < 500 ? 'warn' : 'bad'}>
     ${status}
   <//>`
+}
+
+/** Marks in a list what the file defines; nothing for what was made in the console. */
+export function FileBadge({ managedBy }: { readonly managedBy: ManagedBy }) {
+  if (managedBy === 'console') return null
+  return html`<${Badge} title="The configuration file defines it: read-only here">file<//>`
+}
+
+/** Marks in a list what was saved and does not fit the rest any more; nothing when it does. */
+export function NotInForce({ faults }: { readonly faults: readonly string[] | undefined }) {
+  if (faults === undefined) return null
+  return html`<${Badge} tone="bad" title=${faults.join('\n')}>not in force<//>`
 }

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
+import type { ApiError } from '../api-error.ts'
 import { html } from '../html.ts'
 import { useAction } from '../load.ts'
 import { Button } from './button.ts'
@@ -36,7 +37,7 @@ export function Dialog(props: DialogProps) {
     return () => {
       drawn.current = false
       element.close()
-      if (before instanceof HTMLElement && before.isConnected) before.focus()
+      giveBack(before)
     }
   }, [])
   const leave = (event: Event) => {
@@ -67,14 +68,69 @@ export function Dialog(props: DialogProps) {
         ? html`<form
             class="dialog-inside"
             novalidate
-            onSubmit=${(event: Event) => {
+            onSubmit=${(event: SubmitEvent) => {
               event.preventDefault()
               onSubmit()
+              lookAtFault(event.currentTarget as HTMLElement)
             }}
           >${inside}</form>`
         : html`<div class="dialog-inside">${inside}</div>`
     }
   </dialog>`
+}
+
+/** The focus goes where it was. What had it may be gone with what was done: then the heading of the view has it. */
+function giveBack(before: Element | null): void {
+  if (before instanceof HTMLElement && before.isConnected) before.focus()
+  // What is drawn in this turn may take it away again.
+  requestAnimationFrame(() => {
+    if (document.activeElement === document.body)
+      document.querySelector<HTMLElement>('main h1')?.focus({ preventScroll: true })
+  })
+}
+
+/** Once what was found fault with is marked, the first such field has the focus. */
+function lookAtFault(form: HTMLElement): void {
+  requestAnimationFrame(() => form.querySelector<HTMLElement>('[aria-invalid=true]')?.focus())
+}
+
+export interface FormDialogProps {
+  readonly title: string
+  /** What its button says: `Create key`. */
+  readonly action: string
+  readonly onSubmit: () => void
+  readonly onClose: () => void
+  /** What was asked for is under way: the dialog stays, and takes no more. */
+  readonly busy?: boolean
+  /** Why it failed. */
+  readonly error?: ApiError | null
+  /** What the error means here: `Not saved`. */
+  readonly what?: string
+  /** It cannot be submitted as it stands. */
+  readonly disabled?: boolean
+  readonly danger?: boolean
+  readonly wide?: boolean
+  readonly children?: ComponentChildren
+}
+
+/** A dialog that is filled in: its fields, why it failed, and at its foot the way back and what it does. */
+export function FormDialog(props: FormDialogProps) {
+  const { title, action, onSubmit, onClose, busy = false, error = null, what, disabled = false } = props
+  const footer = html`<${Button} onClick=${onClose} disabled=${busy}>Cancel<//>
+    <${Button} type="submit" kind=${props.danger ? 'danger' : 'primary'} busy=${busy} disabled=${disabled}>
+      ${action}
+    <//>`
+  return html`<${Dialog}
+    title=${title}
+    wide=${props.wide}
+    onClose=${onClose}
+    onSubmit=${() => busy || disabled || onSubmit()}
+    footer=${footer}
+    locked=${busy}
+  >
+    ${props.children}
+    <${Fault} error=${error} what=${what} />
+  <//>`
 }
 
 export interface ConfirmProps {
@@ -99,19 +155,23 @@ export function Confirm(props: ConfirmProps) {
   const { run, busy, error } = useAction(onConfirm)
   const ready = typed === undefined || text === typed
   const submit = async () => {
-    if (ready && (await run())) onClose()
+    if (await run()) onClose()
   }
-  const footer = html`<${Button} onClick=${onClose} disabled=${busy}>Cancel<//>
-    <${Button} type="submit" kind=${danger ? 'danger' : 'primary'} busy=${busy} disabled=${!ready}>
-      ${action}
-    <//>`
-  return html`<${Dialog} title=${title} onClose=${onClose} onSubmit=${submit} footer=${footer} locked=${busy}>
+  return html`<${FormDialog}
+    title=${title}
+    action=${action}
+    onSubmit=${submit}
+    onClose=${onClose}
+    busy=${busy}
+    error=${error}
+    disabled=${!ready}
+    danger=${danger}
+  >
     ${children}
     ${
       typed === undefined
         ? null
         : html`<${TextInput} label=${`Type ${typed} to go on`} value=${text} onInput=${setText} mono autofocus />`
     }
-    <${Fault} error=${error} />
   <//>`
 }

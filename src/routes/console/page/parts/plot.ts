@@ -104,7 +104,11 @@ function optionsOf(latest: { readonly current: PlotProps }, element: HTMLElement
     scales: {
       x: {
         time: true,
-        range: (_plot, low, high) => [Math.min(low ?? 0, (high ?? 0) - SPAN_MIN_SECONDS), high ?? 0],
+        // What uPlot proposes for one moment alone is the day behind it.
+        range: ({ data: [times] }) => {
+          const end = times.at(-1) ?? 0
+          return [Math.min(times[0] ?? 0, end - SPAN_MIN_SECONDS), end]
+        },
       },
       y: { range: (_plot, _low, high) => [0, Math.max(top, (high ?? 0) * 1.1, 1e-6)] },
     },

@@ -1,12 +1,11 @@
 import type { AppAnswer } from '../../../api/answers.ts'
 import { html } from '../../html.ts'
+import { FileBadge, NotInForce } from '../../parts/badge.ts'
 import { Button, LinkButton } from '../../parts/button.ts'
 import { Section } from '../../parts/page-head.ts'
 import { EmptyState } from '../../parts/states.ts'
 import { type Column, Table } from '../../parts/table.ts'
 import { pathOf } from '../../paths.ts'
-import { FileBadge } from '../providers/file-badge.ts'
-import { NotInForce } from '../providers/not-in-force.ts'
 import { CAPABILITY_NAMES, wordFor } from '../routes/words.ts'
 import type { Asking, Known } from './view.ts'
 
@@ -74,7 +73,11 @@ function columnsOf(workspace: string, onAsk: (asking: Asking) => void): readonly
         app.managed_by === 'file'
           ? null
           : html`
-              <${Button} small onClick=${() => onAsk({ what: 'app', app })}>Edit<//>
+              <${Button}
+                small
+                label=${`Edit the app ${app.id}`}
+                onClick=${() => onAsk({ what: 'app', app })}
+              >Edit<//>
               <${Button}
                 small
                 kind="quiet"

@@ -4,10 +4,8 @@ import type { AppAnswer, WorkspaceAnswer } from '../../../api/answers.ts'
 import { api } from '../../api.ts'
 import { html } from '../../html.ts'
 import { useAction } from '../../load.ts'
-import { Button } from '../../parts/button.ts'
-import { Dialog } from '../../parts/dialog.ts'
+import { FormDialog } from '../../parts/dialog.ts'
 import { type Option, Select, TextInput } from '../../parts/field.ts'
-import { Fault } from '../../parts/states.ts'
 import { toast } from '../../parts/toasts.ts'
 import { apiPath } from '../../paths.ts'
 import { CAPABILITY_NAMES, members } from '../routes/words.ts'
@@ -43,14 +41,14 @@ export function EditApp(props: {
     setTried(true)
     if (nameWrong === null && form.route !== '') run()
   }
-  const footer = html`<${Button} onClick=${onClose} disabled=${busy}>Cancel<//>
-    <${Button} type="submit" kind="primary" busy=${busy}>${before === null ? 'Make the app' : 'Save'}<//>`
-  return html`<${Dialog}
+  return html`<${FormDialog}
     title=${before === null ? 'New app' : `App ${before.id}`}
-    onClose=${onClose}
+    action=${before === null ? 'Make the app' : 'Save'}
     onSubmit=${submit}
-    footer=${footer}
-    locked=${busy}
+    onClose=${onClose}
+    busy=${busy}
+    error=${error}
+    what="Not saved"
   >
     <div class="stack">
       ${
@@ -78,7 +76,6 @@ export function EditApp(props: {
         error=${tried && form.route === '' ? 'Pick the route that it leads to.' : null}
       />
       <${Others} form=${form} set=${set} published=${published} known=${known} />
-      <${Fault} error=${error} what="Not saved" />
     </div>
   <//>`
 }

@@ -3,11 +3,9 @@ import type { PurposeAnswer, WorkspaceAnswer } from '../../../api/answers.ts'
 import { api } from '../../api.ts'
 import { html } from '../../html.ts'
 import { useAction } from '../../load.ts'
-import { Button } from '../../parts/button.ts'
 import { Checkbox } from '../../parts/choice.ts'
-import { Dialog } from '../../parts/dialog.ts'
+import { FormDialog } from '../../parts/dialog.ts'
 import { TextInput } from '../../parts/field.ts'
-import { Fault } from '../../parts/states.ts'
 import { toast } from '../../parts/toasts.ts'
 import { apiPath } from '../../paths.ts'
 import { newNameFault } from './app-form.ts'
@@ -39,14 +37,14 @@ export function EditPurpose(props: {
     setTried(true)
     if (nameWrong === null) run()
   }
-  const footer = html`<${Button} onClick=${onClose} disabled=${busy}>Cancel<//>
-    <${Button} type="submit" kind="primary" busy=${busy}>${before === null ? 'Make the purpose' : 'Save'}<//>`
-  return html`<${Dialog}
+  return html`<${FormDialog}
     title=${before === null ? 'New purpose' : `Purpose ${before.purpose}`}
-    onClose=${onClose}
+    action=${before === null ? 'Make the purpose' : 'Save'}
     onSubmit=${submit}
-    footer=${footer}
-    locked=${busy}
+    onClose=${onClose}
+    busy=${busy}
+    error=${error}
+    what="Not saved"
   >
     <div class="stack">
       ${
@@ -80,7 +78,6 @@ export function EditPurpose(props: {
         onChange=${setEnabled}
         hint="Off: calls that name it are routed as if they named none."
       />
-      <${Fault} error=${error} what="Not saved" />
     </div>
   <//>`
 }

@@ -2,6 +2,7 @@ import type { PurposeAnswer, WorkspaceAnswer } from '../../../api/answers.ts'
 import { api } from '../../api.ts'
 import { html } from '../../html.ts'
 import { useAction } from '../../load.ts'
+import { FileBadge } from '../../parts/badge.ts'
 import { Button } from '../../parts/button.ts'
 import { Switch } from '../../parts/choice.ts'
 import { Section } from '../../parts/page-head.ts'
@@ -9,7 +10,6 @@ import { EmptyState, Fault } from '../../parts/states.ts'
 import { type Column, Table } from '../../parts/table.ts'
 import { toast } from '../../parts/toasts.ts'
 import { apiPath } from '../../paths.ts'
-import { FileBadge } from '../providers/file-badge.ts'
 import { bindersOf } from './delete-purpose.ts'
 import type { Asking, Known } from './view.ts'
 
@@ -87,7 +87,11 @@ function columnsOf(
         purpose.managed_by === 'file'
           ? null
           : html`
-              <${Button} small onClick=${() => onAsk({ what: 'purpose', purpose })}>Edit<//>
+              <${Button}
+                small
+                label=${`Edit the purpose ${purpose.purpose}`}
+                onClick=${() => onAsk({ what: 'purpose', purpose })}
+              >Edit<//>
               <${Button}
                 small
                 kind="quiet"

@@ -12,6 +12,9 @@ import { queryOf } from '../../paths.ts'
 import type { ViewProps } from '../../view.ts'
 import { byWhom, hashesOf, joined } from './lines.ts'
 
+/** How many the API answers at once; fewer are the last. */
+const PAGE_LINES = 100
+
 interface Answer {
   readonly lines: readonly AuditAnswer[]
 }
@@ -75,13 +78,13 @@ function Lines(props: {
 }) {
   const { newest, all, more } = props
   const [older, setOlder] = useState<readonly AuditAnswer[]>([])
-  const [ended, setEnded] = useState(false)
+  const [ended, setEnded] = useState(newest.length < PAGE_LINES)
   const rows = joined(newest, older)
   const last = rows.at(-1)
   const { run, busy, error } = useAction(async () => {
     if (!last) return
     const { lines } = await more(last.number)
-    if (lines.length === 0) setEnded(true)
+    setEnded(lines.length < PAGE_LINES)
     setOlder(joined(rows, lines))
   })
   if (!last)
@@ -97,7 +100,7 @@ function Lines(props: {
     />
     <div class="row table-more">
       ${
-        ended || last.number <= 1
+        ended
           ? html`<span class="quiet small">That is all.</span>`
           : html`<${Button} onClick=${run} busy=${busy}>Show older<//>`
       }

@@ -4,11 +4,9 @@ import type { NewKeyAnswer } from '../../../api/answers.ts'
 import { api } from '../../api.ts'
 import { html } from '../../html.ts'
 import { useAction } from '../../load.ts'
-import { Button } from '../../parts/button.ts'
 import { Checkboxes } from '../../parts/choice.ts'
-import { Dialog } from '../../parts/dialog.ts'
+import { FormDialog } from '../../parts/dialog.ts'
 import { Select, TextInput } from '../../parts/field.ts'
-import { Fault } from '../../parts/states.ts'
 import { type KeyForm as Form, type KeyFaults, newKeyOf } from './new-key.ts'
 
 const SCOPES = [
@@ -57,14 +55,13 @@ export function KeyForm(props: {
     if ('faults' in made) return setFaults(made.faults)
     onMade(await api.post<NewKeyAnswer>(path, made.body))
   })
-  const footer = html`<${Button} onClick=${onClose} disabled=${create.busy}>Cancel<//>
-    <${Button} type="submit" kind="primary" busy=${create.busy}>Create key<//>`
-  return html`<${Dialog}
+  return html`<${FormDialog}
     title="Create a key"
-    onClose=${onClose}
+    action="Create key"
     onSubmit=${() => create.run()}
-    footer=${footer}
-    locked=${create.busy}
+    onClose=${onClose}
+    busy=${create.busy}
+    error=${create.error}
   >
     <${TextInput}
       label="Name"
@@ -90,7 +87,6 @@ export function KeyForm(props: {
       error=${faults.scopes}
     />
     <${Limits} form=${form} faults=${faults} onChange=${change} />
-    <${Fault} error=${create.error} />
   <//>`
 }
 

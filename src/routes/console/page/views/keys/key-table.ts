@@ -1,9 +1,8 @@
 import type { KeyAnswer, SessionAnswer } from '../../../api/answers.ts'
 import { number, orNone, usd } from '../../format.ts'
 import { html } from '../../html.ts'
-import { Badge, StatusBadge } from '../../parts/badge.ts'
+import { Badge, FileBadge, StatusBadge } from '../../parts/badge.ts'
 import { Button } from '../../parts/button.ts'
-import { Icon } from '../../parts/icon.ts'
 import { Bar } from '../../parts/progress.ts'
 import { type Column, Table } from '../../parts/table.ts'
 import { Time } from '../../parts/time.ts'
@@ -35,13 +34,9 @@ export function KeyTable(props: {
       narrow: true,
       align: 'end',
       cell: (key) =>
-        over(key)
+        over(key) || key.managed_by === 'file'
           ? null
-          : key.managed_by === 'file'
-            ? html`<span class="row quiet" title="Remove it from the configuration file to revoke it">
-                <${Icon} name="lock" />file
-              </span>`
-            : html`<${Button}
+          : html`<${Button}
                 small
                 kind="danger"
                 label=${`Revoke ${key.name}`}
@@ -58,9 +53,12 @@ export function KeyTable(props: {
   />`
 }
 
-function nameOf({ id, name, prefix }: KeyAnswer, session: SessionAnswer) {
+function nameOf({ id, name, prefix, managed_by: managedBy }: KeyAnswer, session: SessionAnswer) {
   return html`<span class="key-name">
-    <span>${name} ${id === session.key.id ? html`<${Badge} tone="accent">you<//>` : null}</span>
+    <span>
+      ${name} ${id === session.key.id ? html`<${Badge} tone="accent">you<//>` : null}${' '}
+      <${FileBadge} managedBy=${managedBy} />
+    </span>
     <span class="mono small quiet" title=${id}>${prefix === null ? id : `${prefix}…`}</span>
   </span>`
 }

@@ -40,14 +40,14 @@ export function KeysView({ workspace, session }: WorkspaceViewProps) {
   const action = html`<${Button}
     kind="primary"
     icon="plus"
-    disabled=${value === null || value.apps.length === 0}
+    disabled=${value === null}
     onClick=${() => setOpen({ what: 'form' })}
   >Create key<//>`
   const revoke = (key: KeyAnswer) => setOpen({ what: 'revoke', key })
   return html`<${PageHead}
       title="Keys"
       lead="An API key stands for one app and leads to its route. A key is shown when it is made and never again."
-      actions=${action}
+      actions=${value?.apps.length === 0 ? null : action}
     />
     <${Loaded}
       load=${load}

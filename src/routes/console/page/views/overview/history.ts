@@ -61,7 +61,7 @@ export function upstreamReads(steps: readonly OverviewStep[], providersMax: numb
   return Object.fromEntries(
     busiest.map(([name]) => [
       name,
-      ({ upstream }: OverviewStep) => upstream.find(({ provider }) => provider === name)?.p95Ms ?? null,
+      ({ upstream }: OverviewStep) => upstream.find(({ provider }) => provider === name)?.p95_ms ?? null,
     ]),
   )
 }

@@ -40,7 +40,7 @@ export function Numbers({ seen }: { readonly seen: Seen }) {
         : html`<${One}
             name="Credits"
             value=${usd(answer.credits_usd)}
-            beside="left"
+            beside="left for platform providers"
             tone=${answer.credits_usd < 0 ? 'bad' : null}
           />`
     }

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import { html } from '../../html.ts'
 import { PageHead } from '../../parts/page-head.ts'
-import { Loaded, Skeleton } from '../../parts/states.ts'
+import { Loaded, Note, Skeleton } from '../../parts/states.ts'
 import type { ViewProps } from '../../view.ts'
 import { Charts } from './charts.ts'
 import { FirstRequest } from './first-request.ts'
@@ -26,7 +26,8 @@ function Whole({ seen, workspace }: { readonly seen: Seen; readonly workspace: s
   const { answer, steps } = seen
   const idle = steps.every(({ requests, upstream }) => requests === 0 && upstream.length === 0)
   const breakers = html`<${Breakers} breakers=${answer.breakers} all=${workspace === null} />`
-  return html`<${Numbers} seen=${seen} />
+  return html`<${Refused} faults=${answer.refused ?? []} />
+    <${Numbers} seen=${seen} />
     ${
       idle
         ? html`<${FirstRequest} workspace=${workspace} />`
@@ -36,6 +37,15 @@ function Whole({ seen, workspace }: { readonly seen: Seen; readonly workspace: s
     }
     ${idle || workspace === null ? breakers : null}
     ${answer.nodes === null || workspace !== null ? null : html`<${Nodes} nodes=${answer.nodes} />`}`
+}
+
+/** What was configured last does not serve, which nobody would see otherwise. For operators. */
+function Refused({ faults }: { readonly faults: readonly string[] }) {
+  if (faults.length === 0) return null
+  return html`<${Note} tone="bad">
+    <p>The newest configuration is not in force: what served before goes on. Mend in the file, or in the console:</p>
+    <ul class="faults">${faults.map((fault) => html`<li key=${fault}>${fault}</li>`)}</ul>
+  <//>`
 }
 
 /** Says whether what is seen is of now. */

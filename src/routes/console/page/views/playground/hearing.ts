@@ -33,10 +33,12 @@ export function Hearing(props: {
   readonly workspace: string
   readonly app: string
   readonly keys: AppKeys
+  /** Audio from elsewhere in the page, taken when it is another. */
+  readonly handed: File | null
   readonly purposes: readonly string[]
   readonly abilities: Abilities | null
 }) {
-  const { workspace, app, keys, purposes, abilities } = props
+  const { workspace, app, keys, handed, purposes, abilities } = props
   const [file, setFile] = useState<File | null>(null)
   const [options, setOptions] = useState<HearingOptions>(PLAIN_HEARING)
   const audio = useRef<HTMLAudioElement>(null)
@@ -50,6 +52,7 @@ export function Hearing(props: {
     clear()
     setFile(chosen)
   }
+  const place = useHanded(handed, file, (audio) => busy || choose(audio))
   const change = (fields: Partial<HearingOptions>) => setOptions((old) => ({ ...old, ...fields }))
   const snippets = hearingSnippets(location.origin, file?.name ?? 'audio.wav', options)
   return html`<div class="play">
@@ -66,7 +69,7 @@ export function Hearing(props: {
     <${Options}>
       <${HearingForm} options=${options} purposes=${purposes} abilities=${abilities} onChange=${change} />
     <//>
-    <div class="play-run stack">
+    <div class="play-run stack" ref=${place}>
       <div class="actions">
         <${Button}
           kind="primary"
@@ -89,6 +92,18 @@ export function Hearing(props: {
       <${SnippetsView} snippets=${snippets} />
     </div>
   </div>`
+}
+
+/** Takes what is handed over. What was pressed for that is not seen any more: the focus goes to what sends it. */
+function useHanded(handed: File | null, file: File | null, take: (audio: File) => void) {
+  const place = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    if (handed !== null) take(handed)
+  }, [handed])
+  useEffect(() => {
+    if (file !== null && file === handed) place.current?.querySelector('button')?.focus()
+  }, [file])
+  return place
 }
 
 /** Times of words are asked for from the start where an entry keeps them: the transcript can be followed then. */

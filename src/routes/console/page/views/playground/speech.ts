@@ -39,6 +39,9 @@ const SAID: Readonly<Record<Run['at'], string>> = {
 
 const FORMATS = ['mp3', 'wav', 'opus', 'flac', 'aac', 'pcm']
 
+/** What transcription takes of what a provider may speak. */
+const HEARD: ReadonlySet<string> = new Set(['mp3', 'wav', 'ogg', 'flac', 'm4a', 'webm'])
+
 /** Speech: a text, a voice, and what was said. */
 export function Speech(props: {
   readonly workspace: string
@@ -46,8 +49,10 @@ export function Speech(props: {
   readonly keys: AppKeys
   readonly purposes: readonly string[]
   readonly voices: readonly string[]
+  /** Has what was spoken be heard. */
+  readonly onHandOver: (audio: File) => void
 }) {
-  const { workspace, app, keys, purposes, voices } = props
+  const { workspace, app, keys, purposes, voices, onHandOver } = props
   const [options, setOptions] = useState<SpeechOptions>(PLAIN_SPEECH)
   const { run, speak, cancel } = useSpeech(keys, app)
   const change = (fields: Partial<SpeechOptions>) => setOptions((old) => ({ ...old, ...fields }))
@@ -98,7 +103,7 @@ export function Speech(props: {
           : null
       }
       ${run.at === 'failed' ? html`<${CallFailure} workspace=${workspace} error=${run.error} />` : null}
-      ${run.at === 'done' ? html`<${Spoken} workspace=${workspace} ...${run} />` : null}
+      ${run.at === 'done' ? html`<${Spoken} workspace=${workspace} ...${run} onHandOver=${onHandOver} />` : null}
       <${SnippetsView} snippets=${speechSnippets(location.origin, options, extension)} />
     </div>
   </div>`
@@ -158,17 +163,21 @@ function Spoken(props: {
   readonly audio: Blob
   readonly facts: CallFacts
   readonly tookMs: number
+  readonly onHandOver: (audio: File) => void
 }) {
-  const { workspace, audio, facts, tookMs } = props
+  const { workspace, audio, facts, tookMs, onHandOver } = props
   const url = useObjectUrl(audio)
   const player = useRef<HTMLAudioElement>(null)
-  const name = `speech.${extensionOf(audio.type)}`
+  const extension = extensionOf(audio.type)
+  const name = `speech.${extension}`
+  const handOver = () => onHandOver(new File([audio], name, { type: audio.type }))
   return html`<${Section}
     title="Result"
     actions=${
       url === null
         ? null
-        : html`<a class="button button-plain" href=${url} download=${name}>Download ${name}</a>`
+        : html`${HEARD.has(extension) ? html`<${Button} onClick=${handOver}>Transcribe this<//>` : null}
+            <a class="button button-plain" href=${url} download=${name}>Download ${name}</a>`
     }
   >
     ${url === null ? null : html`<${Player} src=${url} label="Speech" audio=${player} />`}

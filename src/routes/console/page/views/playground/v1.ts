@@ -2,6 +2,7 @@ import type { PlaygroundKeyAnswer, SessionAnswer } from '../../../api/answers.ts
 import { api } from '../../api.ts'
 import { ApiError, apiErrorOf, unreachable } from '../../api-error.ts'
 import { apiPath } from '../../paths.ts'
+import { beforeSignOut } from '../../session.ts'
 import { AppKeys } from './app-keys.ts'
 
 /** What `/v1` answered, read to its end. */
@@ -30,21 +31,26 @@ export function appKeys(workspace: string, session: SessionAnswer): AppKeys {
   return made
 }
 
-/** Revokes what was made when the page goes: nobody could use it any more, and they count. */
-addEventListener('pagehide', () => {
+/** Revokes what was made, and forgets it: nobody will use it any more, and they count. */
+async function giveBack(): Promise<void> {
   const csrf = owner?.csrf_token
   if (csrf === undefined) return
-  for (const [workspace, keys] of keysOf) {
-    void keys.takeIds().then((ids) => {
-      for (const id of ids) revoke(apiPath`/console/api/workspaces/${workspace}/keys/${id}`, csrf)
-    })
-  }
-})
+  const all = [...keysOf].map(async ([workspace, keys]) => {
+    const paths = (await keys.takeIds()).map((id) => apiPath`/console/api/workspaces/${workspace}/keys/${id}`)
+    await Promise.all(paths.map((path) => revoke(path, csrf)))
+  })
+  await Promise.all(all)
+}
 
-/** The request outlives the page. */
-function revoke(path: string, csrf: string): void {
+addEventListener('pagehide', () => void giveBack())
+beforeSignOut(giveBack)
+
+/** The request outlives the page. A key that it does not reach ends within the hour. */
+async function revoke(path: string, csrf: string): Promise<void> {
   const headers = { 'content-type': 'application/json', 'x-lk-csrf': csrf }
-  void fetch(path, { method: 'DELETE', keepalive: true, credentials: 'same-origin', headers }).catch(() => {})
+  await fetch(path, { method: 'DELETE', keepalive: true, credentials: 'same-origin', headers }).catch(
+    () => {},
+  )
 }
 
 /** A call of `/v1` with a small body, or none. Errors are ApiErrors in the words of the envelope. */
@@ -89,10 +95,14 @@ export function isRefusedKey(outcome: { readonly thrown: unknown } | object): bo
 
 function wait(milliseconds: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(resolve, milliseconds)
-    signal.addEventListener('abort', () => {
+    const abort = () => {
       clearTimeout(timer)
       reject(signal.reason)
-    })
+    }
+    const timer = setTimeout(() => {
+      signal.removeEventListener('abort', abort)
+      resolve()
+    }, milliseconds)
+    signal.addEventListener('abort', abort)
   })
 }

@@ -1,3 +1,4 @@
+import { useState } from 'preact/hooks'
 import type { ModelsAnswer, RouteAnswer, WorkspaceAnswer } from '../../../api/answers.ts'
 import { api } from '../../api.ts'
 import { html } from '../../html.ts'
@@ -50,6 +51,8 @@ export function PlaygroundView(props: WorkspaceViewProps) {
 
 function Playground({ workspace, session, about }: WorkspaceViewProps & { readonly about: WorkspaceAnswer }) {
   const [query, setQuery] = useQuery()
+  /** What was spoken and is to be heard. */
+  const [handed, setHanded] = useState<File | null>(null)
   const ids = about.apps.map(({ id }) => id)
   const app = ids.find((id) => id === query.get('app')) ?? ids[0] ?? ''
   const tab = query.get('tab') === 'speech' ? 'speech' : 'transcription'
@@ -79,6 +82,7 @@ function Playground({ workspace, session, about }: WorkspaceViewProps & { readon
           workspace=${workspace}
           app=${app}
           keys=${keys}
+          handed=${handed}
           purposes=${purposes}
           abilities=${routes?.abilities ?? null}
         />
@@ -90,6 +94,10 @@ function Playground({ workspace, session, about }: WorkspaceViewProps & { readon
           keys=${keys}
           purposes=${purposes}
           voices=${routes?.voices ?? []}
+          onHandOver=${(audio: File) => {
+            setHanded(audio)
+            setQuery({ tab: null })
+          }}
         />
       </div>
     <//>

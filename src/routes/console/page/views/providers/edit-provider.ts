@@ -3,15 +3,13 @@ import type { KindAnswer, ProviderAnswer } from '../../../api/answers.ts'
 import { api } from '../../api.ts'
 import { html } from '../../html.ts'
 import { useAction } from '../../load.ts'
-import { Button } from '../../parts/button.ts'
-import { Dialog } from '../../parts/dialog.ts'
+import { wholeName } from '../../names.ts'
+import { FormDialog } from '../../parts/dialog.ts'
 import { Select, TextInput } from '../../parts/field.ts'
-import { Fault } from '../../parts/states.ts'
 import { toast } from '../../parts/toasts.ts'
 import { apiPath } from '../../paths.ts'
 import { FactsFields } from './facts-fields.ts'
 import { changedFacts, type FactsChange } from './facts-form.ts'
-import { wholeName } from './names.ts'
 import { bodyOf, faultsOf, formOf, type ProviderFaults, type ProviderForm } from './provider-form.ts'
 
 interface EditProviderProps {
@@ -53,15 +51,15 @@ export function EditProvider(props: EditProviderProps) {
     setUnread((old) => old.filter((field) => field !== read))
     setForm((old) => ({ ...old, facts: changedFacts(old.facts, change) }))
   }
-  const footer = html`<${Button} onClick=${onClose} disabled=${busy}>Cancel<//>
-    <${Button} type="submit" kind="primary" busy=${busy}>Save and check<//>`
-  return html`<${Dialog}
+  return html`<${FormDialog}
     title=${before === null ? 'Add a provider' : `Provider ${before.name}`}
+    action="Save and check"
     wide
-    onClose=${onClose}
     onSubmit=${submit}
-    footer=${footer}
-    locked=${busy}
+    onClose=${onClose}
+    busy=${busy}
+    error=${error}
+    what="Not saved"
   >
     <div class="stack">
       <${Account}
@@ -89,7 +87,6 @@ export function EditProvider(props: EditProviderProps) {
           ? html`<p class="field-error" role="alert">Mend what is marked above first.</p>`
           : null
       }
-      <${Fault} error=${error} what="Not saved" />
     </div>
   <//>`
 }

@@ -1,6 +1,6 @@
 import type { KindAnswer, ProviderAnswer } from '../../../api/answers.ts'
+import { nameFault } from '../../names.ts'
 import type { DeclaredFacts } from './facts-form.ts'
-import { nameFault } from './names.ts'
 
 /** A provider while it is edited. */
 export interface ProviderForm {

@@ -1,11 +1,10 @@
 import type { ProviderAnswer } from '../../../api/answers.ts'
 import { html } from '../../html.ts'
+import { FileBadge, NotInForce } from '../../parts/badge.ts'
 import { Button } from '../../parts/button.ts'
 import { EmptyState } from '../../parts/states.ts'
 import { type Column, Table } from '../../parts/table.ts'
 import { priceInWords } from '../routes/price-words.ts'
-import { FileBadge } from './file-badge.ts'
-import { NotInForce } from './not-in-force.ts'
 
 /** What somebody wants of a provider; null: of a new one. */
 export type Asking =
@@ -62,12 +61,20 @@ function columnsOf(onAsk: (asking: Asking) => void, isOperator: boolean): readon
       hideHead: true,
       align: 'end',
       cell: (provider) => html`
-      <${Button} small onClick=${() => onAsk({ what: 'check', provider })}>Check<//>
+      <${Button}
+        small
+        label=${`Check ${provider.name}`}
+        onClick=${() => onAsk({ what: 'check', provider })}
+      >Check<//>
       ${
         provider.managed_by === 'file'
           ? null
           : html`
-              <${Button} small onClick=${() => onAsk({ what: 'edit', provider })}>Edit<//>
+              <${Button}
+                small
+                label=${`Edit ${provider.name}`}
+                onClick=${() => onAsk({ what: 'edit', provider })}
+              >Edit<//>
               <${Button}
                 small
                 kind="quiet"

@@ -52,7 +52,12 @@ export function ProvidersView({ workspace, session }: ViewProps) {
           onAsk=${setAsking}
         />`}
       />
-      ${workspace === null ? null : html`<${PlatformList} workspace=${workspace} isOperator=${setsAddress} />`}
+      ${
+        // Only then is it known how much stands above it.
+        workspace === null || load.state === 'loading'
+          ? null
+          : html`<${PlatformList} workspace=${workspace} isOperator=${setsAddress} />`
+      }
     </div>
     ${
       asking?.what === 'edit' && load.state === 'ready'

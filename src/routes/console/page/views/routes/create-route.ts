@@ -3,14 +3,14 @@ import type { ModelsAnswer, RouteAnswer } from '../../../api/answers.ts'
 import { api } from '../../api.ts'
 import { html } from '../../html.ts'
 import { type Load, useAction } from '../../load.ts'
-import { Button, LinkButton } from '../../parts/button.ts'
-import { Dialog } from '../../parts/dialog.ts'
+import { nameFault, wholeName } from '../../names.ts'
+import { LinkButton } from '../../parts/button.ts'
+import { FormDialog } from '../../parts/dialog.ts'
 import { TextInput } from '../../parts/field.ts'
-import { EmptyState, Fault, Loaded } from '../../parts/states.ts'
+import { EmptyState, Loaded } from '../../parts/states.ts'
 import { toast } from '../../parts/toasts.ts'
 import { apiPath, pathOf } from '../../paths.ts'
 import { navigate } from '../../router.ts'
-import { nameFault, wholeName } from '../providers/names.ts'
 import { EntryPicker, type Picked } from './entry-picker.ts'
 
 /** Makes a route as a draft with its first entry, and goes there. */
@@ -39,9 +39,16 @@ export function CreateRoute(props: {
     if (nameWrong === null && picked !== null) run()
   }
   const hasProvider = models.state !== 'ready' || models.value.providers.length > 0
-  const footer = html`<${Button} onClick=${onClose} disabled=${busy}>Cancel<//>
-    <${Button} type="submit" kind="primary" busy=${busy} disabled=${!hasProvider}>Make the draft<//>`
-  return html`<${Dialog} title="New route" wide onClose=${onClose} onSubmit=${submit} footer=${footer} locked=${busy}>
+  return html`<${FormDialog}
+    wide
+    title="New route"
+    action="Make the draft"
+    onSubmit=${submit}
+    onClose=${onClose}
+    busy=${busy}
+    error=${error}
+    disabled=${!hasProvider}
+  >
     <div class="stack">
       <${TextInput}
         label="Name"
@@ -55,27 +62,44 @@ export function CreateRoute(props: {
         hint=${`Apps call it ${wholeName(workspace, name || 'voice')}. It cannot be renamed.`}
         error=${tried || name !== '' ? nameWrong : null}
       />
-      <h3>First entry</h3>
-      <${Loaded}
-        load=${models}
-        what="The models"
-        rows=${6}
-        render=${(value: ModelsAnswer) =>
-          value.providers.length === 0
-            ? html`<${EmptyState}
-                title="No provider to take a model from"
-                action=${html`<${LinkButton} href=${pathOf(workspace, 'providers')}>Add a provider<//>`}
-              >
-                Add a provider with its credential first.
-              <//>`
-            : html`<${EntryPicker} models=${value} picked=${picked} onPick=${setPicked} />`}
+      <${FirstEntry}
+        workspace=${workspace}
+        models=${models}
+        picked=${picked}
+        onPick=${setPicked}
+        isMissed=${tried && picked === null && hasProvider}
       />
-      ${
-        tried && picked === null && hasProvider
-          ? html`<p class="field-error" role="alert">Pick the model that serves first. More can be added after it.</p>`
-          : null
-      }
-      <${Fault} error=${error} />
     </div>
   <//>`
+}
+
+function FirstEntry(props: {
+  readonly workspace: string
+  readonly models: Load<ModelsAnswer>
+  readonly picked: Picked | null
+  readonly onPick: (picked: Picked | null) => void
+  /** It was tried without one. */
+  readonly isMissed: boolean
+}) {
+  const { workspace, models, picked, onPick, isMissed } = props
+  return html`<h3>First entry</h3>
+    <${Loaded}
+      load=${models}
+      what="The models"
+      rows=${6}
+      render=${(value: ModelsAnswer) =>
+        value.providers.length === 0
+          ? html`<${EmptyState}
+              title="No provider to take a model from"
+              action=${html`<${LinkButton} href=${pathOf(workspace, 'providers')}>Add a provider<//>`}
+            >
+              Add a provider with its credential first.
+            <//>`
+          : html`<${EntryPicker} models=${value} picked=${picked} onPick=${onPick} />`}
+    />
+    ${
+      isMissed
+        ? html`<p class="field-error" role="alert">Pick the model that serves first. More can be added after it.</p>`
+        : null
+    }`
 }

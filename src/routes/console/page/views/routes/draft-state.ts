@@ -7,6 +7,7 @@ import { Dialog } from '../../parts/dialog.ts'
 import { Icon } from '../../parts/icon.ts'
 import { Fault } from '../../parts/states.ts'
 import { Time } from '../../parts/time.ts'
+import { pathOf } from '../../paths.ts'
 import { FieldsDiff } from './fields-diff.ts'
 import { changedBy, keptFields } from './saving.ts'
 import type { Draft } from './use-draft.ts'
@@ -60,8 +61,12 @@ function Words({ phase, known }: { readonly phase: Draft['phase']; readonly know
     <span>
       ${serving(published)} serves${
         published.published_at === null ? null : html`, published <${Time} at=${published.published_at} />`
-      }${published.published_by === null ? null : ` by ${published.published_by}`}.
-      Changes are saved as a draft by themselves.
+      }${published.published_by === null ? null : ` by ${published.published_by}`}.${' '}
+      ${
+        known.apps.length === 0
+          ? html`No app leads to it yet: <a href=${pathOf(known.workspace, 'apps')}>lead one</a>.`
+          : 'Changes are saved as a draft by themselves.'
+      }
     </span>`
 }
 

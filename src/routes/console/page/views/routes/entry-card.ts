@@ -77,7 +77,7 @@ export function EntryCard(props: EntryCardProps) {
         }
       </div>
     </div>
-    <${VerdictLine} verdict=${verdict} />
+    ${verdict === null && wrong > 0 ? null : html`<${VerdictLine} verdict=${verdict} />`}
     ${[...provider, ...own].map((line) => html`<p class="field-error" role="alert" key=${line}>${line}</p>`)}
     <${Knowledge} fields=${fields} surroundings=${surroundings} />
     <div id=${id} hidden=${!open}>${open ? html`<${EntryForm} ...${props} />` : null}</div>

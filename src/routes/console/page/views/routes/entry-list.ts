@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { html } from '../../html.ts'
 import { Button } from '../../parts/button.ts'
-import { Dialog } from '../../parts/dialog.ts'
+import { FormDialog } from '../../parts/dialog.ts'
 import { Section } from '../../parts/page-head.ts'
 import { EmptyState } from '../../parts/states.ts'
 import type { Edit, EditedEntry, Editing } from './editing.ts'
@@ -143,14 +143,13 @@ function PickEntry(props: {
     else edit({ do: 'set', key: entry.key, change: { provider, model, capabilities } })
     onClose()
   }
-  const action = entry === 'new' ? 'Add entry' : 'Change model'
-  return html`<${Dialog}
+  return html`<${FormDialog}
     title=${entry === 'new' ? 'Add an entry' : `Another model in place of ${entry.fields.model}`}
+    action=${entry === 'new' ? 'Add entry' : 'Change model'}
     wide
-    onClose=${onClose}
     onSubmit=${submit}
-    footer=${html`<${Button} onClick=${onClose}>Cancel<//>
-      <${Button} type="submit" kind="primary" disabled=${picked === null}>${action}<//>`}
+    onClose=${onClose}
+    disabled=${picked === null}
   >
     <${EntryPicker} models=${surroundings.models} picked=${picked} onPick=${setPicked} />
   <//>`

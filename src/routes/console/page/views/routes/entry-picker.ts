@@ -38,7 +38,7 @@ export function EntryPicker(props: {
     ${
       open.length > 0 && hasList
         ? html`<div>
-            <${Button} kind="quiet" small onClick=${turn}>
+            <${Button} kind="quiet" small icon=${other ? 'back' : 'plus'} onClick=${turn}>
               ${other ? 'Pick one of the list' : 'Name a model that is not listed'}
             <//>
           </div>`

@@ -12,7 +12,7 @@ export function FieldsDiff(props: {
   readonly names: readonly [before: string, after: string]
 }) {
   const { before, after, names } = props
-  const rows = diffLines(before === null ? '' : routeText(before), after === null ? '' : routeText(after))
+  const rows = diffLines(before && routeText(before), after && routeText(after))
   const blocks = diffBlocks(rows, 3)
   if (blocks.length === 0) return html`<p class="quiet">They say the same.</p>`
   return html`<div class="table-scroll routes-diff" role="region" aria-label="Differences" tabindex="0">

@@ -98,8 +98,20 @@ function columnsOf(
       hideHead: true,
       align: 'end',
       cell: (version) => html`
-        <${Button} small onClick=${() => look(version)}>Look<//>
-        ${version.current ? null : html`<${Button} small onClick=${() => rollBack(version)}>Roll back<//>`}
+        <${Button}
+          small
+          label=${`Look at version ${version.number}`}
+          onClick=${() => look(version)}
+        >Look<//>
+        ${
+          version.current
+            ? null
+            : html`<${Button}
+                small
+                label=${`Roll back to version ${version.number}`}
+                onClick=${() => rollBack(version)}
+              >Roll back<//>`
+        }
       `,
     },
   ]

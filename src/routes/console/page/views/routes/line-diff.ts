@@ -9,9 +9,12 @@ export interface DiffRow {
 /** Beyond this many lines on a side the comparison would take long: what differs is then one block. */
 const LINES_MAX = 2000
 
-/** Two texts line by line, by their longest common subsequence; removed and added lines beside one another. */
-export function diffLines(before: string, after: string): readonly DiffRow[] {
-  const [old, now] = [before.split('\n'), after.split('\n')]
+/**
+ * Two texts line by line, by their longest common subsequence; removed and added lines beside one another. Null: there
+ * is no text, not even an empty line.
+ */
+export function diffLines(before: string | null, after: string | null): readonly DiffRow[] {
+  const [old, now] = [before?.split('\n') ?? [], after?.split('\n') ?? []]
   const ends = commonEnds(old, now)
   const [oldMiddle, nowMiddle] = [old, now].map((lines) => lines.slice(ends.head, lines.length - ends.tail))
   const same = (line: string): DiffRow => ({ kind: 'same', before: line, after: line })

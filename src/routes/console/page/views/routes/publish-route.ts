@@ -4,11 +4,10 @@ import { api } from '../../api.ts'
 import { toApiError } from '../../api-error.ts'
 import { html } from '../../html.ts'
 import { useAction } from '../../load.ts'
-import { Button } from '../../parts/button.ts'
-import { Dialog } from '../../parts/dialog.ts'
+import { FormDialog } from '../../parts/dialog.ts'
 import { Facts } from '../../parts/page-head.ts'
 import { Spinner } from '../../parts/progress.ts'
-import { Fault, Note } from '../../parts/states.ts'
+import { Note } from '../../parts/states.ts'
 import { toast } from '../../parts/toasts.ts'
 import { apiPath } from '../../paths.ts'
 import { ChangeLines } from './changes.ts'
@@ -31,15 +30,16 @@ export function PublishRoute({ draft, onClose }: { readonly draft: Draft; readon
   })
   const faults = route?.draft?.faults ?? []
   const ready = route?.draft != null && faults.length === 0
-  const footer = html`<${Button} onClick=${onClose} disabled=${busy}>Cancel<//>
-    <${Button} type="submit" kind="primary" busy=${busy} disabled=${!ready}>Publish<//>`
-  return html`<${Dialog}
+  return html`<${FormDialog}
     title=${`Publish ${draft.saving.known.name}`}
-    onClose=${onClose}
-    onSubmit=${() => ready && run()}
-    footer=${footer}
-    locked=${busy}
+    action="Publish"
     wide
+    onSubmit=${() => run()}
+    onClose=${onClose}
+    busy=${busy}
+    error=${error}
+    what="Not published"
+    disabled=${!ready}
   >
     <div class="stack routes-publish">
       ${route === null ? html`<${Spinner} label="Saving the draft" />` : html`<${Summary} route=${route} />`}
@@ -51,7 +51,6 @@ export function PublishRoute({ draft, onClose }: { readonly draft: Draft; readon
             <//>`
           : null
       }
-      <${Fault} error=${error} what="Not published" />
     </div>
   <//>`
 }

@@ -78,8 +78,14 @@ function Outcome(props: {
                 (row, index) =>
                   html`<span key=${index}>${index > 0 ? ', ' : ''}<${Name} row=${row} route=${route} /></span>`,
               )}
-            ${strategy === 'weighted' ? html`<span class="quiet"> (by chance: this is one draw)</span>` : null}
-          </p>`
+          </p>
+          ${
+            strategy === 'weighted'
+              ? html`<p class="small quiet">
+                  By chance: this is one draw, and the next request may begin with another.
+                </p>`
+              : null
+          }`
         : null
     }
     ${

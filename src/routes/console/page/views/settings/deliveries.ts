@@ -1,3 +1,4 @@
+import { useState } from 'preact/hooks'
 import type { DeliveryAnswer } from '../../../api/answers.ts'
 import { api } from '../../api.ts'
 import { html } from '../../html.ts'
@@ -22,7 +23,10 @@ export function Deliveries(props: {
   readonly onChanged: () => void
 }) {
   const { workspace, deliveries, onChanged } = props
+  /** The one that is sent again. */
+  const [sent, setSent] = useState<string | null>(null)
   const again = useAction(async (job: string) => {
+    setSent(job)
     await api.post(apiPath`/workspaces/${workspace}/webhook/deliveries/${job}/redeliver`)
     toast(`The end of job ${job} is sent again`)
     onChanged()
@@ -55,9 +59,10 @@ export function Deliveries(props: {
         html`<${Button}
           small
           icon="refresh"
-          label=${`Deliver the end of job ${job} again`}
+          label=${`Deliver again: the end of job ${job}`}
           onClick=${() => again.run(job)}
-          busy=${again.busy}
+          busy=${again.busy && sent === job}
+          disabled=${again.busy && sent !== job}
         >Deliver again<//>`,
     },
   ]
@@ -67,6 +72,9 @@ export function Deliveries(props: {
   </div>`
 }
 
+/** What is due so soon is about to happen. */
+const DUE_MS = 5_000
+
 function Next({ at }: { readonly at: string }) {
-  return html`<span>${Date.parse(at) > Date.now() ? html`next <${Time} at=${at} />` : 'due now'}</span>`
+  return html`<span>${Date.parse(at) > Date.now() + DUE_MS ? html`next <${Time} at=${at} />` : 'due now'}</span>`
 }

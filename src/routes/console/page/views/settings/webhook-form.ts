@@ -4,9 +4,9 @@ import { useAction } from '../../load.ts'
 import { Button } from '../../parts/button.ts'
 import { Checkbox } from '../../parts/choice.ts'
 import { Code } from '../../parts/code.ts'
-import { Dialog } from '../../parts/dialog.ts'
+import { Dialog, FormDialog } from '../../parts/dialog.ts'
 import { TextInput } from '../../parts/field.ts'
-import { Fault, Note } from '../../parts/states.ts'
+import { Note } from '../../parts/states.ts'
 
 /** Sets the webhook, which makes a new secret each time. */
 export function WebhookForm(props: {
@@ -19,16 +19,16 @@ export function WebhookForm(props: {
   const [url, setUrl] = useState(props.url)
   const save = useAction(() => onSave(url.trim()))
   const isUrl = URL.canParse(url.trim())
-  const footer = html`<${Button} onClick=${onClose} disabled=${save.busy}>Cancel<//>
-    <${Button} type="submit" kind="primary" busy=${save.busy} disabled=${!isUrl}>
-      ${props.url === '' ? 'Set webhook' : 'Change URL'}
-    <//>`
-  return html`<${Dialog}
+  // The message names the field, which it stands below.
+  const wrong = save.error?.param === 'url' ? save.error.message.replace(/^url: /, '') : null
+  return html`<${FormDialog}
     title=${props.url === '' ? 'Set webhook' : 'Change the URL of the webhook'}
+    action=${props.url === '' ? 'Set webhook' : 'Change URL'}
+    onSubmit=${() => save.run()}
     onClose=${onClose}
-    onSubmit=${() => isUrl && save.run()}
-    footer=${footer}
-    locked=${save.busy}
+    busy=${save.busy}
+    error=${wrong === null ? save.error : null}
+    disabled=${!isUrl}
   >
     <${TextInput}
       label="URL"
@@ -38,7 +38,7 @@ export function WebhookForm(props: {
       hint="Absolute and https, up to 2,048 characters, at a public host, without credentials or fragment."
       value=${url}
       onInput=${setUrl}
-      error=${save.error?.param === 'url' ? save.error.message : null}
+      error=${wrong}
       autofocus
     />
     ${
@@ -48,7 +48,6 @@ export function WebhookForm(props: {
             Saving makes a new secret, which is shown once. The one before signs beside it for 24 hours.
           <//>`
     }
-    <${Fault} error=${save.error?.param === 'url' ? null : save.error} />
   <//>`
 }
 

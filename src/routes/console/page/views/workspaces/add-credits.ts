@@ -4,10 +4,8 @@ import { api } from '../../api.ts'
 import { usd } from '../../format.ts'
 import { html } from '../../html.ts'
 import { useAction } from '../../load.ts'
-import { Button } from '../../parts/button.ts'
-import { Dialog } from '../../parts/dialog.ts'
+import { FormDialog } from '../../parts/dialog.ts'
 import { TextInput } from '../../parts/field.ts'
-import { Fault } from '../../parts/states.ts'
 import { toast } from '../../parts/toasts.ts'
 import { apiPath } from '../../paths.ts'
 import { readUsd } from '../providers/facts-form.ts'
@@ -36,14 +34,14 @@ export function AddCredits(props: {
     setTried(true)
     if (isSum && isId) run()
   }
-  const footer = html`<${Button} onClick=${onClose} disabled=${busy}>Cancel<//>
-    <${Button} type="submit" kind="primary" busy=${busy}>${isSum ? `Book ${usd(sum)}` : 'Book'}<//>`
-  return html`<${Dialog}
+  return html`<${FormDialog}
     title=${`Add credits to ${workspace.id}`}
-    onClose=${onClose}
+    action=${isSum ? `Book ${usd(sum)}` : 'Book'}
     onSubmit=${submit}
-    footer=${footer}
-    locked=${busy}
+    onClose=${onClose}
+    busy=${busy}
+    error=${error}
+    what="Not booked, as far as is known"
   >
     <div class="stack">
       <${TextInput}
@@ -67,7 +65,6 @@ export function AddCredits(props: {
         hint="Booked once under this id, however often it is sent: the number of an invoice, for one."
         error=${isId ? null : '1 to 64 visible characters, without spaces.'}
       />
-      <${Fault} error=${error} what="Not booked, as far as is known" />
     </div>
   <//>`
 }

@@ -3,10 +3,8 @@ import type { WorkspaceAnswer } from '../../../api/answers.ts'
 import { api } from '../../api.ts'
 import { html } from '../../html.ts'
 import { useAction } from '../../load.ts'
-import { Button } from '../../parts/button.ts'
-import { Dialog } from '../../parts/dialog.ts'
+import { FormDialog } from '../../parts/dialog.ts'
 import { Select, TextInput } from '../../parts/field.ts'
-import { Fault } from '../../parts/states.ts'
 import { toast } from '../../parts/toasts.ts'
 import { apiPath } from '../../paths.ts'
 import { workspacesChanged } from '../../workspace-list.ts'
@@ -39,14 +37,14 @@ export function EditWorkspace(props: {
     if (Object.keys(faults).length === 0) run()
   }
   const plans = before?.plans ?? []
-  const footer = html`<${Button} onClick=${onClose} disabled=${busy}>Cancel<//>
-    <${Button} type="submit" kind="primary" busy=${busy}>${before === null ? 'Make the workspace' : 'Save'}<//>`
-  return html`<${Dialog}
+  return html`<${FormDialog}
     title=${before === null ? 'New workspace' : `Workspace ${before.id}`}
-    onClose=${onClose}
+    action=${before === null ? 'Make the workspace' : 'Save'}
     onSubmit=${submit}
-    footer=${footer}
-    locked=${busy}
+    onClose=${onClose}
+    busy=${busy}
+    error=${error}
+    what="Not saved"
   >
     <div class="stack">
       ${
@@ -79,7 +77,6 @@ export function EditWorkspace(props: {
           ? html`<p class="small quiet">Plan, budget and trial can be set once it is made.</p>`
           : html`<${Terms} form=${form} set=${set} plans=${plans} fault=${fault} />`
       }
-      <${Fault} error=${error} what="Not saved" />
     </div>
   <//>`
 }

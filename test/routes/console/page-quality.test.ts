@@ -1,0 +1,136 @@
+import type { Browser, Page } from 'playwright-core'
+import t, { type Test } from 'tap'
+import { openBrowser } from '../../support/browser.ts'
+import { type ConsoleNode, startConsoleNode } from '../../support/console-node.ts'
+import { openPerson, type Person } from '../../support/console-person.ts'
+import { setScene } from '../../support/console-scene.ts'
+import {
+  faintTexts,
+  namelessParts,
+  overflowOf,
+  shiftsOf,
+  tabFaults,
+  WATCH_SHIFTS,
+} from '../../support/page-checks.ts'
+import { withoutServers } from '../../support/servers.ts'
+import { waitUntil } from '../../support/wait-until.ts'
+
+/** Of the first load, as it comes over the wire: the page, its scripts and its styles. */
+const FIRST_LOAD_BYTES = 100_000
+/** Half of what counts as good (https://web.dev/articles/cls). */
+const SHIFT = 0.05
+/** A phone. */
+const NARROW = { width: 375, height: 812 }
+const WIDE = { width: 1280, height: 800 }
+
+const VIEWS = [
+  ...['overview', 'routes', 'routes/acme.voice', 'routes/acme.next', 'routes/voice', 'providers', 'apps'],
+  ...['keys', 'playground', 'playground?tab=speech', 'requests', 'jobs', 'settings', 'audit'],
+].map((view) => `/console/acme/${view}`)
+const PLATFORM_VIEWS = ['overview', 'workspaces', 'workspaces/acme', 'providers', 'audit'].map(
+  (view) => `/console/${view}`,
+)
+const ALL_VIEWS = [...VIEWS, ...PLATFORM_VIEWS]
+
+/** Opens a view as a link does, and waits until it stands. */
+async function visit(page: Page, view: string): Promise<void> {
+  await page.goto(view, { waitUntil: 'networkidle' })
+  await page.getByRole('main').getByRole('heading', { level: 1 }).waitFor()
+  await page.locator('.skeleton').waitFor({ state: 'detached' })
+  // Measures take the fonts and the colours at rest.
+  await page.evaluate(
+    'Promise.all([document.fonts.ready, ...document.getAnimations().map((one) => one.finished.catch(() => {}))])',
+  )
+}
+
+async function weigh(t: Test, browser: Browser, node: ConsoleNode): Promise<void> {
+  const visitor = await openPerson(browser, node.url)
+  await visitor.signIn(node.keys.operator)
+  await visitor.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+  const session = await visitor.page.context().newCDPSession(visitor.page)
+  await session.send('Network.enable')
+  await session.send('Network.setCacheDisabled', { cacheDisabled: true })
+  const types = new Map<string, string>()
+  const sizes = new Map<string, number>()
+  session.on('Network.responseReceived', ({ requestId, type }) => void types.set(requestId, type))
+  session.on('Network.loadingFinished', ({ requestId, encodedDataLength }) => {
+    const type = types.get(requestId) ?? 'Other'
+    sizes.set(type, (sizes.get(type) ?? 0) + encodedDataLength)
+  })
+  await visit(visitor.page, '/console/acme/overview')
+  // What draws the charts comes last, once there is something to draw.
+  await visitor.page.locator('canvas').first().waitFor()
+  const first = ['Document', 'Script', 'Stylesheet'].map((type) => sizes.get(type) ?? 0)
+  const sum = first.reduce((total, size) => total + size, 0)
+  t.comment(`first load: ${sum} bytes (${first.join(' + ')})`)
+  t.ok(
+    first.every((size) => size > 500),
+    'each was counted',
+  )
+  t.ok(sum < FIRST_LOAD_BYTES, `${sum} bytes`)
+  await visitor.page.context().close()
+}
+
+/** What stands still, fits the window, can be read and has names. */
+async function measure(t: Test, { page }: Person, theme: 'light' | 'dark', size: typeof WIDE): Promise<void> {
+  await page.setViewportSize(size)
+  await page.emulateMedia({ colorScheme: theme, reducedMotion: 'reduce' })
+  for (const view of ALL_VIEWS) {
+    await visit(page, view)
+    const { sum, what } = await shiftsOf(page)
+    t.ok(sum <= SHIFT, `${view} moves by ${sum.toFixed(3)} ${what.join(', ')}`)
+    t.equal(await overflowOf(page), 0, `${view} is not wider than the window`)
+    t.same(await faintTexts(page), [], `${view}: texts can be read`)
+    t.same(await namelessParts(page), [], `${view}: all parts have names`)
+  }
+}
+
+const FAULTY = `<body style="width: 2000px; background: #fff">
+  <p style="color: #999">faint</p><p style="color: #555">clear</p>
+  <button style="outline: none">Named</button><button></button>`
+
+t.test('the checks find what is wrong', { skip: withoutServers }, async (t) => {
+  const browser = await openBrowser(t)
+  const page = await browser.newPage({ viewport: WIDE })
+  await page.setContent(FAULTY)
+  // What follows keys at once counts as their doing, so this comes first.
+  await page.evaluate(WATCH_SHIFTS)
+  const isSeen = async () => {
+    await page.evaluate(
+      "document.body.prepend(Object.assign(document.createElement('hr'), { style: 'height: 20px' }))",
+    )
+    return (await shiftsOf(page)).sum > SHIFT
+  }
+  t.ok(await waitUntil(isSeen), 'what moves is seen')
+  t.match(await faintTexts(page), [/^2\.85 "faint"/])
+  t.same(await namelessParts(page), ['button'])
+  t.ok((await overflowOf(page)) > 700)
+  t.match(await tabFaults(page), [/focus is not seen: .*Named/])
+})
+
+t.test(
+  'the page is light, still, legible and usable by keys',
+  { skip: withoutServers, timeout: 180_000 },
+  async (t) => {
+    const node = await startConsoleNode(t)
+    await setScene(node)
+    const browser = await openBrowser(t)
+    const operator = await openPerson(browser, node.url)
+    await operator.page.addInitScript(WATCH_SHIFTS)
+    t.same(await faintTexts(operator.page), [], 'the sign-in can be read')
+    await operator.signIn(node.keys.operator)
+    await operator.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    await t.test('the first load', (t) => weigh(t, browser, node))
+    await t.test('on a phone, dark', (t) => measure(t, operator, 'dark', NARROW))
+    await t.test('on a desk, light', (t) => measure(t, operator, 'light', WIDE))
+    await t.test('keys', async (t) => {
+      for (const view of ['routes', 'routes/acme.voice']) {
+        await visit(operator.page, `/console/acme/${view}`)
+        t.same(await tabFaults(operator.page), [], `${view}: Tab reaches all, and the focus is seen`)
+      }
+    })
+    const { said, failed, origins } = operator.complaints
+    t.same([...said, ...failed], [], 'no view complains')
+    t.same([...origins], [node.url], 'and none asks anybody else')
+  },
+)

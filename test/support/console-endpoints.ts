@@ -1,0 +1,16 @@
+import type { ConsoleDesk } from '../../src/routes/console/desk.ts'
+import { consoleRoutes } from '../../src/routes/console/table.ts'
+
+export interface ConsoleEndpoint {
+  readonly method: string
+  /** With its parameters, e.g. `/console/api/workspaces/:workspace`. */
+  readonly path: string
+}
+
+/** Every endpoint of the console's API that the product has, read from its own table: none can be forgotten. */
+export function consoleEndpoints(): ConsoleEndpoint[] {
+  const desk = { doors: {}, state: {}, records: {}, catalog: {}, nowMs: Date.now } as unknown as ConsoleDesk
+  return consoleRoutes(desk)
+    .filter(({ path }) => path.startsWith('/console/api/') && !path.endsWith('*'))
+    .map(({ method, path }) => ({ method, path }))
+}

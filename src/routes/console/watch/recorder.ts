@@ -126,11 +126,6 @@ export class BatchingRecorder implements Recorder {
       this.#records.push(runRecord(job, trail, milliseconds))
   }
 
-  /** The step of this node that has not ended yet. */
-  live(): NodeSample {
-    return this.#sample(Date.now())
-  }
-
   /** Writes what is left. Resolves also when the state does not take it. */
   async close(): Promise<void> {
     if (this.#timer !== null) clearTimeout(this.#timer)

@@ -4,6 +4,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
+import type { Begun } from '../../src/schema/ledger.ts'
 import { createEmbeddedState, openEmbeddedState } from '../../src/state/embedded/state.ts'
 import { tempFolder } from '../support/scratch.ts'
 import {
@@ -66,12 +67,16 @@ for (const [name, contract] of Object.entries(CONTRACTS)) {
   )
 }
 
-t.test('10,000 calls at once on credits for 1,000 of them', async (t) => {
+t.test('10,000 calls on credits for 1,000 of them, 2,000 at once', async (t) => {
   const { state } = await start(t, await newFile(t))
   const workspace = newWorkspace()
   await state.accounts.addCredits(workspace, { id: 'initial', micros: 70_000 })
   const begin = () => state.ledger.begin(beginningOf(workspace, { reservation: reserve(70) }))
-  const begun = await Promise.all(Array.from({ length: 10_000 }, begin))
+  const begun: Begun[] = []
+  // Each is answered within 2 s, or not at all: on cores that others share, 10,000 of them are too many at once.
+  for (let group = 0; group < 5; group += 1) {
+    begun.push(...(await Promise.all(Array.from({ length: 2_000 }, begin))))
+  }
   t.equal(begun.filter(({ state }) => state === 'begun').length, 1000)
   const refused = begun.filter((one) => one.state === 'refused' && one.why === 'credits')
   t.equal(refused.length, 9000)

@@ -14,8 +14,17 @@ import {
   routeOf,
   viewOf,
 } from '../support/catalog-under-test.ts'
+import { beginToMove } from '../support/moving-slot.ts'
 import { startRedisCluster } from '../support/redis-cluster.ts'
-import { type RedisProxy, startRedisProxy, type Verdict } from '../support/redis-proxy.ts'
+import {
+  CUTS,
+  type EmptiedState,
+  insist,
+  judge,
+  startCutCluster,
+  startCutServer,
+} from '../support/redis-cuts.ts'
+import type { Verdict } from '../support/redis-proxy.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { openRedisState } from '../support/redis-state.ts'
 import { withoutServers } from '../support/servers.ts'
@@ -79,41 +88,11 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
   audit: { command: 'list_audit', run: async (catalog) => (await catalog.audit('acme', null, 9)).length },
 }
 
-const CUTS = ['cut before', 'cut inside', 'cut after', 'cut inside the answer'] as const satisfies Verdict[]
-
-interface Rig {
-  /** Through the proxies. */
-  readonly state: State
-  /** Past them. */
-  readonly direct: State
-  readonly proxies: readonly RedisProxy[]
-  empty(): Promise<unknown>
-}
-
-function judge({ proxies }: Rig, command: string, verdict: Verdict): void {
-  for (const proxy of proxies) proxy.judge = ({ name }) => (name === command ? verdict : 'pass')
-}
-
-/** Runs it until it is answered; no longer than a connection takes to come back. */
-async function insist(run: () => Promise<unknown>): Promise<unknown> {
-  let answer: unknown
-  const isAnswered = () =>
-    run().then(
-      (value) => {
-        answer = value
-        return true
-      },
-      () => false,
-    )
-  if (!(await waitUntil(isAnswered))) throw new Error('the operation is not answered')
-  return answer
-}
-
 async function begin({ catalog }: State): Promise<void> {
   await done(catalog, [publish(VOICE, { n: 1 }), draft(VOICE, { n: 2 })], { audit: [noteOf()] })
 }
 
-async function breaks(t: Test, rig: Rig, { command, run }: Operation, cut: Verdict): Promise<void> {
+async function breaks(t: Test, rig: EmptiedState, { command, run }: Operation, cut: Verdict): Promise<void> {
   const { state, direct } = rig
   await rig.empty()
   await begin(direct)
@@ -137,26 +116,22 @@ function isVersioned(answer: unknown): boolean {
   return typeof answer === 'object' && answer !== null && 'version' in answer
 }
 
-async function survives(t: Test, rig: Rig, operations: Readonly<Record<string, Operation>>): Promise<void> {
+async function survives(
+  t: Test,
+  rig: EmptiedState,
+  operations: Readonly<Record<string, Operation>>,
+): Promise<void> {
   for (const [name, operation] of Object.entries(operations))
     for (const cut of CUTS) await t.test(`${name}: ${cut}`, (t) => breaks(t, rig, operation, cut))
 }
 
 t.test('one server: every operation, cut at every step', { skip: withoutServers }, async (t) => {
-  const redis = await startRedis(t)
-  const proxy = await startRedisProxy(t, redis.port)
-  const [direct, state] = [await openRedisState(t, redis.url), await openRedisState(t, proxy.url)]
-  const client = new Redis(redis.url)
-  t.teardown(() => client.disconnect())
-  await survives(t, { state, direct, proxies: [proxy], empty: () => client.flushall() }, OPERATIONS)
+  await survives(t, await startCutServer(t), OPERATIONS)
 })
 
 t.test('a cluster: writes, cut at every step', { skip: withoutServers }, async (t) => {
-  const { url, proxies, primaries } = await startRedisCluster(t, { proxied: true })
-  const [direct, state] = [await openRedisState(t, url), await openRedisState(t, url)]
-  const empty = () => Promise.all(primaries.map(({ client }) => client.flushall()))
   const { publish, note } = OPERATIONS as Record<'publish' | 'note', Operation>
-  await survives(t, { state, direct, proxies, empty }, { publish, note })
+  await survives(t, await startCutCluster(t), { publish, note })
 })
 
 async function startCatalog(t: Test) {
@@ -242,11 +217,8 @@ t.test('while Redis is away everything fails at once', { skip: withoutServers },
 })
 
 t.test('what moves from node to node is never seen by half', { skip: withoutServers }, async (t) => {
-  const { url, primaries } = await startRedisCluster(t)
-  const { catalog } = await openRedisState(t, url)
-  const slot = Number(await primaries[0]!.client.call('CLUSTER', 'KEYSLOT', 'lk:{catalog}'))
-  const countOf = async ({ client }: (typeof primaries)[number]) =>
-    Number(await client.call('CLUSTER', 'COUNTKEYSINSLOT', slot))
+  const cluster = await startRedisCluster(t)
+  const { catalog } = await openRedisState(t, cluster.url)
   let [n, refused, isOver] = [0, 0, false]
   const changing = async () => {
     while (!isOver) {
@@ -272,27 +244,19 @@ t.test('what moves from node to node is never seen by half', { skip: withoutServ
   }
   const all = Promise.all([changing(), reading()])
   t.ok(await waitUntil(() => n > 20))
-  const counts = await Promise.all(primaries.map(countOf))
-  const from = primaries[counts.findIndex((count) => count > 0)]!
-  const to = primaries.find((node) => node !== from)!
-  await to.client.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', from.id)
-  await from.client.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', to.id)
-  const move = async (...keys: string[]) => {
-    if (keys.length > 0) await from.client.call('MIGRATE', '127.0.0.1', to.port, '', 0, 5000, 'KEYS', ...keys)
-  }
-  await move('lk:{catalog}', 'lk:{catalog}:audit')
+  const moving = await beginToMove(cluster, 'lk:{catalog}')
+  await moving.move('lk:{catalog}', 'lk:{catalog}:audit')
   t.ok(await waitUntil(() => refused > 0), 'half of a catalog is none')
-  while ((await countOf(from)) > 0)
-    await move(...((await from.client.call('CLUSTER', 'GETKEYSINSLOT', slot, 50)) as string[]))
-  const before = n
-  for (const { client } of [to, from, ...primaries])
-    await client.call('CLUSTER', 'SETSLOT', slot, 'NODE', to.id)
+  let before = n
+  await moving.finish(() => {
+    before = n
+  })
   t.ok(await waitUntil(() => n > before + 20), 'it goes on')
   isOver = true
   await all
 
   t.same(halves, [])
-  t.equal(await countOf(from), 0, 'nothing was written where the catalog is no more')
+  t.equal(await moving.left(), 0, 'nothing was written where the catalog is no more')
   const expected = Array.from({ length: Math.min(n, 1000) }, (_, i) => n - i)
   for (const record of ALL)
     t.same(

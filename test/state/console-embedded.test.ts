@@ -2,10 +2,8 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import { createCommit } from '../../src/state/embedded/commit.ts'
-import { openDatabase } from '../../src/state/embedded/database.ts'
-import { createOperations } from '../../src/state/embedded/operations.ts'
-import { openEmbeddedState, stateOf } from '../../src/state/embedded/state.ts'
+import { openEmbeddedState } from '../../src/state/embedded/state.ts'
+import { startBareOperations } from '../support/bare-operations.ts'
 import { requestFilter, requestRecord } from '../support/console-record.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { newDigest, newToken, newWorkspace, type StateUnderTest } from '../support/state-under-test.ts'
@@ -13,41 +11,13 @@ import { consoleContract } from './console.contract.ts'
 
 const log = pino({ level: 'silent' })
 
-/** The operations without their thread, on a clock of the test's own. */
-async function startOperations(t: Test): Promise<StateUnderTest> {
-  let nowMs = Date.now()
-  const db = openDatabase(':memory:')
-  t.teardown(() => db.close())
-  const commit = createCommit(
-    db,
-    createOperations(db, () => nowMs),
-  )
-  const state = stateOf({
-    async call(name, ...args) {
-      const [answer] = commit([{ id: 1, name, args }]).answers
-      if (answer && 'value' in answer) return answer.value as never
-      throw new Error(answer?.failure.reason)
-    },
-    close: async () => {},
-  })
-  return {
-    state,
-    pass: async (ms) => {
-      nowMs += ms
-    },
-    setClock: (epochMs) => {
-      nowMs = epochMs
-    },
-  }
-}
-
 async function startFile(t: Test): Promise<StateUnderTest> {
   const state = await openEmbeddedState({ file: join(await tempFolder(t), 'state.sqlite'), log })
   t.teardown(() => state.close())
   return { state, pass: (ms) => sleep(ms), setClock: null }
 }
 
-t.test('operations', async (t) => consoleContract(t, startOperations))
+t.test('operations', async (t) => consoleContract(t, startBareOperations))
 t.test('a file', async (t) => consoleContract(t, startFile))
 
 t.test('what the console keeps is there after a restart', async (t) => {

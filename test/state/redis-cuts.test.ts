@@ -4,8 +4,8 @@ import { newId } from '../../src/ids.ts'
 import type { State } from '../../src/schema/state.ts'
 import type { StoredKey } from '../../src/schema/stored-keys.ts'
 import { nodeSample, requestFilter, requestRecord } from '../support/console-record.ts'
-import { startRedisCluster } from '../support/redis-cluster.ts'
-import { type RedisProxy, startRedisProxy, type Verdict } from '../support/redis-proxy.ts'
+import { CUTS, type CutState, insist, judge, startCutCluster, startCutServer } from '../support/redis-cuts.ts'
+import { startRedisProxy } from '../support/redis-proxy.ts'
 import { startSentinels } from '../support/redis-sentinel.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { openRedisState } from '../support/redis-state.ts'
@@ -63,6 +63,7 @@ const begun = async (state: State, place: Place) => {
   await credits(state, place)
   await begin(state, place)
 }
+const look = ({ ledger }: State, { workspace, slotId }: Place) => ledger.look(workspace, slotId)
 const settling = (end: 'stored' | 'released' | 'burned'): Operation => ({
   command: 'settle_call',
   prepare: begun,
@@ -112,7 +113,7 @@ const OPERATIONS: readonly Operation[] = [
   {
     command: 'look_at_slot',
     prepare: begun,
-    run: ({ ledger }, { workspace, slotId }) => ledger.look(workspace, slotId),
+    run: look,
   },
   {
     command: 'show_account',
@@ -183,8 +184,6 @@ const OPERATIONS: readonly Operation[] = [
   },
 ]
 
-const CUTS = ['cut before', 'cut inside', 'cut after', 'cut inside the answer'] as const satisfies Verdict[]
-
 /** All that a place shows, its names and moments left out. */
 async function viewOf(state: State, place: Place): Promise<unknown> {
   const { ledger, accounts, keys, settings } = state
@@ -212,46 +211,24 @@ async function consoleViewOf(state: State, place: Place): Promise<object> {
   }
 }
 
-interface Rig {
-  /** Through the proxies. */
-  readonly state: State
-  /** Past them. */
-  readonly direct: State
-  readonly proxies: readonly RedisProxy[]
-}
-
-const arrivals = ({ proxies }: Rig, command: string) =>
+const arrivals = ({ proxies }: CutState, command: string) =>
   proxies.reduce((sum, proxy) => sum + proxy.arrived(command), 0)
-const executions = ({ proxies }: Rig, command: string) =>
+const executions = ({ proxies }: CutState, command: string) =>
   proxies.reduce((sum, proxy) => sum + proxy.executed(command), 0)
 
-function judge({ proxies }: Rig, command: string, verdict: Verdict): void {
-  for (const proxy of proxies) proxy.judge = ({ name }) => (name === command ? verdict : 'pass')
-}
-
-/** Runs it until it is answered; no longer than a connection takes to come back. */
-async function insist(operation: Operation, state: State, place: Place): Promise<unknown> {
-  let answer: unknown
-  const isAnswered = () =>
-    operation.run(state, place).then(
-      (value) => {
-        answer = value
-        return true
-      },
-      () => false,
-    )
-  if (!(await waitUntil(isAnswered))) throw new Error(`${operation.command} is not answered`)
-  return answer
-}
-
-async function breaks(t: Test, rig: Rig, operation: Operation, cut: (typeof CUTS)[number]): Promise<void> {
+async function breaks(
+  t: Test,
+  rig: CutState,
+  operation: Operation,
+  cut: (typeof CUTS)[number],
+): Promise<void> {
   const { state, direct } = rig
   const { command } = operation
   const [place, clean] = [newPlace(), newPlace()]
   for (const each of [place, clean]) await operation.prepare?.(direct, each)
   const once = await operation.run(direct, clean)
   // Where the connection broke before, the nodes of a cluster are found again one by one.
-  await insist({ ...OPERATIONS.find(({ command }) => command === 'look_at_slot')! }, state, place)
+  await insist(() => look(state, place))
 
   const [arrived, executed] = [arrivals(rig, command), executions(rig, command)]
   judge(rig, command, cut)
@@ -272,35 +249,31 @@ async function breaks(t: Test, rig: Rig, operation: Operation, cut: (typeof CUTS
   t.ok(arrivals(rig, command) - arrived <= (rig.proxies.length === 1 ? 1 : 2), 'not sent again')
   t.equal(executions(rig, command) - executed, has ? 1 : 0, 'not sent again')
 
-  const answer = await insist(operation, state, place)
+  const answer = await insist(() => operation.run(state, place))
   t.same(answer, has && operation.again !== undefined ? operation.again : once, 'repeated')
   t.same(await viewOf(direct, place), await viewOf(direct, clean), 'as if it had run once')
 }
 
 /** A begin that the server reads when its sender has long cancelled it. */
-async function comesLate(t: Test, rig: Rig): Promise<void> {
+async function comesLate(t: Test, rig: CutState): Promise<void> {
   const { state, direct, proxies } = rig
   const place = newPlace()
   const { workspace, token, slotId } = place
   await credits(direct, place)
   const before = await viewOf(direct, place)
-  await insist({ ...OPERATIONS.find(({ command }) => command === 'look_at_slot')! }, state, place)
+  await insist(() => look(state, place))
   const executed = executions(rig, 'begin_call')
   judge(rig, 'begin_call', 'leave behind')
   const startMs = performance.now()
   await t.rejects(begin(state, place), { code: 'DEPENDENCY_UNAVAILABLE' })
   t.ok(performance.now() - startMs < 3000)
-  await insist(
-    { command: 'cancel_call', run: ({ ledger }) => ledger.cancel({ workspace, token, slotId }) },
-    state,
-    place,
-  )
+  await insist(() => state.ledger.cancel({ workspace, token, slotId }))
   for (const proxy of proxies) proxy.letGo()
   t.ok(await waitUntil(() => executions(rig, 'begin_call') > executed), 'it arrives after all')
   t.same(await viewOf(direct, place), before, 'and nothing is held')
 }
 
-async function survives(t: Test, rig: Rig, operations: readonly Operation[]): Promise<void> {
+async function survives(t: Test, rig: CutState, operations: readonly Operation[]): Promise<void> {
   for (const operation of operations)
     for (const cut of CUTS)
       await t.test(`${operation.command}: ${cut}`, (t) => breaks(t, rig, operation, cut))
@@ -308,10 +281,7 @@ async function survives(t: Test, rig: Rig, operations: readonly Operation[]): Pr
 }
 
 t.test('one server: every operation, cut at every step', { skip: withoutServers }, async (t) => {
-  const redis = await startRedis(t)
-  const proxy = await startRedisProxy(t, redis.port)
-  const [direct, state] = [await openRedisState(t, redis.url), await openRedisState(t, proxy.url)]
-  await survives(t, { state, direct, proxies: [proxy] }, OPERATIONS)
+  await survives(t, await startCutServer(t), OPERATIONS)
 })
 
 const WRITES = [BEGIN, SETTLE, BOOK, CREATE, PUT_DOMAINS]
@@ -325,7 +295,5 @@ t.test('by Sentinels: writes, cut at every step', { skip: withoutServers }, asyn
 })
 
 t.test('a cluster: writes, cut at every step', { skip: withoutServers }, async (t) => {
-  const { url, proxies } = await startRedisCluster(t, { proxied: true })
-  const [direct, state] = [await openRedisState(t, url), await openRedisState(t, url)]
-  await survives(t, { state, direct, proxies }, WRITES)
+  await survives(t, await startCutCluster(t), WRITES)
 })

@@ -3,7 +3,8 @@ import t, { type Test } from 'tap'
 import type { Charge, SlotEnd } from '../../src/schema/ledger.ts'
 import type { State } from '../../src/schema/state.ts'
 import { Dice } from '../support/dice.ts'
-import { type RedisProxy, startRedisProxy, type Verdict } from '../support/redis-proxy.ts'
+import { CUTS } from '../support/redis-cuts.ts'
+import { type RedisProxy, startRedisProxy } from '../support/redis-proxy.ts'
 import { type RedisServer, startRedis } from '../support/redis-server.ts'
 import { openRedisState } from '../support/redis-state.ts'
 import { withoutServers } from '../support/servers.ts'
@@ -26,7 +27,6 @@ const WORKERS_PER_NODE = 4
 const SLOTS = 12
 const CREDITS = 1_000_000_000
 const LIMIT_MS = 5_000
-const CUTS: readonly Verdict[] = ['cut before', 'cut inside', 'cut after', 'cut inside the answer']
 const COMMANDS = ['begin_call', 'settle_call', 'cancel_call']
 
 /** What is known of a slot: no call may begin on one that is `held` or `ended`. */

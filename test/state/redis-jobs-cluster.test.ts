@@ -2,6 +2,7 @@ import t from 'tap'
 import { jobPartition } from '../../src/ids.ts'
 import type { Job } from '../../src/schema/jobs.ts'
 import { claimingOf, KEEP, SUCCESS, specOf } from '../support/jobs-under-test.ts'
+import { beginToMove } from '../support/moving-slot.ts'
 import { startRedisCluster } from '../support/redis-cluster.ts'
 import { openRedisState } from '../support/redis-state.ts'
 import { withoutServers } from '../support/servers.ts'
@@ -11,8 +12,8 @@ import { waitUntil } from '../support/wait-until.ts'
 const SENDING = { limit: 16, leaseMs: LONG_MS, perWorkspace: 100, perAiling: 100 }
 
 t.test('jobs of a partition that moves from node to node', { skip: withoutServers }, async (t) => {
-  const { url, primaries } = await startRedisCluster(t)
-  const { jobs, outbox } = await openRedisState(t, url)
+  const cluster = await startRedisCluster(t)
+  const { jobs, outbox } = await openRedisState(t, cluster.url)
   const workspace = newWorkspace()
   const partition = `lk:{jobs:${jobPartition(specOf(workspace).id)}}`
   const accepted = new Set<string>()
@@ -58,26 +59,15 @@ t.test('jobs of a partition that moves from node to node', { skip: withoutServer
   }
   const all = Promise.all([submitting(), working(), working(), sending()])
 
-  const slot = Number(await primaries[0]!.client.call('CLUSTER', 'KEYSLOT', partition))
-  const countOf = async ({ client }: (typeof primaries)[number]) =>
-    Number(await client.call('CLUSTER', 'COUNTKEYSINSLOT', slot))
   t.ok(await waitUntil(() => ended.size > 20))
-  const counts = await Promise.all(primaries.map(countOf))
-  const from = primaries[counts.findIndex((count) => count > 0)]!
-  const to = primaries.find((node) => node !== from)!
-  await to.client.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', from.id)
-  await from.client.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', to.id)
-  const move = async (...keys: string[]) => {
-    if (keys.length > 0) await from.client.call('MIGRATE', '127.0.0.1', to.port, '', 0, 5000, 'KEYS', ...keys)
-  }
+  const moving = await beginToMove(cluster, partition)
   // What all scripts begin with is there, and everything else is still here.
-  await move(partition)
+  await moving.move(partition)
   t.ok(await waitUntil(() => refused > 0), 'half of a partition is none')
-  while ((await countOf(from)) > 0)
-    await move(...((await from.client.call('CLUSTER', 'GETKEYSINSLOT', slot, 50)) as string[]))
-  const before = ended.size
-  for (const { client } of [to, from, ...primaries])
-    await client.call('CLUSTER', 'SETSLOT', slot, 'NODE', to.id)
+  let before = ended.size
+  await moving.finish(() => {
+    before = ended.size
+  })
   t.ok(await waitUntil(() => ended.size > before + 20), 'it goes on')
   isOver = true
   await all
@@ -90,7 +80,7 @@ t.test('jobs of a partition that moves from node to node', { skip: withoutServer
   t.same([...stories], ['queued,processing,succeeded'], 'each at the first try')
   t.equal(await jobs.waiting(), 0)
   t.same(await outbox.list(null, 10), [])
-  t.equal(await countOf(from), 0, 'nothing was written where the partition is no more')
-  const moved = await to.client.hgetall(`${partition}:running`)
+  t.equal(await moving.left(), 0, 'nothing was written where the partition is no more')
+  const moved = await moving.to.client.hgetall(`${partition}:running`)
   t.same(moved, {}, 'and none counts as running')
 })

@@ -1,4 +1,3 @@
-import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import type { Job, JobKind } from '../../src/schema/jobs.ts'
 import type { State } from '../../src/schema/state.ts'
@@ -12,10 +11,15 @@ import {
   specOf,
   storyOf,
 } from '../support/jobs-under-test.ts'
-import { startRedisCluster } from '../support/redis-cluster.ts'
-import { type RedisProxy, startRedisProxy, type Verdict } from '../support/redis-proxy.ts'
-import { startRedis } from '../support/redis-server.ts'
-import { openRedisState } from '../support/redis-state.ts'
+import {
+  CUTS,
+  type EmptiedState,
+  insist,
+  judge,
+  startCutCluster,
+  startCutServer,
+} from '../support/redis-cuts.ts'
+import type { Verdict } from '../support/redis-proxy.ts'
 import { withoutServers } from '../support/servers.ts'
 import { LONG_MS } from '../support/state-under-test.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -171,8 +175,6 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
   },
 }
 
-const CUTS = ['cut before', 'cut inside', 'cut after', 'cut inside the answer'] as const satisfies Verdict[]
-
 /** All that a place shows, its names and moments left out. */
 async function viewOf({ jobs, outbox }: State, { spec, slot }: Place): Promise<unknown> {
   const again = await jobs.submit({ spec: { ...spec, id: specOf('acme').id }, slot })
@@ -187,35 +189,7 @@ async function viewOf({ jobs, outbox }: State, { spec, slot }: Place): Promise<u
   }
 }
 
-interface Rig {
-  /** Through the proxies. */
-  readonly state: State
-  /** Past them. */
-  readonly direct: State
-  readonly proxies: readonly RedisProxy[]
-  empty(): Promise<unknown>
-}
-
-function judge({ proxies }: Rig, command: string, verdict: Verdict): void {
-  for (const proxy of proxies) proxy.judge = ({ name }) => (name === command ? verdict : 'pass')
-}
-
-/** Runs it until it is answered; no longer than a connection takes to come back. */
-async function insist(run: () => Promise<unknown>): Promise<unknown> {
-  let answer: unknown
-  const isAnswered = () =>
-    run().then(
-      (value) => {
-        answer = value
-        return true
-      },
-      () => false,
-    )
-  if (!(await waitUntil(isAnswered))) throw new Error('the operation is not answered')
-  return answer
-}
-
-async function breaks(t: Test, rig: Rig, operation: Operation, cut: Verdict): Promise<void> {
+async function breaks(t: Test, rig: EmptiedState, operation: Operation, cut: Verdict): Promise<void> {
   const { state, direct } = rig
   const { command, run } = operation
   // Jobs of the queue can be retried, the others announce their ends.
@@ -239,23 +213,19 @@ async function breaks(t: Test, rig: Rig, operation: Operation, cut: Verdict): Pr
   t.same(await viewOf(direct, place), cleanView, 'as if it had run once')
 }
 
-async function survives(t: Test, rig: Rig, operations: Readonly<Record<string, Operation>>): Promise<void> {
+async function survives(
+  t: Test,
+  rig: EmptiedState,
+  operations: Readonly<Record<string, Operation>>,
+): Promise<void> {
   for (const [name, operation] of Object.entries(operations))
     for (const cut of CUTS) await t.test(`${name}: ${cut}`, (t) => breaks(t, rig, operation, cut))
 }
 
 t.test('one server: every operation, cut at every step', { skip: withoutServers }, async (t) => {
-  const redis = await startRedis(t)
-  const proxy = await startRedisProxy(t, redis.port)
-  const [direct, state] = [await openRedisState(t, redis.url), await openRedisState(t, proxy.url)]
-  const client = new Redis(redis.url)
-  t.teardown(() => client.disconnect())
-  await survives(t, { state, direct, proxies: [proxy], empty: () => client.flushall() }, OPERATIONS)
+  await survives(t, await startCutServer(t), OPERATIONS)
 })
 
 t.test('a cluster: writes, cut at every step', { skip: withoutServers }, async (t) => {
-  const { url, proxies, primaries } = await startRedisCluster(t, { proxied: true })
-  const [direct, state] = [await openRedisState(t, url), await openRedisState(t, url)]
-  const empty = () => Promise.all(primaries.map(({ client }) => client.flushall()))
-  await survives(t, { state, direct, proxies, empty }, { submit: SUBMIT, claim: CLAIM, end: END })
+  await survives(t, await startCutCluster(t), { submit: SUBMIT, claim: CLAIM, end: END })
 })

@@ -1,0 +1,34 @@
+import type { Test } from 'tap'
+import { createCommit } from '../../src/state/embedded/commit.ts'
+import { openDatabase } from '../../src/state/embedded/database.ts'
+import { createOperations } from '../../src/state/embedded/operations.ts'
+import { stateOf } from '../../src/state/embedded/state.ts'
+import type { StateUnderTest } from './state-under-test.ts'
+
+/** The operations of the embedded state without their thread, on a clock of the test's own. */
+export async function startBareOperations(t: Test): Promise<StateUnderTest> {
+  let nowMs = Date.now()
+  const db = openDatabase(':memory:')
+  t.teardown(() => db.close())
+  const commit = createCommit(
+    db,
+    createOperations(db, () => nowMs),
+  )
+  const state = stateOf({
+    async call(name, ...args) {
+      const [answer] = commit([{ id: 1, name, args }]).answers
+      if (answer && 'value' in answer) return answer.value as never
+      throw new Error(answer?.failure.reason)
+    },
+    close: async () => {},
+  })
+  return {
+    state,
+    pass: async (ms) => {
+      nowMs += ms
+    },
+    setClock: (epochMs) => {
+      nowMs = epochMs
+    },
+  }
+}

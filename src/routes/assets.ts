@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import type { Exchange, Reply } from '../inbound/exchange.ts'
-import { compress, takesGzip } from './gzip.ts'
+import { type Coding, packed, takes } from './content-coding.ts'
 
 /** Text or bytes that change with the version of the package only. */
 export interface Asset {
@@ -13,12 +13,15 @@ export interface Asset {
 interface Loaded {
   readonly etag: string
   readonly bytes: Uint8Array
-  /** Made when a client that takes it asks first. */
-  gzipped: Promise<Uint8Array> | null
+  /** Each made when a client that takes it asks first. */
+  readonly coded: Map<Coding, Promise<Uint8Array>>
 }
 
+/** The smaller one first. */
+const CODINGS: readonly Coding[] = ['br', 'gzip']
+
 /**
- * Answers an asset: nothing but its tag to a client that has it already, compressed to one that takes gzip. Until
+ * Answers an asset: nothing but its tag to a client that has it already, compressed to one that takes that. Until
  * somebody asks for it, it takes neither time nor memory.
  */
 export function serveAsset(asset: Asset): (exchange: Exchange) => Promise<Reply> {
@@ -30,33 +33,35 @@ export function serveAsset(asset: Asset): (exchange: Exchange) => Promise<Reply>
       loading = null
       throw error
     })
-    const { etag, bytes } = one
-    const common = {
+    const coding = CODINGS.find((name) => takes(exchange, name))
+    const headers = {
       'content-type': asset.type,
       // The names of the files say nothing of their version, so each use asks whether it is still the same.
       'cache-control': 'no-cache',
       vary: 'accept-encoding',
       ...asset.headers,
+      // Codings are different bytes, and a strong tag is of bytes.
+      etag: coding === undefined ? `"${one.etag}"` : `"${one.etag}-${coding}"`,
     }
-    const zips = takesGzip(exchange)
-    // The two codings are different bytes, and a strong tag is of bytes.
-    const tag = zips ? `"${etag}-gz"` : `"${etag}"`
-    if (hasTag(exchange.headers['if-none-match'], tag))
-      return { status: 304, headers: { ...common, etag: tag }, body: '' }
-    if (!zips) return { status: 200, headers: { ...common, etag: tag }, body: bytes }
-    one.gzipped ??= compress(bytes, { level: 9 })
-    return {
-      status: 200,
-      headers: { ...common, etag: tag, 'content-encoding': 'gzip' },
-      body: await one.gzipped,
-    }
+    if (hasTag(exchange.headers['if-none-match'], headers.etag)) return { status: 304, headers, body: '' }
+    if (coding === undefined) return { status: 200, headers, body: one.bytes }
+    const body = await codedAs(coding, one)
+    return { status: 200, headers: { ...headers, 'content-encoding': coding }, body }
   }
+}
+
+function codedAs(coding: Coding, { bytes, coded }: Loaded): Promise<Uint8Array> {
+  const known = coded.get(coding)
+  if (known !== undefined) return known
+  const making = packed(bytes, coding)
+  coded.set(coding, making)
+  return making
 }
 
 async function loaded({ load }: Asset): Promise<Loaded> {
   const content = await load()
   const bytes = typeof content === 'string' ? Buffer.from(content) : content
-  return { etag: hash('sha256', bytes).slice(0, 24), bytes, gzipped: null }
+  return { etag: hash('sha256', bytes).slice(0, 24), bytes, coded: new Map() }
 }
 
 /** RFC 9110, section 13.1.2: tags are compared weakly, and a proxy that compressed may have made one weak. */

@@ -1,5 +1,5 @@
 import type { Exchange, WholeReply } from '../../inbound/exchange.ts'
-import { compress, takesGzip } from '../gzip.ts'
+import { gzipped, takes } from '../content-coding.ts'
 
 /** What is shorter goes out in a few packets anyway. UTF-16 units. */
 const WORTH_LENGTH = 8 * 1024
@@ -12,6 +12,6 @@ export async function compressed(
   const { body, headers } = reply
   if (typeof body !== 'string' || body.length < WORTH_LENGTH) return reply
   const varying = { ...headers, vary: 'accept-encoding' }
-  if (!takesGzip(exchange)) return { ...reply, headers: varying }
-  return { ...reply, headers: { ...varying, 'content-encoding': 'gzip' }, body: await compress(body) }
+  if (!takes(exchange, 'gzip')) return { ...reply, headers: varying }
+  return { ...reply, headers: { ...varying, 'content-encoding': 'gzip' }, body: await gzipped(body) }
 }

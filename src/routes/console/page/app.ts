@@ -1,21 +1,18 @@
-import type { ComponentType } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import type { SessionAnswer } from '../api/answers.ts'
 import { onSignedOut } from './api.ts'
-import { type ApiError, toApiError, unreachable } from './api-error.ts'
+import { type ApiError, toApiError } from './api-error.ts'
 import { html } from './html.ts'
 import { NotFound } from './not-found.ts'
 import { Boundary } from './parts/boundary.ts'
-import { ErrorState, Skeleton } from './parts/states.ts'
+import { ErrorState } from './parts/states.ts'
 import { toastFault } from './parts/toasts.ts'
 import { pathOf, placeOf } from './paths.ts'
 import { navigate, useLocation } from './router.ts'
 import { currentSession, signOut } from './session.ts'
 import { Shell } from './shell.ts'
 import { SignIn } from './sign-in.ts'
-import { styleSheet } from './style-sheet.ts'
-import type { ViewProps } from './view.ts'
-import { PLATFORM_VIEWS, type ViewEntry, WORKSPACE_VIEWS } from './views.ts'
+import { PLATFORM_VIEWS, WORKSPACE_VIEWS } from './views.ts'
 
 type Standing =
   | { readonly is: 'starting' }
@@ -83,39 +80,15 @@ function Signed(props: { readonly session: SessionAnswer; readonly onSignOut: ()
     <${Boundary} place=${path}>
       ${
         entry && allowed
-          ? html`<${Lazy}
+          ? html`<${entry.view}
               key=${`${workspace ?? ''}/${view}`}
-              entry=${entry}
-              given=${{ workspace, path: rest, query, session }}
+              workspace=${workspace}
+              path=${rest}
+              query=${query}
+              session=${session}
             />`
           : html`<${NotFound} workspace=${session.workspace} />`
       }
     <//>
   <//>`
-}
-
-/** A view whose module is loaded when it is first opened. */
-function Lazy({ entry, given }: { readonly entry: ViewEntry; readonly given: ViewProps }) {
-  const [view, setView] = useState<{ readonly it: ComponentType<ViewProps> } | null>(null)
-  const [error, setError] = useState<ApiError | null>(null)
-  useEffect(() => {
-    let gone = false
-    Promise.all([entry.load(), entry.style ? styleSheet(`style/${entry.style}.css`) : null]).then(
-      ([it]) => {
-        if (!gone) setView({ it })
-      },
-      (thrown: unknown) => {
-        // Browsers say in different words that a module could not be fetched, but all with this class.
-        if (!gone) setError(thrown instanceof TypeError ? unreachable() : toApiError(thrown))
-      },
-    )
-    return () => {
-      gone = true
-    }
-  }, [entry])
-  // A module that failed to load stays failed for as long as the page lives.
-  if (error)
-    return html`<${ErrorState} error=${error} what=${`The view "${entry.title}"`} retry=${() => location.reload()} />`
-  if (!view) return html`<${Skeleton} rows=${6} label=${`${entry.title}: loading`} />`
-  return html`<${view.it} ...${given} />`
 }

@@ -1,93 +1,74 @@
 import type { ComponentType } from 'preact'
+import { lazy } from './lazy.ts'
 import type { ViewProps, WorkspaceViewProps } from './view.ts'
 
-/** One view of the console: what the navigation calls it, and the module that is loaded when it is first opened. */
+/** One view of the console, what addresses and the navigation call it. */
 export interface ViewEntry {
   readonly id: string
   readonly title: string
-  readonly load: () => Promise<ComponentType<ViewProps>>
-  /** A style sheet of its own, in style/. */
-  readonly style?: string
+  readonly view: ComponentType<ViewProps>
 }
 
-const overview: ViewEntry = {
-  id: 'overview',
-  title: 'Overview',
+const overview = view('overview', 'Overview', {
   style: 'overview',
   load: async () => (await import('./views/overview/view.ts')).OverviewView,
-}
+})
 
-const providers: ViewEntry = {
-  id: 'providers',
-  title: 'Providers',
+const providers = view('providers', 'Providers', {
   load: async () => (await import('./views/providers/view.ts')).ProvidersView,
-}
+})
 
-const audit: ViewEntry = {
-  id: 'audit',
-  title: 'Audit',
-  load: async () => (await import('./views/audit/view.ts')).AuditView,
-}
+const audit = view('audit', 'Audit', { load: async () => (await import('./views/audit/view.ts')).AuditView })
 
 /** In the order of the navigation. */
 export const WORKSPACE_VIEWS: readonly ViewEntry[] = [
   overview,
-  {
-    id: 'routes',
-    title: 'Routes',
+  view('routes', 'Routes', {
     style: 'routes',
     load: async () => ofWorkspace((await import('./views/routes/view.ts')).RoutesView),
-  },
+  }),
   providers,
-  {
-    id: 'apps',
-    title: 'Apps',
-    load: async () => ofWorkspace((await import('./views/apps/view.ts')).AppsView),
-  },
-  {
-    id: 'keys',
-    title: 'Keys',
+  view('apps', 'Apps', { load: async () => ofWorkspace((await import('./views/apps/view.ts')).AppsView) }),
+  view('keys', 'Keys', {
     style: 'keys',
     load: async () => ofWorkspace((await import('./views/keys/view.ts')).KeysView),
-  },
-  {
-    id: 'playground',
-    title: 'Playground',
+  }),
+  view('playground', 'Playground', {
     style: 'playground',
     load: async () => ofWorkspace((await import('./views/playground/view.ts')).PlaygroundView),
-  },
-  {
-    id: 'requests',
-    title: 'Requests',
+  }),
+  view('requests', 'Requests', {
     style: 'requests',
     load: async () => ofWorkspace((await import('./views/requests/view.ts')).RequestsView),
-  },
-  {
-    id: 'jobs',
-    title: 'Jobs',
+  }),
+  view('jobs', 'Jobs', {
     style: 'requests',
     load: async () => ofWorkspace((await import('./views/jobs/view.ts')).JobsView),
-  },
-  {
-    id: 'settings',
-    title: 'Settings',
+  }),
+  view('settings', 'Settings', {
     style: 'settings',
     load: async () => ofWorkspace((await import('./views/settings/view.ts')).SettingsView),
-  },
+  }),
   audit,
 ]
 
 /** For operators: what no single workspace owns. */
 export const PLATFORM_VIEWS: readonly ViewEntry[] = [
   overview,
-  {
-    id: 'workspaces',
-    title: 'Workspaces',
+  view('workspaces', 'Workspaces', {
     load: async () => (await import('./views/workspaces/view.ts')).WorkspacesView,
-  },
+  }),
   providers,
   audit,
 ]
+
+function view(
+  id: string,
+  title: string,
+  part: { readonly load: () => Promise<ComponentType<ViewProps>>; readonly style?: string },
+): ViewEntry {
+  return { id, title, view: lazy({ title: `The view "${title}"`, ...part }) }
+}
 
 /** The table leads to it under a workspace only. */
 function ofWorkspace(view: ComponentType<WorkspaceViewProps>): ComponentType<ViewProps> {

@@ -1,17 +1,22 @@
 import type { EntryFields } from '../../../../../catalog/file.ts'
 import type { Strategy } from '../../../../../schema/catalog.ts'
 import { html } from '../../html.ts'
+import { lazy } from '../../lazy.ts'
 import { Badge } from '../../parts/badge.ts'
 import { Button } from '../../parts/button.ts'
 import { Icon } from '../../parts/icon.ts'
 import type { Edit, EditedEntry } from './editing.ts'
-import { EntryForm } from './entry-form.ts'
 import { factsOfEntry } from './model-list.ts'
 import { priceInWords, surchargesInWords } from './price-words.ts'
 import { faultCount, faultsOfEntry, type RouteFaults } from './route-faults.ts'
 import type { Surroundings } from './route-page.ts'
 import type { Verdict } from './verdicts.ts'
 import { CAPABILITY_WORDS, FEATURE_WORDS, PROFILE_WORDS, wordFor } from './words.ts'
+
+const EntryForm = lazy({
+  title: 'The settings',
+  load: async () => (await import('./entry-form.ts')).EntryForm,
+})
 
 export interface EntryCardProps {
   readonly entry: EditedEntry

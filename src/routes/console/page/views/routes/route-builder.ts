@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks'
 import type { RouteAnswer } from '../../../api/answers.ts'
 import { html } from '../../html.ts'
+import { lazy } from '../../lazy.ts'
 import { Button } from '../../parts/button.ts'
 import { ManagedByFile, PageHead } from '../../parts/page-head.ts'
 import { Note } from '../../parts/states.ts'
@@ -11,17 +12,21 @@ import { Changes } from './changes.ts'
 import { DeleteRoute, DiscardDraft } from './delete-route.ts'
 import { DraftState } from './draft-state.ts'
 import { EntryList } from './entry-list.ts'
-import { History } from './history.ts'
 import { PublishRoute } from './publish-route.ts'
 import { readFaults } from './route-faults.ts'
-import { RouteState } from './route-list.ts'
 import type { Surroundings } from './route-page.ts'
 import { RouteSettings } from './route-settings.ts'
+import { RouteState } from './route-state.ts'
 import { PLAIN_FORM } from './sample-form.ts'
 import { TryRequest } from './try-request.ts'
 import { type Draft, useDraft } from './use-draft.ts'
 import { useExplain } from './use-explain.ts'
 import { verdictsOf } from './verdicts.ts'
+
+const History = lazy({
+  title: 'The history',
+  load: async () => (await import('./history.ts')).History,
+})
 
 type Asking = 'publish' | 'discard' | 'delete'
 

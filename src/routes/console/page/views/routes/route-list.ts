@@ -3,7 +3,6 @@ import type { ModelsAnswer, RouteSummary } from '../../../api/answers.ts'
 import { api } from '../../api.ts'
 import { html } from '../../html.ts'
 import { useLoad } from '../../load.ts'
-import { Badge, FileBadge, NotInForce } from '../../parts/badge.ts'
 import { Button, LinkButton } from '../../parts/button.ts'
 import { PageHead } from '../../parts/page-head.ts'
 import { EmptyState, Loaded } from '../../parts/states.ts'
@@ -11,6 +10,7 @@ import { type Column, Table } from '../../parts/table.ts'
 import { Time } from '../../parts/time.ts'
 import { apiPath, pathOf } from '../../paths.ts'
 import { CreateRoute } from './create-route.ts'
+import { RouteState } from './route-state.ts'
 
 /** All routes of a workspace. */
 export function RouteList({ workspace }: { readonly workspace: string }) {
@@ -105,29 +105,6 @@ const COLUMNS: readonly Column<RouteSummary>[] = [
         : html`<span><${Time} at=${published_at} />${published_by === null ? null : html` by ${published_by}`}</span>`,
   },
 ]
-
-/** Whether a route serves, and what else there is to know of it at a glance. */
-export function RouteState(props: {
-  readonly version: string | null
-  readonly in_service: boolean
-  readonly has_draft: boolean
-  readonly managed_by: RouteSummary['managed_by']
-  readonly faults?: readonly string[]
-}) {
-  const { version, in_service, has_draft, managed_by, faults } = props
-  const service = () => {
-    if (faults !== undefined) return html`<${NotInForce} faults=${faults} />`
-    if (version === null) return html`<${Badge}>never published<//>`
-    return in_service
-      ? html`<${Badge} tone="ok">in service<//>`
-      : html`<${Badge} tone="warn">out of service<//>`
-  }
-  return html`
-    ${service()}
-    ${has_draft ? html`<${Badge} tone="accent">draft<//>` : null}
-    <${FileBadge} managedBy=${managed_by} />
-  `
-}
 
 const SHOWN_MAX = 3
 

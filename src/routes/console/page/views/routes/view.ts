@@ -1,7 +1,16 @@
 import { html } from '../../html.ts'
+import { lazy } from '../../lazy.ts'
 import type { WorkspaceViewProps } from '../../view.ts'
-import { RouteList } from './route-list.ts'
-import { RoutePage } from './route-page.ts'
+
+const RouteList = lazy({
+  title: 'The routes',
+  load: async () => (await import('./route-list.ts')).RouteList,
+})
+
+const RoutePage = lazy({
+  title: 'The route',
+  load: async () => (await import('./route-page.ts')).RoutePage,
+})
 
 /** The routes of a workspace, or one of them. */
 export function RoutesView({ workspace, path }: WorkspaceViewProps) {

@@ -1,0 +1,47 @@
+import type { ComponentType } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+import { type ApiError, toApiError, unreachable } from './api-error.ts'
+import { html } from './html.ts'
+import { ErrorState, Skeleton } from './parts/states.ts'
+import { styleSheet } from './style-sheet.ts'
+
+interface LazyPart<Props> {
+  /** What the page says that it loads, or could not. */
+  readonly title: string
+  readonly load: () => Promise<ComponentType<Props>>
+  /** A style sheet of its own, in style/. */
+  readonly style?: string
+  /** Of what stands there meanwhile. */
+  readonly rows?: number
+}
+
+/** A part of the page whose module is loaded when it is first shown, and which is there at once from then on. */
+export function lazy<Props extends object>(part: LazyPart<Props>): ComponentType<Props> {
+  const { title, load, style, rows = 6 } = part
+  let known: ComponentType<Props> | null = null
+  return function Lazy(props: Props) {
+    const [ready, setReady] = useState(known !== null)
+    const [error, setError] = useState<ApiError | null>(null)
+    useEffect(() => {
+      if (ready) return
+      let gone = false
+      Promise.all([load(), style === undefined ? null : styleSheet(`style/${style}.css`)]).then(
+        ([it]) => {
+          known = it
+          if (!gone) setReady(true)
+        },
+        (thrown: unknown) => {
+          // Browsers say in different words that a module could not be fetched, but all with this class.
+          if (!gone) setError(thrown instanceof TypeError ? unreachable() : toApiError(thrown))
+        },
+      )
+      return () => {
+        gone = true
+      }
+    }, [])
+    // A module that failed to load stays failed for as long as the page lives.
+    if (error) return html`<${ErrorState} error=${error} what=${title} retry=${() => location.reload()} />`
+    if (known === null || !ready) return html`<${Skeleton} rows=${rows} label=${`${title}: loading`} />`
+    return html`<${known} ...${props} />`
+  }
+}

@@ -1,5 +1,4 @@
 import { hash } from 'node:crypto'
-import type { RecordFields } from '../schema/catalog-store.ts'
 
 /** JSON with the keys of every object sorted: equal for values that say the same. */
 export function canonicalJson(value: unknown): string {
@@ -9,7 +8,7 @@ export function canonicalJson(value: unknown): string {
   })
 }
 
-/** The `hash` of what a record is published with. */
-export function hashFields(fields: RecordFields): string {
+/** The `hash` of what a record is published with, and of what the audit list tells of. */
+export function hashFields(fields: object): string {
   return hash('sha256', canonicalJson(fields))
 }

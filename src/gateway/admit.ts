@@ -28,13 +28,23 @@ export function authenticate(keys: KeyBook, { authorization, trail }: Asking): P
   trail.trace?.begin('admit')
   const key = BEARER.exec(authorization ?? '')?.[1]
   if (key === undefined || !looksLikeKey(key)) throw unauthenticated()
-  const principal = keys.find(hashKey(key))
-  if (principal === undefined) throw unauthenticated()
-  const { expiresAtMs } = principal.key
-  if (expiresAtMs !== null && expiresAtMs <= Date.now()) throw unauthenticated()
+  const principal = holderOf(keys, hashKey(key))
+  if (principal === null) throw unauthenticated()
   trail.principal = principal
   noteRoute(trail, principal.route)
   return principal
+}
+
+/**
+ * Whose key has that hash; null: nobody's, or it has expired.
+ *
+ * @throws GatewayError DEPENDENCY_UNAVAILABLE as `KeyBook.find`
+ */
+export function holderOf(keys: KeyBook, sha256: string, nowMs = Date.now): Principal | null {
+  const principal = keys.find(sha256)
+  if (principal === undefined) return null
+  const { expiresAtMs } = principal.key
+  return expiresAtMs !== null && expiresAtMs <= nowMs() ? null : principal
 }
 
 /** @throws GatewayError PERMISSION_DENIED */

@@ -1,5 +1,5 @@
-import { hash, randomUUID } from 'node:crypto'
-import { canonicalJson } from '../catalog/canonical.ts'
+import { randomUUID } from 'node:crypto'
+import { hashFields } from '../catalog/canonical.ts'
 import type { Principal } from '../schema/catalog.ts'
 import type { Actor, AuditNote, CatalogStore } from '../schema/catalog-store.ts'
 
@@ -38,5 +38,5 @@ function shortened(detail: string): string {
 }
 
 function hashOf(value: object | null): string | null {
-  return value === null ? null : hash('sha256', canonicalJson(value))
+  return value === null ? null : hashFields(value)
 }

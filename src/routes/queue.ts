@@ -21,6 +21,7 @@ import { optional } from './json-request.ts'
 import type { Asker, QueuedCall } from './queue-call.ts'
 import { readPayload } from './queue-payload.ts'
 import { KEY_MS, submitSurely, submitterOf } from './submission.ts'
+import { timestamp } from './timestamp.ts'
 
 const ENDPOINTS = [
   'chat',
@@ -159,7 +160,7 @@ async function enqueue(
 function accepted({ id, job }: Accepted, order: Order, replayed: boolean): Reply {
   const { endpoint, mode } = job ?? order
   const createdAtMs = job?.createdAtMs ?? idTimeMs(id)
-  const told = { id, endpoint, mode, status: 'queued', created_at: new Date(createdAtMs).toISOString() }
+  const told = { id, endpoint, mode, status: 'queued', created_at: timestamp(createdAtMs) }
   return {
     status: replayed ? 200 : 202,
     headers: {

@@ -5,6 +5,7 @@ import { Pool } from 'undici'
 import { STORES, visit } from '../support/console-bench.ts'
 import { consoleEndpoints } from '../support/console-endpoints.ts'
 import { requestRecord } from '../support/console-record.ts'
+import { openSession, type SignedIn } from '../support/console-session.ts'
 import { Dice } from '../support/dice.ts'
 import { startLarkway } from '../support/larkway.ts'
 import {
@@ -49,10 +50,8 @@ interface Heard {
   readonly headers: Readonly<Record<string, string>>
 }
 
-interface Session {
+interface Session extends SignedIn {
   readonly workspace: string
-  readonly cookie: string
-  readonly csrf: string
 }
 
 /** What differs from answer to answer to the very same request. */
@@ -108,14 +107,7 @@ class Sender {
 }
 
 async function signIn({ larkway }: TenancyBench, key: string, index: number): Promise<Session> {
-  const answer = await fetch(`${larkway.url}/console/api/session`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ key }),
-  })
-  const { csrf_token: csrf } = (await answer.json()) as { csrf_token: string }
-  const cookie = answer.headers.get('set-cookie')?.split(';')[0] ?? ''
-  return { cookie, csrf, workspace: attackerAt(index) }
+  return { ...(await openSession(larkway.url, key)), workspace: attackerAt(index) }
 }
 
 /** What lists the own workspace, which all senders change meanwhile, or goes by the clock. */

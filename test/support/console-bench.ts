@@ -5,6 +5,7 @@ import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import type { State } from '../../src/schema/state.ts'
 import { openEmbeddedState } from '../../src/state/embedded/state.ts'
 import { createRedisState } from '../../src/state/redis/state.ts'
+import { openSession, type SignedIn } from './console-session.ts'
 import { type Larkway, startLarkway } from './larkway.ts'
 import { type RedisServer, startRedis } from './redis-server.ts'
 import { tempFolder } from './scratch.ts'
@@ -99,20 +100,13 @@ export function sameFor({ status, text, headers }: Told): string {
 
 /** Signs in at a node. */
 export async function visit(url: string, key: string): Promise<Visitor> {
-  const signedIn = await fetch(`${url}/console/api/session`, {
-    method: 'POST',
-    headers: JSON_TYPE,
-    body: JSON.stringify({ key }),
-  })
-  const session = (await signedIn.json()) as { csrf_token: string }
-  if (signedIn.status !== 200) throw new Error(`not signed in: ${JSON.stringify(session)}`)
-  const cookie = signedIn.headers.get('set-cookie')?.split(';')[0] ?? ''
-  return visitor(url, cookie, session.csrf_token)
+  return visitor(url, await openSession(url, key))
 }
 
-function visitor(url: string, cookie: string, csrfToken: string): Visitor {
+function visitor(url: string, signedIn: SignedIn): Visitor {
+  const { cookie, csrf } = signedIn
   const ask: Visitor['ask'] = async (method, path, body) => {
-    const change = method === 'GET' ? {} : { ...JSON_TYPE, 'x-lk-csrf': csrfToken }
+    const change = method === 'GET' ? {} : { ...JSON_TYPE, 'x-lk-csrf': csrf }
     const response = await fetch(`${url}/console/api/${path}`, {
       method,
       headers: { cookie, ...change },
@@ -121,7 +115,7 @@ function visitor(url: string, cookie: string, csrfToken: string): Visitor {
     const text = await response.text()
     return { status: response.status, headers: response.headers, text, body: JSON.parse(text || '{}') }
   }
-  return { ask, get: (path) => ask('GET', path), at: (other) => visitor(other, cookie, csrfToken) }
+  return { ask, get: (path) => ask('GET', path), at: (other) => visitor(other, signedIn) }
 }
 
 function configOf(keys: ConsoleBench['keys']) {

@@ -1,6 +1,7 @@
 import type { Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
+import { openSession, type SignedIn } from './console-session.ts'
 import { type Larkway, startLarkway } from './larkway.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -24,9 +25,7 @@ export interface AskOptions {
 }
 
 /** Somebody who has signed in: cookie and CSRF token go with every request. */
-export interface Visitor {
-  readonly cookie: string
-  readonly csrf: string
+export interface Visitor extends SignedIn {
   get(path: string): Promise<Told>
   put(path: string, body: unknown): Promise<Told>
   post(path: string, body?: unknown): Promise<Told>
@@ -74,12 +73,7 @@ export async function startConsoleNode(t: Test, options: ConsoleNodeOptions = {}
     keys,
     sandboxOrigin,
     ask,
-    async signIn(key, headers = {}) {
-      const told = await ask('/session', { method: 'POST', body: { key }, headers })
-      if (told.status !== 200) throw new Error(`signing in: ${told.status} ${told.text}`)
-      const cookie = (told.headers.get('set-cookie') ?? '').split(';')[0] ?? ''
-      return visitor(larkway.url, cookie, String(told.body.csrf_token))
-    },
+    signIn: async (key, headers) => visitor(larkway.url, await openSession(larkway.url, key, headers)),
   }
 }
 
@@ -89,7 +83,7 @@ export async function openSandbox(t: Test): Promise<string> {
   return new URL(sandbox.url).origin
 }
 
-function visitor(url: string, cookie: string, csrf: string): Visitor {
+function visitor(url: string, { cookie, csrf }: SignedIn): Visitor {
   const ask: Visitor['ask'] = (path, { method = 'GET', body, headers = {} }) => {
     const change = method === 'GET' ? {} : { 'x-lk-csrf': csrf, 'content-type': 'application/json' }
     return askAt(`${url}/console/api${path}`, { method, body, headers: { cookie, ...change, ...headers } })

@@ -2,6 +2,7 @@ import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { Type } from 'typebox'
 import { hashKey, looksLikeKey } from '../../catalog/key.ts'
 import { GatewayError } from '../../errors.ts'
+import { holderOf } from '../../gateway/admit.ts'
 import type { Trail } from '../../gateway/gateway.ts'
 import type { Exchange, Reply } from '../../inbound/exchange.ts'
 import type { Principal } from '../../schema/catalog.ts'
@@ -10,6 +11,7 @@ import type { ConsoleSession } from '../../schema/console.ts'
 import type { RateLimit } from '../../schema/state.ts'
 import { readVersion } from '../../version.ts'
 import { jsonReply } from '../json-reply.ts'
+import { timestamp } from '../timestamp.ts'
 import type { Role, SessionAnswer } from './api/answers.ts'
 import { sessionCookie, tokenOf } from './cookie.ts'
 import type { ConsoleDesk } from './desk.ts'
@@ -118,7 +120,7 @@ export async function sessionAnswer({ role, principal, session }: Viewer): Promi
     workspace: principal.workspace.id,
     key: { id, name },
     csrf_token: session.csrfToken,
-    expires_at: new Date(session.expiresAtMs).toISOString(),
+    expires_at: timestamp(session.expiresAtMs),
     version: await readVersion(),
   }
 }
@@ -147,18 +149,11 @@ export async function takeToken(
 
 /** Whose key it is, with one more look when nobody is found: another node may have made it, or its app, just now. */
 async function newestHolder(sha256: string, desk: ConsoleDesk): Promise<Principal | null> {
-  const known = keyHolder(sha256, desk)
+  const find = () => holderOf(desk.doors.services.keys, sha256, desk.nowMs)
+  const known = find()
   if (known !== null) return known
   await Promise.all([desk.catalog.refresh(), desk.refreshKeys()])
-  return keyHolder(sha256, desk)
-}
-
-/** Null: nobody, or it has expired. */
-function keyHolder(sha256: string, { doors, nowMs }: ConsoleDesk): Principal | null {
-  const principal = doors.services.keys.find(sha256)
-  if (principal === undefined) return null
-  const { expiresAtMs } = principal.key
-  return expiresAtMs !== null && expiresAtMs <= nowMs() ? null : principal
+  return find()
 }
 
 /** Null: it is not for the console. */

@@ -20,7 +20,7 @@ export interface BenchOptions {
 export const HELP = `npm run bench -- [options]
 
   --only a,b       only these scenarios: small, chat, multipart, base64, slow-provider, limiter,
-                   observability, jobs
+                   observability, console, jobs
   --servers a,b    only these servers, by the names in the result files; the results stay out of bench/results
   --quick          short runs, each once; the results stay out of bench/results
   --rounds N       runs of each candidate; the median counts

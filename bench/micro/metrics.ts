@@ -10,39 +10,11 @@ import type { NodeParts } from '../../src/metrics/node-readings.ts'
 import { createScrape } from '../../src/metrics/scrape.ts'
 import type { AppPrincipal, Entry, Route, Snapshot } from '../../src/schema/catalog.ts'
 import { OPERATION_NAMES } from '../../src/schema/operations.ts'
+import { Exchange } from './exchange.ts'
 
 const REQUESTS = 1_000_000
 const SCRAPES = 50
 const ROUTES = 25
-
-/** As much of an exchange as is counted, with the callbacks that every exchange has. */
-class Exchange {
-  readonly method = 'POST'
-  readonly pattern: string
-  readonly bodyMs = 0
-  readonly receivedBytes = 100
-  readonly sentBytes = 500
-  status: number | null = null
-  readonly #startedMs = performance.now()
-  readonly #callbacks: (() => void)[] = []
-
-  constructor(pattern: string) {
-    this.pattern = pattern
-  }
-
-  get elapsedMs(): number {
-    return performance.now() - this.#startedMs
-  }
-
-  onFinished(callback: () => void): void {
-    this.#callbacks.push(callback)
-  }
-
-  finish(status: number): void {
-    this.status = status
-    for (const callback of this.#callbacks) callback()
-  }
-}
 
 function entryOf(at: number): Entry {
   const provider = { name: `provider-${at}`, kind: 'openai', access: 'platform' }

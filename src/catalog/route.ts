@@ -7,6 +7,7 @@ import type { EntryFields, RouteFields } from './file.ts'
 import { hasShape } from './has-shape.ts'
 import type { Named, RouteParts } from './parts.ts'
 import type { ResolvedProvider, Surroundings } from './provider.ts'
+import { foreignPart, unknownPart } from './referred-part.ts'
 
 /** What the rest of the file offers to a route. */
 export interface RouteContext {
@@ -56,13 +57,13 @@ function resolveEntry(
   faults: Faults,
 ): Entry | null {
   const provider = context.providers.get(fields.provider)
-  if (provider === undefined) faults.add([...path, 'provider'], `there is no provider "${fields.provider}"`)
+  if (provider === undefined) faults.add([...path, 'provider'], unknownPart('provider', fields.provider))
   checkNames(workspace, fields, context, path, faults)
   if (provider === undefined || provider === null) return null
 
   const { configured, protocol } = provider
   if (configured.access === 'byok' && configured.workspace !== workspace) {
-    faults.add([...path, 'provider'], `"${fields.provider}" belongs to another workspace`)
+    faults.add([...path, 'provider'], foreignPart('provider', fields.provider))
     // Further faults would tell of what kind it is.
     return null
   }

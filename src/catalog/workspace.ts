@@ -10,6 +10,7 @@ import type { RateLimit } from '../schema/state.ts'
 import type { Faults, Path } from './faults.ts'
 import type { AppFields, KeyFields, RateLimitFields, WorkspaceFields } from './file.ts'
 import type { Named, WorkspaceParts } from './parts.ts'
+import { foreignPart, unknownPart } from './referred-part.ts'
 import type { Sharing } from './sharing.ts'
 import { resolveBudget, resolveInstant, resolveTerms } from './terms.ts'
 
@@ -73,9 +74,8 @@ function resolveApp(
 ): App | null {
   const routeNamed = (name: string, at: Path): Route | null => {
     const route = routes.get(name)
-    if (route === undefined) faults.add(at, `there is no route "${name}"`)
-    else if (route !== null && route.workspace !== workspace)
-      faults.add(at, `the route "${name}" belongs to another workspace`)
+    if (route === undefined) faults.add(at, unknownPart('route', name))
+    else if (route !== null && route.workspace !== workspace) faults.add(at, foreignPart('route', name))
     return route ?? null
   }
 

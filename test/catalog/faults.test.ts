@@ -73,7 +73,7 @@ const rows: readonly [string, Bend, readonly string[]][] = [
   [
     "another workspace's credential",
     (file) => file.set('/workspaces/other', {}).set('/providers/openai/workspace', 'other'),
-    ['/routes/voice/entries/1/provider: "openai" belongs to another workspace'],
+    ['/routes/voice/entries/1/provider: the provider "openai" belongs to another workspace'],
   ],
   [
     "another workspace's routes",
@@ -111,7 +111,7 @@ const rows: readonly [string, Bend, readonly string[]][] = [
     [
       '/providers/openai/workspace: is missing: a byok provider belongs to one',
       '/providers/whisper/workspace: a platform provider belongs to no workspace',
-      '/routes/voice/entries/1/provider: "openai" belongs to another workspace',
+      '/routes/voice/entries/1/provider: the provider "openai" belongs to another workspace',
     ],
   ],
   [

@@ -68,6 +68,9 @@ const chat = (rig: PaidRig, workspace: string, maxTokens: number) => ({
   authorization: rig.nodes.authorizationOf(workspace),
 })
 
+/** One before, one after and some meanwhile. Each waits its turn behind the calls of a race, which is soon over. */
+const LOOKS_MIN = 3
+
 const ofCosts = (answers: readonly PaidAnswer[]) =>
   answers.reduce((sum, { costUsd }) => sum + Math.round(costUsd * USD), 0)
 
@@ -79,7 +82,7 @@ async function exactCredits(t: Test, rig: PaidRig, calls: number): Promise<void>
   t.same(countsOf(answers.map(nameOfPaid)), { 200: PAID, '402 INSUFFICIENT_CREDITS': calls - PAID })
   t.equal(ofCosts(answers), PAID * SPOKEN_MICROS)
   t.ok(
-    views.length > 5 && views.every(({ creditsMicros }) => creditsMicros >= 0),
+    views.length >= LOOKS_MIN && views.every(({ creditsMicros }) => creditsMicros >= 0),
     `${views.length} looks: never below zero`,
   )
   t.match(await rig.show('exact'), {
@@ -107,7 +110,7 @@ async function highEstimates(t: Test, rig: PaidRig): Promise<void> {
   t.same([...new Set(answers.map(nameOfPaid))].sort(), ['200', '402 INSUFFICIENT_CREDITS'])
   t.equal(ofCosts(paid), paid.length * TOLD_MICROS, `${paid.length} answers`)
   t.ok(
-    views.length > 5 && views.every(({ creditsMicros }) => creditsMicros >= 0),
+    views.length >= LOOKS_MIN && views.every(({ creditsMicros }) => creditsMicros >= 0),
     `${views.length} looks: never below zero`,
   )
   const { creditsMicros, reservedMicros, spentMicros } = await rig.show('over')
@@ -148,7 +151,7 @@ async function budgets(t: Test, rig: PaidRig): Promise<void> {
       Math.max(spentMicros, spentByKey[keyIdOf(workspace)] ?? 0),
     )
     t.ok(
-      views.length > 3 && spent.every((micros) => micros <= cap),
+      views.length >= LOOKS_MIN && spent.every((micros) => micros <= cap),
       `${views.length} looks: never above the cap`,
     )
     t.match(await rig.show(workspace), { spentMicros: cap, creditsMicros: MANY - cap, reservedMicros: 0 })

@@ -179,8 +179,11 @@ t.test('how often a call goes to Redis', { skip: withoutServers, timeout: 120_00
     const counts = await monitor.during(async () => {
       while (performance.now() - startedMs < 4_000) await unkeyed('leased', 500)()
     })
-    const perSecond = onlyBackground(counts) / ((performance.now() - startedMs) / 1000)
-    t.ok(perSecond <= BACKGROUND_PER_SECOND_MAX, `${perSecond.toFixed(1)} commands per second`)
+    const seconds = (performance.now() - startedMs) / 1000
+    const commands = onlyBackground(counts)
+    // However short a span is, each may fall due at both of its ends.
+    const most = BACKGROUND_PER_SECOND_MAX * seconds + BACKGROUND.length
+    t.ok(commands <= most, `${commands} commands in ${seconds.toFixed(1)} s`)
     t.ok((counts.add_usage ?? 0) >= 2, 'the usage of the calls was written')
     t.ok((counts.note_node ?? 0) >= 1)
   })

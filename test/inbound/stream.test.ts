@@ -143,7 +143,7 @@ t.test('a fast stream lets others in between', async (t) => {
     const startedMs = performance.now()
     t.equal((await other.response())?.status, 200)
     t.ok(edge.server.inFlight > 0, 'while the stream still goes on')
-    t.ok(performance.now() - startedMs < 1_000)
+    t.ok(performance.now() - startedMs < 5_000)
     client.destroy()
   }
 })

@@ -213,7 +213,7 @@ t.test('while Redis is away everything fails at once', { skip: withoutServers },
   await server.kill()
   const startMs = performance.now()
   for (const { run } of Object.values(OPERATIONS)) await t.rejects(run(catalog, randomUUID()), UNAVAILABLE)
-  t.ok(performance.now() - startMs < 1000, 'nobody waits')
+  t.ok(performance.now() - startMs < 1_800, 'nobody waits')
 })
 
 t.test('what moves from node to node is never seen by half', { skip: withoutServers }, async (t) => {

@@ -154,7 +154,7 @@ t.test(
       () => outbox.list(null, 10),
     ]
     for (const operation of operations) await t.rejects(operation(), UNAVAILABLE)
-    t.ok(performance.now() - startMs < 1000, 'nobody waits')
+    t.ok(performance.now() - startMs < 1_800, 'nobody waits')
     t.equal(await state.healthy(), false)
 
     await redis.restart()

@@ -64,10 +64,9 @@ t.test('jobs of a partition that moves from node to node', { skip: withoutServer
   // What all scripts begin with is there, and everything else is still here.
   await moving.move(partition)
   t.ok(await waitUntil(() => refused > 0), 'half of a partition is none')
-  let before = ended.size
-  await moving.finish(() => {
-    before = ended.size
-  })
+  await moving.moveRest()
+  const before = ended.size
+  await moving.finish()
   t.ok(await waitUntil(() => ended.size > before + 20), 'it goes on')
   isOver = true
   await all

@@ -5,8 +5,9 @@ export interface MovingSlot {
   /** Keys that the old node still has. */
   left(): Promise<number>
   move(...keys: string[]): Promise<void>
-  /** Moves what is left, and has all nodes know. @param between is told when everything is moved */
-  finish(between: () => void): Promise<void>
+  moveRest(): Promise<void>
+  /** Has all nodes know whose the slot is now. */
+  finish(): Promise<void>
   readonly to: RedisCluster['primaries'][number]
 }
 
@@ -30,10 +31,11 @@ export async function beginToMove(
     to,
     move,
     left: () => countOf(from),
-    async finish(between) {
+    async moveRest() {
       while ((await countOf(from)) > 0)
         await move(...((await from.client.call('CLUSTER', 'GETKEYSINSLOT', slot, 50)) as string[]))
-      between()
+    },
+    async finish() {
       for (const { client } of [to, from, ...primaries])
         await client.call('CLUSTER', 'SETSLOT', slot, 'NODE', to.id)
     },

@@ -11,13 +11,11 @@ interface LazyPart<Props> {
   readonly load: () => Promise<ComponentType<Props>>
   /** A style sheet of its own, in style/. */
   readonly style?: string
-  /** Of what stands there meanwhile. */
-  readonly rows?: number
 }
 
 /** A part of the page whose module is loaded when it is first shown, and which is there at once from then on. */
 export function lazy<Props extends object>(part: LazyPart<Props>): ComponentType<Props> {
-  const { title, load, style, rows = 6 } = part
+  const { title, load, style } = part
   let known: ComponentType<Props> | null = null
   return function Lazy(props: Props) {
     const [ready, setReady] = useState(known !== null)
@@ -41,7 +39,7 @@ export function lazy<Props extends object>(part: LazyPart<Props>): ComponentType
     }, [])
     // A module that failed to load stays failed for as long as the page lives.
     if (error) return html`<${ErrorState} error=${error} what=${title} retry=${() => location.reload()} />`
-    if (known === null || !ready) return html`<${Skeleton} rows=${rows} label=${`${title}: loading`} />`
+    if (known === null || !ready) return html`<${Skeleton} rows=${6} label=${`${title}: loading`} />`
     return html`<${known} ...${props} />`
   }
 }

@@ -33,6 +33,7 @@ async function check(node) {
   const bin = (path) => join(ROOT, 'node_modules', path)
   const checks = [
     ['types', [bin('typescript/bin/tsc'), '--noEmit']],
+    ['types of the browser app', [bin('typescript/bin/tsc'), '--noEmit', '-p', 'src/routes/console/page']],
     ['lint and format', [bin('@biomejs/biome/bin/biome'), 'check']],
   ]
   const results = await Promise.all(

@@ -6,7 +6,6 @@ import t, { test } from 'tap'
 import { functionsIn, importsIn, lineOf, readSource, type SourceText } from './support/source-text.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
-const FILE_LINES_MAX = 400
 const FUNCTION_LINES_MAX = 70
 const LINE_LENGTH_MAX = 120
 
@@ -87,10 +86,6 @@ const CHECKS: Record<string, Check> = {
     const stars = pattern(/\bexport\s+(?:type\s+)?\*/g, 'export *: import from where it is made')(file)
     return onlyPassesOn ? [`${file.path} only re-exports: import from where it is made`, ...stars] : stars
   },
-  'length of files': only(isProgram, ({ path, raw }) => {
-    const lines = raw.trimEnd().split('\n').length
-    return lines > FILE_LINES_MAX ? [`${path} has ${lines} lines, over ${FILE_LINES_MAX}`] : []
-  }),
   'length of functions': only(isProgram, ({ path, code }) =>
     functionsIn(code)
       .filter(({ lines }) => lines > FUNCTION_LINES_MAX)
@@ -223,7 +218,6 @@ const BAD: Record<string, [path: string, source: string][]> = {
     ['src/providers/index.ts', "export * from './openai.ts'"],
     ['src/state/index.ts', "// all of it\nexport { a } from './a.ts'\nexport type { B } from './b.ts'\n"],
   ],
-  'length of files': [['src/a.ts', 'x\n'.repeat(401)]],
   'length of functions': [
     ['src/a.ts', long('export async function run(a: string): Promise<{ b: number }> {', 71)],
     ['src/a.ts', long('const run = async (a: string): Promise<void> => {', 71)],
@@ -250,7 +244,6 @@ const GOOD: Record<string, [path: string, source: string][]> = {
   console: [['bench/run.ts', 'console.log(1)']],
   'default exports': [['src/a.ts', "import express from 'x'\nconst s = 'export default'"]],
   barrels: [['src/providers/index.ts', "export type { A } from './a.ts'\nexport const all = [a, b]"]],
-  'length of files': [['src/a.ts', 'x\n'.repeat(400)]],
   'length of functions': [
     ['src/a.ts', long('function run(a = /[)}/]/, b = "}") {', 70)],
     ['src/a.ts', long('const table: Record<string, string> = {', 90)],

@@ -62,11 +62,19 @@ function unavailable(what, instead, error) {
   return new Unusable(`${what} for the tests: ${instead}, ${SKIP_HINT}\n  ${error.message}`)
 }
 
+/** The folders of shared libraries, and those of private ones, which packages link by an absolute path (PulseAudio). */
 function libraryFolders(root) {
   const lib = join(root, 'usr', 'lib')
   if (!existsSync(lib)) return []
   const multiarch = readdirSync(lib).filter((name) => name.endsWith('-linux-gnu'))
-  return multiarch.map((name) => join(lib, name))
+  return multiarch.flatMap((name) => {
+    const shared = join(lib, name)
+    const inside = readdirSync(shared, { withFileTypes: true }).filter((entry) => entry.isDirectory())
+    const withLibraries = inside.filter((entry) =>
+      readdirSync(join(shared, entry.name)).some((file) => /^lib.*\.so/.test(file)),
+    )
+    return [shared, ...withLibraries.map((entry) => join(shared, entry.name))]
+  })
 }
 
 /** The first is the one that the tests were written against; both were tried. */

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { BENCH, type Launch } from './harness/processes.ts'
 import { DIRECT } from './harness/result.ts'
 import { larkwayConfiguration } from './larkway.ts'
-import { findNginx, installNpmPeers, NPM_PEERS, nginxVersion, npmPeerVersion, ROOT } from './peers/install.ts'
+import { findNginx, installNpmPeers, NPM_PEERS, npmPeerVersion, ROOT } from './peers/install.ts'
 import { type NginxBuffers, nginxConfiguration } from './peers/nginx.ts'
 import type { S3Store } from './s3.ts'
 
@@ -144,28 +144,25 @@ export function upstreamItself(): Found {
   }
 }
 
-export function nginx(buffers: NginxBuffers): Found {
-  const name = `nginx-${buffers}`
-  const path = findNginx()
-  if (!path) return { name, reason: 'nginx was not found: apt-get install nginx, or put it on PATH' }
+export async function nginx(buffers: NginxBuffers): Promise<Found> {
+  const { command: program, env, version } = await findNginx()
   return {
     candidate: {
-      name,
+      name: `nginx-${buffers}`,
       label: buffers === 'tuned' ? 'nginx, tuned' : 'nginx, default buffers',
       readyPath: '/',
-      versions: { nginx: nginxVersion(path) },
+      versions: { nginx: version },
       command({ port, upstreamPort, folder }) {
         const configuration = join(folder, 'nginx.conf')
         writeFileSync(configuration, nginxConfiguration({ port, upstreamPort, folder, buffers }))
-        return { command: path, args: ['-p', folder, '-c', configuration, '-e', 'stderr'] }
+        return { command: program, args: ['-p', folder, '-c', configuration, '-e', 'stderr'], env }
       },
     },
   }
 }
 
 export async function portkey(): Promise<Found> {
-  const reason = await installNpmPeers()
-  if (reason) return { name: 'portkey', reason }
+  await installNpmPeers()
   return {
     candidate: {
       name: 'portkey',
@@ -185,8 +182,7 @@ export async function portkey(): Promise<Found> {
 }
 
 export async function fastify(): Promise<Found> {
-  const reason = await installNpmPeers()
-  if (reason) return { name: 'fastify', reason }
+  await installNpmPeers()
   const packages = ['fastify', '@fastify/multipart', '@fastify/http-proxy']
   return {
     candidate: {

@@ -10,7 +10,7 @@ import { main, onPath, succeeds, Unusable } from './install.mjs'
 const SKIP_HINT = 'or set LARKWAY_TEST_SKIP_SERVERS=1 to skip the tests that need it'
 
 /**
- * @returns {Promise<{ command: string[], env: object }>} runs redis-server when its options are appended
+ * @returns {Promise<{ command: string[], env: Record<string, string> }>} runs redis-server when its options are appended
  * @throws Unusable naming what to install
  */
 export async function provideRedis() {
@@ -22,7 +22,7 @@ export async function provideRedis() {
 }
 
 /**
- * @returns {Promise<{ command: string[], env: object }>} runs nginx when its options are appended
+ * @returns {Promise<{ command: string[], env: Record<string, string> }>} runs nginx when its options are appended
  * @throws Unusable naming what to install
  */
 export async function provideNginx() {
@@ -35,7 +35,7 @@ export async function provideNginx() {
 }
 
 /**
- * @returns {Promise<{ command: string[], env: object }>} runs Chromium when its options are appended
+ * @returns {Promise<{ command: string[], env: Record<string, string> }>} runs Chromium when its options are appended
  * @throws Unusable naming what to install
  */
 export async function provideBrowser() {

@@ -37,7 +37,7 @@ export const chat: Scenario = {
     const throughPortkey = (port: number) => openaiChat(MESSAGE, portkeyHeaders(port))
     const { found, skipped } = await sort<Kind>([
       [upstreamItself(), openai],
-      [renamed(nginx('tuned'), 'nginx-tuned', 'nginx proxy_pass'), openai],
+      [renamed(await nginx('tuned'), 'nginx-tuned', 'nginx proxy_pass'), openai],
       [bareProxy(), openai],
       [own, { request: () => larkwayChat(MESSAGE), content: (body) => JSON.parse(body).content }],
       [await portkey(), { request: throughPortkey, content: openaiContent }],

@@ -38,15 +38,15 @@ export const multipart: Scenario = {
             name: 'larkway-s3',
             reason: 'no S3 store: --s3 starts one, or set S3_ENDPOINT and the variables beside it',
           }
-    const candidates = (storeMib: number) =>
+    const candidates = async (storeMib: number) =>
       sort<RequestOf>([
         [tier('memory', 'memory tier', EVERYTHING_FITS_MIB, null), own],
-        [nginx('tuned'), plain],
+        [await nginx('tuned'), plain],
         [tier('folder', 'store tier, folder', storeMib, null), own],
         [s3Tier(storeMib), own],
-        [nginx('default'), plain],
-        [fastify(), plain],
-        [portkey(), viaPortkey],
+        [await nginx('default'), plain],
+        [await fastify(), plain],
+        [await portkey(), viaPortkey],
       ])
     const few = await candidates(NOTHING_FITS_MIB)
     const many = await candidates(NEXT_TO_NOTHING_FITS_MIB)

@@ -30,9 +30,9 @@ export const slowProvider: Scenario = {
         }),
         () => larkwayMultipart(AUDIO_BYTES),
       ],
-      [nginx('tuned'), plain],
-      [fastify(), plain],
-      [portkey(), (port) => openaiMultipart(AUDIO_BYTES, portkeyHeaders(port))],
+      [await nginx('tuned'), plain],
+      [await fastify(), plain],
+      [await portkey(), (port) => openaiMultipart(AUDIO_BYTES, portkeyHeaders(port))],
     ])
     const trials = found.map(
       ([candidate, request]): Trial => ({

@@ -47,8 +47,8 @@ export const small: Scenario = {
       [bareUws(), get('/', isStatus)],
       [own('larkway', 'Larkway, key and envelope', 'warn'), { ...get('/', isMe), request: larkwayMe }],
       [own('larkway-logging', 'Larkway, request log on', 'info'), { ...get('/', isMe), request: larkwayMe }],
-      [nginx('tuned'), get('/', isStatus)],
-      [fastify(), get('/healthz', isStatus)],
+      [await nginx('tuned'), get('/', isStatus)],
+      [await fastify(), get('/healthz', isStatus)],
     ])
     const posts = await sort<Kind>([
       [
@@ -59,7 +59,10 @@ export const small: Scenario = {
         own('larkway-platform', 'Larkway, platform account, billed', 'warn'),
         post(() => larkwaySpeech('platform', INPUT), isEnvelope),
       ],
-      [renamed(nginx('tuned'), 'nginx-tuned', 'nginx proxy_pass'), post(() => openaiSpeech(INPUT), isAudio)],
+      [
+        renamed(await nginx('tuned'), 'nginx-tuned', 'nginx proxy_pass'),
+        post(() => openaiSpeech(INPUT), isAudio),
+      ],
       [
         renamed(await fastify(), 'fastify', 'Fastify http-proxy'),
         post(() => openaiSpeech(INPUT, '/proxy/v1/audio/speech'), isAudio),

@@ -10,7 +10,7 @@ import { main, onPath, succeeds, Unusable } from './install.mjs'
 const SKIP_HINT = 'or set LARKWAY_TEST_SKIP_SERVERS=1 to skip the tests that need it'
 
 /**
- * @returns {Promise<{ command: string[], env: Record<string, string> }>} runs redis-server when its options are appended
+ * @returns {Promise<{ command: string[], env: Record<string, string> }>} runs redis-server with options appended
  * @throws Unusable naming what to install
  */
 export async function provideRedis() {

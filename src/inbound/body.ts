@@ -19,8 +19,21 @@ export interface ReceiveOptions {
   readonly app: string
   /** The job that the body is for: an object that it goes into is that job's, and is on the disk when it is there. */
   readonly job?: string
-  /** Is given the audio as it stands in the body while it streams past; see `PassingDigest`. */
-  readonly passing?: AudioTap
+  /** Absent: the body is kept. */
+  readonly unneeded?: Unneeded
+}
+
+/** For a body that is only looked at, unless it turns out to be needed. */
+export interface Unneeded {
+  /** Takes what is not needed, and keeps nothing. */
+  readonly spool: Spool
+  /** Is given the audio of such a body as it stands there while it streams past; see `PassingDigest`. */
+  readonly passing: AudioTap
+  /**
+   * Flag among the fields with which the body is needed after all; null: nothing makes it needed. It counts where it
+   * stands before the audio: a body whose audio comes first is kept, since the flag may follow.
+   */
+  readonly unless: string | null
 }
 
 /** A call's fields, and its audio at rest. */
@@ -32,6 +45,8 @@ export interface ReceivedAudio {
     | { readonly kind: 'none' }
   /** What the audio is a range of; null when none came along. */
   readonly body: StoredBody | null
+  /** False: it was not needed, and of its audio nothing is there. */
+  readonly kept: boolean
   /** Gives back what the body holds. Idempotent; see StoredBody. */
   release(): void
 }
@@ -63,7 +78,7 @@ export function noAudio({ kind }: Fields): GatewayError {
  */
 export async function receiveFields(exchange: Exchange, options: ReceiveOptions): Promise<ReceivedAudio> {
   refuseDeclared(exchange, options.limits.max_request_body_bytes)
-  const reception = new Reception(exchange, scannerFor(exchange, options), options)
+  const reception = new Reception(exchange, options)
   try {
     return await reception.run()
   } catch (error) {
@@ -73,14 +88,14 @@ export async function receiveFields(exchange: Exchange, options: ReceiveOptions)
 }
 
 /** @throws GatewayError UNSUPPORTED_MEDIA_TYPE, and INVALID_REQUEST from the scanners */
-function scannerFor(exchange: Exchange, { limits, passing }: ReceiveOptions): BodyScanner {
+function scannerFor(exchange: Exchange, limits: Limits, tap: AudioTap | undefined): BodyScanner {
   const contentType = contentTypeOf(exchange)
   if (contentType !== null) {
     const { value } = contentType
-    if (value === 'multipart/form-data') return new MultipartScanner(contentType, limits, passing)
-    if (value === 'application/json') return new JsonAudioScanner(limits, passing)
+    if (value === 'multipart/form-data') return new MultipartScanner(contentType, limits, tap)
+    if (value === 'application/json') return new JsonAudioScanner(limits, tap)
     if (/^audio\/./.test(value) || value === 'application/octet-stream') {
-      return new RawAudioScanner(exchange, limits, passing)
+      return new RawAudioScanner(exchange, limits, tap)
     }
   }
   throw new GatewayError(
@@ -92,35 +107,35 @@ function scannerFor(exchange: Exchange, { limits, passing }: ReceiveOptions): Bo
 /** One body on its way from the socket through its scanner into the spool. */
 class Reception {
   readonly #exchange: Exchange
+  readonly #options: ReceiveOptions
   readonly #scanner: BodyScanner
-  readonly #writer: BodyWriter
-  readonly #maxBytes: number
+  /** Null: that shows when its audio begins. */
+  #kept: boolean | null
+  #writer: BodyWriter
   /** Aborts with whatever ends the reception early: the client, the store, a refusal. */
   readonly #failure = new AbortController()
   #scanned: ScannedBody | null = null
   #started: Promise<void> | null = null
 
-  constructor(exchange: Exchange, scanner: BodyScanner, options: ReceiveOptions) {
-    const { spool, limits, workspace, app, job } = options
+  /** @throws GatewayError as `scannerFor` */
+  constructor(exchange: Exchange, options: ReceiveOptions) {
+    const { spool, limits, unneeded } = options
     this.#exchange = exchange
-    this.#scanner = scanner
-    this.#maxBytes = limits.max_request_body_bytes
-    // Not the request's id: callers choose that one and repeat it, and it becomes part of an object key.
-    const filed = job === undefined ? { id: newId('req') } : ({ id: job, kind: 'job' } as const)
-    this.#writer = spool.open({ workspace, app, contentLength: exchange.contentLength, ...filed })
-    this.#writer.onReady = () => exchange.body.resume()
-    this.#writer.onFailure = (error) => this.#failure.abort(error)
+    this.#options = options
+    this.#kept = unneeded === undefined ? true : unneeded.unless === null ? false : null
+    const tap = unneeded && { take: this.#passOn.bind(this, unneeded) }
+    this.#scanner = scannerFor(exchange, limits, tap)
+    this.#writer = this.#open(this.#kept === false ? unneeded!.spool : spool)
   }
 
   async run(): Promise<ReceivedAudio> {
     const { signal } = this.#exchange
+    const maxBytes = this.#options.limits.max_request_body_bytes
     const leave = () => this.#failure.abort(signal.reason)
     signal.throwIfAborted()
     signal.addEventListener('abort', leave, { once: true })
     try {
-      await readBody(this.#exchange, this.#maxBytes, this.#failure.signal, (view, last) =>
-        this.#take(view, last),
-      )
+      await readBody(this.#exchange, maxBytes, this.#failure.signal, (view, last) => this.#take(view, last))
       return await this.#store(this.#scanned!)
     } finally {
       signal.removeEventListener('abort', leave)
@@ -129,9 +144,25 @@ class Reception {
 
   /** Drops what the writer holds. Not waited for: an answer must not depend on a store that hangs. */
   abandon(): void {
-    this.#writer.onReady = () => {}
+    this.#writer.onReady = this.#writer.onFailure = () => {}
     // An upload that even abort cannot end is swept later.
     this.#writer.abort().catch(() => {})
+  }
+
+  #open(spool: Spool): BodyWriter {
+    const { workspace, app, job } = this.#options
+    // Not the request's id: callers choose that one and repeat it, and it becomes part of an object key.
+    const filed = job === undefined ? { id: newId('req') } : ({ id: job, kind: 'job' } as const)
+    const writer = spool.open({ workspace, app, contentLength: this.#exchange.contentLength, ...filed })
+    writer.onReady = () => this.#exchange.body.resume()
+    writer.onFailure = (error) => this.#failure.abort(error)
+    return writer
+  }
+
+  /** Is given the audio of a body that may not be needed, and judges by the fields before it. */
+  #passOn({ unless, passing }: Unneeded, ...audio: Parameters<AudioTap['take']>): void {
+    this.#kept ??= this.#scanner.flag(unless!) !== false
+    if (!this.#kept) passing.take(...audio)
   }
 
   /**
@@ -139,18 +170,36 @@ class Reception {
    * reserves nothing, and a small body that is refused or carries a URL never reaches the spool.
    */
   #take(view: Buffer, last: boolean): void {
+    const wasOpen = this.#kept === null
     this.#scanner.scan(view)
     if (last) this.#scanned = this.#scanner.finish()
     if (this.#scanned !== null && this.#scanned.source.kind !== 'audio') return
-    this.#started ??= this.#writer.start().catch((error) => this.#failure.abort(error))
+    if (wasOpen && this.#kept === false) this.#forget()
+    this.#started ??= this.#start(this.#writer)
     this.#writer.write(view)
     if (!last && !this.#writer.ready) this.#exchange.body.pause()
+  }
+
+  async #start(writer: BodyWriter): Promise<void> {
+    try {
+      await writer.start()
+    } catch (error) {
+      if (writer === this.#writer) this.#failure.abort(error)
+    }
+  }
+
+  /** The body is not needed: what came of it until its audio began is dropped, and nothing more is kept. */
+  #forget(): void {
+    this.abandon()
+    this.#started = null
+    this.#writer = this.#open(this.#options.unneeded!.spool)
+    this.#exchange.body.resume()
   }
 
   async #store({ fields, source }: ScannedBody): Promise<ReceivedAudio> {
     if (source.kind !== 'audio') {
       this.abandon()
-      return { fields, source, body: null, release() {} }
+      return { fields, source, body: null, kept: true, release() {} }
     }
     await this.#unlessFailed(this.#started!)
     const finishing = this.#writer.finish()
@@ -159,7 +208,8 @@ class Reception {
       throw error
     })
     const audio: AudioRef = { ...source.audio, source: body.source }
-    return { fields, source: { kind: 'audio', audio }, body, release: () => body.release() }
+    const kept = this.#kept !== false
+    return { fields, source: { kind: 'audio', audio }, body, kept, release: () => body.release() }
   }
 
   async #unlessFailed<Value>(work: Promise<Value>): Promise<Value> {

@@ -205,7 +205,8 @@ export class FieldReader {
   }
 }
 
-function readBoolean(text: string): boolean | null {
+/** The boolean that a form field or query parameter says; null: none. */
+export function readBoolean(text: string): boolean | null {
   return Object.hasOwn(FORM_BOOLEANS, text) ? FORM_BOOLEANS[text]! : null
 }
 

@@ -72,6 +72,13 @@ export class JsonAudioScanner implements BodyScanner {
     this.#position += view.length
   }
 
+  flag(name: string): boolean | null {
+    // Where the audio begins, closing what is open makes the skeleton whole.
+    const closed = this.#open.map((object) => (object ? '}' : ']')).reverse()
+    const value = this.#parseSkeleton(closed.join(''))
+    return Object.hasOwn(value, name) ? value[name] === true : null
+  }
+
   finish(): ScannedBody {
     if (this.#state !== 'outside') throw invalid('the JSON body ends within a string')
     const value = this.#parseSkeleton()
@@ -231,12 +238,13 @@ export class JsonAudioScanner implements BodyScanner {
     this.#skeleton.append(view.subarray(start, end))
   }
 
-  #parseSkeleton(): Record<string, unknown> {
+  /** @param missing what would make it whole */
+  #parseSkeleton(missing = ''): Record<string, unknown> {
     const text = decodeUtf8(this.#skeleton.bytes())
     if (text === null) throw invalid('the body is not UTF-8')
     let value: unknown
     try {
-      value = JSON.parse(text)
+      value = JSON.parse(text + missing)
     } catch {
       throw invalid('the body is not valid JSON')
     }

@@ -1,5 +1,5 @@
 import type { Limits } from '../limits.ts'
-import { AUDIO_SOURCES } from './form.ts'
+import { AUDIO_SOURCES, readBoolean } from './form.ts'
 import { Gather } from './gather.ts'
 import type { HeaderValue } from './header-value.ts'
 import { type PartHead, parsePartHead } from './part-head.ts'
@@ -81,6 +81,11 @@ export class MultipartScanner implements BodyScanner {
     let at = 0
     while (at < view.length) at = this.#step(view, at)
     this.#position += view.length
+  }
+
+  flag(name: string): boolean | null {
+    const [text] = this.#fields.get(name) ?? []
+    return text === undefined ? null : readBoolean(text) === true
   }
 
   finish(): ScannedBody {

@@ -1,6 +1,6 @@
 import type { Limits } from '../limits.ts'
 import type { Exchange } from './exchange.ts'
-import { AUDIO_SOURCES } from './form.ts'
+import { AUDIO_SOURCES, readBoolean } from './form.ts'
 import { declaredMediaType } from './header-value.ts'
 import { audioTooLarge, invalid } from './refusals.ts'
 import type { AudioTap, BodyScanner, ScannedAudio, ScannedBody } from './scanner.ts'
@@ -32,6 +32,11 @@ export class RawAudioScanner implements BodyScanner {
     this.#length += view.length
     if (this.#length > this.#maxAudioBytes) throw audioTooLarge(this.#maxAudioBytes, this.#length)
     this.#tap?.take(view, 'identity')
+  }
+
+  /** The query is all there is. */
+  flag(name: string): boolean {
+    return readBoolean(this.#fields.get(name)?.[0] ?? '') === true
   }
 
   finish(): ScannedBody {

@@ -23,6 +23,8 @@ export interface ScannedBody {
 export interface BodyScanner {
   /** The next bytes. The view is not kept. */
   scan(view: Buffer): void
+  /** Whether a boolean field is set, as far as the body has come; null: it has not come, and still may. */
+  flag(name: string): boolean | null
   /** The body has ended: whether it is whole and has what it must have. */
   finish(): ScannedBody
 }

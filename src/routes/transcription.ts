@@ -11,6 +11,7 @@ import { newJobId } from '../ids.ts'
 import { type ReceivedAudio, receiveAudio } from '../inbound/body.ts'
 import type { Exchange, Reply } from '../inbound/exchange.ts'
 import type { Fields } from '../inbound/form.ts'
+import { invalid } from '../inbound/refusals.ts'
 import type { Principal } from '../schema/catalog.ts'
 import type { PassingDigest } from '../schema/media.ts'
 import type { WholeResult } from '../schema/slot-results.ts'
@@ -86,42 +87,58 @@ export async function receiveAndTranscribe(
   })
   if (key !== undefined) checkIdempotencyKey(key)
   const { limits } = services.snapshot()
-  const options = { limits, workspace: workspace.id, app: app.id }
-  if (trail.slot?.taken === true) {
-    const passing = digester.passing()
-    trail.trace?.begin('body')
-    const passed = await receiveAudio(exchange, { ...options, spool: discard, passing })
-    trail.trace?.end()
-    return answerAgain(hearing, passed, passing, exchange, trail, services)
-  }
+  const options = { limits, workspace: workspace.id, app: app.id, spool }
   trail.trace?.begin('body')
-  const body = await receiveAudio(exchange, { ...options, spool })
+  if (trail.slot?.taken !== true) {
+    const body = await receiveAudio(exchange, options)
+    trail.trace?.end()
+    return transcribe(hearing, body, trail.slot?.id ?? null, exchange, trail, doors)
+  }
+  // Of a request whose key is in use nothing is needed but its fingerprint, unless it is a stream.
+  const passing = digester.passing()
+  const unneeded = { spool: discard, passing, unless: hearing.offers.stream ? 'stream' : null }
+  const body = await receiveAudio(exchange, { ...options, unneeded })
   trail.trace?.end()
-  return transcribe(hearing, body, trail.slot?.id ?? null, exchange, trail, doors)
+  return answerAgain(hearing, body, passing, exchange, trail, doors)
 }
 
-/** The answer to a request whose idempotency key is in use: of its body nothing but the fingerprint is needed. */
+/** The answer to a request whose idempotency key is in use: what was answered before, or a stream all the same. */
 async function answerAgain(
   hearing: Hearing,
-  { fields, source }: ReceivedAudio,
+  body: ReceivedAudio,
   passing: PassingDigest,
   exchange: Exchange,
   trail: Trail,
-  services: Services,
+  doors: Doors,
 ): Promise<Reply> {
+  const { services, digester } = doors
   const { task, shape = OWN_SHAPE } = hearing
+  const { fields, source, kept } = body
   const principal = trail.principal!
-  const { options, stream, selectors } = shape.read(exchange, fields, hearing, principal)
-  if (stream || options.mode === 'async') {
-    throw new GatewayError(
-      'IDEMPOTENCY_KEY_REUSED',
-      'this idempotency key was used for a request that was answered whole; send this one with another key',
-    )
+  let { release } = body
+  try {
+    const { options, stream, selectors } = shape.read(exchange, fields, hearing, principal)
+    if (stream) {
+      // A JSON body can say it twice, of which the last counts: too late here.
+      if (!kept) throw invalid('stream was sent more than once', 'stream')
+      release = () => {}
+      return await transcribe(hearing, body, null, exchange, trail, doors)
+    }
+    if (options.mode === 'async') {
+      throw new GatewayError(
+        'IDEMPOTENCY_KEY_REUSED',
+        'this idempotency key was used for a request that was answered at once; send this one with another key',
+      )
+    }
+    const workspace = principal.workspace.id
+    const heard = () =>
+      source.kind === 'audio' && kept ? digester.digest(source.audio, exchange.signal) : passing.finish()
+    const identity = source.kind === 'url' ? identityOf(source.url) : await heard()
+    const fingerprint = fingerprintOf(task, options, selectors, identity, shape.name)
+    return replyOf(await replay(services, { workspace, slotId: trail.slot!.id, fingerprint }, trail))
+  } finally {
+    release()
   }
-  const workspace = principal.workspace.id
-  const identity = source.kind === 'url' ? identityOf(source.url) : passing.finish()
-  const fingerprint = fingerprintOf(task, options, selectors, identity, shape.name)
-  return replyOf(await replay(services, { workspace, slotId: trail.slot!.id, fingerprint }, trail))
 }
 
 /**

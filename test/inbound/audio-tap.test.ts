@@ -27,7 +27,8 @@ class RecordingTap implements AudioTap {
 async function receive(request: FakeRequest, limits: Partial<Limits> = {}) {
   const spool = new MemorySpool()
   const passing = new RecordingTap()
-  const options = { spool, limits: { ...DEFAULT_LIMITS, ...limits }, workspace: 'acme', app: 'web', passing }
+  const unneeded = { spool, passing, unless: null }
+  const options = { spool, limits: { ...DEFAULT_LIMITS, ...limits }, workspace: 'acme', app: 'web', unneeded }
   const received = await receiveFields(new FakeExchange(request), options).catch((error: Error) => error)
   return { received, passing, stored: spool.writers[0]?.bytes }
 }
@@ -133,7 +134,84 @@ t.test('what crosses the limit is not handed over', async (t) => {
 
 t.test('receiveAudio takes a tap as well', async (t) => {
   const passing = new RecordingTap()
-  const options = { spool: new MemorySpool(), limits: DEFAULT_LIMITS, workspace: 'acme', app: 'web', passing }
+  const spool = new MemorySpool()
+  const unneeded = { spool, passing, unless: null }
+  const options = { spool, limits: DEFAULT_LIMITS, workspace: 'acme', app: 'web', unneeded }
   await receiveAudio(new FakeExchange({ contentType: 'audio/wav', chunks: [noise(10)] }), options)
   t.ok(passing.bytes.equals(noise(10)))
+})
+
+/** Where a flag can stand, and whether the body is kept for it. */
+function flaggedBodies(audio: Buffer) {
+  const file = { name: 'file', filename: 'a.wav', type: 'audio/wav', body: audio }
+  const field = (body: string) => ({ name: 'stream', body })
+  const base64 = audio.toString('base64')
+  const form = (kept: boolean, ...parts: Parameters<typeof multipart>[0]) => ({
+    ...multipart(parts),
+    query: '',
+    kept,
+    tapped: audio,
+  })
+  const json = (kept: boolean, text: string) => ({
+    contentType: JSON_TYPE,
+    query: '',
+    body: Buffer.from(text),
+    kept,
+    tapped: Buffer.from(base64),
+  })
+  const raw = (kept: boolean, query: string) => ({
+    contentType: 'audio/wav',
+    query,
+    body: audio,
+    kept,
+    tapped: audio,
+  })
+  return {
+    'form, true before': form(true, field('true'), file),
+    'form, 1 before': form(true, field('1'), file),
+    'form, false before': form(false, field('false'), file),
+    'form, 0 before, another field too': form(false, { name: 'language', body: 'de' }, field('0'), file),
+    'form, empty before': form(false, field(''), file),
+    'form, true behind': form(true, file, field('true')),
+    'form, false behind': form(true, file, field('false')),
+    'form, nowhere': form(true, file),
+    'json, true before': json(true, `{"stream": true, "audio":{"base64":"${base64}"}}`),
+    'json, false before': json(false, `{"a":[{"stream":true}],"stream":false,"audio":"${base64}"}`),
+    'json, null before': json(false, `{"stream":null,"audio_base64":"${base64}"}`),
+    'json, escaped, the last of two': json(true, `{"stream":false,"str\\u0065am":true,"audio":"${base64}"}`),
+    'json, only in a member of another name': json(true, `{"x":{"stream":false},"audio":"${base64}"}`),
+    'json, true behind': json(true, `{"audio":{"data":"${base64}"},"stream":true}`),
+    'json, nowhere': json(true, `{"audio":"${base64}"}`),
+    'raw, true': raw(true, 'stream=true'),
+    'raw, false': raw(false, 'stream=0'),
+    'raw, nowhere': raw(false, 'language=de'),
+  }
+}
+
+t.test('a body that a flag makes needed is kept unless the fields before its audio say no', async (t) => {
+  for (const [name, { contentType, query, body, kept, tapped }] of Object.entries(
+    flaggedBodies(noise(300)),
+  )) {
+    for (const chunks of cutsOf(body)) {
+      const [spool, discard, passing] = [new MemorySpool(), new MemorySpool(), new RecordingTap()]
+      const unneeded = { spool: discard, passing, unless: 'stream' }
+      const options = { spool, limits: DEFAULT_LIMITS, workspace: 'acme', app: 'web', unneeded }
+      const exchange = new FakeExchange({ contentType, query, chunks })
+      const received = await receiveAudio(exchange, options)
+      assert.equal(received.kept, kept, name)
+      if (kept) {
+        assert.ok(spool.writers[0]?.bytes.equals(body), `${name}: the whole body is there`)
+        assert.equal(discard.writers.length + passing.bytes.length, 0, name)
+      } else {
+        assert.ok(passing.bytes.equals(tapped), `${name}: its audio went by`)
+        assert.ok(
+          spool.writers.every(({ state }) => state === 'aborted'),
+          `${name}: nothing is held`,
+        )
+      }
+      received.release()
+      assert.equal(spool.held + discard.held, 0, `${name}: and nothing is left`)
+    }
+    t.pass(name)
+  }
 })

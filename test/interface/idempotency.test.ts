@@ -44,10 +44,14 @@ const FORMS = {
   'multipart, fields first': (fields: Fields, wav: Buffer) => form(partsOf(fields), wav, 'before'),
   'multipart, fields behind, in another order': (fields: Fields, wav: Buffer) =>
     form(partsOf(fields).reverse(), wav, 'behind'),
-  json: (fields: Fields, wav: Buffer) => json({ ...fields, audio: { base64: wav.toString('base64') } }),
+  json: (fields: Fields, wav: Buffer) =>
+    json({ ...typed(fields), audio: { base64: wav.toString('base64') } }),
   'json, wrapped text and another name': (fields: Fields, wav: Buffer) => {
     const wrapped = wav.toString('base64').replaceAll(/.{76}/g, '$&\n')
-    return json({ audio: { data: wrapped, filename: 'other.wav', media_type: 'audio/wav' }, ...fields })
+    return json({
+      audio: { data: wrapped, filename: 'other.wav', media_type: 'audio/wav' },
+      ...typed(fields),
+    })
   },
   raw: (fields: Fields, wav: Buffer) => ({
     query: `?${new URLSearchParams(fields)}`,
@@ -55,6 +59,10 @@ const FORMS = {
     body: wav,
   }),
 }
+
+/** As JSON has them. */
+const typed = ({ stream, ...fields }: Fields) =>
+  stream === undefined ? fields : { ...fields, stream: stream === 'true' }
 
 const partsOf = (fields: Fields) => Object.entries(fields).map(([name, body]) => ({ name, body }))
 
@@ -81,6 +89,8 @@ interface Sent {
   readonly path?: string
   readonly headers?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal
+  /** Without a Content-Length. */
+  readonly chunked?: boolean
 }
 
 async function send(gateway: RouteGateway, key: string, sent: Sent = {}) {
@@ -89,8 +99,9 @@ async function send(gateway: RouteGateway, key: string, sent: Sent = {}) {
   const response = await fetch(gateway.url + path + query, {
     method: 'POST',
     headers: { ...gateway.authorization, ...headers, 'idempotency-key': key, ...sent.headers },
-    body: new Uint8Array(body),
+    body: sent.chunked === true ? new Blob([new Uint8Array(body)]).stream() : new Uint8Array(body),
     signal: sent.signal ?? null,
+    duplex: 'half',
   })
   const text = await response.text()
   const { error } = (response.headers.get('content-type') === 'application/json' ? JSON.parse(text) : {}) as {
@@ -327,6 +338,81 @@ t.test('keys of another app are others', async (t) => {
   t.equal(upstream.received.length, 1)
 })
 
+/** The stream of a request, which tells nothing of a key. */
+function assertStream(t: Test, { status, headers, text }: Awaited<ReturnType<typeof send>>, what: string) {
+  t.same([status, headers.get('x-lk-idempotency')], [200, 'bypassed'], what)
+  t.match(headers.get('content-type'), 'text/event-stream', what)
+  t.match(text, /"type":"transcript\.text\.done"/, what)
+  t.equal(headers.get('x-lk-idempotent-replay'), null, what)
+}
+
+t.test('a stream passes by a key that is running, stored or burned, whatever form it has', async (t) => {
+  const entries = [HEARING_ENTRY, { ...HEARING_ENTRY, model: 'second' }]
+  const { upstream, gateway } = await start(t, {}, entries)
+  const stored = await send(gateway, 'k-stored')
+  upstream.behave('whisper-1', { cut: true })
+  upstream.behave('second', { cut: true })
+  t.match(await send(gateway, 'k-burned'), { code: 'UPSTREAM_OUTCOME_UNKNOWN' })
+  upstream.behave('whisper-1', {})
+  const gate = Promise.withResolvers<void>()
+  upstream.behave('whisper-1', { before: () => gate.promise })
+  const running = send(gateway, 'k-running')
+  const calls = upstream.received.length
+  t.ok(await waitUntil(() => upstream.received.length === calls + 1))
+  upstream.behave('whisper-1', {})
+
+  const other = filledWav(44 + 64_000, 2)
+  const before = upstream.received.length
+  let streams = 0
+  for (const key of ['k-running', 'k-stored', 'k-burned']) {
+    for (const form of Object.keys(FORMS) as (keyof typeof FORMS)[]) {
+      for (const [wav, chunked] of [
+        [WAV, false],
+        [other, true],
+      ] as const) {
+        const what = `${key}, ${form}${chunked ? ', chunked, other audio' : ''}`
+        assertStream(t, await send(gateway, key, { form, wav, chunked, fields: { stream: 'true' } }), what)
+        streams += 1
+      }
+    }
+  }
+  t.equal(upstream.received.length, before + streams, 'each was executed')
+
+  for (const form of Object.keys(FORMS) as (keyof typeof FORMS)[]) {
+    const whole = { form, fields: { stream: 'false' } }
+    assertReplay(t, await send(gateway, 'k-stored', whole), stored, `${form}: one that is none is replayed`)
+    t.match(await send(gateway, 'k-stored', { ...whole, wav: other }), { code: 'IDEMPOTENCY_KEY_REUSED' })
+    t.match(await send(gateway, 'k-running', whole), { code: 'IDEMPOTENCY_REPLAY_IN_PROGRESS' })
+    t.match(await send(gateway, 'k-burned', whole), { code: 'IDEMPOTENT_RESULT_UNAVAILABLE' })
+  }
+  t.equal(upstream.received.length, before + streams)
+  gate.resolve()
+  t.match(await running, { status: 200 })
+})
+
+t.test(
+  'what cannot be a stream is refused as without a key, and a late second thought as well',
+  async (t) => {
+    const { upstream, gateway } = await start(t)
+    const streamed = { fields: { stream: 'true' } }
+    t.match(await send(gateway, 'k-whole', { path: '/v1/translation' }), { status: 200 })
+    const refused = await send(gateway, 'k-whole', { path: '/v1/translation', ...streamed })
+    t.match(JSON.parse(refused.text), { error: { code: 'INVALID_REQUEST', param: 'stream' } })
+    t.match(await send(gateway, 'k-whole'), { status: 200 })
+    const response = await fetch(`${gateway.url}/v1/transcription`, {
+      method: 'POST',
+      headers: {
+        ...gateway.authorization,
+        'idempotency-key': 'k-whole',
+        'content-type': 'application/json',
+      },
+      body: `{"stream":false,"audio":"${WAV.toString('base64')}","stream":true}`,
+    })
+    t.match(await response.json(), { error: { code: 'INVALID_REQUEST', param: 'stream' } })
+    t.equal(upstream.received.length, 2)
+  },
+)
+
 t.test('streams pass a key by, other endpoints ignore it, and malformed ones are refused', async (t) => {
   const { upstream, gateway } = await start(t)
   const streamed = { fields: { stream: 'true' } }
@@ -337,7 +423,6 @@ t.test('streams pass a key by, other endpoints ignore it, and malformed ones are
   t.equal(upstream.received.length, 2)
   const whole = await send(gateway, 'k-stream')
   t.equal(whole.headers.get('x-lk-idempotent-replay'), null)
-  t.match(await send(gateway, 'k-stream', streamed), { status: 409, code: 'IDEMPOTENCY_KEY_REUSED' })
   t.equal(upstream.received.length, 3)
 
   const audio = await send(gateway, 'k-audio', { path: '/v1/audio' })

@@ -170,6 +170,12 @@ export const ERRORS = {
     retryable: false,
     message: 'no entry of the route can serve the request',
   },
+  PROVIDERS_COOLING_DOWN: {
+    status: 503,
+    category: 'upstream',
+    retryable: true,
+    message: 'every provider that could serve asked to be left alone for now',
+  },
   OVERLOADED: {
     status: 503,
     category: 'capacity',
@@ -204,7 +210,7 @@ export interface ErrorExtra {
   readonly param?: string
   /** Facts for the caller, sent as `details`. Never a key, a provider's body, an internal address or a stack. */
   readonly details?: Readonly<Record<string, unknown>>
-  /** For retryable 409, 429 and 503: sent as `Retry-After`, rounded up to whole seconds. */
+  /** Of retryable errors: sent as `Retry-After`, rounded up to whole seconds. */
   readonly retryAfterMs?: number
   /** Headers that go with the answer, e.g. `allow`. */
   readonly headers?: Readonly<Record<string, string>>
@@ -231,15 +237,15 @@ export function toGatewayError(thrown: unknown): GatewayError {
   return new GatewayError('INTERNAL', ERRORS.INTERNAL.message, { cause: thrown })
 }
 
-/** Retryable errors with these statuses carry Retry-After. */
+/** Retryable errors with these statuses always carry Retry-After, others where the thrower names a time. */
 const WAITING_STATUSES: ReadonlySet<number> = new Set([409, 429, 503])
-/** What Retry-After says when the thrower names no time. */
+/** What Retry-After says with these statuses when the thrower names no time. */
 const DEFAULT_RETRY_AFTER_MS = 2_000
 
 /** The envelope of an error and the headers that belong to it. */
 export function errorReply(error: GatewayError, requestId: string) {
   const { status, category, retryable } = ERRORS[error.code]
-  const { param = null, details = {}, retryAfterMs = DEFAULT_RETRY_AFTER_MS, headers = {} } = error.extra
+  const { param = null, details = {}, retryAfterMs, headers = {} } = error.extra
   const body = {
     error: {
       code: error.code,
@@ -252,14 +258,15 @@ export function errorReply(error: GatewayError, requestId: string) {
       details,
     },
   }
-  const waits = retryable && WAITING_STATUSES.has(status)
+  const waits = retryable && (retryAfterMs !== undefined || WAITING_STATUSES.has(status))
+  const waitMs = retryAfterMs ?? DEFAULT_RETRY_AFTER_MS
   return {
     status,
     body,
     headers: {
-      'x-should-retry': String(retryable),
-      ...(waits ? { 'retry-after': String(Math.max(1, Math.ceil(retryAfterMs / 1000))) } : {}),
       ...headers,
+      'x-should-retry': String(retryable),
+      ...(waits ? { 'retry-after': String(Math.max(1, Math.ceil(waitMs / 1000))) } : {}),
     },
   }
 }

@@ -22,6 +22,27 @@ t.test('the envelope of every code', async (t) => {
   }
 })
 
+t.test('the signals to try again agree, whatever the thrower gives', async (t) => {
+  for (const code of Object.keys(ERRORS) as ErrorCode[]) {
+    const { retryable } = ERRORS[code]
+    const headers = { allow: 'GET', 'x-should-retry': String(!retryable) }
+    const thrown = new GatewayError(code, undefined, { retryAfterMs: 7_000, headers })
+    const reply = errorReply(thrown, 'req_1')
+    t.equal(reply.body.error.retryable, retryable, code)
+    t.equal(reply.headers['x-should-retry'], String(retryable), code)
+    t.equal(
+      reply.headers['retry-after'],
+      retryable ? '7' : undefined,
+      `${code}: a time is told where it helps`,
+    )
+    t.match(reply.headers, { allow: 'GET' })
+  }
+  t.match(ERRORS, {
+    NO_HEALTHY_PROVIDER: { status: 503, category: 'routing', retryable: false },
+    PROVIDERS_COOLING_DOWN: { status: 503, category: 'upstream', retryable: true },
+  })
+})
+
 t.test('Retry-After is in whole seconds, rounded up, at least one', async (t) => {
   const after = (retryAfterMs: number) =>
     errorReply(new GatewayError('RATE_LIMITED', undefined, { retryAfterMs }), 'req_1').headers['retry-after']

@@ -1,6 +1,7 @@
 import type { Hint, SpeechCall, TranscriptionCall, TranscriptionOptions } from '../schema/calls.ts'
 import type { Entry } from '../schema/catalog.ts'
 import type { Calls, OperationName } from '../schema/operations.ts'
+import type { Target } from '../schema/provider.ts'
 import { unheededHints } from './features.ts'
 import { voiceAt } from './speech-limits.ts'
 
@@ -19,8 +20,14 @@ export function adapt<K extends OperationName>(operation: K, payload: Calls[K], 
   if (operation !== 'transcription' && operation !== 'translation') return { payload, warnings: [] }
   const call = payload as TranscriptionCall
   const lacked = unheededHints(entry.facts, call.options)
+  if (lacked.length === 0) return { payload, warnings: [] }
   const warnings = lacked.map((hint) => `${hint}: left out, ${entry.model} does not take this hint here`)
   return { payload: { ...call, options: withoutHints(call.options, lacked) } as Calls[K], warnings }
+}
+
+/** Where and as whom an attempt at an entry goes. */
+export function targetOf({ provider, model, options }: Entry): Target {
+  return { model, baseUrl: provider.baseUrl, credential: provider.credential, options }
 }
 
 /** The options as an entry gets them: hints that it lacks are taken out. */

@@ -1,8 +1,8 @@
 import type { TranscriptionCall, TranscriptionResult } from '../schema/calls.ts'
 import type { Calls, OperationName, Results } from '../schema/operations.ts'
-import { operationOf, type Target } from '../schema/provider.ts'
+import { operationOf } from '../schema/provider.ts'
 import type { Failure } from '../schema/upstream.ts'
-import { adapt } from './adapt.ts'
+import { adapt, targetOf } from './adapt.ts'
 import { failOver, type Missed, type Turn } from './failover.ts'
 import type { CallRequest, Services } from './gateway.ts'
 import { Handover } from './handover.ts'
@@ -56,7 +56,7 @@ export async function attemptWhole<K extends OperationName>(
   const traceContext = traceContextOf(request)
   const way = { send: services.send, signal, traceContext, deadlineAtMs, held, handover }
   try {
-    const driven = await drive(operation, adapted.payload, targetOf(candidate), way)
+    const driven = await drive(operation, adapted.payload, targetOf(candidate.entry), way)
     if ('result' in driven) {
       const { result } = driven
       const suspect = suspectEmpty(call.payload, result, candidate, last)
@@ -80,11 +80,6 @@ export function operationAt<K extends OperationName>(services: Services, name: K
   const operation = operationOf(services.providers.get(entry.provider.kind), name)
   if (operation === undefined) throw new Error(`${entry.provider.kind} has no ${name}`)
   return operation
-}
-
-export function targetOf({ entry }: Candidate): Target {
-  const { baseUrl, credential } = entry.provider
-  return { model: entry.model, baseUrl, credential, options: entry.options }
 }
 
 /** An empty transcript of audio that is long enough to hold something, where the entry says to ask another. */

@@ -1,12 +1,14 @@
+import { requiredFeatures } from '../providers/transcript-needs.ts'
 import type { Capability, SpeechCall, TranscriptionCall } from '../schema/calls.ts'
 import type { Entry, Principal } from '../schema/catalog.ts'
 import type { EmbeddingsCall, ImageCall, VideoCall } from '../schema/generation.ts'
 import type { Calls, OperationName } from '../schema/operations.ts'
-import { isFor, type Provider } from '../schema/provider.ts'
+import { isFor, operationOf, type Provider } from '../schema/provider.ts'
+import { adapt, targetOf } from './adapt.ts'
 import { audioLimits } from './audio-limits.ts'
 import { requiredCapabilities } from './capabilities.ts'
 import type { Left } from './consideration.ts'
-import { type HearingDemand, knownLanguage, lackOfFeatures, requiredFeatures } from './features.ts'
+import { type HearingDemand, knownLanguage, lackOfFeatures, leftUnsupported } from './features.ts'
 import { embeddingsLimits, imageLimits, videoLimits } from './generation-limits.ts'
 import { speechLimits } from './speech-limits.ts'
 
@@ -50,7 +52,7 @@ export function leftOut(entry: Entry, provider: Provider | undefined, demand: De
   if (unable !== null) return unable
   if (demand.unentitled.length > 0) return { why: 'plan', missing: demand.unentitled }
   if (!isForPlan(entry, workspace.plan)) return { why: 'plan', missing: NONE }
-  return leftByContent(entry, demand)
+  return leftByContent(entry, demand) ?? leftByProtocol(entry, provider, demand)
 }
 
 /** Whether a workspace of a plan may be served by an entry; one that names no plans is for all. */
@@ -69,6 +71,15 @@ export function leftUnable(
     return { why: 'capability', missing }
   }
   return isFor(facts, provider, operation) ? null : { why: 'operation' }
+}
+
+/** What the adapter cannot send of the call as the entry gets it, whatever the facts promise. */
+function leftByProtocol(entry: Entry, provider: Provider | undefined, demand: Demand): Left | null {
+  const operation = operationOf(provider, demand.operation)
+  if (operation?.unsupported === undefined) return null
+  const { payload } = adapt(demand.operation, demand.payload, entry)
+  const unsupported = operation.unsupported(payload as never, targetOf(entry))
+  return unsupported === null ? null : leftUnsupported(unsupported)
 }
 
 function leftByContent(entry: Entry, demand: Demand): Left | null {

@@ -90,7 +90,7 @@ export async function failOver<K extends OperationName, Got>(
     trail.estimate = null
     if (!isCurable(failure)) throw rejected(trail, failure)
   }
-  throw exhausted(trail, failure, deadlineAtMs)
+  throw exhausted(trail, failure, deadlineAtMs, unwellMs(selection.considered))
 }
 
 /** The candidates; first of all the one that an earlier claim of the job has begun with, where that left something. */
@@ -109,6 +109,13 @@ function inTurn<K extends OperationName>(
 /** Left out for nothing but how its provider fares, which says nothing of what was ordered there before. */
 function isUnwell({ left }: Consideration): boolean {
   return left?.why === 'cooling' || left?.why === 'breaker'
+}
+
+/** How long those that were left out for how they fare are not tried. */
+function unwellMs(considered: readonly Consideration[]): number[] {
+  return considered.flatMap(({ left }) =>
+    left?.why === 'cooling' || left?.why === 'breaker' ? (left.retryAfterMs ?? []) : [],
+  )
 }
 
 function unwell(considered: Consideration | undefined): Candidate | null {

@@ -1,7 +1,8 @@
 import { languageCode } from '../providers/language.ts'
+import { requiredFeatures } from '../providers/transcript-needs.ts'
 import { type Feature, HINTS, type Hint, type Redaction, type TranscriptionOptions } from '../schema/calls.ts'
-import type { ModelFacts } from '../schema/provider.ts'
-import type { Left } from './consideration.ts'
+import type { ModelFacts, Unsupported } from '../schema/provider.ts'
+import { type Left, overLimit } from './consideration.ts'
 
 /** What a call requires of the model that hears it. */
 export interface HearingDemand {
@@ -9,21 +10,6 @@ export interface HearingDemand {
   readonly redactions: readonly Redaction[]
   /** ISO 639; null when the call names none. */
   readonly language: string | null
-}
-
-/** What a transcription requires: the options themselves, and what its answer's format is made of. */
-export function requiredFeatures(options: TranscriptionOptions): Feature[] {
-  const { timestamps, response_format: format } = options
-  const needed = new Set<Feature>()
-  if (timestamps === 'word' || timestamps === 'both') needed.add('word_timestamps')
-  if (timestamps === 'segment' || timestamps === 'both') needed.add('segment_timestamps')
-  if (format === 'srt' || format === 'vtt' || format === 'verbose_json') needed.add('segment_timestamps')
-  if (options.diarization || format === 'diarized_json') needed.add('diarization')
-  if (options.redaction.length > 0) needed.add('redaction')
-  if (options.keyterms.length > 0) needed.add('keyterms')
-  if (options.multichannel) needed.add('multichannel')
-  if (options.mode === 'realtime') needed.add('realtime')
-  return [...needed]
 }
 
 /** The language that the caller says the audio is in, as a code; null when that is not known. */
@@ -53,6 +39,22 @@ export function lackOfFeatures(
   }
   const conflict = facts.conflicts?.find((set) => set.every((member) => isIn(member, features)))
   return conflict === undefined ? null : lacking({ conflict: conflict as readonly Feature[] })
+}
+
+/** What an adapter says that it cannot send, as the reason why its entry is left out. */
+export function leftUnsupported(unsupported: Unsupported): Left {
+  switch (unsupported.why) {
+    case 'features':
+      return lacking({
+        missing: unsupported.missing,
+        conflict: unsupported.conflict,
+        redactions: unsupported.redactions,
+      })
+    case 'field':
+      return overLimit(unsupported.param, unsupported.reason)
+    case 'operation':
+      return { why: 'operation' }
+  }
 }
 
 function lacking(lack: Partial<Extract<Left, { readonly why: 'features' }>>): Left {

@@ -1,10 +1,10 @@
+import { requiredFeatures } from '../providers/transcript-needs.ts'
 import type { TranscriptionCall } from '../schema/calls.ts'
 import type { Price } from '../schema/facts.ts'
 import type { Calls, OperationName, Results } from '../schema/operations.ts'
 import type { TokenUsage } from '../schema/usage.ts'
 import { countCharacters } from './characters.ts'
 import { type Exact, exact, plus, rounded, times } from './decimal.ts'
-import { requiredFeatures } from './features.ts'
 import { costOf, type Term } from './price.ts'
 
 /** Metering values of an answer, in wire names. */

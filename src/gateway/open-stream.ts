@@ -8,8 +8,8 @@ import {
   type UpstreamRequest,
   type UpstreamStream,
 } from '../schema/upstream.ts'
-import { adapt } from './adapt.ts'
-import { attemptWhole, operationAt, suspectEmpty, targetOf } from './attempt.ts'
+import { adapt, targetOf } from './adapt.ts'
+import { attemptWhole, operationAt, suspectEmpty } from './attempt.ts'
 import type { Missed, Turn } from './failover.ts'
 import type { CallRequest, Services } from './gateway.ts'
 import { type Held, holdBytes } from './held.ts'
@@ -61,7 +61,7 @@ export async function openAttempt<K extends StreamedName>(
   const { candidate } = turn
   const { streamed } = operationAt(services, request.operation, candidate)
   const adapted = adapt(request.operation, call.payload, candidate.entry)
-  const target = targetOf(candidate)
+  const target = targetOf(candidate.entry)
   if (streamed === undefined || streamed.applies?.(adapted.payload, target) === false) {
     return openWhole(services, request, turn)
   }

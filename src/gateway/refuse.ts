@@ -19,11 +19,11 @@ export function refuse(considered: readonly Consideration[], assigned: Route, de
   const waitsMs = ofKind(lefts, 'cooling').map(({ retryAfterMs }) => retryAfterMs)
   if (waitsMs.length > 0) {
     const soonestMs = Math.min(...waitsMs)
-    return new GatewayError('NO_HEALTHY_PROVIDER', 'every provider that could serve asked to be left alone', {
+    const seconds = Math.ceil(soonestMs / 1000)
+    const message = `${ERRORS.PROVIDERS_COOLING_DOWN.message}; retry after ${seconds} s`
+    return new GatewayError('PROVIDERS_COOLING_DOWN', message, {
       details: { ...details, retry_after_ms: soonestMs },
       retryAfterMs: soonestMs,
-      // It is not retryable, and says all the same when that changes.
-      headers: { 'retry-after': String(Math.ceil(soonestMs / 1000)) },
     })
   }
   const [limit] = ofKind(lefts, 'limits')

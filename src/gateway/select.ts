@@ -58,9 +58,10 @@ type Considered = Looked &
 /**
  * Which entries may serve a call, in order. Pure: chance, time, health and past latencies are arguments.
  *
- * @returns the selection, or the refusal: NO_HEALTHY_PROVIDER (with Retry-After when it is for providers that asked to
- *          be left alone), PLAN_NOT_ENTITLED, REQUIRED_FEATURE_UNAVAILABLE, or INVALID_REQUEST naming the field that no
- *          capable entry takes; `details.entries` says of every entry why
+ * @returns the selection, or the refusal: PROVIDERS_COOLING_DOWN (with Retry-After, when every entry that could serve
+ *          was asked by its provider to be left alone), NO_HEALTHY_PROVIDER, PLAN_NOT_ENTITLED,
+ *          REQUIRED_FEATURE_UNAVAILABLE, or INVALID_REQUEST naming the field that no capable entry takes;
+ *          `details.entries` says of every entry why
  */
 export function consider<K extends OperationName>(input: SelectionInput<K>): Considered {
   const { operation, principal, call, providers } = input

@@ -20,16 +20,30 @@ export function rejected(trail: Trail, failure: Failure): GatewayError {
 
 /**
  * Every entry failed, or the deadline passed; without a failure when there was no time for an attempt. When all that
- * were asked want to be left alone it says for how long, which is for whoever tries again later.
+ * were asked want to be left alone it says when the first of those that could serve may be tried again, as the refusal
+ * of whoever comes before that will.
+ *
+ * @param unwellMs how long those that were not asked for how they fare are not tried
  */
-export function exhausted(trail: Trail, failure: Failure | null, deadlineAtMs: number): GatewayError {
+export function exhausted(
+  trail: Trail,
+  failure: Failure | null,
+  deadlineAtMs: number,
+  unwellMs: readonly number[] = [],
+): GatewayError {
   // What no adapter could even send is wrong with the call: the same one would not fare better later.
   if (failure !== null && trail.attempts.every(isUnsendable)) return rejected(trail, failure)
   const late = performance.now() >= deadlineAtMs - TIMER_SLACK_MS
-  const retryAfterMs = Math.min(...trail.attempts.map((attempt) => attempt.failure?.retryAfterMs ?? 0))
-  const waits = failure !== null && retryAfterMs > 0 ? { retryAfterMs } : {}
-  const extra = { ...extraOf(trail, failure), ...waits }
-  return new GatewayError(late ? 'UPSTREAM_TIMEOUT' : 'UPSTREAM_ERROR', undefined, extra)
+  const waitsMs = trail.attempts.map((attempt) => attempt.failure?.retryAfterMs ?? 0)
+  const retryAfterMs = Math.min(...waitsMs, ...unwellMs)
+  const extra = extraOf(trail, failure)
+  return new GatewayError(
+    late ? 'UPSTREAM_TIMEOUT' : 'UPSTREAM_ERROR',
+    undefined,
+    failure === null || retryAfterMs <= 0
+      ? extra
+      : { ...extra, details: { ...extra.details, retry_after_ms: retryAfterMs }, retryAfterMs },
+  )
 }
 
 /** Something that may have been done, of which nobody can say what became of it. */

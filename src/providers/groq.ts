@@ -1,10 +1,10 @@
-import type { Provider } from '../schema/provider.ts'
+import type { Provider, Target, Unsupported } from '../schema/provider.ts'
 import { completionByChat } from './completion.ts'
-import { refused } from './failure.ts'
 import { type ChatShape, chatOperation } from './openai/chat.ts'
 import { speechOperation } from './openai/speech.ts'
 import { transcriptionOperation, translationOperation, WHISPER } from './openai/transcription.ts'
 import { modelsOperation } from './openai/wire.ts'
+import { unsent } from './unsupported.ts'
 
 const plain = () => ({})
 const whisper = () => WHISPER
@@ -23,6 +23,8 @@ const CHAT: ChatShape = {
 
 const chat = chatOperation(CHAT, plain)
 const translation = translationOperation(plain, whisper)
+const isTurbo = ({ model }: Target) => /-turbo$/.test(model)
+const NO_TRANSLATION: Unsupported = { why: 'operation', reason: 'the model does not translate' }
 
 /**
  * https://console.groq.com/docs/api-reference; groq-sdk 1.6.0. Its 498 means overload and is read as such.
@@ -34,10 +36,9 @@ export const groq: Provider = {
   transcription: transcriptionOperation(plain, whisper),
   translation: {
     ...translation,
-    start: (call, target) =>
-      /-turbo$/.test(target.model)
-        ? { kind: 'failed', failure: refused('the model does not translate') }
-        : translation.start(call, target),
+    unsupported: (call, target) =>
+      isTurbo(target) ? NO_TRANSLATION : (translation.unsupported?.(call, target) ?? null),
+    start: (call, target) => (isTurbo(target) ? unsent(NO_TRANSLATION) : translation.start(call, target)),
   },
   // The types name flac, mp3, mulaw and ogg too; Orpheus, the only family that is left, makes wav.
   speech: speechOperation({ defaultVoice: 'autumn', defaultFormat: 'wav', formats: ['wav'] }, plain),

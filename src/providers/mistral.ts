@@ -9,7 +9,7 @@ import type {
 import type { EmbeddingsCall, EmbeddingsResult } from '../schema/generation.ts'
 import type { JsonObject } from '../schema/json.ts'
 import type { Deltas } from '../schema/operations.ts'
-import type { Operation, Provider, StreamReader, Target } from '../schema/provider.ts'
+import type { Operation, Provider, StreamReader, Target, Unsupported } from '../schema/provider.ts'
 import type { Failure, UpstreamStream } from '../schema/upstream.ts'
 import { brokenOff, goodObject } from './answer.ts'
 import { base64Bytes } from './base64-bytes.ts'
@@ -23,6 +23,7 @@ import { embeddingsOperation } from './openai/embeddings.ts'
 import { headersOf, jsonRequest, modelsOperation } from './openai/wire.ts'
 import { labelSpeakers } from './speakers.ts'
 import { lackOf, wantsSegments, wantsSpeakers, wantsWords } from './transcript-needs.ts'
+import { lackedFeatures, unsent, unsupportedField } from './unsupported.ts'
 
 type Head = Pick<UpstreamStream, 'status' | 'headers'>
 
@@ -49,6 +50,7 @@ const SPEECH_MEDIA_TYPES: ReadonlyMap<string, string> = new Map([
  * https://docs.mistral.ai/studio/audio/speech-to-text/transcribe-files; @mistralai/mistralai 2.7.0
  */
 const transcription: Operation<TranscriptionCall, TranscriptionResult, string> = {
+  unsupported: ({ options }) => unsupportedOptions(options),
   start: (call, target) => hear(call, target, []),
   next(_state, reply, { options }) {
     const answer = goodObject(reply)
@@ -67,6 +69,7 @@ const transcription: Operation<TranscriptionCall, TranscriptionResult, string> =
 
 /** `POST /audio/speech`: the audio comes as base64 in JSON, or in events while it is made. */
 const speech: Operation<SpeechCall, SpeechResult, Deltas['speech']> = {
+  unsupported: unsupportedSpeech,
   start: (call, target) => speak(call, target, false),
   next(_state, reply, call) {
     const answer = goodObject(reply)
@@ -105,8 +108,8 @@ export const mistral: Provider = {
 }
 
 function hear({ audio, options }: TranscriptionCall, target: Target, more: readonly FormField[]) {
-  const fault = hearingFault(options)
-  if (fault !== null) return { kind: 'failed', failure: refused(fault) } as const
+  const fault = unsupportedOptions(options)
+  if (fault !== null) return unsent(fault)
   const url = `${target.baseUrl}/audio/transcriptions`
   const form = encodeForm(url, [...fieldsOf(options, target), ...more], { name: 'file', audio })
   const headers = { ...headersOf(target, plain), 'content-type': form.contentType }
@@ -114,15 +117,13 @@ function hear({ audio, options }: TranscriptionCall, target: Target, more: reado
   return { kind: 'send', request, state: null } as const
 }
 
-/** What cannot be sent without losing what the caller requires. Selection should have seen it; this fails closed. */
-function hearingFault(options: TranscriptionOptions): string | null {
-  const lacks = [
-    wantsWords(options) && 'word times',
+function unsupportedOptions(options: TranscriptionOptions): Unsupported | null {
+  return lackedFeatures([
+    wantsWords(options) && 'word_timestamps',
     options.redaction.length > 0 && 'redaction',
-    options.multichannel && 'channels',
+    options.multichannel && 'multichannel',
     options.mode === 'realtime' && 'realtime',
-  ].filter((lack) => lack !== false)
-  return lacks.length > 0 ? `the model has no ${lacks.join(', ')}` : null
+  ])
 }
 
 function fieldsOf(options: TranscriptionOptions, { model }: Target): FormField[] {
@@ -219,8 +220,8 @@ class TranscriptReader implements StreamReader<TranscriptionResult, string> {
 }
 
 function speak(call: SpeechCall, target: Target, stream: boolean) {
-  const fault = speechFault(call)
-  if (fault !== null) return { kind: 'failed', failure: refused(fault) } as const
+  const fault = unsupportedSpeech(call)
+  if (fault !== null) return unsent(fault)
   const body = {
     model: target.model,
     input: call.input,
@@ -232,11 +233,14 @@ function speak(call: SpeechCall, target: Target, stream: boolean) {
 }
 
 /** What the provider does not make. Never replaced: the caller would not notice. */
-function speechFault({ response_format: format, speed }: SpeechCall): string | null {
+function unsupportedSpeech({ response_format: format, speed }: SpeechCall): Unsupported | null {
   if (format !== null && !SPEECH_MEDIA_TYPES.has(format)) {
-    return `response_format: the provider makes ${[...SPEECH_MEDIA_TYPES.keys()].join(', ')}`
+    return unsupportedField(
+      'response_format',
+      `the provider makes ${[...SPEECH_MEDIA_TYPES.keys()].join(', ')}`,
+    )
   }
-  return speed === null || speed === 1 ? null : 'speed: the provider has one only'
+  return speed === null || speed === 1 ? null : unsupportedField('speed', 'the provider has one only')
 }
 
 function mediaTypeOf({ response_format: format }: SpeechCall): string {

@@ -1,4 +1,17 @@
-import type { TranscriptionOptions, TranscriptionResult } from '../schema/calls.ts'
+import type { Feature, TranscriptionOptions, TranscriptionResult } from '../schema/calls.ts'
+
+/** What a transcription requires: the options themselves, and what its answer's format is made of. */
+export function requiredFeatures(options: TranscriptionOptions): Feature[] {
+  const needed: Feature[] = []
+  if (wantsWords(options)) needed.push('word_timestamps')
+  if (wantsSegments(options)) needed.push('segment_timestamps')
+  if (wantsSpeakers(options)) needed.push('diarization')
+  if (options.redaction.length > 0) needed.push('redaction')
+  if (options.keyterms.length > 0) needed.push('keyterms')
+  if (options.multichannel) needed.push('multichannel')
+  if (options.mode === 'realtime') needed.push('realtime')
+  return needed
+}
 
 export function wantsWords({ timestamps }: TranscriptionOptions): boolean {
   return timestamps === 'word' || timestamps === 'both'

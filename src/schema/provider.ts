@@ -1,5 +1,5 @@
 import type { TSchema } from 'typebox'
-import type { Capability, Feature, Hint } from './calls.ts'
+import type { Capability, Feature, Hint, Redaction } from './calls.ts'
 import type { ModelLimits, Price } from './facts.ts'
 import type { Calls, Deltas, OperationName, Results } from './operations.ts'
 import type { Failure, UpstreamReply, UpstreamRequest, UpstreamStream } from './upstream.ts'
@@ -33,6 +33,24 @@ export type Step<Result> =
     }
   | Ending<Result>
 
+/** Why an operation cannot send a call to a target's model without losing what the caller asks for. */
+export type Unsupported = {
+  /** The same in words. */
+  readonly reason: string
+} & (
+  | {
+      readonly why: 'features'
+      /** Required features that it has no place for beside the others of the call. */
+      readonly missing: readonly Feature[]
+      /** Required features that it has and does not keep together. */
+      readonly conflict: readonly Feature[]
+      /** Kinds that it cannot redact, where it redacts others; `redaction` is then missing. */
+      readonly redactions: readonly Redaction[]
+    }
+  | { readonly why: 'field'; readonly param: string }
+  | { readonly why: 'operation' }
+)
+
 /** How an operation ends. */
 export type Ending<Result> =
   | { readonly kind: 'done'; readonly result: Result }
@@ -44,6 +62,11 @@ export type Ending<Result> =
  * answer is sent again by the gateway, any other request never.
  */
 export interface Operation<Call, Result, Delta = never> {
+  /**
+   * What this target's model cannot take of a call; absent: nothing is known. Selection asks it before an entry is
+   * taken and `start` fails by it, so that the two cannot disagree about what an entry keeps.
+   */
+  unsupported?(call: Call, target: Target): Unsupported | null
   start(call: Call, target: Target): Step<Result>
   next(state: unknown, reply: UpstreamReply, call: Call, target: Target): Step<Result>
   /**

@@ -54,6 +54,24 @@ t.test('explain tells who would serve and why the others would not, and needs no
   )
 })
 
+t.test('features that a model keeps one by one only are told', async (t) => {
+  const provider = { kind: 'sandbox', base_url: 'http://127.0.0.1:9/v1', access: 'byok', workspace: 'acme' }
+  const entries = [{ provider: 'bench', model: 'morse-1' }]
+  const folder = t.testdir({
+    'larkway.yaml': JSON.stringify({
+      ...FILE,
+      providers: { bench: provider },
+      routes: { voice: { workspace: 'acme', entries } },
+    }),
+  })
+  const features = ['--feature', 'diarization', '--feature', 'word_timestamps']
+  const args = ['route', 'explain', '--key', 'key_web', '--endpoint', 'transcription', ...features]
+  const { code, output } = await larkway(args, { cwd: folder })
+  t.equal(code, 1)
+  t.match(output, /refused: REQUIRED_FEATURE_UNAVAILABLE/)
+  t.match(output, /does not keep word_timestamps and diarization together/)
+})
+
 t.test('the key itself does as well as its id', async (t) => {
   const { code, output } = await larkway(['route', 'explain', '--key', KEY, '--endpoint', 'transcription'], {
     cwd,

@@ -92,8 +92,32 @@ t.test('an entry that asked to be left alone is left alone', async (t) => {
   const alone = gatewayRig(t, { entries: [entries[0]!] })
   await refusalOf(run(alone.services, alone.request('chat', chatCall())))
   const refusal = await refusalOf(run(alone.services, alone.request('chat', chatCall())))
-  t.equal(refusal.code, 'NO_HEALTHY_PROVIDER')
+  t.equal(refusal.code, 'PROVIDERS_COOLING_DOWN')
   t.equal(busy.requests.length, 2, 'nor is the only one')
+})
+
+t.test('a failure says when the first of those that could serve may be tried, asked or not', async (t) => {
+  const busy = await upstream(t, refuses(429, {}, { 'retry-after': '60' }))
+  const broken = await upstream(t, refuses(500))
+  const entries = [entryAt(broken.origin), entryAt(busy.origin)]
+  const alone = gatewayRig(t, { entries: entries.slice(1) })
+  const told = await refusalOf(run(alone.services, alone.request('chat', chatCall())))
+  t.match(told, {
+    code: 'UPSTREAM_ERROR',
+    extra: { retryAfterMs: 60_000, details: { retry_after_ms: 60_000 } },
+  })
+
+  const both = gatewayRig(t, { entries })
+  const mixed = await refusalOf(run(both.services, both.request('chat', chatCall())))
+  t.equal(mixed.extra.retryAfterMs, undefined, 'the one that failed may be asked at once')
+
+  const tired = gatewayRig(t, { entries })
+  const rate = { kind: 'rate', status: 429, reason: '', retryAfterMs: 5_000, providerMessage: null } as const
+  tired.services.health.failed(entries[0]!, rate, performance.now())
+  const sooner = await refusalOf(run(tired.services, tired.request('chat', chatCall())))
+  t.equal(sooner.code, 'UPSTREAM_ERROR')
+  const waitMs = sooner.extra.retryAfterMs ?? 0
+  t.ok(waitMs > 1_000 && waitMs <= 5_000, `${waitMs} ms: what cools down already is the sooner`)
 })
 
 t.test('a route whose every breaker is open is tried all the same', async (t) => {

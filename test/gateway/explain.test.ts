@@ -115,7 +115,7 @@ t.test('both outcomes are explained, entry by entry', async (t) => {
 
   const none = consider(selectionInput('transcription', withRoute(entries.slice(0, 2)), call, { health }))
   t.equal(none.selection, null)
-  t.equal(none.refusal?.code, 'NO_HEALTHY_PROVIDER')
+  t.equal(none.refusal?.code, 'PROVIDERS_COOLING_DOWN')
   t.same(none.refusal?.extra.details?.entries, explainRows(none.considered), 'the refusal says the same')
 })
 

@@ -303,7 +303,7 @@ function ordered({ operation, mediansMs }: Case, group: readonly Line[]) {
 }
 
 function refusalCode(verdicts: ReadonlySet<string>): string {
-  if (verdicts.has('cooling')) return 'NO_HEALTHY_PROVIDER'
+  if (verdicts.has('cooling')) return 'PROVIDERS_COOLING_DOWN'
   if (verdicts.has('limits')) return 'INVALID_REQUEST'
   if (verdicts.has('features')) return 'REQUIRED_FEATURE_UNAVAILABLE'
   return verdicts.has('plan') ? 'PLAN_NOT_ENTITLED' : 'NO_HEALTHY_PROVIDER'

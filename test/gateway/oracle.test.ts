@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomInt } from 'node:crypto'
 import t from 'tap'
+import { errorReply } from '../../src/errors.ts'
 import { explainRows } from '../../src/gateway/explain.ts'
 import { unheededHints } from '../../src/gateway/features.ts'
 import { consider } from '../../src/gateway/select.ts'
@@ -18,7 +19,13 @@ const OUTCOMES = [
   ...['workspace', 'unpublished', 'not_pinned', 'duplicate', 'capability', 'operation', 'plan', 'features'],
   ...['limits', 'cooling', 'breaker', 'profile', 'taken', 'last resort'],
   ...['none', 'purpose_unknown', 'purpose_unavailable', 'fallback_purpose_exhausted'],
-  ...['NO_HEALTHY_PROVIDER', 'INVALID_REQUEST', 'REQUIRED_FEATURE_UNAVAILABLE', 'PLAN_NOT_ENTITLED'],
+  ...[
+    'NO_HEALTHY_PROVIDER',
+    'PROVIDERS_COOLING_DOWN',
+    'INVALID_REQUEST',
+    'REQUIRED_FEATURE_UNAVAILABLE',
+    'PLAN_NOT_ENTITLED',
+  ],
 ]
 
 t.test(`${CASES} configurations and requests, judged twice`, { timeout: 60_000 }, async (t) => {
@@ -93,7 +100,7 @@ function compare(given: Case, wanted: Expected, dice: Dice): void {
   }
   assert.equal(refusal?.code ?? null, wanted.code)
   if (selection === null) {
-    const header = refusal?.extra.headers?.['retry-after']
+    const header = refusal === null ? undefined : errorReply(refusal, 'req_1').headers['retry-after']
     assert.equal(header === undefined ? null : Number(header), wanted.retryAfterSeconds)
     return
   }

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { errorReply } from '../../src/errors.ts'
 import { createLatencyBook } from '../../src/gateway/latency.ts'
 import { consider } from '../../src/gateway/select.ts'
 import type { Route } from '../../src/schema/catalog.ts'
@@ -125,13 +126,13 @@ t.test('refusals, told by the entry that came furthest', async (t) => {
     ['not in the plan', [deaf, paid], 'PLAN_NOT_ENTITLED', null],
     ['no word times', [plain, deaf, paid], 'REQUIRED_FEATURE_UNAVAILABLE', null],
     ['too much for the provider', [deaf, small, paid, plain], 'INVALID_REQUEST', null],
-    ['to be left alone', [deaf, tired, paid, plain, small], 'NO_HEALTHY_PROVIDER', '3'],
+    ['to be left alone', [deaf, tired, paid, plain, small], 'PROVIDERS_COOLING_DOWN', 2_100],
   ] as const
-  for (const [name, entries, code, retryAfter] of rows) {
+  for (const [name, entries, code, retryAfterMs] of rows) {
     for (const order of [entries, [...entries].reverse()]) {
       const error = refused('transcription', withRoute(order), words, { health })
       t.equal(error.code, code, name)
-      t.equal(error.extra.headers?.['retry-after'] ?? null, retryAfter)
+      t.equal(error.extra.retryAfterMs ?? null, retryAfterMs)
       const { details } = error.extra
       t.equal(details?.policy_version_id, 'pv_0123456789abcdef')
       t.same(
@@ -168,7 +169,7 @@ t.test('entries that were asked to be left alone are never tried', async (t) => 
     ]),
   )
   const error = refused('transcription', who, hearing, { health: all })
-  t.equal(error.extra.headers?.['retry-after'], '13', 'the soonest, in whole seconds')
+  t.equal(errorReply(error, 'req_1').headers['retry-after'], '13', 'the soonest, in whole seconds')
   t.equal(error.extra.details?.retry_after_ms, 12_346)
 })
 

@@ -24,6 +24,7 @@ const ROUTES = {
   good: { options: {} },
   failing: { options: { status: 500 } },
   refusing: { options: { status: 400 } },
+  cooling: { options: { status: 429, retry_after: 60 } },
   hanging: { options: { hang: true } },
   losing: { options: { hang: true, delay_ms: 0 } },
   writing: { capabilities: ['text'] },
@@ -200,6 +201,7 @@ const ROWS: readonly Row[] = [
 /** What other tests of this file provoke, and what no caller of this door is answered. */
 const ELSEWHERE: readonly ErrorCode[] = [
   'RATE_LIMITED',
+  'PROVIDERS_COOLING_DOWN',
   'IDEMPOTENCY_REPLAY_IN_PROGRESS',
   'IDEMPOTENCY_KEY_REUSED',
   'IDEMPOTENT_RESULT_UNAVAILABLE',
@@ -296,6 +298,17 @@ t.test('each error is the right class, and is tried again as it says', { timeout
     assertError(t, error, 'RATE_LIMITED', hasty)
     t.equal(error.constructor, OpenAI.RateLimitError)
     t.match(hasty.headers().get('retry-after'), /^[12]$/)
+  })
+
+  t.test('a provider that wants to be left alone says for how long', async (t) => {
+    const client = doorClient(larkway, { key: keys.cooling, maxRetries: 0 })
+    assertError(t, await rejected(ask(client.openai)), 'UPSTREAM_ERROR', client)
+    t.equal(client.headers().get('retry-after'), '60')
+    const error = await rejected(ask(client.openai))
+    assertError(t, error, 'PROVIDERS_COOLING_DOWN', client)
+    t.equal(error.constructor, OpenAI.InternalServerError)
+    const seconds = Number(client.headers().get('retry-after'))
+    t.ok(seconds > 30 && seconds <= 60, `Retry-After: ${seconds}`)
   })
 })
 

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { GatewayError } from '../../src/errors.ts'
+import { factsOf } from '../../src/providers/facts.ts'
 import type { Entry } from '../../src/schema/catalog.ts'
 import type { Objects } from '../../src/schema/objects.ts'
 import { multipart } from '../support/bodies.ts'
@@ -224,6 +225,32 @@ t.test('whom the route, the plan or nobody can serve', async (t) => {
   t.match(refused, { status: 503, error: { details: { policy_version_id: 'pv_aaaaaaaaaaaaaaaa' } } })
   t.equal(refused.headers.get('x-lk-policy-version-id'), 'pv_aaaaaaaaaaaaaaaa')
   await assertNothingLeft(t, api, 'all of them')
+})
+
+t.test('features that a model keeps one by one only are refused before a job is accepted', async (t) => {
+  const morse = { kind: 'sandbox', model: 'morse-1', facts: factsOf('sandbox', 'morse-1')! }
+  const api = await startJobsApi(t, { entries: [entryAt('http://127.0.0.1:1', morse)] })
+  const asked: Readonly<Record<string, string>>[] = [
+    { timestamps: 'word', diarization: 'true' },
+    { timestamps: 'both', response_format: 'diarized_json' },
+  ]
+  for (const fields of asked) {
+    for (const path of [PATH, '/v1/transcription']) {
+      const { type, body } = form(fields)
+      const answer = await api.ask('POST', path, { headers: { 'content-type': type }, body })
+      t.match(answer, {
+        status: 422,
+        error: {
+          code: 'REQUIRED_FEATURE_UNAVAILABLE',
+          details: { entries: [{ left: 'features', conflict: ['word_timestamps', 'diarization'] }] },
+        },
+      })
+    }
+  }
+  await assertNothingLeft(t, api, 'all of them')
+  const one = form({ diarization: 'true' })
+  const taken = await api.ask('POST', PATH, { headers: { 'content-type': one.type }, body: one.body })
+  t.equal(taken.status, 202, taken.text)
 })
 
 function allow({ doors }: JobsApi, domain: string): Promise<void> {

@@ -1,10 +1,9 @@
 import type { TranscriptionCall, TranscriptionOptions } from '../../schema/calls.ts'
 import type { JsonObject } from '../../schema/json.ts'
-import type { Target } from '../../schema/provider.ts'
-import type { Failure } from '../../schema/upstream.ts'
-import { refused } from '../failure.ts'
+import type { Target, Unsupported } from '../../schema/provider.ts'
 import { languageCode } from '../language.ts'
 import { wantsSpeakers } from '../transcript-needs.ts'
+import { lackedFeatures, unsupportedField } from '../unsupported.ts'
 import { encodeRedaction } from './redaction.ts'
 
 /** Only this family takes a prompt. */
@@ -34,13 +33,12 @@ const CODES: ReadonlyMap<string, string> = new Map([
 /** `speakers_expected` goes up to this; more can be given as an upper bound. */
 const SPEAKERS_EXPECTED_MAX = 10
 
-/** What cannot be had, though selection should have seen it. */
-export function faultOf({ options }: TranscriptionCall, { model }: Target): Failure | null {
-  if (options.mode === 'realtime') return refused('the model has no realtime')
+export function unsupported({ options }: TranscriptionCall, { model }: Target): Unsupported | null {
+  if (options.mode === 'realtime') return lackedFeatures(['realtime'])
   const spoken = languageOf(options)
   const known = LANGUAGES_OF.get(model)
   if (spoken !== null && known !== undefined && !known.has(spoken.slice(0, 2))) {
-    return refused('language: the model does not know it')
+    return unsupportedField('language', 'the model does not know it')
   }
   return null
 }

@@ -8,8 +8,9 @@ import { classify, classifyInside, unusable } from '../failure.ts'
 import { asObject, objectOf } from '../json.ts'
 import { pollTrouble } from '../poll.ts'
 import { lackOf } from '../transcript-needs.ts'
+import { unsent } from '../unsupported.ts'
 import { isUnredacted } from './redaction.ts'
-import { encodeTranscript, faultOf, warningsOf } from './request.ts'
+import { encodeTranscript, unsupported, warningsOf } from './request.ts'
 import { readTranscript } from './transcript.ts'
 
 export const ASSEMBLYAI_OPTIONS = Type.Object(
@@ -60,9 +61,11 @@ const SERVER_ERRORS: ReadonlySet<unknown> = new Set([
  * channels, redaction or language detection, and hears only wav of up to 120 s at a higher price.
  */
 export const transcription: Operation<TranscriptionCall, TranscriptionResult> = {
+  unsupported,
+
   start(call, target) {
-    const fault = faultOf(call, target)
-    if (fault !== null) return { kind: 'failed', failure: fault }
+    const fault = unsupported(call, target)
+    if (fault !== null) return unsent(fault)
     const request: UpstreamRequest = {
       method: 'POST',
       url: `${target.baseUrl}/v2/upload`,

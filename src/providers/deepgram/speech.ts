@@ -1,9 +1,9 @@
 import type { SpeechCall, SpeechResult } from '../../schema/calls.ts'
 import type { Deltas } from '../../schema/operations.ts'
-import type { Operation, Step, Target } from '../../schema/provider.ts'
-import type { Failure } from '../../schema/upstream.ts'
+import type { Operation, Step, Target, Unsupported } from '../../schema/provider.ts'
 import { audioReader, readAudio } from '../audio-answer.ts'
-import { classify, refused } from '../failure.ts'
+import { classify } from '../failure.ts'
+import { unsent, unsupportedField } from '../unsupported.ts'
 import { deepgramHeaders } from './wire.ts'
 
 interface Format {
@@ -45,6 +45,7 @@ const VOICE = /^[a-z]{1,32}-[a-z]{2}$/
  * one voice.
  */
 export const speech: Operation<SpeechCall, SpeechResult, Deltas['speech']> = {
+  unsupported,
   start: order,
   next: (_state, reply, call) => readAudio(reply, (formatOf(call) ?? MP3).mediaType),
   streamed: {
@@ -56,16 +57,11 @@ export const speech: Operation<SpeechCall, SpeechResult, Deltas['speech']> = {
 
 /** The answer comes as it is made in any case, so that streaming is another way to read it only. */
 function order(call: SpeechCall, target: Target): Step<SpeechResult> & { readonly kind: 'send' | 'failed' } {
+  const fault = unsupported(call, target)
   const format = formatOf(call)
-  if (format === null) {
-    return fail(`response_format: the provider makes ${[...FORMATS.keys()].join(', ')}`)
-  }
   const model = modelOf(target.model, call.voice)
-  if (model === null) return fail('voice: the provider takes names such as thalia-en')
+  if (fault !== null || format === null || model === null) return unsent(fault ?? unsupportedFormat())
   const { speed } = call
-  if (speed !== null && !(speed >= SPEED.min && speed <= SPEED.max)) {
-    return fail(`speed: the provider takes ${SPEED.min} to ${SPEED.max}`)
-  }
   const asked = speed === null ? {} : { speed: String(speed) }
   const query = new URLSearchParams({ model, ...format.query, ...asked })
   const request = {
@@ -77,8 +73,18 @@ function order(call: SpeechCall, target: Target): Step<SpeechResult> & { readonl
   return { kind: 'send', request, state: null }
 }
 
-function fail(reason: string): { readonly kind: 'failed'; readonly failure: Failure } {
-  return { kind: 'failed', failure: refused(reason) }
+function unsupported(call: SpeechCall, target: Target): Unsupported | null {
+  const { speed, voice } = call
+  if (formatOf(call) === null) return unsupportedFormat()
+  if (modelOf(target.model, voice) === null) {
+    return unsupportedField('voice', 'the provider takes names such as thalia-en')
+  }
+  if (speed === null || (speed >= SPEED.min && speed <= SPEED.max)) return null
+  return unsupportedField('speed', `the provider takes ${SPEED.min} to ${SPEED.max}`)
+}
+
+function unsupportedFormat(): Unsupported {
+  return unsupportedField('response_format', `the provider makes ${[...FORMATS.keys()].join(', ')}`)
 }
 
 function formatOf({ response_format: asked }: SpeechCall): Format | null {

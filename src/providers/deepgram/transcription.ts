@@ -1,11 +1,12 @@
 import type { TranscriptionCall, TranscriptionOptions, TranscriptionResult } from '../../schema/calls.ts'
-import type { Operation, Step } from '../../schema/provider.ts'
-import type { Failure, UpstreamReply } from '../../schema/upstream.ts'
+import type { Operation, Step, Target, Unsupported } from '../../schema/provider.ts'
+import type { UpstreamReply } from '../../schema/upstream.ts'
 import { goodObject } from '../answer.ts'
-import { refused, unusable } from '../failure.ts'
+import { unusable } from '../failure.ts'
 import { FILE_MEDIA_TYPES } from '../form.ts'
 import { languageCode } from '../language.ts'
 import { lackOf, wantsSegments, wantsSpeakers } from '../transcript-needs.ts'
+import { lackedFeatures, unsent, unsupportedField } from '../unsupported.ts'
 import { languagesHeard, readListening } from './transcript.ts'
 import { deepgramHeaders } from './wire.ts'
 
@@ -20,9 +21,12 @@ const REGIONAL: ReadonlySet<string> = new Set([
  * https://developers.deepgram.com/reference/speech-to-text/listen-pre-recorded
  */
 export const transcription: Operation<TranscriptionCall, TranscriptionResult> = {
-  start({ audio, options }, target): Step<TranscriptionResult> {
-    const fault = faultOf(options, target.model)
-    if (fault !== null) return { kind: 'failed', failure: fault }
+  unsupported,
+
+  start(call, target): Step<TranscriptionResult> {
+    const fault = unsupported(call, target)
+    if (fault !== null) return unsent(fault)
+    const { audio, options } = call
     const request = {
       method: 'POST' as const,
       url: `${target.baseUrl}/v1/listen?${queryOf(options, target.model)}`,
@@ -68,22 +72,15 @@ function tagOf(language: string): string {
   return regional ?? languageCode(language) ?? language
 }
 
-/**
- * What cannot be sent without losing what the caller requires. Selection should have seen it; this fails
- * closed.
- */
-function faultOf(options: TranscriptionOptions, model: string): Failure | null {
+function unsupported({ options }: TranscriptionCall, { model }: Target): Unsupported | null {
   const { keyterms, language, redaction, mode, detect_language: detect } = options
-  if (mode === 'realtime') return refused('the model has no realtime')
   const code = language === null || detect ? null : languageCode(language)
-  if (code !== null && !redactsIn(code, redaction)) {
-    return refused(`the model has no redaction in ${code}`)
-  }
+  const foreign = code !== null && !redactsIn(code, redaction)
+  const lacked = lackedFeatures([foreign && 'redaction', mode === 'realtime' && 'realtime'])
+  if (lacked !== null) return lacked
   // There a colon begins the weight of a keyword.
-  if (!isNova3(model) && keyterms.some((term) => term.includes(':'))) {
-    return refused('keyterms: the provider takes terms without a colon')
-  }
-  return null
+  if (isNova3(model) || !keyterms.some((term) => term.includes(':'))) return null
+  return unsupportedField('keyterms', 'the provider takes terms without a colon')
 }
 
 /** The groups of entities are known in English only, and numbers elsewhere are no more than their digits. */

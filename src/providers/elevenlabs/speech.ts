@@ -1,9 +1,9 @@
 import type { SpeechCall, SpeechResult } from '../../schema/calls.ts'
 import type { Deltas } from '../../schema/operations.ts'
-import type { Operation, Step, Target } from '../../schema/provider.ts'
-import type { Failure } from '../../schema/upstream.ts'
+import type { Operation, Step, Target, Unsupported } from '../../schema/provider.ts'
 import { audioReader, readAudio } from '../audio-answer.ts'
-import { classify, refused } from '../failure.ts'
+import { classify } from '../failure.ts'
+import { unsent, unsupportedField } from '../unsupported.ts'
 import { elevenlabsHeaders } from './wire.ts'
 
 /** George, the voice of the provider's own samples: the voice is part of the path, so there must be one. */
@@ -33,6 +33,7 @@ const SEED_MAX = 4_294_967_295
 /** `POST /v1/text-to-speech/{voice_id}`, and its `/stream` with the audio as it is made. */
 export const speech: Operation<SpeechCall, SpeechResult, Deltas['speech']> = {
   takesSeed: true,
+  unsupported,
   start: (call, target) => order(call, target, ''),
   next: (_state, reply, call) => readAudio(reply, mediaTypeOf(nativeFormat(call) ?? DEFAULT_FORMAT)),
   streamed: {
@@ -49,8 +50,8 @@ function order(
 ): Step<SpeechResult> & { readonly kind: 'send' | 'failed' } {
   const { input, speed, seed, voice } = call
   const format = nativeFormat(call)
-  const fault = faultOf(call, format)
-  if (fault !== null || format === null) return { kind: 'failed', failure: fault ?? badFormat() }
+  const fault = unsupported(call)
+  if (fault !== null || format === null) return unsent(fault ?? badFormat())
   const path = `/v1/text-to-speech/${encodeURIComponent(voice ?? DEFAULT_VOICE)}${suffix}`
   const body = {
     text: input,
@@ -74,23 +75,24 @@ function nativeFormat({ response_format: asked }: SpeechCall): string | null {
 }
 
 /** What the provider does not take. Never clamped or replaced: the caller would not notice. */
-function faultOf({ voice, speed, seed }: SpeechCall, format: string | null): Failure | null {
-  if (format === null) return badFormat()
+function unsupported(call: SpeechCall): Unsupported | null {
+  const { voice, speed, seed } = call
+  if (nativeFormat(call) === null) return badFormat()
   // What is no identifier must not become a path of its own.
   if (voice !== null && !/^[A-Za-z0-9_-]{1,64}$/.test(voice)) {
-    return refused('voice: the provider takes the identifier of a voice')
+    return unsupportedField('voice', 'the provider takes the identifier of a voice')
   }
   if (speed !== null && !(speed >= SPEED.min && speed <= SPEED.max)) {
-    return refused(`speed: the provider takes ${SPEED.min} to ${SPEED.max}`)
+    return unsupportedField('speed', `the provider takes ${SPEED.min} to ${SPEED.max}`)
   }
   if (seed !== null && (seed < 0 || seed > SEED_MAX)) {
-    return refused(`seed: the provider takes 0 to ${SEED_MAX}`)
+    return unsupportedField('seed', `the provider takes 0 to ${SEED_MAX}`)
   }
   return null
 }
 
-function badFormat(): Failure {
-  return refused('response_format: the provider makes mp3, pcm, or codec_rate[_bitrate]')
+function badFormat(): Unsupported {
+  return unsupportedField('response_format', 'the provider makes mp3, pcm, or codec_rate[_bitrate]')
 }
 
 /** `pcm` is little-endian, 16 bit, mono, without a header; `ulaw` is what telephones speak. */

@@ -4,13 +4,14 @@ import type {
   TranscriptionOptions,
   TranscriptionResult,
 } from '../../schema/calls.ts'
-import type { Operation, Step } from '../../schema/provider.ts'
-import type { Failure, UpstreamReply } from '../../schema/upstream.ts'
+import type { Operation, Step, Target, Unsupported } from '../../schema/provider.ts'
+import type { UpstreamReply } from '../../schema/upstream.ts'
 import { goodObject } from '../answer.ts'
-import { refused, unusable } from '../failure.ts'
+import { unusable } from '../failure.ts'
 import { encodeForm, type FormField } from '../form.ts'
 import { languageCode } from '../language.ts'
 import { lackOf, wantsSegments, wantsSpeakers, wantsWords } from '../transcript-needs.ts'
+import { lackedFeatures, unsent, unsupportedField } from '../unsupported.ts'
 import { readTranscripts } from './transcript.ts'
 import { elevenlabsHeaders } from './wire.ts'
 
@@ -25,10 +26,12 @@ const SEED_MAX = 2_147_483_647
 /** `POST /v1/speech-to-text`, https://elevenlabs.io/docs/api-reference/speech-to-text/convert */
 export const transcription: Operation<TranscriptionCall, TranscriptionResult> = {
   takesSeed: true,
+  unsupported,
 
-  start({ audio, options }, target): Step<TranscriptionResult> {
-    const fault = faultOf(options, target.model)
-    if (fault !== null) return { kind: 'failed', failure: fault }
+  start(call, target): Step<TranscriptionResult> {
+    const fault = unsupported(call, target)
+    if (fault !== null) return unsent(fault)
+    const { audio, options } = call
     const url = `${target.baseUrl}/v1/speech-to-text`
     const form = encodeForm(url, fieldsOf(options, target.model), { name: 'file', audio })
     const headers = {
@@ -72,24 +75,21 @@ function needsWords(options: TranscriptionOptions): boolean {
   return wantsWords(options) || wantsSegments(options) || wantsSpeakers(options) || options.multichannel
 }
 
-/**
- * What cannot be sent without losing what the caller requires. Selection should have seen it; this fails
- * closed.
- */
-function faultOf({ redaction, keyterms, mode, seed }: TranscriptionOptions, model: string): Failure | null {
+function unsupported({ options }: TranscriptionCall, { model }: Target): Unsupported | null {
+  const { redaction, keyterms, mode, seed } = options
   const first = model === FIRST_GENERATION
   const unknown = redaction.filter((group) => !REDACTABLE.has(group))
-  const lacks = [
-    first && keyterms.length > 0 && 'keyterms',
-    first && redaction.length > 0 && 'redaction',
-    unknown.length > 0 && `redaction of ${unknown.join(', ')}`,
-    mode === 'realtime' && 'realtime',
-  ].filter((lack) => lack !== false)
-  if (lacks.length > 0) return refused(`the model has no ${lacks.join(', ')}`)
-  if (seed !== null && (seed < 0 || seed > SEED_MAX)) {
-    return refused(`seed: the provider takes 0 to ${SEED_MAX}`)
-  }
-  return null
+  const lacked = lackedFeatures(
+    [
+      first && keyterms.length > 0 && 'keyterms',
+      ((first && redaction.length > 0) || unknown.length > 0) && 'redaction',
+      mode === 'realtime' && 'realtime',
+    ],
+    first ? {} : { redactions: unknown },
+  )
+  if (lacked !== null) return lacked
+  if (seed === null || (seed >= 0 && seed <= SEED_MAX)) return null
+  return unsupportedField('seed', `the provider takes 0 to ${SEED_MAX}`)
 }
 
 function decode(reply: UpstreamReply, { audio, options }: TranscriptionCall): Step<TranscriptionResult> {

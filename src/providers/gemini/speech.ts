@@ -1,10 +1,11 @@
 import type { SpeechCall, SpeechResult } from '../../schema/calls.ts'
-import type { Operation, Step, Target } from '../../schema/provider.ts'
+import type { Operation, Step, Target, Unsupported } from '../../schema/provider.ts'
 import type { UpstreamReply, UpstreamRequest } from '../../schema/upstream.ts'
 import { goodObject } from '../answer.ts'
 import { base64Bytes } from '../base64-bytes.ts'
-import { refused, unusable } from '../failure.ts'
+import { unusable } from '../failure.ts'
 import { asObject } from '../json.ts'
+import { unsent, unsupportedField } from '../unsupported.ts'
 import { refusedContent, wholeAnswer } from './answer.ts'
 import { deadEndOf, interactionUrl, readInteraction } from './interactions.ts'
 import { l16Rate, type Pcm, pcmOf, wavOf } from './pcm.ts'
@@ -36,16 +37,11 @@ interface Clip {
 
 /** Text to speech. There is no parameter for the speed. */
 export const geminiSpeech: Operation<SpeechCall, SpeechResult> = {
+  unsupported,
   start(call, target): Step<SpeechResult> {
-    const format = formatOf(call)
-    if (!SAMPLED.has(format) && !ENCODED.has(format)) {
-      const formats = [...SAMPLED.keys(), ...ENCODED.keys()].join(', ')
-      return { kind: 'failed', failure: refused(`response_format: the provider makes ${formats}`) }
-    }
-    if (call.speed !== null && call.speed !== 1) {
-      return { kind: 'failed', failure: refused('speed: the provider has one only') }
-    }
-    const encoded = ENCODED.get(format)
+    const fault = unsupported(call)
+    if (fault !== null) return unsent(fault)
+    const encoded = ENCODED.get(formatOf(call))
     const request =
       encoded === undefined ? sampledRequest(call, target) : encodedRequest(call, target, encoded.mimeType)
     return { kind: 'send', request, state: null }
@@ -55,6 +51,16 @@ export const geminiSpeech: Operation<SpeechCall, SpeechResult> = {
     const encoded = ENCODED.get(format)
     return encoded === undefined ? readSampled(reply, format) : readEncoded(reply, encoded.mediaType)
   },
+}
+
+function unsupported(call: SpeechCall): Unsupported | null {
+  const format = formatOf(call)
+  if (!SAMPLED.has(format) && !ENCODED.has(format)) {
+    const formats = [...SAMPLED.keys(), ...ENCODED.keys()].join(', ')
+    return unsupportedField('response_format', `the provider makes ${formats}`)
+  }
+  if (call.speed === null || call.speed === 1) return null
+  return unsupportedField('speed', 'the provider has one only')
 }
 
 function formatOf({ response_format: format }: SpeechCall): string {

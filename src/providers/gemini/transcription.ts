@@ -1,11 +1,11 @@
 import type { AudioFormat } from '../../schema/audio.ts'
 import type { TranscriptionCall, TranscriptionOptions, TranscriptionResult } from '../../schema/calls.ts'
 import type { JsonObject } from '../../schema/json.ts'
-import type { Operation, Target } from '../../schema/provider.ts'
-import type { Failure } from '../../schema/upstream.ts'
+import type { Operation, Target, Unsupported } from '../../schema/provider.ts'
 import { refused, unusable } from '../failure.ts'
 import { languageCode } from '../language.ts'
-import { lackOf, wantsSegments, wantsSpeakers, wantsWords } from '../transcript-needs.ts'
+import { lackOf, requiredFeatures, wantsSegments, wantsSpeakers, wantsWords } from '../transcript-needs.ts'
+import { lackedFeatures, unsent, unsupportedField } from '../unsupported.ts'
 import { wholeAnswer } from './answer.ts'
 import { readTranscript } from './transcript.ts'
 import { methodUrl, postPieces } from './wire.ts'
@@ -32,9 +32,11 @@ const MEDIA_TYPES: Readonly<Record<AudioFormat, string>> = {
 
 /** `generateContent` of a transcribing model, with the audio as base64 in the middle of the JSON. */
 export const geminiTranscription: Operation<TranscriptionCall, TranscriptionResult> = {
-  start({ audio, options }, target) {
-    const fault = faultOf(options, target)
-    if (fault !== null) return { kind: 'failed', failure: fault }
+  unsupported,
+  start(call, target) {
+    const fault = unsupported(call, target)
+    if (fault !== null) return unsent(fault)
+    const { audio, options } = call
     const mimeType = MEDIA_TYPES[audio.format]
     const config = encodeConfig(options)
     const head = Buffer.from(
@@ -63,9 +65,16 @@ export const geminiTranscription: Operation<TranscriptionCall, TranscriptionResu
       return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no transcript') }
     }
     const lacking = lackOf(result, options)
-    return lacking === null ? { kind: 'done', result } : { kind: 'failed', failure: unusable(reply, lacking) }
+    if (lacking !== null) return { kind: 'failed', failure: unusable(reply, lacking) }
+    const dropped = options.smart_formatting && isTimed(options)
+    return {
+      kind: 'done',
+      result: dropped ? { ...result, warnings: [...result.warnings, UNFORMATTED] } : result,
+    }
   },
 }
+
+const UNFORMATTED = 'smart_formatting: left out, the model does not take it beside times or speakers'
 
 const SILENCE: TranscriptionResult = {
   text: '',
@@ -88,29 +97,29 @@ function encodeConfig(options: TranscriptionOptions): JsonObject {
     ...(keyterms.length === 0 ? {} : { customVocabulary: keyterms }),
     ...(isTimed(options) ? { wordTimestamp: true } : {}),
     ...(wantsSpeakers(options) ? { diarization: true } : {}),
-    ...(smart ? { mode: 'SMART' } : {}),
+    ...(smart && !isTimed(options) ? { mode: 'SMART' } : {}),
   }
 }
 
-/**
- * What cannot be sent without losing what the caller requires. Selection should have seen it; this fails
- * closed. Google's page shows a vocabulary beside diarization, but the model refuses the two together.
- */
-function faultOf(options: TranscriptionOptions, { model }: Target): Failure | null {
-  if (!TRANSCRIBES.test(model)) return refused('the model does not transcribe')
-  const { keyterms, smart_formatting: smart } = options
-  const lacks = [
-    isTimed(options) && keyterms.length > 0 && 'keyterms together with times or speakers',
-    isTimed(options) && smart && 'smart formatting together with times or speakers',
-    options.redaction.length > 0 && 'redaction',
-    options.multichannel && 'channels',
-    options.mode === 'realtime' && 'realtime',
-  ].filter((lack) => lack !== false)
-  if (lacks.length > 0) return refused(`the model has no ${lacks.join(', ')}`)
-  if (keyterms.length > KEYTERMS_MAX) {
-    return refused(`keyterms: the provider takes up to ${KEYTERMS_MAX}`)
-  }
-  return null
+const TIMED = ['word_timestamps', 'segment_timestamps', 'diarization'] as const
+
+/** Google's page shows a vocabulary beside diarization, but the model refuses the two together. */
+function unsupported({ options }: TranscriptionCall, { model }: Target): Unsupported | null {
+  if (!TRANSCRIBES.test(model)) return { why: 'operation', reason: 'the model does not transcribe' }
+  const { keyterms } = options
+  const required = requiredFeatures(options)
+  const timed = keyterms.length === 0 ? undefined : TIMED.find((feature) => required.includes(feature))
+  const lacked = lackedFeatures(
+    [
+      options.redaction.length > 0 && 'redaction',
+      options.multichannel && 'multichannel',
+      options.mode === 'realtime' && 'realtime',
+    ],
+    timed === undefined ? {} : { conflict: ['keyterms', timed] },
+  )
+  if (lacked !== null) return lacked
+  if (keyterms.length <= KEYTERMS_MAX) return null
+  return unsupportedField('keyterms', `the provider takes up to ${KEYTERMS_MAX}`)
 }
 
 function isTimed(options: TranscriptionOptions): boolean {

@@ -1,9 +1,10 @@
 import type { SpeechCall, SpeechResult } from '../../schema/calls.ts'
 import type { Deltas } from '../../schema/operations.ts'
-import type { Operation, Target } from '../../schema/provider.ts'
+import type { Operation, Target, Unsupported } from '../../schema/provider.ts'
 import type { UpstreamReply } from '../../schema/upstream.ts'
 import { audioReader, readAudio } from '../audio-answer.ts'
-import { classify, refused } from '../failure.ts'
+import { classify } from '../failure.ts'
+import { unsent, unsupportedField } from '../unsupported.ts'
 import { AUDIO_MEDIA_TYPES } from './audio-format.ts'
 import { type ExtraHeaders, jsonRequest } from './wire.ts'
 
@@ -27,8 +28,8 @@ export function speechOperation(
   extra: ExtraHeaders,
 ): Operation<SpeechCall, SpeechResult, Deltas['speech']> {
   const start = (call: SpeechCall, target: Target) => {
-    const fault = faultOf(call, shape)
-    if (fault !== null) return { kind: 'failed', failure: refused(fault) } as const
+    const fault = unsupported(call, shape)
+    if (fault !== null) return unsent(fault)
     const format = call.response_format ?? shape.defaultFormat
     const body = {
       model: target.model,
@@ -40,6 +41,7 @@ export function speechOperation(
     return { kind: 'send', request: jsonRequest(target, '/audio/speech', body, extra), state: null } as const
   }
   return {
+    unsupported: (call) => unsupported(call, shape),
     start,
     next: (_state, reply, { response_format: asked }) =>
       readAudio(reply, mediaTypeOf(reply, asked ?? shape.defaultFormat)),
@@ -53,13 +55,15 @@ export function speechOperation(
   }
 }
 
-/** What the provider is known to refuse, for the log. */
-function faultOf({ response_format: asked, speed }: SpeechCall, { formats }: SpeechShape): string | null {
+function unsupported(
+  { response_format: asked, speed }: SpeechCall,
+  { formats }: SpeechShape,
+): Unsupported | null {
   if (asked !== null && formats !== null && !formats.includes(asked)) {
-    return `response_format: the provider makes ${formats.join(', ')}`
+    return unsupportedField('response_format', `the provider makes ${formats.join(', ')}`)
   }
   if (speed !== null && !(speed >= SPEED.min && speed <= SPEED.max)) {
-    return `speed: the provider takes ${SPEED.min} to ${SPEED.max}`
+    return unsupportedField('speed', `the provider takes ${SPEED.min} to ${SPEED.max}`)
   }
   return null
 }

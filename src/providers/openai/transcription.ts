@@ -1,11 +1,12 @@
 import type { TranscriptionCall, TranscriptionOptions, TranscriptionResult } from '../../schema/calls.ts'
-import type { Operation, Step, Target } from '../../schema/provider.ts'
-import type { Failure, UpstreamReply } from '../../schema/upstream.ts'
+import type { Operation, Step, Target, Unsupported } from '../../schema/provider.ts'
+import type { UpstreamReply } from '../../schema/upstream.ts'
 import { goodObject } from '../answer.ts'
-import { classify, refused, unusable } from '../failure.ts'
+import { classify, unusable } from '../failure.ts'
 import { encodeForm, type FormField } from '../form.ts'
 import { languageCode } from '../language.ts'
 import { lackOf, wantsSegments, wantsSpeakers, wantsWords } from '../transcript-needs.ts'
+import { lackedFeatures, unsent, unsupportedField } from '../unsupported.ts'
 import { readTranscript } from './transcript.ts'
 import { TranscriptStreamReader } from './transcription-stream.ts'
 import { type ExtraHeaders, headersOf } from './wire.ts'
@@ -58,15 +59,20 @@ export function transcriptionOperation(
   shapeOf: ShapeOf = shapeOfOpenai,
 ): Operation<TranscriptionCall, TranscriptionResult, string> {
   const path = '/audio/transcriptions'
+  const unsupported = ({ options }: TranscriptionCall, { model }: Target) =>
+    unsupportedOptions(options, shapeOf(model))
+  const begin = (call: TranscriptionCall, target: Target, more: readonly FormField[]) => {
+    const fault = unsupported(call, target)
+    if (fault !== null) return unsent(fault)
+    return startForm(path, extra, call, target, [...transcriptionFields(call, target, shapeOf), ...more])
+  }
   return {
-    start: (call, target) => startForm(path, extra, call, target, transcriptionFields(call, target, shapeOf)),
+    unsupported,
+    start: (call, target) => begin(call, target, []),
     next: (_state, reply, call) => decode(reply, call.options),
     streamed: {
       applies: (_call, target) => shapeOf(target.model).streams,
-      start(call, target) {
-        const fields = transcriptionFields(call, target, shapeOf)
-        return startForm(path, extra, call, target, [...fields, ['stream', 'true']])
-      },
+      start: (call, target) => begin(call, target, [['stream', 'true']]),
       refused: classify,
       read: (head, call) => new TranscriptStreamReader(head, call.options),
     },
@@ -79,10 +85,14 @@ export function translationOperation(
   shapeOf: ShapeOf = shapeOfOpenai,
 ): Operation<TranscriptionCall, TranscriptionResult> {
   return {
+    unsupported: ({ options }, { model }) => unsupportedOfTranslation(options, shapeOf(model)),
     start(call, target) {
       const { options } = call
-      const { verbose } = shapeOf(target.model)
-      const verbosely = verbose === 'always' || (verbose === 'when_needed' && wantsSegments(options))
+      const shape = shapeOf(target.model)
+      const fault = unsupportedOfTranslation(options, shape)
+      if (fault !== null) return unsent(fault)
+      const verbosely =
+        shape.verbose === 'always' || (shape.verbose === 'when_needed' && wantsSegments(options))
       const fields: FormField[] = [
         ['model', target.model],
         ['response_format', verbosely ? 'verbose_json' : 'json'],
@@ -125,37 +135,51 @@ function startForm(
   call: TranscriptionCall,
   target: Target,
   fields: readonly FormField[],
-): Step<TranscriptionResult> & { readonly kind: 'send' | 'failed' } {
-  const fault = faultOf(call.options, fields)
-  if (fault !== null) return { kind: 'failed', failure: fault }
+): Step<TranscriptionResult> & { readonly kind: 'send' } {
   const url = `${target.baseUrl}${path}`
   const form = encodeForm(url, fields, { name: 'file', audio: call.audio })
   const headers = { ...headersOf(target, extra), 'content-type': form.contentType }
   return { kind: 'send', request: { method: 'POST', url, headers, body: form.body }, state: null }
 }
 
-/**
- * What cannot be sent without losing what the caller requires. Selection should have seen it; this fails
- * closed.
- */
-function faultOf(options: TranscriptionOptions, fields: readonly FormField[]): Failure | null {
-  const format = fields.find(([name]) => name === 'response_format')?.[1]
-  const names = new Set(fields.map(([name]) => name))
-  const lacks = [
-    wantsWords(options) && !names.has('timestamp_granularities[]') && 'word times',
-    wantsSegments(options) && format === 'json' && 'segment times',
-    wantsSpeakers(options) && format !== 'diarized_json' && 'speakers',
-    options.keyterms.length > 0 && !names.has('keywords[]') && 'keyterms',
-    options.redaction.length > 0 && 'redaction',
-    options.multichannel && 'channels',
-    options.mode === 'realtime' && 'realtime',
-  ].filter((lack) => lack !== false)
-  if (lacks.length > 0) return refused(`the model has no ${lacks.join(', ')}`)
+/** A server that answers with speakers has no word times beside them. */
+const WORDS_AND_SPEAKERS = ['word_timestamps', 'diarization'] as const
+
+function unsupportedOptions(options: TranscriptionOptions, shape: TranscriptionShape): Unsupported | null {
+  const format = transcriptionFormat(shape, options)
+  const wordless = wantsWords(options) && format !== 'verbose_json'
+  const conflicting = wordless && format === 'diarized_json' && shape.verbose !== 'never'
+  const lacked = lackedFeatures(
+    [
+      wordless && !conflicting && 'word_timestamps',
+      wantsSegments(options) && format === 'json' && 'segment_timestamps',
+      wantsSpeakers(options) && format !== 'diarized_json' && 'diarization',
+      options.keyterms.length > 0 && !shape.keywords && 'keyterms',
+      options.redaction.length > 0 && 'redaction',
+      options.multichannel && 'multichannel',
+      options.mode === 'realtime' && 'realtime',
+    ],
+    conflicting ? { conflict: WORDS_AND_SPEAKERS } : {},
+  )
+  if (lacked !== null) return lacked
   // One such keyword makes OpenAI refuse the whole request.
-  if (options.keyterms.some((term) => /[<>\r\n]/.test(term))) {
-    return refused('keyterms: the provider takes single lines without < and >')
-  }
-  return null
+  if (!options.keyterms.some((term) => /[<>\r\n]/.test(term))) return null
+  return unsupportedField('keyterms', 'the provider takes single lines without < and >')
+}
+
+function unsupportedOfTranslation(
+  options: TranscriptionOptions,
+  { verbose }: TranscriptionShape,
+): Unsupported | null {
+  return lackedFeatures([
+    wantsWords(options) && 'word_timestamps',
+    wantsSegments(options) && verbose === 'never' && 'segment_timestamps',
+    wantsSpeakers(options) && 'diarization',
+    options.keyterms.length > 0 && 'keyterms',
+    options.redaction.length > 0 && 'redaction',
+    options.multichannel && 'multichannel',
+    options.mode === 'realtime' && 'realtime',
+  ])
 }
 
 function decode(reply: UpstreamReply, options: TranscriptionOptions): Step<TranscriptionResult> {

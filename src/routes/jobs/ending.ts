@@ -4,13 +4,18 @@ import { doubled, type JobTiming, spread } from './timing.ts'
 
 /** How often a job is tried again because providers failed. */
 const RETRIES_MAX: Readonly<Record<JobKind, number>> = { transcription: 2, queue: 3 }
-/** How often a job is put back because a store of ours, or this node, could not go on: for somewhat over an hour. */
+/** How often a job is put back with no provider asked (a store, this node, providers that cool down): over an hour. */
 const RETURNS_MAX = 70
 /** A provider that wants to be left alone for longer is asked all the same. */
 const LONGEST_PAUSE_MS = 15 * 60_000
 
 const OF_PROVIDERS: ReadonlySet<ErrorCode> = new Set(['UPSTREAM_ERROR', 'UPSTREAM_TIMEOUT'])
-const OF_OURS: ReadonlySet<ErrorCode> = new Set(['DEPENDENCY_UNAVAILABLE', 'OVERLOADED'])
+/** Nobody was asked, so that nobody failed. */
+const UNASKED: ReadonlySet<ErrorCode> = new Set([
+  'DEPENDENCY_UNAVAILABLE',
+  'OVERLOADED',
+  'PROVIDERS_COOLING_DOWN',
+])
 
 /** How a claim ends whose work failed: what may have passed by the next time is tried again, so many times. */
 export function endingOf(thrown: unknown, job: Job, facts: JobFacts, timing: JobTiming): JobEnding {
@@ -21,9 +26,7 @@ export function endingOf(thrown: unknown, job: Job, facts: JobFacts, timing: Job
     const pauseMs = spread(timing.retryMs[retries] ?? LONGEST_PAUSE_MS)
     return { state: 'queued', delayMs: notBefore(retryAfterMs, pauseMs), counts: 'retry' }
   }
-  // Nobody was asked, so that nobody failed. Without a time to come back at only another configuration cures that.
-  const isCooling = failure.code === 'NO_HEALTHY_PROVIDER' && retryAfterMs !== undefined
-  if ((isCooling || OF_OURS.has(failure.code)) && returns < RETURNS_MAX) {
+  if (UNASKED.has(failure.code) && returns < RETURNS_MAX) {
     const pauseMs = doubled(timing.returnMs, returns)
     return { state: 'queued', delayMs: notBefore(retryAfterMs, pauseMs), counts: 'return' }
   }

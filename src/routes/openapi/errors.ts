@@ -93,9 +93,9 @@ export function byStatus(codes: readonly ErrorCode[]): ReadonlyMap<number, reado
   return new Map([...groups].sort(([one], [other]) => one - other))
 }
 
-/** Which codes wait: they are sent with `Retry-After`, or may be. */
+/** Which codes wait: they are sent with `Retry-After`, or may be, as after a provider's own. */
 export function waits(code: ErrorCode): boolean {
-  if (code === 'NO_HEALTHY_PROVIDER') return true
+  if (code === 'UPSTREAM_ERROR' || code === 'UPSTREAM_TIMEOUT') return true
   return Object.hasOwn(errorReply(new GatewayError(code), '').headers, 'retry-after')
 }
 

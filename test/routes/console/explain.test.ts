@@ -40,6 +40,15 @@ t.test('says who would serve of what is being edited, and why the others would n
     sample: { features: ['diarization'] },
   })
   t.match(none.body, { refusal: { code: 'REQUIRED_FEATURE_UNAVAILABLE' }, entries: [{ rank: null }] })
+  const together = await explain({
+    route: 'acme.new',
+    fields: { entries: [able] },
+    sample: { features: ['diarization', 'word_timestamps'] },
+  })
+  t.match(together.body, {
+    refusal: { code: 'REQUIRED_FEATURE_UNAVAILABLE' },
+    entries: [{ rank: null, left: 'features', conflict: ['word_timestamps', 'diarization'] }],
+  })
   const large = { ...plain, limits: { max_audio_bytes: 1000 } }
   const limited = await explain({
     route: 'acme.new',

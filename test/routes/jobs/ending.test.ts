@@ -18,7 +18,7 @@ function delayOf(thrown: unknown, job: Partial<Job>, counts: 'retry' | 'return')
 
 t.test('what may have passed by the next time is tried again, anything else fails', async (t) => {
   const retried = ['UPSTREAM_ERROR', 'UPSTREAM_TIMEOUT']
-  const returned = ['DEPENDENCY_UNAVAILABLE', 'OVERLOADED']
+  const returned = ['DEPENDENCY_UNAVAILABLE', 'OVERLOADED', 'PROVIDERS_COOLING_DOWN']
   for (const code of Object.keys(ERRORS) as ErrorCode[]) {
     const ended = ending(new GatewayError(code), {})
     if (ended.state === 'queued') t.ok((ended.counts === 'retry' ? retried : returned).includes(code), code)
@@ -51,7 +51,7 @@ t.test('transcription jobs are tried again twice, jobs of the queue three times'
 t.test('providers that ask to be left alone are left alone, for a quarter of an hour at most', async (t) => {
   const errors = [
     { code: 'UPSTREAM_ERROR', counts: 'retry' },
-    { code: 'NO_HEALTHY_PROVIDER', counts: 'return' },
+    { code: 'PROVIDERS_COOLING_DOWN', counts: 'return' },
   ] as const
   for (const { code, counts } of errors) {
     const after = (retryAfterMs: number) =>
@@ -65,9 +65,11 @@ t.test('providers that ask to be left alone are left alone, for a quarter of an 
 })
 
 t.test('what nobody was asked for is no try, and does not come back for ever', async (t) => {
-  const failure = new GatewayError('NO_HEALTHY_PROVIDER', undefined, { retryAfterMs: 1_000 })
+  const failure = new GatewayError('PROVIDERS_COOLING_DOWN', undefined, { retryAfterMs: 1_000 })
   t.match(ending(failure, { retries: 2, returns: 19 }), { state: 'queued', counts: 'return' })
-  t.match(ending(failure, { returns: 70 }), { state: 'failed', error: { code: 'NO_HEALTHY_PROVIDER' } })
+  t.match(ending(failure, { returns: 70 }), { state: 'failed', error: { code: 'PROVIDERS_COOLING_DOWN' } })
+  const gap = new GatewayError('NO_HEALTHY_PROVIDER')
+  t.equal(ending(gap, {}).state, 'failed', 'only another configuration cures that')
 })
 
 t.test('what our own stores failed at is tried again twenty times, ever later up to a minute', async (t) => {

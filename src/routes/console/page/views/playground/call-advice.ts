@@ -22,6 +22,7 @@ const ADVICE: Readonly<Partial<Record<ErrorCode, string>>> = {
   UPSTREAM_TIMEOUT: 'Send it as a job, which may take longer, or put a faster entry into the route.',
   UPSTREAM_OUTCOME_UNKNOWN: 'Look at your account with the provider before you send it again.',
   NO_HEALTHY_PROVIDER: 'The list below says why each entry was left out. Mend the route and publish it.',
+  PROVIDERS_COOLING_DOWN: 'Wait as long as it says, or put an entry of another provider into the route.',
   OVERLOADED: 'Wait for a moment and send again.',
   DEPENDENCY_UNAVAILABLE:
     'A store of the gateway is away. Wait for a moment and send again; else tell an operator.',

@@ -1,0 +1,50 @@
+import type { Feature, Redaction } from '../schema/calls.ts'
+import type { Unsupported } from '../schema/provider.ts'
+import type { Failure } from '../schema/upstream.ts'
+import { refused } from './failure.ts'
+
+/** Each feature as the reasons of failures name it. */
+const FEATURE_NAMES: Readonly<Record<Feature, string>> = {
+  word_timestamps: 'word times',
+  segment_timestamps: 'segment times',
+  diarization: 'speakers',
+  redaction: 'redaction',
+  keyterms: 'keyterms',
+  multichannel: 'channels',
+  realtime: 'realtime',
+}
+
+interface Cause {
+  /** Features that the model has and does not keep together. */
+  readonly conflict?: readonly Feature[]
+  /** Kinds that it cannot redact, where it redacts others. */
+  readonly redactions?: readonly Redaction[]
+}
+
+/** Required features for which a request has no place; null when it has a place for all. */
+export function lackedFeatures(
+  features: readonly (Feature | false)[],
+  { conflict = [], redactions = [] }: Cause = {},
+): Unsupported | null {
+  const missing = features.filter((feature) => feature !== false)
+  if (missing.length === 0 && conflict.length === 0) return null
+  const nameOf = (feature: Feature) =>
+    feature === 'redaction' && redactions.length > 0
+      ? `redaction of ${redactions.join(', ')}`
+      : FEATURE_NAMES[feature]
+  const names = missing.map(nameOf)
+  if (conflict.length > 0) names.push(conflict.map(nameOf).join(' together with '))
+  return { why: 'features', missing, conflict, redactions, reason: `the model has no ${names.join(', ')}` }
+}
+
+/** A field with a value that the model or its provider does not take. */
+export function unsupportedField(param: string, reason: string): Unsupported {
+  return { why: 'field', param, reason }
+}
+
+/** The failure of a call that cannot be sent, for a `start` that fails closed. */
+export function unsent(unsupported: Unsupported): { readonly kind: 'failed'; readonly failure: Failure } {
+  const { reason } = unsupported
+  const told = unsupported.why === 'field' ? `${unsupported.param}: ${reason}` : reason
+  return { kind: 'failed', failure: refused(told) }
+}

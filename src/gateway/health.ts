@@ -1,7 +1,7 @@
 import type { Entry } from '../schema/catalog.ts'
 import type { Failure } from '../schema/upstream.ts'
 import { type CallWindow, createCallWindow } from './call-window.ts'
-import { isCurable } from './upstream-errors.ts'
+import { tellsOfHealth } from './upstream-errors.ts'
 
 /** Failures in a row that open a breaker. */
 const CONSECUTIVE_FAILURES = 5
@@ -92,8 +92,8 @@ export function createHealthBook(): HealthBook {
     failed(entry, failure, nowMs) {
       const { retryAfterMs } = failure
       const breaker = breakerOf(entry)
-      // Any other entry would have refused that call as well.
-      if (!isCurable(failure)) {
+      // What is wrong is the call, or the call is over a limit: other calls fare as before.
+      if (!tellsOfHealth(failure)) {
         breaker.trialUntilMs = null
         return
       }

@@ -1,5 +1,5 @@
 import { GatewayError } from '../errors.ts'
-import type { Failure, FailureKind } from '../schema/upstream.ts'
+import type { Failure, FailureKind, Rejection, RejectionReason } from '../schema/upstream.ts'
 import type { AttemptRecord, Trail } from './gateway.ts'
 
 /** The caller's own fault: it fails everywhere alike, and says nothing of the entry that told. */
@@ -10,12 +10,45 @@ export function isCurable({ kind }: Pick<Failure, 'kind'>): boolean {
   return !OF_THE_CALL.has(kind)
 }
 
+/** Whether a failure says anything of the entry's health: a limit that a call is over is no illness. */
+export function tellsOfHealth(failure: Pick<Failure, 'kind'>): boolean {
+  return isCurable(failure) && failure.kind !== 'limit'
+}
+
 /** A timer may fire this much before its time on the other clock. */
 const TIMER_SLACK_MS = 50
 
-/** The provider refused this very input. @param failure what the log is told, here and below */
+/** Sentences for the caller, one for each reason. */
+const REJECTIONS: Readonly<Record<RejectionReason, string>> = {
+  bad_audio: 'the provider cannot read this audio; check that the file is complete and plays',
+  bad_image: 'the provider cannot read a picture of this request',
+  unsupported_format: 'the provider does not take files of this format; send another format',
+  too_long: 'the input is longer than the provider takes; send it in parts',
+  too_large: 'the request is larger than the provider takes; send less, or the audio in parts',
+  context_too_long: 'the input has more tokens than the model takes; shorten it',
+  content_policy: 'the provider refused the content under its content policy',
+  unknown_voice: 'the provider has no such voice',
+  unsupported_option: 'the provider does not take an option of this request, or not with this value',
+  other: 'the provider refused this input',
+}
+
+/**
+ * The provider refused this very input. Why is told in our own words, never in the provider's.
+ *
+ * @param failure what the log is told, here and below
+ */
 export function rejected(trail: Trail, failure: Failure): GatewayError {
-  return new GatewayError('UPSTREAM_REJECTED', undefined, extraOf(trail, failure))
+  const { reason, param } = rejectionOf(failure)
+  const { details, ...extra } = extraOf(trail, failure)
+  return new GatewayError('UPSTREAM_REJECTED', REJECTIONS[reason], {
+    ...extra,
+    ...(param === null ? {} : { param }),
+    details: { reason, ...details },
+  })
+}
+
+function rejectionOf({ kind, rejection }: Failure): Rejection {
+  return rejection ?? { reason: kind === 'content' ? 'content_policy' : 'other', param: null }
 }
 
 /**
@@ -31,8 +64,8 @@ export function exhausted(
   deadlineAtMs: number,
   unwellMs: readonly number[] = [],
 ): GatewayError {
-  // What no adapter could even send is wrong with the call: the same one would not fare better later.
-  if (failure !== null && trail.attempts.every(isUnsendable)) return rejected(trail, failure)
+  // What is over a limit everywhere, or could not even be sent, is wrong with the call: it would not fare better later.
+  if (failure !== null && trail.attempts.every(isUntakable)) return rejected(trail, failure)
   const late = performance.now() >= deadlineAtMs - TIMER_SLACK_MS
   const waitsMs = trail.attempts.map((attempt) => attempt.failure?.retryAfterMs ?? 0)
   const retryAfterMs = Math.min(...waitsMs, ...unwellMs)
@@ -70,8 +103,8 @@ export function brokenOff(trail: Trail, failure: Failure, deadlineAtMs: number):
   return new GatewayError(code, 'the answer of the provider broke off', extra)
 }
 
-function isUnsendable({ failure }: AttemptRecord): boolean {
-  return failure?.kind === 'model' && failure.status === null
+function isUntakable({ failure }: AttemptRecord): boolean {
+  return failure?.kind === 'limit' || (failure?.kind === 'model' && failure.status === null)
 }
 
 function extraOf({ policyVersionId, attempts }: Trail, failure: Failure | null) {

@@ -35,12 +35,36 @@ export const FAILURE_KINDS = [
   'credential',
   /** The provider has no such model. */
   'model',
+  /** Over a limit of this provider, or with an option that it lacks: another entry may take the very same call. */
+  'limit',
   /** The caller's own fault: the same payload fails everywhere. */
   'caller',
   /** Refused for its content. */
   'content',
 ] as const
 export type FailureKind = (typeof FAILURE_KINDS)[number]
+
+/** Why a provider refuses an input, as the caller is told it: `details.reason` of UPSTREAM_REJECTED. */
+export const REJECTION_REASONS = [
+  'bad_audio',
+  'bad_image',
+  'unsupported_format',
+  'too_long',
+  'too_large',
+  'context_too_long',
+  'content_policy',
+  'unknown_voice',
+  'unsupported_option',
+  'other',
+] as const
+export type RejectionReason = (typeof REJECTION_REASONS)[number]
+
+/** A refusal of the input in our own words, none of them a provider's. */
+export interface Rejection {
+  readonly reason: RejectionReason
+  /** Field of the gateway's own interface that is at fault; null: not known. */
+  readonly param: string | null
+}
 
 /** How an attempt failed. For the log and for `details.attempts`; `reason` is ours, never a provider's text. */
 export interface Failure {
@@ -53,6 +77,8 @@ export interface Failure {
   readonly retryAfterMs: number | null
   /** What the provider said, for the log only, at most 2 KiB. */
   readonly providerMessage: string | null
+  /** Of `limit`, `caller`, `content` and what was never sent, where the reason is known. */
+  readonly rejection?: Rejection
 }
 
 /**

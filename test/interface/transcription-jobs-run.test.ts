@@ -127,6 +127,7 @@ t.test('what fails says why', async (t) => {
   const { ended: refused } = await runJob(gateway, WAV, headers)
   t.match(refused, { status: 'failed', result: null, attempts: 1 })
   t.match(refused.error, { code: 'UPSTREAM_REJECTED', category: 'upstream', retryable: false })
+  t.match(refused.error, { details: { reason: 'other' }, message: 'the provider refused this input' })
   t.notMatch(JSON.stringify(refused), /sk-secret/, 'nothing that a provider said')
   t.equal(upstream.received.length, 1)
 })

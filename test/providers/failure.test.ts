@@ -25,7 +25,7 @@ const KINDS: Readonly<Record<string, string>> = {
   'no such path': 'model',
   timeout: 'server',
   conflict: 'server',
-  'too large': 'caller',
+  'too large': 'limit',
   'media type': 'caller',
   validation: 'caller',
   rate: 'rate',
@@ -90,7 +90,7 @@ t.test('errors of the others', async (t) => {
     ['groq, retired model', 400, { error: { message: 'm', code: 'model_decommissioned' } }, 'model'],
     ['groq, dependency', 424, { error: { message: 'm', type: 'api_error' } }, 'server'],
     ['groq, cancelled', 499, { error: { message: 'm' } }, 'server'],
-    ['groq, too large', 413, { error: { message: 'm', type: 'invalid_request_error' } }, 'caller'],
+    ['groq, too large', 413, { error: { message: 'm', type: 'invalid_request_error' } }, 'limit'],
 
     ['assemblyai, request', 400, { error: 'Invalid endpoint schema' }, 'caller'],
     ['assemblyai, key', 401, { error: 'Authentication error, API token missing/invalid' }, 'credential'],
@@ -100,7 +100,7 @@ t.test('errors of the others', async (t) => {
     ['assemblyai, server', 500, { error: 'Internal server error' }, 'server'],
     ['assemblyai, gateway', 504, { error: 'Gateway timeout' }, 'server'],
     ['assemblyai sync, audio', 400, { error_code: 'bad_audio', message: 'm' }, 'caller'],
-    ['assemblyai sync, size', 413, { error_code: 'audio_too_large', message: 'm' }, 'caller'],
+    ['assemblyai sync, size', 413, { error_code: 'audio_too_large', message: 'm' }, 'limit'],
     ['assemblyai sync, type', 415, { detail: 'Unsupported media type' }, 'caller'],
     ['assemblyai sync, load', 503, { error_code: 'capacity_exceeded', message: 'm' }, 'rate'],
     ['assemblyai sync, time', 504, { error_code: 'inference_timeout', message: 'm' }, 'server'],
@@ -138,7 +138,7 @@ t.test('errors of the others', async (t) => {
     ['anthropic, rights', 403, anthropic('permission_error'), 'credential'],
     ['anthropic, model', 404, anthropic('not_found_error'), 'model'],
     ['anthropic, conflict', 409, anthropic('conflict_error'), 'server'],
-    ['anthropic, size', 413, anthropic('request_too_large'), 'caller'],
+    ['anthropic, size', 413, anthropic('request_too_large'), 'limit'],
     ['anthropic, rate', 429, anthropic('rate_limit_error'), 'rate'],
     ['anthropic, server', 500, anthropic('api_error'), 'server'],
     ['anthropic, time', 504, anthropic('timeout_error'), 'server'],
@@ -194,7 +194,10 @@ t.test('failures that the gateway finds itself', async (t) => {
     reason: 'the model has no channels',
     retryAfterMs: null,
     providerMessage: null,
+    rejection: { reason: 'unsupported_option', param: null },
   })
+  t.match(refused('keyterms: the provider takes up to 1000').rejection, { param: 'keyterms' })
+  t.match(refused('audio.format: the provider makes wav').rejection, { param: 'audio' })
   t.match(unusable({ status: 200 }, 'no text'), { kind: 'server', status: 200, reason: 'no text' })
 })
 

@@ -45,17 +45,6 @@ const POLLS_COUNTED = POLL_MS / FIRST_POLL_MS
 const UPLOAD_URL_MAX_LENGTH = 4_096
 
 /**
- * Errors of a transcript that are the provider's own, word for word, the older forms too; any other is about
- * the audio. https://www.assemblyai.com/docs/pre-recorded-audio/guides/retry-server-error
- */
-const SERVER_ERRORS: ReadonlySet<unknown> = new Set([
-  'Internal server error. Please retry your request. If the error persists, ' +
-    'please contact support@assemblyai.com for more information.',
-  'Server error, developers have been alerted.',
-  'Server error, developers have been alerted',
-])
-
-/**
  * Upload, create, look until it is done: `POST /v2/upload`, `POST /v2/transcript`, `GET
  * /v2/transcript/{id}`. The provider's synchronous interface would save the looking, but it has no speakers,
  * channels, redaction or language detection, and hears only wav of up to 120 s at a higher price.
@@ -178,11 +167,12 @@ function endingOf(
   return lack === null ? { kind: 'done', result } : failed(unusable(reply, lack))
 }
 
-/** A transcript that failed, in an answer of 200. */
+/** A transcript that failed, in an answer of 200: what is not known to be the provider's fault is the audio's. */
 function failureOf(error: unknown, { status, headers }: UpstreamReply): Failure {
-  const meant = SERVER_ERRORS.has(error) ? 500 : 400
-  const reason = meant === 500 ? 'the provider failed' : 'the provider cannot transcribe this audio'
-  return { ...classifyInside({ error }, { status: meant, headers }), status, reason }
+  const failure = { ...classifyInside({ error }, { status: 400, headers }), status }
+  if (failure.kind !== 'caller') return failure
+  const rejection = { reason: 'bad_audio', param: 'audio' } as const
+  return { ...failure, reason: 'the provider cannot transcribe this audio', rejection }
 }
 
 /** The transcript counts for more than that it could not be deleted. */

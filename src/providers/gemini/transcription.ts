@@ -45,7 +45,7 @@ export const geminiTranscription: Operation<TranscriptionCall, TranscriptionResu
     const settings = { generationConfig: { audioTranscriptionConfig: config } }
     const tail = Buffer.from(`"}}]}],${JSON.stringify(settings).slice(1)}`)
     if (head.length + 4 * Math.ceil(audio.decodedBytes / 3) + tail.length > REQUEST_MAX_BYTES) {
-      return { kind: 'failed', failure: refused('audio: over the 20 MB of a request') }
+      return { kind: 'failed', failure: refused('audio: over the 20 MB of a request', 'too_large') }
     }
     const body = [head, { audio, as: 'base64' } as const, tail]
     return {

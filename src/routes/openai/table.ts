@@ -1,3 +1,4 @@
+import { GatewayError } from '../../errors.ts'
 import type { EdgeRoute } from '../../inbound/server.ts'
 import { type Doors, type EndpointOptions, endpoint, type Handle } from '../endpoint.ts'
 import { chatCompletions } from './chat-completions.ts'
@@ -27,10 +28,28 @@ export function openaiRoutes(doors: Doors): EdgeRoute[] {
   }
 }
 
-/** The clients read the id of a request in a header of this name. */
+/** Fields that OpenAI has another name for than the gateway, in what a provider refused. */
+const OPENAI_NAMES: ReadonlyMap<string, string> = new Map([
+  ['response_schema', 'response_format'],
+  ['timestamps', 'timestamp_granularities'],
+])
+
+/** The clients read the id of a request in a header of this name, and look for a field by the name they sent. */
 function naming(handle: Handle): Handle {
-  return (exchange, trail, doors) => {
+  return async (exchange, trail, doors) => {
     trail.headers['x-request-id'] = exchange.requestId
-    return handle(exchange, trail, doors)
+    try {
+      return await handle(exchange, trail, doors)
+    } catch (thrown) {
+      throw inOpenAiNames(thrown)
+    }
   }
+}
+
+function inOpenAiNames(thrown: unknown): unknown {
+  if (!(thrown instanceof GatewayError) || thrown.code !== 'UPSTREAM_REJECTED') return thrown
+  const param = OPENAI_NAMES.get(thrown.extra.param ?? '')
+  return param === undefined
+    ? thrown
+    : new GatewayError(thrown.code, thrown.message, { ...thrown.extra, param })
 }

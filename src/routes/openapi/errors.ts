@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { ERRORS, type ErrorCode, errorReply, GatewayError } from '../../errors.ts'
+import { REJECTION_REASONS } from '../../schema/upstream.ts'
 import { nullable, shape, text } from './shapes.ts'
 
 /** Every code that is sent; a client that went away is sent nothing. */
@@ -45,7 +46,12 @@ const Details = shape(
     declared_bytes: Type.Optional(Type.Integer({ minimum: 0, description: 'Content-Length' })),
     limit_seconds: Type.Optional(Type.Number({ minimum: 0 })),
     audio_seconds: Type.Optional(Type.Number({ minimum: 0 })),
-    reason: Type.Optional(text('why audio is not fetched from the URL')),
+    reason: Type.Optional(
+      text(
+        'why audio is not fetched from the URL; of UPSTREAM_REJECTED why the provider refused the input, one of ' +
+          `${REJECTION_REASONS.map((reason) => `\`${reason}\``).join(', ')}`,
+      ),
+    ),
     status: Type.Optional(Type.Integer({ description: 'what the host of the URL answered' })),
     scope: Type.Optional(text('that the key lacks')),
     budget: Type.Optional(text('which one is used up: `key` or `workspace`')),

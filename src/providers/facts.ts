@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { Type } from 'typebox'
 import { Value } from 'typebox/value'
-import { FACT_SHAPES } from '../schema/facts.ts'
+import { Day, FACT_SHAPES } from '../schema/facts.ts'
 import type { ModelFacts } from '../schema/provider.ts'
 
 const FOLDER = new URL('models/', import.meta.url)
@@ -14,14 +14,21 @@ export const TABLES: Readonly<Record<string, Readonly<Record<string, unknown>>>>
     .map((file) => [basename(file, '.json'), readTable(file)]),
 )
 
-const Day = '^\\d{4}-\\d{2}-\\d{2}$'
 const { operations, translation_features, conflicts, languages, price, ...always } = FACT_SHAPES
 
 const DatedFacts = Type.Object(
   {
-    as_of: Type.String({ pattern: Day, description: 'day on which the facts were looked up' }),
-    ends_on: Type.Optional(Type.String({ pattern: Day, description: 'announced last day of the model' })),
+    as_of: Type.With(Day, { description: 'day on which the facts were looked up' }),
+    ends_on: Type.Optional(Type.With(Day, { description: 'announced last day of the model' })),
     source: Type.String({ minLength: 1 }),
+    note: Type.Optional(
+      Type.String({ minLength: 1, description: 'what whoever routes to it has to know, in one sentence' }),
+    ),
+    aliases: Type.Optional(
+      Type.Array(Type.String({ minLength: 1 }), {
+        description: 'other names of it, and models equal in all of this',
+      }),
+    ),
     ...always,
     price: Type.Union([Type.Null(), price]),
     operations: Type.Optional(operations),
@@ -40,6 +47,8 @@ export interface DatedModel {
   readonly asOf: string
   /** Announced last day; null: none. */
   readonly endsOn: string | null
+  /** What whoever routes to it has to know; null: nothing in particular. */
+  readonly note: string | null
 }
 
 const dated: DatedModel[] = []
@@ -53,7 +62,17 @@ export const DATED: readonly DatedModel[] = dated
  * of `openai-compatible`.
  */
 export function factsOf(kind: string, model: string): ModelFacts | undefined {
-  return FACTS.get(`${kind} ${model}`) ?? FACTS.get(`${kind} ${model.replace(/-\d{4}-\d{2}-\d{2}$/, '')}`)
+  return FACTS.get(`${kind} ${model}`) ?? FACTS.get(`${kind} ${withoutDate(model)}`)
+}
+
+/** Where a model of the tables stands in time; undefined for one that they lack. */
+export function datedModel(kind: string, model: string): DatedModel | undefined {
+  const named = (name: string) => DATED.find((one) => one.kind === kind && one.model === name)
+  return named(model) ?? named(withoutDate(model))
+}
+
+function withoutDate(model: string): string {
+  return model.replace(/-\d{4}-\d{2}-\d{2}$/, '')
 }
 
 function readTable(file: string): Record<string, unknown> {
@@ -66,9 +85,20 @@ function readFacts(): ReadonlyMap<string, ModelFacts> {
   for (const [kind, byModel] of Object.entries(TABLES)) {
     for (const [model, entry] of Object.entries(byModel)) {
       Value.Assert(DatedFacts, entry)
-      const { as_of: asOf, ends_on: endsOn = null, source: _source, ...rest } = entry
-      dated.push({ kind, model, asOf, endsOn })
-      facts.set(`${kind} ${model}`, Object.freeze(rest as ModelFacts))
+      const {
+        as_of: asOf,
+        ends_on: endsOn = null,
+        note = null,
+        source: _source,
+        aliases = [],
+        ...rest
+      } = entry
+      Object.freeze(rest)
+      for (const name of [model, ...aliases]) {
+        if (facts.has(`${kind} ${name}`)) throw new Error(`${name} stands twice in the table of ${kind}`)
+        dated.push({ kind, model: name, asOf, endsOn, note })
+        facts.set(`${kind} ${name}`, rest as ModelFacts)
+      }
     }
   }
   return facts

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { Type } from 'typebox'
 import { Value } from 'typebox/value'
+import type { Route } from '../schema/catalog.ts'
 import { Day, FACT_SHAPES } from '../schema/facts.ts'
 import type { ModelFacts } from '../schema/provider.ts'
 
@@ -69,6 +70,52 @@ export function factsOf(kind: string, model: string): ModelFacts | undefined {
 export function datedModel(kind: string, model: string): DatedModel | undefined {
   const named = (name: string) => DATED.find((one) => one.kind === kind && one.model === name)
   return named(model) ?? named(withoutDate(model))
+}
+
+const DAY_MS = 24 * 3_600_000
+/** How long before its end a model is spoken of, and how long facts count as fresh. */
+const NEAR_DAYS = 90
+
+/** Days until a model ends, below 0 when it has ended; null: no end is announced. */
+export function daysLeft({ endsOn }: DatedModel, nowMs: number): number | null {
+  return endsOn === null ? null : Math.ceil((Date.parse(endsOn) - nowMs) / DAY_MS)
+}
+
+/** What has to be looked at: that a model ends within 90 days or has ended, and facts that are older than 90 days. */
+export function staleness(model: DatedModel, nowMs: number): string[] {
+  const left = daysLeft(model, nowMs)
+  const age = Math.floor((nowMs - Date.parse(model.asOf)) / DAY_MS)
+  return [
+    ...(left !== null && left < 0 ? [`ended on ${model.endsOn}`] : []),
+    ...(left !== null && left >= 0 && left <= NEAR_DAYS ? [`ends on ${model.endsOn}, in ${left} days`] : []),
+    ...(age > NEAR_DAYS ? [`looked up ${age} days ago`] : []),
+  ]
+}
+
+/** Models of entries that have ended, each once, as `openai/whisper-1 ended on 2027-02-26`. */
+export function endedModels(routes: readonly Pick<Route, 'entries'>[], nowMs: number): string[] {
+  return modelsIn(routes).flatMap(({ name, model }) => {
+    const left = model === undefined ? null : daysLeft(model, nowMs)
+    return left !== null && left < 0 ? [`${name} ended on ${model?.endsOn}`] : []
+  })
+}
+
+/** The models of routes' entries with what is to be said of them: ends that have come or come soon, and notes. */
+export function remarksOn(
+  routes: readonly Pick<Route, 'entries'>[],
+  nowMs: number,
+): { readonly name: string; readonly remark: string }[] {
+  return modelsIn(routes).flatMap(({ name, model }) => {
+    if (model === undefined) return []
+    const ends = staleness({ ...model, asOf: new Date(nowMs).toISOString() }, nowMs)
+    return [...ends, ...(model.note === null ? [] : [model.note])].map((remark) => ({ name, remark }))
+  })
+}
+
+function modelsIn(routes: readonly Pick<Route, 'entries'>[]) {
+  const entries = routes.flatMap((route) => route.entries)
+  const named = new Map(entries.map((entry) => [`${entry.provider.name}/${entry.model}`, entry]))
+  return [...named].map(([name, { provider, model }]) => ({ name, model: datedModel(provider.kind, model) }))
 }
 
 function withoutDate(model: string): string {

@@ -13,7 +13,8 @@ const HELP = `larkway <command>
   route explain --key K --endpoint E [...]
                                which entry would serve a request, and why the others would not
   route diff OLD NEW           what changed in the routes between two configuration files
-  models [kind]                what is known of each model: capabilities, features, price, since when
+  models [kind] [--stale]      what is known of each model: capabilities, features, price, since when; or
+                               which end within 90 days or were looked up longer ago
   key create|list|revoke       API keys that are kept in the state: no restart, no change of the configuration
   key make|hash                make an API key for the configuration; print the hash of one
   credits add|show             what workspaces may still spend, and have spent

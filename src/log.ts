@@ -96,6 +96,9 @@ export interface LogFields {
   readonly records?: number
   readonly left_out?: readonly { readonly record: string; readonly faults: readonly string[] }[]
 
+  /** Providers and models out of the configuration, with the days on which they ended. */
+  readonly models?: readonly string[]
+
   readonly pid?: number
   readonly port?: number
   readonly metrics_port?: number | undefined

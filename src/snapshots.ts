@@ -5,7 +5,7 @@ import type { Offered, Serving } from './catalog/serving.ts'
 import { openCatalog } from './catalog/watch.ts'
 import type { Environment } from './config.ts'
 import type { Logger } from './log.ts'
-import { factsOf } from './providers/facts.ts'
+import { endedModels, factsOf } from './providers/facts.ts'
 import { PROVIDERS } from './providers/index.ts'
 import { startSandboxThread } from './sandbox/thread.ts'
 import type { Snapshot } from './schema/catalog.ts'
@@ -58,6 +58,8 @@ export async function openSnapshots(parts: CatalogParts, closers: Closer[]): Pro
   const polling = pollPublished({ serving, store, log })
   closers.push(() => polling.close())
   await polling.ready()
+  const ended = endedModels(serving.good().routes, Date.now())
+  if (ended.length > 0) log.warn({ models: ended }, 'models of entries have ended, and calls to them fail')
   return {
     current: () => serving.current(),
     isWhole: () => serving.isWhole(),

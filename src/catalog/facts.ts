@@ -4,7 +4,7 @@ import { CAPABILITY_OF, OPERATION_NAMES } from '../schema/operations.ts'
 import { type ModelFacts, operationOf, type Provider } from '../schema/provider.ts'
 import type { Faults, Path } from './faults.ts'
 import type { EntryFields } from './file.ts'
-import { checkPrice } from './price.ts'
+import { checkPrice, checkTerms } from './price.ts'
 import type { ResolvedProvider } from './provider.ts'
 
 /** What the file says of a model; its shape is checked. */
@@ -46,6 +46,8 @@ export function resolveFacts(
   for (const capability of declared.capabilities ?? []) checkProtocol(capability, protocol, path, faults)
   if (declared.translates === true && protocol.translation === undefined)
     faults.add([...path, 'translates'], `the kind "${protocol.kind}" has no translation`)
+  if (declared.price !== undefined && declared.price !== null)
+    checkTerms(declared.price, [...path, 'price'], faults)
   if (configured.access === 'platform') checkPrice(facts, protocol, path, faults)
   return facts
 }

@@ -20,6 +20,24 @@ const PRICED: Readonly<Record<OperationName, readonly (readonly PartOfPrice[])[]
   video: [['per_video_second_usd'], ['per_credit_usd']],
 }
 
+/** What the shape of a price cannot say: periods that are over before they begin, and tiers out of order. */
+export function checkTerms(price: Price, path: Path, faults: Faults): void {
+  checkTiers(price, path, faults)
+  for (const [index, { from, until, ...parts }] of (price.periods ?? []).entries()) {
+    const at = [...path, 'periods', index]
+    if (from === undefined && until === undefined) faults.add(at, 'needs a `from` or an `until`')
+    if (from !== undefined && until !== undefined && from > until)
+      faults.add(at, `ends before it begins: ${until}`)
+    checkTiers(parts, at, faults)
+  }
+}
+
+function checkTiers({ tiers = [] }: Pick<Price, 'tiers'>, path: Path, faults: Faults): void {
+  for (const [index, { over_input_tokens: over }] of tiers.entries())
+    if (index > 0 && over <= (tiers[index - 1]?.over_input_tokens ?? 0))
+      faults.add([...path, 'tiers', index, 'over_input_tokens'], 'must be more than that of the tier before')
+}
+
 /** Platform calls are paid out of credits, so what each operation costs that the entry may serve has to be known. */
 export function checkPrice(facts: ModelFacts, protocol: Provider, path: Path, faults: Faults): void {
   const missing = new Set<string>()

@@ -1,7 +1,7 @@
 import { openCatalog } from '../catalog/watch.ts'
 import { listModels } from '../gateway/list-models.ts'
 import { createSender } from '../outbound/send.ts'
-import { factsOf } from '../providers/facts.ts'
+import { factsOf, remarksOn } from '../providers/facts.ts'
 import { PROVIDERS } from '../providers/index.ts'
 import type { AudioReader } from '../schema/audio.ts'
 import type { ConfiguredProvider, Principal, Route } from '../schema/catalog.ts'
@@ -15,6 +15,7 @@ export interface CheckOptions {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Ask each configured provider for its models. */
   readonly providers: boolean
+  readonly nowMs?: number
 }
 
 /**
@@ -23,7 +24,10 @@ export interface CheckOptions {
  * @returns the exit code: 1 when a provider that was asked did not answer well
  * @throws CatalogError with every fault
  */
-export async function check({ path, env, providers }: CheckOptions, print: Print): Promise<number> {
+export async function check(
+  { path, env, providers, nowMs = Date.now() }: CheckOptions,
+  print: Print,
+): Promise<number> {
   const { serving } = await openCatalog({
     path,
     kinds: PROVIDERS,
@@ -33,6 +37,8 @@ export async function check({ path, env, providers }: CheckOptions, print: Print
   })
   const good = serving.good()
   print(`${path} is valid.\n\n${routeTable(good.routes)}\n${keyTable([...good.snapshot.keys.values()])}`)
+  const remarks = remarksOn(good.routes, nowMs).map(({ name, remark }) => [name, remark])
+  if (remarks.length > 0) print(`\n${table([['MODEL', 'WHAT TO KNOW'], ...remarks])}`)
   return providers ? checkProviders(good.providers, good.routes, print) : 0
 }
 

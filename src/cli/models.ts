@@ -1,47 +1,82 @@
-import { DATED, factsOf } from '../providers/facts.ts'
+import { type PriceOfDay, priceOn } from '../gateway/price.ts'
+import { DATED, type DatedModel, factsOf, staleness } from '../providers/facts.ts'
 import { PROVIDERS } from '../providers/index.ts'
 import type { Price } from '../schema/facts.ts'
 import { parse, UsageError } from './arguments.ts'
 import { table } from './table.ts'
 
 /**
- * `larkway models [kind]`: the built-in tables, what each model can do and costs, and how old that knowledge is.
+ * `larkway models [kind] [--stale]`: the built-in tables, what each model can do and costs, and how old that knowledge
+ * is; or what of them has to be looked at.
  *
  * @throws UsageError for a kind that there is not
  */
-export function listKnownModels(args: readonly string[], print: (text: string) => void): number {
-  const [wanted] = parse(args, {}, 1).positionals
+export function listKnownModels(
+  args: readonly string[],
+  print: (text: string) => void,
+  nowMs = Date.now(),
+): number {
+  const { values, positionals } = parse(args, { stale: { type: 'boolean' } }, 1)
+  const [wanted] = positionals
   if (wanted !== undefined && !PROVIDERS.has(wanted))
     throw new UsageError(`there is no kind "${wanted}"; there are ${[...PROVIDERS.keys()].sort().join(', ')}`)
-  const rows = DATED.filter(({ kind }) => wanted === undefined || kind === wanted).map(
-    ({ kind, model, asOf, endsOn }) => {
-      const facts = factsOf(kind, model)
-      return [
-        kind,
-        model,
-        (facts?.capabilities ?? []).join(','),
-        (facts?.features ?? []).join(',') || '-',
-        priceText(facts?.price ?? null),
-        asOf,
-        endsOn ?? '-',
-      ]
-    },
-  )
-  print(table([['KIND', 'MODEL', 'CAPABILITIES', 'FEATURES', 'PRICE', 'AS OF', 'ENDS ON'], ...rows]))
+  const models = DATED.filter(({ kind }) => wanted === undefined || kind === wanted)
+  print(values.stale === true ? staleTable(models, nowMs) : factsTable(models, nowMs))
   return 0
 }
 
-/** Main parts of a price in a few words; `larkway.yaml` may replace it. */
-function priceText(price: Price | null): string {
+function factsTable(models: readonly DatedModel[], nowMs: number): string {
+  const rows = models.map(({ kind, model, asOf, endsOn, note }) => {
+    const facts = factsOf(kind, model)
+    return [
+      kind,
+      model,
+      (facts?.capabilities ?? []).join(','),
+      (facts?.features ?? []).join(',') || '-',
+      priceText(facts?.price ?? null, nowMs),
+      asOf,
+      endsOn ?? '-',
+      note ?? '',
+    ]
+  })
+  return table([['KIND', 'MODEL', 'CAPABILITIES', 'FEATURES', 'PRICE', 'AS OF', 'ENDS ON', 'NOTE'], ...rows])
+}
+
+function staleTable(models: readonly DatedModel[], nowMs: number): string {
+  const rows = models.flatMap((one) => {
+    const why = staleness(one, nowMs)
+    return why.length === 0 ? [] : [[one.kind, one.model, one.asOf, one.endsOn ?? '-', why.join('; ')]]
+  })
+  if (rows.length === 0) return 'No model ends within 90 days, and all were looked up within the last 90.\n'
+  return table([['KIND', 'MODEL', 'AS OF', 'ENDS ON', 'WHY'], ...rows])
+}
+
+/** A price in a few words: what holds today, for long prompts, and later; `larkway.yaml` may replace it. */
+function priceText(price: Price | null, nowMs: number): string {
+  if (price === null) return 'unknown'
+  const today = priceOn(price, nowMs)
+  const day = new Date(nowMs).toISOString().slice(0, 10)
+  const long = (today.tiers ?? []).map((tier) => `over ${tier.over_input_tokens} tokens ${partsText(tier)}`)
+  const later = (price.periods ?? []).flatMap(({ from = day, ...parts }) =>
+    from > day ? [`from ${from} ${partsText(parts)}`] : [],
+  )
+  return [partsText(today) || 'unknown', ...long, ...later].join(', ')
+}
+
+function partsText(price: PriceOfDay): string {
   const parts: [number | undefined, string][] = [
-    [price?.per_hour_usd, '/h'],
-    [price?.per_1k_characters_usd, '/1k chars'],
-    [price?.per_1m_input_tokens_usd, '/1M in'],
-    [price?.per_1m_output_tokens_usd, '/1M out'],
-    [price?.per_image_usd, '/image'],
-    [price?.per_video_second_usd, '/video s'],
-    [price?.per_credit_usd, '/credit'],
+    [price.per_hour_usd, '/h'],
+    [price.per_1k_characters_usd, '/1k chars'],
+    [price.per_1m_input_tokens_usd, '/1M in'],
+    [price.per_1m_output_tokens_usd, '/1M out'],
+    [price.per_image_usd, '/image'],
+    [price.per_video_second_usd, '/video s'],
+    [price.per_credit_usd, '/credit'],
+    ...Object.entries(price.add_ons_per_hour_usd ?? {}).map(([feature, usd]): [number, string] => [
+      usd,
+      `/h with ${feature}`,
+    ]),
   ]
   const known = parts.filter(([usd]) => usd !== undefined).map(([usd, unit]) => `${usd}${unit}`)
-  return known.join(' ') || 'unknown'
+  return known.join(' ')
 }

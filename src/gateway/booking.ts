@@ -12,7 +12,7 @@ import type {
   StoredResult,
 } from '../schema/ledger.ts'
 import type { OperationName } from '../schema/operations.ts'
-import { estimateOf } from './estimate.ts'
+import { highestCost } from './estimate.ts'
 import { type CallRequest, Interrupted, type Services, type Trail } from './gateway.ts'
 import { microsOf } from './micros.ts'
 import type { Prepared } from './run.ts'
@@ -133,7 +133,7 @@ function reservationOf<K extends OperationName>(
   let platformMicros = 0
   let spendMicros = 0
   for (const { entry } of candidates) {
-    const micros = chargeable(entry, estimateOf(entry, operation, call.payload).costUsd)
+    const micros = chargeable(entry, highestCost(entry, operation, call.payload))
     spendMicros = Math.max(spendMicros, micros)
     if (isPlatform(entry)) platformMicros = Math.max(platformMicros, micros)
   }

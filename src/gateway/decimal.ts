@@ -42,6 +42,12 @@ export function per(a: Exact, unit: number): Exact {
   return { digits: a.digits, divisor: a.divisor * BigInt(unit) }
 }
 
+/** The smallest multiple of a step that is not below the number. @param step above 0 */
+export function roundedUp({ digits, divisor }: Exact, step: Exact): Exact {
+  const [value, unit] = [digits * step.divisor, step.digits * divisor]
+  return times({ digits: (value + unit - 1n) / unit, divisor: 1n }, step)
+}
+
 /** The nearest number with that many decimals, half of the last one upwards. */
 export function rounded({ digits, divisor }: Exact, decimals: number): number {
   const scale = 10n ** BigInt(decimals)

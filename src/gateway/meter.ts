@@ -1,11 +1,11 @@
 import { requiredFeatures } from '../providers/transcript-needs.ts'
-import type { TranscriptionCall } from '../schema/calls.ts'
+import type { Feature, TranscriptionCall } from '../schema/calls.ts'
 import type { Price } from '../schema/facts.ts'
 import type { Calls, OperationName, Results } from '../schema/operations.ts'
 import type { TokenUsage } from '../schema/usage.ts'
 import { countCharacters } from './characters.ts'
-import { type Exact, exact, plus, rounded, times } from './decimal.ts'
-import { costOf, type Term } from './price.ts'
+import { type Exact, exact, plus, rounded, roundedUp, times } from './decimal.ts'
+import { costOf, exactCostOf, type PriceOfDay, priceForSize, priceOn, type Term } from './price.ts'
 
 /** Metering values of an answer, in wire names. */
 export type Usage = Readonly<Record<string, number | null>>
@@ -56,14 +56,29 @@ function measure(figure: number | null): number | null {
   return figure !== null && Number.isFinite(figure) && figure >= 0 ? figure : null
 }
 
-/** Meters a call and prices it. */
+/**
+ * Meters a call and prices it.
+ *
+ * @param atMs epoch milliseconds of the call, for prices that change
+ */
 export function meter<K extends OperationName>(
   operation: K,
   payload: Calls[K],
   told: Told,
   price: Price | null,
+  atMs = Date.now(),
 ): Metered {
-  const { usage, terms, warnings } = METERS[operation](payload, told, price ?? {})
+  return meterAt(operation, payload, told, priceForSize(priceOn(price ?? {}, atMs), inputTokensOf(told)))
+}
+
+/** Meters a call at a price that is settled. */
+export function meterAt<K extends OperationName>(
+  operation: K,
+  payload: Calls[K],
+  told: Told,
+  price: PriceOfDay,
+): Metered {
+  const { usage, terms, warnings } = METERS[operation](payload, told, price)
   const cost = costOf(terms)
   if ('usd' in cost) return { usage, costUsd: cost.usd, warnings }
   const missing =
@@ -73,6 +88,23 @@ export function meter<K extends OperationName>(
   return { usage, costUsd: null, warnings: [...warnings, missing] }
 }
 
+/** What a call costs, not rounded; Infinity when that is not known. */
+export function exactCost<K extends OperationName>(
+  operation: K,
+  payload: Calls[K],
+  told: Told,
+  price: Price | null,
+  atMs = Date.now(),
+): number {
+  const settled = priceForSize(priceOn(price ?? {}, atMs), inputTokensOf(told))
+  const cost = exactCostOf(METERS[operation](payload, told, settled).terms)
+  return 'usd' in cost ? cost.usd : Number.POSITIVE_INFINITY
+}
+
+function inputTokensOf({ usage }: Told): number | null {
+  return usage?.input_tokens ?? null
+}
+
 interface Measured {
   readonly usage: Usage
   readonly terms: readonly Term[]
@@ -80,7 +112,7 @@ interface Measured {
 }
 
 const METERS: {
-  readonly [K in OperationName]: (payload: Calls[K], told: Told, price: Price) => Measured
+  readonly [K in OperationName]: (payload: Calls[K], told: Told, price: PriceOfDay) => Measured
 } = {
   transcription: meterAudio,
   translation: meterAudio,
@@ -130,11 +162,13 @@ const METERS: {
  * Seconds are read from the file, whatever the provider reports; only where the file does not tell, the provider's
  * figure stands in, with a warning.
  */
-function meterAudio(call: TranscriptionCall, told: Told, price: Price): Measured {
+function meterAudio(call: TranscriptionCall, told: Told, price: PriceOfDay): Measured {
   const { durationSeconds } = call.audio
   const channels = call.audio.channels ?? told.channels
   const seconds = measure(durationSeconds ?? told.seconds)
-  const charged = billable(call, seconds, channels, price)
+  const heard = chargedAudio(call, seconds, channels, price)
+  const features = requiredFeatures(call.options)
+  const charged = heard === null ? null : times(heard, factorOf(features, price))
   const warnings: string[] = []
   if (durationSeconds === null) {
     warnings.push(
@@ -152,31 +186,45 @@ function meterAudio(call: TranscriptionCall, told: Told, price: Price): Measured
       billable_audio_seconds: roundedSeconds(charged),
       total_tokens: 0,
     },
-    terms: [{ usd: price.per_hour_usd, unit: 3600, quantity: charged }],
+    terms: [
+      { usd: price.per_hour_usd, unit: 3600, quantity: charged },
+      ...[...features].map((name) => ({
+        usd: price.add_ons_per_hour_usd?.[name],
+        unit: 3600,
+        quantity: heard,
+      })),
+    ],
     warnings,
   }
 }
 
-/** What the provider charges: no less than its minimum, each channel, and more for some features. */
-function billable(
+/** Seconds that the provider charges: no less than its minimum, in its steps, and of each channel. */
+function chargedAudio(
   { options }: TranscriptionCall,
   seconds: number | null,
   channels: number | null,
-  price: Price,
-) {
-  const { minimum_seconds: minimum = 0, keyterms_minimum: many, per_channel, surcharges = {} } = price
+  price: PriceOfDay,
+): Exact | null {
+  const { minimum_seconds: minimum = 0, keyterms_minimum: many, per_channel } = price
   const charged = per_channel === true && options.multichannel ? channels : 1
   if (seconds === null || charged === null) return null
   const manyTerms = many !== undefined && options.keyterms.length > many.over
   const least = Math.max(minimum, manyTerms ? many.seconds : 0)
+  const long = exact(Math.max(seconds, least))
+  const { billing_increment_seconds: step } = price
+  return times(step === undefined ? long : roundedUp(long, exact(step)), exact(charged))
+}
+
+/** What the charged seconds are multiplied by for the features of a call. */
+function factorOf(features: Iterable<Feature>, { surcharges = {} }: PriceOfDay): Exact {
   let factor = exact(1)
-  for (const feature of requiredFeatures(options)) factor = plus(factor, exact(surcharges[feature] ?? 0))
-  return times(times(exact(Math.max(seconds, least)), exact(charged)), factor)
+  for (const feature of features) factor = plus(factor, exact(surcharges[feature] ?? 0))
+  return factor
 }
 
 const TOKENS_UNKNOWN = 'usage.total_tokens: the provider does not say how many tokens it counted'
 
-function meterTokens(_payload: unknown, { usage }: Told, price: Price): Measured {
+function meterTokens(_payload: unknown, { usage }: Told, price: PriceOfDay): Measured {
   const { input_tokens = null, output_tokens = null } = usage ?? {}
   const total_tokens = usage === null ? null : totalOf(usage)
   return {
@@ -186,7 +234,7 @@ function meterTokens(_payload: unknown, { usage }: Told, price: Price): Measured
   }
 }
 
-function tokenTerms(usage: TokenUsage | null, price: Price): readonly [input: Term, output: Term] {
+function tokenTerms(usage: TokenUsage | null, price: PriceOfDay): readonly [input: Term, output: Term] {
   const unit = 1_000_000
   const { input_tokens = null, output_tokens = null } = usage ?? {}
   return [

@@ -5,7 +5,7 @@ import type { OperationName } from '../schema/operations.ts'
 import type { Provider } from '../schema/provider.ts'
 import type { Consideration, Left } from './consideration.ts'
 import { demandOf, leftOut } from './eligibility.ts'
-import { estimateOf } from './estimate.ts'
+import { expectedCost } from './estimate.ts'
 import type { Call } from './gateway.ts'
 import type { HealthBook } from './health.ts'
 import type { LatencyBook } from './latency.ts'
@@ -168,6 +168,6 @@ function yardsticksOf<K extends OperationName>(input: SelectionInput<K>): Yardst
     random,
     latency,
     nowMs,
-    estimateUsd: (entry) => estimateOf(entry, operation, call.payload).costUsd ?? Number.POSITIVE_INFINITY,
+    estimateUsd: (entry) => expectedCost(entry, operation, call.payload),
   }
 }

@@ -2,7 +2,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { Type } from 'typebox'
 import { Value } from 'typebox/value'
-import { FACT_SHAPES } from '../schema/facts.ts'
+import type { Route } from '../schema/catalog.ts'
+import { Day, FACT_SHAPES } from '../schema/facts.ts'
 import type { ModelFacts } from '../schema/provider.ts'
 
 const FOLDER = new URL('models/', import.meta.url)
@@ -14,14 +15,21 @@ export const TABLES: Readonly<Record<string, Readonly<Record<string, unknown>>>>
     .map((file) => [basename(file, '.json'), readTable(file)]),
 )
 
-const Day = '^\\d{4}-\\d{2}-\\d{2}$'
 const { operations, translation_features, conflicts, languages, price, ...always } = FACT_SHAPES
 
 const DatedFacts = Type.Object(
   {
-    as_of: Type.String({ pattern: Day, description: 'day on which the facts were looked up' }),
-    ends_on: Type.Optional(Type.String({ pattern: Day, description: 'announced last day of the model' })),
+    as_of: Type.With(Day, { description: 'day on which the facts were looked up' }),
+    ends_on: Type.Optional(Type.With(Day, { description: 'announced last day of the model' })),
     source: Type.String({ minLength: 1 }),
+    note: Type.Optional(
+      Type.String({ minLength: 1, description: 'what whoever routes to it has to know, in one sentence' }),
+    ),
+    aliases: Type.Optional(
+      Type.Array(Type.String({ minLength: 1 }), {
+        description: 'other names of it, and models equal in all of this',
+      }),
+    ),
     ...always,
     price: Type.Union([Type.Null(), price]),
     operations: Type.Optional(operations),
@@ -40,6 +48,8 @@ export interface DatedModel {
   readonly asOf: string
   /** Announced last day; null: none. */
   readonly endsOn: string | null
+  /** What whoever routes to it has to know; null: nothing in particular. */
+  readonly note: string | null
 }
 
 const dated: DatedModel[] = []
@@ -53,7 +63,63 @@ export const DATED: readonly DatedModel[] = dated
  * of `openai-compatible`.
  */
 export function factsOf(kind: string, model: string): ModelFacts | undefined {
-  return FACTS.get(`${kind} ${model}`) ?? FACTS.get(`${kind} ${model.replace(/-\d{4}-\d{2}-\d{2}$/, '')}`)
+  return FACTS.get(`${kind} ${model}`) ?? FACTS.get(`${kind} ${withoutDate(model)}`)
+}
+
+/** Where a model of the tables stands in time; undefined for one that they lack. */
+export function datedModel(kind: string, model: string): DatedModel | undefined {
+  const named = (name: string) => DATED.find((one) => one.kind === kind && one.model === name)
+  return named(model) ?? named(withoutDate(model))
+}
+
+const DAY_MS = 24 * 3_600_000
+/** How long before its end a model is spoken of, and how long facts count as fresh. */
+const NEAR_DAYS = 90
+
+/** Days until a model ends, below 0 when it has ended; null: no end is announced. */
+export function daysLeft({ endsOn }: DatedModel, nowMs: number): number | null {
+  return endsOn === null ? null : Math.ceil((Date.parse(endsOn) - nowMs) / DAY_MS)
+}
+
+/** What has to be looked at: that a model ends within 90 days or has ended, and facts that are older than 90 days. */
+export function staleness(model: DatedModel, nowMs: number): string[] {
+  const left = daysLeft(model, nowMs)
+  const age = Math.floor((nowMs - Date.parse(model.asOf)) / DAY_MS)
+  return [
+    ...(left !== null && left < 0 ? [`ended on ${model.endsOn}`] : []),
+    ...(left !== null && left >= 0 && left <= NEAR_DAYS ? [`ends on ${model.endsOn}, in ${left} days`] : []),
+    ...(age > NEAR_DAYS ? [`looked up ${age} days ago`] : []),
+  ]
+}
+
+/** Models of entries that have ended, each once, as `openai/whisper-1 ended on 2027-02-26`. */
+export function endedModels(routes: readonly Pick<Route, 'entries'>[], nowMs: number): string[] {
+  return modelsIn(routes).flatMap(({ name, model }) => {
+    const left = model === undefined ? null : daysLeft(model, nowMs)
+    return left !== null && left < 0 ? [`${name} ended on ${model?.endsOn}`] : []
+  })
+}
+
+/** The models of routes' entries with what is to be said of them: ends that have come or come soon, and notes. */
+export function remarksOn(
+  routes: readonly Pick<Route, 'entries'>[],
+  nowMs: number,
+): { readonly name: string; readonly remark: string }[] {
+  return modelsIn(routes).flatMap(({ name, model }) => {
+    if (model === undefined) return []
+    const ends = staleness({ ...model, asOf: new Date(nowMs).toISOString() }, nowMs)
+    return [...ends, ...(model.note === null ? [] : [model.note])].map((remark) => ({ name, remark }))
+  })
+}
+
+function modelsIn(routes: readonly Pick<Route, 'entries'>[]) {
+  const entries = routes.flatMap((route) => route.entries)
+  const named = new Map(entries.map((entry) => [`${entry.provider.name}/${entry.model}`, entry]))
+  return [...named].map(([name, { provider, model }]) => ({ name, model: datedModel(provider.kind, model) }))
+}
+
+function withoutDate(model: string): string {
+  return model.replace(/-\d{4}-\d{2}-\d{2}$/, '')
 }
 
 function readTable(file: string): Record<string, unknown> {
@@ -66,9 +132,20 @@ function readFacts(): ReadonlyMap<string, ModelFacts> {
   for (const [kind, byModel] of Object.entries(TABLES)) {
     for (const [model, entry] of Object.entries(byModel)) {
       Value.Assert(DatedFacts, entry)
-      const { as_of: asOf, ends_on: endsOn = null, source: _source, ...rest } = entry
-      dated.push({ kind, model, asOf, endsOn })
-      facts.set(`${kind} ${model}`, Object.freeze(rest as ModelFacts))
+      const {
+        as_of: asOf,
+        ends_on: endsOn = null,
+        note = null,
+        source: _source,
+        aliases = [],
+        ...rest
+      } = entry
+      Object.freeze(rest)
+      for (const name of [model, ...aliases]) {
+        if (facts.has(`${kind} ${name}`)) throw new Error(`${name} stands twice in the table of ${kind}`)
+        dated.push({ kind, model: name, asOf, endsOn, note })
+        facts.set(`${kind} ${name}`, rest as ModelFacts)
+      }
     }
   }
   return facts

@@ -29,28 +29,61 @@ const Seconds = Type.Number({ exclusiveMinimum: 0, maximum: 31_536_000 })
 const Word = Type.String({ minLength: 1, maxLength: 256 })
 const Speed = Type.Number({ exclusiveMinimum: 0, maximum: 100 })
 
-/** What a call costs at the provider. Absent parts are not charged. */
+/** What a provider charges by. Absent parts are not charged. */
+const PRICE_PARTS = {
+  per_hour_usd: optional(Usd, 'USD for an hour of audio heard'),
+  minimum_seconds: optional(Type.Number({ minimum: 0, maximum: 3600 }), 'shortest audio charged'),
+  billing_increment_seconds: optional(
+    Type.Number({ exclusiveMinimum: 0, maximum: 3600 }),
+    'audio is charged in steps of so many seconds, rounded up',
+  ),
+  keyterms_minimum: optional(
+    strict({
+      over: Type.With(Count, { description: 'how many keyterms are not more' }),
+      seconds: Type.With(Seconds, { description: 'what is charged at least' }),
+    }),
+    'shortest audio charged for a call with more keyterms than `over`',
+  ),
+  per_channel: optional(Type.Boolean(), 'with multichannel each channel is charged'),
+  surcharges: optional(perFeature(Usd), 'what a feature adds to the charged seconds: 0.2 is 20 %'),
+  add_ons_per_hour_usd: optional(perFeature(Usd), 'USD that a feature adds to an hour of audio heard'),
+  per_1k_characters_usd: optional(Usd, 'USD for 1,000 characters of text spoken'),
+  per_1m_input_tokens_usd: optional(Usd, 'USD for a million tokens that went in'),
+  per_1m_output_tokens_usd: optional(Usd, 'USD for a million tokens that came out'),
+  per_image_usd: optional(Usd, 'USD for a picture'),
+  per_video_second_usd: optional(Usd, 'USD for a second of video'),
+  per_credit_usd: optional(
+    Usd,
+    'USD for a credit, of a provider that reports what it charged in credits of its own',
+  ),
+  tiers: optional(
+    Type.Array(
+      strict({
+        over_input_tokens: Type.With(Count, { description: 'how many tokens that went in are not more' }),
+        per_1m_input_tokens_usd: optional(Usd, 'USD for a million tokens that went in'),
+        per_1m_output_tokens_usd: optional(Usd, 'USD for a million tokens that came out'),
+      }),
+    ),
+    'prices of a whole call with more input tokens than `over_input_tokens`, the smallest first',
+  ),
+}
+
+/** A day as it is written: `2027-01-01`. */
+export const Day = Type.String({ pattern: '^\\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])$' })
+
+/** What a call costs at the provider. */
 export const PriceShape = strict(
   {
-    per_hour_usd: optional(Usd, 'USD for an hour of audio heard'),
-    minimum_seconds: optional(Type.Number({ minimum: 0, maximum: 3600 }), 'shortest audio charged'),
-    keyterms_minimum: optional(
-      strict({
-        over: Type.With(Count, { description: 'how many keyterms are not more' }),
-        seconds: Type.With(Seconds, { description: 'what is charged at least' }),
-      }),
-      'shortest audio charged for a call with more keyterms than `over`',
-    ),
-    per_channel: optional(Type.Boolean(), 'with multichannel each channel is charged'),
-    surcharges: optional(perFeature(Usd), 'what a feature adds to the charged seconds: 0.2 is 20 %'),
-    per_1k_characters_usd: optional(Usd, 'USD for 1,000 characters of text spoken'),
-    per_1m_input_tokens_usd: optional(Usd, 'USD for a million tokens that went in'),
-    per_1m_output_tokens_usd: optional(Usd, 'USD for a million tokens that came out'),
-    per_image_usd: optional(Usd, 'USD for a picture'),
-    per_video_second_usd: optional(Usd, 'USD for a second of video'),
-    per_credit_usd: optional(
-      Usd,
-      'USD for a credit, of a provider that reports what it charged in credits of its own',
+    ...PRICE_PARTS,
+    periods: optional(
+      Type.Array(
+        strict({
+          from: optional(Day, 'first day of it, in UTC; absent: since ever'),
+          until: optional(Day, 'last day of it; absent: for good'),
+          ...PRICE_PARTS,
+        }),
+      ),
+      'parts that are others on some days; where periods overlap, the later one of the list counts',
     ),
   },
   'what the provider charges',

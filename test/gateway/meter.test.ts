@@ -1,10 +1,11 @@
 import t from 'tap'
 import { formatDuration } from '../../src/gateway/admit.ts'
 import { countCharacters } from '../../src/gateway/characters.ts'
-import { estimateOf } from '../../src/gateway/estimate.ts'
+import { estimateOf, expectedCost, highestCost } from '../../src/gateway/estimate.ts'
 import { type Metered, meter, NOTHING_TOLD, type Told, toldBy } from '../../src/gateway/meter.ts'
 import type { Audio } from '../../src/schema/audio.ts'
 import type { TranscriptionOptions } from '../../src/schema/calls.ts'
+import type { ChatCall, ChatPart } from '../../src/schema/chat.ts'
 import type { Price } from '../../src/schema/facts.ts'
 import type { Results } from '../../src/schema/operations.ts'
 import { speechCall, transcriptionCall } from '../support/call.ts'
@@ -60,11 +61,12 @@ t.test('no cost drifts away from its decimals', async (t) => {
     const { costUsd } = speak(characters, { per_1k_characters_usd: 0.05 })
     if (costUsd !== (characters * 50) / 1_000_000) t.fail(`${characters} characters: ${costUsd}`)
   }
-  // 0.22 USD per hour of every length in milliseconds, by whole numbers: 55 / 900,000 micro-USD each.
+  // 0.22 USD per hour of every length in milliseconds, by whole numbers: 55 / 900,000 micro-USD each; at least one.
   for (let milliseconds = 1; milliseconds < 4_000_000; milliseconds += 997) {
-    const micros = (BigInt(milliseconds) * 2n * 220_000n + 3_600_000n) / 7_200_000n
+    const nearest = Number((BigInt(milliseconds) * 2n * 220_000n + 3_600_000n) / 7_200_000n)
+    const micros = Math.max(1, nearest)
     const { costUsd } = hear({ durationSeconds: milliseconds / 1000 }, { per_hour_usd: 0.22 })
-    if (costUsd !== Number(micros) / 1_000_000) t.fail(`${milliseconds} ms: ${costUsd}, not ${micros}`)
+    if (costUsd !== micros / 1_000_000) t.fail(`${milliseconds} ms: ${costUsd}, not ${micros}`)
   }
   t.match(`${hear({ durationSeconds: 1e-9 }, { per_hour_usd: 1e9 }).costUsd}`, /^0\.000278$/)
 })
@@ -130,6 +132,166 @@ t.test('what the provider charges of a transcription', async (t) => {
   const { per_channel: _, ...together } = price
   const twoChannels = { durationSeconds: 40, channels: 2 }
   t.equal(hear(twoChannels, together, { options: { multichannel: true } }).usage.billable_audio_seconds, 40)
+})
+
+t.test('a feature that costs so much an hour, and audio that is charged by the second', async (t) => {
+  const rows: [
+    string,
+    Price,
+    Partial<Audio>,
+    Partial<TranscriptionOptions>,
+    billable: number,
+    usd: number,
+  ][] = [
+    ['no feature', { add_ons_per_hour_usd: { diarization: 0.12 } }, {}, {}, 36, 0.00462],
+    [
+      'speakers',
+      { add_ons_per_hour_usd: { diarization: 0.12 } },
+      {},
+      { diarization: true },
+      36,
+      // 0.0077 and 0.002 a minute
+      (36 / 60) * 0.0097,
+    ],
+    [
+      'speakers of each channel',
+      { add_ons_per_hour_usd: { diarization: 0.12 }, per_channel: true },
+      { channels: 2 },
+      { diarization: true, multichannel: true },
+      72,
+      (72 / 60) * 0.0097,
+    ],
+    [
+      'beside a share',
+      { add_ons_per_hour_usd: { diarization: 0.12 }, surcharges: { keyterms: 0.5 } },
+      {},
+      { diarization: true, keyterms: ['a'] },
+      54,
+      (54 / 60) * 0.0077 + (36 / 60) * 0.002,
+    ],
+    ['a second begun', { billing_increment_seconds: 1 }, { durationSeconds: 1.2 }, {}, 2, 0.000257],
+    ['a whole one', { billing_increment_seconds: 1 }, { durationSeconds: 60 }, {}, 60, 0.0077],
+    [
+      'steps of a minute behind a minimum',
+      { billing_increment_seconds: 60, minimum_seconds: 90 },
+      { durationSeconds: 5 },
+      {},
+      120,
+      0.0154,
+    ],
+    ['a tenth', { billing_increment_seconds: 0.1 }, { durationSeconds: 0.3 }, {}, 0.3, 0.000039],
+  ]
+  for (const [name, parts, audio, options, billable, usd] of rows) {
+    const price = { per_hour_usd: 0.462, ...parts }
+    const metered = hear({ durationSeconds: 36, ...audio }, name === 'no feature' ? { ...price } : price, {
+      options,
+    })
+    t.equal(metered.usage.billable_audio_seconds, billable, name)
+    t.equal(metered.costUsd, Math.round(usd * 1e6) / 1e6, name)
+  }
+  t.equal(
+    hear({ durationSeconds: 36 }, { add_ons_per_hour_usd: { diarization: 1 } }).costUsd,
+    null,
+    'no price',
+  )
+})
+
+t.test('a price that changes, by the day of the call in UTC', async (t) => {
+  const price: Price = {
+    per_1m_input_tokens_usd: 0.75,
+    per_1m_output_tokens_usd: 3.75,
+    periods: [
+      { from: '2027-01-01', per_1m_input_tokens_usd: 1.5, per_1m_output_tokens_usd: 7.5 },
+      { from: '2026-11-27', until: '2026-11-30', per_1m_input_tokens_usd: 0 },
+      { until: '2026-01-31', per_1m_output_tokens_usd: 1 },
+    ],
+  }
+  const rows = [
+    ['2026-01-31T23:59:59.999Z', 1.75],
+    ['2026-02-01T00:00:00Z', 4.5],
+    ['2026-11-26T23:59:59.999Z', 4.5],
+    ['2026-11-27T00:00:00Z', 3.75],
+    ['2026-11-30T23:59:59Z', 3.75],
+    ['2026-12-31T23:59:59.999Z', 4.5],
+    ['2027-01-01T00:00:00Z', 9],
+    ['2100-01-01T00:00:00Z', 9],
+  ] as const
+  for (const [at, usd] of rows) {
+    const told = tokens(1_000_000, 1_000_000)
+    t.equal(meter('chat', chatCall(), told, price, Date.parse(at)).costUsd, usd, at)
+  }
+  t.equal(meter('chat', chatCall(), tokens(1_000_000, 0), price).costUsd !== null, true, 'and now')
+})
+
+const TIERED: Price = {
+  per_1m_input_tokens_usd: 2,
+  per_1m_output_tokens_usd: 10,
+  tiers: [
+    { over_input_tokens: 272_000, per_1m_input_tokens_usd: 4, per_1m_output_tokens_usd: 15 },
+    { over_input_tokens: 500_000, per_1m_input_tokens_usd: 8 },
+  ],
+}
+
+t.test('a price by size is that of the whole call', async (t) => {
+  const rows = [
+    [272_000, 0.544 + 0.01],
+    [272_001, 1.088004 + 0.015],
+    [500_000, 2 + 0.015],
+    [500_001, 4.000008 + 0.01],
+  ] as const
+  for (const [input, usd] of rows)
+    t.equal(meter('chat', chatCall(), tokens(input, 1000), TIERED).costUsd, Math.round(usd * 1e6) / 1e6)
+  t.equal(meter('chat', chatCall(), tokens(null, 1000), TIERED).costUsd, null, 'a size that nobody knows')
+  const later: Price = { ...TIERED, periods: [{ from: '2027-01-01', tiers: [] }] }
+  const at = (day: string) => meter('chat', chatCall(), tokens(600_000, 0), later, Date.parse(day)).costUsd
+  t.same([at('2026-12-31'), at('2027-01-01')], [4.8, 1.2], 'tiers change with their period')
+})
+
+t.test('what is reserved covers every price that the size may fall under', async (t) => {
+  const chat = (text: string, more: Partial<ChatCall> = {}) =>
+    chatCall({ messages: [{ role: 'user', parts: [{ type: 'text', text }] }], max_tokens: 1000, ...more })
+  const reserved = (price: Price, call: ChatCall) =>
+    highestCost(entry({ facts: facts({ price }) }), 'chat', call)
+  const short = chat('a'.repeat(4000))
+  t.equal(reserved(TIERED, short), 0.012, 'a short text is never dear')
+  // 300,000 characters of Chinese are more than 272,000 tokens.
+  const long = chat('鳥'.repeat(300_000))
+  t.equal(estimateOf(entry({ facts: facts({ price: TIERED }) }), 'chat', long).costUsd, 0.16)
+  t.equal(reserved(TIERED, long), 0.315)
+  t.equal(reserved(TIERED, chat('a'.repeat(4 * 272_004))), 2.186032, 'the supposed tier and those above it')
+  const image: ChatPart = {
+    type: 'image',
+    source: { kind: 'url', url: 'https://a.example/1.png' },
+    detail: null,
+  }
+  t.equal(reserved(TIERED, chatCall({ messages: [{ role: 'user', parts: [image] }], max_tokens: 0 })), 0)
+  const seen = chat('a'.repeat(4000), {
+    messages: [{ role: 'user', parts: [image, { type: 'text', text: 'aaaa' }] }],
+  })
+  t.equal(reserved(TIERED, seen), 0.015004, 'a picture may be of any size')
+  const cheaper: Price = { ...TIERED, tiers: [{ over_input_tokens: 10, per_1m_input_tokens_usd: 1 }] }
+  t.equal(reserved(cheaper, chat('a'.repeat(20))), 0.01001, 'a cheaper tier takes nothing away')
+  t.equal(reserved({ tiers: [{ over_input_tokens: 1 }] }, short), null, 'a price that is not known')
+})
+
+t.test('a cost is never nothing, however small, and small ones compare', async (t) => {
+  const embed = (usd: number, count: number) =>
+    meter('embeddings', { input: ['a'], dimensions: null }, tokens(count, null), {
+      per_1m_input_tokens_usd: usd,
+    }).costUsd
+  t.equal(embed(0.02, 1), 0.000001)
+  t.equal(embed(0.02, 0), 0)
+  t.equal(embed(0, 5), 0)
+  const of = (usd: number) =>
+    expectedCost(entry({ facts: facts({ price: { per_1m_input_tokens_usd: usd } }) }), 'embeddings', {
+      input: ['four'],
+      dimensions: null,
+    })
+  t.ok(of(0.02) < of(0.13), 'though both come to one micro-USD')
+  t.equal(
+    expectedCost(entry({ facts: facts({ price: null }) }), 'chat', chatCall()),
+    Number.POSITIVE_INFINITY,
+  )
 })
 
 t.test('tokens', async (t) => {

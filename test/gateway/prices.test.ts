@@ -1,19 +1,25 @@
 import t from 'tap'
 import { meter, NOTHING_TOLD } from '../../src/gateway/meter.ts'
 import { factsOf } from '../../src/providers/facts.ts'
+import type { Price } from '../../src/schema/facts.ts'
 import type { OperationName } from '../../src/schema/operations.ts'
 import { speechCall, transcriptionCall } from '../support/call.ts'
+import { chatCall } from '../support/gateway-rig.ts'
 
 // The prices that the interface names, through the real table of facts and the real meter.
 
 const THOUSAND = speechCall({ input: 'a'.repeat(1000) }).payload
 const HOUR = transcriptionCall({ audio: { durationSeconds: 3600 } }).payload
 
+function priceOf(kind: string, model: string): Price | null {
+  const facts = factsOf(kind, model)
+  if (facts === undefined) throw new Error(`the table of ${kind} has no ${model}`)
+  return facts.price
+}
+
 function costOf(model: string, operation: Extract<OperationName, 'speech' | 'transcription'>): number | null {
-  const facts = factsOf('elevenlabs', model)
-  if (facts === undefined) throw new Error(`the table has no ${model}`)
   const payload = operation === 'speech' ? THOUSAND : HOUR
-  return meter(operation, payload, NOTHING_TOLD, facts.price).costUsd
+  return meter(operation, payload, NOTHING_TOLD, priceOf('elevenlabs', model)).costUsd
 }
 
 t.test('1,000 characters of speech', async (t) => {
@@ -28,7 +34,40 @@ t.test('one hour of audio', async (t) => {
 })
 
 t.test('many small calls cost what one large one does', async (t) => {
-  const price = factsOf('elevenlabs', 'eleven_flash_v2_5')?.price ?? null
+  const price = priceOf('elevenlabs', 'eleven_flash_v2_5')
   const one = meter('speech', speechCall({ input: 'a' }).payload, NOTHING_TOLD, price).costUsd ?? Number.NaN
   t.equal(Math.round(one * 1_000_000) * 1000, 50_000)
+})
+
+// What the tables say and bills say too: whole seconds, speakers by the minute, long prompts, and a new year.
+
+t.test('a minute with speakers, and without', async (t) => {
+  const minute = (kind: string, model: string, diarization: boolean, seconds = 60) => {
+    const { payload } = transcriptionCall({ audio: { durationSeconds: seconds }, options: { diarization } })
+    return meter('transcription', payload, NOTHING_TOLD, priceOf(kind, model)).costUsd
+  }
+  for (const [model, usd] of [
+    ['nova-3', 0.0077],
+    ['nova-2-drivethru', 0.0043],
+  ] as const) {
+    t.equal(minute('deepgram', model, false), usd)
+    t.equal(minute('deepgram', model, true), Math.round((usd + 0.002) * 1e6) / 1e6, `${model} with speakers`)
+  }
+  t.equal(minute('assemblyai', 'universal-2', true, 3600), 0.17)
+  t.equal(minute('openai', 'whisper-1', false, 1.2), 0.0002, 'two seconds')
+  t.equal(minute('openai', 'whisper-1', false, 63.4), 0.0064, '64 seconds')
+})
+
+t.test('a million tokens in and out', async (t) => {
+  const tokens = (kind: string, model: string, million: number, day = '2026-11-21') => {
+    const usage = { input_tokens: million * 1_000_000, output_tokens: million * 1_000_000 }
+    const told = { ...NOTHING_TOLD, usage }
+    return meter('chat', chatCall(), told, priceOf(kind, model), Date.parse(day)).costUsd
+  }
+  t.equal(tokens('gemini', 'gemini-3.8-flash', 1, '2026-12-31'), 4.5)
+  t.equal(tokens('gemini', 'gemini-3.8-flash', 1, '2027-01-01'), 9)
+  t.equal(tokens('openai', 'gpt-6-sol', 0.272), 3.264)
+  t.equal(tokens('openai', 'gpt-6-sol', 1), 19)
+  t.equal(tokens('anthropic', 'claude-haiku-5-5', 0.1), 0.06)
+  t.equal(tokens('anthropic', 'claude-haiku-5-5', 1), 3)
 })

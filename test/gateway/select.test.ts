@@ -78,6 +78,19 @@ t.test('lowest_cost takes the cheapest for this very call, and an unknown price 
   })
   t.same(models(pick('chat', writers, long)), ['wordy', 'terse'], 'a long prompt and a short answer')
 
+  const tier = { over_input_tokens: 100_000, per_1m_input_tokens_usd: 4 }
+  const readers = strategic('lowest_cost', [
+    priced('tiered', { per_1m_input_tokens_usd: 2, tiers: [tier] }, ['text']),
+    priced('even', { per_1m_input_tokens_usd: 3 }, ['text']),
+    priced(
+      'over',
+      { per_1m_input_tokens_usd: 9, periods: [{ from: '2026-01-01', per_1m_input_tokens_usd: 1 }] },
+      ['text'],
+    ),
+  ])
+  t.same(models(pick('chat', readers, plainCall('chat'))), ['over', 'tiered', 'even'])
+  t.same(models(pick('chat', readers, long)), ['over', 'even', 'tiered'], 'by the price of its size')
+
   const painters = strategic('lowest_cost', [
     priced('p', { per_image_usd: 0.2 }, ['image']),
     priced('q', { per_image_usd: 0.1 }, ['image']),

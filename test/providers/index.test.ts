@@ -1,6 +1,8 @@
 import t from 'tap'
+import { Faults } from '../../src/catalog/faults.ts'
+import { checkTerms } from '../../src/catalog/price.ts'
 import { PLAIN_SAMPLE, type Sample, sampleCall } from '../../src/gateway/sample.ts'
-import { factsOf, TABLES } from '../../src/providers/facts.ts'
+import { DATED, datedModel, factsOf, TABLES } from '../../src/providers/facts.ts'
 import { PROVIDERS } from '../../src/providers/index.ts'
 import type { Feature } from '../../src/schema/calls.ts'
 import type { Price } from '../../src/schema/facts.ts'
@@ -22,11 +24,19 @@ t.test('each protocol is listed under its own kind, and each table is of a proto
 t.test('facts are found by model, by dated snapshot, and nowhere else', async (t) => {
   t.match(factsOf('openai', 'whisper-1'), { capabilities: ['audio_input'], price: { per_hour_usd: 0.36 } })
   t.equal(factsOf('openai', 'gpt-4o-mini-tts-2025-12-15'), factsOf('openai', 'gpt-4o-mini-tts'))
+  t.equal(
+    factsOf('mistral', 'voxtral-mini-transcribe-latest'),
+    factsOf('mistral', 'voxtral-mini-transcribe-3-0'),
+  )
   t.equal(factsOf('openai', 'whisper-1-turbo'), undefined)
   t.equal(factsOf('openai', 'constructor'), undefined)
   t.equal(factsOf('openai-compatible', 'whisper-1'), undefined, 'what another server does is not known')
   t.equal(factsOf('elsewhere', 'whisper-1'), undefined)
-  t.notOk('as_of' in factsOf('openai', 'whisper-1')!, 'the provenance stays in the table')
+  for (const name of ['as_of', 'source', 'aliases', 'note'])
+    t.notOk(name in factsOf('openai', 'whisper-1')!, `${name} stays in the table`)
+  t.match(datedModel('openai', 'gpt-4o-2024-11-20'), { model: 'gpt-4o', endsOn: '2027-01-14' })
+  t.match(datedModel('groq', 'llama-3.1-8b-instant'), { endsOn: null, note: /2026-08-16/ })
+  t.equal(datedModel('openai', 'gpt-4o-mine'), undefined)
 })
 
 function serves(facts: ModelFacts, provider: Provider, name: OperationName): boolean {
@@ -94,10 +104,18 @@ const PRICED: Readonly<Record<OperationName, readonly (keyof Price)[]>> = {
   video: ['per_video_second_usd', 'per_credit_usd'],
 }
 
-for (const [kind, byModel] of Object.entries(TABLES)) {
+t.test('the prices of the tables are in order', async (t) => {
+  for (const { kind, model } of DATED) {
+    const faults = new Faults()
+    checkTerms(factsOf(kind, model)?.price ?? {}, [kind, model], faults)
+    t.same(faults.found, [], `${kind} ${model}`)
+  }
+})
+
+for (const kind of Object.keys(TABLES)) {
   t.test(`the table of ${kind} promises nothing that the protocol cannot send`, async (t) => {
     const provider = PROVIDERS.get(kind) as Provider
-    for (const model of Object.keys(byModel)) {
+    for (const { model } of DATED.filter((one) => one.kind === kind)) {
       const facts = factsOf(kind, model)!
       const target = { model, baseUrl: 'https://p/v1', credential: 'key', options: {} }
       const served = OPERATION_NAMES.filter((name) => serves(facts, provider, name))

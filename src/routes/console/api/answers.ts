@@ -166,9 +166,11 @@ export interface ModelAnswer {
   readonly capabilities: readonly Capability[]
   readonly features: readonly Feature[]
   readonly hints: readonly Hint[]
-  /** Null: unknown. */
+  /** Today's; null: unknown. */
   readonly price: Price | null
   readonly translates: boolean
+  /** What whoever routes to it has to know; absent: nothing in particular. */
+  readonly note?: string
 }
 
 /** GET /workspaces/:workspace/providers and GET /providers (of the platform) → {providers, kinds} */

@@ -1,6 +1,7 @@
 import { resolveFacts } from '../../../catalog/facts.ts'
 import { Faults } from '../../../catalog/faults.ts'
 import type { ProviderFields } from '../../../catalog/file.ts'
+import { priceOn } from '../../../gateway/price.ts'
 import type { EdgeRoute } from '../../../inbound/server.ts'
 import { DATED, factsOf } from '../../../providers/facts.ts'
 import type { ConfiguredProvider } from '../../../schema/catalog.ts'
@@ -44,13 +45,24 @@ function modelsOf(
   if (protocol === undefined || fields === undefined) return []
   const today = new Date(desk.nowMs()).toISOString().slice(0, 10)
   return DATED.filter(({ kind, endsOn }) => kind === configured.kind && (endsOn ?? today) >= today).flatMap(
-    ({ model }) => {
+    ({ model, note }) => {
       const entry = { provider: configured.name, model }
       const provider = { configured, protocol, fields }
       const facts = resolveFacts(provider, entry, factsOf(configured.kind, model), [], new Faults())
       if (facts === null) return []
       const { capabilities, features, hints, price, translates } = facts
-      return [{ model, capabilities, features, hints, price, translates }]
+      const priceToday = price === null ? null : priceOn(price, desk.nowMs())
+      return [
+        {
+          model,
+          capabilities,
+          features,
+          hints,
+          price: priceToday,
+          translates,
+          ...(note === null ? {} : { note }),
+        },
+      ]
     },
   )
 }

@@ -83,5 +83,12 @@ t.test('prices are said in short', async (t) => {
     surchargesInWords({ surcharges: { diarization: 0.2 }, per_channel: true, minimum_seconds: 10 }),
     'diarization +20 %, each channel charged, at least 10 s',
   )
+  t.equal(
+    surchargesInWords({
+      add_ons_per_hour_usd: { diarization: 0.12 },
+      tiers: [{ over_input_tokens: 272_000, per_1m_input_tokens_usd: 4 }],
+    }),
+    'diarization +$0.12 per hour, another price over 272,000 tokens in',
+  )
   t.equal(surchargesInWords(null), '')
 })

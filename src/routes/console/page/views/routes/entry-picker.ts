@@ -100,6 +100,7 @@ function Row({ choice, checked, onPick }: { choice: Choice; checked: boolean; on
       <span class="small quiet">
         ${[...does, ...(model.translates ? ['translates'] : [])].join(', ')}
         ${keeps.length > 0 ? html` · keeps ${keeps.join(', ')}` : null}
+        ${model.note === undefined ? null : html` · ${model.note}`}
       </span>
     </span>
     <span class="small routes-pick-price">${priceInWords(model.price)}</span>

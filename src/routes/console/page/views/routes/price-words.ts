@@ -17,6 +17,11 @@ export function surchargesInWords(price: Price | null): string {
       ? [`${feature.replaceAll('_', ' ')} +${Math.round(share * 100)} %`]
       : [],
   )
+  for (const [feature, usd] of Object.entries(price?.add_ons_per_hour_usd ?? {}))
+    if (typeof usd === 'number' && usd > 0)
+      parts.push(`${feature.replaceAll('_', ' ')} +${dollars(usd)} per hour`)
+  for (const { over_input_tokens: over } of price?.tiers ?? [])
+    parts.push(`another price over ${over.toLocaleString('en')} tokens in`)
   if (price?.per_channel === true) parts.push('each channel charged')
   if (price?.minimum_seconds) parts.push(`at least ${price.minimum_seconds} s`)
   return parts.join(', ')

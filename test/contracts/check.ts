@@ -1,0 +1,354 @@
+import { adapt } from '../../src/gateway/adapt.ts'
+import { demandOf, leftOut } from '../../src/gateway/eligibility.ts'
+import { DATED, factsOf } from '../../src/providers/facts.ts'
+import type { TranscriptionCall, TranscriptionResult } from '../../src/schema/calls.ts'
+import type { Entry } from '../../src/schema/catalog.ts'
+import type { ChatResult } from '../../src/schema/chat.ts'
+import { OPERATION_NAMES, type OperationName } from '../../src/schema/operations.ts'
+import {
+  isFor,
+  type ModelFacts,
+  type Operation,
+  operationOf,
+  type Provider,
+  type Step,
+} from '../../src/schema/provider.ts'
+import type { UpstreamRequest } from '../../src/schema/upstream.ts'
+import { configuredProvider, entry, principal } from '../support/catalog.ts'
+import { bytesOf } from '../support/form-of.ts'
+import { reply } from '../support/replies.ts'
+import { spelled, type Variant, variantsOf } from './answers.ts'
+import { callsOf, type NamedCall } from './calls.ts'
+import { asSchema, type Contract, type ContractOperation, listOf, type Schema } from './contract.ts'
+import { judgeRequest } from './requests.ts'
+import type { Vendor } from './vendors.ts'
+
+/** A model, and what is known of it. */
+export interface Subject {
+  readonly kind: string
+  readonly provider: Provider
+  readonly model: string
+  readonly facts: ModelFacts
+}
+
+export interface Fault {
+  readonly what: string
+  readonly count: number
+  /** The first of them. */
+  readonly where: string
+}
+
+export interface Report {
+  readonly requests: { readonly tried: number; readonly valid: number; readonly byCaller: number }
+  readonly answers: { readonly tried: number; readonly right: number }
+  readonly faults: readonly Fault[]
+}
+
+type AnyOperation = Operation<unknown, unknown, unknown>
+
+/** The models of a vendor's kinds, as the tables have them. */
+export function subjectsOf({ kinds }: Vendor, providers: ReadonlyMap<string, Provider>): Subject[] {
+  return DATED.filter(({ kind }) => kinds.includes(kind)).flatMap(({ kind, model }) => {
+    const [provider, facts] = [providers.get(kind), factsOf(kind, model)]
+    return provider === undefined || facts === undefined ? [] : [{ kind, provider, model, facts }]
+  })
+}
+
+/** Holds adapters to a contract: what they send in every case, and what they make of every answer that fits. */
+export async function checkContract(
+  contract: Contract,
+  vendor: Vendor,
+  subjects: readonly Subject[],
+): Promise<Report> {
+  const check = new Check(contract, vendor)
+  for (const subject of subjects) {
+    for (const name of OPERATION_NAMES) {
+      const { facts, provider } = subject
+      if (name === 'vision' || !isFor(facts, provider, name)) continue
+      const operation = operationOf(provider, name) as AnyOperation
+      for (const call of callsOf(name, facts)) await check.call(subject, name, operation, call)
+    }
+    if (subject.provider.models !== undefined)
+      await check.models(subject, subject.provider.models as unknown as AnyOperation)
+  }
+  return check.report()
+}
+
+/** Operations that ask more often than this before they end never do. */
+const STEPS_MAX = 8
+
+class Check {
+  readonly #contract: Contract
+  readonly #vendor: Vendor
+  readonly #faults = new Map<string, { count: number; where: string }>()
+  readonly #variants = new Map<string, readonly Variant[]>()
+  /** Answers that were read, by model family and what was asked for: equal requests are answered once. */
+  readonly #answered = new Set<string>()
+  #tried = 0
+  #valid = 0
+  #byCaller = 0
+  #answers = 0
+  #right = 0
+
+  constructor(contract: Contract, vendor: Vendor) {
+    this.#contract = contract
+    this.#vendor = vendor
+  }
+
+  report(): Report {
+    const faults = [...this.#faults].map(([what, found]) => ({ what, ...found }))
+    return {
+      requests: { tried: this.#tried, valid: this.#valid, byCaller: this.#byCaller },
+      answers: { tried: this.#answers, right: this.#right },
+      faults: faults.sort((a, b) => b.count - a.count),
+    }
+  }
+
+  /** A call that selection lets through, as the entry gets it; what it leaves out is not asked for. */
+  async call(subject: Subject, name: OperationName, operation: AnyOperation, call: NamedCall): Promise<void> {
+    const at = this.#entryOf(subject)
+    const demand = demandOf(name, call.payload as never, principal().workspace)
+    if (leftOut(at, subject.provider, demand) !== null) return
+    const { payload } = adapt(name, call.payload as never, at)
+    await this.#drive(`${subject.kind} ${subject.model} ${name}: ${call.name}`, name, operation, {
+      subject,
+      payload,
+      own: call.own,
+    })
+  }
+
+  async models(subject: Subject, operation: AnyOperation): Promise<void> {
+    await this.#drive(`${subject.kind} models`, null, operation, { subject, payload: null, own: new Set() })
+  }
+
+  #entryOf({ kind, model, facts }: Subject): Entry {
+    return entry({ provider: configuredProvider({ kind, baseUrl: this.#vendor.root }), model, facts })
+  }
+
+  async #drive(
+    where: string,
+    name: OperationName | null,
+    operation: AnyOperation,
+    { subject, payload, own }: { subject: Subject; payload: unknown; own: ReadonlySet<string> },
+  ): Promise<void> {
+    const baseUrl = subject.provider.baseUrl ?? this.#vendor.root
+    const target = { model: subject.model, baseUrl, credential: 'secret', options: {} }
+    let step = this.#safely(where, () => operation.start(payload, target))
+    for (let asked = 0; step !== null && asked < STEPS_MAX; asked += 1) {
+      if (step.kind === 'failed')
+        return this.#fault(`selection lets through what is refused: ${step.failure.reason}`, where)
+      if (step.kind === 'done') return
+      const { request, state } = step
+      const found = await this.#request(where, request, own)
+      if (found === null) return
+      const family = `${JSON.stringify(subject.facts)} ${request.method} ${new URL(request.url).pathname} ${optionsText(payload)}`
+      const variants = this.#answersTo(name, found, request)
+      const next = (variant: Variant) =>
+        operation.next(state, replyOf(variant.answer, found), payload, target)
+      const fullest = variants[0]
+      if (fullest === undefined)
+        return this.#fault(`no answer can be made for ${found.method} ${found.path}`, where)
+      step = this.#safely(where, () => next(fullest))
+      const ends = step?.kind === 'done' || step?.kind === 'failed'
+      if (!ends || this.#answered.has(family)) continue
+      this.#answered.add(family)
+      for (const variant of variants) this.#answer(where, name, payload, variant, () => next(variant))
+      return
+    }
+  }
+
+  #safely(where: string, run: () => Step<unknown>): Step<unknown> | null {
+    try {
+      return run()
+    } catch (error) {
+      this.#fault(`throws ${error}`, where)
+      return null
+    }
+  }
+
+  /** Judges a request. @returns the operation that it goes to, null when the contract has none */
+  async #request(where: string, request: UpstreamRequest, own: ReadonlySet<string>) {
+    this.#tried += 1
+    const { operation, faults } = await judgeRequest(this.#contract, this.#vendor, request, own)
+    if (faults.length === 0) this.#valid += 1
+    else if (faults.every(({ byCaller }) => byCaller)) this.#byCaller += 1
+    for (const { message, byCaller } of faults)
+      if (!byCaller) this.#fault(`${request.method} ${operation?.path ?? ''} ${message}`, where)
+    return operation
+  }
+
+  #answersTo(
+    name: OperationName | null,
+    operation: ContractOperation,
+    request: UpstreamRequest,
+  ): readonly Variant[] {
+    const fields = bytesOf(request).toString('latin1')
+    const wanted =
+      name === null ? null : (this.#vendor.answerTo?.(name, { path: operation.path, fields }) ?? null)
+    const key = `${operation.method} ${operation.path} ${wanted}`
+    const known = this.#variants.get(key)
+    if (known !== undefined) return known
+    const schema =
+      wanted === null ? jsonAnswer(operation) : { $ref: `contract#/components/schemas/${wanted}` }
+    const binary = schema === null || isBinary(this.#contract, schema)
+    const made = binary ? [SOUND] : variantsOf(this.#contract, schema, this.#vendor.align)
+    this.#variants.set(key, made)
+    return made
+  }
+
+  #answer(
+    where: string,
+    name: OperationName | null,
+    payload: unknown,
+    variant: Variant,
+    read: () => Step<unknown>,
+  ) {
+    this.#answers += 1
+    const step = this.#safely(`${where}, answer ${variant.name}`, read)
+    if (step === null) return
+    const wrong = wrongWith(this.#vendor, name, payload, variant.answer, step)
+    if (wrong === null) this.#right += 1
+    else this.#fault(`${name ?? 'models'}: ${wrong}`, `${where}, answer ${variant.name}`)
+  }
+
+  #fault(what: string, where: string): void {
+    const found = this.#faults.get(what)
+    if (found === undefined) this.#faults.set(what, { count: 1, where })
+    else found.count += 1
+  }
+}
+
+const SOUND: Variant = { name: 'bytes', answer: Buffer.from('sound') }
+
+function optionsText(payload: unknown): string {
+  const { options = payload } = asSchema(payload)
+  return JSON.stringify(options)
+}
+
+function jsonAnswer({ answers }: ContractOperation): Schema | null {
+  return answers['application/json'] ?? null
+}
+
+/** Answers that are a file; some contracts write these as a string of JSON. */
+function isBinary(contract: Contract, schema: Schema): boolean {
+  const { type, properties, anyOf } = contract.resolve(schema)
+  return type === 'string' || (type === undefined && properties === undefined && anyOf === undefined)
+}
+
+function replyOf(answer: unknown, { answers }: ContractOperation) {
+  const type = Object.keys(answers)[0] ?? 'application/json'
+  if (answer instanceof Uint8Array)
+    return {
+      status: 200,
+      headers: { 'content-type': type.includes('json') ? 'audio/mpeg' : type },
+      body: [answer],
+    }
+  return reply(JSON.stringify(answer))
+}
+
+/** What a result lacks of an answer; null: nothing. */
+function wrongWith(
+  vendor: Vendor,
+  name: OperationName | null,
+  payload: unknown,
+  answer: unknown,
+  step: Step<unknown>,
+): string | null {
+  if (step.kind === 'send' || step.kind === 'wait') return 'asks again after an answer that ends the call'
+  if (name === 'transcription' || name === 'translation')
+    return wrongTranscript(vendor, payload as TranscriptionCall, asSchema(answer), step)
+  if (step.kind === 'failed') {
+    return isEmpty(name, asSchema(answer)) ? null : `fails: ${step.failure.reason}`
+  }
+  const body = asSchema(answer)
+  switch (name) {
+    case 'speech':
+      return Buffer.concat([...(step.result as { audio: readonly Uint8Array[] }).audio]).toString() ===
+        'sound'
+        ? null
+        : 'the audio is another'
+    case 'chat':
+    case 'complete':
+    case 'vision':
+      return wrongChat(body, step.result as ChatResult)
+    case 'embeddings':
+      return (step.result as { embeddings: unknown[] }).embeddings.length === listOf(body.data).length
+        ? null
+        : 'embeddings are lost'
+    case 'image':
+      return (step.result as { images: unknown[] }).images.length === listOf(body.data).length
+        ? null
+        : 'pictures are lost'
+    default:
+      return null
+  }
+}
+
+/** Whether an answer holds nothing of what was asked for, so that it cannot but fail. */
+function isEmpty(name: OperationName | null, answer: Schema): boolean {
+  const items = listOf(answer.data ?? answer.choices ?? answer.models)
+  switch (name) {
+    case 'image':
+      return items.every(({ b64_json, url }) => typeof b64_json !== 'string' && typeof url !== 'string')
+    case 'speech':
+      return typeof answer.audio_data !== 'string'
+    case null:
+      return items.length === 0
+    default:
+      return items.length === 0 || JSON.stringify(items).length < 3
+  }
+}
+
+function wrongChat(answer: Schema, { content, tool_calls, usage }: ChatResult): string | null {
+  const [choice] = listOf(answer.choices)
+  const message = asSchema(choice?.message)
+  const given = typeof choice?.text === 'string' ? choice.text : message.content
+  if (typeof given === 'string' && !content.includes(given)) return 'the text of the answer is lost'
+  const calls = listOf(message.tool_calls).filter((call) => call.function !== undefined)
+  if (calls.length !== tool_calls.length) return 'calls of tools are lost'
+  const { prompt_tokens: input } = asSchema(answer.usage)
+  if (typeof input === 'number' && usage?.input_tokens !== input) return 'tokens are lost'
+  return null
+}
+
+function wrongTranscript(
+  vendor: Vendor,
+  { options }: TranscriptionCall,
+  answer: Schema,
+  step: Extract<Step<unknown>, { readonly kind: 'done' | 'failed' }>,
+): string | null {
+  const { texts, words } = vendor.heard(answer, options)
+  const said = texts
+    .join(' ')
+    .split(/\s+/)
+    .filter((word) => word !== '')
+  const wantsTimes = options.timestamps !== null || /srt|vtt|verbose_json/.test(options.response_format)
+  const wantsTurns =
+    options.diarization || options.multichannel || options.response_format === 'diarized_json'
+  if (step.kind === 'failed') {
+    const isCut = wantsTimes || wantsTurns ? isIncomplete(answer, words) : false
+    return isCut || said.length === 0 ? null : `fails: ${step.failure.reason}`
+  }
+  const result = step.result as TranscriptionResult
+  const heard = new Set(result.text.split(/\s+/))
+  const lost = said.filter((word) => !heard.has(word))
+  if (lost.length > 0) return 'words of the transcript are lost'
+  if (result.warnings.length > 0) return null
+  const { timestamps } = options
+  const timed = words.map(spelled).filter((word) => word !== '')
+  if (timestamps === 'word' || timestamps === 'both')
+    if (timed.length > result.words.length) return 'words with times are lost without a warning'
+  const inSegments = new Set(result.segments.flatMap(({ text }) => text.split(/\s+/)))
+  const wantsSegments = wantsTurns || (wantsTimes && timestamps !== 'word')
+  if (wantsSegments && said.some((word) => !inSegments.has(word)))
+    return 'words of segments are lost without a warning'
+  return null
+}
+
+/** Whether an answer lacks times, speakers or all words, so that a call that asks for these may fail. */
+function isIncomplete(answer: Schema, words: readonly Schema[]): boolean {
+  const items = [...words, ...listOf(answer.segments), ...listOf(answer.utterances)]
+  const cut = ({ start, end, speaker, speaker_id, channel }: Schema) =>
+    typeof start !== 'number' || typeof end !== 'number' || [speaker, speaker_id, channel].includes(null)
+  return items.length === 0 || items.some(cut) || words.length === 0
+}

@@ -322,7 +322,7 @@ async function audit(t: Test, { operator }: Journey): Promise<void> {
   t.same(done, AUDITED)
   for (const [when = '', _action, _target, who] of lines) {
     t.match(when, /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/)
-    t.match(who, /^demo\s+console$/, 'by whom, and by which way')
+    t.match(who, /^operator\s+console$/, 'by whom, and by which way')
   }
 }
 

@@ -1,5 +1,6 @@
 import { readdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
+import { speak, VOICES } from '../../sandbox/speak.ts'
 import type { Asset } from '../assets.ts'
 import { stripTypes } from './strip-types.ts'
 
@@ -7,6 +8,8 @@ import { stripTypes } from './strip-types.ts'
 export const ASSETS = '/console/assets'
 export const SCRIPT = 'text/javascript; charset=utf-8'
 const STYLE = 'text/css; charset=utf-8'
+/** Audio for a first request, by a name that stays: commands that people copy hold it. */
+export const SAMPLE = 'hello.wav'
 const FOLDER = new URL('page/', import.meta.url)
 
 /**
@@ -31,6 +34,7 @@ export function pageFiles(): ReadonlyMap<string, Asset> {
   const files = new Map<string, Asset>()
   for (const [name, { file, ending = '' }] of Object.entries(PACKAGES))
     files.set(vendorName(name), { type: SCRIPT, load: () => packageScript(file, ending) })
+  files.set(SAMPLE, { type: 'audio/wav', load: async () => speak('hello world', VOICES.alloy ?? 600, 1) })
   files.set('vendor/uplot.css', { type: STYLE, load: () => readPackage('uplot/dist/uPlot.min.css') })
   for (const path of readdirSync(FOLDER, { recursive: true, encoding: 'utf8' })) {
     const name = path.replaceAll('\\', '/')

@@ -38,6 +38,16 @@ export type WorkspaceFaults = Partial<Readonly<Record<keyof WorkspaceForm, strin
 /** Room is left for the names of its routes, which begin with it. */
 const ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$/
 
+/** An id for a workspace of this name: `acme-corp` for "Acme Corp"; empty where nothing of it can stay. */
+export function idOf(name: string): string {
+  const plain = name.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase()
+  return plain
+    .replace(/[^a-z0-9._]+/g, '-')
+    .replace(/^[-._]+/, '')
+    .slice(0, 40)
+    .replace(/[-._]+$/, '')
+}
+
 /** @param taken ids of those that there are; null: it is none that is made */
 export function faultsOf(form: WorkspaceForm, taken: readonly string[] | null): WorkspaceFaults {
   const faults: Partial<Record<keyof WorkspaceForm, string>> = {}

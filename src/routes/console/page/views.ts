@@ -79,7 +79,7 @@ function view(
   title: string,
   part: { readonly load: () => Promise<ComponentType<ViewProps>>; readonly style?: string },
 ): ViewEntry {
-  return { id, title, view: lazy({ title: `The view "${title}"`, ...part }) }
+  return { id, title, view: lazy({ title: `The page "${title}"`, ...part }) }
 }
 
 /** The table leads to it under a workspace only. */

@@ -37,7 +37,7 @@ export function CallStep({ workspace, standing, made, onMade }: CallStepProps) {
         ? html`<p>
             Set <code>LARKWAY_API_KEY</code> to a key of this workspace, or create another one: keys are shown once.
           </p>`
-        : html`<${Note} tone="warn">Copy this key now. You won't see it again.<//>
+        : html`<${Note} tone="warn">Copy this key now. You won’t see it again.<//>
             <${Code} title="API key" text=${made.key} wrap />`
     }
     <${Code} title="curl" text=${curl} wrap />

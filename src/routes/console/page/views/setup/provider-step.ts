@@ -92,7 +92,7 @@ function Account(props: {
       autocomplete="new-password"
       value=${form.credential}
       onInput=${(credential: string) => setForm({ ...form, credential })}
-      hint="Encrypted at rest. You won't be able to see it again."
+      hint="Encrypted at rest. You won’t be able to see it again."
       error=${tried ? (faults.credential ?? null) : null}
     />
     ${
@@ -113,7 +113,7 @@ function Account(props: {
       trouble === null
         ? null
         : html`<${Note} tone="bad">
-            <p>Saved, but couldn't connect: ${trouble}. Check the API key, then try again.</p>
+            <p>Saved, but couldn’t connect: ${trouble}. Check the API key, then try again.</p>
             <${Button} small onClick=${onDone}>Continue anyway<//>
           <//>`
     }

@@ -48,7 +48,7 @@ export function WorkspaceStep() {
         mono
         maxLength=${40}
         placeholder="acme-corp"
-        hint="Prefix of its routes and providers. Can't be changed later."
+        hint="Prefix of its routes and providers. Can’t be changed later."
         error=${tried || (id !== '' && wrong !== null) ? wrong : null}
       />
     </div>

@@ -72,7 +72,7 @@ function Terms(props: {
       label="Plan"
       value=${form.plan}
       onChange=${(plan: string) => set({ plan })}
-      options=${[{ value: '', label: 'None: everything is included' }, ...names]}
+      options=${[{ value: '', label: 'None (everything is included)' }, ...names]}
     />
     <${TextInput}
       label="Budget per month"

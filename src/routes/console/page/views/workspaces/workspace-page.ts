@@ -85,10 +85,10 @@ function Account({ workspace }: { readonly workspace: WorkspaceAnswer }) {
   return html`<div class="stack stack-loose">
     ${workspace.managed_by === 'file' ? html`<${ManagedByFile} what=${`the workspace ${workspace.id}`} />` : null}
     <${Facts} items=${items} />
-    <${Section} title="Spending" lead="Shared providers draw from credits; your own don't.">
+    <${Section} title="Spending" lead="Shared providers draw from credits; your own don’t.">
       ${
         account === null
-          ? html`<${Note} tone="warn">Spending is unavailable right now: the state store doesn't answer.<//>`
+          ? html`<${Note} tone="warn">Spending is unavailable right now: the state store doesn’t answer.<//>`
           : html`
               <${Facts}
                 items=${[

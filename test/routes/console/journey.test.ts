@@ -130,7 +130,7 @@ async function buildRoute(t: Test, { operator }: Journey): Promise<string> {
   await page.getByRole('heading', { name: 'Side by side' }).waitFor()
   for (const model of ['whisper-1', 'nova-3'])
     await page.getByRole('tabpanel').getByText(model).filter({ visible: true }).first().waitFor()
-  return publishRoute(operator, 'demo.voice', 'none yet')
+  return publishRoute(operator, 'demo.voice', 'No app yet')
 }
 
 async function keepKey(t: Test, { operator }: Journey): Promise<string> {
@@ -390,7 +390,7 @@ t.test(
     await admin.page.getByRole('heading', { level: 1, name: 'Page not found' }).waitFor()
 
     await draftRoute(admin, { workspace: 'acme', name: 'shared', entry: 'acme-own/morse-1' })
-    const version = await publishRoute(admin, 'acme.shared', 'none yet')
+    const version = await publishRoute(admin, 'acme.shared', 'No app yet')
     await makeApp(admin, 'desk', 'acme.shared')
     const { key } = await makeKey(admin, 'two-nodes', 'desk')
     const begunMs = performance.now()

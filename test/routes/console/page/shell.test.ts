@@ -38,7 +38,7 @@ t.test('signing in, finding the way, and out', { skip: withoutServers, timeout: 
 
   for (const path of ['workspaces', 'acme/nowhere']) {
     await page.goto(`${node.url}/console/${path}`)
-    await heading(page, 'Nothing here')
+    await heading(page, 'Page not found')
   }
   await page.locator('.account').click()
   await page.getByText('Dark').click()
@@ -47,7 +47,7 @@ t.test('signing in, finding the way, and out', { skip: withoutServers, timeout: 
     'rgb(17, 19, 22)',
   )
   await page.reload()
-  await heading(page, 'Nothing here')
+  await heading(page, 'Page not found')
   t.equal(await page.evaluate('document.documentElement.dataset.theme'), 'dark', 'the theme is kept')
 
   await page.locator('.account').click()

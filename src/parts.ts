@@ -15,6 +15,7 @@ import { createSender } from './outbound/send.ts'
 import { PROVIDERS } from './providers/index.ts'
 import { BatchingRecorder } from './routes/console/watch/recorder.ts'
 import { createJobSignals } from './routes/jobs/signals.ts'
+import { BuiltInSandbox } from './sandbox/thread.ts'
 import type { KeyBook } from './schema/catalog.ts'
 import type { State } from './schema/state.ts'
 import { readSecretKeys } from './secrets.ts'
@@ -58,7 +59,12 @@ export async function openParts(
   const state = await openState(environment, log)
   closers.push(() => state.close())
   const secretKeys = await readSecretKeys(environment.LARKWAY_SECRET_KEYS, environment.LARKWAY_DATA)
-  const catalog = await openSnapshots({ environment, env, log, store: state.catalog, secretKeys }, closers)
+  const sandbox = new BuiltInSandbox((error) => log.error({ err: error }, 'sandbox'))
+  closers.push(() => sandbox.close())
+  const catalog = await openSnapshots(
+    { environment, env, log, store: state.catalog, secretKeys, sandbox },
+    closers,
+  )
   const store = await openStore(environment, secretKeys)
   closers.push(() => store.objects.close())
   await sweep(store, state, catalog, log, closers)
@@ -76,7 +82,7 @@ export async function openParts(
     const workers = createWorkers()
     closers.push(() => workers.close())
     const reader = createAudioReader({ objects, decoder: workers.decoder, memory: { blocks, budget } })
-    const sender = createSender({ reader })
+    const sender = createSender({ reader, inner: sandbox })
     closers.push(() => sender.close())
     const keys = await openKeyBook(catalog, state, log, closers)
     const services = openServices(keys, catalog, state, log, closers, {

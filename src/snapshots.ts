@@ -7,7 +7,7 @@ import type { Environment } from './config.ts'
 import type { Logger } from './log.ts'
 import { endedModels, factsOf } from './providers/facts.ts'
 import { PROVIDERS } from './providers/index.ts'
-import { startSandboxThread } from './sandbox/thread.ts'
+import type { BuiltInSandbox } from './sandbox/thread.ts'
 import type { Snapshot } from './schema/catalog.ts'
 import type { CatalogDesk } from './schema/catalog-desk.ts'
 import type { CatalogStore } from './schema/catalog-store.ts'
@@ -38,6 +38,8 @@ export interface CatalogParts {
   readonly store: CatalogStore
   /** They open credentials that were sealed. */
   readonly secretKeys: readonly Buffer[]
+  /** What providers of the kind `sandbox` without an address are served by. */
+  readonly sandbox: BuiltInSandbox
 }
 
 /** A file or the demo, before what is published comes to it. */
@@ -52,8 +54,7 @@ type Source = Pick<Catalog, 'reload' | 'greeting' | 'sandboxUrl'> & { readonly s
 export async function openSnapshots(parts: CatalogParts, closers: Closer[]): Promise<Catalog> {
   const { environment, log, store } = parts
   const path = environment.LARKWAY_CONFIG ?? (existsSync(DEFAULT_CONFIG) ? DEFAULT_CONFIG : undefined)
-  const source =
-    path === undefined ? await demoSource(parts, closers) : await fileSource(path, parts, closers)
+  const source = path === undefined ? await demoSource(parts) : await fileSource(path, parts, closers)
   const { serving, reload, greeting, sandboxUrl } = source
   const polling = pollPublished({ serving, store, log })
   closers.push(() => polling.close())
@@ -104,14 +105,13 @@ function surroundingsOf({ env, secretKeys }: CatalogParts) {
   return { kinds: PROVIDERS, factsOf, env, open }
 }
 
-async function demoSource(parts: CatalogParts, closers: Closer[]): Promise<Source> {
-  const { environment, log } = parts
+async function demoSource(parts: CatalogParts): Promise<Source> {
+  const { environment } = parts
   const key = await demoKey(environment.LARKWAY_DATA, environment.LARKWAY_DEMO_KEY)
-  const sandbox = await startSandboxThread({}, (error) => log.error({ err: error }, 'sandbox'))
-  closers.push(() => sandbox.close())
+  const sandbox = await parts.sandbox.get()
   const readSecret = (path: string) => readFileSync(path, 'utf8')
   return {
-    serving: openDemo({ sandboxUrl: sandbox.url, key, ...surroundingsOf(parts), readSecret }),
+    serving: openDemo({ key, ...surroundingsOf(parts), readSecret }),
     reload: async () => {},
     greeting: (port) => demoGreeting(port, key),
     sandboxUrl: sandbox.url,

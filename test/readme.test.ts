@@ -124,7 +124,7 @@ function keysOf(properties: Readonly<Record<string, TSchema>>): string[] {
 t.test('the answers that are shown are those of the demo', async (t) => {
   const key = makeKey()
   const outside = { kinds: PROVIDERS, factsOf, env: {}, readSecret: () => '', open: () => null }
-  const demo = openDemo({ sandboxUrl: 'http://127.0.0.1:9/v1', key, ...outside }).current()
+  const demo = openDemo({ key, ...outside }).current()
   const [principal] = demo.keys.values()
   const shown = new Set([...README.matchAll(/"policy_version_id":"(pv_\w+)"/g)].map(([, version]) => version))
   t.same([...shown], [principal?.route.version])

@@ -8,8 +8,6 @@ import { openServing, type Serving } from './serving.ts'
 const KEY_FILE = 'demo-key'
 
 export interface DemoOptions extends Surroundings {
-  /** Where the sandbox listens, e.g. `http://127.0.0.1:9090/v1`. */
-  readonly sandboxUrl: string
   /** Plain; only its hash enters the snapshot. */
   readonly key: string
 }
@@ -19,15 +17,15 @@ export interface DemoOptions extends Surroundings {
  * for transcription, translation and speech, which the sandbox answers. What is published in the state comes to it as
  * to a file.
  */
-export function openDemo({ sandboxUrl, key, ...surroundings }: DemoOptions): Serving {
+export function openDemo({ key, ...surroundings }: DemoOptions): Serving {
   const document = {
-    providers: { sandbox: { kind: 'sandbox', base_url: sandboxUrl, access: 'byok', workspace: 'demo' } },
+    providers: { sandbox: { kind: 'sandbox', access: 'byok', workspace: 'demo' } },
     routes: { demo: { workspace: 'demo', entries: [{ provider: 'sandbox', model: 'morse-1' }] } },
     workspaces: {
       demo: {
         name: 'Demo',
         apps: { demo: { route: 'demo' } },
-        keys: [{ id: 'key_demo', name: 'demo', app: 'demo', sha256: hashKey(key), scopes: [...SCOPES] }],
+        keys: [{ id: 'key_demo', name: 'operator', app: 'demo', sha256: hashKey(key), scopes: [...SCOPES] }],
       },
     },
   }

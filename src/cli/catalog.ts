@@ -10,8 +10,6 @@ import type { ServedCatalog } from '../schema/catalog-desk.ts'
 
 /** Stands for every secret: what is only looked at needs none. */
 const NOT_READ = 'not-read'
-/** Stands for the demo's sandbox, which listens only while the server runs. */
-const NO_SANDBOX = 'http://127.0.0.1:9/v1'
 const DEFAULT_CONFIG = 'larkway.yaml'
 
 /** Where secrets are. */
@@ -39,8 +37,7 @@ export function servedPath(given: string | undefined): string | undefined {
 }
 
 /**
- * What a server would serve before it has read the state. Of the demo neither the key nor the address of the sandbox
- * is known.
+ * What a server would serve before it has read the state. The key of the demo is not known.
  *
  * @param path as `servedPath` has it
  * @throws CatalogError when the configuration is missing or faulty
@@ -49,5 +46,5 @@ export async function openServed(path: string | undefined, secrets: Secrets): Pr
   const outside = { kinds: PROVIDERS, factsOf, ...secrets }
   if (path !== undefined) return (await openCatalog({ path, ...outside })).serving
   const readSecret = (named: string) => readFileSync(named, 'utf8')
-  return openDemo({ sandboxUrl: NO_SANDBOX, key: makeKey(), readSecret, ...outside })
+  return openDemo({ key: makeKey(), readSecret, ...outside })
 }

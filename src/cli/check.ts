@@ -3,6 +3,7 @@ import { listModels } from '../gateway/list-models.ts'
 import { createSender } from '../outbound/send.ts'
 import { factsOf, remarksOn } from '../providers/facts.ts'
 import { PROVIDERS } from '../providers/index.ts'
+import { BuiltInSandbox } from '../sandbox/thread.ts'
 import type { AudioReader } from '../schema/audio.ts'
 import type { ConfiguredProvider, Principal, Route } from '../schema/catalog.ts'
 import { secretOpener } from './secret-opener.ts'
@@ -71,7 +72,8 @@ async function checkProviders(
   routes: readonly Route[],
   print: Print,
 ): Promise<number> {
-  const sender = createSender({ reader: NO_AUDIO })
+  const sandbox = new BuiltInSandbox(() => {})
+  const sender = createSender({ reader: NO_AUDIO, inner: sandbox })
   try {
     const answers = await Promise.all(
       providers.map(async (provider) => ({
@@ -93,6 +95,7 @@ async function checkProviders(
     return answers.some(({ trouble }) => trouble !== null) ? 1 : 0
   } finally {
     await sender.close()
+    await sandbox.close()
   }
 }
 

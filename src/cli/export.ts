@@ -64,13 +64,12 @@ async function rendered(desk: Desk, config: string | undefined): Promise<string>
     [...(isDemo ? [] : file.keys), ...kept.filter(isServed).map(fieldsOfKey)],
   )
   const orphans = kept.filter((key) => !isServed(key))
-  return renderCatalog(document, notesOf(serving, orphans, isDemo))
+  return renderCatalog(document, notesOf(serving, orphans))
 }
 
 /** What a reader has to know who wonders what became of something. */
-function notesOf(serving: Serving, orphans: readonly StoredKey[], isDemo: boolean): string[] {
+function notesOf(serving: Serving, orphans: readonly StoredKey[]): string[] {
   return [
-    ...(isDemo ? ['The sandbox listens elsewhere: `larkway sandbox` runs one, and says where.'] : []),
     ...serving.broken().map(({ record }) => `Left out, since it does not fit: ${recordId(record)}`),
     ...orphans.map(
       ({ id, workspace, app }) => `Left out, since there is no app ${workspace}/${app}: the key ${id}`,

@@ -1,4 +1,4 @@
-import { Agent } from 'undici'
+import { Agent, buildConnector } from 'undici'
 import type { AudioReader } from '../schema/audio.ts'
 import type { OpenStream, Send, SendOptions, UpstreamReply, UpstreamRequest } from '../schema/upstream.ts'
 import { collect } from './collect.ts'
@@ -17,10 +17,16 @@ export interface Sender {
   close(): Promise<void>
 }
 
+/** A host that is this process itself: no resolver knows it, and its port is found when it is first dialled. */
+export interface InnerHost {
+  readonly name: string
+  port(): Promise<number>
+}
+
 /** Sends requests to providers over pooled HTTP/1.1 connections, one request on a connection at a time. */
-export function createSender(options: { reader: AudioReader }): Sender {
+export function createSender(options: { reader: AudioReader; inner?: InnerHost }): Sender {
   const agent = new Agent({
-    connect: { timeout: CONNECT_TIMEOUT_MS },
+    connect: connectorTo(options.inner),
     connections: null,
     pipelining: 1,
     keepAliveTimeout: KEEP_ALIVE_MS,
@@ -32,6 +38,19 @@ export function createSender(options: { reader: AudioReader }): Sender {
     send: (request, sendOptions) => send(agent, options.reader, request, sendOptions),
     open: (request, openOptions) => openStream(agent, options.reader, request, openOptions),
     close: () => agent.destroy(),
+  }
+}
+
+/** Dials as undici does, but for the inner host, which is on the loopback. */
+function connectorTo(inner: InnerHost | undefined): buildConnector.connector {
+  const dial = buildConnector({ timeout: CONNECT_TIMEOUT_MS })
+  if (inner === undefined) return dial
+  return (target, callback) => {
+    if (target.hostname !== inner.name) return dial(target, callback)
+    inner.port().then(
+      (port) => dial({ ...target, hostname: '127.0.0.1', port: String(port) }, callback),
+      (error: Error) => callback(error, null),
+    )
   }
 }
 

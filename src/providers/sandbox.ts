@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import type { Provider, Target } from '../schema/provider.ts'
+import { BUILT_IN_SANDBOX, type Provider, type Target } from '../schema/provider.ts'
 import { completionByChat } from './completion.ts'
 import { chatOperation } from './openai/chat.ts'
 import { embeddingsOperation } from './openai/embeddings.ts'
@@ -69,12 +69,12 @@ const chat = chatOperation(
 )
 
 /**
- * Larkway's own stand-in for a provider: OpenAI's wire format, and faults on order. Its address comes from
- * main.
+ * Larkway's own stand-in for a provider: OpenAI's wire format, and faults on order. Without an address it is the one
+ * that runs in the node itself.
  */
 export const sandbox: Provider = {
   kind: 'sandbox',
-  baseUrl: null,
+  baseUrl: BUILT_IN_SANDBOX,
   needsCredential: false,
   optionsSchema: SANDBOX_OPTIONS,
   transcription: transcriptionOperation(faultHeaders),

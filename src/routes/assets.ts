@@ -10,6 +10,14 @@ export interface Asset {
   readonly headers?: Readonly<Record<string, string>>
 }
 
+/** How browsers keep an asset whose address says nothing of its version: each use asks whether it is still the same. */
+const REVALIDATED = 'no-cache'
+/** How they keep one whose address has the hash of what it holds: for good, and no use asks again. */
+export const IMMUTABLE = 'public, max-age=31536000, immutable'
+
+/** @param caching the `cache-control` of the answer; asked again at each use unless said */
+export type AssetAnswer = (exchange: Exchange, caching?: string) => Promise<Reply>
+
 interface Loaded {
   readonly etag: string
   readonly bytes: Uint8Array
@@ -24,9 +32,9 @@ const CODINGS: readonly Coding[] = ['br', 'gzip']
  * Answers an asset: nothing but its tag to a client that has it already, compressed to one that takes that. Until
  * somebody asks for it, it takes neither time nor memory.
  */
-export function serveAsset(asset: Asset): (exchange: Exchange) => Promise<Reply> {
+export function serveAsset(asset: Asset): AssetAnswer {
   let loading: Promise<Loaded> | null = null
-  return async (exchange) => {
+  return async (exchange, caching = REVALIDATED) => {
     loading ??= loaded(asset)
     const one = await loading.catch((error: unknown) => {
       // The next one who asks may have more luck.
@@ -36,8 +44,7 @@ export function serveAsset(asset: Asset): (exchange: Exchange) => Promise<Reply>
     const coding = CODINGS.find((name) => takes(exchange, name))
     const headers = {
       'content-type': asset.type,
-      // The names of the files say nothing of their version, so each use asks whether it is still the same.
-      'cache-control': 'no-cache',
+      'cache-control': caching,
       vary: 'accept-encoding',
       ...asset.headers,
       // Codings are different bytes, and a strong tag is of bytes.

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
+import { BUILT_IN_SANDBOX } from '../schema/provider.ts'
 import type { Sandbox, SandboxOptions } from './server.ts'
 
 /**
@@ -25,5 +26,42 @@ export async function startSandboxThread(
       worker.postMessage('close')
       await ended
     },
+  }
+}
+
+/** The sandbox of a node: started when somebody first needs it, in a thread of its own, and again should that die. */
+export class BuiltInSandbox {
+  /** The host by which providers without an address reach it. */
+  readonly name = new URL(BUILT_IN_SANDBOX).hostname
+  readonly #onError: (error: Error) => void
+  #started: Promise<Sandbox> | null = null
+
+  constructor(onError: (error: Error) => void) {
+    this.#onError = onError
+  }
+
+  get(): Promise<Sandbox> {
+    this.#started ??= this.#start()
+    return this.#started
+  }
+
+  async port(): Promise<number> {
+    return (await this.get()).port
+  }
+
+  async close(): Promise<void> {
+    const sandbox = await this.#started?.catch(() => null)
+    await sandbox?.close()
+  }
+
+  #start(): Promise<Sandbox> {
+    const starting: Promise<Sandbox> = startSandboxThread({}, (error) => {
+      if (this.#started === starting) this.#started = null
+      this.#onError(error)
+    })
+    starting.catch(() => {
+      if (this.#started === starting) this.#started = null
+    })
+    return starting
   }
 }

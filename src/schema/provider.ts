@@ -4,6 +4,12 @@ import type { ModelLimits, Price } from './facts.ts'
 import type { Calls, Deltas, OperationName, Results } from './operations.ts'
 import type { Failure, UpstreamReply, UpstreamRequest, UpstreamStream } from './upstream.ts'
 
+/**
+ * Stands for the address of the sandbox that every node has in itself: its port is another at each start, and the name
+ * is one that no resolver knows.
+ */
+export const BUILT_IN_SANDBOX = 'http://sandbox.larkway.invalid/v1'
+
 /** Where and as whom an attempt goes. */
 export interface Target {
   readonly model: string

@@ -4,12 +4,12 @@ import t from 'tap'
 import { demoKey, openDemo } from '../../src/catalog/demo.ts'
 import { hashKey, looksLikeKey, makeKey } from '../../src/catalog/key.ts'
 import { CAPABILITIES } from '../../src/schema/calls.ts'
+import { BUILT_IN_SANDBOX } from '../../src/schema/provider.ts'
 import { SURROUNDINGS } from '../support/catalog-file.ts'
 
 t.test('the demo serves one key, whose route the sandbox answers', async (t) => {
   const key = makeKey()
-  const sandboxUrl = 'http://127.0.0.1:9090/v1'
-  const { keys, limits } = openDemo({ sandboxUrl, key, ...SURROUNDINGS }).current()
+  const { keys, limits } = openDemo({ key, ...SURROUNDINGS }).current()
   t.same([...keys.keys()], [hashKey(key)])
   t.equal(limits.max_audio_bytes, 26_214_400)
   const principal = keys.get(hashKey(key))
@@ -17,7 +17,10 @@ t.test('the demo serves one key, whose route the sandbox answers', async (t) => 
   t.same(principal?.key.scopes, ['inference', 'jobs', 'queue', 'admin', 'operator'])
   const [entry, ...others] = principal?.route.entries ?? []
   t.same(others, [])
-  t.match(entry, { model: 'morse-1', provider: { kind: 'sandbox', baseUrl: sandboxUrl, access: 'byok' } })
+  t.match(entry, {
+    model: 'morse-1',
+    provider: { kind: 'sandbox', baseUrl: BUILT_IN_SANDBOX, access: 'byok' },
+  })
   t.same([...(entry?.facts.capabilities ?? [])].sort(), [...CAPABILITIES].sort(), 'it serves every endpoint')
   t.equal(entry?.facts.translates, true)
 })

@@ -2,7 +2,10 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
-import { startSandboxThread } from '../../src/sandbox/thread.ts'
+import { createSender } from '../../src/outbound/send.ts'
+import { BuiltInSandbox, startSandboxThread } from '../../src/sandbox/thread.ts'
+import { BUILT_IN_SANDBOX } from '../../src/schema/provider.ts'
+import { memoryAudio } from '../support/memory-audio.ts'
 import { noise, wav } from '../support/tone.ts'
 
 const fail = (error: Error) => {
@@ -35,4 +38,20 @@ t.test('a port that is taken is an error of the start', async (t) => {
   t.teardown(() => server.close())
   const { port } = server.address() as AddressInfo
   await t.rejects(startSandboxThread({ port }, fail), { code: 'EADDRINUSE' })
+})
+
+t.test('a provider of the kind without an address is served by the sandbox of the node', async (t) => {
+  const sandbox = new BuiltInSandbox(fail)
+  const sender = createSender({ reader: memoryAudio(new Uint8Array(0), 'identity').reader, inner: sandbox })
+  t.teardown(() => sender.close())
+  const models = () =>
+    sender.send(
+      { method: 'GET', url: `${BUILT_IN_SANDBOX}/models`, headers: {}, body: [] },
+      { deadlineMs: 10_000, signal: new AbortController().signal, onHeld: () => {} },
+    )
+  t.match(await models(), { status: 200 })
+  const { port } = await sandbox.get()
+  t.equal(await sandbox.port(), port, 'it is started once')
+  await sandbox.close()
+  await t.rejects(models(), 'and ends with the node')
 })

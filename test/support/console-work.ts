@@ -17,14 +17,14 @@ export async function addProvider(operator: Person, workspace: string, provider:
   const { page } = operator
   await operator.go('Providers')
   await page.getByRole('button', { name: 'Add provider' }).first().click()
-  const form = operator.dialog('Add a provider')
-  await form.getByLabel('Kind').selectOption(provider.kind)
+  const form = operator.dialog('Add provider')
+  await form.getByLabel('Provider type').selectOption(provider.kind)
   await form.getByLabel('Name').fill(provider.name)
-  await form.getByLabel('Credential').fill(provider.credential)
-  await form.getByLabel('Address').fill(provider.address)
-  await form.getByRole('button', { name: 'Save and check' }).click()
-  const check = operator.dialog(`Check of ${workspace}.${provider.name}`)
-  await check.getByText('It takes the credential').waitFor()
+  await form.getByLabel('API key').fill(provider.credential)
+  await form.getByLabel('Base URL').fill(provider.address)
+  await form.getByRole('button', { name: 'Add provider' }).click()
+  const check = operator.dialog(`Check ${workspace}.${provider.name}`)
+  await check.getByText('Connected.').waitFor()
   await check.getByRole('button', { name: 'Close' }).last().click()
 }
 
@@ -36,10 +36,10 @@ export async function draftRoute(
   const { page } = person
   await person.go('Routes')
   await page.getByRole('button', { name: 'New route' }).click()
-  const form = person.dialog('New route')
+  const form = person.dialog('Create route')
   await form.getByLabel('Name').fill(name)
   await pick(form, entry)
-  await form.getByRole('button', { name: 'Make the draft' }).click()
+  await form.getByRole('button', { name: 'Create draft' }).click()
   await page.getByRole('heading', { level: 1, name: `${workspace}.${name}` }).waitFor()
 }
 
@@ -53,7 +53,7 @@ export async function addEntry(person: Person, entry: string): Promise<void> {
 }
 
 async function pick(form: Locator, entry: string): Promise<void> {
-  await form.getByLabel('Find').fill(entry.split('/')[1] ?? '')
+  await form.getByLabel('Search models').fill(entry.split('/')[1] ?? '')
   // Other models begin with the name of this one.
   await form.getByRole('radio', { name: new RegExp(`^${entry.replaceAll('.', '\\.')} `) }).check()
 }
@@ -83,16 +83,16 @@ export async function publishRoute(person: Person, route: string, serves: string
 
 /** Of the route that is open, as the page shows it. */
 export async function versionOf({ page }: Person): Promise<string> {
-  return ((await page.getByTitle('Version in force').textContent()) ?? '').trim()
+  return ((await page.getByTitle('Live version').textContent()) ?? '').trim()
 }
 
 export async function makeApp(person: Person, app: string, route: string): Promise<void> {
   await person.go('Apps')
-  await person.page.getByRole('button', { name: 'New app' }).click()
-  const form = person.dialog('New app')
-  await form.getByLabel('Id', { exact: true }).fill(app)
+  await person.page.getByRole('button', { name: 'Create app' }).click()
+  const form = person.dialog('Create app')
+  await form.getByLabel('ID', { exact: true }).fill(app)
   await form.getByLabel('Route', { exact: true }).selectOption(route)
-  await form.getByRole('button', { name: 'Make the app' }).click()
+  await form.getByRole('button', { name: 'Create app' }).click()
   await person.row('Apps', app).getByRole('link', { name: route }).waitFor()
 }
 
@@ -105,11 +105,11 @@ export async function makeKey(
   const { page } = person
   await person.go('Keys')
   await page.getByRole('button', { name: 'Create key' }).click()
-  const form = person.dialog('Create a key')
+  const form = person.dialog('Create key')
   await form.getByLabel('Name').fill(name)
   await form.getByLabel('App').selectOption(app)
   await form.getByRole('button', { name: 'Create key' }).click()
-  const shown = person.dialog(`Key ${name} of the app ${app}`)
+  const shown = person.dialog(`Key ${name} for the app ${app}`)
   await shown.getByRole('button', { name: 'Copy API key' }).click()
   return { shown, key: await clipboardOf(page) }
 }
@@ -137,7 +137,7 @@ export async function dropFile({ page }: Person, name: string, bytes: Buffer): P
     return dropped
   })()`)
   await page.unroute(`**${url}`)
-  const zone = page.getByText('It is sent to /v1 alone')
+  const zone = page.getByText('Nothing is uploaded until you press Transcribe')
   for (const event of ['dragenter', 'dragover']) await zone.dispatchEvent(event, { dataTransfer })
   await page.getByText('Drop it here').waitFor()
   await zone.dispatchEvent('drop', { dataTransfer })
@@ -145,7 +145,7 @@ export async function dropFile({ page }: Person, name: string, bytes: Buffer): P
 
 /** The bar of an upload that is under way. */
 export function uploadBar({ page }: Person): Locator {
-  return page.getByRole('progressbar', { name: 'Sending the file' })
+  return page.getByRole('progressbar', { name: 'Uploading' })
 }
 
 /** What the bar showed while it was there, as shares of the file. */

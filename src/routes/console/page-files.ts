@@ -1,5 +1,7 @@
-import { readdirSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
+import { speak, VOICES } from '../../sandbox/speak.ts'
 import type { Asset } from '../assets.ts'
 import { stripTypes } from './strip-types.ts'
 
@@ -7,6 +9,9 @@ import { stripTypes } from './strip-types.ts'
 export const ASSETS = '/console/assets'
 export const SCRIPT = 'text/javascript; charset=utf-8'
 const STYLE = 'text/css; charset=utf-8'
+/** Audio for a first request, by a name that stays: commands that people copy hold it. */
+export const SAMPLE = 'hello.wav'
+const UPLOT_STYLE = 'uplot/dist/uPlot.min.css'
 const FOLDER = new URL('page/', import.meta.url)
 
 /**
@@ -21,21 +26,46 @@ const PACKAGES: Readonly<Record<string, { readonly file: string; readonly ending
   uplot: { file: 'uplot/dist/uPlot.iife.min.js', ending: '\nexport { uPlot as default }\n' },
 }
 
-/** What a browser finds under the names that modules of the page import. */
+/** The files that stand for the names that modules of the page import, as their paths below the assets. */
 export const IMPORTS: Readonly<Record<string, string>> = Object.fromEntries(
-  Object.keys(PACKAGES).map((name) => [name, `${ASSETS}/${vendorName(name)}`]),
+  Object.keys(PACKAGES).map((name) => [name, vendorName(name)]),
 )
+
+/**
+ * Names what the whole page is made of: its sources, the packages and how they are made ready. It stands in the
+ * addresses as a folder, so that imports between modules find their way by themselves, and all of them change when
+ * anything does.
+ */
+export function pageHash(): string {
+  const hash = createHash('sha256').update(process.version)
+  const packaged = [...Object.values(PACKAGES).map(({ file }) => file), UPLOT_STYLE]
+  const own = ownFiles().map((name) => new URL(name, FOLDER))
+  const made = ['page-files.ts', 'strip-types.ts'].map((name) => new URL(name, import.meta.url))
+  for (const url of [...packaged.map((file) => new URL(import.meta.resolve(file))), ...own, ...made])
+    hash
+      .update(`${url.pathname.split('/').at(-1)}\0`)
+      .update(readFileSync(url))
+      .update('\0')
+  return hash.digest('hex').slice(0, 12)
+}
+
+function ownFiles(): string[] {
+  const paths = readdirSync(FOLDER, { recursive: true, encoding: 'utf8' }).map((path) =>
+    path.replaceAll('\\', '/'),
+  )
+  return paths.filter((name) => /\.(ts|css)$/.test(name)).sort()
+}
 
 /** The modules and style sheets of the page, and the packages, by their path below `ASSETS`: no other can be had. */
 export function pageFiles(): ReadonlyMap<string, Asset> {
   const files = new Map<string, Asset>()
   for (const [name, { file, ending = '' }] of Object.entries(PACKAGES))
     files.set(vendorName(name), { type: SCRIPT, load: () => packageScript(file, ending) })
-  files.set('vendor/uplot.css', { type: STYLE, load: () => readPackage('uplot/dist/uPlot.min.css') })
-  for (const path of readdirSync(FOLDER, { recursive: true, encoding: 'utf8' })) {
-    const name = path.replaceAll('\\', '/')
+  files.set(SAMPLE, { type: 'audio/wav', load: async () => speak('hello world', VOICES.alloy ?? 600, 1) })
+  files.set('vendor/uplot.css', { type: STYLE, load: () => readPackage(UPLOT_STYLE) })
+  for (const name of ownFiles()) {
     if (name.endsWith('.ts')) files.set(name, { type: SCRIPT, load: () => pageScript(name) })
-    else if (name.endsWith('.css')) files.set(name, { type: STYLE, load: () => readPage(name) })
+    else files.set(name, { type: STYLE, load: () => readPage(name) })
   }
   return files
 }

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import type { Asset } from '../assets.ts'
-import { ASSETS, IMPORTS, SCRIPT } from './page-files.ts'
+import { IMPORTS, SCRIPT } from './page-files.ts'
 
 const ENTRY = 'main.ts'
 /** Runs before the first paint, and so is no module. */
@@ -10,12 +10,15 @@ const FIRST_STYLES = ['style/tokens.css', 'style/layout.css', 'style/parts.css']
 const STATIC_IMPORT = /^\s*(?:import|export)\b(?:[^'"`;()]*?\bfrom)?\s*(['"])([^'"]+)\1/gm
 
 /** The one script that stands in the page itself; the policy names it by its hash. */
-const IMPORT_MAP = JSON.stringify({ imports: IMPORTS })
+function importMap(root: string): string {
+  const imports = Object.entries(IMPORTS).map(([name, path]) => [name, `${root}/${path}`])
+  return JSON.stringify({ imports: Object.fromEntries(imports) })
+}
 
-const HEADERS = {
+const headersWith = (script: string) => ({
   'content-security-policy': [
     "default-src 'none'",
-    `script-src 'self' 'sha256-${hash('sha256', IMPORT_MAP, 'base64')}'`,
+    `script-src 'self' 'sha256-${hash('sha256', script, 'base64')}'`,
     "style-src 'self'",
     "img-src 'self' data: blob:",
     "media-src 'self' blob: data:",
@@ -28,18 +31,24 @@ const HEADERS = {
   'referrer-policy': 'no-referrer',
   'cross-origin-opener-policy': 'same-origin',
   'permissions-policy': 'microphone=(self), camera=(), geolocation=()',
+})
+
+/**
+ * The page, which is the same under every path of the console. Nothing is asked of another host.
+ *
+ * @param root where its files are, below the address of the node
+ */
+export function pageHtml(files: ReadonlyMap<string, Asset>, root: string): Asset {
+  return {
+    type: 'text/html; charset=utf-8',
+    load: () => written(files, root),
+    headers: headersWith(importMap(root)),
+  }
 }
 
-/** The page, which is the same under every path of the console. Nothing is asked of another host. */
-export function pageHtml(files: ReadonlyMap<string, Asset>): Asset {
-  return { type: 'text/html; charset=utf-8', load: () => written(files), headers: HEADERS }
-}
-
-async function written(files: ReadonlyMap<string, Asset>): Promise<string> {
-  const styles = stylesIn(files).map((name) => `<link rel="stylesheet" href="${ASSETS}/${name}">`)
-  const modules = (await modulesOf(files)).map(
-    (name) => `<link rel="modulepreload" href="${ASSETS}/${name}">`,
-  )
+async function written(files: ReadonlyMap<string, Asset>, root: string): Promise<string> {
+  const styles = stylesIn(files).map((name) => `<link rel="stylesheet" href="${root}/${name}">`)
+  const modules = (await modulesOf(files)).map((name) => `<link rel="modulepreload" href="${root}/${name}">`)
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -48,14 +57,14 @@ async function written(files: ReadonlyMap<string, Asset>): Promise<string> {
 <meta name="color-scheme" content="light dark">
 <title>Larkway console</title>
 <link rel="icon" href="data:,">
-<script type="importmap">${IMPORT_MAP}</script>
-<script src="${ASSETS}/${EARLY}"></script>
+<script type="importmap">${importMap(root)}</script>
+<script src="${root}/${EARLY}"></script>
 ${[...styles, ...modules].join('\n')}
-<script type="module" src="${ASSETS}/${ENTRY}"></script>
+<script type="module" src="${root}/${ENTRY}"></script>
 </head>
 <body>
 <div id="console"></div>
-<noscript>The console is drawn by a script. The same can be done with the command larkway.</noscript>
+<noscript>The console needs JavaScript. The larkway command can do the same.</noscript>
 </body>
 </html>
 `
@@ -87,8 +96,7 @@ async function modulesOf(files: ReadonlyMap<string, Asset>): Promise<string[]> {
   return [...names]
 }
 
-/** @returns a path below `ASSETS` */
+/** @returns a path below the root */
 function nameOf(specifier: string, importer: string): string {
-  const path = IMPORTS[specifier] ?? new URL(specifier, `http://page${ASSETS}/${importer}`).pathname
-  return path.slice(ASSETS.length + 1)
+  return IMPORTS[specifier] ?? new URL(specifier, `http://page/${importer}`).pathname.slice(1)
 }

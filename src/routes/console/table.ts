@@ -20,6 +20,7 @@ import { purposeEndpoints } from './api/purposes.ts'
 import { requestEndpoints } from './api/requests.ts'
 import { routeVersionEndpoints } from './api/route-versions.ts'
 import { routeEndpoints } from './api/routes.ts'
+import { setupEndpoint } from './api/setup.ts'
 import { webhookEndpoints } from './api/webhook.ts'
 import { workspaceEndpoints } from './api/workspaces.ts'
 import type { ConsoleDesk } from './desk.ts'
@@ -33,6 +34,7 @@ export function consoleRoutes(desk: ConsoleDesk): EdgeRoute[] {
   const api = [
     ...consoleSession(desk),
     ...workspaceEndpoints(desk),
+    setupEndpoint(desk),
     creditsEndpoint(desk),
     contentEndpoint(desk),
     ...purposeEndpoints(desk),

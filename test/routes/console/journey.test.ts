@@ -82,7 +82,7 @@ async function signIn(t: Test, { operator, larkway }: Journey): Promise<void> {
   const { page } = operator
   const wrong = `lk_live_${'a'.repeat(43)}_000000`
   await operator.signIn(wrong)
-  await page.getByText('No such key').waitFor()
+  await page.getByText('This key isn’t valid').waitFor()
   t.equal(await page.getByLabel('API key').getAttribute('aria-invalid'), 'true', 'a wrong key is said to be')
   await operator.signIn(larkway.key)
   await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
@@ -96,8 +96,8 @@ async function provide(t: Test, { operator }: Journey, provider: NewProvider): P
   const row = operator.row('Providers', `demo.${provider.name}`)
   t.match(await row.textContent(), 'stored, sealed')
   await row.getByRole('button', { name: 'Edit' }).click()
-  const again = operator.dialog(`Provider demo.${provider.name}`)
-  t.equal(await again.getByLabel('Credential').inputValue(), '', 'the credential is not shown again')
+  const again = operator.dialog(`Edit provider demo.${provider.name}`)
+  t.equal(await again.getByLabel('API key').inputValue(), '', 'the credential is not shown again')
   t.notMatch(await page.content(), provider.credential)
   await again.getByRole('button', { name: 'Cancel' }).click()
 }
@@ -130,7 +130,7 @@ async function buildRoute(t: Test, { operator }: Journey): Promise<string> {
   await page.getByRole('heading', { name: 'Side by side' }).waitFor()
   for (const model of ['whisper-1', 'nova-3'])
     await page.getByRole('tabpanel').getByText(model).filter({ visible: true }).first().waitFor()
-  return publishRoute(operator, 'demo.voice', 'none yet')
+  return publishRoute(operator, 'demo.voice', 'No app yet')
 }
 
 async function keepKey(t: Test, { operator }: Journey): Promise<string> {
@@ -221,7 +221,7 @@ async function cancelUpload(t: Test, journey: Journey): Promise<void> {
   const bar = uploadBar(operator)
   t.ok(await waitUntil(async () => (await shareOf(bar)) > 0.2), 'part of it is sent')
   await page.getByRole('button', { name: 'Cancel' }).click()
-  await page.getByText('Cancelled while the file was sent.').waitFor()
+  await page.getByText('Cancelled during the upload.').waitFor()
   await throttle(journey.operator, -1)
   t.ok(await waitUntil(() => closed().length > before), 'the server knows that the caller left')
   t.match(closed().at(-1), { path: '/v1/transcription', error: 'CLIENT_CLOSED' })
@@ -232,7 +232,7 @@ async function cancelUpload(t: Test, journey: Journey): Promise<void> {
 async function runSnippet(t: Test, journey: Journey, key: string): Promise<void> {
   const { operator, folder } = journey
   const { page } = operator
-  await page.getByRole('button', { name: 'Another' }).click()
+  await page.getByRole('button', { name: 'Change file' }).click()
   const file = { name: 'an "odd" name.wav', mimeType: 'audio/wav', buffer: wav([melody(2, 16_000)], 16_000) }
   await page.getByLabel('Drop an audio file').setInputFiles(file)
   await writeFile(join(folder, file.name), file.buffer)
@@ -281,12 +281,12 @@ async function rollBack(t: Test, journey: Journey, key: string, first: string): 
   const old = operator.row('Versions', first)
   await old.getByRole('button', { name: 'Roll back' }).click()
   const confirm = operator.dialog('Roll demo.voice back to version 1?')
-  await confirm.getByText('It serves web.').waitFor()
+  await confirm.getByText('Affects: web.').waitFor()
   await confirm.getByRole('button', { name: 'Roll back to version 1' }).click()
   await operator.told('demo.voice rolled back')
   t.ok(await serves(first), 'and the first one again, once rolled back')
   t.equal(await versionOf(operator), first)
-  await operator.row('Versions', 'Version 3').getByText('in force').waitFor()
+  await operator.row('Versions', 'Version 3').getByText('live').waitFor()
 }
 
 async function revoke(t: Test, journey: Journey, key: string): Promise<void> {
@@ -295,7 +295,7 @@ async function revoke(t: Test, journey: Journey, key: string): Promise<void> {
   await operator.row('Keys', 'traveller').getByRole('button', { name: 'Revoke traveller' }).click()
   const confirm = operator.dialog('Revoke the key traveller?')
   await confirm.getByRole('button', { name: 'Revoke key' }).click()
-  await operator.told('The key traveller is revoked')
+  await operator.told('Key traveller revoked')
   const isRefused = async () => (await transcribe(journey.larkway, key)).status === 401
   t.ok(await waitUntil(isRefused, SOON_MS), 'it is refused within 5 s')
   await operator.row('Keys', 'traveller').getByText('revoked').waitFor()
@@ -322,7 +322,7 @@ async function audit(t: Test, { operator }: Journey): Promise<void> {
   t.same(done, AUDITED)
   for (const [when = '', _action, _target, who] of lines) {
     t.match(when, /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/)
-    t.match(who, /^demo\s+console$/, 'by whom, and by which way')
+    t.match(who, /^operator\s+console$/, 'by whom, and by which way')
   }
 }
 
@@ -387,10 +387,10 @@ t.test(
       'an admin sees no platform',
     )
     await admin.page.goto('/console/workspaces')
-    await admin.page.getByRole('heading', { level: 1, name: 'Nothing here' }).waitFor()
+    await admin.page.getByRole('heading', { level: 1, name: 'Page not found' }).waitFor()
 
     await draftRoute(admin, { workspace: 'acme', name: 'shared', entry: 'acme-own/morse-1' })
-    const version = await publishRoute(admin, 'acme.shared', 'none yet')
+    const version = await publishRoute(admin, 'acme.shared', 'No app yet')
     await makeApp(admin, 'desk', 'acme.shared')
     const { key } = await makeKey(admin, 'two-nodes', 'desk')
     const begunMs = performance.now()

@@ -25,9 +25,9 @@ const WIDE = { width: 1280, height: 800 }
 
 const VIEWS = [
   ...['overview', 'routes', 'routes/acme.voice', 'routes/acme.next', 'routes/voice', 'providers', 'apps'],
-  ...['keys', 'playground', 'playground?tab=speech', 'requests', 'jobs', 'settings', 'audit'],
+  ...['keys', 'playground', 'playground?tab=speech', 'requests', 'jobs', 'settings', 'audit', 'setup'],
 ].map((view) => `/console/acme/${view}`)
-const PLATFORM_VIEWS = ['overview', 'workspaces', 'workspaces/acme', 'providers', 'audit'].map(
+const PLATFORM_VIEWS = ['overview', 'workspaces', 'workspaces/acme', 'providers', 'audit', 'setup'].map(
   (view) => `/console/${view}`,
 )
 const ALL_VIEWS = [...VIEWS, ...PLATFORM_VIEWS]
@@ -91,6 +91,22 @@ async function measure(t: Test, { page }: Person, theme: 'light' | 'dark', size:
   }
 }
 
+/** Nothing that was loaded is asked for again, not even whether it has changed. */
+async function visitAgain(t: Test, { page }: Person): Promise<void> {
+  const session = await page.context().newCDPSession(page)
+  await session.send('Network.enable')
+  const asked: string[] = []
+  session.on('Network.responseReceived', ({ response }) => {
+    const { pathname } = new URL(response.url)
+    if (pathname.startsWith('/console/assets/') && !response.fromDiskCache) asked.push(pathname)
+  })
+  for (const view of ['overview', 'routes/acme.voice']) await visit(page, `/console/acme/${view}`)
+  asked.length = 0
+  for (const view of ['overview', 'routes/acme.voice']) await visit(page, `/console/acme/${view}`)
+  t.same(asked, [], 'a second visit asks for no file')
+  await session.detach()
+}
+
 const FAULTY = `<body style="width: 2000px; background: #fff">
   <p style="color: #999">faint</p><p style="color: #555">clear</p>
   <button style="outline: none">Named</button><button></button>`
@@ -127,6 +143,7 @@ t.test(
     await operator.signIn(node.keys.operator)
     await operator.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
     await t.test('the first load', (t) => weigh(t, browser, node))
+    await t.test('the second load', (t) => visitAgain(t, operator))
     await t.test('on a phone, dark', (t) => measure(t, operator, 'dark', NARROW))
     await t.test('on a desk, light', (t) => measure(t, operator, 'light', WIDE))
     await t.test('keys', async (t) => {

@@ -237,3 +237,16 @@ t.test('Node does not warn of its stripping of types, and still warns of all els
   t.notMatch(child.stderr, /stripTypeScriptTypes/)
   t.match(child.stderr, /ExperimentalWarning: of something else/)
 })
+
+t.test('files whose address has the hash of all of them are kept for good', async (t) => {
+  const html = await (await fetchAt('/console')).text()
+  const [, root = ''] = /src="(\/console\/assets\/[0-9a-f]{12})\/main\.ts"/.exec(html) ?? []
+  for (const [, address = ''] of html.matchAll(/(?:src|href)="(\/[^"]+)"/g)) t.match(address, root, address)
+  const fresh = await fetchAt(`${root}/main.ts`)
+  t.match(fresh.headers.get('cache-control'), /max-age=31536000, immutable/)
+  const old = await fetchAt('/console/assets/0123456789ab/main.ts')
+  t.equal(old.status, 200, 'a page of before an upgrade goes on')
+  t.equal(old.headers.get('cache-control'), 'no-store', 'and keeps nothing of what is not its own')
+  t.equal(await old.text(), await fresh.text())
+  t.equal((await fetchAt(`${root}/nothing.ts`)).status, 404)
+})

@@ -60,6 +60,26 @@ export interface WorkspaceAnswer {
   readonly apps: readonly AppAnswer[]
 }
 
+/** GET /workspaces/:workspace/setup: what there is on the way to the first request. */
+export interface SetupAnswer {
+  /** Those that the workspace may use, its own first. */
+  readonly providers: readonly string[]
+  /** The published route that an app uses, else any; null: there is none. */
+  readonly route: {
+    readonly name: string
+    /** `provider/model` of its first entry. */
+    readonly entry: string | null
+    readonly kind: string | null
+    readonly capabilities: readonly Capability[]
+  } | null
+  /** An app that uses a published route. */
+  readonly app: string | null
+  /** Keys that are valid now, those of the file among them. */
+  readonly keys: number
+  /** Whether a request was ever sent. */
+  readonly called: boolean
+}
+
 export interface PurposeAnswer {
   readonly purpose: string
   readonly description: string

@@ -36,7 +36,7 @@ export class ApiError extends Error {
 export function apiErrorOf(status: number, body: string, requestId: string | null): ApiError {
   const known = envelopeOf(body)
   if (!known) {
-    const message = `the server answered ${status}, and not as Larkway does`
+    const message = `unexpected answer from the server (HTTP ${status})`
     return new ApiError(message, { code: 'UNREADABLE', status, requestId })
   }
   return new ApiError(textOf(known.message) ?? `the server answered ${status}`, {
@@ -50,7 +50,7 @@ export function apiErrorOf(status: number, body: string, requestId: string | nul
 
 /** No answer: the network, or the server, is away. */
 export function unreachable(): ApiError {
-  return new ApiError('the server cannot be reached', { code: 'UNREACHABLE', status: 0 })
+  return new ApiError('can’t reach the server', { code: 'UNREACHABLE', status: 0 })
 }
 
 /** Any throwable as an ApiError; a fault of the page itself is `PAGE`. */
@@ -61,13 +61,13 @@ export function toApiError(thrown: unknown): ApiError {
 
 /** What somebody who sees the error can do. Null: nothing that would help for certain. */
 export function adviceFor({ code, status }: ApiError): string | null {
-  if (code === 'UNREACHABLE') return 'Check the connection, then try again.'
+  if (code === 'UNREACHABLE') return 'Check your connection, then try again.'
   if (code === 'DEPENDENCY_UNAVAILABLE') return 'Try again in a moment.'
-  if (status === 403) return 'The key that you signed in with may not do this.'
-  if (status === 404) return 'It may have been removed meanwhile.'
-  if (status === 409) return 'Somebody changed it meanwhile. Load it anew, then make your change again.'
+  if (status === 403) return 'The key you signed in with isn’t allowed to do this.'
+  if (status === 404) return 'It may have been removed.'
+  if (status === 409) return 'Someone else changed it. Reload, then make your change again.'
   if (status === 429) return 'Too many requests. Wait a little, then try again.'
-  if (status >= 500) return 'Try again. If it stays, look for the request id in the log.'
+  if (status >= 500) return 'Try again. If it keeps failing, look up the request ID in the log.'
   return null
 }
 

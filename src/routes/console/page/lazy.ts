@@ -13,6 +13,28 @@ interface LazyPart<Props> {
   readonly style?: string
 }
 
+const RENEWED = 'lk-renewed'
+/** So that two versions behind one balancer do not send a page to and fro. */
+const RENEWED_PAUSE_MS = 60_000
+
+/**
+ * Loads the page anew where one of its modules does not fit the others: they are of two versions, since the server was
+ * upgraded while the page was open.
+ *
+ * @returns whether it does
+ */
+function renewed(thrown: unknown): boolean {
+  if (!(thrown instanceof SyntaxError)) return false
+  try {
+    if (Date.now() - Number(sessionStorage.getItem(RENEWED) ?? 0) < RENEWED_PAUSE_MS) return false
+    sessionStorage.setItem(RENEWED, String(Date.now()))
+  } catch {
+    return false
+  }
+  location.reload()
+  return true
+}
+
 /** A part of the page whose module is loaded when it is first shown, and which is there at once from then on. */
 export function lazy<Props extends object>(part: LazyPart<Props>): ComponentType<Props> {
   const { title, load, style } = part
@@ -29,8 +51,9 @@ export function lazy<Props extends object>(part: LazyPart<Props>): ComponentType
           if (!gone) setReady(true)
         },
         (thrown: unknown) => {
+          if (gone || renewed(thrown)) return
           // Browsers say in different words that a module could not be fetched, but all with this class.
-          if (!gone) setError(thrown instanceof TypeError ? unreachable() : toApiError(thrown))
+          setError(thrown instanceof TypeError ? unreachable() : toApiError(thrown))
         },
       )
       return () => {

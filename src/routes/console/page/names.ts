@@ -8,17 +8,22 @@ export function wholeName(workspace: string | null, name: string): string {
   return workspace === null ? name : `${workspace}.${name}`
 }
 
+/** Whether a name says no more than the id, so that one of them is enough. */
+export function isSameName(name: string, id: string): boolean {
+  return name === '' || name.toLowerCase() === id.toLowerCase()
+}
+
 /** What is wrong with a name that was typed; null: nothing. `taken` holds whole names. */
 export function nameFault(
   name: string,
   { workspace, taken }: { readonly workspace: string | null; readonly taken: Iterable<string> },
 ): string | null {
-  if (name === '') return 'Give it a name.'
-  if (!OWN_NAME.test(name)) return 'Letters, digits, "_" and "-" only; it begins with a letter or a digit.'
+  if (name === '') return 'Enter a name.'
+  if (!OWN_NAME.test(name)) return 'Use letters, digits, "_" and "-" only, starting with a letter or digit.'
   const whole = wholeName(workspace, name)
   if (whole.length > NAME_LENGTH_MAX) {
     const longest = NAME_LENGTH_MAX - (whole.length - name.length)
-    return `At most ${longest} characters.`
+    return `Use at most ${longest} characters.`
   }
-  return new Set(taken).has(whole) ? `There is a "${whole}" already.` : null
+  return new Set(taken).has(whole) ? `"${whole}" already exists.` : null
 }

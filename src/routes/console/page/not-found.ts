@@ -5,11 +5,11 @@ import { EmptyState } from './parts/states.ts'
 import { pathOf } from './paths.ts'
 
 export function NotFound({ workspace }: { readonly workspace: string }) {
-  return html`<${PageHead} title="Nothing here" />
+  return html`<${PageHead} title="Page not found" />
     <${EmptyState}
-      title="The console has no such view, or not for your key"
+      title="This page doesn’t exist, or your key can’t access it"
       action=${html`<${LinkButton} href=${pathOf(workspace)}>Go to the overview<//>`}
     >
-      <p>Check the address, or choose a view from the menu.</p>
+      <p>Check the address, or pick a page from the menu.</p>
     <//>`
 }

@@ -12,6 +12,7 @@ const RESERVED: ReadonlySet<string> = new Set([
   'audit',
   'overview',
   'providers',
+  'setup',
   'workspaces',
 ])
 

@@ -93,7 +93,7 @@ export function useQuery(): [URLSearchParams, (fields: Readonly<Record<string, s
 }
 
 /** Asks before the page is left while `unsaved`: in the page, and when its tab is closed. */
-export function useLeaveGuard(unsaved: boolean, question = 'Leave without saving your changes?'): void {
+export function useLeaveGuard(unsaved: boolean, question = 'You have unsaved changes. Leave anyway?'): void {
   useEffect(() => {
     if (!unsaved) return
     const before = (event: BeforeUnloadEvent) => event.preventDefault()

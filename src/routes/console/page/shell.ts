@@ -27,7 +27,7 @@ export function Shell(props: {
   const onKeyDown = (event: KeyboardEvent) => event.key === 'Escape' && setOpen(false)
 
   return html`<div class=${open ? 'shell shell-open' : 'shell'} onKeyDown=${onKeyDown}>
-    <a class="skip" href="#main">Skip to the content</a>
+    <a class="skip" href="#main">Skip to content</a>
     <header class="top">
       <span class="top-menu">
         <${Button}
@@ -46,12 +46,18 @@ export function Shell(props: {
       <${AccountMenu} session=${session} onSignOut=${onSignOut} />
     </header>
     <nav class="side" id="navigation" aria-label="Console">
-      <${Group} title=${workspace} views=${WORKSPACE_VIEWS} workspace=${workspace} place=${place} />
+      <${Group} title="Workspace" views=${WORKSPACE_VIEWS} workspace=${workspace} place=${place} />
       ${
         session.role === 'operator'
           ? html`<${Group} title="Platform" views=${PLATFORM_VIEWS} workspace=${null} place=${place} />`
           : null
       }
+      <div class="side-group">
+        <p class="side-title">Help</p>
+        <ul>
+          <li><a class="side-link" href="/docs">API reference</a></li>
+        </ul>
+      </div>
     </nav>
     <main class="main" id="main" tabindex="-1">${children}</main>
     <${Toasts} />
@@ -68,12 +74,14 @@ function Group(props: {
   return html`<div class="side-group">
     <p class="side-title cut" title=${title}>${title}</p>
     <ul>
-      ${views.map(({ id, title: name }) => {
-        const here = place.workspace === workspace && place.view === id
-        return html`<li key=${id}>
+      ${views
+        .filter(({ unlisted }) => !unlisted)
+        .map(({ id, title: name }) => {
+          const here = place.workspace === workspace && place.view === id
+          return html`<li key=${id}>
           <a class="side-link" href=${pathOf(workspace, id)} aria-current=${here ? 'page' : undefined}>${name}</a>
         </li>`
-      })}
+        })}
     </ul>
   </div>`
 }

@@ -9,7 +9,7 @@ import { Mark } from './parts/mark.ts'
 import { Fault, Note } from './parts/states.ts'
 import { signIn } from './session.ts'
 
-const COMMAND = 'larkway key create --workspace <workspace> --app <app> --scopes admin'
+const COMMAND = 'npx larkway key create --workspace <workspace> --app <app> --scopes admin'
 
 export function SignIn(props: {
   /** A session ended by itself, rather than that nobody signed in. */
@@ -33,15 +33,16 @@ export function SignIn(props: {
     <form class="sign-in-form" onSubmit=${submit} novalidate>
       <p class="brand"><${Mark} />Larkway</p>
       <h1>Sign in to the console</h1>
-      ${props.ended ? html`<${Note} tone="warn">Your session is over. Sign in to go on where you were.<//>` : null}
+      <p class="quiet">Larkway is a self-hosted AI gateway for speech and audio. Here you manage its providers, routes and keys.</p>
+      ${props.ended ? html`<${Note} tone="warn">Your session has expired. Sign in to continue.<//>` : null}
       <${TextInput}
         label="API key"
         type="password"
         name="key"
         mono
         value=${key}
-        error=${empty ? 'Enter a key.' : wrong ? messageFor(error.status) : null}
-        hint="Of scope admin, for its workspace, or operator, for all."
+        error=${empty ? 'Enter an API key.' : wrong ? messageFor(error.status) : null}
+        hint="Needs the admin scope (one workspace) or the operator scope (all workspaces)."
         onInput=${(value: string) => {
           setKey(value)
           setEmpty(false)
@@ -53,10 +54,10 @@ export function SignIn(props: {
       <details class="sign-in-help">
         <summary>Where do I get a key?<${Icon} name="down" /></summary>
         <div class="stack stack-tight">
-          <p>Started without a configuration file? Then the key that Larkway printed when it started works here.</p>
-          <p>Otherwise make one where Larkway runs:</p>
+          <p>Running the demo? Use the key that Larkway printed when it started.</p>
+          <p>Otherwise create one on the machine that runs Larkway, in its install folder:</p>
           <code class="sign-in-command">${COMMAND}</code>
-          <p>Or ask an admin of your workspace: they make keys in this console.</p>
+          <p>Or ask an admin of your workspace, who can create keys in this console.</p>
         </div>
       </details>
     </form>
@@ -65,6 +66,6 @@ export function SignIn(props: {
 
 function messageFor(status: number): string {
   return status === 403
-    ? 'This key has neither the scope admin nor operator.'
-    : 'No such key: it is mistyped, revoked or expired.'
+    ? 'This key needs the admin or the operator scope to sign in.'
+    : 'This key isn’t valid. It may be mistyped, revoked or expired.'
 }

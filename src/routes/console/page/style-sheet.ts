@@ -10,7 +10,7 @@ export function styleSheet(name: string): Promise<void> {
     link.onerror = () => resolve()
   })
   link.rel = 'stylesheet'
-  link.href = `/console/assets/${name}`
+  link.href = new URL(name, import.meta.url).href
   document.head.append(link)
   loading.set(name, loaded)
   return loaded

@@ -6,6 +6,8 @@ import type { ViewProps, WorkspaceViewProps } from './view.ts'
 export interface ViewEntry {
   readonly id: string
   readonly title: string
+  /** The navigation leaves it out: other views lead to it. */
+  readonly unlisted?: true
   readonly view: ComponentType<ViewProps>
 }
 
@@ -19,6 +21,14 @@ const providers = view('providers', 'Providers', {
 })
 
 const audit = view('audit', 'Audit', { load: async () => (await import('./views/audit/view.ts')).AuditView })
+
+const setup: ViewEntry = {
+  ...view('setup', 'Setup', {
+    style: 'setup',
+    load: async () => (await import('./views/setup/view.ts')).SetupView,
+  }),
+  unlisted: true,
+}
 
 /** In the order of the navigation. */
 export const WORKSPACE_VIEWS: readonly ViewEntry[] = [
@@ -50,6 +60,7 @@ export const WORKSPACE_VIEWS: readonly ViewEntry[] = [
     load: async () => ofWorkspace((await import('./views/settings/view.ts')).SettingsView),
   }),
   audit,
+  setup,
 ]
 
 /** For operators: what no single workspace owns. */
@@ -60,6 +71,7 @@ export const PLATFORM_VIEWS: readonly ViewEntry[] = [
   }),
   providers,
   audit,
+  setup,
 ]
 
 function view(
@@ -67,7 +79,7 @@ function view(
   title: string,
   part: { readonly load: () => Promise<ComponentType<ViewProps>>; readonly style?: string },
 ): ViewEntry {
-  return { id, title, view: lazy({ title: `The view "${title}"`, ...part }) }
+  return { id, title, view: lazy({ title: `The page "${title}"`, ...part }) }
 }
 
 /** The table leads to it under a workspace only. */

@@ -1,5 +1,6 @@
 import type { SessionAnswer } from '../api/answers.ts'
 import { html } from './html.ts'
+import { isSameName } from './names.ts'
 import { type Place, pathOf } from './paths.ts'
 import { navigate } from './router.ts'
 import { WORKSPACE_VIEWS } from './views.ts'
@@ -24,7 +25,7 @@ function Choice({ workspace, place }: { readonly workspace: string; readonly pla
   const listed = value ?? []
   const named = listed.map(({ id, name }) => ({
     id,
-    label: name === id || name === '' ? id : `${name} (${id})`,
+    label: name === '' ? id : isSameName(name, id) ? name : `${name} (${id})`,
   }))
   const options = named.some(({ id }) => id === workspace)
     ? named

@@ -12,7 +12,7 @@ t.test('where the focus is after a dialog', { skip: withoutServers, timeout: 120
   await heading(page, 'Keys')
   const create = page.getByRole('button', { name: 'Create key' })
   await create.click()
-  const form = page.getByRole('dialog', { name: 'Create a key' })
+  const form = page.getByRole('dialog', { name: 'Create key' })
   await form.getByRole('button', { name: 'Create key' }).click()
   await hasFocus('dialog input[aria-invalid=true]')
   await page.keyboard.press('Escape')

@@ -46,9 +46,9 @@ t.test('filters are fields of the address', async (t) => {
 
 t.test('where a job stands', async (t) => {
   for (const status of JOB_STATUSES) t.ok(standing(job({ status })).endsWith('.'), status)
-  t.match(standing(job({ attempts: 2 })), 'tried again')
+  t.match(standing(job({ attempts: 2 })), 'Re-queued')
   t.match(standing(job({ status: 'processing', attempts: 1, cancel_requested: true })), 'Cancelling')
-  t.match(standing(job({ status: 'failed', attempts: 3, can_retry: true })), '3 times. It can be tried again')
+  t.match(standing(job({ status: 'failed', attempts: 3, can_retry: true })), '3 attempts. You can retry it')
   t.same(
     JOB_STATUSES.filter((status) => hasEnded({ status })),
     ['succeeded', 'failed', 'cancelled'],
@@ -71,10 +71,10 @@ t.test('the history of a job', async (t) => {
   t.same(
     steps.map(({ text, milliseconds }) => [text, milliseconds]),
     [
-      ['accepted and stored', 1_500],
-      ['taken up by a worker, run 1', 500],
-      ['put back after run 1', 5_000],
-      ['taken up by a worker, run 2', 1_000],
+      ['accepted', 1_500],
+      ['started, run 1', 500],
+      ['re-queued after run 1', 5_000],
+      ['started, run 2', 1_000],
       ['succeeded in run 2', null],
     ],
   )

@@ -35,9 +35,9 @@ t.test(
     await page.route('**/{routes/history,keys/view}.ts', (route) => route.abort())
     await page.getByRole('tab', { name: 'History' }).click()
     const failed = page.getByRole('alert')
-    await failed.filter({ hasText: 'The history could not be loaded' }).waitFor(WAIT)
+    await failed.filter({ hasText: 'The history couldn’t be loaded' }).waitFor(WAIT)
     await page.getByRole('link', { name: 'Keys' }).click()
-    await failed.filter({ hasText: 'The view "Keys" could not be loaded' }).waitFor(WAIT)
+    await failed.filter({ hasText: 'The page "Keys" couldn’t be loaded' }).waitFor(WAIT)
     t.match(await failed.textContent(), /The server cannot be reached/)
 
     await page.unroute('**/{routes/history,keys/view}.ts')

@@ -41,7 +41,7 @@ t.test('a recording is named as what it is', async (t) => {
 
 t.test('every error has a next step', async (t) => {
   for (const code of Object.keys(ERRORS)) t.ok(callAdvice(code).length > 20, code)
-  t.match(callAdvice('SOMETHING_NEW'), /request id/)
+  t.match(callAdvice('SOMETHING_NEW'), /request ID/)
 })
 
 const MODELS = {

@@ -47,7 +47,7 @@ const drafted = (revision: number, ...models: string[]): RouteAnswer => ({
 })
 
 const after = (saving: Saving, ...events: readonly SavingEvent[]) => events.reduce(savingAfter, saving)
-const FAILED = new ApiError('the server cannot be reached', { code: 'UNREACHABLE', status: 0 })
+const FAILED = new ApiError('can’t reach the server', { code: 'UNREACHABLE', status: 0 })
 
 t.test('a save goes from unsaved over saving to the same', async (t) => {
   const mine = fieldsWith('a', 'b')

@@ -46,11 +46,11 @@ export function StatusBadge({ status }: { readonly status: string | number }) {
 /** Marks in a list what the file defines; nothing for what was made in the console. */
 export function FileBadge({ managedBy }: { readonly managedBy: ManagedBy }) {
   if (managedBy === 'console') return null
-  return html`<${Badge} title="The configuration file defines it: read-only here">file<//>`
+  return html`<${Badge} title="Defined in the configuration file; read-only here">file<//>`
 }
 
 /** Marks in a list what was saved and does not fit the rest any more; nothing when it does. */
 export function NotInForce({ faults }: { readonly faults: readonly string[] | undefined }) {
   if (faults === undefined) return null
-  return html`<${Badge} tone="bad" title=${faults.join('\n')}>not in force<//>`
+  return html`<${Badge} tone="bad" title=${faults.join('\n')}>not active<//>`
 }

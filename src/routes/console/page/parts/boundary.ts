@@ -25,13 +25,13 @@ export class Boundary extends Component<Props, { readonly fault: Error | null }>
     const { fault } = this.state
     if (!fault) return this.props.children
     return html`<div class="error-state" role="alert">
-      <h1>This view failed</h1>
+      <h1>Something went wrong</h1>
       <p class="empty-text">
-        That is a fault of the console, and not of your requests. Load the page anew; if it stays, report what stands
-        below.
+        This is a bug in the console; your requests aren’t affected. Reload the page. If it keeps failing, report the
+        details below.
       </p>
-      <${Code} text=${fault.stack ?? fault.message} title="What happened" wrap tall />
-      <div class="empty-action"><${Button} icon="refresh" onClick=${() => location.reload()}>Load anew<//></div>
+      <${Code} text=${fault.stack ?? fault.message} title="Details" wrap tall />
+      <div class="empty-action"><${Button} icon="refresh" onClick=${() => location.reload()}>Reload<//></div>
     </div>`
   }
 }

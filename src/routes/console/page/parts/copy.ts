@@ -25,7 +25,7 @@ export function Copy({ text, label = 'Copy', children, onCopied }: CopyProps) {
   }
   const icon = state === 'done' ? 'check' : state === 'failed' ? 'alert' : 'copy'
   const said =
-    state === 'done' ? 'Copied' : state === 'failed' ? 'Copying was refused: select and copy it' : ''
+    state === 'done' ? 'Copied' : state === 'failed' ? 'Couldn’t copy. Select the text and copy it.' : ''
   return html`<span class="copy">
     <${Button} kind=${children ? 'plain' : 'quiet'} small icon=${icon} label=${said || label} onClick=${copy}>
       ${children ? (state === 'done' ? 'Copied' : children) : undefined}

@@ -171,7 +171,7 @@ export function Confirm(props: ConfirmProps) {
     ${
       typed === undefined
         ? null
-        : html`<${TextInput} label=${`Type ${typed} to go on`} value=${text} onInput=${setText} mono autofocus />`
+        : html`<${TextInput} label=${`Type ${typed} to confirm`} value=${text} onInput=${setText} mono autofocus />`
     }
   <//>`
 }

@@ -73,6 +73,6 @@ export function Facts(props: {
 export function ManagedByFile({ what }: { readonly what: string }) {
   return html`<div class="note note-info">
     <${Icon} name="lock" />
-    <div class="note-text">Managed by file: ${what} is read-only here. Change it in the configuration file.</div>
+    <div class="note-text">Managed by file: ${what} is read-only here. Edit it in the configuration file.</div>
   </div>`
 }

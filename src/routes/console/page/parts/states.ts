@@ -29,7 +29,7 @@ export function ErrorState(props: {
 }) {
   const { error, what, retry, busy = false } = props
   return html`<div class="error-state" role="alert">
-    <p class="empty-title"><${Icon} name="alert" />${what} could not be loaded</p>
+    <p class="empty-title"><${Icon} name="alert" />${what} couldn’t be loaded</p>
     <p class="empty-text">${sentence(error.message)} ${adviceFor(error)}</p>
     <${RequestId} id=${error.requestId} />
     ${
@@ -104,14 +104,14 @@ export function Loaded<Value>(props: {
 function Stale({ load, what }: { readonly load: Load<unknown>; readonly what: string }) {
   return html`<div class="note note-warn" role="status">
     <${Icon} name="alert" />
-    <div class="note-text">${what} may be old: ${load.error?.message ?? ''}.</div>
+    <div class="note-text">${load.error?.code === 'UNREACHABLE' ? 'Can’t reach the server. Showing the last known data.' : `${what} may be out of date: ${load.error?.message ?? ''}.`}</div>
     <${Button} small onClick=${load.reload} busy=${load.busy}>Try again<//>
   </div>`
 }
 
 function RequestId({ id }: { readonly id: string | null }) {
   if (id === null) return null
-  return html`<p class="request-id">Request <code>${id}</code> <${Copy} text=${id} label="Copy request id" /></p>`
+  return html`<p class="request-id">Request <code>${id}</code> <${Copy} text=${id} label="Copy request ID" /></p>`
 }
 
 /** Messages of the API begin small and end without a stop, to stand in a log. */

@@ -33,10 +33,10 @@ const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 
 /** What is wrong with a new name; null: nothing. */
 export function newNameFault(name: string, taken: readonly string[]): string | null {
-  if (name === '') return 'Give it a name.'
+  if (name === '') return 'Enter a name.'
   if (!NAME.test(name))
-    return 'Letters, digits, ".", "_" and "-"; it begins with a letter or a digit; at most 64.'
-  return taken.includes(name) ? `There is a "${name}" already.` : null
+    return 'Use up to 64 letters, digits, ".", "_" and "-", starting with a letter or digit.'
+  return taken.includes(name) ? `"${name}" already exists.` : null
 }
 
 function leading(routes: Readonly<Record<string, string | undefined>>): Record<string, string> | null {

@@ -19,17 +19,17 @@ export function AppList({
   const { apps, id } = known.workspace
   const isReady = known.routes.some(({ version }) => version !== null)
   const make = () => onAsk({ what: 'app', app: null })
-  const add = html`<${Button} kind="primary" icon="plus" onClick=${make}>New app<//>`
+  const add = html`<${Button} kind="primary" icon="plus" onClick=${make}>Create app<//>`
   if (apps.length === 0)
     return isReady
       ? html`<${EmptyState} title="No apps yet" action=${add}>
-          Make one, lead it to a route, then make a key for it.
+          Create an app, choose its route, then create a key.
         <//>`
       : html`<${EmptyState}
-          title="No apps yet, and no route to lead one to"
-          action=${html`<${LinkButton} href=${pathOf(id, 'routes')} kind="primary">Go to the routes<//>`}
+          title="Publish a route to create your first app"
+          action=${html`<${LinkButton} href=${pathOf(id, 'routes')} kind="primary">Go to routes<//>`}
         >
-          An app leads to a published route. Make and publish one first.
+          An app sends its traffic to a published route.
         <//>`
   return html`<${Section} title="Apps" actions=${add}>
     <${Table} caption="Apps" columns=${columnsOf(id, onAsk)} rows=${apps} rowKey=${(app: AppAnswer) => app.id} />
@@ -55,7 +55,7 @@ function columnsOf(workspace: string, onAsk: (asking: Asking) => void): readonly
     },
     { head: 'Route', cell: ({ fields }) => link(fields.route) },
     {
-      head: 'Other routes by ability',
+      head: 'Route overrides by capability',
       cell: ({ fields }) =>
         pairs(
           Object.entries(fields.capability_routes ?? {}).map(([name, route]) => [

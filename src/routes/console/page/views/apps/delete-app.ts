@@ -40,7 +40,7 @@ export function DeleteApp(props: DeleteAppProps) {
       onClose=${onClose}
       typed=${app.id}
     >
-      <p>No key stands for it. It leads to ${app.fields.route}; the route stays.</p>
+      <p>No key uses it. Its route ${app.fields.route} stays.</p>
     <//>`
   return html`<${Dialog}
     title=${`Delete the app ${app.id}?`}
@@ -48,7 +48,7 @@ export function DeleteApp(props: DeleteAppProps) {
     footer=${html`<${Button} onClick=${onClose}>Close<//>
       ${
         keys.state === 'ready'
-          ? html`<${LinkButton} href=${pathOf(known.workspace.id, 'keys')} kind="primary">Go to the keys<//>`
+          ? html`<${LinkButton} href=${pathOf(known.workspace.id, 'keys')} kind="primary">Go to keys<//>`
           : null
       }`}
   >
@@ -58,7 +58,7 @@ export function DeleteApp(props: DeleteAppProps) {
       rows=${2}
       render=${(value: readonly KeyAnswer[]) => html`<div class="stack">
         <p>
-          ${`${plural(value.length, 'key')} ${value.length === 1 ? 'stands' : 'stand'} for it. `}
+          ${`${plural(value.length, 'key')} ${value.length === 1 ? 'uses' : 'use'} this app. `}
           ${`Revoke ${value.length === 1 ? 'it' : 'them'} first:`}
         </p>
         <ul class="stack stack-tight">

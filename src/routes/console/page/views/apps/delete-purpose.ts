@@ -28,7 +28,7 @@ export function DeletePurpose(props: {
       onClose=${onClose}
       footer=${html`<${Button} kind="primary" onClick=${onClose}>Close<//>`}
     >
-      <p>${bound.join(', ')} ${bound.length === 1 ? 'binds' : 'bind'} it to a route. Unbind it there first.</p>
+      <p>${bound.join(', ')} ${bound.length === 1 ? 'binds' : 'bind'} it to a route. Remove the binding there first.</p>
     <//>`
   return html`<${Confirm}
     title=${`Delete the purpose ${purpose.purpose}?`}
@@ -36,7 +36,7 @@ export function DeletePurpose(props: {
     onConfirm=${remove}
     onClose=${onClose}
   >
-    <p>Calls that name it are routed as if they named none. Entries of routes must not carry it any more.</p>
+    <p>Requests that send it are then routed as if they had no purpose. Remove it from route entries first.</p>
   <//>`
 }
 

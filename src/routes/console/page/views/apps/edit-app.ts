@@ -33,7 +33,7 @@ export function EditApp(props: {
   const { run, busy, error } = useAction(async () => {
     const path = apiPath`/workspaces/${workspace.id}/apps/${form.id}`
     onSaved(await api.put<WorkspaceAnswer>(path, fieldsOf(form)))
-    toast(`App ${form.id} ${before === null ? 'made' : 'saved'}`)
+    toast(`App ${form.id} ${before === null ? 'created' : 'saved'}`)
     onClose()
   })
   const set = (change: Partial<AppForm>) => setForm((old) => ({ ...old, ...change }))
@@ -42,8 +42,8 @@ export function EditApp(props: {
     if (nameWrong === null && form.route !== '') run()
   }
   return html`<${FormDialog}
-    title=${before === null ? 'New app' : `App ${before.id}`}
-    action=${before === null ? 'Make the app' : 'Save'}
+    title=${before === null ? 'Create app' : `Edit app ${before.id}`}
+    action=${before === null ? 'Create app' : 'Save'}
     onSubmit=${submit}
     onClose=${onClose}
     busy=${busy}
@@ -54,7 +54,7 @@ export function EditApp(props: {
       ${
         before === null
           ? html`<${TextInput}
-              label="Id"
+              label="ID"
               value=${form.id}
               onInput=${(id: string) => set({ id })}
               mono
@@ -62,7 +62,7 @@ export function EditApp(props: {
               required
               maxLength=${64}
               placeholder="web"
-              hint="What keys and logs call it. It cannot be renamed."
+              hint="Used by keys and in logs. Can’t be changed later."
               error=${tried || form.id !== '' ? nameWrong : null}
             />`
           : null
@@ -71,9 +71,9 @@ export function EditApp(props: {
         label="Route"
         value=${form.route}
         onChange=${(route: string) => set({ route })}
-        options=${optionsOf('Pick a route', published, form.route)}
-        hint="Serves its calls, unless one of those below does."
-        error=${tried && form.route === '' ? 'Pick the route that it leads to.' : null}
+        options=${optionsOf('Choose a route', published, form.route)}
+        hint="Handles its requests unless a route below applies."
+        error=${tried && form.route === '' ? 'Choose a route.' : null}
       />
       <${Others} form=${form} set=${set} published=${published} known=${known} />
     </div>
@@ -93,25 +93,25 @@ function Others(props: {
   ]
   return html`
     <details class="more" open=${Object.keys(purposes).length > 0}>
-      <summary>Routes for purposes</summary>
+      <summary>Routes by purpose</summary>
       <div class="stack">
         ${
           labels.length === 0
-            ? html`<p class="small quiet">There is no purpose yet: make one below the apps.</p>`
+            ? html`<p class="small quiet">No purposes yet. Create them under Apps.</p>`
             : labels.map(
                 (label) => html`<${Select}
                   key=${label}
                   label=${label}
                   value=${purposes[label] ?? ''}
                   onChange=${(route: string) => set({ purposes: { ...purposes, [label]: route } })}
-                  options=${optionsOf('None: as without a purpose', published, purposes[label] ?? '')}
+                  options=${optionsOf('Default route', published, purposes[label] ?? '')}
                 />`,
               )
         }
       </div>
     </details>
     <details class="more" open=${Object.keys(capabilityRoutes).length > 0}>
-      <summary>Other routes by ability</summary>
+      <summary>Route overrides by capability</summary>
       <div class="stack">
         ${members(CAPABILITY_NAMES).map(
           (name: Capability) => html`<${Select}
@@ -119,7 +119,7 @@ function Others(props: {
             label=${CAPABILITY_NAMES[name]}
             value=${capabilityRoutes[name] ?? ''}
             onChange=${(route: string) => set({ capabilityRoutes: { ...capabilityRoutes, [name]: route } })}
-            options=${optionsOf('The route above', published, capabilityRoutes[name] ?? '')}
+            options=${optionsOf('Default route', published, capabilityRoutes[name] ?? '')}
           />`,
         )}
       </div>

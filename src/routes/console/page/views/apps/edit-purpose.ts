@@ -30,7 +30,7 @@ export function EditPurpose(props: {
   const { run, busy, error } = useAction(async () => {
     const path = apiPath`/workspaces/${id}/purposes/${purpose}`
     onSaved(await api.put<WorkspaceAnswer>(path, { description: description.trim(), enabled }))
-    toast(`Purpose ${purpose} ${before === null ? 'made' : 'saved'}`)
+    toast(`Purpose ${purpose} ${before === null ? 'created' : 'saved'}`)
     onClose()
   })
   const submit = () => {
@@ -38,8 +38,8 @@ export function EditPurpose(props: {
     if (nameWrong === null) run()
   }
   return html`<${FormDialog}
-    title=${before === null ? 'New purpose' : `Purpose ${before.purpose}`}
-    action=${before === null ? 'Make the purpose' : 'Save'}
+    title=${before === null ? 'Create purpose' : `Edit purpose ${before.purpose}`}
+    action=${before === null ? 'Create purpose' : 'Save'}
     onSubmit=${submit}
     onClose=${onClose}
     busy=${busy}
@@ -58,7 +58,7 @@ export function EditPurpose(props: {
               required
               maxLength=${64}
               placeholder="meetings"
-              hint="What callers send. It cannot be renamed."
+              hint="Sent by callers. Can’t be changed later."
               error=${tried || purpose !== '' ? nameWrong : null}
             />`
           : null
@@ -76,7 +76,7 @@ export function EditPurpose(props: {
         label="Enabled"
         checked=${enabled}
         onChange=${setEnabled}
-        hint="Off: calls that name it are routed as if they named none."
+        hint="When off, requests that send it are routed as if they had no purpose."
       />
     </div>
   <//>`

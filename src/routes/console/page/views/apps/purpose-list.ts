@@ -26,17 +26,17 @@ export function PurposeList(props: {
     onSaved(await api.put<WorkspaceAnswer>(path, { description, enabled }))
     toast(`Purpose ${purpose} ${enabled ? 'enabled' : 'disabled'}`)
   })
-  const add = html`<${Button} icon="plus" onClick=${() => onAsk({ what: 'purpose', purpose: null })}>New purpose<//>`
+  const add = html`<${Button} icon="plus" onClick=${() => onAsk({ what: 'purpose', purpose: null })}>Create purpose<//>`
   return html`<${Section}
     title="Purposes"
-    lead="Labels that a call may name. An app binds one to a route of its own, or an entry of a route is for it."
+    lead="Labels a request can send to pick a different route or entry."
     actions=${purposes.length === 0 ? null : add}
     id="purposes"
   >
     ${
       purposes.length === 0
         ? html`<${EmptyState} title="No purposes yet" action=${add}>
-            Make one when calls of the same app should be served by different routes or entries.
+            Create one to send some of an app’s requests to another route or entry.
           <//>`
         : html`<${Table}
             caption="Purposes"
@@ -64,10 +64,10 @@ function columnsOf(
     },
     { head: 'Description', cell: ({ description }) => description || html`<span class="quiet">–</span>` },
     {
-      head: 'Bound by',
+      head: 'Used by',
       cell: ({ purpose }) => {
         const apps = bindersOf(known, purpose)
-        return apps.length === 0 ? html`<span class="quiet">no app</span>` : apps.join(', ')
+        return apps.length === 0 ? html`<span class="quiet">No app</span>` : apps.join(', ')
       },
     },
     {

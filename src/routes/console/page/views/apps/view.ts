@@ -50,7 +50,7 @@ export function AppsView({ workspace }: WorkspaceViewProps) {
   return html`
     <${PageHead}
       title="Apps and purposes"
-      lead="A key stands for an app, and the app leads its calls to a route."
+      lead="Each API key belongs to an app; the app decides the route."
     />
     <${Loaded}
       load=${load}

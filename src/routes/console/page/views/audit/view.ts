@@ -26,8 +26,8 @@ const WHEN: Column<AuditAnswer> = {
 }
 
 const WHAT: readonly Column<AuditAnswer>[] = [
-  { head: 'What', primary: true, cell: ({ action }) => html`<span class="mono">${action}</span>` },
-  { head: 'Of what', cell: ({ target }) => html`<span class="mono">${target}</span>` },
+  { head: 'Action', primary: true, cell: ({ action }) => html`<span class="mono">${action}</span>` },
+  { head: 'Target', cell: ({ target }) => html`<span class="mono">${target}</span>` },
   {
     head: 'Who',
     cell: (line) => {
@@ -56,10 +56,10 @@ export function AuditView({ workspace }: ViewProps) {
   const lines = (below: number | null, signal?: AbortSignal) =>
     api.get<Answer>(`/audit${queryOf({ workspace, below })}`, signal ? { signal } : {})
   const load = useLoad((signal) => lines(null, signal), [workspace])
-  const what = workspace === null ? 'in all workspaces and of the platform' : `in ${workspace}`
+  const what = workspace === null ? 'in all workspaces and on the platform' : `in ${workspace}`
   return html`<${PageHead}
       title="Audit"
-      lead=${`Every change ${what}: by whom, when, and its content by hash. Lines are never changed or removed.`}
+      lead=${`Who changed what ${what}, and when. Append-only.`}
       actions=${html`<${Button} icon="refresh" onClick=${load.reload} busy=${load.busy}>Refresh<//>`}
     />
     <${Loaded}
@@ -88,8 +88,8 @@ function Lines(props: {
     setOlder(joined(rows, lines))
   })
   if (!last)
-    return html`<${EmptyState} title="Nothing was changed yet">
-      <p>Publish a route, make a key or change a setting: each change is a line here.</p>
+    return html`<${EmptyState} title="No changes yet">
+      <p>Publishing a route, creating a key and changing a setting are all listed here.</p>
     <//>`
   const columns = all ? [WHEN, WORKSPACE, ...WHAT] : [WHEN, ...WHAT]
   return html`<${Table}
@@ -101,7 +101,7 @@ function Lines(props: {
     <div class="row table-more">
       ${
         ended
-          ? html`<span class="quiet small">That is all.</span>`
+          ? html`<span class="quiet small">End of list</span>`
           : html`<${Button} onClick=${run} busy=${busy}>Show older<//>`
       }
       <${Fault} error=${error} />

@@ -29,17 +29,16 @@ export function JobDelivery({
   const settings = html`<a href=${`${pathOf(workspace, 'settings')}?section=webhook`}>settings</a>`
   if (load.state === 'loading') return html`<${Skeleton} rows=${1} />`
   if (load.state === 'failed')
-    return html`<p class="quiet">How it was delivered cannot be told now: ${load.error.message}.</p>`
+    return html`<p class="quiet">The delivery status is unavailable: ${load.error.message}.</p>`
   const { webhook, deliveries } = load.value
   if (deliveries.length > 0)
     return html`<${Deliveries} workspace=${workspace} deliveries=${deliveries} onChanged=${load.reload} />`
-  if (webhook === null)
-    return html`<p class="quiet">The workspace has no webhook. Set one under ${settings}.</p>`
+  if (webhook === null) return html`<p class="quiet">No webhook is set. Set one in ${settings}.</p>`
   return html`<p class="quiet">
     ${
       hasEnded(job)
-        ? 'No delivery of this job waits, and none was given up. Others are listed under '
-        : `When the job has ended, ${webhook.url} is called. See `
+        ? 'No pending or failed delivery for this job. See all in '
+        : `When the job ends, ${webhook.url} is called. See `
     }${settings}.
   </p>`
 }

@@ -39,13 +39,13 @@ export function canCancel(job: Pick<JobAnswer, 'status' | 'cancel_requested'>): 
 /** Where a job stands, in one line. */
 export function standing(job: JobAnswer): string {
   const { status, attempts, cancel_requested: cancelling } = job
-  const times = attempts === 1 ? 'once' : `${attempts} times`
-  if (cancelling && !hasEnded(job)) return 'Cancelling: it ends as soon as its worker sees it.'
+  const times = attempts === 1 ? '1 attempt' : `${attempts} attempts`
+  if (cancelling && !hasEnded(job)) return 'Cancelling. The job ends as soon as its worker sees this.'
   if (status === 'queued') {
-    return attempts === 0 ? 'Waits for a worker.' : `Was taken up ${times}, and waits to be tried again.`
+    return attempts === 0 ? 'Waiting for a worker.' : `Re-queued after ${times}.`
   }
-  if (status === 'processing') return `A worker has it; it was taken up ${times}.`
-  if (status === 'failed' && job.can_retry) return `Failed; it was taken up ${times}. It can be tried again.`
-  if (status === 'failed') return `Failed; it was taken up ${times}. Submit it anew to try again.`
-  return status === 'succeeded' ? `Done; it was taken up ${times}.` : 'Cancelled; nothing goes on.'
+  if (status === 'processing') return `Processing, attempt ${attempts}.`
+  if (status === 'failed' && job.can_retry) return `Failed after ${times}. You can retry it.`
+  if (status === 'failed') return `Failed after ${times}. Resubmit to retry.`
+  return status === 'succeeded' ? `Done after ${times}.` : 'Cancelled.'
 }

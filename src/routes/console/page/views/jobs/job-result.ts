@@ -28,15 +28,15 @@ export function JobResult(props: {
   if (!job.has_result) return html`<p class="quiet">${whyNone(job)}</p>`
   if (about.value?.content_shown === false) {
     return html`<${Note}>
-      Transcripts of this workspace are not shown in the console. An admin of it may switch them on in${' '}
+      Transcripts of this workspace are hidden in the console. An admin can show them in${' '}
       <a href=${`${pathOf(workspace, 'settings')}?section=content`}>settings</a>. The app that submitted the
-      job reads its result with GET /v1/transcription/jobs/${job.id}.
+      job can read its result with GET /v1/transcription/jobs/${job.id}.
     <//>`
   }
   if (result !== null) {
     return html`<div class="stack stack-tight">
       <p class="job-transcript">${result.content}</p>
-      <${Code} title="Whole result" text=${result.raw} wrap tall />
+      <${Code} title="Full result" text=${result.raw} wrap tall />
       <div class="actions"><${Button} small onClick=${() => setResult(null)}>Hide result<//></div>
     </div>`
   }
@@ -49,7 +49,7 @@ export function JobResult(props: {
 }
 
 function whyNone(job: JobDetailAnswer): string {
-  if (job.kind === 'queue') return 'Calls of the queue keep no output: it is thrown away after metering.'
-  if (!hasEnded(job)) return 'There is none yet.'
-  return job.status === 'succeeded' ? 'It was purged.' : 'There is none: the job did not succeed.'
+  if (job.kind === 'queue') return 'Queued requests keep no output: it is discarded after metering.'
+  if (!hasEnded(job)) return 'No result yet.'
+  return job.status === 'succeeded' ? 'The result was purged.' : 'No result: the job didn’t succeed.'
 }

@@ -25,9 +25,9 @@ export function jobSteps({ history }: Pick<JobDetailAnswer, 'history'>): readonl
 function stepInWords(status: string, claim: number): string {
   switch (status) {
     case 'queued':
-      return claim === 0 ? 'accepted and stored' : `put back after run ${claim}`
+      return claim === 0 ? 'accepted' : `re-queued after run ${claim}`
     case 'processing':
-      return `taken up by a worker, run ${claim}`
+      return `started, run ${claim}`
     default:
       return claim === 0 ? status : `${status} in run ${claim}`
   }

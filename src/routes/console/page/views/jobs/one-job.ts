@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import type { JobDetailAnswer } from '../../../api/answers.ts'
 import { api } from '../../api.ts'
-import { milliseconds, plural } from '../../format.ts'
+import { milliseconds, number } from '../../format.ts'
 import { html } from '../../html.ts'
 import { type Load, useAction, useLoad } from '../../load.ts'
 import { StatusBadge } from '../../parts/badge.ts'
@@ -24,14 +24,14 @@ import { jobSteps } from './job-steps.ts'
 /** How often a job that has not ended is looked at. */
 const LIVE_MS = 2_000
 
-const QUEUED_ENDS = 'It ends at once and has no result. Its audio is deleted.'
+const QUEUED_ENDS = 'The job ends at once without a result, and its audio is deleted.'
 const RUNNING_ENDS =
-  'Its worker gives the provider up as soon as it sees this. What the provider has done by then may be charged. ' +
-  'There is no result, unless it is done before.'
+  'The worker aborts the provider request as soon as it sees this. Work done by then may be charged. ' +
+  'There is no result unless the job finishes first.'
 
-const NONE = 'No worker has taken it up yet.'
-const BEGUN = 'The first one goes on. Runs are listed when they have ended.'
-const GONE = 'None is kept any more.'
+const NONE = 'Not started yet.'
+const BEGUN = 'The first run is in progress. Runs are listed when they end.'
+const GONE = 'No longer kept.'
 
 export function OneJob(props: { readonly workspace: string; readonly id: string; readonly search: string }) {
   const { workspace, id, search } = props
@@ -52,7 +52,7 @@ export function OneJob(props: { readonly workspace: string; readonly id: string;
       parent=${{ href: pathOf(workspace, 'jobs') + search, label: 'Jobs' }}
       badges=${job ? html`<${StatusBadge} status=${job.status} />` : null}
       actions=${job ? html`<${Actions} job=${job} root=${root} load=${load} />` : null}
-      lead=${html`<span class="row"><code>${id}</code><${Copy} text=${id} label="Copy job id" /></span>`}
+      lead=${html`<span class="row"><code>${id}</code><${Copy} text=${id} label="Copy job ID" /></span>`}
     />
     <${Loaded}
       load=${load}
@@ -71,12 +71,12 @@ function Actions(props: {
   const [asking, setAsking] = useState(false)
   const retry = useAction(async () => {
     await api.post(`${root}/retry`)
-    toast(`Job ${job.id} is queued again`)
+    toast(`Job ${job.id} queued again`)
     load.reload()
   })
   const cancel = async () => {
     await api.post(`${root}/cancel`)
-    toast(`Job ${job.id}: cancelling was asked for`)
+    toast(`Cancelling job ${job.id}`)
     load.reload()
   }
   return html`${
@@ -117,7 +117,7 @@ function Detail(props: { readonly workspace: string; readonly job: JobDetailAnsw
     <${Section} title="Facts"><${JobFacts} workspace=${workspace} job=${job} /><//>
     <${Section} title="Result"><${JobResult} workspace=${workspace} job=${job} root=${root} /><//>
     <${Section} title="History"><${History} job=${job} /><//>
-    <${Section} title="Runs" lead=${job.runs.length > 0 ? 'Newest first, with what was tried in each.' : null}>
+    <${Section} title="Runs" lead=${job.runs.length > 0 ? 'Newest first, with the attempts of each.' : null}>
       <${Runs} job=${job} />
     <//>
     ${
@@ -133,13 +133,13 @@ function JobFacts({ workspace, job }: { readonly workspace: string; readonly job
   return html`<${Facts}
     items=${[
       ['Submitted', time(job.created_at)],
-      ['First taken up', time(job.started_at)],
+      ['Started', time(job.started_at)],
       ['Ended', time(job.completed_at)],
       ['Kept until', time(job.expires_at)],
       ['App', job.app],
       ['Key', html`<span class="mono">${job.key_id}</span>`],
       ['Priority', job.mode],
-      ['Taken up', plural(job.attempts, 'time')],
+      ['Attempts', number(job.attempts)],
       ['Route version', html`<span class="mono">${job.policy_version_id ?? '–'}</span>`],
       [
         'Submitted by',

@@ -43,7 +43,7 @@ function AllJobs({ workspace, search }: { readonly workspace: string; readonly s
   const filtered = kind + status !== ''
   return html`<${PageHead}
       title="Jobs"
-      lead="Transcriptions handed in as jobs, and calls in the queue, newest first. The list keeps up to date."
+      lead="Transcription jobs and queued requests, newest first. Updates live."
     />
     <div class="filters" role="search" aria-label="Filter jobs">
       <${Select}
@@ -90,9 +90,9 @@ function More(props: {
   readonly onMore: () => void
 }) {
   const { count, limit, busy, onMore } = props
-  if (count < limit) return html`<p class="quiet small">These are all that are kept.</p>`
+  if (count < limit) return html`<p class="quiet small">End of list.</p>`
   if (limit >= MOST_JOBS)
-    return html`<p class="quiet small">The newest ${MOST_JOBS} are shown. Filter to find others.</p>`
+    return html`<p class="quiet small">Showing the newest ${MOST_JOBS}. Filter to find others.</p>`
   return html`<div class="actions"><${Button} onClick=${onMore} busy=${busy}>Show more<//></div>`
 }
 
@@ -128,17 +128,17 @@ function None(props: {
   const { workspace, filtered, onClear } = props
   if (filtered) {
     return html`<${EmptyState}
-      title="No job matches"
+      title="No matching jobs"
       action=${html`<${Button} onClick=${onClear}>Show all jobs<//>`}
     >
-      None of those that are kept is like that.
+      No stored job matches these filters.
     <//>`
   }
   return html`<${EmptyState}
     title="No jobs yet"
     action=${html`<${LinkButton} href=${pathOf(workspace, 'playground')}>Open the playground<//>`}
   >
-    Send a long recording as a job in the playground, or POST it to /v1/transcription/jobs. Calls to /v1/queue are
+    Send a long recording as a job in the playground, or POST it to /v1/transcription/jobs. Requests to /v1/queue are
     listed here, too.
   <//>`
 }

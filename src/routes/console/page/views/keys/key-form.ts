@@ -10,20 +10,20 @@ import { Select, TextInput } from '../../parts/field.ts'
 import { type KeyForm as Form, type KeyFaults, newKeyOf } from './new-key.ts'
 
 const SCOPES = [
-  { value: 'inference', label: 'inference', hint: 'calls that are answered at once' },
-  { value: 'jobs', label: 'jobs', hint: 'transcriptions as durable jobs' },
-  { value: 'queue', label: 'queue', hint: 'calls in the background' },
+  { value: 'inference', label: 'inference', hint: 'Synchronous requests' },
+  { value: 'jobs', label: 'jobs', hint: 'Transcription jobs' },
+  { value: 'queue', label: 'queue', hint: 'Background queue' },
   {
     value: 'admin',
     label: 'admin',
-    hint: 'this console and the settings of this workspace: for people, not programs',
+    hint: 'This console and the settings of this workspace. For people, not programs.',
   },
 ] as const
 
 const OPERATOR = {
   value: 'operator',
   label: 'operator',
-  hint: 'everything in the console, in every workspace',
+  hint: 'Everything in the console, in every workspace.',
 } as const
 
 /** Creates a key. What is left empty follows the configuration. */
@@ -56,7 +56,7 @@ export function KeyForm(props: {
     onMade(await api.post<NewKeyAnswer>(path, made.body))
   })
   return html`<${FormDialog}
-    title="Create a key"
+    title="Create key"
     action="Create key"
     onSubmit=${() => create.run()}
     onClose=${onClose}
@@ -116,7 +116,7 @@ function Limits(props: {
       error=${faults.burst}
     />
     <${TextInput}
-      label="Budget a month"
+      label="Monthly budget"
       optional
       inputMode="decimal"
       suffix="USD"
@@ -125,7 +125,7 @@ function Limits(props: {
       error=${faults.budgetUsd}
     />
     <${TextInput}
-      label="Last day"
+      label="Expires on"
       optional
       type="date"
       value=${form.expires}

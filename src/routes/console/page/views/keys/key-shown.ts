@@ -15,16 +15,16 @@ export function KeyShown({ made, onClose }: { readonly made: NewKeyAnswer; reado
     `curl -sS ${location.origin}/v1/me -H "Authorization: Bearer $LARKWAY_API_KEY"`,
   ].join('\n')
   return html`<${Dialog}
-    title=${`Key ${made.name} of the app ${made.app}`}
+    title=${`Key ${made.name} for the app ${made.app}`}
     wide
     onClose=${onClose}
     locked=${!kept}
     footer=${html`<${Button} kind="primary" onClick=${onClose} disabled=${!kept}>Done<//>`}
   >
-    <${Note} tone="warn">This is the only time that the key is shown. Lost, it can only be revoked and replaced.<//>
+    <${Note} tone="warn">Copy this key now. You won’t see it again.<//>
     <${Code} title="API key" text=${made.key} wrap />
-    <${Code} title="Try it: whom it stands for, and what it may do" text=${curl} wrap />
-    <p class="small quiet">Every node takes it within 5 seconds.</p>
+    <${Code} title="Test it" text=${curl} wrap />
+    <p class="small quiet">Active on all nodes within 5 seconds.</p>
     <${Checkbox} label="I have stored the key" checked=${kept} onChange=${setKept} />
   <//>`
 }

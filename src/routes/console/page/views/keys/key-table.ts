@@ -79,12 +79,12 @@ function stateOf(key: KeyAnswer, nowMs: number) {
 /** A bar where there is a budget; the state may not answer, and then nothing is known. */
 function spentOf({ budget_usd_per_month: budget, spent_usd: spent }: KeyAnswer) {
   if (budget === null) return orNone(spent, usd)
-  if (spent === null) return html`<span class="quiet">of ${usd(budget)}; not known now</span>`
+  if (spent === null) return html`<span class="quiet">of ${usd(budget)}; spending unavailable</span>`
   return html`<div class="key-budget">
     <${Bar} label="Spent this month" hideLabel value=${spent} max=${budget} text=${`${usd(spent)} of ${usd(budget)}`} />
   </div>`
 }
 
 function rateOf({ rate_limit: { requests_per_minute: perMinute, burst } }: KeyAnswer) {
-  return html`<span class="nowrap" title=${`${number(burst)} at once`}>${number(perMinute)} / min</span>`
+  return html`<span class="nowrap" title=${`Burst: ${number(burst)}`}>${number(perMinute)} / min</span>`
 }

@@ -37,16 +37,18 @@ export function newKeyOf(
   const budget = form.budgetUsd.trim() === '' ? null : Number(form.budgetUsd)
   const endsMs = form.expires === '' ? null : Date.parse(`${form.expires}T23:59:59Z`)
   const faults: KeyFaults = {
-    ...(name === '' ? { name: 'Name it, so that it can be told from others.' } : {}),
-    ...([...name].length > NAME_LENGTH_MAX ? { name: `At most ${NAME_LENGTH_MAX} characters.` } : {}),
-    ...(form.app === '' ? { app: 'Choose the app that it stands for.' } : {}),
-    ...(form.scopes.length === 0 ? { scopes: 'Choose one at least.' } : {}),
-    ...(perMinute === undefined ? { requestsPerMinute: 'A whole number from 1.' } : {}),
-    ...(burst === undefined ? { burst: 'A whole number from 1 to 100,000.' } : {}),
-    ...(perMinute === null && burst !== null ? { requestsPerMinute: 'Needed with the other.' } : {}),
-    ...(burst === null && perMinute !== null ? { burst: 'Needed with the other.' } : {}),
-    ...(budget !== null && !(budget >= 0 && budget <= 1e9) ? { budgetUsd: 'Dollars, 0 or more.' } : {}),
-    ...(endsMs !== null && !(endsMs > nowMs) ? { expires: 'A day that has not passed.' } : {}),
+    ...(name === '' ? { name: 'Enter a name.' } : {}),
+    ...([...name].length > NAME_LENGTH_MAX ? { name: `Use at most ${NAME_LENGTH_MAX} characters.` } : {}),
+    ...(form.app === '' ? { app: 'Choose an app.' } : {}),
+    ...(form.scopes.length === 0 ? { scopes: 'Choose at least one.' } : {}),
+    ...(perMinute === undefined ? { requestsPerMinute: 'Enter a whole number, 1 or more.' } : {}),
+    ...(burst === undefined ? { burst: 'Enter a whole number from 1 to 100,000.' } : {}),
+    ...(perMinute === null && burst !== null ? { requestsPerMinute: 'Required with a burst.' } : {}),
+    ...(burst === null && perMinute !== null ? { burst: 'Required with a rate.' } : {}),
+    ...(budget !== null && !(budget >= 0 && budget <= 1e9)
+      ? { budgetUsd: 'Enter an amount in USD, 0 or more.' }
+      : {}),
+    ...(endsMs !== null && !(endsMs > nowMs) ? { expires: 'Choose today or a later date.' } : {}),
   }
   if (Object.keys(faults).length > 0) return { faults }
   return {

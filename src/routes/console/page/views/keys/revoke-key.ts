@@ -22,17 +22,17 @@ export function RevokeKey(props: {
     action="Revoke key"
     onConfirm=${async () => {
       await api.delete(`${path}/${encodeURIComponent(id)}`)
-      toast(`The key ${name} is revoked`)
+      toast(`Key ${name} revoked`)
       onRevoked()
     }}
     onClose=${onClose}
     typed=${own ? name : undefined}
   >
     <p>
-      It stands for the app <strong>${app}</strong> and${' '}
-      ${used === null ? 'was never used' : html`was last used <strong><${Time} at=${used} /></strong>`}. Whoever still
-      uses it gets 401 within 5 seconds, on every node. Jobs that it has submitted go on. This cannot be undone.
+      It authenticates the app <strong>${app}</strong> and${' '}
+      ${used === null ? 'was never used' : html`was last used <strong><${Time} at=${used} /></strong>`}. Requests with
+      this key will fail with 401 within 5 seconds. Jobs already submitted continue. This can’t be undone.
     </p>
-    ${own ? html`<${Note} tone="warn">You are signed in with this very key: your session is over with it.<//>` : null}
+    ${own ? html`<${Note} tone="warn">You’re signed in with this key: revoking it ends your session.<//>` : null}
   <//>`
 }

@@ -46,7 +46,7 @@ export function KeysView({ workspace, session }: WorkspaceViewProps) {
   const revoke = (key: KeyAnswer) => setOpen({ what: 'revoke', key })
   return html`<${PageHead}
       title="Keys"
-      lead="An API key stands for one app and leads to its route. A key is shown when it is made and never again."
+      lead="API keys authenticate an app. You’ll see each key only once."
       actions=${value?.apps.length === 0 ? null : action}
     />
     <${Loaded}
@@ -116,15 +116,15 @@ function isOwn({ id }: KeyAnswer, session: SessionAnswer): boolean {
 
 function NoApp({ workspace }: { readonly workspace: string }) {
   return html`<${EmptyState}
-    title="No app that a key could stand for"
+    title="Create an app first"
     action=${html`<${LinkButton} kind="primary" href=${pathOf(workspace, 'apps')}>Create an app<//>`}
   >
-    A key stands for one app of the workspace. Create the app first, then its key.
+    Each key belongs to one app of the workspace.
   <//>`
 }
 
 function NoKey() {
   return html`<${EmptyState} title="No keys yet">
-    Create one for an app, and give it to the program that calls /v1.
+    Create a key for an app, and use it in the program that calls /v1.
   <//>`
 }

@@ -19,7 +19,7 @@ export function CallFailure({ workspace, error }: { readonly workspace: string; 
       <${Icon} name="alert" />
       <span><span class="mono">${code}</span>${status > 200 ? ` (${status})` : ''}: ${message}</span>
     </p>
-    ${param === null ? null : html`<p class="small">At fault: <code>${param}</code></p>`}
+    ${param === null ? null : html`<p class="small">Field: <code>${param}</code></p>`}
     <p>${adviceOf(error)}</p>
     ${
       attempts.length === 0
@@ -48,7 +48,7 @@ export function CallFailure({ workspace, error }: { readonly workspace: string; 
       requestId === null
         ? null
         : html`<p class="small">
-            <a href=${pathOf(workspace, 'requests', requestId)}>Look at the request ${requestId}</a>
+            <a href=${pathOf(workspace, 'requests', requestId)}>View request ${requestId}</a>
           </p>`
     }
   </div>`
@@ -56,7 +56,7 @@ export function CallFailure({ workspace, error }: { readonly workspace: string; 
 
 function adviceOf({ code }: ApiError): string {
   if (code === 'UNREACHABLE')
-    return 'Check the connection and send again. A file over the limit may end like this, too: try a smaller one.'
+    return 'Check your connection and try again. Files over the limit can also fail like this: try a smaller one.'
   return callAdvice(code)
 }
 

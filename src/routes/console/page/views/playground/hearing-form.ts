@@ -26,7 +26,7 @@ const LANGUAGES = [
   'zh',
 ]
 
-const KEPT_BY_NONE = 'No entry of the route keeps it: the call would be refused.'
+const KEPT_BY_NONE = 'No model of the route supports this: the request would be rejected.'
 
 interface FormProps {
   readonly options: HearingOptions
@@ -45,22 +45,22 @@ export function HearingForm({ options, purposes, abilities, onChange }: FormProp
     <${TextInput}
       label="Language"
       optional
-      hint="ISO 639, e.g. en. Helps where the provider heeds it."
+      hint="ISO 639 code, e.g. en. A hint; some providers ignore it."
       suggestions=${LANGUAGES}
       maxLength=${35}
       value=${language}
       onInput=${(value: string) => onChange({ language: value })}
     />
     <${Select}
-      label="Times"
-      hint="Of words they light the transcript up while the audio plays."
+      label="Timestamps"
+      hint="Word timestamps highlight the transcript during playback."
       error=${lacking || lackingSegments ? KEPT_BY_NONE : null}
       value=${timestamps ?? ''}
       options=${[
         { value: '', label: 'none' },
         ...TIMESTAMPS.map((one) => ({
           value: one,
-          label: one === 'both' ? 'of words and segments' : `of ${one}s`,
+          label: one === 'both' ? 'words and segments' : `${one}s`,
         })),
       ]}
       onChange=${(value: string) => onChange({ timestamps: TIMESTAMPS.find((one) => one === value) ?? null })}
@@ -72,14 +72,14 @@ export function HearingForm({ options, purposes, abilities, onChange }: FormProp
       onChange=${(value: TranscriptFormat) => onChange({ responseFormat: value })}
     />
     <${Checkbox}
-      label="Tell speakers apart"
+      label="Diarization"
       hint=${diarization && !keeps(abilities, 'diarization') ? KEPT_BY_NONE : null}
       checked=${diarization}
       onChange=${(on: boolean) => onChange({ diarization: on })}
     />
     <${Checkbox}
       label="Send as a job"
-      hint="For long recordings: it goes on when this page is closed, and its result is kept."
+      hint="For long recordings: it continues when you close this page, and its result is kept."
       checked=${asJob}
       onChange=${(on: boolean) => onChange({ asJob: on })}
     />
@@ -98,7 +98,7 @@ function More({ options, purposes, abilities, onChange }: FormProps) {
       <${TextInput}
         label="Keyterms"
         optional
-        hint="Words to listen for: one to a line, or between commas."
+        hint="Words to recognize, one per line or separated by commas."
         error=${keyterms.trim() !== '' && !keeps(abilities, 'keyterms') ? KEPT_BY_NONE : null}
         rows=${3}
         value=${keyterms}
@@ -106,7 +106,7 @@ function More({ options, purposes, abilities, onChange }: FormProps) {
       />
       <${Checkboxes}
         legend="Redaction"
-        hint="What is left out of the transcript."
+        hint="Content to redact from the transcript."
         error=${redaction.length > 0 && !keeps(abilities, 'redaction') ? KEPT_BY_NONE : null}
         inline
         options=${REDACTIONS.map((value) => ({ value, label: value }))}
@@ -128,14 +128,14 @@ export function Selectors(props: {
   const { purpose, profile, purposes, onChange } = props
   return html`<${Select}
       label="Purpose"
-      hint=${purposes.length === 0 ? 'The workspace declares none.' : 'Picks the route, where the app binds one to it.'}
+      hint=${purposes.length === 0 ? 'No purposes in this workspace.' : 'Selects the route that the app assigns to it.'}
       value=${purpose}
       options=${[{ value: '', label: 'none' }, ...purposes]}
       onChange=${(value: string) => onChange({ purpose: value })}
     />
     <${Select}
       label="Profile"
-      hint="Picks among the entries that have one."
+      hint="Prefers entries with this profile."
       value=${profile ?? ''}
       options=${[{ value: '', label: 'none' }, ...PROFILES]}
       onChange=${(value: string) => onChange({ profile: PROFILES.find((one) => one === value) ?? null })}

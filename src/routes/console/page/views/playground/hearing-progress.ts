@@ -10,11 +10,9 @@ import type { Run } from './hearing-run.ts'
 import type { Transfer } from './transfer-rate.ts'
 
 const CANCELLED = {
-  sending:
-    'Cancelled while the file was sent. What had arrived is dropped; no provider was called, nothing is charged.',
-  working:
-    'Cancelled while the provider worked. The gateway gives it up at once; what it had done by then may be charged.',
-  job: 'The job was cancelled. It has no result.',
+  sending: 'Cancelled during the upload. Nothing was sent to a provider or charged.',
+  working: 'Cancelled while waiting for the provider. Work done by then may be charged.',
+  job: 'Job cancelled. There is no result.',
 } as const
 
 /** How far a transcription is: sent bytes at first, then whose time it takes; or how it ended without a transcript. */
@@ -34,7 +32,7 @@ export function HearingProgress(props: {
       return html`<div class="play-progress">
         <${Progress} label=${jobInWords(run)} value=${null} max=${1} />
         <p class="small">
-          <a href=${pathOf(workspace, 'jobs', run.id)}>${run.id}</a> goes on when you leave this page.
+          <a href=${pathOf(workspace, 'jobs', run.id)}>${run.id}</a> continues when you leave this page.
         </p>
         ${run.cancelling ? null : cancel}
       </div>`
@@ -55,7 +53,7 @@ function Sending({ transfer, cancel }: { readonly transfer: Transfer; readonly c
     ...(left === null || left < 1 ? [] : [`${duration(left)} left`]),
   ]
   return html`<div class="play-progress">
-    <${Progress} label="Sending the file" value=${sentBytes} max=${totalBytes} text=${words.join(' · ')} />
+    <${Progress} label="Uploading" value=${sentBytes} max=${totalBytes} text=${words.join(' · ')} />
     ${cancel}
   </div>`
 }
@@ -67,17 +65,15 @@ function Working({ sinceMs, cancel }: { readonly sinceMs: number; readonly cance
     return () => clearInterval(timer)
   }, [sinceMs])
   return html`<div class="play-progress">
-    <${Progress} label="Sent. The provider works" value=${null} max=${1} text=${`for ${duration(seconds)}`} />
+    <${Progress} label="Waiting for provider…" value=${null} max=${1} text=${`for ${duration(seconds)}`} />
     ${cancel}
   </div>`
 }
 
 function jobInWords({ job, cancelling }: Extract<Run, { readonly at: 'job' }>): string {
-  if (cancelling) return 'The job is being cancelled'
+  if (cancelling) return 'Cancelling'
   if (job === null || job.status === 'queued') {
-    return job !== null && job.attempts > 0
-      ? 'The job waits to be tried again'
-      : 'The job is stored, and waits for a worker'
+    return job !== null && job.attempts > 0 ? 'Waiting to be retried' : 'Queued'
   }
-  return 'A worker has the job'
+  return 'Processing'
 }

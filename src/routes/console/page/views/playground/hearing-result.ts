@@ -24,7 +24,7 @@ export function HearingResult(props: {
   const laid = useMemo(() => followAlong(heard.content, heard.words, heard.segments), [heard])
   const tabs = [
     { id: 'transcript', label: rendered ? 'Subtitles' : 'Transcript' },
-    { id: 'raw', label: 'Raw answer' },
+    { id: 'raw', label: 'Raw response' },
   ]
   const winds = laid.marks.length > 0
   return html`<${Section}
@@ -34,15 +34,15 @@ export function HearingResult(props: {
     <${Tabs} label="Result" tabs=${tabs} chosen=${tab} onChoose=${setTab}>
       ${
         tab === 'raw'
-          ? html`<${Code} title="Answer" text=${heard.raw} tall />`
+          ? html`<${Code} title="Response" text=${heard.raw} tall />`
           : rendered
             ? html`<${Code} title="Subtitles" text=${heard.content} tall />`
             : html`<${Transcript} laid=${laid} audio=${winds ? audio : null} />
                 <p class="small quiet">
                   ${
                     winds
-                      ? `Play the audio to follow; choose a ${heard.words.length > 0 ? 'word' : 'part'} to wind there.`
-                      : 'Ask for times of words to follow along while the audio plays.'
+                      ? `Click a ${heard.words.length > 0 ? 'word' : 'segment'} to jump to it.`
+                      : 'Request word timestamps to follow along during playback.'
                   }
                 </p>`
       }

@@ -20,12 +20,12 @@ import { callV1 } from './v1.ts'
 /** How far it is, for who does not see it; failures speak for themselves. */
 const SAID: Readonly<Record<Run['at'], string>> = {
   idle: '',
-  sending: 'Sending the file',
-  working: 'Sent, the provider works',
-  job: 'The job is stored',
+  sending: 'Uploading',
+  working: 'Waiting for provider…',
+  job: 'Job queued',
   cancelled: 'Cancelled',
   failed: '',
-  done: 'The transcript is there',
+  done: 'Done',
 }
 
 /** Transcription: a file or a recording, its options, the way there and what came back. */
@@ -47,7 +47,7 @@ export function Hearing(props: {
   const { run, send, cancel, clear } = useHearing(keys, app)
   const busy = isUnderWay(run) || run.at === 'job'
   useTimesWhereKept(abilities, setOptions)
-  useLeaveGuard(isUnderWay(run), 'Leave, and cancel the call?')
+  useLeaveGuard(isUnderWay(run), 'Leave and cancel the request?')
   const choose = (chosen: File | null) => {
     clear()
     setFile(chosen)

@@ -64,7 +64,7 @@ async function resultOf({ result, result_url: url }: JobView, signal: AbortSigna
   if (result !== null || url === null) return JSON.stringify(result)
   if (new URL(url, location.href).origin !== location.origin) {
     throw new ApiError(
-      'the result is large and lies in the object store: read it with the API, by its result_url',
+      'the result is large and stored in the object store: read it through the API, by its result_url',
       {
         code: 'RESULT_ELSEWHERE',
         status: 200,

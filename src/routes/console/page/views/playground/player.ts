@@ -27,7 +27,7 @@ export function Player(props: {
     ></audio>
     ${
       broken
-        ? html`<${Note} tone="warn">This browser does not play this format. Download it to hear it elsewhere.<//>`
+        ? html`<${Note} tone="warn">Your browser can’t play this format. Download the file to listen to it.<//>`
         : null
     }
   </div>`

@@ -91,7 +91,7 @@ function Recording(props: {
   return html`<div class="play-recording" role="group" aria-label="Recording">
     <${Button} kind="danger" icon="stop" onClick=${stop}>Stop<//>
     <span class="play-recording-time">${clock(seconds)}</span>
-    <meter ref=${meter} class="play-level" min="0" max="1" value="0" aria-label="Level of the microphone"></meter>
+    <meter ref=${meter} class="play-level" min="0" max="1" value="0" aria-label="Microphone level"></meter>
     <span class="hidden" role="status">Recording</span>
   </div>`
 }

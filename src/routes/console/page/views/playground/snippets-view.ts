@@ -18,8 +18,8 @@ export function SnippetsView({ snippets }: { readonly snippets: Snippets }) {
   const [language, setLanguage] = useState<Language>('curl')
   const text = snippets[language]
   return html`<${Section}
-    title="The same call elsewhere"
-    lead="It follows the options above. Set LARKWAY_API_KEY to a key of the app; the programs use OpenAI’s own client."
+    title="Code"
+    lead="Uses the options above. Set LARKWAY_API_KEY to a key of the app."
   >
     <${Tabs} label="Language" tabs=${LANGUAGES} chosen=${language} onChoose=${(id: Language) => setLanguage(id)}>
       ${

@@ -30,15 +30,15 @@ export function Source(props: {
             <div class="play-file-name">
               <strong>${file.name}</strong><span class="quiet nowrap">${bytes(file.size)}</span>
             </div>
-            <${Button} small icon="close" onClick=${() => onFile(null)} disabled=${locked}>Another<//>
+            <${Button} small icon="close" onClick=${() => onFile(null)} disabled=${locked}>Change file<//>
           </div>`
     }
     ${file !== null && url !== null ? html`<${Player} src=${url} label=${file.name} audio=${audio} />` : null}
     ${
       file !== null && maxBytes !== null && file.size > maxBytes
         ? html`<${Note} tone="warn">
-            It is over the limit of ${bytes(maxBytes)} and would be refused. Cut it, or compress it: mp3 or webm are a
-            tenth of a wav.
+            Larger than the limit of ${bytes(maxBytes)}; it would be rejected. Cut or compress it: mp3 and webm are about a
+            tenth of the size of wav.
           <//>`
         : null
     }
@@ -80,7 +80,7 @@ function DropZone({ onFile }: { readonly onFile: (file: File) => void }) {
     <span>
       <strong>${over ? 'Drop it here' : 'Drop an audio file, or choose one'}</strong>
       <span class="play-drop-hint">
-        mp3, mp4, m4a, wav, webm, ogg or flac. It is sent to /v1 alone, when you say so.
+        mp3, mp4, m4a, wav, webm, ogg or flac. Nothing is uploaded until you press Transcribe.
       </span>
     </span>
   </label>`

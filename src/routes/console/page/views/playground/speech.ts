@@ -81,14 +81,14 @@ export function Speech(props: {
           busy=${busy}
           onClick=${() => speak(options)}
         >Speak<//>
-        ${empty ? html`<span class="small quiet">Write what is to be said first.</span>` : null}
+        ${empty ? html`<span class="small quiet">Enter some text first.</span>` : null}
       </div>
       <p class="hidden" role="status">${SAID[run.at]}</p>
       ${
         run.at === 'waiting'
           ? html`<div class="play-progress">
               <${Progress}
-                label=${run.receivedBytes === 0 ? 'The provider works' : 'The audio arrives'}
+                label=${run.receivedBytes === 0 ? 'Waiting for provider…' : 'Receiving audio'}
                 value=${null}
                 max=${1}
                 text=${run.receivedBytes === 0 ? '' : bytes(run.receivedBytes)}
@@ -99,7 +99,7 @@ export function Speech(props: {
       }
       ${
         run.at === 'cancelled'
-          ? html`<${Note}>Cancelled. The provider is given up at once; what it had done by then may be charged.<//>`
+          ? html`<${Note}>Cancelled. Work done by the provider by then may be charged.<//>`
           : null
       }
       ${run.at === 'failed' ? html`<${CallFailure} workspace=${workspace} error=${run.error} />` : null}
@@ -120,7 +120,7 @@ function SpeechForm(props: {
     <${TextInput}
       label="Voice"
       optional
-      hint=${voices.length === 0 ? 'Of the provider; else its own default.' : 'Names of the route are suggested.'}
+      hint=${voices.length === 0 ? 'A voice of the provider. Leave empty for its default.' : 'The route’s voices are suggested.'}
       suggestions=${voices}
       maxLength=${256}
       value=${options.voice}
@@ -129,7 +129,7 @@ function SpeechForm(props: {
     <${TextInput}
       label="Response format"
       optional
-      hint="As the provider takes it; never substituted."
+      hint="Passed to the provider unchanged."
       suggestions=${FORMATS}
       maxLength=${64}
       value=${options.responseFormat}

@@ -53,7 +53,7 @@ export function Transcript(props: {
 }
 
 function turnsOf({ turns, marks }: FollowAlong, winds: boolean) {
-  if (turns.length === 0) return html`<p class="quiet">No words were heard.</p>`
+  if (turns.length === 0) return html`<p class="quiet">No speech detected.</p>`
   const timed = marks.length > 0 && turns.length > 1
   return turns.map(
     ({ who, start, pieces }, index) => html`<p class="play-turn" key=${index}>

@@ -31,7 +31,7 @@ export function PlaygroundView(props: WorkspaceViewProps) {
   )
   return html`<${PageHead}
       title="Playground"
-      lead="Calls take the app’s route as any other: billed and listed. What you send goes to /v1 alone."
+      lead="Playground requests use the app’s route, are billed, and appear in Requests."
     />
     <${Loaded}
       load=${load}
@@ -40,10 +40,10 @@ export function PlaygroundView(props: WorkspaceViewProps) {
       render=${(about: WorkspaceAnswer) =>
         about.apps.length === 0
           ? html`<${EmptyState}
-              title="No app to try"
+              title="Create an app first"
               action=${html`<${LinkButton} kind="primary" href=${pathOf(workspace, 'apps')}>Create an app<//>`}
             >
-              Calls are made for an app, whose route decides who answers. Create a route, then an app that leads to it.
+              Playground requests belong to an app, whose route picks the provider.
             <//>`
           : html`<${Playground} ...${props} about=${about} />`}
     />`
@@ -67,7 +67,7 @@ function Playground({ workspace, session, about }: WorkspaceViewProps & { readon
       <${Select} label="App" value=${app} options=${ids} onChange=${(id: string) => setQuery({ app: id })} />
     </div>
     <${Tabs}
-      label="What to try"
+      label="Endpoint"
       tabs=${TABS}
       chosen=${tab}
       onChoose=${(id: string) => setQuery({ tab: id === 'speech' ? id : null })}
@@ -108,8 +108,8 @@ function Unfit(props: { readonly workspace: string; readonly app: string; readon
   const { workspace, app, route } = props
   return html`<div class="play-unfit">
     <${Note} tone="warn">
-      The route <a class="mono" href=${pathOf(workspace, 'routes', route)}>${route}</a> of the app ${app} has no entry
-      for this. Add one and publish it, or choose another app.
+      The route <a class="mono" href=${pathOf(workspace, 'routes', route)}>${route}</a> of the app ${app} has no model
+      that supports this. Add one and publish the route, or choose another app.
     <//>
   </div>`
 }

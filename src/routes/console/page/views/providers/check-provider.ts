@@ -26,9 +26,9 @@ export function CheckProvider(props: {
   useEffect(() => void run(), [])
   const footer = html`<${Button} icon="refresh" onClick=${() => run()} busy=${busy}>Check again<//>
     <${Button} kind="primary" onClick=${onClose}>Close<//>`
-  return html`<${Dialog} title=${`Check of ${provider.name}`} onClose=${onClose} footer=${footer}>
+  return html`<${Dialog} title=${`Check ${provider.name}`} onClose=${onClose} footer=${footer}>
     <div class="stack" aria-live="polite">
-      ${busy ? html`<${Spinner} label=${`Asking ${provider.name} for its models`} />` : null}
+      ${busy ? html`<${Spinner} label=${`Connecting to ${provider.name}`} />` : null}
       ${answer === null ? null : html`<${Result} answer=${answer} provider=${provider} />`}
       <${Fault} error=${error} what="Not checked" />
     </div>
@@ -45,16 +45,16 @@ function Result({
   const { ok, models, trouble } = answer
   if (!ok)
     return html`<${Note} tone="bad">
-      <p>It did not answer well: ${trouble ?? 'no reason was given'}.</p>
+      <p>Couldn’t connect to ${provider.base_url ?? provider.kind}: ${trouble ?? 'no reason given'}.</p>
       <p>
         ${
           provider.managed_by === 'file'
-            ? 'Look at its credential and address in the configuration file.'
-            : 'When it should, edit it: look at the credential, and at the address when it has one of its own.'
+            ? 'Check its API key and base URL in the configuration file.'
+            : 'Check the API key and the base URL.'
         }
       </p>
     <//>`
-  return html`<${Note} tone="ok">It takes the credential, and lists ${plural(models.length, 'model')}.<//>
+  return html`<${Note} tone="ok">Connected. ${plural(models.length, 'model')} available.<//>
     ${
       models.length === 0
         ? null

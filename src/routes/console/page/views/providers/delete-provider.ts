@@ -19,15 +19,15 @@ export function DeleteProvider(props: {
     onDone()
   }
   return html`<${Confirm}
-    title=${`Delete the provider ${name}?`}
+    title=${`Delete provider ${name}?`}
     action="Delete provider"
     onConfirm=${remove}
     onClose=${onClose}
     typed=${name}
   >
     <p>
-      ${credential === 'stored' ? 'Its stored credential is lost. ' : ''}
-      Routes must not name it any more: when one does, nothing is deleted, and the route is named here.
+      ${credential === 'stored' ? 'Its saved API key is deleted. ' : ''}
+      Remove it from all routes first; a route that still uses it is listed here.
     </p>
   <//>`
 }

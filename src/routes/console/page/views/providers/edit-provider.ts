@@ -52,8 +52,8 @@ export function EditProvider(props: EditProviderProps) {
     setForm((old) => ({ ...old, facts: changedFacts(old.facts, change) }))
   }
   return html`<${FormDialog}
-    title=${before === null ? 'Add a provider' : `Provider ${before.name}`}
-    action="Save and check"
+    title=${before === null ? 'Add provider' : `Edit provider ${before.name}`}
+    action=${before === null ? 'Add provider' : 'Save'}
     wide
     onSubmit=${submit}
     onClose=${onClose}
@@ -70,10 +70,10 @@ export function EditProvider(props: EditProviderProps) {
         kinds=${usable}
       />
       <details class="more" open=${Object.keys(form.facts).length > 0}>
-        <summary>What is known of its models, for all of them: abilities and prices</summary>
+        <summary>Capabilities and pricing (advanced)</summary>
         <div class="stack">
           <p class="small quiet">
-            Needed for models that the built-in table lacks, and where your prices differ from it.
+            Needed for models missing from the built-in table, or when your prices differ from it.
           </p>
           <${FactsFields}
             facts=${form.facts}
@@ -84,7 +84,7 @@ export function EditProvider(props: EditProviderProps) {
       </details>
       ${
         tried && unread.length > 0
-          ? html`<p class="field-error" role="alert">Mend what is marked above first.</p>`
+          ? html`<p class="field-error" role="alert">Fix the errors above first.</p>`
           : null
       }
     </div>
@@ -110,11 +110,10 @@ function Account(
   const stored = before !== null && before.credential !== 'none' && before.kind === form.kind
   return html`
     <${Select}
-      label="Kind"
+      label="Provider type"
       value=${form.kind}
       onChange=${(value: string) => set({ kind: value })}
       options=${kinds.map((one) => one.kind)}
-      hint=${`The protocol that it speaks.${setsAddress ? '' : ' One without an address of its own is for operators.'}`}
     />
     ${
       before === null
@@ -129,15 +128,15 @@ function Account(
             placeholder=${form.kind}
             hint=${
               workspace === null
-                ? 'What routes call it. It cannot be renamed.'
-                : `Routes call it ${wholeName(workspace, form.name || form.kind)}. It cannot be renamed.`
+                ? 'Used in routes. Can’t be changed later.'
+                : `Full name: ${wholeName(workspace, form.name || form.kind)}. Can’t be changed later.`
             }
             error=${faults.name ?? null}
           />`
         : null
     }
     <${TextInput}
-      label="Credential"
+      label="API key"
       type="password"
       value=${form.credential}
       onInput=${(value: string) => set({ credential: value })}
@@ -146,8 +145,8 @@ function Account(
       placeholder=${stored ? '••••••••' : ''}
       hint=${
         stored
-          ? 'One is stored, and never shown. Leave it empty to keep it.'
-          : 'The API key that the provider gave you. It is stored sealed, and never shown again.'
+          ? 'Leave empty to keep the saved key.'
+          : 'Encrypted at rest. You won’t be able to see it again.'
       }
       error=${faults.credential ?? null}
     />
@@ -164,14 +163,14 @@ function Address(props: {
   const { kind, form, set, faults } = props
   const isNeeded = kind?.base_url === null
   return html`<${TextInput}
-    label="Address"
+    label="Base URL"
     type="url"
     value=${form.baseUrl}
     onInput=${(value: string) => set({ baseUrl: value })}
     mono
     optional=${!isNeeded}
     placeholder=${kind?.base_url ?? 'https://speech.example.com/v1'}
-    hint=${isNeeded ? 'The kind has none of its own.' : 'The kind’s own, unless you give another.'}
+    hint=${isNeeded ? 'Required.' : 'Leave empty for the default.'}
     error=${faults.baseUrl ?? null}
   />`
 }

@@ -41,23 +41,23 @@ export function FactsFields(props: FactsFieldsProps) {
   }
   return html`<div class="stack">
     <${Checkboxes}
-      legend="Can do"
+      legend="Capabilities"
       options=${optionsOf(CAPABILITY_NAMES)}
       chosen=${facts.capabilities ?? []}
       onChange=${(chosen: readonly Capability[]) => onChange({ capabilities: orNone(chosen) })}
       inline
     />
     <${Checkboxes}
-      legend="Keeps of a transcription"
-      hint="A call that asks for something else goes to another entry."
+      legend="Guaranteed transcription features"
+      hint="Requests that need other features go to another entry."
       options=${optionsOf(FEATURE_WORDS)}
       chosen=${facts.features ?? []}
       onChange=${(chosen: readonly Feature[]) => onChange({ features: orNone(chosen) })}
       inline
     />
     <${Checkboxes}
-      legend="Heeds"
-      hint="What it does not heed is left away, with a warning."
+      legend="Supported hints"
+      hint="Unsupported hints are dropped, with a warning."
       options=${optionsOf(HINT_WORDS)}
       chosen=${facts.hints ?? []}
       onChange=${(chosen: readonly Hint[]) => onChange({ hints: orNone(chosen) })}
@@ -71,13 +71,13 @@ export function FactsFields(props: FactsFieldsProps) {
     />
     <${Prices} ...${props} disabled=${disabled} />
     <${JsonInput}
-      label="More facts"
+      label="Other facts (JSON)"
       hint="limits, languages, conflicts, operations, translation_features, as in the configuration file."
       placeholder='{"limits": {"max_audio_seconds": 7200}}'
       value=${otherFacts(facts)}
       onChange=${setOthers}
       onUnread=${(why: string) => onUnread('more', why)}
-      error=${unknown.length === 0 ? null : `There is no fact ${unknown.join(', ')}, or it has a field above.`}
+      error=${unknown.length === 0 ? null : `Unknown, or set by a field above: ${unknown.join(', ')}.`}
       disabled=${disabled}
     />
   </div>`
@@ -85,7 +85,7 @@ export function FactsFields(props: FactsFieldsProps) {
 
 function Prices(props: FactsFieldsProps) {
   return html`<fieldset class="choices">
-    <legend class="field-label">Price, USD</legend>
+    <legend class="field-label">Price (USD)</legend>
     <div class="columns">
       ${members(PRICE_PARTS).map((part) => html`<${PriceInput} ...${props} key=${part} part=${part} />`)}
     </div>
@@ -110,7 +110,7 @@ function PriceInput(props: FactsFieldsProps & { readonly part: PricePart }) {
     onInput=${type}
     inputMode="decimal"
     suffix="USD"
-    error=${isWrong ? 'An amount such as 0.36, with at most 6 decimals.' : null}
+    error=${isWrong ? 'Enter an amount such as 0.36, with at most 6 decimals.' : null}
     disabled=${disabled}
   />`
 }

@@ -63,18 +63,18 @@ export function faultsOf(
   if (name !== null) faults.name = name
   const keeps = before !== null && before.credential !== 'none' && before.kind === form.kind
   if (kind?.needs_credential === true && form.credential === '' && !keeps)
-    faults.credential = `The kind ${form.kind} needs one.`
-  else if (/^\s|\s$/.test(form.credential)) faults.credential = 'There is white space around it.'
+    faults.credential = `Required for ${form.kind}.`
+  else if (/^\s|\s$/.test(form.credential)) faults.credential = 'Remove the spaces around it.'
   const address = setsAddress ? addressFault(form.baseUrl.trim(), kind) : null
   if (address !== null) faults.baseUrl = address
   return faults
 }
 
 function addressFault(address: string, kind: KindAnswer | undefined): string | null {
-  if (address === '')
-    return kind?.base_url === null ? `The kind ${kind.kind} has no address of its own: give one.` : null
+  if (address === '') return kind?.base_url === null ? `Required for ${kind.kind}.` : null
   const url = URL.parse(address)
-  if (url === null || !['http:', 'https:'].includes(url.protocol)) return 'An http or https URL.'
-  if (url.username !== '' || url.password !== '') return 'No credentials in it: they go into the field above.'
-  return /[?#]/.test(address) ? 'No query and no fragment.' : null
+  if (url === null || !['http:', 'https:'].includes(url.protocol)) return 'Enter an http or https URL.'
+  if (url.username !== '' || url.password !== '')
+    return 'Remove the credentials: enter them in the field above.'
+  return /[?#]/.test(address) ? 'Remove the query and the fragment.' : null
 }

@@ -9,13 +9,13 @@ import { FieldsDiff } from './fields-diff.ts'
 export function Changes({ known, fields }: { readonly known: RouteAnswer; readonly fields: RouteFields }) {
   const { draft, published } = known
   const before =
-    published === null ? 'Nothing published' : `Published, version ${published.number ?? 'of the file'}`
+    published === null ? 'Not published' : `Published, version ${published.number ?? 'of the file'}`
   if (draft === null && published !== null)
     return html`<${EmptyState} title="No changes">
-      What is on the screen is what serves. Change an entry, and the difference is shown here.
+      The draft equals the live version. Changes you make are shown here.
     <//>`
   return html`<div class="stack stack-loose">
-    <${Section} title="In words">
+    <${Section} title="Summary">
       <${ChangeLines} changes=${draft?.changes ?? []} isNew=${published === null} />
     <//>
     <${Section} title="Side by side">
@@ -39,6 +39,6 @@ export function ChangeLines({
   if (changes.length > 0)
     return html`<ul class="routes-changes">${changes.map((line) => html`<li key=${line}>${line}</li>`)}</ul>`
   return html`<p class="quiet">
-    ${isNew ? 'It was never published: all of it is new.' : 'Nothing that would be served differently.'}
+    ${isNew ? 'Never published: everything is new.' : 'Nothing that affects requests.'}
   </p>`
 }

@@ -31,7 +31,7 @@ export function CreateRoute(props: {
     const fields = { workspace, entries: picked === null ? [] : [picked] }
     const path = apiPath`/workspaces/${workspace}/routes/${whole}/draft`
     await api.put<RouteAnswer>(path, { fields, revision: null })
-    toast(`Draft of ${whole} made`)
+    toast(`Draft of ${whole} created`)
     navigate(pathOf(workspace, 'routes', whole))
   })
   const submit = () => {
@@ -41,8 +41,8 @@ export function CreateRoute(props: {
   const hasProvider = models.state !== 'ready' || models.value.providers.length > 0
   return html`<${FormDialog}
     wide
-    title="New route"
-    action="Make the draft"
+    title="Create route"
+    action="Create draft"
     onSubmit=${submit}
     onClose=${onClose}
     busy=${busy}
@@ -59,7 +59,7 @@ export function CreateRoute(props: {
         required
         maxLength=${64}
         placeholder="voice"
-        hint=${`Apps call it ${wholeName(workspace, name || 'voice')}. It cannot be renamed.`}
+        hint=${`Full name: ${wholeName(workspace, name || 'voice')}. Can’t be changed later.`}
         error=${tried || name !== '' ? nameWrong : null}
       />
       <${FirstEntry}
@@ -82,7 +82,7 @@ function FirstEntry(props: {
   readonly isMissed: boolean
 }) {
   const { workspace, models, picked, onPick, isMissed } = props
-  return html`<h3>First entry</h3>
+  return html`<h3>First model</h3>
     <${Loaded}
       load=${models}
       what="The models"
@@ -90,16 +90,16 @@ function FirstEntry(props: {
       render=${(value: ModelsAnswer) =>
         value.providers.length === 0
           ? html`<${EmptyState}
-              title="No provider to take a model from"
+              title="Add a provider first"
               action=${html`<${LinkButton} href=${pathOf(workspace, 'providers')}>Add a provider<//>`}
             >
-              Add a provider with its credential first.
+              A route is built from the models of your providers.
             <//>`
           : html`<${EntryPicker} models=${value} picked=${picked} onPick=${onPick} />`}
     />
     ${
       isMissed
-        ? html`<p class="field-error" role="alert">Pick the model that serves first. More can be added after it.</p>`
+        ? html`<p class="field-error" role="alert">Choose a model. You can add fallbacks later.</p>`
         : null
     }`
 }

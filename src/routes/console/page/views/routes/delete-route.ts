@@ -23,11 +23,11 @@ export function DeleteRoute({
       title=${`${name} is in use`}
       onClose=${onClose}
       footer=${html`<${Button} onClick=${onClose}>Close<//>
-        <${LinkButton} href=${pathOf(workspace, 'apps')} kind="primary">Go to the apps<//>`}
+        <${LinkButton} href=${pathOf(workspace, 'apps')} kind="primary">Go to apps<//>`}
     >
       <p>
-        ${`${plural(apps.length, 'app')} ${apps.length === 1 ? 'leads' : 'lead'} to it: ${apps.join(', ')}. `}
-        ${`Lead ${apps.length === 1 ? 'it' : 'them'} elsewhere first, then delete the route.`}
+        ${`${plural(apps.length, 'app')} ${apps.length === 1 ? 'uses' : 'use'} it: ${apps.join(', ')}. `}
+        ${`Assign ${apps.length === 1 ? 'it' : 'them'} another route first.`}
       </p>
     <//>`
   const remove = async () => {
@@ -45,8 +45,8 @@ export function DeleteRoute({
     <p>
       ${
         published === null
-          ? 'It was never published. Its draft is lost.'
-          : `Version ${published.number ?? ''} and any draft are taken away. No app leads to it.`
+          ? 'Never published. Its draft will be deleted.'
+          : `Version ${published.number ?? ''} and any draft will be deleted. No app uses it.`
       }
     </p>
   <//>`

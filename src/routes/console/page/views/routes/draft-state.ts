@@ -28,14 +28,14 @@ export function DraftState({ draft }: { readonly draft: Draft }) {
     </p>
     ${
       phase === 'same' && faults > 0
-        ? html`<p class="small routes-state-bad">It cannot be published yet: ${plural(faults, 'fault')}.</p>`
+        ? html`<p class="small routes-state-bad">Fix ${plural(faults, 'error')} to publish.</p>`
         : null
     }
     ${
       failed !== null && phase === 'failed'
         ? html`<div class="stack stack-tight">
-            <${Fault} error=${failed} what="The draft is not saved" />
-            <div><${Button} small icon="refresh" onClick=${draft.flush}>Save again<//></div>
+            <${Fault} error=${failed} what="Draft not saved" />
+            <div><${Button} small icon="refresh" onClick=${draft.flush}>Save now<//></div>
           </div>`
         : null
     }
@@ -47,16 +47,15 @@ function Words({ phase, known }: { readonly phase: Draft['phase']; readonly know
   const { draft, published } = known
   if (phase === 'unsaved' || phase === 'saving')
     return html`<span class="spin" aria-hidden="true"></span><span>Saving the draft…</span>`
-  if (phase === 'failed') return html`<${Icon} name="alert" /><span>Your last changes are not saved.</span>`
-  if (phase === 'conflict')
-    return html`<${Icon} name="alert" /><span>Somebody else changed this route.</span>`
+  if (phase === 'failed') return html`<${Icon} name="alert" /><span>Unsaved changes.</span>`
+  if (phase === 'conflict') return html`<${Icon} name="alert" /><span>Someone else edited this draft.</span>`
   if (draft !== null)
     return html`<${Icon} name="check" />
       <span>
         Draft saved <${Time} at=${draft.saved_at} /> by ${draft.saved_by}.
         ${published === null ? ' Nothing serves until it is published.' : html` ${serving(published)} still serves.`}
       </span>`
-  if (published === null) return html`<span>Neither published nor saved: it was removed.</span>`
+  if (published === null) return html`<span>This route was removed.</span>`
   return html`<${Icon} name="check" />
     <span>
       ${serving(published)} serves${
@@ -64,8 +63,8 @@ function Words({ phase, known }: { readonly phase: Draft['phase']; readonly know
       }${published.published_by === null ? null : ` by ${published.published_by}`}.${' '}
       ${
         known.apps.length === 0
-          ? html`No app leads to it yet: <a href=${pathOf(known.workspace, 'apps')}>lead one</a>.`
-          : 'Changes are saved as a draft by themselves.'
+          ? html`No app uses it yet. <a href=${pathOf(known.workspace, 'apps')}>Assign an app</a>.`
+          : 'Changes are saved as a draft automatically.'
       }
     </span>`
 }
@@ -84,7 +83,7 @@ const DID = {
 function Conflict({ draft, theirs }: { readonly draft: Draft; readonly theirs: RouteAnswer }) {
   const [comparing, setComparing] = useState(false)
   const { name, at, did } = changedBy(theirs)
-  const who = name ?? 'Somebody'
+  const who = name ?? 'Someone'
   const mine = draft.fields
   return html`<div class="note note-warn" role="alert">
     <${Icon} name="alert" />
@@ -95,8 +94,8 @@ function Conflict({ draft, theirs }: { readonly draft: Draft; readonly theirs: R
       </p>
       <div class="row">
         <${Button} small onClick=${() => setComparing(true)}>Compare<//>
-        <${Button} small onClick=${() => draft.load(theirs)}>Take theirs, drop mine<//>
-        <${Button} small onClick=${draft.keepMine}>Keep mine, replace theirs<//>
+        <${Button} small onClick=${() => draft.load(theirs)}>Use theirs<//>
+        <${Button} small onClick=${draft.keepMine}>Overwrite with mine<//>
       </div>
     </div>
     ${

@@ -38,7 +38,7 @@ export function EntryForm(props: EntryCardProps) {
         value=${fields.profile ?? ''}
         onChange=${(value: Profile | '') => set({ profile: value === '' ? undefined : value })}
         options=${PROFILES}
-        hint="Calls that ask for this response_profile use entries that have it."
+        hint="Requests with this response_profile prefer entries that have it."
         error=${wrong('profile')}
         disabled=${readOnly}
       />
@@ -46,7 +46,7 @@ export function EntryForm(props: EntryCardProps) {
         value=${fields.weight}
         onChange=${(weight: number | undefined) => set({ weight })}
         onUnread=${unread('weight')}
-        hint=${strategy === 'weighted' ? 'Its share of the calls.' : 'Counts under the strategy Weighted.'}
+        hint=${strategy === 'weighted' ? 'Share of the traffic.' : 'Used by the Weighted strategy.'}
         error=${wrong('weight')}
         disabled=${readOnly}
       />
@@ -54,14 +54,14 @@ export function EntryForm(props: EntryCardProps) {
     <${Labels} ...${props} set=${set} wrong=${wrong} />
     <${Checkbox}
       label="Pinned"
-      hint="Entries of the route that are not pinned are no candidates while one is."
+      hint="When any entry is pinned, only pinned entries are used."
       checked=${fields.pinned === true}
       onChange=${(on: boolean) => set({ pinned: on || undefined })}
       disabled=${readOnly}
     />
     <${Checkbox}
       label="Retry when empty"
-      hint="Tries the next entry when 3 s or more of audio came back without a word."
+      hint="Tries the next entry when 3 s or more of audio returns no words."
       checked=${fields.retry_empty === true}
       onChange=${(on: boolean) => set({ retry_empty: on || undefined })}
       disabled=${readOnly}
@@ -74,7 +74,7 @@ export function EntryForm(props: EntryCardProps) {
     />
     <${JsonInput}
       label="Options"
-      hint="Settings of this kind of provider, as a JSON object."
+      hint="Provider-specific settings, as a JSON object."
       placeholder='{"region": "eu"}'
       value=${fields.options}
       onChange=${(options: EntryFields['options']) => set({ options })}
@@ -103,10 +103,10 @@ function Labels({ entry, surroundings, readOnly, set, wrong }: PartProps) {
   return html`
     ${
       purposeNames.length === 0
-        ? html`<p class="small quiet">Purposes: the workspace has none yet. They are made beside the apps.</p>`
+        ? html`<p class="small quiet">No purposes yet. Create them under Apps.</p>`
         : html`<${Checkboxes}
             legend="Purposes"
-            hint="Calls with one of these labels try this entry before those without."
+            hint="Requests with one of these purposes try this entry first."
             options=${optionsOf(purposeNames)}
             chosen=${purposes}
             onChange=${(chosen: readonly string[]) => set({ purposes: orNone(chosen) })}
@@ -119,7 +119,7 @@ function Labels({ entry, surroundings, readOnly, set, wrong }: PartProps) {
         ? null
         : html`<${Checkboxes}
             legend="Plans"
-            hint="Only workspaces of these plans may use it; all when none is ticked."
+            hint="Limits the entry to workspaces on these plans. None selected: all."
             options=${optionsOf(planNames)}
             chosen=${plans}
             onChange=${(chosen: readonly string[]) => set({ plans: orNone(chosen) })}
@@ -147,10 +147,10 @@ function Facts(props: PartProps) {
   )
   const needed = faultsOfEntry(faults, index, 'model').length > 0
   return html`<details class="more" open=${needed || Object.keys(facts).length > 0}>
-    <summary>What is known of the model</summary>
+    <summary>Model capabilities and pricing</summary>
     <div class="stack">
       <p class="small quiet">
-        Wins over the built-in table and over what is declared at the provider. Needed for a model that the table lacks.
+        Overrides the built-in table and the provider’s settings. Required for models missing from the table.
       </p>
       ${wrongs.map((line) => html`<p class="field-error" role="alert" key=${line}>${line}</p>`)}
       <${FactsFields}

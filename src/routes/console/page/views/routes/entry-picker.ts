@@ -39,7 +39,7 @@ export function EntryPicker(props: {
       open.length > 0 && hasList
         ? html`<div>
             <${Button} kind="quiet" small icon=${other ? 'back' : 'plus'} onClick=${turn}>
-              ${other ? 'Pick one of the list' : 'Name a model that is not listed'}
+              ${other ? 'Choose from the list' : 'Use another model…'}
             <//>
           </div>`
         : null
@@ -64,12 +64,12 @@ function Listed(props: {
   const chosen = picked && `${picked.provider}/${picked.model}`
   return html`<div class="stack stack-tight">
     <div class="filters routes-pick-filters">
-      <${TextInput} label="Find" type="search" value=${text} onInput=${setText} placeholder="whisper" autofocus />
+      <${TextInput} label="Search models" type="search" value=${text} onInput=${setText} placeholder="whisper" autofocus />
       <${Select}
-        label="That can do"
+        label="Capability"
         value=${capability}
         onChange=${setCapability}
-        options=${[{ value: '', label: 'Anything' }, ...abilities]}
+        options=${[{ value: '', label: 'Any' }, ...abilities]}
       />
     </div>
     <p class="small quiet" role="status">
@@ -84,7 +84,7 @@ function Listed(props: {
           onPick=${() => onPick({ provider: choice.provider.name, model: choice.model.model })}
         />`,
       )}
-      ${found.length === 0 ? html`<p class="routes-pick-none quiet">No model is like that.</p>` : null}
+      ${found.length === 0 ? html`<p class="routes-pick-none quiet">No matching models.</p>` : null}
     </div>
   </div>`
 }
@@ -137,14 +137,14 @@ function Unlisted(props: {
         setModel(value)
         tell({ ...now, model: value })
       }}
-      hint="As the provider calls it."
+      hint="The provider’s name for the model."
       mono
       autofocus
       maxLength=${256}
     />
     <${Checkboxes}
       legend="What it can do"
-      hint="Nothing is known of it: it is asked for what you tick here, and for nothing else."
+      hint="Unknown model: select what it supports."
       options=${members(CAPABILITY_NAMES).map((value) => ({ value, label: CAPABILITY_NAMES[value] }))}
       chosen=${capabilities}
       onChange=${(value: readonly Capability[]) => {

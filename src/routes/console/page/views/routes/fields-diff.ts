@@ -14,7 +14,7 @@ export function FieldsDiff(props: {
   const { before, after, names } = props
   const rows = diffLines(before && routeText(before), after && routeText(after))
   const blocks = diffBlocks(rows, 3)
-  if (blocks.length === 0) return html`<p class="quiet">They say the same.</p>`
+  if (blocks.length === 0) return html`<p class="quiet">No differences.</p>`
   return html`<div class="table-scroll routes-diff" role="region" aria-label="Differences" tabindex="0">
     <table>
       <caption class="hidden">Differences between ${names[0]} and ${names[1]}</caption>

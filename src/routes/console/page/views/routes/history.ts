@@ -43,7 +43,7 @@ export function History({ known, onAnswer, onConflict }: HistoryProps) {
       what="The versions"
       render=${(versions: readonly VersionAnswer[]) =>
         versions.length === 0
-          ? html`<${EmptyState} title="Never published">Every version that is published is kept here.<//>`
+          ? html`<${EmptyState} title="Never published">Published versions are kept here.<//>`
           : html`<${Table}
                 caption="Versions"
                 columns=${columnsOf(setLooking, setRolling)}
@@ -81,10 +81,10 @@ function columnsOf(
       head: 'Version',
       primary: true,
       cell: ({ number, current }) =>
-        html`<span>Version ${number}</span>${current ? html`<${Badge} tone="ok">in force<//>` : null}`,
+        html`<span>Version ${number}</span>${current ? html`<${Badge} tone="ok">live<//>` : null}`,
     },
     {
-      head: 'Content version',
+      head: 'Version ID',
       cell: ({ version, hash }) => html`<span class="mono small" title=${hash}>${version ?? '–'}</span>`,
     },
     {
@@ -100,9 +100,9 @@ function columnsOf(
       cell: (version) => html`
         <${Button}
           small
-          label=${`Look at version ${version.number}`}
+          label=${`View version ${version.number}`}
           onClick=${() => look(version)}
-        >Look<//>
+        >View<//>
         ${
           version.current
             ? null
@@ -134,11 +134,11 @@ function Look(props: {
       ${
         version.current || known.published === null
           ? null
-          : html`<h3>Against what serves now</h3>
+          : html`<h3>Compared with live</h3>
               <${FieldsDiff}
                 before=${known.published.fields}
                 after=${version.fields}
-                names=${[`Version ${known.published.number ?? ''}, in force`, `Version ${version.number}`]}
+                names=${[`Version ${known.published.number ?? ''}, live`, `Version ${version.number}`]}
               />`
       }
     </div>
@@ -170,8 +170,8 @@ function RollBack(props: HistoryProps & { readonly version: VersionAnswer; reado
   >
     <div class="stack">
       <p>
-        ${`Version ${version.number} is published anew as version ${number + 1}, in place of version ${number}. `}
-        ${apps.length === 0 ? 'No app leads to it.' : `It serves ${apps.join(', ')}.`}
+        ${`Publishes version ${version.number}’s content as version ${number + 1}, replacing version ${number}. `}
+        ${apps.length === 0 ? 'No app uses it.' : `Affects: ${apps.join(', ')}.`}
       </p>
       ${
         draft === null
@@ -183,7 +183,7 @@ function RollBack(props: HistoryProps & { readonly version: VersionAnswer; reado
       <${FieldsDiff}
         before=${published?.fields ?? null}
         after=${version.fields}
-        names=${[`Version ${published?.number ?? '–'}, in force`, `Version ${version.number}`]}
+        names=${[`Version ${published?.number ?? '–'}, live`, `Version ${version.number}`]}
       />
     </div>
   <//>`

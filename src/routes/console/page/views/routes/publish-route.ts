@@ -46,7 +46,7 @@ export function PublishRoute({ draft, onClose }: { readonly draft: Draft; readon
       ${
         faults.length > 0
           ? html`<${Note} tone="bad">
-              <p>It cannot be published yet:</p>
+              <p>Fix these errors to publish:</p>
               <ul class="faults">${faults.map((fault) => html`<li key=${fault}>${fault}</li>`)}</ul>
             <//>`
           : null
@@ -64,15 +64,15 @@ function Summary({ route }: { readonly route: RouteAnswer }) {
   const items = [
     ['Version', html`${from} → ${(number ?? 0) + 1}`],
     [
-      'Content version',
+      'Version ID',
       html`<span class="mono small">${published?.version ?? '–'} → ${draft?.version ?? '–'}</span>`,
     ],
-    ['Apps that it serves', apps.length === 0 ? html`<span class="quiet">none yet</span>` : apps.join(', ')],
+    ['Used by', apps.length === 0 ? html`<span class="quiet">No app yet</span>` : apps.join(', ')],
   ]
   return html`
     <${Facts} items=${items} />
     <div class="stack stack-tight">
-      <h3>What changes</h3>
+      <h3>Changes</h3>
       <${ChangeLines} changes=${draft?.changes ?? []} isNew=${published === null} />
     </div>
     ${
@@ -86,7 +86,7 @@ function Summary({ route }: { readonly route: RouteAnswer }) {
           <//>`
         : null
     }
-    <p class="small quiet">Every node serves it within 5 s. Requests that run already end as they began.</p>
+    <p class="small quiet">Active on all nodes within 5 s. In-flight requests finish on the old version.</p>
   `
 }
 

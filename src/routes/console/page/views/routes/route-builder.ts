@@ -38,7 +38,7 @@ export function RouteBuilder(props: { readonly initial: RouteAnswer; readonly su
   const [asking, setAsking] = useState<Asking | null>(null)
   const { known } = draft.saving
   const readOnly = known.managed_by === 'file'
-  useLeaveGuard(draft.phase !== 'same', 'Your last changes are not saved yet. Leave all the same?')
+  useLeaveGuard(draft.phase !== 'same', 'You have unsaved changes. Leave anyway?')
   const tabs = [
     { id: 'entries', label: 'Entries', count: draft.editing.entries.length },
     { id: 'changes', label: 'Changes', count: known.draft?.changes.length ?? 0 },
@@ -75,7 +75,7 @@ function WhyNotInForce({ faults }: { readonly faults: readonly string[] }) {
   if (faults.length === 0) return null
   return html`<div class="routes-state">
     <${Note} tone="bad">
-      <p>What is published is not in force. Mend it here and publish it anew, or mend what it names:</p>
+      <p>The published version isn’t active. Fix it here and publish again, or fix what it refers to:</p>
       <ul class="faults">${faults.map((line) => html`<li key=${line}>${line}</li>`)}</ul>
     <//>
   </div>`
@@ -98,7 +98,7 @@ function Head({ draft, onAsk }: { readonly draft: Draft; readonly onAsk: (asking
       managed_by=${known.managed_by}
       faults=${known.faults}
     />
-    <span class="mono small quiet" title="Version in force">${published?.version ?? ''}</span>`
+    <span class="mono small quiet" title="Live version">${published?.version ?? ''}</span>`
   const actions = readOnly
     ? null
     : html`

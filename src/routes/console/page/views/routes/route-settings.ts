@@ -37,10 +37,10 @@ export function RouteSettings(props: {
         disabled=${readOnly}
       />
       <${Checkbox}
-        label="In service"
+        label="Enabled"
         checked=${published}
         onChange=${(on: boolean) => edit({ do: 'published', published: on })}
-        hint=${published ? 'Its apps are served.' : 'Calls of its apps find no route.'}
+        hint=${published ? 'Apps can use this route.' : 'Requests of its apps find no route.'}
         disabled=${readOnly}
       />
     </div>

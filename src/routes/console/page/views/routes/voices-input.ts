@@ -26,11 +26,11 @@ export function VoicesInput(props: {
   )
   return html`<fieldset class="choices">
     <legend class="field-label">Voices</legend>
-    <p class="field-hint">Names of voices as callers ask for them, and what this provider calls them.</p>
+    <p class="field-hint">Voice names in requests, and the provider’s names for them.</p>
     ${rows.map(
       ([asked, given], index) => html`<div class="routes-voice" key=${index}>
         <${TextInput}
-          label=${`Voice ${index + 1} as asked for`}
+          label=${`Voice ${index + 1} in requests`}
           hideLabel
           placeholder="asked for"
           value=${asked}

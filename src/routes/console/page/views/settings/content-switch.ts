@@ -11,8 +11,8 @@ import { toast } from '../../parts/toasts.ts'
 import { apiPath } from '../../paths.ts'
 
 const MEANING =
-  'On: admins of this workspace, and operators, can read results of its jobs here. Off: nobody can; the apps still ' +
-  'read their own through /v1. The playground shows what you send there yourself either way.'
+  'When on, admins of this workspace and operators can read job results here. When off, nobody can; apps can still ' +
+  'read their own through /v1. The playground always shows what you send yourself.'
 
 /** Whether transcripts of the workspace may be seen in the console. */
 export function ContentSwitch(props: { readonly workspace: string; readonly load: Load<WorkspaceAnswer> }) {
@@ -20,7 +20,7 @@ export function ContentSwitch(props: { readonly workspace: string; readonly load
   const [asking, setAsking] = useState(false)
   const change = async (shown: boolean) => {
     load.set(await api.put<WorkspaceAnswer>(apiPath`/workspaces/${workspace}/content`, { shown }))
-    toast(shown ? 'Audio and transcripts are shown now' : 'Audio and transcripts are not shown any more')
+    toast(shown ? 'Audio and transcripts are now shown' : 'Audio and transcripts are now hidden')
   }
   const off = useAction(() => change(false))
   return html`<${Section} id="content" title="Content in the console">
@@ -36,19 +36,19 @@ export function ContentSwitch(props: { readonly workspace: string; readonly load
         onChange=${(on: boolean) => (on ? setAsking(true) : off.run())}
       />`}
     />
-    <${Fault} error=${off.error} what="Switching off" />
+    <${Fault} error=${off.error} what="Not changed" />
     ${
       asking
         ? html`<${Confirm}
             title=${`Show audio and transcripts of ${workspace}?`}
-            action="Show them"
+            action="Show content"
             danger=${false}
             onConfirm=${() => change(true)}
             onClose=${() => setAsking(false)}
           >
             <p>
-              Everybody who signs in with an admin key of this workspace, and every operator, can then read what was
-              said in its jobs. The audit list shows who switched it on.
+              Everyone who signs in with an admin key of this workspace, and every operator, will be able to read the
+              transcripts of its jobs. The audit log records who turned this on.
             </p>
           <//>`
         : null

@@ -28,7 +28,7 @@ export function Deliveries(props: {
   const again = useAction(async (job: string) => {
     setSent(job)
     await api.post(apiPath`/workspaces/${workspace}/webhook/deliveries/${job}/redeliver`)
-    toast(`The end of job ${job} is sent again`)
+    toast(`Redelivering job ${job}`)
     onChanged()
   })
   const columns: readonly Column<DeliveryAnswer>[] = [
@@ -37,21 +37,21 @@ export function Deliveries(props: {
       primary: true,
       cell: ({ job_id: job }) => html`<a class="mono" href=${pathOf(workspace, 'jobs', job)}>${job}</a>`,
     },
-    { head: 'Says', cell: ({ status }) => html`<${StatusBadge} status=${status} />` },
+    { head: 'Event', cell: ({ status }) => html`<${StatusBadge} status=${status} />` },
     {
       head: 'Delivery',
       cell: ({ next_attempt_at: next, reason }) =>
         html`${
           next === null
-            ? html`<${Badge} tone="bad">given up<//>`
-            : html`<${Badge} tone="warn">waits<//><${Next} at=${next} />`
+            ? html`<${Badge} tone="bad">Failed<//>`
+            : html`<${Badge} tone="warn">Retrying<//><${Next} at=${next} />`
         }
         ${reason === null ? null : html`<span class="quiet">${reason}</span>`}`,
     },
-    { head: 'Tries', align: 'end', cell: ({ attempts }) => attempts },
+    { head: 'Attempts', align: 'end', cell: ({ attempts }) => attempts },
     { head: 'Ended', align: 'end', minor: true, cell: ({ occurred_at: at }) => html`<${Time} at=${at} />` },
     {
-      head: 'Send again',
+      head: 'Redeliver',
       hideHead: true,
       narrow: true,
       align: 'end',
@@ -59,16 +59,16 @@ export function Deliveries(props: {
         html`<${Button}
           small
           icon="refresh"
-          label=${`Deliver again: the end of job ${job}`}
+          label=${`Redeliver job ${job}`}
           onClick=${() => again.run(job)}
           busy=${again.busy && sent === job}
           disabled=${again.busy && sent !== job}
-        >Deliver again<//>`,
+        >Redeliver<//>`,
     },
   ]
   return html`<div class="stack stack-tight">
     <${Table} caption="Deliveries" columns=${columns} rows=${deliveries} rowKey=${({ id }: DeliveryAnswer) => id} />
-    <${Fault} error=${again.error} what="Delivering again" />
+    <${Fault} error=${again.error} what="Not redelivered" />
   </div>`
 }
 

@@ -17,11 +17,11 @@ export function Domains({ path, load }: { readonly path: string; readonly load: 
   return html`<${Section}
     id="domains"
     title="Allowed audio domains"
-    lead="Hosts that audio.url, and its redirects, may lead to. *.example.com stands for its subdomains."
+    lead="Hosts that audio.url and its redirects may use. *.example.com matches all subdomains."
   >
     <${Loaded}
       load=${load}
-      what="The domains"
+      what="Not added"
       rows=${4}
       render=${(answer: DomainsAnswer) => html`<${List} path=${path} answer=${answer} onSaved=${load.set} />`}
     />
@@ -41,11 +41,11 @@ function List(props: {
   return html`<div class="stack">
     ${
       domains.length === 0
-        ? html`<${EmptyState} title="No domain of its own">
+        ? html`<${EmptyState} title="No allowed domains">
             ${
               platform.length === 0
-                ? 'Audio is fetched from nowhere until one is added.'
-                : 'Audio is fetched from the platform’s hosts below and from nowhere else. Add one to allow more.'
+                ? 'Add one to allow audio.url.'
+                : 'Only the shared hosts below are allowed. Add one to allow more.'
             }
           <//>`
         : html`<ul class="domains">
@@ -68,8 +68,8 @@ function List(props: {
       platform.length === 0
         ? null
         : html`<p class="small quiet">
-            Every workspace may also fetch from <span class="mono">${platform.join(', ')}</span>. Operators set these
-            in the configuration.
+            Also allowed for every workspace: <span class="mono">${platform.join(', ')}</span>. Set by operators in
+            the configuration.
           </p>`
     }
     ${
@@ -80,11 +80,11 @@ function List(props: {
             action="Remove domain"
             onConfirm=${async () => {
               await save(domains.filter((domain) => domain !== removing))
-              toast(`${removing} is removed`)
+              toast(`${removing} removed`)
             }}
             onClose=${() => setRemoving(null)}
           >
-            <p>Calls and jobs whose audio.url leads there are refused from then on, also jobs that wait already.</p>
+            <p>Requests and jobs whose audio.url uses it will be refused, including jobs already queued.</p>
           <//>`
     }
   </div>`
@@ -113,8 +113,8 @@ function Add(props: {
     <div class="row row-end domain-add">
       <${TextInput}
         label="Add domains"
-        hint=${`${domains.length} of ${max} used. Several are taken between commas or spaces.`}
-        error=${over > 0 ? `${over} too many: at most ${max}.` : null}
+        hint=${`${domains.length} of ${max} used. Separate several with commas or spaces.`}
+        error=${over > 0 ? `${over} too many. The limit is ${max}.` : null}
         placeholder="cdn.example.com"
         mono
         inputMode="url"
@@ -124,6 +124,6 @@ function Add(props: {
       />
       <${Button} type="submit" icon="plus" busy=${add.busy} disabled=${fresh === 0 || over > 0}>Add<//>
     </div>
-    <${Fault} error=${add.error} what="The domains" />
+    <${Fault} error=${add.error} what="Not added" />
   </form>`
 }

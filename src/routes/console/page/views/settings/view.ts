@@ -32,7 +32,7 @@ export function SettingsView({ workspace, query }: WorkspaceViewProps) {
     // Links lead to one of the sections.
     if (!loading) document.getElementById(section)?.scrollIntoView({ block: 'start' })
   }, [section, loading])
-  return html`<${PageHead} title="Settings" lead=${`What the workspace ${workspace} decides for itself.`} />
+  return html`<${PageHead} title="Settings" lead=${`Settings for ${workspace}.`} />
     ${
       loading
         ? html`<${Skeleton} rows=${12} label="The settings: loading" />`

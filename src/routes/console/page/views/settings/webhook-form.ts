@@ -22,8 +22,8 @@ export function WebhookForm(props: {
   // The message names the field, which it stands below.
   const wrong = save.error?.param === 'url' ? save.error.message.replace(/^url: /, '') : null
   return html`<${FormDialog}
-    title=${props.url === '' ? 'Set webhook' : 'Change the URL of the webhook'}
-    action=${props.url === '' ? 'Set webhook' : 'Change URL'}
+    title=${props.url === '' ? 'Create webhook' : 'Change webhook URL'}
+    action=${props.url === '' ? 'Create webhook' : 'Change URL'}
     onSubmit=${() => save.run()}
     onClose=${onClose}
     busy=${save.busy}
@@ -35,7 +35,7 @@ export function WebhookForm(props: {
       type="url"
       mono
       placeholder="https://hooks.example.com/larkway"
-      hint="Absolute and https, up to 2,048 characters, at a public host, without credentials or fragment."
+      hint="A public https URL of up to 2,048 characters, without credentials or a fragment."
       value=${url}
       onInput=${setUrl}
       error=${wrong}
@@ -45,7 +45,7 @@ export function WebhookForm(props: {
       props.url === ''
         ? null
         : html`<${Note} tone="warn">
-            Saving makes a new secret, which is shown once. The one before signs beside it for 24 hours.
+            Saving creates a new signing secret, shown once. The old one keeps signing for another 24 hours.
           <//>`
     }
   <//>`
@@ -55,17 +55,17 @@ export function WebhookForm(props: {
 export function SecretShown({ secret, onClose }: { readonly secret: string; readonly onClose: () => void }) {
   const [kept, setKept] = useState(false)
   return html`<${Dialog}
-    title="Signing secret of the webhook"
+    title="Webhook signing secret"
     onClose=${onClose}
     locked=${!kept}
     footer=${html`<${Button} kind="primary" onClick=${onClose} disabled=${!kept}>Done<//>`}
   >
-    <${Note} tone="warn">This is the only time that it is shown. Lost, it can only be replaced by a new one.<//>
+    <${Note} tone="warn">Copy this secret now. You won’t see it again.<//>
     <${Code} title="Secret" text=${secret} wrap />
     <p class="small">
-      Verify X-LK-Webhook-Signature with it, whsec_ and all: hex of HMAC-SHA256 over the timestamp, a dot and the body.
-      Libraries of Standard Webhooks take it as it is.
+      Use it, including the whsec_ prefix, to verify X-LK-Webhook-Signature: the hex HMAC-SHA256 of the timestamp, a dot
+      and the body. Standard Webhooks libraries accept it unchanged.
     </p>
-    <${Checkbox} label="I have stored it where the receiver reads it" checked=${kept} onChange=${setKept} />
+    <${Checkbox} label="I have stored the secret" checked=${kept} onChange=${setKept} />
   <//>`
 }

@@ -22,26 +22,26 @@ export function WebhookTest(props: {
   })
   return html`<div class="stack stack-tight">
     <div class="actions">
-      <${Button} onClick=${() => test.run()} busy=${test.busy}>Send a test<//>
+      <${Button} onClick=${() => test.run()} busy=${test.busy}>Send test event<//>
       ${children}
     </div>
-    ${test.busy ? html`<p class="small quiet">A signed message of no job is sent; it waits up to 10 s.</p>` : null}
+    ${test.busy ? html`<p class="small quiet">Sending a signed test event (10 s timeout).</p>` : null}
     <div aria-live="polite">${outcome === null ? null : html`<${Outcome} outcome=${outcome} />`}</div>
-    <${Fault} error=${test.error} what="The test" />
+    <${Fault} error=${test.error} what="Not sent" />
   </div>`
 }
 
 function Outcome({ outcome }: { readonly outcome: WebhookTestAnswer }) {
   const { ok, status, milliseconds: length, reason } = outcome
-  const answered = status === null ? 'No answer' : `Answered ${status}`
-  if (ok) return html`<${Note} tone="ok">${answered} after ${milliseconds(length)}: it takes deliveries.<//>`
+  const answered = status === null ? 'No answer' : `HTTP ${status}`
+  if (ok) return html`<${Note} tone="ok">${answered} after ${milliseconds(length)}. The webhook works.<//>`
   return html`<${Note} tone="bad">
     <p>${answered} after ${milliseconds(length)}${reason === null ? '' : `: ${reason}`}.</p>
     <p>
       ${
         status === null
-          ? 'Check that the host is public, that its certificate is valid and that it answers within 10 s.'
-          : 'The receiver has to answer with any 2xx. Check what it makes of the signature, then test again.'
+          ? 'Check that the host is public, has a valid certificate and answers within 10 s.'
+          : 'The receiver must answer with a 2xx status. Check how it verifies the signature, then test again.'
       }
     </p>
   <//>`

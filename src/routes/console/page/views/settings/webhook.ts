@@ -37,12 +37,12 @@ export function Webhook(props: {
   const remove = async () => {
     await api.delete(path)
     load.set({ webhook: null })
-    toast('The webhook is removed')
+    toast('Webhook removed')
   }
   return html`<${Section}
       id="webhook"
       title="Webhook"
-      lead="Called when a transcription job has ended, with its id and status; never with the transcript."
+      lead="Called when a transcription job ends, with its ID and status; never with the transcript."
     >
       <${Loaded}
         load=${load}
@@ -52,15 +52,15 @@ export function Webhook(props: {
           webhook === null
             ? html`<${EmptyState}
                 title="No webhook"
-                action=${html`<${Button} kind="primary" onClick=${() => setOpen('set')}>Set webhook<//>`}
+                action=${html`<${Button} kind="primary" onClick=${() => setOpen('set')}>Create webhook<//>`}
               >
-                Apps have to poll their jobs. Set an https URL, and keep the secret that is shown then: it signs what
-                is sent.
+                Without one, apps must poll their jobs. Create one with an https URL, and store the signing secret shown
+                once.
               <//>`
             : html`<div class="stack">
                 <p class="row">
                   <span class="mono">${webhook.url}</span><${Copy} text=${webhook.url} label="Copy URL" />
-                  <span class="quiet">set <${Time} at=${webhook.created_at} />, its secret was shown then</span>
+                  <span class="quiet">created <${Time} at=${webhook.created_at} /></span>
                 </p>
                 <${WebhookTest} key=${webhook.url + webhook.created_at} path=${path}>
                   <${WebhookActions} onOpen=${setOpen} />
@@ -95,8 +95,7 @@ function Remove({ url, onConfirm, onClose }: AskProps) {
     onClose=${onClose}
   >
     <p>
-      Its secret is destroyed, and deliveries that wait go nowhere. Ends of jobs are not announced any more; apps have
-      to poll.
+      Its secret is destroyed and pending deliveries are dropped. Apps must poll their jobs.
     </p>
   <//>`
 }
@@ -109,8 +108,8 @@ function Rotate({ url, onConfirm, onClose }: AskProps) {
     onClose=${onClose}
   >
     <p>
-      A new secret is made and shown once. X-LK-Webhook-Signature is made with it at once; webhook-signature lists the
-      old and the new one for 24 hours, after which the old one is destroyed.
+      A new secret is created and shown once. X-LK-Webhook-Signature uses it immediately; webhook-signature carries
+      signatures of both for 24 hours, then the old secret is destroyed.
     </p>
   <//>`
 }
@@ -118,14 +117,14 @@ function Rotate({ url, onConfirm, onClose }: AskProps) {
 function RecentDeliveries(props: { readonly workspace: string; readonly load: Load<DeliveriesAnswer> }) {
   const { workspace, load } = props
   return html`<div class="stack stack-tight">
-    <h3>Deliveries that wait or were given up</h3>
+    <h3>Pending and failed deliveries</h3>
     <${Loaded}
       load=${load}
       what="The deliveries"
       rows=${2}
       render=${({ deliveries }: DeliveriesAnswer) =>
         deliveries.length === 0
-          ? html`<p class="quiet">None: every end of a job was delivered, or there was none yet.</p>`
+          ? html`<p class="quiet">No pending deliveries.</p>`
           : html`<${Deliveries} workspace=${workspace} deliveries=${deliveries} onChanged=${load.reload} />`}
     />
   </div>`

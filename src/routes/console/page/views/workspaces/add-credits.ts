@@ -27,7 +27,7 @@ export function AddCredits(props: {
   const { run, busy, error } = useAction(async () => {
     const path = apiPath`/workspaces/${workspace.id}/credits`
     onSaved(await api.post<WorkspaceAnswer>(path, { amount_usd: sum, grant_id: grantId }))
-    toast(`${usd(sum ?? 0)} of credits booked for ${workspace.id}`)
+    toast(`${usd(sum ?? 0)} of credits added to ${workspace.id}`)
     onClose()
   })
   const submit = () => {
@@ -36,12 +36,12 @@ export function AddCredits(props: {
   }
   return html`<${FormDialog}
     title=${`Add credits to ${workspace.id}`}
-    action=${isSum ? `Book ${usd(sum)}` : 'Book'}
+    action=${isSum ? `Add ${usd(sum)}` : 'Add credits'}
     onSubmit=${submit}
     onClose=${onClose}
     busy=${busy}
     error=${error}
-    what="Not booked, as far as is known"
+    what="Not added, as far as we know"
   >
     <div class="stack">
       <${TextInput}
@@ -53,17 +53,17 @@ export function AddCredits(props: {
         autofocus
         required
         width="medium"
-        hint=${workspace.account === null ? '' : `Now ${usd(workspace.account.credits_usd)}.`}
-        error=${tried && !isSum ? 'An amount of USD such as 25 or 12.50.' : null}
+        hint=${workspace.account === null ? '' : `Current balance: ${usd(workspace.account.credits_usd)}.`}
+        error=${tried && !isSum ? 'Enter an amount in USD, such as 25 or 12.50.' : null}
       />
       <${TextInput}
-        label="Grant id"
+        label="Grant ID"
         value=${grantId}
         onInput=${setGrantId}
         mono
         maxLength=${64}
-        hint="Booked once under this id, however often it is sent: the number of an invoice, for one."
-        error=${isId ? null : '1 to 64 visible characters, without spaces.'}
+        hint="Idempotency key, e.g. an invoice number."
+        error=${isId ? null : 'Use 1 to 64 printable characters without spaces.'}
       />
     </div>
   <//>`

@@ -27,8 +27,8 @@ export function DeleteWorkspace(props: {
     typed=${id}
   >
     <p>
-      Nothing may be left in it: its apps, routes, providers, purposes and keys go first. What is left is
-      named here, and nothing is deleted then.
+      A workspace must be empty: delete its apps, routes, providers, purposes and keys first. Otherwise nothing is
+      deleted, and what is left is listed here.
     </p>
   <//>`
 }

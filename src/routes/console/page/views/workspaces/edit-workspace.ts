@@ -10,23 +10,21 @@ import { apiPath } from '../../paths.ts'
 import { workspacesChanged } from '../../workspace-list.ts'
 import { bodyOf, faultsOf, formOf, type WorkspaceForm } from './workspace-form.ts'
 
-/** Makes a workspace, or changes what operators say of it. */
+/** Changes what operators decide about a workspace. */
 export function EditWorkspace(props: {
-  /** Null: a new one. */
-  readonly before: WorkspaceAnswer | null
-  readonly taken: readonly string[]
+  readonly before: WorkspaceAnswer
   readonly onSaved: (saved: WorkspaceAnswer) => void
   readonly onClose: () => void
 }) {
-  const { before, taken, onSaved, onClose } = props
+  const { before, onSaved, onClose } = props
   const [form, setForm] = useState(() => formOf(before))
   const [tried, setTried] = useState(false)
-  const faults = faultsOf(form, before === null ? taken : null)
+  const faults = faultsOf(form, null)
   const { run, busy, error } = useAction(async () => {
     const path = apiPath`/workspaces/${form.id}`
     const saved = await api.put<WorkspaceAnswer>(path, bodyOf(form, before))
     workspacesChanged()
-    toast(`Workspace ${form.id} ${before === null ? 'made' : 'saved'}`)
+    toast(`Workspace ${form.id} saved`)
     onClose()
     onSaved(saved)
   })
@@ -36,10 +34,10 @@ export function EditWorkspace(props: {
     setTried(true)
     if (Object.keys(faults).length === 0) run()
   }
-  const plans = before?.plans ?? []
+  const plans = before.plans
   return html`<${FormDialog}
-    title=${before === null ? 'New workspace' : `Workspace ${before.id}`}
-    action=${before === null ? 'Make the workspace' : 'Save'}
+    title=${`Edit ${before.id}`}
+    action="Save"
     onSubmit=${submit}
     onClose=${onClose}
     busy=${busy}
@@ -47,22 +45,6 @@ export function EditWorkspace(props: {
     what="Not saved"
   >
     <div class="stack">
-      ${
-        before === null
-          ? html`<${TextInput}
-              label="Id"
-              value=${form.id}
-              onInput=${(id: string) => set({ id })}
-              mono
-              autofocus
-              required
-              maxLength=${40}
-              placeholder="acme"
-              hint="Its routes and providers begin with it. It cannot be renamed."
-              error=${fault('id')}
-            />`
-          : null
-      }
       <${TextInput}
         label="Name"
         value=${form.name}
@@ -72,11 +54,7 @@ export function EditWorkspace(props: {
         placeholder=${form.id}
         hint="Shown to callers in GET /v1/me."
       />
-      ${
-        before === null
-          ? html`<p class="small quiet">Plan, budget and trial can be set once it is made.</p>`
-          : html`<${Terms} form=${form} set=${set} plans=${plans} fault=${fault} />`
-      }
+      <${Terms} form=${form} set=${set} plans=${plans} fault=${fault} />
     </div>
   <//>`
 }
@@ -94,7 +72,7 @@ function Terms(props: {
       label="Plan"
       value=${form.plan}
       onChange=${(plan: string) => set({ plan })}
-      options=${[{ value: '', label: 'None: everything is included' }, ...names]}
+      options=${[{ value: '', label: 'None (everything is included)' }, ...names]}
     />
     <${TextInput}
       label="Budget per month"
@@ -103,7 +81,7 @@ function Terms(props: {
       optional
       suffix="USD"
       inputMode="decimal"
-      hint="Caps what all its keys together may spend in a calendar month (UTC)."
+      hint="Caps the spending of all its keys together per calendar month (UTC)."
       error=${fault('budget')}
     />
     <div class="columns">
@@ -129,6 +107,6 @@ function Terms(props: {
         />
       </div>
     </div>
-    <p class="field-hint">A trial pays for calls to platform providers before credits are asked.</p>
+    <p class="field-hint">Trial credit is used before paid credit.</p>
   `
 }

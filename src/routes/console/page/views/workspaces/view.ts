@@ -1,16 +1,14 @@
-import { useState } from 'preact/hooks'
 import type { WorkspaceSummary } from '../../../api/answers.ts'
 import { html } from '../../html.ts'
+import { isSameName } from '../../names.ts'
 import { FileBadge } from '../../parts/badge.ts'
-import { Button } from '../../parts/button.ts'
+import { LinkButton } from '../../parts/button.ts'
 import { PageHead } from '../../parts/page-head.ts'
 import { EmptyState, Loaded } from '../../parts/states.ts'
 import { type Column, Table } from '../../parts/table.ts'
 import { pathOf } from '../../paths.ts'
-import { navigate } from '../../router.ts'
 import type { ViewProps } from '../../view.ts'
 import { useWorkspaces } from '../../workspace-list.ts'
-import { EditWorkspace } from './edit-workspace.ts'
 import { WorkspacePage } from './workspace-page.ts'
 
 /** All workspaces, or one of them: what operators set of it. */
@@ -21,12 +19,11 @@ export function WorkspacesView({ path }: ViewProps) {
 
 function WorkspaceList() {
   const load = useWorkspaces()
-  const [creating, setCreating] = useState(false)
-  const add = html`<${Button} kind="primary" icon="plus" onClick=${() => setCreating(true)}>New workspace<//>`
+  const add = html`<${LinkButton} kind="primary" icon="plus" href=${pathOf(null, 'setup')}>New workspace<//>`
   return html`
     <${PageHead}
       title="Workspaces"
-      lead="Tenants: each has its own apps, keys, routes, credentials and credits."
+      lead="Tenants, each with its own apps, keys, routes, provider credentials and credits."
       actions=${add}
     />
     <${Loaded}
@@ -34,8 +31,8 @@ function WorkspaceList() {
       what="The workspaces"
       render=${(workspaces: readonly WorkspaceSummary[]) =>
         workspaces.length === 0
-          ? html`<${EmptyState} title="No workspace yet" action=${add}>
-              Make one, then a provider, a route and an app in it.
+          ? html`<${EmptyState} title="No workspaces yet" action=${add}>
+              Create one to connect a provider, publish a route and create API keys.
             <//>`
           : html`<${Table}
               caption="Workspaces"
@@ -45,16 +42,6 @@ function WorkspaceList() {
               href=${({ id }: WorkspaceSummary) => pathOf(null, 'workspaces', id)}
             />`}
     />
-    ${
-      creating
-        ? html`<${EditWorkspace}
-            before=${null}
-            taken=${(load.value ?? []).map(({ id }) => id)}
-            onSaved=${({ id }: { readonly id: string }) => navigate(pathOf(null, 'workspaces', id))}
-            onClose=${() => setCreating(false)}
-          />`
-        : null
-    }
   `
 }
 
@@ -64,7 +51,7 @@ const COLUMNS: readonly Column<WorkspaceSummary>[] = [
     primary: true,
     cell: ({ id, name, managed_by }) => html`<span class="row">
       <span>${name}</span>
-      ${name === id ? null : html`<span class="mono small quiet">${id}</span>`}
+      ${isSameName(name, id) ? null : html`<span class="mono small quiet">${id}</span>`}
       <${FileBadge} managedBy=${managed_by} />
     </span>`,
   },

@@ -38,25 +38,35 @@ export type WorkspaceFaults = Partial<Readonly<Record<keyof WorkspaceForm, strin
 /** Room is left for the names of its routes, which begin with it. */
 const ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$/
 
+/** An id for a workspace of this name: `acme-corp` for "Acme Corp"; empty where nothing of it can stay. */
+export function idOf(name: string): string {
+  const plain = name.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase()
+  return plain
+    .replace(/[^a-z0-9._]+/g, '-')
+    .replace(/^[-._]+/, '')
+    .slice(0, 40)
+    .replace(/[-._]+$/, '')
+}
+
 /** @param taken ids of those that there are; null: it is none that is made */
 export function faultsOf(form: WorkspaceForm, taken: readonly string[] | null): WorkspaceFaults {
   const faults: Partial<Record<keyof WorkspaceForm, string>> = {}
   const { id, budget, trialAllowance, trialEnds } = form
   if (taken !== null) {
-    if (id === '') faults.id = 'Give it an id.'
+    if (id === '') faults.id = 'Enter an ID.'
     else if (!ID.test(id))
-      faults.id = 'Up to 40 letters, digits, ".", "_" and "-"; it begins with a letter or a digit.'
-    else if (taken.includes(id)) faults.id = `There is a "${id}" already.`
+      faults.id = 'Use up to 40 letters, digits, ".", "_" and "-", starting with a letter or digit.'
+    else if (taken.includes(id)) faults.id = `"${id}" already exists.`
   }
   if (readUsd(budget) === null) faults.budget = AMOUNT
   if (readUsd(trialAllowance) === null) faults.trialAllowance = AMOUNT
   const hasAllowance = trialAllowance.trim() !== ''
-  if (hasAllowance && trialEnds === '') faults.trialEnds = 'Say when it ends.'
-  if (!hasAllowance && trialEnds !== '') faults.trialAllowance = 'Say how much, or leave the end away, too.'
+  if (hasAllowance && trialEnds === '') faults.trialEnds = 'Enter an end date.'
+  if (!hasAllowance && trialEnds !== '') faults.trialAllowance = 'Enter an amount, or clear the end date.'
   return faults
 }
 
-const AMOUNT = 'An amount of USD such as 25 or 12.50.'
+const AMOUNT = 'Enter an amount in USD, such as 25 or 12.50.'
 
 /**
  * The body of a save; what is null is taken away.

@@ -4,6 +4,7 @@ import { api } from '../../api.ts'
 import { usd } from '../../format.ts'
 import { html } from '../../html.ts'
 import { useLoad } from '../../load.ts'
+import { isSameName } from '../../names.ts'
 import { FileBadge } from '../../parts/badge.ts'
 import { Button, LinkButton } from '../../parts/button.ts'
 import { Facts, ManagedByFile, PageHead, Section } from '../../parts/page-head.ts'
@@ -24,11 +25,14 @@ export function WorkspacePage({ id }: { readonly id: string }) {
   const readOnly = workspace?.managed_by === 'file'
   const isAway = workspace === null
   const actions = html`
-    <${LinkButton} href=${pathOf(id, 'overview')}>Open<//>
+    <${LinkButton} kind="primary" href=${pathOf(id, 'overview')}>Open<//>
+    <${LinkButton} href=${pathOf(id, 'setup')}>Setup<//>
+    <${Button} onClick=${() => setAsking('credits')} disabled=${isAway}>Add credits<//>
     ${
       readOnly
         ? null
         : html`
+            <${Button} onClick=${() => setAsking('edit')} disabled=${isAway}>Edit<//>
             <${Button}
               kind="danger"
               icon="trash"
@@ -36,16 +40,14 @@ export function WorkspacePage({ id }: { readonly id: string }) {
               onClick=${() => setAsking('delete')}
               disabled=${isAway}
             />
-            <${Button} onClick=${() => setAsking('edit')} disabled=${isAway}>Edit<//>
           `
     }
-    <${Button} kind="primary" onClick=${() => setAsking('credits')} disabled=${isAway}>Add credits<//>
   `
   return html`
     <${PageHead}
       title=${workspace?.name ?? id}
       parent=${{ href: pathOf(null, 'workspaces'), label: 'Workspaces' }}
-      badges=${html`<span class="mono small quiet">${id}</span>
+      badges=${html`${isSameName(workspace?.name ?? id, id) ? null : html`<span class="mono small quiet">${id}</span>`}
         <${FileBadge} managedBy=${workspace?.managed_by ?? 'console'} />`}
       actions=${actions}
     />
@@ -56,7 +58,7 @@ export function WorkspacePage({ id }: { readonly id: string }) {
     />
     ${
       workspace !== null && asking === 'edit'
-        ? html`<${EditWorkspace} before=${workspace} taken=${[]} onSaved=${load.set} onClose=${close} />`
+        ? html`<${EditWorkspace} before=${workspace} onSaved=${load.set} onClose=${close} />`
         : null
     }
     ${
@@ -75,29 +77,29 @@ export function WorkspacePage({ id }: { readonly id: string }) {
 function Account({ workspace }: { readonly workspace: WorkspaceAnswer }) {
   const { account, plan, budget_usd_per_month: budget, apps, purposes } = workspace
   const items = [
-    ['Plan', plan ?? 'none: everything is included'],
-    ['Apps', apps.length === 0 ? 'none' : apps.map(({ id }) => id).join(', ')],
-    ['Purposes', purposes.length === 0 ? 'none' : purposes.map(({ purpose }) => purpose).join(', ')],
-    ['Audio and transcripts in the console', workspace.content_shown ? 'shown' : 'not shown'],
+    ['Plan', plan ?? 'None (everything is included)'],
+    ['Apps', apps.length === 0 ? 'None' : apps.map(({ id }) => id).join(', ')],
+    ['Purposes', purposes.length === 0 ? 'None' : purposes.map(({ purpose }) => purpose).join(', ')],
+    ['Audio and transcripts in the console', workspace.content_shown ? 'Shown' : 'Hidden'],
   ]
   return html`<div class="stack stack-loose">
     ${workspace.managed_by === 'file' ? html`<${ManagedByFile} what=${`the workspace ${workspace.id}`} />` : null}
     <${Facts} items=${items} />
-    <${Section} title="Money" lead="Calls to platform providers are charged as credits; own credentials are not.">
+    <${Section} title="Spending" lead="Shared providers draw from credits; your own don’t.">
       ${
         account === null
-          ? html`<${Note} tone="warn">The state does not answer: what was spent cannot be said now.<//>`
+          ? html`<${Note} tone="warn">Spending is unavailable right now: the state store doesn’t answer.<//>`
           : html`
               <${Facts}
                 items=${[
                   ['Credits', usd(account.credits_usd)],
-                  ['Reserved by calls that run', usd(account.reserved_usd)],
+                  ['Reserved', usd(account.reserved_usd)],
                   [`Spent in ${account.month}`, usd(account.spent_usd)],
                 ]}
               />
               ${
                 budget === null
-                  ? html`<p class="quiet">No budget: only credits cap what is spent.</p>`
+                  ? html`<p class="quiet">No monthly budget.</p>`
                   : html`<${Bar}
                       label=${`Budget of ${account.month}`}
                       value=${account.spent_usd}
@@ -117,5 +119,5 @@ function Trial({ workspace }: { readonly workspace: WorkspaceAnswer }) {
   if (!account || account.trial_allowance_usd === null) return null
   const { trial_spent_usd: spent, trial_allowance_usd: allowance } = account
   return html`<${Bar} label="Trial" value=${spent} max=${allowance} text=${`${usd(spent)} of ${usd(allowance)}`} />
-    ${trial ? html`<p class="small quiet">The trial ends <${Time} at=${trial.expires_at} />.</p>` : null}`
+    ${trial ? html`<p class="small quiet">Trial ends <${Time} at=${trial.expires_at} />.</p>` : null}`
 }

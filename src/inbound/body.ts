@@ -16,7 +16,6 @@ export interface ReceiveOptions {
   readonly spool: Spool
   readonly limits: Limits
   readonly workspace: string
-  readonly app: string
   /** The job that the body is for: an object that it goes into is that job's, and is on the disk when it is there. */
   readonly job?: string
   /** Is given the audio as it stands in the body while it streams past; see `PassingDigest`. */
@@ -101,13 +100,13 @@ class Reception {
   #started: Promise<void> | null = null
 
   constructor(exchange: Exchange, scanner: BodyScanner, options: ReceiveOptions) {
-    const { spool, limits, workspace, app, job } = options
+    const { spool, limits, workspace, job } = options
     this.#exchange = exchange
     this.#scanner = scanner
     this.#maxBytes = limits.max_request_body_bytes
     // Not the request's id: callers choose that one and repeat it, and it becomes part of an object key.
     const filed = job === undefined ? { id: newId('req') } : ({ id: job, kind: 'job' } as const)
-    this.#writer = spool.open({ workspace, app, contentLength: exchange.contentLength, ...filed })
+    this.#writer = spool.open({ workspace, contentLength: exchange.contentLength, ...filed })
     this.#writer.onReady = () => exchange.body.resume()
     this.#writer.onFailure = (error) => this.#failure.abort(error)
   }

@@ -79,14 +79,14 @@ export async function receiveAndTranscribe(
 ): Promise<Reply> {
   const { services, spool, discard, digester } = doors
   const key = idempotencyKeyOf(exchange)
-  const { workspace, app } = await admit(services, {
+  const { workspace } = await admit(services, {
     authorization: exchange.headers.authorization,
     trail,
     idempotency: key === undefined ? undefined : { operation: hearing.task, key },
   })
   if (key !== undefined) checkIdempotencyKey(key)
   const { limits } = services.snapshot()
-  const options = { limits, workspace: workspace.id, app: app.id }
+  const options = { limits, workspace: workspace.id }
   if (trail.slot?.taken === true) {
     const passing = digester.passing()
     trail.trace?.begin('body')

@@ -27,7 +27,7 @@ class RecordingTap implements AudioTap {
 async function receive(request: FakeRequest, limits: Partial<Limits> = {}) {
   const spool = new MemorySpool()
   const passing = new RecordingTap()
-  const options = { spool, limits: { ...DEFAULT_LIMITS, ...limits }, workspace: 'acme', app: 'web', passing }
+  const options = { spool, limits: { ...DEFAULT_LIMITS, ...limits }, workspace: 'acme', passing }
   const received = await receiveFields(new FakeExchange(request), options).catch((error: Error) => error)
   return { received, passing, stored: spool.writers[0]?.bytes }
 }
@@ -133,7 +133,7 @@ t.test('what crosses the limit is not handed over', async (t) => {
 
 t.test('receiveAudio takes a tap as well', async (t) => {
   const passing = new RecordingTap()
-  const options = { spool: new MemorySpool(), limits: DEFAULT_LIMITS, workspace: 'acme', app: 'web', passing }
+  const options = { spool: new MemorySpool(), limits: DEFAULT_LIMITS, workspace: 'acme', passing }
   await receiveAudio(new FakeExchange({ contentType: 'audio/wav', chunks: [noise(10)] }), options)
   t.ok(passing.bytes.equals(noise(10)))
 })

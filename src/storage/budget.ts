@@ -12,7 +12,7 @@ export interface WaitingBudget extends ByteBudget {
 
 /** A client below this does not keep memory that others want: a few of them would hold all of it for minutes. */
 export const SLOW_BYTES_PER_SECOND = 1_000_000
-/** Whoever ends within this time is let finish, however slow: it gives its memory back sooner than it could be retried. */
+/** Whoever ends within this time is let finish, however slow: that is sooner than it could be sent again. */
 const FINISHES_SECONDS = 2
 /**
  * What stays free for the others of what one workspace over its share would take, as long as there are others. They
@@ -46,8 +46,8 @@ interface Waiter {
  * now fit.
  *
  * A workspace may hold more than its share, all there is while it is alone. Where another has asked lately it leaves a
- * quarter free, and it loses what its clients do not need when a workspace within its share finds nothing free: first
- * what is set aside for bytes that have not come, then the requests of those who would need longest, the slowest. Whoever
+ * quarter free. When a workspace within its share finds nothing free, those over theirs lose what their clients do not
+ * need: first what is set aside for bytes that have not come, then the requests of those who would need longest. Whoever
  * is about to finish, is fast, or has only begun is never ended, so there is always one who gets on.
  *
  * @param limit    units that may be held

@@ -14,7 +14,7 @@ export interface AnswerOnItsWay {
   stalledMs(nowMs: number): number
 }
 
-/** A large answer that is read: a slow reader keeps the memory of all of it, and of the request, until its last byte. */
+/** A large answer: a slow reader keeps the memory of all of it, and of its request, until the last byte is out. */
 export class AnswerHolder implements MemoryHolder {
   readonly workspace: string
   readonly #answer: AnswerOnItsWay

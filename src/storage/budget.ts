@@ -47,8 +47,8 @@ interface Waiter {
  *
  * A workspace may hold more than its share, all there is while it is alone. Where another has asked lately it leaves a
  * quarter free. When a workspace within its share finds nothing free, those over theirs lose what their clients do not
- * need: first what is set aside for bytes that have not come, then the requests of those who would need longest. Whoever
- * is about to finish, is fast, or has only begun is never ended, so there is always one who gets on.
+ * need: first what is set aside for bytes that have not come, then the requests of those who would need longest.
+ * Whoever is about to finish, is fast, or has only begun is never ended, so there is always one who gets on.
  *
  * @param limit    units that may be held
  * @param smallest requests of at most this many units pass the queue when they fit, so that a small body never waits

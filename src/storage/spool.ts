@@ -15,8 +15,8 @@ export interface ByteSpool extends Spool {
  * Decides where bodies go and watches over them while they arrive. The rules, in order: a body whose length fits in
  * the memory budget is held; one that has to wait longer than `memoryWaitMs`, or whose sender turns out to be slow,
  * streams into the store; one that finds neither memory nor an upload slot is refused. A slow sender for whom there is
- * no slot keeps its memory only as long as nobody waits for it. Whatever a workspace holds beyond its share can be taken
- * back for another one; see `createBudget`.
+ * no slot keeps its memory only as long as nobody waits for it. Whatever a workspace holds beyond its share can be
+ * taken back for another one; see `createBudget`.
  */
 export function createSpool({ now = () => performance.now(), ...parts }: SpoolParts): ByteSpool {
   const timing = { ...SPOOL_TIMING, ...parts.timing }

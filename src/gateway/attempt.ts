@@ -48,7 +48,7 @@ export async function attemptWhole<K extends OperationName>(
   { candidate, deadlineAtMs, last, goesOn }: Turn,
 ): Promise<{ readonly got: Attempted<K> } | Missed> {
   const { call, signal, job } = request
-  const held = holdBytes(services.budget)
+  const held = holdBytes(services.budget, request.trail)
   const adapted = adapt(request.operation, call.payload, candidate.entry)
   const operation = operationAt(services, request.operation, candidate)
   const handedOver = job !== undefined && operation.resume !== undefined

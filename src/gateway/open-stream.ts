@@ -69,8 +69,8 @@ export async function openAttempt<K extends StreamedName>(
   if (step.kind === 'failed') return { failure: step.failure, blamed: false, unknown: false }
 
   const left = new AbortController()
-  const held = holdBytes(services.budget)
-  const unread = holdBytes(services.budget)
+  const held = holdBytes(services.budget, request.trail)
+  const unread = holdBytes(services.budget, request.trail)
   const rest = readAnswer({
     streamed: streamed as StreamedOperation<Calls[K], Results[K], Deltas[K]>,
     upstream: traced(step.request, traceContextOf(request)),
@@ -81,6 +81,7 @@ export async function openAttempt<K extends StreamedName>(
     deadlineAtMs,
     held,
     unread,
+    waiting: holdBytes(services.budget, request.trail),
   })
   const late = () => left.abort(new UpstreamFailure(LATE))
   const timer = setTimeout(late, Math.max(1, turn.deadlineAtMs - performance.now()))
@@ -130,15 +131,17 @@ interface Reading<K extends StreamedName> {
   readonly held: Held
   /** What came since the last piece. */
   readonly unread: Held
+  /** What came and nobody has read. */
+  readonly waiting: Held
 }
 
 /** Sends the request and reads its answer, piece by piece as they are asked for. @throws UpstreamFailure */
 async function* readAnswer<K extends StreamedName>(
   reading: Reading<K>,
 ): AsyncGenerator<Deltas[K], Results[K], void> {
-  const { streamed, upstream, payload, target, open, signal, held, unread } = reading
+  const { streamed, upstream, payload, target, open, signal, held, unread, waiting } = reading
   const deadlineMs = Math.max(1, reading.deadlineAtMs - performance.now())
-  const stream = await open(upstream, { deadlineMs, signal })
+  const stream = await open(upstream, { deadlineMs, signal, onHeld: waiting.charge })
   if (!isGood(stream)) throw new UpstreamFailure(streamed.refused(await readError(stream)))
   const reader = streamed.read(stream, payload, target)
   let bytes = 0

@@ -64,6 +64,10 @@ export class AnswerWriter {
     return this.#offset
   }
 
+  get leftBytes(): number {
+    return this.#answer.length - this.#offset
+  }
+
   /** Ms since the client last took something. */
   stalledMs(nowMs: number): number {
     return nowMs - this.#progressMs

@@ -16,7 +16,6 @@ export interface ReceiveOptions {
   readonly spool: Spool
   readonly limits: Limits
   readonly workspace: string
-  readonly app: string
   /** The job that the body is for: an object that it goes into is that job's, and is on the disk when it is there. */
   readonly job?: string
   /** Absent: the body is kept. */
@@ -150,10 +149,10 @@ class Reception {
   }
 
   #open(spool: Spool): BodyWriter {
-    const { workspace, app, job } = this.#options
+    const { workspace, job } = this.#options
     // Not the request's id: callers choose that one and repeat it, and it becomes part of an object key.
     const filed = job === undefined ? { id: newId('req') } : ({ id: job, kind: 'job' } as const)
-    const writer = spool.open({ workspace, app, contentLength: this.#exchange.contentLength, ...filed })
+    const writer = spool.open({ workspace, contentLength: this.#exchange.contentLength, ...filed })
     writer.onReady = () => this.#exchange.body.resume()
     writer.onFailure = (error) => this.#failure.abort(error)
     return writer

@@ -39,8 +39,10 @@ export interface Exchange {
    * discarded within bounds, and the connection is closed behind the answer. A second call, or one after
    * the client left, does nothing. Adds X-LK-Request-ID. Header values with control characters are refused:
    * the answer becomes a 500.
+   *
+   * @param workspace whose memory the answer holds, and so the one it can be taken back from while it is read
    */
-  reply(reply: Reply): void
+  reply(reply: Reply, workspace?: string): void
   /** The error envelope, by `errorReply`. */
   replyError(error: GatewayError): void
   /** Status sent (or 499); null while unanswered. */

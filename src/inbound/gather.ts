@@ -4,10 +4,15 @@ const FIRST_BYTES = 512
 export class Gather {
   #buffer: Buffer
   #length = 0
+  readonly #most: number
 
-  /** @param capacity bytes that fit without growing */
-  constructor(capacity = 0) {
+  /**
+   * @param capacity bytes that fit without growing
+   * @param most     bytes that are expected at most: it grows beyond only when more come
+   */
+  constructor(capacity = 0, most = Number.POSITIVE_INFINITY) {
     this.#buffer = Buffer.allocUnsafe(capacity)
+    this.#most = most
   }
 
   get length(): number {
@@ -31,12 +36,19 @@ export class Gather {
     return this.#buffer.subarray(0, this.#length)
   }
 
+  /** Gives back the memory that is not used. */
+  trim(): void {
+    if (this.#length < this.#buffer.length) this.#buffer = Buffer.from(this.bytes())
+  }
+
   clear(): void {
     this.#length = 0
   }
 
   #grow(length: number): void {
-    const grown = Buffer.allocUnsafe(Math.max(FIRST_BYTES, 2 * this.#buffer.length, length))
+    const grown = Buffer.allocUnsafe(
+      Math.max(Math.min(Math.max(FIRST_BYTES, 2 * this.#buffer.length), this.#most), length),
+    )
     grown.set(this.bytes())
     this.#buffer = grown
   }

@@ -1,5 +1,5 @@
 import { GatewayError } from '../errors.ts'
-import type { ByteBudget } from '../schema/budget.ts'
+import type { ByteBudget, HolderPace, MemoryHolder } from '../schema/budget.ts'
 import type { Exchange } from './exchange.ts'
 import { Gather } from './gather.ts'
 import { contentTypeOf, readBody, refuseDeclared } from './intake.ts'
@@ -9,6 +9,12 @@ import { decodeUtf8 } from './utf8.ts'
 
 /** Held whatever the budget says, so that a call of a few KiB is served while large bodies use it up. */
 const FORCED_BYTES = 256 * 1024
+/** Smallest piece of memory for a body that comes in several chunks. */
+const FIRST_BYTES = 16 * 1024
+/** How long a body arrives before its pace is judged. */
+const JUDGED_MS = 1_000
+/** When a sender may come back whose memory was wanted by others. */
+const SLOW_RETRY_MS = 30_000
 /** How long a larger body waits for memory. */
 const WAIT_MS = 5_000
 /**
@@ -22,7 +28,7 @@ export interface ReadJsonOptions {
   /** Raw bytes of the body. */
   readonly maxBytes: number
   /** Whose share of the budget the body counts against. */
-  readonly app: string
+  readonly workspace: string
 }
 
 export interface HoldOptions extends ReadJsonOptions {
@@ -44,8 +50,9 @@ export interface HeldJson {
 }
 
 /**
- * Reads a whole JSON body and parses it. Its memory is reserved before the first byte is taken, or as it
- * grows when no length is declared; a body of over 256 KiB waits up to 5 s for it.
+ * Reads a whole JSON body and parses it. The memory of a body of over 256 KiB is reserved before its first byte
+ * is taken, for which it waits up to 5 s, or as it grows when no length is declared; a smaller one is charged as it
+ * comes.
  *
  * It is parsed on the event loop. A worker thread hands the value back as a copy, and making that takes 8
  * against 20 ms of parsing when 20 MB are one picture, but 115 against 79 ms when they are many small values;
@@ -97,17 +104,18 @@ async function gather(
   memory: JsonMemory,
   watch: Pick<JsonStructure, 'scan'>,
 ): Promise<Buffer> {
-  const { signal } = exchange
-  const expected = exchange.contentLength === null ? null : Math.min(exchange.contentLength, heldBytesMax)
-  if (expected !== null) await memory.reserve(expected)
-  const gathered = new Gather(expected ?? 0)
-  if (expected !== null && expected <= FORCED_BYTES) {
+  const { signal, contentLength } = exchange
+  const expected = Math.min(contentLength ?? heldBytesMax, heldBytesMax)
+  const isSmall = contentLength !== null && expected <= FORCED_BYTES
+  if (contentLength !== null && !isSmall) await memory.reserve(expected)
+  const take = (view: Buffer, last: boolean) => {
+    watch.scan(view)
+    return memory.append(view, expected, last)
+  }
+  if (isSmall) {
     // It has its memory and never waits: most bodies are such, and a second signal costs them dear.
-    await readBody(exchange, maxBytes, signal, (view) => {
-      watch.scan(view)
-      gathered.append(view)
-    })
-    return gathered.bytes()
+    await readBody(exchange, maxBytes, signal, take)
+    return memory.bytes()
   }
   const failure = new AbortController()
   let waiting = false
@@ -124,47 +132,72 @@ async function gather(
     waiting = false
   }
   const ends = AbortSignal.any([signal, failure.signal])
+  memory.onEnded = (error) => failure.abort(error)
   await readBody(exchange, maxBytes, ends, (view, last) => {
-    watch.scan(view)
-    gathered.append(view)
-    if (!memory.hold(gathered.capacity) && !last) void wait()
+    if (!take(view, last) && !last) void wait()
   })
-  memory.settle(gathered.length)
-  return gathered.bytes()
+  return memory.bytes()
 }
 
-/** The share of the budget that one body has. */
-class JsonMemory {
+/**
+ * The bytes of one body and its share of the budget. A small body is charged as it comes: most come whole, in one step.
+ * A large one has its reservation, and goes on without when that is taken back; then it, too, is charged as it comes.
+ */
+class JsonMemory implements MemoryHolder {
+  readonly workspace: string
+  /** Told when the memory was taken away while the body came; until then its next chunk finds it out. */
+  onEnded: (error: GatewayError) => void = () => {}
   readonly #budget: ByteBudget
-  readonly #app: string
-  readonly #signal: AbortSignal
+  readonly #exchange: Exchange
+  #gathered: Gather | null = null
   #taken = 0
+  #reserved = 0
+  #enrolled = false
+  #ended: GatewayError | null = null
 
-  constructor({ budget, app }: ReadJsonOptions, { signal }: Exchange) {
+  constructor({ budget, workspace }: ReadJsonOptions, exchange: Exchange) {
     this.#budget = budget
-    this.#app = app
-    this.#signal = signal
+    this.workspace = workspace
+    this.#exchange = exchange
   }
 
-  /** Takes what a body of `bytes` needs, waiting for it when that is much. @throws GatewayError OVERLOADED */
+  /** Takes what a large body of `bytes` needs, waiting for it. @throws GatewayError OVERLOADED */
   async reserve(bytes: number): Promise<void> {
-    if (bytes <= FORCED_BYTES) return this.#charge(bytes * COPIES)
     // What needs more than all there is gets all there is: it would be refused for ever otherwise.
     const needed = Math.min(bytes * COPIES, this.#budget.limit)
     await this.#wait(needed)
     this.#taken = needed
+    this.#reserved = bytes
+    this.#enrol()
   }
 
   /**
-   * Counts `bytes` that are held already.
+   * Takes a chunk in.
    *
-   * @returns false when a large body has overdrawn the budget and has to `catchUp`
+   * @param expected bytes that the whole body may have
+   * @returns false when a large body has overdrawn its memory and has to `catchUp`
+   * @throws GatewayError OVERLOADED when the memory was taken back
    */
-  hold(bytes: number): boolean {
-    const missing = Math.min(bytes * COPIES, Math.max(bytes, this.#budget.limit)) - this.#taken
-    if (missing <= 0) return true
-    this.#charge(missing)
-    return bytes <= FORCED_BYTES || this.#budget.used <= this.#budget.limit
+  append(view: Buffer, expected: number, last: boolean): boolean {
+    if (this.#ended !== null) throw this.#ended
+    if (this.#gathered === null) {
+      const first = last ? view.length : Math.min(expected, Math.max(FIRST_BYTES, 2 * view.length))
+      this.#gathered = new Gather(Math.max(this.#reserved, first), expected)
+    }
+    this.#gathered.append(view)
+    if (!last) this.#enrol()
+    return this.#hold(this.#gathered.capacity)
+  }
+
+  /** The whole body; what it does not need is given back. */
+  bytes(): Buffer {
+    this.#leave()
+    if (this.#ended !== null) throw this.#ended
+    const bytes = this.#gathered?.bytes() ?? Buffer.alloc(0)
+    const spare = Math.max(0, this.#taken - bytes.length * COPIES)
+    if (spare > 0) this.#budget.refund(spare, this.workspace)
+    this.#taken -= spare
+    return bytes
   }
 
   /** Waits until the budget is no longer overdrawn. @throws GatewayError OVERLOADED */
@@ -172,29 +205,71 @@ class JsonMemory {
     return this.#wait(0)
   }
 
-  /** Gives back what a body that turned out to have `bytes` does not need. */
-  settle(bytes: number): void {
-    const spare = Math.max(0, this.#taken - bytes * COPIES)
-    this.#budget.refund(spare, this.#app)
-    this.#taken -= spare
-  }
-
   release(): void {
-    this.#budget.refund(this.#taken, this.#app)
+    this.#leave()
+    this.#budget.refund(this.#taken, this.workspace)
     this.#taken = 0
   }
 
-  #charge(bytes: number): void {
-    this.#budget.charge(bytes, this.#app)
-    this.#taken += bytes
+  pace(): HolderPace | null {
+    const { bodyMs, receivedBytes, contentLength } = this.#exchange
+    if (bodyMs < JUDGED_MS) return null
+    const bytesLeft = contentLength === null ? Number.POSITIVE_INFINITY : contentLength - receivedBytes
+    return { bytesPerSecond: (receivedBytes * 1_000) / bodyMs, bytesLeft }
+  }
+
+  shrink(): void {
+    if (this.#reserved === 0) return
+    this.#reserved = 0
+    this.#gathered?.trim()
+    const spare = this.#taken - (this.#gathered?.capacity ?? 0) * COPIES
+    if (spare <= 0) return
+    this.#taken -= spare
+    this.#budget.refund(spare, this.workspace)
+  }
+
+  end(): number {
+    this.#ended = new GatewayError(
+      'OVERLOADED',
+      'this node has no memory left for a body that comes so slowly',
+      {
+        retryAfterMs: SLOW_RETRY_MS,
+      },
+    )
+    this.#gathered = null
+    this.release()
+    this.onEnded(this.#ended)
+    return 0
+  }
+
+  #hold(bytes: number): boolean {
+    const missing = Math.min(bytes * COPIES, Math.max(bytes, this.#budget.limit)) - this.#taken
+    if (missing <= 0) return true
+    const isSmall = bytes <= FORCED_BYTES
+    const granted = !isSmall && this.#budget.tryReserve(missing, this.workspace)
+    if (!granted) this.#budget.charge(missing, this.workspace)
+    this.#taken += missing
+    return isSmall || granted
+  }
+
+  #enrol(): void {
+    if (this.#enrolled) return
+    this.#enrolled = true
+    this.#budget.enrol?.(this)
+  }
+
+  #leave(): void {
+    if (this.#enrolled) this.#budget.dismiss?.(this)
+    this.#enrolled = false
   }
 
   async #wait(bytes: number): Promise<void> {
-    const options = { app: this.#app, waitMs: WAIT_MS, signal: this.#signal }
+    const { signal } = this.#exchange
+    const options = { workspace: this.workspace, waitMs: WAIT_MS, signal }
     const granted =
-      (await this.#budget.reserve?.(bytes, options)) ?? this.#budget.tryReserve(bytes, this.#app)
+      (await this.#budget.reserve?.(bytes, options)) ?? this.#budget.tryReserve(bytes, this.workspace)
     if (granted) return
-    this.#signal.throwIfAborted()
+    signal.throwIfAborted()
     throw new GatewayError('OVERLOADED', 'this node has no memory left for a body of this size now')
   }
 }

@@ -1,4 +1,5 @@
 import { errorReply, GatewayError, toGatewayError } from '../errors.ts'
+import { AnswerHolder, type AnswerOnItsWay } from './answer-holder.ts'
 import { AnswerWriter } from './answer-writer.ts'
 import type { EdgeContext, RequestFacts } from './edge-context.ts'
 import type { Exchange, Reply, RequestBody, StreamedReply, WholeReply } from './exchange.ts'
@@ -44,6 +45,9 @@ export class NativeExchange implements Exchange {
   #finished = false
   #writer: AnswerWriter | null = null
   #stream: StreamWriter | null = null
+  /** Whose memory the answer holds; undefined: nobody's. */
+  #workspace: string | undefined
+  #holder: AnswerHolder | null = null
   #timer: NodeJS.Timeout | undefined
   #onFinished: (() => void)[] = []
 
@@ -113,7 +117,8 @@ export class NativeExchange implements Exchange {
     else this.#onFinished.push(callback)
   }
 
-  reply(reply: Reply): void {
+  reply(reply: Reply, workspace?: string): void {
+    this.#workspace = workspace
     if (isStreamed(reply)) this.#replyStreamed(reply)
     else if (!this.settled) this.#replyWhole(reply)
   }
@@ -254,6 +259,7 @@ export class NativeExchange implements Exchange {
       return
     }
     this.#socket.resume()
+    this.#hold(stream)
     stream.start((res) => {
       this.#status = head.status
       this.#firstByteMs = this.elapsedMs
@@ -324,8 +330,16 @@ export class NativeExchange implements Exchange {
         onDone: () => (close ? this.#finishAndClose(lingers) : this.#finish()),
         onFailed: (error) => this.#cut(error),
       })
+      this.#hold(this.#writer)
       this.#writer.start(res)
     }
+  }
+
+  /** Has the memory of an answer that is not out at once taken back where its reader is slow and others want it. */
+  #hold(answer: AnswerOnItsWay): void {
+    if (this.#workspace === undefined) return
+    this.#holder = new AnswerHolder(this.#workspace, answer, () => void this.#socket.res?.close())
+    this.#context.budget.enrol?.(this.#holder)
   }
 
   #isBodiless(status: number): boolean {
@@ -374,6 +388,7 @@ export class NativeExchange implements Exchange {
     clearTimeout(this.#timer)
     this.#body.drop()
     this.#context.open.delete(this)
+    if (this.#holder !== null) this.#context.budget.dismiss?.(this.#holder)
     for (const callback of this.#onFinished) this.#guard(callback)
     this.#onFinished = []
   }

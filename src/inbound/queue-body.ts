@@ -10,7 +10,7 @@ export interface ReadQueueBodyOptions {
   readonly budget: ByteBudget
   readonly limits: Limits
   /** Whose share of the budget the body counts against. */
-  readonly app: string
+  readonly workspace: string
 }
 
 /** The body of a queue request. */
@@ -34,7 +34,7 @@ const PLACEHOLDER = Buffer.from('null')
  */
 export async function readQueueBody(
   exchange: Exchange,
-  { budget, limits, app }: ReadQueueBodyOptions,
+  { budget, limits, workspace }: ReadQueueBodyOptions,
 ): Promise<QueueBody> {
   const maxPayloadBytes = limits.queue_max_payload_bytes
   const scanner = new QueueBodyScanner(maxPayloadBytes)
@@ -42,7 +42,7 @@ export async function readQueueBody(
     exchange,
     {
       budget,
-      app,
+      workspace,
       maxBytes: limits.max_request_body_bytes,
       heldBytesMax: maxPayloadBytes + MAX_ENVELOPE_BYTES,
     },

@@ -71,6 +71,9 @@ export class StreamWriter {
     return this.#sentBytes
   }
 
+  /** Nobody knows how much is still to be made. */
+  readonly leftBytes = Number.POSITIVE_INFINITY
+
   /** Ms since the client last took something of what it was sent; 0 while it is the client that waits. */
   stalledMs(nowMs: number): number {
     return this.#blockedSinceMs === null ? 0 : nowMs - this.#blockedSinceMs

@@ -1,6 +1,6 @@
 import type { Agent, Dispatcher } from 'undici'
 import type { AudioReader } from '../schema/audio.ts'
-import type { SendOptions, UpstreamRequest, UpstreamStream } from '../schema/upstream.ts'
+import type { OpenOptions, UpstreamRequest, UpstreamStream } from '../schema/upstream.ts'
 import { readHeaders } from './dispatched.ts'
 import { Sending } from './sending.ts'
 
@@ -20,10 +20,10 @@ export async function openStream(
   agent: Agent,
   reader: AudioReader,
   request: UpstreamRequest,
-  options: Pick<SendOptions, 'deadlineMs' | 'signal'>,
+  options: OpenOptions,
 ): Promise<UpstreamStream> {
   const sending = new Sending(reader, request, options)
-  const answer = new Answer(sending)
+  const answer = new Answer(sending, options.onHeld ?? (() => {}))
   sending.watch((reason) => answer.abort(reason))
   agent.dispatch(sending.dispatch, answer)
   try {
@@ -44,6 +44,7 @@ class Answer implements Dispatcher.DispatchHandler, AsyncIterator<Uint8Array, un
   readonly head: Promise<Pick<UpstreamStream, 'status' | 'headers'>>
   readonly #headCame: PromiseWithResolvers<Pick<UpstreamStream, 'status' | 'headers'>>
   readonly #sending: Sending
+  readonly #onHeld: (bytes: number) => void
   #waiting: Uint8Array[] = []
   #waitingBytes = 0
   /** Nothing more comes from undici. */
@@ -53,8 +54,9 @@ class Answer implements Dispatcher.DispatchHandler, AsyncIterator<Uint8Array, un
   /** Somebody waits for the next chunk. */
   #news: PromiseWithResolvers<void> | null = null
 
-  constructor(sending: Sending) {
+  constructor(sending: Sending, onHeld: (bytes: number) => void) {
     this.#sending = sending
+    this.#onHeld = onHeld
     this.#headCame = Promise.withResolvers()
     this.head = this.#headCame.promise
   }
@@ -70,6 +72,7 @@ class Answer implements Dispatcher.DispatchHandler, AsyncIterator<Uint8Array, un
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     this.#waiting.push(chunk)
     this.#waitingBytes += chunk.length
+    this.#onHeld(chunk.length)
     if (this.#waitingBytes >= WAITING_BYTES_MAX) controller.pause()
     this.#tell()
   }
@@ -105,6 +108,7 @@ class Answer implements Dispatcher.DispatchHandler, AsyncIterator<Uint8Array, un
     const value = this.#waiting.shift()
     if (value !== undefined) {
       this.#waitingBytes -= value.length
+      this.#onHeld(-value.length)
       if (this.#waitingBytes < WAITING_BYTES_MAX) this.#resume()
       return { value, done: false }
     }
@@ -146,6 +150,7 @@ class Answer implements Dispatcher.DispatchHandler, AsyncIterator<Uint8Array, un
 
   #drop(): void {
     this.#waiting = []
+    if (this.#waitingBytes > 0) this.#onHeld(-this.#waitingBytes)
     this.#waitingBytes = 0
   }
 

@@ -16,9 +16,9 @@ export const audio: Handle = async (exchange, trail, doors) => {
   const { services, spool } = doors
   const { limits } = services.snapshot()
   const { authorization } = exchange.headers
-  const { workspace, app } = await admit(services, { authorization, trail })
+  const { workspace } = await admit(services, { authorization, trail })
   trail.trace?.begin('body')
-  const received = await receiveFields(exchange, { spool, limits, workspace: workspace.id, app: app.id })
+  const received = await receiveFields(exchange, { spool, limits, workspace: workspace.id })
   trail.trace?.end()
   const task = taskOf(received)
   const body = { ...received, fields: withoutTask(received.fields) }

@@ -86,7 +86,8 @@ export function endpoint(
       const answer = (reply: Reply): void => {
         doors.metrics?.requests.answered(exchange, trail.elsewhereMs)
         seen = recorder?.answered(exchange, trail, reply.status) ?? null
-        exchange.reply({ ...reply, headers: { ...trail.headers, ...reply.headers } })
+        const headers = { ...trail.headers, ...reply.headers }
+        exchange.reply({ ...reply, headers }, trail.principal?.workspace.id)
         if (!wentOn(exchange, trail)) return
         logRequest(doors.log, exchange, trail, 'request went on')
         recorder?.wentOn(exchange, trail)

@@ -39,7 +39,6 @@ export async function hearAudio(
     domains: await domainsOf(workspace, services),
     maxBytes: services.snapshot().limits.max_audio_url_bytes,
     workspace,
-    app: principal.app.id,
     signal,
   })
   return { audio: fetched.audio, identity: async () => identityOf(url), release: () => fetched.release() }

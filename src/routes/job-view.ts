@@ -104,12 +104,12 @@ export async function openResult(
 ): Promise<string> {
   if ('text' in result) return result.text
   const { budget, state } = services
-  const { app } = job
+  const { workspace } = job
   // The text, and its bytes while they go out.
   const bytes = 2 * result.bytes
-  const options = { app, waitMs: MEMORY_WAIT_MS, signal: exchange.signal }
-  const granted = (await budget.reserve?.(bytes, options)) ?? budget.tryReserve(bytes, app)
-  if (granted) exchange.onFinished(() => budget.refund(bytes, app))
+  const options = { workspace, waitMs: MEMORY_WAIT_MS, signal: exchange.signal }
+  const granted = (await budget.reserve?.(bytes, options)) ?? budget.tryReserve(bytes, workspace)
+  if (granted) exchange.onFinished(() => budget.refund(bytes, workspace))
   exchange.signal.throwIfAborted()
   if (!granted) throw new GatewayError('OVERLOADED', 'this node has no memory left for the result now')
   const text = await jobs.objects.open(result)

@@ -98,7 +98,7 @@ export async function receiveJson<K extends OperationName>(
   const { value, release } = await readJson(exchange, {
     budget: services.budget,
     maxBytes: limits.max_request_body_bytes,
-    app: principal.app.id,
+    workspace: principal.workspace.id,
   })
   trail.trace?.end()
   exchange.onFinished(release)

@@ -99,9 +99,9 @@ async function readInline(
 
 /** Brings the audio to where readers of audio find it. */
 async function spooled(text: Buffer, { principal, doors }: Asker): Promise<StoredBody> {
-  const { workspace, app } = principal
+  const { workspace } = principal
   const id = newId('req')
-  const writer = doors.spool.open({ workspace: workspace.id, app: app.id, id, contentLength: text.length })
+  const writer = doors.spool.open({ workspace: workspace.id, id, contentLength: text.length })
   try {
     await writer.start()
     writer.write(text)

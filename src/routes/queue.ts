@@ -65,7 +65,11 @@ export const queue: Handle = async (exchange, trail, doors) => {
   const principal = await admit(services, { authorization, trail, scope: 'queue' })
   const { limits } = services.snapshot()
   trail.trace?.begin('body')
-  const body = await readQueueBody(exchange, { budget: services.budget, limits, app: principal.app.id })
+  const body = await readQueueBody(exchange, {
+    budget: services.budget,
+    limits,
+    workspace: principal.workspace.id,
+  })
   trail.trace?.end()
   exchange.onFinished(body.release)
   const order = readOrder(body.fields, exchange)

@@ -37,7 +37,7 @@ export function transcriptionJobs(doors: Doors): EdgeRoute[] {
 /** Takes everything that POST /v1/transcription takes, and answers as soon as it is durable. */
 const submit: Handle = async (exchange, trail, doors) => {
   const { services, spool } = doors
-  const { workspace, app } = await admitted(exchange, trail, services)
+  const { workspace } = await admitted(exchange, trail, services)
   const key = idempotencyKeyOf(exchange)
   if (key !== undefined) checkIdempotencyKey(key)
   const { limits } = services.snapshot()
@@ -47,7 +47,6 @@ const submit: Handle = async (exchange, trail, doors) => {
     spool,
     limits,
     workspace: workspace.id,
-    app: app.id,
     job: id,
   })
   trail.trace?.end()

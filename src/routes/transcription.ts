@@ -80,14 +80,14 @@ export async function receiveAndTranscribe(
 ): Promise<Reply> {
   const { services, spool, discard, digester } = doors
   const key = idempotencyKeyOf(exchange)
-  const { workspace, app } = await admit(services, {
+  const { workspace } = await admit(services, {
     authorization: exchange.headers.authorization,
     trail,
     idempotency: key === undefined ? undefined : { operation: hearing.task, key },
   })
   if (key !== undefined) checkIdempotencyKey(key)
   const { limits } = services.snapshot()
-  const options = { limits, workspace: workspace.id, app: app.id, spool }
+  const options = { limits, workspace: workspace.id, spool }
   trail.trace?.begin('body')
   if (trail.slot?.taken !== true) {
     const body = await receiveAudio(exchange, options)

@@ -66,7 +66,7 @@ export async function readSettings<Shape extends TObject>(
   { exchange, services, principal }: WorkspaceCall,
 ): Promise<Static<Shape>> {
   const maxBytes = Math.min(MAX_BODY_BYTES, services.snapshot().limits.max_request_body_bytes)
-  const options = { budget: services.budget, maxBytes, app: principal.app.id }
+  const options = { budget: services.budget, maxBytes, workspace: principal.workspace.id }
   const { value, release } = await readJson(exchange, options).catch((error: unknown) => {
     throw tooLarge(error, maxBytes) ?? error
   })

@@ -55,10 +55,8 @@ export interface RemoteAudio {
 }
 
 export interface RemoteAudioOptions extends FetchOptions {
-  /** Workspace that an object is filed under. */
+  /** Workspace that an object is filed under, and whose share of the upload slots it counts against. */
   readonly workspace: string
-  /** App whose share of the upload slots it counts against. */
-  readonly app: string
   /** The job that it is for: then it goes into an object of that job's. */
   readonly job?: string
 }

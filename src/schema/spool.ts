@@ -8,10 +8,8 @@ export interface Spool {
 }
 
 export interface SpoolOptions {
-  /** Workspace that the object key is filed under. */
+  /** Workspace that the object key is filed under, and whose share of the memory the body counts against. */
   readonly workspace: string
-  /** App whose share of the memory budget the body counts against. */
-  readonly app: string
   /** Id of the request, for the object key. */
   readonly id: string
   /** Declared Content-Length, or null for a chunked body. */

@@ -108,16 +108,16 @@ export interface UpstreamStream {
   readonly chunks: AsyncIterable<Uint8Array>
 }
 
+/** `onHeld` is told of what waits for its reader, and by a negative number of what was read. */
+export type OpenOptions = Pick<SendOptions, 'deadlineMs' | 'signal'> & Partial<Pick<SendOptions, 'onHeld'>>
+
 /**
  * Sends one request to a provider; resolves when the head of its answer is here. `deadlineMs` counts until then, and
  * after that only while the reader waits for the next chunk: a reader that takes its time is no fault of the provider.
  *
  * @throws UpstreamFailure when there is no answer; the signal's reason when the caller left
  */
-export type OpenStream = (
-  request: UpstreamRequest,
-  options: Pick<SendOptions, 'deadlineMs' | 'signal'>,
-) => Promise<UpstreamStream>
+export type OpenStream = (request: UpstreamRequest, options: OpenOptions) => Promise<UpstreamStream>
 
 /** An attempt that got no answer: `connect` before bytes were sent, else `ambiguous`. */
 export class UpstreamFailure extends Error {

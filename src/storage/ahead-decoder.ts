@@ -4,6 +4,7 @@ import type { Base64Decoder } from '../schema/media.ts'
 import type { BlockPool } from './blocks.ts'
 import { blockBytes } from './body-bytes.ts'
 import { notBase64 } from './failure.ts'
+import type { Chunks } from './stages.ts'
 
 /** Decoded bytes handed over at a time. */
 const CHUNK_BYTES = 256 * 1024
@@ -14,6 +15,8 @@ export interface AheadOptions {
   readonly decoder: Base64Decoder
   readonly blocks: BlockPool
   readonly budget: ByteBudget
+  /** The same bytes decoded in slices on the way, for where there is no memory for two blocks. */
+  readonly inSlices: () => Chunks
 }
 
 /** Text from `start` to `end` of a body, decoded as one task of a worker. */
@@ -29,10 +32,14 @@ interface Unit {
 export async function* decodeAhead(
   blocks: readonly Block[],
   { offset, length }: AudioRef,
-  { decoder, blocks: pool, budget }: AheadOptions,
+  { decoder, blocks: pool, budget, inSlices }: AheadOptions,
 ): AsyncGenerator<Uint8Array> {
+  // As many calls as there are would take two blocks each, however full the memory is.
+  if (!budget.tryReserve(2 * BLOCK_BYTES)) {
+    yield* inSlices()
+    return
+  }
   const units = unitsOf(offset, length)
-  budget.charge(2 * BLOCK_BYTES)
   const outs = [pool.take(BLOCK_BYTES), pool.take(BLOCK_BYTES)] as const
   let next: Promise<number> = decodeUnit(blocks, offset, units[0]!, outs[0], decoder)
   // A failure is met where it is awaited; until then nobody may call it unhandled.

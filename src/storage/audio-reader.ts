@@ -28,17 +28,21 @@ export function createAudioReader({ objects, decoder, memory }: AudioReaderParts
     return decodeText(canonical, decoder)
   }
 
+  function inSlices(audio: AudioRef, signal: AbortSignal): Chunks {
+    return gather(decoded(audio, signal), audio.decodedBytes)
+  }
+
   function bytes(audio: AudioRef, signal: AbortSignal): Chunks {
     if (audio.decodedBytes === 0) return []
     if (audio.source.kind === 'memory') {
       const { blocks } = audio.source
       if (audio.encoding === 'identity') return views(blocks, audio)
       const large = audio.canonical && audio.length > BLOCK_BYTES
-      if (large && memory !== undefined) return decodeAhead(blocks, audio, { decoder, ...memory })
+      if (large && memory !== undefined) {
+        return decodeAhead(blocks, audio, { decoder, ...memory, inSlices: () => inSlices(audio, signal) })
+      }
     }
-    return audio.encoding === 'identity'
-      ? text(audio, signal)
-      : gather(decoded(audio, signal), audio.decodedBytes)
+    return audio.encoding === 'identity' ? text(audio, signal) : inSlices(audio, signal)
   }
 
   function base64(audio: AudioRef, signal: AbortSignal): Chunks {

@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import { GatewayError } from '../errors.ts'
 import type { BodySource, StoredBody } from '../schema/audio.ts'
+import type { HolderPace, MemoryHolder } from '../schema/budget.ts'
 import type { Objects } from '../schema/objects.ts'
 import type { BodyWriter, SpoolOptions } from '../schema/spool.ts'
 import type { BlockPool } from './blocks.ts'
-import type { WaitingBudget } from './budget.ts'
+import { SLOW_BYTES_PER_SECOND, type WaitingBudget } from './budget.ts'
 import { ChunkQueue } from './chunk-queue.ts'
 import { overloaded, unavailable } from './failure.ts'
 import { HeldBody, missingBytes } from './held-body.ts'
@@ -14,7 +15,6 @@ import { PartedBody } from './part-upload.ts'
 import {
   ALWAYS_HELD_BYTES,
   CRAWL_BYTES_PER_SECOND,
-  SLOW_BYTES_PER_SECOND,
   SLOW_RETRY_MS,
   type SpoolTiming,
 } from './spool-options.ts'
@@ -44,9 +44,10 @@ type State = 'new' | 'starting' | 'arriving' | 'finishing' | 'finished' | 'dropp
 const noop = () => {}
 
 /** The writer of one body: picks where it goes, moves it when its sender is slow, cleans up whatever happens. */
-export class StoredBodyWriter implements BodyWriter {
+export class StoredBodyWriter implements BodyWriter, MemoryHolder {
   onReady: () => void = noop
   onFailure: (error: Error) => void = noop
+  readonly workspace: string
   readonly #context: BodyContext
   readonly #options: SpoolOptions
   readonly #key: string
@@ -57,8 +58,14 @@ export class StoredBodyWriter implements BodyWriter {
   #parts: PartedBody | null = null
   #received = 0
   #startedMs = 0
-  #hasSlot = false
-  #speed: SpeedWindow
+  /** Stands for the upload slot that it has; null while it has none. */
+  #slot: MemoryHolder | null = null
+  /** Set while its reservation has been taken back and it looks for another place. */
+  #moving: Promise<void> | null = null
+  /** Bytes per second lately; null while nobody can tell. */
+  #rate: number | null = null
+  readonly #speed: SpeedWindow
+  #uploadSpeed: SpeedWindow | null = null
   #failure: Error | null = null
   #cleanup: Promise<void> | null = null
 
@@ -69,28 +76,31 @@ export class StoredBodyWriter implements BodyWriter {
     const attempt = randomBytes(8).toString('hex')
     const { kind = 'spool', workspace, id } = options
     this.#key = `${kind}/${keySegment(workspace)}/${keySegment(id)}/${attempt}`
-    this.#held = new HeldBody(context.budget, context.blocks, options.app, options.contentLength)
-    const { slowWindowMs, crawlWindowMs } = context.timing
-    this.#speed = new SpeedWindow(options.contentLength === null ? crawlWindowMs : slowWindowMs)
+    this.#held = new HeldBody(context.budget, context.blocks, options.workspace, options.contentLength)
+    this.workspace = options.workspace
+    this.#speed = new SpeedWindow(context.timing.slowWindowMs)
   }
 
   get ready(): boolean {
     if (this.#state === 'new') return false
     // Enough comes while a body waits to tell a slow sender, and no more.
-    if (this.#state === 'starting') return this.#received < ALWAYS_HELD_BYTES
+    if (this.#state === 'starting' || this.#moving !== null) return this.#received < ALWAYS_HELD_BYTES
     return this.#put?.ready ?? this.#parts?.ready ?? true
   }
 
   async start(): Promise<void> {
     const { budget, now, count } = this.#context
+    const { workspace } = this
     if (this.#state !== 'new') throw new Error('spool: start is called once')
     this.#state = 'starting'
     try {
-      if (budget.used > 2 * budget.limit) throw overloaded('over twice the memory budget')
+      // Of a workspace within its share nobody is refused for what another one holds and can give back.
+      const isOverdrawn = budget.used > 2 * budget.limit && !budget.tryReserve(0, workspace)
+      if (isOverdrawn) throw overloaded('over twice the memory budget')
       const { contentLength, stored = false } = this.#options
       if (stored) await this.#placeInStore()
       else if (contentLength === null) this.#parts = this.#openParts()
-      else await this.#place(contentLength)
+      else await this.#findPlace(contentLength)
       this.#throwIfDropped()
     } catch (error) {
       if (error instanceof GatewayError && error.code === 'OVERLOADED') count('refused')
@@ -112,6 +122,7 @@ export class StoredBodyWriter implements BodyWriter {
   }
 
   async finish(): Promise<StoredBody> {
+    if (this.#moving !== null) await this.#moving
     if (this.#failure !== null) throw this.#failure
     this.#throwIfDropped()
     if (this.#state !== 'arriving') throw new Error('spool: finish is called once, after start')
@@ -147,19 +158,65 @@ export class StoredBodyWriter implements BodyWriter {
     this.#put?.tick(nowMs)
     if (this.#state !== 'arriving') return
     const uploading = this.#put !== null || this.#parts?.uploaded === true
-    if (!this.ready) this.#speed.reset()
-    else if (uploading) this.#checkCrawl(nowMs)
-    else if (this.#parts === null) this.#checkSlow(nowMs)
-    if (uploading && nowMs - this.#startedMs > this.#context.timing.uploadDeadlineMs) this.#refuseSlow()
+    if (this.ready && this.#moving === null) {
+      this.#rate = this.#speed.sample(nowMs, this.#received)
+      if (uploading) this.#checkCrawl(nowMs)
+      else if (this.#parts === null) this.#checkSlow()
+    } else {
+      this.#speed.reset()
+      this.#uploadSpeed?.reset()
+      this.#rate = null
+    }
+    if (uploading && nowMs - this.#startedMs > this.#context.timing.uploadDeadlineMs)
+      this.#refuse(new GatewayError('REQUEST_TIMEOUT'))
+  }
+
+  /** Of a body that goes to the store next to nothing is in memory. */
+  pace(): HolderPace | null {
+    return this.#put === null ? this.#measured() : null
+  }
+
+  #measured(): HolderPace | null {
+    if (this.#rate === null || this.#state !== 'arriving' || this.#failure !== null) return null
+    const { contentLength } = this.#options
+    const bytesLeft = contentLength === null ? Number.POSITIVE_INFINITY : contentLength - this.#received
+    return { bytesPerSecond: this.#rate, bytesLeft }
+  }
+
+  /** Gives its reservation back and takes its turn for memory, or for an upload slot, once more. */
+  shrink(): void {
+    const isHeld = this.#state === 'arriving' && this.#put === null && this.#parts === null
+    if (!isHeld || this.#moving !== null || this.#failure !== null || this.#held.credit === 0) return
+    this.#held.dropCredit()
+    this.#rate = null
+    this.#moving = this.#moveOn(this.#options.contentLength!)
+  }
+
+  end(): number {
+    this.#held.release()
+    this.#fail(overloaded('too slow to be held', SLOW_RETRY_MS))
+    return 0
+  }
+
+  /** Looks for another place in a later turn: what was given back is for whoever asked for it. */
+  async #moveOn(length: number): Promise<void> {
+    await Promise.resolve()
+    try {
+      await this.#findPlace(length)
+    } catch (error) {
+      this.#fail(error as Error)
+    }
+    this.#moving = null
+    if (this.ready) this.onReady()
   }
 
   /** Keeps a body of known length in memory if there is some in time, else opens its upload. */
-  async #place(length: number): Promise<void> {
+  async #findPlace(length: number): Promise<void> {
     if (this.#tryReserve(length)) return
     const { budget, slots, timing } = this.#context
     // An overdrawn budget is nothing to wait for while there are slots.
-    if (budget.used > budget.limit && slots.tryReserve(1, this.#options.app)) {
-      this.#hasSlot = true
+    if (budget.used > budget.limit && slots.tryReserve(1, this.workspace)) {
+      this.#holdSlot()
       this.#moveToStore()
       return
     }
@@ -181,7 +238,7 @@ export class StoredBodyWriter implements BodyWriter {
     const [isHeld] = await Promise.all([memory, slot])
     if (isHeld) this.#releaseSlot()
     this.#throwIfDropped()
-    if (this.#hasSlot) this.#moveToStore()
+    if (this.#slot !== null) this.#moveToStore()
     else if (!isHeld) throw overloaded('no memory, no upload slot', isSlow ? SLOW_RETRY_MS : undefined)
   }
 
@@ -192,11 +249,11 @@ export class StoredBodyWriter implements BodyWriter {
     this.#moveToStore()
   }
 
-  /** Takes memory for the body when nobody waits for any; at once, because a chunk that has none takes its own. */
+  /** Takes memory for the body if it is its turn; at once, because a chunk that has none takes its own. */
   #tryReserve(length: number): boolean {
     const { budget } = this.#context
     const missing = missingBytes(length, this.#held)
-    if (missing > 0 && (budget.waiting > 0 || !budget.tryReserve(missing, this.#options.app))) return false
+    if (missing > 0 && !budget.tryReserve(missing, this.workspace)) return false
     this.#held.addCredit(missing)
     return true
   }
@@ -204,36 +261,55 @@ export class StoredBodyWriter implements BodyWriter {
   async #reserve(length: number, waitMs: number, turn: AbortSignal): Promise<boolean> {
     const { budget } = this.#context
     const signal = AbortSignal.any([this.#controller.signal, turn])
-    const { app } = this.#options
+    const { workspace } = this
     const missing = missingBytes(length, this.#held)
-    if (!(await budget.reserve(missing, { app, waitMs, signal }))) return false
+    if (!(await budget.reserve(missing, { workspace, waitMs, signal }))) return false
     // What was written meanwhile has been charged already.
     const credit = this.#isDropped() ? 0 : missingBytes(length, this.#held)
     this.#held.addCredit(credit)
-    budget.refund(missing - credit, app)
+    budget.refund(missing - credit, workspace)
     return true
   }
 
   async #acquireSlot(turn: AbortSignal): Promise<boolean> {
     const { slots, timing } = this.#context
     const signal = AbortSignal.any([this.#controller.signal, turn])
-    const { app } = this.#options
-    const granted = await slots.reserve(1, { app, waitMs: timing.slotWaitMs, signal })
-    this.#hasSlot = granted
+    const { workspace } = this
+    const granted = await slots.reserve(1, { workspace, waitMs: timing.slotWaitMs, signal })
+    if (granted) this.#holdSlot()
     if (granted && this.#isDropped()) this.#releaseSlot()
     return granted
   }
 
+  /** Counts a slot that was granted as its own, until others want it back. */
+  #holdSlot(): void {
+    this.#slot = this.#holderOf(1)
+    this.#context.slots.enrol(this.#slot)
+  }
+
   #releaseSlot(): void {
-    if (!this.#hasSlot) return
-    this.#hasSlot = false
-    this.#context.slots.refund(1, this.#options.app)
+    if (this.#slot === null) return
+    this.#context.slots.dismiss(this.#slot)
+    this.#slot = null
+    this.#context.slots.refund(1, this.workspace)
+  }
+
+  /** Stands for what the body holds beside memory: `units` that come free some time after it was given up. */
+  #holderOf(units: number): MemoryHolder {
+    return {
+      workspace: this.workspace,
+      pace: () => this.#measured(),
+      end: () => {
+        this.#refuse(overloaded('too slow to be uploaded', SLOW_RETRY_MS))
+        return units
+      },
+    }
   }
 
   /** Hands what is held, and all that comes, to one streamed upload. The caller has a slot for it. */
   #moveToStore(): void {
     const { budget, blocks, objects, timing, now } = this.#context
-    const queue = new ChunkQueue(budget, blocks, this.#options.app)
+    const queue = new ChunkQueue(budget, blocks, this.workspace)
     queue.adopt(this.#held)
     const put = new StreamedPut({
       objects,
@@ -247,7 +323,8 @@ export class StoredBodyWriter implements BodyWriter {
     })
     void put.settled.then(() => this.#releaseSlot())
     this.#put = put
-    this.#speed = new SpeedWindow(timing.crawlWindowMs)
+    this.#speed.reset()
+    this.#rate = null
   }
 
   #openParts(): PartedBody {
@@ -257,25 +334,25 @@ export class StoredBodyWriter implements BodyWriter {
       budget,
       partMemory,
       key: this.#key,
-      app: this.#options.app,
+      workspace: this.workspace,
       held: this.#held,
       signal: this.#controller.signal,
       memoryWaitMs: timing.partMemoryWaitMs,
       partMs: timing.partMs,
+      holderOf: (units) => this.#holderOf(units),
       acquireSlot: () => this.#acquireSlot(this.#controller.signal),
       onReady: () => this.onReady(),
       onFailure: (error) => this.#fail(error),
     })
   }
 
-  #checkSlow(nowMs: number): void {
-    const { contentLength, app } = this.#options
+  #checkSlow(): void {
+    const { contentLength } = this.#options
     if (this.#received === contentLength || contentLength! <= ALWAYS_HELD_BYTES) return
-    const speed = this.#speed.sample(nowMs, this.#received)
-    if (speed === null || speed >= SLOW_BYTES_PER_SECOND) return
+    if (this.#rate === null || this.#rate >= SLOW_BYTES_PER_SECOND) return
     const { budget, slots } = this.#context
-    if (slots.tryReserve(1, app)) {
-      this.#hasSlot = true
+    if (slots.tryReserve(1, this.workspace)) {
+      this.#holdSlot()
       this.#context.count('demoted')
       this.#moveToStore()
     } else if (budget.waiting > 0) {
@@ -287,13 +364,14 @@ export class StoredBodyWriter implements BodyWriter {
   }
 
   #checkCrawl(nowMs: number): void {
-    const speed = this.#speed.sample(nowMs, this.#received)
+    this.#uploadSpeed ??= new SpeedWindow(this.#context.timing.crawlWindowMs)
+    const speed = this.#uploadSpeed.sample(nowMs, this.#received)
     const wanted = this.#context.slots.waiting > 0
-    if (speed !== null && speed < CRAWL_BYTES_PER_SECOND && wanted) this.#refuseSlow()
+    if (speed !== null && speed < CRAWL_BYTES_PER_SECOND && wanted)
+      this.#refuse(new GatewayError('REQUEST_TIMEOUT'))
   }
 
-  #refuseSlow(): void {
-    const error = new GatewayError('REQUEST_TIMEOUT')
+  #refuse(error: GatewayError): void {
     this.#put?.cancel(error)
     this.#parts?.fail(error)
   }

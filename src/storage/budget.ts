@@ -1,30 +1,54 @@
 import { BLOCK_BYTES } from '../schema/audio.ts'
-import type { ByteBudget, ReserveOptions } from '../schema/budget.ts'
+import type { ByteBudget, MemoryHolder, ReserveOptions } from '../schema/budget.ts'
 
-/** A ByteBudget whose callers may wait for their turn, and that knows which app holds how much. */
+/** A ByteBudget whose callers may wait for their turn, and that knows which workspace holds how much. */
 export interface WaitingBudget extends ByteBudget {
   reserve(bytes: number, options: ReserveOptions): Promise<boolean>
+  enrol(holder: MemoryHolder): void
+  dismiss(holder: MemoryHolder): void
   /** Callers of `reserve` that wait now. */
   readonly waiting: number
 }
 
+/** A client below this does not keep memory that others want: a few of them would hold all of it for minutes. */
+export const SLOW_BYTES_PER_SECOND = 1_000_000
+/** Whoever ends within this time is let finish, however slow: that is sooner than it could be sent again. */
+const FINISHES_SECONDS = 2
+/**
+ * What stays free for the others of what one workspace over its share would take, as long as there are others. They
+ * find memory at once, before anything has to be taken back.
+ */
+const HEADROOM = 0.25
+/** A workspace that asked for memory counts as one of the others for so long. */
+const ASKED_LATELY_MS = 60_000
+/** How often memory is taken back while somebody waits for it or the headroom is used up. */
+const TAKE_BACK_MS = 100
+
 interface Account {
   held: number
   waiting: number
+  /** Made with the first holder. */
+  holders: Set<MemoryHolder> | null
 }
 
 interface Waiter {
   readonly bytes: number
-  readonly app: string
+  readonly workspace: string
   grant(granted: boolean): void
 }
 
 /**
  * A count of units (bytes of memory, or upload slots) with a fair queue.
  *
- * The equal share is the limit divided by the apps that hold or want something. A caller whose app stays within its
- * share, counting what it holds and already waits for, queues in front; all others queue behind them. Where a caller
- * stands is settled when it arrives, so that granting is O(1) and one refund wakes exactly those whose bytes now fit.
+ * The equal share is the limit divided by the workspaces that hold or want something. A caller whose workspace stays
+ * within its share, counting what it holds and already waits for, queues in front; all others queue behind them. Where
+ * a caller stands is settled when it arrives, so that granting is O(1) and one refund wakes exactly those whose bytes
+ * now fit.
+ *
+ * A workspace may hold more than its share, all there is while it is alone. Where another has asked lately it leaves a
+ * quarter free. When a workspace within its share finds nothing free, those over theirs lose what their clients do not
+ * need: first what is set aside for bytes that have not come, then the requests of those who would need longest.
+ * Whoever is about to finish, is fast, or has only begun is never ended, so there is always one who gets on.
  *
  * @param limit    units that may be held
  * @param smallest requests of at most this many units pass the queue when they fit, so that a small body never waits
@@ -42,6 +66,13 @@ class FairBudget implements WaitingBudget {
   readonly #within = new Set<Waiter>()
   readonly #over = new Set<Waiter>()
   #used = 0
+  /** Who asked last, and when; and when somebody else did. */
+  #asker = ''
+  #askedAtMs = 0
+  #othersAskedAtMs = Number.NEGATIVE_INFINITY
+  #timer: NodeJS.Timeout | undefined
+  /** Memory is being taken back for somebody: what comes free meanwhile is not for those who wait behind. */
+  #taking = false
 
   constructor(limit: number, smallest: number) {
     this.limit = limit
@@ -56,46 +87,64 @@ class FairBudget implements WaitingBudget {
     return this.#within.size + this.#over.size
   }
 
-  charge(bytes: number, app?: string): void {
+  charge(bytes: number, workspace?: string): void {
     this.#used += bytes
-    if (app !== undefined) this.#book(app, bytes, 0)
+    if (workspace !== undefined) this.#book(workspace, bytes, 0)
+    if (this.#used > this.limit * (1 - HEADROOM)) this.#watch()
   }
 
-  tryReserve(bytes: number, app?: string): boolean {
-    if (this.#used + bytes > this.limit) return false
-    this.charge(bytes, app)
+  tryReserve(bytes: number, workspace?: string): boolean {
+    if (workspace === undefined) {
+      if (this.#used + bytes > this.limit) return false
+    } else {
+      this.#noteAsking(workspace)
+      if (!this.#isTurnOf(workspace, bytes)) return false
+      if (!this.#fits(bytes, workspace) && !this.#isFreed(bytes, workspace)) return false
+    }
+    this.charge(bytes, workspace)
     return true
   }
 
-  refund(bytes: number, app?: string): void {
+  refund(bytes: number, workspace?: string): void {
     this.#used -= bytes
-    if (app !== undefined) this.#book(app, -bytes, 0)
+    if (workspace !== undefined) this.#book(workspace, -bytes, 0)
     this.#grantWaiting()
   }
 
   async reserve(bytes: number, options: ReserveOptions): Promise<boolean> {
     if (bytes > this.limit || options.signal.aborted) return false
-    const passes = bytes <= this.#smallest || this.waiting === 0
-    if (passes && this.tryReserve(bytes, options.app)) return true
+    if (this.tryReserve(bytes, options.workspace)) return true
     if (options.waitMs <= 0) return false
     return this.#wait(bytes, options)
   }
 
-  #wait(bytes: number, { app, waitMs, signal }: ReserveOptions): Promise<boolean> {
-    const { held, waiting } = this.#book(app, 0, bytes)
-    const queue = held + waiting <= this.limit / this.#accounts.size ? this.#within : this.#over
+  enrol(holder: MemoryHolder): void {
+    const account = this.#book(holder.workspace, 0, 0, true)
+    account.holders ??= new Set()
+    account.holders.add(holder)
+  }
+
+  dismiss(holder: MemoryHolder): void {
+    const account = this.#accounts.get(holder.workspace)
+    if (account?.holders?.delete(holder)) this.#book(holder.workspace, 0, 0)
+  }
+
+  #wait(bytes: number, { workspace, waitMs, signal }: ReserveOptions): Promise<boolean> {
+    const queue = this.#isWithin(workspace, bytes) ? this.#within : this.#over
+    this.#book(workspace, 0, bytes)
+    this.#watch()
     return new Promise((resolve) => {
       const grant = (granted: boolean) => {
         clearTimeout(timer)
         signal.removeEventListener('abort', giveUp)
         queue.delete(waiter)
-        this.#book(app, 0, -bytes)
+        this.#book(workspace, 0, -bytes)
         resolve(granted)
         // A caller that gives up may have been the one that everybody behind it waited for.
         if (!granted) this.#grantWaiting()
       }
       const giveUp = () => grant(false)
-      const waiter: Waiter = { bytes, app, grant }
+      const waiter: Waiter = { bytes, workspace, grant }
       const timer = setTimeout(giveUp, waitMs)
       signal.addEventListener('abort', giveUp, { once: true })
       queue.add(waiter)
@@ -103,20 +152,136 @@ class FairBudget implements WaitingBudget {
   }
 
   #grantWaiting(): void {
+    if (this.#taking) return
     for (const queue of [this.#within, this.#over]) {
       for (const waiter of queue) {
-        if (!this.tryReserve(waiter.bytes, waiter.app)) return
+        if (!this.#fits(waiter.bytes, waiter.workspace)) return
+        this.charge(waiter.bytes, waiter.workspace)
         waiter.grant(true)
       }
     }
   }
 
-  #book(app: string, held: number, waiting: number): Account {
-    const account = this.#accounts.get(app) ?? { held: 0, waiting: 0 }
-    this.#accounts.set(app, account)
+  #noteAsking(workspace: string): void {
+    if (workspace !== this.#asker) {
+      if (this.#asker !== '') this.#othersAskedAtMs = this.#askedAtMs
+      this.#asker = workspace
+    }
+    this.#askedAtMs = performance.now()
+  }
+
+  /** Units that `workspace` leaves free when it is over its share. */
+  #headroomOf(workspace: string): number {
+    const atMs = workspace === this.#asker ? this.#othersAskedAtMs : this.#askedAtMs
+    return performance.now() - atMs < ASKED_LATELY_MS ? this.limit * HEADROOM : 0
+  }
+
+  #shareOf(workspace: string): number {
+    return this.limit / (this.#accounts.size + (this.#accounts.has(workspace) ? 0 : 1))
+  }
+
+  #isWithin(workspace: string, bytes: number): boolean {
+    const { held, waiting } = this.#accounts.get(workspace) ?? { held: 0, waiting: 0 }
+    return held + waiting + bytes <= this.#shareOf(workspace)
+  }
+
+  /** Whether nobody waits before such a caller. */
+  #isTurnOf(workspace: string, bytes: number): boolean {
+    const small = bytes <= this.#smallest
+    if (this.#isWithin(workspace, bytes)) return small || this.#within.size === 0
+    return small ? this.#within.size === 0 : this.waiting === 0
+  }
+
+  #fits(bytes: number, workspace: string): boolean {
+    const left = this.limit - this.#used - bytes
+    if (left < 0) return false
+    const held = this.#accounts.get(workspace)?.held ?? 0
+    // One who has nothing may take all: what is large would wait for ever on a small node.
+    if (held === 0 || held + bytes <= this.#shareOf(workspace)) return true
+    return left >= this.#headroomOf(workspace)
+  }
+
+  /** Takes memory back for a workspace within its share. @returns whether `bytes` fit now */
+  #isFreed(bytes: number, workspace: string): boolean {
+    if (!this.#isWithin(workspace, bytes)) return false
+    this.#takeBack(this.#used + bytes - this.limit, true)
+    return this.#fits(bytes, workspace)
+  }
+
+  /** Sees to it, again and again, that who waits gets memory and that the headroom stays free. */
+  #watch(): void {
+    this.#timer ??= setInterval(() => this.#relieve(), TAKE_BACK_MS).unref()
+  }
+
+  #relieve(): void {
+    const [waiter] = this.#within
+    const mark = this.limit - this.#headroomOf(this.#asker)
+    if (waiter !== undefined) this.#takeBack(this.#used + waiter.bytes - this.limit, true)
+    else if (this.#used > mark) this.#takeBack(this.#used - mark, false)
+    else if (this.#over.size === 0) {
+      clearInterval(this.#timer)
+      this.#timer = undefined
+    }
+    this.#grantWaiting()
+  }
+
+  /**
+   * Takes back what those over their share do not need: at most `missing`, and what belongs to the last of it.
+   *
+   * @param isUrgent for one within its share: even fast senders give back what they have not brought yet
+   */
+  #takeBack(missing: number, isUrgent: boolean): void {
+    if (missing <= 0) return
+    const enough = this.#used - missing
+    const share = this.limit / this.#accounts.size
+    const over = [...this.#accounts.values()]
+      .filter(({ held, holders }) => holders !== null && held > share)
+      .sort((a, b) => b.held - a.held)
+    this.#taking = true
+    const slowest = over.map(({ holders }) => slowestOf(holders))
+    for (const [i, { holders }] of over.entries()) {
+      for (const holder of (isUrgent ? holders : slowest[i]) ?? []) {
+        if (this.#used <= enough) break
+        holder.shrink?.()
+      }
+    }
+    let coming = 0
+    for (const [i, account] of over.entries()) {
+      for (const holder of slowest[i] ?? []) {
+        if (this.#used - coming <= enough || account.held <= share) break
+        account.holders?.delete(holder)
+        coming += holder.end()
+      }
+    }
+    this.#taking = false
+  }
+
+  /** Changes an account, which is kept while there is something in it. */
+  #book(workspace: string, held: number, waiting: number, keep = false): Account {
+    let account = this.#accounts.get(workspace)
+    if (account === undefined) {
+      account = { held: 0, waiting: 0, holders: null }
+      this.#accounts.set(workspace, account)
+    }
     account.held += held
     account.waiting += waiting
-    if (account.held <= 0 && account.waiting <= 0) this.#accounts.delete(app)
+    const empty = account.held <= 0 && account.waiting <= 0 && (account.holders?.size ?? 0) === 0
+    if (empty && !keep) this.#accounts.delete(workspace)
     return account
   }
+}
+
+/** Those who can be ended, who would need longest first. */
+function slowestOf(holders: Iterable<MemoryHolder> | null): MemoryHolder[] {
+  const nowMs = performance.now()
+  const slow: { readonly holder: MemoryHolder; readonly seconds: number }[] = []
+  for (const holder of holders ?? []) {
+    const pace = holder.pace(nowMs)
+    if (pace === null || pace.bytesPerSecond >= SLOW_BYTES_PER_SECOND) continue
+    const seconds = pace.bytesLeft / Math.max(1, pace.bytesPerSecond)
+    // Of those whose length nobody knows the slowest comes first.
+    const key = seconds === Number.POSITIVE_INFINITY ? 1e12 / Math.max(1, pace.bytesPerSecond) : seconds
+    if (seconds > FINISHES_SECONDS) slow.push({ holder, seconds: key })
+  }
+  return slow.sort((a, b) => b.seconds - a.seconds).map(({ holder }) => holder)
 }

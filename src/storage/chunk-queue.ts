@@ -25,15 +25,15 @@ const PIECE_MAX_BYTES = 256 * 1024
 export class ChunkQueue {
   readonly #budget: WaitingBudget
   readonly #pool: BlockPool
-  readonly #app: string
+  readonly #workspace: string
   readonly #pieces: Piece[] = []
   #lent = 0
   #pending = 0
 
-  constructor(budget: WaitingBudget, pool: BlockPool, app: string) {
+  constructor(budget: WaitingBudget, pool: BlockPool, workspace: string) {
     this.#budget = budget
     this.#pool = pool
-    this.#app = app
+    this.#workspace = workspace
   }
 
   /** Bytes that the store has not taken yet, the lent ones included. */
@@ -96,11 +96,11 @@ export class ChunkQueue {
     const last = this.#pieces.at(-1)
     if (last !== undefined && last.end < last.block.length) return last
     const size = sliceBytes(Math.min(Math.max(wanted, PIECE_MIN_BYTES), PIECE_MAX_BYTES))
-    this.#budget.charge(size, this.#app)
+    this.#budget.charge(size, this.#workspace)
     const block = this.#pool.take(size)
     const free = () => {
       this.#pool.give(block)
-      this.#budget.refund(size, this.#app)
+      this.#budget.refund(size, this.#workspace)
     }
     const piece = { block, start: 0, end: 0, free }
     this.#pieces.push(piece)

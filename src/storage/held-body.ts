@@ -10,7 +10,7 @@ import { copyInto } from './copy.ts'
 export class HeldBody {
   readonly #budget: WaitingBudget
   readonly #pool: BlockPool
-  readonly #app: string
+  readonly #workspace: string
   /** Length that the body will have, so that its last block can be a slice; null when nobody knows. */
   readonly #expected: number | null
   #blocks: Block[] = []
@@ -18,10 +18,10 @@ export class HeldBody {
   #credit = 0
   #length = 0
 
-  constructor(budget: WaitingBudget, pool: BlockPool, app: string, expected: number | null) {
+  constructor(budget: WaitingBudget, pool: BlockPool, workspace: string, expected: number | null) {
     this.#budget = budget
     this.#pool = pool
-    this.#app = app
+    this.#workspace = workspace
     this.#expected = expected
   }
 
@@ -40,6 +40,11 @@ export class HeldBody {
     return this.#held + this.#credit
   }
 
+  /** Bytes of it that were reserved and are not used. */
+  get credit(): number {
+    return this.#credit
+  }
+
   /** Adds memory that has been reserved for this body. */
   addCredit(bytes: number): void {
     this.#credit += bytes
@@ -50,7 +55,7 @@ export class HeldBody {
     if (this.#credit === 0) return
     const credit = this.#credit
     this.#credit = 0
-    this.#budget.refund(credit, this.#app)
+    this.#budget.refund(credit, this.#workspace)
   }
 
   /** Copies `chunk` behind what is there. */
@@ -81,7 +86,7 @@ export class HeldBody {
     this.#held -= block.length
     this.#pool.give(block)
     if (this.charged + block.length <= keepBytes) this.#credit += block.length
-    else this.#budget.refund(block.length, this.#app)
+    else this.#budget.refund(block.length, this.#workspace)
   }
 
   /** Gives everything back that is still here. Idempotent. */
@@ -118,7 +123,7 @@ export class HeldBody {
   #add(size: number): Block {
     const missing = size - this.#credit
     if (missing > 0) {
-      if (!this.#budget.tryReserve(missing, this.#app)) this.#budget.charge(missing, this.#app)
+      if (!this.#budget.tryReserve(missing, this.#workspace)) this.#budget.charge(missing, this.#workspace)
       this.#credit = size
     }
     this.#credit -= size

@@ -17,7 +17,7 @@ export function limitPuts(objects: Objects, most: number): Objects {
     async put(key, body, length, options) {
       const { signal } = options
       const [, workspace = ''] = key.split('/')
-      if (!(await slots.reserve(1, { app: workspace, waitMs: TURN_MS, signal }))) {
+      if (!(await slots.reserve(1, { workspace, waitMs: TURN_MS, signal }))) {
         signal.throwIfAborted()
         throw unavailable(new Error(`no turn within ${TURN_MS} ms`))
       }

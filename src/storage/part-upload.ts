@@ -1,4 +1,5 @@
 import { BLOCK_BYTES, type Block } from '../schema/audio.ts'
+import type { MemoryHolder } from '../schema/budget.ts'
 import type { Objects, PartUpload } from '../schema/objects.ts'
 import { createBudget, type WaitingBudget } from './budget.ts'
 import { overloaded, unavailable } from './failure.ts'
@@ -11,13 +12,16 @@ export const PART_BYTES = PART_BLOCKS * BLOCK_BYTES
 const RESERVED_BYTES = PART_BYTES + BLOCK_BYTES
 /** Bodies of unknown length get this share of the memory at most, because they cannot leave it at any time. */
 const PART_SHARE = 0.5
+/** What is held of a body whatever the budget says. */
+const SMALL_BYTES = 64 * 1024
+const SLACK_BYTES = 4 * BLOCK_BYTES
 /** Bytes behind the part under way at which the sender is asked to stop. */
 const HIGH_WATER_BYTES = 512 * 1024
 
 export interface PartedBodyOptions {
   readonly objects: Objects
   readonly key: string
-  readonly app: string
+  readonly workspace: string
   readonly held: HeldBody
   readonly budget: WaitingBudget
   /** What `createPartMemory` made. */
@@ -27,6 +31,8 @@ export interface PartedBodyOptions {
   readonly memoryWaitMs: number
   /** How long one part may take. */
   readonly partMs: number
+  /** What stands for the part memory of the body where others may want it back. */
+  readonly holderOf: (units: number) => MemoryHolder
   /** Waits for an upload slot; called once, false when there is none. */
   readonly acquireSlot: () => Promise<boolean>
   readonly onReady: () => void
@@ -50,6 +56,9 @@ export class PartedBody {
   #running: Promise<void> | null = null
   #reserving = false
   #reserved = false
+  #holder: MemoryHolder | null = null
+  /** Waits until what is held of all bodies fits again. */
+  #catchingUp = false
   #ended = false
   #complete = false
   /** Set before the store is asked to make the object exist: afterwards only the store knows whether it does. */
@@ -68,7 +77,7 @@ export class PartedBody {
 
   get ready(): boolean {
     if (this.#failure !== null) return true
-    if (this.#reserving) return false
+    if (this.#reserving || this.#catchingUp) return false
     return this.#running === null || this.#options.held.length < HIGH_WATER_BYTES
   }
 
@@ -113,6 +122,7 @@ export class PartedBody {
   #advance(): void {
     const { held } = this.#options
     if (!this.#reserved && !this.#reserving && held.length > BLOCK_BYTES) void this.#reserve()
+    else if (held.length > SMALL_BYTES && !this.#reserved && !this.#reserving) void this.#catchUp()
     if (this.#running === null && held.length > PART_BYTES) {
       this.#running = this.#sendParts()
         .catch((error: unknown) => this.fail(unavailable(error)))
@@ -125,18 +135,36 @@ export class PartedBody {
   }
 
   async #reserve(): Promise<void> {
-    const { budget, partMemory, held, app, memoryWaitMs, signal } = this.#options
+    const { budget, partMemory, held, workspace, memoryWaitMs: waitMs, signal } = this.#options
     this.#reserving = true
-    this.#reserved = await partMemory.reserve(RESERVED_BYTES, { app, waitMs: memoryWaitMs, signal })
+    this.#reserved = await partMemory.reserve(RESERVED_BYTES, { workspace, waitMs, signal })
     this.#reserving = false
+    if (this.#reserved) {
+      this.#holder = this.#options.holderOf(RESERVED_BYTES)
+      partMemory.enrol(this.#holder)
+    }
     if (this.#ended) this.#release()
     else if (!this.#reserved) this.fail(overloaded('no memory for a part'))
     else if (!this.#complete) {
       const missing = Math.max(0, RESERVED_BYTES - held.charged)
-      budget.charge(missing, app)
+      budget.charge(missing, workspace)
       held.addCredit(missing)
       this.#announce()
     }
+  }
+
+  /** Has the sender wait while the budget is overdrawn, unless little of the body is here. */
+  async #catchUp(): Promise<void> {
+    const { budget, held, workspace, memoryWaitMs: waitMs, signal } = this.#options
+    // Where its own bytes, or the free rests of a few blocks, are too many there is nobody to wait for.
+    const others = budget.used - held.charged - SLACK_BYTES
+    if (this.#catchingUp || this.#complete || others <= budget.limit) return
+    this.#catchingUp = true
+    const fits = await budget.reserve(0, { workspace, waitMs, signal })
+    this.#catchingUp = false
+    if (this.#ended || this.#complete) return
+    if (!fits) this.fail(overloaded('no memory for a chunked body'))
+    else this.#announce()
   }
 
   /** Gives the part memory to others. */
@@ -144,7 +172,8 @@ export class PartedBody {
     this.#ended = true
     if (!this.#reserved) return
     this.#reserved = false
-    this.#options.partMemory.refund(RESERVED_BYTES, this.#options.app)
+    if (this.#holder !== null) this.#options.partMemory.dismiss(this.#holder)
+    this.#options.partMemory.refund(RESERVED_BYTES, this.#options.workspace)
   }
 
   async #completeUpload(upload: PartUpload): Promise<void> {

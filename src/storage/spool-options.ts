@@ -37,8 +37,6 @@ export const SPOOL_TIMING: SpoolTiming = Object.freeze({
   tickMs: 250,
 })
 
-/** A sender below this does not keep memory: a few of them would hold all of it for minutes. */
-export const SLOW_BYTES_PER_SECOND = 1_000_000
 /** Bodies up to this size stay in memory whatever their speed; an upload would cost more than they hold. */
 export const ALWAYS_HELD_BYTES = 64 * 1024
 /** An uploading sender below this gives its slot to one that waits for it. */

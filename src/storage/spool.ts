@@ -15,11 +15,12 @@ export interface ByteSpool extends Spool {
  * Decides where bodies go and watches over them while they arrive. The rules, in order: a body whose length fits in
  * the memory budget is held; one that has to wait longer than `memoryWaitMs`, or whose sender turns out to be slow,
  * streams into the store; one that finds neither memory nor an upload slot is refused. A slow sender for whom there is
- * no slot keeps its memory only as long as nobody waits for it.
+ * no slot keeps its memory only as long as nobody waits for it. Whatever a workspace holds beyond its share can be
+ * taken back for another one; see `createBudget`.
  */
 export function createSpool({ now = () => performance.now(), ...parts }: SpoolParts): ByteSpool {
   const timing = { ...SPOOL_TIMING, ...parts.timing }
-  // Slots are given out by the rules of memory: an app over its equal share waits last.
+  // Slots are given out by the rules of memory, and taken back by them.
   const slots = createBudget(parts.uploadSlots ?? UPLOAD_SLOTS, 0)
   const arriving = new Set<StoredBodyWriter>()
   const removals = new Set<Promise<void>>()
@@ -44,10 +45,12 @@ export function createSpool({ now = () => performance.now(), ...parts }: SpoolPa
     },
     enter(writer) {
       arriving.add(writer)
+      parts.budget.enrol(writer)
       ticker ??= setInterval(tick, timing.tickMs).unref()
     },
     leave(writer) {
       arriving.delete(writer)
+      parts.budget.dismiss(writer)
       if (arriving.size > 0) return
       clearInterval(ticker)
       ticker = undefined

@@ -28,7 +28,7 @@ async function receive(request: FakeRequest, limits: Partial<Limits> = {}) {
   const spool = new MemorySpool()
   const passing = new RecordingTap()
   const unneeded = { spool, passing, unless: null }
-  const options = { spool, limits: { ...DEFAULT_LIMITS, ...limits }, workspace: 'acme', app: 'web', unneeded }
+  const options = { spool, limits: { ...DEFAULT_LIMITS, ...limits }, workspace: 'acme', unneeded }
   const received = await receiveFields(new FakeExchange(request), options).catch((error: Error) => error)
   return { received, passing, stored: spool.writers[0]?.bytes }
 }
@@ -136,7 +136,7 @@ t.test('receiveAudio takes a tap as well', async (t) => {
   const passing = new RecordingTap()
   const spool = new MemorySpool()
   const unneeded = { spool, passing, unless: null }
-  const options = { spool, limits: DEFAULT_LIMITS, workspace: 'acme', app: 'web', unneeded }
+  const options = { spool, limits: DEFAULT_LIMITS, workspace: 'acme', unneeded }
   await receiveAudio(new FakeExchange({ contentType: 'audio/wav', chunks: [noise(10)] }), options)
   t.ok(passing.bytes.equals(noise(10)))
 })
@@ -195,7 +195,7 @@ t.test('a body that a flag makes needed is kept unless the fields before its aud
     for (const chunks of cutsOf(body)) {
       const [spool, discard, passing] = [new MemorySpool(), new MemorySpool(), new RecordingTap()]
       const unneeded = { spool: discard, passing, unless: 'stream' }
-      const options = { spool, limits: DEFAULT_LIMITS, workspace: 'acme', app: 'web', unneeded }
+      const options = { spool, limits: DEFAULT_LIMITS, workspace: 'acme', unneeded }
       const exchange = new FakeExchange({ contentType, query, chunks })
       const received = await receiveAudio(exchange, options)
       assert.equal(received.kept, kept, name)

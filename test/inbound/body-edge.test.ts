@@ -31,7 +31,6 @@ async function startReceiver(t: Test, options: RigOptions & { limits?: Partial<L
         spool: rig.spool,
         limits,
         workspace: 'acme',
-        app: 'web',
       })
       try {
         const { fields, source } = received
@@ -53,7 +52,7 @@ async function startReceiver(t: Test, options: RigOptions & { limits?: Partial<L
     path: '/v1/speech',
     async handle(exchange) {
       const maxBytes = limits.max_request_body_bytes
-      const { value, release } = await readJson(exchange, { budget: rig.budget, maxBytes, app: 'web' })
+      const { value, release } = await readJson(exchange, { budget: rig.budget, maxBytes, workspace: 'acme' })
       exchange.onFinished(release)
       exchange.reply({ status: 200, body: JSON.stringify(value) })
     },

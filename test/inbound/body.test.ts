@@ -17,7 +17,7 @@ interface Setting {
 function start(request: FakeRequest, { limits = {}, spool: behaviour, ...filed }: Setting = {}) {
   const exchange = new FakeExchange(request)
   const spool = new MemorySpool(behaviour)
-  const options = { spool, limits: { ...DEFAULT_LIMITS, ...limits }, workspace: 'acme', app: 'web', ...filed }
+  const options = { spool, limits: { ...DEFAULT_LIMITS, ...limits }, workspace: 'acme', ...filed }
   return { exchange, spool, received: receiveAudio(exchange, options) }
 }
 
@@ -106,7 +106,7 @@ t.test('hands over fields, source and what the spool needs to know', async (t) =
   })
   t.match(source, { audio: { mediaType: 'audio/webm; codecs=opus', filename: null, source: body?.source } })
   const { opened } = spool.writers[0]!
-  t.match(opened, { workspace: 'acme', app: 'web', contentLength: AUDIO.length })
+  t.match(opened, { workspace: 'acme', contentLength: AUDIO.length })
   t.not(opened.id, exchange.requestId, 'a caller cannot choose a key of the store')
   t.equal(opened.kind, undefined)
   const octets = await receive(t, { contentType: 'application/octet-stream', chunks: [AUDIO] })
@@ -117,7 +117,7 @@ t.test('the body of a job is filed under the job', async (t) => {
   const { spool, received } = start({ contentType: 'audio/wav', chunks: [AUDIO] }, { job: 'tj_1' })
   await received
   t.same(spool.writers[0]?.opened, {
-    ...{ workspace: 'acme', app: 'web', contentLength: AUDIO.length },
+    ...{ workspace: 'acme', contentLength: AUDIO.length },
     ...{ id: 'tj_1', kind: 'job' },
   })
 })

@@ -29,7 +29,7 @@ function budgetOf(limit: number): ByteBudget {
 
 function read(request: Partial<FakeRequest>, { maxBytes = 1_000_000, budget = budgetOf(10_000_000) } = {}) {
   const exchange = new FakeExchange({ contentType: 'application/json', chunks: [], ...request })
-  const held = readJson(exchange, { budget, maxBytes, app: 'web' })
+  const held = readJson(exchange, { budget, maxBytes, workspace: 'acme' })
   return { exchange, budget, held, value: held.then(({ value }) => value) }
 }
 

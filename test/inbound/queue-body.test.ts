@@ -20,12 +20,12 @@ function read(request: Partial<FakeRequest>, limits: Partial<Limits> = {}) {
       most = Math.max(most, budget.used)
       return budget.used
     },
-    charge(bytes: number, app?: string) {
-      budget.charge(bytes, app)
+    charge(bytes: number, workspace?: string) {
+      budget.charge(bytes, workspace)
       most = Math.max(most, budget.used)
     },
-    tryReserve: (bytes: number, app?: string) => budget.tryReserve(bytes, app),
-    refund: (bytes: number, app?: string) => budget.refund(bytes, app),
+    tryReserve: (bytes: number, workspace?: string) => budget.tryReserve(bytes, workspace),
+    refund: (bytes: number, workspace?: string) => budget.refund(bytes, workspace),
     async reserve(...given: Parameters<typeof budget.reserve>) {
       const granted = await budget.reserve(...given)
       most = Math.max(most, budget.used)
@@ -35,7 +35,7 @@ function read(request: Partial<FakeRequest>, limits: Partial<Limits> = {}) {
   const body = readQueueBody(exchange, {
     budget: watched,
     limits: { ...DEFAULT_LIMITS, ...limits },
-    app: 'web',
+    workspace: 'acme',
   })
   return { exchange, budget, body, most: () => most }
 }

@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { createBudget } from '../../src/storage/budget.ts'
 
 const forever = new AbortController().signal
-const wait = (app: string, waitMs = 5_000) => ({ app, waitMs, signal: forever })
+const wait = (workspace: string, waitMs = 5_000) => ({ workspace, waitMs, signal: forever })
 
 t.test('counts what is taken, by whatever way', async (t: Test) => {
   const budget = createBudget(100)
@@ -34,7 +34,7 @@ t.test('an aborted reservation takes nothing and lets the one behind it go', asy
   const budget = createBudget(100, 0)
   budget.charge(50)
   const controller = new AbortController()
-  const large = budget.reserve(80, { app: 'a', waitMs: 5_000, signal: controller.signal })
+  const large = budget.reserve(80, { workspace: 'a', waitMs: 5_000, signal: controller.signal })
   const small = budget.reserve(40, wait('a'))
   await sleep(5)
   t.equal(budget.waiting, 2, 'the small one waits its turn')
@@ -42,10 +42,10 @@ t.test('an aborted reservation takes nothing and lets the one behind it go', asy
   t.equal(await large, false)
   t.equal(await small, true)
   t.equal(budget.used, 90)
-  t.equal(await budget.reserve(1, { app: 'a', waitMs: 5_000, signal: controller.signal }), false)
+  t.equal(await budget.reserve(1, { workspace: 'a', waitMs: 5_000, signal: controller.signal }), false)
 })
 
-t.test('an app over its equal share waits behind the others', async (t: Test) => {
+t.test('a workspace over its equal share waits behind the others', async (t: Test) => {
   const budget = createBudget(100, 0)
   t.equal(await budget.reserve(100, wait('greedy')), true)
   const order: string[] = []
@@ -54,16 +54,19 @@ t.test('an app over its equal share waits behind the others', async (t: Test) =>
     ['greedy', 30],
     ['modest', 30],
     ['other', 30],
-  ].map(async ([app, bytes]) => {
-    await budget.reserve(bytes as number, wait(app as string))
-    order.push(app as string)
+  ].map(async ([workspace, bytes]) => {
+    await budget.reserve(bytes as number, wait(workspace as string))
+    order.push(workspace as string)
   })
   for (let i = 0; i < 3; i += 1) {
     budget.refund(30, 'greedy')
     await sleep(5)
   }
-  t.same(order, ['modest', 'other', 'greedy'])
+  t.same(order, ['modest', 'other'], 'a quarter stays free for others')
   budget.refund(30, 'modest')
+  await sleep(5)
+  t.same(order, ['modest', 'other', 'greedy'])
+  budget.refund(30, 'other')
   await Promise.all(asked)
   t.same(order, ['modest', 'other', 'greedy', 'greedy'])
 })

@@ -28,7 +28,7 @@ async function startEdges(t: Test, { limits = {}, timing }: Setting = {}) {
   const { budget, blocks, objects } = rig
   const reader = createAudioReader({ objects, decoder: workers.decoder, memory: rig })
   const digester = createAudioDigester({ reader, hasher: workers.hasher, blocks, budget })
-  const options = { limits: { ...DEFAULT_LIMITS, ...limits }, workspace: 'acme', app: 'web' }
+  const options = { limits: { ...DEFAULT_LIMITS, ...limits }, workspace: 'acme' }
   const routeOf = (path: string, keeps: boolean): EdgeRoute => ({
     method: 'POST',
     path,
@@ -217,7 +217,7 @@ t.test('a body that comes too slowly is 408, and one whose sender leaves is noth
 })
 
 t.test('a writer takes everything, at any time, and holds nothing', async (t: Test) => {
-  const writer = createDiscardingSpool().open({ workspace: 'acme', app: 'web', id: 'x', contentLength: null })
+  const writer = createDiscardingSpool().open({ workspace: 'acme', id: 'x', contentLength: null })
   t.equal(writer.ready, true, 'before its start already')
   writer.write(noise(10))
   await writer.start()

@@ -73,7 +73,7 @@ async function keepsAudio(t: Test, objects: Objects): Promise<void> {
     const ranges = [{}, { offset: 1 }, { offset: MIB - 3, length: MIB + 6 }, { offset: 200, length: 8 * KIB }]
     for (const range of [...ranges, { offset: body.length - 1 }]) {
       const job = newJob()
-      const stored = await store(spool.open({ ...job, app: 'app', contentLength: body.length }), body)
+      const stored = await store(spool.open({ ...job, contentLength: body.length }), body)
       t.equal(stored.source.kind, tier)
       const given = audioOf(stored, range)
       const kept = await jobs.keepAudio(given, job, fresh())
@@ -176,7 +176,7 @@ async function aborted(
   for (const budgetBytes of [64 * MIB, 0]) {
     const { jobs, spool, budget } = await start(t, { objects, budgetBytes })
     const length = 2 * MIB
-    const body = await store(spool.open({ ...newJob(), app: 'app', contentLength: length }), noise(length))
+    const body = await store(spool.open({ ...newJob(), contentLength: length }), noise(length))
     const outcomes = { kept: 0, left: 0 }
     const one = async () => {
       const controller = new AbortController()

@@ -11,7 +11,6 @@ const OPTIONS: RemoteAudioOptions = {
   domains: ['good.example'],
   maxBytes: 25 * MIB,
   workspace: 'acme',
-  app: 'web',
   signal: new AbortController().signal,
 }
 

@@ -39,8 +39,8 @@ export async function createRig(t: Test, options: RigOptions = {}) {
     await spool.close()
     blocks.close()
   })
-  const open = (contentLength: number | null, app = 'app') =>
-    spool.open({ workspace: 'acme', app, id: 'req_1', contentLength })
+  const open = (contentLength: number | null, workspace = 'acme') =>
+    spool.open({ workspace, id: 'req_1', contentLength })
   return { budget, blocks, objects, spool, open }
 }
 

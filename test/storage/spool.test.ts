@@ -219,7 +219,7 @@ t.test('two requests under one id do not meet', async (t: Test) => {
 t.test('ids that callers made up cannot reach outside the spool', async (t: Test) => {
   const { objects, spool } = await createRig(t, { budgetBytes: 0, timing: { memoryWaitMs: 0 } })
   for (const id of ['../../job/x', '..', 'a/b', 'ä\0', 'x'.repeat(128)]) {
-    const writer = spool.open({ workspace: '../acme', app: 'app', id, contentLength: 3 })
+    const writer = spool.open({ workspace: '../acme', id, contentLength: 3 })
     const stored = await store(writer, Buffer.from('abc'))
     t.match(stored.source, { key: /^spool\/[A-Za-z0-9_-]+\/[A-Za-z0-9_-]+\/[0-9a-f]{16}$/ })
     stored.release()
@@ -319,7 +319,7 @@ t.test(
 
 t.test('a body for a job goes to the store under its name, whatever memory there is', async (t: Test) => {
   const { budget, objects, spool } = await createRig(t)
-  const filed = { workspace: 'acme', app: 'app', id: 'tj_1', kind: 'job' } as const
+  const filed = { workspace: 'acme', id: 'tj_1', kind: 'job' } as const
   for (const length of [1, 200 * KIB, 3 * MIB]) {
     const body = noise(length)
     const writer = spool.open({ ...filed, contentLength: length, stored: true })
@@ -348,7 +348,7 @@ t.test('a body for a job goes to the store under its name, whatever memory there
 t.test(
   'a body for a job that may be held is held; what moves to the store is of the job',
   async (t: Test) => {
-    const filed = { workspace: 'acme', app: 'app', id: 'tj_1', kind: 'job' } as const
+    const filed = { workspace: 'acme', id: 'tj_1', kind: 'job' } as const
     const [held, moved] = await Promise.all([createRig(t), createRig(t, { budgetBytes: 0 })])
     const body = noise(MIB)
     const inMemory = await store(held.spool.open({ ...filed, contentLength: MIB }), body)
@@ -362,7 +362,7 @@ t.test(
 t.test('a body that must be stored waits for an upload slot, and is refused without one', async (t: Test) => {
   const { budget, spool } = await createRig(t, { uploadSlots: 1, timing: { slotWaitMs: 300 } })
   const open = () =>
-    spool.open({ workspace: 'acme', app: 'app', id: 'tj_1', contentLength: MIB, kind: 'job', stored: true })
+    spool.open({ workspace: 'acme', id: 'tj_1', contentLength: MIB, kind: 'job', stored: true })
   const first = open()
   await first.start()
   const refused = open()

@@ -140,7 +140,7 @@ export async function readStrict<Shape extends TObject>(
   const { value, release } = await readJson(exchange, {
     budget,
     maxBytes: MAX_BODY_BYTES,
-    app: MEMORY_OF,
+    workspace: MEMORY_OF,
   }).catch((error: unknown) => {
     throw tooLarge(error) ?? error
   })

@@ -55,7 +55,6 @@ async function fetchAudio(
     domains: await domainsOf(job.workspace, services),
     maxBytes: services.snapshot().limits.max_audio_url_bytes,
     workspace: job.workspace,
-    app: job.app,
     job: job.id,
     signal,
   }

@@ -1,0 +1,214 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { Agent, createServer, request } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import type { Test } from 'tap'
+import { type Bucket, openBucket } from './bucket.ts'
+import { nodesOf } from './nodes.ts'
+import { MemoryWatch } from './resident-memory.ts'
+import { startS3 } from './s3-server.ts'
+import type { SlowKind } from './slow-kinds.ts'
+import type { SlowCounts, SlowOrder } from './slow-tenant-process.ts'
+import { assertStopsClean } from './stopped.ts'
+import { filledWav } from './wav.ts'
+
+const PROGRAM = fileURLToPath(new URL('./slow-tenant-process.ts', import.meta.url))
+const MEMORY_MIB = 64
+/** Medians over so many pairs of rounds, alone and beside; more while they are over the bound, for the machine is shared. */
+const ROUNDS_MIN = 3
+const ROUNDS_MAX = 6
+/** How much later the slowest hundredth of the other tenant's answers may be. */
+const MOST_RATIO = 1.5
+const CLIENTS = 3
+
+export interface SlowTenantOptions {
+  readonly kinds: readonly SlowKind[]
+  readonly connections: number
+  readonly store: 'folder' | 'S3'
+  /** Ms for which the slow ones get ready, and for which the other tenant is measured. */
+  readonly settleMs?: number
+  readonly windowMs?: number
+}
+
+/** Answers in OpenAI's format: chats shortly, or at length where they ask for much, and streams that do not end soon. */
+async function startUpstream(t: Test): Promise<string> {
+  const large = JSON.stringify(answerOf('word '.repeat(100_000)))
+  const small = JSON.stringify(answerOf('ok'))
+  const event = `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: 'word '.repeat(400) } }] })}\n\n`
+  const server = createServer(async (asked, response) => {
+    let start = ''
+    for await (const chunk of asked)
+      if (start.length < 2_000) start += (chunk as Buffer).toString('latin1', 0, 2_000)
+    if (asked.url?.endsWith('/transcriptions')) return void response.end('{"text":"ok"}')
+    const isMuch = start.includes('"much"')
+    response.setHeader(
+      'content-type',
+      start.includes('"stream":true') ? 'text/event-stream' : 'application/json',
+    )
+    if (!start.includes('"stream":true')) return void response.end(isMuch ? large : small)
+    for (let i = 0; i < 2_000 && !response.destroyed; i += 1) {
+      if (!response.write(event)) await Promise.race([once(response, 'drain'), once(response, 'close')])
+    }
+    response.end('data: [DONE]\n\n')
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`
+}
+
+function answerOf(content: string): object {
+  return {
+    choices: [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content } }],
+    usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
+  }
+}
+
+/** Slow connections in a process of their own. */
+function startSlow(t: Test, order: SlowOrder) {
+  const child: ChildProcess = fork(PROGRAM, [JSON.stringify(order)], { stdio: 'inherit' })
+  const stop = async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return
+    const ended = once(child, 'exit')
+    child.kill('SIGKILL')
+    await ended
+  }
+  t.teardown(stop)
+  return {
+    stop,
+    async counts(): Promise<SlowCounts> {
+      child.send('counts')
+      const [counts] = (await once(child, 'message')) as [SlowCounts]
+      return counts
+    },
+  }
+}
+
+interface Window {
+  readonly p50Ms: number
+  readonly p99Ms: number
+  readonly calls: number
+  /** By what they were instead of 200. */
+  readonly failures: Readonly<Record<string, number>>
+}
+
+/** The other tenant: clients that call one after the other, everything that a memory without room refuses. */
+function callersOf(port: number, authorization: string) {
+  const agent = new Agent({ keepAlive: true, maxSockets: CLIENTS })
+  const chat = (length: number) =>
+    Buffer.from(JSON.stringify({ messages: [{ role: 'user', content: 'x'.repeat(length) }] }))
+  const audio = filledWav(1_000_000, 1)
+  const calls = [
+    { path: '/v1/chat', type: 'application/json', body: chat(1_000_000), chunked: false },
+    { path: '/v1/chat', type: 'application/json', body: chat(1_000), chunked: false },
+    { path: '/v1/transcription', type: 'audio/wav', body: audio, chunked: false },
+    { path: '/v1/transcription', type: 'audio/wav', body: filledWav(1_500_000, 1), chunked: true },
+  ]
+  const call = (index: number): Promise<string> =>
+    new Promise((resolve) => {
+      const { path, type, body, chunked } = calls[index % calls.length]!
+      const framing = chunked ? { 'transfer-encoding': 'chunked' } : { 'content-length': body.length }
+      const headers = { authorization, 'content-type': type, ...framing }
+      const sent = request({ host: '127.0.0.1', port, path, method: 'POST', agent, headers }, (response) => {
+        let text = ''
+        response.on('data', (chunk: Buffer) => {
+          text += chunk.toString()
+        })
+        response.on('close', () =>
+          resolve(
+            response.statusCode === 200 && response.complete
+              ? '200'
+              : `${response.statusCode} ${text.slice(0, 200)}`,
+          ),
+        )
+      })
+      sent.on('error', (error: NodeJS.ErrnoException) => resolve(String(error.code)))
+      sent.end(body)
+    })
+  return {
+    close: () => agent.destroy(),
+    async measure(windowMs: number): Promise<Window> {
+      const times: number[] = []
+      const failures: Record<string, number> = {}
+      const untilMs = performance.now() + windowMs
+      const client = async (first: number) => {
+        for (let index = first; performance.now() < untilMs; index += 1) {
+          const startedMs = performance.now()
+          const outcome = await call(index)
+          times.push(performance.now() - startedMs)
+          if (outcome !== '200') failures[outcome] = (failures[outcome] ?? 0) + 1
+        }
+      }
+      await Promise.all(Array.from({ length: CLIENTS }, (_, index) => client(index)))
+      times.sort((a, b) => a - b)
+      const at = (share: number) => times[Math.min(times.length - 1, Math.floor(times.length * share))]!
+      return { p50Ms: at(0.5), p99Ms: at(0.99), calls: times.length, failures }
+    },
+  }
+}
+
+function medianOf(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b)
+  const middle = sorted.length >> 1
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
+}
+
+/**
+ * Asserts that one tenant's slow connections do not hold up, or have refused, another one: against that one alone in
+ * alternating rounds of the same run, and that nothing is held afterwards.
+ */
+export async function assertUnhindered(t: Test, options: SlowTenantOptions): Promise<void> {
+  const { kinds, connections, store, settleMs = 3_500, windowMs = 3_000 } = options
+  const bucket: Bucket | null = store === 'S3' ? await openBucket(t, await startS3(t)) : null
+  const upstreamUrl = await startUpstream(t)
+  const workspace = (name: string) => ({ [name]: { entries: [{ provider: name, model: 'morse-1' }] } })
+  const provider = (name: string) => ({
+    [name]: { kind: 'sandbox', access: 'byok', workspace: name, base_url: upstreamUrl },
+  })
+  const nodes = nodesOf({
+    providers: { ...provider('slow'), ...provider('other') },
+    workspaces: { ...workspace('slow'), ...workspace('other') },
+    config: { rate_limit: { requests_per_minute: 1_000_000, burst: 100_000 } },
+  })
+  const env = { ...bucket?.env, LARKWAY_MEMORY_MIB: String(MEMORY_MIB), LARKWAY_LOG: 'warn' }
+  const gateway = await nodes.start(t, { env })
+  const memory = new MemoryWatch(gateway.pid)
+  const callers = callersOf(gateway.port, nodes.authorizationOf('other'))
+  t.teardown(() => callers.close())
+  const alone: Window[] = []
+  const beside: Window[] = []
+  const ratio = () => medianOf(beside.map(({ p99Ms }) => p99Ms)) / medianOf(alone.map(({ p99Ms }) => p99Ms))
+  await callers.measure(windowMs)
+  while (alone.length < ROUNDS_MIN || (alone.length < ROUNDS_MAX && ratio() > MOST_RATIO)) {
+    alone.push(await callers.measure(windowMs))
+    const order = { port: gateway.port, authorization: nodes.authorizationOf('slow'), kinds, connections }
+    const slow = startSlow(t, order)
+    await sleep(settleMs)
+    beside.push(await callers.measure(windowMs))
+    const counts = await slow.counts()
+    t.comment(`slow connections: ${counts.open} open, answered ${JSON.stringify(counts.answers)}`)
+    await slow.stop()
+    await sleep(500)
+  }
+  const peakMiB = memory.stop()
+  const list = (windows: readonly Window[]) =>
+    windows.map(({ p50Ms, p99Ms, calls }) => `${p50Ms.toFixed(1)}/${p99Ms.toFixed(1)} (${calls})`).join(', ')
+  t.comment(
+    `${connections} slow, ${kinds.join(' + ')}, ${store}: p50/p99 in ms (calls) alone ${list(alone)}; ` +
+      `beside ${list(beside)}; ratio ${ratio().toFixed(2)}; peak ${peakMiB.toFixed(0)} MiB`,
+  )
+  const failures = beside.map((window) => window.failures)
+  t.same(
+    failures,
+    failures.map(() => ({})),
+    'none of the other tenant is refused',
+  )
+  t.ok(ratio() <= MOST_RATIO, `p99 is at most ${MOST_RATIO} times what it is alone: ${ratio().toFixed(2)}`)
+  await assertStopsClean(t, gateway)
+  t.same((await bucket?.contents()) ?? [], [], 'nothing is left in the store')
+}

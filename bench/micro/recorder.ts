@@ -38,7 +38,7 @@ const principals = Array.from(
 const node: RecorderParts['node'] = {
   name: 'bench',
   snapshot: () => ({ apps: new Map() }),
-  health: { view: () => ({ state: 'closed' }) as never },
+  health: { condition: () => ({ state: 'closed' }) as never },
   budget: { used: 0, limit: 1 },
 }
 

@@ -25,10 +25,21 @@ export interface EntryHealth {
   readonly openedAtMs: number | null
 }
 
+/** An entry's health with what led to it, for those who look at it. */
+export interface EntryCondition {
+  readonly state: EntryHealth['state']
+  /** When it came into this state; null when closed. */
+  readonly sinceMs: number | null
+  /** The last failure that counted against it; null: there was none. */
+  readonly lastFailure: { readonly failure: Failure; readonly atMs: number } | null
+}
+
 /** How each entry fares on this node. One that a reload changes is another entry, and is taken for healthy. */
 export interface HealthBook {
   /** A look that changes nothing, for selection and explanation. */
   view(entry: Entry, nowMs: number): EntryHealth
+  /** The same with its history, for the console. */
+  condition(entry: Entry, nowMs: number): EntryCondition
   /**
    * Whether an attempt may begin. Of a half-open breaker this takes the one trial, which `succeeded`, `failed` or
    * `released` gives back; an open breaker and a cooling entry admit nobody.
@@ -47,7 +58,9 @@ interface Breaker {
   openedAtMs: number | null
   /** End of the lease of the trial that is under way; null: there is none. */
   trialUntilMs: number | null
+  coolingSinceMs: number
   coolingUntilMs: number
+  lastFailure: EntryCondition['lastFailure']
 }
 
 const CLOSED: EntryHealth = Object.freeze({ state: 'closed', untilMs: null, openedAtMs: null })
@@ -67,6 +80,13 @@ export function createHealthBook(): HealthBook {
     view(entry, nowMs) {
       const breaker = breakers.get(entry)
       return breaker === undefined ? CLOSED : viewOf(breaker, nowMs)
+    },
+
+    condition(entry, nowMs) {
+      const breaker = breakers.get(entry)
+      if (breaker === undefined) return { state: 'closed', sinceMs: null, lastFailure: null }
+      const { state } = viewOf(breaker, nowMs)
+      return { state, sinceMs: sinceMs(breaker, state), lastFailure: breaker.lastFailure }
     },
 
     admit(entry, nowMs) {
@@ -97,8 +117,11 @@ export function createHealthBook(): HealthBook {
         breaker.trialUntilMs = null
         return
       }
-      if (retryAfterMs !== null)
+      breaker.lastFailure = { failure, atMs: nowMs }
+      if (retryAfterMs !== null) {
+        if (breaker.coolingUntilMs <= nowMs) breaker.coolingSinceMs = nowMs
         breaker.coolingUntilMs = Math.max(breaker.coolingUntilMs, nowMs + retryAfterMs)
+      }
       if (breaker.trialUntilMs !== null) return open(breaker, nowMs)
       if (breaker.openedAtMs !== null) return
       breaker.consecutiveFailures += 1
@@ -119,7 +142,9 @@ function newBreaker(): Breaker {
     consecutiveFailures: 0,
     openedAtMs: null,
     trialUntilMs: null,
+    coolingSinceMs: 0,
     coolingUntilMs: 0,
+    lastFailure: null,
   }
 }
 
@@ -130,6 +155,11 @@ function viewOf(breaker: Breaker, nowMs: number): EntryHealth {
   const openUntilMs = openedAtMs + OPEN_MS
   if (openUntilMs > nowMs) return { state: 'open', untilMs: openUntilMs, openedAtMs }
   return { state: 'half_open', untilMs: trialUntilMs ?? openUntilMs, openedAtMs }
+}
+
+function sinceMs({ openedAtMs, coolingSinceMs }: Breaker, state: EntryHealth['state']): number | null {
+  if (state === 'cooling') return coolingSinceMs
+  return openedAtMs === null || state !== 'half_open' ? openedAtMs : openedAtMs + OPEN_MS
 }
 
 function openIfFailing(breaker: Breaker, nowMs: number): void {

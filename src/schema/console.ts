@@ -23,6 +23,8 @@ export interface ConsoleSessions {
 
 /** One request, or one run of a job, as the console shows it. Never a body, a transcript or a header. */
 export interface RequestRecord {
+  /** `rec_…`: unique, unlike the id of the request. Absent: written by an earlier version. */
+  readonly recordId?: string
   /** `req_…`, or what the caller sent instead; of a run of a job, that of its submission. */
   readonly id: string
   /** When it ended, epoch milliseconds. */
@@ -37,6 +39,8 @@ export interface RequestRecord {
   /** HTTP status; null for a run of a job. */
   readonly status: number | null
   readonly error: string | null
+  /** Null: it did not fail, or its code says it all. Absent: written by an earlier version. */
+  readonly failure?: RecordedFailure | null
   readonly milliseconds: number
   /** Of them, those that this node itself took; null: it cannot be said. */
   readonly addedMs: number | null
@@ -49,6 +53,44 @@ export interface RequestRecord {
   readonly attempts: readonly RecordedAttempt[]
   readonly usage: Readonly<Record<string, number | null>> | null
   readonly costUsd: number | null
+}
+
+/**
+ * Why a request failed, as far as closed lists can say it: documented field names, names of the configuration, and
+ * words of ours. Never a text that a caller or a provider has written.
+ */
+export interface RecordedFailure {
+  /** The request field at fault, e.g. `messages[2].content`; null: none, or none that is documented. */
+  readonly param: string | null
+  /** How the field breaks the rules, one of `FIELD_RULES`; null: in another way. */
+  readonly rule: string | null
+  /** Why the provider refused the input, one of a closed list; null: not known. */
+  readonly reason: string | null
+  /** Features, capabilities or the scope that were missing. */
+  readonly missing: readonly string[]
+  /** The limit that was crossed, e.g. `max_audio_bytes`. */
+  readonly limit: {
+    readonly name: string
+    readonly max: number | null
+    readonly actual: number | null
+  } | null
+  /** What became of each entry that was considered, the first ones. */
+  readonly entries: readonly RecordedVerdict[]
+  /** Entries beyond those. */
+  readonly moreEntries: number
+}
+
+/** Why selection left an entry out. */
+export interface RecordedVerdict {
+  readonly route: string
+  readonly provider: string
+  readonly model: string
+  /** As in `ExplainRow`; null: it was not left out. */
+  readonly left: string | null
+  readonly missing: readonly string[]
+  readonly conflict: readonly string[]
+  readonly param: string | null
+  readonly retryAfterMs: number | null
 }
 
 export interface RecordedAttempt {
@@ -68,19 +110,25 @@ export interface RequestFilter {
   readonly app: string | null
   readonly keyId: string | null
   readonly jobId: string | null
+  readonly requestId: string | null
   /** Only those that ended before; epoch milliseconds. */
   readonly beforeMs: number | null
+  /** Only those that ended after; epoch milliseconds. */
+  readonly afterMs: number | null
   readonly limit: number
 }
 
-/** The newest thousand requests of each workspace, for a week at most. */
+/**
+ * The newest thousand failed requests of each workspace, and the newest thousand others, for a week at most: a busy
+ * workspace does not push its failures out.
+ */
 export interface RequestRecords {
   /** Idempotent by the token of the batch. */
   add(token: string, records: readonly RequestRecord[]): Promise<void>
   /** Newest first. */
   list(filter: RequestFilter): Promise<readonly RequestRecord[]>
-  /** The newest one with this id; null: unknown, or of another workspace. */
-  get(workspace: string, id: string): Promise<RequestRecord | null>
+  /** By its `recordId`; null: unknown, or of another workspace. */
+  get(workspace: string, recordId: string): Promise<RequestRecord | null>
 }
 
 /** What a node saw in one step of time. */
@@ -99,13 +147,26 @@ export interface NodeSample {
   readonly workspaces: readonly WorkspaceSample[]
 }
 
-/** An entry of a route that is not closed. */
+/** An entry of a route whose breaker is not closed, or whose provider asked for a pause. */
 export interface BreakerView {
   readonly workspace: string
   readonly route: string
   readonly provider: string
   readonly model: string
   readonly state: 'half_open' | 'open' | 'cooling'
+  /** When it came into this state, epoch milliseconds. Absent: written by an earlier version. */
+  readonly sinceMs?: number
+  /** The last failure that counted against it; null: none is known. */
+  readonly lastFailure?: SampledFailure | null
+}
+
+/** A failed attempt, in our words. */
+export interface SampledFailure {
+  /** Epoch milliseconds. */
+  readonly atMs: number
+  /** The provider's HTTP status; null: there was no answer. */
+  readonly status: number | null
+  readonly reason: string
 }
 
 export interface WorkspaceSample extends CallsSample {
@@ -114,8 +175,13 @@ export interface WorkspaceSample extends CallsSample {
 
 export interface CallsSample {
   readonly requests: number
-  /** Answered with 400 or more. */
+  /** Answered with 400 or more, or broken off. */
   readonly errors: number
+  /** Of them, those that are the fault of the gateway or of providers. Absent: written by an earlier version. */
+  readonly serverErrors?: number
+  /** Requests that were recorded, and failed ones that were not, since there were too many at once. */
+  readonly recorded?: number
+  readonly failuresDropped?: number
   /** Of the requests that were looked at closely; null: of none. */
   readonly addedP50Ms: number | null
   readonly addedP95Ms: number | null
@@ -127,9 +193,18 @@ export interface UpstreamSample {
   readonly provider: string
   readonly calls: number
   readonly failed: number
-  /** Of the last ones of the step. */
-  readonly p50Ms: number
-  readonly p95Ms: number
+  /** Of the last attempts of the step that were answered; null: none was. */
+  readonly p50Ms: number | null
+  readonly p95Ms: number | null
+  /** The same calls by model, the failing ones first. Absent: written by an earlier version. */
+  readonly models?: readonly ModelSample[]
+}
+
+export interface ModelSample {
+  readonly model: string
+  readonly calls: number
+  readonly failed: number
+  readonly lastFailure: SampledFailure | null
 }
 
 /** What the nodes saw during the last hour. */

@@ -29,6 +29,7 @@ function patient() {
     release: () => book.released(one),
     view: () => book.view(one, nowMs),
     state: () => book.view(one, nowMs).state,
+    condition: () => book.condition(one, nowMs),
   }
 }
 
@@ -190,4 +191,31 @@ t.test('entries do not share their health', async (t) => {
   for (let count = 0; count < 5; count += 1) book.failed(ill, failure(), 0)
   t.equal(book.view(ill, 0).state, 'open')
   t.equal(book.view(well, 0).state, 'closed')
+})
+
+t.test('since when it is in its state, and what failed last, is known', async (t) => {
+  const one = patient()
+  t.same(one.condition(), { state: 'closed', sinceMs: null, lastFailure: null })
+  one.fail(4)
+  const late = { ...failure(), reason: 'it is overloaded' }
+  one.pass(SECOND)
+  one.fail(1, late)
+  const openedMs = one.now()
+  one.pass(3 * SECOND)
+  const lastFailure = { failure: late, atMs: openedMs }
+  t.same(one.condition(), { state: 'open', sinceMs: openedMs, lastFailure })
+  one.pass(20 * 60 * SECOND)
+  t.same(
+    one.condition(),
+    { state: 'half_open', sinceMs: openedMs + 10 * SECOND, lastFailure },
+    'without traffic it stays so',
+  )
+  one.admit()
+  one.succeed()
+  t.match(one.condition(), { state: 'closed', sinceMs: null, lastFailure })
+  const pauseMs = one.now()
+  one.fail(1, failure('rate', 5 * SECOND))
+  one.pass(2 * SECOND)
+  one.fail(1, failure('rate', 5 * SECOND))
+  t.match(one.condition(), { state: 'cooling', sinceMs: pauseMs })
 })

@@ -17,8 +17,8 @@ t.test('what the console keeps, on one server', { skip: withoutServers }, async 
   const dayKey = (back: number) => `lk:{acme}:requests:${Math.floor(Date.now() / DAY_MS) - back}`
   const put = async (back: number, ids: readonly string[]) => {
     for (const id of ids) {
-      const record = requestRecord('acme', { id, atMs: Date.now() - back * DAY_MS })
-      const facts = JSON.stringify({ id, atMs: record.atMs })
+      const record = requestRecord('acme', { id, recordId: `rec ${id}`, atMs: Date.now() - back * DAY_MS })
+      const facts = JSON.stringify({ id, recordId: record.recordId, atMs: record.atMs })
       await redis.xadd(dayKey(back), '*', 'facts', facts, 'record', JSON.stringify(record))
     }
   }
@@ -29,7 +29,7 @@ t.test('what the console keeps, on one server', { skip: withoutServers }, async 
     await requests.add(newToken(), [requestRecord('acme', { id: 'today', atMs: Date.now() })])
     await put(6, ['six days ago'])
     t.same(await listed(), ['today', 'six days ago'])
-    t.match(await requests.get('acme', 'six days ago'), { id: 'six days ago' })
+    t.match(await requests.get('acme', 'rec six days ago'), { id: 'six days ago' })
     const [key = ''] = await redis.keys('lk:{acme}:requests:*').then((keys) => keys.sort().slice(-1))
     const leftMs = (await redis.pexpiretime(key)) - Date.now()
     t.ok(leftMs > 6 * DAY_MS && leftMs <= 7 * DAY_MS, 'a week after its beginning, whatever is added later')
@@ -42,7 +42,7 @@ t.test('what the console keeps, on one server', { skip: withoutServers }, async 
     await put(1, ids('one', 700))
     await requests.add(
       newToken(),
-      ids('today', 100).map((id) => requestRecord('acme', { id, atMs: Date.now() })),
+      ids('today', 100).map((id) => requestRecord('acme', { id, recordId: `rec ${id}`, atMs: Date.now() })),
     )
     const left = await listed()
     t.equal(left.length, 1000)

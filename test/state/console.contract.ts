@@ -66,12 +66,19 @@ function requests(t: Test, start: Start): void {
     t.same(await requests.list(requestFilter(one)), [records[1], records[2], records[0]])
     t.same(await requests.list(requestFilter(one, { limit: 2 })), [records[1], records[2]])
     t.same(await requests.list(requestFilter(two)), [foreign])
-    t.same(await requests.get(one, records[2].id), records[2])
-    t.equal(await requests.get(two, records[2].id), null, 'of another workspace')
-    t.equal(await requests.get(one, 'req_unknown'), null)
+    const [recordId] = records.map((record) => record.recordId).slice(-1)
+    t.same(await requests.get(one, recordId!), records[2])
+    t.equal(await requests.get(two, recordId!), null, 'of another workspace')
+    t.equal(await requests.get(one, 'rec_unknown'), null)
     const again = requestRecord(one, { id: records[0].id, atMs: atMs + 9, status: 500 })
     await requests.add(newToken(), [again])
-    t.same(await requests.get(one, again.id), again, 'the newest one of an id')
+    t.same(await requests.get(one, again.recordId!), again)
+    t.same(
+      await requests.get(one, records[0].recordId!),
+      records[0],
+      'records that share a request id are two',
+    )
+    t.same(await requests.list(requestFilter(one, { requestId: again.id })), [again, records[0]])
   })
 
   t.test('page by page nothing is missed, though nodes write in turns', async (t) => {
@@ -145,6 +152,9 @@ function requests(t: Test, start: Start): void {
     t.equal(await ids({ app: 'phone' }), 'moved')
     t.equal(await ids({ keyId: 'key_two' }), 'bad')
     t.equal(await ids({ jobId: 'tj_1' }), 'run')
+    t.equal(await ids({ requestId: 'bad' }), 'bad')
+    t.equal(await ids({ afterMs: 30 }), 'lost run gone')
+    t.equal(await ids({ afterMs: 10, beforeMs: 40 }), 'bad moved')
     t.equal(await ids({ beforeMs: 40 }), 'bad moved good')
     t.equal(await ids({ beforeMs: 40, limit: 1 }), 'bad')
     t.equal(await ids({ outcome: 'failed', path: 'job', beforeMs: 61 }), 'lost')
@@ -153,23 +163,35 @@ function requests(t: Test, start: Start): void {
 }
 
 function bounds(t: Test, start: Start): void {
-  t.test('of each workspace the newest thousand are kept', async (t) => {
+  t.test('of each workspace the newest thousand are kept, and the newest thousand that failed', async (t) => {
     const { requests } = (await start(t)).state.console
     const [busy, calm] = [newWorkspace(), newWorkspace()]
     await requests.add(newToken(), [requestRecord(calm)])
+    const failed = requestRecord(busy, { recordId: 'rec_failed', status: 502, atMs: 1_899_999_999_999 })
+    await requests.add(newToken(), [failed])
     for (let batch = 0; batch < 11; batch += 1) {
       const records = Array.from({ length: 100 }, (_, i) => {
         const atMs = 1_900_000_000_000 + batch * 100 + i
-        return requestRecord(busy, { id: `req_${batch * 100 + i}`, atMs })
+        const number = batch * 100 + i
+        return requestRecord(busy, { id: `req_${number}`, recordId: `rec_${number}`, atMs })
       })
       await requests.add(newToken(), records)
     }
     const kept = await requests.list(requestFilter(busy, { limit: 5000 }))
-    t.equal(kept.length, 1000)
+    t.equal(kept.length, 1001)
     t.equal(kept[0]?.id, 'req_1099')
-    t.equal(kept.at(-1)?.id, 'req_100')
-    t.equal(await requests.get(busy, 'req_99'), null)
-    t.ok(await requests.get(busy, 'req_100'))
+    t.equal(kept.at(-2)?.id, 'req_100')
+    t.same(kept.at(-1), failed, 'what succeeds pushes no failure out')
+    t.equal(await requests.get(busy, 'rec_99'), null)
+    t.ok(await requests.get(busy, 'rec_100'))
+    for (let batch = 0; batch < 11; batch += 1) {
+      const records = Array.from({ length: 100 }, () => requestRecord(busy, { status: 500 }))
+      await requests.add(newToken(), records)
+    }
+    const all = await requests.list(requestFilter(busy, { limit: 5000 }))
+    t.equal(all.length, 2000)
+    t.equal((await requests.list(requestFilter(busy, { limit: 5000, outcome: 'failed' }))).length, 1000)
+    t.ok(await requests.get(busy, 'rec_100'), 'nor does a failure push others out')
     t.equal(
       (await requests.list(requestFilter(calm))).length,
       1,
@@ -182,17 +204,17 @@ function bounds(t: Test, start: Start): void {
     if (setClock === null) return void t.pass('here the clock cannot be moved')
     const { requests, samples } = state.console
     const workspace = newWorkspace()
-    await requests.add(newToken(), [requestRecord(workspace, { id: 'old' })])
+    await requests.add(newToken(), [requestRecord(workspace, { id: 'old', recordId: 'rec_old' })])
     await pass(6 * DAY_MS)
-    await requests.add(newToken(), [requestRecord(workspace, { id: 'new' })])
+    await requests.add(newToken(), [requestRecord(workspace, { id: 'new', recordId: 'rec_new' })])
     t.equal((await requests.list(requestFilter(workspace))).length, 2)
     await pass(DAY_MS)
     t.match(await requests.list(requestFilter(workspace)), [{ id: 'new' }])
-    t.equal(await requests.get(workspace, 'old'), null)
+    t.equal(await requests.get(workspace, 'rec_old'), null)
     await samples.add(nodeSample('one', 1), HOUR_MS)
     await pass(-DAY_MS)
-    t.equal(await requests.get(workspace, 'old'), null, 'it is not only hidden')
-    t.ok(await requests.get(workspace, 'new'))
+    t.equal(await requests.get(workspace, 'rec_old'), null, 'it is not only hidden')
+    t.ok(await requests.get(workspace, 'rec_new'))
   })
 }
 

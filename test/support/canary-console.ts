@@ -203,6 +203,12 @@ export const CONSOLE_CASES: Readonly<Record<string, Case>> = {
     `${WORKSPACE}/requests?path=FIELD`,
   ),
   'GET /console/api/workspaces/:workspace/requests/:id': looks(`${WORKSPACE}/requests/FIELD`),
+  'GET /console/api/workspaces/:workspace/apps': looks(`${WORKSPACE}/apps`, `${WORKSPACE}/apps?search=FIELD`),
+  'GET /console/api/workspaces/:workspace/names': looks(
+    `${WORKSPACE}/names?of=keys`,
+    `${WORKSPACE}/names?of=FIELD`,
+  ),
+  'GET /console/api/health': looks(`${API}/health`, `${API}/health?workspace=FIELD`),
   'GET /console/api/overview': looks(`${API}/overview`, `${API}/overview?workspace=FIELD`),
   'GET /console/api/audit': looks(`${API}/audit`, `${API}/audit?workspace=FIELD`),
 }

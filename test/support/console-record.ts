@@ -4,6 +4,7 @@ import type { NodeSample, RequestFilter, RequestRecord } from '../../src/schema/
 /** A request as the console keeps it: one that went well. */
 export function requestRecord(workspace: string, over: Partial<RequestRecord> = {}): RequestRecord {
   return {
+    recordId: newId('rec'),
     id: newId('req'),
     atMs: 1_900_000_000_000,
     workspace,
@@ -33,7 +34,8 @@ export function requestRecord(workspace: string, over: Partial<RequestRecord> = 
 
 export function requestFilter(workspace: string, over: Partial<RequestFilter> = {}): RequestFilter {
   return {
-    ...{ workspace, outcome: null, path: null, app: null, keyId: null, jobId: null, beforeMs: null },
+    ...{ workspace, outcome: null, path: null, app: null, keyId: null, jobId: null, requestId: null },
+    ...{ beforeMs: null, afterMs: null },
     limit: 50,
     ...over,
   }

@@ -128,6 +128,9 @@ export const ATTACKS: Readonly<Record<string, Bodies>> = {
   [`GET ${W}/jobs/:job/result`]: none,
   [`GET ${W}/requests`]: none,
   [`GET ${W}/requests/:id`]: none,
+  [`GET ${W}/apps`]: none,
+  [`GET ${W}/names`]: none,
+  'GET /console/api/health': none,
   'GET /console/api/overview': none,
   'GET /console/api/audit': none,
 }

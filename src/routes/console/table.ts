@@ -13,7 +13,8 @@ import { jobResultEndpoint } from './api/job-result.ts'
 import { jobEndpoints } from './api/jobs.ts'
 import { keyEndpoints } from './api/keys.ts'
 import { modelsEndpoint } from './api/models.ts'
-import { overviewEndpoint } from './api/overview.ts'
+import { NodeHistory } from './api/node-history.ts'
+import { healthEndpoint, overviewEndpoint } from './api/overview.ts'
 import { playgroundKeyEndpoint } from './api/playground-key.ts'
 import { providerEndpoints } from './api/providers.ts'
 import { purposeEndpoints } from './api/purposes.ts'
@@ -31,6 +32,7 @@ const METHODS = ['GET', 'POST', 'PUT', 'DELETE'] as const
 
 /** Every path of the console: its API, then the page, whose last path takes all that is left below `/console`. */
 export function consoleRoutes(desk: ConsoleDesk): EdgeRoute[] {
+  const history = new NodeHistory(desk)
   const api = [
     ...consoleSession(desk),
     ...workspaceEndpoints(desk),
@@ -51,8 +53,9 @@ export function consoleRoutes(desk: ConsoleDesk): EdgeRoute[] {
     ...deliveryEndpoints(desk),
     ...jobEndpoints(desk),
     jobResultEndpoint(desk),
-    ...requestEndpoints(desk),
-    overviewEndpoint(desk),
+    ...requestEndpoints(desk, history),
+    overviewEndpoint(desk, history),
+    healthEndpoint(desk, history),
     auditEndpoint(desk),
   ]
   const rest = [...elsewhere(api), ...consolePage()]

@@ -20,8 +20,8 @@ export function consoleStateOf(runner: Runner): ConsoleState {
         const records = await runner.call('listRequests', filter)
         return records.map((record) => JSON.parse(record) as RequestRecord)
       },
-      async get(workspace, id) {
-        const record = await runner.call('getRequest', workspace, id)
+      async get(workspace, recordId) {
+        const record = await runner.call('getRequest', workspace, recordId)
         return record === null ? null : (JSON.parse(record) as RequestRecord)
       },
     },

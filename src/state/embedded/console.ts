@@ -1,7 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { ConsoleSession, NodeSample, RequestFilter } from '../../schema/console.ts'
 
-/** So many requests of a workspace are kept, for so long. */
+/** So many failed requests of a workspace are kept, and so many others, for so long. */
 const REQUESTS_MAX = 1_000
 const REQUESTS_MS = 7 * 86_400_000
 /** How long a batch of them is known: whoever does not hear that it was kept gives up before. */
@@ -61,45 +61,53 @@ function createRequests(db: DatabaseSync, now: () => number) {
     FROM json_each(?)`)
   const trim = db.prepare(`
     DELETE FROM requests WHERE number IN
-      (SELECT number FROM requests WHERE workspace = ? ORDER BY at_ms DESC, number DESC LIMIT -1 OFFSET ?)`)
+      (SELECT number FROM requests WHERE workspace = ? AND failed = ?
+        ORDER BY at_ms DESC, number DESC LIMIT -1 OFFSET ?)`)
   const list = db.prepare(`
     SELECT record FROM requests
-    WHERE workspace = $workspace AND kept_until_ms > $now AND at_ms < $before
+    WHERE workspace = $workspace AND kept_until_ms > $now AND at_ms < $before AND at_ms > $after
       AND ($failed IS NULL OR failed = $failed) AND ($path IS NULL OR path = $path)
       AND ($app IS NULL OR app = $app) AND ($key IS NULL OR key_id = $key) AND ($job IS NULL OR job_id = $job)
+      AND ($request IS NULL OR id = $request)
     ORDER BY at_ms DESC, number DESC LIMIT $limit`)
+  // Most rows are told apart without reading their JSON.
   const get = db.prepare(`
-    SELECT record FROM requests WHERE workspace = ? AND id = ? AND kept_until_ms > ?
-    ORDER BY at_ms DESC, number DESC LIMIT 1`)
+    SELECT record FROM requests
+    WHERE workspace = $workspace AND kept_until_ms > $now
+      AND instr(record, $record) > 0 AND record ->> 'recordId' = $record
+    LIMIT 1`)
   return {
     /** @param records JSON of a list of `RequestRecord`, all of them of these workspaces */
     addRequests(token: string, workspaces: readonly string[], records: string): void {
       const nowMs = now()
       if (remember.run(token, nowMs + BATCH_MS).changes === 0) return
       add.run(nowMs + REQUESTS_MS, records)
-      for (const workspace of workspaces) trim.run(workspace, REQUESTS_MAX)
+      for (const workspace of workspaces)
+        for (const failed of [0, 1]) trim.run(workspace, failed, REQUESTS_MAX)
     },
 
     /** @returns JSON of each */
     listRequests(filter: RequestFilter): string[] {
-      const { workspace, outcome, path, app, keyId, jobId, beforeMs, limit } = filter
+      const { workspace, outcome, path, app, keyId, jobId, requestId, beforeMs, afterMs, limit } = filter
       const rows = list.all({
         $workspace: workspace,
         $now: now(),
         $before: beforeMs ?? Number.MAX_SAFE_INTEGER,
+        $after: afterMs ?? -1,
         $failed: outcome === null ? null : Number(outcome === 'failed'),
         $path: path,
         $app: app,
         $key: keyId,
         $job: jobId,
+        $request: requestId,
         $limit: limit,
       })
       return rows.map(({ record }) => String(record))
     },
 
     /** @returns its JSON */
-    getRequest(workspace: string, id: string): string | null {
-      const row = get.get(workspace, id, now())
+    getRequest(workspace: string, recordId: string): string | null {
+      const row = get.get({ $workspace: workspace, $now: now(), $record: recordId })
       return row === undefined ? null : String(row.record)
     },
   }

@@ -3,7 +3,7 @@ import type { Ask } from './ask.ts'
 import { keys } from './keys.ts'
 import { script } from './script.ts'
 
-/** So many requests of a workspace are kept. */
+/** So many failed requests of a workspace are kept, and so many others. */
 const REQUESTS_MAX = 1_000
 /** How long a batch of them is known: whoever does not hear that it was kept gives up before. */
 const BATCH_MS = 600_000
@@ -22,7 +22,7 @@ const addRequests = script('add_requests', {
 })
 
 /** What requests are chosen by. It stands before each record, so that only what is wanted is read as a whole. */
-type Facts = Pick<RequestRecord, 'id' | 'atMs' | 'app' | 'keyId' | 'path' | 'jobId'> & {
+type Facts = Pick<RequestRecord, 'recordId' | 'id' | 'atMs' | 'app' | 'keyId' | 'path' | 'jobId'> & {
   readonly failed: boolean
 }
 
@@ -38,35 +38,56 @@ export function createRedisRequests(ask: Ask): RequestRecords {
   return {
     async add(token, records) {
       const ofWorkspaces = Map.groupBy(records, ({ workspace }) => workspace)
-      const adding = [...ofWorkspaces].map(([workspace, own]) =>
-        ask((redis) =>
-          addRequests(redis, {
-            batch: keys.requestBatch(workspace, token),
-            requests: keys.requests(workspace),
-            entries: JSON.stringify(own.map((record) => [factsOf(record), JSON.stringify(record)])),
-            token_ms: BATCH_MS,
-            max: REQUESTS_MAX,
-          }),
-        ),
+      const batches = [...ofWorkspaces].flatMap(([workspace, own]) =>
+        [false, true].map((failed) => {
+          return { workspace, failed, own: own.filter((record) => hasFailed(record) === failed) }
+        }),
       )
+      const adding = batches
+        .filter(({ own }) => own.length > 0)
+        .map(({ workspace, failed, own }) =>
+          ask((redis) =>
+            addRequests(redis, {
+              batch: keys.requestBatch(workspace, failed ? `${token}:failed` : token),
+              requests: placeOf(workspace, failed),
+              entries: JSON.stringify(own.map((record) => [factsOf(record), JSON.stringify(record)])),
+              token_ms: BATCH_MS,
+              max: REQUESTS_MAX,
+            }),
+          ),
+        )
       await Promise.all(adding)
     },
 
     async list(filter) {
-      const newest = new Newest(filter)
-      for await (const page of pagesOf(ask, filter.workspace))
-        if (!page.every((one) => newest.take(one))) break
-      return newest.records()
+      const { workspace, outcome, limit } = filter
+      const wanted = [false, true].filter((failed) => outcome === null || failed === (outcome === 'failed'))
+      const found = await Promise.all(
+        wanted.map(async (failed) => {
+          const newest = new Newest(filter)
+          for await (const page of pagesOf(ask, placeOf(workspace, failed)))
+            if (!page.every((one) => newest.take(one))) break
+          return newest.found
+        }),
+      )
+      const sorted = found.flat().sort((one, other) => other.facts.atMs - one.facts.atMs)
+      return sorted.slice(0, limit).map(recordOf)
     },
 
-    async get(workspace, id) {
-      for await (const page of pagesOf(ask, workspace)) {
-        const found = page.find(({ facts }) => facts.id === id)
-        if (found !== undefined) return recordOf(found)
-      }
+    async get(workspace, recordId) {
+      for (const failed of [true, false])
+        for await (const page of pagesOf(ask, placeOf(workspace, failed))) {
+          const found = page.find(({ facts }) => facts.recordId === recordId)
+          if (found !== undefined) return recordOf(found)
+        }
       return null
     },
   }
+}
+
+/** Failed requests are kept apart, so that others do not push them out. */
+function placeOf(workspace: string, failed: boolean): string {
+  return failed ? keys.failedRequests(workspace) : keys.requests(workspace)
 }
 
 /**
@@ -76,7 +97,7 @@ export function createRedisRequests(ask: Ask): RequestRecords {
  */
 class Newest {
   readonly #filter: RequestFilter
-  readonly #found: Entry[] = []
+  readonly found: Entry[] = []
   #oldestMs = Number.POSITIVE_INFINITY
 
   constructor(filter: RequestFilter) {
@@ -85,27 +106,23 @@ class Newest {
 
   /** @returns false when no later one is needed */
   take(entry: Entry): boolean {
-    const { limit } = this.#filter
+    const { limit, afterMs } = this.#filter
     const { atMs } = entry.facts
-    const enough = this.#found.length >= limit
+    if (afterMs !== null && entry.cameMs < afterMs - SKEW_MS) return false
+    const enough = this.found.length >= limit
     if (enough && entry.cameMs < this.#oldestMs - SKEW_MS) return false
     if (!matches(entry.facts, this.#filter)) return true
     if (!enough) this.#oldestMs = Math.min(this.#oldestMs, atMs)
-    this.#found.push(entry)
+    this.found.push(entry)
     return true
-  }
-
-  records(): RequestRecord[] {
-    const sorted = this.#found.sort((one, other) => other.facts.atMs - one.facts.atMs)
-    return sorted.slice(0, this.#filter.limit).map(recordOf)
   }
 }
 
-/** Those of a workspace, the one that came last first. */
-async function* pagesOf(ask: Ask, workspace: string): AsyncGenerator<readonly Entry[]> {
+/** The entries of a place, day by day, the one that came last first. */
+async function* pagesOf(ask: Ask, place: string): AsyncGenerator<readonly Entry[]> {
   const today = Math.floor(Date.now() / DAY_MS)
   for (let day = today + DAYS.ahead; day >= today - DAYS.back; day -= 1) {
-    const stream = `${keys.requests(workspace)}:${day}`
+    const stream = `${place}:${day}`
     let before = '+'
     for (;;) {
       const entries = await ask((redis) => redis.xrevrange(stream, before, '-', 'COUNT', PAGE))
@@ -119,19 +136,27 @@ async function* pagesOf(ask: Ask, workspace: string): AsyncGenerator<readonly En
   }
 }
 
-function factsOf({ id, atMs, app, keyId, path, jobId, status, error }: RequestRecord): string {
-  const failed = status === null ? error !== null : status >= 400
-  return JSON.stringify({ id, atMs, app, keyId, path, jobId, failed } satisfies Facts)
+function factsOf(record: RequestRecord): string {
+  const { recordId, id, atMs, app, keyId, path, jobId } = record
+  const failed = hasFailed(record)
+  return JSON.stringify({ recordId, id, atMs, app, keyId, path, jobId, failed })
 }
 
-function matches(facts: Facts, { outcome, path, app, keyId, jobId, beforeMs }: RequestFilter): boolean {
+function hasFailed({ status, error }: RequestRecord): boolean {
+  return status === null ? error !== null : status >= 400
+}
+
+function matches(facts: Facts, filter: RequestFilter): boolean {
+  const { outcome, path, app, keyId, jobId, requestId, beforeMs, afterMs } = filter
   return (
     (outcome === null || facts.failed === (outcome === 'failed')) &&
     (path === null || facts.path === path) &&
     (app === null || facts.app === app) &&
     (keyId === null || facts.keyId === keyId) &&
     (jobId === null || facts.jobId === jobId) &&
-    (beforeMs === null || facts.atMs < beforeMs)
+    (requestId === null || facts.id === requestId) &&
+    (beforeMs === null || facts.atMs < beforeMs) &&
+    (afterMs === null || facts.atMs > afterMs)
   )
 }
 

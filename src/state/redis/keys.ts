@@ -34,6 +34,8 @@ export const keys = {
   contentShown: (workspace: string) => `lk:{${workspace}}:content-shown`,
   /** The newest requests of a workspace, as the console shows them; see add_requests.lua for what stands behind. */
   requests: (workspace: string) => `lk:{${workspace}}:requests`,
+  /** The newest failed ones, in the same way. */
+  failedRequests: (workspace: string) => `lk:{${workspace}}:requests-failed`,
   /** That a batch of them was kept. */
   requestBatch: (workspace: string, token: string) => `lk:{${workspace}}:requests-batch:${token}`,
   /** The catalog that is made in the console; see `catalog_steps.lua` for what else it has under its hash tag. */

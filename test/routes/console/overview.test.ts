@@ -30,7 +30,7 @@ function calls(
   upstream: CallsSample['upstream'] = [],
 ): CallsSample {
   const addedP95Ms = addedMs === null ? null : 2 * addedMs
-  return { requests, errors: 1, addedP50Ms: addedMs, addedP95Ms, upstream }
+  return { requests, errors: 2, serverErrors: 1, addedP50Ms: addedMs, addedP95Ms, upstream }
 }
 
 interface Step {
@@ -76,16 +76,24 @@ for (const [store, options] of STORES) {
     const all = await operator.get('overview')
     t.match(past(all), [
       { at_ms: endMs - 20 * STEP_MS, requests: 0, added_p50_ms: null, upstream: [] },
-      { at_ms: endMs - STEP_MS, requests: 7, errors: 1, added_p50_ms: null, memory_used_bytes: 10 },
+      {
+        at_ms: endMs - STEP_MS,
+        requests: 7,
+        client_errors: 1,
+        server_errors: 1,
+        added_p50_ms: null,
+        memory_used_bytes: 10,
+      },
       {
         at_ms: endMs,
         step_ms: STEP_MS,
         requests: 40,
-        errors: 2,
+        client_errors: 2,
+        server_errors: 2,
         added_p50_ms: 2,
         added_p95_ms: 4,
         upstream: [
-          { provider: 'one', calls: 4, failed: 1, p50_ms: 150, p95_ms: 250 },
+          { provider: 'one', calls: 4, failed: 1, p50_ms: 166.667, p95_ms: 266.667 },
           { provider: 'two', calls: 1, failed: 0, p50_ms: 5, p95_ms: 6 },
         ],
         memory_used_bytes: 20,
@@ -97,11 +105,12 @@ for (const [store, options] of STORES) {
     const acme = {
       at_ms: endMs,
       requests: 4,
-      errors: 2,
+      client_errors: 2,
+      server_errors: 2,
       added_p50_ms: 3,
       added_p95_ms: 6,
       upstream: [
-        { provider: 'one', calls: 4, p50_ms: 150 },
+        { provider: 'one', calls: 4, p50_ms: 166.667 },
         { provider: 'two', calls: 1 },
       ],
     }
@@ -139,7 +148,9 @@ t.test('how things stand now', async (t) => {
   const { samples } = state.console
   const half = [{ ...entry, state: 'half_open' } as const, theirs]
   await samples.add(sample('x', nowMs - 500, { breakers: half, inFlight: 7 }), 3_600_000)
-  await samples.add(sample('y', nowMs - 400, { breakers: [{ ...entry, state: 'open' }] }), 3_600_000)
+  const lastFailure = { atMs: nowMs - 2_000, status: 503, reason: 'it is overloaded' }
+  const worst = { ...entry, state: 'open' as const, sinceMs: nowMs - 1_500, lastFailure }
+  await samples.add(sample('y', nowMs - 400, { breakers: [worst] }), 3_600_000)
   const older = { breakers: [{ ...entry, model: 'past', state: 'open' as const }], inFlight: 9 }
   await samples.add(sample('x', nowMs - 1_000, older), 3_600_000)
   await samples.add(sample('z', nowMs - 60_000, older), 3_600_000)
@@ -153,7 +164,11 @@ t.test('how things stand now', async (t) => {
     { node: 'y', in_flight: 1, at: new Date(nowMs - 400).toISOString() },
   ])
   t.equal(nodes.length, 2, 'a node that is silent is gone')
-  t.same(all.breakers, [{ ...entry, state: 'open' }, theirs], 'each once, where it is worst')
+  const told = {
+    ...{ ...entry, state: 'open', since: new Date(nowMs - 1_500).toISOString() },
+    last_error: { at: new Date(nowMs - 2_000).toISOString(), status: 503, reason: 'it is overloaded' },
+  }
+  t.same(all.breakers, [told, { ...theirs, since: null, last_error: null }], 'each once, where it is worst')
   t.match(all.queue, { ready: 2, delayed: 0 })
   const steps = all.steps as readonly Step[]
   const toldMs = Date.parse(String(all.now))
@@ -161,7 +176,7 @@ t.test('how things stand now', async (t) => {
     steps.every(({ at_ms }) => at_ms < toldMs),
     'a step is told of when it is over',
   )
-  t.same((await admin.get('overview')).body.breakers, [{ ...entry, state: 'open' }])
+  t.same((await admin.get('overview')).body.breakers, [told])
 
   // The reading before may be told for a second.
   const again = async () => (await operator.get(`overview?since=${Date.now() - 1}`)).body
@@ -170,6 +185,44 @@ t.test('how things stand now', async (t) => {
   const beganMs = performance.now()
   while (!(await names()).includes('late') && performance.now() - beganMs < 10_000);
   t.ok((await names()).includes('late'))
+})
+
+t.test('health is of five minutes, by provider and model', async (t) => {
+  const { visitors, state } = await startConsoleBench(t)
+  const { admin, operator } = visitors
+  const nowMs = Date.now()
+  const failure = (agoMs: number, reason: string) => ({ atMs: nowMs - agoMs, status: 500, reason })
+  const upstream = (agoMs: number, failed: number) => [
+    {
+      ...{ provider: 'one', calls: 10, failed, p50Ms: null, p95Ms: null },
+      models: [
+        { model: 'm', calls: 6, failed, lastFailure: failed === 0 ? null : failure(agoMs, `${agoMs} ago`) },
+        { model: 'n', calls: 4, failed: 0, lastFailure: null },
+      ],
+    },
+  ]
+  const add = (agoMs: number, failed: number) =>
+    state.console.samples.add(
+      sample(`x${agoMs}`, nowMs - agoMs, {
+        all: calls(1, null, upstream(agoMs, failed + 1)),
+        workspaces: [{ workspace: 'acme', ...calls(1, null, upstream(agoMs, failed)) }],
+      }),
+      3_600_000,
+    )
+  await add(400_000, 5)
+  await add(200_000, 3)
+  await add(100_000, 2)
+  await add(1_000, 0)
+  const last = { at: new Date(nowMs - 100_000).toISOString(), status: 500, reason: '100000 ago' }
+  const models = [
+    { model: 'm', calls: 18, failed: 5, last_error: last },
+    { model: 'n', calls: 12, failed: 0, last_error: null },
+  ]
+  const own = (await admin.get('health')).body
+  t.match(own, { window_ms: 300_000, breakers: [] })
+  t.same(own.providers, [{ provider: 'one', calls: 30, failed: 5, last_error: last, models }])
+  t.match((await operator.get('health')).body.providers, [{ provider: 'one', calls: 30, failed: 8 }])
+  t.equal((await admin.get('health?workspace=other')).status, 404)
 })
 
 t.test('many open pages cost the state one reading', { skip: withoutServers }, async (t) => {

@@ -12,7 +12,7 @@ for (const [store, options] of STORES) {
     const { admin, operator, foreign } = visitors
     const nowMs = Date.now()
     const record = (id: string, ageMs: number, over: object = {}) =>
-      requestRecord('acme', { id, atMs: nowMs - ageMs, ...over })
+      requestRecord('acme', { id, recordId: id.replace('req', 'rec'), atMs: nowMs - ageMs, ...over })
     await state.console.requests.add('one', [
       record('req_1', 4_000),
       record('req_2', 3_000, {
@@ -40,12 +40,15 @@ for (const [store, options] of STORES) {
       [`before=${nowMs - 2_000}`, ['req_2', 'req_1']],
       [`before=${new Date(nowMs - 2_000).toISOString()}&limit=1`, ['req_2']],
       ['app=nope', []],
+      ['request_id=req_3', ['req_3']],
+      [`after=${nowMs - 3_000}`, ['req_4', 'req_3']],
     ]
     for (const [query, ids] of filters) t.same(idsIn(await operator.get(`${REQUESTS}?${query}`)), ids, query)
     for (const query of [
       'outcome=good',
       'limit=0',
-      'limit=201',
+      'limit=301',
+      'after=soon',
       'before=yesterday',
       'before=',
       'job_id=tj_1',
@@ -55,15 +58,21 @@ for (const [store, options] of STORES) {
         body: { error: { param: query.split('=')[0] } },
       })
 
-    t.same((await admin.get(`${REQUESTS}/req_2`)).body, {
+    t.same((await admin.get(`${REQUESTS}/rec_2`)).body, {
+      record_id: 'rec_2',
       id: 'req_2',
       at: new Date(nowMs - 3_000).toISOString(),
       app: 'back',
       key_id: 'key_one',
+      key_name: null,
       method: 'POST',
       path: '/v1/transcription',
       status: 502,
       error: 'UPSTREAM_ERROR',
+      failure: {
+        message: 'every eligible provider failed',
+        ...{ param: null, rule: null, reason: null, missing: [], limit: null, entries: [], more_entries: 0 },
+      },
       milliseconds: 812.25,
       added_milliseconds: 1.5,
       received_bytes: 26_214_400,

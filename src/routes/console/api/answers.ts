@@ -95,12 +95,37 @@ export interface AppAnswer {
   readonly faults?: readonly string[]
 }
 
-/** GET /workspaces/:workspace/routes → {routes} */
+/** GET /workspaces/:workspace/apps?search=…&limit=…&offset=… */
+export interface AppsAnswer {
+  readonly apps: readonly AppAnswer[]
+  readonly total: number
+  readonly all: number
+}
+
+/** GET /workspaces/:workspace/names?of=…&search=…&limit=…: what a picker offers; of routes, those that are published */
+export interface NamesAnswer {
+  readonly names: readonly {
+    readonly id: string
+    /** Not unique. */
+    readonly name: string
+  }[]
+  readonly total: number
+}
+
+/** GET /workspaces/:workspace/routes?search=…&limit=…&offset=… */
+export interface RoutesAnswer {
+  readonly routes: readonly RouteSummary[]
+  readonly total: number
+  readonly all: number
+}
+
 export interface RouteSummary {
   readonly name: string
   readonly managed_by: ManagedBy
   /** `pv_…` that serves; null: never published. */
   readonly version: string | null
+  /** Of the published version; null: never published, or managed by file. */
+  readonly number: number | null
   /** False: its `published` is false, or it was never published. */
   readonly in_service: boolean
   readonly strategy: string
@@ -163,9 +188,14 @@ export interface VersionAnswer {
 export interface ExplainAnswer {
   /** Why nothing would serve; null: the entry of rank 1 would. */
   readonly refusal: { readonly code: string; readonly message: string } | null
-  readonly entries: readonly ExplainRow[]
+  readonly entries: readonly ExplainedEntry[]
   /** Why the fields that were sent are no route; then there are no entries. */
   readonly faults: readonly string[]
+}
+
+export interface ExplainedEntry extends ExplainRow {
+  /** How it fares on the node that answers; absent: as usual. */
+  readonly breaker?: BreakerView['state']
 }
 
 /** GET /workspaces/:workspace/models */
@@ -225,7 +255,15 @@ export interface ProviderCheckAnswer {
   readonly trouble: string | null
 }
 
-/** GET /workspaces/:workspace/keys → {keys} */
+/** GET /workspaces/:workspace/keys?search=…&app=…&state=…&limit=…&offset=… */
+export interface KeysAnswer {
+  readonly keys: readonly KeyAnswer[]
+  /** Keys that match, on all pages. */
+  readonly total: number
+  /** Keys of the workspace. */
+  readonly all: number
+}
+
 export interface KeyAnswer {
   readonly id: string
   readonly name: string
@@ -324,16 +362,37 @@ export interface JobDetailAnswer extends JobAnswer {
   readonly runs: readonly RequestAnswer[]
 }
 
-/** GET /workspaces/:workspace/requests → {requests}, newest first; GET …/requests/:id one of them */
+/** GET /workspaces/:workspace/requests, newest first */
+export interface RequestsAnswer {
+  readonly requests: readonly RequestAnswer[]
+  /** Null: the workspace had no requests in the last hour, or too few to be counted. */
+  readonly coverage: Coverage | null
+}
+
+/** How much of the last hour was recorded. */
+export interface Coverage {
+  readonly requests: number
+  readonly recorded: number
+  /** Failed requests that are not recorded, since there were too many at once. */
+  readonly failures_dropped: number
+}
+
+/** One of them; GET …/requests/:record, by its `record_id` or (the newest) by the id of the request */
 export interface RequestAnswer {
+  /** Unique. The id of a request is not: a job has its submission and its runs, and callers may repeat one. */
+  readonly record_id: string
   readonly id: string
   readonly at: string
   readonly app: string
   readonly key_id: string
+  /** Null: the key is not known any more. */
+  readonly key_name: string | null
   readonly method: string
   readonly path: string
   readonly status: number | null
   readonly error: string | null
+  /** Null: it did not fail, or its code says it all. */
+  readonly failure: FailureAnswer | null
   readonly milliseconds: number
   readonly added_milliseconds: number | null
   readonly received_bytes: number
@@ -353,6 +412,29 @@ export interface RequestAnswer {
   readonly cost_usd: number | null
 }
 
+/** Why a request failed. Names and words of ours, and never what was sent. */
+export interface FailureAnswer {
+  /** The general sentence of its code. */
+  readonly message: string
+  readonly param: string | null
+  readonly rule: string | null
+  readonly reason: string | null
+  readonly missing: readonly string[]
+  readonly limit: {
+    readonly name: string
+    readonly max: number | null
+    readonly actual: number | null
+  } | null
+  readonly entries: readonly VerdictAnswer[]
+  readonly more_entries: number
+}
+
+export type VerdictAnswer = Pick<ExplainRow, 'route' | 'provider' | 'model' | 'missing' | 'conflict'> & {
+  readonly left: string | null
+  readonly param: string | null
+  readonly retry_after_ms: number | null
+}
+
 /** GET /overview?workspace=…&since=<epoch ms>: of one workspace, or (operators) of all */
 export interface OverviewAnswer {
   readonly now: string
@@ -368,7 +450,7 @@ export interface OverviewAnswer {
         readonly memory_limit_bytes: number
       }[]
     | null
-  readonly breakers: readonly BreakerView[]
+  readonly breakers: readonly BreakerAnswer[]
   readonly queue: { readonly ready: number; readonly delayed: number; readonly oldest_seconds: number } | null
   /** Why the newest file or published catalog is not in force at the node that answers; empty: it is. */
   readonly refused: readonly string[] | null
@@ -380,7 +462,10 @@ export interface OverviewStep {
   readonly at_ms: number
   readonly step_ms: number
   readonly requests: number
-  readonly errors: number
+  /** Answered with 4xx: the callers' own. */
+  readonly client_errors: number
+  /** Answered with 5xx, or broken off: the gateway's or its providers'. */
+  readonly server_errors: number
   readonly added_p50_ms: number | null
   readonly added_p95_ms: number | null
   readonly upstream: readonly UpstreamAnswer[]
@@ -393,8 +478,46 @@ export interface UpstreamAnswer {
   readonly provider: string
   readonly calls: number
   readonly failed: number
-  readonly p50_ms: number
-  readonly p95_ms: number
+  /** Of answered attempts alone; null: none was answered. */
+  readonly p50_ms: number | null
+  readonly p95_ms: number | null
+}
+
+/** An entry whose breaker is not closed, or whose provider asked for a pause. */
+export interface BreakerAnswer extends Omit<BreakerView, 'sinceMs' | 'lastFailure'> {
+  /** When it came into this state; null: a node of an earlier version has not said. */
+  readonly since: string | null
+  readonly last_error: ErrorAnswer | null
+}
+
+/** A failed attempt, in our words. */
+export interface ErrorAnswer {
+  readonly at: string
+  readonly status: number | null
+  readonly reason: string
+}
+
+/** GET /health?workspace=…: how providers fared in the last minutes, in one workspace or (operators) in all */
+export interface HealthAnswer {
+  readonly now: string
+  readonly window_ms: number
+  /** Those that were called. */
+  readonly providers: readonly {
+    readonly provider: string
+    readonly calls: number
+    readonly failed: number
+    readonly last_error: ErrorAnswer | null
+    readonly models: readonly ModelHealth[]
+  }[]
+  /** As any node has it where it is worst. */
+  readonly breakers: readonly BreakerAnswer[]
+}
+
+export interface ModelHealth {
+  readonly model: string
+  readonly calls: number
+  readonly failed: number
+  readonly last_error: ErrorAnswer | null
 }
 
 /** GET /audit?workspace=…&below=<number> → {lines}, newest first */

@@ -89,6 +89,7 @@ async function explain(call: Call): Promise<ExplainAnswer> {
   if ('faults' in catalog) return { refusal: null, entries: [], faults: catalog.faults }
   const principal = principalIn(catalog, call)
   const { services } = desk.doors
+  const nowMs = performance.now()
   const { considered, refusal } = consider({
     operation: body.endpoint,
     principal,
@@ -97,11 +98,14 @@ async function explain(call: Call): Promise<ExplainAnswer> {
     random: () => 0.5,
     latency: services.latency,
     health: services.health,
-    nowMs: performance.now(),
+    nowMs,
   })
   return {
     refusal: refusal && { code: refusal.code, message: refusal.message },
-    entries: explainRows(considered),
+    entries: explainRows(considered).map((row, index) => {
+      const { state } = services.health.view(considered[index]!.entry, nowMs)
+      return state === 'closed' ? row : { ...row, breaker: state }
+    }),
     faults: [],
   }
 }

@@ -55,13 +55,15 @@ export async function jobDetail({ state }: ConsoleDesk, job: Job): Promise<JobDe
     outcome: null,
     app: null,
     keyId: null,
+    requestId: null,
     beforeMs: null,
+    afterMs: null,
     limit: RUNS_MAX,
   })
   return {
     ...jobAnswer(job),
     request_id: job.requestId,
     history: job.history.map(({ atMs, status, fence }) => ({ at: timestamp(atMs), status, claim: fence })),
-    runs: runs.map(requestAnswer),
+    runs: runs.map((run) => requestAnswer(run)),
   }
 }

@@ -1,5 +1,5 @@
 import { invalid } from '../../../inbound/refusals.ts'
-import type { StoredKey } from '../../../schema/stored-keys.ts'
+import type { StoredKey, StoredKeys } from '../../../schema/stored-keys.ts'
 import { noteChange } from '../../audit-note.ts'
 import { keyCreation } from '../../key-notes.ts'
 import type { ConsoleDesk } from '../desk.ts'
@@ -22,10 +22,41 @@ export async function keepKey(desk: ConsoleDesk, viewer: Viewer, key: StoredKey)
   await desk.refreshKeys()
 }
 
+interface KnownKeys {
+  readonly version: string
+  readonly ofWorkspace: ReadonlyMap<string, readonly StoredKey[]>
+  readonly names: ReadonlyMap<string, string>
+}
+
+/** What was read last of each state: thousands of keys are read anew when one of them changes, and not otherwise. */
+const known = new WeakMap<StoredKeys, KnownKeys>()
+
+async function readKeys({ doors }: ConsoleDesk): Promise<KnownKeys> {
+  const { keys } = doors.services.state
+  const version = await keys.version()
+  const last = known.get(keys)
+  if (last?.version === version) return last
+  const all = await keys.list()
+  const read = {
+    version,
+    ofWorkspace: Map.groupBy(all, ({ workspace }) => workspace),
+    names: new Map(all.map(({ id, name }) => [id, name])),
+  }
+  known.set(keys, read)
+  return read
+}
+
 /** @throws GatewayError DEPENDENCY_UNAVAILABLE */
-export async function storedKeys({ doors }: ConsoleDesk, workspace: string): Promise<StoredKey[]> {
-  const keys = await doors.services.state.keys.list()
-  return keys.filter((key) => key.workspace === workspace)
+export async function storedKeys(desk: ConsoleDesk, workspace: string): Promise<readonly StoredKey[]> {
+  return (await readKeys(desk)).ofWorkspace.get(workspace) ?? []
+}
+
+/** Names by the ids of keys, those of the configuration file too. */
+export async function keyNames(desk: ConsoleDesk): Promise<(id: string) => string | null> {
+  const stored = await readKeys(desk).catch(() => null)
+  const inFile = new Map<string, string>()
+  for (const { key } of desk.doors.services.snapshot().keys.values()) inFile.set(key.id, key.name)
+  return (id) => stored?.names.get(id) ?? inFile.get(id) ?? null
 }
 
 /** Those of the keys that open something: neither revoked nor expired. */

@@ -20,12 +20,19 @@ import { keyRevocation } from '../../key-notes.ts'
 import type { ConsoleDesk } from '../desk.ts'
 import { type ConsoleCall, consoleEndpoint } from '../endpoint.ts'
 import type { Viewer } from '../session.ts'
-import type { KeyAnswer, NewKeyAnswer } from './answers.ts'
+import type { KeyAnswer, KeysAnswer, NewKeyAnswer } from './answers.ts'
 import { appIn, keepKey, storedKeys } from './kept-keys.ts'
-import { fileKeys, keyAnswers, storedKey } from './key-answers.ts'
-import { isOverPlaygroundKey } from './playground-key.ts'
+import { fileKeys, keyAnswers, type ShownKey, storedKey } from './key-answers.ts'
+import { PAGING, paged } from './paging.ts'
+import { isPastPlaygroundKey } from './playground-key.ts'
 
 const PATH = '/workspaces/:workspace/keys'
+
+const ListQuery = Type.Object({
+  ...PAGING,
+  app: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
+  state: Type.Optional(Type.Enum(['active', 'ended'])),
+})
 
 const NewKeyBody = Type.Object({
   name: Type.String({ minLength: 1, maxLength: KEY_NAME_MAX }),
@@ -46,28 +53,34 @@ const NewKeyBody = Type.Object({
 })
 
 type Body = Static<typeof NewKeyBody>
-type ListCall = ConsoleCall<typeof PATH, unknown, unknown>
+type ListCall = ConsoleCall<typeof PATH, unknown, Static<typeof ListQuery>>
 type RevokeCall = ConsoleCall<`${typeof PATH}/:id`, unknown, unknown>
 
 /** The API keys of a workspace: a list, a new one, and the end of one. */
 export function keyEndpoints(desk: ConsoleDesk): EdgeRoute[] {
   return [
-    consoleEndpoint(desk, 'GET', PATH, {}, listKeys),
+    consoleEndpoint(desk, 'GET', PATH, { query: ListQuery }, listKeys),
     consoleEndpoint(desk, 'POST', PATH, { body: NewKeyBody, status: 201 }, createKey),
     consoleEndpoint(desk, 'DELETE', `${PATH}/:id`, {}, revokeKey),
   ]
 }
 
-/** Those of the configuration, then those that are kept in the state, the newest first. */
-async function listKeys({ desk, params: { workspace } }: ListCall): Promise<{ keys: KeyAnswer[] }> {
+/** Those that open something first: those of the configuration, then those of the state, the newest first. */
+async function listKeys({ desk, params: { workspace }, query }: ListCall): Promise<KeysAnswer> {
   const nowMs = desk.nowMs()
   const snapshot = desk.doors.services.snapshot()
-  const stored = await storedKeys(desk, workspace)
-  const shown = stored
-    .filter((key) => !isOverPlaygroundKey(key, nowMs))
-    .sort((one, other) => other.createdAtMs - one.createdAtMs)
-    .map((key) => storedKey(key, snapshot))
-  return { keys: await keyAnswers(desk, workspace, [...fileKeys(snapshot, workspace), ...shown]) }
+  const stored = (await storedKeys(desk, workspace)).filter((key) => !isPastPlaygroundKey(key, nowMs))
+  const newest = stored.toSorted((one, other) => other.createdAtMs - one.createdAtMs)
+  const shown = [...fileKeys(snapshot, workspace), ...newest.map((key) => storedKey(key, snapshot))]
+  const [ended, active] = [true, false].map((over) => shown.filter((key) => isOver(key, nowMs) === over))
+  const wanted = [...(query.state === 'ended' ? [] : active!), ...(query.state === 'active' ? [] : ended!)]
+  const ofApp = query.app === undefined ? wanted : wanted.filter(({ app }) => app === query.app)
+  const { page, total } = paged(ofApp, query, ({ id, name, prefix, app }) => [name, id, prefix ?? '', app])
+  return { keys: await keyAnswers(desk, workspace, page), total, all: shown.length }
+}
+
+function isOver({ revokedAtMs, expiresAtMs }: ShownKey, nowMs: number): boolean {
+  return revokedAtMs !== null || (expiresAtMs !== null && expiresAtMs <= nowMs)
 }
 
 /**

@@ -1,5 +1,12 @@
-import type { BreakerView, CallsSample, NodeSample, UpstreamSample } from '../../../schema/console.ts'
-import type { OverviewStep, UpstreamAnswer } from './answers.ts'
+import type {
+  BreakerView,
+  CallsSample,
+  NodeSample,
+  SampledFailure,
+  UpstreamSample,
+} from '../../../schema/console.ts'
+import { timestamp } from '../../timestamp.ts'
+import type { BreakerAnswer, ErrorAnswer, OverviewStep, UpstreamAnswer } from './answers.ts'
 
 /** How often nodes write down what they saw: all at the same moments, but for one that stops. */
 export const STEP_MS = 5_000
@@ -37,11 +44,13 @@ function stepOf(
 ): OverviewStep {
   const seen = together.flatMap((sample) => callsIn(sample, workspace))
   const nodes = withNodes ? latestOf(together) : null
+  const serverErrors = sum(seen, (one) => one.serverErrors ?? 0)
   return {
     at_ms: atMs,
     step_ms: STEP_MS,
     requests: sum(seen, ({ requests }) => requests),
-    errors: sum(seen, ({ errors }) => errors),
+    client_errors: sum(seen, ({ errors }) => errors) - serverErrors,
+    server_errors: serverErrors,
     added_p50_ms: weighted(seen, ({ addedP50Ms }) => addedP50Ms),
     added_p95_ms: weighted(seen, ({ addedP95Ms }) => addedP95Ms),
     upstream: upstreamOf(seen.flatMap(({ upstream }) => upstream)),
@@ -51,7 +60,7 @@ function stepOf(
 }
 
 /** What a node saw of a workspace, which may be nothing; null: of all together. */
-function callsIn({ all, workspaces }: NodeSample, workspace: string | null): readonly CallsSample[] {
+export function callsIn({ all, workspaces }: NodeSample, workspace: string | null): readonly CallsSample[] {
   return workspace === null ? [all] : workspaces.filter((sample) => sample.workspace === workspace)
 }
 
@@ -66,7 +75,7 @@ export function latestOf(samples: readonly NodeSample[]): NodeSample[] {
 }
 
 /** The entries that some node does not use as usual, each once, as the node has it where it is worst. */
-export function breakersOf(latest: readonly NodeSample[], workspace: string | null): BreakerView[] {
+export function breakersOf(latest: readonly NodeSample[], workspace: string | null): BreakerAnswer[] {
   const worst = new Map<string, BreakerView>()
   for (const breaker of latest.flatMap(({ breakers }) => breakers)) {
     if (workspace !== null && breaker.workspace !== workspace) continue
@@ -76,7 +85,13 @@ export function breakersOf(latest: readonly NodeSample[], workspace: string | nu
     if (known === undefined || BREAKER_STATES.indexOf(state) < BREAKER_STATES.indexOf(known.state))
       worst.set(entry, breaker)
   }
-  return [...worst.values()]
+  return [...worst.values()].map(({ sinceMs = null, lastFailure = null, ...breaker }) => {
+    return { ...breaker, since: timestamp(sinceMs), last_error: lastFailure && errorAnswer(lastFailure) }
+  })
+}
+
+export function errorAnswer({ atMs, status, reason }: SampledFailure): ErrorAnswer {
+  return { at: timestamp(atMs), status, reason }
 }
 
 /**
@@ -88,11 +103,7 @@ function weighted(
   samples: readonly CallsSample[],
   msOf: (sample: CallsSample) => number | null,
 ): number | null {
-  const known = samples.flatMap((sample) => {
-    const ms = msOf(sample)
-    return ms === null ? [] : [{ ms, weight: sample.requests }]
-  })
-  return known.length === 0 ? null : mean(known)
+  return mean(samples.map((sample) => ({ ms: msOf(sample), weight: sample.requests })))
 }
 
 function upstreamOf(seen: readonly UpstreamSample[]): UpstreamAnswer[] {
@@ -103,17 +114,17 @@ function upstreamOf(seen: readonly UpstreamSample[]): UpstreamAnswer[] {
       provider,
       calls: sum(samples, ({ calls }) => calls),
       failed: sum(samples, ({ failed }) => failed),
-      p50_ms: mean(samples.map(({ p50Ms, calls }) => ({ ms: p50Ms, weight: calls }))),
-      p95_ms: mean(samples.map(({ p95Ms, calls }) => ({ ms: p95Ms, weight: calls }))),
+      p50_ms: mean(samples.map(({ p50Ms, calls, failed }) => ({ ms: p50Ms, weight: calls - failed }))),
+      p95_ms: mean(samples.map(({ p95Ms, calls, failed }) => ({ ms: p95Ms, weight: calls - failed }))),
     }))
 }
 
-/** Of at least one, to a thousandth of a millisecond. */
-function mean(values: readonly { readonly ms: number; readonly weight: number }[]): number {
-  // What nobody counted counts little, and not nothing.
-  const weightOf = ({ weight }: { readonly weight: number }) => Math.max(weight, 1)
-  const total = sum(values, weightOf)
-  return Math.round((sum(values, (value) => value.ms * weightOf(value)) / total) * 1000) / 1000
+/** Mean of the values that are known, to a thousandth of a millisecond; null: none is. */
+function mean(values: readonly { readonly ms: number | null; readonly weight: number }[]): number | null {
+  const known = values.flatMap(({ ms, weight }) => (ms === null ? [] : [{ ms, weight: Math.max(weight, 1) }]))
+  if (known.length === 0) return null
+  const total = sum(known, ({ weight }) => weight)
+  return Math.round((sum(known, ({ ms, weight }) => ms * weight) / total) * 1000) / 1000
 }
 
 function sum<Value>(values: readonly Value[], of: (value: Value) => number): number {

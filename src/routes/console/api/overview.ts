@@ -9,21 +9,14 @@ import type { ConsoleDesk } from '../desk.ts'
 import { type ConsoleCall, consoleEndpoint } from '../endpoint.ts'
 import { accountOf } from './account.ts'
 import type { OverviewAnswer } from './answers.ts'
-import { breakersOf, latestOf, STEP_MS, stepsOf } from './overview-steps.ts'
+import { FRESH_MS, HISTORY_MS, type NodeHistory, RECENT_MS } from './node-history.ts'
+import { breakersOf, STEP_MS, stepsOf } from './overview-steps.ts'
 import { Readings } from './readings.ts'
 import { scopeOf, WorkspaceField } from './scope.ts'
 
 const PATH = '/overview'
-/** As far back as samples are kept. */
-const HISTORY_MS = 60 * 60 * 1000
-/** What pages need that ask for what is new: the newest steps anew, and more where they were slow. */
-const RECENT_MS = 60_000
 /** A step is told of when the nodes have had the time to say what they saw: then it does not change any more. */
 const SETTLING_MS = 1_500
-/** A node that has not been heard of for so long is gone. */
-const NODE_GONE_MS = 3 * STEP_MS
-/** How old a reading may be. However many pages are open, they cost the state one in this time. */
-const FRESH_MS = 1_000
 
 const Query = Type.Object({
   workspace: WorkspaceField,
@@ -33,17 +26,22 @@ const Query = Type.Object({
 type Call = ConsoleCall<typeof PATH, unknown, Static<typeof Query>>
 
 interface Sources {
-  readonly samples: Readings<number, readonly NodeSample[]>
+  readonly history: NodeHistory
   readonly figures: Readings<'all', JobFigures>
   readonly accounts: Readings<string, AccountView | null>
 }
 
+/** How providers and entries fare: what failed in the last five minutes, and which breakers are not closed. */
+export function healthEndpoint(desk: ConsoleDesk, history: NodeHistory): EdgeRoute {
+  const query = Type.Object({ workspace: WorkspaceField })
+  return consoleEndpoint(desk, 'GET', '/health', { query }, (call) => history.health(scopeOf(call)))
+}
+
 /** What goes on, in one workspace or in all: steps of the last hour, and how things stand. */
-export function overviewEndpoint(desk: ConsoleDesk): EdgeRoute {
-  const { state, nowMs, doors } = desk
+export function overviewEndpoint(desk: ConsoleDesk, history: NodeHistory): EdgeRoute {
   const sources: Sources = {
-    samples: new Readings((spanMs) => state.samples.since(nowMs() - spanMs), FRESH_MS),
-    figures: new Readings(() => doors.services.state.jobs.figures(), FRESH_MS),
+    history,
+    figures: new Readings(() => desk.doors.services.state.jobs.figures(), FRESH_MS),
     accounts: new Readings((workspace) => accountOf(desk, workspace), FRESH_MS),
   }
   return consoleEndpoint(desk, 'GET', PATH, { query: Query }, (call) => overview(call, sources))
@@ -57,7 +55,7 @@ async function overview(call: Call, sources: Sources): Promise<OverviewAnswer> {
   const isOperator = viewer.role === 'operator'
   const isRecent = nowMs - sinceMs < RECENT_MS - 2 * STEP_MS
   const [samples, figures, account] = await Promise.all([
-    sources.samples.of(isRecent ? RECENT_MS : HISTORY_MS),
+    sources.history.samples(isRecent ? RECENT_MS : HISTORY_MS),
     isOperator ? sources.figures.of('all') : null,
     scope === null ? null : sources.accounts.of(scope),
   ])
@@ -65,7 +63,7 @@ async function overview(call: Call, sources: Sources): Promise<OverviewAnswer> {
   const steps = stepsOf(wanted, scope, isOperator).filter(
     ({ at_ms: atMs }) => atMs > sinceMs && atMs <= nowMs - SETTLING_MS,
   )
-  const latest = latestOf(samples.filter(({ atMs }) => atMs > nowMs - NODE_GONE_MS))
+  const latest = sources.history.latest(samples)
   return {
     now: timestamp(nowMs),
     steps,

@@ -58,8 +58,13 @@ async function forgetPast({ doors }: ConsoleDesk, keys: readonly StoredKey[], no
 }
 
 /** Whether the key was made for the page, and its hour is over: nobody wants to see it any more. */
-export function isOverPlaygroundKey(key: StoredKey, nowMs: number): boolean {
+function isOverPlaygroundKey(key: StoredKey, nowMs: number): boolean {
   return isPlaygroundKey(key) && key.expiresAtMs !== null && key.expiresAtMs <= nowMs
+}
+
+/** Whether the page that it was made for is gone: its hour is over, or the page has revoked it. */
+export function isPastPlaygroundKey(key: StoredKey, nowMs: number): boolean {
+  return isPlaygroundKey(key) && !isOpen(key, nowMs)
 }
 
 function isOpen(key: StoredKey, nowMs: number): boolean {

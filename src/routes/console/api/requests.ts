@@ -1,16 +1,19 @@
 import { type Static, Type } from 'typebox'
-import { GatewayError } from '../../../errors.ts'
+import { ERRORS, type ErrorCode, GatewayError } from '../../../errors.ts'
 import type { EdgeRoute } from '../../../inbound/server.ts'
-import type { RequestRecord } from '../../../schema/console.ts'
+import type { RecordedFailure, RequestFilter, RequestRecord } from '../../../schema/console.ts'
 import { timestamp } from '../../timestamp.ts'
 import type { ConsoleDesk } from '../desk.ts'
 import { type ConsoleCall, consoleEndpoint } from '../endpoint.ts'
-import type { RequestAnswer } from './answers.ts'
+import type { FailureAnswer, RequestAnswer, RequestsAnswer } from './answers.ts'
+import { keyNames } from './kept-keys.ts'
+import type { NodeHistory } from './node-history.ts'
 import { momentOf } from './query.ts'
 
 const PATH = '/workspaces/:workspace/requests'
 const LIMIT_DEFAULT = 50
-const LIMIT_MAX = 200
+/** As many as a page shows. */
+const LIMIT_MAX = 300
 
 const Text = Type.String({ minLength: 1, maxLength: 256 })
 const ListQuery = Type.Object({
@@ -18,51 +21,86 @@ const ListQuery = Type.Object({
   path: Type.Optional(Text),
   app: Type.Optional(Text),
   key_id: Type.Optional(Text),
+  request_id: Type.Optional(Text),
   before: Type.Optional(Text),
+  after: Type.Optional(Text),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMIT_MAX })),
 })
 
-/** The newest requests of a workspace, filtered, and one by its id. */
-export function requestEndpoints(desk: ConsoleDesk): EdgeRoute[] {
+/** The newest requests of a workspace, filtered, and one of them. */
+export function requestEndpoints(desk: ConsoleDesk, history: NodeHistory): EdgeRoute[] {
   return [
-    consoleEndpoint(desk, 'GET', PATH, { query: ListQuery }, listRequests),
+    consoleEndpoint(desk, 'GET', PATH, { query: ListQuery }, (call) => listRequests(call, history)),
     consoleEndpoint(desk, 'GET', `${PATH}/:id`, {}, showRequest),
   ]
 }
 
-async function listRequests(call: ConsoleCall<typeof PATH, unknown, Static<typeof ListQuery>>) {
-  const { desk, params, query } = call
-  const found = await desk.state.requests.list({
-    workspace: params.workspace,
+async function listRequests(
+  { desk, params: { workspace }, query }: ConsoleCall<typeof PATH, unknown, Static<typeof ListQuery>>,
+  history: NodeHistory,
+): Promise<RequestsAnswer> {
+  const filter: RequestFilter = {
+    workspace,
     outcome: query.outcome ?? null,
     path: query.path ?? null,
     app: query.app ?? null,
     keyId: query.key_id ?? null,
     jobId: null,
+    requestId: query.request_id ?? null,
     beforeMs: momentOf(query, 'before'),
+    afterMs: momentOf(query, 'after'),
     limit: query.limit ?? LIMIT_DEFAULT,
-  })
-  return { requests: found.map(requestAnswer) }
+  }
+  const [found, coverage, nameOf] = await Promise.all([
+    desk.state.requests.list(filter),
+    history.coverage(workspace),
+    keyNames(desk),
+  ])
+  return { requests: found.map((record) => requestAnswer(record, nameOf(record.keyId))), coverage }
 }
 
-/** A request of another workspace is unknown, too. */
+/** One record by its own id, or the newest one of a request id. One of another workspace is unknown, too. */
 async function showRequest({ desk, params }: ConsoleCall<`${typeof PATH}/:id`, unknown, unknown>) {
-  const found = await desk.state.requests.get(params.workspace, params.id)
-  if (found === null) throw new GatewayError('NOT_FOUND', 'there is no such request, or no more')
-  return requestAnswer(found)
+  const { workspace, id } = params
+  const record = (await desk.state.requests.get(workspace, id)) ?? (await newestOf(desk, workspace, id))
+  if (record === null) throw new GatewayError('NOT_FOUND', 'request not found, or no longer kept')
+  const nameOf = await keyNames(desk)
+  return requestAnswer(record, nameOf(record.keyId))
 }
 
-export function requestAnswer(record: RequestRecord): RequestAnswer {
+/** The newest record with this request id; of a job its submission, rather than a run. */
+async function newestOf(
+  { state }: ConsoleDesk,
+  workspace: string,
+  requestId: string,
+): Promise<RequestRecord | null> {
+  const all = {
+    outcome: null,
+    path: null,
+    app: null,
+    keyId: null,
+    jobId: null,
+    beforeMs: null,
+    afterMs: null,
+  }
+  const found = await state.requests.list({ ...all, workspace, requestId, limit: LIMIT_MAX })
+  return found.find(({ status }) => status !== null) ?? found[0] ?? null
+}
+
+export function requestAnswer(record: RequestRecord, keyName: string | null = null): RequestAnswer {
   const { id, app, method, path, status, error, milliseconds, route, replayed, attempts, usage } = record
   return {
+    record_id: record.recordId ?? id,
     id,
     at: timestamp(record.atMs),
     app,
     key_id: record.keyId,
+    key_name: keyName,
     method,
     path,
     status,
     error,
+    failure: error === null ? null : failureAnswer(error, record.failure ?? null),
     milliseconds,
     added_milliseconds: record.addedMs,
     received_bytes: record.receivedBytes,
@@ -74,5 +112,21 @@ export function requestAnswer(record: RequestRecord): RequestAnswer {
     attempts,
     usage,
     cost_usd: record.costUsd,
+  }
+}
+
+function failureAnswer(error: string, failure: RecordedFailure | null): FailureAnswer {
+  const { param = null, rule = null, reason = null, missing = [], limit = null } = failure ?? {}
+  return {
+    message: Object.hasOwn(ERRORS, error) ? ERRORS[error as ErrorCode].message : '',
+    param,
+    rule,
+    reason,
+    missing,
+    limit,
+    entries: (failure?.entries ?? []).map(({ retryAfterMs, ...entry }) => {
+      return { ...entry, retry_after_ms: retryAfterMs }
+    }),
+    more_entries: failure?.moreEntries ?? 0,
   }
 }

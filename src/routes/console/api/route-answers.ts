@@ -1,3 +1,4 @@
+import { type Static, Type } from 'typebox'
 import { diffRoutes } from '../../../catalog/diff.ts'
 import { type EntryFields, type RouteFields, RouteShape } from '../../../catalog/file.ts'
 import { shaped } from '../../../catalog/parts.ts'
@@ -6,16 +7,21 @@ import type { Route } from '../../../schema/catalog.ts'
 import type { CatalogRecord, RecordDraft, RecordFields, RecordName } from '../../../schema/catalog-store.ts'
 import { timestamp } from '../../timestamp.ts'
 import type { ConsoleDesk } from '../desk.ts'
-import type { RouteAnswer, RouteSummary } from './answers.ts'
+import type { RouteAnswer, RouteSummary, RoutesAnswer } from './answers.ts'
 import type { Editor } from './change-part.ts'
 import { faultsFor } from './faults.ts'
 import { operatorFacts } from './operator-facts.ts'
+import { PAGING, paged } from './paging.ts'
 import { type Part, partOf, partsOf } from './parts.ts'
 
 export type RouteName = RecordName & { readonly kind: 'route'; readonly workspace: string }
 
-/** The routes of a workspace, those that are drafts only among them. */
-export async function routeSummaries(editor: Editor, workspace: string): Promise<RouteSummary[]> {
+/** The routes of a workspace, those that are drafts only among them, by name. */
+export async function routeSummaries(
+  editor: Editor,
+  workspace: string,
+  paging: Static<typeof RoutesQuery>,
+): Promise<RoutesAnswer> {
   const { desk } = editor
   const records = (await desk.records.list(workspace)).filter(({ kind }) => kind === 'route')
   const drafts = new Map(records.flatMap(({ name, draft }) => (draft === null ? [] : [[name, draft]])))
@@ -24,16 +30,18 @@ export async function routeSummaries(editor: Editor, workspace: string): Promise
   const served = new Map(own.map((route) => [route.name, route]))
   const apps = appsByRoute(desk, workspace)
   const names = [...new Set([...parts.keys(), ...drafts.keys()])].sort()
-  return names.map((name) =>
-    summaryOf(editor, {
-      name,
-      part: parts.get(name) ?? null,
-      draft: drafts.get(name) ?? null,
-      served: served.get(name) ?? null,
-      apps: apps.get(name) ?? [],
-    }),
-  )
+  const standing = names.map((name) => ({
+    name,
+    part: parts.get(name) ?? null,
+    draft: drafts.get(name) ?? null,
+    served: served.get(name) ?? null,
+    apps: apps.get(name) ?? [],
+  }))
+  const { page, total } = paged(standing, paging, (one) => [one.name, ...entryNames(one), ...one.apps])
+  return { routes: page.map((one) => summaryOf(editor, one)), total, all: names.length }
 }
+
+export const RoutesQuery = Type.Object(PAGING)
 
 /** What there is under the name of a route. */
 interface StandingRoute {
@@ -44,7 +52,14 @@ interface StandingRoute {
   readonly apps: readonly string[]
 }
 
-function summaryOf({ viewer }: Editor, { name, part, draft, served, apps }: StandingRoute): RouteSummary {
+/** `provider/model` of what serves, else of the draft. */
+function entryNames({ part, draft, served }: StandingRoute): readonly string[] {
+  if (served === null) return entriesIn(part?.fields ?? draft?.fields ?? {})
+  return served.entries.map(({ provider, model }) => `${provider.name}/${model}`)
+}
+
+function summaryOf({ viewer }: Editor, route: StandingRoute): RouteSummary {
+  const { name, part, draft, served, apps } = route
   const fields = part?.fields ?? draft?.fields ?? {}
   return {
     name,
@@ -52,8 +67,8 @@ function summaryOf({ viewer }: Editor, { name, part, draft, served, apps }: Stan
     version: served?.version ?? null,
     in_service: served?.published ?? false,
     strategy: served?.strategy ?? (typeof fields.strategy === 'string' ? fields.strategy : 'priority'),
-    entries:
-      served === null ? entriesIn(fields) : served.entries.map((one) => `${one.provider.name}/${one.model}`),
+    number: part?.version?.number ?? null,
+    entries: entryNames(route),
     has_draft: draft !== null,
     apps,
     published_at: timestamp(part?.version?.atMs ?? null),

@@ -5,12 +5,12 @@ import type { EdgeRoute } from '../../../inbound/server.ts'
 import { recordId } from '../../../schema/catalog-store.ts'
 import type { ConsoleDesk } from '../desk.ts'
 import { type ConsoleCall, consoleEndpoint } from '../endpoint.ts'
-import type { RouteAnswer, RouteSummary } from './answers.ts'
+import type { RouteAnswer, RoutesAnswer } from './answers.ts'
 import { changeDraft, changePart, conflict, requireRoom } from './change-part.ts'
 import { refusedFor } from './faults.ts'
 import { requireOwnName } from './own-name.ts'
 import { partOf } from './parts.ts'
-import { noRoute, type RouteName, routeAnswer, routeSummaries } from './route-answers.ts'
+import { noRoute, type RouteName, RoutesQuery, routeAnswer, routeSummaries } from './route-answers.ts'
 
 const LIST = '/workspaces/:workspace/routes'
 const PATH = `${LIST}/:route` as const
@@ -31,7 +31,7 @@ type Call<Body = unknown> = ConsoleCall<typeof PATH, Body, unknown>
 /** The routes of a workspace: drafts are made, looked at and published. */
 export function routeEndpoints(desk: ConsoleDesk): EdgeRoute[] {
   return [
-    consoleEndpoint(desk, 'GET', LIST, {}, listRoutes),
+    consoleEndpoint(desk, 'GET', LIST, { query: RoutesQuery }, listRoutes),
     consoleEndpoint(desk, 'GET', PATH, {}, showRoute),
     consoleEndpoint(desk, 'DELETE', PATH, {}, deleteRoute),
     consoleEndpoint(desk, 'PUT', `${PATH}/draft`, { body: DraftBody }, putDraft),
@@ -40,10 +40,10 @@ export function routeEndpoints(desk: ConsoleDesk): EdgeRoute[] {
   ]
 }
 
-async function listRoutes(
-  call: ConsoleCall<typeof LIST, unknown, unknown>,
-): Promise<{ routes: RouteSummary[] }> {
-  return { routes: await routeSummaries(call, call.params.workspace) }
+function listRoutes(
+  call: ConsoleCall<typeof LIST, unknown, Static<typeof RoutesQuery>>,
+): Promise<RoutesAnswer> {
+  return routeSummaries(call, call.params.workspace, call.query)
 }
 
 /** @throws GatewayError NOT_FOUND */

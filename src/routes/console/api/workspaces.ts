@@ -155,7 +155,7 @@ function purposeAnswer({ name: purpose, fields, managedBy }: Part): PurposeAnswe
   return { purpose, description: String(description), enabled: enabled === true, managed_by: managedBy }
 }
 
-function appAnswer({ name: id, fields, managedBy, faults }: Part, role: Role): AppAnswer {
+export function appAnswer({ name: id, fields, managedBy, faults }: Part, role: Role): AppAnswer {
   const answer = { id, fields: fields as AppAnswer['fields'], managed_by: managedBy }
   return faults.length === 0 ? answer : { ...answer, faults: faultsFor(role, faults) }
 }

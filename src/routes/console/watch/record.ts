@@ -1,8 +1,10 @@
 import type { Trail } from '../../../gateway/gateway.ts'
+import { newId } from '../../../ids.ts'
 import type { Exchange } from '../../../inbound/exchange.ts'
 import type { RequestRecord } from '../../../schema/console.ts'
 import type { Job } from '../../../schema/jobs.ts'
 import { errorOf, loggedFacts } from '../../logged-facts.ts'
+import { recordedFailure } from './recorded-failure.ts'
 
 /** An exchange as far as it is recorded. */
 export type WatchedExchange = Pick<
@@ -26,6 +28,7 @@ export function requestRecord(
   const { requestId, method, pattern, status, elapsedMs, receivedBytes, sentBytes } = exchange
   const { workspace = '', app = '', key_id: keyId = '', ...called } = calledFacts(trail)
   return {
+    recordId: newId('rec'),
     id: requestId,
     atMs: Date.now(),
     workspace,
@@ -35,6 +38,7 @@ export function requestRecord(
     path: pattern ?? '',
     status,
     error: errorOf(exchange, trail) ?? null,
+    failure: trail.failure && recordedFailure(trail.failure),
     milliseconds: Math.round(elapsedMs),
     addedMs: addedMs === null ? null : Math.round(addedMs * 100) / 100,
     receivedBytes,
@@ -49,6 +53,7 @@ export function requestRecord(
 export function runRecord(job: WatchedJob, trail: Trail, milliseconds: number): RequestRecord {
   const { workspace: _, app: __, key_id: ___, ...called } = calledFacts(trail)
   return {
+    recordId: newId('rec'),
     id: job.requestId,
     atMs: Date.now(),
     workspace: job.workspace,
@@ -58,6 +63,7 @@ export function runRecord(job: WatchedJob, trail: Trail, milliseconds: number): 
     path: 'job',
     status: null,
     error: trail.failure?.code ?? null,
+    failure: trail.failure && recordedFailure(trail.failure),
     milliseconds: Math.round(milliseconds),
     addedMs: null,
     receivedBytes: 0,

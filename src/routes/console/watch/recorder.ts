@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { ERRORS } from '../../../errors.ts'
 import type { Trail } from '../../../gateway/gateway.ts'
 import type { Logger } from '../../../log.ts'
 import type { ConsoleState, NodeSample, RequestRecord } from '../../../schema/console.ts'
@@ -11,8 +12,10 @@ import { Writes } from './writes.ts'
 /** Records are written every tick; steps of samples end at multiples of theirs, on all nodes at the same moments. */
 const TIMING: RecorderTiming = { tickMs: 1_000, stepMs: 5_000 }
 const KEEP_SAMPLES_MS = 3_600_000
-/** Requests that are looked at closely in each second; as many that fail, or are failed over, besides. */
+/** Requests that are looked at closely in each second; as many besides that were failed over. */
 const LOOKS = 100
+/** Failed requests that are recorded in each second: all of them, short of a storm. */
+const FAILURES = 400
 
 /** A request that is looked at closely. */
 class Look {
@@ -61,7 +64,8 @@ export class BatchingRecorder implements Recorder {
   readonly #timing: RecorderTiming
   readonly #tallies = new Tallies()
   readonly #looks = new Allowance(LOOKS)
-  readonly #failures = new Allowance(LOOKS)
+  readonly #failovers = new Allowance(LOOKS)
+  readonly #failures = new Allowance(FAILURES)
   readonly #writes: Writes
   #records: RequestRecord[] = []
   #inFlight = () => 0
@@ -88,9 +92,8 @@ export class BatchingRecorder implements Recorder {
     // Its client has left: `ended` was told.
     if (trail.principal === null || exchange.status !== null) return null
     const key = this.#tallies.ofKey(trail.principal)
-    const { looks } = key.workspace
-    const plain = this.#looks.take(looks)
-    if (!plain && !(isRemarkable(status, trail) && this.#failures.take(key.workspace.failures))) return key
+    const plain = this.#looks.take(key.workspace.looks)
+    if (!plain && !this.#isRemarkable(key.workspace, hasFailed(status, trail), trail)) return key
     const addedMs = Math.max(0, exchange.elapsedMs - exchange.bodyMs - trail.elsewhereMs)
     // Failures have more than their share: they would pass for the whole.
     if (plain) key.workspace.addedMs.push(addedMs)
@@ -106,11 +109,15 @@ export class BatchingRecorder implements Recorder {
     const failed = hasFailed(exchange.status, trail)
     key.used = true
     workspace.requests += 1
-    if (failed) workspace.errors += 1
+    if (failed) {
+      workspace.errors += 1
+      if (isServerError(exchange.status, trail)) workspace.serverErrors += 1
+    }
     workspace.attempted(trail.attempts)
-    if (look !== null) this.#records.push(requestRecord(exchange, trail, look.addedMs))
-    else if (failed && this.#failures.take(workspace.failures))
-      this.#records.push(requestRecord(exchange, trail, null))
+    if (look !== null || (failed && this.#failures.take(workspace.failures))) {
+      workspace.recorded += 1
+      this.#records.push(requestRecord(exchange, trail, look === null ? null : look.addedMs))
+    } else if (failed) workspace.failuresDropped += 1
   }
 
   wentOn(exchange: WatchedExchange, trail: Trail): void {
@@ -122,7 +129,8 @@ export class BatchingRecorder implements Recorder {
   ran(job: WatchedJob, trail: Trail, milliseconds: number): void {
     const workspace = this.#tallies.ofWorkspace(job.workspace)
     workspace.attempted(trail.attempts)
-    if (this.#mayRecord(workspace, trail.failure !== null || trail.attempts.length > 1))
+    const plain = this.#looks.take(workspace.looks)
+    if (plain || this.#isRemarkable(workspace, trail.failure !== null, trail))
       this.#records.push(runRecord(job, trail, milliseconds))
   }
 
@@ -134,8 +142,10 @@ export class BatchingRecorder implements Recorder {
     await this.#writes.close()
   }
 
-  #mayRecord(workspace: WorkspaceTally, remarkable: boolean): boolean {
-    return this.#looks.take(workspace.looks) || (remarkable && this.#failures.take(workspace.failures))
+  /** It has failed, or was answered by another entry than the first, and there is room for one more of these. */
+  #isRemarkable(workspace: WorkspaceTally, failed: boolean, { attempts }: Trail): boolean {
+    if (failed) return this.#failures.take(workspace.failures)
+    return attempts.length > 1 && this.#failovers.take(workspace.failovers)
   }
 
   /** Ticks with the clock, so that the steps of all nodes end together. */
@@ -146,6 +156,7 @@ export class BatchingRecorder implements Recorder {
   #onTick(): void {
     const tick = this.#currentTick()
     this.#looks.renew()
+    this.#failovers.renew()
     this.#failures.renew()
     this.#putRecords()
     const step = this.#stepAt(tick)
@@ -190,11 +201,11 @@ export class BatchingRecorder implements Recorder {
   }
 }
 
-/** It has failed, or was answered by another entry than the first. */
-function isRemarkable(status: number, trail: Trail): boolean {
-  return hasFailed(status, trail) || trail.attempts.length > 1
-}
-
 function hasFailed(status: number | null, { failure }: Trail): boolean {
   return failure !== null || (status ?? 0) >= 400
+}
+
+/** The gateway or its providers failed, rather than the caller; also behind the beginning of a streamed answer. */
+function isServerError(status: number | null, { failure }: Trail): boolean {
+  return (status ?? 0) >= 500 || (failure !== null && ERRORS[failure.code].status >= 500)
 }

@@ -2,7 +2,8 @@ import type { HealthBook } from '../../../gateway/health.ts'
 import { routesOf } from '../../../metrics/node-readings.ts'
 import type { ByteBudget } from '../../../schema/budget.ts'
 import type { Snapshot } from '../../../schema/catalog.ts'
-import type { BreakerView, NodeSample } from '../../../schema/console.ts'
+import type { BreakerView, NodeSample, SampledFailure } from '../../../schema/console.ts'
+import type { Failure } from '../../../schema/upstream.ts'
 import type { Tallies } from './tally.ts'
 
 /** Workspaces that a sample names. */
@@ -14,7 +15,7 @@ export interface SampledNode {
   /** Unique to this process, and fit to be shown. */
   readonly name: string
   readonly snapshot: () => Pick<Snapshot, 'apps'>
-  readonly health: Pick<HealthBook, 'view'>
+  readonly health: Pick<HealthBook, 'condition'>
   readonly budget: Pick<ByteBudget, 'used' | 'limit'>
   /** Requests that are not answered yet, and jobs that run. */
   readonly inFlight: () => number
@@ -39,17 +40,32 @@ export function sampleOf(
   }
 }
 
-function breakersOf(snapshot: Pick<Snapshot, 'apps'>, health: Pick<HealthBook, 'view'>): BreakerView[] {
+function breakersOf(snapshot: Pick<Snapshot, 'apps'>, health: Pick<HealthBook, 'condition'>): BreakerView[] {
   const nowMs = performance.now()
+  // Health is on the clock of `performance.now()`.
+  const epochMs = Date.now() - nowMs
   const breakers: BreakerView[] = []
   for (const { workspace, name, entries } of routesOf(snapshot)) {
     for (const entry of entries) {
-      const { state } = health.view(entry, nowMs)
+      const { state, sinceMs, lastFailure } = health.condition(entry, nowMs)
       if (state === 'closed') continue
-      const { provider, model } = entry
-      breakers.push({ workspace, route: name, provider: provider.name, model, state })
+      breakers.push({
+        workspace,
+        route: name,
+        provider: entry.provider.name,
+        model: entry.model,
+        state,
+        sinceMs: Math.round(epochMs + (sinceMs ?? nowMs)),
+        lastFailure:
+          lastFailure && sampledFailure(lastFailure.failure, Math.round(epochMs + lastFailure.atMs)),
+      })
       if (breakers.length === BREAKERS_MAX) return breakers
     }
   }
   return breakers
+}
+
+/** A failure without the provider's words. */
+function sampledFailure({ status, reason }: Failure, atMs: number): SampledFailure {
+  return { atMs, status, reason }
 }

@@ -1,13 +1,21 @@
 import type { AttemptRecord } from '../../../gateway/gateway.ts'
 import type { Principal } from '../../../schema/catalog.ts'
-import type { CallsSample, UpstreamSample, WorkspaceSample } from '../../../schema/console.ts'
+import type {
+  CallsSample,
+  ModelSample,
+  SampledFailure,
+  UpstreamSample,
+  WorkspaceSample,
+} from '../../../schema/console.ts'
 import { Share } from './allowance.ts'
 import { quantile } from './quantile.ts'
 
 /** So many of the last latencies of a provider are looked at for its percentiles. */
 const LATENCIES = 128
-/** Providers that a workspace is shown with, those called most. */
+/** Providers that a workspace is shown with: those that failed most, then those called most. */
 const PROVIDERS_MAX = 20
+/** Models that a provider is shown with, in the same order. */
+const MODELS_MAX = 10
 
 /** What the requests of one key have in common: found once for each request. */
 export interface KeyTally {
@@ -55,8 +63,11 @@ export class Tallies {
     return {
       requests: sum((tally) => tally.requests),
       errors: sum((tally) => tally.errors),
+      serverErrors: sum((tally) => tally.serverErrors),
+      recorded: sum((tally) => tally.recorded),
+      failuresDropped: sum((tally) => tally.failuresDropped),
       ...addedOf(tallies.flatMap((tally) => tally.addedMs)),
-      upstream: upstreamOf(this.#all),
+      upstream: upstreamOf(this.#all, (provider) => tallies.flatMap((tally) => tally.modelsOf(provider))),
     }
   }
 
@@ -88,9 +99,14 @@ export class Tallies {
 /** What a workspace has done in this step. */
 export class WorkspaceTally {
   readonly looks = new Share()
+  readonly failovers = new Share()
   readonly failures = new Share()
   requests = 0
   errors = 0
+  serverErrors = 0
+  /** Requests that are kept to be looked at, and failed ones that are not. */
+  recorded = 0
+  failuresDropped = 0
   /** Of the requests that were looked at closely. */
   addedMs: number[] = []
   readonly #upstream = new Map<string, UpstreamTally>()
@@ -104,10 +120,16 @@ export class WorkspaceTally {
   }
 
   attempted(attempts: readonly AttemptRecord[]): void {
-    for (const { provider, failure, milliseconds } of attempts) {
+    for (const attempt of attempts) {
+      const { provider } = attempt
       const tally = this.#last?.provider === provider ? this.#last : this.#find(provider)
-      tally.add(milliseconds, failure !== null)
+      tally.add(attempt)
     }
+  }
+
+  /** The models of a provider that were called in this step. */
+  modelsOf(provider: string): readonly ModelTally[] {
+    return this.#upstream.get(provider)?.models ?? []
   }
 
   get idle(): boolean {
@@ -115,13 +137,17 @@ export class WorkspaceTally {
   }
 
   sample(): CallsSample {
-    const { requests, errors, addedMs } = this
-    return { requests, errors, ...addedOf(addedMs), upstream: upstreamOf(this.#upstream) }
+    const { requests, errors, serverErrors, recorded, failuresDropped, addedMs } = this
+    const upstream = upstreamOf(this.#upstream, (provider) => this.modelsOf(provider))
+    return { requests, errors, serverErrors, recorded, failuresDropped, ...addedOf(addedMs), upstream }
   }
 
   clear(): void {
     this.requests = 0
     this.errors = 0
+    this.serverErrors = 0
+    this.recorded = 0
+    this.failuresDropped = 0
     this.addedMs = []
     this.#last = null
     clearUpstream(this.#upstream)
@@ -141,51 +167,123 @@ export class WorkspaceTally {
   }
 }
 
+/** Attempts at a model of a provider in this step. */
+interface ModelTally {
+  readonly model: string
+  calls: number
+  failed: number
+  lastFailure: SampledFailure | null
+}
+
 /** Attempts at a provider in this step. */
 class UpstreamTally {
   readonly provider: string
   readonly #all: UpstreamTally | null
+  /** Of answered attempts alone: a dead provider would be the fastest. */
   readonly #latenciesMs = new Float64Array(LATENCIES)
+  #models: ModelTally[] = []
+  #lastModel: ModelTally | null = null
   #calls = 0
+  #answered = 0
   #failed = 0
 
+  /** @param all the provider in all workspaces together; null: this is it, and it leaves the models to the others */
   constructor(provider: string, all: UpstreamTally | null) {
     this.provider = provider
     this.#all = all
   }
 
-  add(milliseconds: number, failed: boolean): void {
-    this.#latenciesMs[this.#calls % LATENCIES] = milliseconds
-    this.#calls += 1
-    if (failed) this.#failed += 1
-    this.#all?.add(milliseconds, failed)
+  add(attempt: AttemptRecord): void {
+    this.#count(attempt)
+    if (this.#all === null) return
+    this.#all.#count(attempt)
+    const { model, failure } = attempt
+    const tally = this.#lastModel?.model === model ? this.#lastModel : this.#findModel(model)
+    tally.calls += 1
+    if (failure === null) return
+    tally.failed += 1
+    tally.lastFailure = { atMs: Date.now(), status: failure.status, reason: failure.reason }
   }
 
   get calls(): number {
     return this.#calls
   }
 
-  sample(): UpstreamSample {
-    const sorted = this.#latenciesMs.slice(0, this.#calls).sort()
+  get failed(): number {
+    return this.#failed
+  }
+
+  get models(): readonly ModelTally[] {
+    return this.#models
+  }
+
+  sample(models: readonly ModelTally[]): UpstreamSample {
+    const sorted = this.#latenciesMs.slice(0, this.#answered).sort()
     return {
       provider: this.provider,
       calls: this.#calls,
       failed: this.#failed,
-      p50Ms: quantile(sorted, 0.5),
-      p95Ms: quantile(sorted, 0.95),
+      p50Ms: sorted.length === 0 ? null : quantile(sorted, 0.5),
+      p95Ms: sorted.length === 0 ? null : quantile(sorted, 0.95),
+      models: modelsOf(models),
     }
   }
 
   clear(): void {
+    this.#models = []
+    this.#lastModel = null
     this.#calls = 0
+    this.#answered = 0
     this.#failed = 0
+  }
+
+  #count({ status, failure, milliseconds }: AttemptRecord): void {
+    this.#calls += 1
+    if (failure !== null) this.#failed += 1
+    // Without a status the caller left before there was an answer.
+    else if (status !== null) {
+      this.#latenciesMs[this.#answered % LATENCIES] = milliseconds
+      this.#answered += 1
+    }
+  }
+
+  #findModel(model: string): ModelTally {
+    const known = this.#models.find((one) => one.model === model)
+    const tally = known ?? { model, calls: 0, failed: 0, lastFailure: null }
+    if (known === undefined) this.#models.push(tally)
+    this.#lastModel = tally
+    return tally
   }
 }
 
-function upstreamOf(tallies: ReadonlyMap<string, UpstreamTally>): UpstreamSample[] {
+/** Whoever fails comes first, so that no limit ever leaves it out; then whoever is called most. */
+function byTrouble(one: Pick<ModelTally, 'calls' | 'failed'>, other: typeof one): number {
+  return other.failed - one.failed || other.calls - one.calls
+}
+
+function upstreamOf(
+  tallies: ReadonlyMap<string, UpstreamTally>,
+  models: (provider: string) => readonly ModelTally[],
+): UpstreamSample[] {
   const called = [...tallies.values()].filter(({ calls }) => calls > 0)
-  const most = called.sort((one, other) => other.calls - one.calls).slice(0, PROVIDERS_MAX)
-  return most.map((tally) => tally.sample())
+  const shown = called.sort(byTrouble).slice(0, PROVIDERS_MAX)
+  return shown.map((tally) => tally.sample(models(tally.provider)))
+}
+
+/** Those of several workspaces together, each model once. */
+function modelsOf(tallies: readonly ModelTally[]): ModelSample[] {
+  const merged = new Map<string, ModelTally>()
+  for (const { model, calls, failed, lastFailure } of tallies) {
+    const known = merged.get(model)
+    const later = known?.lastFailure ?? null
+    merged.set(model, {
+      model,
+      calls: calls + (known?.calls ?? 0),
+      failed: failed + (known?.failed ?? 0),
+      lastFailure: (later?.atMs ?? 0) > (lastFailure?.atMs ?? 0) ? later : lastFailure,
+    })
+  }
+  return [...merged.values()].sort(byTrouble).slice(0, MODELS_MAX)
 }
 
 function clearUpstream(tallies: Map<string, UpstreamTally>): void {

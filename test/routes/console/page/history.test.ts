@@ -1,6 +1,7 @@
 import { test } from 'tap'
 import type { OverviewStep } from '../../../../src/routes/console/api/answers.ts'
 import {
+  drawnProviders,
   HISTORY_MS,
   merged,
   newest,
@@ -9,6 +10,7 @@ import {
   sinceOf,
   upstreamReads,
 } from '../../../../src/routes/console/page/views/overview/history.ts'
+import { TONES, tonesOf } from '../../../../src/routes/console/page/views/overview/tones.ts'
 
 const STEP_MS = 5_000
 const NOW = 1_800_000_000_000
@@ -18,7 +20,8 @@ function step(atMs: number, more: Partial<OverviewStep> = {}): OverviewStep {
     at_ms: atMs,
     step_ms: STEP_MS,
     requests: 10,
-    errors: 0,
+    client_errors: 0,
+    server_errors: 0,
     added_p50_ms: 1,
     added_p95_ms: 4,
     upstream: [],
@@ -57,23 +60,66 @@ test('a pause interrupts the lines', async (t) => {
   t.same(lines, [{ label: 'requests', values: [10, 10, null, 10] }])
 })
 
-test('the busiest providers have lines', async (t) => {
-  const of = (provider: string, calls: number) => ({ provider, calls, failed: 0, p50_ms: 1, p95_ms: calls })
+const of = (provider: string, calls: number, failed = 0) => ({
+  ...{ provider, calls, failed },
+  ...{ p50_ms: 1, p95_ms: calls },
+})
+
+test('the busiest providers have lines, in the order of their names', async (t) => {
   const steps = [
     step(NOW, { upstream: [of('a', 1), of('b', 5)] }),
     step(NOW + STEP_MS, { upstream: [of('c', 3), of('a', 9)] }),
   ]
-  t.same(plotOf(steps, upstreamReads(steps, 2)).lines, [
-    { label: 'a', values: [1, 9] },
-    { label: 'b', values: [5, null] },
-  ])
+  const providers = drawnProviders(steps, 2)
+  t.same(
+    plotOf(
+      steps,
+      upstreamReads(providers, ({ p95_ms }) => p95_ms),
+    ).lines,
+    [
+      { label: 'a', values: [1, 9] },
+      { label: 'b', values: [5, null] },
+    ],
+  )
+})
+
+test('a provider that fails is drawn, however little it is called', async (t) => {
+  const busy = ['a', 'b', 'c', 'd', 'e', 'f', 'g'].map((name) => of(name, 1_000))
+  const early = step(NOW - 600_000, { upstream: [of('was-failing', 2, 2)] })
+  const steps = [early, step(NOW, { upstream: [...busy, of('failing', 3, 1)] })]
+  const drawn = drawnProviders(steps, 6)
+  t.ok(drawn.includes('failing'))
+  t.ok(drawn.includes('was-failing'))
+  t.equal(drawn.length, 6)
+  t.same(drawnProviders([early, step(NOW, { upstream: [...busy, of('z', 1, 9)] })], 1), ['z'], 'of now first')
+})
+
+test('a name keeps its tone, whatever is drawn beside it', async (t) => {
+  const known = new Map<string, number>()
+  const [whisperfarm, voxcloud] = tonesOf(['whisperfarm', 'voxcloud'], known)
+  t.not(whisperfarm, voxcloud)
+  t.same(
+    tonesOf(['voxcloud', 'another', 'whisperfarm'], known).filter((_, at) => at !== 1),
+    [voxcloud, whisperfarm],
+  )
+  t.same(tonesOf(['voxcloud', 'whisperfarm'], new Map()), [voxcloud, whisperfarm], 'also after a reload')
+  const many = Array.from({ length: TONES }, (_, at) => `provider-${at}`)
+  t.equal(new Set(tonesOf(many, new Map())).size, TONES, 'each its own while there are enough')
+  t.ok(tonesOf([...many, 'one more'], new Map()).every((tone) => tone >= 1 && tone <= TONES))
 })
 
 test('rates are of what happened, and of nothing there is none', async (t) => {
-  const steps = [step(NOW, { requests: 1000, errors: 1000 }), step(NOW + 60_000, { requests: 20, errors: 5 })]
-  t.same(recent(steps, 60_000), { perSecond: 4, errorShare: 0.25 })
-  t.same(recent([step(NOW, { requests: 0 })], 60_000), { perSecond: 0, errorShare: null })
-  t.same(recent([], 60_000), { perSecond: null, errorShare: null })
+  const steps = [
+    step(NOW, { requests: 1000, client_errors: 1000 }),
+    step(NOW + 60_000, { requests: 20, client_errors: 5, server_errors: 1 }),
+  ]
+  t.same(recent(steps, 60_000), { perSecond: 4, clientErrorShare: 0.25, serverErrorShare: 0.05 })
+  t.same(recent([step(NOW, { requests: 0 })], 60_000), {
+    perSecond: 0,
+    clientErrorShare: null,
+    serverErrorShare: null,
+  })
+  t.same(recent([], 60_000), { perSecond: null, clientErrorShare: null, serverErrorShare: null })
   t.equal(
     newest(
       [step(NOW, { added_p50_ms: 7 }), step(NOW + 1, { added_p50_ms: null })],

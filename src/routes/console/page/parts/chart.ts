@@ -9,7 +9,7 @@ export interface ChartProps {
   /** Beside the title: "per second". */
   readonly unit?: string
   readonly data: ChartData
-  /** The colour of each line: 1 to 6 of --series-…, or `bad`; its place unless said. */
+  /** The tone of each line: 1 to 6 of --series-…, 7 to 12 the same dashed, or `bad`; its place unless said. */
   readonly tones?: readonly (number | 'bad')[]
   /** Writes a value with its unit. */
   readonly format: (value: number) => string

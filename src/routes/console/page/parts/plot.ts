@@ -11,7 +11,7 @@ export interface Pointed {
 
 interface PlotProps {
   readonly data: ChartData
-  /** The colour of each line: 1 to 6 of --series-…, or `bad`; its place unless said. */
+  /** The tone of each line: 1 to 6 of --series-…, 7 to 12 the same dashed, or `bad`; its place unless said. */
   readonly tones: readonly (number | 'bad')[] | undefined
   readonly format: (value: number) => string
   /** The axis goes up to this at least. */
@@ -34,6 +34,8 @@ const POWERS_OF_TWO = Array.from({ length: 50 }, (_, power) => 2 ** power)
 /** What happened within less is drawn at the end of so much, rather than spread. */
 const SPAN_MIN_SECONDS = 600
 const FONT_PX = 11
+/** Those of --series-…; tones beyond them are dashed lines in the same colours. */
+const COLOURS = 6
 
 /** Keeps a plot in its place, in the colours of the theme. `move` points at a moment; null: at none. */
 export function usePlot(props: PlotProps) {
@@ -154,9 +156,10 @@ function axesOf(latest: { readonly current: PlotProps }, colour: Colour): uPlot.
 function seriesOf({ data, tones }: PlotProps, colour: Colour): uPlot.Series[] {
   return data.lines.map(({ label }, index) => {
     const tone = tones?.[index] ?? index + 1
-    const stroke = colour(tone === 'bad' ? '--bad' : `--series-${tone}`)
+    const stroke = colour(tone === 'bad' ? '--bad' : `--series-${((tone - 1) % COLOURS) + 1}`)
+    const dash = tone !== 'bad' && tone > COLOURS ? { dash: [5, 4] } : {}
     const filter = (plot: uPlot, line: number) => lonePoints(plot.data[line] ?? [])
-    return { label, stroke, width: 1.5, points: { show: false, size: 4, fill: stroke, filter } }
+    return { label, stroke, ...dash, width: 1.5, points: { show: false, size: 4, fill: stroke, filter } }
   })
 }
 

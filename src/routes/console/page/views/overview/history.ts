@@ -3,6 +3,8 @@ import type { OverviewStep } from '../../../api/answers.ts'
 export const HISTORY_MS = 3_600_000
 /** Nodes report a step at slightly different times, so that the newest ones are asked for again. */
 const AGAIN_STEPS = 3
+/** What failed within this is trouble of now. */
+const TROUBLE_MS = 300_000
 /** A pause longer than so many steps interrupts the lines of a chart. */
 const PAUSE_STEPS = 2.5
 
@@ -52,16 +54,43 @@ export function plotOf(steps: readonly OverviewStep[], reads: Readonly<Record<st
   }
 }
 
-/** p95 of each provider, the busiest ones first: more lines than a few cannot be told apart. */
-export function upstreamReads(steps: readonly OverviewStep[], providersMax: number): Record<string, Read> {
-  const calls = new Map<string, number>()
-  for (const { upstream } of steps)
-    for (const { provider, calls: more } of upstream) calls.set(provider, (calls.get(provider) ?? 0) + more)
-  const busiest = [...calls].sort(([, one], [, other]) => other - one).slice(0, providersMax)
+type Upstream = OverviewStep['upstream'][number]
+
+/**
+ * The providers that are drawn, by name: more lines than a few cannot be told apart. Those that fail now come before
+ * those that failed within the hour, and these before the busiest, so that the one in trouble is never left out.
+ */
+export function drawnProviders(steps: readonly OverviewStep[], providersMax: number): readonly string[] {
+  const now = (steps.at(-1)?.at_ms ?? 0) - TROUBLE_MS
+  const weights = new Map<string, readonly [failedNow: number, failed: number, calls: number]>()
+  for (const { at_ms: atMs, upstream } of steps)
+    for (const { provider, calls, failed } of upstream) {
+      const [failedNow, failedBefore, callsBefore] = weights.get(provider) ?? [0, 0, 0]
+      weights.set(provider, [
+        failedNow + (atMs > now ? failed : 0),
+        failedBefore + failed,
+        callsBefore + calls,
+      ])
+    }
+  return [...weights]
+    .sort(([, one], [, other]) => other[0] - one[0] || other[1] - one[1] || other[2] - one[2])
+    .slice(0, providersMax)
+    .map(([name]) => name)
+    .sort()
+}
+
+/** What is read of each of the providers, by its name. */
+export function upstreamReads(
+  providers: readonly string[],
+  read: (upstream: Upstream, step: OverviewStep) => number | null,
+): Record<string, Read> {
   return Object.fromEntries(
-    busiest.map(([name]) => [
+    providers.map((name) => [
       name,
-      ({ upstream }: OverviewStep) => upstream.find(({ provider }) => provider === name)?.p95_ms ?? null,
+      (step: OverviewStep) => {
+        const own = step.upstream.find(({ provider }) => provider === name)
+        return own === undefined ? null : read(own, step)
+      },
     ]),
   )
 }
@@ -71,15 +100,14 @@ export function recent(steps: readonly OverviewStep[], spanMs: number) {
   const endMs = steps.at(-1)?.at_ms ?? 0
   const some = steps.filter(({ at_ms: atMs }) => atMs > endMs - spanMs)
   const sum = (read: (step: OverviewStep) => number) => some.reduce((total, step) => total + read(step), 0)
-  const [requests, errors, ms] = [
-    sum((one) => one.requests),
-    sum((one) => one.errors),
-    sum((one) => one.step_ms),
-  ]
+  const requests = sum((one) => one.requests)
+  const ms = sum((one) => one.step_ms)
+  const share = (errors: number) => (requests === 0 ? null : errors / requests)
   return {
     perSecond: ms === 0 ? null : (requests * 1000) / ms,
-    /** Null: of no request. */
-    errorShare: requests === 0 ? null : errors / requests,
+    /** Null: there was no request. */
+    clientErrorShare: share(sum((one) => one.client_errors)),
+    serverErrorShare: share(sum((one) => one.server_errors)),
   }
 }
 

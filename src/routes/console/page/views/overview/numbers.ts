@@ -13,34 +13,41 @@ const WAIT_WARN_SECONDS = 300
 const MEMORY_WARN = 0.8
 
 /** The state of things in a line of numbers. */
-export function Numbers({ seen }: { readonly seen: Seen }) {
+export function Numbers({ seen, platform }: { readonly seen: Seen; readonly platform: boolean }) {
   const { answer, steps } = seen
   const { perSecond } = recent(steps, MINUTE_MS)
-  const { errorShare } = recent(steps, ERRORS_MS)
+  const { clientErrorShare, serverErrorShare } = recent(steps, ERRORS_MS)
   const p50 = newest(steps, (step) => step.added_p50_ms)
   const p95 = newest(steps, (step) => step.added_p95_ms)
   return html`<dl class="overview-numbers">
     <${One} name="Requests" value=${orNone(perSecond, rate)} beside="per second, last minute" />
     <${One}
       name="Errors"
-      value=${orNone(errorShare, percent)}
-      beside="of requests, last 5 min"
-      tone=${toneOf(errorShare ?? 0, ERRORS_WARN, ERRORS_BAD)}
+      value=${orNone(serverErrorShare, percent)}
+      beside="5xx, last 5 min"
+      title="Requests that failed in the gateway or at its providers"
+      tone=${toneOf(serverErrorShare ?? 0, ERRORS_WARN, ERRORS_BAD)}
     />
     <${One}
-      name="Added latency"
+      name="Client errors"
+      value=${orNone(clientErrorShare, percent)}
+      beside="4xx, last 5 min"
+      title="Requests that were refused for what the caller sent"
+    />
+    <${One}
+      name="Gateway overhead"
       value=${orNone(p50, milliseconds)}
       beside=${p95 === null ? 'p50' : `p50; p95 ${milliseconds(p95)}`}
     />
     <${Queue} queue=${answer.queue} />
-    <${Memory} seen=${seen} />
+    ${platform ? html`<${Memory} seen=${seen} />` : null}
     ${
       answer.credits_usd === null
         ? null
         : html`<${One}
             name="Credits"
             value=${usd(answer.credits_usd)}
-            beside="left for platform providers"
+            beside="credit balance"
             tone=${answer.credits_usd < 0 ? 'bad' : null}
           />`
     }
@@ -51,20 +58,18 @@ export function Numbers({ seen }: { readonly seen: Seen }) {
 function Queue({ queue }: { readonly queue: Seen['answer']['queue'] }) {
   if (!queue) return null
   const { ready, delayed, oldest_seconds: oldest } = queue
-  const words = [
-    ready > 0 ? `oldest ${duration(oldest)}` : 'none is due',
-    delayed > 0 ? `${number(delayed)} for later` : '',
-  ]
+  const words = [`${number(ready)} ready`, `${number(delayed)} scheduled`]
+  if (ready > 0) words.push(`oldest ${duration(oldest)}`)
   return html`<${One}
     name="Jobs waiting"
-    value=${compact(ready)}
-    beside=${words.filter(Boolean).join('; ')}
-    title="In all workspaces"
+    value=${compact(ready + delayed)}
+    beside=${words.join(', ')}
+    title="Across all workspaces"
     tone=${oldest > WAIT_WARN_SECONDS ? 'warn' : null}
   />`
 }
 
-/** Of the fullest node. */
+/** Use of the fullest node. */
 function Memory({ seen }: { readonly seen: Seen }) {
   const { nodes } = seen.answer
   if (nodes === null) return null
@@ -81,7 +86,7 @@ function Memory({ seen }: { readonly seen: Seen }) {
     <${One}
       name="Memory budget"
       value=${nodes.length === 0 ? '–' : percent(share)}
-      beside="used on the fullest node"
+      beside="peak across nodes"
       tone=${toneOf(share, MEMORY_WARN, 1)}
     />`
 }

@@ -1,7 +1,7 @@
-import type { OverviewAnswer } from '../../../api/answers.ts'
-import { bytes, number } from '../../format.ts'
+import type { HealthAnswer, OverviewAnswer } from '../../../api/answers.ts'
+import { bytes, number, percent } from '../../format.ts'
 import { html } from '../../html.ts'
-import { StatusBadge } from '../../parts/badge.ts'
+import { BreakerBadge, LastError } from '../../parts/health.ts'
 import { Section } from '../../parts/page-head.ts'
 import { Bar } from '../../parts/progress.ts'
 import { EmptyState } from '../../parts/states.ts'
@@ -19,18 +19,10 @@ const BREAKER_COLUMNS: readonly Column<Breaker>[] = [
     cell: ({ provider, model }) => html`<span class="mono">${provider}/${model}</span>`,
   },
   { head: 'Route', cell: ({ route }) => html`<span class="mono">${route}</span>` },
-  {
-    head: 'State',
-    narrow: true,
-    cell: ({ state }) => html`<span title=${MEANINGS[state]}><${StatusBadge} status=${state} /></span>`,
-  },
+  { head: 'State', narrow: true, cell: ({ state }) => html`<${BreakerBadge} state=${state} />` },
+  { head: 'Since', narrow: true, cell: ({ since }) => html`<${Time} at=${since} />` },
+  { head: 'Last error', cell: ({ last_error }) => html`<span><${LastError} error=${last_error} /></span>` },
 ]
-
-const MEANINGS: Readonly<Record<Breaker['state'], string>> = {
-  open: 'It failed too often: other entries serve until it is tried again.',
-  half_open: 'One call is trying whether it works again.',
-  cooling: 'The provider asked to be left alone for a while.',
-}
 
 /** Entries that are passed over at the moment. */
 export function Breakers({
@@ -41,20 +33,44 @@ export function Breakers({
   readonly all: boolean
 }) {
   const workspace: Column<Breaker> = { head: 'Workspace', cell: (one) => one.workspace }
-  return html`<${Section} title="Breakers">
+  return html`<${Section} title="Unhealthy entries">
     ${
       breakers.length === 0
-        ? html`<${EmptyState} title="All entries take calls">
-            <p>An entry that fails too often, or whose provider asks for a pause, stands here until it recovers.</p>
+        ? html`<${EmptyState} title="No breaker is open">
+            <p>Entries that are failing or rate-limited are listed here until they recover.</p>
           <//>`
         : html`<${Table}
-            caption="Entries that are passed over"
+            caption="Unhealthy entries"
             columns=${all ? BREAKER_COLUMNS.toSpliced(1, 0, workspace) : BREAKER_COLUMNS}
             rows=${breakers}
             rowKey=${(one: Breaker) => [one.workspace, one.route, one.provider, one.model].join(' ')}
             href=${(one: Breaker) => pathOf(one.workspace, 'routes', one.route)}
           />`
     }
+  <//>`
+}
+
+type ProviderNow = HealthAnswer['providers'][number]
+
+const PROVIDER_COLUMNS: readonly Column<ProviderNow>[] = [
+  { head: 'Provider', primary: true, cell: ({ provider }) => html`<span class="mono">${provider}</span>` },
+  { head: 'Calls', align: 'end', cell: ({ calls }) => number(calls) },
+  { head: 'Failed', align: 'end', cell: ({ failed }) => number(failed) },
+  { head: 'Errors', align: 'end', cell: ({ calls, failed }) => percent(calls === 0 ? 0 : failed / calls) },
+  { head: 'Last error', cell: ({ last_error }) => html`<span><${LastError} error=${last_error} /></span>` },
+]
+
+/** Every provider that was called in the last minutes, those that fail first. */
+export function Providers({ health }: { readonly health: HealthAnswer | null }) {
+  if (health === null || health.providers.length === 0) return null
+  const rows = health.providers.toSorted((one, other) => other.failed - one.failed || other.calls - one.calls)
+  return html`<${Section} title="Providers, last 5 minutes">
+    <${Table}
+      caption="Providers, last 5 minutes"
+      columns=${PROVIDER_COLUMNS}
+      rows=${rows}
+      rowKey=${({ provider }: ProviderNow) => provider}
+    />
   <//>`
 }
 

@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import { html } from '../../html.ts'
+import { useHealth } from '../../parts/health.ts'
 import { PageHead } from '../../parts/page-head.ts'
 import { Loaded, Note, Skeleton } from '../../parts/states.ts'
 import type { ViewProps } from '../../view.ts'
@@ -7,7 +8,7 @@ import { Charts } from './charts.ts'
 import { FirstRequest } from './first-request.ts'
 import { type Seen, useLive } from './live.ts'
 import { Numbers } from './numbers.ts'
-import { Breakers, Nodes } from './tables.ts'
+import { Breakers, Nodes, Providers } from './tables.ts'
 
 /** What is going on: now, and during the last hour. */
 export function OverviewView({ workspace }: ViewProps) {
@@ -25,9 +26,10 @@ export function OverviewView({ workspace }: ViewProps) {
 function Whole({ seen, workspace }: { readonly seen: Seen; readonly workspace: string | null }) {
   const { answer, steps } = seen
   const idle = steps.every(({ requests, upstream }) => requests === 0 && upstream.length === 0)
+  const health = useHealth(workspace)
   const breakers = html`<${Breakers} breakers=${answer.breakers} all=${workspace === null} />`
   return html`<${Refused} faults=${answer.refused ?? []} />
-    <${Numbers} seen=${seen} />
+    <${Numbers} seen=${seen} platform=${workspace === null} />
     ${
       idle
         ? html`<${FirstRequest} workspace=${workspace} />`
@@ -36,6 +38,7 @@ function Whole({ seen, workspace }: { readonly seen: Seen; readonly workspace: s
           <//>`
     }
     ${idle || workspace === null ? breakers : null}
+    <${Providers} health=${health} />
     ${answer.nodes === null || workspace !== null ? null : html`<${Nodes} nodes=${answer.nodes} />`}`
 }
 
@@ -43,7 +46,7 @@ function Whole({ seen, workspace }: { readonly seen: Seen; readonly workspace: s
 function Refused({ faults }: { readonly faults: readonly string[] }) {
   if (faults.length === 0) return null
   return html`<${Note} tone="bad">
-    <p>The newest configuration is not in force: what served before goes on. Mend in the file, or in the console:</p>
+    <p>The latest configuration was rejected; the previous one is still in use. Fix it in the file or in the console:</p>
     <ul class="faults">${faults.map((fault) => html`<li key=${fault}>${fault}</li>`)}</ul>
   <//>`
 }
@@ -64,10 +67,10 @@ function Live({ late }: { readonly late: boolean }) {
 function Waiting({ nodes }: { readonly nodes: boolean }) {
   return html`<div role="status"><span class="hidden">The overview: loading</span></div>
     <div class="overview-numbers" aria-hidden="true">
-      ${Array.from({ length: nodes ? 6 : 5 }, (_, index) => html`<div class="overview-number" key=${index}></div>`)}
+      ${Array.from({ length: nodes ? 7 : 6 }, (_, index) => html`<div class="overview-number" key=${index}></div>`)}
     </div>
     <div class="overview-charts" aria-hidden="true">
-      ${Array.from({ length: 4 }, (_, index) => html`<div class="overview-waiting" key=${index}></div>`)}
+      ${Array.from({ length: 6 }, (_, index) => html`<div class="overview-waiting" key=${index}></div>`)}
     </div>
     <${Skeleton} rows=${2} label="" />`
 }

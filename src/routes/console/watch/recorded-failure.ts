@@ -1,0 +1,122 @@
+import type { GatewayError } from '../../../errors.ts'
+import { CAPABILITIES, FEATURES } from '../../../schema/calls.ts'
+import { SCOPES } from '../../../schema/catalog.ts'
+import type { RecordedFailure, RecordedVerdict } from '../../../schema/console.ts'
+
+/** Entries that a failure is recorded with: a record must not grow with the routes of an odd configuration. */
+const ENTRIES_MAX = 20
+/** Items of any list. */
+const ITEMS_MAX = 20
+const PARAM_DEPTH_MAX = 8
+
+/**
+ * Names that a field of a request can have, at any depth. Callers choose the names of unknown fields, so that no other
+ * name is recorded; a test compares the list with the request schemas.
+ */
+export const FIELD_NAMES: ReadonlySet<string> = new Set(
+  `
+    Idempotency-Key arguments audio audio_base64 background base64 best_of content custom_vocabulary data
+    description detail detect_language diarization dimensions domains duration_seconds echo encoding_format
+    endpoint file filename format function function_call functions id idempotency_key image_url images include
+    include_usage input input_audio json_schema keyterms keywords known_speaker_names known_speaker_references
+    language languages logit_bias logprobs max_completion_tokens max_tokens media_type messages modalities mode
+    model moderation multichannel n name options output_format parallel_tool_calls parameters payload
+    profanity_filter prompt purpose quality redaction response_format response_profile response_schema role
+    schema seconds seed size smart_formatting speaker_count_hint speed stop stream stream_format stream_options
+    suffix task temperature text timestamp_granularities timestamps token tool_call_id tool_calls tool_choice
+    tools top_logprobs top_p type url voice wait web_search_options
+  `
+    .trim()
+    .split(/\s+/),
+)
+
+/** The beginnings of messages that say how a field breaks the rules. What follows them is not recorded. */
+export const FIELD_RULES = [
+  'is missing',
+  'must be a string',
+  'must be an integer',
+  'must be a number',
+  'must be a list of strings',
+  'must be a list',
+  'must be an object',
+  'must be true or false',
+  'must be one of',
+  'must be at least',
+  'must be at most',
+  'must be greater than',
+  'must not be empty',
+  'must be left out',
+  'was sent more than once',
+  'is over',
+  'has over',
+] as const
+
+/** What can be missing. */
+const MISSABLE: ReadonlySet<unknown> = new Set([...FEATURES, ...CAPABILITIES, ...SCOPES, 'key', 'workspace'])
+/** Names of ours, of limits for one, are all written so. */
+const OWN_WORD = /^[a-z][a-z0-9_]{0,39}$/
+
+/** Why a request failed, reduced to what is in closed lists. */
+export function recordedFailure({ message, extra }: GatewayError): RecordedFailure {
+  const { param, details = {} } = extra
+  const entries = Array.isArray(details.entries) ? (details.entries as readonly unknown[]) : []
+  return {
+    param: documentedParam(param),
+    rule: param === undefined ? null : ruleIn(message, param),
+    reason: ownWord(details.reason),
+    missing: missable([details.required_capabilities, details.scope, details.budget].flat()),
+    limit: limitIn(details),
+    entries: entries.slice(0, ENTRIES_MAX).map(verdictOf),
+    moreEntries: Math.max(0, entries.length - ENTRIES_MAX),
+  }
+}
+
+/** `messages[2].content`, when each of its names is documented; null otherwise. */
+function documentedParam(param: unknown): string | null {
+  if (typeof param !== 'string' || param.length > 128) return null
+  const names = param.replaceAll(/\[\d{0,6}\]/g, '').split('.')
+  return names.length <= PARAM_DEPTH_MAX && names.every((name) => FIELD_NAMES.has(name)) ? param : null
+}
+
+function ruleIn(message: string, param: string): string | null {
+  if (!message.startsWith(param)) return null
+  const said = message.slice(param.length).replace(/^:? /, '')
+  return FIELD_RULES.find((rule) => said.startsWith(rule)) ?? null
+}
+
+function limitIn(details: Readonly<Record<string, unknown>>): RecordedFailure['limit'] {
+  const name = ownWord(details.limit)
+  if (name === null) return null
+  const unit = name.endsWith('_seconds') ? 'seconds' : 'bytes'
+  const actual =
+    unit === 'seconds' ? details.audio_seconds : (details.declared_bytes ?? details.received_bytes)
+  return { name, max: figure(details[`limit_${unit}`]), actual: figure(actual) }
+}
+
+/** A row of `explainRows`, without its `detail`, which may quote the request. */
+function verdictOf(row: unknown): RecordedVerdict {
+  const { route, provider, model, left, missing, conflict, param, retry_after_ms } = Object(row)
+  return {
+    route: String(route),
+    provider: String(provider),
+    model: String(model),
+    left: ownWord(left),
+    missing: missable(missing),
+    conflict: missable(conflict),
+    param: documentedParam(param),
+    retryAfterMs: figure(retry_after_ms),
+  }
+}
+
+function ownWord(value: unknown): string | null {
+  return typeof value === 'string' && OWN_WORD.test(value) ? value : null
+}
+
+function missable(value: unknown): readonly string[] {
+  if (!Array.isArray(value)) return []
+  return value.filter((item): item is string => MISSABLE.has(item)).slice(0, ITEMS_MAX)
+}
+
+function figure(value: unknown): number | null {
+  return typeof value === 'number' && Number.isFinite(value) ? value : null
+}

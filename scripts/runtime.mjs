@@ -5,7 +5,7 @@ import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:os'
-import { join } from 'node:path'
+import { isAbsolute, join, relative, resolve, sep } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { installPinned, npmInstall, ROOT, say, succeeds, Unusable, withLock } from './install.mjs'
 
@@ -79,15 +79,25 @@ function fingerprint() {
 function readStamp(wanted) {
   try {
     const { fingerprint: found, node } = JSON.parse(readFileSync(STAMP, 'utf8'))
-    return found === wanted && existsSync(node) ? node : undefined
+    const path = resolve(ROOT, node)
+    // A stamp that came along with a copied folder may name the Node of the folder that it was copied from.
+    const isOurs = path === process.execPath || placeInside(path) !== null
+    return found === wanted && isOurs && existsSync(path) ? path : undefined
   } catch {
     return undefined
   }
 }
 
+/** A Node of this folder is written down by its place in it, so that a copy of the folder runs its own. */
 function stamp(wanted, node) {
-  writeFileSync(STAMP, JSON.stringify({ fingerprint: wanted, node }))
+  writeFileSync(STAMP, JSON.stringify({ fingerprint: wanted, node: placeInside(node) ?? node }))
   return node
+}
+
+/** The path from this folder on; null for what is outside. */
+function placeInside(path) {
+  const place = relative(ROOT, path)
+  return isAbsolute(place) || place === '..' || place.startsWith(`..${sep}`) ? null : place
 }
 
 /** glibc's version as a number of the form 2.36; undefined where the C library is another one. */

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { createInterface } from 'node:readline'
 import { pathToFileURL } from 'node:url'
@@ -92,4 +93,58 @@ test('when the launcher is killed, the program ends itself', async (t) => {
   }
   for (let tries = 0; tries < 200 && isAlive(); tries++) await new Promise((done) => setTimeout(done, 50))
   t.notOk(isAlive())
+})
+
+/** Runs `prepare` of the clone in this folder, as if by a Node that is too old for it. @returns the Node it chooses */
+async function preparedBy(clone) {
+  const script = `
+    Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.20.2' } })
+    const { prepare } = await import(${JSON.stringify(pathToFileURL(join(clone, 'scripts', 'runtime.mjs')).href)})
+    process.stdout.write(await prepare())`
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  let chosen = ''
+  child.stdout.on('data', (text) => {
+    chosen += text
+  })
+  await once(child, 'close')
+  return chosen
+}
+
+/** A clone whose packages are installed, and whose Node of its own was fetched: a link to the one that runs this. */
+async function startedClone(t) {
+  const folder = await realpath(await mkdtemp(join(tmpdir(), 'larkway-clone-')))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  const clone = join(folder, 'one')
+  await mkdir(join(clone, 'node_modules'), { recursive: true })
+  await cp(join(ROOT, 'scripts'), join(clone, 'scripts'), { recursive: true })
+  for (const file of ['package.json', 'package-lock.json', 'node_modules/.package-lock.json'])
+    await cp(join(ROOT, file), join(clone, file))
+  for (const name of await readdir(join(ROOT, 'node_modules')))
+    if (!name.startsWith('.'))
+      await symlink(join(ROOT, 'node_modules', name), join(clone, 'node_modules', name))
+  const runtime = await readFile(join(ROOT, 'scripts', 'runtime.mjs'), 'utf8')
+  const platform = `'${process.platform}-${process.arch}': {`
+  const [, name, version] = /name: '([^']+)',\s+version: '([^']+)'/.exec(runtime.split(platform)[1])
+  const fetched = join(clone, '.larkway', 'node-22', 'node_modules', name)
+  await mkdir(join(fetched, 'bin'), { recursive: true })
+  await writeFile(join(fetched, 'package.json'), JSON.stringify({ name, version }))
+  await symlink(process.execPath, join(fetched, 'bin', 'node'))
+  return { clone, copy: join(folder, 'two') }
+}
+
+test('a clone that was copied runs the Node of its own folder', async (t) => {
+  const { clone, copy } = await startedClone(t)
+  const first = await preparedBy(clone)
+  t.match(first, join(clone, '.larkway'), 'the clone has a Node of its own')
+  await cp(clone, copy, { recursive: true, verbatimSymlinks: true })
+  t.equal(await preparedBy(copy), join(copy, first.slice(clone.length)), 'and so has its copy')
+  // As it was written until now.
+  const stampFile = join(copy, 'node_modules', '.larkway-stamp')
+  const stamp = JSON.parse(await readFile(stampFile, 'utf8'))
+  await writeFile(stampFile, JSON.stringify({ ...stamp, node: first }))
+  t.match(await preparedBy(copy), copy, 'a stamp that names the Node of another folder does not count')
+  await rm(clone, { recursive: true })
+  t.match(await preparedBy(copy), copy, 'and nothing is needed of the first folder')
 })

@@ -52,9 +52,9 @@ async function wasCalled(
   workspace: string,
   keys: readonly { readonly id: string }[],
 ): Promise<boolean> {
-  const filter = { outcome: null, path: null, app: null, keyId: null, jobId: null, beforeMs: null }
+  const filter = { outcome: null, path: null, app: null, keyId: null, jobId: null, requestId: null }
   const [kept, uses] = await Promise.all([
-    state.requests.list({ workspace, ...filter, limit: LOOKED_AT }),
+    state.requests.list({ workspace, ...filter, beforeMs: null, afterMs: null, limit: LOOKED_AT }),
     state.keyUses.read(keys.map(({ id }) => id)),
   ])
   return kept.some(({ method }) => method !== 'GET') || Object.keys(uses).length > 0

@@ -1,4 +1,5 @@
 import { GatewayError } from '../errors.ts'
+import { FRAMING } from './header-bytes.ts'
 import type { RequestHead } from './request-head.ts'
 
 /** How the body ends. `contentLength` is null for a chunked body and for none. */
@@ -21,6 +22,9 @@ const PRINTABLE_ASCII = /^[\x21-\x7e]*$/
  *          nothing
  */
 export function judgeFraming(head: RequestHead): Framing | GatewayError {
+  if (head.method === '') return malformed('the method must be a token')
+  const cut = head.cut.find((name) => FRAMING.includes(name))
+  if (cut !== undefined) return malformed(`the header ${cut} must be visible ASCII`)
   const { hosts, contentLengths, transferEncodings } = head
   if (hosts.length !== 1 || !HOST.test(hosts[0]!)) return malformed('the header Host must name one host')
   if (!PRINTABLE_ASCII.test(head.path) || !PRINTABLE_ASCII.test(head.query))

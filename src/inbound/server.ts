@@ -5,9 +5,11 @@ import type { EdgeContext, RequestFacts } from './edge-context.ts'
 import { edgeFacts } from './edge-facts.ts'
 import type { Exchange } from './exchange.ts'
 import { type Framing, judgeFraming } from './framing.ts'
+import { HeadWindow, judgeHeaderBytes } from './header-bytes.ts'
 import { NativeExchange } from './native-exchange.ts'
 import { NextTurn } from './next-turn.ts'
-import { readHead } from './request-head.ts'
+import { openReceiveWindow } from './receive-window.ts'
+import { otherMethod, type RequestHead, readHead } from './request-head.ts'
 import { type Found, Router } from './router.ts'
 import { EDGE_TIMING, type EdgeTiming } from './timing.ts'
 import {
@@ -76,15 +78,14 @@ export interface EdgeServer {
 
 interface ServerContext extends EdgeContext {
   readonly router: Router<EdgeRoute>
+  /** Null: bytes that the parser cuts off stay unseen. */
+  readonly window: HeadWindow | null
   taken: number
   connections: number
   observe(exchange: Exchange, refusal: ErrorCode | null): void
 }
 
-/**
- * Every method that uWS knows. To another one it gives its own 404, in HTML, before a request exists for
- * us.
- */
+/** Every method that uWS has a name for. */
 const METHODS = [
   ['get', 'GET'],
   ['post', 'POST'],
@@ -107,12 +108,18 @@ export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
   const router = new Router(routes)
   const timing = { ...EDGE_TIMING, ...options.timing }
   const shared = { budget, log, timing, nextTurn: new NextTurn(), open: new Set<NativeExchange>() }
-  const context: ServerContext = { ...shared, draining: false, router, taken: 0, connections: 0, observe }
   const { uws, version } = loadUws()
+  const received = await openReceiveWindow(uws)
+  if (received === null) log.warn('bytes over 0x7f at the ends of header values are not seen')
+  const window = received && new HeadWindow(received)
+  const counts = { draining: false, taken: 0, connections: 0 }
+  const context: ServerContext = { ...shared, ...counts, router, window, observe }
   const app = uws.App()
   for (const [register, method] of METHODS) {
     app[register]('/*', (res, request) => take(res, request, method, context))
   }
+  // To any other uWS would give its own 404, in HTML.
+  app.any('/*', (res, request) => take(res, request, otherMethod(request), context))
   const count = (_: HttpResponse, change: number): void => {
     context.connections += change
   }
@@ -165,10 +172,10 @@ function take(res: HttpResponse, request: HttpRequest, method: string, context: 
   let exchange: NativeExchange | null = null
   res.onAborted(() => exchange?.left())
   try {
-    const head = readHead(request, method)
+    const head = readHead(request, method, context.window)
     const framing = judgeFraming(head)
     const found = context.router.find(method, head.path)
-    const refusal = refusalOf(framing, found, method)
+    const refusal = refusalOf(head, framing, found)
     if (found.route?.probe !== true) context.taken += 1
     const taken = new NativeExchange(res, head, factsOf(framing, found, refusal), context)
     exchange = taken
@@ -198,17 +205,19 @@ function isBodiless(framing: Framing | GatewayError): boolean {
  * at.
  */
 function refusalOf(
+  head: RequestHead,
   framing: Framing | GatewayError,
   found: Found<EdgeRoute>,
-  method: string,
 ): GatewayError | null {
   if (framing instanceof GatewayError) return framing
   if (found.route === null) {
     if (found.allow === '') return new GatewayError('NOT_FOUND')
     return new GatewayError('METHOD_NOT_ALLOWED', undefined, { headers: { allow: found.allow } })
   }
+  const { method } = head
   const lengthless = framing.contentLength === null && !framing.chunked
-  return lengthless && (method === 'POST' || method === 'PUT') ? new GatewayError('LENGTH_REQUIRED') : null
+  if (lengthless && (method === 'POST' || method === 'PUT')) return new GatewayError('LENGTH_REQUIRED')
+  return judgeHeaderBytes(head)
 }
 
 function factsOf(

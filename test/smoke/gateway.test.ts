@@ -1,5 +1,6 @@
 import { test } from 'tap'
 import { startLarkway } from '../support/larkway.ts'
+import { RawClient } from '../support/raw-client.ts'
 
 // The whole product once through on a Node of choice: CI runs this again on Node 24 with the newer build of
 // uWebSockets.js (scripts/modern-node.mjs), which the machine's own C library may be too old for.
@@ -30,6 +31,16 @@ test('the demo speaks, and understands what it has spoken', async (t) => {
   const me = await fetch(`${larkway.url}/v1/me`, { headers: { authorization } })
   t.equal(me.status, 200)
   t.match(await me.json(), { workspace: { id: 'demo' }, limits: { max_audio_bytes: 26_214_400 } })
+
+  const client = await RawClient.connect(larkway.port)
+  const head = `GET /v1/me HTTP/1.1\r\nHost: a\r\nAuthorization: ${authorization}\r\nX-LK-Purpose: support`
+  await client.send(`${head}\xfc\r\n\r\n`)
+  const foreign = await client.response()
+  t.match([foreign?.status, `${foreign?.body}`], [400, '"param":"X-LK-Purpose"'], 'this build shows the byte')
+  await client.send(`${head}\r\n\r\n`, 'BREW /v1/me HTTP/1.1\r\nHost: a\r\n\r\n')
+  t.equal((await client.response())?.status, 200)
+  t.equal((await client.response())?.status, 405, 'in JSON, also to a method that nobody knows')
+  client.destroy()
 
   const speech = await fetch(`${larkway.url}/v1/speech`, {
     method: 'POST',

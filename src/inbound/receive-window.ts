@@ -1,0 +1,72 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import type { Uws, us_listen_socket } from './uws.ts'
+
+/** A head of `UWS_ENVIRONMENT`'s size lies within it. */
+const WINDOW_BYTES = 32 * 1024
+/** A body of which some read brings that much at once. */
+const PROBE_BYTES = 1024 * 1024
+const PROBE_MS = 2_000
+
+let opened: Promise<Uint8Array | null> | null = null
+
+/**
+ * Opens a view of the memory that uWS reads into. Its parser takes bytes over 0x7f for negative numbers on x86-64 and
+ * cuts them off the ends of header values like blanks, so that no call of the module shows them; here they are seen.
+ *
+ * The native code has one buffer for all connections of a thread and reads every segment to its beginning; it lives as
+ * long as the thread (libusockets, `us_internal_loop_data_init`). The chunks of a body are views of it, and what is
+ * detached behind their callback is only the object: one that was transferred before goes on seeing the same memory.
+ * Both builds are so; where one is not, `null` tells.
+ *
+ * @returns the beginning of that buffer, the same in every call; null when it cannot be had
+ */
+export function openReceiveWindow(uws: Uws): Promise<Uint8Array | null> {
+  opened ??= probe(uws).catch(() => null)
+  return opened
+}
+
+/** Sends a body to a server of its own and keeps a chunk of it. */
+async function probe(uws: Uws): Promise<Uint8Array | null> {
+  const app = uws.App()
+  let window: Uint8Array | null = null
+  let isSeen = false
+  const asked = Promise.withResolvers<void>()
+  app.post('/*', (res) => {
+    res.onAborted(() => {})
+    res.onData((chunk, last) => {
+      if (window === null && chunk.byteLength >= WINDOW_BYTES) {
+        window = new Uint8Array(chunk.transfer(), 0, WINDOW_BYTES)
+      }
+      if (last) res.end()
+    })
+    asked.resolve()
+  })
+  app.get('/*', (res) => {
+    isSeen = window !== null && Buffer.from(window).indexOf(SEEN) === 0
+    res.end()
+  })
+  const listening = await new Promise<us_listen_socket | false>((resolve) =>
+    app.listen('127.0.0.1', 0, resolve),
+  )
+  if (listening === false) return null
+  const client = connect(uws.us_socket_local_port(listening), '127.0.0.1')
+  const signal = AbortSignal.timeout(PROBE_MS)
+  try {
+    await once(client, 'connect', { signal })
+    client.write(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ${PROBE_BYTES}\r\n\r\n`)
+    // A segment of its own: the body that comes with a head begins behind it.
+    await asked.promise
+    client.write(Buffer.alloc(PROBE_BYTES))
+    await once(client, 'data', { signal })
+    client.write(SEEN)
+    await once(client, 'data', { signal })
+    return isSeen ? window : null
+  } finally {
+    client.destroy()
+    app.close()
+  }
+}
+
+/** A head with bytes that the parser cuts off. */
+const SEEN = Buffer.from('GET / HTTP/1.1\r\nhost: a\r\nseen: \xfca\xfc\r\n\r\n', 'latin1')

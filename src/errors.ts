@@ -130,7 +130,7 @@ export const ERRORS = {
     status: 415,
     category: 'request',
     retryable: false,
-    message: 'the audio is not mp3, mp4, m4a, wav, webm, ogg or flac',
+    message: 'the audio is not mp3 (or other MPEG audio, without video), mp4, m4a, wav, webm, ogg or flac',
   },
   REQUIRED_FEATURE_UNAVAILABLE: {
     status: 422,

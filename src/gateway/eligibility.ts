@@ -1,12 +1,12 @@
 import { requiredFeatures } from '../providers/transcript-needs.ts'
 import type { Capability, SpeechCall, TranscriptionCall } from '../schema/calls.ts'
-import type { Entry, Principal } from '../schema/catalog.ts'
+import type { Entry, Principal, Route } from '../schema/catalog.ts'
 import type { EmbeddingsCall, ImageCall, VideoCall } from '../schema/generation.ts'
 import type { Calls, OperationName } from '../schema/operations.ts'
 import { isFor, operationOf, type Provider } from '../schema/provider.ts'
 import { adapt, targetOf } from './adapt.ts'
 import { audioLimits } from './audio-limits.ts'
-import { requiredCapabilities } from './capabilities.ts'
+import { candidatesOf, requiredCapabilities } from './capabilities.ts'
 import type { Left } from './consideration.ts'
 import { type HearingDemand, knownLanguage, lackOfFeatures, leftUnsupported } from './features.ts'
 import { embeddingsLimits, imageLimits, videoLimits } from './generation-limits.ts'
@@ -58,6 +58,19 @@ export function leftOut(entry: Entry, provider: Provider | undefined, demand: De
 /** Whether a workspace of a plan may be served by an entry; one that names no plans is for all. */
 export function isForPlan({ plans }: Entry, plan: string | null): boolean {
   return plans.length === 0 || (plan !== null && plans.includes(plan))
+}
+
+/** The candidates of a published route that the plan of a workspace does not rule out. */
+export function entitledEntries(
+  route: Route,
+  { plan, includes }: Pick<Principal['workspace'], 'plan' | 'includes'>,
+): readonly Entry[] {
+  if (!route.published) return []
+  return candidatesOf(route).filter(
+    (entry) =>
+      isForPlan(entry, plan) &&
+      (includes === null || entry.facts.capabilities.some((capability) => includes.has(capability))),
+  )
 }
 
 /** Whether an entry could serve calls of this kind at all, whatever plan, options and limits say. */

@@ -49,6 +49,7 @@ export function leftUnsupported(unsupported: Unsupported): Left {
         missing: unsupported.missing,
         conflict: unsupported.conflict,
         redactions: unsupported.redactions,
+        language: unsupported.language,
       })
     case 'field':
       return overLimit(unsupported.param, unsupported.reason)

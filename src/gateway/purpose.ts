@@ -3,7 +3,7 @@ import type { Provider } from '../schema/provider.ts'
 import type { Selectors } from '../schema/selectors.ts'
 import { assignedRoute, candidatesOf } from './capabilities.ts'
 import type { Consideration, Group, Left } from './consideration.ts'
-import { type Demand, leftUnable } from './eligibility.ts'
+import { type Demand, entitledEntries, leftUnable } from './eligibility.ts'
 
 export interface PurposeResolution {
   readonly requested: string | null
@@ -12,7 +12,7 @@ export interface PurposeResolution {
   /** What it says when an entry of the purpose answers. */
   readonly source: 'body' | 'header' | null
   /** Why the purpose is unavailable, for the explanation; null when it is not. */
-  readonly unavailable: 'disabled' | 'not_bound' | 'unpublished' | 'capability' | null
+  readonly unavailable: 'disabled' | 'unpublished' | 'capability' | null
 }
 
 /** A consideration in the making. */
@@ -42,16 +42,16 @@ export function listEntries(
     addRoute(drafts, assigned, principal, IN_ASSIGNED)
     return { purpose: NOT_ASKED, assigned, drafts }
   }
-  const declared = principal.purposes.find(({ purpose }) => purpose === asked.label)
-  const unavailable = declared === undefined ? null : unavailability(declared, demand, providers)
-  const route = unavailable === 'disabled' ? null : (declared?.route ?? null)
-  if (route !== null) {
+  const bound = boundPurpose(principal, asked.label)
+  const unavailable = bound === null ? null : unavailability(bound, demand, providers)
+  if (bound !== null && unavailable !== 'disabled') {
+    const { route } = bound
     addRoute(drafts, route, principal, groupByTag(route, asked.label))
     drafts.sort((a, b) => Number(a.group !== 'purpose') - Number(b.group !== 'purpose'))
   }
   addRoute(drafts, assigned, principal, IN_ASSIGNED)
-  const usable = declared !== undefined && unavailable === null
-  const failing = declared === undefined ? 'purpose_unknown' : 'purpose_unavailable'
+  const usable = bound !== null && unavailable === null
+  const failing = bound === null ? 'purpose_unknown' : 'purpose_unavailable'
   return {
     purpose: {
       requested: asked.label,
@@ -66,13 +66,29 @@ export function listEntries(
 
 const NOT_ASKED: PurposeResolution = { requested: null, otherwise: 'none', source: null, unavailable: null }
 
+type BoundPurpose = Purpose & { readonly route: Route }
+
+/** The purpose of a label; null where the workspace declares none such or the app binds it to no route. */
+function boundPurpose({ purposes }: Principal, label: string): BoundPurpose | null {
+  const declared = purposes.find(({ purpose }) => purpose === label)
+  return declared !== undefined && isBound(declared) ? declared : null
+}
+
+function isBound(purpose: Purpose): purpose is BoundPurpose {
+  return purpose.route !== null
+}
+
+/** Whether some call of a key would be served for a purpose: it leads to a published route that the plan allows. */
+export function isUsable(purpose: Purpose, workspace: Principal['workspace']): boolean {
+  return purpose.enabled && isBound(purpose) && entitledEntries(purpose.route, workspace).length > 0
+}
+
 function unavailability(
-  { enabled, route }: Purpose,
+  { enabled, route }: BoundPurpose,
   demand: Demand,
   providers: ReadonlyMap<string, Provider>,
 ): PurposeResolution['unavailable'] {
   if (!enabled) return 'disabled'
-  if (route === null) return 'not_bound'
   if (!route.published) return 'unpublished'
   const able = candidatesOf(route).some(
     (entry) => leftUnable(entry, providers.get(entry.provider.kind), demand) === null,

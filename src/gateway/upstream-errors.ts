@@ -68,7 +68,7 @@ export function exhausted(
   if (failure !== null && trail.attempts.every(isUntakable)) return rejected(trail, failure)
   const late = performance.now() >= deadlineAtMs - TIMER_SLACK_MS
   const waitsMs = trail.attempts.map((attempt) => attempt.failure?.retryAfterMs ?? 0)
-  const retryAfterMs = Math.min(...waitsMs, ...unwellMs)
+  const retryAfterMs = Math.ceil(Math.min(...waitsMs, ...unwellMs))
   const extra = extraOf(trail, failure)
   return new GatewayError(
     late ? 'UPSTREAM_TIMEOUT' : 'UPSTREAM_ERROR',

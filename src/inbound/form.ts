@@ -135,8 +135,8 @@ export class FieldReader {
   }
 
   /**
-   * Whether the field was sent, whatever its value, also null or empty. `a.b` is the member b of an object
-   * a; forms write it `a.b` or `a[b]`.
+   * Whether the field was sent with a value: null, and what is empty in a form, counts as not sent. `a.b` is the
+   * member b of an object a; forms write it `a.b` or `a[b]`.
    */
   has(name: string): boolean {
     this.#asked.add(name)
@@ -145,12 +145,10 @@ export class FieldReader {
       const { values } = this.#fields
       const bracketed = inner === undefined ? `${name}[]` : `${outer}[${inner}]`
       this.#asked.add(bracketed)
-      return values.has(name) || values.has(bracketed)
+      return [name, bracketed].some((one) => values.get(one)?.some((text) => text !== '') === true)
     }
-    const { value } = this.#fields
-    if (inner === undefined) return Object.hasOwn(value, name)
-    const member = Object.hasOwn(value, outer) ? value[outer] : undefined
-    return typeof member === 'object' && member !== null && Object.hasOwn(member, inner)
+    const found = memberOf(this.#fields.value, outer)
+    return (inner === undefined ? found : memberOf(found, inner)) !== null
   }
 
   /** Names that were sent and never asked for, members of `audio` as `audio.member`. */
@@ -173,10 +171,7 @@ export class FieldReader {
   /** The one value of a field, unconverted; null when it was not sent. */
   #scalar(name: string): unknown {
     this.#asked.add(name)
-    if (this.#fields.kind === 'json') {
-      const { value } = this.#fields
-      return Object.hasOwn(value, name) ? (value[name] ?? null) : null
-    }
+    if (this.#fields.kind === 'json') return memberOf(this.#fields.value, name)
     const values = this.#fields.values.get(name) ?? []
     if (values.length > 1) throw invalid(`${name} was sent more than once`, name)
     return values[0] === undefined || values[0] === '' ? null : values[0]
@@ -246,6 +241,12 @@ function isStrings(value: unknown): value is string[] {
 
 function bareName(name: string): string {
   return name.endsWith('[]') ? name.slice(0, -2) : name
+}
+
+/** An own member of an object; null where there is none, or null. */
+function memberOf(value: unknown, name: string): unknown {
+  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return null
+  return (value as Record<string, unknown>)[name] ?? null
 }
 
 function memberNames(name: string, value: unknown): string[] {

@@ -80,12 +80,26 @@ function matroskaForm(head: Uint8Array): AudioFormat | null {
   return /^(webm|matroska)\0*$/.test(name) ? 'webm' : null
 }
 
-/** A part of a frame may stand in front, where the file was cut out of a stream. */
+/**
+ * A part of a frame may stand in front, where the file was cut out of a stream. MPEG systems, which mix audio with
+ * video (.mpeg, .vob, .ts), are none of ours: the frames inside are broken up by packets, so that neither the duration
+ * nor what a provider would make of it can be told.
+ */
 function mpegForm(head: Uint8Array): AudioFormat | null {
+  if (isMpegSystem(head)) return null
   let at = 0
   for (let tag = id3v2Bytes(head, at); tag > 0; tag = id3v2Bytes(head, at)) at += tag
   if (at === 0) return findMpegFrame(head, 0, MPEG_FRAME_MAX_BYTES) >= 0 ? 'mp3' : null
   return at + 4 > head.length ? 'mp3' : taggedForm(head.subarray(at))
+}
+
+const TRANSPORT_PACKET_BYTES = 188
+
+/** A start code of a pack, a packet or a video sequence (ISO/IEC 13818-1, 2.4.3 and 2.5.3), or transport packets. */
+function isMpegSystem(head: Uint8Array): boolean {
+  const isStartCode = head[0] === 0 && head[1] === 0 && head[2] === 1 && (head[3] ?? 0) >= 0xb3
+  const isTransport = [0, 1, 2].every((packet) => head[packet * TRANSPORT_PACKET_BYTES] === 0x47)
+  return isStartCode || isTransport
 }
 
 /**

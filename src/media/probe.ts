@@ -1,5 +1,6 @@
 import type { Audio, AudioFormat, AudioReader, AudioRef } from '../schema/audio.ts'
 import type { MediaProbe } from '../schema/media.ts'
+import { toMilliseconds } from '../schema/seconds.ts'
 import { probeFlac } from './flac.ts'
 import { DETECT_BYTES, detectFormat, detectTaggedFormat, id3v2Bytes } from './format.ts'
 import type { Measure } from './measure.ts'
@@ -77,5 +78,8 @@ async function measure(window: AudioWindow, format: AudioFormat, start: number):
 function credible({ durationSeconds, channels }: Measure, bytes: number): Measure {
   const isLength = durationSeconds !== null && durationSeconds >= 0 && durationSeconds <= bytes
   const isCount = channels !== null && channels > 0 && channels <= CHANNELS_MAX
-  return { durationSeconds: isLength ? durationSeconds : null, channels: isCount ? channels : null }
+  return {
+    durationSeconds: isLength ? toMilliseconds(durationSeconds) : null,
+    channels: isCount ? channels : null,
+  }
 }

@@ -18,7 +18,7 @@ import { encodeForm, type FormField } from './form.ts'
 import { asObject, objectsIn } from './json.ts'
 import { JsonEvents } from './json-events.ts'
 import { languageCode } from './language.ts'
-import { quantityOf, spanOf } from './numbers.ts'
+import { secondsOf, spanOf } from './numbers.ts'
 import { embeddingsOperation } from './openai/embeddings.ts'
 import { headersOf, jsonRequest, modelsOperation } from './openai/wire.ts'
 import { labelSpeakers } from './speakers.ts'
@@ -163,7 +163,7 @@ function readTranscript(
     text: text.trim(),
     language: typeof language === 'string' ? languageCode(language) : null,
     languageConfidence: null,
-    durationSeconds: quantityOf(asObject(usage)?.prompt_audio_seconds),
+    durationSeconds: secondsOf(asObject(usage)?.prompt_audio_seconds),
     ...labelSpeakers(
       [],
       spoken.map((segment, id) => ({ ...segment, id })),

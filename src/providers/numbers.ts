@@ -1,6 +1,14 @@
-/** So much of something, seconds for instance, as a provider says; null when it is no such number. */
+import { toMilliseconds } from '../schema/seconds.ts'
+
+/** So much of something, credits for instance, as a provider says; null when it is no such number. */
 export function quantityOf(value: unknown): number | null {
   return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : null
+}
+
+/** Seconds as a provider says, to the millisecond; null when they are none. */
+export function secondsOf(value: unknown): number | null {
+  const seconds = quantityOf(value)
+  return seconds === null ? null : toMilliseconds(seconds)
 }
 
 /** A part of one, a confidence for instance, to four decimals; null when it is none. */
@@ -14,6 +22,6 @@ export function spanOf(
   start: unknown,
   end: unknown,
 ): { readonly start: number; readonly end: number } | null {
-  const [from, to] = [quantityOf(start), quantityOf(end)]
+  const [from, to] = [secondsOf(start), secondsOf(end)]
   return from === null || to === null ? null : { start: from, end: Math.max(from, to) }
 }

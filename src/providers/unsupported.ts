@@ -19,12 +19,14 @@ interface Cause {
   readonly conflict?: readonly Feature[]
   /** Kinds that it cannot redact, where it redacts others. */
   readonly redactions?: readonly Redaction[]
+  /** The language in which they are missing, where it has them in others. */
+  readonly language?: string
 }
 
 /** Required features for which a request has no place; null when it has a place for all. */
 export function lackedFeatures(
   features: readonly (Feature | false)[],
-  { conflict = [], redactions = [] }: Cause = {},
+  { conflict = [], redactions = [], language }: Cause = {},
 ): Unsupported | null {
   const missing = features.filter((feature) => feature !== false)
   if (missing.length === 0 && conflict.length === 0) return null
@@ -34,7 +36,9 @@ export function lackedFeatures(
       : FEATURE_NAMES[feature]
   const names = missing.map(nameOf)
   if (conflict.length > 0) names.push(conflict.map(nameOf).join(' together with '))
-  return { why: 'features', missing, conflict, redactions, reason: `the model has no ${names.join(', ')}` }
+  const where = language === undefined ? '' : ` in ${language}`
+  const reason = `the model has no ${names.join(', ')}${where}`
+  return { why: 'features', missing, conflict, redactions, language: language ?? null, reason }
 }
 
 /** A field with a value that the model or its provider does not take. */

@@ -14,8 +14,8 @@ type Facts = Pick<
 > &
   Partial<Pick<Envelope, 'warnings'>>
 
-/** Longest value of `x-lk-warnings`: proxies give all headers of an answer 4 to 8 KiB. */
-const WARNINGS_LENGTH_MAX = 2_048
+/** Longest value that callers have a hand in: proxies give all headers of an answer 4 to 8 KiB. */
+const VALUE_LENGTH_MAX = 2_048
 
 /** The envelope's facts beside a body that is not JSON. Warnings are a JSON array in ASCII, cut behind a whole one. */
 export function factHeaders(facts: Facts): Record<string, string> {
@@ -29,7 +29,8 @@ export function factHeaders(facts: Facts): Record<string, string> {
     if (value !== null) headers[`x-lk-usage-${name.replaceAll('_', '-')}`] = String(value)
   }
   if (costUsd !== null) headers['x-lk-cost-usd'] = String(costUsd)
-  if (requested !== null) headers['x-lk-requested-purpose'] = encodeURIComponent(requested.toWellFormed())
+  const encoded = requested === null ? '' : encodeURIComponent(requested.toWellFormed())
+  if (encoded !== '' && encoded.length <= VALUE_LENGTH_MAX) headers['x-lk-requested-purpose'] = encoded
   if (applied !== null) headers['x-lk-applied-purpose'] = encodeURIComponent(applied)
   const warnings = asciiJson(facts.warnings ?? [])
   if (warnings !== '[]') headers['x-lk-warnings'] = warnings
@@ -50,7 +51,7 @@ function asciiJson(lines: readonly string[]): string {
   for (const line of lines) {
     const item = JSON.stringify(line).replace(/[\x7f-\uffff]/g, escaped)
     length += item.length + 1
-    if (length > WARNINGS_LENGTH_MAX) break
+    if (length > VALUE_LENGTH_MAX) break
     items.push(item)
   }
   return `[${items.join(',')}]`

@@ -2,6 +2,7 @@ import { keyPrefix } from '../catalog/key.ts'
 import { authenticate, requireScope } from '../gateway/admit.ts'
 import { capabilitiesOf } from '../gateway/capabilities.ts'
 import { usdOf } from '../gateway/micros.ts'
+import { isUsable } from '../gateway/purpose.ts'
 import type { Reply } from '../inbound/exchange.ts'
 import type { Limits } from '../limits.ts'
 import type { Capability } from '../schema/calls.ts'
@@ -57,10 +58,10 @@ function describe(principal: Principal, bearer: string, limits: Limits, account:
       policy_version_id: route.version,
       capabilities: [...capabilitiesOf(route)].sort(),
     },
-    purposes: principal.purposes.map(({ purpose, description, enabled }) => ({
-      purpose,
-      description,
-      is_enabled: enabled,
+    purposes: principal.purposes.map((one) => ({
+      purpose: one.purpose,
+      description: one.description,
+      is_enabled: isUsable(one, principal.workspace),
     })),
     routing_contexts: contextsOf(principal),
     limits,
@@ -93,21 +94,19 @@ function bearerOf(authorization = ''): string {
  * The default routing, and each capability that an override routes elsewhere; with the purposes that would replace that
  * route: in the context of a capability those whose own route has it.
  */
-function contextsOf({ route, capabilityRoutes, purposes }: Principal) {
-  const overrides = [...capabilityRoutes].map(([capability, override]) => {
-    return contextOf(capability, override, usable(purposes, capability))
+function contextsOf(principal: Principal) {
+  const overrides = [...principal.capabilityRoutes].map(([capability, override]) => {
+    return contextOf(capability, override, usable(principal, capability))
   })
-  return [contextOf('default', route, usable(purposes, null)), ...overrides]
+  return [contextOf('default', principal.route, usable(principal, null)), ...overrides]
 }
 
 function contextOf(context: string, { name, version }: Route, purposes: readonly string[]) {
   return { context, route: name, policy_version_id: version, purposes }
 }
 
-function usable(purposes: readonly Purpose[], capability: Capability | null): string[] {
-  const isUsable = ({ enabled, route }: Purpose): boolean => {
-    if (!enabled || route === null || !route.published) return false
-    return capability === null || capabilitiesOf(route).has(capability)
-  }
-  return purposes.filter(isUsable).map(({ purpose }) => purpose)
+function usable({ purposes, workspace }: Principal, capability: Capability | null): string[] {
+  const has = ({ route }: Purpose): boolean =>
+    capability === null || (route !== null && capabilitiesOf(route).has(capability))
+  return purposes.filter((one) => isUsable(one, workspace) && has(one)).map(({ purpose }) => purpose)
 }

@@ -4,8 +4,11 @@ import type { FieldReader } from '../inbound/form.ts'
 import { PROFILES } from '../schema/catalog.ts'
 import type { Selectors } from '../schema/selectors.ts'
 
-/** Longest label of a purpose, characters. */
-const LABEL_LENGTH_MAX = 128
+/**
+ * How much of a label is kept, UTF-16 units. A configuration declares none of over 64, so that a longer one is unknown
+ * whatever is kept of it; what is kept is repeated in the answer.
+ */
+const LABEL_KEPT_MAX = 1_024
 
 /** Fields that would choose a provider, a model or a route: the key's route does that. */
 export const ROUTE_CONTROL: ReadonlySet<string> = new Set([
@@ -21,8 +24,8 @@ export const ROUTE_CONTROL: ReadonlySet<string> = new Set([
 /** The routing selectors as fields of any request body. */
 export const SELECTOR_FIELDS = {
   purpose: Type.Optional(
-    Type.Union([Type.String({ maxLength: LABEL_LENGTH_MAX }), Type.Null()], {
-      description: 'label that the workspace declares: picks the route',
+    Type.Union([Type.String(), Type.Null()], {
+      description: 'label that the workspace declares: picks the route; an unknown one changes nothing',
     }),
   ),
   response_profile: Type.Optional(
@@ -37,10 +40,14 @@ export const SELECTOR_FIELDS = {
  * sent.
  */
 export function readSelectors(exchange: Pick<Exchange, 'headers'>, reader: FieldReader): Selectors {
-  const inBody = reader.string('purpose', { maxLength: LABEL_LENGTH_MAX })?.trim()
-  const inHeader = exchange.headers['x-lk-purpose']?.trim().slice(0, LABEL_LENGTH_MAX)
+  const inBody = labelIn(reader.string('purpose'))
+  const inHeader = labelIn(exchange.headers['x-lk-purpose'])
   const responseProfile = reader.string('response_profile', { oneOf: PROFILES })
   if (inBody) return { purpose: { label: inBody, source: 'body' }, responseProfile }
   if (inHeader) return { purpose: { label: inHeader, source: 'header' }, responseProfile }
   return { purpose: null, responseProfile }
+}
+
+function labelIn(given: string | null | undefined): string | undefined {
+  return given?.trim().slice(0, LABEL_KEPT_MAX).toWellFormed()
 }

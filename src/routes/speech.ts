@@ -6,11 +6,12 @@ import { runStreamed } from '../gateway/stream.ts'
 import type { Exchange, Reply } from '../inbound/exchange.ts'
 import type { SpeechCall } from '../schema/calls.ts'
 import type { Deltas } from '../schema/operations.ts'
-import { accepts } from './accept.ts'
+import { acceptedAudio } from './accept.ts'
 import { callerOf, type Handle } from './endpoint.ts'
 import { streamFacts } from './fact-headers.ts'
 import { jsonReply, largeBase64 } from './json-reply.ts'
 import { jsonRequest, optional, receiveJson, SEED_FIELD } from './json-request.ts'
+import { inAcceptedFormat } from './speech-format.ts'
 
 export const SpeechBody = Type.Object({
   input: Type.String({ minLength: 1, maxLength: 100_000, description: 'text to synthesize' }),
@@ -46,7 +47,7 @@ export const speech: Handle = async (exchange, trail, { services }) => {
 
 /**
  * The audio as base64 in `content_blocks`, which leaves in slices and never as one string. To a caller that
- * asks for audio by its `Accept` header it streams as the body, the envelope's facts in headers.
+ * asks for audio by its `Accept` header it streams as the body, in a format of the types that it names.
  */
 export async function answerSpeech(
   call: Call<'speech'>,
@@ -54,7 +55,11 @@ export async function answerSpeech(
   trail: Trail,
   services: Services,
 ): Promise<Reply> {
-  if (accepts(exchange.headers.accept, AUDIO_RANGE)) return streamSpeech(call, exchange, trail, services)
+  const accepted = acceptedAudio(exchange.headers.accept)
+  if (accepted !== null) {
+    const formatted = inAcceptedFormat(call, accepted, { trail, services })
+    return streamSpeech(formatted, exchange, trail, services)
+  }
   const outcome = await run(services, { ...callerOf(exchange), operation: 'speech', trail, call })
   exchange.onFinished(outcome.release)
   const { audio, mediaType } = outcome.result
@@ -62,8 +67,6 @@ export async function answerSpeech(
   return jsonReply({ ...outcome.envelope, content_blocks: [block] })
 }
 
-/** A range for everything does not ask for audio. */
-const AUDIO_RANGE = /^\s*audio\//i
 /** The audio as the body, while it is made; the envelope's facts, as far as they are known before, in headers. */
 export async function streamSpeech(
   call: Call<'speech'>,

@@ -52,6 +52,8 @@ export type Unsupported = {
       readonly conflict: readonly Feature[]
       /** Kinds that it cannot redact, where it redacts others; `redaction` is then missing. */
       readonly redactions: readonly Redaction[]
+      /** The language in which features are missing; null when they are in every one. */
+      readonly language: string | null
     }
   | { readonly why: 'field'; readonly param: string }
   | { readonly why: 'operation' }

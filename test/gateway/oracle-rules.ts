@@ -98,8 +98,8 @@ function listed(given: Case) {
   const label = call.selectors.purpose?.label
   if (label !== undefined) {
     const purpose = principal.purposes.find((declared) => declared.purpose === label)
-    if (purpose === undefined) purposeSource = 'purpose_unknown'
-    else if (!purpose.enabled || purpose.route === null) purposeSource = 'purpose_unavailable'
+    if (purpose === undefined || purpose.route === null) purposeSource = 'purpose_unknown'
+    else if (!purpose.enabled) purposeSource = 'purpose_unavailable'
     else {
       const { route } = purpose
       const pinned = route.entries.filter((entry) => entry.pinned)

@@ -62,7 +62,7 @@ t.test('every outcome of a purpose', async (t) => {
       'not bound',
       bound([tagged], { route: null }),
       asked('calls'),
-      ['assigned', '0', unavailable, 'not_bound'],
+      ['assigned', '0', 'purpose_unknown', null],
     ],
     [
       'unpublished',

@@ -141,10 +141,12 @@ t.test('reads a boolean or a list', async (t) => {
 })
 
 t.test('tells what was sent', async (t) => {
-  t.ok(json({ a: null }).has('a'), 'null is sent')
-  t.ok(json({ audio: { provider: null } }).has('audio.provider'))
-  t.ok(form({ 'audio.provider': [''] }).has('audio.provider'))
+  t.ok(json({ a: false }).has('a'))
+  t.ok(json({ audio: { provider: {} } }).has('audio.provider'))
   t.ok(form({ 'audio[provider]': ['x'] }).has('audio.provider'))
+  t.notOk(json({ a: null }).has('a'), 'null counts as not sent')
+  t.notOk(json({ audio: { provider: null } }).has('audio.provider'))
+  t.notOk(form({ 'audio.provider': [''] }).has('audio.provider'))
   t.ok(form({ 'a[]': ['x'] }).has('a'))
   for (const name of ['constructor', '__proto__', 'audio.toString', 'a.b']) {
     t.notOk(json({ audio: {}, a: null }).has(name), name)

@@ -17,7 +17,7 @@ const keys = { web: makeKey(), jobs: makeKey() }
 
 const CONFIG = {
   limits: { max_audio_seconds: 3600 },
-  plans: { pro: { includes: ['text', 'audio_input'] } },
+  plans: { free: { includes: ['text'] }, pro: { includes: ['text', 'audio_input'] } },
   providers: {
     models: {
       kind: 'openai-compatible',
@@ -31,6 +31,8 @@ const CONFIG = {
     voice: route([entry(['audio_input'])]),
     calls: route([entry(['audio_input', 'text'])]),
     notes: route([entry(['text'])]),
+    forFree: route([entry(['text'], { plans: ['free'] })]),
+    pictures: route([entry(['image'])]),
     draft: route([entry(['text', 'audio_input'])], { published: false }),
   },
   workspaces: {
@@ -43,12 +45,21 @@ const CONFIG = {
         draft: {},
         off: { enabled: false },
         loose: {},
+        'other-plan': {},
+        'beyond-plan': {},
       },
       apps: {
         web: {
           route: 'main',
           capability_routes: { audio_input: 'voice' },
-          purposes: { calls: 'calls', notes: 'notes', draft: 'draft', off: 'calls' },
+          purposes: {
+            calls: 'calls',
+            notes: 'notes',
+            draft: 'draft',
+            off: 'calls',
+            'other-plan': 'forFree',
+            'beyond-plan': 'pictures',
+          },
         },
       },
       keys: [
@@ -82,9 +93,11 @@ t.test('what a key stands for, whole', async (t) => {
     purposes: [
       { purpose: 'calls', description: 'Support calls', is_enabled: true },
       { purpose: 'notes', description: '', is_enabled: true },
-      { purpose: 'draft', description: '', is_enabled: true },
+      { purpose: 'draft', description: '', is_enabled: false },
       { purpose: 'off', description: '', is_enabled: false },
-      { purpose: 'loose', description: '', is_enabled: true },
+      { purpose: 'loose', description: '', is_enabled: false },
+      { purpose: 'other-plan', description: '', is_enabled: false },
+      { purpose: 'beyond-plan', description: '', is_enabled: false },
     ],
     routing_contexts: [
       { context: 'default', route: 'main', policy_version_id: version, purposes: ['calls', 'notes'] },

@@ -131,7 +131,7 @@ t.test('model names a purpose, or nothing', { timeout: 60_000 }, async (t) => {
       undefined,
       'whisper-1',
       'unbound',
-      'purpose_unavailable',
+      'purpose_unknown',
     ],
     [
       'the field wins',

@@ -11,6 +11,8 @@ const WAV = filledWav(32_044, 1)
 const MODEL = 'morse-1'
 const entry = (provider: string, more: object = {}) => ({ provider, model: MODEL, ...more })
 const forCalls = { purposes: ['calls'] }
+/** Longer than any label may be. */
+const LONG = `calls${'-'.repeat(500)}`
 
 /** Label → the entries of its route. The assigned route leads to `assigned`. */
 const ROUTES = {
@@ -156,7 +158,31 @@ t.test('purposes, by the wire', { timeout: 180_000 }, async (t) => {
       ['none of the entries is tagged', { header: 'untagged' }, 'tagged', 'untagged', 'untagged', 'header'],
       ['misspelled', { header: 'cals' }, 'assigned', 'cals', null, 'purpose_unknown'],
       ['disabled', { header: 'disabled' }, 'assigned', 'disabled', ...unavailable],
-      ['declared, and bound to no route', { header: 'unbound' }, 'assigned', 'unbound', ...unavailable],
+      [
+        'declared, and bound to no route',
+        { header: 'unbound' },
+        'assigned',
+        'unbound',
+        null,
+        'purpose_unknown',
+      ],
+      ['too long for a label', { header: LONG }, 'assigned', LONG, null, 'purpose_unknown'],
+      [
+        'too long in a form',
+        { fields: { purpose: LONG }, as: 'form' },
+        'assigned',
+        LONG,
+        null,
+        'purpose_unknown',
+      ],
+      [
+        'too long in JSON',
+        { fields: { purpose: `calls${' '.repeat(200)}x` }, as: 'json' },
+        'assigned',
+        `calls${' '.repeat(200)}x`,
+        null,
+        'purpose_unknown',
+      ],
       ['unpublished', { header: 'unpublished' }, 'assigned', 'unpublished', ...unavailable],
       ['without ears', { header: 'mute' }, 'assigned', 'mute', ...unavailable],
       ['its provider fails', { header: 'failing' }, 'assigned', 'failing', ...exhausted],

@@ -39,19 +39,19 @@ t.test('who asks for audio gets the audio, and the facts in headers', async (t) 
   const { gateway, upstream } = await start(t, [entry('lark')])
   const pieces = [noise(700), noise(64_000, 2), noise(3, 3)]
   upstream.behave('lark', { pieces, contentType: 'audio/wav; charset=binary' })
-  const accepts = [
-    'audio/wav',
-    'audio/*',
-    'AUDIO/MPEG',
-    'application/json, audio/mpeg;q=0.5',
-    'text/html,audio/*',
-  ]
-  for (const accept of accepts) {
+  const accepts: Readonly<Record<string, string>> = {
+    'audio/wav': 'audio/wav',
+    'audio/*': 'audio/wav',
+    'AUDIO/MPEG': 'audio/mpeg',
+    'application/json, audio/mpeg;q=0.5': 'audio/mpeg',
+    'text/html,audio/*': 'audio/wav',
+  }
+  for (const [accept, type] of Object.entries(accepts)) {
     const response = await ask(gateway, accept, { input: 'Grüße 🐦' })
     t.equal(response.status, 200, accept)
     const { date: _, ...headers } = Object.fromEntries(response.headers)
     t.match(headers, {
-      'content-type': 'audio/wav',
+      'content-type': type,
       'transfer-encoding': 'chunked',
       'x-content-type-options': 'nosniff',
       'x-lk-provider': 'voices',
@@ -92,6 +92,56 @@ t.test('who asks for audio gets the audio, and the facts in headers', async (t) 
   await purposeful.arrayBuffer()
   await assertStopsClean(t, gateway)
 })
+
+t.test(
+  'what the entry cannot make is refused by name, or replaced with a warning where anything does',
+  async (t) => {
+    const formats = (list: readonly string[]) => ({ limits: { speech_formats: list } })
+    const { gateway, upstream } = await start(t, [entry('lark', formats(['mp3', 'wav', 'opus_48000_96']))])
+    upstream.behave('lark', { pieces: [noise(700)], contentType: 'audio/mpeg' })
+    const rows: [accept: string, format: string | null, asked: string | null, warned: boolean][] = [
+      ['audio/mpeg', null, 'mp3', false],
+      ['audio/wav; codecs=1', null, 'wav', false],
+      ['audio/x-wav', null, 'wav', false],
+      ['audio/ogg', null, 'opus_48000_96', false],
+      ['audio/flac, audio/wav;q=0.2, audio/mpeg;q=0.3', null, 'mp3', false],
+      ['audio/mpeg;q=0.1, audio/wav', null, 'wav', false],
+      ['audio/*', null, null, false],
+      ['audio/*', 'wav', 'wav', false],
+      ['audio/wav', 'wav', 'wav', false],
+      ['audio/mpeg, */*;q=0.1', 'wav', 'wav', false],
+      ['audio/flac, audio/*;q=0.1', null, null, true],
+      ['audio/x-lark, */*', null, null, true],
+    ]
+    for (const [accept, response_format, asked, warned] of rows) {
+      const name = `${accept}, ${response_format}`
+      const response = await ask(gateway, accept, response_format === null ? {} : { response_format })
+      t.equal(response.status, 200, `${name}: ${response.ok ? '' : await response.clone().text()}`)
+      t.match(response.headers.get('content-type'), /^audio\//, name)
+      t.equal(response.headers.get('x-lk-warnings') !== null, warned, name)
+      await response.arrayBuffer()
+      t.equal(upstream.received.at(-1)?.response_format ?? null, asked, name)
+    }
+    const before = upstream.received.length
+    const refused: [accept: string, format: string | null, param: string, message: RegExp][] = [
+      ['audio/flac', null, 'Accept', /audio\/flac cannot be made here: .*mp3, wav, opus_48000_96/],
+      ['audio/flac, audio/aac', null, 'Accept', /audio\/flac or audio\/aac/],
+      ['audio/x-lark', null, 'Accept', /mp3, wav, opus_48000_96/],
+      ['audio/flac, text/html', null, 'Accept', /mp3/],
+      ['audio/mpeg', 'wav', 'response_format', /audio\/mpeg/],
+      ['audio/flac', 'flac', 'response_format', /mp3, wav, opus_48000_96/],
+    ]
+    for (const [accept, response_format, param, message] of refused) {
+      const response = await ask(gateway, accept, response_format === null ? {} : { response_format })
+      const { error } = (await response.json()) as { error: object }
+      t.match(
+        { status: response.status, error },
+        { status: 400, error: { code: 'INVALID_REQUEST', param, message } },
+      )
+    }
+    t.equal(upstream.received.length, before, 'no provider was asked for any of these')
+  },
+)
 
 t.test('it is heard while it is still being made', { timeout: 60_000 }, async (t) => {
   const { gateway, upstream } = await start(t, [entry('lark')])

@@ -4,6 +4,7 @@ import { GatewayError } from '../../src/errors.ts'
 import { factsOf } from '../../src/providers/facts.ts'
 import type { Entry } from '../../src/schema/catalog.ts'
 import type { Objects } from '../../src/schema/objects.ts'
+import { fixture } from '../media/fixtures.ts'
 import { multipart } from '../support/bodies.ts'
 import { entryAt } from '../support/gateway-rig.ts'
 import { type Answered, type JobsApi, startJobsApi } from '../support/jobs-api.ts'
@@ -14,6 +15,11 @@ import { filledWav } from '../support/wav.ts'
 const PATH = '/v1/transcription/jobs'
 /** 18.75 seconds. */
 const WAV = filledWav(600_044, 1)
+/** MPEG systems, with whole frames of MPEG audio in the first packet. */
+const PROGRAM_STREAM = Buffer.concat([
+  Buffer.from('000001ba44000400040100000303f8000001c0080080000000', 'hex'),
+  fixture('mp3-cbr-bare.mp3'),
+])
 const BASE64 = WAV.toString('base64')
 
 async function isEmpty({ objects }: JobsApi): Promise<boolean> {
@@ -117,6 +123,11 @@ const ROWS: Readonly<Record<string, Row>> = {
     status: 415,
     code: 'UNSUPPORTED_AUDIO_FORMAT',
     sent: form({}, Buffer.alloc(50_000, 'no audio ')),
+  },
+  'a program stream': {
+    status: 415,
+    code: 'UNSUPPORTED_AUDIO_FORMAT',
+    sent: form({}, PROGRAM_STREAM),
   },
   'audio over its limit': { status: 413, code: 'AUDIO_TOO_LARGE', sent: form({}, filledWav(1_000_001, 1)) },
   'base64 over its limit': {

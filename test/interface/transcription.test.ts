@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import t from 'tap'
 import { makeKey } from '../../src/catalog/key.ts'
 import type { Exchange } from '../../src/inbound/exchange.ts'
+import { ROUTE_CONTROL } from '../../src/routes/selectors.ts'
 import { readTranscriptionRequest } from '../../src/routes/transcription-request.ts'
 import { type DemoRoute, startDemoRoute } from '../support/demo-route.ts'
 import { RawClient } from '../support/raw-client.ts'
@@ -249,4 +250,9 @@ t.test('what is refused, with its code and field', async (t) => {
   }
   const calls = (await gateway.calls()).filter(({ path }) => path.endsWith('/transcriptions'))
   t.same(calls, [], 'no provider was called for any of them')
+
+  const nulls = Object.fromEntries([...ROUTE_CONTROL].map((name) => [name, null]))
+  const unsent = await post({ ...nulls, language: null, purpose: null, audio: { base64, ...nulls } })
+  const { warnings } = (await unsent.json()) as { warnings?: string[] }
+  t.match({ status: unsent.status, warnings }, { status: 200, warnings: [] }, 'null counts as not sent')
 })

@@ -44,6 +44,21 @@ t.test('what is no audio is refused', async (t) => {
       Buffer.alloc(5000),
     ]),
     'free format': Buffer.alloc(5000, '\xff\xfb\x00\x00', 'latin1'),
+    'a program stream with whole frames in its first packet': Buffer.concat([
+      Buffer.from('000001ba44000400040100000303f8', 'hex'),
+      Buffer.from('000001c0080080000000', 'hex'),
+      fixture('mp3-cbr-bare.mp3').subarray(0, 4_096),
+    ]),
+    'a packet without its pack': Buffer.concat([
+      Buffer.from('000001c0080080000000', 'hex'),
+      fixture('mp3-cbr-bare.mp3').subarray(0, 4_096),
+    ]),
+    'a transport stream': Buffer.concat(
+      Array.from({ length: 40 }, (_, index) => {
+        const payload = fixture('mp3-cbr-bare.mp3').subarray(index * 184, (index + 1) * 184)
+        return Buffer.concat([Buffer.from([0x47, 0x40, 0x11, 0x10]), payload])
+      }),
+    ),
     'a tag in front of text': Buffer.concat([
       Buffer.from('ID3\x04\0\0\0\0\0\x05', 'latin1'),
       Buffer.alloc(100, 'a'),

@@ -19,6 +19,7 @@ export interface SpeechBehaviour {
 export interface SpeechRequest {
   readonly model: string
   readonly voice: string
+  readonly response_format?: string
   /** Bytes of sound that the socket has taken. */
   written: number
   state: 'answering' | 'finished' | 'left'
@@ -39,8 +40,12 @@ async function answer(
 ): Promise<void> {
   const chunks: Buffer[] = []
   for await (const chunk of request) chunks.push(chunk as Buffer)
-  const { model, voice } = JSON.parse(Buffer.concat(chunks).toString()) as { model: string; voice: string }
-  const speech: SpeechRequest = { model, voice, written: 0, state: 'answering' }
+  const asked = JSON.parse(Buffer.concat(chunks).toString()) as Pick<
+    SpeechRequest,
+    'model' | 'voice' | 'response_format'
+  >
+  const { model } = asked
+  const speech: SpeechRequest = { ...asked, written: 0, state: 'answering' }
   received.push(speech)
   const closed = once(response, 'close')
   void closed.then(() => {

@@ -2,7 +2,7 @@ import type { Segment, TranscriptionOptions, TranscriptionResult, Word } from '.
 import type { JsonObject } from '../../schema/json.ts'
 import { objectsIn } from '../json.ts'
 import { languageCode } from '../language.ts'
-import { fractionOf, quantityOf, spanOf } from '../numbers.ts'
+import { fractionOf, secondsOf, spanOf } from '../numbers.ts'
 import { segmentsOf } from '../segments.ts'
 import { labelSpeakers } from '../speakers.ts'
 import { wantsSpeakers } from '../transcript-needs.ts'
@@ -30,7 +30,7 @@ export function readTranscript(
     text: text.trim(),
     language: typeof language === 'string' ? languageCode(language === 'jw' ? 'jv' : language) : null,
     languageConfidence: fractionOf(sure),
-    durationSeconds: quantityOf(duration),
+    durationSeconds: secondsOf(duration),
     ...labelSpeakers(words, segments),
     warnings,
   }

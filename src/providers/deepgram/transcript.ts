@@ -2,7 +2,7 @@ import type { Segment, TranscriptionOptions, TranscriptionResult, Word } from '.
 import type { JsonObject } from '../../schema/json.ts'
 import { asObject, objectsIn } from '../json.ts'
 import { languageCode } from '../language.ts'
-import { fractionOf, quantityOf, spanOf } from '../numbers.ts'
+import { fractionOf, secondsOf, spanOf } from '../numbers.ts'
 import { mergeChannels, segmentsOf } from '../segments.ts'
 import { labelSpeakers } from '../speakers.ts'
 import { wantsSegments, wantsSpeakers } from '../transcript-needs.ts'
@@ -41,7 +41,7 @@ export function readListening(
     // It reports the language that it detected, not the one that it was told.
     language: main.language ?? toldLanguage(options),
     languageConfidence: main.confidence,
-    durationSeconds: quantityOf(asObject(metadata)?.duration),
+    durationSeconds: secondsOf(asObject(metadata)?.duration),
     ...labelSpeakers(merged.words, merged.segments),
     warnings: [],
   }

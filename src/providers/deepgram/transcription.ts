@@ -76,7 +76,9 @@ function unsupported({ options }: TranscriptionCall, { model }: Target): Unsuppo
   const { keyterms, language, redaction, mode, detect_language: detect } = options
   const code = language === null || detect ? null : languageCode(language)
   const foreign = code !== null && !redactsIn(code, redaction)
-  const lacked = lackedFeatures([foreign && 'redaction', mode === 'realtime' && 'realtime'])
+  const lacked = foreign
+    ? lackedFeatures(['redaction'], { language: code })
+    : lackedFeatures([mode === 'realtime' && 'realtime'])
   if (lacked !== null) return lacked
   // There a colon begins the weight of a keyword.
   if (isNova3(model) || !keyterms.some((term) => term.includes(':'))) return null

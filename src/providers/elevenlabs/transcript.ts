@@ -2,7 +2,7 @@ import type { TranscriptionOptions, TranscriptionResult, Word } from '../../sche
 import type { JsonObject } from '../../schema/json.ts'
 import { objectsIn } from '../json.ts'
 import { languageCode } from '../language.ts'
-import { fractionOf, quantityOf, spanOf } from '../numbers.ts'
+import { fractionOf, secondsOf, spanOf } from '../numbers.ts'
 import { type ChannelTranscript, mergeChannels, segmentsOf } from '../segments.ts'
 import { labelSpeakers } from '../speakers.ts'
 import { wantsSpeakers } from '../transcript-needs.ts'
@@ -29,7 +29,7 @@ export function readTranscripts(body: JsonObject, options: TranscriptionOptions)
     text,
     language: typeof language === 'string' ? languageCode(language) : null,
     languageConfidence: fractionOf(probability),
-    durationSeconds: quantityOf(body.audio_duration_secs) ?? quantityOf(main.audio_duration_secs),
+    durationSeconds: secondsOf(body.audio_duration_secs) ?? secondsOf(main.audio_duration_secs),
     ...labelSpeakers(words, segments),
     warnings: [],
   }

@@ -2,7 +2,7 @@ import type { Segment, TranscriptionResult, Word } from '../../schema/calls.ts'
 import type { JsonObject } from '../../schema/json.ts'
 import { asObject, objectsIn } from '../json.ts'
 import { languageCode } from '../language.ts'
-import { quantityOf, spanOf } from '../numbers.ts'
+import { secondsOf, spanOf } from '../numbers.ts'
 
 /** The `gpt-4o` models stop after this many tokens and answer 200 with what they have. */
 const OUTPUT_TOKENS_MAX = 2000
@@ -27,7 +27,7 @@ export function readTranscript(body: JsonObject, speakers: boolean): Transcripti
     text: text.trim(),
     language: readLanguage(language, languages),
     languageConfidence: null,
-    durationSeconds: quantityOf(numberIn(duration)) ?? quantityOf(metered),
+    durationSeconds: secondsOf(numberIn(duration)) ?? secondsOf(metered),
     segments: readSegments(items, speakers),
     words: wordItems.flatMap(readWord),
     warnings: isCut(tokens) ? ['transcript_may_be_truncated'] : [],

@@ -1,10 +1,10 @@
 import { GatewayError } from '../../errors.ts'
 import { authenticate, requireScope } from '../../gateway/admit.ts'
-import { candidatesOf } from '../../gateway/capabilities.ts'
-import { isForPlan } from '../../gateway/eligibility.ts'
+import { entitledEntries } from '../../gateway/eligibility.ts'
 import type { Services, Trail } from '../../gateway/gateway.ts'
+import { isUsable } from '../../gateway/purpose.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
-import type { Entry, Principal, Route } from '../../schema/catalog.ts'
+import type { Principal } from '../../schema/catalog.ts'
 import type { Handle } from '../endpoint.ts'
 
 interface Model {
@@ -44,25 +44,15 @@ function authorized(exchange: Exchange, trail: Trail, { keys }: Services): Princ
  */
 function modelsOf(principal: Principal): readonly Model[] {
   const { route, capabilityRoutes, purposes, workspace } = principal
-  const usable = purposes.filter((purpose) => purpose.enabled && purpose.route?.published === true)
+  const usable = purposes.filter((purpose) => isUsable(purpose, workspace))
   const routes = [route, ...capabilityRoutes.values(), ...usable.flatMap((purpose) => purpose.route ?? [])]
   const offered = [
     ...usable.map(({ purpose }) => modelOf(purpose, workspace.id)),
     ...routes
-      .flatMap((each) => entriesOf(each, principal))
+      .flatMap((each) => entitledEntries(each, workspace))
       .map((entry) => modelOf(entry.model, entry.provider.name)),
   ]
   return [...new Map(offered.toReversed().map((each) => [each.id, each])).values()].toReversed()
-}
-
-/** The entries of a route that the plan of the workspace does not rule out. */
-function entriesOf(route: Route, { workspace: { plan, includes } }: Principal): readonly Entry[] {
-  if (!route.published) return []
-  return candidatesOf(route).filter(
-    (entry) =>
-      isForPlan(entry, plan) &&
-      (includes === null || entry.facts.capabilities.some((capability) => includes.has(capability))),
-  )
 }
 
 function modelOf(id: string, owner: string): Model {

@@ -35,7 +35,13 @@ export const Me = shape('Me', {
     capabilities: Type.Array(Type.Enum([...CAPABILITIES])),
   }),
   purposes: Type.Array(
-    shape('Purpose', { purpose: text('the label'), description: Type.String(), is_enabled: Type.Boolean() }),
+    shape('Purpose', {
+      purpose: text('the label'),
+      description: Type.String(),
+      is_enabled: Type.Boolean({
+        description: 'it works for this key: enabled, and bound to a published route that the plan allows',
+      }),
+    }),
   ),
   routing_contexts: Type.Array(
     shape('RoutingContext', {

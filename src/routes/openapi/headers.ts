@@ -109,8 +109,8 @@ export const PARAMETERS = {
   Purpose: {
     name: 'X-LK-Purpose',
     in: 'header',
-    description: 'label that picks the route; the field `purpose` wins',
-    schema: { type: 'string', maxLength: 128 },
+    description: 'label that picks the route; the field `purpose` wins, and an unknown one changes nothing',
+    schema: { type: 'string' },
   },
   IdempotencyKey: {
     name: 'Idempotency-Key',

@@ -38,6 +38,8 @@ export interface TranscriptionOptions {
   readonly multichannel: boolean
   readonly redaction: readonly Redaction[]
   readonly seed: number | null
+  /** The provider is to cut the audio into pieces as it thinks best; absent: nothing was said of it. */
+  readonly chunking_strategy?: 'auto'
 }
 
 /** Options that an entry may lack without harm: dropped, with a warning that names them. */
@@ -106,6 +108,8 @@ export interface TranscriptionResult {
   readonly languageConfidence: number | null
   /** As the provider reports it; metering reads the file itself. */
   readonly durationSeconds: number | null
+  /** Seconds that the provider says it charges, which need not be those of the audio. */
+  readonly billedSeconds?: number | null
   readonly segments: readonly Segment[]
   readonly words: readonly Word[]
   readonly warnings: readonly string[]

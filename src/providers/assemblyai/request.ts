@@ -3,7 +3,7 @@ import type { JsonObject } from '../../schema/json.ts'
 import type { Target } from '../../schema/provider.ts'
 import type { Failure } from '../../schema/upstream.ts'
 import { refused } from '../failure.ts'
-import { languageCode } from '../language.ts'
+import { type LanguageHint, languageHint, whisperLanguage } from '../language.ts'
 import { wantsSpeakers } from '../transcript-needs.ts'
 import { encodeRedaction } from './redaction.ts'
 
@@ -37,7 +37,7 @@ const SPEAKERS_EXPECTED_MAX = 10
 /** What cannot be had, though selection should have seen it. */
 export function faultOf({ options }: TranscriptionCall, { model }: Target): Failure | null {
   if (options.mode === 'realtime') return refused('the model has no realtime')
-  const spoken = languageOf(options)
+  const spoken = hintOf(options).language
   const known = LANGUAGES_OF.get(model)
   if (spoken !== null && known !== undefined && !known.has(spoken.slice(0, 2))) {
     return refused('language: the model does not know it')
@@ -73,10 +73,11 @@ function encodePrompt(options: TranscriptionOptions, model: string): JsonObject 
   return prompt === null || whyUnprompted(prompt, options, model) !== null ? {} : { prompt }
 }
 
-/** What was asked for and is left out: a prompt that the provider would refuse the whole call for. */
+/** What was asked for and is left out: a language or a prompt that the provider would refuse the whole call for. */
 export function warningsOf({ options }: TranscriptionCall, { model }: Target): string[] {
   const why = options.prompt === null ? null : whyUnprompted(options.prompt, options, model)
-  return why === null ? [] : [`prompt: ${model} ${why}; it was left out`]
+  const { warnings } = hintOf(options)
+  return why === null ? [...warnings] : [...warnings, `prompt: ${model} ${why}; it was left out`]
 }
 
 function whyUnprompted(prompt: string, { keyterms }: TranscriptionOptions, model: string): string | null {
@@ -91,7 +92,7 @@ function whyUnprompted(prompt: string, { keyterms }: TranscriptionOptions, model
  * there is none to detect, is to be an empty transcript and no error.
  */
 function encodeLanguage(options: TranscriptionOptions): JsonObject {
-  const language = languageOf(options)
+  const { language } = hintOf(options)
   if (language !== null) return { language_code: language }
   return {
     language_detection: true,
@@ -99,13 +100,12 @@ function encodeLanguage(options: TranscriptionOptions): JsonObject {
   }
 }
 
-/** In the provider's words; what is no language goes out as it came, for the provider to refuse. */
-function languageOf({ language, detect_language: detect }: TranscriptionOptions): string | null {
-  if (language === null || detect) return null
-  const variant = VARIANTS.get(language.trim().toLowerCase().replaceAll('_', '-'))
-  if (variant !== undefined) return variant
-  const code = languageCode(language)
-  return code === null ? language : (CODES.get(code) ?? code)
+/** In the provider's words: its list of languages is Whisper's, but for Cantonese. */
+function hintOf(options: TranscriptionOptions): LanguageHint {
+  return languageHint(options, (code, given) => {
+    const variant = VARIANTS.get(given.toLowerCase().replaceAll('_', '-'))
+    return variant ?? CODES.get(code) ?? (code === 'haw' ? code : whisperLanguage(code))
+  })
 }
 
 function encodeSpeakers({ speaker_count_hint: count }: TranscriptionOptions): JsonObject {

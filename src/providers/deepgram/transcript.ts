@@ -18,11 +18,13 @@ interface Channel {
  * Reads the answer of `POST /v1/listen`. Only fields that are used are looked at; items without times are
  * left out.
  *
+ * @param warnings of what was left out of the request
  * @returns null when there is no text, or with channels one has text without segments and so no place in time
  */
 export function readListening(
   { metadata, results }: JsonObject,
   options: TranscriptionOptions,
+  warnings: readonly string[],
 ): TranscriptionResult | null {
   const { channels: given, utterances } = asObject(results) ?? {}
   const channels = objectsIn(given).map((channel, index) => readChannel(channel, index, options))
@@ -43,7 +45,7 @@ export function readListening(
     languageConfidence: main.confidence,
     durationSeconds: quantityOf(asObject(metadata)?.duration),
     ...labelSpeakers(merged.words, merged.segments),
-    warnings: [],
+    warnings,
   }
 }
 

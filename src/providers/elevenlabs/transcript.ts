@@ -11,9 +11,14 @@ import { wantsSpeakers } from '../transcript-needs.ts'
  * Reads the answer of `POST /v1/speech-to-text`: one transcript, or with `use_multi_channel` one for each
  * channel under `transcripts`. Only fields that are used are looked at; words without times are left out.
  *
+ * @param warnings of what was left out of the request
  * @returns null when there is no text, or a channel has text without words and so no place in time
  */
-export function readTranscripts(body: JsonObject, options: TranscriptionOptions): TranscriptionResult | null {
+export function readTranscripts(
+  body: JsonObject,
+  options: TranscriptionOptions,
+  warnings: readonly string[],
+): TranscriptionResult | null {
   const split = options.multichannel && Array.isArray(body.transcripts)
   const parts = split ? objectsIn(body.transcripts) : [body]
   if (parts.length === 0 || parts.some(({ text }) => typeof text !== 'string')) return null
@@ -31,7 +36,7 @@ export function readTranscripts(body: JsonObject, options: TranscriptionOptions)
     languageConfidence: fractionOf(probability),
     durationSeconds: quantityOf(body.audio_duration_secs) ?? quantityOf(main.audio_duration_secs),
     ...labelSpeakers(words, segments),
-    warnings: [],
+    warnings,
   }
 }
 

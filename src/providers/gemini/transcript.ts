@@ -28,9 +28,14 @@ interface Span {
  * https://ai.google.dev/gemini-api/docs/generate-content/transcribe
  *
  * @param speakers whether to keep the speakers: `spk_1`, … become `speaker_0`, …
+ * @param warnings of what was left out of the request
  * @returns null when there is neither text nor a turn
  */
-export function readTranscript(parts: readonly JsonObject[], speakers: boolean): TranscriptionResult | null {
+export function readTranscript(
+  parts: readonly JsonObject[],
+  speakers: boolean,
+  warnings: readonly string[],
+): TranscriptionResult | null {
   const turns = parts
     .map((part) => asObject(part.audioTranscription))
     .filter((transcription) => transcription !== null)
@@ -49,7 +54,7 @@ export function readTranscript(parts: readonly JsonObject[], speakers: boolean):
     languageConfidence: null,
     durationSeconds: null,
     ...labelled,
-    warnings: [],
+    warnings,
   }
 }
 

@@ -4,7 +4,7 @@ import type { JsonObject } from '../../schema/json.ts'
 import type { Operation, Target } from '../../schema/provider.ts'
 import type { Failure } from '../../schema/upstream.ts'
 import { refused, unusable } from '../failure.ts'
-import { languageCode } from '../language.ts'
+import { type LanguageHint, languageHint } from '../language.ts'
 import { lackOf, wantsSegments, wantsSpeakers, wantsWords } from '../transcript-needs.ts'
 import { wholeAnswer } from './answer.ts'
 import { readTranscript } from './transcript.ts'
@@ -58,7 +58,8 @@ export const geminiTranscription: Operation<TranscriptionCall, TranscriptionResu
     // Silence may come back without any part; an answer that did not even end is none.
     const { parts, finishReason } = whole.answer
     const silent = parts.length === 0 && finishReason === 'STOP'
-    const result = silent ? SILENCE : readTranscript(parts, wantsSpeakers(options))
+    const { warnings } = hintOf(options)
+    const result = silent ? { ...SILENCE, warnings } : readTranscript(parts, wantsSpeakers(options), warnings)
     if (result === null) {
       return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no transcript') }
     }
@@ -82,9 +83,10 @@ const SILENCE: TranscriptionResult = {
  * words. `mode` is VERBATIM unless asked otherwise.
  */
 function encodeConfig(options: TranscriptionOptions): JsonObject {
-  const { language, detect_language: detect, keyterms, smart_formatting: smart } = options
+  const { keyterms, smart_formatting: smart } = options
+  const { language } = hintOf(options)
   return {
-    ...(language === null || detect ? {} : { languageCodes: [languageTag(language)] }),
+    ...(language === null ? {} : { languageCodes: [language] }),
     ...(keyterms.length === 0 ? {} : { customVocabulary: keyterms }),
     ...(isTimed(options) ? { wordTimestamp: true } : {}),
     ...(wantsSpeakers(options) ? { diarization: true } : {}),
@@ -118,8 +120,9 @@ function isTimed(options: TranscriptionOptions): boolean {
 }
 
 /** BCP 47: a tag stays one (`pt-BR`), a name becomes its code. */
-function languageTag(language: string): string {
-  const tag = language.trim().replaceAll('_', '-')
-  if (/^[a-z]{2,3}(-[a-z0-9]{2,8}){1,3}$/i.test(tag)) return tag
-  return languageCode(language) ?? language
+function hintOf(options: TranscriptionOptions): LanguageHint {
+  return languageHint(options, (code, given) => {
+    const tag = given.replaceAll('_', '-')
+    return /^[a-z]{2,3}(-[a-z0-9]{2,8}){1,3}$/i.test(tag) ? tag : code
+  })
 }

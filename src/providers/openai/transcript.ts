@@ -13,9 +13,14 @@ const OUTPUT_TOKENS_MAX = 2000
  *
  * @param speakers whether to keep the speakers: `A`, `B` or names become `speaker_0`, … in order of
  * appearance
+ * @param warnings of what was left out of the request
  * @returns null when there is no text
  */
-export function readTranscript(body: JsonObject, speakers: boolean): TranscriptionResult | null {
+export function readTranscript(
+  body: JsonObject,
+  speakers: boolean,
+  warnings: readonly string[],
+): TranscriptionResult | null {
   const { text, language, languages, duration, segments, words, usage } = body
   if (typeof text !== 'string') return null
   const items = objectsIn(segments)
@@ -28,9 +33,10 @@ export function readTranscript(body: JsonObject, speakers: boolean): Transcripti
     language: readLanguage(language, languages),
     languageConfidence: null,
     durationSeconds: quantityOf(numberIn(duration)) ?? quantityOf(metered),
+    ...(quantityOf(metered) === null ? {} : { billedSeconds: quantityOf(metered) }),
     segments: readSegments(items, speakers),
     words: wordItems.flatMap(readWord),
-    warnings: isCut(tokens) ? ['transcript_may_be_truncated'] : [],
+    warnings: [...warnings, ...(isCut(tokens) ? ['transcript_may_be_truncated'] : [])],
   }
 }
 

@@ -81,7 +81,7 @@ t.test('each option', async (t) => {
     [{ language: 'pt-BR' }, { languageCodes: ['pt-BR'] }],
     [{ language: 'pt_BR' }, { languageCodes: ['pt-BR'] }],
     [{ language: 'cmn-Hans-CN' }, { languageCodes: ['cmn-Hans-CN'] }],
-    [{ language: 'no such!' }, { languageCodes: ['no such!'] }],
+    [{ language: 'no such!' }, {}],
     [{ language: 'de', detect_language: true }, {}],
     [{ detect_language: true }, {}],
     [{ diarization: true }, speakers],

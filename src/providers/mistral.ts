@@ -22,7 +22,7 @@ import { quantityOf, spanOf } from './numbers.ts'
 import { embeddingsOperation } from './openai/embeddings.ts'
 import { headersOf, jsonRequest, modelsOperation } from './openai/wire.ts'
 import { labelSpeakers } from './speakers.ts'
-import { lackOf, wantsSegments, wantsSpeakers, wantsWords } from './transcript-needs.ts'
+import { lackOf, untimedWarnings, wantsSegments, wantsSpeakers, wantsWords } from './transcript-needs.ts'
 
 type Head = Pick<UpstreamStream, 'status' | 'headers'>
 
@@ -163,7 +163,8 @@ function readTranscript(
   if (isHollow(text, audio.durationSeconds ?? quantityOf(seconds), tokens)) {
     return unusable(head, 'the provider wrote tokens, and the transcript is empty')
   }
-  const spoken = objectsIn(segments).flatMap((item) => readSegment(item, options))
+  const items = objectsIn(segments)
+  const spoken = items.flatMap((item) => readSegment(item, options))
   spoken.sort((a, b) => a.start - b.start)
   const result: TranscriptionResult = {
     text: text.trim(),
@@ -174,7 +175,7 @@ function readTranscript(
       [],
       spoken.map((segment, id) => ({ ...segment, id })),
     ),
-    warnings: hintOf(options).warnings,
+    warnings: [...hintOf(options).warnings, ...untimedWarnings('segments', items, 'text', spoken.length)],
   }
   const lack = lackOf(result, options)
   return lack === null ? result : unusable(head, lack)

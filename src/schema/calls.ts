@@ -113,6 +113,8 @@ export interface TranscriptionResult {
   readonly segments: readonly Segment[]
   readonly words: readonly Word[]
   readonly warnings: readonly string[]
+  /** Model that answered, where the provider took another one than it was asked for. */
+  readonly model?: string
 }
 
 export interface SpeechResult {

@@ -1,5 +1,5 @@
 import type { TranscriptionCall, TranscriptionOptions, TranscriptionResult } from '../../schema/calls.ts'
-import type { Operation, Step } from '../../schema/provider.ts'
+import type { Operation, Step, Target } from '../../schema/provider.ts'
 import type { Failure, UpstreamReply } from '../../schema/upstream.ts'
 import { goodObject } from '../answer.ts'
 import { refused, unusable } from '../failure.ts'
@@ -36,7 +36,7 @@ export const transcription: Operation<TranscriptionCall, TranscriptionResult> = 
     return { kind: 'send', request, state: null }
   },
 
-  next: (_state, reply, call) => decode(reply, call.options),
+  next: (_state, reply, call, target) => decode(reply, call.options, target),
 }
 
 function queryOf(options: TranscriptionOptions, model: string): URLSearchParams {
@@ -93,11 +93,15 @@ function redactsIn(code: string | null, redaction: TranscriptionOptions['redacti
   return redaction.length === 0 || code === 'en'
 }
 
-function decode(reply: UpstreamReply, options: TranscriptionOptions): Step<TranscriptionResult> {
+function decode(
+  reply: UpstreamReply,
+  options: TranscriptionOptions,
+  { model }: Pick<Target, 'model'>,
+): Step<TranscriptionResult> {
   const answer = goodObject(reply)
   if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
   const { body } = answer
-  const result = readListening(body, options, hintOf(options).warnings)
+  const result = readListening(body, options, { model, warnings: hintOf(options).warnings })
   if (result === null) {
     return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no transcript') }
   }

@@ -3,13 +3,14 @@ import type { JsonObject } from '../../schema/json.ts'
 import { asObject, objectsIn } from '../json.ts'
 import { languageCode } from '../language.ts'
 import { quantityOf, spanOf } from '../numbers.ts'
+import { untimedWarnings } from '../transcript-needs.ts'
 
 /** The `gpt-4o` models stop after this many tokens and answer 200 with what they have. */
 const OUTPUT_TOKENS_MAX = 2000
 
 /**
  * Reads `json`, `verbose_json` or `diarized_json` as OpenAI and the servers that speak its language write
- * them. Only fields that are used are looked at; items without times are left out.
+ * them. Only fields that are used are looked at; items without times are left out, with a warning.
  *
  * @param speakers whether to keep the speakers: `A`, `B` or names become `speaker_0`, … in order of
  * appearance
@@ -28,15 +29,20 @@ export function readTranscript(
   const wordItems =
     words === undefined ? items.flatMap(({ words: inner }) => objectsIn(inner)) : objectsIn(words)
   const { seconds: metered, output_tokens: tokens } = asObject(usage) ?? {}
+  const read = { segments: readSegments(items, speakers), words: wordItems.flatMap(readWord) }
   return {
     text: text.trim(),
     language: readLanguage(language, languages),
     languageConfidence: null,
     durationSeconds: quantityOf(numberIn(duration)) ?? quantityOf(metered),
     ...(quantityOf(metered) === null ? {} : { billedSeconds: quantityOf(metered) }),
-    segments: readSegments(items, speakers),
-    words: wordItems.flatMap(readWord),
-    warnings: [...warnings, ...(isCut(tokens) ? ['transcript_may_be_truncated'] : [])],
+    ...read,
+    warnings: [
+      ...warnings,
+      ...(isCut(tokens) ? ['transcript_may_be_truncated'] : []),
+      ...untimedWarnings('words', wordItems, 'word', read.words.length),
+      ...untimedWarnings('segments', items, 'text', read.segments.length),
+    ],
   }
 }
 

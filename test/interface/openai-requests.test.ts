@@ -110,15 +110,17 @@ t.test('what is asked for arrives, and what is ignored is told', async (t) => {
   const strict = (name: string, given: object) => ({
     response_format: { type: 'json_schema', json_schema: { name, schema: given, strict: true } },
   })
-  const jsonSchema = (name: string, given: object) => ({
-    response_format: { type: 'json_schema', json_schema: { name, schema: given, strict: false } },
+  const loose = (name: string, given: object, asked: object = { strict: false }) => ({
+    response_format: { type: 'json_schema', json_schema: { name, schema: given, ...asked } },
   })
   const rows: [sent: object, received: object, warnings: string[]][] = [
     [{ response_format: { type: 'text' } }, {}, []],
     [{ response_format: null, n: null, logprobs: false, stream: false, logit_bias: null }, {}, []],
     [{ response_format: { type: 'json_object' } }, { response_format: { type: 'json_object' } }, []],
-    [jsonSchema('letters', schema), strict('letters', { title: 'letters', ...schema }), []],
-    [jsonSchema('other', { title: 'own', ...schema }), strict('own', { title: 'own', ...schema }), []],
+    [loose('letters', schema), loose('letters', { title: 'letters', ...schema }), []],
+    [loose('letters', schema, {}), loose('letters', { title: 'letters', ...schema }), []],
+    [strict('letters', schema), strict('letters', { title: 'letters', ...schema }), []],
+    [strict('other', { title: 'own', ...schema }), strict('own', { title: 'own', ...schema }), []],
     [
       { max_completion_tokens: 9, temperature: 0.5, top_p: 0.9, stop: ['x'], seed: 7, n: 1 },
       { max_tokens: 9, temperature: 0.5, top_p: 0.9, stop: ['x'], seed: 7 },

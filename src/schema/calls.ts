@@ -1,4 +1,5 @@
 import type { Audio } from './audio.ts'
+import type { TokenUsage } from './usage.ts'
 
 export const CAPABILITIES = [
   'text',
@@ -113,6 +114,8 @@ export interface TranscriptionResult {
   readonly segments: readonly Segment[]
   readonly words: readonly Word[]
   readonly warnings: readonly string[]
+  /** Tokens that the provider counted, where it says them. */
+  readonly tokens?: TokenUsage
   /** Model that answered, where the provider took another one than it was asked for. */
   readonly model?: string
 }

@@ -18,7 +18,7 @@ export interface ChatShape {
   readonly maxTokens: 'max_tokens' | 'max_completion_tokens'
   /** How many stop sequences it takes; null: not known, so all are sent. */
   readonly stopMax: number | null
-  /** Models that take no stop sequences: a call with some is not sent there; null: all take them, or it is not known. */
+  /** Models that take no stop sequences: a call with some is not sent there; null: none is known. */
   readonly noStop: RegExp | null
   /** Models that refuse any `temperature` and `top_p` but 1: there these are left out, with a warning. */
   readonly fixedSampling: RegExp | null

@@ -4,6 +4,7 @@ import { asObject, objectsIn } from '../json.ts'
 import { languageCode } from '../language.ts'
 import { quantityOf, spanOf } from '../numbers.ts'
 import { untimedWarnings } from '../transcript-needs.ts'
+import { readUsage } from './usage.ts'
 
 /** The `gpt-4o` models stop after this many tokens and answer 200 with what they have. */
 const OUTPUT_TOKENS_MAX = 2000
@@ -35,6 +36,7 @@ export function readTranscript(
     language: readLanguage(language, languages),
     languageConfidence: null,
     durationSeconds: quantityOf(numberIn(duration)) ?? quantityOf(metered),
+    ...tokensIn(body),
     ...(quantityOf(metered) === null ? {} : { billedSeconds: quantityOf(metered) }),
     ...read,
     warnings: [
@@ -44,6 +46,11 @@ export function readTranscript(
       ...untimedWarnings('segments', items, 'text', read.segments.length),
     ],
   }
+}
+
+function tokensIn(body: JsonObject): Pick<TranscriptionResult, 'tokens'> {
+  const tokens = readUsage(body)
+  return tokens === null || tokens.input_tokens === null || tokens.output_tokens === null ? {} : { tokens }
 }
 
 function readSegments(items: readonly JsonObject[], speakers: boolean): Segment[] {

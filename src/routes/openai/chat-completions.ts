@@ -51,7 +51,13 @@ const ChatCompletionBody = Type.Object({
   moderation: refusedField('nothing is moderated'),
 })
 
-export const openaiChatRequest = openaiRequest('chat', ChatCompletionBody, (body, warn) => {
+const IGNORED = [
+  ...['frequency_penalty', 'presence_penalty', 'reasoning_effort', 'verbosity', 'prediction'],
+  ...['user', 'safety_identifier', 'prompt_cache_key', 'prompt_cache_retention', 'metadata', 'store'],
+  'service_tier',
+]
+
+const readChatCompletion = (body: Static<typeof ChatCompletionBody>, warn: (line: string) => void) => {
   refuseReferences(body.messages)
   const audio = body.audio ?? null
   const chat = readChat(
@@ -64,7 +70,9 @@ export const openaiChatRequest = openaiRequest('chat', ChatCompletionBody, (body
   )
   const strict = strictnessOf(body.response_format ?? null)
   return strict === null ? chat : { ...chat, response_strict: strict }
-})
+}
+
+export const openaiChatRequest = openaiRequest('chat', ChatCompletionBody, readChatCompletion, IGNORED)
 
 /** POST /openai/v1/chat/completions */
 export const chatCompletions: Handle = async (exchange, trail, { services }) => {

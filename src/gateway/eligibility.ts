@@ -1,6 +1,7 @@
 import { requiredFeatures } from '../providers/transcript-needs.ts'
 import type { Capability, SpeechCall, TranscriptionCall } from '../schema/calls.ts'
 import type { Entry, Principal, Route } from '../schema/catalog.ts'
+import type { ChatCall } from '../schema/chat.ts'
 import type { EmbeddingsCall, ImageCall, VideoCall } from '../schema/generation.ts'
 import type { Calls, OperationName } from '../schema/operations.ts'
 import { isFor, operationOf, type Provider } from '../schema/provider.ts'
@@ -9,7 +10,7 @@ import { audioLimits } from './audio-limits.ts'
 import { candidatesOf, requiredCapabilities } from './capabilities.ts'
 import type { Left } from './consideration.ts'
 import { type HearingDemand, knownLanguage, lackOfFeatures, leftUnsupported } from './features.ts'
-import { embeddingsLimits, imageLimits, videoLimits } from './generation-limits.ts'
+import { chatLimits, embeddingsLimits, imageLimits, videoLimits } from './generation-limits.ts'
 import { speechLimits } from './speech-limits.ts'
 
 /** All that a call asks of an entry; worked out once for however many entries there are. */
@@ -105,6 +106,9 @@ function leftByContent(entry: Entry, demand: Demand): Left | null {
         lackOfFeatures(facts, operation, demand) ??
         audioLimits(facts.limits, payload as TranscriptionCall, features)
       )
+    case 'chat':
+    case 'vision':
+      return chatLimits(facts.limits, payload as ChatCall)
     case 'speech':
       return speechLimits(entry, payload as SpeechCall)
     case 'embeddings':

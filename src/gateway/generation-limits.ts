@@ -1,6 +1,16 @@
+import { type ChatCall, isAnyObject } from '../schema/chat.ts'
 import type { ModelLimits } from '../schema/facts.ts'
 import type { EmbeddingsCall, ImageCall, VideoCall } from '../schema/generation.ts'
 import { type Left, overLimit } from './consideration.ts'
+
+/** Whether a model answers by the schema of a chat; null when it does, or when any JSON object will do. */
+export function chatLimits(
+  { json_schema: takes }: ModelLimits,
+  { response_schema: schema }: Pick<ChatCall, 'response_schema'>,
+): Left | null {
+  if (takes !== false || schema === null || isAnyObject(schema)) return null
+  return overLimit('response_schema', 'the model does not answer by a JSON schema')
+}
 
 /** Whether a model takes so many texts and makes vectors of that length; null when it does. */
 export function embeddingsLimits(limits: ModelLimits, { input, dimensions }: EmbeddingsCall): Left | null {

@@ -55,7 +55,7 @@ export function settle<K extends OperationName>(
     envelope: {
       id,
       provider,
-      model,
+      model: 'model' in result && result.model !== undefined ? result.model : model,
       policy_version_id,
       content: '',
       content_blocks: [],

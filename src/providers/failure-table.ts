@@ -214,6 +214,11 @@ export const SENTENCES: readonly (readonly [sentence: RegExp, meaning: Meaning])
   [/^You do not have enough credits to run this task\./, { kind: 'credential' }],
   // Deepgram
   [/^(?:Bad Request: )?No such model\/language\/tier combination found\./, { kind: 'model' }],
+  // Its voices are models of their own.
+  [
+    /^(?:Bad Request: )?No such model\/version combination found\./,
+    { kind: 'caller', reason: 'unknown_voice', param: 'voice' },
+  ],
   [
     /^(?:Bad Request: )?Keyterm limit exceeded\./,
     { kind: 'limit', reason: 'unsupported_option', param: 'keyterms' },

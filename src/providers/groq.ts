@@ -16,6 +16,7 @@ const whisper = () => WHISPER
 const CHAT: ChatShape = {
   maxTokens: 'max_completion_tokens',
   stopMax: 4,
+  noStop: null,
   fixedSampling: null,
   audioOnly: null,
   audio: null,

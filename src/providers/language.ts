@@ -1,3 +1,5 @@
+import type { TranscriptionOptions } from '../schema/calls.ts'
+
 /**
  * Languages as Whisper names them, by their code: ISO 639-1, or 639-3 where that has none (`haw`, `yue`).
  * Names of its tokenizer, `whisper/tokenizer.py` of openai/whisper; OpenAI's `verbose_json` answers with
@@ -128,6 +130,49 @@ export function languageCode(language: string): string | null {
   if (named !== undefined) return named
   const code = /^([a-z]{2,3})(?:[-_][a-z0-9_-]{1,20})?$/.exec(word)?.[1]
   return code === undefined ? null : shortest(code)
+}
+
+const LEFT_OUT = 'language: the provider does not take this language; it was left out'
+
+/** A hint of the language as a provider is sent it, and the warning where it is not. */
+export interface LanguageHint {
+  /** Null: none is sent. */
+  readonly language: string | null
+  readonly warnings: readonly string[]
+}
+
+const NO_HINT: LanguageHint = { language: null, warnings: [] }
+
+/**
+ * The hint of a call in the words of a provider. One that is no language, or that the provider would refuse the whole
+ * call for, is left out with a warning: a hint never ends a call.
+ *
+ * @param takes what is sent for a code of ISO 639, or the tag that it stood in; null: it is not taken
+ */
+export function languageHint(
+  { language, detect_language: detect }: Pick<TranscriptionOptions, 'language' | 'detect_language'>,
+  takes: (code: string, tag: string) => string | null,
+): LanguageHint {
+  if (language === null || detect) return NO_HINT
+  const code = languageCode(language)
+  const sent = code === null || !isKnown(code) ? null : takes(code, language.trim())
+  return sent === null ? { language: null, warnings: [LEFT_OUT] } : { language: sent, warnings: [] }
+}
+
+/**
+ * A code of two letters that Whisper knows, which is what OpenAI and Groq take (ISO 639-1). Bokmål has no code of its
+ * own there.
+ */
+export function whisperLanguage(code: string): string | null {
+  const known = code === 'nb' ? 'no' : code
+  return known.length === 2 && Object.hasOwn(NAMES, known) ? known : null
+}
+
+/** Names of languages in English, by which codes that are none are told from those that are. */
+const ENGLISH = new Intl.DisplayNames('en', { type: 'language', fallback: 'none' })
+
+function isKnown(code: string): boolean {
+  return Object.hasOwn(NAMES, code) || ENGLISH.of(code) !== undefined
 }
 
 /** `eng` → `en`, for which the canonical form of a tag has the table; `haw` has no shorter form. */

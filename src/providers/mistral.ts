@@ -17,12 +17,12 @@ import { classify, refused, unusable } from './failure.ts'
 import { encodeForm, type FormField } from './form.ts'
 import { asObject, objectsIn } from './json.ts'
 import { JsonEvents } from './json-events.ts'
-import { languageCode } from './language.ts'
-import { secondsOf, spanOf } from './numbers.ts'
+import { type LanguageHint, languageCode, languageHint } from './language.ts'
+import { quantityOf, secondsOf, spanOf } from './numbers.ts'
 import { embeddingsOperation } from './openai/embeddings.ts'
 import { headersOf, jsonRequest, modelsOperation } from './openai/wire.ts'
 import { labelSpeakers } from './speakers.ts'
-import { lackOf, wantsSegments, wantsSpeakers, wantsWords } from './transcript-needs.ts'
+import { lackOf, untimedWarnings, wantsSegments, wantsSpeakers, wantsWords } from './transcript-needs.ts'
 import { lackedFeatures, unsent, unsupportedField } from './unsupported.ts'
 
 type Head = Pick<UpstreamStream, 'status' | 'headers'>
@@ -33,6 +33,9 @@ const plain = () => ({})
 /** Sheila, US English: a request names a voice or brings a recording of one. */
 const DEFAULT_VOICE = 'voice_478'
 const DEFAULT_FORMAT = 'mp3'
+
+/** Audio no longer than this may hold nothing that is worth a word. */
+const SILENCE_SECONDS = 3
 
 /**
  * What it makes, mono at 24 kHz. Its `pcm` is not among them: 32 bit floating point, where everybody else's is
@@ -52,10 +55,10 @@ const SPEECH_MEDIA_TYPES: ReadonlyMap<string, string> = new Map([
 const transcription: Operation<TranscriptionCall, TranscriptionResult, string> = {
   unsupported: ({ options }) => unsupportedOptions(options),
   start: (call, target) => hear(call, target, []),
-  next(_state, reply, { options }) {
+  next(_state, reply, call) {
     const answer = goodObject(reply)
     if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
-    const result = readTranscript(answer.body, options, reply)
+    const result = readTranscript(answer.body, call, reply)
     return 'kind' in result ? { kind: 'failed', failure: result } : { kind: 'done', result }
   },
   streamed: {
@@ -63,7 +66,7 @@ const transcription: Operation<TranscriptionCall, TranscriptionResult, string> =
     applies: ({ options }) => !needsSegments(options),
     start: (call, target) => hear(call, target, [['stream', 'true']]),
     refused: classify,
-    read: (head, { options }) => new TranscriptReader(head, options),
+    read: (head, call) => new TranscriptReader(head, call),
   },
 }
 
@@ -128,10 +131,8 @@ function unsupportedOptions(options: TranscriptionOptions): Unsupported | null {
 
 function fieldsOf(options: TranscriptionOptions, { model }: Target): FormField[] {
   const fields: FormField[] = [['model', model]]
-  const language = sentLanguage(options)
+  const { language } = hintOf(options)
   if (language !== null) fields.push(['language', language])
-  // Without it the answer names no language; beside `language` it is refused. @ai-sdk/mistral 4.0.87
-  if (language === null && options.detect_language) fields.push(['return_language', 'true'])
   // Speakers are those of segments: without these the request is refused.
   if (needsSegments(options)) fields.push(['timestamp_granularities', 'segment'])
   if (wantsSpeakers(options)) fields.push(['diarize', 'true'])
@@ -143,35 +144,50 @@ function needsSegments(options: TranscriptionOptions): boolean {
   return wantsSegments(options) || wantsSpeakers(options)
 }
 
-/** Two letters: anything longer is answered with 422, also where there is nothing shorter (`haw`). */
-function sentLanguage({ language, detect_language: detect }: TranscriptionOptions): string | null {
-  const code = language === null || detect ? null : languageCode(language)
-  return code?.length === 2 ? code : null
+/**
+ * Two letters: anything longer is answered with 422, also where there is nothing shorter (`haw`). Beside segments a
+ * language is left out: "timestamp_granularities is currently not compatible with language", and models that do not
+ * refuse the two were seen to answer 200 with an empty text. Whether Voxtral 3 still does is not known.
+ */
+function hintOf(options: TranscriptionOptions): LanguageHint {
+  return languageHint(options, (code) => (code.length === 2 && !needsSegments(options) ? code : null))
 }
 
 /** The transcript in a good answer, or what is wrong with it. Only fields that are used are looked at. */
 function readTranscript(
   { text, language, segments, usage }: JsonObject,
-  options: TranscriptionOptions,
+  { audio, options }: TranscriptionCall,
   head: Head,
 ): TranscriptionResult | Failure {
   if (typeof text !== 'string') return unusable(head, 'the answer of the provider is no transcript')
-  const left = options.language !== null && !options.detect_language && sentLanguage(options) === null
-  const spoken = objectsIn(segments).flatMap((item) => readSegment(item, options))
+  const { prompt_audio_seconds: seconds, completion_tokens: tokens } = asObject(usage) ?? {}
+  if (isHollow(text, audio.durationSeconds ?? secondsOf(seconds), tokens)) {
+    return unusable(head, 'the provider wrote tokens, and the transcript is empty')
+  }
+  const items = objectsIn(segments)
+  const spoken = items.flatMap((item) => readSegment(item, options))
   spoken.sort((a, b) => a.start - b.start)
   const result: TranscriptionResult = {
     text: text.trim(),
     language: typeof language === 'string' ? languageCode(language) : null,
     languageConfidence: null,
-    durationSeconds: secondsOf(asObject(usage)?.prompt_audio_seconds),
+    durationSeconds: secondsOf(seconds),
     ...labelSpeakers(
       [],
       spoken.map((segment, id) => ({ ...segment, id })),
     ),
-    warnings: left ? ['language: the provider takes codes of two letters; it was left out'] : [],
+    warnings: [...hintOf(options).warnings, ...untimedWarnings('segments', items, 'text', spoken.length)],
   }
   const lack = lackOf(result, options)
   return lack === null ? result : unusable(head, lack)
+}
+
+/**
+ * Whether a transcript was lost on its way: silence has no tokens, and what is shorter may have none that are words.
+ * Of other providers nothing of the kind is known, and there an empty transcript is silence.
+ */
+function isHollow(text: string, seconds: number | null, tokens: unknown): boolean {
+  return text.trim() === '' && (seconds ?? 0) > SILENCE_SECONDS && (quantityOf(tokens) ?? 0) > 0
 }
 
 /** `{text, start, end, score, speaker_id}`; `score` is nowhere explained, so it is no confidence. */
@@ -188,14 +204,14 @@ function readSegment(
 /** `transcription.language` and `transcription.text.delta`, until `transcription.done` with the whole answer. */
 class TranscriptReader implements StreamReader<TranscriptionResult, string> {
   readonly #head: Head
-  readonly #options: TranscriptionOptions
+  readonly #call: TranscriptionCall
   readonly #events: JsonEvents
   #language: unknown = null
   #done: JsonObject | null = null
 
-  constructor(head: Head, options: TranscriptionOptions) {
+  constructor(head: Head, call: TranscriptionCall) {
     this.#head = head
-    this.#options = options
+    this.#call = call
     this.#events = new JsonEvents(head, ({ type }) => type === 'transcription.done')
   }
 
@@ -207,7 +223,7 @@ class TranscriptReader implements StreamReader<TranscriptionResult, string> {
   end(): { readonly result: TranscriptionResult } | Failure {
     if (this.#done === null) return brokenOff(this.#head)
     const body = { ...this.#done, language: this.#done.language ?? this.#language }
-    const result = readTranscript(body, this.#options, this.#head)
+    const result = readTranscript(body, this.#call, this.#head)
     return 'kind' in result ? result : { result }
   }
 

@@ -29,6 +29,7 @@ type Options = Static<typeof OPTIONS>
 const CHAT: ChatShape = {
   maxTokens: 'max_tokens',
   stopMax: null,
+  noStop: null,
   fixedSampling: null,
   audioOnly: null,
   audio: OPENAI_AUDIO,

@@ -61,6 +61,7 @@ const chat = chatOperation(
   {
     maxTokens: 'max_completion_tokens',
     stopMax: 4,
+    noStop: null,
     fixedSampling: null,
     audioOnly: null,
     audio: { voice: 'alloy', formats: ['wav'], streamed: null },

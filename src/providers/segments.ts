@@ -19,8 +19,8 @@ const SENTENCE_END = /[.!?…。！？｡।؟۔][\p{Pe}\p{Pf}"']*$/u
  *
  * @param words in the order of time
  * @param text the transcript that they are the words of: a segment is written as it stands there, since
- * languages differ in what is between words. A segment with a word that is not found in it is written with
- * blanks.
+ * languages differ in what is between words, and with what no word of the list covers, so that nothing of the text
+ * is lost. A segment with a word that is not found in it is written with blanks.
  */
 export function segmentsOf(words: readonly Word[], text: string): Segment[] {
   const groups: Word[][] = []
@@ -29,8 +29,8 @@ export function segmentsOf(words: readonly Word[], text: string): Segment[] {
     if (group === undefined || endsBefore(group, word)) groups.push([word])
     else group.push(word)
   }
-  const written = textWriter(text)
-  return groups.map((group, id) => toSegment(id, group, written(group)))
+  const written = writeGroups(groups, text)
+  return groups.map((group, id) => toSegment(id, group, written[id] ?? ''))
 }
 
 function endsBefore(group: readonly Word[], next: Word): boolean {
@@ -44,21 +44,47 @@ function endsBefore(group: readonly Word[], next: Word): boolean {
   return SENTENCE_END.test(last.word) && last.end - first.start >= SENTENCE_MIN_SECONDS
 }
 
-/** Finds groups of words, one after the other, in the text that they come from. */
-function textWriter(text: string): (group: readonly Word[]) => string {
+/** Where a group of words stands in the text that it comes from. */
+interface Place {
+  readonly from: number
+  readonly to: number
+}
+
+/** The text of each group, one after the other. What is between two of them goes to the first. */
+function writeGroups(groups: readonly (readonly Word[])[], text: string): string[] {
   let cursor = 0
-  return (group) => {
-    let [at, from] = [cursor, -1]
-    for (const { word } of group) {
-      // A word that turns up further on is another of the same letters.
-      const found = text.slice(at, at + word.length + SEGMENT_MAX_LENGTH).indexOf(word)
-      if (found < 0) return group.map((item) => item.word).join(' ')
-      if (from < 0) from = at + found
-      at += found + word.length
-    }
-    cursor = at
-    return text.slice(from, at).replaceAll(/\s+/g, ' ').trim()
+  const places = groups.map((group) => {
+    const place = findGroup(group, text, cursor)
+    cursor = place?.to ?? cursor
+    return place
+  })
+  return groups.map((group, index) => {
+    const place = places[index] ?? null
+    if (place === null) return group.map(({ word }) => word).join(' ')
+    const [before, after] = [places[index - 1], places[index + 1]]
+    const from = index === 0 ? 0 : before ? gapEnd(text, before.to, place.from) : place.from
+    const last = index === groups.length - 1
+    const to = last ? text.length : after ? gapEnd(text, place.to, after.from) : place.to
+    return text.slice(from, to).replaceAll(/\s+/g, ' ').trim()
+  })
+}
+
+function findGroup(group: readonly Word[], text: string, cursor: number): Place | null {
+  let [at, from] = [cursor, -1]
+  for (const { word } of group) {
+    // A word that turns up further on is another of the same letters.
+    const found = text.slice(at, at + word.length + SEGMENT_MAX_LENGTH).indexOf(word)
+    if (found < 0) return null
+    if (from < 0) from = at + found
+    at += found + word.length
   }
+  return { from, to: at }
+}
+
+/** Where what is between two groups ends for the first of them: an opening quote belongs to the word behind it. */
+function gapEnd(text: string, from: number, to: number): number {
+  const opening = /\s(\S*)$/.exec(text.slice(from, to))?.[1] ?? ''
+  return to - opening.length
 }
 
 function toSegment(id: number, group: readonly Word[], text: string): Segment {
@@ -88,8 +114,8 @@ export interface ChannelTranscript {
 }
 
 /**
- * One transcript of several channels: what was said first comes first, whoever said it. The text is the
- * segments'.
+ * One transcript of several channels: what was said first comes first, whoever said it. Where segments lack a word of
+ * their channel's own text, the text is that of the channels, one after the other: none is lost.
  */
 export function mergeChannels(channels: readonly ChannelTranscript[]): {
   readonly text: string
@@ -101,5 +127,25 @@ export function mergeChannels(channels: readonly ChannelTranscript[]): {
     .sort((a, b) => a.start - b.start)
     .map((segment, id) => ({ ...segment, id }))
   const words = channels.flatMap((channel) => channel.words).sort((a, b) => a.start - b.start)
-  return { text: segments.map(({ text }) => text).join(' '), segments, words }
+  const whole = channels.every((channel) => lettersOf(channel.segments) === lettersOf([channel]))
+  const starts = ({ segments: own }: ChannelTranscript) => Math.min(...own.map(({ start }) => start))
+  const inOrder = channels.toSorted((a, b) => starts(a) - starts(b))
+  const written: readonly { readonly text: string }[] = whole ? segments : inOrder
+  return {
+    text: written
+      .map(({ text }) => text)
+      .join(' ')
+      .trim(),
+    segments,
+    words,
+  }
+}
+
+/** Letters and digits, which are the same however a text is punctuated. */
+function lettersOf(texts: readonly { readonly text: string }[]): string {
+  return texts
+    .map(({ text }) => text)
+    .join('')
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}]+/gu, '')
 }

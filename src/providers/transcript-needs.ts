@@ -1,4 +1,5 @@
 import type { Feature, TranscriptionOptions, TranscriptionResult } from '../schema/calls.ts'
+import type { JsonObject } from '../schema/json.ts'
 
 /** What a transcription requires: the options themselves, and what its answer's format is made of. */
 export function requiredFeatures(options: TranscriptionOptions): Feature[] {
@@ -44,4 +45,22 @@ export function lackOf(
     return lacks('speakers')
   const channelled = [...segments, ...words].some(({ channel }) => channel !== undefined)
   return options.multichannel && !channelled ? lacks('channels') : null
+}
+
+/**
+ * Warns of what a provider wrote down without times: it is in the content, but in no list of words or
+ * segments.
+ *
+ * @param given its items, whose `key` is their text
+ * @param kept how many of them could be read
+ */
+export function untimedWarnings(
+  what: 'words' | 'segments',
+  given: readonly JsonObject[],
+  key: string,
+  kept: number,
+): string[] {
+  const said = given.filter((item) => typeof item[key] === 'string' && item[key].trim() !== '').length
+  if (said <= kept) return []
+  return [`${what}: ${said - kept} of ${said} came without times and were left out; content is not affected`]
 }

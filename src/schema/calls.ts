@@ -1,4 +1,5 @@
 import type { Audio } from './audio.ts'
+import type { TokenUsage } from './usage.ts'
 
 export const CAPABILITIES = [
   'text',
@@ -38,6 +39,8 @@ export interface TranscriptionOptions {
   readonly multichannel: boolean
   readonly redaction: readonly Redaction[]
   readonly seed: number | null
+  /** The provider is to cut the audio into pieces as it thinks best; absent: nothing was said of it. */
+  readonly chunking_strategy?: 'auto'
 }
 
 /** Options that an entry may lack without harm: dropped, with a warning that names them. */
@@ -106,9 +109,15 @@ export interface TranscriptionResult {
   readonly languageConfidence: number | null
   /** As the provider reports it; metering reads the file itself. */
   readonly durationSeconds: number | null
+  /** Seconds that the provider says it charges, which need not be those of the audio. */
+  readonly billedSeconds?: number | null
   readonly segments: readonly Segment[]
   readonly words: readonly Word[]
   readonly warnings: readonly string[]
+  /** Tokens that the provider counted, where it says them. */
+  readonly tokens?: TokenUsage
+  /** Model that answered, where the provider took another one than it was asked for. */
+  readonly model?: string
 }
 
 export interface SpeechResult {

@@ -63,6 +63,13 @@ export interface ChatCall extends Sampling {
   readonly audio: { readonly voice: string | null; readonly format: string | null } | null
   /** JSON Schema that the answer has to follow. */
   readonly response_schema: JsonObject | null
+  /** Whether the schema is to be kept to the letter; absent: where it can be, as `isStrictSchema` says. */
+  readonly response_strict?: boolean
+}
+
+/** Whether a schema asks for any JSON object at all. */
+export function isAnyObject(schema: JsonObject): boolean {
+  return schema.type === 'object' && Object.keys(schema).length === 1
 }
 
 export interface CompleteCall extends Sampling {

@@ -123,6 +123,10 @@ export const ModelLimitsShape = strict(
       Type.String({ format: 'regex', minLength: 1, maxLength: 256 }),
       'regular expression of what a voice is called, for models whose voices cannot be listed',
     ),
+    json_schema: optional(
+      Type.Boolean(),
+      'whether a chat may ask for an answer by a JSON schema; absent: it may',
+    ),
     max_inputs: optional(Count, 'texts of one embeddings call'),
     max_dimensions: optional(Type.Integer({ minimum: 0 }), 'of an embedding; 0: the parameter is not taken'),
     max_images: optional(Count, 'of one call'),

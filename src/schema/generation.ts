@@ -24,6 +24,13 @@ export interface ImageCall {
   readonly seed: number | null
 }
 
+/** Words for how a picture was made, as OpenAI's answers have them. */
+export const IMAGE_WORDS = {
+  quality: ['low', 'medium', 'high', 'xhigh', 'max'],
+  output_format: ['png', 'webp', 'jpeg', 'gif', 'svg'],
+  background: ['transparent', 'opaque'],
+} as const
+
 export interface ImageResult {
   /** At least one; each has `base64` or `url`. */
   readonly images: readonly {
@@ -32,6 +39,15 @@ export interface ImageResult {
     readonly media_type: string
   }[]
   readonly usage: TokenUsage | null
+  /** How the provider says that they were made, which it may have chosen. */
+  readonly made?: {
+    readonly size?: string
+    readonly quality?: (typeof IMAGE_WORDS.quality)[number]
+    readonly output_format?: (typeof IMAGE_WORDS.output_format)[number]
+    readonly background?: (typeof IMAGE_WORDS.background)[number]
+  }
+  /** What the tokens that went in were of, where the provider says. */
+  readonly inputDetails?: { readonly text_tokens: number; readonly image_tokens: number }
   readonly warnings: readonly string[]
 }
 

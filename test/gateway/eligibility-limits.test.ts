@@ -85,6 +85,14 @@ const ROWS: { readonly [K in OperationName]?: readonly Row<K>[] } = {
     [{ speed: { min: 1.1, max: 2 } }, [{ speed: 1 }, { speed: 1.1 }], { speed: 1.05 }, 'speed'],
     [{ voices: ['alloy'] }, [{ voice: 'alloy' }], { voice: 'Alloy' }, 'voice'],
   ],
+  chat: [
+    [
+      { json_schema: false },
+      [{ response_schema: null }, { response_schema: { type: 'object' } }],
+      { response_schema: { type: 'object', additionalProperties: false } },
+      'response_schema',
+    ],
+  ],
   embeddings: [
     [{ max_inputs: 2 }, [{ input: ['a', 'b'] }], { input: ['a', 'b', 'c'] }, 'input'],
     [{ max_dimensions: 1024 }, [{ dimensions: 1024 }], { dimensions: 1025 }, 'dimensions'],

@@ -65,7 +65,7 @@ const MATRIX: readonly (readonly [asked: Asked, audio: Partial<Audio>, models: s
   [{}, { durationSeconds: 1501 }, 'y L L y y y y y y y y y y'],
   [{}, { durationSeconds: null }, 'y y y y y y y y y y y y y'],
   [{ diarization: true }, { durationSeconds: 1801 }, 'F F L F F F y y y y y L y'],
-  [{ keyterms: Array.from({ length: 201 }, (_, n) => `w${n}`) }, {}, 'F F F y F F y L L y L y y'],
+  [{ keyterms: Array.from({ length: 201 }, (_, n) => `w${n}`) }, {}, 'F F F y F F y L L y L y L'],
   [{ keyterms: ['[a]'] }, {}, 'F F F y F F L y y y y y y'],
 ]
 

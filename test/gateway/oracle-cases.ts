@@ -163,6 +163,7 @@ function drawLimits(dice: Dice): ModelLimits {
     ]),
     voices: ['alloy', 'echo'],
     voice_pattern: '^no',
+    json_schema: dice.chance(0.5),
     max_inputs: dice.one([1, 2]),
     max_dimensions: dice.one([0, 256]),
     max_images: dice.one([1, 2]),
@@ -195,6 +196,7 @@ function drawPayload(dice: Dice, operation: OperationName): Calls[OperationName]
         ...chatOf(operation === 'vision' || dice.chance(0.3) ? [PICTURE] : [{ type: 'text', text: 'hi' }]),
         tools: dice.chance(0.3) ? [{ name: 'look_up', description: null, parameters: null }] : [],
         modalities: dice.chance(0.3) ? ['text', 'audio'] : ['text'],
+        response_schema: dice.one([null, null, { type: 'object' }, { type: 'object', title: 'a' }]),
       }
     case 'embeddings':
       return { input: dice.one([['a'], ['a', 'b'], ['a', 'b', 'c']]), dimensions: dice.one([null, 256, 512]) }

@@ -237,6 +237,11 @@ function limitBroken(given: Case, entry: Entry): boolean {
           !(voice_pattern !== undefined && voice.startsWith('no')))
       )
     }
+    case 'chat':
+    case 'vision': {
+      const { response_schema: schema } = payload as ChatCall
+      return schema !== null && JSON.stringify(schema) !== '{"type":"object"}' && limits.json_schema === false
+    }
     case 'embeddings': {
       const { input, dimensions } = payload as EmbeddingsCall
       return above(input.length, limits.max_inputs) || above(dimensions, limits.max_dimensions)

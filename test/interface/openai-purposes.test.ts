@@ -182,7 +182,7 @@ t.test('the fields of an upload', { timeout: 60_000 }, async (t) => {
     prompt: 'x',
   })
   t.same(plain.body, HEARD)
-  t.equal(plain.response.headers.get('x-lk-warnings'), '["temperature: unknown field, ignored"]')
+  t.equal(plain.response.headers.get('x-lk-warnings'), '["temperature: not passed on"]')
   t.match(ears.received.at(-1)?.fields, { model: 'whisper-1', language: 'en', prompt: 'x' })
   const many = await upload(larkway, { model: 'whisper-1', languages: '["en","de"]' })
   t.match(many.response.headers.get('x-lk-warnings'), /^\["languages: /)

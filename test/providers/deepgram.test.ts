@@ -85,7 +85,7 @@ t.test('speech comes whole, or as it is made, in every format', async (t) => {
 t.test('refusals', async (t) => {
   const call = speechCall().payload
   const rows: [string, string, string, string][] = [
-    ['aura-2', DEEPGRAM_KEY, 'x'.repeat(2001), 'caller'],
+    ['aura-2', DEEPGRAM_KEY, 'x'.repeat(2001), 'limit'],
     ['aura-2-nobody-en', DEEPGRAM_KEY, 'x', 'caller'],
     ['aura-2', 'wrong', 'x', 'credential'],
   ]

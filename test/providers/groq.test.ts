@@ -1,4 +1,5 @@
 import t from 'tap'
+import { factsOf } from '../../src/providers/facts.ts'
 import { groq } from '../../src/providers/groq.ts'
 import { audio, options, speechCall } from '../support/call.ts'
 import { chatCall } from '../support/chat-call.ts'
@@ -23,6 +24,20 @@ t.test('its own address and key', async (t) => {
     t.match(request.url, /^https:\/\/api\.groq\.com\/openai\/v1\//)
     t.equal(request.headers.authorization, 'Bearer gsk_secret')
   }
+})
+
+t.test('models that answer by no schema are known, and the others’ refusal leads on', (t) => {
+  for (const model of ['llama-3.3-70b-versatile', 'llama-3.1-8b-instant'])
+    t.equal(factsOf('groq', model)?.limits.json_schema, false, model)
+  t.equal(factsOf('groq', 'openai/gpt-oss-20b')?.limits.json_schema, undefined)
+  const message = 'This model does not support response format `json_schema`. See supported models'
+  const refusal = reply({ error: { message, type: 'invalid_request_error' } }, 400)
+  const rejection = { reason: 'unsupported_option', param: 'response_schema' }
+  t.match(groq.chat!.next(null, refusal, chatCall(), target('qwen')), {
+    kind: 'failed',
+    failure: { kind: 'limit', rejection },
+  })
+  t.end()
 })
 
 t.test('verbose_json always: it has the language and the length', async (t) => {

@@ -45,10 +45,11 @@ t.test('what each option becomes', async (t) => {
       [{ language: 'en-US' }, [['language', 'en']]],
       [{ language: 'german' }, [['language', 'de']]],
       [{ language: 'haw' }, []],
-      [{ detect_language: true }, [['return_language', 'true']]],
-      [{ language: 'en', detect_language: true }, [['return_language', 'true']]],
+      [{ detect_language: true }, []],
+      [{ language: 'en', detect_language: true }, []],
       [{ timestamps: 'segment' }, [['timestamp_granularities', 'segment']]],
       [{ response_format: 'srt' }, [['timestamp_granularities', 'segment']]],
+      [{ language: 'fr', timestamps: 'segment' }, [['timestamp_granularities', 'segment']]],
       [
         { diarization: true, speaker_count_hint: 2 },
         [
@@ -107,11 +108,26 @@ t.test('a transcript', async (t) => {
   const lacking = transcription.next(null, reply(body), heard({ timestamps: 'segment' }), target(HEARS))
   t.match(lacking, { kind: 'failed', failure: { kind: 'server', reason: /lacks the segment times/ } })
   const left = transcription.next(null, reply(body), heard({ language: 'haw' }), target(HEARS))
-  t.match(left, { result: { warnings: [/^language: the provider takes codes of two letters/] } })
+  t.match(left, { result: { warnings: [/^language: .* left out$/] } })
   for (const other of ['{}', '[]', 'null', '<html>', '{"text":7}']) {
     const step = transcription.next(null, reply(other), heard(), target(HEARS))
     t.match(step, { kind: 'failed', failure: { kind: 'server', status: 200 } }, other)
   }
+})
+
+t.test('an empty transcript with tokens is one that was lost', async (t) => {
+  const usage = { prompt_audio_seconds: 63, prompt_tokens: 4, total_tokens: 190, completion_tokens: 186 }
+  const empty = { model: HEARS, text: '', language: null, segments: [], usage }
+  const long = heard()
+  const lost = transcription.next(null, reply(empty), long, target(HEARS))
+  t.match(lost, { kind: 'failed', failure: { kind: 'server', status: 200, reason: /transcript is empty/ } })
+  const reader = transcription.streamed!.read({ status: 200, headers: {} }, long, target(HEARS))
+  reader.push(Buffer.from(`data: ${JSON.stringify({ ...empty, type: 'transcription.done' })}\n\n`))
+  t.match(reader.end(), { kind: 'server', reason: /transcript is empty/ }, 'streamed, too')
+  const silent = { ...empty, usage: { ...usage, completion_tokens: 0 } }
+  t.match(transcription.next(null, reply(silent), long, target(HEARS)), { kind: 'done' }, 'silence')
+  const short = { ...long, audio: { ...long.audio, durationSeconds: 2 } }
+  t.match(transcription.next(null, reply(empty), short, target(HEARS)), { kind: 'done' }, 'too short to tell')
 })
 
 t.test('segments in the order of time, speakers in the order in which they join', async (t) => {

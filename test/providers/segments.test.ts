@@ -72,6 +72,28 @@ t.test('a segment is written as its text stands', async (t) => {
   t.same(texts(segmentsOf(spoken(repeated), repeated)), ['no no no.', 'no no no.'], 'each word once')
 })
 
+t.test('what no word covers is written all the same', async (t) => {
+  const parts = (text: string, ...starts: [string, number][]) =>
+    texts(
+      segmentsOf(
+        starts.flatMap(([word, start]) => spoken(word, start)),
+        text,
+      ),
+    )
+  t.same(parts('lost a b', ['a', 5], ['b', 9]), ['lost a', 'b'], 'before the first')
+  t.same(parts('a lost b', ['a', 0], ['b', 9]), ['a lost', 'b'], 'between two')
+  t.same(parts('a b lost.', ['a', 0], ['b', 9]), ['a', 'b lost.'], 'behind the last')
+  t.same(parts('a. “b” c', ['a', 0], ['b', 9], ['c', 20]), ['a.', '“b”', 'c'], 'quotes open what they quote')
+})
+
+t.test('channels whose segments lack a word are told one after the other', async (t) => {
+  const segment = (id: number, start: number, text: string) => ({ id, start, end: start + 1, text })
+  const lacking = { text: 'one two three', words: [], segments: [segment(0, 3, 'one three')] }
+  const whole = { text: 'Yes. No.', words: [], segments: [segment(0, 0, 'yes'), segment(1, 9, 'no')] }
+  t.equal(mergeChannels([lacking, whole]).text, 'Yes. No. one two three')
+  t.equal(mergeChannels([whole]).text, 'yes no', 'case and punctuation may differ')
+})
+
 t.test('confidence is the mean, where every word has one', async (t) => {
   const [first, second] = spoken('a b')
   t.equal(

@@ -119,9 +119,16 @@ function listenTo(response: ServerResponse, query: URLSearchParams, type: string
   })
   const asked = query.get('utterances') === 'true' ? { utterances } : {}
   json(response, 200, {
-    metadata: { request_id: 'r1', duration: 2.5, channels: counts.length },
+    metadata: { request_id: 'r1', duration: 2.5, channels: counts.length, model_info: infoOf(model) },
     results: { channels, ...asked },
   })
+}
+
+/** As Deepgram names the model that heard. */
+function infoOf(model: string): object {
+  const [, family = '3', variant = 'general'] = /^nova-(\d)(?:-(.+))?$/.exec(model) ?? []
+  const name = family === '3' ? `${variant}-nova-3` : `${family}-${variant}-nova`
+  return { '30089e05-99d1-4376-b32e-c263170674af': { name, version: '2026-10-07.0', arch: `nova-${family}` } }
 }
 
 async function speak(

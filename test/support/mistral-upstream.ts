@@ -14,7 +14,6 @@ type Refusal = readonly [status: number, body: Json]
 const HEARD: Readonly<Record<string, RegExp>> = {
   model: /./,
   language: /^[a-z]{2}$/,
-  return_language: /^(true|false)$/,
   timestamp_granularities: /^(segment|word)$/,
   diarize: /^(true|false)$/,
   context_bias: /^.+$/,
@@ -109,7 +108,7 @@ async function transcribe(response: ServerResponse, form: FormData): Promise<voi
   const digest = createHash('sha256')
     .update(await (form.get('file') as File).bytes())
     .digest('hex')
-  const language = form.has('return_language') ? 'en' : (form.get('language') ?? null)
+  const language = form.get('language') ?? null
   const timed = form.has('timestamp_granularities')
   const segments = ['Heard', `${digest}.`].map((text, index) => ({
     type: 'transcription_segment',
@@ -149,7 +148,9 @@ function hearingFault(form: FormData): Refusal | null {
   const times = form.getAll('timestamp_granularities')
   if (times.includes('word')) return bad('Word-level segments are not enabled for this model')
   if (form.get('diarize') === 'true' && !times.includes('segment')) return bad('diarize needs segments')
-  return form.has('language') && form.has('return_language') ? bad('language is given') : null
+  if (form.getAll('context_bias').length > 100) return invalid('context_bias', 'too_long')
+  const together = form.has('language') && times.length > 0
+  return together ? bad('timestamp_granularities is currently not compatible with language') : null
 }
 
 async function speak(response: ServerResponse, body: Json): Promise<void> {

@@ -107,6 +107,8 @@ function isTaken({
 }: Record<string, string>): boolean {
   if (model === 'whisper-1') return format === 'json' || format === 'verbose_json'
   if ('timestamp_granularities[]' in fields) return false
+  // "chunking_strategy is required for diarization models"
+  if (model.endsWith('-diarize') && !('chunking_strategy' in fields)) return false
   return format === 'json' || (format === 'diarized_json' && model.endsWith('-diarize'))
 }
 

@@ -1,7 +1,7 @@
 import type { TranscriptionCall, TranscriptionOptions } from '../../schema/calls.ts'
 import type { JsonObject } from '../../schema/json.ts'
 import type { Target, Unsupported } from '../../schema/provider.ts'
-import { languageCode } from '../language.ts'
+import { type LanguageHint, languageHint, whisperLanguage } from '../language.ts'
 import { wantsSpeakers } from '../transcript-needs.ts'
 import { lackedFeatures, unsupportedField } from '../unsupported.ts'
 import { encodeRedaction } from './redaction.ts'
@@ -35,7 +35,7 @@ const SPEAKERS_EXPECTED_MAX = 10
 
 export function unsupported({ options }: TranscriptionCall, { model }: Target): Unsupported | null {
   if (options.mode === 'realtime') return lackedFeatures(['realtime'])
-  const spoken = languageOf(options)
+  const spoken = hintOf(options).language
   const known = LANGUAGES_OF.get(model)
   if (spoken !== null && known !== undefined && !known.has(spoken.slice(0, 2))) {
     return unsupportedField('language', 'the model does not know it')
@@ -71,10 +71,11 @@ function encodePrompt(options: TranscriptionOptions, model: string): JsonObject 
   return prompt === null || whyUnprompted(prompt, options, model) !== null ? {} : { prompt }
 }
 
-/** What was asked for and is left out: a prompt that the provider would refuse the whole call for. */
+/** What was asked for and is left out: a language or a prompt that the provider would refuse the whole call for. */
 export function warningsOf({ options }: TranscriptionCall, { model }: Target): string[] {
   const why = options.prompt === null ? null : whyUnprompted(options.prompt, options, model)
-  return why === null ? [] : [`prompt: ${model} ${why}; it was left out`]
+  const { warnings } = hintOf(options)
+  return why === null ? [...warnings] : [...warnings, `prompt: ${model} ${why}; it was left out`]
 }
 
 function whyUnprompted(prompt: string, { keyterms }: TranscriptionOptions, model: string): string | null {
@@ -89,7 +90,7 @@ function whyUnprompted(prompt: string, { keyterms }: TranscriptionOptions, model
  * there is none to detect, is to be an empty transcript and no error.
  */
 function encodeLanguage(options: TranscriptionOptions): JsonObject {
-  const language = languageOf(options)
+  const { language } = hintOf(options)
   if (language !== null) return { language_code: language }
   return {
     language_detection: true,
@@ -97,13 +98,12 @@ function encodeLanguage(options: TranscriptionOptions): JsonObject {
   }
 }
 
-/** In the provider's words; what is no language goes out as it came, for the provider to refuse. */
-function languageOf({ language, detect_language: detect }: TranscriptionOptions): string | null {
-  if (language === null || detect) return null
-  const variant = VARIANTS.get(language.trim().toLowerCase().replaceAll('_', '-'))
-  if (variant !== undefined) return variant
-  const code = languageCode(language)
-  return code === null ? language : (CODES.get(code) ?? code)
+/** In the provider's words: its list of languages is Whisper's, but for Cantonese. */
+function hintOf(options: TranscriptionOptions): LanguageHint {
+  return languageHint(options, (code, given) => {
+    const variant = VARIANTS.get(given.toLowerCase().replaceAll('_', '-'))
+    return variant ?? CODES.get(code) ?? (code === 'haw' ? code : whisperLanguage(code))
+  })
 }
 
 function encodeSpeakers({ speaker_count_hint: count }: TranscriptionOptions): JsonObject {

@@ -5,10 +5,11 @@ import { languageCode } from '../language.ts'
 import { fractionOf, secondsOf, spanOf } from '../numbers.ts'
 import { segmentsOf } from '../segments.ts'
 import { labelSpeakers } from '../speakers.ts'
-import { wantsSpeakers } from '../transcript-needs.ts'
+import { untimedWarnings, wantsSpeakers } from '../transcript-needs.ts'
 
 /**
- * Reads a completed transcript. Only fields that are used are looked at; items without times are left out.
+ * Reads a completed transcript. Only fields that are used are looked at; items without times are left out, with a
+ * warning.
  * Turns of speakers or channels (`utterances`) are the segments where they come; else these are made of the
  * words.
  *
@@ -23,8 +24,9 @@ export function readTranscript(
   // Silence has no text at all.
   const text = given === null ? '' : given
   if (typeof text !== 'string') return null
-  const words = objectsIn(body.words).flatMap((item) => readWord(item, options))
-  const turns = objectsIn(body.utterances).flatMap((item) => readTurn(item, options))
+  const [wordItems, turnItems] = [objectsIn(body.words), objectsIn(body.utterances)]
+  const words = wordItems.flatMap((item) => readWord(item, options))
+  const turns = turnItems.flatMap((item) => readTurn(item, options))
   const segments = turns.length > 0 ? turns.map((turn, id) => ({ id, ...turn })) : segmentsOf(words, text)
   return {
     text: text.trim(),
@@ -32,7 +34,11 @@ export function readTranscript(
     languageConfidence: fractionOf(sure),
     durationSeconds: secondsOf(duration),
     ...labelSpeakers(words, segments),
-    warnings,
+    warnings: [
+      ...warnings,
+      ...untimedWarnings('words', wordItems, 'text', words.length),
+      ...untimedWarnings('segments', turnItems, 'text', turns.length),
+    ],
   }
 }
 

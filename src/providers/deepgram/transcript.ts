@@ -5,24 +5,31 @@ import { languageCode } from '../language.ts'
 import { fractionOf, secondsOf, spanOf } from '../numbers.ts'
 import { mergeChannels, segmentsOf } from '../segments.ts'
 import { labelSpeakers } from '../speakers.ts'
-import { wantsSegments, wantsSpeakers } from '../transcript-needs.ts'
+import { untimedWarnings, wantsSegments, wantsSpeakers } from '../transcript-needs.ts'
+
+/** Names of models become part of the answer. */
+const MODEL_WORD = /^[a-z0-9]+(?:[-.][a-z0-9]+){0,7}$/
 
 interface Channel {
   readonly text: string
   readonly words: readonly Word[]
+  /** As they came, with those that have no times. */
+  readonly items: readonly JsonObject[]
   readonly language: string | null
   readonly confidence: number | null
 }
 
 /**
  * Reads the answer of `POST /v1/listen`. Only fields that are used are looked at; items without times are
- * left out.
+ * left out, with a warning.
  *
+ * @param sent the model that was asked for, and warnings of what was left out of the request
  * @returns null when there is no text, or with channels one has text without segments and so no place in time
  */
 export function readListening(
   { metadata, results }: JsonObject,
   options: TranscriptionOptions,
+  { model, warnings }: { readonly model: string; readonly warnings: readonly string[] },
 ): TranscriptionResult | null {
   const { channels: given, utterances } = asObject(results) ?? {}
   const channels = objectsIn(given).map((channel, index) => readChannel(channel, index, options))
@@ -32,8 +39,12 @@ export function readListening(
   const segments = segmentsFor(read, utterances, options)
   if (options.multichannel && isUnplaced(read, segments)) return null
   const merged = options.multichannel
-    ? mergeChannels([{ text: '', segments, words: read.flatMap(({ words }) => words) }])
+    ? mergeChannels(
+        read.flatMap((one, at) => (one.text === '' ? [] : [{ ...one, segments: ofChannel(segments, at) }])),
+      )
     : { text: first?.text ?? '', segments, words: first?.words ?? [] }
+  const other = otherModel(metadata, model)
+  const kept = options.multichannel ? read : read.slice(0, 1)
   // The channel with the most to say tells the language.
   const main = read.reduce((best, channel) => (channel.text.length > best.text.length ? channel : best))
   return {
@@ -43,8 +54,40 @@ export function readListening(
     languageConfidence: main.confidence,
     durationSeconds: secondsOf(asObject(metadata)?.duration),
     ...labelSpeakers(merged.words, merged.segments),
-    warnings: [],
+    ...(other === null ? {} : { model: other }),
+    warnings: [
+      ...warnings,
+      ...(other === null
+        ? []
+        : [`model: the provider used ${other} for the language that it heard; the cost is that of ${model}`]),
+      ...untimedWarnings(
+        'words',
+        kept.flatMap(({ items }) => items),
+        'word',
+        kept.flatMap(({ words }) => words).length,
+      ),
+    ],
   }
+}
+
+/**
+ * The model that answered, where it is another than was asked for: one that lacks the language that is detected gives
+ * way to one that has it. `metadata.model_info` has the family as `arch` and the variant within the name, which is
+ * written as `general-nova-3` or `2-general-nova`.
+ */
+function otherModel(metadata: unknown, asked: string): string | null {
+  for (const value of Object.values(asObject(asObject(metadata)?.model_info) ?? {})) {
+    const { name, arch } = asObject(value) ?? {}
+    if (typeof name !== 'string' || typeof arch !== 'string') continue
+    if (!MODEL_WORD.test(name) || !MODEL_WORD.test(arch)) continue
+    const family = arch.split('-')
+    const variant = name
+      .split('-')
+      .filter((part) => !/^\d+$/.test(part) && part !== 'general' && !family.includes(part))
+    const served = [arch, ...variant].join('-')
+    if (served !== asked.replace(/-general$/, '')) return served
+  }
+  return null
 }
 
 function toldLanguage({ language, detect_language: detect }: TranscriptionOptions): string | null {
@@ -55,9 +98,11 @@ function readChannel(channel: JsonObject, index: number, options: TranscriptionO
   const { detected_language: language, language_confidence: confidence } = channel
   const [best] = objectsIn(channel.alternatives)
   if (best === undefined || typeof best.transcript !== 'string') return null
+  const items = objectsIn(best.words)
   return {
     text: best.transcript.trim(),
-    words: objectsIn(best.words).flatMap((item) => readWord(item, index, options)),
+    words: items.flatMap((item) => readWord(item, index, options)),
+    items,
     language: typeof language === 'string' ? languageCode(language) : null,
     confidence: fractionOf(confidence),
   }
@@ -105,6 +150,10 @@ function segmentsFor(
   })
   const segments = own.length > 0 ? own : channels.flatMap(({ words, text }) => segmentsOf(words, text))
   return segments.sort((a, b) => a.start - b.start).map((segment, id) => ({ ...segment, id }))
+}
+
+function ofChannel(segments: readonly Segment[], channel: number): Segment[] {
+  return segments.filter((segment) => segment.channel === channel)
 }
 
 function isUnplaced(channels: readonly Channel[], segments: readonly Segment[]): boolean {

@@ -4,7 +4,7 @@ import type { UpstreamReply } from '../../schema/upstream.ts'
 import { goodObject } from '../answer.ts'
 import { unusable } from '../failure.ts'
 import { FILE_MEDIA_TYPES } from '../form.ts'
-import { languageCode } from '../language.ts'
+import { type LanguageHint, languageCode, languageHint } from '../language.ts'
 import { lackOf, wantsSegments, wantsSpeakers } from '../transcript-needs.ts'
 import { lackedFeatures, unsent, unsupportedField } from '../unsupported.ts'
 import { languagesHeard, readListening } from './transcript.ts'
@@ -40,15 +40,15 @@ export const transcription: Operation<TranscriptionCall, TranscriptionResult> = 
     return { kind: 'send', request, state: null }
   },
 
-  next: (_state, reply, call) => decode(reply, call.options),
+  next: (_state, reply, call, target) => decode(reply, call.options, target),
 }
 
 function queryOf(options: TranscriptionOptions, model: string): URLSearchParams {
   const query = new URLSearchParams({ model, punctuate: 'true' })
-  const language = options.detect_language ? null : options.language
+  const { language } = hintOf(options)
   // Without either, the audio would be taken for English.
   if (language === null) query.set('detect_language', 'true')
-  else query.set('language', tagOf(language))
+  else query.set('language', language)
   if (wantsSpeakers(options)) query.set('diarize_model', 'latest')
   if (wantsSegments(options) || wantsSpeakers(options) || options.multichannel) {
     query.set('utterances', 'true')
@@ -66,10 +66,12 @@ function isNova3(model: string): boolean {
   return model === 'nova-3' || model.startsWith('nova-3-')
 }
 
-function tagOf(language: string): string {
-  const wanted = language.trim().replaceAll('_', '-').toLowerCase()
-  const regional = [...REGIONAL].find((tag) => tag.toLowerCase() === wanted)
-  return regional ?? languageCode(language) ?? language
+/** Which languages a model has, the table of facts says. */
+function hintOf(options: TranscriptionOptions): LanguageHint {
+  return languageHint(options, (code, given) => {
+    const wanted = given.replaceAll('_', '-').toLowerCase()
+    return [...REGIONAL].find((tag) => tag.toLowerCase() === wanted) ?? code
+  })
 }
 
 function unsupported({ options }: TranscriptionCall, { model }: Target): Unsupported | null {
@@ -90,11 +92,15 @@ function redactsIn(code: string | null, redaction: TranscriptionOptions['redacti
   return redaction.length === 0 || code === 'en'
 }
 
-function decode(reply: UpstreamReply, options: TranscriptionOptions): Step<TranscriptionResult> {
+function decode(
+  reply: UpstreamReply,
+  options: TranscriptionOptions,
+  { model }: Pick<Target, 'model'>,
+): Step<TranscriptionResult> {
   const answer = goodObject(reply)
   if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
   const { body } = answer
-  const result = readListening(body, options)
+  const result = readListening(body, options, { model, warnings: hintOf(options).warnings })
   if (result === null) {
     return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no transcript') }
   }

@@ -5,15 +5,21 @@ import { languageCode } from '../language.ts'
 import { fractionOf, secondsOf, spanOf } from '../numbers.ts'
 import { type ChannelTranscript, mergeChannels, segmentsOf } from '../segments.ts'
 import { labelSpeakers } from '../speakers.ts'
-import { wantsSpeakers } from '../transcript-needs.ts'
+import { untimedWarnings, wantsSpeakers } from '../transcript-needs.ts'
 
 /**
  * Reads the answer of `POST /v1/speech-to-text`: one transcript, or with `use_multi_channel` one for each
- * channel under `transcripts`. Only fields that are used are looked at; words without times are left out.
+ * channel under `transcripts`. Only fields that are used are looked at; words without times are left out, with a
+ * warning.
  *
+ * @param warnings of what was left out of the request
  * @returns null when there is no text, or a channel has text without words and so no place in time
  */
-export function readTranscripts(body: JsonObject, options: TranscriptionOptions): TranscriptionResult | null {
+export function readTranscripts(
+  body: JsonObject,
+  options: TranscriptionOptions,
+  warnings: readonly string[],
+): TranscriptionResult | null {
   const split = options.multichannel && Array.isArray(body.transcripts)
   const parts = split ? objectsIn(body.transcripts) : [body]
   if (parts.length === 0 || parts.some(({ text }) => typeof text !== 'string')) return null
@@ -31,7 +37,15 @@ export function readTranscripts(body: JsonObject, options: TranscriptionOptions)
     languageConfidence: fractionOf(probability),
     durationSeconds: secondsOf(body.audio_duration_secs) ?? secondsOf(main.audio_duration_secs),
     ...labelSpeakers(words, segments),
-    warnings: [],
+    warnings: [
+      ...warnings,
+      ...untimedWarnings(
+        'words',
+        parts.flatMap((part) => objectsIn(part.words)).filter(isWord),
+        'text',
+        words.length,
+      ),
+    ],
   }
 }
 
@@ -46,10 +60,9 @@ function readPart(part: JsonObject, index: number, options: TranscriptionOptions
 
 /** Items are words, the blanks between them, and sounds such as laughter: only words are kept. */
 function readWord(item: JsonObject, channel: number, options: TranscriptionOptions): Word[] {
-  const { text, type, start, end, speaker_id: id, logprob } = item
+  const { text, start, end, speaker_id: id, logprob } = item
   const span = spanOf(start, end)
-  if (span === null || typeof text !== 'string' || text.trim() === '') return []
-  if (type !== undefined && type !== 'word') return []
+  if (span === null || !isWord(item) || typeof text !== 'string' || text.trim() === '') return []
   const confidence = typeof logprob === 'number' ? fractionOf(Math.exp(logprob)) : null
   const speaker = options.multichannel ? `channel ${channel}` : id
   return [
@@ -61,6 +74,10 @@ function readWord(item: JsonObject, channel: number, options: TranscriptionOptio
       ...(confidence === null ? {} : { confidence }),
     },
   ]
+}
+
+function isWord({ type }: JsonObject): boolean {
+  return type === undefined || type === 'word'
 }
 
 function lengthOf({ text }: JsonObject): number {

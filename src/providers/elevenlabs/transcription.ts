@@ -9,7 +9,7 @@ import type { UpstreamReply } from '../../schema/upstream.ts'
 import { goodObject } from '../answer.ts'
 import { unusable } from '../failure.ts'
 import { encodeForm, type FormField } from '../form.ts'
-import { languageCode } from '../language.ts'
+import { type LanguageHint, languageHint } from '../language.ts'
 import { lackOf, wantsSegments, wantsSpeakers, wantsWords } from '../transcript-needs.ts'
 import { lackedFeatures, unsent, unsupportedField } from '../unsupported.ts'
 import { readTranscripts } from './transcript.ts'
@@ -46,7 +46,7 @@ export const transcription: Operation<TranscriptionCall, TranscriptionResult> = 
 }
 
 function fieldsOf(options: TranscriptionOptions, model: string): FormField[] {
-  const { language, keyterms, redaction, seed, multichannel } = options
+  const { keyterms, redaction, seed, multichannel } = options
   const fields: FormField[] = [
     ['model_id', model],
     // Segments and speakers are made of words.
@@ -54,9 +54,8 @@ function fieldsOf(options: TranscriptionOptions, model: string): FormField[] {
     // Otherwise "(laughter)" stands in the text, which is to hold what was said.
     ['tag_audio_events', 'false'],
   ]
-  if (language !== null && !options.detect_language) {
-    fields.push(['language_code', languageCode(language) ?? language])
-  }
+  const { language } = hintOf(options)
+  if (language !== null) fields.push(['language_code', language])
   if (multichannel) {
     // Each channel is taken for one speaker; `diarize` and `num_speakers` are refused beside it.
     fields.push(['use_multi_channel', 'true'], ['multichannel_output_style', 'separate'])
@@ -69,6 +68,11 @@ function fieldsOf(options: TranscriptionOptions, model: string): FormField[] {
   for (const group of redaction) fields.push(['entity_redaction', group])
   if (seed !== null) fields.push(['seed', String(seed)])
   return fields
+}
+
+/** ISO 639-1 and 639-3. */
+function hintOf(options: TranscriptionOptions): LanguageHint {
+  return languageHint(options, (code) => code)
 }
 
 function needsWords(options: TranscriptionOptions): boolean {
@@ -96,7 +100,7 @@ function decode(reply: UpstreamReply, { audio, options }: TranscriptionCall): St
   const answer = goodObject(reply)
   if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
   const { body } = answer
-  const result = readTranscripts(body, options)
+  const result = readTranscripts(body, options, hintOf(options).warnings)
   if (result === null) {
     return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no transcript') }
   }

@@ -6,13 +6,18 @@ import { spanOf } from '../numbers.ts'
 import { durationMs } from '../retry-after.ts'
 import { segmentsOf } from '../segments.ts'
 import { labelSpeakers } from '../speakers.ts'
+import { untimedWarnings } from '../transcript-needs.ts'
 
 /** One `audioTranscription`: what one speaker says at a stretch. */
 interface Turn {
   readonly text: string
+  /** The text, or the words where there is none beside them. */
+  readonly said: string
   readonly language: string | null
   readonly speaker: string | null
   readonly words: readonly Word[]
+  /** As they came, with those that have no times. */
+  readonly items: readonly JsonObject[]
   /** Seconds; null when Gemini gives no times of the whole. */
   readonly times: Span | null
 }
@@ -28,9 +33,14 @@ interface Span {
  * https://ai.google.dev/gemini-api/docs/generate-content/transcribe
  *
  * @param speakers whether to keep the speakers: `spk_1`, … become `speaker_0`, …
+ * @param warnings of what was left out of the request
  * @returns null when there is neither text nor a turn
  */
-export function readTranscript(parts: readonly JsonObject[], speakers: boolean): TranscriptionResult | null {
+export function readTranscript(
+  parts: readonly JsonObject[],
+  speakers: boolean,
+  warnings: readonly string[],
+): TranscriptionResult | null {
   const turns = parts
     .map((part) => asObject(part.audioTranscription))
     .filter((transcription) => transcription !== null)
@@ -38,36 +48,40 @@ export function readTranscript(parts: readonly JsonObject[], speakers: boolean):
   const texts = parts.flatMap(({ text }) => (typeof text === 'string' ? [text] : []))
   if (turns.length === 0 && texts.length === 0) return null
   const written = turns.length === 0 || turns.some(({ text }) => text === '') ? texts.join('').trim() : ''
-  const text = written === '' ? joined(turns.map(spoken)) : written
-  const labelled = labelSpeakers(
-    turns.flatMap(({ words }) => words),
-    segmentsIn(turns, text),
-  )
+  const text = written === '' ? joined(turns.map(({ said }) => said)) : written
+  const words = turns.flatMap((turn) => turn.words)
+  const items = turns.flatMap((turn) => turn.items)
+  const labelled = labelSpeakers(words, segmentsIn(turns, text))
   return {
     text,
     language: turns.find(({ language }) => language !== null)?.language ?? null,
     languageConfidence: null,
     durationSeconds: null,
     ...labelled,
-    warnings: [],
+    warnings: [...warnings, ...untimedWarnings('words', items, 'word', words.length)],
   }
 }
 
 function readTurn(transcription: JsonObject, speakers: boolean): Turn {
   const { text, languageCode: tag, speakerLabel, words, startOffset, endOffset } = transcription
   const speaker = speakers ? labelOf(speakerLabel) : null
+  const items = objectsIn(words)
+  const written = typeof text === 'string' ? text.trim() : ''
+  const spelled = items.map(({ word }) => (typeof word === 'string' ? word.trim() : ''))
   return {
-    text: typeof text === 'string' ? text.trim() : '',
+    text: written,
+    said: written === '' ? joined(spelled) : written,
     language: typeof tag === 'string' ? languageCode(tag) : null,
     speaker,
-    words: objectsIn(words).flatMap((word) => readWord(word, speaker, speakers)),
-    times: spanOf(secondsIn(startOffset), secondsIn(endOffset)),
+    words: items.flatMap((word) => readWord(word, speaker, speakers)),
+    items,
+    times: timesOf(startOffset, endOffset),
   }
 }
 
 function readWord(item: JsonObject, turnSpeaker: string | null, speakers: boolean): Word[] {
   const { word, startOffset, endOffset, speakerLabel } = item
-  const times = spanOf(secondsIn(startOffset), secondsIn(endOffset))
+  const times = timesOf(startOffset, endOffset)
   if (times === null || typeof word !== 'string' || word.trim() === '') return []
   const speaker = (speakers ? labelOf(speakerLabel) : null) ?? turnSpeaker
   return [{ word: word.trim(), ...times, ...(speaker === null ? {} : { speaker }) }]
@@ -83,17 +97,21 @@ function segmentsIn(turns: readonly Turn[], text: string): Segment[] {
   return timed.map((segment, id) => ({ id, ...segment }))
 }
 
-/** A turn with words need not have its text beside them. */
-function spoken({ text, words }: Turn): string {
-  return text === '' ? joined(words.map(({ word }) => word)) : text
-}
-
 function joined(texts: readonly string[]): string {
   return texts.filter((text) => text !== '').join(' ')
 }
 
 function labelOf(value: unknown): string | null {
   return typeof value === 'string' && value !== '' ? value : null
+}
+
+/**
+ * When something was said. Google's JSON leaves out what is zero, so that one end alone means that the other is at the
+ * beginning; without both there are no times.
+ */
+function timesOf(start: unknown, end: unknown): Span | null {
+  if (start === undefined && end === undefined) return null
+  return spanOf(secondsIn(start ?? '0s'), secondsIn(end ?? '0s'))
 }
 
 /** A duration of protocol buffers as JSON has it, `"1.2s"`, in seconds; null when it is none. */

@@ -3,7 +3,7 @@ import type { TranscriptionCall, TranscriptionOptions, TranscriptionResult } fro
 import type { JsonObject } from '../../schema/json.ts'
 import type { Operation, Target, Unsupported } from '../../schema/provider.ts'
 import { refused, unusable } from '../failure.ts'
-import { languageCode } from '../language.ts'
+import { type LanguageHint, languageHint } from '../language.ts'
 import { lackOf, requiredFeatures, wantsSegments, wantsSpeakers, wantsWords } from '../transcript-needs.ts'
 import { lackedFeatures, unsent, unsupportedField } from '../unsupported.ts'
 import { wholeAnswer } from './answer.ts'
@@ -60,7 +60,8 @@ export const geminiTranscription: Operation<TranscriptionCall, TranscriptionResu
     // Silence may come back without any part; an answer that did not even end is none.
     const { parts, finishReason } = whole.answer
     const silent = parts.length === 0 && finishReason === 'STOP'
-    const result = silent ? SILENCE : readTranscript(parts, wantsSpeakers(options))
+    const { warnings } = hintOf(options)
+    const result = silent ? { ...SILENCE, warnings } : readTranscript(parts, wantsSpeakers(options), warnings)
     if (result === null) {
       return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no transcript') }
     }
@@ -91,9 +92,10 @@ const SILENCE: TranscriptionResult = {
  * words. `mode` is VERBATIM unless asked otherwise.
  */
 function encodeConfig(options: TranscriptionOptions): JsonObject {
-  const { language, detect_language: detect, keyterms, smart_formatting: smart } = options
+  const { keyterms, smart_formatting: smart } = options
+  const { language } = hintOf(options)
   return {
-    ...(language === null || detect ? {} : { languageCodes: [languageTag(language)] }),
+    ...(language === null ? {} : { languageCodes: [language] }),
     ...(keyterms.length === 0 ? {} : { customVocabulary: keyterms }),
     ...(isTimed(options) ? { wordTimestamp: true } : {}),
     ...(wantsSpeakers(options) ? { diarization: true } : {}),
@@ -127,8 +129,9 @@ function isTimed(options: TranscriptionOptions): boolean {
 }
 
 /** BCP 47: a tag stays one (`pt-BR`), a name becomes its code. */
-function languageTag(language: string): string {
-  const tag = language.trim().replaceAll('_', '-')
-  if (/^[a-z]{2,3}(-[a-z0-9]{2,8}){1,3}$/i.test(tag)) return tag
-  return languageCode(language) ?? language
+function hintOf(options: TranscriptionOptions): LanguageHint {
+  return languageHint(options, (code, given) => {
+    const tag = given.replaceAll('_', '-')
+    return /^[a-z]{2,3}(-[a-z0-9]{2,8}){1,3}$/i.test(tag) ? tag : code
+  })
 }

@@ -1,10 +1,11 @@
-import type { ChatCall, ChatDelta, ChatResult } from '../../schema/chat.ts'
+import { type ChatCall, type ChatDelta, type ChatResult, isAnyObject } from '../../schema/chat.ts'
 import type { JsonObject } from '../../schema/json.ts'
 import type { Operation, Target } from '../../schema/provider.ts'
 import { goodObject } from '../answer.ts'
 import { type AskedOf, endingOf, settleChat } from '../chat-answer.ts'
 import type { Streamable } from '../completion.ts'
 import { classify, refused } from '../failure.ts'
+import { asObject, objectsIn } from '../json.ts'
 import { AUDIO_MEDIA_TYPES } from './audio-format.ts'
 import { readChat } from './chat-answer.ts'
 import { ChatStreamReader } from './chat-stream.ts'
@@ -17,6 +18,8 @@ export interface ChatShape {
   readonly maxTokens: 'max_tokens' | 'max_completion_tokens'
   /** How many stop sequences it takes; null: not known, so all are sent. */
   readonly stopMax: number | null
+  /** Models that take no stop sequences: a call with some is not sent there; null: none is known. */
+  readonly noStop: RegExp | null
   /** Models that refuse any `temperature` and `top_p` but 1: there these are left out, with a warning. */
   readonly fixedSampling: RegExp | null
   /**
@@ -42,6 +45,12 @@ export const OPENAI_AUDIO: ChatAudio = {
   formats: ['wav', 'mp3', 'flac', 'opus', 'aac', 'pcm'],
   streamed: 'pcm',
 }
+
+/** Deeper schemas are not looked into: OpenAI takes up to ten levels of objects. */
+const DEPTH_MAX = 32
+
+/** Words that a strict schema may not have. https://platform.openai.com/docs/guides/structured-outputs */
+const NOT_STRICT = ['allOf', 'oneOf', 'not', 'if', 'then', 'else', 'dependentRequired', 'patternProperties']
 
 /** https://platform.openai.com/docs/api-reference/chat/create */
 export function chatOperation(
@@ -105,6 +114,9 @@ function encodeChat(
   if (shape.stopMax !== null && stop.length > shape.stopMax) {
     return { fault: `stop: the provider takes up to ${shape.stopMax}` }
   }
+  if (stop.length > 0 && shape.noStop?.test(target.model) === true) {
+    return { fault: 'stop: the model takes none' }
+  }
   if (tools.length === 0 && choice !== null && choice !== 'auto' && choice !== 'none') {
     return { fault: 'tool_choice: there are no tools' }
   }
@@ -125,7 +137,7 @@ function encodeChat(
     ...(stop.length === 0 ? {} : { stop }),
     ...(call.seed === null ? {} : { seed: call.seed }),
     ...encodeTools(call),
-    ...(schema === null ? {} : { response_format: responseFormat(schema) }),
+    ...(schema === null ? {} : { response_format: responseFormat(schema, call.response_strict) }),
     ...(format === null ? {} : encodeAudio(call, shape, format)),
     ...(stream ? { stream: true, stream_options: { include_usage: true } } : {}),
   }
@@ -151,13 +163,32 @@ function encodeTools({ tools, tool_choice: choice }: ChatCall): JsonObject {
 /**
  * The schema's title is its name where it can be one: OpenAI takes `[A-Za-z0-9_-]`, up to 64 characters. A schema that
  * asks for any object has a word of its own: as a strict schema it would be refused, since it does not rule out other
- * members.
+ * members. `strict` is the caller's; who says nothing of it gets it for a schema that can be kept to the letter.
  */
-function responseFormat(schema: JsonObject): JsonObject {
+function responseFormat(schema: JsonObject, asked: boolean | undefined): JsonObject {
   const { title } = schema
-  if (schema.type === 'object' && Object.keys(schema).length === 1) return { type: 'json_object' }
+  if (isAnyObject(schema)) return { type: 'json_object' }
   const name = typeof title === 'string' && /^[A-Za-z0-9_-]{1,64}$/.test(title) ? title : 'answer'
-  return { type: 'json_schema', json_schema: { name, schema, strict: true } }
+  return { type: 'json_schema', json_schema: { name, schema, strict: asked ?? isStrictSchema(schema) } }
+}
+
+/**
+ * Whether a schema can be kept to the letter: at OpenAI and Groq `strict` refuses one with an object that does not
+ * rule out other members, or that does not require all of its own.
+ */
+function isStrictSchema(schema: JsonObject, depth = 0): boolean {
+  if (depth > DEPTH_MAX || NOT_STRICT.some((word) => Object.hasOwn(schema, word))) return false
+  const { properties, required, additionalProperties, items, anyOf, $defs, definitions } = schema
+  const members = asObject(properties) ?? {}
+  const isObject = schema.type === 'object' || properties !== undefined
+  if (isObject) {
+    const needed: ReadonlySet<unknown> = new Set(Array.isArray(required) ? required : [])
+    if (additionalProperties !== false || !Object.keys(members).every((name) => needed.has(name)))
+      return false
+  }
+  const inner = [members, asObject($defs) ?? {}, asObject(definitions) ?? {}].flatMap(Object.values)
+  const schemas = [...inner, ...objectsIn(anyOf), ...(items === undefined ? [] : [items])].map(asObject)
+  return schemas.every((one) => one !== null && isStrictSchema(one, depth + 1))
 }
 
 /** OpenAI takes `[text]` and `[text, audio]`: a spoken answer always has its text. */

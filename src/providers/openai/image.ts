@@ -1,9 +1,10 @@
-import type { ImageCall, ImageResult } from '../../schema/generation.ts'
+import { IMAGE_WORDS, type ImageCall, type ImageResult } from '../../schema/generation.ts'
 import type { JsonObject } from '../../schema/json.ts'
 import type { Operation } from '../../schema/provider.ts'
 import { goodObject } from '../answer.ts'
 import { unusable } from '../failure.ts'
-import { objectsIn } from '../json.ts'
+import { asObject, objectsIn } from '../json.ts'
+import { quantityOf } from '../numbers.ts'
 import { readUsage } from './usage.ts'
 import { type ExtraHeaders, jsonRequest } from './wire.ts'
 
@@ -43,9 +44,38 @@ export function imageOperation(older: boolean, extra: ExtraHeaders): Operation<I
         return { kind: 'failed', failure: unusable(reply, 'the answer of the provider has no picture') }
       }
       const warnings = images.length < n ? [`n: ${images.length} of ${n} pictures were made`] : []
-      return { kind: 'done', result: { images, usage: readUsage(answer.body), warnings } }
+      const { body } = answer
+      const result = { images, usage: readUsage(body), ...readMade(body), ...readDetails(body), warnings }
+      return { kind: 'done', result }
     },
   }
+}
+
+/** How they were made, in words that are known: nothing else of the provider's becomes part of an answer. */
+function readMade({ size, quality, output_format, background }: JsonObject): Pick<ImageResult, 'made'> {
+  const made = {
+    ...(typeof size === 'string' && /^\d{2,5}x\d{2,5}$/.test(size) ? { size } : {}),
+    ...known('quality', quality),
+    ...known('output_format', output_format),
+    ...known('background', background),
+  }
+  return Object.keys(made).length === 0 ? {} : { made }
+}
+
+function known<Name extends keyof typeof IMAGE_WORDS>(
+  name: Name,
+  given: unknown,
+): { readonly [Key in Name]?: (typeof IMAGE_WORDS)[Name][number] } {
+  const word = IMAGE_WORDS[name].find((one) => one === given)
+  return (word === undefined ? {} : { [name]: word }) as {
+    [Key in Name]?: (typeof IMAGE_WORDS)[Name][number]
+  }
+}
+
+function readDetails({ usage }: JsonObject): Pick<ImageResult, 'inputDetails'> {
+  const details = asObject(asObject(usage)?.input_tokens_details)
+  const [text, image] = [quantityOf(details?.text_tokens), quantityOf(details?.image_tokens)]
+  return text === null || image === null ? {} : { inputDetails: { text_tokens: text, image_tokens: image } }
 }
 
 function readImage(

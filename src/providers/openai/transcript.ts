@@ -3,19 +3,26 @@ import type { JsonObject } from '../../schema/json.ts'
 import { asObject, objectsIn } from '../json.ts'
 import { languageCode } from '../language.ts'
 import { secondsOf, spanOf } from '../numbers.ts'
+import { untimedWarnings } from '../transcript-needs.ts'
+import { readUsage } from './usage.ts'
 
 /** The `gpt-4o` models stop after this many tokens and answer 200 with what they have. */
 const OUTPUT_TOKENS_MAX = 2000
 
 /**
  * Reads `json`, `verbose_json` or `diarized_json` as OpenAI and the servers that speak its language write
- * them. Only fields that are used are looked at; items without times are left out.
+ * them. Only fields that are used are looked at; items without times are left out, with a warning.
  *
  * @param speakers whether to keep the speakers: `A`, `B` or names become `speaker_0`, … in order of
  * appearance
+ * @param warnings of what was left out of the request
  * @returns null when there is no text
  */
-export function readTranscript(body: JsonObject, speakers: boolean): TranscriptionResult | null {
+export function readTranscript(
+  body: JsonObject,
+  speakers: boolean,
+  warnings: readonly string[],
+): TranscriptionResult | null {
   const { text, language, languages, duration, segments, words, usage } = body
   if (typeof text !== 'string') return null
   const items = objectsIn(segments)
@@ -23,15 +30,27 @@ export function readTranscript(body: JsonObject, speakers: boolean): Transcripti
   const wordItems =
     words === undefined ? items.flatMap(({ words: inner }) => objectsIn(inner)) : objectsIn(words)
   const { seconds: metered, output_tokens: tokens } = asObject(usage) ?? {}
+  const read = { segments: readSegments(items, speakers), words: wordItems.flatMap(readWord) }
   return {
     text: text.trim(),
     language: readLanguage(language, languages),
     languageConfidence: null,
     durationSeconds: secondsOf(numberIn(duration)) ?? secondsOf(metered),
-    segments: readSegments(items, speakers),
-    words: wordItems.flatMap(readWord),
-    warnings: isCut(tokens) ? ['transcript_may_be_truncated'] : [],
+    ...tokensIn(body),
+    ...(secondsOf(metered) === null ? {} : { billedSeconds: secondsOf(metered) }),
+    ...read,
+    warnings: [
+      ...warnings,
+      ...(isCut(tokens) ? ['transcript_may_be_truncated'] : []),
+      ...untimedWarnings('words', wordItems, 'word', read.words.length),
+      ...untimedWarnings('segments', items, 'text', read.segments.length),
+    ],
   }
+}
+
+function tokensIn(body: JsonObject): Pick<TranscriptionResult, 'tokens'> {
+  const tokens = readUsage(body)
+  return tokens === null || tokens.input_tokens === null || tokens.output_tokens === null ? {} : { tokens }
 }
 
 function readSegments(items: readonly JsonObject[], speakers: boolean): Segment[] {

@@ -15,11 +15,18 @@ import { readTranscript } from './transcript.ts'
 export class TranscriptStreamReader implements StreamReader<TranscriptionResult, string> {
   readonly #head: Pick<UpstreamStream, 'status' | 'headers'>
   readonly #options: TranscriptionOptions
+  readonly #warnings: readonly string[]
   readonly #events: JsonEvents
   readonly #segments: JsonObject[] = []
   #done: JsonObject | null = null
 
-  constructor(head: Pick<UpstreamStream, 'status' | 'headers'>, options: TranscriptionOptions) {
+  /** @param warnings of what was left out of the request */
+  constructor(
+    head: Pick<UpstreamStream, 'status' | 'headers'>,
+    options: TranscriptionOptions,
+    warnings: readonly string[],
+  ) {
+    this.#warnings = warnings
     this.#head = head
     this.#options = options
     this.#events = new JsonEvents(head)
@@ -33,7 +40,7 @@ export class TranscriptStreamReader implements StreamReader<TranscriptionResult,
   end(): { readonly result: TranscriptionResult } | Failure {
     if (this.#done === null) return brokenOff(this.#head)
     const body = { ...this.#done, segments: this.#segments }
-    const result = readTranscript(body, wantsSpeakers(this.#options))
+    const result = readTranscript(body, wantsSpeakers(this.#options), this.#warnings)
     if (result === null) return unusable(this.#head, 'the answer of the provider is no transcript')
     const lack = lackOf(result, this.#options)
     return lack === null ? { result } : unusable(this.#head, lack)

@@ -4,7 +4,7 @@ import type { UpstreamReply } from '../../schema/upstream.ts'
 import { goodObject } from '../answer.ts'
 import { classify, unusable } from '../failure.ts'
 import { encodeForm, type FormField } from '../form.ts'
-import { languageCode } from '../language.ts'
+import { type LanguageHint, languageHint, whisperLanguage } from '../language.ts'
 import { lackOf, wantsSegments, wantsSpeakers, wantsWords } from '../transcript-needs.ts'
 import { lackedFeatures, unsent, unsupportedField } from '../unsupported.ts'
 import { readTranscript } from './transcript.ts'
@@ -23,6 +23,13 @@ export interface TranscriptionShape {
   readonly language: 'language' | 'languages[]'
   readonly prompt: boolean
   readonly keywords: boolean
+  /**
+   * Whether the provider may cut the audio into pieces: `required` by the diarizing model for audio over 30 s, and
+   * refused without it for shorter audio too.
+   */
+  readonly chunking: 'required' | 'taken' | 'never'
+  /** Which languages it takes: those of Whisper, or any that is one. */
+  readonly anyLanguage: boolean
   /** It answers `stream: true` with events. */
   readonly streams: boolean
 }
@@ -34,21 +41,30 @@ export const WHISPER: TranscriptionShape = {
   language: 'language',
   prompt: true,
   keywords: false,
+  chunking: 'never',
+  anyLanguage: false,
   streams: false,
 }
-const GPT_4O: TranscriptionShape = { ...WHISPER, verbose: 'never', streams: true }
+const GPT_4O: TranscriptionShape = { ...WHISPER, verbose: 'never', chunking: 'taken', streams: true }
 
 /** https://platform.openai.com/docs/api-reference/audio/createTranscription */
 const SHAPES: ReadonlyMap<string, TranscriptionShape> = new Map([
   ['whisper-1', WHISPER],
   ['gpt-4o-transcribe', GPT_4O],
   ['gpt-4o-mini-transcribe', GPT_4O],
-  ['gpt-4o-transcribe-diarize', { ...GPT_4O, diarized: true, prompt: false }],
+  ['gpt-4o-transcribe-diarize', { ...GPT_4O, diarized: true, prompt: false, chunking: 'required' }],
   ['gpt-transcribe', { ...GPT_4O, language: 'languages[]', keywords: true }],
 ])
 
 /** A model that only the configuration knows: it is asked for what the call needs and for nothing else. */
-const UNLISTED: TranscriptionShape = { ...WHISPER, verbose: 'when_needed', diarized: true, keywords: true }
+const UNLISTED: TranscriptionShape = {
+  ...WHISPER,
+  verbose: 'when_needed',
+  diarized: true,
+  keywords: true,
+  chunking: 'taken',
+  anyLanguage: true,
+}
 
 /** The shape of each model at a provider. */
 type ShapeOf = (model: string) => TranscriptionShape
@@ -69,12 +85,13 @@ export function transcriptionOperation(
   return {
     unsupported,
     start: (call, target) => begin(call, target, []),
-    next: (_state, reply, call) => decode(reply, call.options),
+    next: (_state, reply, call, target) => decode(reply, call.options, hintOf(call, target, shapeOf)),
     streamed: {
       applies: (_call, target) => shapeOf(target.model).streams,
       start: (call, target) => begin(call, target, [['stream', 'true']]),
       refused: classify,
-      read: (head, call) => new TranscriptStreamReader(head, call.options),
+      read: (head, call, target) =>
+        new TranscriptStreamReader(head, call.options, hintOf(call, target, shapeOf).warnings),
     },
   }
 }
@@ -100,33 +117,44 @@ export function translationOperation(
       if (options.prompt !== null) fields.push(['prompt', options.prompt])
       return startForm('/audio/translations', extra, call, target, fields)
     },
-    next: (_state, reply, call) => decode(reply, call.options),
+    // It takes no language, so that none can be left out.
+    next: (_state, reply, call) => decode(reply, call.options, { language: null, warnings: [] }),
   }
 }
 
-function transcriptionFields(
-  { options }: TranscriptionCall,
-  { model }: Target,
-  shapeOf: ShapeOf,
-): FormField[] {
+function hintOf({ options }: TranscriptionCall, { model }: Target, shapeOf: ShapeOf): LanguageHint {
+  const { anyLanguage } = shapeOf(model)
+  return languageHint(options, (code) => (anyLanguage ? code : whisperLanguage(code)))
+}
+
+function transcriptionFields(call: TranscriptionCall, target: Target, shapeOf: ShapeOf): FormField[] {
+  const { options } = call
+  const { model } = target
   const shape = shapeOf(model)
   const format = transcriptionFormat(shape, options)
   const fields: FormField[] = [
     ['model', model],
     ['response_format', format],
   ]
-  if (options.language !== null && !options.detect_language) {
-    fields.push([shape.language, languageCode(options.language) ?? options.language])
-  }
+  const { language } = hintOf(call, target, shapeOf)
+  if (language !== null) fields.push([shape.language, language])
   if (options.prompt !== null && shape.prompt) fields.push(['prompt', options.prompt])
   if (shape.keywords) for (const term of options.keyterms) fields.push(['keywords[]', term])
   if (format === 'verbose_json') {
     if (wantsWords(options)) fields.push(['timestamp_granularities[]', 'word'])
     if (wantsSegments(options)) fields.push(['timestamp_granularities[]', 'segment'])
   }
-  // Required by the diarizing model for audio over 30 s, and harmless below.
-  if (format === 'diarized_json') fields.push(['chunking_strategy', 'auto'])
+  if (isChunked(shape, format, options)) fields.push(['chunking_strategy', 'auto'])
   return fields
+}
+
+function isChunked(
+  { chunking }: TranscriptionShape,
+  format: ReplyFormat,
+  { chunking_strategy: asked }: TranscriptionOptions,
+): boolean {
+  if (chunking === 'required') return true
+  return chunking === 'taken' && (asked === 'auto' || format === 'diarized_json')
 }
 
 function startForm(
@@ -182,10 +210,14 @@ function unsupportedOfTranslation(
   ])
 }
 
-function decode(reply: UpstreamReply, options: TranscriptionOptions): Step<TranscriptionResult> {
+function decode(
+  reply: UpstreamReply,
+  options: TranscriptionOptions,
+  { warnings }: LanguageHint,
+): Step<TranscriptionResult> {
   const answer = goodObject(reply)
   if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
-  const result = readTranscript(answer.body, wantsSpeakers(options))
+  const result = readTranscript(answer.body, wantsSpeakers(options), warnings)
   if (result === null) {
     return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no transcript') }
   }

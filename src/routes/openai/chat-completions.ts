@@ -21,6 +21,8 @@ const ResponseFormat = Type.Union([
     json_schema: Type.Object({
       name: optional(Type.String({ maxLength: 64 }), 'title of the schema, where it has none'),
       schema: Type.Unsafe<JsonObject>(Type.Record(Type.String(), Type.Unknown())),
+      strict: optional(Type.Boolean(), 'whether the answer keeps to it to the letter; not unless said'),
+      description: optional(Type.String(), 'not passed on'),
     }),
   }),
 ])
@@ -36,10 +38,7 @@ const ChatCompletionBody = Type.Object({
     }),
     'how a spoken answer sounds',
   ),
-  response_format: optional(
-    ResponseFormat,
-    'what the answer is; with json_schema it always follows the schema',
-  ),
+  response_format: optional(ResponseFormat, 'what the answer is'),
   stream_options: STREAM_OPTIONS_FIELD,
   n: optional(Type.Literal(1), 'there is one answer'),
   logprobs: optional(Type.Literal(false), 'probabilities of tokens are not told'),
@@ -52,10 +51,16 @@ const ChatCompletionBody = Type.Object({
   moderation: refusedField('nothing is moderated'),
 })
 
-export const openaiChatRequest = openaiRequest('chat', ChatCompletionBody, (body, warn) => {
+const IGNORED = [
+  ...['frequency_penalty', 'presence_penalty', 'reasoning_effort', 'verbosity', 'prediction'],
+  ...['user', 'safety_identifier', 'prompt_cache_key', 'prompt_cache_retention', 'metadata', 'store'],
+  'service_tier',
+]
+
+const readChatCompletion = (body: Static<typeof ChatCompletionBody>, warn: (line: string) => void) => {
   refuseReferences(body.messages)
   const audio = body.audio ?? null
-  return readChat(
+  const chat = readChat(
     {
       ...body,
       audio: audio === null ? null : { voice: voiceOf(audio.voice), format: audio.format ?? null },
@@ -63,7 +68,11 @@ export const openaiChatRequest = openaiRequest('chat', ChatCompletionBody, (body
     },
     warn,
   )
-})
+  const strict = strictnessOf(body.response_format ?? null)
+  return strict === null ? chat : { ...chat, response_strict: strict }
+}
+
+export const openaiChatRequest = openaiRequest('chat', ChatCompletionBody, readChatCompletion, IGNORED)
 
 /** POST /openai/v1/chat/completions */
 export const chatCompletions: Handle = async (exchange, trail, { services }) => {
@@ -78,6 +87,11 @@ function schemaOf(format: Static<typeof ResponseFormat> | null): JsonObject | nu
   if (format.type === 'json_object') return { type: 'object' }
   const { name, schema } = format.json_schema
   return typeof name === 'string' ? { title: name, ...schema } : schema
+}
+
+/** As OpenAI has it: not unless it is asked for. Null: there is no schema. */
+function strictnessOf(format: Static<typeof ResponseFormat> | null): boolean | null {
+  return format?.type === 'json_schema' ? format.json_schema.strict === true : null
 }
 
 /**

@@ -29,10 +29,15 @@ const CompletionBody = Type.Object({
   logit_bias: refusedField('tokens differ from model to model, and the route chooses the model'),
 })
 
-export const openaiCompletionRequest = openaiRequest('complete', CompletionBody, (body) => ({
-  prompt: typeof body.prompt === 'string' ? body.prompt : body.prompt.join(''),
-  ...readSampling(body),
-}))
+export const openaiCompletionRequest = openaiRequest(
+  'complete',
+  CompletionBody,
+  (body) => ({
+    prompt: typeof body.prompt === 'string' ? body.prompt : body.prompt.join(''),
+    ...readSampling(body),
+  }),
+  ['frequency_penalty', 'presence_penalty', 'user'],
+)
 
 /** POST /openai/v1/completions */
 export const completions: Handle = async (exchange, trail, { services }) => {

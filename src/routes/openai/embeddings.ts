@@ -16,7 +16,9 @@ const OpenAiEmbeddingsBody = Type.Object({
   ),
 })
 
-export const openaiEmbeddingsRequest = openaiRequest('embeddings', OpenAiEmbeddingsBody, readEmbeddings)
+export const openaiEmbeddingsRequest = openaiRequest('embeddings', OpenAiEmbeddingsBody, readEmbeddings, [
+  'user',
+])
 
 /** POST /openai/v1/embeddings */
 export const openaiEmbeddings: Handle = async (exchange, trail, { services }) => {

@@ -8,7 +8,7 @@ import { optional } from '../json-request.ts'
 import type { Hearing } from '../transcription.ts'
 import { readTranscriptionRequest, type TranscriptionRequest } from '../transcription-request.ts'
 import { typedFields } from '../typed-fields.ts'
-import { chosenBy, MODEL_FIELD, refusedField } from './request.ts'
+import { chosenBy, ignoredWarnings, MODEL_FIELD, refusedField } from './request.ts'
 
 /** What OpenAI's transcriptions and translations are asked for beyond the gateway's own fields. */
 export const OPENAI_HEARING_FIELDS = {
@@ -21,6 +21,11 @@ export const OPENAI_HEARING_FIELDS = {
     Type.Array(Type.String({ maxLength: 35 }), { maxItems: 32 }),
     'of the speech, a hint; only a single one is passed on',
   ),
+  chunking_strategy: optional(
+    Type.String(),
+    '`auto` is passed on to models that take it; any other strategy is not',
+  ),
+  temperature: optional(Type.Number(), 'taken, and not passed on'),
   include: refusedField('probabilities of tokens are not told'),
   known_speaker_names: refusedField('speakers are told apart, not known'),
   known_speaker_references: refusedField('speakers are told apart, not known'),
@@ -51,7 +56,8 @@ export function readOpenAiHearing(
   const keywords = read(reader, 'keywords') ?? []
   if (keywords.some((term) => term.trim() === '')) throw invalid('keywords holds an empty term', 'keywords')
   const languages = read(reader, 'languages') ?? []
-  const own = withoutFields(fields, NAMES)
+  const chunking = chunkingIn(fields)
+  const own = withoutFields(fields, [...NAMES, ...NESTED_CHUNKING])
   const { options, stream, selectors, warnings } = readTranscriptionRequest(exchange, own, task, offers)
   if (stream && !STREAMED_FORMATS.has(options.response_format)) {
     throw invalid('response_format: a stream is json, text or diarized_json', 'response_format')
@@ -66,11 +72,35 @@ export function readOpenAiHearing(
       ...options,
       language: options.language ?? (several ? null : language),
       keyterms: [...new Set([...options.keyterms, ...keywords])],
+      ...(chunking.auto ? { chunking_strategy: 'auto' } : {}),
     },
     stream,
     selectors: chosenBy(model, selectors, principal),
-    warnings: several ? [...warnings, 'languages: more than one cannot be passed on'] : warnings,
+    warnings: [
+      ...warnings,
+      ...(several ? ['languages: more than one cannot be passed on'] : []),
+      ...chunking.warnings,
+      ...ignoredWarnings(['temperature'], sentIn(fields)),
+    ],
   }
+}
+
+/** Members of a strategy as OpenAI's clients write them into a form. */
+const NESTED_CHUNKING = ['type', 'threshold', 'prefix_padding_ms', 'silence_duration_ms'].map(
+  (member) => `chunking_strategy[${member}]`,
+)
+
+/** What was sent, by its name; of a form the first value of each field. */
+function sentIn(fields: Fields): Readonly<Record<string, unknown>> {
+  if (fields.kind === 'json') return fields.value
+  return Object.fromEntries([...fields.values].map(([name, [first]]) => [name, first === '' ? null : first]))
+}
+
+function chunkingIn(fields: Fields): { readonly auto: boolean; readonly warnings: readonly string[] } {
+  const sent = sentIn(fields)
+  const strategy = sent.chunking_strategy ?? NESTED_CHUNKING.map((name) => sent[name]).find(Boolean) ?? null
+  const auto = strategy === 'auto'
+  return { auto, warnings: strategy === null || auto ? [] : ['chunking_strategy: only auto is passed on'] }
 }
 
 /** OpenAI's name of the part that the gateway calls `audio`; other forms of a body are not OpenAI's. */

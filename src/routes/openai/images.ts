@@ -20,8 +20,11 @@ const OpenAiImageBody = Type.Object({
 })
 
 /** `auto` is the provider's own choice, which the gateway has by saying nothing. */
-export const openaiImageRequest = openaiRequest('image', OpenAiImageBody, (body) =>
-  readImage({ ...body, size: unlessAuto(body.size), quality: unlessAuto(body.quality) }),
+export const openaiImageRequest = openaiRequest(
+  'image',
+  OpenAiImageBody,
+  (body) => readImage({ ...body, size: unlessAuto(body.size), quality: unlessAuto(body.quality) }),
+  ['moderation', 'output_compression', 'partial_images', 'style', 'user'],
 )
 
 /** POST /openai/v1/images/generations */
@@ -42,16 +45,17 @@ export function imagesResponse({ envelope, result }: Outcome<'image'>, created: 
   const data = result.images.map(({ base64, url }) =>
     base64 === null ? { url: url ?? '' } : { b64_json: largeText(base64) },
   )
-  if (input === null || output === null || total === null) return { created, data }
-  // The prompt is text and nothing else.
-  const details = { text_tokens: input, image_tokens: 0 }
+  const made = { created, ...result.made, data }
+  if (input === null || output === null || total === null) return made
+  const { text_tokens = input, image_tokens = 0 } = result.inputDetails ?? {}
   const usage = {
     input_tokens: input,
     output_tokens: output,
     total_tokens: total,
-    input_tokens_details: details,
+    // As the provider says; where it says nothing, the prompt is text and nothing else.
+    input_tokens_details: { text_tokens, image_tokens },
   }
-  return { created, data, usage }
+  return { ...made, usage }
 }
 
 function unlessAuto(word: string | null | undefined): string | null {

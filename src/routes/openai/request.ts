@@ -1,4 +1,4 @@
-import { type Static, type TObject, Type } from 'typebox'
+import { type Static, type TObject, type TSchema, Type } from 'typebox'
 import type { Call, Services, Trail } from '../../gateway/gateway.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import type { Principal } from '../../schema/catalog.ts'
@@ -15,6 +15,18 @@ export const MODEL_FIELD = optional(
 /** A field whose effect the caller would miss: sent with a value it is refused, with why, or what to do instead. */
 export function refusedField(why: string) {
   return Type.Optional(Type.Null({ description: why }))
+}
+
+/** Fields of OpenAI's that have no place here: they are taken, and the answer says that nothing comes of them. */
+export function ignoredFields(names: readonly string[]): Record<string, TSchema> {
+  return Object.fromEntries(names.map((name) => [name, optional(Type.Unknown(), IGNORED)]))
+}
+
+const IGNORED = 'taken, and not passed on'
+
+/** Lines for `warnings` about fields that were sent and that nothing comes of. */
+export function ignoredWarnings(names: readonly string[], sent: Readonly<Record<string, unknown>>): string[] {
+  return names.filter((name) => (sent[name] ?? null) !== null).map((name) => `${name}: not passed on`)
 }
 
 /** A voice as OpenAI has it: by its name, or as an object with its id. */
@@ -51,13 +63,19 @@ interface Received<K extends OperationName, Body> {
  * Describes an endpoint's request, as `jsonRequest` does.
  *
  * @param schema of OpenAI's fields, `MODEL_FIELD` among them
+ * @param ignored names of further ones, which nothing comes of
  */
 export function openaiRequest<K extends OperationName, Shape extends TObject>(
   operation: K,
   schema: Shape,
   payload: (body: Static<Shape>, warn: (line: string) => void) => Calls[K],
+  ignored: readonly string[] = [],
 ): OpenAiRequest<K, Static<Shape>> {
-  const request = jsonRequest(operation, schema, payload)
+  const whole = Type.Object({ ...schema.properties, ...ignoredFields(ignored) })
+  const request = jsonRequest(operation, whole, (body, warn) => {
+    for (const line of ignoredWarnings(ignored, body)) warn(line)
+    return payload(body as Static<Shape>, warn)
+  })
   return {
     ...request,
     async receive(exchange, trail, services) {

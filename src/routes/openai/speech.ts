@@ -11,8 +11,11 @@ const OpenAiSpeechBody = Type.Object({
   stream_format: optional(Type.Literal('audio'), 'the body is the audio; there are no events'),
 })
 
-export const openaiSpeechRequest = openaiRequest('speech', OpenAiSpeechBody, (body) =>
-  readSpeech({ ...body, voice: voiceOf(body.voice) }),
+export const openaiSpeechRequest = openaiRequest(
+  'speech',
+  OpenAiSpeechBody,
+  (body) => readSpeech({ ...body, voice: voiceOf(body.voice) }),
+  ['instructions'],
 )
 
 /** POST /openai/v1/audio/speech: the audio as the body, whatever the `Accept` header says. */

@@ -28,12 +28,6 @@ export function openaiRoutes(doors: Doors): EdgeRoute[] {
   }
 }
 
-/** Fields that OpenAI has another name for than the gateway, in what a provider refused. */
-const OPENAI_NAMES: ReadonlyMap<string, string> = new Map([
-  ['response_schema', 'response_format'],
-  ['timestamps', 'timestamp_granularities'],
-])
-
 /** The clients read the id of a request in a header of this name, and look for a field by the name they sent. */
 function naming(handle: Handle): Handle {
   return async (exchange, trail, doors) => {
@@ -46,10 +40,9 @@ function naming(handle: Handle): Handle {
   }
 }
 
+/** The one field of a chat that goes by another name here, and that is refused further in. */
 function inOpenAiNames(thrown: unknown): unknown {
-  if (!(thrown instanceof GatewayError) || thrown.code !== 'UPSTREAM_REJECTED') return thrown
-  const param = OPENAI_NAMES.get(thrown.extra.param ?? '')
-  return param === undefined
-    ? thrown
-    : new GatewayError(thrown.code, thrown.message, { ...thrown.extra, param })
+  if (!(thrown instanceof GatewayError) || thrown.extra.param !== 'response_schema') return thrown
+  const message = thrown.message.replace(/^response_schema:/, 'response_format:')
+  return new GatewayError(thrown.code, message, { ...thrown.extra, param: 'response_format' })
 }

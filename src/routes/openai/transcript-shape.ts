@@ -92,10 +92,10 @@ export function diarizedTranscript(outcome: Heard) {
 
 /** The events behind the last piece: with diarization each segment, then the whole. */
 export function lastEvents(
-  { text, segments }: Heard['result'],
+  { text, segments, tokens }: Heard['result'],
   { response_format: format }: Pick<TranscriptionOptions, 'response_format'>,
 ) {
-  const done = { type: 'transcript.text.done' as const, text }
+  const done = { type: 'transcript.text.done' as const, text, ...tokensOf(tokens) }
   return format === 'diarized_json' ? [...segments.map(diarizedSegment), done] : [done]
 }
 
@@ -149,8 +149,21 @@ function durationOf({ payload, result }: Heard): number {
   return payload.audio.durationSeconds ?? result.durationSeconds ?? 0
 }
 
-/** Left out where nobody knows how long the audio is. */
+/** The usage of a stream is in tokens and nothing else: left out where the provider counts none. */
+function tokensOf(tokens: Heard['result']['tokens']) {
+  const { input_tokens: input = null, output_tokens: output = null } = tokens ?? {}
+  if (input === null || output === null) return {}
+  const usage = {
+    type: 'tokens' as const,
+    input_tokens: input,
+    output_tokens: output,
+    total_tokens: input + output,
+  }
+  return { usage }
+}
+
+/** Whole seconds, as OpenAI bills and tells them. Left out where nobody knows how long the audio is. */
 function usageOf({ envelope }: Heard) {
   const { audio_seconds: seconds = null } = envelope.usage
-  return seconds === null ? {} : { usage: { type: 'duration' as const, seconds } }
+  return seconds === null ? {} : { usage: { type: 'duration' as const, seconds: Math.ceil(seconds) } }
 }

@@ -1,10 +1,11 @@
 import { type TSchema, Type } from 'typebox'
+import { IMAGE_WORDS } from '../../schema/generation.ts'
 import { StreamError } from './answers.ts'
 import { amount, count, nullable, shape, text } from './shapes.ts'
 
 const DurationUsage = shape(
   'OpenAiDurationUsage',
-  { type: Type.Literal('duration'), seconds: amount('of the audio') },
+  { type: Type.Literal('duration'), seconds: count('of the audio, rounded up') },
   'left out where nobody knows how long the audio is',
 )
 
@@ -70,7 +71,21 @@ export const OpenAiTranscriptEvent = Type.Union(
   [
     shape('OpenAiTextDelta', { type: Type.Literal('transcript.text.delta'), delta: Type.String() }),
     DiarizedSegment,
-    shape('OpenAiTextDone', { type: Type.Literal('transcript.text.done'), text: Type.String() }),
+    shape('OpenAiTextDone', {
+      type: Type.Literal('transcript.text.done'),
+      text: Type.String(),
+      usage: Type.Optional(
+        Type.Object(
+          {
+            type: Type.Literal('tokens'),
+            input_tokens: count('tokens'),
+            output_tokens: count('tokens'),
+            total_tokens: count('tokens'),
+          },
+          { description: 'where the provider counts tokens' },
+        ),
+      ),
+    }),
     StreamError,
   ],
   { title: 'OpenAiTranscriptEvent' },
@@ -212,6 +227,10 @@ export const OpenAiEmbeddings = shape('OpenAiEmbeddings', {
 
 export const OpenAiImages = shape('OpenAiImages', {
   created,
+  size: Type.Optional(text('as the provider says, as what follows')),
+  quality: Type.Optional(Type.Enum([...IMAGE_WORDS.quality])),
+  output_format: Type.Optional(Type.Enum([...IMAGE_WORDS.output_format])),
+  background: Type.Optional(Type.Enum([...IMAGE_WORDS.background])),
   data: Type.Array(
     Type.Object({
       b64_json: Type.Optional(Type.String({ contentEncoding: 'base64' })),

@@ -69,7 +69,7 @@ t.test('each option', async (t) => {
     [{ language: 'fr-CA' }, { language_code: 'fr' }],
     [{ language: 'jv' }, { language_code: 'jw' }],
     [{ language: 'nb-NO' }, { language_code: 'no' }],
-    [{ language: 'nonsense!' }, { language_code: 'nonsense!' }],
+    [{ language: 'nonsense!' }, DETECTED],
     [{ detect_language: true }, DETECTED],
     [{ language: 'de', detect_language: true }, DETECTED],
     [{ prompt: 'Bergsteigen' }, { ...DETECTED, prompt: 'Bergsteigen' }],

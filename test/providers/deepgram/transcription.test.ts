@@ -258,8 +258,54 @@ t.test('fields of the wrong type are as good as none', async (t) => {
     durationSeconds: null,
     words: [{ word: 'a', start: 2, end: 2 }],
     segments: [{ id: 0, start: 2, end: 2, text: 'A' }],
-    warnings: [],
+    warnings: ['words: 1 of 2 came without times and were left out; content is not affected'],
   })
+})
+
+t.test('a model that gives way to another for a language is not the one that is named', async (t) => {
+  const info = (name: unknown, arch: unknown) => ({ 'a-b': { name, version: '1', arch } })
+  const rows: [asked: string, info: unknown, served: string | null][] = [
+    ['nova-3', info('2-general-nova', 'nova-3'), null],
+    ['nova-3', info('general-nova-3', 'nova-3'), null],
+    ['nova-3-general', info('general-nova-3', 'nova-3'), null],
+    ['nova-3-medical', info('medical-nova-3', 'nova-3'), null],
+    ['nova-2-phonecall', info('2-phonecall-nova', 'nova-2'), null],
+    ['nova-3-medical', info('general-nova-3', 'nova-3'), 'nova-3'],
+    ['nova-3-medical', info('2-general-nova', 'nova-2'), 'nova-2'],
+    ['nova-2-meeting', info('2-general-nova', 'nova-2'), 'nova-2'],
+    ['nova-3-medical', info('<b>', 'nova-3'), null],
+    ['nova-3-medical', info(7, null), null],
+    ['nova-3-medical', 'none', null],
+  ]
+  for (const [asked, model_info, served] of rows) {
+    const channels = [{ alternatives: [{ transcript: 'Hallo.' }], detected_language: 'de' }]
+    const body = reply({ metadata: { model_info }, results: { channels } })
+    const call = { audio: audio(), options: options() }
+    const { model, warnings } = done(operation.next(null, body, call, { ...target(), model: asked }))
+    t.equal(model ?? null, served, `${asked}: ${JSON.stringify(model_info)}`)
+    t.equal(
+      warnings.some((line) => /^model: the provider used /.test(line)),
+      served !== null,
+    )
+  }
+})
+
+t.test('no word of a channel is lost that has no times', async (t) => {
+  const word = (word: string, start?: number) => ({
+    word,
+    ...(start === undefined ? {} : { start, end: start + 1 }),
+  })
+  const channels = [
+    { alternatives: [{ transcript: 'hello there', words: [word('hello'), word('there', 1)] }] },
+    { alternatives: [{ transcript: 'hi bob', words: [word('hi', 3), word('bob', 4)] }] },
+  ]
+  const result = done(next({ multichannel: true }, { metadata: {}, results: { channels } }))
+  t.equal(result.text, 'hello there hi bob')
+  t.same(
+    result.segments.map(({ text }) => text),
+    ['hello there', 'hi bob'],
+  )
+  t.match(result.warnings, [/^words: 1 of 4 /])
 })
 
 t.test('a refusal of the provider is classified', async (t) => {

@@ -181,6 +181,40 @@ t.test('channels are merged in time', async (t) => {
   t.match(stereo, { kind: 'failed', failure: { kind: 'server', reason: /channels/ } })
 })
 
+t.test('no word is lost that has no times, which the contract allows', async (t) => {
+  const word = (text: string, start: number | null, end: number | null) => ({
+    text,
+    start,
+    end,
+    type: 'word',
+    logprob: 0,
+  })
+  const timeless = [word('Hello', null, null), word('there.', 0.5, 0.9)]
+  const both = {
+    transcripts: [
+      { text: 'Hello there.', channel_index: 0, words: timeless },
+      { text: 'Hi Bob.', channel_index: 1, words: [word('Hi', 2, 2.2), word('Bob.', 2.3, 2.6)] },
+    ],
+  }
+  const channels = done(next({ multichannel: true }, both, 200, { channels: 2 }))
+  t.equal(channels.text, 'Hello there. Hi Bob.')
+  t.match(channels.warnings, [/^words: 1 of 4 came without times/])
+  const mono = done(
+    next({ timestamps: 'both', response_format: 'srt' }, { text: 'Hello there.', words: timeless }),
+  )
+  t.equal(mono.text, 'Hello there.')
+  t.same(
+    mono.segments.map(({ text }) => text),
+    ['Hello there.'],
+    'captions have it',
+  )
+  t.same(
+    mono.words.map((one) => one.word),
+    ['there.'],
+  )
+  t.match(mono.warnings, [/^words: 1 of 2 came without times/])
+})
+
 t.test('an answer that lacks what was asked for is a failure', async (t) => {
   const plain = await fixture('elevenlabs/scribe_v2.plain.json')
   const word = { text: 'Hi', start: 0, end: 1, type: 'word', logprob: 0 }

@@ -81,7 +81,7 @@ t.test('each option', async (t) => {
     [{ language: 'pt-BR' }, { languageCodes: ['pt-BR'] }],
     [{ language: 'pt_BR' }, { languageCodes: ['pt-BR'] }],
     [{ language: 'cmn-Hans-CN' }, { languageCodes: ['cmn-Hans-CN'] }],
-    [{ language: 'no such!' }, { languageCodes: ['no such!'] }],
+    [{ language: 'no such!' }, {}],
     [{ language: 'de', detect_language: true }, {}],
     [{ detect_language: true }, {}],
     [{ diarization: true }, speakers],
@@ -172,6 +172,47 @@ t.test('a transcript', async (t) => {
   const unformatted = done(next({ diarization: true, smart_formatting: true }, answer([])))
   t.match(unformatted.warnings, [/^smart_formatting: left out/])
   t.match(done(next({ timestamps: 'both', diarization: true }, answer([turn({ text: '' })]))), { text: '' })
+})
+
+t.test('a time that is left out is zero', async (t) => {
+  const words = [
+    { word: 'Hello', endOffset: '0.400s' },
+    { word: 'world.', startOffset: '0.400s', endOffset: '0.900s' },
+  ]
+  const result = done(next({ timestamps: 'both' }, answer([turn({ words })])))
+  t.same(result.text, 'Hello world.')
+  t.same(result.words, [
+    { word: 'Hello', start: 0, end: 0.4 },
+    { word: 'world.', start: 0.4, end: 0.9 },
+  ])
+  t.same(
+    result.segments.map(({ text }) => text),
+    ['Hello world.'],
+  )
+  t.same(result.warnings, [])
+  const one = done(next({ timestamps: 'word' }, answer([turn({ words: words.slice(0, 1) })])))
+  t.same(one.words, [{ word: 'Hello', start: 0, end: 0.4 }], 'a recording of one word')
+  const whole = done(next({ timestamps: 'segment' }, answer([turn({ text: 'Hello.', endOffset: '1.5s' })])))
+  t.match(whole.segments, [{ start: 0, end: 1.5, text: 'Hello.' }], 'a turn, too')
+})
+
+t.test('a word without any times is in the text, and the answer says what lacks', async (t) => {
+  const words = [
+    { word: 'Hello' },
+    { word: 'big', startOffset: 'soon', endOffset: '1s' },
+    { word: 'world.', endOffset: '2s' },
+  ]
+  const result = done(next({ timestamps: 'both' }, answer([turn({ words })])))
+  t.equal(result.text, 'Hello big world.')
+  t.same(
+    result.words.map(({ word }) => word),
+    ['world.'],
+  )
+  t.same(
+    result.segments.map(({ text }) => text),
+    ['Hello big world.'],
+  )
+  t.match(result.warnings, [/^words: 2 of 3 came without times/])
 })
 
 t.test('words, whose text is told beside them or not at all', async (t) => {

@@ -148,6 +148,57 @@ t.test('messages', async (t) => {
   for (const [message, expected] of rows) t.same(sent({ messages: [message] }).messages, [expected])
 })
 
+t.test('a schema is strict as the caller says, else where it can be', (t) => {
+  const closed = (properties: JsonObject, more: JsonObject = {}) => ({
+    type: 'object',
+    properties,
+    required: Object.keys(properties),
+    additionalProperties: false,
+    ...more,
+  })
+  const text = { type: 'string' }
+  let deep: JsonObject = text
+  for (let level = 0; level < 500; level += 1) deep = { type: 'array', items: deep }
+  const rows: [schema: JsonObject, strict: boolean][] = [
+    [closed({ city: text }), true],
+    [closed({ cities: { type: 'array', items: closed({ city: text }) } }), true],
+    [closed({ city: { anyOf: [text, { type: 'null' }] } }, { $defs: { place: closed({}) } }), true],
+    [closed({ city: text }, { required: [] }), false],
+    [closed({ city: text }, { additionalProperties: true }), false],
+    [{ type: 'object', properties: { city: text } }, false],
+    [closed({ cities: { type: 'array', items: { type: 'object', properties: { a: text } } } }), false],
+    [closed({ city: { allOf: [text] } }), false],
+    [closed({}, { $defs: { place: { type: 'object', properties: {} } } }), false],
+    [closed({ city: 7 }), false],
+    [closed({ deep }), false],
+  ]
+  const strictIn = (call: Partial<ChatCall>) => {
+    const { response_format: format } = sent(call) as {
+      response_format?: { json_schema: { strict: boolean } }
+    }
+    return format?.json_schema.strict
+  }
+  for (const [schema, strict] of rows) {
+    const name = JSON.stringify(schema).slice(0, 200)
+    t.equal(strictIn({ response_schema: schema }), strict, name)
+    for (const asked of [true, false])
+      t.equal(strictIn({ response_schema: schema, response_strict: asked }), asked, name)
+  }
+  t.end()
+})
+
+t.test('stop sequences are not sent to models that take none', (t) => {
+  const startAt = (model: string) => openai.chat!.start(chatCall({ stop: ['x'] }), target(model))
+  for (const model of ['o3', 'o4-mini', 'o3-2025-04-16'])
+    t.match(
+      startAt(model),
+      { kind: 'failed', failure: { kind: 'model', rejection: { param: 'stop' } } },
+      model,
+    )
+  for (const model of ['gpt-6-luna', 'gpt-4o']) t.equal(startAt(model).kind, 'send', model)
+  t.end()
+})
+
 t.test('tools, a schema and speech', async (t) => {
   const wireTool = { type: 'function', function: WEATHER }
   const bare = { name: 'now', description: null, parameters: null }
@@ -172,7 +223,7 @@ t.test('tools, a schema and speech', async (t) => {
       {
         response_format: {
           type: 'json_schema',
-          json_schema: { name: 'city_v2', schema: { title: 'city_v2', type: 'object' }, strict: true },
+          json_schema: { name: 'city_v2', schema: { title: 'city_v2', type: 'object' }, strict: false },
         },
       },
     ],

@@ -37,9 +37,20 @@ t.test('pictures are what their bytes say', async (t) => {
         { base64: 'UklGRhoAAABXRUJQ', url: null, media_type: 'image/webp' },
       ],
       usage: { input_tokens: 50, output_tokens: 1056 },
+      made: { size: '1024x1024', quality: 'medium', output_format: 'png', background: 'opaque' },
+      inputDetails: { text_tokens: 50, image_tokens: 0 },
       warnings: [],
     },
   })
+  const odd = {
+    data: [{ b64_json: 'AAAA' }],
+    size: 'a b',
+    quality: '<b>',
+    background: 7,
+    usage: { input_tokens_details: [] },
+  }
+  const { result } = next(odd) as { result: object }
+  t.notOk('made' in result || 'inputDetails' in result, 'no words but those that are known')
   const rows: [object, Partial<ImageCall>, object][] = [
     [{ b64_json: '/9j/4AAQ' }, {}, { media_type: 'image/jpeg' }],
     [{ b64_json: 'R0lGODlh' }, {}, { media_type: 'image/gif' }],

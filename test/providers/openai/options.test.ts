@@ -27,20 +27,22 @@ type Cell = string | 'no' | 'left out'
 const WORD = 'timestamp_granularities[]=word'
 const SEGMENT = 'timestamp_granularities[]=segment'
 const AUTO = 'diarized_json chunking_strategy=auto'
+/** The diarizing model wants it whatever the format. */
+const WHOLE = 'json chunking_strategy=auto'
 
 /**
  * Option by option, what each model is sent. Whisper is asked for verbose_json whatever the caller's format:
  * it alone has the length and the language; the gateway renders the caller's.
  */
 const TRANSCRIPTION: [name: string, given: Given, ...cells: Cell[]][] = [
-  ['nothing', {}, 'verbose_json', 'json', 'json', 'json', 'json', 'verbose_json', 'verbose_json'],
+  ['nothing', {}, 'verbose_json', 'json', 'json', WHOLE, 'json', 'verbose_json', 'verbose_json'],
   [
     'language',
     { language: 'de' },
     'verbose_json language=de',
     'json language=de',
     'json language=de',
-    'json language=de',
+    'json language=de chunking_strategy=auto',
     'json languages[]=de',
     'verbose_json language=de',
     'verbose_json language=de',
@@ -138,14 +140,14 @@ const TRANSCRIPTION: [name: string, given: Given, ...cells: Cell[]][] = [
     'left out',
     'left out',
   ],
-  ['seed', { seed: 4 }, 'verbose_json', 'json', 'json', 'json', 'json', 'verbose_json', 'verbose_json'],
+  ['seed', { seed: 4 }, 'verbose_json', 'json', 'json', WHOLE, 'json', 'verbose_json', 'verbose_json'],
   [
     'response_format=text',
     { response_format: 'text' },
     'verbose_json',
     'json',
     'json',
-    'json',
+    WHOLE,
     'json',
     'verbose_json',
     'verbose_json',

@@ -58,6 +58,7 @@ t.test('pieces of the text, then the whole of it', async (t) => {
       durationSeconds: null,
       segments: [],
       words: [],
+      tokens: { input_tokens: 14, output_tokens: 12 },
       warnings: [],
     },
     failure: null,

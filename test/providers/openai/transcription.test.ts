@@ -79,7 +79,9 @@ t.test('fields of each model', async (t) => {
     ['whisper-1', { language: 'de', prompt: 'Larkway' }, [verbose, 'language=de', 'prompt=Larkway']],
     ['whisper-1', { language: 'german' }, [verbose, 'language=de']],
     ['whisper-1', { language: 'en-US' }, [verbose, 'language=en']],
-    ['whisper-1', { language: 'nonsense!' }, [verbose, 'language=nonsense!']],
+    ['whisper-1', { language: 'nonsense!' }, [verbose]],
+    ['whisper-1', { chunking_strategy: 'auto' }, [verbose]],
+    ['gpt-4o-transcribe', { chunking_strategy: 'auto' }, ['response_format=json', 'chunking_strategy=auto']],
     ['whisper-1', { language: 'de', detect_language: true }, [verbose]],
     [
       'gpt-4o-transcribe',
@@ -90,7 +92,7 @@ t.test('fields of each model', async (t) => {
     ['gpt-4o-transcribe-diarize', { diarization: true }, diarized],
     ['gpt-4o-transcribe-diarize', { response_format: 'diarized_json', prompt: 'x' }, diarized],
     ['gpt-4o-transcribe-diarize', { response_format: 'srt' }, diarized],
-    ['gpt-4o-transcribe-diarize', {}, ['response_format=json']],
+    ['gpt-4o-transcribe-diarize', {}, ['response_format=json', 'chunking_strategy=auto']],
     [
       'gpt-transcribe',
       { language: 'de', keyterms: ['Larkway', 'uWS'], prompt: 'x' },

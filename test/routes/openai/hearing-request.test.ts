@@ -50,9 +50,28 @@ t.test('OpenAI’s words become the gateway’s, in forms and in JSON', (t) => {
     ['a stream', form(['stream', 'true']), { stream: true }],
     ['own fields', form(['diarization', 'true'], ['seed', '4']), { options: { diarization: true, seed: 4 } }],
     [
+      'what is OpenAI’s and not passed on',
+      form(
+        ['temperature', '0'],
+        ['chunking_strategy[type]', 'server_vad'],
+        ['chunking_strategy[threshold]', '0.5'],
+      ),
+      { warnings: ['chunking_strategy: only auto is passed on', 'temperature: not passed on'] },
+    ],
+    [
+      'a strategy',
+      form(['chunking_strategy', 'auto']),
+      { options: { chunking_strategy: 'auto' }, warnings: [] },
+    ],
+    [
+      'a strategy as an object',
+      json({ chunking_strategy: { type: 'server_vad' }, temperature: null }),
+      { warnings: ['chunking_strategy: only auto is passed on'] },
+    ],
+    [
       'what is not known',
-      form(['chunking_strategy', 'auto'], ['temperature', '0']),
-      { warnings: ['chunking_strategy: unknown field, ignored', 'temperature: unknown field, ignored'] },
+      form(['nothing_of_theirs', '1']),
+      { warnings: ['nothing_of_theirs: unknown field, ignored'] },
     ],
   ]
   for (const [name, fields, expected] of rows) t.match(read(fields), expected, name)

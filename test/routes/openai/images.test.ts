@@ -25,6 +25,15 @@ t.test('pictures are of the type that the client has for them', async (t) => {
       input_tokens_details: { text_tokens: 3, image_tokens: 0 },
     },
   })
+  const details = { text_tokens: 1, image_tokens: 2 }
+  const made = { size: '1024x1024', quality: 'medium', output_format: 'png', background: 'opaque' } as const
+  const known = { ...RESULT, made, inputDetails: details }
+  const whole: ImagesResponse = await onWire(imagesResponse(outcome(CALL, known, told), CREATED))
+  t.match(
+    whole,
+    { ...made, usage: { input_tokens: 3, input_tokens_details: details } },
+    'as the provider says',
+  )
   const untold = imagesResponse(outcome(CALL, RESULT, { images: 2, total_tokens: 0 }), CREATED)
   t.same(await onWire(untold), { created: CREATED, data: DATA }, 'tokens are told by some providers only')
 })

@@ -30,7 +30,7 @@ const HEARD: TranscriptionResult = {
   warnings: [],
 }
 const SECONDS = { audio_seconds: 10.5, billable_audio_seconds: 11, total_tokens: 0 }
-const USAGE = { type: 'duration', seconds: 10.5 }
+const USAGE = { type: 'duration', seconds: 11 }
 const SEGMENT = { seek: 0, tokens: [], temperature: 0, compression_ratio: 1, no_speech_prob: 0 }
 const SEGMENTS = [
   { id: 0, start: 0, end: 1.5, text: 'the lark', avg_logprob: Math.log(0.5), ...SEGMENT },
@@ -71,6 +71,10 @@ t.test('transcripts are of the types that the client has for them', async (t) =>
   )
   t.same(events, [...TOLD, { type: 'transcript.text.done', text: 'the lark sings' }])
   t.equal(lastEvents(HEARD, { response_format: 'json' }).length, 1)
+  const counted = { ...HEARD, tokens: { input_tokens: 14, output_tokens: 45 } }
+  const [done]: TranscriptionStreamEvent[] = await onWire(lastEvents(counted, { response_format: 'json' }))
+  const usage = { type: 'tokens', input_tokens: 14, output_tokens: 45, total_tokens: 59 }
+  t.same(done, { type: 'transcript.text.done', text: 'the lark sings', usage })
 })
 
 t.test('parts as they were asked for, and what is not known', async (t) => {

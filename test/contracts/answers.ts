@@ -175,7 +175,9 @@ class Sampler {
 
   #text({ pattern, format, minLength = 0 }: Schema, name: string): string {
     if (typeof pattern === 'string') {
-      const fitting = ['en', 'en-US', 'abc', '1', 'a'.repeat(36)].find((one) => new RegExp(pattern).test(one))
+      const fitting = ['en', 'en-US', '2026-01-01T00:00:00', 'abc', '1', 'a'.repeat(36)].find((one) =>
+        new RegExp(pattern).test(one),
+      )
       if (fitting !== undefined) return fitting
     }
     if (/language|^code$/.test(name)) return 'en'

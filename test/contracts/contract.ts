@@ -35,7 +35,10 @@ export class Contract {
 
   constructor(document: Schema) {
     this.#document = document
-    const schemas = mapped(asSchema(asSchema(document.components).schemas), normalized)
+    const parts = partsIn(document)
+    const schemas = mapped(asSchema(asSchema(document.components).schemas), (schema, name) =>
+      parts.has(`#/components/schemas/${name}`) ? opened(normalized(schema)) : normalized(schema),
+    )
     this.#ajv.addSchema({ $id: ID, components: { schemas } }, ID, false, false)
   }
 
@@ -135,6 +138,11 @@ export function normalized(schema: Schema): Schema {
     if (/^x-|^(?:examples?|discriminator|nullable|oneOf|default|description|title)$/.test(key)) continue
     plain[key] = normalizedPart(key, value)
   }
+  // Beside parts it is meant of all of them together.
+  if (plain.allOf !== undefined && plain.additionalProperties === false) {
+    delete plain.additionalProperties
+    plain.unevaluatedProperties = false
+  }
   if (Array.isArray(schema.oneOf)) {
     const branches = schema.oneOf.map((one) => normalized(asSchema(one)))
     plain.anyOf = [...((plain.anyOf as Schema[] | undefined) ?? []), ...branches]
@@ -163,8 +171,9 @@ function normalizedPart(key: string, value: unknown): unknown {
     case 'not':
     case 'additionalProperties':
       return typeof value === 'object' ? normalized(asSchema(value)) : value
-    case 'anyOf':
     case 'allOf':
+      return listOf(value).map((part) => opened(normalized(part)))
+    case 'anyOf':
     case 'prefixItems':
       return listOf(value).map(normalized)
     default:
@@ -180,8 +189,30 @@ export function listOf(value: unknown): readonly Schema[] {
   return Array.isArray(value) ? value.map(asSchema) : []
 }
 
-function mapped<Value>(schemas: Schema, change: (schema: Schema) => Value): Record<string, Value> {
-  return Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [name, change(asSchema(schema))]))
+function mapped<Value>(
+  schemas: Schema,
+  change: (schema: Schema, name: string) => Value,
+): Record<string, Value> {
+  return Object.fromEntries(
+    Object.entries(schemas).map(([name, schema]) => [name, change(asSchema(schema), name)]),
+  )
+}
+
+/**
+ * A schema that takes more than it names: as a part of another one, `additionalProperties: false` would refuse all that
+ * the other parts name, which no contract means.
+ */
+function opened(schema: Schema): Schema {
+  const { additionalProperties: closed, unevaluatedProperties: _closed, ...open } = schema
+  return closed === false || closed === undefined ? open : schema
+}
+
+/** References that stand in an `allOf` anywhere. */
+function partsIn(value: unknown, found = new Set<string>()): Set<string> {
+  if (typeof value !== 'object' || value === null) return found
+  for (const part of listOf((value as Schema).allOf)) if (typeof part.$ref === 'string') found.add(part.$ref)
+  for (const inner of Object.values(value)) partsIn(inner, found)
+  return found
 }
 
 function fits(template: string, path: string): boolean {

@@ -9,9 +9,9 @@ export interface Variant {
   readonly answer: unknown
 }
 
-/** How far a schema is followed, which may hold itself. */
+/** Greatest depth to which a schema is followed, since it may hold itself. */
 const DEPTH_MAX = 14
-/** Of an answer, changed in one place. */
+/** Most variants of an answer that differ from it in one place. */
 const SINGLES_MAX = 400
 
 const WORDY = /^(?:text|transcript|word|punctuated_word|content|sentence)$/

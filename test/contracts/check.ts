@@ -264,7 +264,7 @@ class Check {
   }
 }
 
-/** What an adapter made of an answer; null: it threw. */
+/** An answer and the step that an adapter made of it; null: it threw. */
 interface Read {
   readonly answer: unknown
   readonly step: Step<unknown> | null
@@ -298,7 +298,7 @@ function replyOf(answer: unknown, { answers }: ContractOperation) {
   return reply(JSON.stringify(answer))
 }
 
-/** What a result lacks of an answer; null: nothing. */
+/** Names what a result lacks of an answer; null: nothing. */
 function wrongWith(
   vendor: Vendor,
   name: OperationName | null,
@@ -336,7 +336,7 @@ function wrongWith(
   }
 }
 
-/** Whether an answer holds nothing of what was asked for, so that it cannot but fail. */
+/** Tells whether an answer lacks all that was asked for, so that failing is right. */
 function isEmpty(name: OperationName | null, answer: Schema): boolean {
   const items = listOf(answer.data ?? answer.choices ?? answer.models)
   switch (name) {
@@ -399,7 +399,7 @@ function wrongTranscript(
   return null
 }
 
-/** Whether something in an answer has no times or, where these matter, no speaker or channel. */
+/** Tells whether something in an answer has no times or, where these matter, no speaker or channel. */
 function isCut(answer: Schema, words: readonly Schema[], wantsTurns: boolean): boolean {
   const { segments, utterances = asSchema(answer.results).utterances } = answer
   const items = [...words, ...listOf(segments), ...listOf(utterances)]

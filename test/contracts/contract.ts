@@ -9,9 +9,9 @@ export interface ContractOperation {
   /** As the contract writes it, e.g. `/v1/models/{model_id}`. */
   readonly path: string
   readonly parameters: readonly Schema[]
-  /** What the request may be, by media type; null: it takes no body. */
+  /** Schemas of the request's body by media type; null: it takes none. */
   readonly bodies: Readonly<Record<string, Schema>> | null
-  /** What the answer of 2xx is, by media type. */
+  /** Schemas of the answer of 2xx by media type. */
   readonly answers: Readonly<Record<string, Schema>>
   /** Names of headers that a credential may be in, lower case, with what has to stand before it. */
   readonly credentials: readonly { readonly header: string; readonly prefix: string }[]
@@ -96,7 +96,7 @@ export class Contract {
       .map(({ name }) => ({ header: `${name}`.toLowerCase(), prefix: '' }))
   }
 
-  /** What a `$ref` stands for, however often it leads on. */
+  /** Follows a `$ref` to its end. */
   resolve(schema: Schema): Schema {
     let found = schema
     for (let hops = 0; typeof found.$ref === 'string' && hops < 32; hops += 1) {
@@ -107,7 +107,7 @@ export class Contract {
     return found
   }
 
-  /** What stands at the end of a reference: schemas in the one dialect, the rest of the document as it came. */
+  /** Reads the target of a reference: schemas in the one dialect, the rest of the document as it came. */
   #at(reference: string): Schema {
     const known = this.#resolved.get(reference)
     if (known !== undefined) return known
@@ -119,7 +119,7 @@ export class Contract {
     return found
   }
 
-  /** What is wrong with a value; empty: nothing. */
+  /** Faults of a value; empty: it fits. */
   faults(schema: Schema, value: unknown): readonly ErrorObject[] {
     const check = this.#checks.get(schema) ?? this.#ajv.compile(schema)
     this.#checks.set(schema, check)

@@ -6,12 +6,12 @@ import type { RequestHabits } from './requests.ts'
 
 type Json = Record<string, unknown>
 
-/** What an answer of a transcription says. */
+/** Contents of a transcription's answer. */
 export interface Heard {
   /** Every one has to be in the transcript. */
   readonly texts: readonly string[]
   readonly words: readonly Schema[]
-  /** Whether it has the parts that the call asked for; an adapter may refuse one that lacks them. */
+  /** False when it lacks parts that the call asked for: then an adapter may refuse it. */
   readonly isWhole: boolean
 }
 

@@ -89,6 +89,10 @@ function whoAndWhere(
   }
 }
 
+function saysSomething({ transcript, words }: JsonObject): boolean {
+  return typeof transcript === 'string' ? transcript.trim() !== '' : objectsIn(words).length > 0
+}
+
 /** The provider's own utterances; where it sent none, or one without its times or text, segments out of its words. */
 function segmentsFor(
   channels: readonly Channel[],
@@ -107,10 +111,6 @@ function segmentsFor(
   const isWhole = own.length > 0 && own.length === given.length
   const segments = isWhole ? own : channels.flatMap(({ words, text }) => segmentsOf(words, text))
   return segments.sort((a, b) => a.start - b.start).map((segment, id) => ({ ...segment, id }))
-}
-
-function saysSomething({ transcript, words }: JsonObject): boolean {
-  return typeof transcript === 'string' ? transcript.trim() !== '' : objectsIn(words).length > 0
 }
 
 function isUnplaced(channels: readonly Channel[], segments: readonly Segment[]): boolean {

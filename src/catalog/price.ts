@@ -20,7 +20,7 @@ const PRICED: Readonly<Record<OperationName, readonly (readonly PartOfPrice[])[]
   video: [['per_video_second_usd'], ['per_credit_usd']],
 }
 
-/** What the shape of a price cannot say: periods that are over before they begin, and tiers out of order. */
+/** Adds faults of a price that its shape cannot hold: periods that end before they begin, tiers out of order. */
 export function checkTerms(price: Price, path: Path, faults: Faults): void {
   checkTiers(price, path, faults)
   for (const [index, { from, until, ...parts }] of (price.periods ?? []).entries()) {

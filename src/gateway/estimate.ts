@@ -16,7 +16,7 @@ export function estimateOf<K extends OperationName>(entry: Entry, operation: K, 
   return meter(operation, payload, SUPPOSED[operation](payload), entry.facts.price)
 }
 
-/** What a call would cost at an entry, unrounded, so that entries compare; Infinity when that is not known. */
+/** Expected cost of a call at an entry, unrounded so that entries compare; Infinity when it is not known. */
 export function expectedCost<K extends OperationName>(entry: Entry, operation: K, payload: Calls[K]): number {
   return exactCost(operation, payload, SUPPOSED[operation](payload), entry.facts.price)
 }

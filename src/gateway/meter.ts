@@ -94,7 +94,7 @@ export function meterAt<K extends OperationName>(
   return { usage, costUsd: null, warnings: [...warnings, missing] }
 }
 
-/** What a call costs, not rounded; Infinity when that is not known. */
+/** Cost of a call, not rounded; Infinity when it is not known. */
 export function exactCost<K extends OperationName>(
   operation: K,
   payload: Calls[K],
@@ -221,7 +221,7 @@ function chargedAudio(
   return times(step === undefined ? long : roundedUp(long, exact(step)), exact(charged))
 }
 
-/** What the charged seconds are multiplied by for the features of a call. */
+/** Factor by which the features of a call multiply the charged seconds. */
 function factorOf(features: Iterable<Feature>, { surcharges = {} }: PriceOfDay): Exact {
   let factor = exact(1)
   for (const feature of features) factor = plus(factor, exact(surcharges[feature] ?? 0))

@@ -37,7 +37,7 @@ export interface Term {
 const DECIMALS = 6
 const LEAST_USD = 0.000001
 
-/** What the terms come to, USD; or what is missing for it. */
+/** Sum of the terms in USD, or the reason why there is none. */
 export type Cost = { readonly usd: number } | { readonly unknown: 'price' | 'measure' }
 
 /**

@@ -23,7 +23,7 @@ const DatedFacts = Type.Object(
     ends_on: Type.Optional(Type.With(Day, { description: 'announced last day of the model' })),
     source: Type.String({ minLength: 1 }),
     note: Type.Optional(
-      Type.String({ minLength: 1, description: 'what whoever routes to it has to know, in one sentence' }),
+      Type.String({ minLength: 1, description: 'one sentence for whoever routes to it' }),
     ),
     aliases: Type.Optional(
       Type.Array(Type.String({ minLength: 1 }), {
@@ -48,7 +48,7 @@ export interface DatedModel {
   readonly asOf: string
   /** Announced last day; null: none. */
   readonly endsOn: string | null
-  /** What whoever routes to it has to know; null: nothing in particular. */
+  /** One sentence for whoever routes to it; null: none is needed. */
   readonly note: string | null
 }
 
@@ -66,14 +66,14 @@ export function factsOf(kind: string, model: string): ModelFacts | undefined {
   return FACTS.get(`${kind} ${model}`) ?? FACTS.get(`${kind} ${withoutDate(model)}`)
 }
 
-/** Where a model of the tables stands in time; undefined for one that they lack. */
+/** The dates of a model of the tables; undefined for one that they lack. */
 export function datedModel(kind: string, model: string): DatedModel | undefined {
   const named = (name: string) => DATED.find((one) => one.kind === kind && one.model === name)
   return named(model) ?? named(withoutDate(model))
 }
 
 const DAY_MS = 24 * 3_600_000
-/** How long before its end a model is spoken of, and how long facts count as fresh. */
+/** Days before its end in which a model counts as ending, and for which facts count as fresh. */
 const NEAR_DAYS = 90
 
 /** Days until a model ends, below 0 when it has ended; null: no end is announced. */
@@ -81,7 +81,7 @@ export function daysLeft({ endsOn }: DatedModel, nowMs: number): number | null {
   return endsOn === null ? null : Math.ceil((Date.parse(endsOn) - nowMs) / DAY_MS)
 }
 
-/** What has to be looked at: that a model ends within 90 days or has ended, and facts that are older than 90 days. */
+/** Reasons to look at a model again: it has ended or ends within 90 days, or its facts are older than 90 days. */
 export function staleness(model: DatedModel, nowMs: number): string[] {
   const left = daysLeft(model, nowMs)
   const age = Math.floor((nowMs - Date.parse(model.asOf)) / DAY_MS)

@@ -29,7 +29,7 @@ const Seconds = Type.Number({ exclusiveMinimum: 0, maximum: 31_536_000 })
 const Word = Type.String({ minLength: 1, maxLength: 256 })
 const Speed = Type.Number({ exclusiveMinimum: 0, maximum: 100 })
 
-/** What a provider charges by. Absent parts are not charged. */
+/** Parts of a price. Absent ones are not charged. */
 const PRICE_PARTS = {
   per_hour_usd: optional(Usd, 'USD for an hour of audio heard'),
   minimum_seconds: optional(Type.Number({ minimum: 0, maximum: 3600 }), 'shortest audio charged'),
@@ -59,7 +59,7 @@ const PRICE_PARTS = {
   tiers: optional(
     Type.Array(
       strict({
-        over_input_tokens: Type.With(Count, { description: 'how many tokens that went in are not more' }),
+        over_input_tokens: Type.With(Count, { description: 'largest number of input tokens below this tier' }),
         per_1m_input_tokens_usd: optional(Usd, 'USD for a million tokens that went in'),
         per_1m_output_tokens_usd: optional(Usd, 'USD for a million tokens that came out'),
       }),
@@ -71,7 +71,7 @@ const PRICE_PARTS = {
 /** A day as it is written: `2027-01-01`. */
 export const Day = Type.String({ pattern: '^\\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])$' })
 
-/** What a call costs at the provider. */
+/** Price of a model's calls at the provider. */
 export const PriceShape = strict(
   {
     ...PRICE_PARTS,

@@ -6,7 +6,7 @@ import { startLarkway } from '../support/larkway.ts'
 
 const WHISPER = { kind: 'openai', model: 'whisper-1', asOf: '2026-11-20', endsOn: '2027-02-26', note: null }
 
-/** What the command prints on a day. */
+/** Output of the command on a day. */
 function printed(day: string, ...args: string[]): string {
   let text = ''
   listKnownModels(args, (more) => (text += more), Date.parse(day))

@@ -9,9 +9,9 @@ export interface Variant {
   readonly answer: unknown
 }
 
-/** How far a schema is followed, which may hold itself. */
+/** Greatest depth to which a schema is followed, since it may hold itself. */
 const DEPTH_MAX = 14
-/** Of an answer, changed in one place. */
+/** Most variants of an answer that differ from it in one place. */
 const SINGLES_MAX = 400
 
 const WORDY = /^(?:text|transcript|word|punctuated_word|content|sentence)$/
@@ -175,7 +175,9 @@ class Sampler {
 
   #text({ pattern, format, minLength = 0 }: Schema, name: string): string {
     if (typeof pattern === 'string') {
-      const fitting = ['en', 'en-US', 'abc', '1', 'a'.repeat(36)].find((one) => new RegExp(pattern).test(one))
+      const fitting = ['en', 'en-US', '2026-01-01T00:00:00', 'abc', '1', 'a'.repeat(36)].find((one) =>
+        new RegExp(pattern).test(one),
+      )
       if (fitting !== undefined) return fitting
     }
     if (/language|^code$/.test(name)) return 'en'

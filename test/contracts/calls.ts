@@ -110,7 +110,7 @@ function chatting(facts: ModelFacts): Choice[] {
   ]
 }
 
-/** What can be asked for at a model, beside the plain call. */
+/** Options of a model's operations, beside the plain call. */
 const CHOICES: Readonly<Record<OperationName, (facts: ModelFacts) => readonly Choice[]>> = {
   transcription: () => HEARING,
   translation: () => HEARING,
@@ -141,7 +141,7 @@ const CHOICES: Readonly<Record<OperationName, (facts: ModelFacts) => readonly Ch
   ],
 }
 
-/** What a caller words as he likes. */
+/** Options whose values are the caller's to choose. */
 const OWN = ['language', 'prompt', 'keyterms', 'input', 'voice', 'size', 'quality']
 
 const FILE = {

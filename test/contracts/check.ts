@@ -4,6 +4,7 @@ import { DATED, factsOf } from '../../src/providers/facts.ts'
 import type { TranscriptionCall, TranscriptionResult } from '../../src/schema/calls.ts'
 import type { Entry } from '../../src/schema/catalog.ts'
 import type { ChatResult } from '../../src/schema/chat.ts'
+import type { EmbeddingsCall } from '../../src/schema/generation.ts'
 import { OPERATION_NAMES, type OperationName } from '../../src/schema/operations.ts'
 import {
   isFor,
@@ -13,7 +14,7 @@ import {
   type Provider,
   type Step,
 } from '../../src/schema/provider.ts'
-import type { UpstreamRequest } from '../../src/schema/upstream.ts'
+import type { Failure, UpstreamRequest } from '../../src/schema/upstream.ts'
 import { configuredProvider, entry, principal } from '../support/catalog.ts'
 import { bytesOf } from '../support/form-of.ts'
 import { reply } from '../support/replies.ts'
@@ -39,7 +40,16 @@ export interface Fault {
 }
 
 export interface Report {
-  readonly requests: { readonly tried: number; readonly valid: number; readonly byCaller: number }
+  readonly requests: {
+    readonly tried: number
+    readonly valid: number
+    /** Only values that the caller chose do not fit. */
+    readonly byCaller: number
+    /** Only what newer documents of the vendor's have does not fit. */
+    readonly beyond: number
+  }
+  /** Calls that an adapter passes on to the next entry before anything is sent. */
+  readonly passedOn: number
   readonly answers: { readonly tried: number; readonly right: number }
   readonly faults: readonly Fault[]
 }
@@ -87,6 +97,8 @@ class Check {
   #tried = 0
   #valid = 0
   #byCaller = 0
+  #beyond = 0
+  #passedOn = 0
   #answers = 0
   #right = 0
 
@@ -98,7 +110,8 @@ class Check {
   report(): Report {
     const faults = [...this.#faults].map(([what, found]) => ({ what, ...found }))
     return {
-      requests: { tried: this.#tried, valid: this.#valid, byCaller: this.#byCaller },
+      requests: { tried: this.#tried, valid: this.#valid, byCaller: this.#byCaller, beyond: this.#beyond },
+      passedOn: this.#passedOn,
       answers: { tried: this.#answers, right: this.#right },
       faults: faults.sort((a, b) => b.count - a.count),
     }
@@ -133,28 +146,59 @@ class Check {
   ): Promise<void> {
     const baseUrl = subject.provider.baseUrl ?? this.#vendor.root
     const target = { model: subject.model, baseUrl, credential: 'secret', options: {} }
-    let step = this.#safely(where, () => operation.start(payload, target))
+    let step: Step<unknown> | null = this.#safely(where, () => operation.start(payload, target))
+    if (step?.kind === 'failed') return this.#refused(where, step.failure)
+    const sent: { body: Schema } = { body: {} }
     for (let asked = 0; step !== null && asked < STEPS_MAX; asked += 1) {
-      if (step.kind === 'failed')
-        return this.#fault(`selection lets through what is refused: ${step.failure.reason}`, where)
-      if (step.kind === 'done') return
-      const { request, state } = step
+      if (step.kind === 'done' || step.kind === 'failed') return
+      const { request, state }: { request: UpstreamRequest; state: unknown } = step
       const found = await this.#request(where, request, own)
       if (found === null) return
-      const family = `${JSON.stringify(subject.facts)} ${request.method} ${new URL(request.url).pathname} ${optionsText(payload)}`
+      if (request.headers['content-type'] === 'application/json')
+        sent.body = asSchema(JSON.parse(bytesOf(request).toString()))
+      const next = (variant: Variant): Read => {
+        const answer = this.#fitted(name, payload, variant.answer, sent.body)
+        return {
+          answer,
+          step: this.#safely(where, () => operation.next(state, replyOf(answer, found), payload, target)),
+        }
+      }
       const variants = this.#answersTo(name, found, request)
-      const next = (variant: Variant) =>
-        operation.next(state, replyOf(variant.answer, found), payload, target)
-      const fullest = variants[0]
+      const [fullest] = variants
       if (fullest === undefined)
         return this.#fault(`no answer can be made for ${found.method} ${found.path}`, where)
-      step = this.#safely(where, () => next(fullest))
+      step = next(fullest).step
       const ends = step?.kind === 'done' || step?.kind === 'failed'
+      const family = `${JSON.stringify(subject.facts)} ${found.method} ${found.path} ${optionsText(payload)}`
       if (!ends || this.#answered.has(family)) continue
       this.#answered.add(family)
-      for (const variant of variants) this.#answer(where, name, payload, variant, () => next(variant))
-      return
+      for (const variant of variants) this.#answer(where, name, payload, variant.name, next(variant))
     }
+  }
+
+  /** An adapter that leaves a call to another entry does so before anything is sent. */
+  #refused(where: string, { kind, reason }: Failure): void {
+    if (kind === 'model') this.#passedOn += 1
+    else this.#fault(`selection lets through what is refused: ${reason}`, where)
+  }
+
+  /** An answer to this very call. */
+  #fitted(name: OperationName | null, payload: unknown, answer: unknown, sent: Schema): unknown {
+    if (typeof answer !== 'object' || answer === null || ArrayBuffer.isView(answer)) return answer
+    const fitted = structuredClone(answer) as Record<string, unknown>
+    this.#vendor.echo?.(fitted, sent)
+    if (name === 'embeddings') {
+      const { input, dimensions } = payload as EmbeddingsCall
+      const data = listOf(fitted.data)
+      const vector = ({ embedding }: Schema) =>
+        Array.isArray(embedding) && dimensions !== null ? { embedding: Array(dimensions).fill(1) } : {}
+      if (data.length > 0)
+        fitted.data = input.map((_, index) => {
+          const item = data[index % data.length] ?? {}
+          return { ...item, ...vector(item), index }
+        })
+    }
+    return fitted
   }
 
   #safely(where: string, run: () => Step<unknown>): Step<unknown> | null {
@@ -172,8 +216,10 @@ class Check {
     const { operation, faults } = await judgeRequest(this.#contract, this.#vendor, request, own)
     if (faults.length === 0) this.#valid += 1
     else if (faults.every(({ byCaller }) => byCaller)) this.#byCaller += 1
-    for (const { message, byCaller } of faults)
-      if (!byCaller) this.#fault(`${request.method} ${operation?.path ?? ''} ${message}`, where)
+    else if (faults.every(({ byCaller, source }) => byCaller || source !== undefined)) this.#beyond += 1
+    for (const { message, byCaller, source } of faults)
+      if (!byCaller && source === undefined)
+        this.#fault(`${request.method} ${operation?.path ?? ''} ${message}`, where)
     return operation
   }
 
@@ -182,16 +228,17 @@ class Check {
     operation: ContractOperation,
     request: UpstreamRequest,
   ): readonly Variant[] {
-    const fields = bytesOf(request).toString('latin1')
-    const wanted =
-      name === null ? null : (this.#vendor.answerTo?.(name, { path: operation.path, fields }) ?? null)
-    const key = `${operation.method} ${operation.path} ${wanted}`
+    const body = bytesOf(request).toString('latin1')
+    const wanted = name === null ? null : (this.#vendor.answerTo?.(name, body) ?? null)
+    const asked = `${request.method} ${operation.path}`
+    const key = `${asked} ${wanted}`
     const known = this.#variants.get(key)
     if (known !== undefined) return known
     const schema =
       wanted === null ? jsonAnswer(operation) : { $ref: `contract#/components/schemas/${wanted}` }
     const binary = schema === null || isBinary(this.#contract, schema)
-    const made = binary ? [SOUND] : variantsOf(this.#contract, schema, this.#vendor.align)
+    const align = (answer: Record<string, unknown>) => this.#vendor.align?.(answer, asked)
+    const made = binary ? [SOUND] : variantsOf(this.#contract, schema, align)
     this.#variants.set(key, made)
     return made
   }
@@ -200,15 +247,14 @@ class Check {
     where: string,
     name: OperationName | null,
     payload: unknown,
-    variant: Variant,
-    read: () => Step<unknown>,
-  ) {
+    variant: string,
+    { answer, step }: Read,
+  ): void {
     this.#answers += 1
-    const step = this.#safely(`${where}, answer ${variant.name}`, read)
     if (step === null) return
-    const wrong = wrongWith(this.#vendor, name, payload, variant.answer, step)
+    const wrong = wrongWith(this.#vendor, name, payload, answer, step)
     if (wrong === null) this.#right += 1
-    else this.#fault(`${name ?? 'models'}: ${wrong}`, `${where}, answer ${variant.name}`)
+    else this.#fault(`${name ?? 'models'}: ${wrong}`, `${where}, answer ${variant}`)
   }
 
   #fault(what: string, where: string): void {
@@ -216,6 +262,12 @@ class Check {
     if (found === undefined) this.#faults.set(what, { count: 1, where })
     else found.count += 1
   }
+}
+
+/** An answer and the step that an adapter made of it; null: it threw. */
+interface Read {
+  readonly answer: unknown
+  readonly step: Step<unknown> | null
 }
 
 const SOUND: Variant = { name: 'bytes', answer: Buffer.from('sound') }
@@ -231,8 +283,8 @@ function jsonAnswer({ answers }: ContractOperation): Schema | null {
 
 /** Answers that are a file; some contracts write these as a string of JSON. */
 function isBinary(contract: Contract, schema: Schema): boolean {
-  const { type, properties, anyOf } = contract.resolve(schema)
-  return type === 'string' || (type === undefined && properties === undefined && anyOf === undefined)
+  const { type, properties, anyOf, allOf } = contract.resolve(schema)
+  return type === 'string' || [type, properties, anyOf, allOf].every((one) => one === undefined)
 }
 
 function replyOf(answer: unknown, { answers }: ContractOperation) {
@@ -246,7 +298,7 @@ function replyOf(answer: unknown, { answers }: ContractOperation) {
   return reply(JSON.stringify(answer))
 }
 
-/** What a result lacks of an answer; null: nothing. */
+/** Names what a result lacks of an answer; null: nothing. */
 function wrongWith(
   vendor: Vendor,
   name: OperationName | null,
@@ -284,7 +336,7 @@ function wrongWith(
   }
 }
 
-/** Whether an answer holds nothing of what was asked for, so that it cannot but fail. */
+/** Tells whether an answer lacks all that was asked for, so that failing is right. */
 function isEmpty(name: OperationName | null, answer: Schema): boolean {
   const items = listOf(answer.data ?? answer.choices ?? answer.models)
   switch (name) {
@@ -292,6 +344,8 @@ function isEmpty(name: OperationName | null, answer: Schema): boolean {
       return items.every(({ b64_json, url }) => typeof b64_json !== 'string' && typeof url !== 'string')
     case 'speech':
       return typeof answer.audio_data !== 'string'
+    case 'embeddings':
+      return items.some(({ embedding }) => embedding === undefined || embedding === null)
     case null:
       return items.length === 0
     default:
@@ -317,7 +371,7 @@ function wrongTranscript(
   answer: Schema,
   step: Extract<Step<unknown>, { readonly kind: 'done' | 'failed' }>,
 ): string | null {
-  const { texts, words } = vendor.heard(answer, options)
+  const { texts, words, isWhole } = vendor.heard(answer, options)
   const said = texts
     .join(' ')
     .split(/\s+/)
@@ -326,8 +380,8 @@ function wrongTranscript(
   const wantsTurns =
     options.diarization || options.multichannel || options.response_format === 'diarized_json'
   if (step.kind === 'failed') {
-    const isCut = wantsTimes || wantsTurns ? isIncomplete(answer, words) : false
-    return isCut || said.length === 0 ? null : `fails: ${step.failure.reason}`
+    const mayFail = !isWhole || ((wantsTimes || wantsTurns) && isCut(answer, words, wantsTurns))
+    return mayFail || said.length === 0 ? null : `fails: ${step.failure.reason}`
   }
   const result = step.result as TranscriptionResult
   const heard = new Set(result.text.split(/\s+/))
@@ -345,10 +399,12 @@ function wrongTranscript(
   return null
 }
 
-/** Whether an answer lacks times, speakers or all words, so that a call that asks for these may fail. */
-function isIncomplete(answer: Schema, words: readonly Schema[]): boolean {
-  const items = [...words, ...listOf(answer.segments), ...listOf(answer.utterances)]
-  const cut = ({ start, end, speaker, speaker_id, channel }: Schema) =>
-    typeof start !== 'number' || typeof end !== 'number' || [speaker, speaker_id, channel].includes(null)
-  return items.length === 0 || items.some(cut) || words.length === 0
+/** Tells whether something in an answer has no times or, where these matter, no speaker or channel. */
+function isCut(answer: Schema, words: readonly Schema[], wantsTurns: boolean): boolean {
+  const { segments, utterances = asSchema(answer.results).utterances } = answer
+  const items = [...words, ...listOf(segments), ...listOf(utterances)]
+  return items.some(({ start, end, speaker, speaker_id: id, channel }) => {
+    const isNobody = wantsTurns && [speaker, id, channel].includes(null)
+    return typeof start !== 'number' || typeof end !== 'number' || isNobody
+  })
 }

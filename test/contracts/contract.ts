@@ -9,9 +9,9 @@ export interface ContractOperation {
   /** As the contract writes it, e.g. `/v1/models/{model_id}`. */
   readonly path: string
   readonly parameters: readonly Schema[]
-  /** What the request may be, by media type; null: it takes no body. */
+  /** Schemas of the request's body by media type; null: it takes none. */
   readonly bodies: Readonly<Record<string, Schema>> | null
-  /** What the answer of 2xx is, by media type. */
+  /** Schemas of the answer of 2xx by media type. */
   readonly answers: Readonly<Record<string, Schema>>
   /** Names of headers that a credential may be in, lower case, with what has to stand before it. */
   readonly credentials: readonly { readonly header: string; readonly prefix: string }[]
@@ -35,7 +35,10 @@ export class Contract {
 
   constructor(document: Schema) {
     this.#document = document
-    const schemas = mapped(asSchema(asSchema(document.components).schemas), normalized)
+    const parts = partsIn(document)
+    const schemas = mapped(asSchema(asSchema(document.components).schemas), (schema, name) =>
+      parts.has(`#/components/schemas/${name}`) ? opened(normalized(schema)) : normalized(schema),
+    )
     this.#ajv.addSchema({ $id: ID, components: { schemas } }, ID, false, false)
   }
 
@@ -93,7 +96,7 @@ export class Contract {
       .map(({ name }) => ({ header: `${name}`.toLowerCase(), prefix: '' }))
   }
 
-  /** What a `$ref` stands for, however often it leads on. */
+  /** Follows a `$ref` to its end. */
   resolve(schema: Schema): Schema {
     let found = schema
     for (let hops = 0; typeof found.$ref === 'string' && hops < 32; hops += 1) {
@@ -104,7 +107,7 @@ export class Contract {
     return found
   }
 
-  /** What stands at the end of a reference: schemas in the one dialect, the rest of the document as it came. */
+  /** Reads the target of a reference: schemas in the one dialect, the rest of the document as it came. */
   #at(reference: string): Schema {
     const known = this.#resolved.get(reference)
     if (known !== undefined) return known
@@ -116,7 +119,7 @@ export class Contract {
     return found
   }
 
-  /** What is wrong with a value; empty: nothing. */
+  /** Faults of a value; empty: it fits. */
   faults(schema: Schema, value: unknown): readonly ErrorObject[] {
     const check = this.#checks.get(schema) ?? this.#ajv.compile(schema)
     this.#checks.set(schema, check)
@@ -134,6 +137,11 @@ export function normalized(schema: Schema): Schema {
   for (const [key, value] of Object.entries(schema)) {
     if (/^x-|^(?:examples?|discriminator|nullable|oneOf|default|description|title)$/.test(key)) continue
     plain[key] = normalizedPart(key, value)
+  }
+  // Beside parts it is meant of all of them together.
+  if (plain.allOf !== undefined && plain.additionalProperties === false) {
+    delete plain.additionalProperties
+    plain.unevaluatedProperties = false
   }
   if (Array.isArray(schema.oneOf)) {
     const branches = schema.oneOf.map((one) => normalized(asSchema(one)))
@@ -163,8 +171,9 @@ function normalizedPart(key: string, value: unknown): unknown {
     case 'not':
     case 'additionalProperties':
       return typeof value === 'object' ? normalized(asSchema(value)) : value
-    case 'anyOf':
     case 'allOf':
+      return listOf(value).map((part) => opened(normalized(part)))
+    case 'anyOf':
     case 'prefixItems':
       return listOf(value).map(normalized)
     default:
@@ -180,8 +189,30 @@ export function listOf(value: unknown): readonly Schema[] {
   return Array.isArray(value) ? value.map(asSchema) : []
 }
 
-function mapped<Value>(schemas: Schema, change: (schema: Schema) => Value): Record<string, Value> {
-  return Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [name, change(asSchema(schema))]))
+function mapped<Value>(
+  schemas: Schema,
+  change: (schema: Schema, name: string) => Value,
+): Record<string, Value> {
+  return Object.fromEntries(
+    Object.entries(schemas).map(([name, schema]) => [name, change(asSchema(schema), name)]),
+  )
+}
+
+/**
+ * A schema that takes more than it names: as a part of another one, `additionalProperties: false` would refuse all that
+ * the other parts name, which no contract means.
+ */
+function opened(schema: Schema): Schema {
+  const { additionalProperties: closed, unevaluatedProperties: _closed, ...open } = schema
+  return closed === false || closed === undefined ? open : schema
+}
+
+/** References that stand in an `allOf` anywhere. */
+function partsIn(value: unknown, found = new Set<string>()): Set<string> {
+  if (typeof value !== 'object' || value === null) return found
+  for (const part of listOf((value as Schema).allOf)) if (typeof part.$ref === 'string') found.add(part.$ref)
+  for (const inner of Object.values(value)) partsIn(inner, found)
+  return found
 }
 
 function fits(template: string, path: string): boolean {

@@ -52,16 +52,28 @@ export async function main(args: readonly string[], print: (text: string) => voi
 }
 
 function reportOf(checked: readonly { vendor: Vendor; file: string; report: Report }[]): string {
-  const rows = checked.map(({ vendor, file, report: { requests, answers, faults } }) => [
+  const rows = checked.map(({ vendor, file, report: { requests, passedOn, answers, faults } }) => [
     vendor.name,
     file,
     `${requests.valid}/${requests.tried}`,
     `${requests.byCaller}`,
-    `${requests.tried - requests.valid - requests.byCaller}`,
+    `${requests.beyond}`,
+    `${requests.tried - requests.valid - requests.byCaller - requests.beyond}`,
+    `${passedOn}`,
     `${answers.right}/${answers.tried}`,
     `${faults.length}`,
   ])
-  const head = ['VENDOR', 'FILE', 'REQUESTS VALID', "CALLER'S VALUES", 'INVALID', 'ANSWERS RIGHT', 'FAULTS']
+  const head = [
+    'VENDOR',
+    'FILE',
+    'REQUESTS VALID',
+    "CALLER'S VALUES",
+    'BEYOND THE FILE',
+    'INVALID',
+    'PASSED ON',
+    'ANSWERS RIGHT',
+    'FAULTS',
+  ]
   const details = checked.flatMap(({ vendor, report }) =>
     report.faults
       .slice(0, FAULTS_SHOWN)

@@ -3,7 +3,7 @@ import type { UpstreamRequest } from '../../src/schema/upstream.ts'
 import { bytesOf } from '../support/form-of.ts'
 import { asSchema, type Contract, type ContractOperation, listOf, type Schema } from './contract.ts'
 
-/** How a vendor differs from what its contract can say of requests. */
+/** Habits of a vendor that its contract cannot say. */
 export interface RequestHabits {
   /** Base URL of the paths in the contract. */
   readonly root: string
@@ -11,16 +11,20 @@ export interface RequestHabits {
   readonly rawAudio?: readonly string[]
   /** Lists of forms are fields of the name and `[]`. */
   readonly bracketLists?: boolean
+  /** Faults by the file that newer documents of the vendor's allow, each with its source. */
+  readonly beyond?: readonly { readonly fault: RegExp; readonly source: string }[]
 }
 
 export interface RequestFault {
-  /** Where and what, e.g. `body/language must match pattern`. */
+  /** Place and complaint, e.g. `body/language must match pattern`. */
   readonly message: string
   /** The value is the caller's own, and is passed on as it was given. */
   readonly byCaller: boolean
+  /** The document of the vendor's that says otherwise; absent: none is known. */
+  readonly source?: string
 }
 
-/** What a contract has to say of a request; `operation` is null when it is none of the contract's. */
+/** Judgement of a request; `operation` is null when the contract has no such. */
 export interface Judged {
   readonly operation: ContractOperation | null
   readonly faults: readonly RequestFault[]
@@ -48,15 +52,18 @@ export async function judgeRequest(
   const judge = (place: string, schema: Schema, value: unknown) =>
     readable(contract.faults(schema, value), place, own)
   const named = new Map(operation.parameters.map((one) => [`${one.in} ${one.name}`, one]))
-  return {
-    operation,
-    faults: [
-      ...judgeCredential(operation, request),
-      ...judgeFields('query', pairsOf(url.searchParams), named, contract, judge),
-      ...required(operation, url.searchParams, request),
-      ...(await judgeBody(operation, habits, request, contract, judge)),
-    ],
-  }
+  const found: RequestFault[] = [
+    ...judgeCredential(operation, request),
+    ...judgeFields('query', pairsOf(url.searchParams), named, contract, judge),
+    ...required(operation, url.searchParams, request),
+    ...(await judgeBody(operation, habits, request, contract, judge)),
+  ]
+  const newer = ({ message }: RequestFault) => habits.beyond?.find(({ fault }) => fault.test(message))?.source
+  const faults = found.map((fault) => {
+    const source = newer(fault)
+    return source === undefined ? fault : { ...fault, source }
+  })
+  return { operation, faults }
 }
 
 type Judge = (place: string, schema: Schema, value: unknown) => RequestFault[]
@@ -200,7 +207,7 @@ function typesOf(schema: Schema, contract: Contract, depth = 0): Set<string> {
   return new Set([...own, ...named, ...inner])
 }
 
-/** Faults in a few words, the most telling first; all of the caller's making only when every place holds his own words. */
+/** Puts faults in a few words, one for each place; the caller's are those of his own words. */
 function readable(errors: readonly ErrorObject[], place: string, own: ReadonlySet<string>): RequestFault[] {
   if (errors.length === 0) return []
   const telling = errors.filter(({ keyword }) => keyword !== 'anyOf' && keyword !== 'type')

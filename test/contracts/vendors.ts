@@ -1,3 +1,4 @@
+import type { TranscriptionOptions } from '../../src/schema/calls.ts'
 import type { OperationName } from '../../src/schema/operations.ts'
 import { spelled } from './answers.ts'
 import { listOf, type Schema } from './contract.ts'
@@ -5,11 +6,13 @@ import type { RequestHabits } from './requests.ts'
 
 type Json = Record<string, unknown>
 
-/** What an answer of a transcription says, however it is made up. */
+/** Contents of a transcription's answer. */
 export interface Heard {
   /** Every one has to be in the transcript. */
   readonly texts: readonly string[]
   readonly words: readonly Schema[]
+  /** False when it lacks parts that the call asked for: then an adapter may refuse it. */
+  readonly isWhole: boolean
 }
 
 /** A vendor whose published contract the adapters are held to. */
@@ -19,14 +22,62 @@ export interface Vendor extends RequestHabits {
   readonly files: readonly string[]
   /** Kinds of providers that speak it. */
   readonly kinds: readonly string[]
-  /** Which of several answers a request gets, by the names of their schemas; absent: the contract names one. */
-  readonly answerTo?: (operation: OperationName, request: { path: string; fields: string }) => string | null
-  /** Makes the parts of an answer agree, and puts what has to be there for the call to come to an end. */
-  readonly align?: (answer: Json) => void
-  readonly heard: (answer: Schema, options: { readonly multichannel: boolean }) => Heard
+  /** Name of the schema of the answer, where a request chooses among several; null: the contract names one. */
+  readonly answerTo?: (operation: OperationName, body: string) => string | null
+  /** Makes the parts of an answer agree. @param asked method and path of the request */
+  readonly align?: (answer: Json, asked: string) => void
+  /** Repeats in an answer what the vendor repeats of the request. @param sent last JSON body of the call */
+  readonly echo?: (answer: Json, sent: Schema) => void
+  readonly heard: (answer: Schema, options: TranscriptionOptions) => Heard
 }
 
-const plainText = ({ text, words }: Schema): Heard => ({ texts: [`${text ?? ''}`], words: listOf(words) })
+function wantsSegments({ timestamps, response_format: format }: TranscriptionOptions): boolean {
+  return timestamps === 'segment' || timestamps === 'both' || /srt|vtt|verbose_json/.test(format)
+}
+
+function wantsWords({ timestamps }: TranscriptionOptions): boolean {
+  return timestamps === 'word' || timestamps === 'both'
+}
+
+function wantsSpeakers({ diarization, response_format: format }: TranscriptionOptions): boolean {
+  return diarization || format === 'diarized_json'
+}
+
+const hasSpeaker = ({ speaker, speaker_id: id }: Schema) =>
+  [speaker, id].some((one) => one !== undefined && one !== null)
+
+/** One text, its words, and segments of the provider's own. */
+function heardWhole(answer: Schema, options: TranscriptionOptions): Heard {
+  const [words, segments] = [listOf(answer.words), listOf(answer.segments)]
+  return {
+    texts: [`${answer.text ?? ''}`],
+    words,
+    isWhole:
+      (!wantsSegments(options) || segments.length > 0) &&
+      (!wantsWords(options) || words.length > 0) &&
+      (!wantsSpeakers(options) || segments.some(hasSpeaker)),
+  }
+}
+
+function heardByDeepgram(answer: Schema, options: TranscriptionOptions): Heard {
+  const { channels, utterances } = (answer.results ?? {}) as Json
+  const given = listOf(channels)
+  const best = given.map(({ alternatives }) => listOf(alternatives)[0] ?? {})
+  const read = options.multichannel ? best : best.slice(0, 1)
+  const words = read.flatMap((one) => listOf(one.words))
+  const redacted =
+    options.redaction.length === 0 || given.every((one) => typeof one.detected_language === 'string')
+  return {
+    texts: read.map(({ transcript }) => `${transcript ?? ''}`),
+    words,
+    isWhole:
+      redacted &&
+      best.length > 0 &&
+      [...best, ...listOf(utterances)].every(({ transcript }) => typeof transcript === 'string') &&
+      (!wantsSpeakers(options) || [...words, ...listOf(utterances)].some(hasSpeaker)) &&
+      (!(wantsWords(options) || wantsSegments(options) || options.multichannel) || words.length > 0),
+  }
+}
 
 export const VENDORS: readonly Vendor[] = [
   {
@@ -35,14 +86,14 @@ export const VENDORS: readonly Vendor[] = [
     kinds: ['openai'],
     root: 'https://api.openai.com/v1',
     bracketLists: true,
-    answerTo: (operation, { fields }) => {
+    answerTo: (operation, body) => {
       if (operation !== 'transcription' && operation !== 'translation') return null
       const kind = operation === 'translation' ? 'Translation' : 'Transcription'
-      const format = /(?:^|\n)(verbose_json|diarized_json|json)(?:\r?\n|$)/.exec(fields)?.[1] ?? 'json'
-      const shape = { verbose_json: 'VerboseJson', diarized_json: 'DiarizedJson', json: 'Json' }[format]
+      const format = /"response_format"\r?\n\r?\n(\w+)/.exec(body)?.[1] ?? 'json'
+      const shape = { verbose_json: 'VerboseJson', diarized_json: 'DiarizedJson' }[format] ?? 'Json'
       return `Create${kind}Response${shape}`
     },
-    heard: plainText,
+    heard: heardWhole,
   },
   {
     name: 'Deepgram',
@@ -50,48 +101,54 @@ export const VENDORS: readonly Vendor[] = [
     kinds: ['deepgram'],
     root: 'https://api.deepgram.com',
     rawAudio: ['post /v1/listen'],
+    beyond: [{ fault: /query\/redact/, source: 'https://developers.deepgram.com/docs/redaction names phi' }],
     answerTo: (operation) => (operation === 'transcription' ? 'ListenV1Response' : null),
     align(answer) {
-      const { channels, utterances } = (answer.results ?? {}) as { channels?: Json[]; utterances?: Json[] }
-      for (const [index, turn] of (utterances ?? []).entries()) {
-        const [best] = listOf(channels?.[index]?.alternatives)
+      const { channels, utterances } = (answer.results ?? {}) as Json
+      for (const [index, turn] of (listOf(utterances) as Json[]).entries()) {
+        const [best] = listOf(listOf(channels)[index]?.alternatives)
         if (best === undefined) continue
         if (turn.transcript !== undefined) turn.transcript = best.transcript ?? ''
         if (turn.words !== undefined) turn.words = best.words ?? []
         if (turn.channel !== undefined) turn.channel = index
       }
     },
-    heard: (answer, { multichannel }) => {
-      const channels = listOf((answer.results as Json | undefined)?.channels)
-      const best = (multichannel ? channels : channels.slice(0, 1)).flatMap(({ alternatives }) =>
-        listOf(alternatives).slice(0, 1),
-      )
-      return {
-        texts: best.map(({ transcript }) => `${transcript ?? ''}`),
-        words: best.flatMap(({ words }) => listOf(words)),
-      }
-    },
+    heard: heardByDeepgram,
   },
   {
     name: 'ElevenLabs',
     files: ['elevenlabs.json', 'elevenlabs.yaml', 'elevenlabs.yml'],
     kinds: ['elevenlabs'],
     root: 'https://api.elevenlabs.io',
-    answerTo: (operation, { fields }) => {
+    beyond: [
+      {
+        fault:
+          /\((?:keyterms|entity_detection|entity_redaction|entity_redaction_mode|multichannel_output_style)\)/,
+        source: '@elevenlabs/elevenlabs-js 2.73.0, BodySpeechToTextV1SpeechToTextPost',
+      },
+      {
+        fault: /query\/output_format/,
+        source: '@elevenlabs/elevenlabs-js 2.73.0, TextToSpeechConvertRequestOutputFormat',
+      },
+    ],
+    answerTo: (operation, body) => {
       if (operation !== 'transcription') return null
-      return /"use_multi_channel"\r?\n\r?\ntrue/.test(fields)
+      return /"use_multi_channel"\r?\n\r?\ntrue/.test(body)
         ? 'MultichannelSpeechToTextResponseModel'
         : 'SpeechToTextChunkResponseModel'
     },
     align(answer) {
-      for (const [index, part] of listOf(answer.transcripts).entries())
-        if ((part as Json).channel_index !== undefined) (part as Json).channel_index = index
+      for (const [index, part] of (listOf(answer.transcripts) as Json[]).entries())
+        if (typeof part.channel_index === 'number') part.channel_index = index
     },
-    heard: (answer) => {
+    heard(answer, options) {
       const parts = answer.transcripts === undefined ? [answer] : listOf(answer.transcripts)
+      const words = parts.flatMap((part) => listOf(part.words)).filter(({ type }) => type === 'word')
       return {
         texts: parts.map(({ text }) => `${text ?? ''}`),
-        words: parts.flatMap(({ words }) => listOf(words)).filter(({ type }) => type === 'word'),
+        words,
+        isWhole:
+          words.length > 0 && (!wantsSpeakers(options) || options.multichannel || words.some(hasSpeaker)),
       }
     },
   },
@@ -100,22 +157,42 @@ export const VENDORS: readonly Vendor[] = [
     files: ['assemblyai.yml', 'assemblyai.yaml', 'assemblyai.json'],
     kinds: ['assemblyai'],
     root: 'https://api.assemblyai.com',
-    align(answer) {
-      if (!('audio_url' in answer) && !('status' in answer)) return
-      answer.status = 'completed'
+    beyond: [{ fault: /on_no_speech_detected/, source: 'assemblyai 4.41.5, openapi.generated.d.ts' }],
+    align(answer, asked) {
+      if (!('status' in answer)) return
+      answer.status = asked.startsWith('POST') ? 'queued' : 'completed'
       answer.id = '9ea68fd3-f953-42c1-9742-976c447fb463'
       delete answer.error
       const words = listOf(answer.words)
-      for (const [index, turn] of listOf(answer.utterances).entries())
-        (turn as Json).text = spelled(words[index] ?? {})
+      const turns = listOf(answer.utterances) as Json[]
+      for (const [index, turn] of turns.entries())
+        if (words.length > 0) turn.text = spelled(words[index] ?? {})
+      for (const [index, one] of [...(words as Json[]), ...turns].entries())
+        if (typeof one.channel === 'string') one.channel = String((index % 2) + 1)
     },
-    heard: plainText,
+    echo(answer, sent) {
+      for (const name of ['redact_pii', 'redact_pii_policies', 'multichannel'])
+        if (sent[name] !== undefined) answer[name] = sent[name]
+    },
+    heard(answer, options) {
+      const [words, turns] = [listOf(answer.words), listOf(answer.utterances)]
+      const items = [...words, ...turns]
+      return {
+        texts: [`${answer.text ?? ''}`],
+        words,
+        isWhole:
+          words.length > 0 &&
+          (!wantsSpeakers(options) || items.some(hasSpeaker)) &&
+          (!options.multichannel || items.some(({ channel }) => typeof channel === 'string')) &&
+          (options.redaction.length === 0 || typeof answer.language_code === 'string'),
+      }
+    },
   },
   {
     name: 'Mistral',
     files: ['mistral.yaml', 'mistral.yml', 'mistral.json'],
     kinds: ['mistral'],
     root: 'https://api.mistral.ai',
-    heard: plainText,
+    heard: heardWhole,
   },
 ]

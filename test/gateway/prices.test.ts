@@ -39,7 +39,7 @@ t.test('many small calls cost what one large one does', async (t) => {
   t.equal(Math.round(one * 1_000_000) * 1000, 50_000)
 })
 
-// What the tables say and bills say too: whole seconds, speakers by the minute, long prompts, and a new year.
+// The tables as bills have them: whole seconds, speakers by the minute, long prompts, and a new year.
 
 t.test('a minute with speakers, and without', async (t) => {
   const minute = (kind: string, model: string, diarization: boolean, seconds = 60) => {

@@ -134,21 +134,27 @@ function whoAndWhere(
   }
 }
 
-/** The provider's own utterances; where it sent none, segments out of its words. */
+function saysSomething({ transcript, words }: JsonObject): boolean {
+  return typeof transcript === 'string' ? transcript.trim() !== '' : objectsIn(words).length > 0
+}
+
+/** The provider's own utterances; where it sent none, or one without its times or text, segments out of its words. */
 function segmentsFor(
   channels: readonly Channel[],
   utterances: unknown,
   options: TranscriptionOptions,
 ): Segment[] {
   if (!wantsSegments(options) && !wantsSpeakers(options) && !options.multichannel) return []
-  const own = objectsIn(utterances).flatMap((item): Omit<Segment, 'id'>[] => {
+  const given = objectsIn(utterances).filter(saysSomething)
+  const own = given.flatMap((item): Omit<Segment, 'id'>[] => {
     const { transcript, channel } = item
     const span = spanOf(item.start, item.end)
     const at = typeof channel === 'number' && Number.isInteger(channel) && channel >= 0 ? channel : 0
     if (span === null || typeof transcript !== 'string' || transcript.trim() === '') return []
     return [{ ...span, text: transcript.trim(), ...whoAndWhere(item, at, options) }]
   })
-  const segments = own.length > 0 ? own : channels.flatMap(({ words, text }) => segmentsOf(words, text))
+  const isWhole = own.length > 0 && own.length === given.length
+  const segments = isWhole ? own : channels.flatMap(({ words, text }) => segmentsOf(words, text))
   return segments.sort((a, b) => a.start - b.start).map((segment, id) => ({ ...segment, id }))
 }
 

@@ -165,6 +165,27 @@ t.test('utterances are the segments; without them the words are', async (t) => {
   )
 })
 
+t.test('an utterance without its times or its text loses no words: the words are the segments', async (t) => {
+  const body = (await fixture('deepgram/nova-3.diarized.json')) as { results: Record<string, unknown> }
+  const utterances = body.results.utterances as Record<string, unknown>[]
+  for (const lost of ['start', 'end', 'transcript']) {
+    const [first, ...rest] = structuredClone(utterances)
+    delete first?.[lost]
+    const cut = {
+      ...body,
+      results: { ...body.results, utterances: [{ ...first, words: [{ word: 'good' }] }, ...rest] },
+    }
+    t.match(
+      done(next({ diarization: true }, cut)).segments,
+      [
+        { text: 'Good morning, Larkway support.', speaker: 'speaker_0' },
+        { text: 'Hi. My line is down.', speaker: 'speaker_1' },
+      ],
+      `without ${lost}`,
+    )
+  }
+})
+
 t.test('channels are merged in time, and each counts its own speakers', async (t) => {
   const body = await fixture('deepgram/nova-3.multichannel.json')
   const result = done(next({ multichannel: true, diarization: true }, body))

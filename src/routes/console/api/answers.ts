@@ -219,7 +219,7 @@ export interface ModelAnswer {
   /** Today's; null: unknown. */
   readonly price: Price | null
   readonly translates: boolean
-  /** What whoever routes to it has to know; absent: nothing in particular. */
+  /** One sentence for whoever routes to it; absent: none is needed. */
   readonly note?: string
 }
 

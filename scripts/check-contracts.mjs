@@ -1,0 +1,7 @@
+import { main } from './install.mjs'
+import { prepare, run } from './runtime.mjs'
+
+// `npm run check:contracts -- FOLDER`: holds the adapters to OpenAPI files of vendors, which the user puts there.
+await main(async () =>
+  run(await prepare(), 'test/contracts/run.ts', process.argv.slice(2), { ownGroup: false }),
+)

@@ -23,7 +23,12 @@ import type { Viewer } from '../session.ts'
 import type { KeyAnswer, NewKeyAnswer } from './answers.ts'
 import { appIn, keepKey, storedKeys } from './kept-keys.ts'
 import { fileKeys, keyAnswers, storedKey } from './key-answers.ts'
-import { isOverPlaygroundKey } from './playground-key.ts'
+import {
+  isOverPlaygroundKey,
+  isPlaygroundKey,
+  PLAYGROUND_ACTIONS,
+  PlaygroundField,
+} from './playground-key.ts'
 
 const PATH = '/workspaces/:workspace/keys'
 
@@ -45,26 +50,28 @@ const NewKeyBody = Type.Object({
   expires_at: optional(Type.String(), 'when it ends, RFC 3339; never unless said'),
 })
 
+const ListQuery = Type.Object({ playground: PlaygroundField })
+
 type Body = Static<typeof NewKeyBody>
-type ListCall = ConsoleCall<typeof PATH, unknown, unknown>
+type ListCall = ConsoleCall<typeof PATH, unknown, Static<typeof ListQuery>>
 type RevokeCall = ConsoleCall<`${typeof PATH}/:id`, unknown, unknown>
 
 /** The API keys of a workspace: a list, a new one, and the end of one. */
 export function keyEndpoints(desk: ConsoleDesk): EdgeRoute[] {
   return [
-    consoleEndpoint(desk, 'GET', PATH, {}, listKeys),
+    consoleEndpoint(desk, 'GET', PATH, { query: ListQuery }, listKeys),
     consoleEndpoint(desk, 'POST', PATH, { body: NewKeyBody, status: 201 }, createKey),
     consoleEndpoint(desk, 'DELETE', `${PATH}/:id`, {}, revokeKey),
   ]
 }
 
 /** Those of the configuration, then those that are kept in the state, the newest first. */
-async function listKeys({ desk, params: { workspace } }: ListCall): Promise<{ keys: KeyAnswer[] }> {
+async function listKeys({ desk, query, params: { workspace } }: ListCall): Promise<{ keys: KeyAnswer[] }> {
   const nowMs = desk.nowMs()
   const snapshot = desk.doors.services.snapshot()
   const stored = await storedKeys(desk, workspace)
   const shown = stored
-    .filter((key) => !isOverPlaygroundKey(key, nowMs))
+    .filter((key) => (query.playground === 'true' ? !isOverPlaygroundKey(key, nowMs) : !isPlaygroundKey(key)))
     .sort((one, other) => other.createdAtMs - one.createdAtMs)
     .map((key) => storedKey(key, snapshot))
   return { keys: await keyAnswers(desk, workspace, [...fileKeys(snapshot, workspace), ...shown]) }
@@ -111,7 +118,11 @@ async function revokeKey({ desk, viewer, params: { workspace, id } }: RevokeCall
   if (viewer.role !== 'operator' && key.scopes.includes('operator'))
     throw new GatewayError('PERMISSION_DENIED', 'only an operator may revoke the key of one')
   if (key.revokedAtMs !== null) return answerOf(desk, key)
-  await noteChange(desk.records, keyRevocation(key, viewer.actor))
+  const noted = keyRevocation(key, viewer.actor)
+  await noteChange(
+    desk.records,
+    isPlaygroundKey(key) ? { ...noted, action: PLAYGROUND_ACTIONS.revoke } : noted,
+  )
   const revoked = await state.keys.revoke(id)
   await desk.refreshKeys()
   if (viewer.principal.key.id === id) await desk.state.sessions.end(viewer.session.id)
@@ -126,7 +137,10 @@ async function answerOf(desk: ConsoleDesk, key: StoredKey): Promise<KeyAnswer> {
 
 function nameIn({ name }: Body): string {
   if (isKeyName(name)) return name
-  throw invalid('name: must not be blank, and have no control character', 'name')
+  throw invalid(
+    'name: must not be blank, and must have no control characters, those of text direction among them',
+    'name',
+  )
 }
 
 function scopesIn({ scopes }: Body, { role }: Viewer): readonly Scope[] {

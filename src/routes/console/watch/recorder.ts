@@ -11,6 +11,8 @@ import { Writes } from './writes.ts'
 /** Records are written every tick; steps of samples end at multiples of theirs, on all nodes at the same moments. */
 const TIMING: RecorderTiming = { tickMs: 1_000, stepMs: 5_000 }
 const KEEP_SAMPLES_MS = 3_600_000
+/** How the keys are called that the playground makes for itself. */
+const PLAYGROUND_KEY = 'playground'
 /** Requests that are looked at closely in each second; as many that fail, or are failed over, besides. */
 const LOOKS = 100
 
@@ -86,7 +88,7 @@ export class BatchingRecorder implements Recorder {
 
   answered(exchange: WatchedExchange, trail: Trail, status: number): Seen {
     // Its client has left: `ended` was told.
-    if (trail.principal === null || exchange.status !== null) return null
+    if (trail.principal === null || exchange.status !== null || isOwnRead(exchange, trail)) return null
     const key = this.#tallies.ofKey(trail.principal)
     const { looks } = key.workspace
     const plain = this.#looks.take(looks)
@@ -98,7 +100,7 @@ export class BatchingRecorder implements Recorder {
   }
 
   ended(exchange: WatchedExchange, trail: Trail, seen: Seen): void {
-    if (trail.principal === null) return
+    if (trail.principal === null || isOwnRead(exchange, trail)) return
     const look = seen instanceof Look ? seen : null
     let key = seen instanceof Look ? seen.key : seen
     if (key === null || key.gone) key = this.#tallies.ofKey(trail.principal)
@@ -188,6 +190,11 @@ export class BatchingRecorder implements Recorder {
     const stepMs = Math.round(performance.now() - this.#stepStartMs)
     return sampleOf(node, this.#tallies, { atMs, stepMs })
   }
+}
+
+/** What the playground reads for itself, such as `GET /v1/me` and how a job stands, is no call of anybody. */
+function isOwnRead({ method }: WatchedExchange, { principal }: Trail): boolean {
+  return method === 'GET' && principal?.key.name === PLAYGROUND_KEY
 }
 
 /** It has failed, or was answered by another entry than the first. */

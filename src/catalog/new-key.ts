@@ -29,7 +29,14 @@ export function newKey({ name, ...settings }: KeySettings, nowMs: number): NewKe
   return { plain, stored: { ...settings, ...kept, createdAtMs: nowMs, revokedAtMs: null } }
 }
 
+/** Control characters, and those that turn the direction of a text: with them a name looks like another. */
+const UNSEEN = /[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/u
+
+export function hasUnseen(text: string): boolean {
+  return UNSEEN.test(text)
+}
+
 /** Names stand in lists, on lines of their own. */
 export function isKeyName(text: string): boolean {
-  return text.trim() !== '' && text.length <= KEY_NAME_MAX && !/\p{Cc}/u.test(text)
+  return text.trim() !== '' && text.length <= KEY_NAME_MAX && !hasUnseen(text)
 }

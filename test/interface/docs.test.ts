@@ -2,6 +2,7 @@ import type { Browser, Page } from 'playwright-core'
 import t from 'tap'
 import { openBrowser } from '../support/browser.ts'
 import { type Larkway, startLarkway } from '../support/larkway.ts'
+import { faintTexts, namelessParts, overflowOf } from '../support/page-checks.ts'
 import { withoutServers } from '../support/servers.ts'
 
 const WAIT = { timeout: 60_000 }
@@ -103,6 +104,57 @@ t.test(
     t.same(await page.evaluate('[localStorage.length, document.cookie]'), [0, ''], 'the key is kept nowhere')
   },
 )
+
+t.test(
+  'the page looks like the console, and can be read and used by all',
+  { skip: withoutServers, timeout: 180_000 },
+  async (t) => {
+    const larkway = await startLarkway(t)
+    const browser = await openBrowser(t)
+    const { page, complaints } = await visit(browser, larkway)
+    const transcription = await tryOut(page, 'transcription')
+    const file = { name: 'sos.wav', mimeType: 'audio/wav', buffer: Buffer.from('RIFF') }
+    await transcription.locator('input[type=file]').setInputFiles(file)
+    await execute(transcription)
+    const curl = (await transcription.locator('.curl').textContent()) ?? ''
+    t.match(curl, "-F 'file=@sos.wav")
+    t.notMatch(curl, /-F '\w+='/, 'a field that is left empty is not sent')
+
+    for (const [colorScheme, ground] of [
+      ['light', 'rgb(251, 251, 250)'],
+      ['dark', 'rgb(17, 19, 22)'],
+    ] as const) {
+      await page.emulateMedia({ colorScheme })
+      t.equal(await page.evaluate('getComputedStyle(document.body).backgroundColor'), ground, colorScheme)
+      t.same(await faintTexts(page), [], `${colorScheme}: texts can be read`)
+    }
+    t.same(await namelessParts(page), [], 'all parts have names')
+    t.same(await page.evaluate(STRUCTURE), { nested: 0, mains: 1, skipped: [] })
+    await page.setViewportSize({ width: 390, height: 844 })
+    t.equal(await overflowOf(page), 0, `a phone shows its whole width: ${await page.evaluate(WIDE)}`)
+    t.same(
+      complaints.filter((text) => !text.includes('401')),
+      [],
+    )
+    await page.getByRole('link', { name: 'Console' }).click()
+    await page.getByLabel('API key').waitFor(WAIT)
+  },
+)
+
+/** What reaches beyond the window. */
+const WIDE = `[...document.querySelectorAll('#reference *')]
+  .filter((one) => one.getBoundingClientRect().right > innerWidth + 1)
+  .map((one) => one.tagName + '.' + one.className).slice(0, 5).join(' ')`
+
+/** Controls within controls, landmarks, and headings that skip a level. */
+const STRUCTURE = `(() => {
+  const levels = [...document.querySelectorAll('h1, h2, h3, h4, h5')]
+    .filter((one) => one.checkVisibility())
+    .map((one) => [Number(one.ariaLevel ?? one.tagName[1]), one.textContent.trim()])
+  const skipped = levels.filter(([level], index) => level > (levels[index - 1]?.[0] ?? 0) + 1)
+  const nested = document.querySelectorAll(':is(button, a[href], summary) :is(button, a[href], input, select)')
+  return { nested: nested.length, mains: document.querySelectorAll('main:not([role])').length, skipped }
+})()`
 
 t.test('nothing of the page is inline, and nothing comes from elsewhere', async (t) => {
   const { url } = await startLarkway(t)

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import type { Asset } from '../assets.ts'
+import { stripTypes } from '../console/strip-types.ts'
 
 /**
  * The page and what it is made of. Everything comes from here: nothing is inline but what Swagger UI puts into the page
@@ -24,14 +25,20 @@ const PAGE = `<!doctype html>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Larkway: reference</title>
+<meta name="color-scheme" content="light dark">
+<title>Larkway API reference</title>
 <link rel="icon" href="data:,">
-<link rel="stylesheet" href="docs/swagger-ui.css">
+<link rel="stylesheet" href="docs/tokens.css">
 <link rel="stylesheet" href="docs/page.css">
+<script src="docs/theme.js"></script>
 </head>
 <body>
-<div id="reference"></div>
-<noscript>The reference is drawn by a script. The same in JSON: <a href="openapi.json">openapi.json</a></noscript>
+<header class="top">
+<p class="top-name">Larkway <span>API reference</span></p>
+<nav aria-label="Larkway"><a href="console">Console</a> <a href="openapi.json">openapi.json</a></nav>
+</header>
+<main id="reference"></main>
+<noscript>This page needs JavaScript. The same as JSON: <a href="openapi.json">openapi.json</a></noscript>
 <script src="docs/swagger-ui-bundle.js"></script>
 <script src="docs/start.js"></script>
 </body>
@@ -40,10 +47,39 @@ const PAGE = `<!doctype html>
 
 /**
  * Keys stay in the memory of the page, and go with it. Without a `validatorUrl` of null Swagger UI would send the
- * document to a service of its makers. The plugin has forms begin empty, where Swagger UI would make up a value for
- * every optional field, and send it.
+ * document to a service of its makers. The plugins have forms begin empty, where Swagger UI would make up a value for
+ * every optional field, and send it; and draw no link within a button. A field that is left empty is no part of the
+ * request, nor of the command that is shown for it. Swagger UI skips levels of headings: they are put right as it draws.
  */
-const START = `SwaggerUIBundle({
+const START = `const withoutEmpty = (request) => {
+  if (!(request.body instanceof FormData)) return request
+  for (const name of new Set(request.body.keys()))
+    if (request.body.getAll(name).every((value) => value === '')) request.body.delete(name)
+  return request
+}
+const LEVELS = [['h3.opblock-tag, .webhooks h2, section.models h4', 2], ['.opblock h4', 3], ['.opblock h5', 4]]
+const NAMES = [
+  ['#operations', 'Operations'],
+  ['select:not([id])', 'Content type'],
+  ['textarea', 'Request body'],
+  ['table.parameters', 'Parameters'],
+  ['.opblock-section-request-body table', 'Fields of the body'],
+  ['table.responses-table', 'Responses'],
+  ['table.headers', 'Headers'],
+  ['table', 'Details'],
+  ['.auth-container input', 'API key'],
+  ['.opblock input', 'Value'],
+]
+const level = () => {
+  for (const [selector, value] of LEVELS)
+    for (const heading of document.querySelectorAll(selector)) heading.setAttribute('aria-level', value)
+  for (const [selector, name] of NAMES)
+    for (const part of document.querySelectorAll(selector)) part.ariaLabel ??= name
+  const operations = document.getElementById('operations')
+  if (operations !== null) operations.role = 'group'
+}
+new MutationObserver(level).observe(document.getElementById('reference'), { childList: true, subtree: true })
+SwaggerUIBundle({
   url: 'openapi.json',
   dom_id: '#reference',
   validatorUrl: null,
@@ -54,8 +90,12 @@ const START = `SwaggerUIBundle({
   defaultModelsExpandDepth: 0,
   defaultModelExpandDepth: 3,
   defaultModelRendering: 'example',
-  syntaxHighlight: { theme: 'idea' },
+  syntaxHighlight: false,
+  requestInterceptor: withoutEmpty,
   plugins: [
+    ({ React }) => ({
+      wrapComponents: { DeepLink: () => ({ text }) => React.createElement('span', null, text) },
+    }),
     () => ({
       afterLoad() {
         const sampleOf = this.fn.getSampleSchema
@@ -69,6 +109,8 @@ const START = `SwaggerUIBundle({
 })
 `
 
+/** The look is the console's: its colours, and the theme that was chosen there. */
+const CONSOLE = new URL('../console/page/', import.meta.url)
 const SCRIPT = 'text/javascript; charset=utf-8'
 const STYLE = 'text/css; charset=utf-8'
 
@@ -85,6 +127,11 @@ export const PAGE_ASSET: Asset = {
 
 /** What the page asks for, by name: no other file can be had. */
 export const PAGE_FILES: Readonly<Record<string, Asset>> = {
+  'tokens.css': { type: STYLE, load: () => readFile(new URL('style/tokens.css', CONSOLE)) },
+  'theme.js': {
+    type: SCRIPT,
+    load: async () => stripTypes(await readFile(new URL('early.ts', CONSOLE), 'utf8')),
+  },
   'swagger-ui.css': { type: STYLE, load: () => ofSwaggerUi('swagger-ui.css') },
   'swagger-ui-bundle.js': { type: SCRIPT, load: () => ofSwaggerUi('swagger-ui-bundle.js') },
   'page.css': { type: STYLE, load: () => readFile(new URL('page.css', import.meta.url)) },

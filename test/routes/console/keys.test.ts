@@ -286,7 +286,12 @@ for (const [store, options] of STORES) {
     t.equal(await statusOf(bench, first.body.key), 200)
     const endsMs = Date.parse(String(first.body.expires_at))
     t.ok(endsMs > Date.now() + HOUR_MS - 60_000 && endsMs <= Date.now() + HOUR_MS)
-    const listed = keysIn(await admin.get(KEYS))
+    t.same(
+      keysIn(await admin.get(KEYS)).filter(({ id }) => id === first.body.id),
+      [],
+      'the list leaves it out',
+    )
+    const listed = keysIn(await admin.get(`${KEYS}?playground=true`))
     const shown = listed.filter(({ managed_by }) => managed_by === 'console')
     t.match(shown, [{ name: 'playground', scopes: ['inference', 'jobs', 'queue'] }, { id: own.id }])
     t.equal(shown.length, 2, 'one that is over is not shown any more')
@@ -313,6 +318,9 @@ for (const [store, options] of STORES) {
     const unknown = await admin.ask('POST', PLAYGROUND, { app: 'none' })
     t.match(unknown, { status: 400, body: { error: { param: 'app' } } })
     const lines = (await admin.get('audit')).body.lines as readonly Shown[]
-    t.equal(lines.filter(({ action }) => action === 'key.create').length, 21)
+    t.same(lines, [], 'and so does the audit list')
+    const all = (await admin.get('audit?playground=true')).body.lines as readonly Shown[]
+    t.equal(all.filter(({ action }) => action === 'playground_key.create').length, 21)
+    t.equal(all.filter(({ action }) => action === 'playground_key.revoke').length, 1)
   })
 }

@@ -96,9 +96,14 @@ async function visitAgain(t: Test, { page }: Person): Promise<void> {
   const session = await page.context().newCDPSession(page)
   await session.send('Network.enable')
   const asked: string[] = []
-  session.on('Network.responseReceived', ({ response }) => {
-    const { pathname } = new URL(response.url)
-    if (pathname.startsWith('/console/assets/') && !response.fromDiskCache) asked.push(pathname)
+  const paths = new Map<string, string>()
+  session.on('Network.requestWillBeSent', ({ requestId, request }) => {
+    paths.set(requestId, new URL(request.url).pathname)
+  })
+  // What comes out of a cache of the browser has no length on the wire; a 304 has.
+  session.on('Network.loadingFinished', ({ requestId, encodedDataLength }) => {
+    const path = paths.get(requestId) ?? ''
+    if (path.startsWith('/console/assets/') && encodedDataLength > 0) asked.push(path)
   })
   for (const view of ['overview', 'routes/acme.voice']) await visit(page, `/console/acme/${view}`)
   asked.length = 0

@@ -283,3 +283,20 @@ t.test('content is shown when an admin of the workspace says so, and credits are
     t.match(told, { status: 200, body: { account: { credits_usd: 7.5 } } })
   }
 })
+
+t.test('no name holds what turns a text around', async (t) => {
+  const own = await startConsoleNode(t)
+  const operator = await own.signIn(own.keys.operator)
+  for (const unseen of ['\u202e', '\u2066', '\u200f', '\u0007']) {
+    const name = `acme${unseen}nimda`
+    const workspace = await operator.put('/workspaces/turned', { name })
+    t.match(workspace, { status: 400, body: { error: { param: 'name' } } })
+    const key = await operator.post('/workspaces/acme/keys', { name, app: 'web' })
+    t.match(key, { status: 400, body: { error: { param: 'name' } } })
+  }
+  t.equal(
+    (await operator.put('/workspaces/turned', { name: 'أكمي' })).status,
+    200,
+    'letters may run either way',
+  )
+})

@@ -356,6 +356,8 @@ export interface JobAnswer {
 
 /** GET /workspaces/:workspace/jobs/:job */
 export interface JobDetailAnswer extends JobAnswer {
+  /** Null: the key is not known any more. */
+  readonly key_name: string | null
   readonly request_id: string
   readonly history: readonly { readonly at: string; readonly status: JobStatus; readonly claim: number }[]
   /** Its runs, newest first, with what was tried in each. */

@@ -5,6 +5,7 @@ import { timestamp } from '../../timestamp.ts'
 import type { ConsoleDesk } from '../desk.ts'
 import { type ConsoleCall, consoleEndpoint } from '../endpoint.ts'
 import type { AuditAnswer } from './answers.ts'
+import { PLAYGROUND_ACTIONS, PlaygroundField } from './playground-key.ts'
 import { scopeOf, WorkspaceField } from './scope.ts'
 
 const PATH = '/audit'
@@ -12,6 +13,7 @@ const PAGE_LINES = 100
 
 const Query = Type.Object({
   workspace: WorkspaceField,
+  playground: PlaygroundField,
   below: Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })),
 })
 
@@ -22,9 +24,20 @@ export function auditEndpoint(desk: ConsoleDesk): EdgeRoute {
 
 async function listAudit(call: ConsoleCall<typeof PATH, unknown, Static<typeof Query>>) {
   const { desk, query } = call
-  const lines = await desk.records.audit(scopeOf(call), query.below ?? null, PAGE_LINES)
-  return { lines: lines.map(auditAnswer) }
+  const scope = scopeOf(call)
+  const found: AuditLine[] = []
+  let below = query.below ?? null
+  for (;;) {
+    const lines = await desk.records.audit(scope, below, PAGE_LINES)
+    found.push(...lines.filter(({ action }) => query.playground === 'true' || !OWN.has(action)))
+    below = lines.at(-1)?.number ?? null
+    // A page is whole unless there are no more.
+    if (lines.length < PAGE_LINES || found.length >= PAGE_LINES) break
+  }
+  return { lines: found.slice(0, PAGE_LINES).map(auditAnswer) }
 }
+
+const OWN: ReadonlySet<string> = new Set(Object.values(PLAYGROUND_ACTIONS))
 
 function auditAnswer({ by, atMs, ...line }: AuditLine): AuditAnswer {
   const { number, action, workspace, target, before, after, detail } = line

@@ -3,6 +3,8 @@ import type { Job } from '../../../schema/jobs.ts'
 import { timestamp } from '../../timestamp.ts'
 import type { ConsoleDesk } from '../desk.ts'
 import type { JobAnswer, JobDetailAnswer } from './answers.ts'
+import { storedKeys } from './kept-keys.ts'
+import { fileKeys } from './key-answers.ts'
 import { requestAnswer } from './requests.ts'
 
 /** Runs of one job that are shown: it is put back for somewhat over an hour at most. */
@@ -46,7 +48,8 @@ export function jobAnswer(job: Job): JobAnswer {
 }
 
 /** @throws GatewayError DEPENDENCY_UNAVAILABLE */
-export async function jobDetail({ state }: ConsoleDesk, job: Job): Promise<JobDetailAnswer> {
+export async function jobDetail(desk: ConsoleDesk, job: Job): Promise<JobDetailAnswer> {
+  const { state } = desk
   const runs = await state.requests.list({
     workspace: job.workspace,
     jobId: job.id,
@@ -63,7 +66,16 @@ export async function jobDetail({ state }: ConsoleDesk, job: Job): Promise<JobDe
   return {
     ...jobAnswer(job),
     request_id: job.requestId,
+    key_name: await keyName(desk, job),
     history: job.history.map(({ atMs, status, fence }) => ({ at: timestamp(atMs), status, claim: fence })),
     runs: runs.map((run) => requestAnswer(run)),
   }
+}
+
+async function keyName(desk: ConsoleDesk, { workspace, keyId }: Job): Promise<string | null> {
+  const keys = [
+    ...fileKeys(desk.doors.services.snapshot(), workspace),
+    ...(await storedKeys(desk, workspace)),
+  ]
+  return keys.find(({ id }) => id === keyId)?.name ?? null
 }

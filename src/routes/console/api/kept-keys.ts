@@ -14,10 +14,15 @@ const MAX_KEYS = 5_000
  *
  * @throws GatewayError INVALID_REQUEST when the workspace has too many, DEPENDENCY_UNAVAILABLE
  */
-export async function keepKey(desk: ConsoleDesk, viewer: Viewer, key: StoredKey): Promise<void> {
+export async function keepKey(
+  desk: ConsoleDesk,
+  viewer: Viewer,
+  key: StoredKey,
+  action = 'key.create',
+): Promise<void> {
   if ((await storedKeys(desk, key.workspace)).length >= MAX_KEYS)
     throw refusedFor([`the workspace has ${MAX_KEYS} keys, revoked ones among them, and may have no more`])
-  await noteChange(desk.records, keyCreation(key, viewer.actor))
+  await noteChange(desk.records, { ...keyCreation(key, viewer.actor), action })
   await desk.doors.services.state.keys.create(key)
   await desk.refreshKeys()
 }

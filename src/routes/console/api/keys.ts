@@ -24,7 +24,12 @@ import type { KeyAnswer, KeysAnswer, NewKeyAnswer } from './answers.ts'
 import { appIn, keepKey, storedKeys } from './kept-keys.ts'
 import { fileKeys, keyAnswers, type ShownKey, storedKey } from './key-answers.ts'
 import { PAGING, paged } from './paging.ts'
-import { isPastPlaygroundKey } from './playground-key.ts'
+import {
+  isPastPlaygroundKey,
+  isPlaygroundKey,
+  PLAYGROUND_ACTIONS,
+  PlaygroundField,
+} from './playground-key.ts'
 
 const PATH = '/workspaces/:workspace/keys'
 
@@ -32,6 +37,7 @@ const ListQuery = Type.Object({
   ...PAGING,
   app: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
   state: Type.Optional(Type.Enum(['active', 'ended'])),
+  playground: PlaygroundField,
 })
 
 const NewKeyBody = Type.Object({
@@ -69,7 +75,9 @@ export function keyEndpoints(desk: ConsoleDesk): EdgeRoute[] {
 async function listKeys({ desk, params: { workspace }, query }: ListCall): Promise<KeysAnswer> {
   const nowMs = desk.nowMs()
   const snapshot = desk.doors.services.snapshot()
-  const stored = (await storedKeys(desk, workspace)).filter((key) => !isPastPlaygroundKey(key, nowMs))
+  const stored = (await storedKeys(desk, workspace)).filter((key) =>
+    query.playground === 'true' ? !isPastPlaygroundKey(key, nowMs) : !isPlaygroundKey(key),
+  )
   const newest = stored.toSorted((one, other) => other.createdAtMs - one.createdAtMs)
   const shown = [...fileKeys(snapshot, workspace), ...newest.map((key) => storedKey(key, snapshot))]
   const [ended, active] = [true, false].map((over) => shown.filter((key) => isOver(key, nowMs) === over))
@@ -124,7 +132,11 @@ async function revokeKey({ desk, viewer, params: { workspace, id } }: RevokeCall
   if (viewer.role !== 'operator' && key.scopes.includes('operator'))
     throw new GatewayError('PERMISSION_DENIED', 'only an operator may revoke the key of one')
   if (key.revokedAtMs !== null) return answerOf(desk, key)
-  await noteChange(desk.records, keyRevocation(key, viewer.actor))
+  const noted = keyRevocation(key, viewer.actor)
+  await noteChange(
+    desk.records,
+    isPlaygroundKey(key) ? { ...noted, action: PLAYGROUND_ACTIONS.revoke } : noted,
+  )
   const revoked = await state.keys.revoke(id)
   await desk.refreshKeys()
   if (viewer.principal.key.id === id) await desk.state.sessions.end(viewer.session.id)
@@ -139,7 +151,10 @@ async function answerOf(desk: ConsoleDesk, key: StoredKey): Promise<KeyAnswer> {
 
 function nameIn({ name }: Body): string {
   if (isKeyName(name)) return name
-  throw invalid('name: must not be blank, and have no control character', 'name')
+  throw invalid(
+    'name: must not be blank, and must have no control characters, those of text direction among them',
+    'name',
+  )
 }
 
 function scopesIn({ scopes }: Body, { role }: Viewer): readonly Scope[] {

@@ -11,6 +11,14 @@ import { appIn, keepKey, storedKeys } from './kept-keys.ts'
 
 const PATH = '/workspaces/:workspace/playground-key'
 const NAME = 'playground'
+/** What the audit list calls it when the page makes a key for itself, and gives it back: apart from what people do. */
+export const PLAYGROUND_ACTIONS = {
+  create: 'playground_key.create',
+  revoke: 'playground_key.revoke',
+} as const
+/** Lists leave out what the page does for itself, unless they are asked for it. */
+export const PlaygroundField = Type.Optional(Type.Enum(['true', 'false']))
+
 const LIFE_MS = 60 * 60 * 1000
 /** How long its record is kept after that: the requests of a day name it. */
 const KEPT_MS = 24 * 60 * 60 * 1000
@@ -47,7 +55,7 @@ async function createPlaygroundKey(
   const scopes = ['inference', 'jobs', 'queue'] as const
   const none = { rateLimit: null, budgetMicros: null }
   const { plain, stored } = newKey({ workspace, app, name: NAME, scopes, expiresAtMs, ...none }, nowMs)
-  await keepKey(desk, viewer, stored)
+  await keepKey(desk, viewer, stored, PLAYGROUND_ACTIONS.create)
   return { id: stored.id, key: plain, app, expires_at: timestamp(expiresAtMs) }
 }
 

@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { WorkspaceShape } from '../../../catalog/file.ts'
+import { hasUnseen } from '../../../catalog/new-key.ts'
 import { usdOf } from '../../../gateway/micros.ts'
 import { invalid } from '../../../inbound/refusals.ts'
 import type { EdgeRoute } from '../../../inbound/server.ts'
@@ -99,6 +100,8 @@ async function putWorkspace(call: Call<Static<typeof WorkspaceBody>>): Promise<W
     const part = partOf(desk, record)
     if (part === null && !NEW_ID.test(workspace))
       throw invalid('workspace: must be a name of 1 to 40 letters, digits, ".", "_" or "-"', 'workspace')
+    if (typeof body.name === 'string' && hasUnseen(body.name))
+      throw invalid('name: must have no control characters, those of text direction among them', 'name')
     const { credits_usd, grant_id } = part?.fields ?? {}
     const { budget_usd_per_month, ...rest } = body
     const budget_usd = budget_usd_per_month == null ? null : { per_month: budget_usd_per_month }

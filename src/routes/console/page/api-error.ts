@@ -53,6 +53,16 @@ export function unreachable(): ApiError {
   return new ApiError('can’t reach the server', { code: 'UNREACHABLE', status: 0 })
 }
 
+/** The session is over, and nothing was asked. */
+export function sessionOver(): ApiError {
+  return new ApiError('your session has expired', { code: 'UNAUTHENTICATED', status: 401 })
+}
+
+/** Whether the same may well succeed a little later: the line or the server is away, or it is busy. */
+export function isPassing({ status }: ApiError): boolean {
+  return status === 0 || status === 401 || status === 429 || status >= 500
+}
+
 /** Any throwable as an ApiError; a fault of the page itself is `PAGE`. */
 export function toApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown
@@ -66,7 +76,7 @@ export function adviceFor({ code, status }: ApiError): string | null {
   if (status === 403) return 'The key you signed in with isn’t allowed to do this.'
   if (status === 404) return 'It may have been removed.'
   if (status === 409) return 'Someone else changed it. Reload, then make your change again.'
-  if (status === 429) return 'Too many requests. Wait a little, then try again.'
+  if (status === 429) return 'Wait a moment, then try again.'
   if (status >= 500) return 'Try again. If it keeps failing, look up the request ID in the log.'
   return null
 }

@@ -1,13 +1,28 @@
-import { apiErrorOf, unreachable } from './api-error.ts'
+import { apiErrorOf, sessionOver, unreachable } from './api-error.ts'
 
 const ROOT = '/console/api'
 
 /** Of the session: what every change has to carry. */
 let csrfToken = ''
 let whenSignedOut: () => void = () => {}
+/** The session is over: nothing is asked until somebody signs in again. */
+let isOver = false
+const SIGNED_IN = 'lk-signed-in'
 
 export function setCsrfToken(token: string): void {
   csrfToken = token
+}
+
+/** Says that somebody has signed in again, so that what could not be loaded or saved is tried anew. */
+export function signedInAgain(): void {
+  isOver = false
+  dispatchEvent(new Event(SIGNED_IN))
+}
+
+/** @returns ends the listening */
+export function onSignedInAgain(listener: () => void): () => void {
+  addEventListener(SIGNED_IN, listener)
+  return () => removeEventListener(SIGNED_IN, listener)
 }
 
 /** Called when the API says that the session is over. */
@@ -29,6 +44,7 @@ export const api = {
 }
 
 async function call<Answer>(method: string, path: string, body: unknown, { signal }: Options = {}) {
+  if (isOver && path !== '/session') throw sessionOver()
   const changes = method !== 'GET'
   const init: RequestInit = {
     method,
@@ -52,7 +68,10 @@ async function call<Answer>(method: string, path: string, body: unknown, { signa
   if (!answer.ok) {
     const error = apiErrorOf(answer.status, text, answer.headers.get('x-lk-request-id'))
     // A wrong key at sign-in is 401, too, and ends nothing.
-    if (answer.status === 401 && path !== '/session') whenSignedOut()
+    if (answer.status === 401 && path !== '/session') {
+      isOver = true
+      whenSignedOut()
+    }
     throw error
   }
   try {

@@ -1,24 +1,26 @@
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import type { SessionAnswer } from '../api/answers.ts'
-import { onSignedOut } from './api.ts'
-import { type ApiError, toApiError } from './api-error.ts'
+import { api, onSignedOut, signedInAgain } from './api.ts'
+import { ApiError, toApiError } from './api-error.ts'
 import { html } from './html.ts'
+import { useLoad } from './load.ts'
 import { NotFound } from './not-found.ts'
 import { Boundary } from './parts/boundary.ts'
 import { ErrorState } from './parts/states.ts'
 import { toastFault } from './parts/toasts.ts'
-import { pathOf, placeOf } from './paths.ts'
+import { apiPath, pathOf, placeOf } from './paths.ts'
 import { navigate, useLocation } from './router.ts'
 import { currentSession, signOut } from './session.ts'
 import { Shell } from './shell.ts'
-import { SignIn } from './sign-in.ts'
+import { SignIn, SignInAgain } from './sign-in.ts'
 import { PLATFORM_VIEWS, WORKSPACE_VIEWS } from './views.ts'
 
 type Standing =
   | { readonly is: 'starting' }
   | { readonly is: 'failed'; readonly error: ApiError }
-  | { readonly is: 'out'; readonly ended: boolean }
-  | { readonly is: 'in'; readonly session: SessionAnswer }
+  | { readonly is: 'out' }
+  /** `over`: the session has ended by itself. What is on the page stays behind the sign-in. */
+  | { readonly is: 'in'; readonly session: SessionAnswer; readonly over: boolean }
 
 /** Browsers wrap longer waits. */
 const TIMER_MAX_MS = 2 ** 31 - 1
@@ -28,26 +30,26 @@ export function App() {
   const start = () => {
     setStanding({ is: 'starting' })
     currentSession().then(
-      (session) => setStanding(session ? { is: 'in', session } : { is: 'out', ended: false }),
+      (session) => setStanding(session ? { is: 'in', session, over: false } : { is: 'out' }),
       (error: unknown) => setStanding({ is: 'failed', error: toApiError(error) }),
     )
   }
   useEffect(() => {
-    onSignedOut(() => setStanding({ is: 'out', ended: true }))
+    onSignedOut(() => setStanding(ended))
     start()
   }, [])
-  const session = standing.is === 'in' ? standing.session : null
+  const session = standing.is === 'in' && !standing.over ? standing.session : null
   useEffect(() => {
     if (!session) return
     const leftMs = new Date(session.expires_at).getTime() - Date.now()
-    const over = () => setStanding({ is: 'out', ended: true })
+    const over = () => setStanding(ended)
     const timer = setTimeout(over, Math.min(Math.max(leftMs, 0), TIMER_MAX_MS))
     return () => clearTimeout(timer)
   }, [session])
   const leave = () =>
     signOut().then(
       () => {
-        setStanding({ is: 'out', ended: false })
+        setStanding({ is: 'out' })
         navigate('/console')
       },
       (error: unknown) => toastFault('Signing out', error),
@@ -58,25 +60,37 @@ export function App() {
     return html`<main class="sign-in">
       <${ErrorState} error=${standing.error} what="The console" retry=${start} />
     </main>`
-  if (standing.is === 'out') {
-    const enter = (one: SessionAnswer) => setStanding({ is: 'in', session: one })
-    return html`<${SignIn} ended=${standing.ended} onSession=${enter} />`
+  const enter = (one: SessionAnswer) => {
+    setStanding({ is: 'in', session: one, over: false })
+    signedInAgain()
   }
-  return html`<${Signed} session=${standing.session} onSignOut=${leave} />`
+  if (standing.is === 'out') return html`<${SignIn} ended=${false} onSession=${enter} />`
+  // Edits that were not saved yet go on where they were, for the same key: it is another page for another.
+  return html`${standing.over ? html`<${SignInAgain} onSession=${enter} />` : null}
+    <div class="signed" hidden=${standing.over}>
+      <${Signed} key=${standing.session.key.id} session=${standing.session} onSignOut=${leave} />
+    </div>`
+}
+
+/** The session has ended by itself. */
+function ended(standing: Standing): Standing {
+  return standing.is === 'in' ? { ...standing, over: true } : { is: 'out' }
 }
 
 function Signed(props: { readonly session: SessionAnswer; readonly onSignOut: () => void }) {
   const { session, onSignOut } = props
   const { path, query } = useLocation()
   const place = useMemo(() => placeOf(path), [path])
+  const unknown = useUnknown(session, place?.workspace ?? null)
   useEffect(() => {
     if (!place) navigate(pathOf(session.workspace), { replace: true })
   }, [place, session])
   if (!place) return null
   const { workspace, view, rest } = place
-  const allowed = workspace !== null || session.role === 'operator'
+  const isOperator = session.role === 'operator'
+  const allowed = workspace === null ? isOperator : isOperator ? !unknown : workspace === session.workspace
   const entry = (workspace === null ? PLATFORM_VIEWS : WORKSPACE_VIEWS).find(({ id }) => id === view)
-  return html`<${Shell} session=${session} place=${place} onSignOut=${onSignOut}>
+  return html`<${Shell} session=${session} place=${place} isKnown=${allowed} onSignOut=${onSignOut}>
     <${Boundary} place=${path}>
       ${
         entry && allowed
@@ -91,4 +105,19 @@ function Signed(props: { readonly session: SessionAnswer; readonly onSignOut: ()
       }
     <//>
   <//>`
+}
+
+/** Whether an operator's address names a workspace that is not there. */
+function useUnknown({ role }: SessionAnswer, workspace: string | null): boolean {
+  const load = useLoad(
+    async (signal) => {
+      if (role !== 'operator' || workspace === null) return true
+      return api.get(apiPath`/workspaces/${workspace}`, { signal }).then(
+        () => true,
+        (error: unknown) => !(error instanceof ApiError && error.status === 404),
+      )
+    },
+    [workspace],
+  )
+  return load.value === false
 }

@@ -102,6 +102,14 @@ export function moment(atMs: number): string {
   return `${day} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`
 }
 
+/** UTC+2: the reader's own time zone at that moment. */
+export function zone(atMs: number): string {
+  const minutes = -new Date(atMs).getTimezoneOffset()
+  if (Number.isNaN(minutes) || minutes === 0) return 'UTC'
+  const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60]
+  return `UTC${minutes < 0 ? '-' : '+'}${hours}${rest === 0 ? '' : `:${String(rest).padStart(2, '0')}`}`
+}
+
 /** "1 route", "3 routes". */
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${number(count)} ${count === 1 ? one : many}`

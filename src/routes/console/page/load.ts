@@ -1,4 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
+import { onSignedInAgain } from './api.ts'
 import { type ApiError, toApiError } from './api-error.ts'
 
 export type Load<Value> = {
@@ -62,6 +63,7 @@ export function useLoad<Value>(
     running.current?.abort()
     setKept({ value: { it: value }, error: null, busy: false })
   }, [])
+  useEffect(() => onSignedInAgain(reload), [reload])
   // A server that is slower than the clock is not asked twice.
   const latestBusy = useRef(kept.busy)
   latestBusy.current = kept.busy

@@ -7,6 +7,70 @@ let here = ''
 /** The page went to another place, and nothing there has the focus yet. */
 let arriving = false
 
+/** Names the entries of the history, for what is kept of each. */
+let entry = ''
+const KEPT_MAX = 50
+const SCROLLED = 'lk-scrolled'
+const scrolled: Map<string, number> = stored()
+/** What views keep of an entry, such as the pages of a list that were loaded: as long as the page lives. */
+const kept = new Map<string, Map<string, unknown>>()
+
+function stored(): Map<string, number> {
+  try {
+    return new Map(JSON.parse(sessionStorage.getItem(SCROLLED) ?? '[]') as [string, number][])
+  } catch {
+    return new Map()
+  }
+}
+
+/** Where the page stands is kept when it is left, also for when the tab is loaded again. */
+function leaving(): void {
+  scrolled.delete(entry)
+  scrolled.set(entry, scrollY)
+  for (const old of [...scrolled.keys()].slice(0, -KEPT_MAX)) scrolled.delete(old)
+  for (const old of [...kept.keys()].slice(0, -KEPT_MAX)) kept.delete(old)
+  try {
+    sessionStorage.setItem(SCROLLED, JSON.stringify([...scrolled]))
+  } catch {
+    // Storage may be forbidden: then nothing outlives the page.
+  }
+}
+
+function entryOf(state: unknown): string {
+  const name = typeof state === 'object' && state !== null && 'entry' in state ? state.entry : null
+  return typeof name === 'string' ? name : ''
+}
+
+function newEntry(): { readonly entry: string } {
+  entry = `${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`
+  return { entry }
+}
+
+const RETURN_WITHIN_MS = 4_000
+
+/** Goes back to where the entry stood, as soon as what is shown is long enough, unless somebody scrolls before. */
+function returnTo(top: number): void {
+  const untilMs = performance.now() + RETURN_WITHIN_MS
+  const stop = () => {
+    returning = 0
+    for (const event of ['wheel', 'touchstart', 'keydown', 'pointerdown']) removeEventListener(event, stop)
+  }
+  const turn = ++turns
+  returning = turn
+  for (const event of ['wheel', 'touchstart', 'keydown', 'pointerdown'])
+    addEventListener(event, stop, { passive: true })
+  const step = () => {
+    if (returning !== turn) return
+    scrollTo(0, top)
+    if (Math.abs(scrollY - top) < 2 || performance.now() > untilMs) stop()
+    else requestAnimationFrame(step)
+  }
+  requestAnimationFrame(step)
+}
+
+let returning = 0
+let turns = 0
+
 function current(): string {
   return location.pathname + location.search
 }
@@ -20,8 +84,11 @@ function tell(): void {
 /** Goes to a path of the console, within the page. */
 export function navigate(path: string, { replace = false } = {}): void {
   if (path === current() || !mayLeave(path)) return
-  if (replace) history.replaceState(null, '', path)
-  else history.pushState(null, '', path)
+  if (replace) history.replaceState(history.state, '', path)
+  else {
+    leaving()
+    history.pushState(newEntry(), '', path)
+  }
   tell()
   if (!replace) scrollTo(0, 0)
 }
@@ -36,9 +103,20 @@ export function arrived(): boolean {
 /** Follows links into the console, and the browser's own steps, without loading the page anew. Called once. */
 export function startRouter(): void {
   here = current()
-  addEventListener('popstate', () => {
-    if (mayLeave(current())) tell()
-    else history.pushState(null, '', here)
+  history.scrollRestoration = 'manual'
+  entry = entryOf(history.state)
+  if (entry === '') history.replaceState(newEntry(), '')
+  else returnTo(scrolled.get(entry) ?? 0)
+  addEventListener('pagehide', leaving)
+  addEventListener('popstate', ({ state }) => {
+    if (!mayLeave(current())) {
+      history.pushState({ entry }, '', here)
+      return
+    }
+    leaving()
+    entry = entryOf(state)
+    tell()
+    returnTo(scrolled.get(entry) ?? 0)
   })
   document.addEventListener('click', (event) => {
     const link = event.target instanceof Element ? event.target.closest('a') : null
@@ -90,6 +168,22 @@ export function useQuery(): [URLSearchParams, (fields: Readonly<Record<string, s
     navigate(location.pathname + (text === '' ? '' : `?${text}`), { replace: true })
   }
   return [query, set]
+}
+
+/** A state that is there again when one comes back to this entry of the history. */
+export function useKept<Value>(name: string, initial: Value): [Value, (value: Value) => void] {
+  const [mine] = useState(() => {
+    const known = kept.get(entry) ?? new Map<string, unknown>()
+    kept.delete(entry)
+    kept.set(entry, known)
+    return known
+  })
+  const [value, setValue] = useState<Value>(() => (mine.has(name) ? (mine.get(name) as Value) : initial))
+  const set = (next: Value) => {
+    mine.set(name, next)
+    setValue(next)
+  }
+  return [value, set]
 }
 
 /** Asks before the page is left while `unsaved`: in the page, and when its tab is closed. */

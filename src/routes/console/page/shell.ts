@@ -14,14 +14,17 @@ import { WorkspacePicker } from './workspace-picker.ts'
 export function Shell(props: {
   readonly session: SessionAnswer
   readonly place: Place
+  /** The place is one that there is, and the session may see. */
+  readonly isKnown: boolean
   readonly onSignOut: () => void
   readonly children?: ComponentChildren
 }) {
-  const { session, place, onSignOut, children } = props
+  const { session, place, isKnown, onSignOut, children } = props
   // The platform's views keep the workspace at hand that one came from.
-  const last = useRef(session.workspace)
-  if (place.workspace !== null) last.current = place.workspace
+  const last = useRef(keptWorkspace(session))
+  if (place.workspace !== null && isKnown) last.current = place.workspace
   const workspace = last.current
+  useEffect(() => keepWorkspace(workspace), [workspace])
   const [open, setOpen] = useState(false)
   useEffect(() => setOpen(false), [place])
   const onKeyDown = (event: KeyboardEvent) => event.key === 'Escape' && setOpen(false)
@@ -62,6 +65,25 @@ export function Shell(props: {
     <main class="main" id="main" tabindex="-1">${children}</main>
     <${Toasts} />
   </div>`
+}
+
+const LAST = 'lk-workspace'
+
+/** The workspace that this tab was in before it was loaded again, on one of the platform's views for one. */
+function keptWorkspace({ role, workspace }: SessionAnswer): string {
+  try {
+    return (role === 'operator' ? sessionStorage.getItem(LAST) : null) ?? workspace
+  } catch {
+    return workspace
+  }
+}
+
+function keepWorkspace(workspace: string): void {
+  try {
+    sessionStorage.setItem(LAST, workspace)
+  } catch {
+    // Storage may be forbidden: the own workspace is at hand then.
+  }
 }
 
 function Group(props: {

@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import type { SessionAnswer } from '../api/answers.ts'
 import { html } from './html.ts'
 import { useAction } from './load.ts'
@@ -62,6 +62,20 @@ export function SignIn(props: {
       </details>
     </form>
   </main>`
+}
+
+/** Lies over the page, and over a dialog that is open in it. */
+export function SignInAgain({ onSession }: { readonly onSession: (session: SessionAnswer) => void }) {
+  const dialog = useRef<HTMLDialogElement>(null)
+  useEffect(() => dialog.current?.showModal(), [])
+  return html`<dialog
+    class="sign-in-over"
+    aria-label="Sign in"
+    ref=${dialog}
+    onCancel=${(event: Event) => event.preventDefault()}
+  >
+    <${SignIn} ended onSession=${onSession} />
+  </dialog>`
 }
 
 function messageFor(status: number): string {

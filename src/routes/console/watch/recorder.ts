@@ -12,6 +12,8 @@ import { Writes } from './writes.ts'
 /** Records are written every tick; steps of samples end at multiples of theirs, on all nodes at the same moments. */
 const TIMING: RecorderTiming = { tickMs: 1_000, stepMs: 5_000 }
 const KEEP_SAMPLES_MS = 3_600_000
+/** Name of the keys that the playground makes for itself. */
+const PLAYGROUND_KEY = 'playground'
 /** Requests that are looked at closely in each second; as many besides that were failed over. */
 const LOOKS = 100
 /** Failed requests that are recorded in each second: all of them, short of a storm. */
@@ -90,7 +92,7 @@ export class BatchingRecorder implements Recorder {
 
   answered(exchange: WatchedExchange, trail: Trail, status: number): Seen {
     // Its client has left: `ended` was told.
-    if (trail.principal === null || exchange.status !== null) return null
+    if (trail.principal === null || exchange.status !== null || isOwnRead(exchange, trail)) return null
     const key = this.#tallies.ofKey(trail.principal)
     const plain = this.#looks.take(key.workspace.looks)
     if (!plain && !this.#isRemarkable(key.workspace, hasFailed(status, trail), trail)) return key
@@ -101,7 +103,7 @@ export class BatchingRecorder implements Recorder {
   }
 
   ended(exchange: WatchedExchange, trail: Trail, seen: Seen): void {
-    if (trail.principal === null) return
+    if (trail.principal === null || isOwnRead(exchange, trail)) return
     const look = seen instanceof Look ? seen : null
     let key = seen instanceof Look ? seen.key : seen
     if (key === null || key.gone) key = this.#tallies.ofKey(trail.principal)
@@ -199,6 +201,11 @@ export class BatchingRecorder implements Recorder {
     const stepMs = Math.round(performance.now() - this.#stepStartMs)
     return sampleOf(node, this.#tallies, { atMs, stepMs })
   }
+}
+
+/** What the playground reads for itself, such as `GET /v1/me` and how a job stands, is no call of anybody. */
+function isOwnRead({ method }: WatchedExchange, { principal }: Trail): boolean {
+  return method === 'GET' && principal?.key.name === PLAYGROUND_KEY
 }
 
 function hasFailed(status: number | null, { failure }: Trail): boolean {

@@ -38,7 +38,7 @@ t.test(
     const { page } = await openTab(await openBrowser(t))
     const watcher = await node.signIn(node.keys.admin)
     const inForce = async () => {
-      const { keys } = (await watcher.get('/workspaces/acme/keys')).body as unknown as {
+      const { keys } = (await watcher.get('/workspaces/acme/keys?playground=true')).body as unknown as {
         keys: readonly { name: string; revoked_at: string | null }[]
       }
       return keys.filter(({ name, revoked_at }) => name === 'playground' && revoked_at === null).length

@@ -78,12 +78,6 @@ t.test('how a key stands', async (t) => {
   const keys = [
     key('gone', { revoked_at: '2026-11-20T08:00:00Z', last_used_at: '2026-11-20T08:00:00Z' }),
     key('idle'),
-    key('spent', {
-      name: 'playground',
-      created_at: '2026-11-20T08:00:00Z',
-      expires_at: '2026-11-20T09:00:00Z',
-      revoked_at: '2026-11-20T08:30:00Z',
-    }),
     key('busy', { last_used_at: '2026-11-20T08:59:00Z' }),
   ]
   t.same(

@@ -204,14 +204,30 @@ t.test('the programs in Python are programs', { skip: noPython }, async (t) => {
   t.match(speechSnippets('https://g.example', speech, 'mp3').python, 'voice=None')
 })
 
-t.test('no snippet holds a key, and jobs have no client', async (t) => {
+t.test('no snippet holds a key', async (t) => {
   const job = hearingSnippets('https://gateway.example.com', 'a.wav', { ...PLAIN_HEARING, asJob: true })
-  t.same([job.javascript, job.python], [null, null])
+  for (const text of Object.values(job)) t.match(text, 'LARKWAY_API_KEY')
   t.equal(
     job.curl,
-    'curl -sS https://gateway.example.com/v1/transcription/jobs \\\n' +
+    'curl -sS --fail-with-body https://gateway.example.com/v1/transcription/jobs \\\n' +
       '  -H "Authorization: Bearer $LARKWAY_API_KEY" \\\n  -F file=@a.wav',
   )
+})
+
+t.test('a job is handed in and followed by programs', { skip: noCurl }, async (t) => {
+  const { url, key } = await startLarkway(t)
+  const cwd = folder(t)
+  const env = environment(key)
+  const spoken = speechSnippets(url, { ...PLAIN_SPEECH, input: 'hello world', responseFormat: 'wav' }, 'wav')
+  await run('sh', ['-c', spoken.curl], { cwd, env })
+  const refused = speechSnippets(url, { ...PLAIN_SPEECH, input: 'hello', responseFormat: 'mp3' }, 'mp3')
+  await t.rejects(run('sh', ['-c', refused.curl], { cwd, env }), { code: 22 }, 'an error is no audio')
+  const job = hearingSnippets(url, 'speech.wav', { ...PLAIN_HEARING, timestamps: 'word', asJob: true })
+  await writeFile(`${cwd}/job.mjs`, job.javascript)
+  t.equal((await run(process.execPath, ['job.mjs'], { cwd, env })).stdout, 'hello world\n')
+  if (noPython || !has('python3', '-c', 'import requests')) return
+  await writeFile(`${cwd}/job.py`, job.python)
+  t.equal((await run('python3', ['job.py'], { cwd, env })).stdout, 'hello world\n')
 })
 
 t.test('a gateway understands them', { skip: noCurl }, async (t) => {
@@ -231,7 +247,7 @@ t.test('a gateway understands them', { skip: noCurl }, async (t) => {
   await run(process.execPath, ['speak.mjs'], { cwd, env })
   t.equal((await run(process.execPath, ['hear.mjs'], { cwd, env })).stdout, 'hello world\n')
   const { python } = heard
-  if (noPythonClient || python === null) return
+  if (noPythonClient) return
   await writeFile(`${cwd}/hear.py`, python)
   t.equal((await run('python3', ['hear.py'], { cwd, env })).stdout, 'hello world\n')
 })

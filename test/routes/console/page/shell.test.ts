@@ -36,7 +36,7 @@ t.test('signing in, finding the way, and out', { skip: withoutServers, timeout: 
   await page.goBack()
   await heading(page, 'Audit')
 
-  for (const path of ['workspaces', 'acme/nowhere']) {
+  for (const path of ['workspaces', 'acme/nowhere', 'other/overview']) {
     await page.goto(`${node.url}/console/${path}`)
     await heading(page, 'Page not found')
   }

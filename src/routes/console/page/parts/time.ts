@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
-import { moment, relative } from '../format.ts'
+import { moment, relative, zone } from '../format.ts'
 import { html } from '../html.ts'
 
 const TICK_MS = 10_000
@@ -36,7 +36,7 @@ export function Time(props: {
   const now = useNow()
   const atMs = at === null ? Number.NaN : new Date(at).getTime()
   if (Number.isNaN(atMs)) return html`<span class="quiet">${none}</span>`
-  const whole = moment(atMs)
+  const whole = `${moment(atMs)} ${zone(atMs)}`
   // A clock a little ahead of this one is no future.
   const shown = exact ? whole : relative(Math.abs(now - atMs) < TICK_MS ? Math.min(atMs, now) : atMs, now)
   return html`<time class="time" datetime=${new Date(atMs).toISOString()} title=${whole}>${shown}</time>`

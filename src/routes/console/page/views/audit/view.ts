@@ -4,11 +4,13 @@ import { api } from '../../api.ts'
 import { html } from '../../html.ts'
 import { useAction, useLoad } from '../../load.ts'
 import { Button } from '../../parts/button.ts'
+import { Switch } from '../../parts/choice.ts'
 import { PageHead } from '../../parts/page-head.ts'
 import { EmptyState, Fault, Loaded } from '../../parts/states.ts'
 import { type Column, Table } from '../../parts/table.ts'
 import { Time } from '../../parts/time.ts'
 import { queryOf } from '../../paths.ts'
+import { useKept, useQuery } from '../../router.ts'
 import type { ViewProps } from '../../view.ts'
 import { byWhom, hashesOf, joined } from './lines.ts'
 
@@ -53,21 +55,30 @@ const WORKSPACE: Column<AuditAnswer> = {
 
 /** Every change that was made, newest first; of all workspaces when none is given. */
 export function AuditView({ workspace }: ViewProps) {
+  const [query, setQuery] = useQuery()
+  const playground = query.get('playground') === 'true' ? 'true' : null
   const lines = (below: number | null, signal?: AbortSignal) =>
-    api.get<Answer>(`/audit${queryOf({ workspace, below })}`, signal ? { signal } : {})
-  const load = useLoad((signal) => lines(null, signal), [workspace])
+    api.get<Answer>(`/audit${queryOf({ workspace, below, playground })}`, signal ? { signal } : {})
+  const load = useLoad((signal) => lines(null, signal), [workspace, playground])
   const what = workspace === null ? 'in all workspaces and on the platform' : `in ${workspace}`
   return html`<${PageHead}
       title="Audit"
       lead=${`Who changed what ${what}, and when. Append-only.`}
       actions=${html`<${Button} icon="refresh" onClick=${load.reload} busy=${load.busy}>Refresh<//>`}
     />
+    <div class="filters">
+      <${Switch}
+        label="Show playground keys"
+        checked=${playground !== null}
+        onChange=${(on: boolean) => setQuery({ playground: on ? 'true' : null })}
+      />
+    </div>
     <${Loaded}
       load=${load}
-      what="The audit list"
+      what="The audit log"
       rows=${12}
       render=${({ lines: newest }: Answer) =>
-        html`<${Lines} newest=${newest} all=${workspace === null} more=${(below: number) => lines(below)} />`}
+        html`<${Lines} key=${playground ?? ''} newest=${newest} all=${workspace === null} more=${(below: number) => lines(below)} />`}
     />`
 }
 
@@ -77,7 +88,7 @@ function Lines(props: {
   readonly more: (below: number) => Promise<Answer>
 }) {
   const { newest, all, more } = props
-  const [older, setOlder] = useState<readonly AuditAnswer[]>([])
+  const [older, setOlder] = useKept<readonly AuditAnswer[]>('older', [])
   const [ended, setEnded] = useState(newest.length < PAGE_LINES)
   const rows = joined(newest, older)
   const last = rows.at(-1)

@@ -137,7 +137,12 @@ function JobFacts({ workspace, job }: { readonly workspace: string; readonly job
       ['Ended', time(job.completed_at)],
       ['Kept until', time(job.expires_at)],
       ['App', job.app],
-      ['Key', html`<span class="mono">${job.key_id}</span>`],
+      [
+        'Key',
+        job.key_name === null
+          ? html`<span class="mono">${job.key_id}</span>`
+          : html`<span title=${job.key_id}>${job.key_name}</span>`,
+      ],
       ['Priority', job.mode],
       ['Attempts', number(job.attempts)],
       ['Route version', html`<span class="mono">${job.policy_version_id ?? '–'}</span>`],

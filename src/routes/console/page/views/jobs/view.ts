@@ -1,4 +1,3 @@
-import { useState } from 'preact/hooks'
 import type { JobAnswer } from '../../../api/answers.ts'
 import { api } from '../../api.ts'
 import { duration, milliseconds } from '../../format.ts'
@@ -12,7 +11,7 @@ import { EmptyState, Loaded } from '../../parts/states.ts'
 import { type Column, Table } from '../../parts/table.ts'
 import { Time } from '../../parts/time.ts'
 import { apiPath, pathOf } from '../../paths.ts'
-import { useQuery } from '../../router.ts'
+import { useKept, useQuery } from '../../router.ts'
 import type { WorkspaceViewProps } from '../../view.ts'
 import { FIRST_JOBS, jobsQuery, KINDS, MOST_JOBS, readJobFilter, STATUSES } from './job-list.ts'
 import { OneJob } from './one-job.ts'
@@ -30,7 +29,7 @@ export function JobsView({ workspace, path, query }: WorkspaceViewProps) {
 
 function AllJobs({ workspace, search }: { readonly workspace: string; readonly search: string }) {
   const [query, setQuery] = useQuery()
-  const [limit, setLimit] = useState(FIRST_JOBS)
+  const [limit, setLimit] = useKept('jobs', FIRST_JOBS)
   const { kind, status } = readJobFilter(query)
   const load = useLoad(
     async (signal) => {

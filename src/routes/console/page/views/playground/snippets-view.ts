@@ -22,16 +22,14 @@ export function SnippetsView({ snippets }: { readonly snippets: Snippets }) {
     lead="Uses the options above. Set LARKWAY_API_KEY to a key of the app."
   >
     <${Tabs} label="Language" tabs=${LANGUAGES} chosen=${language} onChoose=${(id: Language) => setLanguage(id)}>
-      ${
-        text === null
-          ? html`<p class="quiet">OpenAI’s clients know no jobs. Take the call of curl, or send it at once.</p>`
-          : html`<${Code} title=${titleOf(language)} text=${text} />`
-      }
+      <${Code} title=${titleOf(language, text)} text=${text} />
     <//>
   <//>`
 }
 
-function titleOf(language: Language): string {
+function titleOf(language: Language, text: string): string {
   if (language === 'curl') return 'Shell'
-  return language === 'javascript' ? 'Node, npm install openai' : 'Python, pip install openai'
+  const hasClient = /\bopenai\b/.test(text)
+  if (language === 'javascript') return hasClient ? 'Node.js, npm install openai' : 'Node.js'
+  return hasClient ? 'Python, pip install openai' : 'Python, pip install requests'
 }

@@ -12,13 +12,14 @@ import { jsLiteral, jsString, type Literal, pythonLiteral, pythonString, shellWo
 /** The call as other programs make it. The key is read from the environment: it never stands in a snippet. */
 export interface Snippets {
   readonly curl: string
-  /** Null where OpenAI's clients have no such call. */
-  readonly javascript: string | null
-  readonly python: string | null
+  readonly javascript: string
+  readonly python: string
 }
 
 type Fields = Readonly<Record<string, Literal>>
 
+/** An error is no audio: curl says so by its exit code. */
+const CURL = 'curl -sS --fail-with-body'
 const BEARER = '-H "Authorization: Bearer $LARKWAY_API_KEY"'
 
 /** OpenAI's clients want a model. Unless it names a purpose the gateway passes it by: the route of the key chooses. */
@@ -33,13 +34,13 @@ const SPEECH_MODEL = 'tts-1'
  */
 export function hearingSnippets(origin: string, fileName: string, options: HearingOptions): Snippets {
   const lines = [
-    `curl -sS ${shellWord(origin + hearingPath(options))}`,
+    `${CURL} ${shellWord(origin + hearingPath(options))}`,
     BEARER,
     curlFile(fileName),
     ...hearingFields(options).map(curlField),
   ]
   const curl = lines.join(' \\\n  ')
-  if (options.asJob) return { curl, javascript: null, python: null }
+  if (options.asJob) return { curl, ...jobPrograms(origin, fileName, options) }
   const { known, own } = openaiHearing(options)
   const isText = ['text', 'srt', 'vtt'].includes(options.responseFormat)
   return {
@@ -70,12 +71,45 @@ print(transcript${isText ? '' : '.text'})
   }
 }
 
+/** OpenAI's clients have no jobs: they are followed by hand, until they have ended. */
+function jobPrograms(origin: string, fileName: string, options: HearingOptions) {
+  const url = origin + hearingPath(options)
+  const fields = hearingFields(options)
+  return {
+    javascript: `import { openAsBlob } from 'node:fs'
+
+const url = ${jsString(url)}
+const headers = { authorization: \`Bearer \${process.env.LARKWAY_API_KEY}\` }
+const body = new FormData()
+body.append('file', await openAsBlob(${jsString(fileName)}), ${jsString(fileName)})
+${fields.map(([name, value]) => `body.append(${jsString(name)}, ${jsString(value)})\n`).join('')}
+let job = await (await fetch(url, { method: 'POST', headers, body })).json()
+while (job.status === 'queued' || job.status === 'processing')
+  job = await (await fetch(\`\${url}/\${job.job_id}?wait=20\`, { headers })).json()
+console.log(job.result?.content ?? job.error)
+`,
+    python: `import os
+import requests
+
+url = ${pythonString(url)}
+headers = {"Authorization": f"Bearer {os.environ['LARKWAY_API_KEY']}"}
+fields = [${fields.map(([name, value]) => `(${pythonString(name)}, ${pythonString(value)})`).join(', ')}]
+
+with open(${pythonString(fileName)}, "rb") as file:
+    job = requests.post(url, headers=headers, data=fields, files={"file": file}).json()
+while job.get("status") in ("queued", "processing"):
+    job = requests.get(f"{url}/{job['job_id']}", headers=headers, params={"wait": 20}).json()
+print((job.get("result") or {}).get("content") or job.get("error"))
+`,
+  }
+}
+
 /** @param extension of the file that the audio goes to, e.g. `mp3` */
 export function speechSnippets(origin: string, options: SpeechOptions, extension: string): Snippets {
   const { purpose = '', response_profile: profile, input, ...asked } = speechBody(options)
   const output = `speech.${extension}`
   const curl = [
-    `curl -sS ${shellWord(origin + SPEECH_PATH)}`,
+    `${CURL} ${shellWord(origin + SPEECH_PATH)}`,
     BEARER,
     "-H 'Content-Type: application/json'",
     "-H 'Accept: audio/*'",

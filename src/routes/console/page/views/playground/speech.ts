@@ -31,10 +31,10 @@ type Run =
 /** How far it is, for who does not see it; failures speak for themselves. */
 const SAID: Readonly<Record<Run['at'], string>> = {
   idle: '',
-  waiting: 'The provider works',
+  waiting: 'Waiting for provider…',
   cancelled: 'Cancelled',
   failed: '',
-  done: 'The speech is there',
+  done: 'Done',
 }
 
 const FORMATS = ['mp3', 'wav', 'opus', 'flac', 'aac', 'pcm']
@@ -56,7 +56,7 @@ export function Speech(props: {
   const [options, setOptions] = useState<SpeechOptions>(PLAIN_SPEECH)
   const { run, speak, cancel } = useSpeech(keys, app)
   const change = (fields: Partial<SpeechOptions>) => setOptions((old) => ({ ...old, ...fields }))
-  const extension = run.at === 'done' ? extensionOf(run.audio.type) : options.responseFormat.trim() || 'mp3'
+  const extension = run.at === 'done' ? extensionOf(run.audio.type) : options.responseFormat.trim() || 'audio'
   const busy = run.at === 'waiting'
   const empty = options.input.trim() === ''
   return html`<div class="play">

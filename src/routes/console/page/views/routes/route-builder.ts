@@ -7,7 +7,7 @@ import { ManagedByFile, PageHead } from '../../parts/page-head.ts'
 import { Note } from '../../parts/states.ts'
 import { Tabs } from '../../parts/tabs.ts'
 import { pathOf } from '../../paths.ts'
-import { useLeaveGuard } from '../../router.ts'
+import { useLeaveGuard, useQuery } from '../../router.ts'
 import { Changes } from './changes.ts'
 import { DeleteRoute, DiscardDraft } from './delete-route.ts'
 import { DraftState } from './draft-state.ts'
@@ -34,7 +34,7 @@ type Asking = 'publish' | 'discard' | 'delete'
 export function RouteBuilder(props: { readonly initial: RouteAnswer; readonly surroundings: Surroundings }) {
   const { initial, surroundings } = props
   const draft = useDraft(initial)
-  const [tab, setTab] = useState('entries')
+  const [query, setQuery] = useQuery()
   const [asking, setAsking] = useState<Asking | null>(null)
   const { known } = draft.saving
   const readOnly = known.managed_by === 'file'
@@ -45,6 +45,8 @@ export function RouteBuilder(props: { readonly initial: RouteAnswer; readonly su
     { id: 'history', label: 'History' },
   ]
   const shown = readOnly ? tabs.slice(0, 1) : tabs
+  const tab = shown.find(({ id }) => id === query.get('tab'))?.id ?? 'entries'
+  const setTab = (id: string) => setQuery({ tab: id === 'entries' ? null : id })
   return html`
     <${Head} draft=${draft} onAsk=${setAsking} />
     ${

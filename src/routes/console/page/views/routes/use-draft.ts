@@ -1,8 +1,8 @@
 import { useEffect, useReducer, useRef } from 'preact/hooks'
 import type { RouteFields } from '../../../../../catalog/file.ts'
 import type { RouteAnswer } from '../../../api/answers.ts'
-import { api } from '../../api.ts'
-import { type ApiError, toApiError } from '../../api-error.ts'
+import { api, onSignedInAgain } from '../../api.ts'
+import { type ApiError, isPassing, toApiError } from '../../api-error.ts'
 import { apiPath } from '../../paths.ts'
 import { type Edit, type Editing, edited, editingOf, fieldsOf } from './editing.ts'
 import {
@@ -17,6 +17,7 @@ import {
 
 /** Long enough that a word is typed, short enough that nobody waits for it. */
 const SAVE_AFTER_MS = 700
+const RETRY_AFTER_MS = 5_000
 
 export interface Draft {
   readonly editing: Editing
@@ -81,6 +82,20 @@ export function useDraft(initial: RouteAnswer): Draft {
     const timer = setTimeout(begin, SAVE_AFTER_MS)
     return () => clearTimeout(timer)
   }, [editing, phase, readOnly])
+  // What failed for a while only goes on by itself: when the line or the session is back, and every few seconds.
+  useEffect(() => {
+    const { failed } = latest.current.saving
+    if (phase !== 'failed' || failed === null || !isPassing(failed)) return
+    const again = () => step({ is: 'again' })
+    const timer = failed.status === 401 ? undefined : setTimeout(again, RETRY_AFTER_MS)
+    const forget = onSignedInAgain(again)
+    addEventListener('online', again)
+    return () => {
+      clearTimeout(timer)
+      forget()
+      removeEventListener('online', again)
+    }
+  }, [phase])
   // A save that failed is tried again by the next change.
   useEffect(() => step({ is: 'again' }), [editing])
 

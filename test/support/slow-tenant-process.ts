@@ -31,7 +31,7 @@ interface Manner {
 const SLICE_MS = 2_000
 const SLICE_BYTES = 9_000
 /** How soon a connection that was ended is made again, whatever Retry-After asks for. */
-const AGAIN_MS = 2_000
+const AGAIN_MS = 5_000
 
 const order = JSON.parse(process.argv[2] ?? '') as SlowOrder
 const answers: Record<string, number> = {}

@@ -22,6 +22,8 @@ const ROUNDS_MAX = 6
 /** How much later the slowest hundredth of the other tenant's answers may be. */
 const MOST_RATIO = 1.5
 const CLIENTS = 3
+/** A stream begins with a megabyte, more than sockets take from a slow reader, and goes on as a model does. */
+const EVENT_MS = 500
 
 export interface SlowTenantOptions {
   readonly kinds: readonly SlowKind[]
@@ -36,7 +38,7 @@ export interface SlowTenantOptions {
 async function startUpstream(t: Test): Promise<string> {
   const large = JSON.stringify(answerOf('word '.repeat(100_000)))
   const small = JSON.stringify(answerOf('ok'))
-  const event = `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: 'word '.repeat(400) } }] })}\n\n`
+  const brief = eventOf('word '.repeat(20))
   const server = createServer(async (asked, response) => {
     let start = ''
     for await (const chunk of asked)
@@ -48,8 +50,10 @@ async function startUpstream(t: Test): Promise<string> {
       start.includes('"stream":true') ? 'text/event-stream' : 'application/json',
     )
     if (!start.includes('"stream":true')) return void response.end(isMuch ? large : small)
-    for (let i = 0; i < 2_000 && !response.destroyed; i += 1) {
-      if (!response.write(event)) await Promise.race([once(response, 'drain'), once(response, 'close')])
+    response.write(eventOf('word '.repeat(200_000)))
+    for (let i = 0; i < 1_000 && !response.destroyed; i += 1) {
+      await sleep(EVENT_MS)
+      response.write(brief)
     }
     response.end('data: [DONE]\n\n')
   })
@@ -60,6 +64,10 @@ async function startUpstream(t: Test): Promise<string> {
     server.closeAllConnections()
   })
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`
+}
+
+function eventOf(content: string): string {
+  return `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content } }] })}\n\n`
 }
 
 function answerOf(content: string): object {

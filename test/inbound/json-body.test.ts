@@ -210,7 +210,7 @@ t.test(
       const held = readJson(exchange, { budget, maxBytes: 1_000_000, workspace: 'acme' })
       held.catch(() => {})
       while (exchange.receivedBytes < 40_000) await turn()
-      budget.charge(200_000)
+      budget.charge(200_000, 'acme')
       t.equal(budget.tryReserve(190_000, 'other'), true, `${contentLength} bytes`)
       t.equal(budget.used, 390_000)
       await t.rejects(held, { code: 'OVERLOADED', extra: { retryAfterMs: 30_000 } })

@@ -22,7 +22,7 @@ const ROUNDS_MAX = 6
 /** How much later the slowest hundredth of the other tenant's answers may be. */
 const MOST_RATIO = 1.5
 const CLIENTS = 3
-/** A stream begins with a megabyte, more than sockets take from a slow reader, and goes on as a model does. */
+/** A stream begins with as much as was asked for, and goes on as a model does. */
 const EVENT_MS = 500
 
 export interface SlowTenantOptions {
@@ -36,7 +36,6 @@ export interface SlowTenantOptions {
 
 /** Answers in OpenAI's format: chats shortly, or at length where they ask for much, and streams that do not end soon. */
 async function startUpstream(t: Test): Promise<string> {
-  const large = JSON.stringify(answerOf('word '.repeat(100_000)))
   const small = JSON.stringify(answerOf('ok'))
   const brief = eventOf('word '.repeat(20))
   const server = createServer(async (asked, response) => {
@@ -44,13 +43,13 @@ async function startUpstream(t: Test): Promise<string> {
     for await (const chunk of asked)
       if (start.length < 2_000) start += (chunk as Buffer).toString('latin1', 0, 2_000)
     if (asked.url?.endsWith('/transcriptions')) return void response.end('{"text":"ok"}')
-    const isMuch = start.includes('"much"')
+    const bytes = Number(/"much (\d+)/.exec(start)?.[1] ?? 0)
     response.setHeader(
       'content-type',
       start.includes('"stream":true') ? 'text/event-stream' : 'application/json',
     )
-    if (!start.includes('"stream":true')) return void response.end(isMuch ? large : small)
-    response.write(eventOf('word '.repeat(200_000)))
+    if (!start.includes('"stream":true')) return void response.end(bytes > 0 ? JSON.stringify(answerOf('x'.repeat(bytes))) : small)
+    response.write(eventOf('x'.repeat(bytes)))
     for (let i = 0; i < 1_000 && !response.destroyed; i += 1) {
       await sleep(EVENT_MS)
       response.write(brief)

@@ -204,7 +204,7 @@ class FairBudget implements WaitingBudget {
   /** Takes memory back for a workspace within its share. @returns whether `bytes` fit now */
   #isFreed(bytes: number, workspace: string): boolean {
     if (!this.#isWithin(workspace, bytes)) return false
-    this.#takeBack(this.#used + bytes - this.limit, true)
+    this.#takeBack(this.#used + bytes - this.limit, workspace)
     return this.#fits(bytes, workspace)
   }
 
@@ -216,8 +216,8 @@ class FairBudget implements WaitingBudget {
   #relieve(): void {
     const [waiter] = this.#within
     const mark = this.limit - this.#headroomOf(this.#asker)
-    if (waiter !== undefined) this.#takeBack(this.#used + waiter.bytes - this.limit, true)
-    else if (this.#used > mark) this.#takeBack(this.#used - mark, false)
+    if (waiter !== undefined) this.#takeBack(this.#used + waiter.bytes - this.limit, waiter.workspace)
+    else if (this.#used > mark) this.#takeBack(this.#used - mark)
     else if (this.#over.size === 0) {
       clearInterval(this.#timer)
       this.#timer = undefined
@@ -228,19 +228,19 @@ class FairBudget implements WaitingBudget {
   /**
    * Takes back what those over their share do not need: at most `missing`, and what belongs to the last of it.
    *
-   * @param isUrgent for one within its share: even fast senders give back what they have not brought yet
+   * @param asker one within its share, for whom even fast senders give back what they have not brought yet
    */
-  #takeBack(missing: number, isUrgent: boolean): void {
+  #takeBack(missing: number, asker?: string): void {
     if (missing <= 0) return
     const enough = this.#used - missing
-    const share = this.limit / this.#accounts.size
+    const share = asker === undefined ? this.limit / this.#accounts.size : this.#shareOf(asker)
     const over = [...this.#accounts.values()]
       .filter(({ held, holders }) => holders !== null && held > share)
       .sort((a, b) => b.held - a.held)
     this.#taking = true
     const slowest = over.map(({ holders }) => slowestOf(holders))
     for (const [i, { holders }] of over.entries()) {
-      for (const holder of (isUrgent ? holders : slowest[i]) ?? []) {
+      for (const holder of (asker === undefined ? slowest[i] : holders) ?? []) {
         if (this.#used <= enough) break
         holder.shrink?.()
       }

@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import { readJson } from '../../src/inbound/json-body.ts'
 import type { ByteBudget } from '../../src/schema/budget.ts'
@@ -166,3 +166,55 @@ t.test('a client that leaves while its body waits takes its place along', async 
   t.equal(budget.waiting, 0)
   t.equal(budget.used, 1_900_000)
 })
+
+t.test(
+  'a small body is charged as it comes, a large one by what it has after it has given back',
+  async (t) => {
+    const small = createBudget(10_000_000)
+    const first = read(
+      { chunks: slices(Buffer.from(JSON.stringify('x'.repeat(200_000))), 10_000) },
+      { budget: small },
+    )
+    while (first.exchange.receivedBytes < 30_000) await turn()
+    t.ok(small.used < 3 * 90_000, `${small.used} are held of ${first.exchange.receivedBytes}`)
+    t.equal(((await first.value) as string).length, 200_000)
+
+    const budget = createBudget(2_000_000)
+    const run = read({ chunks: bodyOf(600_000) }, { budget })
+    while (run.exchange.receivedBytes < 30_000) await turn()
+    t.ok(budget.used > 1_800_000, 'all of it is set aside')
+    t.equal(budget.tryReserve(900_000, 'other'), true, 'another workspace takes it')
+    t.ok(budget.used < 900_000 + 3 * 50_000, `${budget.used} are held`)
+    await sleep(50)
+    t.ok(run.exchange.paused, 'it waits for more when it has come far enough')
+    budget.refund(900_000, 'other')
+    t.equal(((await run.value) as string).length, 600_000)
+    const { release } = await run.held
+    t.equal(budget.used, 3 * 600_002)
+    release()
+    t.equal(budget.used, 0)
+  },
+)
+
+t.test(
+  'a body that crawls is ended for another workspace, and all of its memory is there at once',
+  async (t) => {
+    for (const contentLength of [1_000_000, 250_000, null]) {
+      const budget = createBudget(400_000)
+      const exchange = new FakeExchange({
+        contentType: 'application/json',
+        chunks: bodyOf(900_000).slice(0, 24),
+        contentLength,
+      })
+      Object.defineProperty(exchange, 'bodyMs', { value: 60_000 })
+      const held = readJson(exchange, { budget, maxBytes: 1_000_000, workspace: 'acme' })
+      held.catch(() => {})
+      while (exchange.receivedBytes < 40_000) await turn()
+      budget.charge(200_000, 'acme')
+      t.equal(budget.tryReserve(190_000, 'other'), true, `${contentLength} bytes`)
+      t.equal(budget.used, 390_000)
+      await t.rejects(held, { code: 'OVERLOADED', extra: { retryAfterMs: 30_000 } })
+      t.equal(budget.used, 390_000)
+    }
+  },
+)

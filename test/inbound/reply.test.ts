@@ -293,3 +293,43 @@ t.test('a client that reads nothing for long is given up', async (t) => {
   t.equal(edge.server.inFlight, 0)
   client.destroy()
 })
+
+t.test('a large answer whose reader is slow can be taken back, whole or streamed', async (t) => {
+  const finished: string[] = []
+  async function* endless(): AsyncGenerator<Uint8Array> {
+    for (;;) yield noise(100_000)
+  }
+  const bodies = { whole: noise(30 * MIB), streamed: { stream: endless() }, small: noise(1_000) }
+  const routes = Object.entries(bodies).map(
+    ([name, body]): EdgeRoute => ({
+      method: 'GET',
+      path: `/${name}`,
+      handle(exchange) {
+        exchange.onFinished(() => finished.push(name))
+        const headers = { 'content-type': 'audio/wav' }
+        exchange.reply({ status: 200, headers, body } as Reply, 'acme')
+      },
+    }),
+  )
+  const { port, origin, budget } = await startEdge(t, routes, { timing: { sweepMs: 50 } })
+  await (await fetch(`${origin}/small`)).arrayBuffer()
+  t.equal(budget.holders.size, 0, 'what is out at once holds nothing')
+  for (const name of ['whole', 'streamed']) {
+    const client = await RawClient.connect(port)
+    await client.send(`GET /${name} HTTP/1.1\r\nHost: a\r\n\r\n`)
+    await client.receives(5_000)
+    const [holder] = budget.holders
+    t.equal(holder?.workspace, 'acme')
+    t.equal(holder?.pace(performance.now()), null, 'too early to tell')
+    client.socket.pause()
+    await sleep(2_500)
+    const { bytesPerSecond = 0, bytesLeft = 0 } = holder?.pace(performance.now()) ?? {}
+    t.ok(bytesPerSecond > 1_000 && bytesLeft > MIB, `${bytesPerSecond} B/s, ${bytesLeft} left`)
+    t.notOk(finished.includes(name))
+    holder?.end()
+    t.ok(finished.includes(name), 'all that hangs on it is given back at once')
+    t.equal(budget.holders.size, 0)
+    client.socket.resume()
+    t.ok(await client.closes())
+  }
+})

@@ -153,3 +153,54 @@ t.test('one that leaves while it waits takes nothing', async (t: Test) => {
   t.equal(budget.used, 0)
   t.equal(spool.stats().uploading, 0)
 })
+
+t.test(
+  'what is reserved for a body goes to another workspace that asks, and the body to the store',
+  async (t: Test) => {
+    const { budget, objects, open } = await createRig(t, { budgetBytes: 8 * MIB, timing })
+    const body = noise(8 * MIB)
+    const greedy = open(body.length)
+    await greedy.start()
+    await send(greedy, body.subarray(0, MIB))
+    t.equal(budget.used, 8 * MIB)
+    const stored = await store(open(2 * MIB, 'modest'), noise(2 * MIB))
+    t.equal(stored.source.kind, 'memory', 'at once')
+    t.ok(budget.used <= 4 * MIB, `${budget.used} are held`)
+    await send(greedy, body.subarray(MIB))
+    const moved = await greedy.finish()
+    t.equal(moved.source.kind, 'object')
+    t.equal(digest(await bytesOf(moved, objects)), digest(body))
+    for (const held of [stored, moved]) held.release()
+    t.equal(budget.used, 0)
+  },
+)
+
+t.test('upload slots and the memory of parts go from who is slow to another workspace', async (t: Test) => {
+  const quick = { ...timing, partMemoryWaitMs: 5_000, memoryWaitMs: 0 }
+  const slots = await createRig(t, { budgetBytes: 0, uploadSlots: 2, timing: quick })
+  const uploads = [slots.open(5 * MIB), slots.open(5 * MIB)]
+  await Promise.all(uploads.map((writer) => writer.start()))
+  const told = Promise.race(uploads.map(failureOf))
+  const next = slots.open(MIB, 'modest')
+  await next.start()
+  t.match(await told, { code: 'OVERLOADED', extra: { retryAfterMs: 30_000 } })
+  t.equal(slots.spool.stats().uploading, 2, 'one of the two goes on')
+  await Promise.all([...uploads, next].map((writer) => writer.abort()))
+  t.same([slots.budget.used, slots.spool.stats().uploading], [0, 0])
+
+  const parts = await createRig(t, { budgetBytes: 24 * MIB, timing: quick })
+  const chunked = [parts.open(null), parts.open(null)]
+  for (const writer of chunked) {
+    await writer.start()
+    await send(writer, noise(MIB + 1), MIB + 1)
+  }
+  t.ok(parts.budget.used >= 12 * MIB, 'each has the memory of a part')
+  const refused = Promise.race(chunked.map(failureOf))
+  const body = noise(7 * MIB)
+  const stored = await store(parts.open(null, 'modest'), body, MIB + 1)
+  t.match(await refused, { code: 'OVERLOADED' })
+  t.equal(digest(await bytesOf(stored, parts.objects)), digest(body))
+  stored.release()
+  await Promise.all(chunked.map((writer) => writer.abort()))
+  t.equal(parts.budget.used, 0)
+})

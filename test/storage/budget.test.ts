@@ -1,6 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { createBudget } from '../../src/storage/budget.ts'
+import type { HolderPace } from '../../src/schema/budget.ts'
+import { createBudget, type WaitingBudget } from '../../src/storage/budget.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 const forever = new AbortController().signal
 const wait = (workspace: string, waitMs = 5_000) => ({ workspace, waitMs, signal: forever })
@@ -95,4 +97,135 @@ t.test('one refund wakes those whose bytes fit, and nobody else', async (t: Test
   await Promise.all(all)
   t.equal(budget.waiting, 0, 'all others ran out of time')
   t.equal(woken, 10)
+})
+
+/** A request that holds `bytes` of a workspace, of which `spare` are for what has not come. */
+function holderOf(
+  budget: WaitingBudget,
+  workspace: string,
+  { bytes, spare = 0, pace = null }: { bytes: number; spare?: number; pace?: HolderPace | null },
+) {
+  let held = bytes
+  let left = spare
+  const give = (some: number) => {
+    held -= some
+    budget.refund(some, workspace)
+  }
+  const holder = {
+    workspace,
+    ended: false,
+    get held() {
+      return held
+    },
+    pace: () => pace,
+    shrink() {
+      give(left)
+      left = 0
+    },
+    end() {
+      holder.ended = true
+      give(held)
+      return 0
+    },
+  }
+  budget.charge(bytes, workspace)
+  budget.enrol(holder)
+  return holder
+}
+
+const CRAWLS = { bytesPerSecond: 4_096, bytesLeft: 10_000_000 }
+
+t.test('a workspace alone may hold all; beside another it leaves a quarter free', (t: Test) => {
+  const budget = createBudget(100, 0)
+  t.equal(budget.tryReserve(60, 'greedy'), true)
+  t.equal(budget.tryReserve(40, 'greedy'), true, 'all there is')
+  budget.refund(40, 'greedy')
+  t.equal(budget.tryReserve(10, 'modest'), true)
+  t.equal(budget.tryReserve(10, 'greedy'), false, 'it would leave twenty')
+  t.equal(budget.tryReserve(5, 'greedy'), true)
+  t.equal(budget.tryReserve(25, 'modest'), true, 'what it left is for others')
+  budget.refund(65, 'greedy')
+  budget.refund(35, 'modest')
+  t.equal(budget.tryReserve(100, 'greedy'), true, 'one that has nothing may take all')
+  t.end()
+})
+
+t.test('what is set aside for bytes that have not come goes to another who asks, at once', (t: Test) => {
+  const budget = createBudget(100, 0)
+  const first = holderOf(budget, 'greedy', { bytes: 60, spare: 50 })
+  const second = holderOf(budget, 'greedy', { bytes: 40, spare: 30 })
+  t.equal(budget.tryReserve(1, 'greedy'), false)
+  t.same([first.held, second.held], [60, 40], 'its own requests get nothing of it')
+  t.equal(budget.tryReserve(30, 'modest'), true)
+  t.same([first.held, second.held], [10, 40], 'no more than is wanted')
+  t.notOk(first.ended || second.ended, 'nobody is ended')
+  t.end()
+})
+
+t.test('those who would need longest are ended, and nobody who gets on', (t: Test) => {
+  const budget = createBudget(100, 0)
+  const of = (pace: HolderPace | null, bytes = 16) => holderOf(budget, 'greedy', { bytes, pace })
+  const slow = of({ bytesPerSecond: 100_000, bytesLeft: 10_000_000 })
+  const slowest = of(CRAWLS)
+  const endless = of({ bytesPerSecond: 4_096, bytesLeft: Number.POSITIVE_INFINITY })
+  const spared = [
+    of({ bytesPerSecond: 5_000_000, bytesLeft: 10_000_000 }),
+    of({ bytesPerSecond: 4_096, bytesLeft: 8_000 }),
+    of(null, 20),
+  ]
+  t.equal(budget.tryReserve(30, 'modest'), true)
+  t.same([slow.ended, slowest.ended, endless.ended], [false, true, true])
+  t.equal(budget.tryReserve(15, 'modest'), true)
+  t.ok(slow.ended)
+  t.equal(budget.tryReserve(45, 'modest'), false, 'over its share')
+  t.notOk(
+    spared.some(({ ended }) => ended),
+    'the fast, the nearly done and the new go on',
+  )
+  t.end()
+})
+
+t.test('nothing is taken from a workspace within its share, nor beyond that', async (t: Test) => {
+  const budget = createBudget(90, 0)
+  const greedy = [10, 10, 10, 10, 10].map((bytes) => holderOf(budget, 'greedy', { bytes, pace: CRAWLS }))
+  const modest = [10, 10].map((bytes) => holderOf(budget, 'modest', { bytes, pace: CRAWLS }))
+  budget.charge(20)
+  const waiting = budget.reserve(30, wait('other', 400))
+  await sleep(250)
+  t.equal(greedy.filter(({ ended }) => ended).length, 2, 'down to a third')
+  t.notOk(modest.some(({ ended }) => ended))
+  t.equal(await waiting, false)
+})
+
+t.test(
+  'one who waits gets what turns out to be slow, and memory given back later counts',
+  async (t: Test) => {
+    const budget = createBudget(100, 0)
+    let pace: HolderPace | null = null
+    let ended = 0
+    const holders = Array.from({ length: 4 }, () => ({
+      workspace: 'greedy',
+      pace: () => pace,
+      end() {
+        ended += 1
+        setTimeout(() => budget.refund(25, 'greedy'), 30)
+        return 25
+      },
+    }))
+    budget.charge(100, 'greedy')
+    for (const holder of holders) budget.enrol(holder)
+    const waiting = budget.reserve(40, wait('modest'))
+    await sleep(150)
+    t.equal(ended, 0)
+    pace = CRAWLS
+    t.equal(await waiting, true)
+    t.equal(ended, 2)
+  },
+)
+
+t.test('what has come by force and slowly is taken back when it overdraws the memory', async (t: Test) => {
+  const budget = createBudget(100, 0)
+  const all = Array.from({ length: 30 }, () => holderOf(budget, 'greedy', { bytes: 10, pace: CRAWLS }))
+  t.ok(await waitUntil(() => budget.used <= 100, 2_000), `${budget.used} are held`)
+  t.equal(all.filter(({ ended }) => ended).length, 20)
 })

@@ -2,16 +2,19 @@ import { pino } from 'pino'
 import type { Test } from 'tap'
 import { type EdgeOptions, type EdgeRoute, type EdgeServer, startServer } from '../../src/inbound/server.ts'
 import { UWS_ENVIRONMENT } from '../../src/inbound/uws.ts'
-import type { ByteBudget } from '../../src/schema/budget.ts'
+import type { ByteBudget, MemoryHolder } from '../../src/schema/budget.ts'
 
 export interface Edge {
   readonly server: EdgeServer
   readonly port: number
   readonly origin: string
-  readonly budget: ByteBudget & { readonly peak: number }
+  /** Its holders are those of whom memory could be taken back now. */
+  readonly budget: CountingBudget
   /** Log lines of level warn and above, parsed. */
   readonly logged: Record<string, unknown>[]
 }
+
+type CountingBudget = ByteBudget & { readonly peak: number; readonly holders: ReadonlySet<MemoryHolder> }
 
 /** Starts the real HTTP edge on a free port of the loopback interface, closed when the test ends. */
 export async function startEdge(
@@ -28,7 +31,8 @@ export async function startEdge(
   return { server, port: server.port, origin: `http://127.0.0.1:${server.port}`, budget, logged }
 }
 
-function countingBudget(): ByteBudget & { readonly peak: number } {
+function countingBudget(): CountingBudget {
+  const holders = new Set<MemoryHolder>()
   let used = 0
   let peak = 0
   const take = (bytes: number) => {
@@ -49,5 +53,8 @@ function countingBudget(): ByteBudget & { readonly peak: number } {
       return true
     },
     refund: (bytes) => take(-bytes),
+    holders,
+    enrol: (holder) => void holders.add(holder),
+    dismiss: (holder) => void holders.delete(holder),
   }
 }

@@ -30,12 +30,17 @@ interface Manner {
 /** Just over the least rate of a body, 4 KiB/s. */
 const SLICE_MS = 2_000
 const SLICE_BYTES = 9_000
-/** How soon a connection that was ended is made again, whatever Retry-After asks for. */
-const AGAIN_MS = 2_000
+/** How soon a connection that was ended is made again, which is sooner than Retry-After asks for. */
+const AGAIN_MS = 10_000
 
 const order = JSON.parse(process.argv[2] ?? '') as SlowOrder
 const answers: Record<string, number> = {}
 let open = 0
+/** They come one by one: what is tried are slow connections, and not many requests at a time. */
+const spreadMs = Math.max(SLICE_MS, 3 * order.connections)
+/** Bytes of all answers together; a few are large enough to wait for their readers here, and not in the kernel. */
+const ANSWERS_BYTES = 160_000_000
+const answerBytes = Math.round(Math.min(8_000_000, ANSWERS_BYTES / order.connections))
 
 const head = (path: string, type: string, framing: string) =>
   `POST ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: ${order.authorization}\r\nContent-Type: ${type}\r\n${framing}\r\n\r\n`
@@ -46,7 +51,7 @@ const text = (bytes: number) => Buffer.alloc(bytes, 'a')
 const jsonStart = '{"messages":[{"role":"user","content":"'
 const form =
   '--b\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\nContent-Type: audio/wav\r\n\r\n'
-const asked = (more: object) => JSON.stringify({ messages: [{ role: 'user', content: 'much' }], ...more })
+const asked = (more: object) => JSON.stringify({ messages: [{ role: 'user', content: `much ${answerBytes}` }], ...more })
 
 function sender(path: string, type: string, bytes: number, start: string, first: number): Manner {
   const begun = Buffer.concat([Buffer.from(start), text(first)])
@@ -67,12 +72,12 @@ function reader(more: object): Manner {
 const MANNERS: Readonly<Record<SlowKind, Manner>> = {
   json: sender('/v1/chat', 'application/json', 20_000_000, jsonStart, 100_000),
   'small json': sender('/v1/chat', 'application/json', 250_000, jsonStart, 50_000),
-  multipart: sender('/v1/transcription', 'multipart/form-data; boundary=b', 10_000_000, form, 100_000),
-  raw: sender('/v1/transcription', 'audio/wav', 1_000_000, 'RIFF', 100_000),
-  uploads: sender('/v1/transcription', 'audio/wav', 20_000_000, 'RIFF', 1_500_000),
+  multipart: sender('/v1/transcription', 'multipart/form-data; boundary=b', 10_000_000, form, 70_000),
+  raw: sender('/v1/transcription', 'audio/wav', 1_000_000, 'RIFF', 70_000),
+  uploads: sender('/v1/transcription', 'audio/wav', 20_000_000, 'RIFF', 150_000),
   chunked: {
     head: head('/v1/transcription', 'audio/wav', 'Transfer-Encoding: chunked'),
-    first: chunk(text(300_000)),
+    first: chunk(text(100_000)),
     slice: chunk(text(SLICE_BYTES)),
     readsSlowly: false,
   },
@@ -87,7 +92,7 @@ for (let index = 0; index < order.connections; index += 1)
 
 async function holdOn(kind: SlowKind): Promise<void> {
   // So that they do not all come, or write, in the same moment.
-  await sleep(Math.random() * SLICE_MS)
+  await sleep(Math.random() * spreadMs)
   for (;;) {
     const status = await new Promise<string>((resolve) => hold(MANNERS[kind], resolve))
     answers[`${kind} ${status}`] = (answers[`${kind} ${status}`] ?? 0) + 1
@@ -99,16 +104,19 @@ function hold({ head, first, slice, readsSlowly }: Manner, ended: (status: strin
   const socket: Socket = connect({ port: order.port, host: '127.0.0.1' })
   let status = 'cut'
   open += 1
-  socket.on('connect', () => socket.write(Buffer.concat([Buffer.from(head), first])))
   socket.on('data', (bytes: Buffer) => {
     if (status === 'cut') status = /^HTTP\/1\.1 (\d+)/.exec(bytes.subarray(0, 20).toString())?.[1] ?? 'cut'
     if (readsSlowly && status === '200') socket.pause()
     else socket.destroy()
   })
-  const timer = setInterval(() => {
-    if (readsSlowly) socket.resume()
-    else socket.write(slice)
-  }, SLICE_MS)
+  let timer: NodeJS.Timeout | undefined
+  socket.on('connect', () => {
+    socket.write(Buffer.concat([Buffer.from(head), first]))
+    timer = setInterval(() => {
+      if (readsSlowly) socket.resume()
+      else socket.write(slice)
+    }, SLICE_MS)
+  })
   socket.on('error', () => {})
   socket.on('close', () => {
     open -= 1

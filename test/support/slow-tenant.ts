@@ -22,6 +22,8 @@ const ROUNDS_MAX = 6
 /** How much later the slowest hundredth of the other tenant's answers may be. */
 const MOST_RATIO = 1.5
 const CLIENTS = 3
+/** A stream begins with as much as was asked for, and goes on as a model does. */
+const EVENT_MS = 500
 
 export interface SlowTenantOptions {
   readonly kinds: readonly SlowKind[]
@@ -34,22 +36,23 @@ export interface SlowTenantOptions {
 
 /** Answers in OpenAI's format: chats shortly, or at length where they ask for much, and streams that do not end soon. */
 async function startUpstream(t: Test): Promise<string> {
-  const large = JSON.stringify(answerOf('word '.repeat(100_000)))
   const small = JSON.stringify(answerOf('ok'))
-  const event = `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: 'word '.repeat(400) } }] })}\n\n`
+  const brief = eventOf('word '.repeat(20))
   const server = createServer(async (asked, response) => {
     let start = ''
     for await (const chunk of asked)
       if (start.length < 2_000) start += (chunk as Buffer).toString('latin1', 0, 2_000)
     if (asked.url?.endsWith('/transcriptions')) return void response.end('{"text":"ok"}')
-    const isMuch = start.includes('"much"')
+    const bytes = Number(/"much (\d+)/.exec(start)?.[1] ?? 0)
     response.setHeader(
       'content-type',
       start.includes('"stream":true') ? 'text/event-stream' : 'application/json',
     )
-    if (!start.includes('"stream":true')) return void response.end(isMuch ? large : small)
-    for (let i = 0; i < 2_000 && !response.destroyed; i += 1) {
-      if (!response.write(event)) await Promise.race([once(response, 'drain'), once(response, 'close')])
+    if (!start.includes('"stream":true')) return void response.end(bytes > 0 ? JSON.stringify(answerOf('x'.repeat(bytes))) : small)
+    response.write(eventOf('x'.repeat(bytes)))
+    for (let i = 0; i < 1_000 && !response.destroyed; i += 1) {
+      await sleep(EVENT_MS)
+      response.write(brief)
     }
     response.end('data: [DONE]\n\n')
   })
@@ -60,6 +63,10 @@ async function startUpstream(t: Test): Promise<string> {
     server.closeAllConnections()
   })
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`
+}
+
+function eventOf(content: string): string {
+  return `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content } }] })}\n\n`
 }
 
 function answerOf(content: string): object {

@@ -440,4 +440,12 @@ t.test('streams pass a key by, other endpoints ignore it, and malformed ones are
     t.match(await send(gateway, key, { headers }), { status: 401 }, 'and nobody else is told')
   }
   t.match(await send(gateway, 'k'.repeat(256)), { status: 200 })
+  const calls = upstream.received.length
+  for (const key of ['order-ü', 'order-ä', 'üorder', 'orüder']) {
+    const { status, text } = await send(gateway, key)
+    t.match([status, JSON.parse(text)], [400, { error: { param: 'Idempotency-Key' } }], key)
+  }
+  const purpose = await send(gateway, 'k-purpose', { headers: { 'x-lk-purpose': 'supportü' } })
+  t.match(JSON.parse(purpose.text), { error: { code: 'INVALID_REQUEST', param: 'X-LK-Purpose' } })
+  t.equal(upstream.received.length, calls)
 })

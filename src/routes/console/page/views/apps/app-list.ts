@@ -3,6 +3,7 @@ import { html } from '../../html.ts'
 import { FileBadge, NotInForce } from '../../parts/badge.ts'
 import { Button, LinkButton } from '../../parts/button.ts'
 import { Section } from '../../parts/page-head.ts'
+import { Pager, type Paging, SearchField } from '../../parts/paged.ts'
 import { EmptyState } from '../../parts/states.ts'
 import { type Column, Table } from '../../parts/table.ts'
 import { pathOf } from '../../paths.ts'
@@ -11,28 +12,33 @@ import type { Asking, Known } from './view.ts'
 
 export function AppList({
   known,
+  paging,
   onAsk,
 }: {
   readonly known: Known
+  readonly paging: Paging
   readonly onAsk: (asking: Asking) => void
 }) {
-  const { apps, id } = known.workspace
-  const isReady = known.routes.some(({ version }) => version !== null)
+  const { id } = known.workspace
+  const { apps, total, all } = known.listed
+  const isReady = known.routes.length > 0
   const make = () => onAsk({ what: 'app', app: null })
-  const add = html`<${Button} kind="primary" icon="plus" onClick=${make}>New app<//>`
-  if (apps.length === 0)
+  const add = html`<${Button} kind="primary" icon="plus" onClick=${make}>Create app<//>`
+  if (all === 0)
     return isReady
       ? html`<${EmptyState} title="No apps yet" action=${add}>
-          Make one, lead it to a route, then make a key for it.
+          Create an app, choose its route, then create a key.
         <//>`
       : html`<${EmptyState}
-          title="No apps yet, and no route to lead one to"
-          action=${html`<${LinkButton} href=${pathOf(id, 'routes')} kind="primary">Go to the routes<//>`}
+          title="Publish a route to create your first app"
+          action=${html`<${LinkButton} href=${pathOf(id, 'routes')} kind="primary">Go to routes<//>`}
         >
-          An app leads to a published route. Make and publish one first.
+          An app sends its traffic to a published route.
         <//>`
   return html`<${Section} title="Apps" actions=${add}>
+    <${SearchField} paging=${paging} label="Search apps" all=${all} />
     <${Table} caption="Apps" columns=${columnsOf(id, onAsk)} rows=${apps} rowKey=${(app: AppAnswer) => app.id} />
+    <${Pager} paging=${paging} total=${total} shown=${apps.length} />
   <//>`
 }
 
@@ -55,7 +61,7 @@ function columnsOf(workspace: string, onAsk: (asking: Asking) => void): readonly
     },
     { head: 'Route', cell: ({ fields }) => link(fields.route) },
     {
-      head: 'Other routes by ability',
+      head: 'Route overrides by capability',
       cell: ({ fields }) =>
         pairs(
           Object.entries(fields.capability_routes ?? {}).map(([name, route]) => [

@@ -16,20 +16,3 @@ export function keyState(
   const leftMs = endsMs - nowMs
   return leftMs <= 0 ? 'expired' : leftMs < Math.min(SOON_MS, lifeMs / 10) ? 'ends soon' : 'active'
 }
-
-/** How long keys live that the playground makes for itself. */
-const PLAYGROUND_MS = 3_600_000
-
-/** A key that the playground has made and revoked again when it was left. */
-function isSpent({ name, created_at: from, expires_at: to, revoked_at: revoked }: KeyAnswer): boolean {
-  if (name !== 'playground' || revoked === null || from === null || to === null) return false
-  return Date.parse(to) - Date.parse(from) === PLAYGROUND_MS
-}
-
-/** The keys, most needed first: those that work, then by when they were used last. */
-export function keysInOrder(keys: readonly KeyAnswer[], nowMs: number): readonly KeyAnswer[] {
-  const ended = (key: KeyAnswer) => (['expired', 'revoked'].includes(keyState(key, nowMs)) ? 1 : 0)
-  const used = ({ last_used_at, created_at }: KeyAnswer) => last_used_at ?? created_at ?? ''
-  const shown = keys.filter((key) => !isSpent(key))
-  return shown.toSorted((one, other) => ended(one) - ended(other) || used(other).localeCompare(used(one)))
-}

@@ -3,6 +3,7 @@ import type { RouteAnswer } from '../../../api/answers.ts'
 import { html } from '../../html.ts'
 import { lazy } from '../../lazy.ts'
 import { Button } from '../../parts/button.ts'
+import { useHealth } from '../../parts/health.ts'
 import { ManagedByFile, PageHead } from '../../parts/page-head.ts'
 import { Note } from '../../parts/states.ts'
 import { Tabs } from '../../parts/tabs.ts'
@@ -38,7 +39,7 @@ export function RouteBuilder(props: { readonly initial: RouteAnswer; readonly su
   const [asking, setAsking] = useState<Asking | null>(null)
   const { known } = draft.saving
   const readOnly = known.managed_by === 'file'
-  useLeaveGuard(draft.phase !== 'same', 'Your last changes are not saved yet. Leave all the same?')
+  useLeaveGuard(draft.phase !== 'same', 'You have unsaved changes. Leave anyway?')
   const tabs = [
     { id: 'entries', label: 'Entries', count: draft.editing.entries.length },
     { id: 'changes', label: 'Changes', count: known.draft?.changes.length ?? 0 },
@@ -75,7 +76,7 @@ function WhyNotInForce({ faults }: { readonly faults: readonly string[] }) {
   if (faults.length === 0) return null
   return html`<div class="routes-state">
     <${Note} tone="bad">
-      <p>What is published is not in force. Mend it here and publish it anew, or mend what it names:</p>
+      <p>The published version isn’t active. Fix it here and publish again, or fix what it refers to:</p>
       <ul class="faults">${faults.map((line) => html`<li key=${line}>${line}</li>`)}</ul>
     <//>
   </div>`
@@ -98,7 +99,7 @@ function Head({ draft, onAsk }: { readonly draft: Draft; readonly onAsk: (asking
       managed_by=${known.managed_by}
       faults=${known.faults}
     />
-    <span class="mono small quiet" title="Version in force">${published?.version ?? ''}</span>`
+    <span class="small quiet" title=${published?.version}>${versionWords(published)}</span>`
   const actions = readOnly
     ? null
     : html`
@@ -118,6 +119,10 @@ function Head({ draft, onAsk }: { readonly draft: Draft; readonly onAsk: (asking
   />`
 }
 
+function versionWords(published: RouteAnswer['published']): string {
+  return published === null || published.number === null ? '' : `Version ${published.number}`
+}
+
 /** The entries, and beside them what would become of a request. */
 function Building(props: {
   readonly draft: Draft
@@ -134,6 +139,7 @@ function Building(props: {
     form,
   )
   const { answer, purpose } = explanation
+  const health = useHealth(known.workspace)
   const verdicts = verdictsOf(answer ?? { entries: [] }, known.name, fields.entries, purpose)
   // The explanation looks at what is on the screen, the draft at what was saved of it.
   const lines = (phase === 'same' ? known.draft?.faults : answer?.faults) ?? []
@@ -147,6 +153,8 @@ function Building(props: {
         faults=${faults}
         verdicts=${verdicts}
         surroundings=${surroundings}
+        route=${known.name}
+        health=${health}
         readOnly=${readOnly}
       />
     </div>

@@ -23,7 +23,7 @@ export function SampleFields(props: SampleFieldsProps) {
   const set = (change: Partial<SampleForm>) => onChange({ ...form, ...change })
   const apps = workspace.apps.map(({ id }) => ({
     value: id,
-    label: route.apps.includes(id) ? id : `${id} (leads elsewhere)`,
+    label: route.apps.includes(id) ? id : `${id} (uses another route)`,
   }))
   const isHeard = FIELDS_OF[form.endpoint].includes('features')
   return html`<div class="stack">
@@ -35,13 +35,13 @@ export function SampleFields(props: SampleFieldsProps) {
     />
     ${isHeard ? html`<${Heard} ...${props} set=${set} />` : html`<${Told} ...${props} set=${set} />`}
     <details class="more">
-      <summary>Caller: app, purpose, profile</summary>
+      <summary>Caller</summary>
       <div class="stack">
         <${Select}
           label="App"
           value=${form.app}
           onChange=${(app: string) => set({ app })}
-          options=${[{ value: '', label: 'One that leads to this route' }, ...apps]}
+          options=${[{ value: '', label: 'One that uses this route' }, ...apps]}
         />
         <${Select}
           label="Purpose"
@@ -125,7 +125,7 @@ function Heard({ form, set, faults }: PartProps) {
       />
     </div>
     <details class="more">
-      <summary>Wishes that refuse nobody</summary>
+      <summary>Optional hints</summary>
       <${Checkboxes}
         legend="Also sends"
         hideLegend

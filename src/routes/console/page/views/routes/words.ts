@@ -6,13 +6,13 @@ import type { OperationName } from '../../../../../schema/operations.ts'
 // Each list names every member of its type: one that is added there and not here does not compile.
 
 export const STRATEGY_WORDS: Readonly<Record<Strategy, { readonly name: string; readonly means: string }>> = {
-  priority: { name: 'Priority', means: 'The first entry that can, in the order below.' },
-  weighted: { name: 'Weighted', means: 'By chance, each in proportion to its weight; the others follow.' },
+  priority: { name: 'Priority', means: 'Try in order.' },
+  weighted: { name: 'Weighted', means: 'Split traffic by weight.' },
   lowest_latency: {
     name: 'Lowest latency',
-    means: 'The fastest of late first; an entry without calls is tried to learn about it.',
+    means: 'Fastest recently, first.',
   },
-  lowest_cost: { name: 'Lowest cost', means: 'What this very call would cost least at, first.' },
+  lowest_cost: { name: 'Lowest cost', means: 'Cheapest for this request, first.' },
 }
 
 export const PROFILE_WORDS: Readonly<Record<Profile, string>> = {
@@ -22,33 +22,33 @@ export const PROFILE_WORDS: Readonly<Record<Profile, string>> = {
 }
 
 export const CAPABILITY_WORDS: Readonly<Record<Capability, string>> = {
-  audio_input: 'hears',
-  audio_output: 'speaks',
-  text: 'chats',
-  completion: 'completes',
-  embeddings: 'embeds',
-  image: 'draws',
-  vision: 'sees',
-  video_generation: 'makes video',
-  function_calling: 'calls tools',
-}
-
-export const CAPABILITY_NAMES: Readonly<Record<Capability, string>> = {
-  audio_input: 'Audio in (transcription, translation)',
-  audio_output: 'Audio out (speech)',
+  audio_input: 'Speech-to-text',
+  audio_output: 'Text-to-speech',
   text: 'Chat',
   completion: 'Completion',
   embeddings: 'Embeddings',
   image: 'Images',
   vision: 'Vision',
   video_generation: 'Video',
-  function_calling: 'Tools in a chat',
+  function_calling: 'Tools',
+}
+
+export const CAPABILITY_NAMES: Readonly<Record<Capability, string>> = {
+  audio_input: 'Speech-to-text',
+  audio_output: 'Text-to-speech',
+  text: 'Chat',
+  completion: 'Completion',
+  embeddings: 'Embeddings',
+  image: 'Images',
+  vision: 'Vision',
+  video_generation: 'Video',
+  function_calling: 'Tools',
 }
 
 export const FEATURE_WORDS: Readonly<Record<Feature, string>> = {
   diarization: 'Diarization',
-  word_timestamps: 'Word times',
-  segment_timestamps: 'Segment times',
+  word_timestamps: 'Word timestamps',
+  segment_timestamps: 'Segment timestamps',
   redaction: 'Redaction',
   keyterms: 'Keyterms',
   multichannel: 'Multichannel',

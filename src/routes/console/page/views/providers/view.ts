@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import type { KindAnswer, ProviderAnswer } from '../../../api/answers.ts'
 import { api } from '../../api.ts'
 import { html } from '../../html.ts'
-import { useLoad } from '../../load.ts'
+import { LOADING, useLoad } from '../../load.ts'
 import { Button } from '../../parts/button.ts'
 import { useHealth } from '../../parts/health.ts'
 import { PageHead } from '../../parts/page-head.ts'
@@ -44,11 +44,11 @@ export function ProvidersView({ workspace, session }: ViewProps) {
     />
     <div class="stack stack-loose">
       <${Loaded}
-        load=${load}
+        load=${health === undefined ? LOADING : load}
         what="The providers"
         render=${(listing: Listing) => html`<${ProviderList}
           providers=${listing.providers}
-          health=${health}
+          health=${health ?? null}
           workspace=${workspace}
           isOperator=${setsAddress}
           add=${add}
@@ -57,9 +57,9 @@ export function ProvidersView({ workspace, session }: ViewProps) {
       />
       ${
         // Only then is it known how much stands above it.
-        workspace === null || load.state === 'loading'
+        workspace === null || load.state === 'loading' || health === undefined
           ? null
-          : html`<${PlatformList} workspace=${workspace} isOperator=${setsAddress} health=${health} />`
+          : html`<${PlatformList} workspace=${workspace} isOperator=${setsAddress} health=${health ?? null} />`
       }
     </div>
     ${

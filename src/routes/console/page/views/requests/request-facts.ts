@@ -1,5 +1,5 @@
 import type { RequestAnswer } from '../../../api/answers.ts'
-import { bytes, milliseconds, number, orNone, usd } from '../../format.ts'
+import { bytes, milliseconds, number, orNone, took, usd } from '../../format.ts'
 import { html } from '../../html.ts'
 import { Facts } from '../../parts/page-head.ts'
 import { Time } from '../../parts/time.ts'
@@ -15,7 +15,7 @@ export function RequestFacts(props: { readonly workspace: string; readonly reque
     items=${[
       ['Served by', html`<${ServedBy} request=${request} />`],
       ['Ended', html`<${Time} at=${request.at} exact />`],
-      ['Duration', milliseconds(request.milliseconds)],
+      ['Duration', took(request.milliseconds)],
       ['Gateway overhead', orNone(request.added_milliseconds, milliseconds)],
       ['App', request.app],
       ['Key', html`<span title=${request.key_id}>${request.key_name ?? request.key_id}</span>`],

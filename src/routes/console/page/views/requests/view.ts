@@ -1,7 +1,7 @@
 import { useMemo, useRef, useState } from 'preact/hooks'
 import type { Coverage, RequestAnswer, RequestsAnswer } from '../../../api/answers.ts'
 import { api } from '../../api.ts'
-import { milliseconds, number } from '../../format.ts'
+import { number, timeOfDay, took } from '../../format.ts'
 import { html } from '../../html.ts'
 import { useAction, useLoad } from '../../load.ts'
 import { Button, LinkButton } from '../../parts/button.ts'
@@ -237,7 +237,7 @@ function columnsOf(decimals: number): readonly Column<RequestAnswer>[] {
       cell: ({ app, key_id: id, key_name: name }) =>
         html`${app} <span class="quiet" title=${id}>${name ?? id}</span>`,
     },
-    { head: 'Duration', align: 'end', cell: (request) => milliseconds(request.milliseconds) },
+    { head: 'Duration', align: 'end', cell: (request) => took(request.milliseconds) },
     {
       head: 'Cost',
       align: 'end',
@@ -247,8 +247,9 @@ function columnsOf(decimals: number): readonly Column<RequestAnswer>[] {
     {
       head: 'Time',
       align: 'end',
-      cell: ({ at }) => html`<span class="nowrap"><${Time} at=${at} exact /></span>
-        <span class="quiet small nowrap"><${Time} at=${at} /></span>`,
+      cell: ({ at }) => html`<span class="nowrap">
+        ${timeOfDay(Date.parse(at), Date.now())} <span class="quiet small"><${Time} at=${at} /></span>
+      </span>`,
     },
   ]
 }

@@ -139,7 +139,7 @@ function Building(props: {
     form,
   )
   const { answer, purpose } = explanation
-  const health = useHealth(known.workspace)
+  const health = useHealth(known.workspace) ?? null
   const verdicts = verdictsOf(answer ?? { entries: [] }, known.name, fields.entries, purpose)
   // The explanation looks at what is on the screen, the draft at what was saved of it.
   const lines = (phase === 'same' ? known.draft?.faults : answer?.faults) ?? []

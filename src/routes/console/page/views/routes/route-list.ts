@@ -2,7 +2,7 @@ import { useMemo, useState } from 'preact/hooks'
 import type { HealthAnswer, ModelsAnswer, RouteSummary, RoutesAnswer } from '../../../api/answers.ts'
 import { api } from '../../api.ts'
 import { html } from '../../html.ts'
-import { useLoad } from '../../load.ts'
+import { LOADING, useLoad } from '../../load.ts'
 import { Button, LinkButton } from '../../parts/button.ts'
 import { fitnessOfEntries, Health, useHealth } from '../../parts/health.ts'
 import { PageHead } from '../../parts/page-head.ts'
@@ -24,7 +24,7 @@ export function RouteList({ workspace }: { readonly workspace: string }) {
     [workspace, paging.query],
   )
   const health = useHealth(workspace)
-  const columns = useMemo(() => columnsOf(health), [health])
+  const columns = useMemo(() => columnsOf(health ?? null), [health])
   const models = useLoad((signal) => api.get<ModelsAnswer>(`${place}/models`, { signal }), [workspace])
   const hasNone = routes.state === 'ready' && routes.value.all === 0
   const create = html`<${Button} kind="primary" icon="plus" onClick=${() => setCreating(true)}>Create route<//>`
@@ -36,7 +36,7 @@ export function RouteList({ workspace }: { readonly workspace: string }) {
     />
     ${hasNone ? null : html`<${SearchField} paging=${paging} label="Search routes" all=${routes.value?.all ?? 0} />`}
     <${Loaded}
-      load=${routes}
+      load=${health === undefined ? LOADING : routes}
       what="The routes"
       render=${({ routes: shown, total, all }: RoutesAnswer) =>
         all === 0

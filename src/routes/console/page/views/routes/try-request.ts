@@ -106,7 +106,8 @@ function Outcome(props: {
 function outcomeName({ answer }: Explanation, first: ExplainedEntry | undefined): string {
   if (answer === null) return 'unknown'
   if (answer.faults.length > 0) return 'faulty'
-  return first === undefined ? 'refused' : 'served'
+  if (first === undefined) return 'refused'
+  return first.breaker === undefined ? 'served' : 'doubtful'
 }
 
 function Headline(props: {

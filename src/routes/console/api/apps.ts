@@ -17,7 +17,13 @@ const PATH = `${LIST}/:app` as const
 const NAMES = '/workspaces/:workspace/names'
 
 const ListQuery = Type.Object(PAGING)
-const NamesQuery = Type.Object({ ...PAGING, of: Type.Enum(['apps', 'keys', 'routes']) })
+/** A form offers all of them. */
+const NAMES_MAX = 1_000
+const NamesQuery = Type.Object({
+  ...PAGING,
+  of: Type.Enum(['apps', 'keys', 'routes']),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: NAMES_MAX })),
+})
 
 const Body = Type.Object(AppShape.properties)
 

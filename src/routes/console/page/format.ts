@@ -53,6 +53,11 @@ export function milliseconds(value: number): string {
   return duration(value / 1000)
 }
 
+/** How long something took that is known to the millisecond. */
+export function took(value: number): string {
+  return value < 1 ? '< 1 ms' : milliseconds(value)
+}
+
 /** 45 s · 4 min 5 s · 3 h 20 min · 2 d 4 h: the two units that matter. */
 export function duration(seconds: number): string {
   const whole = Math.round(seconds)
@@ -108,6 +113,12 @@ export function zone(atMs: number): string {
   if (Number.isNaN(minutes) || minutes === 0) return 'UTC'
   const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60]
   return `UTC${minutes < 0 ? '-' : '+'}${hours}${rest === 0 ? '' : `:${String(rest).padStart(2, '0')}`}`
+}
+
+/** 14:03:07 of today; of another day with its date. */
+export function timeOfDay(atMs: number, nowMs: number): string {
+  const [at, now] = [moment(atMs), moment(nowMs)]
+  return at.slice(0, 10) === now.slice(0, 10) ? at.slice(11) : at
 }
 
 /** "1 route", "3 routes". */

@@ -16,6 +16,16 @@ export type Load<Value> = {
   | { readonly state: 'ready'; readonly value: Value; readonly error: ApiError | null }
 )
 
+/** What waits for something else to be loaded. */
+export const LOADING = {
+  state: 'loading',
+  value: null,
+  error: null,
+  busy: true,
+  reload: () => {},
+  set: () => {},
+} as const
+
 interface Kept<Value> {
   readonly value: { readonly it: Value } | null
   readonly error: ApiError | null

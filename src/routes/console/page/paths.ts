@@ -46,6 +46,15 @@ function decoded(segment: string): string {
   }
 }
 
+/**
+ * Where the records of a request are, by the id that its caller was told. Callers choose ids: one of dots alone would
+ * lead elsewhere as a part of a path.
+ */
+export function requestPath(workspace: string, id: string): string {
+  const requests = pathOf(workspace, 'requests')
+  return /^\.+$/.test(id) ? requests + queryOf({ id }) : pathOf(workspace, 'requests', id)
+}
+
 /** Path and query for the console's API, each part encoded: apiPath`/workspaces/${id}/routes`. */
 export function apiPath(strings: TemplateStringsArray, ...parts: readonly string[]): string {
   return strings.reduce((path, string, index) => path + encodeURIComponent(parts[index - 1] ?? '') + string)

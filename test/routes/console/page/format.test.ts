@@ -96,3 +96,14 @@ test('what is not there is a dash', async (t) => {
   t.equal(format.plural(1, 'route'), '1 route')
   t.equal(format.plural(1200, 'entry', 'entries'), '1,200 entries')
 })
+
+test('what took less than the clock tells is not nothing', async (t) => {
+  t.equal(format.took(0), '< 1 ms')
+  t.equal(format.took(1), '1 ms')
+})
+
+test('a time of today has no date', async (t) => {
+  const at = new Date(2026, 10, 20, 14, 3, 7).getTime()
+  t.equal(format.timeOfDay(at, at + 3_600_000), '14:03:07')
+  t.equal(format.timeOfDay(at, at + 86_400_000), '2026-11-20 14:03:07')
+})

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { KeyAnswer } from '../../../../src/routes/console/api/answers.ts'
-import { keyState, keysInOrder } from '../../../../src/routes/console/page/views/keys/key-state.ts'
+import { keyState } from '../../../../src/routes/console/page/views/keys/key-state.ts'
 import { type KeyForm, newKeyOf } from '../../../../src/routes/console/page/views/keys/new-key.ts'
 
 const NOW_MS = Date.parse('2026-11-20T09:00:00Z')
@@ -75,13 +75,4 @@ t.test('how a key stands', async (t) => {
   t.equal(state({ expires_at: '2026-11-25T09:00:00Z', created_at: null }), 'ends soon', 'the last week')
   t.equal(state({ expires_at: '2026-11-20T09:00:00Z' }), 'expired')
   t.equal(state({ expires_at: '2027-11-20T09:00:00Z', revoked_at: '2026-11-20T08:00:00Z' }), 'revoked')
-  const keys = [
-    key('gone', { revoked_at: '2026-11-20T08:00:00Z', last_used_at: '2026-11-20T08:00:00Z' }),
-    key('idle'),
-    key('busy', { last_used_at: '2026-11-20T08:59:00Z' }),
-  ]
-  t.same(
-    keysInOrder(keys, NOW_MS).map(({ id }) => id),
-    ['busy', 'idle', 'gone'],
-  )
 })

@@ -40,7 +40,7 @@ t.test('the overview is live, light and still', { skip: withoutServers, timeout:
   await page.keyboard.press('ArrowLeft')
   t.match(await page.locator('.chart-tip').textContent(), /^\d\d:\d\d:\d\drequests/, 'keys read moments')
   await page.getByRole('button', { name: 'Table of Requests' }).click()
-  t.equal(await page.locator('.chart-table thead th').count(), 3)
+  t.equal(await page.locator('.chart-table thead th').count(), 4)
 
   let polls = 0
   page.on('request', (request) => {

@@ -1,8 +1,8 @@
 import t from 'tap'
-import type { ExplainRow } from '../../../../src/gateway/explain.ts'
-import { ordinal, verdictsOf } from '../../../../src/routes/console/page/views/routes/verdicts.ts'
+import type { ExplainedEntry } from '../../../../src/routes/console/api/answers.ts'
+import { leftWords, verdictsOf } from '../../../../src/routes/console/page/views/routes/verdicts.ts'
 
-const row = (name: string, more: Partial<ExplainRow> = {}): ExplainRow => ({
+const row = (name: string, more: Partial<ExplainedEntry> = {}): ExplainedEntry => ({
   route: 'acme.voice',
   provider: 'p',
   model: name,
@@ -17,28 +17,49 @@ const entry = (model: string, purposes: readonly string[] = []) => ({ provider: 
 t.test('each entry learns its place, or why it has none', async (t) => {
   const answer = {
     entries: [
-      row('a', { left: 'features', detail: 'the model lacks diarization' }),
+      row('a', { left: 'features', missing: ['diarization', 'word_timestamps'] }),
       row('b', { rank: 2 }),
-      row('c', { rank: 1, detail: 'the breaker of every entry is open' }),
+      row('c', { rank: 1 }),
+      row('d', { left: 'breaker', retry_after_ms: 3_100 }),
     ],
   }
   const { entries, order } = verdictsOf(
     answer,
     'acme.voice',
-    ['a', 'b', 'c'].map((m) => entry(m)),
+    ['a', 'b', 'c', 'd'].map((m) => entry(m)),
     '',
   )
-  t.same(entries.get(0), { tone: 'out', rank: null, words: 'the model lacks diarization' })
-  t.same(entries.get(1), { tone: 'next', rank: 2, words: '2nd in line' })
-  t.match(entries.get(2), {
-    tone: 'first',
-    rank: 1,
-    words: 'would serve: the breaker of every entry is open',
-  })
+  t.same(entries.get(0), { tone: 'out', rank: null, words: 'Skipped: no diarization, no word timestamps' })
+  t.same(entries.get(1), { tone: 'next', rank: 2, words: 'Fallback 1' })
+  t.same(entries.get(2), { tone: 'first', rank: 1, words: 'Selected' })
+  t.equal(entries.get(3)?.words, 'Skipped: breaker open for another 4 s')
   t.same(
     order.map(({ model }) => model),
     ['c', 'b'],
   )
+})
+
+t.test('an entry that is tried in spite of its breaker is not said to be well', async (t) => {
+  const last = row('a', { rank: 1, last_resort: true, breaker: 'open' })
+  const { entries } = verdictsOf({ entries: [last] }, 'acme.voice', [entry('a')], '')
+  t.same(entries.get(0), { tone: 'next', rank: 1, words: 'Selected: would be tried; its breaker is open' })
+  const half = verdictsOf({ entries: [{ ...last, breaker: 'half_open' }] }, 'acme.voice', [entry('a')], '')
+  t.equal(half.entries.get(0)?.words, 'Selected: would be tried; its breaker is half-open')
+})
+
+t.test('why an entry is skipped is said in words', async (t) => {
+  const words = (left: string, more: object = {}) => leftWords({ left, ...more })
+  t.equal(
+    words('features', { conflict: ['diarization', 'word_timestamps'] }),
+    'no diarization together with word timestamps',
+  )
+  t.equal(words('capability', { missing: ['vision'] }), 'the model doesn’t support vision')
+  t.equal(words('plan'), 'not part of the plan')
+  t.equal(words('plan', { missing: ['audio_input'] }), 'the plan doesn’t include speech-to-text')
+  t.equal(words('limits', { param: 'voice' }), 'voice is over a limit of the model')
+  t.equal(words('breaker'), 'breaker half-open, a test request is running')
+  t.equal(words('cooling', { retry_after_ms: 12_000 }), 'rate limited for another 12 s')
+  t.equal(words('not_pinned'), 'other entries are pinned')
 })
 
 t.test('entries alike are told apart by their order', async (t) => {
@@ -48,7 +69,7 @@ t.test('entries alike are told apart by their order', async (t) => {
     [0, 1, 2].map((index) => entries.get(index)?.rank),
     [2, 1, null],
   )
-  t.equal(entries.get(2)?.words, 'plan')
+  t.equal(entries.get(2)?.words, 'Skipped: not part of the plan')
 })
 
 t.test('entries alike are told apart by the purpose whose rows come first', async (t) => {
@@ -68,7 +89,7 @@ t.test('entries alike are told apart by the purpose whose rows come first', asyn
 t.test('a request that leads to another route leaves all entries of this one out', async (t) => {
   const answer = { entries: [row('x', { route: 'acme.other', rank: 1 })] }
   const { entries, order } = verdictsOf(answer, 'acme.voice', [entry('a')], '')
-  t.same(entries.get(0), { tone: 'out', rank: null, words: 'such a request leads to another route' })
+  t.same(entries.get(0), { tone: 'out', rank: null, words: 'Skipped: the request uses another route' })
   t.equal(order.length, 1)
 })
 
@@ -81,20 +102,4 @@ t.test('nothing is said of an entry that no answer is about yet', async (t) => {
     '',
   )
   t.same([...entries.keys()], [1])
-})
-
-t.test('places are said as people say them', async (t) => {
-  t.same([1, 2, 3, 4, 11, 12, 13, 21, 22, 101, 111].map(ordinal), [
-    '1st',
-    '2nd',
-    '3rd',
-    '4th',
-    '11th',
-    '12th',
-    '13th',
-    '21st',
-    '22nd',
-    '101st',
-    '111th',
-  ])
 })

@@ -12,14 +12,19 @@ const EVERY_MS = 5_000
 const DEGRADED = 0.01
 const FAILING = 0.05
 
-/** How providers fare, every 5 s while the tab is seen; null: not known yet. @param workspace null: in all of them */
-export function useHealth(workspace: string | null): HealthAnswer | null {
+/**
+ * How providers fare, every 5 s while the tab is seen; null: it could not be loaded, undefined: it is on its way, and a
+ * list that shows it waits, so that nothing moves.
+ *
+ * @param workspace null: in all of them
+ */
+export function useHealth(workspace: string | null): HealthAnswer | null | undefined {
   const load = useLoad(
     (signal) => api.get<HealthAnswer>(`/health${queryOf({ workspace })}`, { signal }),
     [workspace],
     { everyMs: EVERY_MS },
   )
-  return load.value
+  return load.state === 'loading' ? undefined : load.value
 }
 
 /** How one entry, or several of them together, fared. */
@@ -97,15 +102,15 @@ export function BreakerBadge({ state }: Pick<BreakerAnswer, 'state'>) {
 
 /** State, share of errors, and the last error with its age. `total`: how many entries it is about. */
 export function Health({ of, total = 1 }: { readonly of: Fitness | null; readonly total?: number }) {
-  if (of === null) return html`<span class="quiet">…</span>`
+  if (of === null) return html`<span class="quiet">–</span>`
   const { calls, failed, lastError, breakers } = of
   const [word, tone] = healthWord(of)
   const [worst] = breakers
   const affected = total > 1 && breakers.length > 0 ? ` on ${breakers.length} of ${total}` : ''
   return html`<span class="health">
-    <span class="row">
-      <${Badge} tone=${tone} title=${worst ? MEANINGS[worst.state] : undefined}>${word}${affected}<//>
-      <span class="quiet small nowrap">
+    <span>
+      <${Badge} tone=${tone} title=${worst ? MEANINGS[worst.state] : undefined}>${word}${affected}<//>${' '}
+      <span class="quiet small">
         ${worst?.since ? html`since <${Time} at=${worst.since} />${calls > 0 ? ' · ' : ''}` : null}
         ${calls > 0 ? `${percent(failed / calls)} errors in 5 min` : worst ? null : 'in 5 min'}
       </span>

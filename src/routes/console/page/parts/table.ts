@@ -1,4 +1,4 @@
-import type { ComponentChildren } from 'preact'
+import { Component, type ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { html } from '../html.ts'
 
@@ -50,13 +50,33 @@ export function Table<Row>(props: TableProps<Row>) {
         ${rows.map((row) => {
           const to = href?.(row) ?? null
           const marks = [to === null ? '' : 'row-link', dim?.(row) ? 'row-dim' : ''].filter(Boolean).join(' ')
-          return html`<tr key=${rowKey(row)} class=${marks || undefined}>
-            ${columns.map((column) => cellOf(column, row, to))}
-          </tr>`
+          return html`<${TableRow} key=${rowKey(row)} row=${row} columns=${columns} to=${to} marks=${marks} />`
         })}
       </tbody>
     </table>
   </div>`
+}
+
+interface RowProps<Row> {
+  readonly row: Row
+  readonly columns: readonly Column<Row>[]
+  readonly to: string | null
+  readonly marks: string
+}
+
+/**
+ * A row that is drawn again only when it is another, or the columns are: a list of hundreds gets new ones all the time.
+ * A memoized vnode would not do: it holds on to the table that it was drawn in first, and so to rows that are gone.
+ */
+class TableRow<Row> extends Component<RowProps<Row>> {
+  override shouldComponentUpdate(next: RowProps<Row>): boolean {
+    const { row, columns, to, marks } = this.props
+    return next.row !== row || next.columns !== columns || next.to !== to || next.marks !== marks
+  }
+
+  render({ row, columns, to, marks }: RowProps<Row>) {
+    return html`<tr class=${marks || undefined}>${columns.map((column) => cellOf(column, row, to))}</tr>`
+  }
 }
 
 /** A table that is wider than its place can be scrolled by keys, and only then is it a stop of Tab. */

@@ -3,6 +3,7 @@ import { html } from '../../html.ts'
 import { FileBadge, NotInForce } from '../../parts/badge.ts'
 import { Button, LinkButton } from '../../parts/button.ts'
 import { Section } from '../../parts/page-head.ts'
+import { Pager, type Paging, SearchField } from '../../parts/paged.ts'
 import { EmptyState } from '../../parts/states.ts'
 import { type Column, Table } from '../../parts/table.ts'
 import { pathOf } from '../../paths.ts'
@@ -11,16 +12,19 @@ import type { Asking, Known } from './view.ts'
 
 export function AppList({
   known,
+  paging,
   onAsk,
 }: {
   readonly known: Known
+  readonly paging: Paging
   readonly onAsk: (asking: Asking) => void
 }) {
-  const { apps, id } = known.workspace
-  const isReady = known.routes.some(({ version }) => version !== null)
+  const { id } = known.workspace
+  const { apps, total, all } = known.listed
+  const isReady = known.routes.length > 0
   const make = () => onAsk({ what: 'app', app: null })
   const add = html`<${Button} kind="primary" icon="plus" onClick=${make}>Create app<//>`
-  if (apps.length === 0)
+  if (all === 0)
     return isReady
       ? html`<${EmptyState} title="No apps yet" action=${add}>
           Create an app, choose its route, then create a key.
@@ -32,7 +36,9 @@ export function AppList({
           An app sends its traffic to a published route.
         <//>`
   return html`<${Section} title="Apps" actions=${add}>
+    <${SearchField} paging=${paging} label="Search apps" all=${all} />
     <${Table} caption="Apps" columns=${columnsOf(id, onAsk)} rows=${apps} rowKey=${(app: AppAnswer) => app.id} />
+    <${Pager} paging=${paging} total=${total} shown=${apps.length} />
   <//>`
 }
 

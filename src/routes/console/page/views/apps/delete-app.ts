@@ -1,4 +1,4 @@
-import type { AppAnswer, KeyAnswer, WorkspaceAnswer } from '../../../api/answers.ts'
+import type { AppAnswer, KeysAnswer, WorkspaceAnswer } from '../../../api/answers.ts'
 import { api } from '../../api.ts'
 import { plural } from '../../format.ts'
 import { html } from '../../html.ts'
@@ -7,7 +7,7 @@ import { Button, LinkButton } from '../../parts/button.ts'
 import { Confirm, Dialog } from '../../parts/dialog.ts'
 import { Loaded } from '../../parts/states.ts'
 import { toast } from '../../parts/toasts.ts'
-import { apiPath, pathOf } from '../../paths.ts'
+import { apiPath, pathOf, queryOf } from '../../paths.ts'
 import type { Known } from './view.ts'
 
 interface DeleteAppProps {
@@ -23,8 +23,8 @@ export function DeleteApp(props: DeleteAppProps) {
   const place = apiPath`/workspaces/${known.workspace.id}`
   const keys = useLoad(
     async (signal) => {
-      const all = (await api.get<{ keys: readonly KeyAnswer[] }>(`${place}/keys`, { signal })).keys
-      return all.filter((key) => key.app === app.id && key.revoked_at === null)
+      const query = queryOf({ app: app.id, state: 'active' })
+      return await api.get<KeysAnswer>(`${place}/keys${query}`, { signal })
     },
     [place, app.id],
   )
@@ -32,7 +32,7 @@ export function DeleteApp(props: DeleteAppProps) {
     onSaved(await api.delete<WorkspaceAnswer>(place + apiPath`/apps/${app.id}`))
     toast(`App ${app.id} deleted`)
   }
-  if (keys.state === 'ready' && keys.value.length === 0)
+  if (keys.state === 'ready' && keys.value.total === 0)
     return html`<${Confirm}
       title=${`Delete the app ${app.id}?`}
       action="Delete app"
@@ -56,13 +56,13 @@ export function DeleteApp(props: DeleteAppProps) {
       load=${keys}
       what="The keys of the app"
       rows=${2}
-      render=${(value: readonly KeyAnswer[]) => html`<div class="stack">
+      render=${({ keys: shown, total }: KeysAnswer) => html`<div class="stack">
         <p>
-          ${`${plural(value.length, 'key')} ${value.length === 1 ? 'uses' : 'use'} this app. `}
-          ${`Revoke ${value.length === 1 ? 'it' : 'them'} first:`}
+          ${`${plural(total, 'key')} ${total === 1 ? 'uses' : 'use'} this app. `}
+          ${`Revoke ${total === 1 ? 'it' : 'them'} first:`}
         </p>
         <ul class="stack stack-tight">
-          ${value.map(({ id, name }) => html`<li key=${id}>${name} <span class="mono small quiet">${id}</span></li>`)}
+          ${shown.map(({ id, name }) => html`<li key=${id}>${name} <span class="mono small quiet">${id}</span></li>`)}
         </ul>
       </div>`}
     />

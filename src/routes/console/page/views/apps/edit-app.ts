@@ -21,8 +21,7 @@ export function EditApp(props: {
   readonly onClose: () => void
 }) {
   const { known, before, onSaved, onClose } = props
-  const { workspace, routes } = known
-  const published = routes.filter(({ version }) => version !== null).map(({ name }) => name)
+  const { workspace, routes: published } = known
   const [form, setForm] = useState(() => {
     const start = formOf(before?.id ?? '', before?.fields ?? null)
     return start.route === '' && published.length === 1 ? { ...start, route: published[0] ?? '' } : start

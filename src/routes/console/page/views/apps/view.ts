@@ -1,11 +1,18 @@
 import { useState } from 'preact/hooks'
-import type { AppAnswer, PurposeAnswer, RouteSummary, WorkspaceAnswer } from '../../../api/answers.ts'
+import type {
+  AppAnswer,
+  AppsAnswer,
+  NamesAnswer,
+  PurposeAnswer,
+  WorkspaceAnswer,
+} from '../../../api/answers.ts'
 import { api } from '../../api.ts'
 import { html } from '../../html.ts'
 import { useLoad } from '../../load.ts'
 import { PageHead } from '../../parts/page-head.ts'
+import { usePaging } from '../../parts/paged.ts'
 import { Loaded } from '../../parts/states.ts'
-import { apiPath } from '../../paths.ts'
+import { apiPath, queryOf } from '../../paths.ts'
 import type { WorkspaceViewProps } from '../../view.ts'
 import { AppList } from './app-list.ts'
 import { DeleteApp } from './delete-app.ts'
@@ -14,10 +21,16 @@ import { EditApp } from './edit-app.ts'
 import { EditPurpose } from './edit-purpose.ts'
 import { PurposeList } from './purpose-list.ts'
 
+/** Routes that an app can be sent to. */
+const ROUTES_MAX = 1_000
+
 /** What is edited here, and the routes that it may lead to. */
 export interface Known {
   readonly workspace: WorkspaceAnswer
-  readonly routes: readonly RouteSummary[]
+  /** Names of the published ones. */
+  readonly routes: readonly string[]
+  /** The page of apps that is shown. */
+  readonly listed: AppsAnswer
 }
 
 /** What somebody wants to change; null in it: something new. */
@@ -30,21 +43,27 @@ export type Asking =
 /** The apps of a workspace and its purposes: what leads a call to a route. */
 export function AppsView({ workspace }: WorkspaceViewProps) {
   const place = apiPath`/workspaces/${workspace}`
+  const paging = usePaging()
   const load = useLoad(
     async (signal): Promise<Known> => {
-      const [own, { routes }] = await Promise.all([
+      const names = `${place}/names${queryOf({ of: 'routes', limit: ROUTES_MAX })}`
+      const [own, routes, listed] = await Promise.all([
         api.get<WorkspaceAnswer>(place, { signal }),
-        api.get<{ routes: readonly RouteSummary[] }>(`${place}/routes`, { signal }),
+        api.get<NamesAnswer>(names, { signal }),
+        api.get<AppsAnswer>(`${place}/apps${paging.query}`, { signal }),
       ])
-      return { workspace: own, routes }
+      return { workspace: own, routes: routes.names.map(({ name }) => name), listed }
     },
-    [workspace],
+    [workspace, paging.query],
   )
   const [asking, setAsking] = useState<Asking | null>(null)
   const known = load.value
   const common = known && {
     known,
-    onSaved: (saved: WorkspaceAnswer) => load.set({ ...known, workspace: saved }),
+    onSaved: (saved: WorkspaceAnswer) => {
+      load.set({ ...known, workspace: saved })
+      load.reload()
+    },
     onClose: () => setAsking(null),
   }
   return html`
@@ -57,7 +76,7 @@ export function AppsView({ workspace }: WorkspaceViewProps) {
       what="The apps"
       rows=${6}
       render=${(value: Known) => html`
-        <${AppList} known=${value} onAsk=${setAsking} />
+        <${AppList} known=${value} paging=${paging} onAsk=${setAsking} />
         <${PurposeList} known=${value} onAsk=${setAsking} onSaved=${common?.onSaved} />
       `}
     />

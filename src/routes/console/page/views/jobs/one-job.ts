@@ -13,7 +13,7 @@ import { Progress } from '../../parts/progress.ts'
 import { Fault, Loaded, Note } from '../../parts/states.ts'
 import { Time } from '../../parts/time.ts'
 import { toast } from '../../parts/toasts.ts'
-import { apiPath, pathOf } from '../../paths.ts'
+import { apiPath, pathOf, requestPath } from '../../paths.ts'
 import { Attempts } from '../requests/attempts.ts'
 import { Outcome } from '../requests/outcome.ts'
 import { JobDelivery } from './job-delivery.ts'
@@ -148,7 +148,7 @@ function JobFacts({ workspace, job }: { readonly workspace: string; readonly job
       ['Route version', html`<span class="mono">${job.policy_version_id ?? '–'}</span>`],
       [
         'Submitted by',
-        html`<a class="mono" href=${pathOf(workspace, 'requests', job.request_id)}>${job.request_id}</a>`,
+        html`<a class="mono" href=${requestPath(workspace, job.request_id)}>${job.request_id}</a>`,
       ],
     ]}
   />`

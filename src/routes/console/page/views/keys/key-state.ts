@@ -16,10 +16,3 @@ export function keyState(
   const leftMs = endsMs - nowMs
   return leftMs <= 0 ? 'expired' : leftMs < Math.min(SOON_MS, lifeMs / 10) ? 'ends soon' : 'active'
 }
-
-/** The keys, most needed first: those that work, then by when they were used last. */
-export function keysInOrder(keys: readonly KeyAnswer[], nowMs: number): readonly KeyAnswer[] {
-  const ended = (key: KeyAnswer) => (['expired', 'revoked'].includes(keyState(key, nowMs)) ? 1 : 0)
-  const used = ({ last_used_at, created_at }: KeyAnswer) => last_used_at ?? created_at ?? ''
-  return keys.toSorted((one, other) => ended(one) - ended(other) || used(other).localeCompare(used(one)))
-}

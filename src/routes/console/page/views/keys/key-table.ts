@@ -6,7 +6,7 @@ import { Button } from '../../parts/button.ts'
 import { Bar } from '../../parts/progress.ts'
 import { type Column, Table } from '../../parts/table.ts'
 import { Time } from '../../parts/time.ts'
-import { keyState, keysInOrder } from './key-state.ts'
+import { keyState } from './key-state.ts'
 
 export function KeyTable(props: {
   readonly keys: readonly KeyAnswer[]
@@ -47,7 +47,7 @@ export function KeyTable(props: {
   return html`<${Table}
     caption="Keys"
     columns=${columns}
-    rows=${keysInOrder(keys, nowMs)}
+    rows=${keys}
     rowKey=${({ id }: KeyAnswer) => id}
     dim=${over}
   />`

@@ -1,12 +1,13 @@
 import { useState } from 'preact/hooks'
-import type { KeyAnswer, NewKeyAnswer, SessionAnswer, WorkspaceAnswer } from '../../../api/answers.ts'
+import type { KeyAnswer, KeysAnswer, NamesAnswer, NewKeyAnswer, SessionAnswer } from '../../../api/answers.ts'
 import { api } from '../../api.ts'
 import { html } from '../../html.ts'
 import { useLoad } from '../../load.ts'
 import { Button, LinkButton } from '../../parts/button.ts'
 import { PageHead } from '../../parts/page-head.ts'
+import { Pager, SearchField, usePaging } from '../../parts/paged.ts'
 import { EmptyState, Loaded } from '../../parts/states.ts'
-import { apiPath, pathOf } from '../../paths.ts'
+import { apiPath, pathOf, queryOf } from '../../paths.ts'
 import type { WorkspaceViewProps } from '../../view.ts'
 import { KeyForm } from './key-form.ts'
 import { KeyShown } from './key-shown.ts'
@@ -16,23 +17,27 @@ import { RevokeKey } from './revoke-key.ts'
 /** How often spending and last uses are looked at anew. */
 const LIVE_MS = 15_000
 
-interface Keys {
-  readonly keys: readonly KeyAnswer[]
+/** Apps that a new key can be for. */
+const APPS_MAX = 1_000
+
+interface Keys extends KeysAnswer {
   readonly apps: readonly string[]
 }
 
 /** The API keys of a workspace: made here, shown once, limited and revoked. */
 export function KeysView({ workspace, session }: WorkspaceViewProps) {
   const path = apiPath`/workspaces/${workspace}/keys`
+  const paging = usePaging()
   const load = useLoad<Keys>(
     async (signal) => {
-      const [{ keys }, about] = await Promise.all([
-        api.get<{ keys: readonly KeyAnswer[] }>(path, { signal }),
-        api.get<WorkspaceAnswer>(apiPath`/workspaces/${workspace}`, { signal }),
+      const names = apiPath`/workspaces/${workspace}/names` + queryOf({ of: 'apps', limit: APPS_MAX })
+      const [found, apps] = await Promise.all([
+        api.get<KeysAnswer>(path + paging.query, { signal }),
+        api.get<NamesAnswer>(names, { signal }),
       ])
-      return { keys, apps: about.apps.map(({ id }) => id) }
+      return { ...found, apps: apps.names.map(({ id }) => id) }
     },
-    [path],
+    [path, paging.query],
     { everyMs: LIVE_MS },
   )
   const [open, setOpen] = useState<Open>(null)
@@ -49,14 +54,17 @@ export function KeysView({ workspace, session }: WorkspaceViewProps) {
       lead="API keys authenticate an app. You’ll see each key only once."
       actions=${value?.apps.length === 0 ? null : action}
     />
+    <${SearchField} paging=${paging} label="Search keys" all=${value?.all ?? 0} />
     <${Loaded}
       load=${load}
       what="The keys"
       rows=${6}
-      render=${({ keys, apps }: Keys) => html`
+      render=${({ keys, apps, all, total }: Keys) => html`
         ${apps.length === 0 ? html`<${NoApp} workspace=${workspace} />` : null}
-        ${keys.length === 0 && apps.length > 0 ? html`<${NoKey} />` : null}
-        ${keys.length > 0 ? html`<${KeyTable} keys=${keys} session=${session} onRevoke=${revoke} />` : null}`}
+        ${all === 0 && apps.length > 0 ? html`<${NoKey} />` : null}
+        ${all > 0 && keys.length === 0 ? html`<${EmptyState} title="No matching keys" />` : null}
+        ${keys.length > 0 ? html`<${KeyTable} keys=${keys} session=${session} onRevoke=${revoke} />` : null}
+        <${Pager} paging=${paging} total=${total} shown=${keys.length} />`}
     />
     <${OpenDialog}
       path=${path}

@@ -1,5 +1,6 @@
-/** Six colours, each as a whole and as a dashed line. */
-export const TONES = 12
+const COLOURS = 6
+/** Each colour as a whole line and, when all of these are taken, as a dashed one. */
+export const TONES = 2 * COLOURS
 
 /** Names that have a tone, for as long as the page lives. */
 const given = new Map<string, number>()
@@ -12,8 +13,9 @@ export function tonesOf(names: readonly string[], known: Map<string, number> = g
   for (const name of names.toSorted()) {
     if (known.has(name)) continue
     const taken = new Set(known.values())
-    const first = hash(name) % TONES
-    const order = Array.from({ length: TONES }, (_, step) => ((first + step) % TONES) + 1)
+    const first = hash(name) % COLOURS
+    const colours = Array.from({ length: COLOURS }, (_, step) => ((first + step) % COLOURS) + 1)
+    const order = [...colours, ...colours.map((colour) => colour + COLOURS)]
     known.set(name, order.find((tone) => !taken.has(tone)) ?? first + 1)
   }
   return names.map((name) => known.get(name) ?? 1)

@@ -38,7 +38,7 @@ function Whole({ seen, workspace }: { readonly seen: Seen; readonly workspace: s
           <//>`
     }
     ${idle || workspace === null ? breakers : null}
-    <${Providers} health=${health} />
+    <${Providers} health=${health ?? null} />
     ${answer.nodes === null || workspace !== null ? null : html`<${Nodes} nodes=${answer.nodes} />`}`
 }
 

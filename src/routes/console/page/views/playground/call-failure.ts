@@ -4,7 +4,7 @@ import type { ApiError } from '../../api-error.ts'
 import { milliseconds } from '../../format.ts'
 import { html } from '../../html.ts'
 import { Icon } from '../../parts/icon.ts'
-import { pathOf } from '../../paths.ts'
+import { requestPath } from '../../paths.ts'
 import { callAdvice } from './call-advice.ts'
 
 type Attempt = RequestAnswer['attempts'][number]
@@ -48,7 +48,7 @@ export function CallFailure({ workspace, error }: { readonly workspace: string; 
       requestId === null
         ? null
         : html`<p class="small">
-            <a href=${pathOf(workspace, 'requests', requestId)}>View request ${requestId}</a>
+            <a href=${requestPath(workspace, requestId)}>View request ${requestId}</a>
           </p>`
     }
   </div>`

@@ -2,7 +2,7 @@ import { duration, milliseconds, number, orNone, usd } from '../../format.ts'
 import { html } from '../../html.ts'
 import { Facts } from '../../parts/page-head.ts'
 import { Note } from '../../parts/states.ts'
-import { pathOf } from '../../paths.ts'
+import { requestPath } from '../../paths.ts'
 import type { CallFacts } from './heard.ts'
 
 /** What a call came to: who served it, for how much, and what is to be known of it. */
@@ -33,7 +33,7 @@ export function ResultFacts(props: {
           : [
               [
                 'Request',
-                html`<a class="mono" href=${pathOf(workspace, 'requests', requestId)}>${requestId}</a>`,
+                html`<a class="mono" href=${requestPath(workspace, requestId)}>${requestId}</a>`,
               ] as const,
             ]),
       ]}

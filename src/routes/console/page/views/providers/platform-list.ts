@@ -1,8 +1,10 @@
-import type { ModelsAnswer } from '../../../api/answers.ts'
+import { useMemo } from 'preact/hooks'
+import type { HealthAnswer, ModelsAnswer } from '../../../api/answers.ts'
 import { api } from '../../api.ts'
 import { plural } from '../../format.ts'
 import { html } from '../../html.ts'
 import { useLoad } from '../../load.ts'
+import { fitnessOfProvider, Health } from '../../parts/health.ts'
 import { Section } from '../../parts/page-head.ts'
 import { Loaded } from '../../parts/states.ts'
 import { type Column, Table } from '../../parts/table.ts'
@@ -14,10 +16,14 @@ type PlatformProvider = ModelsAnswer['providers'][number]
 export function PlatformList({
   workspace,
   isOperator,
+  health,
 }: {
   readonly workspace: string
   readonly isOperator: boolean
+  /** Of the workspace's own calls; null: not known yet. */
+  readonly health: HealthAnswer | null
 }) {
+  const columns = useMemo(() => columnsOf(health), [health])
   const load = useLoad(
     async (signal) => {
       const { providers } = await api.get<ModelsAnswer>(apiPath`/workspaces/${workspace}/models`, { signal })
@@ -25,22 +31,22 @@ export function PlatformList({
     },
     [workspace],
   )
-  const manage = isOperator ? html`<a href=${pathOf(null, 'providers')}>Manage them</a>` : null
+  const manage = isOperator ? html`<a href=${pathOf(null, 'providers')}>Manage</a>` : null
   return html`<${Section}
-    title="Of the platform"
-    lead="Every workspace may use them. What their calls cost is charged as credits."
+    title="Shared providers"
+    lead="Available to every workspace. Usage is charged as credits."
     actions=${manage}
   >
     <${Loaded}
       load=${load}
-      what="The providers of the platform"
+      what="The shared providers"
       rows=${2}
       render=${(providers: readonly PlatformProvider[]) =>
         providers.length === 0
-          ? html`<p class="quiet">There is none.${isOperator ? '' : ' Operators add them.'}</p>`
+          ? html`<p class="quiet">None yet.${isOperator ? '' : ' Operators can add them.'}</p>`
           : html`<${Table}
-              caption="Providers of the platform"
-              columns=${COLUMNS}
+              caption="Shared providers"
+              columns=${columns}
               rows=${providers}
               rowKey=${({ name }: PlatformProvider) => name}
             />`}
@@ -48,14 +54,18 @@ export function PlatformList({
   <//>`
 }
 
-const COLUMNS: readonly Column<PlatformProvider>[] = [
+const columnsOf = (health: HealthAnswer | null): readonly Column<PlatformProvider>[] => [
   { head: 'Provider', primary: true, cell: ({ name }) => html`<span class="mono">${name}</span>` },
-  { head: 'Kind', cell: ({ kind }) => kind },
+  {
+    head: 'Health',
+    cell: ({ name }) => html`<${Health} of=${health && fitnessOfProvider(health, name)} />`,
+  },
+  { head: 'Type', cell: ({ kind }) => kind },
   {
     head: 'Models',
     cell: ({ models, open }) => {
       const listed = models.length === 0 ? '' : plural(models.length, 'model')
-      const others = open ? (listed === '' ? 'those that routes name' : ', and others that routes name') : ''
+      const others = open ? (listed === '' ? 'any model a route names' : ', and any other a route names') : ''
       return listed + others || html`<span class="quiet">none</span>`
     },
   },

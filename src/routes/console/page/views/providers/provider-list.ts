@@ -1,7 +1,9 @@
-import type { ProviderAnswer } from '../../../api/answers.ts'
+import { useMemo } from 'preact/hooks'
+import type { HealthAnswer, ProviderAnswer } from '../../../api/answers.ts'
 import { html } from '../../html.ts'
 import { FileBadge, NotInForce } from '../../parts/badge.ts'
 import { Button } from '../../parts/button.ts'
+import { fitnessOfProvider, Health } from '../../parts/health.ts'
 import { EmptyState } from '../../parts/states.ts'
 import { type Column, Table } from '../../parts/table.ts'
 import { priceInWords } from '../routes/price-words.ts'
@@ -14,29 +16,36 @@ export type Asking =
 /** The providers of a workspace, or (null) of the platform. */
 export function ProviderList(props: {
   readonly providers: readonly ProviderAnswer[]
+  /** Null: not known yet. */
+  readonly health: HealthAnswer | null
   readonly workspace: string | null
   readonly isOperator: boolean
   readonly add: unknown
   readonly onAsk: (asking: Asking) => void
 }) {
-  const { providers, workspace, isOperator, add, onAsk } = props
+  const { providers, health, workspace, isOperator, add, onAsk } = props
+  const columns = useMemo(() => columnsOf(onAsk, isOperator, health), [onAsk, isOperator, health])
   if (providers.length > 0)
     return html`<${Table}
       caption="Providers"
-      columns=${columnsOf(onAsk, isOperator)}
+      columns=${columns}
       rows=${providers}
       rowKey=${({ name }: ProviderAnswer) => name}
     />`
   return workspace === null
-    ? html`<${EmptyState} title="No platform provider yet" action=${add}>
-        Add an account that all workspaces may use. It needs prices, so that calls can be charged.
+    ? html`<${EmptyState} title="No shared providers yet" action=${add}>
+        Add an account that every workspace can use. Set its prices, so that usage can be charged.
       <//>`
-    : html`<${EmptyState} title="No provider of your own yet" action=${add}>
-        Add one with the credential that the provider gave you. Then make a route of its models.
+    : html`<${EmptyState} title="No providers yet" action=${add}>
+        Add one with your API key. Then create a route from its models.
       <//>`
 }
 
-function columnsOf(onAsk: (asking: Asking) => void, isOperator: boolean): readonly Column<ProviderAnswer>[] {
+function columnsOf(
+  onAsk: (asking: Asking) => void,
+  isOperator: boolean,
+  health: HealthAnswer | null,
+): readonly Column<ProviderAnswer>[] {
   return [
     {
       head: 'Provider',
@@ -45,17 +54,21 @@ function columnsOf(onAsk: (asking: Asking) => void, isOperator: boolean): readon
         <${FileBadge} managedBy=${managed_by} />
         <${NotInForce} faults=${faults} />`,
     },
-    { head: 'Kind', cell: ({ kind }) => kind },
+    {
+      head: 'Health',
+      cell: ({ name }) => html`<${Health} of=${health && fitnessOfProvider(health, name)} />`,
+    },
+    { head: 'Type', cell: ({ kind }) => kind },
     { head: 'Credential', cell: ({ credential }) => CREDENTIAL_WORDS[credential] },
     {
-      head: 'Address',
+      head: 'URL',
       minor: !isOperator,
       cell: ({ base_url }) =>
         base_url === null
-          ? html`<span class="quiet">the kind’s own</span>`
+          ? html`<span class="quiet">default</span>`
           : html`<span class="mono small">${base_url}</span>`,
     },
-    { head: 'Declared', minor: true, cell: ({ facts }) => declaredInWords(facts) },
+    { head: 'Pricing overrides', minor: true, cell: ({ facts }) => declaredInWords(facts) },
     {
       head: 'Actions',
       hideHead: true,
@@ -90,15 +103,15 @@ function columnsOf(onAsk: (asking: Asking) => void, isOperator: boolean): readon
 }
 
 const CREDENTIAL_WORDS: Readonly<Record<ProviderAnswer['credential'], string>> = {
-  stored: 'stored, sealed',
-  reference: 'read from environment or file',
+  stored: '•••• saved',
+  reference: 'from environment or file',
   none: 'none',
 }
 
 function declaredInWords({ price, capabilities }: ProviderAnswer['facts']) {
   const parts = [
     ...(price === undefined ? [] : [priceInWords(price)]),
-    ...(capabilities === undefined ? [] : [`${capabilities.length} abilities`]),
+    ...(capabilities === undefined ? [] : [`${capabilities.length} capabilities`]),
   ]
   return parts.length === 0 ? html`<span class="quiet">–</span>` : parts.join(' · ')
 }

@@ -2,8 +2,9 @@ import { useState } from 'preact/hooks'
 import type { KindAnswer, ProviderAnswer } from '../../../api/answers.ts'
 import { api } from '../../api.ts'
 import { html } from '../../html.ts'
-import { useLoad } from '../../load.ts'
+import { LOADING, useLoad } from '../../load.ts'
 import { Button } from '../../parts/button.ts'
+import { useHealth } from '../../parts/health.ts'
 import { PageHead } from '../../parts/page-head.ts'
 import { Loaded } from '../../parts/states.ts'
 import { apiPath } from '../../paths.ts'
@@ -23,6 +24,7 @@ interface Listing {
 export function ProvidersView({ workspace, session }: ViewProps) {
   const place = workspace === null ? '' : apiPath`/workspaces/${workspace}`
   const load = useLoad((signal) => api.get<Listing>(`${place}/providers`, { signal }), [workspace])
+  const health = useHealth(workspace)
   const [asking, setAsking] = useState<Asking | null>(null)
   const close = () => setAsking(null)
   const add = html`<${Button} kind="primary" icon="plus" onClick=${() => setAsking({ what: 'edit', provider: null })}>
@@ -35,17 +37,18 @@ export function ProvidersView({ workspace, session }: ViewProps) {
       title=${workspace === null ? 'Platform providers' : 'Providers'}
       lead=${
         workspace === null
-          ? 'Accounts at providers that every workspace may use. What they cost is charged as credits.'
-          : 'Accounts at providers that routes take their models from. With your own, the provider bills you.'
+          ? 'Provider accounts that every workspace can use. Usage is charged as credits.'
+          : 'Provider accounts your routes can use. With your own credentials, the provider bills you directly.'
       }
       actions=${hasNone ? null : add}
     />
     <div class="stack stack-loose">
       <${Loaded}
-        load=${load}
+        load=${health === undefined ? LOADING : load}
         what="The providers"
         render=${(listing: Listing) => html`<${ProviderList}
           providers=${listing.providers}
+          health=${health ?? null}
           workspace=${workspace}
           isOperator=${setsAddress}
           add=${add}
@@ -54,9 +57,9 @@ export function ProvidersView({ workspace, session }: ViewProps) {
       />
       ${
         // Only then is it known how much stands above it.
-        workspace === null || load.state === 'loading'
+        workspace === null || load.state === 'loading' || health === undefined
           ? null
-          : html`<${PlatformList} workspace=${workspace} isOperator=${setsAddress} />`
+          : html`<${PlatformList} workspace=${workspace} isOperator=${setsAddress} health=${health ?? null} />`
       }
     </div>
     ${

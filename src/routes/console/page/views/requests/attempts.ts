@@ -10,7 +10,7 @@ export function Attempts({ request }: { readonly request: RequestAnswer }) {
   const { bars, totalMs } = attemptBars(request)
   if (bars.length === 0) {
     return html`<p class="quiet">
-      ${request.replayed ? 'Answered from an earlier request: nothing was tried.' : 'No provider was tried.'}
+      ${request.replayed ? 'Replayed from an earlier request. No provider was called.' : 'No provider was called.'}
     </p>`
   }
   return html`<ol class="attempts">

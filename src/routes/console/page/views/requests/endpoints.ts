@@ -28,5 +28,5 @@ export const ENDPOINTS: readonly string[] = [
 
 /** A run of a job has no path of its own. */
 export function endpointName(path: string): string {
-  return path === 'job' ? 'run of a job' : path
+  return path === 'job' ? 'Job run' : path
 }

@@ -1,11 +1,12 @@
-import { useRef, useState } from 'preact/hooks'
-import type { KeyAnswer, RequestAnswer, WorkspaceAnswer } from '../../../api/answers.ts'
+import { useMemo, useRef, useState } from 'preact/hooks'
+import type { Coverage, RequestAnswer, RequestsAnswer } from '../../../api/answers.ts'
 import { api } from '../../api.ts'
-import { milliseconds, orNone, usd } from '../../format.ts'
+import { number, timeOfDay, took } from '../../format.ts'
 import { html } from '../../html.ts'
 import { useAction, useLoad } from '../../load.ts'
 import { Button, LinkButton } from '../../parts/button.ts'
-import { Select } from '../../parts/field.ts'
+import { Select, TextInput } from '../../parts/field.ts'
+import { NamePicker } from '../../parts/name-picker.ts'
 import { PageHead } from '../../parts/page-head.ts'
 import { EmptyState, Fault, Loaded } from '../../parts/states.ts'
 import { type Column, Table } from '../../parts/table.ts'
@@ -15,20 +16,28 @@ import { useQuery } from '../../router.ts'
 import type { WorkspaceViewProps } from '../../view.ts'
 import { ENDPOINTS, endpointName } from './endpoints.ts'
 import { OneRequest } from './one-request.ts'
-import { Outcome } from './outcome.ts'
+import { Outcome, ServedBy } from './outcome.ts'
 import {
+  costDecimals,
+  coverageWords,
+  firstPage,
   isFiltered,
   listQuery,
+  newerThan,
   olderThan,
   type RequestFilter,
   type RequestList,
+  ROWS_MAX,
   readFilter,
   rowKey,
+  withNewer,
   withNewest,
   withOlder,
 } from './request-list.ts'
 
 const LIVE_MS = 5_000
+/** Whoever has scrolled further reads, and nothing may move. */
+const TOP_PX = 120
 
 /** The newest requests of a workspace, live; or one of them with its attempts. */
 export function RequestsView({ workspace, path, query }: WorkspaceViewProps) {
@@ -43,102 +52,97 @@ function AllRequests({ workspace, search }: { readonly workspace: string; readon
   const [query, setQuery] = useQuery()
   const [live, setLive] = useState(true)
   const filter = readFilter(query)
-  const { load, older } = useRequests(workspace, filter, live)
-  const names = useNames(workspace)
+  const requests = useRequests(workspace, filter, live)
   const head = html`<${PageHead}
     title="Requests"
-    lead="Calls of this workspace and runs of its jobs, newest first. Bodies and transcripts are not kept."
+    lead="Requests and job runs of this workspace, newest first. Bodies and transcripts are not stored."
     actions=${html`<${Button} icon=${live ? 'pause' : 'play'} pressed=${live} onClick=${() => setLive(!live)}>
       ${live ? 'Live' : 'Paused'}
     <//>`}
   />`
   return html`${head}
-    <${Filters} filter=${filter} names=${names} onChange=${setQuery} />
+    <${Filters} workspace=${workspace} filter=${filter} onChange=${setQuery} />
     <${Loaded}
-      load=${load}
+      load=${requests.load}
       what="The requests"
       rows=${10}
-      render=${(list: RequestList) =>
+      render=${({ list, coverage }: Shown) =>
         list.rows.length === 0
           ? html`<${None} workspace=${workspace} filtered=${isFiltered(filter)} onClear=${() => setQuery(NO_FILTER)} />`
-          : html`<${Rows} workspace=${workspace} list=${list} names=${names} search=${search} older=${older} />`}
+          : html`<${Rows}
+              workspace=${workspace}
+              list=${list}
+              coverage=${coverage}
+              search=${search}
+              requests=${requests}
+            />`}
     />`
 }
 
-const NO_FILTER = { outcome: null, path: null, app: null, key: null }
+const NO_FILTER = { outcome: null, path: null, app: null, key: null, id: null }
 
-/** What was loaded stays while new ones come: older pages are kept behind the newest. */
+interface Shown {
+  readonly list: RequestList
+  readonly coverage: Coverage | null
+}
+
+/** Rows that stay within a bound while new ones come; who reads further down finds the new ones on top. */
 function useRequests(workspace: string, filter: RequestFilter, live: boolean) {
   const root = apiPath`/workspaces/${workspace}/requests`
   const place = JSON.stringify([root, filter])
-  const kept = useRef<{ readonly place: string; readonly list: RequestList } | null>(null)
-  const load = useLoad(
+  const kept = useRef<(Shown & { readonly place: string }) | null>(null)
+  const known = () => (kept.current?.place === place ? kept.current : null)
+  const keep = (list: RequestList, coverage: Coverage | null): Shown => {
+    kept.current = { place, list, coverage }
+    return kept.current
+  }
+  const load = useLoad<Shown>(
     async (signal) => {
-      const { requests } = await api.get<Page>(root + listQuery(filter, null), { signal })
-      const before = kept.current?.place === place ? kept.current.list : null
-      const list = withNewest(before, requests)
-      kept.current = { place, list }
-      return list
+      const before = known()
+      const afterMs = before && newerThan(before.list)
+      const span = afterMs === null ? {} : { afterMs, limit: ROWS_MAX }
+      const page = await api.get<RequestsAnswer>(root + listQuery(filter, span), { signal })
+      const now = known()?.list
+      if (now === undefined || now.rows.length === 0) return keep(firstPage(page.requests), page.coverage)
+      // Rows that were left for older ones are not pushed away.
+      const follows = scrollY < TOP_PX && (now.newer.length === 0 || now.rows.length < ROWS_MAX)
+      return keep(withNewest(now, page.requests, follows), page.coverage)
     },
     [place],
     { everyMs: live ? LIVE_MS : 0 },
   )
   const older = useAction(async () => {
-    const before = kept.current?.place === place ? kept.current.list : null
+    const before = known()
     if (before === null) return
-    const { requests } = await api.get<Page>(root + listQuery(filter, olderThan(before)))
-    if (kept.current?.place !== place) return
-    const list = withOlder(kept.current.list, requests)
-    kept.current = { place, list }
-    load.set(list)
+    const path = root + listQuery(filter, { beforeMs: olderThan(before.list) })
+    const { requests, coverage } = await api.get<RequestsAnswer>(path)
+    const now = known()
+    if (now !== null) load.set(keep(withOlder(now.list, requests), coverage))
   })
-  return { load, older }
-}
-
-interface Page {
-  readonly requests: readonly RequestAnswer[]
-}
-
-interface Names {
-  readonly apps: readonly string[]
-  /** Null: not known yet. */
-  readonly keys: readonly KeyAnswer[] | null
-}
-
-/** What can be filtered by; nothing until it is known. */
-function useNames(workspace: string): Names {
-  const load = useLoad<Names>(
-    async (signal) => {
-      const [about, { keys }] = await Promise.all([
-        api.get<WorkspaceAnswer>(apiPath`/workspaces/${workspace}`, { signal }),
-        api.get<{ keys: readonly KeyAnswer[] }>(apiPath`/workspaces/${workspace}/keys`, { signal }),
-      ])
-      return { apps: about.apps.map(({ id }) => id), keys }
-    },
-    [workspace],
-  )
-  return load.value ?? { apps: [], keys: null }
+  const showNewer = () => {
+    const now = known()
+    if (now === null) return
+    load.set(keep(withNewer(now.list), now.coverage))
+    scrollTo(0, 0)
+  }
+  return { load, older, showNewer }
 }
 
 function Filters(props: {
+  readonly workspace: string
   readonly filter: RequestFilter
-  readonly names: Names
   readonly onChange: (fields: Readonly<Record<string, string | null>>) => void
 }) {
-  const { filter, names, onChange } = props
-  const { apps } = names
-  const keys = names.keys ?? []
-  const keyOptions = keys.map(({ id, name, prefix }) => {
-    const alone = keys.filter((key) => key.name === name).length === 1
-    return { value: id, label: alone ? name : `${name} (${prefix ?? id})` }
-  })
+  const { workspace, filter, onChange } = props
+  const endpoints =
+    ENDPOINTS.includes(filter.path) || filter.path === '' ? ENDPOINTS : [...ENDPOINTS, filter.path]
   return html`<div class="filters requests-filters" role="search" aria-label="Filter requests">
     <${Select}
       label="Outcome"
       value=${filter.outcome}
       options=${[
         { value: '', label: 'All outcomes' },
-        { value: 'ok', label: 'Answered' },
+        { value: 'ok', label: 'Succeeded' },
         { value: 'failed', label: 'Failed' },
       ]}
       onChange=${(outcome: string) => onChange({ outcome })}
@@ -146,73 +150,79 @@ function Filters(props: {
     <${Select}
       label="Endpoint"
       value=${filter.path}
-      options=${withChosen(
-        [
-          { value: '', label: 'All endpoints' },
-          ...ENDPOINTS.map((path) => ({ value: path, label: endpointName(path) })),
-        ],
-        filter.path,
-      )}
+      options=${[
+        { value: '', label: 'All endpoints' },
+        ...endpoints.map((path) => ({ value: path, label: endpointName(path) })),
+      ]}
       onChange=${(path: string) => onChange({ path })}
     />
-    <${Select}
+    <${NamePicker}
+      workspace=${workspace}
+      of="apps"
       label="App"
+      all="All apps"
       value=${filter.app}
-      options=${withChosen(
-        [{ value: '', label: 'All apps' }, ...apps.map((app) => ({ value: app, label: app }))],
-        filter.app,
-      )}
       onChange=${(app: string) => onChange({ app })}
     />
-    <${Select}
+    <${NamePicker}
+      workspace=${workspace}
+      of="keys"
       label="Key"
+      all="All keys"
       value=${filter.key}
-      options=${withChosen([{ value: '', label: 'All keys' }, ...keyOptions], filter.key)}
       onChange=${(key: string) => onChange({ key })}
     />
+    <${TextInput}
+      label="Request ID"
+      type="search"
+      mono
+      value=${filter.id}
+      onInput=${(id: string) => onChange({ id: id.trim() })}
+    />
   </div>`
-}
-
-interface Choice {
-  readonly value: string
-  readonly label: string
-}
-
-/** A link may name what is not listed, e.g. a key that was revoked and forgotten. */
-function withChosen(options: readonly Choice[], chosen: string): readonly Choice[] {
-  return options.some(({ value }) => value === chosen)
-    ? options
-    : [...options, { value: chosen, label: chosen }]
 }
 
 function Rows(props: {
   readonly workspace: string
   readonly list: RequestList
-  readonly names: Names
+  readonly coverage: Coverage | null
   readonly search: string
-  readonly older: ReturnType<typeof useRequests>['older']
+  readonly requests: ReturnType<typeof useRequests>
 }) {
-  const { workspace, list, names, search, older } = props
+  const { workspace, list, coverage, search, requests } = props
+  const { older, showNewer } = requests
+  const decimals = costDecimals(list.rows)
+  const columns = useMemo(() => columnsOf(decimals), [decimals])
+  const count = `${number(list.newer.length)}${list.gap ? ' or more' : ''}`
   return html`<div class="stack">
+    <div class="requests-newer" role="status">
+      ${
+        list.newer.length === 0
+          ? null
+          : html`<${Button} small icon="up" onClick=${showNewer}>${`+${count} newer`}<//>`
+      }
+    </div>
     <${Table}
       caption="Requests"
-      columns=${columnsOf(names)}
+      columns=${columns}
       rows=${list.rows}
       rowKey=${rowKey}
-      href=${({ id }: RequestAnswer) => pathOf(workspace, 'requests', id) + search}
+      href=${({ record_id: id }: RequestAnswer) => pathOf(workspace, 'requests', id) + search}
     />
     <${Fault} error=${older.error} what="Older requests" />
+    <p class="quiet small">
+      ${number(list.rows.length)} shown. ${coverageWords(coverage, number)}
+      ${list.more ? null : ' End of list: the newest 1,000 failures and 1,000 others are kept for a week.'}
+    </p>
     ${
       list.more
         ? html`<div class="actions"><${Button} onClick=${() => older.run()} busy=${older.busy}>Load older<//></div>`
-        : html`<p class="quiet small">These are all that are kept.</p>`
+        : null
     }
   </div>`
 }
 
-function columnsOf({ keys }: Names): readonly Column<RequestAnswer>[] {
-  // Nothing stands for a name that is still to come: it would move what is below.
-  const nameOf = (id: string) => (keys === null ? '' : (keys.find((key) => key.id === id)?.name ?? id))
+function columnsOf(decimals: number): readonly Column<RequestAnswer>[] {
   return [
     {
       head: 'Endpoint',
@@ -221,23 +231,27 @@ function columnsOf({ keys }: Names): readonly Column<RequestAnswer>[] {
         html`<span class="mono">${path === 'job' ? endpointName(path) : `${method} ${path}`}</span>`,
     },
     { head: 'Outcome', cell: (request) => html`<${Outcome} request=${request} />` },
-    { head: 'Served by', cell: ({ attempts }) => servedBy(attempts) },
+    { head: 'Served by', cell: (request) => html`<${ServedBy} request=${request} />` },
     {
       head: 'App and key',
-      cell: ({ app, key_id: id }) => html`${app} <span class="quiet" title=${id}>${nameOf(id)}</span>`,
+      cell: ({ app, key_id: id, key_name: name }) =>
+        html`${app} <span class="quiet" title=${id}>${name ?? id}</span>`,
     },
-    { head: 'Took', align: 'end', cell: (request) => milliseconds(request.milliseconds) },
-    { head: 'Cost', align: 'end', minor: true, cell: ({ cost_usd: cost }) => orNone(cost, usd) },
-    { head: 'Ended', align: 'end', cell: ({ at }) => html`<${Time} at=${at} />` },
+    { head: 'Duration', align: 'end', cell: (request) => took(request.milliseconds) },
+    {
+      head: 'Cost',
+      align: 'end',
+      minor: true,
+      cell: ({ cost_usd: cost }) => (cost === null ? '–' : `$${number(cost, decimals)}`),
+    },
+    {
+      head: 'Time',
+      align: 'end',
+      cell: ({ at }) => html`<span class="nowrap">
+        ${timeOfDay(Date.parse(at), Date.now())} <span class="quiet small"><${Time} at=${at} /></span>
+      </span>`,
+    },
   ]
-}
-
-function servedBy(attempts: RequestAnswer['attempts']) {
-  const last = attempts.at(-1)
-  if (last === undefined) return html`<span class="quiet">–</span>`
-  const more =
-    attempts.length > 1 ? html`<span class="quiet nowrap">of ${attempts.length} tried</span>` : null
-  return html`<span class="mono requests-server">${last.provider}/${last.model}</span> ${more}`
 }
 
 function None(props: {
@@ -248,16 +262,16 @@ function None(props: {
   const { workspace, filtered, onClear } = props
   if (filtered) {
     return html`<${EmptyState}
-      title="No request matches"
-      action=${html`<${Button} onClick=${onClear}>Show all requests<//>`}
+      title="No matching requests"
+      action=${html`<${Button} onClick=${onClear}>Clear filters<//>`}
     >
-      None of those that are kept is like that. New ones appear here by themselves.
+      No stored request matches these filters. New requests appear here within seconds.
     <//>`
   }
   return html`<${EmptyState}
     title="No requests yet"
     action=${html`<${LinkButton} href=${pathOf(workspace, 'playground')}>Open the playground<//>`}
   >
-    Make one in the playground, or call /v1 with a key of this workspace. It appears here within seconds.
+    Send one from the playground, or call /v1 with a key of this workspace. New requests appear here within seconds.
   <//>`
 }

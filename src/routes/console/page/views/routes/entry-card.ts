@@ -1,9 +1,11 @@
 import type { EntryFields } from '../../../../../catalog/file.ts'
 import type { Strategy } from '../../../../../schema/catalog.ts'
+import type { HealthAnswer } from '../../../api/answers.ts'
 import { html } from '../../html.ts'
 import { lazy } from '../../lazy.ts'
 import { Badge } from '../../parts/badge.ts'
 import { Button } from '../../parts/button.ts'
+import { fitnessOfEntries, Health } from '../../parts/health.ts'
 import { Icon } from '../../parts/icon.ts'
 import type { Edit, EditedEntry } from './editing.ts'
 import { factsOfEntry } from './model-list.ts'
@@ -27,6 +29,10 @@ export interface EntryCardProps {
   readonly verdict: Verdict | null
   readonly faults: RouteFaults
   readonly surroundings: Surroundings
+  /** Name of the route. */
+  readonly route: string
+  /** Null: not known yet. */
+  readonly health: HealthAnswer | null
   readonly readOnly: boolean
   readonly open: boolean
   readonly onToggle: () => void
@@ -58,7 +64,7 @@ export function EntryCard(props: EntryCardProps) {
         <${Origin} fields=${fields} surroundings=${surroundings} />
       </div>
       <div class="routes-card-actions">
-        ${wrong > 0 ? html`<${Badge} tone="bad">${wrong === 1 ? '1 fault' : `${wrong} faults`}<//>` : null}
+        ${wrong > 0 ? html`<${Badge} tone="bad">${wrong === 1 ? '1 error' : `${wrong} errors`}<//>` : null}
         <${Button}
           kind="quiet"
           small
@@ -84,6 +90,7 @@ export function EntryCard(props: EntryCardProps) {
     </div>
     ${verdict === null && wrong > 0 ? null : html`<${VerdictLine} verdict=${verdict} />`}
     ${[...provider, ...own].map((line) => html`<p class="field-error" role="alert" key=${line}>${line}</p>`)}
+    <div class="routes-health"><${Health} of=${props.health && fitnessOfEntries(props.health, props.route, [name])} /></div>
     <${Knowledge} fields=${fields} surroundings=${surroundings} />
     <div id=${id} hidden=${!open}>${open ? html`<${EntryForm} ...${props} />` : null}</div>
   </article>`
@@ -108,10 +115,9 @@ function Grip(props: EntryCardProps & { readonly name: string }) {
 function VerdictLine({ verdict }: { readonly verdict: Verdict | null }) {
   if (verdict === null) return html`<p class="routes-verdict quiet">…</p>`
   const { tone, words } = verdict
-  const text = tone === 'out' ? `Left out: ${words}` : `${words.charAt(0).toUpperCase()}${words.slice(1)}`
   const icon = tone === 'out' ? 'alert' : tone === 'first' ? 'check' : null
   return html`<p class=${`routes-verdict routes-verdict-${tone}`} data-verdict=${tone}>
-    ${icon === null ? null : html`<${Icon} name=${icon} />`}<span>${text}</span>
+    ${icon === null ? null : html`<${Icon} name=${icon} />`}<span>${words}</span>
   </p>`
 }
 
@@ -123,9 +129,9 @@ function Origin({
   readonly surroundings: Surroundings
 }) {
   const { provider } = factsOfEntry(surroundings.models, fields)
-  const access = provider === null ? 'not a provider of this workspace' : provider.access
+  const access = provider === null ? 'unknown provider' : provider.access
   const kind = provider === null || provider.kind === fields.provider ? '' : ` · ${provider.kind}`
-  return html`<p class="small quiet">${fields.provider}${kind} · ${access === 'byok' ? 'own' : access}</p>`
+  return html`<p class="small quiet">${fields.provider}${kind} · ${access === 'byok' ? 'own' : access === 'platform' ? 'shared' : access}</p>`
 }
 
 /** What its model can do and costs, and which settings it has. */
@@ -139,15 +145,15 @@ function Knowledge({
   const { capabilities, features, price, translates } = factsOfEntry(surroundings.models, fields)
   const does = [
     ...capabilities.map((name) => wordFor(CAPABILITY_WORDS, name)),
-    ...(translates ? ['translates'] : []),
+    ...(translates ? ['Translation'] : []),
   ]
   const keeps = features.map((name) => wordFor(FEATURE_WORDS, name).toLowerCase())
   const more = surchargesInWords(price)
   const settings = settingsInWords(fields)
   return html`<div class="routes-known small">
     <p>
-      ${does.length === 0 ? html`<span class="quiet">Nothing is known of the model.</span>` : does.join(', ')}
-      ${keeps.length === 0 ? null : html`<span class="quiet"> · keeps ${keeps.join(', ')}</span>`}
+      ${does.length === 0 ? html`<span class="quiet">Unknown model</span>` : does.join(' · ')}
+      ${keeps.length === 0 ? null : html`<span class="quiet"> · ${keeps.join(', ')}</span>`}
     </p>
     <p>${priceInWords(price)}${more === '' ? null : html`<span class="quiet"> · ${more}</span>`}</p>
     ${

@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
+import type { HealthAnswer } from '../../../api/answers.ts'
 import { html } from '../../html.ts'
 import { Button } from '../../parts/button.ts'
 import { FormDialog } from '../../parts/dialog.ts'
@@ -19,6 +20,10 @@ interface EntryListProps {
   readonly faults: RouteFaults
   readonly verdicts: Verdicts
   readonly surroundings: Surroundings
+  /** Name of the route. */
+  readonly route: string
+  /** Null: not known yet. */
+  readonly health: HealthAnswer | null
   readonly readOnly: boolean
 }
 
@@ -32,18 +37,18 @@ export function EntryList(props: EntryListProps) {
     title="Entries"
     lead=${
       strategy !== 'priority'
-        ? 'Their order counts where the strategy sees no difference.'
+        ? 'Their order breaks ties.'
         : readOnly
-          ? 'Tried from the top.'
-          : 'Tried from the top. Drag an entry by its handle, or move it with the arrow keys.'
+          ? 'Tried in order.'
+          : 'Tried in order. Drag an entry by its handle, or move it with the arrow keys.'
     }
     actions=${readOnly ? null : add}
   >
     ${faults.fields.get('entries')?.map((line) => html`<p class="field-error" key=${line}>${line}</p>`) ?? null}
     ${
       entries.length === 0
-        ? html`<${EmptyState} title="No entry yet" action=${readOnly ? null : add}>
-            Add the model that serves first. Those after it serve when it cannot.
+        ? html`<${EmptyState} title="No entries yet" action=${readOnly ? null : add}>
+            Add the model to try first. Later entries are fallbacks.
           <//>`
         : html`<${Cards} ...${props} onPick=${setPicking} />`
     }
@@ -144,7 +149,7 @@ function PickEntry(props: {
     onClose()
   }
   return html`<${FormDialog}
-    title=${entry === 'new' ? 'Add an entry' : `Another model in place of ${entry.fields.model}`}
+    title=${entry === 'new' ? 'Add entry' : `Replace ${entry.fields.model}`}
     action=${entry === 'new' ? 'Add entry' : 'Change model'}
     wide
     onSubmit=${submit}

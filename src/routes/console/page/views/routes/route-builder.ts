@@ -3,6 +3,7 @@ import type { RouteAnswer } from '../../../api/answers.ts'
 import { html } from '../../html.ts'
 import { lazy } from '../../lazy.ts'
 import { Button } from '../../parts/button.ts'
+import { useHealth } from '../../parts/health.ts'
 import { ManagedByFile, PageHead } from '../../parts/page-head.ts'
 import { Note } from '../../parts/states.ts'
 import { Tabs } from '../../parts/tabs.ts'
@@ -100,7 +101,7 @@ function Head({ draft, onAsk }: { readonly draft: Draft; readonly onAsk: (asking
       managed_by=${known.managed_by}
       faults=${known.faults}
     />
-    <span class="mono small quiet" title="Live version">${published?.version ?? ''}</span>`
+    <span class="small quiet" title=${published?.version}>${versionWords(published)}</span>`
   const actions = readOnly
     ? null
     : html`
@@ -120,6 +121,10 @@ function Head({ draft, onAsk }: { readonly draft: Draft; readonly onAsk: (asking
   />`
 }
 
+function versionWords(published: RouteAnswer['published']): string {
+  return published === null || published.number === null ? '' : `Version ${published.number}`
+}
+
 /** The entries, and beside them what would become of a request. */
 function Building(props: {
   readonly draft: Draft
@@ -136,6 +141,7 @@ function Building(props: {
     form,
   )
   const { answer, purpose } = explanation
+  const health = useHealth(known.workspace) ?? null
   const verdicts = verdictsOf(answer ?? { entries: [] }, known.name, fields.entries, purpose)
   // The explanation looks at what is on the screen, the draft at what was saved of it.
   const lines = (phase === 'same' ? known.draft?.faults : answer?.faults) ?? []
@@ -149,6 +155,8 @@ function Building(props: {
         faults=${faults}
         verdicts=${verdicts}
         surroundings=${surroundings}
+        route=${known.name}
+        health=${health}
         readOnly=${readOnly}
       />
     </div>

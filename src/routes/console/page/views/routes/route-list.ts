@@ -1,10 +1,12 @@
-import { useState } from 'preact/hooks'
-import type { ModelsAnswer, RouteSummary } from '../../../api/answers.ts'
+import { useMemo, useState } from 'preact/hooks'
+import type { HealthAnswer, ModelsAnswer, RouteSummary, RoutesAnswer } from '../../../api/answers.ts'
 import { api } from '../../api.ts'
 import { html } from '../../html.ts'
-import { useLoad } from '../../load.ts'
+import { LOADING, useLoad } from '../../load.ts'
 import { Button, LinkButton } from '../../parts/button.ts'
+import { fitnessOfEntries, Health, useHealth } from '../../parts/health.ts'
 import { PageHead } from '../../parts/page-head.ts'
+import { Pager, SearchField, usePaging } from '../../parts/paged.ts'
 import { EmptyState, Loaded } from '../../parts/states.ts'
 import { type Column, Table } from '../../parts/table.ts'
 import { Time } from '../../parts/time.ts'
@@ -16,41 +18,49 @@ import { RouteState } from './route-state.ts'
 export function RouteList({ workspace }: { readonly workspace: string }) {
   const [creating, setCreating] = useState(false)
   const place = apiPath`/workspaces/${workspace}`
+  const paging = usePaging()
   const routes = useLoad(
-    async (signal) =>
-      (await api.get<{ routes: readonly RouteSummary[] }>(`${place}/routes`, { signal })).routes,
-    [workspace],
+    (signal) => api.get<RoutesAnswer>(`${place}/routes${paging.query}`, { signal }),
+    [workspace, paging.query],
   )
+  const health = useHealth(workspace)
+  const columns = useMemo(() => columnsOf(health ?? null), [health])
   const models = useLoad((signal) => api.get<ModelsAnswer>(`${place}/models`, { signal }), [workspace])
-  const hasNone = routes.state === 'ready' && routes.value.length === 0
-  const create = html`<${Button} kind="primary" icon="plus" onClick=${() => setCreating(true)}>New route<//>`
+  const hasNone = routes.state === 'ready' && routes.value.all === 0
+  const create = html`<${Button} kind="primary" icon="plus" onClick=${() => setCreating(true)}>Create route<//>`
   return html`
     <${PageHead}
       title="Routes"
-      lead="A route decides which provider and model serve a call. Apps lead their keys to one."
+      lead="A route decides which provider and model handle each request. Apps send their traffic to a route."
       actions=${hasNone ? null : create}
     />
+    ${hasNone ? null : html`<${SearchField} paging=${paging} label="Search routes" all=${routes.value?.all ?? 0} />`}
     <${Loaded}
-      load=${routes}
+      load=${health === undefined ? LOADING : routes}
       what="The routes"
-      render=${(all: readonly RouteSummary[]) =>
-        all.length === 0
+      render=${({ routes: shown, total, all }: RoutesAnswer) =>
+        all === 0
           ? html`<${NoRoutes} workspace=${workspace} models=${models.value} create=${create} />`
-          : html`<${Table}
-              caption="Routes"
-              columns=${COLUMNS}
-              rows=${all}
-              rowKey=${({ name }: RouteSummary) => name}
-              href=${({ name }: RouteSummary) => pathOf(workspace, 'routes', name)}
-              dim=${({ in_service, has_draft }: RouteSummary) => !in_service && !has_draft}
-            />`}
+          : shown.length === 0
+            ? html`<${EmptyState} title="No matching routes" />`
+            : html`<div class="stack">
+                <${Table}
+                  caption="Routes"
+                  columns=${columns}
+                  rows=${shown}
+                  rowKey=${({ name }: RouteSummary) => name}
+                  href=${({ name }: RouteSummary) => pathOf(workspace, 'routes', name)}
+                  dim=${({ in_service, has_draft }: RouteSummary) => !in_service && !has_draft}
+                />
+                <${Pager} paging=${paging} total=${total} shown=${shown.length} />
+              </div>`}
     />
     ${
       creating
         ? html`<${CreateRoute}
             workspace=${workspace}
             models=${models}
-            taken=${(routes.value ?? []).map(({ name }) => name)}
+            taken=${(routes.value?.routes ?? []).map(({ name }) => name)}
             onClose=${() => setCreating(false)}
           />`
         : null
@@ -67,19 +77,26 @@ function NoRoutes(props: {
   const { workspace, models, create } = props
   if (models !== null && models.providers.length === 0)
     return html`<${EmptyState}
-      title="No routes yet, and no provider to build one of"
+      title="Add a provider to create your first route"
       action=${html`<${LinkButton} href=${pathOf(workspace, 'providers')} kind="primary">Add a provider<//>`}
     >
-      Add a provider with its credential first. Then make a route of its models.
+      A route sends requests to models of your providers.
     <//>`
   return html`<${EmptyState} title="No routes yet" action=${create}>
-    Make a route of one or more models, publish it, and lead an app to it.
+    Create a route, publish it, and assign it to an app.
   <//>`
 }
 
-const COLUMNS: readonly Column<RouteSummary>[] = [
+const columnsOf = (health: HealthAnswer | null): readonly Column<RouteSummary>[] => [
   { head: 'Route', primary: true, cell: ({ name }) => html`<span class="mono">${name}</span>` },
   { head: 'State', cell: (route) => html`<${RouteState} ...${route} />` },
+  {
+    head: 'Health',
+    cell: ({ name, entries, in_service }) =>
+      in_service
+        ? html`<${Health} of=${health && fitnessOfEntries(health, name, entries)} total=${entries.length} />`
+        : html`<span class="quiet">–</span>`,
+  },
   {
     head: 'Entries',
     cell: ({ entries, strategy }) => html`<${Chain} entries=${entries} strategy=${strategy} />`,
@@ -91,10 +108,10 @@ const COLUMNS: readonly Column<RouteSummary>[] = [
   {
     head: 'Version',
     minor: true,
-    cell: ({ version }) =>
+    cell: ({ version, number }) =>
       version === null
         ? html`<span class="quiet">–</span>`
-        : html`<span class="mono small nowrap">${version}</span>`,
+        : html`<span class="nowrap" title=${version}>${number === null ? 'from file' : `v${number}`}</span>`,
   },
   {
     head: 'Published',

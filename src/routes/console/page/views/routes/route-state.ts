@@ -13,10 +13,8 @@ export function RouteState(props: {
   const { version, in_service, has_draft, managed_by, faults } = props
   const service = () => {
     if (faults !== undefined) return html`<${NotInForce} faults=${faults} />`
-    if (version === null) return html`<${Badge}>never published<//>`
-    return in_service
-      ? html`<${Badge} tone="ok">in service<//>`
-      : html`<${Badge} tone="warn">out of service<//>`
+    if (version === null) return html`<${Badge}>not published<//>`
+    return in_service ? html`<${Badge} tone="ok">live<//>` : html`<${Badge} tone="warn">disabled<//>`
   }
   return html`
     ${service()}

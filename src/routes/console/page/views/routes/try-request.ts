@@ -1,6 +1,6 @@
-import type { ExplainRow } from '../../../../../gateway/explain.ts'
 import type { Strategy } from '../../../../../schema/catalog.ts'
-import type { RouteAnswer, WorkspaceAnswer } from '../../../api/answers.ts'
+import type { ExplainedEntry, RouteAnswer, WorkspaceAnswer } from '../../../api/answers.ts'
+import { plural } from '../../format.ts'
 import { html } from '../../html.ts'
 import { Button } from '../../parts/button.ts'
 import { Icon } from '../../parts/icon.ts'
@@ -9,7 +9,7 @@ import { Fault } from '../../parts/states.ts'
 import { SampleFields } from './sample-fields.ts'
 import type { SampleForm } from './sample-form.ts'
 import type { Explanation } from './use-explain.ts'
-import type { Verdicts } from './verdicts.ts'
+import { BREAKER_WORDS, leftWords, type Verdicts } from './verdicts.ts'
 
 /** A sample request, and what would become of it with the route as it is on the screen. */
 export function TryRequest(props: {
@@ -25,7 +25,7 @@ export function TryRequest(props: {
   return html`<div class="routes-aside">
     <${Section}
       title="Try a request"
-      lead="Nothing is sent: it says which entry would serve, and why others would not."
+      lead="Shows which entry would handle the request. Nothing is sent."
     >
       <${Outcome}
         explanation=${explanation}
@@ -54,15 +54,15 @@ function Outcome(props: {
   const { answer, error, busy, retry } = explanation
   if (error !== null)
     return html`<div class="routes-outcome">
-      <${Fault} error=${error} what="No explanation" />
-      <div><${Button} small icon="refresh" onClick=${retry} busy=${busy}>Ask again<//></div>
+      <${Fault} error=${error} what="No preview" />
+      <div><${Button} small icon="refresh" onClick=${retry} busy=${busy}>Try again<//></div>
     </div>`
   const [first] = verdicts.order
   const left = answer?.entries.filter(({ rank }) => rank === null) ?? []
   return html`<div
     class=${`routes-outcome${busy ? ' routes-outcome-old' : ''}`}
     role="region"
-    aria-label="What would become of it"
+    aria-label="Preview result"
     tabindex="0"
     aria-busy=${busy}
   >
@@ -72,7 +72,7 @@ function Outcome(props: {
     ${
       verdicts.order.length > 1
         ? html`<p class="small">
-            <span class="quiet">Then</span> ${verdicts.order
+            <span class="quiet">Fallbacks</span> ${verdicts.order
               .slice(1)
               .map(
                 (row, index) =>
@@ -82,7 +82,7 @@ function Outcome(props: {
           ${
             strategy === 'weighted'
               ? html`<p class="small quiet">
-                  By chance: this is one draw, and the next request may begin with another.
+                  One possible order. The next request may start with another entry.
                 </p>`
               : null
           }`
@@ -95,7 +95,7 @@ function Outcome(props: {
             ${left.map(
               (row, index) => html`<li key=${index}>
                 <${Name} row=${row} route=${route} />
-                <span class="quiet">${row.detail ?? row.left}</span>
+                <span class="quiet">Skipped: ${leftWords(row)}</span>
               </li>`,
             )}
           </ul>`
@@ -103,37 +103,38 @@ function Outcome(props: {
   </div>`
 }
 
-function outcomeName({ answer }: Explanation, first: ExplainRow | undefined): string {
+function outcomeName({ answer }: Explanation, first: ExplainedEntry | undefined): string {
   if (answer === null) return 'unknown'
   if (answer.faults.length > 0) return 'faulty'
-  return first === undefined ? 'refused' : 'served'
+  if (first === undefined) return 'refused'
+  return first.breaker === undefined ? 'served' : 'doubtful'
 }
 
 function Headline(props: {
   readonly explanation: Explanation
-  readonly first: ExplainRow | undefined
+  readonly first: ExplainedEntry | undefined
   readonly route: string
 }) {
   const { explanation, first, route } = props
   const { answer, faults } = explanation
-  if (Object.keys(faults).length > 0) return html`<${Icon} name="alert" /><p>Mend what is marked below.</p>`
-  if (answer === null) return html`<span class="spin" aria-hidden="true"></span><p>Asking…</p>`
+  if (Object.keys(faults).length > 0) return html`<${Icon} name="alert" /><p>Fix the fields marked below.</p>`
+  if (answer === null) return html`<span class="spin" aria-hidden="true"></span><p>Checking…</p>`
   if (answer.faults.length > 0)
     return html`<${Icon} name="alert" />
-      <p>The route has faults: mend them first.</p>`
+      <p>Fix ${plural(answer.faults.length, 'error')} to publish.</p>`
   if (first !== undefined)
-    return html`<${Icon} name="check" />
+    return html`<${Icon} name=${first.breaker === undefined ? 'check' : 'alert'} />
       <p>
-        <strong><${Name} row=${first} route=${route} /></strong> would serve this request.
+        <strong><${Name} row=${first} route=${route} /></strong>
+        ${first.breaker === undefined ? ' is selected.' : ` would be tried; ${BREAKER_WORDS[first.breaker]}.`}
       </p>`
-  if (answer.refusal === null)
-    return html`<${Icon} name="alert" /><p>Nothing was looked at: add an entry.</p>`
+  if (answer.refusal === null) return html`<${Icon} name="alert" /><p>Add an entry first.</p>`
   return html`<${Icon} name="alert" />
     <p>Refused with <code>${answer.refusal.code}</code>: ${answer.refusal.message}</p>`
 }
 
 /** A row of another route names that, too. */
-function Name({ row, route }: { readonly row: ExplainRow; readonly route: string }) {
+function Name({ row, route }: { readonly row: ExplainedEntry; readonly route: string }) {
   return html`<span class="mono">${row.provider}/${row.model}</span>${
     row.route === route ? null : html` <span class="quiet small">(route ${row.route})</span>`
   }`

@@ -1,12 +1,12 @@
-import type { ExplainRow } from '../../../../../gateway/explain.ts'
-import type { ExplainAnswer } from '../../../api/answers.ts'
+import type { ExplainAnswer, ExplainedEntry } from '../../../api/answers.ts'
+import { CAPABILITY_NAMES, FEATURE_WORDS, wordFor } from './words.ts'
 
 /** What would become of an entry with the sample request, in short. */
 export interface Verdict {
   readonly tone: 'first' | 'next' | 'out'
   /** Place among those that would be tried, from 1; null when left out. */
   readonly rank: number | null
-  /** `serves`, `then, 2nd`, or why not. */
+  /** "Selected", "Fallback 1", or "Skipped: no diarization". */
   readonly words: string
 }
 
@@ -15,7 +15,7 @@ export interface Verdicts {
   /** By place of the entry in the route; none: nothing is known yet. */
   readonly entries: ReadonlyMap<number, Verdict>
   /** All that would be tried, of whichever route, in order. */
-  readonly order: readonly ExplainRow[]
+  readonly order: readonly ExplainedEntry[]
 }
 
 /** What of an entry tells it from others. */
@@ -57,10 +57,10 @@ export function verdictsOf(
 }
 
 /** An app, or a purpose, leads such a request to another route. */
-const ELSEWHERE: Verdict = { tone: 'out', rank: null, words: 'such a request leads to another route' }
+const ELSEWHERE: Verdict = { tone: 'out', rank: null, words: 'Skipped: the request uses another route' }
 
 function placeOf(
-  row: ExplainRow,
+  row: ExplainedEntry,
   entries: readonly Named[],
   taken: ReadonlySet<number>,
   purpose: string,
@@ -76,15 +76,64 @@ function placeOf(
   return fitting[0] ?? alike[0] ?? -1
 }
 
-function verdictOf({ rank, left, detail }: ExplainRow): Verdict {
-  if (rank === null) return { tone: 'out', rank, words: detail ?? left ?? 'left out' }
-  const words = rank === 1 ? 'would serve' : `${ordinal(rank)} in line`
-  return { tone: rank === 1 ? 'first' : 'next', rank, words: detail === null ? words : `${words}: ${detail}` }
+function verdictOf(row: ExplainedEntry): Verdict {
+  const { rank, breaker } = row
+  if (rank === null) return { tone: 'out', rank, words: `Skipped: ${leftWords(row)}` }
+  const words = rank === 1 ? 'Selected' : `Fallback ${rank - 1}`
+  if (breaker === undefined) return { tone: rank === 1 ? 'first' : 'next', rank, words }
+  return { tone: 'next', rank, words: `${words}: would be tried; ${BREAKER_WORDS[breaker]}` }
 }
 
-/** 1st, 2nd, 3rd, 4th, 11th, 21st … */
-export function ordinal(number: number): string {
-  const teen = number % 100 >= 11 && number % 100 <= 13
-  const ending = teen ? 'th' : (['th', 'st', 'nd', 'rd'][number % 10] ?? 'th')
-  return `${number}${ending}`
+export const BREAKER_WORDS: Readonly<Record<NonNullable<ExplainedEntry['breaker']>, string>> = {
+  open: 'its breaker is open',
+  half_open: 'its breaker is half-open',
+  cooling: 'its provider asked for a pause',
+}
+
+/** Why an entry is skipped, for `explain` and for the record of a request: "no diarization, no redaction". */
+export function leftWords(row: {
+  readonly left: string | null
+  readonly missing?: readonly string[]
+  readonly conflict?: readonly string[]
+  readonly param?: string | null
+  readonly retry_after_ms?: number | null
+}): string {
+  const { left, missing = [], conflict = [], param, retry_after_ms: waitMs = null } = row
+  const names = (list: readonly string[]) => list.map((name) => wordFor(NAMES, name).toLowerCase())
+  const wait = waitMs === null ? '' : ` for another ${Math.ceil(waitMs / 1000)} s`
+  switch (left) {
+    case 'features':
+      return missing.length > 0
+        ? names(missing)
+            .map((name) => `no ${name}`)
+            .join(', ')
+        : `no ${names(conflict).join(' together with ')}`
+    case 'capability':
+      return `the model doesn’t support ${names(missing).join(', ')}`
+    case 'plan':
+      return missing.length === 0
+        ? 'not part of the plan'
+        : `the plan doesn’t include ${names(missing).join(', ')}`
+    case 'limits':
+      return param == null
+        ? 'the request is over a limit of the model'
+        : `${param} is over a limit of the model`
+    case 'breaker':
+      return waitMs === null ? 'breaker half-open, a test request is running' : `breaker open${wait}`
+    case 'cooling':
+      return `rate limited${wait}`
+    default:
+      return wordFor(LEFT_WORDS, left ?? 'not considered')
+  }
+}
+
+const NAMES: Readonly<Record<string, string>> = { ...CAPABILITY_NAMES, ...FEATURE_WORDS }
+
+const LEFT_WORDS: Readonly<Record<string, string>> = {
+  workspace: 'belongs to another workspace',
+  unpublished: 'the route is not published',
+  not_pinned: 'other entries are pinned',
+  duplicate: 'listed before',
+  operation: 'the model doesn’t support this endpoint',
+  profile: 'another entry has the requested profile',
 }

@@ -102,6 +102,22 @@ t.test('a body that is not as documented is refused, naming the field of OpenAI'
   await assertStopsClean(t, gateway)
 })
 
+t.test(
+  'a schema that no model of the route answers by is refused by the name that OpenAI has for it',
+  async (t) => {
+    const gateway = await startModelGateway(t, [{ ...ENTRY, limits: { json_schema: false } }])
+    const json_schema = { name: 'city', schema: { type: 'object', properties: {} }, strict: true }
+    const body = { model: 'gpt-4o', messages: HELLO, response_format: { type: 'json_schema', json_schema } }
+    const refused = await gateway.post(CHAT, body)
+    t.equal(refused.status, 400)
+    t.match(await refused.json(), { error: { code: 'INVALID_REQUEST', param: 'response_format' } })
+    const any = await gateway.post(CHAT, { ...body, response_format: { type: 'json_object' } })
+    t.not(any.status, 400, 'any object at all is no schema')
+    t.equal(gateway.upstream.received.length, 1)
+    await assertStopsClean(t, gateway)
+  },
+)
+
 t.test('what is asked for arrives, and what is ignored is told', async (t) => {
   const gateway = await startModelGateway(t, [ENTRY])
   gateway.upstream.behave('all', { message: { content: '{}' } })

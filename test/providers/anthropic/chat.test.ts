@@ -378,7 +378,7 @@ t.test('refusals', async (t) => {
     [402, error('billing_error'), 'credential'],
     [403, error('permission_error'), 'credential'],
     [404, error('not_found_error'), 'model'],
-    [413, error('request_too_large'), 'caller'],
+    [413, error('request_too_large'), 'limit'],
     [429, error('rate_limit_error'), 'rate'],
     [429, error('rate_limit_error', 'ramp_limit_exceeded'), 'rate'],
     [429, error('rate_limit_error', 'enforced_spend_limit_reached'), 'credential'],

@@ -118,9 +118,9 @@ t.test('the answer is the audio, or a failure', async (t) => {
     err_code: 'Payload Too Large',
     err_msg: 'Input text exceeds maximum character limit of 2000.',
   }
-  t.match(streamed.refused(reply(long, 413)), { kind: 'caller', status: 413 })
+  t.match(streamed.refused(reply(long, 413)), { kind: 'limit', status: 413 })
   t.match(operation.next(null, reply(long, 413), call({}), target()), {
     kind: 'failed',
-    failure: { kind: 'caller' },
+    failure: { kind: 'limit' },
   })
 })

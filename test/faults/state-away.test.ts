@@ -2,11 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { cpuMsOf } from '../support/cpu-time.ts'
 import { startHoldingUpstream } from '../support/holding-upstream.ts'
-import { startJobFleet, submitJob } from '../support/job-fleet.ts'
+import { customersOf, startJobFleet, submitJob } from '../support/job-fleet.ts'
 import { ask, countsOf, keyedUpload, nameOf } from '../support/keyed-call.ts'
-import type { LarkwayProcess } from '../support/larkway.ts'
+import { type LarkwayProcess, startLarkway } from '../support/larkway.ts'
 import { nodesOf } from '../support/nodes.ts'
 import { nameOfPaid, race } from '../support/race.ts'
+import { startRedisCluster } from '../support/redis-cluster.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { withoutServers } from '../support/servers.ts'
 import { stallAt } from '../support/stalled-calls.ts'
@@ -126,6 +127,26 @@ t.test('what processes write while Redis is away', { skip: withoutServers, timeo
   }
   const raw = processes.flatMap(({ output }) => output).filter((line) => !isJson(line))
   t.same(raw, [], 'and nothing but lines of JSON')
+})
+
+t.test('and while a cluster is away', { skip: withoutServers, timeout: 120_000 }, async (t) => {
+  const cluster = await startRedisCluster(t)
+  const { config } = customersOf({ upstreamUrl: 'http://127.0.0.1:1', workspaces: 1 })
+  const secretKeys = Buffer.alloc(32, 7).toString('base64')
+  const env = { REDIS_URL: cluster.url, LARKWAY_SECRET_KEYS: secretKeys }
+  const node = await startLarkway(t, { config, env })
+  const saying = (words: string) => node.log.filter(({ msg }) => msg === words).length
+  for (const primary of cluster.primaries) primary.freeze()
+  t.ok(await waitUntil(() => saying('Redis is away') > 0, 20_000))
+  await sleep(4_000)
+  for (const primary of cluster.primaries) primary.thaw()
+  t.ok(await waitUntil(() => saying('Redis is back') > 0, 30_000))
+  await sleep(1_500)
+  t.same([saying('Redis is away'), saying('Redis is back')], [1, 1])
+  t.same(
+    node.output.filter((line) => !isJson(line)),
+    [],
+  )
 })
 
 function isJson(line: string): boolean {

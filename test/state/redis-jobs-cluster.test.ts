@@ -86,7 +86,7 @@ t.test('jobs of a partition that moves from node to node', { skip: withoutServer
   t.same(moved, {}, 'and none counts as running')
 })
 
-/** Has jobs queued in every partition, again and again, until somebody else was told of all of them, and of their ends. */
+/** Has jobs queued in every partition, again and again, until somebody else was told of all of them and their ends. */
 async function assertTold(t: Test, { jobs }: Pick<State, 'jobs'>, told: ReadonlySet<string>): Promise<void> {
   const parts = new Set<number>()
   const isTold = async () => {

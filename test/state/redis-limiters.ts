@@ -24,7 +24,7 @@ export interface Node {
 export async function startNode(t: Test, url: string, options: RedisRateLimiterOptions = {}): Promise<Node> {
   const lines: string[] = []
   const log = pino({ level: 'info' }, { write: (line) => lines.push(JSON.parse(line).msg) })
-  const redis = redisConnector(url, log)('limiter')
+  const redis = redisConnector(url, pino({ level: 'silent' }))('limiter')
   const ready = once(redis, 'ready')
   const limiter = new RedisRateLimiter(redis, log, options)
   t.teardown(async () => {

@@ -147,10 +147,12 @@ export function createLogger(level: string): Logger {
 }
 
 /**
- * Logs what ends the process like any other error. Node's own print of it would show all that hangs onto it: the
- * commands of clients of stores, keys and transcripts among them.
+ * Logs what ends the process, and what Node warns of, like any other error. Node's own print of either is no JSON, and
+ * that of a crash would show all that hangs onto it: commands of clients of stores, keys and transcripts among them.
  */
 export function logCrash(log: Logger): void {
+  process.removeAllListeners('warning')
+  process.on('warning', (warning) => log.warn({ err: warning }, 'Node warns'))
   process.on('uncaughtException', (error) => {
     log.fatal({ err: error }, 'crashed')
     process.exit(1)

@@ -84,6 +84,8 @@ export async function openParts(
     const reader = createAudioReader({ objects, decoder: workers.decoder, memory: { blocks, budget } })
     const sender = createSender({ reader, inner: sandbox })
     closers.push(() => sender.close())
+    const signals = createJobSignals()
+    state.jobs.listen(signals)
     const keys = await openKeyBook(catalog, state, log, closers)
     const services = openServices(keys, catalog, state, log, closers, {
       send: sender.send,
@@ -104,7 +106,7 @@ export async function openParts(
       digester: createAudioDigester({ reader, hasher: workers.hasher, blocks, budget }),
       remoteAudio: createRemoteAudio({ spool, fetchAudio: createAudioFetcher({}) }),
       jobObjects: createJobObjects({ objects, budget, log }),
-      signals: createJobSignals(),
+      signals,
     }
   }
 }
@@ -117,9 +119,10 @@ async function sweep(
   closers: Closer[],
 ): Promise<void> {
   const slotTtlSeconds = () => catalog.current().limits.sync_idempotency_ttl_seconds
+  const longestCallMs = () => Math.max(catalog.current().deadlineMs, catalog.current().videoDeadlineMs)
   const knownJobs = (ids: readonly string[]) => state.jobs.known(ids)
   const alone = folderLinks !== null
-  const sweeper = await startSweeper({ objects, log, alone, slotTtlSeconds, knownJobs })
+  const sweeper = await startSweeper({ objects, log, alone, slotTtlSeconds, longestCallMs, knownJobs })
   closers.push(() => sweeper.stop())
 }
 

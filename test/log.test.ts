@@ -102,6 +102,7 @@ t.test('what ends the process is a line like others', async (t) => {
     const log = createLogger('info')
     logCrash(log)
     log.info('before')
+    process.emitWarning('something leaks')
     const hanging = { command: { args: ['${CANARY}'] } }
     setTimeout(() => void Promise.reject(Object.assign(new Error('nobody catches it'), hanging)))
   `
@@ -112,11 +113,13 @@ t.test('what ends the process is a line like others', async (t) => {
     (error) => error,
   )
   t.equal(code, 1)
-  const [before, crashed] = stdout
+  const [before, warned, crashed] = stdout
     .trim()
     .split('\n')
     .map((line: string) => JSON.parse(line))
   t.match(before, { msg: 'before' })
+  t.match(warned, { level: 'warn', msg: 'Node warns', err: { message: 'something leaks' } })
+  t.equal(stderr, '', 'and nothing stands beside the log')
   t.match(crashed, { level: 'fatal', msg: 'crashed', err: { type: 'Error', message: 'nobody catches it' } })
   t.notMatch(stdout + stderr, CANARY)
 })

@@ -25,6 +25,9 @@ const ONE_PLACE = [0, LAYERS.length - 1]
 /** The only readers of the environment. */
 const READS_ENVIRONMENT = ['src/main.ts', 'src/cli.ts']
 
+/** The only one that makes clients of Redis: each has a listener for its errors, or their stacks go past the log. */
+const CONNECTS_TO_REDIS = 'src/state/redis/connect.ts'
+
 /** What browsers run; its folder is served as it is. */
 const PAGE = 'src/routes/console/page'
 const PAGE_ENTRY_POINTS = [`${PAGE}/main.ts`, `${PAGE}/early.ts`]
@@ -79,6 +82,18 @@ const CHECKS: Record<string, Check> = {
     ),
   ),
   console: only(isSource, pattern(/\bconsole\s*(?:\?\.|\.|\[)/g, 'console: log with pino')),
+  'redis clients': only(
+    (path) => isSource(path) && path !== CONNECTS_TO_REDIS,
+    (file) => [
+      ...importsIn(file)
+        .filter(({ target }) => target === 'ioredis')
+        .map(({ line }) => `${file.path}:${line} ioredis: ${CONNECTS_TO_REDIS} makes connections`),
+      ...pattern(
+        /\.duplicate\s*\(/g,
+        `a duplicate has no listeners: ${CONNECTS_TO_REDIS} makes connections`,
+      )(file),
+    ],
+  ),
   'default exports': pattern(/\bexport\s+default\b|\bas\s+default\b/g, 'default export: give it a name'),
   barrels: (file) => {
     const rest = file.code.replace(/\bexport\s+(?:type\s+)?\{[^}]*\}\s*from\s*(['"])\s*\1/g, '')
@@ -210,6 +225,10 @@ const BAD: Record<string, [path: string, source: string][]> = {
     ['src/sandbox/a.ts', "import { env } from 'node:process'"],
   ],
   console: [['src/a.ts', 'console.log(1)']],
+  'redis clients': [
+    ['src/state/redis/state.ts', "import { Redis } from 'ioredis'\nconst redis = new Redis(url)"],
+    ['src/state/redis/jobs.ts', 'const listener = redis.duplicate()'],
+  ],
   'default exports': [
     ['src/a.ts', 'export default function f() {}'],
     ['bench/a.ts', 'export { a as default }'],
@@ -242,6 +261,10 @@ const GOOD: Record<string, [path: string, source: string][]> = {
   ],
   environment: [['src/main.ts', 'await serve(process.env)']],
   console: [['bench/run.ts', 'console.log(1)']],
+  'redis clients': [
+    [CONNECTS_TO_REDIS, "import { Cluster, Redis } from 'ioredis'"],
+    ['src/state/redis/state.ts', "import { redisConnector } from './connect.ts'\nconst s = 'ioredis'"],
+  ],
   'default exports': [['src/a.ts', "import express from 'x'\nconst s = 'export default'"]],
   barrels: [['src/providers/index.ts', "export type { A } from './a.ts'\nexport const all = [a, b]"]],
   'length of functions': [

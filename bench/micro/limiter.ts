@@ -6,7 +6,7 @@ import { once } from 'node:events'
 import { pino } from 'pino'
 import type { RateLimit, RateLimiter } from '../../src/schema/state.ts'
 import { EmbeddedRateLimiter } from '../../src/state/embedded/rate-limiter.ts'
-import { connect } from '../../src/state/redis/connect.ts'
+import { redisConnector } from '../../src/state/redis/connect.ts'
 import { RedisRateLimiter } from '../../src/state/redis/rate-limiter.ts'
 import { startRedis } from '../../test/support/redis-server.ts'
 
@@ -24,7 +24,7 @@ interface Row {
 
 const teardowns: (() => unknown)[] = []
 const server = await startRedis({ teardown: (run) => void teardowns.push(run) })
-const redis = connect(server.url, 'bench', pino({ level: 'silent' }))
+const redis = redisConnector(server.url, pino({ level: 'silent' }))('bench')
 await once(redis, 'ready')
 const shared = new RedisRateLimiter(redis, pino({ level: 'warn' }), { timeoutMs: 1_900, beatMs: 200 })
 

@@ -5,7 +5,7 @@ import type { Failure } from '../schema/upstream.ts'
 import { adapt, targetOf } from './adapt.ts'
 import { failOver, type Missed, type Turn } from './failover.ts'
 import type { CallRequest, Services } from './gateway.ts'
-import { Handover } from './handover.ts'
+import { attemptKeyOf, Handover } from './handover.ts'
 import { holdBytes } from './held.ts'
 import type { Candidate, Selection } from './select.ts'
 import { drive, traceContextOf } from './step.ts'
@@ -56,7 +56,9 @@ export async function attemptWhole<K extends OperationName>(
   const traceContext = traceContextOf(request)
   const way = { send: services.send, signal, traceContext, deadlineAtMs, held, handover }
   try {
-    const driven = await drive(operation, adapted.payload, targetOf(candidate.entry), way)
+    const target = targetOf(candidate.entry)
+    const keyed = job === undefined ? target : { ...target, attemptKey: attemptKeyOf(job, candidate.entry) }
+    const driven = await drive(operation, adapted.payload, keyed, way)
     if ('result' in driven) {
       const { result } = driven
       const suspect = suspectEmpty(call.payload, result, candidate, last)

@@ -69,6 +69,8 @@ export interface JobContext {
   readonly id: string
   /** Fencing number of the claim. */
   readonly claim: number
+  /** How often it was tried before, and providers failed. */
+  readonly retries: number
   /** How long the call may take, in place of the synchronous deadline. */
   readonly deadlineMs: number
   /** What an earlier claim left at a provider; null: nothing. */

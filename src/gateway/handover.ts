@@ -11,6 +11,11 @@ export function entryKey({ provider, model, options }: Entry): string {
   return `${provider.name}/${model}#${hash('sha256', JSON.stringify(fields)).slice(0, 16)}`
 }
 
+/** A try behind a failure is another attempt: a provider may repeat its answer to the same one, whatever it was. */
+export function attemptKeyOf({ id, retries }: JobContext, entry: Entry): string {
+  return `lk-${hash('sha256', `${id} ${retries} ${entryKey(entry)}`).slice(0, 32)}`
+}
+
 /**
  * What an attempt for a job leaves to the next claim of the job: the state of what its provider works on, so that it is
  * looked after and not ordered again.

@@ -39,6 +39,11 @@ export interface Way {
   readonly handover: Handover | null
 }
 
+/** Headers by which a provider knows a request that is sent again, and does it once. */
+const KEY_HEADERS = ['idempotency-key', 'x-idempotency-key'] as const
+/** Such a provider is still at work on what an earlier claim has sent: the pause until it is asked again. */
+const UNDER_WAY_MS = 2_000
+
 /** How often in a row a GET without an answer is sent again: after 1 s, 2 s, 4 s … */
 const RESENDS_MAX = 5
 const FIRST_RESEND_MS = 1_000
@@ -196,7 +201,10 @@ async function answerTo(step: Asking, way: Way): Promise<UpstreamReply> {
   for (let resends = 0; ; resends += 1) {
     const deadlineMs = Math.min(mostMs, Math.max(1, deadlineAtMs - performance.now()))
     try {
-      return await send(upstream, { deadlineMs, signal, onHeld: held.charge })
+      const reply = await send(upstream, { deadlineMs, signal, onHeld: held.charge })
+      if (!isUnderWay(request, reply) || performance.now() + UNDER_WAY_MS >= deadlineAtMs) return reply
+      held.release()
+      await sleep(UNDER_WAY_MS, undefined, { signal })
     } catch (error) {
       const unanswered = error instanceof UpstreamFailure && UNANSWERED.has(error.failure.kind)
       if (request.method !== 'GET' || !unanswered || resends >= RESENDS_MAX) throw error
@@ -205,6 +213,12 @@ async function answerTo(step: Asking, way: Way): Promise<UpstreamReply> {
       await sleep(waitMs, undefined, { signal })
     }
   }
+}
+
+/** Whether the provider says that it does just that already, under the same key, and may be asked again. */
+function isUnderWay({ headers }: Pick<UpstreamRequest, 'headers'>, reply: UpstreamReply): boolean {
+  const mayAskAgain = reply.status === 409 && reply.headers['x-should-retry'] !== 'false'
+  return mayAskAgain && KEY_HEADERS.some((name) => headers[name] !== undefined)
 }
 
 /**

@@ -12,12 +12,21 @@ import { transcriptionOperation, translationOperation } from './openai/transcrip
 import { videoOperation } from './openai/videos.ts'
 import { modelsOperation } from './openai/wire.ts'
 
-const plain = () => ({})
+/** The key goes out where the entry says that the server knows it; no such server knows it by itself. */
+const keyed = ({ options, attemptKey }: Target): Readonly<Record<string, string>> => {
+  const { idempotency_header: name }: Options = options
+  return name === undefined || attemptKey === undefined ? {} : { [name.toLowerCase()]: attemptKey }
+}
 
 const OPTIONS = Type.Object(
   {
     completion_endpoint: Type.Optional(
       Type.Boolean({ description: 'the server has `/completions`; else a text completion is a chat' }),
+    ),
+    idempotency_header: Type.Optional(
+      Type.Enum(['Idempotency-Key', 'X-Idempotency-Key'], {
+        description: 'the server does once what is sent again under the same value of this header',
+      }),
     ),
   },
   { additionalProperties: false },
@@ -35,8 +44,8 @@ const CHAT: ChatShape = {
   audio: OPENAI_AUDIO,
 }
 
-const chat = chatOperation(CHAT, plain)
-const byEndpoint = completionOperation(plain)
+const chat = chatOperation(CHAT, keyed)
+const byEndpoint = completionOperation(keyed)
 const byChat = completionByChat(chat)
 
 /** As the entry's options say. */
@@ -66,13 +75,13 @@ export const openaiCompatible: Provider = {
   baseUrl: null,
   needsCredential: false,
   optionsSchema: OPTIONS,
-  transcription: transcriptionOperation(plain),
-  translation: translationOperation(plain),
-  speech: speechOperation({ defaultVoice: 'alloy', defaultFormat: null, formats: null }, plain),
+  transcription: transcriptionOperation(keyed),
+  translation: translationOperation(keyed),
+  speech: speechOperation({ defaultVoice: 'alloy', defaultFormat: null, formats: null }, keyed),
   chat,
   complete,
-  embeddings: embeddingsOperation(false, plain),
-  image: imageOperation(true, plain),
-  video: videoOperation(plain),
-  models: modelsOperation(plain),
+  embeddings: embeddingsOperation(false, keyed),
+  image: imageOperation(true, keyed),
+  video: videoOperation(keyed),
+  models: modelsOperation(keyed),
 }

@@ -9,7 +9,7 @@ import { timestamp } from './timestamp.ts'
 
 /** Largest result that stands in the job object, bytes; a larger one has a URL. */
 const INLINE_BYTES = 256 * 1024
-/** How long a URL opens a result, in seconds; every look at the job makes a new one. */
+/** How long a URL opens a result at most, in seconds; every look at the job makes a new one. */
 const LINK_SECONDS = 900
 /** How long an answer may wait for memory, in ms. */
 const MEMORY_WAIT_MS = 5_000
@@ -41,7 +41,7 @@ export function pollHeaders(job: Pick<Job, 'endedAtMs'> | null): Readonly<Record
  * The job object. A result stands in it, or behind a URL when it is large.
  *
  * @param trail of a caller to whom the job belongs
- * @throws GatewayError OVERLOADED, DEPENDENCY_UNAVAILABLE; JOB_NOT_FOUND when it is purged meanwhile
+ * @throws GatewayError OVERLOADED, DEPENDENCY_UNAVAILABLE; JOB_NOT_FOUND when its time is over meanwhile
  */
 export async function jobReply(job: Job, exchange: Exchange, trail: Trail, doors: Doors): Promise<Reply> {
   const { selectors, facts, error } = job
@@ -79,10 +79,22 @@ async function resultView(job: Job, exchange: Exchange, doors: Doors) {
     return { ...none, result: new Large(() => [text]) }
   }
   const { object: key, bytes } = result
-  // Stores count in whole seconds.
-  const nowSeconds = Math.floor(Date.now() / 1000)
-  const url = await doors.jobs.links.sign({ key, bytes, mediaType: 'application/json' }, LINK_SECONDS)
-  return { ...none, result_url: url, result_url_expires_at: timestamp((nowSeconds + LINK_SECONDS) * 1000) }
+  const endsAtSeconds = linkEndOf(job, Date.now())
+  const url = await doors.jobs.links.sign({ key, bytes, mediaType: 'application/json' }, endsAtSeconds)
+  return { ...none, result_url: url, result_url_expires_at: timestamp(endsAtSeconds * 1000) }
+}
+
+/**
+ * Until when a URL of the job's result holds, in epoch seconds: never longer than there is the job. Stores count in
+ * whole seconds.
+ *
+ * @throws GatewayError JOB_NOT_FOUND within the job's last second, which no URL could be of
+ */
+export function linkEndOf({ expiresAtMs }: Pick<Job, 'expiresAtMs'>, nowMs: number): number {
+  const nowSeconds = Math.floor(nowMs / 1000)
+  const goneSeconds = Math.floor((expiresAtMs ?? Number.POSITIVE_INFINITY) / 1000)
+  if (goneSeconds <= nowSeconds) throw new GatewayError('JOB_NOT_FOUND')
+  return Math.min(nowSeconds + LINK_SECONDS, goneSeconds)
 }
 
 /** What the results of jobs are opened with. */

@@ -3,7 +3,7 @@ import { Compile } from 'typebox/compile'
 import { GatewayError } from '../errors.ts'
 import { admit } from '../gateway/admit.ts'
 import { slotIdOf } from '../gateway/fingerprint.ts'
-import { idTimeMs, newJobId } from '../ids.ts'
+import { idTimeMs, newJobId, partitionOf } from '../ids.ts'
 import type { Exchange, Reply } from '../inbound/exchange.ts'
 import { readQueueBody } from '../inbound/queue-body.ts'
 import type { Principal } from '../schema/catalog.ts'
@@ -82,7 +82,7 @@ export const queue: Handle = async (exchange, trail, doors) => {
     const submitted = await enqueue({ id, order, call, slot }, asker)
     trail.jobId = submitted.id
     trail.replayed = submitted.id !== id
-    if (!trail.replayed) jobs.signals.queued()
+    if (!trail.replayed) jobs.signals.queued(partitionOf(principal.workspace.id))
     return accepted(submitted, order, trail.replayed)
   } finally {
     call.release()

@@ -1,15 +1,17 @@
 import { GatewayError } from '../errors.ts'
 import type { Exchange, Reply } from '../inbound/exchange.ts'
 import type { EdgeRoute } from '../inbound/server.ts'
-import type { LinkedObject } from '../schema/links.ts'
+import type { OpenedLink } from '../schema/links.ts'
 import type { Objects } from '../schema/objects.ts'
 
 /** What `/results` needs: tokens to be opened, and where the objects are. */
 export interface ResultLinks {
-  open(token: string): LinkedObject | null
+  open(token: string): OpenedLink | null
   readonly objects: Objects
 }
 
+/** How long a caller's browser may keep a result. */
+const CACHED_SECONDS = 3600
 const RANGE = /^bytes=(\d{1,15})?-(\d{1,15})?$/
 
 /**
@@ -32,13 +34,14 @@ export function results({ open, objects }: ResultLinks): EdgeRoute {
 
 async function answer(
   exchange: Exchange,
-  { key, bytes, mediaType }: LinkedObject,
+  { key, bytes, mediaType, leftSeconds }: OpenedLink,
   objects: Objects,
 ): Promise<Reply> {
   const headers = {
     'content-type': mediaType,
     'accept-ranges': 'bytes',
-    'cache-control': 'private, max-age=3600',
+    // Nobody keeps it for longer than the URL opens it.
+    'cache-control': `private, max-age=${Math.min(CACHED_SECONDS, Math.floor(leftSeconds))}`,
     'content-security-policy': "default-src 'none'; sandbox",
   }
   const range = rangeOf(exchange.headers.range, bytes)

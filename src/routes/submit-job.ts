@@ -1,7 +1,7 @@
 import { GatewayError } from '../errors.ts'
 import { fingerprintOf, slotIdOf } from '../gateway/fingerprint.ts'
 import type { Trail } from '../gateway/gateway.ts'
-import { newId } from '../ids.ts'
+import { newId, partitionOf } from '../ids.ts'
 import { noAudio, type ReceivedAudio } from '../inbound/body.ts'
 import type { Exchange, Reply } from '../inbound/exchange.ts'
 import type { Audio } from '../schema/audio.ts'
@@ -50,7 +50,7 @@ export async function submitJob(
   const isOurs = submitted.state === 'accepted' && submitted.id === id
   if (!isOurs) handed.drop()
   if (submitted.state === 'reused') throw new GatewayError('IDEMPOTENCY_KEY_REUSED')
-  if (isOurs) jobs.signals.queued()
+  if (isOurs) jobs.signals.queued(partitionOf(principal.workspace.id))
   else trail.replayed = true
   trail.jobId = submitted.id
   const { job } = submitted

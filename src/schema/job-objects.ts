@@ -28,6 +28,6 @@ export interface JobObjects {
    * goes with the purge.
    */
   removeInput(job: Job): Promise<void>
-  /** The same, and the result that the record names. */
+  /** The same, and the result that the record names. What a stale claim kept goes with the sweep. */
   removeAll(job: Job): Promise<void>
 }

@@ -88,7 +88,7 @@ export interface Job extends JobSpec {
   readonly startedAtMs: number | null
   /** When it reached its last state. */
   readonly endedAtMs: number | null
-  /** When it is purged; null until it has ended. */
+  /** From when on nobody sees it any more, whether or not it is purged yet; null until it has ended. */
   readonly expiresAtMs: number | null
   readonly cancelRequested: boolean
   /** How often it was taken up: the fencing number of the newest claim; 0 before the first. */
@@ -120,7 +120,7 @@ export interface JobSubmission {
 }
 
 export type Submitted =
-  /** `replayed`: the key was used for this very payload before; `job` is the first one, also when it is purged. */
+  /** `replayed`: the key was used for this payload before; `job` is that one, null when its time is over. */
   | { readonly state: 'accepted'; readonly replayed: boolean; readonly job: Job | null; readonly id: string }
   /** The key was used for another payload. */
   | { readonly state: 'reused' }
@@ -135,6 +135,8 @@ export interface JobOwner {
 export interface Claiming {
   /** Most jobs to take. */
   readonly limit: number
+  /** The part of the state to look at, as a hint named it; absent: all of it. */
+  readonly part?: number
   /** Most jobs of one workspace that run at a time, over all workers. */
   readonly perWorkspace: number
   readonly leaseMs: number
@@ -198,6 +200,24 @@ export interface JobFilter {
   readonly limit: number
 }
 
+/** What the record of a job needs of what is kept for it. */
+export interface KnownJob {
+  readonly status: JobStatus
+  readonly kind: JobKind
+  readonly fence: number
+  readonly result: KeptText | null
+  /** Of a failed job of the queue, which may be tried again; null of any other. */
+  readonly work: JobWork | null
+}
+
+/** Hears what other processes do to jobs, as it happens. No more than a hint: any of them may be lost. */
+export interface JobHints {
+  /** Jobs of this part of the state may be taken up. */
+  queued(part: number): void
+  /** A job has ended, or was asked to be cancelled. */
+  changed(id: string): void
+}
+
 /**
  * Durable jobs. Every method is one atomic step for each job, takes its time from the clock of the state, answers
  * within 2 s, and throws GatewayError DEPENDENCY_UNAVAILABLE when the state does not answer; it may have been done all
@@ -208,7 +228,7 @@ export interface JobFilter {
  */
 export interface Jobs {
   submit(submission: JobSubmission): Promise<Submitted>
-  /** Null: unknown, purged, or no id of a job. */
+  /** Null: unknown, past its `expiresAtMs`, or no id of a job. */
   get(id: string): Promise<Job | null>
   /**
    * Cancels a job that is queued, asks for it when it is processing, and changes nothing when it has ended.
@@ -233,7 +253,7 @@ export interface Jobs {
   /** Deletes the record of a marked job. */
   forget(id: string): Promise<void>
   /** Those of the ids that have a record, marked ones too. */
-  known(ids: readonly string[]): Promise<ReadonlySet<string>>
+  known(ids: readonly string[]): Promise<ReadonlyMap<string, KnownJob>>
   /** Newest first. For operators: looks through records, not through an index. */
   list(filter: JobFilter): Promise<readonly Job[]>
   /** For operators: a failed job of the queue is queued again, its counts at zero. @returns whether it was one */
@@ -242,6 +262,8 @@ export interface Jobs {
   waiting(): Promise<number>
   /** For monitoring: costs the same however many jobs there are. */
   figures(): Promise<JobFigures>
+  /** Passes hints on from now on, until the state is closed; none where one process has the state to itself. */
+  listen(hints: JobHints): void
 }
 
 /** What waits and what has ended, wherever it was taken on and run. */

@@ -5,10 +5,19 @@ export interface LinkedObject {
   readonly mediaType: string
 }
 
+export interface OpenedLink extends LinkedObject {
+  /** For how long its URL opens it yet. */
+  readonly leftSeconds: number
+}
+
 /** Makes URLs that open one stored object for a while, without an API key. */
 export interface Links {
-  /** An absolute URL, or a path on this node where nobody told it its own address. */
-  sign(object: LinkedObject, expiresInSeconds: number): Promise<string>
+  /**
+   * An absolute URL, or a path on this node where nobody told it its own address.
+   *
+   * @param endsAtSeconds epoch seconds from which on it opens nothing any more; in the future
+   */
+  sign(object: LinkedObject, endsAtSeconds: number): Promise<string>
 }
 
 /** Keeps for the caller what only our credential opens at the provider. */

@@ -19,6 +19,11 @@ export interface Target {
   readonly credential: string | null
   /** The route entry's `options`, checked against the provider's own schema when the file was read. */
   readonly options: Readonly<Record<string, unknown>>
+  /**
+   * The same for whoever takes this attempt of a job over, and for no other attempt: for protocols that do once what is
+   * sent again under the same key. Absent: nobody sends this again.
+   */
+  readonly attemptKey?: string
 }
 
 /** What an operation wants next. `state` is plain JSON, so that a job can persist it and go on elsewhere. */

@@ -1,12 +1,12 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { Type } from 'typebox'
 import { Value } from 'typebox/value'
-import type { LinkedObject, Links } from '../schema/links.ts'
+import type { Links, OpenedLink } from '../schema/links.ts'
 
 /** Where the folder store's objects are opened, and by whom. */
 export interface FolderLinks extends Links {
   /** The object that a token of `sign` stands for; null when it is forged or over. */
-  open(token: string): LinkedObject | null
+  open(token: string): OpenedLink | null
 }
 
 export interface FolderLinksOptions {
@@ -30,8 +30,8 @@ export function createFolderLinks({ keys, publicUrl = '', now = Date.now }: Fold
   const [first] = keys
   if (first === undefined) throw new Error('storage: signed URLs need a key')
   return {
-    async sign({ key, bytes, mediaType }, expiresInSeconds) {
-      const claims = [key, bytes, mediaType, Math.floor(now() / 1000) + expiresInSeconds]
+    async sign({ key, bytes, mediaType }, endsAtSeconds) {
+      const claims = [key, bytes, mediaType, endsAtSeconds]
       const text = Buffer.from(JSON.stringify(claims)).toString('base64url')
       return `${publicUrl}/results/${text}.${signature(first, text)}`
     },
@@ -42,7 +42,8 @@ export function createFolderLinks({ keys, publicUrl = '', now = Date.now }: Fold
       const claims: unknown = JSON.parse(Buffer.from(text, 'base64url').toString())
       if (!Value.Check(Claims, claims)) return null
       const [key, bytes, mediaType, endsAt] = claims
-      return endsAt * 1000 > now() ? { key, bytes, mediaType } : null
+      const leftSeconds = endsAt - now() / 1000
+      return leftSeconds > 0 ? { key, bytes, mediaType, leftSeconds } : null
     },
   }
 }

@@ -107,8 +107,9 @@ function newKey(kind: ObjectKind, job: FiledJob, prefix = ''): string {
   return `${folderOf(kind, job)}/${prefix}${randomBytes(8).toString('hex')}`
 }
 
-/** Null: it is in no object. */
-function keyOf(kept: KeptText | Audio): string | null {
+/** Null: it is in no object, or not fetched yet. */
+export function keyOf(kept: KeptText | Audio | { readonly url: string }): string | null {
+  if ('url' in kept) return null
   if ('source' in kept) return kept.source.kind === 'object' ? kept.source.key : null
   return 'object' in kept ? kept.object : null
 }

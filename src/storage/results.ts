@@ -27,7 +27,7 @@ export function createResults({ objects, links, budget }: ResultsOptions): Resul
       // An id of our own: the request's may be the caller's, and be sent twice.
       const key = `result/${keySegment(workspace)}/${newId(RESULT_ID_PREFIX)}/0`
       const bytes = await keepObject(chunks, key, { objects, budget, signal })
-      return links.sign({ key, bytes, mediaType }, RESULT_SECONDS)
+      return links.sign({ key, bytes, mediaType }, Math.floor(Date.now() / 1000) + RESULT_SECONDS)
     },
   }
 }

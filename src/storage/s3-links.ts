@@ -12,9 +12,12 @@ export function createS3Links({
 }: Omit<S3Options, 'timing'>): Links {
   const client = new S3Client({ endpoint, region, credentials, forcePathStyle: true })
   return {
-    sign({ key, mediaType }, expiresInSeconds) {
+    sign({ key, mediaType }, endsAtSeconds) {
       const command = new GetObjectCommand({ Bucket: bucket, Key: key, ResponseContentType: mediaType })
-      return getSignedUrl(client, command, { expiresIn: expiresInSeconds })
+      // A signature has the second in which it was made, and how many it holds from there.
+      const signedAtSeconds = Math.floor(Date.now() / 1000)
+      const signingDate = new Date(signedAtSeconds * 1000)
+      return getSignedUrl(client, command, { signingDate, expiresIn: endsAtSeconds - signedAtSeconds })
     },
   }
 }

@@ -3,19 +3,22 @@ import type { ObjectInfo, Objects } from '../schema/objects.ts'
 import { type KnownJobs, sweepOrphans } from './orphans.ts'
 import { RESULT_ID_PREFIX, RESULT_SECONDS } from './results.ts'
 
+/** How long receiving a body may take. */
+const RECEIVING_MS = 15 * 60_000
 /**
- * Age from which a spool object is nobody's: twice what receiving a body (15 min) and all attempts of a call can take
- * together, so it is never another node's live one. Ages are by the store's clock against ours; no sane pair differs
- * by that much.
+ * Age from which what nothing names is nobody's, so that it is never another node's live one. Ages are by the store's
+ * clock against ours; no sane pair differs by the quarter of an hour that is left.
  */
-const STALE_MS = 60 * 60_000
-/** How often is looked; each round costs one listing. */
+const STALE_MS = 2 * RECEIVING_MS
+/** How much later than its answer was kept a slot may have been stored, while the state was away. */
+const SLOT_LATE_SECONDS = 30 * 60
+/** How often is looked; each round costs one listing. With the age and the spread, everything goes within the hour. */
 const INTERVAL_MS = 10 * 60_000
 /**
- * Rounds from one look at the objects of jobs to the next: there may be many, and few without a record. Never the
+ * Rounds from one look at the objects of jobs to the next: there may be many, and few without an owner. Never the
  * first: a node that was started with the wrong state has to be noticed before it deletes what that does not know.
  */
-const ORPHAN_ROUNDS = 6
+const ORPHAN_ROUNDS = 2
 /** Part of the interval by which nodes are spread. */
 const JITTER = 0.2
 
@@ -32,6 +35,8 @@ export interface SweeperOptions {
    * replay stay.
    */
   readonly slotTtlSeconds?: () => number
+  /** How long a call may need the body that it was sent, in ms, asked at each round. */
+  readonly longestCallMs?: () => number
   /** Without it the objects of jobs stay. */
   readonly knownJobs?: KnownJobs
   readonly now?: () => number
@@ -54,10 +59,11 @@ export interface Swept {
  * logged and met again with the next round.
  */
 export async function startSweeper(options: SweeperOptions): Promise<Sweeper> {
-  const { objects, log, alone, slotTtlSeconds, knownJobs } = options
+  const { objects, log, alone, slotTtlSeconds, longestCallMs = () => 0, knownJobs } = options
   const { now = Date.now, staleMs = STALE_MS, intervalMs = INTERVAL_MS } = options
   /** Before when a thing appeared that was of use for `seconds`, and is no more. */
   const outlived = (seconds: number) => new Date(now() - seconds * 1000 - staleMs)
+  const receivedBefore = () => new Date(now() - Math.max(staleMs, longestCallMs() + RECEIVING_MS))
   let rounds = 0
   const orphansOf = async () => {
     const due = rounds > 0 && rounds % ORPHAN_ROUNDS === 0
@@ -67,7 +73,10 @@ export async function startSweeper(options: SweeperOptions): Promise<Sweeper> {
     try {
       const swept = await sweep(objects, before)
       const results = await sweepResults(objects, outlived(RESULT_SECONDS))
-      const slots = slotTtlSeconds === undefined ? 0 : await sweepSlots(objects, outlived(slotTtlSeconds()))
+      const slots =
+        slotTtlSeconds === undefined
+          ? 0
+          : await sweepSlots(objects, outlived(slotTtlSeconds() + SLOT_LATE_SECONDS))
       const orphans = await orphansOf()
       if (swept.objects + swept.uploads + results + slots + orphans > 0)
         log.info({ ...swept, results, slots, orphans }, 'swept')
@@ -76,11 +85,11 @@ export async function startSweeper(options: SweeperOptions): Promise<Sweeper> {
     }
     rounds += 1
   }
-  let running = round(alone ? ANY_DATE : new Date(now() - staleMs))
+  let running = round(alone ? ANY_DATE : receivedBefore())
   await running
   const spread = intervalMs * (1 + JITTER * (Math.random() - 0.5))
   const timer = setInterval(() => {
-    running = running.then(() => round(new Date(now() - staleMs)))
+    running = running.then(() => round(receivedBefore()))
   }, spread)
   timer.unref()
   return {

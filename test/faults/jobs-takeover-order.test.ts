@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { jobPartition } from '../../src/ids.ts'
 import { keys } from '../../src/state/redis/keys.ts'
 import { startTranscriber } from '../support/fleet-orders.ts'
+import { serveHttp } from '../support/http-server.ts'
 import { hearing, type JobFleet, startJobFleet, submitJob } from '../support/job-fleet.ts'
 import type { LarkwayProcess } from '../support/larkway.ts'
 import { withoutServers } from '../support/servers.ts'
@@ -91,3 +93,58 @@ t.test('what killed workers have ordered is not ordered again', { skip: withoutS
   const ordered = provider.orders.map(({ sha256 }) => sha256)
   t.same(ordered.sort(), [...jobs.values()].sort(), 'and each was ordered once')
 })
+
+/** A provider in OpenAI's format that does once what is sent again under the same key, where one is sent. */
+async function startKeyedTranscriber(t: Pick<Test, 'teardown'>) {
+  const executions: string[] = []
+  const underWay = new Map<string, Promise<void>>()
+  const done = Promise.withResolvers<void>()
+  const url = await serveHttp(t, async (request, response) => {
+    request.resume()
+    await once(request, 'end')
+    const key = String(request.headers['idempotency-key'] ?? `none-${executions.length}`)
+    const isFirst = !underWay.has(key)
+    if (isFirst) {
+      executions.push(key)
+      underWay.set(key, done.promise)
+    }
+    const isDone = await Promise.race([
+      done.promise.then(() => true),
+      sleep(isFirst ? 600_000 : 0, false, { ref: false }),
+    ])
+    response.setHeader('content-type', 'application/json')
+    response.statusCode = isDone ? 200 : 409
+    response.end(JSON.stringify(isDone ? { text: 'the lark' } : { error: { message: 'under way' } }))
+  })
+  return { url: `${url}/v1`, executions, finish: () => done.resolve() }
+}
+
+for (const [header, executed] of [
+  ['Idempotency-Key', 1],
+  [undefined, 2],
+] as const)
+  t.test(
+    `a worker is killed in the middle of a call ${header === undefined ? 'without a key' : 'with a key'}`,
+    { skip: withoutServers },
+    async (t) => {
+      const provider = await startKeyedTranscriber(t)
+      const fleet = await startJobFleet(t, {
+        upstreamUrl: provider.url,
+        workspaces: 1,
+        entry: header === undefined ? {} : { options: { idempotency_header: header } },
+      })
+      const worker = await fleet.startWorker()
+      const id = await submitJob(() => fleet.server.url, fleet.authorizationOf('ws_0'))
+      t.ok(await waitUntil(() => provider.executions.length === 1, TAKEN_OVER_MS))
+      await worker.signal('SIGKILL')
+      await fleet.startWorker()
+      const isTakenOver = async () => ((await fleet.state.jobs.get(id))?.fence ?? 0) > 1
+      t.ok(await waitUntil(isTakenOver, TAKEN_OVER_MS), 'another worker takes it over')
+      // It is told that the call is under way, and comes again.
+      await sleep(1_000)
+      provider.finish()
+      t.ok(await waitUntil(async () => (await fleet.state.jobs.get(id))?.endedAtMs !== null, TAKEN_OVER_MS))
+      t.match(await fleet.state.jobs.get(id), { status: 'succeeded', fence: 2, retries: 0 })
+      t.equal(provider.executions.length, executed, `${executed} executions`)
+    },
+  )

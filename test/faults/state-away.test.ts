@@ -2,12 +2,16 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { cpuMsOf } from '../support/cpu-time.ts'
 import { startHoldingUpstream } from '../support/holding-upstream.ts'
+import { customersOf, startJobFleet, submitJob } from '../support/job-fleet.ts'
 import { ask, countsOf, keyedUpload, nameOf } from '../support/keyed-call.ts'
+import { type LarkwayProcess, startLarkway } from '../support/larkway.ts'
 import { nodesOf } from '../support/nodes.ts'
 import { nameOfPaid, race } from '../support/race.ts'
+import { startRedisCluster } from '../support/redis-cluster.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { withoutServers } from '../support/servers.ts'
 import { stallAt } from '../support/stalled-calls.ts'
+import { startTranscriptUpstream } from '../support/transcript-upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const FACTS = {
@@ -93,3 +97,62 @@ t.test('told to stop while Redis is away', { skip: withoutServers, timeout: 120_
   t.same(countsOf(answers), { '200 replayed': keys.length }, 'callers who had left find their answers')
   t.same(countsOf(keys.map((key) => upstream.executions(key))), { 1: keys.length })
 })
+
+t.test('what processes write while Redis is away', { skip: withoutServers, timeout: 120_000 }, async (t) => {
+  const upstream = await startTranscriptUpstream(t)
+  const { redis, server, workspaces, authorizationOf, ...fleet } = await startJobFleet(t, {
+    upstreamUrl: upstream.url,
+    workspaces: 1,
+  })
+  const processes = [server, await fleet.startWorker(), await fleet.startServer({ LARKWAY_JOBS: '4' })]
+  const saying = ({ log }: LarkwayProcess, words: string) => log.filter(({ msg }) => msg === words)
+  const authorization = authorizationOf(workspaces[0]!)
+  for (const outage of [1, 2]) {
+    // Commands are under way when it breaks.
+    const submissions = Array.from({ length: 8 }, () => submitJob(() => server.url, authorization))
+    await redis.kill()
+    await sleep(2_500)
+    await redis.restart()
+    await Promise.all(submissions)
+    const isBack = () => processes.every((one) => saying(one, 'Redis is back').length >= outage)
+    t.ok(await waitUntil(isBack, 10_000), `every process is back from outage ${outage}`)
+    await sleep(1_500)
+    for (const one of processes) {
+      const [began, ended] = [saying(one, 'Redis is away'), saying(one, 'Redis is back')]
+      t.equal(began.length, outage, 'one line when it begins')
+      t.match(began.at(-1), { level: 'warn', connection: /^larkway-/, reason: /./ })
+      t.equal(ended.length, outage, 'and one when it ends')
+      t.ok(Number(ended.at(-1)?.milliseconds) >= 2_000, `after ${ended.at(-1)?.milliseconds} ms`)
+    }
+  }
+  const raw = processes.flatMap(({ output }) => output).filter((line) => !isJson(line))
+  t.same(raw, [], 'and nothing but lines of JSON')
+})
+
+t.test('and while a cluster is away', { skip: withoutServers, timeout: 120_000 }, async (t) => {
+  const cluster = await startRedisCluster(t)
+  const { config } = customersOf({ upstreamUrl: 'http://127.0.0.1:1', workspaces: 1 })
+  const secretKeys = Buffer.alloc(32, 7).toString('base64')
+  const env = { REDIS_URL: cluster.url, LARKWAY_SECRET_KEYS: secretKeys }
+  const node = await startLarkway(t, { config, env })
+  const saying = (words: string) => node.log.filter(({ msg }) => msg === words).length
+  for (const primary of cluster.primaries) primary.freeze()
+  t.ok(await waitUntil(() => saying('Redis is away') > 0, 20_000))
+  await sleep(4_000)
+  for (const primary of cluster.primaries) primary.thaw()
+  t.ok(await waitUntil(() => saying('Redis is back') > 0, 30_000))
+  await sleep(1_500)
+  t.same([saying('Redis is away'), saying('Redis is back')], [1, 1])
+  t.same(
+    node.output.filter((line) => !isJson(line)),
+    [],
+  )
+})
+
+function isJson(line: string): boolean {
+  try {
+    return typeof JSON.parse(line) === 'object'
+  } catch {
+    return false
+  }
+}

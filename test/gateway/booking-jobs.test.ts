@@ -42,7 +42,7 @@ async function rigOf(t: Test, ...script: Answer[]) {
   const id = newJobId('tj', 'acme')
   const claim = (number: number, signal = new AbortController().signal) => {
     const request = rig.request('chat', chatCall(), signal)
-    const job = { id, claim: number, deadlineMs: 20_000, progress: null, note: () => {} }
+    const job = { id, claim: number, retries: 0, deadlineMs: 20_000, progress: null, note: () => {} }
     return run(services, { ...request, job }).then(({ release }) => release())
   }
   return { rig, claim, requests, counted: () => counted }

@@ -55,6 +55,7 @@ function jobAt(t: Test, protocol: Ordering, entries: readonly Entry[]) {
     const job = {
       id: 'tj_of_the_test',
       claim: claims,
+      retries: 0,
       deadlineMs: 60_000,
       progress: JSON.parse(JSON.stringify(progress)) as UpstreamProgress | null,
       note(noted: UpstreamProgress | null) {
@@ -356,6 +357,7 @@ t.test('what is answered at once leaves nothing', { buffered: true }, async (t) 
   const job = {
     id: 'qj_1',
     claim: 1,
+    retries: 0,
     deadlineMs: 10_000,
     progress: null,
     note: (noted: unknown) => void notes.push(noted),

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { newJobId } from '../../src/ids.ts'
+import { linkEndOf } from '../../src/routes/job-view.ts'
 import type { JobEnding, JobError, JobFacts } from '../../src/schema/jobs.ts'
 import { entryAt } from '../support/gateway-rig.ts'
 import { type JobsApi, startJobsApi } from '../support/jobs-api.ts'
@@ -122,6 +123,45 @@ t.test('results up to 256 KiB stand in the job, larger ones behind a URL', async
   t.equal(await opened.text(), json, 'without an API key')
   const again = await waitUntil(async () => (await show(api, id)).job.result_url !== job.result_url, 5_000)
   t.ok(again, 'minted anew at each read')
+})
+
+/** Both kinds of URL end at the latest when the job does, to the second. */
+t.test('no URL outlives its job', async (t) => {
+  const nowMs = Date.parse('2026-11-20T09:00:00.700Z')
+  const secondsLeft = (ms: number | null) => {
+    const expiresAtMs = ms === null ? null : nowMs + ms
+    return linkEndOf({ expiresAtMs }, nowMs) - Math.floor(nowMs / 1000)
+  }
+  t.same([null, 3_600_000, 900_300].map(secondsLeft), [900, 900, 900])
+  t.same([900_200, 60_000, 1_299, 300].map(secondsLeft), [900, 60, 1, 1])
+  for (const ms of [299, 0, -5_000]) t.throws(() => secondsLeft(ms), { code: 'JOB_NOT_FOUND' }, `${ms} ms`)
+})
+
+t.test('at its expiry a job is gone, with its URL, before anybody purges it', async (t) => {
+  const api = await startJobsApi(t, { limits: { stt_job_result_ttl_seconds: 3 } })
+  const key = { 'idempotency-key': 'k-gone' }
+  const { job: submitted } = await api.submit(AUDIO, key)
+  const id = submitted.job_id
+  await api.claim(id)
+  await succeed(api, id, resultOf(300_000))
+  const { job } = await show(api, id)
+  const expiresMs = Date.parse(String(job.expires_at))
+  t.ok(Date.parse(String(job.result_url_expires_at)) <= expiresMs, `${job.result_url_expires_at}`)
+  const url = api.origin + String(job.result_url)
+  const opened = await fetch(url)
+  t.equal(opened.status, 200)
+  const cachedSeconds = Number(/max-age=(\d+)$/.exec(String(opened.headers.get('cache-control')))?.[1])
+  t.ok(cachedSeconds <= 3, `a browser keeps it for ${cachedSeconds} s`)
+
+  await waitUntil(() => Date.now() >= expiresMs, 5_000)
+  t.equal((await fetch(url)).status, 404, 'no grace')
+  for (const method of ['GET', 'DELETE'])
+    t.match(await api.ask(method, `${PATH}/${id}`), { status: 404, error: { code: 'JOB_NOT_FOUND' } })
+  t.match(await api.ask('GET', `${PATH}/${id}?wait=5`), { status: 404, error: { code: 'JOB_NOT_FOUND' } })
+  const replay = await api.submit(AUDIO, key)
+  t.equal(replay.headers.get('x-lk-idempotent-replay'), 'true')
+  t.match(replay, { status: 200, job: { job_id: id, status: null } }, 'the key was used, and its job is over')
+  t.same([...(await api.jobs.known([id])).keys()], [id], 'nobody has purged it')
 })
 
 t.test('a purged job is not there any more, nor is what its URL opened', async (t) => {

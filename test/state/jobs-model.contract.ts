@@ -155,7 +155,7 @@ function movesOf(
           views,
           draw.ids.map((id) => model.view(id)),
         ) &&
-        agree('known', [...known].sort(), draw.ids.filter((id) => model.isKnown(id)).sort()) &&
+        agree('known', [...known.keys()].sort(), draw.ids.filter((id) => model.isKnown(id)).sort()) &&
         agree('waiting', await jobs.waiting(), model.waiting()) &&
         agree('announced', sorted(events), sorted(model.announced()))
       )

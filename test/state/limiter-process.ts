@@ -66,10 +66,10 @@ function setClock(offMs: number): void {
 /** Imported only now: nothing has read the clock before it was set. */
 async function connectLimiter(): Promise<RateLimiter> {
   const { pino } = await import('pino')
-  const { connect } = await import('../../src/state/redis/connect.ts')
+  const { redisConnector } = await import('../../src/state/redis/connect.ts')
   const { RedisRateLimiter } = await import('../../src/state/redis/rate-limiter.ts')
   const log = pino({ level: 'silent' })
-  const redis = connect(order.url, 'limiter', log)
+  const redis = redisConnector(order.url, log)('limiter')
   await once(redis, 'ready')
   return new RedisRateLimiter(redis, log, { timeoutMs: 1_900, beatMs: order.beatMs })
 }

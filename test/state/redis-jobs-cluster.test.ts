@@ -1,9 +1,11 @@
-import t from 'tap'
-import { jobPartition } from '../../src/ids.ts'
-import type { Job } from '../../src/schema/jobs.ts'
+import t, { type Test } from 'tap'
+import { jobPartition, PARTITIONS } from '../../src/ids.ts'
+import type { Job, JobHints } from '../../src/schema/jobs.ts'
+import type { State } from '../../src/schema/state.ts'
 import { claimingOf, KEEP, SUCCESS, specOf } from '../support/jobs-under-test.ts'
 import { beginToMove } from '../support/moving-slot.ts'
 import { startRedisCluster } from '../support/redis-cluster.ts'
+import { startWatchedRedis } from '../support/redis-sentinel.ts'
 import { openRedisState } from '../support/redis-state.ts'
 import { withoutServers } from '../support/servers.ts'
 import { LONG_MS, newWorkspace } from '../support/state-under-test.ts'
@@ -83,3 +85,51 @@ t.test('jobs of a partition that moves from node to node', { skip: withoutServer
   const moved = await moving.to.client.hgetall(`${partition}:running`)
   t.same(moved, {}, 'and none counts as running')
 })
+
+/** Has jobs queued in every partition, again and again, until somebody else was told of all of them and their ends. */
+async function assertTold(t: Test, { jobs }: Pick<State, 'jobs'>, told: ReadonlySet<string>): Promise<void> {
+  const parts = new Set<number>()
+  const isTold = async () => {
+    const spec = specOf(newWorkspace())
+    parts.add(jobPartition(spec.id) ?? -1)
+    await jobs.submit({ spec, slot: null })
+    await jobs.cancel(spec.id, spec, KEEP)
+    const queued = Array.from({ length: PARTITIONS }, (_, part) => `queued ${part}`)
+    return told.has(spec.id) && queued.every((one) => told.has(one))
+  }
+  t.ok(await waitUntil(isTold, 20_000), `told of ${told.size} things`)
+  t.equal(parts.size, PARTITIONS, 'of every partition')
+}
+
+function listener(): { readonly told: Set<string>; readonly hints: JobHints } {
+  const told = new Set<string>()
+  return {
+    told,
+    hints: { queued: (part) => void told.add(`queued ${part}`), changed: (id) => void told.add(id) },
+  }
+}
+
+t.test('what happens on any node of a cluster is told to all', { skip: withoutServers }, async (t) => {
+  const cluster = await startRedisCluster(t)
+  const [own, other] = [await openRedisState(t, cluster.url), await openRedisState(t, cluster.url)]
+  const { told, hints } = listener()
+  other.jobs.listen(hints)
+  await assertTold(t, own, told)
+})
+
+t.test(
+  'and after Sentinels have made a replica the primary',
+  { skip: withoutServers, timeout: 120_000 },
+  async (t) => {
+    const { url, primary } = await startWatchedRedis(t)
+    const [own, other] = [await openRedisState(t, url), await openRedisState(t, url)]
+    const { told, hints } = listener()
+    other.jobs.listen(hints)
+    await assertTold(t, own, told)
+    await primary.kill()
+    t.ok(await waitUntil(() => own.healthy(), 60_000))
+    told.clear()
+    await waitUntil(() => other.healthy(), 20_000)
+    await assertTold(t, own, told)
+  },
+)

@@ -143,7 +143,7 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
       (await jobs.list({ workspace: 'acme', kind: null, status: null, limit: 9 })).map(factsOf),
   },
   get: {
-    command: 'hgetall',
+    command: 'show_job',
     prepare: submit,
     run: async ({ jobs }, { spec }) => factsOf(await jobs.get(spec.id)),
   },

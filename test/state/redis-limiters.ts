@@ -4,7 +4,7 @@ import { Redis } from 'ioredis'
 import { pino } from 'pino'
 import type { Test } from 'tap'
 import type { RateLimiter } from '../../src/schema/state.ts'
-import { connect } from '../../src/state/redis/connect.ts'
+import { redisConnector } from '../../src/state/redis/connect.ts'
 import { RedisRateLimiter, type RedisRateLimiterOptions } from '../../src/state/redis/rate-limiter.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { taking } from './rate-limiter.contract.ts'
@@ -24,7 +24,7 @@ export interface Node {
 export async function startNode(t: Test, url: string, options: RedisRateLimiterOptions = {}): Promise<Node> {
   const lines: string[] = []
   const log = pino({ level: 'info' }, { write: (line) => lines.push(JSON.parse(line).msg) })
-  const redis = connect(url, 'limiter', log)
+  const redis = redisConnector(url, pino({ level: 'silent' }))('limiter')
   const ready = once(redis, 'ready')
   const limiter = new RedisRateLimiter(redis, log, options)
   t.teardown(async () => {

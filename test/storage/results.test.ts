@@ -63,9 +63,9 @@ t.test('a token that was changed, made elsewhere or is over opens nothing', asyn
   let now = Date.parse('2026-11-20T00:00:00Z')
   const { links } = await folderOf(t, () => now)
   const object = { key: 'result/acme/vid_1/0', bytes: 3, mediaType: 'video/mp4' }
-  const token = async (from = links) => (await from.sign(object, 60)).split('/').at(-1) ?? ''
+  const token = async (from = links) => (await from.sign(object, now / 1000 + 60)).split('/').at(-1) ?? ''
   const good = await token()
-  t.same(links.open(good), object)
+  t.same(links.open(good), { ...object, leftSeconds: 60 })
   const [claims = '', proof = ''] = good.split('.')
   const forged = Buffer.from(JSON.stringify(['result/other/vid_1/0', 3, 'text/html', 4e9])).toString(
     'base64url',
@@ -84,8 +84,12 @@ t.test('a token that was changed, made elsewhere or is over opens nothing', asyn
   const stranger = createFolderLinks({ keys: [Buffer.alloc(32, 9)], publicUrl: undefined, now: () => now })
   t.equal(links.open(await token(stranger)), null)
   const former = createFolderLinks({ keys: [KEYS[1]], publicUrl: undefined, now: () => now })
-  t.same(links.open(await token(former)), object, 'a key that no longer signs still opens')
-  t.match(await former.sign(object, 60), /^\/results\//, 'a path where the node does not know its address')
+  t.match(links.open(await token(former)), object, 'a key that no longer signs still opens')
+  t.match(
+    await former.sign(object, now / 1000 + 60),
+    /^\/results\//,
+    'a path where the node does not know its address',
+  )
   now += 61_000
   t.equal(links.open(good), null)
 })
@@ -115,7 +119,15 @@ t.test('an S3 store opens its own URLs', { skip: withoutServers, timeout: 120_00
   t.equal(response.status, 200)
   t.equal(response.headers.get('content-type'), 'video/mp4')
   t.equal(digest(Buffer.from(await response.arrayBuffer())), digest(body))
-  const over = new URL(await links.sign({ key: 'result/a/b/0', bytes: 1, mediaType: 'video/mp4' }, 60))
+  const nowSeconds = Math.floor(Date.now() / 1000)
+  const over = new URL(
+    await links.sign({ key: 'result/a/b/0', bytes: 1, mediaType: 'video/mp4' }, nowSeconds + 60),
+  )
+  const signedAtMs = Date.parse(
+    String(over.searchParams.get('X-Amz-Date')).replace(/^(....)(..)(..T..)(..)(..)Z$/, '$1-$2-$3:$4:$5Z'),
+  )
+  const heldSeconds = Number(over.searchParams.get('X-Amz-Expires'))
+  t.equal(signedAtMs / 1000 + heldSeconds, nowSeconds + 60, 'to the second')
   over.searchParams.set('X-Amz-Signature', '0'.repeat(64))
   t.equal((await fetch(over)).status, 403)
 })

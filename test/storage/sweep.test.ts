@@ -2,10 +2,13 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { mock } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { newJobId } from '../../src/ids.ts'
+import type { JobWork, KnownJob } from '../../src/schema/jobs.ts'
 import type { Objects } from '../../src/schema/objects.ts'
 import { createFileObjects } from '../../src/storage/files.ts'
 import { sweepOrphans } from '../../src/storage/orphans.ts'
@@ -139,6 +142,15 @@ async function sweepUntil(
   return done
 }
 
+/** A job that a worker has. */
+const NEEDS_INPUT: KnownJob = {
+  status: 'processing',
+  kind: 'transcription',
+  fence: 1,
+  result: null,
+  work: null,
+}
+
 t.test('what jobs kept goes once there is no record of them, and not before', async (t: Test) => {
   const objects = await createFileObjects(await tempFolder(t))
   const [known, gone] = [newJobId('tj', 'acme'), newJobId('qj', 'acme')]
@@ -153,7 +165,7 @@ t.test('what jobs kept goes once there is no record of them, and not before', as
   const knownJobs = async (ids: readonly string[]) => {
     asked.push([...ids])
     if (away) throw new Error('the state is away')
-    return new Set([known])
+    return new Map([[known, NEEDS_INPUT]])
   }
   const later = () => Date.now() + HOUR_MS + 60_000
 
@@ -190,6 +202,97 @@ t.test('a node that has just started deletes nothing of jobs', async (t: Test) =
   t.equal((await keysOf(objects)).length, 1)
 })
 
+t.test('what a job does not need goes, whoever was killed before it could delete it', async (t: Test) => {
+  const objects = await createFileObjects(await tempFolder(t))
+  const kept = (key: string) => ({ object: key, bytes: 1 })
+  const work = (key: string): JobWork => ({ operation: 'chat', payload: kept(key) })
+  const cases: readonly [
+    string,
+    (id: string) => KnownJob,
+    needed: readonly string[],
+    needless: readonly string[],
+  ][] = [
+    ['queued', () => ({ ...NEEDS_INPUT, status: 'queued', fence: 0 }), ['job/a'], []],
+    ['queued again', () => ({ ...NEEDS_INPUT, status: 'queued' }), ['job/a', 'result/1-a'], []],
+    [
+      'taken over',
+      () => ({ ...NEEDS_INPUT, fence: 12 }),
+      ['job/a', 'result/12-a'],
+      ['result/1-a', 'result/2-b'],
+    ],
+    ['cancelled', () => ({ ...NEEDS_INPUT, status: 'cancelled' }), [], ['job/a', 'job/b', 'result/1-a']],
+    ['poisoned', () => ({ ...NEEDS_INPUT, status: 'failed', fence: 3 }), [], ['job/a', 'result/3-a']],
+    [
+      'done',
+      (id) => ({ ...NEEDS_INPUT, status: 'succeeded', result: kept(`result/acme/${id}/1-a`) }),
+      ['result/1-a'],
+      ['job/a', 'job/fetched', 'result/1-b', 'result/2-a'],
+    ],
+    [
+      'done, and short',
+      () => ({ ...NEEDS_INPUT, status: 'succeeded', result: { text: '{}' } }),
+      [],
+      ['job/a', 'result/1-a'],
+    ],
+    [
+      'dead',
+      (id) => ({ ...NEEDS_INPUT, status: 'failed', kind: 'queue', work: work(`job/acme/${id}/a`) }),
+      ['job/a'],
+      ['job/fetched', 'result/1-a'],
+    ],
+  ]
+  const known = new Map<string, KnownJob>()
+  const expected: string[] = []
+  let needlessCount = 0
+  for (const [, jobOf, needed, needless] of cases) {
+    const id = newJobId('tj', 'acme')
+    const named = (name: string) => name.replace('/', `/acme/${id}/`)
+    known.set(id, jobOf(id))
+    for (const name of [...needed, ...needless]) await put(objects, named(name))
+    expected.push(...needed.map(named))
+    needlessCount += needless.length
+  }
+  const count = await sweepOrphans(objects, new Date(Date.now() + HOUR_MS), async () => known)
+  t.same((await keysOf(objects)).sort(), expected.sort())
+  t.equal(count, needlessCount)
+})
+
+t.test('what nothing names goes within the hour, and not in the first half of it', async (t: Test) => {
+  const MINUTE_MS = 60_000
+  let nowMs = Date.now()
+  const bornMs = new Map<string, number>()
+  const ages: number[] = []
+  const objects: Objects = {
+    ...(await createFileObjects(await tempFolder(t))),
+    async *list(prefix) {
+      for (const [key, born] of bornMs)
+        if (key.startsWith(prefix)) yield { key, bytes: 1, modifiedAt: new Date(born) }
+    },
+    abortUploads: async () => 0,
+    async remove(key) {
+      ages.push((nowMs - (bornMs.get(key) ?? Number.NaN)) / MINUTE_MS)
+      bornMs.delete(key)
+    },
+  }
+  mock.timers.enable({ apis: ['setInterval'] })
+  t.teardown(() => mock.timers.reset())
+  const options = { log, alone: false, now: () => nowMs, knownJobs: async () => new Map() }
+  const sweeper = await startSweeper({ objects, ...options })
+  for (let minute = 0; minute < 180; minute++) {
+    // At every moment between two looks.
+    const id = newJobId('tj', 'acme')
+    const keys = [`job/acme/${id}/a`, `result/acme/${id}/1-a`, `spool/acme/req_${minute}/0`]
+    if (minute < 60) for (const key of keys) bornMs.set(key, nowMs)
+    nowMs += MINUTE_MS
+    mock.timers.tick(MINUTE_MS)
+    await setImmediate()
+  }
+  mock.timers.reset()
+  await sweeper.stop()
+  t.equal(ages.length, 180)
+  t.ok(Math.min(...ages) > 30 && Math.max(...ages) < 60, `${Math.min(...ages)} to ${Math.max(...ages)} min`)
+})
+
 t.test('many jobs are asked for in batches', async (t: Test) => {
   const jobs = Array.from({ length: 1_234 }, (_, i) => newJobId(i % 2 === 0 ? 'tj' : 'qj', `w${i % 7}`))
   const removed: string[] = []
@@ -204,12 +307,13 @@ t.test('many jobs are asked for in batches', async (t: Test) => {
   const kept = new Set(jobs.filter((_, i) => i % 3 === 0))
   const knownJobs = async (ids: readonly string[]) => {
     sizes.push(ids.length)
-    return new Set(ids.filter((id) => kept.has(id)))
+    return new Map(ids.filter((id) => kept.has(id)).map((id) => [id, NEEDS_INPUT]))
   }
   const count = await sweepOrphans(many, new Date(), knownJobs)
-  t.equal(count, 2 * (jobs.length - kept.size))
+  // The results have no fence in their names, so that they are of no claim.
+  t.equal(count, 2 * jobs.length - kept.size)
   const lost = jobs.filter((id) => !kept.has(id))
-  const expected = ['job', 'result'].flatMap((kind) => lost.map((id) => `${kind}/acme/${id}/a`))
+  const expected = [...jobs.map((id) => `result/acme/${id}/a`), ...lost.map((id) => `job/acme/${id}/a`)]
   t.same(removed.sort(), expected.sort())
   t.ok(Math.max(...sizes) <= 500)
 })

@@ -47,6 +47,8 @@ export async function startRedisFleet(
 }
 
 export interface EmbeddedFleet extends KillableFleet {
+  /** Of everything. */
+  readonly folder: string
   /** Of the state. */
   readonly file: string
   /** Kills the process, and starts it again when `between` is done. */
@@ -66,6 +68,7 @@ export async function startEmbeddedFleet(t: Test, options: FleetOptions): Promis
   return {
     ...customer,
     state,
+    folder: dataFolder,
     file,
     url: () => server.url,
     workers: () => [server],

@@ -85,6 +85,8 @@ export interface JobFleet extends JobCustomer {
   /** What all processes are given. */
   readonly env: Variables
   startWorker(env?: Variables): Promise<LarkwayProcess>
+  /** One more server, which takes jobs on and works on none. */
+  startServer(env?: Variables): Promise<Larkway>
 }
 
 /** One server that takes jobs on and, as many as are started, workers, with a durable Redis and an S3 server. */
@@ -102,7 +104,9 @@ export async function startJobFleet(t: Test, options: FleetOptions): Promise<Job
   }
   // The line that says that it listens is one of level info.
   const logged = { ...env, LOG_LEVEL: 'info' }
-  const server = await startLarkway(t, { config, env: { ...logged, LARKWAY_JOBS: '0' } })
+  const startServer = (more: Variables = {}) =>
+    startLarkway(t, { config, env: { ...logged, LARKWAY_JOBS: '0', ...more } })
+  const server = await startServer()
   const state = await createRedisState({ url: redis.url, log: pino({ level: 'silent' }) })
   t.teardown(() => state.close())
   return {
@@ -112,6 +116,7 @@ export async function startJobFleet(t: Test, options: FleetOptions): Promise<Job
     server,
     state,
     env: logged,
+    startServer,
     startWorker: (more = {}) => startWorker(t, { config, env: { ...logged, ...more } }),
   }
 }

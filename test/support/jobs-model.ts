@@ -57,6 +57,11 @@ export function viewOf(job: Job | null): object | null {
   }
 }
 
+/** Its time is over, whether or not somebody has come to purge it. */
+function isGone({ status, expiry, marked }: ModelJob): boolean {
+  return marked || (isTerminal(status) && expiry === 'over')
+}
+
 /** Jobs and their announcements as they should be, by their plain rules. Every method looks at all jobs there are. */
 export class JobsModel {
   /** In the order of their submission. */
@@ -97,7 +102,10 @@ export class JobsModel {
 
   view(id: string): object | null {
     const job = this.#jobs.get(id)
-    if (!job || job.marked) return null
+    return job && !isGone(job) ? this.#shown(job) : null
+  }
+
+  #shown(job: ModelJob): object {
     const { status, fence, strays, retries, returns, started, cancelRequested, result, error, facts } = job
     const ended = isTerminal(status)
     return {
@@ -110,10 +118,10 @@ export class JobsModel {
   cancel(id: string, owner: JobOwner, keep: Time): object | null {
     const job = this.#jobs.get(id)
     const { workspace, app } = job?.submission.spec ?? {}
-    if (!job || workspace !== owner.workspace || app !== owner.app) return null
+    if (!job || workspace !== owner.workspace || app !== owner.app || isGone(job)) return null
     if (job.status === 'queued') this.#finish(job, 'cancelled', keep)
     else if (job.status === 'processing') job.cancelRequested = true
-    return this.view(id)
+    return this.#shown(job)
   }
 
   /**
@@ -192,7 +200,7 @@ export class JobsModel {
       if (delay !== null) job.place = ++this.#places
       this.#change(job, 'queued')
     }
-    return this.view(id)
+    return this.#shown(job)
   }
 
   /** Ids of those that are marked by it, the one that ended first before the others. */
@@ -215,7 +223,7 @@ export class JobsModel {
 
   retry(id: string): boolean {
     const job = this.#jobs.get(id)
-    if (!job || job.marked || job.status !== 'failed' || job.submission.spec.kind !== 'queue') return false
+    if (!job || isGone(job) || job.status !== 'failed' || job.submission.spec.kind !== 'queue') return false
     Object.assign(job, {
       strays: 0,
       retries: 0,
@@ -239,7 +247,7 @@ export class JobsModel {
       (kind === null || kind === spec.kind) &&
       (status === null || status === job.status)
     return this.#all()
-      .filter((job) => !job.marked && fits(job))
+      .filter((job) => !isGone(job) && fits(job))
       .map(({ submission }) => submission.spec.id)
   }
 

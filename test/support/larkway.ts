@@ -17,6 +17,8 @@ export interface LarkwayProcess {
   readonly dataFolder: string
   /** Every line of the log, parsed. */
   readonly log: readonly Record<string, unknown>[]
+  /** Every line that it wrote, to standard output or to standard error. */
+  readonly output: readonly string[]
   /** Resolves with the exit code once the process has ended. */
   signal(name: NodeJS.Signals): Promise<number | null>
   /** Peak resident memory so far, MiB. */
@@ -86,9 +88,12 @@ async function launch(
   }
   const child = spawn(options.node ?? process.execPath, program, {
     env,
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['ignore', 'pipe', 'pipe'],
   })
   const log: Record<string, unknown>[] = []
+  const output: string[] = []
+  child.stderr.pipe(process.stderr, { end: false })
+  createInterface({ input: child.stderr }).on('line', (text) => output.push(text))
   t.teardown(async () => {
     if (child.exitCode === null && child.signalCode === null) {
       child.kill('SIGKILL')
@@ -97,10 +102,11 @@ async function launch(
     if (options.dataFolder === undefined) await rm(dataFolder, { recursive: true, force: true })
   })
   return {
-    started: await readLog(child, log, ready),
+    started: await readLog(child, { log, output }, ready),
     pid: child.pid ?? 0,
     dataFolder,
     log,
+    output,
     async signal(name) {
       // Who was killed by a signal has no exit code, and its event does not come again.
       const ended = child.exitCode !== null || child.signalCode !== null
@@ -116,7 +122,7 @@ async function launch(
 /** Collects the log and resolves with the line that says that the process is up. */
 function readLog(
   child: ChildProcess,
-  log: Record<string, unknown>[],
+  { log, output }: { log: Record<string, unknown>[]; output: string[] },
   ready: string,
 ): Promise<Record<string, unknown>> {
   return new Promise((resolve, reject) => {
@@ -125,6 +131,7 @@ function readLog(
     )
     if (child.stdout === null) return reject(new Error('larkway has no output'))
     createInterface({ input: child.stdout }).on('line', (text) => {
+      output.push(text)
       if (!text.startsWith('{')) return
       const line = JSON.parse(text) as Record<string, unknown>
       log.push(line)

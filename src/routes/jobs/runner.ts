@@ -70,6 +70,8 @@ class Runner {
   readonly #looking: Promise<void>
   /** There is something to look for: the next wait is cut short, or does not begin. */
   #called = false
+  /** Parts of the state in which there is something to look for. */
+  readonly #hinted = new Set<number>()
   #wake = () => {}
   /** The last look took all that there was a place for. */
   #moreWaits = false
@@ -82,7 +84,7 @@ class Runner {
     const { services, signals } = parts
     const pollMs = services.state.kind === 'embedded' ? EMBEDDED_POLL_MS : TIMING.pollMs
     this.#parts = { ...parts, timing: { ...TIMING, pollMs, ...parts.timing } }
-    const off = signals.onQueued(() => this.#call())
+    const off = signals.onQueued((part) => this.#call(part))
     this.#looking = this.#look().finally(off)
   }
 
@@ -103,22 +105,35 @@ class Runner {
   }
 
   async #look(): Promise<void> {
-    const { places, timing } = this.#parts
+    const { timing } = this.#parts
+    let dueMs = performance.now()
     while (!this.#stopping.signal.aborted) {
-      this.#called = false
-      const free = places - this.running
-      if (free > 0) await this.#takeUp(free)
-      const away = this.#unanswered > 0
-      const waitMs = away ? doubled(timing.awayMs, this.#unanswered - 1) : doubled(timing.pollMs, this.#empty)
-      await this.#wait(spread(waitMs))
+      const parts = [...this.#hinted]
+      this.#hinted.clear()
+      if (this.#called || performance.now() >= dueMs) {
+        this.#called = false
+        await this.#takeUp()
+        const away = this.#unanswered > 0
+        const waitMs = away
+          ? doubled(timing.awayMs, this.#unanswered - 1)
+          : doubled(timing.pollMs, this.#empty)
+        dueMs = performance.now() + spread(waitMs)
+      } else for (const part of parts) await this.#takeUp(part)
+      await this.#wait(dueMs - performance.now())
     }
   }
 
-  async #takeUp(limit: number): Promise<void> {
-    const { services, perWorkspace, timing } = this.#parts
+  /** As many as there are places for, from everywhere or from that part of the state. */
+  async #takeUp(part?: number): Promise<void> {
+    const { services, places, perWorkspace, timing } = this.#parts
+    const limit = places - this.running
+    // The place that becomes free next is for what is there by then.
+    if (limit === 0) this.#moreWaits = true
+    if (limit <= 0) return
     const keep = retentionOf(services.snapshot().limits)
     const claiming: Claiming = {
       limit,
+      ...(part === undefined ? {} : { part }),
       perWorkspace,
       leaseMs: timing.leaseMs,
       straysMax: STRAYS_MAX,
@@ -127,8 +142,10 @@ class Runner {
     }
     const askedAtMs = performance.now()
     const taken = await this.#claim(claiming)
-    this.#moreWaits = taken.length === limit
-    this.#empty = taken.length === 0 ? this.#empty + 1 : 0
+    const isFull = taken.length === limit
+    this.#moreWaits = part === undefined ? isFull : this.#moreWaits || isFull
+    if (taken.length > 0) this.#empty = 0
+    else if (part === undefined) this.#empty += 1
     for (const claimed of taken) this.#start(claimed, askedAtMs)
   }
 
@@ -171,8 +188,9 @@ class Runner {
     return running
   }
 
-  #call(): void {
-    this.#called = true
+  #call(part?: number): void {
+    if (part === undefined) this.#called = true
+    else this.#hinted.add(part)
     this.#wake()
   }
 
@@ -183,7 +201,7 @@ class Runner {
     this.#wake = () => {
       if (this.#unanswered === 0 || this.#stopping.signal.aborted) resolve()
     }
-    if (this.#called) this.#wake()
+    if (this.#called || this.#hinted.size > 0) this.#wake()
     await promise
     clearTimeout(timer)
     this.#wake = () => {}

@@ -1,14 +1,14 @@
 import { EventEmitter } from 'node:events'
 
 /**
- * Tells those who wait for jobs in this process what this process does to them, so that they need not wait for their
- * next look at the state. No more than a hint: other processes do things, too.
+ * Tells those who wait for jobs in this process what happens to them, so that they need not wait for their next look at
+ * the state: what this process does, and what others do as far as the state tells. No more than a hint.
  */
 export interface JobSignals {
-  /** Jobs were queued. */
-  queued(): void
+  /** Jobs were queued: here, or in a part of the state that a hint named. */
+  queued(part?: number): void
   /** @returns takes the listener off again */
-  onQueued(listener: () => void): () => void
+  onQueued(listener: (part?: number) => void): () => void
   /** A job was taken up, was asked to be cancelled, or has ended. */
   changed(id: string): void
   /** @returns takes the listener off again */
@@ -22,12 +22,12 @@ export interface JobSignals {
 export function createJobSignals(): JobSignals {
   const queue = new EventEmitter().setMaxListeners(0)
   const jobs = new EventEmitter().setMaxListeners(0)
-  const listen = (emitter: EventEmitter, event: string, listener: () => void) => {
+  const listen = (emitter: EventEmitter, event: string, listener: (part?: number) => void) => {
     emitter.on(event, listener)
     return () => void emitter.off(event, listener)
   }
   return {
-    queued: () => void queue.emit('queued'),
+    queued: (part) => void queue.emit('queued', part),
     onQueued: (listener) => listen(queue, 'queued', listener),
     // Prefixed, since an event of the name `error` would throw.
     changed: (id) => void jobs.emit(`job ${id}`),

@@ -100,6 +100,7 @@ function requestOf<K extends OperationName>(
     job: {
       id: job.id,
       claim: job.fence,
+      retries: job.retries,
       deadlineMs: timing.attemptMs,
       progress: claim.progress.upstream,
       note: (progress) => claim.noteUpstream(progress),

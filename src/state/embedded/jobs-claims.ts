@@ -1,7 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { Claimed, Claiming, Job, JobEnding, JobProgress, Renewed, Retention } from '../../schema/jobs.ts'
 import type { ReadyLists } from './jobs-ready.ts'
-import { type JobRow, type JobRows, progressOf, readable } from './jobs-rows.ts'
+import { isGone, type JobRow, type JobRows, progressOf, readable } from './jobs-rows.ts'
 import type { JobSteps } from './jobs-steps.ts'
 
 /** Jobs that one claim puts back, and makes ready, beyond those that it may take: so that they cannot pile up. */
@@ -71,7 +71,7 @@ export function createJobClaims(db: DatabaseSync, { rows, ready, steps, now }: C
 
     endJob(id: string, fence: number, ending: JobEnding, keep: Retention): Job | null {
       const row = rows.find(id)
-      if (!row || row.marked === 1 || row.fence !== fence) return null
+      if (!row || isGone(row, now()) || row.fence !== fence) return null
       // Ended so before by the same claim: the answer may have been lost.
       if (row.status !== 'processing') return row.ending === ending.state ? rows.view(row) : null
       const nowMs = now()

@@ -27,6 +27,7 @@ export function createJobRecords(db: DatabaseSync, { rows, ready, steps, slots, 
   const list = db.prepare(`
     SELECT number FROM jobs WHERE marked = 0 AND kind = :kind AND status = :status
       AND (:workspace IS NULL OR workspace = :workspace)
+      AND (expires_at_ms IS NULL OR expires_at_ms > :nowMs)
     ORDER BY number DESC LIMIT :limit`)
 
   return {
@@ -53,7 +54,9 @@ export function createJobRecords(db: DatabaseSync, { rows, ready, steps, slots, 
       // The newest of each kind and status, for which there is an index, and of these the newest.
       const numbers = (kind ? [kind] : KINDS).flatMap((kind) =>
         (status ? [status] : JOB_STATUSES).flatMap((status) =>
-          list.all({ kind, status, workspace, limit: most }).map(({ number }) => Number(number)),
+          list
+            .all({ kind, status, workspace, nowMs: now(), limit: most })
+            .map(({ number }) => Number(number)),
         ),
       )
       const newest = numbers.sort((a, b) => b - a).slice(0, most)
@@ -61,7 +64,7 @@ export function createJobRecords(db: DatabaseSync, { rows, ready, steps, slots, 
     },
 
     retryJob(id: string): boolean {
-      const row = rows.visible(id)
+      const row = rows.visible(id, now())
       if (row?.kind !== 'queue' || row.status !== 'failed') return false
       row.ended_at_ms = null
       row.expires_at_ms = null

@@ -10,6 +10,7 @@ import type {
   JobStatus,
   JobSubmission,
   KeptText,
+  KnownJob,
   QueueMode,
 } from '../../schema/jobs.ts'
 
@@ -58,13 +59,15 @@ const NO_PROGRESS: JobProgress = { audio: null, upstream: null }
 export interface JobRows {
   /** Also one that is marked. */
   find(id: string): JobRow | undefined
-  /** Null: there is none, or it is marked. */
-  visible(id: string): JobRow | null
+  /** Null: there is none, or its time is over. */
+  visible(id: string, nowMs: number): JobRow | null
   at(number: number): JobRow
   /** Writes a new job, which is queued. */
   insert(submission: JobSubmission, place: number, nowMs: number): JobRow
   save(row: JobRow): void
   remove(row: JobRow): void
+  /** The least of it that tells which objects it needs. */
+  known(row: JobRow): KnownJob
   /** The job as the contract shows it. @throws Error when it cannot be read */
   view(row: JobRow): Job
   /** The same of many; one that cannot be read is left out, and keeps nobody from the others. */
@@ -100,13 +103,14 @@ export function createJobRows(db: DatabaseSync): JobRows {
   const findSpec = db.prepare('SELECT spec FROM job_specs WHERE number = ?')
   const removeSpec = db.prepare('DELETE FROM job_specs WHERE number = ?')
 
-  const view = (row: JobRow): Job => jobOf(row, JSON.parse(String(findSpec.get(row.number)?.spec)) as JobSpec)
+  const specOf = ({ number }: JobRow) => JSON.parse(String(findSpec.get(number)?.spec)) as JobSpec
+  const view = (row: JobRow): Job => jobOf(row, specOf(row))
 
   return {
     find: (id) => find.get(id) as JobRow | undefined,
-    visible(id) {
+    visible(id, nowMs) {
       const row = find.get(id) as JobRow | undefined
-      return row?.marked === 0 ? row : null
+      return row === undefined || isGone(row, nowMs) ? null : row
     },
     at: (number) => at.get(number) as JobRow,
 
@@ -125,9 +129,15 @@ export function createJobRows(db: DatabaseSync): JobRows {
       removeSpec.run(number)
     },
 
+    known: (row) => knownOf(row, specOf),
     view,
     viewAll: (rows) => rows.flatMap((row) => readable(() => view(row)) ?? []),
   }
+}
+
+/** Its time is over: nobody sees it any more, whether or not the purge has come to it. */
+export function isGone({ marked, expires_at_ms }: JobRow, nowMs: number): boolean {
+  return marked === 1 || (expires_at_ms !== null && expires_at_ms <= nowMs)
 }
 
 /** Null: what it reads cannot be read. */
@@ -144,6 +154,16 @@ export function remember(row: JobRow, nowMs: number): void {
   const history = readable(() => JSON.parse(row.history) as JobChange[]) ?? []
   history.push({ atMs: nowMs, status: row.status, fence: row.fence })
   row.history = JSON.stringify(history.slice(-HISTORY_MAX))
+}
+
+function knownOf(row: JobRow, specOf: (row: JobRow) => JobSpec): KnownJob {
+  const { status, kind, fence } = row
+  const mayBeRetried = kind === 'queue' && status === 'failed'
+  return {
+    ...{ status, kind, fence },
+    result: parsed<KeptText>(row.result),
+    work: mayBeRetried ? (readable(() => specOf(row).work) ?? null) : null,
+  }
 }
 
 /** What was left behind by the claims before. */

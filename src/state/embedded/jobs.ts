@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
-import type { Job, JobOwner, JobSubmission, Retention, Submitted } from '../../schema/jobs.ts'
+import type { Job, JobOwner, JobSubmission, KnownJob, Retention, Submitted } from '../../schema/jobs.ts'
 import type { ReadyLists } from './jobs-ready.ts'
 import type { JobRows } from './jobs-rows.ts'
 import type { JobSlots } from './jobs-slots.ts'
@@ -15,11 +15,10 @@ interface JobParts {
 
 /** The methods of `Jobs` for callers, each within a transaction of its caller. */
 export function createJobs(db: DatabaseSync, { rows, ready, steps, slots, now }: JobParts) {
-  const knows = db.prepare('SELECT 1 FROM jobs WHERE id = ?')
   const waiting = db.prepare('SELECT waiting FROM job_counters')
 
   const viewOf = (id: string): Job | null => {
-    const row = rows.visible(id)
+    const row = rows.visible(id, now())
     return row && rows.view(row)
   }
   const accepted = (id: string, replayed: boolean): Submitted => ({
@@ -46,7 +45,7 @@ export function createJobs(db: DatabaseSync, { rows, ready, steps, slots, now }:
     getJob: viewOf,
 
     cancelJob(id: string, { workspace, app }: JobOwner, keep: Retention): Job | null {
-      const row = rows.visible(id)
+      const row = rows.visible(id, now())
       if (!row || row.workspace !== workspace || row.app !== app) return null
       if (row.status === 'queued') steps.finish(row, { state: 'cancelled', facts: null }, keep, now())
       else if (row.status === 'processing' && row.cancel_requested === 0) {
@@ -56,7 +55,13 @@ export function createJobs(db: DatabaseSync, { rows, ready, steps, slots, now }:
       return rows.view(row)
     },
 
-    knownJobs: (ids: readonly string[]): Set<string> => new Set(ids.filter((id) => knows.get(id))),
+    knownJobs: (ids: readonly string[]): Map<string, KnownJob> =>
+      new Map(
+        ids.flatMap((id) => {
+          const row = rows.find(id)
+          return row === undefined ? [] : [[id, rows.known(row)] as const]
+        }),
+      ),
 
     waitingJobs: (): number => Number(waiting.get()?.waiting),
   }

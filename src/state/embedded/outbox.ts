@@ -29,11 +29,11 @@ export function createOutbox(db: DatabaseSync, { jobs, events, turns, now }: Out
     },
 
     redeliverEvent(jobId: string): boolean {
-      const job = jobs.visible(jobId)
+      const nowMs = now()
+      const job = jobs.visible(jobId, nowMs)
       if (!job || job.event_id === null) return false
       const { status } = job
       if (status === 'queued' || status === 'processing') return false
-      const nowMs = now()
       const row = events.find(jobId)
       if (!row) events.announce(job, status, nowMs)
       else {

@@ -15,21 +15,75 @@ const SILENT_MS = 2_000
 /** How often one command may be sent on to another node of a cluster, by nodes that did not execute it. */
 const REDIRECTIONS = 5
 
+/** Makes a connection; `name` is shown by CLIENT LIST. */
+export type Connect = (name: string) => RedisConnection
+
 /**
- * A connection that never sends a command twice: what was on its way when the connection broke fails, and so does
- * everything until it is back. It connects by itself, also when Redis comes up later.
+ * Makes connections that never send a command twice: what was on its way when the connection broke fails, and so does
+ * everything until it is back. They connect by themselves, also when Redis comes up later. Every connection of the
+ * process is made here: one without a listener for its errors would print their stacks past the log.
  *
- * @param url  as `parseRedisAddress` reads it; throws as that does
- * @param name shown by CLIENT LIST
- * @param log  gets the connection's errors at debug level; whoever uses it logs what an outage means
+ * An outage is one line of the log when the first of the connections breaks, and one when the last of them is back;
+ * the errors in between are logged at debug level.
+ *
+ * @param url as `parseRedisAddress` reads it; throws as that does
  */
-export function connect(url: string, name: string, log: Logger): RedisConnection {
+export function redisConnector(url: string, log: Logger): Connect {
   const address = parseRedisAddress(url)
-  const connection = address.mode === 'cluster' ? connectCluster(address, name) : connectOne(address, name)
-  const note = (error: Error) => log.debug({ connection: name, reason: messageOf(error) }, 'redis connection')
-  connection.on('error', note)
-  connection.on('node error', note)
-  return connection
+  const outage = new Outage(log)
+  return (name) => {
+    const connection = address.mode === 'cluster' ? connectCluster(address, name) : connectOne(address, name)
+    outage.watch(connection, name)
+    return connection
+  }
+}
+
+/** The servers that take writes. */
+export function primariesOf(redis: RedisConnection): readonly Redis[] {
+  return redis instanceof Cluster ? redis.nodes('master') : [redis]
+}
+
+/** Whether Redis is away, from all connections of the process together. */
+class Outage {
+  readonly #log: Logger
+  /** Those that are not ready, from their first error or close on. */
+  readonly #broken = new Set<RedisConnection>()
+  #sinceMs: number | null = null
+
+  constructor(log: Logger) {
+    this.#log = log
+  }
+
+  watch(connection: RedisConnection, name: string): void {
+    let reason = 'the connection was closed'
+    const note = (error: Error) => {
+      reason = messageOf(error)
+      this.#log.debug({ connection: name, reason }, 'redis connection')
+      if (connection.status !== 'ready') this.#breaks(connection, name, reason)
+    }
+    connection.on('error', note)
+    connection.on('node error', note)
+    connection.on('close', () => this.#breaks(connection, name, reason))
+    connection.on('ready', () => this.#heals(connection))
+    // Closed by us.
+    connection.on('end', () => this.#broken.delete(connection))
+  }
+
+  #breaks(connection: RedisConnection, name: string, reason: string): void {
+    if (connection.status === 'end') return
+    this.#broken.add(connection)
+    if (this.#sinceMs !== null) return
+    this.#sinceMs = performance.now()
+    this.#log.warn({ connection: name, reason }, 'Redis is away')
+  }
+
+  #heals(connection: RedisConnection): void {
+    this.#broken.delete(connection)
+    if (this.#sinceMs === null || this.#broken.size > 0) return
+    const milliseconds = Math.round(performance.now() - this.#sinceMs)
+    this.#sinceMs = null
+    this.#log.info({ milliseconds }, 'Redis is back')
+  }
 }
 
 const retryStrategy = (attempt: number) => Math.min(RECONNECT_MS, 25 * 2 ** Math.min(attempt, 10))
@@ -39,6 +93,8 @@ function nodeOptions({ tls, username, password }: RedisAddress, name: string) {
   return {
     connectionName: name,
     autoResendUnfulfilledCommands: false,
+    // Whoever listens subscribes again: nobody would hear of a subscription that ioredis repeats and Redis refuses.
+    autoResubscribe: false,
     maxRetriesPerRequest: 0,
     connectTimeout: SILENT_MS,
     socketTimeout: SILENT_MS,

@@ -1,6 +1,5 @@
-import { Cluster } from 'ioredis'
 import { type Logger, messageOf } from '../../log.ts'
-import type { RedisConnection } from './connect.ts'
+import { primariesOf, type RedisConnection } from './connect.ts'
 
 /**
  * Logs one line for each setting with which the servers may lose what was acknowledged. Where they do not let us read
@@ -8,7 +7,7 @@ import type { RedisConnection } from './connect.ts'
  */
 export async function warnOfLosses(redis: RedisConnection, log: Logger): Promise<void> {
   try {
-    const servers = redis instanceof Cluster ? redis.nodes('master') : [redis]
+    const servers = primariesOf(redis)
     const reports = await Promise.all(servers.map((server) => server.info()))
     const policies = reports.map((report) => /^maxmemory_policy:(\S+)/m.exec(report)?.[1])
     const evicts = policies.find((policy) => policy !== undefined && policy !== 'noeviction')

@@ -1,5 +1,5 @@
 import { jobPartition } from '../../ids.ts'
-import type { Job, Jobs } from '../../schema/jobs.ts'
+import type { Job, JobKind, JobSpec, JobStatus, Jobs, KeptText, KnownJob } from '../../schema/jobs.ts'
 import type { Ask } from './ask.ts'
 import { readJobFigures } from './jobs-figures.ts'
 import { ALL_PARTITIONS, listNewest, partitioned, placeOf } from './jobs-partitions.ts'
@@ -11,7 +11,16 @@ import { script } from './script.ts'
 /** Ids that one script looks up. */
 const KNOWN_AT_ONCE = 500
 
-const knownJobs = script('known_jobs', { ...partitioned, args: ['ids'], reply: textsOf })
+const knownJobs = script('known_jobs', {
+  ...partitioned,
+  args: ['ids'],
+  reply: (reply): (readonly [string, KnownJob])[] => {
+    if (!Array.isArray(reply)) throw new Error('known_jobs.lua replied no list')
+    return reply.map((item) => knownOf(textsOf(item)))
+  },
+})
+
+const showJob = script('show_job', { ...partitioned, args: ['id'], reply: jobOf })
 
 const listJobs = script('list_jobs', {
   ...partitioned,
@@ -25,8 +34,7 @@ export function createJobsView(ask: Ask): Pick<Jobs, 'get' | 'known' | 'list' | 
     async get(id) {
       const partition = jobPartition(id)
       if (partition === null) return null
-      const fields = await ask((redis) => redis.hgetall(keys.job(partition, id)))
-      return 'marked' in fields ? null : jobOf(Object.entries(fields).flat())
+      return ask((redis) => showJob(redis, { ...placeOf(partition), id }))
     },
     async known(ids) {
       const lists = await Promise.all(
@@ -34,7 +42,7 @@ export function createJobsView(ask: Ask): Pick<Jobs, 'get' | 'known' | 'list' | 
           ask((redis) => knownJobs(redis, { ...placeOf(partition), ids: JSON.stringify(batch) })),
         ),
       )
-      return new Set(lists.flat().map(textOf))
+      return new Map(lists.flat())
     },
     list: ({ workspace, kind, status, limit }) =>
       listNewest<Job>(workspace, limit, {
@@ -53,6 +61,29 @@ export function createJobsView(ask: Ask): Pick<Jobs, 'get' | 'known' | 'list' | 
     },
     figures: () => readJobFigures(ask),
   }
+}
+
+/** Null: nothing, or what cannot be read, which must not keep the others from whoever asked. */
+function readableIn<Value>(json: string | null | undefined): Value | null {
+  try {
+    return JSON.parse(json ?? '') as Value
+  } catch {
+    return null
+  }
+}
+
+function knownOf([id, status, kind, fence, result, spec]: readonly (string | null)[]): readonly [
+  string,
+  KnownJob,
+] {
+  const known: KnownJob = {
+    status: textOf(status) as JobStatus,
+    kind: textOf(kind) as JobKind,
+    fence: integerOf(fence),
+    result: readableIn<KeptText>(result),
+    work: readableIn<JobSpec>(spec)?.work ?? null,
+  }
+  return [textOf(id), known]
 }
 
 /** The ids by their partitions, as many at a time as a script takes. */

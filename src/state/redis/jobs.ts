@@ -1,9 +1,11 @@
-import { jobPartition } from '../../ids.ts'
+import { jobPartition, PARTITIONS } from '../../ids.ts'
+import { type Logger, messageOf } from '../../log.ts'
 import type {
   Claimed,
   Claiming,
   Job,
   JobEnding,
+  JobHints,
   JobSubmission,
   Jobs,
   Renewed,
@@ -12,6 +14,7 @@ import type {
 } from '../../schema/jobs.ts'
 import { createClaimTokens } from '../claim-tokens.ts'
 import type { Ask } from './ask.ts'
+import type { Connect, RedisConnection } from './connect.ts'
 import { ALL_PARTITIONS, partitioned, placeOf } from './jobs-partitions.ts'
 import { claimedOf, jobOf, listOf, recordOf } from './jobs-record.ts'
 import { createSweep } from './jobs-sweep.ts'
@@ -21,6 +24,9 @@ import { script } from './script.ts'
 
 /** A job that was marked and is not forgotten is handed out again after this long. */
 const EXPIRED_AGAIN_MS = 300_000
+/** Where the scripts of jobs publish; see `job_steps.lua`. */
+const CHANNEL = 'lk:jobs'
+const HINT = /^(?:queued (\d{1,2})|changed (\S{1,64}))$/
 const KEEP = ['keep_transcription_ms', 'keep_queue_ms', 'keep_dead_ms'] as const
 
 const submitJob = script('submit_job', {
@@ -70,7 +76,7 @@ const takeExpiredJobs = script('take_expired_jobs', {
 const forgetJob = script('forget_job', { ...partitioned, args: ['id'], reply: () => undefined })
 
 /** Jobs in Redis, in partitions. Whatever is done to a job, or takes jobs of one partition up, is one script. */
-export function createRedisJobs(ask: Ask): Jobs {
+export function createRedisJobs(ask: Ask, listen: Jobs['listen']): Jobs {
   const claims = createSweep()
   const expiries = createSweep()
   const tokens = ALL_PARTITIONS.map(createClaimTokens)
@@ -90,15 +96,17 @@ export function createRedisJobs(ask: Ask): Jobs {
 
   return {
     ...createJobsView(ask),
+    listen,
     submit: (submission) => ask((redis) => submitJob(redis, submitInputs(submission))),
     cancel: (id, { workspace, app }, keep) =>
       at(id, null, (place) =>
         ask((redis) => cancelJob(redis, { ...place, id, workspace, app, ...keepInputs(keep) })),
       ),
-    claim: (claiming) =>
-      claims<Claimed>(claiming.limit, (partition, limit, isFirst) =>
-        claim(partition, limit, isFirst, claiming),
-      ),
+    async claim(claiming) {
+      const { limit, part } = claiming
+      if (part !== undefined) return (await claim(part, limit, false, claiming)).items
+      return claims<Claimed>(limit, (partition, share, isFirst) => claim(partition, share, isFirst, claiming))
+    },
     renew: (id, fence, leaseMs, progress) =>
       at(id, { held: false, cancelRequested: false }, (place) =>
         ask((redis) =>
@@ -116,6 +124,25 @@ export function createRedisJobs(ask: Ask): Jobs {
     forget: (id) => at(id, undefined, (place) => ask((redis) => forgetJob(redis, { ...place, id }))),
     retry: (id) => at(id, false, (place) => ask((redis) => retryJob(redis, { ...place, id }))),
   }
+}
+
+/**
+ * Listens to what the scripts of jobs publish, on a connection of its own. What is published while that is broken is
+ * lost, and where the user of Redis may not subscribe there is nothing to hear: everybody looks at the state in turn.
+ */
+export function listenToJobs(connect: Connect, hints: JobHints, log: Logger): RedisConnection {
+  const connection = connect('larkway-hints')
+  connection.on('ready', () => {
+    connection.subscribe(CHANNEL).catch((error: unknown) => {
+      log.debug({ reason: messageOf(error) }, 'no hints of jobs come from Redis')
+    })
+  })
+  connection.on('message', (_channel: string, message: string) => {
+    const [, part, id] = HINT.exec(message) ?? []
+    if (id !== undefined) hints.changed(id)
+    else if (part !== undefined && Number(part) < PARTITIONS) hints.queued(Number(part))
+  })
+  return connection
 }
 
 /** Does it where the job is; `otherwise` when that is no id of a job. */

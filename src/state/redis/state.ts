@@ -3,10 +3,10 @@ import type { State } from '../../schema/state.ts'
 import { createRedisAccounts } from './accounts.ts'
 import { askOf } from './ask.ts'
 import { createRedisCatalog } from './catalog.ts'
-import { connect, type RedisConnection } from './connect.ts'
+import { type RedisConnection, redisConnector } from './connect.ts'
 import { createRedisConsole } from './console.ts'
 import { warnOfLosses } from './durability.ts'
-import { createRedisJobs } from './jobs.ts'
+import { createRedisJobs, listenToJobs } from './jobs.ts'
 import { createRedisLedger } from './ledger.ts'
 import { createRedisOutbox } from './outbox.ts'
 import { RedisRateLimiter } from './rate-limiter.ts'
@@ -32,8 +32,10 @@ export async function createRedisState(options: {
 }): Promise<State> {
   const { url, log } = options
   // The limiter gives up early and often: its commands must not wait behind others, nor others behind its.
-  const limiter = connect(url, 'larkway-limiter', log)
-  const state = connect(url, 'larkway-state', log)
+  const connect = redisConnector(url, log)
+  const limiter = connect('larkway-limiter')
+  const state = connect('larkway-state')
+  const listeners: RedisConnection[] = []
   const checked = readyOf(state).then(() => warnOfLosses(state, log))
   await within(START_TIMEOUT_MS, Promise.all([checked, readyOf(limiter)])).catch(() => {})
 
@@ -46,7 +48,7 @@ export async function createRedisState(options: {
     accounts: createRedisAccounts(ask),
     keys: createRedisStoredKeys(ask),
     settings: createRedisSettings(ask),
-    jobs: createRedisJobs(ask),
+    jobs: createRedisJobs(ask, (hints) => void listeners.push(listenToJobs(connect, hints, log))),
     outbox: createRedisOutbox(ask),
     catalog: createRedisCatalog(ask),
     console: createRedisConsole(ask),
@@ -61,6 +63,7 @@ export async function createRedisState(options: {
       await rateLimiter.close()
       limiter.disconnect()
       state.disconnect()
+      for (const listener of listeners) listener.disconnect()
     },
   }
 }

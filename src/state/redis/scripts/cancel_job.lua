@@ -12,5 +12,6 @@ if job.status == 'queued' then
   finish(job, 'cancelled', retention(4))
 elseif job.status == 'processing' then
   redis.call('HSET', key('job', job.id), 'cancel', '1')
+  hint('changed', job.id)
 end
 return show_job(job.id)

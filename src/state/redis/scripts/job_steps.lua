@@ -30,6 +30,9 @@
 --   given_up                  sorted set: events that were given up, by when they are forgotten
 --   events                    sorted set: all events, by when their jobs ended
 --
+-- What other processes would find only with their next look is published on a channel of its own: `queued <partition>`,
+-- `changed <id>`. Nothing depends on who hears it, nor on whether it may be published.
+--
 -- A record may be lost, where a server was told to evict keys, or by an operator's hand. Whoever meets its id then takes
 -- that off the list and goes on: it must keep no other job waiting.
 
@@ -46,27 +49,34 @@ local function digits(number) return string.format('%.0f', number) end
 local function key(...) return table.concat({ partition, ... }, ':') end
 local function exists(name) return redis.call('EXISTS', name) == 1 end
 local function next_number() return digits(redis.call('HINCRBY', partition, 'number', 1)) end
+local function hint(...) redis.pcall('PUBLISH', 'lk:jobs', table.concat({ ... }, ' ')) end
 local function waiting_list(kind, mode) return key('waiting', kind, mode) end
 local function ended_field(kind, status) return table.concat({ 'ended', kind, status }, ':') end
 
 -- What the steps go by; nil: there is no such job, or less of it than that.
 local function read_job(id)
   local held = redis.call('HMGET', key('job', id), 'status', 'workspace', 'app', 'mode', 'kind', 'event', 'number',
-    'fence', 'strays', 'cancel', 'ending', 'marked', 'ended')
+    'fence', 'strays', 'cancel', 'ending', 'marked', 'ended', 'expires')
   for i = 1, 7 do
     if not held[i] then return nil end
   end
   return {
     id = id, status = held[1], workspace = held[2], app = held[3], mode = held[4], kind = held[5], event = held[6],
     number = held[7], fence = tonumber(held[8] or 0), strays = tonumber(held[9] or 0), is_cancelled = held[10] == '1',
-    ending = held[11], is_marked = held[12] == '1', ended = held[13],
+    ending = held[11], is_marked = held[12] == '1', ended = held[13], expires = held[14],
   }
 end
 
--- All fields and values of a job; empty: there is none, or it is marked.
+-- Its time is over: nobody sees it any more, whether or not the purge has come to it.
+local function is_gone(job)
+  return job.is_marked or (job.expires and tonumber(job.expires) <= now_ms)
+end
+
+-- All fields and values of a job; empty: there is none, or its time is over.
 local function show_job(id)
   local name = key('job', id)
-  if redis.call('HEXISTS', name, 'marked') == 1 then return {} end
+  local marked, expires = unpack(redis.call('HMGET', name, 'marked', 'expires'))
+  if is_gone({ is_marked = marked, expires = expires }) then return {} end
   return redis.call('HGETALL', name)
 end
 
@@ -84,23 +94,28 @@ local function change(job, status, ...)
   redis.call('HSET', name, 'status', status, 'history', line, ...)
 end
 
--- The workspace is served in its turn, behind those that wait for theirs.
+-- The workspace is served in its turn, behind those that wait for theirs. Returns whether it was not before.
 local function serve(workspace, mode)
-  if redis.call('ZSCORE', key('parked'), workspace) then return end
-  redis.call('ZADD', key('ring', mode), 'NX', next_number(), workspace)
+  if redis.call('ZSCORE', key('parked'), workspace) then return false end
+  return redis.call('ZADD', key('ring', mode), 'NX', next_number(), workspace) == 1
+end
+
+-- Workers that have nothing to do may take it up: as long as jobs of the workspace were waiting there are none of these.
+local function offer(workspace, mode)
+  if serve(workspace, mode) then hint('queued', string.match(partition, '(%d+)}$')) end
 end
 
 -- It may have another one running.
 local function unpark(workspace)
   redis.call('ZREM', key('parked'), workspace)
   for _, mode in ipairs(MODES) do
-    if exists(key('ready', mode, workspace)) then serve(workspace, mode) end
+    if exists(key('ready', mode, workspace)) then offer(workspace, mode) end
   end
 end
 
 local function make_ready(job)
   redis.call('ZADD', key('ready', job.mode, job.workspace), job.number, job.id)
-  serve(job.workspace, job.mode)
+  offer(job.workspace, job.mode)
 end
 
 local function queue(job, delay_ms)
@@ -182,4 +197,5 @@ local function finish(job, status, keep, ...)
   redis.call('ZADD', key('expiry'), expires, job.id)
   redis.call('HINCRBY', partition, ended_field(job.kind, status), 1)
   if job.event ~= '' then announce(job) end
+  hint('changed', job.id)
 end

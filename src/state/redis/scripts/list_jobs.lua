@@ -15,7 +15,7 @@ local ids = redis.call('ZREVRANGE', key('index'), offset, offset + SEEN_AT_ONCE 
 local jobs = { #ids == SEEN_AT_ONCE and offset + SEEN_AT_ONCE or -1 }
 for _, id in ipairs(ids) do
   local job = read_job(id)
-  local is_asked = job and not job.is_marked and fits(ARGV[1], job.workspace) and fits(ARGV[2], job.kind)
+  local is_asked = job and not is_gone(job) and fits(ARGV[1], job.workspace) and fits(ARGV[2], job.kind)
     and fits(ARGV[3], job.status)
   if is_asked and #jobs <= limit then table.insert(jobs, show_job(id)) end
 end

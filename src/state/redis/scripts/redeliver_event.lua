@@ -8,7 +8,7 @@
 
 local id = ARGV[1]
 local job = read_job(id)
-if not job or job.is_marked or job.event == '' or not job.ended then return 0 end
+if not job or is_gone(job) or job.event == '' or not job.ended then return 0 end
 if redis.call('ZSCORE', key('flights', job.workspace), id) then
   redis.call('HSET', key('event', id), 'again', '1')
   return 1

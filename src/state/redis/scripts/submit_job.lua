@@ -2,7 +2,7 @@
 --
 -- KEYS partition never
 -- ARGV id kind mode workspace app event spec slot_id fingerprint keep_ms
--- Reply {'accepted', replayed, id, job} | {'reused'}: `job` as fields and values, empty when it is purged
+-- Reply {'accepted', replayed, id, job} | {'reused'}: `job` as fields and values, empty when its time is over
 --
 -- An empty `event`: it will announce nothing; an empty `slot_id`: there is no idempotency key. The slot has no end of its
 -- own as long as the record is there. Sent again with its id a job is the one that is there.

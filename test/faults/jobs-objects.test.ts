@@ -1,0 +1,210 @@
+import { request } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { pino } from 'pino'
+import t, { type Test } from 'tap'
+import type { Objects } from '../../src/schema/objects.ts'
+import type { State } from '../../src/schema/state.ts'
+import { createFileObjects } from '../../src/storage/files.ts'
+import { sweepOrphans } from '../../src/storage/orphans.ts'
+import { createS3Objects } from '../../src/storage/s3.ts'
+import { startSweeper } from '../../src/storage/sweep.ts'
+import { keysOf } from '../storage/rig.ts'
+import { type KillableFleet, killNowAndThen, startEmbeddedFleet } from '../support/fleet-kinds.ts'
+import { hearing, type JobFleet, startJobFleet, submitJob } from '../support/job-fleet.ts'
+import type { LarkwayProcess } from '../support/larkway.ts'
+import { withoutServers } from '../support/servers.ts'
+import { startTranscriptUpstream } from '../support/transcript-upstream.ts'
+import { waitUntil } from '../support/wait-until.ts'
+import { filledWav } from '../support/wav.ts'
+
+t.setTimeout(600_000)
+// Most of the time they wait for the leases of what was killed. Each has options of its own: tap keeps results in them.
+t.jobs = 2
+
+const JOBS = 200
+const KILLS = 6
+const CALLERS = 16
+const WORKSPACES = 4
+/** Bodies over a few of these go to the store as they arrive. */
+const ENV = { LARKWAY_MEMORY_MIB: '8', LARKWAY_JOBS_PER_WORKSPACE: '1000' }
+const SMALL = filledWav(4_000, 0, 4_000)
+const LARGE = filledWav(6_000_044, 1)
+/** A lease of 30 s, its sweep, and the job itself; a second kill may have met the next worker. */
+const SETTLED_MS = 120_000
+const ENDED: readonly string[] = ['succeeded', 'failed', 'cancelled']
+
+const log = pino({ level: 'silent' })
+
+/** What there is in the store for jobs, by whether it belongs there. */
+interface Census {
+  /** Of jobs that have ended. */
+  readonly ofEnded: number
+  /** Of no job that has a record. */
+  readonly ofNobody: number
+  /** Results that their records name. */
+  readonly named: number
+  readonly all: number
+}
+
+async function censusOf(objects: Objects, { jobs }: Pick<State, 'jobs'>): Promise<Census> {
+  const count = { ofEnded: 0, ofNobody: 0, named: 0, all: 0 }
+  for (const key of await keysOf(objects)) {
+    count.all += 1
+    const [kind, , id = ''] = key.split('/')
+    if (kind !== 'job' && kind !== 'result') continue
+    const job = (await jobs.known([id])).get(id)
+    if (job === undefined) count.ofNobody += 1
+    else if (kind === 'job' && ENDED.includes(job.status)) count.ofEnded += 1
+    else if (job.result !== null && 'object' in job.result && job.result.object === key) count.named += 1
+  }
+  return count
+}
+
+/** What the sweeper does within the hour, at once: nothing is under way any more, so that all is old enough. */
+async function sweepAll(objects: Objects, { jobs }: Pick<State, 'jobs'>): Promise<number> {
+  const later = () => Date.now() + 3_600_000
+  await (await startSweeper({ objects, log, alone: false, now: later })).stop()
+  return sweepOrphans(objects, new Date(later()), (ids) => jobs.known(ids))
+}
+
+/** Hands jobs in, cancels a few, and kills meanwhile; then looks at what is left in the store. */
+async function assertSwept(t: Test, fleet: KillableFleet, objects: Objects): Promise<void> {
+  const { state, url, workspaces, authorizationOf } = fleet
+  const ids: string[] = []
+  let handingIn = true
+  const kills = killNowAndThen(fleet, (killed) => handingIn || killed < KILLS)
+  const submitUntilKilled = async (caller: number) => {
+    for (let at = caller; at < JOBS; at += CALLERS) {
+      const authorization = authorizationOf(workspaces[at % WORKSPACES]!)
+      const id = await submitJob(url, authorization, hearing(at % 10 === 0 ? LARGE : SMALL))
+      ids.push(id)
+      if (at % 25 === 0) await cancel(url(), id, authorization)
+      await sleep(Math.random() * 400)
+    }
+  }
+  await Promise.all(Array.from({ length: CALLERS }, (_, caller) => submitUntilKilled(caller)))
+  handingIn = false
+  const killed = await kills
+  const haveEnded = await waitUntil(async () => {
+    await sleep(250)
+    const found = await Promise.all(ids.map((id) => state.jobs.get(id)))
+    return found.every((job) => job !== null && ENDED.includes(job.status))
+  }, SETTLED_MS)
+  t.ok(haveEnded, `${ids.length} jobs have ended, ${killed} kills`)
+  // Its input goes behind the end of a job.
+  await sleep(1_000)
+  const before = await censusOf(objects, state)
+  const swept = await sweepAll(objects, state)
+  const after = await censusOf(objects, state)
+  t.comment(`${JSON.stringify(before)}, ${swept} swept, then ${JSON.stringify(after)}`)
+  t.same(after, { ofEnded: 0, ofNobody: 0, named: before.named, all: before.named }, 'nothing else is left')
+}
+
+async function cancel(url: string, id: string, authorization: string): Promise<void> {
+  const path = `/v1/transcription/jobs/${id}`
+  await fetch(url + path, { method: 'DELETE', headers: { authorization } }).catch(() => {})
+}
+
+async function startHurried(t: Test) {
+  const upstream = await startTranscriptUpstream(t)
+  upstream.behave('whisper-1', { before: () => sleep(Math.random() * 40) })
+  return upstream
+}
+
+t.test(`what ${KILLS} kills of one process leave in its folder`, { buffered: true }, async (t) => {
+  const { url } = await startHurried(t)
+  const fleet = await startEmbeddedFleet(t, { upstreamUrl: url, workspaces: WORKSPACES, env: ENV })
+  const objects = await createFileObjects(fleet.folder)
+  await assertSwept(t, fleet, objects)
+})
+
+/** Servers and workers that are killed in turn, and their Redis between them. */
+async function startNodes(fleet: JobFleet): Promise<KillableFleet> {
+  const servers = [fleet.server, await fleet.startServer()]
+  const workers: LarkwayProcess[] = await Promise.all([fleet.startWorker(), fleet.startWorker()])
+  let killed = 0
+  return {
+    ...fleet,
+    url: () => servers[Math.floor(Math.random() * servers.length)]!.url,
+    workers: () => workers,
+    async kill() {
+      const turn = killed++
+      if (turn % 3 === 2) {
+        await fleet.redis.kill()
+        return await fleet.redis.restart()
+      }
+      const at = Math.floor(turn / 3) % 2
+      if (turn % 3 === 0) {
+        await servers[at]!.signal('SIGKILL')
+        servers[at] = await fleet.startServer()
+      } else {
+        await workers[at]!.signal('SIGKILL')
+        workers[at] = await fleet.startWorker()
+      }
+    },
+  }
+}
+
+function bucketOf({ env }: JobFleet): Objects {
+  return createS3Objects({
+    endpoint: String(env.S3_ENDPOINT),
+    region: String(env.S3_REGION),
+    bucket: String(env.S3_BUCKET),
+    accessKeyId: String(env.S3_ACCESS_KEY_ID),
+    secretAccessKey: String(env.S3_SECRET_ACCESS_KEY),
+  })
+}
+
+t.test(
+  `what kills of servers, workers and Redis leave in the bucket`,
+  { buffered: true, skip: withoutServers },
+  async (t) => {
+    const { url } = await startHurried(t)
+    const fleet = await startJobFleet(t, { upstreamUrl: url, workspaces: WORKSPACES, env: ENV })
+    const objects = bucketOf(fleet)
+    t.teardown(() => objects.close())
+    await assertSwept(t, await startNodes(fleet), objects)
+  },
+)
+
+t.test(
+  'what a submission leaves when Redis is killed behind its body',
+  { buffered: true, skip: withoutServers },
+  async (t) => {
+    const { url } = await startHurried(t)
+    const fleet = await startJobFleet(t, { upstreamUrl: url, workspaces: 1, env: ENV })
+    const objects = bucketOf(fleet)
+    t.teardown(() => objects.close())
+    const authorization = fleet.authorizationOf('ws_0')
+    const upload = request(`${fleet.server.url}/v1/transcription/jobs`, {
+      method: 'POST',
+      headers: { authorization, 'content-type': 'audio/wav', 'transfer-encoding': 'chunked' },
+    })
+    const answered = new Promise<{ status: number | undefined; text: string }>((resolve, reject) => {
+      upload.on('error', reject)
+      upload.on('response', async (response) => {
+        let text = ''
+        for await (const chunk of response) text += chunk
+        resolve({ status: response.statusCode, text })
+      })
+    })
+    upload.write(LARGE.subarray(0, -1))
+    await sleep(1_000)
+    await fleet.redis.kill()
+    upload.end(LARGE.subarray(-1))
+    const { status, text } = await answered
+    t.equal(status, 503)
+    t.match(JSON.parse(text), { error: { code: 'DEPENDENCY_UNAVAILABLE', retryable: true } })
+    const left = await keysOf(objects)
+    t.match(left, [/^job\/ws_0\/tj_/], 'nobody knows whether the job is there, so that its audio stays')
+
+    const { jobs } = fleet.state
+    await t.rejects(sweepAll(objects, fleet.state), { code: 'DEPENDENCY_UNAVAILABLE' })
+    t.same(await keysOf(objects), left, 'also as long as nobody can be asked')
+    await fleet.redis.restart()
+    t.ok(await waitUntil(() => fleet.state.healthy(), 10_000))
+    t.same(await jobs.list({ workspace: null, kind: null, status: null, limit: 10 }), [])
+    t.equal(await sweepAll(objects, fleet.state), 1)
+    t.same(await keysOf(objects), [])
+  },
+)

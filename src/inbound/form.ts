@@ -1,4 +1,4 @@
-import { invalid } from './refusals.ts'
+import { invalidField, MUST } from './refusals.ts'
 
 /** The fields of a request, without its audio: a JSON object, or the values of each form field in order. */
 export type Fields =
@@ -64,7 +64,7 @@ export class FieldReader {
   string<const Choice extends string = string>(name: string, rule: TextRule<Choice> = {}): Choice | null {
     const value = this.#scalar(name)
     if (value === null) return null
-    if (typeof value !== 'string') throw invalid(`${name} must be a string`, name)
+    if (typeof value !== 'string') throw invalidField(name, 'must be a string')
     checkText(name, value, rule)
     return value as Choice
   }
@@ -73,13 +73,13 @@ export class FieldReader {
     const value = this.#scalar(name)
     const meant = this.#isForm() && typeof value === 'string' ? (readBoolean(value) ?? value) : value
     if (meant === null || typeof meant === 'boolean') return meant
-    throw invalid(`${name} must be ${this.#isForm() ? 'true, false, 1 or 0' : 'true or false'}`, name)
+    throw invalidField(name, MUST.beOneOf(this.#isForm() ? ['true', 'false', '1', '0'] : ['true', 'false']))
   }
 
   integer(name: string, rule: NumberRule = {}): number | null {
     const value = this.#number(name)
     if (value === null) return null
-    if (!Number.isSafeInteger(value)) throw invalid(`${name} must be an integer`, name)
+    if (!Number.isSafeInteger(value)) throw invalidField(name, 'must be an integer')
     return checkNumber(name, value, rule)
   }
 
@@ -98,9 +98,9 @@ export class FieldReader {
   ): Choice[] | null {
     const items = this.#fields.kind === 'json' ? this.#scalar(name) : this.#formList(name)
     if (items === null) return null
-    if (!isStrings(items)) throw invalid(`${name} must be a list of strings`, name)
+    if (!isStrings(items)) throw invalidField(name, 'must be a list of strings')
     if (items.length > (rule.maxItems ?? Infinity)) {
-      throw invalid(`${name} has over ${rule.maxItems} items`, name)
+      throw invalidField(name, MUST.haveItems(rule.maxItems))
     }
     for (const item of items) checkText(name, item, rule)
     return items as Choice[]
@@ -130,7 +130,7 @@ export class FieldReader {
   refused(name: string, why: string): null {
     const texts = [...this.#formValues(name), ...this.#formValues(`${name}[]`)]
     const value = this.#isForm() ? texts.find((text) => text !== '') : this.#scalar(name)
-    if ((value ?? null) !== null) throw invalid(`${name}: must be left out; ${why}`, name)
+    if ((value ?? null) !== null) throw invalidField(name, MUST.beLeftOut(why))
     return null
   }
 
@@ -149,6 +149,11 @@ export class FieldReader {
     }
     const found = memberOf(this.#fields.value, outer)
     return (inner === undefined ? found : memberOf(found, inner)) !== null
+  }
+
+  /** Names that were asked for: those that the endpoint knows. */
+  known(): readonly string[] {
+    return [...this.#asked]
   }
 
   /** Names that were sent and never asked for, members of `audio` as `audio.member`. */
@@ -173,7 +178,7 @@ export class FieldReader {
     this.#asked.add(name)
     if (this.#fields.kind === 'json') return memberOf(this.#fields.value, name)
     const values = this.#fields.values.get(name) ?? []
-    if (values.length > 1) throw invalid(`${name} was sent more than once`, name)
+    if (values.length > 1) throw invalidField(name, 'must be sent once')
     return values[0] === undefined || values[0] === '' ? null : values[0]
   }
 
@@ -182,7 +187,7 @@ export class FieldReader {
     const text = this.#isForm() && typeof value === 'string'
     const number = text && DECIMAL.test(value.trim()) ? Number(value) : value
     if (number === null || (typeof number === 'number' && Number.isFinite(number))) return number
-    throw invalid(`${name} must be a number`, name)
+    throw invalidField(name, 'must be a number')
   }
 
   #formValues(name: string): readonly string[] {
@@ -214,24 +219,24 @@ function readList(name: string, text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    throw invalid(`${name} must be a JSON array or a comma list`, name)
+    throw invalidField(name, 'must be a JSON array or a comma list')
   }
 }
 
 function checkText(name: string, value: string, { maxLength = Infinity, oneOf }: TextRule): void {
   if (oneOf !== undefined && !oneOf.includes(value)) {
-    throw invalid(`${name} must be one of ${oneOf.join(', ')}`, name)
+    throw invalidField(name, MUST.beOneOf(oneOf))
   }
-  if (!value.isWellFormed()) throw invalid(`${name} holds half a surrogate pair`, name)
+  if (!value.isWellFormed()) throw invalidField(name, 'must be Unicode text without half a surrogate pair')
   if (value.length > maxLength && [...value].length > maxLength) {
-    throw invalid(`${name} is over ${maxLength} characters`, name)
+    throw invalidField(name, MUST.haveCharacters(maxLength))
   }
 }
 
 function checkNumber(name: string, value: number, { min, max, above }: NumberRule): number {
-  if (min !== undefined && value < min) throw invalid(`${name} must be at least ${min}`, name)
-  if (above !== undefined && value <= above) throw invalid(`${name} must be greater than ${above}`, name)
-  if (max !== undefined && value > max) throw invalid(`${name} must be at most ${max}`, name)
+  if (min !== undefined && value < min) throw invalidField(name, MUST.beAtLeast(min))
+  if (above !== undefined && value <= above) throw invalidField(name, MUST.beGreaterThan(above))
+  if (max !== undefined && value > max) throw invalidField(name, MUST.beAtMost(max))
   return value
 }
 

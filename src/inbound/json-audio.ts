@@ -13,6 +13,8 @@ const MAX_DEPTH = 64
 /** The longest key looked for, every character of it written as `\uXXXX`. */
 const MAX_KEY_BYTES = 6 * 'audio_base64'.length
 
+/** As long as `https:`. */
+const URL_FRONT_LENGTH = 6
 /** A byte order mark may stand before the body; the decoder drops it. */
 const BOM_BYTES = 3
 const QUOTE = 0x22
@@ -58,6 +60,8 @@ export class JsonAudioScanner implements BodyScanner {
   readonly #seen = new Set<string>()
   readonly #prefix = new DataUrlPrefix()
   readonly #text = new Base64Text()
+  /** First characters of what should be base64. */
+  #front = ''
   /** Where the base64 text stands, once its string has begun. */
   #audio: { offset: number; length: number } | null = null
 
@@ -220,6 +224,7 @@ export class JsonAudioScanner implements BodyScanner {
   #scanAudio(view: Buffer, at: number): number {
     const quote = view.indexOf(QUOTE, at)
     const end = quote === -1 ? view.length : quote
+    if (this.#front.length < URL_FRONT_LENGTH) this.#refuseUrl(view, at, end)
     this.#text.scan(view, at, end)
     this.#audio!.length += end - at
     const { decodedBytes } = this.#text
@@ -229,6 +234,14 @@ export class JsonAudioScanner implements BodyScanner {
     this.#text.finish()
     this.#state = 'outside'
     return quote + 1
+  }
+
+  /** A URL where audio is expected is told from broken base64: it has a place of its own. */
+  #refuseUrl(view: Buffer, at: number, end: number): void {
+    this.#front += view.toString('latin1', at, Math.min(end, at + URL_FRONT_LENGTH - this.#front.length))
+    if (!/^https?:/i.test(this.#front)) return
+    const name = this.#topKey === 'audio' && this.#open.length > 1 ? `audio.${this.#audioKey}` : this.#topKey
+    throw invalid(`\`${name}\` must be base64; send a URL as \`audio.url\``, 'audio')
   }
 
   #keep(view: Buffer, start: number, end: number): void {

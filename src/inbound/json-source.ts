@@ -1,5 +1,5 @@
 import { declaredFilename, declaredMediaType } from './header-value.ts'
-import { invalid } from './refusals.ts'
+import { invalid, invalidField } from './refusals.ts'
 
 /** The members of a JSON body that are about its audio, none of them checked yet. */
 interface AudioMembers {
@@ -24,25 +24,26 @@ export interface JsonSource {
  */
 export function takeJsonSource(body: AudioMembers): JsonSource {
   const { audio = null, audio_base64: short = null } = body
-  if (short !== null) throw invalid('audio_base64 must be a string', 'audio')
+  if (short !== null) throw invalid('`audio_base64` must be a string', 'audio')
   delete body.audio_base64
-  if (audio !== null && !isObject(audio)) throw invalid('audio must be an object or a base64 string', 'audio')
+  if (audio !== null && !isObject(audio)) throw invalidField('audio', 'must be an object or a base64 string')
   if (audio === null) {
     delete body.audio
     return { url: null, mediaType: null, filename: null }
   }
 
   const { base64 = null, data = null, url = null, media_type: type = null, filename = null, ...rest } = audio
-  if (base64 !== null || data !== null) throw invalid('audio.base64 and audio.data must be strings', 'audio')
+  if (base64 !== null || data !== null)
+    throw invalid('`audio.base64` and `audio.data` must be strings', 'audio')
   if (url !== null && (typeof url !== 'string' || url === '')) {
-    throw invalid('audio.url must be a string that is not empty', 'audio.url')
+    throw invalidField('audio.url', 'must be a string that is not empty')
   }
   const mediaType = typeof type === 'string' ? declaredMediaType(type) : null
   if (type !== null && mediaType === null) {
-    throw invalid('audio.media_type must be a media type such as audio/wav', 'audio.media_type')
+    throw invalidField('audio.media_type', 'must be a media type such as audio/wav')
   }
   if (filename !== null && typeof filename !== 'string') {
-    throw invalid('audio.filename must be a string', 'audio.filename')
+    throw invalidField('audio.filename', 'must be a string')
   }
   if (Object.keys(rest).length > 0) body.audio = rest
   else delete body.audio

@@ -3,7 +3,7 @@ import { AUDIO_SOURCES, readBoolean } from './form.ts'
 import { Gather } from './gather.ts'
 import type { HeaderValue } from './header-value.ts'
 import { type PartHead, parsePartHead } from './part-head.ts'
-import { audioTooLarge, invalid } from './refusals.ts'
+import { audioTooLarge, invalid, invalidField } from './refusals.ts'
 import type { AudioTap, BodyScanner, ScannedAudio, ScannedBody } from './scanner.ts'
 import { decodeUtf8 } from './utf8.ts'
 
@@ -201,7 +201,7 @@ export class MultipartScanner implements BodyScanner {
       this.#tap?.take(bytes, 'identity')
     } else if (this.#part?.kind === 'field') {
       if (this.#value.length + bytes.length > MAX_FIELD_BYTES) {
-        throw invalid(`a field is over ${MAX_FIELD_BYTES} bytes`, this.#part.head.name)
+        throw invalidField(this.#part.head.name, `must have at most ${MAX_FIELD_BYTES} bytes`)
       }
       this.#countField(bytes.length)
       this.#value.append(bytes)
@@ -281,7 +281,7 @@ function heldFrom(view: Buffer, at: number, delimiter: Buffer): number {
 function decodeField(bytes: Buffer, { name, charset }: PartHead): string {
   const text = charset === null ? decodeUtf8(bytes) : decodeCharset(bytes, charset)
   if (text === null) {
-    throw invalid(`the field is not text in ${charset === null ? 'UTF-8' : 'its charset'}`, name)
+    throw invalidField(name, `must be text in ${charset === null ? 'UTF-8' : 'its charset'}`)
   }
   return text
 }

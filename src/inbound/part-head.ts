@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { declaredFilename, declaredMediaType, parseHeaderValue } from './header-value.ts'
-import { invalid } from './refusals.ts'
+import { invalid, invalidField } from './refusals.ts'
 
 /** What the headers of one part of multipart/form-data say (RFC 7578, section 4). */
 export interface PartHead {
@@ -34,7 +34,7 @@ export function parsePartHead(block: Buffer): PartHead {
 
   const transfer = headers.get('content-transfer-encoding')?.trim().toLowerCase()
   if (transfer !== undefined && !IDENTITY_ENCODINGS.has(transfer)) {
-    throw invalid('parts are sent as they are, without Content-Transfer-Encoding', name)
+    throw invalidField(name, 'must be sent as it is, without Content-Transfer-Encoding')
   }
   const type = headers.get('content-type')
   const filename = disposition.parameters.get('filename')

@@ -2,7 +2,7 @@ import { GatewayError } from '../errors.ts'
 import { Gather } from './gather.ts'
 import { JsonString } from './json-string.ts'
 import { JsonStructure } from './json-structure.ts'
-import { invalid } from './refusals.ts'
+import { invalid, invalidField } from './refusals.ts'
 
 /** Everything but the payload: names, values and white space. */
 export const MAX_ENVELOPE_BYTES = 64 * 1024
@@ -115,7 +115,7 @@ export class QueueBodyScanner {
   }
 
   #beginPayload(byte: number, start: number): void {
-    if (byte !== OPEN_BRACE) throw invalid('payload: must be an object', 'payload')
+    if (byte !== OPEN_BRACE) throw invalidField('payload', 'must be an object')
     this.#payloadNext = false
     this.#payload = { start, end: null }
   }
@@ -142,7 +142,7 @@ export class QueueBodyScanner {
     this.#keyNext = false
     this.#member = key
     if (!MEMBERS.has(key)) return
-    if (this.#seen.has(key)) throw invalid(`${key}: is there twice`, key)
+    if (this.#seen.has(key)) throw invalidField(key, 'must be sent once')
     this.#seen.add(key)
   }
 

@@ -4,7 +4,7 @@ import type { Exchange } from './exchange.ts'
 import { holdJson, parseJson } from './json-body.ts'
 import { isObject } from './json-source.ts'
 import { MAX_ENVELOPE_BYTES, QueueBodyScanner, type Span } from './queue-body-scanner.ts'
-import { invalid } from './refusals.ts'
+import { invalid, invalidField, MUST } from './refusals.ts'
 
 export interface ReadQueueBodyOptions {
   readonly budget: ByteBudget
@@ -61,7 +61,7 @@ function partsOf(bytes: Buffer, payload: Span | null): Omit<QueueBody, 'release'
   const around = [bytes.subarray(0, start), PLACEHOLDER, bytes.subarray(end)]
   const envelope = parseJson(payload === null ? bytes : Buffer.concat(around))
   if (!isObject(envelope)) throw invalid('the body is not a JSON object')
-  if (payload === null) throw invalid('payload: is missing', 'payload')
+  if (payload === null) throw invalidField('payload', MUST.beGiven)
   const { payload: _, ...fields } = envelope
   return { fields, payload: bytes.subarray(start, end) }
 }

@@ -5,6 +5,31 @@ export function invalid(message: string, param?: string): GatewayError {
   return new GatewayError('INVALID_REQUEST', message, param === undefined ? {} : { param })
 }
 
+/**
+ * A 400 for one field, in the one style that all of them have: "`timestamps` must be one of `word`, `segment`, `both`".
+ *
+ * @param what goes on behind the name: what the value must be, or what is wrong with it
+ */
+export function invalidField(param: string, what: string): GatewayError {
+  return invalid(`\`${param}\` ${what}`, param)
+}
+
+/** What the value of a field must be, for `invalidField`, whether a form or a schema holds it to that. */
+export const MUST = {
+  beOneOf: (values: readonly unknown[]) => {
+    const quoted = values.map((value) => `\`${String(value)}\``).join(', ')
+    return `must be ${values.length > 1 ? 'one of ' : ''}${quoted}`
+  },
+  beLeftOut: (why: string) => `must be left out; ${why}`,
+  haveCharacters: (most: number | undefined) => `must have at most ${most} characters`,
+  haveItems: (most: number | undefined) => `must have at most ${most} items`,
+  beAtLeast: (least: number) => `must be at least ${least}`,
+  beGreaterThan: (bound: number) => `must be greater than ${bound}`,
+  beAtMost: (most: number) => `must be at most ${most}`,
+  beGiven: 'must be given',
+  notBeEmpty: 'must not be empty',
+} as const
+
 /** @param receivedBytes audio bytes counted when the limit was crossed, after decoding */
 export function audioTooLarge(limitBytes: number, receivedBytes: number): GatewayError {
   return new GatewayError('AUDIO_TOO_LARGE', `audio is over max_audio_bytes (${limitBytes} bytes)`, {

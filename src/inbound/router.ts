@@ -17,6 +17,8 @@ interface Pattern<Route> {
   readonly methods: Map<string, Route>
 }
 
+/** Longer ones are not repeated to the caller. */
+const COMPLETED_LENGTH_MAX = 200
 const NO_PARAMS: readonly string[] = Object.freeze([])
 
 /**
@@ -54,10 +56,25 @@ export class Router<Route extends Routable> {
     return { route: null, allow: [...allowed].sort().join(', ') }
   }
 
+  /** The whole path that an unknown one is the end of, `/openai/v1/models` for `/v1/models`; null: there is none. */
+  completed(path: string): string | null {
+    if (path.length < 2 || path.length > COMPLETED_LENGTH_MAX) return null
+    for (const plain of this.#plain.keys()) if (plain.endsWith(path)) return plain
+    const given = path.split('/').length - 1
+    for (const { segments } of this.#patterns) {
+      const front = segments.slice(0, -given)
+      const end = segments.slice(-given)
+      // What is but parameters would be the end of anything.
+      if (front.length < 2 || front.some(isParameter) || end.every(isParameter)) continue
+      if (match(['', ...end], path) !== null) return front.join('/') + path
+    }
+    return null
+  }
+
   #methodsOf(path: string): Map<string, Route> {
     if (!path.startsWith('/')) throw new Error(`the path ${path} does not begin with /`)
     const segments = path.split('/')
-    const isPattern = segments.some((segment) => segment.startsWith(':') || segment === '*')
+    const isPattern = segments.some(isParameter)
     if (!isPattern) return entry(this.#plain, path)
     const known = this.#patterns.find((pattern) => pattern.segments.join('/') === path)
     if (known !== undefined) return known.methods
@@ -65,6 +82,10 @@ export class Router<Route extends Routable> {
     this.#patterns.push(pattern)
     return pattern.methods
   }
+}
+
+function isParameter(segment: string): boolean {
+  return segment.startsWith(':') || segment === '*'
 }
 
 function entry<Route>(paths: Map<string, Map<string, Route>>, path: string): Map<string, Route> {
@@ -84,7 +105,7 @@ function match(segments: readonly string[], path: string): string[] | null {
   const params: string[] = []
   for (const [index, segment] of segments.entries()) {
     const part = segment === '*' ? parts.slice(index).join('/') : parts[index]
-    if (segment !== '*' && !segment.startsWith(':')) {
+    if (!isParameter(segment)) {
       if (segment !== part) return null
       continue
     }

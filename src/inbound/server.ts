@@ -1,4 +1,4 @@
-import { type ErrorCode, GatewayError } from '../errors.ts'
+import { ERRORS, type ErrorCode, GatewayError } from '../errors.ts'
 import { type Logger, stackOf } from '../log.ts'
 import type { ByteBudget } from '../schema/budget.ts'
 import type { EdgeContext, RequestFacts } from './edge-context.ts'
@@ -175,7 +175,7 @@ function take(res: HttpResponse, request: HttpRequest, method: string, context: 
     const head = readHead(request, method, context.window)
     const framing = judgeFraming(head)
     const found = context.router.find(method, head.path)
-    const refusal = refusalOf(head, framing, found)
+    const refusal = refusalOf(head, framing, found) ?? unknownPath(found, head.path, context)
     if (found.route?.probe !== true) context.taken += 1
     const taken = new NativeExchange(res, head, factsOf(framing, found, refusal), context)
     exchange = taken
@@ -200,10 +200,15 @@ function isBodiless(framing: Framing | GatewayError): boolean {
   return !(framing instanceof GatewayError) && !framing.chunked && (framing.contentLength ?? 0) === 0
 }
 
-/**
- * Why no route may have the request, if so. An unknown path is 404 for everybody, before any key is looked
- * at.
- */
+/** An unknown path is 404 for everybody, before any key is looked at. Who left its beginning out is told the whole. */
+function unknownPath(found: Found<EdgeRoute>, path: string, { router }: ServerContext): GatewayError | null {
+  if (found.route !== null) return null
+  const whole = router.completed(path)
+  if (whole === null) return new GatewayError('NOT_FOUND')
+  return new GatewayError('NOT_FOUND', `${ERRORS.NOT_FOUND.message}; did you mean \`${whole}\`?`)
+}
+
+/** Why no route may have the request, whatever its path, if so. */
 function refusalOf(
   head: RequestHead,
   framing: Framing | GatewayError,
@@ -211,7 +216,7 @@ function refusalOf(
 ): GatewayError | null {
   if (framing instanceof GatewayError) return framing
   if (found.route === null) {
-    if (found.allow === '') return new GatewayError('NOT_FOUND')
+    if (found.allow === '') return null
     return new GatewayError('METHOD_NOT_ALLOWED', undefined, { headers: { allow: found.allow } })
   }
   const { method } = head

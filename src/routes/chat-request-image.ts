@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { invalid } from '../inbound/refusals.ts'
+import { invalidField } from '../inbound/refusals.ts'
 import type { ImageSource } from '../schema/chat.ts'
 
 const DATA_URL = /^data:([^,;]*)(?:;[^,;]*)*;base64,/i
@@ -33,10 +33,10 @@ export function imageFromUrl(url: string, param: string): ImageSource {
   if (/^data:/i.test(url)) return imageFromDataUrl(url, param)
   const parsed = url.length <= URL_LENGTH_MAX ? URL.parse(url) : null
   if (parsed === null || !/^https?:$/.test(parsed.protocol)) {
-    throw invalid(`${param}: must be an http or https URL of at most ${URL_LENGTH_MAX} characters`, param)
+    throw invalidField(param, `must be an http or https URL of at most ${URL_LENGTH_MAX} characters`)
   }
   if (parsed.username !== '' || parsed.password !== '') {
-    throw invalid(`${param}: must not hold a user name or a password`, param)
+    throw invalidField(param, 'must not hold a user name or a password')
   }
   return { kind: 'url', url: parsed.href }
 }
@@ -51,15 +51,15 @@ export function imageFromBase64(
 function imageFromDataUrl(url: string, param: string): ImageSource {
   const [prefix, mediaType] = DATA_URL.exec(url.slice(0, DATA_PREFIX_LENGTH_MAX)) ?? []
   if (prefix === undefined || mediaType === undefined) {
-    throw invalid(`${param}: a data: URL of a picture is written data:image/png;base64,<base64>`, param)
+    throw invalidField(param, 'must be a data: URL of the form data:image/png;base64,<base64>')
   }
   const base64 = url.slice(prefix.length)
-  if (base64 === '') throw invalid(`${param}: the picture is empty`, param)
+  if (base64 === '') throw invalidField(param, 'must hold a picture that is not empty')
   return { kind: 'base64', media_type: imageType(mediaType, param), base64 }
 }
 
 function imageType(text: string, param: string): string {
   const mediaType = text.trim().toLowerCase()
-  if (!IMAGE_TYPE.test(mediaType)) throw invalid(`${param}: the media type of a picture is image/…`, param)
+  if (!IMAGE_TYPE.test(mediaType)) throw invalidField(param, 'must have a media type of image/…')
   return mediaType
 }

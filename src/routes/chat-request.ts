@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { invalid } from '../inbound/refusals.ts'
+import { invalidField } from '../inbound/refusals.ts'
 import type { ChatCall, Sampling, Tool, ToolChoice } from '../schema/chat.ts'
 import type { JsonObject } from '../schema/json.ts'
 import { Messages, readMessages } from './chat-request-messages.ts'
@@ -97,7 +97,7 @@ export function readSampling(body: Static<Type.TObject<typeof SAMPLING_FIELDS>>)
   const longest = body.max_tokens ?? null
   const longestToo = body.max_completion_tokens ?? null
   if (longest !== null && longestToo !== null && longest !== longestToo) {
-    throw invalid('max_completion_tokens: differs from max_tokens', 'max_completion_tokens')
+    throw invalidField('max_completion_tokens', 'must equal `max_tokens` where both are sent')
   }
   const stop = body.stop ?? []
   return {
@@ -118,11 +118,12 @@ function readToolChoice(
   tools: readonly Tool[],
 ): ToolChoice | null {
   if (choice === null || choice === 'auto' || choice === 'none') return tools.length > 0 ? choice : null
-  if (tools.length === 0) throw invalid('tool_choice: there are no tools to choose from', 'tool_choice')
+  if (tools.length === 0)
+    throw invalidField('tool_choice', 'must be left out; there are no tools to choose from')
   if (choice === 'required') return choice
   const { name } = choice.function
   if (tools.every((tool) => tool.name !== name)) {
-    throw invalid('tool_choice: names a function that is not among tools', 'tool_choice')
+    throw invalidField('tool_choice', 'must name a function that is among `tools`')
   }
   return { name }
 }

@@ -1,7 +1,8 @@
 import { type TSchema, Type } from 'typebox'
 import { Value } from 'typebox/value'
 import { isObject } from '../inbound/json-source.ts'
-import { invalid } from '../inbound/refusals.ts'
+import { invalid, invalidField, MUST } from '../inbound/refusals.ts'
+import { meantBy } from './unknown-fields.ts'
 
 /**
  * What a value has against a schema that it does not have the shape of: the first thing, as a 400 that names
@@ -10,7 +11,7 @@ import { invalid } from '../inbound/refusals.ts'
 export function faultOf(schema: TSchema, value: unknown): ReturnType<typeof invalid> {
   if (!isObject(value)) return invalid('the body is not a JSON object')
   const { path, message } = locate(schema, value, '')
-  return invalid(`${path}: ${message}`, path)
+  return invalidField(path, message)
 }
 
 interface Fault {
@@ -30,7 +31,7 @@ function locate(schema: TSchema, value: unknown, path: string): Fault {
     for (const [name, member] of Object.entries(schema.properties)) {
       const at = path === '' ? name : `${path}.${name}`
       if (!Object.hasOwn(value, name)) {
-        if (required.includes(name)) return { path: at, message: 'is missing' }
+        if (required.includes(name)) return { path: at, message: missing(name, value, schema.properties) }
       } else if (!Value.Check(member, value[name])) return locate(member, value[name], at)
     }
   }
@@ -48,8 +49,8 @@ function locateBranch(schema: Type.TUnion, value: unknown, path: string): Fault 
   const objects = branches.filter((branch) => Type.IsObject(branch))
   const name = isObject(value) ? Object.keys(objects[0]?.properties ?? {}).find(isDiscriminator) : undefined
   if (name !== undefined) {
-    const words = objects.map(({ properties }) => shapeOf(properties[name] ?? Type.Unknown()))
-    return { path: `${path}.${name}`, message: `must be ${words.join(', ')}` }
+    const words = objects.flatMap(({ properties }) => valuesOf(properties[name] ?? Type.Unknown()))
+    return { path: `${path}.${name}`, message: MUST.beOneOf([...new Set(words)]) }
   }
   const shapes = branches.filter((branch) => !Type.IsNull(branch)).map(shapeOf)
   return { path, message: `must be ${[...new Set(shapes)].join(', or ')}` }
@@ -82,7 +83,7 @@ function isDiscriminator(name: string): boolean {
 
 /** In the words that fields of forms are refused with. */
 function leafMessage(schema: TSchema, value: unknown): string {
-  if (Type.IsNull(schema)) return `must be left out; ${descriptionOf(schema)}`
+  if (Type.IsNull(schema)) return MUST.beLeftOut(descriptionOf(schema))
   if (Type.IsEnum(schema) || Type.IsLiteral(schema) || !isMeant(schema, value))
     return `must be ${shapeOf(schema)}`
   const [error] = Value.Errors(schema, value)
@@ -91,21 +92,21 @@ function leafMessage(schema: TSchema, value: unknown): string {
       return `must be ${shapeOf(schema)}`
     case 'minLength':
     case 'minItems':
-      return error.params.limit === 1 ? 'must not be empty' : error.message
+      return error.params.limit === 1 ? MUST.notBeEmpty : error.message
     case 'maxLength':
-      return `is over ${error.params.limit} characters`
+      return MUST.haveCharacters(error.params.limit)
     case 'maxItems':
-      return `has over ${error.params.limit} items`
+      return MUST.haveItems(error.params.limit)
     case 'minimum':
-      return `must be at least ${error.params.limit}`
+      return MUST.beAtLeast(Number(error.params.limit))
     case 'exclusiveMinimum':
-      return `must be greater than ${error.params.limit}`
+      return MUST.beGreaterThan(Number(error.params.limit))
     case 'maximum':
-      return `must be at most ${error.params.limit}`
+      return MUST.beAtMost(Number(error.params.limit))
     case 'pattern':
       return `must be ${descriptionOf(schema)}`
     default:
-      return error?.message ?? 'is not as documented'
+      return error?.message ?? 'must be as documented'
   }
 }
 
@@ -114,13 +115,27 @@ function descriptionOf(schema: TSchema): string {
   return 'description' in schema ? String(schema.description) : 'as documented'
 }
 
+/** The values that a schema lists; none when it lists none. */
+function valuesOf(schema: TSchema): readonly unknown[] {
+  if (Type.IsEnum(schema)) return schema.enum
+  if (Type.IsLiteral(schema)) return [schema.const]
+  return Type.IsBoolean(schema) ? [true, false] : []
+}
+
+/** That a field is not there, and which one may be meant for it. */
+function missing(name: string, value: object, known: object): string {
+  const strange = Object.keys(value).filter((given) => !Object.hasOwn(known, given))
+  const misspelled = strange.find((given) => meantBy(given, [name]) !== null)
+  if (misspelled === undefined) return MUST.beGiven
+  return `${MUST.beGiven}; \`${misspelled.slice(0, 64).toWellFormed()}\` may be meant for it`
+}
+
 function shapeOf(schema: TSchema): string {
-  if (Type.IsEnum(schema)) return `${schema.enum.length > 1 ? 'one of ' : ''}${schema.enum.join(', ')}`
-  if (Type.IsLiteral(schema)) return String(schema.const)
+  const values = valuesOf(schema)
+  if (values.length > 0) return MUST.beOneOf(values).replace(/^must be /, '')
   if (Type.IsString(schema)) return 'a string'
   if (Type.IsInteger(schema)) return 'an integer'
   if (Type.IsNumber(schema)) return 'a number'
-  if (Type.IsBoolean(schema)) return 'true or false'
   if (Type.IsArray(schema)) return 'a list'
   return 'an object'
 }

@@ -66,7 +66,7 @@ export function jsonRequest<K extends OperationName, Shape extends TObject>(
     schema: whole,
     read(body, exchange) {
       if (!compiled.Check(body)) throw faultOf(schema, body)
-      const warnings = unknownFields(namesBeside(whole, body))
+      const warnings = unknownFields(namesBeside(whole, body), Object.keys(whole.properties))
       const warn = (line: string) => void warnings.push(line)
       const fields = new FieldReader({ kind: 'json', value: { ...body } })
       return { payload: payload(body, warn), selectors: readSelectors(exchange, fields), warnings }

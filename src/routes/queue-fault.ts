@@ -9,8 +9,8 @@ export function inPayload(thrown: unknown): unknown {
   const { code, message, extra } = thrown
   const { param } = extra
   if (param === undefined && code !== 'INVALID_REQUEST') return thrown
-  const named = param !== undefined && message.startsWith(param)
-  return new GatewayError(code, `payload${named ? '.' : ': '}${message}`, {
+  const named = param !== undefined && message.startsWith(`\`${param}\``)
+  return new GatewayError(code, named ? `\`payload.${message.slice(1)}` : `payload: ${message}`, {
     ...extra,
     param: param === undefined ? 'payload' : `payload.${param}`,
   })

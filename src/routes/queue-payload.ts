@@ -1,7 +1,7 @@
 import { FieldReader } from '../inbound/form.ts'
 import { parseJson } from '../inbound/json-body.ts'
 import { isObject } from '../inbound/json-source.ts'
-import { invalid } from '../inbound/refusals.ts'
+import { invalidField, MUST } from '../inbound/refusals.ts'
 import type { OperationName } from '../schema/operations.ts'
 import { speechFields, TASKS, withoutTask } from './audio.ts'
 import { chatRequest } from './chat.ts'
@@ -78,6 +78,8 @@ function generation<K extends Generation>(operation: K, value: unknown, asker: A
 /** Nobody is there to read a stream, and a job is no other job. */
 function refuseWaiting(payload: unknown): void {
   if (!isObject(payload)) return
-  if (payload.stream === true) throw invalid('stream: the answer of a job is not streamed', 'stream')
-  if (payload.mode === 'async') throw invalid('mode: a job of the queue is no other job', 'mode')
+  if (payload.stream === true)
+    throw invalidField('stream', MUST.beLeftOut('the answer of a job is not streamed'))
+  if (payload.mode === 'async')
+    throw invalidField('mode', MUST.beLeftOut('a job of the queue is no other job'))
 }

@@ -22,6 +22,7 @@ import type { Asker, QueuedCall } from './queue-call.ts'
 import { readPayload } from './queue-payload.ts'
 import { KEY_MS, submitSurely, submitterOf } from './submission.ts'
 import { timestamp } from './timestamp.ts'
+import { unknownFields } from './unknown-fields.ts'
 
 const ENDPOINTS = [
   'chat',
@@ -73,6 +74,11 @@ export const queue: Handle = async (exchange, trail, doors) => {
   trail.trace?.end()
   exchange.onFinished(body.release)
   const order = readOrder(body.fields, exchange)
+  const known = [...Object.keys(QueueEnvelope.properties), 'payload']
+  const unknown = unknownFields(
+    Object.keys(body.fields).filter((name) => !known.includes(name)),
+    known,
+  )
   const asker = { exchange, trail, principal, doors }
   const endpoint = nameOf(order.endpoint)
   const call = await readPayload(endpoint, body.payload, asker)
@@ -83,7 +89,7 @@ export const queue: Handle = async (exchange, trail, doors) => {
     trail.jobId = submitted.id
     trail.replayed = submitted.id !== id
     if (!trail.replayed) jobs.signals.queued(partitionOf(principal.workspace.id))
-    return accepted(submitted, order, trail.replayed)
+    return accepted(submitted, { order, warnings: [...unknown, ...call.warnings] }, trail.replayed)
   } finally {
     call.release()
   }
@@ -160,8 +166,14 @@ async function enqueue(
   return submitted
 }
 
-/** A replay tells what the first answer told. */
-function accepted({ id, job }: Accepted, order: Order, replayed: boolean): Reply {
+interface Told {
+  readonly order: Order
+  /** What of this very request is left out. */
+  readonly warnings: readonly string[]
+}
+
+/** A replay tells what the first answer told, but for the warnings: the same work may have been asked for otherwise. */
+function accepted({ id, job }: Accepted, { order, warnings }: Told, replayed: boolean): Reply {
   const { endpoint, mode } = job ?? order
   const createdAtMs = job?.createdAtMs ?? idTimeMs(id)
   const told = { id, endpoint, mode, status: 'queued', created_at: timestamp(createdAtMs) }
@@ -171,6 +183,6 @@ function accepted({ id, job }: Accepted, order: Order, replayed: boolean): Reply
       'content-type': 'application/json',
       ...(replayed ? { 'x-lk-idempotent-replay': 'true' } : {}),
     },
-    body: JSON.stringify({ queued: true, job: told }),
+    body: JSON.stringify({ queued: true, job: told, warnings }),
   }
 }

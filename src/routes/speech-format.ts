@@ -1,7 +1,7 @@
 import { GatewayError } from '../errors.ts'
 import { foresee } from '../gateway/foresee.ts'
 import type { Call, Services, Trail } from '../gateway/gateway.ts'
-import { invalid } from '../inbound/refusals.ts'
+import { invalid, invalidField } from '../inbound/refusals.ts'
 import type { AcceptedAudio } from './accept.ts'
 
 /** The names that providers give the formats of a media type, the usual one first. */
@@ -42,10 +42,8 @@ export function inAcceptedFormat(
   const { response_format: given } = call.payload
   if (given !== null) {
     if (others || types.some((type) => isFormatOf(given, type))) return call
-    throw invalid(
-      `\`response_format\` must be a format of ${types.join(' or ')}, which the header Accept asks for`,
-      'response_format',
-    )
+    const rule = `must be a format of ${types.join(' or ')}, which the header Accept asks for`
+    throw invalidField('response_format', rule)
   }
   let refusal: GatewayError | null = null
   for (const type of types) {

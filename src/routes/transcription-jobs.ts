@@ -5,7 +5,7 @@ import type { Services, Trail } from '../gateway/gateway.ts'
 import { jobPartition, newJobId } from '../ids.ts'
 import { receiveAudio } from '../inbound/body.ts'
 import type { Exchange } from '../inbound/exchange.ts'
-import { invalid } from '../inbound/refusals.ts'
+import { invalidField } from '../inbound/refusals.ts'
 import type { EdgeRoute } from '../inbound/server.ts'
 import type { Principal } from '../schema/catalog.ts'
 import type { Job } from '../schema/jobs.ts'
@@ -105,6 +105,6 @@ function waitMsOf({ query }: Exchange): number | null {
   const [text = ''] = sent
   const seconds = /^\d{1,2}$/.test(text) ? Number(text) : 0
   if (sent.length > 1 || seconds < 1 || seconds > WAIT_SECONDS_MAX)
-    throw invalid(`wait is a whole number of seconds from 1 to ${WAIT_SECONDS_MAX}`, 'wait')
+    throw invalidField('wait', `must be a whole number of seconds from 1 to ${WAIT_SECONDS_MAX}`)
   return seconds * 1000
 }

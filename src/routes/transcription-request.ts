@@ -1,6 +1,7 @@
-import { type ErrorExtra, GatewayError } from '../errors.ts'
+import { GatewayError } from '../errors.ts'
 import type { Exchange } from '../inbound/exchange.ts'
 import { FieldReader, type Fields } from '../inbound/form.ts'
+import { invalidField, MUST } from '../inbound/refusals.ts'
 import type { Redaction, TranscriptionOptions } from '../schema/calls.ts'
 import type { Selectors } from '../schema/selectors.ts'
 import { ROUTE_CONTROL, readSelectors } from './selectors.ts'
@@ -9,6 +10,9 @@ import { typedFields } from './typed-fields.ts'
 import { unknownFields } from './unknown-fields.ts'
 
 const read = typedFields(TRANSCRIPTION_FIELDS)
+
+/** Read before the other fields are. */
+const AUDIO_MEMBERS = ['audio.base64', 'audio.data', 'audio.url', 'audio.media_type', 'audio.filename']
 
 const STREAMLESS = 'only transcriptions that are answered at once are streamed'
 
@@ -62,25 +66,24 @@ export function readTranscriptionRequest(
   }
   const stream = read(reader, 'stream') ?? false
   const isAsync = options.mode === 'async'
-  if (isAsync && !offers.jobs) throw invalid('mode', 'only transcriptions of /v1/transcription are async')
-  if (stream && isAsync) throw invalid('stream', 'a job is not streamed')
-  if (stream && !offers.stream) throw invalid('stream', STREAMLESS)
+  if (isAsync && !offers.jobs)
+    throw invalidField('mode', 'must not be `async` here; only /v1/transcription answers with a job')
+  if (stream && isAsync) throw invalidField('stream', 'must be left out; a job is not streamed')
+  if (stream && !offers.stream) throw invalidField('stream', `must be left out; ${STREAMLESS}`)
   const selectors = readSelectors(exchange, reader)
-  const warnings = unknownFields(reader.unknown())
+  const known = reader
+    .known()
+    .filter((name) => !/\[/.test(name) && !ROUTE_CONTROL.has(name.replace(/^audio\./, '')))
+  const warnings = unknownFields(reader.unknown(), [...known, ...AUDIO_MEMBERS])
   return { options, stream, selectors, warnings }
-}
-
-function invalid(param: string, message: string, extra: ErrorExtra = {}): GatewayError {
-  return new GatewayError('INVALID_REQUEST', message, { ...extra, param })
 }
 
 function refuseRouteControl(fields: Fields): void {
   const given = new FieldReader(fields)
   for (const param of [...ROUTE_CONTROL].flatMap((name) => [name, `audio.${name}`])) {
     if (!given.has(param)) continue
-    throw new GatewayError('ROUTE_CONTROL_NOT_ALLOWED', `${param} is chosen by the route of the key`, {
-      param,
-    })
+    const message = `\`${param}\` ${MUST.beLeftOut('the route of the key chooses it')}`
+    throw new GatewayError('ROUTE_CONTROL_NOT_ALLOWED', message, { param })
   }
 }
 
@@ -97,7 +100,7 @@ function readKeyterms(reader: FieldReader): readonly string[] {
   const keyterms = read(reader, 'keyterms') ?? []
   const vocabulary = read(reader, 'custom_vocabulary') ?? []
   for (const [name, terms] of Object.entries({ keyterms, custom_vocabulary: vocabulary })) {
-    if (terms.some((term) => term.trim() === '')) throw invalid(name, `${name} holds an empty term`)
+    if (terms.some((term) => term.trim() === '')) throw invalidField(name, 'must hold no empty term')
   }
   return [...new Set([...keyterms, ...vocabulary])]
 }

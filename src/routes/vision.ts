@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { invalid } from '../inbound/refusals.ts'
+import { invalidField, MUST } from '../inbound/refusals.ts'
 import type { ChatMessage, ChatPart } from '../schema/chat.ts'
 import { answerChat } from './chat-reply.ts'
 import { CHAT_FIELDS, readChatFields } from './chat-request.ts'
@@ -30,11 +30,13 @@ function readConversation(
 ): readonly ChatMessage[] {
   const { messages = null, prompt = null, images = null } = body
   if (messages === null) return [readPrompt(prompt, images)]
-  if (prompt !== null) throw invalid('prompt: send either messages, or prompt and images', 'prompt')
-  if (images !== null) throw invalid('images: send either messages, or prompt and images', 'images')
+  if (prompt !== null)
+    throw invalidField('prompt', MUST.beLeftOut('send either `messages`, or `prompt` and `images`'))
+  if (images !== null)
+    throw invalidField('images', MUST.beLeftOut('send either `messages`, or `prompt` and `images`'))
   const conversation = readMessages(messages, warn)
   if (conversation.some(({ parts }) => parts.some(({ type }) => type === 'image'))) return conversation
-  throw invalid('messages: no message has a picture', 'messages')
+  throw invalidField('messages', 'must hold a picture')
 }
 
 function readPrompt(
@@ -42,10 +44,10 @@ function readPrompt(
   images: NonNullable<Static<typeof VisionBody>['images']> | null,
 ): ChatMessage {
   if (prompt === null && images === null) {
-    throw invalid('messages: send messages with a picture, or prompt and images', 'messages')
+    throw invalidField('messages', `${MUST.beGiven} with a picture, or \`prompt\` and \`images\``)
   }
-  if (prompt === null) throw invalid('prompt: is missing', 'prompt')
-  if (images === null) throw invalid('images: is missing', 'images')
+  if (prompt === null) throw invalidField('prompt', MUST.beGiven)
+  if (images === null) throw invalidField('images', MUST.beGiven)
   const parts = images.map((image, index): ChatPart => {
     const param = `images[${index}]`
     const source = typeof image === 'string' ? imageFromUrl(image, param) : imageFromBase64(image, param)

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { audioDomain } from '../catalog/domain.ts'
-import { invalid } from '../inbound/refusals.ts'
+import { invalid, invalidField, MUST } from '../inbound/refusals.ts'
 import type { EdgeRoute } from '../inbound/server.ts'
 import type { Actor } from '../schema/catalog-store.ts'
 import type { State } from '../schema/state.ts'
@@ -76,6 +76,6 @@ function readDomains(texts: readonly string[]): readonly string[] {
     throw invalid(`${named.join(', ')}${more}: ${rule}`, named[0])
   }
   const distinct = [...new Set(domains.filter((domain) => domain !== null))]
-  if (distinct.length > MAX_DOMAINS) throw invalid(`domains: has over ${MAX_DOMAINS} items`, 'domains')
+  if (distinct.length > MAX_DOMAINS) throw invalidField('domains', MUST.haveItems(MAX_DOMAINS))
   return distinct
 }

@@ -37,7 +37,9 @@ t.test('reads strings', async (t) => {
       outcome(() => reader.string('a', rule)),
       REFUSED,
     )
-  t.throws(() => json({ a: 'y' }).string('a', { oneOf: ['x', 'z'] }), { message: 'a must be one of x, z' })
+  t.throws(() => json({ a: 'y' }).string('a', { oneOf: ['x', 'z'] }), {
+    message: '`a` must be one of `x`, `z`',
+  })
 })
 
 t.test('reads booleans', async (t) => {

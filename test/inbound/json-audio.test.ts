@@ -41,6 +41,23 @@ function refusal(body: string | Buffer): GatewayError {
   return whole!
 }
 
+t.test('a URL where base64 belongs is told where it belongs', async (t) => {
+  const url = 'https://example.com/a.wav'
+  const rows: [string, string][] = [
+    [`{"audio":"${url}"}`, 'audio'],
+    [`{"audio":"HTTP://example.com/a.wav"}`, 'audio'],
+    [`{"audio_base64":"${url}"}`, 'audio_base64'],
+    [`{"audio":{"base64":"${url}"}}`, 'audio.base64'],
+    [`{"audio":{"data":"https:\\/\\/example.com"}}`, 'audio.data'],
+  ]
+  for (const [body, name] of rows) {
+    const error = refusal(body)
+    t.equal(error.message, `\`${name}\` must be base64; send a URL as \`audio.url\``, body)
+    t.match(error, { code: 'INVALID_REQUEST', extra: { param: 'audio' } })
+  }
+  t.match(refusal('{"audio":"httpx:"}').message, /not valid base64/)
+})
+
 t.test('finds the audio in every form', async (t) => {
   const forms: [string, string, Record<string, unknown>][] = [
     ['audio.base64', `{"audio":{"base64":"${BASE64}"}}`, {}],

@@ -308,6 +308,27 @@ t.test('a router prefers plain paths, then patterns in order, and knows the meth
   t.same(found('GET', '/docs/'), { path: '/docs/*', params: [''] })
   t.same(found('GET', '/docs'), { allow: '' })
   t.same(found('GET', '/constructor'), { allow: '' })
+
+  const doors = new Router([
+    route('POST', '/openai/v1/chat/completions'),
+    route('GET', '/openai/v1/models/:model'),
+    route('GET', '/v1/jobs/:id'),
+    route('GET', '/results/:token'),
+    route('GET', '/docs/*'),
+  ])
+  const rows: Record<string, string | null> = {
+    '/v1/chat/completions': '/openai/v1/chat/completions',
+    '/chat/completions': '/openai/v1/chat/completions',
+    '/v1/models/gpt-4': '/openai/v1/models/gpt-4',
+    '/models/gpt-4': '/openai/v1/models/gpt-4',
+    '/jobs/7': '/v1/jobs/7',
+    '/favicon.ico': null,
+    '/a/b/c': null,
+    '/': null,
+    '': null,
+    [`/models/${'x'.repeat(300)}`]: null,
+  }
+  for (const [path, whole] of Object.entries(rows)) t.equal(doors.completed(path), whole, path)
   t.end()
 })
 

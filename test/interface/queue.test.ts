@@ -153,12 +153,17 @@ t.test('what is wrong with a request is refused, and nothing is stored', async (
     ['nothing', {}, 'payload'],
     ['no payload', { endpoint: 'chat' }, 'payload'],
     ['no endpoint', { payload: chat }, 'endpoint'],
-    ['no such endpoint', { endpoint: 'queue', payload: chat }, 'endpoint', /one of chat, .*video/],
+    ['no such endpoint', { endpoint: 'queue', payload: chat }, 'endpoint', /one of `chat`, .*`video`/],
     ['an endpoint by its path', { endpoint: '/v1/chat', payload: chat }, 'endpoint'],
     ['a payload that is text', { endpoint: 'chat', payload: JSON.stringify(chat) }, 'payload'],
     ['two payloads', '{"endpoint":"speech","payload":{"input":"a"},"payload":{"input":"b"}}', 'payload'],
     ['two endpoints', '{"endpoint":"speech","payload":{"input":"a"},"endpoint":"chat"}', 'endpoint'],
-    ['no such mode', { endpoint: 'chat', payload: chat, mode: 'fast' }, 'mode', /priority, standard, bulk/],
+    [
+      'no such mode',
+      { endpoint: 'chat', payload: chat, mode: 'fast' },
+      'mode',
+      /`priority`, `standard`, `bulk`/,
+    ],
     ['a key that is none', { endpoint: 'chat', payload: chat, idempotency_key: '' }, 'idempotency_key'],
     ['a long key', { endpoint: 'chat', payload: chat, idempotency_key: 'k'.repeat(257) }, 'idempotency_key'],
     ['a key with a space', { endpoint: 'chat', payload: chat, idempotency_key: 'a b' }, 'idempotency_key'],
@@ -167,7 +172,7 @@ t.test('what is wrong with a request is refused, and nothing is stored', async (
       'an empty payload',
       { endpoint: 'chat', payload: {} },
       'payload.messages',
-      /^payload\.messages: is missing$/,
+      /^`payload\.messages` must be given$/,
     ],
     [
       'a deep fault',
@@ -258,4 +263,26 @@ t.test('a signal tells who works in the same process', async (t) => {
   t.equal(told, 1)
   await api.post(body)
   t.equal(told, 1, 'a replay is nothing new')
+})
+
+t.test('what is left out of a request and its payload is told', async (t) => {
+  const api = await startQueueApi(t)
+  const chat = { messages: [{ role: 'user', content: 'hi' }] }
+  const warned = await api.post({
+    endpoint: 'chat',
+    payload: { ...chat, temprature: 1, fps: 2 },
+    prioritty: 'bulk',
+  })
+  t.match(warned, {
+    status: 202,
+    body: {
+      warnings: [
+        'prioritty: unknown field, ignored',
+        'temprature: unknown field, ignored; did you mean temperature?',
+        'fps: unknown field, ignored',
+      ],
+    },
+  })
+  const plain = await api.post({ endpoint: 'chat', payload: chat })
+  t.match(plain, { status: 202, body: { warnings: [] } })
 })

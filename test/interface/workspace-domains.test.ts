@@ -42,13 +42,13 @@ t.test('domains are kept in one form, each once, in the order given', async (t) 
 })
 
 const REFUSED: readonly (readonly [body: unknown, param: string | null, message: RegExp])[] = [
-  [{}, 'domains', /is missing/],
+  [{}, 'domains', /must be given/],
   [{ domains: null }, 'domains', /must be a list/],
   [{ domains: 'a.example.com' }, 'domains', /must be a list/],
   [{ domains: { 0: 'a.example.com' } }, 'domains', /must be a list/],
   [{ domains: [1] }, 'domains[0]', /must be a string/],
   [{ domains: ['a.example.com', null] }, 'domains[1]', /must be a string/],
-  [{ domains: numbered(21) }, 'domains', /over 20/],
+  [{ domains: numbered(21) }, 'domains', /at most 20/],
   [
     { domains: ['a.example.com', 'x', 'b.example.com', '10.0.0.1'] },
     'domains[1]',

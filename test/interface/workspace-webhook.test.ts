@@ -152,7 +152,7 @@ const TAKEN: readonly (readonly [string, string])[] = [
   [`https://a.example/${'x'.repeat(2_030)}`, `https://a.example/${'x'.repeat(2_030)}`],
 ]
 const REFUSED: readonly (readonly [url: unknown, message: RegExp])[] = [
-  [undefined, /is missing/],
+  [undefined, /must be given/],
   [null, /must be a string/],
   [1, /must be a string/],
   [['https://a.example'], /must be a string/],

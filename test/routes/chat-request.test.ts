@@ -156,29 +156,29 @@ const REFUSED: [unknown, string | undefined, RegExp?][] = [
   [null, undefined, /not a JSON object/],
   [[], undefined],
   ['hello', undefined],
-  [{}, 'messages', /is missing/],
+  [{}, 'messages', /must be given/],
   [{ messages: null }, 'messages', /must be a list/],
   [{ messages: [] }, 'messages', /must not be empty/],
   [{ messages: ['hello'] }, 'messages[0]', /must be an object/],
   [
     { messages: [{ content: 'hello' }] },
     'messages[0].role',
-    /one of system, developer, user, assistant, tool/,
+    /one of `system`, `developer`, `user`, `assistant`, `tool`/,
   ],
   [{ messages: [...HELLO, { role: 'robot', content: 'x' }] }, 'messages[1].role'],
-  [{ messages: [{ role: 'user' }] }, 'messages[0].content', /is missing/],
+  [{ messages: [{ role: 'user' }] }, 'messages[0].content', /must be given/],
   [{ messages: [{ role: 'user', content: 5 }] }, 'messages[0].content', /a string, or a list/],
   [{ messages: [{ role: 'user', content: null }] }, 'messages[0].content'],
   [{ messages: [{ role: 'user', content: [] }] }, 'messages[0].content'],
   [
     { messages: [{ role: 'user', content: [{}] }] },
     'messages[0].content[0].type',
-    /text, image_url, input_audio/,
+    /`text`, `image_url`, `input_audio`/,
   ],
   [
     { messages: [{ role: 'user', content: [{ type: 'text' }] }] },
     'messages[0].content[0].text',
-    /is missing/,
+    /must be given/,
   ],
   [
     { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: 'x' }] }] },
@@ -188,7 +188,7 @@ const REFUSED: [unknown, string | undefined, RegExp?][] = [
     { messages: [{ role: 'system', content: [{ type: 'image_url', image_url: { url: PNG } }] }] },
     'messages[0].content[0].type',
   ],
-  [{ messages: [{ role: 'tool', content: 'x' }] }, 'messages[0].tool_call_id', /is missing/],
+  [{ messages: [{ role: 'tool', content: 'x' }] }, 'messages[0].tool_call_id', /must be given/],
   [
     {
       messages: [{ role: 'assistant', tool_calls: [{ id: 'a', type: 'function', function: { name: 'f' } }] }],
@@ -206,16 +206,20 @@ const REFUSED: [unknown, string | undefined, RegExp?][] = [
   [{ messages: HELLO, stop: [''] }, 'stop[0]'],
   [{ messages: HELLO, seed: 'x' }, 'seed', /must be an integer/],
   [{ messages: HELLO, seed: 1e30 }, 'seed'],
-  [{ messages: HELLO, stream: 'yes' }, 'stream', /true or false/],
+  [{ messages: HELLO, stream: 'yes' }, 'stream', /one of `true`, `false`/],
   [{ messages: HELLO, tools: {} }, 'tools'],
-  [{ messages: HELLO, tools: [{ type: 'web_search' }] }, 'tools[0].type', /must be function/],
+  [{ messages: HELLO, tools: [{ type: 'web_search' }] }, 'tools[0].type', /must be `function`/],
   [{ messages: HELLO, tools: [{ type: 'function', function: { name: '' } }] }, 'tools[0].function.name'],
   [
     { messages: HELLO, tools: [{ type: 'function', function: { name: 'f', parameters: [] } }] },
     'tools[0].function.parameters',
   ],
   [{ messages: HELLO, tool_choice: 'required' }, 'tool_choice'],
-  [{ messages: HELLO, tool_choice: 'sometimes' }, 'tool_choice', /one of auto, none, required, or an object/],
+  [
+    { messages: HELLO, tool_choice: 'sometimes' },
+    'tool_choice',
+    /one of `auto`, `none`, `required`, or an object/,
+  ],
   [
     {
       messages: HELLO,

@@ -42,22 +42,22 @@ t.test('what a schema allows is read, in JSON and in forms', async (t) => {
 
 t.test('what it does not is refused by name', async (t) => {
   const rows: readonly (readonly [Name, unknown, string])[] = [
-    ['text', 'abc', 'text is over 2 characters'],
-    ['text', 1, 'text must be a string'],
-    ['word', 'c', 'word must be one of a, b'],
-    ['flag', 'true', 'flag must be true or false'],
-    ['whole', 0, 'whole must be at least 1'],
-    ['whole', 10, 'whole must be at most 9'],
-    ['whole', 1.5, 'whole must be an integer'],
-    ['above', 0, 'above must be greater than 0'],
-    ['list', ['a', 'b', 'c'], 'list has over 2 items'],
-    ['list', ['abc'], 'list is over 2 characters'],
-    ['either', ['c'], 'either must be one of a, b'],
+    ['text', 'abc', 'must have at most 2 characters'],
+    ['text', 1, 'must be a string'],
+    ['word', 'c', 'must be one of `a`, `b`'],
+    ['flag', 'true', 'must be one of `true`, `false`'],
+    ['whole', 0, 'must be at least 1'],
+    ['whole', 10, 'must be at most 9'],
+    ['whole', 1.5, 'must be an integer'],
+    ['above', 0, 'must be greater than 0'],
+    ['list', ['a', 'b', 'c'], 'must have at most 2 items'],
+    ['list', ['abc'], 'must have at most 2 characters'],
+    ['either', ['c'], 'must be one of `a`, `b`'],
   ]
   for (const [name, value, message] of rows)
     t.throws(() => read(json({ [name]: value }), name), {
       code: 'INVALID_REQUEST',
-      message,
+      message: `\`${name}\` ${message}`,
       extra: { param: name },
     })
 })
@@ -65,7 +65,7 @@ t.test('what it does not is refused by name', async (t) => {
 t.test('what is refused says why', async (t) => {
   const why = 'there is nothing to it'
   const refused = typedFields({ x: Type.Optional(Type.Null({ description: why })) })
-  const message = `x: must be left out; ${why}`
+  const message = `\`x\` must be left out; ${why}`
   for (const reader of [json({ x: [] }), json({ x: '' }), form('x', 'a'), form('x[]', '', 'a')])
     t.throws(() => refused(reader, 'x'), { code: 'INVALID_REQUEST', message, extra: { param: 'x' } })
   for (const reader of [json({}), json({ x: null }), form('x', ''), form('x[]', '')])

@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { isObject } from '../../inbound/json-source.ts'
-import { invalid } from '../../inbound/refusals.ts'
+import { invalidField, MUST } from '../../inbound/refusals.ts'
 import type { JsonObject } from '../../schema/json.ts'
 import { writeChat } from '../chat-reply.ts'
 import { CHAT_FIELDS, readChat } from '../chat-request.ts'
@@ -105,7 +105,7 @@ function refuseReferences(messages: readonly unknown[]): void {
     for (const [name, instead] of REFERENCES) {
       if ((message[name] ?? null) === null) continue
       const param = `messages[${index}].${name}`
-      throw invalid(`${param}: must be left out; ${instead}`, param)
+      throw invalidField(param, MUST.beLeftOut(instead))
     }
   }
 }

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { GatewayError } from '../../errors.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import { FieldReader, type Fields, withoutFields } from '../../inbound/form.ts'
-import { invalid } from '../../inbound/refusals.ts'
+import { invalidField, MUST } from '../../inbound/refusals.ts'
 import type { Principal } from '../../schema/catalog.ts'
 import { optional } from '../json-request.ts'
 import type { Hearing } from '../transcription.ts'
@@ -54,16 +54,19 @@ export function readOpenAiHearing(
     read(reader, name)
   const model = read(reader, 'model') ?? null
   const keywords = read(reader, 'keywords') ?? []
-  if (keywords.some((term) => term.trim() === '')) throw invalid('keywords holds an empty term', 'keywords')
+  if (keywords.some((term) => term.trim() === '')) throw invalidField('keywords', 'must hold no empty term')
   const languages = read(reader, 'languages') ?? []
   const chunking = chunkingIn(fields)
   const own = withoutFields(fields, [...NAMES, ...NESTED_CHUNKING])
   const { options, stream, selectors, warnings } = readTranscriptionRequest(exchange, own, task, offers)
   if (stream && !STREAMED_FORMATS.has(options.response_format)) {
-    throw invalid('response_format: a stream is json, text or diarized_json', 'response_format')
+    throw invalidField(
+      'response_format',
+      `${MUST.beOneOf([...STREAMED_FORMATS])} where the answer is streamed`,
+    )
   }
   if (languages.length > 0 && options.language !== null) {
-    throw invalid('languages: send either language or languages', 'languages')
+    throw invalidField('languages', MUST.beLeftOut('send either `language` or `languages`'))
   }
   const [language = null] = languages
   const several = languages.length > 1

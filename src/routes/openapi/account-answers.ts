@@ -105,6 +105,7 @@ export const QueuedJob = shape('QueuedJob', {
     status: Type.Literal('queued'),
     created_at: moment('when it was acknowledged'),
   }),
+  warnings: lines('what of the request and its payload was left out'),
 })
 
 export const AudioUrlDomains = shape('AudioUrlDomains', {

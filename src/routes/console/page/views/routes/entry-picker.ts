@@ -64,7 +64,14 @@ function Listed(props: {
   const chosen = picked && `${picked.provider}/${picked.model}`
   return html`<div class="stack stack-tight">
     <div class="filters routes-pick-filters">
-      <${TextInput} label="Search models" type="search" value=${text} onInput=${setText} placeholder="whisper" autofocus />
+      <${TextInput}
+        label="Search models"
+        type="search"
+        value=${text}
+        onInput=${setText}
+        placeholder="whisper"
+        autofocus
+      />
       <${Select}
         label="Capability"
         value=${capability}

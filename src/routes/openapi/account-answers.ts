@@ -84,8 +84,8 @@ export const TranscriptionJob = shape('TranscriptionJob', {
   ),
   cancel_requested: Type.Boolean(),
   attempts: count('how often it was taken up'),
-  error: Type.Union([ErrorBody, Type.Null()], { description: 'of a job that failed' }),
-  result: Type.Union([Transcript, Type.Null()], { description: 'up to 256 KiB; a larger one has a URL' }),
+  error: Type.Union([ErrorBody, Type.Null()], { description: 'for failed jobs' }),
+  result: Type.Union([Transcript, Type.Null()], { description: 'up to 256 KiB; larger results have a URL' }),
   result_url: nullable(
     Type.String({ format: 'uri-reference' }),
     'opens the result without a key, for 15 minutes, and no longer than there is the job',
@@ -114,25 +114,25 @@ export const AudioUrlDomains = shape('AudioUrlDomains', {
 })
 
 export const Webhook = shape('Webhook', {
-  url: Type.String({ format: 'uri', description: 'as it is called' }),
+  url: Type.String({ format: 'uri', description: 'the URL that is called' }),
   created_at: moment('when it was set'),
 })
 
 export const NewWebhook = shape('NewWebhook', {
-  url: Type.String({ format: 'uri', description: 'as it is called' }),
+  url: Type.String({ format: 'uri', description: 'the URL that is called' }),
   signing_secret: text('shown this once'),
   created_at: moment('when it was set'),
 })
 
 export const RemovedWebhook = shape('RemovedWebhook', {
-  deleted: Type.Boolean({ description: 'false: there was none' }),
+  deleted: Type.Boolean({ description: 'false if there was none' }),
 })
 
 export const JobEnded = shape(
   'JobEnded',
   {
     type: Type.Enum([...ENDINGS.map((status) => `transcription.job.${status}`), 'webhook.test'], {
-      description: '`webhook.test` is what `larkway webhooks test` sends, of no job',
+      description: '`webhook.test` is sent by `larkway webhooks test`, without a job',
     }),
     job_id: nullable(jobId, 'null in a test'),
     status: nullable(Type.Enum([...ENDINGS]), 'null in a test'),

@@ -19,12 +19,12 @@ export const ACCOUNT: readonly Operation[] = [
     path: '/v1/me',
     id: 'me',
     tag: 'Account',
-    summary: 'Whom the key stands for',
+    summary: 'Current key',
     description:
-      'Its route and purposes, the limits in force, and what may still be spent, as of a second or two ago.',
+      'The app, route and purposes of the key, the limits in force, and the remaining budget, up to two seconds old.',
     scope: 'inference',
     routed: true,
-    answers: [{ status: 200, description: 'the key and all around it', contents: [json(Me)] }],
+    answers: [{ status: 200, description: 'the key, its app and its workspace', contents: [json(Me)] }],
     errors: KEY_ERRORS.filter((code) => code !== 'RATE_LIMITED'),
   },
   {
@@ -32,7 +32,7 @@ export const ACCOUNT: readonly Operation[] = [
     method: 'GET',
     path: DOMAINS,
     id: 'showAudioUrlDomains',
-    summary: 'Hosts that audio may be fetched from',
+    summary: 'List allowed audio domains',
     answers: [{ status: 200, description: 'the list', contents: [json(AudioUrlDomains)] }],
     errors: [...KEY_ERRORS, 'NOT_FOUND'],
   },
@@ -41,12 +41,12 @@ export const ACCOUNT: readonly Operation[] = [
     method: 'PUT',
     path: DOMAINS,
     id: 'replaceAudioUrlDomains',
-    summary: 'Replace that list',
+    summary: 'Replace allowed audio domains',
     body: [json(DomainsBody)],
     answers: [
       {
         status: 200,
-        description: 'the list as it is kept',
+        description: 'the list as stored',
         contents: [json(AudioUrlDomains)],
         headers: ['X-LK-Idempotency'],
       },
@@ -60,8 +60,8 @@ export const ACCOUNT: readonly Operation[] = [
     id: 'setWebhook',
     summary: 'Set the webhook',
     description:
-      'Makes a new secret each time. The one before goes on signing beside it for 24 hours, so that ' +
-      'receivers can change over.',
+      'Creates a new signing secret each time. The previous one keeps signing for another 24 hours, so that ' +
+      'receivers can switch over.',
     body: [json(WebhookBody)],
     answers: [
       {
@@ -78,7 +78,7 @@ export const ACCOUNT: readonly Operation[] = [
     method: 'GET',
     path: WEBHOOK,
     id: 'showWebhook',
-    summary: 'Where the webhook leads',
+    summary: 'Get the webhook',
     answers: [{ status: 200, description: 'the webhook, without its secret', contents: [json(Webhook)] }],
     errors: [...KEY_ERRORS, 'NOT_FOUND'],
   },
@@ -91,7 +91,7 @@ export const ACCOUNT: readonly Operation[] = [
     answers: [
       {
         status: 200,
-        description: 'whether there was one',
+        description: 'whether there was a webhook',
         contents: [json(RemovedWebhook)],
         headers: ['X-LK-Idempotency'],
       },

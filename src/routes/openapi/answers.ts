@@ -14,7 +14,7 @@ const PURPOSE_SOURCES = [
 
 export const POLICY_VERSION_ID = Type.String({
   pattern: '^pv_[0-9a-f]{16}$',
-  description: 'version of the route that served, also in `X-LK-Policy-Version-Id`',
+  description: 'version of the route used, also in `X-LK-Policy-Version-Id`',
 })
 
 /** What became of the purpose, in every envelope. */
@@ -22,7 +22,7 @@ export const PURPOSE = {
   lk_requested_purpose: nullable(Type.String(), 'the purpose that was sent'),
   lk_applied_purpose: nullable(Type.String(), 'the purpose whose entry answered; null: the default routing'),
   lk_purpose_source: Type.Enum(PURPOSE_SOURCES, {
-    description: 'where the purpose came from, or why another entry answered',
+    description: 'where the purpose came from, or why it wasn’t applied',
   }),
 }
 
@@ -90,14 +90,14 @@ function envelope(usage: TSchema, blocks: TSchema | null) {
     content_blocks:
       blocks === null
         ? Type.Array(Type.Unknown(), { maxItems: 0, description: 'empty' })
-        : Type.Array(blocks, { description: 'what is no text' }),
+        : Type.Array(blocks, { description: 'content that isn’t text' }),
     usage,
     cost_usd: nullable(
       amount('USD'),
       'what the provider charges for it, an estimate; null when it is not known',
     ),
     determinism: Type.Object({
-      seed_honored: Type.Boolean({ description: 'a `seed` was sent, and the provider takes one' }),
+      seed_honored: Type.Boolean({ description: 'a `seed` was sent and the provider supports it' }),
     }),
     ...PURPOSE,
     warnings: lines('what was ignored, left out or is not known, each beginning with the field'),
@@ -131,8 +131,8 @@ const TRANSCRIPT = {
   language: nullable(Type.String(), 'ISO 639-1, else 639-3'),
   language_confidence: nullable(Type.Number({ minimum: 0, maximum: 1 }), 'as the provider says'),
   duration_seconds: nullable(amount('seconds'), 'of the audio'),
-  segments: Type.Array(Segment, { description: 'where they were asked for' }),
-  words: Type.Array(Word, { description: 'where they were asked for' }),
+  segments: Type.Array(Segment, { description: 'if requested' }),
+  words: Type.Array(Word, { description: 'if requested' }),
 }
 
 export const Transcript = shape('Transcript', TRANSCRIPT, 'answer of a transcription or translation')
@@ -176,7 +176,7 @@ const ToolCall = shape('ToolCall', {
 
 const CHAT = {
   ...envelope(TokenUsage, block('SpokenAnswer', 'output_audio', 'the spoken answer')),
-  tool_calls: Type.Array(ToolCall, { description: 'functions that the model wants called' }),
+  tool_calls: Type.Array(ToolCall, { description: 'functions the model wants to call' }),
   finish_reason: nullable(
     Type.Enum([...FINISH_REASONS]),
     'why the model ended; null when the provider does not say',
@@ -208,7 +208,7 @@ export const ChatEvent = Type.Union(
 export const Embeddings = shape('Embeddings', {
   ...envelope(EmbeddingsUsage, null),
   embeddings: Type.Array(Type.Array(Type.Number()), {
-    description: 'one vector for each text, in their order',
+    description: 'one vector per text, in order',
   }),
 })
 

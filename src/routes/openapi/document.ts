@@ -15,18 +15,17 @@ import { type Json, PlainSchemas } from './plain-schema.ts'
 const EXAMPLES = new URL('examples.json', import.meta.url)
 
 const ABOUT = [
-  'A gateway for speech and audio: an API key stands for one published route, and the route decides',
-  'which provider and model serve every call.\n\nA field of the wrong type is a 400 that names it,',
-  '`null` counts as not sent, and an unknown field is ignored with a line in `warnings`. What would',
-  'name a provider, a model or a route is refused in a request with audio and ignored in others; what',
-  "becomes of `model` at OpenAI's paths is said there. Answers may get further members.",
+  'A gateway for speech and audio. Each API key belongs to an app, whose published route decides which provider',
+  'and model handle a request.\n\nA field of the wrong type is refused with a 400 that names it, `null` counts as not',
+  'sent, and unknown fields are ignored with a line in `warnings`. Fields that name a provider, a model or a route are',
+  'refused in audio requests and ignored in others; see the OpenAI paths for `model`. Answers may gain fields.',
 ].join(' ')
 
 const ERRORS_INTRO =
-  'Every error has the envelope `Error`, also an unknown path and a body that is cut short. ' +
+  'Every error uses the envelope `Error`, including unknown paths and truncated bodies. ' +
   '`x-should-retry` equals `retryable`.'
 
-const ALL_CODES = '<details>\n<summary>All codes</summary>'
+const ALL_CODES = '<details>\n<summary>All error codes</summary>'
 
 /** All that is documented. */
 export const OPERATIONS: readonly Operation[] = [
@@ -110,7 +109,7 @@ class Document {
         description: [ABOUT, ERRORS_INTRO, ALL_CODES, errorTable(), '</details>'].join('\n\n'),
         license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
       },
-      servers: [{ url: './', description: 'where this document came from' }],
+      servers: [{ url: './', description: 'this node' }],
       tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
       paths: this.#paths,
       webhooks: hooks,
@@ -119,8 +118,7 @@ class Document {
           ApiKey: {
             type: 'http',
             scheme: 'bearer',
-            description:
-              'an API key of Larkway, `lk_live_…`; an operation names the scope that the key needs',
+            description: 'a Larkway API key, `lk_live_…`; each operation names the scope it needs',
           },
         },
         parameters: PARAMETERS,

@@ -9,12 +9,12 @@ import { Chat, ChatEvent, Embeddings, Images, Videos } from './answers.ts'
 import { type Answer, CALL_ERRORS, type Content, events, json, type Operation } from './operation.ts'
 
 const STREAMED =
-  'One object to an event, in `data:`; the last is followed by `data: [DONE]`. What breaks off behind ' +
-  'the first piece is an event `error` with the envelope of errors, and no end follows.'
+  'One object per event, in `data:`; the last is followed by `data: [DONE]`. A failure after the first ' +
+  'chunk is sent as an `error` event with the error envelope, and nothing follows it.'
 
 const WRITTEN: Answer = {
   status: 200,
-  description: 'the answer; with `stream: true` its pieces and then the whole',
+  description: 'the answer; with `stream: true` its chunks, then the complete answer',
   contents: [json(Chat), events(ChatEvent, STREAMED)],
 }
 
@@ -50,18 +50,18 @@ export const GENERATION: readonly Operation[] = [
       "Messages in OpenAI's shape. Pictures, tools, recordings and spoken answers ask for more of the " +
       'model than text: `vision`, `function_calling`, `audio_input`, `audio_output`.',
   }),
-  generation(completeRequest, WRITTEN, { summary: 'Go on from a text' }),
+  generation(completeRequest, WRITTEN, { summary: 'Text completion' }),
   generation(visionRequest, WRITTEN, {
-    summary: 'Look at pictures',
-    description: 'A chat with at least one picture, or `prompt` and `images`.',
+    summary: 'Vision',
+    description: 'A chat with at least one image, or `prompt` and `images`.',
   }),
-  generation(embeddingsRequest, made(Embeddings, 'the vectors'), { summary: 'Make vectors of texts' }),
-  generation(imageRequest, made(Images, 'the pictures'), { summary: 'Draw pictures' }),
+  generation(embeddingsRequest, made(Embeddings, 'the embeddings'), { summary: 'Embeddings' }),
+  generation(imageRequest, made(Images, 'the images'), { summary: 'Generate images' }),
   generation(videoRequest, made(Videos, 'the video'), {
-    summary: 'Make a video',
+    summary: 'Generate a video',
     description:
-      'Waits until it is made. A video that only the credential of the gateway opens is kept for a day ' +
-      'behind a signed URL. A video is ordered once: if its fate is unknown nobody orders it again.',
+      'Waits until the video is ready. A video that only the gateway’s credential can open is stored for a day ' +
+      'behind a signed URL. A video is ordered once: if its outcome is unknown, it isn’t ordered again.',
     errors: [...CALL_ERRORS, 'UPSTREAM_OUTCOME_UNKNOWN'],
   }),
 ]

@@ -12,30 +12,30 @@ function usage(name: string, type = 'integer'): Json {
 
 /** Headers of answers, by name. Facts stand in headers where the body is no JSON. */
 export const HEADERS = {
-  'X-LK-Request-ID': header('id of the request: the one that was sent, or a new one'),
-  'X-LK-Policy-Version-Id': header('version of the route that served, or would have', {
+  'X-LK-Request-ID': header('request ID: the one sent, or a new one'),
+  'X-LK-Policy-Version-Id': header('version of the route used', {
     type: 'string',
     pattern: '^pv_[0-9a-f]{16}$',
   }),
-  'X-LK-Idempotency': header('`ignored` where idempotency keys count for nothing, `bypassed` by a stream', {
+  'X-LK-Idempotency': header('`ignored` where idempotency keys aren’t supported, `bypassed` for streams', {
     type: 'string',
     enum: ['ignored', 'bypassed'],
   }),
-  'X-LK-Idempotent-Replay': header('the answer was given before; nothing was executed or charged', {
+  'X-LK-Idempotent-Replay': header('a replayed answer: nothing was executed or charged', {
     type: 'string',
     const: 'true',
   }),
   'x-ratelimit-limit-requests': header("size of the key's bucket", COUNT),
-  'x-ratelimit-remaining-requests': header('what is left in it', COUNT),
-  'x-ratelimit-reset-requests': header('when it is full again, e.g. `120ms`, `1s`, `6m0s`'),
+  'x-ratelimit-remaining-requests': header('requests left', COUNT),
+  'x-ratelimit-reset-requests': header('time until the limit resets, e.g. `120ms`, `1s`, `6m0s`'),
   'x-should-retry': header('equals `retryable`', { type: 'string', enum: ['true', 'false'] }),
   'Retry-After': header('whole seconds', { type: 'integer', minimum: 1 }),
   Location: header('path of the job'),
-  'X-LK-Provider': header('that answered'),
-  'X-LK-Model': header('that answered'),
+  'X-LK-Provider': header('provider or model that answered'),
+  'X-LK-Model': header('provider or model that answered'),
   'X-LK-Purpose-Source': header('as `lk_purpose_source`'),
-  'X-LK-Requested-Purpose': header('the purpose that was sent, percent-encoded'),
-  'X-LK-Applied-Purpose': header('the purpose whose entry answered, percent-encoded'),
+  'X-LK-Requested-Purpose': header('the purpose sent, percent-encoded'),
+  'X-LK-Applied-Purpose': header('the purpose of the entry that answered, percent-encoded'),
   'X-LK-Cost-Usd': header('what the provider charges, USD'),
   'X-LK-Warnings': header('JSON array of lines, ASCII, up to 2 KiB'),
   'X-LK-Usage-Audio-Seconds': usage('audio_seconds', 'number'),
@@ -49,7 +49,7 @@ export const HEADERS = {
   'WWW-Authenticate': header('how to authenticate: `Bearer`'),
   ETag: header('of this version'),
   'Accept-Ranges': header('`bytes`'),
-  'Content-Range': header('which bytes these are, and of how many'),
+  'Content-Range': header('byte range and total size'),
 } as const
 
 export type HeaderName = keyof typeof HEADERS
@@ -97,7 +97,7 @@ export const PARAMETERS = {
   RequestId: {
     name: 'X-LK-Request-ID',
     in: 'header',
-    description: 'id of the request; anything else than this is replaced by a new one',
+    description: 'request ID; an invalid one is replaced',
     schema: { type: 'string', pattern: '^[A-Za-z0-9._-]{1,128}$' },
   },
   Traceparent: {
@@ -109,20 +109,21 @@ export const PARAMETERS = {
   Purpose: {
     name: 'X-LK-Purpose',
     in: 'header',
-    description: 'label that picks the route; the field `purpose` wins, and an unknown one changes nothing',
+    description:
+      'purpose that selects the route; the field `purpose` takes precedence, an unknown one is ignored',
     schema: { type: 'string' },
   },
   IdempotencyKey: {
     name: 'Idempotency-Key',
     in: 'header',
-    description: 'with it the request is executed once; 1 to 256 visible ASCII characters',
+    description: 'executes the request at most once; 1 to 256 visible ASCII characters',
     schema: { type: 'string', pattern: '^[\\x21-\\x7e]{1,256}$' },
   },
   TenantId: {
     name: 'tenant_id',
     in: 'path',
     required: true,
-    description: 'id of the workspace that the key belongs to',
+    description: 'ID of the key’s workspace',
     schema: { type: 'string' },
   },
   JobId: {

@@ -15,7 +15,7 @@ type Fields = Readonly<Record<string, TSchema>>
 
 const MediaType = optional(
   Type.String({ maxLength: 128 }),
-  'as it is declared; what the audio is, its bytes tell',
+  'declared type; the format is detected from the bytes',
 )
 const Base64 = optional(Type.String({ contentEncoding: 'base64' }), 'the audio')
 
@@ -34,17 +34,18 @@ const AUDIO_FIELDS = {
         Type.String({ contentEncoding: 'base64', description: 'the audio' }),
         Type.Null(),
       ],
-      { description: 'where the audio is: exactly one of `base64`, `data` and `url`, or the base64 itself' },
+      { description: 'the audio: exactly one of `base64`, `data` and `url`, or the base64 text itself' },
     ),
   ),
-  audio_base64: optional(Type.String({ contentEncoding: 'base64' }), 'short for `audio.base64`'),
+  audio_base64: optional(Type.String({ contentEncoding: 'base64' }), 'shorthand for `audio.base64`'),
 }
 
 const AUDIO_FILE = {
   type: 'string',
   format: 'binary',
   contentMediaType: 'application/octet-stream',
-  description: 'the audio: mp3, mp4, m4a, wav, webm, ogg or flac, by its bytes; may be named `audio`, too',
+  description:
+    'the audio: mp3, mp4, m4a, wav, webm, ogg or flac, detected from its bytes; `audio` is accepted as a name, too',
 }
 
 /** Fields as forms and queries have them, where a field that is not there is null, and one that is refused is not. */
@@ -76,7 +77,7 @@ function queryFields(fields: Fields): Json {
   return {
     name: 'options',
     in: 'query',
-    description: 'the fields, each a parameter of its own, when the body is the audio alone',
+    description: 'the fields as query parameters, when the body is the audio itself',
     style: 'form',
     explode: true,
     schema: { type: 'object', properties: formFields(fields) },
@@ -91,7 +92,7 @@ export const TRANSLATION_FIELDS = { ...STREAMLESS, ...SELECTOR_FIELDS }
 const JOB_FIELDS = TRANSLATION_FIELDS
 const { properties: SPEECH_FIELDS } = speechRequest.schema
 const ANY_FIELDS = {
-  task: optional(Type.Enum([...TASKS]), 'transcription unless said'),
+  task: optional(Type.Enum([...TASKS]), 'default: transcription'),
   ...Object.fromEntries(Object.entries(SPEECH_FIELDS).map(([name, schema]) => [name, Type.Optional(schema)])),
   ...HEARING_FIELDS,
   response_format: optional(Type.String({ maxLength: 64 }), 'of the transcript, or of the audio'),
@@ -125,15 +126,14 @@ const RENDERED: readonly Content[] = [
 
 const EVENTS = events(
   TranscriptEvent,
-  'With `stream: true`: one object to an event, in `data:`, the last with the whole transcript. What ' +
-    'breaks off behind the first piece is an event `error` with the envelope of errors, and no end follows.',
+  'With `stream: true`: one object per event, in `data:`, the last with the full transcript. A failure ' +
+    'after the first chunk is sent as an `error` event with the error envelope, and nothing follows it.',
 )
 
 function heard(contents: readonly Content[], headers: Answer['headers'] = []): Answer {
   return {
     status: 200,
-    description:
-      'the transcript; a text as its `response_format` says has the facts of the envelope in headers',
+    description: 'the transcript; for text formats the envelope’s metadata is in the headers',
     contents: [json(Transcript), ...RENDERED, ...contents],
     headers: ['X-LK-Idempotent-Replay', ...TRANSCRIPT_FACTS, ...headers],
   }
@@ -144,7 +144,7 @@ const AUDIO_BODY: Content = {
   schema: {
     type: 'string',
     format: 'binary',
-    description: 'for `Accept: audio/…`: the audio, while it is spoken',
+    description: 'for `Accept: audio/…`: the audio, streamed',
   },
 }
 
@@ -156,7 +156,7 @@ export const SUBMISSION = { body: hearingBody(JOB_FIELDS), query: queryFields(JO
 /** What is said of a job that was just taken on. */
 export const TAKEN_ON: Answer = {
   status: 202,
-  description: 'the job is stored for good',
+  description: 'the job is stored durably',
   contents: [json(SubmittedJob)],
   headers: ['Location', 'Retry-After'],
 }
@@ -168,9 +168,9 @@ export const HEARING: readonly Operation[] = [
     id: 'transcription',
     summary: 'Transcribe audio',
     description:
-      'What is required (diarization, times, redaction, keyterms, multichannel) is kept by the model ' +
-      'that serves it, or the call is refused; hints that it lacks are left out with a line in ' +
-      '`warnings`. `mode: async` makes a job of it.',
+      'Required features (diarization, timestamps, redaction, keyterms, multichannel) are guaranteed: without ' +
+      'a model that supports them the request is refused. Unsupported hints are dropped, with a line in ' +
+      '`warnings`. `mode: async` turns the request into a job.',
     parameters: ['Purpose', 'IdempotencyKey', queryFields(HEARING_FIELDS)],
     body: hearingBody(HEARING_FIELDS),
     answers: [heard([EVENTS], ['X-LK-Idempotency']), TAKEN_ON],
@@ -180,7 +180,7 @@ export const HEARING: readonly Operation[] = [
     ...COMMON,
     path: '/v1/translation',
     id: 'translation',
-    summary: 'Transcribe audio into English',
+    summary: 'Translate audio into English',
     parameters: ['Purpose', 'IdempotencyKey', queryFields(TRANSLATION_FIELDS)],
     body: hearingBody(TRANSLATION_FIELDS),
     answers: [heard([])],
@@ -190,8 +190,8 @@ export const HEARING: readonly Operation[] = [
     ...COMMON,
     path: '/v1/speech',
     id: 'speech',
-    summary: 'Speak a text',
-    description: 'The audio is base64 in `content_blocks`; with `Accept: audio/…` it is the body itself.',
+    summary: 'Text to speech',
+    description: 'The audio is base64 in `content_blocks`; with `Accept: audio/…` it is the response body.',
     parameters: ['Purpose'],
     body: [json(speechRequest.schema)],
     answers: [
@@ -209,7 +209,7 @@ export const HEARING: readonly Operation[] = [
     path: '/v1/audio',
     id: 'audio',
     summary: 'Transcribe, translate or speak',
-    description: 'One of the three, by its field `task`, with the fields and the answer of that endpoint.',
+    description: 'Selected by the field `task`, with the fields and the answer of that endpoint.',
     parameters: ['Purpose', queryFields(ANY_FIELDS)],
     body: hearingBody(ANY_FIELDS, false),
     answers: [

@@ -23,9 +23,9 @@ export const JOBS: readonly Operation[] = [
     path: '/v1/transcription/jobs',
     id: 'submitJob',
     tag: 'Jobs',
-    summary: 'Take a transcription on as a job',
+    summary: 'Submit a transcription job',
     description:
-      'Takes what `POST /v1/transcription` takes, and answers when the job and its audio are stored for ' +
+      'Accepts what `POST /v1/transcription` accepts, and answers once the job and its audio are stored ' +
       'good.',
     scope: 'jobs',
     limited: true,
@@ -36,7 +36,7 @@ export const JOBS: readonly Operation[] = [
       TAKEN_ON,
       {
         status: 200,
-        description: 'the idempotency key was used before: the first job, as it stands',
+        description: 'the idempotency key was used before: the first job in its current state',
         contents: [json(SubmittedJob)],
         headers: ['Location', 'Retry-After', 'X-LK-Idempotent-Replay'],
       },
@@ -47,20 +47,20 @@ export const JOBS: readonly Operation[] = [
     ...ONE,
     method: 'GET',
     id: 'showJob',
-    summary: 'How a job stands, and its result',
+    summary: 'Get a job and its result',
     parameters: [
       'JobId',
       {
         name: 'wait',
         in: 'query',
-        description: 'holds the answer until the status changes or the seconds are over',
+        description: 'seconds to wait for the status to change',
         schema: { type: 'integer', minimum: 1, maximum: 30 },
       },
     ],
     answers: [
       {
         status: 200,
-        description: 'the job; `Retry-After` while there is something to come',
+        description: 'the job; with `Retry-After` until it ends',
         contents: [json(TranscriptionJob)],
         headers: ['Retry-After'],
       },
@@ -74,8 +74,8 @@ export const JOBS: readonly Operation[] = [
     summary: 'Cancel a job',
     parameters: ['JobId'],
     description:
-      'A queued job ends at once. One that runs is told, and ends as soon as its worker sees it, perhaps ' +
-      'done already. One that has ended stays as it is.',
+      'A queued job ends immediately. A running job ends as soon as its worker sees the request, and may ' +
+      'have finished by then. A job that has ended stays unchanged.',
     answers: [
       {
         status: 200,
@@ -91,10 +91,10 @@ export const JOBS: readonly Operation[] = [
     path: '/v1/queue',
     id: 'queue',
     tag: 'Queue',
-    summary: 'Have a call made in the background',
+    summary: 'Enqueue a request',
     description:
-      '`payload` is the JSON body of that endpoint, without `stream` and `mode: async`; it is checked as ' +
-      'that endpoint would. The output is thrown away after metering.',
+      '`payload` is the JSON body of `endpoint`, without `stream` and `mode: async`, validated like a request ' +
+      'to it. The output is discarded after metering.',
     scope: 'queue',
     limited: true,
     routed: true,
@@ -103,15 +103,18 @@ export const JOBS: readonly Operation[] = [
       json(
         Type.Object({
           ...QueueEnvelope.properties,
-          payload: Type.Object({}, { additionalProperties: true, description: 'what `endpoint` takes' }),
+          payload: Type.Object(
+            {},
+            { additionalProperties: true, description: 'request body for `endpoint`' },
+          ),
         }),
       ),
     ],
     answers: [
-      { status: 202, description: 'the job is stored for good', contents: [json(QueuedJob)] },
+      { status: 202, description: 'the job is stored durably', contents: [json(QueuedJob)] },
       {
         status: 200,
-        description: 'the idempotency key was used for the same work before: the first job',
+        description: 'the idempotency key was used for the same request before: the first job',
         contents: [json(QueuedJob)],
         headers: ['X-LK-Idempotent-Replay'],
       },
@@ -135,27 +138,27 @@ export function webhooks(schemas: PlainSchemas): Json {
       post: {
         tags: ['Jobs'],
         operationId: 'transcriptionJobEnded',
-        summary: 'A transcription job has ended',
+        summary: 'Transcription job ended',
         description:
-          'Sent to the webhook of the workspace, once or more: go by `job_id`. Verify the signature, and ' +
-          'refuse a timestamp that is not of the last minutes.',
+          'Sent to the webhook of the workspace at least once: deduplicate by `job_id`. Verify the signature, and ' +
+          'reject timestamps older than a few minutes.',
         security: [],
         parameters: [
-          header('X-LK-Webhook-Id', '`evt_…`, the same with every delivery'),
-          header('X-LK-Webhook-Ts', 'Unix seconds of this delivery'),
+          header('X-LK-Webhook-Id', '`evt_…`, the same for every delivery'),
+          header('X-LK-Webhook-Ts', 'time of this delivery, Unix seconds'),
           header(
             'X-LK-Webhook-Signature',
-            'hex of HMAC-SHA256 over `<X-LK-Webhook-Ts>.<body>`, keyed with the secret as it was shown',
+            'hex HMAC-SHA256 of `<X-LK-Webhook-Ts>.<body>`, keyed with the secret as shown',
           ),
-          header('webhook-id', 'as Standard Webhooks has it'),
-          header('webhook-timestamp', 'as Standard Webhooks has it'),
-          header('webhook-signature', 'as Standard Webhooks has it; two for a day after a rotation'),
+          header('webhook-id', 'Standard Webhooks'),
+          header('webhook-timestamp', 'Standard Webhooks'),
+          header('webhook-signature', 'Standard Webhooks; two signatures for a day after a rotation'),
         ],
         requestBody: { required: true, content: { 'application/json': { schema: schemas.of(JobEnded) } } },
         responses: {
           '2XX': { description: 'received' },
           '410': { description: 'ends the deliveries of this event' },
-          default: { description: 'anything else is tried again, up to 8 times in all over some nine hours' },
+          default: { description: 'anything else is retried, up to 8 attempts over about nine hours' },
         },
       },
     },

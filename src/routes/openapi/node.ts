@@ -6,7 +6,7 @@ const Alive = shape('Alive', { status: Type.Literal('ok') })
 
 const Ready = shape('Ready', {
   status: Type.Literal('ready'),
-  degraded: Type.Boolean({ description: 'Redis is away, and the node goes on without it' }),
+  degraded: Type.Boolean({ description: 'Redis is unavailable, and the node continues without it' }),
 })
 
 const Stopping = shape('Stopping', { status: Type.Literal('stopping') })
@@ -20,23 +20,23 @@ export const NODE: readonly Operation[] = [
     ...COMMON,
     path: '/results/:token',
     id: 'result',
-    summary: 'Open a result by its signed URL',
-    description: 'Where results are kept in a folder; an S3 store opens its URLs itself.',
+    summary: 'Download a result by its signed URL',
+    description: 'For results stored in a folder; an S3 store serves its URLs itself.',
     parameters: [
       {
         name: 'token',
         in: 'path',
         required: true,
-        description: 'out of the URL',
+        description: 'from the URL',
         schema: { type: 'string' },
       },
-      { name: 'Range', in: 'header', description: 'one range of bytes', schema: { type: 'string' } },
+      { name: 'Range', in: 'header', description: 'a single byte range', schema: { type: 'string' } },
     ],
     answers: [
-      { status: 200, description: 'the whole', contents: [BYTES], headers: ['Accept-Ranges'] },
+      { status: 200, description: 'the full result', contents: [BYTES], headers: ['Accept-Ranges'] },
       {
         status: 206,
-        description: 'the range that was asked for',
+        description: 'the requested range',
         contents: [BYTES],
         headers: ['Accept-Ranges', 'Content-Range'],
       },
@@ -47,17 +47,17 @@ export const NODE: readonly Operation[] = [
     ...COMMON,
     path: '/healthz',
     id: 'healthz',
-    summary: 'The process answers',
-    answers: [{ status: 200, description: 'it does', contents: [json(Alive)] }],
+    summary: 'Liveness',
+    answers: [{ status: 200, description: 'the process is alive', contents: [json(Alive)] }],
     errors: [],
   },
   {
     ...COMMON,
     path: '/readyz',
     id: 'readyz',
-    summary: 'Whether a balancer should send requests',
+    summary: 'Readiness',
     answers: [
-      { status: 200, description: 'it should', contents: [json(Ready)] },
+      { status: 200, description: 'ready for requests', contents: [json(Ready)] },
       { status: 503, description: 'the node is stopping', contents: [json(Stopping)] },
     ],
     errors: [],
@@ -66,7 +66,7 @@ export const NODE: readonly Operation[] = [
     ...COMMON,
     path: '/openapi.json',
     id: 'openapi',
-    summary: 'This document',
+    summary: 'OpenAPI document',
     answers: [
       {
         status: 200,
@@ -74,7 +74,7 @@ export const NODE: readonly Operation[] = [
         contents: [json({ type: 'object', description: 'OpenAPI 3.1' })],
         headers: ['ETag'],
       },
-      { status: 304, description: 'the version of `If-None-Match`', headers: ['ETag'] },
+      { status: 304, description: 'unchanged since `If-None-Match`', headers: ['ETag'] },
     ],
     errors: ['INTERNAL'],
   },
@@ -82,7 +82,7 @@ export const NODE: readonly Operation[] = [
     ...COMMON,
     path: '/docs',
     id: 'docs',
-    summary: 'This document as a page',
+    summary: 'API reference',
     answers: [
       {
         status: 200,
@@ -90,7 +90,7 @@ export const NODE: readonly Operation[] = [
         contents: [{ type: 'text/html', schema: { type: 'string' } }],
         headers: ['ETag'],
       },
-      { status: 304, description: 'the version of `If-None-Match`', headers: ['ETag'] },
+      { status: 304, description: 'unchanged since `If-None-Match`', headers: ['ETag'] },
     ],
     errors: ['INTERNAL'],
   },
@@ -98,7 +98,7 @@ export const NODE: readonly Operation[] = [
     ...COMMON,
     path: '/docs/:file',
     id: 'docsFile',
-    summary: 'What the page is made of',
+    summary: 'Docs assets',
     parameters: [{ name: 'file', in: 'path', required: true, schema: { type: 'string' } }],
     answers: [
       {
@@ -107,7 +107,7 @@ export const NODE: readonly Operation[] = [
         contents: [BYTES],
         headers: ['ETag'],
       },
-      { status: 304, description: 'the version of `If-None-Match`', headers: ['ETag'] },
+      { status: 304, description: 'unchanged since `If-None-Match`', headers: ['ETag'] },
     ],
     errors: ['NOT_FOUND', 'INTERNAL'],
   },

@@ -38,7 +38,7 @@ const CALL = {
   errors: CALL_ERRORS,
 } as const
 
-const STREAMED = 'With `stream: true`: a chunk to an event, in `data:`, and at the end `data: [DONE]`.'
+const STREAMED = 'With `stream: true`: one chunk per event, in `data:`, ending with `data: [DONE]`.'
 
 const HEARING_FIELDS = { ...TRANSLATION_FIELDS, ...OPENAI_HEARING_FIELDS }
 
@@ -78,16 +78,14 @@ export const OPENAI: readonly Operation[] = [
       "`model` is read as a purpose where it names one, and ignored otherwise, here as at all of OpenAI's paths.",
     parameters: ['Purpose', 'IdempotencyKey'],
     body: hearingBody({ ...HEARING_FIELDS, stream: TRANSCRIPTION_FIELDS.stream }),
-    answers: heard([
-      events(OpenAiTranscriptEvent, 'With `stream: true`: one object to an event, in `data:`.'),
-    ]),
+    answers: heard([events(OpenAiTranscriptEvent, 'With `stream: true`: one object per event, in `data:`.')]),
     errors: KEYED_HEARING_ERRORS,
   },
   {
     ...CALL,
     path: '/openai/v1/audio/translations',
     id: 'openaiTranslation',
-    summary: 'Transcribe audio into English',
+    summary: 'Translate audio into English',
     parameters: ['Purpose', 'IdempotencyKey'],
     body: hearingBody(HEARING_FIELDS),
     answers: heard([]),
@@ -97,7 +95,7 @@ export const OPENAI: readonly Operation[] = [
     ...CALL,
     path: '/openai/v1/audio/speech',
     id: 'openaiSpeech',
-    summary: 'Speak a text',
+    summary: 'Text to speech',
     body: [json(openaiSpeechRequest.schema)],
     answers: answer([{ type: 'audio/*', schema: { type: 'string', format: 'binary' } }], SPEECH_FACTS),
   },
@@ -113,7 +111,7 @@ export const OPENAI: readonly Operation[] = [
     ...CALL,
     path: '/openai/v1/completions',
     id: 'openaiCompletion',
-    summary: 'Go on from a text',
+    summary: 'Text completion',
     body: [json(openaiCompletionRequest.schema)],
     answers: answer([json(OpenAiCompletion), events(OpenAiCompletionEvent, STREAMED)], TOKEN_FACTS),
   },
@@ -121,7 +119,7 @@ export const OPENAI: readonly Operation[] = [
     ...CALL,
     path: '/openai/v1/embeddings',
     id: 'openaiEmbeddings',
-    summary: 'Make vectors of texts',
+    summary: 'Embeddings',
     body: [json(openaiEmbeddingsRequest.schema)],
     answers: answer([json(OpenAiEmbeddings)], TOKEN_FACTS),
   },
@@ -129,7 +127,7 @@ export const OPENAI: readonly Operation[] = [
     ...CALL,
     path: '/openai/v1/images/generations',
     id: 'openaiImages',
-    summary: 'Draw pictures',
+    summary: 'Generate images',
     body: [json(openaiImageRequest.schema)],
     answers: answer([json(OpenAiImages)], IMAGE_FACTS),
   },
@@ -138,7 +136,7 @@ export const OPENAI: readonly Operation[] = [
     method: 'GET',
     path: '/openai/v1/models',
     id: 'openaiModels',
-    summary: 'What the key can be served by',
+    summary: 'List models',
     answers: answer([json(OpenAiModels)]),
     errors: MODEL_ERRORS,
   },
@@ -147,7 +145,7 @@ export const OPENAI: readonly Operation[] = [
     method: 'GET',
     path: '/openai/v1/models/:model',
     id: 'openaiModel',
-    summary: 'One of these',
+    summary: 'Get a model',
     parameters: [{ name: 'model', in: 'path', required: true, schema: { type: 'string' } }],
     answers: answer([json(OpenAiModel)]),
     errors: [...MODEL_ERRORS, 'NOT_FOUND'],

@@ -6,13 +6,13 @@ import type { Json } from './plain-schema.ts'
 
 export const TAGS = {
   Speech: 'Speech to text and text to speech.',
-  Generation: 'Text, vectors, pictures and videos.',
-  Jobs: 'Transcriptions that are taken on as durable jobs.',
-  Queue: 'Any call, made in the background.',
+  Generation: 'Text, embeddings, images and video.',
+  Jobs: 'Durable transcription jobs.',
+  Queue: 'Requests in the background.',
   OpenAI:
-    "For OpenAI's client libraries, whose base URL is this node's `/openai/v1`: their shapes, our errors.",
-  Account: 'Whom a key stands for, and what a workspace sets by itself.',
-  Node: 'Health, results by signed URL, and this reference.',
+    "For OpenAI's client libraries, with `/openai/v1` here as base URL: OpenAI's schemas, Larkway's errors.",
+  Account: 'The current key, and the settings of its workspace.',
+  Node: 'Health, signed result URLs, and this reference.',
 } as const
 
 /** One body in one content type. */

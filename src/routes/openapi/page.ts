@@ -49,7 +49,8 @@ const PAGE = `<!doctype html>
  * Keys stay in the memory of the page, and go with it. Without a `validatorUrl` of null Swagger UI would send the
  * document to a service of its makers. The plugins have forms begin empty, where Swagger UI would make up a value for
  * every optional field, and send it; and draw no link within a button. A field that is left empty is no part of the
- * request, nor of the command that is shown for it. Swagger UI skips levels of headings: they are put right as it draws.
+ * request, nor of the command that is shown for it. Swagger UI skips levels of headings: they are put right as it
+ * draws.
  */
 const START = `const withoutEmpty = (request) => {
   if (!(request.body instanceof FormData)) return request

@@ -33,7 +33,9 @@ export function SignIn(props: {
     <form class="sign-in-form" onSubmit=${submit} novalidate>
       <p class="brand"><${Mark} />Larkway</p>
       <h1>Sign in to the console</h1>
-      <p class="quiet">Larkway is a self-hosted AI gateway for speech and audio. Here you manage its providers, routes and keys.</p>
+      <p class="quiet">
+        Larkway is a self-hosted AI gateway for speech and audio. Here you manage its providers, routes and keys.
+      </p>
       ${props.ended ? html`<${Note} tone="warn">Your session has expired. Sign in to continue.<//>` : null}
       <${TextInput}
         label="API key"

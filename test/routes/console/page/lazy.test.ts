@@ -38,7 +38,7 @@ t.test(
     await failed.filter({ hasText: 'The history couldn’t be loaded' }).waitFor(WAIT)
     await page.getByRole('link', { name: 'Keys' }).click()
     await failed.filter({ hasText: 'The page "Keys" couldn’t be loaded' }).waitFor(WAIT)
-    t.match(await failed.textContent(), /The server cannot be reached/)
+    t.match(await failed.textContent(), /Can’t reach the server/)
 
     await page.unroute('**/{routes/history,keys/view}.ts')
     await failed.getByRole('button', { name: 'Try again' }).click()

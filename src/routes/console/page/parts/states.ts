@@ -101,10 +101,13 @@ export function Loaded<Value>(props: {
   return html`${load.error ? html`<${Stale} load=${load} what=${what} />` : null}${render(load.value)}`
 }
 
+const AWAY = 'Can’t reach the server. Showing the last known data.'
+
 function Stale({ load, what }: { readonly load: Load<unknown>; readonly what: string }) {
+  const isAway = load.error?.code === 'UNREACHABLE'
   return html`<div class="note note-warn" role="status">
     <${Icon} name="alert" />
-    <div class="note-text">${load.error?.code === 'UNREACHABLE' ? 'Can’t reach the server. Showing the last known data.' : `${what} may be out of date: ${load.error?.message ?? ''}.`}</div>
+    <div class="note-text">${isAway ? AWAY : `${what} may be out of date: ${load.error?.message ?? ''}.`}</div>
     <${Button} small onClick=${load.reload} busy=${load.busy}>Try again<//>
   </div>`
 }

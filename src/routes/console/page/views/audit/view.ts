@@ -78,7 +78,12 @@ export function AuditView({ workspace }: ViewProps) {
       what="The audit log"
       rows=${12}
       render=${({ lines: newest }: Answer) =>
-        html`<${Lines} key=${playground ?? ''} newest=${newest} all=${workspace === null} more=${(below: number) => lines(below)} />`}
+        html`<${Lines}
+          key=${playground ?? ''}
+          newest=${newest}
+          all=${workspace === null}
+          more=${(below: number) => lines(below)}
+        />`}
     />`
 }
 

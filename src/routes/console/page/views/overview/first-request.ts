@@ -10,7 +10,7 @@ import { apiPath, pathOf } from '../../paths.ts'
 
 const EVERY_MS = 5_000
 
-/** Nothing happened within the hour: the steps to a first request while there was none yet, and no more once there was. */
+/** An hour without requests: the steps to the first one, until there was one. */
 export function FirstRequest({ workspace }: { readonly workspace: string | null }) {
   if (workspace === null)
     return html`<${EmptyState}

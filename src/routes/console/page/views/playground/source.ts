@@ -37,8 +37,8 @@ export function Source(props: {
     ${
       file !== null && maxBytes !== null && file.size > maxBytes
         ? html`<${Note} tone="warn">
-            Larger than the limit of ${bytes(maxBytes)}; it would be rejected. Cut or compress it: mp3 and webm are about a
-            tenth of the size of wav.
+            Larger than the limit of ${bytes(maxBytes)}; it would be rejected. Cut or compress it: mp3 and webm are
+            about a tenth of the size of wav.
           <//>`
         : null
     }

@@ -120,7 +120,7 @@ function SpeechForm(props: {
     <${TextInput}
       label="Voice"
       optional
-      hint=${voices.length === 0 ? 'A voice of the provider. Leave empty for its default.' : 'The route’s voices are suggested.'}
+      hint=${voices.length === 0 ? 'Leave empty for the provider’s default.' : 'The route’s voices are suggested.'}
       suggestions=${voices}
       maxLength=${256}
       value=${options.voice}

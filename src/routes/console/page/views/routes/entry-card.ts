@@ -13,7 +13,7 @@ import { priceInWords, surchargesInWords } from './price-words.ts'
 import { faultCount, faultsOfEntry, type RouteFaults } from './route-faults.ts'
 import type { Surroundings } from './route-page.ts'
 import type { Verdict } from './verdicts.ts'
-import { CAPABILITY_WORDS, FEATURE_WORDS, PROFILE_WORDS, wordFor } from './words.ts'
+import { CAPABILITY_NAMES, FEATURE_WORDS, PROFILE_WORDS, wordFor } from './words.ts'
 
 const EntryForm = lazy({
   title: 'The settings',
@@ -144,7 +144,7 @@ function Knowledge({
 }) {
   const { capabilities, features, price, translates } = factsOfEntry(surroundings.models, fields)
   const does = [
-    ...capabilities.map((name) => wordFor(CAPABILITY_WORDS, name)),
+    ...capabilities.map((name) => wordFor(CAPABILITY_NAMES, name)),
     ...(translates ? ['Translation'] : []),
   ]
   const keeps = features.map((name) => wordFor(FEATURE_WORDS, name).toLowerCase())

@@ -9,7 +9,7 @@ import { Checkboxes } from '../../parts/choice.ts'
 import { Select, TextInput } from '../../parts/field.ts'
 import { type Choice, choicesOf, matching } from './model-list.ts'
 import { priceInWords } from './price-words.ts'
-import { CAPABILITY_NAMES, CAPABILITY_WORDS, FEATURE_WORDS, members, wordFor } from './words.ts'
+import { CAPABILITY_NAMES, FEATURE_WORDS, members, wordFor } from './words.ts'
 
 /** The part of an entry that is picked. */
 export type Picked = Pick<EntryFields, 'provider' | 'model' | 'capabilities'>
@@ -64,7 +64,14 @@ function Listed(props: {
   const chosen = picked && `${picked.provider}/${picked.model}`
   return html`<div class="stack stack-tight">
     <div class="filters routes-pick-filters">
-      <${TextInput} label="Search models" type="search" value=${text} onInput=${setText} placeholder="whisper" autofocus />
+      <${TextInput}
+        label="Search models"
+        type="search"
+        value=${text}
+        onInput=${setText}
+        placeholder="whisper"
+        autofocus
+      />
       <${Select}
         label="Capability"
         value=${capability}
@@ -91,7 +98,7 @@ function Listed(props: {
 
 function Row({ choice, checked, onPick }: { choice: Choice; checked: boolean; onPick: () => void }) {
   const { provider, model } = choice
-  const does = model.capabilities.map((name) => wordFor(CAPABILITY_WORDS, name))
+  const does = model.capabilities.map((name) => wordFor(CAPABILITY_NAMES, name))
   const keeps = model.features.map((name) => wordFor(FEATURE_WORDS, name).toLowerCase())
   return html`<label class=${`routes-pick-row${checked ? ' routes-pick-chosen' : ''}`}>
     <input type="radio" class="choice-box choice-radio" name="routes-pick" checked=${checked} onChange=${onPick} />

@@ -155,7 +155,7 @@ function RollBack(props: HistoryProps & { readonly version: VersionAnswer; reado
       const answer = await api.post<RouteAnswer>(path, { number: version.number })
       onAnswer(answer)
       toast(
-        `${name} rolled back: version ${answer.published?.number ?? ''} says what version ${version.number} did`,
+        `${name} rolled back to version ${version.number} (published as version ${answer.published?.number ?? ''})`,
       )
     } catch (thrown) {
       if (!(await onConflict(toApiError(thrown)))) throw thrown

@@ -82,20 +82,7 @@ export function useDraft(initial: RouteAnswer): Draft {
     const timer = setTimeout(begin, SAVE_AFTER_MS)
     return () => clearTimeout(timer)
   }, [editing, phase, readOnly])
-  // What failed for a while only goes on by itself: when the line or the session is back, and every few seconds.
-  useEffect(() => {
-    const { failed } = latest.current.saving
-    if (phase !== 'failed' || failed === null || !isPassing(failed)) return
-    const again = () => step({ is: 'again' })
-    const timer = failed.status === 401 ? undefined : setTimeout(again, RETRY_AFTER_MS)
-    const forget = onSignedInAgain(again)
-    addEventListener('online', again)
-    return () => {
-      clearTimeout(timer)
-      forget()
-      removeEventListener('online', again)
-    }
-  }, [phase])
+  useRetry(phase === 'failed' ? saving.failed : null, () => step({ is: 'again' }))
   // A save that failed is tried again by the next change.
   useEffect(() => step({ is: 'again' }), [editing])
 
@@ -113,4 +100,19 @@ export function useDraft(initial: RouteAnswer): Draft {
     keepMine: () => step({ is: 'mine' }),
     foundConflict,
   }
+}
+
+/** What failed for a while only goes on by itself: when the line or the session is back, and every few seconds. */
+function useRetry(failed: ApiError | null, again: () => void): void {
+  useEffect(() => {
+    if (failed === null || !isPassing(failed)) return
+    const timer = failed.status === 401 ? undefined : setTimeout(again, RETRY_AFTER_MS)
+    const forget = onSignedInAgain(again)
+    addEventListener('online', again)
+    return () => {
+      clearTimeout(timer)
+      forget()
+      removeEventListener('online', again)
+    }
+  }, [failed])
 }

@@ -21,18 +21,6 @@ export const PROFILE_WORDS: Readonly<Record<Profile, string>> = {
   thinking: 'Thinking',
 }
 
-export const CAPABILITY_WORDS: Readonly<Record<Capability, string>> = {
-  audio_input: 'Speech-to-text',
-  audio_output: 'Text-to-speech',
-  text: 'Chat',
-  completion: 'Completion',
-  embeddings: 'Embeddings',
-  image: 'Images',
-  vision: 'Vision',
-  video_generation: 'Video',
-  function_calling: 'Tools',
-}
-
 export const CAPABILITY_NAMES: Readonly<Record<Capability, string>> = {
   audio_input: 'Speech-to-text',
   audio_output: 'Text-to-speech',

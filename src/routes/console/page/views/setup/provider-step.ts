@@ -35,8 +35,8 @@ export function ProviderStep({ workspace, standing, isOperator, onDone }: Provid
         ? html`<section class="setup-choice">
             <h3>Sandbox</h3>
             <p>
-              Built into Larkway: no account and no cost. It speaks and transcribes Morse code, and answers chats, so you
-              can try every endpoint.
+              Built into Larkway: no account and no cost. It speaks and transcribes Morse code, and answers chats, so
+              you can try every endpoint.
             </p>
             <${Fault} error=${sandbox.error} what="Not added" />
             <div><${Button} kind="primary" onClick=${() => sandbox.run()} busy=${sandbox.busy}>Use the sandbox<//></div>

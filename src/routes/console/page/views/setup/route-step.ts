@@ -39,8 +39,8 @@ export function RouteStep(props: {
   })
   if (setup.route === null && picked === undefined)
     return html`<p>
-        The models of ${setup.providers.join(', ')} aren’t in the built-in table, so their capabilities must be set in the
-        route builder.
+        The models of ${setup.providers.join(', ')} aren’t in the built-in table, so their capabilities must be set in
+        the route builder.
       </p>
       <div><${LinkButton} kind="primary" href=${pathOf(workspace, 'routes')}>Create a route<//></div>`
   return html`<div class="stack">

@@ -325,3 +325,32 @@ t.test('what is no configuration at all', async (t) => {
   t.match(faults('providers: {sk-secret'), [/^line 1, column \d+: /])
   t.notMatch(faults('providers: {sk-secret').join(), /sk-secret/, 'a line at fault is not quoted')
 })
+
+t.test('periods and tiers of a price that cannot be meant', async (t) => {
+  const price = {
+    per_hour_usd: 1,
+    tiers: [{ over_input_tokens: 5 }, { over_input_tokens: 5 }],
+    periods: [
+      { per_hour_usd: 1 },
+      { from: '2027-02-01', until: '2027-01-31' },
+      {
+        from: '2027-01-01',
+        until: '2027-01-01',
+        tiers: [{ over_input_tokens: 2 }, { over_input_tokens: 1 }],
+      },
+    ],
+  }
+  const at = '/providers/whisper/price'
+  const order = 'over_input_tokens: must be more than that of the tier before'
+  const found = faultsAfter((file) => file.set(at, price))
+  // A provider's price is looked at with each entry that has it.
+  t.same(
+    [...new Set(found.map((line) => line.replace(/^.*\/price\//, '')))],
+    [
+      `tiers/1/${order}`,
+      'periods/0: needs a `from` or an `until`',
+      'periods/1: ends before it begins: 2027-01-31',
+      `periods/2/tiers/1/${order}`,
+    ],
+  )
+})

@@ -43,7 +43,8 @@ const ANSWERS_BYTES = 160_000_000
 const answerBytes = Math.round(Math.min(8_000_000, ANSWERS_BYTES / order.connections))
 
 const head = (path: string, type: string, framing: string) =>
-  `POST ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: ${order.authorization}\r\nContent-Type: ${type}\r\n${framing}\r\n\r\n`
+  `POST ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: ${order.authorization}\r\n` +
+  `Content-Type: ${type}\r\n${framing}\r\n\r\n`
 const chunk = (bytes: Buffer) =>
   Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n')])
 const lengthOf = (bytes: number) => `Content-Length: ${bytes}`
@@ -51,7 +52,8 @@ const text = (bytes: number) => Buffer.alloc(bytes, 'a')
 const jsonStart = '{"messages":[{"role":"user","content":"'
 const form =
   '--b\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\nContent-Type: audio/wav\r\n\r\n'
-const asked = (more: object) => JSON.stringify({ messages: [{ role: 'user', content: `much ${answerBytes}` }], ...more })
+const messages = [{ role: 'user', content: `much ${answerBytes}` }]
+const asked = (more: object) => JSON.stringify({ messages, ...more })
 
 function sender(path: string, type: string, bytes: number, start: string, first: number): Manner {
   const begun = Buffer.concat([Buffer.from(start), text(first)])

@@ -16,7 +16,7 @@ import { filledWav } from './wav.ts'
 
 const PROGRAM = fileURLToPath(new URL('./slow-tenant-process.ts', import.meta.url))
 const MEMORY_MIB = 64
-/** Medians over so many pairs of rounds, alone and beside; more while they are over the bound, for the machine is shared. */
+/** Medians over so many pairs of rounds, alone and beside; more while they are over the bound: others work here too. */
 const ROUNDS_MIN = 3
 const ROUNDS_MAX = 6
 /** How much later the slowest hundredth of the other tenant's answers may be. */
@@ -34,7 +34,7 @@ export interface SlowTenantOptions {
   readonly windowMs?: number
 }
 
-/** Answers in OpenAI's format: chats shortly, or at length where they ask for much, and streams that do not end soon. */
+/** Answers in OpenAI's format: chats shortly, or at length where they ask for much; streams do not end soon. */
 async function startUpstream(t: Test): Promise<string> {
   const small = JSON.stringify(answerOf('ok'))
   const brief = eventOf('word '.repeat(20))
@@ -48,7 +48,8 @@ async function startUpstream(t: Test): Promise<string> {
       'content-type',
       start.includes('"stream":true') ? 'text/event-stream' : 'application/json',
     )
-    if (!start.includes('"stream":true')) return void response.end(bytes > 0 ? JSON.stringify(answerOf('x'.repeat(bytes))) : small)
+    const whole = bytes > 0 ? JSON.stringify(answerOf('x'.repeat(bytes))) : small
+    if (!start.includes('"stream":true')) return void response.end(whole)
     response.write(eventOf('x'.repeat(bytes)))
     for (let i = 0; i < 1_000 && !response.destroyed; i += 1) {
       await sleep(EVENT_MS)

@@ -35,7 +35,7 @@ export async function draftRoute(
 ): Promise<void> {
   const { page } = person
   await person.go('Routes')
-  await page.getByRole('button', { name: 'New route' }).click()
+  await page.getByRole('button', { name: 'Create route' }).click()
   const form = person.dialog('New route')
   await form.getByLabel('Name').fill(name)
   await pick(form, entry)
@@ -83,12 +83,12 @@ export async function publishRoute(person: Person, route: string, serves: string
 
 /** Of the route that is open, as the page shows it. */
 export async function versionOf({ page }: Person): Promise<string> {
-  return ((await page.getByTitle('Version in force').textContent()) ?? '').trim()
+  return ((await page.getByTitle('Live version').textContent()) ?? '').trim()
 }
 
 export async function makeApp(person: Person, app: string, route: string): Promise<void> {
   await person.go('Apps')
-  await person.page.getByRole('button', { name: 'New app' }).click()
+  await person.page.getByRole('button', { name: 'Create app' }).click()
   const form = person.dialog('New app')
   await form.getByLabel('Id', { exact: true }).fill(app)
   await form.getByLabel('Route', { exact: true }).selectOption(route)

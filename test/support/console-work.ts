@@ -35,7 +35,7 @@ export async function draftRoute(
 ): Promise<void> {
   const { page } = person
   await person.go('Routes')
-  await page.getByRole('button', { name: 'New route' }).click()
+  await page.getByRole('button', { name: 'Create route' }).click()
   const form = person.dialog('Create route')
   await form.getByLabel('Name').fill(name)
   await pick(form, entry)

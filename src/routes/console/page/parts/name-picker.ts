@@ -9,7 +9,7 @@ import { Select, TextInput } from './field.ts'
 /** So many are offered at once; of more, those that match what is typed. */
 const OFFERED_MAX = 50
 
-/** Chooses an app or a key of a workspace. The server offers names, so that thousands of them cost no more than a few. */
+/** Chooses an app or a key of a workspace. The server offers names: thousands of them cost no more than a few. */
 export function NamePicker(props: {
   readonly workspace: string
   readonly of: 'apps' | 'keys'

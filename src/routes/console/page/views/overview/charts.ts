@@ -46,7 +46,13 @@ export function Charts(props: {
               tones=${tones}
               format=${milliseconds}
             />
-            <${Chart} title="Provider calls" unit=${`per second${some}`} data=${plots.calls} tones=${tones} format=${rate} />
+            <${Chart}
+              title="Provider calls"
+              unit=${`per second${some}`}
+              data=${plots.calls}
+              tones=${tones}
+              format=${rate}
+            />
             <${Chart}
               title="Failed provider calls"
               unit=${`per second${some}`}

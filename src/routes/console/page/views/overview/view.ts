@@ -46,7 +46,9 @@ function Whole({ seen, workspace }: { readonly seen: Seen; readonly workspace: s
 function Refused({ faults }: { readonly faults: readonly string[] }) {
   if (faults.length === 0) return null
   return html`<${Note} tone="bad">
-    <p>The latest configuration was rejected; the previous one is still in use. Fix it in the file or in the console:</p>
+    <p>
+      The latest configuration was rejected; the previous one is still in use. Fix it in the file or in the console:
+    </p>
     <ul class="faults">${faults.map((fault) => html`<li key=${fault}>${fault}</li>`)}</ul>
   <//>`
 }

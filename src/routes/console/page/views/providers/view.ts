@@ -20,11 +20,16 @@ interface Listing {
   readonly kinds: readonly KindAnswer[]
 }
 
+const PLATFORM_LEAD = 'Provider accounts that every workspace can use. Usage is charged as credits.'
+const OWN_LEAD =
+  'Provider accounts your routes can use. With your own credentials, the provider bills you directly.'
+
 /** The accounts at providers: those of a workspace, or of the platform. */
 export function ProvidersView({ workspace, session }: ViewProps) {
   const place = workspace === null ? '' : apiPath`/workspaces/${workspace}`
   const load = useLoad((signal) => api.get<Listing>(`${place}/providers`, { signal }), [workspace])
   const health = useHealth(workspace)
+  const shown = health === undefined ? LOADING : load
   const [asking, setAsking] = useState<Asking | null>(null)
   const close = () => setAsking(null)
   const add = html`<${Button} kind="primary" icon="plus" onClick=${() => setAsking({ what: 'edit', provider: null })}>
@@ -35,16 +40,12 @@ export function ProvidersView({ workspace, session }: ViewProps) {
   return html`
     <${PageHead}
       title=${workspace === null ? 'Platform providers' : 'Providers'}
-      lead=${
-        workspace === null
-          ? 'Provider accounts that every workspace can use. Usage is charged as credits.'
-          : 'Provider accounts your routes can use. With your own credentials, the provider bills you directly.'
-      }
+      lead=${workspace === null ? PLATFORM_LEAD : OWN_LEAD}
       actions=${hasNone ? null : add}
     />
     <div class="stack stack-loose">
       <${Loaded}
-        load=${health === undefined ? LOADING : load}
+        load=${shown}
         what="The providers"
         render=${(listing: Listing) => html`<${ProviderList}
           providers=${listing.providers}
@@ -57,7 +58,7 @@ export function ProvidersView({ workspace, session }: ViewProps) {
       />
       ${
         // Only then is it known how much stands above it.
-        workspace === null || load.state === 'loading' || health === undefined
+        workspace === null || shown.state === 'loading'
           ? null
           : html`<${PlatformList} workspace=${workspace} isOperator=${setsAddress} health=${health ?? null} />`
       }

@@ -29,7 +29,7 @@ export function Failure({
             rowKey=${({ place }: Row) => String(place)}
           />`
     }
-    ${more === 0 ? null : html`<p class="quiet small">${plural(more, 'further entry', 'further entries')} not shown.</p>`}
+    ${more === 0 ? null : html`<p class="quiet small">${plural(more, 'more entry', 'more entries')} not shown.</p>`}
   <//>`
 }
 

@@ -39,7 +39,9 @@ export function OneRequest(props: {
       lead=${
         requestId === null
           ? null
-          : html`<span class="row"><code>${requestId}</code><${Copy} text=${requestId} label="Copy request ID" /></span>`
+          : html`<span class="row">
+              <code>${requestId}</code><${Copy} text=${requestId} label="Copy request ID" />
+            </span>`
       }
     />
     <${Loaded}
@@ -47,7 +49,7 @@ export function OneRequest(props: {
       what="The request"
       rows=${8}
       render=${(one: RequestAnswer) => html`<div class="stack stack-loose">
-        ${one.replayed ? html`<${Note}>Replayed: the response of an earlier request with the same idempotency key.<//>` : null}
+        ${one.replayed ? html`<${Note}>Replayed from an earlier request with the same idempotency key.<//>` : null}
         ${one.failure === null ? null : html`<${Failure} request=${one} failure=${one.failure} />`}
         <${Section} title="Attempts"><${Attempts} request=${one} /><//>
         <${Section} title="Details"><${RequestFacts} workspace=${workspace} request=${one} /><//>

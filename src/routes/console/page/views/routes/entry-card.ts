@@ -90,7 +90,9 @@ export function EntryCard(props: EntryCardProps) {
     </div>
     ${verdict === null && wrong > 0 ? null : html`<${VerdictLine} verdict=${verdict} />`}
     ${[...provider, ...own].map((line) => html`<p class="field-error" role="alert" key=${line}>${line}</p>`)}
-    <div class="routes-health"><${Health} of=${props.health && fitnessOfEntries(props.health, props.route, [name])} /></div>
+    <div class="routes-health">
+      <${Health} of=${props.health && fitnessOfEntries(props.health, props.route, [name])} />
+    </div>
     <${Knowledge} fields=${fields} surroundings=${surroundings} />
     <div id=${id} hidden=${!open}>${open ? html`<${EntryForm} ...${props} />` : null}</div>
   </article>`
@@ -131,7 +133,8 @@ function Origin({
   const { provider } = factsOfEntry(surroundings.models, fields)
   const access = provider === null ? 'unknown provider' : provider.access
   const kind = provider === null || provider.kind === fields.provider ? '' : ` · ${provider.kind}`
-  return html`<p class="small quiet">${fields.provider}${kind} · ${access === 'byok' ? 'own' : access === 'platform' ? 'shared' : access}</p>`
+  const word = access === 'byok' ? 'own' : access === 'platform' ? 'shared' : access
+  return html`<p class="small quiet">${fields.provider}${kind} · ${word}</p>`
 }
 
 /** What its model can do and costs, and which settings it has. */

@@ -101,7 +101,7 @@ function Head({ draft, onAsk }: { readonly draft: Draft; readonly onAsk: (asking
       managed_by=${known.managed_by}
       faults=${known.faults}
     />
-    <span class="small quiet" title=${published?.version}>${versionWords(published)}</span>`
+    <span class="mono small quiet" title="Live version">${published?.version ?? ''}</span>`
   const actions = readOnly
     ? null
     : html`
@@ -119,10 +119,6 @@ function Head({ draft, onAsk }: { readonly draft: Draft; readonly onAsk: (asking
     badges=${badges}
     actions=${actions}
   />`
-}
-
-function versionWords(published: RouteAnswer['published']): string {
-  return published === null || published.number === null ? '' : `Version ${published.number}`
 }
 
 /** The entries, and beside them what would become of a request. */

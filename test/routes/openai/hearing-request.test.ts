@@ -104,7 +104,7 @@ t.test('what is refused names the field that was sent', (t) => {
     t.throws(() => read(fields, task), wanted, `${param}: ${JSON.stringify(fields)}`)
   }
   for (const fields of [json({ include: ['logprobs'] }), form(['include[]', 'logprobs'])]) {
-    const message = 'include: must be left out; probabilities of tokens are not told'
+    const message = '`include` must be left out; probabilities of tokens are not told'
     t.throws(() => read(fields), { message }, 'says why')
   }
   t.end()

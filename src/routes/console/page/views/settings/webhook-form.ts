@@ -20,7 +20,7 @@ export function WebhookForm(props: {
   const save = useAction(() => onSave(url.trim()))
   const isUrl = URL.canParse(url.trim())
   // The message names the field, which it stands below.
-  const wrong = save.error?.param === 'url' ? save.error.message.replace(/^url: /, '') : null
+  const wrong = save.error?.param === 'url' ? save.error.message.replace(/^(?:url:|`url`) /, '') : null
   return html`<${FormDialog}
     title=${props.url === '' ? 'Create webhook' : 'Change webhook URL'}
     action=${props.url === '' ? 'Create webhook' : 'Change URL'}

@@ -117,6 +117,7 @@ export const CONSOLE_CASES: Readonly<Record<string, Case>> = {
     sample: { purpose: label },
   })),
   'GET /console/api/workspaces/:workspace/models': looks(`${WORKSPACE}/models`),
+  'GET /console/api/workspaces/:workspace/setup': looks(`${WORKSPACE}/setup`),
   'GET /console/api/workspaces/:workspace/providers': looks(`${WORKSPACE}/providers`),
   'PUT /console/api/workspaces/:workspace/providers/:name': sends(
     'PUT',

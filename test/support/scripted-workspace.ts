@@ -41,6 +41,9 @@ async function serveScripts(t: Test): Promise<string> {
   return `${origin}/v1`
 }
 
+/** Names of keys and workspaces hold nothing that turns a text around. */
+const PLAIN_NAME = ALL_PAYLOADS.replaceAll(/[\u202a-\u202e\u2066-\u2069]/g, '')
+
 /** A node whose workspace `acme` has a payload in every text that somebody can set, send or have sent. */
 export async function startScriptedWorkspace(t: Test): Promise<ScriptedWorkspace> {
   const upstream = await serveScripts(t)
@@ -55,7 +58,7 @@ export async function startScriptedWorkspace(t: Test): Promise<ScriptedWorkspace
   }
   const operator = await node.signIn(node.keys.operator)
   const keyed = async (scopes: readonly string[]) => {
-    const made = await operator.post('/workspaces/acme/keys', { name: ALL_PAYLOADS, app: 'web', scopes })
+    const made = await operator.post('/workspaces/acme/keys', { name: PLAIN_NAME, app: 'web', scopes })
     return String(made.body.key)
   }
   const keys = { operator: await keyed(['operator']), admin: await keyed(['admin']) }
@@ -159,7 +162,7 @@ async function plantParts(operator: Visitor, upstream: string, tried: (told: Tol
   tried(
     await operator.post(`${W}/credits`, { amount_usd: 1, grant_id: '<img/src=x/onerror=window.__pwned=1>' }),
   )
-  tried(await operator.put('/workspaces/scripted', { name: ALL_PAYLOADS }))
+  tried(await operator.put('/workspaces/scripted', { name: PLAIN_NAME }))
   tried(await operator.put('/providers/scripted', { kind: 'openai-compatible', base_url: upstream, limits }))
   // What is not to be had is tried all the same: a refusal says the name again.
   for (const name of PAYLOADS) {

@@ -97,6 +97,7 @@ export const ATTACKS: Readonly<Record<string, Bodies>> = {
     },
   ],
   [`GET ${W}/models`]: none,
+  [`GET ${W}/setup`]: none,
   [`GET ${W}/providers`]: none,
   [`PUT ${W}/providers/:name`]: provider,
   [`DELETE ${W}/providers/:name`]: none,

@@ -112,3 +112,20 @@ async function signedIn({ url, key }: Larkway) {
   return (path: string, method: string, body: object) =>
     fetch(url + path, { method, headers, body: JSON.stringify(body) })
 }
+
+t.test('what the playground reads for itself is in no list of requests', async (t) => {
+  const node = await startConsoleNode(t)
+  const admin = await node.signIn(node.keys.admin)
+  const { body } = await admin.post('/workspaces/acme/playground-key', { app: 'web' })
+  const me = (key: string) => fetch(`${node.url}/v1/me`, { headers: { authorization: `Bearer ${key}` } })
+  t.equal((await me(String(body.key))).status, 200)
+  t.equal((await me(node.keys.app)).status, 200)
+  const seen = async () =>
+    (await admin.get('/workspaces/acme/requests')).body.requests as readonly { key_id: string }[]
+  t.ok(await waitUntil(async () => (await seen()).length > 0, 10_000))
+  t.same(
+    (await seen()).map(({ key_id: key }) => key),
+    ['key_app'],
+    'of two, only the one that somebody sent',
+  )
+})

@@ -22,9 +22,7 @@ const DatedFacts = Type.Object(
     as_of: Type.With(Day, { description: 'day on which the facts were looked up' }),
     ends_on: Type.Optional(Type.With(Day, { description: 'announced last day of the model' })),
     source: Type.String({ minLength: 1 }),
-    note: Type.Optional(
-      Type.String({ minLength: 1, description: 'one sentence for whoever routes to it' }),
-    ),
+    note: Type.Optional(Type.String({ minLength: 1, description: 'one sentence for whoever routes to it' })),
     aliases: Type.Optional(
       Type.Array(Type.String({ minLength: 1 }), {
         description: 'other names of it, and models equal in all of this',

@@ -59,7 +59,9 @@ const PRICE_PARTS = {
   tiers: optional(
     Type.Array(
       strict({
-        over_input_tokens: Type.With(Count, { description: 'largest number of input tokens below this tier' }),
+        over_input_tokens: Type.With(Count, {
+          description: 'largest number of input tokens below this tier',
+        }),
         per_1m_input_tokens_usd: optional(Usd, 'USD for a million tokens that went in'),
         per_1m_output_tokens_usd: optional(Usd, 'USD for a million tokens that came out'),
       }),

@@ -22,6 +22,7 @@ t.test('in a transcript: of segments, of words and of the whole', async (t) => {
       words: [{ word: 'a', start: 1 / 3, end: 2 / 3 }],
     },
     false,
+    [],
   )
   t.equal(result?.durationSeconds, 7.28)
   for (const { start, end } of [...(result?.segments ?? []), ...(result?.words ?? [])]) {

@@ -2,7 +2,7 @@ import type { AppFields, ProviderFields, RouteFields } from '../../../catalog/fi
 import type { ExplainRow } from '../../../gateway/explain.ts'
 import type { Capability, Feature, Hint } from '../../../schema/calls.ts'
 import type { Scope } from '../../../schema/catalog.ts'
-import type { BreakerView } from '../../../schema/console.ts'
+import type { BreakerView, RecordedFailure } from '../../../schema/console.ts'
 import type { Price } from '../../../schema/facts.ts'
 import type { JobStatus } from '../../../schema/jobs.ts'
 
@@ -415,18 +415,10 @@ export interface RequestAnswer {
 }
 
 /** Why a request failed. Names and words of ours, and never what was sent. */
-export interface FailureAnswer {
+export interface FailureAnswer
+  extends Pick<RecordedFailure, 'param' | 'rule' | 'reason' | 'missing' | 'limit'> {
   /** The general sentence of its code. */
   readonly message: string
-  readonly param: string | null
-  readonly rule: string | null
-  readonly reason: string | null
-  readonly missing: readonly string[]
-  readonly limit: {
-    readonly name: string
-    readonly max: number | null
-    readonly actual: number | null
-  } | null
   readonly entries: readonly VerdictAnswer[]
   readonly more_entries: number
 }

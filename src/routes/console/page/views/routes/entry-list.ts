@@ -149,7 +149,7 @@ function PickEntry(props: {
     onClose()
   }
   return html`<${FormDialog}
-    title=${entry === 'new' ? 'Add entry' : `Replace ${entry.fields.model}`}
+    title=${entry === 'new' ? 'Add an entry' : `Replace ${entry.fields.model}`}
     action=${entry === 'new' ? 'Add entry' : 'Change model'}
     wide
     onSubmit=${submit}

@@ -95,8 +95,9 @@ const beginSession = (state: State, { slotId }: Place) =>
   state.console.sessions.begin({ id: slotId, keySha256: 'f'.repeat(64), csrfToken: 'token' }, LONG_MS)
 const addRequests = (state: State, { token, workspace }: Place) =>
   state.console.requests.add(token, [requestRecord(workspace, { id: 'req_1' })])
+// Failed ones are kept apart: all of them together would be two commands.
 const listRequests = (state: State, { workspace }: Place) =>
-  state.console.requests.list(requestFilter(workspace))
+  state.console.requests.list(requestFilter(workspace, { outcome: 'ok' }))
 
 /** Every operation of the contracts. */
 const OPERATIONS: readonly Operation[] = [

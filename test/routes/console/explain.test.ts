@@ -128,8 +128,21 @@ t.test('breakers of this node count', async (t) => {
       200,
     )
   t.match((await explain({ app: 'failing' })).body, {
-    entries: [{ left: /breaker|cooling/, rank: null }, { rank: 1 }],
+    entries: [{ left: /breaker|cooling/, rank: null, breaker: /open|cooling/ }, { rank: 1 }],
   })
+  const alone = { entries: [{ ...failing, options: { status: 500 } }] }
+  const route = '/workspaces/acme/routes/acme.alone'
+  const drafted = await admin.put(`${route}/draft`, { fields: alone, revision: null })
+  await admin.post(`${route}/publish`, { revision: (drafted.body.draft as { revision: number }).revision })
+  await admin.put('/workspaces/acme/apps/failing', { route: 'acme.alone' })
+  for (let call = 0; call < 6; call++)
+    await fetch(`${node.url}/v1/transcription`, { method: 'POST', headers, body: speak('e', 600, 12) })
+  t.match(
+    (await explain({ app: 'failing' })).body,
+    { entries: [{ rank: 1, last_resort: true, breaker: 'open' }] },
+    'the only entry would be tried, and is not said to be well',
+  )
+  await admin.put('/workspaces/acme/apps/failing', { route: 'acme.failing' })
   const more = {
     entries: [...fields.entries, { provider: 'acme-own', model: 'whisper-1', capabilities: ['audio_input'] }],
   }

@@ -17,7 +17,7 @@ for (const [store, options] of STORES) {
     const nowMs = Date.now()
     const stored = Array.from({ length: 1_000 }, (_, at) =>
       storedKey({
-        name: `device ${at}`,
+        name: `device unit-${at}-`,
         app: at % 2 === 0 ? 'web' : 'back',
         createdAtMs: nowMs - at * 1_000,
       }),
@@ -34,19 +34,19 @@ for (const [store, options] of STORES) {
     t.ok(first.text.length < 30_000, `${first.text.length} bytes`)
     const all = 1_001 + inFile
     t.match(first.body, { total: all, all }, 'a key that the playground has revoked is none of them')
-    t.equal(namesIn(first, 'keys')[inFile], 'device 0', 'the newest first, behind those of the file')
+    t.equal(namesIn(first, 'keys')[inFile], 'device unit-0-', 'the newest first, behind those of the file')
     const last = await admin.get(`${ACME}/keys?offset=${all - 2}`)
-    t.same(namesIn(last, 'keys'), ['device 999', 'expired'], 'what has ended comes last')
+    t.same(namesIn(last, 'keys'), ['device unit-999-', 'expired'], 'what has ended comes last')
     t.same(namesIn(await admin.get(`${ACME}/keys?offset=${all}`), 'keys'), [])
     t.same(namesIn(await admin.get(`${ACME}/keys?state=ended`), 'keys'), ['expired'])
-    t.same(namesIn(await admin.get(`${ACME}/keys?search=DEVICE%20777`), 'keys'), ['device 777'])
+    t.same(namesIn(await admin.get(`${ACME}/keys?search=DEVICE%20unit-777-`), 'keys'), ['device unit-777-'])
     const [one] = stored
     t.same(namesIn(await admin.get(`${ACME}/keys?search=${one!.id}`), 'keys'), [one!.name])
     t.match((await admin.get(`${ACME}/keys?app=back&limit=1`)).body, { total: 500 })
     for (const query of ['limit=201', 'limit=0', 'offset=-1', 'state=x', `search=${'a'.repeat(200)}`])
       t.equal((await admin.get(`${ACME}/keys?${query}`)).status, 400, query)
 
-    const picked = await admin.get(`${ACME}/names?of=keys&search=device%20990&limit=20`)
+    const picked = await admin.get(`${ACME}/names?of=keys&search=device%20unit-990-&limit=20`)
     t.equal(picked.body.total, 1)
     t.same(Object.keys(listIn(picked, 'names')[0] ?? {}).sort(), ['id', 'name'])
     t.equal((await admin.get(`${ACME}/names?of=secrets`)).status, 400)

@@ -20,8 +20,6 @@ export interface Metered {
 /** What the provider says of an answer that is metered; null: it does not. */
 export interface Told {
   readonly seconds: number | null
-  /** Seconds of audio that it charges. */
-  readonly billedSeconds: number | null
   /** Of audio whose file does not tell them. */
   readonly channels: number | null
   readonly usage: TokenUsage | null
@@ -32,7 +30,6 @@ export interface Told {
 /** Of an answer that nobody has, or not yet. */
 export const NOTHING_TOLD: Told = Object.freeze({
   seconds: null,
-  billedSeconds: null,
   channels: null,
   usage: null,
   images: null,
@@ -40,10 +37,7 @@ export const NOTHING_TOLD: Told = Object.freeze({
 })
 
 export function toldBy(result: Results[OperationName]): Told {
-  if ('durationSeconds' in result) {
-    const { durationSeconds: seconds, billedSeconds: billed = null } = result
-    return { ...NOTHING_TOLD, seconds: measure(seconds), billedSeconds: measure(billed) }
-  }
+  if ('durationSeconds' in result) return { ...NOTHING_TOLD, seconds: measure(result.durationSeconds) }
   if ('videos' in result) {
     return { ...NOTHING_TOLD, seconds: measure(result.seconds), credits: measure(result.credits) }
   }
@@ -172,7 +166,7 @@ function meterAudio(call: TranscriptionCall, told: Told, price: PriceOfDay): Mea
   const { durationSeconds } = call.audio
   const channels = call.audio.channels ?? told.channels
   const seconds = measure(durationSeconds ?? told.seconds)
-  const heard = chargedAudio(call, told.billedSeconds ?? seconds, channels, price)
+  const heard = chargedAudio(call, seconds, channels, price)
   const features = requiredFeatures(call.options)
   const charged = heard === null ? null : times(heard, factorOf(features, price))
   const warnings: string[] = []

@@ -109,8 +109,6 @@ export interface TranscriptionResult {
   readonly languageConfidence: number | null
   /** As the provider reports it; metering reads the file itself. */
   readonly durationSeconds: number | null
-  /** Seconds that the provider says it charges, which need not be those of the audio. */
-  readonly billedSeconds?: number | null
   readonly segments: readonly Segment[]
   readonly words: readonly Word[]
   readonly warnings: readonly string[]

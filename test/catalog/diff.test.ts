@@ -46,7 +46,9 @@ const rows: readonly [what: string, bend: (file: BentFile) => void, lines: reado
   [
     'what is said of its model',
     (file) => file.set('/routes/voice/entries/1/price', { per_hour_usd: 1 }),
-    ['entry 2 openai/whisper-1 price: {"per_hour_usd":0.36} → {"per_hour_usd":1}'],
+    [
+      'entry 2 openai/whisper-1 price: {"per_hour_usd":0.36,"billing_increment_seconds":1} → {"per_hour_usd":1}',
+    ],
   ],
 ]
 

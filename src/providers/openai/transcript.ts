@@ -37,7 +37,6 @@ export function readTranscript(
     languageConfidence: null,
     durationSeconds: secondsOf(numberIn(duration)) ?? secondsOf(metered),
     ...tokensIn(body),
-    ...(secondsOf(metered) === null ? {} : { billedSeconds: secondsOf(metered) }),
     ...read,
     warnings: [
       ...warnings,

@@ -242,7 +242,7 @@ t.test('without a configuration it is about the demo', async (t) => {
   t.equal(code, 0)
   const id = /^id +(\S+)$/m.exec(output)?.[1]
   const list = await run(['key', 'list'])
-  t.match(list.output, /\nkey_demo +demo +demo +file +active +- +demo /)
+  t.match(list.output, /\nkey_demo +demo +demo +file +active +- +operator /)
   t.match(list.output, new RegExp(`\n${id} +demo +demo +state +active +lk_live_\\w{4} +mine `))
 })
 

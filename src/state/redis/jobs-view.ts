@@ -20,7 +20,8 @@ const knownJobs = script('known_jobs', {
   },
 })
 
-const showJob = script('show_job', { ...partitioned, args: ['id'], reply: jobOf })
+/** Read by whoever asked: a record that cannot be read is a fault of ours, and not of Redis. */
+const showJob = script('show_job', { ...partitioned, args: ['id'], reply: (reply) => reply })
 
 const listJobs = script('list_jobs', {
   ...partitioned,
@@ -34,7 +35,7 @@ export function createJobsView(ask: Ask): Pick<Jobs, 'get' | 'known' | 'list' | 
     async get(id) {
       const partition = jobPartition(id)
       if (partition === null) return null
-      return ask((redis) => showJob(redis, { ...placeOf(partition), id }))
+      return jobOf(await ask((redis) => showJob(redis, { ...placeOf(partition), id })))
     },
     async known(ids) {
       const lists = await Promise.all(

@@ -130,7 +130,7 @@ export function demoCalls({ audio, picture }: Recordings): readonly DocumentedCa
       id: 'speech',
       status: 200,
       summary: 'Spoken as the body',
-      headers: { accept: 'audio/wav', 'x-lk-purpose': 'büro' },
+      headers: { accept: 'audio/wav', 'x-lk-purpose': 'office' },
       json: {
         input: 'e',
         voice: 'alloy',

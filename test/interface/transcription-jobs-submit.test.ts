@@ -105,7 +105,7 @@ t.test('what a submission is answered, and what is written down of it', async (t
     traceparent: TRACEPARENT,
     selectors: { purpose: { label: 'calls', source: 'header' }, responseProfile: 'fast' },
     warnings: ['colour: unknown field, ignored'],
-    work: { options: { diarization: true, timestamps: 'word', keyterms: ['lark'], response_format: 'srt' } },
+    work: { options: { timestamps: 'word', keyterms: ['lark'], response_format: 'srt' } },
     eventId: /^evt_/,
   })
 })
@@ -121,7 +121,6 @@ async function submitted(t: Test, key: { readonly budgetMicros: number; readonly
   const answer = await api.submit(
     {
       audio: { base64: wavOf(4_044).toString('base64') },
-      diarization: true,
       timestamps: 'word',
       keyterms: ['lark'],
       response_format: 'srt',
@@ -151,10 +150,10 @@ t.test('audio by URL is left to the worker: nothing is fetched, nothing of it re
   })
   await api.doors.services.state.settings.putAudioUrlDomains('acme', ['*.own.example'])
   for (const url of ['https://cdn.example.com/a.wav?x=1', 'https://a.own.example/b']) {
-    const { status, job, text } = await api.submit({ audio: { url }, multichannel: true })
+    const { status, job, text } = await api.submit({ audio: { url }, timestamps: 'word' })
     t.equal(status, 202, text)
     const { work } = (await api.jobs.get(job.job_id))!
-    t.match(work, { operation: 'transcription', options: { multichannel: true } })
+    t.match(work, { operation: 'transcription', options: { timestamps: 'word' } })
     t.same('audio' in work && work.audio, { url })
   }
   t.same(await api.kept(), [])

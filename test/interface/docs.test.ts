@@ -2,7 +2,7 @@ import type { Browser, Page } from 'playwright-core'
 import t from 'tap'
 import { openBrowser } from '../support/browser.ts'
 import { type Larkway, startLarkway } from '../support/larkway.ts'
-import { faintTexts, namelessParts, overflowOf } from '../support/page-checks.ts'
+import { axeFaults, faintTexts, namelessParts, overflowOf } from '../support/page-checks.ts'
 import { withoutServers } from '../support/servers.ts'
 
 const WAIT = { timeout: 60_000 }
@@ -127,6 +127,7 @@ t.test(
       await page.emulateMedia({ colorScheme })
       t.equal(await page.evaluate('getComputedStyle(document.body).backgroundColor'), ground, colorScheme)
       t.same(await faintTexts(page), [], `${colorScheme}: texts can be read`)
+      t.same(await axeFaults(page), [], `${colorScheme}: axe`)
     }
     t.same(await namelessParts(page), [], 'all parts have names')
     t.same(await page.evaluate(STRUCTURE), { nested: 0, mains: 1, skipped: [] })

@@ -1,3 +1,5 @@
+import { readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
 import type { Page } from 'playwright-core'
 
 // What holds for every page, read from what the browser has made of it. The checks that run in the page are texts:
@@ -106,6 +108,23 @@ export async function namelessParts(page: Page): Promise<readonly string[]> {
     const what = String(role?.value)
     return ignored || isNamed || !NAMED_ROLES.has(what) ? [] : [`${what} ${description?.value ?? ''}`.trim()]
   })
+}
+
+const AXE = readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+/**
+ * The rules of axe-core that the page breaks, with the elements that break them. The script comes through the
+ * debugger, so that the page's content security policy stays as strict as it is served.
+ *
+ * @param rules all unless given
+ */
+export async function axeFaults(page: Page, rules?: readonly string[]): Promise<readonly string[]> {
+  if (!(await page.evaluate('"axe" in globalThis'))) await page.evaluate(`${await AXE};0`)
+  const only = rules === undefined ? {} : { runOnly: { type: 'rule', values: rules } }
+  // Reading style sheets again, for the rules about the turning of a screen, is what a strict policy refuses.
+  const options = { resultTypes: ['violations'], preload: false, ...only }
+  return page.evaluate(`axe.run(document, ${JSON.stringify(options)}).then(({ violations }) => violations
+    .map(({ id, nodes }) => id + ': ' + nodes.map(({ target }) => target.join(' ')).slice(0, 5).join(' | ')))`)
 }
 
 /**

@@ -48,9 +48,9 @@ const PAGE = `<!doctype html>
 /**
  * Keys stay in the memory of the page, and go with it. Without a `validatorUrl` of null Swagger UI would send the
  * document to a service of its makers. The plugins have forms begin empty, where Swagger UI would make up a value for
- * every optional field, and send it; and draw no link within a button. A field that is left empty is no part of the
- * request, nor of the command that is shown for it. Swagger UI skips levels of headings: they are put right as it
- * draws.
+ * every optional field, and send it; draw no link within a button, and no main part
+ * within that of the page. A field that is left empty is no part of the request, nor of the command that is shown for
+ * it. Swagger UI skips levels of headings: they are put right as it draws.
  */
 const START = `const withoutEmpty = (request) => {
   if (!(request.body instanceof FormData)) return request
@@ -76,8 +76,19 @@ const level = () => {
     for (const heading of document.querySelectorAll(selector)) heading.setAttribute('aria-level', value)
   for (const [selector, name] of NAMES)
     for (const part of document.querySelectorAll(selector)) part.ariaLabel ??= name
-  const operations = document.getElementById('operations')
-  if (operations !== null) operations.role = 'group'
+  for (const code of document.querySelectorAll('.microlight')) code.tabIndex = 0
+}
+// The layout of Swagger UI has a main part of its own, which the page's cannot hold.
+const reference = (React) => ({ getComponent, specSelectors }) => {
+  const draw = (name) => React.createElement(getComponent(name, true))
+  if (specSelectors.loadingStatus() !== 'success') return draw('BaseLayout')
+  const within = (className, ...names) => React.createElement('div', { className }, ...names.map(draw))
+  const authorize = within('schemes wrapper', 'AuthorizeBtnContainer')
+  const schemes = React.createElement('div', { className: 'scheme-container' }, authorize)
+  return React.createElement('div', { className: 'swagger-ui' },
+    draw('SvgAssets'), draw('errors'), within('information-container wrapper', 'InfoContainer'), schemes,
+    React.createElement('div', { id: 'operations', role: 'group', tabIndex: -1 },
+      within('wrapper', 'operations'), within('webhooks-container wrapper', 'Webhooks'), within('wrapper', 'Models')))
 }
 new MutationObserver(level).observe(document.getElementById('reference'), { childList: true, subtree: true })
 SwaggerUIBundle({
@@ -87,6 +98,7 @@ SwaggerUIBundle({
   persistAuthorization: false,
   deepLinking: true,
   displayRequestDuration: true,
+  layout: 'Reference',
   docExpansion: 'list',
   defaultModelsExpandDepth: 0,
   defaultModelExpandDepth: 3,
@@ -96,6 +108,7 @@ SwaggerUIBundle({
   plugins: [
     ({ React }) => ({
       wrapComponents: { DeepLink: () => ({ text }) => React.createElement('span', null, text) },
+      components: { Reference: reference(React) },
     }),
     () => ({
       afterLoad() {

@@ -136,8 +136,11 @@ async function buildRoute(t: Test, { operator }: Journey): Promise<string> {
 async function keepKey(t: Test, { operator }: Journey): Promise<string> {
   const { shown, key } = await makeKey(operator, 'traveller', 'web')
   t.match(key, /^lk_/)
+  const stored = shown.getByLabel('I have stored the key')
+  t.ok(await stored.isChecked(), 'who copied it has stored it')
+  await stored.uncheck()
   t.ok(await shown.getByRole('button', { name: 'Done' }).isDisabled(), 'it stays until it is stored')
-  await shown.getByLabel('I have stored the key').check()
+  await stored.check()
   await shown.getByRole('button', { name: 'Done' }).click()
   await operator.row('Keys', 'traveller').waitFor()
   t.notMatch(await operator.page.content(), key, 'and then it is gone')

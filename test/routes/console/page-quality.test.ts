@@ -5,6 +5,7 @@ import { type ConsoleNode, startConsoleNode } from '../../support/console-node.t
 import { openPerson, type Person } from '../../support/console-person.ts'
 import { setScene } from '../../support/console-scene.ts'
 import {
+  axeFaults,
   faintTexts,
   namelessParts,
   overflowOf,
@@ -88,6 +89,56 @@ async function measure(t: Test, { page }: Person, theme: 'light' | 'dark', size:
     t.equal(await overflowOf(page), 0, `${view} is not wider than the window`)
     t.same(await faintTexts(page), [], `${view}: texts can be read`)
     t.same(await namelessParts(page), [], `${view}: all parts have names`)
+    await axe(t, page, theme, view)
+  }
+}
+
+/** All rules of axe as the page stands, and those of its colours in the other theme as well. */
+async function axe(t: Test, page: Page, theme: 'light' | 'dark', what: string): Promise<void> {
+  const other = theme === 'light' ? 'dark' : 'light'
+  t.same(await axeFaults(page), [], `axe: ${what}`)
+  await page.emulateMedia({ colorScheme: other })
+  t.same(await axeFaults(page, ['color-contrast', 'link-in-text-block']), [], `axe: ${what}, ${other}`)
+  await page.emulateMedia({ colorScheme: theme })
+}
+
+/** Views, and the buttons there that open a dialog. */
+const DIALOGS: readonly (readonly [view: string, buttons: readonly (string | RegExp)[]])[] = [
+  ['acme/providers', ['Add provider', 'Check acme.ears', 'Edit acme.ears', 'Delete acme.ears']],
+  ['acme/routes', ['Create route']],
+  ['acme/routes/acme.voice', ['Add entry', 'Publish…', 'Discard draft', 'Delete route']],
+  ['acme/apps', ['Create app', /^Edit/, 'Create purpose']],
+  ['acme/keys', ['Create key', /^Revoke/]],
+  ['acme/settings', ['Create webhook']],
+  ['workspaces/acme', ['Add credits']],
+]
+
+async function openAll(t: Test, { page }: Person): Promise<void> {
+  for (const [view, buttons] of DIALOGS) {
+    await visit(page, `/console/${view}`)
+    for (const name of buttons) {
+      await page.getByRole('main').getByRole('button', { name }).first().click()
+      const dialog = page.getByRole('dialog')
+      await dialog.waitFor()
+      await dialog.locator('.skeleton').waitFor({ state: 'detached' })
+      await axe(t, page, 'light', `${view}, ${name}`)
+      await dialog
+        .getByRole('button', { name: /^(Close|Cancel)$/ })
+        .first()
+        .click()
+      await dialog.waitFor({ state: 'detached' })
+    }
+  }
+  for (const view of ['routes/acme.voice?tab=changes', 'routes/acme.voice?tab=history', 'nowhere']) {
+    await visit(page, `/console/acme/${view}`)
+    await axe(t, page, 'light', view)
+  }
+  for (const list of ['requests?outcome=failed', 'jobs']) {
+    await visit(page, `/console/acme/${list}`)
+    await page.getByRole('main').locator('table a').first().click()
+    await page.locator('.page-parent').waitFor()
+    await page.locator('.skeleton').waitFor({ state: 'detached' })
+    await axe(t, page, 'light', `one of ${list}`)
   }
 }
 
@@ -133,6 +184,8 @@ t.test('the checks find what is wrong', { skip: withoutServers }, async (t) => {
   t.same(await namelessParts(page), ['button'])
   t.ok((await overflowOf(page)) > 700)
   t.match(await tabFaults(page), [/focus is not seen: .*Named/])
+  const broken = (await axeFaults(page)).map((fault) => fault.split(':')[0])
+  for (const rule of ['button-name', 'color-contrast']) t.ok(broken.includes(rule), `axe: ${rule}`)
 })
 
 t.test(
@@ -157,6 +210,7 @@ t.test(
         t.same(await tabFaults(operator.page), [], `${view}: Tab reaches all, and the focus is seen`)
       }
     })
+    await t.test('axe: dialogs and details', (t) => openAll(t, operator))
     const { said, failed, origins } = operator.complaints
     t.same([...said, ...failed], [], 'no view complains')
     t.same([...origins], [node.url], 'and none asks anybody else')

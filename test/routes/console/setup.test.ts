@@ -9,6 +9,7 @@ import { openPerson } from '../../support/console-person.ts'
 import { openSession } from '../../support/console-session.ts'
 import { clipboardOf } from '../../support/console-work.ts'
 import { type Larkway, startLarkway } from '../../support/larkway.ts'
+import { axeFaults } from '../../support/page-checks.ts'
 import { tempFolder } from '../../support/scratch.ts'
 import { withoutServers } from '../../support/servers.ts'
 import { waitUntil } from '../../support/wait-until.ts'
@@ -42,11 +43,14 @@ t.test(
     await page.getByRole('link', { name: 'New workspace' }).click()
     await page.getByLabel('Name', { exact: true }).pressSequentially('Acme Corp')
     t.equal(await page.getByLabel('ID', { exact: true }).inputValue(), 'acme-corp', 'the id follows the name')
-    await page.getByRole('button', { name: 'Create workspace' }).click()
-    await page.getByRole('button', { name: 'Use the sandbox' }).click()
-    await page.getByRole('button', { name: 'Publish route' }).click()
-    await page.getByRole('button', { name: 'Create key' }).click()
+    for (const step of ['Create workspace', 'Use the sandbox', 'Publish route', 'Create key']) {
+      const button = page.getByRole('button', { name: step })
+      await button.waitFor()
+      t.same(await axeFaults(page), [], `axe: before ${step}`)
+      await button.click()
+    }
     await page.getByText('Waiting for the first request').waitFor()
+    t.same(await axeFaults(page), [], 'axe: with the command')
     await page.getByRole('button', { name: 'Copy curl' }).click()
     const count = await clicks()
     t.comment(`${count} clicks, the sign-in and the copying among them`)

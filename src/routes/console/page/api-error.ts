@@ -6,6 +6,8 @@ export class ApiError extends Error {
   readonly param: string | null
   readonly details: Readonly<Record<string, unknown>>
   readonly requestId: string | null
+  /** When to ask again, as the server says; null: it does not. */
+  readonly retryAfterMs: number | null
 
   constructor(
     message: string,
@@ -15,6 +17,7 @@ export class ApiError extends Error {
       readonly param?: string | null
       readonly details?: Readonly<Record<string, unknown>>
       readonly requestId?: string | null
+      readonly retryAfterMs?: number | null
     },
   ) {
     super(message)
@@ -23,6 +26,7 @@ export class ApiError extends Error {
     this.param = known.param ?? null
     this.details = known.details ?? {}
     this.requestId = known.requestId ?? null
+    this.retryAfterMs = known.retryAfterMs ?? null
   }
 
   /** Why fields cannot be published, as `details.faults` has them. */
@@ -33,11 +37,17 @@ export class ApiError extends Error {
 }
 
 /** The error of an answer that is none of 2xx. A proxy in between may have sent anything. */
-export function apiErrorOf(status: number, body: string, requestId: string | null): ApiError {
+export function apiErrorOf(
+  status: number,
+  body: string,
+  requestId: string | null,
+  retryAfter: string | null = null,
+): ApiError {
+  const retryAfterMs = status === 429 ? retryAfterOf(retryAfter) : null
   const known = envelopeOf(body)
   if (!known) {
     const message = `unexpected answer from the server (HTTP ${status})`
-    return new ApiError(message, { code: 'UNREADABLE', status, requestId })
+    return new ApiError(message, { code: 'UNREADABLE', status, requestId, retryAfterMs })
   }
   return new ApiError(textOf(known.message) ?? `the server answered ${status}`, {
     code: textOf(known.code) ?? 'UNREADABLE',
@@ -45,7 +55,16 @@ export function apiErrorOf(status: number, body: string, requestId: string | nul
     param: textOf(known.param),
     details: isRecord(known.details) ? known.details : {},
     requestId: textOf(known.request_id) ?? requestId,
+    retryAfterMs,
   })
+}
+
+const RETRY_AFTER_MAX_S = 3600
+
+/** Whole seconds, as Larkway writes it; a proxy may have sent anything. */
+function retryAfterOf(text: string | null): number | null {
+  const seconds = /^\d{1,9}$/.test(text ?? '') ? Number(text) : null
+  return seconds === null ? null : Math.min(Math.max(seconds, 1), RETRY_AFTER_MAX_S) * 1000
 }
 
 /** No answer: the network, or the server, is away. */
@@ -69,14 +88,22 @@ export function toApiError(thrown: unknown): ApiError {
   return new ApiError(thrown instanceof Error ? thrown.message : String(thrown), { code: 'PAGE', status: 0 })
 }
 
-/** What somebody who sees the error can do. Null: nothing that would help for certain. */
-export function adviceFor({ code, status }: ApiError): string | null {
+/**
+ * What somebody who sees the error can do. Null: nothing that would help for certain.
+ *
+ * @param retries the page asks again by itself as soon as the server lets it
+ */
+export function adviceFor({ code, status, retryAfterMs }: ApiError, retries = false): string | null {
   if (code === 'UNREACHABLE') return 'Check your connection, then try again.'
   if (code === 'DEPENDENCY_UNAVAILABLE') return 'Try again in a moment.'
   if (status === 403) return 'The key you signed in with isn’t allowed to do this.'
   if (status === 404) return 'It may have been removed.'
   if (status === 409) return 'Someone else changed it. Reload, then make your change again.'
-  if (status === 429) return 'Wait a moment, then try again.'
+  if (status === 429) {
+    if (retryAfterMs === null) return 'Wait a moment, then try again.'
+    const seconds = retryAfterMs / 1000
+    return retries ? `Retrying in ${seconds} s…` : `Try again in ${seconds} s.`
+  }
   if (status >= 500) return 'Try again. If it keeps failing, look up the request ID in the log.'
   return null
 }

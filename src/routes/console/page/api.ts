@@ -66,7 +66,8 @@ async function call<Answer>(method: string, path: string, body: unknown, { signa
     throw unreachable()
   })
   if (!answer.ok) {
-    const error = apiErrorOf(answer.status, text, answer.headers.get('x-lk-request-id'))
+    const { headers } = answer
+    const error = apiErrorOf(answer.status, text, headers.get('x-lk-request-id'), headers.get('retry-after'))
     // A wrong key at sign-in is 401, too, and ends nothing.
     if (answer.status === 401 && path !== '/session') {
       isOver = true

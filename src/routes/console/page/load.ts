@@ -34,14 +34,22 @@ interface Kept<Value> {
 
 /**
  * What `fn` loads: at once, when a dependency changes (then the old value goes), and every `everyMs` while the tab is
- * seen. Answers that come too late for the place are dropped, and their requests aborted.
+ * seen. Answers that come too late for the place are dropped, and their requests aborted. A server that says when to
+ * come back is asked again then, and not before.
  */
 export function useLoad<Value>(
   fn: (signal: AbortSignal) => Promise<Value>,
   deps: readonly unknown[],
-  { everyMs = 0 }: { readonly everyMs?: number } = {},
+  options: {
+    readonly everyMs?: number
+    /** Known already: shown while it loads for the first time. */
+    readonly initial?: Value | null
+  } = {},
 ): Load<Value> {
-  const [kept, setKept] = useState<Kept<Value>>({ value: null, error: null, busy: true })
+  const { everyMs = 0, initial = null } = options
+  const [kept, setKept] = useState<Kept<Value>>(() => {
+    return { value: initial === null ? null : { it: initial }, error: null, busy: true }
+  })
   const [turn, setTurn] = useState(0)
   const latest = useRef(fn)
   latest.current = fn
@@ -77,10 +85,17 @@ export function useLoad<Value>(
   // A server that is slower than the clock is not asked twice.
   const latestBusy = useRef(kept.busy)
   latestBusy.current = kept.busy
+  const waitMs = kept.error?.retryAfterMs ?? null
+  const waits = waitMs !== null
   const again = useCallback(() => {
-    if (!latestBusy.current) reload()
-  }, [reload])
+    if (!latestBusy.current && !waits) reload()
+  }, [reload, waits])
   useEvery(everyMs, again)
+  useEffect(() => {
+    if (waitMs === null) return
+    const timer = setTimeout(reload, waitMs)
+    return () => clearTimeout(timer)
+  }, [kept.error, reload])
 
   const common = { reload, set, busy: kept.busy || !fresh }
   if (!fresh) return { ...common, state: 'loading', value: null, error: null }

@@ -55,6 +55,18 @@ test('every error that somebody can do something about says what', async (t) => 
   t.equal(adviceFor(new ApiError('no', { code: 'INVALID_REQUEST', status: 400 })), null)
 })
 
+test('a refusal for too many requests says when to come back, once', async (t) => {
+  const { status, body } = errorReply(new GatewayError('RATE_LIMITED'), 'req_1')
+  const refused = (retryAfter: string | null) => apiErrorOf(status, JSON.stringify(body), null, retryAfter)
+  t.equal(adviceFor(refused('12'), true), 'Retrying in 12 s…')
+  t.equal(adviceFor(refused('12')), 'Try again in 12 s.')
+  t.equal(refused('0').retryAfterMs, 1_000, 'and never at once')
+  t.equal(refused('999999999').retryAfterMs, 3_600_000)
+  for (const none of [null, 'Wed, 21 Oct 2026 07:28:00 GMT', '-1', '1.5'])
+    t.match(adviceFor(refused(none), true), 'Wait a moment')
+  t.equal(apiErrorOf(503, '', null, '12').retryAfterMs, null, 'only of what is refused for its rate')
+})
+
 test('a fault of the page itself becomes one, too', async (t) => {
   const known = unreachable()
   t.equal(toApiError(known), known)

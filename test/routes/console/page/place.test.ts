@@ -32,6 +32,36 @@ t.test(
       t.ok(await waitUntil(async () => (await scrolled()) === 200), 'and so does a reload')
     })
 
+    await t.test('Back finds the list that was loaded, before anything is loaded again', async (t) => {
+      const rows = page.getByRole('table', { name: 'Requests' }).getByRole('row')
+      const before = await rows.count()
+      await page.locator('table a').first().click()
+      await page.locator('.page-parent').waitFor(WAIT)
+      await page.route('**/acme/requests?*', (route) => route.abort())
+      await page.goBack()
+      await page.getByText('Showing the last known data').waitFor(WAIT)
+      t.ok((await rows.count()) >= before, 'as many rows as before')
+      await page.unroute('**/acme/requests?*')
+    })
+
+    await t.test('who is refused for the rate is told when it is tried again, and it is', async (t) => {
+      const refusal = {
+        status: 429,
+        headers: { 'retry-after': '2' },
+        json: { error: { code: 'RATE_LIMITED', message: 'too many requests' } },
+      }
+      let asked = 0
+      await page.route('**/acme/requests?*', (route) => {
+        asked += 1
+        return asked === 1 ? route.fulfill(refusal) : route.continue()
+      })
+      await page.reload()
+      await page.getByText('Too many requests. Retrying in 2 s…').waitFor(WAIT)
+      t.equal(asked, 1, 'and not before')
+      await page.locator('table a').nth(5).waitFor(WAIT)
+      await page.unroute('**/acme/requests?*')
+    })
+
     await t.test('a tab is in the address', async (t) => {
       await page.goto(`${node.url}/console/acme/routes/acme.voice`)
       await page.getByRole('tab', { name: 'History' }).click()

@@ -56,7 +56,7 @@ t.test('why an entry is skipped is said in words', async (t) => {
   t.equal(words('capability', { missing: ['vision'] }), 'the model doesn’t support vision')
   t.equal(words('plan'), 'not part of the plan')
   t.equal(words('plan', { missing: ['audio_input'] }), 'the plan doesn’t include speech-to-text')
-  t.equal(words('limits', { param: 'voice' }), 'voice is over a limit of the model')
+  t.equal(words('limits', { param: 'voice' }), 'voice exceeds a limit of the model')
   t.equal(words('breaker'), 'breaker half-open, a test request is running')
   t.equal(words('cooling', { retry_after_ms: 12_000 }), 'rate limited for another 12 s')
   t.equal(words('not_pinned'), 'other entries are pinned')

@@ -10,12 +10,13 @@ export function Code(props: {
   readonly wrap?: boolean
   /** Keeps a long text within a height that scrolls. */
   readonly tall?: boolean
+  readonly onCopied?: () => void
 }) {
-  const { text, title, wrap = false, tall = false } = props
+  const { text, title, wrap = false, tall = false, onCopied } = props
   return html`<figure class="code">
     <figcaption class="code-head">
       <span>${title ?? ''}</span>
-      <${Copy} text=${text} label=${`Copy ${title ?? 'text'}`} />
+      <${Copy} text=${text} label=${`Copy ${title ?? 'text'}`} onCopied=${onCopied} />
     </figcaption>
     <pre class=${`${wrap ? 'code-wrap' : ''} ${tall ? 'code-tall' : ''}`} tabindex="0"><code>${text}</code></pre>
   </figure>`

@@ -30,7 +30,7 @@ export function ErrorState(props: {
   const { error, what, retry, busy = false } = props
   return html`<div class="error-state" role="alert">
     <p class="empty-title"><${Icon} name="alert" />${what} couldn’t be loaded</p>
-    <p class="empty-text">${sentence(error.message)} ${adviceFor(error)}</p>
+    <p class="empty-text">${sentence(error.message)} ${adviceFor(error, true)}</p>
     <${RequestId} id=${error.requestId} />
     ${
       retry
@@ -104,10 +104,12 @@ export function Loaded<Value>(props: {
 const AWAY = 'Can’t reach the server. Showing the last known data.'
 
 function Stale({ load, what }: { readonly load: Load<unknown>; readonly what: string }) {
-  const isAway = load.error?.code === 'UNREACHABLE'
+  const { error } = load
+  const isAway = error?.code === 'UNREACHABLE'
+  const advice = error?.retryAfterMs == null ? '' : ` ${adviceFor(error, true)}`
   return html`<div class="note note-warn" role="status">
     <${Icon} name="alert" />
-    <div class="note-text">${isAway ? AWAY : `${what} may be out of date: ${load.error?.message ?? ''}.`}</div>
+    <div class="note-text">${isAway ? AWAY : `${what} may be out of date: ${error?.message ?? ''}.${advice}`}</div>
     <${Button} small onClick=${load.reload} busy=${load.busy}>Try again<//>
   </div>`
 }

@@ -28,8 +28,11 @@ const WHEN: Column<AuditAnswer> = {
 }
 
 const WHAT: readonly Column<AuditAnswer>[] = [
-  { head: 'Action', primary: true, cell: ({ action }) => html`<span class="mono">${action}</span>` },
-  { head: 'Target', cell: ({ target }) => html`<span class="mono">${target}</span>` },
+  { head: 'Action', primary: true, cell: ({ action }) => html`<span class="mono nowrap">${action}</span>` },
+  {
+    head: 'Target',
+    cell: ({ target }) => html`<span class="cut cut-wide mono" title=${target}>${target}</span>`,
+  },
   {
     head: 'Who',
     cell: (line) => {

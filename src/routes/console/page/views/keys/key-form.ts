@@ -13,18 +13,21 @@ const SCOPES = [
   { value: 'inference', label: 'inference', hint: 'Synchronous requests' },
   { value: 'jobs', label: 'jobs', hint: 'Transcription jobs' },
   { value: 'queue', label: 'queue', hint: 'Background queue' },
-  {
-    value: 'admin',
-    label: 'admin',
-    hint: 'This console and the settings of this workspace. For people, not programs.',
-  },
 ] as const
+
+const ADMIN = {
+  value: 'admin',
+  label: 'admin',
+  hint: 'This console and the settings of this workspace. For people, not programs.',
+} as const
 
 const OPERATOR = {
   value: 'operator',
   label: 'operator',
   hint: 'Everything in the console, in every workspace.',
 } as const
+
+const UNLIMITED = { requestsPerMinute: '', burst: '', budgetUsd: '', expires: '' }
 
 /** Creates a key. What is left empty follows the configuration. */
 export function KeyForm(props: {
@@ -39,20 +42,28 @@ export function KeyForm(props: {
     name: '',
     app: apps.length === 1 ? (apps[0] ?? '') : '',
     scopes: ['inference', 'jobs', 'queue'],
-    requestsPerMinute: '',
-    burst: '',
-    budgetUsd: '',
-    expires: '',
+    ...UNLIMITED,
   })
   const [faults, setFaults] = useState<KeyFaults>({})
+  const [more, setMore] = useState(false)
   const change = (fields: Partial<Form>) => {
     setForm({ ...form, ...fields })
     const mended = Object.entries(faults).filter(([name]) => !(name in fields))
     setFaults(Object.fromEntries(mended))
   }
+  const administration = mayOperate ? [ADMIN, OPERATOR] : [ADMIN]
+  const choose = (of: readonly { readonly value: Scope }[]) => (chosen: readonly string[]) => {
+    const others = form.scopes.filter((scope) => of.every(({ value }) => value !== scope))
+    change({ scopes: [...others, ...(chosen as readonly Scope[])] })
+  }
   const create = useAction(async () => {
     const made = newKeyOf(form, Date.now())
-    if ('faults' in made) return setFaults(made.faults)
+    if ('faults' in made) {
+      setFaults(made.faults)
+      // A fault that nobody sees cannot be put right.
+      if (Object.keys(made.faults).some((name) => name in UNLIMITED)) setMore(true)
+      return
+    }
     onMade(await api.post<NewKeyAnswer>(path, made.body))
   })
   return html`<${FormDialog}
@@ -81,12 +92,23 @@ export function KeyForm(props: {
     />
     <${Checkboxes}
       legend="Scopes"
-      options=${mayOperate ? [...SCOPES, OPERATOR] : SCOPES}
+      options=${SCOPES}
       chosen=${form.scopes}
-      onChange=${(scopes: readonly string[]) => change({ scopes: scopes as readonly Scope[] })}
+      onChange=${choose(SCOPES)}
       error=${faults.scopes}
     />
-    <${Limits} form=${form} faults=${faults} onChange=${change} />
+    <details class="more" open=${more} onToggle=${(event: Event) => setMore((event.currentTarget as HTMLDetailsElement).open)}>
+      <summary>More</summary>
+      <div class="stack">
+        <${Limits} form=${form} faults=${faults} onChange=${change} />
+        <${Checkboxes}
+          legend="Administration"
+          options=${administration}
+          chosen=${form.scopes}
+          onChange=${choose(administration)}
+        />
+      </div>
+    </details>
   <//>`
 }
 

@@ -7,7 +7,7 @@ import { Code } from '../../parts/code.ts'
 import { Dialog } from '../../parts/dialog.ts'
 import { Note } from '../../parts/states.ts'
 
-/** Shows a new key, once. It stays until somebody says that it is kept. */
+/** Shows a new key, once. It stays until it was copied, or somebody says that it is stored. */
 export function KeyShown({ made, onClose }: { readonly made: NewKeyAnswer; readonly onClose: () => void }) {
   const [kept, setKept] = useState(false)
   const curl = [
@@ -22,8 +22,8 @@ export function KeyShown({ made, onClose }: { readonly made: NewKeyAnswer; reado
     footer=${html`<${Button} kind="primary" onClick=${onClose} disabled=${!kept}>Done<//>`}
   >
     <${Note} tone="warn">Copy this key now. You won’t see it again.<//>
-    <${Code} title="API key" text=${made.key} wrap />
-    <${Code} title="Test it" text=${curl} wrap />
+    <${Code} title="API key" text=${made.key} wrap onCopied=${() => setKept(true)} />
+    <${Code} title="Test it" text=${curl} wrap onCopied=${() => setKept(true)} />
     <p class="small quiet">Active on all nodes within 5 seconds.</p>
     <${Checkbox} label="I have stored the key" checked=${kept} onChange=${setKept} />
   <//>`

@@ -32,7 +32,7 @@ export function Numbers({ seen, platform }: { readonly seen: Seen; readonly plat
       name="Client errors"
       value=${orNone(clientErrorShare, percent)}
       beside="4xx, last 5 min"
-      title="Requests that were refused for what the caller sent"
+      title="Requests rejected because of what the caller sent"
     />
     <${One}
       name="Gateway overhead"

@@ -21,10 +21,10 @@ const ADVICE: Readonly<Partial<Record<ErrorCode, string>>> = {
   UPSTREAM_TIMEOUT: 'Send it as a job, which may take longer, or add a faster model to the route.',
   UPSTREAM_OUTCOME_UNKNOWN: 'Check your provider account before you send it again.',
   NO_HEALTHY_PROVIDER: 'The list below says why each entry was skipped. Fix the route and publish it.',
-  PROVIDERS_COOLING_DOWN: 'Wait as long as it says, or add a model of another provider to the route.',
+  PROVIDERS_COOLING_DOWN: 'Wait as long as the error says, or add a model of another provider to the route.',
   OVERLOADED: 'Wait a moment and try again.',
   DEPENDENCY_UNAVAILABLE:
-    'A store of the gateway is away. Wait for a moment and send again; else tell an operator.',
+    'Part of the gateway’s storage is unavailable. Try again in a moment, or tell an operator.',
   JOB_NOT_FOUND: 'The result was purged. Resubmit the job.',
 }
 

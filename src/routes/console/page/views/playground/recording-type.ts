@@ -28,6 +28,6 @@ export function microphoneTrouble(name: string): string {
     case 'AbortError':
       return 'The microphone is in use by another program. Close that and record again, or drop a file instead.'
     default:
-      return 'This browser does not record here. It needs https or localhost. Drop a file instead.'
+      return 'Recording needs https or localhost. Drop a file instead.'
   }
 }

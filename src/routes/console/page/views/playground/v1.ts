@@ -85,7 +85,7 @@ export async function callV1(
 /** An answer as it is, or the ApiError that it is. */
 export function accepted(answer: Answer): Answer {
   if (answer.status >= 200 && answer.status < 300) return answer
-  throw apiErrorOf(answer.status, answer.text, answer.header('x-lk-request-id'))
+  throw apiErrorOf(answer.status, answer.text, answer.header('x-lk-request-id'), answer.header('retry-after'))
 }
 
 export function isRefusedKey(outcome: { readonly thrown: unknown } | object): boolean {

@@ -59,7 +59,7 @@ export function changeOfOthers(others: Readonly<Record<string, unknown>> | undef
 
 /** A part of the price that is one number, with what it is charged for. */
 export const PRICE_PARTS = {
-  per_hour_usd: 'Per hour of audio heard',
+  per_hour_usd: 'Per hour of audio',
   per_1k_characters_usd: 'Per 1,000 characters spoken',
   per_1m_input_tokens_usd: 'Per million tokens in',
   per_1m_output_tokens_usd: 'Per million tokens out',

@@ -10,7 +10,7 @@ export function readJsonObject(text: string): ReadJson {
     const value: unknown = JSON.parse(text)
     if (typeof value === 'object' && value !== null && !Array.isArray(value))
       return { value: value as Record<string, unknown>, fault: null }
-    return { value: null, fault: 'This is no JSON object: it begins with { and ends with }.' }
+    return { value: null, fault: 'Enter a JSON object: it begins with { and ends with }.' }
   } catch (error) {
     return {
       value: null,

@@ -66,13 +66,14 @@ function columnsOf(
       cell: ({ base_url }) =>
         base_url === null
           ? html`<span class="quiet">default</span>`
-          : html`<span class="mono small">${base_url}</span>`,
+          : html`<span class="cut cut-wide mono small" title=${base_url}>${base_url}</span>`,
     },
     { head: 'Pricing overrides', minor: true, cell: ({ facts }) => declaredInWords(facts) },
     {
       head: 'Actions',
       hideHead: true,
       align: 'end',
+      narrow: true,
       cell: (provider) => html`
       <${Button}
         small

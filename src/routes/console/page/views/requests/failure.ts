@@ -23,7 +23,7 @@ export function Failure({
       entries.length === 0
         ? null
         : html`<${Table}
-            caption="What became of each entry"
+            caption="Verdict by entry"
             columns=${COLUMNS}
             rows=${entries.map((entry, place) => ({ ...entry, place }))}
             rowKey=${({ place }: Row) => String(place)}

@@ -12,7 +12,7 @@ import { EmptyState, Fault, Loaded } from '../../parts/states.ts'
 import { type Column, Table } from '../../parts/table.ts'
 import { Time } from '../../parts/time.ts'
 import { apiPath, pathOf } from '../../paths.ts'
-import { useQuery } from '../../router.ts'
+import { useKept, useQuery } from '../../router.ts'
 import type { WorkspaceViewProps } from '../../view.ts'
 import { ENDPOINTS, endpointName } from './endpoints.ts'
 import { OneRequest } from './one-request.ts'
@@ -86,15 +86,21 @@ interface Shown {
   readonly coverage: Coverage | null
 }
 
-/** Rows that stay within a bound while new ones come; who reads further down finds the new ones on top. */
+/**
+ * Rows that stay within a bound while new ones come; who reads further down finds the new ones on top. Whoever comes
+ * back to the list finds what was loaded.
+ */
 function useRequests(workspace: string, filter: RequestFilter, live: boolean) {
   const root = apiPath`/workspaces/${workspace}/requests`
   const place = JSON.stringify([root, filter])
-  const kept = useRef<(Shown & { readonly place: string }) | null>(null)
+  const [last, setLast] = useKept<(Shown & { readonly place: string }) | null>('requests', null)
+  const kept = useRef(last)
   const known = () => (kept.current?.place === place ? kept.current : null)
   const keep = (list: RequestList, coverage: Coverage | null): Shown => {
-    kept.current = { place, list, coverage }
-    return kept.current
+    const shown = { place, list, coverage }
+    kept.current = shown
+    setLast(shown)
+    return shown
   }
   const load = useLoad<Shown>(
     async (signal) => {
@@ -109,7 +115,7 @@ function useRequests(workspace: string, filter: RequestFilter, live: boolean) {
       return keep(withNewest(now, page.requests, follows), page.coverage)
     },
     [place],
-    { everyMs: live ? LIVE_MS : 0 },
+    { everyMs: live ? LIVE_MS : 0, initial: known() },
   )
   const older = useAction(async () => {
     const before = known()

@@ -1,9 +1,15 @@
 import type { RouteFields } from '../../../../../catalog/file.ts'
 import type { RouteAnswer } from '../../../api/answers.ts'
 import { html } from '../../html.ts'
+import { lazy } from '../../lazy.ts'
 import { Section } from '../../parts/page-head.ts'
 import { EmptyState } from '../../parts/states.ts'
-import { FieldsDiff } from './fields-diff.ts'
+
+/** Loaded when it is first shown, as few visits of a route come to it. */
+export const FieldsDiff = lazy({
+  title: 'The comparison',
+  load: async () => (await import('./fields-diff.ts')).FieldsDiff,
+})
 
 /** What publishing would change, in words and side by side. */
 export function Changes({ known, fields }: { readonly known: RouteAnswer; readonly fields: RouteFields }) {

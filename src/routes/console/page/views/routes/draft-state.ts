@@ -8,7 +8,7 @@ import { Icon } from '../../parts/icon.ts'
 import { Fault } from '../../parts/states.ts'
 import { Time } from '../../parts/time.ts'
 import { pathOf } from '../../paths.ts'
-import { FieldsDiff } from './fields-diff.ts'
+import { FieldsDiff } from './changes.ts'
 import { changedBy, keptFields } from './saving.ts'
 import type { Draft } from './use-draft.ts'
 
@@ -53,12 +53,12 @@ function Words({ phase, known }: { readonly phase: Draft['phase']; readonly know
     return html`<${Icon} name="check" />
       <span>
         Draft saved <${Time} at=${draft.saved_at} /> by ${draft.saved_by}.
-        ${published === null ? ' Nothing serves until it is published.' : html` ${serving(published)} still serves.`}
+        ${published === null ? ' Not live until you publish.' : html` ${serving(published)} is still live.`}
       </span>`
   if (published === null) return html`<span>This route was removed.</span>`
   return html`<${Icon} name="check" />
     <span>
-      ${serving(published)} serves${
+      ${serving(published)} is live${
         published.published_at === null ? null : html`, published <${Time} at=${published.published_at} />`
       }${published.published_by === null ? null : ` by ${published.published_by}`}.${' '}
       ${
@@ -70,7 +70,7 @@ function Words({ phase, known }: { readonly phase: Draft['phase']; readonly know
 }
 
 function serving({ number }: NonNullable<RouteAnswer['published']>): string {
-  return number === null ? 'The version of the file' : `Version ${number}`
+  return number === null ? 'The file’s version' : `Version ${number}`
 }
 
 const DID = {

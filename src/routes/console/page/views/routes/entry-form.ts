@@ -179,7 +179,7 @@ function Weight(props: {
     setText(typed)
     const number = typed.trim() === '' ? undefined : Number(typed)
     const isRight = number === undefined || (number > 0 && number <= 1_000_000)
-    setFault(isRight ? null : 'A number over 0.')
+    setFault(isRight ? null : 'Enter a number above 0.')
     if (isRight) onChange(number)
     else onUnread('is no number over 0')
   }

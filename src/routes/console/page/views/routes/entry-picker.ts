@@ -150,7 +150,7 @@ function Unlisted(props: {
       maxLength=${256}
     />
     <${Checkboxes}
-      legend="What it can do"
+      legend="Capabilities"
       hint="Unknown model: select what it supports."
       options=${members(CAPABILITY_NAMES).map((value) => ({ value, label: CAPABILITY_NAMES[value] }))}
       chosen=${capabilities}

@@ -78,10 +78,8 @@ function Summary({ route }: { readonly route: RouteAnswer }) {
     ${
       goesOut
         ? html`<${Note} tone="warn">
-            It takes the route out of service: ${
-              apps.length === 0
-                ? 'no app leads to it now.'
-                : `calls of ${apps.join(', ')} find no route from then on.`
+            This disables the route: ${
+              apps.length === 0 ? 'no app uses it now.' : `requests from ${apps.join(', ')} will fail.`
             }
           <//>`
         : null

@@ -56,7 +56,7 @@ export function RouteBuilder(props: { readonly initial: RouteAnswer; readonly su
         : html`<${DraftState} draft=${draft} />`
     }
     <${WhyNotInForce} faults=${known.faults ?? []} />
-    <${Tabs} label="Parts of the route" tabs=${shown} chosen=${tab} onChoose=${setTab}>
+    <${Tabs} label="Route sections" tabs=${shown} chosen=${tab} onChoose=${setTab}>
       <div class=${tab === 'entries' ? 'routes-tab' : 'routes-tab routes-tab-off'}>
         <${Building} draft=${draft} surroundings=${surroundings} readOnly=${readOnly} />
       </div>

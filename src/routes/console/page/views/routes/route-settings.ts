@@ -40,7 +40,7 @@ export function RouteSettings(props: {
         label="Enabled"
         checked=${published}
         onChange=${(on: boolean) => edit({ do: 'published', published: on })}
-        hint=${published ? 'Apps can use this route.' : 'Requests of its apps find no route.'}
+        hint=${published ? 'Apps can use this route.' : 'Requests from its apps fail.'}
         disabled=${readOnly}
       />
     </div>

@@ -81,7 +81,7 @@ function Heard({ form, set, faults }: PartProps) {
   const usual = usualBytes(form)
   return html`
     <${Checkboxes}
-      legend="Asks for"
+      legend="Required features"
       options=${members(FEATURE_WORDS).map((value) => ({ value, label: FEATURE_WORDS[value] }))}
       chosen=${form.features}
       onChange=${(features: readonly Feature[]) => set({ features })}
@@ -145,7 +145,7 @@ const TYPED: Readonly<Record<Typed, { readonly label: string; readonly placehold
   characters: { label: 'Characters of text' },
   voice: { label: 'Voice', placeholder: 'any' },
   speed: { label: 'Speed', placeholder: '1' },
-  responseFormat: { label: 'Format of the answer', placeholder: 'any' },
+  responseFormat: { label: 'Response format', placeholder: 'any' },
   size: { label: 'Size', placeholder: '1024x1024' },
   seconds: { label: 'Duration, s', placeholder: 'any' },
   count: { label: 'How many' },
@@ -155,7 +155,7 @@ const TYPED: Readonly<Record<Typed, { readonly label: string; readonly placehold
 const TICKED: Readonly<Record<Ticked, string>> = {
   images: 'Has pictures',
   tools: 'Has tools',
-  spoken: 'Asks for a spoken answer',
+  spoken: 'Audio output',
 }
 
 /** Of all other endpoints. */

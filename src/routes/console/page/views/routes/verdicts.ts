@@ -116,8 +116,8 @@ export function leftWords(row: {
         : `the plan doesn’t include ${names(missing).join(', ')}`
     case 'limits':
       return param == null
-        ? 'the request is over a limit of the model'
-        : `${param} is over a limit of the model`
+        ? 'the request exceeds a limit of the model'
+        : `${param} exceeds a limit of the model`
     case 'breaker':
       return waitMs === null ? 'breaker half-open, a test request is running' : `breaker open${wait}`
     case 'cooling':

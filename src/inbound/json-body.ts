@@ -265,7 +265,8 @@ class JsonMemory implements MemoryHolder {
 
   async #wait(bytes: number): Promise<void> {
     const { signal } = this.#exchange
-    const options = { workspace: this.workspace, waitMs: WAIT_MS, signal }
+    const heldBytes = () => this.#taken + this.#exchange.receivedBytes
+    const options = { workspace: this.workspace, waitMs: WAIT_MS, signal, heldBytes }
     const granted =
       (await this.#budget.reserve?.(bytes, options)) ?? this.#budget.tryReserve(bytes, this.workspace)
     if (granted) return

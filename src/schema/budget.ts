@@ -30,6 +30,11 @@ export interface ReserveOptions {
   readonly workspace: string
   readonly waitMs: number
   readonly signal: AbortSignal
+  /**
+   * Bytes that came before their turn, and come free when there is none. Who holds some, and waits for more than the
+   * share of its workspace, may be refused sooner: when a workspace within its share finds nothing.
+   */
+  readonly heldBytes?: () => number
 }
 
 /** A body that arrives or an answer that is read: as fast as the client likes, and memory is held all that time. */

@@ -263,7 +263,8 @@ export class StoredBodyWriter implements BodyWriter, MemoryHolder {
     const signal = AbortSignal.any([this.#controller.signal, turn])
     const { workspace } = this
     const missing = missingBytes(length, this.#held)
-    if (!(await budget.reserve(missing, { workspace, waitMs, signal }))) return false
+    const heldBytes = () => this.#held.charged
+    if (!(await budget.reserve(missing, { workspace, waitMs, signal, heldBytes }))) return false
     // What was written meanwhile has been charged already.
     const credit = this.#isDropped() ? 0 : missingBytes(length, this.#held)
     this.#held.addCredit(credit)

@@ -34,6 +34,7 @@ interface Account {
 interface Waiter {
   readonly bytes: number
   readonly workspace: string
+  readonly heldBytes: (() => number) | undefined
   grant(granted: boolean): void
 }
 
@@ -47,7 +48,8 @@ interface Waiter {
  *
  * A workspace may hold more than its share, all there is while it is alone. Where another has asked lately it leaves a
  * quarter free. When a workspace within its share finds nothing free, those over theirs lose what their clients do not
- * need: first what is set aside for bytes that have not come, then the requests of those who would need longest.
+ * need: first what is set aside for bytes that have not come, then the requests of those who would need longest, at
+ * last the turns of those who came with something, wait for more than their share, and hold the others up meanwhile.
  * Whoever is about to finish, is fast, or has only begun is never ended, so there is always one who gets on.
  *
  * @param limit    units that may be held
@@ -129,7 +131,7 @@ class FairBudget implements WaitingBudget {
     if (account?.holders?.delete(holder)) this.#book(holder.workspace, 0, 0)
   }
 
-  #wait(bytes: number, { workspace, waitMs, signal }: ReserveOptions): Promise<boolean> {
+  #wait(bytes: number, { workspace, waitMs, signal, heldBytes }: ReserveOptions): Promise<boolean> {
     const queue = this.#isWithin(workspace, bytes) ? this.#within : this.#over
     this.#book(workspace, 0, bytes)
     this.#watch()
@@ -144,7 +146,7 @@ class FairBudget implements WaitingBudget {
         if (!granted) this.#grantWaiting()
       }
       const giveUp = () => grant(false)
-      const waiter: Waiter = { bytes, workspace, grant }
+      const waiter: Waiter = { bytes, workspace, heldBytes, grant }
       const timer = setTimeout(giveUp, waitMs)
       signal.addEventListener('abort', giveUp, { once: true })
       queue.add(waiter)
@@ -253,7 +255,22 @@ class FairBudget implements WaitingBudget {
         coming += holder.end()
       }
     }
+    if (asker !== undefined) this.#refuseWaiting(this.#used - coming - enough, asker, share)
     this.#taking = false
+  }
+
+  /** Ends the turns of others who wait for more than their share, the last first, until `missing` comes free. */
+  #refuseWaiting(missing: number, asker: string, share: number): void {
+    let left = missing
+    if (left <= 0) return
+    for (const waiter of [...this.#over].reverse()) {
+      const { held = 0, waiting = 0 } = this.#accounts.get(waiter.workspace) ?? {}
+      const heldBytes = waiter.heldBytes?.() ?? 0
+      if (waiter.workspace === asker || heldBytes === 0 || held + waiting <= share) continue
+      left -= heldBytes
+      waiter.grant(false)
+      if (left <= 0) break
+    }
   }
 
   /** Changes an account, which is kept while there is something in it. */

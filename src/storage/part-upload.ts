@@ -160,7 +160,7 @@ export class PartedBody {
     const others = budget.used - held.charged - SLACK_BYTES
     if (this.#catchingUp || this.#complete || others <= budget.limit) return
     this.#catchingUp = true
-    const fits = await budget.reserve(0, { workspace, waitMs, signal })
+    const fits = await budget.reserve(0, { workspace, waitMs, signal, heldBytes: () => held.charged })
     this.#catchingUp = false
     if (this.#ended || this.#complete) return
     if (!fits) this.fail(overloaded('no memory for a chunked body'))

@@ -229,3 +229,28 @@ t.test('what has come by force and slowly is taken back when it overdraws the me
   t.ok(await waitUntil(() => budget.used <= 100, 2_000), `${budget.used} are held`)
   t.equal(all.filter(({ ended }) => ended).length, 20)
 })
+
+t.test(
+  'turns of an overdrawn workspace that hold memory end when another one finds none',
+  async (t: Test) => {
+    const budget = createBudget(100, 0)
+    budget.charge(90, 'greedy')
+    const refused: number[] = []
+    const turns = [1, 2, 3].map(async (turn) => {
+      const heldBytes = () => (turn === 1 ? 0 : 10)
+      const granted = await budget.reserve(50, { ...wait('greedy'), heldBytes })
+      if (granted) return
+      refused.push(turn)
+      budget.refund(10, 'greedy')
+    })
+    await sleep(150)
+    t.same(refused, [], 'nobody is refused while nobody else waits')
+    t.equal(await budget.reserve(20, wait('modest', 1_000)), true)
+    t.same(refused, [3], 'the last one, and no more than were needed')
+    budget.refund(20, 'modest')
+    budget.refund(80, 'greedy')
+    await Promise.all(turns.slice(0, 1))
+    await waitUntil(() => budget.waiting === 0)
+    t.same(refused, [3])
+  },
+)

@@ -39,7 +39,11 @@ t.test('a workspace has so many keys, and no line about one more', async (t) => 
   const notes: unknown[] = []
   const create = async (key: typeof stored) => void kept.push({ ...key, revokedAtMs: 1 })
   const desk = {
-    doors: { services: { state: { keys: { list: async () => kept, create } } } },
+    doors: {
+      services: {
+        state: { keys: { list: async () => kept, version: async () => `${kept.length}`, create } },
+      },
+    },
     records: { note: async (_token: string, note: unknown) => void notes.push(note) },
     refreshKeys: async () => {},
   } as unknown as ConsoleDesk

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { GatewayError } from '../../../src/errors.ts'
 import { explainRows } from '../../../src/gateway/explain.ts'
-import { invalid } from '../../../src/inbound/refusals.ts'
+import { invalid, invalidField, MUST } from '../../../src/inbound/refusals.ts'
 import {
   FIELD_NAMES,
   FIELD_RULES,
@@ -38,30 +38,33 @@ t.test(
   async (t) => {
     const failures: readonly (readonly [GatewayError, object])[] = [
       [
-        invalid('timestamps: must be one of none, word', 'timestamps'),
+        invalidField('timestamps', MUST.beOneOf(['word', 'segment'])),
         { param: 'timestamps', rule: 'must be one of' },
       ],
-      [invalid('n must be at most 10', 'n'), { param: 'n', rule: 'must be at most' }],
+      [invalidField('n', MUST.beAtMost(10)), { param: 'n', rule: 'must be at most' }],
+      [invalidField('input', MUST.haveCharacters(4)), { param: 'input', rule: 'must have at most' }],
+      [invalidField('stop', MUST.haveItems(4)), { param: 'stop', rule: 'must have at most' }],
+      [invalidField('input', MUST.notBeEmpty), { param: 'input', rule: 'must not be empty' }],
+      [invalidField('speed', MUST.beGreaterThan(0)), { param: 'speed', rule: 'must be greater than' }],
+      [invalidField('n', MUST.beAtLeast(1)), { param: 'n', rule: 'must be at least' }],
+      [invalidField('echo', MUST.beLeftOut('why')), { param: 'echo', rule: 'must be left out' }],
       [
-        invalid('messages[2].content: is missing', 'messages[2].content'),
-        { param: 'messages[2].content', rule: 'is missing' },
+        invalidField('messages[2].content', MUST.beGiven),
+        { param: 'messages[2].content', rule: 'must be given' },
       ],
       [
-        invalid('timestamp_granularities[]: was sent more than once', 'timestamp_granularities[]'),
-        { param: 'timestamp_granularities[]' },
+        invalidField('timestamp_granularities[]', 'must be sent once'),
+        { param: 'timestamp_granularities[]', rule: 'must be sent once' },
       ],
-      [invalid(`voice: there is no "${SECRET}"`, 'voice'), { param: 'voice', rule: null }],
+      [invalidField('voice', `there is no "${SECRET}"`), { param: 'voice', rule: null }],
       [invalid('the body is not valid JSON'), {}],
-      [invalid(`${SECRET}: is missing`, SECRET), { rule: 'is missing' }],
-      [invalid('x: must be a string', `messages.${SECRET}`), {}],
+      [invalidField(SECRET, MUST.beGiven), { rule: 'must be given' }],
+      [invalid('`x` must be a string', `messages.${SECRET}`), {}],
       [invalid('x', 'model.'.repeat(30)), {}],
     ]
     for (const [failure, over] of failures) {
       const recorded = recordedFailure(failure)
-      t.same(recorded, {
-        ...NOTHING,
-        ...('param' in over && !('rule' in over) ? { ...over, rule: recorded.rule } : over),
-      })
+      t.same(recorded, { ...NOTHING, ...over })
       t.notMatch(JSON.stringify(recorded), SECRET)
       t.ok(recorded.rule === null || FIELD_RULES.some((rule) => rule === recorded.rule))
     }

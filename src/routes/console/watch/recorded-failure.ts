@@ -15,16 +15,19 @@ const PARAM_DEPTH_MAX = 8
  */
 export const FIELD_NAMES: ReadonlySet<string> = new Set(
   `
-    Idempotency-Key arguments audio audio_base64 background base64 best_of content custom_vocabulary data
-    description detail detect_language diarization dimensions domains duration_seconds echo encoding_format
-    endpoint file filename format function function_call functions id idempotency_key image_url images include
-    include_usage input input_audio json_schema keyterms keywords known_speaker_names known_speaker_references
-    language languages logit_bias logprobs max_completion_tokens max_tokens media_type messages modalities mode
-    model moderation multichannel n name options output_format parallel_tool_calls parameters payload
-    profanity_filter prompt purpose quality redaction response_format response_profile response_schema role
-    schema seconds seed size smart_formatting speaker_count_hint speed stop stream stream_format stream_options
-    suffix task temperature text timestamp_granularities timestamps token tool_call_id tool_calls tool_choice
-    tools top_logprobs top_p type url voice wait web_search_options
+    Idempotency-Key arguments audio audio_base64 background base64 best_of chunking_strategy content
+    custom_vocabulary data description detail detect_language diarization dimensions domains
+    duration_seconds echo encoding_format endpoint file filename format frequency_penalty function
+    function_call functions id idempotency_key image_url images include include_usage input input_audio
+    instructions json_schema keyterms keywords known_speaker_names known_speaker_references language
+    languages logit_bias logprobs max_completion_tokens max_tokens media_type messages metadata modalities
+    mode model moderation multichannel n name options output_compression output_format parallel_tool_calls
+    parameters partial_images payload prediction presence_penalty profanity_filter prompt prompt_cache_key
+    prompt_cache_retention purpose quality reasoning_effort redaction response_format response_profile
+    response_schema role safety_identifier schema seconds seed service_tier size smart_formatting
+    speaker_count_hint speed stop store stream stream_format stream_options strict style suffix task
+    temperature text timestamp_granularities timestamps token tool_call_id tool_calls tool_choice tools
+    top_logprobs top_p type url user verbosity voice wait web_search_options
   `
     .trim()
     .split(/\s+/),
@@ -32,10 +35,11 @@ export const FIELD_NAMES: ReadonlySet<string> = new Set(
 
 /** The beginnings of messages that say how a field breaks the rules. What follows them is not recorded. */
 export const FIELD_RULES = [
-  'is missing',
+  'must be given',
   'must be a string',
   'must be an integer',
   'must be a number',
+  'must be a whole number',
   'must be a list of strings',
   'must be a list',
   'must be an object',
@@ -44,11 +48,13 @@ export const FIELD_RULES = [
   'must be at least',
   'must be at most',
   'must be greater than',
+  'must be base64',
+  'must have at most',
   'must not be empty',
   'must be left out',
-  'was sent more than once',
+  'must be sent once',
+  'must be visible ASCII',
   'is over',
-  'has over',
 ] as const
 
 /** What can be missing. */
@@ -79,8 +85,9 @@ function documentedParam(param: unknown): string | null {
 }
 
 function ruleIn(message: string, param: string): string | null {
-  if (!message.startsWith(param)) return null
-  const said = message.slice(param.length).replace(/^:? /, '')
+  const named = [`\`${param}\` `, `${param} `].find((beginning) => message.startsWith(beginning))
+  if (named === undefined) return null
+  const said = message.slice(named.length)
   return FIELD_RULES.find((rule) => said.startsWith(rule)) ?? null
 }
 

@@ -48,16 +48,14 @@ export function KeyForm(props: {
   const [more, setMore] = useState(false)
   const change = (fields: Partial<Form>) => {
     setForm({ ...form, ...fields })
-    const mended = Object.entries(faults).filter(([name]) => !(name in fields))
-    setFaults(Object.fromEntries(mended))
+    setFaults(Object.fromEntries(Object.entries(faults).filter(([name]) => !(name in fields))))
   }
   const create = useAction(async () => {
     const made = newKeyOf(form, Date.now())
     if ('faults' in made) {
       setFaults(made.faults)
       // A fault that nobody sees cannot be put right.
-      if (Object.keys(made.faults).some((name) => name in UNLIMITED)) setMore(true)
-      return
+      return setMore(more || Object.keys(made.faults).some((name) => name in UNLIMITED))
     }
     onMade(await api.post<NewKeyAnswer>(path, made.body))
   })

@@ -95,10 +95,10 @@ t.test(
 
       await page.context().clearCookies()
       await sampled.selectOption('lowest_cost')
-      await page.getByText('Your session has expired').waitFor(WAIT)
+      await page.getByText('Your session has expired. Sign in').waitFor(WAIT)
       await page.locator('input[name=key]').fill(node.keys.operator)
       await page.keyboard.press('Enter')
-      await page.getByText('Your session has expired').waitFor({ ...WAIT, state: 'detached' })
+      await page.getByText('Your session has expired. Sign in').waitFor({ ...WAIT, state: 'detached' })
       t.equal(await sampled.inputValue(), 'lowest_cost', 'what was chosen is still there')
       t.ok(await waitUntil(async () => (await draftOf()) === 'lowest_cost', 20_000), 'and is saved')
     })

@@ -47,6 +47,8 @@ function newEntry(): { readonly entry: string } {
 }
 
 const RETURN_WITHIN_MS = 4_000
+/** What comes late above the place, such as filters, moves it. */
+const SETTLED_AFTER_MS = 1_500
 
 /** Goes back to where the entry stood, as soon as what is shown is long enough, unless somebody scrolls before. */
 function returnTo(top: number): void {
@@ -59,10 +61,13 @@ function returnTo(top: number): void {
   returning = turn
   for (const event of ['wheel', 'touchstart', 'keydown', 'pointerdown'])
     addEventListener(event, stop, { passive: true })
+  let reachedMs: number | null = null
   const step = () => {
     if (returning !== turn) return
     scrollTo(0, top)
-    if (Math.abs(scrollY - top) < 2 || performance.now() > untilMs) stop()
+    const nowMs = performance.now()
+    if (Math.abs(scrollY - top) < 2) reachedMs ??= nowMs
+    if (nowMs > Math.min(untilMs, (reachedMs ?? untilMs) + SETTLED_AFTER_MS)) stop()
     else requestAnimationFrame(step)
   }
   requestAnimationFrame(step)

@@ -48,21 +48,14 @@ export function KeyForm(props: {
   const [more, setMore] = useState(false)
   const change = (fields: Partial<Form>) => {
     setForm({ ...form, ...fields })
-    const mended = Object.entries(faults).filter(([name]) => !(name in fields))
-    setFaults(Object.fromEntries(mended))
-  }
-  const administration = mayOperate ? [ADMIN, OPERATOR] : [ADMIN]
-  const choose = (of: readonly { readonly value: Scope }[]) => (chosen: readonly string[]) => {
-    const others = form.scopes.filter((scope) => of.every(({ value }) => value !== scope))
-    change({ scopes: [...others, ...(chosen as readonly Scope[])] })
+    setFaults(Object.fromEntries(Object.entries(faults).filter(([name]) => !(name in fields))))
   }
   const create = useAction(async () => {
     const made = newKeyOf(form, Date.now())
     if ('faults' in made) {
       setFaults(made.faults)
       // A fault that nobody sees cannot be put right.
-      if (Object.keys(made.faults).some((name) => name in UNLIMITED)) setMore(true)
-      return
+      return setMore(more || Object.keys(made.faults).some((name) => name in UNLIMITED))
     }
     onMade(await api.post<NewKeyAnswer>(path, made.body))
   })
@@ -94,22 +87,54 @@ export function KeyForm(props: {
       legend="Scopes"
       options=${SCOPES}
       chosen=${form.scopes}
-      onChange=${choose(SCOPES)}
+      onChange=${(chosen: readonly string[]) => change({ scopes: withChosen(form.scopes, SCOPES, chosen) })}
       error=${faults.scopes}
     />
-    <details class="more" open=${more} onToggle=${(event: Event) => setMore((event.currentTarget as HTMLDetailsElement).open)}>
-      <summary>More</summary>
-      <div class="stack">
-        <${Limits} form=${form} faults=${faults} onChange=${change} />
-        <${Checkboxes}
-          legend="Administration"
-          options=${administration}
-          chosen=${form.scopes}
-          onChange=${choose(administration)}
-        />
-      </div>
-    </details>
+    <${More}
+      form=${form}
+      faults=${faults}
+      onChange=${change}
+      administration=${mayOperate ? [ADMIN, OPERATOR] : [ADMIN]}
+      open=${more}
+      onOpen=${setMore}
+    />
   <//>`
+}
+
+/** Scopes after a choice among some of them; the others stay. */
+function withChosen(
+  scopes: readonly Scope[],
+  among: readonly { readonly value: Scope }[],
+  chosen: readonly string[],
+): readonly Scope[] {
+  const others = scopes.filter((scope) => among.every(({ value }) => value !== scope))
+  return [...others, ...(chosen as readonly Scope[])]
+}
+
+/** What few keys need. */
+function More(props: {
+  readonly form: Form
+  readonly faults: KeyFaults
+  readonly onChange: (fields: Partial<Form>) => void
+  readonly administration: readonly { readonly value: Scope; readonly label: string; readonly hint: string }[]
+  readonly open: boolean
+  readonly onOpen: (open: boolean) => void
+}) {
+  const { form, faults, onChange, administration, open, onOpen } = props
+  const toggled = ({ currentTarget }: Event) => onOpen((currentTarget as HTMLDetailsElement).open)
+  return html`<details class="more" open=${open} onToggle=${toggled}>
+    <summary>More</summary>
+    <div class="stack">
+      <${Limits} form=${form} faults=${faults} onChange=${onChange} />
+      <${Checkboxes}
+        legend="Administration"
+        options=${administration}
+        chosen=${form.scopes}
+        onChange=${(chosen: readonly string[]) =>
+          onChange({ scopes: withChosen(form.scopes, administration, chosen) })}
+      />
+    </div>
+  </details>`
 }
 
 function Limits(props: {

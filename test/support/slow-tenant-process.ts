@@ -9,6 +9,8 @@ export interface SlowOrder {
   /** Taken in turns. */
   readonly kinds: readonly SlowKind[]
   readonly connections: number
+  /** Nothing but the heads is sent: as many connections, and none that holds anything. */
+  readonly idle: boolean
 }
 
 /** What was answered to them, by status, and how many are open now. */
@@ -113,7 +115,8 @@ function hold({ head, first, slice, readsSlowly }: Manner, ended: (status: strin
   })
   let timer: NodeJS.Timeout | undefined
   socket.on('connect', () => {
-    socket.write(Buffer.concat([Buffer.from(head), first]))
+    socket.write(order.idle ? head : Buffer.concat([Buffer.from(head), first]))
+    if (order.idle) return
     timer = setInterval(() => {
       if (readsSlowly) socket.resume()
       else socket.write(slice)

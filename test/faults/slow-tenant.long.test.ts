@@ -7,9 +7,8 @@ import { assertUnhindered } from '../support/slow-tenant.ts'
 const CONNECTIONS = 2_000
 /*
  * So many connections cost the cores of a small machine, whatever they hold: beside 2,000 that sent only heads the
- * other tenant's p99 was twice what it is alone (492 against 229 ms, two busy cores). So the bar is against those. On
- * such a machine it is not always met: once after three rounds the ratio was still over it, with nobody refused in the
- * runs that ended. While the 2,000 arrive, 333 a second, the other tenant waits: no pace is known within a second.
+ * other tenant's p99 was twice what it is alone (492 against 229 ms, two busy cores). So the bar is against those.
+ * While the 2,000 arrive, 333 a second, the other tenant waits: no pace is known within a second.
  */
 
 /** 2,000 connections are made, and have sent what they begin with, within this time. */

@@ -112,7 +112,8 @@ function optionsOf(latest: { readonly current: PlotProps }, element: HTMLElement
           return [Math.min(times[0] ?? 0, end - SPAN_MIN_SECONDS), end]
         },
       },
-      y: { range: (_plot, _low, high) => [0, Math.max(top, (high ?? 0) * 1.1, 1e-6)] },
+      // Where all is 0 the ticks of a scale that is next to nothing would all be the same.
+      y: { range: (_plot, _low, high) => [0, Math.max(top, (high ?? 0) * 1.1 || 1)] },
     },
     axes: axesOf(latest, colour),
     series: [{}, ...seriesOf(latest.current, colour)],

@@ -20,8 +20,8 @@ const MEMORY_MIB = 64
 const ROUNDS_MIN = 3
 const ROUNDS_MAX = 6
 /**
- * How much later the slowest hundredth of the other tenant's answers may be. The aim is 1.5, and that is what is measured
- * on quiet cores; shared ones are noisy. Before memory was shared by workspace it was 20, and calls were refused.
+ * How much later the slowest hundredth of the other tenant's answers may be. The aim is 1.5, and on quiet cores it is
+ * met; shared ones are noisy. Before memory was shared by workspace it was 20, and calls were refused.
  */
 const MOST_RATIO = 3
 const CLIENTS = 3

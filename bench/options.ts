@@ -29,7 +29,7 @@ export const HELP = `npm run bench -- [options]
   --s3             start the S3 server of the tests for the scenarios that store; S3_ENDPOINT and the variables
                    beside it name another
   --gate           exit with status 1 when a figure is over its limit, or could not be measured
-  --report         write the results into README.md and draw the plots afterwards
+  --report         write docs/benchmarks.md, its charts and the summary in README.md afterwards
 `
 
 /** @throws Error that says what is wrong with the arguments */

@@ -1,12 +1,19 @@
-import { isLarkway, type Result, type Row } from './harness/result.ts'
+/** One bar of a chart. */
+export interface Bar {
+  /** Bars with the same group stand together under its name. */
+  readonly group: string
+  readonly label: string
+  readonly value: number
+  /** The value as a reader sees it. */
+  readonly text: string
+  /** Larkway's own, which is drawn in colour. */
+  readonly own: boolean
+}
 
-/** What a plot shows of a row. */
-export interface Figure {
+export interface Chart {
   readonly title: string
-  /** Of what a reader compares. */
-  readonly value: (row: Row) => number
-  readonly text: (row: Row) => string
-  /** Whether the bars of all loads have one scale, or each load its own because they are of different size. */
+  readonly bars: readonly Bar[]
+  /** One scale for the bars of all groups, or one for each group because their values differ in size. */
   readonly sharedScale: boolean
 }
 
@@ -18,28 +25,27 @@ const LINE_HEIGHT = 24
 const GROUP_GAP = 30
 
 /**
- * Horizontal bars, one group per load. No background and two sets of colours, so that it reads on light and on dark
- * pages; without support for media queries the first set is used, which reads on both.
+ * Draws horizontal bars in groups. There is no background and there are two sets of colours, so the chart reads on
+ * light and on dark pages; a viewer that knows no media queries uses the first set, which reads on both.
  */
-export function barPlot({ rows }: Pick<Result, 'rows'>, figure: Figure): string {
-  const loads = [...new Set(rows.map(({ load }) => load))]
-  const scaleOf = (shown: readonly Row[]) =>
-    (WIDTH - LABEL_WIDTH - VALUE_WIDTH) / Math.max(...shown.map(figure.value))
+export function barChart({ title, bars, sharedScale }: Chart): string {
+  const groups = Map.groupBy(bars, ({ group }) => group)
+  const scaleOf = (shown: readonly Bar[]) =>
+    (WIDTH - LABEL_WIDTH - VALUE_WIDTH) / Math.max(...shown.map(({ value }) => value))
   const parts: string[] = []
   let y = 46
-  for (const load of loads) {
-    parts.push(text('load', 0, y + 4, load))
+  for (const [name, group] of groups) {
+    parts.push(text('group', 0, y + 4, name))
     y += 14
-    const group = rows.filter((row) => row.load === load)
-    const scale = scaleOf(figure.sharedScale ? rows : group)
-    for (const row of group) {
-      const width = Math.max(1.5, Math.round(figure.value(row) * scale))
+    const scale = scaleOf(sharedScale ? bars : group)
+    for (const bar of group) {
+      const width = Math.max(1.5, Math.round(bar.value * scale))
       const middle = y + BAR_HEIGHT / 2 + 4
-      const kind = isLarkway(row.candidate) ? 'own' : 'peer'
+      const kind = bar.own ? 'own' : 'peer'
       parts.push(
-        text(`label ${kind}-label`, LABEL_WIDTH - 10, middle, row.label),
+        text(`label ${kind}-label`, LABEL_WIDTH - 10, middle, bar.label),
         `<rect class="${kind}" x="${LABEL_WIDTH}" y="${y}" width="${width}" height="${BAR_HEIGHT}" rx="2"/>`,
-        text('value', LABEL_WIDTH + width + 8, middle, figure.text(row)),
+        text('value', LABEL_WIDTH + width + 8, middle, bar.text),
       )
       y += LINE_HEIGHT
     }
@@ -47,11 +53,11 @@ export function barPlot({ rows }: Pick<Result, 'rows'>, figure: Figure): string 
   }
   const height = y - GROUP_GAP + 8
   const size = `viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}"`
-  return `<svg xmlns="http://www.w3.org/2000/svg" ${size} role="img" aria-label="${escapeXml(figure.title)}">
+  return `<svg xmlns="http://www.w3.org/2000/svg" ${size} role="img" aria-label="${escapeXml(title)}">
 <style>
 text { font: 13px system-ui, -apple-system, "Segoe UI", "Helvetica Neue", Arial, sans-serif; fill: #6e7781 }
 .title { font-size: 15px; font-weight: 600 }
-.load { font-weight: 600 }
+.group { font-weight: 600 }
 .label { text-anchor: end }
 .own-label { font-weight: 600 }
 .own { fill: #0e8f8a }
@@ -59,7 +65,7 @@ text { font: 13px system-ui, -apple-system, "Segoe UI", "Helvetica Neue", Arial,
 @media (prefers-color-scheme: light) { text { fill: #3d444d } }
 @media (prefers-color-scheme: dark) { text { fill: #c9d1d9 } .own { fill: #2cb5ae } .peer { fill: #6e7681 } }
 </style>
-${text('title', 0, 18, figure.title)}
+${text('title', 0, 18, title)}
 ${parts.join('\n')}
 </svg>
 `

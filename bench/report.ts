@@ -1,34 +1,44 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Result, readResults } from './harness/result.ts'
+import { addedP50Ms, isLarkway, type Result, type Row, readResults } from './harness/result.ts'
 import { ROOT } from './peers/install.ts'
-import { barPlot, type Figure } from './plot.ts'
+import { type Bar, barChart } from './plot.ts'
 import { markdownTable } from './table.ts'
 
-// `node bench/report.ts`: draws the plots of bench/results and writes the tables into README.md.
+// `node bench/report.ts` writes docs/benchmarks.md, the charts in docs/charts and the summary in README.md, all of
+// them out of bench/results. A test holds that the committed files are what it writes.
 
-const BEGIN = '<!-- bench:begin -->'
-const END = '<!-- bench:end -->'
+const PAGE = 'docs/benchmarks.md'
+const SUMMARY_CHART = 'docs/charts/summary.svg'
+const BEGIN = '<!-- bench -->'
+const END = '<!-- /bench -->'
+
+/** The figure of a row that a chart compares. */
+interface Figure {
+  readonly title: string
+  readonly value: (row: Row) => number
+  readonly text: (row: Row) => string
+  readonly sharedScale: boolean
+}
 
 const PER_GB: Figure = {
   title: 'CPU seconds of the server per GB uploaded (less is better)',
   value: ({ cpu }) => cpu,
-  text: ({ cpu }) => `${cpu.toFixed(2)} s`,
+  text: ({ cpu }) => seconds(cpu),
   sharedScale: true,
 }
 const PER_REQUEST: Figure = {
   title: 'CPU time of the server per request (less is better)',
   value: ({ cpu }) => cpu,
-  text: ({ cpu }) => `${cpu.toFixed(1)} µs`,
+  text: ({ cpu }) => microseconds(cpu),
   sharedScale: false,
 }
 const MEMORY: Figure = {
   title: 'Peak memory of the server (less is better)',
   value: ({ peakRssMib }) => peakRssMib,
-  text: ({ peakRssMib }) => `${Math.round(peakRssMib)} MiB`,
+  text: ({ peakRssMib }) => mebibytes(peakRssMib),
   sharedScale: true,
 }
-
 const PER_SECOND: Figure = {
   title: 'Jobs, puts and webhooks per second (more is better)',
   value: ({ requests, seconds }) => requests / seconds,
@@ -36,71 +46,241 @@ const PER_SECOND: Figure = {
   sharedScale: false,
 }
 
-/** Order in the README, and what each plot shows. */
-const FIGURES: readonly (readonly [name: string, Figure])[] = [
+/** Every scenario in the order of the page, with the figure that its chart shows. */
+const SECTIONS: readonly (readonly [scenario: string, Figure])[] = [
   ['multipart', PER_GB],
   ['slow-provider', MEMORY],
   ['base64', PER_GB],
   ['small', PER_REQUEST],
   ['chat', PER_REQUEST],
   ['jobs', PER_SECOND],
+  ['limiter', PER_REQUEST],
+  ['observability', PER_REQUEST],
+  ['console', PER_REQUEST],
+]
+
+/** A line of the README's table: one figure of one load, at each server that was measured under it. */
+interface SummaryLine {
+  readonly title: string
+  readonly scenario: string
+  readonly load: string
+  /** Candidates in the order of SUMMARY_SERVERS; null: not measured. */
+  readonly candidates: readonly (string | null)[]
+  readonly value: (row: Row, rows: readonly Row[]) => number | undefined
+  readonly text: (value: number) => string
+  readonly charted: boolean
+}
+
+const SUMMARY_SERVERS = ['Larkway', 'Fastify handler', 'Portkey gateway', 'nginx, which only passes bytes on']
+
+const SUMMARY: readonly SummaryLine[] = [
+  {
+    title: 'Peak memory, 64 uploads of 25 MB to a slow provider',
+    scenario: 'slow-provider',
+    load: '64 connections',
+    candidates: ['larkway', 'fastify', 'portkey', 'nginx-tuned'],
+    value: ({ peakRssMib }) => peakRssMib,
+    text: mebibytes,
+    charted: true,
+  },
+  {
+    title: 'CPU per GB of multipart uploads, 16 connections',
+    scenario: 'multipart',
+    load: '16 connections',
+    candidates: ['larkway-memory', 'fastify', 'portkey', 'nginx-tuned'],
+    value: ({ cpu }) => cpu,
+    text: seconds,
+    charted: true,
+  },
+  {
+    title: 'CPU per small chat, 64 connections',
+    scenario: 'chat',
+    load: '64 connections',
+    candidates: ['larkway', null, 'portkey', 'nginx-tuned'],
+    value: ({ cpu }) => cpu,
+    text: microseconds,
+    charted: true,
+  },
+  {
+    title: 'Latency added to a chat (p50), 1,000 calls/s',
+    scenario: 'chat',
+    load: '1,000 calls/s',
+    candidates: ['larkway', null, 'portkey', 'nginx-tuned'],
+    value: (row, rows) => addedP50Ms(rows, row),
+    text: milliseconds,
+    charted: false,
+  },
+  {
+    title: 'p99 of `GET /healthz` beside 16 × 25 MB/s of base64 JSON',
+    scenario: 'base64',
+    load: 'JSON, 16 × 25 MB/s',
+    candidates: ['larkway', 'json-parse', null, null],
+    value: ({ pings }) => pings?.p99Ms,
+    text: milliseconds,
+    charted: false,
+  },
 ]
 
 if (import.meta.main ?? process.argv[1]?.endsWith('bench/report.ts')) writeReport()
 
-/** Draws every plot; where the README has the two markers, replaces what stands between them. */
 export function writeReport(): void {
-  const results = readResults()
-  const sections: string[] = []
-  for (const [name, figure] of FIGURES) {
-    const result = results.find((one) => one.name === name)
-    if (!result) continue
-    writeFileSync(join(ROOT, 'bench', 'results', `${name}.svg`), barPlot(result, figure))
-    sections.push(section(result, figure))
+  for (const [path, content] of reportFiles(readResults(), readFileSync(join(ROOT, 'README.md'), 'utf8')))
+    writeFileSync(join(ROOT, path), content)
+}
+
+/**
+ * @param readme the README as it stands; what is between its two markers is replaced
+ * @returns      each file of the report: path in the repository → content
+ * @throws       Error when a result or a marker is missing: a report with a hole is not written
+ */
+export function reportFiles(results: readonly Result[], readme: string): ReadonlyMap<string, string> {
+  const files = new Map<string, string>()
+  for (const [name, figure] of SECTIONS) {
+    const { rows } = resultOf(results, name)
+    const bars = rows.map((row) => ({
+      group: row.load,
+      label: row.label,
+      value: figure.value(row),
+      text: figure.text(row),
+      own: isLarkway(row.candidate),
+    }))
+    files.set(chartPath(name), barChart({ ...figure, bars }))
   }
-  const path = join(ROOT, 'README.md')
-  const readme = existsSync(path) ? readFileSync(path, 'utf8') : ''
-  const begin = readme.indexOf(BEGIN)
-  const end = readme.indexOf(END)
-  if (begin < 0 || end < begin) {
-    console.error(`bench: README.md lacks ${BEGIN} and ${END}, so only the plots were drawn`)
-    return
-  }
-  const block = [BEGIN, ...sections, conditions(results), END].join('\n\n')
-  writeFileSync(path, readme.slice(0, begin) + block + readme.slice(end + END.length))
+  files.set(SUMMARY_CHART, summaryChart(results))
+  files.set(PAGE, page(results))
+  const [begin, end] = [readme.indexOf(BEGIN), readme.indexOf(END)]
+  if (begin < 0 || end < begin) throw new Error(`README.md lacks ${BEGIN} and ${END}`)
+  files.set('README.md', `${readme.slice(0, begin)}${BEGIN}\n\n${summary(results)}\n\n${readme.slice(end)}`)
+  return files
+}
+
+function resultOf(results: readonly Result[], scenario: string): Result {
+  const result = results.find(({ name }) => name === scenario)
+  if (!result) throw new Error(`bench/results lacks ${scenario}.json`)
+  return result
+}
+
+function chartPath(scenario: string): string {
+  return `docs/charts/${scenario}.svg`
+}
+
+function page(results: readonly Result[]): string {
+  const shown = SECTIONS.map(([name, figure]) => ({ result: resultOf(results, name), figure }))
+  return `${[
+    '# Benchmarks',
+    '<!-- Written by `node bench/report.ts` out of bench/results. -->',
+    '`npm run bench` measures Larkway beside nginx, Portkey, a bare uWebSockets.js handler and handlers as people ' +
+      'usually write them, in one run on one machine. The load, the provider and the server share that machine, so ' +
+      'only ratios mean anything. [How it is measured](../bench/README.md), and what can be compared with what.',
+    '**Each table is about the code of the commit that it was measured at; later changes are not in it:**',
+    shown
+      .map(({ result }) => `- [${result.title}](#${anchor(result.title)}): ${measuredAt(result)}`)
+      .join('\n'),
+    ...shown.map(({ result, figure }) => section(result, figure)),
+    '## Conditions',
+    conditions(shown.map(({ result }) => result)),
+  ].join('\n\n')}\n`
+}
+
+function measuredAt({ at, commit }: Result): string {
+  return `commit \`${commit}\` of ${at.slice(0, 10)}`
+}
+
+function anchor(title: string): string {
+  return title
+    .toLowerCase()
+    .replaceAll(/[^\w -]/g, '')
+    .replaceAll(' ', '-')
 }
 
 function section(result: Result, figure: Figure): string {
-  const image = `![${result.title}: ${figure.title}](bench/results/${result.name}.svg)`
+  const image = `![${result.title}: ${figure.title}](charts/${result.name}.svg)`
   const skipped = result.skipped.map(({ candidate, reason }) => `\`${candidate}\` (${reason.split('\n')[0]})`)
   const missing = skipped.length > 0 ? [`Not measured: ${skipped.join(', ')}.`] : []
-  return [`### ${result.title}`, image, markdownTable(result), ...missing].join('\n\n')
+  return [`## ${result.title}`, image, markdownTable(result), ...missing].join('\n\n')
 }
 
 /** What every reader of a benchmark asks first. */
 function conditions(results: readonly Result[]): string {
-  const machines = [...new Set(results.map(({ machine }) => JSON.stringify(machine)))]
-  const lines = machines.map((text) => {
-    const of = results.filter(({ machine }) => JSON.stringify(machine) === text)
-    const { machine, at } = of[0] as Result
-    const versions = Object.entries(
-      Object.assign({}, ...of.map((one) => one.versions)) as Record<string, string>,
-    )
-    const commits = [...new Set(of.map(({ commit }) => commit))].join(', ')
-    const networks = [...Map.groupBy(of, ({ network }) => network)].map(
-      ([network, alike]) => `${alike.map(({ name }) => name).join(', ')}: ${network}`,
-    )
-    return [
-      `Measured ${at.slice(0, 10)} at commit ${commits} on ${machine.cpu}, ${machine.cores} cores, `,
-      `${machine.memoryGib} GiB, ${machine.system}, Linux ${machine.kernel}, Node ${machine.node}, `,
-      `${versions.map((one) => one.join(' ')).join(', ')}. `,
-      `${capital(machine.placement)}. Loopback without TLS (${networks.join('; ')}). `,
-      'Every server’s answer is checked before it is measured; figures are medians of alternating runs, ',
-      'GB = 10⁹ bytes of request bodies, CPU and memory of all processes of the server. ',
-      '“Waits for” names the side that ran at 85 % of its core or more.',
-    ].join('')
+  const byMachine = Map.groupBy(results, ({ machine }) => JSON.stringify(machine))
+  return [...byMachine.values()]
+    .map((alike) => {
+      const { machine } = alike[0] as Result
+      const versions = Object.entries(
+        Object.assign({}, ...alike.map((one) => one.versions)) as Record<string, string>,
+      )
+      const networks = [...Map.groupBy(alike, ({ network }) => network)].map(
+        ([network, those]) => `- ${capital(network)}: ${those.map(({ name }) => name).join(', ')}`,
+      )
+      return [
+        `${machine.cpu}, ${machine.cores} cores, ${machine.memoryGib} GiB, ${machine.system}, Linux ` +
+          `${machine.kernel}, Node ${machine.node}, ${versions.map((one) => one.join(' ')).join(', ')}. ` +
+          `${capital(machine.placement)}. Loopback without TLS:`,
+        networks.join('\n'),
+        'Every server’s answer is checked before it is measured. Figures are medians of alternating runs; a GB is ' +
+          '10⁹ bytes of request bodies; CPU and memory are those of all processes of the server. “Waits for” names ' +
+          'the side that used 85 % of its core or more.',
+      ].join('\n\n')
+    })
+    .join('\n\n')
+}
+
+/** What the README shows: a chart, a table of five rows, and whose code it was. */
+function summary(results: readonly Result[]): string {
+  const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+  const rows = SUMMARY.map((one) => {
+    const cells = summaryValues(one, results).map((value) => (value === null ? '–' : one.text(value)))
+    return line([one.title, `**${cells[0]}**`, ...cells.slice(1)])
   })
-  return lines.join('\n\n')
+  const measured = [...new Set(SUMMARY.map(({ scenario }) => measuredAt(resultOf(results, scenario))))]
+  return [
+    `![Larkway beside a Fastify handler, Portkey and nginx: memory and CPU](${SUMMARY_CHART})`,
+    [line(['', ...SUMMARY_SERVERS]), line(['---', ...SUMMARY_SERVERS.map(() => '---:')]), ...rows].join('\n'),
+    `Measured at ${measured.join(', ')}; later changes are not in these figures. “–”: not measured. ` +
+      `[All tables, and the conditions](${PAGE}).`,
+  ].join('\n\n')
+}
+
+function summaryChart(results: readonly Result[]): string {
+  const bars = SUMMARY.filter(({ charted }) => charted).flatMap((one) =>
+    summaryValues(one, results).flatMap((value, index): Bar[] => {
+      const label = SUMMARY_SERVERS[index] ?? ''
+      return value === null
+        ? []
+        : [{ group: one.title, label, value, text: one.text(value), own: index === 0 }]
+    }),
+  )
+  return barChart({ title: 'Memory and CPU of the server (less is better)', bars, sharedScale: false })
+}
+
+function summaryValues(
+  { scenario, load, candidates, value }: SummaryLine,
+  results: readonly Result[],
+): (number | null)[] {
+  const { rows } = resultOf(results, scenario)
+  return candidates.map((candidate) => {
+    if (candidate === null) return null
+    const row = rows.find((one) => one.load === load && one.candidate === candidate)
+    const figure = row && value(row, rows)
+    if (figure === undefined) throw new Error(`${scenario}.json lacks ${candidate} under ${load}`)
+    return figure
+  })
+}
+
+function seconds(value: number): string {
+  return `${value.toFixed(2)} s`
+}
+
+function milliseconds(value: number): string {
+  return `${value < 10 ? value.toFixed(2) : value.toFixed(0)} ms`
+}
+
+function microseconds(value: number): string {
+  return `${value.toFixed(value < 100 ? 1 : 0)} µs`
+}
+
+function mebibytes(value: number): string {
+  return `${Math.round(value)} MiB`
 }
 
 function capital(text: string): string {

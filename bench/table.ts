@@ -29,13 +29,14 @@ export function textTable(result: Result): string {
   return [result.title, ...lines, ...skipped].join('\n')
 }
 
-/** A result as a Markdown table. */
+/** A result as a Markdown table; Larkway's rows are bold where there are others. */
 export function markdownTable(result: Result): string {
   const columns = columnsOf(result)
+  const hasPeers = !result.rows.every(({ candidate }) => isLarkway(candidate))
   const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
   const rows = result.rows.map((row) => {
     const cells = columns.map(([, cell]) => cell(row))
-    return line(isLarkway(row.candidate) ? cells.map((text) => `**${text}**`) : cells)
+    return line(hasPeers && isLarkway(row.candidate) ? cells.map((text) => `**${text}**`) : cells)
   })
   const rule = columns.map((_, index) => (index < 2 ? '---' : '---:'))
   return [line(columns.map(([header]) => header)), line(rule), ...rows].join('\n')

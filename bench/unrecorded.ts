@@ -1,8 +1,8 @@
 import { type CutSource, copyCut } from './cut-copy.ts'
 
-/** A statement of one line that tells the recorder something; what it answers is kept or not. */
+/** Matches a statement of one line that tells the recorder something; its answer is kept or not. */
 const STATEMENT = /^ *(?:\w+ = )?(?:parts\.)?recorder\??\.\w+\(.*\n/gm
-/** Whatever of that is left when all of it was cut. */
+/** Matches a call of the recorder in any other form. */
 const LEFT = /\brecorder\??\.\w+\(/
 
 const CUTS_LEAST = 6
@@ -21,6 +21,6 @@ export function withoutRecorder(source: string): CutSource {
 
 /** A copy of the sources in which nothing is told to the console, of requests, jobs and the node. */
 export function copyUnrecorded(): string {
-  const files = '{main.ts,routes/endpoint.ts,routes/jobs/*.ts}'
+  const files = '{node/serve.ts,api/endpoint.ts,jobs/*.ts}'
   return copyCut('recorder', { files, cut: withoutRecorder, least: CUTS_LEAST })
 }

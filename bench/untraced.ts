@@ -1,12 +1,12 @@
 import { type CutSource, copyCut } from './cut-copy.ts'
 
-/** A statement of one line that tells a trace something, or gives a trail one; under a condition or not. */
-const STATEMENT = /^ *(?:if \(.*\) )?(?:this\.#|request\.)?trail\.trace(?:\?\.\w+\(.*\)| = .*)\n/gm
-/** A member of an object that is asked of a trace. */
-const MEMBER = /^ *\w+: trail\.trace\?\.\w+,\n/gm
-/** What is asked of a trace first, where there is something else without it. */
-const ALTERNATIVE = /\btrail\.trace\?\.\w+(?:\(\))? \?\? /g
-/** Whatever of that is left when all of it was cut. */
+/** Matches a statement of one line that tells a trace something, or gives a context one; under a condition or not. */
+const STATEMENT = /^ *(?:if \(.*\) )?(?:this\.#)?context\.trace(?:\?\.\w+\(.*\)| = .*)\n/gm
+/** Matches a member of an object that is read from a trace. */
+const MEMBER = /^ *\w+: context\.trace\?\.\w+,\n/gm
+/** Matches a value that is read from a trace first, where there is another one without it. */
+const ALTERNATIVE = /\b(?:context\.)?trace\?\.\w+(?:\(\))? \?\? /g
+/** Matches a use of a trace in any other form. */
 const LEFT = /trace\?\.|\btracing\?\.|\.trace\b/
 
 const CUTS_LEAST = 20
@@ -26,6 +26,6 @@ export function withoutTracing(source: string): CutSource {
 
 /** A copy of the sources in which no request knows of tracing, for a comparison with one that knows and has it off. */
 export function copyUntraced(): string {
-  const files = '{gateway,routes}/**/*.ts'
+  const files = '{gateway,api,jobs}/**/*.ts'
   return copyCut('tracing', { files, cut: withoutTracing, least: CUTS_LEAST })
 }

@@ -1,8 +1,9 @@
-// `npm test [-- file…]`: types, lint, and every test file; the last line printed is the count.
+// `npm test`: types, lint, and the tests of the first tier. `npm run test:faults`: those of the second, see `isFaults`.
+// `npm test -- file…`: these files alone, of whichever tier. The last line printed is the count.
 //
-// LARKWAY_TEST_LONG=1          also runs *.long.test.ts
+// LARKWAY_TEST_LONG=1          also runs *.long.test.ts, in the second tier
 // LARKWAY_TEST_SKIP_SERVERS=1  skips what needs a real Redis or S3 server; what is skipped is counted
-// LARKWAY_TEST_JOBS=n          test files at a time; default: one more than cores, at most 4
+// LARKWAY_TEST_JOBS=n          test files at a time; default: two for each core, at most 6
 
 import { readdirSync } from 'node:fs'
 import { availableParallelism, constants } from 'node:os'
@@ -11,6 +12,9 @@ import { capture, main, ROOT, say } from './install.mjs'
 import { prepare } from './runtime.mjs'
 import { provideRedis, provideS3 } from './servers.mjs'
 import { add, failures, killAll, NONE, runTapFile } from './tap-file.mjs'
+import { TYPE_CACHE_ENVIRONMENT } from './type-cache.mjs'
+
+const TYPE_CACHE = join(ROOT, 'scripts', 'type-cache.mjs')
 
 const FILE_TIMEOUT_MS = 300_000
 const LONG_FILE_TIMEOUT_MS = 1_800_000
@@ -18,13 +22,25 @@ const LONG_FILE_TIMEOUT_MS = 1_800_000
 const isTest = (file) => /\.test\.m?[jt]s$/.test(file)
 const isLong = (file) => /\.long\.test\.m?[jt]s$/.test(file)
 
-/** All files, or those that are named; long ones only when they are asked for. */
-function chooseFiles(given) {
+/**
+ * Tells whether a file is of the second tier: whether it kills, cuts, floods, starves or fuzzes the product, waits for
+ * its time-outs, drives a browser or takes long for another reason. Then it stands in `test/faults`, or is named
+ * `*.faults.test.ts` or `*.browser.test.ts` beside what it belongs to. Of `test/faults`, a sample is in the first
+ * tier: `*.sample.test.ts`; and so is one journey of a browser.
+ */
+const isFaults = (file) =>
+  /\.(faults|browser)\.test\.m?[jt]s$/.test(file) ||
+  (file.startsWith(join(ROOT, 'test', 'faults')) && !/\.sample\.test\.ts$/.test(file))
+
+/** Those that are named, or those of a tier; long ones only when they are asked for. */
+function chooseFiles(given, faults) {
   if (given.length > 0) return given.map((file) => resolve(file))
   return readdirSync(join(ROOT, 'test'), { recursive: true })
     .map((file) => join(ROOT, 'test', String(file)))
     .filter(isTest)
-    .filter((file) => !isLong(file) || process.env.LARKWAY_TEST_LONG === '1')
+    .filter((file) =>
+      isLong(file) ? faults && process.env.LARKWAY_TEST_LONG === '1' : isFaults(file) === faults,
+    )
     .sort()
 }
 
@@ -33,7 +49,7 @@ async function check(node) {
   const bin = (path) => join(ROOT, 'node_modules', path)
   const checks = [
     ['types', [bin('typescript/bin/tsc'), '--noEmit']],
-    ['types of the browser app', [bin('typescript/bin/tsc'), '--noEmit', '-p', 'src/routes/console/page']],
+    ['types of the browser app', [bin('typescript/bin/tsc'), '--noEmit', '-p', 'src/console/page']],
     ['lint and format', [bin('@biomejs/biome/bin/biome'), 'check']],
   ]
   const results = await Promise.all(
@@ -61,11 +77,11 @@ async function provideServers() {
   await provideS3()
 }
 
-async function runFile(node, file) {
+async function runFile(node, file, env) {
   const startedAt = Date.now()
   const { counts, faults, output } = await runTapFile(node, file, {
     cwd: ROOT,
-    env: process.env,
+    env,
     timeoutMs: isLong(file) ? LONG_FILE_TIMEOUT_MS : FILE_TIMEOUT_MS,
   })
   const seconds = ((Date.now() - startedAt) / 1000).toFixed(1)
@@ -85,13 +101,15 @@ const indent = (text) => `\n${text}\n`.replace(/^(?=.)/gm, '      ')
 const tail = (text) => text.trimEnd().split('\n').slice(-30).join('\n')
 
 async function runFiles(node, files) {
+  await capture(node, [TYPE_CACHE])
+  const env = { ...process.env, ...TYPE_CACHE_ENVIRONMENT }
   // Many of them wait: for leases, deadlines and slow senders, which are real.
-  const jobs = Number(process.env.LARKWAY_TEST_JOBS) || Math.min(availableParallelism() + 1, 4)
+  const jobs = Number(process.env.LARKWAY_TEST_JOBS) || Math.min(availableParallelism() * 2, 6)
   const queue = [...files]
   let sum = NONE
   const work = async () => {
     for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
-      const counts = await runFile(node, file)
+      const counts = await runFile(node, file, env)
       sum = add(sum, counts) // only now: another file may have ended meanwhile
     }
   }
@@ -107,11 +125,12 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
 }
 
 async function runAll() {
-  const given = process.argv.slice(2)
+  const faults = process.argv[2] === '--faults'
+  const given = process.argv.slice(faults ? 3 : 2)
   const node = await prepare()
-  const files = chooseFiles(given)
+  const files = chooseFiles(given, faults)
   await provideServers()
-  const broken = given.length > 0 ? 0 : await check(node)
+  const broken = faults || given.length > 0 ? 0 : await check(node)
   const counts = await runFiles(node, files)
   const executed = counts.passed + counts.failed
   const failed = counts.failed + broken

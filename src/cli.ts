@@ -3,31 +3,31 @@ import { readVersion } from './version.ts'
 
 const HELP = `larkway <command>
 
-  serve [--processes N]        run the gateway; its environment is in the README. N processes (1 to 64) share the
-                               port, Redis and S3; LARKWAY_MEMORY_MIB is the budget of each
+  serve [--processes N]        run the gateway; docs/configuration.md lists its environment. N processes (1 to 64) share
+                               the port, Redis and S3; LARKWAY_MEMORY_MIB is the budget of each
   worker                       work on jobs and webhooks, beside servers with the same Redis and bucket
-  check [file] [--providers]   validate the configuration: every fault, or what it amounts to
-                               (default: LARKWAY_CONFIG, else larkway.yaml); with --providers ask
-                               each configured provider for its models
-  schema                       JSON Schema of the configuration, for editors
+  check [file] [--providers]   validate the configuration: print every issue, or what it amounts to (default:
+                               LARKWAY_CONFIG, else larkway.yaml); with --providers, ask each provider for its models
+  schema                       print the JSON Schema of the configuration, for editors
   route explain --key K --endpoint E [...]
-                               which entry would serve a request, and why the others would not
-  route diff OLD NEW           what changed in the routes between two configuration files
-  models [kind] [--stale]      what is known of each model: capabilities, features, price, since when; or
-                               which end within 90 days or were looked up longer ago
-  key create|list|revoke       API keys that are kept in the state: no restart, no change of the configuration
+                               tell which entry would serve a request, and why the others would not
+  route diff OLD NEW           compare the routes of two configuration files
+  models [kind] [--stale]      list known models: capabilities, features, price, and the date of that knowledge; with
+                               --stale, those that end within 90 days or were looked up longer ago
+  key create|list|revoke       manage API keys in the state, without a restart or a change of the configuration
   key make|hash                make an API key for the configuration; print the hash of one
-  credits add|show             what workspaces may still spend, and have spent
-  jobs list|show|retry|cancel  transcription jobs and those of the queue, its dead list among them
-  webhooks list|redeliver|test what was not delivered; deliver again; try a workspace's webhook
-  export [--out FILE]          the configuration and what was made in the console, as one configuration
+  credits add|show             add credits to workspaces; show balances and spending
+  jobs list|show|retry|cancel  manage transcription jobs and jobs of the queue, with its dead list
+  webhooks list|redeliver|test list pending webhook deliveries; deliver again; test a workspace's webhook
+  export [--out FILE]          write the configuration, and what was made in the console, as one configuration
   import FILE [--dry-run]      publish what a configuration defines, beside the one that is served
   sandbox [--host H] [--port P]
                                run the sandbox provider alone (default: 127.0.0.1, any free port)
-  help
-  version
+  help                         print this text
+  version                      print the version
 
-key, credits, jobs, webhooks, export, import and route explain say more with --help.
+key, credits, jobs, webhooks, export, import and route explain have a --help of their own.
+Exit code: 0 when done, 1 when the command failed or was refused, 2 for a wrong command line.
 `
 
 type Command = (args: string[]) => Promise<number>
@@ -89,7 +89,7 @@ async function running(start: () => Promise<number>): Promise<number> {
     return await start()
   } catch (error) {
     complain(error instanceof Error ? error.message : String(error))
-    // What was opened before the failure would keep the process alive.
+    // Handles opened before the failure would keep the process alive.
     process.exit(1)
   }
 }
@@ -98,7 +98,7 @@ async function checkCommand(args: string[]): Promise<number> {
   const { values, positionals } = parse(args, { providers: { type: 'boolean' } }, 1)
   const path = positionals[0] ?? configPath()
   const { check } = await import('./cli/check.ts')
-  return printingFaults(() => check({ path, env: process.env, providers: values.providers === true }, print))
+  return printingIssues(() => check({ path, env: process.env, providers: values.providers === true }, print))
 }
 
 async function schema(args: string[]): Promise<number> {
@@ -110,12 +110,12 @@ async function route(args: string[]): Promise<number> {
   const [action, ...rest] = args
   if (args.includes('--help') && action !== 'explain') return print(HELP)
   if (action === 'explain') {
-    const { explainRoute } = await import('./cli/explain.ts')
-    return printingFaults(() => explainRoute(rest, configPath(), print))
+    const { explainRoute } = await import('./cli/route.ts')
+    return printingIssues(() => explainRoute(rest, configPath(), print))
   }
   if (action === 'diff') {
-    const { diffFiles } = await import('./cli/diff.ts')
-    return printingFaults(() => diffFiles(rest, print))
+    const { diffFiles } = await import('./cli/route.ts')
+    return printingIssues(() => diffFiles(rest, print))
   }
   throw new UsageError('route takes explain or diff')
 }
@@ -124,8 +124,8 @@ function configPath(): string {
   return process.env.LARKWAY_CONFIG || 'larkway.yaml'
 }
 
-/** A faulty configuration is an answer of these commands, not a failure of theirs. */
-async function printingFaults(command: () => Promise<number>): Promise<number> {
+/** Prints what is wrong with a configuration as the output of a command. */
+async function printingIssues(command: () => Promise<number>): Promise<number> {
   const { CatalogError } = await import('./catalog/watch.ts')
   try {
     return await command()
@@ -143,12 +143,12 @@ async function models(args: string[]): Promise<number> {
 
 async function key(args: string[]): Promise<number> {
   const { key } = await import('./cli/key.ts')
-  return printingFaults(() => key(args, { env: process.env, print }))
+  return printingIssues(() => key(args, { env: process.env, print }))
 }
 
 async function credits(args: string[]): Promise<number> {
   const { credits } = await import('./cli/credits.ts')
-  return printingFaults(() => credits(args, { env: process.env, print }))
+  return printingIssues(() => credits(args, { env: process.env, print }))
 }
 
 async function jobs(args: string[]): Promise<number> {
@@ -162,13 +162,13 @@ async function webhooks(args: string[]): Promise<number> {
 }
 
 async function exportCommand(args: string[]): Promise<number> {
-  const { exportCatalog } = await import('./cli/export.ts')
-  return printingFaults(() => exportCatalog(args, { env: process.env, print }))
+  const { exportFile } = await import('./cli/transfer.ts')
+  return printingIssues(() => exportFile(args, { env: process.env, print }))
 }
 
 async function importCommand(args: string[]): Promise<number> {
-  const { importCatalog } = await import('./cli/import.ts')
-  return printingFaults(() => importCatalog(args, { env: process.env, print }))
+  const { importFile } = await import('./cli/transfer.ts')
+  return printingIssues(() => importFile(args, { env: process.env, print }))
 }
 
 async function sandbox(args: string[]): Promise<number> {
@@ -185,7 +185,7 @@ async function version(): Promise<number> {
   return print(`larkway ${await readVersion()}\n`)
 }
 
-/** Writes to standard output; the exit code of a command that has done its work. */
+/** Writes to standard output. @returns the exit code of a command that has done its work */
 function print(text: string): number {
   process.stdout.write(text)
   return 0

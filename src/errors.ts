@@ -174,7 +174,7 @@ export const ERRORS = {
     status: 503,
     category: 'upstream',
     retryable: true,
-    message: 'every provider that could serve asked to be left alone for now',
+    message: 'all providers that could serve this request are rate limited',
   },
   OVERLOADED: {
     status: 503,
@@ -210,11 +210,11 @@ export interface ErrorExtra {
   readonly param?: string
   /** Facts for the caller, sent as `details`. Never a key, a provider's body, an internal address or a stack. */
   readonly details?: Readonly<Record<string, unknown>>
-  /** Of retryable errors: sent as `Retry-After`, rounded up to whole seconds. */
+  /** Wait before a retry, for retryable errors: sent as `Retry-After`, rounded up to whole seconds. */
   readonly retryAfterMs?: number
   /** Headers that go with the answer, e.g. `allow`. */
   readonly headers?: Readonly<Record<string, string>>
-  /** What really happened; for the log only. */
+  /** The underlying error, for the log only. */
   readonly cause?: unknown
 }
 
@@ -239,7 +239,7 @@ export function toGatewayError(thrown: unknown): GatewayError {
 
 /** Retryable errors with these statuses always carry Retry-After, others where the thrower names a time. */
 const WAITING_STATUSES: ReadonlySet<number> = new Set([409, 429, 503])
-/** What Retry-After says with these statuses when the thrower names no time. */
+/** `Retry-After` for these statuses when the error names no time. */
 const DEFAULT_RETRY_AFTER_MS = 2_000
 
 /** The envelope of an error and the headers that belong to it. */

@@ -35,13 +35,13 @@ export interface LogFields {
   readonly method?: string
   /** The pattern of the endpoint, never what stood in its place; of a configuration: its file. */
   readonly path?: string | undefined
-  /** Of HTTP, or of a job. */
+  /** Status of the HTTP answer or of the job. */
   readonly status?: number | string | null
   readonly error?: string | undefined
   readonly milliseconds?: number
   /** Until the head of a streamed answer was written. */
   readonly first_byte_milliseconds?: number | undefined
-  /** Of all attempts together, until their answers were there; of a streamed one, its first piece. */
+  /** Sum over all attempts until their answers had arrived; for a streamed answer, its first piece. */
   readonly upstream_milliseconds?: number | undefined
   readonly received_bytes?: number
   readonly sent_bytes?: number
@@ -71,7 +71,7 @@ export interface LogFields {
 
   /** The name of an object, which is made of ids. */
   readonly object?: string
-  /** What a sweep has deleted. */
+  /** Number of objects that a sweep deleted. */
   readonly objects?: number
   readonly uploads?: number
   readonly results?: number
@@ -88,13 +88,13 @@ export interface LogFields {
   readonly maxmemory_policy?: string
   readonly appendfsync?: string
 
-  /** Of a configuration file; see `catalog/faults.ts`, which shows no value. */
-  readonly faults?: readonly string[]
+  /** Issues of a configuration; `catalog/issues.ts` never shows a value. */
+  readonly issues?: readonly string[]
   readonly changed?: boolean
-  /** Of the catalog in the state: its version, how many records it has, and which of them are not served. */
+  /** The catalog in the state: its version, its number of records, and the records that are not served. */
   readonly catalog_version?: string
   readonly records?: number
-  readonly left_out?: readonly { readonly record: string; readonly faults: readonly string[] }[]
+  readonly left_out?: readonly { readonly record: string; readonly issues: readonly string[] }[]
 
   /** Providers and models out of the configuration, with the days on which they ended. */
   readonly models?: readonly string[]
@@ -114,7 +114,7 @@ export interface LogFields {
   readonly bodies?: Readonly<Record<string, number>>
 }
 
-/** What of `Fields`, or of an attempt among them, is not in the list has to be of a type that nothing has. */
+/** Rejects fields, or fields of an attempt, that are not in the list: they get a type that no value has. */
 type Listed<Fields> = Fields & Nothing<Exclude<keyof Fields, keyof LogFields>> & Tried<Fields>
 type Nothing<Name extends PropertyKey> = { readonly [Other in Name]: never }
 type Tried<Fields> = Fields extends { readonly attempts?: readonly (infer Attempt)[] | undefined }
@@ -136,14 +136,20 @@ export interface Logger extends Readonly<Record<Level, Say>> {
   child(fields: Pick<LogFields, 'pid'>): Logger
 }
 
+/** Takes the lines of the log, each with its end of line. */
+export interface LogOutput {
+  write(line: string): void
+}
+
 /**
- * JSON lines on standard output. Callers name the fields that they log; whole requests, headers and errors of
- * providers are never handed over, so that no key, transcript or signed URL can slip in.
+ * Writes JSON lines, to standard output unless told otherwise. Callers name the fields that they log; whole requests,
+ * headers and errors of providers are never handed over, so that no key, transcript or signed URL can slip in.
  */
-export function createLogger(level: string): Logger {
+export function createLogger(level: string, output: LogOutput = createOutput()): Logger {
   const timestamp = () => `,"time":"${new Date().toISOString()}"`
   const formatters = { level: (label: string) => ({ level: label }) }
-  return pino({ level, base: null, timestamp, formatters, serializers: { err: described } }, createOutput())
+  const serializers = { err: described }
+  return pino({ level, base: null, timestamp, formatters, serializers }, output)
 }
 
 /**
@@ -160,8 +166,8 @@ export function logCrash(log: Logger): void {
 }
 
 /**
- * What an error is and why, its causes included, and nothing else that hangs onto it: clients of stores leave what they
- * were to write there, transcripts and keys among it.
+ * Describes an error and its causes, without the other properties of the object: clients of stores attach the data that
+ * they were writing, which includes transcripts and keys.
  */
 function described(error: unknown): object {
   if (!(error instanceof Error)) return { type: typeof error }
@@ -197,7 +203,7 @@ function withoutQuotes(text: string): string {
  * Collects lines for standard output. pino's own destination appends each line to one growing string, whose length and
  * encoding are then computed several times over: 4 µs a line.
  */
-function createOutput(): { write(line: string): void } {
+function createOutput(): LogOutput {
   let lines: string[] = []
   let characters = 0
   const flush = (): void => {

@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 
-/** What a sealed text is for and whose it is: it opens as nothing else, and for nobody else. */
+/** Purpose and owner of a sealed text: it cannot be opened for any other. */
 export interface SealContext {
   readonly purpose: string
   readonly workspace: string
@@ -39,8 +39,8 @@ export function seal(keys: readonly Buffer[], plain: string, context: SealContex
 }
 
 /**
- * What was sealed, by any of the keys and for this very context; null for everything else: another context, a text
- * that was changed, or one whose key is no longer among them. Never throws.
+ * Opens a text that was sealed by any of the keys for this very context. Null for another context, an altered text, or
+ * one whose key is no longer among them. Never throws.
  */
 export function open(keys: readonly Buffer[], sealed: string, context: SealContext): string | null {
   const [, id, text = ''] = SEALED.exec(sealed) ?? []

@@ -36,7 +36,7 @@ t.test('a command line that cannot be followed ends with 2 and one sentence', as
   const rows: readonly [readonly string[], string | RegExp][] = [
     [['fly'], 'there is no command "fly"; see larkway help'],
     [['constructor'], 'there is no command "constructor"; see larkway help'],
-    [['check', 'a.yaml', 'b.yaml'], 'too many words'],
+    [['check', 'a.yaml', 'b.yaml'], 'unexpected argument "b.yaml"'],
     [['route'], 'route takes explain or diff'],
     [
       ['route', 'explain', '--endpoint', 'transcription'],
@@ -44,9 +44,9 @@ t.test('a command line that cannot be followed ends with 2 and one sentence', as
     ],
     [['route', 'diff', 'a.yaml'], 'route diff takes two configuration files'],
     [['models', 'wisper'], /^there is no kind "wisper"; there are anthropic, /],
-    [['key'], 'key takes create, list, revoke, make or hash'],
-    [['key', 'make', 'x'], 'too many words'],
-    [['credits'], 'credits takes add or show'],
+    [['key'], 'key takes create, list, revoke, make or hash; see larkway key --help'],
+    [['key', 'make', 'x'], 'unexpected argument "x"'],
+    [['credits'], 'credits takes add or show; see larkway credits --help'],
     [['sandbox', '--port', '70000'], '--port takes 0 to 65535'],
   ]
   for (const [args, sentence] of rows) {
@@ -77,7 +77,7 @@ t.test('what is no key is not hashed, and not repeated', async (t) => {
     t.same(await larkway(['key', 'hash'], { input }), {
       code: 2,
       output: '',
-      errors: 'larkway: that is no API key of Larkway, or one with a typing error\n',
+      errors: 'larkway: this is not an API key of Larkway, or it has a typing error\n',
     })
 })
 
@@ -102,7 +102,7 @@ t.test('check lists every fault of an invalid file', async (t) => {
     code: 1,
     output: [
       'larkway.yaml is not valid:',
-      '  /workspaces/acme/apps/web/rout: there is no such key',
+      '  /workspaces/acme/apps/web/rout: is not a known key; remove it or correct its spelling',
       '  /providers/openai/api_key: the environment variable OPENAI_API_KEY is not set',
       '  /workspaces/acme/apps/web/route: there is no route "vioce"',
       '',

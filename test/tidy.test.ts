@@ -4,22 +4,28 @@ import { posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { test } from 'tap'
 import { functionsIn, importsIn, lineOf, readSource, type SourceText } from './support/source-text.ts'
+import { CIRCLES_LEFT, SLIVERS_LEFT } from './support/tidy-debts.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const FUNCTION_LINES_MAX = 70
 const LINE_LENGTH_MAX = 120
+/** A shorter file with one importer, in its own folder, is part of that importer. */
+const SLIVER_LINES = 40
 
 /** Imports point down this list or stay in their folder. Never up, never sideways. */
 const LAYERS = [
-  'main cli parts job-work serve-metrics drain stores snapshots',
-  'routes',
+  'main cli node',
+  'console',
+  'api',
+  'admin',
+  'jobs webhooks',
   'gateway',
-  'inbound providers sandbox catalog state storage media workers',
+  'inbound providers sandbox catalog state storage media workers recorder',
   'outbound tracing',
-  'schema errors limits config log metrics ids secrets sealing version',
+  'contracts call-facts errors limits log metrics ids secrets sealing version timeouts',
 ].map((names) => names.split(' '))
 
-/** The top is one program and the bottom one vocabulary: their parts may name one another. */
+/** The top is one program, the bottom one vocabulary: parts may name one another. */
 const ONE_PLACE = [0, LAYERS.length - 1]
 
 /** The only readers of the environment. */
@@ -28,12 +34,18 @@ const READS_ENVIRONMENT = ['src/main.ts', 'src/cli.ts']
 /** The only one that makes clients of Redis: each has a listener for its errors, or their stacks go past the log. */
 const CONNECTS_TO_REDIS = 'src/state/redis/connect.ts'
 
+/** Errors that name a field, in the one style of all doors. */
+const REFUSALS = 'src/inbound/refusals.ts'
+
 /** What browsers run; its folder is served as it is. */
-const PAGE = 'src/routes/console/page'
+const PAGE = 'src/console/page'
 const PAGE_ENTRY_POINTS = [`${PAGE}/main.ts`, `${PAGE}/early.ts`]
 
 /** What nothing imports because it is run; everything else in src must be reached from here. */
 const ENTRY_POINTS = [...READS_ENVIRONMENT, ...PAGE_ENTRY_POINTS]
+
+/** Slivers that stay, and why. */
+const SLIVERS_WITH_REASON: Readonly<Record<string, string>> = {}
 
 type File = { path: string; raw: string } & SourceText
 type Check = (file: File) => string[]
@@ -82,6 +94,21 @@ const CHECKS: Record<string, Check> = {
     ),
   ),
   console: only(isSource, pattern(/\bconsole\s*(?:\?\.|\.|\[)/g, 'console: log with pino')),
+  'commands without HTTP': only(
+    (path) => isInside(path, 'src/admin', 'src/cli'),
+    (file) =>
+      importsIn(file)
+        .map(({ target, line }) => ({ path: resolve(file.path, target), line }))
+        .filter(({ path }) => isInside(path, 'src/api', 'src/console', 'src/inbound') && path !== REFUSALS)
+        .map(({ path, line }) => `${file.path}:${line} ${path}: commands know nothing of HTTP`),
+  ),
+  recorder: only(
+    (path) => isSource(path) && !isInside(path, 'src/node', 'src/recorder'),
+    (file) =>
+      importsIn(file)
+        .filter(({ target }) => isInside(resolve(file.path, target), 'src/recorder'))
+        .map(({ line }) => `${file.path}:${line} src/recorder: it is told through contracts/recorder.ts`),
+  ),
   'redis clients': only(
     (path) => isSource(path) && path !== CONNECTS_TO_REDIS,
     (file) => [
@@ -139,6 +166,67 @@ function deadFiles(files: readonly File[]): string[] {
     .map(({ path }) => `${path} is reached from no entry point`)
 }
 
+type Graph = ReadonlyMap<string, ReadonlySet<string>>
+
+/** Each source file and the source files that it imports, for types too. */
+function importGraph(files: readonly File[]): Graph {
+  const paths = new Set(files.map(({ path }) => path))
+  const importsOf = (file: File) =>
+    importsIn(file)
+      .filter(({ target, isUrl }) => target.startsWith('.') && !isUrl)
+      .map(({ target }) => resolve(file.path, target))
+      .filter((path) => paths.has(path))
+  return new Map(
+    files.filter(({ path }) => isSource(path)).map((file) => [file.path, new Set(importsOf(file))]),
+  )
+}
+
+/** Files that import themselves by way of others, each with the shortest way round. */
+function importCircles(graph: Graph): Map<string, string> {
+  const circles = new Map<string, string>()
+  for (const start of graph.keys()) {
+    const cameFrom = new Map<string, string>()
+    const queue = [start]
+    for (let path = queue.shift(); path !== undefined && !cameFrom.has(start); path = queue.shift()) {
+      for (const target of graph.get(path) ?? []) {
+        if (cameFrom.has(target)) continue
+        cameFrom.set(target, path)
+        queue.push(target)
+      }
+    }
+    let at = cameFrom.get(start)
+    if (at === undefined) continue
+    const way = [start]
+    for (; at !== start; at = cameFrom.get(at!)) way.unshift(at!)
+    circles.set(start, [start, ...way].join(' -> '))
+  }
+  return circles
+}
+
+/** Files under 40 lines whose one importer stands beside them: they belong to it. */
+function slivers(files: readonly File[]): Map<string, string> {
+  const importers = new Map<string, string[]>()
+  for (const [from, targets] of importGraph(files))
+    for (const target of targets) importers.set(target, [...(importers.get(target) ?? []), from])
+  const found = new Map<string, string>()
+  for (const { path, raw } of files) {
+    const lines = raw.split('\n').length - 1
+    const [importer, another] = importers.get(path) ?? []
+    if (importer === undefined || another !== undefined || lines >= SLIVER_LINES) continue
+    if (posix.dirname(importer) !== posix.dirname(path)) continue
+    found.set(path, `${path} has ${lines} lines and one importer: make it part of ${importer}`)
+  }
+  return found
+}
+
+/** Offenders that are not listed, and lines of the list that name no offender: a list of debts only shrinks. */
+function beyond(found: ReadonlyMap<string, string>, allowed: readonly string[]): string[] {
+  return [
+    ...[...found].filter(([path]) => !allowed.includes(path)).map(([, fault]) => fault),
+    ...allowed.filter((path) => !found.has(path)).map((path) => `${path} is clean: strike it from the list`),
+  ]
+}
+
 /** Hosts of package registries and of this machine's mirrors; put together, or this file would name them. */
 function registryHosts(): string[] {
   const hosts = [['registry', 'npmjs', 'org'].join('.'), ['deb', 'debian', 'org'].join('.')]
@@ -190,6 +278,8 @@ test('the repository is tidy', async (t) => {
   t.ok(programs.length > 50, 'the files were found')
   for (const [name, check] of Object.entries(CHECKS)) t.same(programs.flatMap(check), [], name)
   t.same(deadFiles(files), [], 'dead files')
+  t.same(beyond(importCircles(importGraph(files)), CIRCLES_LEFT), [], 'import circles')
+  t.same(beyond(slivers(files), Object.keys(SLIVERS_WITH_REASON).concat(SLIVERS_LEFT)), [], 'slivers')
   const hosts = registryHosts()
   const texts = tracked.filter(
     (path) => !/\.(?:png|wav|mp3|mp4|m4a|webm|ogg|flac|opus|gif|ico|bin)$/.test(path),
@@ -225,6 +315,11 @@ const BAD: Record<string, [path: string, source: string][]> = {
     ['src/sandbox/a.ts', "import { env } from 'node:process'"],
   ],
   console: [['src/a.ts', 'console.log(1)']],
+  recorder: [['src/jobs/a.ts', "import { BatchingRecorder } from '../recorder/recorder.ts'"]],
+  'commands without HTTP': [
+    ['src/admin/keys.ts', "import { endpoint } from '../api/endpoint.ts'"],
+    ['src/cli/jobs.ts', "import type { Exchange } from '../inbound/exchange.ts'"],
+  ],
   'redis clients': [
     ['src/state/redis/state.ts', "import { Redis } from 'ioredis'\nconst redis = new Redis(url)"],
     ['src/state/redis/jobs.ts', 'const listener = redis.duplicate()'],
@@ -248,7 +343,7 @@ const BAD: Record<string, [path: string, source: string][]> = {
 
 const GOOD: Record<string, [path: string, source: string][]> = {
   layers: [
-    ['src/gateway/run.ts', "import { A } from './select.ts'\nimport { s } from '../schema/state.ts'"],
+    ['src/gateway/run.ts', "import { A } from './select.ts'\nimport { s } from '../contracts/state.ts'"],
     ['src/cli.ts', "import { serve } from './main.ts'"],
     [
       'src/storage/a.ts',
@@ -261,6 +356,11 @@ const GOOD: Record<string, [path: string, source: string][]> = {
   ],
   environment: [['src/main.ts', 'await serve(process.env)']],
   console: [['bench/run.ts', 'console.log(1)']],
+  recorder: [
+    ['src/node/a.ts', "import { BatchingRecorder } from '../recorder/recorder.ts'"],
+    ['src/jobs/a.ts', "import type { Recorder } from '../contracts/recorder.ts'"],
+  ],
+  'commands without HTTP': [['src/admin/keys.ts', "import { invalid } from '../inbound/refusals.ts'"]],
   'redis clients': [
     [CONNECTS_TO_REDIS, "import { Cluster, Redis } from 'ioredis'"],
     ['src/state/redis/state.ts', "import { redisConnector } from './connect.ts'\nconst s = 'ioredis'"],
@@ -284,6 +384,39 @@ test('each check finds its fault and nothing else', async (t) => {
       t.same(check(sample(path, source)), [], `${name}: ${source}`)
     t.ok(BAD[name] && GOOD[name], `${name} has samples of both`)
   }
+})
+
+test('import circles and slivers are found', async (t) => {
+  const own = "import type { A } from './a.ts'"
+  const circle = [
+    sample('src/jobs/a.ts', "import { b } from './b.ts'\nexport { d } from './d.ts'"),
+    sample('src/jobs/b.ts', "const c = await import('../gateway/c.ts')"),
+    sample('src/gateway/c.ts', "import type { A } from '../jobs/a.ts'"),
+    sample('src/jobs/d.ts', "// import { A } from './a.ts'\nnew Worker(new URL('./a.ts', import.meta.url))"),
+  ]
+  t.same(
+    [...importCircles(importGraph(circle))],
+    [
+      ['src/jobs/a.ts', 'src/jobs/a.ts -> src/jobs/b.ts -> src/gateway/c.ts -> src/jobs/a.ts'],
+      ['src/jobs/b.ts', 'src/jobs/b.ts -> src/gateway/c.ts -> src/jobs/a.ts -> src/jobs/b.ts'],
+      ['src/gateway/c.ts', 'src/gateway/c.ts -> src/jobs/a.ts -> src/jobs/b.ts -> src/gateway/c.ts'],
+    ],
+  )
+  const small = (path: string) => sample(path, 'x\n'.repeat(SLIVER_LINES - 1))
+  const large = (path: string) => sample(path, 'x\n'.repeat(SLIVER_LINES))
+  const url = sample('src/jobs/b.ts', "new Worker(new URL('./a.ts', import.meta.url))")
+  const fault = `src/jobs/a.ts has ${SLIVER_LINES - 1} lines and one importer: make it part of src/jobs/b.ts`
+  const cases: [files: File[], found: string[]][] = [
+    [[small('src/jobs/a.ts'), sample('src/jobs/b.ts', own)], [fault]],
+    [[small('src/jobs/a.ts'), sample('src/jobs/b.ts', own), sample('test/jobs/a.ts', own)], [fault]],
+    [[large('src/jobs/a.ts'), sample('src/jobs/b.ts', own)], []],
+    [[small('src/jobs/a.ts'), sample('src/jobs/b.ts', own), sample('src/jobs/c.ts', own)], []],
+    [[small('src/jobs/a.ts'), sample('src/gateway/b.ts', "import '../jobs/a.ts'")], []],
+    [[small('src/jobs/a.ts'), url], []],
+  ]
+  for (const [files, found] of cases) t.same([...slivers(files).values()], found)
+  t.same(beyond(new Map([['a', 'a is small']]), ['b']), ['a is small', 'b is clean: strike it from the list'])
+  t.same(beyond(new Map([['a', 'a is small']]), ['a']), [])
 })
 
 test('dead files and foreign words are found', async (t) => {

@@ -6,9 +6,9 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { join } from 'node:path'
 import { pino } from 'pino'
+import type { Claiming, JobSpec, Jobs, Retention } from '../../src/contracts/jobs.ts'
+import type { State } from '../../src/contracts/state.ts'
 import { newId, newJobId } from '../../src/ids.ts'
-import type { Claiming, JobSpec, Jobs, Retention } from '../../src/schema/jobs.ts'
-import type { State } from '../../src/schema/state.ts'
 import { openEmbeddedState } from '../../src/state/embedded/state.ts'
 import { createRedisState } from '../../src/state/redis/state.ts'
 import { startRedis } from '../../test/support/redis-server.ts'
@@ -32,7 +32,7 @@ const KEEP: Retention = { transcriptionMs: 3_600_000, queueMs: 3_600_000, deadMs
 const CLAIMING: Omit<Claiming, 'limit'> = {
   perWorkspace: 1_000,
   leaseMs: 600_000,
-  straysMax: 3,
+  stalledMax: 3,
   poison: { code: 'INTERNAL', message: 'poison', param: null, details: {} },
   keep: KEEP,
 }

@@ -5,8 +5,8 @@
 
 import { cpus } from 'node:os'
 import { Piscina } from 'piscina'
-import { hashLeaves } from '../../src/workers/leaf-hash.ts'
-import type { LeavesTask } from '../../src/workers/leaves.ts'
+import { hashLeaves, type LeavesTask } from '../../src/workers/leaf-hash.ts'
+
 import { compareWays } from './ways.ts'
 
 const KIB = 1024
@@ -18,7 +18,7 @@ const text = Buffer.alloc((MIB / 4) * 3, 'larkway').toString('base64')
 for (const block of blocks) Buffer.from(block.buffer).write(text, 'latin1')
 
 const pool = new Piscina<LeavesTask, Uint8Array>({
-  filename: new URL('../../src/workers/leaves.ts', import.meta.url).href,
+  filename: new URL('../../src/workers/leaf-hash.ts', import.meta.url).href,
   name: 'hash',
   minThreads: 1,
   maxThreads: 1,

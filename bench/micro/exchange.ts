@@ -1,7 +1,10 @@
+const NEVER = new AbortController().signal
+
 /** As much of an exchange as is counted and recorded, with the callbacks that every exchange has. */
 export class Exchange {
   readonly requestId = 'req_01hzzzzzzzzzzzzzzzzzzzzzzz'
   readonly method = 'POST'
+  readonly signal = NEVER
   readonly pattern: string
   readonly bodyMs = 0
   readonly receivedBytes = 100

@@ -4,7 +4,7 @@
 
 import { once } from 'node:events'
 import { pino } from 'pino'
-import type { RateLimit, RateLimiter } from '../../src/schema/state.ts'
+import type { RateLimit, RateLimiter } from '../../src/contracts/rate-limit.ts'
 import { EmbeddedRateLimiter } from '../../src/state/embedded/rate-limiter.ts'
 import { redisConnector } from '../../src/state/redis/connect.ts'
 import { RedisRateLimiter } from '../../src/state/redis/rate-limiter.ts'

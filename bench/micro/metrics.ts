@@ -5,11 +5,11 @@
 
 import { cpus } from 'node:os'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { AppPrincipal, Entry, Route, Snapshot } from '../../src/contracts/catalog.ts'
+import { OPERATION_NAMES } from '../../src/contracts/operations.ts'
 import { createMetrics, type Metrics } from '../../src/metrics/metrics.ts'
 import type { NodeParts } from '../../src/metrics/node-readings.ts'
 import { createScrape } from '../../src/metrics/scrape.ts'
-import type { AppPrincipal, Entry, Route, Snapshot } from '../../src/schema/catalog.ts'
-import { OPERATION_NAMES } from '../../src/schema/operations.ts'
 import { Exchange } from './exchange.ts'
 
 const REQUESTS = 1_000_000
@@ -27,7 +27,7 @@ function serve(metrics: Metrics | null, pattern: string, entry: Entry, at = 0): 
   exchange.onFinished(() => {})
   const operation = OPERATION_NAMES[at % OPERATION_NAMES.length]!
   metrics?.calls.attempted({
-    ...{ entry, operation, outcome: 'ok', milliseconds: 20, firstPieceMs: null, failover: false },
+    ...{ entry, operation, outcome: 'ok', milliseconds: 20, firstDeltaMs: null, failover: false },
   })
   metrics?.calls.metered(entry, operation, { input_tokens: 7, output_tokens: 11, total_tokens: 18 })
   metrics?.calls.charged(entry, 12)

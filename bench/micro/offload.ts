@@ -4,8 +4,8 @@
 
 import { cpus } from 'node:os'
 import { Piscina } from 'piscina'
-import type { Base64Task } from '../../src/workers/base64.ts'
-import { decodeBase64 } from '../../src/workers/base64-text.ts'
+import { type Base64Task, decodeBase64 } from '../../src/workers/base64.ts'
+
 import { compareWays } from './ways.ts'
 
 const KIB = 1024

@@ -7,14 +7,10 @@ import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pino } from 'pino'
-import { newTrail } from '../../src/gateway/gateway.ts'
-import {
-  BatchingRecorder,
-  type Recorder,
-  type RecorderParts,
-  type Seen,
-} from '../../src/routes/console/watch/recorder.ts'
-import type { Principal } from '../../src/schema/catalog.ts'
+import type { Principal } from '../../src/contracts/catalog.ts'
+import type { Recorder, RecorderNote } from '../../src/contracts/recorder.ts'
+import { CallContext } from '../../src/gateway/call-context.ts'
+import { BatchingRecorder, type RecorderParts } from '../../src/recorder/recorder.ts'
 import { openEmbeddedState } from '../../src/state/embedded/state.ts'
 import { Exchange } from './exchange.ts'
 
@@ -44,11 +40,11 @@ const node: RecorderParts['node'] = {
 
 function serve(recorder: Recorder | null, at: number): void {
   const exchange = new Exchange('/v1/me')
-  const trail = newTrail()
-  trail.principal = principals[at % WORKSPACES]!
-  let seen: Seen = null
-  exchange.onFinished(() => recorder?.ended(exchange, trail, seen))
-  seen = recorder?.answered(exchange, trail, 200) ?? null
+  const context = new CallContext(exchange)
+  context.principal = principals[at % WORKSPACES]!
+  let note: RecorderNote = null
+  exchange.onFinished(() => recorder?.ended(exchange, context, note))
+  note = recorder?.answered(exchange, context, 200) ?? null
   exchange.finish(200)
 }
 

@@ -1,21 +1,21 @@
 import { join } from 'node:path'
-import { SCOPES } from '../schema/catalog.ts'
+import { SCOPES } from '../contracts/catalog.ts'
 import { keptText } from '../secrets.ts'
 import { hashKey, looksLikeKey, makeKey } from './key.ts'
-import type { Surroundings } from './provider.ts'
+import type { ProviderContext } from './provider.ts'
 import { openServing, type Serving } from './serving.ts'
 
 const KEY_FILE = 'demo-key'
 
-export interface DemoOptions extends Surroundings {
+export interface DemoOptions extends ProviderContext {
   /** Plain; only its hash enters the snapshot. */
   readonly key: string
 }
 
 /**
- * What is served without a configuration file: workspace `demo` with one app, one key with every scope, and one route
- * for transcription, translation and speech, which the sandbox answers. What is published in the state comes to it as
- * to a file.
+ * Serves a catalog without a configuration file: workspace `demo` with one app, one key with every scope, and one route
+ * for transcription, translation and speech, which the sandbox answers. Published records are added to it as to a
+ * file.
  */
 export function openDemo({ key, ...surroundings }: DemoOptions): Serving {
   const document = {
@@ -30,7 +30,7 @@ export function openDemo({ key, ...surroundings }: DemoOptions): Serving {
     },
   }
   const serving = openServing({ document, hash: 'demo' }, surroundings)
-  if ('faults' in serving) throw new Error(`the demo catalog is not valid: ${serving.faults.join('; ')}`)
+  if ('issues' in serving) throw new Error(`the demo catalog is not valid: ${serving.issues.join('; ')}`)
   return serving
 }
 

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Entry, Route } from '../schema/catalog.ts'
+import type { Entry, Route } from '../contracts/catalog.ts'
 
-/** What became of one route between two configurations. */
+/** Changes to one route between two configurations. */
 export interface RouteChange {
   readonly workspace: string
   readonly name: string
@@ -26,7 +26,7 @@ const SETTINGS = {
 } satisfies Record<string, (entry: Entry) => unknown>
 
 /**
- * The routes that differ, by workspace and name. What a model is known to do and to cost counts too: it decides who
+ * Lists changed routes by workspace and name. Known capabilities and prices of models count too: they decide who
  * serves, though facts of the built-in table are no part of a version.
  */
 export function diffRoutes(before: readonly Route[], after: readonly Route[]): RouteChange[] {
@@ -55,7 +55,7 @@ function diffRoute(before: Route | undefined, after: Route | undefined): RouteCh
     const what = before === undefined ? 'added' : 'removed'
     return {
       ...common,
-      lines: any.entries.map((entry, index) => `entry ${index + 1} ${what}: ${nameOf(entry)}`),
+      lines: any.entries.map((entry, index) => `entry ${index + 1} ${what}: ${entryName(entry)}`),
     }
   }
   const lines = [
@@ -71,12 +71,12 @@ function diffEntries(before: readonly Entry[], after: readonly Entry[]): string[
   const rest = before.map((entry, index) => ({ entry, index }))
   const lines: string[] = []
   for (const [index, entry] of after.entries()) {
-    const at = rest.findIndex((old) => nameOf(old.entry) === nameOf(entry))
+    const at = rest.findIndex((old) => entryName(old.entry) === entryName(entry))
     const [old] = at < 0 ? [] : rest.splice(at, 1)
-    if (old === undefined) lines.push(`entry ${index + 1} added: ${nameOf(entry)}`)
+    if (old === undefined) lines.push(`entry ${index + 1} added: ${entryName(entry)}`)
     else lines.push(...diffEntry(old, { entry, index }))
   }
-  return [...rest.map(({ entry, index }) => `entry ${index + 1} removed: ${nameOf(entry)}`), ...lines]
+  return [...rest.map(({ entry, index }) => `entry ${index + 1} removed: ${entryName(entry)}`), ...lines]
 }
 
 interface Placed {
@@ -85,7 +85,7 @@ interface Placed {
 }
 
 function diffEntry(before: Placed, after: Placed): string[] {
-  const name = `entry ${after.index + 1} ${nameOf(after.entry)}`
+  const name = `entry ${after.index + 1} ${entryName(after.entry)}`
   const moved = before.index === after.index ? [] : [`${name} moved from ${before.index + 1}`]
   const settings = Object.entries(SETTINGS).flatMap(([setting, read]) =>
     changed(`${name} ${setting}`, read(before.entry), read(after.entry)),
@@ -102,6 +102,6 @@ function changed(what: string, before: unknown, after: unknown): string[] {
   return [`${what}: ${JSON.stringify(before ?? null)} → ${JSON.stringify(after ?? null)}`]
 }
 
-function nameOf({ provider, model }: Entry): string {
+function entryName({ provider, model }: Entry): string {
   return `${provider.name}/${model}`
 }

@@ -1,15 +1,14 @@
 import { type Static, type TSchema, Type } from 'typebox'
-import { CAPABILITIES } from '../schema/calls.ts'
-import { PROFILES, SCOPES, STRATEGIES } from '../schema/catalog.ts'
-import { FACT_SHAPES } from '../schema/facts.ts'
-import { INSTANT } from './instant.ts'
+import { CAPABILITIES } from '../contracts/calls.ts'
+import { PROFILES, SCOPES, STRATEGIES } from '../contracts/catalog.ts'
+import { FACT_SHAPES } from '../contracts/facts.ts'
 
-/** What names workspaces, apps, routes, providers, plans and purposes. Names become parts of object keys and logs. */
+/** Pattern for names of workspaces, apps, routes, providers, plans and purposes. Object keys and logs contain them. */
 const NAME = '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$'
 /** Models are named in headers of answers, too: no control characters, and no white space around. */
 const MODEL = '^[^\\s\\x00-\\x1f\\x7f-\\x9f]([^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f])?$'
 
-/** An object that takes no other keys: a misspelled one is a fault, not a setting without effect. */
+/** An object that takes no other keys: a misspelled one is an error, not a setting without effect. */
 function strict<Properties extends Record<string, TSchema>>(properties: Properties, description?: string) {
   return Type.Object(properties, {
     additionalProperties: false,
@@ -26,7 +25,7 @@ function named<Value extends TSchema>(value: Value, description: string) {
   return Type.Record(Type.String({ pattern: NAME }), value, { additionalProperties: false, description })
 }
 
-/** A text of a form: what the form is stands where checks, and editors, look for it. */
+/** A string with a pattern, described in words where checks and editors look for them. */
 function formed(pattern: string, patternErrorMessage: string, more: Type.TStringOptions = {}) {
   return Type.String({ pattern, patternErrorMessage, ...more })
 }
@@ -35,6 +34,10 @@ function formed(pattern: string, patternErrorMessage: string, more: Type.TString
 function optional<Value extends TSchema>(value: Value, description: string) {
   return Type.Optional(Type.With(value, { description }))
 }
+
+/** The form of RFC 3339, as the source of a regular expression; the first group is the day. */
+const INSTANT = '^\\d{4}-\\d\\d-(\\d\\d)T\\d\\d:\\d\\d:\\d\\d(\\.\\d+)?(Z|[+-]\\d\\d:\\d\\d)$'
+const FORM = new RegExp(INSTANT)
 
 const Name = formed(NAME, 'a name of 1 to 64 letters, digits, ".", "_" or "-"')
 const Usd = Type.Number({ minimum: 0, maximum: 1_000_000_000 })
@@ -231,3 +234,17 @@ export type KeyFields = Static<typeof KeyShape>
 export type WorkspaceFields = Static<typeof WorkspaceShape>
 export type RateLimitFields = Static<typeof RateLimitShape>
 export type BudgetFields = Static<typeof BudgetShape>
+
+/**
+ * Epoch milliseconds of an RFC 3339 time such as `2027-01-31T00:00:00Z`.
+ *
+ * @returns null for another form, and for a day that its month does not have
+ */
+export function instantMs(text: string): number | null {
+  const day = FORM.exec(text)?.[1]
+  const ms = Date.parse(text)
+  if (day === undefined || Number.isNaN(ms)) return null
+  // Date.parse takes 30 February for the 2nd of March.
+  const local = new Date(`${text.slice(0, 10)}T00:00:00Z`)
+  return local.getUTCDate() === Number(day) ? ms : null
+}

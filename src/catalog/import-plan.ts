@@ -1,12 +1,18 @@
-import { type RecordFields, type RecordName, recordId } from '../schema/catalog-store.ts'
-import type { RateLimit } from '../schema/state.ts'
-import type { StoredKey } from '../schema/stored-keys.ts'
-import { canonicalJson } from './canonical.ts'
-import { type Fault, linesOf } from './faults.ts'
+import { type RecordFields, type RecordName, recordId } from '../contracts/catalog-store.ts'
+import { canonicalJson } from '../contracts/json.ts'
+import type { RateLimit } from '../contracts/rate-limit.ts'
+import type { StoredKey } from '../contracts/stored-keys.ts'
+import {
+  fieldsOfKey,
+  keyOfFields,
+  portableParts,
+  splitDocument,
+  type WorkspaceKey,
+  withAbsolutePath,
+} from './document.ts'
+import { type Issue, linesOf } from './issues.ts'
 import type { MergedRecord } from './merge.ts'
-import { portableParts, withAbsolutePath } from './portable.ts'
-import { splitDocument, type WorkspaceKey } from './split.ts'
-import { fieldsOfKey, keyOfFields } from './stored-key.ts'
+
 import { placeOf } from './try-edits.ts'
 
 /** A document, and the folder where its relative paths begin. */
@@ -17,22 +23,22 @@ interface Placed {
 
 export interface ImportSources {
   readonly imported: Placed
-  /** What the servers have of their own: what it defines stays defined there. */
+  /** The servers' own document: its definitions stay there. */
   readonly served: Placed
   /** All that the state has, also without effect; `fields` null: not published. Of one name the last counts. */
   readonly kept: readonly (RecordName & { readonly fields: MergedRecord['fields'] | null })[]
   readonly stored: readonly StoredKey[]
-  /** What a rate limit of a key does not say. */
+  /** Defaults for the parts of a key's rate limit that are left out. */
   readonly rateLimit: RateLimit
 }
 
 /** A record to be published. */
 export type ImportedRecord = MergedRecord & {
-  /** What is published in its place; null: nothing. */
+  /** Fields published under the same name; null: none. */
   readonly before: RecordFields | null
 }
 
-/** What an import would change. */
+/** Changes that an import would make. */
 export interface ImportPlan {
   /** Those that are not there already. */
   readonly records: readonly ImportedRecord[]
@@ -46,24 +52,24 @@ export interface ImportPlan {
 /**
  * Compares a valid document with what there is. Nothing is taken away by an import.
  *
- * @returns the faults where the file of the servers, or the state, says otherwise
+ * @returns the issues where the file of the servers, or the state, says otherwise
  */
 export function planImport(
   sources: ImportSources,
   nowMs: number,
-): ImportPlan | { readonly faults: readonly string[] } {
-  const faults: Fault[] = []
-  const records = planRecords(sources, faults)
-  const keys = planKeys(sources, nowMs, faults)
-  return faults.length > 0 ? { faults: linesOf(faults) } : { ...records, ...keys }
+): ImportPlan | { readonly issues: readonly string[] } {
+  const issues: Issue[] = []
+  const records = planRecords(sources, issues)
+  const keys = planKeys(sources, nowMs, issues)
+  return issues.length > 0 ? { issues: linesOf(issues) } : { ...records, ...keys }
 }
 
-const OF_ANOTHER = 'the state has one of this name that belongs to another workspace'
-const DEFINED_OTHERWISE = 'the configuration of the servers defines it otherwise'
+const OF_ANOTHER = 'must have another name: in the state, this one belongs to another workspace'
+const DEFINED_OTHERWISE = 'must be changed in the configuration of the servers, which defines it differently'
 
 type RecordsPlan = Pick<ImportPlan, 'records' | 'recordsThere'>
 
-function planRecords({ imported, served, kept }: ImportSources, faults: Fault[]): RecordsPlan {
+function planRecords({ imported, served, kept }: ImportSources, issues: Issue[]): RecordsPlan {
   const ofFile = byId(splitDocument(served.document).records)
   const ofState = byId(kept)
   const records: ImportedRecord[] = []
@@ -72,11 +78,11 @@ function planRecords({ imported, served, kept }: ImportSources, faults: Fault[])
     const id = recordId(record)
     const known = ofState.get(id)
     if (known !== undefined && known.workspace !== record.workspace)
-      faults.push({ path: placeOf(record), message: OF_ANOTHER })
+      issues.push({ path: placeOf(record), message: OF_ANOTHER })
     const rest =
       record.kind === 'head'
-        ? headToImport(record, ofFile.get(id)?.fields, known?.fields, faults)
-        : recordToImport(record, imported, ofFile.get(id), served, faults)
+        ? headToImport(record, ofFile.get(id)?.fields, known?.fields, issues)
+        : recordToImport(record, imported, ofFile.get(id), served, issues)
     if (rest === null || (known?.fields && saysSame(known.fields, rest.fields))) recordsThere += 1
     else records.push({ ...rest, before: known?.fields ?? null })
   }
@@ -89,12 +95,12 @@ function recordToImport(
   imported: Placed,
   ofFile: MergedRecord | undefined,
   served: Placed,
-  faults: Fault[],
+  issues: Issue[],
 ): MergedRecord | null {
   if (ofFile === undefined) return record
   const [mine, theirs] = [withAbsolutePath(record, imported.folder), withAbsolutePath(ofFile, served.folder)]
   if (!saysSame(mine.fields, theirs.fields))
-    faults.push({ path: placeOf(record), message: DEFINED_OTHERWISE })
+    issues.push({ path: placeOf(record), message: DEFINED_OTHERWISE })
   return null
 }
 
@@ -103,12 +109,12 @@ function headToImport(
   head: MergedRecord,
   ofFile: RecordFields | undefined,
   ofState: RecordFields | null | undefined,
-  faults: Fault[],
+  issues: Issue[],
 ): MergedRecord | null {
   const free: [string, unknown][] = []
   for (const [key, value] of Object.entries(head.fields)) {
     if (ofFile === undefined || !Object.hasOwn(ofFile, key)) free.push([key, value])
-    else if (!saysSame(ofFile[key], value)) faults.push({ path: [key], message: DEFINED_OTHERWISE })
+    else if (!saysSame(ofFile[key], value)) issues.push({ path: [key], message: DEFINED_OTHERWISE })
   }
   return free.length === 0 ? null : { ...head, fields: { ...ofState, ...Object.fromEntries(free) } }
 }
@@ -118,7 +124,7 @@ type KeysPlan = Pick<ImportPlan, 'keys' | 'keysThere' | 'revoked'>
 function planKeys(
   { imported, served, stored, rateLimit }: ImportSources,
   nowMs: number,
-  faults: Fault[],
+  issues: Issue[],
 ): KeysPlan {
   const ofFile = portableParts(served.document, served.folder, rateLimit).keys
   const keys: StoredKey[] = []
@@ -132,7 +138,7 @@ function planKeys(
     const inState = stored.find((one) => isIt(fieldsOfKey(one)))
     const known = inFile ?? (inState && fieldsOfKey(inState))
     const refuse = (message: string) =>
-      faults.push({ path: ['workspaces', key.workspace, 'keys', made.id], message })
+      issues.push({ path: ['workspaces', key.workspace, 'keys', made.id], message })
     if (known === undefined) keys.push(made)
     else if (!saysSame(known, portable))
       refuse(inFile === undefined ? 'the state has another key of this id or hash' : DEFINED_OTHERWISE)

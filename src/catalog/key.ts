@@ -1,5 +1,7 @@
 import { hash, randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
+import type { StoredKey } from '../contracts/stored-keys.ts'
+import { newId } from '../ids.ts'
 
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const SHAPE = /^lk_live_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}$/
@@ -48,4 +50,40 @@ function base62(value: bigint, length: number): string {
   let text = ''
   for (let rest = value; rest > 0n; rest /= 62n) text = DIGITS.charAt(Number(rest % 62n)) + text
   return text.padStart(length, '0')
+}
+
+/** As the configuration has them. */
+export const KEY_NAME_MAX = 1024
+export const REQUESTS_PER_MINUTE_MAX = 100_000_000
+export const BURST_MAX = 100_000
+
+/** Settings of a new key that the caller chooses. @param name null: its id */
+type KeySettings = Omit<StoredKey, 'id' | 'sha256' | 'prefix' | 'name' | 'createdAtMs' | 'revokedAtMs'> & {
+  readonly name: string | null
+}
+
+/** A key as its owner has it, and what is kept of it. The key itself is nowhere else. */
+interface NewKey {
+  readonly plain: string
+  readonly stored: StoredKey
+}
+
+/** Makes a key; nobody knows it until it is stored. */
+export function newKey({ name, ...settings }: KeySettings, nowMs: number): NewKey {
+  const id = newId('key')
+  const plain = makeKey()
+  const kept = { id, sha256: hashKey(plain), prefix: keyPrefix(plain), name: name ?? id }
+  return { plain, stored: { ...settings, ...kept, createdAtMs: nowMs, revokedAtMs: null } }
+}
+
+/** Control characters, and those that turn the direction of a text: with them a name looks like another. */
+const UNSEEN = /[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/u
+
+export function hasUnseen(text: string): boolean {
+  return UNSEEN.test(text)
+}
+
+/** A name is shown on a single line in lists. */
+export function isKeyName(text: string): boolean {
+  return text.trim() !== '' && text.length <= KEY_NAME_MAX && !hasUnseen(text)
 }

@@ -1,6 +1,6 @@
-import { RECORD_KINDS, type RecordFields, type RecordName, recordId } from '../schema/catalog-store.ts'
-import type { Fault, Path } from './faults.ts'
+import { RECORD_KINDS, type RecordFields, type RecordName, recordId } from '../contracts/catalog-store.ts'
 import { CatalogHead } from './file.ts'
+import type { Issue, Path } from './issues.ts'
 import { at } from './parts.ts'
 
 /** A part of the catalog that is not in the file. */
@@ -16,12 +16,12 @@ interface Owned<Source> {
 export interface Merged<Source> {
   /** As a file would have it. */
   readonly document: Readonly<Record<string, unknown>>
-  /** Whose part of the document leads there; null: the file's. */
+  /** Finds the record that a path belongs to; null: the file's own part. */
   readonly ownerOf: (path: Path) => Owned<Source> | null
   /** Records without effect, since the file defines what they are named. */
   readonly shadowed: readonly Source[]
   /** Records that no document could hold; they are left out. Paths begin at the record. */
-  readonly misfits: ReadonlyMap<Source, Fault>
+  readonly misfits: ReadonlyMap<Source, Issue>
 }
 
 /** Members of a workspace in the file that are none of its record: they have records, or a place, of their own. */
@@ -33,7 +33,7 @@ const RELATIVE_FILE = /^file:(?!\/)/
  * The document that a file and records make together. What the file names wins, name by name; apps and purposes may be
  * added to a workspace of the file. Nothing is judged that `buildSnapshot` judges.
  *
- * @param file of the right shape, or the faults of the result are those of the file, too
+ * @param file of the right shape, or the issues of the result are those of the file, too
  */
 export function mergeCatalog<Source extends MergedRecord>(
   file: unknown,
@@ -59,7 +59,7 @@ class Merge<Source extends MergedRecord> {
   /** By where they lead, as `keyOf` has it. */
   readonly #owners = new Map<string, { readonly record: Source; readonly depth: number }>()
   readonly #shadowed: Source[] = []
-  readonly #misfits = new Map<Source, Fault>()
+  readonly #misfits = new Map<Source, Issue>()
 
   constructor(file: unknown) {
     this.#document = listOf(file)
@@ -136,7 +136,7 @@ function keyOf(path: Path): string {
   return JSON.stringify(path)
 }
 
-/** A copy; of what is no object, an empty one. */
+/** Copies an object; anything else becomes an empty one. */
 function listOf(value: unknown): List {
   return typeof value === 'object' && !Array.isArray(value) ? { ...value } : {}
 }
@@ -147,8 +147,11 @@ function define(list: List, name: string, value: unknown): void {
 }
 
 /** Why no document could hold the record; null: one could. */
-function misfitOf({ kind, workspace, name, fields }: MergedRecord): Fault | null {
-  const noSuchKey = (key: string): Fault => ({ path: [key], message: 'there is no such key' })
+function misfitOf({ kind, workspace, name, fields }: MergedRecord): Issue | null {
+  const noSuchKey = (key: string): Issue => ({
+    path: [key],
+    message: 'is not a known key; remove it or correct its spelling',
+  })
   if (kind === 'head') {
     const unknown = Object.keys(fields).find((key) => !Object.hasOwn(CatalogHead.properties, key))
     return unknown === undefined ? null : noSuchKey(unknown)

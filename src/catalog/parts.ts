@@ -1,5 +1,5 @@
 import type { Static, TSchema } from 'typebox'
-import type { Capability } from '../schema/calls.ts'
+import type { Capability } from '../contracts/calls.ts'
 import {
   type AppFields,
   AppShape,
@@ -15,7 +15,7 @@ import {
   type WorkspaceFields,
   WorkspaceShape,
 } from './file.ts'
-import { hasShape } from './has-shape.ts'
+import { hasShape } from './issues.ts'
 
 /** The named parts of a kind. A name that leads to null is in the file, but has not the right shape. */
 export type Named<Part> = ReadonlyMap<string, Part | null>
@@ -52,7 +52,7 @@ export function providersIn(document: unknown): Named<ProviderFields> {
   return named(at(document, 'providers'), (value) => shaped(ProviderShape, value))
 }
 
-/** What each plan includes; nothing where that has not the right shape. */
+/** Capabilities that each plan includes; none where its shape is wrong. */
 export function plansIn(document: unknown): ReadonlyMap<string, ReadonlySet<Capability>> {
   const plans = named(at(document, 'plans'), (value) => shaped(PlanShape, value))
   return new Map([...plans].map(([name, fields]) => [name, new Set(fields?.includes ?? [])]))
@@ -85,4 +85,24 @@ function named<Part>(list: unknown, read: (value: unknown) => Part | null): Name
 
 export function arrayIn(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : []
+}
+
+/** Kinds of parts that are referred to by name. */
+type Kind = 'route' | 'provider'
+
+/** Message for a name that does not exist. */
+export function unknownPart(kind: Kind, name: string): string {
+  return `there is no ${kind} "${name}"`
+}
+
+/** Message for a name that only another workspace may use. */
+export function foreignPart(kind: Kind, name: string): string {
+  return `the ${kind} "${name}" belongs to another workspace`
+}
+
+const FOREIGN = /\bthe (route|provider) "([^"]*)" belongs to another workspace$/
+
+/** Hides other workspaces' parts from a line that ends with an issue: to this reader they do not exist. */
+export function withoutForeign(line: string): string {
+  return line.replace(FOREIGN, (_, kind: Kind, name: string) => unknownPart(kind, name))
 }

@@ -1,11 +1,11 @@
-import type { ConfiguredProvider } from '../schema/catalog.ts'
-import type { ModelFacts, Provider } from '../schema/provider.ts'
-import type { Faults, Path } from './faults.ts'
+import type { ConfiguredProvider } from '../contracts/catalog.ts'
+import type { ModelFacts, Provider } from '../contracts/provider.ts'
 import type { ProviderFields } from './file.ts'
+import type { Issues, Path } from './issues.ts'
 import { resolveSecret, type SecretSources } from './secret.ts'
 
-/** What the catalog asks of the world outside the file. */
-export interface Surroundings extends SecretSources {
+/** Everything the catalog needs from outside the file. */
+export interface ProviderContext extends SecretSources {
   /** The protocols, by kind. */
   readonly kinds: ReadonlyMap<string, Provider>
   /** The built-in table of models; undefined for a model that it lacks. */
@@ -19,25 +19,25 @@ export interface ResolvedProvider {
   readonly fields: ProviderFields
 }
 
-/** Makes a provider out of its fields; null when that cannot be. Every reason is added to `faults`. */
+/** Builds a provider from its fields. Null when they are invalid; every reason is added to `issues`. */
 export function resolveProvider(
   name: string,
   fields: ProviderFields,
   workspaces: ReadonlySet<string>,
-  surroundings: Surroundings,
-  faults: Faults,
+  surroundings: ProviderContext,
+  issues: Issues,
 ): ResolvedProvider | null {
   const path = ['providers', name]
   const { kind, access, workspace = null } = fields
-  checkOwner(fields, workspaces, path, faults)
+  checkOwner(fields, workspaces, path, issues)
 
   const protocol = surroundings.kinds.get(kind)
   if (protocol === undefined) {
     const known = [...surroundings.kinds.keys()].sort().join(', ')
-    faults.add([...path, 'kind'], `there is no kind "${kind}"; there are ${known}`)
+    issues.add([...path, 'kind'], `must be one of ${known}; there is no kind "${kind}"`)
   }
-  const credential = credentialOf(name, fields, protocol, surroundings, path, faults)
-  const baseUrl = baseUrlOf(fields, protocol, path, faults)
+  const credential = credentialOf(name, fields, protocol, surroundings, path, issues)
+  const baseUrl = baseUrlOf(fields, protocol, path, issues)
   if (protocol === undefined || credential === undefined || baseUrl === null) return null
   return { configured: { name, kind, baseUrl, credential, access, workspace }, protocol, fields }
 }
@@ -46,56 +46,56 @@ function checkOwner(
   fields: ProviderFields,
   workspaces: ReadonlySet<string>,
   path: Path,
-  faults: Faults,
+  issues: Issues,
 ): void {
   const { access, workspace } = fields
   const at = [...path, 'workspace']
   if (access === 'platform' && workspace !== undefined)
-    faults.add(at, 'a platform provider belongs to no workspace')
+    issues.add(at, 'must be left out: a platform provider belongs to no workspace')
   if (access === 'byok' && workspace === undefined)
-    faults.add(at, 'is missing: a byok provider belongs to one')
+    issues.add(at, 'is missing: a byok provider belongs to one')
   if (workspace !== undefined && !workspaces.has(workspace))
-    faults.add(at, `there is no workspace "${workspace}"`)
+    issues.add(at, `there is no workspace "${workspace}"`)
 }
 
-/** The provider's key; null when it takes none; undefined when there is a fault. */
+/** The provider's key; null when it takes none; undefined when there is a issue. */
 function credentialOf(
   name: string,
   { kind, api_key }: ProviderFields,
   protocol: Provider | undefined,
   sources: SecretSources,
   path: Path,
-  faults: Faults,
+  issues: Issues,
 ): string | null | undefined {
   const at = [...path, 'api_key']
   if (api_key === undefined) {
     if (protocol?.needsCredential !== true) return null
-    faults.add(at, `is missing: the kind "${kind}" needs one`)
+    issues.add(at, `is missing: the kind "${kind}" needs one`)
     return undefined
   }
-  const { value, fault } = resolveSecret(api_key, name, sources)
-  if (fault !== undefined) faults.add(at, fault)
+  const { value, issue } = resolveSecret(api_key, name, sources)
+  if (issue !== undefined) issues.add(at, issue)
   return value
 }
 
-/** Without a trailing slash; null when there is a fault. */
+/** Without a trailing slash; null when there is a issue. */
 function baseUrlOf(
   { kind, base_url }: ProviderFields,
   protocol: Provider | undefined,
   path: Path,
-  faults: Faults,
+  issues: Issues,
 ): string | null {
   const at = [...path, 'base_url']
   const text = base_url ?? protocol?.baseUrl ?? null
   if (text === null) {
-    if (protocol !== undefined) faults.add(at, `is missing: the kind "${kind}" has no address of its own`)
+    if (protocol !== undefined) issues.add(at, `is missing: the kind "${kind}" has no address of its own`)
     return null
   }
   const url = URL.parse(text)
   if (url === null || !['http:', 'https:'].includes(url.protocol))
-    faults.add(at, 'must be an http or https URL')
-  else if (url.username !== '' || url.password !== '') faults.add(at, 'must hold no credentials; use api_key')
-  else if (/[?#]/.test(text)) faults.add(at, 'must hold no query and no fragment')
+    issues.add(at, 'must be an http or https URL')
+  else if (url.username !== '' || url.password !== '') issues.add(at, 'must hold no credentials; use api_key')
+  else if (/[?#]/.test(text)) issues.add(at, 'must hold no query and no fragment')
   else return text.replace(/\/+$/, '')
   return null
 }

@@ -1,37 +1,36 @@
 import { hash } from 'node:crypto'
-import type { Entry, Route } from '../schema/catalog.ts'
-import { canonicalJson } from './canonical.ts'
+import type { Entry, Route } from '../contracts/catalog.ts'
+import { canonicalJson } from '../contracts/json.ts'
 import { resolveFacts } from './facts.ts'
-import { checkShape, type Faults, type Path } from './faults.ts'
 import type { EntryFields, RouteFields } from './file.ts'
-import { hasShape } from './has-shape.ts'
-import type { Named, RouteParts } from './parts.ts'
-import type { ResolvedProvider, Surroundings } from './provider.ts'
-import { foreignPart, unknownPart } from './referred-part.ts'
+import { checkShape, hasShape, type Issues, type Path } from './issues.ts'
 
-/** What the rest of the file offers to a route. */
+import { foreignPart, type Named, type RouteParts, unknownPart } from './parts.ts'
+import type { ProviderContext, ResolvedProvider } from './provider.ts'
+
+/** Parts of the file that a route may refer to. */
 export interface RouteContext {
   readonly providers: Named<ResolvedProvider>
   readonly plans: ReadonlyMap<string, unknown>
   /** Workspace → the labels that it declares. */
   readonly purposes: Named<ReadonlySet<string>>
-  readonly surroundings: Surroundings
+  readonly surroundings: ProviderContext
 }
 
-/** Makes a route out of its parts; null when that cannot be. Every reason is added to `faults`. */
+/** Builds a route from its parts. Null when they are invalid; every reason is added to `issues`. */
 export function resolveRoute(
   name: string,
   { fields, entries }: RouteParts,
   context: RouteContext,
-  faults: Faults,
+  issues: Issues,
 ): Route | null {
   const path = ['routes', name]
   const { workspace, strategy = 'priority', published = true } = fields
   if (!context.purposes.has(workspace))
-    faults.add([...path, 'workspace'], `there is no workspace "${workspace}"`)
+    issues.add([...path, 'workspace'], `there is no workspace "${workspace}"`)
 
   const resolved = entries.map((entry, index) =>
-    entry === null ? null : resolveEntry(workspace, entry, context, [...path, 'entries', index], faults),
+    entry === null ? null : resolveEntry(workspace, entry, context, [...path, 'entries', index], issues),
   )
   const whole = resolved.filter((entry) => entry !== null)
   if (whole.length < resolved.length) return null
@@ -54,22 +53,22 @@ function resolveEntry(
   fields: EntryFields,
   context: RouteContext,
   path: Path,
-  faults: Faults,
+  issues: Issues,
 ): Entry | null {
   const provider = context.providers.get(fields.provider)
-  if (provider === undefined) faults.add([...path, 'provider'], unknownPart('provider', fields.provider))
-  checkNames(workspace, fields, context, path, faults)
+  if (provider === undefined) issues.add([...path, 'provider'], unknownPart('provider', fields.provider))
+  checkNames(workspace, fields, context, path, issues)
   if (provider === undefined || provider === null) return null
 
   const { configured, protocol } = provider
   if (configured.access === 'byok' && configured.workspace !== workspace) {
-    faults.add([...path, 'provider'], foreignPart('provider', fields.provider))
-    // Further faults would tell of what kind it is.
+    issues.add([...path, 'provider'], foreignPart('provider', fields.provider))
+    // Further issues would reveal its kind.
     return null
   }
-  checkOptions(fields, provider, path, faults)
+  checkOptions(fields, provider, path, issues)
   const table = context.surroundings.factsOf(protocol.kind, fields.model)
-  const facts = resolveFacts(provider, fields, table, path, faults)
+  const facts = resolveFacts(provider, fields, table, path, issues)
   if (facts === null) return null
   return {
     provider: configured,
@@ -91,27 +90,28 @@ function checkNames(
   { purposes = [], plans = [] }: EntryFields,
   context: RouteContext,
   path: Path,
-  faults: Faults,
+  issues: Issues,
 ): void {
   const declared = context.purposes.get(workspace)
   for (const [index, purpose] of purposes.entries())
     if (declared && !declared.has(purpose))
-      faults.add([...path, 'purposes', index], `the workspace declares no purpose "${purpose}"`)
+      issues.add([...path, 'purposes', index], `the workspace declares no purpose "${purpose}"`)
   for (const [index, plan] of plans.entries())
-    if (!context.plans.has(plan)) faults.add([...path, 'plans', index], `there is no plan "${plan}"`)
+    if (!context.plans.has(plan)) issues.add([...path, 'plans', index], `there is no plan "${plan}"`)
 }
 
 function checkOptions(
   { options }: EntryFields,
   { protocol }: ResolvedProvider,
   path: Path,
-  faults: Faults,
+  issues: Issues,
 ): void {
   if (options === undefined) return
   const at = [...path, 'options']
   if (protocol.optionsSchema !== undefined) {
-    if (!hasShape(protocol.optionsSchema, options)) checkShape(protocol.optionsSchema, options, at, faults)
-  } else if (Object.keys(options).length > 0) faults.add(at, `the kind "${protocol.kind}" takes no options`)
+    if (!hasShape(protocol.optionsSchema, options)) checkShape(protocol.optionsSchema, options, at, issues)
+  } else if (Object.keys(options).length > 0)
+    issues.add(at, `must be left out: the kind "${protocol.kind}" takes no options`)
 }
 
 /** By their fields, which nobody changes: a catalog is made anew with every change of it, mostly of the same ones. */

@@ -1,6 +1,6 @@
 import { type SealContext, seal } from '../sealing.ts'
 
-/** What a reference is resolved with. */
+/** Sources that references are resolved from. */
 export interface SecretSources {
   readonly env: Readonly<Record<string, string | undefined>>
   /**
@@ -9,21 +9,20 @@ export interface SecretSources {
    * @throws Error when it cannot be read
    */
   readonly readSecret: (path: string) => string
-  /** What was sealed in this context; null where no key opens it. */
+  /** Opens a text that was sealed in this context; null when no key opens it. */
   readonly open: (sealed: string, context: SealContext) => string | null
 }
 
-/** A secret, or why there is none. `fault` never holds a part of a value. */
+/** A secret, or why there is none. `issue` never holds a part of a value. */
 export type Secret =
-  | { readonly value: string; readonly fault?: never }
-  | { readonly fault: string; readonly value?: never }
+  | { readonly value: string; readonly issue?: never }
+  | { readonly issue: string; readonly value?: never }
 
 const VARIABLE = /^\$\{([A-Za-z_][A-Za-z0-9_]*)\}$/
 const FILE = 'file:'
 const SEALED = 'sealed:'
-const NOT_A_REFERENCE = `a secret is never written here: name it as \${ENV_NAME} or file:<path>`
-const NOT_OPENED =
-  'no key opens what was sealed: LARKWAY_SECRET_KEYS lacks the one it was sealed with for this provider'
+const NOT_A_REFERENCE = `must be \${ENV_NAME} or file:<path>: a secret itself is never written here`
+const NOT_OPENED = 'must be sealed again for this provider: no key in LARKWAY_SECRET_KEYS opens it'
 /** Credentials go into headers, which hold printable ASCII. */
 const PRINTABLE = /^[\x21-\x7e]+$/
 
@@ -50,25 +49,25 @@ export function resolveSecret(
   if (variable !== undefined) {
     const value = env[variable]?.trim()
     if (value === undefined || value === '')
-      return { fault: `the environment variable ${variable} is not set` }
+      return { issue: `the environment variable ${variable} is not set` }
     return checked(value, `the environment variable ${variable}`)
   }
   if (reference.startsWith(SEALED)) {
     const value = open(reference.slice(SEALED.length), contextOf(provider))
-    return value === null ? { fault: NOT_OPENED } : checked(value.trim(), 'what was sealed')
+    return value === null ? { issue: NOT_OPENED } : checked(value.trim(), 'the sealed text')
   }
-  if (!reference.startsWith(FILE) || reference.length === FILE.length) return { fault: NOT_A_REFERENCE }
+  if (!reference.startsWith(FILE) || reference.length === FILE.length) return { issue: NOT_A_REFERENCE }
   const path = reference.slice(FILE.length)
   try {
     return checked(readSecret(path).trim(), `the file ${path}`)
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unreadable'
-    return { fault: `the file ${path} cannot be read (${code})` }
+    return { issue: `the file ${path} cannot be read (${code})` }
   }
 }
 
 function checked(value: string, source: string): Secret {
   return PRINTABLE.test(value)
     ? { value }
-    : { fault: `${source} holds no credential: one is printable ASCII` }
+    : { issue: `${source} must hold a credential of printable ASCII characters` }
 }

@@ -1,22 +1,23 @@
 import { createHash } from 'node:crypto'
-import { GatewayError } from '../errors.ts'
-import type { Snapshot } from '../schema/catalog.ts'
+import type { Snapshot } from '../contracts/catalog.ts'
 import type {
   BrokenRecord,
-  CatalogDesk,
   CatalogEdit,
+  CatalogService,
   PublishedRecord,
   ServedCatalog,
   TriedChange,
-} from '../schema/catalog-desk.ts'
-import { type PublishedCatalog, recordId } from '../schema/catalog-store.ts'
-import { type Fitting, fitRecords } from './fit.ts'
-import type { Surroundings } from './provider.ts'
+} from '../contracts/catalog-service.ts'
+import { type CatalogStore, type PublishedCatalog, recordId } from '../contracts/catalog-store.ts'
+import { GatewayError } from '../errors.ts'
+import type { Logger } from '../log.ts'
+import { type Polling, startPolling } from './polling.ts'
+import type { ProviderContext } from './provider.ts'
 import { NOTHING_SHARED, shareWith } from './sharing.ts'
-import { type FaultPaths, tryEdits } from './try-edits.ts'
+import { type Fitting, fitRecords, type IssuePaths, tryEdits } from './try-edits.ts'
 
-interface Faulty {
-  readonly faults: readonly string[]
+interface Refused {
+  readonly issues: readonly string[]
 }
 
 /** A file that was parsed, or what stands for it. */
@@ -26,8 +27,8 @@ export interface CatalogText {
   readonly hash: string
 }
 
-/** What became of an offer. With faults the running snapshot stays in force. */
-export type Offered = { readonly changed: boolean } | Faulty
+/** Outcome of an offer. If it has issues, the running snapshot stays in force. */
+export type Offered = { readonly changed: boolean } | Refused
 
 /** The file and the published catalog that a snapshot is made of. */
 interface Sources {
@@ -45,35 +46,51 @@ interface InForce extends Sources {
 /**
  * Makes the first snapshot, of a file alone.
  *
- * @returns the faults when that is not valid
+ * @returns the issues when that is not valid
  */
-export function openServing(file: CatalogText, surroundings: Surroundings): Serving | Faulty {
+export function openServing(file: CatalogText, surroundings: ProviderContext): Serving | Refused {
   const first = make({ file, published: null }, surroundings, null)
-  return 'faults' in first ? first : new Serving(first, surroundings)
+  return 'issues' in first ? first : new Serving(first, surroundings)
+}
+
+/** The catalog service of a process that serves a snapshot. @param refresh as `CatalogService` has it */
+export function catalogService(serving: Serving, refresh: () => Promise<void>): CatalogService {
+  return {
+    current: () => serving.current(),
+    good: () => serving.good(),
+    document: () => serving.document(),
+    records: () => serving.records(),
+    shadowed: () => serving.shadowed(),
+    broken: () => serving.broken(),
+    refused: () => serving.refused(),
+    version: () => serving.version(),
+    tryChange: (edits) => serving.tryChange(edits),
+    refresh,
+  }
 }
 
 /** The snapshot in force, and what it is made of. Does no I/O but for the secret files that providers name. */
-export class Serving implements Omit<CatalogDesk, 'refresh'> {
-  readonly #surroundings: Surroundings
+export class Serving implements Omit<CatalogService, 'refresh'> {
+  readonly #surroundings: ProviderContext
   #inForce: InForce
-  /** What was offered last and is valid by itself: not what is in force where that was refused. */
+  /** Last offer of each source that is valid by itself, even when it was refused and is not in force. */
   #newest: Sources
-  /** What is wrong with the file that was offered last, by itself. */
-  #fileFaults: readonly string[] = []
+  /** Issues of the last offered file alone. */
+  #fileIssues: readonly string[] = []
   #refused: readonly string[] = []
 
-  constructor(first: InForce, surroundings: Surroundings) {
+  constructor(first: InForce, surroundings: ProviderContext) {
     this.#surroundings = surroundings
     this.#inForce = first
     this.#newest = first
   }
 
   /** Takes a file when it is valid by itself, and costs no published record that is in force. */
-  offerFile(file: CatalogText | Faulty): Offered {
-    const alone = 'faults' in file ? file : make({ file, published: null }, this.#surroundings, null)
-    this.#fileFaults = 'faults' in alone ? alone.faults : []
-    this.#newest = { ...this.#newest, file: 'faults' in alone ? this.#inForce.file : alone.file }
-    return 'faults' in alone ? alone : this.#settle()
+  offerFile(file: CatalogText | Refused): Offered {
+    const alone = 'issues' in file ? file : make({ file, published: null }, this.#surroundings, null)
+    this.#fileIssues = 'issues' in alone ? alone.issues : []
+    this.#newest = { ...this.#newest, file: 'issues' in alone ? this.#inForce.file : alone.file }
+    return 'issues' in alone ? alone : this.#settle()
   }
 
   /**
@@ -95,8 +112,8 @@ export class Serving implements Omit<CatalogDesk, 'refresh'> {
     this.#refused = []
     for (const candidate of candidates) {
       const made = make(candidate, this.#surroundings, this.#inForce.fitting.good)
-      const losses = 'faults' in made ? made.faults : this.#lossesIn(made.fitting)
-      if ('faults' in made || losses.length > 0) {
+      const losses = 'issues' in made ? made.issues : this.#lossesIn(made.fitting)
+      if ('issues' in made || losses.length > 0) {
         if (candidate === this.#newest) this.#refused = losses
         continue
       }
@@ -105,7 +122,7 @@ export class Serving implements Omit<CatalogDesk, 'refresh'> {
       if (candidate === this.#newest) return { changed }
       break
     }
-    return { faults: this.#refused }
+    return { issues: this.#refused }
   }
 
   /** Why records that are served now would not be any more. */
@@ -113,7 +130,7 @@ export class Serving implements Omit<CatalogDesk, 'refresh'> {
     const served = new Set(this.#inForce.fitting.served.map(recordId))
     return broken
       .filter(({ record }) => served.has(recordId(record)))
-      .flatMap(({ record, faults }) => faults.map((fault) => `${recordId(record)} ${fault}`))
+      .flatMap(({ record, issues }) => issues.map((issue) => `${recordId(record)} ${issue}`))
   }
 
   current(): Snapshot {
@@ -141,7 +158,7 @@ export class Serving implements Omit<CatalogDesk, 'refresh'> {
   }
 
   refused(): readonly string[] {
-    return [...this.#fileFaults, ...this.#refused]
+    return [...this.#fileIssues, ...this.#refused]
   }
 
   /** Whether the published catalog could be read since the start. */
@@ -154,21 +171,21 @@ export class Serving implements Omit<CatalogDesk, 'refresh'> {
     return this.#inForce.published.version
   }
 
-  tryChange(edits: readonly CatalogEdit[], paths: FaultPaths = 'record'): TriedChange {
+  tryChange(edits: readonly CatalogEdit[], paths: IssuePaths = 'record'): TriedChange {
     const version = this.version()
     const { file, fitting } = this.#inForce
     const sharing = shareWith(fitting.good)
     const { document } = file
     const tried = tryEdits(document, fitting.records, edits, this.#surroundings, sharing, paths)
-    return 'faults' in tried ? tried : { ...tried, version }
+    return 'issues' in tried ? tried : { ...tried, version }
   }
 }
 
 function make(
   { file, published }: Sources,
-  surroundings: Surroundings,
+  surroundings: ProviderContext,
   before: ServedCatalog | null,
-): InForce | Faulty {
+): InForce | Refused {
   const hash = createHash('sha256')
   const readSecret = (path: string) => {
     const secret = surroundings.readSecret(path)
@@ -182,7 +199,59 @@ function make(
     { ...surroundings, readSecret },
     sharing,
   )
-  if ('faults' in fitting) return fitting
+  if ('issues' in fitting) return fitting
   const fingerprint = JSON.stringify([file.hash, published?.version ?? null, hash.digest('hex')])
   return { file, published, fitting, fingerprint }
+}
+
+interface PublishedPollOptions {
+  readonly serving: Serving
+  readonly store: Pick<CatalogStore, 'version' | 'published'>
+  readonly log: Logger
+  readonly pollMs?: number
+}
+
+/**
+ * Has the catalog served that is published in the state, and served anew whenever that changes. While the state is away
+ * the last known one stays in force.
+ */
+export function pollPublished({ serving, store, log, pollMs }: PublishedPollOptions): Polling {
+  /** Version that was read last, in force or not; null: it has to be read. */
+  let version: string | null = null
+
+  async function read(): Promise<void> {
+    if (version !== null && (await store.version()) === version) return
+    const published = await store.published()
+    const left = leftOut(serving)
+    const offered = serving.offerPublished(published)
+    version = published.version
+    const about = { catalog_version: version, records: published.records.length }
+    if (!('issues' in offered)) log.info(about, 'published catalog read')
+    else {
+      const { issues } = offered
+      log.error({ ...about, issues }, 'published catalog refused, it does not fit; the old one stays')
+    }
+    logLeftOut(left)
+  }
+
+  function logLeftOut(before: string): void {
+    if (leftOut(serving) === before) return
+    const left_out = serving.broken().map(({ record, issues }) => ({ record: recordId(record), issues }))
+    if (left_out.length === 0) log.info('every published record is served')
+    else log.error({ left_out }, 'published records do not fit the configuration and are left out')
+  }
+
+  return startPolling({
+    read,
+    onAway: (error) => {
+      const known = serving.isWhole() ? serving.records().length : null
+      log.warn({ err: error, known }, 'the published catalog cannot be read; the last known one holds')
+    },
+    onBack: () => log.info('the published catalog can be read again'),
+    pollMs,
+  })
+}
+
+function leftOut(serving: Serving): string {
+  return JSON.stringify(serving.broken().map(({ record, issues }) => [recordId(record), issues]))
 }

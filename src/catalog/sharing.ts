@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { AppPrincipal, Entry, Principal, Route } from '../schema/catalog.ts'
-import type { ServedCatalog } from '../schema/catalog-desk.ts'
-import { canonicalJson } from './canonical.ts'
+import type { AppPrincipal, Entry, Principal, Route } from '../contracts/catalog.ts'
+import type { ServedCatalog } from '../contracts/catalog-service.ts'
+import { canonicalJson } from '../contracts/json.ts'
 
 /**
  * Takes what was made anew, and gives the same part of the snapshot before where nothing about it has changed. Others

@@ -1,23 +1,28 @@
-import type { CatalogEdit, ServedCatalog } from '../schema/catalog-desk.ts'
-import { type RecordName, recordId } from '../schema/catalog-store.ts'
-import { type Fault, linesOf } from './faults.ts'
-import { type MergedRecord, mergeCatalog } from './merge.ts'
-import type { Surroundings } from './provider.ts'
+import type {
+  BrokenRecord,
+  CatalogEdit,
+  PublishedRecord,
+  ServedCatalog,
+} from '../contracts/catalog-service.ts'
+import { type RecordName, recordId } from '../contracts/catalog-store.ts'
+import { type Issue, linesOf } from './issues.ts'
+import { type Merged, type MergedRecord, mergeCatalog } from './merge.ts'
+import type { ProviderContext } from './provider.ts'
 import type { Sharing } from './sharing.ts'
 import { buildShared } from './snapshot.ts'
 
-/** Where the paths of a change's faults begin: at the record, if it is of one alone, or at the root. */
-export type FaultPaths = 'record' | 'root'
+/** Where the paths of a change's issues begin: at the record, if it is of one alone, or at the root. */
+export type IssuePaths = 'record' | 'root'
 
 /** Builds the catalog of a file and records after edits. Faults as in `TriedChange`. */
 export function tryEdits(
   file: unknown,
   records: readonly MergedRecord[],
   edits: readonly CatalogEdit[],
-  surroundings: Surroundings,
+  surroundings: ProviderContext,
   sharing: Sharing,
-  paths: FaultPaths,
-): ServedCatalog | { readonly faults: readonly string[] } {
+  paths: IssuePaths,
+): ServedCatalog | { readonly issues: readonly string[] } {
   const after = new Map<string, MergedRecord>(records.map((record) => [recordId(record), record]))
   for (const edit of edits) {
     const id = recordId(edit.record)
@@ -28,24 +33,24 @@ export function tryEdits(
   const put = new Set(edits.filter((edit) => edit.do === 'publish').map(({ record }) => recordId(record)))
   const [only = null] = edits.length === 1 && paths === 'record' ? put : []
   const isOnly = (record: RecordName): boolean => recordId(record) === only
-  const placed = (record: RecordName, path: Fault['path']): Fault['path'] =>
+  const placed = (record: RecordName, path: Issue['path']): Issue['path'] =>
     isOnly(record) ? path : [...placeOf(record), ...path]
 
-  const faults: Fault[] = []
+  const issues: Issue[] = []
   for (const record of merged.shadowed)
     if (put.has(recordId(record)))
-      faults.push({ path: placed(record, []), message: 'is defined by the configuration file' })
+      issues.push({ path: placed(record, []), message: 'is defined by the configuration file' })
   for (const [record, { path, message }] of merged.misfits)
-    faults.push({ path: placed(record, path), message })
+    issues.push({ path: placed(record, path), message })
   const built = buildShared(merged.document, surroundings, sharing)
   if ('found' in built) {
     for (const { path, message } of built.found) {
       const owner = merged.ownerOf(path)
       const isItsOwn = owner !== null && isOnly(owner.record)
-      faults.push({ path: isItsOwn ? owner.path : path, message })
+      issues.push({ path: isItsOwn ? owner.path : path, message })
     }
   }
-  return faults.length > 0 || 'found' in built ? { faults: linesOf(faults) } : built
+  return issues.length > 0 || 'found' in built ? { issues: linesOf(issues) } : built
 }
 
 /** Where the document of a file has what the record holds. */
@@ -53,4 +58,63 @@ export function placeOf({ kind, workspace, name }: RecordName): string[] {
   if (kind === 'head') return []
   const inWorkspace = kind === 'app' || kind === 'purpose'
   return inWorkspace ? ['workspaces', workspace ?? '', `${kind}s`, name] : [`${kind}s`, name]
+}
+
+/** As much of the records as can be served beside a file. */
+export interface Fitting {
+  readonly good: ServedCatalog
+  /** All but the broken ones, in the order of the given. */
+  readonly records: readonly PublishedRecord[]
+  /** Records that have an effect. */
+  readonly served: readonly PublishedRecord[]
+  readonly shadowed: readonly PublishedRecord[]
+  readonly broken: readonly BrokenRecord[]
+}
+
+/**
+ * Merges what can be merged: a record at issue is left out, then what depends on it, until the rest is whole.
+ *
+ * @returns the issues of the file when it is not valid by itself
+ */
+export function fitRecords(
+  file: unknown,
+  published: readonly PublishedRecord[],
+  surroundings: ProviderContext,
+  sharing: Sharing,
+): Fitting | { readonly issues: readonly string[] } {
+  let records = published
+  const broken: BrokenRecord[] = []
+  for (;;) {
+    const merged = mergeCatalog(file, records)
+    const built = buildShared(merged.document, surroundings, sharing)
+    const found = faultsByRecord(merged, 'found' in built ? built.found : [])
+    for (const [record, issues] of found) broken.push({ record, issues: linesOf(issues) })
+    records = records.filter((record) => !found.has(record))
+    if (!('found' in built)) {
+      const shadowed = new Set(merged.shadowed)
+      const served = records.filter((record) => !shadowed.has(record))
+      return { good: built, records, served, shadowed: merged.shadowed, broken: sorted(broken) }
+    }
+    // Records add to a file and take nothing from it, so what is left at issue is the file itself.
+    if (found.size === 0) return { issues: linesOf(built.found) }
+  }
+}
+
+function faultsByRecord(
+  { misfits, ownerOf }: Merged<PublishedRecord>,
+  found: readonly Issue[],
+): ReadonlyMap<PublishedRecord, Issue[]> {
+  const issues = new Map<PublishedRecord, Issue[]>([...misfits].map(([record, issue]) => [record, [issue]]))
+  for (const { path, message } of found) {
+    const owner = ownerOf(path)
+    if (owner === null) continue
+    const list = issues.get(owner.record) ?? []
+    list.push({ path: owner.path, message })
+    issues.set(owner.record, list)
+  }
+  return issues
+}
+
+function sorted(broken: readonly BrokenRecord[]): BrokenRecord[] {
+  return [...broken].sort((a, b) => (recordId(a.record) < recordId(b.record) ? -1 : 1))
 }

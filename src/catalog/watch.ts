@@ -2,16 +2,17 @@ import { hash } from 'node:crypto'
 import { type FSWatcher, readFileSync, watch } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
-import { parseText } from './parse.ts'
-import type { Surroundings } from './provider.ts'
+import { LineCounter, parseDocument } from 'yaml'
+import type { ProviderContext } from './provider.ts'
 import { type CatalogText, type Offered, openServing, type Serving } from './serving.ts'
+import { buildSnapshot, type Reading } from './snapshot.ts'
 
 /** Editors and deployment tools write a file in several steps; reading waits until they are this long at rest. */
 const REST_MS = 200
 
 /** Where the snapshot in force comes from: a file, and what is published beside it. */
 export interface CatalogSource {
-  /** What is served. Takes what is published; the file is offered to it by `reload`. */
+  /** Serves the catalog. It takes published records itself; `reload` offers it the file. */
   readonly serving: Serving
   /** Reads the file and its secrets again. Never rejects; one reload runs after the other. */
   reload(): Promise<Offered>
@@ -20,20 +21,20 @@ export interface CatalogSource {
   close(): void
 }
 
-export interface CatalogOptions extends Omit<Surroundings, 'readSecret'> {
+export interface CatalogOptions extends Omit<ProviderContext, 'readSecret'> {
   readonly path: string
   /** Default: files, a relative path being one from the folder of the configuration. */
-  readonly readSecret?: Surroundings['readSecret']
+  readonly readSecret?: ProviderContext['readSecret']
 }
 
 /** A configuration that cannot be served. The message lists every fault, one to a line. */
 export class CatalogError extends Error {
   override readonly name = 'CatalogError'
-  readonly faults: readonly string[]
+  readonly issues: readonly string[]
 
-  constructor(path: string, faults: readonly string[]) {
-    super(`${path} is not valid:\n${faults.map((fault) => `  ${fault}`).join('\n')}`)
-    this.faults = faults
+  constructor(path: string, issues: readonly string[]) {
+    super(`${path} is not valid:\n${issues.map((fault) => `  ${fault}`).join('\n')}`)
+    this.issues = issues
   }
 }
 
@@ -44,23 +45,23 @@ export class CatalogError extends Error {
  */
 export async function openCatalog({ path, ...outside }: CatalogOptions): Promise<CatalogSource> {
   const file = await readFileText(path)
-  if ('faults' in file) throw new CatalogError(path, file.faults)
+  if ('issues' in file) throw new CatalogError(path, file.issues)
   const readSecret = (named: string) => readFileSync(resolve(dirname(path), named), 'utf8')
   const serving = openServing(file, { readSecret, ...outside })
-  if ('faults' in serving) throw new CatalogError(path, serving.faults)
+  if ('issues' in serving) throw new CatalogError(path, serving.issues)
   return new WatchedCatalog(path, serving)
 }
 
-async function readFileText(path: string): Promise<CatalogText | { readonly faults: readonly string[] }> {
+async function readFileText(path: string): Promise<CatalogText | { readonly issues: readonly string[] }> {
   let text: string
   try {
     text = await readFile(path, 'utf8')
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unreadable'
-    return { faults: [`/: the file cannot be read (${code})`] }
+    return { issues: [`/: the file cannot be read (${code})`] }
   }
   const parsed = parseText(text)
-  return 'faults' in parsed ? parsed : { ...parsed, hash: hash('sha256', text) }
+  return 'issues' in parsed ? parsed : { ...parsed, hash: hash('sha256', text) }
 }
 
 class WatchedCatalog implements CatalogSource {
@@ -105,7 +106,7 @@ class WatchedCatalog implements CatalogSource {
     const failed = (error: unknown) => {
       this.#watcher?.close()
       const reason = error instanceof Error ? error.message : String(error)
-      onReload({ faults: [`/: changes of the file are not seen (${reason}); SIGHUP reads it again`] })
+      onReload({ issues: [`/: changes of the file are not seen (${reason}); SIGHUP reads it again`] })
     }
     try {
       this.#watcher = watch(dirname(resolve(path)), { persistent: false }, changed)
@@ -119,5 +120,38 @@ class WatchedCatalog implements CatalogSource {
     this.#closed = true
     clearTimeout(this.#rest)
     this.#watcher?.close()
+  }
+}
+
+/** A parsed document of any shape, or the reasons why the text cannot be parsed. */
+type ParsedText = { readonly document: unknown } | { readonly issues: readonly string[] }
+
+/** Reads a configuration in YAML 1.2, and so in JSON. Never throws: what cannot be parsed is a fault too. */
+export function readCatalog(text: string, surroundings: ProviderContext): Reading {
+  const parsed = parseText(text)
+  return 'issues' in parsed ? parsed : buildSnapshot(parsed.document, surroundings)
+}
+
+/** Parses YAML 1.2, and so JSON. Never throws. */
+export function parseText(text: string): ParsedText {
+  const lines = new LineCounter()
+  // Without `prettyErrors`, which would quote the line at fault: it may hold a secret.
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, schema: 'core' })
+  const problems = [...document.errors, ...document.warnings]
+  if (problems.length > 0) {
+    return {
+      issues: problems.map(({ code, pos }) => {
+        const { line, col } = lines.linePos(pos[0])
+        return `line ${line}, column ${col}: ${code.toLowerCase().replaceAll('_', ' ')}`
+      }),
+    }
+  }
+  try {
+    const value: unknown = document.toJS({ maxAliasCount: 100 })
+    // Throws for what holds itself, which nothing behind this is made for.
+    JSON.stringify(value)
+    return { document: value }
+  } catch {
+    return { issues: ['/: an alias (*name) leads nowhere or into itself, or there are too many of them'] }
   }
 }

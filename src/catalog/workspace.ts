@@ -1,20 +1,20 @@
-import { CAPABILITIES, type Capability } from '../schema/calls.ts'
+import { CAPABILITIES, type Capability } from '../contracts/calls.ts'
 import {
   type AppPrincipal,
   DEFAULT_SCOPES,
   type Principal,
   type Purpose,
   type Route,
-} from '../schema/catalog.ts'
-import type { RateLimit } from '../schema/state.ts'
-import type { Faults, Path } from './faults.ts'
+} from '../contracts/catalog.ts'
+import type { RateLimit } from '../contracts/rate-limit.ts'
 import type { AppFields, KeyFields, RateLimitFields, WorkspaceFields } from './file.ts'
-import type { Named, WorkspaceParts } from './parts.ts'
-import { foreignPart, unknownPart } from './referred-part.ts'
+import type { Issues, Path } from './issues.ts'
+import { foreignPart, type Named, unknownPart, type WorkspaceParts } from './parts.ts'
+
 import type { Sharing } from './sharing.ts'
 import { resolveBudget, resolveInstant, resolveTerms } from './terms.ts'
 
-/** What the rest of the file offers to a workspace. */
+/** Parts of the file that a workspace may refer to. */
 export interface WorkspaceContext {
   readonly routes: Named<Route>
   /** Plan → what it includes. */
@@ -31,23 +31,23 @@ export interface WorkspaceContext {
 
 type App = Omit<AppPrincipal, 'workspace'>
 
-/** Adds the workspace's apps, and a principal for each of its keys. Why one cannot be is added to `faults`. */
+/** Adds the workspace's apps, and a principal for each of its keys. Why one cannot be is added to `issues`. */
 export function resolveWorkspace(
   id: string,
   { fields, apps, keys }: WorkspaceParts,
   context: WorkspaceContext,
-  faults: Faults,
+  issues: Issues,
 ): void {
   const path = ['workspaces', id]
   const { name = id, plan = null } = fields
-  if (plan !== null && !context.plans.has(plan)) faults.add([...path, 'plan'], `there is no plan "${plan}"`)
+  if (plan !== null && !context.plans.has(plan)) issues.add([...path, 'plan'], `there is no plan "${plan}"`)
   const includes = plan === null ? null : (context.plans.get(plan) ?? null)
-  const workspace = { id, name, plan, includes, terms: resolveTerms(fields, path, faults) }
+  const workspace = { id, name, plan, includes, terms: resolveTerms(fields, path, issues) }
 
   const resolved = new Map<string, AppPrincipal | null>()
   for (const [appId, fieldsOfApp] of apps) {
     const at = [...path, 'apps', appId]
-    const app = fieldsOfApp && resolveApp(id, appId, fieldsOfApp, fields, context.routes, at, faults)
+    const app = fieldsOfApp && resolveApp(id, appId, fieldsOfApp, fields, context.routes, at, issues)
     resolved.set(appId, app && context.sharing.app({ workspace, ...app }))
   }
   context.apps.set(id, new Map([...resolved].flatMap(([appId, app]) => (app === null ? [] : [[appId, app]]))))
@@ -55,10 +55,10 @@ export function resolveWorkspace(
     if (key === null) continue
     const at = [...path, 'keys', index]
     const app = resolved.get(key.app)
-    if (app === undefined) faults.add([...at, 'app'], `the workspace has no app "${key.app}"`)
-    const identity = resolveKey(key, context, at, faults)
+    if (app === undefined) issues.add([...at, 'app'], `the workspace has no app "${key.app}"`)
+    const identity = resolveKey(key, context, at, issues)
     const sha256 = key.sha256.toLowerCase()
-    if (context.principals.has(sha256)) faults.add([...at, 'sha256'], 'another key has the same hash')
+    if (context.principals.has(sha256)) issues.add([...at, 'sha256'], 'another key has the same hash')
     else if (app) context.principals.set(sha256, context.sharing.principal(sha256, { ...app, key: identity }))
   }
 }
@@ -70,12 +70,12 @@ function resolveApp(
   { purposes: declared = {} }: WorkspaceFields,
   routes: Named<Route>,
   path: Path,
-  faults: Faults,
+  issues: Issues,
 ): App | null {
   const routeNamed = (name: string, at: Path): Route | null => {
     const route = routes.get(name)
-    if (route === undefined) faults.add(at, unknownPart('route', name))
-    else if (route !== null && route.workspace !== workspace) faults.add(at, foreignPart('route', name))
+    if (route === undefined) issues.add(at, unknownPart('route', name))
+    else if (route !== null && route.workspace !== workspace) issues.add(at, foreignPart('route', name))
     return route ?? null
   }
 
@@ -90,7 +90,7 @@ function resolveApp(
   const bound = new Map<string, Route | null>()
   for (const [purpose, name] of Object.entries(fields.purposes ?? {})) {
     const at = [...path, 'purposes', purpose]
-    if (!Object.hasOwn(declared, purpose)) faults.add(at, 'the workspace declares no such purpose')
+    if (!Object.hasOwn(declared, purpose)) issues.add(at, 'the workspace declares no such purpose')
     bound.set(purpose, routeNamed(name, at))
   }
   const purposes: Purpose[] = Object.entries(declared).map(
@@ -104,9 +104,9 @@ function resolveApp(
   return route === null ? null : { app: { id }, route, capabilityRoutes, purposes }
 }
 
-function resolveKey(key: KeyFields, context: WorkspaceContext, path: Path, faults: Faults): Principal['key'] {
+function resolveKey(key: KeyFields, context: WorkspaceContext, path: Path, issues: Issues): Principal['key'] {
   const { id, name = id, scopes = DEFAULT_SCOPES, expires_at } = key
-  if (context.keyIds.has(id)) faults.add([...path, 'id'], `another key has the id "${id}"`)
+  if (context.keyIds.has(id)) issues.add([...path, 'id'], `another key has the id "${id}"`)
   context.keyIds.add(id)
   return {
     id,
@@ -114,8 +114,8 @@ function resolveKey(key: KeyFields, context: WorkspaceContext, path: Path, fault
     scopes,
     rateLimit: rateLimitOf(key.rate_limit, context.rateLimit),
     expiresAtMs:
-      expires_at === undefined ? null : resolveInstant(expires_at, [...path, 'expires_at'], faults),
-    budgetMicros: resolveBudget(key.budget_usd, path, faults),
+      expires_at === undefined ? null : resolveInstant(expires_at, [...path, 'expires_at'], issues),
+    budgetMicros: resolveBudget(key.budget_usd, path, issues),
   }
 }
 

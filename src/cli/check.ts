@@ -1,13 +1,13 @@
 import { openCatalog } from '../catalog/watch.ts'
+import type { AudioReader } from '../contracts/audio.ts'
+import type { ConfiguredProvider, Principal, Route } from '../contracts/catalog.ts'
 import { listModels } from '../gateway/list-models.ts'
 import { createSender } from '../outbound/send.ts'
 import { factsOf, remarksOn } from '../providers/facts.ts'
 import { PROVIDERS } from '../providers/index.ts'
 import { BuiltInSandbox } from '../sandbox/thread.ts'
-import type { AudioReader } from '../schema/audio.ts'
-import type { ConfiguredProvider, Principal, Route } from '../schema/catalog.ts'
-import { secretOpener } from './secret-opener.ts'
-import { table } from './table.ts'
+import { table } from './arguments.ts'
+import { secretOpener } from './context.ts'
 
 type Print = (text: string) => void
 

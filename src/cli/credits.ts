@@ -1,26 +1,38 @@
-import { formatUsd, parseUsd } from '../catalog/money.ts'
-import { newId } from '../ids.ts'
-import { noteChange } from '../routes/audit-note.ts'
-import { CommandFailure, parse, required, UsageError } from './arguments.ts'
-import { showCredits } from './credits-show.ts'
-import { commandActor, type Desk, environmentOf, servedAt, termsOf, workspaceIn } from './desk.ts'
-import { withState } from './state.ts'
+import { addCredits, newGrantId } from '../admin/credits.ts'
+import { accountTerms } from '../admin/parts.ts'
+import { formatUsd } from '../catalog/terms.ts'
+import type { Snapshot } from '../contracts/catalog.ts'
+import type { AccountTerms, AccountView } from '../contracts/ledger.ts'
+import type { StoredKey } from '../contracts/stored-keys.ts'
+import { CommandFailure, json, parse, required, rfc3339, table, UsageError } from './arguments.ts'
+import {
+  type CliContext,
+  CONFIG_HELP,
+  EXIT_HELP,
+  environmentOf,
+  STATE_HELP,
+  servedAt,
+  withAdmin,
+  withState,
+  workspaceIn,
+} from './context.ts'
 
 const USAGE = `larkway credits <action>
 
+Credits of workspaces, and their spending.
+
   add --workspace W --usd N [--id ID]
-                       book credits; a negative amount takes them back, down to 0. The same ID is booked
-                       only once, so that a command whose outcome is not known can be given again
+                       add credits; a negative amount takes credits back, down to 0. One ID is granted only once, so a
+                       command whose outcome is unknown can be given again; with another amount it is refused
   show [--workspace W] [--json]
-                       balance, grants, trial and spending of the month, by key
+                       show balance, grants, trial and spending of the month, by key
 
-  --config FILE        default: LARKWAY_CONFIG, else larkway.yaml when it exists, else the demo
+  ${CONFIG_HELP}
 
-The state is that of the servers with the same REDIS_URL, else the file in LARKWAY_DATA; they may run meanwhile.
+${STATE_HELP}
+
+${EXIT_HELP}
 `
-
-/** Visible ASCII; as long as the `grant_id` of a configuration. */
-const GRANT_ID = /^[\x21-\x7e]{1,64}$/
 
 /**
  * `larkway credits`: what workspaces may still spend.
@@ -28,47 +40,36 @@ const GRANT_ID = /^[\x21-\x7e]{1,64}$/
  * @returns the exit code
  * @throws UsageError, CommandFailure, CatalogError
  */
-export async function credits(args: readonly string[], desk: Desk): Promise<number> {
+export async function credits(args: readonly string[], context: CliContext): Promise<number> {
   const [action, ...rest] = args
-  if (args.includes('--help')) desk.print(USAGE)
-  else if (action === 'add') await addCredits(rest, desk)
-  else if (action === 'show') await showCredits(rest, desk)
-  else throw new UsageError('credits takes add or show')
+  if (args.includes('--help')) context.print(USAGE)
+  else if (action === 'add') await add(rest, context)
+  else if (action === 'show') await show(rest, context)
+  else throw new UsageError('credits takes add or show; see larkway credits --help')
   return 0
 }
 
 const text = { type: 'string' } as const
-const FLAGS = { workspace: text, usd: text, id: text, config: text } as const
+const ADD_FLAGS = { workspace: text, usd: text, id: text, config: text } as const
 
-async function addCredits(args: readonly string[], desk: Desk): Promise<void> {
-  const { values } = parse(joined(args), FLAGS, 0)
+async function add(args: readonly string[], context: CliContext): Promise<void> {
+  const { values } = parse(joined(args), ADD_FLAGS, 0)
   const workspace = required('credits add', 'workspace', values.workspace)
-  const micros = parseUsd(required('credits add', 'usd', values.usd))
-  if (micros === null || micros === 0)
-    throw new UsageError('--usd takes USD other than 0, with at most 6 decimals')
-  const id = values.id ?? newId('grant')
-  if (!GRANT_ID.test(id)) throw new UsageError('--id takes 1 to 64 visible ASCII characters')
-
-  const environment = environmentOf(desk)
-  const { booked, creditsMicros } = await withState(environment, async (state) => {
-    const { accounts, catalog } = state
-    const terms = termsOf(workspaceIn(await servedAt(desk, values.config, state), workspace))
-    // Books the grant of the configuration first: what is taken back may be of that.
-    const { grants } = await accounts.show(workspace, terms)
-    if (!grants.some((grant) => grant.id === id)) {
-      const note = { action: 'credits.add', workspace, target: `workspace/${workspace}` }
-      const detail = `${formatUsd(micros)} USD as ${id}`
-      await noteChange(catalog, { ...note, by: commandActor('credits add'), after: { id, micros }, detail })
-    }
-    return accounts.addCredits(workspace, { id, micros })
-  }).catch((error: unknown) => {
-    if (!(error instanceof CommandFailure) || values.id !== undefined) throw error
-    throw new CommandFailure(`${error.message}; to try again, add --id ${id}`)
+  const amountUsd = required('credits add', 'usd', values.usd)
+  const grantId = values.id ?? newGrantId()
+  const flags = { amount_usd: '--usd', grant_id: '--id' }
+  const options = { command: 'credits add', config: values.config, flags, workspace }
+  const { granted, amountMicros, creditsMicros } = await withAdmin(context, options, ({ actor, admin }) =>
+    addCredits(actor, { workspace, amountUsd, grantId }, admin),
+  ).catch((error: unknown) => {
+    if (!(error instanceof CommandFailure) || error.cause !== undefined || values.id !== undefined)
+      throw error
+    throw new CommandFailure(`${error.message}; to try again, add --id ${grantId}`)
   })
-  const what = booked
-    ? `booked   ${formatUsd(micros)} USD as ${id}`
-    : `${id} was booked before: nothing has changed`
-  desk.print(`${what}\ncredits  ${formatUsd(creditsMicros)} USD\n`)
+  const outcome = granted
+    ? `added    ${formatUsd(amountMicros)} USD as ${grantId}`
+    : `${grantId} was granted before: nothing has changed`
+  context.print(`${outcome}\ncredits  ${formatUsd(creditsMicros)} USD\n`)
 }
 
 /** `--usd -5` as `--usd=-5`: Node's parser takes a word that begins with a dash for a flag. */
@@ -79,4 +80,118 @@ function joined(args: readonly string[]): string[] {
     else words.push(word)
   }
   return words
+}
+
+const SHOW_FLAGS = { workspace: text, config: text, json: { type: 'boolean' } } as const
+
+interface Account {
+  readonly workspace: string
+  readonly terms: AccountTerms
+  readonly view: AccountView
+  /** Keys that have spent this month, or have a budget. */
+  readonly keys: readonly KeySpending[]
+}
+
+interface KeySpending {
+  readonly id: string
+  readonly spentMicros: number
+  readonly budgetMicros: number | null
+}
+
+async function show(args: readonly string[], context: CliContext): Promise<void> {
+  const { workspace: wanted, config, json: asJson } = parse(args, SHOW_FLAGS, 0).values
+  const accounts = await withState(environmentOf(context), async (state) => {
+    const serving = await servedAt(context, config, state)
+    const snapshot = serving.current()
+    if (wanted !== undefined) workspaceIn(snapshot, wanted)
+    const stored = await state.keys.list()
+    const read: Account[] = []
+    for (const workspace of wanted === undefined ? snapshot.apps.keys() : [wanted]) {
+      const terms = accountTerms(serving, workspace)
+      const view = await state.accounts.show(workspace, terms)
+      read.push({ workspace, terms, view, keys: spendingOf(workspace, view, snapshot, stored) })
+    }
+    return read
+  })
+  context.print(asJson === true ? json(accounts.map(jsonAccount)) : accounts.map(accountTable).join('\n'))
+}
+
+function spendingOf(
+  workspace: string,
+  { spentByKey }: AccountView,
+  snapshot: Snapshot,
+  stored: readonly StoredKey[],
+): KeySpending[] {
+  const budgets = new Map<string, number>()
+  for (const { workspace: owner, key } of snapshot.keys.values())
+    if (owner.id === workspace && key.budgetMicros !== null) budgets.set(key.id, key.budgetMicros)
+  for (const key of stored)
+    if (key.workspace === workspace && key.revokedAtMs === null && key.budgetMicros !== null)
+      budgets.set(key.id, key.budgetMicros)
+  const ids = [...new Set([...Object.keys(spentByKey), ...budgets.keys()])].sort()
+  return ids.map((id) => ({ id, spentMicros: spentByKey[id] ?? 0, budgetMicros: budgets.get(id) ?? null }))
+}
+
+function accountTable({ workspace, terms, view, keys }: Account): string {
+  const { trial, budgetMicros } = terms
+  const { grants, reservedMicros, trialSpentMicros, overageMicros, expired, month, spentMicros } = view
+  const rows = [
+    ['credits', `${formatUsd(view.creditsMicros)} USD`],
+    ...grants.map(({ id, micros, bookedAtMs }) => [
+      '  grant',
+      `${formatUsd(micros)} USD as ${id}, ${rfc3339(bookedAtMs)}`,
+    ]),
+    ['trial', trial === null ? 'none' : trialText(trialSpentMicros, trial)],
+    ['reserved', `${formatUsd(reservedMicros)} USD by calls under way`],
+    ['overage', `${formatUsd(overageMicros)} USD that calls cost above what was reserved`],
+    ['expired', `${formatUsd(expired.micros)} USD in ${expired.count} reservations that no node settled`],
+    [`spent in ${month}`, ofBudget(spentMicros, budgetMicros)],
+    ...keys.map((key) => [`  ${key.id}`, ofBudget(key.spentMicros, key.budgetMicros)]),
+  ]
+  return table([[workspace, ''], ...rows])
+}
+
+type Trial = NonNullable<AccountTerms['trial']>
+
+function trialText(spentMicros: number, { allowanceMicros, expiresAtMs }: Trial): string {
+  const verb = expiresAtMs <= Date.now() ? 'ended' : 'ends'
+  return `${formatUsd(spentMicros)} of ${formatUsd(allowanceMicros)} USD, ${verb} ${rfc3339(expiresAtMs)}`
+}
+
+function ofBudget(spentMicros: number, budgetMicros: number | null): string {
+  return `${formatUsd(spentMicros)}${budgetMicros === null ? '' : ` of ${formatUsd(budgetMicros)}`} USD`
+}
+
+function jsonAccount({ workspace, terms, view, keys }: Account) {
+  const { grants, expired, month } = view
+  const { trial, budgetMicros } = terms
+  return {
+    workspace,
+    credits_usd: usd(view.creditsMicros),
+    grants: grants.map(({ id, micros, bookedAtMs }) => ({
+      id,
+      usd: usd(micros),
+      booked_at: rfc3339(bookedAtMs),
+    })),
+    trial: trial && {
+      allowance_usd: usd(trial.allowanceMicros),
+      spent_usd: usd(view.trialSpentMicros),
+      expires_at: rfc3339(trial.expiresAtMs),
+    },
+    reserved_usd: usd(view.reservedMicros),
+    overage_usd: usd(view.overageMicros),
+    expired_reservations: { count: expired.count, usd: usd(expired.micros) },
+    month,
+    spent_usd: usd(view.spentMicros),
+    budget_usd: budgetMicros === null ? null : usd(budgetMicros),
+    keys: keys.map((key) => ({
+      id: key.id,
+      spent_usd: usd(key.spentMicros),
+      budget_usd: key.budgetMicros === null ? null : usd(key.budgetMicros),
+    })),
+  }
+}
+
+function usd(micros: number): number {
+  return micros / 1_000_000
 }

@@ -1,52 +1,213 @@
-import { text } from 'node:stream/consumers'
-import { hashKey, looksLikeKey, makeKey } from '../catalog/key.ts'
-import { SCOPES } from '../schema/catalog.ts'
-import { parse, UsageError } from './arguments.ts'
-import type { Desk } from './desk.ts'
-import { createKey } from './key-create.ts'
-import { listKeys } from './key-list.ts'
-import { revokeKey } from './key-revoke.ts'
+import { text as textOf } from 'node:stream/consumers'
+import { createKey, revokeKey } from '../admin/keys.ts'
+import { BURST_MAX, hashKey, looksLikeKey, makeKey, REQUESTS_PER_MINUTE_MAX } from '../catalog/key.ts'
+import { formatUsd } from '../catalog/terms.ts'
+import { CatalogError } from '../catalog/watch.ts'
+import { SCOPES, type Snapshot } from '../contracts/catalog.ts'
+import type { StoredKey } from '../contracts/stored-keys.ts'
+import { CommandFailure, json, parse, required, rfc3339, table, UsageError, whole } from './arguments.ts'
+import {
+  type CliContext,
+  CONFIG_HELP,
+  EXIT_HELP,
+  environmentOf,
+  STATE_HELP,
+  servedAt,
+  withAdmin,
+  withState,
+  workspaceIn,
+} from './context.ts'
 
 const USAGE = `larkway key <action>
 
+API keys: those of the configuration, which this command only lists, and those of the state.
+
   create --workspace W --app A [options]
-                       make an API key and keep its hash in the state; the key is shown this once
+                       create an API key and keep its hash in the state; the key is shown this once
     --name TEXT          default: its id
     --scopes LIST        of ${SCOPES.join(', ')}; default: all but
                        admin and operator
     --expires TIME       e.g. 2027-01-31T00:00:00Z; default: never
     --requests-per-minute N   --burst N
-                         rate limit; what is not given is the configuration's
+                         rate limit; a part that is left out is the configuration's
     --budget-usd N       cap per calendar month in UTC
   list [--workspace W] [--json]
-                       the keys of the configuration and those of the state; an unserved one is of a
-                       workspace or an app that the configuration has no more
+                       list all keys; an unserved one belongs to a workspace or an app that the configuration lacks
   revoke ID            refuse a key of the state from now on
-  make                 make an API key for the configuration, and show it this once with its hash
-  hash [key]           print the hash of a key for the configuration; reads standard input without one
+  make                 make an API key for the configuration; it is shown this once, with its hash
+  hash [key]           print the hash of a key for the configuration; without a key, read it from standard input
 
-  --config FILE        default: LARKWAY_CONFIG, else larkway.yaml when it exists, else the demo
+  ${CONFIG_HELP}
 
-The state is that of the servers with the same REDIS_URL, else the file in LARKWAY_DATA; they may run meanwhile, and
-notice what was created or revoked within 5 s.
+${STATE_HELP} They notice new and revoked keys within 5 s.
+
+${EXIT_HELP}
 `
 
 /**
- * `larkway key`: API keys, of the configuration and of the state.
+ * `larkway key`: API keys of the configuration and of the state.
  *
  * @returns the exit code
  * @throws UsageError, CommandFailure, CatalogError
  */
-export async function key(args: readonly string[], desk: Desk): Promise<number> {
+export async function key(args: readonly string[], context: CliContext): Promise<number> {
   const [action, ...rest] = args
-  if (args.includes('--help')) desk.print(USAGE)
-  else if (action === 'create') await createKey(rest, desk)
-  else if (action === 'list') await listKeys(rest, desk)
-  else if (action === 'revoke') await revokeKey(rest, desk)
-  else if (action === 'make') desk.print(made(rest))
-  else if (action === 'hash') desk.print(`${await hashed(rest)}\n`)
-  else throw new UsageError('key takes create, list, revoke, make or hash')
+  if (args.includes('--help')) context.print(USAGE)
+  else if (action === 'create') await create(rest, context)
+  else if (action === 'list') await list(rest, context)
+  else if (action === 'revoke') await revoke(rest, context)
+  else if (action === 'make') context.print(made(rest))
+  else if (action === 'hash') context.print(`${await hashed(rest)}\n`)
+  else throw new UsageError('key takes create, list, revoke, make or hash; see larkway key --help')
   return 0
+}
+
+const text = { type: 'string' } as const
+const CREATE_FLAGS = {
+  workspace: text,
+  app: text,
+  name: text,
+  scopes: text,
+  expires: text,
+  'requests-per-minute': text,
+  burst: text,
+  'budget-usd': text,
+  config: text,
+} as const
+
+/** Flags by the fields that they give. */
+const FLAG_NAMES = {
+  app: '--app',
+  name: '--name',
+  scopes: '--scopes',
+  expires_at: '--expires',
+  budget_usd_per_month: '--budget-usd',
+  'rate_limit.requests_per_minute': '--requests-per-minute',
+  'rate_limit.burst': '--burst',
+}
+
+/** Creates a key, and prints it with its id. It is stored nowhere else. */
+async function create(args: readonly string[], context: CliContext): Promise<void> {
+  const { values } = parse(args, CREATE_FLAGS, 0)
+  const workspace = required('key create', 'workspace', values.workspace)
+  const input = {
+    workspace,
+    app: required('key create', 'app', values.app),
+    name: values.name ?? null,
+    scopes: values.scopes?.split(',').map((scope) => scope.trim()) ?? null,
+    rateLimit: {
+      requestsPerMinute: whole('requests-per-minute', values['requests-per-minute'], REQUESTS_PER_MINUTE_MAX),
+      burst: whole('burst', values.burst, BURST_MAX),
+    },
+    budgetUsd: values['budget-usd'] ?? null,
+    expiresAt: values.expires ?? null,
+  }
+  const options = { command: 'key create', config: values.config, flags: FLAG_NAMES, workspace }
+  const { plain, stored } = await withAdmin(context, options, ({ actor, admin }) =>
+    createKey(actor, input, admin),
+  )
+  context.print(`key  ${plain}\nid   ${stored.id}\n`)
+}
+
+/** Revokes a key. The state is read before the configuration, so a leaked key can be revoked while that is broken. */
+async function revoke(args: readonly string[], context: CliContext): Promise<void> {
+  const { values, positionals } = parse(args, { config: { type: 'string' } }, 1)
+  const [id] = positionals
+  if (id === undefined) throw new UsageError('key revoke takes the id of a key; see larkway key list')
+  if (looksLikeKey(id)) throw new UsageError('key revoke takes the id of the key, not the key itself')
+  const options = { command: 'key revoke', config: values.config }
+  const { prefix, workspace, revokedAtMs } = await withAdmin(context, options, ({ actor, admin }) =>
+    revokeKey(actor, { id, workspace: null }, admin),
+  ).catch((error: unknown) => {
+    if (!(error instanceof CatalogError)) throw error
+    throw new CommandFailure(
+      'the state has no such key, and the configuration is not valid: see larkway check',
+    )
+  })
+  const since = revokedAtMs === null ? '' : ` since ${rfc3339(revokedAtMs)}`
+  context.print(`${id} (${prefix}…, ${workspace}) is revoked${since}\n`)
+}
+
+const LIST_FLAGS = { workspace: text, config: text, json: { type: 'boolean' } } as const
+
+/** A key as it is listed; of the key itself only the prefix, where that is known. */
+type Row = Omit<StoredKey, 'sha256' | 'prefix' | 'createdAtMs' | 'kind'> & {
+  readonly source: 'file' | 'state'
+  readonly prefix: string | null
+  readonly createdAtMs: number | null
+  readonly state: 'active' | 'revoked' | 'expired' | 'unserved'
+}
+
+/** Lists the keys of the configuration, then those of the state, revoked ones included. */
+async function list(args: readonly string[], context: CliContext): Promise<void> {
+  const { workspace, config, json: asJson } = parse(args, LIST_FLAGS, 0).values
+  const { snapshot, stored } = await withState(environmentOf(context), async (state) => ({
+    snapshot: (await servedAt(context, config, state)).current(),
+    stored: await state.keys.list(),
+  }))
+  const all = [...fileRows(snapshot), ...stored.map((key) => storedRow(key, snapshot))]
+  const rows = all.filter((row) => workspace === undefined || row.workspace === workspace)
+  // A workspace that the configuration lacks may still have keys.
+  if (workspace !== undefined && rows.length === 0) workspaceIn(snapshot, workspace)
+  context.print(asJson === true ? json(rows.map(jsonRow)) : keyTable(rows, snapshot))
+}
+
+function fileRows({ keys }: Snapshot): Row[] {
+  return [...keys.values()].map(({ workspace, app, key }) => ({
+    ...key,
+    workspace: workspace.id,
+    app: app.id,
+    source: 'file',
+    prefix: null,
+    createdAtMs: null,
+    revokedAtMs: null,
+    state: isExpired(key.expiresAtMs) ? 'expired' : 'active',
+  }))
+}
+
+function storedRow({ sha256: _, kind: _kind, ...key }: StoredKey, { apps }: Snapshot): Row {
+  const served = apps.get(key.workspace)?.has(key.app) === true
+  const ended = key.revokedAtMs !== null ? 'revoked' : isExpired(key.expiresAtMs) ? 'expired' : null
+  return { ...key, source: 'state', state: ended ?? (served ? 'active' : 'unserved') }
+}
+
+function isExpired(expiresAtMs: number | null): boolean {
+  return expiresAtMs !== null && expiresAtMs <= Date.now()
+}
+
+function keyTable(rows: readonly Row[], { rateLimit: fallback }: Snapshot): string {
+  const cells = rows.map((row) => {
+    const { requestsPerMinute, burst } = row.rateLimit ?? fallback
+    return [
+      row.id,
+      row.workspace,
+      row.app,
+      row.source,
+      row.state,
+      row.prefix ?? '-',
+      row.name,
+      row.scopes.join(','),
+      rfc3339(row.expiresAtMs) ?? 'never',
+      `${requestsPerMinute}/min, burst ${burst}`,
+      row.budgetMicros === null ? '-' : `${formatUsd(row.budgetMicros)}/month`,
+    ]
+  })
+  const head = ['KEY', 'WORKSPACE', 'APP', 'SOURCE', 'STATE', 'PREFIX', 'NAME', 'SCOPES', 'EXPIRES']
+  return table([[...head, 'RATE LIMIT', 'BUDGET USD'], ...cells])
+}
+
+function jsonRow({ rateLimit, budgetMicros, createdAtMs, expiresAtMs, revokedAtMs, ...row }: Row) {
+  return {
+    ...row,
+    rate_limit: rateLimit && {
+      requests_per_minute: rateLimit.requestsPerMinute,
+      burst: rateLimit.burst,
+    },
+    budget_usd: budgetMicros === null ? null : budgetMicros / 1_000_000,
+    created_at: rfc3339(createdAtMs),
+    expires_at: rfc3339(expiresAtMs),
+    revoked_at: rfc3339(revokedAtMs),
+  }
 }
 
 function made(args: readonly string[]): string {
@@ -57,7 +218,8 @@ function made(args: readonly string[]): string {
 
 async function hashed(args: readonly string[]): Promise<string> {
   const [given] = parse(args, {}, 1).positionals
-  const plain = (given ?? (await text(process.stdin))).trim()
-  if (!looksLikeKey(plain)) throw new UsageError('that is no API key of Larkway, or one with a typing error')
+  const plain = (given ?? (await textOf(process.stdin))).trim()
+  if (!looksLikeKey(plain))
+    throw new UsageError('this is not an API key of Larkway, or it has a typing error')
   return hashKey(plain)
 }

@@ -1,9 +1,8 @@
+import type { Price } from '../contracts/facts.ts'
 import { type PriceOfDay, priceOn } from '../gateway/price.ts'
 import { DATED, type DatedModel, factsOf, staleness } from '../providers/facts.ts'
 import { PROVIDERS } from '../providers/index.ts'
-import type { Price } from '../schema/facts.ts'
-import { parse, UsageError } from './arguments.ts'
-import { table } from './table.ts'
+import { parse, table, UsageError } from './arguments.ts'
 
 /**
  * `larkway models [kind] [--stale]`: the built-in tables, what each model can do and costs, and how old that knowledge

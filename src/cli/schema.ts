@@ -1,6 +1,6 @@
 import { CatalogFile, EntryShape, ProviderShape, RouteShape } from '../catalog/file.ts'
+import { FACT_SHAPES } from '../contracts/facts.ts'
 import { PROVIDERS } from '../providers/index.ts'
-import { FACT_SHAPES } from '../schema/facts.ts'
 import { parse } from './arguments.ts'
 
 /**
@@ -46,7 +46,7 @@ function eachOf(list: { readonly patternProperties: object }, value: object): ob
   return { ...list, patternProperties: Object.fromEntries(patterns) }
 }
 
-/** What can be said of a model stands once in the schema, though providers and entries both take it. */
+/** Defines the facts of a model once in the schema, though providers and entries both take them. */
 function withSharedFacts(shape: { readonly properties: object }, more: object = {}): object {
   const refs = Object.keys(FACT_SHAPES).map((name) => [name, { $ref: `#/definitions/${name}` }])
   return { ...shape, properties: { ...shape.properties, ...Object.fromEntries(refs), ...more } }

@@ -1,100 +1,84 @@
-import type { TranscriptionCall, TranscriptionResult } from '../schema/calls.ts'
-import type { Calls, OperationName, Results } from '../schema/operations.ts'
-import { operationOf } from '../schema/provider.ts'
-import type { Failure } from '../schema/upstream.ts'
-import { adapt, targetOf } from './adapt.ts'
-import { failOver, type Missed, type Turn } from './failover.ts'
-import type { CallRequest, Services } from './gateway.ts'
-import { attemptKeyOf, Handover } from './handover.ts'
-import { holdBytes } from './held.ts'
-import type { Candidate, Selection } from './select.ts'
-import { drive, traceContextOf } from './step.ts'
+import type { Calls, OperationName, Results } from '../contracts/operations.ts'
+import { operationOf } from '../contracts/provider.ts'
+import type { Failure } from '../contracts/upstream.ts'
+import { adapt, targetOf } from './eligibility.ts'
+import type { Attempt } from './failover.ts'
+import {
+  type AttemptFailure,
+  attemptKeyOf,
+  Checkpoint,
+  leaseMemory,
+  runOperation,
+  traceContextOf,
+} from './operation.ts'
 
-export interface Attempted<K extends OperationName> {
-  readonly candidate: Candidate
+import type { Candidate } from './selection.ts'
+import type { ActiveCall, Services } from './services.ts'
+
+/** An entry's whole answer. */
+export interface Answer<K extends OperationName> {
   readonly result: Results[K]
   readonly warnings: readonly string[]
   /** Gives the memory of the answer back to the byte budget. Idempotent. */
   release(): void
 }
 
-/** Audio this long that came back empty is taken for a failure where the entry says so. */
+/** Shortest audio whose empty transcript counts as a failure, where the entry says so. */
 const EMPTY_SUSPECT_SECONDS = 3
 
 /**
- * Tries the candidates in order until one answers.
+ * Asks one entry for its whole answer.
  *
- * @param deadlineAtMs on the clock of `performance.now()`
- * @throws GatewayError as `failOver`; the signal's reason when the caller left
+ * @throws the signal's reason when the caller left; the failure of a store
  */
-export async function attempt<K extends OperationName>(
-  services: Services,
-  request: CallRequest<K>,
-  selection: Selection,
-  deadlineAtMs: number,
-): Promise<Attempted<K>> {
-  const { got, trial } = await failOver(services, request, selection, deadlineAtMs, (turn) =>
-    attemptWhole(services, request, turn),
-  )
-  trial.answered()
-  trial.succeeded()
-  return got
-}
-
-/** One entry's whole answer. */
 export async function attemptWhole<K extends OperationName>(
-  services: Services,
-  request: CallRequest<K>,
-  { candidate, deadlineAtMs, last, goesOn }: Turn,
-): Promise<{ readonly got: Attempted<K> } | Missed> {
-  const { call, signal, job } = request
-  const held = holdBytes(services.budget, request.trail)
-  const adapted = adapt(request.operation, call.payload, candidate.entry)
-  const operation = operationAt(services, request.operation, candidate)
-  const handedOver = job !== undefined && operation.resume !== undefined
-  const handover = handedOver ? new Handover(job, candidate.entry, goesOn) : null
-  const traceContext = traceContextOf(request)
-  const way = { send: services.send, signal, traceContext, deadlineAtMs, held, handover }
+  { services, context, call, signal, job }: ActiveCall<K>,
+  { candidate, deadlineAtMs, last, resumes }: Attempt,
+): Promise<{ readonly got: Answer<K> } | AttemptFailure> {
+  const { entry } = candidate
+  const memory = leaseMemory(services.budget, context)
+  const adapted = adapt(call, entry)
+  const operation = operationAt(services, call.operation, candidate)
+  const checkpoint =
+    job !== null && operation.resume !== undefined ? new Checkpoint(job, entry, resumes) : null
+  const traceContext = traceContextOf(context)
+  const options = { send: services.send, signal, traceContext, deadlineAtMs, memory, checkpoint }
   try {
-    const target = targetOf(candidate.entry)
-    const keyed = job === undefined ? target : { ...target, attemptKey: attemptKeyOf(job, candidate.entry) }
-    const driven = await drive(operation, adapted.payload, keyed, way)
-    if ('result' in driven) {
-      const { result } = driven
+    const target = targetOf(entry)
+    const keyed = job === null ? target : { ...target, attemptKey: attemptKeyOf(job, entry) }
+    const ended = await runOperation(operation, adapted.payload, keyed, options)
+    if ('result' in ended) {
+      const { result } = ended
       const suspect = suspectEmpty(call.payload, result, candidate, last)
-      if (suspect === null) {
-        return { got: { candidate, result, warnings: adapted.warnings, release: held.release } }
-      }
-      held.release()
-      handover?.drop()
+      if (suspect === null) return { got: { result, warnings: adapted.warnings, release: memory.release } }
+      memory.release()
+      checkpoint?.drop()
       return suspect
     }
-    held.release()
-    return driven
+    memory.release()
+    return ended
   } catch (error) {
-    held.release()
+    memory.release()
     throw error
   }
 }
 
-/** The operation of a candidate's provider, which selection has seen to be there. */
+/** Finds the operation of a candidate's provider. Selection has made sure that there is one. */
 export function operationAt<K extends OperationName>(services: Services, name: K, { entry }: Candidate) {
   const operation = operationOf(services.providers.get(entry.provider.kind), name)
   if (operation === undefined) throw new Error(`${entry.provider.kind} has no ${name}`)
   return operation
 }
 
-/** An empty transcript of audio that is long enough to hold something, where the entry says to ask another. */
-export function suspectEmpty<K extends OperationName>(
-  payload: Calls[K],
-  result: Results[K],
+/** Treats the empty transcript of audio that is long enough to hold speech as a failure, where the entry says so. */
+export function suspectEmpty(
+  payload: Calls[OperationName],
+  result: Results[OperationName],
   { entry }: Candidate,
   last: boolean,
-): Missed | null {
-  if (last || !entry.retryEmpty || !('audio' in payload && 'text' in result)) return null
-  const { audio } = payload as TranscriptionCall
-  const empty = (result as TranscriptionResult).text.trim() === ''
-  if (!empty || (audio.durationSeconds ?? 0) < EMPTY_SUSPECT_SECONDS) return null
+): AttemptFailure | null {
+  if (last || !entry.retryEmpty || !('options' in payload && 'text' in result)) return null
+  if (result.text.trim() !== '' || (payload.audio.durationSeconds ?? 0) < EMPTY_SUSPECT_SECONDS) return null
   const failure: Failure = {
     kind: 'server',
     status: 200,

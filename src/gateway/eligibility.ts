@@ -1,40 +1,49 @@
+import {
+  type Capability,
+  type Feature,
+  HINTS,
+  type Hint,
+  type Redaction,
+  type SpeechCall,
+  type TranscriptionCall,
+  type TranscriptionOptions,
+} from '../contracts/calls.ts'
+import type { Entry, Principal, Route } from '../contracts/catalog.ts'
+import { type ChatCall, type ChatPart, isAnyObject } from '../contracts/chat.ts'
+import type { ModelLimits } from '../contracts/facts.ts'
+import type { EmbeddingsCall, ImageCall, VideoCall } from '../contracts/generation.ts'
+import { CAPABILITY_OF, type Calls, type OperationName } from '../contracts/operations.ts'
+import {
+  isFor,
+  type ModelFacts,
+  operationOf,
+  type Provider,
+  type Target,
+  type Unsupported,
+} from '../contracts/provider.ts'
+import { languageCode } from '../providers/language.ts'
 import { requiredFeatures } from '../providers/transcript-needs.ts'
-import type { Capability, SpeechCall, TranscriptionCall } from '../schema/calls.ts'
-import type { Entry, Principal, Route } from '../schema/catalog.ts'
-import type { ChatCall } from '../schema/chat.ts'
-import type { EmbeddingsCall, ImageCall, VideoCall } from '../schema/generation.ts'
-import type { Calls, OperationName } from '../schema/operations.ts'
-import { isFor, operationOf, type Provider } from '../schema/provider.ts'
-import { adapt, targetOf } from './adapt.ts'
-import { audioLimits } from './audio-limits.ts'
-import { candidatesOf, requiredCapabilities } from './capabilities.ts'
-import type { Left } from './consideration.ts'
-import { type HearingDemand, knownLanguage, lackOfFeatures, leftUnsupported } from './features.ts'
-import { chatLimits, embeddingsLimits, imageLimits, videoLimits } from './generation-limits.ts'
-import { speechLimits } from './speech-limits.ts'
+import type { Call } from './call.ts'
+import { countCharacters } from './meter.ts'
+import { type Exclusion, overLimit } from './verdict.ts'
 
-/** All that a call asks of an entry; worked out once for however many entries there are. */
-export interface Demand extends HearingDemand {
-  readonly operation: OperationName
-  readonly payload: Calls[OperationName]
+/** Requirements of a call on an entry; computed once for however many entries there are. */
+export interface Demand extends TranscriptionDemand {
+  readonly call: Call
   readonly capabilities: readonly Capability[]
-  /** Those of them that the plan of the workspace does not include. */
+  /** Capabilities among them that the plan of the workspace does not include. */
   readonly unentitled: readonly Capability[]
   readonly workspace: Principal['workspace']
 }
 
-export function demandOf<K extends OperationName>(
-  operation: K,
-  payload: Calls[K],
-  workspace: Principal['workspace'],
-): Demand {
-  const capabilities = requiredCapabilities(operation, payload)
+export function demandOf(call: Call, workspace: Principal['workspace']): Demand {
+  const capabilities = requiredCapabilities(call)
   const { includes } = workspace
   const unentitled = includes === null ? NONE : capabilities.filter((capability) => !includes.has(capability))
-  const bare = { operation, payload, capabilities, unentitled, workspace }
-  if (operation !== 'transcription' && operation !== 'translation')
+  const bare = { call, capabilities, unentitled, workspace }
+  if (call.operation !== 'transcription' && call.operation !== 'translation')
     return { ...bare, features: NONE, redactions: NONE, language: null }
-  const { options } = payload as TranscriptionCall
+  const { options } = call.payload
   const { redaction: redactions } = options
   return { ...bare, features: requiredFeatures(options), redactions, language: knownLanguage(options) }
 }
@@ -42,26 +51,26 @@ export function demandOf<K extends OperationName>(
 const NONE: readonly never[] = []
 
 /**
- * Whether one entry can serve a call as a whole; null when it can. Pure: how the entry fares just now is not asked.
- * That no byok provider serves another workspace is the configuration's to see; here it is held once more.
+ * Why an entry cannot serve a call as a whole; null when it can. Pure, and regardless of the entry's present health.
+ * The check of the configuration keeps a BYOK provider from serving another workspace; this one does so again.
  */
-export function leftOut(entry: Entry, provider: Provider | undefined, demand: Demand): Left | null {
+export function exclusionOf(entry: Entry, provider: Provider | undefined, demand: Demand): Exclusion | null {
   const { workspace } = demand
   if (entry.provider.access === 'byok' && entry.provider.workspace !== workspace.id)
     return { why: 'workspace' }
-  const unable = leftUnable(entry, provider, demand)
+  const unable = capabilityExclusion(entry, provider, demand)
   if (unable !== null) return unable
   if (demand.unentitled.length > 0) return { why: 'plan', missing: demand.unentitled }
   if (!isForPlan(entry, workspace.plan)) return { why: 'plan', missing: NONE }
-  return leftByContent(entry, demand) ?? leftByProtocol(entry, provider, demand)
+  return contentExclusion(entry, demand) ?? protocolExclusion(entry, provider, demand)
 }
 
-/** Whether a workspace of a plan may be served by an entry; one that names no plans is for all. */
-export function isForPlan({ plans }: Entry, plan: string | null): boolean {
+/** Whether an entry may serve workspaces of a plan; one that names no plans serves all. */
+function isForPlan({ plans }: Entry, plan: string | null): boolean {
   return plans.length === 0 || (plan !== null && plans.includes(plan))
 }
 
-/** The candidates of a published route that the plan of a workspace does not rule out. */
+/** Candidates of a published route that the plan of a workspace allows. */
 export function entitledEntries(
   route: Route,
   { plan, includes }: Pick<Principal['workspace'], 'plan' | 'includes'>,
@@ -74,50 +83,379 @@ export function entitledEntries(
   )
 }
 
-/** Whether an entry could serve calls of this kind at all, whatever plan, options and limits say. */
-export function leftUnable(
+/** Why an entry cannot serve calls of this kind, whatever their plan, options and limits; null when it can. */
+export function capabilityExclusion(
   { facts }: Entry,
   provider: Provider | undefined,
-  { operation, capabilities }: Pick<Demand, 'operation' | 'capabilities'>,
-): Left | null {
+  { call, capabilities }: Pick<Demand, 'call' | 'capabilities'>,
+): Exclusion | null {
   if (!capabilities.every((capability) => facts.capabilities.includes(capability))) {
     const missing = capabilities.filter((capability) => !facts.capabilities.includes(capability))
     return { why: 'capability', missing }
   }
-  return isFor(facts, provider, operation) ? null : { why: 'operation' }
+  return isFor(facts, provider, call.operation) ? null : { why: 'operation' }
 }
 
-/** What the adapter cannot send of the call as the entry gets it, whatever the facts promise. */
-function leftByProtocol(entry: Entry, provider: Provider | undefined, demand: Demand): Left | null {
-  const operation = operationOf(provider, demand.operation)
+/** Excludes a call that the adapter cannot send to the entry, whatever the facts promise. */
+function protocolExclusion(entry: Entry, provider: Provider | undefined, { call }: Demand): Exclusion | null {
+  const operation = operationOf(provider, call.operation)
   if (operation?.unsupported === undefined) return null
-  const { payload } = adapt(demand.operation, demand.payload, entry)
+  const { payload } = adapt(call, entry)
   const unsupported = operation.unsupported(payload as never, targetOf(entry))
-  return unsupported === null ? null : leftUnsupported(unsupported)
+  return unsupported === null ? null : unsupportedExclusion(unsupported)
 }
 
-function leftByContent(entry: Entry, demand: Demand): Left | null {
-  const { operation, payload, features } = demand
+function contentExclusion(entry: Entry, demand: Demand): Exclusion | null {
+  const { call, features } = demand
   const { facts } = entry
-  switch (operation) {
+  switch (call.operation) {
     case 'transcription':
     case 'translation':
       return (
-        lackOfFeatures(facts, operation, demand) ??
-        audioLimits(facts.limits, payload as TranscriptionCall, features)
+        featureExclusion(facts, call.operation, demand) ??
+        audioExclusion(facts.limits, call.payload, features)
       )
     case 'chat':
     case 'vision':
-      return chatLimits(facts.limits, payload as ChatCall)
+      return chatExclusion(facts.limits, call.payload)
     case 'speech':
-      return speechLimits(entry, payload as SpeechCall)
+      return speechExclusion(entry, call.payload)
     case 'embeddings':
-      return embeddingsLimits(facts.limits, payload as EmbeddingsCall)
+      return embeddingsExclusion(facts.limits, call.payload)
     case 'image':
-      return imageLimits(facts.limits, payload as ImageCall)
+      return imageExclusion(facts.limits, call.payload)
     case 'video':
-      return videoLimits(facts.limits, payload as VideoCall)
+      return videoExclusion(facts.limits, call.payload)
     default:
       return null
   }
+}
+
+/**
+ * Lists the capabilities that a call needs, from the general to the specific: that of its endpoint, then, for a chat,
+ * those of its content: tools, pictures, recordings, a spoken answer. A chat with pictures and a call of the vision
+ * endpoint come out in the same order.
+ */
+function requiredCapabilities(call: Call): readonly Capability[] {
+  const own = CAPABILITY_OF[call.operation]
+  if (call.operation !== 'chat' && call.operation !== 'vision') return [own]
+  const { messages, tools, modalities } = call.payload
+  const holds = (kind: ChatPart['type']) =>
+    messages.some(({ parts }) => parts.some(({ type }) => type === kind))
+  const needed: Capability[] = own === 'vision' ? [] : [own]
+  if (tools.length > 0) needed.push('function_calling')
+  if (own === 'vision' || holds('image')) needed.push('vision')
+  if (holds('audio')) needed.push('audio_input')
+  if (modalities.includes('audio')) needed.push('audio_output')
+  return needed
+}
+
+/**
+ * Finds the route that serves without a purpose: the app's own, or its override for a capability of the call. Of
+ * several overrides the most specific one counts, the last in the order of `requiredCapabilities`: an app that routes
+ * `vision` elsewhere means chats with pictures as well, though it may route `text` too. An override for a capability
+ * that only the content needs counts where its route can serve the whole call: a chat with a spoken answer does not go
+ * to a route for speech.
+ */
+export function assignedRoute(
+  { route, capabilityRoutes }: Principal,
+  operation: OperationName,
+  capabilities: readonly Capability[],
+): Route {
+  if (capabilityRoutes.size === 0) return route
+  const own = CAPABILITY_OF[operation]
+  for (const capability of capabilities.toReversed()) {
+    const override = capabilityRoutes.get(capability)
+    if (override !== undefined && (capability === own || hasAll(override, capabilities))) return override
+  }
+  return route
+}
+
+function hasAll(route: Route, capabilities: readonly Capability[]): boolean {
+  if (!route.published) return false
+  return candidatesOf(route).some(({ facts }) =>
+    capabilities.every((capability) => facts.capabilities.includes(capability)),
+  )
+}
+
+/** Capabilities of any candidate of a route; none while it is not published. */
+export function capabilitiesOf(route: Route): ReadonlySet<Capability> {
+  return new Set(route.published ? candidatesOf(route).flatMap(({ facts }) => facts.capabilities) : [])
+}
+
+/** Candidates of a route: its pinned entries where it has any, else all. */
+export function candidatesOf({ entries }: Route): readonly Entry[] {
+  return entries.some(({ pinned }) => pinned) ? entries.filter(({ pinned }) => pinned) : entries
+}
+
+/** Requirements of a transcription on its model. */
+interface TranscriptionDemand {
+  readonly features: readonly Feature[]
+  readonly redactions: readonly Redaction[]
+  /** ISO 639; null when the call names none. */
+  readonly language: string | null
+}
+
+/** Code of the language that the caller gives for the audio; null when it is not known. */
+function knownLanguage({ language }: TranscriptionOptions): string | null {
+  return language === null ? null : languageCode(language)
+}
+
+/**
+ * Excludes a model that cannot guarantee all of the features at once. A feature that it has in other languages only is
+ * missing; features that it has but cannot combine are a conflict.
+ */
+function featureExclusion(
+  facts: ModelFacts,
+  operation: 'transcription' | 'translation',
+  { features, redactions: required, language }: TranscriptionDemand,
+): Exclusion | null {
+  if (features.length === 0) return null
+  const kept = operation === 'translation' ? (facts.translation_features ?? facts.features) : facts.features
+  const redactions = required.filter((kind) => facts.limits.redactions?.includes(kind) === false)
+  const has = (feature: Feature) =>
+    kept.includes(feature) && (feature !== 'redaction' || redactions.length === 0)
+  const missing = features.filter((feature) => !has(feature) || !speaks(facts, feature, language))
+  if (missing.length > 0) {
+    const foreign = missing.some(has)
+    const unredacted = kept.includes('redaction') ? redactions : []
+    return featuresMissing({ missing, language: foreign ? language : null, redactions: unredacted })
+  }
+  const conflict = facts.conflicts?.find((set) => set.every((member) => isIn(member, features)))
+  return conflict === undefined ? null : featuresMissing({ conflict: conflict as readonly Feature[] })
+}
+
+/** Turns an adapter's objection to a call into the exclusion of its entry. */
+function unsupportedExclusion(unsupported: Unsupported): Exclusion {
+  switch (unsupported.why) {
+    case 'features':
+      return featuresMissing({
+        missing: unsupported.missing,
+        conflict: unsupported.conflict,
+        redactions: unsupported.redactions,
+        language: unsupported.language,
+      })
+    case 'field':
+      return overLimit(unsupported.param, unsupported.reason)
+    case 'operation':
+      return { why: 'operation' }
+  }
+}
+
+function featuresMissing(lack: Partial<Extract<Exclusion, { readonly why: 'features' }>>): Exclusion {
+  return { why: 'features', missing: [], language: null, redactions: [], conflict: [], ...lack }
+}
+
+/**
+ * Lists given hints that a model would ignore: it does not support the hint, or not in this language, or not together
+ * with the required features. Among conflicting hints the last one gives way.
+ */
+export function unheededHints(facts: ModelFacts, options: TranscriptionOptions): Hint[] {
+  const given = HINTS.filter((hint) => options[hint] !== null && options[hint] !== false)
+  if (given.length === 0) return []
+  const language = knownLanguage(options)
+  const heeded = new Set<Feature | Hint>(
+    given.filter((hint) => facts.hints.includes(hint) && speaks(facts, hint, language)),
+  )
+  const features = requiredFeatures(options)
+  for (const set of facts.conflicts ?? []) {
+    const conflicts = set.every((member) => heeded.has(member) || isIn(member, features))
+    const loser = conflicts ? set.findLast((member) => heeded.has(member)) : undefined
+    if (loser !== undefined) heeded.delete(loser)
+  }
+  return given.filter((hint) => !heeded.has(hint))
+}
+
+function speaks({ languages }: ModelFacts, what: Feature | Hint, language: string | null): boolean {
+  const spoken = languages?.[what]
+  return language === null || spoken === undefined || spoken.includes(language)
+}
+
+function isIn(member: Feature | Hint, features: readonly Feature[]): boolean {
+  return (features as readonly (Feature | Hint)[]).includes(member)
+}
+
+interface Adapted<K extends OperationName> {
+  readonly payload: Calls[K]
+  /** One line per hint that was left out. */
+  readonly warnings: readonly string[]
+}
+
+/** Adapts the payload to an entry: leaves out hints that it lacks, and puts its own name for the voice. */
+export function adapt<K extends OperationName>(call: Call<K>, entry: Entry): Adapted<K>
+export function adapt(call: Call, entry: Entry): Adapted<OperationName> {
+  const { operation, payload } = call
+  if (operation === 'speech')
+    return { payload: { ...payload, voice: voiceAt(entry, payload.voice) }, warnings: [] }
+  if (operation !== 'transcription' && operation !== 'translation') return { payload, warnings: [] }
+  const lacked = unheededHints(entry.facts, payload.options)
+  if (lacked.length === 0) return { payload, warnings: [] }
+  const warnings = lacked.map((hint) => `${hint}: left out, ${entry.model} does not support this hint here`)
+  return { payload: { ...payload, options: withoutHints(payload.options, lacked) }, warnings }
+}
+
+/** Address and credential of an attempt at an entry. */
+export function targetOf({ provider, model, options }: Entry): Target {
+  return { model, baseUrl: provider.baseUrl, credential: provider.credential, options }
+}
+
+/** Takes hints that an entry lacks out of the options. */
+export function withoutHints(options: TranscriptionOptions, lacked: readonly Hint[]): TranscriptionOptions {
+  if (lacked.length === 0) return options
+  const changed: { -readonly [Name in Hint]?: TranscriptionOptions[Name] } = {}
+  for (const hint of lacked) {
+    if (hint === 'language' || hint === 'prompt' || hint === 'speaker_count_hint') changed[hint] = null
+    else changed[hint] = false
+  }
+  return { ...options, ...changed }
+}
+
+/**
+ * Excludes a model whose limits this audio or these keyterms exceed. A duration or number of channels that is not known
+ * excludes nothing.
+ */
+function audioExclusion(
+  limits: ModelLimits,
+  { audio, options }: TranscriptionCall,
+  features: readonly Feature[],
+): Exclusion | null {
+  const { max_audio_bytes, audio_formats, max_channels } = limits
+  if (max_audio_bytes !== undefined && audio.decodedBytes > max_audio_bytes)
+    return overLimit('audio', `the audio is over the provider's limit of ${max_audio_bytes} bytes`)
+  const maxSeconds = longestSeconds(limits, features)
+  if ((audio.durationSeconds ?? 0) > maxSeconds)
+    return overLimit('audio', `the audio is over the provider's limit of ${maxSeconds} seconds`)
+  if (audio_formats !== undefined && !audio_formats.includes(audio.format))
+    return overLimit('audio', `the provider accepts ${audio_formats.join(', ')}, not ${audio.format}`)
+  if (options.multichannel && max_channels !== undefined && (audio.channels ?? 0) > max_channels)
+    return overLimit('multichannel', `the audio is over the provider's limit of ${max_channels} channels`)
+  return options.keyterms.length === 0 ? null : keytermExclusion(limits.keyterms, options.keyterms)
+}
+
+/** Longest audio for a call: with some features a model accepts less than without them. */
+function longestSeconds(
+  { max_audio_seconds, max_audio_seconds_with: perFeature = {} }: ModelLimits,
+  features: readonly Feature[],
+): number {
+  const bounds = features.map((feature) => perFeature[feature] ?? Number.POSITIVE_INFINITY)
+  return Math.min(max_audio_seconds ?? Number.POSITIVE_INFINITY, ...bounds)
+}
+
+function keytermExclusion(limits: ModelLimits['keyterms'], terms: readonly string[]): Exclusion | null {
+  if (limits === undefined) return null
+  const { max_items, max_item_characters, max_item_words, max_words, forbidden = '' } = limits
+  if (max_items !== undefined && terms.length > max_items)
+    return overLimit('keyterms', `the provider accepts at most ${max_items} terms`)
+  if (max_item_characters !== undefined && terms.some((term) => countCharacters(term) > max_item_characters))
+    return overLimit('keyterms', `the provider accepts at most ${max_item_characters} characters per term`)
+  if (max_item_words !== undefined && terms.some((term) => countWords(term) > max_item_words))
+    return overLimit('keyterms', `the provider accepts at most ${max_item_words} words per term`)
+  if (max_words !== undefined && terms.reduce((sum, term) => sum + countWords(term), 0) > max_words)
+    return overLimit('keyterms', `the provider accepts at most ${max_words} words in all terms together`)
+  if (terms.some((term) => [...forbidden].some((character) => term.includes(character))))
+    return overLimit('keyterms', `the provider accepts no term with any of ${JSON.stringify(forbidden)}`)
+  return null
+}
+
+function countWords(term: string): number {
+  return term.trim().split(/\s+/).length
+}
+
+/** Excludes a model that cannot follow the schema of a chat, unless any JSON object will do. */
+function chatExclusion(
+  { json_schema: supported }: ModelLimits,
+  { response_schema: schema }: Pick<ChatCall, 'response_schema'>,
+): Exclusion | null {
+  if (supported !== false || schema === null || isAnyObject(schema)) return null
+  return overLimit('response_schema', 'the model cannot follow a JSON schema')
+}
+
+/** Excludes a model that does not take so many texts, or does not make vectors of that length. */
+function embeddingsExclusion(limits: ModelLimits, { input, dimensions }: EmbeddingsCall): Exclusion | null {
+  const { max_inputs, max_dimensions } = limits
+  if (max_inputs !== undefined && input.length > max_inputs)
+    return overLimit('input', `the provider accepts at most ${max_inputs} texts at once`)
+  if (dimensions === null || max_dimensions === undefined || dimensions <= max_dimensions) return null
+  return overLimit(
+    'dimensions',
+    max_dimensions === 0
+      ? 'the model makes vectors of one length only'
+      : `the model makes at most ${max_dimensions} dimensions`,
+  )
+}
+
+/** Excludes a model that does not make such pictures. */
+function imageExclusion(
+  limits: ModelLimits,
+  { n, size, output_format: format }: ImageCall,
+): Exclusion | null {
+  const { max_images, image_sizes, image_formats } = limits
+  if (max_images !== undefined && n > max_images)
+    return overLimit('n', `the provider makes at most ${max_images} images at once`)
+  if (size !== null && image_sizes !== undefined && !image_sizes.includes(size))
+    return overLimit('size', `the provider makes ${image_sizes.join(', ')}, not ${size}`)
+  if (format !== null && image_formats !== undefined && !image_formats.includes(format))
+    return overLimit('output_format', `the provider makes ${image_formats.join(', ')}, not ${format}`)
+  return null
+}
+
+/** Excludes a model that does not make such a video. */
+function videoExclusion(
+  limits: ModelLimits,
+  { size, duration_seconds: seconds }: VideoCall,
+): Exclusion | null {
+  const { video_sizes, video_seconds } = limits
+  if (size !== null && video_sizes !== undefined && !video_sizes.includes(size))
+    return overLimit('size', `the provider makes ${video_sizes.join(', ')}, not ${size}`)
+  if (seconds !== null && video_seconds !== undefined && !video_seconds.includes(seconds))
+    return overLimit(
+      'duration_seconds',
+      `the provider makes ${video_seconds.join(', ')} seconds, not ${seconds}`,
+    )
+  return null
+}
+
+/** Excludes an entry that cannot speak this text in this way. */
+function speechExclusion(entry: Entry, call: SpeechCall): Exclusion | null {
+  const { max_input_characters, speech_formats, speed } = entry.facts.limits
+  const format = call.response_format
+  if (format !== null && speech_formats !== undefined && !speech_formats.includes(format))
+    return overLimit('response_format', `the provider makes ${speech_formats.join(', ')}, not ${format}`)
+  if (max_input_characters !== undefined && isLonger(call.input, max_input_characters))
+    return overLimit('input', `the input is over the provider's limit of ${max_input_characters} characters`)
+  // A speed of 1 changes nothing: every provider can do it.
+  const wanted = call.speed ?? 1
+  if (wanted !== 1 && speed !== undefined && (wanted < speed.min || wanted > speed.max))
+    return overLimit('speed', `the provider accepts a speed from ${speed.min} to ${speed.max}`)
+  const voice = voiceAt(entry, call.voice)
+  if (voice !== null && !isVoice(entry.facts.limits, voice))
+    return overLimit('voice', `the provider has no voice ${JSON.stringify(call.voice)}`)
+  return null
+}
+
+/** The entry's own name of a voice; null for the provider's default. */
+export function voiceAt({ voices }: Entry, voice: string | null): string | null {
+  // A voice named `constructor` is not in the map.
+  return voice !== null && Object.hasOwn(voices, voice) ? (voices[voice] ?? voice) : voice
+}
+
+/** Whether a voice is listed or matches the pattern; a model without either may have any voice. */
+function isVoice(limits: ModelLimits, voice: string): boolean {
+  const { voices, voice_pattern: pattern } = limits
+  if (voices?.includes(voice) === true) return true
+  return pattern === undefined ? voices === undefined : voicePattern(limits, pattern).test(voice)
+}
+
+/** Patterns, compiled once per model of a configuration. */
+const patterns = new WeakMap<ModelLimits, RegExp>()
+
+function voicePattern(limits: ModelLimits, pattern: string): RegExp {
+  const compiled = patterns.get(limits) ?? new RegExp(pattern)
+  patterns.set(limits, compiled)
+  return compiled
+}
+
+/** Counts only where the UTF-16 length does not decide: each code point takes one unit or two. */
+function isLonger(text: string, maxCharacters: number): boolean {
+  return text.length > maxCharacters && countCharacters(text) > maxCharacters
 }

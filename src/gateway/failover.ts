@@ -1,133 +1,238 @@
-import type { OperationName } from '../schema/operations.ts'
-import { operationOf } from '../schema/provider.ts'
-import type { Failure } from '../schema/upstream.ts'
-import { noteRoute } from './admit.ts'
-import type { Consideration } from './consideration.ts'
-import { estimateOf } from './estimate.ts'
-import type { CallRequest, Services } from './gateway.ts'
-import { entryKey } from './handover.ts'
-import type { Candidate, Selection } from './select.ts'
-import { Trial } from './trial.ts'
-import { exhausted, isCurable, isCutShort, outcomeUnknown, rejected } from './upstream-errors.ts'
+import type { Entry } from '../contracts/catalog.ts'
+import type { OperationName } from '../contracts/operations.ts'
+import { operationOf } from '../contracts/provider.ts'
+import type { Failure } from '../contracts/upstream.ts'
+import type { AttemptOutcome } from '../contracts/watch.ts'
+import type { JobContext } from './call.ts'
+import type { CallContext } from './call-context.ts'
+import { isCurable } from './health.ts'
+import { estimateOf } from './meter.ts'
+import { type AttemptFailure, entryKey } from './operation.ts'
+import type { Candidate, Selection } from './selection.ts'
+import type { ActiveCall, Services } from './services.ts'
+import { exhausted, isCutShort, outcomeUnknown, rejected } from './upstream-errors.ts'
+import type { Verdict } from './verdict.ts'
 
-/** One entry's turn. */
-export interface Turn {
+/** One attempt at an entry. */
+export interface Attempt {
   readonly candidate: Candidate
-  /** When it has to be done, on the clock of `performance.now()`. */
+  /** On the clock of `performance.now()`. */
   readonly deadlineAtMs: number
-  /** No other entry comes after it. */
+  /** No other entry can be tried after it. */
   readonly last: boolean
-  /** An earlier claim of the job has ordered from this entry: the turn goes on with that. */
-  readonly goesOn: boolean
+  /** It resumes what an earlier claim of the job has ordered from this entry. */
+  readonly resumes: boolean
 }
 
-/** A turn that came to nothing. */
-export interface Missed {
-  readonly failure: Failure
-  /** False when the failure says nothing of the entry: nothing was sent, or it did answer. */
-  readonly blamed: boolean
-  /** An order may have been taken and nobody can know: no other entry is asked. */
-  readonly unknown: boolean
-}
-
-export interface Won<Got> {
+export interface AttemptSuccess<Got> {
   readonly got: Got
-  /** Still open: its verdict is the winner's to give. */
-  readonly trial: Trial
+  /** Still open: whoever reads the answer closes it. */
+  readonly recorder: AttemptRecorder
 }
 
 /**
- * Gives the candidates their turns, in order, until one answers. The caller sees one outcome. Every turn but the last
- * gets half of the time that is left, so that one hanging entry does not use up the failover; but all of it where no
- * other entry could be asked afterwards. A job that is taken over goes on with what its provider works on already.
+ * Tries the candidates in order until one answers; the caller sees one outcome. Every attempt but the last gets half of
+ * the time that is left, so that one hanging entry does not use up the failover; but all of it where no other entry
+ * could be tried afterwards. A job that is taken over resumes what its provider is working on.
  *
- * @param deadlineAtMs on the clock of `performance.now()`
- * @throws GatewayError UPSTREAM_REJECTED, UPSTREAM_ERROR, UPSTREAM_TIMEOUT, UPSTREAM_OUTCOME_UNKNOWN; whatever `take`
- *         throws, the signal's reason for one when the caller left
+ * @throws GatewayError UPSTREAM_REJECTED, UPSTREAM_ERROR, UPSTREAM_TIMEOUT, UPSTREAM_OUTCOME_UNKNOWN; what `run`
+ *         throws, such as the signal's reason when the caller left
  */
-export async function failOver<K extends OperationName, Got>(
-  services: Services,
-  request: CallRequest<K>,
+export async function failOver<Got>(
+  active: ActiveCall,
   selection: Pick<Selection, 'candidates' | 'considered'>,
-  deadlineAtMs: number,
-  take: (turn: Turn) => Promise<{ readonly got: Got } | Missed>,
-): Promise<Won<Got>> {
-  const { operation, call, trail } = request
-  const { candidates, begun } = inTurn(request, selection)
+  run: (attempt: Attempt) => Promise<{ readonly got: Got } | AttemptFailure>,
+): Promise<AttemptSuccess<Got>> {
+  const { services, context, call, signal, deadlineAtMs } = active
+  const { candidates, begun } = orderCandidates(active.job, selection)
   let failure: Failure | null = null
   for (const [index, candidate] of candidates.entries()) {
     const startMs = performance.now()
     if (startMs >= deadlineAtMs) break
-    // Whoever left before pays for no attempt.
-    request.signal.throwIfAborted()
+    // A caller who left before pays for no attempt.
+    signal.throwIfAborted()
     const last = index === candidates.length - 1
-    const goesOn = candidate === begun
-    // No call fails without a try: the last one is taken whatever its health when all before it were passed over.
-    // What was ordered is paid for, so that it is asked after in any case.
-    const needed = goesOn || (last && failure === null)
+    const resumes = candidate === begun
+    // No call fails untried: the last candidate is tried whatever its health when all before it were passed over.
+    // An order that was placed is paid for, and followed in any case.
+    const needed = resumes || (last && failure === null)
     if (!services.health.admit(candidate.entry, startMs) && !needed) continue
 
-    const whole = last || createsOnce(services, request, candidate)
-    const turnEndsAtMs = whole ? deadlineAtMs : (startMs + deadlineAtMs) / 2
-    const turn = { candidate, deadlineAtMs: turnEndsAtMs, last, goesOn }
-    trail.trace?.attempt(operation, candidate.entry)
-    const trial = new Trial(services, trail, operation, candidate)
-    // Noted before: the caller may leave at any moment, and then nothing is noted any more.
-    noteRoute(trail, candidate.route)
-    trail.forPurpose = candidate.forPurpose
     const { entry } = candidate
-    trail.estimate = { entry, metered: () => estimateOf(entry, operation, call.payload) }
-    const taken = await take(turn).catch((error: unknown) => {
-      trial.released(request.signal.aborted ? 'the caller left' : 'the gateway could not go on')
-      if (isCutShort(error)) trail.estimate = null
+    const whole = last || createsOnce(services, call.operation, entry)
+    const attempt = {
+      candidate,
+      deadlineAtMs: whole ? deadlineAtMs : (startMs + deadlineAtMs) / 2,
+      last,
+      resumes,
+    }
+    context.trace?.attempt(call.operation, entry)
+    const recorder = new AttemptRecorder(services, context, call.operation, candidate)
+    // Noted before the attempt: once the caller leaves nothing is noted any more.
+    context.noteRoute(candidate.route)
+    context.forPurpose = candidate.forPurpose
+    context.estimate = { entry, metered: () => estimateOf(entry, call) }
+    const ended = await run(attempt).catch((error: unknown) => {
+      recorder.released(signal.aborted ? 'the caller left' : 'the gateway could not go on')
+      if (isCutShort(error)) context.estimate = null
       throw error
     })
-    if ('got' in taken) return { ...taken, trial }
+    if ('got' in ended) return { ...ended, recorder }
 
-    failure = taken.failure
-    trial.failed(failure, taken.blamed)
-    if (taken.unknown) throw outcomeUnknown(trail, failure)
-    trail.estimate = null
-    if (!isCurable(failure)) throw rejected(trail, failure)
+    failure = ended.failure
+    recorder.failed(failure, ended.blamed)
+    if (ended.unknown) throw outcomeUnknown(context, failure)
+    context.estimate = null
+    if (!isCurable(failure)) throw rejected(context, failure)
   }
-  throw exhausted(trail, failure, deadlineAtMs, unwellMs(selection.considered))
+  throw exhausted(context, failure, deadlineAtMs, unhealthyMs(selection.considered))
 }
 
-/** The candidates; first of all the one that an earlier claim of the job has begun with, where that left something. */
-function inTurn<K extends OperationName>(
-  { job }: CallRequest<K>,
+/** Puts first the candidate that an earlier claim of the job has begun with, where there is something to resume. */
+function orderCandidates(
+  job: JobContext | null,
   { candidates, considered }: Pick<Selection, 'candidates' | 'considered'>,
 ): { readonly candidates: readonly Candidate[]; readonly begun: Candidate | null } {
   const progress = job?.progress ?? null
   if (progress === null) return { candidates, begun: null }
   const isIt = ({ entry }: Pick<Candidate, 'entry'>) => entryKey(entry) === progress.entry
-  const begun = candidates.find(isIt) ?? unwell(considered.find((one) => isUnwell(one) && isIt(one)))
+  const begun = candidates.find(isIt) ?? toCandidate(considered.find((one) => isUnhealthy(one) && isIt(one)))
   if (begun === null) return { candidates, begun }
   return { candidates: [begun, ...candidates.filter((candidate) => candidate !== begun)], begun }
 }
 
-/** Left out for nothing but how its provider fares, which says nothing of what was ordered there before. */
-function isUnwell({ left }: Consideration): boolean {
-  return left?.why === 'cooling' || left?.why === 'breaker'
+/** Whether an entry is excluded for its health alone, which says nothing of what was ordered there before. */
+function isUnhealthy({ exclusion }: Verdict): boolean {
+  return exclusion?.why === 'cooling' || exclusion?.why === 'breaker'
 }
 
-/** How long those that were left out for how they fare are not tried. */
-function unwellMs(considered: readonly Consideration[]): number[] {
-  return considered.flatMap(({ left }) =>
-    left?.why === 'cooling' || left?.why === 'breaker' ? (left.retryAfterMs ?? []) : [],
+/** How long each entry that is excluded for its health is not tried. */
+function unhealthyMs(considered: readonly Verdict[]): number[] {
+  return considered.flatMap(({ exclusion }) =>
+    exclusion?.why === 'cooling' || exclusion?.why === 'breaker' ? (exclusion.retryAfterMs ?? []) : [],
   )
 }
 
-function unwell(considered: Consideration | undefined): Candidate | null {
+function toCandidate(considered: Verdict | undefined): Candidate | null {
   if (considered === undefined) return null
   const { route, entry, group } = considered
   return { route, entry, forPurpose: group === 'purpose' }
 }
 
-function createsOnce<K extends OperationName>(
-  { providers }: Services,
-  { operation }: CallRequest<K>,
-  { entry }: Candidate,
-): boolean {
-  return operationOf(providers.get(entry.provider.kind), operation)?.createsOnce === true
+function createsOnce({ providers }: Services, operation: OperationName, { provider }: Entry): boolean {
+  return operationOf(providers.get(provider.kind), operation)?.createsOnce === true
+}
+
+type RecorderServices = Pick<Services, 'health' | 'latency' | 'watch'>
+
+/** Records one attempt at an entry: its line on the context and, once, what it says about the entry's health. */
+class AttemptRecorder {
+  readonly candidate: Candidate
+  readonly #services: RecorderServices
+  readonly #context: CallContext
+  readonly #operation: OperationName
+  readonly #startedMs = performance.now()
+  /** Index of its line on the context. */
+  readonly #line: number
+  #answered = false
+  #firstDeltaMs: number | null = null
+  #closed = false
+
+  constructor(
+    services: RecorderServices,
+    context: CallContext,
+    operation: OperationName,
+    candidate: Candidate,
+  ) {
+    this.#services = services
+    this.#context = context
+    this.#operation = operation
+    this.candidate = candidate
+    this.#line = context.attempts.length
+    this.#noteUnfinished()
+  }
+
+  /**
+   * Records that the answer is here.
+   *
+   * @param streamed only its first delta is: the rest comes at the pace of its reader
+   */
+  answered(streamed = false): void {
+    this.#answered = true
+    const passedMs = this.#waited()
+    if (streamed) this.#firstDeltaMs = passedMs
+    const milliseconds = this.#note(200, 'ok', null)
+    this.#services.latency.note(this.candidate.entry, milliseconds)
+  }
+
+  /** Records that the answer came whole. */
+  succeeded(): void {
+    if (!this.#close('ok')) return
+    this.#context.trace?.attemptEnded(200, null)
+    this.#services.health.succeeded(this.candidate.entry, performance.now())
+  }
+
+  /** @param blamed false when the entry is not to blame: nothing was sent to it, or it did answer */
+  failed(failure: Failure, blamed: boolean): void {
+    if (!this.#close(failure.kind)) return
+    this.#note(failure.status, failure.reason, failure)
+    this.#context.trace?.attemptEnded(failure.status, failure)
+    if (blamed) this.#services.health.failed(this.candidate.entry, failure, performance.now())
+    else this.#services.health.released(this.candidate.entry)
+  }
+
+  /** Records an end without a verdict: the caller left, or the gateway itself could not go on. */
+  released(reason: string): void {
+    if (!this.#close('abandoned')) return
+    if (!this.#answered) this.#note(null, reason, null)
+    this.#context.trace?.attemptLeft()
+    this.#services.health.released(this.candidate.entry)
+  }
+
+  #close(outcome: AttemptOutcome): boolean {
+    if (this.#closed) return false
+    this.#closed = true
+    if (!this.#answered) this.#waited()
+    this.#services.watch?.attempted({
+      entry: this.candidate.entry,
+      operation: this.#operation,
+      outcome,
+      milliseconds: performance.now() - this.#startedMs,
+      firstDeltaMs: this.#firstDeltaMs,
+      failover: this.#line > 0,
+    })
+    return true
+  }
+
+  /** Counts the time since it began as waiting. @returns that time, ms */
+  #waited(): number {
+    const passedMs = performance.now() - this.#startedMs
+    this.#context.upstreamWaitMs += passedMs
+    return passedMs
+  }
+
+  /** Leaves a line for a log that is written while the attempt is under way: the caller may leave at any moment. */
+  #noteUnfinished(): void {
+    const { provider, model } = this.candidate.entry
+    const startedMs = this.#startedMs
+    this.#context.attempts[this.#line] = {
+      provider: provider.name,
+      model,
+      status: null,
+      get milliseconds() {
+        return Math.round(performance.now() - startedMs)
+      },
+      reason: 'not finished',
+      failure: null,
+    }
+  }
+
+  /** @returns milliseconds since it began */
+  #note(status: number | null, reason: string, failure: Failure | null): number {
+    const { provider, model } = this.candidate.entry
+    const milliseconds = Math.round(performance.now() - this.#startedMs)
+    const line = { provider: provider.name, model, status, milliseconds, reason, failure }
+    this.#context.attempts[this.#line] = line
+    return milliseconds
+  }
 }

@@ -1,32 +1,43 @@
-import type { Entry } from '../schema/catalog.ts'
-import type { Failure } from '../schema/upstream.ts'
-import { type CallWindow, createCallWindow } from './call-window.ts'
-import { tellsOfHealth } from './upstream-errors.ts'
+import type { Entry } from '../contracts/catalog.ts'
+import type { Failure, FailureKind } from '../contracts/upstream.ts'
+
+/** Failures that are the caller's fault: they would be the same at every entry, and say nothing about this one. */
+const OF_THE_CALL: ReadonlySet<FailureKind> = new Set(['caller', 'content'])
+
+/** Whether another entry could answer after this failure. */
+export function isCurable({ kind }: Pick<Failure, 'kind'>): boolean {
+  return !OF_THE_CALL.has(kind)
+}
+
+/** Whether a failure counts against the entry's health; a call over a limit does not. */
+function tellsOfHealth(failure: Pick<Failure, 'kind'>): boolean {
+  return isCurable(failure) && failure.kind !== 'limit'
+}
 
 /** Failures in a row that open a breaker. */
 const CONSECUTIVE_FAILURES = 5
-/** Fewer calls than these say nothing of a rate. */
+/** Fewest calls that make a failure rate. */
 const RATED_CALLS = 20
-/** Part of the calls of the last seconds whose failure opens a breaker. */
+/** Failure rate of the last seconds that opens a breaker. */
 const FAILURE_RATE = 0.5
 const OPEN_MS = 10_000
-/** A trial that nobody reports on gives its place up after this: longer than any caller waits, if not any job. */
+/** Time after which a trial without a report frees its place: longer than any caller waits, if not any job. */
 const TRIAL_LEASE_MS = 600_000
 
 export interface EntryHealth {
-  /** `cooling`: the provider asked to be left alone. The others are the states of the breaker. */
+  /** `cooling`: the provider sent a `Retry-After`. The others are the states of the breaker. */
   readonly state: 'closed' | 'half_open' | 'open' | 'cooling'
   /**
-   * When it may be tried again, which is past for a half-open breaker whose trial is free; null when closed.
-   * On the clock of `performance.now()`, as every time here.
+   * When it may be tried again, in the past for a half-open breaker whose trial is free; null when closed. On the clock
+   * of `performance.now()`, as every time here.
    */
   readonly untilMs: number | null
   /** When the breaker opened, the last time; null while it is closed. */
   readonly openedAtMs: number | null
 }
 
-/** An entry's health with what led to it, for those who look at it. */
-export interface EntryCondition {
+/** An entry's health and its history. */
+interface EntryCondition {
   readonly state: EntryHealth['state']
   /** When it came into this state; null when closed. */
   readonly sinceMs: number | null
@@ -34,15 +45,15 @@ export interface EntryCondition {
   readonly lastFailure: { readonly failure: Failure; readonly atMs: number } | null
 }
 
-/** How each entry fares on this node. One that a reload changes is another entry, and is taken for healthy. */
-export interface HealthBook {
-  /** A look that changes nothing, for selection and explanation. */
+/** Health of each entry on this node. A reload that changes an entry makes another one, which starts healthy. */
+export interface CircuitBreakers {
+  /** Looks without changing anything, for selection and explanation. */
   view(entry: Entry, nowMs: number): EntryHealth
   /** The same with its history, for the console. */
   condition(entry: Entry, nowMs: number): EntryCondition
   /**
-   * Whether an attempt may begin. Of a half-open breaker this takes the one trial, which `succeeded`, `failed` or
-   * `released` gives back; an open breaker and a cooling entry admit nobody.
+   * Whether an attempt may begin. Takes the one trial of a half-open breaker, which `succeeded`, `failed` or `released`
+   * gives back; an open breaker and a cooling entry admit nobody.
    */
   admit(entry: Entry, nowMs: number): boolean
   succeeded(entry: Entry, nowMs: number): void
@@ -65,7 +76,7 @@ interface Breaker {
 
 const CLOSED: EntryHealth = Object.freeze({ state: 'closed', untilMs: null, openedAtMs: null })
 
-export function createHealthBook(): HealthBook {
+export function createCircuitBreakers(): CircuitBreakers {
   const breakers = new WeakMap<Entry, Breaker>()
 
   function breakerOf(entry: Entry): Breaker {
@@ -102,7 +113,7 @@ export function createHealthBook(): HealthBook {
     succeeded(entry, nowMs) {
       const breaker = breakerOf(entry)
       if (breaker.trialUntilMs !== null) return close(breaker)
-      // What began before the breaker opened, or in spite of it, decides nothing.
+      // An attempt from before the breaker opened, or in spite of it, decides nothing.
       if (breaker.openedAtMs !== null) return
       breaker.consecutiveFailures = 0
       breaker.window.count(nowMs, false)
@@ -112,7 +123,7 @@ export function createHealthBook(): HealthBook {
     failed(entry, failure, nowMs) {
       const { retryAfterMs } = failure
       const breaker = breakerOf(entry)
-      // What is wrong is the call, or the call is over a limit: other calls fare as before.
+      // The call itself is at fault, or over a limit: this says nothing about other calls.
       if (!tellsOfHealth(failure)) {
         breaker.trialUntilMs = null
         return
@@ -179,6 +190,99 @@ function close(breaker: Breaker): void {
   breaker.trialUntilMs = null
   breaker.openedAtMs = null
   breaker.consecutiveFailures = 0
-  // What opened it must not open it again at the next failure.
+  // Old failures must not open it again at the next one.
   breaker.window.clear()
+}
+
+/** Length of the window, seconds. */
+const WINDOW_SECONDS = 30
+
+/** Counts calls and failures of the last 30 seconds, by the second, so that its size does not grow with load. */
+interface CallWindow {
+  count(nowMs: number, failed: boolean): void
+  totals(nowMs: number): { readonly calls: number; readonly failures: number }
+  clear(): void
+}
+
+/** Times are on a clock that never goes back, such as `performance.now()`. */
+function createCallWindow(): CallWindow {
+  const seconds = new Float64Array(WINDOW_SECONDS).fill(Number.NEGATIVE_INFINITY)
+  const calls = new Uint32Array(WINDOW_SECONDS)
+  const failures = new Uint32Array(WINDOW_SECONDS)
+
+  return {
+    count(nowMs, failed) {
+      const second = Math.floor(nowMs / 1000)
+      const slot = second % WINDOW_SECONDS
+      if (seconds[slot] !== second) {
+        seconds[slot] = second
+        calls[slot] = 0
+        failures[slot] = 0
+      }
+      calls[slot] = (calls[slot] ?? 0) + 1
+      if (failed) failures[slot] = (failures[slot] ?? 0) + 1
+    },
+
+    totals(nowMs) {
+      const oldest = Math.floor(nowMs / 1000) - WINDOW_SECONDS
+      const sum = { calls: 0, failures: 0 }
+      for (let slot = 0; slot < WINDOW_SECONDS; slot += 1) {
+        if ((seconds[slot] ?? oldest) <= oldest) continue
+        sum.calls += calls[slot] ?? 0
+        sum.failures += failures[slot] ?? 0
+      }
+      return sum
+    },
+
+    clear() {
+      seconds.fill(Number.NEGATIVE_INFINITY)
+    },
+  }
+}
+
+/** Number of newest answers of an entry that count. */
+const SAMPLES = 31
+/** How long an answer counts. An entry that was once slow is tried again after it. */
+const RECENT_MS = 300_000
+
+/** Recent latencies of each entry on this node, for routes with the strategy `lowest_latency`. */
+export interface LatencyTracker {
+  /** Times are on the clock of `performance.now()`. */
+  note(entry: Entry, milliseconds: number, nowMs?: number): void
+  /** Median of the newest answers; 0 for an entry without any, so that it gets tried. */
+  medianMs(entry: Entry, nowMs: number): number
+}
+
+interface Answers {
+  readonly newest: { readonly milliseconds: number; readonly atMs: number }[]
+  /** Computed on demand: routes with other strategies never ask. */
+  median: { readonly milliseconds: number; readonly untilMs: number } | null
+}
+
+export function createLatencyTracker(): LatencyTracker {
+  // Latencies vanish with their entry, when a reload puts another in its place.
+  const answers = new WeakMap<Entry, Answers>()
+  return {
+    note(entry, milliseconds, nowMs = performance.now()) {
+      const known = answers.get(entry) ?? { newest: [], median: null }
+      known.newest.push({ milliseconds, atMs: nowMs })
+      if (known.newest.length > SAMPLES) known.newest.shift()
+      known.median = null
+      answers.set(entry, known)
+    },
+    medianMs(entry, nowMs) {
+      const known = answers.get(entry)
+      if (known === undefined) return 0
+      if (known.median === null || known.median.untilMs <= nowMs) known.median = medianOf(known, nowMs)
+      return known.median.milliseconds
+    },
+  }
+}
+
+/** The median of the recent answers, and until when all of them stay recent. */
+function medianOf({ newest }: Answers, nowMs: number): Answers['median'] & {} {
+  while (newest[0] !== undefined && newest[0].atMs + RECENT_MS <= nowMs) newest.shift()
+  const sorted = newest.map(({ milliseconds }) => milliseconds).sort((a, b) => a - b)
+  const untilMs = newest[0] === undefined ? Number.POSITIVE_INFINITY : newest[0].atMs + RECENT_MS
+  return { milliseconds: sorted[Math.floor(sorted.length / 2)] ?? 0, untilMs }
 }

@@ -1,11 +1,11 @@
-import type { ConfiguredProvider } from '../schema/catalog.ts'
-import type { Provider, Step } from '../schema/provider.ts'
-import { type Send, UpstreamFailure } from '../schema/upstream.ts'
+import type { ConfiguredProvider } from '../contracts/catalog.ts'
+import type { Provider, Step } from '../contracts/provider.ts'
+import { type Send, UpstreamFailure } from '../contracts/upstream.ts'
 
 /** How long a provider may take to list its models, ms. */
 const LIST_DEADLINE_MS = 15_000
 
-/** What a provider answered when it was asked for its models. */
+/** A provider's list of models. */
 export interface ListedModels {
   /** Empty also where the protocol has no list. */
   readonly listed: readonly string[]
@@ -14,8 +14,8 @@ export interface ListedModels {
 }
 
 /**
- * Asks a provider for the models that its credential sees. That proves that address and credential are right, not that
- * the credential may use them.
+ * Asks a provider for the models that its credential sees. A list proves that address and credential are right, not
+ * that the credential may use the models.
  */
 export async function listModels(
   { kind, baseUrl, credential }: ConfiguredProvider,
@@ -37,7 +37,7 @@ export async function listModels(
       step = operation.next(step.state, await send(step.request, options), null, target)
     if (step.kind === 'done') return { listed: step.result, trouble: null }
     const { status, reason } = step.failure
-    // Of a call that is the model's fault; here no model was named.
+    // A 404 is the model's fault in a call; this request names no model.
     const why = status === 404 ? 'there is no list of models at its base_url' : reason
     return { listed: [], trouble: status === null ? why : `${status}: ${why}` }
   } catch (error) {

@@ -1,34 +1,48 @@
+import type { Feature, TranscriptionCall } from '../contracts/calls.ts'
+import type { Entry } from '../contracts/catalog.ts'
+import type { ChatCall } from '../contracts/chat.ts'
+import type { Price } from '../contracts/facts.ts'
+import type { Calls, OperationName, Results } from '../contracts/operations.ts'
+import type { TokenUsage } from '../contracts/usage.ts'
 import { requiredFeatures } from '../providers/transcript-needs.ts'
-import type { Feature, TranscriptionCall } from '../schema/calls.ts'
-import type { Price } from '../schema/facts.ts'
-import type { Calls, OperationName, Results } from '../schema/operations.ts'
-import type { TokenUsage } from '../schema/usage.ts'
-import { countCharacters } from './characters.ts'
-import { type Exact, exact, plus, rounded, roundedUp, times } from './decimal.ts'
-import { costOf, exactCostOf, type PriceOfDay, priceForSize, priceOn, type Term } from './price.ts'
+import type { Call } from './call.ts'
+import {
+  costOf,
+  type Exact,
+  exact,
+  exactCostOf,
+  type PriceOfDay,
+  plus,
+  priceForSize,
+  priceOn,
+  rounded,
+  roundedUp,
+  type Term,
+  times,
+} from './price.ts'
 
-/** Metering values of an answer, in wire names. */
+/** Metered quantities of an answer, in wire names. */
 export type Usage = Readonly<Record<string, number | null>>
 
 export interface Metered {
   readonly usage: Usage
-  /** At most 6 decimals; null when the price or the measure is unknown. */
+  /** At most 6 decimals; null when the price or the quantity is unknown. */
   readonly costUsd: number | null
   readonly warnings: readonly string[]
 }
 
-/** What the provider says of an answer that is metered; null: it does not. */
-export interface Told {
+/** Quantities that a provider reports of its answer; null where it does not. */
+export interface ReportedUsage {
   readonly seconds: number | null
-  /** Of audio whose file does not tell them. */
+  /** Channels of audio whose file does not tell them. */
   readonly channels: number | null
   readonly usage: TokenUsage | null
   readonly images: number | null
   readonly credits: number | null
 }
 
-/** Of an answer that nobody has, or not yet. */
-export const NOTHING_TOLD: Told = Object.freeze({
+/** Stands for an answer that is missing, or not there yet. */
+export const NOTHING_REPORTED: ReportedUsage = Object.freeze({
   seconds: null,
   channels: null,
   usage: null,
@@ -36,23 +50,24 @@ export const NOTHING_TOLD: Told = Object.freeze({
   credits: null,
 })
 
-export function toldBy(result: Results[OperationName]): Told {
-  if ('durationSeconds' in result) return { ...NOTHING_TOLD, seconds: measure(result.durationSeconds) }
+export function reportedBy(result: Results[OperationName]): ReportedUsage {
+  if ('durationSeconds' in result)
+    return { ...NOTHING_REPORTED, seconds: validFigure(result.durationSeconds) }
   if ('videos' in result) {
-    return { ...NOTHING_TOLD, seconds: measure(result.seconds), credits: measure(result.credits) }
+    return { ...NOTHING_REPORTED, seconds: validFigure(result.seconds), credits: validFigure(result.credits) }
   }
-  if (!('usage' in result) || result.usage === null) return { ...NOTHING_TOLD, images: imagesOf(result) }
+  if (!('usage' in result) || result.usage === null) return { ...NOTHING_REPORTED, images: imagesOf(result) }
   const { input_tokens: input, output_tokens: output } = result.usage
-  const usage = { input_tokens: measure(input), output_tokens: measure(output) }
-  return { ...NOTHING_TOLD, usage, images: imagesOf(result) }
+  const usage = { input_tokens: validFigure(input), output_tokens: validFigure(output) }
+  return { ...NOTHING_REPORTED, usage, images: imagesOf(result) }
 }
 
 function imagesOf(result: Results[OperationName]): number | null {
   return 'images' in result ? result.images.length : null
 }
 
-/** A provider's figure, unless it cannot be one. */
-function measure(figure: number | null): number | null {
+/** Drops a figure of a provider that cannot be one. */
+function validFigure(figure: number | null): number | null {
   return figure !== null && Number.isFinite(figure) && figure >= 0 ? figure : null
 }
 
@@ -62,62 +77,58 @@ function measure(figure: number | null): number | null {
  * @param atMs epoch milliseconds of the call, for prices that change
  */
 export function meter<K extends OperationName>(
-  operation: K,
-  payload: Calls[K],
-  told: Told,
+  call: Call<K>,
+  reported: ReportedUsage,
   price: Price | null,
   atMs = Date.now(),
 ): Metered {
-  return meterAt(operation, payload, told, priceForSize(priceOn(price ?? {}, atMs), inputTokensOf(told)))
+  return meterAt(call, reported, priceForSize(priceOn(price ?? {}, atMs), inputTokensOf(reported)))
 }
 
-/** Meters a call at a price that is settled. */
-export function meterAt<K extends OperationName>(
-  operation: K,
-  payload: Calls[K],
-  told: Told,
+/** Meters a call at the price of its day and size. */
+function meterAt<K extends OperationName>(
+  call: Call<K>,
+  reported: ReportedUsage,
   price: PriceOfDay,
 ): Metered {
-  const { usage, terms, warnings } = METERS[operation](payload, told, price)
+  const { usage, terms, warnings } = METERS[call.operation](call.payload, reported, price)
   const cost = costOf(terms)
   if ('usd' in cost) return { usage, costUsd: cost.usd, warnings }
   const missing =
     cost.unknown === 'price'
       ? 'cost_usd: the price of this model is not known'
-      : 'cost_usd: how much there was of what the provider charges for is not known'
+      : 'cost_usd: the quantity that the provider charges for is not known'
   return { usage, costUsd: null, warnings: [...warnings, missing] }
 }
 
 /** Cost of a call, not rounded; Infinity when it is not known. */
-export function exactCost<K extends OperationName>(
-  operation: K,
-  payload: Calls[K],
-  told: Told,
+function exactCost<K extends OperationName>(
+  call: Call<K>,
+  reported: ReportedUsage,
   price: Price | null,
   atMs = Date.now(),
 ): number {
-  const settled = priceForSize(priceOn(price ?? {}, atMs), inputTokensOf(told))
-  const cost = exactCostOf(METERS[operation](payload, told, settled).terms)
+  const effective = priceForSize(priceOn(price ?? {}, atMs), inputTokensOf(reported))
+  const cost = exactCostOf(METERS[call.operation](call.payload, reported, effective).terms)
   return 'usd' in cost ? cost.usd : Number.POSITIVE_INFINITY
 }
 
-function inputTokensOf({ usage }: Told): number | null {
+function inputTokensOf({ usage }: ReportedUsage): number | null {
   return usage?.input_tokens ?? null
 }
 
-interface Measured {
+interface Metering {
   readonly usage: Usage
   readonly terms: readonly Term[]
   readonly warnings: readonly string[]
 }
 
 const METERS: {
-  readonly [K in OperationName]: (payload: Calls[K], told: Told, price: PriceOfDay) => Measured
+  readonly [K in OperationName]: (payload: Calls[K], reported: ReportedUsage, price: PriceOfDay) => Metering
 } = {
   transcription: meterAudio,
   translation: meterAudio,
-  // Characters are Unicode code points of the input.
-  speech({ input }, _told, { per_1k_characters_usd: usd }) {
+  speech({ input }, _reported, { per_1k_characters_usd: usd }) {
     const quantity = countCharacters(input)
     const usage = { audio_output_characters: quantity, total_tokens: 0 }
     return { usage, terms: [{ usd, unit: 1000, quantity }], warnings: [] }
@@ -135,19 +146,19 @@ const METERS: {
     }
   },
   image(_payload, { usage, images }, price) {
-    // Images are what is metered; tokens are told by some providers beside them.
+    // Images are metered; some providers report tokens beside them.
     const tokens = usage === null ? { total_tokens: 0 } : { ...usage, total_tokens: totalOf(usage) }
     const perImage = { usd: price.per_image_usd, unit: 1, quantity: images }
     return { usage: { images, ...tokens }, terms: [perImage, ...tokenTerms(usage, price)], warnings: [] }
   },
   video(_payload, { seconds, credits }, price) {
-    const perSecond = { usd: price.per_video_second_usd, unit: 1, quantity: measured(seconds) }
+    const perSecond = { usd: price.per_video_second_usd, unit: 1, quantity: exactSeconds(seconds) }
     const perCredit = { usd: price.per_credit_usd, unit: 1, quantity: credits }
-    // What the provider says that it charged is all of it.
+    // Credits that the provider reports are the whole charge.
     const charged = credits !== null && perCredit.usd !== undefined ? [perCredit] : []
     return {
       usage: {
-        video_seconds: roundedSeconds(measured(seconds)),
+        video_seconds: roundedSeconds(exactSeconds(seconds)),
         ...(credits === null ? {} : { credits }),
         total_tokens: 0,
       },
@@ -159,16 +170,16 @@ const METERS: {
 }
 
 /**
- * Seconds are read from the file, whatever the provider reports; only where the file does not tell, the provider's
- * figure stands in, with a warning.
+ * Meters audio by the seconds of its file, whatever the provider reports. Only where the file does not tell them the
+ * provider's figure stands in, with a warning.
  */
-function meterAudio(call: TranscriptionCall, told: Told, price: PriceOfDay): Measured {
+function meterAudio(call: TranscriptionCall, reported: ReportedUsage, price: PriceOfDay): Metering {
   const { durationSeconds } = call.audio
-  const channels = call.audio.channels ?? told.channels
-  const seconds = measure(durationSeconds ?? told.seconds)
-  const heard = chargedAudio(call, seconds, channels, price)
+  const channels = call.audio.channels ?? reported.channels
+  const seconds = validFigure(durationSeconds ?? reported.seconds)
+  const billed = chargedAudio(call, seconds, channels, price)
   const features = requiredFeatures(call.options)
-  const charged = heard === null ? null : times(heard, factorOf(features, price))
+  const charged = billed === null ? null : times(billed, factorOf(features, price))
   const warnings: string[] = []
   if (durationSeconds === null) {
     warnings.push(
@@ -182,7 +193,7 @@ function meterAudio(call: TranscriptionCall, told: Told, price: PriceOfDay): Mea
   }
   return {
     usage: {
-      audio_seconds: roundedSeconds(measured(seconds)),
+      audio_seconds: roundedSeconds(exactSeconds(seconds)),
       billable_audio_seconds: roundedSeconds(charged),
       total_tokens: 0,
     },
@@ -191,14 +202,14 @@ function meterAudio(call: TranscriptionCall, told: Told, price: PriceOfDay): Mea
       ...[...features].map((name) => ({
         usd: price.add_ons_per_hour_usd?.[name],
         unit: 3600,
-        quantity: heard,
+        quantity: billed,
       })),
     ],
     warnings,
   }
 }
 
-/** Seconds that the provider charges: no less than its minimum, in its steps, and of each channel. */
+/** Seconds that the provider charges: at least its minimum, in its increments, for each channel. */
 function chargedAudio(
   { options }: TranscriptionCall,
   seconds: number | null,
@@ -210,9 +221,9 @@ function chargedAudio(
   if (seconds === null || charged === null) return null
   const manyTerms = many !== undefined && options.keyterms.length > many.over
   const least = Math.max(minimum, manyTerms ? many.seconds : 0)
-  const long = exact(Math.max(seconds, least))
+  const minimal = exact(Math.max(seconds, least))
   const { billing_increment_seconds: step } = price
-  return times(step === undefined ? long : roundedUp(long, exact(step)), exact(charged))
+  return times(step === undefined ? minimal : roundedUp(minimal, exact(step)), exact(charged))
 }
 
 /** Factor by which the features of a call multiply the charged seconds. */
@@ -224,7 +235,7 @@ function factorOf(features: Iterable<Feature>, { surcharges = {} }: PriceOfDay):
 
 const TOKENS_UNKNOWN = 'usage.total_tokens: the provider does not say how many tokens it counted'
 
-function meterTokens(_payload: unknown, { usage }: Told, price: PriceOfDay): Measured {
+function meterTokens(_payload: unknown, { usage }: ReportedUsage, price: PriceOfDay): Metering {
   const { input_tokens = null, output_tokens = null } = usage ?? {}
   const total_tokens = usage === null ? null : totalOf(usage)
   return {
@@ -247,10 +258,100 @@ function totalOf({ input_tokens: input, output_tokens: output }: TokenUsage): nu
   return input === null || output === null ? null : input + output
 }
 
-function measured(seconds: number | null): Exact | null {
+function exactSeconds(seconds: number | null): Exact | null {
   return seconds === null ? null : exact(seconds)
 }
 
 function roundedSeconds(seconds: Exact | null): number | null {
   return seconds === null ? null : rounded(seconds, 3)
+}
+
+/** English text has about four characters to a token. */
+const CHARACTERS_PER_TOKEN = 4
+/** Length of an answer whose call sets no limit. */
+const ANSWER_TOKENS = 1_000
+/** Audio whose file tells neither duration nor channels. */
+const UNKNOWN_AUDIO: ReportedUsage = { ...NOTHING_REPORTED, seconds: 60, channels: 2 }
+const VIDEO_SECONDS = 8
+
+/** Estimates a call at an entry. */
+export function estimateOf<K extends OperationName>(entry: Entry, call: Call<K>): Metered {
+  return meter(call, ESTIMATES[call.operation](call.payload), entry.facts.price)
+}
+
+/** Expected cost of a call at an entry, not rounded, so that entries compare; Infinity when it is not known. */
+export function expectedCost<K extends OperationName>(entry: Entry, call: Call<K>): number {
+  return exactCost(call, ESTIMATES[call.operation](call.payload), entry.facts.price)
+}
+
+/**
+ * Highest cost of a call at an entry, at any of the prices that its size may fall under; null when that is not known.
+ */
+export function highestCost<K extends OperationName>(
+  { facts }: Entry,
+  call: Call<K>,
+  atMs = Date.now(),
+): number | null {
+  const price = priceOn(facts.price ?? {}, atMs)
+  const reported = ESTIMATES[call.operation](call.payload)
+  const costs = pricesFor(price, reported, call.payload).map((one) => meterAt(call, reported, one).costUsd)
+  return costs.reduce((most, cost) => (most === null || cost === null ? null : Math.max(most, cost)))
+}
+
+/** Prices of the estimated size, and of every larger one that the call may turn out to have. */
+function pricesFor(
+  price: PriceOfDay,
+  reported: ReportedUsage,
+  payload: unknown,
+): [PriceOfDay, ...PriceOfDay[]] {
+  const estimated = reported.usage?.input_tokens ?? null
+  const first = priceForSize(price, estimated)
+  if (price.tiers === undefined || estimated === null) return [first]
+  const most = mostTokens(payload)
+  const reached = price.tiers.map((tier) => tier.over_input_tokens + 1).filter((tokens) => tokens <= most)
+  return [first, ...reached.map((tokens) => priceForSize(price, Math.max(tokens, estimated)))]
+}
+
+/**
+ * Upper bound of the tokens of a call: one per character, since other languages take more than English. Pictures and
+ * audio have no bound: each provider counts them in its own way.
+ */
+function mostTokens(payload: unknown): number {
+  const { messages = [] } = payload as Partial<ChatCall>
+  const isText = messages.every(({ parts }) => parts.every(({ type }) => type === 'text'))
+  return isText ? JSON.stringify(payload).length : Number.POSITIVE_INFINITY
+}
+
+/** Usage that a provider is expected to report, judged by the call alone. */
+const ESTIMATES: { readonly [K in OperationName]: (payload: Calls[K]) => ReportedUsage } = {
+  transcription: () => UNKNOWN_AUDIO,
+  translation: () => UNKNOWN_AUDIO,
+  speech: () => NOTHING_REPORTED,
+  chat: estimateChat,
+  vision: estimateChat,
+  complete: ({ prompt, max_tokens }) => estimateTokens(prompt.length, max_tokens),
+  embeddings: ({ input }) => estimateTokens(sum(input), 0),
+  image: ({ n }) => ({ ...NOTHING_REPORTED, images: n }),
+  video: ({ duration_seconds }) => ({ ...NOTHING_REPORTED, seconds: duration_seconds ?? VIDEO_SECONDS }),
+}
+
+function estimateChat({ messages, max_tokens }: ChatCall): ReportedUsage {
+  const texts = messages.flatMap(({ parts }) => parts.map((part) => (part.type === 'text' ? part.text : '')))
+  return estimateTokens(sum(texts), max_tokens)
+}
+
+function estimateTokens(characters: number, answer: number | null): ReportedUsage {
+  const input_tokens = Math.ceil(characters / CHARACTERS_PER_TOKEN)
+  return { ...NOTHING_REPORTED, usage: { input_tokens, output_tokens: answer ?? ANSWER_TOKENS } }
+}
+
+function sum(texts: readonly string[]): number {
+  return texts.reduce((characters, text) => characters + text.length, 0)
+}
+
+/** Counts Unicode code points, the unit of limits and prices of texts. */
+export function countCharacters(text: string): number {
+  let count = 0
+  for (const _ of text) count += 1
+  return count
 }

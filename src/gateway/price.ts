@@ -1,10 +1,9 @@
-import type { Price } from '../schema/facts.ts'
-import { type Exact, exact, per, plus, rounded, times } from './decimal.ts'
+import type { Price } from '../contracts/facts.ts'
 
-/** Parts of a price on one day: the ones that its periods set in place of its own. */
+/** A price on one day, with the parts that its periods replace. */
 export type PriceOfDay = Omit<Price, 'periods'>
 
-/** The price on a day. Days are those of UTC. */
+/** The price on a day in UTC. */
 export function priceOn(price: Price, atMs: number): PriceOfDay {
   const { periods, ...always } = price
   if (periods === undefined) return price
@@ -15,7 +14,7 @@ export function priceOn(price: Price, atMs: number): PriceOfDay {
   return Object.assign({}, always, ...parts)
 }
 
-/** The price of a call that so many tokens go into; null: nobody knows how many. */
+/** The price of a call of so many input tokens; null: unknown. */
 export function priceForSize(price: PriceOfDay, inputTokens: number | null): PriceOfDay {
   const tier =
     inputTokens === null ? undefined : price.tiers?.findLast((one) => inputTokens > one.over_input_tokens)
@@ -24,27 +23,27 @@ export function priceForSize(price: PriceOfDay, inputTokens: number | null): Pri
   return { ...price, ...parts }
 }
 
-/** One thing that is charged. */
+/** One item of a cost. */
 export interface Term {
-  /** For `unit` of it; undefined: this price does not charge it. */
+  /** Price of `unit`; undefined: this price does not charge the item. */
   readonly usd: number | undefined
   readonly unit: number
-  /** How many of it there were; null: not known. */
+  /** Null: not known. */
   readonly quantity: Exact | number | null
 }
 
-/** Decimals of an amount: whole micro-USD. */
+/** Decimals of whole micro-USD. */
 const DECIMALS = 6
 const LEAST_USD = 0.000001
 
-/** Sum of the terms in USD, or the reason why there is none. */
-export type Cost = { readonly usd: number } | { readonly unknown: 'price' | 'measure' }
+/** Sum of terms in USD, or the reason why it is not known. */
+type Cost = { readonly usd: number } | { readonly unknown: 'price' | 'measure' }
 
 /**
- * The sum of what is charged, exact until the one rounding at its end: to the nearest micro-USD, and never down to
- * nothing, since calls below half a micro-USD, such as the embedding of a few words, would be free however many there
- * are. What a price does not charge costs nothing, but one of the terms it has to charge; what is charged nothing for
- * need not be known.
+ * Sums terms exactly, and rounds once at the end: to the nearest micro-USD, but never down to nothing, since calls
+ * below half a micro-USD, such as the embedding of a few words, would be free however many there are. An item that the
+ * price does not charge costs nothing, but at least one has to be charged; an item at a price of 0 may have an unknown
+ * quantity.
  */
 export function costOf(terms: readonly Term[]): Cost {
   const sum = sumOf(terms)
@@ -52,7 +51,7 @@ export function costOf(terms: readonly Term[]): Cost {
   return { usd: sum.digits === 0n ? 0 : Math.max(LEAST_USD, rounded(sum, DECIMALS)) }
 }
 
-/** The same without rounding to what can be booked, so that small costs can be compared. */
+/** The same without rounding, so that small costs can be compared. */
 export function exactCostOf(terms: readonly Term[]): Cost {
   const sum = sumOf(terms)
   return 'digits' in sum ? { usd: Number(sum.digits) / Number(sum.divisor) } : sum
@@ -70,4 +69,69 @@ function sumOf(terms: readonly Term[]): Exact | Exclude<Cost, { readonly usd: nu
     sum = plus(sum, per(times(amount, exact(usd)), unit))
   }
   return priced ? sum : { unknown: 'price' }
+}
+
+/** An exact number, `digits / divisor`: sums and products of decimal prices would drift as doubles. */
+export interface Exact {
+  readonly digits: bigint
+  /** Above 0. */
+  readonly divisor: bigint
+}
+
+/** Parsed prices: each of them comes again with every call. */
+const known = new Map<number, Exact>()
+const KNOWN_MAX = 1_000
+
+/** The number as it is written: 0.05 is five hundredths. @param value finite and not negative */
+export function exact(value: number): Exact {
+  if (Number.isSafeInteger(value) && value >= 0) return { digits: BigInt(value), divisor: 1n }
+  const cached = known.get(value)
+  if (cached !== undefined) return cached
+  const parsed = parse(value)
+  if (known.size < KNOWN_MAX) known.set(value, parsed)
+  return parsed
+}
+
+function parse(value: number): Exact {
+  const [, whole = '', fraction = '', exponent = '0'] =
+    /^(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/.exec(`${value}`) ?? []
+  if (whole === '') throw new RangeError(`${value} is no amount`)
+  const scale = fraction.length - Number(exponent)
+  const digits = BigInt(whole + fraction)
+  return scale >= 0
+    ? { digits, divisor: 10n ** BigInt(scale) }
+    : { digits: digits * 10n ** BigInt(-scale), divisor: 1n }
+}
+
+export function plus(a: Exact, b: Exact): Exact {
+  return { digits: a.digits * b.divisor + b.digits * a.divisor, divisor: a.divisor * b.divisor }
+}
+
+export function times(a: Exact, b: Exact): Exact {
+  return { digits: a.digits * b.digits, divisor: a.divisor * b.divisor }
+}
+
+function per(a: Exact, unit: number): Exact {
+  return { digits: a.digits, divisor: a.divisor * BigInt(unit) }
+}
+
+/** The smallest multiple of a step that is not below the number. @param step above 0 */
+export function roundedUp({ digits, divisor }: Exact, step: Exact): Exact {
+  const [value, unit] = [digits * step.divisor, step.digits * divisor]
+  return times({ digits: (value + unit - 1n) / unit, divisor: 1n }, step)
+}
+
+/** The nearest number with that many decimals, half of the last one upwards. */
+export function rounded({ digits, divisor }: Exact, decimals: number): number {
+  const scale = 10n ** BigInt(decimals)
+  return Number((2n * digits * scale + divisor) / (2n * divisor)) / Number(scale)
+}
+
+/** Converts USD with at most 6 decimals to whole micro-USD. */
+export function microsOf(usd: number): number {
+  return Math.round(usd * 1_000_000)
+}
+
+export function usdOf(micros: number): number {
+  return micros / 1_000_000
 }

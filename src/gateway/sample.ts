@@ -1,11 +1,11 @@
-import type { AudioFormat } from '../schema/audio.ts'
-import type { Feature, Hint, TranscriptionOptions } from '../schema/calls.ts'
-import type { Profile } from '../schema/catalog.ts'
-import type { ChatCall } from '../schema/chat.ts'
-import type { Calls, OperationName } from '../schema/operations.ts'
-import type { Call } from './gateway.ts'
+import type { AudioFormat } from '../contracts/audio.ts'
+import type { Feature, Hint, TranscriptionOptions } from '../contracts/calls.ts'
+import type { Profile } from '../contracts/catalog.ts'
+import type { ChatCall } from '../contracts/chat.ts'
+import type { Calls, OperationName } from '../contracts/operations.ts'
+import type { Call } from './call.ts'
 
-/** What selection looks at in a request, without the request: for explaining what a route would do with one. */
+/** Properties of a request that selection looks at, for explaining how a route would serve it. */
 export interface Sample {
   readonly purpose: string | null
   readonly responseProfile: Profile | null
@@ -23,7 +23,7 @@ export interface Sample {
   readonly voice: string | null
   readonly speed: number | null
   readonly responseFormat: string | null
-  /** What a chat holds beside text. */
+  /** Content of a chat beside text. */
   readonly images: boolean
   readonly tools: boolean
   readonly spoken: boolean
@@ -33,7 +33,7 @@ export interface Sample {
   readonly dimensions: number | null
 }
 
-/** One minute of wav, 1,000 characters, nothing asked for. */
+/** One minute of WAV, 1,000 characters, and no options. */
 export const PLAIN_SAMPLE: Sample = {
   purpose: null,
   responseProfile: null,
@@ -54,10 +54,11 @@ export const PLAIN_SAMPLE: Sample = {
   dimensions: null,
 }
 
-/** A call that is like the sample for selection. Its audio and texts are blank: it can be selected for, never sent. */
+/** Builds a call that selection treats as the sample. Its audio and texts are blank: it is never sent. */
 export function sampleCall<K extends OperationName>(operation: K, sample: Sample): Call<K> {
   const { purpose, responseProfile } = sample
   return {
+    operation,
     payload: PAYLOADS[operation](sample),
     selectors: { purpose: purpose === null ? null : { label: purpose, source: 'body' }, responseProfile },
     warnings: [],
@@ -67,8 +68,8 @@ export function sampleCall<K extends OperationName>(operation: K, sample: Sample
 const SAMPLING = { max_tokens: null, temperature: null, top_p: null, stop: [], seed: null }
 
 const PAYLOADS: { readonly [K in OperationName]: (sample: Sample) => Calls[K] } = {
-  transcription: heard,
-  translation: heard,
+  transcription: transcriptionPayload,
+  translation: transcriptionPayload,
   speech: ({ characters, voice, speed, responseFormat }) => ({
     input: 'a'.repeat(characters),
     voice,
@@ -76,8 +77,8 @@ const PAYLOADS: { readonly [K in OperationName]: (sample: Sample) => Calls[K] } 
     response_format: responseFormat,
     seed: null,
   }),
-  chat: (sample) => chatCall(sample, sample.images),
-  vision: (sample) => chatCall(sample, true),
+  chat: (sample) => chatPayload(sample, sample.images),
+  vision: (sample) => chatPayload(sample, true),
   complete: ({ characters }) => ({ ...SAMPLING, prompt: 'a'.repeat(characters) }),
   embeddings: ({ characters, count, dimensions }) => ({
     input: Array<string>(count).fill('a'.repeat(characters)),
@@ -99,7 +100,7 @@ const PAYLOADS: { readonly [K in OperationName]: (sample: Sample) => Calls[K] } 
   }),
 }
 
-function heard({ audio, features, hints, language }: Sample): Calls['transcription'] {
+function transcriptionPayload({ audio, features, hints, language }: Sample): Calls['transcription'] {
   const has = (name: Feature | Hint) =>
     features.some((one) => one === name) || hints.some((one) => one === name)
   const words = has('word_timestamps')
@@ -139,7 +140,7 @@ function heard({ audio, features, hints, language }: Sample): Calls['transcripti
   }
 }
 
-function chatCall({ characters, tools, spoken }: Sample, images: boolean): ChatCall {
+function chatPayload({ characters, tools, spoken }: Sample, images: boolean): ChatCall {
   const text = { type: 'text', text: 'a'.repeat(characters) } as const
   const image = {
     type: 'image',

@@ -1,24 +1,12 @@
+import type { AttemptRecord } from '../contracts/recorder.ts'
+import type { Failure, Rejection, RejectionReason } from '../contracts/upstream.ts'
 import { GatewayError } from '../errors.ts'
-import type { Failure, FailureKind, Rejection, RejectionReason } from '../schema/upstream.ts'
-import type { AttemptRecord, Trail } from './gateway.ts'
+import type { CallContext } from './call-context.ts'
 
-/** The caller's own fault: it fails everywhere alike, and says nothing of the entry that told. */
-const OF_THE_CALL: ReadonlySet<FailureKind> = new Set(['caller', 'content'])
-
-/** Whether another entry could cure a failure. */
-export function isCurable({ kind }: Pick<Failure, 'kind'>): boolean {
-  return !OF_THE_CALL.has(kind)
-}
-
-/** Whether a failure says anything of the entry's health: a limit that a call is over is no illness. */
-export function tellsOfHealth(failure: Pick<Failure, 'kind'>): boolean {
-  return isCurable(failure) && failure.kind !== 'limit'
-}
-
-/** A timer may fire this much before its time on the other clock. */
+/** Most that a timer may fire before its time on the other clock. */
 const TIMER_SLACK_MS = 50
 
-/** Sentences for the caller, one for each reason. */
+/** Messages to the caller, one per reason. */
 const REJECTIONS: Readonly<Record<RejectionReason, string>> = {
   bad_audio: 'the provider cannot read this audio; check that the file is complete and plays',
   bad_image: 'the provider cannot read a picture of this request',
@@ -33,13 +21,13 @@ const REJECTIONS: Readonly<Record<RejectionReason, string>> = {
 }
 
 /**
- * The provider refused this very input. Why is told in our own words, never in the provider's.
+ * The provider refused this very input. The message is in our own words, never in the provider's.
  *
- * @param failure what the log is told, here and below
+ * @param failure for the log, here and below
  */
-export function rejected(trail: Trail, failure: Failure): GatewayError {
-  const { reason, param } = rejectionOf(failure)
-  const { details, ...extra } = extraOf(trail, failure)
+export function rejected(context: CallContext, failure: Failure): GatewayError {
+  const { reason, param } = rejectionIn(failure)
+  const { details, ...extra } = errorExtra(context, failure)
   return new GatewayError('UPSTREAM_REJECTED', REJECTIONS[reason], {
     ...extra,
     ...(param === null ? {} : { param }),
@@ -47,29 +35,29 @@ export function rejected(trail: Trail, failure: Failure): GatewayError {
   })
 }
 
-function rejectionOf({ kind, rejection }: Failure): Rejection {
+function rejectionIn({ kind, rejection }: Failure): Rejection {
   return rejection ?? { reason: kind === 'content' ? 'content_policy' : 'other', param: null }
 }
 
 /**
- * Every entry failed, or the deadline passed; without a failure when there was no time for an attempt. When all that
- * were asked want to be left alone it says when the first of those that could serve may be tried again, as the refusal
- * of whoever comes before that will.
+ * Every entry failed, or the deadline passed; without a failure when there was no time for an attempt. When all entries
+ * that were tried are rate limited, the error says when the first of those that could serve may be tried again, as does
+ * the refusal of any call before that.
  *
- * @param unwellMs how long those that were not asked for how they fare are not tried
+ * @param unhealthyMs how long each entry that was excluded for its health is not tried
  */
 export function exhausted(
-  trail: Trail,
+  context: CallContext,
   failure: Failure | null,
   deadlineAtMs: number,
-  unwellMs: readonly number[] = [],
+  unhealthyMs: readonly number[] = [],
 ): GatewayError {
-  // What is over a limit everywhere, or could not even be sent, is wrong with the call: it would not fare better later.
-  if (failure !== null && trail.attempts.every(isUntakable)) return rejected(trail, failure)
+  // A call that is over a limit everywhere, or could not even be sent, is itself at fault: a retry would not help.
+  if (failure !== null && context.attempts.every(isInvalidEverywhere)) return rejected(context, failure)
   const late = performance.now() >= deadlineAtMs - TIMER_SLACK_MS
-  const waitsMs = trail.attempts.map((attempt) => attempt.failure?.retryAfterMs ?? 0)
-  const retryAfterMs = Math.ceil(Math.min(...waitsMs, ...unwellMs))
-  const extra = extraOf(trail, failure)
+  const waitsMs = context.attempts.map((attempt) => attempt.failure?.retryAfterMs ?? 0)
+  const retryAfterMs = Math.ceil(Math.min(...waitsMs, ...unhealthyMs))
+  const extra = errorExtra(context, failure)
   return new GatewayError(
     late ? 'UPSTREAM_TIMEOUT' : 'UPSTREAM_ERROR',
     undefined,
@@ -79,35 +67,35 @@ export function exhausted(
   )
 }
 
-/** Something that may have been done, of which nobody can say what became of it. */
-export function outcomeUnknown(trail: Trail, failure: Failure | null): GatewayError {
-  return new GatewayError('UPSTREAM_OUTCOME_UNKNOWN', undefined, extraOf(trail, failure))
+/** A provider may have done the work, and nobody can tell. */
+export function outcomeUnknown(context: CallContext, failure: Failure | null): GatewayError {
+  return new GatewayError('UPSTREAM_OUTCOME_UNKNOWN', undefined, errorExtra(context, failure))
 }
 
-/** Whether a provider may have done the work of a call that came to nothing: one of the attempts has no known end. */
-export function isUnknown({ attempts, estimate }: Trail): boolean {
+/** Whether a provider may have done the work of a failed call: one of the attempts has no known end. */
+export function isUnknown({ attempts, estimate }: CallContext): boolean {
   return estimate !== null || attempts.some(({ failure }) => failure?.kind === 'ambiguous')
 }
 
 /**
- * Whether what kept the gateway from going on was a store that failed while the audio was being sent: that leaves a
- * body that is cut short, which nobody works on.
+ * Whether the failure of a store ended an attempt while the audio was being sent: the provider has a body that is cut
+ * short, and does not work on it.
  */
 export function isCutShort(thrown: unknown): boolean {
   return thrown instanceof GatewayError && thrown.code === 'DEPENDENCY_UNAVAILABLE'
 }
 
-/** A streamed answer that broke off when the caller already had part of it. */
-export function brokenOff(trail: Trail, failure: Failure, deadlineAtMs: number): GatewayError {
-  const { code, extra } = exhausted(trail, failure, deadlineAtMs)
+/** A streamed answer broke off after the caller had part of it. */
+export function brokenOff(context: CallContext, failure: Failure, deadlineAtMs: number): GatewayError {
+  const { code, extra } = exhausted(context, failure, deadlineAtMs)
   return new GatewayError(code, 'the answer of the provider broke off', extra)
 }
 
-function isUntakable({ failure }: AttemptRecord): boolean {
+function isInvalidEverywhere({ failure }: AttemptRecord): boolean {
   return failure?.kind === 'limit' || (failure?.kind === 'model' && failure.status === null)
 }
 
-function extraOf({ policyVersionId, attempts }: Trail, failure: Failure | null) {
+function errorExtra({ policyVersionId, attempts }: CallContext, failure: Failure | null) {
   const shown = attempts.map(({ failure: _, ...attempt }) => attempt)
   const details = { policy_version_id: policyVersionId, attempts: shown }
   return failure === null ? { details } : { details, cause: failure.providerMessage ?? failure.reason }

@@ -28,7 +28,7 @@ export class AnswerWriter {
   readonly #close: boolean
   readonly #outcome: Outcome
   readonly #slices: Generator<Uint8Array, void>
-  /** What uWS has not taken yet of the slice at hand. */
+  /** Bytes of the current slice that uWS has not accepted yet. */
   #rest: Uint8Array = new Uint8Array(0)
   #offset = 0
   #progressMs = performance.now()

@@ -1,6 +1,6 @@
 import { invalid } from './refusals.ts'
 
-/** What a byte means within base64 text that stands in a JSON string. */
+/** Meanings of a byte within base64 text in a JSON string. */
 const INVALID = 0
 const STANDARD = 1
 const URL_SAFE = 2
@@ -73,7 +73,7 @@ export class Base64Text {
   /**
    * Takes `view` from `start` to `end` (exclusive).
    *
-   * @throws GatewayError INVALID_REQUEST on a character that is no base64
+   * @throws GatewayError INVALID_REQUEST on a character that is not base64
    */
   scan(view: Buffer, start: number, end: number): void {
     let at = start
@@ -111,12 +111,12 @@ export class Base64Text {
       const run = at
       if (this.#padding === 0) while (at < end && KINDS[view[at]!] === STANDARD) at++
       this.#data += at - run
-      if (at < end) this.#take(view[at]!)
+      if (at < end) this.#scanByte(view[at]!)
       at += 1
     }
   }
 
-  #take(byte: number): void {
+  #scanByte(byte: number): void {
     const kind = KINDS[byte]
     if (kind === STANDARD || kind === URL_SAFE) {
       if (this.#padding > 0) throw notBase64()
@@ -141,7 +141,7 @@ export class Base64Text {
       if (byte === LETTER_U) return
       if (MEANT[byte] === 0) throw notBase64()
       this.#escapeLength = 0
-      this.#take(MEANT[byte]!)
+      this.#scanByte(MEANT[byte]!)
       return
     }
     if (DIGITS[byte] === 0) throw notBase64()
@@ -149,7 +149,7 @@ export class Base64Text {
     if (this.#escapeLength < UNICODE_ESCAPE_LENGTH) return
     this.#escapeLength = 0
     if (this.#escapeCode > 0x7f || KINDS[this.#escapeCode] === BACKSLASH) throw notBase64()
-    this.#take(this.#escapeCode)
+    this.#scanByte(this.#escapeCode)
   }
 }
 

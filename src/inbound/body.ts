@@ -1,16 +1,16 @@
+import type { AudioRef, StoredBody } from '../contracts/audio.ts'
+import type { BodyWriter, Spool } from '../contracts/spool.ts'
 import { GatewayError } from '../errors.ts'
 import { newId } from '../ids.ts'
 import type { Limits } from '../limits.ts'
-import type { AudioRef, StoredBody } from '../schema/audio.ts'
-import type { BodyWriter, Spool } from '../schema/spool.ts'
+import { unlessAborted } from '../timeouts.ts'
 import type { Exchange } from './exchange.ts'
 import type { Fields } from './form.ts'
-import { contentTypeOf, readBody, refuseDeclared } from './intake.ts'
 import { JsonAudioScanner } from './json-audio.ts'
 import { MultipartScanner } from './multipart.ts'
-import { RawAudioScanner } from './raw-audio.ts'
+import { contentTypeOf, readBody, refuseDeclared } from './read-body.ts'
 import { invalid } from './refusals.ts'
-import type { AudioTap, BodyScanner, ScannedBody } from './scanner.ts'
+import { type AudioTap, type BodyScanner, RawAudioScanner, type ScannedBody } from './scanner.ts'
 
 export interface ReceiveOptions {
   readonly spool: Spool
@@ -42,7 +42,7 @@ export interface ReceivedAudio {
     | { readonly kind: 'audio'; readonly audio: AudioRef }
     | { readonly kind: 'url'; readonly url: string }
     | { readonly kind: 'none' }
-  /** What the audio is a range of; null when none came along. */
+  /** The stored body that the audio is a range of; null without audio. */
   readonly body: StoredBody | null
   /** False: it was not needed, and of its audio nothing is there. */
   readonly kept: boolean
@@ -64,7 +64,7 @@ export async function receiveAudio(exchange: Exchange, options: ReceiveOptions):
   return received
 }
 
-/** What a body lacks that had to bring audio. */
+/** Refuses a body that needs audio and has none. */
 export function noAudio({ kind }: Fields): GatewayError {
   const how = kind === 'json' ? 'as audio.base64, audio.data or audio.url' : 'as a part named file or audio'
   return invalid(`send the audio ${how}`, 'audio')
@@ -134,7 +134,7 @@ class Reception {
     signal.throwIfAborted()
     signal.addEventListener('abort', leave, { once: true })
     try {
-      await readBody(this.#exchange, maxBytes, this.#failure.signal, (view, last) => this.#take(view, last))
+      await readBody(this.#exchange, maxBytes, this.#failure.signal, (view, last) => this.#scan(view, last))
       return await this.#store(this.#scanned!)
     } finally {
       signal.removeEventListener('abort', leave)
@@ -168,7 +168,7 @@ class Reception {
    * Storing begins with the first chunk that was scanned without fault, so a request of headers alone
    * reserves nothing, and a small body that is refused or carries a URL never reaches the spool.
    */
-  #take(view: Buffer, last: boolean): void {
+  #scan(view: Buffer, last: boolean): void {
     const wasOpen = this.#kept === null
     this.#scanner.scan(view)
     if (last) this.#scanned = this.#scanner.finish()
@@ -200,27 +200,14 @@ class Reception {
       this.abandon()
       return { fields, source, body: null, kept: true, release() {} }
     }
-    await this.#unlessFailed(this.#started!)
+    await unlessAborted(this.#failure.signal, this.#started!)
     const finishing = this.#writer.finish()
-    const body = await this.#unlessFailed(finishing).catch((error) => {
+    const body = await unlessAborted(this.#failure.signal, finishing).catch((error) => {
       finishing.then((late) => late.release()).catch(() => {})
       throw error
     })
     const audio: AudioRef = { ...source.audio, source: body.source }
     const kept = this.#kept !== false
     return { fields, source: { kind: 'audio', audio }, body, kept, release: () => body.release() }
-  }
-
-  async #unlessFailed<Value>(work: Promise<Value>): Promise<Value> {
-    const { signal } = this.#failure
-    const failed = Promise.withResolvers<never>()
-    const fail = () => failed.reject(signal.reason)
-    if (signal.aborted) fail()
-    signal.addEventListener('abort', fail, { once: true })
-    try {
-      return await Promise.race([failed.promise, work])
-    } finally {
-      signal.removeEventListener('abort', fail)
-    }
   }
 }

@@ -13,7 +13,7 @@ export interface Exchange {
   readonly pattern: string | null
   /** Raw query without `?`; empty when there is none. */
   readonly query: string
-  /** What stood in the path for each `:name` of the route's pattern, in order, percent-decoded. */
+  /** Values of the pattern's `:name` parameters, in order, percent-decoded. */
   readonly params: readonly string[]
   /** Copied at tick 0. Lower-case names; repeated headers joined with `, `. */
   readonly headers: Readonly<Record<string, string>>
@@ -105,3 +105,18 @@ export interface StreamedReply {
 }
 
 export type Reply = WholeReply | StreamedReply
+
+/** Log fields of any request: everything known without its headers and body. */
+export function edgeFacts(exchange: Exchange) {
+  const { requestId, method, pattern, status, elapsedMs, firstByteMs, receivedBytes, sentBytes } = exchange
+  return {
+    request_id: requestId,
+    method,
+    path: pattern ?? undefined,
+    status,
+    milliseconds: Math.round(elapsedMs),
+    first_byte_milliseconds: firstByteMs === null ? undefined : Math.round(firstByteMs),
+    received_bytes: receivedBytes,
+    sent_bytes: sentBytes,
+  }
+}

@@ -1,6 +1,6 @@
 /** `form-data; name="file"` or `audio/webm; codecs=opus` in parts. */
 export interface HeaderValue {
-  /** What stands before the first `;`, in lower case. */
+  /** The part before the first `;`, in lower case. */
   readonly value: string
   /** Names in lower case. */
   readonly parameters: ReadonlyMap<string, string>

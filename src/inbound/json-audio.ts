@@ -1,11 +1,10 @@
 import type { Limits } from '../limits.ts'
 import { Base64Text } from './base64-text.ts'
-import { DataUrlPrefix } from './data-url.ts'
-import { Gather } from './gather.ts'
-import { isObject, takeJsonSource } from './json-source.ts'
+import { ByteBuilder, decodeUtf8 } from './byte-builder.ts'
+import { declaredMediaType } from './header-value.ts'
+import { isObject, readJsonSource } from './json-body.ts'
 import { audioTooLarge, invalid } from './refusals.ts'
 import type { AudioTap, BodyScanner, ScannedBody } from './scanner.ts'
-import { decodeUtf8 } from './utf8.ts'
 
 /** Everything but the audio string: names, values and white space. */
 const MAX_SKELETON_BYTES = 256 * 1024
@@ -19,6 +18,7 @@ const URL_FRONT_LENGTH = 6
 const BOM_BYTES = 3
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
+const COMMA = 0x2c
 /** Stands in the skeleton for the audio string. */
 const PLACEHOLDER = Buffer.from('null')
 
@@ -47,7 +47,7 @@ export class JsonAudioScanner implements BodyScanner {
   #state: State = 'outside'
   /** Bytes of the body before the current view. */
   #position = 0
-  readonly #skeleton = new Gather()
+  readonly #skeleton = new ByteBuilder()
   /** The open containers; true for objects. */
   readonly #open: boolean[] = []
   /** True where the next string of an object is a key. */
@@ -86,7 +86,7 @@ export class JsonAudioScanner implements BodyScanner {
   finish(): ScannedBody {
     if (this.#state !== 'outside') throw invalid('the JSON body ends within a string')
     const value = this.#parseSkeleton()
-    const { url, filename, ...declared } = takeJsonSource(value)
+    const { url, filename, ...declared } = readJsonSource(value)
     const fields = { kind: 'json', value } as const
     if (this.#audio === null) {
       return { fields, source: url === null ? { kind: 'none' } : { kind: 'url', url } }
@@ -277,4 +277,72 @@ function readKey(quoted: Buffer): string {
 
 function sentTwice() {
   return invalid('send the audio exactly once, as base64, data or url', 'audio')
+}
+
+const SCHEME = 'data:'
+/** Bytes between the quote and the comma, JSON escapes included. */
+const MAX_PREFIX = 1024
+
+/**
+ * Tells `data:audio/wav;base64,` (RFC 2397) at the front of a JSON string from plain base64, byte by byte.
+ * The letters of `data` are base64 too, so up to four bytes are held back until the colon decides.
+ */
+class DataUrlPrefix {
+  #text = ''
+  #mediaType: string | null = null
+
+  /** The media type that the prefix named; null without a prefix or when it named none. */
+  get mediaType(): string | null {
+    return this.#mediaType
+  }
+
+  /** Bytes that were held back and turned out to be base64. */
+  get held(): Buffer {
+    return Buffer.from(this.#text, 'latin1')
+  }
+
+  /**
+   * @returns `more` when the byte was taken and another is needed, `end` when it was the comma before the
+   *          base64 text, `none` when there is no prefix: the byte and what is `held` belong to the base64
+   *          text
+   * @throws GatewayError INVALID_REQUEST when a `data:` URL is malformed or not base64
+   */
+  take(byte: number): 'more' | 'end' | 'none' {
+    const char = String.fromCharCode(byte)
+    const length = this.#text.length
+    if (length < SCHEME.length) {
+      if (char.toLowerCase() !== SCHEME[length]) return 'none'
+    } else if (byte === QUOTE || length >= MAX_PREFIX) {
+      throw malformed()
+    } else if (byte === COMMA) {
+      this.#mediaType = readMediaType(this.#text)
+      return 'end'
+    }
+    this.#text += char
+    return 'more'
+  }
+}
+
+/** @param prefix the URL up to its comma, with JSON's escapes */
+function readMediaType(prefix: string): string | null {
+  let text: string
+  try {
+    text = JSON.parse(`"${prefix}"`)
+  } catch {
+    throw malformed()
+  }
+  const marker = text.lastIndexOf(';')
+  if (
+    text
+      .slice(marker + 1)
+      .trim()
+      .toLowerCase() !== 'base64' ||
+    marker === -1
+  )
+    throw malformed()
+  return declaredMediaType(text.slice(SCHEME.length, marker))
+}
+
+function malformed() {
+  return invalid('a data: URL of audio is written data:<media type>;base64,<base64>', 'audio')
 }

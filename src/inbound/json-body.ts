@@ -1,13 +1,13 @@
+import type { ByteBudget, HolderPace, MemoryHolder } from '../contracts/budget.ts'
 import { GatewayError } from '../errors.ts'
-import type { ByteBudget, HolderPace, MemoryHolder } from '../schema/budget.ts'
+import { ByteBuilder, decodeUtf8 } from './byte-builder.ts'
 import type { Exchange } from './exchange.ts'
-import { Gather } from './gather.ts'
-import { contentTypeOf, readBody, refuseDeclared } from './intake.ts'
+import { declaredFilename, declaredMediaType } from './header-value.ts'
 import { JsonStructure } from './json-structure.ts'
-import { invalid } from './refusals.ts'
-import { decodeUtf8 } from './utf8.ts'
+import { contentTypeOf, readBody, refuseDeclared } from './read-body.ts'
+import { invalid, invalidField } from './refusals.ts'
 
-/** Held whatever the budget says, so that a call of a few KiB is served while large bodies use it up. */
+/** Held even when the budget is used up, so that a call of a few KiB is served beside large bodies. */
 const FORCED_BYTES = 256 * 1024
 /** Smallest piece of memory for a body that comes in several chunks. */
 const FIRST_BYTES = 16 * 1024
@@ -18,34 +18,34 @@ const SLOW_RETRY_MS = 30_000
 /** How long a larger body waits for memory. */
 const WAIT_MS = 5_000
 /**
- * What a body takes for each of its bytes: first itself, its text and the value parsed out of it, later the
- * value, the JSON that a provider is sent and the bytes of that.
+ * Copies of a body that exist at once: first its bytes, its text and the parsed value; later the value, the JSON sent
+ * to a provider and the bytes of that.
  */
 const COPIES = 3
 
-export interface ReadJsonOptions {
+interface ReadJsonOptions {
   readonly budget: ByteBudget
   /** Raw bytes of the body. */
   readonly maxBytes: number
-  /** Whose share of the budget the body counts against. */
+  /** Workspace whose share of the budget the body counts against. */
   readonly workspace: string
 }
 
-export interface HoldOptions extends ReadJsonOptions {
+interface HoldOptions extends ReadJsonOptions {
   /** Bytes at which `watch` refuses whatever is declared; absent: all that `maxBytes` lets pass may come. */
   readonly heldBytesMax?: number
 }
 
 /** A body that is here. */
-export interface HeldBytes {
+interface HeldBytes {
   readonly bytes: Buffer
   /** Gives the memory of the bytes, and of what is made of them, back; see `HeldJson`. */
   release(): void
 }
 
-export interface HeldJson {
+interface HeldJson {
   readonly value: unknown
-  /** Gives the memory of the value back; call it when nobody reads it any more. Idempotent. */
+  /** Returns the memory of the value; call it when the value is no longer read. Idempotent. */
   release(): void
 }
 
@@ -108,13 +108,13 @@ async function gather(
   const expected = Math.min(contentLength ?? heldBytesMax, heldBytesMax)
   const isSmall = contentLength !== null && expected <= FORCED_BYTES
   if (contentLength !== null && !isSmall) await memory.reserve(expected)
-  const take = (view: Buffer, last: boolean) => {
+  const onChunk = (view: Buffer, last: boolean) => {
     watch.scan(view)
     return memory.append(view, expected, last)
   }
   if (isSmall) {
     // It has its memory and never waits: most bodies are such, and a second signal costs them dear.
-    await readBody(exchange, maxBytes, signal, take)
+    await readBody(exchange, maxBytes, signal, onChunk)
     return memory.bytes()
   }
   const failure = new AbortController()
@@ -134,7 +134,7 @@ async function gather(
   const ends = AbortSignal.any([signal, failure.signal])
   memory.onEnded = (error) => failure.abort(error)
   await readBody(exchange, maxBytes, ends, (view, last) => {
-    if (!take(view, last) && !last) void wait()
+    if (!onChunk(view, last) && !last) void wait()
   })
   return memory.bytes()
 }
@@ -149,8 +149,8 @@ class JsonMemory implements MemoryHolder {
   onEnded: (error: GatewayError) => void = () => {}
   readonly #budget: ByteBudget
   readonly #exchange: Exchange
-  #gathered: Gather | null = null
-  #taken = 0
+  #gathered: ByteBuilder | null = null
+  #charged = 0
   #reserved = 0
   #enrolled = false
   #ended: GatewayError | null = null
@@ -163,10 +163,10 @@ class JsonMemory implements MemoryHolder {
 
   /** Takes what a large body of `bytes` needs, waiting for it. @throws GatewayError OVERLOADED */
   async reserve(bytes: number): Promise<void> {
-    // What needs more than all there is gets all there is: it would be refused for ever otherwise.
+    // A body that needs more than the whole budget gets the whole budget: otherwise it could never be served.
     const needed = Math.min(bytes * COPIES, this.#budget.limit)
     await this.#wait(needed)
-    this.#taken = needed
+    this.#charged = needed
     this.#reserved = bytes
     this.#enrol()
   }
@@ -182,7 +182,7 @@ class JsonMemory implements MemoryHolder {
     if (this.#ended !== null) throw this.#ended
     if (this.#gathered === null) {
       const first = last ? view.length : Math.min(expected, Math.max(FIRST_BYTES, 2 * view.length))
-      this.#gathered = new Gather(Math.max(this.#reserved, first), expected)
+      this.#gathered = new ByteBuilder(Math.max(this.#reserved, first), expected)
     }
     this.#gathered.append(view)
     if (!last) this.#enrol()
@@ -194,9 +194,9 @@ class JsonMemory implements MemoryHolder {
     this.#leave()
     if (this.#ended !== null) throw this.#ended
     const bytes = this.#gathered?.bytes() ?? Buffer.alloc(0)
-    const spare = Math.max(0, this.#taken - bytes.length * COPIES)
+    const spare = Math.max(0, this.#charged - bytes.length * COPIES)
     if (spare > 0) this.#budget.refund(spare, this.workspace)
-    this.#taken -= spare
+    this.#charged -= spare
     return bytes
   }
 
@@ -207,8 +207,8 @@ class JsonMemory implements MemoryHolder {
 
   release(): void {
     this.#leave()
-    this.#budget.refund(this.#taken, this.workspace)
-    this.#taken = 0
+    this.#budget.refund(this.#charged, this.workspace)
+    this.#charged = 0
   }
 
   pace(): HolderPace | null {
@@ -222,9 +222,9 @@ class JsonMemory implements MemoryHolder {
     if (this.#reserved === 0) return
     this.#reserved = 0
     this.#gathered?.trim()
-    const spare = this.#taken - (this.#gathered?.capacity ?? 0) * COPIES
+    const spare = this.#charged - (this.#gathered?.capacity ?? 0) * COPIES
     if (spare <= 0) return
-    this.#taken -= spare
+    this.#charged -= spare
     this.#budget.refund(spare, this.workspace)
   }
 
@@ -243,12 +243,12 @@ class JsonMemory implements MemoryHolder {
   }
 
   #hold(bytes: number): boolean {
-    const missing = Math.min(bytes * COPIES, Math.max(bytes, this.#budget.limit)) - this.#taken
+    const missing = Math.min(bytes * COPIES, Math.max(bytes, this.#budget.limit)) - this.#charged
     if (missing <= 0) return true
     const isSmall = bytes <= FORCED_BYTES
     const granted = !isSmall && this.#budget.tryReserve(missing, this.workspace)
     if (!granted) this.#budget.charge(missing, this.workspace)
-    this.#taken += missing
+    this.#charged += missing
     return isSmall || granted
   }
 
@@ -265,7 +265,7 @@ class JsonMemory implements MemoryHolder {
 
   async #wait(bytes: number): Promise<void> {
     const { signal } = this.#exchange
-    const heldBytes = () => this.#taken + this.#exchange.receivedBytes
+    const heldBytes = () => this.#charged + this.#exchange.receivedBytes
     const options = { workspace: this.workspace, waitMs: WAIT_MS, signal, heldBytes }
     const granted =
       (await this.#budget.reserve?.(bytes, options)) ?? this.#budget.tryReserve(bytes, this.workspace)
@@ -284,4 +284,57 @@ export function parseJson(bytes: Buffer): unknown {
   } catch {
     throw invalid('the body is not valid JSON')
   }
+}
+
+/** The members of a JSON body that are about its audio, none of them checked yet. */
+interface AudioMembers {
+  audio?: unknown
+  audio_base64?: unknown
+}
+
+/** Declarations of a JSON body about its audio, without the audio itself. */
+interface JsonSource {
+  readonly url: string | null
+  readonly mediaType: string | null
+  readonly filename: string | null
+}
+
+/**
+ * Takes the documented members of `audio`, and `audio_base64`, out of a parsed body. Other members of
+ * `audio` stay, for whoever refuses or reports them; an `audio` without any is removed. Null counts as
+ * absent.
+ *
+ * @param body parsed, with null where an audio string stood; changed in place
+ * @throws GatewayError INVALID_REQUEST when a member has the wrong type
+ */
+export function readJsonSource(body: AudioMembers): JsonSource {
+  const { audio = null, audio_base64: short = null } = body
+  if (short !== null) throw invalid('`audio_base64` must be a string', 'audio')
+  delete body.audio_base64
+  if (audio !== null && !isObject(audio)) throw invalidField('audio', 'must be an object or a base64 string')
+  if (audio === null) {
+    delete body.audio
+    return { url: null, mediaType: null, filename: null }
+  }
+
+  const { base64 = null, data = null, url = null, media_type: type = null, filename = null, ...rest } = audio
+  if (base64 !== null || data !== null)
+    throw invalid('`audio.base64` and `audio.data` must be strings', 'audio')
+  if (url !== null && (typeof url !== 'string' || url === '')) {
+    throw invalidField('audio.url', 'must be a string that is not empty')
+  }
+  const mediaType = typeof type === 'string' ? declaredMediaType(type) : null
+  if (type !== null && mediaType === null) {
+    throw invalidField('audio.media_type', 'must be a media type such as audio/wav')
+  }
+  if (filename !== null && typeof filename !== 'string') {
+    throw invalidField('audio.filename', 'must be a string')
+  }
+  if (Object.keys(rest).length > 0) body.audio = rest
+  else delete body.audio
+  return { url, mediaType, filename: filename === null ? null : declaredFilename(filename) }
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,11 +1,10 @@
+import { isUtf8 } from 'node:buffer'
 import type { Limits } from '../limits.ts'
+import { ByteBuilder, decodeUtf8 } from './byte-builder.ts'
 import { AUDIO_SOURCES, readBoolean } from './form.ts'
-import { Gather } from './gather.ts'
-import type { HeaderValue } from './header-value.ts'
-import { type PartHead, parsePartHead } from './part-head.ts'
+import { declaredFilename, declaredMediaType, type HeaderValue, parseHeaderValue } from './header-value.ts'
 import { audioTooLarge, invalid, invalidField } from './refusals.ts'
 import type { AudioTap, BodyScanner, ScannedAudio, ScannedBody } from './scanner.ts'
-import { decodeUtf8 } from './utf8.ts'
 
 const MAX_PARTS = 64
 const MAX_HEAD_BYTES = 16 * 1024
@@ -59,11 +58,11 @@ export class MultipartScanner implements BodyScanner {
   #matched = 2
   /** How many of the matched bytes are such a CRLF and so no content. */
   #borrowed = 2
-  /** What came behind a delimiter in earlier views and does not yet tell whether it is one. */
+  /** Bytes behind a possible delimiter in earlier views, too few to tell whether it is one. */
   #line: Buffer = NOTHING
   #parts = 0
-  readonly #head = new Gather()
-  readonly #value = new Gather()
+  readonly #head = new ByteBuilder()
+  readonly #value = new ByteBuilder()
   #fieldsBytes = 0
   readonly #fields = new Map<string, string[]>()
   #audio: { readonly head: PartHead; readonly offset: number; length: number } | null = null
@@ -129,11 +128,11 @@ export class MultipartScanner implements BodyScanner {
     const found = findDelimiter(view, at, delimiter)
     if (found === -1) {
       const end = heldFrom(view, at, delimiter)
-      this.#take(view.subarray(at, end))
+      this.#write(view.subarray(at, end))
       this.#matched = view.length - end
       return view.length
     }
-    this.#take(view.subarray(at, found))
+    this.#write(view.subarray(at, found))
     this.#matched = delimiter.length
     this.#state = 'line'
     return found + delimiter.length
@@ -193,7 +192,7 @@ export class MultipartScanner implements BodyScanner {
     this.#borrowed = 2
   }
 
-  #take(bytes: Buffer): void {
+  #write(bytes: Buffer): void {
     if (this.#part?.kind === 'audio') {
       const audio = this.#audio!
       audio.length += bytes.length
@@ -230,8 +229,8 @@ export class MultipartScanner implements BodyScanner {
 
   /** The match has failed: what was held back is content. */
   #giveBack(): void {
-    this.#take(this.#delimiter.subarray(this.#borrowed, this.#matched))
-    this.#take(this.#line)
+    this.#write(this.#delimiter.subarray(this.#borrowed, this.#matched))
+    this.#write(this.#line)
     this.#matched = 0
     this.#borrowed = 0
     this.#line = NOTHING
@@ -248,7 +247,7 @@ function findDelimiter(view: Buffer, from: number, delimiter: Buffer): number {
 }
 
 /**
- * What the bytes behind a delimiter make of it (RFC 2046, section 5.1.1).
+ * Judges a delimiter by the bytes behind it (RFC 2046, section 5.1.1).
  *
  * @returns `close` when it ends the body, where the next part's headers begin when it ends a part, `content`
  *          when it is none, `undecided` when the bytes end too soon; never with `MAX_LINE` bytes
@@ -296,4 +295,77 @@ function decodeCharset(bytes: Buffer, charset: string): string | null {
 
 function isBlank(byte: number): boolean {
   return byte === 0x20 || byte === 0x09
+}
+
+/** Headers of one part of multipart/form-data (RFC 7578, section 4). */
+interface PartHead {
+  readonly name: string
+  /** True when the part has a file name, be it empty. */
+  readonly hasFilename: boolean
+  readonly filename: string | null
+  readonly mediaType: string | null
+  /** Label of the text encoding of a field; null: UTF-8. */
+  readonly charset: string | null
+}
+
+/** Longest field name, in UTF-16 units: names come back in errors and warnings. */
+const MAX_NAME = 128
+const IDENTITY_ENCODINGS: ReadonlySet<string> = new Set(['binary', '8bit', '7bit'])
+/** `charset'language'percent-encoded` (RFC 8187). */
+const EXTENDED = /^(utf-8|iso-8859-1)'[^']*'(.*)$/i
+
+/**
+ * @param block the header lines of a part with their line ends, without the empty line
+ * @throws GatewayError INVALID_REQUEST
+ */
+function parsePartHead(block: Buffer): PartHead {
+  const headers = readHeaders(isUtf8(block) ? block.toString('utf8') : block.toString('latin1'))
+  const disposition = parseHeaderValue(headers.get('content-disposition') ?? '')
+  const name = disposition?.value === 'form-data' ? disposition.parameters.get('name') : undefined
+  if (disposition === null || name === undefined || name === '') {
+    throw invalid('every part needs a Content-Disposition of form-data with a name')
+  }
+  if (name.length > MAX_NAME) throw invalid(`field names are at most ${MAX_NAME} characters long`)
+
+  const transfer = headers.get('content-transfer-encoding')?.trim().toLowerCase()
+  if (transfer !== undefined && !IDENTITY_ENCODINGS.has(transfer)) {
+    throw invalidField(name, 'must be sent as it is, without Content-Transfer-Encoding')
+  }
+  const type = headers.get('content-type')
+  const filename = disposition.parameters.get('filename')
+  const extended = disposition.parameters.get('filename*')
+  return {
+    name,
+    hasFilename: filename !== undefined || extended !== undefined,
+    filename: declaredFilename(decodeExtended(extended) ?? filename ?? ''),
+    mediaType: type === undefined ? null : declaredMediaType(type),
+    charset: type === undefined ? null : (parseHeaderValue(type)?.parameters.get('charset') ?? null),
+  }
+}
+
+/** Header lines by lower-case name. Folded lines (RFC 822) are joined; a repeated header is refused. */
+function readHeaders(text: string): Map<string, string> {
+  const headers = new Map<string, string>()
+  for (const line of text.replace(/\r\n[ \t]+/g, ' ').split('\r\n')) {
+    if (line === '') continue
+    const colon = line.indexOf(':')
+    const name = line.slice(0, colon).toLowerCase()
+    if (colon < 1 || /[\r\n\0]/.test(line) || /\s/.test(name)) throw invalid('a part has a malformed header')
+    if (headers.has(name)) throw invalid(`a part has the header ${name} twice`)
+    headers.set(name, line.slice(colon + 1))
+  }
+  return headers
+}
+
+function decodeExtended(text: string | undefined): string | undefined {
+  const [, charset = '', encoded = ''] = EXTENDED.exec(text ?? '') ?? []
+  if (charset === '') return undefined
+  try {
+    if (charset.toLowerCase() === 'utf-8') return decodeURIComponent(encoded)
+    return encoded.replace(/%([0-9a-f]{2})/gi, (_, hex: string) =>
+      String.fromCharCode(Number.parseInt(hex, 16)),
+    )
+  } catch {
+    return undefined
+  }
 }

@@ -1,9 +1,8 @@
+import type { ByteBudget } from '../contracts/budget.ts'
 import { ERRORS, GatewayError } from '../errors.ts'
-import type { ByteBudget } from '../schema/budget.ts'
 import type { BodyConsumer, RequestBody } from './exchange.ts'
-import { Pace } from './pace.ts'
 import type { Socket } from './socket.ts'
-import type { EdgeTiming } from './timing.ts'
+import { type EdgeTiming, RateMeter } from './timing.ts'
 
 interface Chunk {
   readonly bytes: Uint8Array
@@ -22,11 +21,11 @@ export class NativeBody implements RequestBody {
   readonly #budget: ByteBudget
   readonly #timing: EdgeTiming
   readonly #startedMs: number
-  #pace: Pace | null = null
+  #rate: RateMeter | null = null
   #consumer: BodyConsumer | null = null
   #consumed = false
   #dropped = false
-  #barred = false
+  #readingStopped = false
   #failure: GatewayError | null = null
   /** Chunks that came before the consumer; copies, charged to the budget. */
   #early: Chunk[] = []
@@ -105,11 +104,11 @@ export class NativeBody implements RequestBody {
     this.#early = []
   }
 
-  /** Never reads what follows: nobody can say where it ends. */
-  bar(): void {
+  /** Stops reading for good: the end of the body cannot be known. */
+  stopReading(): void {
     this.drop()
-    this.#barred = true
-    this.#socket.bar()
+    this.#readingStopped = true
+    this.#socket.stopReading()
   }
 
   /**
@@ -119,7 +118,7 @@ export class NativeBody implements RequestBody {
    */
   discard(done: (ended: boolean) => void): void {
     this.drop()
-    if (this.#barred) {
+    if (this.#readingStopped) {
       done(false)
       return
     }
@@ -134,11 +133,11 @@ export class NativeBody implements RequestBody {
     this.#socket.pause()
   }
 
-  /** Judges the sender's pace; a body that is too slow ends with REQUEST_TIMEOUT at its consumer. */
+  /** Judges the sender's rate; a body that is too slow ends with REQUEST_TIMEOUT at its consumer. */
   watch(nowMs: number): void {
     if (this.#ended || this.#dropped) return
-    this.#pace ??= new Pace(this.#timing)
-    if (!this.#pace.isTooSlow(this.#sentForMs(nowMs), this.#receivedBytes)) return
+    this.#rate ??= new RateMeter(this.#timing)
+    if (!this.#rate.isTooSlow(this.#sentForMs(nowMs), this.#receivedBytes)) return
     const consumer = this.#consumer
     this.#failure = new GatewayError('REQUEST_TIMEOUT', ERRORS.REQUEST_TIMEOUT.message, {
       details: { received_bytes: this.#receivedBytes },

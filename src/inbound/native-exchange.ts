@@ -1,9 +1,8 @@
+import type { ByteBudget, HolderPace, MemoryHolder } from '../contracts/budget.ts'
 import { errorReply, GatewayError, toGatewayError } from '../errors.ts'
-import { AnswerHolder, type AnswerOnItsWay } from './answer-holder.ts'
+import { type Logger, stackOf } from '../log.ts'
 import { AnswerWriter } from './answer-writer.ts'
-import type { EdgeContext, RequestFacts } from './edge-context.ts'
 import type { Exchange, Reply, RequestBody, StreamedReply, WholeReply } from './exchange.ts'
-import { logFailure } from './failure-log.ts'
 import { NativeBody } from './native-body.ts'
 import {
   type Answer,
@@ -16,6 +15,7 @@ import {
 import { type RequestHead, requestIdOf } from './request-head.ts'
 import { Socket } from './socket.ts'
 import { StreamWriter } from './stream-writer.ts'
+import type { EdgeTiming } from './timing.ts'
 import type { HttpResponse } from './uws.ts'
 
 const CLIENT_CLOSED_STATUS = 499
@@ -39,13 +39,13 @@ export class NativeExchange implements Exchange {
   #abort: AbortController | null = null
   #status: number | null = null
   #firstByteMs: number | null = null
-  /** Of an answer that went out in one piece. */
+  /** Bytes of an answer that was sent whole. */
   #sentBytes = 0
   #replied = false
   #finished = false
   #writer: AnswerWriter | null = null
   #stream: StreamWriter | null = null
-  /** Whose memory the answer holds; undefined: nobody's. */
+  /** Workspace whose memory the answer holds; undefined: none. */
   #workspace: string | undefined
   #holder: AnswerHolder | null = null
   #timer: NodeJS.Timeout | undefined
@@ -128,7 +128,7 @@ export class NativeExchange implements Exchange {
   }
 
   /**
-   * What a handler threw: answered if that is still possible, and logged unless it is an answer in itself.
+   * Answers a handler's error if that is still possible, and logs it unless it is a deliberate reply.
    */
   fail(thrown: unknown): void {
     const error = toGatewayError(thrown)
@@ -146,9 +146,9 @@ export class NativeExchange implements Exchange {
     }
   }
 
-  /** Instead of `receive`, where nobody can say whether a body follows: as a request it would be misread. */
-  bar(): void {
-    this.#body.bar()
+  /** Called instead of `receive` when it is unknown whether a body follows: it could be misread as a request. */
+  stopReading(): void {
+    this.#body.stopReading()
   }
 
   /** The client left, or the connection was cut. uWS has invalidated the response. */
@@ -214,7 +214,7 @@ export class NativeExchange implements Exchange {
     }
   }
 
-  /** What is sent instead of an answer that could not be begun. */
+  /** Reply sent instead of an answer that could not be started. */
   #unwritable(error: unknown): Answer {
     const known = toGatewayError(error)
     if (known.code === 'INTERNAL') this.#logFailure(error, 'an answer could not be written')
@@ -228,7 +228,7 @@ export class NativeExchange implements Exchange {
   #whenRead(send: () => void): void {
     if (this.#body.ended) {
       this.#body.drop()
-      this.#context.nextTurn.add(send)
+      this.#context.immediate.add(send)
     } else this.#discardThen(send)
   }
 
@@ -248,7 +248,7 @@ export class NativeExchange implements Exchange {
     this.#body.discard((ended) => {
       if (!ended) return giveUp()
       clearTimeout(this.#timer)
-      this.#context.nextTurn.add(send)
+      this.#context.immediate.add(send)
     })
   }
 
@@ -268,7 +268,7 @@ export class NativeExchange implements Exchange {
     })
   }
 
-  /** The answer to a HEAD, whose length nobody knows. */
+  /** Answers a HEAD whose length is unknown. */
   #sendHead(head: AnswerHead): void {
     const res = this.#socket.res
     if (res === null) return
@@ -283,8 +283,8 @@ export class NativeExchange implements Exchange {
   }
 
   /**
-   * What may not be read as a request is never read: the connection stays paused, and uWS's timer closes it when the
-   * client does not. `end` cannot close it, for after `write` its header would stand in the body.
+   * Leaves bytes that must not be parsed as a request unread: the connection stays paused, and uWS's timer closes it if
+   * the client does not. `end` cannot close it, because after `write` its header would end up in the body.
    */
   #endStream(res: HttpResponse): void {
     if (this.#closes) this.#socket.pause()
@@ -336,7 +336,7 @@ export class NativeExchange implements Exchange {
   }
 
   /** Has the memory of an answer that is not out at once taken back where its reader is slow and others want it. */
-  #hold(answer: AnswerOnItsWay): void {
+  #hold(answer: PendingAnswer): void {
     if (this.#workspace === undefined) return
     this.#holder = new AnswerHolder(this.#workspace, answer, () => void this.#socket.res?.close())
     this.#context.budget.enrol?.(this.#holder)
@@ -373,7 +373,7 @@ export class NativeExchange implements Exchange {
 
   /** An answer that broke off half-way: the client must not take what it has for the whole. */
   #cut(error: unknown): void {
-    // What a handler names by a code of its own is in the line of the request.
+    // Errors with a code of their own are already in the request's log line.
     if (toGatewayError(error).code === 'INTERNAL') this.#logFailure(error, 'an answer was cut short')
     try {
       this.#socket.res?.close()
@@ -401,7 +401,7 @@ export class NativeExchange implements Exchange {
     }
   }
 
-  /** What a body came to after its client had left is worth a line unless it is that it was left. */
+  /** Logs a body's failure after its client has left, unless the leaving is the failure. */
   #logLate(error: unknown): void {
     if (toGatewayError(error).code !== 'CLIENT_CLOSED')
       this.#logFailure(error, 'an answer nobody reads failed')
@@ -409,5 +409,100 @@ export class NativeExchange implements Exchange {
 
   #logFailure(error: unknown, message: string): void {
     logFailure(this.#context.log, this, error, message)
+  }
+}
+
+/** State shared by all exchanges of one server. */
+export interface EdgeContext {
+  readonly budget: ByteBudget
+  readonly log: Logger
+  readonly timing: EdgeTiming
+  readonly immediate: ImmediateBatch
+  /** Every exchange that is not finished. */
+  readonly open: Set<NativeExchange>
+  /** Once true, every answer closes its connection. */
+  draining: boolean
+}
+
+/** Facts about a request that are known before its exchange is made. */
+export interface RequestFacts {
+  readonly contentLength: number | null
+  readonly params: readonly string[]
+  /** As in `Exchange`. */
+  readonly pattern: string | null
+  /**
+   * Whether the connection is to be closed behind the answer: its next bytes are not to be trusted as a
+   * request.
+   */
+  readonly closes: boolean
+}
+
+/** How long an answer is read before its reader's pace is judged. */
+const JUDGED_MS = 1_000
+/** Held of an answer that is still being made: what waits for its reader here and in front of the provider. */
+const STREAM_BYTES = 64 * 1024
+
+interface PendingAnswer {
+  /** Bytes handed to the socket so far. */
+  readonly sentBytes: number
+  /** Bytes that are not; infinite while the answer is still being made. */
+  readonly leftBytes: number
+  /** Ms since the client last took something; 0 while it is the client that waits. */
+  stalledMs(nowMs: number): number
+}
+
+/** A large answer: a slow reader keeps the memory of all of it, and of its request, until the last byte is out. */
+class AnswerHolder implements MemoryHolder {
+  readonly workspace: string
+  readonly #answer: PendingAnswer
+  readonly #cut: () => void
+  readonly #startedMs = performance.now()
+
+  /** @param cut ends the connection */
+  constructor(workspace: string, answer: PendingAnswer, cut: () => void) {
+    this.workspace = workspace
+    this.#answer = answer
+    this.#cut = cut
+  }
+
+  pace(nowMs: number): HolderPace | null {
+    const { sentBytes, leftBytes } = this.#answer
+    const ms = nowMs - this.#startedMs
+    if (ms < JUDGED_MS || this.#answer.stalledMs(nowMs) < JUDGED_MS) return null
+    return { bytesPerSecond: (sentBytes * 1_000) / ms, bytesLeft: leftBytes }
+  }
+
+  end(): number {
+    this.#cut()
+    // A whole answer is given back with its request, a stream when its source has been left.
+    return this.#answer.leftBytes === Number.POSITIVE_INFINITY ? STREAM_BYTES : 0
+  }
+}
+
+/** A line about what went wrong inside, with its stack. */
+function logFailure(
+  log: Logger,
+  { requestId, method, pattern }: Pick<Exchange, 'requestId' | 'method' | 'pattern'>,
+  error: unknown,
+  message: string,
+): void {
+  const path = pattern ?? undefined
+  log.error({ request_id: requestId, method, path, stack: stackOf(error) }, message)
+}
+
+/** Does things in the next turn of the event loop, all that came up in this one together: one timer instead of many. */
+export class ImmediateBatch {
+  #due: (() => void)[] = []
+
+  /** `act` must not throw. */
+  add(act: () => void): void {
+    this.#due.push(act)
+    if (this.#due.length === 1) setImmediate(() => this.#run())
+  }
+
+  #run(): void {
+    const due = this.#due
+    this.#due = []
+    for (const act of due) act()
   }
 }

@@ -14,7 +14,7 @@ export function invalidField(param: string, what: string): GatewayError {
   return invalid(`\`${param}\` ${what}`, param)
 }
 
-/** What the value of a field must be, for `invalidField`, whether a form or a schema holds it to that. */
+/** Requirements of field values for `invalidField`, the same for forms and for schemas. */
 export const MUST = {
   beOneOf: (values: readonly unknown[]) => {
     const quoted = values.map((value) => `\`${String(value)}\``).join(', ')

@@ -5,7 +5,7 @@ import type { HttpResponse } from './uws.ts'
 /** Status and headers of an answer, checked. */
 export interface AnswerHead {
   readonly status: number
-  /** Status code and text, as they stand in the first line. */
+  /** Status code and text, as in the first line. */
   readonly statusLine: string
   readonly headers: readonly (readonly [name: string, value: string])[]
 }

@@ -1,5 +1,5 @@
+import { GatewayError } from '../errors.ts'
 import { newId } from '../ids.ts'
-import type { HeadWindow } from './header-bytes.ts'
 import type { HttpRequest } from './uws.ts'
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
@@ -41,7 +41,7 @@ export function readHead(request: HttpRequest, method: string, window: HeadWindo
   const contentLengths: string[] = []
   const transferEncodings: string[] = []
   const path = request.getUrl()
-  // Undefined when there is none, whatever its type says.
+  // Can be undefined, although its type does not say so.
   const query = (request.getQuery() as string | undefined) ?? ''
   let length = LINE_BYTES + method.length + path.length + (query === '' ? 0 : query.length + 1)
   request.forEach((name, value) => {
@@ -69,4 +69,153 @@ export function otherMethod(request: HttpRequest): string {
 export function requestIdOf({ headers, cut }: RequestHead): string {
   const given = cut.includes('x-lk-request-id') ? undefined : headers['x-lk-request-id']
   return given !== undefined && REQUEST_ID.test(given) ? given : newId('req')
+}
+
+/** A request's headers, and the names of those whose values lack bytes over 0x7f that they had at an end. */
+interface Shown {
+  readonly headers: Readonly<Record<string, string>>
+  readonly cut: readonly string[]
+  /** It is known that all bytes of the head are ASCII, and none is DEL. */
+  readonly plain: boolean
+}
+
+/** The headers that decide something about a request, by their names in lower case. */
+const DECIDING: Readonly<Record<string, string>> = {
+  authorization: 'Authorization',
+  'content-type': 'Content-Type',
+  'idempotency-key': 'Idempotency-Key',
+  traceparent: 'traceparent',
+  'x-lk-end-user': 'X-LK-End-User',
+  'x-lk-purpose': 'X-LK-Purpose',
+  'x-lk-request-id': 'X-LK-Request-ID',
+}
+const NAMES = Object.keys(DECIDING)
+/** Those that say where a request ends, and whose it is. */
+const FRAMING = ['host', 'content-length', 'transfer-encoding']
+
+/** Visible ASCII, blanks and tabs. */
+const PLAIN = /^[\t -~]*$/
+const HEAD_END = Buffer.from('\r\n\r\n')
+const BLANK = 0x20
+const CR = 0x0d
+const LF = 0x0a
+const BLANKS_AROUND = /^[\t ]+|[\t ]+$/g
+/** Bytes that the native parser cuts off: it treats bytes over 0x7f as less than a blank. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: as the parser has it
+const CUT_AROUND = /^[\x00-\x20\x80-\xff]+|[\x00-\x20\x80-\xff]+$/g
+
+/**
+ * Refuses a header that decides something and holds another byte than visible ASCII: two values would be taken for one.
+ *
+ * @returns INVALID_REQUEST naming the header; null when all are plain
+ */
+export function judgeHeaderBytes({ headers, cut, plain }: Shown): GatewayError | null {
+  if (plain) return null
+  for (const name of NAMES) {
+    const value = headers[name]
+    if (value === undefined || (PLAIN.test(value) && !cut.includes(name))) continue
+    const param = DECIDING[name]!
+    return new GatewayError('INVALID_REQUEST', `${param} must be visible ASCII characters`, { param })
+  }
+  return null
+}
+
+/** Shows what the native parser has cut off the values of a head; see `openReceiveWindow`. */
+export class HeadWindow {
+  readonly #bytes: Buffer
+  readonly #words: Int32Array
+
+  constructor({ buffer, byteOffset, byteLength }: Uint8Array) {
+    this.#bytes = Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength)
+    this.#words = new Int32Array(buffer, byteOffset, byteLength >> 2)
+  }
+
+  /**
+   * Whether the segment begins with a head of that length in which every byte is ASCII and none is DEL. Every request
+   * is asked so, and therefore four bytes at a time.
+   *
+   * @param length the head has when there is one blank before each value and nothing was cut off
+   */
+  isPlain(method: string, length: number): boolean {
+    const words = this.#words
+    const bytes = this.#bytes
+    const begins = bytes[0] === method.charCodeAt(0) && bytes[method.length] === BLANK
+    if (!begins || length > bytes.length) return false
+    let found = 0
+    for (let at = length >> 2; at-- > 0; ) {
+      const word = words[at]!
+      // For an ASCII byte, the sum has its highest bit set only if the byte is DEL.
+      found |= word | ((word + 0x01010101) | 0)
+    }
+    const ends = bytes[length - 4] === CR && bytes[length - 3] === LF
+    return (found & 0x80808080) === 0 && ends && bytes[length - 2] === CR && bytes[length - 1] === LF
+  }
+
+  /**
+   * Finds the headers whose values had bytes over 0x7f at an end. To be called in the route callback, as long as the
+   * head is still there. It is not when it came in several segments, of which only the last is: then nothing is found.
+   *
+   * @param begins how the first line of the request does
+   */
+  cutNames(begins: string, headers: Shown['headers']): readonly string[] {
+    const end = this.#bytes.indexOf(HEAD_END)
+    const [first = '', ...lines] = this.#bytes.toString('latin1', 0, Math.max(0, end)).split('\r\n')
+    if (!first.startsWith(begins)) return []
+    const cut = new Set<string>()
+    for (const line of lines) {
+      const colon = line.indexOf(':')
+      const name = line.slice(0, colon).toLowerCase()
+      if (!NAMES.includes(name) && !FRAMING.includes(name)) continue
+      const value = line.slice(colon + 1).replace(BLANKS_AROUND, '')
+      const shown = value.replace(CUT_AROUND, '')
+      // Bytes that are not part of this request's value belong to another one.
+      const isOurs = headers[name]?.includes(Buffer.from(shown, 'latin1').toString()) === true
+      if (shown !== value && isOurs) cut.add(name)
+    }
+    return [...cut]
+  }
+}
+
+/** How the body ends. `contentLength` is null for a chunked body and for none. */
+export interface Framing {
+  readonly contentLength: number | null
+  readonly chunked: boolean
+}
+
+const DIGITS = /^[0-9]{1,15}$/
+/** A name or IPv4 address with an optional port, or an IPv6 address in brackets with an optional port. */
+const HOST = /^(?:[A-Za-z0-9._~!$&'()*+,;=%-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?$/
+const PRINTABLE_ASCII = /^[\x21-\x7e]*$/
+
+/**
+ * Judges what decides where a request ends, more strictly than uWS's parser: that one takes the first of
+ * two Content-Lengths and any Transfer-Encoding as chunked, by which one request can hide another from a
+ * proxy in front.
+ *
+ * @returns the framing, or INVALID_REQUEST, after which the connection must be closed: its next bytes mean
+ *          nothing
+ */
+export function judgeFraming(head: RequestHead): Framing | GatewayError {
+  if (head.method === '') return malformed('the method must be a token')
+  const cut = head.cut.find((name) => FRAMING.includes(name))
+  if (cut !== undefined) return malformed(`the header ${cut} must be visible ASCII`)
+  const { hosts, contentLengths, transferEncodings } = head
+  if (hosts.length !== 1 || !HOST.test(hosts[0]!)) return malformed('the header Host must name one host')
+  if (!PRINTABLE_ASCII.test(head.path) || !PRINTABLE_ASCII.test(head.query))
+    return malformed('the request target must be printable ASCII')
+  if (contentLengths.length > 0 && transferEncodings.length > 0)
+    return malformed('a request has Content-Length or Transfer-Encoding, never both')
+  if (contentLengths.length > 1) return malformed('Content-Length is given more than once')
+  if (contentLengths.length === 1 && !DIGITS.test(contentLengths[0]!))
+    return malformed('Content-Length must be 1 to 15 digits')
+  if (transferEncodings.length > 1 || (transferEncodings[0] ?? 'chunked').toLowerCase() !== 'chunked')
+    return malformed('the only Transfer-Encoding taken is chunked')
+  return {
+    contentLength: contentLengths.length === 1 ? Number(contentLengths[0]) : null,
+    chunked: transferEncodings.length === 1,
+  }
+}
+
+function malformed(message: string): GatewayError {
+  return new GatewayError('INVALID_REQUEST', message)
 }

@@ -1,4 +1,4 @@
-/** What a router needs to know of a route. */
+/** The part of a route that a router needs. */
 export interface Routable {
   readonly method: string
   /** `/v1/speech`, or with parameters `/v1/jobs/:id`; a last segment `*` takes the rest of the path. */
@@ -64,7 +64,7 @@ export class Router<Route extends Routable> {
     for (const { segments } of this.#patterns) {
       const front = segments.slice(0, -given)
       const end = segments.slice(-given)
-      // What is but parameters would be the end of anything.
+      // An end made of parameters alone would match everything.
       if (front.length < 2 || front.some(isParameter) || end.every(isParameter)) continue
       if (match(['', ...end], path) !== null) return front.join('/') + path
     }

@@ -1,15 +1,19 @@
+import type { ByteBudget } from '../contracts/budget.ts'
 import { ERRORS, type ErrorCode, GatewayError } from '../errors.ts'
 import { type Logger, stackOf } from '../log.ts'
-import type { ByteBudget } from '../schema/budget.ts'
-import type { EdgeContext, RequestFacts } from './edge-context.ts'
-import { edgeFacts } from './edge-facts.ts'
-import type { Exchange } from './exchange.ts'
-import { type Framing, judgeFraming } from './framing.ts'
-import { HeadWindow, judgeHeaderBytes } from './header-bytes.ts'
-import { NativeExchange } from './native-exchange.ts'
-import { NextTurn } from './next-turn.ts'
+import { type Exchange, edgeFacts } from './exchange.ts'
+import { type EdgeContext, ImmediateBatch, NativeExchange, type RequestFacts } from './native-exchange.ts'
 import { openReceiveWindow } from './receive-window.ts'
-import { otherMethod, type RequestHead, readHead } from './request-head.ts'
+import {
+  type Framing,
+  HeadWindow,
+  judgeFraming,
+  judgeHeaderBytes,
+  otherMethod,
+  type RequestHead,
+  readHead,
+} from './request-head.ts'
+
 import { type Found, Router } from './router.ts'
 import { EDGE_TIMING, type EdgeTiming } from './timing.ts'
 import {
@@ -24,7 +28,7 @@ export interface EdgeRoute {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   /** `/v1/transcription`, `/v1/jobs/:id`, or `/docs/*` for everything below. A GET route serves HEAD too. */
   readonly path: string
-  /** Asked by balancers and monitors, for themselves: what they ask is no sign that callers come. */
+  /** A probe of balancers and monitors: its requests do not count as callers. */
   readonly probe?: true
   /**
    * Answers the exchange, at once or later. What it throws or rejects with becomes the answer. A promise
@@ -62,11 +66,11 @@ export interface EdgeServer {
   readonly uws: string
   /** Requests that are neither answered nor left by their client. */
   readonly inFlight: number
-  /** Requests that were ever taken, without those to probes. */
-  readonly taken: number
+  /** Requests that were ever accepted, without those to probes. */
+  readonly accepted: number
   /** Open connections, with and without a request. */
   readonly connections: number
-  /** Every answer from now on closes its connection; new ones are still taken. */
+  /** Every answer from now on closes its connection; new ones are still accepted. */
   closeConnections(): void
   /** New connections are refused, and every answer from now on closes its connection. */
   stopListening(): void
@@ -80,7 +84,7 @@ interface ServerContext extends EdgeContext {
   readonly router: Router<EdgeRoute>
   /** Null: bytes that the parser cuts off stay unseen. */
   readonly window: HeadWindow | null
-  taken: number
+  accepted: number
   connections: number
   observe(exchange: Exchange, refusal: ErrorCode | null): void
 }
@@ -107,19 +111,19 @@ export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
   const { routes, host, port, budget, log, observe = () => {} } = options
   const router = new Router(routes)
   const timing = { ...EDGE_TIMING, ...options.timing }
-  const shared = { budget, log, timing, nextTurn: new NextTurn(), open: new Set<NativeExchange>() }
+  const shared = { budget, log, timing, immediate: new ImmediateBatch(), open: new Set<NativeExchange>() }
   const { uws, version } = loadUws()
   const received = await openReceiveWindow(uws)
   if (received === null) log.warn('bytes over 0x7f at the ends of header values are not seen')
   const window = received && new HeadWindow(received)
-  const counts = { draining: false, taken: 0, connections: 0 }
+  const counts = { draining: false, accepted: 0, connections: 0 }
   const context: ServerContext = { ...shared, ...counts, router, window, observe }
   const app = uws.App()
   for (const [register, method] of METHODS) {
-    app[register]('/*', (res, request) => take(res, request, method, context))
+    app[register]('/*', (res, request) => accept(res, request, method, context))
   }
   // To any other uWS would give its own 404, in HTML.
-  app.any('/*', (res, request) => take(res, request, otherMethod(request), context))
+  app.any('/*', (res, request) => accept(res, request, otherMethod(request), context))
   const count = (_: HttpResponse, change: number): void => {
     context.connections += change
   }
@@ -138,8 +142,8 @@ export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
     get inFlight() {
       return context.open.size
     },
-    get taken() {
-      return context.taken
+    get accepted() {
+      return context.accepted
     },
     get connections() {
       return context.connections
@@ -168,7 +172,7 @@ export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
  * One request, in uWS's callback. Whatever happens in here, `onAborted` is set: without it uWS ends the
  * process.
  */
-function take(res: HttpResponse, request: HttpRequest, method: string, context: ServerContext): void {
+function accept(res: HttpResponse, request: HttpRequest, method: string, context: ServerContext): void {
   let exchange: NativeExchange | null = null
   res.onAborted(() => exchange?.left())
   try {
@@ -176,19 +180,19 @@ function take(res: HttpResponse, request: HttpRequest, method: string, context: 
     const framing = judgeFraming(head)
     const found = context.router.find(method, head.path)
     const refusal = refusalOf(head, framing, found) ?? unknownPath(found, head.path, context)
-    if (found.route?.probe !== true) context.taken += 1
-    const taken = new NativeExchange(res, head, factsOf(framing, found, refusal), context)
-    exchange = taken
-    if (refusal?.code === 'LENGTH_REQUIRED') taken.bar()
+    if (found.route?.probe !== true) context.accepted += 1
+    const accepted = new NativeExchange(res, head, factsOf(framing, found, refusal), context)
+    exchange = accepted
+    if (refusal?.code === 'LENGTH_REQUIRED') accepted.stopReading()
     // uWS would hand out an empty last chunk, a turn of the native code later than it is known.
-    else if (isBodiless(framing)) taken.receive(NO_BYTES, true)
-    else res.onData((chunk, last) => taken.receive(chunk, last))
-    context.observe(taken, refusal?.code ?? null)
-    if (refusal !== null) refuse(taken, refusal, context)
-    else run(found.route!, taken)
+    else if (isBodiless(framing)) accepted.receive(NO_BYTES, true)
+    else res.onData((chunk, last) => accepted.receive(chunk, last))
+    context.observe(accepted, refusal?.code ?? null)
+    if (refusal !== null) refuse(accepted, refusal, context)
+    else run(found.route!, accepted)
   } catch (error) {
     if (exchange === null) {
-      context.log.error({ method, stack: stackOf(error) }, 'a request could not be taken')
+      context.log.error({ method, stack: stackOf(error) }, 'a request could not be accepted')
       res.close()
     } else exchange.fail(error)
   }

@@ -8,7 +8,7 @@ import type { HttpResponse } from './uws.ts'
 export class Socket {
   #res: HttpResponse | null
   #paused = false
-  #barred = false
+  #readingStopped = false
   /** When uWS's timer was last known to be armed; null while it is certainly off. */
   #armedAtMs: number | null
   #pausedAtMs = 0
@@ -25,7 +25,7 @@ export class Socket {
     return this.#res
   }
 
-  /** Address of the other end, as text; empty when the response is gone. Asked of uWS only when somebody wants it. */
+  /** Address of the other end, as text; empty when the response is gone. Read from uWS only when needed. */
   get peer(): string {
     return this.#res === null ? '' : Buffer.from(this.#res.getRemoteAddressAsText()).toString('latin1')
   }
@@ -42,13 +42,13 @@ export class Socket {
   }
 
   /** Pauses for good: nothing more is read from this connection. */
-  bar(): void {
+  stopReading(): void {
     this.pause()
-    this.#barred = true
+    this.#readingStopped = true
   }
 
   resume(): void {
-    if (this.#res === null || !this.#paused || this.#barred) return
+    if (this.#res === null || !this.#paused || this.#readingStopped) return
     this.#res.resume()
     this.#paused = false
     this.#armedAtMs = performance.now()
@@ -82,7 +82,8 @@ export class Socket {
    */
   rearm(nowMs: number, ageMs: number): void {
     const res = this.#res
-    if (res === null || this.#barred || this.#armedAtMs === null || nowMs - this.#armedAtMs < ageMs) return
+    if (res === null || this.#readingStopped || this.#armedAtMs === null || nowMs - this.#armedAtMs < ageMs)
+      return
     if (this.#paused) {
       res.resume()
       res.pause()

@@ -6,14 +6,14 @@ import type { HttpResponse } from './uws.ts'
 
 /** Bytes written in one turn of the loop, so that one fast answer does not hold up the others. */
 const TURN_BYTES = 1024 * 1024
-/** What a piece counts as at least in a turn: a small one costs a system call too. */
+/** Minimum size that a piece counts as in a turn: a small one costs a system call too. */
 const PIECE_BYTES = 16_384
 /**
- * What tells whether a reader has taken what uWS held for it: the next write goes through or not, there is no other
- * sign. One that does not go through is held as well, so it is small.
+ * Size of the write that probes whether a reader has taken what uWS held for it: there is no other sign than whether
+ * the write goes through. It is small because uWS holds it as well when it does not.
  */
 const PROBE_BYTES = 64
-/** What is left to uWS at the end, at most one slice, gets so long to reach a reader that was behind. */
+/** Time for the last slice, which uWS holds, to reach a reader that was behind. */
 const LAST_MS = 30_000
 
 interface Outcome {
@@ -41,7 +41,7 @@ export class StreamWriter {
   #begun = false
   /** Ended, failed or left: nothing is written any more. */
   #over = false
-  /** What is not written yet of the piece at hand. */
+  /** Bytes of the current piece that are not written yet. */
   #rest: Uint8Array = new Uint8Array(0)
   /** Since when uWS holds something that the client does not take; null while it takes all. */
   #blockedSinceMs: number | null = null
@@ -87,7 +87,7 @@ export class StreamWriter {
     if (this.#blockedSinceMs !== null) this.#tryOn()
   }
 
-  /** Gives the source up: nobody reads the answer. Idempotent. */
+  /** Gives up the source because the answer is no longer read. Idempotent. */
   leave(): void {
     if (this.#over) return
     this.#over = true

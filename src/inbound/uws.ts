@@ -11,9 +11,8 @@ export interface Uws {
 }
 
 /**
- * What the process's environment must hold before `loadUws` runs: the native code reads it once, when it is
- * loaded. 16 KiB of headers instead of 4 KiB, because a bearer token and tracing headers together pass 4
- * KiB.
+ * Environment that must be set before `loadUws` runs: the native code reads it once, when it is loaded. Allows 16 KiB
+ * of headers instead of 4 KiB, because a bearer token and tracing headers together exceed 4 KiB.
  */
 export const UWS_ENVIRONMENT = { UWS_HTTP_MAX_HEADERS_SIZE: '16384' } as const
 

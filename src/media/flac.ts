@@ -1,6 +1,6 @@
 import { u16be, u32be } from './bytes.ts'
-import type { Measure } from './measure.ts'
-import { UNKNOWN } from './measure.ts'
+import { type Measure, UNKNOWN } from './measure.ts'
+
 import type { AudioWindow } from './window.ts'
 
 /** The facts of STREAMINFO (RFC 9639 section 8.2), from its first byte after the block header. */
@@ -14,7 +14,7 @@ export interface FlacStream {
 }
 
 interface FlacFrame {
-  /** Of the first sample. */
+  /** Byte position of the first sample. */
   readonly position: number
   readonly samples: number
 }

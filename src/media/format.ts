@@ -1,16 +1,16 @@
+import type { AudioFormat } from '../contracts/audio.ts'
 import { GatewayError } from '../errors.ts'
-import type { AudioFormat } from '../schema/audio.ts'
 import { indexOf, latin1 } from './bytes.ts'
 import { findMpegFrame, MPEG_FRAME_MAX_BYTES } from './mpeg-frame.ts'
 
 /** Room that encoders leave between a tag and the first frame. */
 export const PADDING_MAX_BYTES = 64 * 1024
-/** What it takes to be sure of a frame behind such padding. */
+/** Bytes needed to be sure of a frame behind such padding. */
 export const DETECT_BYTES = PADDING_MAX_BYTES + 4 * MPEG_FRAME_MAX_BYTES
 const EBML = '\x1a\x45\xdf\xa3'
 
 /**
- * What the audio is by its first bytes; its name and declared type are never asked.
+ * Detects the audio format from its first bytes; its name and declared type are ignored.
  *
  * @param head the first bytes, 4 KiB or more unless the audio is shorter
  * @returns    `mp3` stands for MPEG audio of any layer, as .mpga files hold it, and for a tag whose end is
@@ -103,8 +103,7 @@ function isMpegSystem(head: Uint8Array): boolean {
 }
 
 /**
- * What follows on an ID3v2 tag, `bytes` being the first behind it; null when it is nothing that such a tag
- * precedes.
+ * Detects the format behind an ID3v2 tag, given the first `bytes` behind it; null when such a tag does not precede it.
  */
 function taggedForm(bytes: Uint8Array): 'mp3' | 'flac' | null {
   if (latin1(bytes, 0, 4) === 'fLaC') return 'flac'

@@ -1,7 +1,7 @@
 import { latin1, u32be, u32le } from './bytes.ts'
 import { DETECT_BYTES, PADDING_MAX_BYTES } from './format.ts'
-import type { Measure } from './measure.ts'
-import { UNKNOWN } from './measure.ts'
+import { type Measure, UNKNOWN } from './measure.ts'
+
 import type { MpegFrame } from './mpeg-frame.ts'
 import { findMpegFrame, MPEG_FRAME_MAX_BYTES, mpegFrame, sameStream } from './mpeg-frame.ts'
 import type { AudioWindow } from './window.ts'
@@ -111,7 +111,7 @@ async function endOfFrames(window: AudioWindow): Promise<{ end: number; tailAt: 
 }
 
 /**
- * Seconds of all frames from `from` to the end; null when there is none. Whatever is no frame is passed over.
+ * Seconds of all frames from `from` to the end; null when there is none. Anything else is skipped.
  */
 async function walk(window: AudioWindow, from: number): Promise<number | null> {
   let at = from

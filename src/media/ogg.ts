@@ -82,7 +82,7 @@ async function readPages(
     if (bytes.length < 27) return window.size
     const page = readPage(bytes, 0)
     if (page) {
-      takePage(page, bytes, streams)
+      addPage(page, bytes, streams)
       next += page.bytes
       if (untilBegun && streams.some((stream) => stream.start !== null)) return next
     } else {
@@ -115,7 +115,7 @@ function readPage(bytes: Uint8Array, at: number): Page | null {
   }
 }
 
-function takePage(page: Page, bytes: Uint8Array, streams: Stream[]): void {
+function addPage(page: Page, bytes: Uint8Array, streams: Stream[]): void {
   if (page.isFirst) {
     const stream = readStream(page, bytes)
     if (stream && streams.length < STREAMS_MAX) streams.push(stream)

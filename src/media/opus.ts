@@ -1,4 +1,4 @@
-/** Opus always counts at 48 kHz, whatever was recorded. */
+/** Opus always counts samples at 48 kHz, whatever the recording's rate. */
 export const OPUS_RATE = 48_000
 
 /**

@@ -1,4 +1,4 @@
-import type { Segment } from '../schema/calls.ts'
+import type { Segment } from '../contracts/calls.ts'
 
 export interface RenderedTranscript {
   readonly body: string

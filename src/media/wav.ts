@@ -1,11 +1,11 @@
 import { latin1, u16le, u32le, u64le } from './bytes.ts'
-import type { Measure } from './measure.ts'
-import { UNKNOWN } from './measure.ts'
+import { type Measure, UNKNOWN } from './measure.ts'
+
 import type { AudioWindow } from './window.ts'
 
 /** Chunks in front of the audio; real files have a handful. */
 const CHUNKS_MAX = 1000
-/** What a writer leaves that did not know the length: in RF64 the real one is in the chunk `ds64`. */
+/** Size left by a writer that did not know the length: in RF64 the real one is in the chunk `ds64`. */
 const SIZE_UNKNOWN = 0xffffffff
 
 const PCM = 1

@@ -1,10 +1,7 @@
-import { indexOf, lastIndexOf, latin1, u16be } from './bytes.ts'
-import type { Element } from './ebml.ts'
-import { float, readElement, trackNumber, unsigned } from './ebml.ts'
+import { indexOf, lastIndexOf, latin1, u16be, u32be } from './bytes.ts'
 import type { Measure } from './measure.ts'
 import { OPUS_RATE, opusSamples } from './opus.ts'
-import type { AudioWindow } from './window.ts'
-import { RANGE_BYTES } from './window.ts'
+import { type AudioWindow, RANGE_BYTES } from './window.ts'
 
 // Identifiers of elements, marker bits included. RFC 9559, and https://www.webmproject.org/docs/container
 const SEGMENT = 0x18538067
@@ -43,13 +40,13 @@ const MASTERS: ReadonlySet<number> = new Set([
 const CLUSTER_ID = '\x1f\x43\xb6\x75'
 const SOUND = 2
 const NANOSECONDS = 1e9
-/** What must be at hand to read an element's header and the beginning of a block, or a name. */
+/** Bytes needed to read an element's header and the beginning of a block, or a name. */
 const STEP_BYTES = 48
-/** What is gone through in one turn of the event loop. */
+/** Bytes scanned in one turn of the event loop. */
 const SLICE_BYTES = 64 * 1024
 /** More are not kept. Files with sound have one or two. */
 const TRACKS_MAX = 16
-/** Of the last block, at most so much is not played; the Duration element does not count it. */
+/** Longest unplayed end of the last block; the Duration element does not count it. */
 const PADDING_MAX_SECONDS = 0.25
 /** Finds of the four bytes of a cluster in the last range that are looked at. */
 const TRIES_MAX = 32
@@ -69,7 +66,7 @@ interface Timeline {
   duration: number
   readonly tracks: Track[]
   clusterTime: number
-  /** Of the sound track, in nanoseconds; null before its first block. */
+  /** Start of the sound track, in nanoseconds; null before its first block. */
   firstNs: number | null
   lastNs: number | null
   /** Whether the block that was read last is one of sound. */
@@ -120,7 +117,7 @@ async function read(
     while (index + (isLast ? 2 : STEP_BYTES) <= bytes.length) {
       const element = readElement(bytes, index)
       if (element) {
-        take(element, bytes, index + element.headerBytes, timeline)
+        addElement(element, bytes, index + element.headerBytes, timeline)
         index += element.headerBytes + (MASTERS.has(element.id) ? 0 : element.size)
         if (isEnough()) return next + index
       } else {
@@ -135,7 +132,7 @@ async function read(
 }
 
 /** Notes what the element at hand says; its content begins at `at`. */
-function take({ id, size }: Element, bytes: Uint8Array, at: number, timeline: Timeline): void {
+function addElement({ id, size }: Element, bytes: Uint8Array, at: number, timeline: Timeline): void {
   const track = timeline.tracks.at(-1)
   switch (id) {
     case TIMESTAMP_SCALE:
@@ -169,7 +166,7 @@ function take({ id, size }: Element, bytes: Uint8Array, at: number, timeline: Ti
       break
     case SIMPLE_BLOCK:
     case BLOCK:
-      takeBlock(bytes, at, timeline)
+      addBlock(bytes, at, timeline)
       break
     case BLOCK_DURATION:
       if (timeline.inSound) extend(timeline, unsigned(bytes, at, size) * timeline.scaleNs)
@@ -177,7 +174,7 @@ function take({ id, size }: Element, bytes: Uint8Array, at: number, timeline: Ti
   }
 }
 
-function takeBlock(bytes: Uint8Array, at: number, timeline: Timeline): void {
+function addBlock(bytes: Uint8Array, at: number, timeline: Timeline): void {
   const sound = soundTrack(timeline)
   const number = trackNumber(bytes, at)
   timeline.inSound = sound !== undefined && number !== null && number.value === sound.number
@@ -224,4 +221,55 @@ async function readLastCluster(window: AudioWindow, timeline: Timeline): Promise
     }
   }
   return false
+}
+
+/** Identifier and length of an EBML element (RFC 8794 sections 4 to 6). */
+interface Element {
+  readonly id: number
+  readonly headerBytes: number
+  /** Infinite when unknown. */
+  readonly size: number
+}
+
+/** The element at `at`, or null. */
+function readElement(bytes: Uint8Array, at: number): Element | null {
+  const first = bytes[at] ?? 0
+  const idBytes = Math.clz32(first) - 23
+  if (idBytes > 4) return null
+  let id = 0
+  for (let index = at; index < at + idBytes; index++) id = id * 256 + (bytes[index] ?? 0)
+
+  const marked = bytes[at + idBytes] ?? 0
+  const sizeBytes = Math.clz32(marked) - 23
+  if (sizeBytes > 8) return null
+  let size = marked - (1 << (8 - sizeBytes))
+  let isUnknown = size === (1 << (8 - sizeBytes)) - 1
+  for (let index = at + idBytes + 1; index < at + idBytes + sizeBytes; index++) {
+    const byte = bytes[index] ?? 0
+    size = size * 256 + byte
+    isUnknown &&= byte === 0xff
+  }
+  return { id, headerBytes: idBytes + sizeBytes, size: isUnknown ? Number.POSITIVE_INFINITY : size }
+}
+
+/** A track number has the form of an element's size. */
+function trackNumber(bytes: Uint8Array, at: number): { value: number; bytes: number } | null {
+  const first = bytes[at] ?? 0
+  const length = Math.clz32(first) - 23
+  if (length > 2) return null
+  return { bytes: length, value: length === 1 ? first & 0x7f : u16be(bytes, at) & 0x3fff }
+}
+
+function unsigned(bytes: Uint8Array, at: number, size: number): number {
+  let value = 0
+  for (let index = at; index < at + Math.min(size, 8); index++) value = value * 256 + (bytes[index] ?? 0)
+  return value
+}
+
+function float(bytes: Uint8Array, at: number, size: number): number {
+  const view = new DataView(new ArrayBuffer(8))
+  view.setUint32(0, u32be(bytes, at))
+  if (size === 4) return view.getFloat32(0)
+  view.setUint32(4, u32be(bytes, at + 4))
+  return size === 8 ? view.getFloat64(0) : 0
 }

@@ -1,7 +1,7 @@
-import type { Entry } from '../schema/catalog.ts'
-import { GEN_AI_OPERATION, genAiProvider } from '../schema/gen-ai.ts'
-import type { OperationName } from '../schema/operations.ts'
-import type { AttemptOutcome, CallWatch, WatchedAttempt } from '../schema/watch.ts'
+import type { Entry } from '../contracts/catalog.ts'
+import { GEN_AI_OPERATION, genAiProvider } from '../contracts/gen-ai.ts'
+import type { OperationName } from '../contracts/operations.ts'
+import type { AttemptOutcome, CallWatch, WatchedAttempt } from '../contracts/watch.ts'
 import { type Counter, Counters, type Histogram, Histograms, type Rendered } from './family.ts'
 
 const SECONDS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92]
@@ -12,7 +12,7 @@ const OF_ENTRY = ['operation', 'provider', 'model']
 const MICROS_PER_USD = 1_000_000
 
 /**
- * What becomes of calls at the entries of routes. Names of providers and models come out of the configuration, which
+ * Counts the outcomes of calls per route entry. Names of providers and models come out of the configuration, which
  * bounds the number of series. Names that begin with `gen_ai_` are those of the GenAI semantic conventions, and so are
  * the bounds of their buckets:
  * https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/gen-ai-metrics.md
@@ -22,7 +22,14 @@ export class CallMetrics implements CallWatch {
   /** An entry belongs to a snapshot; one of the same name in the next snapshot counts on. */
   readonly #entries = new WeakMap<Entry, EntrySeries>()
 
-  attempted({ entry, operation, outcome, milliseconds, firstPieceMs, failover }: WatchedAttempt): void {
+  attempted({
+    entry,
+    operation,
+    outcome,
+    milliseconds,
+    firstDeltaMs: firstPieceMs,
+    failover,
+  }: WatchedAttempt): void {
     const series = this.#entryOf(entry).at(operation)
     series.ended(outcome, milliseconds / 1000)
     if (firstPieceMs !== null) series.began(firstPieceMs / 1000)

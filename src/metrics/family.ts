@@ -1,14 +1,14 @@
 /** Values of a metric's labels, in the order of their names. */
 type LabelValues = readonly string[]
 
-/** Label sets of one metric. What comes beyond that is counted together, so that no metric can grow without end. */
+/** Most label sets of one metric. Those beyond are counted together, so that no metric grows without bound. */
 const SERIES_MAX = 1_000
-/** What every label of those says. */
+/** Value of every label of the series beyond that. */
 const OTHER = 'other'
 /** Series in a piece of a text, so that others get their turns between two. */
 const PIECE_SERIES = 50
 
-/** What is counted for one label set: a plain field, so that counting costs an addition. */
+/** Counter of one label set: a plain field, so that counting costs one addition. */
 export class Counter {
   value = 0
 
@@ -50,7 +50,7 @@ export interface Rendered {
   render(): Iterable<string>
 }
 
-/** A metric with a series for each label set that was met. Whoever counts often keeps what `of` answers. */
+/** A metric with a series for each label set that was met. Frequent callers keep the result of `of`. */
 abstract class Family<Series> implements Rendered {
   protected readonly about: About
   readonly #series = new Map<string, Series>()
@@ -117,7 +117,7 @@ export class Histograms extends Family<Histogram> {
   }
 }
 
-/** What is read when somebody asks: a value for each label set. */
+/** Metric that is read at a scrape: one value for each label set. */
 export interface Reading {
   readonly name: string
   readonly help: string

@@ -1,8 +1,30 @@
+import type { EventEnding } from '../contracts/outbox.ts'
 import { CallMetrics } from './call-metrics.ts'
+import { Counters, type Rendered } from './family.ts'
 import { RequestMetrics } from './request-metrics.ts'
-import { WorkMetrics } from './work-metrics.ts'
 
-/** What this process counts, in plain fields. Nothing is made of them until somebody asks. */
+/** Work on jobs besides their calls. */
+class WorkMetrics {
+  readonly #deliveries = new Counters(
+    'larkway_webhook_deliveries_total',
+    'Attempts to deliver a webhook, by what became of them.',
+    ['outcome'],
+  )
+
+  constructor() {
+    for (const outcome of ['delivered', 'retry', 'given_up', 'dropped']) this.#deliveries.of(outcome)
+  }
+
+  delivered(outcome: EventEnding['state']): void {
+    this.#deliveries.of(outcome).add(1)
+  }
+
+  get families(): readonly Rendered[] {
+    return [this.#deliveries]
+  }
+}
+
+/** Counters of this process, in plain fields; they are rendered at a scrape. */
 export interface Metrics {
   readonly requests: RequestMetrics
   readonly calls: CallMetrics

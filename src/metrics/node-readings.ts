@@ -1,15 +1,16 @@
-import type { Entry, Route, Snapshot } from '../schema/catalog.ts'
-import type { JobFigures } from '../schema/jobs.ts'
-import type { LimiterFigures, RateLimiter } from '../schema/state.ts'
+import { performance } from 'node:perf_hooks'
+import type { Entry, Route, Snapshot } from '../contracts/catalog.ts'
+import type { JobFigures } from '../contracts/jobs.ts'
+import type { LimiterFigures, RateLimiter } from '../contracts/rate-limit.ts'
 import type { Reading } from './family.ts'
 
 /** How an entry fares, as its metric writes it: the larger, the less it is asked. */
 const HEALTH = { closed: 0, half_open: 1, open: 2, cooling: 3 } as const
 
-/** What is read off a node when it is asked for its metrics. */
+/** The parts of a node that are read at a scrape. */
 export interface NodeParts {
   readonly version: string
-  /** Absent: a worker, which has no door. */
+  /** Absent for a worker, which serves no requests. */
   readonly server?: { readonly uws: string; readonly inFlight: number; readonly connections: number }
   /** Absent: jobs are left to others. */
   readonly jobs?: { readonly running: number }
@@ -62,7 +63,7 @@ export function nodeReadings(parts: NodeParts): Reading[] {
   ]
 }
 
-/** What all nodes know together: each of them tells the same. @param figures null: the state does not answer */
+/** Reads the figures that all nodes share. @param figures null when the state does not answer */
 export function stateReadings(figures: JobFigures | null): Reading[] {
   const up = gauge('larkway_state_up', 'Whether the state answers: 1 or 0.', figures === null ? 0 : 1)
   if (figures === null) return [up]

@@ -9,7 +9,7 @@ const NO_ROUTE = 'none'
 /** An HTTP request and its answer, as far as they are counted. */
 export interface WatchedExchange {
   readonly method: string
-  /** Of its path; null: it has no route. */
+  /** Pattern of its path; null when it has no route. */
   readonly pattern: string | null
   readonly status: number | null
   /** Since the request's headers arrived. */
@@ -46,12 +46,12 @@ export class RequestMetrics {
    * Counts what this node itself took for an exchange: from its headers until its answer was there, of a streamed one
    * the first piece, less what was waited for its body and for others. To be called at that moment.
    *
-   * @param elsewhereMs of its trail
+   * @param upstreamWaitMs of its context
    */
-  answered({ pattern, method, status, elapsedMs, bodyMs }: WatchedExchange, elsewhereMs: number): void {
+  answered({ pattern, method, status, elapsedMs, bodyMs }: WatchedExchange, upstreamWaitMs: number): void {
     // Its client has left: it is answered all the same, to nobody.
     if (status !== null) return
-    this.#of(pattern, method).overhead.observe(Math.max(0, elapsedMs - bodyMs - elsewhereMs) / 1000)
+    this.#of(pattern, method).overhead.observe(Math.max(0, elapsedMs - bodyMs - upstreamWaitMs) / 1000)
   }
 
   failed(code: ErrorCode): void {

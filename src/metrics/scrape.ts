@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { collectDefaultMetrics, Registry } from 'prom-client'
-import type { JobFigures, Jobs } from '../schema/jobs.ts'
+import type { Jobs } from '../contracts/jobs.ts'
+import { within } from '../timeouts.ts'
 import { renderReading } from './family.ts'
 import type { Metrics } from './metrics.ts'
 import { type NodeParts, nodeReadings, stateReadings } from './node-readings.ts'
@@ -22,7 +23,10 @@ export function createScrape(
   let current: Promise<string> | null = null
 
   async function scrape(): Promise<string> {
-    const [figures, ofProcess] = await Promise.all([within(STATE_MS, node.figures()), registry.metrics()])
+    const [figures, ofProcess] = await Promise.all([
+      within(STATE_MS, node.figures()).catch(() => null),
+      registry.metrics(),
+    ])
     const counted = [...requests.families, ...calls.families, ...work.families].map((one) => one.render())
     const read = [...nodeReadings(node), ...stateReadings(figures)].map(renderReading)
     const texts: string[] = []
@@ -40,12 +44,4 @@ export function createScrape(
     })
     return current
   }
-}
-
-/** Null: it did not come in time, or failed. */
-function within(limitMs: number, figures: Promise<JobFigures>): Promise<JobFigures | null> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(() => resolve(null), limitMs)
-    figures.then(resolve, () => resolve(null)).finally(() => clearTimeout(timer))
-  })
 }

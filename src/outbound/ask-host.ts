@@ -23,7 +23,7 @@ export interface Answer {
 }
 
 /**
- * Asks a host on a connection that is used for this and for nothing else. By node:http and not by undici: given a
+ * Sends one request to a host on a connection used for nothing else. By node:http and not by undici: given a
  * socket, it makes one request on it without any pool, and its parser itself refuses what readers could understand
  * in two ways, such as two Content-Lengths, or one beside Transfer-Encoding.
  *

@@ -1,6 +1,6 @@
 import { connect, isIP, isIPv6, type Socket, SocketAddress } from 'node:net'
 import { connect as startTls, type TLSSocket } from 'node:tls'
-import { TimeOver } from './timed.ts'
+import { timed } from '../timeouts.ts'
 
 /** Begins a TCP connection to an IP address. */
 export type Dial = (address: string, port: number) => Socket
@@ -70,15 +70,7 @@ async function connected(
   { dial, verifyPeer, signal }: ConnectOptions,
 ): Promise<Socket> {
   const socket = dial(address, port)
-  const timer = setTimeout(
-    () => socket.destroy(new TimeOver(`no connection in ${Math.round(limitMs)} ms`)),
-    limitMs,
-  )
-  try {
-    await settled(socket, 'connect', signal)
-  } finally {
-    clearTimeout(timer)
-  }
+  await timed(limitMs, signal, (ended) => settled(socket, 'connect', ended))
   if (verifyPeer && !isSameAddress(socket.remoteAddress, address)) {
     socket.destroy()
     throw new WrongPeer(`connected to ${socket.remoteAddress} instead of ${address}`)
@@ -86,7 +78,7 @@ async function connected(
   return socket
 }
 
-/** What the environment says of certificates (NODE_TLS_REJECT_UNAUTHORIZED) does not count here. */
+/** Starts TLS. The environment's NODE_TLS_REJECT_UNAUTHORIZED has no effect here. */
 async function secure(socket: Socket, host: string, { ca, signal }: ConnectOptions): Promise<TLSSocket> {
   const secured = startTls({
     socket,

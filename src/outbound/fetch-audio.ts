@@ -1,14 +1,20 @@
+import type { IncomingMessage } from 'node:http'
 import type { TLSSocket } from 'node:tls'
+import type { FetchAudio, FetchOptions, RemoteBody, UrlRejection } from '../contracts/remote-audio.ts'
 import { GatewayError } from '../errors.ts'
-import type { FetchAudio, FetchOptions, RemoteBody, UrlRejection } from '../schema/remote-audio.ts'
+import { TimeoutError, timed } from '../timeouts.ts'
 import { type Answer, askHost, isBadLength, isUnreadable, type Question } from './ask-host.ts'
 import { connectAddress } from './connect-address.ts'
-import { fetchFailed, rejected } from './fetch-failure.ts'
-import { judgeAnswer, redirectOf } from './judge-answer.ts'
-import { HostRefused, publicAddresses, type Way, type WayParts, wayOf } from './public-host.ts'
+import { fetchFailed, rejected, tooLarge } from './fetch-failure.ts'
+import {
+  type HostAccess,
+  type HostAccessOptions,
+  HostRefused,
+  hostAccess,
+  publicAddresses,
+} from './public-host.ts'
 import { RemoteChunks } from './remote-chunks.ts'
 import { type AllowedUrl, judgeRedirect, judgeUrl } from './remote-url.ts'
-import { TimeOver, timed } from './timed.ts'
 
 const HTTPS_PORT = 443
 const REDIRECTS_MAX = 3
@@ -30,11 +36,11 @@ const TIMING: FetchTiming = {
   bodyBytesPerSecond: 64 * 1024,
 }
 
-export interface FetchParts extends WayParts {
+export interface FetchParts extends HostAccessOptions {
   readonly timing?: Partial<FetchTiming>
 }
 
-interface Fetching extends Way {
+interface Fetching extends HostAccess {
   readonly timing: FetchTiming
 }
 
@@ -44,25 +50,25 @@ interface Fetching extends Way {
  * are dialled, so that a second answer of the DNS has no say. Redirects are hops of their own.
  */
 export function createAudioFetcher(parts: FetchParts): FetchAudio {
-  const way: Fetching = { ...wayOf(parts), timing: { ...TIMING, ...parts.timing } }
+  const access: Fetching = { ...hostAccess(parts), timing: { ...TIMING, ...parts.timing } }
   return async (url, options) => {
     try {
-      return await fetchAudio(way, url, options)
+      return await fetchAudio(access, url, options)
     } catch (cause) {
       throw options.signal.aborted ? options.signal.reason : toFetchError(cause)
     }
   }
 }
 
-async function fetchAudio(way: Fetching, text: string, options: FetchOptions): Promise<RemoteBody> {
+async function fetchAudio(access: Fetching, text: string, options: FetchOptions): Promise<RemoteBody> {
   const { domains, signal } = options
   signal.throwIfAborted()
   let target = allowed(judgeUrl(text, domains))
   for (let redirects = 0; ; redirects++) {
-    const addresses = await allowedAddresses(way, target.host, redirects > 0, signal)
-    const answer = await ask(way, target, addresses, signal)
+    const addresses = await allowedAddresses(access, target.host, redirects > 0, signal)
+    const answer = await ask(access, target, addresses, signal)
     const location = redirectOf(answer.message)
-    if (location === null) return bodyOf(way, answer, options)
+    if (location === null) return bodyOf(access, answer, options)
     answer.leave()
     if (redirects === REDIRECTS_MAX) throw rejected('too_many_redirects')
     target = allowed(judgeRedirect(location, target.url, domains))
@@ -75,13 +81,13 @@ function allowed(judged: AllowedUrl | { readonly rejected: UrlRejection }): Allo
 }
 
 async function allowedAddresses(
-  way: Way,
+  access: HostAccess,
   host: string,
   redirected: boolean,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   try {
-    return await publicAddresses(way, host, signal)
+    return await publicAddresses(access, host, signal)
   } catch (cause) {
     if (!(cause instanceof HostRefused)) throw cause
     throw rejected(redirected ? 'redirect_rejected' : cause.reason, { cause })
@@ -140,6 +146,48 @@ function bodyOf({ timing }: Fetching, answer: Answer, { maxBytes, signal }: Fetc
 function toFetchError(cause: unknown): GatewayError {
   if (cause instanceof GatewayError) return cause
   if (isBadLength(cause)) return rejected('no_content_length', { cause })
-  if (cause instanceof TimeOver) return fetchFailed('did not answer in time', cause)
+  if (cause instanceof TimeoutError) return fetchFailed('did not answer in time', cause)
   return fetchFailed(isUnreadable(cause) ? 'sent an answer that cannot be read' : 'broke off', cause)
+}
+
+const REDIRECTS: ReadonlySet<number | undefined> = new Set([301, 302, 303, 307, 308])
+
+const MEDIA_TYPES = /^(?:audio\/[a-z0-9!#$&^_.+-]+|video\/(?:mp4|webm|mpeg)|application\/ogg)$/
+
+/** The part of an answer that `judgeAnswer` needs: lower-case header names, one value each. */
+type Head = Pick<IncomingMessage, 'statusCode' | 'headers'>
+
+/** Where an answer redirects to, as received; null when it does not. */
+function redirectOf({ statusCode, headers }: Head): string | null {
+  return REDIRECTS.has(statusCode) ? (headers.location ?? null) : null
+}
+
+/**
+ * Judges the head of an answer that is not a redirect.
+ *
+ * An empty body is taken for a failure of the host, which may have the audio the next time: what is written there
+ * by another program begins as an empty file.
+ *
+ * @returns the declared length, 1 to `maxBytes`, and the type, in lower case and without parameters
+ * @throws GatewayError AUDIO_URL_REJECTED with `details.reason` status, no_content_length or unsupported_content_type;
+ *         AUDIO_URL_FETCH_FAILED for any other status but 200; AUDIO_TOO_LARGE
+ */
+function judgeAnswer(
+  { statusCode = 0, headers }: Head,
+  maxBytes: number,
+): { readonly length: number; readonly mediaType: string } {
+  if (statusCode >= 400 && statusCode <= 499) throw rejected('status', { status: statusCode })
+  if (statusCode !== 200)
+    throw fetchFailed(`answered with status ${statusCode}`, undefined, { status: statusCode })
+  const declared = headers['content-length'] ?? ''
+  if (headers['transfer-encoding'] !== undefined || !/^\d+$/.test(declared))
+    throw rejected('no_content_length')
+  const length = Number(declared)
+  if (length > maxBytes) throw tooLarge(maxBytes, length)
+  if (length === 0) throw fetchFailed('sent no audio')
+  const encoding = headers['content-encoding']?.trim().toLowerCase() ?? ''
+  if (encoding !== '' && encoding !== 'identity') throw rejected('unsupported_content_type')
+  const mediaType = headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase() ?? ''
+  if (!MEDIA_TYPES.test(mediaType)) throw rejected('unsupported_content_type')
+  return { length, mediaType }
 }

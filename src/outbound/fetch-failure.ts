@@ -1,5 +1,5 @@
+import type { UrlRejection } from '../contracts/remote-audio.ts'
 import { GatewayError } from '../errors.ts'
-import type { UrlRejection } from '../schema/remote-audio.ts'
 
 const PARAM = 'audio.url'
 

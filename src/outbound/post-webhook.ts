@@ -1,17 +1,23 @@
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Posted, PostWebhook, WebhookMessage } from '../schema/webhooks.ts'
+import type { Posted, PostWebhook, WebhookMessage } from '../contracts/webhooks.ts'
+import { TimeoutError, timed, within } from '../timeouts.ts'
 import { type Answer, askHost, isUnreadable } from './ask-host.ts'
 import { connectAddress, connectPlain } from './connect-address.ts'
-import { HostRefused, publicAddresses, type Way, type WayParts, wayOf } from './public-host.ts'
+import {
+  type HostAccess,
+  type HostAccessOptions,
+  HostRefused,
+  hostAccess,
+  publicAddresses,
+} from './public-host.ts'
+import { judgeWebhookUrl, type WebhookUrl } from './remote-url.ts'
 import { retryAfterMs } from './retry-after.ts'
-import { TimeOver, timed } from './timed.ts'
-import { judgeWebhookUrl, type WebhookUrl } from './webhook-url.ts'
 
 /** Bytes of an answer's body that are read, and dropped, before the connection is closed. */
 const BODY_BYTES_MAX = 64 * 1024
 
-/** This machine, for development: asked of nobody. */
+/** Addresses of this machine, for development, without a DNS lookup. */
 const LOOPBACK: Readonly<Record<string, readonly string[]>> = {
   '127.0.0.1': ['127.0.0.1'],
   localhost: ['127.0.0.1', '::1'],
@@ -26,13 +32,13 @@ export interface PostTiming {
 
 const TIMING: PostTiming = { totalMs: 10_000, bodyMs: 1_000 }
 
-export interface PosterParts extends WayParts {
+export interface PosterParts extends HostAccessOptions {
   /** For development: also posts to http at 127.0.0.1 and localhost. */
   readonly insecure: boolean
   readonly timing?: Partial<PostTiming>
 }
 
-interface Posting extends Way {
+interface Posting extends HostAccess {
   readonly insecure: boolean
   readonly timing: PostTiming
 }
@@ -45,26 +51,26 @@ interface Posting extends Way {
  * Each delivery has a connection of its own: they are minutes apart for most targets, and none is kept open for them.
  */
 export function createWebhookPoster(parts: PosterParts): PostWebhook {
-  const way: Posting = {
-    ...wayOf(parts),
+  const access: Posting = {
+    ...hostAccess(parts),
     insecure: parts.insecure,
     timing: { ...TIMING, ...parts.timing },
   }
   return async (url, message) => {
-    const target = judgeWebhookUrl(url, way.insecure)
-    if ('fault' in target) return { kind: 'refused', reason: `the URL ${target.fault}` }
+    const target = judgeWebhookUrl(url, access.insecure)
+    if ('issue' in target) return { kind: 'refused', reason: `the URL ${target.issue}` }
     try {
-      return await post(way, target, message)
+      return await post(access, target, message)
     } catch (cause) {
-      return toPosted(cause, way.timing)
+      return toPosted(cause, access.timing)
     }
   }
 }
 
-async function post(way: Posting, target: WebhookUrl, message: WebhookMessage): Promise<Posted> {
-  const { totalMs, bodyMs } = way.timing
+async function post(access: Posting, target: WebhookUrl, message: WebhookMessage): Promise<Posted> {
+  const { totalMs, bodyMs } = access.timing
   const answer = await timed(totalMs, new AbortController().signal, async (ended) => {
-    const socket = await connect(way, target, ended)
+    const socket = await connect(access, target, ended)
     try {
       return await ask(socket, target, message, ended)
     } catch (cause) {
@@ -82,19 +88,19 @@ async function post(way: Posting, target: WebhookUrl, message: WebhookMessage): 
   }
 }
 
-/** What the host could not be connected for. */
+/** The host could not be connected to; the reason is its cause. */
 class NoConnection extends Error {
   override readonly name = 'NoConnection'
 }
 
 async function connect(
-  way: Posting,
+  access: Posting,
   { host, port, local }: WebhookUrl,
   signal: AbortSignal,
 ): Promise<Socket> {
-  const { dial, verifyPeer, ca, timing } = way
+  const { dial, verifyPeer, ca, timing } = access
   const beganMs = performance.now()
-  const addresses = local ? (LOOPBACK[host] ?? []) : await publicAddresses(way, host, signal)
+  const addresses = local ? (LOOPBACK[host] ?? []) : await publicAddresses(access, host, signal)
   const limitMs = Math.max(1, timing.totalMs - (performance.now() - beganMs))
   const options = { dial, verifyPeer, ca, limitMs, signal }
   try {
@@ -120,13 +126,8 @@ function ask(socket: Socket, { url }: WebhookUrl, { headers, body }: WebhookMess
 
 /** To the end of the body, so that an honest target sees its answer taken; and no further than it may be. */
 async function dropBody(answer: Answer, limitMs: number): Promise<void> {
-  const timer = setTimeout(() => answer.leave(), limitMs)
-  try {
-    await dropped(answer.message)
-  } finally {
-    clearTimeout(timer)
-    answer.leave()
-  }
+  await within(limitMs, dropped(answer.message)).catch(() => {})
+  answer.leave()
 }
 
 function dropped(message: IncomingMessage): Promise<void> {
@@ -152,12 +153,12 @@ function toPosted(cause: unknown, { totalMs }: PostTiming): Posted {
 }
 
 function failureOf(cause: unknown, totalMs: number): string {
-  if (cause instanceof TimeOver) return `no answer within ${totalMs} ms`
+  if (cause instanceof TimeoutError) return `no answer within ${totalMs} ms`
   if (cause instanceof NoConnection) return `no connection${codeOf(cause.cause)}`
   return isUnreadable(cause) ? 'the answer cannot be read' : `the connection broke${codeOf(cause)}`
 }
 
-/** The name that Node or OpenSSL has for it, of which none holds a word of the target. */
+/** Error code of Node or OpenSSL; no code contains text from the target. */
 function codeOf(cause: unknown): string {
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
   return /^[A-Z][A-Z0-9_]{1,63}$/.test(code) ? ` (${code})` : ''

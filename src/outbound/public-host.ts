@@ -1,28 +1,29 @@
+import { getServers, Resolver } from 'node:dns/promises'
 import { isIP } from 'node:net'
+import { timed } from '../timeouts.ts'
 import { type Dial, dialAddress } from './connect-address.ts'
 import { isPublicAddress } from './public-address.ts'
-import { createResolver, type ResolveHost } from './resolve-host.ts'
 
 /** Addresses of a host that a connection is tried to. */
 const ADDRESSES_TRIED_MAX = 3
 
-/** What replaces what reaches into the network; absent, it is the real one. */
-export interface WayParts {
+/** Replacements for the parts that reach into the network; absent ones are the real ones. */
+export interface HostAccessOptions {
   readonly resolve?: ResolveHost
   readonly dial?: Dial
   /** Certificates to trust instead of the system's, PEM. */
   readonly ca?: string
 }
 
-/** The way to hosts that others name. */
-export interface Way {
+/** Access to hosts that callers name. */
+export interface HostAccess {
   readonly resolve: ResolveHost
   readonly dial: Dial
   readonly verifyPeer: boolean
   readonly ca: string | undefined
 }
 
-export function wayOf({ resolve = createResolver(), dial, ca }: WayParts): Way {
+export function hostAccess({ resolve = createResolver(), dial, ca }: HostAccessOptions): HostAccess {
   // A dial of the caller's own may lead wherever it likes.
   return { resolve, dial: dial ?? dialAddress, verifyPeer: dial === undefined, ca }
 }
@@ -47,7 +48,7 @@ export class HostRefused extends Error {
  * @throws HostRefused; the signal's reason when aborted
  */
 export async function publicAddresses(
-  { resolve }: Way,
+  { resolve }: HostAccess,
   host: string,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
@@ -65,4 +66,54 @@ async function resolved(resolve: ResolveHost, host: string, signal: AbortSignal)
     signal.throwIfAborted()
     throw new HostRefused('unresolvable', `${host} cannot be resolved`, { cause })
   }
+}
+
+/** Longest wait for the name servers. */
+const RESOLVE_MS = 3_000
+
+/**
+ * Addresses of a host, IPv4 and IPv6 in turns so that the first few are of both; empty when there are none. Rejects, or
+ * answers with what is known, when the signal aborts.
+ */
+export type ResolveHost = (host: string, signal: AbortSignal) => Promise<readonly string[]>
+
+/**
+ * Asks the DNS, and nothing but the DNS: what the system's own lookup would add, such as /etc/hosts, search domains and
+ * mDNS, names hosts of this network. A family that has no answer or none in time is left out, whatever the reason;
+ * every address that is used is checked, so that an answer that was lost can open nothing.
+ *
+ * @param options.servers name servers as `address` or `address:port`; those of the system when absent
+ * @param options.timeoutMs for both families together
+ */
+export function createResolver(
+  options: { servers?: readonly string[]; timeoutMs?: number } = {},
+): ResolveHost {
+  const { servers = getServers(), timeoutMs = RESOLVE_MS } = options
+  return async (host, signal) => {
+    // One for each lookup: it is what can be cancelled, and its cache would outlive what the records say.
+    // A name server that is silent leaves time for the next.
+    const resolver = new Resolver({ timeout: Math.ceil(timeoutMs / Math.max(1, servers.length)), tries: 1 })
+    resolver.setServers(servers)
+    return timed(timeoutMs, signal, async (ended) => {
+      ended.addEventListener('abort', () => resolver.cancel(), { once: true })
+      const [four, six] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
+      signal.throwIfAborted()
+      if (four.status === 'rejected' && six.status === 'rejected') throw four.reason
+      return inTurns(
+        four.status === 'fulfilled' ? four.value : [],
+        six.status === 'fulfilled' ? six.value : [],
+      )
+    })
+  }
+}
+
+function inTurns(four: readonly string[], six: readonly string[]): string[] {
+  const turns: string[] = []
+  for (let index = 0; index < Math.max(four.length, six.length); index++) {
+    for (const family of [four, six]) {
+      const address = family[index]
+      if (address !== undefined) turns.push(address)
+    }
+  }
+  return turns
 }

@@ -1,6 +1,6 @@
+import { TimeoutError } from '../timeouts.ts'
 import { type Answer, isUnreadable } from './ask-host.ts'
 import { fetchFailed } from './fetch-failure.ts'
-import { TimeOver } from './timed.ts'
 
 export interface ChunksOptions {
   /** As declared by the host, bytes. */
@@ -45,7 +45,7 @@ export class RemoteChunks implements AsyncIterableIterator<Uint8Array, undefined
     try {
       if (this.#ended !== null) throw this.#ended
       const step = await this.#waited(this.#source.next())
-      // What was read before the abort is not handed out after it.
+      // Bytes read before the abort are not handed out after it.
       if (this.#ended !== null) throw this.#ended
       if (!step.done) {
         this.#received += step.value.length
@@ -72,7 +72,8 @@ export class RemoteChunks implements AsyncIterableIterator<Uint8Array, undefined
   /** The clock runs only here, so that one byte a second uses up the time as silence does. */
   async #waited<T>(next: Promise<T>): Promise<T> {
     const beganMs = performance.now()
-    const late = () => this.#end(new TimeOver(`the body took over ${Math.round(this.#options.limitMs)} ms`))
+    const late = () =>
+      this.#end(new TimeoutError(`the body took over ${Math.round(this.#options.limitMs)} ms`))
     const timer = setTimeout(late, Math.max(0, this.#leftMs))
     try {
       return await next
@@ -96,7 +97,7 @@ export class RemoteChunks implements AsyncIterableIterator<Uint8Array, undefined
 
   #errorOf(cause: unknown): unknown {
     if (this.#options.signal.aborted) return this.#options.signal.reason
-    if (cause instanceof TimeOver) return fetchFailed('is too slow', cause)
+    if (cause instanceof TimeoutError) return fetchFailed('is too slow', cause)
     return fetchFailed(isUnreadable(cause) ? 'sent more than it declared' : 'broke off', cause)
   }
 }

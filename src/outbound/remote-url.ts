@@ -1,5 +1,6 @@
-import type { UrlRejection } from '../schema/remote-audio.ts'
-import { isPublicName } from './host-name.ts'
+import { isIP } from 'node:net'
+import type { UrlRejection } from '../contracts/remote-audio.ts'
+import { isPublicAddress } from './public-address.ts'
 
 /** Longest URL, characters. */
 const URL_LENGTH_MAX = 2048
@@ -87,4 +88,71 @@ function isListed(host: string, domains: readonly string[]): boolean {
   return domains.some((domain) =>
     domain.startsWith('*.') ? host.endsWith(domain.slice(1)) : host === domain,
   )
+}
+
+const MAX_CHARACTERS = 2_048
+/** Characters that the URL parser would strip or change instead of refusing. */
+const NOT_IN_URL = /[\s\\]|\p{Cc}/u
+/** The parser would also take `https:example.com`, and more slashes than two. */
+const ABSOLUTE = /^https?:\/\/[^/?#]/i
+const DEVELOPMENT_HOSTS: ReadonlySet<string> = new Set(['127.0.0.1', 'localhost'])
+
+/** A URL that webhooks may go to, as far as its text tells. */
+export interface WebhookUrl {
+  readonly url: URL
+  /** A name or an address, the latter without brackets. */
+  readonly host: string
+  readonly port: number
+  /** Whether it is http at this machine, for development. */
+  readonly local: boolean
+}
+
+/**
+ * Judges the text of a URL for webhooks: absolute, https, at a host that can be public. Where its name leads to is not
+ * asked; that is done at each delivery, since it may lead elsewhere the next time.
+ *
+ * @param insecure also takes http at 127.0.0.1 and localhost
+ * @returns or what is wrong with it, after "the URL"
+ */
+export function judgeWebhookUrl(text: string, insecure: boolean): WebhookUrl | { readonly issue: string } {
+  const url = NOT_IN_URL.test(text) || !ABSOLUTE.test(text) ? null : URL.parse(text)
+  if (url === null) return { issue: 'must be an absolute https URL' }
+  if (url.username !== '' || url.password !== '') return { issue: 'must not have credentials' }
+  if (text.includes('#')) return { issue: 'must not have a fragment' }
+  const local = insecure && url.protocol === 'http:' && DEVELOPMENT_HOSTS.has(url.hostname)
+  if (url.protocol !== 'https:' && !local) return { issue: 'must begin with https://' }
+  const host = url.hostname.startsWith('[') ? url.hostname.slice(1, -1) : url.hostname
+  if (!isPublicHost(host) && !local) return { issue: 'must have a public host' }
+  // Non-ASCII characters grow on their way into the URL.
+  if (Math.max(text.length, url.href.length) > MAX_CHARACTERS)
+    return { issue: `must have at most ${MAX_CHARACTERS} characters` }
+  return { url, host, port: url.port === '' ? (local ? 80 : 443) : Number(url.port), local }
+}
+
+/** @param host as the URL parser writes it: lower case, IDNA-encoded, IPv4 in its dotted form */
+function isPublicHost(host: string): boolean {
+  return isIP(host) === 0 ? isPublicName(host) : isPublicAddress(host)
+}
+
+const HOST = /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
+const NUMBER = /^(\d+|0x[0-9a-f]*)$/
+
+/**
+ * Top-level domains whose names mean something else in every network: RFC 6761 and 6762, `arpa` for home.arpa
+ * (RFC 8375), `internal` as ICANN reserved it, where clouds keep their metadata, and `localdomain` of hosts
+ * files.
+ */
+const PRIVATE_NAMES = /(?:^|\.)(?:localhost|localdomain|local|internal|arpa)$/
+
+/**
+ * Whether a lower-case, IDNA-encoded text is the name of a host: at least two labels of letters, digits and hyphens,
+ * without the dot of the root, and no IP address in any of its forms.
+ */
+export function isHostName(text: string): boolean {
+  return HOST.test(text) && !NUMBER.test(text.slice(text.lastIndexOf('.') + 1))
+}
+
+/** Whether it is the name of a host, and of the same one wherever it is asked for. */
+function isPublicName(text: string): boolean {
+  return isHostName(text) && !PRIVATE_NAMES.test(text)
 }

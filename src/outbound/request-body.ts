@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { AudioReader } from '../schema/audio.ts'
-import type { Piece } from '../schema/upstream.ts'
+import type { AudioReader } from '../contracts/audio.ts'
+import type { Piece } from '../contracts/upstream.ts'
 
-/** What the audio generator met: its failures are the store's, not the provider's. */
+/** State of reading the audio: its failures are the store's, not the provider's. */
 export class Reading {
   /** Made when there is audio to read: most requests have none. */
   #controller: AbortController | null = null
@@ -65,7 +65,7 @@ async function* streamPieces(pieces: readonly Piece[], reader: AudioReader, read
   }
 }
 
-/** What is handed to a socket in one turn of the event loop. */
+/** Bytes handed to a socket in one turn of the event loop. */
 const TURN_BYTES = 512 * 1024
 
 /**

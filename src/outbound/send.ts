@@ -1,8 +1,7 @@
-import { Agent, buildConnector } from 'undici'
-import type { AudioReader } from '../schema/audio.ts'
-import type { OpenStream, Send, SendOptions, UpstreamReply, UpstreamRequest } from '../schema/upstream.ts'
-import { collect } from './collect.ts'
-import { Sending } from './sending.ts'
+import { Agent, buildConnector, type Dispatcher } from 'undici'
+import type { AudioReader } from '../contracts/audio.ts'
+import type { OpenStream, Send, SendOptions, UpstreamReply, UpstreamRequest } from '../contracts/upstream.ts'
+import { type Dispatched, ReplyTooLarge, readHeaders, Sending } from './sending.ts'
 import { openStream } from './stream.ts'
 
 /** Longest wait for a connection, TLS included. */
@@ -11,14 +10,14 @@ const CONNECT_TIMEOUT_MS = 5_000
 /** Idle connections are given up before the usual 5 s of front ends, so that none is reused while it closes. */
 const KEEP_ALIVE_MS = 4_000
 
-export interface Sender {
+interface Sender {
   readonly send: Send
   readonly open: OpenStream
   close(): Promise<void>
 }
 
 /** A host that is this process itself: no resolver knows it, and its port is found when it is first dialled. */
-export interface InnerHost {
+interface InnerHost {
   readonly name: string
   port(): Promise<number>
 }
@@ -70,5 +69,62 @@ async function send(
   } finally {
     sending.unwatch()
     await sending.bodyLeft
+  }
+}
+
+/** Largest answer of a provider, bytes. */
+const REPLY_BYTES_MAX = 64 * 1024 * 1024
+
+/** An answer on its way, and how to give it up. */
+interface Collected {
+  readonly reply: Promise<UpstreamReply>
+  /** Ends the request with `reason`, wherever it is; its connection is not used again. */
+  readonly abort: (reason: Error) => void
+}
+
+/**
+ * Sends a request and collects the whole answer. By undici's handler instead of its streams, which take a third of the
+ * CPU time of a small call.
+ *
+ * @param dispatched what is told of it
+ * @param onHeld told of every chunk that is kept, bytes
+ */
+function collect(
+  agent: Agent,
+  options: Dispatcher.DispatchOptions,
+  dispatched: Dispatched,
+  onHeld: (bytes: number) => void,
+): Collected {
+  const { promise, resolve, reject } = Promise.withResolvers<UpstreamReply>()
+  const body: Uint8Array[] = []
+  let bytes = 0
+  let status = 0
+  let headers: Record<string, string> = {}
+
+  agent.dispatch(options, {
+    onRequestStart: (controller) => dispatched.start(controller),
+    onResponseStart(_, statusCode, received) {
+      status = statusCode
+      headers = readHeaders(status, received)
+    },
+    onResponseData(receiving, chunk) {
+      bytes += chunk.length
+      if (bytes > REPLY_BYTES_MAX) {
+        receiving.abort(new ReplyTooLarge())
+        return
+      }
+      onHeld(chunk.length)
+      body.push(chunk)
+    },
+    onResponseEnd: () => resolve({ status, headers, body }),
+    onResponseError: (_, error) => reject(error),
+  })
+
+  return {
+    reply: promise,
+    abort(reason) {
+      dispatched.abort(reason)
+      reject(reason)
+    },
   }
 }

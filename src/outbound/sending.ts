@@ -1,9 +1,12 @@
 import type { Readable } from 'node:stream'
 import type { Dispatcher } from 'undici'
-import type { AudioReader } from '../schema/audio.ts'
-import { type SendOptions, UpstreamFailure, type UpstreamRequest } from '../schema/upstream.ts'
-import { Dispatched } from './dispatched.ts'
-import { DeadlinePassed, toFailure } from './failure.ts'
+import type { AudioReader } from '../contracts/audio.ts'
+import {
+  type Failure,
+  type SendOptions,
+  UpstreamFailure,
+  type UpstreamRequest,
+} from '../contracts/upstream.ts'
 import { bodyLength, encodeBody, Reading } from './request-body.ts'
 
 /** The provider has answered, or the request has failed. */
@@ -16,7 +19,7 @@ export class Sending {
   readonly dispatch: Dispatcher.DispatchOptions
   readonly dispatched = new Dispatched()
   readonly #signal: AbortSignal
-  /** Of the deadline, when the clock last stood still. */
+  /** Time left until the deadline when the clock last stopped. */
   #leftMs: number
   #runningSinceMs = 0
   readonly #reading = new Reading()
@@ -86,10 +89,81 @@ export class Sending {
     return this.#reading.ended
   }
 
-  /** What to throw for `cause`: a caller's leaving and a store's failure are not the provider's. */
+  /** Chooses the error to throw for `cause`: a caller's leaving and a store's failure are not the provider's. */
   errorOf(cause: unknown): unknown {
     if (this.#signal.aborted) return this.#signal.reason
     if (this.#reading.failed) return this.#reading.error
     return new UpstreamFailure(toFailure(cause, this.dispatched.controller !== null), cause)
   }
+}
+
+/** A request that undici has taken, to be given up at any moment: also before it has a connection. */
+export class Dispatched {
+  #controller: Dispatcher.DispatchController | null = null
+  #abandoned: Error | null = null
+
+  /** Null until the request has a connection: nothing of it has been sent then. */
+  get controller(): Dispatcher.DispatchController | null {
+    return this.#controller
+  }
+
+  start(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller
+    if (this.#abandoned !== null) controller.abort(this.#abandoned)
+  }
+
+  /** Ends the request, wherever it is; its connection is not used again. */
+  abort(reason: Error): void {
+    this.#abandoned = reason
+    this.#controller?.abort(reason)
+  }
+}
+
+/**
+ * Headers as undici gives them, repeated ones joined.
+ *
+ * @throws ReplyEncoded for a good answer whose body is compressed: taken as it comes it would be handed on as
+ *         the audio or the video that it is not
+ */
+export function readHeaders(
+  status: number,
+  headers: Record<string, string | string[] | undefined>,
+): Record<string, string> {
+  const joined: Record<string, string> = {}
+  for (const [name, value] of Object.entries(headers)) {
+    if (value !== undefined) joined[name] = Array.isArray(value) ? value.join(', ') : value
+  }
+  const encoding = joined['content-encoding']?.trim().toLowerCase() ?? ''
+  const plain = encoding === '' || encoding === 'identity'
+  if (!plain && status >= 200 && status <= 299) throw new ReplyEncoded()
+  return joined
+}
+
+class DeadlinePassed extends Error {
+  override readonly name = 'DeadlinePassed'
+}
+
+/** The answer is over what may be held of one. */
+export class ReplyTooLarge extends Error {
+  override readonly name = 'ReplyTooLarge'
+}
+
+/** The answer is compressed, which no request asks for. */
+class ReplyEncoded extends Error {
+  override readonly name = 'ReplyEncoded'
+}
+
+/**
+ * Classifies a request that ended with `cause` instead of an answer.
+ *
+ * @param begun whether it had a connection: without one the provider cannot have done anything
+ */
+function toFailure(cause: unknown, begun: boolean): Failure {
+  const plain = { status: null, retryAfterMs: null, providerMessage: null }
+  if (cause instanceof DeadlinePassed)
+    return { ...plain, kind: 'ambiguous', reason: 'no answer before its deadline' }
+  if (cause instanceof ReplyTooLarge) return { ...plain, kind: 'server', reason: 'its answer is over 64 MiB' }
+  if (cause instanceof ReplyEncoded) return { ...plain, kind: 'server', reason: 'its answer is compressed' }
+  if (!begun) return { ...plain, kind: 'connect', reason: 'no connection' }
+  return { ...plain, kind: 'ambiguous', reason: 'the connection broke' }
 }

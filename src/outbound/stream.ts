@@ -1,8 +1,7 @@
 import type { Agent, Dispatcher } from 'undici'
-import type { AudioReader } from '../schema/audio.ts'
-import type { OpenOptions, UpstreamRequest, UpstreamStream } from '../schema/upstream.ts'
-import { readHeaders } from './dispatched.ts'
-import { Sending } from './sending.ts'
+import type { AudioReader } from '../contracts/audio.ts'
+import type { OpenOptions, UpstreamRequest, UpstreamStream } from '../contracts/upstream.ts'
+import { readHeaders, Sending } from './sending.ts'
 
 /**
  * Bytes of an answer that wait for their reader before the provider is held back. undici hands out at most 64 KiB
@@ -37,7 +36,7 @@ export async function openStream(
 }
 
 /**
- * Takes an answer from undici and keeps a little of it for whoever iterates. By undici's handler, as
+ * Receives an answer from undici and buffers a little of it for the reader. By undici's handler, as
  * `collect` does.
  */
 class Answer implements Dispatcher.DispatchHandler, AsyncIterator<Uint8Array, undefined> {

@@ -1,5 +1,5 @@
-import type { JsonObject } from '../schema/json.ts'
-import type { Failure, UpstreamReply, UpstreamStream } from '../schema/upstream.ts'
+import type { JsonObject } from '../contracts/json.ts'
+import type { Failure, UpstreamReply, UpstreamStream } from '../contracts/upstream.ts'
 import { classify, classifyInside, unusable } from './failure.ts'
 import { asObject, objectOf } from './json.ts'
 

@@ -1,7 +1,7 @@
-import type { SpeechResult } from '../schema/calls.ts'
-import type { Deltas } from '../schema/operations.ts'
-import type { Step, StreamReader } from '../schema/provider.ts'
-import type { UpstreamReply, UpstreamStream } from '../schema/upstream.ts'
+import type { SpeechResult } from '../contracts/calls.ts'
+import type { Deltas } from '../contracts/operations.ts'
+import type { Step, StreamReader } from '../contracts/provider.ts'
+import type { UpstreamReply, UpstreamStream } from '../contracts/upstream.ts'
 import { isGood } from './answer.ts'
 import { classify, unusable } from './failure.ts'
 

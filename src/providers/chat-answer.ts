@@ -1,14 +1,14 @@
-import type { ChatCall, ChatResult, FinishReason, ToolCall } from '../schema/chat.ts'
-import type { Ending } from '../schema/provider.ts'
-import type { Failure, UpstreamReply } from '../schema/upstream.ts'
-import type { TokenUsage } from '../schema/usage.ts'
+import type { ChatCall, ChatResult, FinishReason, ToolCall } from '../contracts/chat.ts'
+import type { Ending } from '../contracts/provider.ts'
+import type { Failure, UpstreamReply } from '../contracts/upstream.ts'
+import type { TokenUsage } from '../contracts/usage.ts'
 import { unusable } from './failure.ts'
 
-/** What was asked for, as far as it decides what the answer must hold. */
+/** The parts of a request that decide what the answer must hold. */
 export interface AskedOf {
   readonly call: Pick<ChatCall, 'modalities' | 'tool_choice' | 'response_schema'>
   readonly audioMediaType: string
-  /** What was left out of the request. */
+  /** Warnings about options left out of the request. */
   readonly warnings: readonly string[]
 }
 
@@ -51,7 +51,7 @@ export function settleChat(
   return { result }
 }
 
-/** What `settleChat` found, as the end of an operation. */
+/** Turns the result of `settleChat` into the end of an operation. */
 export function endingOf(settled: ReturnType<typeof settleChat>): Ending<ChatResult> {
   return 'result' in settled
     ? { kind: 'done', result: settled.result }

@@ -1,9 +1,9 @@
-import type { JsonObject } from '../schema/json.ts'
-import type { UpstreamReply } from '../schema/upstream.ts'
-import { asObject, jsonOf, objectsIn, textOf } from './json.ts'
+import type { JsonObject } from '../contracts/json.ts'
+import type { UpstreamReply } from '../contracts/upstream.ts'
+import { asObject, jsonOf, objectsIn, replyText } from './json.ts'
 import { durationMs } from './retry-after.ts'
 
-/** What a provider says of a failure. */
+/** A provider's description of a failure. */
 export interface Complaint {
   /** Machine-readable words, the most telling first; never prose. */
   readonly codes: readonly string[]
@@ -38,7 +38,7 @@ export function readComplaint(reply: UpstreamReply): Complaint {
   const json = jsonOf(reply)
   // Google's front end puts it into an array of one.
   const body = asObject(Array.isArray(json) ? json[0] : json)
-  return body === null ? { ...SILENCE, message: textOf(reply).trim() || null } : complaintIn(body)
+  return body === null ? { ...SILENCE, message: replyText(reply).trim() || null } : complaintIn(body)
 }
 
 /** The same, of a complaint that is an object already: a part of an answer that began well. */

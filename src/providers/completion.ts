@@ -1,5 +1,5 @@
-import type { ChatCall, ChatDelta, ChatResult, CompleteCall } from '../schema/chat.ts'
-import type { Operation } from '../schema/provider.ts'
+import type { ChatCall, ChatDelta, ChatResult, CompleteCall } from '../contracts/chat.ts'
+import type { Operation } from '../contracts/provider.ts'
 
 type Chat = Operation<ChatCall, ChatResult, ChatDelta>
 type Completion = Operation<CompleteCall, ChatResult, ChatDelta>

@@ -2,9 +2,9 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { Type } from 'typebox'
 import { Value } from 'typebox/value'
-import type { Route } from '../schema/catalog.ts'
-import { Day, FACT_SHAPES } from '../schema/facts.ts'
-import type { ModelFacts } from '../schema/provider.ts'
+import type { Route } from '../contracts/catalog.ts'
+import { Day, FACT_SHAPES } from '../contracts/facts.ts'
+import type { ModelFacts } from '../contracts/provider.ts'
 
 const FOLDER = new URL('models/', import.meta.url)
 

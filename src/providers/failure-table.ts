@@ -1,9 +1,9 @@
-import type { FailureKind, RejectionReason } from '../schema/upstream.ts'
+import type { FailureKind, RejectionReason } from '../contracts/upstream.ts'
 
 /** Meaning of a code, a status or a sentence of a provider. */
 export interface Meaning {
   readonly kind: FailureKind
-  /** Of kinds that concern the input: why it is refused. */
+  /** Reason of the refusal, for kinds that concern the input. */
   readonly reason?: RejectionReason
   /** Field of the gateway's interface at fault, where code or sentence name it. */
   readonly param?: string

@@ -1,5 +1,11 @@
-import type { JsonObject } from '../schema/json.ts'
-import type { Failure, FailureKind, Rejection, RejectionReason, UpstreamReply } from '../schema/upstream.ts'
+import type { JsonObject } from '../contracts/json.ts'
+import type {
+  Failure,
+  FailureKind,
+  Rejection,
+  RejectionReason,
+  UpstreamReply,
+} from '../contracts/upstream.ts'
 import { type Complaint, complaintIn, readComplaint } from './complaint.ts'
 import { FIELDS, MEANING_OF_CODE, MEANING_OF_STATUS, type Meaning, SENTENCES } from './failure-table.ts'
 import { retryAfterMs } from './retry-after.ts'
@@ -22,9 +28,9 @@ const REASONS: Readonly<Record<FailureKind, string>> = {
 const MESSAGE_MAX_BYTES = 2 * 1024
 
 /**
- * What an answer other than 2xx means for failover: documented codes first, then sentences that stand in for codes,
- * then the status; any other prose decides nothing. A 404 counts against the model, not the caller, unless it names
- * the voice: a path or model that is not there is there at another provider.
+ * Classifies an answer other than 2xx for failover: by documented codes first, then by sentences that stand in for
+ * codes, then by the status; any other prose decides nothing. A 404 counts against the model, not the caller, unless it
+ * names the voice: another provider may have the missing path or model.
  */
 export function classify(reply: UpstreamReply): Failure {
   return classifyComplaint(readComplaint(reply), reply)
@@ -91,7 +97,7 @@ function rejectionOf({ kind, reason, param: known }: Meaning, { param: given }: 
   return { reason: param === 'audio' ? 'bad_audio' : 'unsupported_option', param }
 }
 
-/** What the provider said; where it refuses the key, which it may repeat, only its codes. */
+/** The provider's message for the log; only its codes where it refuses the key, which it may repeat. */
 function loggable(kind: FailureKind, status: number, { codes, message }: Complaint): string | null {
   const said = kind === 'credential' || status === 401 ? codes.join(', ') : (message ?? '')
   return said === '' ? null : clip(said)

@@ -1,6 +1,6 @@
 import { createHmac, randomBytes } from 'node:crypto'
-import type { AudioFormat, AudioRef } from '../schema/audio.ts'
-import type { Piece } from '../schema/upstream.ts'
+import type { AudioFormat, AudioRef } from '../contracts/audio.ts'
+import type { Piece } from '../contracts/upstream.ts'
 
 /** A text field of a form. Names are ours; values may hold anything. */
 export type FormField = readonly [name: string, value: string]
@@ -28,7 +28,7 @@ const EXTENSIONS: Readonly<Record<AudioFormat, readonly [string, ...string[]]>> 
   flac: ['flac'],
 }
 
-/** What each format is called on the wire. */
+/** Names of the formats on the wire. */
 export const FILE_MEDIA_TYPES: Readonly<Record<AudioFormat, string>> = {
   mp3: 'audio/mpeg',
   mp4: 'audio/mp4',

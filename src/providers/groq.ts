@@ -1,4 +1,4 @@
-import type { Provider, Target, Unsupported } from '../schema/provider.ts'
+import type { Provider, Target, Unsupported } from '../contracts/provider.ts'
 import { completionByChat } from './completion.ts'
 import { type ChatShape, chatOperation } from './openai/chat.ts'
 import { speechOperation } from './openai/speech.ts'

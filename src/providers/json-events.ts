@@ -1,5 +1,5 @@
-import type { JsonObject } from '../schema/json.ts'
-import type { Failure, UpstreamStream } from '../schema/upstream.ts'
+import type { JsonObject } from '../contracts/json.ts'
+import type { Failure, UpstreamStream } from '../contracts/upstream.ts'
 import { errorInside } from './answer.ts'
 import { unusable } from './failure.ts'
 import { parseObject } from './json.ts'

@@ -1,10 +1,10 @@
-import type { JsonObject } from '../schema/json.ts'
-import type { UpstreamReply } from '../schema/upstream.ts'
+import type { JsonObject } from '../contracts/json.ts'
+import type { UpstreamReply } from '../contracts/upstream.ts'
 
 const decoder = new TextDecoder()
 
 /** The text of a reply's body. Bytes that are no UTF-8 become U+FFFD. */
-export function textOf({ body }: UpstreamReply): string {
+export function replyText({ body }: UpstreamReply): string {
   const [only, ...others] = body
   if (only !== undefined && others.length === 0) return decoder.decode(only)
   const pieces = new TextDecoder()
@@ -15,7 +15,7 @@ export function textOf({ body }: UpstreamReply): string {
 
 /** The body of a reply as JSON; null when it is none. */
 export function jsonOf(reply: UpstreamReply): unknown {
-  return parseJson(textOf(reply))
+  return parseJson(replyText(reply))
 }
 
 /** The body of a reply as a JSON object; null when it is none. */
@@ -37,10 +37,10 @@ function parseJson(text: string): unknown {
 }
 
 /**
- * What came as JSON, as text again. Empty for what is nested thousands of levels deep: it can be read, but not be
+ * Writes a parsed value as JSON again. Empty for values nested thousands of levels deep, which can be read but not
  * written.
  */
-export function textOfJson(value: unknown): string {
+export function jsonText(value: unknown): string {
   try {
     return JSON.stringify(value) ?? ''
   } catch (error) {

@@ -1,4 +1,4 @@
-import type { TranscriptionOptions } from '../schema/calls.ts'
+import type { TranscriptionOptions } from '../contracts/calls.ts'
 
 /**
  * Languages as Whisper names them, by their code: ISO 639-1, or 639-3 where that has none (`haw`, `yue`).

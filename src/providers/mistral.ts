@@ -5,12 +5,12 @@ import type {
   TranscriptionCall,
   TranscriptionOptions,
   TranscriptionResult,
-} from '../schema/calls.ts'
-import type { EmbeddingsCall, EmbeddingsResult } from '../schema/generation.ts'
-import type { JsonObject } from '../schema/json.ts'
-import type { Deltas } from '../schema/operations.ts'
-import type { Operation, Provider, StreamReader, Target, Unsupported } from '../schema/provider.ts'
-import type { Failure, UpstreamStream } from '../schema/upstream.ts'
+} from '../contracts/calls.ts'
+import type { EmbeddingsCall, EmbeddingsResult } from '../contracts/generation.ts'
+import type { JsonObject } from '../contracts/json.ts'
+import type { Deltas } from '../contracts/operations.ts'
+import type { Operation, Provider, StreamReader, Target, Unsupported } from '../contracts/provider.ts'
+import type { Failure, UpstreamStream } from '../contracts/upstream.ts'
 import { brokenOff, goodObject } from './answer.ts'
 import { base64Bytes } from './base64-bytes.ts'
 import { classify, refused, unusable } from './failure.ts'
@@ -38,8 +38,8 @@ const DEFAULT_FORMAT = 'mp3'
 const SILENCE_SECONDS = 3
 
 /**
- * What it makes, mono at 24 kHz. Its `pcm` is not among them: 32 bit floating point, where everybody else's is
- * 16 bit integers. https://docs.mistral.ai/studio/audio/specs-and-limits/audio-formats
+ * Formats it makes, mono at 24 kHz. Its `pcm` is left out: 32-bit floating point, where everybody else's is 16-bit
+ * integers. https://docs.mistral.ai/studio/audio/specs-and-limits/audio-formats
  */
 const SPEECH_MEDIA_TYPES: ReadonlyMap<string, string> = new Map([
   ['mp3', 'audio/mpeg'],
@@ -54,7 +54,7 @@ const SPEECH_MEDIA_TYPES: ReadonlyMap<string, string> = new Map([
  */
 const transcription: Operation<TranscriptionCall, TranscriptionResult, string> = {
   unsupported: ({ options }) => unsupportedOptions(options),
-  start: (call, target) => hear(call, target, []),
+  start: (call, target) => transcribe(call, target, []),
   next(_state, reply, call) {
     const answer = goodObject(reply)
     if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
@@ -64,7 +64,7 @@ const transcription: Operation<TranscriptionCall, TranscriptionResult, string> =
   streamed: {
     // Segments are events of their own there, and come without pieces of the text.
     applies: ({ options }) => !needsSegments(options),
-    start: (call, target) => hear(call, target, [['stream', 'true']]),
+    start: (call, target) => transcribe(call, target, [['stream', 'true']]),
     refused: classify,
     read: (head, call) => new TranscriptReader(head, call),
   },
@@ -96,7 +96,7 @@ const embeddings: Operation<EmbeddingsCall, EmbeddingsResult> = {
   start: (call, target) =>
     call.dimensions === null
       ? embed.start(call, target)
-      : { kind: 'failed', failure: refused('dimensions: the provider takes none') },
+      : { kind: 'failed', failure: refused('dimensions: must be left out for this provider') },
 }
 
 /** https://docs.mistral.ai/api */
@@ -110,9 +110,9 @@ export const mistral: Provider = {
   models: modelsOperation(plain),
 }
 
-function hear({ audio, options }: TranscriptionCall, target: Target, more: readonly FormField[]) {
-  const fault = unsupportedOptions(options)
-  if (fault !== null) return unsent(fault)
+function transcribe({ audio, options }: TranscriptionCall, target: Target, more: readonly FormField[]) {
+  const issue = unsupportedOptions(options)
+  if (issue !== null) return unsent(issue)
   const url = `${target.baseUrl}/audio/transcriptions`
   const form = encodeForm(url, [...fieldsOf(options, target), ...more], { name: 'file', audio })
   const headers = { ...headersOf(target, plain), 'content-type': form.contentType }
@@ -236,8 +236,8 @@ class TranscriptReader implements StreamReader<TranscriptionResult, string> {
 }
 
 function speak(call: SpeechCall, target: Target, stream: boolean) {
-  const fault = unsupportedSpeech(call)
-  if (fault !== null) return unsent(fault)
+  const issue = unsupportedSpeech(call)
+  if (issue !== null) return unsent(issue)
   const body = {
     model: target.model,
     input: call.input,
@@ -248,7 +248,7 @@ function speak(call: SpeechCall, target: Target, stream: boolean) {
   return { kind: 'send', request: jsonRequest(target, '/audio/speech', body, plain), state: null } as const
 }
 
-/** What the provider does not make. Never replaced: the caller would not notice. */
+/** Finds options that the provider does not support. They are never replaced: the caller would not notice. */
 function unsupportedSpeech({ response_format: format, speed }: SpeechCall): Unsupported | null {
   if (format !== null && !SPEECH_MEDIA_TYPES.has(format)) {
     return unsupportedField(

@@ -1,5 +1,5 @@
-import type { Operation, Target } from '../schema/provider.ts'
-import type { UpstreamReply } from '../schema/upstream.ts'
+import type { Operation, Target } from '../contracts/provider.ts'
+import type { UpstreamReply } from '../contracts/upstream.ts'
 import { isGood } from './answer.ts'
 import { classify, unusable } from './failure.ts'
 

@@ -1,4 +1,4 @@
-import { toMilliseconds } from '../schema/seconds.ts'
+import { toMilliseconds } from '../contracts/seconds.ts'
 
 /** So much of something, credits for instance, as a provider says; null when it is no such number. */
 export function quantityOf(value: unknown): number | null {

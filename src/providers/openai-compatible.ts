@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox'
-import type { ChatDelta, ChatResult, CompleteCall } from '../schema/chat.ts'
-import type { Operation, Provider, Target } from '../schema/provider.ts'
+import type { ChatDelta, ChatResult, CompleteCall } from '../contracts/chat.ts'
+import type { Operation, Provider, Target } from '../contracts/provider.ts'
 import { completionByChat } from './completion.ts'
 import { classify } from './failure.ts'
 import { type ChatShape, chatOperation, OPENAI_AUDIO } from './openai/chat.ts'

@@ -1,20 +1,20 @@
-import type { Step } from '../schema/provider.ts'
-import type { UpstreamReply, UpstreamRequest } from '../schema/upstream.ts'
+import type { Step } from '../contracts/provider.ts'
+import type { UpstreamReply, UpstreamRequest } from '../contracts/upstream.ts'
 import { isGood } from './answer.ts'
 import { classify } from './failure.ts'
 
 /** How often in a row a poll may go wrong before the job is given up. */
 const TROUBLES_MAX = 5
 
-/** What a create-and-poll operation remembers of its polling, beside its own state. */
+/** Polling state of a create-and-poll operation, beside its own state. */
 export interface Polling {
   /** Polls in a row that went wrong. */
   readonly troubles: number
 }
 
 /**
- * What to do with the answer to a poll when it is not the job's state: a provider that is over its load, or fails for a
- * moment, is asked again, since the job that it works on is paid for. Null: the answer is good.
+ * Decides how to go on when the answer to a poll is not the job's state: a provider that is overloaded, or fails for a
+ * moment, is asked again, since the job is paid for. Null: the answer is good.
  *
  * @param again the state to go on with, given the count of troubles
  */

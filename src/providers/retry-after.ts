@@ -1,12 +1,12 @@
-import { httpDateMs } from '../outbound/http-date.ts'
-import type { UpstreamReply } from '../schema/upstream.ts'
+import type { UpstreamReply } from '../contracts/upstream.ts'
+import { httpDateMs } from '../outbound/retry-after.ts'
 
-/** No provider's word puts an entry out of use for longer than this. */
+/** Longest time that a provider can take an entry out of use. */
 const RETRY_AFTER_MAX_MS = 24 * 3_600_000
 
 /**
- * How long a provider asks to be left alone, milliseconds: `retry-after-ms`, or `retry-after` in seconds or
- * as an HTTP date, or what its body asks for, or the moment of `x-ratelimit-reset` in epoch seconds
+ * Reads the wait that a provider asks for, in milliseconds: `retry-after-ms`, or `retry-after` in seconds or
+ * as an HTTP date, or the wait in its body, or the moment of `x-ratelimit-reset` in epoch seconds
  * (ElevenLabs). Moments are counted from the answer's own `date`, so no clock is needed and none can be
  * wrong; without it, they are ignored.
  *

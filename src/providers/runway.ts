@@ -1,7 +1,7 @@
-import type { VideoCall, VideoResult } from '../schema/generation.ts'
-import type { JsonObject } from '../schema/json.ts'
-import type { Operation, Provider, Step, Target } from '../schema/provider.ts'
-import type { Failure, FailureKind, UpstreamReply, UpstreamRequest } from '../schema/upstream.ts'
+import type { VideoCall, VideoResult } from '../contracts/generation.ts'
+import type { JsonObject } from '../contracts/json.ts'
+import type { Operation, Provider, Step, Target } from '../contracts/provider.ts'
+import type { Failure, FailureKind, UpstreamReply, UpstreamRequest } from '../contracts/upstream.ts'
 import { isGood } from './answer.ts'
 import { refused } from './failure.ts'
 import { asObject, objectOf } from './json.ts'
@@ -98,9 +98,10 @@ function encodeTask(
   { model }: Target,
 ): JsonObject | string {
   const ratio = size === null ? defaultRatio(model) : ratioOf(size, model)
-  if (size !== null && ratio === null) return 'size: the provider takes <width>x<height>'
+  if (size !== null && ratio === null) return 'size: must be <width>x<height> for this provider'
   const sent = SEEDED.test(model) ? seed : null
-  if (sent !== null && !(sent >= 0 && sent <= SEED_MAX)) return `seed: the provider takes 0 to ${SEED_MAX}`
+  if (sent !== null && !(sent >= 0 && sent <= SEED_MAX))
+    return `seed: must be 0 to ${SEED_MAX} for this provider`
   const duration = asked ?? (NEEDS_DURATION.test(model) ? DEFAULT_SECONDS : null)
   return {
     model,

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { BUILT_IN_SANDBOX, type Provider, type Target } from '../schema/provider.ts'
+import { BUILT_IN_SANDBOX, type Provider, type Target } from '../contracts/provider.ts'
 import { completionByChat } from './completion.ts'
 import { chatOperation } from './openai/chat.ts'
 import { embeddingsOperation } from './openai/embeddings.ts'

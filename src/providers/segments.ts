@@ -1,4 +1,4 @@
-import type { Segment, Word } from '../schema/calls.ts'
+import type { Segment, Word } from '../contracts/calls.ts'
 
 /** A silence this long ends a segment, seconds. */
 const GAP_SECONDS = 1
@@ -106,7 +106,7 @@ function round(confidence: number): number {
   return Math.round(confidence * 10_000) / 10_000
 }
 
-/** What one channel of a recording holds. Its items name the channel themselves. */
+/** Contents of one channel of a recording. Its items name the channel themselves. */
 export interface ChannelTranscript {
   readonly text: string
   readonly segments: readonly Segment[]

@@ -1,4 +1,4 @@
-import type { Segment, Word } from '../schema/calls.ts'
+import type { Segment, Word } from '../contracts/calls.ts'
 
 /**
  * Gives the speakers of a transcript one style of label, whatever the provider calls them (`A`, `spk_1`, 0):

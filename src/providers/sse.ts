@@ -16,7 +16,7 @@ export class SseParser {
   /** The last character was CR: a LF that follows belongs to the same end of line. */
   #returned = false
   #data: string[] = []
-  /** Of the lines in `#data`, each with its end. */
+  /** Total length of the lines in `#data`, each with its end. */
   #dataLength = 0
 
   /**

@@ -1,7 +1,7 @@
-import type { Feature, TranscriptionOptions, TranscriptionResult } from '../schema/calls.ts'
-import type { JsonObject } from '../schema/json.ts'
+import type { Feature, TranscriptionOptions, TranscriptionResult } from '../contracts/calls.ts'
+import type { JsonObject } from '../contracts/json.ts'
 
-/** What a transcription requires: the options themselves, and what its answer's format is made of. */
+/** Features that a transcription requires, by its options and by its answer's format. */
 export function requiredFeatures(options: TranscriptionOptions): Feature[] {
   const needed: Feature[] = []
   if (wantsWords(options)) needed.push('word_timestamps')
@@ -29,9 +29,8 @@ export function wantsSpeakers({ diarization, response_format: format }: Transcri
 }
 
 /**
- * What was asked for and did not come, as a sentence; null when the transcript has it all. A provider that
- * ignores a parameter would otherwise degrade the transcript silently. An empty transcript lacks nothing:
- * silence has no words.
+ * Names requested parts that the transcript lacks, as a sentence; null when it has them all. A provider that ignores a
+ * parameter would otherwise degrade the transcript silently. An empty transcript lacks nothing: silence has no words.
  */
 export function lackOf(
   { text, segments, words }: TranscriptionResult,

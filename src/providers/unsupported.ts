@@ -1,6 +1,6 @@
-import type { Feature, Redaction } from '../schema/calls.ts'
-import type { Unsupported } from '../schema/provider.ts'
-import type { Failure } from '../schema/upstream.ts'
+import type { Feature, Redaction } from '../contracts/calls.ts'
+import type { Unsupported } from '../contracts/provider.ts'
+import type { Failure } from '../contracts/upstream.ts'
 import { refused } from './failure.ts'
 
 /** Each feature as the reasons of failures name it. */
@@ -30,12 +30,12 @@ export function lackedFeatures(
 ): Unsupported | null {
   const missing = features.filter((feature) => feature !== false)
   if (missing.length === 0 && conflict.length === 0) return null
-  const nameOf = (feature: Feature) =>
+  const featureName = (feature: Feature) =>
     feature === 'redaction' && redactions.length > 0
       ? `redaction of ${redactions.join(', ')}`
       : FEATURE_NAMES[feature]
-  const names = missing.map(nameOf)
-  if (conflict.length > 0) names.push(conflict.map(nameOf).join(' together with '))
+  const names = missing.map(featureName)
+  if (conflict.length > 0) names.push(conflict.map(featureName).join(' together with '))
   const where = language === undefined ? '' : ` in ${language}`
   const reason = `the model has no ${names.join(', ')}${where}`
   return { why: 'features', missing, conflict, redactions, language: language ?? null, reason }

@@ -1,9 +1,9 @@
-import type { Failure, UpstreamReply } from '../schema/upstream.ts'
+import type { Failure, UpstreamReply } from '../contracts/upstream.ts'
 import { errorInside, isGood } from './answer.ts'
 import { classify } from './failure.ts'
 import { asObject, objectOf } from './json.ts'
 
-/** What a create-and-poll operation for videos remembers. Plain JSON, so that a job can go on elsewhere. */
+/** State of a create-and-poll operation for videos. Plain JSON, so that a job can go on in another process. */
 export interface VideoJob {
   /** The provider's name for it. */
   readonly id: string

@@ -1,11 +1,9 @@
-import { type Answer, piecesOf, sha256 } from './answer.ts'
-import { type CallBody, FILE_MAX_BYTES, first } from './body.ts'
+import { type Answer, type CallBody, chunksOf, FILE_MAX_BYTES, first, Refusal, sha256 } from './http.ts'
+
 import { modelFor } from './models.ts'
 import { UnspeakableError } from './morse.ts'
-import { Refusal } from './refusal.ts'
-import { render } from './render.ts'
 import { speak, TooLongError, VOICES } from './speak.ts'
-import { transcribe } from './transcript.ts'
+import { render, transcribe } from './transcript.ts'
 
 const INPUT_MAX_CHARACTERS = 4096
 /** A second of sound. */
@@ -35,16 +33,16 @@ export function transcription(body: CallBody, task: 'transcribe' | 'translate', 
     const message = 'timestamp_granularities takes word and segment, with verbose_json'
     throw new Refusal(400, message, { param: 'timestamp_granularities' })
   }
-  const heard = transcribe(file.bytes)
-  if (heard === null) {
+  const recognized = transcribe(file.bytes)
+  if (recognized === null) {
     throw new Refusal(400, 'Invalid file format. Supported formats: flac, mp3, mp4, ogg, wav, webm', {
       param: 'file',
     })
   }
-  const transcript = empty ? { ...heard, text: '', segments: [], words: [] } : heard
+  const transcript = empty ? { ...recognized, text: '', segments: [], words: [] } : recognized
   const digest = sha256(file.bytes)
   const facts = {
-    ...heard.facts,
+    ...recognized.facts,
     sha256: digest,
     bytes: file.bytes.length,
     filename: file.name,
@@ -84,7 +82,7 @@ export function speech(body: CallBody): Answer {
   if (!(speed >= 0.25 && speed <= 4)) throw new Refusal(400, 'speed takes 0.25 to 4', { param: 'speed' })
   const audio = say(input, hertz, speed)
   const headers = { 'content-type': 'audio/wav', ...audioHeaders(audio.length, sha256(audio)) }
-  return { status: 200, headers, body: audio, pieces: piecesOf(audio, PIECE_BYTES) }
+  return { status: 200, headers, body: audio, chunks: chunksOf(audio, PIECE_BYTES) }
 }
 
 function say(input: string, hertz: number, speed: number): Buffer {

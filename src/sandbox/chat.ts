@@ -1,11 +1,20 @@
-import { type Answer, DONE, events, json, sha256 } from './answer.ts'
-import type { CallBody } from './body.ts'
-import { listOf, memberOf, textOf } from './json-value.ts'
+import {
+  type Answer,
+  type CallBody,
+  DONE,
+  events,
+  json,
+  listOf,
+  memberOf,
+  Refusal,
+  sha256,
+  stringIn,
+} from './http.ts'
+
 import { modelFor } from './models.ts'
+import { fromDots, speakable, toDots } from './morse.ts'
 import { describePicture } from './picture.ts'
-import { Refusal } from './refusal.ts'
 import { speak } from './speak.ts'
-import { fromDots, speakable, toDots } from './telegraph.ts'
 import { transcribe } from './transcript.ts'
 
 /** Characters that count as one token. */
@@ -49,7 +58,7 @@ export function chat(body: CallBody): Answer {
  */
 export function completion(body: CallBody): Answer {
   const { name: model } = modelFor('chat', body)
-  const prompt = textOf(memberOf(body.json, 'prompt'))
+  const prompt = stringIn(memberOf(body.json, 'prompt'))
   if (prompt === null) throw new Refusal(400, 'prompt is required', { param: 'prompt' })
   const said = limited({ text: answerTo(prompt), calls: [], finish: 'stop' }, body)
   const id = idOf(body)
@@ -99,16 +108,16 @@ function render(body: CallBody, model: string, said: Said, promptTokens: number)
   return events([...deltas, ...counted, DONE])
 }
 
-/** What a message says, its pictures and recordings put into words. */
+/** Reads a message as text, with its pictures and recordings put into words. */
 function readMessage(message: unknown): string {
   const content = memberOf(message, 'content')
   if (typeof content === 'string') return content
   const parts = listOf(message, 'content').map((part) => {
-    const text = textOf(memberOf(part, 'text'))
+    const text = stringIn(memberOf(part, 'text'))
     if (text !== null) return text
-    const url = textOf(memberOf(memberOf(part, 'image_url'), 'url'))
+    const url = stringIn(memberOf(memberOf(part, 'image_url'), 'url'))
     if (url !== null) return readImage(url)
-    const data = textOf(memberOf(memberOf(part, 'input_audio'), 'data'))
+    const data = stringIn(memberOf(memberOf(part, 'input_audio'), 'data'))
     if (data === null)
       throw new Refusal(400, 'a part of a message is of no known type', { param: 'messages' })
     return transcribe(Buffer.from(data, 'base64'))?.text ?? ''
@@ -132,16 +141,16 @@ function callTools(body: CallBody, last: unknown, asked: string): Said | null {
   const choice = memberOf(body.json, 'tool_choice')
   if (choice === 'none') return null
   const tools = listOf(body.json, 'tools').map((tool) => memberOf(tool, 'function'))
-  const named = textOf(memberOf(memberOf(choice, 'function'), 'name'))
+  const named = stringIn(memberOf(memberOf(choice, 'function'), 'name'))
   const chosen = tools.filter((tool) => {
-    const name = textOf(memberOf(tool, 'name')) ?? ''
+    const name = stringIn(memberOf(tool, 'name')) ?? ''
     return named === null ? asked.includes(name) : name === named
   })
   const called = chosen.length === 0 && choice === 'required' ? tools.slice(0, 1) : chosen
   if (called.length === 0) return null
   const calls = called.map((tool, index) => ({
     id: `call_${sha256(Buffer.from(`${index} ${asked}`)).slice(0, 24)}`,
-    name: textOf(memberOf(tool, 'name')) ?? '',
+    name: stringIn(memberOf(tool, 'name')) ?? '',
     arguments: JSON.stringify(argumentsOf(memberOf(tool, 'parameters'), asked)),
   }))
   return { text: '', calls, finish: 'tool_calls' }

@@ -1,8 +1,6 @@
-import { type Answer, json } from './answer.ts'
-import type { CallBody } from './body.ts'
-import { memberOf } from './json-value.ts'
+import { type Answer, type CallBody, json, memberOf, Refusal } from './http.ts'
+
 import { modelFor } from './models.ts'
-import { Refusal } from './refusal.ts'
 
 const DIMENSIONS = 256
 const INPUTS_MAX = 2048

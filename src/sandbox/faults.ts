@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { Refusal } from './refusal.ts'
+import { Refusal } from './http.ts'
 
-/** What a call orders through its `x-sandbox-*` headers. */
+/** Faults that a call orders through its `x-sandbox-*` headers. */
 export interface Faults {
   /** Waits before it answers, after the body. */
   readonly delayMs: number
@@ -54,7 +54,7 @@ const KEYS_MAX = 10_000
  * N`, the first N calls that name the same `x-sandbox-key` meet the faults (status 500 when none is named),
  * later ones meet none.
  */
-export class FaultBook {
+export class FaultRules {
   readonly #calls = new Map<string, number>()
 
   /** @throws Refusal 400 for a header that is not as documented */

@@ -1,9 +1,7 @@
-import { type Answer, json } from './answer.ts'
-import { type CallBody, first } from './body.ts'
-import { memberOf } from './json-value.ts'
+import { type Answer, type CallBody, first, json, memberOf, Refusal } from './http.ts'
+
 import { modelFor } from './models.ts'
 import { drawMorse } from './picture.ts'
-import { Refusal } from './refusal.ts'
 
 const DEFAULT_SIZE = '1024x1024'
 const SIDE_MAX = 2048

@@ -1,8 +1,6 @@
-import { type Answer, json } from './answer.ts'
-import type { CallBody } from './body.ts'
-import { first } from './body.ts'
-import { Refusal } from './refusal.ts'
-import { TRANSCRIPT_FORMATS, type TranscriptFormat } from './render.ts'
+import { type Answer, type CallBody, first, json, Refusal } from './http.ts'
+
+import { TRANSCRIPT_FORMATS, type TranscriptFormat } from './transcript.ts'
 
 export type Task = 'transcription' | 'speech' | 'chat' | 'embeddings' | 'images' | 'videos'
 
@@ -20,10 +18,10 @@ const CREATED = 1_795_000_000
 /** OpenAI's names are there too, so that a client made for OpenAI can be pointed here as it is. */
 const MODELS: ReadonlyMap<string, Model> = new Map([
   ['morse-1', { tasks: EVERYTHING, formats: TRANSCRIPT_FORMATS }],
-  ['morse-1-mini', hears(TEXT_ONLY, 'chat')],
-  ['whisper-1', hears(TRANSCRIPT_FORMATS.filter((format) => format !== 'diarized_json'))],
-  ['gpt-4o-transcribe', hears(TEXT_ONLY)],
-  ['gpt-4o-transcribe-diarize', hears([...TEXT_ONLY, 'diarized_json'])],
+  ['morse-1-mini', transcribes(TEXT_ONLY, 'chat')],
+  ['whisper-1', transcribes(TRANSCRIPT_FORMATS.filter((format) => format !== 'diarized_json'))],
+  ['gpt-4o-transcribe', transcribes(TEXT_ONLY)],
+  ['gpt-4o-transcribe-diarize', transcribes([...TEXT_ONLY, 'diarized_json'])],
   ['tts-1', { tasks: ['speech'], formats: [] }],
   ['gpt-4o-mini', { tasks: ['chat'], formats: [] }],
   ['text-embedding-3-small', { tasks: ['embeddings'], formats: [] }],
@@ -31,7 +29,7 @@ const MODELS: ReadonlyMap<string, Model> = new Map([
   ['sora-2', { tasks: ['videos'], formats: [] }],
 ])
 
-function hears(formats: readonly TranscriptFormat[], ...others: readonly Task[]): Model {
+function transcribes(formats: readonly TranscriptFormat[], ...others: readonly Task[]): Model {
   return { tasks: ['transcription', ...others], formats }
 }
 

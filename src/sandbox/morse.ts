@@ -66,7 +66,7 @@ export const CHARACTER_GAP_UNITS = 3
 export const WORD_GAP_UNITS = 7
 
 /** Words per minute of ordinary speech; a word is the 50 units of "paris ". */
-export const WORDS_PER_MINUTE = 25
+const WORDS_PER_MINUTE = 25
 
 /** Seconds of one unit at a speed, which multiplies the words per minute. */
 export function unitSeconds(speed: number): number {
@@ -82,7 +82,7 @@ export interface Mark {
   readonly units: number
 }
 
-/** What cannot be said in Morse code. */
+/** The text holds characters that Morse code does not have. */
 export class UnspeakableError extends Error {
   override readonly name = 'UnspeakableError'
 }
@@ -115,4 +115,54 @@ export function encodeMorse(text: string): Mark[] {
 /** The character of a symbol such as `.-`; null for a symbol that stands for none. */
 export function characterOf(symbol: string): string | null {
   return CHARACTERS.get(symbol) ?? null
+}
+
+const SPEAKABLE = new Set(ALPHABET)
+const SYMBOL = /^[.-]{1,7}$/
+
+/** Morse code in writing: `.... .. / - .... . .-. .` A character without a symbol is left out. */
+export function toDots(text: string): string {
+  const words = speakableWords(text).map((word) => [...word].map(dotsOf).join(' '))
+  return words.join(' / ')
+}
+
+/** Decodes written Morse code; null for any other text. */
+export function fromDots(text: string): string | null {
+  const words = text
+    .trim()
+    .split(/\s*\/\s*/)
+    .map((word) => word.split(/\s+/).map((symbol) => (SYMBOL.test(symbol) ? characterOf(symbol) : null)))
+  if (words.some((word) => word.length === 0 || word.includes(null))) return null
+  return words.map((word) => word.join('')).join(' ')
+}
+
+/** The text without what Morse code cannot say, words apart by one space. */
+export function speakable(text: string): string {
+  return speakableWords(text).join(' ')
+}
+
+/** Like `encodeMorse`, of what can be said; null when that is nothing. */
+export function marksOf(text: string): Mark[] | null {
+  try {
+    return encodeMorse(speakable(text))
+  } catch (error) {
+    if (error instanceof UnspeakableError) return null
+    throw error
+  }
+}
+
+function speakableWords(text: string): string[] {
+  return text
+    .toLowerCase()
+    .normalize('NFC')
+    .split(/\s+/)
+    .map((word) => [...word].filter((character) => SPEAKABLE.has(character)).join(''))
+    .filter((word) => word !== '')
+}
+
+function dotsOf(character: string): string {
+  return encodeMorse(character)
+    .filter(({ tone }) => tone)
+    .map(({ units }) => (units === 1 ? '.' : '-'))
+    .join('')
 }

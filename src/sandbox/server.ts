@@ -3,16 +3,13 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Answer, json, sha256 } from './answer.ts'
 import { speech, transcription } from './audio.ts'
-import { type CallBody, readBody, readForm, readJson } from './body.ts'
-import { CallLog, type ReceivedCall } from './call-log.ts'
 import { chat, completion } from './chat.ts'
 import { embeddings } from './embeddings.ts'
-import { FaultBook, type Faults } from './faults.ts'
+import { FaultRules, type Faults } from './faults.ts'
+import { type Answer, type CallBody, json, Refusal, readBody, readForm, readJson, sha256 } from './http.ts'
 import { images } from './images.ts'
 import { listModels } from './models.ts'
-import { Refusal } from './refusal.ts'
 import { VideoJobs } from './videos.ts'
 
 export interface SandboxOptions {
@@ -41,9 +38,9 @@ const LOGGED_VALUE_MAX_LENGTH = 200
  * @throws the listener's error, EADDRINUSE for one
  */
 export async function startSandbox({ host = '127.0.0.1', port = 0 }: SandboxOptions = {}): Promise<Sandbox> {
-  const desk: Desk = { book: new FaultBook(), log: new CallLog(), videos: new VideoJobs() }
+  const context: SandboxContext = { book: new FaultRules(), log: new CallLog(), videos: new VideoJobs() }
   const server = createServer((request, response) => {
-    void serve(request, response, desk)
+    void serve(request, response, context)
   })
   server.keepAliveTimeout = KEEP_ALIVE_MS
   // Bodies that are read slowly on order take longer than the five minutes that Node allows.
@@ -64,27 +61,31 @@ export async function startSandbox({ host = '127.0.0.1', port = 0 }: SandboxOpti
   }
 }
 
-/** What a sandbox remembers between requests. */
-interface Desk {
-  readonly book: FaultBook
+/** State that a sandbox keeps between requests. */
+interface SandboxContext {
+  readonly book: FaultRules
   readonly log: CallLog
   readonly videos: VideoJobs
 }
 
 /** Answers one request; whatever is thrown becomes an answer, or nothing when the caller has left. */
-async function serve(request: IncomingMessage, response: ServerResponse, desk: Desk): Promise<void> {
+async function serve(
+  request: IncomingMessage,
+  response: ServerResponse,
+  context: SandboxContext,
+): Promise<void> {
   const [path = ''] = (request.url ?? '').split('?')
-  if (path === '/sandbox/calls') return serveCalls(request, response, desk.log)
+  if (path === '/sandbox/calls') return serveCalls(request, response, context.log)
   const gone = new AbortController()
   response.once('close', () => gone.abort())
   const call = received(request, path)
-  desk.log.add(call)
+  context.log.add(call)
   response.setHeader('x-request-id', call.request_id)
   try {
-    const faults = desk.book.read(request.headers)
+    const faults = context.book.read(request.headers)
     const body = await heed(request, call, faults, gone.signal)
     const answer =
-      body === null ? early(faults) : (failureOf(faults) ?? route(call, body, desk, faults.empty))
+      body === null ? early(faults) : (failureOf(faults) ?? route(call, body, context, faults.empty))
     call.status = answer.status
     await send(response, answer, faults)
   } catch (error) {
@@ -120,7 +121,12 @@ function early(faults: Faults): Answer {
   return failureOf(faults) ?? json(200, { text: 'answered before the audio was read' })
 }
 
-function route({ method, path }: ReceivedCall, body: CallBody, { videos }: Desk, empty: boolean): Answer {
+function route(
+  { method, path }: ReceivedCall,
+  body: CallBody,
+  { videos }: SandboxContext,
+  empty: boolean,
+): Answer {
   const [, id, content] = /^\/v1\/videos\/([a-z0-9_]+)(\/content)?$/.exec(path) ?? []
   if (id !== undefined && (method === 'GET' || method === 'DELETE'))
     return videos.answer(method, id, content !== undefined)
@@ -197,17 +203,17 @@ const SOUND: Sending = { cut: false, pieceDelayMs: 0 }
 
 /** Sends an answer; a cut one breaks the connection half-way through what was promised. */
 async function send(response: ServerResponse, answer: Answer, { cut, pieceDelayMs }: Sending): Promise<void> {
-  const { status, headers, body, pieces } = answer
-  if (pieces === undefined) {
+  const { status, headers, body, chunks } = answer
+  if (chunks === undefined) {
     response.writeHead(status, { ...headers, 'content-length': String(body.length) })
     if (!cut) return void response.end(body)
     await written(response, body.subarray(0, Math.ceil(body.length / 2)))
     return void response.destroy()
   }
   response.writeHead(status, headers)
-  for (const piece of cut ? pieces.slice(0, Math.ceil(pieces.length / 2)) : pieces) {
+  for (const chunk of cut ? chunks.slice(0, Math.ceil(chunks.length / 2)) : chunks) {
     if (response.destroyed) return
-    await written(response, piece)
+    await written(response, chunk)
     if (pieceDelayMs > 0) await sleep(pieceDelayMs)
   }
   if (cut) response.destroy()
@@ -223,4 +229,43 @@ async function serveCalls(request: IncomingMessage, response: ServerResponse, lo
   if (request.method !== 'DELETE') return send(response, json(405, {}, { allow: 'GET, DELETE' }), SOUND)
   log.clear()
   response.writeHead(204).end()
+}
+
+/** A call as it was received, for tests to look at. */
+export interface ReceivedCall {
+  /** RFC 3339, when its headers came. */
+  readonly time: string
+  /** Id of the answer, from its `x-request-id`. */
+  readonly request_id: string
+  readonly method: string
+  readonly path: string
+  readonly traceparent: string | null
+  model: string | null
+  /** SHA-256 and size of the audio received; of the body where there is no audio. Null until read. */
+  sha256: string | null
+  bytes: number | null
+  /** Form or JSON fields but the file, each cut to 200 characters. */
+  fields: Readonly<Record<string, readonly string[]>>
+  /** As answered; null while unanswered. */
+  status: number | null
+}
+
+const CALLS_MAX = 1000
+
+/** The last calls, oldest first. */
+class CallLog {
+  readonly #calls: ReceivedCall[] = []
+
+  add(call: ReceivedCall): void {
+    this.#calls.push(call)
+    if (this.#calls.length > CALLS_MAX) this.#calls.shift()
+  }
+
+  get calls(): readonly ReceivedCall[] {
+    return this.#calls
+  }
+
+  clear(): void {
+    this.#calls.length = 0
+  }
 }

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
-import { BUILT_IN_SANDBOX } from '../schema/provider.ts'
+import { BUILT_IN_SANDBOX } from '../contracts/provider.ts'
 import type { Sandbox, SandboxOptions } from './server.ts'
 
 /**
@@ -29,7 +29,7 @@ export async function startSandboxThread(
   }
 }
 
-/** The sandbox of a node: started when somebody first needs it, in a thread of its own, and again should that die. */
+/** The sandbox of a node: started on first use, in a thread of its own, and started again if that thread dies. */
 export class BuiltInSandbox {
   /** The host by which providers without an address reach it. */
   readonly name = new URL(BUILT_IN_SANDBOX).hostname

@@ -1,9 +1,8 @@
-import { type Answer, json, sha256 } from './answer.ts'
-import { type CallBody, first } from './body.ts'
-import { filmMorse } from './film.ts'
+import { type Answer, type CallBody, first, json, Refusal, sha256 } from './http.ts'
 import { sizeOf } from './images.ts'
 import { modelFor } from './models.ts'
-import { Refusal } from './refusal.ts'
+import { marksOf } from './morse.ts'
+import { writePng } from './picture.ts'
 
 /** How long a film takes to be made, ms. */
 const WORK_MS = 1_000
@@ -80,4 +79,127 @@ function describe(job: Job): object {
 
 function isDone({ startedMs }: Job): boolean {
   return performance.now() - startedMs >= WORK_MS
+}
+
+/** Frames per second; a unit of Morse code is one frame. */
+const FRAMES_PER_SECOND = 10
+const LIT = 255
+const DARK = 16
+
+/**
+ * A film of a lamp that blinks a text, again and again, as a QuickTime movie whose frames are PNGs.
+ *
+ * @returns null when nothing of the text can be said
+ */
+function filmMorse(text: string, width: number, height: number, seconds: number): Buffer | null {
+  const marks = marksOf(text)
+  if (marks === null) return null
+  const once = [...marks, { tone: false, units: 7 }]
+  const units = once.flatMap(({ tone, units }) => Array.from({ length: units }, () => tone))
+  const frames = Array.from(
+    { length: seconds * FRAMES_PER_SECOND },
+    (_, at) => units[at % units.length] === true,
+  )
+  const [lit, dark] = [frame(width, height, LIT), frame(width, height, DARK)]
+  const head = box('ftyp', Buffer.from('qt  '), u32(0x2005_0300), Buffer.from('qt  '))
+  const mdat = box('mdat', lit, dark)
+  // Both pictures are in the file once; the table of samples names one or the other for each frame.
+  const [litAt, darkAt] = [head.length + 8, head.length + 8 + lit.length]
+  const samples = frames.map((on) =>
+    on ? { at: litAt, bytes: lit.length } : { at: darkAt, bytes: dark.length },
+  )
+  return Buffer.concat([head, mdat, movie(width, height, samples)])
+}
+
+function frame(width: number, height: number, grey: number): Buffer {
+  return writePng({ width, height, pixels: new Uint8Array(width * height).fill(grey), notes: {} })
+}
+
+interface Sample {
+  readonly at: number
+  readonly bytes: number
+}
+
+/** The `moov` of one track; QuickTime File Format, chapter 2. Durations in frames. */
+function movie(width: number, height: number, samples: readonly Sample[]): Buffer {
+  const duration = samples.length
+  const times = [u32(0), u32(0), u32(FRAMES_PER_SECOND), u32(duration)]
+  const header = box(
+    'mvhd',
+    u32(0),
+    ...times,
+    u32(0x1_0000),
+    u16(0x100),
+    zeros(10),
+    MATRIX,
+    zeros(24),
+    u32(2),
+  )
+  const size = [u32(width * 0x1_0000), u32(height * 0x1_0000)]
+  const ids = [u32(0), u32(0), u32(1), u32(0)]
+  const track = box('tkhd', u32(0xf), ...ids, u32(duration), zeros(16), MATRIX, ...size)
+  const media = box(
+    'mdia',
+    box('mdhd', u32(0), ...times, u16(0), u16(0)),
+    box('hdlr', u32(0), Buffer.from('mhlrvide'), zeros(12), Buffer.from([0])),
+    box(
+      'minf',
+      box('vmhd', u32(1), zeros(8)),
+      box('hdlr', u32(0), Buffer.from('dhlrurl '), zeros(12), Buffer.from([0])),
+      box('dinf', box('dref', u32(0), u32(1), box('url ', u32(1)))),
+      tables(width, height, samples),
+    ),
+  )
+  return box('moov', header, box('trak', track, media))
+}
+
+function tables(width: number, height: number, samples: readonly Sample[]): Buffer {
+  const name = Buffer.alloc(32)
+  name.write('\u0003PNG', 'latin1')
+  const format = box(
+    'png ',
+    zeros(6),
+    u16(1),
+    zeros(16),
+    u16(width),
+    u16(height),
+    u32(0x48_0000),
+    u32(0x48_0000),
+    u32(0),
+    u16(1),
+    name,
+    u16(40),
+    u16(0xffff),
+  )
+  return box(
+    'stbl',
+    box('stsd', u32(0), u32(1), format),
+    box('stts', u32(0), u32(1), u32(samples.length), u32(1)),
+    box('stsc', u32(0), u32(1), u32(1), u32(1), u32(1)),
+    box('stsz', u32(0), u32(0), u32(samples.length), ...samples.map(({ bytes }) => u32(bytes))),
+    box('stco', u32(0), u32(samples.length), ...samples.map(({ at }) => u32(at))),
+  )
+}
+
+const MATRIX = Buffer.concat([0x1_0000, 0, 0, 0, 0x1_0000, 0, 0, 0, 0x4000_0000].map((value) => u32(value)))
+
+function box(type: string, ...content: readonly Buffer[]): Buffer {
+  const bytes = content.reduce((sum, part) => sum + part.length, 8)
+  return Buffer.concat([u32(bytes), Buffer.from(type, 'latin1'), ...content])
+}
+
+function u32(value: number): Buffer {
+  const bytes = Buffer.alloc(4)
+  bytes.writeUInt32BE(value)
+  return bytes
+}
+
+function u16(value: number): Buffer {
+  const bytes = Buffer.alloc(2)
+  bytes.writeUInt16BE(value)
+  return bytes
+}
+
+function zeros(count: number): Buffer {
+  return Buffer.alloc(count)
 }

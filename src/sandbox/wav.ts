@@ -98,7 +98,7 @@ function readSamples(data: Buffer, { channels, sampleRate, bits, read }: Format)
   return { sampleRate, bitsPerSample: bits, channels: apart }
 }
 
-/** Floats may hold anything; what is no number is silence. */
+/** Floats may hold anything; NaN becomes silence. */
 function finite(sample: number): number {
   return Number.isFinite(sample) ? sample : 0
 }

@@ -1,4 +1,4 @@
-import type { RateDecision, RateLimit } from '../schema/state.ts'
+import type { RateDecision, RateLimit } from '../contracts/rate-limit.ts'
 
 /**
  * A rate limit as GCRA counts it, in whole microseconds: floats would drift by a fraction with every take, and Redis

@@ -1,5 +1,6 @@
-import { BLOCK_BYTES, type Block, type BodySource } from '../schema/audio.ts'
-import type { Objects } from '../schema/objects.ts'
+import { BLOCK_BYTES, type Block, type BodySource } from '../contracts/audio.ts'
+import type { Objects } from '../contracts/objects.ts'
+import { unlessAborted } from '../timeouts.ts'
 import { failureOf, unavailable } from './failure.ts'
 
 /** Raw bytes `start` to `end` (exclusive) of a stored body, as views of its blocks or chunks off the store. */
@@ -66,19 +67,14 @@ export async function* untilAborted(
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   const chunks = body[Symbol.asyncIterator]()
-  const { promise: aborted, reject } = Promise.withResolvers<never>()
-  const onAbort = () => reject(signal.reason)
-  aborted.catch(() => {})
-  signal.addEventListener('abort', onAbort, { once: true })
   try {
     signal.throwIfAborted()
     for (;;) {
-      const next = await Promise.race([chunks.next(), aborted])
+      const next = await unlessAborted(signal, chunks.next())
       if (next.done === true) return
       yield next.value
     }
   } finally {
-    signal.removeEventListener('abort', onAbort)
     // Not awaited: a body that hangs would hold up its own end.
     void Promise.resolve(chunks.return?.()).catch(() => {})
   }

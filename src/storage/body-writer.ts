@@ -1,26 +1,129 @@
 import { randomBytes } from 'node:crypto'
+import type { BodySource, StoredBody } from '../contracts/audio.ts'
+import type { HolderPace, MemoryHolder } from '../contracts/budget.ts'
+import type { Objects } from '../contracts/objects.ts'
+import type { BodyWriter, SpoolOptions } from '../contracts/spool.ts'
 import { GatewayError } from '../errors.ts'
-import type { BodySource, StoredBody } from '../schema/audio.ts'
-import type { HolderPace, MemoryHolder } from '../schema/budget.ts'
-import type { Objects } from '../schema/objects.ts'
-import type { BodyWriter, SpoolOptions } from '../schema/spool.ts'
+import type { Logger } from '../log.ts'
+import { within } from '../timeouts.ts'
 import type { BlockPool } from './blocks.ts'
 import { SLOW_BYTES_PER_SECOND, type WaitingBudget } from './budget.ts'
-import { ChunkQueue } from './chunk-queue.ts'
 import { overloaded, unavailable } from './failure.ts'
-import { HeldBody, missingBytes } from './held-body.ts'
+import { ChunkQueue, HeldBody, missingBytes } from './held-body.ts'
+
 import { keySegment } from './key.ts'
-import { SpeedWindow } from './pace.ts'
 import { PartedBody } from './part-upload.ts'
-import {
-  ALWAYS_HELD_BYTES,
-  CRAWL_BYTES_PER_SECOND,
-  SLOW_RETRY_MS,
-  type SpoolTiming,
-} from './spool-options.ts'
 import { StreamedPut } from './streamed-put.ts'
 
-/** What the writers of one spool share. */
+/** Times of the spool, in milliseconds, and the speeds that belong to them. */
+export interface SpoolTiming {
+  /** How long a body waits for memory before it goes to the store. */
+  readonly memoryWaitMs: number
+  /** How long a body that has begun to arrive waits for more memory when it cannot go to the store yet. */
+  readonly partMemoryWaitMs: number
+  /** How long a body waits for an upload slot. */
+  readonly slotWaitMs: number
+  /** How long a store may take nothing while there is something for it. */
+  readonly stallMs: number
+  /** How long one part of 5 MiB may take. */
+  readonly partMs: number
+  /** Window over which the speed of a held body's sender is measured; also its grace. */
+  readonly slowWindowMs: number
+  /** Window over which the speed of an uploading sender is measured. */
+  readonly crawlWindowMs: number
+  /** How long an upload may take in all. */
+  readonly uploadDeadlineMs: number
+  /** How often speeds and deadlines are looked at. */
+  readonly tickMs: number
+}
+
+export const SPOOL_TIMING: SpoolTiming = Object.freeze({
+  memoryWaitMs: 500,
+  partMemoryWaitMs: 5_000,
+  slotWaitMs: 2_000,
+  stallMs: 5_000,
+  partMs: 30_000,
+  slowWindowMs: 1_000,
+  crawlWindowMs: 30_000,
+  uploadDeadlineMs: 15 * 60_000,
+  tickMs: 250,
+})
+
+/** Bodies up to this size stay in memory whatever their speed; an upload would cost more than they hold. */
+const ALWAYS_HELD_BYTES = 64 * 1024
+/** An uploading sender below this gives its slot to one that waits for it. */
+const CRAWL_BYTES_PER_SECOND = 8_000
+/**
+ * Streamed uploads at a time. Nodes times this, and what jobs put beside it, must stay below the slots of the store,
+ * which otherwise refuses everybody: 1,024 for a Ceph gateway with its defaults.
+ */
+export const UPLOAD_SLOTS = 256
+/** The same for a folder, where an upload is no more than an open file. */
+export const FOLDER_UPLOAD_SLOTS = 1_024
+/** Pause after which a slow sender without a slot may retry: the slots are held by senders as slow. */
+const SLOW_RETRY_MS = 30_000
+
+export interface SpoolParts {
+  readonly budget: WaitingBudget
+  readonly blocks: BlockPool
+  readonly objects: Objects
+  readonly log?: Logger
+  /** Milliseconds on a clock that never goes back. */
+  readonly now?: () => number
+  readonly timing?: Partial<SpoolTiming>
+  readonly uploadSlots?: number
+}
+
+/** Counters of the spool since it was made, and its present load. */
+export interface SpoolStats {
+  /** Bodies that arrived whole and stayed in memory. */
+  readonly held: number
+  /** Bodies that arrived whole and went to the store. */
+  readonly stored: number
+  /** Held bodies that moved to the store because their sender was slow. */
+  readonly demoted: number
+  /** Bodies refused for want of memory or slots. */
+  readonly refused: number
+  /** Bodies that the store failed. */
+  readonly failed: number
+  /** Bodies that are arriving. */
+  readonly arriving: number
+  /** Uploads under way. */
+  readonly uploading: number
+}
+
+/** Samples kept per window: the window slides in steps of an eighth. */
+const STEPS = 8
+
+/** Mean speed over a sliding window, from totals that are sampled now and then. */
+class SpeedWindow {
+  readonly #spanMs: number
+  readonly #samples: { readonly atMs: number; readonly bytes: number }[] = []
+
+  constructor(spanMs: number) {
+    this.#spanMs = spanMs
+  }
+
+  /** Bytes per second over the last `spanMs`; null while the window is not that long. */
+  sample(nowMs: number, totalBytes: number): number | null {
+    const samples = this.#samples
+    const last = samples.at(-1)
+    if (last === undefined || nowMs - last.atMs >= this.#spanMs / STEPS) {
+      samples.push({ atMs: nowMs, bytes: totalBytes })
+    }
+    while (samples.length > 1 && nowMs - samples[1]!.atMs >= this.#spanMs) samples.shift()
+    const first = samples[0]!
+    const elapsedMs = nowMs - first.atMs
+    return elapsedMs < this.#spanMs ? null : ((totalBytes - first.bytes) * 1000) / elapsedMs
+  }
+
+  /** Forgets the samples: we held the sender up ourselves. */
+  reset(): void {
+    this.#samples.length = 0
+  }
+}
+
+/** Parts that the writers of one spool share. */
 export interface BodyContext {
   readonly budget: WaitingBudget
   readonly blocks: BlockPool
@@ -31,7 +134,7 @@ export interface BodyContext {
   readonly timing: SpoolTiming
   readonly now: () => number
   count(event: 'held' | 'stored' | 'demoted' | 'refused' | 'failed'): void
-  /** From now on `tick` is to be called. */
+  /** Starts the calls of `tick`. */
   enter(writer: StoredBodyWriter): void
   leave(writer: StoredBodyWriter): void
   /** Deletes an object in the background. */
@@ -72,7 +175,7 @@ export class StoredBodyWriter implements BodyWriter, MemoryHolder {
   constructor(context: BodyContext, options: SpoolOptions) {
     this.#context = context
     this.#options = options
-    // Callers choose request ids and repeat them, so the last segment alone makes the key unique.
+    // Callers choose request ids and may repeat them: only the last segment makes the key unique.
     const attempt = randomBytes(8).toString('hex')
     const { kind = 'spool', workspace, id } = options
     this.#key = `${kind}/${keySegment(workspace)}/${keySegment(id)}/${attempt}`
@@ -94,7 +197,7 @@ export class StoredBodyWriter implements BodyWriter, MemoryHolder {
     if (this.#state !== 'new') throw new Error('spool: start is called once')
     this.#state = 'starting'
     try {
-      // Of a workspace within its share nobody is refused for what another one holds and can give back.
+      // A workspace within its share is never refused for memory that another one can give back.
       const isOverdrawn = budget.used > 2 * budget.limit && !budget.tryReserve(0, workspace)
       if (isOverdrawn) throw overloaded('over twice the memory budget')
       const { contentLength, stored = false } = this.#options
@@ -171,7 +274,7 @@ export class StoredBodyWriter implements BodyWriter, MemoryHolder {
       this.#refuse(new GatewayError('REQUEST_TIMEOUT'))
   }
 
-  /** Of a body that goes to the store next to nothing is in memory. */
+  /** Null once the body goes to the store: next to nothing of it is in memory then. */
   pace(): HolderPace | null {
     return this.#put === null ? this.#measured() : null
   }
@@ -222,7 +325,7 @@ export class StoredBodyWriter implements BodyWriter, MemoryHolder {
     }
     const turns = { memory: new AbortController(), slot: new AbortController() }
     const memory = this.#reserve(length, timing.memoryWaitMs + timing.slotWaitMs, turns.memory.signal)
-    const isHeldSoon = await inTime(memory, timing.memoryWaitMs)
+    const isHeldSoon = await within(timing.memoryWaitMs, memory).catch(() => false)
     if (!isHeldSoon && missingBytes(length, this.#held) === 0 && budget.used <= budget.limit) {
       // All of it came meanwhile, has been charged by force, and there is room: to send it away would help nobody.
       turns.memory.abort()
@@ -265,7 +368,7 @@ export class StoredBodyWriter implements BodyWriter, MemoryHolder {
     const missing = missingBytes(length, this.#held)
     const heldBytes = () => this.#held.charged
     if (!(await budget.reserve(missing, { workspace, waitMs, signal, heldBytes }))) return false
-    // What was written meanwhile has been charged already.
+    // Bytes written in the meantime have been charged already.
     const credit = this.#isDropped() ? 0 : missingBytes(length, this.#held)
     this.#held.addCredit(credit)
     budget.refund(missing - credit, workspace)
@@ -416,7 +519,7 @@ export class StoredBodyWriter implements BodyWriter, MemoryHolder {
     this.#context.count(error instanceof GatewayError && error.code === 'OVERLOADED' ? 'refused' : 'failed')
     void this.abort()
     this.onFailure(error)
-    // What comes now is dropped, so nobody needs to wait.
+    // Bytes that arrive from now on are dropped, so no sender needs to wait.
     this.onReady()
   }
 
@@ -433,15 +536,4 @@ export class StoredBodyWriter implements BodyWriter, MemoryHolder {
     this.#releaseSlot()
     this.#context.leave(this)
   }
-}
-
-/** What `promise` resolves to, or false when it takes longer than `ms`. */
-async function inTime(promise: Promise<boolean>, ms: number): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<false>((resolve) => {
-    timer = setTimeout(resolve, ms, false)
-  })
-  const result = await Promise.race([promise, late])
-  clearTimeout(timer)
-  return result
 }

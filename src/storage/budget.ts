@@ -1,25 +1,25 @@
-import { BLOCK_BYTES } from '../schema/audio.ts'
-import type { ByteBudget, MemoryHolder, ReserveOptions } from '../schema/budget.ts'
+import { BLOCK_BYTES } from '../contracts/audio.ts'
+import type { ByteBudget, MemoryHolder, ReserveOptions } from '../contracts/budget.ts'
 
 /** A ByteBudget whose callers may wait for their turn, and that knows which workspace holds how much. */
 export interface WaitingBudget extends ByteBudget {
   reserve(bytes: number, options: ReserveOptions): Promise<boolean>
   enrol(holder: MemoryHolder): void
   dismiss(holder: MemoryHolder): void
-  /** Callers of `reserve` that wait now. */
+  /** Waiting callers of `reserve`. */
   readonly waiting: number
 }
 
-/** A client below this does not keep memory that others want: a few of them would hold all of it for minutes. */
+/** A client below this speed loses memory that others want: a few of them would hold all of it for minutes. */
 export const SLOW_BYTES_PER_SECOND = 1_000_000
-/** Whoever ends within this time is let finish, however slow: that is sooner than it could be sent again. */
+/** A body that will be complete within this time is never ended: sending it again would take longer. */
 const FINISHES_SECONDS = 2
 /**
- * What stays free for the others of what one workspace over its share would take, as long as there are others. They
- * find memory at once, before anything has to be taken back.
+ * Share that a workspace over its equal share leaves free while there are others. They find memory at once, before
+ * anything has to be taken back.
  */
 const HEADROOM = 0.25
-/** A workspace that asked for memory counts as one of the others for so long. */
+/** Time that a workspace counts as one of the others after it asked for memory. */
 const ASKED_LATELY_MS = 60_000
 /** How often memory is taken back while somebody waits for it or the headroom is used up. */
 const TAKE_BACK_MS = 100
@@ -48,9 +48,9 @@ interface Waiter {
  *
  * A workspace may hold more than its share, all there is while it is alone. Where another has asked lately it leaves a
  * quarter free. When a workspace within its share finds nothing free, those over theirs lose what their clients do not
- * need: first what is set aside for bytes that have not come, then the requests of those who would need longest, at
- * last the turns of those who came with something, wait for more than their share, and hold the others up meanwhile.
- * Whoever is about to finish, is fast, or has only begun is never ended, so there is always one who gets on.
+ * need: first memory set aside for bytes that have not arrived, then the requests that would take longest, and last
+ * the turns of requests that hold something, wait for more than their share and hold others up in the meantime.
+ * A request that is about to finish, is fast, or has only begun is never ended, so one of them always makes progress.
  *
  * @param limit    units that may be held
  * @param smallest requests of at most this many units pass the queue when they fit, so that a small body never waits
@@ -68,7 +68,7 @@ class FairBudget implements WaitingBudget {
   readonly #within = new Set<Waiter>()
   readonly #over = new Set<Waiter>()
   #used = 0
-  /** Who asked last, and when; and when somebody else did. */
+  /** Workspace that asked last, its time, and the time at which another one did. */
   #asker = ''
   #askedAtMs = 0
   #othersAskedAtMs = Number.NEGATIVE_INFINITY
@@ -296,7 +296,7 @@ function slowestOf(holders: Iterable<MemoryHolder> | null): MemoryHolder[] {
     const pace = holder.pace(nowMs)
     if (pace === null || pace.bytesPerSecond >= SLOW_BYTES_PER_SECOND) continue
     const seconds = pace.bytesLeft / Math.max(1, pace.bytesPerSecond)
-    // Of those whose length nobody knows the slowest comes first.
+    // Among bodies of unknown length the slowest comes first.
     const key = seconds === Number.POSITIVE_INFINITY ? 1e12 / Math.max(1, pace.bytesPerSecond) : seconds
     if (seconds > FINISHES_SECONDS) slow.push({ holder, seconds: key })
   }

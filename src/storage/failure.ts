@@ -6,15 +6,15 @@ export function unavailable(cause: unknown): GatewayError {
   return new GatewayError('DEPENDENCY_UNAVAILABLE', ERRORS.DEPENDENCY_UNAVAILABLE.message, { cause })
 }
 
-/** What a call that failed with `error` throws: the signal's reason when it was aborted, else `unavailable`. */
+/** Chooses the error of a failed call: the signal's reason when it was aborted, else `unavailable`. */
 export function failureOf(error: unknown, signal: AbortSignal): unknown {
   return signal.aborted ? signal.reason : unavailable(error)
 }
 
 /**
- * Neither memory nor an upload slot was to be had in time.
+ * Makes the error for a body that got neither memory nor an upload slot in time.
  *
- * @param retryAfterMs when the caller may come back; absent: after the usual time
+ * @param retryAfterMs pause before the caller may retry; absent: the usual one
  */
 export function overloaded(why: string, retryAfterMs?: number): GatewayError {
   return new GatewayError('OVERLOADED', ERRORS.OVERLOADED.message, {
@@ -23,7 +23,7 @@ export function overloaded(why: string, retryAfterMs?: number): GatewayError {
   })
 }
 
-/** Base64 text was checked when it arrived, so this is a fault of the process or of the store. */
+/** Base64 text was checked on arrival, so this is a bug of ours or damage in the store. */
 export function notBase64(): Error {
   return new Error('stored text is no base64, though it was when it arrived')
 }

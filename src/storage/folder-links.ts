@@ -1,11 +1,11 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { Type } from 'typebox'
 import { Value } from 'typebox/value'
-import type { Links, OpenedLink } from '../schema/links.ts'
+import type { Links, OpenedLink } from '../contracts/links.ts'
 
-/** Where the folder store's objects are opened, and by whom. */
+/** Signs and opens URLs of objects in the folder store. */
 export interface FolderLinks extends Links {
-  /** The object that a token of `sign` stands for; null when it is forged or over. */
+  /** Finds the object of a token; null when it is forged or expired. */
   open(token: string): OpenedLink | null
 }
 
@@ -18,7 +18,7 @@ export interface FolderLinksOptions {
   readonly now?: () => number
 }
 
-/** What a token says: key, bytes, media type, end in epoch seconds. */
+/** Claims of a token: key, bytes, media type, expiry in epoch seconds. */
 const Claims = Type.Tuple([Type.String(), Type.Integer({ minimum: 0 }), Type.String(), Type.Integer()])
 /** Keeps these signatures apart from all others that the same keys make. */
 const PURPOSE = 'larkway result 1\n'

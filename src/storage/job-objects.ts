@@ -1,15 +1,91 @@
 import { randomBytes } from 'node:crypto'
+import type { Audio } from '../contracts/audio.ts'
+import type { ByteBudget } from '../contracts/budget.ts'
+import type { FiledJob, JobObjects } from '../contracts/job-objects.ts'
+import type { Job } from '../contracts/jobs.ts'
+import type { KeptText, ObjectKind, Objects } from '../contracts/objects.ts'
 import type { Logger } from '../log.ts'
-import type { Audio } from '../schema/audio.ts'
-import type { ByteBudget } from '../schema/budget.ts'
-import type { FiledJob, JobObjects } from '../schema/job-objects.ts'
-import type { Job, KeptText } from '../schema/jobs.ts'
-import type { ObjectKind, Objects } from '../schema/objects.ts'
 import { bodyBytes } from './body-bytes.ts'
+import { createBudget } from './budget.ts'
+import { unavailable } from './failure.ts'
 import { createKeptTexts } from './kept-texts.ts'
 import { keySegment } from './key.ts'
-import { limitPuts } from './limited-puts.ts'
-import { putWhole } from './whole-put.ts'
+
+/** A bound to how long a turn is waited for where the caller of `put` sets none, in ms. */
+const TURN_MS = 60_000
+
+/**
+ * The same store, with at most `most` objects put at a time: a burst of small ones would take more connections than a
+ * server has. Workspaces (the second segment of a key) wait for their turn by the rules of memory, so that one over its
+ * equal share waits last.
+ */
+function limitPuts(objects: Objects, most: number): Objects {
+  const slots = createBudget(most, 0)
+  return {
+    ...objects,
+    async put(key, body, length, options) {
+      const { signal } = options
+      const [, workspace = ''] = key.split('/')
+      if (!(await slots.reserve(1, { workspace, waitMs: TURN_MS, signal }))) {
+        signal.throwIfAborted()
+        throw unavailable(new Error(`no turn within ${TURN_MS} ms`))
+      }
+      try {
+        await objects.put(key, body, length, options)
+      } finally {
+        slots.refund(1, workspace)
+      }
+    },
+  }
+}
+
+/** Bytes handed to the store at a time; small enough that a working store takes them long before it seems stalled. */
+const CHUNK_BYTES = 256 * 1024
+
+interface WholePut {
+  readonly key: string
+  /** The body, of exactly `length` bytes; ends when the signal that it is given aborts. */
+  readonly bytes: (signal: AbortSignal) => Iterable<Uint8Array> | AsyncIterable<Uint8Array>
+  readonly length: number
+  readonly withinMs: number
+  readonly signal: AbortSignal
+}
+
+/**
+ * Puts a body that is there already. When `signal` aborts after the last byte is out, the store's answer is awaited
+ * all the same: before that only the store knows whether there is an object, and one that is deleted too early stays.
+ *
+ * @throws GatewayError DEPENDENCY_UNAVAILABLE; the signal's reason, also when the object is there by then
+ */
+async function putWhole(objects: Objects, put: WholePut): Promise<void> {
+  const { key, bytes, length, withinMs, signal } = put
+  const leaving = new AbortController()
+  let handed = 0
+  const leave = () => {
+    if (handed < length) leaving.abort(signal.reason)
+  }
+  const stop = AbortSignal.any([leaving.signal, AbortSignal.timeout(withinMs)])
+  async function* body(): AsyncGenerator<Uint8Array> {
+    for await (const chunk of bytes(stop)) {
+      for (let at = 0; at < chunk.length; at += CHUNK_BYTES) {
+        const piece = chunk.subarray(at, at + CHUNK_BYTES)
+        handed += piece.length
+        yield piece
+      }
+    }
+  }
+  signal.throwIfAborted()
+  signal.addEventListener('abort', leave, { once: true })
+  try {
+    await objects.put(key, body(), length, { signal: stop })
+  } catch (error) {
+    signal.throwIfAborted()
+    throw unavailable(error)
+  } finally {
+    signal.removeEventListener('abort', leave)
+  }
+  signal.throwIfAborted()
+}
 
 /**
  * Objects put at a time, beside the uploads of the spool. A store gets no faster by more of them, and nodes times both
@@ -19,27 +95,27 @@ const PUTS = 64
 /** How long the store may take with anything, in ms, and how many bytes per millisecond it has to take beyond that. */
 const STORE_MS = 5_000
 const BYTES_PER_MS = 1_000
-/** What a copy from object to object has in memory: two chunks of each side. */
+/** Memory of a copy from object to object: two chunks of each side. */
 const COPY_BYTES = 256 * 1024
 
-export interface JobObjectsOptions {
+interface JobObjectsOptions {
   readonly objects: Objects
   readonly budget: ByteBudget
   readonly log?: Logger
 }
 
-/** What jobs keep, in the object store. */
+/** Stores the input and results of jobs in the object store. */
 export function createJobObjects({ budget, log, ...options }: JobObjectsOptions): JobObjects {
   const objects = limitPuts(options.objects, PUTS)
   const texts = createKeptTexts({ objects, budget, withinMs })
 
-  /** Never rejects; what is left goes with the sweep. */
+  /** Never rejects; the sweeper deletes what is left. */
   const discard = (key: string): Promise<void> =>
     objects
       .remove(key)
       .catch((error: unknown) => log?.warn({ object: key, err: error }, 'object left to the sweeper'))
 
-  /** What the store took too late to count must not stay, as far as that is in our hands. */
+  /** Deletes a text that the store took too late, as far as that is possible. */
   async function keepText(text: string, key: string): Promise<KeptText> {
     try {
       return await texts.keep(text, () => key)
@@ -102,19 +178,19 @@ function folderOf(kind: ObjectKind, { workspace, id }: FiledJob): string {
   return `${kind}/${keySegment(workspace)}/${keySegment(id)}`
 }
 
-/** Two attempts never share a name, so that none overwrites, or deletes, what another one has kept. */
+/** Two attempts never share a name, so that none overwrites or deletes another's object. */
 function newKey(kind: ObjectKind, job: FiledJob, prefix = ''): string {
   return `${folderOf(kind, job)}/${prefix}${randomBytes(8).toString('hex')}`
 }
 
-/** Null: it is in no object, or not fetched yet. */
+/** Null when it is in no object, or not fetched yet. */
 export function keyOf(kept: KeptText | Audio | { readonly url: string }): string | null {
   if ('url' in kept) return null
   if ('source' in kept) return kept.source.kind === 'object' ? kept.source.key : null
   return 'object' in kept ? kept.object : null
 }
 
-/** What was fetched for a job stands in the progress of its claims alone, and not in its record: it is looked for. */
+/** Lists the input objects of a job. Fetched audio is in the progress of a claim only, so the store is searched. */
 async function inputKeys(job: Job, objects: Pick<Objects, 'list'>): Promise<string[]> {
   const { work, fence } = job
   const given = 'audio' in work ? work.audio : work.payload

@@ -1,13 +1,16 @@
-import type { ByteBudget } from '../schema/budget.ts'
-import type { KeptText } from '../schema/jobs.ts'
-import type { Objects } from '../schema/objects.ts'
+import type { ByteBudget } from '../contracts/budget.ts'
+import type { StoredResult } from '../contracts/ledger.ts'
+import type { KeptText, Objects } from '../contracts/objects.ts'
+import type { SlotResults } from '../contracts/slot-results.ts'
+import { newId } from '../ids.ts'
 import { copyBytes, objectBytes, untilAborted } from './body-bytes.ts'
 import { unavailable } from './failure.ts'
+import { keySegment } from './key.ts'
 
 /** Longest text that stands in the state itself, bytes of UTF-8; most transcripts are far below. */
 const INLINE_BYTES = 16 * 1024
 
-export interface KeptTextsOptions {
+interface KeptTextsOptions {
   readonly objects: Objects
   readonly budget: ByteBudget
   /** How long the store may take with a text of so many bytes, in ms. */
@@ -15,15 +18,15 @@ export interface KeptTextsOptions {
 }
 
 /** Texts in the state and, when they are long, in the object store. */
-export interface KeptTexts {
+interface KeptTexts {
   /**
-   * @param nameObject makes a key that nothing was ever put under: what the store takes after all, too late, must not
-   *                   stand where the next attempt puts its own
+   * @param nameObject makes a key that was never used: an object that the store takes too late must not stand where the
+   *                   next attempt puts its own
    * @throws GatewayError DEPENDENCY_UNAVAILABLE
    */
   keep(text: string, nameObject: () => string): Promise<KeptText>
   /**
-   * Null: the object is gone.
+   * Resolves to null when the object is gone.
    *
    * @throws GatewayError DEPENDENCY_UNAVAILABLE
    */
@@ -77,4 +80,34 @@ async function* whole(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
 async function isThere(objects: Objects, key: string): Promise<boolean> {
   for await (const object of objects.list(key)) if (object.key === key) return true
   return false
+}
+
+/** How long the store may take with one result, in ms: the caller waits for an answer that is there already. */
+const STORE_MS = 5_000
+
+interface SlotResultsOptions {
+  readonly objects: Objects
+  readonly budget: ByteBudget
+}
+
+/** Keeps answers for replay in the state and, when they are long, in the object store. */
+export function createSlotResults({ objects, budget }: SlotResultsOptions): SlotResults {
+  const texts = createKeptTexts({ objects, budget, withinMs: () => STORE_MS })
+  return {
+    async keep(workspace, { status, headers, text }) {
+      const nameObject = () => `slot/${keySegment(workspace)}/${newId('call')}/0`
+      return { status, headers, body: await texts.keep(text, nameObject) }
+    },
+
+    async open({ status, headers, body }) {
+      const text = await texts.open(body)
+      return text === null ? null : { status, headers, text }
+    },
+
+    async drop({ body }: StoredResult) {
+      if ('text' in body) return
+      // The sweeper deletes what is left.
+      await objects.remove(body.object).catch(() => {})
+    },
+  }
 }

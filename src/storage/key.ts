@@ -1,4 +1,4 @@
-import type { ObjectKind } from '../schema/objects.ts'
+import type { ObjectKind } from '../contracts/objects.ts'
 
 const KINDS: ReadonlySet<string> = new Set<ObjectKind>(['spool', 'job', 'result', 'slot'])
 const SEGMENT = /^[A-Za-z0-9_-][A-Za-z0-9_.-]*$/

@@ -1,6 +1,6 @@
-import { BLOCK_BYTES, type Block } from '../schema/audio.ts'
-import type { MemoryHolder } from '../schema/budget.ts'
-import type { Objects, PartUpload } from '../schema/objects.ts'
+import { BLOCK_BYTES, type Block } from '../contracts/audio.ts'
+import type { MemoryHolder } from '../contracts/budget.ts'
+import type { Objects, PartUpload } from '../contracts/objects.ts'
 import { createBudget, type WaitingBudget } from './budget.ts'
 import { overloaded, unavailable } from './failure.ts'
 import type { HeldBody } from './held-body.ts'
@@ -12,7 +12,7 @@ export const PART_BYTES = PART_BLOCKS * BLOCK_BYTES
 const RESERVED_BYTES = PART_BYTES + BLOCK_BYTES
 /** Bodies of unknown length get this share of the memory at most, because they cannot leave it at any time. */
 const PART_SHARE = 0.5
-/** What is held of a body whatever the budget says. */
+/** Bytes of a body that are held whatever the budget says. */
 const SMALL_BYTES = 64 * 1024
 const SLACK_BYTES = 4 * BLOCK_BYTES
 /** Bytes behind the part under way at which the sender is asked to stop. */
@@ -24,14 +24,14 @@ export interface PartedBodyOptions {
   readonly workspace: string
   readonly held: HeldBody
   readonly budget: WaitingBudget
-  /** What `createPartMemory` made. */
+  /** As made by `createPartMemory`. */
   readonly partMemory: WaitingBudget
   readonly signal: AbortSignal
   /** How long a sender waits, paused, for memory. */
   readonly memoryWaitMs: number
   /** How long one part may take. */
   readonly partMs: number
-  /** What stands for the part memory of the body where others may want it back. */
+  /** Makes the holder that stands for the part memory of the body while others may want it back. */
   readonly holderOf: (units: number) => MemoryHolder
   /** Waits for an upload slot; called once, false when there is none. */
   readonly acquireSlot: () => Promise<boolean>
@@ -118,7 +118,7 @@ export class PartedBody {
     if (!this.#complete) this.#options.onFailure(error)
   }
 
-  /** Starts whatever the body's length now calls for. */
+  /** Starts what the present length of the body requires. */
   #advance(): void {
     const { held } = this.#options
     if (!this.#reserved && !this.#reserving && held.length > BLOCK_BYTES) void this.#reserve()
@@ -156,7 +156,7 @@ export class PartedBody {
   /** Has the sender wait while the budget is overdrawn, unless little of the body is here. */
   async #catchUp(): Promise<void> {
     const { budget, held, workspace, memoryWaitMs: waitMs, signal } = this.#options
-    // Where its own bytes, or the free rests of a few blocks, are too many there is nobody to wait for.
+    // When its own bytes, or the free rests of a few blocks, are too many, there is nothing to wait for.
     const others = budget.used - held.charged - SLACK_BYTES
     if (this.#catchingUp || this.#complete || others <= budget.limit) return
     this.#catchingUp = true

@@ -1,7 +1,11 @@
+import type { StoredBody } from '../contracts/audio.ts'
+import type { Snapshot } from '../contracts/catalog.ts'
+import type { FetchAudio, RemoteAudio, RemoteAudioOptions, RemoteBody } from '../contracts/remote-audio.ts'
+import type { BodyWriter, Spool } from '../contracts/spool.ts'
+import type { State } from '../contracts/state.ts'
 import { newId } from '../ids.ts'
-import type { StoredBody } from '../schema/audio.ts'
-import type { FetchAudio, RemoteAudio, RemoteAudioOptions, RemoteBody } from '../schema/remote-audio.ts'
-import type { BodyWriter, Spool } from '../schema/spool.ts'
+import { rejected } from '../outbound/fetch-failure.ts'
+import { judgeUrl } from '../outbound/remote-url.ts'
 
 export interface RemoteAudioParts {
   readonly spool: Spool
@@ -77,4 +81,38 @@ class Pace {
     await promise
     this.#waiting = null
   }
+}
+
+/** Sources of the hosts that audio may be fetched from. */
+interface AllowedDomains {
+  readonly snapshot: () => Pick<Snapshot, 'audioUrlDomains'>
+  readonly state: { readonly settings: Pick<State['settings'], 'audioUrlDomains'> }
+}
+
+/**
+ * Lists the hosts that a workspace may have audio fetched from: the platform's and its own.
+ *
+ * @throws GatewayError DEPENDENCY_UNAVAILABLE when the state does not answer
+ */
+export async function allowedDomains(
+  workspace: string,
+  { snapshot, state }: AllowedDomains,
+): Promise<readonly string[]> {
+  const own = await state.settings.audioUrlDomains(workspace)
+  return [...snapshot().audioUrlDomains, ...own]
+}
+
+/**
+ * Checks a URL that is fetched later, by its text alone: its host is not resolved.
+ *
+ * @throws GatewayError AUDIO_URL_REJECTED; as `allowedDomains`
+ */
+export async function checkAudioUrl(url: string, workspace: string, allowed: AllowedDomains): Promise<void> {
+  const judged = judgeUrl(url, await allowedDomains(workspace, allowed))
+  if ('rejected' in judged) throw rejected(judged.rejected)
+}
+
+/** Identifies audio by its URL where its digest is not known. */
+export function urlIdentity(url: string): string {
+  return `url ${url}`
 }

@@ -1,17 +1,17 @@
+import type { ByteBudget } from '../contracts/budget.ts'
+import type { KeepOptions, Links, Results } from '../contracts/links.ts'
+import type { Objects } from '../contracts/objects.ts'
 import { GatewayError } from '../errors.ts'
 import { newId } from '../ids.ts'
-import type { ByteBudget } from '../schema/budget.ts'
-import type { KeepOptions, Links, Results } from '../schema/links.ts'
-import type { Objects } from '../schema/objects.ts'
 import { keySegment } from './key.ts'
 
-/** What S3 takes as a part, but for the last one. */
+/** Smallest part that S3 takes, but for the last one. */
 const PART_BYTES = 5 * 1024 * 1024
 /** Largest result, bytes; a minute of video in high definition has a hundredth of it. */
 const RESULT_MAX_BYTES = 2 * 1024 ** 3
-/** How long a result can be fetched, seconds. */
+/** Time that a result can be fetched, in seconds. */
 export const RESULT_SECONDS = 24 * 3600
-/** What the ids of such results begin with, so that the sweeper knows them from those of jobs. */
+/** Prefix of the ids of such results, by which the sweeper tells them from those of jobs. */
 export const RESULT_ID_PREFIX = 'vid'
 
 export interface ResultsOptions {

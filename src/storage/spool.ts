@@ -1,11 +1,18 @@
 import { performance } from 'node:perf_hooks'
-import type { Spool } from '../schema/spool.ts'
-import { type BodyContext, StoredBodyWriter } from './body-writer.ts'
+import type { StoredBody } from '../contracts/audio.ts'
+import type { BodyWriter, Spool } from '../contracts/spool.ts'
+import {
+  type BodyContext,
+  SPOOL_TIMING,
+  type SpoolParts,
+  type SpoolStats,
+  StoredBodyWriter,
+  UPLOAD_SLOTS,
+} from './body-writer.ts'
 import { createBudget } from './budget.ts'
 import { createPartMemory } from './part-upload.ts'
-import { SPOOL_TIMING, type SpoolParts, type SpoolStats, UPLOAD_SLOTS } from './spool-options.ts'
 
-export interface ByteSpool extends Spool {
+interface ByteSpool extends Spool {
   stats(): SpoolStats
   /** Resolves when every object whose body was released has been deleted, or given up to the sweeper. */
   close(): Promise<void>
@@ -74,4 +81,32 @@ export function createSpool({ now = () => performance.now(), ...parts }: SpoolPa
       await Promise.all(removals)
     },
   }
+}
+
+/**
+ * For bodies whose answer is known already: they are read to their end, checked and counted as all others, and no
+ * byte of them is kept. The sender is never asked to stop, and there is no memory or store to wait for.
+ */
+export function createDiscardingSpool(): Spool {
+  return { open: () => new DiscardedBody() }
+}
+
+class DiscardedBody implements BodyWriter {
+  readonly ready = true
+  onReady: () => void = () => {}
+  onFailure: (error: Error) => void = () => {}
+  #length = 0
+
+  async start(): Promise<void> {}
+
+  write(chunk: Uint8Array): void {
+    this.#length += chunk.length
+  }
+
+  /** A body of that length with nothing in it: no reader can be asked for its audio. */
+  async finish(): Promise<StoredBody> {
+    return { source: { kind: 'memory', blocks: [] }, length: this.#length, release() {} }
+  }
+
+  async abort(): Promise<void> {}
 }

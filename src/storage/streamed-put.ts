@@ -1,6 +1,6 @@
-import type { Objects } from '../schema/objects.ts'
-import type { ChunkQueue } from './chunk-queue.ts'
+import type { Objects } from '../contracts/objects.ts'
 import { unavailable } from './failure.ts'
+import type { ChunkQueue } from './held-body.ts'
 
 /** Bytes between sender and store at which the sender is asked to stop, and those at which it may go on. */
 const HIGH_WATER_BYTES = 512 * 1024

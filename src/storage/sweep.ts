@@ -1,7 +1,64 @@
+import type { KnownJob } from '../contracts/jobs.ts'
+import type { ObjectInfo, Objects } from '../contracts/objects.ts'
+import { jobPartition } from '../ids.ts'
 import type { Logger } from '../log.ts'
-import type { ObjectInfo, Objects } from '../schema/objects.ts'
-import { type KnownJobs, sweepOrphans } from './orphans.ts'
+import { keyOf } from './job-objects.ts'
 import { RESULT_ID_PREFIX, RESULT_SECONDS } from './results.ts'
+
+/** Jobs that the state is asked about at a time. */
+const BATCH = 500
+
+/** Those of the jobs that have a record, and what that needs. */
+type KnownJobs = (ids: readonly string[]) => Promise<ReadonlyMap<string, KnownJob>>
+
+/**
+ * Deletes what was kept for jobs, from before `before`, and what no job needs any more: of submissions that were cut
+ * short, of workers that were killed behind the end of a job or behind the loss of it, and of jobs that ended without a
+ * worker. A state that is away deletes nothing, and neither does a name that is no id of a job.
+ *
+ * @returns how many objects went
+ * @throws  GatewayError DEPENDENCY_UNAVAILABLE when the store or the state fails
+ */
+export async function sweepOrphans(objects: Objects, before: Date, knownJobs: KnownJobs): Promise<number> {
+  let removed = 0
+  let keysOf = new Map<string, string[]>()
+  const settle = async () => {
+    const batch = keysOf
+    keysOf = new Map()
+    const known = await knownJobs([...batch.keys()])
+    for (const [id, keys] of batch) {
+      const job = known.get(id)
+      const needless = keys.filter((key) => job === undefined || !isNeeded(key, job))
+      for (const key of needless) await objects.remove(key)
+      removed += needless.length
+    }
+  }
+  for await (const { key, modifiedAt } of keptForJobs(objects)) {
+    const id = key.split('/')[2] ?? ''
+    if (!(modifiedAt < before) || jobPartition(id) === null) continue
+    const keys = keysOf.get(id)
+    if (keys === undefined) keysOf.set(id, [key])
+    else keys.push(key)
+    if (keysOf.size >= BATCH) await settle()
+  }
+  if (keysOf.size > 0) await settle()
+  return removed
+}
+
+async function* keptForJobs(objects: Pick<Objects, 'list'>): AsyncGenerator<ObjectInfo> {
+  for (const kind of ['job/', 'result/'] as const) yield* objects.list(kind)
+}
+
+/** By what its record says now, which is newer than the object. */
+function isNeeded(key: string, { status, fence, result, work }: KnownJob): boolean {
+  const [kind, , , name = ''] = key.split('/')
+  const hasEnded = status !== 'queued' && status !== 'processing'
+  if (kind === 'job')
+    return !hasEnded || (work !== null && keyOf('audio' in work ? work.audio : work.payload) === key)
+  if (result !== null) return keyOf(result) === key
+  // A result of the present claim, which has yet to end: names of results begin with the fence of their claim.
+  return !hasEnded && Number.parseInt(name, 10) >= fence
+}
 
 /** How long receiving a body may take. */
 const RECEIVING_MS = 15 * 60_000
@@ -44,12 +101,12 @@ export interface SweeperOptions {
   readonly intervalMs?: number
 }
 
-export interface Sweeper {
+interface Sweeper {
   /** Ends the rounds; resolves when the one under way has. */
   stop(): Promise<void>
 }
 
-export interface Swept {
+interface Swept {
   readonly objects: number
   readonly uploads: number
 }

@@ -23,22 +23,22 @@ import {
   ATTR_GEN_AI_USAGE_INPUT_TOKENS,
   ATTR_GEN_AI_USAGE_OUTPUT_TOKENS,
 } from '@opentelemetry/semantic-conventions/incubating'
+import type { Entry } from '../contracts/catalog.ts'
+import { GEN_AI_OPERATION, genAiProvider } from '../contracts/gen-ai.ts'
+import type { OperationName } from '../contracts/operations.ts'
+import type { SpanFacts, Trace, TracedAnswer, TraceEnd, TraceStep } from '../contracts/tracing.ts'
+import type { Failure } from '../contracts/upstream.ts'
 import { ERRORS, type ErrorCode } from '../errors.ts'
-import type { Entry } from '../schema/catalog.ts'
-import { GEN_AI_OPERATION, genAiProvider } from '../schema/gen-ai.ts'
-import type { OperationName } from '../schema/operations.ts'
-import type { SpanFacts, Trace, TracedAnswer, TraceEnd, TraceStep } from '../schema/tracing.ts'
-import type { Failure } from '../schema/upstream.ts'
 import { type CallerContext, traceparentOf } from './trace-context.ts'
 
-/** What the outermost span of a trace begins with. */
+/** Beginning of the outermost span of a trace. */
 export interface Outermost {
   readonly name: string
   readonly kind: SpanKind
   readonly facts: SpanFacts
   /** Milliseconds that have passed since it began. */
   readonly elapsedMs: number
-  /** Whose trace it goes on with; null: it begins one. */
+  /** Trace that it continues; null when it begins one. */
   readonly caller: CallerContext | null
   readonly links?: Link[]
 }
@@ -62,7 +62,7 @@ export class CallTrace implements Trace {
   readonly #span: Span
   readonly #inside: Context
   readonly #isServer: boolean
-  /** Of what is not, only the ids are needed: they go to the providers. */
+  /** When false only the ids are needed, which go to the providers. */
   readonly #isSampled: boolean
   readonly #tracestate: string
   /** Added to `performance.now()` it makes epoch milliseconds: one for all, or children would begin before parents. */
@@ -169,7 +169,7 @@ export class CallTrace implements Trace {
     this.#span.end(this.#nowMs())
   }
 
-  /** Of what a caller did wrong, the span of a server says so and is no error: semantic conventions for HTTP spans. */
+  /** A caller's mistake is noted on a server span but is not its error: semantic conventions for HTTP spans. */
   #noteError(span: Span, error: ErrorCode): void {
     span.setAttribute('larkway.error', error)
     if (this.#isServer && ERRORS[error].status < 500) return

@@ -3,13 +3,13 @@ type Variables = Readonly<Record<string, string | undefined>>
 /** How traces are sampled, in the words of `OTEL_TRACES_SAMPLER`. */
 export interface Sampling {
   readonly root: 'always_on' | 'always_off' | 'traceidratio'
-  /** Whoever sent a trace context has decided; `root` decides for the others. */
+  /** The sampled flag of a caller's trace context decides; `root` decides without one. */
   readonly parentBased: boolean
-  /** Of `traceidratio`, from 0 to 1. */
+  /** Ratio of `traceidratio`, from 0 to 1. */
   readonly ratio: number
 }
 
-/** What the packages do not read by themselves. */
+/** Settings that the packages do not read by themselves. */
 export interface TracingOptions {
   readonly sampling: Sampling
   readonly batch: {
@@ -23,7 +23,7 @@ export interface TracingOptions {
 export interface TracingEnvironment {
   /** Null: tracing is off. */
   readonly options: TracingOptions | null
-  /** What was asked for and is not done. Names variables, never their values. */
+  /** Settings that are not supported: names of variables, never their values. */
   readonly warnings: readonly string[]
 }
 

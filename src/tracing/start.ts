@@ -1,5 +1,5 @@
+import type { Tracing } from '../contracts/tracing.ts'
 import type { Logger } from '../log.ts'
-import type { Tracing } from '../schema/tracing.ts'
 import { readVersion } from '../version.ts'
 import { readTracingEnvironment } from './environment.ts'
 

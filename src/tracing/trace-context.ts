@@ -1,10 +1,10 @@
 import { createTraceState, type SpanContext } from '@opentelemetry/api'
 
-/** Of a version that is not known yet, what this one has is read, and what follows is not: W3C Trace Context, 4. */
+/** A later version is read as far as this one goes, and its further fields are ignored: W3C Trace Context, 4. */
 const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
 const ZEROS = /^0+$/
 
-/** The trace that somebody else has begun. */
+/** A trace begun by the caller. */
 export interface CallerContext {
   readonly span: SpanContext
   /**
@@ -15,7 +15,7 @@ export interface CallerContext {
 
 type ContextHeaders = Readonly<Record<string, string | undefined>>
 
-/** What a caller, or the submission of a job, says of its trace; null when it says nothing of that form. */
+/** Reads the trace context of a caller or of a job's submission; null when there is none of a valid form. */
 export function readTraceContext({
   traceparent = '',
   tracestate = '',
@@ -25,7 +25,7 @@ export function readTraceContext({
   if (version === 'ff' || (version === '00' && more !== undefined)) return null
   if (ZEROS.test(traceId) || ZEROS.test(spanId)) return null
   const span = { traceId, spanId, traceFlags: Number.parseInt(flags, 16) & 1, isRemote: true }
-  // What is not of its form is left out, and so are entries after the first 32.
+  // Invalid entries are left out, and so are those after the first 32.
   return { span, tracestate: tracestate === '' ? '' : createTraceState(tracestate).serialize() }
 }
 

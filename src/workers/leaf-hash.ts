@@ -1,7 +1,7 @@
 import { createHash, type Hash } from 'node:crypto'
-import type { AudioRef } from '../schema/audio.ts'
-import { LEAF_BYTES, type LeafHashing } from '../schema/media.ts'
-import { decodeBase64 } from './base64-text.ts'
+import type { AudioRef } from '../contracts/audio.ts'
+import { LEAF_BYTES, type LeafHashing } from '../contracts/media.ts'
+import { decodeBase64 } from './base64.ts'
 
 const HASH_BYTES = 32
 /** Text decoded at a time; see `base64-text.ts`. */
@@ -73,4 +73,15 @@ function decodeEach(views: readonly Uint8Array[], take: (bytes: Uint8Array) => v
     grouped += view.length - end
   }
   if (grouped > 0) decode(group.subarray(0, grouped))
+}
+
+/** Views of shared memory: the message carries offsets and lengths, never the bytes. */
+export interface LeavesTask {
+  readonly views: readonly Uint8Array<SharedArrayBuffer>[]
+  readonly encoding: AudioRef['encoding']
+}
+
+/** A task of the worker threads, by its file and this name. */
+export function hash({ views, encoding }: LeavesTask): Uint8Array {
+  return hashLeaves(views, encoding)
 }

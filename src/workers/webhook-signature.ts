@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import type { Signable, Signatures } from '../schema/webhooks.ts'
+import type { Signable, Signatures } from '../contracts/webhooks.ts'
 
 const PREFIX = 'whsec_'
 
@@ -22,4 +22,9 @@ export function signWebhook({ id, timestamp, body, secrets }: Signable): Signatu
 function standardSignature(secret: string, signed: string): string {
   const key = Buffer.from(secret.slice(PREFIX.length), 'base64')
   return createHmac('sha256', key).update(signed).digest('base64')
+}
+
+/** A task of the worker threads, by its file and this name. */
+export function signAll(signables: readonly Signable[]): Signatures[] {
+  return signables.map(signWebhook)
 }

@@ -5,27 +5,27 @@ import { copyUnrecorded, withoutRecorder } from '../../bench/unrecorded.ts'
 
 t.test('what is cut', async (t) => {
   const source = `
-      const recorder = doors.recorder
-        recorder?.ended(exchange, trail, seen)
-        seen = recorder?.answered(exchange, trail, reply.status) ?? null
+      const recorder = dependencies.recorder
+        recorder?.ended(exchange, context, seen)
+        seen = recorder?.answered(exchange, context, reply.status) ?? null
   parts.recorder.start(() => server.inFlight)
 `
-  t.same(withoutRecorder(source), { text: '\n      const recorder = doors.recorder\n', cuts: 3 })
+  t.same(withoutRecorder(source), { text: '\n      const recorder = dependencies.recorder\n', cuts: 3 })
 })
 
 t.test('what has another form is not passed over', async (t) => {
   const others = [
-    'if (seen) recorder?.ended(exchange, trail, seen)',
+    'if (seen) recorder?.ended(exchange, context, seen)',
     'const seen = recorder.answered(exchange)',
-    'doors.recorder?.ran(job)',
+    'dependencies.recorder?.ran(job)',
   ]
   for (const source of others) t.throws(() => withoutRecorder(source), /in no known form/, source)
 })
 
 t.test('the copy of the sources', async (t) => {
   const folder = copyUnrecorded()
-  for (const path of globSync('{main.ts,routes/endpoint.ts,routes/jobs/*.ts}', { cwd: folder }))
+  for (const path of globSync('{node/serve.ts,api/endpoint.ts,jobs/*.ts}', { cwd: folder }))
     t.equal(withoutRecorder(readFileSync(join(folder, path), 'utf8')).cuts, 0, path)
-  const { createRoutes } = await import(join(folder, 'routes/table.ts'))
+  const { createRoutes } = await import(join(folder, 'api/table.ts'))
   t.type(createRoutes, 'function', 'what is left can be loaded')
 })

@@ -1,16 +1,16 @@
 import t from 'tap'
-import { checkDocument } from '../../src/catalog/check-document.ts'
-import { checkShape, Faults, linesOf, withoutUnknownKeys } from '../../src/catalog/faults.ts'
 import { CatalogFile } from '../../src/catalog/file.ts'
+import { checkShape, Issues, linesOf, withoutUnknownKeys } from '../../src/catalog/issues.ts'
+import { checkDocument } from '../../src/catalog/snapshot.ts'
 import { BentFile } from '../support/catalog-file.ts'
 
 type Bend = (file: BentFile) => void
 
 /** What the shape says of a document that is looked at as a whole. */
 function wholly(document: unknown) {
-  const faults = new Faults()
-  checkShape(CatalogFile, document, [], faults)
-  return { lines: linesOf(faults.found), cleaned: withoutUnknownKeys(CatalogFile, document) }
+  const issues = new Issues()
+  checkShape(CatalogFile, document, [], issues)
+  return { lines: linesOf(issues.found), cleaned: withoutUnknownKeys(CatalogFile, document) }
 }
 
 const BENDS: Readonly<Record<string, Bend>> = {
@@ -27,20 +27,20 @@ const BENDS: Readonly<Record<string, Bend>> = {
   'a head of another type': (file) => file.set('/deadline_seconds', 'soon'),
 }
 
-t.test('parts that are checked alone have the faults of the whole, and nothing else', async (t) => {
+t.test('parts that are checked alone have the issues of the whole, and nothing else', async (t) => {
   for (const [what, bend] of Object.entries(BENDS)) {
     const file = new BentFile()
     bend(file)
-    const faults = new Faults()
-    const cleaned = checkDocument(file.document, faults)
+    const issues = new Issues()
+    const cleaned = checkDocument(file.document, issues)
     const expected = wholly(file.document)
-    t.same(linesOf(faults.found), expected.lines, what)
+    t.same(linesOf(issues.found), expected.lines, what)
     t.same(cleaned, expected.cleaned, `${what}: what is left`)
     t.equal(expected.lines.length === 0, what === 'nothing wrong', what)
   }
   for (const document of [null, 7, 'text', [], {}, { routes: {} }]) {
-    const faults = new Faults()
-    checkDocument(document, faults)
-    t.same(linesOf(faults.found), wholly(document).lines, JSON.stringify(document))
+    const issues = new Issues()
+    checkDocument(document, issues)
+    t.same(linesOf(issues.found), wholly(document).lines, JSON.stringify(document))
   }
 })

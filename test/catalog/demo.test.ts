@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import t from 'tap'
 import { demoKey, openDemo } from '../../src/catalog/demo.ts'
 import { hashKey, looksLikeKey, makeKey } from '../../src/catalog/key.ts'
-import { CAPABILITIES } from '../../src/schema/calls.ts'
-import { BUILT_IN_SANDBOX } from '../../src/schema/provider.ts'
+import { CAPABILITIES } from '../../src/contracts/calls.ts'
+import { BUILT_IN_SANDBOX } from '../../src/contracts/provider.ts'
 import { SURROUNDINGS } from '../support/catalog-file.ts'
 
 t.test('the demo serves one key, whose route the sandbox answers', async (t) => {

@@ -1,14 +1,14 @@
 import t from 'tap'
 import { diffRoutes } from '../../src/catalog/diff.ts'
 import { buildSnapshot } from '../../src/catalog/snapshot.ts'
-import type { Route } from '../../src/schema/catalog.ts'
+import type { Route } from '../../src/contracts/catalog.ts'
 import { BentFile, SURROUNDINGS } from '../support/catalog-file.ts'
 
 function routesOf(bend: (file: BentFile) => void = () => {}): readonly Route[] {
   const file = new BentFile()
   bend(file)
   const reading = buildSnapshot(file.document, SURROUNDINGS)
-  if ('faults' in reading) throw new Error(reading.faults.join('\n'))
+  if ('issues' in reading) throw new Error(reading.issues.join('\n'))
   return reading.routes
 }
 

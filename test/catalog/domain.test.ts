@@ -1,5 +1,5 @@
 import t from 'tap'
-import { audioDomain } from '../../src/catalog/domain.ts'
+import { audioDomain } from '../../src/catalog/snapshot.ts'
 
 const rows: readonly [string, string | null][] = [
   ['cdn.example.com', 'cdn.example.com'],

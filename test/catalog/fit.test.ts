@@ -1,9 +1,9 @@
 import t from 'tap'
 import { parse } from 'yaml'
-import { fitRecords } from '../../src/catalog/fit.ts'
 import { NOTHING_SHARED } from '../../src/catalog/sharing.ts'
-import type { PublishedRecord } from '../../src/schema/catalog-desk.ts'
-import { recordId } from '../../src/schema/catalog-store.ts'
+import { fitRecords } from '../../src/catalog/try-edits.ts'
+import type { PublishedRecord } from '../../src/contracts/catalog-service.ts'
+import { recordId } from '../../src/contracts/catalog-store.ts'
 import { EXAMPLE, SURROUNDINGS } from '../support/catalog-file.ts'
 import { recordOf, routeFields } from '../support/catalog-records.ts'
 
@@ -11,7 +11,7 @@ const FILE: unknown = parse(EXAMPLE)
 
 function fit(records: readonly PublishedRecord[], file = FILE) {
   const fitting = fitRecords(file, records, SURROUNDINGS, NOTHING_SHARED)
-  if ('faults' in fitting) throw new Error(fitting.faults.join('\n'))
+  if ('issues' in fitting) throw new Error(fitting.issues.join('\n'))
   return { ...fitting, ids: fitting.records.map(recordId) }
 }
 
@@ -68,11 +68,11 @@ t.test('without one record, all that depends on it is left out, and nothing else
       ids,
       records.map(recordId).filter((id) => !expected.includes(id)),
     )
-    for (const { faults } of broken) t.match(faults, [/^\/[a-z/0-9_]*: /])
+    for (const { issues } of broken) t.match(issues, [/^\/[a-z/0-9_]*: /])
   }
 })
 
-t.test('every fault is told of the record that has it', async (t) => {
+t.test('every issue is told of the record that has it', async (t) => {
   const { broken } = fit([
     recordOf('route/acme.bad', 'acme', {
       workspace: 'acme',
@@ -82,7 +82,7 @@ t.test('every fault is told of the record that has it', async (t) => {
     recordOf('app/nowhere/web', 'nowhere', { route: 'voice' }),
   ])
   t.same(
-    broken.map(({ record, faults }) => [recordId(record), faults]),
+    broken.map(({ record, issues }) => [recordId(record), issues]),
     [
       ['app/acme/mobile', ['/route: there is no route "acme.bad"']],
       ['app/nowhere/web', ['/workspace: there is no workspace "nowhere"']],
@@ -96,5 +96,5 @@ t.test('every fault is told of the record that has it', async (t) => {
 
 t.test('a file that is faulty itself is no matter of the records', async (t) => {
   const fitting = fitRecords({ ...Object(FILE), deadline_seconds: 0 }, WHOLE, SURROUNDINGS, NOTHING_SHARED)
-  t.same('faults' in fitting && fitting.faults, ['/deadline_seconds: must be >= 1'])
+  t.same('issues' in fitting && fitting.issues, ['/deadline_seconds: must be >= 1'])
 })

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { instantMs } from '../../src/catalog/instant.ts'
+import { instantMs } from '../../src/catalog/file.ts'
 
 t.test('a time is read with its offset and its fraction', async (t) => {
   t.equal(instantMs('2027-01-31T00:00:00Z'), Date.UTC(2027, 0, 31))

@@ -1,10 +1,10 @@
 import t from 'tap'
 import { parse } from 'yaml'
-import { linesOf } from '../../src/catalog/faults.ts'
+import { linesOf } from '../../src/catalog/issues.ts'
 import { mergeCatalog } from '../../src/catalog/merge.ts'
 import { buildSnapshot } from '../../src/catalog/snapshot.ts'
-import type { PublishedRecord } from '../../src/schema/catalog-desk.ts'
-import { type RecordFields, recordId } from '../../src/schema/catalog-store.ts'
+import type { PublishedRecord } from '../../src/contracts/catalog-service.ts'
+import { type RecordFields, recordId } from '../../src/contracts/catalog-store.ts'
 import { EXAMPLE, SURROUNDINGS } from '../support/catalog-file.ts'
 import { recordOf, routeFields } from '../support/catalog-records.ts'
 
@@ -138,9 +138,14 @@ t.test('a path of the document leads to the record, and on within it', async (t)
 
 t.test('what no document could hold is told of the record, and left out', async (t) => {
   const rows: readonly [string, string | null, RecordFields, string][] = [
-    ['head/head', null, { providers: {} }, '/providers: there is no such key'],
-    ['workspace/beta', 'beta', { keys: [] }, '/keys: there is no such key'],
-    ['workspace/beta', 'beta', { apps: {} }, '/apps: there is no such key'],
+    [
+      'head/head',
+      null,
+      { providers: {} },
+      '/providers: is not a known key; remove it or correct its spelling',
+    ],
+    ['workspace/beta', 'beta', { keys: [] }, '/keys: is not a known key; remove it or correct its spelling'],
+    ['workspace/beta', 'beta', { apps: {} }, '/apps: is not a known key; remove it or correct its spelling'],
     ['workspace/beta', 'acme', {}, '/: a workspace is its own owner'],
     ['app/gone/web', 'gone', { route: 'voice' }, '/workspace: there is no workspace "gone"'],
     ['purpose/gone/notes', 'gone', {}, '/workspace: there is no workspace "gone"'],
@@ -164,7 +169,7 @@ t.test('what no document could hold is told of the record, and left out', async 
     const record = recordOf(id, workspace, fields)
     const { document, misfits } = mergeCatalog(FILE, [record])
     t.same(
-      [...misfits].map(([misfit, fault]) => [misfit, ...linesOf([fault])]),
+      [...misfits].map(([misfit, issue]) => [misfit, ...linesOf([issue])]),
       [[record, line]],
       id,
     )
@@ -179,7 +184,7 @@ t.test('a name that means something to JavaScript is a name, or refused as one',
 
   const bad = mergeCatalog(FILE, [recordOf('plan/__proto__', null, { includes: [] })])
   const reading = buildSnapshot(bad.document, SURROUNDINGS)
-  t.match('faults' in reading && reading.faults, [/^\/plans\/__proto__: a name has 1 to 64 letters/])
+  t.match('issues' in reading && reading.issues, [/^\/plans\/__proto__: must be named with 1 to 64 letters/])
   t.equal(Object.getPrototypeOf(bad.document.plans), Object.prototype)
   t.ok(bad.ownerOf(['plans', '__proto__']))
 })

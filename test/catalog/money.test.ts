@@ -1,5 +1,5 @@
 import t from 'tap'
-import { formatUsd, parseUsd } from '../../src/catalog/money.ts'
+import { formatUsd, parseUsd } from '../../src/catalog/terms.ts'
 
 t.test('amounts are read digit by digit', async (t) => {
   const rows: readonly [string, number][] = [

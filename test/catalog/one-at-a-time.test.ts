@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { oneAtATime } from '../../src/catalog/one-at-a-time.ts'
+import { oneAtATime } from '../../src/catalog/polling.ts'
 
 t.test('whoever comes while it runs shares a run that begins after that', async (t) => {
   let begun = 0

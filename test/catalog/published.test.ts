@@ -4,11 +4,11 @@ import { promisify } from 'node:util'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
-import { pollPublished } from '../../src/catalog/published.ts'
-import { openServing } from '../../src/catalog/serving.ts'
+import { openServing, pollPublished } from '../../src/catalog/serving.ts'
+
+import type { PublishedRecord } from '../../src/contracts/catalog-service.ts'
+import type { PublishedCatalog } from '../../src/contracts/catalog-store.ts'
 import { GatewayError } from '../../src/errors.ts'
-import type { PublishedRecord } from '../../src/schema/catalog-desk.ts'
-import type { PublishedCatalog } from '../../src/schema/catalog-store.ts'
 import { EXAMPLE, SURROUNDINGS } from '../support/catalog-file.ts'
 import { publishedOf, recordOf, routeFields } from '../support/catalog-records.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -39,7 +39,7 @@ class Store {
 
 function polled(t: Test, store: Store, pollMs = POLL_MS) {
   const serving = openServing({ document: parse(EXAMPLE), hash: 'example' }, SURROUNDINGS)
-  if ('faults' in serving) throw new Error(serving.faults.join('\n'))
+  if ('issues' in serving) throw new Error(serving.issues.join('\n'))
   const lines: Record<string, unknown>[] = []
   const log = pino({ base: null, timestamp: false }, { write: (line) => void lines.push(JSON.parse(line)) })
   const polling = pollPublished({ serving, store, log, pollMs })
@@ -104,7 +104,7 @@ t.test('a state that is away at the start: the file is served, then what is publ
     lines.find(({ left_out }) => left_out !== undefined),
     {
       level: 50,
-      left_out: [{ record: 'route/acme.bad', faults: ['/entries/0/provider: there is no provider "gone"'] }],
+      left_out: [{ record: 'route/acme.bad', issues: ['/entries/0/provider: there is no provider "gone"'] }],
     },
   )
 })

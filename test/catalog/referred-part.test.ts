@@ -1,5 +1,5 @@
 import t from 'tap'
-import { foreignPart, unknownPart, withoutForeign } from '../../src/catalog/referred-part.ts'
+import { foreignPart, unknownPart, withoutForeign } from '../../src/catalog/parts.ts'
 
 t.test('what others have reads like what nobody has', (t) => {
   for (const kind of ['route', 'provider'] as const) {
@@ -10,7 +10,7 @@ t.test('what others have reads like what nobody has', (t) => {
       t.equal(withoutForeign(unknownPart(kind, name)), unknownPart(kind, name))
     }
   }
-  const other = '/routes/voice: the state has one of this name that belongs to another workspace'
+  const other = '/routes/voice: must have another name: in the state, this one belongs to another workspace'
   t.equal(withoutForeign(other), other)
   t.end()
 })

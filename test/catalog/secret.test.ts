@@ -15,7 +15,9 @@ function sourcesWith(...keys: readonly Buffer[]) {
   }
 }
 
-const NOT_OPENED = { fault: /^no key opens what was sealed: LARKWAY_SECRET_KEYS lacks the one/ }
+const NOT_OPENED = {
+  issue: /^must be sealed again for this provider: no key in LARKWAY_SECRET_KEYS opens it$/,
+}
 
 t.test('a sealed credential opens for its provider, under any of the keys', async (t) => {
   const sealed = sealCredential([OLD], 'acme.openai', 'sk-of-acme')
@@ -38,17 +40,17 @@ t.test('and for nobody else', async (t) => {
 t.test('what was sealed is a credential, or refused as what goes into no header', async (t) => {
   const of = (plain: string) => resolveSecret(sealCredential([KEY], 'p', plain), 'p', sourcesWith(KEY))
   t.same(of(' sk-x\n'), { value: 'sk-x' })
-  const fault = { fault: 'what was sealed holds no credential: one is printable ASCII' }
-  for (const plain of ['', 'a b', 'sk-\r\nx: y', 'schlüssel']) t.same(of(plain), fault)
+  const issue = { issue: 'the sealed text must hold a credential of printable ASCII characters' }
+  for (const plain of ['', 'a b', 'sk-\r\nx: y', 'schlüssel']) t.same(of(plain), issue)
 })
 
 t.test('a file may hold it', async (t) => {
   const file = new BentFile().set('/providers/openai/api_key', sealCredential([KEY], 'openai', 'sk-sealed'))
   const reading = buildSnapshot(file.document, sourcesWith(KEY))
-  t.equal('faults' in reading ? reading.faults : reading.providers[0]?.credential, 'sk-sealed')
+  t.equal('issues' in reading ? reading.issues : reading.providers[0]?.credential, 'sk-sealed')
   const without = buildSnapshot(file.document, SURROUNDINGS)
-  t.match('faults' in without && without.faults, [
-    /^\/providers\/openai\/api_key: no key opens what was sealed/,
+  t.match('issues' in without && without.issues, [
+    /^\/providers\/openai\/api_key: must be sealed again for this provider: no key in LARKWAY_SECRET_KEYS opens it$/,
   ])
 })
 

@@ -1,13 +1,13 @@
 import t from 'tap'
 import { stringify } from 'yaml'
-import { parseText } from '../../src/catalog/parse.ts'
 import { openServing, type Serving } from '../../src/catalog/serving.ts'
-import { createHealthBook } from '../../src/gateway/health.ts'
-import { createLatencyBook } from '../../src/gateway/latency.ts'
-import type { Entry } from '../../src/schema/catalog.ts'
-import type { PublishedRecord } from '../../src/schema/catalog-desk.ts'
-import { recordId } from '../../src/schema/catalog-store.ts'
-import type { Failure } from '../../src/schema/upstream.ts'
+import { parseText } from '../../src/catalog/watch.ts'
+import type { Entry } from '../../src/contracts/catalog.ts'
+import type { PublishedRecord } from '../../src/contracts/catalog-service.ts'
+import { recordId } from '../../src/contracts/catalog-store.ts'
+import type { Failure } from '../../src/contracts/upstream.ts'
+import { createCircuitBreakers, createLatencyTracker } from '../../src/gateway/health.ts'
+
 import { BentFile, SURROUNDINGS } from '../support/catalog-file.ts'
 import { publishedOf, recordOf, routeFields } from '../support/catalog-records.ts'
 
@@ -16,13 +16,13 @@ function fileOf(bend: (file: BentFile) => void = () => {}) {
   bend(file)
   const text = stringify(file.document)
   const parsed = parseText(text)
-  if ('faults' in parsed) throw new Error(parsed.faults.join('\n'))
+  if ('issues' in parsed) throw new Error(parsed.issues.join('\n'))
   return { ...parsed, hash: text }
 }
 
 function servingOf(...records: readonly PublishedRecord[]): Serving {
   const serving = openServing(fileOf(), SURROUNDINGS)
-  if ('faults' in serving) throw new Error(serving.faults.join('\n'))
+  if ('issues' in serving) throw new Error(serving.issues.join('\n'))
   if (records.length > 0) serving.offerPublished(publishedOf(...records))
   return serving
 }
@@ -82,7 +82,7 @@ t.test('at the start what does not fit is left out, with what depends on it', as
   t.ok(appOf(serving, 'a'))
   t.equal(appOf(serving, 'bad'), undefined)
   t.same(
-    serving.broken().map(({ record, faults }) => [recordId(record), faults]),
+    serving.broken().map(({ record, issues }) => [recordId(record), issues]),
     [
       ['app/acme/bad', ['/route: there is no route "acme.bad"']],
       ['route/acme.bad', ['/entries/0/provider: there is no provider "gone"']],
@@ -110,12 +110,12 @@ t.test('later a file that costs what is served is refused, and taken once it doe
       .set('/routes/voice/entries', [{ provider: 'whisper', model: 'large-v3' }]),
   )
   const line = 'route/acme.own /entries/0/provider: there is no provider "openai"'
-  t.same(serving.offerFile(without), { faults: [line] })
+  t.same(serving.offerFile(without), { issues: [line] })
   t.equal(serving.current(), before, 'the very same snapshot')
   t.same(serving.refused(), [line])
 
   t.test('what is published meanwhile is served with the file of before', async (t) => {
-    t.same(serving.offerPublished(publishedOf(A, byOwn, B)), { faults: [line] })
+    t.same(serving.offerPublished(publishedOf(A, byOwn, B)), { issues: [line] })
     t.ok(serving.good().routes.some(({ name }) => name === 'acme.b'))
     t.ok(serving.good().providers.some(({ name }) => name === 'openai'))
     t.same(serving.refused(), [line])
@@ -132,7 +132,7 @@ t.test('later what is published does not fit: what is served stays, what is new 
   const worse = recordOf('route/acme.a', 'acme', routeFields('acme', {}, 'gone'))
   const refusal = serving.offerPublished(publishedOf(worse, APP_A))
   t.match(refusal, {
-    faults: [
+    issues: [
       'route/acme.a /entries/0/provider: there is no provider "gone"',
       'app/acme/a /route: there is no route "acme.a"',
     ].sort(),
@@ -163,13 +163,13 @@ t.test('later what is published does not fit: what is served stays, what is new 
 t.test('a faulty file is refused by itself, and does not hinder what is published', async (t) => {
   const serving = servingOf(A)
   const line = '/deadline_seconds: must be >= 1'
-  t.same(serving.offerFile(fileOf((file) => file.set('/deadline_seconds', 0))), { faults: [line] })
+  t.same(serving.offerFile(fileOf((file) => file.set('/deadline_seconds', 0))), { issues: [line] })
   t.same(serving.offerPublished(publishedOf(A, B)), { changed: true })
   t.same(serving.refused(), [line])
   const leaning = fileOf((file) => file.set('/workspaces/acme/apps/web/route', 'acme.a'))
-  t.match(serving.offerFile(leaning), { faults: [/there is no route "acme.a"/] }, 'it leans on a record')
-  t.same(serving.offerFile({ faults: ['/: the file cannot be read (ENOENT)'] }), {
-    faults: ['/: the file cannot be read (ENOENT)'],
+  t.match(serving.offerFile(leaning), { issues: [/there is no route "acme.a"/] }, 'it leans on a record')
+  t.same(serving.offerFile({ issues: ['/: the file cannot be read (ENOENT)'] }), {
+    issues: ['/: the file cannot be read (ENOENT)'],
   })
   t.same(serving.offerFile(fileOf()), { changed: false })
   t.same(serving.refused(), [])
@@ -189,7 +189,7 @@ const FAILURE: Failure = { kind: 'server', status: 503, reason: 'x', retryAfterM
 
 t.test('a breaker and the latencies of route B survive that route A is published', async (t) => {
   const serving = servingOf(A, APP_A, B, APP_B)
-  const [health, latency] = [createHealthBook(), createLatencyBook()]
+  const [health, latency] = [createCircuitBreakers(), createLatencyTracker()]
   const trip = (entry: Entry | undefined) => {
     for (let failures = 0; entry !== undefined && failures < 5; failures++) health.failed(entry, FAILURE, 0)
     if (entry !== undefined) latency.note(entry, 250, 0)
@@ -251,42 +251,42 @@ t.test('a change is tried without being made', async (t) => {
   const version = serving.version()
   const tried = serving.tryChange([{ do: 'publish', record: APP_B, fields: APP_B.fields }])
   t.match(tried, { version })
-  if ('faults' in tried) return t.fail(tried.faults.join())
+  if ('issues' in tried) return t.fail(tried.issues.join())
   t.equal(
     tried.snapshot.apps.get('acme')?.get('b')?.route,
     serving.good().routes.find((r) => r.name === 'acme.b'),
   )
   t.equal(serving.current(), before)
 
-  const faultsOf = (...edits: Parameters<Serving['tryChange']>[0]) => {
+  const issuesOf = (...edits: Parameters<Serving['tryChange']>[0]) => {
     const answer = serving.tryChange(edits)
-    return 'faults' in answer ? answer.faults : []
+    return 'issues' in answer ? answer.issues : []
   }
   const bad = { ...A, fields: routeFields('acme', {}, 'gone') }
   const put = (record: PublishedRecord) => ({ do: 'publish' as const, record, fields: record.fields })
-  t.same(faultsOf(put(bad)), ['/entries/0/provider: there is no provider "gone"'])
+  t.same(issuesOf(put(bad)), ['/entries/0/provider: there is no provider "gone"'])
   t.same(
-    faultsOf(put(bad), put(APP_B)),
+    issuesOf(put(bad), put(APP_B)),
     ['/routes/acme.a/entries/0/provider: there is no provider "gone"'],
     'of several records, from the root',
   )
-  t.same(faultsOf({ do: 'remove', record: A }), ['/workspaces/acme/apps/a/route: there is no route "acme.a"'])
-  t.same(faultsOf({ do: 'remove', record: A }, { do: 'remove', record: APP_A }), [])
-  t.same(faultsOf({ do: 'remove', record: recordOf('route/acme.none', 'acme', {}) }), [])
-  t.same(faultsOf(put(recordOf('route/voice', 'acme', routeFields('acme')))), [
+  t.same(issuesOf({ do: 'remove', record: A }), ['/workspaces/acme/apps/a/route: there is no route "acme.a"'])
+  t.same(issuesOf({ do: 'remove', record: A }, { do: 'remove', record: APP_A }), [])
+  t.same(issuesOf({ do: 'remove', record: recordOf('route/acme.none', 'acme', {}) }), [])
+  t.same(issuesOf(put(recordOf('route/voice', 'acme', routeFields('acme')))), [
     '/: is defined by the configuration file',
   ])
-  t.same(faultsOf(put({ ...B, fields: routeFields('beta') })), ['/workspace: must be acme'])
-  t.same(faultsOf(put(recordOf('app/gone/web', 'gone', { route: 'voice' }))), [
+  t.same(issuesOf(put({ ...B, fields: routeFields('beta') })), ['/workspace: must be acme'])
+  t.same(issuesOf(put(recordOf('app/gone/web', 'gone', { route: 'voice' }))), [
     '/workspace: there is no workspace "gone"',
   ])
-  t.same(faultsOf(put(recordOf('route/no good', 'acme', routeFields('acme')))), [
-    '/: a name has 1 to 64 letters, digits, ".", "_" or "-"',
+  t.same(issuesOf(put(recordOf('route/no good', 'acme', routeFields('acme')))), [
+    '/: must be named with 1 to 64 letters, digits, ".", "_" or "-"',
   ])
-  t.same(faultsOf(put(recordOf('head/head', null, { deadline_seconds: 0, x: 1 }))), [
-    '/x: there is no such key',
+  t.same(issuesOf(put(recordOf('head/head', null, { deadline_seconds: 0, x: 1 }))), [
+    '/x: is not a known key; remove it or correct its spelling',
   ])
-  t.same(faultsOf(put(recordOf('head/head', null, { deadline_seconds: 0 }))), [
+  t.same(issuesOf(put(recordOf('head/head', null, { deadline_seconds: 0 }))), [
     '/deadline_seconds: must be >= 1',
   ])
   t.equal(serving.current(), before)

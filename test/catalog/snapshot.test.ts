@@ -1,14 +1,14 @@
 import t from 'tap'
 import { parse } from 'yaml'
-import { readCatalog } from '../../src/catalog/parse.ts'
 import { buildSnapshot, type Reading } from '../../src/catalog/snapshot.ts'
-import type { ServedCatalog } from '../../src/schema/catalog-desk.ts'
+import { readCatalog } from '../../src/catalog/watch.ts'
+import type { ServedCatalog } from '../../src/contracts/catalog-service.ts'
 import { BentFile, EXAMPLE, SURROUNDINGS } from '../support/catalog-file.ts'
 
 type Bend = (file: BentFile) => void
 
 function good(reading: Reading): ServedCatalog {
-  if ('faults' in reading) throw new Error(reading.faults.join('\n'))
+  if ('issues' in reading) throw new Error(reading.issues.join('\n'))
   return reading
 }
 

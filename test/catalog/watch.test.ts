@@ -61,7 +61,7 @@ t.test('reload takes what is there, or says why it cannot', async (t) => {
   t.equal(source.serving.current(), first, 'the very same snapshot stays')
 
   await writeFile(path, BROKEN)
-  t.match(await source.reload(), { faults: [/wisper/] })
+  t.match(await source.reload(), { issues: [/wisper/] })
   t.equal(source.serving.current(), first, 'an invalid file leaves the running one in force')
 
   await writeFile(path, SLOWER)
@@ -122,7 +122,7 @@ t.test('an invalid file is reported and changes nothing, and the next good one i
   let seen = reloaded()
   await writeFile(path, BROKEN)
   await seen
-  t.match(outcomes, [{ faults: [/wisper/] }])
+  t.match(outcomes, [{ issues: [/wisper/] }])
   t.equal(requestsPerMinute(source), 60)
   seen = reloaded()
   await writeFile(path, SLOWER)

@@ -1,6 +1,6 @@
 import t from 'tap'
+import type { CliContext } from '../../src/cli/context.ts'
 import { credits } from '../../src/cli/credits.ts'
-import type { Desk } from '../../src/cli/desk.ts'
 import { key } from '../../src/cli/key.ts'
 import { changeOf, publish } from '../support/catalog-under-test.ts'
 import { startRedisBench, startSqliteBench } from '../support/cli-state.ts'
@@ -20,14 +20,17 @@ for (const [kind, start, options] of [
     const linesOf = (workspace: string | null) =>
       bench.withState(({ catalog }) => catalog.audit(workspace, null, 100))
     let printed = ''
-    const desk: Desk = { ...bench.desk, print: (text) => (printed = text) }
+    const desk: CliContext = { ...bench.desk, print: (text) => (printed = text) }
     await key(['create', '--workspace', 'acme', '--app', 'web', '--name', 'ci'], desk)
     const [, id = ''] = /\nid {3}(key_\w+)\n$/.exec(printed) ?? []
     const plain = /^key {2}(\S+)/.exec(printed)?.[1] ?? ''
     await key(['revoke', id], desk)
     await key(['revoke', id], desk)
-    await t.rejects(key(['revoke', 'key_unknown'], desk), /there is no key "key_unknown"/)
-    await t.rejects(key(['create', '--workspace', 'acme', '--app', 'gone'], desk), /has no app "gone"/)
+    await t.rejects(key(['revoke', 'key_unknown'], desk), /there is no such key/)
+    await t.rejects(
+      key(['create', '--workspace', 'acme', '--app', 'gone'], desk),
+      /--app must name an app of the workspace; there is "web"/,
+    )
     await credits(['add', '--workspace', 'acme', '--usd', '2.5', '--id', 'first'], desk)
     await credits(['add', '--workspace', 'acme', '--usd', '2.5', '--id', 'first'], desk)
     await key(['list'], desk)
@@ -57,7 +60,7 @@ for (const [kind, start, options] of [
     const steps = [publish(WORKSPACE, {}), publish(ROUTE, FIELDS), publish(APP, { route: 'beta.voice' })]
     await bench.withState(({ catalog }) => catalog.change(changeOf(steps)))
     let printed = ''
-    const desk: Desk = { ...bench.desk, print: (text) => (printed = text) }
+    const desk: CliContext = { ...bench.desk, print: (text) => (printed = text) }
     await key(['create', '--workspace', 'beta', '--app', 'web'], desk)
     await key(['list', '--workspace', 'beta'], desk)
     t.match(printed, /\nkey_\w+ +beta +web +state +active /)

@@ -2,9 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { CommandFailure, UsageError } from '../../src/cli/arguments.ts'
 import { credits } from '../../src/cli/credits.ts'
+import type { AccountTerms, ReservationTerms } from '../../src/contracts/ledger.ts'
+import type { State } from '../../src/contracts/state.ts'
 import { newId } from '../../src/ids.ts'
-import type { AccountTerms, Reservation } from '../../src/schema/ledger.ts'
-import type { State } from '../../src/schema/state.ts'
 import { EXAMPLE } from '../support/catalog-file.ts'
 import { type Bench, startRedisBench, startSqliteBench } from '../support/cli-state.ts'
 import { withoutServers } from '../support/servers.ts'
@@ -31,7 +31,7 @@ const benches: readonly [string, (t: Test) => Promise<Bench>, { skip: string | f
 ]
 
 /** A call that sets money aside. */
-async function reserve({ ledger }: State, over: Partial<Reservation>): Promise<string> {
+async function reserve({ ledger }: State, over: Partial<ReservationTerms>): Promise<string> {
   const token = newId('call')
   const reservation = {
     keyId: 'key_web',
@@ -55,7 +55,7 @@ for (const [kind, start, options] of benches) {
     t.match(made, {
       code: 0,
       errors: '',
-      output: /^booked {3}12\.345678 USD as grant_[0-9a-z]{26}\ncredits {2}112\.345678 USD\n$/,
+      output: /^added {4}12\.345678 USD as grant_[0-9a-z]{26}\ncredits {2}112\.345678 USD\n$/,
     })
     t.match(
       (await add('--usd', '0.1')).output,
@@ -67,22 +67,27 @@ for (const [kind, start, options] of benches) {
     t.same(once, {
       code: 0,
       errors: '',
-      output: 'booked   7.00 USD as invoice-2026/11\ncredits  119.445678 USD\n',
+      output: 'added    7.00 USD as invoice-2026/11\ncredits  119.445678 USD\n',
     })
     t.same(await add('--usd', '7', '--id', 'invoice-2026/11'), {
       code: 0,
       errors: '',
-      output: 'invoice-2026/11 was booked before: nothing has changed\ncredits  119.445678 USD\n',
+      output: 'invoice-2026/11 was granted before: nothing has changed\ncredits  119.445678 USD\n',
     })
     t.match(
-      (await add('--usd', '1', '--id', 'initial')).output,
-      /^initial was booked before/,
+      (await add('--usd', '100', '--id', 'initial')).output,
+      /^initial was granted before/,
       "the configuration's own",
     )
+    t.same(await add('--usd', '1', '--id', 'initial'), {
+      code: 2,
+      output: '',
+      errors: 'larkway: --id was granted before with another amount, 100.00 USD\n',
+    })
 
     t.match(
       (await add('--usd', '-19.445678')).output,
-      /^booked {3}-19\.445678 USD as .+\ncredits {2}100\.00 USD\n/,
+      /^added {4}-19\.445678 USD as .+\ncredits {2}100\.00 USD\n/,
     )
     t.match((await add('--usd=-1000')).output, /\ncredits {2}0\.00 USD\n/, 'not below zero')
   })
@@ -174,9 +179,9 @@ t.test('every workspace is shown, also one that nobody can spend for', async (t)
 t.test('what cannot be followed, and what cannot be done', async (t) => {
   const { run, desk, withState } = await startSqliteBench(t, CONFIG)
   const add = ['add', '--workspace', 'acme']
-  const amount = '--usd takes USD other than 0, with at most 6 decimals'
+  const amount = '--usd must be an amount in USD other than 0, with at most 6 decimals'
   const rows: readonly [readonly string[], UsageError | CommandFailure][] = [
-    [['spend'], new UsageError('credits takes add or show')],
+    [['spend'], new UsageError('credits takes add or show; see larkway credits --help')],
     [['add', '--usd', '5'], new UsageError('credits add needs --workspace; see larkway credits add --help')],
     [add, new UsageError('credits add needs --usd; see larkway credits add --help')],
     [[...add, '--usd', '0'], new UsageError(amount)],
@@ -185,17 +190,17 @@ t.test('what cannot be followed, and what cannot be done', async (t) => {
     [[...add, '--usd', '1000000001'], new UsageError(amount)],
     [
       [...add, '--usd', '5', '--id', 'no spaces'],
-      new UsageError('--id takes 1 to 64 visible ASCII characters'),
+      new UsageError('--id must be 1 to 64 visible ASCII characters'),
     ],
     [
       [...add, '--usd', '5', '--id', 'x'.repeat(65)],
-      new UsageError('--id takes 1 to 64 visible ASCII characters'),
+      new UsageError('--id must be 1 to 64 visible ASCII characters'),
     ],
     [
       ['add', '--workspace', 'amce', '--usd', '5'],
-      new CommandFailure('there is no workspace "amce"; there is "acme"'),
+      new CommandFailure('there is no such workspace; there is "acme"'),
     ],
-    [['show', '--workspace', 'amce'], new CommandFailure('there is no workspace "amce"; there is "acme"')],
+    [['show', '--workspace', 'amce'], new CommandFailure('there is no such workspace; there is "acme"')],
   ]
   for (const [args, error] of rows) await t.rejects(credits(args, desk), error, error.message)
   t.same((await withState(({ accounts }) => accounts.show('acme', TERMS))).grants.length, 1)

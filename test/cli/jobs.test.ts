@@ -1,9 +1,9 @@
 import t, { type Test } from 'tap'
 import { CommandFailure, UsageError } from '../../src/cli/arguments.ts'
 import { jobs } from '../../src/cli/jobs.ts'
+import type { Job, JobEnding, JobSpec } from '../../src/contracts/jobs.ts'
+import type { State } from '../../src/contracts/state.ts'
 import { newId, newJobId } from '../../src/ids.ts'
-import type { Job, JobEnding, JobSpec } from '../../src/schema/jobs.ts'
-import type { State } from '../../src/schema/state.ts'
 import { audio, options } from '../support/call.ts'
 import { type Bench, startRedisBench, startSqliteBench } from '../support/cli-state.ts'
 import { withoutServers } from '../support/servers.ts'
@@ -69,7 +69,7 @@ async function claimed({ jobs }: State, id: string): Promise<Job> {
     limit: 1,
     perWorkspace: 9,
     leaseMs: HOUR_MS,
-    straysMax: 3,
+    stalledMax: 3,
     poison,
     keep: KEEP,
   })
@@ -208,10 +208,10 @@ for (const [kind, start, skipping] of benches) {
     const job = await bench.withState((state) => state.jobs.get(dead))
     t.match(job, { status: 'queued', error: null, retries: 0 })
     for (const [id, why] of [
-      [dead, /is queued: only a job of the queue that failed/],
-      [waiting, /is queued: only a job of the queue that failed/],
-      [heard, /is a transcription job/],
-      [newJobId('qj', 'acme'), /there is no job qj_\w+, or no more/],
+      [dead, /^the job is queued: only a failed job can be retried$/],
+      [waiting, /^the job is queued: only a failed job can be retried$/],
+      [heard, /^a transcription job cannot be retried: /],
+      [newJobId('qj', 'acme'), /^there is no such job$/],
     ] as const) {
       t.match(await ran(bench, 'retry', id), { code: 1, output: '', errors: why })
     }
@@ -233,14 +233,14 @@ for (const [kind, start, skipping] of benches) {
     t.match(await cancel(waiting), { code: 0, output: `${waiting} is cancelled\n`, errors: '' })
     t.match(await cancel(waiting), {
       code: 0,
-      output: `${waiting} is cancelled, which does not change any more\n`,
+      output: `${waiting} has already ended as cancelled\n`,
     })
     t.match(await cancel(running), {
       code: 0,
-      output: /is processing, and cancelled as soon as its worker can/,
+      output: /is processing, and is cancelled as soon as its worker can stop/,
     })
-    t.match(await cancel(done), { code: 0, output: `${done} is succeeded, which does not change any more\n` })
-    t.match(await cancel(newJobId('tj', 'acme')), { code: 1, errors: /there is no job tj_\w+, or no more/ })
+    t.match(await cancel(done), { code: 0, output: `${done} has already ended as succeeded\n` })
+    t.match(await cancel(newJobId('tj', 'acme')), { code: 1, errors: /^there is no such job$/ })
     const jobs = await bench.withState(({ jobs }) =>
       Promise.all([running, waiting, done].map((id) => jobs.get(id))),
     )
@@ -269,14 +269,14 @@ t.test('refuses command lines that cannot be followed', async (t) => {
   const lines: [string[], RegExp][] = [
     [[], /takes list, show, retry or cancel/],
     [['purge'], /takes list, show, retry or cancel/],
-    [['list', '--kind', 'speech'], /--kind takes transcription, queue/],
-    [['list', '--status', 'dead'], /--status takes queued, /],
+    [['list', '--kind', 'speech'], /--kind must be one of transcription, queue/],
+    [['list', '--status', 'dead'], /--status must be one of queued, /],
     [['list', '--dead', '--status', 'failed'], /one or the other/],
-    [['list', '--limit', '0'], /--limit takes a number above 0/],
-    [['list', 'all'], /too many words/],
+    [['list', '--limit', '0'], /--limit must be a number above 0/],
+    [['list', 'all'], /unexpected argument "all"/],
     [['show'], /takes the id of a job/],
-    [['show', 'req_01kaf2'], /is no id of a job/],
-    [['retry', 'qj_1'], /is no id of a job/],
+    [['show', 'req_01kaf2'], /is not the id of a job/],
+    [['retry', 'qj_1'], /is not the id of a job/],
     [['cancel', '--force'], /force/],
   ]
   for (const [args, message] of lines)
@@ -299,7 +299,7 @@ t.test('a broken configuration stops only what needs it', async (t) => {
   const id = await bench.withState((state) => submitted(state))
   t.match(await ran(bench, 'cancel', id), {
     code: 1,
-    errors: /the configuration is not valid, see larkway check/,
+    errors: /the configuration is not valid: see larkway check/,
   })
   t.match(await ran(bench, 'show', id), { code: 0 })
 })

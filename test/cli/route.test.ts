@@ -69,7 +69,7 @@ t.test('features that a model keeps one by one only are told', async (t) => {
   const { code, output } = await larkway(args, { cwd: folder })
   t.equal(code, 1)
   t.match(output, /refused: REQUIRED_FEATURE_UNAVAILABLE/)
-  t.match(output, /does not keep word_timestamps and diarization together/)
+  t.match(output, /cannot combine word_timestamps and diarization/)
 })
 
 t.test('the key itself does as well as its id', async (t) => {
@@ -100,7 +100,7 @@ t.test('a request that would be refused ends with 1 and the refusal', async (t) 
         'word_timestamps',
       ],
       /^RANK/,
-      /limits: the audio is over the 26214400 bytes/,
+      /limits: the audio is over the provider's limit of 26214400 bytes/,
     ],
   ]
   for (const [args, refusal, why] of rows) {
@@ -124,15 +124,15 @@ t.test('as JSON for other programs', async (t) => {
 
 t.test('what cannot be asked', async (t) => {
   const rows: readonly [args: string[], sentence: RegExp][] = [
-    [['--endpoint', 'transkription'], /--endpoint takes transcription, translation, /],
-    [['--endpoint', 'chat', '--feature', 'diarisation'], /--feature takes word_timestamps, /],
+    [['--endpoint', 'transkription'], /--endpoint must be one of transcription, translation, /],
+    [['--endpoint', 'chat', '--feature', 'diarisation'], /--feature must be one of word_timestamps, /],
     [['--endpoint', 'chat', '--bytes', '-1'], /--bytes/],
-    [['--endpoint', 'chat', '--seconds', 'long'], /--seconds takes a number above 0/],
+    [['--endpoint', 'chat', '--seconds', 'long'], /--seconds must be a number above 0/],
     [
       ['--endpoint', 'chat', '--characters', '1000000000'],
-      /--characters takes a whole number up to 10000000\n/,
+      /--characters must be a whole number from 1 to 10000000\n/,
     ],
-    [['--endpoint', 'embeddings', '--count', '1.5'], /--count takes a whole number up to 100000\n/],
+    [['--endpoint', 'embeddings', '--count', '1.5'], /--count must be a whole number from 1 to 100000\n/],
   ]
   for (const [args, sentence] of rows) {
     const { code, errors } = await explain(...args)

@@ -1,5 +1,5 @@
-import type { OperationName } from '../../src/schema/operations.ts'
-import type { ModelFacts } from '../../src/schema/provider.ts'
+import type { OperationName } from '../../src/contracts/operations.ts'
+import type { ModelFacts } from '../../src/contracts/provider.ts'
 import { audio, options, speechCall } from '../support/call.ts'
 import { chatCall, completeCall, say, user, WEATHER } from '../support/chat-call.ts'
 

@@ -1,11 +1,8 @@
-import { adapt } from '../../src/gateway/adapt.ts'
-import { demandOf, leftOut } from '../../src/gateway/eligibility.ts'
-import { DATED, factsOf } from '../../src/providers/facts.ts'
-import type { TranscriptionCall, TranscriptionResult } from '../../src/schema/calls.ts'
-import type { Entry } from '../../src/schema/catalog.ts'
-import type { ChatResult } from '../../src/schema/chat.ts'
-import type { EmbeddingsCall } from '../../src/schema/generation.ts'
-import { OPERATION_NAMES, type OperationName } from '../../src/schema/operations.ts'
+import type { TranscriptionCall, TranscriptionResult } from '../../src/contracts/calls.ts'
+import type { Entry } from '../../src/contracts/catalog.ts'
+import type { ChatResult } from '../../src/contracts/chat.ts'
+import type { EmbeddingsCall } from '../../src/contracts/generation.ts'
+import { OPERATION_NAMES, type OperationName } from '../../src/contracts/operations.ts'
 import {
   isFor,
   type ModelFacts,
@@ -13,8 +10,13 @@ import {
   operationOf,
   type Provider,
   type Step,
-} from '../../src/schema/provider.ts'
-import type { Failure, UpstreamRequest } from '../../src/schema/upstream.ts'
+} from '../../src/contracts/provider.ts'
+import type { Failure, UpstreamRequest } from '../../src/contracts/upstream.ts'
+import type { Call } from '../../src/gateway/call.ts'
+import { adapt, demandOf, exclusionOf } from '../../src/gateway/eligibility.ts'
+
+import { DATED, factsOf } from '../../src/providers/facts.ts'
+import { callOf } from '../support/call.ts'
 import { configuredProvider, entry, principal } from '../support/catalog.ts'
 import { bytesOf } from '../support/form-of.ts'
 import { reply } from '../support/replies.ts'
@@ -120,9 +122,10 @@ class Check {
   /** A call that selection lets through, as the entry gets it; what it leaves out is not asked for. */
   async call(subject: Subject, name: OperationName, operation: AnyOperation, call: NamedCall): Promise<void> {
     const at = this.#entryOf(subject)
-    const demand = demandOf(name, call.payload as never, principal().workspace)
-    if (leftOut(at, subject.provider, demand) !== null) return
-    const { payload } = adapt(name, call.payload as never, at)
+    const named = callOf(name, call.payload as never) as Call
+    const demand = demandOf(named, principal().workspace)
+    if (exclusionOf(at, subject.provider, demand) !== null) return
+    const { payload } = adapt(named, at)
     await this.#drive(`${subject.kind} ${subject.model} ${name}: ${call.name}`, name, operation, {
       subject,
       payload,

@@ -1,5 +1,5 @@
 import type { ErrorObject } from 'ajv/dist/2020.js'
-import type { UpstreamRequest } from '../../src/schema/upstream.ts'
+import type { UpstreamRequest } from '../../src/contracts/upstream.ts'
 import { bytesOf } from '../support/form-of.ts'
 import { asSchema, type Contract, type ContractOperation, listOf, type Schema } from './contract.ts'
 

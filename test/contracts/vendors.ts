@@ -1,5 +1,5 @@
-import type { TranscriptionOptions } from '../../src/schema/calls.ts'
-import type { OperationName } from '../../src/schema/operations.ts'
+import type { TranscriptionOptions } from '../../src/contracts/calls.ts'
+import type { OperationName } from '../../src/contracts/operations.ts'
 import { spelled } from './answers.ts'
 import { listOf, type Schema } from './contract.ts'
 import type { RequestHabits } from './requests.ts'

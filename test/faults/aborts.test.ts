@@ -2,11 +2,11 @@ import { readdir } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { multipart } from '../support/bodies.ts'
-import { type DemoRoute, startDemoRoute } from '../support/demo-route.ts'
+import { type DemoProcess, startDemoProcess } from '../support/demo-route.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { filledWav } from '../support/wav.ts'
 
-function requests(gateway: DemoRoute): Buffer[] {
+function requests(gateway: DemoProcess): Buffer[] {
   const audio = filledWav(1_500_000, 7)
   const { contentType, body } = multipart([{ name: 'file', filename: 'a.wav', body: audio }])
   const json = Buffer.from(JSON.stringify({ audio: { base64: audio.toString('base64') } }))
@@ -36,7 +36,7 @@ async function leave(port: number, bytes: Buffer, at: number, waitMs: number): P
   else client.destroy()
 }
 
-async function assertIdle(t: Test, gateway: DemoRoute): Promise<void> {
+async function assertIdle(t: Test, gateway: DemoProcess): Promise<void> {
   const me = await fetch(`${gateway.url}/v1/me`, { headers: gateway.authorization })
   t.equal(me.status, 200, 'the server still answers')
   const files = await readdir(gateway.dataFolder, { recursive: true, withFileTypes: true })
@@ -63,7 +63,7 @@ for (const [tier, memory] of [
   ['store', '8'],
 ] as const) {
   t.test(`${ROUNDS / 2} clients that leave at any moment, ${tier} tier`, { timeout: 200_000 }, async (t) => {
-    const gateway = await startDemoRoute(t, {
+    const gateway = await startDemoProcess(t, {
       entries: [{ delay_ms: 40 }],
       env: { LARKWAY_MEMORY_MIB: memory },
     })
@@ -85,7 +85,7 @@ for (const [tier, memory] of [
 }
 
 t.test('a keep-alive connection goes on after answers of every kind', { timeout: 60_000 }, async (t) => {
-  const gateway = await startDemoRoute(t)
+  const gateway = await startDemoProcess(t)
   const client = await RawClient.connect(gateway.port)
   const [form, json, raw] = requests(gateway) as [Buffer, Buffer, Buffer]
   for (let round = 0; round < 4; round += 1) {

@@ -1,6 +1,7 @@
 import t from 'tap'
-import type { ConsoleDesk } from '../../src/routes/console/desk.ts'
-import { createRoutes } from '../../src/routes/table.ts'
+import { createRoutes } from '../../src/api/table.ts'
+import type { ConsoleContext } from '../../src/console/server/context.ts'
+import { consoleRoutes } from '../../src/console/server/table.ts'
 import { CASES } from '../support/canary-cases.ts'
 import {
   askAgain,
@@ -28,7 +29,7 @@ const LONG = process.env.LARKWAY_TEST_LONG === '1'
 
 t.test('every path that there is has canaries sent through it', async (t) => {
   const fetchAudio = () => Promise.reject(new Error('nothing is fetched'))
-  const { doors, links, objects } = await openDoors(t, {
+  const { dependencies, links, objects } = await openDoors(t, {
     fetchAudio,
     entries: [entryAt('http://127.0.0.1:1')],
   })
@@ -36,8 +37,11 @@ t.test('every path that there is has canaries sent through it', async (t) => {
   const opened = { open: (token: string) => links.open(token), objects }
   const webhooks = { secretKeys: [Buffer.alloc(32)], insecure: false }
   // Nobody goes through its endpoints here.
-  const desk = { doors, nowMs: Date.now } as ConsoleDesk
-  const routes = createRoutes(doors, readiness, opened, webhooks, desk)
+  const desk = { dependencies, nowMs: Date.now } as ConsoleContext
+  const routes = [
+    ...createRoutes({ ...dependencies, readiness, links: opened, webhooks }),
+    ...consoleRoutes(desk),
+  ]
   const names = routes.map(({ method, path }) => `${method} ${path}`)
   t.same(names.sort(), Object.keys(CASES).sort())
 })

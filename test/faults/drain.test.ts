@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { answerOf, uploadsOf } from '../support/audio-upload.ts'
-import { type DemoRoute, startDemoRoute } from '../support/demo-route.ts'
+import { type DemoProcess, startDemoProcess } from '../support/demo-route.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
@@ -17,21 +17,24 @@ const PIECE_BYTES = 4_096
 const PIECE_MS = 500
 
 const start = (t: Test, config: object = {}, drainSeconds = '2') =>
-  startDemoRoute(t, { config: { ...config }, env: { LARKWAY_DRAIN_SECONDS: drainSeconds } })
+  startDemoProcess(t, { config: { ...config }, env: { LARKWAY_DRAIN_SECONDS: drainSeconds } })
 
-const said = ({ log }: DemoRoute, message: string) => log.some(({ msg }) => msg === message)
+const said = ({ log }: DemoProcess, message: string) => log.some(({ msg }) => msg === message)
 
-const ask = ({ url, authorization }: DemoRoute, path: string) =>
+const ask = ({ url, authorization }: DemoProcess, path: string) =>
   fetch(`${url}${path}`, { headers: { ...authorization, connection: 'keep-alive' } })
 
 /** Tells it to stop, and waits until it has heard; `ended` resolves with its exit code. */
-async function tell(gateway: DemoRoute, signal: NodeJS.Signals): Promise<{ ended: Promise<number | null> }> {
+async function tell(
+  gateway: DemoProcess,
+  signal: NodeJS.Signals,
+): Promise<{ ended: Promise<number | null> }> {
   const ended = gateway.signal(signal)
   await waitUntil(() => said(gateway, 'stopping'))
   return { ended }
 }
 
-const refuses = async (gateway: DemoRoute) =>
+const refuses = async (gateway: DemoProcess) =>
   RawClient.connect(gateway.port).then(
     (client) => void client.destroy(),
     (error: NodeJS.ErrnoException) => error.code === 'ECONNREFUSED',

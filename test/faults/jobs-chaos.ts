@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
-import { JOB_STATUSES, type Job, type JobStatus, type Jobs } from '../../src/schema/jobs.ts'
+import { JOB_STATUSES, type Job, type JobStatus, type Jobs } from '../../src/contracts/jobs.ts'
 import { startBell } from '../support/fleet-bell.ts'
 import { type KillableFleet, killNowAndThen } from '../support/fleet-kinds.ts'
 import { setWebhook, submitJob } from '../support/job-fleet.ts'
@@ -13,7 +13,7 @@ const CANCELLED_SHARE = 0.02
 const CALLERS = 24
 /** Longest pause between an accepted job and its cancellation. */
 const CANCEL_WITHIN_MS = 3_000
-/** After the last kill: a lease of 30 s, its sweep, and the job itself. */
+/** After the last kill: a lease of 10 s, its sweep, and the job itself. */
 const SETTLED_MS = 45_000
 /** Between two looks at all jobs, which cost those something who work. */
 const LOOK_MS = 250

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import type { Job } from '../../src/schema/jobs.ts'
+import type { Job } from '../../src/contracts/jobs.ts'
 import { type Bell, startBell } from '../support/fleet-bell.ts'
 import { type KillableFleet, startEmbeddedFleet, startRedisFleet } from '../support/fleet-kinds.ts'
 import { type FleetOptions, setWebhook, submitJob } from '../support/job-fleet.ts'
@@ -128,7 +128,7 @@ async function drained(t: Test, startFleet: StartFleet): Promise<void> {
   t.equal(done.length, RUNNING / 2, 'what could end has ended')
   t.equal(back.length, RUNNING / 2, 'and the others were given back')
   for (const job of back) {
-    t.match(job, { fence: 1, strays: 0, retries: 0, returns: 0, error: null }, `${job.id}`)
+    t.match(job, { fence: 1, stalled: 0, retries: 0, returns: 0, error: null }, `${job.id}`)
   }
 
   rig.bell.answerAfterMs = 0
@@ -137,7 +137,7 @@ async function drained(t: Test, startFleet: StartFleet): Promise<void> {
   const backIds = new Set(back.map(({ id }) => id))
   for (const job of jobs) {
     t.equal(stages(job), backIds.has(job.id) ? DONE_BY_THE_NEXT : DONE_AT_ONCE)
-    t.equal(job.strays, 0)
+    t.equal(job.stalled, 0)
   }
   const deliveries = [...rig.bell.told.values()].map(({ length }) => length)
   t.same(new Set(deliveries), new Set([1]), 'each end is told once')
@@ -154,8 +154,8 @@ async function broken(t: Test, startFleet: StartFleet): Promise<void> {
   rig.bell.answerAfterMs = 0
   await rig.kill()
   const jobs = await assertAllSucceed(t, rig, TAKEN_OVER_MS)
-  const strayed = jobs.filter(({ strays }) => strays > 0)
-  t.same(strayed.map(({ id }) => id).sort(), [...rig.running].sort(), 'those that ran were taken over')
+  const stalled = jobs.filter(({ stalled }) => stalled > 0)
+  t.same(stalled.map(({ id }) => id).sort(), [...rig.running].sort(), 'those that ran were taken over')
 }
 
 let common: Promise<S3Server> | null = null

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import type { AccountTerms, AccountView } from '../../src/contracts/ledger.ts'
+import type { State } from '../../src/contracts/state.ts'
+import { retentionOf } from '../../src/jobs/retention.ts'
 import { DEFAULT_LIMITS } from '../../src/limits.ts'
-import { retentionOf } from '../../src/routes/jobs/retention.ts'
-import type { AccountTerms, AccountView } from '../../src/schema/ledger.ts'
-import type { State } from '../../src/schema/state.ts'
 import { createCommit } from '../../src/state/embedded/commit.ts'
 import { openDatabase } from '../../src/state/embedded/database.ts'
 import { createOperations } from '../../src/state/embedded/operations.ts'
@@ -42,7 +42,7 @@ const WORKERS = 3
 const CALLERS = 4
 /** The pause of a caller between two jobs, so that all of them see kills. */
 const PAUSE_MS = 100
-/** After the last kill: a lease of 30 s, a retry after some 5 s more, and a wait for a place. */
+/** After the last kill: a lease of 10 s, a retry after some 5 s more, and a wait for a place. */
 const ENDED_MS = 90_000
 const MAX_TOKENS = 5_000
 const TERMS = { credits_usd: 1, grant_id: 'initial' }
@@ -188,7 +188,8 @@ function showLater(file: string, workspaces: readonly string[]): AccountView[] {
     const operations = createOperations(db, () => Date.now() + HOUR_MS)
     const calls = workspaces.map((workspace, id) => ({
       id,
-      name: 'show' as const,
+      subject: 'accounts' as const,
+      method: 'show',
       args: [workspace, NO_TERMS] as [string, AccountTerms],
     }))
     return createCommit(

@@ -2,12 +2,12 @@ import { request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import type { Objects } from '../../src/schema/objects.ts'
-import type { State } from '../../src/schema/state.ts'
-import { createFileObjects } from '../../src/storage/files.ts'
-import { sweepOrphans } from '../../src/storage/orphans.ts'
+import type { Objects } from '../../src/contracts/objects.ts'
+import type { State } from '../../src/contracts/state.ts'
+import { createFileObjects } from '../../src/storage/folder.ts'
 import { createS3Objects } from '../../src/storage/s3.ts'
-import { startSweeper } from '../../src/storage/sweep.ts'
+import { startSweeper, sweepOrphans } from '../../src/storage/sweep.ts'
+
 import { keysOf } from '../storage/rig.ts'
 import { type KillableFleet, killNowAndThen, startEmbeddedFleet } from '../support/fleet-kinds.ts'
 import { hearing, type JobFleet, startJobFleet, submitJob } from '../support/job-fleet.ts'
@@ -29,7 +29,7 @@ const WORKSPACES = 4
 const ENV = { LARKWAY_MEMORY_MIB: '8', LARKWAY_JOBS_PER_WORKSPACE: '1000' }
 const SMALL = filledWav(4_000, 0, 4_000)
 const LARGE = filledWav(6_000_044, 1)
-/** A lease of 30 s, its sweep, and the job itself; a second kill may have met the next worker. */
+/** A lease of 10 s, its sweep, and the job itself; a second kill may have met the next worker. */
 const SETTLED_MS = 120_000
 const ENDED: readonly string[] = ['succeeded', 'failed', 'cancelled']
 

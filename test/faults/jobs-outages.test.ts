@@ -24,9 +24,9 @@ const ENV = { LARKWAY_JOBS: `${PLACES}`, LARKWAY_JOBS_PER_WORKSPACE: '1000' }
 /** The pause of a caller between two jobs, so that an outage comes while they are handed in. */
 const PAUSE_MS = 100
 const ENDED = ['succeeded', 'failed', 'cancelled']
-/** A lease of 30 s, which what was sent before an outage may have taken at its end, and the longest pauses. */
+/** A lease of 10 s, which what was sent before an outage may have taken at its end, and the longest pauses. */
 const ENDED_MS = 75_000
-/** The lease of an event is 60 s. */
+/** The lease of an event is 20 s. */
 const DELIVERED_MS = 90_000
 /** What a worker may use while the state is away: it tries to connect again once a second. */
 const CPU_SHARE = 0.25
@@ -96,9 +96,9 @@ async function assertOutlived(t: Test, rig: Rig, outages: readonly Outage[]): Pr
   const lies = ids.filter((id) => bell.told.get(id)?.some((status) => status !== 'succeeded'))
   t.same(lies, [], 'and told as it is')
   t.same(await all(), jobs, 'and nothing has changed since')
-  const strays = jobs.filter((job) => job !== null && job.strays > 0).length
+  const stalled = jobs.filter((job) => job !== null && job.stalled > 0).length
   const returns = jobs.filter((job) => job !== null && job.returns > 0).length
-  t.comment(`${strays} jobs were left to their leases, ${returns} were put back`)
+  t.comment(`${stalled} jobs were left to their leases, ${returns} were put back`)
   const errors = [server, ...workers].flatMap(({ log }) => log.filter(({ level }) => level === 'error'))
   t.same(errors.slice(0, 3), [], 'nothing is wrong with any process')
 }

@@ -7,55 +7,62 @@ import { waitUntil } from '../support/wait-until.ts'
 t.setTimeout(300_000)
 
 const JOBS = 100
-const STOPPED_MS = 60_000
+/** Twice the lease of a fleet, so that everything it had is long taken over. */
+const STOPPED_MS = 20_000
 const ENV = { LARKWAY_JOBS: '100', LARKWAY_JOBS_PER_WORKSPACE: '1000' }
 
-t.test('a worker that was stopped for a minute comes too late with everything that it has', async (t) => {
-  const upstream = await startTranscriptUpstream(t)
-  const held = Promise.withResolvers<void>()
-  upstream.behave('whisper-1', { before: () => held.promise, pieces: ['first'] })
-  const fleet = await startJobFleet(t, { upstreamUrl: upstream.url, workspaces: 1, env: ENV })
-  const stale = await fleet.startWorker()
-  const authorization = fleet.authorizationOf('ws_0')
-  const ids: string[] = []
-  for (let i = 0; i < JOBS; i += 1) ids.push(await submitJob(() => fleet.server.url, authorization))
-  t.ok(await waitUntil(() => upstream.received.length === JOBS, 60_000), 'it has all of them at the provider')
+t.test(
+  'a worker that was stopped for twice its lease comes too late with everything that it has',
+  async (t) => {
+    const upstream = await startTranscriptUpstream(t)
+    const held = Promise.withResolvers<void>()
+    upstream.behave('whisper-1', { before: () => held.promise, pieces: ['first'] })
+    const fleet = await startJobFleet(t, { upstreamUrl: upstream.url, workspaces: 1, env: ENV })
+    const stale = await fleet.startWorker()
+    const authorization = fleet.authorizationOf('ws_0')
+    const ids: string[] = []
+    for (let i = 0; i < JOBS; i += 1) ids.push(await submitJob(() => fleet.server.url, authorization))
+    t.ok(
+      await waitUntil(() => upstream.received.length === JOBS, 60_000),
+      'it has all of them at the provider',
+    )
 
-  process.kill(stale.pid, 'SIGSTOP')
-  const stoppedMs = performance.now()
-  upstream.behave('whisper-1', { pieces: ['second'] })
-  await fleet.startWorker()
-  const all = () => Promise.all(ids.map((id) => fleet.state.jobs.get(id)))
-  const ended = await waitUntil(async () => {
-    await sleep(500)
-    return (await all()).every((job) => job?.status === 'succeeded')
-  }, 90_000)
-  t.ok(ended, 'another one has done them')
-  const before = await all()
+    process.kill(stale.pid, 'SIGSTOP')
+    const stoppedMs = performance.now()
+    upstream.behave('whisper-1', { pieces: ['second'] })
+    await fleet.startWorker()
+    const all = () => Promise.all(ids.map((id) => fleet.state.jobs.get(id)))
+    const ended = await waitUntil(async () => {
+      await sleep(500)
+      return (await all()).every((job) => job?.status === 'succeeded')
+    }, 90_000)
+    t.ok(ended, 'another one has done them')
+    const before = await all()
 
-  await sleep(Math.max(0, STOPPED_MS - (performance.now() - stoppedMs)))
-  // Its answers lie in its sockets when it wakes up.
-  held.resolve()
-  await sleep(1_000)
-  process.kill(stale.pid, 'SIGCONT')
-  const lateLines = () => stale.log.filter(({ msg, job_id: id }) => msg === 'job' && ids.includes(`${id}`))
-  t.ok(await waitUntil(() => lateLines().length === JOBS, 60_000), 'it has come to an end with each')
-  t.same(
-    lateLines().filter(({ status }) => status === 'succeeded'),
-    [],
-    'and of none it could say that it has done it',
-  )
+    await sleep(Math.max(0, STOPPED_MS - (performance.now() - stoppedMs)))
+    // Its answers lie in its sockets when it wakes up.
+    held.resolve()
+    await sleep(1_000)
+    process.kill(stale.pid, 'SIGCONT')
+    const lateLines = () => stale.log.filter(({ msg, job_id: id }) => msg === 'job' && ids.includes(`${id}`))
+    t.ok(await waitUntil(() => lateLines().length === JOBS, 60_000), 'it has come to an end with each')
+    t.same(
+      lateLines().filter(({ status }) => status === 'succeeded'),
+      [],
+      'and of none it could say that it has done it',
+    )
 
-  const after = await all()
-  t.same(after, before, 'nothing has changed')
-  for (const job of after) {
-    const { text } = Object(job?.result) as { text: string }
-    const line = job?.history.map(({ status, fence }) => `${status} ${fence}`).join(', ')
-    t.equal(JSON.parse(text).content, 'second')
-    t.equal(line, 'queued 0, processing 1, queued 1, processing 2, succeeded 2')
-  }
+    const after = await all()
+    t.same(after, before, 'nothing has changed')
+    for (const job of after) {
+      const { text } = Object(job?.result) as { text: string }
+      const line = job?.history.map(({ status, fence }) => `${status} ${fence}`).join(', ')
+      t.equal(JSON.parse(text).content, 'second')
+      t.equal(line, 'queued 0, processing 1, queued 1, processing 2, succeeded 2')
+    }
 
-  await submitJob(() => fleet.server.url, authorization)
-  const worked = await waitUntil(async () => (await fleet.state.jobs.waiting()) === 0, 10_000)
-  t.ok(worked, 'jobs are taken up as before')
-})
+    await submitJob(() => fleet.server.url, authorization)
+    const worked = await waitUntil(async () => (await fleet.state.jobs.waiting()) === 0, 10_000)
+    t.ok(worked, 'jobs are taken up as before')
+  },
+)

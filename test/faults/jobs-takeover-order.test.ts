@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { jobPartition } from '../../src/ids.ts'
-import { keys } from '../../src/state/redis/keys.ts'
+import { keys } from '../../src/state/redis/key-names.ts'
 import { startTranscriber } from '../support/fleet-orders.ts'
 import { serveHttp } from '../support/http-server.ts'
 import { hearing, type JobFleet, startJobFleet, submitJob } from '../support/job-fleet.ts'
@@ -21,7 +21,7 @@ const WORKERS = 4
 const ROUNDS = process.env.LARKWAY_TEST_LONG === '1' ? 2 : 1
 /** The kills come at any moment between two looks at the provider, which are 3 s apart in the end. */
 const KILLED_WITHIN_MS = 3_000
-/** A lease of 30 s, and the looks at the queue and at the provider. */
+/** A lease of 10 s, and the looks at the queue and at the provider. */
 const TAKEN_OVER_MS = 60_000
 const ENV = {
   LARKWAY_JOBS: `${JOBS / WORKERS}`,
@@ -88,7 +88,7 @@ t.test('what killed workers have ordered is not ordered again', { skip: withoutS
   }, TAKEN_OVER_MS)
   t.ok(ended, 'all jobs have ended')
   for (const job of await all()) {
-    t.match(job, { status: 'succeeded', fence: ROUNDS + 1, strays: ROUNDS }, `${job?.id}`)
+    t.match(job, { status: 'succeeded', fence: ROUNDS + 1, stalled: ROUNDS }, `${job?.id}`)
   }
   const ordered = provider.orders.map(({ sha256 }) => sha256)
   t.same(ordered.sort(), [...jobs.values()].sort(), 'and each was ordered once')

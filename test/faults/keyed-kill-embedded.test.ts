@@ -3,6 +3,7 @@ import t, { type Test } from 'tap'
 import { type HoldingUpstream, startHoldingUpstream } from '../support/holding-upstream.ts'
 import { ask, countsOf, keyedUpload, nameOf } from '../support/keyed-call.ts'
 import type { Larkway } from '../support/larkway.ts'
+import { testTiming } from '../support/larkway.ts'
 import { nodesOf } from '../support/nodes.ts'
 import type { RawClient } from '../support/raw-client.ts'
 import { tempFolder } from '../support/scratch.ts'
@@ -12,7 +13,7 @@ const ROUNDS = 2
 const AT_ONCE = 10
 const DEADLINE_SECONDS = 3
 /** A running slot outlasts its call's deadline by this. */
-const GRACE_MS = 30_000
+const GRACE_MS = 15_000
 /** How long a gateway may take to note what it was sent. */
 const NOTICE_MS = 200
 
@@ -72,7 +73,7 @@ async function startOn(t: Test) {
     upstream,
     authorization: nodes.authorizationOf('acme'),
     askAll,
-    start: () => nodes.start(t, { dataFolder }),
+    start: () => nodes.start(t, { dataFolder, env: testTiming({ calls: { slotGraceMs: GRACE_MS } }) }),
   }
 }
 

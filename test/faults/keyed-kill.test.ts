@@ -3,6 +3,7 @@ import t, { type Test } from 'tap'
 import { type HoldingUpstream, startHoldingUpstream } from '../support/holding-upstream.ts'
 import { ask, countsOf, keyedUpload, nameOf } from '../support/keyed-call.ts'
 import type { Larkway } from '../support/larkway.ts'
+import { testTiming } from '../support/larkway.ts'
 import { type Nodes, nodesOf } from '../support/nodes.ts'
 import type { RawClient } from '../support/raw-client.ts'
 import { type RedisProxy, startRedisProxy } from '../support/redis-proxy.ts'
@@ -25,7 +26,8 @@ const MISSES_MAX = 5
 const LANES = 2
 const DEADLINE_SECONDS = 3
 /** A running slot outlasts its call's deadline by this. */
-const GRACE_MS = 30_000
+const GRACE_MS = 15_000
+const env = testTiming({ calls: { slotGraceMs: GRACE_MS } })
 
 /** What becomes of a key whose gateway is killed at a step. */
 type Verdict =
@@ -140,7 +142,7 @@ class Kills {
   async prepare(upstream: HoldingUpstream): Promise<Prepared> {
     const proxy = await startRedisProxy(this.#t, this.#redis.port)
     const providers = providersAt(upstream)
-    return { proxy, gateway: await this.#nodes.start(this.#t, { redisUrl: proxy.url, providers }) }
+    return { proxy, gateway: await this.#nodes.start(this.#t, { redisUrl: proxy.url, providers, env }) }
   }
 
   /** Kills gateways, one after the other; the next one starts while this one is brought to its step. */
@@ -209,7 +211,7 @@ t.test(
       workspaces: { acme: { entries: [{ provider: 'hears', model: 'm', capabilities: ['audio_input'] }] } },
       config: { deadline_seconds: DEADLINE_SECONDS },
     })
-    const checker = await nodes.start(t, { redisUrl: redis.url })
+    const checker = await nodes.start(t, { redisUrl: redis.url, env })
     // Redis knows the scripts from now on: no gateway sends one whole.
     await ask(checker.port, keyedUpload('first', nodes.authorizationOf('acme')))
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import type { Accounts } from '../../src/schema/ledger.ts'
+import type { Accounts } from '../../src/contracts/ledger.ts'
 import { createRedisState } from '../../src/state/redis/state.ts'
 import { type HoldingUpstream, startHoldingUpstream } from '../support/holding-upstream.ts'
 import { AUDIO_SECONDS, ask, countsOf, type KeyedAnswer, keyedUpload, nameOf } from '../support/keyed-call.ts'

@@ -3,7 +3,8 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { answerOf, send, tally, uploadsOf } from '../support/audio-upload.ts'
-import { type DemoRoute, startDemoRoute } from '../support/demo-route.ts'
+import { childEnvironment } from '../support/child-environment.ts'
+import { type DemoProcess, startDemoProcess } from '../support/demo-route.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -12,12 +13,13 @@ import { filledWav } from '../support/wav.ts'
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 const AUDIO = filledWav(12_000_000, 9)
 
-const uploadsTo = (gateway: DemoRoute) => uploadsOf(AUDIO, gateway.authorization.authorization)
-const isStopping = (gateway: DemoRoute) => waitUntil(() => gateway.log.some(({ msg }) => msg === 'stopping'))
+const uploadsTo = (gateway: DemoProcess) => uploadsOf(AUDIO, gateway.authorization.authorization)
+const isStopping = (gateway: DemoProcess) =>
+  waitUntil(() => gateway.log.some(({ msg }) => msg === 'stopping'))
 
 /** Runs the product on a data folder until it ends by itself. */
 async function runOn(t: Test, dataFolder: string): Promise<{ code: number | null; complaint: string }> {
-  const env = { PATH: process.env.PATH ?? '', PORT: '0', HOST: '127.0.0.1', LARKWAY_DATA: dataFolder }
+  const env = childEnvironment({ PORT: '0', HOST: '127.0.0.1', LARKWAY_DATA: dataFolder })
   const child = spawn(process.execPath, [MAIN], { env, stdio: ['ignore', 'ignore', 'pipe'] })
   t.teardown(() => child.kill('SIGKILL'))
   let complaint = ''
@@ -30,22 +32,22 @@ async function runOn(t: Test, dataFolder: string): Promise<{ code: number | null
 
 t.test('a data folder that is in use is refused, and the reason named', { timeout: 60_000 }, async (t) => {
   const dataFolder = await tempFolder(t)
-  const first = await startDemoRoute(t, { dataFolder })
+  const first = await startDemoProcess(t, { dataFolder })
   const second = await runOn(t, dataFolder)
   t.equal(second.code, 1)
   t.match(second.complaint, `the data folder ${dataFolder} is in use by another Larkway process`)
   t.same(tally([await send(first.port, uploadsTo(first).raw)]), { 200: 1 }, 'the first one is not disturbed')
   for (const signal of ['SIGKILL', 'SIGTERM', 'SIGINT'] as const) {
-    const gateway = await startDemoRoute(t, { dataFolder: await tempFolder(t) })
+    const gateway = await startDemoProcess(t, { dataFolder: await tempFolder(t) })
     await gateway.signal(signal)
-    const next = await startDemoRoute(t, { dataFolder: gateway.dataFolder })
+    const next = await startDemoProcess(t, { dataFolder: gateway.dataFolder })
     t.same(tally([await send(next.port, uploadsTo(next).raw)]), { 200: 1 }, `free after ${signal}`)
     await next.signal('SIGTERM')
   }
 })
 
 t.test('SIGTERM while requests are under way', { timeout: 60_000 }, async (t) => {
-  const gateway = await startDemoRoute(t, { entries: [{ delay_ms: 1_500 }] })
+  const gateway = await startDemoProcess(t, { entries: [{ delay_ms: 1_500 }] })
   const { raw } = uploadsTo(gateway)
   const [working, arriving, idle] = await Promise.all([
     RawClient.connect(gateway.port),
@@ -68,7 +70,7 @@ t.test('SIGTERM while requests are under way', { timeout: 60_000 }, async (t) =>
 })
 
 t.test('a second SIGTERM ends it at once', { timeout: 60_000 }, async (t) => {
-  const gateway = await startDemoRoute(t, { entries: [{ delay_ms: 60_000 }] })
+  const gateway = await startDemoProcess(t, { entries: [{ delay_ms: 60_000 }] })
   const { raw } = uploadsTo(gateway)
   const client = await RawClient.connect(gateway.port)
   await client.send(raw.head, raw.body)

@@ -3,7 +3,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
-import { startDemoRoute } from '../support/demo-route.ts'
+import { startDemoProcess } from '../support/demo-route.ts'
 import { startLarkway } from '../support/larkway.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { type Watched, watchTenants } from '../support/tenant-watch.ts'
@@ -72,7 +72,7 @@ for (const memory of ['64', '8']) {
 t.test('an answer a minute after the last chunk, behind backpressure', { timeout: 180_000 }, async (t) => {
   // Less memory than the body needs: it goes to the store, and the sender is paused while the store is behind.
   const env = { LARKWAY_MEMORY_MIB: '16' }
-  const gateway = await startDemoRoute(t, { entries: [{ delay_ms: 60_000 }], env })
+  const gateway = await startDemoProcess(t, { entries: [{ delay_ms: 60_000 }], env })
   const wav = filledWav(24_000_000, 1)
   const head =
     `POST /v1/transcription HTTP/1.1\r\nHost: a\r\nAuthorization: ${gateway.authorization.authorization}\r\n` +

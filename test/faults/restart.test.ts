@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
-import { startDemoRoute } from '../support/demo-route.ts'
+import { startDemoProcess } from '../support/demo-route.ts'
 import { startLarkway } from '../support/larkway.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -27,7 +27,7 @@ t.test(
   { timeout: 120_000 },
   async (t) => {
     const dataFolder = await folder(t)
-    const first = await startDemoRoute(t, {
+    const first = await startDemoProcess(t, {
       dataFolder,
       entries: [{ delay_ms: 60_000 }],
       env: { LARKWAY_MEMORY_MIB: '8' },
@@ -49,7 +49,7 @@ t.test(
     for (const client of clients) client.destroy()
     t.ok((await bodiesIn(dataFolder)).length >= 4, 'the killed process left bodies behind')
 
-    const second = await startDemoRoute(t, { dataFolder })
+    const second = await startDemoProcess(t, { dataFolder })
     t.same(await bodiesIn(dataFolder), [], 'they are gone when the next one listens')
     t.ok(second.log.some(({ msg }) => msg === 'swept'))
   },
@@ -79,7 +79,7 @@ t.test('the demo key outlives a restart', async (t) => {
 })
 
 t.test('told to stop, it answers what it has taken', async (t) => {
-  const gateway = await startDemoRoute(t, { entries: [{ delay_ms: 1_500 }] })
+  const gateway = await startDemoProcess(t, { entries: [{ delay_ms: 1_500 }] })
   const headers = { ...gateway.authorization, 'content-type': 'audio/wav' }
   const answer = fetch(`${gateway.url}/v1/transcription`, {
     method: 'POST',
@@ -120,7 +120,7 @@ t.test('a changed file takes effect whole, an invalid one not at all', { timeout
   t.equal(await statusOf(before), 401, 'the key that is gone from the file')
 
   await writeFile(path, JSON.stringify({ ...configuration(before), routes: { r: { workspace: 'nobody' } } }))
-  const refusals = () => gateway.log.filter(({ faults }) => faults !== undefined)
+  const refusals = () => gateway.log.filter(({ issues }) => issues !== undefined)
   await waitUntil(async () => refusals().length === 1)
   t.match(JSON.stringify(refusals()[0]), '/routes/r', 'the log names the place')
   process.kill(gateway.pid, 'SIGHUP')

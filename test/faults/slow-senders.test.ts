@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { type Bucket, openBucket } from '../support/bucket.ts'
 import { buffersAreCapped, inCappedNetwork } from '../support/capped-network.ts'
-import { startDemoRoute } from '../support/demo-route.ts'
+import { startDemoProcess } from '../support/demo-route.ts'
 import { MemoryWatch, residentMiB } from '../support/resident-memory.ts'
 import { startS3 } from '../support/s3-server.ts'
 import { type Senders, startSenders } from '../support/senders.ts'
@@ -58,7 +58,7 @@ async function speedOf(t: Test, senders: Senders): Promise<number> {
 async function slowSenders(t: Test, bucket: Bucket | null, refusedMax: number): Promise<void> {
   const upstreamUrl = await startUpstream(t)
   const env = { ...bucket?.env, LARKWAY_MEMORY_MIB: String(MEMORY_MIB) }
-  const gateway = await startDemoRoute(t, { upstreamUrl, env })
+  const gateway = await startDemoProcess(t, { upstreamUrl, env })
   const idleMiB = residentMiB(gateway.pid)
   const memory = new MemoryWatch(gateway.pid)
   const common = { port: gateway.port, authorization: gateway.authorization.authorization }

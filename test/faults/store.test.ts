@@ -8,7 +8,7 @@ import { startSweeper } from '../../src/storage/sweep.ts'
 import { answerOf, send, tally, uploadsOf } from '../support/audio-upload.ts'
 import { type Bucket, openBucket } from '../support/bucket.ts'
 import { buffersAreCapped, inCappedNetwork } from '../support/capped-network.ts'
-import { type DemoRoute, startDemoRoute } from '../support/demo-route.ts'
+import { type DemoProcess, startDemoProcess } from '../support/demo-route.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { MemoryWatch, residentMiB } from '../support/resident-memory.ts'
 import { type S3Server, startS3 } from '../support/s3-server.ts'
@@ -33,11 +33,11 @@ async function startOnS3(
   t: Test,
   server: S3Server,
   options: { memoryMiB: number; config?: Readonly<Record<string, unknown>>; delayMs?: number },
-): Promise<{ gateway: DemoRoute; bucket: Bucket; authorization: string }> {
+): Promise<{ gateway: DemoProcess; bucket: Bucket; authorization: string }> {
   const bucket = await openBucket(t, server)
   const { memoryMiB, config = {}, delayMs = 0 } = options
   const env = { ...bucket.env, LARKWAY_MEMORY_MIB: String(memoryMiB) }
-  const gateway = await startDemoRoute(t, { entries: [{ delay_ms: delayMs }], config, env })
+  const gateway = await startDemoProcess(t, { entries: [{ delay_ms: delayMs }], config, env })
   return { gateway, bucket, authorization: gateway.authorization.authorization }
 }
 
@@ -219,7 +219,7 @@ async function crashed(t: Test, server: S3Server): Promise<void> {
   t.same(await left(), occupied, 'a body of known length that was cut is no object')
 
   const env = { ...bucket.env, LARKWAY_MEMORY_MIB: '8' }
-  const next = await startDemoRoute(t, { env, dataFolder: gateway.dataFolder })
+  const next = await startDemoProcess(t, { env, dataFolder: gateway.dataFolder })
   const upload = uploadsOf(filledWav(12_000_000, 9), next.authorization.authorization).raw
   t.same(tally([await send(next.port, upload)]), { 200: 1 }, 'the next process serves')
   await assertStopsClean(t, next)

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { type ErrorCode, errorReply, GatewayError } from '../../src/errors.ts'
-import type { ReceivedCall } from '../../src/sandbox/call-log.ts'
-import { startSandbox } from '../../src/sandbox/server.ts'
+import { type ReceivedCall, startSandbox } from '../../src/sandbox/server.ts'
+
 import { uploadsOf } from '../support/audio-upload.ts'
 import { readEvents } from '../support/event-source.ts'
 import { RawClient } from '../support/raw-client.ts'

@@ -1,8 +1,15 @@
 import type { ServerResponse } from 'node:http'
 import t from 'tap'
 import { errorReply } from '../../src/errors.ts'
-import { run } from '../../src/gateway/run.ts'
-import { chatCall, entryAt, gatewayRig, refusalOf, type Upstream, upstream } from '../support/gateway-rig.ts'
+import {
+  chatCall,
+  entryAt,
+  gatewayRig,
+  refusalOf,
+  runWhole,
+  type Upstream,
+  upstream,
+} from '../support/gateway-rig.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 /** Nobody listens there. */
@@ -51,11 +58,11 @@ t.test('every kind of failure: who answers, and what the breaker makes of it', a
     for (let times = 0; times < BREAKER_FAILURES; times += 1) {
       const one = request('chat', chatCall())
       if (outcome === 'cured') {
-        const { result, release } = await run(services, one)
+        const { result, release } = await runWhole(services, one)
         t.equal(result.content, 'well', name)
         release()
       } else {
-        t.equal((await refusalOf(run(services, one))).code, 'UPSTREAM_REJECTED', name)
+        t.equal((await refusalOf(runWhole(services, one))).code, 'UPSTREAM_REJECTED', name)
       }
     }
     t.equal(services.health.view(entries[0]!, performance.now()).state, state, `${name}: the breaker`)
@@ -64,7 +71,7 @@ t.test('every kind of failure: who answers, and what the breaker makes of it', a
     t.equal(services.budget.used, 0, `${name}: nothing is held`)
 
     const alone = gatewayRig(t, { entries: [entries[0]!] })
-    const refusal = await refusalOf(run(alone.services, alone.request('chat', chatCall())))
+    const refusal = await refusalOf(runWhole(alone.services, alone.request('chat', chatCall())))
     t.equal(refusal.code, outcome === 'cured' ? 'UPSTREAM_ERROR' : 'UPSTREAM_REJECTED', `${name}: alone`)
     t.notMatch(JSON.stringify(errorReply(refusal, 'req_1')), /sk-secret|127\.0\.0\.1/, name)
   }
@@ -73,7 +80,7 @@ t.test('every kind of failure: who answers, and what the breaker makes of it', a
 t.test('a POST that broke off is not sent again', async (t) => {
   const bad = await upstream(t, breaksOff)
   const { services, request } = gatewayRig(t, { entries: [entryAt(bad.origin)] })
-  await refusalOf(run(services, request('chat', chatCall())))
+  await refusalOf(runWhole(services, request('chat', chatCall())))
   t.same(bad.requests, ['POST /v1/chat/completions'])
 })
 
@@ -84,14 +91,14 @@ t.test('an entry that asked to be left alone is left alone', async (t) => {
   const { services, request } = gatewayRig(t, { entries })
   for (let times = 0; times < 3; times += 1) {
     const call = request('chat', chatCall())
-    ;(await run(services, call)).release()
-    t.equal(call.trail.attempts.length, times === 0 ? 2 : 1, 'no line for one that was not asked')
+    ;(await runWhole(services, call)).release()
+    t.equal(call.context.attempts.length, times === 0 ? 2 : 1, 'no line for one that was not asked')
   }
   t.equal(busy.requests.length, 1)
 
   const alone = gatewayRig(t, { entries: [entries[0]!] })
-  await refusalOf(run(alone.services, alone.request('chat', chatCall())))
-  const refusal = await refusalOf(run(alone.services, alone.request('chat', chatCall())))
+  await refusalOf(runWhole(alone.services, alone.request('chat', chatCall())))
+  const refusal = await refusalOf(runWhole(alone.services, alone.request('chat', chatCall())))
   t.equal(refusal.code, 'PROVIDERS_COOLING_DOWN')
   t.equal(busy.requests.length, 2, 'nor is the only one')
 })
@@ -101,20 +108,20 @@ t.test('a failure says when the first of those that could serve may be tried, as
   const broken = await upstream(t, refuses(500))
   const entries = [entryAt(broken.origin), entryAt(busy.origin)]
   const alone = gatewayRig(t, { entries: entries.slice(1) })
-  const told = await refusalOf(run(alone.services, alone.request('chat', chatCall())))
+  const told = await refusalOf(runWhole(alone.services, alone.request('chat', chatCall())))
   t.match(told, {
     code: 'UPSTREAM_ERROR',
     extra: { retryAfterMs: 60_000, details: { retry_after_ms: 60_000 } },
   })
 
   const both = gatewayRig(t, { entries })
-  const mixed = await refusalOf(run(both.services, both.request('chat', chatCall())))
+  const mixed = await refusalOf(runWhole(both.services, both.request('chat', chatCall())))
   t.equal(mixed.extra.retryAfterMs, undefined, 'the one that failed may be asked at once')
 
   const tired = gatewayRig(t, { entries })
   const rate = { kind: 'rate', status: 429, reason: '', retryAfterMs: 5_000, providerMessage: null } as const
   tired.services.health.failed(entries[0]!, rate, performance.now())
-  const sooner = await refusalOf(run(tired.services, tired.request('chat', chatCall())))
+  const sooner = await refusalOf(runWhole(tired.services, tired.request('chat', chatCall())))
   t.equal(sooner.code, 'UPSTREAM_ERROR')
   const waitMs = sooner.extra.retryAfterMs ?? 0
   t.ok(waitMs > 1_000 && waitMs <= 5_000, `${waitMs} ms: what cools down already is the sooner`)
@@ -124,7 +131,7 @@ t.test('a route whose every breaker is open is tried all the same', async (t) =>
   const bad = await upstream(t, refuses(500))
   const { services, request } = gatewayRig(t, { entries: [entryAt(bad.origin)] })
   for (let times = 1; times <= BREAKER_FAILURES + 2; times += 1) {
-    const refusal = await refusalOf(run(services, request('chat', chatCall())))
+    const refusal = await refusalOf(runWhole(services, request('chat', chatCall())))
     t.equal(refusal.code, 'UPSTREAM_ERROR')
     t.equal(bad.requests.length, times)
   }
@@ -146,7 +153,7 @@ t.test('one trial for a half-open breaker, whoever else comes asks the next', as
   for (let times = 0; times < BREAKER_FAILURES; times += 1) {
     services.health.failed(entries[0]!, failure, performance.now() - 60_000)
   }
-  const calls = Array.from({ length: 5 }, () => run(services, request('chat', chatCall())))
+  const calls = Array.from({ length: 5 }, () => runWhole(services, request('chat', chatCall())))
   const contents = (await Promise.all(calls)).map(({ result }) => result.content)
   t.same(contents.sort(), ['slow', 'well', 'well', 'well', 'well'])
   t.equal(slow.requests.length, 1)
@@ -160,12 +167,12 @@ t.test('a caller who leaves is no failure of the entry', async (t) => {
   for (let times = 0; times < BREAKER_FAILURES; times += 1) {
     const leaving = new AbortController()
     const call = request('chat', chatCall(), leaving.signal)
-    const ended = run(services, call)
+    const ended = runWhole(services, call)
     ended.catch(() => {})
     t.ok(await waitUntil(() => hanging.requests.length === times + 1))
     leaving.abort(new Error('left'))
     await t.rejects(ended, { message: 'left' })
-    t.match(call.trail.attempts, [{ status: null, reason: 'the caller left' }])
+    t.match(call.context.attempts, [{ status: null, reason: 'the caller left' }])
   }
   t.equal(services.health.view(entries[0]!, performance.now()).state, 'closed')
   t.equal(services.budget.used, 0)
@@ -178,7 +185,7 @@ t.test('a call that an adapter refuses by itself says nothing of the entry', asy
   // More stop sequences than OpenAI takes.
   const call = chatCall({ stop: ['a', 'b', 'c', 'd', 'e', 'f'] })
   for (let times = 0; times < BREAKER_FAILURES; times += 1) {
-    const { code, extra } = await refusalOf(run(services, request('chat', call)))
+    const { code, extra } = await refusalOf(runWhole(services, request('chat', call)))
     t.equal(code, 'UPSTREAM_REJECTED', 'and sending it again would not help')
     t.match(extra.details, { attempts: [{ status: null, reason: /stop/ }] })
   }
@@ -189,10 +196,10 @@ t.test('a call that an adapter refuses by itself says nothing of the entry', asy
 t.test('usage, price and seed of the answer', async (t) => {
   const good = await upstream(t, answers('well'))
   const { services, request } = gatewayRig(t, { entries: [entryAt(good.origin)] })
-  const { envelope } = await run(services, request('chat', chatCall({ seed: 7 })))
+  const { envelope } = await runWhole(services, request('chat', chatCall({ seed: 7 })))
   t.same(envelope.usage, { input_tokens: 100, output_tokens: 10, total_tokens: 110 })
   t.equal(envelope.cost_usd, 0.0002)
   t.equal(envelope.determinism.seed_honored, true)
-  const { envelope: unseeded } = await run(services, request('chat', chatCall()))
+  const { envelope: unseeded } = await runWhole(services, request('chat', chatCall()))
   t.equal(unseeded.determinism.seed_honored, false)
 })

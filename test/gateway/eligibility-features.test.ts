@@ -1,16 +1,16 @@
 import t, { type Test } from 'tap'
-import { withoutHints } from '../../src/gateway/adapt.ts'
-import { unheededHints } from '../../src/gateway/features.ts'
-import type { Audio } from '../../src/schema/audio.ts'
+import type { Audio } from '../../src/contracts/audio.ts'
 import {
   FEATURES,
   type Feature,
   HINTS,
   type Hint,
   type TranscriptionOptions,
-} from '../../src/schema/calls.ts'
-import type { Entry } from '../../src/schema/catalog.ts'
-import type { ModelFacts } from '../../src/schema/provider.ts'
+} from '../../src/contracts/calls.ts'
+import type { Entry } from '../../src/contracts/catalog.ts'
+import type { ModelFacts } from '../../src/contracts/provider.ts'
+import { unheededHints, withoutHints } from '../../src/gateway/eligibility.ts'
+
 import { options, transcriptionCall } from '../support/call.ts'
 import { facts } from '../support/catalog.ts'
 import { models, named, pick, plainCall, refused, withRoute } from '../support/selection.ts'

@@ -1,9 +1,9 @@
 import t, { type Test } from 'tap'
-import { consider } from '../../src/gateway/select.ts'
-import { voiceAt } from '../../src/gateway/speech-limits.ts'
-import { CAPABILITIES } from '../../src/schema/calls.ts'
-import type { ModelLimits } from '../../src/schema/facts.ts'
-import { type Calls, OPERATION_NAMES, type OperationName } from '../../src/schema/operations.ts'
+import { CAPABILITIES } from '../../src/contracts/calls.ts'
+import type { ModelLimits } from '../../src/contracts/facts.ts'
+import { type Calls, OPERATION_NAMES, type OperationName } from '../../src/contracts/operations.ts'
+import { voiceAt } from '../../src/gateway/eligibility.ts'
+import { select } from '../../src/gateway/selection.ts'
 import { speechCall, transcriptionCall } from '../support/call.ts'
 import { facts } from '../support/catalog.ts'
 import { models, named, pick, plainCall, refused, selectionInput, withRoute } from '../support/selection.ts'
@@ -148,7 +148,7 @@ t.test('a voice goes by the name that the entry has for it', async (t) => {
 
 t.test('a voice is one of those listed, or looks like one', async (t) => {
   const takes = (limits: ModelLimits, voice: string) =>
-    consider(selectionInput('speech', withRoute([bounded(limits)]), speechCall({ voice }))).refusal === null
+    select(selectionInput('speech', withRoute([bounded(limits)]), speechCall({ voice }))).refusal === null
   const both = { voices: ['alloy'], voice_pattern: '^[a-z]{3}$' }
   t.same(
     ['alloy', 'abc', 'abcd'].map((voice) => takes(both, voice)),

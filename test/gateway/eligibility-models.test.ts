@@ -1,11 +1,11 @@
 import t from 'tap'
-import { unheededHints } from '../../src/gateway/features.ts'
-import { consider } from '../../src/gateway/select.ts'
+import type { Audio } from '../../src/contracts/audio.ts'
+import type { TranscriptionOptions } from '../../src/contracts/calls.ts'
+import type { Entry } from '../../src/contracts/catalog.ts'
+import { unheededHints } from '../../src/gateway/eligibility.ts'
+import { select } from '../../src/gateway/selection.ts'
 import { factsOf } from '../../src/providers/facts.ts'
 import { PROVIDERS } from '../../src/providers/index.ts'
-import type { Audio } from '../../src/schema/audio.ts'
-import type { TranscriptionOptions } from '../../src/schema/calls.ts'
-import type { Entry } from '../../src/schema/catalog.ts'
 import { transcriptionCall } from '../support/call.ts'
 import { configuredProvider, entry } from '../support/catalog.ts'
 import { selectionInput, withRoute } from '../support/selection.ts'
@@ -84,7 +84,7 @@ t.test('what each model does with what can be asked for', async (t) => {
     const shown = MODELS.map((model) => {
       const one = entryOf(model)
       const input = selectionInput('transcription', withRoute([one]), call, { providers: PROVIDERS })
-      const left = consider(input).considered[0]?.left ?? null
+      const left = select(input).considered[0]?.exclusion ?? null
       if (left === null) return unheededHints(one.facts, call.payload.options).length > 0 ? 'w' : 'y'
       return left.why === 'features' ? 'F' : left.why === 'limits' ? 'L' : left.why
     })
@@ -96,7 +96,7 @@ t.test('which models translate', async (t) => {
   const shown = MODELS.map((model) => {
     const who = withRoute([entryOf(model)])
     const input = selectionInput('translation', who, transcriptionCall(), { providers: PROVIDERS })
-    return consider(input).selection === null ? 'n' : 'y'
+    return select(input).selection === null ? 'n' : 'y'
   })
   t.equal(shown.join(' '), TRANSLATING)
 })

@@ -1,8 +1,8 @@
 import t from 'tap'
-import type { Call } from '../../src/gateway/gateway.ts'
-import type { Capability } from '../../src/schema/calls.ts'
-import type { ChatCall } from '../../src/schema/chat.ts'
-import { CAPABILITY_OF, OPERATION_NAMES, type OperationName } from '../../src/schema/operations.ts'
+import type { Capability } from '../../src/contracts/calls.ts'
+import type { ChatCall } from '../../src/contracts/chat.ts'
+import { CAPABILITY_OF, OPERATION_NAMES, type OperationName } from '../../src/contracts/operations.ts'
+import type { Call } from '../../src/gateway/call.ts'
 import { configuredProvider, facts, principal, RICH, route } from '../support/catalog.ts'
 import { chatOf, models, named, PICTURE, pick, plainCall, refused, withRoute } from '../support/selection.ts'
 

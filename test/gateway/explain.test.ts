@@ -1,39 +1,39 @@
 import t from 'tap'
-import type { Consideration, Left } from '../../src/gateway/consideration.ts'
-import { type ExplainRow, explainRows } from '../../src/gateway/explain.ts'
-import { createHealthBook } from '../../src/gateway/health.ts'
-import { consider } from '../../src/gateway/select.ts'
+import { createCircuitBreakers } from '../../src/gateway/health.ts'
+import { select } from '../../src/gateway/selection.ts'
+import { type Exclusion, type ExplainRow, explainRows, type Verdict } from '../../src/gateway/verdict.ts'
+
 import { transcriptionCall } from '../support/call.ts'
 import { configuredProvider, facts, principal, route } from '../support/catalog.ts'
 import { named, plainCall, refused, selectionInput, withRoute } from '../support/selection.ts'
 
-function rowOf(left: Left | null, overrides: Partial<Consideration> = {}): ExplainRow {
+function rowOf(left: Exclusion | null, overrides: Partial<Verdict> = {}): ExplainRow {
   const entry = named('model')
   const considered = {
     route: route([entry]),
     entry,
     group: 'assigned_route',
     rank: null,
-    left,
+    exclusion: left,
     lastResort: false,
   }
-  const [row] = explainRows([{ ...considered, ...overrides } as Consideration])
+  const [row] = explainRows([{ ...considered, ...overrides } as Verdict])
   return row!
 }
 
 t.test('every reason, in words and for programs', async (t) => {
   const features = { why: 'features', missing: [], language: null, redactions: [], conflict: [] } as const
-  const rows: [Left, string, Partial<ExplainRow>][] = [
+  const rows: [Exclusion, string, Partial<ExplainRow>][] = [
     [{ why: 'workspace' }, 'it belongs to another workspace', {}],
     [{ why: 'unpublished' }, 'its route is not published', {}],
     [{ why: 'not_pinned' }, 'other entries of its route are pinned', {}],
-    [{ why: 'duplicate' }, 'it was listed before', {}],
+    [{ why: 'duplicate' }, 'an earlier entry sends the same to this model', {}],
     [
       { why: 'capability', missing: ['vision', 'text'] },
       'the model lacks vision, text',
       { missing: ['vision', 'text'] },
     ],
-    [{ why: 'operation' }, 'the model is not for this operation, or its provider has none such', {}],
+    [{ why: 'operation' }, 'the model is for other operations, or its provider lacks this one', {}],
     [{ why: 'plan', missing: ['vision'] }, 'the plan does not include vision', { missing: ['vision'] }],
     [{ why: 'plan', missing: [] }, 'it is for other plans', {}],
     [
@@ -53,18 +53,18 @@ t.test('every reason, in words and for programs', async (t) => {
     ],
     [
       { ...features, conflict: ['diarization', 'keyterms'] },
-      'the model does not keep diarization and keyterms together',
+      'the model cannot combine diarization and keyterms',
       { conflict: ['diarization', 'keyterms'] },
     ],
     [{ why: 'limits', param: 'speed', message: 'too quick' }, 'too quick', { param: 'speed' }],
     [
       { why: 'cooling', retryAfterMs: 1_001 },
-      'the provider asked to be left alone, for 2 s more',
+      'the provider is rate limited for another 2 s',
       { retry_after_ms: 1_001 },
     ],
     [
       { why: 'breaker', retryAfterMs: 9_000, openedAtMs: 5 },
-      'its breaker is open, for 9 s more',
+      'its breaker is open for another 9 s',
       { retry_after_ms: 9_000 },
     ],
     [
@@ -97,12 +97,12 @@ t.test('an entry that is taken has a rank, and a reason only as the last resort'
 
 t.test('both outcomes are explained, entry by entry', async (t) => {
   const entries = [named('plain', { facts: facts({ features: [] }) }), named('tired'), named('good')]
-  const health = createHealthBook()
+  const health = createCircuitBreakers()
   const rate = { kind: 'rate', status: 429, reason: '', retryAfterMs: 5_000, providerMessage: null } as const
   health.failed(entries[1]!, rate, 0)
   const call = transcriptionCall({ options: { diarization: true } })
 
-  const taken = consider(selectionInput('transcription', withRoute(entries), call, { health }))
+  const taken = select(selectionInput('transcription', withRoute(entries), call, { health }))
   t.equal(taken.refusal, null)
   t.same(
     explainRows(taken.considered).map(({ model, rank, left }) => [model, rank, left]),
@@ -113,7 +113,7 @@ t.test('both outcomes are explained, entry by entry', async (t) => {
     ],
   )
 
-  const none = consider(selectionInput('transcription', withRoute(entries.slice(0, 2)), call, { health }))
+  const none = select(selectionInput('transcription', withRoute(entries.slice(0, 2)), call, { health }))
   t.equal(none.selection, null)
   t.equal(none.refusal?.code, 'PROVIDERS_COOLING_DOWN')
   t.same(none.refusal?.extra.details?.entries, explainRows(none.considered), 'the refusal says the same')
@@ -155,7 +155,7 @@ t.test('what is left of a purpose is explained too', async (t) => {
     purposes: [{ purpose: 'calls', description: '', enabled: true, route: calls }],
   })
   const call = plainCall('transcription', {}, { purpose: { label: 'calls', source: 'body' } })
-  const { considered } = consider(selectionInput('transcription', who, call))
+  const { considered } = select(selectionInput('transcription', who, call))
   t.same(
     explainRows(considered).map(({ route, group, model, rank, left }) => [route, group, model, rank, left]),
     [
@@ -170,7 +170,7 @@ t.test('what is left of a purpose is explained too', async (t) => {
 t.test('a refusal does not grow with the route', async (t) => {
   const deaf = facts({ capabilities: ['text'] })
   const many = Array.from({ length: 500 }, (_, index) => named(`deaf-${index}`, { facts: deaf }))
-  const { considered, refusal } = consider(
+  const { considered, refusal } = select(
     selectionInput('transcription', withRoute(many), transcriptionCall()),
   )
   t.equal(explainRows(considered).length, 500)

@@ -1,14 +1,14 @@
 import t, { type Test } from 'tap'
-import { adapt, targetOf } from '../../src/gateway/adapt.ts'
-import { explainRows } from '../../src/gateway/explain.ts'
-import { consider } from '../../src/gateway/select.ts'
+import { FEATURES, HINTS, type TranscriptionOptions } from '../../src/contracts/calls.ts'
+import type { Entry } from '../../src/contracts/catalog.ts'
+import type { Calls } from '../../src/contracts/operations.ts'
+import { type ModelFacts, operationOf } from '../../src/contracts/provider.ts'
+import { adapt, targetOf } from '../../src/gateway/eligibility.ts'
+import { select } from '../../src/gateway/selection.ts'
+import { explainRows } from '../../src/gateway/verdict.ts'
 import { DATED, factsOf } from '../../src/providers/facts.ts'
 import { PROVIDERS } from '../../src/providers/index.ts'
-import { FEATURES, HINTS, type TranscriptionOptions } from '../../src/schema/calls.ts'
-import type { Entry } from '../../src/schema/catalog.ts'
-import type { Calls } from '../../src/schema/operations.ts'
-import { type ModelFacts, operationOf } from '../../src/schema/provider.ts'
-import { speechCall, transcriptionCall } from '../support/call.ts'
+import { callOf, speechCall, transcriptionCall } from '../support/call.ts'
 import { configuredProvider, entry, facts } from '../support/catalog.ts'
 import { selectionInput, withRoute } from '../support/selection.ts'
 
@@ -75,12 +75,12 @@ function serves(one: Entry, operation: Name): boolean {
 
 /** What selection does with a call of one entry, and whether the adapter then starts it, whole and streamed. */
 function tried<K extends Name>(operation: K, one: Entry, payload: Calls[K]) {
-  const call = { payload, selectors: { purpose: null, responseProfile: null }, warnings: [] }
+  const call = callOf(operation, payload)
   const input = selectionInput(operation, withRoute([one]), call, { providers: PROVIDERS })
-  const { selection, refusal, considered } = consider(input)
+  const { selection, refusal, considered } = select(input)
   if (selection === null) return { refusal, rows: explainRows(considered), failure: null }
   const protocol = operationOf(PROVIDERS.get(one.provider.kind), operation)!
-  const adapted = adapt(operation, payload, one).payload
+  const adapted = adapt(call, one).payload
   const target = targetOf(one)
   const steps = [protocol.start(adapted as never, target)]
   const streams = protocol.streamed?.applies?.(adapted as never, target) !== false
@@ -144,14 +144,14 @@ t.test('what a model keeps one by one and not together is told as such', async (
     {
       left: 'features',
       conflict: ['word_timestamps', 'diarization'],
-      detail: 'the model does not keep word_timestamps and diarization together',
+      detail: 'the model cannot combine word_timestamps and diarization',
     },
   ])
   const able = entryOf('deepgram', 'nova-3', factsOf('deepgram', 'nova-3')!)
   const call = transcriptionCall({ options: both })
   const input = selectionInput('transcription', withRoute([morse, able]), call, { providers: PROVIDERS })
   t.same(
-    consider(input).selection?.candidates.map(({ entry: { model } }) => model),
+    select(input).selection?.candidates.map(({ entry: { model } }) => model),
     ['nova-3'],
   )
 })

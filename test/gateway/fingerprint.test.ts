@@ -1,6 +1,6 @@
 import t from 'tap'
-import { fingerprintOf, slotIdOf } from '../../src/gateway/fingerprint.ts'
-import type { Selectors } from '../../src/schema/selectors.ts'
+import type { Selectors } from '../../src/contracts/catalog.ts'
+import { fingerprintOf, slotIdOf } from '../../src/gateway/idempotency.ts'
 import { options as optionsOf } from '../support/call.ts'
 import { principal } from '../support/catalog.ts'
 

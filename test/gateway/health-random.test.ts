@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { createHealthBook, type EntryHealth } from '../../src/gateway/health.ts'
-import type { Failure, FailureKind } from '../../src/schema/upstream.ts'
+import type { Failure, FailureKind } from '../../src/contracts/upstream.ts'
+import { createCircuitBreakers, type EntryHealth } from '../../src/gateway/health.ts'
 import { entry } from '../support/catalog.ts'
 
 type Event =
@@ -112,7 +112,7 @@ t.test('whatever happens, it does what a list of all calls would say', async (t)
   const seen = new Set<string>()
   fc.assert(
     fc.property(fc.array(someEvent, { minLength: 50, maxLength: 250 }), fc.nat(5000), (events, startMs) => {
-      const [book, model, one] = [createHealthBook(), new KeepsEverything(), entry()]
+      const [book, model, one] = [createCircuitBreakers(), new KeepsEverything(), entry()]
       let nowMs = startMs
       for (const event of events) {
         if (event.kind === 'pass') nowMs += event.milliseconds

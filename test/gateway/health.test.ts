@@ -1,6 +1,6 @@
 import t from 'tap'
-import { createHealthBook, type HealthBook } from '../../src/gateway/health.ts'
-import type { Failure, FailureKind } from '../../src/schema/upstream.ts'
+import type { Failure, FailureKind } from '../../src/contracts/upstream.ts'
+import { type CircuitBreakers, createCircuitBreakers } from '../../src/gateway/health.ts'
 import { entry } from '../support/catalog.ts'
 
 const SECOND = 1000
@@ -11,7 +11,7 @@ function failure(kind: FailureKind = 'server', retryAfterMs: number | null = nul
 
 /** One entry of a fresh book, and a clock that the test sets. */
 function patient() {
-  const book: HealthBook = createHealthBook()
+  const book: CircuitBreakers = createCircuitBreakers()
   const one = entry()
   let nowMs = 1_000_000.5
   return {
@@ -186,7 +186,7 @@ t.test('Retry-After makes an entry cool down, whatever its breaker', async (t) =
 })
 
 t.test('entries do not share their health', async (t) => {
-  const book = createHealthBook()
+  const book = createCircuitBreakers()
   const [ill, well] = [entry(), entry()]
   for (let count = 0; count < 5; count += 1) book.failed(ill, failure(), 0)
   t.equal(book.view(ill, 0).state, 'open')

@@ -1,8 +1,8 @@
 import t from 'tap'
-import { jobPrincipal } from '../../src/gateway/job-principal.ts'
+import type { Snapshot } from '../../src/contracts/catalog.ts'
+import type { JobSpec } from '../../src/contracts/jobs.ts'
+import { jobPrincipal } from '../../src/gateway/authentication.ts'
 import { newJobId } from '../../src/ids.ts'
-import type { Snapshot } from '../../src/schema/catalog.ts'
-import type { JobSpec } from '../../src/schema/jobs.ts'
 import { principal } from '../support/catalog.ts'
 
 const { key: _, ...app } = principal()

@@ -1,9 +1,9 @@
 import t from 'tap'
-import { createLatencyBook } from '../../src/gateway/latency.ts'
+import { createLatencyTracker } from '../../src/gateway/health.ts'
 import { entry } from '../support/catalog.ts'
 
 t.test('the median of the newest answers', async (t) => {
-  const [book, one] = [createLatencyBook(), entry()]
+  const [book, one] = [createLatencyTracker(), entry()]
   t.equal(book.medianMs(one, 0), 0, 'none yet')
   book.note(one, 300, 0)
   t.equal(book.medianMs(one, 0), 300)
@@ -15,7 +15,7 @@ t.test('the median of the newest answers', async (t) => {
 })
 
 t.test('answers are forgotten after five minutes, one by one', async (t) => {
-  const [book, one] = [createLatencyBook(), entry()]
+  const [book, one] = [createLatencyTracker(), entry()]
   book.note(one, 900, 0)
   book.note(one, 100, 200_000)
   t.equal(book.medianMs(one, 299_999), 900)

@@ -1,19 +1,28 @@
 import t from 'tap'
-import { formatDuration } from '../../src/gateway/admit.ts'
-import { countCharacters } from '../../src/gateway/characters.ts'
-import { estimateOf, expectedCost, highestCost } from '../../src/gateway/estimate.ts'
-import { type Metered, meter, NOTHING_TOLD, type Told, toldBy } from '../../src/gateway/meter.ts'
-import type { Audio } from '../../src/schema/audio.ts'
-import type { TranscriptionOptions } from '../../src/schema/calls.ts'
-import type { ChatCall, ChatPart } from '../../src/schema/chat.ts'
-import type { Price } from '../../src/schema/facts.ts'
-import type { Results } from '../../src/schema/operations.ts'
-import { speechCall, transcriptionCall } from '../support/call.ts'
+import type { Audio } from '../../src/contracts/audio.ts'
+import type { TranscriptionOptions } from '../../src/contracts/calls.ts'
+import type { ChatCall, ChatPart } from '../../src/contracts/chat.ts'
+import type { Price } from '../../src/contracts/facts.ts'
+import type { Results } from '../../src/contracts/operations.ts'
+import { formatDuration } from '../../src/gateway/authentication.ts'
+import {
+  countCharacters,
+  estimateOf,
+  expectedCost,
+  highestCost,
+  type Metered,
+  meter,
+  NOTHING_REPORTED,
+  type ReportedUsage,
+  reportedBy,
+} from '../../src/gateway/meter.ts'
+
+import { callOf, speechCall, transcriptionCall } from '../support/call.ts'
 import { entry, facts } from '../support/catalog.ts'
 import { chatCall } from '../support/gateway-rig.ts'
 
 function speak(characters: number, price: Price | null): Metered {
-  return meter('speech', speechCall({ input: 'a'.repeat(characters) }).payload, NOTHING_TOLD, price)
+  return meter(speechCall({ input: 'a'.repeat(characters) }), NOTHING_REPORTED, price)
 }
 
 function hear(
@@ -25,11 +34,11 @@ function hear(
   }: { options?: Partial<TranscriptionOptions>; reported?: number | null } = {},
 ): Metered {
   const { payload } = transcriptionCall({ audio, options })
-  return meter('transcription', payload, { ...NOTHING_TOLD, seconds: reported }, price)
+  return meter(callOf('transcription', payload), { ...NOTHING_REPORTED, seconds: reported }, price)
 }
 
-const tokens = (input: number | null, output: number | null): Told => ({
-  ...NOTHING_TOLD,
+const tokens = (input: number | null, output: number | null): ReportedUsage => ({
+  ...NOTHING_REPORTED,
   usage: { input_tokens: input, output_tokens: output },
 })
 
@@ -218,9 +227,9 @@ t.test('a price that changes, by the day of the call in UTC', async (t) => {
   ] as const
   for (const [at, usd] of rows) {
     const told = tokens(1_000_000, 1_000_000)
-    t.equal(meter('chat', chatCall(), told, price, Date.parse(at)).costUsd, usd, at)
+    t.equal(meter(callOf('chat', chatCall()), told, price, Date.parse(at)).costUsd, usd, at)
   }
-  t.equal(meter('chat', chatCall(), tokens(1_000_000, 0), price).costUsd !== null, true, 'and now')
+  t.equal(meter(callOf('chat', chatCall()), tokens(1_000_000, 0), price).costUsd !== null, true, 'and now')
 })
 
 const TIERED: Price = {
@@ -240,10 +249,18 @@ t.test('a price by size is that of the whole call', async (t) => {
     [500_001, 4.000008 + 0.01],
   ] as const
   for (const [input, usd] of rows)
-    t.equal(meter('chat', chatCall(), tokens(input, 1000), TIERED).costUsd, Math.round(usd * 1e6) / 1e6)
-  t.equal(meter('chat', chatCall(), tokens(null, 1000), TIERED).costUsd, null, 'a size that nobody knows')
+    t.equal(
+      meter(callOf('chat', chatCall()), tokens(input, 1000), TIERED).costUsd,
+      Math.round(usd * 1e6) / 1e6,
+    )
+  t.equal(
+    meter(callOf('chat', chatCall()), tokens(null, 1000), TIERED).costUsd,
+    null,
+    'a size that nobody knows',
+  )
   const later: Price = { ...TIERED, periods: [{ from: '2027-01-01', tiers: [] }] }
-  const at = (day: string) => meter('chat', chatCall(), tokens(600_000, 0), later, Date.parse(day)).costUsd
+  const at = (day: string) =>
+    meter(callOf('chat', chatCall()), tokens(600_000, 0), later, Date.parse(day)).costUsd
   t.same([at('2026-12-31'), at('2027-01-01')], [4.8, 1.2], 'tiers change with their period')
 })
 
@@ -251,12 +268,12 @@ t.test('what is reserved covers every price that the size may fall under', async
   const chat = (text: string, more: Partial<ChatCall> = {}) =>
     chatCall({ messages: [{ role: 'user', parts: [{ type: 'text', text }] }], max_tokens: 1000, ...more })
   const reserved = (price: Price, call: ChatCall) =>
-    highestCost(entry({ facts: facts({ price }) }), 'chat', call)
+    highestCost(entry({ facts: facts({ price }) }), callOf('chat', call))
   const short = chat('a'.repeat(4000))
   t.equal(reserved(TIERED, short), 0.012, 'a short text is never dear')
   // 300,000 characters of Chinese are more than 272,000 tokens.
   const long = chat('鳥'.repeat(300_000))
-  t.equal(estimateOf(entry({ facts: facts({ price: TIERED }) }), 'chat', long).costUsd, 0.16)
+  t.equal(estimateOf(entry({ facts: facts({ price: TIERED }) }), callOf('chat', long)).costUsd, 0.16)
   t.equal(reserved(TIERED, long), 0.315)
   t.equal(reserved(TIERED, chat('a'.repeat(4 * 272_004))), 2.186032, 'the supposed tier and those above it')
   const image: ChatPart = {
@@ -276,20 +293,23 @@ t.test('what is reserved covers every price that the size may fall under', async
 
 t.test('a cost is never nothing, however small, and small ones compare', async (t) => {
   const embed = (usd: number, count: number) =>
-    meter('embeddings', { input: ['a'], dimensions: null }, tokens(count, null), {
+    meter(callOf('embeddings', { input: ['a'], dimensions: null }), tokens(count, null), {
       per_1m_input_tokens_usd: usd,
     }).costUsd
   t.equal(embed(0.02, 1), 0.000001)
   t.equal(embed(0.02, 0), 0)
   t.equal(embed(0, 5), 0)
   const of = (usd: number) =>
-    expectedCost(entry({ facts: facts({ price: { per_1m_input_tokens_usd: usd } }) }), 'embeddings', {
-      input: ['four'],
-      dimensions: null,
-    })
+    expectedCost(
+      entry({ facts: facts({ price: { per_1m_input_tokens_usd: usd } }) }),
+      callOf('embeddings', {
+        input: ['four'],
+        dimensions: null,
+      }),
+    )
   t.ok(of(0.02) < of(0.13), 'though both come to one micro-USD')
   t.equal(
-    expectedCost(entry({ facts: facts({ price: null }) }), 'chat', chatCall()),
+    expectedCost(entry({ facts: facts({ price: null }) }), callOf('chat', chatCall())),
     Number.POSITIVE_INFINITY,
   )
 })
@@ -300,21 +320,21 @@ t.test('tokens', async (t) => {
     [tokens(1000, 100), price, 1100, 0.0035, 0],
     [tokens(1, 0), price, 1, 0.000003, 0],
     [tokens(null, 100), price, null, null, 2],
-    [NOTHING_TOLD, price, null, null, 2],
-    [NOTHING_TOLD, { per_1m_input_tokens_usd: 0, per_1m_output_tokens_usd: 0 }, null, 0, 1],
+    [NOTHING_REPORTED, price, null, null, 2],
+    [NOTHING_REPORTED, { per_1m_input_tokens_usd: 0, per_1m_output_tokens_usd: 0 }, null, 0, 1],
     [tokens(1000, 100), { per_1m_output_tokens_usd: 10 }, 1100, 0.001, 0],
     [tokens(1000, 100), null, 1100, null, 1],
   ] as const
   for (const [told, given, total, usd, warnings] of rows) {
     for (const operation of ['chat', 'vision'] as const) {
-      const metered = meter(operation, chatCall(), told, given)
+      const metered = meter(callOf(operation, chatCall()), told, given)
       const { input_tokens = null, output_tokens = null } = told.usage ?? {}
       t.same(metered.usage, { input_tokens, output_tokens, total_tokens: total })
       t.equal(metered.costUsd, usd)
       t.equal(metered.warnings.length, warnings)
     }
   }
-  const embedded = meter('embeddings', { input: ['a'], dimensions: null }, tokens(500, null), {
+  const embedded = meter(callOf('embeddings', { input: ['a'], dimensions: null }), tokens(500, null), {
     per_1m_input_tokens_usd: 0.02,
   })
   t.same(embedded, { usage: { input_tokens: 500, total_tokens: 500 }, costUsd: 0.00001, warnings: [] })
@@ -322,8 +342,8 @@ t.test('tokens', async (t) => {
 
 t.test('pictures and videos', async (t) => {
   const image = { prompt: 'a', n: 2, size: null, quality: null, output_format: null, seed: null }
-  const pictures = (told: Partial<Told>, price: Price | null) =>
-    meter('image', image, { ...NOTHING_TOLD, images: 2, ...told }, price)
+  const pictures = (told: Partial<ReportedUsage>, price: Price | null) =>
+    meter(callOf('image', image), { ...NOTHING_REPORTED, images: 2, ...told }, price)
   t.same(pictures({}, { per_image_usd: 0.067 }), {
     usage: { images: 2, total_tokens: 0 },
     costUsd: 0.134,
@@ -337,13 +357,13 @@ t.test('pictures and videos', async (t) => {
   })
   t.match(pictures({}, { per_1m_output_tokens_usd: 30 }), {
     costUsd: null,
-    warnings: [/^cost_usd: how much/],
+    warnings: [/^cost_usd: the quantity/],
   })
   t.match(pictures({}, null), { costUsd: null, warnings: [/^cost_usd: the price/] })
 
   const video = { prompt: 'a', duration_seconds: 8, size: null, seed: null }
-  const film = (told: Partial<Told>, price: Price | null) =>
-    meter('video', video, { ...NOTHING_TOLD, ...told }, price)
+  const film = (told: Partial<ReportedUsage>, price: Price | null) =>
+    meter(callOf('video', video), { ...NOTHING_REPORTED, ...told }, price)
   t.same(film({ seconds: 8 }, { per_video_second_usd: 0.1 }), {
     usage: { video_seconds: 8, total_tokens: 0 },
     costUsd: 0.8,
@@ -372,7 +392,7 @@ t.test('what a provider tells, as far as it can be so', async (t) => {
   }
   const chat = { content: '', tool_calls: [], finish_reason: null, audio: null, warnings: [] }
   const usage = { input_tokens: -1, output_tokens: Number.POSITIVE_INFINITY }
-  const rows: [Results['transcription' | 'chat' | 'video' | 'speech' | 'image'], Partial<Told>][] = [
+  const rows: [Results['transcription' | 'chat' | 'video' | 'speech' | 'image'], Partial<ReportedUsage>][] = [
     [{ ...transcript, durationSeconds: 3 }, { seconds: 3 }],
     [{ ...transcript, durationSeconds: -3 }, {}],
     [{ ...transcript, durationSeconds: Number.NaN }, {}],
@@ -382,42 +402,48 @@ t.test('what a provider tells, as far as it can be so', async (t) => {
     [{ images: [], usage: null, warnings: [] }, { images: 0 }],
     [{ audio: [], mediaType: 'audio/wav' }, {}],
   ]
-  for (const [result, told] of rows) t.same(toldBy(result), { ...NOTHING_TOLD, ...told })
+  for (const [result, told] of rows) t.same(reportedBy(result), { ...NOTHING_REPORTED, ...told })
 })
 
 t.test('estimates for the cheapest entry', async (t) => {
   const at = (price: Price | null) => entry({ facts: facts({ price }) })
   const perToken = at({ per_1m_input_tokens_usd: 1, per_1m_output_tokens_usd: 10 })
   const message = { role: 'user', parts: [{ type: 'text', text: 'a'.repeat(4000) }] } as const
-  t.equal(estimateOf(perToken, 'chat', chatCall({ messages: [message], max_tokens: 200 })).costUsd, 0.003)
-  t.equal(estimateOf(perToken, 'chat', chatCall({ messages: [message] })).costUsd, 0.011)
-  t.equal(estimateOf(perToken, 'embeddings', { input: ['a'.repeat(4000)], dimensions: null }).costUsd, 0.001)
+  t.equal(
+    estimateOf(perToken, callOf('chat', chatCall({ messages: [message], max_tokens: 200 }))).costUsd,
+    0.003,
+  )
+  t.equal(estimateOf(perToken, callOf('chat', chatCall({ messages: [message] }))).costUsd, 0.011)
+  t.equal(
+    estimateOf(perToken, callOf('embeddings', { input: ['a'.repeat(4000)], dimensions: null })).costUsd,
+    0.001,
+  )
   const prompt = { ...chatCall(), prompt: 'a'.repeat(400), max_tokens: 10 }
-  t.equal(estimateOf(perToken, 'complete', prompt).costUsd, 0.0002)
+  t.equal(estimateOf(perToken, callOf('complete', prompt)).costUsd, 0.0002)
 
   const spoken = speechCall({ input: 'a'.repeat(500) }).payload
-  t.equal(estimateOf(at({ per_1k_characters_usd: 0.05 }), 'speech', spoken).costUsd, 0.025)
+  t.equal(estimateOf(at({ per_1k_characters_usd: 0.05 }), callOf('speech', spoken)).costUsd, 0.025)
   const unknownLength = transcriptionCall({ audio: { durationSeconds: null } }).payload
-  t.equal(estimateOf(at({ per_hour_usd: 0.36 }), 'transcription', unknownLength).costUsd, 0.006)
+  t.equal(estimateOf(at({ per_hour_usd: 0.36 }), callOf('transcription', unknownLength)).costUsd, 0.006)
   const unknownChannels = transcriptionCall({
     audio: { channels: null },
     options: { multichannel: true },
   }).payload
   t.equal(
-    estimateOf(at({ per_hour_usd: 36, per_channel: true }), 'transcription', unknownChannels).costUsd,
+    estimateOf(at({ per_hour_usd: 36, per_channel: true }), callOf('transcription', unknownChannels)).costUsd,
     0.2,
   )
   const image = { prompt: 'a', n: 3, size: null, quality: null, output_format: null, seed: null }
-  t.equal(estimateOf(at({ per_image_usd: 0.04 }), 'image', image).costUsd, 0.12)
+  t.equal(estimateOf(at({ per_image_usd: 0.04 }), callOf('image', image)).costUsd, 0.12)
   const video = { prompt: 'a', duration_seconds: 4, size: null, seed: null }
-  t.equal(estimateOf(at({ per_video_second_usd: 0.1 }), 'video', video).costUsd, 0.4)
+  t.equal(estimateOf(at({ per_video_second_usd: 0.1 }), callOf('video', video)).costUsd, 0.4)
 
   for (const price of [null, {}]) {
-    t.equal(estimateOf(at(price), 'chat', chatCall()).costUsd, null)
+    t.equal(estimateOf(at(price), callOf('chat', chatCall())).costUsd, null)
   }
-  t.equal(estimateOf(at({ per_credit_usd: 0.01 }), 'video', video).costUsd, null)
-  t.equal(estimateOf(at({ per_1m_output_tokens_usd: 30 }), 'image', image).costUsd, null)
-  t.equal(estimateOf(at({ per_hour_usd: 0 }), 'transcription', unknownLength).costUsd, 0)
+  t.equal(estimateOf(at({ per_credit_usd: 0.01 }), callOf('video', video)).costUsd, null)
+  t.equal(estimateOf(at({ per_1m_output_tokens_usd: 30 }), callOf('image', image)).costUsd, null)
+  t.equal(estimateOf(at({ per_hour_usd: 0 }), callOf('transcription', unknownLength)).costUsd, 0)
 })
 
 t.test('durations in the form of the rate-limit headers', async (t) => {

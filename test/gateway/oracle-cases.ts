@@ -1,12 +1,12 @@
-import type { Call } from '../../src/gateway/gateway.ts'
+import { CAPABILITIES, FEATURES, HINTS, REDACTIONS, TRANSCRIPT_FORMATS } from '../../src/contracts/calls.ts'
+import type { Selectors } from '../../src/contracts/catalog.ts'
+import { type Entry, PROFILES, type Principal, type Route, STRATEGIES } from '../../src/contracts/catalog.ts'
+import type { ModelLimits } from '../../src/contracts/facts.ts'
+import { type Calls, OPERATION_NAMES, type OperationName } from '../../src/contracts/operations.ts'
+import type { ModelFacts } from '../../src/contracts/provider.ts'
+import type { Call } from '../../src/gateway/call.ts'
 import type { EntryHealth } from '../../src/gateway/health.ts'
-import { CAPABILITIES, FEATURES, HINTS, REDACTIONS, TRANSCRIPT_FORMATS } from '../../src/schema/calls.ts'
-import { type Entry, PROFILES, type Principal, type Route, STRATEGIES } from '../../src/schema/catalog.ts'
-import type { ModelLimits } from '../../src/schema/facts.ts'
-import { type Calls, OPERATION_NAMES, type OperationName } from '../../src/schema/operations.ts'
-import type { ModelFacts } from '../../src/schema/provider.ts'
-import type { Selectors } from '../../src/schema/selectors.ts'
-import { audio, options } from '../support/call.ts'
+import { audio, callOf, options } from '../support/call.ts'
 import { configuredProvider, entry, principal, RICH, route } from '../support/catalog.ts'
 import type { Dice } from '../support/dice.ts'
 import { chatOf, PICTURE, plainCall } from '../support/selection.ts'
@@ -53,7 +53,7 @@ export function drawCase(dice: Dice): Case {
   return {
     operation,
     principal: who,
-    call: { ...plainCall(operation), payload: drawPayload(dice, operation), selectors: drawSelectors(dice) },
+    call: { ...callOf(operation, drawPayload(dice, operation)), selectors: drawSelectors(dice) } as Call,
     health: new Map(pool.map((one) => [one, drawHealth(dice)])),
     mediansMs: new Map(pool.map((one) => [one, dice.below(4) * 100])),
     nowMs: NOW_MS,

@@ -1,14 +1,14 @@
-import { languageCode } from '../../src/providers/language.ts'
 import type {
   Capability,
   Feature,
   SpeechCall,
   TranscriptionCall,
   TranscriptionOptions,
-} from '../../src/schema/calls.ts'
-import type { Entry, Route } from '../../src/schema/catalog.ts'
-import type { ChatCall } from '../../src/schema/chat.ts'
-import type { EmbeddingsCall, ImageCall, VideoCall } from '../../src/schema/generation.ts'
+} from '../../src/contracts/calls.ts'
+import type { Entry, Route } from '../../src/contracts/catalog.ts'
+import type { ChatCall } from '../../src/contracts/chat.ts'
+import type { EmbeddingsCall, ImageCall, VideoCall } from '../../src/contracts/generation.ts'
+import { languageCode } from '../../src/providers/language.ts'
 import type { Case } from './oracle-cases.ts'
 
 // The rules of selection as they are told, one after the other, without any thought of speed. Nothing of the code under

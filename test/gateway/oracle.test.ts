@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { randomInt } from 'node:crypto'
 import t from 'tap'
+import { HINTS, type TranscriptionCall } from '../../src/contracts/calls.ts'
+import type { ModelFacts } from '../../src/contracts/provider.ts'
 import { errorReply } from '../../src/errors.ts'
-import { explainRows } from '../../src/gateway/explain.ts'
-import { unheededHints } from '../../src/gateway/features.ts'
-import { consider } from '../../src/gateway/select.ts'
-import { HINTS, type TranscriptionCall } from '../../src/schema/calls.ts'
-import type { ModelFacts } from '../../src/schema/provider.ts'
+import { unheededHints } from '../../src/gateway/eligibility.ts'
+import { select } from '../../src/gateway/selection.ts'
+import { explainRows } from '../../src/gateway/verdict.ts'
 import { Dice } from '../support/dice.ts'
 import { selectionInput } from '../support/selection.ts'
 import { type Case, drawCase } from './oracle-cases.ts'
@@ -51,7 +51,7 @@ t.test(`${CASES} configurations and requests, judged twice`, { timeout: 60_000 }
 
 /** Selection, its explanation and the oracle agree on a case, or this throws. */
 function compare(given: Case, wanted: Expected, dice: Dice): void {
-  const { considered, selection, refusal } = consider(
+  const { considered, selection, refusal } = select(
     selectionInput(given.operation, given.principal, given.call, {
       random: () => dice.roll(),
       health: { view: (entry) => given.health.get(entry)! },

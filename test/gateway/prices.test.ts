@@ -1,9 +1,9 @@
 import t from 'tap'
-import { meter, NOTHING_TOLD } from '../../src/gateway/meter.ts'
+import type { Price } from '../../src/contracts/facts.ts'
+import type { OperationName } from '../../src/contracts/operations.ts'
+import { meter, NOTHING_REPORTED } from '../../src/gateway/meter.ts'
 import { factsOf } from '../../src/providers/facts.ts'
-import type { Price } from '../../src/schema/facts.ts'
-import type { OperationName } from '../../src/schema/operations.ts'
-import { speechCall, transcriptionCall } from '../support/call.ts'
+import { callOf, speechCall, transcriptionCall } from '../support/call.ts'
 import { chatCall } from '../support/gateway-rig.ts'
 
 // The prices that the interface names, through the real table of facts and the real meter.
@@ -19,7 +19,7 @@ function priceOf(kind: string, model: string): Price | null {
 
 function costOf(model: string, operation: Extract<OperationName, 'speech' | 'transcription'>): number | null {
   const payload = operation === 'speech' ? THOUSAND : HOUR
-  return meter(operation, payload, NOTHING_TOLD, priceOf('elevenlabs', model)).costUsd
+  return meter(callOf(operation, payload), NOTHING_REPORTED, priceOf('elevenlabs', model)).costUsd
 }
 
 t.test('1,000 characters of speech', async (t) => {
@@ -35,7 +35,7 @@ t.test('one hour of audio', async (t) => {
 
 t.test('many small calls cost what one large one does', async (t) => {
   const price = priceOf('elevenlabs', 'eleven_flash_v2_5')
-  const one = meter('speech', speechCall({ input: 'a' }).payload, NOTHING_TOLD, price).costUsd ?? Number.NaN
+  const one = meter(speechCall({ input: 'a' }), NOTHING_REPORTED, price).costUsd ?? Number.NaN
   t.equal(Math.round(one * 1_000_000) * 1000, 50_000)
 })
 
@@ -44,7 +44,7 @@ t.test('many small calls cost what one large one does', async (t) => {
 t.test('a minute with speakers, and without', async (t) => {
   const minute = (kind: string, model: string, diarization: boolean, seconds = 60) => {
     const { payload } = transcriptionCall({ audio: { durationSeconds: seconds }, options: { diarization } })
-    return meter('transcription', payload, NOTHING_TOLD, priceOf(kind, model)).costUsd
+    return meter(callOf('transcription', payload), NOTHING_REPORTED, priceOf(kind, model)).costUsd
   }
   for (const [model, usd] of [
     ['nova-3', 0.0077],
@@ -61,8 +61,8 @@ t.test('a minute with speakers, and without', async (t) => {
 t.test('a million tokens in and out', async (t) => {
   const tokens = (kind: string, model: string, million: number, day = '2026-11-21') => {
     const usage = { input_tokens: million * 1_000_000, output_tokens: million * 1_000_000 }
-    const told = { ...NOTHING_TOLD, usage }
-    return meter('chat', chatCall(), told, priceOf(kind, model), Date.parse(day)).costUsd
+    const told = { ...NOTHING_REPORTED, usage }
+    return meter(callOf('chat', chatCall()), told, priceOf(kind, model), Date.parse(day)).costUsd
   }
   t.equal(tokens('gemini', 'gemini-3.8-flash', 1, '2026-12-31'), 4.5)
   t.equal(tokens('gemini', 'gemini-3.8-flash', 1, '2027-01-01'), 9)

@@ -1,8 +1,7 @@
 import t from 'tap'
+import type { Entry, Principal, Purpose, Selectors } from '../../src/contracts/catalog.ts'
 import type { EntryHealth } from '../../src/gateway/health.ts'
-import type { SelectionInput } from '../../src/gateway/select.ts'
-import type { Entry, Principal, Purpose } from '../../src/schema/catalog.ts'
-import type { Selectors } from '../../src/schema/selectors.ts'
+import type { SelectionInput } from '../../src/gateway/selection.ts'
 import { transcriptionCall } from '../support/call.ts'
 import { configuredProvider, facts, principal, route } from '../support/catalog.ts'
 import { models, named, pick, plainCall, refused } from '../support/selection.ts'
@@ -102,12 +101,12 @@ t.test('every outcome of a purpose', async (t) => {
 })
 
 t.test('a purpose is exhausted by whatever keeps its entries from serving', async (t) => {
-  const unwell = (health: EntryHealth): Partial<SelectionInput<'transcription'>> => ({
+  const unwell = (health: EntryHealth): Partial<SelectionInput> => ({
     health: {
       view: (entry) => (entry === assigned ? { state: 'closed', untilMs: null, openedAtMs: null } : health),
     },
   })
-  const rows: [string, Partial<Entry>, Partial<SelectionInput<'transcription'>>][] = [
+  const rows: [string, Partial<Entry>, Partial<SelectionInput>][] = [
     ['an open breaker', {}, unwell({ state: 'open', untilMs: 5_000, openedAtMs: -5_000 })],
     ['Retry-After', {}, unwell({ state: 'cooling', untilMs: 5_000, openedAtMs: null })],
     ['a limit', { facts: facts({ limits: { max_audio_seconds: 5 } }) }, {}],
@@ -145,7 +144,7 @@ t.test('a purpose bound to the assigned route only changes the order', async (t)
   const selection = pick(T, principal({ route: shared, purposes }), transcriptionCall({}, asked('calls')))
   t.same(models(selection), ['tagged', 'other'])
   t.same(
-    selection.considered.map(({ entry, group, left }) => [entry.model, group, left?.why ?? null]),
+    selection.considered.map(({ entry, group, exclusion: left }) => [entry.model, group, left?.why ?? null]),
     [
       ['tagged', 'purpose', null],
       ['other', 'purpose_route', null],

@@ -1,8 +1,8 @@
 import t from 'tap'
+import type { Route } from '../../src/contracts/catalog.ts'
 import { errorReply } from '../../src/errors.ts'
-import { createLatencyBook } from '../../src/gateway/latency.ts'
-import { consider } from '../../src/gateway/select.ts'
-import type { Route } from '../../src/schema/catalog.ts'
+import { createLatencyTracker } from '../../src/gateway/health.ts'
+import { select } from '../../src/gateway/selection.ts'
 import { transcriptionCall } from '../support/call.ts'
 import { configuredProvider, facts, principal, route } from '../support/catalog.ts'
 import { models, named, pick, plainCall, refused, selectionInput, withRoute } from '../support/selection.ts'
@@ -101,7 +101,7 @@ t.test('lowest_cost takes the cheapest for this very call, and an unknown price 
 t.test('lowest_latency takes the quickest, and one without an answer first', async (t) => {
   const entries = [named('slow'), named('quick'), named('new')]
   const [slow, quick] = entries
-  const latency = createLatencyBook()
+  const latency = createLatencyTracker()
   for (const milliseconds of [900, 1000, 5]) latency.note(slow!, milliseconds, 0)
   for (const milliseconds of [100, 90, 3000]) latency.note(quick!, milliseconds, 200_000)
   const who = strategic('lowest_latency', entries)
@@ -118,7 +118,7 @@ t.test('pinned entries are the only candidates', async (t) => {
     ['b', 'c'],
   )
   t.same(
-    considered.map(({ left }) => left?.why ?? null),
+    considered.map(({ exclusion: left }) => left?.why ?? null),
     ['not_pinned', null, null],
   )
   const deaf = named('deaf', { pinned: true, facts: facts({ capabilities: ['text'] }) })
@@ -208,7 +208,7 @@ t.test('an open breaker leaves an entry out while another can be tried', async (
   t.same(models(last), ['b'], 'when all are open, the one that opened first is tried')
   t.equal(last.candidates[0]?.lastResort, true)
   t.same(
-    last.considered.map(({ left, rank, lastResort }) => [left?.why ?? null, rank, lastResort]),
+    last.considered.map(({ exclusion: left, rank, lastResort }) => [left?.why ?? null, rank, lastResort]),
     [
       ['breaker', null, false],
       [null, 1, true],
@@ -240,7 +240,7 @@ t.test('a profile narrows to the entries that have it, when there are any', asyn
   const fast = pick('transcription', who, transcriptionCall({}, { responseProfile: 'fast' }))
   t.same([models(fast), fast.warnings], [['quick'], []])
   t.same(
-    fast.considered.map(({ left }) => left?.why ?? null),
+    fast.considered.map(({ exclusion: left }) => left?.why ?? null),
     ['profile', null, 'profile'],
   )
   const balanced = pick('transcription', who, transcriptionCall({}, { responseProfile: 'balanced' }))
@@ -261,8 +261,8 @@ t.test('nothing of another workspace is ever taken', async (t) => {
   t.same(models(pick('transcription', withRoute(entries), hearing)), ['b', 'c'])
 
   const theirs = principal({ route: route([named('c')], { workspace: 'umbrella' }) })
-  const { refusal, considered } = consider(selectionInput('transcription', theirs, hearing))
+  const { refusal, considered } = select(selectionInput('transcription', theirs, hearing))
   t.equal(refusal?.code, 'NO_HEALTHY_PROVIDER')
   t.same(refusal?.extra.details?.entries, [], 'nor named to the caller')
-  t.equal(considered[0]?.left?.why, 'workspace')
+  t.equal(considered[0]?.exclusion?.why, 'workspace')
 })

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { createSettlements } from '../../src/gateway/settlements.ts'
+import type { CallLedger, Settlement } from '../../src/contracts/ledger.ts'
+import { createSettlements } from '../../src/gateway/accounts.ts'
 import { createLogger } from '../../src/log.ts'
-import type { CallLedger, Settlement } from '../../src/schema/ledger.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const SETTLEMENT: Settlement = { token: 'call_1', workspace: 'acme', slot: null, charge: null }

@@ -1,8 +1,7 @@
 import t from 'tap'
-import { run } from '../../src/gateway/run.ts'
-import type { VideoCall, VideoResult } from '../../src/schema/generation.ts'
-import type { Ending, Operation, Provider } from '../../src/schema/provider.ts'
-import { entryAt, gatewayRig, upstream } from '../support/gateway-rig.ts'
+import type { VideoCall, VideoResult } from '../../src/contracts/generation.ts'
+import type { Ending, Operation, Provider } from '../../src/contracts/provider.ts'
+import { entryAt, gatewayRig, runWhole, upstream } from '../support/gateway-rig.ts'
 
 const PAYLOAD: VideoCall = { prompt: 'a lark', duration_seconds: null, size: null, seed: null }
 
@@ -45,11 +44,11 @@ t.test('what only tidies up does not cost the answer when it gets none', { timeo
     const { services, request } = gatewayRig(t, { entries, providers: [studio], deadlineMs: 60_000 })
     const call = request('video', PAYLOAD)
     const startedMs = performance.now()
-    const { result, release } = await run(services, call)
+    const { result, release } = await runWhole(services, call)
     release()
     t.same(result.warnings, warnings, what)
     t.equal(requests.length, 2, `${what}: one order, one deletion`)
-    t.equal(call.trail.attempts.length, 1)
+    t.equal(call.context.attempts.length, 1)
     t.ok(performance.now() - startedMs < 20_000, 'not waited for as for an answer')
   }
 })

@@ -1,7 +1,7 @@
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
+import type { ByteBudget } from '../../src/contracts/budget.ts'
 import { readJson } from '../../src/inbound/json-body.ts'
-import type { ByteBudget } from '../../src/schema/budget.ts'
 import { createBudget } from '../../src/storage/budget.ts'
 import { slices } from '../support/bodies.ts'
 import { FakeExchange, type FakeRequest } from '../support/fake-exchange.ts'

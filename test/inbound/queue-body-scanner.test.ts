@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
 import { GatewayError } from '../../src/errors.ts'
-import { MAX_ENVELOPE_BYTES, QueueBodyScanner, type Span } from '../../src/inbound/queue-body-scanner.ts'
+import { MAX_ENVELOPE_BYTES, QueueBodyScanner, type Span } from '../../src/inbound/queue-body.ts'
 import { cutsOf, fragment, slices } from '../support/bodies.ts'
 
 function scan(pieces: readonly Buffer[], maxPayloadBytes = 1_000_000): Span | null {

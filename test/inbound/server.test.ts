@@ -2,7 +2,7 @@ import { Agent, request } from 'node:http'
 import { pino } from 'pino'
 import t from 'tap'
 import type { Exchange } from '../../src/inbound/exchange.ts'
-import { receiveBufferWarning } from '../../src/inbound/receive-buffer.ts'
+import { receiveBufferWarning } from '../../src/inbound/receive-window.ts'
 import { Router } from '../../src/inbound/router.ts'
 import { type EdgeRoute, startServer } from '../../src/inbound/server.ts'
 import { startEdge } from '../support/edge.ts'
@@ -309,7 +309,7 @@ t.test('a router prefers plain paths, then patterns in order, and knows the meth
   t.same(found('GET', '/docs'), { allow: '' })
   t.same(found('GET', '/constructor'), { allow: '' })
 
-  const doors = new Router([
+  const dependencies = new Router([
     route('POST', '/openai/v1/chat/completions'),
     route('GET', '/openai/v1/models/:model'),
     route('GET', '/v1/jobs/:id'),
@@ -328,7 +328,7 @@ t.test('a router prefers plain paths, then patterns in order, and knows the meth
     '': null,
     [`/models/${'x'.repeat(300)}`]: null,
   }
-  for (const [path, whole] of Object.entries(rows)) t.equal(doors.completed(path), whole, path)
+  for (const [path, whole] of Object.entries(rows)) t.equal(dependencies.completed(path), whole, path)
   t.end()
 })
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import t, { type Test } from 'tap'
+import type { FetchAudio, FetchOptions } from '../../src/contracts/remote-audio.ts'
 import { GatewayError } from '../../src/errors.ts'
-import type { FetchAudio, FetchOptions } from '../../src/schema/remote-audio.ts'
 import { fetchFrom, URL_OF_AUDIO } from '../support/audio-fetch.ts'
 import { PIECES, startTranscriptUpstream } from '../support/transcript-upstream.ts'
 import { startUrlGateway, type UrlGatewayOptions } from '../support/url-gateway.ts'

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { createResolver } from '../../src/outbound/resolve-host.ts'
+import { createResolver } from '../../src/outbound/public-host.ts'
 import { type DnsAnswer, type DnsQuestion, serveDns } from '../support/dns-server.ts'
 import { DNS_ANSWERS, NOT_PUBLIC, UNRESOLVABLE } from '../support/guard-dns.ts'
 import { startGuardRig } from '../support/guard-rig.ts'

@@ -3,8 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { multipart } from '../support/bodies.ts'
+import { startGateway } from '../support/gateway.ts'
 import { keyedUpload } from '../support/keyed-call.ts'
-import { startLarkway } from '../support/larkway.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { type RouteGateway, startRouteGateway } from '../support/route-gateway.ts'
 import {
@@ -300,7 +300,7 @@ t.test('a stop waits for it, and the answer survives the restart', async (t) => 
   gate.resolve()
   t.equal(await stopped, 0)
   const { dataFolder, key } = gateway
-  const restarted = await startLarkway(t, {
+  const restarted = await startGateway(t, {
     dataFolder,
     key,
     env: { LARKWAY_CONFIG: `${dataFolder}/larkway.yaml` },

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { DEFAULT_LIMITS } from '../../src/limits.ts'
-import { startLarkway } from '../support/larkway.ts'
+import { startGateway } from '../support/gateway.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const WORKSPACE = 'acme'
@@ -71,7 +71,7 @@ const CONFIG = {
 }
 
 t.test('what a key stands for, whole', async (t) => {
-  const { url, log } = await startLarkway(t, { config: CONFIG })
+  const { url, log } = await startGateway(t, { config: CONFIG })
   const ask = (key: string) => fetch(`${url}/v1/me`, { headers: { authorization: `Bearer ${key}` } })
   const response = await ask(keys.web)
   t.equal(response.status, 200)

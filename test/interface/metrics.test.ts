@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { scrape } from '../support/exposition.ts'
-import { startLarkway } from '../support/larkway.ts'
+import { startGateway } from '../support/gateway.ts'
 import { SLOW_MS, startMeteredNode } from '../support/metered-node.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { startRouteGateway } from '../support/route-gateway.ts'
 import { startVideoUpstream } from '../support/video-upstream.ts'
 
 t.test('without a port nothing is served', async (t) => {
-  const larkway = await startLarkway(t)
+  const larkway = await startGateway(t)
   t.notOk(larkway.log.some((line) => 'metrics_port' in line))
   t.equal((await fetch(`${larkway.url}/metrics`)).status, 404, 'not at the main door either')
 })

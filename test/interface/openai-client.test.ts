@@ -5,7 +5,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import t from 'tap'
 import { speak } from '../../src/sandbox/speak.ts'
-import { startDemoRoute } from '../support/demo-route.ts'
+import { startDemoProcess } from '../support/demo-route.ts'
 import { startLarkway } from '../support/larkway.ts'
 import { doorClient, rejected, wavFile } from '../support/openai-door.ts'
 import { tempFolder } from '../support/scratch.ts'
@@ -28,7 +28,7 @@ t.test('a recording of 20 MB, in flat memory', { timeout: 180_000 }, async (t) =
   t.ok(file.length > 20_000_000 && file.length < 26_214_400, `${file.length} bytes`)
   const path = join(await tempFolder(t), 'larks.wav')
   await writeFile(path, file)
-  const gateway = await startDemoRoute(t, { env: { LARKWAY_MEMORY_MIB: '8' } })
+  const gateway = await startDemoProcess(t, { env: { LARKWAY_MEMORY_MIB: '8' } })
   const { openai } = doorClient(gateway)
   const transcribe = (bytes: Uint8Array) =>
     openai.audio.transcriptions.create({ file: wavFile(bytes), model: 'whisper-1' })

@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { ERRORS, type ErrorCode } from '../../src/errors.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
-import { type Larkway, startLarkway } from '../support/larkway.ts'
+import { type Gateway, startGateway } from '../support/gateway.ts'
 import { startModelGateway } from '../support/model-gateway.ts'
 import { type DoorClient, doorClient, rejected, wavFile } from '../support/openai-door.ts'
 import { startRedis } from '../support/redis-server.ts'
@@ -33,7 +33,7 @@ const ROUTES = {
 
 type KeyName = keyof typeof ROUTES | 'brief' | 'jobs' | 'poor' | 'tried' | 'capped' | 'planned'
 
-async function start(t: Test): Promise<{ larkway: Larkway; keys: Record<KeyName, string> }> {
+async function start(t: Test): Promise<{ larkway: Gateway; keys: Record<KeyName, string> }> {
   const sandbox = await startSandbox()
   t.teardown(() => sandbox.close())
   const names: KeyName[] = [
@@ -99,7 +99,7 @@ async function start(t: Test): Promise<{ larkway: Larkway; keys: Record<KeyName,
       planned: other('planned', { plan: 'letters' }),
     },
   }
-  return { larkway: await startLarkway(t, { config, key: keys.good }), keys }
+  return { larkway: await startGateway(t, { config, key: keys.good }), keys }
 }
 
 type Act = (openai: OpenAI) => Promise<unknown>
@@ -328,7 +328,7 @@ t.test('a call that is still running is waited for, and its answer taken', { tim
       acme: { apps: { web: { route: 'main' } }, keys: [{ id: 'key_web', app: 'web', sha256: hashKey(key) }] },
     },
   }
-  const larkway = await startLarkway(t, { config, key })
+  const larkway = await startGateway(t, { config, key })
   const first = transcribe({}, WAV, 'slow')(doorClient(larkway).openai)
   await sleep(700)
   const again = doorClient(larkway, { maxRetries: 2 })
@@ -363,7 +363,7 @@ t.test('a node that is full is tried again when it may have room', { timeout: 60
 
 t.test('a store that is away is tried again', { skip: withoutServers, timeout: 60_000 }, async (t) => {
   const redis = await startRedis(t, { durable: true })
-  const larkway = await startLarkway(t, { env: { REDIS_URL: redis.url } })
+  const larkway = await startGateway(t, { env: { REDIS_URL: redis.url } })
   t.match(await transcribe({}, WAV, 'before')(doorClient(larkway).openai), { text: HEARD })
   await redis.kill()
   const hasty = doorClient(larkway)
@@ -381,7 +381,7 @@ t.test('a store that is away is tried again', { skip: withoutServers, timeout: 6
 })
 
 t.test('a body that comes too slowly', { skip: !LONG && 'takes 40 s', timeout: 120_000 }, async (t) => {
-  const larkway = await startLarkway(t)
+  const larkway = await startGateway(t)
   const client = doorClient(larkway, { maxRetries: 2 })
   const trickle = async function* (): AsyncGenerator<Uint8Array> {
     for (let at = 0; at < WAV.length; at += 10) {

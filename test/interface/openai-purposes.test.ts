@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
-import { type Larkway, startLarkway } from '../support/larkway.ts'
+import { type Gateway, startGateway } from '../support/gateway.ts'
 import { doorClient, rejected, wavFile } from '../support/openai-door.ts'
 import { startOpenAiUpstream } from '../support/openai-upstream.ts'
 import { PIECES, startTranscriptUpstream, type TranscriptUpstream } from '../support/transcript-upstream.ts'
@@ -12,7 +12,7 @@ const HEARD = { text: PIECES.join(''), usage: { type: 'duration', seconds: 1 } }
 const MESSAGES = [{ role: 'user' as const, content: 'hello' }]
 
 interface Rig {
-  readonly larkway: Larkway
+  readonly larkway: Gateway
   readonly ears: TranscriptUpstream
   /** Of an app without purposes, whose plan has a model less. */
   readonly bareKey: string
@@ -96,10 +96,10 @@ async function start(t: Test): Promise<Rig> {
     providers: { ...config.providers, ...shared },
     routes: { ...config.routes, small },
   }
-  return { larkway: await startLarkway(t, { config: whole, key }), ears, bareKey }
+  return { larkway: await startGateway(t, { config: whole, key }), ears, bareKey }
 }
 
-async function upload({ url, key }: Larkway, fields: Readonly<Record<string, string>>, purpose?: string) {
+async function upload({ url, key }: Gateway, fields: Readonly<Record<string, string>>, purpose?: string) {
   const form = new FormData()
   for (const [name, value] of Object.entries(fields)) form.append(name, value)
   form.append('file', wavFile(filledWav(32_044, 1)))

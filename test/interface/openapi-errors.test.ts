@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
+import type { Operation } from '../../src/api/openapi/operation.ts'
+import { ENDPOINTS } from '../../src/api/table.ts'
 import { ERRORS, type ErrorCode } from '../../src/errors.ts'
-import { OPERATIONS } from '../../src/routes/openapi/document.ts'
-import type { Operation } from '../../src/routes/openapi/operation.ts'
 import { type DocumentedCall, send } from '../support/openapi-calls.ts'
 import { DocumentUnderTest, type OpenApi } from '../support/openapi-document.ts'
 import { type FatefulNode, type KeyName, startFatefulNode } from '../support/openapi-node.ts'
@@ -27,7 +27,7 @@ async function refused(
   const name = `${asked.id}: ${code}`
   t.match(JSON.parse(answered.body.toString()), { error: { code } }, name)
   t.same(documented.faultsOf(asked.id, answered), [], `${name} is as documented`)
-  const documentedCodes = OPERATIONS.find(({ id }) => id === asked.id)?.errors
+  const documentedCodes = ENDPOINTS.find(({ id }) => id === asked.id)?.errors
   t.ok(documentedCodes?.includes(code), `${name} is among its codes`)
   seen.add(code)
 }
@@ -43,7 +43,7 @@ const asking = (operation: Operation): Asked => ({
   path: pathOf(operation),
 })
 
-const keyed = OPERATIONS.filter(({ scope }) => scope !== null)
+const keyed = ENDPOINTS.filter(({ scope }) => scope !== null)
 const bodied = keyed.filter(({ body }) => body !== undefined)
 
 t.test('refusals are as documented, whatever the operation', { timeout: 120_000 }, async (t) => {
@@ -135,7 +135,7 @@ async function seeCalls(t: Test, rig: Rig): Promise<void> {
 }
 
 /** Every operation that hears, with the audio as the body. */
-const HEARING = OPERATIONS.filter(({ body = [] }) =>
+const HEARING = ENDPOINTS.filter(({ body = [] }) =>
   body.some(({ type }) => type === 'application/octet-stream'),
 )
 

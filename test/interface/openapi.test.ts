@@ -1,13 +1,13 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import t, { type Test } from 'tap'
-import type { Example } from '../../src/routes/openapi/document.ts'
-import { startLarkway } from '../support/larkway.ts'
+import type { Example } from '../../src/api/openapi/document.ts'
+import { startGateway } from '../support/gateway.ts'
 import { type DocumentedCall, demoCalls, type Node, send } from '../support/openapi-calls.ts'
 import { type Answered, DocumentUnderTest, type OpenApi } from '../support/openapi-document.ts'
 import { exampleOf } from '../support/openapi-examples.ts'
 
-const EXAMPLES = new URL('../../src/routes/openapi/examples.json', import.meta.url)
+const EXAMPLES = new URL('../../src/api/openapi/examples.json', import.meta.url)
 /** Writes the examples of the document anew, for whoever has changed an answer. */
 const WRITES_EXAMPLES = process.env.LARKWAY_TEST_WRITE_EXAMPLES === '1'
 
@@ -36,7 +36,7 @@ const base64Of = (answered: Answered) =>
   (jsonOf(answered) as { content_blocks: { base64: string }[] }).content_blocks[0]?.base64 ?? ''
 
 t.test('what is not documented is found', async (t) => {
-  const node = await startLarkway(t)
+  const node = await startGateway(t)
   const documented = new DocumentUnderTest(await documentOf(node))
   const me = await send(node, { id: 'me', summary: '', status: 200, path: '/v1/me' })
   t.same(documented.faultsOf('me', me), [])
@@ -65,7 +65,7 @@ t.test('what is not documented is found', async (t) => {
 })
 
 t.test('what the demo really answers is what is documented, and what is shown', async (t) => {
-  const node = await startLarkway(t)
+  const node = await startGateway(t)
   const document = await documentOf(node)
   t.match(await new Validator().validate(document as never), { valid: true })
   const documented = new DocumentUnderTest(document)

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
-import { startLarkway } from '../support/larkway.ts'
+import { startGateway } from '../support/gateway.ts'
 import { startOpenAiUpstream } from '../support/openai-upstream.ts'
 import { filledWav } from '../support/wav.ts'
 
@@ -33,7 +33,7 @@ async function start(t: Test) {
       },
     },
   }
-  const larkway = await startLarkway(t, { config, key })
+  const larkway = await startGateway(t, { config, key })
   const authorization = `Bearer ${key}`
   const me = await fetch(`${larkway.url}/v1/me`, { headers: { authorization } })
   const { routing_contexts: contexts } = (await me.json()) as {

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
-import { type Larkway, startLarkway } from '../support/larkway.ts'
+import { type Gateway, startGateway } from '../support/gateway.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
@@ -39,7 +39,7 @@ interface Keys {
   readonly overridden: string
 }
 
-async function start(t: Test): Promise<{ readonly gateway: Larkway; readonly keys: Keys }> {
+async function start(t: Test): Promise<{ readonly gateway: Gateway; readonly keys: Keys }> {
   const sandbox = await startSandbox()
   t.teardown(() => sandbox.close())
   const keys = { hearing: makeKey(), reading: makeKey(), overridden: makeKey() }
@@ -70,7 +70,7 @@ async function start(t: Test): Promise<{ readonly gateway: Larkway; readonly key
       },
     },
   }
-  return { gateway: await startLarkway(t, { config, key: keys.hearing }), keys }
+  return { gateway: await startGateway(t, { config, key: keys.hearing }), keys }
 }
 
 interface Answer {
@@ -93,7 +93,7 @@ interface Sent {
 
 /** A transcription with a purpose in the header, in the body, in both or in neither. */
 async function transcribe(
-  { url, key }: Larkway,
+  { url, key }: Gateway,
   { header, fields = {}, as = 'raw', ...sent }: Sent,
 ): Promise<Answer> {
   const headers: Record<string, string> = { authorization: `Bearer ${sent.key ?? key}` }
@@ -262,7 +262,7 @@ t.test('purposes, by the wire', { timeout: 180_000 }, async (t) => {
 })
 
 /** The log line of a request, which may come out after its answer. */
-async function lineOf({ log }: Larkway, { id }: Answer): Promise<Record<string, unknown>> {
+async function lineOf({ log }: Gateway, { id }: Answer): Promise<Record<string, unknown>> {
   const find = () => log.find(({ request_id }) => request_id === id)
   await waitUntil(() => find() !== undefined)
   return find() ?? {}

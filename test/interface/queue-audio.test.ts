@@ -1,6 +1,6 @@
 import t from 'tap'
-import type { Audio } from '../../src/schema/audio.ts'
-import type { Job } from '../../src/schema/jobs.ts'
+import type { Audio } from '../../src/contracts/audio.ts'
+import type { Job } from '../../src/contracts/jobs.ts'
 import { noise } from '../support/bodies.ts'
 import { options } from '../support/call.ts'
 import { entryAt } from '../support/gateway-rig.ts'
@@ -182,7 +182,7 @@ t.test('what no entry keeps is refused before anything is stored', async (t) => 
 
 t.test('audio by URL is left to the worker, but for its URL', async (t) => {
   const api = await startQueueApi(t, { domains: ['cdn.example.com'] })
-  await api.doors.services.state.settings.putAudioUrlDomains('acme', ['*.own.example'])
+  await api.dependencies.services.state.settings.putAudioUrlDomains('acme', ['*.own.example'])
   for (const url of ['https://cdn.example.com/a.mp3?sig=1', 'https://a.own.example/b']) {
     const job = await api.enqueued({ endpoint: 'audio', payload: { audio: { url } } })
     t.same(job.work, { operation: 'transcription', options: options(), audio: { url } })

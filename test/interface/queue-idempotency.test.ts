@@ -1,6 +1,6 @@
 import t from 'tap'
+import type { Jobs } from '../../src/contracts/jobs.ts'
 import { GatewayError } from '../../src/errors.ts'
-import type { Jobs } from '../../src/schema/jobs.ts'
 import { type Enqueued, QUEUE_KEY, startQueueApi } from '../support/queue-api.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
@@ -198,7 +198,7 @@ t.test('the answer of the state is lost', async (t) => {
 
 t.test('a store that fails takes no job', async (t) => {
   const api = await startQueueApi(t)
-  const { objects } = api.doors.jobs
+  const { objects } = api.dependencies.jobs
   const fail = () => Promise.reject(new GatewayError('DEPENDENCY_UNAVAILABLE'))
   const { keepPayload } = objects
   Object.assign(objects, { keepPayload: fail })

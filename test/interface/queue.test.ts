@@ -1,12 +1,12 @@
 import t from 'tap'
-import { chatRequest } from '../../src/routes/chat.ts'
-import { completeRequest } from '../../src/routes/complete.ts'
-import { embeddingsRequest } from '../../src/routes/embeddings.ts'
-import { imageRequest } from '../../src/routes/image.ts'
-import { speechRequest } from '../../src/routes/speech.ts'
-import { videoRequest } from '../../src/routes/video.ts'
-import { visionRequest } from '../../src/routes/vision.ts'
-import type { Job } from '../../src/schema/jobs.ts'
+import { chatRequest, completeRequest, visionRequest } from '../../src/api/native/chat.ts'
+
+import { embeddingsRequest } from '../../src/api/native/embeddings.ts'
+import { imageRequest } from '../../src/api/native/image.ts'
+import { speechRequest } from '../../src/api/native/speech.ts'
+import { videoRequest } from '../../src/api/native/video.ts'
+
+import type { Job } from '../../src/contracts/jobs.ts'
 import { QUEUE_KEY, type QueueApi, startQueueApi } from '../support/queue-api.ts'
 
 const PIXEL =
@@ -77,9 +77,9 @@ const PAYLOADS = {
 } as const
 
 /** What a worker reads back. */
-async function readBack({ doors }: QueueApi, { work }: Job): Promise<unknown> {
+async function readBack({ dependencies }: QueueApi, { work }: Job): Promise<unknown> {
   if ('audio' in work) throw new Error('it is about audio')
-  const json = await doors.jobs.objects.open(work.payload)
+  const json = await dependencies.jobs.objects.open(work.payload)
   if (json === null) throw new Error('the payload is gone')
   return JSON.parse(json)
 }
@@ -254,7 +254,7 @@ t.test('a signal tells who works in the same process', async (t) => {
   const api = await startQueueApi(t)
   let told = 0
   t.teardown(
-    api.doors.jobs.signals.onQueued(() => {
+    api.dependencies.jobs.signals.onQueued(() => {
       told += 1
     }),
   )

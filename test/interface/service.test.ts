@@ -1,9 +1,9 @@
 import t, { type Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import { CAPABILITIES } from '../../src/contracts/calls.ts'
 import { ERRORS, type ErrorCode } from '../../src/errors.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
-import { CAPABILITIES } from '../../src/schema/calls.ts'
-import { type Larkway, startLarkway } from '../support/larkway.ts'
+import { type Gateway, startGateway } from '../support/gateway.ts'
 import { filledWav } from '../support/wav.ts'
 
 // What the service promises as a whole, statement by statement: each is shown by one call or a few, over the real
@@ -45,7 +45,7 @@ const ROUTES = {
   ...Object.fromEntries(CAPABILITIES.map((name) => [`without ${name}`, [entry('own', without(name))]])),
 }
 
-interface Service extends Larkway {
+interface Service extends Gateway {
   readonly keys: Readonly<Record<string, string>>
   /** How many calls the provider got since the last time. */
   calls(): Promise<number>
@@ -105,7 +105,7 @@ async function start(t: Test): Promise<Service> {
       poor: { plan: 'tin', apps: { poor: { route: 'poor' } }, keys: [keyOf('poor')] },
     },
   }
-  const larkway = await startLarkway(t, { config, key: keys.one ?? '' })
+  const larkway = await startGateway(t, { config, key: keys.one ?? '' })
   return {
     ...larkway,
     keys,

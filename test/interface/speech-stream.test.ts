@@ -7,7 +7,7 @@ import { startSandbox } from '../../src/sandbox/server.ts'
 import { noise } from '../support/bodies.ts'
 import { startGeminiUpstream } from '../support/gemini-upstream.ts'
 import { MemoryWatch, residentMiB } from '../support/resident-memory.ts'
-import { type RouteGateway, secret, startRouteGateway } from '../support/route-gateway.ts'
+import { type RouteGateway, secret, startRouteGateway, startRouteProcess } from '../support/route-gateway.ts'
 import { type SpeechUpstream, sha256, startSpeechUpstream } from '../support/speech-upstream.ts'
 import { assertStopsClean } from '../support/stopped.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -23,10 +23,11 @@ const entry = (model: string, more: object = {}) => ({
   ...more,
 })
 
-async function start(t: Test, entries: readonly object[], env?: Readonly<Record<string, string>>) {
+const providersAt = (base_url: string) => ({ voices: { kind: 'openai-compatible', base_url } })
+
+async function start(t: Test, entries: readonly Readonly<Record<string, unknown>>[]) {
   const upstream = await startSpeechUpstream(t)
-  const providers = { voices: { kind: 'openai-compatible', base_url: upstream.url } }
-  const gateway = await startRouteGateway(t, { providers, entries: entries as never, ...(env && { env }) })
+  const gateway = await startRouteGateway(t, { providers: providersAt(upstream.url), entries })
   return { upstream, gateway }
 }
 
@@ -217,7 +218,6 @@ t.test('before the first byte another entry takes over, or the error is plain JS
     t.equal(await response.text(), 'second', label)
     t.equal(response.headers.get('x-lk-model'), 'second', label)
     t.equal((await rig.gateway.logLine(idOf(response))).error, undefined, label)
-    await rig.gateway.signal('SIGKILL')
   }
   upstream.behave('first', { status: 500 })
   upstream.behave('second', { cutAfter: 0, pieces: [noise(9)] })
@@ -290,7 +290,12 @@ t.test('who leaves is not spoken to any more', { timeout: 60_000 }, async (t) =>
 })
 
 t.test('a slow listener holds the provider back, not the memory', { timeout: 120_000 }, async (t) => {
-  const { gateway, upstream } = await start(t, [entry('lark')], { LARKWAY_MEMORY_MIB: '16' })
+  const upstream = await startSpeechUpstream(t)
+  const gateway = await startRouteProcess(t, {
+    providers: providersAt(upstream.url),
+    entries: [entry('lark')],
+    env: { LARKWAY_MEMORY_MIB: '16' },
+  })
   const piece = noise(256 * 1024)
   const count = 200
   upstream.behave('lark', { pieces: Array(count).fill(piece) })

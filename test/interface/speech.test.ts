@@ -163,7 +163,6 @@ t.test('speed', async (t) => {
       const { status, error } = await speak(gateway, { speed })
       t.same([status, error?.code, error?.param], [400, 'INVALID_REQUEST', 'speed'], `${name} ${speed}`)
     }
-    await gateway.signal('SIGKILL')
   }
 })
 
@@ -184,7 +183,6 @@ t.test('voices: each provider’s own default, and the caller’s by the map of 
     t.match(await speak(gateway, {}), { status: 200, audio }, name)
     const unknown = await speak(gateway, { voice: 'no such voice' })
     t.same([unknown.status, unknown.error?.param], [400, 'voice'], name)
-    await gateway.signal('SIGKILL')
   }
 
   // The first fails whenever it is asked, the second knows the voice by the map alone.

@@ -5,10 +5,10 @@ import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { DEFAULT_LIMITS } from '../../src/limits.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { ELEVENLABS_KEY, startElevenlabsUpstream } from '../support/elevenlabs-upstream.ts'
+import { startGateway } from '../support/gateway.ts'
 import { serveHttp } from '../support/http-server.ts'
-import { startLarkway } from '../support/larkway.ts'
 import { RawClient } from '../support/raw-client.ts'
-import { type RouteGateway, secret, startRouteGateway } from '../support/route-gateway.ts'
+import { type RouteGateway, secret, startRouteGateway, startRouteProcess } from '../support/route-gateway.ts'
 import { HEARING_ENTRY, startTranscriptUpstream } from '../support/transcript-upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
@@ -292,7 +292,7 @@ t.test('translation takes what transcription takes', async (t) => {
 })
 
 t.test('speech is JSON unless audio is asked for', async (t) => {
-  const gateway = await startLarkway(t)
+  const gateway = await startGateway(t)
   const speak = (accept?: string) =>
     fetch(`${gateway.url}/v1/speech`, {
       method: 'POST',
@@ -322,7 +322,7 @@ t.test('the indicative prices', async (t) => {
 })
 
 t.test('the limits, and their defaults', async (t) => {
-  const gateway = await startLarkway(t)
+  const gateway = await startGateway(t)
   const response = await fetch(`${gateway.url}/v1/me`, {
     headers: { authorization: `Bearer ${gateway.key}` },
   })
@@ -408,7 +408,7 @@ t.test('what is refused is not billed', async (t) => {
 })
 
 t.test('no request changes the rules of audio by URL', async (t) => {
-  const gateway = await startLarkway(t)
+  const gateway = await startGateway(t)
   const more = { allow: true, allowed_domains: ['127.0.0.1'], max_audio_url_bytes: 9e9, max_redirects: 99 }
   for (const url of ['http://127.0.0.1/a.wav', 'https://127.0.0.1/a.wav', 'https://example.com/a.wav']) {
     const response = await fetch(`${gateway.url}/v1/transcription`, {
@@ -422,7 +422,7 @@ t.test('no request changes the rules of audio by URL', async (t) => {
 
 t.test('a result survives the gateway', async (t) => {
   const upstream = await startTranscriptUpstream(t)
-  const gateway = await startRouteGateway(t, {
+  const gateway = await startRouteProcess(t, {
     providers: { ears: { kind: 'openai-compatible', base_url: upstream.url } },
     entries: [HEARING_ENTRY],
   })
@@ -433,7 +433,7 @@ t.test('a result survives the gateway', async (t) => {
   const before = await show(gateway.url)
   await gateway.signal('SIGKILL')
   const { dataFolder, key } = gateway
-  const again = await startLarkway(t, {
+  const again = await startGateway(t, {
     dataFolder,
     key,
     env: { LARKWAY_CONFIG: `${dataFolder}/larkway.yaml` },
@@ -442,7 +442,7 @@ t.test('a result survives the gateway', async (t) => {
 })
 
 t.test('a queue job has no endpoint of its own', async (t) => {
-  const gateway = await startLarkway(t)
+  const gateway = await startGateway(t)
   const headers = { authorization: `Bearer ${gateway.key}`, ...JSON_TYPE }
   const body = JSON.stringify({ endpoint: 'speech', payload: { input: 'e' } })
   const queued = (await (
@@ -483,7 +483,7 @@ t.test('a provider key without the speech permission fails at the first synthesi
 
 t.test('one event per job, to the configured webhook, and no other', async (t) => {
   const receiver = await startReceiver(t, answering(200), { names: null })
-  const gateway = await startLarkway(t, { env: { LARKWAY_INSECURE_WEBHOOKS: 'true' } })
+  const gateway = await startGateway(t, { env: { LARKWAY_INSECURE_WEBHOOKS: 'true' } })
   const headers = { authorization: `Bearer ${gateway.key}`, ...JSON_TYPE }
   const send = (path: string, body: Fields, method = 'POST') =>
     fetch(gateway.url + path, { method, headers, body: JSON.stringify(body) })
@@ -560,7 +560,7 @@ t.test('a rate limit is answered before the body', async (t) => {
 })
 
 t.test('runtime paths are under /v1, and nowhere else', async (t) => {
-  const gateway = await startLarkway(t)
+  const gateway = await startGateway(t)
   const { paths } = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as {
     paths: Record<string, object>
   }

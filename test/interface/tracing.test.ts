@@ -1,6 +1,6 @@
-import { readFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
-import { type DemoRoute, type DemoRouteOptions, startDemoRoute } from '../support/demo-route.ts'
+import { type DemoProcess, type DemoRouteOptions, startDemoProcess } from '../support/demo-route.ts'
+import { section } from '../support/manual.ts'
 import { startOpenAiUpstream } from '../support/openai-upstream.ts'
 import { type OtlpReceiver, startOtlpReceiver } from '../support/otlp-receiver.ts'
 import type { ReceivedSpan } from '../support/otlp-spans.ts'
@@ -14,7 +14,7 @@ const CALLER = '00f067aa0ba902b7'
 const CANARY = 'canary-7f3a91'
 
 interface Traced {
-  readonly gateway: DemoRoute
+  readonly gateway: DemoProcess
   readonly receiver: OtlpReceiver
 }
 
@@ -24,12 +24,12 @@ async function traced(t: Test, options: DemoRouteOptions = {}): Promise<Traced> 
   const receiver = await startOtlpReceiver(t)
   receivers.push(receiver)
   const env = { OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url, OTEL_BSP_SCHEDULE_DELAY: '20', ...options.env }
-  return { receiver, gateway: await startDemoRoute(t, { ...options, env }) }
+  return { receiver, gateway: await startDemoProcess(t, { ...options, env }) }
 }
 
 type Headers = Readonly<Record<string, string>>
 
-async function transcribe(gateway: DemoRoute, headers: Headers = {}, signal: AbortSignal | null = null) {
+async function transcribe(gateway: DemoProcess, headers: Headers = {}, signal: AbortSignal | null = null) {
   const response = await fetch(`${gateway.url}/v1/transcription?${CANARY}=${CANARY}`, {
     method: 'POST',
     headers: { ...gateway.authorization, 'content-type': 'audio/wav', 'user-agent': CANARY, ...headers },
@@ -39,7 +39,7 @@ async function transcribe(gateway: DemoRoute, headers: Headers = {}, signal: Abo
   return { status: response.status, id: response.headers.get('x-lk-request-id'), text: await response.text() }
 }
 
-function chat(gateway: DemoRoute, body: object, headers: Headers = {}): Promise<Response> {
+function chat(gateway: DemoProcess, body: object, headers: Headers = {}): Promise<Response> {
   return fetch(`${gateway.url}/v1/chat`, {
     method: 'POST',
     headers: { ...gateway.authorization, 'content-type': 'application/json', ...headers },
@@ -354,7 +354,7 @@ const WATCH_IMPORTS = `data:text/javascript,${encodeURIComponent(`
   } })`)}`
 const WATCHED = { NODE_OPTIONS: `--import ${WATCH_IMPORTS}` }
 
-const loads = ({ log }: DemoRoute) => log.filter(({ msg }) => msg === 'loads').length
+const loads = ({ log }: DemoProcess) => log.filter(({ msg }) => msg === 'loads').length
 
 t.test('what the environment says of the receiver, the service and the sampling', async (t) => {
   const { gateway, receiver } = await traced(t, {
@@ -399,7 +399,7 @@ t.test('when nobody asks for traces', async (t) => {
     [{}, []],
     [grpc, [/^OTEL_EXPORTER_OTLP_PROTOCOL: only http\/protobuf is known, tracing stays off$/]],
   ] as const) {
-    const gateway = await startDemoRoute(t, { env: { ...WATCHED, ...env } })
+    const gateway = await startDemoProcess(t, { env: { ...WATCHED, ...env } })
     const traceparent = `00-${TRACE}-${CALLER}-01`
     t.equal((await transcribe(gateway, { traceparent })).status, 200)
     t.equal((await gateway.calls())[0]?.traceparent, traceparent, 'the caller’s context goes on as it is')
@@ -414,9 +414,7 @@ t.test('when nobody asks for traces', async (t) => {
 })
 
 t.test('what spans say is documented, and nothing else', async (t) => {
-  const readme = await readFile(new URL('../../README.md', import.meta.url), 'utf8')
-  const section = readme.split('\n### Tracing\n')[1]?.split('\n## ')[0] ?? ''
-  const words = [...section.matchAll(/`((?:[a-z_]+\.)+[a-z_*]+)`/g)].map(([, word = '']) => word)
+  const words = [...section('Tracing').matchAll(/`((?:[a-z_]+\.)+[a-z_*]+)`/g)].map(([, word = '']) => word)
   const documented = new Set(words.filter((word) => /^(?:http|server|gen_ai|larkway|error)\./.test(word)))
   const said = receivers.flatMap(({ attributeNames }) => [...attributeNames])
   const known = new Set(said.map((name) => name.replace(/^(larkway\.usage)\..*/, '$1.*')))

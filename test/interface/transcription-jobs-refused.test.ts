@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import type { Entry } from '../../src/contracts/catalog.ts'
+import type { Objects } from '../../src/contracts/objects.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { factsOf } from '../../src/providers/facts.ts'
-import type { Entry } from '../../src/schema/catalog.ts'
-import type { Objects } from '../../src/schema/objects.ts'
 import { fixture } from '../media/fixtures.ts'
 import { multipart } from '../support/bodies.ts'
 import { entryAt } from '../support/gateway-rig.ts'
@@ -207,7 +207,7 @@ for (const [tier, memoryMib] of [
 t.test('whom the route, the plan or nobody can serve', async (t) => {
   const deaf = entryAt('http://127.0.0.1:1')
   const api = await startJobsApi(t)
-  const { route: served, workspace } = api.doors.services.snapshot().keys.values().next().value!
+  const { route: served, workspace } = api.dependencies.services.snapshot().keys.values().next().value!
   const speaking = { ...deaf, facts: { ...deaf.facts, capabilities: ['audio_output'] as const } }
   const rows = [
     [503, 'NO_HEALTHY_PROVIDER', { route: { ...served, entries: [speaking] } }],
@@ -264,13 +264,13 @@ t.test('features that a model keeps one by one only are refused before a job is 
   t.equal(taken.status, 202, taken.text)
 })
 
-function allow({ doors }: JobsApi, domain: string): Promise<void> {
-  return doors.services.state.settings.putAudioUrlDomains('acme', [domain])
+function allow({ dependencies }: JobsApi, domain: string): Promise<void> {
+  return dependencies.services.state.settings.putAudioUrlDomains('acme', [domain])
 }
 
 t.test('providers that fare badly just now refuse no job', async (t) => {
   const api = await startJobsApi(t)
-  const { health, snapshot } = api.doors.services
+  const { health, snapshot } = api.dependencies.services
   const [entry] = snapshot().keys.values().next().value!.route.entries
   const nowMs = performance.now()
   const asked = { kind: 'rate', status: 429, reason: 'status 429', providerMessage: null } as const
@@ -283,7 +283,7 @@ t.test('providers that fare badly just now refuse no job', async (t) => {
 
 t.test('mode: async is for transcriptions of their own path, and keys with the scope', async (t) => {
   const api = await startJobsApi(t)
-  const { key } = api.doors.services.snapshot().keys.values().next().value!
+  const { key } = api.dependencies.services.snapshot().keys.values().next().value!
   const sent = form({ mode: 'async' })
   for (const [path, more] of [
     ['/v1/translation', {}],
@@ -361,7 +361,7 @@ t.test('without its store nothing is accepted, nor without the list of hosts', a
       t.match(answer, { status: 503, error: { code: 'DEPENDENCY_UNAVAILABLE', retryable: true } })
     }
     await assertNothingLeft(t, api, `${memoryMib} MiB`)
-    const { settings } = api.doors.services.state
+    const { settings } = api.dependencies.services.state
     settings.audioUrlDomains = () => Promise.reject(new GatewayError('DEPENDENCY_UNAVAILABLE'))
     const remote = await api.submit({ audio: { url: 'https://cdn.example.com/a.wav' } })
     t.match(remote, { status: 503, error: { code: 'DEPENDENCY_UNAVAILABLE' } })

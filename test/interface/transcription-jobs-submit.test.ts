@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
-import type { Audio, AudioFormat } from '../../src/schema/audio.ts'
-import type { Job } from '../../src/schema/jobs.ts'
+import type { Audio, AudioFormat } from '../../src/contracts/audio.ts'
+import type { Job } from '../../src/contracts/jobs.ts'
 import { multipart, noise } from '../support/bodies.ts'
 import { entryAt } from '../support/gateway-rig.ts'
 import { type JobsApi, startJobsApi } from '../support/jobs-api.ts'
@@ -114,7 +114,7 @@ const TRACEPARENT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
 
 async function submitted(t: Test, key: { readonly budgetMicros: number; readonly id: string }) {
   const api = await startJobsApi(t)
-  const { rateLimit } = api.doors.services.snapshot()
+  const { rateLimit } = api.dependencies.services.snapshot()
   const authorization = api.admit({
     key: { name: 'caller', scopes: ['jobs'], rateLimit, expiresAtMs: null, ...key },
   })
@@ -148,7 +148,7 @@ t.test('audio by URL is left to the worker: nothing is fetched, nothing of it re
     entries,
     limits: { max_audio_seconds: 1 },
   })
-  await api.doors.services.state.settings.putAudioUrlDomains('acme', ['*.own.example'])
+  await api.dependencies.services.state.settings.putAudioUrlDomains('acme', ['*.own.example'])
   for (const url of ['https://cdn.example.com/a.wav?x=1', 'https://a.own.example/b']) {
     const { status, job, text } = await api.submit({ audio: { url }, timestamps: 'word' })
     t.equal(status, 202, text)

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import type { JobEnding, JobError, JobFacts } from '../../src/contracts/jobs.ts'
 import { newJobId } from '../../src/ids.ts'
-import { linkEndOf } from '../../src/routes/job-view.ts'
-import type { JobEnding, JobError, JobFacts } from '../../src/schema/jobs.ts'
+import { linkEndOf } from '../../src/jobs/results.ts'
 import { entryAt } from '../support/gateway-rig.ts'
 import { type JobsApi, startJobsApi } from '../support/jobs-api.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -33,7 +33,7 @@ const cancel = (api: JobsApi, id: string) => api.ask('DELETE', `${PATH}/${id}`)
 
 async function succeed(api: JobsApi, id: string, json: string): Promise<void> {
   const { fence } = (await api.jobs.get(id))!
-  const result = await api.doors.jobs.objects.keepResult(json, { id, workspace: 'acme' }, fence)
+  const result = await api.dependencies.jobs.objects.keepResult(json, { id, workspace: 'acme' }, fence)
   await api.end(id, { state: 'succeeded', result, facts: FACTS })
 }
 
@@ -107,7 +107,7 @@ t.test('results up to 256 KiB stand in the job, larger ones behind a URL', async
     t.ok(text.includes(`"result":${json},"result_url":null,"result_url_expires_at":null`), `${bytes} bytes`)
     t.same(job.result, JSON.parse(json))
   }
-  t.ok(await waitUntil(() => api.doors.services.budget.used === 0), 'no memory is held')
+  t.ok(await waitUntil(() => api.dependencies.services.budget.used === 0), 'no memory is held')
 
   const id = await submit(api)
   await api.claim(id)
@@ -174,7 +174,7 @@ t.test('a purged job is not there any more, nor is what its URL opened', async (
   t.equal((await fetch(url)).status, 200)
   const marked = async () => {
     const jobs = await api.jobs.takeExpired(10)
-    for (const one of jobs) await api.doors.jobs.objects.removeAll(one)
+    for (const one of jobs) await api.dependencies.jobs.objects.removeAll(one)
     return jobs.length > 0
   }
   t.ok(await waitUntil(marked))
@@ -350,7 +350,7 @@ t.test('a wait is whole seconds from 1 to 30', async (t) => {
 t.test('a job that is not there, and one that is somebody else’s, are the same', async (t) => {
   const api = await startJobsApi(t)
   const id = await submit(api)
-  const { key, route } = api.doors.services.snapshot().keys.values().next().value!
+  const { key, route } = api.dependencies.services.snapshot().keys.values().next().value!
   const workspace = { id: 'other', name: 'Other', plan: null, includes: null }
   const terms = { grant: null, trial: null, budgetMicros: null }
   const strangers = {
@@ -399,7 +399,7 @@ async function specOf({ jobs }: JobsApi, id: string) {
 t.test('who may: keys with the scope jobs, within their rate', async (t) => {
   const api = await startJobsApi(t)
   const id = await submit(api)
-  const { key } = api.doors.services.snapshot().keys.values().next().value!
+  const { key } = api.dependencies.services.snapshot().keys.values().next().value!
   const calls = [
     ['POST', PATH],
     ['GET', `${PATH}/${id}`],
@@ -435,7 +435,7 @@ t.test('a result waits for memory, and is refused in time when there is none', a
   const id = await submit(api)
   await api.claim(id)
   await succeed(api, id, resultOf(200_000))
-  const { budget } = api.doors.services
+  const { budget } = api.dependencies.services
   budget.charge(budget.limit)
   const waiting = show(api, id)
   await sleep(300)

@@ -252,7 +252,6 @@ t.test('an order that was refused is given to the next', { timeout: 60_000 }, as
     upstream.behave('first', behaviour)
     t.equal((await answerOf(await film(gateway))).model, 'second', JSON.stringify(behaviour))
     t.equal(upstream.lines().filter((line) => line === 'POST /videos').length, 2)
-    await gateway.signal('SIGKILL')
   }
   const { gateway, upstream } = await start(t, [FIRST, SECOND])
   upstream.behave('first', { polls: 1, failure: { code: 'server_error', message: 'no' } })

@@ -52,9 +52,9 @@ const REFUSED: readonly (readonly [body: unknown, param: string | null, message:
   [
     { domains: ['a.example.com', 'x', 'b.example.com', '10.0.0.1'] },
     'domains[1]',
-    /^domains\[1\], domains\[3\]: /,
+    /^`domains\[1\]`, `domains\[3\]` must /,
   ],
-  [{ domains: [...numbered(21), 'x'] }, 'domains[21]', /^domains\[21\]: /],
+  [{ domains: [...numbered(21), 'x'] }, 'domains[21]', /^`domains\[21\]` must /],
 ]
 const NO_DOMAINS = [
   '',
@@ -109,7 +109,7 @@ t.test('what is refused changes nothing, and is named', async (t) => {
     t.match(answer, { status: 400, body: { error: { code: 'INVALID_REQUEST', param, message } } }, name)
   }
   const many = await api.ask('PUT', PATH, { body: { domains: Array.from({ length: 5_000 }, () => '') } })
-  t.match(many.body, { error: { param: 'domains[0]', message: /domains\[19\] and 4980 more: / } })
+  t.match(many.body, { error: { param: 'domains[0]', message: /`domains\[19\]` and 4980 more must / } })
   t.ok(many.text.length < 1_000, 'a refusal stays short')
   const secret = await api.ask('PUT', PATH, { body: { domains: ['canary_value'] } })
   t.notMatch(secret.text, 'canary', 'what was sent is not repeated')

@@ -4,11 +4,11 @@ import { join } from 'node:path'
 import { pino } from 'pino'
 import t from 'tap'
 import { makeKey } from '../../src/catalog/key.ts'
-import { webhookSecretContext } from '../../src/routes/workspace-webhook.ts'
 import { open } from '../../src/sealing.ts'
 import { readSecretKeys } from '../../src/secrets.ts'
 import { openEmbeddedState } from '../../src/state/embedded/state.ts'
-import { startLarkway } from '../support/larkway.ts'
+import { webhookSecretContext } from '../../src/webhooks/target.ts'
+import { startGateway } from '../support/gateway.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { startWorkspaceApi, workspaceKeys } from '../support/workspace-api.ts'
 
@@ -216,8 +216,8 @@ const REFUSED: readonly (readonly [url: unknown, message: RegExp])[] = [
   ['https://[fd00::1]/', /public host/],
   ['https://[fe80::1]/', /public host/],
   ['https://[ff02::1]/', /public host/],
-  [`https://a.example/${'x'.repeat(2_031)}`, /over 2048/],
-  [`https://a.example/${'ü'.repeat(400)}`, /over 2048/],
+  [`https://a.example/${'x'.repeat(2_031)}`, /at most 2048/],
+  [`https://a.example/${'ü'.repeat(400)}`, /at most 2048/],
 ]
 
 t.test('which URLs are taken', async (t) => {
@@ -266,7 +266,7 @@ t.test('for development http at this machine is taken, too', async (t) => {
 t.test('a node keeps what was set through a restart, sealed with its own key', async (t) => {
   const dataFolder = await tempFolder(t)
   const key = makeKey()
-  const start = (env: Record<string, string> = {}) => startLarkway(t, { dataFolder, key, env })
+  const start = (env: Record<string, string> = {}) => startGateway(t, { dataFolder, key, env })
   const ask = async (url: string, method: string, body?: object) => {
     const response = await fetch(`${url}/workspace/demo${PATH}`, {
       method,

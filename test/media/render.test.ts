@@ -1,6 +1,6 @@
 import t from 'tap'
+import type { Segment } from '../../src/contracts/calls.ts'
 import { renderTranscript } from '../../src/media/render.ts'
-import type { Segment } from '../../src/schema/calls.ts'
 
 const segment = (start: number, end: number, text: string, more: Partial<Segment> = {}): Segment => ({
   id: 0,

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import t from 'tap'
 import { parse } from 'yaml'
 import { type Exposition, readExposition } from '../support/exposition.ts'
+import { section } from '../support/manual.ts'
 import { startMeteredNode } from '../support/metered-node.ts'
 
 interface Target {
@@ -109,9 +110,7 @@ t.test('it names only what a server tells that has served', { timeout: 120_000 }
 })
 
 t.test('every metric of ours is documented with its labels, and none is stale', async (t) => {
-  const readme = await readFile(new URL('../../README.md', DEPLOY), 'utf8')
-  const [, section = ''] = readme.split('\n### Metrics\n')
-  const [table = ''] = section.split('\n### ')
+  const table = section('Metrics')
   const words = (cell = '') => [...cell.matchAll(/`([a-z_]+)`/g)].map(([, word = '']) => word)
   const rows = [...table.matchAll(/^\| (`[a-z_`, ]+`) \| ([a-z_`, ]*) ?\|/gm)].flatMap(([, names, labels]) =>
     words(names).map((name) => [name, words(labels)] as const),

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import t from 'tap'
+import { childEnvironment } from '../support/child-environment.ts'
 import { CLI, larkway } from '../support/cli.ts'
 import { type Exposition, scrape } from '../support/exposition.ts'
 import { startWorker } from '../support/larkway.ts'
@@ -32,8 +33,7 @@ t.test('each of several processes has a port', { skip: withoutServers, timeout: 
   const { url } = await startRedis(t)
   const first = await freePort()
   const child = spawn(process.execPath, [CLI, 'serve', '--processes', '2'], {
-    env: {
-      PATH: process.env.PATH ?? '',
+    env: childEnvironment({
       PORT: '0',
       HOST: '127.0.0.1',
       LARKWAY_METRICS_PORT: String(first),
@@ -41,7 +41,7 @@ t.test('each of several processes has a port', { skip: withoutServers, timeout: 
       LARKWAY_DRAIN_SECONDS: '0',
       REDIS_URL: url,
       ...STORE,
-    },
+    }),
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const ended = once(child, 'close')

@@ -25,7 +25,7 @@ const told = (metrics: RequestMetrics) =>
 const OVERHEAD = 'larkway_request_overhead_seconds'
 
 t.test('overhead is what is left without the body and without others', async (t) => {
-  for (const [elapsedMs, bodyMs, elsewhereMs, seconds] of [
+  for (const [elapsedMs, bodyMs, upstreamWaitMs, seconds] of [
     [5, 0, 0, 0.005],
     [1_005, 1_000, 0, 0.005],
     [3_005, 1_000, 2_000, 0.005],
@@ -33,9 +33,9 @@ t.test('overhead is what is left without the body and without others', async (t)
     [3_000, 1_000, 2_000.01, 0],
   ] as const) {
     const metrics = new RequestMetrics()
-    metrics.answered(exchangeOf({ elapsedMs, bodyMs }).exchange, elsewhereMs)
+    metrics.answered(exchangeOf({ elapsedMs, bodyMs }).exchange, upstreamWaitMs)
     const sum = told(metrics).value(`${OVERHEAD}_sum`) ?? Number.NaN
-    t.ok(Math.abs(sum - seconds) < 1e-9, `${elapsedMs} - ${bodyMs} - ${elsewhereMs}: ${sum}`)
+    t.ok(Math.abs(sum - seconds) < 1e-9, `${elapsedMs} - ${bodyMs} - ${upstreamWaitMs}: ${sum}`)
   }
 })
 

@@ -1,7 +1,7 @@
 import { networkInterfaces } from 'node:os'
 import t, { type Test } from 'tap'
 import { createAudioFetcher } from '../../src/outbound/fetch-audio.ts'
-import { createResolver } from '../../src/outbound/resolve-host.ts'
+import { createResolver } from '../../src/outbound/public-host.ts'
 import { AUTHORITY, fetched, fetchOptions, headOf, URL_OF_AUDIO } from '../support/audio-fetch.ts'
 import { type DnsAnswer, type DnsQuestion, serveDns } from '../support/dns-server.ts'
 import {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import type { WebhookMessage } from '../../src/contracts/webhooks.ts'
 import { createWebhookPoster, type PosterParts } from '../../src/outbound/post-webhook.ts'
-import type { WebhookMessage } from '../../src/schema/webhooks.ts'
 import { createAuthority, selfSigned } from '../support/certificates.ts'
 import { dialInto } from '../support/tls-host.ts'
 import { waitUntil } from '../support/wait-until.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { judgeWebhookUrl } from '../../src/outbound/webhook-url.ts'
+import { judgeWebhookUrl } from '../../src/outbound/remote-url.ts'
 
 t.test('where a URL leads to', async (t) => {
   const rows: readonly [text: string, host: string, port: number, local?: boolean][] = [
@@ -17,7 +17,7 @@ t.test('where a URL leads to', async (t) => {
   ]
   for (const [text, host, port, local = false] of rows) {
     t.match(judgeWebhookUrl(text, true), { host, port, local, url: URL }, text)
-    t.equal('fault' in judgeWebhookUrl(text, false), local, `${text}, without the switch`)
+    t.equal('issue' in judgeWebhookUrl(text, false), local, `${text}, without the switch`)
   }
 })
 
@@ -27,7 +27,7 @@ t.test('names that mean something else in every network', async (t) => {
     ...['metadata.google.internal', 'a.b.internal', '1.0.0.127.in-addr.arpa'],
   ]
   for (const name of names)
-    t.same(judgeWebhookUrl(`https://${name}/`, true), { fault: 'must have a public host' }, name)
+    t.same(judgeWebhookUrl(`https://${name}/`, true), { issue: 'must have a public host' }, name)
   for (const name of ['local.example', 'internal.example', 'mylocalhost.example', 'arpa.example'])
-    t.notOk('fault' in judgeWebhookUrl(`https://${name}/`, false), name)
+    t.notOk('issue' in judgeWebhookUrl(`https://${name}/`, false), name)
 })

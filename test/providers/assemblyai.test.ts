@@ -3,12 +3,16 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
 import { Type } from 'typebox'
 import { Value } from 'typebox/value'
+import type {
+  TranscriptionCall,
+  TranscriptionOptions,
+  TranscriptionResult,
+} from '../../src/contracts/calls.ts'
+import type { JsonObject } from '../../src/contracts/json.ts'
+import type { Step, Target } from '../../src/contracts/provider.ts'
 import { createSender } from '../../src/outbound/send.ts'
+import { assemblyai } from '../../src/providers/assemblyai/provider.ts'
 import { policiesOf } from '../../src/providers/assemblyai/redaction.ts'
-import { assemblyai } from '../../src/providers/assemblyai.ts'
-import type { TranscriptionCall, TranscriptionOptions, TranscriptionResult } from '../../src/schema/calls.ts'
-import type { JsonObject } from '../../src/schema/json.ts'
-import type { Step, Target } from '../../src/schema/provider.ts'
 import { options } from '../support/call.ts'
 import { serveHttp } from '../support/http-server.ts'
 import { memoryAudio, STANDINGS, type Standing } from '../support/memory-audio.ts'

@@ -1,7 +1,7 @@
 import t from 'tap'
+import type { Audio } from '../../src/contracts/audio.ts'
+import type { Piece } from '../../src/contracts/upstream.ts'
 import { encodeForm, type FormField, safeFilename } from '../../src/providers/form.ts'
-import type { Audio } from '../../src/schema/audio.ts'
-import type { Piece } from '../../src/schema/upstream.ts'
 import { audio } from '../support/call.ts'
 
 /** What goes over the wire, with `bytes` in the place of the audio. */

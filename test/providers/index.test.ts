@@ -1,18 +1,18 @@
 import t from 'tap'
-import { Faults } from '../../src/catalog/faults.ts'
-import { checkTerms } from '../../src/catalog/price.ts'
-import { PLAIN_SAMPLE, type Sample, sampleCall } from '../../src/gateway/sample.ts'
-import { DATED, datedModel, factsOf, TABLES } from '../../src/providers/facts.ts'
-import { PROVIDERS } from '../../src/providers/index.ts'
-import type { Feature } from '../../src/schema/calls.ts'
-import type { Price } from '../../src/schema/facts.ts'
+import { checkTerms } from '../../src/catalog/facts.ts'
+import { Issues } from '../../src/catalog/issues.ts'
+import type { Feature } from '../../src/contracts/calls.ts'
+import type { Price } from '../../src/contracts/facts.ts'
 import {
   CAPABILITY_OF,
   type Calls,
   OPERATION_NAMES,
   type OperationName,
-} from '../../src/schema/operations.ts'
-import type { ModelFacts, Operation, Provider } from '../../src/schema/provider.ts'
+} from '../../src/contracts/operations.ts'
+import type { ModelFacts, Operation, Provider } from '../../src/contracts/provider.ts'
+import { PLAIN_SAMPLE, type Sample, sampleCall } from '../../src/gateway/sample.ts'
+import { DATED, datedModel, factsOf, TABLES } from '../../src/providers/facts.ts'
+import { PROVIDERS } from '../../src/providers/index.ts'
 
 t.test('each protocol is listed under its own kind, and each table is of a protocol', async (t) => {
   for (const [kind, provider] of PROVIDERS) t.equal(provider.kind, kind)
@@ -106,7 +106,7 @@ const PRICED: Readonly<Record<OperationName, readonly (keyof Price)[]>> = {
 
 t.test('the prices of the tables are in order', async (t) => {
   for (const { kind, model } of DATED) {
-    const faults = new Faults()
+    const faults = new Issues()
     checkTerms(factsOf(kind, model)?.price ?? {}, [kind, model], faults)
     t.same(faults.found, [], `${kind} ${model}`)
   }

@@ -1,10 +1,10 @@
 import t from 'tap'
-import { adapt } from '../../src/gateway/adapt.ts'
+import type { TranscriptionResult } from '../../src/contracts/calls.ts'
+import type { Provider, Step } from '../../src/contracts/provider.ts'
+import { adapt } from '../../src/gateway/eligibility.ts'
 import { factsOf } from '../../src/providers/facts.ts'
 import { PROVIDERS } from '../../src/providers/index.ts'
 import { languageCode } from '../../src/providers/language.ts'
-import type { TranscriptionResult } from '../../src/schema/calls.ts'
-import type { Provider, Step } from '../../src/schema/provider.ts'
 import { transcriptionCall } from '../support/call.ts'
 import { entry } from '../support/catalog.ts'
 import { bytesOf } from '../support/form-of.ts'
@@ -77,7 +77,7 @@ function hinted(kind: string, model: string, language: string) {
   const { transcription } = PROVIDERS.get(kind) as Required<Provider>
   const target = { model, baseUrl: 'http://p', credential: 'k', options: {} }
   const at = entry({ model, facts: factsOf(kind, model)! })
-  const adapted = adapt('transcription', transcriptionCall({ options: { language } }).payload, at)
+  const adapted = adapt(transcriptionCall({ options: { language } }), at)
   let sent = ''
   let step: Step<TranscriptionResult> = transcription.start(adapted.payload, target)
   while (step.kind === 'send') {

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
 import t from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import type { TranscriptionOptions } from '../../src/contracts/calls.ts'
 import { mistral } from '../../src/providers/mistral.ts'
-import type { TranscriptionOptions } from '../../src/schema/calls.ts'
 import { audio, options, speechCall } from '../support/call.ts'
-import { startLarkway } from '../support/larkway.ts'
+import { startGateway } from '../support/gateway.ts'
 import { memoryAudio, STANDINGS } from '../support/memory-audio.ts'
 import { MISTRAL_KEY, startMistralUpstream } from '../support/mistral-upstream.ts'
 import { secret } from '../support/route-gateway.ts'
@@ -103,7 +103,7 @@ t.test('behind a gateway: the busy model is passed over, and the other is metere
   const workspaces = {
     acme: { apps: { web: { route: 'voice' } }, keys: [{ id: 'key_web', app: 'web', sha256: hashKey(key) }] },
   }
-  const { url } = await startLarkway(t, {
+  const { url } = await startGateway(t, {
     key,
     env: { MISTRAL_KEY },
     config: {

@@ -1,7 +1,7 @@
 import t from 'tap'
+import type { SpeechCall, TranscriptionOptions } from '../../src/contracts/calls.ts'
 import { factsOf } from '../../src/providers/facts.ts'
 import { mistral } from '../../src/providers/mistral.ts'
-import type { SpeechCall, TranscriptionOptions } from '../../src/schema/calls.ts'
 import { audio, options, speechCall } from '../support/call.ts'
 import { bytesOf, fieldsOf, requestOf } from '../support/form-of.ts'
 import { fixture, reply } from '../support/replies.ts'

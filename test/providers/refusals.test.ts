@@ -1,13 +1,20 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
+import type { Calls, OperationName } from '../../src/contracts/operations.ts'
+import { REJECTION_REASONS, type RejectionReason } from '../../src/contracts/upstream.ts'
 import { errorReply } from '../../src/errors.ts'
-import { createHealthBook } from '../../src/gateway/health.ts'
-import { run } from '../../src/gateway/run.ts'
-import type { Calls, OperationName } from '../../src/schema/operations.ts'
-import { REJECTION_REASONS, type RejectionReason } from '../../src/schema/upstream.ts'
+import { createCircuitBreakers } from '../../src/gateway/health.ts'
 import { speechCall, transcriptionCall } from '../support/call.ts'
 import { principal } from '../support/catalog.ts'
-import { chatCall, entryAt, gatewayRig, refusalOf, type Upstream, upstream } from '../support/gateway-rig.ts'
+import {
+  chatCall,
+  entryAt,
+  gatewayRig,
+  refusalOf,
+  runWhole,
+  type Upstream,
+  upstream,
+} from '../support/gateway-rig.ts'
 import { memoryAudio } from '../support/memory-audio.ts'
 
 t.setTimeout(120_000)
@@ -511,17 +518,17 @@ async function seeCases(t: Test, cases: readonly Case[], second: Upstream) {
   for (const one of cases) {
     told = one
     const { name, fate } = one
-    const services = { ...both.services, health: createHealthBook() }
+    const services = { ...both.services, health: createCircuitBreakers() }
     const before = second.requests.length
     const goesOn = fate === 'ill' || fate.startsWith('over ')
 
     const call = both.request(operation, PAYLOADS[operation]!)
-    const outcome = await run(services, call).then((done) => done.release(), String)
+    const outcome = await runWhole(services, call).then((done) => done.release(), String)
     t.equal(outcome === undefined, goesOn && CURED.has(operation), `${name}: who answers`)
     t.equal(second.requests.length - before, goesOn ? 1 : 0, `${name}: the second`)
-    t.equal(call.trail.attempts[0]?.failure?.status, one.status, `${name}: the first`)
+    t.equal(call.context.attempts[0]?.failure?.status, one.status, `${name}: the first`)
     for (let times = 1; times < BREAKER_FAILURES; times += 1) {
-      await run(services, both.request(operation, PAYLOADS[operation]!)).then(
+      await runWhole(services, both.request(operation, PAYLOADS[operation]!)).then(
         (done) => done.release(),
         String,
       )
@@ -530,7 +537,10 @@ async function seeCases(t: Test, cases: readonly Case[], second: Upstream) {
     t.equal(state, fate === 'ill' ? 'open' : 'closed', `${name}: the breaker`)
 
     const refusal = await refusalOf(
-      run({ ...alone.services, health: createHealthBook() }, alone.request(operation, PAYLOADS[operation]!)),
+      runWhole(
+        { ...alone.services, health: createCircuitBreakers() },
+        alone.request(operation, PAYLOADS[operation]!),
+      ),
     )
     seeRefusal(t, one, errorReply(refusal, 'req_1'))
   }
@@ -563,7 +573,7 @@ t.test('when every entry is over a limit, the last one says which', async (t) =>
   const failing = await tell(500, '')
   const codeOf = async (entries: Parameters<typeof gatewayRig>[1]['entries']) => {
     const { services, request } = gatewayRig(t, { entries })
-    const { code, extra } = await refusalOf(run(services, request('chat', chatCall())))
+    const { code, extra } = await refusalOf(runWhole(services, request('chat', chatCall())))
     return [code, extra.details?.reason]
   }
   t.same(await codeOf([large, long]), ['UPSTREAM_REJECTED', 'context_too_long'])

@@ -1,6 +1,6 @@
 import t from 'tap'
+import type { Operation, Step, Target } from '../../src/contracts/provider.ts'
 import { PROVIDERS } from '../../src/providers/index.ts'
-import type { Operation, Step, Target } from '../../src/schema/provider.ts'
 import { audio, options } from '../support/call.ts'
 import { fixture, reply } from '../support/replies.ts'
 

@@ -1,7 +1,7 @@
 import t from 'tap'
+import type { VideoCall, VideoResult } from '../../src/contracts/generation.ts'
+import type { Step, Target } from '../../src/contracts/provider.ts'
 import { runway } from '../../src/providers/runway.ts'
-import type { VideoCall, VideoResult } from '../../src/schema/generation.ts'
-import type { Step, Target } from '../../src/schema/provider.ts'
 import { bytesOf, requestOf } from '../support/form-of.ts'
 import { fixture, reply } from '../support/replies.ts'
 

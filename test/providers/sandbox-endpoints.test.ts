@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import type { AudioReader } from '../../src/contracts/audio.ts'
+import type { Operation, Target } from '../../src/contracts/provider.ts'
+import type { Failure } from '../../src/contracts/upstream.ts'
 import { createSender } from '../../src/outbound/send.ts'
 import { sandbox } from '../../src/providers/sandbox.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
-import type { AudioReader } from '../../src/schema/audio.ts'
-import type { Operation, Target } from '../../src/schema/provider.ts'
-import type { Failure } from '../../src/schema/upstream.ts'
 import { chatCall, completeCall, say, user, WEATHER } from '../support/chat-call.ts'
 
 // The operations that carry no audio, against the sandbox over real sockets: what one writes, the other, which

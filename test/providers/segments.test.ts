@@ -1,7 +1,7 @@
 import t from 'tap'
+import type { Segment, Word } from '../../src/contracts/calls.ts'
 import { mergeChannels, segmentsOf } from '../../src/providers/segments.ts'
 import { labelSpeakers } from '../../src/providers/speakers.ts'
-import type { Segment, Word } from '../../src/schema/calls.ts'
 
 /** Words of half a second each, one after the other, from `start`. */
 function spoken(text: string, start = 0, more: Partial<Word> = {}): Word[] {

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { hear } from '../../src/sandbox/hear.ts'
 import { ALPHABET, UnspeakableError } from '../../src/sandbox/morse.ts'
 import { speak, TooLongError, VOICES } from '../../src/sandbox/speak.ts'
+import { recognize } from '../../src/sandbox/transcript.ts'
 import { readWav } from '../../src/sandbox/wav.ts'
 import { join, melody, noise, resample, sine } from '../support/tone.ts'
 
@@ -20,7 +20,7 @@ function recording(samples: Float32Array, sampleRate = RATE) {
 /** What is heard, as one line; null when it is no Morse code. */
 function heard(samples: Float32Array, sampleRate = RATE): string | null {
   return (
-    hear(recording(samples, sampleRate))
+    recognize(recording(samples, sampleRate))
       ?.flatMap(({ words }) => words.map(({ text }) => text))
       .join(' ') ?? null
   )
@@ -34,7 +34,7 @@ t.test('each character is heard by itself, and all in a row, in each voice', asy
   for (const character of ALPHABET) t.equal(heard(spoken(character)), character)
   for (const voice of Object.keys(VOICES)) {
     t.equal(heard(spoken(ALPHABET.join(''), voice)), ALPHABET.join(''), voice)
-    const tone = hear(recording(spoken('paris', voice)))?.[0]?.hertz ?? 0
+    const tone = recognize(recording(spoken('paris', voice)))?.[0]?.hertz ?? 0
     t.ok(Math.abs(tone - VOICES[voice]!) <= 2, `${voice} is ${VOICES[voice]} Hz, heard ${tone}`)
   }
 })
@@ -76,8 +76,8 @@ t.test('neither rate nor level nor current nor noise matters', async (t) => {
 
 t.test('silence around it moves the times and nothing else', async (t) => {
   const said = spoken('hello world')
-  const early = hear(recording(said))!
-  const late = hear(recording(join(new Float32Array(60 * RATE), said, new Float32Array(20 * RATE))))!
+  const early = recognize(recording(said))!
+  const late = recognize(recording(join(new Float32Array(60 * RATE), said, new Float32Array(20 * RATE))))!
   t.equal(late.length, 1)
   for (const [index, word] of late[0]!.words.entries()) {
     t.equal(word.text, early[0]!.words[index]!.text)
@@ -88,7 +88,7 @@ t.test('silence around it moves the times and nothing else', async (t) => {
 
 t.test('times are those of the samples', async (t) => {
   // 7 units of silence; "hi" lasts 7 + 3 + 3 units, the gap 7, "ok" 11 + 3 + 9; a unit is 48 ms.
-  const [segment] = hear(recording(spoken('hi ok')))!
+  const [segment] = recognize(recording(spoken('hi ok')))!
   const expected = [
     ['hi', 7, 20],
     ['ok', 27, 50],
@@ -110,7 +110,7 @@ t.test('segments end with sentences, long pauses and speakers', async (t) => {
     new Float32Array(2 * RATE),
     spoken('good', 'alloy', 0.8),
   )
-  const segments = hear(recording(conversation))!
+  const segments = recognize(recording(conversation))!
   t.same(
     segments.map(({ words, hertz }) => [words.map(({ text }) => text).join(' '), hertz]),
     [

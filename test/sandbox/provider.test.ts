@@ -1,10 +1,10 @@
 import t, { type Test } from 'tap'
-import { openai } from '../../src/providers/openai.ts'
+import type { SpeechCall, TranscriptionOptions } from '../../src/contracts/calls.ts'
+import type { Operation, Provider, Step, Target } from '../../src/contracts/provider.ts'
+import { openai } from '../../src/providers/openai/provider.ts'
 import { openaiCompatible } from '../../src/providers/openai-compatible.ts'
 import { sandbox as sandboxProvider } from '../../src/providers/sandbox.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
-import type { SpeechCall, TranscriptionOptions } from '../../src/schema/calls.ts'
-import type { Operation, Provider, Step, Target } from '../../src/schema/provider.ts'
 import { audio, options, speechCall } from '../support/call.ts'
 import { bytesOf, requestOf } from '../support/form-of.ts'
 

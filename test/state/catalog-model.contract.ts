@@ -7,7 +7,7 @@ import type {
   CatalogStep,
   CatalogStore,
   RecordName,
-} from '../../src/schema/catalog-store.ts'
+} from '../../src/contracts/catalog-store.ts'
 import { CatalogModel } from '../support/catalog-model.ts'
 import {
   ANNA,

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
-import type { CatalogStore } from '../../src/schema/catalog-store.ts'
-import type { State } from '../../src/schema/state.ts'
+import type { CatalogStore } from '../../src/contracts/catalog-store.ts'
+import type { State } from '../../src/contracts/state.ts'
 import {
   changeOf,
   discard,

@@ -7,7 +7,7 @@ import {
   type RecordFields,
   type RecordName,
   recordId,
-} from '../../src/schema/catalog-store.ts'
+} from '../../src/contracts/catalog-store.ts'
 import {
   ANNA,
   CLI,

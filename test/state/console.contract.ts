@@ -1,5 +1,5 @@
 import type { Test } from 'tap'
-import type { RequestRecord } from '../../src/schema/console.ts'
+import type { RequestRecord } from '../../src/contracts/console.ts'
 import { nodeSample, requestFilter, requestRecord } from '../support/console-record.ts'
 import { Dice } from '../support/dice.ts'
 import { newDigest, newToken, newWorkspace, type StateUnderTest } from '../support/state-under-test.ts'

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import type { Begun } from '../../src/schema/ledger.ts'
+import type { Begun } from '../../src/contracts/ledger.ts'
 import { type Answer, type Call, createCommit } from '../../src/state/embedded/commit.ts'
 import { openDatabase } from '../../src/state/embedded/database.ts'
 import { createOperations } from '../../src/state/embedded/operations.ts'
@@ -41,8 +41,12 @@ async function open(t: Test) {
 }
 
 const begin = (id: string, token = newToken()) =>
-  ({ name: 'begin', args: [beginningOf(WORKSPACE, { token, slot: claimOf(id) })] }) as const
-const look = (id: string) => ({ name: 'look', args: [WORKSPACE, id] }) as const
+  ({
+    subject: 'ledger',
+    method: 'begin',
+    args: [beginningOf(WORKSPACE, { token, slot: claimOf(id) })],
+  }) as const
+const look = (id: string) => ({ subject: 'ledger', method: 'look', args: [WORKSPACE, id] }) as const
 const answered = (answer: Answer | undefined) => (answer && 'value' in answer ? answer.value : answer)
 const failureOf = (answer: Answer) => ('failure' in answer ? answer.failure : null)
 
@@ -55,9 +59,9 @@ t.test('what is acknowledged has been flushed: the log is synced at every commit
 t.test('an operation that throws undoes itself and nothing else', async (t) => {
   const { group, parts } = await open(t)
   const ids = [newDigest(), newDigest(), newDigest()] as const
-  const { begin: real } = parts.operations
+  const { begin: real } = parts.operations.ledger
   let failing = true
-  parts.operations.begin = (beginning): Begun => {
+  parts.operations.ledger.begin = (beginning): Begun => {
     const begun = real(beginning)
     if (failing && beginning.slot?.id === ids[1]) throw new TypeError('a bug')
     return begun
@@ -74,12 +78,16 @@ t.test('an operation that throws undoes itself and nothing else', async (t) => {
 t.test('amounts that cannot be kept exactly are refused, and change nothing', async (t) => {
   const { group } = await open(t)
   const add = (id: string, micros: number) =>
-    ({ name: 'addCredits', args: [WORKSPACE, { id, micros }] }) as const
+    ({ subject: 'accounts', method: 'addCredits', args: [WORKSPACE, { id, micros }] }) as const
   group([add('much', Number.MAX_SAFE_INTEGER)])
   const [more, half] = group([add('more', 1), add('half', 0.5)])
   t.match(more, { failure: { reason: /exactly/ } })
   t.match(half, { failure: { unavailable: false } })
-  const show = { name: 'show', args: [WORKSPACE, { grant: null, trial: null, budgetMicros: null }] } as const
+  const show = {
+    subject: 'accounts',
+    method: 'show',
+    args: [WORKSPACE, { grant: null, trial: null, budgetMicros: null }],
+  } as const
   const view = answered(group([show])[0])
   t.match(view, { creditsMicros: Number.MAX_SAFE_INTEGER, grants: [{ id: 'much' }] })
 })
@@ -112,9 +120,10 @@ t.test('on a full disk nothing is kept of what fails', async (t) => {
 t.test('what changes nothing is not flushed', async (t) => {
   const { file, group } = await open(t)
   const terms = { grant: { id: 'initial', micros: 10 }, trial: null, budgetMicros: null }
-  const show = { name: 'show', args: [WORKSPACE, terms] } as const
+  const show = { subject: 'accounts', method: 'show', args: [WORKSPACE, terms] } as const
   const refused = {
-    name: 'begin',
+    subject: 'ledger',
+    method: 'begin',
     args: [beginningOf(WORKSPACE, { reservation: reserve(11, { terms }) })],
   } as const
   group([show])
@@ -179,8 +188,16 @@ t.test('what is of the past is forgotten, a bit at a time', async (t) => {
     const end = { state: 'stored', result: resultOf('x'), ttlMs: 1000 } as const
     return [
       begin(id, token),
-      { name: 'settle', args: [{ token, workspace: WORKSPACE, slot: { id, end }, charge: null }] },
-      { name: 'cancel', args: [{ token: newToken(), workspace: WORKSPACE, slotId: null }] },
+      {
+        subject: 'ledger',
+        method: 'settle',
+        args: [{ token, workspace: WORKSPACE, slot: { id, end }, charge: null }],
+      },
+      {
+        subject: 'ledger',
+        method: 'cancel',
+        args: [{ token: newToken(), workspace: WORKSPACE, slotId: null }],
+      },
     ] as const
   })
   group(ended.flat())

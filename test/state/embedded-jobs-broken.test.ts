@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import type { State } from '../../src/schema/state.ts'
+import type { State } from '../../src/contracts/state.ts'
 import { openEmbeddedState } from '../../src/state/embedded/state.ts'
 import {
   claimingOf,
@@ -63,7 +63,7 @@ for (const [what, sql] of Object.entries(BREAKS))
     db.prepare(sql).run(bad.id)
     t.ok((await jobs.list(ALL)).length >= 2, 'those that can be read are listed')
     await pass(OVER_MS)
-    const again = idsOf(await claim({ limit: 16, straysMax: 1, keep: AT_ONCE }))
+    const again = idsOf(await claim({ limit: 16, stalledMax: 1, keep: AT_ONCE }))
     t.same(
       again.filter((id) => id !== bad.id),
       [],
@@ -94,12 +94,12 @@ t.test('what a claim took whose answer was lost is handed out by the next', asyn
   t.equal(await jobs.waiting(), 0, 'it has taken them')
   const again = await claim({ limit: 2 })
   t.same(
-    again.map(({ job: { id, fence, strays, status } }) => ({ id, fence, strays, status })),
-    submitted.slice(0, 2).map(({ id }) => ({ id, fence: 1, strays: 0, status: 'processing' })),
+    again.map(({ job: { id, fence, stalled, status } }) => ({ id, fence, stalled, status })),
+    submitted.slice(0, 2).map(({ id }) => ({ id, fence: 1, stalled: 0, status: 'processing' })),
     'as many as there are places for',
   )
   t.equal(await jobs.waiting(), 1, 'and the last was put back')
   for (const { job } of again) t.ok(await end(job, SUCCESS))
-  t.match(await take(), { id: submitted[2]?.id, fence: 2, strays: 0 })
+  t.match(await take(), { id: submitted[2]?.id, fence: 2, stalled: 0 })
   t.same(await jobs.claim(claimingOf({ limit: 3, keep: KEEP })), [], 'once')
 })

@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import type { Begun } from '../../src/schema/ledger.ts'
+import type { Begun } from '../../src/contracts/ledger.ts'
 import { createEmbeddedState, openEmbeddedState } from '../../src/state/embedded/state.ts'
 import { tempFolder } from '../support/scratch.ts'
 import {

@@ -1,4 +1,4 @@
-import type { RateLimit } from '../../src/schema/state.ts'
+import type { RateLimit } from '../../src/contracts/rate-limit.ts'
 
 /** An admission as its caller saw it: it was decided at some moment from the one time to the other. */
 export interface Admission {

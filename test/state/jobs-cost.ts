@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis'
 import type { Test } from 'tap'
+import type { Jobs } from '../../src/contracts/jobs.ts'
 import { jobPartition } from '../../src/ids.ts'
-import type { Jobs } from '../../src/schema/jobs.ts'
 import { claimingOf, KEEP, SUCCESS, specOf } from '../support/jobs-under-test.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { openRedisState } from '../support/redis-state.ts'

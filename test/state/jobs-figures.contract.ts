@@ -1,5 +1,5 @@
 import type { Test } from 'tap'
-import type { JobFigures } from '../../src/schema/jobs.ts'
+import type { JobFigures } from '../../src/contracts/jobs.ts'
 import {
   CANCELLATION,
   claimingOf,
@@ -69,7 +69,7 @@ export function jobsFiguresContract(t: Test, start: (t: Test) => Promise<StateUn
 
     const [again] = await jobs.claim(claimingOf({ leaseMs: SHORT_MS }))
     await pass(OVER_MS)
-    t.same(await jobs.claim(claimingOf({ straysMax: 1 })), [], 'the job has killed its worker')
+    t.same(await jobs.claim(claimingOf({ stalledMax: 1 })), [], 'the job has killed its worker')
     t.equal((await jobs.get(again!.job.id))?.status, 'failed')
     t.same(shown(await jobs.figures()), {
       waiting: [],

@@ -1,7 +1,8 @@
 import type { Test } from 'tap'
+import type { JobEnding, JobProgress, JobSubmission, Retention } from '../../src/contracts/jobs.ts'
+import { JOB_STATUSES, QUEUE_MODES } from '../../src/contracts/jobs.ts'
+import { canonicalJson } from '../../src/contracts/json.ts'
 import { newJobId } from '../../src/ids.ts'
-import type { JobEnding, JobProgress, JobSubmission, Retention } from '../../src/schema/jobs.ts'
-import { JOB_STATUSES, QUEUE_MODES } from '../../src/schema/jobs.ts'
 import { Dice } from '../support/dice.ts'
 import { JobsModel, type Time, viewOf } from '../support/jobs-model.ts'
 import {
@@ -46,7 +47,7 @@ async function walk(t: Test, under: StateUnderTest, seed: number, steps: number)
   const history: string[] = []
   const agree = (what: string, said: unknown, expected: unknown): boolean => {
     history.push(`${what} → ${JSON.stringify(said)}`)
-    if (canonical(said) === canonical(expected)) return true
+    if (canonicalJson(said) === canonicalJson(expected)) return true
     t.same(said, expected, `seed ${seed}, step ${history.length}: ${what}`)
     t.comment(`seed ${seed}:\n${history.slice(-30).join('\n')}`)
     return false
@@ -83,7 +84,7 @@ function movesOf(
     },
     async claim() {
       const lease = dice.chance(0.25) ? 'over' : 'long'
-      const terms = { limit: dice.below(5), perWorkspace: 1 + dice.below(4), straysMax: 2 + dice.below(2) }
+      const terms = { limit: dice.below(5), perWorkspace: 1 + dice.below(4), stalledMax: 2 + dice.below(2) }
       const claimed = await jobs.claim(claimingOf(terms))
       // One that is over at once could be taken over by the same claim.
       if (lease === 'over') for (const { job } of claimed) await jobs.renew(job.id, job.fence, OVER_MS, null)
@@ -242,12 +243,3 @@ function drawing(dice: Dice, model: JobsModel) {
 }
 
 const sorted = (items: readonly object[]) => items.map((item) => JSON.stringify(item)).sort()
-
-/** JSON with the names in order. */
-function canonical(value: unknown): string {
-  return JSON.stringify(value, (_name, part) =>
-    part !== null && typeof part === 'object' && !Array.isArray(part)
-      ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : part,
-  )
-}

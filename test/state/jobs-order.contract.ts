@@ -1,5 +1,5 @@
 import type { Test } from 'tap'
-import type { Job, JobSpec } from '../../src/schema/jobs.ts'
+import type { Job, JobSpec } from '../../src/contracts/jobs.ts'
 import { jobsOf, KEEP, neighbours, OVER_MS, RETURN, SHORT_MS, SUCCESS } from '../support/jobs-under-test.ts'
 import { newWorkspace, type StateUnderTest } from '../support/state-under-test.ts'
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
-import type { Job, JobEnding } from '../../src/schema/jobs.ts'
+import type { Job, JobEnding } from '../../src/contracts/jobs.ts'
 import { Dice } from '../support/dice.ts'
 import { CANCELLATION, FAILURE, jobsOf, RETURN, SUCCESS, storyOf } from '../support/jobs-under-test.ts'
 import type { StateUnderTest } from '../support/state-under-test.ts'

@@ -1,5 +1,5 @@
 import type { Test } from 'tap'
-import type { Job, JobEnding, JobStatus, Retention } from '../../src/schema/jobs.ts'
+import type { Job, JobEnding, JobStatus, Retention } from '../../src/contracts/jobs.ts'
 import {
   CANCELLATION,
   claimingOf,
@@ -68,7 +68,7 @@ function steps(t: Test, start: Start): void {
       expiresAtMs: null,
       cancelRequested: false,
       fence: 0,
-      strays: 0,
+      stalled: 0,
       retries: 0,
       returns: 0,
       result: null,
@@ -205,7 +205,7 @@ function requeueing(t: Test, start: Start): void {
     const [first, second] = [await accept(), await accept()]
     const job = await take()
     const back = await end(job, RETURN)
-    t.match(back, { id: first.id, status: 'queued', retries: 0, returns: 0, strays: 0, fence: 1 })
+    t.match(back, { id: first.id, status: 'queued', retries: 0, returns: 0, stalled: 0, fence: 1 })
     t.same(idsOf(await claim({ limit: 10 })), [first.id, second.id])
   })
 
@@ -242,7 +242,7 @@ function leases(t: Test, start: Start): void {
     const first = await taken({ kind: 'transcription' }, { leaseMs: SHORT_MS })
     await pass(OVER_MS)
     const second = await take()
-    t.match(second, { id: first.id, fence: 2, strays: 1, retries: 0, startedAtMs: first.startedAtMs })
+    t.match(second, { id: first.id, fence: 2, stalled: 1, retries: 0, startedAtMs: first.startedAtMs })
     t.same(storyOf(second), ['queued 0', 'processing 1', 'queued 1', 'processing 2'])
     for (const ending of [SUCCESS, FAILURE, CANCELLATION, RETURN]) t.equal(await end(first, ending), null)
     t.match(await jobs.renew(first.id, 1, LONG_MS, { audio: null, upstream: null }), { held: false })
@@ -257,7 +257,7 @@ function leases(t: Test, start: Start): void {
     const job = await take({ leaseMs: SHORT_MS })
     await pass(OVER_MS)
     t.same(await claim({ limit: 0 }), [], 'put back, and not taken')
-    t.match(await jobs.get(job.id), { status: 'queued', strays: 1 })
+    t.match(await jobs.get(job.id), { status: 'queued', stalled: 1 })
     for (const ending of [SUCCESS, FAILURE, CANCELLATION, RETURN]) t.equal(await end(job, ending), null)
     t.match(await jobs.renew(job.id, 2, LONG_MS, null), { held: false })
   })
@@ -296,12 +296,12 @@ function poison(t: Test, start: Start): void {
     const { jobs, accept, take, claim, pass, announced } = await jobsOf(t, start)
     const { id } = await accept({ kind: 'transcription' })
     for (const fence of [1, 2, 3]) {
-      t.match(await take({ leaseMs: SHORT_MS }), { fence, strays: fence - 1 })
+      t.match(await take({ leaseMs: SHORT_MS }), { fence, stalled: fence - 1 })
       await pass(OVER_MS)
     }
     t.same(await claim(), [])
     const job = await jobs.get(id)
-    t.match(job, { status: 'failed', strays: 3, error: POISON, result: null })
+    t.match(job, { status: 'failed', stalled: 3, error: POISON, result: null })
     t.equal(job?.expiresAtMs, Number(job?.endedAtMs) + KEEP.transcriptionMs)
     t.same(storyOf(job).slice(-3), ['queued 2', 'processing 3', 'failed 3'])
     t.same(await announced(), [{ jobId: id, status: 'failed' }])
@@ -312,14 +312,14 @@ function poison(t: Test, start: Start): void {
     await accept()
     const again: JobEnding = { state: 'queued', delayMs: 0, counts: 'retry' }
     for (const ending of [RETURN, again]) {
-      for (const strays of [0, 1]) {
-        t.match(await take({ leaseMs: SHORT_MS }), { strays })
+      for (const stalled of [0, 1]) {
+        t.match(await take({ leaseMs: SHORT_MS }), { stalled })
         await pass(OVER_MS)
       }
-      t.match(await end(await take(), ending), { status: 'queued', strays: 0 })
+      t.match(await end(await take(), ending), { status: 'queued', stalled: 0 })
     }
     for (let i = 0; i < 5; i++) await end(await take(), RETURN)
-    t.match(await take(), { status: 'processing', strays: 0, fence: 12, retries: 1 })
+    t.match(await take(), { status: 'processing', stalled: 0, fence: 12, retries: 1 })
   })
 }
 
@@ -387,7 +387,7 @@ function cancelling(t: Test, start: Start): void {
     await cancel(job.id)
     await pass(OVER_MS)
     t.same(await claim(), [])
-    t.match(await jobs.get(job.id), { status: 'cancelled', strays: 1, error: null })
+    t.match(await jobs.get(job.id), { status: 'cancelled', stalled: 1, error: null })
     t.same(await announced(), [{ jobId: job.id, status: 'cancelled' }])
   })
 
@@ -593,7 +593,7 @@ function operators(t: Test, start: Start): void {
     const failed = await end(job, FAILURE)
     const waiting = await accept()
     t.equal(await jobs.retry(job.id), true)
-    const counts = { strays: 0, retries: 0, returns: 0 }
+    const counts = { stalled: 0, retries: 0, returns: 0 }
     const none = { endedAtMs: null, expiresAtMs: null, result: null, error: null, facts: null }
     const again = await jobs.get(job.id)
     t.same(again, { ...failed, ...counts, ...none, status: 'queued', history: again?.history })

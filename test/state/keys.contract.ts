@@ -17,8 +17,13 @@ export function keysContract(t: Test, start: (t: Test) => Promise<StateUnderTest
       expiresAtMs: 1_950_000_000_000,
     })
     const bare = storedKey({ createdAtMs: 1_900_000_000_003, scopes: [], budgetMicros: 0, name: '' })
-    for (const key of [plain, full, bare]) await keys.create(key)
-    t.same(await keys.list(), [full, plain, bare])
+    const own = storedKey({ createdAtMs: 1_900_000_000_004, kind: 'playground' })
+    // As the playground names its keys, and as long as they live, but made by somebody.
+    const life = { createdAtMs: 1_900_000_000_005, expiresAtMs: 1_900_003_600_005 }
+    const named = storedKey({ ...life, name: 'playground' })
+    for (const key of [plain, full, bare, own, named]) await keys.create(key)
+    t.same(await keys.list(), [full, plain, bare, own, named])
+    t.match(await keys.revoke(own.id), { kind: 'playground' })
   })
 
   t.test('a key is created once', async (t) => {

@@ -1,5 +1,5 @@
 import type { Test } from 'tap'
-import type { Begun, Charge } from '../../src/schema/ledger.ts'
+import type { Begun, Charge } from '../../src/contracts/ledger.ts'
 import {
   beginningOf,
   figuresOf,

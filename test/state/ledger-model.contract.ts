@@ -1,5 +1,6 @@
 import type { Test } from 'tap'
-import type { Beginning, SlotEnd, UsageBatch } from '../../src/schema/ledger.ts'
+import { canonicalJson } from '../../src/contracts/json.ts'
+import type { Beginning, SlotEnd, UsageBatch } from '../../src/contracts/ledger.ts'
 import { Dice } from '../support/dice.ts'
 import { LedgerModel } from '../support/ledger-model.ts'
 import {
@@ -250,14 +251,5 @@ function drawing(dice: Dice, model: LedgerModel, timePasses: boolean) {
 }
 
 function isSame(said: unknown, expected: unknown): boolean {
-  return canonical(said) === canonical(expected)
-}
-
-/** JSON with the names in order. */
-function canonical(value: unknown): string {
-  return JSON.stringify(value, (_name, part) =>
-    part !== null && typeof part === 'object' && !Array.isArray(part)
-      ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : part,
-  )
+  return canonicalJson(said) === canonicalJson(expected)
 }

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
-import type { RateDecision, RateLimiter } from '../../src/schema/state.ts'
+import type { RateDecision, RateLimiter } from '../../src/contracts/rate-limit.ts'
 import { type RedisServer, startRedis } from '../support/redis-server.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { taking } from './rate-limiter.contract.ts'

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { RateDecision, RateLimit, RateLimiter } from '../../src/schema/state.ts'
+import type { RateDecision, RateLimit, RateLimiter } from '../../src/contracts/rate-limit.ts'
 import { taking } from './rate-limiter.contract.ts'
 
 /** What one process, a node, asks of one Redis. */

@@ -1,7 +1,7 @@
 import type { Test } from 'tap'
+import type { Job } from '../../src/contracts/jobs.ts'
+import type { EventClaiming, WebhookEvent } from '../../src/contracts/outbox.ts'
 import { newId, newJobId } from '../../src/ids.ts'
-import type { Job } from '../../src/schema/jobs.ts'
-import type { EventClaiming, WebhookEvent } from '../../src/schema/outbox.ts'
 import {
   CANCELLATION,
   claimingOf,
@@ -81,11 +81,11 @@ async function announcesEnds(t: Test, start: Start): Promise<void> {
   await cancel(returned.id)
   ends['cancelled when it was put back'] = await end(returned, RETURN)
 
-  const strayed = await accept({ kind })
+  const stalled = await accept({ kind })
   await take({ leaseMs: SHORT_MS })
   await pass(OVER_MS)
-  t.same(await jobs.claim(claimingOf({ straysMax: 1 })), [])
-  ends['given up'] = await jobs.get(strayed.id)
+  t.same(await jobs.claim(claimingOf({ stalledMax: 1 })), [])
+  ends['given up'] = await jobs.get(stalled.id)
 
   const forgotten = await accept({ kind })
   await take({ leaseMs: SHORT_MS })

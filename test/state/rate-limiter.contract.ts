@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Test } from 'tap'
-import type { RateDecision, RateLimit, RateLimiter, Take } from '../../src/schema/state.ts'
+import type { RateDecision, RateLimit, RateLimiter, Take } from '../../src/contracts/rate-limit.ts'
 
 export interface LimiterUnderTest {
   readonly limiter: RateLimiter

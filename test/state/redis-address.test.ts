@@ -1,6 +1,6 @@
 import t from 'tap'
-import { readEnvironment } from '../../src/config.ts'
-import { parseRedisAddress, type RedisAddress } from '../../src/state/redis/address.ts'
+import { readEnvironment } from '../../src/node/config.ts'
+import { parseRedisAddress, type RedisAddress } from '../../src/state/redis/connect.ts'
 
 const NOBODY = { username: null, password: null, tls: false }
 const host = (name: string, port: number) => ({ host: name, port })

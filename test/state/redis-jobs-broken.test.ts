@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis'
 import t from 'tap'
+import type { JobEnding, JobSpec } from '../../src/contracts/jobs.ts'
 import { jobPartition } from '../../src/ids.ts'
-import type { JobEnding, JobSpec } from '../../src/schema/jobs.ts'
 import {
   claimingOf,
   FAILURE,

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { PARTITIONS } from '../../src/ids.ts'
-import { createSweep } from '../../src/state/redis/jobs-sweep.ts'
+import { createSweep } from '../../src/state/redis/partitions.ts'
 
 /** Partitions that hold so many items each, and what they were asked. */
 function partitionsWith(counts: Readonly<Record<number, number>>) {

@@ -1,8 +1,8 @@
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
+import { QUEUE_MODES, type QueueMode } from '../../src/contracts/jobs.ts'
+import type { State } from '../../src/contracts/state.ts'
 import { jobPartition } from '../../src/ids.ts'
-import { QUEUE_MODES, type QueueMode } from '../../src/schema/jobs.ts'
-import type { State } from '../../src/schema/state.ts'
 import { claimingOf, FAILURE, KEEP, neighbours, SUCCESS, slotOf, specOf } from '../support/jobs-under-test.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { openRedisState } from '../support/redis-state.ts'
@@ -170,14 +170,14 @@ t.test('a server that is full has done nothing by half', { skip: withoutServers 
   const specs = Array.from({ length: 4 }, () => specOf('acme', { kind }))
   for (const spec of specs) await jobs.submit({ spec, slot: null })
   const claimed = await jobs.claim(claimingOf({ limit: 3 }))
-  const [ended, running, strayed] = claimed.map(({ job }) => job)
+  const [ended, running, stalled] = claimed.map(({ job }) => job)
   await jobs.end(ended!.id, 1, SUCCESS, { ...KEEP, transcriptionMs: 1 })
-  await jobs.renew(strayed!.id, 1, 1, null)
+  await jobs.renew(stalled!.id, 1, 1, null)
   const dead = specOf('acme')
   await jobs.submit({ spec: dead, slot: null })
   const [queued] = specs.filter(({ id }) => !claimed.some(({ job }) => job.id === id))
   await jobs.cancel(queued!.id, { workspace: 'acme', app: 'web' }, KEEP)
-  const [failed] = await jobs.claim(claimingOf({ limit: 1, straysMax: 9 }))
+  const [failed] = await jobs.claim(claimingOf({ limit: 1, stalledMax: 9 }))
   await jobs.end(failed!.job.id, failed!.job.fence, FAILURE, KEEP)
   const [event] = await outbox.claim({ ...SENDING, limit: 1 })
   await jobs.submit({ spec: waits, slot: null })

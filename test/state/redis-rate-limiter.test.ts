@@ -1,5 +1,5 @@
 import t from 'tap'
-import { keys } from '../../src/state/redis/keys.ts'
+import { keys } from '../../src/state/redis/key-names.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { withoutServers } from '../support/servers.ts'
 import { rateLimiterContract, taking } from './rate-limiter.contract.ts'

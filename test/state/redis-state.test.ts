@@ -19,6 +19,7 @@ import {
   reserve,
   resultOf,
 } from '../support/state-under-test.ts'
+import { storedKey } from '../support/stored-key.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const UNAVAILABLE = { code: 'DEPENDENCY_UNAVAILABLE', cause: Error }
@@ -234,8 +235,10 @@ t.test(
 )
 
 t.test('the month of every script is that of the calendar', { skip: withoutServers }, async (t) => {
-  const folder = new URL('../../src/state/redis/scripts/', import.meta.url)
-  const months = readdirSync(folder).flatMap((file) => {
+  const folder = new URL('../../src/state/redis/', import.meta.url)
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+  const months = files.flatMap((file) => {
+    if (!file.endsWith('.lua')) return []
     const lua = readFileSync(new URL(file, folder), 'utf8')
     return /^local function month_of[\s\S]*?^end$/m.exec(lua)?.[0] ?? []
   })
@@ -287,4 +290,20 @@ t.test('what was spent in another month counts no more', { skip: withoutServers 
   await accounts.addUsage({ token: newToken(), workspace: 'acme', spentMicros: { key_two: 7 } })
   const month = new Date().toISOString().slice(0, 7)
   t.match(await accounts.show('acme', NO_TERMS), { month, spentMicros: 7, spentByKey: { key_two: 7 } })
+})
+
+t.test('keys of versions without marks are marked as they were told', { skip: withoutServers }, async (t) => {
+  const { url } = await startRedis(t)
+  const { keys } = await openRedisState(t, url)
+  const redis = client(t, url)
+  const hour = { name: 'playground', createdAtMs: 1, expiresAtMs: 3_600_001 }
+  const [own, longer, other] = [hour, { ...hour, expiresAtMs: 3_600_002 }, { ...hour, name: 'mine' }].map(
+    storedKey,
+  )
+  for (const key of [own!, longer!, other!]) await redis.hset('lk:{keys}:all', key.id, JSON.stringify(key))
+  const kinds = new Map((await keys.list()).map(({ id, kind }) => [id, kind]))
+  t.same(
+    [own, longer, other].map((key) => kinds.get(key!.id)),
+    ['playground', undefined, undefined],
+  )
 })

@@ -30,8 +30,11 @@ t.test('the names of the code are those of the file, in order', async (t) => {
 
 t.test('a script whose file says otherwise cannot be made', async (t) => {
   const reply = () => null
-  t.throws(() => script('return_tokens', { keys: ['bucket'], args: ['tokens', 'interval_us'], reply }), {
-    message: 'return_tokens.lua: ARGV is "interval_us tokens", code says "tokens interval_us"',
-  })
-  t.throws(() => script('take_nothing', { keys: [], args: [], reply }), { code: 'ENOENT' })
+  t.throws(
+    () => script('rate-limiter/return_tokens', { keys: ['bucket'], args: ['tokens', 'interval_us'], reply }),
+    {
+      message: 'rate-limiter/return_tokens.lua: ARGV is "interval_us tokens", code says "tokens interval_us"',
+    },
+  )
+  t.throws(() => script('rate-limiter/take_nothing', { keys: [], args: [], reply }), { code: 'ENOENT' })
 })

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
-import type { Objects } from '../../src/schema/objects.ts'
-import type { BodyWriter } from '../../src/schema/spool.ts'
+import type { Objects } from '../../src/contracts/objects.ts'
+import type { BodyWriter } from '../../src/contracts/spool.ts'
 import { createRig, keysOf, MIB, noise } from './rig.ts'
 
 const BODY = noise(12 * MIB)

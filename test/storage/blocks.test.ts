@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { BLOCK_BYTES, type Block } from '../../src/schema/audio.ts'
+import { BLOCK_BYTES, type Block } from '../../src/contracts/audio.ts'
 import { createBlocks, heldBytes, sliceBytes } from '../../src/storage/blocks.ts'
 import { createBudget } from '../../src/storage/budget.ts'
 import { MIB } from './rig.ts'

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import type { BodyWriter } from '../../src/contracts/spool.ts'
 import type { GatewayError } from '../../src/errors.ts'
-import type { BodyWriter } from '../../src/schema/spool.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { bytesOf, createRig, digest, MIB, noise, send, store } from './rig.ts'
 

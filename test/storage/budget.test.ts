@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import type { HolderPace } from '../../src/schema/budget.ts'
+import type { HolderPace } from '../../src/contracts/budget.ts'
 import { createBudget, type WaitingBudget } from '../../src/storage/budget.ts'
 import { waitUntil } from '../support/wait-until.ts'
 

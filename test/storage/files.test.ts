@@ -1,7 +1,7 @@
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { createFileObjects } from '../../src/storage/files.ts'
+import { createFileObjects } from '../../src/storage/folder.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { watchSyncs } from '../support/watch-syncs.ts'
 import { chunksOf, testObjects } from './objects.contract.ts'

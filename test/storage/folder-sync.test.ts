@@ -2,7 +2,7 @@ import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { syncFolder } from '../../src/storage/folder-sync.ts'
+import { syncFolder } from '../../src/storage/folder.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { watchSyncs } from '../support/watch-syncs.ts'
 

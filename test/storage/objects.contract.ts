@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
+import type { Objects } from '../../src/contracts/objects.ts'
 import { GatewayError } from '../../src/errors.ts'
-import type { Objects } from '../../src/schema/objects.ts'
 import { digest, keysOf, MIB, noise } from './rig.ts'
 
 const PART = 5 * MIB

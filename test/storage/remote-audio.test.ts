@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
+import type { FetchAudio, RemoteAudioOptions } from '../../src/contracts/remote-audio.ts'
 import { GatewayError } from '../../src/errors.ts'
-import type { FetchAudio, RemoteAudioOptions } from '../../src/schema/remote-audio.ts'
 import { createRemoteAudio } from '../../src/storage/remote-audio.ts'
 import { noise } from '../support/bodies.ts'
 import { waitUntil } from '../support/wait-until.ts'

@@ -1,13 +1,13 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { Test } from 'tap'
-import { BLOCK_BYTES, type StoredBody } from '../../src/schema/audio.ts'
-import type { Objects } from '../../src/schema/objects.ts'
-import type { BodyWriter } from '../../src/schema/spool.ts'
+import { BLOCK_BYTES, type StoredBody } from '../../src/contracts/audio.ts'
+import type { Objects } from '../../src/contracts/objects.ts'
+import type { BodyWriter } from '../../src/contracts/spool.ts'
 import { createBlocks } from '../../src/storage/blocks.ts'
+import type { SpoolTiming } from '../../src/storage/body-writer.ts'
 import { createBudget } from '../../src/storage/budget.ts'
-import { createFileObjects } from '../../src/storage/files.ts'
+import { createFileObjects } from '../../src/storage/folder.ts'
 import { createSpool } from '../../src/storage/spool.ts'
-import type { SpoolTiming } from '../../src/storage/spool-options.ts'
 import { tempFolder } from '../support/scratch.ts'
 
 export const MIB = 1024 * 1024

@@ -1,7 +1,7 @@
 // Run as a process of its own, to be killed: it prints a line once its uploads are under way.
 
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createFileObjects } from '../../src/storage/files.ts'
+import { createFileObjects } from '../../src/storage/folder.ts'
 import { createS3Objects, type S3Options } from '../../src/storage/s3.ts'
 
 const MIB = 1024 * 1024

@@ -15,9 +15,9 @@ export async function startBareOperations(t: Test): Promise<StateUnderTest> {
     createOperations(db, () => nowMs),
   )
   const state = stateOf({
-    async call(name, ...args) {
-      const [answer] = commit([{ id: 1, name, args }]).answers
-      if (answer && 'value' in answer) return answer.value as never
+    async call(subject, method, args) {
+      const [answer] = commit([{ id: 1, subject, method, args }]).answers
+      if (answer && 'value' in answer) return answer.value
       throw new Error(answer?.failure.reason)
     },
     close: async () => {},

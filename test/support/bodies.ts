@@ -1,4 +1,4 @@
-import type { AudioRef } from '../../src/schema/audio.ts'
+import type { AudioRef } from '../../src/contracts/audio.ts'
 
 /** One part of a multipart body; `headers` replaces what would be written for name, filename and type. */
 export interface Part {

@@ -1,6 +1,7 @@
-import type { Call } from '../../src/gateway/gateway.ts'
-import type { Audio } from '../../src/schema/audio.ts'
-import type { SpeechCall, TranscriptionOptions } from '../../src/schema/calls.ts'
+import type { Audio } from '../../src/contracts/audio.ts'
+import type { SpeechCall, TranscriptionOptions } from '../../src/contracts/calls.ts'
+import type { Calls, OperationName } from '../../src/contracts/operations.ts'
+import type { Call } from '../../src/gateway/call.ts'
 
 export function audio(overrides: Partial<Audio> = {}): Audio {
   return {
@@ -39,11 +40,17 @@ export function options(overrides: Partial<TranscriptionOptions> = {}): Transcri
   }
 }
 
+/** A call without selectors or warnings. */
+export function callOf<K extends OperationName>(operation: K, payload: Calls[K]): Call<K> {
+  return { operation, payload, selectors: { purpose: null, responseProfile: null }, warnings: [] }
+}
+
 export function transcriptionCall(
   overrides: { options?: Partial<TranscriptionOptions>; audio?: Partial<Audio> } = {},
   selectors: Partial<Call<'transcription'>['selectors']> = {},
 ): Call<'transcription'> {
   return {
+    operation: 'transcription',
     payload: { audio: audio(overrides.audio), options: options(overrides.options) },
     selectors: { purpose: null, responseProfile: null, ...selectors },
     warnings: [],
@@ -52,6 +59,7 @@ export function transcriptionCall(
 
 export function speechCall(overrides: Partial<SpeechCall> = {}): Call<'speech'> {
   return {
+    operation: 'speech',
     payload: { input: 'hello', voice: null, response_format: null, speed: null, seed: null, ...overrides },
     selectors: { purpose: null, responseProfile: null },
     warnings: [],

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
+import { childEnvironment } from './child-environment.ts'
 import type { Teardown } from './scratch.ts'
 import { waitUntil } from './wait-until.ts'
 
@@ -35,7 +36,7 @@ export function watchProcess(
     fileURLToPath(new URL(file, ROOT)),
   ]
   const child = spawn(process.execPath, [...node, ...args], {
-    env: { PATH: process.env.PATH ?? '', ...env },
+    env: childEnvironment(env),
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const chunks: Buffer[] = []

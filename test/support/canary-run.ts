@@ -2,7 +2,7 @@ import { type Told, tell } from './canary-attacks.ts'
 import { type Ask, CASES, type Found, type Songs } from './canary-cases.ts'
 import type { Caller, CanaryRig } from './canary-rig.ts'
 import { keptBy } from './canary-stores.ts'
-import { type Canaries, type CanaryKind, type Finding, singingWav } from './canary-values.ts'
+import { type Canaries, type CanaryKind, type Finding, PIECE, singingWav } from './canary-values.ts'
 
 const ALL: readonly CanaryKind[] = ['secret', 'content', 'foreign']
 /** What a good answer may not say. */
@@ -156,10 +156,12 @@ export class CanaryRun {
    * @returns how many names there are, and values that sing
    */
   async judgeStores(): Promise<{ names: number; singing: number }> {
-    const { names, values } = await keptBy(this.#rig)
+    const { names, values, pages } = await keptBy(this.#rig)
     for (const name of names) this.#report('a name in the stores', this.#canaries.find(name), ALL)
     const findings = values.map((value) => this.#canaries.find(value))
     for (const those of findings) this.#report('a value in the stores', those, NOT_ANSWERED)
+    const inPages = pages.flatMap((page) => this.#canaries.find(page)).filter(({ name }) => name !== PIECE)
+    this.#report('a page of the state', inPages, NOT_ANSWERED)
     return { names: names.length, singing: findings.filter(({ length }) => length > 0).length }
   }
 }

@@ -8,23 +8,34 @@ import { type CanaryRig, filesBelow } from './canary-rig.ts'
 export interface Kept {
   readonly names: readonly string[]
   readonly values: readonly (Buffer | string)[]
+  /**
+   * The files of SQLite as they are, with what has been deleted in them. They cut a long value wherever a page ends, in
+   * the middle of a mark, too; whether anything was kept in pieces the rows say.
+   */
+  readonly pages: readonly Buffer[]
 }
+
+type Part = Pick<Kept, 'names' | 'values'>
 
 /** Everything that there is in state and store. */
 export async function keptBy(rig: CanaryRig): Promise<Kept> {
   const files = await filesBelow(join(rig.folder, 'data'))
   // It is there to be read by its owner alone, and is the key itself.
   const own = files.filter(({ name }) => !name.endsWith('/secret-key'))
-  const parts: Kept[] = [{ names: own.map(({ name }) => name), values: own.map(({ bytes }) => bytes) }]
+  const [ofState, others] = [true, false].map((paged) =>
+    own.filter(({ name }) => name.includes('state.sqlite') === paged).map(({ bytes }) => bytes),
+  )
+  const parts: Part[] = [{ names: own.map(({ name }) => name), values: others ?? [] }]
   if (own.some(({ name }) => name.endsWith('state.sqlite')))
     parts.push(rowsOf(join(rig.folder, 'data', 'state.sqlite')))
   if (rig.redis !== null) parts.push(await entriesOf(rig.redis.port, rig.redisPassword))
   if (rig.s3 !== null) parts.push(await objectsOf(rig))
-  return { names: parts.flatMap(({ names }) => names), values: parts.flatMap(({ values }) => values) }
+  const [names, values] = [parts.flatMap((part) => part.names), parts.flatMap((part) => part.values)]
+  return { names, values, pages: ofState ?? [] }
 }
 
 /** By what rows are found, the columns of every index, against all that is in them. */
-function rowsOf(file: string): Kept {
+function rowsOf(file: string): Part {
   const db = new DatabaseSync(file, { readOnly: true })
   const names: string[] = []
   const values: (Buffer | string)[] = []
@@ -47,7 +58,7 @@ function rowsOf(file: string): Kept {
   return { names, values }
 }
 
-async function entriesOf(port: number, password: string): Promise<Kept> {
+async function entriesOf(port: number, password: string): Promise<Part> {
   const redis = new Redis({ host: '127.0.0.1', port, password })
   const names: string[] = []
   const values: (Buffer | string)[] = []
@@ -80,7 +91,7 @@ function flat(value: unknown): Buffer[] {
   return Object.values(value).flatMap(flat)
 }
 
-async function objectsOf({ s3, bucket }: CanaryRig): Promise<Kept> {
+async function objectsOf({ s3, bucket }: CanaryRig): Promise<Part> {
   if (s3 === null) return { names: [], values: [] }
   const { endpoint, region, accessKeyId, secretAccessKey } = s3
   const client = new S3Client({

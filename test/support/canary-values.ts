@@ -9,6 +9,9 @@ const MARK = 'cAnArY'
 const NAME = /cAnArY([A-Za-z0-9]{4})/g
 const TIMES = 6
 
+/** Names a mark without a tag: nobody knows which canary it was cut out of. */
+export const PIECE = 'a piece of one'
+
 interface Canary {
   readonly name: string
   readonly kind: CanaryKind
@@ -59,7 +62,7 @@ export class Canaries {
       for (let at = bytes.indexOf(pattern); at !== -1; at = bytes.indexOf(pattern, at + 1)) {
         const names = [...decode(bytes, at).matchAll(NAME)].map(([, tag = '']) => tag)
         const canary = names.map((tag) => this.#named.get(tag)).find((known) => known !== undefined)
-        const { name, kind } = canary ?? { name: 'a piece of one', kind: 'secret' as const }
+        const { name, kind } = canary ?? { name: PIECE, kind: 'secret' as const }
         if (!found.has(name)) found.set(name, { name, kind, around: aroundOf(bytes, at) })
       }
     }

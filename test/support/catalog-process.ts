@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { pino } from 'pino'
+import type { CatalogChange, CatalogChanged, RecordName } from '../../src/contracts/catalog-store.ts'
 import { GatewayError } from '../../src/errors.ts'
-import type { CatalogChange, CatalogChanged, RecordName } from '../../src/schema/catalog-store.ts'
 import { openEmbeddedState } from '../../src/state/embedded/state.ts'
 import { createRedisState } from '../../src/state/redis/state.ts'
 import { changeOf, draft, noteOf, publish, routeOf } from './catalog-under-test.ts'

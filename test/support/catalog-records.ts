@@ -1,6 +1,6 @@
-import { hashFields } from '../../src/catalog/canonical.ts'
-import type { PublishedRecord } from '../../src/schema/catalog-desk.ts'
-import type { Actor, PublishedCatalog, RecordFields, RecordName } from '../../src/schema/catalog-store.ts'
+import type { PublishedRecord } from '../../src/contracts/catalog-service.ts'
+import type { Actor, PublishedCatalog, RecordFields, RecordName } from '../../src/contracts/catalog-store.ts'
+import { hashFields } from '../../src/contracts/json.ts'
 
 const ANNA: Actor = { via: 'console', keyId: 'key_anna', name: 'anna' }
 

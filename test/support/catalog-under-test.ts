@@ -8,7 +8,7 @@ import type {
   CatalogStore,
   RecordFields,
   RecordName,
-} from '../../src/schema/catalog-store.ts'
+} from '../../src/contracts/catalog-store.ts'
 
 export const ANNA: Actor = { via: 'console', keyId: 'key_anna', name: 'anna' }
 export const CLI: Actor = { via: 'cli', keyId: null, name: 'larkway import' }

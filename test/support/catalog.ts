@@ -1,7 +1,7 @@
-import { FEATURES, HINTS } from '../../src/schema/calls.ts'
-import type { ConfiguredProvider, Entry, Principal, Route } from '../../src/schema/catalog.ts'
-import type { AccountTerms } from '../../src/schema/ledger.ts'
-import type { ModelFacts, Operation, Provider } from '../../src/schema/provider.ts'
+import { FEATURES, HINTS } from '../../src/contracts/calls.ts'
+import type { ConfiguredProvider, Entry, Principal, Route } from '../../src/contracts/catalog.ts'
+import type { AccountTerms } from '../../src/contracts/ledger.ts'
+import type { ModelFacts, Operation, Provider } from '../../src/contracts/provider.ts'
 
 /** Facts of a model that can do everything, at a price. */
 export function facts(overrides: Partial<ModelFacts> = {}): ModelFacts {

@@ -1,4 +1,4 @@
-import type { ChatCall, ChatMessage, ChatPart, CompleteCall, Tool } from '../../src/schema/chat.ts'
+import type { ChatCall, ChatMessage, ChatPart, CompleteCall, Tool } from '../../src/contracts/chat.ts'
 
 const SAMPLING = { max_tokens: null, temperature: null, top_p: null, stop: [], seed: null }
 

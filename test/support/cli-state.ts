@@ -1,8 +1,8 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pino } from 'pino'
-import type { Desk } from '../../src/cli/desk.ts'
-import type { State } from '../../src/schema/state.ts'
+import type { CliContext } from '../../src/cli/context.ts'
+import type { State } from '../../src/contracts/state.ts'
 import { openEmbeddedState } from '../../src/state/embedded/state.ts'
 import { createRedisState } from '../../src/state/redis/state.ts'
 import { EXAMPLE } from './catalog-file.ts'
@@ -18,7 +18,7 @@ export interface Bench {
   /** Runs a command to its end. */
   run(args: readonly string[], env?: Readonly<Record<string, string>>): ReturnType<typeof larkway>
   /** For commands that are called in this process. What they print goes nowhere. */
-  readonly desk: Desk
+  readonly desk: CliContext
   /** Looks into the state from this process. */
   withState<Result>(work: (state: State) => Promise<Result>): Promise<Result>
 }

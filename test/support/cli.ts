@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
+import { childEnvironment } from './child-environment.ts'
 
 export const CLI = fileURLToPath(new URL('../../src/cli.ts', import.meta.url))
 
@@ -14,7 +15,7 @@ export interface Run {
 /** Runs the command to its end. */
 export async function larkway(args: readonly string[], { input = '', env = {}, cwd }: Run = {}) {
   const child = spawn(process.execPath, [CLI, ...args], {
-    env: { PATH: process.env.PATH ?? '', ...env },
+    env: childEnvironment(env),
     ...(cwd === undefined ? {} : { cwd }),
   })
   child.stdin.end(input)

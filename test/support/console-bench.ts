@@ -2,10 +2,11 @@ import { join } from 'node:path'
 import { pino } from 'pino'
 import type { Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
-import type { State } from '../../src/schema/state.ts'
+import type { State } from '../../src/contracts/state.ts'
 import { openEmbeddedState } from '../../src/state/embedded/state.ts'
 import { createRedisState } from '../../src/state/redis/state.ts'
 import { openSession, type SignedIn } from './console-session.ts'
+import { type Gateway, startGateway } from './gateway.ts'
 import { type Larkway, startLarkway } from './larkway.ts'
 import { type RedisServer, startRedis } from './redis-server.ts'
 import { tempFolder } from './scratch.ts'
@@ -32,7 +33,7 @@ export type Who = 'operator' | 'admin' | 'foreign'
 
 /** A server with its console, whose jobs nobody takes up but the test, and its state. */
 export interface ConsoleBench {
-  readonly larkway: Larkway
+  readonly larkway: Gateway
   readonly state: State
   /** Null: the state is embedded. */
   readonly redis: RedisServer | null
@@ -70,7 +71,7 @@ export async function startConsoleBench(
     config: configOf(keys),
     env: { LARKWAY_JOBS: '0', ...(redis === null ? {} : { REDIS_URL: redis.url }), ...env },
   }
-  const larkway = await startLarkway(t, { ...node, dataFolder })
+  const larkway = await startGateway(t, { ...node, dataFolder })
   const state =
     redis === null
       ? await openEmbeddedState({ file: join(dataFolder, 'state.sqlite'), log })

@@ -1,5 +1,5 @@
-import type { ConsoleDesk } from '../../src/routes/console/desk.ts'
-import { consoleRoutes } from '../../src/routes/console/table.ts'
+import type { ConsoleContext } from '../../src/console/server/context.ts'
+import { consoleRoutes } from '../../src/console/server/table.ts'
 
 export interface ConsoleEndpoint {
   readonly method: string
@@ -9,7 +9,13 @@ export interface ConsoleEndpoint {
 
 /** Every endpoint of the console's API that the product has, read from its own table: none can be forgotten. */
 export function consoleEndpoints(): ConsoleEndpoint[] {
-  const desk = { doors: {}, state: {}, records: {}, catalog: {}, nowMs: Date.now } as unknown as ConsoleDesk
+  const desk = {
+    dependencies: {},
+    state: {},
+    records: {},
+    catalog: {},
+    nowMs: Date.now,
+  } as unknown as ConsoleContext
   return consoleRoutes(desk)
     .filter(({ path }) => path.startsWith('/console/api/') && !path.endsWith('*'))
     .map(({ method, path }) => ({ method, path }))

@@ -2,7 +2,7 @@ import type { Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { openSession, type SignedIn } from './console-session.ts'
-import { type Larkway, startLarkway } from './larkway.ts'
+import { type Gateway, startGateway } from './gateway.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -42,7 +42,7 @@ export interface ConsoleKeys {
   readonly foreignAdmin: string
 }
 
-export interface ConsoleNode extends Larkway {
+export interface ConsoleNode extends Gateway {
   readonly keys: ConsoleKeys
   readonly sandboxOrigin: string
   signIn(key: string, headers?: Readonly<Record<string, string>>): Promise<Visitor>
@@ -66,7 +66,7 @@ export function consoleKeys(): ConsoleKeys {
 export async function startConsoleNode(t: Test, options: ConsoleNodeOptions = {}): Promise<ConsoleNode> {
   const { env = {}, config = (same) => same, keys = consoleKeys() } = options
   const sandboxOrigin = options.sandboxOrigin ?? (await openSandbox(t))
-  const larkway = await startLarkway(t, { env, config: config(configuration(keys, sandboxOrigin)) })
+  const larkway = await startGateway(t, { env, config: config(configuration(keys, sandboxOrigin)) })
   const ask = (path: string, asked: AskOptions = {}) => askAt(`${larkway.url}/console/api${path}`, asked)
   return {
     ...larkway,

@@ -1,5 +1,5 @@
+import type { NodeSample, RequestFilter, RequestRecord } from '../../src/contracts/console.ts'
 import { newId } from '../../src/ids.ts'
-import type { NodeSample, RequestFilter, RequestRecord } from '../../src/schema/console.ts'
 
 /** A request as the console keeps it: one that went well. */
 export function requestRecord(workspace: string, over: Partial<RequestRecord> = {}): RequestRecord {

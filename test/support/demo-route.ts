@@ -1,10 +1,13 @@
 import type { Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
-import type { ReceivedCall } from '../../src/sandbox/call-log.ts'
-import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { type ReceivedCall, type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { type Gateway, type GatewayOptions, startGateway } from './gateway.ts'
 import { type Larkway, startLarkway } from './larkway.ts'
 
-export interface DemoRoute extends Larkway {
+export type DemoRoute = Gateway & DemoCalls
+export type DemoProcess = Larkway & DemoCalls
+
+interface DemoCalls {
   readonly authorization: { readonly authorization: string }
   /** What the sandbox received since `forget`. */
   calls(): Promise<ReceivedCall[]>
@@ -22,19 +25,32 @@ export interface DemoRouteOptions {
   readonly upstreamUrl?: string
 }
 
-/** A gateway process whose one route leads to a sandbox in the test's process, without a rate limit that matters. */
-export async function startDemoRoute(t: Test, options: DemoRouteOptions = {}): Promise<DemoRoute> {
+/** Starts a gateway whose one route leads to a sandbox, without a rate limit that matters. */
+export function startDemoRoute(t: Test, options: DemoRouteOptions = {}): Promise<DemoRoute> {
+  return demoRoute(t, options, startGateway)
+}
+
+/** The same as a process of its own, where its memory is measured or it is killed. */
+export function startDemoProcess(t: Test, options: DemoRouteOptions = {}): Promise<DemoProcess> {
+  return demoRoute(t, options, startLarkway)
+}
+
+async function demoRoute<Started extends Gateway>(
+  t: Test,
+  options: DemoRouteOptions,
+  start: (t: Test, options: GatewayOptions) => Promise<Started>,
+): Promise<Started & DemoCalls> {
   const sandbox = options.upstreamUrl === undefined ? await openSandbox(t) : null
   const key = makeKey()
   const origin = new URL(options.upstreamUrl ?? sandbox?.url ?? '').origin
-  const larkway = await startLarkway(t, {
+  const gateway = await start(t, {
     key,
     config: configuration(options.upstreamUrl ?? `${origin}/v1`, key, options),
     ...(options.env === undefined ? {} : { env: options.env }),
     ...(options.dataFolder === undefined ? {} : { dataFolder: options.dataFolder }),
   })
   return {
-    ...larkway,
+    ...gateway,
     authorization: { authorization: `Bearer ${key}` },
     calls: async () =>
       ((await (await fetch(`${origin}/sandbox/calls`)).json()) as { calls: ReceivedCall[] }).calls,

@@ -1,23 +1,23 @@
 import type { Test } from 'tap'
+import type { Dependencies } from '../../src/api/endpoint.ts'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import type { Principal } from '../../src/contracts/catalog.ts'
+import type { Jobs } from '../../src/contracts/jobs.ts'
+import type { Objects } from '../../src/contracts/objects.ts'
+import type { FetchAudio } from '../../src/contracts/remote-audio.ts'
+import { createJobSignals } from '../../src/jobs/watch.ts'
 import { createLogger } from '../../src/log.ts'
 import { createMediaProbe } from '../../src/media/probe.ts'
-import type { Doors } from '../../src/routes/endpoint.ts'
-import { createJobSignals } from '../../src/routes/jobs/signals.ts'
-import type { Principal } from '../../src/schema/catalog.ts'
-import type { Jobs } from '../../src/schema/jobs.ts'
-import type { Objects } from '../../src/schema/objects.ts'
-import type { FetchAudio } from '../../src/schema/remote-audio.ts'
 import { createAudioDigester } from '../../src/storage/audio-digest.ts'
 import { createAudioReader } from '../../src/storage/audio-reader.ts'
 import { createBlocks } from '../../src/storage/blocks.ts'
 import { createBudget } from '../../src/storage/budget.ts'
-import { createDiscardingSpool } from '../../src/storage/discard.ts'
-import { createFileObjects } from '../../src/storage/files.ts'
+import { createFileObjects } from '../../src/storage/folder.ts'
 import { createFolderLinks, type FolderLinks } from '../../src/storage/folder-links.ts'
 import { createJobObjects } from '../../src/storage/job-objects.ts'
 import { createRemoteAudio } from '../../src/storage/remote-audio.ts'
-import { createSpool } from '../../src/storage/spool.ts'
+import { createDiscardingSpool, createSpool } from '../../src/storage/spool.ts'
+
 import { createWorkers } from '../../src/workers/pool.ts'
 import { type GatewayRigOptions, gatewayRig } from './gateway-rig.ts'
 import { tempFolder } from './scratch.ts'
@@ -27,7 +27,7 @@ const MIB = 1024 * 1024
 const LOG = createLogger('silent')
 
 export interface DoorsRig {
-  readonly doors: Doors
+  readonly dependencies: Dependencies
   /** Header of the one caller. */
   readonly authorization: string
   readonly objects: Objects
@@ -60,7 +60,7 @@ export async function openDoors(t: Test, options: DoorsRigOptions): Promise<Door
     blocks.close()
   })
   const { services, authorization } = gatewayRig(t, { ...rig, reader })
-  const doors: Doors = {
+  const dependencies: Dependencies = {
     services,
     spool,
     discard: createDiscardingSpool(),
@@ -72,7 +72,7 @@ export async function openDoors(t: Test, options: DoorsRigOptions): Promise<Door
     log: LOG,
     tracing: null,
   }
-  return { doors, authorization, objects, links, budgetUsed: () => budget.used }
+  return { dependencies, authorization, objects, links, budgetUsed: () => budget.used }
 }
 
 /**
@@ -81,11 +81,15 @@ export async function openDoors(t: Test, options: DoorsRigOptions): Promise<Door
  * @param base    what a caller is unless it is said otherwise
  * @param between stands between the endpoints and the state
  */
-export function openToMore(given: Doors, base: Principal, between: (jobs: Jobs) => Jobs = (jobs) => jobs) {
+export function openToMore(
+  given: Dependencies,
+  base: Principal,
+  between: (jobs: Jobs) => Jobs = (jobs) => jobs,
+) {
   const others = new Map<string, Principal>()
   const { services } = given
   const { state, keys } = services
-  const doors: Doors = {
+  const dependencies: Dependencies = {
     ...given,
     services: {
       ...services,
@@ -94,7 +98,7 @@ export function openToMore(given: Doors, base: Principal, between: (jobs: Jobs) 
     },
   }
   return {
-    doors,
+    dependencies,
     /** @returns the caller's header */
     admit(other: Partial<Principal>): string {
       const key = makeKey()

@@ -1,8 +1,8 @@
 import { pino } from 'pino'
 import type { Test } from 'tap'
+import type { ByteBudget, MemoryHolder } from '../../src/contracts/budget.ts'
 import { type EdgeOptions, type EdgeRoute, type EdgeServer, startServer } from '../../src/inbound/server.ts'
 import { UWS_ENVIRONMENT } from '../../src/inbound/uws.ts'
-import type { ByteBudget, MemoryHolder } from '../../src/schema/budget.ts'
 
 export interface Edge {
   readonly server: EdgeServer

@@ -2,9 +2,15 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pino } from 'pino'
 import type { Test } from 'tap'
-import type { State } from '../../src/schema/state.ts'
+import type { State } from '../../src/contracts/state.ts'
 import { openEmbeddedState } from '../../src/state/embedded/state.ts'
-import { customersOf, type FleetOptions, type JobCustomer, startJobFleet } from './job-fleet.ts'
+import {
+  customersOf,
+  type FleetOptions,
+  type JobCustomer,
+  KILLED_FLEET_TIMING,
+  startJobFleet,
+} from './job-fleet.ts'
 import { type LarkwayProcess, startLarkway } from './larkway.ts'
 import { tempFolder } from './scratch.ts'
 
@@ -59,7 +65,7 @@ export interface EmbeddedFleet extends KillableFleet {
 export async function startEmbeddedFleet(t: Test, options: FleetOptions): Promise<EmbeddedFleet> {
   const { config, customer } = customersOf(options)
   const dataFolder = await tempFolder(t)
-  const env = { LARKWAY_INSECURE_WEBHOOKS: 'true', ...options.env }
+  const env = { LARKWAY_INSECURE_WEBHOOKS: 'true', ...KILLED_FLEET_TIMING, ...options.env }
   const start = () => startLarkway(t, { config, dataFolder, env })
   let server = await start()
   const file = join(dataFolder, 'state.sqlite')

@@ -1,5 +1,5 @@
-import type { Step } from '../../src/schema/provider.ts'
-import type { UpstreamRequest } from '../../src/schema/upstream.ts'
+import type { Step } from '../../src/contracts/provider.ts'
+import type { UpstreamRequest } from '../../src/contracts/upstream.ts'
 
 /** The request that a step wants sent; throws when it wants none. */
 export function requestOf(step: Step<unknown>): UpstreamRequest {

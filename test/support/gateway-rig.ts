@@ -1,27 +1,31 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import type { AudioReader } from '../../src/contracts/audio.ts'
+import { CAPABILITIES } from '../../src/contracts/calls.ts'
+import type { Entry, Principal } from '../../src/contracts/catalog.ts'
+import type { ChatCall } from '../../src/contracts/chat.ts'
+import type { Objects } from '../../src/contracts/objects.ts'
+import type { Calls, OperationName, StreamedName } from '../../src/contracts/operations.ts'
+import type { Provider } from '../../src/contracts/provider.ts'
 import { GatewayError } from '../../src/errors.ts'
-import { createAccountViews } from '../../src/gateway/account-views.ts'
-import { type CallRequest, newTrail, type Services } from '../../src/gateway/gateway.ts'
-import { createHealthBook } from '../../src/gateway/health.ts'
-import { createLatencyBook } from '../../src/gateway/latency.ts'
-import { createSettlements } from '../../src/gateway/settlements.ts'
-import { createUsageBook } from '../../src/gateway/usage-book.ts'
+import { createAccountViews, createSettlements, createUsageBuffer } from '../../src/gateway/accounts.ts'
+import { authenticate } from '../../src/gateway/authentication.ts'
+import type { Call, JobContext } from '../../src/gateway/call.ts'
+import { type AdmittedContext, CallContext } from '../../src/gateway/call-context.ts'
+import { createCircuitBreakers, createLatencyTracker } from '../../src/gateway/health.ts'
+
+import { type IdempotentRequest, run } from '../../src/gateway/pipeline.ts'
+import type { Services } from '../../src/gateway/services.ts'
+
 import { DEFAULT_LIMITS, type Limits } from '../../src/limits.ts'
 import { createLogger } from '../../src/log.ts'
 import { createSender } from '../../src/outbound/send.ts'
 import { PROVIDERS } from '../../src/providers/index.ts'
-import type { AudioReader } from '../../src/schema/audio.ts'
-import { CAPABILITIES } from '../../src/schema/calls.ts'
-import type { Entry, Principal } from '../../src/schema/catalog.ts'
-import type { ChatCall } from '../../src/schema/chat.ts'
-import type { Objects } from '../../src/schema/objects.ts'
-import type { Calls, OperationName } from '../../src/schema/operations.ts'
-import type { Provider } from '../../src/schema/provider.ts'
 import { createEmbeddedState } from '../../src/state/embedded/state.ts'
 import { createBudget } from '../../src/storage/budget.ts'
-import { createSlotResults } from '../../src/storage/slot-results.ts'
+import { createSlotResults } from '../../src/storage/kept-texts.ts'
+import { callOf } from './call.ts'
 import { configuredProvider, entry, facts, principal, route } from './catalog.ts'
 import { serveHttp } from './http-server.ts'
 
@@ -33,7 +37,37 @@ export interface GatewayRig {
   /** Header of the one caller. */
   readonly authorization: string
   /** A call of this operation by the one key there is. */
-  request<K extends OperationName>(operation: K, payload: Calls[K], signal?: AbortSignal): CallRequest<K>
+  request<K extends OperationName>(operation: K, payload: Calls[K], signal?: AbortSignal): RigRequest<K>
+}
+
+/** A call, and the context of its caller. */
+export interface RigRequest<K extends OperationName> {
+  readonly context: AdmittedContext
+  readonly call: Call<K>
+}
+
+export function runWhole<K extends OperationName>(services: Services, { context, call }: RigRequest<K>) {
+  return run(services, context, { mode: 'whole', call })
+}
+
+export function runStreamed<K extends StreamedName>(services: Services, { context, call }: RigRequest<K>) {
+  return run(services, context, { mode: 'streamed', call })
+}
+
+export function runForJob<K extends OperationName>(
+  services: Services,
+  { context, call }: RigRequest<K>,
+  job: JobContext,
+) {
+  return run(services, context, { mode: 'job', call, job })
+}
+
+export function runIdempotent<K extends OperationName>(
+  services: Services,
+  { context, call }: RigRequest<K>,
+  once: Omit<IdempotentRequest<K>, 'mode' | 'call'>,
+) {
+  return run(services, context, { mode: 'idempotent', call, ...once })
 }
 
 export interface GatewayRigOptions {
@@ -84,7 +118,7 @@ export function gatewayRig(t: Pick<Test, 'teardown'>, options: GatewayRigOptions
   const log = createLogger('silent')
   const state = createEmbeddedState({ file: ':memory:', log })
   const settlements = createSettlements(state.ledger, log)
-  const usage = createUsageBook(state.accounts, log)
+  const usage = createUsageBuffer(state.accounts, log)
   t.teardown(async () => {
     await usage.close()
     await settlements.close()
@@ -104,21 +138,20 @@ export function gatewayRig(t: Pick<Test, 'teardown'>, options: GatewayRigOptions
     open: sender.open,
     budget,
     random: () => 0.5,
-    latency: createLatencyBook(),
-    health: createHealthBook(),
+    latency: createLatencyTracker(),
+    health: createCircuitBreakers(),
   }
   const authorization = `Bearer ${key}`
   return {
     services,
     authorization,
     request: (operation, payload, signal = new AbortController().signal) => ({
-      id: 'req_given',
-      operation,
-      authorization,
-      traceparent: undefined,
-      signal,
-      trail: newTrail(),
-      call: { payload, selectors: { purpose: null, responseProfile: null }, warnings: [] },
+      context: authenticate(
+        services.keys,
+        new CallContext({ requestId: 'req_given', signal }),
+        authorization,
+      ),
+      call: callOf(operation, payload),
     }),
   }
 }

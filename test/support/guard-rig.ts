@@ -4,19 +4,19 @@ import { type AddressInfo, createServer } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { pino } from 'pino'
 import type { Test } from 'tap'
+import type { Dependencies } from '../../src/api/endpoint.ts'
+import { createRoutes } from '../../src/api/table.ts'
+import type { FetchAudio } from '../../src/contracts/remote-audio.ts'
+import type { PostWebhook } from '../../src/contracts/webhooks.ts'
+import type { JobTiming } from '../../src/jobs/claim.ts'
+import { startJobRunner } from '../../src/jobs/runner.ts'
 import type { Dial } from '../../src/outbound/connect-address.ts'
 import { createAudioFetcher, type FetchTiming } from '../../src/outbound/fetch-audio.ts'
 import { createWebhookPoster, type PostTiming } from '../../src/outbound/post-webhook.ts'
-import type { ResolveHost } from '../../src/outbound/resolve-host.ts'
-import type { Doors } from '../../src/routes/endpoint.ts'
-import { startDeliveries } from '../../src/routes/jobs/deliveries.ts'
-import { startJobRunner } from '../../src/routes/jobs/runner.ts'
-import type { JobTiming } from '../../src/routes/jobs/timing.ts'
-import { createRoutes } from '../../src/routes/table.ts'
-import { webhookSecretContext } from '../../src/routes/workspace-webhook.ts'
-import type { FetchAudio } from '../../src/schema/remote-audio.ts'
-import type { PostWebhook } from '../../src/schema/webhooks.ts'
+import type { ResolveHost } from '../../src/outbound/public-host.ts'
 import { seal } from '../../src/sealing.ts'
+import { startDeliveries } from '../../src/webhooks/deliveries.ts'
+import { webhookSecretContext } from '../../src/webhooks/target.ts'
 import { createWorkers } from '../../src/workers/pool.ts'
 import { AUTHORITY } from './audio-fetch.ts'
 import { principal, route } from './catalog.ts'
@@ -115,9 +115,9 @@ export async function startGuardRig(t: Test, options: GuardRigOptions): Promise<
   const upstream = await startTranscriptUpstream(t)
   const way = { resolve, dial, ca: AUTHORITY.cert }
   const fetchAudio = createAudioFetcher({ ...way, timing: options.fetchTiming ?? {} })
-  const doors = await openAll(t, fetchAudio, new URL(upstream.url).origin, domains)
+  const dependencies = await openAll(t, fetchAudio, new URL(upstream.url).origin, domains)
   const post = createWebhookPoster({ ...way, insecure: false, timing: options.postTiming ?? {} })
-  return startNode(t, { doors, post, options, network, heard: () => upstream.received.length })
+  return startNode(t, { dependencies, post, options, network, heard: () => upstream.received.length })
 }
 
 type Network = Pick<
@@ -176,15 +176,15 @@ async function openAll(
   }
   const caller = principal({ route: route(entries), key })
   const rig = await openDoors(t, { entries, fetchAudio, caller, audioUrlDomains: domains })
-  const { services } = rig.doors
+  const { services } = rig.dependencies
   const { key: _, ...app } = caller
   const apps = new Map([[app.workspace.id, new Map([[app.app.id, app]])]])
   const snapshot = () => ({ ...services.snapshot(), apps })
-  return { ...rig, doors: { ...rig.doors, services: { ...services, snapshot } } }
+  return { ...rig, dependencies: { ...rig.dependencies, services: { ...services, snapshot } } }
 }
 
 interface NodeParts {
-  readonly doors: DoorsRig
+  readonly dependencies: DoorsRig
   readonly post: PostWebhook
   readonly options: GuardRigOptions
   readonly network: Network
@@ -192,9 +192,14 @@ interface NodeParts {
 }
 
 async function startNode(t: Test, parts: NodeParts): Promise<GuardRig> {
-  const { doors, authorization } = parts.doors
+  const { dependencies, authorization } = parts.dependencies
   const secretKeys = [randomBytes(32)]
-  const routes = createRoutes(doors, READY, null, { secretKeys, insecure: false })
+  const routes = createRoutes({
+    ...dependencies,
+    readiness: READY,
+    links: null,
+    webhooks: { secretKeys, insecure: false },
+  })
   const { origin } = await startEdge(t, routes)
   const outcomes = startWork(t, parts, secretKeys)
   const ask = async (method: string, path: string, body?: object) => {
@@ -234,7 +239,7 @@ async function startNode(t: Test, parts: NodeParts): Promise<GuardRig> {
     async keepWebhook(url: string) {
       const secret = seal(secretKeys, `whsec_${randomBytes(32).toString('base64')}`, SEALED_FOR)
       const webhook = { url, secret, createdAtMs: Date.now() }
-      await doors.services.state.settings.putWebhook(WORKSPACE, webhook, DAY_MS)
+      await dependencies.services.state.settings.putWebhook(WORKSPACE, webhook, DAY_MS)
     },
     delivery,
     async deliver() {
@@ -273,7 +278,7 @@ const wordOf = (error: Failure | undefined) =>
 /** Runs jobs and delivers their events. @returns what became of the events, by their jobs */
 function startWork(t: Test, parts: NodeParts, secretKeys: readonly Buffer[]): ReadonlyMap<string, string> {
   const { options, post } = parts
-  const { services, probe, remoteAudio, jobs }: Doors = parts.doors.doors
+  const { services, probe, remoteAudio, jobs }: Dependencies = parts.dependencies.dependencies
   const { places = 16, jobTiming, pausesMs = [] } = options
   const outcomes = new Map<string, string>()
   const write = (text: string) => {

@@ -1,4 +1,4 @@
-import type { UrlRejection } from '../../src/schema/remote-audio.ts'
+import type { UrlRejection } from '../../src/contracts/remote-audio.ts'
 
 /** With names that no list should have: what is wrong with a host has to show although it is listed. */
 export const DOMAINS = [

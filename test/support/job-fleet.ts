@@ -3,13 +3,28 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { pino } from 'pino'
 import type { Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
-import type { State } from '../../src/schema/state.ts'
+import type { State } from '../../src/contracts/state.ts'
 import { createRedisState } from '../../src/state/redis/state.ts'
 import { openBucket } from './bucket.ts'
-import { type Larkway, type LarkwayProcess, startLarkway, startWorker } from './larkway.ts'
+import { type Larkway, type LarkwayProcess, startLarkway, startWorker, testTiming } from './larkway.ts'
 import { type RedisServer, startRedis } from './redis-server.ts'
 import { type S3Server, startS3 } from './s3-server.ts'
 import { filledWav } from './wav.ts'
+
+/**
+ * A lease is long enough that none runs out under a worker that lives, on a busy machine, too; what a dead one held is
+ * taken over in a third of the time that a deployment waits.
+ */
+export const FLEET_TIMING = testTiming({
+  jobs: { leaseMs: 10_000, renewMs: 2_000 },
+  deliveries: { leaseMs: 20_000 },
+})
+
+/**
+ * For a fleet of one process that is killed several times within seconds: with a shorter lease one job would meet three
+ * of the kills, and be given up as one that kills its workers.
+ */
+export const KILLED_FLEET_TIMING = testTiming({ deliveries: { leaseMs: 20_000 } })
 
 type Variables = Readonly<Record<string, string>>
 type Fields = Readonly<Record<string, unknown>>
@@ -100,6 +115,7 @@ export async function startJobFleet(t: Test, options: FleetOptions): Promise<Job
     LARKWAY_SECRET_KEYS: Buffer.alloc(32, 7).toString('base64'),
     LARKWAY_INSECURE_WEBHOOKS: 'true',
     LOG_LEVEL: 'warn',
+    ...FLEET_TIMING,
     ...options.env,
   }
   // The line that says that it listens is one of level info.

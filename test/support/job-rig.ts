@@ -1,28 +1,28 @@
 import { createHash } from 'node:crypto'
 import { pino } from 'pino'
 import type { Test } from 'tap'
-import type { Services } from '../../src/gateway/gateway.ts'
-import { createSettlements } from '../../src/gateway/settlements.ts'
-import { createUsageBook } from '../../src/gateway/usage-book.ts'
+import type { Audio } from '../../src/contracts/audio.ts'
+import type { Entry, Principal } from '../../src/contracts/catalog.ts'
+import type { JobObjects } from '../../src/contracts/job-objects.ts'
+import type { Job, Jobs, JobWork } from '../../src/contracts/jobs.ts'
+import type { Objects } from '../../src/contracts/objects.ts'
+import type { FetchAudio } from '../../src/contracts/remote-audio.ts'
+import type { WorkspaceSettings } from '../../src/contracts/settings.ts'
+import type { State } from '../../src/contracts/state.ts'
+import { createSettlements, createUsageBuffer } from '../../src/gateway/accounts.ts'
+import type { Services } from '../../src/gateway/services.ts'
+
 import { newId, newJobId } from '../../src/ids.ts'
+import type { JobTiming } from '../../src/jobs/claim.ts'
+import { retentionOf } from '../../src/jobs/retention.ts'
+import { type JobRunner, startJobRunner } from '../../src/jobs/runner.ts'
+import { createJobSignals, type JobSignals } from '../../src/jobs/watch.ts'
 import type { Limits } from '../../src/limits.ts'
 import { createMediaProbe } from '../../src/media/probe.ts'
-import { retentionOf } from '../../src/routes/jobs/retention.ts'
-import { type JobRunner, startJobRunner } from '../../src/routes/jobs/runner.ts'
-import { createJobSignals, type JobSignals } from '../../src/routes/jobs/signals.ts'
-import type { JobTiming } from '../../src/routes/jobs/timing.ts'
-import type { Audio } from '../../src/schema/audio.ts'
-import type { Entry, Principal } from '../../src/schema/catalog.ts'
-import type { JobObjects } from '../../src/schema/job-objects.ts'
-import type { Job, Jobs, JobWork } from '../../src/schema/jobs.ts'
-import type { Objects } from '../../src/schema/objects.ts'
-import type { FetchAudio } from '../../src/schema/remote-audio.ts'
-import type { WorkspaceSettings } from '../../src/schema/settings.ts'
-import type { State } from '../../src/schema/state.ts'
 import { createAudioReader } from '../../src/storage/audio-reader.ts'
 import { createBlocks } from '../../src/storage/blocks.ts'
 import { createBudget } from '../../src/storage/budget.ts'
-import { createFileObjects } from '../../src/storage/files.ts'
+import { createFileObjects } from '../../src/storage/folder.ts'
 import { createJobObjects } from '../../src/storage/job-objects.ts'
 import { createRemoteAudio } from '../../src/storage/remote-audio.ts'
 import { createSpool } from '../../src/storage/spool.ts'
@@ -268,7 +268,7 @@ export async function patiently<Value>(ask: () => Promise<Value>): Promise<Value
 function servicesOn(t: Test, services: Services, state: State): Services {
   const log = pino({ level: 'silent' })
   const settlements = createSettlements(state.ledger, log)
-  const usage = createUsageBook(state.accounts, log)
+  const usage = createUsageBuffer(state.accounts, log)
   t.teardown(async () => {
     await usage.close()
     await settlements.close()

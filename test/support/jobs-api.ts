@@ -1,14 +1,19 @@
 import type { Test } from 'tap'
+import type { Dependencies } from '../../src/api/endpoint.ts'
+import { audio } from '../../src/api/native/audio.ts'
+import { result } from '../../src/api/native/results.ts'
+import { transcription, translation } from '../../src/api/native/transcription.ts'
+import {
+  cancelTranscriptionJob,
+  showTranscriptionJob,
+  submitTranscriptionJob,
+} from '../../src/api/native/transcription-jobs.ts'
+import type { Entry, Principal } from '../../src/contracts/catalog.ts'
+import type { Job, JobEnding, Jobs } from '../../src/contracts/jobs.ts'
+import type { Objects } from '../../src/contracts/objects.ts'
+import { retentionOf } from '../../src/jobs/retention.ts'
+import { createJobWatch } from '../../src/jobs/watch.ts'
 import type { Limits } from '../../src/limits.ts'
-import { audio } from '../../src/routes/audio.ts'
-import { type Doors, endpoint } from '../../src/routes/endpoint.ts'
-import { retentionOf } from '../../src/routes/jobs/retention.ts'
-import { results } from '../../src/routes/results.ts'
-import { transcription, translation } from '../../src/routes/transcription.ts'
-import { transcriptionJobs } from '../../src/routes/transcription-jobs.ts'
-import type { Entry, Principal } from '../../src/schema/catalog.ts'
-import type { Job, JobEnding, Jobs } from '../../src/schema/jobs.ts'
-import type { Objects } from '../../src/schema/objects.ts'
 import { principal, route } from './catalog.ts'
 import { openDoors, openToMore } from './doors-rig.ts'
 import { startEdge } from './edge.ts'
@@ -38,7 +43,7 @@ export interface Answered {
 export interface JobsApi {
   readonly port: number
   readonly origin: string
-  readonly doors: Doors
+  readonly dependencies: Dependencies
   readonly jobs: Jobs
   readonly objects: Objects
   readonly budgetUsed: () => number
@@ -96,21 +101,25 @@ export async function startJobsApi(t: Test, options: JobsApiOptions = {}): Promi
     ...(inFrontOf && { inFrontOf }),
   })
   const { objects, links, authorization, budgetUsed } = rig
-  const { services } = rig.doors
+  const { services } = rig.dependencies
   const { state } = services
-  const { doors, admit } = openToMore(rig.doors, base, between)
+  const { dependencies, admit } = openToMore(rig.dependencies, base, between)
+  const watch = createJobWatch(dependencies.services.state.jobs, dependencies.jobs.signals)
+  const opened = { open: (token: string) => links.open(token), objects }
   const edge = await startEdge(t, [
-    ...transcriptionJobs(doors),
-    endpoint(doors, 'POST', '/v1/transcription', transcription, { idempotent: true }),
-    endpoint(doors, 'POST', '/v1/translation', translation, { idempotent: true }),
-    endpoint(doors, 'POST', '/v1/audio', audio),
-    results({ open: (token) => links.open(token), objects }),
+    submitTranscriptionJob.route(dependencies),
+    showTranscriptionJob.route({ ...dependencies, watch }),
+    cancelTranscriptionJob.route(dependencies),
+    transcription.route(dependencies),
+    translation.route(dependencies),
+    audio.route(dependencies),
+    result.route({ ...dependencies, links: opened }),
   ])
   const keep = retentionOf(services.snapshot().limits)
   const api: JobsApi = {
     port: edge.port,
     origin: edge.origin,
-    doors,
+    dependencies,
     jobs: state.jobs,
     objects,
     budgetUsed,
@@ -140,19 +149,19 @@ export async function startJobsApi(t: Test, options: JobsApiOptions = {}): Promi
         body: JSON.stringify(body),
       }),
     async claim(id) {
-      const claiming = { limit: 100, perWorkspace: 100, leaseMs: 60_000, straysMax: 3, poison: POISON, keep }
+      const claiming = { limit: 100, perWorkspace: 100, leaseMs: 60_000, stalledMax: 3, poison: POISON, keep }
       const claimed = await state.jobs.claim(claiming)
       const one = claimed.find(({ job }) => job.id === id)
       if (one === undefined)
         throw new Error(`${id} is not to be had, but ${claimed.map(({ job }) => job.id)}`)
-      doors.jobs.signals.changed(id)
+      dependencies.jobs.signals.changed(id)
       return one.job
     },
     async end(id, ending) {
       const { fence } = (await state.jobs.get(id))!
       const ended = await state.jobs.end(id, fence, ending, keep)
       if (ended === null) throw new Error(`the claim of ${id} is not in force`)
-      doors.jobs.signals.changed(id)
+      dependencies.jobs.signals.changed(id)
       return ended
     },
     async kept() {

@@ -9,8 +9,8 @@ import type {
   JobProgress,
   JobStatus,
   JobSubmission,
-  KeptText,
-} from '../../src/schema/jobs.ts'
+} from '../../src/contracts/jobs.ts'
+import type { KeptText } from '../../src/contracts/objects.ts'
 import { POISON, storyOf } from './jobs-under-test.ts'
 
 /** A time that is over at the next step, or never. */
@@ -23,7 +23,7 @@ interface ModelJob {
   status: JobStatus
   readonly history: string[]
   fence: number
-  strays: number
+  stalled: number
   retries: number
   returns: number
   started: boolean
@@ -87,7 +87,7 @@ export class JobsModel {
           status: 'queued',
           history: ['queued 0'],
           fence: 0,
-          strays: 0,
+          stalled: 0,
           retries: 0,
           returns: 0,
         },
@@ -106,11 +106,11 @@ export class JobsModel {
   }
 
   #shown(job: ModelJob): object {
-    const { status, fence, strays, retries, returns, started, cancelRequested, result, error, facts } = job
+    const { status, fence, stalled, retries, returns, started, cancelRequested, result, error, facts } = job
     const ended = isTerminal(status)
     return {
       ...job.submission.spec,
-      ...{ status, fence, strays, retries, returns, cancelRequested, result, error, facts },
+      ...{ status, fence, stalled, retries, returns, cancelRequested, result, error, facts },
       ...{ story: job.history.slice(-64), started, ended, expires: ended },
     }
   }
@@ -133,11 +133,11 @@ export class JobsModel {
     {
       limit,
       perWorkspace,
-      straysMax,
+      stalledMax,
       lease,
-    }: { limit: number; perWorkspace: number; straysMax: number; lease: Time },
+    }: { limit: number; perWorkspace: number; stalledMax: number; lease: Time },
   ): string | null {
-    this.#sweep(straysMax)
+    this.#sweep(stalledMax)
     const ready = this.#all().filter(({ status, delay }) => status === 'queued' && delay === null)
     ready.sort((a, b) => a.place - b.place)
     let most = 0
@@ -192,7 +192,7 @@ export class JobsModel {
     } else if (job.cancelRequested) {
       this.#finish(job, 'cancelled', keep)
     } else {
-      job.strays = 0
+      job.stalled = 0
       if (ending.counts === 'retry') job.retries += 1
       if (ending.counts === 'return') job.returns += 1
       job.delay = delay
@@ -225,7 +225,7 @@ export class JobsModel {
     const job = this.#jobs.get(id)
     if (!job || isGone(job) || job.status !== 'failed' || job.submission.spec.kind !== 'queue') return false
     Object.assign(job, {
-      strays: 0,
+      stalled: 0,
       retries: 0,
       returns: 0,
       cancelRequested: false,
@@ -268,12 +268,12 @@ export class JobsModel {
     return job?.status === 'processing' && job.fence === fence ? job : null
   }
 
-  #sweep(straysMax: number): void {
+  #sweep(stalledMax: number): void {
     for (const job of this.#all()) {
       if (job.status !== 'processing' || job.lease === 'long') continue
-      job.strays += 1
+      job.stalled += 1
       if (job.cancelRequested) this.#finish(job, 'cancelled', 'long')
-      else if (job.strays < straysMax) this.#change(job, 'queued')
+      else if (job.stalled < stalledMax) this.#change(job, 'queued')
       else {
         job.error = POISON
         this.#finish(job, 'failed', 'long')

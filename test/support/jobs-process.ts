@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { pino } from 'pino'
+import type { Job, JobEnding } from '../../src/contracts/jobs.ts'
 import { GatewayError } from '../../src/errors.ts'
-import type { Job, JobEnding } from '../../src/schema/jobs.ts'
 import { openEmbeddedState } from '../../src/state/embedded/state.ts'
 import { Dice } from './dice.ts'
 import { CANCELLATION, claimingOf, FAILURE, KEEP, RETURN, SUCCESS, specOf } from './jobs-under-test.ts'
@@ -49,7 +49,7 @@ async function workOnce(): Promise<void> {
     limit: 1 + dice.below(4),
     perWorkspace: 6,
     leaseMs: LEASE_MS,
-    straysMax: 1000,
+    stalledMax: 1000,
   })
   for (const { job } of await jobs.claim(claiming)) {
     say(`p ${job.id} ${job.fence}`)

@@ -1,5 +1,4 @@
 import type { Test } from 'tap'
-import { newId, newJobId, partitionOf } from '../../src/ids.ts'
 import type {
   Claimed,
   Claiming,
@@ -11,7 +10,8 @@ import type {
   JobSubmission,
   Retention,
   Submitted,
-} from '../../src/schema/jobs.ts'
+} from '../../src/contracts/jobs.ts'
+import { newId, newJobId, partitionOf } from '../../src/ids.ts'
 import { LONG_MS, newDigest, newWorkspace, type StateUnderTest } from './state-under-test.ts'
 
 /** A time that is over after `pass(OVER_MS)`. */
@@ -25,7 +25,7 @@ export const POISON: JobError = {
   code: 'INTERNAL',
   message: 'the job was given up',
   param: null,
-  details: { strays: 3 },
+  details: { stalled: 3 },
 }
 
 export const FACTS: JobFacts = {
@@ -79,7 +79,7 @@ export function claimingOf(over: Partial<Claiming> = {}): Claiming {
     limit: 1,
     perWorkspace: 1000,
     leaseMs: LONG_MS,
-    straysMax: 3,
+    stalledMax: 3,
     poison: POISON,
     keep: KEEP,
     ...over,

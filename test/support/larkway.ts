@@ -1,47 +1,29 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { readFile } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import { makeKey } from '../../src/catalog/key.ts'
+import type { Timing } from '../../src/node/timing.ts'
+import { childEnvironment } from './child-environment.ts'
+import { type Gateway, type GatewayOptions, gatewayEnvironment } from './gateway.ts'
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 const CLI = fileURLToPath(new URL('../../src/cli.ts', import.meta.url))
 
 /** A process of the product. */
-export interface LarkwayProcess {
+export interface LarkwayProcess extends Pick<Gateway, 'dataFolder' | 'log' | 'output' | 'signal'> {
   readonly pid: number
-  readonly dataFolder: string
-  /** Every line of the log, parsed. */
-  readonly log: readonly Record<string, unknown>[]
-  /** Every line that it wrote, to standard output or to standard error. */
-  readonly output: readonly string[]
-  /** Resolves with the exit code once the process has ended. */
-  signal(name: NodeJS.Signals): Promise<number | null>
   /** Peak resident memory so far, MiB. */
   peakRssMiB(): Promise<number>
 }
 
-export interface Larkway extends LarkwayProcess {
-  readonly url: string
-  readonly port: number
-  /** The demo's key, or the one that `config` was asked to name. */
-  readonly key: string
-  /** Where the demo's sandbox listens; undefined when a configuration is given. */
-  readonly sandboxUrl: string | undefined
-}
+export interface Larkway extends LarkwayProcess, Gateway {}
 
-export interface LarkwayOptions {
+export interface LarkwayOptions extends GatewayOptions {
   /** The Node to run it with; default: that of the tests. */
   readonly node?: string
-  readonly env?: Readonly<Record<string, string>>
-  /** Content of larkway.yaml as JSON; absent: the demo. */
-  readonly config?: unknown
-  readonly key?: string
-  readonly dataFolder?: string
 }
 
 /** Starts the product as its own process on a free port, and stops it with the test. */
@@ -72,22 +54,9 @@ async function launch(
   options: LarkwayOptions,
   demoKey: string,
 ): Promise<LarkwayProcess & { readonly started: Record<string, unknown> }> {
-  const dataFolder = options.dataFolder ?? (await mkdtemp(join(tmpdir(), 'larkway-')))
-  const env: Record<string, string> = {
-    PATH: process.env.PATH ?? '',
-    PORT: '0',
-    HOST: '127.0.0.1',
-    LARKWAY_DATA: dataFolder,
-    LARKWAY_DEMO_KEY: demoKey,
-    LARKWAY_DRAIN_SECONDS: '0',
-    ...options.env,
-  }
-  if (options.config !== undefined) {
-    env.LARKWAY_CONFIG = join(dataFolder, 'larkway.yaml')
-    await writeFile(env.LARKWAY_CONFIG, JSON.stringify(options.config))
-  }
+  const { dataFolder, env } = await gatewayEnvironment(t, options, demoKey)
   const child = spawn(options.node ?? process.execPath, program, {
-    env,
+    env: childEnvironment({ ...env, ...testTiming(options.timing) }),
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const log: Record<string, unknown>[] = []
@@ -99,7 +68,6 @@ async function launch(
       child.kill('SIGKILL')
       await once(child, 'exit')
     }
-    if (options.dataFolder === undefined) await rm(dataFolder, { recursive: true, force: true })
   })
   return {
     started: await readLog(child, { log, output }, ready),
@@ -117,6 +85,11 @@ async function launch(
     },
     peakRssMiB: () => peakRssMiB(child.pid ?? 0),
   }
+}
+
+/** Gives a process durations of its own; an environment of `env` may do the same for a whole fleet. */
+export function testTiming(timing: Timing | undefined): Record<string, string> {
+  return timing === undefined ? {} : { NODE_ENV: 'test', LARKWAY_TEST_TIMING: JSON.stringify(timing) }
 }
 
 /** Collects the log and resolves with the line that says that the process is up. */

@@ -6,13 +6,13 @@ import type {
   Charge,
   CreditsAdded,
   JobClaim,
-  Reservation,
+  ReservationTerms,
   Settlement,
   SlotClaim,
   SlotEnd,
   SlotView,
   UsageBatch,
-} from '../../src/schema/ledger.ts'
+} from '../../src/contracts/ledger.ts'
 import type { figuresOf } from './state-under-test.ts'
 
 const KNOWN_AS_CANCELLED_MS = 120_000
@@ -21,7 +21,7 @@ const KNOWN_AS_CHARGED_MS = 30 * 86_400_000
 /** A call that holds, or held, money. What follows from it is computed anew each time that it is asked for. */
 interface ModelCall {
   readonly token: string
-  readonly reservation: Reservation
+  readonly reservation: ReservationTerms
   readonly purse: 'trial' | 'credits' | 'none'
   readonly begunAtMs: number
   /** Of a job, whose claims pass it on; 0 for a token that is used once. */
@@ -158,7 +158,7 @@ export class LedgerModel {
     return made
   }
 
-  #setAside(all: ModelWorkspace, token: string, reservation: Reservation, claim: number): Begun {
+  #setAside(all: ModelWorkspace, token: string, reservation: ReservationTerms, claim: number): Begun {
     const earlier = all.calls.filter((call) => call.token === token)
     if (claim === 0)
       return earlier.length > 0 ? { state: 'begun' } : this.#reserve(all, token, reservation, 0)
@@ -173,7 +173,7 @@ export class LedgerModel {
     return { state: 'begun' }
   }
 
-  #reserve(all: ModelWorkspace, token: string, reservation: Reservation, claim: number): Begun {
+  #reserve(all: ModelWorkspace, token: string, reservation: ReservationTerms, claim: number): Begun {
     const { terms, platformMicros, spendMicros, keyId, keyBudgetMicros } = reservation
     const { trial, grant, budgetMicros } = terms
     if (grant) this.#book(all, grant)

@@ -1,5 +1,5 @@
-import type { AudioReader, AudioRef, Block } from '../../src/schema/audio.ts'
-import { BLOCK_BYTES } from '../../src/schema/audio.ts'
+import type { AudioReader, AudioRef, Block } from '../../src/contracts/audio.ts'
+import { BLOCK_BYTES } from '../../src/contracts/audio.ts'
 
 /**
  * How the audio stands in its body: as it is, as base64, or as base64 with line breaks, which has no random

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { StoredBody } from '../../src/schema/audio.ts'
-import type { BodyWriter, Spool, SpoolOptions } from '../../src/schema/spool.ts'
+import type { StoredBody } from '../../src/contracts/audio.ts'
+import type { BodyWriter, Spool, SpoolOptions } from '../../src/contracts/spool.ts'
 
 export interface MemorySpoolOptions {
   readonly startMs?: number

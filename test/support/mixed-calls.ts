@@ -1,6 +1,6 @@
 import { ERRORS, type ErrorCode } from '../../src/errors.ts'
+import { toDots } from '../../src/sandbox/morse.ts'
 import { speak } from '../../src/sandbox/speak.ts'
-import { toDots } from '../../src/sandbox/telegraph.ts'
 import { multipart } from './bodies.ts'
 import type { RawResponse } from './raw-client.ts'
 import { filledWav } from './wav.ts'

@@ -1,6 +1,6 @@
 import type { Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
-import { type Larkway, startLarkway } from './larkway.ts'
+import { type Gateway, startGateway } from './gateway.ts'
 import { type OpenAiUpstream, startOpenAiUpstream } from './openai-upstream.ts'
 import { waitUntil } from './wait-until.ts'
 
@@ -11,7 +11,7 @@ export interface ModelEntry {
   readonly [field: string]: unknown
 }
 
-export interface ModelGateway extends Larkway {
+export interface ModelGateway extends Gateway {
   readonly upstream: OpenAiUpstream
   /** POSTs JSON, or `body` as it is when it is a string. */
   post(path: string, body: unknown, init?: RequestInit): Promise<Response>
@@ -40,7 +40,7 @@ export async function startModelGateway(
     },
     ...options.config,
   }
-  const larkway = await startLarkway(t, {
+  const larkway = await startGateway(t, {
     key,
     config,
     ...(options.env === undefined ? {} : { env: options.env }),

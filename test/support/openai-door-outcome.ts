@@ -1,7 +1,7 @@
-import type { Envelope, Outcome } from '../../src/gateway/settle.ts'
+import { jsonPieces, type Large } from '../../src/api/json-reply.ts'
+import type { Calls, OperationName, Results } from '../../src/contracts/operations.ts'
+import type { Envelope, Outcome } from '../../src/gateway/outcome.ts'
 import type { ReplyPiece } from '../../src/inbound/exchange.ts'
-import { jsonPieces, type Large } from '../../src/routes/json-reply.ts'
-import type { Calls, OperationName, Results } from '../../src/schema/operations.ts'
 
 export const ENVELOPE: Envelope = {
   id: 'req_1',

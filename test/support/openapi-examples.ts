@@ -1,4 +1,4 @@
-import type { Example } from '../../src/routes/openapi/document.ts'
+import type { Example } from '../../src/api/openapi/document.ts'
 import type { DocumentedCall } from './openapi-calls.ts'
 import type { Answered } from './openapi-document.ts'
 

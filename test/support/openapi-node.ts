@@ -1,7 +1,7 @@
 import type { Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
-import { startLarkway } from './larkway.ts'
+import { startGateway } from './gateway.ts'
 
 const SCOPES = ['inference', 'jobs', 'queue', 'admin']
 
@@ -47,7 +47,7 @@ export async function startFatefulNode(t: Test): Promise<FatefulNode> {
     'capped',
   ] as const
   const keys = Object.fromEntries(names.map((name) => [name, makeKey()])) as FatefulNode['keys']
-  const { url } = await startLarkway(t, { config: configuration(`${sandbox.url}`, keys) })
+  const { url } = await startGateway(t, { config: configuration(`${sandbox.url}`, keys) })
   return { url, keys }
 }
 

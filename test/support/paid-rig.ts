@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { pino } from 'pino'
 import type { Test } from 'tap'
-import type { AccountTerms, AccountView } from '../../src/schema/ledger.ts'
+import type { AccountTerms, AccountView } from '../../src/contracts/ledger.ts'
 import { openEmbeddedState } from '../../src/state/embedded/state.ts'
 import { createRedisState } from '../../src/state/redis/state.ts'
 import { type HoldingUpstream, startHoldingUpstream } from './holding-upstream.ts'

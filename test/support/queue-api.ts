@@ -1,11 +1,11 @@
 import type { Test } from 'tap'
+import type { Dependencies } from '../../src/api/endpoint.ts'
+import { queue } from '../../src/api/native/queue.ts'
+import type { Entry, Principal } from '../../src/contracts/catalog.ts'
+import type { Job, Jobs } from '../../src/contracts/jobs.ts'
+import type { Objects } from '../../src/contracts/objects.ts'
+import { startJobRunner } from '../../src/jobs/runner.ts'
 import type { Limits } from '../../src/limits.ts'
-import { type Doors, endpoint } from '../../src/routes/endpoint.ts'
-import { startJobRunner } from '../../src/routes/jobs/runner.ts'
-import { queue } from '../../src/routes/queue.ts'
-import type { Entry, Principal } from '../../src/schema/catalog.ts'
-import type { Job, Jobs } from '../../src/schema/jobs.ts'
-import type { Objects } from '../../src/schema/objects.ts'
 import { principal, route } from './catalog.ts'
 import { openDoors, openToMore } from './doors-rig.ts'
 import { startEdge } from './edge.ts'
@@ -27,7 +27,7 @@ export interface Enqueued {
 export interface QueueApi {
   readonly port: number
   readonly origin: string
-  readonly doors: Doors
+  readonly dependencies: Dependencies
   readonly jobs: Jobs
   readonly objects: Objects
   readonly budgetUsed: () => number
@@ -65,7 +65,7 @@ export async function startQueueApi(t: Test, options: QueueApiOptions = {}): Pro
   const { entries = [entryAt('http://127.0.0.1:1', { kind: 'sandbox' })], caller, limits, between } = options
   const base = principal({ route: route(entries), key: QUEUE_KEY, ...caller })
   const {
-    doors: given,
+    dependencies: given,
     authorization,
     objects,
     budgetUsed,
@@ -78,8 +78,8 @@ export async function startQueueApi(t: Test, options: QueueApiOptions = {}): Pro
   })
   const { services } = given
   const { state } = services
-  const { doors, admit } = openToMore(given, base, between)
-  const edge = await startEdge(t, [endpoint(doors, 'POST', '/v1/queue', queue, { idempotent: true })])
+  const { dependencies, admit } = openToMore(given, base, between)
+  const edge = await startEdge(t, [queue.route(dependencies)])
 
   async function post(body: unknown, headers: Readonly<Record<string, string>> = {}): Promise<Enqueued> {
     const asItIs = typeof body === 'string' || body instanceof Uint8Array
@@ -98,7 +98,7 @@ export async function startQueueApi(t: Test, options: QueueApiOptions = {}): Pro
   return {
     port: edge.port,
     origin: edge.origin,
-    doors,
+    dependencies,
     jobs: state.jobs,
     objects,
     budgetUsed,

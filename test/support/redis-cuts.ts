@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis'
-import type { State } from '../../src/schema/state.ts'
+import type { State } from '../../src/contracts/state.ts'
 import { startRedisCluster } from './redis-cluster.ts'
 import { type RedisProxy, startRedisProxy, type Verdict } from './redis-proxy.ts'
 import { startRedis } from './redis-server.ts'

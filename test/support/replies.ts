@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import type { UpstreamReply } from '../../src/schema/upstream.ts'
+import type { UpstreamReply } from '../../src/contracts/upstream.ts'
 
 /** A provider's answer; the body in two chunks, as it may come. Objects are sent as JSON. */
 export function reply(body: unknown, status = 200, headers: Record<string, string> = {}): UpstreamReply {

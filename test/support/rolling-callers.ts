@@ -1,7 +1,7 @@
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { toDots } from '../../src/sandbox/morse.ts'
 import { speak } from '../../src/sandbox/speak.ts'
-import { toDots } from '../../src/sandbox/telegraph.ts'
 import { multipart } from './bodies.ts'
 import { Dice } from './dice.ts'
 import { filledWav } from './wav.ts'

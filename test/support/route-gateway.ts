@@ -1,5 +1,6 @@
 import type { Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import { type Gateway, type GatewayOptions, startGateway } from './gateway.ts'
 import { type Larkway, startLarkway } from './larkway.ts'
 import { RawClient } from './raw-client.ts'
 import { waitUntil } from './wait-until.ts'
@@ -22,7 +23,9 @@ export interface RawRequest {
   readonly body: string | Uint8Array
 }
 
-export interface RouteGateway extends Larkway {
+export type RouteGateway = Gateway & RouteCalls
+
+interface RouteCalls {
   readonly authorization: { readonly authorization: string }
   /** POSTs JSON, or `body` as it is when it is text, bytes or a form. */
   post(path: string, body: unknown, headers?: Readonly<Record<string, string>>): Promise<Response>
@@ -37,8 +40,21 @@ export function secret(name: string): string {
   return `\${${name}}`
 }
 
-/** A gateway process with one route, to providers of the workspace's own. */
-export async function startRouteGateway(t: Test, options: RouteGatewayOptions): Promise<RouteGateway> {
+/** Starts a gateway with one route, to providers of the workspace's own. */
+export function startRouteGateway(t: Test, options: RouteGatewayOptions): Promise<RouteGateway> {
+  return routeGateway(t, options, startGateway)
+}
+
+/** The same as a process of its own, where its memory is measured or it is killed. */
+export function startRouteProcess(t: Test, options: RouteGatewayOptions): Promise<Larkway & RouteCalls> {
+  return routeGateway(t, options, startLarkway)
+}
+
+async function routeGateway<Started extends Gateway>(
+  t: Test,
+  options: RouteGatewayOptions,
+  start: (t: Test, options: GatewayOptions) => Promise<Started>,
+): Promise<Started & RouteCalls> {
   const key = makeKey()
   const workspace = 'acme'
   const owned = Object.entries(options.providers).map(([name, fields]) => {
@@ -53,7 +69,7 @@ export async function startRouteGateway(t: Test, options: RouteGatewayOptions): 
     },
     ...options.config,
   }
-  const larkway = await startLarkway(t, { key, config, ...(options.env && { env: options.env }) })
+  const larkway = await start(t, { key, config, ...(options.env && { env: options.env }) })
   const authorization = `Bearer ${key}`
   return {
     ...larkway,

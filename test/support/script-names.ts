@@ -1,13 +1,14 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
+import { basename } from 'node:path'
 
-const SCRIPTS = new URL('../../src/state/redis/scripts/', import.meta.url)
+const SCRIPTS = new URL('../../src/state/redis/', import.meta.url)
 
 /** By the name of their file. */
 const TEXTS: ReadonlyMap<string, string> = new Map(
-  readdirSync(SCRIPTS)
+  readdirSync(SCRIPTS, { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.lua'))
-    .map((file) => [file.slice(0, -'.lua'.length), readFileSync(new URL(file, SCRIPTS), 'utf8')]),
+    .map((file) => [basename(file, '.lua'), readFileSync(new URL(file, SCRIPTS), 'utf8')]),
 )
 
 /** What runs in front of some of them. */

@@ -1,11 +1,10 @@
+import type { Entry, Principal, Selectors } from '../../src/contracts/catalog.ts'
+import type { ChatCall, ChatPart } from '../../src/contracts/chat.ts'
+import type { Calls, OperationName } from '../../src/contracts/operations.ts'
 import type { GatewayError } from '../../src/errors.ts'
-import type { Call } from '../../src/gateway/gateway.ts'
-import { createHealthBook } from '../../src/gateway/health.ts'
-import { consider, type Selection, type SelectionInput } from '../../src/gateway/select.ts'
-import type { Entry, Principal } from '../../src/schema/catalog.ts'
-import type { ChatCall, ChatPart } from '../../src/schema/chat.ts'
-import type { Calls, OperationName } from '../../src/schema/operations.ts'
-import type { Selectors } from '../../src/schema/selectors.ts'
+import type { Call } from '../../src/gateway/call.ts'
+import { createCircuitBreakers } from '../../src/gateway/health.ts'
+import { type Selection, type SelectionInput, select } from '../../src/gateway/selection.ts'
 import { speechCall, transcriptionCall } from './call.ts'
 import { configuredProvider, entry, PROTOCOLS, principal, route } from './catalog.ts'
 import { refusalOf } from './refusal.ts'
@@ -25,16 +24,15 @@ export function selectionInput<K extends OperationName>(
   operation: K,
   who: Principal,
   call: Call<K>,
-  overrides: Partial<SelectionInput<K>> = {},
-): SelectionInput<K> {
+  overrides: Partial<SelectionInput> = {},
+): SelectionInput {
   return {
-    operation,
     principal: who,
-    call,
+    call: { ...call, operation } as Call,
     providers: PROTOCOLS,
     random: () => 0.5,
     latency: { medianMs: () => 0 },
-    health: createHealthBook(),
+    health: createCircuitBreakers(),
     nowMs: 0,
     ...overrides,
   }
@@ -45,9 +43,9 @@ export function pick<K extends OperationName>(
   operation: K,
   who: Principal,
   call: Call<K>,
-  overrides: Partial<SelectionInput<K>> = {},
+  overrides: Partial<SelectionInput> = {},
 ): Selection {
-  const { selection, refusal } = consider(selectionInput(operation, who, call, overrides))
+  const { selection, refusal } = select(selectionInput(operation, who, call, overrides))
   if (selection === null) throw refusal
   return selection
 }
@@ -57,7 +55,7 @@ export function refused<K extends OperationName>(
   operation: K,
   who: Principal,
   call: Call<K>,
-  overrides: Partial<SelectionInput<K>> = {},
+  overrides: Partial<SelectionInput> = {},
 ): GatewayError {
   return refusalOf(() => pick(operation, who, call, overrides))
 }
@@ -74,6 +72,7 @@ export function plainCall<K extends OperationName>(
 ): Call<K> {
   const plain = PLAIN[operation] as Calls[K]
   return {
+    operation,
     payload: { ...plain, ...overrides },
     selectors: { purpose: null, responseProfile: null, ...selectors },
     warnings: [],

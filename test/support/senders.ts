@@ -4,19 +4,19 @@ import { fileURLToPath } from 'node:url'
 import type { Teardown } from './scratch.ts'
 import type { SenderOrder, Sent } from './senders-process.ts'
 
-const PROGRAM = fileURLToPath(new URL('./senders-process.ts', import.meta.url))
-
 /** Clients in a process of their own, so that they do not wait for the test, nor it for them. */
-export interface Senders {
-  /** What was answered since the last time this was asked. */
-  counts(): Promise<Sent>
+export interface ClientProcess<Counts> {
+  /** What the process has counted by now; its program says since when. */
+  counts(): Promise<Counts>
   /** Cuts every connection, whatever is under way. */
   stop(): Promise<void>
 }
 
-/** Starts clients that send one upload after the other until they are stopped, or the test ends. */
-export function startSenders(t: Teardown, order: SenderOrder): Senders {
-  const child: ChildProcess = fork(PROGRAM, [JSON.stringify(order)], { stdio: 'inherit' })
+export type Senders = ClientProcess<Sent>
+
+/** Starts a program of clients, which answers any message with its counts, until it is stopped or the test ends. */
+export function startClients<Counts>(t: Teardown, program: URL, order: object): ClientProcess<Counts> {
+  const child: ChildProcess = fork(fileURLToPath(program), [JSON.stringify(order)], { stdio: 'inherit' })
   const stop = async () => {
     if (child.exitCode !== null || child.signalCode !== null) return
     const ended = once(child, 'exit')
@@ -28,8 +28,13 @@ export function startSenders(t: Teardown, order: SenderOrder): Senders {
     stop,
     async counts() {
       child.send('counts')
-      const [sent] = (await once(child, 'message')) as [Sent]
-      return sent
+      const [counts] = (await once(child, 'message')) as [Counts]
+      return counts
     },
   }
+}
+
+/** Starts clients that send one upload after the other; they count since they were asked last. */
+export function startSenders(t: Teardown, order: SenderOrder): Senders {
+  return startClients(t, new URL('./senders-process.ts', import.meta.url), order)
 }

@@ -1,20 +1,19 @@
-import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { Agent, createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import { type Bucket, openBucket } from './bucket.ts'
 import { nodesOf } from './nodes.ts'
 import { MemoryWatch } from './resident-memory.ts'
 import { startS3 } from './s3-server.ts'
+import { startClients } from './senders.ts'
 import type { SlowKind } from './slow-kinds.ts'
 import type { SlowCounts, SlowOrder } from './slow-tenant-process.ts'
 import { assertStopsClean } from './stopped.ts'
 import { filledWav } from './wav.ts'
 
-const PROGRAM = fileURLToPath(new URL('./slow-tenant-process.ts', import.meta.url))
+const PROGRAM = new URL('./slow-tenant-process.ts', import.meta.url)
 const MEMORY_MIB = 64
 /** Medians over so many pairs of rounds, alone and beside; more while they are over the bound: others work here too. */
 const ROUNDS_MIN = 3
@@ -79,26 +78,6 @@ function answerOf(content: string): object {
   return {
     choices: [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content } }],
     usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
-  }
-}
-
-/** Slow connections in a process of their own. */
-function startSlow(t: Test, order: SlowOrder) {
-  const child: ChildProcess = fork(PROGRAM, [JSON.stringify(order)], { stdio: 'inherit' })
-  const stop = async () => {
-    if (child.exitCode !== null || child.signalCode !== null) return
-    const ended = once(child, 'exit')
-    child.kill('SIGKILL')
-    await ended
-  }
-  t.teardown(stop)
-  return {
-    stop,
-    async counts(): Promise<SlowCounts> {
-      child.send('counts')
-      const [counts] = (await once(child, 'message')) as [SlowCounts]
-      return counts
-    },
   }
 }
 
@@ -200,11 +179,13 @@ export async function assertUnhindered(t: Test, options: SlowTenantOptions): Pro
   await callers.measure(windowMs)
   while (alone.length < ROUNDS_MIN || (alone.length < ROUNDS_MAX && ratio() > MOST_RATIO)) {
     const order = { port: gateway.port, authorization: nodes.authorizationOf('slow'), kinds, connections }
-    const idle = besideIdle ? startSlow(t, { ...order, idle: true }) : null
+    const idle = besideIdle
+      ? startClients<SlowCounts>(t, PROGRAM, { ...order, idle: true } satisfies SlowOrder)
+      : null
     if (idle !== null) await sleep(settleMs)
     alone.push(await callers.measure(windowMs))
     await idle?.stop()
-    const slow = startSlow(t, { ...order, idle: false })
+    const slow = startClients<SlowCounts>(t, PROGRAM, { ...order, idle: false } satisfies SlowOrder)
     await sleep(settleMs)
     beside.push(await callers.measure(windowMs))
     const counts = await slow.counts()

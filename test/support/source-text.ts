@@ -158,7 +158,12 @@ function lastMark(code: string, before: number): number {
   return at
 }
 
-export type Import = { target: string; line: number }
+export type Import = {
+  target: string
+  line: number
+  /** Named by a URL: a worker's entry point, not a module whose names are used. */
+  isUrl: boolean
+}
 
 /** Static and dynamic imports, re-exports, and files named by `new URL('./…', import.meta.url)`. */
 export function importsIn({ text, code }: SourceText): Import[] {
@@ -167,7 +172,8 @@ export function importsIn({ text, code }: SourceText): Import[] {
   for (const match of text.matchAll(forms)) {
     // A quoted text that talks about imports is none: its words are blanks in `code`.
     if (!/^(?:from|import|new)/.test(code.slice(match.index))) continue
-    found.push({ target: match[2] ?? match[4] ?? match[6] ?? '', line: lineOf(text, match.index) })
+    const target = match[2] ?? match[4] ?? match[6] ?? ''
+    found.push({ target, line: lineOf(text, match.index), isUrl: match[6] !== undefined })
   }
   return found
 }

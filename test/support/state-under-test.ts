@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto'
-import { newId } from '../../src/ids.ts'
 import type {
   AccountTerms,
   AccountView,
   Beginning,
-  Reservation,
+  ReservationTerms,
   SlotClaim,
   StoredResult,
-} from '../../src/schema/ledger.ts'
-import type { State } from '../../src/schema/state.ts'
+} from '../../src/contracts/ledger.ts'
+import type { State } from '../../src/contracts/state.ts'
+import { newId } from '../../src/ids.ts'
 
 /** A state that is empty at the start, and the time that it goes by. */
 export interface StateUnderTest {
@@ -37,7 +37,7 @@ export function claimOf(id: string, over: Partial<SlotClaim> = {}): SlotClaim {
 }
 
 /** Of a platform call without budgets: what is taken from the purse counts as spent as well. */
-export function reserve(platformMicros: number, over: Partial<Reservation> = {}): Reservation {
+export function reserve(platformMicros: number, over: Partial<ReservationTerms> = {}): ReservationTerms {
   return {
     keyId: 'key_one',
     terms: NO_TERMS,

@@ -1,6 +1,6 @@
 import { buildSnapshot } from '../../src/catalog/snapshot.ts'
-import { readEnvironment } from '../../src/config.ts'
-import { drainTimes } from '../../src/drain.ts'
+import { readEnvironment } from '../../src/node/config.ts'
+import { drainTimes } from '../../src/node/drain.ts'
 
 /** What follows the longest deadline: the end of its call, the refusal of those that still send, the stores. */
 const ENDING_SECONDS = 20
@@ -19,7 +19,7 @@ export function stopSeconds(drainSeconds: number = readEnvironment({}).LARKWAY_D
     factsOf: () => undefined,
   }
   const reading = buildSnapshot({ providers: {}, routes: {}, workspaces: {} }, sources)
-  if ('faults' in reading) throw new Error(reading.faults.join('; '))
+  if ('issues' in reading) throw new Error(reading.issues.join('; '))
   const { deadlineMs, videoDeadlineMs } = reading.snapshot
   const { extraMs } = drainTimes(drainSeconds * 1_000, 0)
   return drainSeconds + (extraMs + Math.max(deadlineMs, videoDeadlineMs)) / 1_000 + ENDING_SECONDS

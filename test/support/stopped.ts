@@ -1,9 +1,9 @@
 import type { Test } from 'tap'
-import type { Larkway } from './larkway.ts'
+import type { Gateway } from './gateway.ts'
 import { waitUntil } from './wait-until.ts'
 
 /** Ends a gateway by SIGTERM and asserts that it leaves in order: nothing held or under way, nothing broke. */
-export async function assertStopsClean(t: Test, gateway: Larkway): Promise<void> {
+export async function assertStopsClean(t: Test, gateway: Gateway): Promise<void> {
   t.equal(await gateway.signal('SIGTERM'), 0, 'ends with status 0')
   // The last lines of the pipe may be read after the process has ended.
   await waitUntil(() => gateway.log.at(-1)?.msg === 'stopped')

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
-import type { StreamReader } from '../../src/schema/provider.ts'
-import type { Failure } from '../../src/schema/upstream.ts'
+import type { StreamReader } from '../../src/contracts/provider.ts'
+import type { Failure } from '../../src/contracts/upstream.ts'
 
 export interface Streamed<Result, Delta> {
   readonly deltas: readonly Delta[]

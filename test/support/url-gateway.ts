@@ -1,8 +1,8 @@
 import type { Test } from 'tap'
-import { createRoutes } from '../../src/routes/table.ts'
-import type { Objects } from '../../src/schema/objects.ts'
-import type { FetchAudio } from '../../src/schema/remote-audio.ts'
-import type { State } from '../../src/schema/state.ts'
+import { createRoutes } from '../../src/api/table.ts'
+import type { Objects } from '../../src/contracts/objects.ts'
+import type { FetchAudio } from '../../src/contracts/remote-audio.ts'
+import type { State } from '../../src/contracts/state.ts'
 import { openDoors } from './doors-rig.ts'
 import { startEdge } from './edge.ts'
 import { entryAt } from './gateway-rig.ts'
@@ -33,16 +33,21 @@ export interface UrlGatewayOptions {
  */
 export async function startUrlGateway(t: Test, options: UrlGatewayOptions): Promise<UrlGateway> {
   const { fetchAudio, upstream, domains = [], maxAudioUrlBytes = 25 * MIB, memoryMib = 64 } = options
-  const { doors, authorization, objects, budgetUsed } = await openDoors(t, {
+  const { dependencies, authorization, objects, budgetUsed } = await openDoors(t, {
     fetchAudio,
     memoryMib,
     entries: [entryAt(upstream.replace(/\/v1$/, ''))],
     audioUrlDomains: domains,
     limits: { max_audio_url_bytes: maxAudioUrlBytes },
   })
-  const { state } = doors.services
+  const { state } = dependencies.services
   const readiness = { accepting: () => true, stateHealthy: () => state.healthy() }
-  const routes = createRoutes(doors, readiness, null, { secretKeys: [Buffer.alloc(32, 7)], insecure: false })
+  const routes = createRoutes({
+    ...dependencies,
+    readiness,
+    links: null,
+    webhooks: { secretKeys: [Buffer.alloc(32, 7)], insecure: false },
+  })
   const edge = await startEdge(t, routes)
   return {
     state,

@@ -2,19 +2,19 @@ import { randomBytes } from 'node:crypto'
 import { Writable } from 'node:stream'
 import { pino } from 'pino'
 import type { Test } from 'tap'
+import type { WebhookEvent } from '../../src/contracts/outbox.ts'
+import type { State } from '../../src/contracts/state.ts'
+import { createJobSignals, type JobSignals } from '../../src/jobs/watch.ts'
 import { createWebhookPoster, type PosterParts } from '../../src/outbound/post-webhook.ts'
+import { seal } from '../../src/sealing.ts'
+import { createEmbeddedState } from '../../src/state/embedded/state.ts'
 import {
   type Deliveries,
   type DeliveryParts,
   type DeliveryTiming,
   startDeliveries,
-} from '../../src/routes/jobs/deliveries.ts'
-import { createJobSignals, type JobSignals } from '../../src/routes/jobs/signals.ts'
-import { webhookSecretContext } from '../../src/routes/workspace-webhook.ts'
-import type { WebhookEvent } from '../../src/schema/outbox.ts'
-import type { State } from '../../src/schema/state.ts'
-import { seal } from '../../src/sealing.ts'
-import { createEmbeddedState } from '../../src/state/embedded/state.ts'
+} from '../../src/webhooks/deliveries.ts'
+import { webhookSecretContext } from '../../src/webhooks/target.ts'
 import { createWorkers } from '../../src/workers/pool.ts'
 import { claimingOf, FAILURE, KEEP, SUCCESS, specOf } from './jobs-under-test.ts'
 import { dialInto, type Internet } from './tls-host.ts'

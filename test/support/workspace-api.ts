@@ -1,17 +1,17 @@
 import { join } from 'node:path'
 import { pino } from 'pino'
 import type { Test } from 'tap'
+import type { Dependencies } from '../../src/api/endpoint.ts'
+import { createRoutes } from '../../src/api/table.ts'
+import { createApiKeys } from '../../src/catalog/api-keys.ts'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
-import { createKeyBook } from '../../src/catalog/key-book.ts'
-import { readCatalog } from '../../src/catalog/parse.ts'
-import type { Services } from '../../src/gateway/gateway.ts'
+import { readCatalog } from '../../src/catalog/watch.ts'
+import type { State } from '../../src/contracts/state.ts'
+import type { Services } from '../../src/gateway/services.ts'
+import { createJobSignals } from '../../src/jobs/watch.ts'
 import type { Logger } from '../../src/log.ts'
 import { factsOf } from '../../src/providers/facts.ts'
 import { PROVIDERS } from '../../src/providers/index.ts'
-import type { Doors } from '../../src/routes/endpoint.ts'
-import { createJobSignals } from '../../src/routes/jobs/signals.ts'
-import { createRoutes } from '../../src/routes/table.ts'
-import type { State } from '../../src/schema/state.ts'
 import { openEmbeddedState } from '../../src/state/embedded/state.ts'
 import { startEdge } from './edge.ts'
 import { tempFolder } from './scratch.ts'
@@ -96,7 +96,7 @@ export async function startWorkspaceApi(
   const state = await openState(log)
   t.teardown(() => state.close())
   const snapshot = snapshotOf(keys, burst)
-  const book = createKeyBook({ snapshot: () => snapshot, isWhole: () => true, keys: state.keys, log })
+  const book = createApiKeys({ snapshot: () => snapshot, isWhole: () => true, keys: state.keys, log })
   t.teardown(() => book.close())
   await book.ready()
 
@@ -113,15 +113,12 @@ export async function startWorkspaceApi(
       return budget ?? never()
     },
   } as unknown as Services
-  const routes = createRoutes(
-    { services, log, jobs: { signals: createJobSignals() } } as Doors,
-    { accepting: () => true, stateHealthy: never },
-    null,
-    {
-      secretKeys,
-      insecure,
-    },
-  )
+  const routes = createRoutes({
+    ...({ services, log, jobs: { signals: createJobSignals() } } as Dependencies),
+    readiness: { accepting: () => true, stateHealthy: never },
+    links: null,
+    webhooks: { secretKeys, insecure },
+  })
   const edge = await startEdge(t, routes)
   budget = edge.budget
   return {
@@ -197,6 +194,6 @@ function snapshotOf(keys: WorkspaceKeys, burst: number) {
     },
     open: () => null,
   })
-  if ('faults' in reading) throw new Error(reading.faults.join('; '))
+  if ('issues' in reading) throw new Error(reading.issues.join('; '))
   return reading.snapshot
 }

@@ -1,8 +1,8 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import t from 'tap'
-import type { Signable } from '../../src/schema/webhooks.ts'
-import { createWorkers } from '../../src/workers/pool.ts'
-import { createSigner, SIGN_OFFLOAD_COUNT } from '../../src/workers/signer.ts'
+import type { Signable } from '../../src/contracts/webhooks.ts'
+import { createSigner, createWorkers, SIGN_OFFLOAD_COUNT } from '../../src/workers/pool.ts'
+
 import { signWebhook } from '../../src/workers/webhook-signature.ts'
 import { opensslHmac } from '../support/webhook-signatures.ts'
 

@@ -1,8 +1,8 @@
-import type { FinishReason, ToolCall } from '../../schema/chat.ts'
-import type { JsonObject } from '../../schema/json.ts'
-import type { TokenUsage } from '../../schema/usage.ts'
+import type { FinishReason, ToolCall } from '../../contracts/chat.ts'
+import type { JsonObject } from '../../contracts/json.ts'
+import type { TokenUsage } from '../../contracts/usage.ts'
 import type { ChatAnswer } from '../chat-answer.ts'
-import { asObject, objectsIn, textOfJson } from '../json.ts'
+import { asObject, jsonText, objectsIn } from '../json.ts'
 
 /**
  * `pause_turn` and a full context window leave an answer that could go on, as a full `max_tokens` does.
@@ -45,7 +45,7 @@ export function readMessage(body: JsonObject): ChatAnswer | null {
 /** A block as a call of a tool, with the arguments that it holds so far; null when it is none. */
 export function beginToolCall({ type, id, name, input }: JsonObject): ToolCall | null {
   if (type !== 'tool_use' || typeof name !== 'string' || name === '') return null
-  return { id: typeof id === 'string' ? id : '', name, arguments: textOfJson(asObject(input) ?? {}) }
+  return { id: typeof id === 'string' ? id : '', name, arguments: jsonText(asObject(input) ?? {}) }
 }
 
 /** A call that the provider gave no id gets one, so that the caller can name it. */

@@ -1,8 +1,8 @@
 import { type Static, Type } from 'typebox'
-import type { ChatCall, ChatDelta, ChatResult, ToolChoice } from '../../schema/chat.ts'
-import type { JsonObject } from '../../schema/json.ts'
-import type { Operation, Target } from '../../schema/provider.ts'
-import type { UpstreamReply, UpstreamRequest } from '../../schema/upstream.ts'
+import type { ChatCall, ChatDelta, ChatResult, ToolChoice } from '../../contracts/chat.ts'
+import type { JsonObject } from '../../contracts/json.ts'
+import type { Operation, Target } from '../../contracts/provider.ts'
+import type { UpstreamReply, UpstreamRequest } from '../../contracts/upstream.ts'
 import { goodObject } from '../answer.ts'
 import { type ChatAnswer, endingOf, settleChat } from '../chat-answer.ts'
 import { classify, refused } from '../failure.ts'
@@ -82,13 +82,13 @@ export function headersOf(target: Target): Record<string, string> {
 }
 
 function encodeChat(call: ChatCall, target: Target, stream: boolean) {
-  const fault = faultOf(call, target)
-  if (fault !== null) return { failure: fault }
+  const issue = unsupportedFields(call, target)
+  if (issue !== null) return { failure: issue }
   const encoded = encodeMessages(call.messages)
   // Other providers take what this one has no place for.
-  if ('fault' in encoded) return { failure: refused(encoded.fault) }
+  if ('issue' in encoded) return { failure: refused(encoded.issue) }
   if (encoded.messages.at(-1)?.role === 'assistant' && !CONTINUING.test(target.model)) {
-    return { failure: refused('messages: the last one must not be of the assistant') }
+    return { failure: refused('messages: the last one must not be an assistant message') }
   }
   const { stop, response_schema: schema } = call
   const body: JsonObject = {
@@ -105,19 +105,22 @@ function encodeChat(call: ChatCall, target: Target, stream: boolean) {
   return { body }
 }
 
-/** What the API is known to refuse, or has nothing for, and others may take. */
-function faultOf({ modalities, tools, tool_choice: choice, stop, temperature }: ChatCall, target: Target) {
+/** Finds options that the API refuses or lacks, and that others may support. */
+function unsupportedFields(
+  { modalities, tools, tool_choice: choice, stop, temperature }: ChatCall,
+  target: Target,
+) {
   const forced = choice === 'required' || isNamed(choice)
-  if (forced && tools.length === 0) return refused('tool_choice: there are no tools')
+  if (forced && tools.length === 0) return refused('tool_choice: must come with tools')
   if (forced && UNFORCEABLE.test(target.model)) {
-    return refused('tool_choice: the model cannot be made to use a tool')
+    return refused('tool_choice: must be auto or none for this model')
   }
-  if (modalities.includes('audio')) return refused('modalities: the provider makes no audio')
+  if (modalities.includes('audio')) return refused('modalities: must be text only for this provider')
   if (stop.some((sequence) => sequence.trim() === '')) {
-    return refused('stop: the provider takes no sequence of white space alone')
+    return refused('stop: must not be white space alone for this provider')
   }
   if (samples(target) && temperature !== null && temperature > 1) {
-    return refused('temperature: the provider takes 0 to 1')
+    return refused('temperature: must be 0 to 1 for this provider')
   }
   return null
 }

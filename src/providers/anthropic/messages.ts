@@ -1,8 +1,8 @@
-import type { ChatCall, ChatMessage, ChatPart, ToolCall } from '../../schema/chat.ts'
-import type { JsonObject } from '../../schema/json.ts'
+import type { ChatCall, ChatMessage, ChatPart, ToolCall } from '../../contracts/chat.ts'
+import type { JsonObject } from '../../contracts/json.ts'
 import { parseObject } from '../json.ts'
 
-/** What the conversation is in the Messages API: the system prompt stands outside of it. */
+/** A conversation in the form of the Messages API, with the system prompt apart. */
 export interface EncodedMessages {
   /** Text blocks; empty without a system prompt. */
   readonly system: readonly JsonObject[]
@@ -20,7 +20,7 @@ const IMAGE_MEDIA_TYPES: ReadonlySet<string> = new Set(['image/jpeg', 'image/png
  * wherever they stood, the answer of a tool is a block in a turn of the user, and messages of one role in a
  * row are one turn. Empty texts, which the API refuses, are left out.
  */
-export function encodeMessages(messages: ChatCall['messages']): EncodedMessages | { readonly fault: string } {
+export function encodeMessages(messages: ChatCall['messages']): EncodedMessages | { readonly issue: string } {
   const system: JsonObject[] = []
   const turns: { readonly role: 'user' | 'assistant'; readonly content: JsonObject[] }[] = []
   try {
@@ -37,10 +37,10 @@ export function encodeMessages(messages: ChatCall['messages']): EncodedMessages 
       else if (blocks.length > 0) turns.push({ role, content: blocks })
     }
   } catch (error) {
-    if (error instanceof Unsendable) return { fault: error.message }
+    if (error instanceof Unsendable) return { issue: error.message }
     throw error
   }
-  if (turns.length === 0) return { fault: 'messages: the provider needs one that is not a system message' }
+  if (turns.length === 0) return { issue: 'messages: must contain one that is not a system message' }
   return { system, messages: turns.map(({ role, content }) => ({ role, content })) }
 }
 
@@ -54,19 +54,19 @@ function blocksOf(message: Exclude<ChatMessage, { readonly role: 'system' }>): J
 
 function texts({ role, parts }: ChatMessage): JsonObject[] {
   if (parts.some(({ type }) => type !== 'text')) {
-    throw new Unsendable(`messages: the provider takes only text in a message of the ${role}`)
+    throw new Unsendable(`messages: ${role} messages must hold only text for this provider`)
   }
   return parts.flatMap(encodePart)
 }
 
 function encodePart(part: ChatPart): JsonObject[] {
   if (part.type === 'text') return part.text === '' ? [] : [{ type: 'text', text: part.text }]
-  if (part.type === 'audio') throw new Unsendable('messages: the provider takes no audio')
+  if (part.type === 'audio') throw new Unsendable('messages: must not contain audio for this provider')
   const { source } = part
   if (source.kind === 'url') return [{ type: 'image', source: { type: 'url', url: source.url } }]
   const mediaType = source.media_type.toLowerCase()
   if (!IMAGE_MEDIA_TYPES.has(mediaType)) {
-    throw new Unsendable(`messages: the provider takes pictures as ${[...IMAGE_MEDIA_TYPES].join(', ')}`)
+    throw new Unsendable(`messages: pictures must be ${[...IMAGE_MEDIA_TYPES].join(', ')} for this provider`)
   }
   return [{ type: 'image', source: { type: 'base64', media_type: mediaType, data: source.base64 } }]
 }
@@ -77,6 +77,6 @@ function encodePart(part: ChatPart): JsonObject[] {
  */
 function encodeToolCall({ id, name, arguments: given }: ToolCall): JsonObject {
   const input = given.trim() === '' ? {} : parseObject(given)
-  if (input === null) throw new Unsendable('messages: the arguments of a tool call are no JSON object')
+  if (input === null) throw new Unsendable('messages: the arguments of a tool call must be a JSON object')
   return { type: 'tool_use', id, name, input }
 }

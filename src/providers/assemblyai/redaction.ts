@@ -1,5 +1,5 @@
-import type { Redaction, TranscriptionOptions } from '../../schema/calls.ts'
-import type { JsonObject } from '../../schema/json.ts'
+import type { Redaction, TranscriptionOptions } from '../../contracts/calls.ts'
+import type { JsonObject } from '../../contracts/json.ts'
 import { languageCode } from '../language.ts'
 
 /**
@@ -9,7 +9,7 @@ import { languageCode } from '../language.ts'
  * too little is out.
  */
 const POLICIES: Readonly<Record<Redaction, readonly string[]>> = {
-  /** Who somebody is, what only they have, and what the law protects. */
+  /** Identity, personal belongings and attributes protected by law. */
   pii: [
     'account_number',
     'banking_information',
@@ -50,7 +50,7 @@ const POLICIES: Readonly<Record<Redaction, readonly string[]>> = {
     'statistics',
   ],
   pci: ['credit_card_cvv', 'credit_card_expiration', 'credit_card_number'],
-  /** Whatever is said in digits. */
+  /** Anything said in digits. */
   numbers: [
     'account_number',
     'banking_information',

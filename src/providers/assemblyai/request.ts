@@ -1,6 +1,6 @@
-import type { TranscriptionCall, TranscriptionOptions } from '../../schema/calls.ts'
-import type { JsonObject } from '../../schema/json.ts'
-import type { Target, Unsupported } from '../../schema/provider.ts'
+import type { TranscriptionCall, TranscriptionOptions } from '../../contracts/calls.ts'
+import type { JsonObject } from '../../contracts/json.ts'
+import type { Target, Unsupported } from '../../contracts/provider.ts'
 import { type LanguageHint, languageHint, whisperLanguage } from '../language.ts'
 import { wantsSpeakers } from '../transcript-needs.ts'
 import { lackedFeatures, unsupportedField } from '../unsupported.ts'
@@ -71,7 +71,7 @@ function encodePrompt(options: TranscriptionOptions, model: string): JsonObject 
   return prompt === null || whyUnprompted(prompt, options, model) !== null ? {} : { prompt }
 }
 
-/** What was asked for and is left out: a language or a prompt that the provider would refuse the whole call for. */
+/** Warns of options left out: a language or a prompt that would make the provider refuse the whole call. */
 export function warningsOf({ options }: TranscriptionCall, { model }: Target): string[] {
   const why = options.prompt === null ? null : whyUnprompted(options.prompt, options, model)
   const { warnings } = hintOf(options)

@@ -1,5 +1,5 @@
-import type { Segment, TranscriptionOptions, TranscriptionResult, Word } from '../../schema/calls.ts'
-import type { JsonObject } from '../../schema/json.ts'
+import type { Segment, TranscriptionOptions, TranscriptionResult, Word } from '../../contracts/calls.ts'
+import type { JsonObject } from '../../contracts/json.ts'
 import { objectsIn } from '../json.ts'
 import { languageCode } from '../language.ts'
 import { fractionOf, secondsOf, spanOf } from '../numbers.ts'
@@ -52,7 +52,7 @@ function readTurn(item: JsonObject, options: TranscriptionOptions): Omit<Segment
   return read === null ? [] : [{ text: read.text, ...read.rest }]
 }
 
-/** What words and turns have in common. Times come in milliseconds. */
+/** Reads the parts that words and turns share. Times come in milliseconds. */
 function readItem(
   { text, start, end, speaker, channel, confidence }: JsonObject,
   options: TranscriptionOptions,

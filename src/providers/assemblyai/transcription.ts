@@ -1,8 +1,8 @@
 import { type Static, Type } from 'typebox'
-import type { TranscriptionCall, TranscriptionResult } from '../../schema/calls.ts'
-import type { JsonObject } from '../../schema/json.ts'
-import type { Ending, Operation, Step, Target } from '../../schema/provider.ts'
-import type { Failure, UpstreamReply, UpstreamRequest } from '../../schema/upstream.ts'
+import type { TranscriptionCall, TranscriptionResult } from '../../contracts/calls.ts'
+import type { JsonObject } from '../../contracts/json.ts'
+import type { Ending, Operation, Step, Target } from '../../contracts/provider.ts'
+import type { Failure, UpstreamReply, UpstreamRequest } from '../../contracts/upstream.ts'
 import { isGood } from '../answer.ts'
 import { classify, classifyInside, unusable } from '../failure.ts'
 import { asObject, objectOf } from '../json.ts'
@@ -53,8 +53,8 @@ export const transcription: Operation<TranscriptionCall, TranscriptionResult> = 
   unsupported,
 
   start(call, target) {
-    const fault = unsupported(call, target)
-    if (fault !== null) return unsent(fault)
+    const issue = unsupported(call, target)
+    if (issue !== null) return unsent(issue)
     const request: UpstreamRequest = {
       method: 'POST',
       url: `${target.baseUrl}/v2/upload`,
@@ -79,7 +79,7 @@ export const transcription: Operation<TranscriptionCall, TranscriptionResult> = 
     return trouble ?? look(reply, state, call, target)
   },
 
-  /** What was kept may be of another version, so that nothing but the transcript's number is taken from it. */
+  /** The stored state may come from another version, so only the transcript's id is read from it. */
   resume(given, target) {
     const id = idOf(asObject(given))
     return id === null ? null : poll(id, 1, target)

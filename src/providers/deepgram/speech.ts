@@ -1,6 +1,6 @@
-import type { SpeechCall, SpeechResult } from '../../schema/calls.ts'
-import type { Deltas } from '../../schema/operations.ts'
-import type { Operation, Step, Target, Unsupported } from '../../schema/provider.ts'
+import type { SpeechCall, SpeechResult } from '../../contracts/calls.ts'
+import type { Deltas } from '../../contracts/operations.ts'
+import type { Operation, Step, Target, Unsupported } from '../../contracts/provider.ts'
 import { audioReader, readAudio } from '../audio-answer.ts'
 import { classify } from '../failure.ts'
 import { unsent, unsupportedField } from '../unsupported.ts'
@@ -57,10 +57,10 @@ export const speech: Operation<SpeechCall, SpeechResult, Deltas['speech']> = {
 
 /** The answer comes as it is made in any case, so that streaming is another way to read it only. */
 function order(call: SpeechCall, target: Target): Step<SpeechResult> & { readonly kind: 'send' | 'failed' } {
-  const fault = unsupported(call, target)
+  const issue = unsupported(call, target)
   const format = formatOf(call)
   const model = modelOf(target.model, call.voice)
-  if (fault !== null || format === null || model === null) return unsent(fault ?? unsupportedFormat())
+  if (issue !== null || format === null || model === null) return unsent(issue ?? unsupportedFormat())
   const { speed } = call
   const asked = speed === null ? {} : { speed: String(speed) }
   const query = new URLSearchParams({ model, ...format.query, ...asked })

@@ -1,6 +1,6 @@
-import type { TranscriptionCall, TranscriptionOptions, TranscriptionResult } from '../../schema/calls.ts'
-import type { Operation, Step, Target, Unsupported } from '../../schema/provider.ts'
-import type { UpstreamReply } from '../../schema/upstream.ts'
+import type { TranscriptionCall, TranscriptionOptions, TranscriptionResult } from '../../contracts/calls.ts'
+import type { Operation, Step, Target, Unsupported } from '../../contracts/provider.ts'
+import type { UpstreamReply } from '../../contracts/upstream.ts'
 import { goodObject } from '../answer.ts'
 import { unusable } from '../failure.ts'
 import { FILE_MEDIA_TYPES } from '../form.ts'
@@ -24,8 +24,8 @@ export const transcription: Operation<TranscriptionCall, TranscriptionResult> = 
   unsupported,
 
   start(call, target): Step<TranscriptionResult> {
-    const fault = unsupported(call, target)
-    if (fault !== null) return unsent(fault)
+    const issue = unsupported(call, target)
+    if (issue !== null) return unsent(issue)
     const { audio, options } = call
     const request = {
       method: 'POST' as const,

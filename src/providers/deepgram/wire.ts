@@ -1,4 +1,4 @@
-import type { Target } from '../../schema/provider.ts'
+import type { Target } from '../../contracts/provider.ts'
 
 /** Headers of every request. */
 export function deepgramHeaders({ credential }: Target): Record<string, string> {

@@ -1,6 +1,6 @@
-import type { SpeechCall, SpeechResult } from '../../schema/calls.ts'
-import type { Deltas } from '../../schema/operations.ts'
-import type { Operation, Step, Target, Unsupported } from '../../schema/provider.ts'
+import type { SpeechCall, SpeechResult } from '../../contracts/calls.ts'
+import type { Deltas } from '../../contracts/operations.ts'
+import type { Operation, Step, Target, Unsupported } from '../../contracts/provider.ts'
 import { audioReader, readAudio } from '../audio-answer.ts'
 import { classify } from '../failure.ts'
 import { unsent, unsupportedField } from '../unsupported.ts'
@@ -50,8 +50,8 @@ function order(
 ): Step<SpeechResult> & { readonly kind: 'send' | 'failed' } {
   const { input, speed, seed, voice } = call
   const format = nativeFormat(call)
-  const fault = unsupported(call)
-  if (fault !== null || format === null) return unsent(fault ?? badFormat())
+  const issue = unsupported(call)
+  if (issue !== null || format === null) return unsent(issue ?? badFormat())
   const path = `/v1/text-to-speech/${encodeURIComponent(voice ?? DEFAULT_VOICE)}${suffix}`
   const body = {
     text: input,
@@ -74,11 +74,11 @@ function nativeFormat({ response_format: asked }: SpeechCall): string | null {
   return FORMATS.has(format) ? format : null
 }
 
-/** What the provider does not take. Never clamped or replaced: the caller would not notice. */
+/** Finds unsupported options. They are never clamped or replaced: the caller would not notice. */
 function unsupported(call: SpeechCall): Unsupported | null {
   const { voice, speed, seed } = call
   if (nativeFormat(call) === null) return badFormat()
-  // What is no identifier must not become a path of its own.
+  // Text that is not an identifier must not change the path.
   if (voice !== null && !/^[A-Za-z0-9_-]{1,64}$/.test(voice)) {
     return unsupportedField('voice', 'the provider takes the identifier of a voice')
   }

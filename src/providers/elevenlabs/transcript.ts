@@ -1,5 +1,5 @@
-import type { TranscriptionOptions, TranscriptionResult, Word } from '../../schema/calls.ts'
-import type { JsonObject } from '../../schema/json.ts'
+import type { TranscriptionOptions, TranscriptionResult, Word } from '../../contracts/calls.ts'
+import type { JsonObject } from '../../contracts/json.ts'
 import { objectsIn } from '../json.ts'
 import { languageCode } from '../language.ts'
 import { fractionOf, secondsOf, spanOf } from '../numbers.ts'

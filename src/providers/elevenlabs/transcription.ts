@@ -3,9 +3,9 @@ import type {
   TranscriptionCall,
   TranscriptionOptions,
   TranscriptionResult,
-} from '../../schema/calls.ts'
-import type { Operation, Step, Target, Unsupported } from '../../schema/provider.ts'
-import type { UpstreamReply } from '../../schema/upstream.ts'
+} from '../../contracts/calls.ts'
+import type { Operation, Step, Target, Unsupported } from '../../contracts/provider.ts'
+import type { UpstreamReply } from '../../contracts/upstream.ts'
 import { goodObject } from '../answer.ts'
 import { unusable } from '../failure.ts'
 import { encodeForm, type FormField } from '../form.ts'
@@ -29,8 +29,8 @@ export const transcription: Operation<TranscriptionCall, TranscriptionResult> = 
   unsupported,
 
   start(call, target): Step<TranscriptionResult> {
-    const fault = unsupported(call, target)
-    if (fault !== null) return unsent(fault)
+    const issue = unsupported(call, target)
+    if (issue !== null) return unsent(issue)
     const { audio, options } = call
     const url = `${target.baseUrl}/v1/speech-to-text`
     const form = encodeForm(url, fieldsOf(options, target.model), { name: 'file', audio })

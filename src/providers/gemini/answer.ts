@@ -1,14 +1,14 @@
-import type { FinishReason } from '../../schema/chat.ts'
-import type { JsonObject } from '../../schema/json.ts'
-import type { Failure, UpstreamReply } from '../../schema/upstream.ts'
-import type { TokenUsage } from '../../schema/usage.ts'
+import type { FinishReason } from '../../contracts/chat.ts'
+import type { JsonObject } from '../../contracts/json.ts'
+import type { Failure, UpstreamReply } from '../../contracts/upstream.ts'
+import type { TokenUsage } from '../../contracts/usage.ts'
 import { goodObject } from '../answer.ts'
 import { unusable } from '../failure.ts'
 import { asObject, objectsIn } from '../json.ts'
 
-/** What `generateContent` answers, or one event of its stream. Only fields that are used are looked at. */
+/** An answer of `generateContent`, or one event of its stream. Only fields that are used are read. */
 export interface GeminiAnswer {
-  /** Of the first candidate, without the model's thoughts. */
+  /** Parts of the first candidate, without the model's thoughts. */
   readonly parts: readonly JsonObject[]
   /** As Gemini names it; null while the answer goes on. */
   readonly finishReason: string | null

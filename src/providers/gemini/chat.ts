@@ -1,12 +1,12 @@
-import type { ChatCall, ChatDelta, ChatResult, ToolCall } from '../../schema/chat.ts'
-import type { JsonObject } from '../../schema/json.ts'
-import type { Operation, StreamReader, Target } from '../../schema/provider.ts'
-import type { Failure, UpstreamStream } from '../../schema/upstream.ts'
-import type { TokenUsage } from '../../schema/usage.ts'
+import type { ChatCall, ChatDelta, ChatResult, ToolCall } from '../../contracts/chat.ts'
+import type { JsonObject } from '../../contracts/json.ts'
+import type { Operation, StreamReader, Target } from '../../contracts/provider.ts'
+import type { Failure, UpstreamStream } from '../../contracts/upstream.ts'
+import type { TokenUsage } from '../../contracts/usage.ts'
 import { brokenOff, goodObject } from '../answer.ts'
 import { settleChat } from '../chat-answer.ts'
 import { classify, refused, unusable } from '../failure.ts'
-import { asObject, textOfJson } from '../json.ts'
+import { asObject, jsonText } from '../json.ts'
 import { JsonEvents } from '../json-events.ts'
 import { finishReasonOf, type GeminiAnswer, readAnswer, withheldOf } from './answer.ts'
 import { callsBefore, encodeMessages } from './contents.ts'
@@ -44,7 +44,7 @@ export const geminiChat: Operation<ChatCall, ChatResult, ChatDelta> = {
 
 function startWith(call: ChatCall, target: Target, method: string) {
   const encoded = encodeChat(call)
-  if ('fault' in encoded) return { kind: 'failed', failure: refused(encoded.fault) } as const
+  if ('issue' in encoded) return { kind: 'failed', failure: refused(encoded.issue) } as const
   return {
     kind: 'send',
     request: postJson(target, methodUrl(target, method), encoded.body),
@@ -52,16 +52,18 @@ function startWith(call: ChatCall, target: Target, method: string) {
   } as const
 }
 
-function encodeChat(call: ChatCall): { readonly body: JsonObject } | { readonly fault: string } {
+function encodeChat(call: ChatCall): { readonly body: JsonObject } | { readonly issue: string } {
   const { stop, seed, tools, tool_choice: choice, modalities } = call
-  if (modalities.includes('audio')) return { fault: 'modalities: the provider answers a chat in text only' }
-  if (stop.length > STOP_MAX) return { fault: `stop: the provider takes up to ${STOP_MAX}` }
-  if (seed !== null && Math.abs(seed) > SEED_MAX) return { fault: 'seed: the provider takes 32 bits' }
+  if (modalities.includes('audio')) return { issue: 'modalities: must be text only for this provider' }
+  if (stop.length > STOP_MAX)
+    return { issue: `stop: must have at most ${STOP_MAX} entries for this provider` }
+  if (seed !== null && Math.abs(seed) > SEED_MAX)
+    return { issue: 'seed: must fit in 32 bits for this provider' }
   if (tools.length === 0 && choice !== null && choice !== 'auto' && choice !== 'none') {
-    return { fault: 'tool_choice: there are no tools' }
+    return { issue: 'tool_choice: must come with tools' }
   }
   const encoded = encodeMessages(call.messages)
-  if ('fault' in encoded) return encoded
+  if ('issue' in encoded) return encoded
   const config = encodeConfig(call)
   const body = {
     ...(encoded.system.length === 0 ? {} : { systemInstruction: { parts: encoded.system } }),
@@ -160,7 +162,7 @@ class GatheredChat {
     const call = {
       id: typeof id === 'string' && id !== '' ? id : `call_${this.#callsBefore + index}`,
       name,
-      arguments: textOfJson(asObject(args) ?? {}),
+      arguments: jsonText(asObject(args) ?? {}),
     }
     this.#toolCalls.push(call)
     return [{ type: 'tool_call', index, ...call }]

@@ -1,13 +1,13 @@
-import type { ChatCall, ChatMessage, ChatPart, ImageSource, ToolCall } from '../../schema/chat.ts'
-import type { JsonObject } from '../../schema/json.ts'
+import type { ChatCall, ChatMessage, ChatPart, ImageSource, ToolCall } from '../../contracts/chat.ts'
+import type { JsonObject } from '../../contracts/json.ts'
 import { parseObject } from '../json.ts'
 
 /** The messages of a chat in Gemini's words, or a sentence for the log that says why they cannot be. */
 export type EncodedMessages =
   | { readonly system: readonly JsonObject[]; readonly contents: readonly JsonObject[] }
-  | { readonly fault: string }
+  | { readonly issue: string }
 
-type Parts = { readonly parts: readonly JsonObject[] } | { readonly fault: string }
+type Parts = { readonly parts: readonly JsonObject[] } | { readonly issue: string }
 
 /**
  * Stands for the thought signature of a function call that the model did not make in this very conversation.
@@ -49,7 +49,7 @@ export function encodeMessages(messages: ChatCall['messages']): EncodedMessages 
   const called = new Map<string, string>()
   for (const message of messages) {
     const encoded = encodeMessage(message, called)
-    if ('fault' in encoded) return encoded
+    if ('issue' in encoded) return encoded
     if (message.role === 'assistant') for (const { id, name } of message.tool_calls) called.set(id, name)
     const last = turns.at(-1)
     const kept = message.role === 'system' ? system : last?.from === message.role ? last.parts : null
@@ -57,8 +57,7 @@ export function encodeMessages(messages: ChatCall['messages']): EncodedMessages 
     if (kept !== null) for (const part of encoded.parts) kept.push(part)
     else if (encoded.parts.length > 0) turns.push({ from: message.role, parts: [...encoded.parts] })
   }
-  if (turns.length === 0)
-    return { fault: 'messages: the provider takes no chat without a message of the user' }
+  if (turns.length === 0) return { issue: 'messages: must contain a user message for this provider' }
   const contents = turns.map(({ from, parts }) => ({ role: from === 'assistant' ? 'model' : 'user', parts }))
   return { system, contents }
 }
@@ -67,7 +66,7 @@ function encodeMessage(message: ChatMessage, called: ReadonlyMap<string, string>
   const { role, parts } = message
   if (role !== 'user' && parts.some(({ type }) => type !== 'text')) {
     return {
-      fault: `messages: the provider takes pictures and audio from the user, not in a ${role} message`,
+      issue: `messages: pictures and audio must be in user messages for this provider, not in a ${role} message`,
     }
   }
   if (role === 'tool') return encodeToolAnswer(message.tool_call_id, parts, called)
@@ -76,13 +75,13 @@ function encodeMessage(message: ChatMessage, called: ReadonlyMap<string, string>
     // An empty text makes Gemini refuse the whole request.
     if (part.type === 'text' && part.text === '') continue
     const data = encodePart(part)
-    if (data === null) return { fault: 'messages: the provider fetches pictures by https only' }
+    if (data === null) return { issue: 'messages: picture URLs must be https for this provider' }
     encoded.push(data)
   }
   if (role !== 'assistant') return { parts: encoded }
   for (const [index, call] of message.tool_calls.entries()) {
     const args = argumentsOf(call)
-    if (args === null) return { fault: 'messages: the arguments of a tool call are no JSON object' }
+    if (args === null) return { issue: 'messages: the arguments of a tool call must be a JSON object' }
     const functionCall = { ...idOf(call.id), name: call.name, args }
     encoded.push(index === 0 ? { functionCall, thoughtSignature: NO_SIGNATURE } : { functionCall })
   }
@@ -96,7 +95,7 @@ function encodeToolAnswer(
   called: ReadonlyMap<string, string>,
 ): Parts {
   const name = called.get(id)
-  if (name === undefined) return { fault: 'messages: a tool message answers no call before it' }
+  if (name === undefined) return { issue: 'messages: a tool message must answer an earlier tool call' }
   const output = parts.map((part) => (part.type === 'text' ? part.text : '')).join('')
   return { parts: [{ functionResponse: { ...idOf(id), name, response: { output } } }] }
 }

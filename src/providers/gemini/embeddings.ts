@@ -1,5 +1,5 @@
-import type { EmbeddingsCall, EmbeddingsResult } from '../../schema/generation.ts'
-import type { Operation } from '../../schema/provider.ts'
+import type { EmbeddingsCall, EmbeddingsResult } from '../../contracts/generation.ts'
+import type { Operation } from '../../contracts/provider.ts'
 import { goodObject } from '../answer.ts'
 import { unusable } from '../failure.ts'
 import { asObject, objectsIn } from '../json.ts'

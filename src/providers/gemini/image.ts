@@ -1,6 +1,6 @@
-import type { ImageCall, ImageResult } from '../../schema/generation.ts'
-import type { JsonObject } from '../../schema/json.ts'
-import type { Operation, Step } from '../../schema/provider.ts'
+import type { ImageCall, ImageResult } from '../../contracts/generation.ts'
+import type { JsonObject } from '../../contracts/json.ts'
+import type { Operation, Step } from '../../contracts/provider.ts'
 import { refused, unusable } from '../failure.ts'
 import { asObject } from '../json.ts'
 import { wholeAnswer } from './answer.ts'
@@ -17,8 +17,8 @@ const SIZES: ReadonlyMap<string, JsonObject> = new Map([
 export const geminiImage: Operation<ImageCall, ImageResult> = {
   start(call, target): Step<ImageResult> {
     const imageConfig = call.size === null ? {} : SIZES.get(call.size)
-    const fault = faultOf(call, imageConfig)
-    if (fault !== null) return { kind: 'failed', failure: refused(fault) }
+    const issue = unsupportedOptions(call, imageConfig)
+    if (issue !== null) return { kind: 'failed', failure: refused(issue) }
     const request = postJson(target, methodUrl(target, 'generateContent'), {
       contents: [{ role: 'user', parts: [{ text: call.prompt }] }],
       generationConfig: {
@@ -40,11 +40,11 @@ export const geminiImage: Operation<ImageCall, ImageResult> = {
   },
 }
 
-function faultOf({ n, quality, output_format: format }: ImageCall, shape: JsonObject | undefined) {
-  if (n !== 1) return 'n: the provider makes one picture at a time'
-  if (shape === undefined) return `size: the provider makes ${[...SIZES.keys()].join(', ')}`
-  if (quality !== null) return 'quality: the provider has one only'
-  return format === null ? null : 'output_format: the provider chooses it'
+function unsupportedOptions({ n, quality, output_format: format }: ImageCall, shape: JsonObject | undefined) {
+  if (n !== 1) return 'n: must be 1 for this provider'
+  if (shape === undefined) return `size: must be one of ${[...SIZES.keys()].join(', ')} for this provider`
+  if (quality !== null) return 'quality: must be left out for this provider'
+  return format === null ? null : 'output_format: must be left out for this provider'
 }
 
 function readImage({ mimeType, data }: JsonObject): ImageResult['images'][number][] {

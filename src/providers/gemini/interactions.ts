@@ -1,6 +1,6 @@
-import type { JsonObject } from '../../schema/json.ts'
-import type { Target } from '../../schema/provider.ts'
-import type { Failure, UpstreamReply } from '../../schema/upstream.ts'
+import type { JsonObject } from '../../contracts/json.ts'
+import type { Target } from '../../contracts/provider.ts'
+import type { Failure, UpstreamReply } from '../../contracts/upstream.ts'
 import { errorInside } from '../answer.ts'
 import { unusable } from '../failure.ts'
 import { asObject, objectsIn } from '../json.ts'
@@ -9,7 +9,7 @@ import { isContentReason, refusedContent } from './answer.ts'
 /** An interaction as far as it is looked at. */
 export interface Interaction {
   readonly status: string
-  /** What the model put out. */
+  /** Output of the model. */
   readonly contents: readonly JsonObject[]
   /** The first thing that went wrong; null when nothing is told of. */
   readonly error: JsonObject | null

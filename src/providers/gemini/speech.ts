@@ -1,6 +1,6 @@
-import type { SpeechCall, SpeechResult } from '../../schema/calls.ts'
-import type { Operation, Step, Target, Unsupported } from '../../schema/provider.ts'
-import type { UpstreamReply, UpstreamRequest } from '../../schema/upstream.ts'
+import type { SpeechCall, SpeechResult } from '../../contracts/calls.ts'
+import type { Operation, Step, Target, Unsupported } from '../../contracts/provider.ts'
+import type { UpstreamReply, UpstreamRequest } from '../../contracts/upstream.ts'
 import { goodObject } from '../answer.ts'
 import { base64Bytes } from '../base64-bytes.ts'
 import { unusable } from '../failure.ts'
@@ -27,7 +27,7 @@ const ENCODED: ReadonlyMap<string, { readonly mimeType: string; readonly mediaTy
   ['opus', { mimeType: 'audio/ogg_opus', mediaType: 'audio/ogg' }],
 ])
 
-/** What `pcm` is, whoever makes it. */
+/** Sample rate of `pcm`, the same for every provider. */
 const PCM_SAMPLE_RATE = 24_000
 
 interface Clip {
@@ -39,8 +39,8 @@ interface Clip {
 export const geminiSpeech: Operation<SpeechCall, SpeechResult> = {
   unsupported,
   start(call, target): Step<SpeechResult> {
-    const fault = unsupported(call)
-    if (fault !== null) return unsent(fault)
+    const issue = unsupported(call)
+    if (issue !== null) return unsent(issue)
     const encoded = ENCODED.get(formatOf(call))
     const request =
       encoded === undefined ? sampledRequest(call, target) : encodedRequest(call, target, encoded.mimeType)

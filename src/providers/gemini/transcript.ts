@@ -1,5 +1,5 @@
-import type { Segment, TranscriptionResult, Word } from '../../schema/calls.ts'
-import type { JsonObject } from '../../schema/json.ts'
+import type { Segment, TranscriptionResult, Word } from '../../contracts/calls.ts'
+import type { JsonObject } from '../../contracts/json.ts'
 import { asObject, objectsIn } from '../json.ts'
 import { languageCode } from '../language.ts'
 import { spanOf } from '../numbers.ts'
@@ -87,7 +87,7 @@ function readWord(item: JsonObject, turnSpeaker: string | null, speakers: boolea
   return [{ word: word.trim(), ...times, ...(speaker === null ? {} : { speaker }) }]
 }
 
-/** Of words, cut where the speaker changes; without words, of the turns that have times of their own. */
+/** Makes segments of words, cut where the speaker changes; without words, of turns that have times of their own. */
 function segmentsIn(turns: readonly Turn[], text: string): Segment[] {
   const words = turns.flatMap((turn) => turn.words)
   if (words.length > 0) return segmentsOf(words, text)

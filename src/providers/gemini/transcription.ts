@@ -1,7 +1,7 @@
-import type { AudioFormat } from '../../schema/audio.ts'
-import type { TranscriptionCall, TranscriptionOptions, TranscriptionResult } from '../../schema/calls.ts'
-import type { JsonObject } from '../../schema/json.ts'
-import type { Operation, Target, Unsupported } from '../../schema/provider.ts'
+import type { AudioFormat } from '../../contracts/audio.ts'
+import type { TranscriptionCall, TranscriptionOptions, TranscriptionResult } from '../../contracts/calls.ts'
+import type { JsonObject } from '../../contracts/json.ts'
+import type { Operation, Target, Unsupported } from '../../contracts/provider.ts'
 import { refused, unusable } from '../failure.ts'
 import { type LanguageHint, languageHint } from '../language.ts'
 import { lackOf, requiredFeatures, wantsSegments, wantsSpeakers, wantsWords } from '../transcript-needs.ts'
@@ -34,8 +34,8 @@ const MEDIA_TYPES: Readonly<Record<AudioFormat, string>> = {
 export const geminiTranscription: Operation<TranscriptionCall, TranscriptionResult> = {
   unsupported,
   start(call, target) {
-    const fault = unsupported(call, target)
-    if (fault !== null) return unsent(fault)
+    const issue = unsupported(call, target)
+    if (issue !== null) return unsent(issue)
     const { audio, options } = call
     const mimeType = MEDIA_TYPES[audio.format]
     const config = encodeConfig(options)
@@ -45,7 +45,10 @@ export const geminiTranscription: Operation<TranscriptionCall, TranscriptionResu
     const settings = { generationConfig: { audioTranscriptionConfig: config } }
     const tail = Buffer.from(`"}}]}],${JSON.stringify(settings).slice(1)}`)
     if (head.length + 4 * Math.ceil(audio.decodedBytes / 3) + tail.length > REQUEST_MAX_BYTES) {
-      return { kind: 'failed', failure: refused('audio: over the 20 MB of a request', 'too_large') }
+      return {
+        kind: 'failed',
+        failure: refused('audio: must fit in a request of 20 MB for this provider', 'too_large'),
+      }
     }
     const body = [head, { audio, as: 'base64' } as const, tail]
     return {

@@ -1,7 +1,7 @@
-import type { VideoCall, VideoOutput, VideoResult } from '../../schema/generation.ts'
-import type { JsonObject } from '../../schema/json.ts'
-import type { Operation, Step, Target } from '../../schema/provider.ts'
-import type { Failure, UpstreamReply } from '../../schema/upstream.ts'
+import type { VideoCall, VideoOutput, VideoResult } from '../../contracts/generation.ts'
+import type { JsonObject } from '../../contracts/json.ts'
+import type { Operation, Step, Target } from '../../contracts/provider.ts'
+import type { Failure, UpstreamReply } from '../../contracts/upstream.ts'
 import { isGood } from '../answer.ts'
 import { refused } from '../failure.ts'
 import { objectOf } from '../json.ts'
@@ -34,13 +34,13 @@ export const geminiVideo: Operation<VideoCall, VideoResult> = {
     const shape = size === null ? {} : SIZES.get(size)
     if (shape === undefined) {
       const sizes = [...SIZES.keys()].join(', ')
-      return failed(refused(`size: the provider makes ${sizes}`))
+      return failed(refused(`size: must be one of ${sizes} for this provider`))
     }
     if (
       seconds !== null &&
       !(Number.isInteger(seconds) && seconds >= SECONDS.min && seconds <= SECONDS.max)
     ) {
-      const reason = `duration_seconds: the provider makes ${SECONDS.min} to ${SECONDS.max}, whole`
+      const reason = `duration_seconds: must be a whole number from ${SECONDS.min} to ${SECONDS.max} for this provider`
       return failed(refused(reason))
     }
     const request = postJson(target, interactionUrl(target), {

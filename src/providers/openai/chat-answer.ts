@@ -1,8 +1,8 @@
-import type { FinishReason, ToolCall } from '../../schema/chat.ts'
-import type { JsonObject } from '../../schema/json.ts'
+import type { FinishReason, ToolCall } from '../../contracts/chat.ts'
+import type { JsonObject } from '../../contracts/json.ts'
 import type { ChatAnswer } from '../chat-answer.ts'
-import { asObject, objectsIn, textOfJson } from '../json.ts'
-import { readUsage } from './usage.ts'
+import { asObject, jsonText, objectsIn } from '../json.ts'
+import { readUsage } from './wire.ts'
 
 const FINISH_REASON_OF: Readonly<Record<string, FinishReason>> = {
   stop: 'stop',
@@ -21,8 +21,8 @@ export function readChat(body: JsonObject): ChatAnswer | null {
   if (choice === undefined || message === null) return null
   const { data, transcript } = asObject(message.audio) ?? {}
   return {
-    text: textOfContent(message.content) || textOfContent(transcript),
-    refusal: textOfContent(message.refusal),
+    text: contentText(message.content) || contentText(transcript),
+    refusal: contentText(message.refusal),
     toolCalls: objectsIn(message.tool_calls).flatMap(readToolCall),
     finishReason: readFinishReason(choice.finish_reason),
     audioBase64: typeof data === 'string' ? data : '',
@@ -36,7 +36,7 @@ export function messageOf({ text }: JsonObject, message: unknown): JsonObject | 
 }
 
 /** A string, or the texts of a list of parts, which some servers send. */
-export function textOfContent(content: unknown): string {
+export function contentText(content: unknown): string {
   if (typeof content === 'string') return content
   return objectsIn(content)
     .map(({ text }) => (typeof text === 'string' ? text : ''))
@@ -59,5 +59,5 @@ function readToolCall(call: JsonObject, index: number): ToolCall[] {
 /** Arguments are JSON in a string; some servers send the object itself. */
 export function argumentsText(given: unknown): string {
   if (typeof given === 'string') return given
-  return asObject(given) === null ? '' : textOfJson(given)
+  return asObject(given) === null ? '' : jsonText(given)
 }

@@ -1,14 +1,14 @@
-import type { ChatDelta, ChatResult, FinishReason, ToolCall } from '../../schema/chat.ts'
-import type { JsonObject } from '../../schema/json.ts'
-import type { StreamReader } from '../../schema/provider.ts'
-import type { Failure, UpstreamStream } from '../../schema/upstream.ts'
-import type { TokenUsage } from '../../schema/usage.ts'
+import type { ChatDelta, ChatResult, FinishReason, ToolCall } from '../../contracts/chat.ts'
+import type { JsonObject } from '../../contracts/json.ts'
+import type { StreamReader } from '../../contracts/provider.ts'
+import type { Failure, UpstreamStream } from '../../contracts/upstream.ts'
+import type { TokenUsage } from '../../contracts/usage.ts'
 import { brokenOff } from '../answer.ts'
 import { type AskedOf, settleChat } from '../chat-answer.ts'
 import { asObject, objectsIn } from '../json.ts'
 import { JsonEvents } from '../json-events.ts'
-import { argumentsText, messageOf, readFinishReason, textOfContent } from './chat-answer.ts'
-import { readUsage } from './usage.ts'
+import { argumentsText, contentText, messageOf, readFinishReason } from './chat-answer.ts'
+import { readUsage } from './wire.ts'
 
 /**
  * The chunks of a streamed chat or text completion. Whole only with `[DONE]` or a finish reason: a connection
@@ -68,8 +68,8 @@ export class ChatStreamReader implements StreamReader<ChatResult, ChatDelta> {
     const { data, transcript } = asObject(audio) ?? {}
     const wanted = this.#asked.call.modalities.includes('audio')
     const spoken = wanted && typeof data === 'string' && data !== '' ? data : null
-    const said = textOfContent(content) + textOfContent(transcript)
-    const declined = textOfContent(refusal)
+    const said = contentText(content) + contentText(transcript)
+    const declined = contentText(refusal)
     this.#text += said
     this.#refusal += declined
     if (spoken !== null) this.#audio.push(Buffer.from(spoken, 'base64'))

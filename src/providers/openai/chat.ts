@@ -1,18 +1,17 @@
-import { type ChatCall, type ChatDelta, type ChatResult, isAnyObject } from '../../schema/chat.ts'
-import type { JsonObject } from '../../schema/json.ts'
-import type { Operation, Target } from '../../schema/provider.ts'
+import { type ChatCall, type ChatDelta, type ChatResult, isAnyObject } from '../../contracts/chat.ts'
+import type { JsonObject } from '../../contracts/json.ts'
+import type { Operation, Target } from '../../contracts/provider.ts'
 import { goodObject } from '../answer.ts'
 import { type AskedOf, endingOf, settleChat } from '../chat-answer.ts'
 import type { Streamable } from '../completion.ts'
 import { classify, refused } from '../failure.ts'
 import { asObject, objectsIn } from '../json.ts'
-import { AUDIO_MEDIA_TYPES } from './audio-format.ts'
 import { readChat } from './chat-answer.ts'
 import { ChatStreamReader } from './chat-stream.ts'
 import { encodeMessages } from './messages.ts'
-import { type ExtraHeaders, jsonRequest } from './wire.ts'
+import { AUDIO_MEDIA_TYPES, type ExtraHeaders, jsonRequest } from './wire.ts'
 
-/** What a provider's `POST /chat/completions` takes. */
+/** Options that a provider's `POST /chat/completions` supports. */
 export interface ChatShape {
   /** OpenAI's reasoning models refuse `max_tokens`; many other servers know nothing else. */
   readonly maxTokens: 'max_tokens' | 'max_completion_tokens'
@@ -62,7 +61,7 @@ export function chatOperation(
       return { kind: 'failed', failure: refused('the model does not speak') } as const
     }
     const encoded = encodeChat(call, target, shape, stream)
-    if ('fault' in encoded) return { kind: 'failed', failure: refused(encoded.fault) } as const
+    if ('issue' in encoded) return { kind: 'failed', failure: refused(encoded.issue) } as const
     const request = jsonRequest(target, '/chat/completions', encoded.body, extra)
     return { kind: 'send', request, state: null } as const
   }
@@ -91,7 +90,7 @@ export function chatOperation(
   }
 }
 
-/** What goes out otherwise than it was asked for. */
+/** Warns of options that are sent differently from how they were given. */
 function warningsFor(call: ChatCall, target: Target, shape: ChatShape): string[] {
   const left = (['temperature', 'top_p'] as const).filter((name) => isFixed(name, call, target, shape))
   const warnings = left.map((name) => `${name}: ${target.model} does not take it; it was left out`)
@@ -109,23 +108,23 @@ function encodeChat(
   target: Target,
   shape: ChatShape,
   stream: boolean,
-): { readonly body: JsonObject } | { readonly fault: string } {
+): { readonly body: JsonObject } | { readonly issue: string } {
   const { stop, tools, tool_choice: choice, max_tokens: maxTokens, response_schema: schema } = call
   if (shape.stopMax !== null && stop.length > shape.stopMax) {
-    return { fault: `stop: the provider takes up to ${shape.stopMax}` }
+    return { issue: `stop: must have at most ${shape.stopMax} entries for this provider` }
   }
   if (stop.length > 0 && shape.noStop?.test(target.model) === true) {
-    return { fault: 'stop: the model takes none' }
+    return { issue: 'stop: must be left out for this model' }
   }
   if (tools.length === 0 && choice !== null && choice !== 'auto' && choice !== 'none') {
-    return { fault: 'tool_choice: there are no tools' }
+    return { issue: 'tool_choice: must come with tools' }
   }
   const format = audioFormat(call, target, shape, stream)
   if (shape.audio !== null && format !== null && !shape.audio.formats.includes(format)) {
-    return { fault: `audio.format: the provider makes ${shape.audio.formats.join(', ')}` }
+    return { issue: `audio.format: must be one of ${shape.audio.formats.join(', ')} for this provider` }
   }
   const encoded = encodeMessages(call.messages)
-  if ('fault' in encoded) return encoded
+  if ('issue' in encoded) return encoded
   const sampling = (['temperature', 'top_p'] as const)
     .filter((name) => call[name] !== null && !isFixed(name, call, target, shape))
     .map((name) => [name, call[name]] as const)

@@ -1,5 +1,5 @@
-import type { ChatDelta, ChatResult, CompleteCall } from '../../schema/chat.ts'
-import type { Operation, Target } from '../../schema/provider.ts'
+import type { ChatDelta, ChatResult, CompleteCall } from '../../contracts/chat.ts'
+import type { Operation, Target } from '../../contracts/provider.ts'
 import { goodObject } from '../answer.ts'
 import { type AskedOf, endingOf, settleChat } from '../chat-answer.ts'
 import type { Streamable } from '../completion.ts'

@@ -1,11 +1,10 @@
-import type { EmbeddingsCall, EmbeddingsResult } from '../../schema/generation.ts'
-import type { JsonObject } from '../../schema/json.ts'
-import type { Operation } from '../../schema/provider.ts'
+import type { EmbeddingsCall, EmbeddingsResult } from '../../contracts/generation.ts'
+import type { JsonObject } from '../../contracts/json.ts'
+import type { Operation } from '../../contracts/provider.ts'
 import { goodObject } from '../answer.ts'
 import { unusable } from '../failure.ts'
 import { objectsIn } from '../json.ts'
-import { readUsage } from './usage.ts'
-import { type ExtraHeaders, jsonRequest } from './wire.ts'
+import { type ExtraHeaders, jsonRequest, readUsage } from './wire.ts'
 
 /** Bytes of one float32. */
 const FLOAT_BYTES = 4

@@ -1,12 +1,11 @@
-import { IMAGE_WORDS, type ImageCall, type ImageResult } from '../../schema/generation.ts'
-import type { JsonObject } from '../../schema/json.ts'
-import type { Operation } from '../../schema/provider.ts'
+import { IMAGE_WORDS, type ImageCall, type ImageResult } from '../../contracts/generation.ts'
+import type { JsonObject } from '../../contracts/json.ts'
+import type { Operation } from '../../contracts/provider.ts'
 import { goodObject } from '../answer.ts'
 import { unusable } from '../failure.ts'
 import { asObject, objectsIn } from '../json.ts'
 import { quantityOf } from '../numbers.ts'
-import { readUsage } from './usage.ts'
-import { type ExtraHeaders, jsonRequest } from './wire.ts'
+import { type ExtraHeaders, jsonRequest, readUsage } from './wire.ts'
 
 /** How the base64 of a picture begins, by what it is. */
 const BEGINNINGS: readonly (readonly [beginning: string, mediaType: string])[] = [
@@ -92,7 +91,7 @@ function readImage(
   return fetchable ? [{ base64: null, url, media_type: named }] : []
 }
 
-/** What a picture is by its first bytes, which do not err. */
+/** Detects a picture's media type from its first bytes, which can be trusted. */
 function mediaTypeOf(base64: string): string | null {
   return BEGINNINGS.find(([beginning]) => base64.startsWith(beginning))?.[1] ?? null
 }

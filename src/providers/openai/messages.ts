@@ -1,5 +1,5 @@
-import type { ChatCall, ChatMessage, ChatPart } from '../../schema/chat.ts'
-import type { JsonObject } from '../../schema/json.ts'
+import type { ChatCall, ChatMessage, ChatPart } from '../../contracts/chat.ts'
+import type { JsonObject } from '../../contracts/json.ts'
 
 /**
  * The messages of a chat as `POST /chat/completions` takes them. A message that is one text is sent as a
@@ -9,11 +9,11 @@ import type { JsonObject } from '../../schema/json.ts'
  */
 export function encodeMessages(
   messages: ChatCall['messages'],
-): { readonly messages: readonly JsonObject[] } | { readonly fault: string } {
+): { readonly messages: readonly JsonObject[] } | { readonly issue: string } {
   for (const { role, parts } of messages) {
     if (role !== 'user' && parts.some(({ type }) => type !== 'text')) {
       return {
-        fault: `messages: the provider takes pictures and audio from the user, not in a ${role} message`,
+        issue: `messages: pictures and audio must be in user messages for this provider, not in a ${role} message`,
       }
     }
   }

@@ -1,14 +1,13 @@
-import type { SpeechCall, SpeechResult } from '../../schema/calls.ts'
-import type { Deltas } from '../../schema/operations.ts'
-import type { Operation, Target, Unsupported } from '../../schema/provider.ts'
-import type { UpstreamReply } from '../../schema/upstream.ts'
+import type { SpeechCall, SpeechResult } from '../../contracts/calls.ts'
+import type { Deltas } from '../../contracts/operations.ts'
+import type { Operation, Target, Unsupported } from '../../contracts/provider.ts'
+import type { UpstreamReply } from '../../contracts/upstream.ts'
 import { audioReader, readAudio } from '../audio-answer.ts'
 import { classify } from '../failure.ts'
 import { unsent, unsupportedField } from '../unsupported.ts'
-import { AUDIO_MEDIA_TYPES } from './audio-format.ts'
-import { type ExtraHeaders, jsonRequest } from './wire.ts'
+import { AUDIO_MEDIA_TYPES, type ExtraHeaders, jsonRequest } from './wire.ts'
 
-/** What a provider's `POST /audio/speech` takes. */
+/** Options that a provider's `POST /audio/speech` supports. */
 export interface SpeechShape {
   readonly defaultVoice: string
   /** Sent when the caller names none; null leaves the choice to the server. */
@@ -28,8 +27,8 @@ export function speechOperation(
   extra: ExtraHeaders,
 ): Operation<SpeechCall, SpeechResult, Deltas['speech']> {
   const start = (call: SpeechCall, target: Target) => {
-    const fault = unsupported(call, shape)
-    if (fault !== null) return unsent(fault)
+    const issue = unsupported(call, shape)
+    if (issue !== null) return unsent(issue)
     const format = call.response_format ?? shape.defaultFormat
     const body = {
       model: target.model,

@@ -1,10 +1,10 @@
-import type { Segment, TranscriptionResult, Word } from '../../schema/calls.ts'
-import type { JsonObject } from '../../schema/json.ts'
+import type { Segment, TranscriptionResult, Word } from '../../contracts/calls.ts'
+import type { JsonObject } from '../../contracts/json.ts'
 import { asObject, objectsIn } from '../json.ts'
 import { languageCode } from '../language.ts'
 import { secondsOf, spanOf } from '../numbers.ts'
 import { untimedWarnings } from '../transcript-needs.ts'
-import { readUsage } from './usage.ts'
+import { readUsage } from './wire.ts'
 
 /** The `gpt-4o` models stop after this many tokens and answer 200 with what they have. */
 const OUTPUT_TOKENS_MAX = 2000

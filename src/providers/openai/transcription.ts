@@ -1,6 +1,6 @@
-import type { TranscriptionCall, TranscriptionOptions, TranscriptionResult } from '../../schema/calls.ts'
-import type { Operation, Step, Target, Unsupported } from '../../schema/provider.ts'
-import type { UpstreamReply } from '../../schema/upstream.ts'
+import type { TranscriptionCall, TranscriptionOptions, TranscriptionResult } from '../../contracts/calls.ts'
+import type { Operation, Step, Target, Unsupported } from '../../contracts/provider.ts'
+import type { UpstreamReply } from '../../contracts/upstream.ts'
 import { goodObject } from '../answer.ts'
 import { classify, unusable } from '../failure.ts'
 import { encodeForm, type FormField } from '../form.ts'
@@ -13,7 +13,7 @@ import { type ExtraHeaders, headersOf } from './wire.ts'
 
 type ReplyFormat = 'json' | 'verbose_json' | 'diarized_json'
 
-/** What one family of models takes in OpenAI's transcription form. */
+/** Options that one family of models supports in OpenAI's transcription form. */
 export interface TranscriptionShape {
   /**
    * When to ask for `verbose_json`: it alone has times, language and duration, but not every model has it.
@@ -78,8 +78,8 @@ export function transcriptionOperation(
   const unsupported = ({ options }: TranscriptionCall, { model }: Target) =>
     unsupportedOptions(options, shapeOf(model))
   const begin = (call: TranscriptionCall, target: Target, more: readonly FormField[]) => {
-    const fault = unsupported(call, target)
-    if (fault !== null) return unsent(fault)
+    const issue = unsupported(call, target)
+    if (issue !== null) return unsent(issue)
     return startForm(path, extra, call, target, [...transcriptionFields(call, target, shapeOf), ...more])
   }
   return {
@@ -106,8 +106,8 @@ export function translationOperation(
     start(call, target) {
       const { options } = call
       const shape = shapeOf(target.model)
-      const fault = unsupportedOfTranslation(options, shape)
-      if (fault !== null) return unsent(fault)
+      const issue = unsupportedOfTranslation(options, shape)
+      if (issue !== null) return unsent(issue)
       const verbosely =
         shape.verbose === 'always' || (shape.verbose === 'when_needed' && wantsSegments(options))
       const fields: FormField[] = [

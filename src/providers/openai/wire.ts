@@ -1,7 +1,8 @@
-import type { JsonObject } from '../../schema/json.ts'
-import type { Operation, Target } from '../../schema/provider.ts'
-import type { UpstreamRequest } from '../../schema/upstream.ts'
-import { idsIn, objectOf } from '../json.ts'
+import type { JsonObject } from '../../contracts/json.ts'
+import type { Operation, Target } from '../../contracts/provider.ts'
+import type { UpstreamRequest } from '../../contracts/upstream.ts'
+import type { TokenUsage } from '../../contracts/usage.ts'
+import { asObject, idsIn, objectOf } from '../json.ts'
 import { modelList } from '../model-list.ts'
 
 /** Headers that a provider adds to each of its requests. */
@@ -36,3 +37,30 @@ export function modelsOperation(extra: ExtraHeaders): Operation<null, readonly s
     names: (reply) => idsIn(objectOf(reply)?.data),
   })
 }
+
+/**
+ * The tokens of an answer: `prompt_tokens` and `completion_tokens` of the older endpoints, `input_tokens` and
+ * `output_tokens` of the newer ones. Groq streams them inside `x_groq`. Null when there are none.
+ */
+export function readUsage({ usage, x_groq: groq }: JsonObject): TokenUsage | null {
+  const counts = asObject(usage) ?? asObject(asObject(groq)?.usage)
+  if (counts === null) return null
+  return {
+    input_tokens: count(counts.prompt_tokens ?? counts.input_tokens),
+    output_tokens: count(counts.completion_tokens ?? counts.output_tokens),
+  }
+}
+
+function count(value: unknown): number | null {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null
+}
+
+/** Media type of each audio format that OpenAI makes; `pcm` is 24 kHz, 16 bit, little-endian, mono. */
+export const AUDIO_MEDIA_TYPES: ReadonlyMap<string, string> = new Map([
+  ['mp3', 'audio/mpeg'],
+  ['opus', 'audio/ogg'],
+  ['aac', 'audio/aac'],
+  ['flac', 'audio/flac'],
+  ['wav', 'audio/wav'],
+  ['pcm', 'audio/pcm'],
+])

@@ -1,26 +1,416 @@
-import type { AccountTerms, AccountView, CreditsAdded, UsageBatch } from '../../schema/ledger.ts'
-import type { AccountRows } from './account-rows.ts'
-import type { Grants } from './grants.ts'
-import type { Reservations } from './reservations.ts'
+import type { DatabaseSync } from 'node:sqlite'
+import type { Accounts, AccountView, Charge, ReservationTerms, Shortage } from '../../contracts/ledger.ts'
+import { query } from './database.ts'
+import type { Operations } from './subjects.ts'
 import type { Tokens } from './tokens.ts'
+
+interface Figures {
+  creditsMicros: number
+  trialSpentMicros: number
+  overageMicros: number
+  expiredCount: number
+  expiredMicros: number
+  spentMicros: number
+}
+
+/** An account in the current month. It is changed in place, and `save` writes it back. */
+interface Account extends Figures {
+  readonly workspace: string
+  readonly month: string
+  /** The figures as they were loaded. */
+  readonly before: Readonly<Figures>
+}
+
+interface AccountRows {
+  load(workspace: string, nowMs: number): Account
+  /**
+   * Writes only what has changed, so that a look at an account costs no flush.
+   *
+   * @throws RangeError when an amount is past what a number holds exactly
+   */
+  save(account: Account): void
+  /** Spending of a key in the month of the account. */
+  spentBy(account: Account, keyId: string): number
+  /** Counts for the key and for the workspace; a negative amount is taken back. The account itself is not yet saved. */
+  spend(account: Account, keyId: string, micros: number): void
+  spentByKey(account: Account): Record<string, number>
+}
+
+type Row = {
+  readonly credits_micros: number
+  readonly trial_spent_micros: number
+  readonly overage_micros: number
+  readonly expired_count: number
+  readonly expired_micros: number
+  readonly month: string
+  readonly spent_micros: number
+}
+
+/** The calendar month in UTC, as `2026-11`. */
+function monthOf(nowMs: number): string {
+  return new Date(nowMs).toISOString().slice(0, 7)
+}
+
+/** Rows of accounts and of what their keys have spent. */
+function createAccountRows(db: DatabaseSync): AccountRows {
+  const find = db.prepare('SELECT * FROM accounts WHERE workspace = ?')
+  const put = db.prepare(`
+    INSERT OR REPLACE INTO accounts
+      (workspace, credits_micros, trial_spent_micros, overage_micros, expired_count, expired_micros,
+       month, spent_micros)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)`)
+  const findKey = db.prepare(`
+    SELECT spent_micros FROM key_spending WHERE workspace = ? AND key_id = ? AND month = ?`)
+  const putKey = db.prepare(`
+    INSERT OR REPLACE INTO key_spending (workspace, key_id, month, spent_micros) VALUES (?, ?, ?, ?)`)
+  const listKeys = db.prepare(
+    'SELECT key_id, spent_micros FROM key_spending WHERE workspace = ? AND month = ?',
+  )
+
+  const spentBy = ({ workspace, month }: Account, keyId: string): number => {
+    const row = findKey.get(workspace, keyId, month) as { spent_micros: number } | undefined
+    return row?.spent_micros ?? 0
+  }
+
+  return {
+    load(workspace, nowMs) {
+      const row = find.get(workspace) as Row | undefined
+      const month = monthOf(nowMs)
+      const before = {
+        creditsMicros: row?.credits_micros ?? 0,
+        trialSpentMicros: row?.trial_spent_micros ?? 0,
+        overageMicros: row?.overage_micros ?? 0,
+        expiredCount: row?.expired_count ?? 0,
+        expiredMicros: row?.expired_micros ?? 0,
+        spentMicros: row?.month === month ? row.spent_micros : 0,
+      }
+      return { workspace, month, ...before, before }
+    },
+
+    save(account) {
+      const names = Object.keys(account.before) as (keyof Figures)[]
+      if (names.every((name) => account[name] === account.before[name])) return
+      const { creditsMicros, trialSpentMicros, overageMicros, expiredCount, expiredMicros } = account
+      put.run(
+        account.workspace,
+        exact(creditsMicros),
+        exact(trialSpentMicros),
+        exact(overageMicros),
+        exact(expiredCount),
+        exact(expiredMicros),
+        account.month,
+        exact(account.spentMicros),
+      )
+    },
+
+    spentBy,
+
+    spend(account, keyId, micros) {
+      if (micros === 0) return
+      account.spentMicros += micros
+      putKey.run(account.workspace, keyId, account.month, exact(spentBy(account, keyId) + micros))
+    },
+
+    spentByKey({ workspace, month }) {
+      const rows = listKeys.all(workspace, month) as { key_id: string; spent_micros: number }[]
+      return Object.fromEntries(rows.map(({ key_id, spent_micros }) => [key_id, spent_micros]))
+    },
+  }
+}
+
+function exact(micros: number): number {
+  if (Number.isSafeInteger(micros)) return micros
+  throw new RangeError(`${micros} cannot be kept exactly`)
+}
+
+interface Grants {
+  /**
+   * Adds to the credits of the account, which is not yet saved; a negative amount takes no more than there is.
+   *
+   * @returns whether it was booked now; false: the id was booked before
+   */
+  book(account: Account, grant: { readonly id: string; readonly micros: number }, nowMs: number): boolean
+  /** Whether anything was ever booked. */
+  any(workspace: string): boolean
+  /** In the order in which they were booked. */
+  list(workspace: string): AccountView['grants']
+}
+
+/** Books credits to workspaces, each grant under an id of its own. */
+function createGrants(db: DatabaseSync): Grants {
+  const put = db.prepare(`
+    INSERT INTO grants (workspace, id, micros, booked_at_ms) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`)
+  const any = db.prepare('SELECT 1 FROM grants WHERE workspace = ? LIMIT 1')
+  const list = db.prepare(
+    'SELECT id, micros, booked_at_ms FROM grants WHERE workspace = ? ORDER BY booked_at_ms, id',
+  )
+  return {
+    book(account, { id, micros }, nowMs) {
+      const booked = Math.max(micros, -account.creditsMicros)
+      if (put.run(account.workspace, id, booked, nowMs).changes === 0) return false
+      account.creditsMicros += booked
+      return true
+    },
+    any: (workspace) => any.get(workspace) !== undefined,
+    list(workspace) {
+      const rows = list.all(workspace) as { id: string; micros: number; booked_at_ms: number }[]
+      return rows.map(({ id, micros, booked_at_ms }) => ({ id, micros, bookedAtMs: booked_at_ms }))
+    },
+  }
+}
+
+type Purse = 'trial' | 'credits' | 'none'
+
+interface ReservationRow {
+  readonly token: string
+  /** The claim of the job that holds it; 0: a call does. */
+  readonly claim: number
+  readonly key_id: string
+  readonly purse: Purse
+  readonly platform_micros: number
+  readonly spend_micros: number
+  readonly month: string
+  readonly lease_until_ms: number
+}
+
+interface ReservationRows {
+  find(workspace: string, token: string): ReservationRow | undefined
+  put(workspace: string, row: ReservationRow): void
+  /** Gives it to another claim; its lease is never cut. */
+  pass(workspace: string, token: string, claim: number, leaseUntilMs: number): void
+  remove(workspace: string, token: string): void
+  /** Removes it if this very claim holds it, within its lease. @returns the row as it was */
+  end(holder: Holder, nowMs: number): ReservationRow | undefined
+  /** Up to `limit` of those whose lease is over, the oldest first. */
+  listExpired(workspace: string, nowMs: number, limit: number): readonly ReservationRow[]
+  /** Sum of those whose lease is not over. */
+  sumMicros(workspace: string, nowMs: number): number
+}
+
+/** Rows of money that is set aside. */
+function createReservationRows(db: DatabaseSync): ReservationRows {
+  const find = query<ReservationRow>(db, 'SELECT * FROM reservations WHERE workspace = ? AND token = ?')
+  const put = db.prepare(`
+    INSERT INTO reservations
+      (workspace, token, claim, key_id, purse, platform_micros, spend_micros, month, lease_until_ms)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+  const pass = db.prepare(`
+    UPDATE reservations SET claim = ?, lease_until_ms = max(lease_until_ms, ?)
+    WHERE workspace = ? AND token = ?`)
+  const remove = db.prepare('DELETE FROM reservations WHERE workspace = ? AND token = ?')
+  const end = query<ReservationRow>(
+    db,
+    `DELETE FROM reservations WHERE workspace = ? AND token = ? AND claim = ? AND lease_until_ms > ? RETURNING *`,
+  )
+  const listExpired = query<ReservationRow>(
+    db,
+    `SELECT * FROM reservations WHERE workspace = ? AND lease_until_ms <= ?
+    ORDER BY lease_until_ms LIMIT ? + 0`,
+  )
+  const sum = db.prepare(`
+    SELECT coalesce(sum(platform_micros), 0) AS micros FROM reservations
+    WHERE workspace = ? AND lease_until_ms > ?`)
+  return {
+    find: (workspace, token) => find.get(workspace, token),
+    put(workspace, row) {
+      const { token, claim, key_id, purse, platform_micros, spend_micros, month, lease_until_ms } = row
+      const amounts = [platform_micros, spend_micros] as const
+      put.run(workspace, token, claim, key_id, purse, ...amounts, month, lease_until_ms)
+    },
+    pass: (workspace, token, claim, leaseUntilMs) => void pass.run(claim, leaseUntilMs, workspace, token),
+    remove: (workspace, token) => void remove.run(workspace, token),
+    end: ({ workspace, token, claim }, nowMs) => end.get(workspace, token, claim, nowMs),
+    listExpired: (workspace, nowMs, limit) => listExpired.all(workspace, nowMs, limit),
+    sumMicros: (workspace, nowMs) => Number(sum.get(workspace, nowMs)?.micros),
+  }
+}
+
+/** The call or job that sets money aside. */
+export interface Holder {
+  readonly workspace: string
+  readonly token: string
+  /** The claim of the job; 0: the token is used once. */
+  readonly claim: number
+}
+
+export interface Reservations {
+  /**
+   * Sets the money aside, once per token. What an earlier claim of the token has set aside is taken over as it is; for
+   * a token of a job that was charged nothing is.
+   *
+   * @returns what is missing; `voided`: a later claim has it; null: nothing
+   */
+  reserve(holder: Holder, reservation: ReservationTerms, nowMs: number): Shortage | 'voided' | null
+  /** Replaces what was set aside by what the call came to. @returns whether this very claim held it */
+  settle(holder: Holder, charge: Charge, nowMs: number): boolean
+  /** As if it had never been set aside; if this very claim holds it. */
+  undo(holder: Holder, nowMs: number): void
+  /** Counts up to `limit` reservations of the account whose lease is over as expired. The account is not yet saved. */
+  expire(account: Account, nowMs: number, limit: number): void
+  /** Sum that calls under way have taken from the purses. */
+  reservedMicros(workspace: string, nowMs: number): number
+}
+
+/** Expired reservations that one `reserve` counts; each was made by one, so that they cannot pile up. */
+const EXPIRE_PER_RESERVE = 8
+/** How long it is known that a job was charged: longer than any job may be under way. */
+const CHARGED_MS = 30 * 24 * 3_600_000
+const NOTHING: Charge = Object.freeze({ platformMicros: 0, spendMicros: 0 })
+
+interface ReservationParts {
+  readonly rows: ReservationRows
+  readonly accounts: AccountRows
+  readonly grants: Grants
+  readonly tokens: Tokens
+}
+
+/** Money that is set aside for calls under way, and for jobs. */
+function createReservations(parts: ReservationParts): Reservations {
+  const { rows, accounts, tokens } = parts
+  return {
+    reserve(holder, reservation, nowMs) {
+      const { workspace, token, claim } = holder
+      const row = rows.find(workspace, token)
+      if (claim === 0) return row ? null : setAside(parts, holder, reservation, nowMs)
+      if (row && row.lease_until_ms > nowMs) {
+        if (row.claim > claim) return 'voided'
+        rows.pass(workspace, token, claim, nowMs + reservation.leaseMs)
+        return null
+      }
+      if (row) {
+        const account = accounts.load(workspace, nowMs)
+        expireRow(parts, account, row)
+        accounts.save(account)
+      }
+      if (tokens.knows(workspace, token, 'charged', nowMs)) return null
+      return setAside(parts, holder, reservation, nowMs)
+    },
+
+    settle(holder, charge, nowMs) {
+      const { workspace, token, claim } = holder
+      const ended = replace(parts, holder, charge, nowMs)
+      const costs = charge.platformMicros > 0 || charge.spendMicros > 0
+      if (ended && claim > 0 && costs) tokens.remember(workspace, token, 'charged', nowMs + CHARGED_MS)
+      return ended
+    },
+
+    undo: (holder, nowMs) => void replace(parts, holder, NOTHING, nowMs),
+    expire: (account, nowMs, limit) => expire(parts, account, nowMs, limit),
+    reservedMicros: (workspace, nowMs) => rows.sumMicros(workspace, nowMs),
+  }
+}
+
+/** Sets money aside for a token that has none. */
+function setAside(
+  parts: ReservationParts,
+  { workspace, token, claim }: Holder,
+  reservation: ReservationTerms,
+  nowMs: number,
+): Shortage | null {
+  const { rows, accounts, grants } = parts
+  const account = accounts.load(workspace, nowMs)
+  const { terms, platformMicros, spendMicros, keyId, leaseMs } = reservation
+  if (terms.grant) grants.book(account, terms.grant, nowMs)
+  expire(parts, account, nowMs, EXPIRE_PER_RESERVE)
+  const purse = choosePurse(account, reservation, nowMs)
+  const shortage =
+    purse === null
+      ? shortageOf(reservation, grants.any(workspace))
+      : overBudget(account, accounts.spentBy(account, keyId), reservation)
+  if (purse !== null && shortage === null) {
+    if (purse === 'trial') account.trialSpentMicros += platformMicros
+    if (purse === 'credits') account.creditsMicros -= platformMicros
+    accounts.spend(account, keyId, spendMicros)
+    rows.put(workspace, {
+      token,
+      claim,
+      key_id: keyId,
+      purse,
+      platform_micros: platformMicros,
+      spend_micros: spendMicros,
+      month: account.month,
+      lease_until_ms: nowMs + leaseMs,
+    })
+  }
+  accounts.save(account)
+  return shortage
+}
+
+/**
+ * Ends a reservation whose lease is not over: the purse gets back, the spending becomes the real one.
+ *
+ * @returns whether the holder had it
+ */
+function replace({ rows, accounts }: ReservationParts, holder: Holder, real: Charge, nowMs: number): boolean {
+  const row = rows.end(holder, nowMs)
+  if (row === undefined) return false
+  const account = accounts.load(holder.workspace, nowMs)
+  const backMicros = Math.max(0, row.platform_micros - real.platformMicros)
+  if (row.purse === 'trial') account.trialSpentMicros -= backMicros
+  if (row.purse === 'credits') account.creditsMicros += backMicros
+  account.overageMicros += Math.max(0, real.platformMicros - row.platform_micros)
+  // Spending of a month that is over concerns no budget any more.
+  if (row.month === account.month) accounts.spend(account, row.key_id, real.spendMicros - row.spend_micros)
+  accounts.save(account)
+  return true
+}
+
+function expire(parts: ReservationParts, account: Account, nowMs: number, limit: number): void {
+  const rows = parts.rows.listExpired(account.workspace, nowMs, limit)
+  for (const row of rows) expireRow(parts, account, row)
+}
+
+/** Lets the reservation stay charged as it is: the job that held it has been paid for. */
+function expireRow({ rows, tokens }: ReservationParts, account: Account, row: ReservationRow): void {
+  const { workspace } = account
+  rows.remove(workspace, row.token)
+  account.expiredCount += 1
+  account.expiredMicros += row.platform_micros
+  if (row.claim > 0) tokens.remember(workspace, row.token, 'charged', row.lease_until_ms + CHARGED_MS)
+}
+
+/** Null: neither trial nor credits suffice. */
+function choosePurse(
+  account: Account,
+  { terms, platformMicros }: ReservationTerms,
+  nowMs: number,
+): Purse | null {
+  if (platformMicros === 0) return 'none'
+  const { trial } = terms
+  const trialLeftMicros =
+    trial && trial.expiresAtMs > nowMs ? trial.allowanceMicros - account.trialSpentMicros : 0
+  if (trialLeftMicros >= platformMicros) return 'trial'
+  return account.creditsMicros >= platformMicros ? 'credits' : null
+}
+
+function shortageOf({ terms }: ReservationTerms, hadCredits: boolean): Shortage {
+  return terms.trial && !hadCredits ? 'trial' : 'credits'
+}
+
+function overBudget(
+  account: Account,
+  keySpentMicros: number,
+  reservation: ReservationTerms,
+): Shortage | null {
+  const { terms, keyBudgetMicros, spendMicros } = reservation
+  if (keyBudgetMicros !== null && keySpentMicros + spendMicros > keyBudgetMicros) return 'key_budget'
+  const { budgetMicros } = terms
+  if (budgetMicros !== null && account.spentMicros + spendMicros > budgetMicros) return 'workspace_budget'
+  return null
+}
 
 /** How long a batch of usage is known: a node that does not hear that it was counted sends it again for minutes. */
 const USAGE_MS = 3_600_000
 /** Expired reservations that one look at an account counts. */
 const EXPIRE_PER_SHOW = 1_000
 
-interface AccountParts {
-  readonly rows: AccountRows
-  readonly grants: Grants
-  readonly reservations: Reservations
-  readonly tokens: Tokens
-  readonly now: () => number
-}
-
-/** The methods of `Accounts`, each within a transaction of its caller. */
-export function createAccounts({ rows, grants, reservations, tokens, now }: AccountParts) {
-  return {
-    show(workspace: string, { grant }: AccountTerms): AccountView {
+/** @returns the methods of `Accounts`, and the reservations that the ledger makes */
+export function createAccounts(db: DatabaseSync, tokens: Tokens, now: () => number) {
+  const rows = createAccountRows(db)
+  const grants = createGrants(db)
+  const reservations = createReservations({ rows: createReservationRows(db), accounts: rows, grants, tokens })
+  const operations: Operations<Accounts> = {
+    show(workspace, { grant }) {
       const nowMs = now()
       const account = rows.load(workspace, nowMs)
       if (grant) grants.book(account, grant, nowMs)
@@ -39,7 +429,7 @@ export function createAccounts({ rows, grants, reservations, tokens, now }: Acco
       }
     },
 
-    addCredits(workspace: string, grant: { readonly id: string; readonly micros: number }): CreditsAdded {
+    addCredits(workspace, grant) {
       const nowMs = now()
       const account = rows.load(workspace, nowMs)
       const booked = grants.book(account, grant, nowMs)
@@ -47,7 +437,7 @@ export function createAccounts({ rows, grants, reservations, tokens, now }: Acco
       return { booked, creditsMicros: account.creditsMicros }
     },
 
-    addUsage({ token, workspace, spentMicros }: UsageBatch): void {
+    addUsage({ token, workspace, spentMicros }) {
       const nowMs = now()
       if (tokens.knows(workspace, token, 'usage', nowMs)) return
       tokens.remember(workspace, token, 'usage', nowMs + USAGE_MS)
@@ -56,4 +446,5 @@ export function createAccounts({ rows, grants, reservations, tokens, now }: Acco
       rows.save(account)
     },
   }
+  return { operations, reservations }
 }

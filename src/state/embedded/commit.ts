@@ -1,10 +1,12 @@
 import type { DatabaseSync } from 'node:sqlite'
-import { type createOperations, type Operations, READS } from './operations.ts'
+import type { createOperations } from './operations.ts'
+import { METHODS, type SubjectName } from './subjects.ts'
 
-/** One operation that somebody waits for. */
+/** A method that somebody waits for. */
 export interface Call {
   readonly id: number
-  readonly name: keyof Operations
+  readonly subject: SubjectName
+  readonly method: string
   readonly args: readonly unknown[]
 }
 
@@ -14,43 +16,48 @@ export type Answer =
 
 export interface Failure {
   readonly reason: string
-  /** The file could not be written or read; false: the operation itself is at fault. */
+  /** The file could not be written or read; false: the method itself is at fault. */
   readonly unavailable: boolean
 }
 
 export interface Committed {
   readonly answers: readonly Answer[]
-  /** Something was flushed to the disk. */
+  /** Whether anything was flushed to the disk. */
   readonly wrote: boolean
 }
 
-/** SQLite's codes for what no disk is to blame for (https://sqlite.org/rescode.html). */
+/** SQLite's codes for faults that no disk is to blame for (https://sqlite.org/rescode.html). */
 const OUR_FAULT = new Set([
   1 /* ERROR */, 18 /* TOOBIG */, 19 /* CONSTRAINT */, 20 /* MISMATCH */, 21 /* MISUSE */,
 ])
 
-/** Old rows that each transaction forgets at least; with one for each of its calls they cannot pile up. */
+/** Expired rows that each transaction deletes at least; two more for each of its calls, so that they cannot pile up. */
 const PURGE_ROWS = 16
 
 /**
- * Runs calls that came together in one transaction: each fails by itself, and all are on the disk by one flush before
- * any of them is answered. When the transaction cannot be written all of them fail, and nothing of them is kept.
+ * Runs calls that came together in one transaction. Each fails by itself, and one flush puts all of them on the disk
+ * before any is answered. When the transaction cannot be written, all of them fail and nothing of them is kept.
  */
 export function createCommit(
   db: DatabaseSync,
   { operations, purge }: ReturnType<typeof createOperations>,
 ): (calls: readonly Call[]) => Committed {
+  const beginRead = db.prepare('BEGIN')
+  const beginWrite = db.prepare('BEGIN IMMEDIATE')
+  const commit = db.prepare('COMMIT')
   const mark = db.prepare('SAVEPOINT call')
   const undo = db.prepare('ROLLBACK TO call')
   const unmark = db.prepare('RELEASE call')
   const changes = db.prepare('SELECT total_changes() AS rows')
   const changedRows = () => Number(changes.get()?.rows)
 
-  const run = ({ id, name, args }: Call): Answer => {
+  const run = ({ id, subject, method, args }: Call): Answer => {
     mark.run()
     try {
-      const operation = operations[name] as (...args: readonly unknown[]) => unknown
-      const value = operation(...args)
+      const methods = operations[subject] as Readonly<
+        Record<string, (...args: readonly unknown[]) => unknown>
+      >
+      const value = methods[method]!(...args)
       unmark.run()
       return { id, value }
     } catch (error) {
@@ -63,13 +70,14 @@ export function createCommit(
   }
 
   return (calls) => {
-    const writes = calls.some(({ name }) => !READS.has(name))
+    const writes = calls.some(isWrite)
     const before = changedRows()
     try {
-      db.exec(writes ? 'BEGIN IMMEDIATE' : 'BEGIN')
+      if (writes) beginWrite.run()
+      else beginRead.run()
       const answers = calls.map(run)
       if (writes) purge(PURGE_ROWS + 2 * calls.length)
-      db.exec('COMMIT')
+      commit.run()
       return { answers, wrote: changedRows() !== before }
     } catch (error) {
       if (db.isTransaction) db.exec('ROLLBACK')
@@ -79,9 +87,13 @@ export function createCommit(
   }
 }
 
+function isWrite({ subject, method }: Call): boolean {
+  return (METHODS[subject] as Readonly<Record<string, string>>)[method] === 'write'
+}
+
 function failureOf(error: unknown): Failure {
   const { message, errcode } = error as { readonly message?: string; readonly errcode?: number }
-  // The low byte is the kind of failure, the rest says more of it.
+  // The low byte is the kind of failure; the rest only refines it.
   const unavailable = errcode !== undefined && !OUR_FAULT.has(errcode & 0xff)
   return { reason: message ?? String(error), unavailable }
 }

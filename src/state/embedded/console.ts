@@ -1,12 +1,14 @@
 import type { DatabaseSync } from 'node:sqlite'
-import type { ConsoleSession, NodeSample, RequestFilter } from '../../schema/console.ts'
+import type { ConsoleSessions, KeyUses } from '../../contracts/console.ts'
+import { createPurge } from './database.ts'
+import type { Operations, Subjects } from './subjects.ts'
 
-/** So many failed requests of a workspace are kept, and so many others, for so long. */
+/** Failed requests that are kept of a workspace, and others as many, for a week. */
 const REQUESTS_MAX = 1_000
 const REQUESTS_MS = 7 * 86_400_000
-/** How long a batch of them is known: whoever does not hear that it was kept gives up before. */
+/** How long a batch of them is known: a sender that does not hear that it was kept gives up before. */
 const BATCH_MS = 600_000
-/** Old rows that each sample forgets of each kind; samples come every few seconds. */
+/** Expired rows of each kind that a sample deletes; samples come every few seconds. */
 const PURGE_ROWS = 2_000
 
 type SessionRow = {
@@ -16,41 +18,38 @@ type SessionRow = {
   readonly expires_at_ms: number
 }
 
-/**
- * What the console keeps, each within a transaction of its caller. JSON comes and goes as text: this thread, which
- * calls wait for, need not read it.
- */
+/** Keeps the sessions, requests, samples and key uses of the console. */
 export function createConsole(db: DatabaseSync, now: () => number) {
   return {
-    ...createSessions(db, now),
-    ...createRequests(db, now),
-    ...createSamples(db, now),
-    ...createKeyUses(db, now),
+    sessions: createSessions(db, now),
+    requests: createRequests(db, now),
+    samples: createSamples(db, now),
+    keyUses: createKeyUses(db, now),
   }
 }
 
-function createSessions(db: DatabaseSync, now: () => number) {
+function createSessions(db: DatabaseSync, now: () => number): Operations<ConsoleSessions> {
   const put = db.prepare(`
     INSERT OR IGNORE INTO console_sessions (id, key_sha256, csrf_token, expires_at_ms) VALUES (?, ?, ?, ?)`)
   const find = db.prepare('SELECT * FROM console_sessions WHERE id = ? AND expires_at_ms > ?')
   const remove = db.prepare('DELETE FROM console_sessions WHERE id = ?')
   return {
-    beginSession({ id, keySha256, csrfToken }: ConsoleSession, ttlMs: number): void {
+    begin({ id, keySha256, csrfToken }, ttlMs) {
       put.run(id, keySha256, csrfToken, now() + ttlMs)
     },
 
-    findSession(id: string): (ConsoleSession & { readonly expiresAtMs: number }) | null {
+    find(id) {
       const row = find.get(id, now()) as SessionRow | undefined
       if (row === undefined) return null
       const { key_sha256: keySha256, csrf_token: csrfToken, expires_at_ms: expiresAtMs } = row
       return { id, keySha256, csrfToken, expiresAtMs }
     },
 
-    endSession: (id: string): void => void remove.run(id),
+    end: (id) => void remove.run(id),
   }
 }
 
-function createRequests(db: DatabaseSync, now: () => number) {
+function createRequests(db: DatabaseSync, now: () => number): Operations<Subjects['requests']> {
   const remember = db.prepare('INSERT OR IGNORE INTO request_batches (token, until_ms) VALUES (?, ?)')
   const add = db.prepare(`
     INSERT INTO requests (workspace, at_ms, id, app, key_id, path, job_id, failed, kept_until_ms, record)
@@ -69,7 +68,7 @@ function createRequests(db: DatabaseSync, now: () => number) {
       AND ($failed IS NULL OR failed = $failed) AND ($path IS NULL OR path = $path)
       AND ($app IS NULL OR app = $app) AND ($key IS NULL OR key_id = $key) AND ($job IS NULL OR job_id = $job)
       AND ($request IS NULL OR id = $request)
-    ORDER BY at_ms DESC, number DESC LIMIT $limit`)
+    ORDER BY at_ms DESC, number DESC LIMIT $limit + 0`)
   // Most rows are told apart without reading their JSON.
   const get = db.prepare(`
     SELECT record FROM requests
@@ -77,8 +76,7 @@ function createRequests(db: DatabaseSync, now: () => number) {
       AND instr(record, $record) > 0 AND record ->> 'recordId' = $record
     LIMIT 1`)
   return {
-    /** @param records JSON of a list of `RequestRecord`, all of them of these workspaces */
-    addRequests(token: string, workspaces: readonly string[], records: string): void {
+    add(token, workspaces, records) {
       const nowMs = now()
       if (remember.run(token, nowMs + BATCH_MS).changes === 0) return
       add.run(nowMs + REQUESTS_MS, records)
@@ -86,8 +84,7 @@ function createRequests(db: DatabaseSync, now: () => number) {
         for (const failed of [0, 1]) trim.run(workspace, failed, REQUESTS_MAX)
     },
 
-    /** @returns JSON of each */
-    listRequests(filter: RequestFilter): string[] {
+    list(filter) {
       const { workspace, outcome, path, app, keyId, jobId, requestId, beforeMs, afterMs, limit } = filter
       const rows = list.all({
         $workspace: workspace,
@@ -105,54 +102,48 @@ function createRequests(db: DatabaseSync, now: () => number) {
       return rows.map(({ record }) => String(record))
     },
 
-    /** @returns its JSON */
-    getRequest(workspace: string, recordId: string): string | null {
+    get(workspace, recordId) {
       const row = get.get({ $workspace: workspace, $now: now(), $record: recordId })
       return row === undefined ? null : String(row.record)
     },
   }
 }
 
-function createSamples(db: DatabaseSync, now: () => number) {
+function createSamples(db: DatabaseSync, now: () => number): Operations<Subjects['samples']> {
   const add = db.prepare(`
     INSERT OR IGNORE INTO node_samples (node, at_ms, kept_until_ms, sample) VALUES (?, ?, ?, ?)`)
   const since = db.prepare(`
     SELECT sample FROM node_samples WHERE at_ms > ? AND kept_until_ms > ? ORDER BY at_ms, node`)
   const purges = [
-    ['node_samples', 'kept_until_ms'],
-    ['requests', 'kept_until_ms'],
-    ['request_batches', 'until_ms'],
-    ['console_sessions', 'expires_at_ms'],
-  ].map(([table, end]) =>
-    db.prepare(
-      `DELETE FROM ${table} WHERE rowid IN (SELECT rowid FROM ${table} WHERE ${end} <= ? LIMIT ${PURGE_ROWS})`,
-    ),
-  )
+    createPurge(db, 'node_samples', 'kept_until_ms'),
+    createPurge(db, 'requests', 'kept_until_ms'),
+    createPurge(db, 'request_batches', 'until_ms'),
+    createPurge(db, 'console_sessions', 'expires_at_ms'),
+  ]
   return {
-    /** Forgets what is of the past as well: transactions of calls shall not look for it. */
-    addSample({ node, atMs }: Pick<NodeSample, 'node' | 'atMs'>, keepMs: number, sample: string): void {
+    /** Deletes expired rows as well, so that transactions of calls need not look for them. */
+    add({ node, atMs }, keepMs, sample) {
       const nowMs = now()
-      for (const purge of purges) purge.run(nowMs)
+      for (const purge of purges) purge(nowMs, PURGE_ROWS)
       add.run(node, atMs, nowMs + keepMs, sample)
     },
 
-    /** @returns JSON of each */
-    samplesSince: (atMs: number): string[] => since.all(atMs, now()).map(({ sample }) => String(sample)),
+    since: (atMs) => since.all(atMs, now()).map(({ sample }) => String(sample)),
   }
 }
 
-function createKeyUses(db: DatabaseSync, now: () => number) {
+function createKeyUses(db: DatabaseSync, now: () => number): Operations<KeyUses> {
   const note = db.prepare(`
     INSERT INTO key_uses (key_id, used_at_ms) VALUES (?, ?)
     ON CONFLICT (key_id) DO UPDATE SET used_at_ms = max(used_at_ms, excluded.used_at_ms)`)
   const read = db.prepare('SELECT used_at_ms FROM key_uses WHERE key_id = ?')
   return {
-    noteKeyUses(uses: Readonly<Record<string, number>>): void {
+    note(uses) {
       const nowMs = now()
       for (const [keyId, usedAtMs] of Object.entries(uses)) note.run(keyId, Math.min(usedAtMs, nowMs))
     },
 
-    readKeyUses(keyIds: readonly string[]): Record<string, number> {
+    read(keyIds) {
       const found = keyIds.map((keyId) => [keyId, read.get(keyId)?.used_at_ms] as const)
       return Object.fromEntries(found.filter((one): one is [string, number] => one[1] !== undefined))
     },

@@ -1,11 +1,11 @@
 import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
+import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
 import { MIGRATIONS } from './migrations.ts'
 
-/** How long a write waits for another process that writes; less than the answers have, so that they can say why. */
+/** Longest that a write waits for another process; shorter than callers wait, so that they still learn the reason. */
 const BUSY_MS = 1_500
-/** What the write-ahead log is cut to after a checkpoint; a burst would else leave it large for ever. */
+/** Size that the write-ahead log is cut to after a checkpoint: a burst would else leave it large for ever. */
 const WAL_BYTES = 16 * 1024 * 1024
 
 /**
@@ -30,7 +30,7 @@ export function openDatabase(file: string): DatabaseSync {
   }
 }
 
-/** Readable by nobody else: transcripts stand in it, and hashes of keys. SQLite gives its log the same mode. */
+/** Makes a file that its owner alone reads: it holds transcripts and key hashes. SQLite gives its log the same mode. */
 function makeFile(file: string): void {
   mkdirSync(dirname(file), { recursive: true })
   closeSync(openSync(file, 'a', 0o600))
@@ -63,6 +63,35 @@ function migrate(db: DatabaseSync): void {
     )
   for (const step of MIGRATIONS.slice(format)) db.exec(step)
   db.exec(`PRAGMA user_version = ${MIGRATIONS.length}`)
+}
+
+/** A prepared statement whose rows are of a known type. */
+export interface Query<Row> {
+  get(...bound: Bound): Row | undefined
+  all(...bound: Bound): Row[]
+}
+
+type Bound = readonly SQLInputValue[] | readonly [Record<string, SQLInputValue>]
+
+/** Prepares a statement that returns rows. The caller vouches for their type. */
+export function query<Row>(db: DatabaseSync, sql: string): Query<Row> {
+  return db.prepare(sql) as unknown as Query<Row>
+}
+
+/**
+ * Deletes up to `limit` rows of the table whose `column`, a moment in epoch milliseconds, has come.
+ *
+ * A bound value behind LIMIT has an addition to it wherever a statement runs often: SQLite looks at a bare one while it
+ * plans, so that node:sqlite, which clears the bindings before each run, has the statement planned anew every time.
+ */
+export function createPurge(
+  db: DatabaseSync,
+  table: string,
+  column: string,
+): (nowMs: number, limit: number) => void {
+  const purge = db.prepare(`
+    DELETE FROM ${table} WHERE rowid IN (SELECT rowid FROM ${table} WHERE ${column} <= ? LIMIT ? + 0)`)
+  return (nowMs, limit) => void purge.run(nowMs, limit)
 }
 
 function formatOf(db: DatabaseSync): number {

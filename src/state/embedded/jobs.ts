@@ -1,35 +1,110 @@
 import type { DatabaseSync } from 'node:sqlite'
-import type { Job, JobOwner, JobSubmission, KnownJob, Retention, Submitted } from '../../schema/jobs.ts'
-import type { ReadyLists } from './jobs-ready.ts'
-import type { JobRows } from './jobs-rows.ts'
-import type { JobSlots } from './jobs-slots.ts'
-import type { JobSteps } from './jobs-steps.ts'
+import {
+  type Claimed,
+  type Claiming,
+  JOB_STATUSES,
+  type Job,
+  type JobEnding,
+  type JobFigures,
+  type JobKind,
+  type JobStatus,
+  type JobSubmission,
+  type QueueMode,
+  type Retention,
+  type Submitted,
+  type WaitingJobs,
+} from '../../contracts/jobs.ts'
+import { createPurge, query } from './database.ts'
+import { createJobRoundRobin, type JobRoundRobin } from './job-round-robin.ts'
+import {
+  createRows,
+  createSteps,
+  isGone,
+  type JobRow,
+  type JobRows,
+  type JobSteps,
+  jobOf,
+} from './job-rows.ts'
+import type { Events } from './outbox.ts'
+import type { Operations, Subjects } from './subjects.ts'
 
+/** Jobs that one claim puts back, and makes ready, beyond those that it may take: so that they cannot pile up. */
+const MORE_THAN_TAKEN = 100
+/** How long whoever purges an expired job has, before it is handed out again. */
+const PURGE_MS = 5 * 60_000
+/** Most jobs in one list: they are held in memory at once, with what they are to do and what came of it. */
+const LIST_MAX = 1000
+const KINDS: readonly JobKind[] = ['transcription', 'queue']
+
+type JobOperations = Operations<Subjects['jobs']>
+
+/** Parts that the methods of jobs share. */
 interface JobParts {
   readonly rows: JobRows
-  readonly ready: ReadyLists
   readonly steps: JobSteps
   readonly slots: JobSlots
+  readonly roundRobin: JobRoundRobin
   readonly now: () => number
 }
 
-/** The methods of `Jobs` for callers, each within a transaction of its caller. */
-export function createJobs(db: DatabaseSync, { rows, ready, steps, slots, now }: JobParts) {
-  const waiting = db.prepare('SELECT waiting FROM job_counters')
+/** Jobs in SQLite. A method that finds no job writes nothing. */
+export function createJobs(db: DatabaseSync, events: Events, now: () => number) {
+  const rows = createRows(db)
+  const slots = createSlots(db)
+  const roundRobin = createJobRoundRobin(db)
+  const steps = createSteps(db, roundRobin, events)
+  const parts = { rows, steps, slots, roundRobin, now }
+  const operations: JobOperations = {
+    ...createCallerMethods(db, parts),
+    ...createWorkerMethods(db, parts),
+    ...createOperatorMethods(db, parts),
+    figures: createFigures(db, now),
+  }
+  return { operations, purge: slots.purge }
+}
+
+type JobSlots = ReturnType<typeof createSlots>
+
+/** Idempotency keys of submissions, each kept for a time of its own and as long as the record of its job. */
+function createSlots(db: DatabaseSync) {
+  const find = query<{ readonly fingerprint: string; readonly jobId: string }>(
+    db,
+    `SELECT fingerprint, job_id AS jobId FROM job_slots
+    WHERE workspace = ? AND id = ? AND (free_at_ms IS NULL OR free_at_ms > ?)`,
+  )
+  const put = db.prepare(`
+    INSERT OR REPLACE INTO job_slots (workspace, id, fingerprint, job_id, keep_until_ms)
+    VALUES (?, ?, ?, ?, ?)`)
+  const leave = db.prepare(`
+    UPDATE job_slots SET free_at_ms = keep_until_ms WHERE workspace = ? AND id = ? AND job_id = ?`)
+  return {
+    find: (workspace: string, id: string, nowMs: number) => find.get(workspace, id, nowMs),
+    put({ spec, slot }: JobSubmission, nowMs: number): void {
+      if (slot) put.run(spec.workspace, slot.id, slot.fingerprint, spec.id, nowMs + slot.keepMs)
+    },
+    /** Lets the slot live no longer than it must, as the record of its job is gone. */
+    leave: ({ workspace, slot_id, id }: Pick<JobRow, 'workspace' | 'slot_id' | 'id'>) =>
+      void leave.run(workspace, slot_id, id),
+    purge: createPurge(db, 'job_slots', 'free_at_ms'),
+  }
+}
+
+function createCallerMethods(
+  db: DatabaseSync,
+  { rows, steps, slots, now }: JobParts,
+): Pick<JobOperations, 'submit' | 'get' | 'cancel' | 'known' | 'waiting'> {
+  const waiting = query<{ readonly waiting: number }>(db, 'SELECT waiting FROM job_counters')
+  const requestCancel = query<JobRow>(db, 'UPDATE jobs SET cancel_requested = 1 WHERE number = ? RETURNING *')
 
   const viewOf = (id: string): Job | null => {
     const row = rows.visible(id, now())
     return row && rows.view(row)
   }
-  const accepted = (id: string, replayed: boolean): Submitted => ({
-    state: 'accepted',
-    replayed,
-    job: viewOf(id),
-    id,
+  const accepted = (id: string, replayed: boolean, job = viewOf(id)): Submitted => ({
+    ...{ state: 'accepted', replayed, job, id },
   })
-
   return {
-    submitJob(submission: JobSubmission): Submitted {
+    submit(submission) {
       const nowMs = now()
       const { spec, slot } = submission
       const before = slot && slots.find(spec.workspace, slot.id, nowMs)
@@ -37,25 +112,23 @@ export function createJobs(db: DatabaseSync, { rows, ready, steps, slots, now }:
       // The very submission that made the slot comes again when its answer was lost: that is no replay.
       if (before) return accepted(before.jobId, before.jobId !== spec.id)
       if (rows.find(spec.id)) return accepted(spec.id, false)
-      steps.admit(rows.insert(submission, ready.lastPlace(), nowMs), nowMs)
-      if (slot) slots.put(spec.workspace, slot, spec.id, nowMs)
-      return accepted(spec.id, false)
+      const row = steps.submit(submission, nowMs)
+      slots.put(submission, nowMs)
+      return accepted(spec.id, false, jobOf(row, spec))
     },
 
-    getJob: viewOf,
+    get: viewOf,
 
-    cancelJob(id: string, { workspace, app }: JobOwner, keep: Retention): Job | null {
+    cancel(id, { workspace, app }, keep) {
       const row = rows.visible(id, now())
-      if (!row || row.workspace !== workspace || row.app !== app) return null
-      if (row.status === 'queued') steps.finish(row, { state: 'cancelled', facts: null }, keep, now())
-      else if (row.status === 'processing' && row.cancel_requested === 0) {
-        row.cancel_requested = 1
-        rows.save(row)
-      }
-      return rows.view(row)
+      if (row?.workspace !== workspace || row.app !== app) return null
+      if (row.status === 'queued')
+        return rows.view(steps.finish(row, { state: 'cancelled', facts: null }, keep, now()))
+      const asks = row.status === 'processing' && row.cancel_requested === 0
+      return rows.view(asks ? requestCancel.get(row.number)! : row)
     },
 
-    knownJobs: (ids: readonly string[]): Map<string, KnownJob> =>
+    known: (ids) =>
       new Map(
         ids.flatMap((id) => {
           const row = rows.find(id)
@@ -63,6 +136,205 @@ export function createJobs(db: DatabaseSync, { rows, ready, steps, slots, now }:
         }),
       ),
 
-    waitingJobs: (): number => Number(waiting.get()?.waiting),
+    waiting: () => waiting.get()!.waiting,
   }
+}
+
+function createWorkerMethods(
+  db: DatabaseSync,
+  { rows, steps, roundRobin, now }: JobParts,
+): Pick<JobOperations, 'claim' | 'renew' | 'end'> {
+  const listStalled = query<JobRow>(
+    db,
+    'SELECT * FROM jobs WHERE lease_until_ms <= ? ORDER BY lease_until_ms LIMIT ? + 0',
+  )
+  const listDue = query<{ readonly number: number }>(
+    db,
+    'SELECT number FROM jobs WHERE due_at_ms <= ? ORDER BY due_at_ms LIMIT ? + 0',
+  )
+  const renew = query<{ readonly cancel_requested: number }>(
+    db,
+    `UPDATE jobs SET lease_until_ms = ?, progress = coalesce(?, progress)
+    WHERE id = ? AND fence = ? AND status = 'processing' RETURNING cancel_requested`,
+  )
+  const takeAgain = createTakingAgain(db, rows, steps)
+
+  const takeNew = (claiming: Claiming, token: string | null, nowMs: number): Claimed[] => {
+    const { limit, perWorkspace, leaseMs, poison, keep } = claiming
+    const claimed: Claimed[] = []
+    while (claimed.length < limit) {
+      const number = roundRobin.next(perWorkspace)
+      if (number === null) break
+      const row = steps.take(rows.at(number), token, nowMs + leaseMs, nowMs)
+      const job = rows.claimed(row)
+      if (job) claimed.push(job)
+      // Taken again and again, it would keep all the others waiting.
+      else steps.finish(row, { state: 'failed', error: poison, facts: null }, keep, nowMs)
+    }
+    return claimed
+  }
+
+  return {
+    claim(claiming, token = null) {
+      const nowMs = now()
+      const again = takeAgain(claiming, token, nowMs)
+      if (again !== null) return again
+      const most = claiming.limit + MORE_THAN_TAKEN
+      for (const row of listStalled.all(nowMs, most)) putBack(steps, row, claiming, nowMs)
+      for (const { number } of listDue.all(nowMs, most)) steps.wake(number)
+      return takeNew(claiming, token, nowMs)
+    },
+
+    renew(id, fence, leaseMs, progress) {
+      const row = renew.get(now() + leaseMs, progress && JSON.stringify(progress), id, fence)
+      return { held: row !== undefined, cancelRequested: row?.cancel_requested === 1 }
+    },
+
+    end(id, fence, ending, keep) {
+      const nowMs = now()
+      const row = rows.find(id)
+      if (row?.fence !== fence || isGone(row, nowMs)) return null
+      // The same claim ended it so before, and the answer may have been lost.
+      if (row.status !== 'processing') return row.ending === ending.state ? rows.view(row) : null
+      const ended =
+        ending.state === 'queued'
+          ? giveBack(steps, row, ending, keep, nowMs)
+          : steps.finish(row, ending, keep, nowMs, { ending: ending.state })
+      return rows.view(ended)
+    },
+  }
+}
+
+/**
+ * Hands out what a claim took whose answer was lost: as many jobs as there are places for by now; the others go back.
+ * Null: the claim holds nothing.
+ */
+function createTakingAgain(db: DatabaseSync, rows: JobRows, steps: JobSteps) {
+  const listTaken = query<JobRow>(db, 'SELECT * FROM jobs WHERE claim_token = ? ORDER BY number')
+  const lease = db.prepare('UPDATE jobs SET lease_until_ms = ? WHERE number = ?')
+  return ({ limit, leaseMs }: Claiming, token: string | null, nowMs: number): Claimed[] | null => {
+    const taken = listTaken.all(token)
+    if (taken.length === 0) return null
+    for (const row of taken.slice(limit)) steps.queue(row, null, nowMs)
+    return taken.slice(0, limit).flatMap((row) => {
+      lease.run(nowMs + leaseMs, row.number)
+      return rows.claimed(row) ?? []
+    })
+  }
+}
+
+/** Puts a job back whose claim has ended by its lease alone, or ends it. */
+function putBack(steps: JobSteps, row: JobRow, { stalledMax, poison, keep }: Claiming, nowMs: number): void {
+  const stalled = row.stalled + 1
+  if (row.cancel_requested === 1)
+    steps.finish(row, { state: 'cancelled', facts: null }, keep, nowMs, { stalled })
+  else if (stalled < stalledMax) steps.queue(row, null, nowMs, { stalled })
+  else steps.finish(row, { state: 'failed', error: poison, facts: null }, keep, nowMs, { stalled })
+}
+
+/** Puts a job back whose worker gives it back, or cancels it when that was requested. */
+function giveBack(
+  steps: JobSteps,
+  row: JobRow,
+  { delayMs, counts }: Extract<JobEnding, { state: 'queued' }>,
+  keep: Retention,
+  nowMs: number,
+): JobRow {
+  if (row.cancel_requested === 1)
+    return steps.finish(row, { state: 'cancelled', facts: null }, keep, nowMs, { ending: 'queued' })
+  const counted =
+    counts === 'nothing' ? {} : counts === 'retry' ? { retries: 1 as const } : { returns: 1 as const }
+  const dueAtMs = delayMs > 0 ? nowMs + delayMs : null
+  return steps.queue(row, dueAtMs, nowMs, { stalled: 0, ending: 'queued', ...counted })
+}
+
+function createOperatorMethods(
+  db: DatabaseSync,
+  { rows, steps, slots, roundRobin, now }: JobParts,
+): Pick<JobOperations, 'takeExpired' | 'forget' | 'list' | 'retry'> {
+  const mark = query<JobRow>(
+    db,
+    `UPDATE jobs SET marked = 1, purge_at_ms = :againAtMs WHERE number IN (
+      SELECT number FROM jobs WHERE purge_at_ms <= :nowMs ORDER BY purge_at_ms LIMIT :limit + 0
+    ) RETURNING *`,
+  )
+  const forget = query<Pick<JobRow, 'number' | 'workspace' | 'slot_id' | 'id'>>(
+    db,
+    'DELETE FROM jobs WHERE id = ? AND marked = 1 RETURNING number, workspace, slot_id, id',
+  )
+  const forgetSpec = db.prepare('DELETE FROM job_specs WHERE number = ?')
+  const list = query<{ readonly number: number }>(
+    db,
+    `SELECT number FROM jobs WHERE marked = 0 AND kind = :kind AND status = :status
+      AND (:workspace IS NULL OR workspace = :workspace) AND (expires_at_ms IS NULL OR expires_at_ms > :nowMs)
+    ORDER BY number DESC LIMIT :limit + 0`,
+  )
+  const renewed = query<JobRow>(
+    db,
+    `UPDATE jobs SET place = ?, ended_at_ms = NULL, expires_at_ms = NULL, purge_at_ms = NULL, cancel_requested = 0,
+      retries = 0, returns = 0, ending = NULL, error = NULL, facts = NULL
+    WHERE number = ? RETURNING *`,
+  )
+
+  return {
+    takeExpired(limit) {
+      const nowMs = now()
+      return rows.viewAll(mark.all({ nowMs, limit, againAtMs: nowMs + PURGE_MS }))
+    },
+
+    forget(id) {
+      const row = forget.get(id)
+      if (row === undefined) return
+      forgetSpec.run(row.number)
+      slots.leave(row)
+    },
+
+    list({ workspace, kind, status, limit }) {
+      const page = { workspace, nowMs: now(), limit: Math.min(limit, LIST_MAX) }
+      // The newest of each kind and status, for which there is an index, and of these the newest.
+      const numbers = (kind ? [kind] : KINDS).flatMap((kind) =>
+        (status ? [status] : JOB_STATUSES).flatMap((status) =>
+          list.all({ ...page, kind, status }).map(({ number }) => number),
+        ),
+      )
+      const newest = numbers.sort((a, b) => b - a).slice(0, page.limit)
+      return rows.viewAll(newest.map(rows.at))
+    },
+
+    retry(id) {
+      const row = rows.visible(id, now())
+      if (row?.kind !== 'queue' || row.status !== 'failed') return false
+      steps.queue(renewed.get(roundRobin.lastPlace(), row.number)!, null, now(), { stalled: 0 })
+      return true
+    },
+  }
+}
+
+function createFigures(db: DatabaseSync, now: () => number): () => JobFigures {
+  const queues = query<{ readonly mode: QueueMode; readonly jobs: number }>(
+    db,
+    'SELECT mode, jobs FROM job_queues WHERE kind = ? AND jobs > 0',
+  )
+  const first = query<{ readonly ms: number }>(
+    db,
+    'SELECT min(waits_from_ms) AS ms FROM jobs WHERE kind = ? AND mode = ?',
+  )
+  const later = query<{ readonly jobs: number }>(
+    db,
+    'SELECT count(*) AS jobs FROM jobs WHERE kind = ? AND mode = ? AND waits_from_ms > ?',
+  )
+  const ends = query<{ readonly status: JobStatus; readonly jobs: number }>(
+    db,
+    'SELECT status, jobs FROM job_ends WHERE kind = ?',
+  )
+  const waitingOf = (kind: JobKind, mode: QueueMode, jobs: number): WaitingJobs => {
+    const nowMs = now()
+    const delayed = later.get(kind, mode, nowMs)!.jobs
+    const oldestMs = Math.max(0, nowMs - first.get(kind, mode)!.ms)
+    return { kind, mode, ready: jobs - delayed, delayed, oldestMs }
+  }
+  return () => ({
+    waiting: KINDS.flatMap((kind) => queues.all(kind).map(({ mode, jobs }) => waitingOf(kind, mode, jobs))),
+    ended: KINDS.flatMap((kind) => ends.all(kind).map(({ status, jobs }) => ({ kind, status, jobs }))),
+  })
 }

@@ -1,5 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
-import type { StoredKey } from '../../schema/stored-keys.ts'
+import type { StoredKey, StoredKeys } from '../../contracts/stored-keys.ts'
+import type { Operations } from './subjects.ts'
 
 type Row = {
   readonly id: string
@@ -15,17 +16,17 @@ type Row = {
   readonly expires_at_ms: number | null
   readonly created_at_ms: number
   readonly revoked_at_ms: number | null
+  readonly kind: 'playground' | null
 }
 
-/** The methods of `StoredKeys`, each within a transaction of its caller. */
-export function createKeys(db: DatabaseSync, now: () => number) {
+export function createKeys(db: DatabaseSync, now: () => number): Operations<StoredKeys> {
   const put = db.prepare(`
     INSERT INTO stored_keys (
       id, sha256, prefix, workspace, app, name, scopes, requests_per_minute, burst, budget_micros,
-      expires_at_ms, created_at_ms, revoked_at_ms
+      expires_at_ms, created_at_ms, revoked_at_ms, kind
     ) VALUES (
       :id, :sha256, :prefix, :workspace, :app, :name, :scopes, :requestsPerMinute, :burst, :budgetMicros,
-      :expiresAtMs, :createdAtMs, :revokedAtMs
+      :expiresAtMs, :createdAtMs, :revokedAtMs, :kind
     ) ON CONFLICT DO NOTHING`)
   const find = db.prepare('SELECT * FROM stored_keys WHERE id = ?')
   const list = db.prepare('SELECT * FROM stored_keys ORDER BY created_at_ms, id')
@@ -35,25 +36,25 @@ export function createKeys(db: DatabaseSync, now: () => number) {
   const raise = db.prepare('UPDATE keys_version SET version = version + 1')
 
   return {
-    createKey({ rateLimit, scopes, ...rest }: StoredKey): void {
+    create({ rateLimit, scopes, kind, ...rest }) {
       const { requestsPerMinute, burst } = rateLimit ?? { requestsPerMinute: null, burst: null }
-      const { changes } = put.run({ ...rest, scopes: JSON.stringify(scopes), requestsPerMinute, burst })
+      const mark = kind ?? null
+      const row = { ...rest, scopes: JSON.stringify(scopes), requestsPerMinute, burst, kind: mark }
+      const { changes } = put.run(row)
       if (changes !== 0) raise.run()
     },
 
-    revokeKey(id: string): StoredKey | null {
+    revoke(id) {
       if (revoke.run(now(), id).changes !== 0) raise.run()
       const row = find.get(id) as Row | undefined
       return row ? keyOf(row) : null
     },
 
-    forgetKey(id: string): void {
-      forget.run(id, now())
-    },
+    forget: (id) => void forget.run(id, now()),
 
-    listKeys: (): StoredKey[] => (list.all() as Row[]).map(keyOf),
+    list: () => (list.all() as Row[]).map(keyOf),
 
-    keysVersion: (): string => String(version.get()?.version),
+    version: () => String(version.get()?.version),
   }
 }
 
@@ -72,5 +73,6 @@ function keyOf(row: Row): StoredKey {
     expiresAtMs: row.expires_at_ms,
     createdAtMs: row.created_at_ms,
     revokedAtMs: row.revoked_at_ms,
+    ...(row.kind === null ? {} : { kind: row.kind }),
   }
 }

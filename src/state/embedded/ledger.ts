@@ -1,15 +1,94 @@
+import type { DatabaseSync } from 'node:sqlite'
 import type {
-  Beginning,
-  Begun,
-  Cancellation,
+  CallLedger,
   JobClaim,
-  Settled,
-  Settlement,
+  SlotClaim,
+  SlotEnd,
   SlotView,
-} from '../../schema/ledger.ts'
-import type { Holder, Reservations } from './reservations.ts'
-import type { Slots } from './slots.ts'
+  StoredResult,
+} from '../../contracts/ledger.ts'
+import type { Holder, Reservations } from './accounts.ts'
+import { createPurge } from './database.ts'
+import type { Operations } from './subjects.ts'
 import type { Tokens } from './tokens.ts'
+
+interface Slots {
+  look(workspace: string, id: string, nowMs: number): SlotView
+  /** Whether the token holds the slot, running, within its lease. */
+  runs(workspace: string, id: string, token: string, nowMs: number): boolean
+  /** Makes a slot run that the caller has found free. */
+  claim(workspace: string, claim: SlotClaim, token: string, nowMs: number): void
+  /** @returns whether it ended as told; false: the token does not hold it, or no longer */
+  end(workspace: string, id: string, token: string, end: SlotEnd, nowMs: number): boolean
+  /** Deletes up to `limit` expired slots. */
+  purge(nowMs: number, limit: number): void
+}
+
+type Row = {
+  readonly state: 'running' | 'stored' | 'burned'
+  readonly token: string
+  readonly fingerprint: string
+  readonly lease_until_ms: number
+  readonly result: string | null
+}
+
+/**
+ * Idempotency slots. Nobody writes down that a lease has run out: the row says until when the slot runs and until when
+ * it is remembered, and readers compare that with the time.
+ */
+export function createSlots(db: DatabaseSync): Slots {
+  const find = db.prepare(`
+    SELECT state, token, fingerprint, lease_until_ms, result
+    FROM slots WHERE workspace = ? AND id = ? AND expires_at_ms > ?`)
+  const claim = db.prepare(`
+    INSERT OR REPLACE INTO slots (workspace, id, state, token, fingerprint, lease_until_ms, expires_at_ms)
+    VALUES (?, ?, 'running', ?, ?, ?, ?)`)
+  const end = db.prepare(`
+    UPDATE slots SET state = ?, result = ?, expires_at_ms = ? WHERE workspace = ? AND id = ?`)
+  const remove = db.prepare('DELETE FROM slots WHERE workspace = ? AND id = ?')
+  const read = (workspace: string, id: string, nowMs: number) => {
+    const row = find.get(workspace, id, nowMs) as Row | undefined
+    return row && { ...row, overdue: row.state === 'running' && row.lease_until_ms <= nowMs }
+  }
+
+  return {
+    look(workspace, id, nowMs) {
+      const slot = read(workspace, id, nowMs)
+      if (!slot) return { state: 'free' }
+      if (slot.state === 'stored')
+        return {
+          state: 'stored',
+          fingerprint: slot.fingerprint,
+          result: JSON.parse(slot.result ?? '') as StoredResult,
+        }
+      return { state: slot.overdue ? 'burned' : slot.state }
+    },
+
+    runs(workspace, id, token, nowMs) {
+      const slot = read(workspace, id, nowMs)
+      return slot?.token === token && slot.state === 'running' && !slot.overdue
+    },
+
+    claim(workspace, { id, fingerprint, leaseMs, ttlMs }, token, nowMs) {
+      claim.run(workspace, id, token, fingerprint, nowMs + leaseMs, nowMs + leaseMs + ttlMs)
+    },
+
+    end(workspace, id, token, told, nowMs) {
+      const slot = read(workspace, id, nowMs)
+      if (slot?.token !== token || slot.overdue) return false
+      // The same token settled it before, and the answer may have been lost.
+      if (slot.state !== 'running') return slot.state === told.state
+      if (told.state === 'released') remove.run(workspace, id)
+      else {
+        const result = told.state === 'stored' ? JSON.stringify(told.result) : null
+        end.run(told.state, result, nowMs + told.ttlMs, workspace, id)
+      }
+      return true
+    },
+
+    purge: createPurge(db, 'slots', 'expires_at_ms'),
+  }
+}
 
 /** How long a cancelled call cannot begin: far longer than a message to the state can be under way. */
 const CANCELLED_MS = 120_000
@@ -21,10 +100,9 @@ interface LedgerParts {
   readonly now: () => number
 }
 
-/** The methods of `CallLedger`, each within a transaction of its caller. */
-export function createLedger({ slots, reservations, tokens, now }: LedgerParts) {
+export function createLedger({ slots, reservations, tokens, now }: LedgerParts): Operations<CallLedger> {
   return {
-    begin({ token, workspace, slot, reservation, claim }: Beginning): Begun {
+    begin({ token, workspace, slot, reservation, claim }) {
       const nowMs = now()
       if (slot) {
         if (slots.runs(workspace, slot.id, token, nowMs)) return { state: 'begun' }
@@ -39,29 +117,29 @@ export function createLedger({ slots, reservations, tokens, now }: LedgerParts) 
       return { state: 'begun' }
     },
 
-    settle({ token, workspace, slot, charge, claim }: Settlement): Settled {
+    settle({ token, workspace, slot, charge, claim }) {
       const nowMs = now()
       const charged = charge !== null && reservations.settle(holderOf(workspace, token, claim), charge, nowMs)
       return { slotHeld: slot !== null && slots.end(workspace, slot.id, token, slot.end, nowMs), charged }
     },
 
-    cancel({ token, workspace, slotId, claim }: Cancellation): void {
+    cancel({ token, workspace, slotId, claim }) {
       const nowMs = now()
       tokens.remember(workspace, cancelledToken(token, claim), 'cancelled', nowMs + CANCELLED_MS)
       reservations.undo(holderOf(workspace, token, claim), nowMs)
       if (slotId !== null) slots.end(workspace, slotId, token, { state: 'released' }, nowMs)
     },
 
-    look: (workspace: string, slotId: string): SlotView => slots.look(workspace, slotId, now()),
+    look: (workspace, slotId) => slots.look(workspace, slotId, now()),
   }
 }
 
-/** Claims of jobs count from 1. */
+/** Claims of jobs count from 1; 0 stands for a call. */
 function holderOf(workspace: string, token: string, claim: JobClaim | undefined): Holder {
   return { workspace, token, claim: claim?.number ?? 0 }
 }
 
-/** What is remembered when a token, or one claim of it, must not begin. */
+/** Names a token, or one claim of it, that must not begin. */
 function cancelledToken(token: string, claim: JobClaim | undefined): string {
   return claim === undefined ? token : `${token}#${claim.number}`
 }

@@ -1,4 +1,10 @@
-import type { LimiterFigures, RateDecision, RateLimit, RateLimiter, Take } from '../../schema/state.ts'
+import type {
+  LimiterFigures,
+  RateDecision,
+  RateLimit,
+  RateLimiter,
+  Take,
+} from '../../contracts/rate-limit.ts'
 import { bucketOf, decisionOf } from '../bucket.ts'
 
 /** Below this many buckets nothing is pruned: they take less memory than the pruning takes time. */

@@ -1,5 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
-import type { NewWebhook, StoredWebhook } from '../../schema/settings.ts'
+import type { WorkspaceSettings } from '../../contracts/settings.ts'
+import type { Operations } from './subjects.ts'
 
 type WebhookRow = {
   readonly url: string
@@ -9,8 +10,7 @@ type WebhookRow = {
   readonly previous_until_ms: number | null
 }
 
-/** The methods of `WorkspaceSettings`, each within a transaction of its caller. */
-export function createSettings(db: DatabaseSync, now: () => number) {
+export function createSettings(db: DatabaseSync, now: () => number): Operations<WorkspaceSettings> {
   const findDomains = db.prepare('SELECT domains FROM audio_url_domains WHERE workspace = ?')
   const putDomains = db.prepare('INSERT OR REPLACE INTO audio_url_domains (workspace, domains) VALUES (?, ?)')
   const findWebhook = db.prepare('SELECT * FROM webhooks WHERE workspace = ?')
@@ -23,16 +23,14 @@ export function createSettings(db: DatabaseSync, now: () => number) {
   const hideContent = db.prepare('DELETE FROM content_shown WHERE workspace = ?')
 
   return {
-    audioUrlDomains(workspace: string): string[] {
+    audioUrlDomains(workspace) {
       const row = findDomains.get(workspace)
       return row ? (JSON.parse(String(row.domains)) as string[]) : []
     },
 
-    putAudioUrlDomains(workspace: string, domains: readonly string[]): void {
-      putDomains.run(workspace, JSON.stringify(domains))
-    },
+    putAudioUrlDomains: (workspace, domains) => void putDomains.run(workspace, JSON.stringify(domains)),
 
-    webhook(workspace: string): StoredWebhook | null {
+    webhook(workspace) {
       const row = findWebhook.get(workspace) as WebhookRow | undefined
       if (!row) return null
       const { previous_secret: secret, previous_until_ms: untilMs } = row
@@ -40,19 +38,19 @@ export function createSettings(db: DatabaseSync, now: () => number) {
       return { url: row.url, secret: row.secret, createdAtMs: row.created_at_ms, previous }
     },
 
-    putWebhook(workspace: string, { url, secret, createdAtMs }: NewWebhook, keepMs: number): void {
+    putWebhook(workspace, { url, secret, createdAtMs }, keepMs) {
       const before = findWebhook.get(workspace) as WebhookRow | undefined
-      // The same one again, because the answer was lost: the secret before it must not be forgotten.
+      // Its answer was lost, and it comes again: the secret before it must not be forgotten.
       if (before?.secret === secret) return
       const untilMs = before ? now() + keepMs : null
       putWebhook.run(workspace, url, secret, createdAtMs, before?.secret ?? null, untilMs)
     },
 
-    removeWebhook: (workspace: string): boolean => removeWebhook.run(workspace).changes !== 0,
+    removeWebhook: (workspace) => removeWebhook.run(workspace).changes !== 0,
 
-    contentShown: (workspace: string): boolean => findContent.get(workspace) !== undefined,
+    contentShown: (workspace) => findContent.get(workspace) !== undefined,
 
-    putContentShown(workspace: string, shown: boolean): void {
+    putContentShown(workspace, shown) {
       if (shown) showContent.run(workspace)
       else hideContent.run(workspace)
     },

@@ -1,23 +1,25 @@
-import type { State } from '../../schema/state.ts'
+import type { ConsoleState, NodeSample, RequestRecord } from '../../contracts/console.ts'
+import type { RateLimiter } from '../../contracts/rate-limit.ts'
+import type { State } from '../../contracts/state.ts'
 import { createClaimTokens } from '../claim-tokens.ts'
-import { consoleStateOf } from './console-state.ts'
-import type { Runner } from './operations.ts'
+import { parseInTurns } from '../parse-in-turns.ts'
 import { EmbeddedRateLimiter } from './rate-limiter.ts'
+import { type Runner, type Subjects, subjectsOf } from './subjects.ts'
 import { StateThread, type ThreadOptions } from './thread.ts'
 
 /**
- * State in one SQLite file, which survives a kill and a power cut; for one server. Other processes may open the file
- * at the same time, the command line for one. Rate limits are this process's own.
+ * State in one SQLite file that survives a kill and a power cut, for a single server. Other processes, such as the
+ * command line, may have the file open at the same time. Rate limits belong to this process alone.
  *
- * @param options.file a path, or `:memory:` for a state that ends with this process. Opened at the first use; when that
- *                     fails the use does, and `healthy` says so
+ * @param options.file a path, or `:memory:` for a state that ends with this process. It is opened at the first use:
+ *                     when that fails, so does the use, and `healthy` answers false
  */
 export function createEmbeddedState(options: ThreadOptions): State {
   return stateOf(new StateThread(options))
 }
 
 /**
- * As `createEmbeddedState`, when the file is open.
+ * Opens the file before it returns, unlike `createEmbeddedState`.
  *
  * @throws Error that names the file and says what is wrong with it
  */
@@ -27,94 +29,70 @@ export async function openEmbeddedState(options: ThreadOptions): Promise<State> 
   return stateOf(thread)
 }
 
-/** The state whose operations somebody runs. */
+/** The state whose file `runner` has. */
 export function stateOf(runner: Runner): State {
-  const limiter = new EmbeddedRateLimiter()
-  const isTaken = async (workspace: string, slotId: string): Promise<boolean> => {
-    try {
-      return (await runner.call('look', workspace, slotId)).state !== 'free'
-    } catch {
-      return false // no more than a hint is lost
-    }
-  }
+  const { jobs, sessions, requests, samples, keyUses, health, ...rest } = subjectsOf(runner)
+  const withToken = createClaimTokens()
   return {
     kind: 'embedded',
-    rateLimiter: {
-      take(take) {
-        const decision = limiter.take(take)
-        if (take.slotId === null || !decision.allowed) return decision
-        return isTaken(take.workspace, take.slotId).then((slotTaken) => ({ ...decision, slotTaken }))
-      },
-      figures: () => limiter.figures(),
+    ...rest,
+    rateLimiter: rateLimiterOf(rest.ledger),
+    jobs: {
+      ...jobs,
+      claim: (claiming) => withToken((token) => jobs.claim(claiming, token)),
+      // Only the command line shares the file, and it does little.
+      listen() {},
     },
-    ledger: {
-      begin: (beginning) => runner.call('begin', beginning),
-      settle: (settlement) => runner.call('settle', settlement),
-      cancel: (cancellation) => runner.call('cancel', cancellation),
-      look: (workspace, slotId) => runner.call('look', workspace, slotId),
-    },
-    accounts: {
-      show: (workspace, terms) => runner.call('show', workspace, terms),
-      addCredits: (workspace, grant) => runner.call('addCredits', workspace, grant),
-      addUsage: (batch) => runner.call('addUsage', batch),
-    },
-    keys: {
-      create: (key) => runner.call('createKey', key),
-      revoke: (id) => runner.call('revokeKey', id),
-      forget: (id) => runner.call('forgetKey', id),
-      list: () => runner.call('listKeys'),
-      version: () => runner.call('keysVersion'),
-    },
-    settings: {
-      audioUrlDomains: (workspace) => runner.call('audioUrlDomains', workspace),
-      putAudioUrlDomains: (workspace, domains) => runner.call('putAudioUrlDomains', workspace, domains),
-      webhook: (workspace) => runner.call('webhook', workspace),
-      putWebhook: (workspace, webhook, keepMs) => runner.call('putWebhook', workspace, webhook, keepMs),
-      removeWebhook: (workspace) => runner.call('removeWebhook', workspace),
-      contentShown: (workspace) => runner.call('contentShown', workspace),
-      putContentShown: (workspace, shown) => runner.call('putContentShown', workspace, shown),
-    },
-    jobs: jobsOf(runner),
-    outbox: {
-      claim: (claiming) => runner.call('claimEvents', claiming),
-      end: (event, ending) => runner.call('endEvent', event, ending),
-      list: (workspace, limit) => runner.call('listEvents', workspace, limit),
-      redeliver: (jobId) => runner.call('redeliverEvent', jobId),
-    },
-    catalog: {
-      version: () => runner.call('catalogVersion'),
-      published: () => runner.call('publishedCatalog'),
-      get: (record) => runner.call('catalogRecord', record),
-      list: (workspace) => runner.call('catalogRecords', workspace),
-      versions: (record, below, limit) => runner.call('recordVersions', record, below, limit),
-      versionOf: (record, number) => runner.call('recordVersion', record, number),
-      change: (change) => runner.call('changeCatalog', change),
-      note: (token, note) => runner.call('noteChange', token, note),
-      audit: (workspace, below, limit) => runner.call('auditLines', workspace, below, limit),
-    },
-    console: consoleStateOf(runner),
-    healthy: () => runner.call('ping').catch(() => false),
+    console: { sessions, keyUses, ...recordsOf(requests, samples) },
+    healthy: () => health.ping().catch(() => false),
     close: () => runner.close(),
   }
 }
 
-function jobsOf(runner: Runner): State['jobs'] {
-  const withToken = createClaimTokens()
+function rateLimiterOf(ledger: Subjects['ledger']): RateLimiter {
+  const limiter = new EmbeddedRateLimiter()
+  const isTaken = async (workspace: string, slotId: string): Promise<boolean> => {
+    try {
+      return (await ledger.look(workspace, slotId)).state !== 'free'
+    } catch {
+      return false // only a hint is lost
+    }
+  }
   return {
-    submit: (submission) => runner.call('submitJob', submission),
-    get: (id) => runner.call('getJob', id),
-    cancel: (id, owner, keep) => runner.call('cancelJob', id, owner, keep),
-    claim: (claiming) => withToken((token) => runner.call('claimJobs', claiming, token)),
-    renew: (id, fence, leaseMs, progress) => runner.call('renewJob', id, fence, leaseMs, progress),
-    end: (id, fence, ending, keep) => runner.call('endJob', id, fence, ending, keep),
-    takeExpired: (limit) => runner.call('takeExpiredJobs', limit),
-    forget: (id) => runner.call('forgetJob', id),
-    known: (ids) => runner.call('knownJobs', ids),
-    list: (filter) => runner.call('listJobs', filter),
-    retry: (id) => runner.call('retryJob', id),
-    waiting: () => runner.call('waitingJobs'),
-    figures: () => runner.call('jobFigures'),
-    // Nobody else has the file but the command line, which does little.
-    listen() {},
+    take(take) {
+      const decision = limiter.take(take)
+      if (take.slotId === null || !decision.allowed) return decision
+      return isTaken(take.workspace, take.slotId).then((slotTaken) => ({ ...decision, slotTaken }))
+    },
+    figures: () => limiter.figures(),
+  }
+}
+
+/** Records of the console; their JSON is written and read on this side of the threads. */
+function recordsOf(
+  requests: Subjects['requests'],
+  samples: Subjects['samples'],
+): Pick<ConsoleState, 'requests' | 'samples'> {
+  return {
+    requests: {
+      async add(token, records) {
+        if (records.length === 0) return
+        const workspaces = [...new Set(records.map(({ workspace }) => workspace))]
+        await requests.add(token, workspaces, JSON.stringify(records))
+      },
+      async list(filter) {
+        const records = await requests.list(filter)
+        return records.map((record) => JSON.parse(record) as RequestRecord)
+      },
+      async get(workspace, recordId) {
+        const record = await requests.get(workspace, recordId)
+        return record === null ? null : (JSON.parse(record) as RequestRecord)
+      },
+    },
+    samples: {
+      add: ({ node, atMs, ...rest }, keepMs) =>
+        samples.add({ node, atMs }, keepMs, JSON.stringify({ node, atMs, ...rest })),
+      since: async (atMs) => parseInTurns<NodeSample>(await samples.since(atMs)),
+    },
   }
 }

@@ -2,19 +2,19 @@ import { Worker } from 'node:worker_threads'
 import { GatewayError } from '../../errors.ts'
 import { type Logger, messageOf } from '../../log.ts'
 import type { Call, Committed } from './commit.ts'
-import type { Operations, Runner } from './operations.ts'
+import type { Runner, SubjectName } from './subjects.ts'
 import type { WorkerOptions } from './worker.ts'
 
-/** What a caller waits at most. */
+/** Longest that a caller waits. */
 const LIMIT_MS = 2_000
-/** How long a file that could not be opened is not tried again: a thread per call would cost more than it helps. */
+/** Pause before a file that could not be opened is tried again: a thread per call would cost more than it helps. */
 const PAUSE_MS = 1_000
-/** How long the last calls may take to be written when the state is closed. */
+/** Time that the last calls have to be written when the state is closed. */
 const CLOSE_MS = 10_000
 
 interface Pending {
   readonly deadlineMs: number
-  readonly resolve: (value: never) => void
+  readonly resolve: (value: unknown) => void
   readonly reject: (error: GatewayError) => void
 }
 
@@ -23,8 +23,8 @@ export interface ThreadOptions extends WorkerOptions {
 }
 
 /**
- * The thread that owns the state's file, as the rest of the process sees it. It is started by the first call, and
- * started again by the next one when it has died; it keeps the process alive only while a call is under way.
+ * Stands for the thread that owns the state's file. The first call starts the thread, and the next call starts it again
+ * when it has died. It keeps the process alive only while a call is under way.
  */
 export class StateThread implements Runner {
   readonly #file: string
@@ -51,15 +51,10 @@ export class StateThread implements Runner {
   }
 
   /**
-   * Runs an operation. What it has done is on the disk when it answers.
-   *
-   * @throws GatewayError DEPENDENCY_UNAVAILABLE when it does not answer in time, or cannot write: it may have been
-   *         done all the same, or be done later; INTERNAL when the operation itself is at fault
+   * @throws GatewayError DEPENDENCY_UNAVAILABLE when the thread does not answer in time, or cannot write: the method
+   *         may have run all the same, or run later; INTERNAL when the method itself is at fault
    */
-  call<Name extends keyof Operations>(
-    name: Name,
-    ...args: Parameters<Operations[Name]>
-  ): Promise<ReturnType<Operations[Name]>> {
+  call(subject: SubjectName, method: string, args: readonly unknown[]): Promise<unknown> {
     if (this.#closed) return Promise.reject(unavailable('the state is closed'))
     if (performance.now() < this.#pause.untilMs) return Promise.reject(unavailable(this.#pause.reason))
     const worker = this.#start()
@@ -67,12 +62,12 @@ export class StateThread implements Runner {
       if (this.#pending.size === 0) worker.ref()
       this.#lastId += 1
       this.#pending.set(this.#lastId, { deadlineMs: performance.now() + LIMIT_MS, resolve, reject })
-      worker.postMessage({ id: this.#lastId, name, args } satisfies Call)
+      worker.postMessage({ id: this.#lastId, subject, method, args } satisfies Call)
       this.#watch()
     })
   }
 
-  /** Waits until what was called has been done, and ends the thread. */
+  /** Ends the thread after the calls under way. */
   async close(): Promise<void> {
     this.#closed = true
     const worker = this.#worker
@@ -93,7 +88,7 @@ export class StateThread implements Runner {
     const worker = new Worker(new URL('./worker.ts', import.meta.url), {
       name: 'state',
       workerData: { file: this.#file } satisfies WorkerOptions,
-      // It would say of node:sqlite at every start that it is experimental, and nothing else in there is.
+      // Nothing but node:sqlite is experimental in there, and Node would warn of it at every start.
       execArgv: ['--disable-warning=ExperimentalWarning'],
     })
     this.#worker = worker
@@ -117,7 +112,7 @@ export class StateThread implements Runner {
         this.#failAll(reason)
       })
     })
-    // Whoever waits for it hears of it; the others hear of it by their calls.
+    // `open` rejects where somebody waits for it; everybody else learns of it by the call that fails.
     this.#opened.catch(() => {})
     worker.unref()
     return worker
@@ -128,8 +123,8 @@ export class StateThread implements Runner {
     for (const answer of answers) {
       if ('failure' in answer && answer.failure.unavailable) this.#went(answer.failure.reason)
       const pending = this.#take(answer.id)
-      if (!pending) continue // too late: its caller was told so
-      if (!('failure' in answer)) pending.resolve(answer.value as never)
+      if (!pending) continue // too late: its caller was refused meanwhile
+      if (!('failure' in answer)) pending.resolve(answer.value)
       else if (answer.failure.unavailable) pending.reject(unavailable(answer.failure.reason))
       else
         pending.reject(new GatewayError('INTERNAL', undefined, { cause: new Error(answer.failure.reason) }))
@@ -147,7 +142,7 @@ export class StateThread implements Runner {
     for (const id of [...this.#pending.keys()]) this.#take(id)?.reject(unavailable(reason))
   }
 
-  /** One timer for all: they wait equally long, so the oldest is the first to be given up. */
+  /** One timer serves all callers: they wait equally long, so the oldest is the first to be given up. */
   #watch(): void {
     const [oldest] = this.#pending.values()
     if (this.#timer || !oldest) return
@@ -160,7 +155,7 @@ export class StateThread implements Runner {
       }
       this.#watch()
     }
-    // After a long task of this process the timer fires before the answers are read: one that lies there counts.
+    // After a long task of this process the timer fires before answers that have arrived are read: they count.
     this.#timer = setTimeout(() => setImmediate(late), Math.max(0, oldest.deadlineMs - performance.now()))
     this.#timer.unref()
   }

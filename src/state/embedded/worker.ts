@@ -3,13 +3,13 @@ import { type Call, createCommit } from './commit.ts'
 import { openDatabase } from './database.ts'
 import { createOperations } from './operations.ts'
 
+// Entry of the thread that owns the file: a flush to the disk must not stop the gateway's event loop.
+
 export interface WorkerOptions {
   readonly file: string
 }
 
-// Entry of the thread that owns the file: a flush to the disk must not stop the gateway's event loop.
-
-/** So many calls share a flush at most; the first of them waits for the last one. */
+/** Most calls that share a flush: the first of them waits for the last one. */
 const GROUP_MAX = 500
 
 const port = parentPort!
@@ -19,7 +19,7 @@ const commit = createCommit(db, createOperations(db, Date.now))
 
 port.on('message', (first: Call | 'close') => {
   const calls: Call[] = []
-  // While the last group was flushed others have come: they are one group.
+  // Calls that came while the last group was flushed are one group.
   for (let next: { message: Call | 'close' } | undefined = { message: first }; next; ) {
     if (next.message === 'close') return close(calls)
     calls.push(next.message)

@@ -1,30 +1,28 @@
-import type { Accounts, AccountView, CreditsAdded } from '../../schema/ledger.ts'
-import type { Ask } from './ask.ts'
-import { keys } from './keys.ts'
-import { integerOf, pairsOf, textOf, textsOf } from './reply.ts'
-import { script } from './script.ts'
+import type { Accounts, AccountView, CreditsAdded } from '../../contracts/ledger.ts'
+import { keys } from './key-names.ts'
+import { type Ask, replyInteger, replyPairs, replyText, replyTexts, script } from './script.ts'
 
 /** How long a batch of usage is remembered: its sender tries again for as long. */
 const BATCH_MS = 3_600_000
 /** Marks the fields of keys among those of the spending. */
 const KEY_FIELD = 'key:'
 
-const showAccount = script('show_account', {
+const showAccount = script('accounts/show_account', {
   keys: ['account', 'grants', 'spent', 'reservations', 'leases', 'charged'],
   args: ['grant_id', 'grant'],
   reply: viewOf,
 })
 
-const addCredits = script('add_credits', {
+const addCredits = script('accounts/add_credits', {
   keys: ['account', 'grants'],
   args: ['grant_id', 'micros'],
   reply: (reply): CreditsAdded => {
     if (!Array.isArray(reply)) throw new Error('add_credits.lua replied no list')
-    return { booked: reply[0] === 1, creditsMicros: integerOf(textOf(reply[1])) }
+    return { booked: reply[0] === 1, creditsMicros: replyInteger(replyText(reply[1])) }
   },
 })
 
-const addUsage = script('add_usage', {
+const addUsage = script('accounts/add_usage', {
   keys: ['usage', 'spent'],
   args: ['spent_micros', 'token_ms'],
   reply: () => undefined,
@@ -69,20 +67,20 @@ export function createRedisAccounts(ask: Ask): Accounts {
 
 function viewOf(reply: unknown): AccountView {
   if (!Array.isArray(reply)) throw new Error('show_account.lua replied no list')
-  const [credits, trialSpent, overage, reserved, expiredCount, expired] = textsOf(reply[0])
-  const sums = new Map(pairsOf(reply[2]))
+  const [credits, trialSpent, overage, reserved, expiredCount, expired] = replyTexts(reply[0])
+  const sums = new Map(replyPairs(reply[2]))
   const ofKeys = [...sums].filter(([field]) => field.startsWith(KEY_FIELD))
   return {
-    creditsMicros: integerOf(credits),
-    grants: pairsOf(reply[3]).map(grantOf).sort(byTime),
-    trialSpentMicros: integerOf(trialSpent),
-    overageMicros: integerOf(overage),
-    reservedMicros: integerOf(reserved),
-    expired: { count: integerOf(expiredCount), micros: integerOf(expired) },
-    month: textOf(reply[1]),
-    spentMicros: integerOf(sums.get('total')),
+    creditsMicros: replyInteger(credits),
+    grants: replyPairs(reply[3]).map(grantOf).sort(byTime),
+    trialSpentMicros: replyInteger(trialSpent),
+    overageMicros: replyInteger(overage),
+    reservedMicros: replyInteger(reserved),
+    expired: { count: replyInteger(expiredCount), micros: replyInteger(expired) },
+    month: replyText(reply[1]),
+    spentMicros: replyInteger(sums.get('total')),
     spentByKey: Object.fromEntries(
-      ofKeys.map(([field, micros]) => [field.slice(KEY_FIELD.length), integerOf(micros)]),
+      ofKeys.map(([field, micros]) => [field.slice(KEY_FIELD.length), replyInteger(micros)]),
     ),
   }
 }
@@ -91,7 +89,7 @@ type Grant = AccountView['grants'][number]
 
 function grantOf([id, record]: [string, string]): Grant {
   const [micros, bookedAtMs] = record.split(' ')
-  return { id, micros: integerOf(micros), bookedAtMs: integerOf(bookedAtMs) }
+  return { id, micros: replyInteger(micros), bookedAtMs: replyInteger(bookedAtMs) }
 }
 
 function byTime(one: Grant, other: Grant): number {

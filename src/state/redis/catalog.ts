@@ -3,72 +3,75 @@ import {
   type AuditNote,
   type CatalogChanged,
   type CatalogRecord,
+  type CatalogStep,
   type CatalogStore,
   type PublishedCatalog,
+  type RecordDraft,
+  type RecordKind,
   type RecordName,
+  type RecordVersion,
   recordId,
-} from '../../schema/catalog-store.ts'
-import type { Ask } from './ask.ts'
-import { lineOf, nameOf, ownerOf, recordOf, stepTexts, versionOf } from './catalog-record.ts'
-import { keys } from './keys.ts'
-import { textOf, textsOf } from './reply.ts'
-import { script } from './script.ts'
+} from '../../contracts/catalog-store.ts'
+import { keys } from './key-names.ts'
+import { type Ask, replyInteger, replyText, replyTexts, script } from './script.ts'
 
 /** How long a change may be sent again. */
 const KNOWN_MS = 600_000
 /** Most versions, or lines of the audit list, in one page. */
 const PAGE_MAX = 1000
 
-const shared = { keys: ['catalog', 'never'], steps: 'catalog_steps' } as const
+const shared = { keys: ['catalog', 'never'], steps: 'catalog/catalog_steps' } as const
 
-const changeCatalog = script('change_catalog', {
+const changeCatalog = script('catalog/change_catalog', {
   ...shared,
   args: ['token', 'expected', 'steps', 'audit', 'token_ms'],
   reply: (reply): CatalogChanged =>
-    reply === '' ? { state: 'conflict' } : { state: 'done', version: textOf(reply as string) },
+    reply === '' ? { state: 'conflict' } : { state: 'done', version: replyText(reply as string) },
 })
 
-const noteChange = script('note_change', {
+const noteChange = script('catalog/note_change', {
   ...shared,
   args: ['token', 'workspace', 'json', 'token_ms'],
   reply: () => undefined,
 })
 
-const publishedCatalog = script('published_catalog', {
+const publishedCatalog = script('catalog/published_catalog', {
   ...shared,
   args: [],
   reply: (reply): PublishedCatalog => {
-    const [version, ...items] = textsOf(reply)
+    const [version, ...items] = replyTexts(reply)
     const records = rowsOf(items, 3).map(([id, owner, published]) => ({
-      ...nameOf(textOf(id), textOf(owner)),
-      ...versionOf(textOf(published)),
+      ...recordNameOf(replyText(id), replyText(owner)),
+      ...versionOf(replyText(published)),
     }))
-    return { version: textOf(version), records: records.sort(byId) }
+    return { version: replyText(version), records: records.sort(byId) }
   },
 })
 
-const showRecord = script('show_record', {
+const showRecord = script('catalog/show_record', {
   ...shared,
   args: ['id', 'owner'],
   reply: (reply) => {
-    const texts = textsOf(reply)
+    const texts = replyTexts(reply)
     return texts.length === 0 ? null : { draft: texts[0], published: texts[1] }
   },
 })
 
-const listRecords = script('list_records', {
+const listRecords = script('catalog/list_records', {
   ...shared,
   args: ['owner'],
   reply: (reply): readonly CatalogRecord[] =>
-    rowsOf(textsOf(reply), 4)
-      .map(([id, owner, draft, published]) => recordOf(nameOf(textOf(id), textOf(owner)), draft, published))
+    rowsOf(replyTexts(reply), 4)
+      .map(([id, owner, draft, published]) =>
+        recordOf(recordNameOf(replyText(id), replyText(owner)), draft, published),
+      )
       .sort(byId),
 })
 
-const listAudit = script('list_audit', {
+const listAudit = script('catalog/list_audit', {
   ...shared,
   args: ['workspace', 'below', 'limit'],
-  reply: (reply): readonly AuditLine[] => textsOf(reply).map((line) => lineOf(textOf(line))),
+  reply: (reply): readonly AuditLine[] => replyTexts(reply).map((line) => lineOf(replyText(line))),
 })
 
 /** The catalog that is made in the console, in Redis: in one place, because every node reads all of it. */
@@ -137,4 +140,61 @@ function rowsOf(texts: readonly (string | null)[], width: number): (string | nul
 
 function byId(one: RecordName, other: RecordName): number {
   return recordId(one) < recordId(other) ? -1 : 1
+}
+
+/** As the scripts have it: no workspace, and no id of one, is empty. */
+const ownerOf = (workspace: string | null): string => workspace ?? ''
+
+/** A step as `change_catalog.lua` reads it: what it does, id, owner, JSON, revision. */
+function stepTexts(step: CatalogStep, by: RecordDraft['by']): readonly string[] {
+  const { record } = step
+  const head = [step.do, recordId(record), ownerOf(record.workspace)]
+  if (step.do === 'draft') {
+    const { fields, revision } = step
+    return [...head, JSON.stringify({ fields, by }), revision === null ? '' : String(revision)]
+  }
+  if (step.do !== 'publish') return [...head, '', '']
+  const { fields, hash, note } = step
+  return [...head, JSON.stringify({ fields, hash, by, note }), '']
+}
+
+/** Ids name kind and name; of what is named within a workspace the owner stands between them. */
+function recordNameOf(id: string, owner: string): RecordName {
+  const kind = id.slice(0, id.indexOf('/')) as RecordKind
+  const workspace = owner === '' ? null : owner
+  return { kind, workspace, name: id.slice(recordId({ kind, workspace, name: '' }).length) }
+}
+
+function recordOf(
+  name: RecordName,
+  draft: string | null | undefined,
+  published: string | null | undefined,
+): CatalogRecord {
+  return {
+    ...name,
+    draft: typeof draft === 'string' ? draftOf(draft) : null,
+    published: typeof published === 'string' ? versionOf(published) : null,
+  }
+}
+
+function draftOf(text: string): RecordDraft {
+  const { number: revision, atMs, value } = stampedIn<Pick<RecordDraft, 'fields' | 'by'>>(text)
+  return { ...value, revision, atMs }
+}
+
+function versionOf(text: string): RecordVersion {
+  const { number, atMs, value } = stampedIn<Omit<RecordVersion, 'number' | 'atMs'>>(text)
+  return { number, atMs, ...value }
+}
+
+function lineOf(text: string): AuditLine {
+  const { number, atMs, value } = stampedIn<Omit<AuditLine, 'number' | 'atMs'>>(text)
+  return { number, atMs, ...value }
+}
+
+/** `<number> <epoch milliseconds> <JSON>`, written by the scripts alone. */
+function stampedIn<Value>(text: string) {
+  const [number, atMs] = text.split(' ', 2)
+  const json = text.slice(replyText(number).length + replyText(atMs).length + 2)
+  return { number: replyInteger(number), atMs: replyInteger(atMs), value: JSON.parse(json) as Value }
 }

@@ -1,30 +1,36 @@
-import type { ConsoleSessions, ConsoleState, KeyUses, NodeSample, NodeSamples } from '../../schema/console.ts'
+import type {
+  ConsoleSessions,
+  ConsoleState,
+  KeyUses,
+  NodeSample,
+  NodeSamples,
+  RequestFilter,
+  RequestRecord,
+  RequestRecords,
+} from '../../contracts/console.ts'
 import { parseInTurns } from '../parse-in-turns.ts'
-import type { Ask } from './ask.ts'
-import { createRedisRequests } from './console-requests.ts'
-import { keys } from './keys.ts'
-import { integerOf, textOf } from './reply.ts'
-import { script } from './script.ts'
+import { keys } from './key-names.ts'
+import { type Ask, replyInteger, replyText, script } from './script.ts'
 
-const beginSession = script('begin_session', {
+const beginSession = script('console/begin_session', {
   keys: ['session'],
   args: ['key_sha256', 'csrf_token', 'ttl_ms'],
   reply: () => undefined,
 })
 
-const addSample = script('add_sample', {
+const addSample = script('console/add_sample', {
   keys: ['samples'],
   args: ['node', 'at_ms', 'keep_ms', 'sample'],
   reply: () => undefined,
 })
 
-const noteKeyUses = script('note_key_uses', {
+const noteKeyUses = script('console/note_key_uses', {
   keys: ['uses'],
   args: ['moments'],
   reply: () => undefined,
 })
 
-/** What the console keeps, in Redis. */
+/** State of the console in Redis. */
 export function createRedisConsole(ask: Ask): ConsoleState {
   return {
     sessions: createSessions(ask),
@@ -50,7 +56,7 @@ function createSessions(ask: Ask): ConsoleSessions {
         const fields = ['key_sha256', 'csrf_token', 'expires_at_ms'] as const
         const [keySha256, csrfToken, expiresAtMs] = await redis.hmget(keys.consoleSession(id), ...fields)
         if (typeof keySha256 !== 'string') return null
-        return { id, keySha256, csrfToken: textOf(csrfToken), expiresAtMs: integerOf(expiresAtMs) }
+        return { id, keySha256, csrfToken: replyText(csrfToken), expiresAtMs: replyInteger(expiresAtMs) }
       }),
     end: (id) => ask(async (redis) => void (await redis.del(keys.consoleSession(id)))),
   }
@@ -85,7 +91,7 @@ function createKeyUses(ask: Ask): KeyUses {
         const moments = await redis.hmget(keys.apiKeyUses, ...keyIds)
         const found = keyIds.map((keyId, index) => [keyId, moments[index]] as const)
         return Object.fromEntries(
-          found.flatMap(([keyId, atMs]) => (typeof atMs === 'string' ? [[keyId, integerOf(atMs)]] : [])),
+          found.flatMap(([keyId, atMs]) => (typeof atMs === 'string' ? [[keyId, replyInteger(atMs)]] : [])),
         )
       }),
   }
@@ -94,4 +100,165 @@ function createKeyUses(ask: Ask): KeyUses {
 /** It stands behind the name of its node; see add_sample.lua. */
 function withoutNode(member: string): string {
   return member.slice(member.indexOf(' ') + 1)
+}
+
+/** Failed requests that are kept of a workspace, and others as many. */
+const REQUESTS_MAX = 1_000
+/** How long a batch of them is known: a sender that does not hear that it was kept gives up before. */
+const BATCH_MS = 600_000
+/** As long as add_requests.lua keeps them, and a day more on either side for clocks that differ. */
+const DAYS = { ahead: 1, back: 8 }
+const DAY_MS = 86_400_000
+/** Entries that are read at a time. */
+const PAGE = 100
+/** How much later by its node's clock a request may have ended than it came by the clock of Redis. */
+const SKEW_MS = 2_000
+
+const addRequests = script('console/add_requests', {
+  keys: ['batch', 'requests'],
+  args: ['entries', 'token_ms', 'max'],
+  reply: () => undefined,
+})
+
+/** Facts that requests are chosen by. They stand before each record, so that only wanted records are read whole. */
+type Facts = Pick<RequestRecord, 'recordId' | 'id' | 'atMs' | 'app' | 'keyId' | 'path' | 'jobId'> & {
+  readonly failed: boolean
+}
+
+interface Entry {
+  readonly facts: Facts
+  /** Its JSON. */
+  readonly record: string
+  /** By the clock of Redis, epoch milliseconds. */
+  readonly cameMs: number
+}
+
+function createRedisRequests(ask: Ask): RequestRecords {
+  return {
+    async add(token, records) {
+      const ofWorkspaces = Map.groupBy(records, ({ workspace }) => workspace)
+      const batches = [...ofWorkspaces].flatMap(([workspace, own]) =>
+        [false, true].map((failed) => {
+          return { workspace, failed, own: own.filter((record) => hasFailed(record) === failed) }
+        }),
+      )
+      const adding = batches
+        .filter(({ own }) => own.length > 0)
+        .map(({ workspace, failed, own }) =>
+          ask((redis) =>
+            addRequests(redis, {
+              batch: keys.requestBatch(workspace, failed ? `${token}:failed` : token),
+              requests: placeOf(workspace, failed),
+              entries: JSON.stringify(own.map((record) => [factsOf(record), JSON.stringify(record)])),
+              token_ms: BATCH_MS,
+              max: REQUESTS_MAX,
+            }),
+          ),
+        )
+      await Promise.all(adding)
+    },
+
+    async list(filter) {
+      const { workspace, outcome, limit } = filter
+      const wanted = [false, true].filter((failed) => outcome === null || failed === (outcome === 'failed'))
+      const found = await Promise.all(
+        wanted.map(async (failed) => {
+          const newest = new Newest(filter)
+          for await (const page of pagesOf(ask, placeOf(workspace, failed)))
+            if (!page.every((one) => newest.take(one))) break
+          return newest.found
+        }),
+      )
+      const sorted = found.flat().sort((one, other) => other.facts.atMs - one.facts.atMs)
+      return sorted.slice(0, limit).map(requestOf)
+    },
+
+    async get(workspace, recordId) {
+      for (const failed of [true, false])
+        for await (const page of pagesOf(ask, placeOf(workspace, failed))) {
+          const found = page.find(({ facts }) => facts.recordId === recordId)
+          if (found !== undefined) return requestOf(found)
+        }
+      return null
+    },
+  }
+}
+
+/** Failed requests are kept apart, so that others do not push them out. */
+function placeOf(workspace: string, failed: boolean): string {
+  return failed ? keys.failedRequests(workspace) : keys.requests(workspace)
+}
+
+/**
+ * The newest entries that are asked for. Entries are in the order in which they came, those of several nodes mixed.
+ * Each came after its moment, but for clocks that differ: once there are enough, those that came well before the oldest
+ * of them can be no newer.
+ */
+class Newest {
+  readonly #filter: RequestFilter
+  readonly found: Entry[] = []
+  #oldestMs = Number.POSITIVE_INFINITY
+
+  constructor(filter: RequestFilter) {
+    this.#filter = filter
+  }
+
+  /** @returns false when no later one is needed */
+  take(entry: Entry): boolean {
+    const { limit, afterMs } = this.#filter
+    const { atMs } = entry.facts
+    if (afterMs !== null && entry.cameMs < afterMs - SKEW_MS) return false
+    const enough = this.found.length >= limit
+    if (enough && entry.cameMs < this.#oldestMs - SKEW_MS) return false
+    if (!matches(entry.facts, this.#filter)) return true
+    if (!enough) this.#oldestMs = Math.min(this.#oldestMs, atMs)
+    this.found.push(entry)
+    return true
+  }
+}
+
+/** The entries of a place, day by day, the one that came last first. */
+async function* pagesOf(ask: Ask, place: string): AsyncGenerator<readonly Entry[]> {
+  const today = Math.floor(Date.now() / DAY_MS)
+  for (let day = today + DAYS.ahead; day >= today - DAYS.back; day -= 1) {
+    const stream = `${place}:${day}`
+    let before = '+'
+    for (;;) {
+      const entries = await ask((redis) => redis.xrevrange(stream, before, '-', 'COUNT', PAGE))
+      yield entries.map(([id, [, facts = '', , record = '']]) => {
+        return { facts: JSON.parse(facts) as Facts, record, cameMs: Number.parseInt(id, 10) }
+      })
+      const last = entries.at(-1)
+      if (last === undefined || entries.length < PAGE) break
+      before = `(${last[0]}`
+    }
+  }
+}
+
+function factsOf(record: RequestRecord): string {
+  const { recordId, id, atMs, app, keyId, path, jobId } = record
+  const failed = hasFailed(record)
+  return JSON.stringify({ recordId, id, atMs, app, keyId, path, jobId, failed })
+}
+
+function hasFailed({ status, error }: RequestRecord): boolean {
+  return status === null ? error !== null : status >= 400
+}
+
+function matches(facts: Facts, filter: RequestFilter): boolean {
+  const { outcome, path, app, keyId, jobId, requestId, beforeMs, afterMs } = filter
+  return (
+    (outcome === null || facts.failed === (outcome === 'failed')) &&
+    (path === null || facts.path === path) &&
+    (app === null || facts.app === app) &&
+    (keyId === null || facts.keyId === keyId) &&
+    (jobId === null || facts.jobId === jobId) &&
+    (requestId === null || facts.id === requestId) &&
+    (beforeMs === null || facts.atMs < beforeMs) &&
+    (afterMs === null || facts.atMs > afterMs)
+  )
+}
+
+function requestOf({ record }: Entry): RequestRecord {
+  return JSON.parse(record) as RequestRecord
 }

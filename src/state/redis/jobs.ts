@@ -1,26 +1,34 @@
-import { jobPartition, PARTITIONS } from '../../ids.ts'
-import { type Logger, messageOf } from '../../log.ts'
 import type {
   Claimed,
   Claiming,
+  EndedJobs,
   Job,
+  JobChange,
   JobEnding,
+  JobError,
+  JobFacts,
+  JobFigures,
   JobHints,
+  JobKind,
+  JobProgress,
+  JobSpec,
+  JobStatus,
   JobSubmission,
   Jobs,
+  KnownJob,
   Renewed,
   Retention,
   Submitted,
-} from '../../schema/jobs.ts'
+  WaitingJobs,
+} from '../../contracts/jobs.ts'
+import type { KeptText } from '../../contracts/objects.ts'
+import { jobPartition, PARTITIONS } from '../../ids.ts'
+import { type Logger, messageOf } from '../../log.ts'
 import { createClaimTokens } from '../claim-tokens.ts'
-import type { Ask } from './ask.ts'
 import type { Connect, RedisConnection } from './connect.ts'
-import { ALL_PARTITIONS, partitioned, placeOf } from './jobs-partitions.ts'
-import { claimedOf, jobOf, listOf, recordOf } from './jobs-record.ts'
-import { createSweep } from './jobs-sweep.ts'
-import { createJobsView } from './jobs-view.ts'
-import { textOf } from './reply.ts'
-import { script } from './script.ts'
+import { keys } from './key-names.ts'
+import { ALL_PARTITIONS, createSweep, listNewest, partitioned, placeOf } from './partitions.ts'
+import { type Ask, replyInteger, replyList, replyPairs, replyText, replyTexts, script } from './script.ts'
 
 /** A job that was marked and is not forgotten is handed out again after this long. */
 const EXPIRED_AGAIN_MS = 300_000
@@ -29,7 +37,7 @@ const CHANNEL = 'lk:jobs'
 const HINT = /^(?:queued (\d{1,2})|changed (\S{1,64}))$/
 const KEEP = ['keep_transcription_ms', 'keep_queue_ms', 'keep_dead_ms'] as const
 
-const submitJob = script('submit_job', {
+const submitJob = script('jobs/submit_job', {
   ...partitioned,
   args: [
     ...(['id', 'kind', 'mode', 'workspace', 'app', 'event', 'spec'] as const),
@@ -38,13 +46,13 @@ const submitJob = script('submit_job', {
   reply: submittedOf,
 })
 
-const claimJobs = script('claim_jobs', {
+const claimJobs = script('jobs/claim_jobs', {
   ...partitioned,
-  args: ['token', 'limit', 'per_workspace', 'lease_ms', 'sweeps', 'strays_max', 'poison', ...KEEP],
-  reply: (reply) => listOf(reply, claimedOf),
+  args: ['token', 'limit', 'per_workspace', 'lease_ms', 'sweeps', 'stalled_max', 'poison', ...KEEP],
+  reply: (reply) => replyList(reply, claimedOf),
 })
 
-const renewJob = script('renew_job', {
+const renewJob = script('jobs/renew_job', {
   ...partitioned,
   args: ['id', 'fence', 'lease_ms', 'progress'],
   reply: (reply): Renewed => {
@@ -53,27 +61,27 @@ const renewJob = script('renew_job', {
   },
 })
 
-const endJob = script('end_job', {
+const endJob = script('jobs/end_job', {
   ...partitioned,
   args: ['id', 'fence', 'ending', 'delay_ms', 'counter', 'result', 'error', 'facts', ...KEEP],
   reply: jobOf,
 })
 
-const cancelJob = script('cancel_job', {
+const cancelJob = script('jobs/cancel_job', {
   ...partitioned,
   args: ['id', 'workspace', 'app', ...KEEP],
   reply: jobOf,
 })
 
-const retryJob = script('retry_job', { ...partitioned, args: ['id'], reply: (reply) => reply === 1 })
+const retryJob = script('jobs/retry_job', { ...partitioned, args: ['id'], reply: (reply) => reply === 1 })
 
-const takeExpiredJobs = script('take_expired_jobs', {
+const takeExpiredJobs = script('jobs/take_expired_jobs', {
   ...partitioned,
   args: ['limit', 'again_ms'],
-  reply: (reply) => listOf(reply, recordOf),
+  reply: (reply) => replyList(reply, recordOf),
 })
 
-const forgetJob = script('forget_job', { ...partitioned, args: ['id'], reply: () => undefined })
+const forgetJob = script('jobs/forget_job', { ...partitioned, args: ['id'], reply: () => undefined })
 
 /** Jobs in Redis, in partitions. Whatever is done to a job, or takes jobs of one partition up, is one script. */
 export function createRedisJobs(ask: Ask, listen: Jobs['listen']): Jobs {
@@ -170,11 +178,11 @@ function submitInputs({ spec, slot }: JobSubmission) {
   }
 }
 
-function claimInputs({ perWorkspace, leaseMs, straysMax, poison, keep }: Claiming) {
+function claimInputs({ perWorkspace, leaseMs, stalledMax: straysMax, poison, keep }: Claiming) {
   return {
     per_workspace: perWorkspace,
     lease_ms: leaseMs,
-    strays_max: straysMax,
+    stalled_max: straysMax,
     poison: JSON.stringify(poison),
     ...keepInputs(keep),
   }
@@ -202,5 +210,208 @@ function submittedOf(reply: unknown): Submitted {
   if (!Array.isArray(reply)) throw new Error('submit_job.lua replied no list')
   const [state, replayed, id, job] = reply
   if (state === 'reused') return { state }
-  return { state: 'accepted', replayed: replayed === 1, id: textOf(id), job: jobOf(job) }
+  return { state: 'accepted', replayed: replayed === 1, id: replyText(id), job: jobOf(job) }
+}
+
+/** Ids that one script looks up. */
+const KNOWN_AT_ONCE = 500
+
+const knownJobs = script('jobs/known_jobs', {
+  ...partitioned,
+  args: ['ids'],
+  reply: (reply): (readonly [string, KnownJob])[] => {
+    if (!Array.isArray(reply)) throw new Error('known_jobs.lua replied no list')
+    return reply.map((item) => knownOf(replyTexts(item)))
+  },
+})
+
+/** The caller reads the record: one that cannot be read is a fault of ours, not of Redis. */
+const showJob = script('jobs/show_job', { ...partitioned, args: ['id'], reply: (reply) => reply })
+
+const listJobs = script('jobs/list_jobs', {
+  ...partitioned,
+  args: ['workspace', 'kind', 'status', 'limit', 'offset'],
+  reply: (reply) => replyList(reply, recordOf),
+})
+
+/** The methods that show jobs and change nothing. */
+function createJobsView(ask: Ask): Pick<Jobs, 'get' | 'known' | 'list' | 'waiting' | 'figures'> {
+  return {
+    async get(id) {
+      const partition = jobPartition(id)
+      if (partition === null) return null
+      return jobOf(await ask((redis) => showJob(redis, { ...placeOf(partition), id })))
+    },
+    async known(ids) {
+      const lists = await Promise.all(
+        batchesOf(ids).map(({ partition, batch }) =>
+          ask((redis) => knownJobs(redis, { ...placeOf(partition), ids: JSON.stringify(batch) })),
+        ),
+      )
+      return new Map(lists.flat())
+    },
+    list: ({ workspace, kind, status, limit }) =>
+      listNewest<Job>(workspace, limit, {
+        idOf: ({ id }) => id,
+        atMsOf: ({ createdAtMs }) => createdAtMs,
+        look: (place, range) => {
+          const filter = { workspace: workspace ?? '', kind: kind ?? '', status: status ?? '' }
+          return ask((redis) => listJobs(redis, { ...place, ...filter, ...range }))
+        },
+      }),
+    async waiting() {
+      const counts = await Promise.all(
+        ALL_PARTITIONS.map((partition) => ask((redis) => redis.hget(keys.jobs(partition), 'waiting'))),
+      )
+      return counts.map(replyInteger).reduce((sum, count) => sum + count, 0)
+    },
+    figures: () => readJobFigures(ask),
+  }
+}
+
+/** Null: nothing, or what cannot be read, which must not keep the others from whoever asked. */
+function readableIn<Value>(json: string | null | undefined): Value | null {
+  try {
+    return JSON.parse(json ?? '') as Value
+  } catch {
+    return null
+  }
+}
+
+function knownOf([id, status, kind, fence, result, spec]: readonly (string | null)[]): readonly [
+  string,
+  KnownJob,
+] {
+  const known: KnownJob = {
+    status: replyText(status) as JobStatus,
+    kind: replyText(kind) as JobKind,
+    fence: replyInteger(fence),
+    result: readableIn<KeptText>(result),
+    work: readableIn<JobSpec>(spec)?.work ?? null,
+  }
+  return [replyText(id), known]
+}
+
+/** The ids by their partitions, as many at a time as a script takes. */
+function batchesOf(ids: readonly string[]): { partition: number; batch: string[] }[] {
+  const batches = new Map<number, string[][]>()
+  for (const id of new Set(ids)) {
+    const partition = jobPartition(id)
+    if (partition === null) continue
+    const lists = batches.get(partition) ?? []
+    batches.set(partition, lists)
+    const last = lists.at(-1)
+    if (last && last.length < KNOWN_AT_ONCE) last.push(id)
+    else lists.push([id])
+  }
+  return [...batches].flatMap(([partition, lists]) => lists.map((batch) => ({ partition, batch })))
+}
+
+const NO_PROGRESS: JobProgress = { audio: null, upstream: null }
+
+/** A job out of the fields and values of its hash; null: there are none. */
+function jobOf(reply: unknown): Job | null {
+  const fields = new Map(replyPairs(reply))
+  return fields.size === 0 ? null : jobIn(fields)
+}
+
+/** A job that is certainly there. */
+function recordOf(reply: unknown): Job {
+  const job = jobOf(reply)
+  if (job === null) throw new Error('a script replied a job that is none')
+  return job
+}
+
+/** A job that was taken up, with what the claims before left behind. */
+function claimedOf(reply: unknown): Claimed {
+  const fields = new Map(replyPairs(reply))
+  return { job: jobIn(fields), progress: parsed<JobProgress>(fields.get('progress')) ?? NO_PROGRESS }
+}
+
+function jobIn(fields: ReadonlyMap<string, string>): Job {
+  const momentOf = (name: string) => (fields.has(name) ? replyInteger(fields.get(name)) : null)
+  const countOf = (name: string) => replyInteger(fields.get(name))
+  return {
+    ...(JSON.parse(replyText(fields.get('spec'))) as JobSpec),
+    status: replyText(fields.get('status')) as JobStatus,
+    createdAtMs: countOf('created'),
+    startedAtMs: momentOf('started'),
+    endedAtMs: momentOf('ended'),
+    expiresAtMs: momentOf('expires'),
+    cancelRequested: fields.get('cancel') === '1',
+    fence: countOf('fence'),
+    stalled: countOf('strays'),
+    retries: countOf('retries'),
+    returns: countOf('returns'),
+    result: parsed<KeptText>(fields.get('result')),
+    error: parsed<JobError>(fields.get('error')),
+    facts: parsed<JobFacts>(fields.get('facts')),
+    history: replyText(fields.get('history')).split('\n').map(changeOf),
+  }
+}
+
+/** `<epoch milliseconds> <status> <fence>` */
+function changeOf(line: string): JobChange {
+  const [atMs, status, fence] = line.split(' ')
+  return { atMs: replyInteger(atMs), status: replyText(status) as JobStatus, fence: replyInteger(fence) }
+}
+
+/** Reads JSON that only this program has written. */
+function parsed<Value>(json: string | undefined): Value | null {
+  return json === undefined ? null : (JSON.parse(json) as Value)
+}
+
+const jobFigures = script('jobs/job_figures', { ...partitioned, args: [], reply: figuresIn })
+
+/** The figures of all partitions together. */
+async function readJobFigures(ask: Ask): Promise<JobFigures> {
+  const parts = await Promise.all(
+    ALL_PARTITIONS.map((partition) => ask((redis) => jobFigures(redis, placeOf(partition)))),
+  )
+  return {
+    waiting: sumByKey(
+      parts.flatMap(({ waiting }) => waiting),
+      ({ kind, mode }) => `${kind} ${mode}`,
+      (one, other) => ({
+        ...one,
+        ready: one.ready + other.ready,
+        delayed: one.delayed + other.delayed,
+        oldestMs: Math.max(one.oldestMs, other.oldestMs),
+      }),
+    ),
+    ended: sumByKey(
+      parts.flatMap(({ ended }) => ended),
+      ({ kind, status }) => `${kind} ${status}`,
+      (one, other) => ({ ...one, jobs: one.jobs + other.jobs }),
+    ),
+  }
+}
+
+/** One item for all of a key. */
+function sumByKey<Item>(
+  items: readonly Item[],
+  keyOf: (item: Item) => string,
+  join: (one: Item, other: Item) => Item,
+): Item[] {
+  const byKey = new Map<string, Item>()
+  for (const item of items) {
+    const known = byKey.get(keyOf(item))
+    byKey.set(keyOf(item), known === undefined ? item : join(known, item))
+  }
+  return [...byKey.values()]
+}
+
+function figuresIn(reply: unknown): JobFigures {
+  const [waiting, ended] = Array.isArray(reply) ? reply : []
+  if (!Array.isArray(waiting) || !Array.isArray(ended)) throw new Error('job_figures.lua replied no lists')
+  return { waiting: waiting.map(waitingOf), ended: ended.map(endedOf) }
+}
+
+function waitingOf([kind, mode, ready, delayed, oldestMs]: unknown[]): WaitingJobs {
+  const named = { kind, mode } as Pick<WaitingJobs, 'kind' | 'mode'>
+  return { ...named, ready: Number(ready), delayed: Number(delayed), oldestMs: Number(oldestMs) }
+}
+
+function endedOf([kind, status, jobs]: unknown[]): EndedJobs {
+  return { ...({ kind, status } as Pick<EndedJobs, 'kind' | 'status'>), jobs: Number(jobs) }
 }

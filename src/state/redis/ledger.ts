@@ -9,11 +9,9 @@ import type {
   Shortage,
   SlotView,
   StoredResult,
-} from '../../schema/ledger.ts'
-import type { Ask } from './ask.ts'
-import { keys } from './keys.ts'
-import { textOf, textsOf } from './reply.ts'
-import { script } from './script.ts'
+} from '../../contracts/ledger.ts'
+import { keys } from './key-names.ts'
+import { type Ask, replyText, replyTexts, script } from './script.ts'
 
 /** Named where a call has no slot: the ids of slots are hexadecimal, so none has this one. */
 const NO_SLOT = 'none'
@@ -22,7 +20,7 @@ const NO_CLAIM = 0
 /** How long a cancelled token stays void: longer than a command may lie in a connection that was given up. */
 const VOID_MS = 120_000
 
-const beginCall = script('begin_call', {
+const beginCall = script('ledger/begin_call', {
   keys: ['slot', 'void', 'account', 'grants', 'spent', 'reservations', 'leases', 'charged'],
   args: [
     ...(['token', 'fingerprint', 'slot_lease_ms', 'slot_ttl_ms'] as const),
@@ -32,19 +30,19 @@ const beginCall = script('begin_call', {
   reply: begunOf,
 })
 
-const settleCall = script('settle_call', {
+const settleCall = script('ledger/settle_call', {
   keys: ['slot', 'account', 'spent', 'reservations', 'leases', 'charged'],
   args: ['token', 'end', 'result', 'ttl_ms', 'charges', 'platform', 'spend', 'claim'],
   reply: settledOf,
 })
 
-const cancelCall = script('cancel_call', {
+const cancelCall = script('ledger/cancel_call', {
   keys: ['slot', 'void', 'account', 'spent', 'reservations', 'leases'],
   args: ['token', 'has_slot', 'void_ms', 'claim'],
   reply: () => undefined,
 })
 
-const lookAtSlot = script('look_at_slot', { keys: ['slot'], args: [], reply: slotViewOf })
+const lookAtSlot = script('ledger/look_at_slot', { keys: ['slot'], args: [], reply: slotViewOf })
 
 function settledOf(reply: unknown): Settled {
   const [slotHeld, charged] = Array.isArray(reply) ? reply : []
@@ -127,7 +125,7 @@ function cancelInputs({ token, workspace, slotId, claim }: Cancellation) {
   }
 }
 
-/** Where it is written that a token, or one claim of it, must not begin. */
+/** Key that says that a token, or one claim of it, must not begin. */
 function voidKey(workspace: string, token: string, claim: JobClaim | undefined): string {
   return keys.void(workspace, claim === undefined ? token : `${token}#${claim.number}`)
 }
@@ -142,22 +140,26 @@ const REFUSALS: ReadonlySet<string | null | undefined> = new Set<Shortage | 'voi
 const isRefusal = (why: string | null | undefined): why is Shortage | 'voided' => REFUSALS.has(why)
 
 function begunOf(reply: unknown): Begun {
-  const [state, why] = textsOf(reply)
+  const [state, why] = replyTexts(reply)
   if (state === 'begun') return { state }
   if (state === 'refused' && isRefusal(why)) return { state, why }
-  return takenOf(reply)
+  return usedSlotOf(reply)
 }
 
 function slotViewOf(reply: unknown): SlotView {
-  const [state] = textsOf(reply)
-  return state === 'free' ? { state } : takenOf(reply)
+  const [state] = replyTexts(reply)
+  return state === 'free' ? { state } : usedSlotOf(reply)
 }
 
-/** What a slot holds that is not free. */
-function takenOf(reply: unknown): Exclude<SlotView, { state: 'free' }> {
-  const [state, fingerprint, result] = textsOf(reply)
+/** The content of a slot that is not free. */
+function usedSlotOf(reply: unknown): Exclude<SlotView, { state: 'free' }> {
+  const [state, fingerprint, result] = replyTexts(reply)
   if (state === 'running' || state === 'burned') return { state }
   if (state === 'stored')
-    return { state, fingerprint: textOf(fingerprint), result: JSON.parse(textOf(result)) as StoredResult }
+    return {
+      state,
+      fingerprint: replyText(fingerprint),
+      result: JSON.parse(replyText(result)) as StoredResult,
+    }
   throw new Error(`a script replied ${state}`)
 }

@@ -1,31 +1,27 @@
+import type { EventEnding, EventView, Outbox, WebhookEvent } from '../../contracts/outbox.ts'
 import { jobPartition } from '../../ids.ts'
-import type { EventEnding, EventView, Outbox, WebhookEvent } from '../../schema/outbox.ts'
-import type { Ask } from './ask.ts'
-import { listNewest, partitioned, placeOf } from './jobs-partitions.ts'
-import { listOf } from './jobs-record.ts'
-import { createSweep } from './jobs-sweep.ts'
-import { integerOf, textOf, textsOf } from './reply.ts'
-import { script } from './script.ts'
+import { createSweep, listNewest, partitioned, placeOf } from './partitions.ts'
+import { type Ask, replyInteger, replyList, replyText, replyTexts, script } from './script.ts'
 
-const claimEvents = script('claim_events', {
+const claimEvents = script('outbox/claim_events', {
   ...partitioned,
   args: ['limit', 'lease_ms', 'per_workspace', 'per_ailing'],
-  reply: (reply) => listOf(reply, (item) => eventOf(textsOf(item))),
+  reply: (reply) => replyList(reply, (item) => eventOf(replyTexts(item))),
 })
 
-const endEvent = script('end_event', {
+const endEvent = script('outbox/end_event', {
   ...partitioned,
   args: ['job_id', 'attempts', 'ending', 'delay_ms', 'reason', 'keep_ms'],
   reply: (reply) => reply === 1,
 })
 
-const listEvents = script('list_events', {
+const listEvents = script('outbox/list_events', {
   ...partitioned,
   args: ['workspace', 'limit', 'offset'],
-  reply: (reply) => listOf(reply, viewOf),
+  reply: (reply) => replyList(reply, viewOf),
 })
 
-const redeliverEvent = script('redeliver_event', {
+const redeliverEvent = script('outbox/redeliver_event', {
   ...partitioned,
   args: ['job_id'],
   reply: (reply) => reply === 1,
@@ -79,21 +75,21 @@ function eventOf([jobId, id, workspace, status, occurred, attempts]: readonly (
   | null
 )[]): WebhookEvent {
   return {
-    id: textOf(id),
-    jobId: textOf(jobId),
-    workspace: textOf(workspace),
-    status: textOf(status) as WebhookEvent['status'],
-    occurredAtMs: integerOf(occurred),
-    attempts: integerOf(attempts),
+    id: replyText(id),
+    jobId: replyText(jobId),
+    workspace: replyText(workspace),
+    status: replyText(status) as WebhookEvent['status'],
+    occurredAtMs: replyInteger(occurred),
+    attempts: replyInteger(attempts),
   }
 }
 
 function viewOf(item: unknown): EventView {
-  const texts = textsOf(item)
+  const texts = replyTexts(item)
   const [nextAttempt = null, reason = null] = texts.slice(6)
   return {
     ...eventOf(texts),
-    nextAttemptAtMs: nextAttempt === null ? null : integerOf(nextAttempt),
+    nextAttemptAtMs: nextAttempt === null ? null : replyInteger(nextAttempt),
     reason,
   }
 }

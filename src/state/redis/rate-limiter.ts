@@ -1,32 +1,37 @@
+import type {
+  LimiterFigures,
+  RateDecision,
+  RateLimit,
+  RateLimiter,
+  Take,
+} from '../../contracts/rate-limit.ts'
 import { type Logger, messageOf } from '../../log.ts'
-import type { LimiterFigures, RateDecision, RateLimit, RateLimiter, Take } from '../../schema/state.ts'
+import { within } from '../../timeouts.ts'
 import { bucketOf, decisionOf } from '../bucket.ts'
 import { EmbeddedRateLimiter } from '../embedded/rate-limiter.ts'
 import type { RedisConnection } from './connect.ts'
-import { keys } from './keys.ts'
-import { type Lease, LeaseBook } from './lease-book.ts'
-import { LeaseNodes } from './lease-nodes.ts'
+import { keys } from './key-names.ts'
 import { script } from './script.ts'
-import { within } from './within.ts'
+import { type Lease, LeaseNodes, TokenLeases } from './token-leases.ts'
 
-/** What a request waits at most: more than Redis ever takes on a healthy network, less than a caller would notice. */
+/** Longest that a request waits: more than Redis ever takes on a healthy network, less than a caller would notice. */
 const TIMEOUT_MS = 50
 /** While Redis does not answer, one request in this time asks it; all others are decided at once. */
 const TRIAL_MS = 250
 /** Named where no slot is looked at: the ids of slots are hexadecimal, so none has this one. */
 const NO_SLOT = 'none'
 
-interface Taken {
+interface TakeReply {
   readonly fullInUs: number
   readonly waitUs: number
   readonly leased: number
   readonly slotTaken: boolean
 }
 
-const takeToken = script('take_token', {
+const takeToken = script('rate-limiter/take_token', {
   keys: ['bucket', 'slot'],
   args: ['interval_us', 'burst', 'wanted'],
-  reply: (reply): Taken => {
+  reply: (reply): TakeReply => {
     if (!Array.isArray(reply) || !reply.every(Number.isSafeInteger) || reply.length !== 4)
       throw new Error('take_token.lua replied something else than four integers')
     const [fullInUs, waitUs, leased, slotTaken] = reply
@@ -34,7 +39,7 @@ const takeToken = script('take_token', {
   },
 })
 
-const returnTokens = script('return_tokens', {
+const returnTokens = script('rate-limiter/return_tokens', {
   keys: ['bucket'],
   args: ['interval_us', 'tokens'],
   reply: () => null,
@@ -58,7 +63,7 @@ export class RedisRateLimiter implements RateLimiter {
   readonly #timeoutMs: number
   readonly #local = new EmbeddedRateLimiter()
   readonly #nodes: LeaseNodes
-  readonly #leases = new LeaseBook((lease, tokens) => this.#giveBack(lease, tokens))
+  readonly #leases = new TokenLeases((lease, tokens) => this.#giveBack(lease, tokens))
   readonly #decisions = { redis: 0, leases: 0, local: 0 }
   #away = false
   #nextTrialMs = 0

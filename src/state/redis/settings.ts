@@ -1,34 +1,37 @@
-import type { StoredWebhook, WorkspaceSettings } from '../../schema/settings.ts'
-import type { Ask } from './ask.ts'
-import { keys } from './keys.ts'
-import { integerOf, textOf, textsOf } from './reply.ts'
-import { script } from './script.ts'
+import type { StoredWebhook, WorkspaceSettings } from '../../contracts/settings.ts'
+import { keys } from './key-names.ts'
+import { type Ask, replyInteger, replyText, replyTexts, script } from './script.ts'
 
-const putWebhook = script('put_webhook', {
+const putWebhook = script('settings/put_webhook', {
   keys: ['webhook', 'previous'],
   args: ['url', 'secret', 'created_at_ms', 'keep_ms'],
   reply: () => undefined,
 })
 
-const showWebhook = script('show_webhook', {
+const showWebhook = script('settings/show_webhook', {
   keys: ['webhook', 'previous'],
   args: [],
   reply: (reply): StoredWebhook | null => {
-    const [url, secret, createdAtMs, previousSecret, untilMs] = textsOf(reply)
+    const [url, secret, createdAtMs, previousSecret, untilMs] = replyTexts(reply)
     if (url === null) return null
     const previous =
-      typeof previousSecret === 'string' ? { secret: previousSecret, untilMs: integerOf(untilMs) } : null
-    return { url: textOf(url), secret: textOf(secret), createdAtMs: integerOf(createdAtMs), previous }
+      typeof previousSecret === 'string' ? { secret: previousSecret, untilMs: replyInteger(untilMs) } : null
+    return {
+      url: replyText(url),
+      secret: replyText(secret),
+      createdAtMs: replyInteger(createdAtMs),
+      previous,
+    }
   },
 })
 
-const removeWebhook = script('remove_webhook', {
+const removeWebhook = script('settings/remove_webhook', {
   keys: ['webhook', 'previous'],
   args: [],
   reply: (reply): boolean => reply === 1,
 })
 
-/** What workspaces set by themselves, in Redis. */
+/** Settings of workspaces in Redis. */
 export function createRedisSettings(ask: Ask): WorkspaceSettings {
   const places = (workspace: string) => ({
     webhook: keys.webhook(workspace),

@@ -1,18 +1,17 @@
-import type { Logger } from '../../log.ts'
-import type { State } from '../../schema/state.ts'
+import type { State } from '../../contracts/state.ts'
+import { type Logger, messageOf } from '../../log.ts'
+import { within } from '../../timeouts.ts'
 import { createRedisAccounts } from './accounts.ts'
-import { askOf } from './ask.ts'
 import { createRedisCatalog } from './catalog.ts'
-import { type RedisConnection, redisConnector } from './connect.ts'
+import { primariesOf, type RedisConnection, redisConnector } from './connect.ts'
 import { createRedisConsole } from './console.ts'
-import { warnOfLosses } from './durability.ts'
 import { createRedisJobs, listenToJobs } from './jobs.ts'
 import { createRedisLedger } from './ledger.ts'
 import { createRedisOutbox } from './outbox.ts'
 import { RedisRateLimiter } from './rate-limiter.ts'
+import { askOf } from './script.ts'
 import { createRedisSettings } from './settings.ts'
 import { createRedisStoredKeys } from './stored-keys.ts'
-import { within } from './within.ts'
 
 /** How long a health check waits for Redis. */
 const HEALTH_TIMEOUT_MS = 500
@@ -71,4 +70,41 @@ export async function createRedisState(options: {
 /** Whenever that is. */
 function readyOf(redis: RedisConnection): Promise<void> {
   return new Promise((resolve) => redis.once('ready', resolve))
+}
+
+/**
+ * Logs one line for each setting with which the servers may lose what was acknowledged. Where they do not let us read
+ * their settings it says nothing. Never rejects.
+ */
+async function warnOfLosses(redis: RedisConnection, log: Logger): Promise<void> {
+  try {
+    const servers = primariesOf(redis)
+    const reports = await Promise.all(servers.map((server) => server.info()))
+    const policies = reports.map((report) => /^maxmemory_policy:(\S+)/m.exec(report)?.[1])
+    const evicts = policies.find((policy) => policy !== undefined && policy !== 'noeviction')
+    if (evicts !== undefined)
+      log.warn(
+        { maxmemory_policy: evicts },
+        'Redis evicts keys when its memory is full, and with them credits and idempotency keys: set noeviction',
+      )
+    if (reports.some((report) => /^aof_enabled:0/m.test(report)))
+      log.warn(
+        'Redis keeps no append-only file: what was acknowledged may be lost when it ends: set appendonly yes',
+      )
+    const logging = servers.filter((_, i) => /^aof_enabled:1/m.test(reports[i] ?? ''))
+    const syncs = await Promise.all(logging.map(async (server) => server.config('GET', 'appendfsync')))
+    const late = syncs.map(settingOf).find((value) => value !== undefined && value !== 'always')
+    if (late !== undefined)
+      log.warn(
+        { appendfsync: late },
+        'Redis acknowledges before it has written to the disk, and may lose accepted jobs: set appendfsync always',
+      )
+  } catch (error) {
+    log.debug({ reason: messageOf(error) }, 'the settings of Redis cannot be read')
+  }
+}
+
+/** The value in what CONFIG GET answers about one setting. */
+function settingOf(reply: unknown): string | undefined {
+  return Array.isArray(reply) && typeof reply[1] === 'string' ? reply[1] : undefined
 }

@@ -1,37 +1,37 @@
-import type { StoredKey, StoredKeys } from '../../schema/stored-keys.ts'
-import type { Ask } from './ask.ts'
-import { keys } from './keys.ts'
-import { integerOf, pairsOf, textOf, textsOf } from './reply.ts'
-import { script } from './script.ts'
+import type { StoredKey, StoredKeys } from '../../contracts/stored-keys.ts'
+import { keys } from './key-names.ts'
+import { type Ask, replyInteger, replyPairs, replyText, replyTexts, script } from './script.ts'
 
-const createKey = script('create_key', {
+const HOUR_MS = 3_600_000
+
+const createKey = script('stored-keys/create_key', {
   keys: ['all', 'version'],
   args: ['id', 'key'],
   reply: () => undefined,
 })
 
-const revokeKey = script('revoke_key', {
+const revokeKey = script('stored-keys/revoke_key', {
   keys: ['all', 'revoked', 'version'],
   args: ['id'],
   reply: (reply): StoredKey | null => {
-    const [key, revokedAtMs] = textsOf(reply)
-    return key === undefined ? null : keyOf(textOf(key), textOf(revokedAtMs))
+    const [key, revokedAtMs] = replyTexts(reply)
+    return key === undefined ? null : keyOf(replyText(key), replyText(revokedAtMs))
   },
 })
 
-const forgetKey = script('forget_key', {
+const forgetKey = script('stored-keys/forget_key', {
   keys: ['all', 'revoked'],
   args: ['id'],
   reply: () => undefined,
 })
 
-const listKeys = script('list_keys', {
+const listKeys = script('stored-keys/list_keys', {
   keys: ['all', 'revoked'],
   args: [],
   reply: (reply): readonly StoredKey[] => {
     if (!Array.isArray(reply)) throw new Error('list_keys.lua replied no list')
-    const revoked = new Map(pairsOf(reply[1]))
-    return pairsOf(reply[0])
+    const revoked = new Map(replyPairs(reply[1]))
+    return replyPairs(reply[0])
       .map(([id, key]) => keyOf(key, revoked.get(id)))
       .sort(byTime)
   },
@@ -41,7 +41,7 @@ const listKeys = script('list_keys', {
 export function createRedisStoredKeys(ask: Ask): StoredKeys {
   const places = { all: keys.apiKeys, revoked: keys.revokedApiKeys, version: keys.apiKeysVersion }
   return {
-    create: (key) => ask((redis) => createKey(redis, { ...places, id: key.id, key: JSON.stringify(key) })),
+    create: (key) => ask((redis) => createKey(redis, { ...places, id: key.id, key: textOfKey(key) })),
     revoke: (id) => ask((redis) => revokeKey(redis, { ...places, id })),
     forget: (id) => ask((redis) => forgetKey(redis, { ...places, id })),
     list: () => ask((redis) => listKeys(redis, places)),
@@ -53,9 +53,21 @@ export function createRedisStoredKeys(ask: Ask): StoredKeys {
   }
 }
 
+/** Encodes the mark of a key also where there is none: a text without `kind` is of a version that knew no marks. */
+function textOfKey(key: StoredKey): string {
+  return JSON.stringify({ ...key, kind: key.kind ?? null })
+}
+
 function keyOf(json: string, revokedAtMs: string | undefined): StoredKey {
-  const key = JSON.parse(json) as StoredKey
-  return revokedAtMs === undefined ? key : { ...key, revokedAtMs: integerOf(revokedAtMs) }
+  const { kind, ...key } = JSON.parse(json) as Omit<StoredKey, 'kind'> & { kind?: StoredKey['kind'] | null }
+  const isPlayground = kind === undefined ? wasPlaygroundKey(key) : kind === 'playground'
+  const marked: StoredKey = isPlayground ? { ...key, kind: 'playground' } : key
+  return revokedAtMs === undefined ? marked : { ...marked, revokedAtMs: replyInteger(revokedAtMs) }
+}
+
+/** Older versions told the playground's keys by their name and their life of an hour. */
+function wasPlaygroundKey({ name, createdAtMs, expiresAtMs }: StoredKey): boolean {
+  return name === 'playground' && expiresAtMs === createdAtMs + HOUR_MS
 }
 
 function byTime(one: StoredKey, other: StoredKey): number {

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import t from 'tap'
-import { anthropic } from '../../../src/providers/anthropic.ts'
-import type { ChatCall, ChatDelta, ChatResult } from '../../../src/schema/chat.ts'
-import type { Failure } from '../../../src/schema/upstream.ts'
+import type { ChatCall, ChatDelta, ChatResult } from '../../../src/contracts/chat.ts'
+import type { Failure } from '../../../src/contracts/upstream.ts'
+import { anthropic } from '../../../src/providers/anthropic/provider.ts'
 import { chatCall } from '../../support/chat-call.ts'
 
 const streamed = anthropic.chat!.streamed!

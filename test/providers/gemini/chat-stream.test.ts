@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
-import { gemini } from '../../../src/providers/gemini.ts'
-import type { ChatDelta } from '../../../src/schema/chat.ts'
+import type { ChatDelta } from '../../../src/contracts/chat.ts'
+import { gemini } from '../../../src/providers/gemini/provider.ts'
 import { chatCall } from '../../support/chat-call.ts'
 import { fixture } from '../../support/replies.ts'
 

@@ -1,8 +1,8 @@
 import t from 'tap'
-import { gemini } from '../../../src/providers/gemini.ts'
-import type { ChatCall, ChatMessage, ChatResult } from '../../../src/schema/chat.ts'
-import type { Step } from '../../../src/schema/provider.ts'
-import type { Failure } from '../../../src/schema/upstream.ts'
+import type { ChatCall, ChatMessage, ChatResult } from '../../../src/contracts/chat.ts'
+import type { Step } from '../../../src/contracts/provider.ts'
+import type { Failure } from '../../../src/contracts/upstream.ts'
+import { gemini } from '../../../src/providers/gemini/provider.ts'
 import { chatCall } from '../../support/chat-call.ts'
 import { bytesOf, requestOf } from '../../support/form-of.ts'
 import { fixture, reply } from '../../support/replies.ts'
@@ -201,8 +201,8 @@ t.test('what cannot be sent is refused', async (t) => {
     [{ messages: [{ role: 'assistant', parts: [picture], tool_calls: [] }] }, /assistant message/],
     [{ messages: [{ role: 'user', parts: [plain] }] }, /https/],
     [{ messages: [{ role: 'user', parts: [nonsense] }] }, /https/],
-    [{ messages: [user('x'), answered('a1', 'y')] }, /answers no call/],
-    [{ messages: [answered('a1', 'y'), called('', ['a1', 'f', '{}'])] }, /answers no call/],
+    [{ messages: [user('x'), answered('a1', 'y')] }, /must answer an earlier tool call$/],
+    [{ messages: [answered('a1', 'y'), called('', ['a1', 'f', '{}'])] }, /must answer an earlier tool call$/],
     [{ messages: [called('', ['a1', 'f', '{"cut'])] }, /arguments/],
     [{ messages: [called('', ['a1', 'f', '[1]'])] }, /arguments/],
   ]

@@ -1,9 +1,9 @@
 import t from 'tap'
+import type { VideoCall, VideoResult } from '../../../src/contracts/generation.ts'
+import type { Step } from '../../../src/contracts/provider.ts'
+import type { UpstreamReply } from '../../../src/contracts/upstream.ts'
 import { factsOf } from '../../../src/providers/facts.ts'
-import { gemini } from '../../../src/providers/gemini.ts'
-import type { VideoCall, VideoResult } from '../../../src/schema/generation.ts'
-import type { Step } from '../../../src/schema/provider.ts'
-import type { UpstreamReply } from '../../../src/schema/upstream.ts'
+import { gemini } from '../../../src/providers/gemini/provider.ts'
 import { bytesOf, requestOf } from '../../support/form-of.ts'
 import { fixture, reply } from '../../support/replies.ts'
 

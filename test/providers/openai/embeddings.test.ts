@@ -1,7 +1,7 @@
 import t from 'tap'
-import { openai } from '../../../src/providers/openai.ts'
+import type { EmbeddingsCall } from '../../../src/contracts/generation.ts'
+import { openai } from '../../../src/providers/openai/provider.ts'
 import { openaiCompatible } from '../../../src/providers/openai-compatible.ts'
-import type { EmbeddingsCall } from '../../../src/schema/generation.ts'
 import { bytesOf, requestOf } from '../../support/form-of.ts'
 import { fixture, reply } from '../../support/replies.ts'
 

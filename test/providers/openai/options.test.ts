@@ -1,7 +1,7 @@
 import t from 'tap'
+import type { Feature, Hint, TranscriptionOptions } from '../../../src/contracts/calls.ts'
 import { factsOf } from '../../../src/providers/facts.ts'
 import { PROVIDERS } from '../../../src/providers/index.ts'
-import type { Feature, Hint, TranscriptionOptions } from '../../../src/schema/calls.ts'
 import { audio, options, speechCall } from '../../support/call.ts'
 import { bytesOf, fieldsOf, requestOf } from '../../support/form-of.ts'
 

@@ -1,8 +1,8 @@
 import t from 'tap'
-import { openai } from '../../../src/providers/openai.ts'
+import type { VideoCall, VideoResult } from '../../../src/contracts/generation.ts'
+import type { Step } from '../../../src/contracts/provider.ts'
+import { openai } from '../../../src/providers/openai/provider.ts'
 import { openaiCompatible } from '../../../src/providers/openai-compatible.ts'
-import type { VideoCall, VideoResult } from '../../../src/schema/generation.ts'
-import type { Step } from '../../../src/schema/provider.ts'
 import { bytesOf, requestOf } from '../../support/form-of.ts'
 import { fixture, reply } from '../../support/replies.ts'
 

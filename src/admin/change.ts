@@ -1,0 +1,227 @@
+import { randomUUID } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
+import { arrayIn, at } from '../catalog/parts.ts'
+import type { CatalogService } from '../contracts/catalog-service.ts'
+import {
+  type AuditNote,
+  type CatalogStep,
+  type RecordDraft,
+  type RecordFields,
+  type RecordName,
+  recordId,
+} from '../contracts/catalog-store.ts'
+import { FACT_SHAPES } from '../contracts/facts.ts'
+import { hashFields } from '../contracts/json.ts'
+import { GatewayError } from '../errors.ts'
+import { type AdminActor, type AdminContext, requireOwner } from './actor.ts'
+import { issuesError, issuesFor } from './issues.ts'
+import { type Part, partOf, partsOf } from './parts.ts'
+
+/** How often a change is checked and made again when others publish at the same time. */
+const TRIES_MAX = 8
+/** Parts of a kind that one workspace may have: every node holds, and checks, all of them. */
+const PARTS_MAX = 500
+
+export type ChangeContext = Pick<AdminContext, 'state' | 'catalog'>
+
+/** The next state of one part of the catalog. */
+export interface PartChange {
+  readonly record: RecordName
+  /** Null: it is removed. */
+  readonly fields: RecordFields | null
+  /** In the audit list: `route.publish`. */
+  readonly action: string
+  /** A reason, for the versions and the audit list. */
+  readonly note?: string | null
+  /** The draft as it was read: when it is another by then, nothing is changed. Absent: it does not count. */
+  readonly draft?: RecordDraft | null
+  /** The published fields are not those of the draft, which stays. */
+  readonly keepsDraft?: boolean
+}
+
+/**
+ * Publishes a change of the catalog: checks it against all that is served, stores it with a line on the audit list, and
+ * makes this node serve it. It is checked again when somebody else has published in between.
+ *
+ * @param decide gives the change; asked again for each try
+ * @throws GatewayError INVALID_REQUEST with `details.faults`, NOT_FOUND for a part to be removed, CONFLICT,
+ *         DEPENDENCY_UNAVAILABLE, also where this node cannot serve what others have published
+ */
+export async function changePart(
+  actor: AdminActor,
+  decide: (catalog: CatalogService) => PartChange | Promise<PartChange>,
+  context: ChangeContext,
+): Promise<void> {
+  const catalog = await context.catalog()
+  for (let tries = 0; tries < TRIES_MAX; tries++) {
+    const change = await decide(catalog)
+    const { record, fields } = change
+    requireOwner(actor, record.workspace)
+    const part = partOf(catalog, record)
+    requireChangeable(part, change, catalog)
+    const own = fields === null || actor.role === 'operator' ? [] : operatorFacts(catalog, record, fields)
+    const tried = catalog.tryChange([
+      fields === null ? { do: 'remove', record } : { do: 'publish', record, fields },
+    ])
+    if ('issues' in tried) throw issuesError([...own, ...issuesFor(actor.role, tried.issues)])
+    if (own.length > 0) throw issuesError(own)
+    const { state } = await context.state.catalog.change({
+      token: randomUUID(),
+      expected: tried.version,
+      steps: stepsOf(change),
+      by: actor.author,
+      audit: [auditNote(change, part, actor)],
+    })
+    await catalog.refresh()
+    if (state === 'done') return
+    await requireNewest(catalog, context)
+  }
+  throw conflict()
+}
+
+/**
+ * Saves or drops a draft, which changes nothing that is served.
+ *
+ * @param action for the audit list; null: it is not worth a line
+ * @throws GatewayError CONFLICT when the draft is not the one that the step names, DEPENDENCY_UNAVAILABLE
+ */
+export async function changeDraft(
+  actor: AdminActor,
+  step: Extract<CatalogStep, { readonly do: 'draft' | 'discard' }>,
+  action: string | null,
+  context: ChangeContext,
+): Promise<void> {
+  const { record } = step
+  requireOwner(actor, record.workspace)
+  const note = {
+    by: actor.author,
+    workspace: record.workspace,
+    target: recordId(record),
+    before: null,
+    detail: null,
+  }
+  const after = step.do === 'draft' ? hashFields(step.fields) : null
+  const { state } = await context.state.catalog.change({
+    token: randomUUID(),
+    expected: null,
+    steps: [step],
+    by: actor.author,
+    audit: action === null ? [] : [{ ...note, action, after }],
+  })
+  if (state === 'conflict') throw conflict()
+}
+
+/** @throws GatewayError INVALID_REQUEST, NOT_FOUND */
+function requireChangeable(
+  part: Part | null,
+  { record: { kind, workspace, name }, fields }: PartChange,
+  catalog: CatalogService,
+): void {
+  if (part?.managedBy === 'file') throw managedByFile({ kind, name })
+  if (part !== null) return
+  if (fields === null) throw new GatewayError('NOT_FOUND', `there is no such ${kind}`)
+  if (kind !== 'head' && workspace !== null && kind !== 'workspace')
+    requireRoom(catalog, { kind, workspace, name })
+}
+
+export function managedByFile({ kind, name }: Pick<RecordName, 'kind' | 'name'>): GatewayError {
+  return issuesError([`the ${kind} "${name}" is managed by the configuration file: change it there`])
+}
+
+/**
+ * A node that has refused the newest catalog checks changes against an older one, and each would conflict.
+ *
+ * @throws GatewayError DEPENDENCY_UNAVAILABLE
+ */
+async function requireNewest(catalog: CatalogService, { state }: ChangeContext): Promise<void> {
+  if (catalog.refused().length === 0 || (await state.catalog.version()) === catalog.version()) return
+  throw new GatewayError(
+    'DEPENDENCY_UNAVAILABLE',
+    'this node cannot serve the newest catalog beside its configuration file, so nothing can be changed here',
+  )
+}
+
+/** @throws GatewayError INVALID_REQUEST when a workspace has as many parts of a kind as it may have */
+export function requireRoom(catalog: CatalogService, { kind, workspace }: RecordName, more = 0): void {
+  if (kind === 'head' || partsOf(catalog, kind, workspace).length + more < PARTS_MAX) return
+  throw issuesError([`the workspace may have at most ${PARTS_MAX} ${kind}s`])
+}
+
+export function conflict(): GatewayError {
+  return new GatewayError('CONFLICT', 'somebody else has changed it in the meantime: load it again')
+}
+function stepsOf({
+  record,
+  fields,
+  note = null,
+  draft = null,
+  keepsDraft = false,
+}: PartChange): CatalogStep[] {
+  if (fields === null) return [{ do: 'remove', record }]
+  const publish: CatalogStep = { do: 'publish', record, fields, hash: hashFields(fields), note }
+  if (draft === null) return [publish]
+  // Replacing the draft by itself is what fails when it is another by now; publishing drops it.
+  const held: CatalogStep = { do: 'draft', record, fields: draft.fields, revision: draft.revision }
+  return keepsDraft ? [held, publish, { ...held, revision: null }] : [held, publish]
+}
+
+function auditNote(
+  { record, fields, action, note = null }: PartChange,
+  part: Part | null,
+  { author }: AdminActor,
+): AuditNote {
+  return {
+    by: author,
+    action,
+    workspace: record.workspace,
+    target: recordId(record),
+    before: part?.version?.hash ?? null,
+    after: fields === null ? null : hashFields(fields),
+    detail: note,
+  }
+}
+
+const FACTS = Object.keys(FACT_SHAPES)
+const ONLY_OPERATORS = 'only an operator may set this'
+
+/**
+ * Issues of fields that an admin may not publish: facts of a model that the platform bills, with which a workspace
+ * could set its own price, and regular expressions, which run on the node for everybody. Values that an operator has
+ * published before may stay.
+ */
+export function operatorFacts(catalog: CatalogService, record: RecordName, fields: RecordFields): string[] {
+  const before = partOf(catalog, record)?.fields ?? {}
+  if (record.kind === 'provider') return patternIssues(fields, before, '')
+  if (record.kind !== 'route') return []
+  const platform = new Set(
+    catalog.good().providers.flatMap(({ name, access }) => (access === 'platform' ? [name] : [])),
+  )
+  const known = arrayIn(before.entries)
+  return arrayIn(fields.entries).flatMap((entry, index) => {
+    const same = known.filter((one) => entryId(one) === entryId(entry))
+    const path = `/entries/${index}`
+    if (!platform.has(String(at(entry, 'provider')))) {
+      return same.some((one) => patternIssues(entry, one, path).length === 0)
+        ? []
+        : patternIssues(entry, {}, path)
+    }
+    const declared = FACTS.filter((fact) => at(entry, fact) !== undefined)
+    const isKept = same.some((one) =>
+      declared.every((fact) => isDeepStrictEqual(at(one, fact), at(entry, fact))),
+    )
+    return isKept
+      ? []
+      : declared.map((fact) => `${path}/${fact}: ${ONLY_OPERATORS} for a model of the platform`)
+  })
+}
+
+function patternIssues(fields: unknown, before: unknown, path: string): string[] {
+  const pattern = at(at(fields, 'limits'), 'voice_pattern')
+  const isKept = pattern === undefined || pattern === at(at(before, 'limits'), 'voice_pattern')
+  return isKept ? [] : [`${path}/limits/voice_pattern: ${ONLY_OPERATORS}`]
+}
+
+/** Provider and model, which identify an entry across versions. */
+function entryId(entry: unknown): string {
+  return JSON.stringify([at(entry, 'provider'), at(entry, 'model')])
+}

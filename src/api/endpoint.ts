@@ -1,0 +1,394 @@
+import { callFacts, errorOf, requestEnd } from '../call-facts.ts'
+import type { Scope } from '../contracts/catalog.ts'
+import type { JobObjects } from '../contracts/job-objects.ts'
+import type { Links, Results } from '../contracts/links.ts'
+import type { AudioDigester, MediaProbe } from '../contracts/media.ts'
+import type { OperationName } from '../contracts/operations.ts'
+import type { Recorder, RecorderNote } from '../contracts/recorder.ts'
+import type { RemoteAudio } from '../contracts/remote-audio.ts'
+import type { Spool } from '../contracts/spool.ts'
+import type { Tracing } from '../contracts/tracing.ts'
+import { ERRORS, type ErrorCode, errorReply, GatewayError, toGatewayError } from '../errors.ts'
+import { admit, authenticate, requireScope, takeToken } from '../gateway/authentication.ts'
+import { type AdmittedContext, CallContext } from '../gateway/call-context.ts'
+import type { Services } from '../gateway/services.ts'
+import { type Exchange, edgeFacts, type Reply } from '../inbound/exchange.ts'
+import type { EdgeRoute } from '../inbound/server.ts'
+import type { JobSignals } from '../jobs/watch.ts'
+import type { Logger } from '../log.ts'
+import type { RequestMetrics } from '../metrics/request-metrics.ts'
+import type { HeaderName, ParameterName } from './openapi/headers.ts'
+import { type Answer, BODY_ERRORS, type Content, KEY_ERRORS, type Operation } from './openapi/operation.ts'
+import type { Json } from './openapi/schema.ts'
+
+/**
+ * An endpoint is one value: path, scope, schemas of body and answers, errors and handler. This file runs it, in this
+ * order: authentication, scope and a token of the key's bucket; reception of the body; the handler; one answer, one
+ * line in the log. The OpenAPI document and the table of endpoints are folds over the same values.
+ */
+
+/** Parts of a node that endpoints work with. */
+export interface Dependencies {
+  readonly services: Services
+  readonly spool: Spool
+  /** Takes a body that nobody needs, because its answer is there already. */
+  readonly discard: Spool
+  readonly probe: MediaProbe
+  readonly digester: AudioDigester
+  readonly remoteAudio: RemoteAudio
+  readonly results: Results
+  readonly jobs: JobServices
+  readonly log: Logger
+  /** Null: it is off. */
+  readonly tracing: Tracing | null
+  /** Null: nobody counts. */
+  readonly metrics?: { readonly requests: RequestMetrics } | null
+  /** Absent: nothing is shown in the console. */
+  readonly recorder?: Recorder
+}
+
+/** Parts of a node that endpoints of jobs work with, beside the state. */
+interface JobServices {
+  readonly objects: JobObjects
+  /** Signs URLs that open large results. */
+  readonly links: Links
+  readonly signals: JobSignals
+}
+
+/** A request whose caller is admitted. */
+export interface Admitted<Needs = Dependencies> {
+  readonly exchange: Exchange
+  readonly context: AdmittedContext
+  readonly dependencies: Needs
+}
+
+/** A request as its handler gets it. */
+export interface EndpointCall<Body = undefined, Needs = Dependencies> extends Admitted<Needs> {
+  readonly body: Body
+}
+
+/** The body of an endpoint: how it is documented, and how it is received. */
+export interface RequestBody<Body> {
+  readonly contents: readonly Content[]
+  /** Documented parameters that belong to the body, such as fields sent in the query. */
+  readonly parameters?: readonly (ParameterName | Json)[]
+  /** @throws GatewayError before or while the body is read */
+  receive(request: Admitted): Promise<Body>
+}
+
+/** Conventions of a family of clients that differ from the gateway's own. Its functions are pure. */
+export interface Door {
+  readonly tag: Operation['tag']
+  /** Header in which these clients look for the id of the request. */
+  readonly requestIdHeader: HeaderName & Lowercase<HeaderName>
+  /** Puts an error into the names that these clients use for fields. */
+  readonly translateError: (error: GatewayError, request: Pick<Exchange, 'headers'>) => GatewayError
+}
+
+interface Described {
+  readonly id: string
+  readonly tag: Operation['tag']
+  readonly summary: string
+  readonly description?: string
+  /** Beside those of the path, the body and the idempotency key. */
+  readonly parameters?: readonly (ParameterName | Json)[]
+  readonly answers: readonly Answer[]
+}
+
+interface EndpointDefinition<Method, Path, Body, Needs> extends Described {
+  readonly method: Method
+  readonly path: Path
+  readonly scope: Scope
+  /** False: takes no token of the key's bucket, and has no body. */
+  readonly limited?: false
+  /** The first parameter of the path is the workspace of the key: any other is answered as if there were none. */
+  readonly ofWorkspace?: true
+  /** Honours `Idempotency-Key`; by the name of an operation: in the ledger of calls, looked at with the token. */
+  readonly idempotent?: true | OperationName
+  readonly body?: RequestBody<Body>
+  /** Beside those of every endpoint with a key, and with a body. */
+  readonly errors?: readonly ErrorCode[]
+  readonly door?: Door
+  readonly handle: (call: EndpointCall<Body, Needs>) => Reply | Promise<Reply>
+}
+
+interface PublicDefinition<Method, Path, Needs> extends Described {
+  readonly method: Method
+  readonly path: Path
+  readonly errors: readonly ErrorCode[]
+  /** Asked by balancers and monitors: leaves no line in the log. */
+  readonly probe?: true
+  readonly handle: (exchange: Exchange, needs: Needs) => Reply | Promise<Reply>
+}
+
+/** An endpoint with all that is to be known of it. `Needs` is what its handler works with. */
+export interface Endpoint<Needs = Dependencies, Method = Operation['method'], Path = string>
+  extends Operation {
+  readonly method: Method & Operation['method']
+  readonly path: Path & string
+  route(needs: Needs): EdgeRoute
+}
+
+/** Defines an endpoint for holders of API keys. */
+export function endpoint<
+  const Method extends Operation['method'],
+  const Path extends string,
+  Body = undefined,
+  Needs extends Dependencies = Dependencies,
+>(definition: EndpointDefinition<Method, Path, Body, Needs>): Endpoint<Needs, Method, Path> {
+  const { method, path, idempotent, body, door, errors = [] } = definition
+  const { scope, id, tag, summary, description, parameters = [], limited = true } = definition
+  return {
+    ...{ method, path, id, tag, summary, scope, limited },
+    ...(description === undefined ? {} : { description }),
+    idempotent: idempotent !== undefined,
+    parameters: [
+      ...parameters,
+      ...(idempotent === undefined ? [] : (['IdempotencyKey'] as const)),
+      ...(body?.parameters ?? []),
+    ],
+    ...(body === undefined ? {} : { body: body.contents }),
+    answers: definition.answers,
+    ...(door === undefined ? {} : { headers: [door.requestIdHeader] }),
+    errors: [
+      ...KEY_ERRORS.filter((code) => limited || code !== 'RATE_LIMITED'),
+      ...(body === undefined ? [] : BODY_ERRORS),
+      ...errors,
+    ],
+    route: (needs) =>
+      observedRoute(
+        needs,
+        { method, path, idempotent: idempotent !== undefined, door },
+        (exchange, context) => respond(definition, exchange, context, needs),
+      ),
+  }
+}
+
+/** Defines an endpoint that takes no key. */
+export function publicEndpoint<
+  const Method extends Operation['method'],
+  const Path extends string,
+  Needs extends Watchers = Watchers,
+>(definition: PublicDefinition<Method, Path, Needs>): Endpoint<Needs, Method, Path> {
+  const { method, path, probe, handle, ...described } = definition
+  return {
+    ...{ parameters: [], ...described, method, path, scope: null, limited: false, idempotent: false },
+    route(needs) {
+      const answer: EdgeRoute['handle'] = (exchange) => {
+        const reply = handle(exchange, needs)
+        if (reply instanceof Promise) return reply.then((answered) => exchange.reply(answered))
+        exchange.reply(reply)
+      }
+      if (probe) return { method, path, probe, handle: answer }
+      return keyless(needs, { method, path, handle: answer })
+    },
+  }
+}
+
+/** Admits the caller, receives the body and calls the handler; at once where there is neither a token nor a body. */
+function respond<Body, Needs extends Dependencies>(
+  definition: EndpointDefinition<unknown, unknown, Body, Needs>,
+  exchange: Exchange,
+  context: CallContext,
+  dependencies: Needs,
+): Reply | Promise<Reply> {
+  if (definition.limited !== false) return respondLater(definition, exchange, context, dependencies)
+  const { authorization } = exchange.headers
+  const admitted = authenticate(dependencies.services.keys, context, authorization)
+  requireScope(admitted.principal, definition.scope)
+  context.trace?.end()
+  return definition.handle({ exchange, context: admitted, dependencies, body: undefined as Body })
+}
+
+async function respondLater<Body, Needs extends Dependencies>(
+  definition: EndpointDefinition<unknown, unknown, Body, Needs>,
+  exchange: Exchange,
+  context: CallContext,
+  dependencies: Needs,
+): Promise<Reply> {
+  const admitted = await admitCaller(definition, exchange, context, dependencies.services)
+  const request = { exchange, context: admitted, dependencies, body: undefined as Body }
+  if (definition.body !== undefined) {
+    context.trace?.begin('body')
+    request.body = await definition.body.receive(request)
+    context.trace?.end()
+  }
+  return definition.handle(request)
+}
+
+/** @throws GatewayError UNAUTHENTICATED, PERMISSION_DENIED, RATE_LIMITED; NOT_FOUND for another's workspace */
+async function admitCaller(
+  {
+    scope,
+    ofWorkspace,
+    idempotent,
+  }: Pick<EndpointDefinition<0, 0, 0, 0>, 'scope' | 'ofWorkspace' | 'idempotent'>,
+  exchange: Exchange,
+  context: CallContext,
+  services: Services,
+): Promise<AdmittedContext> {
+  const { authorization } = exchange.headers
+  if (ofWorkspace) {
+    // The token is taken before the workspace is looked at, so that guessing is limited, too.
+    const admitted = authenticate(services.keys, context, authorization)
+    await takeToken(services, admitted)
+    if (exchange.params[0] !== admitted.principal.workspace.id)
+      throw new GatewayError('NOT_FOUND', 'there is no such workspace')
+    requireScope(admitted.principal, scope)
+    return admitted
+  }
+  const key = typeof idempotent === 'string' ? idempotencyKeyOf(exchange) : undefined
+  const idempotency =
+    typeof idempotent === 'string' && key !== undefined ? { operation: idempotent, key } : undefined
+  return admit(services, context, authorization, { scope, idempotency })
+}
+
+/** Parts that hear of every request when it is over. */
+export type Watchers = Pick<Dependencies, 'log' | 'metrics'>
+
+interface RouteOptions extends Pick<EdgeRoute, 'method' | 'path'> {
+  /** Honours `Idempotency-Key`. */
+  readonly idempotent?: boolean
+  readonly door?: Door | undefined
+}
+
+/** Answers a request, or throws GatewayError. */
+type Respond = (exchange: Exchange, context: CallContext) => Reply | Promise<Reply>
+
+/** Paths whose requests are recorded: those of calls, and not those of the console itself. */
+const RECORDED = /^(?:\/openai)?\/v1\//
+
+/** Binds a function to the edge: one answer, the headers that became due on the way, one line in the log. */
+export function observedRoute(
+  dependencies: Dependencies,
+  { method, path, idempotent = false, door }: RouteOptions,
+  respond: Respond,
+): EdgeRoute {
+  const recorder = RECORDED.test(path) ? dependencies.recorder : undefined
+  return {
+    method,
+    path,
+    handle(exchange) {
+      const context = contextOf(exchange)
+      let note: RecorderNote = null
+      context.trace = dependencies.tracing?.request(exchange, path) ?? null
+      // So that nobody counts on a key that protects nothing.
+      if (!idempotent && exchange.headers['idempotency-key'] !== undefined) {
+        context.headers['x-lk-idempotency'] = 'ignored'
+      }
+      if (door !== undefined) context.headers[door.requestIdHeader] = exchange.requestId
+      exchange.onFinished(() => {
+        noteEnd(dependencies, exchange, context)
+        recorder?.ended(exchange, context, note)
+      })
+      const answer = (reply: Reply): void => {
+        dependencies.metrics?.requests.answered(exchange, context.upstreamWaitMs)
+        note = recorder?.answered(exchange, context, reply.status) ?? null
+        const headers = { ...context.headers, ...reply.headers }
+        exchange.reply({ ...reply, headers }, context.principal?.workspace.id)
+        if (!wentOn(exchange, context)) return
+        logRequest(dependencies.log, exchange, context, 'request went on')
+        recorder?.wentOn(exchange, context)
+      }
+      const refuse = (thrown: unknown): void => {
+        const error = toGatewayError(thrown)
+        const failure = door === undefined ? error : door.translateError(error, exchange)
+        context.failure = failure
+        context.trace?.failed(failure.code)
+        const { status, headers, body } = errorReply(failure, exchange.requestId)
+        answer({ status, headers, body: JSON.stringify(body) })
+      }
+      try {
+        const reply = respond(exchange, context)
+        if (reply instanceof Promise) return reply.then(answer, refuse)
+        answer(reply)
+      } catch (thrown) {
+        refuse(thrown)
+      }
+    },
+  }
+}
+
+/** Gives a path that takes no API key its line in the log: of its requests no more is known than what the edge sees. */
+export function keyless(dependencies: Watchers, route: EdgeRoute): EdgeRoute {
+  return {
+    ...route,
+    async handle(exchange) {
+      const context = contextOf(exchange)
+      exchange.onFinished(() => noteEnd(dependencies, exchange, context))
+      try {
+        await route.handle(exchange)
+      } catch (thrown) {
+        context.failure = toGatewayError(thrown)
+        exchange.replyError(context.failure)
+      }
+    },
+  }
+}
+
+const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/
+
+/** Makes the context of the call that comes by an exchange. */
+function contextOf(exchange: Exchange): CallContext {
+  const { traceparent } = exchange.headers
+  const wellFormed = traceparent !== undefined && TRACEPARENT.test(traceparent)
+  return new CallContext(exchange, wellFormed ? traceparent : undefined)
+}
+
+/** Whether a call with an idempotency key has ended now, and its caller had left before. */
+function wentOn({ status }: Exchange, { slot, failure }: CallContext): boolean {
+  return slot !== null && status === ERRORS.CLIENT_CLOSED.status && failure?.code !== 'CLIENT_CLOSED'
+}
+
+function noteEnd({ log, metrics }: Watchers, exchange: Exchange, context: CallContext): void {
+  logRequest(log, exchange, context)
+  const error = errorOf(exchange, context)
+  if (error !== undefined) metrics?.requests.failed(error)
+}
+
+/**
+ * Writes one line per request when its answer is out, streamed ones too: facts by name, never a header, a body or a
+ * text that the caller or a provider has written. A call that goes on without its caller gets a second line at its end.
+ */
+function logRequest(log: Logger, exchange: Exchange, context: CallContext, message = 'request'): void {
+  const { failure } = context
+  context.trace?.finish(requestEnd(exchange, context))
+  if (failure?.code !== 'INTERNAL' && !log.isLevelEnabled('info')) return
+  const line = {
+    ...edgeFacts(exchange),
+    trace_id: context.trace?.traceId,
+    ...callFacts(context),
+    job_id: context.jobId ?? undefined,
+    replayed: context.replayed ? true : undefined,
+    error: errorOf(exchange, context),
+  }
+  if (failure?.code === 'INTERNAL') log.error({ ...line, err: failure.cause }, message)
+  else log.info(line, message)
+}
+
+/** Visible ASCII. */
+export const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,256}$/
+const QUOTED = /^"(.*)"$/
+
+/**
+ * The caller's `Idempotency-Key`, not yet checked. A quoted one, as structured fields have it, is the same as without
+ * its quotes.
+ *
+ * @returns undefined when none was sent
+ */
+export function idempotencyKeyOf({ headers }: Pick<Exchange, 'headers'>): string | undefined {
+  const sent = headers['idempotency-key']
+  return sent === undefined ? undefined : (QUOTED.exec(sent)?.[1] ?? sent)
+}
+
+/**
+ * What is wrong with a key is told to callers who are admitted, as all that is wrong with a request.
+ *
+ * @throws GatewayError INVALID_REQUEST
+ */
+export function checkIdempotencyKey(key: string): void {
+  if (IDEMPOTENCY_KEY.test(key)) return
+  throw new GatewayError('INVALID_REQUEST', 'an idempotency key has 1 to 256 visible ASCII characters', {
+    param: 'Idempotency-Key',
+  })
+}

@@ -1,0 +1,62 @@
+import type { StreamedName } from '../contracts/operations.ts'
+import type { Envelope } from '../gateway/outcome.ts'
+import type { Streaming } from '../gateway/stream.ts'
+
+type Facts = Pick<
+  Envelope,
+  | 'provider'
+  | 'model'
+  | 'usage'
+  | 'cost_usd'
+  | 'lk_requested_purpose'
+  | 'lk_applied_purpose'
+  | 'lk_purpose_source'
+> &
+  Partial<Pick<Envelope, 'warnings'>>
+
+/** Longest value that callers have a hand in: proxies give all headers of an answer 4 to 8 KiB. */
+const VALUE_LENGTH_MAX = 2_048
+
+/** The envelope's facts beside a body that is not JSON. Warnings are a JSON array in ASCII, cut behind a whole one. */
+export function factHeaders(facts: Facts): Record<string, string> {
+  const { usage, cost_usd: costUsd, lk_requested_purpose: requested, lk_applied_purpose: applied } = facts
+  const headers: Record<string, string> = {
+    'x-lk-provider': facts.provider,
+    'x-lk-model': facts.model,
+    'x-lk-purpose-source': facts.lk_purpose_source,
+  }
+  for (const [name, value] of Object.entries(usage)) {
+    if (value !== null) headers[`x-lk-usage-${name.replaceAll('_', '-')}`] = String(value)
+  }
+  if (costUsd !== null) headers['x-lk-cost-usd'] = String(costUsd)
+  const encoded = requested === null ? '' : encodeURIComponent(requested.toWellFormed())
+  if (encoded !== '' && encoded.length <= VALUE_LENGTH_MAX) headers['x-lk-requested-purpose'] = encoded
+  if (applied !== null) headers['x-lk-applied-purpose'] = encodeURIComponent(applied)
+  const warnings = asciiJson(facts.warnings ?? [])
+  if (warnings !== '[]') headers['x-lk-warnings'] = warnings
+  return headers
+}
+
+/** The same for a stream: what is known of it when it begins. */
+export function streamFacts(
+  { head, expected }: Pick<Streaming<StreamedName>, 'head' | 'expected'>,
+  { warnings }: Pick<Envelope, 'warnings'>,
+): Record<string, string> {
+  return factHeaders({ ...head, ...expected, warnings })
+}
+
+function asciiJson(lines: readonly string[]): string {
+  const items: string[] = []
+  let length = 2
+  for (const line of lines) {
+    const item = JSON.stringify(line).replace(/[\x7f-\uffff]/g, escaped)
+    length += item.length + 1
+    if (length > VALUE_LENGTH_MAX) break
+    items.push(item)
+  }
+  return `[${items.join(',')}]`
+}
+
+function escaped(unit: string): string {
+  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
+}

@@ -1,0 +1,107 @@
+import { randomUUID } from 'node:crypto'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { ReplyPiece, WholeReply } from '../inbound/exchange.ts'
+
+/** Text that is escaped at a time, UTF-16 units. */
+const SLICE_LENGTH = 64 * 1024
+/** How long the writing of an answer may hold up the event loop, ms. */
+const TURN_MS = 4
+/**
+ * Stands in the JSON text for a large member. Drawn at start, so that no caller's or model's text can hold
+ * it.
+ */
+const HERE = `large ${randomUUID()}`
+const HERE_IN_JSON = JSON.stringify(HERE)
+
+/** The large members of the value that is being written. A replacer would be called for every member instead. */
+let met: Large[] = []
+
+/** A member of an answer that is too large to be written in one go. */
+export class Large<Piece extends ReplyPiece = ReplyPiece> {
+  readonly pieces: () => Iterable<Piece>
+
+  /** @param pieces JSON of the member, piece by piece; each one must be quick to make */
+  constructor(pieces: () => Iterable<Piece>) {
+    this.pieces = pieces
+  }
+
+  /** Called by JSON.stringify. */
+  toJSON(): string {
+    met.push(this)
+    return HERE
+  }
+}
+
+/** A string whose length is somebody else's to say. */
+export function largeText(text: string): string | Large<string> {
+  if (text.length <= SLICE_LENGTH) return text
+  return new Large(function* () {
+    yield '"'
+    for (let at = 0; at < text.length; at += SLICE_LENGTH) {
+      // A pair of surrogates that is cut comes out as two escapes, which mean the same.
+      yield JSON.stringify(text.slice(at, at + SLICE_LENGTH)).slice(1, -1)
+    }
+    yield '"'
+  })
+}
+
+/**
+ * Vectors, one piece each.
+ *
+ * @param written what stands for a vector in the answer; itself unless said
+ */
+export function largeRows(
+  rows: readonly (readonly number[])[],
+  written: (row: readonly number[], index: number) => unknown = (row) => row,
+): Large<string> {
+  return new Large(function* () {
+    for (const [index, row] of rows.entries())
+      yield (index === 0 ? '[' : ',') + JSON.stringify(written(row, index))
+    yield rows.length === 0 ? '[]' : ']'
+  })
+}
+
+/** Bytes as a string of base64; they are encoded while the answer goes out. */
+export function largeBase64(bytes: readonly Uint8Array[]): Large {
+  return new Large(() => ['"', { base64: bytes }, '"'])
+}
+
+/** A successful answer of JSON; members of `value` may be `Large`. */
+export async function jsonReply(value: object): Promise<WholeReply> {
+  const pieces = await jsonPieces(value)
+  const [only] = pieces
+  // One string goes out in a single write.
+  const body = pieces.length === 1 && typeof only === 'string' ? only : pieces
+  return { status: 200, headers: { 'content-type': 'application/json' }, body }
+}
+
+/** The JSON text of `value`, whose members may be `Large`, with room for others in between. */
+export async function jsonPieces<Piece extends ReplyPiece = ReplyPiece>(
+  value: object,
+): Promise<(Piece | string)[]> {
+  const text = JSON.stringify(value)
+  const large = met as Large<Piece>[]
+  // Kept here, they would outlive their answer until the next one.
+  met = []
+  if (large.length === 0) return [text]
+  const [first = '', ...others] = text.split(HERE_IN_JSON)
+  const pieces: (Piece | string)[] = [first]
+  let turnMs = performance.now()
+  for (const [index, member] of large.entries()) {
+    for (const piece of member.pieces()) {
+      pieces.push(piece)
+      if (performance.now() - turnMs < TURN_MS) continue
+      await nextTurn()
+      turnMs = performance.now()
+    }
+    pieces.push(others[index] ?? '')
+  }
+  return pieces
+}
+
+/** RFC 3339, UTC, with milliseconds; null for a moment that has not come. */
+export function timestamp(atMs: number): string
+export function timestamp(atMs: number | null): string | null
+export function timestamp(atMs: number | null): string | null {
+  return atMs === null ? null : new Date(atMs).toISOString()
+}

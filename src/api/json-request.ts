@@ -1,0 +1,96 @@
+import { type Static, type TObject, type TSchema, Type } from 'typebox'
+import { Compile } from 'typebox/compile'
+import type { Calls, OperationName } from '../contracts/operations.ts'
+import type { Call } from '../gateway/call.ts'
+import type { Exchange } from '../inbound/exchange.ts'
+import { FieldReader } from '../inbound/form.ts'
+import { isObject, readJson } from '../inbound/json-body.ts'
+import type { Admitted, RequestBody } from './endpoint.ts'
+import { ROUTE_CONTROL, readSelectors, SELECTOR_FIELDS, unknownFields } from './fields.ts'
+import { faultOf } from './json-fault.ts'
+import { json } from './openapi/operation.ts'
+
+/** A body of JSON that becomes a call. */
+export interface JsonRequest<K extends OperationName = OperationName> extends RequestBody<ReceivedJson<K>> {
+  readonly operation: K
+  /** Shape of the body. */
+  readonly schema: TObject
+  /**
+   * The call that a parsed body stands for. Its warnings name what was sent and is left out.
+   *
+   * @param exchange whose header may name the purpose
+   * @throws GatewayError INVALID_REQUEST naming the field at fault
+   */
+  read(body: unknown, exchange: Pick<Exchange, 'headers'>): Call<K>
+}
+
+/** A call read from a JSON body, which is held in memory until its exchange is finished. */
+export interface ReceivedJson<K extends OperationName, Fields = unknown> {
+  readonly call: Call<K>
+  /** The body, checked against the schema of the request. */
+  readonly fields: Fields
+  /** The caller wants the answer piece by piece. */
+  readonly stream: boolean
+}
+
+/** A field that may be left out; null counts as left out. */
+export function optional<Value extends TSchema>(value: Value, description: string) {
+  return Type.Optional(Type.Union([value, Type.Null()], { description }))
+}
+
+/** A field that many endpoints share. Beyond the safe integers JSON does not carry the number that was meant. */
+export const SEED_FIELD = optional(
+  Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),
+  'reproducibility value; `determinism.seed_honored` tells whether it counted',
+)
+
+/**
+ * Describes an endpoint's request.
+ *
+ * @param schema  every field but those that select a route
+ * @param payload makes the call out of a body of that shape; throws GatewayError INVALID_REQUEST for what the
+ *                shape cannot say
+ */
+export function jsonRequest<K extends OperationName, Shape extends TObject>(
+  operation: K,
+  schema: Shape,
+  payload: (body: Static<Shape>, warn: (line: string) => void) => Calls[K],
+): JsonRequest<K> {
+  const whole = Type.Object({ ...schema.properties, ...SELECTOR_FIELDS })
+  const compiled = Compile(schema)
+  const read: JsonRequest<K>['read'] = (body, exchange) => {
+    if (!compiled.Check(body)) throw faultOf(schema, body)
+    const warnings = unknownFields(namesBeside(whole, body), Object.keys(whole.properties))
+    const warn = (line: string) => void warnings.push(line)
+    const fields = new FieldReader({ kind: 'json', value: { ...body } })
+    return { operation, payload: payload(body, warn), selectors: readSelectors(exchange, fields), warnings }
+  }
+  return {
+    operation,
+    schema: whole,
+    contents: [json(whole)],
+    parameters: ['Purpose'],
+    read,
+    receive: (request) => receiveJson(read, request),
+  }
+}
+
+/** Fields that would choose a provider are ignored without a word: the route of the key does that. */
+function namesBeside({ properties }: TObject, body: object): string[] {
+  return Object.keys(body).filter((name) => !Object.hasOwn(properties, name) && !ROUTE_CONTROL.has(name))
+}
+
+/** Reads a JSON body and makes the call of it. The body's memory is given back when the exchange is finished. */
+async function receiveJson<K extends OperationName>(
+  read: JsonRequest<K>['read'],
+  { exchange, context, dependencies: { services } }: Admitted,
+): Promise<ReceivedJson<K>> {
+  const { value, release } = await readJson(exchange, {
+    budget: services.budget,
+    maxBytes: services.snapshot().limits.max_request_body_bytes,
+    workspace: context.principal.workspace.id,
+  })
+  exchange.onFinished(release)
+  const call = read(value, exchange)
+  return { call, fields: value, stream: isObject(value) && value.stream === true }
+}

@@ -1,0 +1,208 @@
+import { type Static, Type } from 'typebox'
+import type { SpeechCall } from '../../contracts/calls.ts'
+import type { Deltas } from '../../contracts/operations.ts'
+import { GatewayError, toGatewayError } from '../../errors.ts'
+import type { Call } from '../../gateway/call.ts'
+import type { AdmittedContext, CallContext } from '../../gateway/call-context.ts'
+import { run } from '../../gateway/pipeline.ts'
+import type { Services } from '../../gateway/services.ts'
+import type { Reply } from '../../inbound/exchange.ts'
+import { invalid, invalidField } from '../../inbound/refusals.ts'
+import { type AcceptedAudio, acceptedAudio } from '../accept.ts'
+import { type Admitted, endpoint } from '../endpoint.ts'
+import { streamFacts } from '../fact-headers.ts'
+import { jsonReply, largeBase64 } from '../json-reply.ts'
+import { jsonRequest, optional, SEED_FIELD } from '../json-request.ts'
+import { Speech } from '../openapi/answers.ts'
+import { SPEECH_FACTS } from '../openapi/headers.ts'
+import { CALL_ERRORS, type Content, json } from '../openapi/operation.ts'
+
+/** The names that providers give the formats of a media type, the usual one first. */
+const FORMATS: ReadonlyMap<string, readonly string[]> = new Map([
+  ['audio/mpeg', ['mp3']],
+  ['audio/mp3', ['mp3']],
+  ['audio/wav', ['wav', 'wav_24000']],
+  ['audio/x-wav', ['wav', 'wav_24000']],
+  ['audio/wave', ['wav', 'wav_24000']],
+  ['audio/vnd.wave', ['wav', 'wav_24000']],
+  ['audio/ogg', ['opus', 'opus_48000_96']],
+  ['audio/opus', ['opus', 'opus_48000_96']],
+  ['audio/flac', ['flac']],
+  ['audio/x-flac', ['flac']],
+  ['audio/aac', ['aac']],
+  ['audio/pcm', ['pcm']],
+  ['audio/basic', ['ulaw_8000']],
+])
+
+/** What is asked of the gateway beside the call. */
+interface Asked {
+  readonly context: AdmittedContext
+  readonly services: Services
+}
+
+/**
+ * The call in a format of the media types that its caller accepts. Where no entry makes one of them, any other format
+ * does if the header has a range for it, with a warning.
+ *
+ * @throws GatewayError INVALID_REQUEST that names what can be made
+ */
+async function inAcceptedFormat(
+  call: Call<'speech'>,
+  { types, others }: AcceptedAudio,
+  asked: Asked,
+): Promise<Call<'speech'>> {
+  if (types.length === 0) return call
+  const { response_format: given } = call.payload
+  if (given !== null) {
+    if (others || types.some((type) => isFormatOf(given, type))) return call
+    const rule = `must be a format of ${types.join(' or ')}, which the header Accept asks for`
+    throw invalidField('response_format', rule)
+  }
+  let refusal: GatewayError | null = null
+  for (const type of types) {
+    for (const format of FORMATS.get(type) ?? []) {
+      const candidate = withFormat(call, format)
+      const refused = await refusalOf(candidate, asked)
+      if (refused === null) return candidate
+      refusal ??= refused
+    }
+  }
+  const named = types.join(' or ')
+  if (others) {
+    const line = `accept: no entry makes ${named}; this is another format`
+    return { ...call, warnings: [...call.warnings, line] }
+  }
+  refusal ??= await refusalOf(withFormat(call, types[0]!), asked)
+  const makes = refusal?.message ?? `speech is made as ${[...new Set(FORMATS.keys())].join(', ')}`
+  throw invalid(`Accept: ${named} cannot be made here: ${makes}`, 'Accept')
+}
+
+/** `wav_24000` is a format of `audio/wav`. */
+function isFormatOf(format: string, type: string): boolean {
+  const codec = (name: string) => name.split('_')[0]
+  return (FORMATS.get(type) ?? []).some((name) => codec(name) === codec(format))
+}
+
+function withFormat(call: Call<'speech'>, format: string): Call<'speech'> {
+  return { ...call, payload: { ...call.payload, response_format: format } }
+}
+
+/** Why no entry makes the format; null when one does, or when it is something else that the call will tell. */
+async function refusalOf(call: Call<'speech'>, { context, services }: Asked): Promise<GatewayError | null> {
+  try {
+    await run(services, context, { mode: 'preview', call })
+    return null
+  } catch (thrown) {
+    const isFormat = thrown instanceof GatewayError && thrown.extra.param === 'response_format'
+    return isFormat ? thrown : null
+  }
+}
+
+export const SpeechBody = Type.Object({
+  input: Type.String({ minLength: 1, maxLength: 100_000, description: 'text to synthesize' }),
+  voice: optional(
+    Type.String({ minLength: 1, maxLength: 256 }),
+    'voice name or id of the provider; each provider has its own default',
+  ),
+  response_format: optional(
+    Type.String({ minLength: 1, maxLength: 64 }),
+    'output format of the provider; never substituted',
+  ),
+  speed: optional(Type.Number({ exclusiveMinimum: 0 }), 'speed of the voice, 1 is normal'),
+  seed: SEED_FIELD,
+})
+
+export const speechRequest = jsonRequest('speech', SpeechBody, readSpeech)
+
+export function readSpeech(body: Static<typeof SpeechBody>): SpeechCall {
+  return {
+    input: body.input,
+    voice: body.voice ?? null,
+    response_format: body.response_format ?? null,
+    speed: body.speed ?? null,
+    seed: body.seed ?? null,
+  }
+}
+
+/** Audio as the body. */
+export const AUDIO_BODY: Content = {
+  type: 'audio/*',
+  schema: {
+    type: 'string',
+    format: 'binary',
+    description: 'for `Accept: audio/…`: the audio, streamed',
+  },
+}
+
+export const speech = endpoint({
+  method: 'POST',
+  path: '/v1/speech',
+  id: 'speech',
+  tag: 'Speech',
+  summary: 'Text to speech',
+  description: 'The audio is base64 in `content_blocks`; with `Accept: audio/…` it is the response body.',
+  scope: 'inference',
+  body: speechRequest,
+  answers: [
+    { status: 200, description: 'the audio', contents: [json(Speech), AUDIO_BODY], headers: SPEECH_FACTS },
+  ],
+  errors: CALL_ERRORS,
+  handle: (request) => answerSpeech(request.body.call, request),
+})
+
+/**
+ * Answers with the audio as base64 in `content_blocks`, which leaves in slices and never as one string. To a caller
+ * that asks for audio by its `Accept` header it streams as the body, in a format of the types that it names.
+ */
+export async function answerSpeech(call: Call<'speech'>, request: Admitted): Promise<Reply> {
+  const { exchange, context, dependencies } = request
+  const { services } = dependencies
+  const accepted = acceptedAudio(exchange.headers.accept)
+  if (accepted !== null) {
+    const formatted = await inAcceptedFormat(call, accepted, { context, services })
+    return streamSpeech(formatted, request)
+  }
+  const outcome = await run(services, context, { mode: 'whole', call })
+  exchange.onFinished(outcome.release)
+  const { audio, mediaType } = outcome.result
+  const block = { type: 'output_audio', base64: largeBase64(audio), media_type: mediaType }
+  return jsonReply({ ...outcome.envelope, content_blocks: [block] })
+}
+
+/** Streams the audio as the body while it is made; facts of the envelope that are known by then stand in headers. */
+export async function streamSpeech(
+  call: Call<'speech'>,
+  { exchange, context, dependencies: { services } }: Admitted,
+): Promise<Reply> {
+  const streaming = await run(services, context, { mode: 'streamed', call })
+  const { deltas, outcome } = streaming
+  exchange.onFinished(() => void deltas.return().catch(() => {}))
+  const ended = () => exchange.onFinished(outcome().release)
+  const first = await deltas.next()
+  if (first.done === true) {
+    ended()
+    throw new GatewayError('UPSTREAM_ERROR', 'the provider sent no audio')
+  }
+  const headers = { 'content-type': first.value.mediaType, ...streamFacts(streaming, call) }
+  return { status: 200, headers, body: { stream: bytesOf(first.value, deltas, context, ended) } }
+}
+
+/** Bytes of the audio. A failure can no longer become a status: it cuts the connection, and is noted for the log. */
+async function* bytesOf(
+  first: Deltas['speech'],
+  deltas: AsyncIterable<Deltas['speech']>,
+  context: CallContext,
+  ended: () => void,
+): AsyncGenerator<Uint8Array, void> {
+  // Stays when the caller leaves: then nothing behind the `yield` is run.
+  context.failure = new GatewayError('CLIENT_CLOSED')
+  try {
+    yield first.bytes
+    for await (const { bytes } of deltas) yield bytes
+    ended()
+    context.failure = null
+  } catch (thrown) {
+    context.failure = toGatewayError(thrown)
+    throw thrown
+  }
+}

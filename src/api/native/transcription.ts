@@ -1,0 +1,358 @@
+import type { TSchema } from 'typebox'
+import type { AudioRef } from '../../contracts/audio.ts'
+import type { Principal } from '../../contracts/catalog.ts'
+import type { PassingDigest } from '../../contracts/media.ts'
+import type { TranscriptionTask } from '../../contracts/operations.ts'
+import type { WholeResult } from '../../contracts/slot-results.ts'
+import { GatewayError } from '../../errors.ts'
+import { requireScope } from '../../gateway/authentication.ts'
+import type { Call } from '../../gateway/call.ts'
+import type { AdmittedContext } from '../../gateway/call-context.ts'
+import { fingerprintOf, replay } from '../../gateway/idempotency.ts'
+import type { Outcome } from '../../gateway/outcome.ts'
+import { type IdempotentRequest, run } from '../../gateway/pipeline.ts'
+import type { Streaming } from '../../gateway/stream.ts'
+import { transcriptEnvelope } from '../../gateway/transcript.ts'
+import { newJobId } from '../../ids.ts'
+import { noAudio, type ReceivedAudio, receiveAudio } from '../../inbound/body.ts'
+import type { Exchange, Reply } from '../../inbound/exchange.ts'
+import type { Fields } from '../../inbound/form.ts'
+import { invalid } from '../../inbound/refusals.ts'
+import { submitJob } from '../../jobs/submit.ts'
+import { checkDuration } from '../../media/measure.ts'
+import { allowedDomains, urlIdentity } from '../../storage/remote-audio.ts'
+import {
+  type Admitted,
+  checkIdempotencyKey,
+  type Dependencies,
+  type EndpointCall,
+  endpoint,
+  idempotencyKeyOf,
+  type RequestBody,
+} from '../endpoint.ts'
+import { SELECTOR_FIELDS } from '../fields.ts'
+import { LEDGER_ERRORS, TRANSCRIPTION_ERRORS } from '../openapi/operation.ts'
+import { type EventStream, eventStreamReply } from '../sse.ts'
+import { JOB_ACCEPTED, submittedReply } from './job-view.ts'
+import { renderTranscriptReply, TRANSCRIPT_EVENTS, transcriptAnswer } from './transcript-reply.ts'
+import {
+  audioContents,
+  type Offers,
+  queryFields,
+  readTranscriptionRequest,
+  TRANSCRIPTION_FIELDS,
+  type TranscriptionRequest,
+  UNSTREAMED_FIELDS,
+} from './transcription-request.ts'
+
+/** The audio of a call, at rest. */
+interface RequestAudio {
+  readonly audio: AudioRef
+  /** Identity that two requests with the same audio share: its digest, or the URL that it is fetched from. */
+  identity(): Promise<string>
+  /** Gives back what it holds. Idempotent; see StoredBody. */
+  release(): void
+}
+
+/**
+ * The audio that came with a request, or from where the request says that it is.
+ *
+ * @throws GatewayError INVALID_REQUEST without any; as `RemoteAudio.fetch`; DEPENDENCY_UNAVAILABLE when the state does
+ *         not tell where the workspace may fetch from
+ */
+async function prepareAudio(
+  { fields, source, release }: ReceivedAudio,
+  { signal }: Exchange,
+  principal: Principal,
+  { digester, remoteAudio, services }: Dependencies,
+): Promise<RequestAudio> {
+  if (source.kind === 'none') throw noAudio(fields)
+  if (source.kind === 'audio') {
+    const { audio } = source
+    return { audio, identity: () => digester.digest(audio, signal), release }
+  }
+  const { url } = source
+  const { id: workspace } = principal.workspace
+  const fetched = await remoteAudio.fetch(url, {
+    domains: await allowedDomains(workspace, services),
+    maxBytes: services.snapshot().limits.max_audio_url_bytes,
+    workspace,
+    signal,
+  })
+  return { audio: fetched.audio, identity: async () => urlIdentity(url), release: () => fetched.release() }
+}
+
+/** A task, and how its endpoint answers. */
+export interface TranscriptionRun {
+  readonly task: TranscriptionTask
+  readonly offers: Offers
+  /** Absent: the gateway's own. */
+  readonly shape?: TranscriptionShape
+}
+
+/** Translator between a wire format and the call. Its functions are pure. */
+export interface TranscriptionShape {
+  /** Keeps answers that are stored under an idempotency key from callers who ask for another shape; null: the own. */
+  readonly name: string | null
+  /** @throws GatewayError as `readTranscriptionRequest` */
+  read(
+    exchange: Exchange,
+    fields: Fields,
+    hearing: TranscriptionRun,
+    principal: Principal,
+  ): TranscriptionRequest
+  whole(outcome: Outcome<TranscriptionTask>): WholeResult
+  /** Events of a stream beside its deltas. `done` is given the whole. */
+  events(
+    streaming: Streaming<'transcription'>,
+    call: Call<'transcription'>,
+  ): Pick<EventStream<string>, 'headers'> & { done(outcome: Outcome<'transcription'>): readonly object[] }
+}
+
+const OWN_SHAPE: TranscriptionShape = {
+  name: null,
+  read: (exchange, fields, { task, offers }) => readTranscriptionRequest(exchange, fields, task, offers),
+  whole: renderTranscriptReply,
+  events: () => ({
+    done: (outcome) => [{ type: 'transcript.text.done', ...transcriptEnvelope(outcome) }],
+  }),
+}
+
+const TRANSCRIPTION: TranscriptionRun = { task: 'transcription', offers: { stream: true, jobs: true } }
+const TRANSLATION: TranscriptionRun = { task: 'translation', offers: { stream: false, jobs: false } }
+
+export const transcription = endpoint({
+  method: 'POST',
+  path: '/v1/transcription',
+  id: 'transcription',
+  tag: 'Speech',
+  summary: 'Transcribe audio',
+  description:
+    'Required features (diarization, timestamps, redaction, keyterms, multichannel) are guaranteed: without ' +
+    'a model that supports them the request is refused. Unsupported hints are dropped, with a line in ' +
+    '`warnings`. `mode: async` turns the request into a job.',
+  scope: 'inference',
+  idempotent: 'transcription',
+  body: transcriptionBody(TRANSCRIPTION, { ...TRANSCRIPTION_FIELDS, ...SELECTOR_FIELDS }),
+  answers: [transcriptAnswer([TRANSCRIPT_EVENTS], ['X-LK-Idempotency']), JOB_ACCEPTED],
+  errors: [...TRANSCRIPTION_ERRORS, ...LEDGER_ERRORS],
+  handle: (request) => answerTranscription(TRANSCRIPTION, request),
+})
+
+export const translation = endpoint({
+  method: 'POST',
+  path: '/v1/translation',
+  id: 'translation',
+  tag: 'Speech',
+  summary: 'Translate audio into English',
+  scope: 'inference',
+  idempotent: 'translation',
+  body: transcriptionBody(TRANSLATION, UNSTREAMED_FIELDS),
+  answers: [transcriptAnswer()],
+  errors: [...TRANSCRIPTION_ERRORS, ...LEDGER_ERRORS],
+  handle: (request) => answerTranscription(TRANSLATION, request),
+})
+
+/** A body with audio, received under the limits of its call. */
+interface ReceivedTranscription {
+  readonly audio: ReceivedAudio
+  /** Null: its idempotency key was not in use, and its audio is kept. */
+  readonly repeated: RepeatedKey | null
+}
+
+/** The idempotency key of a request was in use when it came. */
+interface RepeatedKey {
+  readonly slotId: string
+  /** Digest of audio that is not kept. */
+  readonly passing: PassingDigest
+}
+
+/** Body of a transcription or translation. @param fields that are documented */
+export function transcriptionBody(
+  { offers }: TranscriptionRun,
+  fields: Readonly<Record<string, TSchema>>,
+): RequestBody<ReceivedTranscription> {
+  return {
+    contents: audioContents(fields),
+    parameters: ['Purpose', queryFields(fields)],
+    async receive({ exchange, context, dependencies: { services, spool, discard, digester } }) {
+      const key = idempotencyKeyOf(exchange)
+      if (key !== undefined) checkIdempotencyKey(key)
+      const options = {
+        limits: services.snapshot().limits,
+        workspace: context.principal.workspace.id,
+        spool,
+      }
+      const { slot } = context
+      if (slot?.taken !== true) return { audio: await receiveAudio(exchange, options), repeated: null }
+      // A request whose key is in use needs nothing but its fingerprint, unless it is a stream.
+      const passing = digester.passing()
+      const unneeded = { spool: discard, passing, unless: offers.stream ? 'stream' : null }
+      const audio = await receiveAudio(exchange, { ...options, unneeded })
+      return { audio, repeated: { slotId: slot.id, passing } }
+    },
+  }
+}
+
+/** Answers a transcription or translation once per idempotency key. */
+export function answerTranscription(
+  run: TranscriptionRun,
+  request: EndpointCall<ReceivedTranscription>,
+): Promise<Reply> {
+  const { audio, repeated } = request.body
+  if (repeated !== null) return replayTranscription(run, audio, repeated, request)
+  return transcribe(run, audio, request.context.slot?.id ?? null, request)
+}
+
+/** Answers a request whose idempotency key is in use: with the answer given before, or with a stream all the same. */
+async function replayTranscription(
+  hearing: TranscriptionRun,
+  body: ReceivedAudio,
+  { slotId, passing }: RepeatedKey,
+  request: Admitted,
+): Promise<Reply> {
+  const { exchange, context, dependencies } = request
+  const { services, digester } = dependencies
+  const { task, shape = OWN_SHAPE } = hearing
+  const { fields, source, kept } = body
+  const { principal } = context
+  let { release } = body
+  try {
+    const { options, stream, selectors } = shape.read(exchange, fields, hearing, principal)
+    if (stream) {
+      // A JSON body can say it twice, of which the last counts: too late here.
+      if (!kept) throw invalid('stream was sent more than once', 'stream')
+      release = () => {}
+      return await transcribe(hearing, body, null, request)
+    }
+    if (options.mode === 'async') {
+      throw new GatewayError(
+        'IDEMPOTENCY_KEY_REUSED',
+        'this idempotency key was used for a request that was answered at once; send this one with another key',
+      )
+    }
+    const heard = () =>
+      source.kind === 'audio' && kept ? digester.digest(source.audio, exchange.signal) : passing.finish()
+    const identity = source.kind === 'url' ? urlIdentity(source.url) : await heard()
+    const fingerprint = fingerprintOf(task, options, selectors, identity, shape.name)
+    return replyOf(await replay(services, context, { slotId, fingerprint }))
+  } finally {
+    release()
+  }
+}
+
+/**
+ * The answer to a call whose body is here. The body is given back when no attempt reads its audio any more, or goes to
+ * the job that the call becomes.
+ *
+ * @param slotId of the caller's idempotency key; null without one
+ */
+export async function transcribe(
+  hearing: TranscriptionRun,
+  body: ReceivedAudio,
+  slotId: string | null,
+  { exchange, context, dependencies }: Admitted,
+): Promise<Reply> {
+  const { services } = dependencies
+  const { task, shape = OWN_SHAPE } = hearing
+  const { principal } = context
+  let { release } = body
+  try {
+    const request = shape.read(exchange, body.fields, hearing, principal)
+    const { options, stream, selectors, warnings } = request
+    if (options.mode === 'async') {
+      requireScope(principal, 'jobs')
+      const id = newJobId('tj', principal.workspace.id)
+      release = () => {}
+      const submission = { id, body, request, key: idempotencyKeyOf(exchange) }
+      return submittedReply(await submitJob(submission, context, dependencies))
+    }
+    if (body.source.kind === 'url') context.trace?.begin('fetch')
+    const coming = prepareAudio(body, exchange, principal, dependencies)
+    const heard = await (body.source.kind === 'url' ? context.externalWait(coming) : coming)
+    context.trace?.end()
+    release = () => heard.release()
+    const audio = await dependencies.probe.probe(heard.audio, exchange.signal)
+    checkDuration(audio, services.snapshot().limits)
+    const payload = { audio, options }
+    if (stream) {
+      const call = { operation: 'transcription' as const, payload, selectors, warnings }
+      const reply = await streamTranscript(call, shape, heard, exchange, context, dependencies)
+      release = () => {}
+      return reply
+    }
+    const call: Call<TranscriptionTask> = { operation: task, payload, selectors, warnings }
+    if (slotId !== null) {
+      const idempotent = await idempotentRequest(call, shape, heard, slotId)
+      return replyOf(await run(services, context, idempotent))
+    }
+    const outcome = await run(services, context, { mode: 'whole', call })
+    exchange.onFinished(outcome.release)
+    return replyOf(shape.whole(outcome))
+  } finally {
+    // Only now does no attempt read the audio any more; its memory goes to the next request.
+    release()
+  }
+}
+
+async function idempotentRequest(
+  call: Call<TranscriptionTask>,
+  shape: TranscriptionShape,
+  heard: RequestAudio,
+  slotId: string,
+): Promise<IdempotentRequest<TranscriptionTask>> {
+  const { operation, payload, selectors } = call
+  const identity = await heard.identity()
+  return {
+    mode: 'idempotent',
+    call,
+    slotId,
+    fingerprint: fingerprintOf(operation, payload.options, selectors, identity, shape.name),
+    render(outcome) {
+      const { headers, ...rendered } = shape.whole(outcome)
+      const version = { 'x-lk-policy-version-id': outcome.envelope.policy_version_id }
+      return { ...rendered, headers: { ...headers, ...version } }
+    },
+  }
+}
+
+function replyOf({ status, headers, text }: WholeResult): Reply {
+  return { status, headers, body: text }
+}
+
+/**
+ * `transcript.text.delta` for each piece, `transcript.text.done` with the whole at the end. A stream cannot be
+ * replayed, so that a key for that is passed by.
+ */
+async function streamTranscript(
+  call: Call<'transcription'>,
+  shape: TranscriptionShape,
+  heard: RequestAudio,
+  exchange: Exchange,
+  context: AdmittedContext,
+  { services }: Dependencies,
+): Promise<Reply> {
+  if (context.slot !== null) context.headers['x-lk-idempotency'] = 'bypassed'
+  const streaming = await run(services, context, { mode: 'streamed', call })
+  // Left, or broken off: in both cases this settles when the provider is sent no more of the audio.
+  const leave = () => streaming.deltas.return().catch(() => {})
+  exchange.onFinished(() => void leave().then(() => heard.release()))
+  const { done, ...events } = shape.events(streaming, call)
+  return eventStreamReply(
+    {
+      ...events,
+      deltas: streaming.deltas,
+      event: (delta) => ({ type: 'transcript.text.delta', delta }),
+      done() {
+        const outcome = streaming.outcome()
+        // A slow reader of the transcript holds no audio.
+        heard.release()
+        exchange.onFinished(outcome.release)
+        return done(outcome)
+      },
+      terminator: null,
+    },
+    exchange,
+    context,
+  )
+}

@@ -1,0 +1,259 @@
+import { type Static, Type } from 'typebox'
+import type { ChatDelta, ChatResult, FinishReason } from '../../contracts/chat.ts'
+import type { JsonObject } from '../../contracts/json.ts'
+import type { Outcome } from '../../gateway/outcome.ts'
+import type { Streaming } from '../../gateway/stream.ts'
+import { isObject } from '../../inbound/json-body.ts'
+import { invalidField, MUST } from '../../inbound/refusals.ts'
+import { endpoint } from '../endpoint.ts'
+import { largeText } from '../json-reply.ts'
+import { optional } from '../json-request.ts'
+import { type ChatShape, writeChat } from '../native/chat.ts'
+import { CHAT_FIELDS, Messages, readChat } from '../native/chat-request.ts'
+import { TOKEN_FACTS } from '../openapi/headers.ts'
+import { OpenAiChat, OpenAiChatEvent } from '../openapi/openai-answers.ts'
+import { CALL_ERRORS, events, json } from '../openapi/operation.ts'
+import {
+  completionShape,
+  completionUsage,
+  MODEL_FIELD,
+  OPENAI,
+  openaiAnswer,
+  openaiRequest,
+  refusedField,
+  STREAM_OPTIONS_FIELD,
+  STREAMED,
+  VOICE_FIELD,
+  voiceOf,
+} from './door.ts'
+
+const { response_schema: _ours, ...SHARED_FIELDS } = CHAT_FIELDS
+
+const ResponseFormat = Type.Union([
+  Type.Object({ type: Type.Literal('text') }),
+  Type.Object({ type: Type.Literal('json_object') }),
+  Type.Object({
+    type: Type.Literal('json_schema'),
+    json_schema: Type.Object({
+      name: optional(Type.String({ maxLength: 64 }), 'title of the schema, where it has none'),
+      schema: Type.Unsafe<JsonObject>(Type.Record(Type.String(), Type.Unknown())),
+      strict: optional(Type.Boolean(), 'whether the answer keeps to it to the letter; not unless said'),
+      description: optional(Type.String(), 'not passed on'),
+    }),
+  }),
+])
+
+const ChatCompletionBody = Type.Object({
+  model: MODEL_FIELD,
+  messages: Messages,
+  ...SHARED_FIELDS,
+  audio: optional(
+    Type.Object({
+      voice: VOICE_FIELD,
+      format: optional(Type.String({ minLength: 1, maxLength: 64 }), 'audio format of the provider'),
+    }),
+    'how a spoken answer sounds',
+  ),
+  response_format: optional(ResponseFormat, 'what the answer is'),
+  stream_options: STREAM_OPTIONS_FIELD,
+  n: optional(Type.Literal(1), 'there is one answer'),
+  logprobs: optional(Type.Literal(false), 'probabilities of tokens are not told'),
+  top_logprobs: optional(Type.Literal(0), 'the same'),
+  parallel_tool_calls: optional(Type.Literal(true), 'that there is only one call at a time cannot be had'),
+  logit_bias: refusedField('tokens differ from model to model, and the route chooses the model'),
+  functions: refusedField('send tools'),
+  function_call: refusedField('send tool_choice'),
+  web_search_options: refusedField('nothing is searched for'),
+  moderation: refusedField('nothing is moderated'),
+})
+
+const IGNORED = [
+  ...['frequency_penalty', 'presence_penalty', 'reasoning_effort', 'verbosity', 'prediction'],
+  ...['user', 'safety_identifier', 'prompt_cache_key', 'prompt_cache_retention', 'metadata', 'store'],
+  'service_tier',
+]
+
+const readChatCompletion = (body: Static<typeof ChatCompletionBody>, warn: (line: string) => void) => {
+  refuseReferences(body.messages)
+  const audio = body.audio ?? null
+  const chat = readChat(
+    {
+      ...body,
+      audio: audio === null ? null : { voice: voiceOf(audio.voice), format: audio.format ?? null },
+      response_schema: schemaOf(body.response_format ?? null),
+    },
+    warn,
+  )
+  const strict = strictnessOf(body.response_format ?? null)
+  return strict === null ? chat : { ...chat, response_strict: strict }
+}
+
+const openaiChatRequest = openaiRequest('chat', ChatCompletionBody, readChatCompletion, IGNORED)
+
+export const chatCompletions = endpoint({
+  ...OPENAI,
+  method: 'POST',
+  path: '/openai/v1/chat/completions',
+  id: 'openaiChat',
+  summary: 'Chat',
+  body: openaiChatRequest,
+  answers: [openaiAnswer([json(OpenAiChat), events(OpenAiChatEvent, STREAMED)], TOKEN_FACTS)],
+  errors: CALL_ERRORS,
+  handle(request) {
+    const includeUsage = request.body.fields.stream_options?.include_usage === true
+    return writeChat(chatShape(includeUsage), request)
+  },
+})
+
+/** `json_object` is any object at all. */
+function schemaOf(format: Static<typeof ResponseFormat> | null): JsonObject | null {
+  if (format === null || format.type === 'text') return null
+  if (format.type === 'json_object') return { type: 'object' }
+  const { name, schema } = format.json_schema
+  return typeof name === 'string' ? { title: name, ...schema } : schema
+}
+
+/** As OpenAI has it: not unless it is asked for. Null: there is no schema. */
+function strictnessOf(format: Static<typeof ResponseFormat> | null): boolean | null {
+  return format?.type === 'json_schema' ? format.json_schema.strict === true : null
+}
+
+/**
+ * What the assistant said before and is only referred to would be missing from the conversation.
+ *
+ * @throws GatewayError INVALID_REQUEST
+ */
+function refuseReferences(messages: readonly unknown[]): void {
+  for (const [index, message] of messages.entries()) {
+    if (!isObject(message)) continue
+    for (const [name, instead] of REFERENCES) {
+      if ((message[name] ?? null) === null) continue
+      const param = `messages[${index}].${name}`
+      throw invalidField(param, MUST.beLeftOut(instead))
+    }
+  }
+}
+
+const REFERENCES = [
+  ['audio', 'spoken answers are not kept; send the transcript as content'],
+  ['function_call', 'send tool_calls'],
+] as const
+
+/**
+ * A chat as OpenAI answers it, whole or in chunks.
+ *
+ * @param includeUsage whether a stream ends with a chunk that tells the tokens
+ */
+function chatShape(includeUsage: boolean): ChatShape<'chat'> {
+  return completionShape(chatCompletion, (streaming, created) => chatChunks(streaming, includeUsage, created))
+}
+
+/** @param created Unix seconds */
+export function chatCompletion({ envelope, result }: Outcome<'chat'>, created: number) {
+  const { id, model } = envelope
+  const usage = completionUsage(envelope)
+  const choice = {
+    index: 0,
+    message: messageOf(id, result, created),
+    finish_reason: finishReasonOf(result),
+    logprobs: null,
+  }
+  const completion = { id, object: 'chat.completion' as const, created, model, choices: [choice] }
+  return usage === null ? completion : { ...completion, usage }
+}
+
+function messageOf(id: string, { content, tool_calls: calls, audio }: ChatResult, created: number) {
+  const called = calls.map((call) => ({
+    id: call.id,
+    type: 'function' as const,
+    function: { name: call.name, arguments: call.arguments },
+  }))
+  // It is not kept, so that it cannot be referred to from the moment it is here.
+  const spoken =
+    audio === null
+      ? {}
+      : {
+          audio: { id: audioId(id), data: largeText(audio.base64), expires_at: created, transcript: content },
+        }
+  return {
+    role: 'assistant' as const,
+    content: audio !== null || (content === '' && calls.length > 0) ? null : largeText(content),
+    refusal: null,
+    ...(called.length === 0 ? {} : { tool_calls: called }),
+    ...spoken,
+  }
+}
+
+/** OpenAI always gives a reason. */
+function finishReasonOf({ finish_reason: reason, tool_calls: calls }: ChatResult): FinishReason {
+  return reason ?? (calls.length > 0 ? 'tool_calls' : 'stop')
+}
+
+/** The chunks of a streamed chat. @param created Unix seconds */
+export function chatChunks({ head, payload }: Streaming<'chat'>, includeUsage: boolean, created: number) {
+  const { id, model } = head
+  const common = { id, object: 'chat.completion.chunk' as const, created, model }
+  const chunk = (delta: ChunkDelta, reason: FinishReason | null = null) => ({
+    ...common,
+    choices: [{ index: 0, delta, logprobs: null, finish_reason: reason }],
+    ...(includeUsage ? { usage: null } : {}),
+  })
+  const spoken = payload.modalities.includes('audio') ? spokenPieces(audioId(id)) : null
+  return {
+    opening: [chunk({ role: 'assistant', content: spoken === null ? '' : null, refusal: null })],
+    event: (delta: ChatDelta) => chunk(deltaOf(delta, spoken)),
+    done({ envelope, result }: Outcome<'chat'>) {
+      const spokenEnd = result.audio === null ? [] : [chunk({ audio: { expires_at: created } })]
+      const last = [...spokenEnd, chunk({}, finishReasonOf(result))]
+      return includeUsage ? [...last, { ...common, choices: [], usage: completionUsage(envelope) }] : last
+    },
+  }
+}
+
+interface ChunkDelta {
+  readonly role?: 'assistant'
+  readonly content?: string | null
+  readonly refusal?: null
+  readonly tool_calls?: {
+    index: number
+    id?: string
+    type?: 'function'
+    function: { name?: string; arguments: string }
+  }[]
+  readonly audio?: SpokenPiece & { readonly id?: string }
+}
+
+type SpokenPiece =
+  | { readonly data: string }
+  | { readonly transcript: string }
+  | { readonly expires_at: number }
+
+/** Clients string together what comes more than once: the id of the recording is in its first piece alone. */
+function spokenPieces(id: string): (piece: SpokenPiece) => ChunkDelta {
+  let named = false
+  return (piece) => {
+    const audio = named ? piece : { id, ...piece }
+    named = true
+    return { audio }
+  }
+}
+
+/** @param spoken makes pieces of the recording, to which all text belongs; null: the answer is written */
+function deltaOf(delta: ChatDelta, spoken: ((piece: SpokenPiece) => ChunkDelta) | null): ChunkDelta {
+  switch (delta.type) {
+    case 'text':
+      return spoken === null ? { content: delta.text } : spoken({ transcript: delta.text })
+    case 'audio':
+      return spoken === null ? {} : spoken({ data: delta.base64 })
+    case 'tool_call': {
+      const { index, id, name, arguments: json } = delta
+      const first = id === null ? {} : { id, type: 'function' as const }
+      const called = { ...(name === null ? {} : { name }), arguments: json }
+      return { tool_calls: [{ index, ...first, function: called }] }
+    }
+  }
+}
+
+function audioId(id: string): string {
+  return `audio_${id}`
+}

@@ -1,0 +1,170 @@
+import { type Static, type TObject, type TSchema, Type } from 'typebox'
+import type { Principal, Selectors } from '../../contracts/catalog.ts'
+import type { ChatDelta } from '../../contracts/chat.ts'
+import type { Calls, OperationName } from '../../contracts/operations.ts'
+import { GatewayError } from '../../errors.ts'
+import type { Envelope, Outcome } from '../../gateway/outcome.ts'
+import type { Streaming } from '../../gateway/stream.ts'
+import type { Exchange, WholeReply } from '../../inbound/exchange.ts'
+import type { Door, RequestBody } from '../endpoint.ts'
+import { factHeaders, streamFacts } from '../fact-headers.ts'
+import { jsonReply } from '../json-reply.ts'
+import { type JsonRequest, jsonRequest, optional, type ReceivedJson } from '../json-request.ts'
+import type { ChatShape } from '../native/chat.ts'
+import type { HeaderName } from '../openapi/headers.ts'
+import type { Answer, Content } from '../openapi/operation.ts'
+import type { EventStream } from '../sse.ts'
+
+/** Conventions of OpenAI's client libraries, which are given `/openai/v1` as their base URL and nothing else. */
+const DOOR: Door = { tag: 'OpenAI', requestIdHeader: 'x-request-id', translateError }
+
+/** Part of every endpoint of this door. */
+export const OPENAI = { tag: 'OpenAI', scope: 'inference', door: DOOR } as const
+
+/** Documents an answer in OpenAI's shape. */
+export function openaiAnswer(contents: readonly Content[], headers: readonly HeaderName[] = []): Answer {
+  return { status: 200, description: "OpenAI's answer", contents, headers }
+}
+
+/** Documented text of a stream of chunks. */
+export const STREAMED = 'With `stream: true`: one chunk per event, in `data:`, ending with `data: [DONE]`.'
+
+/** Names the field at fault as OpenAI's clients do. Only a form calls the audio `file`. */
+function translateError(error: GatewayError, { headers }: Pick<Exchange, 'headers'>): GatewayError {
+  const { param } = error.extra
+  if (param === 'response_schema') {
+    const message = error.message.replace(/^response_schema:/, 'response_format:')
+    return new GatewayError(error.code, message, { ...error.extra, param: 'response_format' })
+  }
+  const isForm = /^multipart\//i.test(headers['content-type']?.trim() ?? '')
+  if (param !== 'audio' || !isForm) return error
+  return new GatewayError(error.code, error.message, { ...error.extra, param: 'file' })
+}
+
+/** Field that OpenAI's clients must send. It chooses a purpose at most: the route of the key chooses the model. */
+export const MODEL_FIELD = optional(
+  Type.String(),
+  'label of a purpose that the workspace declares; any other name is ignored',
+)
+
+/** Field of chat and text completions. */
+export const STREAM_OPTIONS_FIELD = optional(
+  Type.Object({ include_usage: optional(Type.Boolean(), 'a last event tells the tokens') }),
+  'how a stream is written',
+)
+
+/** A field whose effect the caller would miss: with a value it is refused, with the reason or what to do instead. */
+export function refusedField(why: string) {
+  return Type.Optional(Type.Null({ description: why }))
+}
+
+const IGNORED = 'accepted, and not passed on'
+
+/** Fields of OpenAI's that have no place here: they are accepted, and the answer warns that they had no effect. */
+function ignoredFields(names: readonly string[]): Record<string, TSchema> {
+  return Object.fromEntries(names.map((name) => [name, optional(Type.Unknown(), IGNORED)]))
+}
+
+/** Lines for `warnings` about fields that were sent and not passed on. */
+export function ignoredWarnings(names: readonly string[], sent: Readonly<Record<string, unknown>>): string[] {
+  return names.filter((name) => (sent[name] ?? null) !== null).map((name) => `${name}: not passed on`)
+}
+
+/** A voice in OpenAI's form: its name, or an object with its id. */
+export const VOICE_FIELD = optional(
+  Type.Union([
+    Type.String({ minLength: 1, maxLength: 256 }),
+    Type.Object({ id: Type.String({ minLength: 1, maxLength: 256 }) }),
+  ]),
+  'voice of the provider, or of the `voices` of an entry of the route',
+)
+
+export function voiceOf(voice: Static<typeof VOICE_FIELD> | undefined): string | null {
+  return typeof voice === 'object' ? (voice?.id ?? null) : (voice ?? null)
+}
+
+/** A JSON body of OpenAI's that becomes a call. */
+interface OpenAiRequest<K extends OperationName, Fields>
+  extends Omit<JsonRequest<K>, 'receive'>,
+    RequestBody<ReceivedJson<K, Fields>> {}
+
+/**
+ * Describes the JSON body of an endpoint, as `jsonRequest` does.
+ *
+ * @param schema  of OpenAI's fields, `MODEL_FIELD` among them
+ * @param ignored names of further ones, which are accepted and not passed on
+ */
+export function openaiRequest<K extends OperationName, Shape extends TObject>(
+  operation: K,
+  schema: Shape,
+  payload: (body: Static<Shape>, warn: (line: string) => void) => Calls[K],
+  ignored: readonly string[] = [],
+): OpenAiRequest<K, Static<Shape>> {
+  const whole = Type.Object({ ...schema.properties, ...ignoredFields(ignored) })
+  const request = jsonRequest(operation, whole, (body, warn) => {
+    for (const line of ignoredWarnings(ignored, body)) warn(line)
+    return payload(body as Static<Shape>, warn)
+  })
+  return {
+    ...request,
+    async receive(admitted) {
+      const { call, fields, stream } = await request.receive(admitted)
+      const { model } = fields as { readonly model?: string | null }
+      const selectors = chosenBy(model ?? null, call.selectors, admitted.context.principal)
+      return { call: { ...call, selectors }, stream, fields: fields as Static<Shape> }
+    },
+  }
+}
+
+/** Selectors of a call whose `model` may name a purpose. The field `purpose` wins. */
+export function chosenBy(model: string | null, selectors: Selectors, { purposes }: Principal): Selectors {
+  if (model === null || selectors.purpose !== null) return selectors
+  const declared = purposes.some(({ purpose }) => purpose === model)
+  return declared ? { ...selectors, purpose: { label: model, source: 'body' } } : selectors
+}
+
+type CompletionName = 'chat' | 'complete'
+
+/** Events of a stream. `done` is given the whole. */
+interface Chunks<K extends CompletionName> extends Pick<EventStream<ChatDelta>, 'opening' | 'event'> {
+  done(outcome: Outcome<K>): readonly object[]
+}
+
+/** Shape of chat and text completions: facts stand in headers, and a stream ends with `[DONE]`. */
+export function completionShape<K extends CompletionName>(
+  whole: (outcome: Outcome<K>, created: number) => object,
+  chunks: (streaming: Streaming<K>, created: number) => Chunks<K>,
+): ChatShape<K> {
+  return {
+    whole: (outcome) => factReply(outcome.envelope, whole(outcome, secondsNow())),
+    events: (streaming, call) => ({
+      ...chunks(streaming, secondsNow()),
+      terminator: '[DONE]',
+      headers: streamFacts(streaming, call),
+    }),
+  }
+}
+
+/** Answers in OpenAI's shape, which has no place for the envelope: its facts stand in headers. */
+export async function factReply(envelope: Envelope, value: object): Promise<WholeReply> {
+  const { headers, ...reply } = await jsonReply(value)
+  return { ...reply, headers: { ...headers, ...factHeaders(envelope) } }
+}
+
+/** Moment of an answer for `created`, Unix seconds. */
+export function secondsNow(): number {
+  return Math.floor(Date.now() / 1000)
+}
+
+interface CompletionUsage {
+  readonly prompt_tokens: number
+  readonly completion_tokens: number
+  readonly total_tokens: number
+}
+
+/** Token usage under OpenAI's names; null when the provider does not report all of it. */
+export function completionUsage({ usage }: Pick<Envelope, 'usage'>): CompletionUsage | null {
+  const { input_tokens: prompt = null, output_tokens: completion = null, total_tokens: total = null } = usage
+  if (prompt === null || completion === null || total === null) return null
+  return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: total }
+}

@@ -1,0 +1,64 @@
+import { Type } from 'typebox'
+import type { Outcome } from '../../gateway/outcome.ts'
+import { run } from '../../gateway/pipeline.ts'
+import { endpoint } from '../endpoint.ts'
+import { type Large, largeRows } from '../json-reply.ts'
+import { optional } from '../json-request.ts'
+import { EmbeddingsBody, readEmbeddings } from '../native/embeddings.ts'
+import { TOKEN_FACTS } from '../openapi/headers.ts'
+import { OpenAiEmbeddings } from '../openapi/openai-answers.ts'
+import { CALL_ERRORS, json } from '../openapi/operation.ts'
+import { factReply, MODEL_FIELD, OPENAI, openaiAnswer, openaiRequest } from './door.ts'
+
+const OpenAiEmbeddingsBody = Type.Object({
+  model: MODEL_FIELD,
+  ...EmbeddingsBody.properties,
+  encoding_format: optional(
+    Type.Enum(['float', 'base64']),
+    'float unless said; base64 is of little-endian 32-bit floats',
+  ),
+})
+
+const openaiEmbeddingsRequest = openaiRequest('embeddings', OpenAiEmbeddingsBody, readEmbeddings, ['user'])
+
+export const openaiEmbeddings = endpoint({
+  ...OPENAI,
+  method: 'POST',
+  path: '/openai/v1/embeddings',
+  id: 'openaiEmbeddings',
+  summary: 'Embeddings',
+  body: openaiEmbeddingsRequest,
+  answers: [openaiAnswer([json(OpenAiEmbeddings)], TOKEN_FACTS)],
+  errors: CALL_ERRORS,
+  async handle({ exchange, context, dependencies: { services }, body: { call, fields } }) {
+    const outcome = await run(services, context, { mode: 'whole', call })
+    exchange.onFinished(outcome.release)
+    return factReply(outcome.envelope, embeddingsResponse(outcome, fields.encoding_format === 'base64'))
+  },
+})
+
+function embeddingsResponse({ envelope, result }: Outcome<'embeddings'>, base64: boolean) {
+  // The shape has no word for tokens that the provider does not tell; the warning about it is in the headers.
+  const tokens = envelope.usage.input_tokens ?? 0
+  return {
+    object: 'list',
+    data: itemsOf(result.embeddings, base64),
+    model: envelope.model,
+    usage: { prompt_tokens: tokens, total_tokens: tokens },
+  }
+}
+
+function itemsOf(rows: readonly (readonly number[])[], base64: boolean): Large<string> {
+  return largeRows(rows, (row, index) => ({
+    object: 'embedding',
+    index,
+    embedding: base64 ? base64Of(row) : row,
+  }))
+}
+
+function base64Of(row: readonly number[]): string {
+  const bytes = Buffer.alloc(row.length * Float32Array.BYTES_PER_ELEMENT)
+  for (const [index, value] of row.entries())
+    bytes.writeFloatLE(value, index * Float32Array.BYTES_PER_ELEMENT)
+  return bytes.toString('base64')
+}

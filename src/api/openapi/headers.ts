@@ -1,0 +1,162 @@
+import type { Json } from './schema.ts'
+
+function header(description: string, schema: Json = { type: 'string' }): Json {
+  return { description, schema }
+}
+
+const COUNT = { type: 'integer', minimum: 0 }
+
+function usage(name: string, type = 'integer'): Json {
+  return header(`as \`usage.${name}\``, { type, minimum: 0 })
+}
+
+/** Headers of answers, by name. Facts stand in headers where the body is no JSON. */
+export const HEADERS = {
+  'X-LK-Request-ID': header('request ID: the one sent, or a new one'),
+  'X-LK-Policy-Version-Id': header('version of the route used', {
+    type: 'string',
+    pattern: '^pv_[0-9a-f]{16}$',
+  }),
+  'X-LK-Idempotency': header('`ignored` where idempotency keys aren’t supported, `bypassed` for streams', {
+    type: 'string',
+    enum: ['ignored', 'bypassed'],
+  }),
+  'X-LK-Idempotent-Replay': header('a replayed answer: nothing was executed or charged', {
+    type: 'string',
+    const: 'true',
+  }),
+  'x-ratelimit-limit-requests': header("size of the key's bucket", COUNT),
+  'x-ratelimit-remaining-requests': header('requests left', COUNT),
+  'x-ratelimit-reset-requests': header('time until the limit resets, e.g. `120ms`, `1s`, `6m0s`'),
+  'x-should-retry': header('equals `retryable`', { type: 'string', enum: ['true', 'false'] }),
+  'Retry-After': header('whole seconds', { type: 'integer', minimum: 1 }),
+  Location: header('path of the job'),
+  'X-LK-Provider': header('provider or model that answered'),
+  'X-LK-Model': header('provider or model that answered'),
+  'X-LK-Purpose-Source': header('as `lk_purpose_source`'),
+  'X-LK-Requested-Purpose': header('the purpose sent, percent-encoded'),
+  'X-LK-Applied-Purpose': header('the purpose of the entry that answered, percent-encoded'),
+  'X-LK-Cost-Usd': header('what the provider charges, USD'),
+  'X-LK-Warnings': header('JSON array of lines, ASCII, up to 2 KiB'),
+  'X-LK-Usage-Audio-Seconds': usage('audio_seconds', 'number'),
+  'X-LK-Usage-Billable-Audio-Seconds': usage('billable_audio_seconds', 'number'),
+  'X-LK-Usage-Audio-Output-Characters': usage('audio_output_characters'),
+  'X-LK-Usage-Input-Tokens': usage('input_tokens'),
+  'X-LK-Usage-Output-Tokens': usage('output_tokens'),
+  'X-LK-Usage-Images': usage('images'),
+  'X-LK-Usage-Total-Tokens': usage('total_tokens'),
+  'x-request-id': header("as `X-LK-Request-ID`, where OpenAI's libraries look for it"),
+  'WWW-Authenticate': header('how to authenticate: `Bearer`'),
+  ETag: header('of this version'),
+  'Accept-Ranges': header('`bytes`'),
+  'Content-Range': header('byte range and total size'),
+} as const
+
+export type HeaderName = keyof typeof HEADERS
+
+/** On every answer that took a token of the key's bucket. */
+const LIMITED: readonly HeaderName[] = [
+  'x-ratelimit-limit-requests',
+  'x-ratelimit-remaining-requests',
+  'x-ratelimit-reset-requests',
+]
+
+const FACTS: readonly HeaderName[] = [
+  'X-LK-Provider',
+  'X-LK-Model',
+  'X-LK-Purpose-Source',
+  'X-LK-Requested-Purpose',
+  'X-LK-Applied-Purpose',
+  'X-LK-Cost-Usd',
+  'X-LK-Warnings',
+  'X-LK-Usage-Total-Tokens',
+]
+
+/** Beside a transcript that is text. */
+export const TRANSCRIPT_FACTS: readonly HeaderName[] = [
+  ...FACTS,
+  'X-LK-Usage-Audio-Seconds',
+  'X-LK-Usage-Billable-Audio-Seconds',
+]
+
+/** Beside speech that is the body. */
+export const SPEECH_FACTS: readonly HeaderName[] = [...FACTS, 'X-LK-Usage-Audio-Output-Characters']
+
+/** Beside what a model has written, or vectors, in OpenAI's shapes. */
+export const TOKEN_FACTS: readonly HeaderName[] = [
+  ...FACTS,
+  'X-LK-Usage-Input-Tokens',
+  'X-LK-Usage-Output-Tokens',
+]
+
+/** Beside pictures in OpenAI's shape. */
+export const IMAGE_FACTS: readonly HeaderName[] = [...TOKEN_FACTS, 'X-LK-Usage-Images']
+
+/** Parameters of requests that more than one operation takes, by the name of the component. */
+export const PARAMETERS = {
+  RequestId: {
+    name: 'X-LK-Request-ID',
+    in: 'header',
+    description: 'request ID; an invalid one is replaced',
+    schema: { type: 'string', pattern: '^[A-Za-z0-9._-]{1,128}$' },
+  },
+  Traceparent: {
+    name: 'traceparent',
+    in: 'header',
+    description: 'W3C trace context, passed on to the provider',
+    schema: { type: 'string' },
+  },
+  Purpose: {
+    name: 'X-LK-Purpose',
+    in: 'header',
+    description:
+      'purpose that selects the route; the field `purpose` takes precedence, an unknown one is ignored',
+    schema: { type: 'string' },
+  },
+  IdempotencyKey: {
+    name: 'Idempotency-Key',
+    in: 'header',
+    description: 'executes the request at most once; 1 to 256 visible ASCII characters',
+    schema: { type: 'string', pattern: '^[\\x21-\\x7e]{1,256}$' },
+  },
+  TenantId: {
+    name: 'tenant_id',
+    in: 'path',
+    required: true,
+    description: 'ID of the key’s workspace',
+    schema: { type: 'string' },
+  },
+  JobId: {
+    name: 'job_id',
+    in: 'path',
+    required: true,
+    description: '`tj_…`',
+    schema: { type: 'string' },
+  },
+  Token: {
+    name: 'token',
+    in: 'path',
+    required: true,
+    description: 'from the URL',
+    schema: { type: 'string' },
+  },
+} as const satisfies Record<string, Json>
+
+export type ParameterName = keyof typeof PARAMETERS
+
+/** Headers of every answer of an endpoint. Before a key is known there is neither a route nor a bucket. */
+export function commonHeaders({ limited, scope, headers = [] }: Common, isKeyKnown = true): HeaderName[] {
+  return [
+    'X-LK-Request-ID',
+    ...headers,
+    ...(isKeyKnown && scope !== null ? (['X-LK-Policy-Version-Id'] as const) : []),
+    ...(isKeyKnown && limited ? LIMITED : []),
+  ]
+}
+
+interface Common {
+  readonly limited: boolean
+  /** Null: the endpoint takes no key. */
+  readonly scope: string | null
+  readonly headers?: readonly HeaderName[]
+}

@@ -1,0 +1,115 @@
+import type { EdgeRoute } from '../inbound/server.ts'
+import { createJobWatch } from '../jobs/watch.ts'
+import type { Asset } from './assets.ts'
+import { createDocs, type DocsNeeds, docsFile, docsPage, openapiJson } from './docs.ts'
+import type { Dependencies, Endpoint } from './endpoint.ts'
+import { healthz, type ReadinessNeeds, readyz } from './health.ts'
+import { audio } from './native/audio.ts'
+import { chat, complete, vision } from './native/chat.ts'
+
+import { embeddings } from './native/embeddings.ts'
+import { image } from './native/image.ts'
+import { me } from './native/me.ts'
+import { queue } from './native/queue.ts'
+import { type ResultNeeds, result } from './native/results.ts'
+import { speech } from './native/speech.ts'
+import { transcription, translation } from './native/transcription.ts'
+import {
+  cancelTranscriptionJob,
+  type JobNeeds,
+  showTranscriptionJob,
+  submitTranscriptionJob,
+} from './native/transcription-jobs.ts'
+import { video } from './native/video.ts'
+
+import { putAudioUrlDomains, showAudioUrlDomains } from './native/workspace-domains.ts'
+import { deleteWebhook, putWebhook, showWebhook, type WebhookNeeds } from './native/workspace-webhook.ts'
+import { chatCompletions } from './openai/chat.ts'
+import { completions } from './openai/completions.ts'
+import { openaiEmbeddings } from './openai/embeddings.ts'
+import { imagesGenerations } from './openai/images.ts'
+import { model, models } from './openai/models.ts'
+import { audioSpeech } from './openai/speech.ts'
+import { audioTranscriptions, audioTranslations } from './openai/transcriptions.ts'
+
+/** Parts of a node that its endpoints work with. */
+export interface ApiContext extends Dependencies, ReadinessNeeds, ResultNeeds, WebhookNeeds {
+  /** Style sheet and script that give the API reference the look of the console; absent: it has none. */
+  readonly docsLook?: Readonly<Record<string, Asset>>
+}
+
+type Needs = ApiContext & JobNeeds & DocsNeeds
+
+/** Every path of the API, in the order of the reference. The compiler holds each name to its endpoint. */
+export const ENDPOINTS = table({
+  'POST /v1/transcription': transcription,
+  'POST /v1/translation': translation,
+  'POST /v1/speech': speech,
+  'POST /v1/audio': audio,
+
+  'POST /v1/chat': chat,
+  'POST /v1/complete': complete,
+  'POST /v1/vision': vision,
+  'POST /v1/embeddings': embeddings,
+  'POST /v1/image': image,
+  'POST /v1/video': video,
+
+  'POST /v1/transcription/jobs': submitTranscriptionJob,
+  'GET /v1/transcription/jobs/:job_id': showTranscriptionJob,
+  'DELETE /v1/transcription/jobs/:job_id': cancelTranscriptionJob,
+  'POST /v1/queue': queue,
+
+  'POST /openai/v1/audio/transcriptions': audioTranscriptions,
+  'POST /openai/v1/audio/translations': audioTranslations,
+  'POST /openai/v1/audio/speech': audioSpeech,
+  'POST /openai/v1/chat/completions': chatCompletions,
+  'POST /openai/v1/completions': completions,
+  'POST /openai/v1/embeddings': openaiEmbeddings,
+  'POST /openai/v1/images/generations': imagesGenerations,
+  'GET /openai/v1/models': models,
+  'GET /openai/v1/models/:model': model,
+
+  'GET /v1/me': me,
+  'GET /workspace/:tenant_id/audio-url-domains': showAudioUrlDomains,
+  'PUT /workspace/:tenant_id/audio-url-domains': putAudioUrlDomains,
+  'PUT /workspace/:tenant_id/stt-webhook': putWebhook,
+  'GET /workspace/:tenant_id/stt-webhook': showWebhook,
+  'DELETE /workspace/:tenant_id/stt-webhook': deleteWebhook,
+
+  'GET /results/:token': result,
+  'GET /healthz': healthz,
+  'GET /readyz': readyz,
+  'GET /openapi.json': openapiJson,
+  'GET /docs': docsPage,
+  'GET /docs/:file': docsFile,
+})
+
+/** Binds the endpoints of a node. */
+export function createRoutes(context: ApiContext): EdgeRoute[] {
+  // Where the object store opens its URLs itself, the node has no endpoint for results.
+  const served = ENDPOINTS.filter((endpoint) => context.links !== null || endpoint !== result)
+  const { services, jobs, docsLook = {} } = context
+  const watch = createJobWatch(services.state.jobs, jobs.signals)
+  const needs: Needs = { ...context, watch, docs: createDocs(served, docsLook) }
+  return served.map((endpoint) => endpoint.route(needs))
+}
+
+/** The table of endpoints in Markdown. */
+export function endpointTable(): string {
+  const rows = ENDPOINTS.map(({ method, path, summary, description, scope, idempotent }) => {
+    const template = path.replaceAll(/:(\w+)/g, '{$1}')
+    const does = description === undefined ? summary : `${summary}. ${description}`
+    const key = scope === null ? 'none' : `\`${scope}\``
+    return `| \`${method} ${template}\` | ${does} | ${key} | ${idempotent ? 'yes' : 'no'} |`
+  })
+  return ['| Endpoint | What it does | Scope | `Idempotency-Key` |', '|---|---|---|---|', ...rows].join('\n')
+}
+
+/** Lists endpoints, each under its method and path. */
+function table<const Table extends { readonly [Name in keyof Table]: Named<Name> }>(
+  endpoints: Table & Readonly<Record<string, Endpoint<Needs>>>,
+): readonly Endpoint<Needs>[] {
+  return Object.values<Endpoint<Needs>>(endpoints)
+}
+
+type Named<Name> = Name extends `${infer Method} ${infer Path}` ? Endpoint<Needs, Method, Path> : never

@@ -1,0 +1,116 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { ApiKeys, AppPrincipal, Principal, Snapshot } from '../contracts/catalog.ts'
+import type { RateLimit } from '../contracts/rate-limit.ts'
+import type { StoredKey, StoredKeys } from '../contracts/stored-keys.ts'
+import { GatewayError } from '../errors.ts'
+import type { Logger } from '../log.ts'
+import { type Polling, startPolling } from './polling.ts'
+
+export interface ApiKeysOptions {
+  /** The configuration in force. */
+  readonly snapshot: () => Snapshot
+  /** False while it lacks what is published in the state, which could not be read yet. */
+  readonly isWhole: () => boolean
+  readonly keys: Pick<StoredKeys, 'version' | 'list'>
+  readonly log: Logger
+  readonly pollMs?: number
+}
+
+export type PolledApiKeys = ApiKeys & Polling
+
+/**
+ * The keys of the configuration, and those of the state, which are read again whenever they change. While the state is
+ * away the last known ones stay in force. Keeps no process alive.
+ */
+export function createApiKeys(options: ApiKeysOptions): PolledApiKeys {
+  return new Book(options)
+}
+
+interface Made {
+  readonly from: StoredKey
+  readonly app: AppPrincipal
+  readonly rateLimit: RateLimit
+  readonly principal: Principal
+}
+
+class Book implements PolledApiKeys {
+  readonly #options: ApiKeysOptions
+  /** SHA-256 → key, without the revoked ones; null until they could be read. */
+  #stored: ReadonlyMap<string, StoredKey> | null = null
+  /** Version of the state that `#stored` was read at; null: it has to be read. */
+  #version: string | null = null
+  /** Principals are kept: others remember by their identity whom they have met. */
+  readonly #made = new Map<string, Made>()
+  readonly #polling: Polling
+
+  constructor(options: ApiKeysOptions) {
+    this.#options = options
+    const { log, pollMs } = options
+    this.#polling = startPolling({
+      read: () => this.#read(),
+      onAway: (error) => {
+        const known = this.#stored?.size ?? null
+        log.warn({ err: error, known }, 'stored keys cannot be read; the last known ones hold')
+      },
+      onBack: () => log.info('stored keys can be read again'),
+      pollMs,
+    })
+  }
+
+  find(sha256: string): Principal | undefined {
+    const snapshot = this.#options.snapshot()
+    const configured = snapshot.keys.get(sha256)
+    if (configured !== undefined) return configured
+    if (this.#stored === null) throw new GatewayError('DEPENDENCY_UNAVAILABLE')
+    const key = this.#stored.get(sha256)
+    return key === undefined ? undefined : this.#principalOf(key, snapshot)
+  }
+
+  #principalOf(key: StoredKey, { apps, rateLimit }: Snapshot): Principal | undefined {
+    const app = apps.get(key.workspace)?.get(key.app)
+    if (app === undefined) {
+      if (!this.#options.isWhole()) throw new GatewayError('DEPENDENCY_UNAVAILABLE')
+      return undefined
+    }
+    const made = this.#made.get(key.sha256)
+    if (made?.from === key && made.app === app && made.rateLimit === rateLimit) return made.principal
+    const isSame = made?.app === app && isDeepStrictEqual([made.from, made.rateLimit], [key, rateLimit])
+    const principal = isSame ? made.principal : makePrincipal(key, app, rateLimit)
+    this.#made.set(key.sha256, { from: key, app, rateLimit, principal })
+    return principal
+  }
+
+  ready(): Promise<void> {
+    return this.#polling.ready()
+  }
+
+  refresh(): Promise<void> {
+    return this.#polling.refresh()
+  }
+
+  close(): void {
+    this.#polling.close()
+  }
+
+  async #read(): Promise<void> {
+    const { keys } = this.#options
+    // Before the list: a change in between is then read once more, and never missed.
+    const version = await keys.version()
+    if (this.#stored !== null && version === this.#version) return
+    const list = await keys.list()
+    const stored = new Map<string, StoredKey>()
+    for (const key of list) if (key.revokedAtMs === null) stored.set(key.sha256, key)
+    for (const sha256 of this.#made.keys()) if (!stored.has(sha256)) this.#made.delete(sha256)
+    this.#stored = stored
+    this.#version = version
+  }
+}
+
+function makePrincipal(key: StoredKey, app: AppPrincipal, rateLimit: RateLimit): Principal {
+  const { id, name, scopes, expiresAtMs, budgetMicros, kind } = key
+  const mark = kind === undefined ? {} : { kind }
+  return {
+    ...app,
+    key: { id, name, scopes, rateLimit: key.rateLimit ?? rateLimit, expiresAtMs, budgetMicros, ...mark },
+  }
+}

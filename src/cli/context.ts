@@ -1,0 +1,292 @@
+import { existsSync, readFileSync } from 'node:fs'
+import type { AdminActor, AdminContext } from '../admin/actor.ts'
+import { openDemo } from '../catalog/demo.ts'
+import { makeKey } from '../catalog/key.ts'
+import type { ProviderContext } from '../catalog/provider.ts'
+import type { SecretSources } from '../catalog/secret.ts'
+import { catalogService, type Serving } from '../catalog/serving.ts'
+import { openCatalog } from '../catalog/watch.ts'
+import type { AppPrincipal, Snapshot } from '../contracts/catalog.ts'
+import type { CatalogService, ServedCatalog } from '../contracts/catalog-service.ts'
+import type { Job } from '../contracts/jobs.ts'
+import type { State } from '../contracts/state.ts'
+import { GatewayError } from '../errors.ts'
+import { createJobSignals } from '../jobs/watch.ts'
+import { createLogger } from '../log.ts'
+import { DEFAULT_DATA, type Environment, readEnvironment } from '../node/config.ts'
+import { openObjects, openState } from '../node/stores.ts'
+import { createWebhookPoster } from '../outbound/post-webhook.ts'
+import { factsOf } from '../providers/facts.ts'
+import { PROVIDERS } from '../providers/index.ts'
+import { open } from '../sealing.ts'
+import { findSecretKeys } from '../secrets.ts'
+import { createBudget } from '../storage/budget.ts'
+import { createJobObjects } from '../storage/job-objects.ts'
+import { signWebhook } from '../workers/webhook-signature.ts'
+import { CommandFailure, UsageError } from './arguments.ts'
+
+const DEFAULT_CONFIG = 'larkway.yaml'
+/** Stands for every secret where a configuration is only read. */
+const NOT_READ = 'not-read'
+/** Memory for removing objects, which needs next to none. */
+const REMOVAL_BYTES = 16 * 1024 * 1024
+
+type Env = Readonly<Record<string, string | undefined>>
+
+/** The surroundings of a command. */
+export interface CliContext {
+  readonly env: Env
+  readonly print: (text: string) => void
+}
+
+/** Help on options that several commands take, and on what all of them have in common. */
+export const CONFIG_HELP =
+  '--config FILE        default: LARKWAY_CONFIG, else larkway.yaml when it exists, else the demo'
+export const STATE_HELP = `The command works on the state of the servers with the same REDIS_URL, else on the file in
+LARKWAY_DATA. Servers may be running.`
+export const EXIT_HELP =
+  'Exit code: 0 when done, 1 when the command failed or was refused, 2 for a wrong command line.'
+
+/** @throws CommandFailure that names every bad variable */
+export function environmentOf({ env }: CliContext): Environment {
+  try {
+    return readEnvironment(env)
+  } catch (error) {
+    throw new CommandFailure(error instanceof Error ? error.message : String(error))
+  }
+}
+
+/** The configuration that a server would serve here; undefined: the demo. */
+export function configAt({ env }: CliContext, given: string | undefined): string | undefined {
+  const named = given ?? (env.LARKWAY_CONFIG || undefined)
+  return named ?? (existsSync(DEFAULT_CONFIG) ? DEFAULT_CONFIG : undefined)
+}
+
+/** Sources of secrets. */
+export type Secrets = Pick<ProviderContext, 'env' | 'open'> & Partial<Pick<ProviderContext, 'readSecret'>>
+
+export const WITHOUT_SECRETS: Secrets = {
+  env: new Proxy<Record<string, string>>({}, { get: () => NOT_READ }),
+  readSecret: () => NOT_READ,
+  open: () => NOT_READ,
+}
+
+/**
+ * Opens sealed credentials as servers with the same environment do. The result throws CommandFailure where the keys are
+ * invalid: a configuration in which nothing is sealed can do without them.
+ */
+export async function secretOpener({
+  LARKWAY_SECRET_KEYS,
+  LARKWAY_DATA,
+}: Env): Promise<SecretSources['open']> {
+  const keys = await findSecretKeys(LARKWAY_SECRET_KEYS || undefined, LARKWAY_DATA || DEFAULT_DATA).catch(
+    (error: unknown) => new CommandFailure(error instanceof Error ? error.message : String(error)),
+  )
+  return (sealed, context) => {
+    if (keys instanceof CommandFailure) throw keys
+    return open(keys, sealed, context)
+  }
+}
+
+/**
+ * Reads a configuration without its secrets, so that it can be explained and compared where they are missing.
+ *
+ * @throws CatalogError when it is missing or invalid
+ */
+export async function readWithoutSecrets(path: string): Promise<ServedCatalog> {
+  return (await openServed(path, WITHOUT_SECRETS)).good()
+}
+
+/**
+ * The configuration that a server would serve before it has read the state. The key of the demo is made up.
+ *
+ * @param path as `configAt` returns it
+ * @throws CatalogError when it is missing or invalid
+ */
+export async function openServed(path: string | undefined, secrets: Secrets): Promise<Serving> {
+  const options = { kinds: PROVIDERS, factsOf, ...secrets }
+  if (path !== undefined) return (await openCatalog({ path, ...options })).serving
+  return openDemo({ key: makeKey(), readSecret: (named) => readFileSync(named, 'utf8'), ...options })
+}
+
+/**
+ * The configuration that is served here, with what is published beside it, and without secrets.
+ *
+ * @throws CatalogError when the configuration is missing or invalid
+ */
+export async function servedAt(
+  context: CliContext,
+  config: string | undefined,
+  { catalog }: Pick<State, 'catalog'>,
+): Promise<Serving> {
+  const serving = await openServed(configAt(context, config), WITHOUT_SECRETS)
+  serving.offerPublished(await catalog.published())
+  return serving
+}
+
+type Place = Pick<Environment, 'REDIS_URL' | 'LARKWAY_DATA'>
+
+/**
+ * Works on the state of the servers with the same environment: Redis, else the file of the data folder. A server may be
+ * running.
+ *
+ * @throws CommandFailure when the state cannot be opened, does not answer, or a command is refused
+ */
+export async function withState<Result>(
+  place: Place,
+  work: (state: State) => Promise<Result>,
+): Promise<Result> {
+  const state = await openStateAt(place)
+  try {
+    return await work(state)
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error
+    if (error.code !== 'DEPENDENCY_UNAVAILABLE') throw new CommandFailure(error.message, { cause: error })
+    const { cause } = error
+    const name = state.kind === 'redis' ? 'Redis' : 'the state'
+    throw new CommandFailure(`${name} does not answer${cause instanceof Error ? `: ${cause.message}` : ''}`)
+  } finally {
+    await state.close()
+  }
+}
+
+async function openStateAt(place: Place): Promise<State> {
+  const { REDIS_URL, LARKWAY_DATA } = place
+  if (REDIS_URL === undefined && !existsSync(LARKWAY_DATA))
+    throw new CommandFailure(
+      `there is no data folder ${LARKWAY_DATA}: set LARKWAY_DATA to the server's, which makes it when it starts`,
+    )
+  try {
+    // A log would stand between the lines of the command.
+    return await openState(place, createLogger('silent'))
+  } catch (error) {
+    throw new CommandFailure(error instanceof Error ? error.message : String(error))
+  }
+}
+
+export interface AdminOptions {
+  /** For the audit list: `larkway key create`. */
+  readonly command: string
+  readonly config?: string | undefined
+  /** Fields of commands by the flags that give them, so that a refusal names the flag. */
+  readonly flags?: Readonly<Record<string, string>>
+  /** The workspace that the command is about: a refusal lists its apps. */
+  readonly workspace?: string
+}
+
+/** The operator at the command line, and all that commands work on. */
+export interface CliAdmin {
+  readonly actor: AdminActor
+  readonly admin: AdminContext
+  readonly state: State
+}
+
+/**
+ * Gives commands as the operator that everyone at this command line is.
+ *
+ * @throws CommandFailure of `withState`, UsageError when a flag is refused, CatalogError of a command that needs the
+ *         configuration
+ */
+export async function withAdmin<Result>(
+  context: CliContext,
+  options: AdminOptions,
+  work: (admin: CliAdmin) => Promise<Result>,
+): Promise<Result> {
+  const environment = environmentOf(context)
+  return withState(environment, async (state) => {
+    const removals: Promise<void>[] = []
+    let served: Promise<CatalogService> | null = null
+    const catalog = () => {
+      served ??= serviceAt(context, options.config, state)
+      return served
+    }
+    const insecure = environment.LARKWAY_INSECURE_WEBHOOKS
+    const admin: AdminContext = {
+      state,
+      catalog,
+      webhooks: { secretKeys: [], insecure },
+      sending: {
+        post: (...args) => createWebhookPoster({ insecure })(...args),
+        signer: { sign: async (signable) => signWebhook(signable) },
+      },
+      objects: {
+        removeInput(job) {
+          removals.push(removeInput(environment, job))
+          return Promise.resolve()
+        },
+      },
+      signals: createJobSignals(),
+      refreshKeys: async () => {},
+      nowMs: Date.now,
+    }
+    try {
+      return await work({ actor: operatorBy(options.command), admin, state })
+    } catch (error) {
+      throw error instanceof GatewayError ? await refusal(error, options, catalog) : error
+    } finally {
+      await Promise.all(removals)
+    }
+  })
+}
+
+/** The actor of a command, as the audit list names it. */
+export function operatorBy(command: string): AdminActor {
+  return {
+    role: 'operator',
+    workspace: null,
+    author: { via: 'cli', keyId: null, name: `larkway ${command}` },
+  }
+}
+
+async function serviceAt(
+  context: CliContext,
+  config: string | undefined,
+  state: State,
+): Promise<CatalogService> {
+  const serving = await servedAt(context, config, state)
+  return catalogService(serving, async () => void serving.offerPublished(await state.catalog.published()))
+}
+
+/** A refusal in the words of the command line: flags instead of fields, and the names that there are. */
+async function refusal(
+  error: GatewayError,
+  { flags = {}, workspace }: AdminOptions,
+  catalog: () => Promise<CatalogService>,
+): Promise<Error> {
+  const { code, message, extra } = error
+  const { param } = extra
+  if (code === 'NOT_FOUND' && workspace !== undefined) {
+    const { apps } = (await catalog()).current()
+    if (!apps.has(workspace)) return new CommandFailure(`${message}; there ${listed(apps)}`, { cause: error })
+  }
+  const flag = param === undefined ? undefined : flags[param]
+  if (flag === undefined) return error
+  const sentence = message.replace(`\`${param}\``, flag)
+  if (param !== 'app' || workspace === undefined) return new UsageError(sentence)
+  const apps = (await catalog()).current().apps.get(workspace) ?? new Map()
+  return new CommandFailure(`${sentence}; there ${listed(apps)}`, { cause: error })
+}
+
+/** Removes the audio of a cancelled job from the store that the environment names, if it is here. */
+async function removeInput(environment: Environment, job: Job): Promise<void> {
+  if (environment.S3_BUCKET === undefined && !existsSync(environment.LARKWAY_DATA)) return
+  const objects = await openObjects(environment)
+  try {
+    await createJobObjects({ objects, budget: createBudget(REMOVAL_BYTES) }).removeInput(job)
+  } finally {
+    await objects.close()
+  }
+}
+
+/** @throws CommandFailure that lists the workspaces that there are */
+export function workspaceIn({ apps }: Snapshot, id: string): ReadonlyMap<string, AppPrincipal> {
+  const found = apps.get(id)
+  if (found === undefined) throw new CommandFailure(`there is no such workspace; there ${listed(apps)}`)
+  return found
+}
+
+/** `are "a", "b"`, for a sentence that says which names there are. */
+function listed(named: ReadonlyMap<string, unknown>): string {
+  const names = [...named.keys()].sort().map((name) => `"${name}"`)
+  return names.length === 0 ? 'is none' : `${names.length === 1 ? 'is' : 'are'} ${names.join(', ')}`
+}

@@ -1,0 +1,445 @@
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import type uPlot from 'uplot'
+import { orNone } from '../format.ts'
+import { h } from '../h.ts'
+import { styleSheet } from '../lazy.ts'
+
+interface ChartProps {
+  readonly title: string
+  /** Beside the title: "per second". */
+  readonly unit?: string
+  readonly data: ChartData
+  /** The tone of each line: 1 to 6 of --series-…, 7 to 12 the same dashed, or `bad`; its place unless said. */
+  readonly tones?: readonly (number | 'bad')[]
+  /** Writes a value with its unit. */
+  readonly format: (value: number) => string
+  /** The axis goes up to this at least. */
+  readonly top?: number
+  /** The axis counts in steps of powers of two, as for bytes. */
+  readonly binary?: boolean
+}
+
+/**
+ * Lines over time. uPlot is loaded when the first chart is drawn; its place is kept free until then. What was at a
+ * moment is shown at the pointer, or where arrow keys lead; and the whole can be read as a table.
+ */
+export function Chart(props: ChartProps) {
+  const { title, unit, data, format, top = 0, tones, binary = false } = props
+  const [pointed, setPointed] = useState<Pointed | null>(null)
+  const [asTable, setAsTable] = useState(false)
+  const onFail = () => setAsTable(true)
+  const { place, move } = usePlot({
+    data,
+    tones,
+    format,
+    top,
+    binary,
+    onPoint: setPointed,
+    onFail,
+    off: asTable,
+  })
+  const last = data.times.length - 1
+  const onKey = (event: KeyboardEvent) => {
+    const at = pointed?.index ?? last
+    const steps: Readonly<Record<string, number>> = {
+      ArrowLeft: at - 1,
+      ArrowRight: at + 1,
+      Home: 0,
+      End: last,
+    }
+    const to = steps[event.key]
+    if (event.key === 'Escape') move(null)
+    if (to === undefined || last < 0) return
+    event.preventDefault()
+    move(Math.max(0, Math.min(last, to)))
+  }
+  const name = `${title}${unit ? ` ${unit}` : ''}`
+  return h(
+    'figure',
+    { class: 'chart' },
+    h(
+      'figcaption',
+      { class: 'chart-head' },
+      h('span', { class: 'chart-title' }, title, unit ? [' ', h('span', { class: 'quiet' }, unit)] : null),
+      h(
+        'button',
+        { class: 'chart-switch', type: 'button', onClick: () => setAsTable(!asTable) },
+        asTable ? 'Chart' : 'Table',
+        h('span', { class: 'hidden' }, ' of ', title),
+      ),
+    ),
+    h(Legend, { data, tones, format }),
+    asTable
+      ? h(ChartTable, { title, data, format, key: 'table' })
+      : h(
+          'div',
+          { class: 'chart-body', key: 'chart' },
+          h('div', {
+            class: 'chart-place',
+            ref: place,
+            tabindex: 0,
+            role: 'img',
+            'aria-label': `${name}, the last hour. ${summaryOf(data, format)} Arrow keys read moments.`,
+            onKeyDown: onKey,
+            onBlur: () => move(null),
+          }),
+          h(Tip, { pointed, data, tones, format }),
+        ),
+  )
+}
+
+type LinesProps = Pick<ChartProps, 'data' | 'tones' | 'format'>
+
+function Legend({ data, tones, format }: LinesProps) {
+  return h(
+    'ul',
+    { class: 'chart-legend' },
+    data.lines.map(({ label, values }, line) =>
+      h(
+        'li',
+        { class: 'chart-line', key: label },
+        h('span', { class: `chart-swatch tone-${tones?.[line] ?? line + 1}` }),
+        h('span', { class: 'chart-label cut', title: label }, label),
+        h('strong', null, orNone(latestOf(values), format)),
+      ),
+    ),
+  )
+}
+
+/** The values at the moment under the pointer, drawn beside it on the side that has room. */
+function Tip({ pointed, data, tones, format }: LinesProps & { readonly pointed: Pointed | null }) {
+  const tip = useRef<HTMLDivElement>(null)
+  const left = pointed?.left ?? 0
+  useEffect(() => {
+    const element = tip.current
+    const room = element?.parentElement?.clientWidth ?? 0
+    if (!element) return
+    const width = element.offsetWidth
+    element.style.setProperty(
+      'left',
+      `${Math.max(0, left + 12 + width > room ? left - 12 - width : left + 12)}px`,
+    )
+  }, [left, pointed !== null])
+  const time = pointed ? data.times[pointed.index] : undefined
+  return h(
+    'div',
+    { class: 'chart-live', role: 'status' },
+    pointed === null || time === undefined
+      ? null
+      : h(
+          'div',
+          { class: 'chart-tip', ref: tip },
+          h('p', { class: 'quiet' }, clock(time)),
+          data.lines.map(({ label, values }, line) =>
+            h(
+              'p',
+              { class: 'chart-line', key: label },
+              h('span', { class: `chart-swatch tone-${tones?.[line] ?? line + 1}` }),
+              h('span', { class: 'chart-label cut' }, label),
+              h('strong', null, orNone(values[pointed.index] ?? null, format)),
+            ),
+          ),
+        ),
+  )
+}
+
+function ChartTable(props: Pick<ChartProps, 'title' | 'data' | 'format'>) {
+  const { title, data, format } = props
+  return h(
+    'div',
+    { class: 'chart-place chart-table', tabindex: 0, role: 'region', 'aria-label': title },
+    h(
+      'table',
+      { class: 'table-plain' },
+      h('caption', { class: 'hidden' }, title, ': means of the last hour, newest first'),
+      h(
+        'thead',
+        null,
+        h(
+          'tr',
+          null,
+          h('th', { scope: 'col' }, 'Until'),
+          data.lines.map(({ label }) => h('th', { scope: 'col', key: label }, label)),
+        ),
+      ),
+      h(
+        'tbody',
+        null,
+        rowsOf(data).map(({ at, means }) =>
+          h(
+            'tr',
+            { key: at },
+            h('th', { scope: 'row' }, clock(at)),
+            means.map((mean, index) => h('td', { key: index }, orNone(mean, format))),
+          ),
+        ),
+      ),
+    ),
+  )
+}
+
+/** Where the cursor is: at which moment, and how far from the left of the place. */
+interface Pointed {
+  readonly index: number
+  readonly left: number
+}
+
+interface PlotProps {
+  readonly data: ChartData
+  /** The tone of each line: 1 to 6 of --series-…, 7 to 12 the same dashed, or `bad`; its place unless said. */
+  readonly tones: readonly (number | 'bad')[] | undefined
+  readonly format: (value: number) => string
+  /** The axis goes up to this at least. */
+  readonly top: number
+  /** The axis counts in steps of powers of two, as for bytes. */
+  readonly binary: boolean
+  readonly onPoint: (at: Pointed | null) => void
+  /** uPlot could not be loaded. */
+  readonly onFail: () => void
+  /** Nothing is drawn, e.g. because a table is shown. */
+  readonly off: boolean
+}
+
+interface Drawn {
+  readonly plot: uPlot
+  readonly look: string
+}
+
+const POWERS_OF_TWO = Array.from({ length: 50 }, (_, power) => 2 ** power)
+/** Shortest span of an axis: less than this is drawn at its end instead of stretched over it. */
+const SPAN_MIN_SECONDS = 600
+const FONT_PX = 11
+/** Those of --series-…; tones beyond them are dashed lines in the same colours. */
+const COLOURS = 6
+
+/** Keeps a plot in its place, in the colours of the theme. `move` points at a moment; null: at none. */
+function usePlot(props: PlotProps) {
+  const { data, tones, off } = props
+  const place = useRef<HTMLDivElement>(null)
+  const drawn = useRef<Drawn | null>(null)
+  const latest = useRef(props)
+  latest.current = props
+  const [theme, setTheme] = useState(0)
+  const look = useMemo(
+    () => JSON.stringify([data.lines.map(({ label }) => label), tones, theme]),
+    [data, tones, theme],
+  )
+
+  useEffect(() => onThemeChange(() => setTheme((old) => old + 1)), [])
+  useEffect(() => {
+    const element = place.current
+    if (off || !element) return
+    let gone = false
+    const observer = new ResizeObserver(() => drawn.current?.plot.setSize(sizeOf(element)))
+    const draw = (Plot: typeof uPlot) => {
+      if (gone) return
+      const plot = new Plot(optionsOf(latest, element), columnsOf(latest.current.data), element)
+      drawn.current = { plot, look }
+      observer.observe(element)
+    }
+    loadPlot().then(draw, () => !gone && latest.current.onFail())
+    return () => {
+      gone = true
+      observer.disconnect()
+      drawn.current?.plot.destroy()
+      drawn.current = null
+    }
+  }, [look, off])
+  useEffect(() => {
+    if (drawn.current?.look === look) drawn.current.plot.setData(columnsOf(data))
+  }, [data, look])
+
+  const move = (index: number | null) => {
+    const plot = drawn.current?.plot
+    const time = index === null ? undefined : data.times[index]
+    plot?.setCursor(time === undefined ? { left: -10, top: -10 } : { left: plot.valToPos(time, 'x'), top: 1 })
+  }
+  return { place, move }
+}
+
+async function loadPlot() {
+  const [{ default: Plot }] = await Promise.all([import('uplot'), styleSheet('vendor/uplot.css')])
+  return Plot
+}
+
+function columnsOf({ times, lines }: ChartData): uPlot.AlignedData {
+  return [[...times], ...lines.map(({ values }) => [...values])]
+}
+
+function sizeOf(element: HTMLElement) {
+  return { width: Math.max(80, element.clientWidth), height: element.clientHeight }
+}
+
+function optionsOf(latest: { readonly current: PlotProps }, element: HTMLElement): uPlot.Options {
+  const { top } = latest.current
+  const colour = colourReader(element)
+  return {
+    ...sizeOf(element),
+    padding: [8, 18, 0, 0],
+    legend: { show: false },
+    cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
+    scales: {
+      x: {
+        time: true,
+        // For a single moment uPlot would propose the whole day before it.
+        range: ({ data: [times] }) => {
+          const end = times.at(-1) ?? 0
+          return [Math.min(times[0] ?? 0, end - SPAN_MIN_SECONDS), end]
+        },
+      },
+      // Where all is 0 the ticks of a scale that is next to nothing would all be the same.
+      y: { range: (_plot, _low, high) => [0, Math.max(top, (high ?? 0) * 1.1 || 1)] },
+    },
+    axes: axesOf(latest, colour),
+    series: [{}, ...seriesOf(latest.current, colour)],
+    hooks: { setCursor: [(plot) => latest.current.onPoint(pointedIn(plot))] },
+  }
+}
+
+function pointedIn({ cursor, over }: uPlot): Pointed | null {
+  const { idx, left = -1 } = cursor
+  return typeof idx === 'number' && left >= 0 ? { index: idx, left: left + over.offsetLeft } : null
+}
+
+type Colour = (name: string) => string
+
+function axesOf(latest: { readonly current: PlotProps }, colour: Colour): uPlot.Axis[] {
+  const common = {
+    stroke: colour('--ink-3'),
+    font: `${FONT_PX}px ${fontFamily()}`,
+    ticks: { show: false },
+    grid: { stroke: colour('--line'), width: 1 },
+  }
+  return [
+    {
+      ...common,
+      grid: { show: false },
+      size: 30,
+      gap: 9,
+      space: 64,
+      values: (_plot, splits) => splits.map((time) => clock(time).slice(0, 5)),
+    },
+    {
+      ...common,
+      size: (plot, values) => widest(plot, values),
+      space: 34,
+      ...(latest.current.binary ? { incrs: POWERS_OF_TWO } : {}),
+      values: (_plot, splits) => splits.map((value) => rounded(latest.current.format(value))),
+    },
+  ]
+}
+
+function seriesOf({ data, tones }: PlotProps, colour: Colour): uPlot.Series[] {
+  return data.lines.map(({ label }, index) => {
+    const tone = tones?.[index] ?? index + 1
+    const stroke = colour(tone === 'bad' ? '--bad' : `--series-${((tone - 1) % COLOURS) + 1}`)
+    const dash = tone !== 'bad' && tone > COLOURS ? { dash: [5, 4] } : {}
+    const filter = (plot: uPlot, line: number) => lonePoints(plot.data[line] ?? [])
+    return { label, stroke, ...dash, width: 1.5, points: { show: false, size: 4, fill: stroke, filter } }
+  })
+}
+
+/** As much room as the longest word of the axis needs. */
+function widest({ ctx }: uPlot, values: readonly string[] | null): number {
+  if (!values) return 40
+  ctx.save()
+  ctx.font = `${FONT_PX * devicePixelRatio}px ${fontFamily()}`
+  const width = Math.max(...values.map((value) => ctx.measureText(value).width), 0) / devicePixelRatio
+  ctx.restore()
+  return Math.ceil(width) + 12
+}
+
+function fontFamily(): string {
+  return getComputedStyle(document.body).fontFamily
+}
+
+/** "4.00 s" is 4 s on an axis. */
+function rounded(text: string): string {
+  return text.replace(/\.0+(?=\D|$)/, '')
+}
+
+/** A custom property as a colour for a canvas, in the current theme. */
+function colourReader(element: HTMLElement): Colour {
+  return (name) => {
+    element.style.setProperty('color', `var(${name})`)
+    const { color } = getComputedStyle(element)
+    element.style.removeProperty('color')
+    return color
+  }
+}
+
+function onThemeChange(listener: () => void): () => void {
+  const system = matchMedia('(prefers-color-scheme: dark)')
+  system.addEventListener('change', listener)
+  addEventListener('lk-theme', listener)
+  return () => {
+    system.removeEventListener('change', listener)
+    removeEventListener('lk-theme', listener)
+  }
+}
+
+/** Values over time: `times` in epoch seconds, and a value (or null) of each line for each of them. */
+interface ChartData {
+  readonly times: readonly number[]
+  readonly lines: readonly { readonly label: string; readonly values: readonly (number | null)[] }[]
+}
+
+const ROWS_MAX = 12
+const LATEST_MAX = 12
+
+/** Describes a chart for screen readers, one sentence per line. */
+export function summaryOf({ lines }: ChartData, format: (value: number) => string): string {
+  return lines
+    .map(({ label, values }) => {
+      const known = values.filter((value) => value !== null)
+      const last = known.at(-1)
+      if (last === undefined) return `${label}: no value.`
+      const [low, high] = [Math.min(...known), Math.max(...known)]
+      return `${label}: now ${format(last)}, between ${format(low)} and ${format(high)}.`
+    })
+    .join(' ')
+}
+
+interface SummaryRow {
+  /** Epoch seconds: when the span of the row ends. */
+  readonly at: number
+  /** Mean of each line over the span; null where it has no value. */
+  readonly means: readonly (number | null)[]
+}
+
+/** A chart as a table of a few rows, newest first. */
+export function rowsOf({ times, lines }: ChartData): readonly SummaryRow[] {
+  const each = Math.max(1, Math.ceil(times.length / ROWS_MAX))
+  const rows: SummaryRow[] = []
+  for (let end = times.length; end > 0; end -= each) {
+    const start = Math.max(0, end - each)
+    const means = lines.map(({ values }) => meanOf(values.slice(start, end)))
+    rows.push({ at: times[end - 1] ?? 0, means })
+  }
+  return rows
+}
+
+function meanOf(values: readonly (number | null)[]): number | null {
+  const known = values.filter((value) => value !== null)
+  return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / known.length
+}
+
+/** The newest value, unless it is older than the last few moments. */
+export function latestOf(values: readonly (number | null)[]): number | null {
+  return values.slice(-LATEST_MAX).findLast((value) => value !== null) ?? null
+}
+
+/** Indexes of values between two missing ones: no line leads there, so they are drawn as points. */
+export function lonePoints(values: ArrayLike<number | null | undefined>): number[] {
+  const points: number[] = []
+  for (let index = 0; index < values.length; index++) {
+    const isThere = (at: number) => typeof values[at] === 'number'
+    if (isThere(index) && !isThere(index - 1) && !isThere(index + 1)) points.push(index)
+  }
+  return points
+}
+
+/** 14:03:07 of epoch seconds, in the reader's own time zone. */
+export function clock(seconds: number): string {
+  return new Date(seconds * 1000).toTimeString().slice(0, 8)
+}

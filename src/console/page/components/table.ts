@@ -1,0 +1,130 @@
+import { Component, type ComponentChildren } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
+import { h } from '../h.ts'
+
+export interface Column<Row> {
+  readonly head: string
+  readonly cell: (row: Row) => ComponentChildren
+  /** Numbers stand at the end. */
+  readonly align?: 'end'
+  /** Names the row: it is the link, if rows have one, and the title of the card on a phone. */
+  readonly primary?: boolean
+  /** Left out on a phone. */
+  readonly minor?: boolean
+  /** As narrow as its content. */
+  readonly narrow?: boolean
+  /** Keeps the head for screen readers only, e.g. above buttons. */
+  readonly hideHead?: boolean
+}
+
+export interface TableProps<Row> {
+  /** Describes the table for screen readers. */
+  readonly caption: string
+  readonly columns: readonly Column<Row>[]
+  readonly rows: readonly Row[]
+  readonly rowKey: (row: Row) => string
+  /** Where a click on the row leads; null: nowhere. */
+  readonly href?: (row: Row) => string | null
+  /** Marks a row, e.g. one that is out of service. */
+  readonly dim?: (row: Row) => boolean
+}
+
+/** Rows between hairlines; on a phone each becomes a card. Draw an EmptyState instead when there are none. */
+export function Table<Row>(props: TableProps<Row>) {
+  const { caption, columns, rows, rowKey, href, dim } = props
+  const scroll = useRef<HTMLDivElement>(null)
+  useEffect(() => reachable(scroll.current), [])
+  return h(
+    'div',
+    { class: 'table-scroll', ref: scroll },
+    h(
+      'table',
+      { class: 'table' },
+      h('caption', { class: 'hidden' }, caption),
+      h(
+        'thead',
+        null,
+        h(
+          'tr',
+          null,
+          columns.map((column) =>
+            h(
+              'th',
+              { scope: 'col', key: column.head, class: classes(column) },
+              column.hideHead ? h('span', { class: 'hidden' }, column.head) : column.head,
+            ),
+          ),
+        ),
+      ),
+      h(
+        'tbody',
+        null,
+        rows.map((row) => {
+          const to = href?.(row) ?? null
+          const marks = [to === null ? '' : 'row-link', dim?.(row) ? 'row-dim' : ''].filter(Boolean).join(' ')
+          return h(TableRow<Row>, { key: rowKey(row), row, columns, to, marks })
+        }),
+      ),
+    ),
+  )
+}
+
+interface RowProps<Row> {
+  readonly row: Row
+  readonly columns: readonly Column<Row>[]
+  readonly to: string | null
+  readonly marks: string
+}
+
+/**
+ * A row that is drawn again only when it is another, or the columns are: a list of hundreds gets new ones all the time.
+ * A memoized vnode would not do: it holds on to the table that it was drawn in first, and so to rows that are gone.
+ */
+class TableRow<Row> extends Component<RowProps<Row>> {
+  override shouldComponentUpdate(next: RowProps<Row>): boolean {
+    const { row, columns, to, marks } = this.props
+    return next.row !== row || next.columns !== columns || next.to !== to || next.marks !== marks
+  }
+
+  render({ row, columns, to, marks }: RowProps<Row>) {
+    return h(
+      'tr',
+      { class: marks || undefined },
+      columns.map((column) => cellOf(column, row, to)),
+    )
+  }
+}
+
+/** A table that is wider than its place can be scrolled by keys, and only then is it a stop of Tab. */
+function reachable(element: HTMLElement | null) {
+  if (!element) return
+  const observer = new ResizeObserver(() => {
+    if (element.scrollWidth > element.clientWidth) element.tabIndex = 0
+    else element.removeAttribute('tabindex')
+  })
+  observer.observe(element)
+  if (element.firstElementChild) observer.observe(element.firstElementChild)
+  return () => observer.disconnect()
+}
+
+function cellOf<Row>(column: Column<Row>, row: Row, to: string | null) {
+  const content = column.cell(row)
+  const label = column.primary || column.hideHead ? undefined : column.head
+  const common = { key: column.head, class: classes(column), 'data-label': label }
+  if (!column.primary) return h('td', common, h('div', { class: 'cell' }, content))
+  return h(
+    'th',
+    { scope: 'row', ...common },
+    h('div', { class: 'cell' }, to === null ? content : h('a', { class: 'row-href', href: to }, content)),
+  )
+}
+
+function classes<Row>({ align, primary, minor, narrow }: Column<Row>): string | undefined {
+  const names = [
+    align === 'end' ? 'cell-end' : '',
+    primary ? 'cell-primary' : '',
+    minor ? 'cell-minor' : '',
+    narrow ? 'cell-narrow' : '',
+  ]
+  return names.filter(Boolean).join(' ') || undefined
+}

@@ -1,0 +1,85 @@
+import { type ComponentType, createElement } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+import { type ApiError, toApiError, unreachable } from './api.ts'
+import { ErrorState, Skeleton } from './components/states.ts'
+import { h } from './h.ts'
+
+interface LazyPart<Props> {
+  /** Names the part in messages about loading it. */
+  readonly title: string
+  readonly load: () => Promise<ComponentType<Props>>
+  /** Its style sheet in style/, if it has one. */
+  readonly style?: string
+}
+
+const RENEWED = 'lk-renewed'
+/** So that two versions behind one balancer do not send a page to and fro. */
+const RENEWED_PAUSE_MS = 60_000
+
+/**
+ * Reloads the page when one of its modules does not fit the others: they are of two versions, since the server was
+ * upgraded while the page was open.
+ *
+ * @returns whether it does
+ */
+function renewed(thrown: unknown): boolean {
+  if (!(thrown instanceof SyntaxError)) return false
+  try {
+    if (Date.now() - Number(sessionStorage.getItem(RENEWED) ?? 0) < RENEWED_PAUSE_MS) return false
+    sessionStorage.setItem(RENEWED, String(Date.now()))
+  } catch {
+    return false
+  }
+  location.reload()
+  return true
+}
+
+/** A component whose module is loaded when it is first shown, and which is there at once from then on. */
+export function lazy<Props extends object>(part: LazyPart<Props>): ComponentType<Props> {
+  const { title, load, style } = part
+  let known: ComponentType<Props> | null = null
+  return function Lazy(props: Props) {
+    const [ready, setReady] = useState(known !== null)
+    const [error, setError] = useState<ApiError | null>(null)
+    useEffect(() => {
+      if (ready) return
+      let gone = false
+      Promise.all([load(), style === undefined ? null : styleSheet(`style/${style}.css`)]).then(
+        ([it]) => {
+          known = it
+          if (!gone) setReady(true)
+        },
+        (thrown: unknown) => {
+          if (gone || renewed(thrown)) return
+          // Browsers say in different words that a module could not be fetched, but all with this class.
+          setError(thrown instanceof TypeError ? unreachable() : toApiError(thrown))
+        },
+      )
+      return () => {
+        gone = true
+      }
+    }, [])
+    // A module that failed to load stays failed for as long as the page lives.
+    if (error) return h(ErrorState, { error, what: title, retry: () => location.reload() })
+    if (known === null || !ready) return h(Skeleton, { rows: 6, label: `${title}: loading` })
+    return createElement(known, props)
+  }
+}
+
+const loading = new Map<string, Promise<void>>()
+
+/** Loads a style sheet of style/ once. One that cannot be had is no reason not to show the view. */
+export function styleSheet(name: string): Promise<void> {
+  const known = loading.get(name)
+  if (known) return known
+  const link = document.createElement('link')
+  const loaded = new Promise<void>((resolve) => {
+    link.onload = () => resolve()
+    link.onerror = () => resolve()
+  })
+  link.rel = 'stylesheet'
+  link.href = new URL(name, import.meta.url).href
+  document.head.append(link)
+  loading.set(name, loaded)
+  return loaded
+}

@@ -1,0 +1,256 @@
+import type { ComponentChildren } from 'preact'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { SessionAnswer } from '../server/api/answers.ts'
+import { Button, Icon } from './components/button.ts'
+import { Time } from './components/time.ts'
+import { Toasts } from './components/toasts.ts'
+import { h } from './h.ts'
+import { isSameName } from './names.ts'
+import { type Place, pathOf } from './paths.ts'
+import { navigate } from './router.ts'
+import { useWorkspaces } from './session.ts'
+import { chooseTheme, storedTheme, type Theme } from './theme.ts'
+import { PLATFORM_VIEWS, type ViewEntry, WORKSPACE_VIEWS } from './views.ts'
+
+/** The frame of every view: header, navigation and messages. */
+export function Shell(props: {
+  readonly session: SessionAnswer
+  readonly place: Place
+  /** The place is one that there is, and the session may see. */
+  readonly isKnown: boolean
+  readonly onSignOut: () => void
+  readonly children?: ComponentChildren
+}) {
+  const { session, place, isKnown, onSignOut, children } = props
+  // The platform's views keep the workspace at hand that one came from.
+  const last = useRef(keptWorkspace(session))
+  if (place.workspace !== null && isKnown) last.current = place.workspace
+  const workspace = last.current
+  useEffect(() => keepWorkspace(workspace), [workspace])
+  const [open, setOpen] = useState(false)
+  useEffect(() => setOpen(false), [place])
+  const onKeyDown = (event: KeyboardEvent) => event.key === 'Escape' && setOpen(false)
+
+  return h(
+    'div',
+    { class: open ? 'shell shell-open' : 'shell', onKeyDown },
+    h('a', { class: 'skip', href: '#main' }, 'Skip to content'),
+    h(
+      'header',
+      { class: 'top' },
+      h(
+        'span',
+        { class: 'top-menu' },
+        h(Button, {
+          kind: 'quiet',
+          icon: open ? 'close' : 'menu',
+          label: open ? 'Close the menu' : 'Open the menu',
+          expanded: open,
+          controls: 'navigation',
+          onClick: () => setOpen(!open),
+        }),
+      ),
+      h(
+        'a',
+        { class: 'brand', href: pathOf(workspace), 'aria-label': 'Larkway, overview' },
+        h(Mark, null),
+        h('span', { class: 'brand-name' }, 'Larkway'),
+      ),
+      h(WorkspacePicker, { session, workspace, place }),
+      h(AccountMenu, { session, onSignOut }),
+    ),
+    h(
+      'nav',
+      { class: 'side', id: 'navigation', 'aria-label': 'Console' },
+      h(Group, { title: 'Workspace', views: WORKSPACE_VIEWS, workspace, place }),
+      session.role === 'operator'
+        ? h(Group, { title: 'Platform', views: PLATFORM_VIEWS, workspace: null, place })
+        : null,
+      h(
+        'div',
+        { class: 'side-group' },
+        h('p', { class: 'side-title' }, 'Help'),
+        h('ul', null, h('li', null, h('a', { class: 'side-link', href: '/docs' }, 'API reference'))),
+      ),
+    ),
+    h('main', { class: 'main', id: 'main', tabindex: -1 }, children),
+    h(Toasts, null),
+  )
+}
+
+const LAST = 'lk-workspace'
+
+/** The workspace that this tab was in before it was loaded again, on one of the platform's views for one. */
+function keptWorkspace({ role, workspace }: SessionAnswer): string {
+  try {
+    return (role === 'operator' ? sessionStorage.getItem(LAST) : null) ?? workspace
+  } catch {
+    return workspace
+  }
+}
+
+function keepWorkspace(workspace: string): void {
+  try {
+    sessionStorage.setItem(LAST, workspace)
+  } catch {
+    // Storage may be forbidden: the own workspace is at hand then.
+  }
+}
+
+function Group(props: {
+  readonly title: string
+  readonly views: readonly ViewEntry[]
+  readonly workspace: string | null
+  readonly place: Place
+}) {
+  const { title, views, workspace, place } = props
+  return h(
+    'div',
+    { class: 'side-group' },
+    h('p', { class: 'side-title cut', title }, title),
+    h(
+      'ul',
+      null,
+      views
+        .filter(({ unlisted }) => !unlisted)
+        .map(({ id, title: name }) => {
+          const here = place.workspace === workspace && place.view === id
+          return h(
+            'li',
+            { key: id },
+            h(
+              'a',
+              { class: 'side-link', href: pathOf(workspace, id), 'aria-current': here ? 'page' : undefined },
+              name,
+            ),
+          )
+        }),
+    ),
+  )
+}
+
+/** Which workspace the console is about: operators choose, and admins have one. */
+function WorkspacePicker(props: {
+  readonly session: SessionAnswer
+  readonly workspace: string
+  readonly place: Place
+}) {
+  const { session, workspace, place } = props
+  if (session.role === 'admin')
+    return h(
+      'p',
+      { class: 'picker-name cut', title: workspace },
+      h('span', { class: 'hidden' }, 'Workspace '),
+      workspace,
+    )
+  return h(Choice, { workspace, place })
+}
+
+function Choice({ workspace, place }: { readonly workspace: string; readonly place: Place }) {
+  const { value } = useWorkspaces()
+  const listed = value ?? []
+  const named = listed.map(({ id, name }) => ({
+    id,
+    label: name === '' ? id : isSameName(name, id) ? name : `${name} (${id})`,
+  }))
+  const options = named.some(({ id }) => id === workspace)
+    ? named
+    : [{ id: workspace, label: workspace }, ...named]
+  const choose = (event: Event) => {
+    const view = WORKSPACE_VIEWS.find(({ id }) => id === place.view)?.id ?? 'overview'
+    const select = event.currentTarget as HTMLSelectElement
+    navigate(pathOf(select.value, view))
+    // Leaving may have been refused; otherwise it is redrawn.
+    select.value = workspace
+  }
+  return h(
+    'span',
+    { class: 'select picker' },
+    h(
+      'select',
+      { class: 'input', 'aria-label': 'Workspace', value: workspace, onChange: choose },
+      options.map(({ id, label }) => h('option', { key: id, value: id, selected: id === workspace }, label)),
+    ),
+  )
+}
+
+const THEMES: readonly (readonly [Theme, string])[] = [
+  ['system', 'System'],
+  ['light', 'Light'],
+  ['dark', 'Dark'],
+]
+
+/** Shows the session and when it ends, the theme, and the way out. */
+function AccountMenu(props: { readonly session: SessionAnswer; readonly onSignOut: () => void }) {
+  const { key, role, expires_at: expiresAt, version } = props.session
+  return [
+    h(
+      'button',
+      { class: 'account', type: 'button', popovertarget: 'account', title: 'Session and theme' },
+      h(Icon, { name: 'user' }),
+      h('span', { class: 'account-name' }, key.name),
+      h('span', { class: 'hidden' }, ', session and theme'),
+    ),
+    h(
+      'div',
+      { class: 'account-panel', id: 'account', popover: 'auto' },
+      h(
+        'div',
+        null,
+        h('p', { class: 'account-key' }, key.name),
+        h('p', { class: 'quiet small' }, h('code', null, key.id), ' · ', role),
+        h('p', { class: 'quiet small' }, 'Session ends ', h(Time, { at: expiresAt })),
+      ),
+      h(ThemeChoice, null),
+      h(
+        'div',
+        { class: 'row row-apart' },
+        h(Button, { onClick: props.onSignOut }, 'Sign out'),
+        h('span', { class: 'quiet small' }, 'Larkway ', version),
+      ),
+    ),
+  ]
+}
+
+function ThemeChoice() {
+  const [theme, setTheme] = useState<Theme>(storedTheme)
+  useEffect(() => {
+    // Another tab chose.
+    const listener = () => setTheme(storedTheme())
+    addEventListener('lk-theme', listener)
+    return () => removeEventListener('lk-theme', listener)
+  }, [])
+  return h(
+    'fieldset',
+    { class: 'segments' },
+    h('legend', { class: 'field-label' }, 'Theme'),
+    h(
+      'div',
+      { class: 'segments-row' },
+      THEMES.map(([value, label]) =>
+        h(
+          'label',
+          { class: 'segment', key: value },
+          h('input', {
+            type: 'radio',
+            name: 'theme',
+            value,
+            checked: theme === value,
+            onChange: () => chooseTheme(value),
+          }),
+          h('span', null, label),
+        ),
+      ),
+    ),
+  )
+}
+
+/** The sign of the product: one way in, several out. */
+export function Mark() {
+  return h(
+    'svg',
+    { class: 'mark', viewBox: '0 0 20 20', 'aria-hidden': 'true', focusable: 'false' },
+    h('path', { d: 'M2 10h5c3.5 0 3.5-6 7-6h4M7 10h11M7 10c3.5 0 3.5 6 7 6h4' }),
+    h('circle', { cx: '3.2', cy: '10', r: '2.2' }),
+  )
+}

@@ -1,0 +1,294 @@
+import { useState } from 'preact/hooks'
+import type {
+  KeyAnswer,
+  KeysAnswer,
+  NamesAnswer,
+  NewKeyAnswer,
+  SessionAnswer,
+} from '../../../server/api/answers.ts'
+import { api } from '../../api.ts'
+import { Badge, FileBadge, StatusBadge } from '../../components/badge.ts'
+import { Button, LinkButton } from '../../components/button.ts'
+import { Confirm } from '../../components/dialog.ts'
+import { PageHead } from '../../components/page-head.ts'
+import { Pager, SearchField, usePaging } from '../../components/paged.ts'
+import { Bar } from '../../components/progress.ts'
+import { EmptyState, Loaded, Note } from '../../components/states.ts'
+import { type Column, Table } from '../../components/table.ts'
+import { Time } from '../../components/time.ts'
+import { toast } from '../../components/toasts.ts'
+import { number, orNone, usd } from '../../format.ts'
+import { h } from '../../h.ts'
+import { useLoad } from '../../load.ts'
+import { apiPath, pathOf, queryOf } from '../../paths.ts'
+import type { WorkspaceViewProps } from '../../view.ts'
+import { KeyForm, KeyShown } from './new-key.ts'
+
+/** Interval at which spending and last uses are reloaded. */
+const LIVE_MS = 15_000
+
+/** Apps that a new key can be for. */
+const APPS_MAX = 1_000
+
+interface Keys extends KeysAnswer {
+  readonly apps: readonly string[]
+}
+
+/** The API keys of a workspace: made here, shown once, limited and revoked. */
+export function KeysView({ workspace, session }: WorkspaceViewProps) {
+  const path = apiPath`/workspaces/${workspace}/keys`
+  const paging = usePaging()
+  const load = useLoad<Keys>(
+    async (signal) => {
+      const names = apiPath`/workspaces/${workspace}/names` + queryOf({ of: 'apps', limit: APPS_MAX })
+      const [found, apps] = await Promise.all([
+        api.get<KeysAnswer>(path + paging.query, { signal }),
+        api.get<NamesAnswer>(names, { signal }),
+      ])
+      return { ...found, apps: apps.names.map(({ id }) => id) }
+    },
+    [path, paging.query],
+    { everyMs: LIVE_MS },
+  )
+  const [open, setOpen] = useState<Open>(null)
+  const { value } = load
+  const action = h(
+    Button,
+    { kind: 'primary', icon: 'plus', disabled: value === null, onClick: () => setOpen({ what: 'form' }) },
+    'Create key',
+  )
+  const revoke = (key: KeyAnswer) => setOpen({ what: 'revoke', key })
+  return [
+    h(PageHead, {
+      title: 'Keys',
+      lead: 'API keys authenticate an app. You’ll see each key only once.',
+      actions: value?.apps.length === 0 ? null : action,
+    }),
+    h(SearchField, { paging, label: 'Search keys', all: value?.all ?? 0 }),
+    h(Loaded<Keys>, {
+      load,
+      what: 'The keys',
+      rows: 6,
+      render: ({ keys, apps, all, total }: Keys) => [
+        apps.length === 0 ? h(NoApp, { workspace }) : null,
+        all === 0 && apps.length > 0 ? h(NoKey, null) : null,
+        all > 0 && keys.length === 0 ? h(EmptyState, { title: 'No matching keys' }) : null,
+        keys.length > 0 ? h(KeyTable, { keys, session, onRevoke: revoke }) : null,
+        h(Pager, { paging, total, shown: keys.length }),
+      ],
+    }),
+    h(OpenDialog, { path, apps: value?.apps ?? [], session, open, onOpen: setOpen, onChanged: load.reload }),
+  ]
+}
+
+/** The one dialog that is open. */
+type Open =
+  | { readonly what: 'form' }
+  | { readonly what: 'made'; readonly made: NewKeyAnswer }
+  | { readonly what: 'revoke'; readonly key: KeyAnswer }
+  | null
+
+function OpenDialog(props: {
+  readonly path: string
+  readonly apps: readonly string[]
+  readonly session: SessionAnswer
+  readonly open: Open
+  readonly onOpen: (open: Open) => void
+  readonly onChanged: () => void
+}) {
+  const { path, apps, session, open, onOpen, onChanged } = props
+  const close = () => onOpen(null)
+  if (open === null) return null
+  if (open.what === 'made') return h(KeyShown, { made: open.made, onClose: close })
+  if (open.what === 'revoke') {
+    return h(RevokeKey, {
+      path,
+      revoked: open.key,
+      own: isOwn(open.key, session),
+      onRevoked: onChanged,
+      onClose: close,
+    })
+  }
+  const created = (made: NewKeyAnswer) => {
+    onOpen({ what: 'made', made })
+    onChanged()
+  }
+  return h(KeyForm, { path, apps, mayOperate: session.role === 'operator', onMade: created, onClose: close })
+}
+
+/** The key that this session was signed in with: with it the session is over, too. */
+function isOwn({ id }: KeyAnswer, session: SessionAnswer): boolean {
+  return id === session.key.id
+}
+
+function NoApp({ workspace }: { readonly workspace: string }) {
+  return h(
+    EmptyState,
+    {
+      title: 'Create an app first',
+      action: h(LinkButton, { kind: 'primary', href: pathOf(workspace, 'apps') }, 'Create an app'),
+    },
+    'Each key belongs to one app of the workspace.',
+  )
+}
+
+function NoKey() {
+  return h(
+    EmptyState,
+    { title: 'No keys yet' },
+    'Create a key for an app, and use it in the program that calls /v1.',
+  )
+}
+
+function KeyTable(props: {
+  readonly keys: readonly KeyAnswer[]
+  readonly session: SessionAnswer
+  readonly onRevoke: (key: KeyAnswer) => void
+}) {
+  const { keys, session, onRevoke } = props
+  const nowMs = Date.now()
+  const over = (key: KeyAnswer) => ['expired', 'revoked'].includes(keyState(key, nowMs))
+  const columns: readonly Column<KeyAnswer>[] = [
+    { head: 'Key', primary: true, cell: (key) => nameOf(key, session) },
+    { head: 'State', cell: (key) => stateOf(key, nowMs) },
+    { head: 'App', cell: ({ app }) => app },
+    { head: 'Scopes', cell: ({ scopes }) => scopes.join(', ') },
+    { head: 'Spent this month', cell: spentOf },
+    { head: 'Rate limit', minor: true, cell: rateOf },
+    {
+      head: 'Last used',
+      align: 'end',
+      cell: ({ last_used_at: at }) => h(Time, { at, none: 'never' }),
+    },
+    {
+      head: 'Revoke',
+      hideHead: true,
+      narrow: true,
+      align: 'end',
+      cell: (key) =>
+        over(key) || key.managed_by === 'file'
+          ? null
+          : h(
+              Button,
+              { small: true, kind: 'danger', label: `Revoke ${key.name}`, onClick: () => onRevoke(key) },
+              'Revoke',
+            ),
+    },
+  ]
+  return h(Table<KeyAnswer>, {
+    caption: 'Keys',
+    columns,
+    rows: keys,
+    rowKey: ({ id }: KeyAnswer) => id,
+    dim: over,
+  })
+}
+
+function nameOf({ id, name, prefix, managed_by: managedBy }: KeyAnswer, session: SessionAnswer) {
+  return h(
+    'span',
+    { class: 'key-name' },
+    h(
+      'span',
+      null,
+      name,
+      ' ',
+      id === session.key.id ? h(Badge, { tone: 'accent' }, 'you') : null,
+      ' ',
+      h(FileBadge, { managedBy }),
+    ),
+    h('span', { class: 'mono small quiet', title: id }, prefix === null ? id : `${prefix}…`),
+  )
+}
+
+function stateOf(key: KeyAnswer, nowMs: number) {
+  const state = keyState(key, nowMs)
+  if (state === 'revoked') {
+    return [
+      h(StatusBadge, { status: 'revoked' }),
+      h('span', { class: 'quiet' }, h(Time, { at: key.revoked_at })),
+    ]
+  }
+  const badge =
+    state === 'ends soon' ? h(Badge, { tone: 'warn' }, 'ends soon') : h(StatusBadge, { status: state })
+  return [
+    badge,
+    key.expires_at === null ? null : h('span', { class: 'quiet' }, 'ends ', h(Time, { at: key.expires_at })),
+  ]
+}
+
+/** A bar where there is a budget; the state may not answer, and then nothing is known. */
+function spentOf({ budget_usd_per_month: budget, spent_usd: spent }: KeyAnswer) {
+  if (budget === null) return orNone(spent, usd)
+  if (spent === null) return h('span', { class: 'quiet' }, 'of ', usd(budget), '; spending unavailable')
+  return h(
+    'div',
+    { class: 'key-budget' },
+    h(Bar, {
+      label: 'Spent this month',
+      hideLabel: true,
+      value: spent,
+      max: budget,
+      text: `${usd(spent)} of ${usd(budget)}`,
+    }),
+  )
+}
+
+function rateOf({ rate_limit: { requests_per_minute: perMinute, burst } }: KeyAnswer) {
+  return h('span', { class: 'nowrap', title: `Burst: ${number(burst)}` }, number(perMinute), ' / min')
+}
+
+type KeyState = 'active' | 'ends soon' | 'expired' | 'revoked'
+
+/** A key ends soon within it, or within the last tenth of its life where that is shorter. */
+const SOON_MS = 7 * 24 * 3_600_000
+
+export function keyState(
+  key: Pick<KeyAnswer, 'revoked_at' | 'expires_at' | 'created_at'>,
+  nowMs: number,
+): KeyState {
+  if (key.revoked_at !== null) return 'revoked'
+  if (key.expires_at === null) return 'active'
+  const endsMs = Date.parse(key.expires_at)
+  const lifeMs = key.created_at === null ? Infinity : endsMs - Date.parse(key.created_at)
+  const leftMs = endsMs - nowMs
+  return leftMs <= 0 ? 'expired' : leftMs < Math.min(SOON_MS, lifeMs / 10) ? 'ends soon' : 'active'
+}
+
+/** Asks before a key is revoked, and says what stops working. */
+function RevokeKey(props: {
+  readonly path: string
+  readonly revoked: KeyAnswer
+  /** The session was signed in with it. */
+  readonly own: boolean
+  readonly onRevoked: () => void
+  readonly onClose: () => void
+}) {
+  const { path, revoked, own, onRevoked, onClose } = props
+  const { id, name, app, last_used_at: used } = revoked
+  return h(
+    Confirm,
+    {
+      title: `Revoke the key ${name}?`,
+      action: 'Revoke key',
+      onConfirm: async () => {
+        await api.delete(`${path}/${encodeURIComponent(id)}`)
+        toast(`Key ${name} revoked`)
+        onRevoked()
+      },
+      onClose,
+      typed: own ? name : undefined,
+    },
+    h(
+      'p',
+      null,
+      'It authenticates the app ',
+      h('strong', null, app),
+      ' and ',
+      used === null ? 'was never used' : ['was last used ', h('strong', null, h(Time, { at: used }))],
+      '. Requests with this key will fail with 401 within 5 seconds. Jobs already submitted continue. ' +
+        'This can’t be undone.',
+    ),
+    own ? h(Note, { tone: 'warn' }, 'You’re signed in with this key: revoking it ends your session.') : null,
+  )
+}

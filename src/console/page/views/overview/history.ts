@@ -1,0 +1,342 @@
+import type { ComponentChildren } from 'preact'
+import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import type { OverviewAnswer, OverviewStep } from '../../../server/api/answers.ts'
+import { type ApiError, api, toApiError } from '../../api.ts'
+
+import { Chart } from '../../components/chart.ts'
+import { bytes, compact, milliseconds } from '../../format.ts'
+import { h } from '../../h.ts'
+import { type Load, useEvery } from '../../load.ts'
+import { queryOf } from '../../paths.ts'
+
+export const HISTORY_MS = 3_600_000
+/** Nodes report a step at slightly different times, so the newest ones are requested again. */
+const AGAIN_STEPS = 3
+/** A failure within this time counts as current. */
+const TROUBLE_MS = 300_000
+/** A pause longer than so many steps interrupts the lines of a chart. */
+const PAUSE_STEPS = 2.5
+
+/** The time from which to request steps, given the known ones. */
+export function sinceOf(known: readonly OverviewStep[], nowMs: number): number {
+  const start = nowMs - HISTORY_MS
+  const last = known.at(-1)
+  return last ? Math.max(start, last.at_ms - AGAIN_STEPS * last.step_ms) : start
+}
+
+/** An hour of steps, oldest first; of a step that is known already the newer words count. */
+export function merged(
+  known: readonly OverviewStep[],
+  newer: readonly OverviewStep[],
+  nowMs: number,
+): readonly OverviewStep[] {
+  const byTime = new Map([...known, ...newer].map((step) => [step.at_ms, step]))
+  return [...byTime.values()]
+    .filter(({ at_ms: atMs }) => atMs > nowMs - HISTORY_MS)
+    .sort((one, other) => one.at_ms - other.at_ms)
+}
+
+/** One line of a chart: a value for each of the times, null where there is none. */
+interface Line {
+  readonly label: string
+  readonly values: readonly (number | null)[]
+}
+
+/** Values over time, as charts and their tables show them. */
+interface Plot {
+  /** Epoch seconds. */
+  readonly times: readonly number[]
+  readonly lines: readonly Line[]
+}
+
+type Read = (step: OverviewStep) => number | null
+
+/** The lines that `reads` draw of the steps, by their labels. */
+export function plotOf(steps: readonly OverviewStep[], reads: Readonly<Record<string, Read>>): Plot {
+  const whole = interrupted(steps)
+  return {
+    times: whole.map(({ atMs }) => atMs / 1000),
+    lines: Object.entries(reads).map(([label, read]) => ({
+      label,
+      values: whole.map(({ step }) => (step === null ? null : read(step))),
+    })),
+  }
+}
+
+type Upstream = OverviewStep['upstream'][number]
+
+/**
+ * The providers that are drawn, by name: more lines than a few cannot be told apart. Those that fail now come before
+ * those that failed within the hour, and these before the busiest, so that the one in trouble is never left out.
+ */
+export function drawnProviders(steps: readonly OverviewStep[], providersMax: number): readonly string[] {
+  const now = (steps.at(-1)?.at_ms ?? 0) - TROUBLE_MS
+  const weights = new Map<string, readonly [failedNow: number, failed: number, calls: number]>()
+  for (const { at_ms: atMs, upstream } of steps)
+    for (const { provider, calls, failed } of upstream) {
+      const [failedNow, failedBefore, callsBefore] = weights.get(provider) ?? [0, 0, 0]
+      weights.set(provider, [
+        failedNow + (atMs > now ? failed : 0),
+        failedBefore + failed,
+        callsBefore + calls,
+      ])
+    }
+  return [...weights]
+    .sort(([, one], [, other]) => other[0] - one[0] || other[1] - one[1] || other[2] - one[2])
+    .slice(0, providersMax)
+    .map(([name]) => name)
+    .sort()
+}
+
+/** Reads the figures of each provider, by its name. */
+export function upstreamReads(
+  providers: readonly string[],
+  read: (upstream: Upstream, step: OverviewStep) => number | null,
+): Record<string, Read> {
+  return Object.fromEntries(
+    providers.map((name) => [
+      name,
+      (step: OverviewStep) => {
+        const own = step.upstream.find(({ provider }) => provider === name)
+        return own === undefined ? null : read(own, step)
+      },
+    ]),
+  )
+}
+
+/** Sums the last `spanMs` before the newest step. */
+export function recent(steps: readonly OverviewStep[], spanMs: number) {
+  const endMs = steps.at(-1)?.at_ms ?? 0
+  const some = steps.filter(({ at_ms: atMs }) => atMs > endMs - spanMs)
+  const sum = (read: (step: OverviewStep) => number) => some.reduce((total, step) => total + read(step), 0)
+  const requests = sum((one) => one.requests)
+  const ms = sum((one) => one.step_ms)
+  const share = (errors: number) => (requests === 0 ? null : errors / requests)
+  return {
+    perSecond: ms === 0 ? null : (requests * 1000) / ms,
+    /** Null: there was no request. */
+    clientErrorShare: share(sum((one) => one.client_errors)),
+    serverErrorShare: share(sum((one) => one.server_errors)),
+  }
+}
+
+/** The newest value that there is. */
+export function newest(steps: readonly OverviewStep[], read: Read): number | null {
+  for (let index = steps.length - 1; index >= 0; index--) {
+    const step = steps[index]
+    const value = step ? read(step) : null
+    if (value !== null) return value
+  }
+  return null
+}
+
+function interrupted(steps: readonly OverviewStep[]) {
+  const whole: { atMs: number; step: OverviewStep | null }[] = []
+  for (const step of steps) {
+    const before = whole.at(-1)
+    if (before && step.at_ms - before.atMs > PAUSE_STEPS * step.step_ms)
+      whole.push({ atMs: before.atMs + step.step_ms, step: null })
+    whole.push({ atMs: step.at_ms, step })
+  }
+  return whole
+}
+
+const EVERY_MS = 5_000
+
+/** The newest answer, with an hour of steps. */
+export interface Seen {
+  readonly answer: OverviewAnswer
+  readonly steps: readonly OverviewStep[]
+}
+
+/** Loads the figures every 5 s while the tab is visible: an hour at first, then only new steps. */
+export function useLive(workspace: string | null): Load<Seen> {
+  const [seen, setSeen] = useState<Seen | null>(null)
+  const [error, setError] = useState<ApiError | null>(null)
+  const [busy, setBusy] = useState(true)
+  const abort = useRef<AbortController | null>(null)
+  const latest = useRef<Seen | null>(null)
+
+  const load = useCallback(async () => {
+    // A server that is slower than the clock is not asked twice.
+    if (abort.current) return
+    const mine = new AbortController()
+    abort.current = mine
+    setBusy(true)
+    const known = latest.current?.steps ?? []
+    try {
+      const since = sinceOf(known, nowOf(latest.current))
+      const path = `/overview${queryOf({ workspace, since: Math.floor(since) })}`
+      const answer = await api.get<OverviewAnswer>(path, { signal: mine.signal })
+      latest.current = { answer, steps: merged(known, answer.steps, Date.parse(answer.now)) }
+      setSeen(latest.current)
+      setError(null)
+    } catch (thrown) {
+      if (mine.signal.aborted) return
+      setError(toApiError(thrown))
+    } finally {
+      if (abort.current === mine) abort.current = null
+      if (!mine.signal.aborted) setBusy(false)
+    }
+  }, [workspace])
+
+  useEffect(() => {
+    void load()
+    return () => {
+      abort.current?.abort()
+      abort.current = null
+      latest.current = null
+      setSeen(null)
+    }
+  }, [load])
+  useEvery(EVERY_MS, load)
+
+  const common = { reload: load, set: setSeen, busy }
+  if (seen) return { ...common, state: 'ready', value: seen, error }
+  if (error) return { ...common, state: 'failed', value: null, error }
+  return { ...common, state: 'loading', value: null, error: null }
+}
+
+/** By the clock of the server, which may not be this one: the first time, more than an hour is asked for. */
+function nowOf(seen: Seen | null): number {
+  return seen ? Date.parse(seen.answer.now) : Date.now() - HISTORY_MS
+}
+
+const PROVIDERS_MAX = 6
+/** So that noise of microseconds does not fill the chart. */
+const LATENCY_TOP_MS = 5
+
+const perSecond = (count: number, { step_ms: stepMs }: OverviewStep) => (count * 1000) / stepMs
+
+/** An hour of each number that changes. */
+export function Charts(props: {
+  readonly steps: readonly OverviewStep[]
+  readonly nodes: boolean
+  /** Stands beside the charts. */
+  readonly children?: ComponentChildren
+}) {
+  const { steps, nodes, children } = props
+  const plots = useMemo(() => plotsOf(steps), [steps])
+  const limit = steps.at(-1)?.memory_limit_bytes ?? 0
+  const { providers, tones } = plots
+  const more = plots.providerCount - providers.length
+  const some = more > 0 ? `, ${providers.length} of ${plots.providerCount} providers` : ''
+  return h(
+    'div',
+    { class: 'overview-charts' },
+    h(Chart, {
+      title: 'Requests',
+      unit: 'per second',
+      data: plots.requests,
+      tones: [1, 2, 'bad'],
+      format: rate,
+    }),
+    h(Chart, {
+      title: 'Gateway overhead',
+      unit: 'per request',
+      data: plots.added,
+      format: milliseconds,
+      top: LATENCY_TOP_MS,
+    }),
+    providers.length === 0
+      ? null
+      : [
+          h(Chart, {
+            title: 'Provider latency',
+            unit: `p95 of answered calls${some}`,
+            data: plots.latency,
+            tones,
+            format: milliseconds,
+          }),
+          h(Chart, {
+            title: 'Provider calls',
+            unit: `per second${some}`,
+            data: plots.calls,
+            tones,
+            format: rate,
+          }),
+          h(Chart, {
+            title: 'Failed provider calls',
+            unit: `per second${some}`,
+            data: plots.failed,
+            tones,
+            format: rate,
+          }),
+        ],
+    nodes
+      ? h(Chart, {
+          title: 'Memory budget',
+          unit: limit > 0 ? `of ${bytes(limit)}` : undefined,
+          data: plots.memory,
+          tones: [3],
+          format: bytes,
+          binary: true,
+          top: limit,
+        })
+      : null,
+    children,
+  )
+}
+
+function plotsOf(steps: readonly OverviewStep[]) {
+  const providers = drawnProviders(steps, PROVIDERS_MAX)
+  return {
+    providers,
+    providerCount: drawnProviders(steps, Infinity).length,
+    tones: tonesOf(providers),
+    requests: plotOf(steps, {
+      requests: (step) => perSecond(step.requests, step),
+      '4xx': (step) => perSecond(step.client_errors, step),
+      '5xx': (step) => perSecond(step.server_errors, step),
+    }),
+    added: plotOf(steps, { p50: (step) => step.added_p50_ms, p95: (step) => step.added_p95_ms }),
+    latency: plotOf(
+      steps,
+      upstreamReads(providers, ({ p95_ms }) => p95_ms),
+    ),
+    calls: plotOf(
+      steps,
+      upstreamReads(providers, ({ calls }, step) => perSecond(calls, step)),
+    ),
+    failed: plotOf(
+      steps,
+      upstreamReads(providers, ({ failed }, step) => perSecond(failed, step)),
+    ),
+    memory: plotOf(steps, { used: (step) => step.memory_used_bytes }),
+  }
+}
+
+const COLOURS = 6
+/** Each colour as a whole line and, when all of these are taken, as a dashed one. */
+export const TONES = 2 * COLOURS
+
+/** Names that have a tone, for as long as the page lives. */
+const given = new Map<string, number>()
+
+/**
+ * A tone from 1 to `TONES` for each name, which stays the name's own whatever is drawn beside it. A name that is new
+ * gets the one that its letters lead to, or the next that nobody has.
+ */
+export function tonesOf(names: readonly string[], known: Map<string, number> = given): readonly number[] {
+  for (const name of names.toSorted()) {
+    if (known.has(name)) continue
+    const taken = new Set(known.values())
+    const first = hash(name) % COLOURS
+    const colours = Array.from({ length: COLOURS }, (_, step) => ((first + step) % COLOURS) + 1)
+    const order = [...colours, ...colours.map((colour) => colour + COLOURS)]
+    known.set(name, order.find((tone) => !taken.has(tone)) ?? first + 1)
+  }
+  return names.map((name) => known.get(name) ?? 1)
+}
+
+/** FNV-1a. */
+function hash(text: string): number {
+  let value = 0x811c9dc5
+  for (const letter of text) value = Math.imul(value ^ (letter.codePointAt(0) ?? 0), 0x01000193) >>> 0
+  return value
+}
+
+/** Requests per second: 0.05, 12.3, 1.23k. */
+export function rate(value: number): string {
+  return value > 0 && value < 0.005 ? '< 0.01' : compact(Number(value.toFixed(2)))
+}

@@ -1,0 +1,400 @@
+import type { ComponentChildren } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+import type { HealthAnswer, OverviewAnswer, SetupAnswer } from '../../../server/api/answers.ts'
+import { api } from '../../api.ts'
+import { Icon, LinkButton } from '../../components/button.ts'
+import { BreakerBadge, LastError, useHealth } from '../../components/health.ts'
+
+import { PageHead, Section } from '../../components/page-head.ts'
+import { Bar } from '../../components/progress.ts'
+import { EmptyState, Loaded, Note, Skeleton } from '../../components/states.ts'
+import { type Column, Table } from '../../components/table.ts'
+import { Time } from '../../components/time.ts'
+import { bytes, compact, duration, milliseconds, number, orNone, percent, usd } from '../../format.ts'
+import { h } from '../../h.ts'
+import { useLoad } from '../../load.ts'
+import { apiPath, pathOf } from '../../paths.ts'
+import type { ViewProps } from '../../view.ts'
+import { Charts, newest, rate, recent, type Seen, useLive } from './history.ts'
+
+/** The figures of now and of the last hour. */
+export function OverviewView({ workspace }: ViewProps) {
+  const load = useLive(workspace)
+  const live = load.state === 'ready' ? h(Live, { late: load.error !== null }) : null
+  return [
+    h(PageHead, { title: workspace === null ? 'Platform overview' : 'Overview', actions: live }),
+    h(Loaded<Seen>, {
+      load,
+      what: 'The overview',
+      skeleton: h(Waiting, { nodes: workspace === null }),
+      render: (seen: Seen) => h(Whole, { seen, workspace }),
+    }),
+  ]
+}
+
+function Whole({ seen, workspace }: { readonly seen: Seen; readonly workspace: string | null }) {
+  const { answer, steps } = seen
+  const idle = steps.every(({ requests, upstream }) => requests === 0 && upstream.length === 0)
+  const health = useHealth(workspace)
+  const breakers = h(Breakers, { breakers: answer.breakers, all: workspace === null })
+  return [
+    h(Refused, { faults: answer.refused ?? [] }),
+    h(Numbers, { seen, platform: workspace === null }),
+    idle
+      ? h(FirstRequest, { workspace })
+      : h(
+          Charts,
+          { steps, nodes: answer.nodes !== null && workspace === null },
+          workspace === null ? null : breakers,
+        ),
+    idle || workspace === null ? breakers : null,
+    h(Providers, { health: health ?? null }),
+    answer.nodes === null || workspace !== null ? null : h(Nodes, { nodes: answer.nodes }),
+  ]
+}
+
+/** Tells operators that the latest configuration was refused, which nothing else would show. */
+function Refused({ faults }: { readonly faults: readonly string[] }) {
+  if (faults.length === 0) return null
+  return h(
+    Note,
+    { tone: 'bad' },
+    h(
+      'p',
+      null,
+      'The latest configuration was rejected; the previous one is still in use. Fix it in the file or in the console:',
+    ),
+    h(
+      'ul',
+      { class: 'faults' },
+      faults.map((fault) => h('li', { key: fault }, fault)),
+    ),
+  )
+}
+
+/** Says whether the figures are current. */
+function Live({ late }: { readonly late: boolean }) {
+  const [hidden, setHidden] = useState(document.hidden)
+  useEffect(() => {
+    const listener = () => setHidden(document.hidden)
+    document.addEventListener('visibilitychange', listener)
+    return () => document.removeEventListener('visibilitychange', listener)
+  }, [])
+  const word = late ? 'Waiting for the server' : hidden ? 'Paused' : 'Live, every 5 s'
+  return h('span', { class: late || hidden ? 'overview-live overview-late' : 'overview-live' }, word)
+}
+
+/** As high as the content to come. */
+function Waiting({ nodes }: { readonly nodes: boolean }) {
+  return [
+    h('div', { role: 'status' }, h('span', { class: 'hidden' }, 'The overview: loading')),
+    h(
+      'div',
+      { class: 'overview-numbers', 'aria-hidden': 'true' },
+      Array.from({ length: nodes ? 7 : 6 }, (_, index) => h('div', { class: 'overview-number', key: index })),
+    ),
+    h(
+      'div',
+      { class: 'overview-charts', 'aria-hidden': 'true' },
+      Array.from({ length: 6 }, (_, index) => h('div', { class: 'overview-waiting', key: index })),
+    ),
+    h(Skeleton, { rows: 2, label: '' }),
+  ]
+}
+
+const MINUTE_MS = 60_000
+const ERRORS_MS = 5 * MINUTE_MS
+const ERRORS_WARN = 0.01
+const ERRORS_BAD = 0.05
+/** A job that waits longer than that is worth a look. */
+const WAIT_WARN_SECONDS = 300
+const MEMORY_WARN = 0.8
+
+/** The state of things in a line of numbers. */
+function Numbers({ seen, platform }: { readonly seen: Seen; readonly platform: boolean }) {
+  const { answer, steps } = seen
+  const { perSecond } = recent(steps, MINUTE_MS)
+  const { clientErrorShare, serverErrorShare } = recent(steps, ERRORS_MS)
+  const p50 = newest(steps, (step) => step.added_p50_ms)
+  const p95 = newest(steps, (step) => step.added_p95_ms)
+  return h(
+    'dl',
+    { class: 'overview-numbers' },
+    h(One, { name: 'Requests', value: orNone(perSecond, rate), beside: 'per second, last minute' }),
+    h(One, {
+      name: 'Errors',
+      value: orNone(serverErrorShare, percent),
+      beside: '5xx, last 5 min',
+      title: 'Requests that failed in the gateway or at its providers',
+      tone: toneOf(serverErrorShare ?? 0, ERRORS_WARN, ERRORS_BAD),
+    }),
+    h(One, {
+      name: 'Client errors',
+      value: orNone(clientErrorShare, percent),
+      beside: '4xx, last 5 min',
+      title: 'Requests rejected because of what the caller sent',
+    }),
+    h(One, {
+      name: 'Gateway overhead',
+      value: orNone(p50, milliseconds),
+      beside: p95 === null ? 'p50' : `p50; p95 ${milliseconds(p95)}`,
+    }),
+    h(Queue, { queue: answer.queue }),
+    platform ? h(Memory, { seen }) : null,
+    answer.credits_usd === null
+      ? null
+      : h(One, {
+          name: 'Credits',
+          value: usd(answer.credits_usd),
+          beside: 'credit balance',
+          tone: answer.credits_usd < 0 ? 'bad' : null,
+        }),
+  )
+}
+
+/** The queue is shared by all workspaces, so only operators see it. */
+function Queue({ queue }: { readonly queue: Seen['answer']['queue'] }) {
+  if (!queue) return null
+  const { ready, delayed, oldest_seconds: oldest } = queue
+  const words = [`${number(ready)} ready`, `${number(delayed)} scheduled`]
+  if (ready > 0) words.push(`oldest ${duration(oldest)}`)
+  return h(One, {
+    name: 'Jobs waiting',
+    value: compact(ready + delayed),
+    beside: words.join(', '),
+    title: 'Across all workspaces',
+    tone: oldest > WAIT_WARN_SECONDS ? 'warn' : null,
+  })
+}
+
+/** Use of the fullest node. */
+function Memory({ seen }: { readonly seen: Seen }) {
+  const { nodes } = seen.answer
+  if (nodes === null) return null
+  const share = Math.max(
+    0,
+    ...nodes.map((node) => node.memory_used_bytes / Math.max(1, node.memory_limit_bytes)),
+  )
+  const flying = nodes.reduce((sum, node) => sum + node.in_flight, 0)
+  return [
+    h(One, {
+      name: 'In flight',
+      value: number(flying),
+      beside: nodes.length === 1 ? 'on 1 node' : `on ${number(nodes.length)} nodes`,
+    }),
+    h(One, {
+      name: 'Memory budget',
+      value: nodes.length === 0 ? '–' : percent(share),
+      beside: 'peak across nodes',
+      tone: toneOf(share, MEMORY_WARN, 1),
+    }),
+  ]
+}
+
+function One(props: {
+  readonly name: string
+  readonly value: ComponentChildren
+  readonly beside: string
+  readonly tone?: 'warn' | 'bad' | null
+  readonly title?: string
+}) {
+  const { name, value, beside, tone, title } = props
+  return h(
+    'div',
+    { class: 'overview-number', title },
+    h('dt', null, name),
+    h(
+      'dd',
+      null,
+      h('div', { class: `overview-value ${tone ? `overview-${tone}` : ''}` }, value),
+      h('div', { class: 'overview-beside' }, beside),
+    ),
+  )
+}
+
+function toneOf(value: number, warn: number, bad: number): 'warn' | 'bad' | null {
+  return value >= bad ? 'bad' : value >= warn ? 'warn' : null
+}
+
+type Breaker = OverviewAnswer['breakers'][number]
+type Node = NonNullable<OverviewAnswer['nodes']>[number]
+
+const BREAKER_COLUMNS: readonly Column<Breaker>[] = [
+  {
+    head: 'Entry',
+    primary: true,
+    cell: ({ provider, model }) => h('span', { class: 'mono' }, provider, '/', model),
+  },
+  { head: 'Route', cell: ({ route }) => h('span', { class: 'mono' }, route) },
+  { head: 'State', narrow: true, cell: ({ state }) => h(BreakerBadge, { state }) },
+  { head: 'Since', narrow: true, cell: ({ since }) => h(Time, { at: since }) },
+  { head: 'Last error', cell: ({ last_error }) => h('span', null, h(LastError, { error: last_error })) },
+]
+
+/** Entries that are passed over at the moment. */
+function Breakers({ breakers, all }: { readonly breakers: readonly Breaker[]; readonly all: boolean }) {
+  const workspace: Column<Breaker> = { head: 'Workspace', cell: (one) => one.workspace }
+  return h(
+    Section,
+    { title: 'Unhealthy entries' },
+    breakers.length === 0
+      ? h(
+          EmptyState,
+          { title: 'No breaker is open' },
+          h('p', null, 'Entries that are failing or rate-limited are listed here until they recover.'),
+        )
+      : h(Table<Breaker>, {
+          caption: 'Unhealthy entries',
+          columns: all ? BREAKER_COLUMNS.toSpliced(1, 0, workspace) : BREAKER_COLUMNS,
+          rows: breakers,
+          rowKey: (one: Breaker) => [one.workspace, one.route, one.provider, one.model].join(' '),
+          href: (one: Breaker) => pathOf(one.workspace, 'routes', one.route),
+        }),
+  )
+}
+
+type ProviderNow = HealthAnswer['providers'][number]
+
+const PROVIDER_COLUMNS: readonly Column<ProviderNow>[] = [
+  { head: 'Provider', primary: true, cell: ({ provider }) => h('span', { class: 'mono' }, provider) },
+  { head: 'Calls', align: 'end', cell: ({ calls }) => number(calls) },
+  { head: 'Failed', align: 'end', cell: ({ failed }) => number(failed) },
+  { head: 'Errors', align: 'end', cell: ({ calls, failed }) => percent(calls === 0 ? 0 : failed / calls) },
+  { head: 'Last error', cell: ({ last_error }) => h('span', null, h(LastError, { error: last_error })) },
+]
+
+/** Every provider that was called in the last minutes, those that fail first. */
+function Providers({ health }: { readonly health: HealthAnswer | null }) {
+  if (health === null || health.providers.length === 0) return null
+  const rows = health.providers.toSorted((one, other) => other.failed - one.failed || other.calls - one.calls)
+  return h(
+    Section,
+    { title: 'Providers, last 5 minutes' },
+    h(Table<ProviderNow>, {
+      caption: 'Providers, last 5 minutes',
+      columns: PROVIDER_COLUMNS,
+      rows,
+      rowKey: ({ provider }: ProviderNow) => provider,
+    }),
+  )
+}
+
+const NODE_COLUMNS: readonly Column<Node>[] = [
+  { head: 'Node', primary: true, cell: ({ node }) => h('span', { class: 'mono' }, node) },
+  { head: 'In flight', align: 'end', cell: ({ in_flight: flying }) => number(flying) },
+  {
+    head: 'Memory budget',
+    cell: ({ memory_used_bytes: used, memory_limit_bytes: limit }) =>
+      h(
+        'div',
+        { class: 'grow' },
+        h(Bar, {
+          label: 'Memory',
+          hideLabel: true,
+          value: used,
+          max: limit,
+          text: `${bytes(used)} of ${bytes(limit)}`,
+        }),
+      ),
+  },
+  { head: 'Last heard', narrow: true, cell: ({ at }) => h(Time, { at }) },
+]
+
+function Nodes({ nodes }: { readonly nodes: readonly Node[] }) {
+  return h(
+    Section,
+    { title: 'Nodes' },
+    h(Table<Node>, {
+      caption: 'Nodes',
+      columns: NODE_COLUMNS,
+      rows: nodes,
+      rowKey: ({ node }: Node) => node,
+    }),
+  )
+}
+
+const EVERY_MS = 5_000
+
+/** An hour without requests: the steps to the first one, until there was one. */
+function FirstRequest({ workspace }: { readonly workspace: string | null }) {
+  if (workspace === null)
+    return h(
+      EmptyState,
+      {
+        title: 'No requests in the last hour',
+        action: [
+          h(LinkButton, { href: pathOf(null, 'workspaces') }, 'Workspaces'),
+          h(LinkButton, { kind: 'primary', href: pathOf(null, 'setup') }, 'New workspace'),
+        ],
+      },
+      h('p', null, 'New requests appear here within seconds.'),
+    )
+  return h(Checklist, { workspace })
+}
+
+function Checklist({ workspace }: { readonly workspace: string }) {
+  const load = useLoad(
+    (signal) => api.get<SetupAnswer>(apiPath`/workspaces/${workspace}/setup`, { signal }),
+    [workspace],
+    { everyMs: EVERY_MS },
+  )
+  // Only a known answer may start it again.
+  if (load.state === 'loading') return null
+  if (load.state === 'failed' || isSetUp(load.value))
+    return h(
+      EmptyState,
+      {
+        title: 'No requests in the last hour',
+        action: [
+          h(LinkButton, { href: pathOf(workspace, 'requests') }, 'Earlier requests'),
+          h(LinkButton, { href: pathOf(workspace, 'setup') }, 'Example request'),
+        ],
+      },
+      h('p', null, 'New requests appear here within seconds.'),
+    )
+  const steps = stepsOf(load.value)
+  const left = steps.filter(([, done]) => !done).length
+  return h(
+    Section,
+    {
+      title: 'Get started',
+      lead: `${steps.length - left} of ${steps.length} steps done. New requests appear here within seconds.`,
+      actions: h(LinkButton, { kind: 'primary', href: pathOf(workspace, 'setup') }, 'Continue setup'),
+    },
+    h(
+      'ol',
+      { class: 'overview-steps' },
+      steps.map(([title, done]) =>
+        h(
+          'li',
+          { key: title, class: done ? 'overview-done' : undefined },
+          h(
+            'span',
+            { class: 'overview-mark', 'aria-hidden': 'true' },
+            done ? h(Icon, { name: 'check' }) : null,
+          ),
+          h('span', null, title, done ? h('span', { class: 'hidden' }, ': done') : null),
+        ),
+      ),
+    ),
+  )
+}
+
+function stepsOf({
+  providers,
+  route,
+  app,
+  keys,
+  called,
+}: SetupAnswer): readonly (readonly [string, boolean])[] {
+  return [
+    ['Connect a provider', providers.length > 0],
+    ['Publish a route and point an app at it', route !== null && app !== null],
+    ['Create an API key', keys > 0],
+    ['Send a request', called],
+  ]
+}
+
+function isSetUp(setup: SetupAnswer): boolean {
+  return stepsOf(setup).every(([, done]) => done)
+}

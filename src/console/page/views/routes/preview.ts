@@ -1,0 +1,234 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { RouteFields } from '../../../../catalog/file.ts'
+import type { Strategy } from '../../../../contracts/catalog.ts'
+import type {
+  ExplainAnswer,
+  ExplainedEntry,
+  RouteAnswer,
+  WorkspaceAnswer,
+} from '../../../server/api/answers.ts'
+import { type ApiError, api, toApiError } from '../../api.ts'
+
+import { Button, Icon } from '../../components/button.ts'
+
+import { Section } from '../../components/page-head.ts'
+import { ErrorNote } from '../../components/states.ts'
+import { plural } from '../../format.ts'
+import { h } from '../../h.ts'
+import { apiPath } from '../../paths.ts'
+import { type ReadSample, readSample, SampleFields, type SampleForm } from './sample.ts'
+import { BREAKER_WORDS, leftWords, type Verdicts } from './verdicts.ts'
+
+/** A sample request, and its outcome with the route on the screen. */
+export function TryRequest(props: {
+  readonly form: SampleForm
+  readonly onChange: (form: SampleForm) => void
+  readonly explanation: Explanation
+  readonly verdicts: Verdicts
+  readonly strategy: Strategy
+  readonly route: RouteAnswer
+  readonly workspace: WorkspaceAnswer
+}) {
+  const { form, onChange, explanation, verdicts, strategy, route, workspace } = props
+  return h(
+    'div',
+    { class: 'routes-aside' },
+    h(
+      Section,
+      { title: 'Try a request', lead: 'Shows which entry would handle the request. Nothing is sent.' },
+      h(Outcome, { explanation, verdicts, route: route.name, strategy }),
+      h(SampleFields, { form, onChange, issues: explanation.issues, route, workspace }),
+    ),
+  )
+}
+
+function Outcome(props: {
+  readonly explanation: Explanation
+  readonly verdicts: Verdicts
+  readonly route: string
+  readonly strategy: Strategy
+}) {
+  const { explanation, verdicts, route, strategy } = props
+  const { answer, error, busy, retry } = explanation
+  if (error !== null)
+    return h(
+      'div',
+      { class: 'routes-outcome' },
+      h(ErrorNote, { error, what: 'No preview' }),
+      h('div', null, h(Button, { small: true, icon: 'refresh', onClick: retry, busy }, 'Try again')),
+    )
+  const [first] = verdicts.order
+  const left = answer?.entries.filter(({ rank }) => rank === null) ?? []
+  return h(
+    'div',
+    {
+      class: `routes-outcome${busy ? ' routes-outcome-old' : ''}`,
+      role: 'region',
+      'aria-label': 'Preview result',
+      tabindex: 0,
+      'aria-busy': busy,
+    },
+    h(
+      'div',
+      { class: 'routes-outcome-head', role: 'status', 'data-outcome': outcomeName(explanation, first) },
+      h(Headline, { explanation, first, route }),
+    ),
+    verdicts.order.length > 1
+      ? [
+          h(
+            'p',
+            { class: 'small' },
+            h('span', { class: 'quiet' }, 'Fallbacks'),
+            ' ',
+            verdicts.order
+              .slice(1)
+              .map((row, index) => h('span', { key: index }, index > 0 ? ', ' : '', h(Name, { row, route }))),
+          ),
+          strategy === 'weighted'
+            ? h(
+                'p',
+                { class: 'small quiet' },
+                'One possible order. The next request may start with another entry.',
+              )
+            : null,
+        ]
+      : null,
+    left.length === 0
+      ? null
+      : h(
+          'ul',
+          { class: 'routes-left small' },
+          left.map((row, index) =>
+            h(
+              'li',
+              { key: index },
+              h(Name, { row, route }),
+              h('span', { class: 'quiet' }, 'Skipped: ', leftWords(row)),
+            ),
+          ),
+        ),
+  )
+}
+
+function outcomeName({ answer }: Explanation, first: ExplainedEntry | undefined): string {
+  if (answer === null) return 'unknown'
+  if (answer.faults.length > 0) return 'faulty'
+  if (first === undefined) return 'refused'
+  return first.breaker === undefined ? 'served' : 'doubtful'
+}
+
+function Headline(props: {
+  readonly explanation: Explanation
+  readonly first: ExplainedEntry | undefined
+  readonly route: string
+}) {
+  const { explanation, first, route } = props
+  const { answer, issues } = explanation
+  if (Object.keys(issues).length > 0)
+    return [h(Icon, { name: 'alert' }), h('p', null, 'Fix the fields marked below.')]
+  if (answer === null) return [h('span', { class: 'spin', 'aria-hidden': 'true' }), h('p', null, 'Checking…')]
+  if (answer.faults.length > 0)
+    return [
+      h(Icon, { name: 'alert' }),
+      h('p', null, 'Fix ', plural(answer.faults.length, 'error'), ' to publish.'),
+    ]
+  if (first !== undefined)
+    return [
+      h(Icon, { name: first.breaker === undefined ? 'check' : 'alert' }),
+      h(
+        'p',
+        null,
+        h('strong', null, h(Name, { row: first, route })),
+        first.breaker === undefined ? ' is selected.' : ` would be tried; ${BREAKER_WORDS[first.breaker]}.`,
+      ),
+    ]
+  if (answer.refusal === null) return [h(Icon, { name: 'alert' }), h('p', null, 'Add an entry first.')]
+  return [
+    h(Icon, { name: 'alert' }),
+    h('p', null, 'Refused with ', h('code', null, answer.refusal.code), ': ', answer.refusal.message),
+  ]
+}
+
+/** A row of another route names that, too. */
+function Name({ row, route }: { readonly row: ExplainedEntry; readonly route: string }) {
+  return [
+    h('span', { class: 'mono' }, row.provider, '/', row.model),
+    row.route === route ? null : [' ', h('span', { class: 'quiet small' }, '(route ', row.route, ')')],
+  ]
+}
+
+const ASK_AFTER_MS = 250
+
+interface Explanation {
+  /** The last answer, which stays while the next one is on its way; null: there was none yet. */
+  readonly answer: ExplainAnswer | null
+  /** Purpose of the sample request; empty: none. */
+  readonly purpose: string
+  readonly error: ApiError | null
+  readonly busy: boolean
+  /** Fields of the form that cannot be read. */
+  readonly issues: NonNullable<ReadSample['issues']>
+  readonly retry: () => void
+}
+
+/**
+ * Asks what a route would do with a sample request, shortly after each change of either.
+ *
+ * @param fields the route as it is on the screen; null: as it is published
+ */
+export function useExplain(
+  { workspace, route, fields }: { workspace: string; route: string; fields: RouteFields | null },
+  form: SampleForm,
+): Explanation {
+  const [known, setKnown] = useState<{
+    answer: ExplainAnswer | null
+    purpose: string
+    error: ApiError | null
+  }>({
+    answer: null,
+    purpose: '',
+    error: null,
+  })
+  const [busy, setBusy] = useState(true)
+  const [turn, setTurn] = useState(0)
+  const first = useRef(true)
+  const { sample, issues } = readSample(form)
+  const { endpoint, app, purpose } = form
+  const body = sample && {
+    endpoint,
+    sample,
+    route,
+    ...(fields ? { fields } : {}),
+    ...(app === '' ? {} : { app }),
+  }
+  const asked = body === null ? null : JSON.stringify(body)
+
+  useEffect(() => {
+    if (body === null) return
+    const abort = new AbortController()
+    setBusy(true)
+    const ask = async () => {
+      try {
+        const path = apiPath`/workspaces/${workspace}/explain`
+        const answer = await api.post<ExplainAnswer>(path, body, { signal: abort.signal })
+        if (!abort.signal.aborted) setKnown({ answer, purpose, error: null })
+      } catch (thrown) {
+        if (!abort.signal.aborted) setKnown((old) => ({ ...old, error: toApiError(thrown) }))
+      }
+      if (!abort.signal.aborted) setBusy(false)
+    }
+    const timer = setTimeout(ask, first.current ? 0 : ASK_AFTER_MS)
+    first.current = false
+    return () => {
+      clearTimeout(timer)
+      abort.abort()
+    }
+  }, [workspace, asked, turn])
+
+  return {
+    ...known,
+    busy: busy && body !== null,
+    issues: issues ?? {},
+    retry: () => setTurn((old) => old + 1),
+  }
+}

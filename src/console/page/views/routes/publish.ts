@@ -1,0 +1,207 @@
+import { useEffect, useState } from 'preact/hooks'
+import type { RouteAnswer } from '../../../server/api/answers.ts'
+import { api, toApiError } from '../../api.ts'
+
+import { Button, LinkButton } from '../../components/button.ts'
+import { Confirm, Dialog, FormDialog } from '../../components/dialog.ts'
+import { type FactItems, Facts } from '../../components/page-head.ts'
+import { Spinner } from '../../components/progress.ts'
+import { Note } from '../../components/states.ts'
+import { toast } from '../../components/toasts.ts'
+import { plural } from '../../format.ts'
+import { h } from '../../h.ts'
+import { useAction } from '../../load.ts'
+import { apiPath, pathOf } from '../../paths.ts'
+import { navigate } from '../../router.ts'
+import type { Draft } from './editing.ts'
+
+/** Shows what publishing would change, and for whom; then publishes. Unsaved changes are saved first. */
+export function PublishRoute({ draft, onClose }: { readonly draft: Draft; readonly onClose: () => void }) {
+  const [route, setRoute] = useState<RouteAnswer | null>(null)
+  useEffect(() => {
+    draft.flush().then((answer) => (answer === null ? onClose() : setRoute(answer)))
+  }, [])
+  const { run, busy, error } = useAction(async () => {
+    if (route === null) return
+    try {
+      await publish(route, draft)
+    } catch (thrown) {
+      if (!(await draft.foundConflict(toApiError(thrown)))) throw thrown
+    }
+    onClose()
+  })
+  const faults = route?.draft?.faults ?? []
+  const ready = route?.draft != null && faults.length === 0
+  return h(
+    FormDialog,
+    {
+      title: `Publish ${draft.saving.known.name}`,
+      action: 'Publish',
+      wide: true,
+      onSubmit: () => run(),
+      onClose,
+      busy,
+      error,
+      what: 'Not published',
+      disabled: !ready,
+    },
+    h(
+      'div',
+      { class: 'stack routes-publish' },
+      route === null ? h(Spinner, { label: 'Saving the draft' }) : h(Summary, { route }),
+      faults.length > 0
+        ? h(
+            Note,
+            { tone: 'bad' },
+            h('p', null, 'Fix these errors to publish:'),
+            h(
+              'ul',
+              { class: 'faults' },
+              faults.map((fault) => h('li', { key: fault }, fault)),
+            ),
+          )
+        : null,
+    ),
+  )
+}
+
+function Summary({ route }: { readonly route: RouteAnswer }) {
+  const { published, draft, apps } = route
+  const number = published?.number ?? null
+  const from = published === null ? 'nothing' : (number ?? 'the file')
+  const servedBefore = published !== null && published.fields.published !== false
+  const goesOut = servedBefore && draft?.fields.published === false
+  const items: FactItems = [
+    ['Version', [from, ' → ', (number ?? 0) + 1]],
+    [
+      'Version ID',
+      h('span', { class: 'mono small' }, published?.version ?? '–', ' → ', draft?.version ?? '–'),
+    ],
+    ['Used by', apps.length === 0 ? h('span', { class: 'quiet' }, 'No app yet') : apps.join(', ')],
+  ]
+  return [
+    h(Facts, { items }),
+    h(
+      'div',
+      { class: 'stack stack-tight' },
+      h('h3', null, 'Changes'),
+      h(ChangeLines, { changes: draft?.changes ?? [], isNew: published === null }),
+    ),
+    goesOut
+      ? h(
+          Note,
+          { tone: 'warn' },
+          'This disables the route: ',
+          apps.length === 0 ? 'no app uses it now.' : `requests from ${apps.join(', ')} will fail.`,
+        )
+      : null,
+    h(
+      'p',
+      { class: 'small quiet' },
+      'Active on all nodes within 5 s. In-flight requests finish on the old version.',
+    ),
+  ]
+}
+
+async function publish(route: RouteAnswer, draft: Draft): Promise<void> {
+  const path = apiPath`/workspaces/${route.workspace}/routes/${route.name}/publish`
+  const answer = await api.post<RouteAnswer>(path, { revision: route.draft?.revision ?? null })
+  draft.load(answer)
+  const number = answer.published?.number
+  toast(`${route.name} published${number == null ? '' : ` as version ${number}`}`)
+}
+
+/** Deletes a route that no app uses. */
+export function DeleteRoute({
+  known,
+  onClose,
+}: {
+  readonly known: RouteAnswer
+  readonly onClose: () => void
+}) {
+  const { name, workspace, apps, published } = known
+  if (apps.length > 0)
+    return h(
+      Dialog,
+      {
+        title: `${name} is in use`,
+        onClose,
+        footer: [
+          h(Button, { onClick: onClose }, 'Close'),
+          h(LinkButton, { href: pathOf(workspace, 'apps'), kind: 'primary' }, 'Go to apps'),
+        ],
+      },
+      h(
+        'p',
+        null,
+        `${plural(apps.length, 'app')} ${apps.length === 1 ? 'uses' : 'use'} it: ${apps.join(', ')}. `,
+        `Assign ${apps.length === 1 ? 'it' : 'them'} another route first.`,
+      ),
+    )
+  const remove = async () => {
+    await api.delete(apiPath`/workspaces/${workspace}/routes/${name}`)
+    toast(`Route ${name} deleted`)
+    navigate(pathOf(workspace, 'routes'))
+  }
+  return h(
+    Confirm,
+    {
+      title: `Delete the route ${name}?`,
+      action: 'Delete route',
+      onConfirm: remove,
+      onClose,
+      typed: published === null ? undefined : name,
+    },
+    h(
+      'p',
+      null,
+      published === null
+        ? 'Never published. Its draft will be deleted.'
+        : `Version ${published.number ?? ''} and any draft will be deleted. No app uses it.`,
+    ),
+  )
+}
+
+/** Drops the draft: the screen shows the published route again. */
+export function DiscardDraft({ draft, onClose }: { readonly draft: Draft; readonly onClose: () => void }) {
+  const { known } = draft.saving
+  const discard = async () => {
+    await draft.flush()
+    const path = apiPath`/workspaces/${known.workspace}/routes/${known.name}/draft`
+    draft.load(await api.delete<RouteAnswer>(path))
+    toast(`Draft of ${known.name} discarded`)
+  }
+  const count = known.draft?.changes.length ?? 0
+  return h(
+    Confirm,
+    { title: `Discard the draft of ${known.name}?`, action: 'Discard draft', onConfirm: discard, onClose },
+    h(
+      'p',
+      null,
+      count === 0 ? 'The draft' : plural(count, 'change'),
+      known.draft === null ? '' : `, last saved by ${known.draft.saved_by},`,
+      ` ${count > 1 ? 'are' : 'is'} lost. Version ${known.published?.number ?? ''} goes on serving.`,
+    ),
+  )
+}
+
+/** The lines of a difference. */
+export function ChangeLines({
+  changes,
+  isNew,
+}: {
+  readonly changes: readonly string[]
+  readonly isNew: boolean
+}) {
+  if (changes.length > 0)
+    return h(
+      'ul',
+      { class: 'routes-changes' },
+      changes.map((line) => h('li', { key: line }, line)),
+    )
+  return h(
+    'p',
+    { class: 'quiet' },
+    isNew ? 'Never published: everything is new.' : 'Nothing that affects requests.',
+  )
+}

@@ -1,0 +1,106 @@
+import type { WorkspaceAnswer } from '../../../server/api/answers.ts'
+import { api } from '../../api.ts'
+import { FormDialog } from '../../components/dialog.ts'
+import { Select, TextInput } from '../../components/field.ts'
+import { toast } from '../../components/toasts.ts'
+import { type Form, useForm } from '../../form.ts'
+import { h } from '../../h.ts'
+import { apiPath } from '../../paths.ts'
+import { workspacesChanged } from '../../session.ts'
+import { bodyOf, type WorkspaceForm, workspaceForm, workspaceIssues } from './workspace-form.ts'
+
+/** Edits the settings that operators decide for a workspace. */
+export function EditWorkspace(props: {
+  readonly before: WorkspaceAnswer
+  readonly onSaved: (saved: WorkspaceAnswer) => void
+  readonly onClose: () => void
+}) {
+  const { before, onSaved, onClose } = props
+  const save = async (fields: WorkspaceForm) => {
+    const path = apiPath`/workspaces/${fields.id}`
+    const saved = await api.put<WorkspaceAnswer>(path, bodyOf(fields, before))
+    workspacesChanged()
+    toast(`Workspace ${fields.id} saved`)
+    onClose()
+    onSaved(saved)
+  }
+  const form = useForm(
+    () => workspaceForm(before),
+    (fields) => workspaceIssues(fields, null),
+    save,
+  )
+  const { fields, set, submit, busy, error } = form
+  const plans = before.plans
+  return h(
+    FormDialog,
+    { title: `Edit ${before.id}`, action: 'Save', onSubmit: submit, onClose, busy, error, what: 'Not saved' },
+    h(
+      'div',
+      { class: 'stack' },
+      h(TextInput, {
+        label: 'Name',
+        value: fields.name,
+        onInput: (name: string) => set({ name }),
+        optional: true,
+        maxLength: 1024,
+        placeholder: fields.id,
+        hint: 'Shown to callers in GET /v1/me.',
+      }),
+      h(Terms, { form, plans }),
+    ),
+  )
+}
+
+function Terms(props: { readonly form: Form<WorkspaceForm>; readonly plans: readonly string[] }) {
+  const { form, plans } = props
+  const { fields, set, issue } = form
+  const names = fields.plan === '' || plans.includes(fields.plan) ? plans : [...plans, fields.plan]
+  return [
+    h(Select, {
+      label: 'Plan',
+      value: fields.plan,
+      onChange: (plan: string) => set({ plan }),
+      options: [{ value: '', label: 'None (everything is included)' }, ...names],
+    }),
+    h(TextInput, {
+      label: 'Budget per month',
+      value: fields.budget,
+      onInput: (budget: string) => set({ budget }),
+      optional: true,
+      suffix: 'USD',
+      inputMode: 'decimal',
+      hint: 'Caps the spending of all its keys together per calendar month (UTC).',
+      error: issue('budget'),
+    }),
+    h(
+      'div',
+      { class: 'columns' },
+      h(
+        'div',
+        null,
+        h(TextInput, {
+          label: 'Trial',
+          value: fields.trialAllowance,
+          onInput: (trialAllowance: string) => set({ trialAllowance }),
+          optional: true,
+          suffix: 'USD',
+          inputMode: 'decimal',
+          error: issue('trialAllowance'),
+        }),
+      ),
+      h(
+        'div',
+        null,
+        h(TextInput, {
+          label: 'Ends',
+          type: 'date',
+          value: fields.trialEnds,
+          onInput: (trialEnds: string) => set({ trialEnds }),
+          optional: true,
+          error: fields.trialAllowance !== '' || fields.trialEnds !== '' ? issue('trialEnds') : null,
+        }),
+      ),
+    ),
+    h('p', { class: 'field-hint' }, 'Trial credit is used before paid credit.'),
+  ]
+}

@@ -1,0 +1,267 @@
+import { useState } from 'preact/hooks'
+import type { WorkspaceAnswer, WorkspaceSummary } from '../../../server/api/answers.ts'
+import { api } from '../../api.ts'
+import { FileBadge } from '../../components/badge.ts'
+import { Button, LinkButton } from '../../components/button.ts'
+import { Confirm, FormDialog } from '../../components/dialog.ts'
+import { TextInput } from '../../components/field.ts'
+import { type FactItems, Facts, ManagedByFile, PageHead, Section } from '../../components/page-head.ts'
+import { Bar } from '../../components/progress.ts'
+import { EmptyState, Loaded, Note } from '../../components/states.ts'
+import { type Column, Table } from '../../components/table.ts'
+import { Time } from '../../components/time.ts'
+import { toast } from '../../components/toasts.ts'
+import { usd } from '../../format.ts'
+import { h } from '../../h.ts'
+import { useAction, useLoad } from '../../load.ts'
+import { isSameName } from '../../names.ts'
+import { apiPath, pathOf } from '../../paths.ts'
+import { navigate } from '../../router.ts'
+import { useWorkspaces, workspacesChanged } from '../../session.ts'
+import type { ViewProps } from '../../view.ts'
+import { readUsd } from '../providers/facts.ts'
+import { EditWorkspace } from './edit-workspace.ts'
+import { newGrantId } from './workspace-form.ts'
+
+/** All workspaces, or one of them with its settings. */
+export function WorkspacesView({ path }: ViewProps) {
+  const [id] = path
+  return id === undefined ? h(WorkspaceList, null) : h(WorkspacePage, { key: id, id })
+}
+
+function WorkspaceList() {
+  const load = useWorkspaces()
+  const add = h(LinkButton, { kind: 'primary', icon: 'plus', href: pathOf(null, 'setup') }, 'New workspace')
+  return [
+    h(PageHead, {
+      title: 'Workspaces',
+      lead: 'Tenants, each with its own apps, keys, routes, provider credentials and credits.',
+      actions: add,
+    }),
+    h(Loaded<readonly WorkspaceSummary[]>, {
+      load,
+      what: 'The workspaces',
+      render: (workspaces: readonly WorkspaceSummary[]) =>
+        workspaces.length === 0
+          ? h(
+              EmptyState,
+              { title: 'No workspaces yet', action: add },
+              'Create one to connect a provider, publish a route and create API keys.',
+            )
+          : h(Table<WorkspaceSummary>, {
+              caption: 'Workspaces',
+              columns: COLUMNS,
+              rows: workspaces,
+              rowKey: ({ id }: WorkspaceSummary) => id,
+              href: ({ id }: WorkspaceSummary) => pathOf(null, 'workspaces', id),
+            }),
+    }),
+  ]
+}
+
+const COLUMNS: readonly Column<WorkspaceSummary>[] = [
+  {
+    head: 'Workspace',
+    primary: true,
+    cell: ({ id, name, managed_by }) =>
+      h(
+        'span',
+        { class: 'row' },
+        h('span', null, name),
+        isSameName(name, id) ? null : h('span', { class: 'mono small quiet' }, id),
+        h(FileBadge, { managedBy: managed_by }),
+      ),
+  },
+  { head: 'Plan', cell: ({ plan }) => plan ?? h('span', { class: 'quiet' }, 'none') },
+  { head: 'Apps', align: 'end', cell: ({ apps }) => apps },
+  { head: 'Routes', align: 'end', cell: ({ routes }) => routes },
+]
+
+/** One workspace as operators see it: its plan, budget and spending. */
+function WorkspacePage({ id }: { readonly id: string }) {
+  const load = useLoad((signal) => api.get<WorkspaceAnswer>(apiPath`/workspaces/${id}`, { signal }), [id])
+  const [dialog, setDialog] = useState<'edit' | 'credits' | 'delete' | null>(null)
+  const close = () => setDialog(null)
+  const workspace = load.value
+  const readOnly = workspace?.managed_by === 'file'
+  const isAway = workspace === null
+  const actions = [
+    h(LinkButton, { kind: 'primary', href: pathOf(id, 'overview') }, 'Open'),
+    h(LinkButton, { href: pathOf(id, 'setup') }, 'Setup'),
+    h(Button, { onClick: () => setDialog('credits'), disabled: isAway }, 'Add credits'),
+    readOnly
+      ? null
+      : [
+          h(Button, { onClick: () => setDialog('edit'), disabled: isAway }, 'Edit'),
+          h(Button, {
+            kind: 'danger',
+            icon: 'trash',
+            label: 'Delete workspace',
+            onClick: () => setDialog('delete'),
+            disabled: isAway,
+          }),
+        ],
+  ]
+  return [
+    h(PageHead, {
+      title: workspace?.name ?? id,
+      parent: { href: pathOf(null, 'workspaces'), label: 'Workspaces' },
+      badges: [
+        isSameName(workspace?.name ?? id, id) ? null : h('span', { class: 'mono small quiet' }, id),
+        h(FileBadge, { managedBy: workspace?.managed_by ?? 'console' }),
+      ],
+      actions,
+    }),
+    h(Loaded<WorkspaceAnswer>, {
+      load,
+      what: `The workspace ${id}`,
+      render: (value: WorkspaceAnswer) => h(Account, { workspace: value }),
+    }),
+    workspace !== null && dialog === 'edit'
+      ? h(EditWorkspace, { before: workspace, onSaved: load.set, onClose: close })
+      : null,
+    workspace !== null && dialog === 'credits'
+      ? h(AddCredits, { workspace, onSaved: load.set, onClose: close })
+      : null,
+    workspace !== null && dialog === 'delete' ? h(DeleteWorkspace, { workspace, onClose: close }) : null,
+  ]
+}
+
+function Account({ workspace }: { readonly workspace: WorkspaceAnswer }) {
+  const { account, plan, budget_usd_per_month: budget, apps, purposes } = workspace
+  const items: FactItems = [
+    ['Plan', plan ?? 'None (everything is included)'],
+    ['Apps', apps.length === 0 ? 'None' : apps.map(({ id }) => id).join(', ')],
+    ['Purposes', purposes.length === 0 ? 'None' : purposes.map(({ purpose }) => purpose).join(', ')],
+    ['Audio and transcripts in the console', workspace.content_shown ? 'Shown' : 'Hidden'],
+  ]
+  return h(
+    'div',
+    { class: 'stack stack-loose' },
+    workspace.managed_by === 'file' ? h(ManagedByFile, { what: `the workspace ${workspace.id}` }) : null,
+    h(Facts, { items }),
+    h(
+      Section,
+      { title: 'Spending', lead: 'Shared providers draw from credits; your own don’t.' },
+      account === null
+        ? h(Note, { tone: 'warn' }, 'Spending is unavailable right now: the state store doesn’t answer.')
+        : [
+            h(Facts, {
+              items: [
+                ['Credits', usd(account.credits_usd)],
+                ['Reserved', usd(account.reserved_usd)],
+                [`Spent in ${account.month}`, usd(account.spent_usd)],
+              ],
+            }),
+            budget === null
+              ? h('p', { class: 'quiet' }, 'No monthly budget.')
+              : h(Bar, {
+                  label: `Budget of ${account.month}`,
+                  value: account.spent_usd,
+                  max: budget,
+                  text: `${usd(account.spent_usd)} of ${usd(budget)}`,
+                }),
+            h(Trial, { workspace }),
+          ],
+    ),
+  )
+}
+
+function Trial({ workspace }: { readonly workspace: WorkspaceAnswer }) {
+  const { account, trial } = workspace
+  if (!account || account.trial_allowance_usd === null) return null
+  const { trial_spent_usd: spent, trial_allowance_usd: allowance } = account
+  return [
+    h(Bar, { label: 'Trial', value: spent, max: allowance, text: `${usd(spent)} of ${usd(allowance)}` }),
+    trial ? h('p', { class: 'small quiet' }, 'Trial ends ', h(Time, { at: trial.expires_at }), '.') : null,
+  ]
+}
+
+/** Adds credits. The id stays the same until they are added, so that a retry adds nothing twice. */
+function AddCredits(props: {
+  readonly workspace: WorkspaceAnswer
+  readonly onSaved: (saved: WorkspaceAnswer) => void
+  readonly onClose: () => void
+}) {
+  const { workspace, onSaved, onClose } = props
+  const [amount, setAmount] = useState('')
+  const [grantId, setGrantId] = useState(() => newGrantId(new Date(), Math.random))
+  const [tried, setTried] = useState(false)
+  const sum = readUsd(amount)
+  const isSum = typeof sum === 'number' && sum > 0
+  const isId = /^[\x21-\x7e]{1,64}$/.test(grantId)
+  const { run, busy, error } = useAction(async () => {
+    const path = apiPath`/workspaces/${workspace.id}/credits`
+    onSaved(await api.post<WorkspaceAnswer>(path, { amount_usd: sum, grant_id: grantId }))
+    toast(`${usd(sum ?? 0)} of credits added to ${workspace.id}`)
+    onClose()
+  })
+  const submit = () => {
+    setTried(true)
+    if (isSum && isId) run()
+  }
+  return h(
+    FormDialog,
+    {
+      title: `Add credits to ${workspace.id}`,
+      action: isSum ? `Add ${usd(sum)}` : 'Add credits',
+      onSubmit: submit,
+      onClose,
+      busy,
+      error,
+      what: 'Not added, as far as we know',
+    },
+    h(
+      'div',
+      { class: 'stack' },
+      h(TextInput, {
+        label: 'Amount',
+        value: amount,
+        onInput: setAmount,
+        suffix: 'USD',
+        inputMode: 'decimal',
+        autofocus: true,
+        required: true,
+        width: 'medium',
+        hint: workspace.account === null ? '' : `Current balance: ${usd(workspace.account.credits_usd)}.`,
+        error: tried && !isSum ? 'Enter an amount in USD, such as 25 or 12.50.' : null,
+      }),
+      h(TextInput, {
+        label: 'Grant ID',
+        value: grantId,
+        onInput: setGrantId,
+        mono: true,
+        maxLength: 64,
+        hint: 'Idempotency key, e.g. an invoice number.',
+        error: isId ? null : 'Use 1 to 64 printable characters without spaces.',
+      }),
+    ),
+  )
+}
+
+function DeleteWorkspace(props: { readonly workspace: WorkspaceAnswer; readonly onClose: () => void }) {
+  const { workspace, onClose } = props
+  const { id } = workspace
+  const remove = async () => {
+    await api.delete(apiPath`/workspaces/${id}`)
+    workspacesChanged()
+    toast(`Workspace ${id} deleted`)
+    navigate(pathOf(null, 'workspaces'))
+  }
+  return h(
+    Confirm,
+    {
+      title: `Delete the workspace ${id}?`,
+      action: 'Delete workspace',
+      onConfirm: remove,
+      onClose,
+      typed: id,
+    },
+    h(
+      'p',
+      null,
+      'A workspace must be empty: delete its apps, routes, providers, purposes and keys first. Otherwise ' +
+        'nothing is deleted, and what is left is listed here.',
+    ),
+  )
+}

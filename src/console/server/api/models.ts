@@ -1,0 +1,68 @@
+import { partsOf } from '../../../admin/parts.ts'
+import { resolveFacts } from '../../../catalog/facts.ts'
+import type { ProviderFields } from '../../../catalog/file.ts'
+import { Issues } from '../../../catalog/issues.ts'
+import type { ConfiguredProvider } from '../../../contracts/catalog.ts'
+import { priceOn } from '../../../gateway/price.ts'
+import type { EdgeRoute } from '../../../inbound/server.ts'
+import { DATED, factsOf } from '../../../providers/facts.ts'
+import type { ConsoleContext } from '../context.ts'
+import { type ConsoleCall, consoleEndpoint } from '../endpoint.ts'
+import type { ModelAnswer, ModelsAnswer } from './answers.ts'
+
+const PATH = '/workspaces/:workspace/models'
+
+/** What routes of a workspace can be built of: its own providers and the platform's, with the models that are known. */
+export function modelsEndpoint(context: ConsoleContext): EdgeRoute {
+  return consoleEndpoint(context, 'GET', PATH, {}, listModelsOf)
+}
+
+function listModelsOf({ context, viewer, params }: ConsoleCall<typeof PATH, unknown, unknown>): ModelsAnswer {
+  const usable = context.catalog
+    .good()
+    .providers.filter(({ access, workspace }) => access === 'platform' || workspace === params.workspace)
+  const parts = [null, params.workspace].flatMap((owner) => partsOf(context.catalog, 'provider', owner))
+  const fieldsOf = new Map(parts.map(({ name, fields }) => [name, fields as unknown as ProviderFields]))
+  return {
+    providers: usable.map((provider) => ({
+      name: provider.name,
+      kind: provider.kind,
+      access: provider.access,
+      models: modelsOf(context, provider, fieldsOf.get(provider.name)),
+      // A model of the platform needs a price that is known, and only operators may state one.
+      open: provider.access === 'byok' || viewer.role === 'operator',
+    })),
+  }
+}
+
+/** Those of the built-in table that are still offered, with what is declared of all models of the provider. */
+function modelsOf(
+  context: ConsoleContext,
+  configured: ConfiguredProvider,
+  fields: ProviderFields | undefined,
+): ModelAnswer[] {
+  const protocol = context.dependencies.services.providers.get(configured.kind)
+  if (protocol === undefined || fields === undefined) return []
+  const today = new Date(context.nowMs()).toISOString().slice(0, 10)
+  return DATED.filter(({ kind, endsOn }) => kind === configured.kind && (endsOn ?? today) >= today).flatMap(
+    ({ model, note }) => {
+      const entry = { provider: configured.name, model }
+      const provider = { configured, protocol, fields }
+      const facts = resolveFacts(provider, entry, factsOf(configured.kind, model), [], new Issues())
+      if (facts === null) return []
+      const { capabilities, features, hints, price, translates } = facts
+      const priceToday = price === null ? null : priceOn(price, context.nowMs())
+      return [
+        {
+          model,
+          capabilities,
+          features,
+          hints,
+          price: priceToday,
+          translates,
+          ...(note === null ? {} : { note }),
+        },
+      ]
+    },
+  )
+}

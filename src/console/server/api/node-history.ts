@@ -1,0 +1,284 @@
+import { timestamp } from '../../../api/json-reply.ts'
+import type {
+  BreakerView,
+  CallsSample,
+  NodeSample,
+  SampledFailure,
+  UpstreamSample,
+} from '../../../contracts/console.ts'
+import type { ConsoleContext } from '../context.ts'
+import type {
+  BreakerAnswer,
+  Coverage,
+  ErrorAnswer,
+  HealthAnswer,
+  ModelHealth,
+  OverviewStep,
+  UpstreamAnswer,
+} from './answers.ts'
+
+/** How often nodes write down what they saw: all at the same moments, except for one that stops. */
+export const STEP_MS = 5_000
+/** How far back samples are kept. */
+export const HISTORY_MS = 60 * 60 * 1000
+const HEALTH_MS = 5 * 60 * 1000
+/** Enough for pages that ask for news: the newest steps again, and more where the nodes were slow. */
+export const RECENT_MS = 60_000
+/** A node without a sample for this long is gone. */
+const NODE_GONE_MS = 3 * STEP_MS
+/** Age limit of a reading: however many pages are open, the state is read once in this time. */
+export const FRESH_MS = 1_000
+/** The same for views where a step more or less changes little. */
+const HEALTH_FRESH_MS = 4_000
+const COVERAGE_FRESH_MS = 20_000
+
+/** Samples of all nodes, read from the state for all pages together. */
+export class NodeHistory {
+  readonly #nowMs: () => number
+  readonly #samples: TtlCache<number, readonly NodeSample[]>
+  readonly #health: TtlCache<string | null, HealthAnswer>
+  readonly #coverage: TtlCache<'hour', ReadonlyMap<string, Coverage>>
+
+  constructor({ state, nowMs }: ConsoleContext) {
+    this.#nowMs = nowMs
+    const read = (spanMs: number) => state.samples.since(nowMs() - spanMs)
+    const fiveMinutes = new TtlCache<'all', readonly NodeSample[]>(() => read(HEALTH_MS), HEALTH_FRESH_MS)
+    this.#samples = new TtlCache(read, FRESH_MS)
+    this.#health = new TtlCache(
+      async (workspace) => healthOf(await fiveMinutes.of('all'), workspace, nowMs()),
+      FRESH_MS,
+    )
+    this.#coverage = new TtlCache(async () => coverageOf(await read(HISTORY_MS)), COVERAGE_FRESH_MS)
+  }
+
+  /** @param spanMs `RECENT_MS` or `HISTORY_MS` */
+  samples(spanMs: number): Promise<readonly NodeSample[]> {
+    return this.#samples.of(spanMs)
+  }
+
+  /** The newest sample of each node that is there. */
+  latest(samples: readonly NodeSample[]): readonly NodeSample[] {
+    const goneMs = this.#nowMs() - NODE_GONE_MS
+    return latestOf(samples.filter(({ atMs }) => atMs > goneMs))
+  }
+
+  /** How providers fared in the last five minutes. @param workspace null: in all of them */
+  health(workspace: string | null): Promise<HealthAnswer> {
+    return this.#health.of(workspace)
+  }
+
+  /** How many of a workspace's requests of the last hour were recorded; null: it had none, or too few to be counted. */
+  async coverage(workspace: string): Promise<Coverage | null> {
+    return (await this.#coverage.of('hour')).get(workspace) ?? null
+  }
+}
+
+function healthOf(samples: readonly NodeSample[], workspace: string | null, nowMs: number): HealthAnswer {
+  const providers = new Map<string, HealthTally>()
+  for (const { upstream } of samples.flatMap((sample) => callsIn(sample, workspace)))
+    for (const one of upstream) {
+      const tally = providers.get(one.provider) ?? new HealthTally()
+      providers.set(one.provider, tally)
+      tally.add(one)
+    }
+  const latest = latestOf(samples.filter(({ atMs }) => atMs > nowMs - NODE_GONE_MS))
+  return {
+    now: timestamp(nowMs),
+    window_ms: HEALTH_MS,
+    providers: [...providers]
+      .sort(([one], [other]) => (one < other ? -1 : 1))
+      .map(([provider, tally]) => tally.answer(provider)),
+    breakers: breakersOf(latest, workspace),
+  }
+}
+
+/** Calls of one provider over several steps. */
+class HealthTally {
+  #calls = 0
+  #failed = 0
+  readonly #models = new Map<string, ModelHealth>()
+
+  add({ calls, failed, models = [] }: CallsSample['upstream'][number]): void {
+    this.#calls += calls
+    this.#failed += failed
+    for (const { model, ...sample } of models) {
+      const known = this.#models.get(model)
+      this.#models.set(model, {
+        model,
+        calls: sample.calls + (known?.calls ?? 0),
+        failed: sample.failed + (known?.failed ?? 0),
+        last_error: later(known?.last_error ?? null, sample.lastFailure && errorAnswer(sample.lastFailure)),
+      })
+    }
+  }
+
+  answer(provider: string): HealthAnswer['providers'][number] {
+    const models = [...this.#models.values()].sort((one, other) => (one.model < other.model ? -1 : 1))
+    const error = models.reduce<ErrorAnswer | null>((last, { last_error }) => later(last, last_error), null)
+    return { provider, calls: this.#calls, failed: this.#failed, last_error: error, models }
+  }
+}
+
+/** Timestamps are all written alike, so that they compare as texts. */
+function later(one: ErrorAnswer | null, other: ErrorAnswer | null): ErrorAnswer | null {
+  if (one === null || other === null) return one ?? other
+  return one.at < other.at ? other : one
+}
+
+function coverageOf(samples: readonly NodeSample[]): ReadonlyMap<string, Coverage> {
+  const counted = new Map<string, Coverage>()
+  for (const { workspaces } of samples)
+    for (const { workspace, requests, recorded, failuresDropped } of workspaces) {
+      // An earlier version did not count.
+      if (recorded === undefined) continue
+      const known = counted.get(workspace)
+      counted.set(workspace, {
+        requests: requests + (known?.requests ?? 0),
+        recorded: recorded + (known?.recorded ?? 0),
+        failures_dropped: (failuresDropped ?? 0) + (known?.failures_dropped ?? 0),
+      })
+    }
+  return counted
+}
+
+/** Keeps readings for a while, and shares one that is under way. A failed reading is not kept. */
+export class TtlCache<Key, Value> {
+  readonly #read: (key: Key) => Promise<Value>
+  readonly #freshMs: number
+  readonly #known = new Map<Key, Promise<Value>>()
+
+  constructor(read: (key: Key) => Promise<Value>, freshMs: number) {
+    this.#read = read
+    this.#freshMs = freshMs
+  }
+
+  of(key: Key): Promise<Value> {
+    const known = this.#known.get(key)
+    if (known !== undefined) return known
+    const reading = this.#read(key)
+    this.#known.set(key, reading)
+    const forget = () => void this.#known.delete(key)
+    reading.then(() => setTimeout(forget, this.#freshMs).unref(), forget)
+    return reading
+  }
+}
+
+/** The worst first. */
+const BREAKER_STATES: readonly BreakerView['state'][] = ['open', 'cooling', 'half_open']
+
+/**
+ * The sums of what nodes saw, step by step, oldest first.
+ *
+ * @param workspace null: of all
+ * @param withNodes whether to tell how much memory they use
+ */
+export function stepsOf(
+  samples: readonly NodeSample[],
+  workspace: string | null,
+  withNodes: boolean,
+): OverviewStep[] {
+  const byEnd = new Map<number, NodeSample[]>()
+  for (const sample of samples) {
+    const atMs = Math.ceil(sample.atMs / STEP_MS) * STEP_MS
+    const together = byEnd.get(atMs)
+    if (together === undefined) byEnd.set(atMs, [sample])
+    else together.push(sample)
+  }
+  const ends = [...byEnd].sort(([one], [other]) => one - other)
+  return ends.map(([atMs, together]) => stepOf(atMs, together, workspace, withNodes))
+}
+
+function stepOf(
+  atMs: number,
+  together: readonly NodeSample[],
+  workspace: string | null,
+  withNodes: boolean,
+): OverviewStep {
+  const seen = together.flatMap((sample) => callsIn(sample, workspace))
+  const nodes = withNodes ? latestOf(together) : null
+  const serverErrors = sum(seen, (one) => one.serverErrors ?? 0)
+  return {
+    at_ms: atMs,
+    step_ms: STEP_MS,
+    requests: sum(seen, ({ requests }) => requests),
+    client_errors: sum(seen, ({ errors }) => errors) - serverErrors,
+    server_errors: serverErrors,
+    added_p50_ms: weighted(seen, ({ addedP50Ms }) => addedP50Ms),
+    added_p95_ms: weighted(seen, ({ addedP95Ms }) => addedP95Ms),
+    upstream: upstreamOf(seen.flatMap(({ upstream }) => upstream)),
+    memory_used_bytes: nodes && sum(nodes, ({ memoryUsedBytes }) => memoryUsedBytes),
+    memory_limit_bytes: nodes && sum(nodes, ({ memoryLimitBytes }) => memoryLimitBytes),
+  }
+}
+
+/** What a node saw of a workspace, which may be nothing; null: of all together. */
+function callsIn({ all, workspaces }: NodeSample, workspace: string | null): readonly CallsSample[] {
+  return workspace === null ? [all] : workspaces.filter((sample) => sample.workspace === workspace)
+}
+
+/** The newest sample of each node, by its name. */
+function latestOf(samples: readonly NodeSample[]): NodeSample[] {
+  const newest = new Map<string, NodeSample>()
+  for (const sample of samples) {
+    const known = newest.get(sample.node)
+    if (known === undefined || known.atMs <= sample.atMs) newest.set(sample.node, sample)
+  }
+  return [...newest.values()].sort((one, other) => (one.node < other.node ? -1 : 1))
+}
+
+/** The entries that some node does not use as usual, each once, as the node has it where it is worst. */
+export function breakersOf(latest: readonly NodeSample[], workspace: string | null): BreakerAnswer[] {
+  const worst = new Map<string, BreakerView>()
+  for (const breaker of latest.flatMap(({ breakers }) => breakers)) {
+    if (workspace !== null && breaker.workspace !== workspace) continue
+    const { route, provider, model, state } = breaker
+    const entry = JSON.stringify([breaker.workspace, route, provider, model])
+    const known = worst.get(entry)
+    if (known === undefined || BREAKER_STATES.indexOf(state) < BREAKER_STATES.indexOf(known.state))
+      worst.set(entry, breaker)
+  }
+  return [...worst.values()].map(({ sinceMs = null, lastFailure = null, ...breaker }) => {
+    return { ...breaker, since: timestamp(sinceMs), last_error: lastFailure && errorAnswer(lastFailure) }
+  })
+}
+
+function errorAnswer({ atMs, status, reason }: SampledFailure): ErrorAnswer {
+  return { at: timestamp(atMs), status, reason }
+}
+
+/**
+ * Percentiles of several nodes or workspaces are put together as their mean, each weighted by what it is of. That is
+ * no percentile of the whole: that would take the distributions. It lies between the least and the greatest of them,
+ * and nodes behind one balancer differ little; for exact ones there are the histograms of `GET /metrics`.
+ */
+function weighted(
+  samples: readonly CallsSample[],
+  msOf: (sample: CallsSample) => number | null,
+): number | null {
+  return mean(samples.map((sample) => ({ ms: msOf(sample), weight: sample.requests })))
+}
+
+function upstreamOf(seen: readonly UpstreamSample[]): UpstreamAnswer[] {
+  const byProvider = Map.groupBy(seen, ({ provider }) => provider)
+  return [...byProvider]
+    .sort(([one], [other]) => (one < other ? -1 : 1))
+    .map(([provider, samples]) => ({
+      provider,
+      calls: sum(samples, ({ calls }) => calls),
+      failed: sum(samples, ({ failed }) => failed),
+      p50_ms: mean(samples.map(({ p50Ms, calls, failed }) => ({ ms: p50Ms, weight: calls - failed }))),
+      p95_ms: mean(samples.map(({ p95Ms, calls, failed }) => ({ ms: p95Ms, weight: calls - failed }))),
+    }))
+}
+
+/** Mean of the values that are known, to a thousandth of a millisecond; null: none is. */
+function mean(values: readonly { readonly ms: number | null; readonly weight: number }[]): number | null {
+  const known = values.flatMap(({ ms, weight }) => (ms === null ? [] : [{ ms, weight: Math.max(weight, 1) }]))
+  if (known.length === 0) return null
+  const total = sum(known, ({ weight }) => weight)
+  return Math.round((sum(known, ({ ms, weight }) => ms * weight) / total) * 1000) / 1000
+}
+
+function sum<Value>(values: readonly Value[], of: (value: Value) => number): number {
+  return values.reduce((total, value) => total + of(value), 0)
+}

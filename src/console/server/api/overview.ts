@@ -1,0 +1,100 @@
+import { type Static, Type } from 'typebox'
+import { timestamp } from '../../../api/json-reply.ts'
+import type { NodeSample } from '../../../contracts/console.ts'
+import type { JobFigures } from '../../../contracts/jobs.ts'
+import type { AccountView } from '../../../contracts/ledger.ts'
+import { usdOf } from '../../../gateway/price.ts'
+import type { EdgeRoute } from '../../../inbound/server.ts'
+import type { ConsoleContext } from '../context.ts'
+import { type ConsoleCall, consoleEndpoint, scopeOf, WorkspaceField } from '../endpoint.ts'
+import type { OverviewAnswer } from './answers.ts'
+import {
+  breakersOf,
+  FRESH_MS,
+  HISTORY_MS,
+  type NodeHistory,
+  RECENT_MS,
+  STEP_MS,
+  stepsOf,
+  TtlCache,
+} from './node-history.ts'
+import { accountOf } from './workspaces.ts'
+
+const PATH = '/overview'
+/** How long after its end a step is shown: by then all nodes have written their samples, and it does not change. */
+const SETTLING_MS = 1_500
+
+const Query = Type.Object({
+  workspace: WorkspaceField,
+  since: Type.Optional(Type.Integer({ minimum: 0, maximum: 8_640_000_000_000_000 })),
+})
+
+type Call = ConsoleCall<typeof PATH, unknown, Static<typeof Query>>
+
+interface Sources {
+  readonly history: NodeHistory
+  readonly figures: TtlCache<'all', JobFigures>
+  readonly accounts: TtlCache<string, AccountView | null>
+}
+
+/** Health of providers and entries: failures of the last five minutes, and breakers that are not closed. */
+export function healthEndpoint(context: ConsoleContext, history: NodeHistory): EdgeRoute {
+  const query = Type.Object({ workspace: WorkspaceField })
+  return consoleEndpoint(context, 'GET', '/health', { query }, (call) => history.health(scopeOf(call)))
+}
+
+/** The overview of one workspace or of all: steps of the last hour, and the present figures. */
+export function overviewEndpoint(context: ConsoleContext, history: NodeHistory): EdgeRoute {
+  const sources: Sources = {
+    history,
+    figures: new TtlCache(() => context.dependencies.services.state.jobs.figures(), FRESH_MS),
+    accounts: new TtlCache((workspace) => accountOf(context, workspace), FRESH_MS),
+  }
+  return consoleEndpoint(context, 'GET', PATH, { query: Query }, (call) => overview(call, sources))
+}
+
+async function overview(call: Call, sources: Sources): Promise<OverviewAnswer> {
+  const { context, viewer, query } = call
+  const scope = scopeOf(call)
+  const nowMs = context.nowMs()
+  const sinceMs = Math.max(query.since ?? 0, nowMs - HISTORY_MS)
+  const isOperator = viewer.role === 'operator'
+  const isRecent = nowMs - sinceMs < RECENT_MS - 2 * STEP_MS
+  const [samples, figures, account] = await Promise.all([
+    sources.history.samples(isRecent ? RECENT_MS : HISTORY_MS),
+    isOperator ? sources.figures.of('all') : null,
+    scope === null ? null : sources.accounts.of(scope),
+  ])
+  const wanted = samples.filter(({ atMs }) => atMs > sinceMs - STEP_MS)
+  const steps = stepsOf(wanted, scope, isOperator).filter(
+    ({ at_ms: atMs }) => atMs > sinceMs && atMs <= nowMs - SETTLING_MS,
+  )
+  const latest = sources.history.latest(samples)
+  return {
+    now: timestamp(nowMs),
+    steps,
+    nodes: isOperator ? latest.map(nodeAnswer) : null,
+    breakers: breakersOf(latest, scope),
+    queue: figures && queueAnswer(figures),
+    refused: isOperator ? context.catalog.refused() : null,
+    credits_usd: account && usdOf(account.creditsMicros),
+  }
+}
+
+function nodeAnswer(sample: NodeSample) {
+  return {
+    node: sample.node,
+    at: timestamp(sample.atMs),
+    in_flight: sample.inFlight,
+    memory_used_bytes: sample.memoryUsedBytes,
+    memory_limit_bytes: sample.memoryLimitBytes,
+  }
+}
+
+function queueAnswer({ waiting }: JobFigures) {
+  return {
+    ready: waiting.reduce((sum, { ready }) => sum + ready, 0),
+    delayed: waiting.reduce((sum, { delayed }) => sum + delayed, 0),
+    oldest_seconds: Math.max(0, ...waiting.map(({ oldestMs }) => oldestMs)) / 1000,
+  }
+}

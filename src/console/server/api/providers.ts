@@ -1,0 +1,132 @@
+import { type Static, Type } from 'typebox'
+import { type ProviderName, putProvider, removeProvider } from '../../../admin/catalog.ts'
+import { issuesFor } from '../../../admin/issues.ts'
+import { type Part, partOf, partsOf } from '../../../admin/parts.ts'
+import { optional } from '../../../api/json-request.ts'
+import { ProviderShape } from '../../../catalog/file.ts'
+import { GatewayError } from '../../../errors.ts'
+import { listModels } from '../../../gateway/list-models.ts'
+import type { EdgeRoute } from '../../../inbound/server.ts'
+import type { ConsoleContext } from '../context.ts'
+import { consoleEndpoint } from '../endpoint.ts'
+import type { KindAnswer, ProviderAnswer, ProviderCheckAnswer, Role } from './answers.ts'
+import type { Viewing } from './workspaces.ts'
+
+const OWN = '/workspaces/:workspace/providers'
+const PLATFORM = '/providers'
+/** More than any provider lists: a hostile one must not fill the page. */
+const MODELS_MAX = 2000
+
+const { kind, access: _a, workspace: _w, api_key: _k, base_url: _b, ...facts } = ProviderShape.properties
+
+const Body = Type.Object({
+  kind,
+  credential: optional(
+    Type.String({ minLength: 1, maxLength: 2048 }),
+    "the provider's key, which is kept sealed and never shown; the stored one stays when it is left out",
+  ),
+  base_url: optional(Type.String({ maxLength: 2048 }), "for operators: an address other than the kind's own"),
+  ...facts,
+})
+
+/** Providers of a workspace, with its own credentials, and for operators those of the platform, for every workspace. */
+export function providerEndpoints(context: ConsoleContext): EdgeRoute[] {
+  const body = { body: Body }
+  const operator = { role: 'operator' } as const
+  return [
+    consoleEndpoint(context, 'GET', OWN, {}, (call) => listProviders(call, call.params.workspace)),
+    consoleEndpoint(context, 'PUT', `${OWN}/:name`, body, (call) =>
+      replaceProvider(call, providerName(call.params), call.body),
+    ),
+    consoleEndpoint(context, 'DELETE', `${OWN}/:name`, {}, (call) =>
+      deleteProvider(call, providerName(call.params)),
+    ),
+    consoleEndpoint(context, 'POST', `${OWN}/:name/check`, {}, (call) =>
+      checkProvider(call, providerName(call.params)),
+    ),
+    consoleEndpoint(context, 'GET', PLATFORM, operator, (call) => listProviders(call, null)),
+    consoleEndpoint(context, 'PUT', `${PLATFORM}/:name`, { ...body, ...operator }, (call) =>
+      replaceProvider(call, providerName(call.params), call.body),
+    ),
+    consoleEndpoint(context, 'DELETE', `${PLATFORM}/:name`, operator, (call) =>
+      deleteProvider(call, providerName(call.params)),
+    ),
+    consoleEndpoint(context, 'POST', `${PLATFORM}/:name/check`, operator, (call) =>
+      checkProvider(call, providerName(call.params)),
+    ),
+  ]
+}
+
+function providerName(params: { readonly name: string; readonly workspace?: string }): ProviderName {
+  return { workspace: params.workspace ?? null, name: params.name }
+}
+
+function listProviders(
+  { context, viewer }: Viewing,
+  workspace: string | null,
+): { providers: ProviderAnswer[]; kinds: KindAnswer[] } {
+  const parts = partsOf(context.catalog, 'provider', workspace)
+  const kinds = [...context.dependencies.services.providers.values()].map((protocol) => ({
+    kind: protocol.kind,
+    needs_credential: protocol.needsCredential,
+    base_url: protocol.baseUrl,
+  }))
+  return { providers: parts.map((part) => providerAnswer(part, viewer.role)), kinds }
+}
+
+function providerAnswer({ name, fields, managedBy, issues }: Part, role: Role): ProviderAnswer {
+  const { kind, access, workspace, api_key, base_url, ...rest } = fields as unknown as ProviderFieldsAsKept
+  const answer = {
+    name,
+    kind,
+    access,
+    workspace: workspace ?? null,
+    base_url: role === 'operator' ? (base_url ?? null) : null,
+    credential: api_key === undefined ? 'none' : api_key.startsWith('sealed:') ? 'stored' : 'reference',
+    managed_by: managedBy,
+    facts: rest,
+  } as const
+  return issues.length === 0 ? answer : { ...answer, faults: issuesFor(role, issues) }
+}
+
+type ProviderFieldsAsKept = Static<typeof ProviderShape>
+
+async function replaceProvider(
+  call: Viewing,
+  name: ProviderName,
+  fields: Static<typeof Body>,
+): Promise<ProviderAnswer> {
+  const { context, viewer } = call
+  await putProvider(viewer.actor, { ...name, fields }, context.admin)
+  const part = partOf(context.catalog, { kind: 'provider', ...name })
+  if (part === null) throw notFound()
+  return providerAnswer(part, viewer.role)
+}
+
+async function deleteProvider({ context, viewer }: Viewing, name: ProviderName): Promise<{ deleted: true }> {
+  await removeProvider(viewer.actor, name, context.admin)
+  return { deleted: true }
+}
+
+/** Asks the provider for its models, with the credential that is in force. */
+async function checkProvider(
+  { context, viewer }: Viewing,
+  record: ProviderName,
+): Promise<ProviderCheckAnswer> {
+  const part = partOf(context.catalog, { kind: 'provider', ...record })
+  if (part === null) throw notFound()
+  const provider = context.catalog.good().providers.find(({ name }) => name === record.name)
+  if (provider === undefined || part.issues.length > 0)
+    return {
+      ok: false,
+      models: [],
+      trouble: `the provider is not in force: ${issuesFor(viewer.role, part.issues).join('; ')}`,
+    }
+  const { providers, send } = context.dependencies.services
+  const { listed, trouble } = await listModels(provider, providers, send)
+  return { ok: trouble === null, models: listed.slice(0, MODELS_MAX), trouble }
+}
+
+function notFound(): GatewayError {
+  return new GatewayError('NOT_FOUND', 'there is no such provider')
+}

@@ -1,0 +1,133 @@
+import { type Static, Type } from 'typebox'
+import { timestamp } from '../../../api/json-reply.ts'
+import type { RecordedFailure, RequestFilter, RequestRecord } from '../../../contracts/console.ts'
+import { ERRORS, type ErrorCode, GatewayError } from '../../../errors.ts'
+import type { EdgeRoute } from '../../../inbound/server.ts'
+import type { ConsoleContext } from '../context.ts'
+import { type ConsoleCall, consoleEndpoint } from '../endpoint.ts'
+import type { FailureAnswer, RequestAnswer, RequestsAnswer } from './answers.ts'
+import { keyNames } from './keys.ts'
+import { timeParameter } from './lists.ts'
+import type { NodeHistory } from './node-history.ts'
+
+const PATH = '/workspaces/:workspace/requests'
+const LIMIT_DEFAULT = 50
+/** As many as a page shows. */
+const LIMIT_MAX = 300
+
+const Text = Type.String({ minLength: 1, maxLength: 256 })
+const ListQuery = Type.Object({
+  outcome: Type.Optional(Type.Enum(['ok', 'failed'])),
+  path: Type.Optional(Text),
+  app: Type.Optional(Text),
+  key_id: Type.Optional(Text),
+  request_id: Type.Optional(Text),
+  before: Type.Optional(Text),
+  after: Type.Optional(Text),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMIT_MAX })),
+})
+
+/** The newest requests of a workspace, filtered, and one of them. */
+export function requestEndpoints(context: ConsoleContext, history: NodeHistory): EdgeRoute[] {
+  return [
+    consoleEndpoint(context, 'GET', PATH, { query: ListQuery }, (call) => listRequests(call, history)),
+    consoleEndpoint(context, 'GET', `${PATH}/:id`, {}, showRequest),
+  ]
+}
+
+async function listRequests(
+  { context, params: { workspace }, query }: ConsoleCall<typeof PATH, unknown, Static<typeof ListQuery>>,
+  history: NodeHistory,
+): Promise<RequestsAnswer> {
+  const filter: RequestFilter = {
+    workspace,
+    outcome: query.outcome ?? null,
+    path: query.path ?? null,
+    app: query.app ?? null,
+    keyId: query.key_id ?? null,
+    jobId: null,
+    requestId: query.request_id ?? null,
+    beforeMs: timeParameter(query, 'before'),
+    afterMs: timeParameter(query, 'after'),
+    limit: query.limit ?? LIMIT_DEFAULT,
+  }
+  const [found, coverage, nameOfKey] = await Promise.all([
+    context.state.requests.list(filter),
+    history.coverage(workspace),
+    keyNames(context),
+  ])
+  return { requests: found.map((record) => requestAnswer(record, nameOfKey(record.keyId))), coverage }
+}
+
+/** One record by its own id, or the newest one of a request id. One of another workspace is unknown, too. */
+async function showRequest({ context, params }: ConsoleCall<`${typeof PATH}/:id`, unknown, unknown>) {
+  const { workspace, id } = params
+  const record = (await context.state.requests.get(workspace, id)) ?? (await newestOf(context, workspace, id))
+  if (record === null)
+    throw new GatewayError('NOT_FOUND', 'there is no such request, or it is no longer kept')
+  const nameOfKey = await keyNames(context)
+  return requestAnswer(record, nameOfKey(record.keyId))
+}
+
+/** The newest record with this request id; of a job its submission, rather than a run. */
+async function newestOf(
+  { state }: ConsoleContext,
+  workspace: string,
+  requestId: string,
+): Promise<RequestRecord | null> {
+  const all = {
+    outcome: null,
+    path: null,
+    app: null,
+    keyId: null,
+    jobId: null,
+    beforeMs: null,
+    afterMs: null,
+  }
+  const found = await state.requests.list({ ...all, workspace, requestId, limit: LIMIT_MAX })
+  return found.find(({ status }) => status !== null) ?? found[0] ?? null
+}
+
+export function requestAnswer(record: RequestRecord, keyName: string | null = null): RequestAnswer {
+  const { id, app, method, path, status, error, milliseconds, route, replayed, attempts, usage } = record
+  return {
+    record_id: record.recordId ?? id,
+    id,
+    at: timestamp(record.atMs),
+    app,
+    key_id: record.keyId,
+    key_name: keyName,
+    method,
+    path,
+    status,
+    error,
+    failure: error === null ? null : failureAnswer(error, record.failure ?? null),
+    milliseconds,
+    added_milliseconds: record.addedMs,
+    received_bytes: record.receivedBytes,
+    sent_bytes: record.sentBytes,
+    route,
+    policy_version_id: record.policyVersionId,
+    job_id: record.jobId,
+    replayed,
+    attempts,
+    usage,
+    cost_usd: record.costUsd,
+  }
+}
+
+function failureAnswer(error: string, failure: RecordedFailure | null): FailureAnswer {
+  const { param = null, rule = null, reason = null, missing = [], limit = null } = failure ?? {}
+  return {
+    message: Object.hasOwn(ERRORS, error) ? ERRORS[error as ErrorCode].message : '',
+    param,
+    rule,
+    reason,
+    missing,
+    limit,
+    entries: (failure?.entries ?? []).map(({ retryAfterMs, ...entry }) => {
+      return { ...entry, retry_after_ms: retryAfterMs }
+    }),
+    more_entries: failure?.moreEntries ?? 0,
+  }
+}

@@ -1,0 +1,309 @@
+import { type Static, Type } from 'typebox'
+import { operatorFacts } from '../../../admin/change.ts'
+import { issuesFor } from '../../../admin/issues.ts'
+import { type Part, partOf, partsOf } from '../../../admin/parts.ts'
+import {
+  discardDraft,
+  noRoute,
+  publishRoute,
+  type RouteName,
+  removeRoute,
+  rollBackRoute,
+  routeRecord,
+  saveDraft,
+} from '../../../admin/routes.ts'
+import { timestamp } from '../../../api/json-reply.ts'
+import { diffRoutes } from '../../../catalog/diff.ts'
+import { type EntryFields, type RouteFields, RouteShape } from '../../../catalog/file.ts'
+import { shaped } from '../../../catalog/parts.ts'
+import { routeVersion } from '../../../catalog/route.ts'
+import type { Route } from '../../../contracts/catalog.ts'
+import type {
+  CatalogRecord,
+  RecordDraft,
+  RecordFields,
+  RecordVersion,
+} from '../../../contracts/catalog-store.ts'
+import type { EdgeRoute } from '../../../inbound/server.ts'
+import type { ConsoleContext } from '../context.ts'
+import { type ConsoleCall, consoleEndpoint } from '../endpoint.ts'
+import type { RouteAnswer, RouteSummary, RoutesAnswer, VersionAnswer } from './answers.ts'
+import { PAGING, paged } from './lists.ts'
+import type { Viewing } from './workspaces.ts'
+
+const LIST = '/workspaces/:workspace/routes'
+const PATH = `${LIST}/:route` as const
+const PAGE_VERSIONS = 50
+
+const Revision = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
+const VersionNumber = Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })
+
+const DraftBody = Type.Object({
+  fields: Type.Object({}, { description: 'as in a configuration file; they may have issues' }),
+  revision: Type.Union([Revision, Type.Null()], {
+    description: 'of the draft that is replaced; null: there is none',
+  }),
+})
+
+const PublishBody = Type.Object({ revision: Revision })
+const RollBackBody = Type.Object({ number: VersionNumber })
+const ListQuery = Type.Object(PAGING)
+const VersionsQuery = Type.Object({ below: Type.Optional(VersionNumber) })
+
+type Call<Body = unknown, Query = unknown> = ConsoleCall<typeof PATH, Body, Query>
+
+/** The routes of a workspace: their drafts, publication, versions and roll-back. */
+export function routeEndpoints(context: ConsoleContext): EdgeRoute[] {
+  return [
+    consoleEndpoint(context, 'GET', LIST, { query: ListQuery }, (call) =>
+      routeSummaries(call, call.params.workspace, call.query),
+    ),
+    consoleEndpoint(context, 'GET', PATH, {}, showRoute),
+    consoleEndpoint(context, 'DELETE', PATH, {}, deleteRoute),
+    consoleEndpoint(context, 'PUT', `${PATH}/draft`, { body: DraftBody }, putDraft),
+    consoleEndpoint(context, 'DELETE', `${PATH}/draft`, {}, deleteDraft),
+    consoleEndpoint(context, 'POST', `${PATH}/publish`, { body: PublishBody }, postPublication),
+    consoleEndpoint(context, 'GET', `${PATH}/versions`, { query: VersionsQuery }, listVersions),
+    consoleEndpoint(context, 'POST', `${PATH}/rollback`, { body: RollBackBody }, postRollBack),
+  ]
+}
+
+/** Workspace and name of a route in a path. */
+function routeName({ workspace, route: name }: Call['params']) {
+  return { workspace, name }
+}
+
+/** @throws GatewayError NOT_FOUND */
+async function showRoute(call: Call): Promise<RouteAnswer> {
+  const answer = await routeAnswer(call, routeRecord(routeName(call.params)))
+  if (answer === null) throw noRoute()
+  return answer
+}
+
+async function putDraft(call: Call<Static<typeof DraftBody>>): Promise<RouteAnswer> {
+  const { context, viewer, params, body } = call
+  const { revision } = body
+  const fields = body.fields as RecordFields
+  await saveDraft(viewer.actor, { ...routeName(params), fields, revision }, context.admin)
+  return showRoute(call)
+}
+
+async function deleteDraft(call: Call): Promise<RouteAnswer> {
+  const name = routeName(call.params)
+  await discardDraft(call.viewer.actor, name, call.context.admin)
+  const record = routeRecord(name)
+  return (await routeAnswer(call, record)) ?? emptyRoute(record)
+}
+
+async function postPublication(call: Call<Static<typeof PublishBody>>): Promise<RouteAnswer> {
+  const { context, viewer, params, body } = call
+  await publishRoute(viewer.actor, { ...routeName(params), revision: body.revision }, context.admin)
+  return showRoute(call)
+}
+
+async function postRollBack(call: Call<Static<typeof RollBackBody>>): Promise<RouteAnswer> {
+  const { context, viewer, params, body } = call
+  await rollBackRoute(viewer.actor, { ...routeName(params), number: body.number }, context.admin)
+  return showRoute(call)
+}
+
+async function deleteRoute({ context, viewer, params }: Call): Promise<{ deleted: true }> {
+  await removeRoute(viewer.actor, routeName(params), context.admin)
+  return { deleted: true }
+}
+
+/** Versions of a route, also of one that was removed: it can be rolled back to one of them. */
+async function listVersions(
+  call: Call<unknown, Static<typeof VersionsQuery>>,
+): Promise<{ versions: VersionAnswer[] }> {
+  const { context, query } = call
+  const { catalog } = context.admin.state
+  const record = routeRecord(routeName(call.params))
+  const part = partOf(context.catalog, record)
+  const versions = await catalog.versions(record, query.below ?? null, PAGE_VERSIONS)
+  if (versions.length === 0 && part === null && (await catalog.get(record)) === null) throw noRoute()
+  const current = part?.version?.number ?? null
+  return { versions: versions.map((version) => versionAnswer(record, version, current)) }
+}
+
+function versionAnswer(record: RouteName, version: RecordVersion, current: number | null): VersionAnswer {
+  const { number, fields, hash, atMs, by, note } = version
+  return {
+    number,
+    version: versionOf(record, fields),
+    hash,
+    published_at: timestamp(atMs),
+    published_by: by.name,
+    note,
+    fields: fields as unknown as VersionAnswer['fields'],
+    current: number === current,
+  }
+}
+
+/** The routes of a workspace by name, drafts included. */
+async function routeSummaries(
+  viewing: Viewing,
+  workspace: string,
+  paging: Static<typeof ListQuery>,
+): Promise<RoutesAnswer> {
+  const { context } = viewing
+  const records = (await context.admin.state.catalog.list(workspace)).filter(({ kind }) => kind === 'route')
+  const drafts = new Map(records.flatMap(({ name, draft }) => (draft === null ? [] : [[name, draft]])))
+  const parts = new Map(partsOf(context.catalog, 'route', workspace).map((part) => [part.name, part]))
+  const own = context.catalog.good().routes.filter((route) => route.workspace === workspace)
+  const served = new Map(own.map((route) => [route.name, route]))
+  const apps = appsByRoute(context, workspace)
+  const names = [...new Set([...parts.keys(), ...drafts.keys()])].sort()
+  const standing = names.map((name) => ({
+    name,
+    part: parts.get(name) ?? null,
+    draft: drafts.get(name) ?? null,
+    served: served.get(name) ?? null,
+    apps: apps.get(name) ?? [],
+  }))
+  const { page, total } = paged(standing, paging, (one) => [one.name, ...entryNames(one), ...one.apps])
+  return { routes: page.map((one) => summaryOf(viewing, one)), total, all: names.length }
+}
+
+/** Everything that has the name of a route. */
+interface StandingRoute {
+  readonly name: string
+  readonly part: Part | null
+  readonly draft: RecordDraft | null
+  readonly served: Route | null
+  readonly apps: readonly string[]
+}
+
+/** `provider/model` of the entries that serve, else of the draft's. */
+function entryNames({ part, draft, served }: StandingRoute): readonly string[] {
+  if (served === null) return entriesIn(part?.fields ?? draft?.fields ?? {})
+  return served.entries.map(({ provider, model }) => `${provider.name}/${model}`)
+}
+
+function summaryOf({ viewer }: Viewing, route: StandingRoute): RouteSummary {
+  const { name, part, draft, served, apps } = route
+  const fields = part?.fields ?? draft?.fields ?? {}
+  return {
+    name,
+    managed_by: part?.managedBy ?? 'console',
+    version: served?.version ?? null,
+    in_service: served?.published ?? false,
+    strategy: served?.strategy ?? (typeof fields.strategy === 'string' ? fields.strategy : 'priority'),
+    number: part?.version?.number ?? null,
+    entries: entryNames(route),
+    has_draft: draft !== null,
+    apps,
+    published_at: timestamp(part?.version?.atMs ?? null),
+    published_by: part?.version?.by.name ?? null,
+    ...(part === null || part.issues.length === 0 ? {} : { faults: issuesFor(viewer.role, part.issues) }),
+  }
+}
+
+/** A route as it stands; null: there is none, and no draft of one. */
+async function routeAnswer(viewing: Viewing, record: RouteName): Promise<RouteAnswer | null> {
+  const { context } = viewing
+  const part = partOf(context.catalog, record)
+  const { draft = null } = (await context.admin.state.catalog.get(record)) ?? {}
+  if (part === null && draft === null) return null
+  return answerOf(viewing, record, part, draft)
+}
+
+/** The answer about a route of which nothing is left. */
+function emptyRoute({ name, workspace }: RouteName): RouteAnswer {
+  return { name, workspace, managed_by: 'console', apps: [], published: null, draft: null }
+}
+
+function answerOf(
+  { context, viewer }: Viewing,
+  record: RouteName,
+  part: Part | null,
+  draft: CatalogRecord['draft'],
+): RouteAnswer {
+  const published =
+    part === null
+      ? null
+      : {
+          number: part.version?.number ?? null,
+          version: servedRoute(context, record)?.version ?? versionOf(record, part.fields) ?? '',
+          fields: part.fields as unknown as RouteFields,
+          published_at: timestamp(part.version?.atMs ?? null),
+          published_by: part.version?.by.name ?? null,
+        }
+  return {
+    name: record.name,
+    workspace: record.workspace,
+    managed_by: part?.managedBy ?? 'console',
+    apps: appsByRoute(context, record.workspace).get(record.name) ?? [],
+    published,
+    draft: draft && {
+      revision: draft.revision,
+      fields: draft.fields as unknown as RouteFields,
+      saved_at: timestamp(draft.atMs),
+      saved_by: draft.by.name,
+      ...judged({ context, viewer }, record, draft.fields),
+    },
+    ...(part === null || part.issues.length === 0 ? {} : { faults: issuesFor(viewer.role, part.issues) }),
+  }
+}
+
+/** The outcome if fields were published now. */
+function judged(
+  { context, viewer }: Viewing,
+  record: RouteName,
+  fields: RecordFields,
+): {
+  readonly version: string | null
+  readonly faults: readonly string[]
+  readonly changes: readonly string[]
+} {
+  const own = viewer.role === 'operator' ? [] : operatorFacts(context.catalog, record, fields)
+  const tried = context.catalog.tryChange([{ do: 'publish', record, fields }])
+  if ('issues' in tried)
+    return { version: null, faults: [...own, ...issuesFor(viewer.role, tried.issues)], changes: [] }
+  const isIt = ({ name }: Route) => name === record.name
+  const after = tried.routes.filter(isIt)
+  const [change] = diffRoutes(context.catalog.good().routes.filter(isIt), after)
+  return {
+    version: own.length > 0 ? null : (after[0]?.version ?? null),
+    faults: own,
+    changes: change?.lines ?? [],
+  }
+}
+
+/** Null: it is not in force. */
+function servedRoute({ catalog }: ConsoleContext, { name, workspace }: RouteName): Route | null {
+  return catalog.good().routes.find((route) => route.name === name && route.workspace === workspace) ?? null
+}
+
+/** The version of fields; null: they do not have the shape of a route. */
+function versionOf({ name }: RouteName, fields: RecordFields): string | null {
+  const whole = shaped(RouteShape, fields)
+  return whole && routeVersion(name, whole, whole.entries as readonly EntryFields[])
+}
+
+/** Apps by the name of a route that they lead to, also for one capability or purpose only. */
+function appsByRoute({ catalog }: ConsoleContext, workspace: string): ReadonlyMap<string, readonly string[]> {
+  const leading = new Map<string, string[]>()
+  const apps = [...(catalog.current().apps.get(workspace)?.values() ?? [])]
+  for (const { app, route, capabilityRoutes, purposes } of apps.sort((a, b) =>
+    a.app.id < b.app.id ? -1 : 1,
+  )) {
+    const routes = new Set([route, ...capabilityRoutes.values(), ...purposes.map((one) => one.route)])
+    for (const one of routes) {
+      if (one === null) continue
+      const known = leading.get(one.name)
+      if (known === undefined) leading.set(one.name, [app.id])
+      else known.push(app.id)
+    }
+  }
+  return leading
+}
+
+/** `provider/model` of each entry, as far as the fields have entries. */
+function entriesIn({ entries }: RecordFields): string[] {
+  if (!Array.isArray(entries)) return []
+  return entries.map((entry: unknown) => {
+    const { provider = '?', model = '?' } = Object(entry) as Readonly<Record<string, unknown>>
+    return `${String(provider)}/${String(model)}`
+  })
+}

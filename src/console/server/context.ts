@@ -1,0 +1,18 @@
+import type { AdminContext } from '../../admin/actor.ts'
+import type { Dependencies } from '../../api/endpoint.ts'
+import type { CatalogService } from '../../contracts/catalog-service.ts'
+import type { ConsoleState } from '../../contracts/console.ts'
+
+/** Services and stores that the endpoints of the console work with. */
+export interface ConsoleContext {
+  /** As for every endpoint: services and state, jobs, log. */
+  readonly dependencies: Dependencies
+  /** For commands, which make every change. */
+  readonly admin: AdminContext
+  /** The catalog that this node serves. */
+  readonly catalog: CatalogService
+  /** Sessions, recorded requests and samples. */
+  readonly state: ConsoleState
+  /** Epoch milliseconds. */
+  readonly nowMs: () => number
+}

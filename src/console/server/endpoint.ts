@@ -1,0 +1,232 @@
+import { type Static, type TObject, Type } from 'typebox'
+import { Value } from 'typebox/value'
+import { requireOperator, requireWorkspace } from '../../admin/actor.ts'
+import { ISSUE_LENGTH_MAX, issueDetails } from '../../admin/issues.ts'
+import { gzipped, takes } from '../../api/assets.ts'
+import { observedRoute } from '../../api/endpoint.ts'
+import { faultOf } from '../../api/json-fault.ts'
+import { jsonReply } from '../../api/json-reply.ts'
+import { checkShape, Issues, linesOf } from '../../catalog/issues.ts'
+import type { RateLimit } from '../../contracts/rate-limit.ts'
+import { GatewayError } from '../../errors.ts'
+import type { Exchange, Reply, WholeReply } from '../../inbound/exchange.ts'
+import { isObject, readJson } from '../../inbound/json-body.ts'
+import { invalidField } from '../../inbound/refusals.ts'
+import type { EdgeRoute } from '../../inbound/server.ts'
+import type { ConsoleContext } from './context.ts'
+import { requireCsrfToken, requireSameOrigin } from './security.ts'
+import { takeToken, type Viewer, viewerOf } from './session.ts'
+
+const API = '/console/api'
+/** The longest route that anybody builds is far shorter. */
+const BODY_BYTES_MAX = 256 * 1024
+/** A bucket of its own, so that open consoles take nothing from the calls of the key that signed in. */
+const RATE_LIMIT: RateLimit = { requestsPerMinute: 1200, burst: 300 }
+/**
+ * Limit for all changes by admins of one workspace together: each is checked against the whole catalog, on the thread
+ * that serves calls, and stays on the audit list for good. Operators are not limited.
+ */
+const CHANGES: RateLimit = { requestsPerMinute: 240, burst: 200 }
+/** The share of the memory that bodies count against. */
+const MEMORY_SHARE = 'console'
+/** Shorter answers go out in a few packets anyway. UTF-16 units. */
+const GZIP_LENGTH_MIN = 8 * 1024
+
+const NO_FIELDS = Type.Object({})
+type NoFields = typeof NO_FIELDS
+
+type Method = EdgeRoute['method']
+
+/** The names in a path, e.g. `workspace` and `route` of `/workspaces/:workspace/routes/:route`. */
+type ParamsOf<Path extends string> = Path extends `${string}:${infer Name}/${infer Rest}`
+  ? Name | ParamsOf<Rest>
+  : Path extends `${string}:${infer Name}`
+    ? Name
+    : never
+
+/** A call of the console whose viewer may make it. */
+export interface ConsoleCall<Path extends string, Body, Query> {
+  readonly exchange: Exchange
+  readonly context: ConsoleContext
+  readonly viewer: Viewer
+  /** Parameters of the path. A workspace exists, and the viewer may see it. */
+  readonly params: Readonly<Record<ParamsOf<Path>, string>>
+  readonly body: Body
+  readonly query: Query
+}
+
+interface ConsoleOptions<Body extends TObject, Query extends TObject> {
+  /** Fields of the JSON body; absent: the body is not looked at. */
+  readonly body?: Body
+  /** Parameters of the query, strings and integers; absent: there are none. */
+  readonly query?: Query
+  /** Absent: admins may make the call too, in their own workspace. */
+  readonly role?: 'operator'
+  /** The workspace of the path may be a new one. Only for operators. */
+  readonly makesWorkspace?: true
+  /** Of a good answer; 200 by default. */
+  readonly status?: number
+}
+
+/** An answer that is more than a value in JSON. */
+export class WrittenReply {
+  readonly reply: Reply
+
+  constructor(reply: Reply) {
+    this.reply = reply
+  }
+}
+
+/**
+ * Binds an endpoint of the console's API to the edge. Checks, in this order: the session; the newest catalog; whether
+ * the viewer may see the workspace of the path; the role; for everything but GET, that the request comes from our own
+ * page; the rate; query and body, which must hold nothing unknown. No cache keeps the answers.
+ *
+ * @param path   below `/console/api`
+ * @param handle returns the answer as JSON, or a `WrittenReply`; throws GatewayError
+ */
+export function consoleEndpoint<
+  const Path extends string,
+  Body extends TObject = NoFields,
+  Query extends TObject = NoFields,
+>(
+  context: ConsoleContext,
+  method: Method,
+  path: Path,
+  { body, query, role, makesWorkspace, status = 200 }: ConsoleOptions<Body, Query>,
+  handle: (call: ConsoleCall<NoInfer<Path>, Static<Body>, Static<Query>>) => object | Promise<object>,
+): EdgeRoute {
+  const names = path.split('/').flatMap((part) => (part.startsWith(':') ? [part.slice(1)] : []))
+  return observedRoute(context.dependencies, { method, path: API + path }, async (exchange, call) => {
+    call.headers['cache-control'] = 'no-store'
+    const viewer = await viewerOf(exchange, call, context)
+    // Behind a balancer the change that a page has just made may have been another node's.
+    await context.catalog.refresh()
+    const params = Object.fromEntries(names.map((name, index) => [name, exchange.params[index] ?? '']))
+    const isMade = makesWorkspace === true && viewer.role === 'operator'
+    if (params.workspace !== undefined && !isMade)
+      requireWorkspace(viewer.actor, params.workspace, context.catalog)
+    if (role === 'operator') requireOperator(viewer)
+    if (method !== 'GET') {
+      requireSameOrigin(exchange)
+      requireCsrfToken(exchange, viewer.session)
+    }
+    await takeToken(context, viewer.principal, {
+      id: `console/${viewer.principal.key.id}`,
+      rateLimit: RATE_LIMIT,
+    })
+    if (method !== 'GET' && viewer.role === 'admin') {
+      // An embedded state knows a bucket by its id alone: without the workspace one of them would hinder all.
+      const id = `console-changes/${viewer.principal.workspace.id}`
+      await takeToken(context, viewer.principal, { id, rateLimit: CHANGES })
+    }
+    const answer = await handle({
+      exchange,
+      context,
+      viewer,
+      params: params as Record<ParamsOf<Path>, string>,
+      query: strictQuery(query ?? NO_FIELDS, exchange.query) as Static<Query>,
+      body: (body === undefined ? {} : await readStrict(body, exchange, context)) as Static<Body>,
+    })
+    if (answer instanceof WrittenReply) return answer.reply
+    return compressed({ ...(await jsonReply(answer)), status }, exchange)
+  })
+}
+
+/**
+ * The JSON body of a request.
+ *
+ * @throws GatewayError of `readJson` and `strictBody`
+ */
+export async function readStrict<Shape extends TObject>(
+  schema: Shape,
+  exchange: Exchange,
+  { dependencies }: ConsoleContext,
+): Promise<Static<Shape>> {
+  const { budget } = dependencies.services
+  const { value, release } = await readJson(exchange, {
+    budget,
+    maxBytes: BODY_BYTES_MAX,
+    workspace: MEMORY_SHARE,
+  }).catch((error: unknown) => {
+    throw tooLarge(error) ?? error
+  })
+  exchange.onFinished(release)
+  return strictBody(schema, value)
+}
+
+/** The refusal of a large body would name the limit of all bodies. */
+function tooLarge(error: unknown): GatewayError | null {
+  if (!(error instanceof GatewayError) || error.code !== 'REQUEST_TOO_LARGE') return null
+  const { limit: _, ...details } = error.extra.details ?? {}
+  return new GatewayError('REQUEST_TOO_LARGE', `the body is over ${BODY_BYTES_MAX} bytes`, { details })
+}
+
+/**
+ * The fields of a body, none of them unknown: a misspelled one would be a setting without effect.
+ *
+ * @throws GatewayError INVALID_REQUEST naming the first field at fault; `details.faults` name all of them
+ */
+function strictBody<Shape extends TObject>(schema: Shape, value: unknown): Static<Shape> {
+  const unknown = isObject(value)
+    ? Object.keys(value).find((name) => !Object.hasOwn(schema.properties, name))
+    : undefined
+  if (unknown === undefined && Value.Check(schema, value)) return value
+  const issues = new Issues()
+  checkShape({ ...schema, additionalProperties: false }, value, [], issues)
+  const { code, message, extra } =
+    unknown === undefined
+      ? faultOf(schema, value)
+      : invalidField(unknown.slice(0, ISSUE_LENGTH_MAX), 'is not a field of this request')
+  throw new GatewayError(code, message, { ...extra, details: issueDetails(linesOf(issues.found)) })
+}
+
+/**
+ * The parameters of a query, each at most once, with integers as numbers.
+ *
+ * @throws GatewayError INVALID_REQUEST naming the parameter at fault
+ */
+function strictQuery<Shape extends TObject>(schema: Shape, query: string): Static<Shape> {
+  const fields: Record<string, unknown> = {}
+  for (const [name, text] of new URLSearchParams(query)) {
+    const shape = Object.hasOwn(schema.properties, name) ? schema.properties[name] : undefined
+    const param = name.slice(0, ISSUE_LENGTH_MAX)
+    if (shape === undefined) throw invalidField(param, 'is not a parameter of this request')
+    if (Object.hasOwn(fields, name)) throw invalidField(param, 'must be given once')
+    fields[name] =
+      'type' in shape && shape.type === 'integer' && /^\d{1,15}$/.test(text) ? Number(text) : text
+  }
+  if (!Value.Check(schema, fields)) throw faultOf(schema, fields)
+  return fields
+}
+
+/** Compresses a long answer for a client that takes it: an hour of the overview shrinks to a tenth. */
+export async function compressed(
+  reply: WholeReply,
+  exchange: Pick<Exchange, 'headers'>,
+): Promise<WholeReply> {
+  const { body, headers } = reply
+  if (typeof body !== 'string' || body.length < GZIP_LENGTH_MIN) return reply
+  const varying = { ...headers, vary: 'accept-encoding' }
+  if (!takes(exchange, 'gzip')) return { ...reply, headers: varying }
+  return { ...reply, headers: { ...varying, 'content-encoding': 'gzip' }, body: await gzipped(body) }
+}
+
+/** The parameter `workspace` of lists that span one workspace or all. */
+export const WorkspaceField = Type.Optional(Type.String({ minLength: 1, maxLength: 64 }))
+
+type ScopedCall = Pick<
+  ConsoleCall<'', unknown, { readonly workspace?: string }>,
+  'context' | 'viewer' | 'query'
+>
+
+/**
+ * The workspace that a list spans; null: all of them. For an admin it is their own by default.
+ *
+ * @throws GatewayError NOT_FOUND
+ */
+export function scopeOf({ context, viewer, query: { workspace } }: ScopedCall): string | null {
+  if (workspace === undefined) return viewer.role === 'operator' ? null : viewer.principal.workspace.id
+  requireWorkspace(viewer.actor, workspace, context.catalog)
+  return workspace
+}

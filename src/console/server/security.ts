@@ -1,0 +1,164 @@
+import { timingSafeEqual } from 'node:crypto'
+import { isIPv6 } from 'node:net'
+import type { ConsoleSession } from '../../contracts/console.ts'
+import { GatewayError } from '../../errors.ts'
+import type { Exchange } from '../../inbound/exchange.ts'
+import { contentTypeOf } from '../../inbound/read-body.ts'
+
+// The cookie of the session, protection against requests of other origins, and against guessing keys.
+
+const COOKIE = 'lk_console'
+/** For the console alone: no other path of this host ever sees it. */
+const COOKIE_SCOPE = 'Path=/console; HttpOnly; SameSite=Strict'
+
+const THROTTLE_WINDOW_MS = 60_000
+/** Wrong keys that one address may send in that time. */
+const ADDRESS_LIMIT = 10
+/** Limit for a peer that speaks for others: a proxy, or somebody who pretends to be one. */
+const PROXY_LIMIT = 100
+/** Addresses that are remembered; beyond that the oldest is forgotten. */
+const ADDRESSES_MAX = 10_000
+/** Characters that are remembered of a text that is not an address. */
+const ADDRESS_LENGTH_MAX = 45
+
+/**
+ * The session token that a browser sends; null when it sends none, or two: another host of the same domain may have set
+ * one of them.
+ */
+export function sessionToken({ headers }: Pick<Exchange, 'headers'>): string | null {
+  const tokens = (headers.cookie ?? '')
+    .split(/[;,]/)
+    .map((pair) => pair.trim())
+    .filter((pair) => pair.startsWith(`${COOKIE}=`))
+    .map((pair) => pair.slice(COOKIE.length + 1))
+  const [token] = tokens
+  return tokens.length === 1 && token !== undefined && token !== '' ? token : null
+}
+
+/** Value of `set-cookie`. @param seconds how long the browser keeps it; 0 removes it */
+export function sessionCookie(
+  token: string,
+  seconds: number,
+  { headers }: Pick<Exchange, 'headers'>,
+): string {
+  // A cookie that is set over a plain connection must come back over one.
+  const secure = /^\s*https\b/i.test(headers['x-forwarded-proto'] ?? '') ? '; Secure' : ''
+  return `${COOKIE}=${token}; ${COOKIE_SCOPE}; Max-Age=${seconds}${secure}`
+}
+
+/**
+ * Refuses what a page of another origin can make a browser send with the cookie of the session: a form or a script
+ * cannot send JSON without leave, and the origin that browsers report has to be this very host.
+ *
+ * @throws GatewayError PERMISSION_DENIED
+ */
+export function requireSameOrigin(exchange: Exchange): void {
+  const { origin, host = '', 'x-forwarded-host': forwarded, 'sec-fetch-site': site } = exchange.headers
+  if (contentTypeOf(exchange)?.value !== 'application/json')
+    throw denied('the content type must be application/json')
+  if (site !== undefined && site !== 'same-origin') throw denied('the request comes from another site')
+  if (origin === undefined) return
+  // A proxy may have left the port out of `host`; no page of another origin can add a header of its own.
+  const own = (forwarded ?? host).split(',').map((one) => one.trim().toLowerCase())
+  const from = URL.parse(origin)?.host
+  if (from === undefined || from === '' || !own.includes(from))
+    throw denied('the request comes from another origin')
+}
+
+/**
+ * Requires a token that only a page of this origin could read.
+ *
+ * @throws GatewayError PERMISSION_DENIED
+ */
+export function requireCsrfToken({ headers }: Exchange, { csrfToken }: ConsoleSession): void {
+  const given = Buffer.from(headers['x-lk-csrf'] ?? '')
+  const expected = Buffer.from(csrfToken)
+  if (given.length === expected.length && timingSafeEqual(given, expected)) return
+  throw denied('the header x-lk-csrf must be the csrf_token of the session')
+}
+
+function denied(message: string): GatewayError {
+  return new GatewayError('PERMISSION_DENIED', message)
+}
+
+type Caller = Pick<Exchange, 'headers' | 'peer'>
+
+interface Window {
+  count: number
+  readonly untilMs: number
+}
+
+/**
+ * Slows down sign-ins with wrong keys. A key cannot be guessed; this keeps attempts from filling the log and taking the
+ * node's time. Counts by the address that the proxy next to this node has put at the end of `x-forwarded-for`, and
+ * besides by the peer itself, since that header may be made up.
+ */
+export class SignInThrottle {
+  readonly #windows = new Map<string, Window>()
+  readonly #nowMs: () => number
+
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs
+  }
+
+  /** @throws GatewayError RATE_LIMITED when too many wrong keys came from the caller's address */
+  refuseTooMany(caller: Caller): void {
+    for (const { name, limit } of throttledAddresses(caller)) {
+      const window = this.#open(name)
+      if (window === null || window.count < limit) continue
+      throw new GatewayError('RATE_LIMITED', 'too many wrong keys from this address', {
+        retryAfterMs: window.untilMs - this.#nowMs(),
+      })
+    }
+  }
+
+  note(caller: Caller): void {
+    for (const { name } of throttledAddresses(caller)) {
+      const window = this.#open(name)
+      if (window !== null) window.count += 1
+      else {
+        this.#windows.delete(name)
+        this.#windows.set(name, { count: 1, untilMs: this.#nowMs() + THROTTLE_WINDOW_MS })
+      }
+    }
+    this.#forget()
+  }
+
+  /** Addresses that are remembered. */
+  get size(): number {
+    return this.#windows.size
+  }
+
+  #open(name: string): Window | null {
+    const window = this.#windows.get(name)
+    return window !== undefined && window.untilMs > this.#nowMs() ? window : null
+  }
+
+  /** Windows stand in the order of their first wrong key, so those that are over come first. */
+  #forget(): void {
+    for (const [name, { untilMs }] of this.#windows) {
+      if (untilMs > this.#nowMs() && this.#windows.size <= ADDRESSES_MAX) return
+      this.#windows.delete(name)
+    }
+  }
+}
+
+function throttledAddresses({ headers, peer }: Caller): { readonly name: string; readonly limit: number }[] {
+  const forwarded = headers['x-forwarded-for']?.split(',').at(-1)?.trim()
+  if (forwarded === undefined || forwarded === '') return [{ name: networkOf(peer), limit: ADDRESS_LIMIT }]
+  return [
+    { name: `for ${networkOf(forwarded)}`, limit: ADDRESS_LIMIT },
+    { name: `by ${networkOf(peer)}`, limit: PROXY_LIMIT },
+  ]
+}
+
+/** One household has as many IPv6 addresses as it likes, all with the same first half. */
+function networkOf(address: string): string {
+  if (!isIPv6(address)) return address.slice(0, ADDRESS_LENGTH_MAX)
+  const [head = ''] = address.split('::')
+  const groups = [...head.split(':'), '0', '0', '0', '0']
+    .slice(0, 4)
+    .map((group) => Number.parseInt(group, 16) || 0)
+  // The first half of an IPv4 address in IPv6 form, and of a loopback address, is all zeros.
+  return groups.every((group) => group === 0) ? address : groups.map((group) => group.toString(16)).join(':')
+}

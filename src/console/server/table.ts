@@ -1,0 +1,62 @@
+import { keyless } from '../../api/endpoint.ts'
+import { GatewayError } from '../../errors.ts'
+import { Router } from '../../inbound/router.ts'
+import type { EdgeRoute } from '../../inbound/server.ts'
+import { appEndpoints } from './api/apps.ts'
+import { auditEndpoint } from './api/audit.ts'
+import { explainEndpoint } from './api/explain.ts'
+import { jobEndpoints } from './api/jobs.ts'
+import { keyEndpoints } from './api/keys.ts'
+import { modelsEndpoint } from './api/models.ts'
+import { NodeHistory } from './api/node-history.ts'
+import { healthEndpoint, overviewEndpoint } from './api/overview.ts'
+import { providerEndpoints } from './api/providers.ts'
+import { requestEndpoints } from './api/requests.ts'
+import { routeEndpoints } from './api/routes.ts'
+import { settingsEndpoints } from './api/settings.ts'
+import { setupEndpoint } from './api/setup.ts'
+import { workspaceEndpoints } from './api/workspaces.ts'
+import type { ConsoleContext } from './context.ts'
+import { consolePage } from './page-assets.ts'
+import { consoleSession } from './sign-in.ts'
+
+const METHODS = ['GET', 'POST', 'PUT', 'DELETE'] as const
+
+/** Every path of the console: its API, then the page, whose last path takes everything else below `/console`. */
+export function consoleRoutes(context: ConsoleContext): EdgeRoute[] {
+  const history = new NodeHistory(context)
+  const api = [
+    ...consoleSession(context),
+    ...workspaceEndpoints(context),
+    setupEndpoint(context),
+    ...appEndpoints(context),
+    ...routeEndpoints(context),
+    explainEndpoint(context),
+    modelsEndpoint(context),
+    ...providerEndpoints(context),
+    ...keyEndpoints(context),
+    ...settingsEndpoints(context),
+    ...jobEndpoints(context),
+    ...requestEndpoints(context, history),
+    overviewEndpoint(context, history),
+    healthEndpoint(context, history),
+    auditEndpoint(context),
+  ]
+  const rest = [...unknownPaths(api), ...consolePage()]
+  return [...api, ...rest.map((route) => keyless(context.dependencies, route))]
+}
+
+/** Refuses paths below the API that are not endpoints: otherwise the page would be the answer. */
+function unknownPaths(api: readonly EdgeRoute[]): EdgeRoute[] {
+  const known = new Router(api)
+  const handle: EdgeRoute['handle'] = ({ method, path }) => {
+    const found = known.find(method, path)
+    const headers = { 'cache-control': 'no-store' }
+    if (found.route !== null || found.allow === '')
+      throw new GatewayError('NOT_FOUND', undefined, { headers })
+    throw new GatewayError('METHOD_NOT_ALLOWED', undefined, { headers: { ...headers, allow: found.allow } })
+  }
+  return METHODS.flatMap((method) =>
+    ['/console/api', '/console/api/*'].map((path) => ({ method, path, handle })),
+  )
+}

@@ -1,0 +1,75 @@
+/** One 1 MiB block of the body pool. Shared memory, so that a worker thread reads it without a copy. */
+export type Block = Uint8Array<SharedArrayBuffer>
+
+/** Size of every block of a held body; only the last one may be filled in part. */
+export const BLOCK_BYTES = 1024 * 1024
+
+/** Where the bytes of a received body are: held in pooled blocks, or one object in the store. */
+export type BodySource =
+  | { readonly kind: 'memory'; readonly blocks: readonly Block[] }
+  | { readonly kind: 'object'; readonly key: string }
+
+/** A body that arrived whole and within its limits. */
+export interface StoredBody {
+  readonly source: BodySource
+  /** Raw bytes as they came over the wire, without chunk framing. */
+  readonly length: number
+  /**
+   * Gives the memory back to the budget, or deletes the object. Idempotent. Call it when nothing reads the body any
+   * more: blocks go to the next request, so a reader that is still at work would send another caller's audio.
+   */
+  release(): void
+}
+
+export const AUDIO_FORMATS = ['mp3', 'mp4', 'wav', 'webm', 'ogg', 'flac'] as const
+
+/** Format of audio by its bytes. m4a is `mp4`, mpeg and mpga are `mp3`. */
+export type AudioFormat = (typeof AUDIO_FORMATS)[number]
+
+/**
+ * The audio of a call: a range of a stored body. Plain data, so a job record can hold it (with an object source).
+ * A base64 body stays text, in memory as in the store; every reader decodes it on its way out.
+ */
+export interface AudioRef {
+  readonly source: BodySource
+  /** First byte of the audio within the body. */
+  readonly offset: number
+  /** Bytes that it takes there, before decoding. */
+  readonly length: number
+  readonly encoding: 'identity' | 'base64'
+  /** Audio bytes after decoding; what `max_audio_bytes` counts. */
+  readonly decodedBytes: number
+  /**
+   * False for base64 with white space or JSON escapes, in the alphabet for URLs, or without its padding: it can only be
+   * decoded from its beginning. True means `length` is 4 * ceil(decodedBytes / 3).
+   */
+  readonly canonical: boolean
+  /** As the caller declared it; null when undeclared. Never trusted for what the audio is. */
+  readonly mediaType: string | null
+  /** As the caller declared it; null when undeclared. Never used as a path. */
+  readonly filename: string | null
+}
+
+/** An AudioRef whose bytes have been looked at. */
+export interface Audio extends AudioRef {
+  readonly format: AudioFormat
+  /** Seconds; null when the container does not tell. */
+  readonly durationSeconds: number | null
+  readonly channels: number | null
+}
+
+/** Reads audio out of wherever it rests, decoded. Every method may be called any number of times on one ref. */
+export interface AudioReader {
+  /**
+   * The decoded audio from the first byte to the last, `decodedBytes` in all.
+   * A chunk may be overwritten as soon as the chunk after the next is asked for, unless it has under 64 KiB (the
+   * high-water mark of a socket: a writer that waits for `drain` never has two larger ones queued) or is the last.
+   *
+   * @throws GatewayError DEPENDENCY_UNAVAILABLE when the store fails; the signal's reason when aborted
+   */
+  bytes(audio: AudioRef, signal: AbortSignal): AsyncGenerator<Uint8Array>
+  /** The audio as base64 text without line breaks, `4 * ceil(decodedBytes / 3)` bytes in all. Otherwise as `bytes`. */
+  base64(audio: AudioRef, signal: AbortSignal): AsyncGenerator<Uint8Array>
+  /** Decoded bytes `start` to `end` (exclusive, clamped to the audio). Owned by the caller. Errors as `bytes`. */
+  range(audio: AudioRef, start: number, end: number, signal: AbortSignal): Promise<Uint8Array>
+}

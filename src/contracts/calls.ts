@@ -1,0 +1,125 @@
+import type { Audio } from './audio.ts'
+import type { TokenUsage } from './usage.ts'
+
+export const CAPABILITIES = [
+  'text',
+  'completion',
+  'embeddings',
+  'image',
+  'vision',
+  'audio_input',
+  'audio_output',
+  'video_generation',
+  'function_calling',
+] as const
+
+/** An ability of a model that an endpoint needs. */
+export type Capability = (typeof CAPABILITIES)[number]
+
+export const TRANSCRIPT_FORMATS = ['json', 'verbose_json', 'diarized_json', 'text', 'srt', 'vtt'] as const
+export type TranscriptFormat = (typeof TRANSCRIPT_FORMATS)[number]
+
+export const REDACTIONS = ['pii', 'phi', 'pci', 'numbers'] as const
+export type Redaction = (typeof REDACTIONS)[number]
+
+/** The options of a transcription or translation after defaults, in wire names. */
+export interface TranscriptionOptions {
+  readonly language: string | null
+  readonly prompt: string | null
+  readonly response_format: TranscriptFormat
+  readonly mode: 'batch' | 'async' | 'realtime'
+  readonly diarization: boolean
+  readonly speaker_count_hint: number | null
+  readonly timestamps: 'word' | 'segment' | 'both' | null
+  /** `keyterms` and `custom_vocabulary` united. */
+  readonly keyterms: readonly string[]
+  readonly smart_formatting: boolean
+  readonly detect_language: boolean
+  readonly profanity_filter: boolean
+  readonly multichannel: boolean
+  readonly redaction: readonly Redaction[]
+  readonly seed: number | null
+  /** The provider is to cut the audio into pieces as it thinks best; absent: nothing was said of it. */
+  readonly chunking_strategy?: 'auto'
+}
+
+/** Options that an entry may lack without harm: dropped, with a warning that names them. */
+export const HINTS = [
+  'language',
+  'prompt',
+  'speaker_count_hint',
+  'smart_formatting',
+  'profanity_filter',
+  'detect_language',
+] as const
+export type Hint = (typeof HINTS)[number]
+
+/** Features that a transcription may require; an entry keeps all that are asked for, or is not eligible. */
+export const FEATURES = [
+  'word_timestamps',
+  'segment_timestamps',
+  'diarization',
+  'redaction',
+  'keyterms',
+  'multichannel',
+  'realtime',
+] as const
+export type Feature = (typeof FEATURES)[number]
+
+export interface TranscriptionCall {
+  readonly audio: Audio
+  readonly options: TranscriptionOptions
+}
+
+export interface SpeechCall {
+  readonly input: string
+  /** Null: the provider's default voice. */
+  readonly voice: string | null
+  /** Null: the provider's default format. */
+  readonly response_format: string | null
+  readonly speed: number | null
+  readonly seed: number | null
+}
+
+export interface Segment {
+  readonly id: number
+  /** Seconds from the beginning of the audio. */
+  readonly start: number
+  readonly end: number
+  readonly text: string
+  readonly speaker?: string
+  readonly channel?: number
+  readonly confidence?: number
+}
+
+export interface Word {
+  readonly word: string
+  /** Seconds from the beginning of the audio. */
+  readonly start: number
+  readonly end: number
+  readonly speaker?: string
+  readonly channel?: number
+  readonly confidence?: number
+}
+
+export interface TranscriptionResult {
+  readonly text: string
+  /** ISO 639-1, else 639-3, lower case; null when the provider does not say. */
+  readonly language: string | null
+  readonly languageConfidence: number | null
+  /** As the provider reports it; metering reads the file itself. */
+  readonly durationSeconds: number | null
+  readonly segments: readonly Segment[]
+  readonly words: readonly Word[]
+  readonly warnings: readonly string[]
+  /** Tokens that the provider counted, where it says them. */
+  readonly tokens?: TokenUsage
+  /** Model that answered, where the provider took another one than it was asked for. */
+  readonly model?: string
+}
+
+export interface SpeechResult {
+  /** Empty when it was streamed: then the pieces are the audio. */
+  readonly audio: readonly Uint8Array[]
+  readonly mediaType: string
+}

@@ -1,0 +1,131 @@
+import type { Limits } from '../limits.ts'
+import type { Capability } from './calls.ts'
+import type { AccountTerms } from './ledger.ts'
+import type { ModelFacts } from './provider.ts'
+import type { RateLimit } from './rate-limit.ts'
+
+export const STRATEGIES = ['priority', 'weighted', 'lowest_latency', 'lowest_cost'] as const
+export type Strategy = (typeof STRATEGIES)[number]
+
+export const PROFILES = ['fast', 'balanced', 'thinking'] as const
+export type Profile = (typeof PROFILES)[number]
+
+export const SCOPES = ['inference', 'jobs', 'queue', 'admin', 'operator'] as const
+export type Scope = (typeof SCOPES)[number]
+
+/** Scopes of a key that names none. */
+export const DEFAULT_SCOPES: readonly Scope[] = ['inference', 'jobs', 'queue']
+
+/** A provider as the configuration names it: a protocol, an address and a credential. */
+export interface ConfiguredProvider {
+  readonly name: string
+  /** Names the protocol, e.g. `openai-compatible`. */
+  readonly kind: string
+  readonly baseUrl: string
+  readonly credential: string | null
+  readonly access: 'byok' | 'platform'
+  /** Owner of a byok provider; null for platform. */
+  readonly workspace: string | null
+}
+
+/** One candidate of a route, with all that selection needs to know of it. */
+export interface Entry {
+  readonly provider: ConfiguredProvider
+  readonly model: string
+  readonly facts: ModelFacts
+  readonly weight: number
+  readonly profile: Profile | null
+  readonly purposes: readonly string[]
+  /** Plans that may use it; empty: all. */
+  readonly plans: readonly string[]
+  readonly pinned: boolean
+  /** The caller's voice names → this provider's. */
+  readonly voices: Readonly<Record<string, string>>
+  readonly retryEmpty: boolean
+  readonly options: Readonly<Record<string, unknown>>
+}
+
+export interface Route {
+  readonly name: string
+  readonly workspace: string
+  readonly strategy: Strategy
+  readonly published: boolean
+  /** `pv_` and the first 16 hex characters of the SHA-256 of the route's canonical JSON. */
+  readonly version: string
+  readonly entries: readonly Entry[]
+}
+
+export interface Purpose {
+  readonly purpose: string
+  readonly description: string
+  readonly enabled: boolean
+  /** The route that the app binds the label to; null when it binds none. */
+  readonly route: Route | null
+}
+
+/** The app and workspace that a key stands for, resolved once when the configuration is read. */
+export interface Principal {
+  readonly workspace: {
+    readonly id: string
+    readonly name: string
+    readonly plan: string | null
+    /** Capabilities that the plan includes; null without a plan: all of them. */
+    readonly includes: ReadonlySet<Capability> | null
+    readonly terms: AccountTerms
+  }
+  readonly app: { readonly id: string }
+  readonly key: {
+    readonly id: string
+    readonly name: string
+    readonly scopes: readonly Scope[]
+    readonly rateLimit: RateLimit
+    /** Epoch milliseconds; null: never. */
+    readonly expiresAtMs: number | null
+    /** Cap per calendar month in UTC, micro-USD; null: none. */
+    readonly budgetMicros: number | null
+    /** Absent: a key that somebody made. */
+    readonly kind?: 'playground'
+  }
+  readonly route: Route
+  /** Routes that replace the assigned one for a capability. */
+  readonly capabilityRoutes: ReadonlyMap<Capability, Route>
+  readonly purposes: readonly Purpose[]
+}
+
+/** The part of a principal that all keys of an app share. */
+export type AppPrincipal = Omit<Principal, 'key'>
+
+/** The whole configuration at one moment. Immutable; a reload makes a new one. */
+export interface Snapshot {
+  readonly limits: Limits
+  /** From the end of the body to the end of the answer. */
+  readonly deadlineMs: number
+  /** The same for a video, which takes longer. */
+  readonly videoDeadlineMs: number
+  /** SHA-256 of the key in lower-case hex → whom it stands for. */
+  readonly keys: ReadonlyMap<string, Principal>
+  /** Workspace id → app id → what its keys stand for, for keys that are kept in the state. */
+  readonly apps: ReadonlyMap<string, ReadonlyMap<string, AppPrincipal>>
+  /** Rate limit of keys that have none of their own. */
+  readonly rateLimit: RateLimit
+  readonly audioUrlDomains: readonly string[]
+}
+
+/** Principals of API keys: of those in the configuration and those in the state. */
+export interface ApiKeys {
+  /**
+   * No I/O. Undefined when no key has this digest, or it was revoked.
+   *
+   * @param sha256 of the key, lower-case hex
+   * @throws GatewayError DEPENDENCY_UNAVAILABLE when the configuration has no such key and those of the state could
+   *         never be read since the start
+   */
+  find(sha256: string): Principal | undefined
+}
+
+/** How a call chooses among the entries of its route. Plain data, so a job record can hold it. */
+export interface Selectors {
+  /** Label in the body or the header; null when none was sent. */
+  readonly purpose: { readonly label: string; readonly source: 'body' | 'header' } | null
+  readonly responseProfile: Profile | null
+}

@@ -1,0 +1,223 @@
+/** State of the console beside the catalog. Times and failures as in `CatalogStore`. */
+export interface ConsoleState {
+  readonly sessions: ConsoleSessions
+  readonly requests: RequestRecords
+  readonly samples: NodeSamples
+  readonly keyUses: KeyUses
+}
+
+export interface ConsoleSession {
+  /** SHA-256 of the cookie's token, lower-case hex: the token itself is never kept. */
+  readonly id: string
+  /** Digest of the API key that signed in; its principal is looked up again with every request. */
+  readonly keySha256: string
+  readonly csrfToken: string
+}
+
+export interface ConsoleSessions {
+  begin(session: ConsoleSession, ttlMs: number): Promise<void>
+  /** Null: unknown, ended or over. */
+  find(id: string): Promise<(ConsoleSession & { readonly expiresAtMs: number }) | null>
+  end(id: string): Promise<void>
+}
+
+/** One request, or one run of a job, as the console shows it. Never a body, a transcript or a header. */
+export interface RequestRecord {
+  /** `rec_…`: unique, unlike the id of the request. Absent: written by an earlier version. */
+  readonly recordId?: string
+  /** `req_…`, or what the caller sent instead; of a run of a job, that of its submission. */
+  readonly id: string
+  /** When it ended, epoch milliseconds. */
+  readonly atMs: number
+  readonly workspace: string
+  readonly app: string
+  readonly keyId: string
+  /** HTTP method; `RUN` for a run of a job. */
+  readonly method: string
+  /** The pattern of the path; `job` for a run of a job. */
+  readonly path: string
+  /** HTTP status; null for a run of a job. */
+  readonly status: number | null
+  readonly error: string | null
+  /** Null: it did not fail, or its code says it all. Absent: written by an earlier version. */
+  readonly failure?: RecordedFailure | null
+  readonly milliseconds: number
+  /** The part that this node itself took; null when it is unknown. */
+  readonly addedMs: number | null
+  readonly receivedBytes: number
+  readonly sentBytes: number
+  readonly route: string | null
+  readonly policyVersionId: string | null
+  readonly jobId: string | null
+  readonly replayed: boolean
+  readonly attempts: readonly RecordedAttempt[]
+  readonly usage: Readonly<Record<string, number | null>> | null
+  readonly costUsd: number | null
+}
+
+/**
+ * Why a request failed, as far as closed lists can say it: documented field names, names of the configuration, and
+ * words of ours. Never a text that a caller or a provider has written.
+ */
+export interface RecordedFailure {
+  /** The request field at fault, e.g. `messages[2].content`; null: none, or none that is documented. */
+  readonly param: string | null
+  /** How the field breaks the rules, one of `FIELD_RULES`; null: in another way. */
+  readonly rule: string | null
+  /** Why the provider refused the input, one of a closed list; null: not known. */
+  readonly reason: string | null
+  /** Features, capabilities or the scope that were missing. */
+  readonly missing: readonly string[]
+  /** The limit that was crossed, e.g. `max_audio_bytes`. */
+  readonly limit: {
+    readonly name: string
+    readonly max: number | null
+    readonly actual: number | null
+  } | null
+  /** Verdicts of the first entries that were considered. */
+  readonly entries: readonly RecordedVerdict[]
+  /** Entries beyond those. */
+  readonly moreEntries: number
+}
+
+/** Why selection left an entry out. */
+export interface RecordedVerdict {
+  readonly route: string
+  readonly provider: string
+  readonly model: string
+  /** As in `ExplainRow`; null: it was not left out. */
+  readonly left: string | null
+  readonly missing: readonly string[]
+  readonly conflict: readonly string[]
+  readonly param: string | null
+  readonly retryAfterMs: number | null
+}
+
+export interface RecordedAttempt {
+  readonly provider: string
+  readonly model: string
+  readonly status: number | null
+  readonly milliseconds: number
+  /** `ok`, or why it failed, in our words. */
+  readonly reason: string
+}
+
+export interface RequestFilter {
+  readonly workspace: string
+  /** `ok`: under 400; `failed`: 400 and over, or a run that failed. */
+  readonly outcome: 'ok' | 'failed' | null
+  readonly path: string | null
+  readonly app: string | null
+  readonly keyId: string | null
+  readonly jobId: string | null
+  readonly requestId: string | null
+  /** Only those that ended before; epoch milliseconds. */
+  readonly beforeMs: number | null
+  /** Only those that ended after; epoch milliseconds. */
+  readonly afterMs: number | null
+  readonly limit: number
+}
+
+/**
+ * The newest thousand failed requests of each workspace, and the newest thousand others, for a week at most: a busy
+ * workspace does not push its failures out.
+ */
+export interface RequestRecords {
+  /** Idempotent by the token of the batch. */
+  add(token: string, records: readonly RequestRecord[]): Promise<void>
+  /** Newest first. */
+  list(filter: RequestFilter): Promise<readonly RequestRecord[]>
+  /** By its `recordId`; null: unknown, or of another workspace. */
+  get(workspace: string, recordId: string): Promise<RequestRecord | null>
+}
+
+/** Measurements of a node in one step of time. */
+export interface NodeSample {
+  readonly node: string
+  /** End of the step, epoch milliseconds. */
+  readonly atMs: number
+  readonly stepMs: number
+  readonly memoryUsedBytes: number
+  readonly memoryLimitBytes: number
+  readonly inFlight: number
+  readonly breakers: readonly BreakerView[]
+  /** Calls of all workspaces together. */
+  readonly all: CallsSample
+  /** The busiest ones. */
+  readonly workspaces: readonly WorkspaceSample[]
+}
+
+/** An entry of a route whose breaker is not closed, or whose provider asked for a pause. */
+export interface BreakerView {
+  readonly workspace: string
+  readonly route: string
+  readonly provider: string
+  readonly model: string
+  readonly state: 'half_open' | 'open' | 'cooling'
+  /** When it came into this state, epoch milliseconds. Absent: written by an earlier version. */
+  readonly sinceMs?: number
+  /** The last failure that counted against it; null: none is known. */
+  readonly lastFailure?: SampledFailure | null
+}
+
+/** A failed attempt, in our words. */
+export interface SampledFailure {
+  /** Epoch milliseconds. */
+  readonly atMs: number
+  /** The provider's HTTP status; null: there was no answer. */
+  readonly status: number | null
+  readonly reason: string
+}
+
+export interface WorkspaceSample extends CallsSample {
+  readonly workspace: string
+}
+
+export interface CallsSample {
+  readonly requests: number
+  /** Answered with 400 or more, or broken off. */
+  readonly errors: number
+  /** The part caused by the gateway or by providers. Absent when written by an earlier version. */
+  readonly serverErrors?: number
+  /** Requests that were recorded, and failed ones that were not, since there were too many at once. */
+  readonly recorded?: number
+  readonly failuresDropped?: number
+  /** Median of the sampled requests; null without any. */
+  readonly addedP50Ms: number | null
+  readonly addedP95Ms: number | null
+  readonly upstream: readonly UpstreamSample[]
+}
+
+/** Attempts at a provider, those of jobs among them. */
+export interface UpstreamSample {
+  readonly provider: string
+  readonly calls: number
+  readonly failed: number
+  /** Median of the last answered attempts of the step; null without any. */
+  readonly p50Ms: number | null
+  readonly p95Ms: number | null
+  /** The same calls by model, the failing ones first. Absent when written by an earlier version. */
+  readonly models?: readonly ModelSample[]
+}
+
+export interface ModelSample {
+  readonly model: string
+  readonly calls: number
+  readonly failed: number
+  readonly lastFailure: SampledFailure | null
+}
+
+/** Measurements of all nodes during the last hour. */
+export interface NodeSamples {
+  /** Idempotent by node and time. */
+  add(sample: NodeSample, keepMs: number): Promise<void>
+  /** Lists the steps of all nodes that ended after this time, oldest first. */
+  since(atMs: number): Promise<readonly NodeSample[]>
+}
+
+/** When API keys were used last, to a few seconds. */
+export interface KeyUses {
+  /** Key id → epoch milliseconds. An older moment changes nothing. */
+  note(uses: Readonly<Record<string, number>>): Promise<void>
+  read(keyIds: readonly string[]): Promise<Readonly<Record<string, number>>>
+}

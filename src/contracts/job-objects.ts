@@ -1,0 +1,34 @@
+import type { Audio } from './audio.ts'
+import type { Job, JobSpec } from './jobs.ts'
+import type { KeptText } from './objects.ts'
+
+/** A job by what its objects are filed under. */
+export type FiledJob = Pick<JobSpec, 'id' | 'workspace'>
+
+/**
+ * Objects of jobs: `job/<workspace>/<job id>/…` holds their input, `result/<workspace>/<job id>/<fence>` their
+ * results. An object is on the disk when the promise resolves. Methods throw GatewayError DEPENDENCY_UNAVAILABLE when
+ * the store fails or is too slow, and the signal's reason when aborted.
+ */
+export interface JobObjects {
+  /**
+   * Brings audio to where a worker finds it: out of memory, or out of the spool. What is filed under the job already
+   * stays as it is. The audio that was given is not released.
+   */
+  keepAudio(audio: Audio, job: FiledJob, signal: AbortSignal): Promise<Audio>
+  /** Keeps the payload of a call; short ones inline. */
+  keepPayload(json: string, job: FiledJob): Promise<KeptText>
+  /** Keeps a result; short ones inline. Every claim has an object of its own. */
+  keepResult(json: string, job: FiledJob, fence: number): Promise<KeptText>
+  /** Null: the object is gone. */
+  open(text: KeptText): Promise<string | null>
+  /** Deletes what a claim kept that was not in force any more. Never rejects. */
+  drop(kept: KeptText | Audio | null): Promise<void>
+  /**
+   * Deletes what a job was given, or what was fetched for it, once nobody runs it any more. Never rejects: what is left
+   * goes with the purge.
+   */
+  removeInput(job: Job): Promise<void>
+  /** The same, and the result that the record names. What a stale claim kept goes with the sweep. */
+  removeAll(job: Job): Promise<void>
+}

@@ -1,0 +1,189 @@
+import type { KeptText } from './objects.ts'
+
+/**
+ * Holds of running calls: an idempotency slot and reserved money. Amounts are whole micro-USD. Every method
+ * is one atomic step, takes its time from the clock of the state, answers within 2 s, and throws GatewayError
+ * DEPENDENCY_UNAVAILABLE when the state does not answer.
+ */
+export interface CallLedger {
+  /**
+   * Claims the slot and sets the money aside, both or neither. A free slot becomes `running`; money is only looked at
+   * when the slot is free. Sent again with the same token it changes nothing and answers the same.
+   */
+  begin(beginning: Beginning): Promise<Begun>
+  /**
+   * Ends what `begin` began: the slot takes its last state if the token still holds it, the money its real amount.
+   * Idempotent by the token; what a token does not hold, or no longer, is left alone.
+   */
+  settle(settlement: Settlement): Promise<Settled>
+  /**
+   * For a `begin` whose answer was lost: takes back what it may have done, and lets it do nothing if it should only
+   * arrive after this.
+   */
+  cancel(cancellation: Cancellation): Promise<void>
+  /** Reads a slot. */
+  look(workspace: string, slotId: string): Promise<SlotView>
+}
+
+/** Spending terms of a workspace, from the configuration. */
+export interface AccountTerms {
+  /** A one-time grant of credits: booked the first time that its id is met. */
+  readonly grant: { readonly id: string; readonly micros: number } | null
+  readonly trial: { readonly allowanceMicros: number; readonly expiresAtMs: number } | null
+  /** Cap per calendar month in UTC over all keys; null: none. */
+  readonly budgetMicros: number | null
+}
+
+export interface Beginning {
+  /** Unique to this one call of the gateway. */
+  readonly token: string
+  readonly workspace: string
+  readonly slot: SlotClaim | null
+  readonly reservation: ReservationTerms | null
+  /** Absent: the token is used by one call, once. */
+  readonly claim?: JobClaim
+}
+
+export interface SlotClaim {
+  /** Lower-case hex. */
+  readonly id: string
+  /** Digest of the payload, lower-case hex. */
+  readonly fingerprint: string
+  /** A slot that is still running after this long is burned: it is unknown whether the provider was paid. */
+  readonly leaseMs: number
+  /** How long a burned slot is remembered. */
+  readonly ttlMs: number
+}
+
+export interface ReservationTerms {
+  readonly keyId: string
+  readonly terms: AccountTerms
+  /** Cap of the key per calendar month in UTC; null: none. */
+  readonly keyBudgetMicros: number | null
+  /** Taken from the trial where it suffices, else from the credits; 0: neither is asked. */
+  readonly platformMicros: number
+  /** Counted against the budgets, and as spent this month. */
+  readonly spendMicros: number
+  /** A reservation that is not settled after this long stays charged as it is, and is counted as expired. */
+  readonly leaseMs: number
+}
+
+/**
+ * Tokens of jobs begin more than once: a worker dies, and another one takes the job over. Such a token has one
+ * reservation, which goes from claim to claim, and is charged once: from the first settlement with a charge on (or the
+ * expiry of its reservation) `begin` answers `begun` and sets nothing aside, and `settle` changes nothing.
+ */
+export interface JobClaim {
+  /** The fencing number. Beginning takes the reservation over from a smaller one; a smaller one cannot end it. */
+  readonly number: number
+}
+
+export type Begun =
+  | { readonly state: 'begun' }
+  | { readonly state: 'running' }
+  | { readonly state: 'burned' }
+  | { readonly state: 'stored'; readonly fingerprint: string; readonly result: StoredResult }
+  /** Nothing was claimed. `voided`: the token was cancelled before, or a later claim has taken it over. */
+  | { readonly state: 'refused'; readonly why: Shortage | 'voided' }
+
+/** trial: the workspace has one, it is used up or over, and there were never credits. */
+export type Shortage = 'credits' | 'trial' | 'key_budget' | 'workspace_budget'
+
+export type SlotView =
+  | { readonly state: 'free' }
+  | Extract<Begun, { readonly state: 'running' | 'burned' | 'stored' }>
+
+export interface Settlement {
+  readonly token: string
+  readonly workspace: string
+  readonly slot: { readonly id: string; readonly end: SlotEnd } | null
+  /** Final cost of the call; null when nothing was reserved. */
+  readonly charge: Charge | null
+  /** As it began. */
+  readonly claim?: JobClaim
+}
+
+export interface Charge {
+  /** More than was reserved is booked as overage; the purse itself gives no more than that. */
+  readonly platformMicros: number
+  readonly spendMicros: number
+}
+
+export type SlotEnd =
+  | { readonly state: 'stored'; readonly result: StoredResult; readonly ttlMs: number }
+  /** Nothing was executed: the key may be used again. */
+  | { readonly state: 'released' }
+  | { readonly state: 'burned'; readonly ttlMs: number }
+
+export interface Settled {
+  /** The slot ended as told. False: it was burned before, because its lease ran out, or somebody else's. */
+  readonly slotHeld: boolean
+  /**
+   * True when the reservation became the charge. False when there was no charge, or the reservation had ended before
+   * or belonged to another claim.
+   */
+  readonly charged: boolean
+}
+
+/** With a claim, only that claim is kept from beginning. */
+export type Cancellation = Pick<Beginning, 'token' | 'workspace' | 'claim'> & {
+  readonly slotId: string | null
+}
+
+/** An answer as it is replayed. */
+export interface StoredResult {
+  readonly status: number
+  /** The content type and the facts of the answer. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: KeptText
+}
+
+/** The accounts of workspaces, beside the calls that are under way. Times and failures as in `CallLedger`. */
+export interface Accounts {
+  /** How an account stands; books the grant of its terms first, if that was never done. */
+  show(workspace: string, terms: AccountTerms): Promise<AccountView>
+  /**
+   * Books credits once per grant id; a negative amount takes them back, but not below zero.
+   *
+   * @returns whether this call booked it (false: the id was booked before, nothing changed), and the account after it
+   */
+  addCredits(
+    workspace: string,
+    grant: { readonly id: string; readonly micros: number },
+  ): Promise<CreditsAdded>
+  /** Counts what calls without a reservation came to. Idempotent by the token of the batch. */
+  addUsage(batch: UsageBatch): Promise<void>
+}
+
+export interface CreditsAdded {
+  readonly booked: boolean
+  readonly creditsMicros: number
+}
+
+export interface UsageBatch {
+  readonly token: string
+  readonly workspace: string
+  /** Key id → micro-USD. */
+  readonly spentMicros: Readonly<Record<string, number>>
+}
+
+export interface AccountView {
+  /** Credits left to spend, after reservations. */
+  readonly creditsMicros: number
+  /** Grants as booked, oldest first: together with the charges of calls they make the credits. */
+  readonly grants: readonly { readonly id: string; readonly micros: number; readonly bookedAtMs: number }[]
+  /** Reservations included. */
+  readonly trialSpentMicros: number
+  /** Costs above their reservations, which no purse has given. */
+  readonly overageMicros: number
+  /** Reserved by running calls, out of the trial and the credits. */
+  readonly reservedMicros: number
+  /** Reservations that were never settled because their node died: they stay charged at the estimate. */
+  readonly expired: { readonly count: number; readonly micros: number }
+  /** `2026-11`: the calendar month in UTC that the spending is of. */
+  readonly month: string
+  /** Spent this month by all keys, reservations included. */
+  readonly spentMicros: number
+  /** The same for each key. */
+  readonly spentByKey: Readonly<Record<string, number>>
+}

@@ -1,0 +1,80 @@
+import type { GatewayError } from '../errors.ts'
+import type { Principal } from './catalog.ts'
+import type { Job } from './jobs.ts'
+import type { Failure } from './upstream.ts'
+
+/** One attempt at an entry, for the log, the recorder and `details.attempts`. */
+export interface AttemptRecord {
+  readonly provider: string
+  readonly model: string
+  readonly status: number | null
+  readonly milliseconds: number
+  /** `ok`, or why it failed, in our words. */
+  readonly reason: string
+  readonly failure: Failure | null
+}
+
+/** Measured consumption and its price. */
+interface Consumption {
+  readonly usage: Readonly<Record<string, number | null>> | null
+  readonly costUsd: number | null
+}
+
+/** Facts of a call that has ended, as the log line, the span and the record of its request tell them. */
+export interface EndedCall extends Consumption {
+  /** Null: the caller was not authenticated. */
+  readonly principal: Principal | null
+  /** Name of the route of `policyVersionId`; null where only the version is known. */
+  readonly route: string | null
+  readonly policyVersionId: string | null
+  /** Null: no route was chosen. */
+  readonly purpose: {
+    readonly requested: string | null
+    readonly otherwise: string
+    readonly source: string | null
+  } | null
+  /** Whether the entry tried last stands for the purpose. */
+  readonly forPurpose: boolean
+  readonly attempts: readonly AttemptRecord[]
+  /** Milliseconds spent waiting for others than this node and its stores. */
+  readonly upstreamWaitMs: number
+  /** Consumption of an attempt whose end nobody saw; null: there is none. */
+  readonly estimate: { metered(): Consumption } | null
+  /** Job that the request is about; null: none. */
+  readonly jobId: string | null
+  /** The answer was given before. */
+  readonly replayed: boolean
+  readonly failure: GatewayError | null
+}
+
+/** Facts of an HTTP exchange that a recorder reads. */
+export interface EndedExchange {
+  readonly requestId: string
+  readonly method: string
+  /** Path as the table of endpoints has it; null: none matched. */
+  readonly pattern: string | null
+  /** Null until the answer is on its way. */
+  readonly status: number | null
+  readonly elapsedMs: number
+  /** Milliseconds of them in which the body arrived. */
+  readonly bodyMs: number
+  readonly receivedBytes: number
+  readonly sentBytes: number
+}
+
+/** Note that a recorder makes when an answer is there, and is handed back when it is out. */
+export type RecorderNote = object | null
+
+/** Listens to every request with a key and every run of a job. None of its methods throws. */
+export interface Recorder {
+  /** The answer is there and not on its way yet. @returns what `ended` is handed */
+  answered(exchange: EndedExchange, call: EndedCall, status: number): RecorderNote
+  /** The answer is out, or the client has left. */
+  ended(exchange: EndedExchange, call: EndedCall, note: RecorderNote): void
+  /** The call has ended, after its client left. */
+  wentOn(exchange: EndedExchange, call: EndedCall): void
+  /** A run of a job is over. */
+  ran(job: RecordedJob, call: EndedCall, milliseconds: number): void
+}
+
+export type RecordedJob = Pick<Job, 'id' | 'requestId' | 'workspace' | 'app' | 'keyId'>

@@ -1,0 +1,29 @@
+/**
+ * Settings that a workspace changes itself, through the workspace API. Methods answer within 2 s and throw GatewayError
+ * DEPENDENCY_UNAVAILABLE when the state does not answer.
+ */
+export interface WorkspaceSettings {
+  /** Hosts that the workspace may fetch audio from, as `audioDomain` writes them; empty when never set. */
+  audioUrlDomains(workspace: string): Promise<readonly string[]>
+  putAudioUrlDomains(workspace: string, domains: readonly string[]): Promise<void>
+  webhook(workspace: string): Promise<StoredWebhook | null>
+  /** Replaces the webhook in one step; the secret of the one before stays valid beside the new one for `keepMs`. */
+  putWebhook(workspace: string, webhook: NewWebhook, keepMs: number): Promise<void>
+  /** @returns whether there was one */
+  removeWebhook(workspace: string): Promise<boolean>
+  /** Whether the console may show audio and transcripts of the workspace. False unless set. */
+  contentShown(workspace: string): Promise<boolean>
+  putContentShown(workspace: string, shown: boolean): Promise<void>
+}
+
+export interface NewWebhook {
+  readonly url: string
+  /** Encrypted. */
+  readonly secret: string
+  readonly createdAtMs: number
+}
+
+export interface StoredWebhook extends NewWebhook {
+  /** The secret before the last rotation, while it is still signed with; null: none. */
+  readonly previous: { readonly secret: string; readonly untilMs: number } | null
+}

@@ -1,0 +1,25 @@
+import type { CatalogStore } from './catalog-store.ts'
+import type { ConsoleState } from './console.ts'
+import type { Jobs } from './jobs.ts'
+import type { Accounts, CallLedger } from './ledger.ts'
+import type { Outbox } from './outbox.ts'
+import type { RateLimiter } from './rate-limit.ts'
+import type { WorkspaceSettings } from './settings.ts'
+import type { StoredKeys } from './stored-keys.ts'
+
+/** The state contract: one SQLite file, or Redis. One suite runs against both. */
+export interface State {
+  readonly kind: 'embedded' | 'redis'
+  readonly rateLimiter: RateLimiter
+  readonly ledger: CallLedger
+  readonly accounts: Accounts
+  readonly keys: StoredKeys
+  readonly settings: WorkspaceSettings
+  readonly jobs: Jobs
+  readonly outbox: Outbox
+  readonly catalog: CatalogStore
+  readonly console: ConsoleState
+  /** True when the state can be reached. Never throws. */
+  healthy(): Promise<boolean>
+  close(): Promise<void>
+}

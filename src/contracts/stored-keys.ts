@@ -1,0 +1,45 @@
+import type { Scope } from './catalog.ts'
+import type { RateLimit } from './rate-limit.ts'
+
+/** An API key that is kept in the state; of the key itself only the hash is. */
+export interface StoredKey {
+  /** `key_…` */
+  readonly id: string
+  /** SHA-256 of the key, lower-case hex. */
+  readonly sha256: string
+  /** The first characters of the key, which logs and pages may show. */
+  readonly prefix: string
+  readonly workspace: string
+  readonly app: string
+  readonly name: string
+  readonly scopes: readonly Scope[]
+  /** Null: the default of the configuration. */
+  readonly rateLimit: RateLimit | null
+  /** Cap per calendar month in UTC, micro-USD; null: none. */
+  readonly budgetMicros: number | null
+  readonly expiresAtMs: number | null
+  readonly createdAtMs: number
+  readonly revokedAtMs: number | null
+  /** Marks a key that the playground has made for itself; absent: a key that somebody made. */
+  readonly kind?: 'playground'
+}
+
+/**
+ * Keys in the state. Methods answer within 2 s and throw GatewayError DEPENDENCY_UNAVAILABLE when the state does not
+ * answer.
+ */
+export interface StoredKeys {
+  /** Idempotent by the id. */
+  create(key: StoredKey): Promise<void>
+  /** The key as it is then; null: there is none with this id. Revoking twice keeps the first time. */
+  revoke(id: string): Promise<StoredKey | null>
+  /**
+   * Deletes the record of a key that has expired; any other stays. No node has to hear of it, so that the version is
+   * the same after it.
+   */
+  forget(id: string): Promise<void>
+  /** All of them, the revoked ones too, oldest first. */
+  list(): Promise<readonly StoredKey[]>
+  /** Changes with every `create` and `revoke`, by whichever process. */
+  version(): Promise<string>
+}

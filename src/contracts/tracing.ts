@@ -1,0 +1,89 @@
+import type { ErrorCode } from '../errors.ts'
+import type { Entry } from './catalog.ts'
+import type { OperationName } from './operations.ts'
+import type { Failure } from './upstream.ts'
+
+/** Attributes of a span: values by name, undefined ones left out. Never text that a caller chose. */
+export type SpanFacts = Readonly<Record<string, string | number | boolean | undefined>>
+
+/** Phases of a call that have spans of their own, beside its attempts. */
+export type TraceStep = 'admit' | 'body' | 'fetch' | 'reserve' | 'settle'
+
+/** Usage and cost of an answer. */
+export interface TracedAnswer {
+  /** In wire names. */
+  readonly usage: Readonly<Record<string, number | null>>
+  readonly costUsd: number | null
+}
+
+/** How a request, or a run of a job, ended. */
+export interface TraceEnd {
+  /** HTTP status of the answer; null for a job. */
+  readonly status: number | null
+  readonly error: ErrorCode | undefined
+  readonly facts: SpanFacts
+}
+
+/**
+ * The spans of one request, or of one run of a job. It hangs on the call's context, and is null there when tracing is
+ * off: every use is a line `context.trace?.…` of its own, or asks first, `context.trace?.… ?? …`, so that tracing
+ * costs one look at a property while it is off. That cost is measured against sources out of which these lines are cut.
+ *
+ * Nothing in here ever throws, waits, or does anything with a span that has ended.
+ */
+export interface Trace {
+  /** 32 hex digits. */
+  readonly traceId: string
+  /** W3C trace context of the outermost span, for whatever goes on behind the request. */
+  readonly traceparent: string
+  /** A step begins; one that goes on still is over. */
+  begin(step: TraceStep): void
+  /** The step is over, if one goes on. */
+  end(): void
+  /** The request is refused, or the call has failed: so has the step that goes on. */
+  failed(error: ErrorCode): void
+  /** An entry is asked. Its span goes on until `attemptEnded` or `attemptLeft`. */
+  attempt(operation: OperationName, entry: Entry): void
+  /** Trace context in headers, for whom the attempt that is under way asks. */
+  headers(): Readonly<Record<string, string>>
+  /** The first piece of a streamed answer is here. */
+  begun(): void
+  /** @param failure null: the whole of the answer came */
+  attemptEnded(status: number | null, failure: Failure | null): void
+  /** Nobody saw how the attempt ends: the caller left, or the gateway could not go on. */
+  attemptLeft(): void
+  metered(answer: TracedAnswer): void
+  /** The step that settles is over when this has resolved; null: now. Never rejects. */
+  settling(settled: Promise<unknown> | null): void
+  /** The outermost span is over. Attempts and settling may go on. */
+  finish(end: TraceEnd): void
+}
+
+/** Facts of a request once its head has arrived. */
+export interface TracedRequest {
+  readonly method: string
+  readonly requestId: string
+  /** Lower-case names. Of these only `traceparent` and `tracestate` are looked at. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Milliseconds since the head came. */
+  readonly elapsedMs: number
+}
+
+/** A run of a job. */
+export interface TracedJob {
+  readonly id: string
+  readonly requestId: string
+  /** Fencing number of the claim. */
+  readonly fence: number
+  /** Trace context of the request that submitted it. */
+  readonly traceparent: string | null
+}
+
+/** Makes spans, and sends those that are sampled to a receiver, behind the back of whom they are about. */
+export interface Tracing {
+  /** @param route pattern of its path */
+  request(request: TracedRequest, route: string): Trace
+  job(job: TracedJob, operation: OperationName): Trace
+  /** Sends what is left, for some seconds at most. */
+  close(): Promise<void>
+}

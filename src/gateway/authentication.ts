@@ -1,0 +1,142 @@
+import { hashKey, looksLikeKey } from '../catalog/key.ts'
+import type { ApiKeys, Principal, Scope, Snapshot } from '../contracts/catalog.ts'
+import type { JobSpec } from '../contracts/jobs.ts'
+import type { OperationName } from '../contracts/operations.ts'
+import type { RateDecision } from '../contracts/rate-limit.ts'
+import { GatewayError } from '../errors.ts'
+import type { AdmittedContext, CallContext } from './call-context.ts'
+import { slotIdOf } from './idempotency.ts'
+import type { Services } from './services.ts'
+
+const BEARER = /^Bearer +([\x21-\x7e]+)$/i
+
+/** Requirements of an endpoint on its callers. */
+export interface AdmissionOptions {
+  /** Scope that the key needs; absent: `inference`. */
+  readonly scope?: Scope
+  /** The caller's idempotency key, where the operation honours one in the ledger of calls. */
+  readonly idempotency?: IdempotencyKey | undefined
+}
+
+export interface IdempotencyKey {
+  readonly operation: OperationName
+  readonly key: string
+}
+
+/**
+ * Admits a caller: authenticates it, checks its scope and takes one token of the key's bucket. Done once per request,
+ * before anything of its body is stored.
+ *
+ * @throws GatewayError of `authenticate` and `takeToken`, PERMISSION_DENIED
+ */
+export async function admit(
+  services: Pick<Services, 'keys' | 'state'>,
+  context: CallContext,
+  authorization: string | undefined,
+  { scope = 'inference', idempotency }: AdmissionOptions = {},
+): Promise<AdmittedContext> {
+  const admitted = authenticate(services.keys, context, authorization)
+  requireScope(admitted.principal, scope)
+  const taken = takeToken(services, admitted, idempotency)
+  if (taken !== undefined) await taken
+  return admitted
+}
+
+/**
+ * Authenticates a caller by its key: shape and check sum first, then one look into memory; no I/O. Leaves the principal
+ * and the version of the assigned route on the context.
+ *
+ * @throws GatewayError UNAUTHENTICATED (one answer for every reason), DEPENDENCY_UNAVAILABLE as `ApiKeys.find`
+ */
+export function authenticate(
+  keys: ApiKeys,
+  context: CallContext,
+  authorization: string | undefined,
+): AdmittedContext {
+  context.trace?.begin('admit')
+  const key = BEARER.exec(authorization ?? '')?.[1]
+  if (key === undefined || !looksLikeKey(key)) throw unauthenticated()
+  const principal = holderOf(keys, hashKey(key))
+  if (principal === null) throw unauthenticated()
+  context.noteRoute(principal.route)
+  return context.identify(principal)
+}
+
+/**
+ * The holder of the key with that hash; null: there is none, or the key has expired.
+ *
+ * @throws GatewayError DEPENDENCY_UNAVAILABLE as `ApiKeys.find`
+ */
+export function holderOf(keys: ApiKeys, sha256: string, nowMs = Date.now): Principal | null {
+  const principal = keys.find(sha256)
+  if (principal === undefined) return null
+  const { expiresAtMs } = principal.key
+  return expiresAtMs !== null && expiresAtMs <= nowMs() ? null : principal
+}
+
+/** @throws GatewayError PERMISSION_DENIED */
+export function requireScope({ key: { scopes } }: Principal, scope: Scope): void {
+  if (scopes.includes(scope)) return
+  throw new GatewayError('PERMISSION_DENIED', `the API key lacks the scope ${scope}`, { details: { scope } })
+}
+
+function unauthenticated(): GatewayError {
+  return new GatewayError('UNAUTHENTICATED', undefined, { headers: { 'www-authenticate': 'Bearer' } })
+}
+
+/**
+ * Takes one token of the key's bucket and, in the same trip, looks at the slot of the idempotency key. Leaves the
+ * rate-limit headers and the slot on the context.
+ *
+ * @returns undefined when that was decided at once
+ * @throws  GatewayError RATE_LIMITED
+ */
+export function takeToken(
+  { state }: Pick<Services, 'state'>,
+  context: AdmittedContext,
+  idempotency?: IdempotencyKey,
+): undefined | Promise<void> {
+  const { workspace, key } = context.principal
+  const slotId =
+    idempotency === undefined ? null : slotIdOf(context.principal, idempotency.operation, idempotency.key)
+  const taking = { workspace: workspace.id, keyId: key.id, limit: key.rateLimit, slotId }
+  const note = (decision: RateDecision): undefined => {
+    Object.assign(context.headers, rateLimitHeaders(decision))
+    if (!decision.allowed)
+      throw new GatewayError('RATE_LIMITED', undefined, { retryAfterMs: decision.retryAfterMs })
+    if (slotId !== null) context.slot = { id: slotId, taken: decision.slotTaken }
+    context.trace?.end()
+  }
+  const decision = state.rateLimiter.take(taking)
+  return decision instanceof Promise ? decision.then(note) : note(decision)
+}
+
+function rateLimitHeaders(decision: RateDecision): Record<string, string> {
+  return {
+    'x-ratelimit-limit-requests': String(decision.limit),
+    'x-ratelimit-remaining-requests': String(decision.remaining),
+    'x-ratelimit-reset-requests': formatDuration(decision.resetMs),
+  }
+}
+
+/** Milliseconds in the form of OpenAI's headers: `120ms`, `1s`, `6m0s`, `1h0m0s`. */
+export function formatDuration(milliseconds: number): string {
+  if (milliseconds < 1000) return `${Math.ceil(milliseconds)}ms`
+  const seconds = Math.ceil(milliseconds / 1000)
+  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60)]
+  if (hours > 0) return `${hours}h${minutes}m${seconds % 60}s`
+  return minutes > 0 ? `${minutes}m${seconds % 60}s` : `${seconds}s`
+}
+
+/**
+ * The principal that a job runs for, by the configuration in force: its app's routes and its workspace's terms, and of
+ * its key what was recorded when the job was accepted, since revoking a key does not stop accepted jobs.
+ *
+ * @returns null when the app is not configured any more
+ */
+export function jobPrincipal(job: JobSpec, { apps, rateLimit }: Snapshot): Principal | null {
+  const app = apps.get(job.workspace)?.get(job.app)
+  if (app === undefined) return null
+  const { keyId: id, keyBudgetMicros: budgetMicros } = job
+  return { ...app, key: { id, name: '', scopes: [], rateLimit, expiresAtMs: null, budgetMicros } }
+}

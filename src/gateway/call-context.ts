@@ -1,0 +1,112 @@
+import type { Entry, Principal, Route } from '../contracts/catalog.ts'
+import type { AttemptRecord } from '../contracts/recorder.ts'
+import type { Trace } from '../contracts/tracing.ts'
+import type { GatewayError } from '../errors.ts'
+import type { Metered, Usage } from './meter.ts'
+import type { PurposeResolution } from './selection.ts'
+
+/** An idempotency slot as it was when its request came. */
+export interface SlotSeen {
+  readonly id: string
+  /** It was in use: a hint. */
+  readonly taken: boolean
+}
+
+/** Where a call comes from: an HTTP exchange, or a claim of a job. */
+export interface CallOrigin {
+  readonly requestId: string
+  /** Aborts when nobody waits for the call any more. Made when it is first read, which most requests never do. */
+  readonly signal: AbortSignal
+}
+
+/**
+ * The one context of a call: who asks, and what becomes known on the way. It is kept when the call fails, so that the
+ * answer has its headers and the log line its facts.
+ */
+export class CallContext {
+  readonly #origin: CallOrigin
+  /** W3C trace context that the caller sent, passed on to the provider; undefined: none, or not well-formed. */
+  readonly traceparent: string | undefined
+  /** Null when tracing is off. How it is used: see `Trace`. */
+  trace: Trace | null = null
+  /** Headers that every answer carries from now on, errors too. */
+  readonly headers: Record<string, string> = {}
+  /** Null until the caller is authenticated. */
+  principal: Principal | null = null
+  /** Slot of the caller's idempotency key; null without one. */
+  slot: SlotSeen | null = null
+  /** The answer is one that was given before. */
+  replayed = false
+  /** The job that the request is about; null: none. */
+  jobId: string | null = null
+  policyVersionId: string | null = null
+  /** Name of the route of that version; null where only the version is known. */
+  route: string | null = null
+  /** Null until a route was chosen. */
+  purpose: PurposeResolution | null = null
+  /** Whether the entry that was asked last stands for the purpose. */
+  forPurpose = false
+  attempts: AttemptRecord[] = []
+  /**
+   * Milliseconds spent waiting for others than this node and its stores: for attempts (of a streamed answer, its first
+   * delta), for audio behind a URL, for a video that is fetched, for what a caller asked to wait for.
+   */
+  upstreamWaitMs = 0
+  usage: Usage | null = null
+  costUsd: number | null = null
+  /**
+   * Estimated cost of the attempt that is under way, or that ended without its answer being seen; null: there is none.
+   * Computed when it is asked for, since most calls end well.
+   */
+  estimate: { readonly entry: Entry; metered(): Metered } | null = null
+  /** Why the call failed, also after the beginning of a streamed answer; null: it did not. */
+  failure: GatewayError | null = null
+
+  constructor(origin: CallOrigin, traceparent?: string) {
+    this.#origin = origin
+    this.traceparent = traceparent
+  }
+
+  /** Id of the request, which is the `id` of its answer. */
+  get id(): string {
+    return this.#origin.requestId
+  }
+
+  /** Aborts when nobody waits for the call any more. */
+  get signal(): AbortSignal {
+    return this.#origin.signal
+  }
+
+  /** The same context, of a call whose caller is known from now on. */
+  identify(principal: Principal): AdmittedContext {
+    this.principal = principal
+    return this as AdmittedContext
+  }
+
+  /** Records the route that serves the call, or would have. */
+  noteRoute({ name, version }: Route): void {
+    this.route = name
+    this.notePolicyVersion(version)
+  }
+
+  /** Every authenticated answer names the version of the route that served it, or would have. */
+  notePolicyVersion(version: string): void {
+    this.policyVersionId = version
+    this.headers['x-lk-policy-version-id'] = version
+  }
+
+  /** Counts the wait for somebody who is neither this node nor one of its stores. */
+  async externalWait<Value>(awaited: Promise<Value>): Promise<Value> {
+    const startMs = performance.now()
+    try {
+      return await awaited
+    } finally {
+      this.upstreamWaitMs += performance.now() - startMs
+    }
+  }
+}
+
+/** The context of a call whose caller is authenticated. */
+export interface AdmittedContext extends CallContext {
+  readonly principal: Principal
+}

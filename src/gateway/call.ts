@@ -1,0 +1,45 @@
+import type { Selectors } from '../contracts/catalog.ts'
+import type { UpstreamProgress } from '../contracts/jobs.ts'
+import type { Calls, OperationName } from '../contracts/operations.ts'
+
+/** A call of one operation. */
+export interface CallOf<K extends OperationName> {
+  readonly operation: K
+  readonly payload: Calls[K]
+  readonly selectors: Selectors
+  /** Lines for `warnings` that came up while the request was read. */
+  readonly warnings: readonly string[]
+}
+
+/**
+ * A call as a door hands it over once its body is complete. Without a type argument it is the union over all
+ * operations, which `operation` tells apart.
+ */
+export type Call<K extends OperationName = OperationName> = { readonly [Name in K]: CallOf<Name> }[K]
+
+/** The claim of a job that a call is made for. */
+export interface JobContext {
+  /** Token of the reservation: the customer is charged once for it, however many workers take the job up. */
+  readonly id: string
+  /** Fencing number of the claim. */
+  readonly claim: number
+  /** How often the job was tried before and providers failed. */
+  readonly retries: number
+  /** How long the call may take, in place of the synchronous deadline. */
+  readonly deadlineMs: number
+  /** State of the upstream work that an earlier claim began; null: there is none. */
+  readonly progress: UpstreamProgress | null
+  /**
+   * Records what the provider is working on. The call goes on meanwhile, even when recording fails. Null: there is
+   * nothing left to resume.
+   */
+  note(progress: UpstreamProgress | null): void
+}
+
+/**
+ * Abort reason of a job's signal when another claim resumes the job: this call ends without telling the state, and
+ * leaves its reservation to the next claim.
+ */
+export class Interrupted extends Error {
+  override readonly name = 'Interrupted'
+}

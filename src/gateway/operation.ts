@@ -1,0 +1,362 @@
+import { hash } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { ByteBudget } from '../contracts/budget.ts'
+import type { Entry } from '../contracts/catalog.ts'
+import type { Ending, Operation, Step, Target } from '../contracts/provider.ts'
+import {
+  type Failure,
+  type FailureKind,
+  type Send,
+  UpstreamFailure,
+  type UpstreamReply,
+  type UpstreamRequest,
+} from '../contracts/upstream.ts'
+import { Interrupted, type JobContext } from './call.ts'
+import type { CallContext } from './call-context.ts'
+import { isCurable } from './health.ts'
+
+type Stepper<Call, Result> = Omit<Operation<Call, Result>, 'streamed'>
+
+/** A step that sends a request. */
+type RequestStep = Exclude<Step<unknown>, Ending<unknown>>
+
+/** Headers that pass a trace on. */
+type TraceContext = Readonly<Record<string, string>>
+
+/** An attempt without an answer. */
+export interface AttemptFailure {
+  readonly failure: Failure
+  /** False when the entry is not to blame: nothing was sent to it, or it did answer. */
+  readonly blamed: boolean
+  /** The provider may have accepted an order and nobody can know: no other entry is tried. */
+  readonly unknown: boolean
+}
+
+/** Conditions under which an operation sends its requests. */
+interface AttemptOptions {
+  readonly send: Send
+  readonly signal: AbortSignal
+  readonly traceContext: TraceContext | undefined
+  /** Deadline of the last step, on the clock of `performance.now()`. */
+  readonly deadlineAtMs: number
+  /** Memory of the newest answer. */
+  readonly memory: MemoryLease
+  /** Null unless the call is made for a job whose operation can be resumed. */
+  readonly checkpoint: Checkpoint | null
+}
+
+/** Headers by which a provider recognizes a request that is sent again, and executes it once. */
+const KEY_HEADERS = ['idempotency-key', 'x-idempotency-key'] as const
+/** Pause until such a provider is asked again while it still works on the request of an earlier claim. */
+const UNDER_WAY_MS = 2_000
+
+/** Most times in a row that a GET without an answer is sent again: after 1 s, 2 s, 4 s … */
+const RESENDS_MAX = 5
+const FIRST_RESEND_MS = 1_000
+/** Keeps a connection that died unnoticed from using up the time of the whole operation. */
+const GET_DEADLINE_MS = 30_000
+/** Failures without an answer; an answer that was too large would be so again. */
+const UNANSWERED: ReadonlySet<FailureKind> = new Set(['connect', 'ambiguous'])
+
+/** Failure of an attempt at its deadline. */
+export const LATE: Failure = Object.freeze({
+  kind: 'ambiguous',
+  status: null,
+  reason: 'no answer before its deadline',
+  retryAfterMs: null,
+  providerMessage: null,
+})
+
+/** Time that a provider has to accept an order when another claim resumes the job. */
+const ORDER_GRACE_MS = 5_000
+/** Time that a provider has for requests that the answer does not depend on: to cancel, to delete. */
+const TIDYING_DEADLINE_MS = 5_000
+
+/** Failure of an order by an earlier claim that can no longer be followed. */
+const LOST: Failure = Object.freeze({
+  kind: 'ambiguous',
+  status: null,
+  reason: 'an earlier order cannot be followed any more',
+  retryAfterMs: null,
+  providerMessage: null,
+})
+
+/**
+ * Runs a provider's stepper: sends, waits, sends again, until it is done or failed. An operation that is given up on
+ * the way is cancelled at the provider, where its protocol can; but not when another claim of the same job resumes it.
+ * After an answer the checkpoint stays: whoever takes the job over can fetch that answer again.
+ *
+ * @throws the signal's reason when the caller left; the failure of a store
+ */
+export async function runOperation<Call, Result>(
+  operation: Stepper<Call, Result>,
+  call: Call,
+  target: Target,
+  options: AttemptOptions,
+): Promise<{ readonly result: Result } | AttemptFailure> {
+  const { checkpoint, signal } = options
+  const resumed = resume(operation, target, checkpoint)
+  if (resumed === null && checkpoint?.kept && operation.createsOnce)
+    return { failure: LOST, blamed: false, unknown: true }
+  let next: Step<Result> = resumed ?? operation.start(call, target)
+  let reply: UpstreamReply | null = null
+  /** The step that `reply` answers. */
+  let asked: RequestStep | null = null
+  // A resumed operation had its first answer before: that to the order itself.
+  let answers = resumed === null ? 0 : 1
+  let state: unknown = null
+  for (;;) {
+    if (next.kind === 'done') return { result: next.result }
+    if (next.kind === 'failed') {
+      // Work that the provider itself calls failed needs no cancelling; without its word it may go on.
+      if (answers > 1 && !isGood(reply)) abandon(operation, state, target, options)
+      const failure =
+        isFollowUp(asked, answers - 1) && !isGood(reply) ? unobserved(next.failure) : next.failure
+      return failed(failureAfter(operation, failure, reply, answers), checkpoint)
+    }
+    state = next.state
+    if (next.kind === 'wait') checkpoint?.keep(state)
+    try {
+      signal.throwIfAborted()
+      if (next.kind === 'wait') await pause(next.waitMs, options)
+      // The state holds what the previous answer said.
+      options.memory.release()
+      reply = await answerTo(next, options)
+      asked = next
+      if (isTidying(next)) checkpoint?.drop()
+    } catch (error) {
+      if (next.kind === 'send' && next.otherwise !== undefined && error instanceof UpstreamFailure) {
+        signal.throwIfAborted()
+        next = next.otherwise
+        continue
+      }
+      if (answers > 0 && !isTakenOver(options)) abandon(operation, state, target, options)
+      signal.throwIfAborted()
+      if (!(error instanceof UpstreamFailure)) throw error
+      const failure = isFollowUp(next, answers) ? unobserved(error.failure) : error.failure
+      const mayHaveArrived = answers > 0 || failure.kind !== 'connect'
+      const unknown = operation.createsOnce === true && mayHaveArrived
+      return failed({ failure, blamed: true, unknown }, checkpoint)
+    }
+    answers += 1
+    next = operation.next(state, reply, call, target)
+  }
+}
+
+/** The step that resumes the work of an earlier claim of the job; null: there is nothing to resume. */
+function resume<Call, Result>(
+  operation: Stepper<Call, Result>,
+  target: Target,
+  checkpoint: Checkpoint | null,
+): Step<Result> | null {
+  if (!checkpoint?.resumed) return null
+  return operation.resume?.(checkpoint.resumed.state, target) ?? null
+}
+
+/** Drops the checkpoint of work that is known to have failed; work that may still go on keeps it. */
+function failed(end: AttemptFailure, checkpoint: Checkpoint | null): AttemptFailure {
+  if (!end.unknown) checkpoint?.drop()
+  return end
+}
+
+/** Whether another claim of the job resumes what this attempt has begun. */
+function isTakenOver({ signal, checkpoint }: AttemptOptions): boolean {
+  return signal.aborted && signal.reason instanceof Interrupted && checkpoint?.kept === true
+}
+
+function isTidying(step: RequestStep): boolean {
+  return step.kind === 'send' && step.otherwise !== undefined
+}
+
+/**
+ * Interprets `failed` of a stepper. An order is over by the provider's own word only: a refusal in the answer to the
+ * first request, or a failure in a good answer to a later one. After anything else its outcome is unknown.
+ */
+function failureAfter<Call, Result>(
+  { createsOnce }: Stepper<Call, Result>,
+  failure: Failure,
+  reply: UpstreamReply | null,
+  answers: number,
+): AttemptFailure {
+  const said = answers === 1 ? !isGood(reply) : isGood(reply)
+  const open = answers > 0 && isCurable(failure) && (!said || failure.kind === 'ambiguous')
+  return { failure, blamed: answers > 0, unknown: createsOnce === true && open }
+}
+
+/** Whether a step only looks at work that earlier requests, `before` of them, have started. */
+function isFollowUp(step: RequestStep | null, before: number): boolean {
+  return before > 0 && step?.request.method === 'GET'
+}
+
+/** Makes the failure of such a look ambiguous: the work may have been done. */
+function unobserved(failure: Failure): Failure {
+  return { ...failure, kind: 'ambiguous' }
+}
+
+export function isGood(reply: Pick<UpstreamReply, 'status'> | null): boolean {
+  return reply !== null && reply.status >= 200 && reply.status <= 299
+}
+
+/** Sends a request; a GET without an answer is sent again, since it changes nothing. */
+async function answerTo(step: RequestStep, options: AttemptOptions): Promise<UpstreamReply> {
+  const { request } = step
+  const { send, deadlineAtMs, memory } = options
+  const signal = request.method === 'GET' ? options.signal : orderSignal(options)
+  const upstream = traced(request, options.traceContext)
+  const mostMs = deadlineMsOf(step)
+  for (let resends = 0; ; resends += 1) {
+    const deadlineMs = Math.min(mostMs, Math.max(1, deadlineAtMs - performance.now()))
+    try {
+      const reply = await send(upstream, { deadlineMs, signal, onHeld: memory.charge })
+      if (!isUnderWay(request, reply) || performance.now() + UNDER_WAY_MS >= deadlineAtMs) return reply
+      memory.release()
+      await sleep(UNDER_WAY_MS, undefined, { signal })
+    } catch (error) {
+      const unanswered = error instanceof UpstreamFailure && UNANSWERED.has(error.failure.kind)
+      if (request.method !== 'GET' || !unanswered || resends >= RESENDS_MAX) throw error
+      const waitMs = FIRST_RESEND_MS * 2 ** resends
+      if (performance.now() + waitMs >= deadlineAtMs) throw error
+      await sleep(waitMs, undefined, { signal })
+    }
+  }
+}
+
+/** Whether the provider says that it is executing the same request already, and may be asked again. */
+function isUnderWay({ headers }: Pick<UpstreamRequest, 'headers'>, reply: UpstreamReply): boolean {
+  const mayAskAgain = reply.status === 409 && reply.headers['x-should-retry'] !== 'false'
+  return mayAskAgain && KEY_HEADERS.some((name) => headers[name] !== undefined)
+}
+
+/**
+ * Signal for a request that may be an order. When another claim resumes the job, the answer is still waited for:
+ * without it nobody would know of the order, and it would be placed, and paid for, twice.
+ */
+function orderSignal({ signal, checkpoint }: AttemptOptions): AbortSignal {
+  if (checkpoint === null) return signal
+  const order = new AbortController()
+  const abort = () => order.abort(signal.reason)
+  const leave = () => {
+    if (signal.reason instanceof Interrupted) setTimeout(abort, ORDER_GRACE_MS).unref()
+    else abort()
+  }
+  signal.addEventListener('abort', leave, { once: true })
+  return order.signal
+}
+
+/** Longest time for one answer, whatever time is left. */
+function deadlineMsOf(step: RequestStep): number {
+  if (isTidying(step)) return TIDYING_DEADLINE_MS
+  return step.request.method === 'GET' ? GET_DEADLINE_MS : Number.POSITIVE_INFINITY
+}
+
+/** @throws UpstreamFailure at the deadline, when the wait would outlast it */
+async function pause(waitMs: number, { deadlineAtMs, signal }: AttemptOptions): Promise<void> {
+  const leftMs = Math.max(0, deadlineAtMs - performance.now())
+  await sleep(Math.min(waitMs, leftMs), undefined, { signal })
+  if (waitMs >= leftMs) throw new UpstreamFailure(LATE)
+}
+
+/** Cancels the work at the provider; best effort, and without delaying the answer. */
+function abandon<Call, Result>(
+  operation: Stepper<Call, Result>,
+  state: unknown,
+  target: Target,
+  { send }: AttemptOptions,
+): void {
+  const request = operation.abandon?.(state, target) ?? null
+  if (request === null) return
+  const options = { deadlineMs: TIDYING_DEADLINE_MS, signal: new AbortController().signal, onHeld: () => {} }
+  void send(request, options).catch(() => {})
+}
+
+/** The trace context that is sent to a provider: the attempt's own, or the caller's where tracing is off. */
+export function traceContextOf({
+  trace,
+  traceparent,
+}: Pick<CallContext, 'trace' | 'traceparent'>): TraceContext | undefined {
+  return trace?.headers() ?? (traceparent === undefined ? undefined : { traceparent })
+}
+
+/** Adds a trace context to a request. */
+export function traced(upstream: UpstreamRequest, context: TraceContext | undefined): UpstreamRequest {
+  return context === undefined ? upstream : { ...upstream, headers: { ...upstream.headers, ...context } }
+}
+
+/**
+ * Names an entry across nodes and reloads, for whoever takes a job over: the same as long as the entry sends the same
+ * to the same provider.
+ */
+export function entryKey({ provider, model, options }: Entry): string {
+  const fields = Object.entries(options).sort(([a], [b]) => (a < b ? -1 : 1))
+  return `${provider.name}/${model}#${hash('sha256', JSON.stringify(fields)).slice(0, 16)}`
+}
+
+/** Names an attempt of a job. A retry has another name: a provider may repeat its answer to the same one. */
+export function attemptKeyOf({ id, retries }: JobContext, entry: Entry): string {
+  return `lk-${hash('sha256', `${id} ${retries} ${entryKey(entry)}`).slice(0, 32)}`
+}
+
+/**
+ * Keeps the state of an attempt's upstream work for the next claim of the job, so that the work is followed and not
+ * ordered again.
+ */
+export class Checkpoint {
+  readonly #job: JobContext
+  readonly #entry: string
+  /** State of an earlier claim's work at this entry; null: there is none. */
+  readonly resumed: { readonly state: unknown } | null
+  /** JSON of the newest state that was kept. */
+  #state: string | null
+
+  /** @param resumes whether the job's progress is that of this very entry */
+  constructor(job: JobContext, entry: Entry, resumes: boolean) {
+    this.#job = job
+    this.#entry = entryKey(entry)
+    this.resumed = resumes && job.progress !== null ? { state: job.progress.state } : null
+    this.#state = this.resumed === null ? null : JSON.stringify(this.resumed.state)
+  }
+
+  /** Whether another claim could resume the work. */
+  get kept(): boolean {
+    return this.#state !== null
+  }
+
+  /** @param state as `Operation.resume` takes it */
+  keep(state: unknown): void {
+    const json = JSON.stringify(state)
+    if (json === this.#state) return
+    this.#state = json
+    this.#job.note({ entry: this.#entry, state })
+  }
+
+  /** Forgets the work: there is nothing left to resume. */
+  drop(): void {
+    if (this.#state === null) return
+    this.#state = null
+    this.#job.note(null)
+  }
+}
+
+/** Bytes of an answer, charged to the share of the caller's workspace while they are in memory. */
+export interface MemoryLease {
+  /** @param bytes negative when they are freed */
+  charge(bytes: number): void
+  /** Gives back everything that was charged so far. */
+  release(): void
+}
+
+export function leaseMemory(budget: ByteBudget, { principal }: Pick<CallContext, 'principal'>): MemoryLease {
+  const workspace = principal?.workspace.id
+  let charged = 0
+  return {
+    charge(bytes) {
+      charged += bytes
+      if (bytes < 0) budget.refund(-bytes, workspace)
+      else budget.charge(bytes, workspace)
+    },
+    release() {
+      budget.refund(charged, workspace)
+      charged = 0
+    },
+  }
+}

@@ -1,0 +1,256 @@
+import type { Snapshot } from '../contracts/catalog.ts'
+import type { OperationName, StreamedName } from '../contracts/operations.ts'
+import type { WholeResult } from '../contracts/slot-results.ts'
+import { attemptWhole } from './attempt.ts'
+import type { Call, JobContext } from './call.ts'
+import type { AdmittedContext } from './call-context.ts'
+import { type Attempt, failOver } from './failover.ts'
+import { replaySlot } from './idempotency.ts'
+import { buildOutcome, type Outcome } from './outcome.ts'
+import { Reservation, reserve, type SlotUse } from './reservation.ts'
+import { type Selection, select } from './selection.ts'
+import type { ActiveCall, Services } from './services.ts'
+import { deliver, openAttempt, type Streaming } from './stream.ts'
+
+/**
+ * The way of every call, whichever door it came in by and however it is answered. The door has authenticated its caller
+ * and read its body; what follows are five phases:
+ *
+ *   select    `select` picks the entries that may serve the call, in order. Pure; a preview ends here.
+ *   reserve   `reserve` sets money aside and claims the slot of an idempotency key, in one atomic step.
+ *   attempt   `failOver` tries the entries until one answers, by `attemptWhole` or `openAttempt`.
+ *   settle    `buildOutcome` meters and prices the answer; a method of the `Reservation` charges it, or frees the rest.
+ *   reply     The door gets the outcome, the stream, or the bytes that are replayed from now on.
+ *
+ * A stream settles when it ends, everything else before its reply. A job goes the way of a whole answer, with the job's
+ * deadline and token.
+ *
+ * A long-lived call, such as a live audio session, is a repetition of the inner phases within one `CallContext`. No
+ * phase keeps anything between two calls, so that a session can use them as they are:
+ * - Money in slices: `reserve` with the slice as its call and the slice's deadline. Each reservation has a token of its
+ *   own, so that the next slice is reserved before the last one is settled at its own cost. A session whose node dies
+ *   is charged for the slice under way, as any call is.
+ * - Another provider in the middle: `failOver` again, with the entry that died taken out by `without`. The attempts of
+ *   the session stand on its context in their order.
+ * - Credits that run out in the middle: the `selection` of the new reservation has no entries of the platform any more,
+ *   so that the session moves to the customer's own, or ends with what `reserve` throws.
+ */
+
+/** A call and the way in which it is answered. */
+export type CallRequest<K extends OperationName = OperationName> =
+  | WholeRequest<K>
+  | JobRequest<K>
+  | IdempotentRequest<K>
+  | StreamedRequest<K & StreamedName>
+  | PreviewRequest<K>
+
+/** A caller waits for the whole answer. */
+export interface WholeRequest<K extends OperationName> {
+  readonly mode: 'whole'
+  readonly call: Call<K>
+}
+
+/** A worker makes the call for a job. */
+export interface JobRequest<K extends OperationName> {
+  readonly mode: 'job'
+  readonly call: Call<K>
+  readonly job: JobContext
+}
+
+/**
+ * A caller waits for the whole answer, and gets the same bytes when it asks again under the same key. From the moment
+ * the slot is claimed the call goes on when its caller leaves: the answer is there for whoever asks again.
+ */
+export interface IdempotentRequest<K extends OperationName> {
+  readonly mode: 'idempotent'
+  readonly call: Call<K>
+  readonly slotId: string
+  /** Equal for two requests for the same. */
+  readonly fingerprint: string
+  /** Makes the bytes that are kept of the answer. */
+  render(outcome: Outcome<K>): WholeResult
+}
+
+/**
+ * A caller reads the answer as it comes. It may come from another entry until its first delta is here; one that does
+ * not stream is called whole.
+ */
+export interface StreamedRequest<K extends StreamedName> {
+  readonly mode: 'streamed'
+  readonly call: Call<K>
+}
+
+/**
+ * Nobody is called: whether a call that is made later could be served, by what the configuration says now. Health and
+ * money are for then.
+ */
+export interface PreviewRequest<K extends OperationName> {
+  readonly mode: 'preview'
+  readonly call: Call<K>
+}
+
+/** Stands in for the health of entries, which may be another one by the time of the call. */
+const HEALTHY = { view: () => ({ state: 'closed', untilMs: null, openedAtMs: null }) as const }
+
+/**
+ * Runs a call, whichever door it came in by.
+ *
+ * @returns by mode: the whole result and its envelope, whose `release` gives the answer's memory back; a stream; the
+ *          bytes that are replayed from now on; nothing
+ * @throws  GatewayError of `select`, `reserve` and `failOver`; with a slot also those of `replaySlot`, and
+ *          UPSTREAM_OUTCOME_UNKNOWN when no entry answered and one of them may have done the work. `context` holds what
+ *          was known by then
+ */
+export function run<K extends OperationName>(
+  services: Services,
+  context: AdmittedContext,
+  request: WholeRequest<K> | JobRequest<K>,
+): Promise<Outcome<K>>
+export function run<K extends StreamedName>(
+  services: Services,
+  context: AdmittedContext,
+  request: StreamedRequest<K>,
+): Promise<Streaming<K>>
+export function run<K extends OperationName>(
+  services: Services,
+  context: AdmittedContext,
+  request: IdempotentRequest<K>,
+): Promise<WholeResult>
+export function run<K extends OperationName>(
+  services: Services,
+  context: AdmittedContext,
+  request: PreviewRequest<K>,
+): Promise<undefined>
+export async function run(
+  services: Services,
+  context: AdmittedContext,
+  request: CallRequest,
+): Promise<Outcome<OperationName> | Streaming<StreamedName> | WholeResult | undefined> {
+  const nowMs = performance.now()
+  const selection = selectEntries(services, context, request, nowMs)
+  if (request.mode === 'preview') return undefined
+
+  const active = activate(services, context, request, nowMs)
+  if (request.mode === 'idempotent') {
+    context.signal.throwIfAborted()
+    const reservation = await reserve(active, selection, slotUse(request, services))
+    if (!(reservation instanceof Reservation))
+      return replaySlot(services, context, reservation, request.fingerprint)
+    const detached = { ...active, signal: new AbortController().signal }
+    return services.settlements.during(answerOnce(detached, reservation, request))
+  }
+  const reservation = await reserve(active, selection)
+  if (request.mode === 'streamed') return answerStreamed({ ...active, call: request.call }, reservation)
+  return answerWhole(active, reservation)
+}
+
+/** Selects the entries to try, and notes their route on the context. @throws GatewayError as `select` refuses */
+export function selectEntries(
+  { providers, random, latency, health }: Services,
+  context: AdmittedContext,
+  { mode, call }: CallRequest,
+  nowMs: number,
+): Selection {
+  const { selection, refusal, assigned, purpose } = select({
+    principal: context.principal,
+    call,
+    providers,
+    random,
+    latency,
+    health: mode === 'preview' ? HEALTHY : health,
+    nowMs,
+  })
+  context.noteRoute(assigned)
+  context.purpose = purpose
+  if (selection === null) throw refusal
+  return selection
+}
+
+/** Starts the clock of a call. */
+export function activate(
+  services: Services,
+  context: AdmittedContext,
+  request: Exclude<CallRequest, { readonly mode: 'preview' }>,
+  nowMs: number,
+): ActiveCall {
+  const { call } = request
+  const job = request.mode === 'job' ? request.job : null
+  const deadlineMs = job?.deadlineMs ?? deadlineMsOf(call.operation, services.snapshot())
+  return {
+    services,
+    context,
+    call,
+    signal: context.signal,
+    job,
+    deadlineMs,
+    deadlineAtMs: nowMs + deadlineMs,
+  }
+}
+
+function deadlineMsOf(operation: OperationName, { deadlineMs, videoDeadlineMs }: Snapshot): number {
+  return operation === 'video' ? videoDeadlineMs : deadlineMs
+}
+
+function slotUse({ slotId, fingerprint }: IdempotentRequest<OperationName>, { snapshot }: Services): SlotUse {
+  return { id: slotId, fingerprint, ttlMs: snapshot().limits.sync_idempotency_ttl_seconds * 1000 }
+}
+
+/** Attempts, settles and replies with the whole answer. */
+async function answerWhole(active: ActiveCall, reservation: Reservation): Promise<Outcome<OperationName>> {
+  try {
+    const { answer, candidate } = await attempt(active, reservation.selection)
+    const outcome = buildOutcome(active, reservation.selection, candidate, answer)
+    await reservation.settle(candidate.entry, outcome.envelope.cost_usd)
+    return outcome
+  } catch (thrown) {
+    throw await reservation.settleFailed(thrown)
+  }
+}
+
+/** Attempts, settles and replies with the bytes that are replayed from now on. */
+async function answerOnce(
+  active: ActiveCall,
+  reservation: Reservation,
+  { render }: IdempotentRequest<OperationName>,
+): Promise<WholeResult> {
+  const { selection } = reservation
+  const { answer, candidate } = await attempt(active, selection).catch(async (thrown) => {
+    throw await reservation.settleFailed(thrown)
+  })
+  const { services, context } = active
+  const { entry } = candidate
+  try {
+    const result = render(buildOutcome(active, selection, candidate, answer))
+    answer.release()
+    // When the store fails the caller still gets the answer, but no replay.
+    const kept = await services.slotResults.keep(context.principal.workspace.id, result).catch(() => null)
+    const held = await reservation.settleSlot(entry, kept)
+    if (kept !== null && !held) void services.slotResults.drop(kept)
+    return result
+  } catch (thrown) {
+    // The work is done and paid for: this key does not repeat it, even when its answer cannot be rendered.
+    answer.release()
+    await reservation.settleSlot(entry, null)
+    throw thrown
+  }
+}
+
+/** Attempts, and replies with the answer as it comes: the end of the stream settles the call. */
+async function answerStreamed(
+  active: ActiveCall<StreamedName>,
+  reservation: Reservation,
+): Promise<Streaming<StreamedName>> {
+  const open = (one: Attempt) => openAttempt(active, one)
+  const answered = await failOver(active, reservation.selection, open).catch(async (thrown) => {
+    throw await reservation.settleFailed(thrown)
+  })
+  return deliver(active, reservation, answered)
+}
+
+/** Asks the entries in order until one gives its whole answer. @throws GatewayError as `failOver` */
+async function attempt(active: ActiveCall, selection: Selection) {
+  const { got, recorder } = await failOver(active, selection, (one) => attemptWhole(active, one))
+  recorder.answered()
+  recorder.succeeded()
+  return { answer: got, candidate: recorder.candidate }
+}

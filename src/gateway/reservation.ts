@@ -1,0 +1,277 @@
+import type { Entry } from '../contracts/catalog.ts'
+import type {
+  Begun,
+  Charge,
+  JobClaim,
+  ReservationTerms,
+  Settled,
+  Shortage,
+  SlotEnd,
+  StoredResult,
+} from '../contracts/ledger.ts'
+import { type ErrorCode, GatewayError } from '../errors.ts'
+import { newId } from '../ids.ts'
+import { Interrupted } from './call.ts'
+import { highestCost } from './meter.ts'
+import { microsOf } from './price.ts'
+import { type Selection, without } from './selection.ts'
+import type { ActiveCall } from './services.ts'
+import { isUnknown, outcomeUnknown } from './upstream-errors.ts'
+
+/** How long a slot and a reservation outlast the deadline of their call, whose end may have to wait for the state. */
+const SLOT_GRACE_MS = 30_000
+const RESERVATION_GRACE_MS = 60_000
+/**
+ * Amount for a call at a platform provider whose price is for a quantity that is not known, such as the provider's own
+ * credits before the answer: about the cost of a video. Without it such a call would be free.
+ */
+const UNKNOWN_MICROS = 1_000_000
+
+/** An idempotency slot as a call claims it. */
+export interface SlotUse {
+  readonly id: string
+  readonly fingerprint: string
+  /** How long an answer is kept for replay, and a burned slot is remembered. */
+  readonly ttlMs: number
+}
+
+/** A slot that is not free. */
+export type SlotInUse = Extract<Begun, { readonly state: 'running' | 'burned' | 'stored' }>
+
+/**
+ * Reserves money for a call, where it costs credits or counts against a budget, and claims the slot of its idempotency
+ * key. The state does not know of a call that needs neither: it has its reservation at once, and its cost is counted
+ * afterwards. A call whose credits do not cover the platform's entries keeps the customer's own.
+ *
+ * @returns the reservation with the entries that may be tried, or the slot when it is in use
+ * @throws  GatewayError INSUFFICIENT_CREDITS, TRIAL_EXHAUSTED, BUDGET_EXCEEDED, DEPENDENCY_UNAVAILABLE
+ */
+export function reserve(active: ActiveCall, selection: Selection): Reservation | Promise<Reservation>
+export function reserve(
+  active: ActiveCall,
+  selection: Selection,
+  slot: SlotUse | null,
+): Reservation | Promise<Reservation | SlotInUse>
+export function reserve(
+  active: ActiveCall,
+  selection: Selection,
+  slot: SlotUse | null = null,
+): Reservation | Promise<Reservation | SlotInUse> {
+  const money = moneyFor(active, selection)
+  if (money === null && slot === null) return new Reservation(active, selection, NO_CLAIM)
+  return claim(active, selection, { ...tokenFor(active), slot, reservation: money })
+}
+
+/** A job is charged once, however many workers take it up; every other call has a token of its own. */
+function tokenFor({ job }: ActiveCall) {
+  return job === null ? { token: newId('call') } : { token: job.id, claim: { number: job.claim } }
+}
+
+/** Terms under which a call is claimed in the state. */
+interface ClaimTerms {
+  /** Null: the state does not know of the call. */
+  readonly token: string | null
+  readonly claim?: JobClaim
+  readonly slot: SlotUse | null
+  readonly reservation: ReservationTerms | null
+}
+
+const NO_CLAIM: ClaimTerms = Object.freeze({ token: null, slot: null, reservation: null })
+
+async function claim(
+  active: ActiveCall,
+  selection: Selection,
+  asked: ClaimTerms & { readonly token: string },
+): Promise<Reservation | SlotInUse> {
+  const { services, context, deadlineMs } = active
+  const { slot, reservation, ...named } = asked
+  const { settlements, state, timing } = services
+  const workspace = context.principal.workspace.id
+  const graceMs = timing?.slotGraceMs ?? SLOT_GRACE_MS
+  const claimed = slot === null ? null : { ...slot, leaseMs: deadlineMs + graceMs }
+  context.trace?.begin('reserve')
+  const beginning = state.ledger.begin({ ...named, workspace, slot: claimed, reservation })
+  const begun = await settlements.during(beginning).catch((error: unknown) => {
+    // The state may have taken it all the same, and would hold the key until its lease is over.
+    settlements.cancel({ ...named, workspace, slotId: slot?.id ?? null })
+    throw error
+  })
+  context.trace?.end()
+  if (begun.state === 'begun') return new Reservation(active, selection, asked)
+  if (begun.state !== 'refused') return begun
+  const own = withoutPlatform(selection)
+  const short = begun.why === 'credits' || begun.why === 'trial'
+  if (!short || own === null) throw shortage(begun.why)
+  return reserve(active, own, slot)
+}
+
+/** Drops the platform's entries; null when that leaves nothing, or changes nothing. */
+function withoutPlatform(selection: Selection): Selection | null {
+  const own = without(selection, ({ entry }) => isPlatform(entry))
+  if (own === null || own.candidates.length === selection.candidates.length) return null
+  return { ...own, warnings: [...selection.warnings, PLATFORM_LEFT_OUT] }
+}
+
+const PLATFORM_LEFT_OUT = 'credits: they do not cover the providers of the platform, which were left out'
+
+/**
+ * The highest cost of the call at any of its candidates; null when it costs no credits and counts against no budget.
+ */
+function moneyFor(
+  { context, call, deadlineMs }: ActiveCall,
+  { candidates }: Selection,
+): ReservationTerms | null {
+  const { key, workspace } = context.principal
+  const { terms } = workspace
+  const paid = candidates.some(({ entry }) => isPlatform(entry))
+  const capped = terms.budgetMicros !== null || key.budgetMicros !== null
+  if (!paid && !capped) return null
+  let platformMicros = 0
+  let spendMicros = 0
+  for (const { entry } of candidates) {
+    const micros = chargeable(entry, highestCost(entry, call))
+    spendMicros = Math.max(spendMicros, micros)
+    if (isPlatform(entry)) platformMicros = Math.max(platformMicros, micros)
+  }
+  const { id: keyId, budgetMicros: keyBudgetMicros } = key
+  const leaseMs = deadlineMs + RESERVATION_GRACE_MS
+  return { keyId, terms, keyBudgetMicros, platformMicros, spendMicros, leaseMs }
+}
+
+function chargeable(entry: Entry, usd: number | null): number {
+  if (usd !== null) return microsOf(usd)
+  return isPlatform(entry) ? UNKNOWN_MICROS : 0
+}
+
+function isPlatform({ provider }: Entry): boolean {
+  return provider.access === 'platform'
+}
+
+const SHORTAGES: Readonly<Record<Shortage, readonly [code: ErrorCode, budget?: 'key' | 'workspace']>> = {
+  credits: ['INSUFFICIENT_CREDITS'],
+  trial: ['TRIAL_EXHAUSTED'],
+  key_budget: ['BUDGET_EXCEEDED', 'key'],
+  workspace_budget: ['BUDGET_EXCEEDED', 'workspace'],
+}
+
+function shortage(why: Shortage | 'voided'): GatewayError {
+  if (why === 'voided') return new GatewayError('DEPENDENCY_UNAVAILABLE')
+  const [code, budget] = SHORTAGES[why]
+  return new GatewayError(code, undefined, budget === undefined ? {} : { details: { budget } })
+}
+
+/**
+ * The hold of a call on money, and on the slot of its idempotency key. Settled once, by one of its methods, none of
+ * which ever fails.
+ */
+export class Reservation {
+  /** Entries that the call may be sent to. */
+  readonly selection: Selection
+  readonly #active: ActiveCall
+  readonly #asked: ClaimTerms
+
+  constructor(active: ActiveCall, selection: Selection, asked: ClaimTerms) {
+    this.#active = active
+    this.#asked = asked
+    this.selection = selection
+  }
+
+  /**
+   * Charges the cost of an entry's answer.
+   *
+   * @param costUsd null: not known, so that the estimate is charged
+   * @returns null when there is nothing to wait for
+   */
+  settle(entry: Entry, costUsd: number | null): Promise<unknown> | null {
+    return this.#end(entry, costUsd, null)
+  }
+
+  /**
+   * Charges an answer, and stores it in the slot of the call.
+   *
+   * @param result the answer that is replayed from now on; null: it could not be kept, and the slot is burned
+   * @returns false when the slot did not belong to this call any more: its answer is not replayed
+   */
+  async settleSlot(entry: Entry, result: StoredResult | null): Promise<boolean> {
+    const ttlMs = this.#asked.slot?.ttlMs ?? 0
+    const end: SlotEnd = result === null ? { state: 'burned', ttlMs } : { state: 'stored', result, ttlMs }
+    const settled = await this.#end(entry, this.#active.context.costUsd, end)
+    return settled?.slotHeld !== false
+  }
+
+  /**
+   * Ends a call that no entry answered, or whose caller left: charges the attempt of which nobody knows the end, frees
+   * the rest. A slot is free again when it is certain that nothing was executed.
+   *
+   * @returns what the caller is told
+   */
+  async settleFailed(thrown: unknown): Promise<unknown> {
+    // The reservation of a job goes to whoever takes the job over.
+    if (thrown instanceof Interrupted) return thrown
+    const { slot } = this.#asked
+    const { context } = this.#active
+    const entry = context.estimate?.entry ?? null
+    if (slot === null) {
+      await this.#end(entry, context.costUsd, null)
+      return thrown
+    }
+    const burns = isUnknown(context)
+    const end: SlotEnd = burns ? { state: 'burned', ttlMs: slot.ttlMs } : { state: 'released' }
+    await this.#end(entry, context.costUsd, end)
+    // A fault of the gateway's own is answered as such, and logged.
+    if (!burns || !(thrown instanceof GatewayError)) return thrown
+    return outcomeUnknown(context, context.attempts.at(-1)?.failure ?? null)
+  }
+
+  /** @param entry null: nothing is charged */
+  #end(entry: Entry | null, costUsd: number | null, end: SlotEnd | null) {
+    const { token, slot, reservation, ...named } = this.#asked
+    const { services, context, deadlineMs } = this.#active
+    const { settlements, usage } = services
+    const { workspace, key } = context.principal
+    const charge = entry === null ? NOTHING : this.#charge(entry, costUsd)
+    const reserved = reservation !== null
+    if (!reserved) {
+      usage.note(workspace.id, key.id, charge.spendMicros)
+      this.#count(entry, charge, null)
+    }
+    if (token === null) {
+      context.trace?.settling(null)
+      return null
+    }
+    const ended = slot === null || end === null ? null : { id: slot.id, end }
+    const settlement = {
+      ...named,
+      token,
+      workspace: workspace.id,
+      slot: ended,
+      charge: reserved ? charge : null,
+    }
+    // The longer of the two: when the slot's lease is over the money can still be settled.
+    const settled = settlements.settle(settlement, deadlineMs + RESERVATION_GRACE_MS)
+    context.trace?.settling(settled)
+    if (reserved) this.#count(entry, charge, settled)
+    return settled
+  }
+
+  #charge(entry: Entry, costUsd: number | null): Charge {
+    const { estimate } = this.#active.context
+    const micros = chargeable(entry, costUsd ?? estimate?.metered().costUsd ?? null)
+    return { spendMicros: micros, platformMicros: isPlatform(entry) ? micros : 0 }
+  }
+
+  /**
+   * Reports the charge to the watch; not one that the state refused, since a job is charged once however often it runs.
+   *
+   * @param settled null: the state is not asked
+   */
+  #count(entry: Entry | null, { spendMicros }: Charge, settled: Promise<Settled | null> | null): void {
+    const { watch } = this.#active.services
+    if (watch === undefined || entry === null) return
+    if (settled === null) watch.charged(entry, spendMicros)
+    // An end whose fate is not known yet is retried until the state takes it.
+    else void settled.then((taken) => taken?.charged !== false && watch.charged(entry, spendMicros))
+  }
+}
+
+const NOTHING: Charge = Object.freeze({ platformMicros: 0, spendMicros: 0 })

@@ -1,0 +1,57 @@
+import type { ByteBudget } from '../contracts/budget.ts'
+import type { ApiKeys, Snapshot } from '../contracts/catalog.ts'
+import type { OperationName } from '../contracts/operations.ts'
+import type { Provider } from '../contracts/provider.ts'
+import type { SlotResults } from '../contracts/slot-results.ts'
+import type { State } from '../contracts/state.ts'
+import type { OpenStream, Send } from '../contracts/upstream.ts'
+import type { CallWatch } from '../contracts/watch.ts'
+import type { AccountViews, Settlements, UsageBuffer } from './accounts.ts'
+import type { Call, JobContext } from './call.ts'
+import type { AdmittedContext } from './call-context.ts'
+import type { CircuitBreakers, LatencyTracker } from './health.ts'
+
+/** Everything the gateway works with; built once by `main`. */
+export interface Services {
+  /** The configuration in force; read anew by every call. */
+  readonly snapshot: () => Snapshot
+  readonly providers: ReadonlyMap<string, Provider>
+  readonly keys: ApiKeys
+  readonly state: State
+  readonly settlements: Settlements
+  readonly usage: UsageBuffer
+  readonly accountViews: AccountViews
+  readonly slotResults: SlotResults
+  readonly send: Send
+  /** As `send`, for an answer that is read as it comes. */
+  readonly open: OpenStream
+  readonly budget: ByteBudget
+  /** Uniform in [0, 1), for weighted routes. */
+  readonly random: () => number
+  readonly latency: LatencyTracker
+  readonly health: CircuitBreakers
+  /** Absent: nobody counts. */
+  readonly watch?: CallWatch
+  /** Given by tests only. */
+  readonly timing?: CallTiming | undefined
+}
+
+export interface CallTiming {
+  /** How long an idempotency slot outlasts the deadline of its call. */
+  readonly slotGraceMs?: number
+}
+
+/** A call on its way: what its phases share once its entries are selected. */
+export interface ActiveCall<K extends OperationName = OperationName> {
+  readonly services: Services
+  readonly context: AdmittedContext
+  readonly call: Call<K>
+  /** Aborts the call: that of its context, unless the call goes on without its caller. */
+  readonly signal: AbortSignal
+  /** The job that it is made for; null: a caller waits for it. */
+  readonly job: JobContext | null
+  /** How long it may take. */
+  readonly deadlineMs: number
+  /** When its answer has to be whole, on the clock of `performance.now()`. */
+  readonly deadlineAtMs: number
+}

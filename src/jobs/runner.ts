@@ -1,0 +1,209 @@
+import type { JobObjects } from '../contracts/job-objects.ts'
+import type { Claimed, Claiming, JobError } from '../contracts/jobs.ts'
+import type { MediaProbe } from '../contracts/media.ts'
+import type { Recorder } from '../contracts/recorder.ts'
+import type { RemoteAudio } from '../contracts/remote-audio.ts'
+import type { Tracing } from '../contracts/tracing.ts'
+import type { Services } from '../gateway/services.ts'
+import type { Logger } from '../log.ts'
+import { Claim, doubled, type JobTiming, spread, TIMING } from './claim.ts'
+import { retentionOf } from './retention.ts'
+import { type RunParts, runJob } from './run.ts'
+import type { JobSignals } from './watch.ts'
+
+/** Only this process uses the file of the embedded state, and its own signals come at once. */
+const EMBEDDED_POLL_MS = [1_000, 1_000] as const
+/** Claims of a job that may end only by their lease: the job itself may be what kills its workers. */
+const STALLED_MAX = 3
+const POISON: JobError = {
+  code: 'INTERNAL',
+  message: 'the job was given up: its workers ended without an answer',
+  param: null,
+  details: {},
+}
+
+export interface RunnerParts {
+  readonly services: Services
+  readonly objects: JobObjects
+  readonly probe: MediaProbe
+  readonly remoteAudio: RemoteAudio
+  readonly signals: JobSignals
+  readonly log: Logger
+  /** Null when tracing is off. */
+  readonly tracing: Tracing | null
+  /** Absent when nothing is recorded for the console. */
+  readonly recorder?: Pick<Recorder, 'ran'>
+  /** Most jobs at a time in this process. */
+  readonly places: number
+  /** Most jobs of one workspace at a time, in all processes together. */
+  readonly perWorkspace: number
+  readonly timing?: Partial<JobTiming>
+}
+
+export interface JobRunner {
+  /** Running jobs. */
+  readonly running: number
+  /**
+   * Claims no more jobs. Running ones may finish within `graceMs`, the others are given back. Resolves when none
+   * is left.
+   */
+  stop(graceMs: number): Promise<void>
+}
+
+/** Starts to claim jobs and run them. */
+export function startJobRunner(parts: RunnerParts): JobRunner {
+  const runner = new Runner(parts)
+  return {
+    get running() {
+      return runner.running
+    },
+    stop: (graceMs) => runner.stop(graceMs),
+  }
+}
+
+class Runner {
+  readonly #parts: RunnerParts & RunParts
+  /** Each claim with the promise of its end. */
+  readonly #running = new Map<Claim, Promise<void>>()
+  readonly #stopping = new AbortController()
+  readonly #looking: Promise<void>
+  /** There may be jobs to claim: the next pause ends at once. */
+  #called = false
+  /** Partitions of the state that may have jobs to claim. */
+  readonly #hinted = new Set<number>()
+  #wake = () => {}
+  /** The last poll filled every free place, so more jobs may be waiting. */
+  #moreWaits = false
+  /** Polls in a row that found nothing. */
+  #empty = 0
+  /** Polls in a row that the state did not answer. */
+  #unanswered = 0
+
+  constructor(parts: RunnerParts) {
+    const { services, signals } = parts
+    const pollMs = services.state.kind === 'embedded' ? EMBEDDED_POLL_MS : TIMING.pollMs
+    this.#parts = { ...parts, timing: { ...TIMING, pollMs, ...parts.timing } }
+    const off = signals.onQueued((part) => this.#call(part))
+    this.#looking = this.#look().finally(off)
+  }
+
+  get running(): number {
+    return this.#running.size
+  }
+
+  async stop(graceMs: number): Promise<void> {
+    this.#stopping.abort()
+    this.#call()
+    await this.#looking
+    const done = Promise.all(this.#running.values())
+    const timer = setTimeout(() => {
+      for (const claim of this.#running.keys()) claim.giveBack()
+    }, graceMs)
+    await done
+    clearTimeout(timer)
+  }
+
+  async #look(): Promise<void> {
+    const { timing } = this.#parts
+    let dueMs = performance.now()
+    while (!this.#stopping.signal.aborted) {
+      const parts = [...this.#hinted]
+      this.#hinted.clear()
+      if (this.#called || performance.now() >= dueMs) {
+        this.#called = false
+        await this.#takeUp()
+        const away = this.#unanswered > 0
+        const waitMs = away
+          ? doubled(timing.awayMs, this.#unanswered - 1)
+          : doubled(timing.pollMs, this.#empty)
+        dueMs = performance.now() + spread(waitMs)
+      } else for (const part of parts) await this.#takeUp(part)
+      await this.#wait(dueMs - performance.now())
+    }
+  }
+
+  /** Claims as many jobs as there are free places, from everywhere or from one partition of the state. */
+  async #takeUp(part?: number): Promise<void> {
+    const { services, places, perWorkspace, timing } = this.#parts
+    const limit = places - this.running
+    // The next free place takes what is waiting by then.
+    if (limit === 0) this.#moreWaits = true
+    if (limit <= 0) return
+    const keep = retentionOf(services.snapshot().limits)
+    const claiming: Claiming = {
+      limit,
+      ...(part === undefined ? {} : { part }),
+      perWorkspace,
+      leaseMs: timing.leaseMs,
+      stalledMax: STALLED_MAX,
+      poison: POISON,
+      keep,
+    }
+    const askedAtMs = performance.now()
+    const taken = await this.#claim(claiming)
+    const isFull = taken.length === limit
+    this.#moreWaits = part === undefined ? isFull : this.#moreWaits || isFull
+    if (taken.length > 0) this.#empty = 0
+    else if (part === undefined) this.#empty += 1
+    for (const claimed of taken) this.#start(claimed, askedAtMs)
+  }
+
+  /** Jobs of a lost answer are claimed again when their lease is over. */
+  async #claim(claiming: Claiming): Promise<readonly Claimed[]> {
+    const { services, log } = this.#parts
+    try {
+      const taken = await services.state.jobs.claim(claiming)
+      if (this.#unanswered > 0) log.info('jobs are claimed again')
+      this.#unanswered = 0
+      return taken
+    } catch (error) {
+      this.#unanswered += 1
+      if (this.#unanswered === 1) log.warn({ err: error }, 'jobs cannot be claimed: the state is unreachable')
+      return []
+    }
+  }
+
+  #start(claimed: Claimed, askedAtMs: number): void {
+    const { services, signals, timing, perWorkspace, log } = this.#parts
+    const { id, workspace } = claimed.job
+    signals.changed(id)
+    const claim = new Claim(claimed, askedAtMs, { jobs: services.state.jobs, signals, timing })
+    const failed = (error: unknown) =>
+      log.error({ job_id: id, err: error }, 'job abandoned until its lease ends')
+    const done = runJob(claim, this.#parts)
+      .catch(failed)
+      .finally(() => {
+        claim.leave()
+        const wasFull = this.#runningOf(workspace) >= perWorkspace
+        this.#running.delete(claim)
+        // Otherwise the last poll has left no job behind that this place could take.
+        if (this.#moreWaits || wasFull) this.#call()
+      })
+    this.#running.set(claim, done)
+  }
+
+  #runningOf(workspace: string): number {
+    let running = 0
+    for (const { job } of this.#running.keys()) if (job.workspace === workspace) running += 1
+    return running
+  }
+
+  #call(part?: number): void {
+    if (part === undefined) this.#called = true
+    else this.#hinted.add(part)
+    this.#wake()
+  }
+
+  /** Waits for a call, at most `ms`. While the state is unreachable only the stop ends the pause early. */
+  async #wait(ms: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, ms)
+    this.#wake = () => {
+      if (this.#unanswered === 0 || this.#stopping.signal.aborted) resolve()
+    }
+    if (this.#called || this.#hinted.size > 0) this.#wake()
+    await promise
+    clearTimeout(timer)
+    this.#wake = () => {}
+  }
+}

@@ -1,0 +1,148 @@
+import { type Static, Type } from 'typebox'
+import { Value } from 'typebox/value'
+
+export const DEFAULT_DATA = './data'
+
+const Environment = Type.Object({
+  PORT: Type.Integer({
+    minimum: 0,
+    maximum: 65535,
+    default: 8080,
+    description: 'port to listen on; 0 picks a free one',
+  }),
+  HOST: Type.String({ default: '0.0.0.0', description: 'address to listen on' }),
+  LARKWAY_CONFIG: Type.Optional(
+    Type.String({
+      minLength: 1,
+      description: 'configuration file; default: larkway.yaml when it exists, else the demo',
+    }),
+  ),
+  LARKWAY_DATA: Type.String({
+    minLength: 1,
+    default: DEFAULT_DATA,
+    description: 'folder for keys, the state file and the folder store',
+  }),
+  LARKWAY_DEMO_KEY: Type.Optional(
+    Type.String({ minLength: 1, description: 'API key of the demo workspace; default: made at first start' }),
+  ),
+  LARKWAY_SECRET_KEYS: Type.Optional(
+    Type.String({
+      description:
+        'comma-separated base64 keys of 32 bytes: the first signs and seals, all open; default: kept in LARKWAY_DATA',
+    }),
+  ),
+  LARKWAY_INSECURE_WEBHOOKS: Type.Boolean({
+    default: false,
+    description: 'for development: `true` lets webhooks go to `http://127.0.0.1` and `http://localhost`, too',
+  }),
+  LARKWAY_PUBLIC_URL: Type.Optional(
+    Type.String({
+      pattern: '^https?://[^/?#]+$',
+      description: 'origin under which callers reach this node, for signed URLs; default: they are paths',
+    }),
+  ),
+  LARKWAY_MEMORY_MIB: Type.Integer({
+    minimum: 8,
+    maximum: 1_048_576,
+    default: 256,
+    description: 'byte budget for held bodies and answers, MiB',
+  }),
+  LARKWAY_JOBS: Type.Integer({
+    minimum: 0,
+    maximum: 1_024,
+    default: 16,
+    description: 'jobs that this process runs at a time; 0 leaves them to `larkway worker`',
+  }),
+  LARKWAY_JOBS_PER_WORKSPACE: Type.Integer({
+    minimum: 1,
+    maximum: 65_536,
+    default: 8,
+    description: 'jobs of one workspace that run at a time, over all processes',
+  }),
+  LARKWAY_METRICS_PORT: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: 65535,
+      description: 'port of `GET /metrics`; 0 picks a free one; default: none',
+    }),
+  ),
+  LARKWAY_METRICS_HOST: Type.String({
+    minLength: 1,
+    default: '127.0.0.1',
+    description: 'address of that port, which takes no key',
+  }),
+  LARKWAY_DRAIN_SECONDS: Type.Integer({
+    minimum: 0,
+    maximum: 600,
+    default: 10,
+    description:
+      'how long a node that is told to stop goes on listening, while balancers leave it; SIGINT does not wait',
+  }),
+  REDIS_URL: Type.Optional(
+    Type.String({
+      pattern: '^rediss?(\\+sentinel|\\+cluster)?://',
+      description:
+        'Redis: `redis://`, or `redis+sentinel://host:port,…/master`, `redis+cluster://host:port,…`; with TLS ' +
+        '`rediss…`; default: a file in LARKWAY_DATA',
+    }),
+  ),
+  S3_ENDPOINT: Type.Optional(Type.String({ pattern: '^https?://', description: 'S3-compatible endpoint' })),
+  S3_PUBLIC_ENDPOINT: Type.Optional(
+    Type.String({ pattern: '^https?://', description: 'endpoint in signed URLs; default: S3_ENDPOINT' }),
+  ),
+  S3_REGION: Type.String({ default: 'us-east-1', description: 'region of the bucket' }),
+  S3_BUCKET: Type.Optional(
+    Type.String({ minLength: 3, description: 'bucket; default: objects in the data folder' }),
+  ),
+  S3_ACCESS_KEY_ID: Type.Optional(Type.String({ minLength: 1, description: 'access key of the bucket' })),
+  S3_SECRET_ACCESS_KEY: Type.Optional(Type.String({ minLength: 1, description: 'secret key of the bucket' })),
+  LOG_LEVEL: Type.String({
+    pattern: '^(trace|debug|info|warn|error|fatal|silent)$',
+    default: 'info',
+    description: 'least level that is logged',
+  }),
+})
+
+/** The environment, checked; what the file configures is in `catalog/`. */
+export type Environment = Readonly<Static<typeof Environment>>
+
+/** For the table in docs/configuration.md and for tests. */
+export const ENVIRONMENT_SCHEMA = Environment
+
+/**
+ * Reads the variables that Larkway knows; others are ignored, empty ones count as not set.
+ *
+ * @throws Error that names every bad variable at once, so that one restart mends them all. Never prints a value.
+ */
+export function readEnvironment(env: Readonly<Record<string, string | undefined>>): Environment {
+  const given: Record<string, unknown> = {}
+  for (const [name, schema] of Object.entries(Environment.properties)) {
+    const text = env[name]
+    if (text === undefined || text === '') continue
+    given[name] = parsed(text, 'type' in schema ? schema.type : undefined)
+  }
+  const filled = Value.Default(Environment, given) as Static<typeof Environment>
+  const faults = faultsOf(filled)
+  const s3 = ['S3_ENDPOINT', 'S3_BUCKET', 'S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY'] as const
+  const missing = s3.filter((name) => given[name] === undefined)
+  if (missing.length > 0 && missing.length < s3.length)
+    faults.push(`an S3 store also needs ${missing.join(', ')}`)
+  if (faults.length > 0) throw new Error(`environment: ${faults.join('; ')}`)
+  return Object.freeze(filled)
+}
+
+/** A text that is not of the type that the variable has stays one, and is refused as that. */
+function parsed(text: string, type: unknown): unknown {
+  if (type === 'integer' && /^\d+$/.test(text)) return Number(text)
+  if (type === 'boolean' && (text === 'true' || text === 'false')) return text === 'true'
+  return text
+}
+
+/** Variable by variable, because TypeBox stops at eight faults of one value. */
+function faultsOf(filled: Readonly<Record<string, unknown>>): string[] {
+  return Object.entries(Environment.properties).flatMap(([name, schema]) => {
+    const value = filled[name]
+    if (value === undefined) return []
+    return [...Value.Errors(schema, value)].map(({ message }) => `${name} ${message}`)
+  })
+}

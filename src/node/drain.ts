@@ -1,0 +1,103 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { EdgeServer } from '../inbound/server.ts'
+import type { Logger } from '../log.ts'
+
+/** Durations of a node's leaving, in ms. */
+export interface DrainTimes {
+  /** How long it goes on listening at least; 0: not at all. */
+  readonly listenMs: number
+  /**
+   * Without a new request for so long, nothing is on its way any more: longer than a balancer takes to connect, shorter
+   * than it leaves out a node that has said 503.
+   */
+  readonly quietMs: number
+  /** How much longer it listens for that moment while requests keep coming. */
+  readonly extraMs: number
+  /** How long answers may take once it does not listen any more. */
+  readonly answerMs: number
+  /** How long a connection without a request may stay open, which its other end should be the first to close. */
+  readonly idleMs: number
+}
+
+/**
+ * An idle connection is closed by the proxy in front (nginx.conf: after 5 s) or by uWebSockets.js (after 8 to 12 s).
+ * Without a balancer nobody waits for that; answers that are still being delivered get a moment all the same.
+ */
+const IDLE_MS = { patient: 13_000, hurried: 1_000 }
+
+/** Until those that were refused at the very end have their answer, as `EDGE_TIMING` discards and lingers. */
+const REFUSED_MS = 4_000
+
+const LOOK_MS = 50
+
+/** @param listenMs as configured; 0 for a node that nobody balances, or that a person waits for */
+export function drainTimes(listenMs: number, answerMs: number): DrainTimes {
+  const idleMs = listenMs > 0 ? IDLE_MS.patient : IDLE_MS.hurried
+  return { listenMs, quietMs: 3_000, extraMs: 10_000, answerMs, idleMs }
+}
+
+/**
+ * Takes a server out of service without an error for anybody who asks it. It goes on listening while balancers learn
+ * from `/readyz` that it leaves, and every answer closes its connection. It stops listening in a moment in which nobody
+ * connects: connections the kernel has accepted by then but the server has not would be reset, and a proxy may
+ * not repeat a POST that it has sent. Then what is in flight is answered, and the last connections run out.
+ *
+ * @param pending calls that go on without their caller
+ */
+export async function drain(
+  server: EdgeServer,
+  pending: () => number,
+  times: DrainTimes,
+  log: Logger,
+): Promise<void> {
+  server.closeConnections()
+  if (times.listenMs > 0) await quiet(server, times)
+  server.stopListening()
+  log.info({ in_flight: server.inFlight, connections: server.connections }, 'not listening')
+  if (await runOut(server, pending, times)) return
+  server.refuse()
+  const refused = () => server.inFlight + server.connections === 0
+  await ended(refused, REFUSED_MS)
+}
+
+/** Resolves when `isOver` says so, at the latest after `ms`. */
+export async function ended(isOver: () => boolean, ms: number): Promise<boolean> {
+  const untilMs = performance.now() + ms
+  while (!isOver()) {
+    if (performance.now() >= untilMs) return false
+    await sleep(LOOK_MS)
+  }
+  return true
+}
+
+/** Resolves when no request has come for a while, not before the time to listen is over. */
+async function quiet(server: EdgeServer, { listenMs, quietMs, extraMs }: DrainTimes): Promise<void> {
+  const startMs = performance.now()
+  let accepted = server.accepted
+  let takenMs = startMs
+  const isQuiet = () => {
+    const nowMs = performance.now()
+    if (server.accepted !== accepted) {
+      accepted = server.accepted
+      takenMs = nowMs
+    }
+    return nowMs - startMs >= listenMs && nowMs - takenMs >= quietMs
+  }
+  await ended(isQuiet, listenMs + extraMs)
+}
+
+/** Resolves to whether everything is answered, and no connection is left that somebody may still use. */
+function runOut(
+  server: EdgeServer,
+  pending: () => number,
+  { answerMs, idleMs }: DrainTimes,
+): Promise<boolean> {
+  let busyMs = performance.now()
+  const isOver = () => {
+    const nowMs = performance.now()
+    if (server.inFlight + pending() > 0) busyMs = nowMs
+    else if (server.connections === 0) return true
+    return nowMs - busyMs >= idleMs
+  }
+  return ended(isOver, answerMs)
+}

@@ -1,0 +1,64 @@
+import { startPurge } from '../jobs/retention.ts'
+import { startJobRunner } from '../jobs/runner.ts'
+import { createWebhookPoster } from '../outbound/post-webhook.ts'
+import { startDeliveries } from '../webhooks/deliveries.ts'
+import type { Node } from './node.ts'
+
+/** Background work of a node: runs jobs, delivers their webhooks, purges expired jobs. */
+export interface JobWork {
+  /** Running jobs. */
+  readonly running: number
+  /**
+   * Claims nothing more. Resolves when nothing is in progress: jobs that are not done within `graceMs` go back to the
+   * queue for other workers.
+   */
+  stop(graceMs: number): Promise<void>
+}
+
+/** Starts the work on jobs in this process, `LARKWAY_JOBS` of them at a time. */
+export function startJobWork(parts: Node): JobWork {
+  const {
+    environment,
+    services,
+    state,
+    log,
+    timing,
+    signals,
+    jobObjects: objects,
+    probe,
+    remoteAudio,
+  } = parts
+  const runner = startJobRunner({
+    services,
+    objects,
+    probe,
+    remoteAudio,
+    signals,
+    log,
+    tracing: parts.tracing,
+    recorder: parts.recorder,
+    places: environment.LARKWAY_JOBS,
+    perWorkspace: environment.LARKWAY_JOBS_PER_WORKSPACE,
+    timing: timing.jobs ?? {},
+  })
+  const deliveries = startDeliveries({
+    state,
+    signals,
+    log,
+    secretKeys: parts.secretKeys,
+    signer: parts.workers.signer,
+    post: createWebhookPoster({ insecure: environment.LARKWAY_INSECURE_WEBHOOKS }),
+    timing: timing.deliveries ?? {},
+    onOutcome: (outcome) => parts.metrics?.work.delivered(outcome),
+  })
+  const purge = startPurge({ state, objects, log, timing: timing.purge ?? {} })
+  return {
+    get running() {
+      return runner.running
+    },
+    async stop(graceMs) {
+      await runner.stop(graceMs)
+      await Promise.all([deliveries.stop(), purge.stop()])
+    },
+  }
+}

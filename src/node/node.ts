@@ -1,0 +1,182 @@
+import { hostname } from 'node:os'
+import { createApiKeys, type PolledApiKeys } from '../catalog/api-keys.ts'
+import type { ApiKeys } from '../contracts/catalog.ts'
+import type { State } from '../contracts/state.ts'
+import { createAccountViews, createSettlements, createUsageBuffer } from '../gateway/accounts.ts'
+import { createCircuitBreakers, createLatencyTracker } from '../gateway/health.ts'
+
+import type { Services } from '../gateway/services.ts'
+
+import { createJobSignals } from '../jobs/watch.ts'
+import type { Logger } from '../log.ts'
+import { createMediaProbe } from '../media/probe.ts'
+import { createMetrics } from '../metrics/metrics.ts'
+import { createAudioFetcher } from '../outbound/fetch-audio.ts'
+import { createSender } from '../outbound/send.ts'
+import { PROVIDERS } from '../providers/index.ts'
+import { BatchingRecorder } from '../recorder/recorder.ts'
+import { BuiltInSandbox } from '../sandbox/thread.ts'
+import { readSecretKeys } from '../secrets.ts'
+import { createAudioDigester } from '../storage/audio-digest.ts'
+import { createAudioReader } from '../storage/audio-reader.ts'
+import { createBlocks } from '../storage/blocks.ts'
+import { FOLDER_UPLOAD_SLOTS, UPLOAD_SLOTS } from '../storage/body-writer.ts'
+import { createBudget } from '../storage/budget.ts'
+import { lockFolder } from '../storage/folder-lock.ts'
+import { createJobObjects } from '../storage/job-objects.ts'
+import { createSlotResults } from '../storage/kept-texts.ts'
+import { createRemoteAudio } from '../storage/remote-audio.ts'
+import { createSpool } from '../storage/spool.ts'
+import { startSweeper } from '../storage/sweep.ts'
+import { startTracing } from '../tracing/start.ts'
+import { createWorkers } from '../workers/pool.ts'
+import type { Environment } from './config.ts'
+import { type Catalog, type Closer, openSnapshots } from './snapshots.ts'
+import { isEmbedded, openState, openStore, type Store } from './stores.ts'
+import type { Timing } from './timing.ts'
+
+const MIB = 1024 * 1024
+
+/** The parts of every node: state, store, configuration and the gateway itself. */
+export type Node = Awaited<ReturnType<typeof openNode>>
+
+/**
+ * Builds the parts of a node from its environment. Adds what must be closed to `closers`, also when a later part
+ * cannot be opened.
+ *
+ * @throws Error that says what is wrong with the environment, the configuration or the data folder
+ */
+export async function openNode(
+  environment: Environment,
+  env: Readonly<Record<string, string | undefined>>,
+  log: Logger,
+  closers: Closer[],
+  timing: Timing = {},
+) {
+  const metrics = environment.LARKWAY_METRICS_PORT === undefined ? null : createMetrics()
+  const tracing = await startTracing(env, log)
+  if (tracing !== null) closers.push(() => tracing.close())
+  if (isEmbedded(environment)) closers.push(await lockFolder(environment.LARKWAY_DATA))
+  const state = await openState(environment, log)
+  closers.push(() => state.close())
+  const secretKeys = await readSecretKeys(environment.LARKWAY_SECRET_KEYS, environment.LARKWAY_DATA)
+  const sandbox = new BuiltInSandbox((error) => log.error({ err: error }, 'sandbox'))
+  closers.push(() => sandbox.close())
+  const catalog = await openSnapshots(
+    { environment, env, log, store: state.catalog, secretKeys, sandbox },
+    closers,
+  )
+  const store = await openStore(environment, secretKeys)
+  closers.push(() => store.objects.close())
+  await sweep(store, state, catalog, log, closers)
+  const gateway = await openGateway()
+  return { environment, log, timing, metrics, tracing, state, catalog, secretKeys, store, ...gateway }
+
+  async function openGateway() {
+    const { objects } = store
+    const budget = createBudget(environment.LARKWAY_MEMORY_MIB * MIB)
+    const blocks = createBlocks(budget)
+    const uploadSlots = environment.S3_BUCKET === undefined ? FOLDER_UPLOAD_SLOTS : UPLOAD_SLOTS
+    const spool = createSpool({ budget, blocks, objects, log, uploadSlots })
+    closers.push(() => blocks.close())
+    closers.push(() => spool.close())
+    const workers = createWorkers()
+    closers.push(() => workers.close())
+    const reader = createAudioReader({ objects, decoder: workers.decoder, memory: { blocks, budget } })
+    const sender = createSender({ reader, inner: sandbox })
+    closers.push(() => sender.close())
+    const signals = createJobSignals()
+    state.jobs.listen(signals)
+    const keys = await openKeyBook(catalog, state, log, closers)
+    const services = openServices(keys, catalog, state, log, closers, {
+      send: sender.send,
+      open: sender.open,
+      budget,
+      slotResults: createSlotResults({ objects, budget }),
+      timing: timing.calls,
+      ...(metrics === null ? {} : { watch: metrics.calls }),
+    })
+    return {
+      budget,
+      spool,
+      workers,
+      services,
+      recorder: openRecorder(services, state, log, closers),
+      /** Reads the keys of the state at once. */
+      refreshKeys: () => keys.refresh(),
+      probe: createMediaProbe({ reader }),
+      digester: createAudioDigester({ reader, hasher: workers.hasher, blocks, budget }),
+      remoteAudio: createRemoteAudio({ spool, fetchAudio: createAudioFetcher({}) }),
+      jobObjects: createJobObjects({ objects, budget, log }),
+      signals,
+    }
+  }
+}
+
+async function sweep(
+  { objects, folderLinks }: Store,
+  state: State,
+  catalog: Catalog,
+  log: Logger,
+  closers: Closer[],
+): Promise<void> {
+  const slotTtlSeconds = () => catalog.current().limits.sync_idempotency_ttl_seconds
+  const longestCallMs = () => Math.max(catalog.current().deadlineMs, catalog.current().videoDeadlineMs)
+  const knownJobs = (ids: readonly string[]) => state.jobs.known(ids)
+  const alone = folderLinks !== null
+  const sweeper = await startSweeper({ objects, log, alone, slotTtlSeconds, longestCallMs, knownJobs })
+  closers.push(() => sweeper.stop())
+}
+
+/** Opens the recorder of this node for the console. It must be started once the node is complete. */
+function openRecorder(
+  { snapshot, health, budget }: Services,
+  state: State,
+  log: Logger,
+  closers: Closer[],
+): BatchingRecorder {
+  const node = { name: `${hostname()}:${process.pid}`, snapshot, health, budget }
+  const recorder = new BatchingRecorder({ state: state.console, node, log })
+  closers.push(() => recorder.close())
+  return recorder
+}
+
+async function openKeyBook(
+  { current: snapshot, isWhole }: Catalog,
+  state: State,
+  log: Logger,
+  closers: Closer[],
+): Promise<PolledApiKeys> {
+  const keys = createApiKeys({ snapshot, isWhole, keys: state.keys, log })
+  closers.push(() => keys.close())
+  await keys.ready()
+  return keys
+}
+
+/** Opens the services of the gateway on top of the store and the network. */
+function openServices(
+  keys: ApiKeys,
+  { current: snapshot }: Catalog,
+  state: State,
+  log: Logger,
+  closers: Closer[],
+  outside: Pick<Services, 'send' | 'open' | 'budget' | 'slotResults' | 'watch' | 'timing'>,
+): Services {
+  const settlements = createSettlements(state.ledger, log)
+  closers.push(() => settlements.close())
+  const usage = createUsageBuffer(state.accounts, log)
+  closers.push(() => usage.close())
+  return {
+    ...outside,
+    snapshot,
+    providers: PROVIDERS,
+    keys,
+    state,
+    settlements,
+    usage,
+    accountViews: createAccountViews(state.accounts),
+    random: Math.random,
+    latency: createLatencyTracker(),
+    health: createCircuitBreakers(),
+  }
+}

@@ -1,0 +1,40 @@
+import type { EdgeServer } from '../inbound/server.ts'
+import { startMetricsListener } from '../metrics/listener.ts'
+import { readVersion } from '../version.ts'
+import type { JobWork } from './job-work.ts'
+import type { Node } from './node.ts'
+import type { Closer } from './snapshots.ts'
+
+/**
+ * Serves the metrics of a node, where that is asked for.
+ *
+ * @param server null for a worker
+ * @param jobs   null where jobs are left to others
+ * @returns the port; undefined: none was asked for
+ * @throws Error when the address cannot be listened on
+ */
+export async function serveMetrics(
+  { parts, server, jobs }: { parts: Node; server: EdgeServer | null; jobs: JobWork | null },
+  closers: Closer[],
+): Promise<number | undefined> {
+  const { environment, metrics, budget, spool, services, state, catalog } = parts
+  const { LARKWAY_METRICS_HOST: host, LARKWAY_METRICS_PORT: port } = environment
+  if (metrics === null || port === undefined) return undefined
+  // Loaded only where it is used.
+  const { createScrape } = await import('../metrics/scrape.ts')
+  const scrape = createScrape(metrics, {
+    version: await readVersion(),
+    ...(server === null ? {} : { server }),
+    ...(jobs === null ? {} : { jobs }),
+    budget,
+    settlements: services.settlements,
+    rateLimiter: state.rateLimiter,
+    snapshot: catalog.current,
+    healthOf: (entry) => services.health.view(entry, performance.now()).state,
+    bodies: () => spool.stats(),
+    figures: () => state.jobs.figures(),
+  })
+  const listener = await startMetricsListener({ host, port }, scrape)
+  closers.push(() => listener.close())
+  return listener.port
+}

@@ -1,0 +1,236 @@
+import { readFileSync } from 'node:fs'
+import type { AdminContext } from '../admin/actor.ts'
+import type { Dependencies } from '../api/endpoint.ts'
+import { createRoutes } from '../api/table.ts'
+import { LOOK } from '../console/server/page-assets.ts'
+import { consoleRoutes } from '../console/server/table.ts'
+import { receiveBufferWarning } from '../inbound/receive-window.ts'
+import { type EdgeOptions, type EdgeServer, startServer } from '../inbound/server.ts'
+import type { Logger } from '../log.ts'
+import { createWebhookPoster } from '../outbound/post-webhook.ts'
+import { createResults } from '../storage/results.ts'
+import { createDiscardingSpool } from '../storage/spool.ts'
+import { type Environment, readEnvironment } from './config.ts'
+import { drain, drainTimes, ended } from './drain.ts'
+import { type JobWork, startJobWork } from './job-work.ts'
+import { type Node, openNode } from './node.ts'
+import { serveMetrics } from './serve-metrics.ts'
+import type { Closer } from './snapshots.ts'
+import { isEmbedded } from './stores.ts'
+import type { Timing } from './timing.ts'
+
+/** Room for what follows the deadline of a call: its answer is kept for replay, and the state records its end. */
+const ENDING_MS = 10_000
+/** How long jobs may go on when the node is to stop; a job that has not ended by then is given back. */
+const JOBS_GRACE_MS = 25_000
+
+type Variables = Readonly<Record<string, string | undefined>>
+
+/** A node that runs, in this process; who started it decides which signals stop it and when the process ends. */
+export interface RunningNode {
+  /** Undefined for a worker. */
+  readonly port: number | undefined
+  readonly sandboxUrl: string | undefined
+  /** Tells a newcomer how to make a first call; empty where there is a configuration file. */
+  readonly greeting: string
+  /** Reads the configuration again. */
+  reload(): Promise<void>
+  /** Takes up nothing new, finishes what is in flight and closes. For `SIGINT`, a person's, it does not listen on. */
+  stop(signal: NodeJS.Signals): Promise<void>
+  /** Closes at once, whatever is in flight. */
+  close(): Promise<void>
+}
+
+/**
+ * Builds a node out of the environment, wires it, listens and works on jobs. `UWS_ENVIRONMENT` is to stand in the
+ * environment of the process by then.
+ *
+ * @param options.shared whether other processes listen on the same port
+ * @param options.timing durations that tests change
+ * @throws Error that says what is wrong with the environment, the configuration or the data folder
+ */
+export async function openServer(
+  env: Variables,
+  createLog: (environment: Environment) => Logger,
+  { shared = false, timing = {} }: { readonly shared?: boolean; readonly timing?: Timing } = {},
+): Promise<RunningNode> {
+  const environment = readEnvironment(env)
+  const log = createLog(environment)
+  const closers: Closer[] = []
+  const parts = await openNode(environment, env, log, closers, timing)
+  const accepting = { value: true }
+  const server = await listen(parts, shared, () => accepting.value)
+  closers.push(() => server.close())
+  const jobs = environment.LARKWAY_JOBS === 0 ? null : startJobWork(parts)
+  parts.recorder.start(() => server.inFlight + (jobs?.running ?? 0))
+  const metricsPort = await serveMetrics({ parts, server, jobs }, closers)
+
+  warnOfReceiveBuffers(log)
+  warnOfLoneNode(environment, log)
+  const ports = { port: server.port, metrics_port: metricsPort }
+  const listening = { ...ports, uws: server.uws, node: process.version, ...storesOf(parts) }
+  const { sandboxUrl } = parts.catalog
+  log.info({ ...listening, jobs: environment.LARKWAY_JOBS, sandbox: sandboxUrl }, 'listening')
+  return running({ parts, closers, server, jobs }, () => {
+    accepting.value = false
+  })
+}
+
+/**
+ * Opens a node that works on jobs and nothing else, beside servers that have the same Redis and the same bucket.
+ *
+ * @throws Error that says what is wrong with the environment or the configuration
+ */
+export async function openWorker(
+  env: Variables,
+  createLog: (environment: Environment) => Logger,
+  timing: Timing = {},
+): Promise<RunningNode> {
+  const environment = readEnvironment(env)
+  if (isEmbedded(environment)) {
+    throw new Error('a worker needs REDIS_URL and S3_BUCKET: a data folder is for one process alone')
+  }
+  if (environment.LARKWAY_JOBS === 0) throw new Error('environment: a worker needs LARKWAY_JOBS over 0')
+  const log = createLog(environment)
+  const closers: Closer[] = []
+  const parts = await openNode(environment, env, log, closers, timing)
+  const jobs = startJobWork(parts)
+  parts.recorder.start(() => jobs.running)
+  const metrics_port = await serveMetrics({ parts, server: null, jobs }, closers)
+  warnOfLoneNode(environment, log)
+  const jobsAtOnce = environment.LARKWAY_JOBS
+  log.info({ node: process.version, ...storesOf(parts), metrics_port, jobs: jobsAtOnce }, 'working')
+  return running({ parts, closers, server: null, jobs }, () => {})
+}
+
+function storesOf({ state, environment }: Node) {
+  return { stores: { state: state.kind, objects: environment.S3_BUCKET === undefined ? 'folder' : 's3' } }
+}
+
+/** The stores and services that the commands of the console work on. */
+function adminContext({ environment, state, catalog, secretKeys, workers, ...parts }: Node): AdminContext {
+  const webhooks = { secretKeys, insecure: environment.LARKWAY_INSECURE_WEBHOOKS }
+  return {
+    state,
+    catalog: () => catalog.desk,
+    webhooks,
+    sending: { signer: workers.signer, post: createWebhookPoster(webhooks) },
+    objects: parts.jobObjects,
+    signals: parts.signals,
+    refreshKeys: parts.refreshKeys,
+    nowMs: Date.now,
+  }
+}
+
+async function listen(parts: Node, shared: boolean, accepting: () => boolean): Promise<EdgeServer> {
+  const { environment, log, metrics, state, store, secretKeys, budget, signals, jobObjects } = parts
+  const { objects, links, folderLinks } = store
+  const dependencies: Dependencies = {
+    ...parts,
+    discard: createDiscardingSpool(),
+    results: createResults({ objects, links, budget }),
+    jobs: { objects: jobObjects, links, signals },
+  }
+  const webhooks = { secretKeys, insecure: environment.LARKWAY_INSECURE_WEBHOOKS }
+  const api = createRoutes({
+    ...dependencies,
+    readiness: { accepting, stateHealthy: () => state.healthy() },
+    links: folderLinks === null ? null : { open: (token) => folderLinks.open(token), objects },
+    webhooks,
+    docsLook: LOOK,
+  })
+  const console = consoleRoutes({
+    dependencies,
+    admin: adminContext(parts),
+    catalog: parts.catalog.desk,
+    state: state.console,
+    nowMs: Date.now,
+  })
+  const routes = [...api, ...console]
+  const { HOST: host, PORT: port } = environment
+  const observe: Pick<EdgeOptions, 'observe'> =
+    metrics === null ? {} : { observe: (exchange, refusal) => metrics.requests.begun(exchange, refusal) }
+  return startServer({ routes, host, port, shared, budget, log, ...observe })
+}
+
+/** The parts that stopping a node concerns. */
+interface Stoppable {
+  readonly parts: Node
+  readonly closers: Closer[]
+  /** Null for a worker. */
+  readonly server: EdgeServer | null
+  /** Null where jobs are left to others. */
+  readonly jobs: JobWork | null
+}
+
+function running(node: Stoppable, onStop: () => void): RunningNode {
+  const { parts, server, jobs, closers } = node
+  return {
+    port: server?.port,
+    sandboxUrl: parts.catalog.sandboxUrl,
+    greeting: server === null ? '' : parts.catalog.greeting(server.port),
+    reload: () => parts.catalog.reload(),
+    async stop(signal) {
+      onStop()
+      parts.log.info({ signal, in_flight: server?.inFlight, jobs: jobs?.running }, 'stopping')
+      const listenMs = signal === 'SIGINT' ? 0 : parts.environment.LARKWAY_DRAIN_SECONDS * 1_000
+      try {
+        await Promise.all([leave(node, listenMs), jobs?.stop(JOBS_GRACE_MS)])
+      } finally {
+        await closeAll(parts, closers)
+      }
+    },
+    async close() {
+      onStop()
+      await jobs?.stop(0)
+      await closeAll(parts, closers)
+    },
+  }
+}
+
+/**
+ * Resolves when every request is answered, and every call ended that began or went on without its caller; at the
+ * latest when none can be under way any more.
+ */
+async function leave(
+  { parts: { catalog, services, log, timing }, server }: Stoppable,
+  listenMs: number,
+): Promise<void> {
+  const { deadlineMs, videoDeadlineMs } = catalog.current()
+  const answerMs = Math.max(deadlineMs, videoDeadlineMs) + ENDING_MS
+  const pending = () => services.settlements.pending
+  if (server === null) await ended(() => pending() === 0, answerMs)
+  else await drain(server, pending, { ...drainTimes(listenMs, answerMs), ...timing.drain }, log)
+}
+
+/** The last line of the log says what is still held: memory that is held then was leaked. */
+async function closeAll({ log, budget, spool }: Node, closers: Closer[]): Promise<void> {
+  for (const close of closers.splice(0).reverse()) {
+    try {
+      await close()
+    } catch (error) {
+      log.warn({ err: error }, 'stopping')
+    }
+  }
+  log.info({ held_bytes: budget.used, bodies: { ...spool.stats() } }, 'stopped')
+}
+
+/** What nodes that share a Redis must share, too, and each would have of its own otherwise. */
+function warnOfLoneNode({ REDIS_URL, S3_BUCKET, LARKWAY_SECRET_KEYS }: Environment, log: Logger): void {
+  if (REDIS_URL === undefined) return
+  if (S3_BUCKET === undefined) {
+    log.warn('objects are in the data folder of this node: no other node finds large answers and jobs there')
+  }
+  if (LARKWAY_SECRET_KEYS === undefined) {
+    log.warn('LARKWAY_SECRET_KEYS is not set: no other node can read the secrets that this one seals')
+  }
+}
+
+function warnOfReceiveBuffers(log: Logger): void {
+  try {
+    const warning = receiveBufferWarning(readFileSync('/proc/sys/net/ipv4/tcp_rmem', 'utf8'))
+    if (warning !== null) log.warn(warning)
+  } catch {
+    // Not Linux: there is nothing to look at.
+  }
+}

@@ -1,0 +1,75 @@
+import { join } from 'node:path'
+import type { Links } from '../contracts/links.ts'
+import type { Objects } from '../contracts/objects.ts'
+import type { State } from '../contracts/state.ts'
+import type { Logger } from '../log.ts'
+import { createFileObjects } from '../storage/folder.ts'
+import { createFolderLinks, type FolderLinks } from '../storage/folder-links.ts'
+import type { Environment } from './config.ts'
+
+const STATE_FILE = 'state.sqlite'
+
+/** Whether the data folder holds what only one server may use at a time. */
+export function isEmbedded({ REDIS_URL, S3_BUCKET }: Pick<Environment, 'REDIS_URL' | 'S3_BUCKET'>): boolean {
+  return REDIS_URL === undefined || S3_BUCKET === undefined
+}
+
+/**
+ * The state that the environment names: Redis, else the file of the data folder, which has to exist. The client of each
+ * is loaded only where it is used: it takes 30 MB of memory.
+ *
+ * @throws Error when the file cannot be opened; a Redis that is away is found later
+ */
+export async function openState(
+  { REDIS_URL: url, LARKWAY_DATA: folder }: Pick<Environment, 'REDIS_URL' | 'LARKWAY_DATA'>,
+  log: Logger,
+): Promise<State> {
+  if (url !== undefined) {
+    const { createRedisState } = await import('../state/redis/state.ts')
+    return createRedisState({ url, log })
+  }
+  const { openEmbeddedState } = await import('../state/embedded/state.ts')
+  return openEmbeddedState({ file: join(folder, STATE_FILE), log })
+}
+
+/** Where bodies and results are, and who opens a result by its URL. */
+export interface Store {
+  readonly objects: Objects
+  readonly links: Links
+  /** The folder store's own; null where the store opens its URLs itself. */
+  readonly folderLinks: FolderLinks | null
+}
+
+/** The object store that the environment names: a bucket, else the data folder. */
+export function openStore(environment: Environment, secretKeys: readonly Buffer[]): Promise<Store> {
+  return environment.S3_BUCKET === undefined ? openFolder(environment, secretKeys) : openBucket(environment)
+}
+
+/** The object store alone, without the means to sign URLs. */
+export async function openObjects(environment: Environment): Promise<Objects> {
+  if (environment.S3_BUCKET === undefined) return createFileObjects(environment.LARKWAY_DATA)
+  return (await openBucket(environment)).objects
+}
+
+async function openFolder(
+  { LARKWAY_DATA: folder, LARKWAY_PUBLIC_URL: publicUrl }: Environment,
+  keys: readonly Buffer[],
+): Promise<Store> {
+  const folderLinks = createFolderLinks({ keys, publicUrl })
+  return { objects: await createFileObjects(folder), links: folderLinks, folderLinks }
+}
+
+async function openBucket(environment: Environment): Promise<Store> {
+  const { createS3Links, createS3Objects } = await import('../storage/s3.ts')
+  const { S3_ENDPOINT, S3_PUBLIC_ENDPOINT, S3_REGION, S3_BUCKET, S3_ACCESS_KEY_ID, S3_SECRET_ACCESS_KEY } =
+    environment
+  const bucket = {
+    endpoint: S3_ENDPOINT as string,
+    region: S3_REGION,
+    bucket: S3_BUCKET as string,
+    accessKeyId: S3_ACCESS_KEY_ID as string,
+    secretAccessKey: S3_SECRET_ACCESS_KEY as string,
+  }
+  const links = createS3Links({ ...bucket, endpoint: S3_PUBLIC_ENDPOINT ?? bucket.endpoint })
+  return { objects: createS3Objects(bucket), links, folderLinks: null }
+}

@@ -1,0 +1,45 @@
+import type { Provider } from '../../contracts/provider.ts'
+import { completionByChat } from '../completion.ts'
+import { type ChatShape, chatOperation, OPENAI_AUDIO } from './chat.ts'
+import { embeddingsOperation } from './embeddings.ts'
+import { imageOperation } from './image.ts'
+import { SPEECH_FORMATS, speechOperation } from './speech.ts'
+import { transcriptionOperation, translationOperation } from './transcription.ts'
+import { modelsOperation } from './wire.ts'
+
+const plain = () => ({})
+
+/**
+ * The reasoning models, which are all of the newer ones, refuse `max_tokens`, and any temperature but the
+ * default one (400, `unsupported_value`).
+ */
+const CHAT: ChatShape = {
+  maxTokens: 'max_completion_tokens',
+  stopMax: 4,
+  // "Not supported with latest reasoning models o3 and o4-mini." Of newer ones nothing is said: they are sent it, and
+  // one that refuses it as an `unsupported_parameter` leaves the call to the next entry.
+  noStop: /^o\d/,
+  fixedSampling: /^(?:o\d|gpt-[5-9](?![\d.]*-chat))/,
+  audioOnly: /^gpt-(?:4o-)?(?:mini-)?audio/,
+  audio: OPENAI_AUDIO,
+}
+
+const chat = chatOperation(CHAT, plain)
+
+/**
+ * https://platform.openai.com/docs/api-reference. There is no video: `/videos` was shut down on 2026-09-24;
+ * nor is there a model left for `/completions` since 2026-09-28, so that a text completion is a chat.
+ */
+export const openai: Provider = {
+  kind: 'openai',
+  baseUrl: 'https://api.openai.com/v1',
+  needsCredential: true,
+  transcription: transcriptionOperation(plain),
+  translation: translationOperation(plain),
+  speech: speechOperation({ defaultVoice: 'alloy', defaultFormat: 'mp3', formats: SPEECH_FORMATS }, plain),
+  chat,
+  complete: completionByChat(chat),
+  embeddings: embeddingsOperation(true, plain),
+  image: imageOperation(false, plain),
+  models: modelsOperation(plain),
+}

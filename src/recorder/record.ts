@@ -1,0 +1,205 @@
+import { callFacts, errorOf } from '../call-facts.ts'
+import { CAPABILITIES, FEATURES } from '../contracts/calls.ts'
+import { SCOPES } from '../contracts/catalog.ts'
+import type { RecordedFailure, RecordedVerdict, RequestRecord } from '../contracts/console.ts'
+import type { EndedCall, EndedExchange, RecordedJob } from '../contracts/recorder.ts'
+import type { GatewayError } from '../errors.ts'
+import { newId } from '../ids.ts'
+
+/** Entries that a failure is recorded with: a record must not grow with the routes of an odd configuration. */
+const ENTRIES_MAX = 20
+/** Items of any list. */
+const ITEMS_MAX = 20
+const PARAM_DEPTH_MAX = 8
+
+/**
+ * Names that a field of a request can have, at any depth. Callers choose the names of unknown fields, so that no other
+ * name is recorded; a test compares the list with the request schemas.
+ */
+export const FIELD_NAMES: ReadonlySet<string> = new Set(
+  `
+    Idempotency-Key arguments audio audio_base64 background base64 best_of chunking_strategy content
+    custom_vocabulary data description detail detect_language diarization dimensions domains
+    duration_seconds echo encoding_format endpoint file filename format frequency_penalty function
+    function_call functions id idempotency_key image_url images include include_usage input input_audio
+    instructions json_schema keyterms keywords known_speaker_names known_speaker_references language
+    languages logit_bias logprobs max_completion_tokens max_tokens media_type messages metadata modalities
+    mode model moderation multichannel n name options output_compression output_format parallel_tool_calls
+    parameters partial_images payload prediction presence_penalty profanity_filter prompt prompt_cache_key
+    prompt_cache_retention purpose quality reasoning_effort redaction response_format response_profile
+    response_schema role safety_identifier schema seconds seed service_tier size smart_formatting
+    speaker_count_hint speed stop store stream stream_format stream_options strict style suffix task
+    temperature text timestamp_granularities timestamps token tool_call_id tool_calls tool_choice tools
+    top_logprobs top_p type url user verbosity voice wait web_search_options
+  `
+    .trim()
+    .split(/\s+/),
+)
+
+/** Beginnings of messages that say how a field breaks the rules. The rest of a message is not recorded. */
+export const FIELD_RULES = [
+  'must be given',
+  'must be a string',
+  'must be an integer',
+  'must be a number',
+  'must be a whole number',
+  'must be a list of strings',
+  'must be a list',
+  'must be an object',
+  'must be true or false',
+  'must be one of',
+  'must be at least',
+  'must be at most',
+  'must be greater than',
+  'must be base64',
+  'must have at most',
+  'must not be empty',
+  'must be left out',
+  'must be sent once',
+  'must be visible ASCII',
+  'is over',
+] as const
+
+/** Names that can be reported as missing. */
+const MISSABLE: ReadonlySet<unknown> = new Set([...FEATURES, ...CAPABILITIES, ...SCOPES, 'key', 'workspace'])
+/** Form of our own names, such as those of limits. */
+const OWN_WORD = /^[a-z][a-z0-9_]{0,39}$/
+
+/** Why a request failed, reduced to what is in closed lists. */
+export function recordedFailure({ message, extra }: GatewayError): RecordedFailure {
+  const { param, details = {} } = extra
+  const entries = Array.isArray(details.entries) ? (details.entries as readonly unknown[]) : []
+  return {
+    param: documentedParam(param),
+    rule: param === undefined ? null : ruleIn(message, param),
+    reason: ownWord(details.reason),
+    missing: missable([details.required_capabilities, details.scope, details.budget].flat()),
+    limit: limitIn(details),
+    entries: entries.slice(0, ENTRIES_MAX).map(verdictOf),
+    moreEntries: Math.max(0, entries.length - ENTRIES_MAX),
+  }
+}
+
+/** `messages[2].content`, when each of its names is documented; null otherwise. */
+function documentedParam(param: unknown): string | null {
+  if (typeof param !== 'string' || param.length > 128) return null
+  const names = param.replaceAll(/\[\d{0,6}\]/g, '').split('.')
+  return names.length <= PARAM_DEPTH_MAX && names.every((name) => FIELD_NAMES.has(name)) ? param : null
+}
+
+function ruleIn(message: string, param: string): string | null {
+  const named = [`\`${param}\` `, `${param} `].find((beginning) => message.startsWith(beginning))
+  if (named === undefined) return null
+  const said = message.slice(named.length)
+  return FIELD_RULES.find((rule) => said.startsWith(rule)) ?? null
+}
+
+function limitIn(details: Readonly<Record<string, unknown>>): RecordedFailure['limit'] {
+  const name = ownWord(details.limit)
+  if (name === null) return null
+  const unit = name.endsWith('_seconds') ? 'seconds' : 'bytes'
+  const actual =
+    unit === 'seconds' ? details.audio_seconds : (details.declared_bytes ?? details.received_bytes)
+  return { name, max: figure(details[`limit_${unit}`]), actual: figure(actual) }
+}
+
+/** A row of `explainRows`, without its `detail`, which may quote the request. */
+function verdictOf(row: unknown): RecordedVerdict {
+  const { route, provider, model, left, missing, conflict, param, retry_after_ms } = Object(row)
+  return {
+    route: String(route),
+    provider: String(provider),
+    model: String(model),
+    left: ownWord(left),
+    missing: missable(missing),
+    conflict: missable(conflict),
+    param: documentedParam(param),
+    retryAfterMs: figure(retry_after_ms),
+  }
+}
+
+function ownWord(value: unknown): string | null {
+  return typeof value === 'string' && OWN_WORD.test(value) ? value : null
+}
+
+function missable(value: unknown): readonly string[] {
+  if (!Array.isArray(value)) return []
+  return value.filter((item): item is string => MISSABLE.has(item)).slice(0, ITEMS_MAX)
+}
+
+function figure(value: unknown): number | null {
+  return typeof value === 'number' && Number.isFinite(value) ? value : null
+}
+
+/**
+ * Record of a request that is over. Tells what its line in the log tells, no more.
+ *
+ * @param addedMs null: the recorder did not look closely when the answer was there
+ */
+export function requestRecord(
+  exchange: EndedExchange,
+  call: EndedCall,
+  addedMs: number | null,
+): RequestRecord {
+  const { requestId, method, pattern, status, elapsedMs, receivedBytes, sentBytes } = exchange
+  const { workspace = '', app = '', key_id: keyId = '', ...called } = recordedFacts(call)
+  return {
+    recordId: newId('rec'),
+    id: requestId,
+    atMs: Date.now(),
+    workspace,
+    app,
+    keyId,
+    method,
+    path: pattern ?? '',
+    status,
+    error: errorOf(exchange, call) ?? null,
+    failure: call.failure && recordedFailure(call.failure),
+    milliseconds: Math.round(elapsedMs),
+    addedMs: addedMs === null ? null : Math.round(addedMs * 100) / 100,
+    receivedBytes,
+    sentBytes,
+    jobId: call.jobId,
+    replayed: call.replayed,
+    ...called,
+  }
+}
+
+/** Record of a run of a job. The node's own time is not told apart, since it works on several runs at once. */
+export function runRecord(job: RecordedJob, call: EndedCall, milliseconds: number): RequestRecord {
+  const { workspace: _, app: __, key_id: ___, ...called } = recordedFacts(call)
+  return {
+    recordId: newId('rec'),
+    id: job.requestId,
+    atMs: Date.now(),
+    workspace: job.workspace,
+    app: job.app,
+    keyId: job.keyId,
+    method: 'RUN',
+    path: 'job',
+    status: null,
+    error: call.failure?.code ?? null,
+    failure: call.failure && recordedFailure(call.failure),
+    milliseconds: Math.round(milliseconds),
+    addedMs: null,
+    receivedBytes: 0,
+    sentBytes: 0,
+    jobId: job.id,
+    replayed: false,
+    ...called,
+  }
+}
+
+function recordedFacts(call: EndedCall) {
+  const facts = callFacts(call)
+  return {
+    workspace: facts.workspace,
+    app: facts.app,
+    key_id: facts.key_id,
+    route: facts.route ?? null,
+    policyVersionId: facts.policy_version_id ?? null,
+    attempts: facts.attempts ?? [],
+    usage: facts.usage ?? null,
+    costUsd: facts.cost_usd ?? null,
+  }
+}

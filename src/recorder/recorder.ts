@@ -1,0 +1,351 @@
+import { randomUUID } from 'node:crypto'
+import type { ByteBudget } from '../contracts/budget.ts'
+import type { Entry, Snapshot } from '../contracts/catalog.ts'
+import type {
+  BreakerView,
+  ConsoleState,
+  NodeSample,
+  RequestRecord,
+  SampledFailure,
+} from '../contracts/console.ts'
+import type { EndedCall, EndedExchange, RecordedJob, Recorder, RecorderNote } from '../contracts/recorder.ts'
+import type { Failure } from '../contracts/upstream.ts'
+import { ERRORS } from '../errors.ts'
+import type { Logger } from '../log.ts'
+import { routesOf } from '../metrics/node-readings.ts'
+import { Allowance } from './allowance.ts'
+import { requestRecord, runRecord } from './record.ts'
+import { KeyTally, Tallies, type WorkspaceTally } from './tally.ts'
+
+/** Workspaces that a sample names. */
+const WORKSPACES_MAX = 50
+/** Entries that are not closed, as far as a sample names them. */
+const BREAKERS_MAX = 100
+
+/** Health of entries, on the clock of `performance.now()`. */
+interface Health {
+  condition(
+    entry: Entry,
+    nowMs: number,
+  ): {
+    readonly state: BreakerView['state'] | 'closed'
+    readonly sinceMs: number | null
+    readonly lastFailure: { readonly failure: Failure; readonly atMs: number } | null
+  }
+}
+
+interface SampledNode {
+  /** Unique to this process, and fit to be shown. */
+  readonly name: string
+  readonly snapshot: () => Pick<Snapshot, 'apps'>
+  readonly health: Health
+  readonly budget: Pick<ByteBudget, 'used' | 'limit'>
+  /** Requests that are not answered yet, and jobs that run. */
+  readonly inFlight: () => number
+}
+
+/** Builds the sample of a node for the step that ends now. */
+function sampleOf(
+  { name, snapshot, health, budget, inFlight }: SampledNode,
+  tallies: Tallies,
+  { atMs, stepMs }: Pick<NodeSample, 'atMs' | 'stepMs'>,
+): NodeSample {
+  return {
+    node: name,
+    atMs,
+    stepMs,
+    memoryUsedBytes: budget.used,
+    memoryLimitBytes: budget.limit,
+    inFlight: inFlight(),
+    breakers: breakersOf(snapshot(), health),
+    all: tallies.all(),
+    workspaces: tallies.busiest(WORKSPACES_MAX),
+  }
+}
+
+function breakersOf(snapshot: Pick<Snapshot, 'apps'>, health: Health): BreakerView[] {
+  const nowMs = performance.now()
+  // Health is on the clock of `performance.now()`.
+  const epochMs = Date.now() - nowMs
+  const breakers: BreakerView[] = []
+  for (const { workspace, name, entries } of routesOf(snapshot)) {
+    for (const entry of entries) {
+      const { state, sinceMs, lastFailure } = health.condition(entry, nowMs)
+      if (state === 'closed') continue
+      breakers.push({
+        workspace,
+        route: name,
+        provider: entry.provider.name,
+        model: entry.model,
+        state,
+        sinceMs: Math.round(epochMs + (sinceMs ?? nowMs)),
+        lastFailure:
+          lastFailure && sampledFailure(lastFailure.failure, Math.round(epochMs + lastFailure.atMs)),
+      })
+      if (breakers.length === BREAKERS_MAX) return breakers
+    }
+  }
+  return breakers
+}
+
+/** A failure without the provider's words. */
+function sampledFailure({ status, reason }: Failure, atMs: number): SampledFailure {
+  return { atMs, status, reason }
+}
+
+/** How often a write is tried; with a second in between, and two for an answer at most. */
+const TRIES_MAX = 5
+/** Writes that wait, of which the oldest are given up for younger ones. */
+const WAITING_MAX = 16
+
+interface Write {
+  readonly run: () => Promise<void>
+  tries: number
+}
+
+/**
+ * Writes what the state may do without: what it refuses is tried again a few times, then given up. Each write has to be
+ * idempotent.
+ */
+class Writes {
+  readonly #log: Logger
+  #waiting: Write[] = []
+  #running: Promise<void> | null = null
+  /** The state has refused one, and taken none since. */
+  #away = false
+
+  constructor(log: Logger) {
+    this.#log = log
+  }
+
+  put(run: () => Promise<void>): void {
+    this.#waiting.push({ run, tries: 0 })
+    if (this.#waiting.length > WAITING_MAX) this.#waiting.shift()
+  }
+
+  /** Sends what waits, all of it at once: the state flushes it together. Does nothing while the last are under way. */
+  send(): void {
+    if (this.#running !== null || this.#waiting.length === 0) return
+    this.#running = this.#sendAll().finally(() => {
+      this.#running = null
+    })
+  }
+
+  /** Resolves when what waits was tried once more. */
+  async close(): Promise<void> {
+    await this.#running
+    await this.#sendAll()
+  }
+
+  async #sendAll(): Promise<void> {
+    const writes = this.#waiting
+    this.#waiting = []
+    const refused = await Promise.all(writes.map(async (write) => ((await this.#try(write)) ? [] : [write])))
+    const left = refused.flat().filter(({ tries }) => tries < TRIES_MAX)
+    this.#waiting = [...left, ...this.#waiting].slice(-WAITING_MAX)
+  }
+
+  async #try(write: Write): Promise<boolean> {
+    write.tries += 1
+    try {
+      await write.run()
+      this.#away = false
+      return true
+    } catch (error) {
+      if (!this.#away) this.#log.warn({ err: error }, 'the state does not take what the console shows')
+      this.#away = true
+      return false
+    }
+  }
+}
+
+/** Records are written every tick; steps of samples end at multiples of theirs, on all nodes at the same moments. */
+const TIMING: RecorderTiming = { tickMs: 1_000, stepMs: 5_000 }
+const KEEP_SAMPLES_MS = 3_600_000
+/** Requests that are looked at closely in each second; as many besides that were failed over. */
+const LOOKS = 100
+/** Failed requests that are recorded in each second: all of them, short of a storm. */
+const FAILURES = 400
+
+/** A request that is looked at closely. */
+class Look {
+  readonly key: KeyTally
+  readonly addedMs: number
+
+  constructor(key: KeyTally, addedMs: number) {
+    this.key = key
+    this.addedMs = addedMs
+  }
+}
+
+interface RecorderTiming {
+  readonly tickMs: number
+  readonly stepMs: number
+}
+
+export interface RecorderParts {
+  readonly state: ConsoleState
+  readonly node: Omit<SampledNode, 'inFlight'>
+  readonly log: Logger
+  readonly timing?: RecorderTiming
+}
+
+/**
+ * Counts requests, looks at some of them closely, and writes both to the state. Requests must not cost more for it: of
+ * most of them no more is done than to find the key's tally and add to it.
+ */
+export class BatchingRecorder implements Recorder {
+  readonly #parts: RecorderParts
+  readonly #timing: RecorderTiming
+  readonly #tallies = new Tallies()
+  readonly #looks = new Allowance(LOOKS)
+  readonly #failovers = new Allowance(LOOKS)
+  readonly #failures = new Allowance(FAILURES)
+  readonly #writes: Writes
+  #records: RequestRecord[] = []
+  #inFlight = () => 0
+  #timer: NodeJS.Timeout | null = null
+  /** Which step this is, in multiples since 1970. */
+  #step: number
+  /** On the clock of `performance.now()`. */
+  #stepStartMs = performance.now()
+
+  constructor(parts: RecorderParts) {
+    this.#parts = parts
+    this.#timing = parts.timing ?? TIMING
+    this.#step = this.#stepAt(this.#currentTick())
+    this.#writes = new Writes(parts.log)
+  }
+
+  /** Begins to write. @param inFlight requests that are not answered yet, and jobs that run */
+  start(inFlight: () => number): void {
+    this.#inFlight = inFlight
+    this.#schedule(this.#currentTick())
+  }
+
+  answered(exchange: EndedExchange, call: EndedCall, status: number): RecorderNote {
+    // Its client has left: `ended` was told.
+    if (call.principal === null || exchange.status !== null || isOwnRead(exchange, call)) return null
+    const key = this.#tallies.ofKey(call.principal)
+    const plain = this.#looks.take(key.workspace.looks)
+    if (!plain && !this.#isRemarkable(key.workspace, hasFailed(status, call), call)) return key
+    const addedMs = Math.max(0, exchange.elapsedMs - exchange.bodyMs - call.upstreamWaitMs)
+    // Failures have more than their share: they would pass for the whole.
+    if (plain) key.workspace.addedMs.push(addedMs)
+    return new Look(key, addedMs)
+  }
+
+  ended(exchange: EndedExchange, call: EndedCall, note: RecorderNote): void {
+    if (call.principal === null || isOwnRead(exchange, call)) return
+    const look = note instanceof Look ? note : null
+    let key = look === null ? (note instanceof KeyTally ? note : null) : look.key
+    if (key === null || key.gone) key = this.#tallies.ofKey(call.principal)
+    const { workspace } = key
+    const failed = hasFailed(exchange.status, call)
+    key.used = true
+    workspace.requests += 1
+    if (failed) {
+      workspace.errors += 1
+      if (isServerError(exchange.status, call)) workspace.serverErrors += 1
+    }
+    workspace.attempted(call.attempts)
+    if (look !== null || (failed && this.#failures.take(workspace.failures))) {
+      workspace.recorded += 1
+      this.#records.push(requestRecord(exchange, call, look === null ? null : look.addedMs))
+    } else if (failed) workspace.failuresDropped += 1
+  }
+
+  wentOn(exchange: EndedExchange, call: EndedCall): void {
+    if (call.principal === null) return
+    const { workspace } = this.#tallies.ofKey(call.principal)
+    if (this.#failures.take(workspace.failures)) this.#records.push(requestRecord(exchange, call, null))
+  }
+
+  ran(job: RecordedJob, call: EndedCall, milliseconds: number): void {
+    const workspace = this.#tallies.ofWorkspace(job.workspace)
+    workspace.attempted(call.attempts)
+    const plain = this.#looks.take(workspace.looks)
+    if (plain || this.#isRemarkable(workspace, call.failure !== null, call))
+      this.#records.push(runRecord(job, call, milliseconds))
+  }
+
+  /** Writes what is left. Resolves also when the state does not take it. */
+  async close(): Promise<void> {
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#putRecords()
+    this.#putSample(Date.now())
+    await this.#writes.close()
+  }
+
+  /** It has failed, or was answered by another entry than the first, and there is room for one more of these. */
+  #isRemarkable(workspace: WorkspaceTally, failed: boolean, { attempts }: EndedCall): boolean {
+    if (failed) return this.#failures.take(workspace.failures)
+    return attempts.length > 1 && this.#failovers.take(workspace.failovers)
+  }
+
+  /** Ticks with the clock, so that the steps of all nodes end together. */
+  #schedule(tick: number): void {
+    this.#timer = setTimeout(() => this.#onTick(), (tick + 1) * this.#timing.tickMs - Date.now()).unref()
+  }
+
+  #onTick(): void {
+    const tick = this.#currentTick()
+    this.#looks.renew()
+    this.#failovers.renew()
+    this.#failures.renew()
+    this.#putRecords()
+    const step = this.#stepAt(tick)
+    if (step !== this.#step) this.#putSample(step * this.#timing.stepMs)
+    this.#step = step
+    this.#writes.send()
+    this.#schedule(tick)
+  }
+
+  /** The nearest one: timers fire a little early, too. */
+  #currentTick(): number {
+    return Math.round(Date.now() / this.#timing.tickMs)
+  }
+
+  #stepAt(tick: number): number {
+    return Math.floor((tick * this.#timing.tickMs) / this.#timing.stepMs)
+  }
+
+  #putRecords(): void {
+    if (this.#records.length === 0) return
+    const { requests } = this.#parts.state
+    const [token, records] = [randomUUID(), this.#records]
+    this.#records = []
+    this.#writes.put(() => requests.add(token, records))
+  }
+
+  #putSample(atMs: number): void {
+    const { samples, keyUses } = this.#parts.state
+    const sample = this.#sample(atMs)
+    this.#writes.put(() => samples.add(sample, KEEP_SAMPLES_MS))
+    const used = this.#tallies.usedKeys()
+    const uses = Object.fromEntries(used.map((id) => [id, atMs]))
+    if (used.length > 0) this.#writes.put(() => keyUses.note(uses))
+    this.#tallies.clear()
+    this.#stepStartMs = performance.now()
+  }
+
+  #sample(atMs: number): NodeSample {
+    const node = { ...this.#parts.node, inFlight: this.#inFlight }
+    const stepMs = Math.round(performance.now() - this.#stepStartMs)
+    return sampleOf(node, this.#tallies, { atMs, stepMs })
+  }
+}
+
+/** True for reads of the playground itself, such as `GET /v1/me` and the state of a job: nobody's calls. */
+function isOwnRead({ method }: EndedExchange, { principal }: EndedCall): boolean {
+  return method === 'GET' && principal?.key.kind === 'playground'
+}
+
+function hasFailed(status: number | null, { failure }: EndedCall): boolean {
+  return failure !== null || (status ?? 0) >= 400
+}
+
+/** The gateway or its providers failed, rather than the caller; also behind the beginning of a streamed answer. */
+function isServerError(status: number | null, { failure }: EndedCall): boolean {
+  return (status ?? 0) >= 500 || (failure !== null && ERRORS[failure.code].status >= 500)
+}

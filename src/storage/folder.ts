@@ -1,0 +1,294 @@
+import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import type { ObjectInfo, Objects, PartUpload } from '../contracts/objects.ts'
+import { untilAborted } from './body-bytes.ts'
+import { failureOf, unavailable } from './failure.ts'
+import { checkKey } from './key.ts'
+
+interface Sync {
+  /** Settles as the one that is under way does. */
+  readonly running: Promise<void>
+  /** The one that begins after it; null: nobody waits for one. */
+  next: Promise<void> | null
+}
+
+const syncs = new Map<string, Sync>()
+
+/**
+ * Forces a folder to the disk, so that what was renamed into it before lasts. Those who ask while a sync is under way
+ * share the one that begins after it: with many writers, theirs cost little more than one writer's.
+ */
+export function syncFolder(path: string): Promise<void> {
+  const sync = syncs.get(path)
+  if (sync === undefined) return begin(path)
+  sync.next ??= sync.running.then(
+    () => begin(path),
+    () => begin(path),
+  )
+  return sync.next
+}
+
+function begin(path: string): Promise<void> {
+  const sync: Sync = { running: force(path), next: null }
+  syncs.set(path, sync)
+  const end = () => {
+    if (sync.next === null) syncs.delete(path)
+  }
+  sync.running.then(end, end)
+  return sync.running
+}
+
+async function force(path: string): Promise<void> {
+  const folder = await open(path, 'r')
+  try {
+    await folder.sync()
+  } finally {
+    await folder.close()
+  }
+}
+
+/** Bytes read from a file at a time. */
+const READ_BYTES = 128 * 1024
+
+/** Where unfinished objects are. */
+const TEMPORARY = 'tmp'
+
+/**
+ * The object store in a folder, for one process. `<kind>/<rest of the key, "/" as "+">` is one file; it is written
+ * under `tmp/`, forced to the disk, and renamed, so that an object is whole or not there, also after a power cut.
+ * Objects of kind `spool` are not forced: nothing of them is used after a restart.
+ *
+ * @param root folder of the store, made when it does not exist
+ */
+export async function createFileObjects(root: string): Promise<Objects> {
+  await mkdir(join(root, TEMPORARY), { recursive: true })
+  for (const kind of ['spool', 'job', 'result', 'slot']) await mkdir(join(root, kind), { recursive: true })
+  const pathOf = (key: string) => join(root, ...splitKey(key))
+
+  return {
+    async put(key, body, length, { signal }) {
+      const file = await TemporaryFile.create(root, key, signal)
+      try {
+        for await (const chunk of untilAborted(body, signal)) await file.append([chunk])
+        if (file.length !== length) throw new Error(`body of ${file.length} bytes instead of ${length}`)
+        await file.publish(pathOf(key), signal)
+      } catch (error) {
+        await file.discard()
+        throw failureOf(error, signal)
+      }
+    },
+    async upload(key, { signal }) {
+      const upload = new FilePartUpload(await TemporaryFile.create(root, key, signal), pathOf(key))
+      if (!signal.aborted) return upload
+      await upload.abort()
+      throw signal.reason
+    },
+    async get(key, start, end, signal) {
+      const path = pathOf(key)
+      if (start >= end) return nothing()
+      return readRange(path, start, end, signal)
+    },
+    async remove(key) {
+      await attempt(() => rm(pathOf(key), { force: true }))
+    },
+    list: (prefix) => listObjects(root, prefix),
+    abortUploads: (prefix, before) => attempt(() => removeTemporaries(root, prefix, before)),
+    async ping(signal) {
+      signal.throwIfAborted()
+      await attempt(() => stat(join(root, TEMPORARY)))
+    },
+    async close() {},
+  }
+}
+
+async function attempt<T>(act: () => Promise<T>): Promise<T> {
+  try {
+    return await act()
+  } catch (error) {
+    throw unavailable(error)
+  }
+}
+
+/** Folder and file name of a key; `+` is in no key, so the name leads back to it. */
+function splitKey(key: string): [kind: string, name: string] {
+  const [kind = '', ...rest] = checkKey(key).split('/')
+  return [kind, rest.join('+')]
+}
+
+async function* nothing(): AsyncGenerator<Uint8Array> {}
+
+async function readRange(
+  path: string,
+  start: number,
+  end: number,
+  signal: AbortSignal,
+): Promise<AsyncIterable<Uint8Array>> {
+  try {
+    signal.throwIfAborted()
+    const file = await open(path, 'r')
+    const { size } = await file.stat()
+    if (end <= size) return readChunks(file, start, end, signal)
+    await file.close()
+    throw new Error(`object of ${size} bytes has no byte ${end - 1}`)
+  } catch (error) {
+    throw failureOf(error, signal)
+  }
+}
+
+/** Reads into two buffers in turn: a fresh one for each read, of many readers at once, is hundreds of megabytes. */
+async function* readChunks(
+  file: FileHandle,
+  start: number,
+  end: number,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  const size = Math.min(READ_BYTES, end - start)
+  let [buffer, other] = [Buffer.allocUnsafeSlow(size), Buffer.allocUnsafeSlow(size)]
+  try {
+    for (let at = start; at < end; ) {
+      signal.throwIfAborted()
+      const wanted = Math.min(size, end - at)
+      const { bytesRead } = await file.read(buffer, 0, wanted, at)
+      if (bytesRead < wanted) throw new Error('the file became shorter')
+      at += wanted
+      yield buffer.subarray(0, wanted)
+      ;[buffer, other] = [other, buffer]
+    }
+  } finally {
+    await file.close()
+  }
+}
+
+async function* listObjects(root: string, prefix: string): AsyncGenerator<ObjectInfo> {
+  const [wanted = ''] = prefix.split('/')
+  const kinds = ['spool', 'job', 'result', 'slot'].filter((kind) => kind === wanted || prefix === '')
+  for (const kind of kinds) {
+    for (const name of await attempt(() => readdir(join(root, kind)))) {
+      const key = `${kind}/${name.replaceAll('+', '/')}`
+      if (!key.startsWith(prefix)) continue
+      // Gone meanwhile: another request has released it.
+      const info = await stat(join(root, kind, name)).catch(() => null)
+      if (info !== null) yield { key, bytes: info.size, modifiedAt: info.mtime }
+    }
+  }
+}
+
+async function removeTemporaries(root: string, prefix: string, before: Date): Promise<number> {
+  const folder = join(root, TEMPORARY)
+  let removed = 0
+  for (const name of await readdir(folder)) {
+    const [path = '', begunMs = '0'] = name.split('~')
+    const old = Number(begunMs) < before.getTime()
+    if (!old || !path.replaceAll('+', '/').startsWith(prefix)) continue
+    await rm(join(folder, name), { force: true })
+    removed += 1
+  }
+  return removed
+}
+
+let temporaries = 0
+
+/** A file that is not an object yet. Its name says of which, and when it was begun. */
+class TemporaryFile {
+  readonly #path: string
+  readonly #handle: FileHandle
+  readonly #durable: boolean
+  #length = 0
+  #closed = false
+
+  static async create(root: string, key: string, signal: AbortSignal): Promise<TemporaryFile> {
+    const [kind, rest] = splitKey(key)
+    temporaries += 1
+    const path = join(root, TEMPORARY, `${kind}+${rest}~${Date.now()}~${process.pid}.${temporaries}`)
+    try {
+      signal.throwIfAborted()
+      return new TemporaryFile(path, await open(path, 'wx', 0o600), kind !== 'spool')
+    } catch (error) {
+      throw failureOf(error, signal)
+    }
+  }
+
+  private constructor(path: string, handle: FileHandle, durable: boolean) {
+    this.#path = path
+    this.#handle = handle
+    this.#durable = durable
+  }
+
+  get length(): number {
+    return this.#length
+  }
+
+  /** Resolves when nothing reads the chunks any more. */
+  async append(chunks: readonly Uint8Array[]): Promise<void> {
+    for (const chunk of chunks) {
+      let from = 0
+      while (from < chunk.length) {
+        const { bytesWritten } = await this.#handle.write(chunk, from, chunk.length - from, this.#length)
+        from += bytesWritten
+        this.#length += bytesWritten
+      }
+    }
+  }
+
+  /** Makes the object exist. */
+  async publish(path: string, signal: AbortSignal): Promise<void> {
+    if (this.#durable) await this.#handle.sync()
+    await this.#close()
+    signal.throwIfAborted()
+    await rename(this.#path, path)
+    // A rename lasts once the folder itself is on the disk.
+    if (this.#durable) await syncFolder(dirname(path))
+  }
+
+  async discard(): Promise<void> {
+    await this.#close().catch(() => {})
+    await rm(this.#path, { force: true }).catch(() => {})
+  }
+
+  async #close(): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    await this.#handle.close()
+  }
+}
+
+class FilePartUpload implements PartUpload {
+  readonly #file: TemporaryFile
+  readonly #path: string
+  /** Parts are written one behind the other, in the order of calls. */
+  #last: Promise<void> = Promise.resolve()
+  #ended = false
+
+  constructor(file: TemporaryFile, path: string) {
+    this.#file = file
+    this.#path = path
+  }
+
+  part(chunks: readonly Uint8Array[], signal: AbortSignal): Promise<void> {
+    return this.#next(signal, () => this.#file.append(chunks))
+  }
+
+  async complete(signal: AbortSignal): Promise<void> {
+    await this.#next(signal, () => this.#file.publish(this.#path, signal))
+    this.#ended = true
+  }
+
+  async abort(): Promise<void> {
+    const published = this.#ended
+    this.#ended = true
+    await this.#last
+    if (!published) await this.#file.discard()
+  }
+
+  #next(signal: AbortSignal, act: () => Promise<void>): Promise<void> {
+    const turn = this.#last.then(async () => {
+      signal.throwIfAborted()
+      if (this.#ended) throw new Error('upload has ended')
+      await act()
+    })
+    this.#last = turn.catch(() => {})
+    return turn.catch((error: unknown) => {
+      throw failureOf(error, signal)
+    })
+  }
+}

@@ -1,0 +1,72 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { jsonPieces, largeBase64, largeRows, largeText } from '../../src/api/json-reply.ts'
+import { prepareAnswer } from '../../src/inbound/reply.ts'
+
+/** The bytes of an answer made of the pieces, as they go out, parsed. */
+async function sent(value: object): Promise<unknown> {
+  const { slices } = prepareAnswer(
+    { status: 200, headers: { 'content-type': 'application/json' }, body: await jsonPieces(value) },
+    'req_1',
+  )
+  const kept: Buffer[] = []
+  // A slice is only valid until the next one.
+  for (const slice of slices()) kept.push(Buffer.from(slice))
+  return JSON.parse(Buffer.concat(kept).toString())
+}
+
+t.test('large members come out as what they are', async (t) => {
+  const text = `"\\\u0000\u2028${'Grüße 🐦\n'.repeat(40_000)}`
+  const rows = Array.from({ length: 300 }, (_, i) =>
+    Array.from({ length: 200 }, (_, j) => Math.sin(i * j) / 3),
+  )
+  const bytes = [Buffer.from('abc'), Buffer.alloc(100_000, 3), Buffer.from('z')]
+  t.same(
+    await sent({
+      first: 'large 00000000-0000-0000-0000-000000000000',
+      text: largeText(text),
+      list: [{ base64: largeBase64(bytes) }, { base64: largeText('short') }],
+      embeddings: largeRows(rows),
+      none: largeRows([]),
+      one: largeRows([[1, -0.5]]),
+      last: null,
+    }),
+    {
+      first: 'large 00000000-0000-0000-0000-000000000000',
+      text,
+      list: [{ base64: Buffer.concat(bytes).toString('base64') }, { base64: 'short' }],
+      embeddings: rows,
+      none: [],
+      one: [[1, -0.5]],
+      last: null,
+    },
+  )
+})
+
+t.test('any text survives, wherever it is cut', async (t) => {
+  const pad = fc.nat(6).map((length) => 'x'.repeat(65_536 - 3 + length))
+  await fc.assert(
+    fc.asyncProperty(pad, fc.string({ unit: 'binary', maxLength: 8 }), async (before, text) => {
+      const whole = before + text.toWellFormed()
+      t.same(await sent({ whole: largeText(whole) }), { whole })
+    }),
+    { numRuns: 50 },
+  )
+})
+
+t.test('a large answer leaves the loop to others', async (t) => {
+  const rows = Array.from({ length: 1_000 }, () => Array.from({ length: 1_500 }, Math.random))
+  const whole = performance.now()
+  JSON.stringify(rows)
+  const wholeMs = performance.now() - whole
+  let longestMs = 0
+  let lastMs = performance.now()
+  const ticker = setInterval(() => {
+    const nowMs = performance.now()
+    longestMs = Math.max(longestMs, nowMs - lastMs)
+    lastMs = nowMs
+  }, 0)
+  await jsonPieces({ rows: largeRows(rows) })
+  clearInterval(ticker)
+  t.ok(longestMs > 0 && longestMs < Math.max(wholeMs / 2, 60), `${longestMs} of ${wholeMs} ms`)
+})

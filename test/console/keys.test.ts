@@ -1,0 +1,327 @@
+import t from 'tap'
+import { hashKey } from '../../src/catalog/key.ts'
+import { newId } from '../../src/ids.ts'
+import { type ConsoleBench, STORES, sameFor, startConsoleBench, type Told } from '../support/console-bench.ts'
+import { withoutServers } from '../support/servers.ts'
+import { storedKey } from '../support/stored-key.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+const HOUR_MS = 3_600_000
+const KEYS = 'workspaces/acme/keys'
+
+type Shown = Readonly<Record<string, unknown>>
+const keysIn = ({ body }: Told) => body.keys as readonly Shown[]
+
+/** What the API says to a key. */
+async function statusOf({ larkway }: ConsoleBench, key: unknown): Promise<number> {
+  const response = await fetch(`${larkway.url}/v1/me`, { headers: { authorization: `Bearer ${key}` } })
+  await response.arrayBuffer()
+  return response.status
+}
+
+for (const [store, options] of STORES) {
+  t.test(`${store}: a key is made, shown once, used, and revoked`, options, async (t) => {
+    const bench = await startConsoleBench(t, { store })
+    const { admin, operator } = bench.visitors
+    const made = await admin.ask('POST', KEYS, {
+      name: 'Lobby <script>',
+      app: 'back',
+      scopes: ['inference', 'inference'],
+      rate_limit: { requests_per_minute: 5, burst: 2 },
+      budget_usd_per_month: 0.3,
+      expires_at: '2096-01-31T00:00:00Z',
+    })
+    t.equal(made.status, 201)
+    const { key, ...rest } = made.body
+    t.match(String(key), /^lk_live_/)
+    const expected = {
+      name: 'Lobby <script>',
+      prefix: String(key).slice(0, 12),
+      app: 'back',
+      scopes: ['inference'],
+      rate_limit: { requests_per_minute: 5, burst: 2 },
+      budget_usd_per_month: 0.3,
+      spent_usd: 0,
+      expires_at: '2096-01-31T00:00:00.000Z',
+      revoked_at: null,
+      last_used_at: null,
+      managed_by: 'console',
+    }
+    t.match(rest, expected)
+    t.equal(await statusOf(bench, key), 200, 'this node knows it at once')
+
+    const { id } = rest
+    const usedAt = async () => keysIn(await admin.get(KEYS)).find((one) => one.id === id)?.last_used_at
+    t.ok(await waitUntil(async () => (await usedAt()) !== null), 'its use is noted')
+    const used = await usedAt()
+    const listed = await admin.get(KEYS)
+    t.match(keysIn(listed), [
+      { id: 'key_admin', prefix: null, managed_by: 'file', created_at: null, scopes: ['admin'] },
+      { id: 'key_app', managed_by: 'file', rate_limit: { requests_per_minute: 600_000, burst: 10_000 } },
+      { id, ...expected, last_used_at: used },
+    ])
+    t.same(keysIn(await operator.get(KEYS)), keysIn(listed))
+    t.notOk(listed.text.includes(String(key)) || listed.text.includes(hashKey(String(key))))
+
+    await bench.state.console.keyUses.note({ [String(id)]: 1_780_000_000_000, key_app: 1_780_000_000_000 })
+    const token = newId('call')
+    await bench.state.accounts.addUsage({ token, workspace: 'acme', spentMicros: { [String(id)]: 120_001 } })
+    t.match(keysIn(await admin.get(KEYS)), [
+      { id: 'key_admin', last_used_at: null, spent_usd: 0 },
+      { id: 'key_app', last_used_at: '2026-05-28T20:26:40.000Z' },
+      { id, last_used_at: used, spent_usd: 0.120001 },
+    ])
+
+    const revoked = await admin.ask('DELETE', `${KEYS}/${id}`)
+    t.equal(revoked.status, 200)
+    t.match(revoked.body, { id, revoked_at: /^20/ })
+    t.notOk('key' in revoked.body)
+    t.equal(await statusOf(bench, key), 401, 'this node knows it at once')
+    t.same(
+      (await admin.ask('DELETE', `${KEYS}/${id}`)).body,
+      revoked.body,
+      'revoking twice keeps the first time',
+    )
+    t.match(keysIn(await admin.get(KEYS)).at(-1), { id, revoked_at: revoked.body.revoked_at })
+
+    const { lines } = (await admin.get('audit')).body as { lines: Shown[] }
+    const by = { via: 'console', key_id: 'key_admin', name: 'key_admin' }
+    t.match(lines, [
+      {
+        action: 'key.revoke',
+        target: `key/${id}`,
+        workspace: 'acme',
+        by,
+        before: /^[0-9a-f]{64}$/,
+        after: null,
+      },
+      {
+        action: 'key.create',
+        target: `key/${id}`,
+        workspace: 'acme',
+        by,
+        before: null,
+        after: /^[0-9a-f]{64}$/,
+      },
+    ])
+    t.equal(lines[0]?.before, lines[1]?.after)
+    t.equal(lines.length, 2)
+  })
+}
+
+t.test('what nobody has said is as in the configuration', async (t) => {
+  const bench = await startConsoleBench(t)
+  const { admin } = bench.visitors
+  const unsaid = { scopes: null, rate_limit: null, budget_usd_per_month: null, expires_at: null }
+  for (const more of [{}, unsaid]) {
+    const { status, body } = await admin.ask('POST', KEYS, { name: 'plain', app: 'web', ...more })
+    t.equal(status, 201)
+    t.match(body, {
+      scopes: ['inference', 'jobs', 'queue'],
+      rate_limit: { requests_per_minute: 600_000, burst: 10_000 },
+      budget_usd_per_month: null,
+      expires_at: null,
+    })
+  }
+  const app = await admin.ask('PUT', 'workspaces/acme/apps/mobile', { route: 'acme' })
+  t.equal(app.status, 200, app.text)
+  const { body } = await admin.ask('POST', KEYS, { name: 'phone', app: 'mobile' })
+  t.equal(body.app, 'mobile', 'an app that was made in the console')
+  t.equal(await statusOf(bench, body.key), 200)
+  const [stored] = (await bench.state.keys.list()).slice(-1)
+  t.equal(stored?.rateLimit, null, 'that of the configuration, also when it changes')
+})
+
+t.test('an app goes when no key stands for it any more', async (t) => {
+  const bench = await startConsoleBench(t)
+  const { admin } = bench.visitors
+  const APP = 'workspaces/acme/apps/mobile'
+  await admin.ask('PUT', APP, { route: 'acme' })
+  const over = storedKey({ app: 'mobile', createdAtMs: 1_700_000_000_000, expiresAtMs: 1_700_003_600_000 })
+  await bench.state.keys.create(over)
+  const { body } = await admin.ask('POST', KEYS, { name: 'phone', app: 'mobile' })
+  const held = await admin.ask('DELETE', APP)
+  t.equal(held.status, 400)
+  t.match(held.text, String(body.id))
+  t.notOk(held.text.includes(over.id), 'one that has expired holds nothing')
+  await admin.ask('DELETE', `${KEYS}/${body.id}`)
+  t.equal((await admin.ask('DELETE', APP)).status, 200)
+})
+
+t.test('what cannot be a key', async (t) => {
+  const bench = await startConsoleBench(t)
+  const { admin, operator } = bench.visitors
+  const good = { name: 'one', app: 'web' }
+  const refused: readonly (readonly [object, string, string?])[] = [
+    [{ app: 'web' }, 'name'],
+    [{ ...good, name: '' }, 'name'],
+    [{ ...good, name: ' ' }, 'name'],
+    [{ ...good, name: 'a\nb' }, 'name'],
+    [{ ...good, name: 'x'.repeat(1025) }, 'name'],
+    [{ name: 'one' }, 'app'],
+    [{ ...good, app: 'nope' }, 'app', '`app` must name an app of the workspace'],
+    [{ ...good, scopes: [] }, 'scopes'],
+    [{ ...good, scopes: ['root'] }, 'scopes[0]'],
+    [{ ...good, rate_limit: { requests_per_minute: 1 } }, 'rate_limit.burst'],
+    [{ ...good, rate_limit: { requests_per_minute: 0, burst: 1 } }, 'rate_limit.requests_per_minute'],
+    [{ ...good, budget_usd_per_month: -1 }, 'budget_usd_per_month'],
+    [{ ...good, budget_usd_per_month: 0.000_000_1 }, 'budget_usd_per_month'],
+    [{ ...good, budget_usd_per_month: 2e9 }, 'budget_usd_per_month'],
+    [{ ...good, expires_at: 'tomorrow' }, 'expires_at'],
+    [{ ...good, expires_at: '2027-02-30T00:00:00Z' }, 'expires_at'],
+    [{ ...good, expires_at: '2020-01-01T00:00:00Z' }, 'expires_at', '`expires_at` must be in the future'],
+    [{ ...good, workspace: 'other' }, 'workspace'],
+    [{ ...good, rateLimit: null }, 'rateLimit'],
+  ]
+  for (const [body, param, message] of refused) {
+    const told = await admin.ask('POST', KEYS, body)
+    t.equal(told.status, 400, JSON.stringify(body).slice(0, 80))
+    const error = { code: 'INVALID_REQUEST', param, ...(message && { message }) }
+    t.match(told.body, { error }, JSON.stringify(body).slice(0, 80))
+  }
+  const app = await operator.ask('POST', 'workspaces/other/keys', { name: 'one', app: 'back' })
+  t.match(app.body, { error: { code: 'INVALID_REQUEST', param: 'app' } }, 'an app of another workspace')
+
+  const grant = { ...good, scopes: ['admin', 'operator'] }
+  const denied = await admin.ask('POST', KEYS, grant)
+  t.match(denied.body, { error: { code: 'PERMISSION_DENIED', param: 'scopes' } })
+  t.same(await bench.state.keys.list(), [], 'nothing was made')
+  t.same((await operator.get('audit')).body, { lines: [] }, 'and nothing is said to be')
+  const granted = await operator.ask('POST', KEYS, grant)
+  t.equal(granted.status, 201)
+  const visitor = await bench.signIn(String(granted.body.key))
+  t.match((await visitor.get('session')).body, { role: 'operator', workspace: 'acme' })
+  const path = `${KEYS}/${granted.body.id}`
+  const kept = await admin.ask('DELETE', path)
+  t.match([kept.status, kept.body], [403, { error: { code: 'PERMISSION_DENIED' } }])
+  t.equal((await visitor.get('session')).status, 200, 'it is in force still')
+  t.equal((await operator.ask('DELETE', path)).status, 200)
+})
+
+t.test('keys of others, and of the file', async (t) => {
+  const bench = await startConsoleBench(t)
+  const { admin, foreign, operator } = bench.visitors
+  const theirs = storedKey({ workspace: 'other' })
+  await bench.state.keys.create(theirs)
+  const unknown = await admin.ask('DELETE', `${KEYS}/key_unknown`)
+  t.match(unknown, { status: 404, body: { error: { code: 'NOT_FOUND', message: 'there is no such key' } } })
+  for (const id of [theirs.id, 'key_foreign', 'key_operator'])
+    t.equal(sameFor(await admin.ask('DELETE', `${KEYS}/${id}`)), sameFor(unknown), id)
+  const nowhere = sameFor(await admin.ask('DELETE', `workspaces/nowhere/keys/${theirs.id}`))
+  t.equal(sameFor(await admin.ask('DELETE', `workspaces/other/keys/${theirs.id}`)), nowhere)
+  t.notMatch((await admin.get(KEYS)).text, theirs.id)
+  t.match(keysIn(await foreign.get('workspaces/other/keys')), [{ id: 'key_foreign' }, { id: theirs.id }])
+
+  for (const visitor of [admin, operator]) {
+    const ofFile = await visitor.ask('DELETE', `${KEYS}/key_app`)
+    t.match(ofFile.body, {
+      error: {
+        code: 'INVALID_REQUEST',
+        message: 'the key is defined in the configuration file: remove it there',
+      },
+    })
+  }
+  t.equal(await statusOf(bench, bench.keys.app), 200)
+  t.equal((await operator.ask('DELETE', `workspaces/other/keys/${theirs.id}`)).status, 200)
+  t.same((await admin.get('audit')).body, { lines: [] }, 'what happens elsewhere')
+  t.match((await foreign.get('audit')).body, {
+    lines: [{ action: 'key.revoke', by: { key_id: 'key_operator' } }],
+  })
+})
+
+t.test('other nodes follow within 5 s', { skip: withoutServers }, async (t) => {
+  const bench = await startConsoleBench(t, { store: 'redis' })
+  const { admin } = bench.visitors
+  const other = await bench.startAnother()
+  const there = { ...bench, larkway: other }
+  t.match((await admin.at(other.url).get('session')).body, { role: 'admin' }, 'a session is one of all nodes')
+  const followed = async (key: unknown, status: number) => {
+    const beganMs = performance.now()
+    const so = await waitUntil(async () => (await statusOf(there, key)) === status, 10_000)
+    const tookMs = Math.round(performance.now() - beganMs)
+    t.ok(so && tookMs < 5_000, `${status} after ${tookMs} ms`)
+  }
+  const { body } = await admin.ask('POST', KEYS, { name: 'one', app: 'web', scopes: ['inference', 'admin'] })
+  await followed(body.key, 200)
+  const own = (await bench.signIn(String(body.key))).at(other.url)
+  t.equal((await own.get('session')).status, 200)
+  await admin.ask('DELETE', `${KEYS}/${body.id}`)
+  await followed(body.key, 401)
+  t.equal((await own.get('session')).status, 401, 'and with the key its sessions')
+})
+
+t.test('who revokes the key that is signed in with is signed out, also elsewhere', async (t) => {
+  const bench = await startConsoleBench(t)
+  const made = await bench.visitors.admin.ask('POST', KEYS, { name: 'second', app: 'web', scopes: ['admin'] })
+  const [one, other] = [await bench.signIn(String(made.body.key)), await bench.signIn(String(made.body.key))]
+  const revoked = await one.ask('DELETE', `${KEYS}/${made.body.id}`)
+  t.equal(revoked.status, 200)
+  for (const visitor of [one, other])
+    t.match(await visitor.get(KEYS), { status: 401, body: { error: { code: 'UNAUTHENTICATED' } } })
+})
+
+for (const [store, options] of STORES) {
+  t.test(`${store}: the page has keys of an hour, and not too many`, options, async (t) => {
+    const bench = await startConsoleBench(t, { store })
+    const { admin, operator } = bench.visitors
+    const over = {
+      name: 'playground',
+      createdAtMs: Date.now() - 2 * HOUR_MS,
+      expiresAtMs: Date.now() - HOUR_MS,
+    }
+    const past = storedKey({ ...over, kind: 'playground' })
+    // Of the same name and life, but made by somebody.
+    const own = storedKey(over)
+    const DAY_MS = 24 * HOUR_MS
+    const long = storedKey({
+      ...over,
+      kind: 'playground',
+      createdAtMs: over.createdAtMs - DAY_MS,
+      expiresAtMs: over.expiresAtMs - DAY_MS,
+    })
+    for (const key of [past, own, long]) await bench.state.keys.create(key)
+
+    const PLAYGROUND = 'workspaces/acme/playground-key'
+    const first = await admin.ask('POST', PLAYGROUND, { app: 'web' })
+    t.equal(first.status, 201)
+    t.equal(await statusOf(bench, first.body.key), 200)
+    const endsMs = Date.parse(String(first.body.expires_at))
+    t.ok(endsMs > Date.now() + HOUR_MS - 60_000 && endsMs <= Date.now() + HOUR_MS)
+    t.same(
+      keysIn(await admin.get(KEYS)).filter(({ id }) => id === first.body.id),
+      [],
+      'the list leaves it out',
+    )
+    const listed = keysIn(await admin.get(`${KEYS}?playground=true`))
+    const shown = listed.filter(({ managed_by }) => managed_by === 'console')
+    t.match(shown, [{ name: 'playground', scopes: ['inference', 'jobs', 'queue'] }, { id: own.id }])
+    t.equal(shown.length, 2, 'one that is over is not shown any more')
+    const kept = (await bench.state.keys.list()).map(({ id }) => id)
+    t.same(
+      [past, own, long].map(({ id }) => kept.includes(id)),
+      [true, true, false],
+      'nor kept after a day',
+    )
+
+    const more = await Promise.all(
+      Array.from({ length: 19 }, () => operator.ask('POST', PLAYGROUND, { app: 'back' })),
+    )
+    t.ok(more.every(({ status }) => status === 201))
+    const refused = await admin.ask('POST', PLAYGROUND, { app: 'web' })
+    t.match(refused, { status: 429, body: { error: { code: 'RATE_LIMITED' } } })
+    const waitSeconds = Number(refused.headers.get('retry-after'))
+    t.ok(waitSeconds > 3_500 && waitSeconds <= 3_600, `${waitSeconds}`)
+    const elsewhere = await operator.ask('POST', 'workspaces/other/playground-key', { app: 'web' })
+    t.equal(elsewhere.status, 201, 'another workspace has its own')
+    await admin.ask('DELETE', `${KEYS}/${shown[0]?.id}`)
+    t.equal((await admin.ask('POST', PLAYGROUND, { app: 'web' })).status, 201)
+
+    const unknown = await admin.ask('POST', PLAYGROUND, { app: 'none' })
+    t.match(unknown, { status: 400, body: { error: { param: 'app' } } })
+    const lines = (await admin.get('audit')).body.lines as readonly Shown[]
+    t.same(lines, [], 'and so does the audit list')
+    const all = (await admin.get('audit?playground=true')).body.lines as readonly Shown[]
+    t.equal(all.filter(({ action }) => action === 'playground_key.create').length, 21)
+    t.equal(all.filter(({ action }) => action === 'playground_key.revoke').length, 1)
+  })
+}

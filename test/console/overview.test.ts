@@ -1,0 +1,250 @@
+import t from 'tap'
+import type { CallsSample, NodeSample } from '../../src/contracts/console.ts'
+import { STORES, sameFor, startConsoleBench, type Told } from '../support/console-bench.ts'
+import { specOf } from '../support/jobs-under-test.ts'
+import { startRedisMonitor } from '../support/redis-monitor.ts'
+import { withoutServers } from '../support/servers.ts'
+
+const STEP_MS = 5_000
+
+const NOTHING: CallsSample = { requests: 0, errors: 0, addedP50Ms: null, addedP95Ms: null, upstream: [] }
+
+function sample(node: string, atMs: number, over: Partial<NodeSample> = {}): NodeSample {
+  return {
+    node,
+    atMs,
+    stepMs: STEP_MS,
+    memoryUsedBytes: 10,
+    memoryLimitBytes: 100,
+    inFlight: 1,
+    breakers: [],
+    all: NOTHING,
+    workspaces: [],
+    ...over,
+  }
+}
+
+function calls(
+  requests: number,
+  addedMs: number | null,
+  upstream: CallsSample['upstream'] = [],
+): CallsSample {
+  const addedP95Ms = addedMs === null ? null : 2 * addedMs
+  return { requests, errors: 2, serverErrors: 1, addedP50Ms: addedMs, addedP95Ms, upstream }
+}
+
+interface Step {
+  readonly at_ms: number
+  readonly [field: string]: unknown
+}
+const stepsIn = ({ body }: Told) => body.steps as readonly Step[]
+
+for (const [store, options] of STORES) {
+  t.test(`${store}: what nodes saw is summed up, for those who may see it`, options, async (t) => {
+    const { visitors, state } = await startConsoleBench(t, { store })
+    const { admin, operator } = visitors
+    const { samples } = state.console
+    // The server itself writes samples, too: of that time there are none.
+    const endMs = (Math.floor(Date.now() / STEP_MS) - 120) * STEP_MS
+    const one = [{ provider: 'one', calls: 3, failed: 1, p50Ms: 100, p95Ms: 200 }]
+    const two = [
+      { provider: 'one', calls: 1, failed: 0, p50Ms: 300, p95Ms: 400 },
+      { provider: 'two', calls: 1, failed: 0, p50Ms: 5, p95Ms: 6 },
+    ]
+    const keepMs = 3_600_000
+    await samples.add(
+      sample('a', endMs, {
+        all: calls(30, 1, one),
+        workspaces: [
+          { workspace: 'acme', ...calls(3, 2, one) },
+          { workspace: 'other', ...calls(27, 9) },
+        ],
+      }),
+      keepMs,
+    )
+    await samples.add(
+      sample('b', endMs - 2_000, {
+        all: calls(10, 5, two),
+        workspaces: [{ workspace: 'acme', ...calls(1, 6, two) }],
+      }),
+      keepMs,
+    )
+    await samples.add(sample('b', endMs - STEP_MS, { all: calls(7, null) }), keepMs)
+    await samples.add(sample('gone', endMs - 20 * STEP_MS), keepMs)
+
+    const past = (told: Told) => stepsIn(told).filter(({ at_ms }) => at_ms <= endMs)
+    const all = await operator.get('overview')
+    t.match(past(all), [
+      { at_ms: endMs - 20 * STEP_MS, requests: 0, added_p50_ms: null, upstream: [] },
+      {
+        at_ms: endMs - STEP_MS,
+        requests: 7,
+        client_errors: 1,
+        server_errors: 1,
+        added_p50_ms: null,
+        memory_used_bytes: 10,
+      },
+      {
+        at_ms: endMs,
+        step_ms: STEP_MS,
+        requests: 40,
+        client_errors: 2,
+        server_errors: 2,
+        added_p50_ms: 2,
+        added_p95_ms: 4,
+        upstream: [
+          { provider: 'one', calls: 4, failed: 1, p50_ms: 166.667, p95_ms: 266.667 },
+          { provider: 'two', calls: 1, failed: 0, p50_ms: 5, p95_ms: 6 },
+        ],
+        memory_used_bytes: 20,
+        memory_limit_bytes: 200,
+      },
+    ])
+    t.match(all.body, { credits_usd: null, queue: { ready: 0, delayed: 0, oldest_seconds: 0 } })
+
+    const acme = {
+      at_ms: endMs,
+      requests: 4,
+      client_errors: 2,
+      server_errors: 2,
+      added_p50_ms: 3,
+      added_p95_ms: 6,
+      upstream: [
+        { provider: 'one', calls: 4, p50_ms: 166.667 },
+        { provider: 'two', calls: 1 },
+      ],
+    }
+    t.match(past(await operator.get('overview?workspace=acme')).at(-1), { ...acme, memory_used_bytes: 20 })
+    for (const path of ['overview', 'overview?workspace=acme']) {
+      const own = await admin.get(path)
+      t.match(past(own).at(-1), { ...acme, memory_used_bytes: null, memory_limit_bytes: null }, path)
+      t.match(own.body, { nodes: null, queue: null, credits_usd: 10 }, path)
+      t.notMatch(own.text, /"other"|larkway-/)
+    }
+
+    const since = await operator.get(`overview?since=${endMs - STEP_MS}`)
+    t.match(past(since), [{ at_ms: endMs, requests: 40 }], 'only steps that ended after it')
+    t.same(past(await operator.get(`overview?since=${endMs}`)), [])
+    for (const query of ['since=x', 'since=-1', 'since=1.5', 'until=1'])
+      t.equal((await operator.get(`overview?${query}`)).status, 400, query)
+
+    const nowhere = await admin.get('overview?workspace=nowhere')
+    t.match(nowhere, {
+      status: 404,
+      body: { error: { code: 'NOT_FOUND', message: 'there is no such workspace' } },
+    })
+    t.equal(sameFor(await admin.get('overview?workspace=other')), sameFor(nowhere))
+    t.equal((await operator.get('overview?workspace=nowhere')).status, 404)
+    t.equal((await operator.get('overview?workspace=other')).status, 200)
+  })
+}
+
+t.test('how things stand now', async (t) => {
+  const { visitors, state } = await startConsoleBench(t)
+  const { admin, operator } = visitors
+  const nowMs = Date.now()
+  const entry = { workspace: 'acme', route: 'acme', provider: 'acme', model: 'm' }
+  const theirs = { ...entry, workspace: 'other', route: 'other', state: 'cooling' } as const
+  const { samples } = state.console
+  const half = [{ ...entry, state: 'half_open' } as const, theirs]
+  await samples.add(sample('x', nowMs - 500, { breakers: half, inFlight: 7 }), 3_600_000)
+  const lastFailure = { atMs: nowMs - 2_000, status: 503, reason: 'it is overloaded' }
+  const worst = { ...entry, state: 'open' as const, sinceMs: nowMs - 1_500, lastFailure }
+  await samples.add(sample('y', nowMs - 400, { breakers: [worst] }), 3_600_000)
+  const older = { breakers: [{ ...entry, model: 'past', state: 'open' as const }], inFlight: 9 }
+  await samples.add(sample('x', nowMs - 1_000, older), 3_600_000)
+  await samples.add(sample('z', nowMs - 60_000, older), 3_600_000)
+  await state.jobs.submit({ spec: specOf('acme'), slot: null })
+  await state.jobs.submit({ spec: specOf('other'), slot: null })
+
+  const all = (await operator.get('overview')).body
+  const nodes = (all.nodes as { node: string }[]).filter(({ node }) => 'xyz'.includes(node))
+  t.match(nodes, [
+    { node: 'x', in_flight: 7, memory_used_bytes: 10, memory_limit_bytes: 100 },
+    { node: 'y', in_flight: 1, at: new Date(nowMs - 400).toISOString() },
+  ])
+  t.equal(nodes.length, 2, 'a node that is silent is gone')
+  const told = {
+    ...{ ...entry, state: 'open', since: new Date(nowMs - 1_500).toISOString() },
+    last_error: { at: new Date(nowMs - 2_000).toISOString(), status: 503, reason: 'it is overloaded' },
+  }
+  t.same(all.breakers, [told, { ...theirs, since: null, last_error: null }], 'each once, where it is worst')
+  t.match(all.queue, { ready: 2, delayed: 0 })
+  const steps = all.steps as readonly Step[]
+  const toldMs = Date.parse(String(all.now))
+  t.ok(
+    steps.every(({ at_ms }) => at_ms < toldMs),
+    'a step is told of when it is over',
+  )
+  t.same((await admin.get('overview')).body.breakers, [told])
+
+  // The reading before may be told for a second.
+  const again = async () => (await operator.get(`overview?since=${Date.now() - 1}`)).body
+  await samples.add(sample('late', Date.now()), 3_600_000)
+  const names = async () => ((await again()).nodes as { node: string }[]).map(({ node }) => node)
+  const beganMs = performance.now()
+  while (!(await names()).includes('late') && performance.now() - beganMs < 10_000);
+  t.ok((await names()).includes('late'))
+})
+
+t.test('health is of five minutes, by provider and model', async (t) => {
+  const { visitors, state } = await startConsoleBench(t)
+  const { admin, operator } = visitors
+  const nowMs = Date.now()
+  const failure = (agoMs: number, reason: string) => ({ atMs: nowMs - agoMs, status: 500, reason })
+  const upstream = (agoMs: number, failed: number) => [
+    {
+      ...{ provider: 'one', calls: 10, failed, p50Ms: null, p95Ms: null },
+      models: [
+        { model: 'm', calls: 6, failed, lastFailure: failed === 0 ? null : failure(agoMs, `${agoMs} ago`) },
+        { model: 'n', calls: 4, failed: 0, lastFailure: null },
+      ],
+    },
+  ]
+  const add = (agoMs: number, failed: number) =>
+    state.console.samples.add(
+      sample(`x${agoMs}`, nowMs - agoMs, {
+        all: calls(1, null, upstream(agoMs, failed + 1)),
+        workspaces: [{ workspace: 'acme', ...calls(1, null, upstream(agoMs, failed)) }],
+      }),
+      3_600_000,
+    )
+  await add(400_000, 5)
+  await add(200_000, 3)
+  await add(100_000, 2)
+  await add(1_000, 0)
+  const last = { at: new Date(nowMs - 100_000).toISOString(), status: 500, reason: '100000 ago' }
+  const models = [
+    { model: 'm', calls: 18, failed: 5, last_error: last },
+    { model: 'n', calls: 12, failed: 0, last_error: null },
+  ]
+  const own = (await admin.get('health')).body
+  t.match(own, { window_ms: 300_000, breakers: [] })
+  t.same(own.providers, [{ provider: 'one', calls: 30, failed: 5, last_error: last, models }])
+  t.match((await operator.get('health')).body.providers, [{ provider: 'one', calls: 30, failed: 8 }])
+  t.equal((await admin.get('health?workspace=other')).status, 404)
+})
+
+t.test('many open pages cost the state one reading', { skip: withoutServers }, async (t) => {
+  const { visitors, redis } = await startConsoleBench(t, { store: 'redis' })
+  const { admin, operator } = visitors
+  if (redis === null) throw new Error('there is no Redis')
+  const monitor = await startRedisMonitor(t, redis)
+  const newest = () => `since=${Date.now() - 20_000}`
+  const beganMs = performance.now()
+  const counts = await monitor.during(() =>
+    Promise.all(
+      Array.from({ length: 40 }, async (_, page) => {
+        const visitor = page % 2 === 0 ? admin : operator
+        const { status } = await visitor.get(`overview?workspace=acme&${newest()}`)
+        t.equal(status, 200)
+      }),
+    ),
+  )
+  const { zrangebyscore: samples = 0, show_account: accounts = 0, job_figures: figures = 0 } = counts
+  // It is read anew every second, should the pages take so long.
+  const most = 1 + Math.ceil((performance.now() - beganMs) / 1_000)
+  t.ok(samples >= 1 && samples <= most, `${samples} readings of samples`)
+  t.ok(accounts >= 1 && accounts <= most, `${accounts} of the account`)
+  t.ok(figures >= 1 && figures <= most * 16, `${figures} of the queue, in 16 partitions`)
+})

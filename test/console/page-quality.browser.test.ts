@@ -1,0 +1,218 @@
+import type { Browser, Page } from 'playwright-core'
+import t, { type Test } from 'tap'
+import { openBrowser } from '../support/browser.ts'
+import { type ConsoleNode, startConsoleNode } from '../support/console-node.ts'
+import { openPerson, type Person } from '../support/console-person.ts'
+import { setScene } from '../support/console-scene.ts'
+import {
+  axeFaults,
+  faintTexts,
+  namelessParts,
+  overflowOf,
+  shiftsOf,
+  tabFaults,
+  WATCH_SHIFTS,
+} from '../support/page-checks.ts'
+import { withoutServers } from '../support/servers.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+/** Of the first load, as it comes over the wire: the page, its scripts and its styles. */
+const FIRST_LOAD_BYTES = 100_000
+/** Half of what counts as good (https://web.dev/articles/cls). */
+const SHIFT = 0.05
+/** A phone. */
+const NARROW = { width: 375, height: 812 }
+const WIDE = { width: 1280, height: 800 }
+
+const VIEWS = [
+  ...['overview', 'routes', 'routes/acme.voice', 'routes/acme.next', 'routes/voice', 'providers', 'apps'],
+  ...['keys', 'playground', 'playground?tab=speech', 'requests', 'jobs', 'settings', 'audit', 'setup'],
+].map((view) => `/console/acme/${view}`)
+const PLATFORM_VIEWS = ['overview', 'workspaces', 'workspaces/acme', 'providers', 'audit', 'setup'].map(
+  (view) => `/console/${view}`,
+)
+const ALL_VIEWS = [...VIEWS, ...PLATFORM_VIEWS]
+
+/** Opens a view as a link does, and waits until it stands. */
+async function visit(page: Page, view: string): Promise<void> {
+  await page.goto(view, { waitUntil: 'networkidle' })
+  await page.getByRole('main').getByRole('heading', { level: 1 }).waitFor()
+  await page.locator('.skeleton').waitFor({ state: 'detached' })
+  // Measures take the fonts and the colours at rest.
+  await page.evaluate(
+    'Promise.all([document.fonts.ready, ...document.getAnimations().map((one) => one.finished.catch(() => {}))])',
+  )
+}
+
+/** Whatever view a visit begins with. */
+async function weigh(t: Test, browser: Browser, node: ConsoleNode): Promise<void> {
+  const visitor = await openPerson(browser, node.url)
+  await visitor.signIn(node.keys.operator)
+  const { page } = visitor
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+  const session = await page.context().newCDPSession(page)
+  await session.send('Network.enable')
+  await session.send('Network.setCacheDisabled', { cacheDisabled: true })
+  const types = new Map<string, string>()
+  const sizes = new Map<string, number>()
+  session.on('Network.responseReceived', ({ requestId, type }) => void types.set(requestId, type))
+  session.on('Network.loadingFinished', ({ requestId, encodedDataLength }) => {
+    const type = types.get(requestId) ?? 'Other'
+    sizes.set(type, (sizes.get(type) ?? 0) + encodedDataLength)
+  })
+  for (const view of VIEWS) {
+    await page.goto('about:blank')
+    sizes.clear()
+    await visit(page, view)
+    // What draws the charts comes last, once there is something to draw.
+    if (view.endsWith('/overview')) await page.locator('canvas').first().waitFor()
+    const first = ['Document', 'Script', 'Stylesheet'].map((type) => sizes.get(type) ?? 0)
+    const sum = first.reduce((total, size) => total + size, 0)
+    t.comment(`${view}: ${sum} bytes (${first.join(' + ')})`)
+    t.ok(
+      first.every((size) => size > 500),
+      `${view}: each was counted`,
+    )
+    t.ok(sum < FIRST_LOAD_BYTES, `${view}: ${sum} bytes`)
+  }
+  await page.context().close()
+}
+
+/** What stands still, fits the window, can be read and has names. */
+async function measure(t: Test, { page }: Person, theme: 'light' | 'dark', size: typeof WIDE): Promise<void> {
+  await page.setViewportSize(size)
+  await page.emulateMedia({ colorScheme: theme, reducedMotion: 'reduce' })
+  for (const view of ALL_VIEWS) {
+    await visit(page, view)
+    const { sum, what } = await shiftsOf(page)
+    t.ok(sum <= SHIFT, `${view} moves by ${sum.toFixed(3)} ${what.join(', ')}`)
+    t.equal(await overflowOf(page), 0, `${view} is not wider than the window`)
+    t.same(await faintTexts(page), [], `${view}: texts can be read`)
+    t.same(await namelessParts(page), [], `${view}: all parts have names`)
+    await axe(t, page, theme, view)
+  }
+}
+
+/** All rules of axe as the page stands, and those of its colours in the other theme as well. */
+async function axe(t: Test, page: Page, theme: 'light' | 'dark', what: string): Promise<void> {
+  const other = theme === 'light' ? 'dark' : 'light'
+  t.same(await axeFaults(page), [], `axe: ${what}`)
+  await page.emulateMedia({ colorScheme: other })
+  t.same(await axeFaults(page, ['color-contrast', 'link-in-text-block']), [], `axe: ${what}, ${other}`)
+  await page.emulateMedia({ colorScheme: theme })
+}
+
+/** Views, and the buttons there that open a dialog. */
+const DIALOGS: readonly (readonly [view: string, buttons: readonly (string | RegExp)[]])[] = [
+  ['acme/providers', ['Add provider', 'Check acme.ears', 'Edit acme.ears', 'Delete acme.ears']],
+  ['acme/routes', ['Create route']],
+  ['acme/routes/acme.voice', ['Add entry', 'Publish…', 'Discard draft', 'Delete route']],
+  ['acme/apps', ['Create app', /^Edit/, 'Create purpose']],
+  ['acme/keys', ['Create key', /^Revoke/]],
+  ['acme/settings', ['Create webhook']],
+  ['workspaces/acme', ['Add credits']],
+]
+
+async function openAll(t: Test, { page }: Person): Promise<void> {
+  for (const [view, buttons] of DIALOGS) {
+    await visit(page, `/console/${view}`)
+    for (const name of buttons) {
+      await page.getByRole('main').getByRole('button', { name }).first().click()
+      const dialog = page.getByRole('dialog')
+      await dialog.waitFor()
+      await dialog.locator('.skeleton').waitFor({ state: 'detached' })
+      await axe(t, page, 'light', `${view}, ${name}`)
+      await dialog
+        .getByRole('button', { name: /^(Close|Cancel)$/ })
+        .first()
+        .click()
+      await dialog.waitFor({ state: 'detached' })
+    }
+  }
+  for (const view of ['routes/acme.voice?tab=changes', 'routes/acme.voice?tab=history', 'nowhere']) {
+    await visit(page, `/console/acme/${view}`)
+    await axe(t, page, 'light', view)
+  }
+  for (const list of ['requests?outcome=failed', 'jobs']) {
+    await visit(page, `/console/acme/${list}`)
+    await page.getByRole('main').locator('table a').first().click()
+    await page.locator('.page-parent').waitFor()
+    await page.locator('.skeleton').waitFor({ state: 'detached' })
+    await axe(t, page, 'light', `one of ${list}`)
+  }
+}
+
+/** Nothing that was loaded is asked for again, not even whether it has changed. */
+async function visitAgain(t: Test, { page }: Person): Promise<void> {
+  const session = await page.context().newCDPSession(page)
+  await session.send('Network.enable')
+  const asked: string[] = []
+  const paths = new Map<string, string>()
+  session.on('Network.requestWillBeSent', ({ requestId, request }) => {
+    paths.set(requestId, new URL(request.url).pathname)
+  })
+  // What comes out of a cache of the browser has no length on the wire; a 304 has.
+  session.on('Network.loadingFinished', ({ requestId, encodedDataLength }) => {
+    const path = paths.get(requestId) ?? ''
+    if (path.startsWith('/console/assets/') && encodedDataLength > 0) asked.push(path)
+  })
+  for (const view of ['overview', 'routes/acme.voice']) await visit(page, `/console/acme/${view}`)
+  asked.length = 0
+  for (const view of ['overview', 'routes/acme.voice']) await visit(page, `/console/acme/${view}`)
+  t.same(asked, [], 'a second visit asks for no file')
+  await session.detach()
+}
+
+const FAULTY = `<body style="width: 2000px; background: #fff">
+  <p style="color: #999">faint</p><p style="color: #555">clear</p>
+  <button style="outline: none">Named</button><button></button>`
+
+t.test('the checks find what is wrong', { skip: withoutServers }, async (t) => {
+  const browser = await openBrowser(t)
+  const page = await browser.newPage({ viewport: WIDE })
+  await page.setContent(FAULTY)
+  // What follows keys at once counts as their doing, so this comes first.
+  await page.evaluate(WATCH_SHIFTS)
+  const isSeen = async () => {
+    await page.evaluate(
+      "document.body.prepend(Object.assign(document.createElement('hr'), { style: 'height: 20px' }))",
+    )
+    return (await shiftsOf(page)).sum > SHIFT
+  }
+  t.ok(await waitUntil(isSeen), 'what moves is seen')
+  t.match(await faintTexts(page), [/^2\.85 "faint"/])
+  t.same(await namelessParts(page), ['button'])
+  t.ok((await overflowOf(page)) > 700)
+  t.match(await tabFaults(page), [/focus is not seen: .*Named/])
+  const broken = (await axeFaults(page)).map((fault) => fault.split(':')[0])
+  for (const rule of ['button-name', 'color-contrast']) t.ok(broken.includes(rule), `axe: ${rule}`)
+})
+
+t.test(
+  'the page is light, still, legible and usable by keys',
+  { skip: withoutServers, timeout: 180_000 },
+  async (t) => {
+    const node = await startConsoleNode(t)
+    await setScene(node)
+    const browser = await openBrowser(t)
+    const operator = await openPerson(browser, node.url)
+    await operator.page.addInitScript(WATCH_SHIFTS)
+    t.same(await faintTexts(operator.page), [], 'the sign-in can be read')
+    await operator.signIn(node.keys.operator)
+    await operator.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    await t.test('the first load', (t) => weigh(t, browser, node))
+    await t.test('the second load', (t) => visitAgain(t, operator))
+    await t.test('on a phone, dark', (t) => measure(t, operator, 'dark', NARROW))
+    await t.test('on a desk, light', (t) => measure(t, operator, 'light', WIDE))
+    await t.test('keys', async (t) => {
+      for (const view of ['routes', 'routes/acme.voice']) {
+        await visit(operator.page, `/console/acme/${view}`)
+        t.same(await tabFaults(operator.page), [], `${view}: Tab reaches all, and the focus is seen`)
+      }
+    })
+    await t.test('axe: dialogs and details', (t) => openAll(t, operator))
+    const { said, failed, origins } = operator.complaints
+    t.same([...said, ...failed], [], 'no view complains')
+    t.same([...origins], [node.url], 'and none asks anybody else')
+  },
+)

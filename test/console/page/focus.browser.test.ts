@@ -1,0 +1,59 @@
+import t from 'tap'
+import { openBrowser } from '../../support/browser.ts'
+import { startConsoleNode } from '../../support/console-node.ts'
+import { heading, openTab, signIn, WAIT } from '../../support/console-page.ts'
+import { withoutServers } from '../../support/servers.ts'
+
+t.test('where the focus is after a dialog', { skip: withoutServers, timeout: 120_000 }, async (t) => {
+  const node = await startConsoleNode(t)
+  const { page } = await openTab(await openBrowser(t))
+  const hasFocus = (selector: string) => page.locator(`${selector}:focus`).waitFor(WAIT)
+  await signIn(page, `${node.url}/console/acme/keys`, node.keys.admin)
+  await heading(page, 'Keys')
+  const create = page.getByRole('button', { name: 'Create key' })
+  await create.click()
+  const form = page.getByRole('dialog', { name: 'Create key' })
+  await form.getByRole('button', { name: 'Create key' }).click()
+  await hasFocus('dialog input[aria-invalid=true]')
+  await page.keyboard.press('Escape')
+  await form.waitFor({ ...WAIT, state: 'detached' })
+  // Back where it was.
+  await create.and(page.locator(':focus')).waitFor(WAIT)
+
+  await page.getByRole('link', { name: 'Settings' }).click()
+  await heading(page, 'Settings')
+  await page.getByLabel('Add domains').fill('cdn.example.org')
+  await page.getByRole('button', { name: 'Add', exact: true }).click()
+  await page.getByRole('button', { name: 'Remove cdn.example.org' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Remove domain' }).click()
+  await hasFocus('h1')
+  t.equal(await page.getByRole('dialog').count(), 0, 'what was pressed is gone: the heading has it')
+})
+
+t.test(
+  'signing out revokes what the playground has made',
+  { skip: withoutServers, timeout: 120_000 },
+  async (t) => {
+    const node = await startConsoleNode(t)
+    const { page } = await openTab(await openBrowser(t))
+    const watcher = await node.signIn(node.keys.admin)
+    const inForce = async () => {
+      const { keys } = (await watcher.get('/workspaces/acme/keys?playground=true')).body as unknown as {
+        keys: readonly { name: string; revoked_at: string | null }[]
+      }
+      return keys.filter(({ name, revoked_at }) => name === 'playground' && revoked_at === null).length
+    }
+    await signIn(page, `${node.url}/console/acme/playground?tab=speech`, node.keys.admin)
+    await heading(page, 'Playground')
+    await page.getByLabel('Text').fill('e')
+    await page.getByRole('button', { name: 'Speak' }).click()
+    await page.getByRole('button', { name: 'Transcribe this' }).click()
+    await page.getByRole('button', { name: 'Transcribe' }).click()
+    await page.locator('.play-transcript').filter({ hasText: 'e' }).waitFor(WAIT)
+    t.equal(await inForce(), 1)
+    await page.getByRole('button', { name: 'session and theme' }).click()
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.getByLabel('API key').waitFor(WAIT)
+    t.equal(await inForce(), 0)
+  },
+)

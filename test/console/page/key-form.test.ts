@@ -1,0 +1,78 @@
+import t from 'tap'
+import { type KeyFields, newKeyOf } from '../../../src/console/page/views/keys/new-key.ts'
+import { keyState } from '../../../src/console/page/views/keys/view.ts'
+import type { KeyAnswer } from '../../../src/console/server/api/answers.ts'
+
+const NOW_MS = Date.parse('2026-11-20T09:00:00Z')
+const FORM: KeyFields = {
+  name: ' ci ',
+  app: 'web',
+  scopes: ['inference'],
+  requestsPerMinute: '',
+  burst: '',
+  budgetUsd: '',
+  expires: '',
+}
+const issuesOf = (form: Partial<KeyFields>) => {
+  const made = newKeyOf({ ...FORM, ...form }, NOW_MS)
+  return 'issues' in made ? Object.keys(made.issues) : []
+}
+
+t.test('what is left empty is not sent', async (t) => {
+  t.same(newKeyOf(FORM, NOW_MS), { body: { name: 'ci', app: 'web', scopes: ['inference'] } })
+  const full = { requestsPerMinute: '60', burst: '10', budgetUsd: '12.5', expires: '2026-11-20' }
+  t.same(newKeyOf({ ...FORM, ...full }, NOW_MS), {
+    body: {
+      name: 'ci',
+      app: 'web',
+      scopes: ['inference'],
+      rate_limit: { requests_per_minute: 60, burst: 10 },
+      budget_usd_per_month: 12.5,
+      expires_at: '2026-11-20T23:59:59.000Z',
+    },
+  })
+  t.same(newKeyOf({ ...FORM, budgetUsd: '0' }, NOW_MS), {
+    body: { name: 'ci', app: 'web', scopes: ['inference'], budget_usd_per_month: 0 },
+  })
+})
+
+t.test('issues are reported by field', async (t) => {
+  t.same(issuesOf({ name: '  ', app: '', scopes: [] }), ['name', 'app', 'scopes'])
+  t.same(issuesOf({ name: 'x'.repeat(129) }), ['name'])
+  for (const text of ['0', '-1', '1.5', 'many', '1e12'])
+    t.same(issuesOf({ requestsPerMinute: text, burst: '1' }), ['requestsPerMinute'], text)
+  t.same(issuesOf({ requestsPerMinute: '60', burst: '100001' }), ['burst'])
+  t.same(issuesOf({ requestsPerMinute: '60' }), ['burst'], 'the bucket is given as a whole')
+  t.same(issuesOf({ burst: '10' }), ['requestsPerMinute'])
+  for (const text of ['-1', 'free', '1e12']) t.same(issuesOf({ budgetUsd: text }), ['budgetUsd'], text)
+  t.same(issuesOf({ expires: '2026-11-19' }), ['expires'])
+  t.same(issuesOf({ expires: 'tomorrow' }), ['expires'])
+})
+
+const key = (id: string, more: Partial<KeyAnswer> = {}): KeyAnswer => ({
+  id,
+  name: id,
+  prefix: 'lk_live_abcd',
+  app: 'web',
+  scopes: ['inference'],
+  rate_limit: { requests_per_minute: 600, burst: 100 },
+  budget_usd_per_month: null,
+  spent_usd: null,
+  created_at: '2026-11-01T00:00:00Z',
+  expires_at: null,
+  revoked_at: null,
+  last_used_at: null,
+  managed_by: 'console',
+  ...more,
+})
+
+t.test('how a key stands', async (t) => {
+  const state = (more: Partial<KeyAnswer>) => keyState(key('key_1', more), NOW_MS)
+  t.equal(state({}), 'active')
+  t.equal(state({ expires_at: '2027-11-20T09:00:00Z' }), 'active')
+  t.equal(state({ expires_at: '2026-11-22T09:00:00Z' }), 'ends soon', 'the last tenth of three weeks')
+  t.equal(state({ expires_at: '2026-11-25T09:00:00Z' }), 'active')
+  t.equal(state({ expires_at: '2026-11-25T09:00:00Z', created_at: null }), 'ends soon', 'the last week')
+  t.equal(state({ expires_at: '2026-11-20T09:00:00Z' }), 'expired')
+  t.equal(state({ expires_at: '2027-11-20T09:00:00Z', revoked_at: '2026-11-20T08:00:00Z' }), 'revoked')
+})

@@ -1,0 +1,48 @@
+import t from 'tap'
+import { openBrowser } from '../../support/browser.ts'
+import { startConsoleNode } from '../../support/console-node.ts'
+import { heading, openTab, signIn, WAIT } from '../../support/console-page.ts'
+import { setScene } from '../../support/console-scene.ts'
+import { withoutServers } from '../../support/servers.ts'
+
+t.test(
+  'parts are loaded when they are opened, and say when they cannot be',
+  { skip: withoutServers, timeout: 120_000 },
+  async (t) => {
+    const node = await startConsoleNode(t)
+    await setScene(node)
+    const { page } = await openTab(await openBrowser(t))
+    const loaded: string[] = []
+    page.on('request', (request) => void loaded.push(new URL(request.url()).pathname))
+    const timesLoaded = (name: string) => loaded.filter((path) => path.endsWith(`/${name}`)).length
+    await signIn(page, `${node.url}/console/acme/routes/acme.voice`, node.keys.admin)
+    await heading(page, 'acme.voice')
+    const entry = page.getByRole('article', { name: 'Entry 1' })
+    const settings = entry.getByRole('button', { name: 'Settings' })
+    const pinned = entry.getByLabel('Pinned')
+    await settings.waitFor(WAIT)
+    for (const name of ['entry-form.ts', 'history.ts', 'route-list.ts', 'keys/view.ts'])
+      t.equal(timesLoaded(name), 0, `${name} is not asked for before it is opened`)
+
+    await settings.click()
+    await pinned.waitFor(WAIT)
+    await settings.click()
+    await pinned.waitFor({ ...WAIT, state: 'detached' })
+    await settings.click()
+    t.ok(await pinned.isVisible(), 'what was opened before is there at once')
+    t.equal(timesLoaded('entry-form.ts'), 1)
+
+    await page.route('**/{routes/history,keys/view}.ts', (route) => route.abort())
+    await page.getByRole('tab', { name: 'History' }).click()
+    const failed = page.getByRole('alert')
+    await failed.filter({ hasText: 'The history couldn’t be loaded' }).waitFor(WAIT)
+    await page.getByRole('link', { name: 'Keys' }).click()
+    await failed.filter({ hasText: 'The page "Keys" couldn’t be loaded' }).waitFor(WAIT)
+    t.match(await failed.textContent(), /Can’t reach the server/)
+
+    await page.unroute('**/{routes/history,keys/view}.ts')
+    await failed.getByRole('button', { name: 'Try again' }).click()
+    await heading(page, 'Keys')
+    t.equal(await failed.count(), 0)
+  },
+)

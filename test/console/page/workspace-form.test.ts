@@ -1,0 +1,79 @@
+import t from 'tap'
+import {
+  bodyOf,
+  newGrantId,
+  type WorkspaceForm,
+  workspaceForm,
+  workspaceIssues,
+} from '../../../src/console/page/views/workspaces/workspace-form.ts'
+import type { WorkspaceAnswer } from '../../../src/console/server/api/answers.ts'
+
+const ACME: WorkspaceAnswer = {
+  id: 'acme',
+  name: 'Acme',
+  plan: 'pro',
+  plans: ['pro'],
+  managed_by: 'console',
+  budget_usd_per_month: 50,
+  trial: { allowance_usd: 5, expires_at: '2027-01-31T12:00:00Z' },
+  account: null,
+  content_shown: false,
+  purposes: [],
+  apps: [],
+}
+
+const form = (change: Partial<WorkspaceForm>): WorkspaceForm => ({ ...workspaceForm(ACME), ...change })
+
+t.test('a workspace that is loaded and saved stays as it was', async (t) => {
+  t.same(bodyOf(workspaceForm(ACME), ACME), {
+    name: 'Acme',
+    plan: 'pro',
+    budget_usd_per_month: 50,
+    trial: ACME.trial,
+  })
+  const bare: WorkspaceAnswer = { ...ACME, name: 'acme', plan: null, budget_usd_per_month: null, trial: null }
+  t.same(bodyOf(workspaceForm(bare), bare), {
+    name: null,
+    plan: null,
+    budget_usd_per_month: null,
+    trial: null,
+  })
+})
+
+t.test('a trial ends with the day that was picked', async (t) => {
+  const body = bodyOf(form({ trialEnds: '2027-02-01', trialAllowance: '7.50' }), ACME)
+  t.same(body.trial, { allowance_usd: 7.5, expires_at: '2027-02-01T23:59:59Z' })
+  t.equal(bodyOf(form({ trialEnds: '', trialAllowance: '' }), ACME).trial, null)
+})
+
+t.test('amounts, trials and new ids are checked', async (t) => {
+  t.same(workspaceIssues(workspaceForm(ACME), null), {})
+  t.same(Object.keys(workspaceIssues(form({ budget: 'much', trialAllowance: '1,5' }), null)), [
+    'budget',
+    'trialAllowance',
+  ])
+  t.same(Object.keys(workspaceIssues(form({ trialEnds: '' }), null)), ['trialEnds'])
+  t.same(Object.keys(workspaceIssues(form({ trialAllowance: '' }), null)), ['trialAllowance'])
+  for (const [id, isRight] of [
+    ['new', true],
+    ['', false],
+    ['acme', false],
+    ['-x', false],
+    ['x'.repeat(40), true],
+    ['x'.repeat(41), false],
+  ] as const)
+    t.equal(workspaceIssues(form({ id }), ['acme']).id === undefined, isRight, JSON.stringify(id))
+})
+
+t.test('a grant id names the day, and is not given twice', async (t) => {
+  const now = new Date('2026-11-20T20:00:00Z')
+  t.equal(
+    newGrantId(now, () => 0),
+    'console-2026-11-20-000000',
+  )
+  t.match(
+    newGrantId(now, () => 0.999999999),
+    /^console-2026-11-20-[0-9a-z]{6}$/,
+  )
+  t.not(newGrantId(now, Math.random), newGrantId(now, Math.random))
+})

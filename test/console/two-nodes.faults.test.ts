@@ -1,0 +1,138 @@
+import t, { type Test } from 'tap'
+import {
+  type ConsoleNode,
+  consoleKeys,
+  openSandbox,
+  startConsoleNode,
+  type Told,
+} from '../support/console-node.ts'
+import { startRedis } from '../support/redis-server.ts'
+import { withoutServers } from '../support/servers.ts'
+
+const ROUTES = '/workspaces/acme/routes'
+const entry = { provider: 'acme-own', model: 'morse-1' }
+const revisionOf = ({ body }: Told) => (body.draft as { revision: number }).revision
+
+async function startTwo(t: Test): Promise<[ConsoleNode, ConsoleNode]> {
+  const { url } = await startRedis(t)
+  const env = { REDIS_URL: url, LARKWAY_SECRET_KEYS: Buffer.alloc(32, 7).toString('base64') }
+  const shared = { env, keys: consoleKeys(), sandboxOrigin: await openSandbox(t) }
+  return Promise.all([startConsoleNode(t, shared), startConsoleNode(t, shared)])
+}
+
+t.test(
+  'a session is one on every node, and each sees at once what the other has changed',
+  { skip: withoutServers },
+  async (t) => {
+    const [one, other] = await startTwo(t)
+    const here = await one.signIn(one.keys.admin)
+    const there = { cookie: here.cookie, 'x-lk-csrf': here.csrf, 'content-type': 'application/json' }
+    const askThere = (method: string, path: string, body?: unknown) =>
+      other.ask(path, { method, body, headers: there })
+
+    const credential = 'sk-0123456789abcdef'
+    t.equal(
+      (await here.put('/workspaces/acme/providers/acme.dg', { kind: 'deepgram', credential })).status,
+      200,
+    )
+    t.match((await askThere('GET', '/workspaces/acme/providers')).body.providers, [
+      {},
+      { name: 'acme.dg', credential: 'stored' },
+    ])
+    const fields = { entries: [{ provider: 'acme.dg', model: 'nova-3' }] }
+    const drafted = await askThere('PUT', `${ROUTES}/acme.voice/draft`, { fields, revision: null })
+    t.match(drafted.body.draft, { faults: [] })
+    const published = await here.post(`${ROUTES}/acme.voice/publish`, { revision: revisionOf(drafted) })
+    t.match(published.body, { published: { number: 1 } })
+    t.match((await askThere('PUT', '/workspaces/acme/apps/mobile', { route: 'acme.voice' })).body, {
+      apps: [{ id: 'mobile' }, {}],
+    })
+    t.match(await here.delete(`${ROUTES}/acme.voice`), {
+      status: 400,
+      faults: [/there is no route "acme.voice"/],
+    })
+
+    const made = await here.post('/workspaces/acme/keys', { name: 'new', app: 'mobile', scopes: ['admin'] })
+    const newcomer = await one.signIn(String(made.body.key))
+    const headers = { cookie: newcomer.cookie }
+    t.equal(
+      (await other.ask('/session', { headers })).status,
+      200,
+      'also with a key that is as new as its app',
+    )
+    const another = await here.post('/workspaces/acme/keys', {
+      name: 'newer',
+      app: 'mobile',
+      scopes: ['admin'],
+    })
+    t.ok(await other.signIn(String(another.body.key)), 'and signs in where it was not made')
+
+    t.match(await askThere('DELETE', '/session'), { status: 200 })
+    t.equal((await here.get('/session')).status, 401)
+  },
+)
+
+t.test(
+  'editors on two nodes do not hinder one another, and nothing invalid comes of it',
+  { skip: withoutServers },
+  async (t) => {
+    const [one, other] = await startTwo(t)
+    const editors = await Promise.all([one, other, one, other].map((node) => node.signIn(node.keys.admin)))
+    const rounds = Array.from({ length: 3 }, (_, round) => round)
+    for (const round of rounds) {
+      const told = await Promise.all(
+        editors.map(async (editor, index) => {
+          const path = `${ROUTES}/acme.r${index}`
+          const drafted = await editor.put(`${path}/draft`, {
+            fields: { entries: Array(round + 1).fill(entry) },
+            revision: null,
+          })
+          return editor.post(`${path}/publish`, { revision: revisionOf(drafted) })
+        }),
+      )
+      t.same(
+        told.map(({ status, text }) => [status, status === 200 ? '' : text]),
+        editors.map(() => [200, '']),
+      )
+    }
+    // One takes a route away while the other has an app lead to it: only one of them can.
+    const [first, second] = editors
+    for (const round of rounds) {
+      const path = `${ROUTES}/acme.r${round}`
+      const [app, removed] = await Promise.all([
+        first!.put('/workspaces/acme/apps/racer', { route: `acme.r${round}` }),
+        second!.delete(path),
+      ])
+      t.same([app.status, removed.status].sort(), [200, 400], `round ${round}`)
+      const exists = (await first!.get(path)).status === 200
+      t.equal(exists, app.status === 200)
+      if (app.status === 200) await first!.delete('/workspaces/acme/apps/racer')
+    }
+  },
+)
+
+t.test(
+  'a node whose file does not fit the newest catalog says so, and is told of no conflict that nobody can solve',
+  { skip: withoutServers },
+  async (t) => {
+    const { url } = await startRedis(t)
+    const env = { REDIS_URL: url, LARKWAY_SECRET_KEYS: Buffer.alloc(32, 7).toString('base64') }
+    const shared = { env, keys: consoleKeys(), sandboxOrigin: await openSandbox(t) }
+    const [whole, other] = await Promise.all([
+      startConsoleNode(t, shared),
+      startConsoleNode(t, { ...shared, config: (config) => ({ ...config, plans: {} }) }),
+    ])
+    const [here, there] = [await whole.signIn(shared.keys.operator), await other.signIn(shared.keys.operator)]
+    t.equal((await there.put('/workspaces/fresh', {})).status, 200)
+    t.equal((await here.put('/workspaces/fresh', { plan: 'small' })).status, 200)
+
+    const path = '/workspaces/acme/purposes/later'
+    t.match(await there.put(path, {}), {
+      status: 503,
+      body: { error: { code: 'DEPENDENCY_UNAVAILABLE', message: /cannot serve the newest catalog/ } },
+    })
+    t.equal((await here.put(path, {})).status, 200, 'the other one can')
+    t.equal((await here.put('/workspaces/fresh', {})).status, 200)
+    t.equal((await there.put('/workspaces/acme/purposes/last', {})).status, 200, 'and this one again')
+  },
+)

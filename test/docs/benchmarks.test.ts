@@ -1,0 +1,49 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { readResults } from '../../bench/harness/result.ts'
+import { reportFiles } from '../../bench/report.ts'
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+const read = (path: string) => readFileSync(ROOT + path, 'utf8')
+
+const results = readResults()
+const readme = read('README.md')
+const files = reportFiles(results, readme)
+
+t.test('the page, its charts and the summary are what `node bench/report.ts` writes', async (t) => {
+  for (const [path, content] of files)
+    t.equal(existsSync(ROOT + path) ? read(path) : null, content, `${path}: run node bench/report.ts`)
+  const charts = readdirSync(`${ROOT}docs/charts`).map((name) => `docs/charts/${name}`)
+  t.same(
+    charts.filter((path) => !files.has(path)),
+    [],
+    'no chart is left over',
+  )
+})
+
+t.test('every result is shown, and says at the top of the page whose code it is of', async (t) => {
+  const page = files.get('docs/benchmarks.md') ?? ''
+  const [head = ''] = page.split('\n## ')
+  for (const { title, commit, at } of results) {
+    t.match(page, `\n## ${title}\n`)
+    const line = head.split('\n').find((one) => one.startsWith(`- [${title}]`))
+    t.ok(line?.endsWith(`commit \`${commit}\` of ${at.slice(0, 10)}`), `${title}: ${line}`)
+  }
+})
+
+t.test('another result is another page, and a missing one is no page', async (t) => {
+  const changed = results.map((result) =>
+    result.name === 'slow-provider'
+      ? { ...result, commit: '123456789abc', rows: result.rows.map((row) => ({ ...row, peakRssMib: 77 })) }
+      : result,
+  )
+  const other = reportFiles(changed, readme)
+  for (const path of ['README.md', 'docs/benchmarks.md', 'docs/charts/summary.svg']) {
+    t.match(other.get(path), '77 MiB', path)
+    t.notMatch(files.get(path), '77 MiB', path)
+  }
+  t.match(other.get('README.md'), 'commit `123456789abc`')
+  t.throws(() => reportFiles(results.slice(1), readme), { message: /^bench\/results lacks / })
+  t.throws(() => reportFiles(results, '# Larkway'), { message: /^README.md lacks / })
+})

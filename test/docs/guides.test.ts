@@ -1,0 +1,49 @@
+import { readFile } from 'node:fs/promises'
+import t from 'tap'
+import { FAILURE_KINDS } from '../../src/contracts/upstream.ts'
+
+/** Folders whose README walks through their code. */
+const GUIDED = ['src/providers/', 'src/api/']
+
+const folderOf = (path: string) => new URL(`../../${path}`, import.meta.url)
+const guideOf = (path: string) => readFile(new URL('README.md', folderOf(path)), 'utf8')
+
+/** A quote out of the middle of something begins at the margin. */
+const unindented = (text: string) => text.replaceAll(/^ +/gm, '')
+
+for (const path of GUIDED) {
+  const folder = folderOf(path)
+  const guide = await guideOf(path)
+
+  t.test(`what the guide of ${path} quotes stands in the file`, async (t) => {
+    const quotes = [...guide.matchAll(/^```\w+ (\S+)\n([\s\S]*?)^```$/gm)]
+    t.equal(quotes.length, guide.split('\n```').length >> 1, 'every block names its file')
+    t.ok(quotes.length >= 5)
+    for (const [, file = '', quote = ''] of quotes) {
+      const source = unindented(await readFile(new URL(file, folder), 'utf8'))
+      let from = 0
+      for (const part of unindented(quote).split(/^…\n/m)) {
+        const at = source.indexOf(part, from)
+        t.ok(part.trim() !== '' && at >= 0, `${file}: ${part.split('\n')[0]}`)
+        from = at + part.length
+      }
+    }
+  })
+
+  t.test(`what the guide of ${path} names is there`, async (t) => {
+    const links = [...guide.matchAll(/\]\(([^)#]+)(?:#[^)]*)?\)/g)].map(([, target = '']) => target)
+    const files = [...guide.matchAll(/`((?:test|src)\/[\w./-]+\.ts)`/g)].map(
+      ([, file = '']) => `../../${file}`,
+    )
+    for (const target of [...links, ...files].filter((one) => !one.endsWith('/')))
+      await t.resolves(readFile(new URL(target, folder)), target)
+  })
+}
+
+t.test('the guide of src/providers/ names every kind of failure, and no other', async (t) => {
+  const guide = await guideOf('src/providers/')
+  const kinds = [...guide.matchAll(/^\| (`[a-z`, ]+`) +\|/gm)].flatMap(([, cell = '']) =>
+    [...cell.matchAll(/`(\w+)`/g)].map(([, kind]) => kind),
+  )
+  t.same(kinds.sort(), [...FAILURE_KINDS].sort())
+})

@@ -1,0 +1,154 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import t from 'tap'
+import { type TSchema, Type } from 'typebox'
+import type { ResultLinks } from '../../src/api/native/results.ts'
+import { type ApiContext, createRoutes, endpointTable } from '../../src/api/table.ts'
+import { openDemo } from '../../src/catalog/demo.ts'
+import {
+  AppShape,
+  CatalogFile,
+  EntryShape,
+  KeyShape,
+  PlanShape,
+  ProviderShape,
+  RouteShape,
+  WorkspaceShape,
+} from '../../src/catalog/file.ts'
+import { makeKey } from '../../src/catalog/key.ts'
+import { CAPABILITIES, FEATURES, HINTS } from '../../src/contracts/calls.ts'
+import { FACT_SHAPES } from '../../src/contracts/facts.ts'
+import { OPERATION_NAMES } from '../../src/contracts/operations.ts'
+import { ERRORS } from '../../src/errors.ts'
+import { ENVIRONMENT_SCHEMA } from '../../src/node/config.ts'
+import { factsOf } from '../../src/providers/facts.ts'
+import { PROVIDERS } from '../../src/providers/index.ts'
+import { codeWords, MANUAL, section } from '../support/manual.ts'
+
+/** Writes the table of endpoints anew, for whoever has changed an endpoint. */
+const WRITES_EXAMPLES = process.env.LARKWAY_TEST_WRITE_EXAMPLES === '1'
+
+const MANUAL_TEXT = MANUAL.map(({ text }) => text).join('\n')
+
+t.test('the README stays short: what is looked up is in docs/', async (t) => {
+  const [readme] = MANUAL
+  t.equal(readme?.path, 'README.md')
+  t.ok((readme?.text.split('\n').length ?? 0) <= 200)
+})
+
+t.test('every variable is documented as it is, and none is stale', async (t) => {
+  const rows = [...MANUAL_TEXT.matchAll(/^\| `([A-Z0-9_]+)` \| (?:`([^`]*)`)? ?\| (.*) \|$/gm)].map(
+    ([, ...cells]) => cells,
+  )
+  const expected = Object.entries(ENVIRONMENT_SCHEMA.properties).map(([name, schema]) => {
+    const { default: value, description } = schema as { default?: unknown; description?: string }
+    return [name, value === undefined ? undefined : String(value), description]
+  })
+  t.same(rows, expected)
+})
+
+t.test('every error is documented with its status and whether to retry, and none is stale', async (t) => {
+  const rows = [...MANUAL_TEXT.matchAll(/^\| (\d{3}) \| `([A-Z_]+)` \| (yes|no) \|/gm)].map(([, ...cells]) =>
+    cells.join(' '),
+  )
+  const expected = Object.entries(ERRORS)
+    .filter(([, { status }]) => status !== 499)
+    .map(([code, { status, retryable }]) => `${status} ${code} ${retryable ? 'yes' : 'no'}`)
+  t.same(rows.sort(), expected.sort())
+})
+
+t.test('the table of endpoints is made of the endpoints that are served', async (t) => {
+  const file = new URL('../../docs/api.md', import.meta.url)
+  const text = await readFile(file, 'utf8')
+  const table = /(?<=<!-- endpoints -->\n\n)[\s\S]*?(?=\n\n<!-- \/endpoints -->)/
+  if (WRITES_EXAMPLES)
+    await writeFile(
+      file,
+      text.replace(table, () => endpointTable()),
+    )
+  t.equal(table.exec(await readFile(file, 'utf8'))?.[0], endpointTable())
+  // Nobody goes through them. The paths of the console are for its page, not for applications.
+  const context = { services: { state: {} }, jobs: {} } as unknown as ApiContext
+  const routes = createRoutes({ ...context, links: {} as ResultLinks })
+  const rows = [...endpointTable().matchAll(/^\| `([A-Z]+ \/[^`]*)` \|/gm)].map(([, row = '']) =>
+    row.replaceAll(/\{(\w+)\}/g, ':$1'),
+  )
+  t.same(
+    rows,
+    routes.map(({ method, path }) => `${method} ${path}`),
+  )
+})
+
+t.test('every kind of provider is documented with what it serves and its options', async (t) => {
+  const rows = [...section('Providers').matchAll(/^\| `([a-z-]+)` \| (.*?) \| (.*?) ?\|$/gm)].map(
+    ([, kind, serves, options = '']) => [kind, serves, codeWords(options.replaceAll(/:[^,]*/g, ''))],
+  )
+  // The sandbox has a section of its own.
+  const documented = (kind: string, options: string[]) => (kind === 'sandbox' ? [] : options)
+  const expected = [...PROVIDERS].map(([kind, provider]) => [
+    kind,
+    // A provider's chat serves vision too.
+    OPERATION_NAMES.filter((name) => name !== 'vision' && provider[name] !== undefined).join(', '),
+    documented(kind, optionsOf(provider.optionsSchema)),
+  ])
+  const byKind = (one: unknown[], other: unknown[]) => (String(one[0]) < String(other[0]) ? -1 : 1)
+  t.same(rows.sort(byKind), expected.sort(byKind))
+  const told = new Set(codeWords(section('The sandbox')))
+  const untold = optionsOf(PROVIDERS.get('sandbox')?.optionsSchema).filter((name) => !told.has(name))
+  t.same(untold, [], 'options of the sandbox')
+})
+
+function optionsOf(schema: TSchema | undefined): string[] {
+  return schema !== undefined && Type.IsObject(schema) ? Object.keys(schema.properties) : []
+}
+
+/** What maps each capability, feature or hint to something is one key. */
+const ENUMERATED: ReadonlySet<string> = new Set([...CAPABILITIES, ...FEATURES, ...HINTS])
+
+/** The keys of an object, those of objects within it as `outer.inner`. */
+function keysOf(properties: Readonly<Record<string, TSchema>>): string[] {
+  return Object.entries(properties).flatMap(([key, schema]) => {
+    const inner = Type.IsObject(schema) ? keysOf(schema.properties) : []
+    const whole = inner.length === 0 || inner.every((name) => ENUMERATED.has(name))
+    return whole ? [key] : inner.map((name) => `${key}.${name}`)
+  })
+}
+
+t.test('the answers that are shown are those of the demo', async (t) => {
+  const key = makeKey()
+  const outside = { kinds: PROVIDERS, factsOf, env: {}, readSecret: () => '', open: () => null }
+  const demo = openDemo({ key, ...outside }).current()
+  const [principal] = demo.keys.values()
+  const shown = new Set(
+    [...MANUAL_TEXT.matchAll(/"policy_version_id":"(pv_\w+)"/g)].map(([, version]) => version),
+  )
+  t.same([...shown], [principal?.route.version])
+})
+
+t.test('every key of the configuration is documented, and none is stale', async (t) => {
+  const purpose = Object.values(WorkspaceShape.properties.purposes.patternProperties)[0] as Type.TObject
+  const facts = new Set(keysOf(FACT_SHAPES))
+  const besideFacts = (properties: Readonly<Record<string, TSchema>>) =>
+    keysOf(properties).filter((key) => !facts.has(key))
+  const expected = new Map<string, string[]>([
+    ['The file', keysOf(CatalogFile.properties)],
+    ['A plan', keysOf(PlanShape.properties)],
+    ['A provider', besideFacts(ProviderShape.properties)],
+    ['A route', keysOf(RouteShape.properties)],
+    ['An entry', besideFacts(EntryShape.properties)],
+    ['A model', [...facts]],
+    ['A workspace', keysOf(WorkspaceShape.properties)],
+    ['A purpose', keysOf(purpose.properties)],
+    ['An app', keysOf(AppShape.properties)],
+    ['A key', keysOf(KeyShape.properties)],
+  ])
+  const documented = new Map(
+    [...section('Reference').matchAll(/^### (.*)\n([\s\S]*?)(?=\n### |$(?![\s\S]))/gm)].map(
+      ([, name = '', table = '']): [string, string[]] => [
+        name,
+        [...table.matchAll(/^\| (`.*?`) \|/gm)].flatMap(([, keys = '']) => codeWords(keys)),
+      ],
+    ),
+  )
+  t.same([...documented.keys()], [...expected.keys()])
+  for (const [name, keys] of expected) t.same(documented.get(name)?.sort(), keys.sort(), name)
+})

@@ -1,0 +1,54 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import t from 'tap'
+import type { UsageBatch } from '../../src/contracts/ledger.ts'
+import { createUsageBuffer } from '../../src/gateway/accounts.ts'
+import { createLogger } from '../../src/log.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+/** Accounts that take batches unless they are away; a batch that comes again by its token counts once. */
+function accounts() {
+  const batches = new Map<string, UsageBatch>()
+  const state = { away: false, lostAnswers: 0, commands: 0 }
+  return {
+    state,
+    spent: () =>
+      [...batches.values()].flatMap(({ spentMicros }) => Object.values(spentMicros)).reduce(plus, 0),
+    async addUsage(batch: UsageBatch) {
+      state.commands += 1
+      if (state.away) throw new Error('away')
+      batches.set(batch.token, batch)
+      if (state.lostAnswers > 0) {
+        state.lostAnswers -= 1
+        throw new Error('the answer was lost')
+      }
+    },
+  }
+}
+
+const plus = (a: number, b: number) => a + b
+
+t.test('many calls are one batch per workspace', async (t) => {
+  const book = accounts()
+  const usage = createUsageBuffer(book, createLogger('silent'))
+  for (let i = 0; i < 1000; i++) usage.note(i % 2 ? 'acme' : 'other', `key_${i % 10}`, 3)
+  usage.note('free', 'key_1', 0)
+  await usage.close()
+  t.equal(book.state.commands, 2)
+  t.equal(book.spent(), 3000)
+})
+
+t.test('nothing is lost or counted twice while the state comes and goes', async (t) => {
+  const book = accounts()
+  const usage = createUsageBuffer(book, createLogger('silent'))
+  book.state.away = true
+  for (let i = 0; i < 20; i++) {
+    for (const workspace of ['a', 'b', 'c']) usage.note(workspace, 'key', 7)
+    await sleep(100)
+  }
+  t.ok(book.state.commands >= 1 && book.state.commands <= 4, 'an outage costs one command a second')
+  book.state.away = false
+  book.state.lostAnswers = 2
+  t.ok(await waitUntil(() => book.spent() === 20 * 3 * 7))
+  await usage.close()
+  t.equal(book.spent(), 20 * 3 * 7)
+})

@@ -1,0 +1,47 @@
+import t from 'tap'
+import { readEnvironment } from '../../src/node/config.ts'
+
+t.test('defaults, and empty variables count as not set', async (t) => {
+  t.match(readEnvironment({ PORT: '', UNKNOWN: 'x' }), {
+    PORT: 8080,
+    HOST: '0.0.0.0',
+    LARKWAY_DATA: './data',
+    LARKWAY_MEMORY_MIB: 256,
+    LOG_LEVEL: 'info',
+  })
+  t.equal(readEnvironment({ PORT: '0' }).PORT, 0)
+})
+
+t.test('every bad variable is named at once, and none of their values', async (t) => {
+  const bad = {
+    PORT: 'secret-a',
+    LARKWAY_MEMORY_MIB: '1.5',
+    REDIS_URL: 'secret-b',
+    S3_ENDPOINT: 'secret-c',
+    S3_PUBLIC_ENDPOINT: 'secret-d',
+    S3_BUCKET: 'x',
+    LOG_LEVEL: 'secret-e',
+  }
+  try {
+    readEnvironment(bad)
+    t.fail('nothing was refused')
+  } catch (error) {
+    const { message } = error as Error
+    for (const name of Object.keys(bad)) t.match(message, name)
+    t.match(message, 'S3_ACCESS_KEY_ID, S3_SECRET_ACCESS_KEY', 'what else an S3 store needs')
+    t.notMatch(message, 'secret-')
+  }
+})
+
+t.test('a port has a range', async (t) => {
+  t.throws(() => readEnvironment({ PORT: '65536' }), /PORT/)
+  t.throws(() => readEnvironment({ PORT: '-1' }), /PORT/)
+})
+
+t.test('a switch is true or false, and nothing like it', async (t) => {
+  const switched = (text: string) =>
+    readEnvironment({ LARKWAY_INSECURE_WEBHOOKS: text }).LARKWAY_INSECURE_WEBHOOKS
+  t.same(['true', 'false', ''].map(switched), [true, false, false])
+  for (const text of ['1', 'TRUE', 'yes', ' true'])
+    t.throws(() => switched(text), /LARKWAY_INSECURE_WEBHOOKS/)
+})

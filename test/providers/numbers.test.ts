@@ -1,5 +1,5 @@
 import t from 'tap'
-import { secondsOf, spanOf } from '../../src/providers/numbers.ts'
+import { quantityOf, secondsOf, spanOf } from '../../src/providers/numbers.ts'
 import { readTranscript } from '../../src/providers/openai/transcript.ts'
 
 const isRounded = (seconds: number | null) =>
@@ -28,4 +28,14 @@ t.test('in a transcript: of segments, of words and of the whole', async (t) => {
   for (const { start, end } of [...(result?.segments ?? []), ...(result?.words ?? [])]) {
     t.ok(isRounded(start) && isRounded(end), `${start} to ${end}`)
   }
+})
+
+t.test('numbers that overflow when they are rounded are no numbers', (t) => {
+  for (const number of [1e308, Number.MAX_VALUE, Number.POSITIVE_INFINITY, Number.NaN, -1, '3', null]) {
+    t.equal(quantityOf(number), null, String(number))
+    t.equal(secondsOf(number), null, String(number))
+    t.equal(spanOf(0, number), null, String(number))
+  }
+  t.equal(secondsOf(Number.MAX_SAFE_INTEGER), Number.MAX_SAFE_INTEGER)
+  t.end()
 })

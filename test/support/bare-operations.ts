@@ -5,7 +5,10 @@ import { createOperations } from '../../src/state/embedded/operations.ts'
 import { stateOf } from '../../src/state/embedded/state.ts'
 import type { StateUnderTest } from './state-under-test.ts'
 
-/** The operations of the embedded state without their thread, on a clock of the test's own. */
+/**
+ * The operations of the embedded state without their thread, on a clock of the test's own: no step of a test can take
+ * longer than the times that it gives. Arguments and answers are cloned, as on the way to the thread and back.
+ */
 export async function startBareOperations(t: Test): Promise<StateUnderTest> {
   let nowMs = Date.now()
   const db = openDatabase(':memory:')
@@ -16,7 +19,7 @@ export async function startBareOperations(t: Test): Promise<StateUnderTest> {
   )
   const state = stateOf({
     async call(subject, method, args) {
-      const [answer] = commit([{ id: 1, subject, method, args }]).answers
+      const [answer] = structuredClone(commit([structuredClone({ id: 1, subject, method, args })])).answers
       if (answer && 'value' in answer) return answer.value
       throw new Error(answer?.failure.reason)
     },

@@ -60,14 +60,14 @@ export class Running {
     const id = ++this.#taskId
     return await new Promise((done, fail) => {
       const late = setTimeout(() => fail(new Error(`${this.name}: a task hangs`)), TASK_MS_MAX)
-      const heard = (reply: TaskReply<Output>) => {
+      const onReply = (reply: TaskReply<Output>) => {
         if (reply.id !== id) return
         clearTimeout(late)
-        this.#child.off('message', heard)
+        this.#child.off('message', onReply)
         if ('error' in reply) fail(new Error(`${this.name}: ${reply.error}`))
         else done(reply.output)
       }
-      this.#child.on('message', heard)
+      this.#child.on('message', onReply)
       this.#ended.then((how) => {
         clearTimeout(late)
         fail(new Error(`${this.name} ${how}\n${this.lastLines()}`))

@@ -14,7 +14,7 @@ type Autocannon = (options: {
   body?: Buffer
   setupClient: (client: { setHeaders(headers: Record<string, string>): void }) => void
 }) => {
-  on(event: 'response', heard: (client: unknown, status: number, bytes: number, ms: number) => void): void
+  on(event: 'response', listener: (client: unknown, status: number, bytes: number, ms: number) => void): void
   then(done: (result: AutocannonResult) => void, failed: (error: Error) => void): void
 }
 

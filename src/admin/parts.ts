@@ -5,7 +5,7 @@ import type { CatalogService, PublishedRecord } from '../contracts/catalog-servi
 import type { RecordFields, RecordKind, RecordName } from '../contracts/catalog-store.ts'
 import type { AccountTerms } from '../contracts/ledger.ts'
 
-/** Where a part of the catalog is defined, and so where it can be changed. */
+/** Place in which a part of the catalog is defined, and so can be changed. */
 export type ManagedBy = 'file' | 'console'
 
 /** The catalog as far as its parts are read. */

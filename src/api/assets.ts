@@ -91,13 +91,13 @@ const NAMED: Readonly<Record<Coding, RegExp>> = {
 const zip = promisify(gzip)
 const brotli = promisify(brotliCompress)
 
-/** What is made at the time of asking. On a thread of its own, so that calls do not wait for it. */
+/** Compression at the time of the request. On a thread of its own, so that calls do not wait for it. */
 export function gzipped(text: string): Promise<Uint8Array> {
   return zip(text)
 }
 
 /**
- * What is kept: as small as it gets in reasonable time. The last step of Brotli takes off another 2 %, in twice as
+ * Compression of what is kept: as small as it gets in reasonable time. The last step of Brotli takes off another 2 %, in twice as
  * long: 2 s for the script of /docs. On a thread of its own.
  */
 function packed(bytes: Uint8Array, coding: Coding): Promise<Uint8Array> {

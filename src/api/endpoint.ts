@@ -382,7 +382,7 @@ export function idempotencyKeyOf({ headers }: Pick<Exchange, 'headers'>): string
 }
 
 /**
- * What is wrong with a key is told to callers who are admitted, as all that is wrong with a request.
+ * Checks the form of an idempotency key. Only callers who are admitted learn what is wrong with theirs.
  *
  * @throws GatewayError INVALID_REQUEST
  */

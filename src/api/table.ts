@@ -86,7 +86,7 @@ export const ENDPOINTS = table({
 
 /** Binds the endpoints of a node. */
 export function createRoutes(context: ApiContext): EdgeRoute[] {
-  // Where the object store opens its URLs itself, the node has no endpoint for results.
+  // The node has no endpoint for results when the object store opens its URLs itself.
   const served = ENDPOINTS.filter((endpoint) => context.links !== null || endpoint !== result)
   const { services, jobs, docsLook = {} } = context
   const watch = createJobWatch(services.state.jobs, jobs.signals)

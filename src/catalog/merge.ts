@@ -6,10 +6,10 @@ import { at } from './parts.ts'
 /** A part of the catalog that is not in the file. */
 export type MergedRecord = RecordName & { readonly fields: RecordFields }
 
-/** Where a part of the merged document comes from. */
+/** Origin of a part of the merged document. */
 interface Owned<Source> {
   readonly record: Source
-  /** Where in the record it is. */
+  /** Path within the record. */
   readonly path: Path
 }
 

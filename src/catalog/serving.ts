@@ -222,7 +222,7 @@ export function pollPublished({ serving, store, log, pollMs }: PublishedPollOpti
   async function read(): Promise<void> {
     if (version !== null && (await store.version()) === version) return
     const published = await store.published()
-    const left = leftOut(serving)
+    const before = exclusionsOf(serving)
     const offered = serving.offerPublished(published)
     version = published.version
     const about = { catalog_version: version, records: published.records.length }
@@ -231,11 +231,11 @@ export function pollPublished({ serving, store, log, pollMs }: PublishedPollOpti
       const { issues } = offered
       log.error({ ...about, issues }, 'published catalog refused, it does not fit; the old one stays')
     }
-    logLeftOut(left)
+    logExclusions(before)
   }
 
-  function logLeftOut(before: string): void {
-    if (leftOut(serving) === before) return
+  function logExclusions(before: string): void {
+    if (exclusionsOf(serving) === before) return
     const left_out = serving.broken().map(({ record, issues }) => ({ record: recordId(record), issues }))
     if (left_out.length === 0) log.info('every published record is served')
     else log.error({ left_out }, 'published records do not fit the configuration and are left out')
@@ -252,6 +252,6 @@ export function pollPublished({ serving, store, log, pollMs }: PublishedPollOpti
   })
 }
 
-function leftOut(serving: Serving): string {
+function exclusionsOf(serving: Serving): string {
   return JSON.stringify(serving.broken().map(({ record, issues }) => [recordId(record), issues]))
 }

@@ -11,7 +11,7 @@ import type { ProviderContext } from './provider.ts'
 import type { Sharing } from './sharing.ts'
 import { buildShared } from './snapshot.ts'
 
-/** Where the paths of a change's issues begin: at the record, if it is of one alone, or at the root. */
+/** Base of the paths in a change's issues: the record, if the change is of one alone, or the root. */
 export type IssuePaths = 'record' | 'root'
 
 /** Builds the catalog of a file and records after edits. Faults as in `TriedChange`. */
@@ -53,7 +53,7 @@ export function tryEdits(
   return issues.length > 0 || 'found' in built ? { issues: linesOf(issues) } : built
 }
 
-/** Where the document of a file has what the record holds. */
+/** Path of the record's contents in the document of a file. */
 export function placeOf({ kind, workspace, name }: RecordName): string[] {
   if (kind === 'head') return []
   const inWorkspace = kind === 'app' || kind === 'purpose'

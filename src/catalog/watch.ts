@@ -10,7 +10,7 @@ import { buildSnapshot, type Reading } from './snapshot.ts'
 /** Editors and deployment tools write a file in several steps; reading waits until they are this long at rest. */
 const REST_MS = 200
 
-/** Where the snapshot in force comes from: a file, and what is published beside it. */
+/** Sources of the snapshot in force: a file, and the catalog that is published beside it. */
 export interface CatalogSource {
   /** Serves the catalog. It takes published records itself; `reload` offers it the file. */
   readonly serving: Serving

@@ -12,7 +12,7 @@ export interface SlotSeen {
   readonly taken: boolean
 }
 
-/** Where a call comes from: an HTTP exchange, or a claim of a job. */
+/** Origin of a call: an HTTP exchange, or a claim of a job. */
 export interface CallOrigin {
   readonly requestId: string
   /** Aborts when nobody waits for the call any more. Made when it is first read, which most requests never do. */

@@ -115,8 +115,8 @@ function honorsSeed<K extends OperationName>(
   const sampled = 'options' in payload ? payload.options : payload
   const given = 'seed' in sampled && sampled.seed !== null
   // Some models lack what the rest of the provider's interface takes.
-  const leftOut = warningsOf(result).some((warning) => warning.startsWith('seed:'))
-  return takesSeed && given && !leftOut
+  const ignored = warningsOf(result).some((warning) => warning.startsWith('seed:'))
+  return takesSeed && given && !ignored
 }
 
 function warningsOf(result: Results[OperationName]): readonly string[] {

@@ -52,7 +52,7 @@ export class JsonAudioScanner implements BodyScanner {
   readonly #open: boolean[] = []
   /** True where the next string of an object is a key. */
   #keyNext = false
-  /** Where the key being read begins in the skeleton; -1 within other strings. */
+  /** Start of the key being read in the skeleton; -1 within other strings. */
   #keyStart = -1
   #escaped = false
   #topKey = ''
@@ -62,7 +62,7 @@ export class JsonAudioScanner implements BodyScanner {
   readonly #text = new Base64Text()
   /** First characters of what should be base64. */
   #front = ''
-  /** Where the base64 text stands, once its string has begun. */
+  /** Position of the base64 text, once its string has begun. */
   #audio: { offset: number; length: number } | null = null
 
   constructor(limits: Limits, tap?: AudioTap) {

@@ -237,7 +237,7 @@ export class MultipartScanner implements BodyScanner {
   }
 }
 
-/** Where the next delimiter begins whose line is one as far as the view goes; -1 when there is none. */
+/** Start of the next delimiter whose line is one as far as the view goes; -1 when there is none. */
 function findDelimiter(view: Buffer, from: number, delimiter: Buffer): number {
   let found = view.indexOf(delimiter, from)
   while (found !== -1 && judgeLine(view, found + delimiter.length) === 'content') {
@@ -267,7 +267,7 @@ function judgeLine(bytes: Buffer, from: number): number | 'close' | 'content' | 
   return bytes[at + 1] === LF ? at + 2 : 'content'
 }
 
-/** Where the front of a delimiter may begin at the end of a view; `view.length` when nowhere. */
+/** Possible start of a delimiter that the end of a view cuts off; `view.length` when there is none. */
 function heldFrom(view: Buffer, at: number, delimiter: Buffer): number {
   const first = Math.max(at, view.length - delimiter.length + 1)
   for (let from = view.length - 1; from >= first; from--) {

@@ -82,7 +82,7 @@ const COLON = 0x3a
 const OPEN_BRACE = 0x7b
 const WHITE_SPACE: ReadonlySet<number> = new Set([0x20, 0x09, 0x0a, 0x0d])
 
-/** Where a value stands in its body: from `start` up to `end`. */
+/** Position of a value in its body: from `start` up to `end`. */
 export interface Span {
   readonly start: number
   readonly end: number

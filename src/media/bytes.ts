@@ -23,11 +23,11 @@ export const u64le = (bytes: Uint8Array, at: number): number =>
 export const latin1 = (bytes: Uint8Array, at: number, length: number): string =>
   view(bytes).toString('latin1', at, at + length)
 
-/** Where `pattern` occurs last in `bytes` before `end`, or -1. */
+/** Position of the last `pattern` in `bytes` before `end`, or -1. */
 export const lastIndexOf = (bytes: Uint8Array, pattern: Uint8Array | string, end: number): number =>
   end < 0 ? -1 : view(bytes).lastIndexOf(pattern, end, 'latin1')
 
-/** Where `pattern` occurs first in `bytes` at or after `start`, or -1. */
+/** Position of the first `pattern` in `bytes` at or after `start`, or -1. */
 export const indexOf = (bytes: Uint8Array, pattern: string, start: number): number =>
   view(bytes).indexOf(pattern, start, 'latin1')
 

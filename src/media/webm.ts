@@ -93,9 +93,9 @@ export async function probeWebm(window: AudioWindow): Promise<Measure> {
   }
   const { scaleNs, duration, firstNs, endNs } = timeline
   const declared = (duration * scaleNs) / NANOSECONDS
-  const heard = firstNs === null ? 0 : (endNs - firstNs) / NANOSECONDS
-  const isWhole = Number.isFinite(declared) && declared > heard - PADDING_MAX_SECONDS
-  const seconds = isWhole ? declared : heard
+  const lastSeconds = firstNs === null ? 0 : (endNs - firstNs) / NANOSECONDS
+  const isWhole = Number.isFinite(declared) && declared > lastSeconds - PADDING_MAX_SECONDS
+  const seconds = isWhole ? declared : lastSeconds
   const channels = soundTrack(timeline)?.channels ?? null
   return { channels, durationSeconds: channels !== null && seconds > 0 ? seconds : null }
 }

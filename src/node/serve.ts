@@ -215,7 +215,7 @@ async function closeAll({ log, budget, spool }: Node, closers: Closer[]): Promis
   log.info({ held_bytes: budget.used, bodies: { ...spool.stats() } }, 'stopped')
 }
 
-/** What nodes that share a Redis must share, too, and each would have of its own otherwise. */
+/** Parts that nodes with a common Redis must share as well, and that each would otherwise have of its own. */
 function warnOfLoneNode({ REDIS_URL, S3_BUCKET, LARKWAY_SECRET_KEYS }: Environment, log: Logger): void {
   if (REDIS_URL === undefined) return
   if (S3_BUCKET === undefined) {

@@ -32,7 +32,7 @@ export async function openState(
   return openEmbeddedState({ file: join(folder, STATE_FILE), log })
 }
 
-/** Where bodies and results are, and who opens a result by its URL. */
+/** Stores of bodies and results, and the opener of a result by its URL. */
 export interface Store {
   readonly objects: Objects
   readonly links: Links

@@ -157,7 +157,7 @@ const MEDIA_TYPES = /^(?:audio\/[a-z0-9!#$&^_.+-]+|video\/(?:mp4|webm|mpeg)|appl
 /** The part of an answer that `judgeAnswer` needs: lower-case header names, one value each. */
 type Head = Pick<IncomingMessage, 'statusCode' | 'headers'>
 
-/** Where an answer redirects to, as received; null when it does not. */
+/** Target of a redirect, as received; null when the answer is none. */
 function redirectOf({ statusCode, headers }: Head): string | null {
   return REDIRECTS.has(statusCode) ? (headers.location ?? null) : null
 }

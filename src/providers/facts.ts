@@ -38,7 +38,7 @@ const DatedFacts = Type.Object(
   { additionalProperties: false },
 )
 
-/** Where an entry of the tables stands in time. */
+/** Stage of a model in its life. */
 export interface DatedModel {
   readonly kind: string
   readonly model: string

@@ -184,7 +184,7 @@ function readTranscript(
 
 /**
  * Whether a transcript was lost on its way: silence has no tokens, and what is shorter may have none that are words.
- * Of other providers nothing of the kind is known, and there an empty transcript is silence.
+ * Nothing of the kind is known of other providers: there an empty transcript is silence.
  */
 function isHollow(text: string, seconds: number | null, tokens: unknown): boolean {
   return text.trim() === '' && (seconds ?? 0) > SILENCE_SECONDS && (quantityOf(tokens) ?? 0) > 0
@@ -272,7 +272,7 @@ class SpeechReader implements StreamReader<SpeechResult, Deltas['speech']> {
   readonly #head: Head
   readonly #mediaType: string
   readonly #events: JsonEvents
-  #heard = false
+  #hasAudio = false
 
   constructor(head: Head, mediaType: string) {
     this.#head = head
@@ -283,19 +283,19 @@ class SpeechReader implements StreamReader<SpeechResult, Deltas['speech']> {
   push(chunk: Uint8Array): readonly Deltas['speech'][] | Failure {
     const events = this.#events.push(chunk)
     if (!Array.isArray(events)) return events
-    const pieces: Deltas['speech'][] = []
+    const deltas: Deltas['speech'][] = []
     for (const { type, audio_data: data } of events) {
       if (type !== 'speech.audio.delta') continue
       const bytes = base64Bytes(data)
       if (bytes === null) return noAudio(this.#head)
-      pieces.push({ bytes, mediaType: this.#mediaType })
+      deltas.push({ bytes, mediaType: this.#mediaType })
     }
-    this.#heard ||= pieces.length > 0
-    return pieces
+    this.#hasAudio ||= deltas.length > 0
+    return deltas
   }
 
   end(): { readonly result: SpeechResult } | Failure {
     if (!this.#events.done) return brokenOff(this.#head)
-    return this.#heard ? { result: { audio: [], mediaType: this.#mediaType } } : noAudio(this.#head)
+    return this.#hasAudio ? { result: { audio: [], mediaType: this.#mediaType } } : noAudio(this.#head)
   }
 }

@@ -67,7 +67,7 @@ const complete: Operation<CompleteCall, ChatResult, ChatDelta> = {
 
 /**
  * Any server that speaks OpenAI's wire format at a base URL of its own: vLLM, Speaches, LocalAI, a proxy.
- * What its models can do is the configuration's to say; a transcription asks for no more than the call needs,
+ * The configuration says what its models can do; a transcription asks for no more than the call needs,
  * because such servers know different parts of the format.
  */
 export const openaiCompatible: Provider = {

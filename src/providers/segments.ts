@@ -44,7 +44,7 @@ function endsBefore(group: readonly Word[], next: Word): boolean {
   return SENTENCE_END.test(last.word) && last.end - first.start >= SENTENCE_MIN_SECONDS
 }
 
-/** Where a group of words stands in the text that it comes from. */
+/** Position of a group of words in the text that it comes from. */
 interface Place {
   readonly from: number
   readonly to: number
@@ -81,7 +81,7 @@ function findGroup(group: readonly Word[], text: string, cursor: number): Place 
   return { from, to: at }
 }
 
-/** Where what is between two groups ends for the first of them: an opening quote belongs to the word behind it. */
+/** End of the gap between two groups that belongs to the first: an opening quote belongs to the word behind it. */
 function gapEnd(text: string, from: number, to: number): number {
   const opening = /\s(\S*)$/.exec(text.slice(from, to))?.[1] ?? ''
   return to - opening.length

@@ -254,7 +254,7 @@ function findTones(samples: Float32Array, sampleRate: number): number[] {
   return clusters(votes, Math.max(1, votes.length * 0.02))
 }
 
-/** Where the frames begin whose power is near the loudest. */
+/** Starts of the frames whose power is near the loudest. */
 function loudFrames(samples: Float32Array): number[] {
   const count = Math.max(1, Math.floor(samples.length / FRAME))
   const powers = new Float64Array(count)

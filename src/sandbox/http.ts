@@ -7,7 +7,7 @@ export interface Answer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: Buffer
-  /** Where the body is cut when it is streamed: one write each. Absent: it is not streamed. */
+  /** Chunks of a body that is streamed, one write each. Absent: it is not streamed. */
   readonly chunks?: readonly Buffer[]
 }
 

@@ -39,7 +39,7 @@ const cut: Answer = (response) => setTimeout(() => response.destroy(), 20)
 const hang: Answer = () => {}
 
 /** `hello` and an answer of the usual length. */
-const SUPPOSED = { usage: { input_tokens: 2, output_tokens: 1_000 }, costUsd: 0.010_002 }
+const ESTIMATED = { usage: { input_tokens: 2, output_tokens: 1_000 }, costUsd: 0.010_002 }
 
 async function textOf(deltas: AsyncIterable<ChatDelta>): Promise<string> {
   let text = ''
@@ -146,7 +146,7 @@ t.test('behind the first piece a break is told, and counts against the entry', a
       t.match(call.context.attempts, [{ provider: 'first', failure: { reason: String } }], 'one line')
       t.not(call.context.attempts[0]?.reason, 'ok', `${name}: ${call.context.attempts[0]?.reason}`)
       t.equal(call.context.usage, null)
-      t.match(call.context.estimate?.metered(), SUPPOSED, 'what it is supposed to have come to')
+      t.match(call.context.estimate?.metered(), ESTIMATED, 'what it is supposed to have come to')
       t.same(await deltas.next(), { done: true, value: undefined })
     }
     t.equal(good.requests.length, 0)
@@ -202,7 +202,7 @@ t.test('leaving ends the request at the provider', async (t) => {
     t.equal(services.budget.used, 0, `${name}: nothing is held`)
     t.match(call.context.attempts, [{ reason: 'ok' }])
     t.equal(call.context.usage, null)
-    t.match(call.context.estimate?.metered(), SUPPOSED, `${name}: metered at its estimate`)
+    t.match(call.context.estimate?.metered(), ESTIMATED, `${name}: metered at its estimate`)
     t.same(await streaming.deltas.next(), { done: true, value: undefined })
   }
   t.equal(services.health.view(entries[0]!, performance.now()).state, 'closed')

@@ -18,7 +18,7 @@ function limited(limits: ModelLimits, more: Partial<ModelFacts> = {}): Entry {
   return entry({ provider, facts: facts({ limits, ...more }) })
 }
 
-async function foresee(
+async function preflight(
   entries: readonly Entry[],
   asked: Partial<TranscriptionOptions> = {},
   heard: ReturnType<typeof audio> | null = null,
@@ -43,11 +43,11 @@ async function foresee(
 
 t.test('what is not known of audio by URL refuses nothing', async (t) => {
   const tight = { max_audio_bytes: 1, max_audio_seconds: 1, max_channels: 1 }
-  await t.resolves(foresee([limited(tight)], { timestamps: 'word' }))
+  await t.resolves(preflight([limited(tight)], { timestamps: 'word' }))
   for (const format of ['mp3', 'mp4', 'wav', 'webm', 'ogg', 'flac'] as const) {
-    await t.resolves(foresee([limited({ ...tight, audio_formats: [format] })]), format)
+    await t.resolves(preflight([limited({ ...tight, audio_formats: [format] })]), format)
     const known = audio({ format: format === 'wav' ? 'mp3' : 'wav', decodedBytes: 0, durationSeconds: null })
-    t.match(await refusalOf(foresee([limited({ audio_formats: [format] })], {}, known)), {
+    t.match(await refusalOf(preflight([limited({ audio_formats: [format] })], {}, known)), {
       code: 'INVALID_REQUEST',
       extra: { param: 'audio' },
     })
@@ -61,16 +61,19 @@ t.test('what is known does, and names itself rather than a format', async (t) =>
     limited({ ...onlyOneTerm, audio_formats: ['webm'] }),
   ]
   const twice = { keyterms: ['one', 'two'] }
-  t.match(await refusalOf(foresee(entries, twice)), { code: 'INVALID_REQUEST', extra: { param: 'keyterms' } })
-  await t.resolves(foresee([...entries, limited({ audio_formats: ['ogg'] })], twice))
-  t.match(await refusalOf(foresee([limited({}, { features: [] })], { diarization: true })), {
+  t.match(await refusalOf(preflight(entries, twice)), {
+    code: 'INVALID_REQUEST',
+    extra: { param: 'keyterms' },
+  })
+  await t.resolves(preflight([...entries, limited({ audio_formats: ['ogg'] })], twice))
+  t.match(await refusalOf(preflight([limited({}, { features: [] })], { diarization: true })), {
     code: 'REQUIRED_FEATURE_UNAVAILABLE',
   })
-  t.match(await refusalOf(foresee([limited({}, { capabilities: ['text'] })])), {
+  t.match(await refusalOf(preflight([limited({}, { capabilities: ['text'] })])), {
     code: 'NO_HEALTHY_PROVIDER',
   })
   t.match(
-    await refusalOf(foresee([limited({ audio_formats: [] })])),
+    await refusalOf(preflight([limited({ audio_formats: [] })])),
     { code: 'INVALID_REQUEST', extra: { param: 'audio' } },
     'a model that takes none at all',
   )

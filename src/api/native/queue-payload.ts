@@ -67,8 +67,8 @@ async function readGeneration<K extends Exclude<OperationName, TranscriptionTask
 }
 
 /**
- * What makes two calls that are not about audio the same: what is asked of the model after defaults, in whatever order
- * its members came, and the selectors in effect, wherever the purpose stood.
+ * Fingerprint of a call without audio: equal for two calls whose payload after defaults and whose selectors in effect
+ * are equal, in whatever order the members came and wherever the purpose stood.
  *
  * @returns lower-case hex
  */

@@ -198,23 +198,23 @@ async function enqueue(
   return submitted
 }
 
-interface Told {
+interface SubmissionEcho {
   readonly order: Order
   /** Lines about fields of this very request that had no effect. */
   readonly warnings: readonly string[]
 }
 
-/** A replay tells what the first answer told, but for the warnings: the same work may have been asked for otherwise. */
-function accepted({ id, job }: Accepted, { order, warnings }: Told, replayed: boolean): Reply {
+/** A replay repeats the first answer but for the warnings: the same work may have been requested in another way. */
+function accepted({ id, job }: Accepted, { order, warnings }: SubmissionEcho, replayed: boolean): Reply {
   const { endpoint, mode } = job ?? order
   const createdAtMs = job?.createdAtMs ?? idTimeMs(id)
-  const told = { id, endpoint, mode, status: 'queued', created_at: timestamp(createdAtMs) }
+  const view = { id, endpoint, mode, status: 'queued', created_at: timestamp(createdAtMs) }
   return {
     status: replayed ? 200 : 202,
     headers: {
       'content-type': 'application/json',
       ...(replayed ? { 'x-lk-idempotent-replay': 'true' } : {}),
     },
-    body: JSON.stringify({ queued: true, job: told, warnings }),
+    body: JSON.stringify({ queued: true, job: view, warnings }),
   }
 }

@@ -34,8 +34,8 @@ const FORMATS: ReadonlyMap<string, readonly string[]> = new Map([
   ['audio/basic', ['ulaw_8000']],
 ])
 
-/** What is asked of the gateway beside the call. */
-interface Asked {
+/** Context of a speech call beside its payload. */
+interface SpeechContext {
   readonly context: AdmittedContext
   readonly services: Services
 }
@@ -49,7 +49,7 @@ interface Asked {
 async function inAcceptedFormat(
   call: Call<'speech'>,
   { types, others }: AcceptedAudio,
-  asked: Asked,
+  asked: SpeechContext,
 ): Promise<Call<'speech'>> {
   if (types.length === 0) return call
   const { response_format: given } = call.payload
@@ -88,7 +88,7 @@ function withFormat(call: Call<'speech'>, format: string): Call<'speech'> {
 }
 
 /** Why no entry makes the format; null when one does, or when it is something else that the call will tell. */
-async function refusalOf(call: Call<'speech'>, { context, services }: Asked): Promise<GatewayError | null> {
+async function refusalOf(call: Call<'speech'>, { context, services }: SpeechContext): Promise<GatewayError | null> {
   try {
     await run(services, context, { mode: 'preview', call })
     return null

@@ -98,7 +98,7 @@ export interface TranscriptionShape {
   read(
     exchange: Exchange,
     fields: Fields,
-    hearing: TranscriptionRun,
+    definition: TranscriptionRun,
     principal: Principal,
   ): TranscriptionRequest
   whole(outcome: Outcome<TranscriptionTask>): WholeResult
@@ -206,24 +206,24 @@ export function answerTranscription(
 
 /** Answers a request whose idempotency key is in use: with the answer given before, or with a stream all the same. */
 async function replayTranscription(
-  hearing: TranscriptionRun,
+  definition: TranscriptionRun,
   body: ReceivedAudio,
   { slotId, passing }: RepeatedKey,
   request: Admitted,
 ): Promise<Reply> {
   const { exchange, context, dependencies } = request
   const { services, digester } = dependencies
-  const { task, shape = OWN_SHAPE } = hearing
+  const { task, shape = OWN_SHAPE } = definition
   const { fields, source, kept } = body
   const { principal } = context
   let { release } = body
   try {
-    const { options, stream, selectors } = shape.read(exchange, fields, hearing, principal)
+    const { options, stream, selectors } = shape.read(exchange, fields, definition, principal)
     if (stream) {
       // A JSON body can say it twice, of which the last counts: too late here.
       if (!kept) throw invalid('stream was sent more than once', 'stream')
       release = () => {}
-      return await transcribe(hearing, body, null, request)
+      return await transcribe(definition, body, null, request)
     }
     if (options.mode === 'async') {
       throw new GatewayError(
@@ -231,9 +231,9 @@ async function replayTranscription(
         'this idempotency key was used for a request that was answered at once; send this one with another key',
       )
     }
-    const heard = () =>
+    const identityOfBytes = () =>
       source.kind === 'audio' && kept ? digester.digest(source.audio, exchange.signal) : passing.finish()
-    const identity = source.kind === 'url' ? urlIdentity(source.url) : await heard()
+    const identity = source.kind === 'url' ? urlIdentity(source.url) : await identityOfBytes()
     const fingerprint = fingerprintOf(task, options, selectors, identity, shape.name)
     return replyOf(await replay(services, context, { slotId, fingerprint }))
   } finally {
@@ -248,17 +248,17 @@ async function replayTranscription(
  * @param slotId of the caller's idempotency key; null without one
  */
 export async function transcribe(
-  hearing: TranscriptionRun,
+  definition: TranscriptionRun,
   body: ReceivedAudio,
   slotId: string | null,
   { exchange, context, dependencies }: Admitted,
 ): Promise<Reply> {
   const { services } = dependencies
-  const { task, shape = OWN_SHAPE } = hearing
+  const { task, shape = OWN_SHAPE } = definition
   const { principal } = context
   let { release } = body
   try {
-    const request = shape.read(exchange, body.fields, hearing, principal)
+    const request = shape.read(exchange, body.fields, definition, principal)
     const { options, stream, selectors, warnings } = request
     if (options.mode === 'async') {
       requireScope(principal, 'jobs')
@@ -269,21 +269,21 @@ export async function transcribe(
     }
     if (body.source.kind === 'url') context.trace?.begin('fetch')
     const coming = prepareAudio(body, exchange, principal, dependencies)
-    const heard = await (body.source.kind === 'url' ? context.externalWait(coming) : coming)
+    const received = await (body.source.kind === 'url' ? context.externalWait(coming) : coming)
     context.trace?.end()
-    release = () => heard.release()
-    const audio = await dependencies.probe.probe(heard.audio, exchange.signal)
+    release = () => received.release()
+    const audio = await dependencies.probe.probe(received.audio, exchange.signal)
     checkDuration(audio, services.snapshot().limits)
     const payload = { audio, options }
     if (stream) {
       const call = { operation: 'transcription' as const, payload, selectors, warnings }
-      const reply = await streamTranscript(call, shape, heard, exchange, context, dependencies)
+      const reply = await streamTranscript(call, shape, received, exchange, context, dependencies)
       release = () => {}
       return reply
     }
     const call: Call<TranscriptionTask> = { operation: task, payload, selectors, warnings }
     if (slotId !== null) {
-      const idempotent = await idempotentRequest(call, shape, heard, slotId)
+      const idempotent = await idempotentRequest(call, shape, received, slotId)
       return replyOf(await run(services, context, idempotent))
     }
     const outcome = await run(services, context, { mode: 'whole', call })
@@ -298,11 +298,11 @@ export async function transcribe(
 async function idempotentRequest(
   call: Call<TranscriptionTask>,
   shape: TranscriptionShape,
-  heard: RequestAudio,
+  received: RequestAudio,
   slotId: string,
 ): Promise<IdempotentRequest<TranscriptionTask>> {
   const { operation, payload, selectors } = call
-  const identity = await heard.identity()
+  const identity = await received.identity()
   return {
     mode: 'idempotent',
     call,
@@ -327,7 +327,7 @@ function replyOf({ status, headers, text }: WholeResult): Reply {
 async function streamTranscript(
   call: Call<'transcription'>,
   shape: TranscriptionShape,
-  heard: RequestAudio,
+  received: RequestAudio,
   exchange: Exchange,
   context: AdmittedContext,
   { services }: Dependencies,
@@ -336,7 +336,7 @@ async function streamTranscript(
   const streaming = await run(services, context, { mode: 'streamed', call })
   // Left, or broken off: in both cases this settles when the provider is sent no more of the audio.
   const leave = () => streaming.deltas.return().catch(() => {})
-  exchange.onFinished(() => void leave().then(() => heard.release()))
+  exchange.onFinished(() => void leave().then(() => received.release()))
   const { done, ...events } = shape.events(streaming, call)
   return eventStreamReply(
     {
@@ -346,7 +346,7 @@ async function streamTranscript(
       done() {
         const outcome = streaming.outcome()
         // A slow reader of the transcript holds no audio.
-        heard.release()
+        received.release()
         exchange.onFinished(outcome.release)
         return done(outcome)
       },

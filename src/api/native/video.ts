@@ -19,10 +19,10 @@ const VIDEO_TYPE = /^video\/[a-z0-9.+-]{1,60}$/
 
 type Keeping = Pick<Dependencies, 'services' | 'results'>
 
-/** Whose videos they are. */
+/** Owner of the videos. */
 interface VideoCaller {
   readonly workspace: string
-  /** Of the route that made them. */
+  /** Version of the route that made them. */
   readonly policyVersionId: string
   readonly traceparent: string | undefined
   readonly signal: AbortSignal
@@ -98,7 +98,7 @@ async function fetchOnce(
     const mediaType = typeOf(reply) ?? media_type
     return { url: await results.keep(reply.chunks, { workspace, mediaType, signal }), mediaType }
   } finally {
-    // Of an answer that nobody reads to its end the connection would stay with us.
+    // The connection of an answer that nobody reads to its end would stay open.
     await reply.chunks[Symbol.asyncIterator]().return?.()
   }
 }

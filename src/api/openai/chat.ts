@@ -119,7 +119,7 @@ function strictnessOf(format: Static<typeof ResponseFormat> | null): boolean | n
 }
 
 /**
- * What the assistant said before and is only referred to would be missing from the conversation.
+ * Refuses references to earlier audio of the assistant: it would be missing from the conversation.
  *
  * @throws GatewayError INVALID_REQUEST
  */

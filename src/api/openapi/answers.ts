@@ -107,7 +107,7 @@ function envelope(usage: TSchema, blocks: TSchema | null) {
   }
 }
 
-const HEARD = {
+const UTTERANCE = {
   speaker: Type.Optional(text('`speaker_0` and so on, with diarization')),
   channel: Type.Optional(count('from 0, with multichannel')),
   confidence: Type.Optional(Type.Number({ minimum: 0, maximum: 1 })),
@@ -118,14 +118,14 @@ const Segment = shape('Segment', {
   start: amount('seconds from the beginning of the audio'),
   end: amount('seconds'),
   text: Type.String(),
-  ...HEARD,
+  ...UTTERANCE,
 })
 
 const Word = shape('Word', {
   word: Type.String(),
   start: amount('seconds from the beginning of the audio'),
   end: amount('seconds'),
-  ...HEARD,
+  ...UTTERANCE,
 })
 
 const TRANSCRIPT = {

@@ -25,7 +25,7 @@ export const ASSEMBLYAI_OPTIONS = Type.Object(
 type TranscriptionEnding = Ending<TranscriptionResult>
 type TranscriptionStep = Step<TranscriptionResult>
 
-/** Where a transcription stands, as plain JSON. */
+/** Progress of a transcription, as plain JSON. */
 type State =
   | { readonly stage: 'upload' }
   | { readonly stage: 'create' }

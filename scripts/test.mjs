@@ -32,6 +32,9 @@ const isFaults = (file) =>
   /\.(faults|browser)\.test\.m?[jt]s$/.test(file) ||
   (file.startsWith(join(ROOT, 'test', 'faults')) && !/\.sample\.test\.ts$/.test(file))
 
+/** Tells whether a file measures speed or fills the machine: it runs while no other does, or either would be wrong. */
+const isAlone = (file) => /\.alone\.test\.m?[jt]s$/.test(file)
+
 /** Those that are named, or those of a tier; long ones only when they are asked for. */
 function chooseFiles(given, faults) {
   if (given.length > 0) return given.map((file) => resolve(file))
@@ -105,15 +108,16 @@ async function runFiles(node, files) {
   const env = { ...process.env, ...TYPE_CACHE_ENVIRONMENT }
   // Many of them wait: for leases, deadlines and slow senders, which are real.
   const jobs = Number(process.env.LARKWAY_TEST_JOBS) || Math.min(availableParallelism() * 2, 6)
-  const queue = [...files]
   let sum = NONE
-  const work = async () => {
+  const work = async (queue) => {
     for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
       const counts = await runFile(node, file, env)
       sum = add(sum, counts) // only now: another file may have ended meanwhile
     }
   }
-  await Promise.all(Array.from({ length: jobs }, work))
+  const together = files.filter((file) => !isAlone(file))
+  await Promise.all(Array.from({ length: jobs }, () => work(together)))
+  await work(files.filter(isAlone))
   return sum
 }
 

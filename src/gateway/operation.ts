@@ -197,8 +197,26 @@ export function isGood(reply: Pick<UpstreamReply, 'status'> | null): boolean {
   return reply !== null && reply.status >= 200 && reply.status <= 299
 }
 
-/** Sends a request; a GET without an answer is sent again, since it changes nothing. */
-async function answerTo(step: RequestStep, options: AttemptOptions): Promise<UpstreamReply> {
+/** Sends a request; see `answerInTime` for those that may be sent again. */
+function answerTo(step: RequestStep, options: AttemptOptions): Promise<UpstreamReply> {
+  const { request } = step
+  if (request.method === 'GET' || KEY_HEADERS.some((name) => request.headers[name] !== undefined))
+    return answerInTime(step, options)
+  const { send, deadlineAtMs, memory, traceContext } = options
+  const leftMs = Math.max(1, deadlineAtMs - performance.now())
+  const deadlineMs = Math.min(deadlineMsOf(step), leftMs)
+  return send(traced(request, traceContext), {
+    deadlineMs,
+    signal: orderSignal(options),
+    onHeld: memory.charge,
+  })
+}
+
+/**
+ * Sends a request that may be sent again: a GET without an answer, since it changes nothing, and one with a key whose
+ * provider is still executing it for an earlier claim.
+ */
+async function answerInTime(step: RequestStep, options: AttemptOptions): Promise<UpstreamReply> {
   const { request } = step
   const { send, deadlineAtMs, memory } = options
   const signal = request.method === 'GET' ? options.signal : orderSignal(options)

@@ -146,14 +146,15 @@ class AttemptEstimate {
 }
 
 /**
- * Records one attempt at an entry: it is the attempt's line on the context, also while it is under way, since the caller
- * may leave and the log be written at any moment; and it reports, once, what the attempt says about the entry's health.
+ * Records one attempt at an entry: it is the attempt's line on the context, also while it is under way, since the
+ * caller may leave and the log be written at any moment; and it reports, once, what the attempt says about the entry's
+ * health.
  */
 class AttemptRecorder implements AttemptRecord {
-  readonly candidate: Candidate
   status: number | null = null
   reason = 'not finished'
   failure: Failure | null = null
+  readonly #candidate: Candidate
   readonly #services: RecorderServices
   readonly #context: CallContext
   readonly #operation: OperationName
@@ -174,17 +175,21 @@ class AttemptRecorder implements AttemptRecord {
     this.#services = services
     this.#context = context
     this.#operation = operation
-    this.candidate = candidate
+    this.#candidate = candidate
     this.#failover = context.attempts.length > 0
     context.attempts.push(this)
   }
 
+  get candidate(): Candidate {
+    return this.#candidate
+  }
+
   get provider(): string {
-    return this.candidate.entry.provider.name
+    return this.#candidate.entry.provider.name
   }
 
   get model(): string {
-    return this.candidate.entry.model
+    return this.#candidate.entry.model
   }
 
   get milliseconds(): number {
@@ -201,14 +206,14 @@ class AttemptRecorder implements AttemptRecord {
     const passedMs = this.#waited()
     if (streamed) this.#firstDeltaMs = passedMs
     const milliseconds = this.#note(200, 'ok', null)
-    this.#services.latency.note(this.candidate.entry, milliseconds)
+    this.#services.latency.note(this.#candidate.entry, milliseconds)
   }
 
   /** Records that the answer came whole. */
   succeeded(): void {
     if (!this.#close('ok')) return
     this.#context.trace?.attemptEnded(200, null)
-    this.#services.health.succeeded(this.candidate.entry, performance.now())
+    this.#services.health.succeeded(this.#candidate.entry, performance.now())
   }
 
   /** @param blamed false when the entry is not to blame: nothing was sent to it, or it did answer */
@@ -216,8 +221,8 @@ class AttemptRecorder implements AttemptRecord {
     if (!this.#close(failure.kind)) return
     this.#note(failure.status, failure.reason, failure)
     this.#context.trace?.attemptEnded(failure.status, failure)
-    if (blamed) this.#services.health.failed(this.candidate.entry, failure, performance.now())
-    else this.#services.health.released(this.candidate.entry)
+    if (blamed) this.#services.health.failed(this.#candidate.entry, failure, performance.now())
+    else this.#services.health.released(this.#candidate.entry)
   }
 
   /** Records an end without a verdict: the caller left, or the gateway itself could not go on. */
@@ -225,7 +230,7 @@ class AttemptRecorder implements AttemptRecord {
     if (!this.#close('abandoned')) return
     if (!this.#answered) this.#note(null, reason, null)
     this.#context.trace?.attemptLeft()
-    this.#services.health.released(this.candidate.entry)
+    this.#services.health.released(this.#candidate.entry)
   }
 
   #close(outcome: AttemptOutcome): boolean {
@@ -233,7 +238,7 @@ class AttemptRecorder implements AttemptRecord {
     this.#closed = true
     if (!this.#answered) this.#waited()
     this.#services.watch?.attempted({
-      entry: this.candidate.entry,
+      entry: this.#candidate.entry,
       operation: this.#operation,
       outcome,
       milliseconds: performance.now() - this.#startedMs,

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { type CancelSignal, toAbortSignal } from '../cancellation.ts'
 import type { ByteBudget } from '../contracts/budget.ts'
 import type { Entry } from '../contracts/catalog.ts'
 import type { Ending, Operation, Step, Target } from '../contracts/provider.ts'
@@ -35,7 +36,7 @@ export interface AttemptFailure {
 /** Conditions under which an operation sends its requests. */
 interface AttemptOptions {
   readonly send: Send
-  readonly signal: AbortSignal
+  readonly signal: CancelSignal
   readonly traceContext: TraceContext | undefined
   /** Deadline of the last step, on the clock of `performance.now()`. */
   readonly deadlineAtMs: number
@@ -228,13 +229,13 @@ async function answerInTime(step: RequestStep, options: AttemptOptions): Promise
       const reply = await send(upstream, { deadlineMs, signal, onHeld: memory.charge })
       if (!isUnderWay(request, reply) || performance.now() + UNDER_WAY_MS >= deadlineAtMs) return reply
       memory.release()
-      await sleep(UNDER_WAY_MS, undefined, { signal })
+      await sleep(UNDER_WAY_MS, undefined, { signal: toAbortSignal(signal) })
     } catch (error) {
       const unanswered = error instanceof UpstreamFailure && UNANSWERED.has(error.failure.kind)
       if (request.method !== 'GET' || !unanswered || resends >= RESENDS_MAX) throw error
       const waitMs = FIRST_RESEND_MS * 2 ** resends
       if (performance.now() + waitMs >= deadlineAtMs) throw error
-      await sleep(waitMs, undefined, { signal })
+      await sleep(waitMs, undefined, { signal: toAbortSignal(signal) })
     }
   }
 }
@@ -249,7 +250,7 @@ function isUnderWay({ headers }: Pick<UpstreamRequest, 'headers'>, reply: Upstre
  * Signal for a request that may be an order. When another claim resumes the job, the answer is still waited for:
  * without it nobody would know of the order, and it would be placed, and paid for, twice.
  */
-function orderSignal({ signal, checkpoint }: AttemptOptions): AbortSignal {
+function orderSignal({ signal, checkpoint }: AttemptOptions): CancelSignal {
   if (checkpoint === null) return signal
   const order = new AbortController()
   const abort = () => order.abort(signal.reason)
@@ -270,7 +271,7 @@ function deadlineMsOf(step: RequestStep): number {
 /** @throws UpstreamFailure at the deadline, when the wait would outlast it */
 async function pause(waitMs: number, { deadlineAtMs, signal }: AttemptOptions): Promise<void> {
   const leftMs = Math.max(0, deadlineAtMs - performance.now())
-  await sleep(Math.min(waitMs, leftMs), undefined, { signal })
+  await sleep(Math.min(waitMs, leftMs), undefined, { signal: toAbortSignal(signal) })
   if (waitMs >= leftMs) throw new UpstreamFailure(LATE)
 }
 

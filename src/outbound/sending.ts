@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream'
 import type { Dispatcher } from 'undici'
+import type { CancelSignal } from '../cancellation.ts'
 import type { AudioReader } from '../contracts/audio.ts'
 import {
   type Failure,
@@ -29,7 +30,7 @@ interface Abortable {
 export class Sending implements Perishable {
   readonly dispatch: Dispatcher.DispatchOptions
   readonly dispatched = new Dispatched()
-  readonly #signal: AbortSignal
+  readonly #signal: CancelSignal
   /** Time left until the deadline when the clock last stopped. */
   #leftMs: number
   /** When the clock began to run; null while it stands. */
@@ -90,7 +91,7 @@ export class Sending implements Perishable {
 
   /** Called when the caller leaves. */
   handleEvent(): void {
-    this.#giveUp(this.#signal.reason)
+    this.#giveUp(this.#signal.reason ?? REQUEST_OVER)
   }
 
   #giveUp(reason: Error): void {

@@ -25,21 +25,20 @@ export interface IdempotencyKey {
 
 /**
  * Admits a caller: authenticates it, checks its scope and takes one token of the key's bucket. Done once per request,
- * before anything of its body is stored.
+ * before anything of its body is stored. At once, unless the token has to be asked for elsewhere.
  *
- * @throws GatewayError of `authenticate` and `takeToken`, PERMISSION_DENIED
+ * @throws GatewayError, or rejects with it, of `authenticate` and `takeToken`, PERMISSION_DENIED
  */
-export async function admit(
+export function admit(
   services: Pick<Services, 'keys' | 'state'>,
   context: CallContext,
   authorization: string | undefined,
   { scope = 'inference', idempotency }: AdmissionOptions = {},
-): Promise<AdmittedContext> {
+): AdmittedContext | Promise<AdmittedContext> {
   const admitted = authenticate(services.keys, context, authorization)
   requireScope(admitted.principal, scope)
   const taken = takeToken(services, admitted, idempotency)
-  if (taken !== undefined) await taken
-  return admitted
+  return taken === undefined ? admitted : taken.then(() => admitted)
 }
 
 /**

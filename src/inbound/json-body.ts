@@ -1,3 +1,4 @@
+import { toAbortSignal } from '../cancellation.ts'
 import type { ByteBudget, HolderPace, MemoryHolder } from '../contracts/budget.ts'
 import { GatewayError } from '../errors.ts'
 import { ByteBuilder, decodeUtf8 } from './byte-builder.ts'
@@ -131,7 +132,7 @@ async function gather(
     }
     waiting = false
   }
-  const ends = AbortSignal.any([signal, failure.signal])
+  const ends = AbortSignal.any([toAbortSignal(signal), failure.signal])
   memory.onEnded = (error) => failure.abort(error)
   await readBody(exchange, maxBytes, ends, (view, last) => {
     if (!onChunk(view, last) && !last) void wait()

@@ -1,3 +1,4 @@
+import type { CancelSignal } from '../cancellation.ts'
 import type { Exchange } from './exchange.ts'
 import { type HeaderValue, parseHeaderValue } from './header-value.ts'
 import { requestTooLarge } from './refusals.ts'
@@ -28,7 +29,7 @@ export function refuseDeclared({ contentLength, receivedBytes }: Exchange, maxBy
 export function readBody(
   exchange: Exchange,
   maxBytes: number,
-  signal: AbortSignal,
+  signal: CancelSignal,
   take: (view: Buffer, last: boolean) => void,
 ): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()

@@ -77,7 +77,7 @@ t.test('between answer and result: heard of at the checkpoint, and nothing is ke
 
 t.test('while the result is kept: it is deleted again', async (t) => {
   const { rig, upstream } = await hearingRig(t)
-  upstream.behave('ear', { pieces: ['long '.repeat(20_000)] })
+  upstream.behave('ear', { deltas: ['long '.repeat(20_000)] })
   let kept = 0
   rig.run({
     timing: { renewMs: 60_000 },

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { listen } from '../http-server.ts'
 import type { Teardown } from '../scratch.ts'
 import type { Answer, Dialect, Fields, ReceivedRequest, Script, Stage } from './dialect.ts'
-import { openAi } from './openai.ts'
+import { openAiDialect } from './openai.ts'
 
 /** A provider that does what a test scripts for it, and records what it was asked. */
 export interface Upstream {
@@ -52,7 +52,7 @@ const BREAK_MS = 100
  * has read whole, also when nobody waits for the answer any more.
  */
 export async function startUpstream(t: Teardown, options: UpstreamOptions = {}): Promise<Upstream> {
-  const upstream = new ScriptedUpstream(options.dialect ?? openAi(), options.script ?? {})
+  const upstream = new ScriptedUpstream(options.dialect ?? openAiDialect(), options.script ?? {})
   await upstream.open(t)
   return upstream
 }

@@ -98,24 +98,26 @@ export function takeToken(
   const { workspace, key } = context.principal
   const slotId =
     idempotency === undefined ? null : slotIdOf(context.principal, idempotency.operation, idempotency.key)
-  const taking = { workspace: workspace.id, keyId: key.id, limit: key.rateLimit, slotId }
-  const note = (decision: RateDecision): undefined => {
-    Object.assign(context.headers, rateLimitHeaders(decision))
-    if (!decision.allowed)
-      throw new GatewayError('RATE_LIMITED', undefined, { retryAfterMs: decision.retryAfterMs })
-    if (slotId !== null) context.slot = { id: slotId, taken: decision.slotTaken }
-    context.trace?.end()
-  }
-  const decision = state.rateLimiter.take(taking)
-  return decision instanceof Promise ? decision.then(note) : note(decision)
+  const decision = state.rateLimiter.take({
+    workspace: workspace.id,
+    keyId: key.id,
+    limit: key.rateLimit,
+    slotId,
+  })
+  if (decision instanceof Promise) return decision.then((later) => noteDecision(context, later, slotId))
+  noteDecision(context, decision, slotId)
 }
 
-function rateLimitHeaders(decision: RateDecision): Record<string, string> {
-  return {
-    'x-ratelimit-limit-requests': String(decision.limit),
-    'x-ratelimit-remaining-requests': String(decision.remaining),
-    'x-ratelimit-reset-requests': formatDuration(decision.resetMs),
-  }
+/** @throws GatewayError RATE_LIMITED */
+function noteDecision(context: AdmittedContext, decision: RateDecision, slotId: string | null): void {
+  const { headers } = context
+  headers['x-ratelimit-limit-requests'] = String(decision.limit)
+  headers['x-ratelimit-remaining-requests'] = String(decision.remaining)
+  headers['x-ratelimit-reset-requests'] = formatDuration(decision.resetMs)
+  if (!decision.allowed)
+    throw new GatewayError('RATE_LIMITED', undefined, { retryAfterMs: decision.retryAfterMs })
+  if (slotId !== null) context.slot = { id: slotId, taken: decision.slotTaken }
+  context.trace?.end()
 }
 
 /** Milliseconds in the form of OpenAI's headers: `120ms`, `1s`, `6m0s`, `1h0m0s`. */

@@ -30,7 +30,7 @@ import { startRedis } from '../support/redis-server.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { withoutServers } from '../support/servers.ts'
 import { melody, wav } from '../support/tone.ts'
-import { startTranscriptUpstream, type TranscriptUpstream } from '../support/transcript-upstream.ts'
+import { startUpstream, type Upstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
@@ -46,7 +46,7 @@ interface Journey {
   readonly larkway: Larkway
   readonly operator: Person
   /** Hears without telling speakers apart. */
-  readonly openai: TranscriptUpstream
+  readonly openai: Upstream
   /** Hears, and tells speakers apart. */
   readonly deepgramUrl: string
   readonly folder: string
@@ -60,7 +60,7 @@ async function openJourney(t: Test): Promise<Journey> {
   return {
     larkway,
     operator: await openPerson(browser, larkway.url),
-    openai: await startTranscriptUpstream(t),
+    openai: await startUpstream(t),
     deepgramUrl: await startDeepgramUpstream(t),
     folder: await tempFolder(t),
     metrics: () => scrape(metricsPort),

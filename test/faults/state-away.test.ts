@@ -11,7 +11,7 @@ import { startRedisCluster } from '../support/redis-cluster.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { withoutServers } from '../support/servers.ts'
 import { stallAt } from '../support/stalled-calls.ts'
-import { startTranscriptUpstream } from '../support/transcript-upstream.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const FACTS = {
@@ -99,7 +99,7 @@ t.test('told to stop while Redis is away', { skip: withoutServers, timeout: 120_
 })
 
 t.test('what processes write while Redis is away', { skip: withoutServers, timeout: 120_000 }, async (t) => {
-  const upstream = await startTranscriptUpstream(t)
+  const upstream = await startUpstream(t)
   const { redis, server, workspaces, authorizationOf, ...fleet } = await startJobFleet(t, {
     upstreamUrl: upstream.url,
     workspaces: 1,

@@ -164,6 +164,10 @@ function threadName(importer, path) {
   )
 }
 
+/** Packages in CommonJS require Node's own modules. */
+const REQUIRE = `import { createRequire as $createRequire } from 'node:module'
+const require = $createRequire(import.meta.url)`
+
 /**
  * @param folder   is written
  * @param place    of the compiled program later on
@@ -186,10 +190,7 @@ async function bundle(folder, place, paths) {
     target: 'node22',
     chunkNames: 'part-[hash]',
     external: UNBUNDLED,
-    // Packages in CommonJS require Node's own modules.
-    banner: {
-      js: "import { createRequire as $createRequire } from 'node:module'; const require = $createRequire(import.meta.url)",
-    },
+    banner: { js: REQUIRE },
     plugins: [{ name: 'places', setup: (build) => keepPlaces(build, place) }],
     logLevel: 'silent',
   })
@@ -209,7 +210,7 @@ function keepPlaces({ onLoad }, folder) {
   })
 }
 
-/** Compiles into a folder, and starts and stops the server there for V8's code cache. For images, which are not changed. */
+/** Compiles for an image, which is not changed: starts the server once and stops it, for V8's code cache. */
 async function compileInto(folder) {
   await bundle(folder, folder, listInputs())
   const data = mkdtempSync(join(tmpdir(), 'larkway-'))

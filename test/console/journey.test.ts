@@ -23,13 +23,13 @@ import {
   versionOf,
   watchUpload,
 } from '../support/console-work.ts'
-import { DEEPGRAM_KEY, startDeepgramUpstream } from '../support/deepgram-upstream.ts'
 import { type Exposition, scrape } from '../support/exposition.ts'
 import { type Larkway, startLarkway } from '../support/larkway.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { withoutServers } from '../support/servers.ts'
 import { melody, wav } from '../support/tone.ts'
+import { DEEPGRAM_KEY, deepgramDialect } from '../support/upstream/deepgram.ts'
 import { startUpstream, type Upstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
@@ -61,7 +61,7 @@ async function openJourney(t: Test): Promise<Journey> {
     larkway,
     operator: await openPerson(browser, larkway.url),
     openai: await startUpstream(t),
-    deepgramUrl: await startDeepgramUpstream(t),
+    deepgramUrl: (await startUpstream(t, { dialect: deepgramDialect() })).url,
     folder: await tempFolder(t),
     metrics: () => scrape(metricsPort),
   }

@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { cpuMsOf } from '../support/cpu-time.ts'
-import { startHoldingUpstream } from '../support/holding-upstream.ts'
 import { customersOf, startJobFleet, submitJob } from '../support/job-fleet.ts'
 import { ask, countsOf, keyedUpload, nameOf } from '../support/keyed-call.ts'
 import { type LarkwayProcess, startLarkway } from '../support/larkway.ts'
@@ -22,7 +21,7 @@ const FACTS = {
 
 async function startRig(t: Test) {
   const redis = await startRedis(t, { durable: true })
-  const upstream = await startHoldingUpstream(t)
+  const upstream = await startUpstream(t)
   const nodes = nodesOf({
     providers: { platform: { kind: 'openai-compatible', access: 'platform', base_url: upstream.url } },
     workspaces: {

@@ -6,10 +6,10 @@ import t, { type Test } from 'tap'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { noise } from '../support/bodies.ts'
 import { sha256 } from '../support/digests.ts'
-import { startGeminiUpstream } from '../support/gemini-upstream.ts'
 import { MemoryWatch, residentMiB } from '../support/resident-memory.ts'
 import { type RouteGateway, secret, startRouteGateway, startRouteProcess } from '../support/route-gateway.ts'
 import { assertStopsClean } from '../support/stopped.ts'
+import { geminiDialect } from '../support/upstream/gemini.ts'
 import { startUpstream, type Upstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -185,7 +185,9 @@ t.test('an entry that speaks only as a whole', async (t) => {
   const inlineData = { mimeType: 'audio/L16;codec=pcm;rate=24000', data: samples.toString('base64') }
   const json = { candidates: [{ content: { role: 'model', parts: [{ inlineData }] }, finishReason: 'STOP' }] }
   const model = 'gemini-3.8-flash-tts'
-  const upstream = await startGeminiUpstream(t, { [`POST /models/${model}:generateContent`]: [{ json }] })
+  const upstream = await startUpstream(t, {
+    dialect: geminiDialect({ [`POST /models/${model}:generateContent`]: [{ json }] }),
+  })
   const gateway = await startRouteGateway(t, {
     providers: { gemini: { kind: 'gemini', base_url: upstream.url, api_key: secret('GEMINI_KEY') } },
     entries: [{ provider: 'gemini', model }],

@@ -4,11 +4,11 @@ import t, { type Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { DEFAULT_LIMITS } from '../../src/limits.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
-import { ELEVENLABS_KEY, startElevenlabsUpstream } from '../support/elevenlabs-upstream.ts'
 import { startGateway } from '../support/gateway.ts'
 import { serveHttp } from '../support/http-server.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { type RouteGateway, secret, startRouteGateway, startRouteProcess } from '../support/route-gateway.ts'
+import { ELEVENLABS_KEY, elevenlabsDialect } from '../support/upstream/elevenlabs.ts'
 import { TRANSCRIPTION_ENTRY } from '../support/upstream/openai.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -74,7 +74,7 @@ t.test('every statement is held by tests that are there', async (t) => {
 
 /** Transcription by ElevenLabs' contract, which keeps words, segments and speakers; the second entry keeps nothing. */
 async function startHearing(t: Test, entry: Fields = {}): Promise<RouteGateway> {
-  const base_url = await startElevenlabsUpstream(t)
+  const base_url = (await startUpstream(t, { dialect: elevenlabsDialect() })).url
   return startRouteGateway(t, {
     providers: { eleven: { kind: 'elevenlabs', base_url, api_key: secret('XI_KEY') } },
     entries: [{ provider: 'eleven', model: 'scribe_v2', ...entry }],

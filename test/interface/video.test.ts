@@ -4,13 +4,13 @@ import t, { type Test } from 'tap'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { noise } from '../support/bodies.ts'
 import { sha256 } from '../support/digests.ts'
-import { startGeminiUpstream } from '../support/gemini-upstream.ts'
 import { serveHttp } from '../support/http-server.ts'
 import { type RouteGateway, secret, startRouteGateway } from '../support/route-gateway.ts'
 import { startS3 } from '../support/s3-server.ts'
 import { withoutServers } from '../support/servers.ts'
 import { assertStopsClean } from '../support/stopped.ts'
 import type { Script } from '../support/upstream/dialect.ts'
+import { geminiDialect } from '../support/upstream/gemini.ts'
 import { VIDEO } from '../support/upstream/openai-videos.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -153,7 +153,7 @@ t.test('films that come as URLs or as base64', { timeout: 60_000 }, async (t) =>
   const data = noise(200_000).toString('base64')
   const steps = [{ type: 'model_output', content: [{ type: 'video', data, mime_type: 'video/mp4' }] }]
   const interaction = { json: { id: 'v1', status: 'completed', steps } }
-  const gemini = await startGeminiUpstream(t, { 'POST /interactions': [interaction] })
+  const gemini = await startUpstream(t, { dialect: geminiDialect({ 'POST /interactions': [interaction] }) })
   const providers = {
     runway: { kind: 'runway', base_url: runway, api_key: secret('RUNWAY_KEY') },
     gemini: { kind: 'gemini', base_url: gemini.url, api_key: secret('GEMINI_KEY') },

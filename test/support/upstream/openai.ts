@@ -34,7 +34,7 @@ const PNG_HEAD = Buffer.from('89504e470d0a1a0a', 'hex')
  * OpenAI's wire format: chat and text completions, transcriptions, speech, embeddings, images, and videos of one
  * upstream. It refuses the transcriptions that OpenAI refuses, and says a secret with every refusal.
  */
-export function openAi(): Dialect {
+export function openAiDialect(): Dialect {
   const videos = createVideos(refuse)
   return {
     basePath: '/v1',

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { listen } from '../http-server.ts'
 import type { Teardown } from '../scratch.ts'
 import type { Answer, Dialect, Fields, ReceivedRequest, Script, Stage } from './dialect.ts'
-import { openAi } from './openai.ts'
+import { openAiDialect } from './openai.ts'
 
 /** A provider that does what a test scripts for it, and records what it was asked. */
 export interface Upstream {
@@ -19,6 +19,8 @@ export interface Upstream {
   lines(): string[]
   /** From now on this model does so. */
   behave(model: string, script: Script): void
+  /** From now on every model does so that has no script of its own. */
+  behaveAll(script: Script): void
   /** Requests from now on stop there; null: they do not stop. */
   holdAt(stage: Stage | null): void
   /** How many are stopped now, and not given up by their sender. */
@@ -50,7 +52,7 @@ const BREAK_MS = 100
  * has read whole, also when nobody waits for the answer any more.
  */
 export async function startUpstream(t: Teardown, options: UpstreamOptions = {}): Promise<Upstream> {
-  const upstream = new ScriptedUpstream(options.dialect ?? openAi(), options.script ?? {})
+  const upstream = new ScriptedUpstream(options.dialect ?? openAiDialect(), options.script ?? {})
   await upstream.open(t)
   return upstream
 }
@@ -59,7 +61,7 @@ class ScriptedUpstream implements Upstream {
   readonly received: ReceivedRequest[] = []
   origin = ''
   readonly #dialect: Dialect
-  readonly #script: (request: ReceivedRequest) => Script
+  #script: (request: ReceivedRequest) => Script
   readonly #scripts = new Map<string, Script>()
   readonly #executions = new Map<string, number>()
   readonly #waiting = new Map<() => void, Socket>()
@@ -102,6 +104,10 @@ class ScriptedUpstream implements Upstream {
 
   behave(model: string, script: Script): void {
     this.#scripts.set(model, script)
+  }
+
+  behaveAll(script: Script): void {
+    this.#script = () => script
   }
 
   holdAt(stage: Stage | null): void {

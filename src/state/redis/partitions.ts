@@ -78,8 +78,8 @@ type AskPartition<Item> = (partition: number, limit: number, isFirst: boolean) =
 /**
  * Makes a function that collects items from all partitions and begins each time behind the one that gave something
  * last. It asks as many at a time as may be needed, by what they had before, and deals out among them what is left to
- * take, so that there are never more than `limit`. It asks those that had more again. With a limit of 0 it asks each once, for its side
- * effects.
+ * take, so that there are never more than `limit`. It asks those that had more again. With a limit of 0 it asks each
+ * once, for its side effects.
  *
  * The function throws the rejection of a partition only when nothing was found: one that is away keeps no other one
  * waiting.

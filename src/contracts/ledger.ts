@@ -21,6 +21,12 @@ export interface CallLedger {
    * arrive after this.
    */
   cancel(cancellation: Cancellation): Promise<void>
+  /**
+   * Moves the money that a node hands out to the calls of a key by itself into a new reservation: charges what the calls
+   * came to, holds on what is told, and sets more aside where there is plenty. Sent again with the same token it changes
+   * nothing, and answers the same but for `useMs`.
+   */
+  lease(leasing: Leasing): Promise<Leased>
   /** Reads a slot. */
   look(workspace: string, slotId: string): Promise<SlotView>
 }
@@ -108,6 +114,50 @@ export interface Charge {
   readonly platformMicros: number
   readonly spendMicros: number
 }
+
+/**
+ * A lease of money is an ordinary reservation, of an amount for many calls; each renewal is one step from a reservation to
+ * the next. One that is not renewed expires like any other and stays charged as it is.
+ */
+export interface Leasing {
+  /** Of the reservation that holds the money from now on; unique to this renewal. */
+  readonly token: string
+  readonly workspace: string
+  /** The reservation that held it until now; null: the lease begins. */
+  readonly from: { readonly token: string; readonly charge: LeaseCharge } | null
+  /**
+   * What is held on, for calls under way and to come; of the purse no more than there was. Zero when the lease begins;
+   * zero without `more` ends it.
+   */
+  readonly held: ReservationTerms
+  /**
+   * What is set aside besides, if it can be: of either amount at most a hundredth of what is left, so that leases leave
+   * enough for reservations call by call. Trials are leased before credits, and only from the purse that the lease began
+   * with; nothing is added to one that began in another month.
+   */
+  readonly more: Charge
+  /** How long the answer may say that `more` can be handed out. */
+  readonly useMs: number
+}
+
+export interface LeaseCharge extends Charge {
+  /** Costs of calls above what each had of the lease; beside `platformMicros`, and given by no purse. */
+  readonly overageMicros: number
+}
+
+export type Leased =
+  | {
+      readonly state: 'leased'
+      /** What was set aside besides; zeros: there is not plenty. */
+      readonly more: Charge
+      /**
+       * How long from the sending of the request on calls may begin with the money: it is the month of the lease then,
+       * and the trial is not over. 0 also for what was sent again.
+       */
+      readonly useMs: number
+    }
+  /** Nothing is held: the token was cancelled, or `from` is unknown or past its lease, when it stays charged as it was. */
+  | { readonly state: 'over' }
 
 export type SlotEnd =
   | { readonly state: 'stored'; readonly result: StoredResult; readonly ttlMs: number }

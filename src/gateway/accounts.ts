@@ -11,6 +11,7 @@ import type {
 } from '../contracts/ledger.ts'
 import { newId } from '../ids.ts'
 import type { Logger } from '../log.ts'
+import type { MoneyLeases } from './money-leases.ts'
 
 /** Pauses between tries while the state does not answer. */
 const FIRST_PAUSE_MS = 100
@@ -279,8 +280,10 @@ export interface AccountViews {
   of(workspace: Principal['workspace']): AccountView | null | Promise<AccountView | null>
 }
 
+/** @param giveBack reports first what calls of this node came to, and gives back what they left */
 export function createAccountViews(
   accounts: Pick<Accounts, 'show'>,
+  giveBack: MoneyLeases['giveBack'] = () => null,
   now: () => number = () => performance.now(),
 ): AccountViews {
   interface Look {
@@ -297,7 +300,8 @@ export function createAccountViews(
         looks.delete(known)
       }
     }
-    const coming = accounts.show(id, terms).catch(() => null)
+    const show = () => accounts.show(id, terms).catch(() => null)
+    const coming = giveBack(id)?.then(show) ?? show()
     const fresh: Look = { atMs, coming }
     coming.then((view) => {
       fresh.view = view

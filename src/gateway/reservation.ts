@@ -13,6 +13,7 @@ import { type ErrorCode, GatewayError } from '../errors.ts'
 import { newId } from '../ids.ts'
 import { Interrupted } from './call.ts'
 import { highestCost } from './meter.ts'
+import type { LeasedMoney } from './money-leases.ts'
 import { microsOf } from './price.ts'
 import { type Selection, without } from './selection.ts'
 import type { ActiveCall } from './services.ts'
@@ -59,7 +60,18 @@ export function reserve(
 ): Reservation | Promise<Reservation | SlotInUse> {
   const money = moneyFor(active, selection)
   if (money === null && slot === null) return new Reservation(active, selection, NO_CLAIM)
-  return claim(active, selection, { ...tokenFor(active), slot, reservation: money })
+  const { context, services } = active
+  context.trace?.begin('reserve')
+  const claiming = () => claim(active, selection, { ...tokenFor(active), slot, reservation: money })
+  // A slot and its money are one step, and the money of a job goes from worker to worker.
+  if (money === null || slot !== null || active.job !== null) return claiming()
+  const taken = services.moneyLeases.take(context.principal, money)
+  const reserved = (leased: LeasedMoney | null) => {
+    if (leased === null) return claiming()
+    context.trace?.end()
+    return new Reservation(active, selection, NO_CLAIM, leased)
+  }
+  return taken instanceof Promise ? services.settlements.during(taken).then(reserved) : reserved(taken)
 }
 
 /** A job is charged once, however many workers take it up; every other call has a token of its own. */
@@ -89,13 +101,20 @@ async function claim(
   const workspace = context.principal.workspace.id
   const graceMs = timing?.slotGraceMs ?? SLOT_GRACE_MS
   const claimed = slot === null ? null : { ...slot, leaseMs: deadlineMs + graceMs }
-  context.trace?.begin('reserve')
-  const beginning = state.ledger.begin({ ...named, workspace, slot: claimed, reservation })
-  const begun = await settlements.during(beginning).catch((error: unknown) => {
-    // The state may have taken it all the same, and would hold the key until its lease is over.
-    settlements.cancel({ ...named, workspace, slotId: slot?.id ?? null })
-    throw error
-  })
+  const begin = () =>
+    settlements
+      .during(state.ledger.begin({ ...named, workspace, slot: claimed, reservation }))
+      .catch((error: unknown) => {
+        // The state may have taken it all the same, and would hold the key until its lease is over.
+        settlements.cancel({ ...named, workspace, slotId: slot?.id ?? null })
+        throw error
+      })
+  let begun = await begin()
+  if (begun.state === 'refused' && begun.why !== 'voided') {
+    // The last money may be what this node has leased: of the key, or of the whole workspace.
+    const keyId = begun.why === 'key_budget' ? context.principal.key.id : undefined
+    if (await services.moneyLeases.giveBack(workspace, keyId)) begun = await begin()
+  }
   context.trace?.end()
   if (begun.state === 'begun') return new Reservation(active, selection, asked)
   if (begun.state !== 'refused') return begun
@@ -169,10 +188,18 @@ export class Reservation {
   readonly selection: Selection
   readonly #active: ActiveCall
   readonly #asked: ClaimTerms
+  readonly #leased: LeasedMoney | null
 
-  constructor(active: ActiveCall, selection: Selection, asked: ClaimTerms) {
+  /** @param leased money of this node's own lease; null: the claim has it */
+  constructor(
+    active: ActiveCall,
+    selection: Selection,
+    asked: ClaimTerms,
+    leased: LeasedMoney | null = null,
+  ) {
     this.#active = active
     this.#asked = asked
+    this.#leased = leased
     this.selection = selection
   }
 
@@ -231,7 +258,10 @@ export class Reservation {
     const { workspace, key } = context.principal
     const charge = entry === null ? NOTHING : this.#charge(entry, costUsd)
     const reserved = reservation !== null
-    if (!reserved) {
+    if (this.#leased !== null) {
+      this.#leased.settle(charge)
+      this.#count(entry, charge, null)
+    } else if (!reserved) {
       usage.note(workspace.id, key.id, charge.spendMicros)
       this.#count(entry, charge, null)
     }

@@ -11,6 +11,7 @@ import type { AccountViews, Settlements, UsageBuffer } from './accounts.ts'
 import type { Call, JobContext } from './call.ts'
 import type { AdmittedContext } from './call-context.ts'
 import type { CircuitBreakers, LatencyTracker } from './health.ts'
+import type { MoneyLeases } from './money-leases.ts'
 
 /** Everything the gateway works with; built once by `main`. */
 export interface Services {
@@ -20,6 +21,7 @@ export interface Services {
   readonly keys: ApiKeys
   readonly state: State
   readonly settlements: Settlements
+  readonly moneyLeases: MoneyLeases
   readonly usage: UsageBuffer
   readonly accountViews: AccountViews
   readonly slotResults: SlotResults

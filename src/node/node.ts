@@ -5,6 +5,7 @@ import type { State } from '../contracts/state.ts'
 import { createAccountViews, createSettlements, createUsageBuffer } from '../gateway/accounts.ts'
 import { createCircuitBreakers, createLatencyTracker } from '../gateway/health.ts'
 
+import { createMoneyLeases } from '../gateway/money-leases.ts'
 import type { Services } from '../gateway/services.ts'
 
 import { createJobSignals } from '../jobs/watch.ts'
@@ -163,6 +164,8 @@ function openServices(
 ): Services {
   const settlements = createSettlements(state.ledger, log)
   closers.push(() => settlements.close())
+  const moneyLeases = createMoneyLeases({ ledger: state.ledger, settlements, log })
+  closers.push(() => moneyLeases.close())
   const usage = createUsageBuffer(state.accounts, log)
   closers.push(() => usage.close())
   return {
@@ -172,8 +175,9 @@ function openServices(
     keys,
     state,
     settlements,
+    moneyLeases,
     usage,
-    accountViews: createAccountViews(state.accounts),
+    accountViews: createAccountViews(state.accounts, (id) => moneyLeases.giveBack(id)),
     random: Math.random,
     latency: createLatencyTracker(),
     health: createCircuitBreakers(),

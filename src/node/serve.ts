@@ -198,7 +198,8 @@ async function leave(
 ): Promise<void> {
   const { deadlineMs, videoDeadlineMs } = catalog.current()
   const answerMs = Math.max(deadlineMs, videoDeadlineMs) + ENDING_MS
-  const pending = () => services.settlements.pending
+  const { settlements, moneyLeases } = services
+  const pending = () => settlements.pending || moneyLeases.report()
   if (server === null) await ended(() => pending() === 0, answerMs)
   else await drain(server, pending, { ...drainTimes(listenMs, answerMs), ...timing.drain }, log)
 }

@@ -71,6 +71,12 @@ const chat = (rig: PaidRig, workspace: string, maxTokens: number) => ({
 /** One before, one after and some meanwhile. Each waits its turn behind the calls of a race, which is soon over. */
 const LOOKS_MIN = 3
 
+/** The account once the nodes have reported what their calls came to. */
+async function settled({ show }: PaidRig, workspace: string) {
+  await waitUntil(async () => (await show(workspace)).reservedMicros === 0)
+  return show(workspace)
+}
+
 const ofCosts = (answers: readonly PaidAnswer[]) =>
   answers.reduce((sum, { costUsd }) => sum + Math.round(costUsd * USD), 0)
 
@@ -85,7 +91,7 @@ async function exactCredits(t: Test, rig: PaidRig, calls: number): Promise<void>
     views.length >= LOOKS_MIN && views.every(({ creditsMicros }) => creditsMicros >= 0),
     `${views.length} looks: never below zero`,
   )
-  t.match(await rig.show('exact'), {
+  t.match(await settled(rig, 'exact'), {
     creditsMicros: 0,
     reservedMicros: 0,
     overageMicros: 0,
@@ -113,7 +119,7 @@ async function highEstimates(t: Test, rig: PaidRig): Promise<void> {
     views.length >= LOOKS_MIN && views.every(({ creditsMicros }) => creditsMicros >= 0),
     `${views.length} looks: never below zero`,
   )
-  const { creditsMicros, reservedMicros, spentMicros } = await rig.show('over')
+  const { creditsMicros, reservedMicros, spentMicros } = await settled(rig, 'over')
   t.equal(creditsMicros, 300_000 - ofCosts(paid), 'what is left is what was not spent')
   t.ok(creditsMicros < supposedMicros(100), 'and does not cover one more')
   t.same({ reservedMicros, spentMicros }, { reservedMicros: 0, spentMicros: ofCosts(paid) })
@@ -124,7 +130,7 @@ async function lowEstimates(t: Test, rig: PaidRig): Promise<void> {
   const answers = await race(rig.gateways, chat(rig, 'under', 10), 3_000)
   const paid = answers.filter(({ status }) => status === 200).length
   t.equal(paid, Math.floor(300_000 / supposedMicros(10)))
-  t.match(await rig.show('under'), {
+  t.match(await settled(rig, 'under'), {
     creditsMicros: 300_000 - paid * supposedMicros(10),
     overageMicros: paid * (TOLD_MICROS - supposedMicros(10)),
     spentMicros: paid * TOLD_MICROS,
@@ -154,14 +160,14 @@ async function budgets(t: Test, rig: PaidRig): Promise<void> {
       views.length >= LOOKS_MIN && spent.every((micros) => micros <= cap),
       `${views.length} looks: never above the cap`,
     )
-    t.match(await rig.show(workspace), { spentMicros: cap, creditsMicros: MANY - cap, reservedMicros: 0 })
+    t.match(await settled(rig, workspace), { spentMicros: cap, creditsMicros: MANY - cap, reservedMicros: 0 })
   }
 }
 
 async function trials(t: Test, rig: PaidRig): Promise<void> {
   const tried = await race(rig.gateways, speech(rig, 'tried'), 500)
   t.same(countsOf(tried.map(nameOfPaid)), { 200: 100, '402 TRIAL_EXHAUSTED': 400 })
-  t.match(await rig.show('tried'), {
+  t.match(await settled(rig, 'tried'), {
     trialSpentMicros: 100 * SPOKEN_MICROS,
     creditsMicros: 0,
     reservedMicros: 0,

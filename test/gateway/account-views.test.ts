@@ -13,7 +13,7 @@ t.test('many looks within a second are one, and what was booked is seen after it
     looks += 1
     return state.accounts.show(...args)
   }
-  const views = createAccountViews({ show }, () => nowMs)
+  const views = createAccountViews({ show }, undefined, () => nowMs)
   const { workspace } = principal()
   const first = await Promise.all(Array.from({ length: 100 }, () => views.of(workspace)))
   t.equal(new Set(first).size, 1)

@@ -87,9 +87,10 @@ function caller(of: AccountTerms = terms(), keyBudgetMicros: number | null = nul
 
 /** How the account stands when nothing is under way any more. */
 async function booked({ services }: GatewayRig, of = terms()): Promise<AccountView> {
-  const { settlements, usage, state } = services
+  const { settlements, moneyLeases, usage, state } = services
   if (!(await waitUntil(() => settlements.pending === 0))) throw new Error('a call is still under way')
   await usage.close()
+  await moneyLeases.giveBack('acme')
   return state.accounts.show('acme', of)
 }
 

@@ -1,6 +1,6 @@
 import type { Test } from 'tap'
 import { canonicalJson } from '../../src/contracts/json.ts'
-import type { Beginning, SlotEnd, UsageBatch } from '../../src/contracts/ledger.ts'
+import type { Beginning, Leased, Leasing, SlotEnd, UsageBatch } from '../../src/contracts/ledger.ts'
 import { Dice } from '../support/dice.ts'
 import { LedgerModel } from '../support/ledger-model.ts'
 import {
@@ -22,7 +22,10 @@ const CHARGE_REMEMBERED_MS = 30 * 86_400_000
 const KEYS = ['key_one', 'key_two', 'key_three']
 const MAX_STEPS_BETWEEN_LOOKS = 6
 /** What is done, as often as it stands here. */
-const OFTEN = 'begin begin begin begin settle settle settle cancel look addCredits addUsage wait'.split(' ')
+const OFTEN =
+  'begin begin begin begin settle settle settle cancel look lease lease lease addCredits addUsage wait'.split(
+    ' ',
+  )
 
 interface Walk {
   readonly seed: number
@@ -78,6 +81,15 @@ async function walk(t: Test, { state, setClock }: StateUnderTest, { seed, steps 
       const cancellation = draw.cancellation(workspace)
       model.cancel(cancellation)
       return agree(`cancel ${JSON.stringify(cancellation)}`, await ledger.cancel(cancellation), undefined)
+    },
+    async lease(workspace) {
+      const leasing = draw.leasing(workspace)
+      const [leased, expected] = [await ledger.lease(leasing), model.lease(leasing)]
+      draw.leased(leasing, expected)
+      // Without a clock of the test's own, the end of a trial or a month comes nearer meanwhile.
+      const said = ({ useMs, ...rest }: Partial<Leased> & { useMs?: number }) =>
+        setClock ? { useMs, ...rest } : rest
+      return agree(`lease ${JSON.stringify(leasing)}`, said(leased), said(expected))
     },
     async look(workspace) {
       const id = draw.slotId()
@@ -172,6 +184,38 @@ function drawing(dice: Dice, model: LedgerModel, timePasses: boolean) {
     return { ...fresh(workspace), slot: null, token, claim: { number } }
   }
 
+  const leases: { last: Leasing; granted: Leased }[] = []
+  const someMicros = (most: number) => (dice.chance(0.2) ? 0 : dice.below(most))
+
+  /** A lease that begins, one that goes on with what there is or ends, and what was sent before. */
+  const leasing = (workspace: string): Leasing => {
+    const own = leases.filter(({ last }) => last.workspace === workspace).slice(-6)
+    const more = { platformMicros: someMicros(60), spendMicros: someMicros(60) }
+    const common = { token: newToken(), workspace, more, useMs: dice.one([500, 60_000]) }
+    const fresh = { terms: terms(), keyBudgetMicros: dice.maybe(0.3, () => dice.below(4000)) ?? null }
+    if (own.length === 0 || dice.chance(0.3)) {
+      const held = reserve(0, { keyId: dice.one(KEYS), ...fresh, leaseMs: leaseMs() })
+      return { ...common, from: null, held }
+    }
+    const { last, granted } = dice.one(own)
+    const isOpen = model.isOpen(workspace, last.token)
+    if (isOpen && dice.chance(0.2)) return last
+    const added = granted.state === 'leased' ? granted.more : { platformMicros: 0, spendMicros: 0 }
+    const platformMicros = last.held.platformMicros + added.platformMicros
+    const chargedMicros = dice.below(platformMicros + 1)
+    const charge = { platformMicros: chargedMicros, spendMicros: micros(), overageMicros: someMicros(9) }
+    const heldMicros = dice.chance(0.3) ? 0 : dice.below(platformMicros - chargedMicros + 1)
+    const spendMicros = dice.chance(0.3) ? 0 : dice.below(last.held.spendMicros + added.spendMicros + 1)
+    const held = { ...last.held, ...fresh, platformMicros: heldMicros, spendMicros, leaseMs: leaseMs() }
+    const ends = dice.chance(0.3)
+    return {
+      ...common,
+      from: { token: last.token, charge },
+      held,
+      more: ends ? { platformMicros: 0, spendMicros: 0 } : more,
+    }
+  }
+
   /** A call may begin again as long as nothing of it has run out, and the state knows for certain what became of it. */
   const again = (workspace: string): Beginning | undefined => {
     const candidates = begun.filter(({ beginning, atMs }) => {
@@ -226,9 +270,22 @@ function drawing(dice: Dice, model: LedgerModel, timePasses: boolean) {
       }
     },
     cancellation(workspace: string) {
+      const leased = leases.filter(({ last }) => last.workspace === workspace)
+      if (leased.length > 0 && dice.chance(0.1)) {
+        const { token } = dice.one(leased).last
+        return { token, workspace, slotId: null }
+      }
       const { token, slot, claim } = known(workspace)
       cancelledAtMs.set(token, model.nowMs)
       return { token, workspace, slotId: slot?.id ?? null, ...(claim && { claim }) }
+    },
+    leasing,
+    leased(last: Leasing, granted: Leased) {
+      const known = leases.find((one) => one.last.token === last.from?.token)
+      if (granted.state === 'over' || leases.some((one) => one.last.token === last.token)) return
+      if (known === undefined) leases.push({ last, granted })
+      // Now and then the one before is sent on from again, as by a message that was late.
+      else if (dice.chance(0.9)) Object.assign(known, { last, granted })
     },
     usage(workspace: string): UsageBatch {
       const recent = used.filter(

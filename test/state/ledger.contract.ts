@@ -14,6 +14,7 @@ import {
   type StateUnderTest,
 } from '../support/state-under-test.ts'
 import { ledgerClaimsContract } from './ledger-claims.contract.ts'
+import { ledgerLeasesContract } from './ledger-leases.contract.ts'
 
 /** A lease that ends while the test waits, and that a busy machine does not end before it is looked at. */
 const SHORT_MS = 1000
@@ -27,6 +28,7 @@ export function ledgerContract(t: Test, start: (t: Test) => Promise<StateUnderTe
   reservations(t, start)
   both(t, start)
   ledgerClaimsContract(t, start)
+  ledgerLeasesContract(t, start)
 }
 
 /** A state, a workspace of the test's own, and short words for what is done with them. */

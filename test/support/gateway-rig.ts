@@ -15,6 +15,7 @@ import type { Call, JobContext } from '../../src/gateway/call.ts'
 import { type AdmittedContext, CallContext } from '../../src/gateway/call-context.ts'
 import { createCircuitBreakers, createLatencyTracker } from '../../src/gateway/health.ts'
 
+import { createMoneyLeases } from '../../src/gateway/money-leases.ts'
 import { type IdempotentRequest, run } from '../../src/gateway/pipeline.ts'
 import type { Services } from '../../src/gateway/services.ts'
 
@@ -118,9 +119,11 @@ export function gatewayRig(t: Pick<Test, 'teardown'>, options: GatewayRigOptions
   const log = createLogger('silent')
   const state = createEmbeddedState({ file: ':memory:', log })
   const settlements = createSettlements(state.ledger, log)
+  const moneyLeases = createMoneyLeases({ ledger: state.ledger, settlements, log })
   const usage = createUsageBuffer(state.accounts, log)
   t.teardown(async () => {
     await usage.close()
+    await moneyLeases.close()
     await settlements.close()
     await state.close()
   })
@@ -131,8 +134,9 @@ export function gatewayRig(t: Pick<Test, 'teardown'>, options: GatewayRigOptions
     keys: { find: (sha256) => snapshot.keys.get(sha256) },
     state,
     settlements,
+    moneyLeases,
     usage,
-    accountViews: createAccountViews(state.accounts),
+    accountViews: createAccountViews(state.accounts, (id) => moneyLeases.giveBack(id)),
     slotResults: createSlotResults({ objects: NO_OBJECTS, budget }),
     send: sender.send,
     open: sender.open,

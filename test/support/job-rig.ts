@@ -9,6 +9,7 @@ import type { FetchAudio } from '../../src/contracts/remote-audio.ts'
 import type { WorkspaceSettings } from '../../src/contracts/settings.ts'
 import type { State } from '../../src/contracts/state.ts'
 import { createSettlements, createUsageBuffer } from '../../src/gateway/accounts.ts'
+import { createMoneyLeases } from '../../src/gateway/money-leases.ts'
 import type { Services } from '../../src/gateway/services.ts'
 
 import { newId, newJobId } from '../../src/ids.ts'
@@ -266,12 +267,14 @@ export async function patiently<Value>(ask: () => Promise<Value>): Promise<Value
 function servicesOn(t: Test, services: Services, state: State): Services {
   const log = pino({ level: 'silent' })
   const settlements = createSettlements(state.ledger, log)
+  const moneyLeases = createMoneyLeases({ ledger: state.ledger, settlements, log })
   const usage = createUsageBuffer(state.accounts, log)
   t.teardown(async () => {
     await usage.close()
+    await moneyLeases.close()
     await settlements.close()
   })
-  return { ...services, state, settlements, usage }
+  return { ...services, state, settlements, moneyLeases, usage }
 }
 
 async function* inPieces(bytes: Buffer): AsyncGenerator<Uint8Array> {

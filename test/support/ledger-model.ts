@@ -6,6 +6,9 @@ import type {
   Charge,
   CreditsAdded,
   JobClaim,
+  LeaseCharge,
+  Leased,
+  Leasing,
   ReservationTerms,
   Settlement,
   SlotClaim,
@@ -27,7 +30,7 @@ interface ModelCall {
   /** Of a job, whose claims pass it on; 0 for a token that is used once. */
   claim: number
   leaseUntilMs: number
-  settled: { readonly charge: Charge; readonly atMs: number } | null
+  settled: { readonly charge: Charge & Partial<LeaseCharge>; readonly atMs: number } | null
 }
 
 interface ModelSlot {
@@ -100,6 +103,75 @@ export class LedgerModel {
     if (this.look(workspace, slotId).state === 'running') all.slots.delete(slotId)
   }
 
+  lease(leasing: Leasing): Leased {
+    const { token, workspace, from, held, more } = leasing
+    const all = this.#of(workspace)
+    const cancelledAtMs = all.cancelledAtMs.get(withdrawn(token, undefined))
+    if (cancelledAtMs !== undefined && this.nowMs - cancelledAtMs < KNOWN_AS_CANCELLED_MS)
+      return { state: 'over' }
+    const known = all.calls.find((call) => this.#holds(call, token, undefined))
+    if (known) return { state: 'leased', more: minus(known.reservation, held), useMs: 0 }
+    const old = from === null ? null : all.calls.find((call) => this.#holds(call, from.token, undefined))
+    if (old === undefined) return { state: 'over' }
+    if (held.terms.grant) this.#book(all, held.terms.grant)
+    if (old && from) old.settled = { charge: from.charge, atMs: this.nowMs }
+    const unused = old && from ? Math.max(0, old.reservation.platformMicros - from.charge.platformMicros) : 0
+    const inTrial = this.#trialLeft(all, held.terms) > 0
+    const next: ModelCall = {
+      token,
+      reservation: {
+        ...held,
+        platformMicros: Math.min(held.platformMicros, unused),
+        spendMicros: old ? held.spendMicros : 0,
+      },
+      purse: old ? old.purse : more.platformMicros === 0 ? 'none' : inTrial ? 'trial' : 'credits',
+      // The money of a lease is of the month in which it began.
+      begunAtMs: old?.begunAtMs ?? this.nowMs,
+      claim: 0,
+      leaseUntilMs: this.nowMs + held.leaseMs,
+      settled: null,
+    }
+    all.calls.push(next)
+    const added = this.#addable(all, next, leasing)
+    all.calls.pop()
+    const reservation = {
+      ...next.reservation,
+      platformMicros: next.reservation.platformMicros + added.platformMicros,
+      spendMicros: next.reservation.spendMicros + added.spendMicros,
+    }
+    if (reservation.platformMicros + reservation.spendMicros > 0) all.calls.push({ ...next, reservation })
+    const { trial } = held.terms
+    const endsMs = [monthEnd(this.nowMs), next.purse === 'trial' && trial ? trial.expiresAtMs : Infinity]
+    const isOfNow = monthOf(next.begunAtMs) === monthOf(this.nowMs)
+    const useMs = !isOfNow
+      ? 0
+      : Math.max(0, Math.min(leasing.useMs, ...endsMs.map((endMs) => endMs - this.nowMs)))
+    return { state: 'leased', more: added, useMs }
+  }
+
+  /** A hundredth of what is left, of each amount. */
+  #addable(all: ModelWorkspace, { purse, begunAtMs }: ModelCall, { held, more }: Leasing): Charge {
+    if (monthOf(begunAtMs) !== monthOf(this.nowMs)) return { platformMicros: 0, spendMicros: 0 }
+    const spent = this.#spent(all)
+    const trial = this.#trialLeft(all, held.terms)
+    const left = { none: 0, trial, credits: trial > 0 ? 0 : this.#credits(all) }[purse]
+    const { keyBudgetMicros, terms } = held
+    const budgets = [
+      keyBudgetMicros === null ? Infinity : keyBudgetMicros - (spent.get(held.keyId) ?? 0),
+      terms.budgetMicros === null ? Infinity : terms.budgetMicros - sum([...spent.values()]),
+    ]
+    const part = (micros: number) => Math.max(0, Math.floor(micros / 100))
+    return {
+      platformMicros: Math.min(more.platformMicros, part(left)),
+      spendMicros: Math.min(more.spendMicros, ...budgets.map(part)),
+    }
+  }
+
+  #trialLeft(all: ModelWorkspace, { trial }: AccountTerms): number {
+    if (trial === null || this.nowMs >= trial.expiresAtMs) return 0
+    return trial.allowanceMicros - sum(all.calls.map((call) => taken(call, 'trial')))
+  }
+
   look(workspace: string, slotId: string): SlotView {
     const slot = this.#of(workspace).slots.get(slotId)
     if (!slot) return { state: 'free' }
@@ -134,7 +206,10 @@ export class LedgerModel {
       trialSpentMicros: sum(all.calls.map((call) => taken(call, 'trial'))),
       overageMicros: sum(
         all.calls.map(({ settled, reservation }) =>
-          settled ? Math.max(0, settled.charge.platformMicros - reservation.platformMicros) : 0,
+          settled
+            ? Math.max(0, settled.charge.platformMicros - reservation.platformMicros) +
+              (settled.charge.overageMicros ?? 0)
+            : 0,
         ),
       ),
       reservedMicros: sum(open.map(({ reservation }) => reservation.platformMicros)),
@@ -195,6 +270,11 @@ export class LedgerModel {
     return { state: 'begun' }
   }
 
+  /** Whether a reservation of the token is under way. */
+  isOpen(workspace: string, token: string): boolean {
+    return this.#of(workspace).calls.some((call) => call.token === token && this.#isOpen(call))
+  }
+
   #isOpen({ settled, leaseUntilMs }: ModelCall): boolean {
     return !settled && this.nowMs < leaseUntilMs
   }
@@ -246,6 +326,18 @@ function withdrawn(token: string, claim: JobClaim | undefined): string {
 function taken({ purse, settled, reservation }: ModelCall, asked: ModelCall['purse']): number {
   if (purse !== asked) return 0
   return Math.min(reservation.platformMicros, settled?.charge.platformMicros ?? Number.POSITIVE_INFINITY)
+}
+
+function minus(from: Charge, { platformMicros, spendMicros }: Charge): Charge {
+  return {
+    platformMicros: Math.max(0, from.platformMicros - platformMicros),
+    spendMicros: Math.max(0, from.spendMicros - spendMicros),
+  }
+}
+
+function monthEnd(ms: number): number {
+  const date = new Date(ms)
+  return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1)
 }
 
 function sum(amounts: readonly number[]): number {

@@ -1,5 +1,15 @@
 import type { DatabaseSync } from 'node:sqlite'
-import type { Accounts, AccountView, Charge, ReservationTerms, Shortage } from '../../contracts/ledger.ts'
+import type {
+  Accounts,
+  AccountTerms,
+  AccountView,
+  Charge,
+  LeaseCharge,
+  Leased,
+  Leasing,
+  ReservationTerms,
+  Shortage,
+} from '../../contracts/ledger.ts'
 import { query } from './database.ts'
 import type { Operations } from './subjects.ts'
 import type { Tokens } from './tokens.ts'
@@ -245,6 +255,7 @@ export interface Reservations {
   settle(holder: Holder, charge: Charge, nowMs: number): boolean
   /** As if it had never been set aside; if this very claim holds it. */
   undo(holder: Holder, nowMs: number): void
+  lease(leasing: Leasing, nowMs: number): Leased
   /** Counts up to `limit` reservations of the account whose lease is over as expired. The account is not yet saved. */
   expire(account: Account, nowMs: number, limit: number): void
   /** Sum that calls under way have taken from the purses. */
@@ -295,6 +306,7 @@ function createReservations(parts: ReservationParts): Reservations {
     },
 
     undo: (holder, nowMs) => void replace(parts, holder, NOTHING, nowMs),
+    lease: (leasing, nowMs) => lease(parts, leasing, nowMs),
     expire: (account, nowMs, limit) => expire(parts, account, nowMs, limit),
     reservedMicros: (workspace, nowMs) => rows.sumMicros(workspace, nowMs),
   }
@@ -345,14 +357,119 @@ function replace({ rows, accounts }: ReservationParts, holder: Holder, real: Cha
   const row = rows.end(holder, nowMs)
   if (row === undefined) return false
   const account = accounts.load(holder.workspace, nowMs)
-  const backMicros = Math.max(0, row.platform_micros - real.platformMicros)
-  if (row.purse === 'trial') account.trialSpentMicros -= backMicros
-  if (row.purse === 'credits') account.creditsMicros += backMicros
+  charge(accounts, account, row, real)
+  accounts.save(account)
+  return true
+}
+
+/** Makes the reservation, which is removed, the real charge. The account is not yet saved. */
+function charge(accounts: AccountRows, account: Account, row: ReservationRow, real: Charge): void {
+  give(account, row.purse, Math.max(0, row.platform_micros - real.platformMicros))
   account.overageMicros += Math.max(0, real.platformMicros - row.platform_micros)
   // Spending of a month that is over concerns no budget any more.
   if (row.month === account.month) accounts.spend(account, row.key_id, real.spendMicros - row.spend_micros)
+}
+
+/** Puts money into a purse; a negative amount is taken out. */
+function give(account: Account, purse: Purse, micros: number): void {
+  if (purse === 'trial') account.trialSpentMicros -= micros
+  if (purse === 'credits') account.creditsMicros += micros
+}
+
+/** What is left is leased by this part at most: so many leases can be had before a purse is much smaller. */
+const LEASED_PART = 100
+
+/** Moves the money of a lease into a new reservation; see `CallLedger.lease`. */
+function lease(parts: ReservationParts, leasing: Leasing, nowMs: number): Leased {
+  const { rows, accounts, grants } = parts
+  const { token, workspace, from, held, more } = leasing
+  const known = rows.find(workspace, token)
+  if (known !== undefined) {
+    const platformMicros = known.platform_micros - held.platformMicros
+    return {
+      state: 'leased',
+      more: { platformMicros, spendMicros: known.spend_micros - held.spendMicros },
+      useMs: 0,
+    }
+  }
+  const old = from === null ? null : rows.end({ workspace, token: from.token, claim: 0 }, nowMs)
+  if (old === undefined) return { state: 'over' }
+  const account = accounts.load(workspace, nowMs)
+  if (held.terms.grant) grants.book(account, held.terms.grant, nowMs)
+  expire(parts, account, nowMs, EXPIRE_PER_RESERVE)
+  const kept = old === null || from === null ? NOTHING : keep(accounts, account, old, from.charge, held)
+  const purse = old?.purse ?? leasedPurse(account, more, held.terms.trial, nowMs)
+  const month = old?.month ?? account.month
+  const isOfNow = month === account.month
+  const added = isOfNow ? addable(parts, account, purse, leasing, nowMs) : NOTHING
+  give(account, purse, -added.platformMicros)
+  accounts.spend(account, held.keyId, added.spendMicros)
+  const row = {
+    ...{ token, claim: 0, key_id: held.keyId, purse, month, lease_until_ms: nowMs + held.leaseMs },
+    platform_micros: kept.platformMicros + added.platformMicros,
+    spend_micros: kept.spendMicros + added.spendMicros,
+  }
+  if (row.platform_micros > 0 || row.spend_micros > 0) rows.put(workspace, row)
   accounts.save(account)
-  return true
+  return { state: 'leased', more: added, useMs: isOfNow ? usableMs(purse, leasing, nowMs) : 0 }
+}
+
+/** Charges what the calls of a lease came to, and holds on the rest as told. */
+function keep(
+  accounts: AccountRows,
+  account: Account,
+  old: ReservationRow,
+  real: LeaseCharge,
+  { platformMicros, spendMicros }: ReservationTerms,
+): Charge {
+  const leftMicros = Math.max(0, old.platform_micros - real.platformMicros)
+  const kept = { platformMicros: Math.min(platformMicros, leftMicros), spendMicros }
+  charge(accounts, account, old, real)
+  account.overageMicros += real.overageMicros
+  give(account, old.purse, -kept.platformMicros)
+  if (old.month === account.month) accounts.spend(account, old.key_id, spendMicros)
+  return kept
+}
+
+/** The purse of a lease that begins. The last of a trial is left to calls that it covers one by one. */
+function leasedPurse(account: Account, more: Charge, trial: AccountTerms['trial'], nowMs: number): Purse {
+  if (more.platformMicros === 0) return 'none'
+  return trialLeft(account, trial, nowMs) > 0 ? 'trial' : 'credits'
+}
+
+function trialLeft(account: Account, trial: AccountTerms['trial'], nowMs: number): number {
+  return trial && trial.expiresAtMs > nowMs ? trial.allowanceMicros - account.trialSpentMicros : 0
+}
+
+/** How much may be set aside besides what is held on. */
+function addable(
+  { accounts }: ReservationParts,
+  account: Account,
+  purse: Purse,
+  { held: { keyId, keyBudgetMicros, terms }, more }: Leasing,
+  nowMs: number,
+): Charge {
+  const trialMicros = trialLeft(account, terms.trial, nowMs)
+  const left = { none: 0, trial: trialMicros, credits: trialMicros > 0 ? 0 : account.creditsMicros }[purse]
+  const part = (micros: number) => Math.max(0, Math.floor(micros / LEASED_PART))
+  const ofBudget = (budgetMicros: number | null, spentMicros: number) =>
+    budgetMicros === null ? Number.MAX_SAFE_INTEGER : part(budgetMicros - spentMicros)
+  return {
+    platformMicros: Math.min(more.platformMicros, part(left)),
+    spendMicros: Math.min(
+      more.spendMicros,
+      ofBudget(keyBudgetMicros, accounts.spentBy(account, keyId)),
+      ofBudget(terms.budgetMicros, account.spentMicros),
+    ),
+  }
+}
+
+/** How long calls may begin with the money: within the month, and the trial. */
+function usableMs(purse: Purse, { held, useMs }: Leasing, nowMs: number): number {
+  const date = new Date(nowMs)
+  const monthEndMs = Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1)
+  const trialEndMs = (purse === 'trial' && held.terms.trial?.expiresAtMs) || monthEndMs
+  return Math.max(0, Math.min(useMs, monthEndMs - nowMs, trialEndMs - nowMs))
 }
 
 function expire(parts: ReservationParts, account: Account, nowMs: number, limit: number): void {
@@ -376,10 +493,7 @@ function choosePurse(
   nowMs: number,
 ): Purse | null {
   if (platformMicros === 0) return 'none'
-  const { trial } = terms
-  const trialLeftMicros =
-    trial && trial.expiresAtMs > nowMs ? trial.allowanceMicros - account.trialSpentMicros : 0
-  if (trialLeftMicros >= platformMicros) return 'trial'
+  if (trialLeft(account, terms.trial, nowMs) >= platformMicros) return 'trial'
   return account.creditsMicros >= platformMicros ? 'credits' : null
 }
 

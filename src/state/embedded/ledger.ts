@@ -130,6 +130,13 @@ export function createLedger({ slots, reservations, tokens, now }: LedgerParts):
       if (slotId !== null) slots.end(workspace, slotId, token, { state: 'released' }, nowMs)
     },
 
+    lease(leasing) {
+      const nowMs = now()
+      const { workspace, token } = leasing
+      if (tokens.knows(workspace, token, 'cancelled', nowMs)) return { state: 'over' }
+      return reservations.lease(leasing, nowMs)
+    },
+
     look: (workspace, slotId) => slots.look(workspace, slotId, now()),
   }
 }

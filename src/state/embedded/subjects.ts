@@ -56,7 +56,7 @@ type Access = 'read' | 'write'
 
 /** Every method that crosses the threads. */
 export const METHODS: { readonly [Name in SubjectName]: Readonly<Record<keyof Subjects[Name], Access>> } = {
-  ledger: { begin: 'write', settle: 'write', cancel: 'write', look: 'read' },
+  ledger: { begin: 'write', settle: 'write', cancel: 'write', lease: 'write', look: 'read' },
   accounts: { show: 'write', addCredits: 'write', addUsage: 'write' },
   keys: { create: 'write', revoke: 'write', forget: 'write', list: 'read', version: 'read' },
   settings: {

@@ -1,9 +1,12 @@
 import type {
+  AccountTerms,
   Beginning,
   Begun,
   CallLedger,
   Cancellation,
   JobClaim,
+  Leased,
+  Leasing,
   Settled,
   Settlement,
   Shortage,
@@ -11,7 +14,7 @@ import type {
   StoredResult,
 } from '../../contracts/ledger.ts'
 import { keys } from './key-names.ts'
-import { type Ask, replyText, replyTexts, script } from './script.ts'
+import { type Ask, replyInteger, replyText, replyTexts, script } from './script.ts'
 
 /** Named where a call has no slot: the ids of slots are hexadecimal, so none has this one. */
 const NO_SLOT = 'none'
@@ -42,6 +45,17 @@ const cancelCall = script('ledger/cancel_call', {
   reply: () => undefined,
 })
 
+const leaseMoney = script('ledger/lease_money', {
+  keys: ['void', 'account', 'grants', 'spent', 'reservations', 'leases', 'charged'],
+  args: [
+    ...(['token', 'from', 'charge_platform', 'charge_spend', 'charge_overage'] as const),
+    ...(['key_id', 'held_platform', 'held_spend', 'lease_ms', 'key_budget', 'workspace_budget'] as const),
+    ...(['grant_id', 'grant', 'trial', 'trial_ends_ms'] as const),
+    ...(['more_platform', 'more_spend', 'use_ms'] as const),
+  ],
+  reply: leasedOf,
+})
+
 const lookAtSlot = script('ledger/look_at_slot', { keys: ['slot'], args: [], reply: slotViewOf })
 
 function settledOf(reply: unknown): Settled {
@@ -55,6 +69,7 @@ export function createRedisLedger(ask: Ask): CallLedger {
     begin: (beginning) => ask((redis) => beginCall(redis, beginInputs(beginning))),
     settle: (settlement) => ask((redis) => settleCall(redis, settleInputs(settlement))),
     cancel: (cancellation) => ask((redis) => cancelCall(redis, cancelInputs(cancellation))),
+    lease: (leasing) => ask((redis) => leaseMoney(redis, leaseInputs(leasing))),
     look: (workspace, slotId) => ask((redis) => lookAtSlot(redis, { slot: keys.slot(workspace, slotId) })),
   }
 }
@@ -87,12 +102,42 @@ function beginInputs({ token, workspace, slot, reservation, claim }: Beginning) 
     spend: reservation?.spendMicros ?? 0,
     lease_ms: reservation?.leaseMs ?? 0,
     key_budget: reservation?.keyBudgetMicros ?? '',
+    ...termInputs(terms),
+    claim: claim?.number ?? NO_CLAIM,
+  }
+}
+
+/** The terms of a workspace, as scripts take them. */
+function termInputs(terms: AccountTerms | undefined) {
+  return {
     workspace_budget: terms?.budgetMicros ?? '',
     grant_id: terms?.grant?.id ?? '',
     grant: terms?.grant?.micros ?? 0,
     trial: terms?.trial?.allowanceMicros ?? '',
     trial_ends_ms: terms?.trial?.expiresAtMs ?? 0,
-    claim: claim?.number ?? NO_CLAIM,
+  }
+}
+
+function leaseInputs({ token, workspace, from, held, more, useMs }: Leasing) {
+  return {
+    void: voidKey(workspace, token, undefined),
+    grants: keys.grants(workspace),
+    charged: keys.charged(workspace),
+    ...purseKeys(workspace),
+    token,
+    from: from?.token ?? '',
+    charge_platform: from?.charge.platformMicros ?? 0,
+    charge_spend: from?.charge.spendMicros ?? 0,
+    charge_overage: from?.charge.overageMicros ?? 0,
+    key_id: held.keyId,
+    held_platform: held.platformMicros,
+    held_spend: held.spendMicros,
+    lease_ms: held.leaseMs,
+    key_budget: held.keyBudgetMicros ?? '',
+    ...termInputs(held.terms),
+    more_platform: more.platformMicros,
+    more_spend: more.spendMicros,
+    use_ms: useMs,
   }
 }
 
@@ -144,6 +189,13 @@ function begunOf(reply: unknown): Begun {
   if (state === 'begun') return { state }
   if (state === 'refused' && isRefusal(why)) return { state, why }
   return usedSlotOf(reply)
+}
+
+function leasedOf(reply: unknown): Leased {
+  const [state, platform, spend, useMs] = replyTexts(reply)
+  if (state !== 'leased') return { state: 'over' }
+  const more = { platformMicros: replyInteger(platform), spendMicros: replyInteger(spend) }
+  return { state, more, useMs: replyInteger(useMs) }
 }
 
 function slotViewOf(reply: unknown): SlotView {

@@ -1,0 +1,449 @@
+import type { Principal } from '../contracts/catalog.ts'
+import type { CallLedger, Charge, Leasing, ReservationTerms } from '../contracts/ledger.ts'
+import { newId } from '../ids.ts'
+import type { Logger } from '../log.ts'
+
+/*
+ * Leases of money. A node reserves money for the calls of a key in advance and hands it out in memory, so that a call
+ * needs no trip to the state. The rules, which make it as exact as a reservation for each call:
+ *
+ * 1. A lease is an ordinary reservation of the ledger. A renewal charges what its calls came to, holds on what calls
+ *    under way have been handed out and what is left, and adds some: one atomic step from one token to the next, so that
+ *    it can be sent again. Sums are exact after each; a purse or a budget is never overdrawn by more than before.
+ * 2. The state adds at most a hundredth of what is left of purse and budgets. A call that a lease does not cover is
+ *    reserved by itself, so that the last credits can be spent; then the node gives back what nobody was handed.
+ * 3. Each call takes its estimate out of the lease and gives back what it did not cost. What it costs above that is
+ *    overage, as without a lease.
+ * 4. Renewed within a second, and ended in the second in which no call came: figures lag by that at most.
+ * 5. A lease that is not renewed, since its node died, expires and stays charged as it is: for its calls under way and
+ *    the money not yet handed out, like any reservation.
+ * 6. Nothing is handed out past `useMs`: the month and the trial of a call are those in which it began, and a node that
+ *    cannot reach the state refuses again soon.
+ */
+
+/** Longest time until the charges of calls are reported. A tick comes in between. */
+const REPORT_MS = 750
+const TICK_MS = 250
+/** How long money may be handed out since it was set aside: longer than a report takes to come. */
+const USE_MS = 1_500
+/** How long calls are reserved one by one after a lease did not cover one: trips for nothing are few then. */
+const SCARCE_MS = 1_000
+/** Shortest pause between renewals that nobody waits for. */
+const REFILL_MS = 25
+/** After so long another lease takes over: what was lost track of expires with the old one. */
+const LEASE_AGE_MS = 60_000
+/** A lease aims at this many calls at once, at the spending of this time, and at no more than that much. */
+const CALLS_AHEAD = 8
+const AHEAD_MS = 2_000
+const MOST_MICROS = 5_000_000
+
+/** Money that one call takes out of a lease. */
+export interface LeasedMoney {
+  /** Charges the call, once: now nobody has to be waited for. */
+  settle(charge: Charge): void
+}
+
+export interface MoneyLeases {
+  /**
+   * Takes money for a call of the principal.
+   *
+   * @returns null: it has to be reserved in the state
+   */
+  take(principal: Principal, money: ReservationTerms): LeasedMoney | null | Promise<LeasedMoney | null>
+  /**
+   * Reports what calls of the workspace came to, and gives back what none was handed.
+   *
+   * @param keyId only of this key
+   * @returns null when there is nothing; else, once that is done, whether anything was given back
+   */
+  giveBack(workspace: string, keyId?: string): Promise<boolean> | null
+  /**
+   * For a node that stops: reports at once what calls came to.
+   *
+   * @returns how many leases the state has not taken that of yet
+   */
+  report(): number
+  /** Reports and gives back everything. Resolves also when the state does not take it, which is logged. */
+  close(): Promise<void>
+}
+
+/** The parts of the gateway that leases are made with. */
+export interface LeaseParts {
+  readonly ledger: Pick<CallLedger, 'lease'>
+  /** Takes back a beginning whose answer was lost. */
+  readonly settlements: { cancel(cancellation: { token: string; workspace: string; slotId: null }): void }
+  readonly log: Logger
+}
+
+export function createMoneyLeases(parts: LeaseParts): MoneyLeases {
+  return new NodeLeases(parts)
+}
+
+class NodeLeases implements MoneyLeases {
+  readonly #parts: LeaseParts
+  /** A principal changes with its terms, and begins anew then. */
+  readonly #keys = new WeakMap<Principal, Record<'platform' | 'own', KeyMoney>>()
+  /** By workspace: every lease that is not over. */
+  readonly #leases = new Map<string, Set<MoneyLease>>()
+  #timer: NodeJS.Timeout | null = null
+
+  constructor(parts: LeaseParts) {
+    this.#parts = parts
+  }
+
+  take(principal: Principal, money: ReservationTerms) {
+    let key = this.#keys.get(principal)
+    if (key === undefined) {
+      const begin = (terms: ReservationTerms) => this.#begin(principal.workspace.id, terms)
+      key = { platform: new KeyMoney(begin), own: new KeyMoney(begin) }
+      this.#keys.set(principal, key)
+    }
+    // Calls without platform money need no purse, and a lease has one purse.
+    return money.platformMicros > 0 ? key.platform.take(money) : key.own.take(money)
+  }
+
+  giveBack(workspace: string, keyId?: string): Promise<boolean> | null {
+    const all = [...(this.#leases.get(workspace) ?? [])]
+    const leases = keyId === undefined ? all : all.filter((lease) => lease.keyId === keyId)
+    if (leases.length === 0) return null
+    return Promise.all(leases.map((lease) => lease.giveBack())).then((given) => given.includes(true))
+  }
+
+  report(): number {
+    const nowMs = performance.now()
+    const unreported = this.#all().filter(({ isReported }) => !isReported)
+    for (const lease of unreported) lease.report(nowMs)
+    return unreported.length
+  }
+
+  async close(): Promise<void> {
+    if (this.#timer !== null) clearInterval(this.#timer)
+    this.#timer = null
+    await Promise.all([...this.#leases.keys()].map((workspace) => this.giveBack(workspace)))
+    if (this.#all().some(({ hasCharges }) => hasCharges))
+      this.#parts.log.error('the state did not take the charges of the last calls: their leases stay charged')
+  }
+
+  #all(): readonly MoneyLease[] {
+    return [...this.#leases.values()].flatMap((leases) => [...leases])
+  }
+
+  #begin(workspace: string, terms: ReservationTerms): MoneyLease {
+    const leases = this.#leases.get(workspace) ?? new Set()
+    this.#leases.set(workspace, leases)
+    const lease = new MoneyLease(this.#parts, workspace, terms, () => {
+      leases.delete(lease)
+      if (leases.size === 0 && this.#leases.get(workspace) === leases) this.#leases.delete(workspace)
+    })
+    leases.add(lease)
+    this.#timer ??= setInterval(() => this.#tick(), TICK_MS).unref()
+    return lease
+  }
+
+  #tick(): void {
+    const nowMs = performance.now()
+    for (const lease of this.#all()) lease.tick(nowMs)
+    if (this.#leases.size > 0 || this.#timer === null) return
+    clearInterval(this.#timer)
+    this.#timer = null
+  }
+}
+
+/** Leased money of a key: the lease that is handed out, one after the other. */
+class KeyMoney {
+  readonly #begin: (terms: ReservationTerms) => MoneyLease
+  #lease: MoneyLease | null = null
+  #scarceUntilMs = 0
+  /** Sums of what calls wait for. */
+  #platformWaited = 0
+  #spendWaited = 0
+
+  constructor(begin: (terms: ReservationTerms) => MoneyLease) {
+    this.#begin = begin
+  }
+
+  take(money: ReservationTerms): LeasedMoney | null | Promise<LeasedMoney | null> {
+    // A call whose cost nobody knows before would be no part of a lease.
+    if (money.spendMicros === 0) return null
+    const nowMs = performance.now()
+    const taken = this.#lease?.take(money, nowMs) ?? null
+    if (taken !== null) return taken
+    // One that would take most of the largest lease is better off by itself.
+    const isLarge = Math.max(money.platformMicros, money.spendMicros) > MOST_MICROS / CALLS_AHEAD
+    if (isLarge || nowMs < this.#scarceUntilMs) return null
+    return this.#wait(money)
+  }
+
+  async #wait(money: ReservationTerms): Promise<LeasedMoney | null> {
+    this.#platformWaited += money.platformMicros
+    this.#spendWaited += money.spendMicros
+    try {
+      // The first renewal may have been sent before this call came, and another call may be faster.
+      for (let tries = 0; tries < 3; tries++) {
+        if (performance.now() < this.#scarceUntilMs) return null
+        const lease = this.#usable(money)
+        if (lease === null) return null
+        const filled = await lease.fill(money, this.#platformWaited, this.#spendWaited)
+        const taken = lease.take(money, performance.now())
+        if (taken !== null) return taken
+        if (filled === 'failed') throw lease.failure
+        if (filled === 'scarce') await this.#giveUp(lease)
+      }
+      return null
+    } finally {
+      this.#platformWaited -= money.platformMicros
+      this.#spendWaited -= money.spendMicros
+    }
+  }
+
+  /** The lease of now, or another one. Null: this one ends too early for the call. */
+  #usable(money: ReservationTerms): MoneyLease | null {
+    if (this.#lease?.isOpen !== true) this.#lease = this.#begin(money)
+    return this.#lease.lasts(money) ? this.#lease : null
+  }
+
+  async #giveUp(lease: MoneyLease): Promise<void> {
+    this.#scarceUntilMs = performance.now() + SCARCE_MS
+    await lease.giveBack()
+  }
+}
+
+/** How a renewal went for those who wait for money. */
+type Filled = 'filled' | 'scarce' | 'failed'
+
+/** A reservation that goes from token to token. */
+class MoneyLease {
+  readonly #parts: LeaseParts
+  readonly #workspace: string
+  readonly #terms: ReservationTerms
+  readonly #onOver: () => void
+  readonly #bornMs = performance.now()
+  /** Null until the lease has begun. */
+  #token: string | null = null
+  #state: 'open' | 'draining' | 'over' = 'open'
+  /** Handed out to calls under way. */
+  readonly #out = { platformMicros: 0, spendMicros: 0 }
+  /** Can be handed out until `#useUntilMs`. */
+  readonly #free = { platformMicros: 0, spendMicros: 0 }
+  #useUntilMs = 0
+  /** What ended calls came to, since the last report. */
+  #charge = { platformMicros: 0, spendMicros: 0, overageMicros: 0 }
+  /** Calls since then. */
+  #taken = 0
+  /** A renewal that the state may have taken: it is sent again unchanged. */
+  #unsure: Leasing | null = null
+  #renewing: Promise<Filled> | null = null
+  #failure: unknown = null
+  #renewedMs = performance.now()
+
+  constructor(parts: LeaseParts, workspace: string, terms: ReservationTerms, onOver: () => void) {
+    this.#parts = parts
+    this.#workspace = workspace
+    this.#terms = terms
+    this.#onOver = onOver
+  }
+
+  get keyId(): string {
+    return this.#terms.keyId
+  }
+
+  /** Whether it takes calls. */
+  get isOpen(): boolean {
+    return this.#state === 'open'
+  }
+
+  get #isOver(): boolean {
+    return this.#state === 'over'
+  }
+
+  get isReported(): boolean {
+    return this.#renewing === null && !this.hasCharges
+  }
+
+  /** Whether there is something to report, or to report again. */
+  get hasCharges(): boolean {
+    const { spendMicros, platformMicros, overageMicros } = this.#charge
+    return this.#unsure !== null || spendMicros > 0 || platformMicros > 0 || overageMicros > 0
+  }
+
+  /** Why the last renewal failed. */
+  get failure(): unknown {
+    return this.#failure
+  }
+
+  /** A renewal may be as old as this when a call begins. */
+  get #leaseMs(): number {
+    return this.#terms.leaseMs + USE_MS
+  }
+
+  /** Whether its reservation is certain to outlast the call. */
+  lasts({ leaseMs }: ReservationTerms): boolean {
+    return leaseMs <= this.#terms.leaseMs
+  }
+
+  /** @returns null: it does not cover the call, or not any more */
+  take(money: ReservationTerms, nowMs: number): LeasedMoney | null {
+    const { platformMicros, spendMicros } = money
+    const free = this.#free
+    const covers = free.platformMicros >= platformMicros && free.spendMicros >= spendMicros
+    if (!covers || nowMs >= this.#useUntilMs || this.#state !== 'open' || !this.lasts(money)) return null
+    this.#move(platformMicros, spendMicros)
+    this.#taken += 1
+    const aimMicros = Math.max(platformMicros, spendMicros) * (CALLS_AHEAD / 2)
+    const isLow = free.spendMicros < aimMicros && nowMs - this.#renewedMs >= REFILL_MS
+    if (isLow && this.#renewing === null) void this.#renew(this.#aim(money))
+    return { settle: (charge) => this.#settle(platformMicros, spendMicros, charge) }
+  }
+
+  /** Moves money from what is free to what calls have. */
+  #move(platformMicros: number, spendMicros: number): void {
+    this.#free.platformMicros -= platformMicros
+    this.#free.spendMicros -= spendMicros
+    this.#out.platformMicros += platformMicros
+    this.#out.spendMicros += spendMicros
+  }
+
+  #settle(platformMicros: number, spendMicros: number, charge: Charge): void {
+    const paidMicros = Math.min(platformMicros, charge.platformMicros)
+    this.#move(-platformMicros, -spendMicros)
+    this.#free.platformMicros -= paidMicros
+    this.#free.spendMicros -= charge.spendMicros
+    this.#charge.platformMicros += paidMicros
+    this.#charge.spendMicros += charge.spendMicros
+    this.#charge.overageMicros += charge.platformMicros - paidMicros
+    // The last call of a lease that takes no more.
+    if (this.#state === 'draining' && this.#out.spendMicros === 0) void this.#renew(NOTHING)
+  }
+
+  /** Renews the lease for calls that wait for so much. */
+  async fill(money: ReservationTerms, platformMicros: number, spendMicros: number): Promise<Filled> {
+    // Sent before this call came: it tries again, with all that wait by then.
+    if (this.#renewing !== null) return (await this.#renewing) === 'failed' ? 'failed' : 'filled'
+    const aim = this.#aim(money)
+    return this.#renew({
+      platformMicros: Math.max(aim.platformMicros, platformMicros),
+      spendMicros: Math.max(aim.spendMicros, spendMicros),
+    })
+  }
+
+  /** @returns whether anything was given back */
+  async giveBack(): Promise<boolean> {
+    if (this.#state === 'open') this.#state = 'draining'
+    await this.#renewing
+    if (this.#isOver) return false
+    const gives = this.#free.platformMicros > 0 || this.#free.spendMicros > 0
+    if (this.#isDue()) await this.#renew(NOTHING)
+    // One that was in doubt was sent again instead, and only now the rest can follow.
+    if (!this.#isOver && this.#unsure === null && this.#isDue()) await this.#renew(NOTHING)
+    return gives
+  }
+
+  /** Reports what calls came to before it is due; what is in doubt not more often than that. */
+  report(nowMs: number): void {
+    const isEarly = this.#unsure !== null && nowMs - this.#renewedMs < REPORT_MS
+    if (this.#renewing === null && !isEarly) void this.giveBack()
+  }
+
+  tick(nowMs: number): void {
+    const sinceMs = nowMs - this.#renewedMs
+    if (this.#renewing !== null || sinceMs < REPORT_MS) return
+    const isIdle = this.#taken === 0 || nowMs - this.#bornMs > LEASE_AGE_MS
+    if (isIdle && this.#state === 'open') this.#state = 'draining'
+    if (this.#state === 'open') void this.#renew(this.#aim(null))
+    else if (this.#isDue()) void this.#renew(NOTHING)
+    // Calls that never end keep nothing: their reservation has expired.
+    else if (sinceMs > this.#leaseMs) this.#end()
+  }
+
+  /** Whether the state has anything to be told of a lease that takes no calls any more. */
+  #isDue(): boolean {
+    const { platformMicros, spendMicros } = this.#out
+    const isUsed = platformMicros > 0 || spendMicros > 0
+    return !isUsed || this.hasCharges || this.#free.platformMicros > 0 || this.#free.spendMicros > 0
+  }
+
+  /** How much the lease should have free: for some calls at once, and for what was spent of late. */
+  #aim(money: ReservationTerms | null): Charge {
+    const sinceMs = Math.max(REFILL_MS, performance.now() - this.#renewedMs)
+    const { platformMicros, spendMicros } = money ?? this.#terms
+    const most = (spentMicros: number, callMicros: number) =>
+      Math.ceil(Math.min(MOST_MICROS, Math.max(CALLS_AHEAD * callMicros, (spentMicros * AHEAD_MS) / sinceMs)))
+    return {
+      platformMicros: most(this.#charge.platformMicros, platformMicros),
+      spendMicros: most(this.#charge.spendMicros, spendMicros),
+    }
+  }
+
+  /** @param aim what should be free afterwards; nothing: what is free is given back */
+  #renew(aim: Charge): Promise<Filled> {
+    this.#renewing ??= this.#exchange(this.#unsure ?? this.#next(aim)).finally(() => {
+      this.#renewing = null
+    })
+    return this.#renewing
+  }
+
+  #next(aim: Charge): Leasing {
+    const free = this.#free
+    free.platformMicros = Math.min(free.platformMicros, aim.platformMicros)
+    // Costs above the estimates may have used up more than there was.
+    free.spendMicros = Math.max(0, Math.min(free.spendMicros, aim.spendMicros))
+    const charge = this.#charge
+    this.#charge = { platformMicros: 0, spendMicros: 0, overageMicros: 0 }
+    const held = {
+      ...this.#terms,
+      leaseMs: this.#leaseMs,
+      platformMicros: this.#out.platformMicros + free.platformMicros,
+      spendMicros: this.#out.spendMicros + free.spendMicros,
+    }
+    return {
+      ...{ token: newId('call'), workspace: this.#workspace, held, useMs: USE_MS },
+      from: this.#token === null ? null : { token: this.#token, charge },
+      more: {
+        platformMicros: aim.platformMicros - free.platformMicros,
+        spendMicros: aim.spendMicros - free.spendMicros,
+      },
+    }
+  }
+
+  async #exchange(leasing: Leasing): Promise<Filled> {
+    const { ledger, settlements, log } = this.#parts
+    const { token, workspace, from, held, more } = leasing
+    const sentMs = performance.now()
+    this.#renewedMs = sentMs
+    this.#taken = 0
+    try {
+      const leased = await ledger.lease(leasing)
+      this.#unsure = null
+      if (leased.state === 'over') {
+        if (from !== null)
+          log.error({ workspace }, 'a lease of money was not renewed in time: it stays charged')
+        this.#end()
+        return 'scarce'
+      }
+      this.#token = token
+      this.#useUntilMs = sentMs + leased.useMs
+      if (leased.useMs === 0 && this.isOpen) this.#state = 'draining'
+      this.#free.platformMicros += leased.more.platformMicros
+      this.#free.spendMicros += leased.more.spendMicros
+      const isEmpty = leased.more.platformMicros === 0 && leased.more.spendMicros === 0
+      if (isEmpty && held.platformMicros === 0 && held.spendMicros === 0) this.#end()
+      const isWhole = leased.more.platformMicros === more.platformMicros
+      return isWhole && leased.more.spendMicros === more.spendMicros ? 'filled' : 'scarce'
+    } catch (error) {
+      this.#failure = error
+      if (from !== null) this.#unsure = leasing
+      else {
+        settlements.cancel({ token, workspace, slotId: null })
+        this.#end()
+      }
+      return 'failed'
+    }
+  }
+
+  #end(): void {
+    this.#state = 'over'
+    this.#onOver()
+  }
+}
+
+const NOTHING: Charge = Object.freeze({ platformMicros: 0, spendMicros: 0 })

@@ -22,9 +22,9 @@ export interface CallLedger {
    */
   cancel(cancellation: Cancellation): Promise<void>
   /**
-   * Moves the money that a node hands out to the calls of a key by itself into a new reservation: charges what the calls
-   * came to, holds on what is told, and sets more aside where there is plenty. Sent again with the same token it changes
-   * nothing, and answers the same but for `useMs`.
+   * Moves the money that a node hands out to the calls of a key by itself into a new reservation: charges what the
+   * calls came to, holds on what is told, and sets more aside where there is plenty. Sent again with the same token it
+   * changes nothing, and answers the same but for `useMs`.
    */
   lease(leasing: Leasing): Promise<Leased>
   /** Reads a slot. */
@@ -116,8 +116,8 @@ export interface Charge {
 }
 
 /**
- * A lease of money is an ordinary reservation, of an amount for many calls; each renewal is one step from a reservation to
- * the next. One that is not renewed expires like any other and stays charged as it is.
+ * A lease of money is an ordinary reservation, of an amount for many calls; each renewal is one step from a reservation
+ * to the next. One that is not renewed expires like any other and stays charged as it is.
  */
 export interface Leasing {
   /** Of the reservation that holds the money from now on; unique to this renewal. */
@@ -131,8 +131,8 @@ export interface Leasing {
    */
   readonly held: ReservationTerms
   /**
-   * What is set aside besides, if it can be: of either amount at most a hundredth of what is left, so that leases leave
-   * enough for reservations call by call. Trials are leased before credits, and only from the purse that the lease began
+   * What is set aside besides, if it can be: of either amount at most a hundredth of what is left, so that leases
+   * leave enough for reservations call by call. Trials are leased before credits, and only from the purse that the lease began
    * with; nothing is added to one that began in another month.
    */
   readonly more: Charge
@@ -156,7 +156,7 @@ export type Leased =
        */
       readonly useMs: number
     }
-  /** Nothing is held: the token was cancelled, or `from` is unknown or past its lease, when it stays charged as it was. */
+  /** Nothing is held: the token was cancelled, or `from` is unknown, or past its lease and stays charged as it was. */
   | { readonly state: 'over' }
 
 export type SlotEnd =

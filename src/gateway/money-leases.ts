@@ -8,8 +8,8 @@ import type { Logger } from '../log.ts'
  * needs no trip to the state. The rules, which make it as exact as a reservation for each call:
  *
  * 1. A lease is an ordinary reservation of the ledger. A renewal charges what its calls came to, holds on what calls
- *    under way have been handed out and what is left, and adds some: one atomic step from one token to the next, so that
- *    it can be sent again. Sums are exact after each; a purse or a budget is never overdrawn by more than before.
+ *    under way have been handed out and what is left, and adds some: one atomic step from one token to the next, so
+ *    that it can be sent again. Sums are exact after each; a purse or a budget is never overdrawn by more than before.
  * 2. The state adds at most a hundredth of what is left of purse and budgets. A call that a lease does not cover is
  *    reserved by itself, so that the last credits can be spent; then the node gives back what nobody was handed.
  * 3. Each call takes its estimate out of the lease and gives back what it did not cost. What it costs above that is

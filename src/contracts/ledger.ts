@@ -132,8 +132,8 @@ export interface Leasing {
   readonly held: ReservationTerms
   /**
    * What is set aside besides, if it can be: of either amount at most a hundredth of what is left, so that leases
-   * leave enough for reservations call by call. Trials are leased before credits, and only from the purse that the lease began
-   * with; nothing is added to one that began in another month.
+   * leave enough for reservations call by call. Trials are leased before credits, and only from the purse that the
+   * lease began with; nothing is added to one that began in another month.
    */
   readonly more: Charge
   /** How long the answer may say that `more` can be handed out. */

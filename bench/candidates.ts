@@ -26,6 +26,8 @@ export interface Candidate {
   /** Answers 200 once the server is up. */
   readonly readyPath: string
   readonly versions: Readonly<Record<string, string>>
+  /** A script that starts the server, as another process, and waits. */
+  readonly launched?: true
   command(place: Place): Command | Promise<Command>
 }
 
@@ -76,6 +78,23 @@ export function larkway(options: LarkwayOptions): Found {
           ...options.env,
         }
         return { command: process.execPath, args: ['--no-warnings', join(source, 'main.ts')], env }
+      },
+    },
+  }
+}
+
+/** The same server as `npm start` starts it in a tree. */
+export function started(found: Found, root = ROOT): Found {
+  if (!('candidate' in found)) return found
+  const { candidate } = found
+  return {
+    candidate: {
+      ...candidate,
+      launched: true,
+      async command(place) {
+        const { env } = await candidate.command(place)
+        // By the Node that npm would take, which need not be the one that serves.
+        return { command: 'node', args: [join(root, 'scripts', 'start.mjs')], ...(env && { env }) }
       },
     },
   }

@@ -93,9 +93,9 @@ export class Lab {
       const readyMs = await this.generate<ReadyTask, ReadyReport>('ready', task)
       if (readyMs !== null) return { server, port, startMs: readyMs - startedMs }
       if (!ended && Date.now() < startedMs + READY_MS) continue
-      const log = server.lastLines()
+      const failure = `${candidate.name} ${ended || 'was not ready in time'}\n${server.lastLines()}`
       await server.stop()
-      throw new Error(`${candidate.name} ${ended || 'was not ready in time'}\n${log}`)
+      throw new Error(failure)
     }
   }
 

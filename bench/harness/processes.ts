@@ -88,11 +88,15 @@ export class Running {
     return readFileSync(this.logPath, 'utf8').trim().split('\n').slice(-8).join('\n')
   }
 
-  /** Nothing of a bench needs an orderly end: a polite signal first for those that have children, then none. */
-  async stop(): Promise<void> {
+  /**
+   * Little of a bench needs an orderly end: a polite signal first for those that have children, then none.
+   *
+   * @param withinMs for those that write something down as they end
+   */
+  async stop(withinMs = 300): Promise<void> {
     const tree = processTree(this.pid)
     this.#child.kill('SIGTERM')
-    await Promise.race([this.#ended, sleep(300)])
+    await Promise.race([this.#ended, sleep(withinMs)])
     for (const pid of tree) killIfThere(pid)
     await this.#ended
   }

@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import type { Base } from '../base.ts'
 import {
   bareUws,
@@ -19,7 +18,7 @@ import type { RequestSpec } from '../load/request.ts'
 import { openaiChat, openaiMultipart, openaiSpeech } from '../openai.ts'
 import { storeTrial, wholeTrial } from '../scenarios/jobs.ts'
 import { AUDIO_BYTES, EVERYTHING_FITS_MIB, multipartTrial, NOTHING_FITS_MIB } from '../scenarios/multipart.ts'
-import { idleTrial, startTrial } from '../scenarios/start.ts'
+import { idleTrial, STARTED, startTrial } from '../scenarios/start.ts'
 import { type TinyKind, tinyTrial } from '../scenarios/tiny.ts'
 
 // What `npm run bench -- --quick` measures: of each load the present sources, the base and a peer, by turns.
@@ -198,14 +197,14 @@ async function planJobs(base: Base | null): Promise<Trial[]> {
 }
 
 async function planStarts(base: Base | null, trialOf: (candidate: Candidate) => Trial): Promise<Trial[]> {
-  const own = both(base, { memoryMib: DEFAULT_BUDGET_MIB }, true)
+  const own = both(base, STARTED, true)
   return [...own, candidateOf(bareUws())].map(trialOf)
 }
 
 /** The present sources, and those of the base; both as `npm start` starts them where that is what is measured. */
 function both(
   base: Base | null,
-  options: Omit<LarkwayOptions, 'name' | 'label' | 'source'>,
+  options: Omit<LarkwayOptions, 'name' | 'label' | 'tree'>,
   byNpmStart = false,
 ): Candidate[] {
   const own = larkway({ ...options, name: OWN, label: 'Larkway' })
@@ -213,7 +212,7 @@ function both(
   if (base !== null) {
     const { commit, folder } = base
     const label = `Larkway at ${commit}`
-    const then = larkway({ ...options, name: BASE, label, source: join(folder, 'src') })
+    const then = larkway({ ...options, name: BASE, label, tree: folder })
     found.push(byNpmStart ? started(then, folder) : then)
   }
   return found.map(candidateOf)

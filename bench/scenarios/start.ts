@@ -6,9 +6,11 @@ import type { Session, Trial } from '../harness/measure.ts'
 import type { Run } from '../harness/result.ts'
 import { type Scenario, sort } from './scenario.ts'
 
-const DEFAULT_BUDGET_MIB = 256
+/** A server that ends as soon as it is told to. */
+export const STARTED = { memoryMib: 256, env: { LARKWAY_DRAIN_SECONDS: '0' } }
 /** As long as what a server does once after its start may take. */
 const IDLE_MS = 3_000
+const ORDERLY_END_MS = 5_000
 
 const COMMON = {
   cpuUnit: 'us/request',
@@ -35,7 +37,7 @@ export const idle: Scenario = {
 }
 
 async function planWith(trialOf: (candidate: Candidate) => Trial) {
-  const own = larkway({ name: 'larkway', label: 'Larkway, npm start', memoryMib: DEFAULT_BUDGET_MIB })
+  const own = larkway({ ...STARTED, name: 'larkway', label: 'Larkway, npm start' })
   const { found, skipped } = await sort<null>([
     [started(own), null],
     [bareUws(), null],
@@ -59,13 +61,16 @@ export function idleTrial(candidate: Candidate): Trial {
   })
 }
 
-/** The session's own server has compiled and cached whatever there is: each run starts another one. */
+/** Each run starts a server of its own; the session's is left alone. */
 function onceServed(candidate: Candidate, load: string, look: (served: Served) => Promise<Run>): Trial {
   return {
     candidate,
     load,
     async verify() {},
-    async warmUp() {},
+    // Whatever is compiled or cached, at a start or at an orderly end, is there from then on.
+    async warmUp({ lab }: Session) {
+      await (await lab.serve(candidate, 'start')).server.stop(ORDERLY_END_MS)
+    },
     async run({ lab }: Session) {
       const served = await lab.serve(candidate, 'start')
       try {

@@ -1,6 +1,13 @@
 import t from 'tap'
 import type { Entry } from '../../bench/quick/history.ts'
-import { type Figure, HISTORY_BOUND, judge, PAIR_BOUND, ratio } from '../../bench/quick/regressions.ts'
+import {
+  type Figure,
+  HISTORY_BOUND,
+  judge,
+  PAIR_BOUND,
+  type Reference,
+  ratio,
+} from '../../bench/quick/regressions.ts'
 
 const ME = 'GET /v1/me, CPU'
 const RSS = 'GET /v1/me, peak RSS'
@@ -64,7 +71,7 @@ t.test('the bounds', async (t) => {
 
 t.test('what is missing has not passed, and another measurement would not help', async (t) => {
   const whole = figure(ME, 12, 12, 6)
-  const cases: [string, readonly Figure[], typeof AT_BASE | typeof BY_HISTORY, RegExp][] = [
+  const cases: [string, readonly Figure[], Reference, RegExp][] = [
     ['figure', [], AT_BASE, /: not measured$/],
     ['runs', [{ ...whole, own: [] }], AT_BASE, /: not measured$/],
     ['peer', [{ ...whole, peer: [] }], AT_BASE, /: its peer was not measured$/],

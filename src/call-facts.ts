@@ -64,7 +64,13 @@ export function jobEnd(call: EndedCall, became: string): TraceEnd {
 }
 
 /** Picks name by name, so that what else a record holds, such as the provider's words, stays out. */
-function loggedAttempt({ provider, model, status, milliseconds, reason }: AttemptRecord): LoggedAttempt {
+export function loggedAttempt({
+  provider,
+  model,
+  status,
+  milliseconds,
+  reason,
+}: AttemptRecord): LoggedAttempt {
   return { provider, model, status, milliseconds, reason }
 }
 

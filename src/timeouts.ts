@@ -1,3 +1,5 @@
+import type { CancelSignal } from './cancellation.ts'
+
 /** Something took longer than it may. */
 export class TimeoutError extends Error {
   override readonly name = 'TimeoutError'
@@ -25,7 +27,7 @@ export function within<T>(limitMs: number, work: Promise<T>): Promise<T> {
  */
 export async function timed<T>(
   limitMs: number,
-  signal: AbortSignal,
+  signal: CancelSignal,
   step: (ended: AbortSignal) => Promise<T>,
 ): Promise<T> {
   signal.throwIfAborted()
@@ -48,7 +50,7 @@ export async function timed<T>(
  *
  * @throws the signal's reason; the work's own error
  */
-export function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
+export function unlessAborted<T>(signal: CancelSignal, work: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const leave = () => reject(signal.reason)
     if (signal.aborted) leave()

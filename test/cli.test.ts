@@ -5,7 +5,8 @@ import { createInterface } from 'node:readline'
 import t from 'tap'
 import { hashKey, looksLikeKey, makeKey } from '../src/catalog/key.ts'
 import { EXAMPLE } from './support/catalog-file.ts'
-import { CLI, larkway } from './support/cli.ts'
+import { CLI, larkway, runInProcess } from './support/cli.ts'
+import { startSqliteBench } from './support/cli-state.ts'
 
 t.test('help, version and nothing', async (t) => {
   for (const args of [['help'], ['--help'], []]) {
@@ -18,13 +19,13 @@ t.test('help, version and nothing', async (t) => {
     ['route', '--help'],
     ['route', 'diff', '--help'],
   ])
-    t.match(await larkway(args), { code: 0, output: /^larkway <command>\n/, errors: '' })
+    t.match(await runInProcess(args), { code: 0, output: /^larkway <command>\n/, errors: '' })
   for (const args of [
     ['key', '--help'],
     ['key', 'create', '--help'],
     ['credits', 'show', '--help'],
   ])
-    t.match(await larkway(args), {
+    t.match(await runInProcess(args), {
       code: 0,
       output: new RegExp(`^larkway ${args[0]} <action>\n`),
       errors: '',
@@ -34,7 +35,6 @@ t.test('help, version and nothing', async (t) => {
 
 t.test('a command line that cannot be followed ends with 2 and one sentence', async (t) => {
   const rows: readonly [readonly string[], string | RegExp][] = [
-    [['fly'], 'there is no command "fly"; see larkway help'],
     [['constructor'], 'there is no command "constructor"; see larkway help'],
     [['check', 'a.yaml', 'b.yaml'], 'unexpected argument "b.yaml"'],
     [['route'], 'route takes explain or diff'],
@@ -47,23 +47,30 @@ t.test('a command line that cannot be followed ends with 2 and one sentence', as
     [['key'], 'key takes create, list, revoke, make or hash; see larkway key --help'],
     [['key', 'make', 'x'], 'unexpected argument "x"'],
     [['credits'], 'credits takes add or show; see larkway credits --help'],
+  ]
+  const ofProcesses: typeof rows = [
+    [['fly'], 'there is no command "fly"; see larkway help'],
     [['sandbox', '--port', '70000'], '--port takes 0 to 65535'],
   ]
-  for (const [args, sentence] of rows) {
-    const { code, output, errors } = await larkway(args)
+  const results = [
+    ...rows.map(([args, sentence]) => ({ args, sentence, run: runInProcess })),
+    ...ofProcesses.map(([args, sentence]) => ({ args, sentence, run: larkway })),
+  ]
+  for (const { args, sentence, run } of results) {
+    const { code, output, errors } = await run(args)
     t.same({ code, output }, { code: 2, output: '' }, args.join(' '))
     t.match(errors.replace(/^larkway: |\n$/g, ''), sentence)
   }
-  t.match(await larkway(['check', '--fast']), { code: 2, errors: "larkway: Unknown option '--fast'\n" })
+  t.match(await runInProcess(['check', '--fast']), { code: 2, errors: "larkway: Unknown option '--fast'\n" })
 })
 
 t.test('a key is made, and its hash is what the configuration takes', async (t) => {
-  const { code, output } = await larkway(['key', 'make'])
+  const { code, output } = await runInProcess(['key', 'make'])
   t.equal(code, 0)
   const [, key = '', sha256] = /^key {5}(\S+)\nsha256 {2}(\S+)\n$/.exec(output) ?? []
   t.ok(looksLikeKey(key))
   t.equal(sha256, hashKey(key))
-  t.same(await larkway(['key', 'hash', key]), { code: 0, output: `${sha256}\n`, errors: '' })
+  t.same(await runInProcess(['key', 'hash', key]), { code: 0, output: `${sha256}\n`, errors: '' })
   t.same(await larkway(['key', 'hash'], { input: `${key}\n` }), {
     code: 0,
     output: `${sha256}\n`,
@@ -74,7 +81,7 @@ t.test('a key is made, and its hash is what the configuration takes', async (t) 
 t.test('what is no key is not hashed, and not repeated', async (t) => {
   const mistyped = makeKey().replace(/.$/, (last) => (last === '0' ? '1' : '0'))
   for (const input of [mistyped, '', 'password'])
-    t.same(await larkway(['key', 'hash'], { input }), {
+    t.same(await runInProcess(['key', 'hash'], { input }), {
       code: 2,
       output: '',
       errors: 'larkway: this is not an API key of Larkway, or it has a typing error\n',
@@ -90,9 +97,11 @@ t.test('check shows what a valid file amounts to, without its secrets', async (t
   t.match(output, /\nacme +voice +pv_[0-9a-f]{16} +priority +whisper\/large-v3, openai\/whisper-1\n/)
   t.match(output, /\nacme +web +key_web +voice +inference,jobs,queue +60\/min, burst 100 +never\n/)
   t.notMatch(output, /sk-of-openai/)
-  const named = await larkway(['check', join(cwd, 'larkway.yaml')], { env })
+  const named = await runInProcess(['check', join(cwd, 'larkway.yaml')], { env })
   t.equal(named.code, 0)
-  const configured = await larkway(['check'], { env: { ...env, LARKWAY_CONFIG: join(cwd, 'larkway.yaml') } })
+  const configured = await runInProcess(['check'], {
+    env: { ...env, LARKWAY_CONFIG: join(cwd, 'larkway.yaml') },
+  })
   t.equal(configured.code, 0)
 })
 
@@ -109,7 +118,31 @@ t.test('check lists every fault of an invalid file', async (t) => {
     ].join('\n'),
     errors: '',
   })
-  t.match(await larkway(['check', 'nothing.yaml'], { cwd }), { code: 1, output: /cannot be read \(ENOENT\)/ })
+  t.match(await runInProcess(['check', 'nothing.yaml'], { cwd }), {
+    code: 1,
+    output: /cannot be read \(ENOENT\)/,
+  })
+})
+
+t.test('a command ends as a process what it does in this one, and leaves nothing open', async (t) => {
+  const { folder, config } = await startSqliteBench(t)
+  const env = { LARKWAY_DATA: folder }
+  for (const args of [
+    ['key', 'create', '--workspace', 'acme', '--app', 'web', '--name', 'phone'],
+    ['credits', 'add', '--workspace', 'acme', '--usd', '1', '--id', 'first'],
+  ])
+    t.match(await larkway(args, { cwd: folder, env }), { code: 0, errors: '' }, args.join(' '))
+  for (const args of [
+    ['credits', 'show', '--json'],
+    ['jobs', 'list'],
+    ['export'],
+    ['import', config, '--dry-run'],
+    ['schema'],
+  ]) {
+    const own = await larkway(args, { cwd: folder, env })
+    t.same(own, await runInProcess(args, { cwd: folder, env }), args.join(' '))
+    t.not(own.output, '')
+  }
 })
 
 t.test('serve says what keeps it from serving, and ends', async (t) => {

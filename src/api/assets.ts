@@ -97,8 +97,8 @@ export function gzipped(text: string): Promise<Uint8Array> {
 }
 
 /**
- * Compression of what is kept: as small as it gets in reasonable time. The last step of Brotli takes off another 2 %, in twice as
- * long: 2 s for the script of /docs. On a thread of its own.
+ * Compression of what is kept: as small as it gets in reasonable time. The last step of Brotli takes off another 2 %,
+ * in twice as long: 2 s for the script of /docs. On a thread of its own.
  */
 function packed(bytes: Uint8Array, coding: Coding): Promise<Uint8Array> {
   if (coding === 'gzip') return zip(bytes, { level: constants.Z_BEST_COMPRESSION })

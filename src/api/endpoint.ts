@@ -206,18 +206,20 @@ async function respondLater<Body, Needs extends Dependencies>(
   context: CallContext,
   dependencies: Needs,
 ): Promise<Reply> {
-  const admitted = await admitCaller(definition, exchange, context, dependencies.services)
+  const admitting = admitCaller(definition, exchange, context, dependencies.services)
+  const admitted = admitting instanceof Promise ? await admitting : admitting
   const request = { exchange, context: admitted, dependencies, body: undefined as Body }
   if (definition.body !== undefined) {
     context.trace?.begin('body')
     request.body = await definition.body.receive(request)
     context.trace?.end()
   }
-  return definition.handle(request)
+  // Handed on as it is, a promise would be waited for in two more turns of the microtask queue.
+  return await definition.handle(request)
 }
 
 /** @throws GatewayError UNAUTHENTICATED, PERMISSION_DENIED, RATE_LIMITED; NOT_FOUND for another's workspace */
-async function admitCaller(
+function admitCaller(
   {
     scope,
     ofWorkspace,
@@ -226,24 +228,31 @@ async function admitCaller(
   exchange: Exchange,
   context: CallContext,
   services: Services,
-): Promise<AdmittedContext> {
+): AdmittedContext | Promise<AdmittedContext> {
   const { authorization } = exchange.headers
-  if (ofWorkspace) {
-    // The token is taken before the workspace is looked at, so that guessing is limited, too.
-    const admitted = authenticate(services.keys, context, authorization)
-    await takeToken(services, admitted)
-    if (exchange.params[0] !== admitted.principal.workspace.id)
-      throw new GatewayError('NOT_FOUND', 'there is no such workspace')
-    requireScope(admitted.principal, scope)
-    return admitted
-  }
+  if (ofWorkspace) return admitToWorkspace(scope, exchange, context, services)
   const key = typeof idempotent === 'string' ? idempotencyKeyOf(exchange) : undefined
   const idempotency =
     typeof idempotent === 'string' && key !== undefined ? { operation: idempotent, key } : undefined
   return admit(services, context, authorization, { scope, idempotency })
 }
 
-/** Parts that hear of every request when it is over. */
+/** Takes the token before the workspace is looked at, so that guessing is limited, too. */
+async function admitToWorkspace(
+  scope: Scope,
+  exchange: Exchange,
+  context: CallContext,
+  services: Services,
+): Promise<AdmittedContext> {
+  const admitted = authenticate(services.keys, context, exchange.headers.authorization)
+  await takeToken(services, admitted)
+  if (exchange.params[0] !== admitted.principal.workspace.id)
+    throw new GatewayError('NOT_FOUND', 'there is no such workspace')
+  requireScope(admitted.principal, scope)
+  return admitted
+}
+
+/** Parts that are told of every request when it is over. */
 export type Watchers = Pick<Dependencies, 'log' | 'metrics'>
 
 interface RouteOptions extends Pick<EdgeRoute, 'method' | 'path'> {

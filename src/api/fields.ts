@@ -37,11 +37,13 @@ export const SELECTOR_FIELDS = {
 /**
  * The routing selectors of any call. The body's purpose wins over the header's; an empty one counts as not
  * sent.
+ *
+ * @param reader of the body; null: it has no selectors
  */
-export function readSelectors(exchange: Pick<Exchange, 'headers'>, reader: FieldReader): Selectors {
-  const inBody = labelIn(reader.string('purpose'))
+export function readSelectors(exchange: Pick<Exchange, 'headers'>, reader: FieldReader | null): Selectors {
+  const inBody = labelIn(reader?.string('purpose'))
   const inHeader = labelIn(exchange.headers['x-lk-purpose'])
-  const responseProfile = reader.string('response_profile', { oneOf: PROFILES })
+  const responseProfile = reader?.string('response_profile', { oneOf: PROFILES }) ?? null
   if (inBody) return { purpose: { label: inBody, source: 'body' }, responseProfile }
   if (inHeader) return { purpose: { label: inHeader, source: 'header' }, responseProfile }
   return { purpose: null, responseProfile }

@@ -67,11 +67,13 @@ export function largeBase64(bytes: readonly Uint8Array[]): Large {
 }
 
 /** A successful answer of JSON; members of `value` may be `Large`. */
-export async function jsonReply(value: object): Promise<WholeReply> {
-  const pieces = await jsonPieces(value)
-  const [only] = pieces
+export function jsonReply(value: object): WholeReply | Promise<WholeReply> {
+  const text = toText(value)
   // One string goes out in a single write.
-  const body = pieces.length === 1 && typeof only === 'string' ? only : pieces
+  return met.length === 0 ? replyOf(text) : fillIn(text, takeLarge()).then(replyOf)
+}
+
+function replyOf(body: WholeReply['body']): WholeReply {
   return { status: 200, headers: { 'content-type': 'application/json' }, body }
 }
 
@@ -79,11 +81,28 @@ export async function jsonReply(value: object): Promise<WholeReply> {
 export async function jsonPieces<Piece extends ReplyPiece = ReplyPiece>(
   value: object,
 ): Promise<(Piece | string)[]> {
-  const text = JSON.stringify(value)
+  const text = toText(value)
+  return met.length === 0 ? [text] : fillIn(text, takeLarge<Piece>())
+}
+
+/** JSON text of a value; `met` then holds its large members, and none of a value before that could not be written. */
+function toText(value: object): string {
+  if (met.length > 0) met = []
+  return JSON.stringify(value)
+}
+
+/** Those that `JSON.stringify` has met. Kept here, they would outlive their answer until the next one. */
+function takeLarge<Piece extends ReplyPiece>(): readonly Large<Piece>[] {
   const large = met as Large<Piece>[]
-  // Kept here, they would outlive their answer until the next one.
   met = []
-  if (large.length === 0) return [text]
+  return large
+}
+
+/** Puts the large members into the text that holds their places. */
+async function fillIn<Piece extends ReplyPiece>(
+  text: string,
+  large: readonly Large<Piece>[],
+): Promise<(Piece | string)[]> {
   const [first = '', ...others] = text.split(HERE_IN_JSON)
   const pieces: (Piece | string)[] = [first]
   let turnMs = performance.now()

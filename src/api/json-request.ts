@@ -1,5 +1,6 @@
 import { type Static, type TObject, type TSchema, Type } from 'typebox'
 import { Compile } from 'typebox/compile'
+import type { Selectors } from '../contracts/catalog.ts'
 import type { Calls, OperationName } from '../contracts/operations.ts'
 import type { Call } from '../gateway/call.ts'
 import type { Exchange } from '../inbound/exchange.ts'
@@ -57,13 +58,14 @@ export function jsonRequest<K extends OperationName, Shape extends TObject>(
   payload: (body: Static<Shape>, warn: (line: string) => void) => Calls[K],
 ): JsonRequest<K> {
   const whole = Type.Object({ ...schema.properties, ...SELECTOR_FIELDS })
+  const known = Object.keys(whole.properties)
+  const ignored: ReadonlySet<string> = new Set([...known, ...ROUTE_CONTROL])
   const compiled = Compile(schema)
   const read: JsonRequest<K>['read'] = (body, exchange) => {
     if (!compiled.Check(body)) throw faultOf(schema, body)
-    const warnings = unknownFields(namesBeside(whole, body), Object.keys(whole.properties))
+    const warnings = unknownFields(namesBeside(ignored, body), known)
     const warn = (line: string) => void warnings.push(line)
-    const fields = new FieldReader({ kind: 'json', value: { ...body } })
-    return { operation, payload: payload(body, warn), selectors: readSelectors(exchange, fields), warnings }
+    return { operation, payload: payload(body, warn), selectors: selectorsOf(body, exchange), warnings }
   }
   return {
     operation,
@@ -75,9 +77,23 @@ export function jsonRequest<K extends OperationName, Shape extends TObject>(
   }
 }
 
-/** Fields that would choose a provider are ignored without a word: the route of the key does that. */
-function namesBeside({ properties }: TObject, body: object): string[] {
-  return Object.keys(body).filter((name) => !Object.hasOwn(properties, name) && !ROUTE_CONTROL.has(name))
+/** Lists unknown fields. Those that would choose a provider are ignored without a word: the key's route does that. */
+function namesBeside(ignored: ReadonlySet<string>, body: object): readonly string[] {
+  let beside: string[] | null = null
+  for (const name of Object.keys(body)) {
+    if (ignored.has(name)) continue
+    if (beside === null) beside = [name]
+    else beside.push(name)
+  }
+  return beside ?? NO_NAMES
+}
+
+const NO_NAMES: readonly string[] = []
+
+/** Reads the selectors; most bodies have none. */
+function selectorsOf(body: object, exchange: Pick<Exchange, 'headers'>): Selectors {
+  const given = Object.hasOwn(body, 'purpose') || Object.hasOwn(body, 'response_profile')
+  return readSelectors(exchange, given ? new FieldReader({ kind: 'json', value: { ...body } }) : null)
 }
 
 /** Reads a JSON body and makes the call of it. The body's memory is given back when the exchange is finished. */

@@ -22,8 +22,14 @@ import {
 } from './native/transcription-jobs.ts'
 import { video } from './native/video.ts'
 
-import { putAudioUrlDomains, showAudioUrlDomains } from './native/workspace-domains.ts'
-import { deleteWebhook, putWebhook, showWebhook, type WebhookNeeds } from './native/workspace-webhook.ts'
+import {
+  deleteWebhook,
+  putAudioUrlDomains,
+  putWebhook,
+  showAudioUrlDomains,
+  showWebhook,
+  type WebhookNeeds,
+} from './native/workspace.ts'
 import { chatCompletions } from './openai/chat.ts'
 import { completions } from './openai/completions.ts'
 import { openaiEmbeddings } from './openai/embeddings.ts'

@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs'
+import type { Readable } from 'node:stream'
 import type { AdminActor, AdminContext } from '../admin/actor.ts'
 import { openDemo } from '../catalog/demo.ts'
 import { makeKey } from '../catalog/key.ts'
@@ -37,6 +38,8 @@ type Env = Readonly<Record<string, string | undefined>>
 export interface CliContext {
   readonly env: Env
   readonly print: (text: string) => void
+  /** Standard input; absent: nothing is given there. */
+  readonly input?: Readable
 }
 
 /** Help on options that several commands take, and on what all of them have in common. */

@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream'
 import { text as textOf } from 'node:stream/consumers'
 import { createKey, revokeKey } from '../admin/keys.ts'
 import { BURST_MAX, hashKey, looksLikeKey, makeKey, REQUESTS_PER_MINUTE_MAX } from '../catalog/key.ts'
@@ -57,7 +58,7 @@ export async function key(args: readonly string[], context: CliContext): Promise
   else if (action === 'list') await list(rest, context)
   else if (action === 'revoke') await revoke(rest, context)
   else if (action === 'make') context.print(made(rest))
-  else if (action === 'hash') context.print(`${await hashed(rest)}\n`)
+  else if (action === 'hash') context.print(`${await hashed(rest, context)}\n`)
   else throw new UsageError('key takes create, list, revoke, make or hash; see larkway key --help')
   return 0
 }
@@ -216,9 +217,9 @@ function made(args: readonly string[]): string {
   return `key     ${plain}\nsha256  ${hashKey(plain)}\n`
 }
 
-async function hashed(args: readonly string[]): Promise<string> {
+async function hashed(args: readonly string[], { input = Readable.from([]) }: CliContext): Promise<string> {
   const [given] = parse(args, {}, 1).positionals
-  const plain = (given ?? (await textOf(process.stdin))).trim()
+  const plain = (given ?? (await textOf(input))).trim()
   if (!looksLikeKey(plain))
     throw new UsageError('this is not an API key of Larkway, or it has a typing error')
   return hashKey(plain)

@@ -1,3 +1,4 @@
+import type { CancelSignal } from '../cancellation.ts'
 /**
  * The process-wide count of bytes held for bodies and answers. With `workspace` they count against the share of
  * that workspace, and whoever gives them back names the same one.
@@ -29,7 +30,7 @@ export interface ReserveOptions {
   /** Workspace whose share the bytes count against, also when they are given back. */
   readonly workspace: string
   readonly waitMs: number
-  readonly signal: AbortSignal
+  readonly signal: CancelSignal
   /**
    * Bytes that came before their turn, and come free when there is none. Who holds some, and waits for more than the
    * share of its workspace, may be refused sooner: when a workspace within its share finds nothing.

@@ -186,7 +186,7 @@ export type JobEnding =
   | { readonly state: 'cancelled'; readonly facts: JobFacts | null }
   /**
    * Back to the queue after `delayMs`. `counts`: which number of the job grows. `nothing` is a graceful return: it
-   * waits at the front. A job whose cancellation was requested is cancelled instead.
+   * waits at the front.
    */
   | { readonly state: 'queued'; readonly delayMs: number; readonly counts: 'retry' | 'return' | 'nothing' }
 
@@ -241,7 +241,12 @@ export interface Jobs {
   claim(claiming: Claiming): Promise<readonly Claimed[]>
   /** Keeps a claim, and keeps `progress` with it unless that is null. */
   renew(id: string, fence: number, leaseMs: number, progress: JobProgress | null): Promise<Renewed>
-  /** @returns the job after that; null when the claim was not in force any more, and nothing changed */
+  /**
+   * Ends a claim. A job whose cancellation was requested is cancelled instead of succeeded or queued, in the same step:
+   * a worker need not look for that before.
+   *
+   * @returns the job after that; null when the claim was not in force any more, and nothing changed
+   */
   end(id: string, fence: number, ending: JobEnding, keep: Retention): Promise<Job | null>
   /**
    * Marks jobs whose time is over, so that they cannot be seen from now on. One that is not forgotten within some

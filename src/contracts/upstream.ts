@@ -1,3 +1,4 @@
+import type { CancelSignal } from '../cancellation.ts'
 import type { AudioRef } from './audio.ts'
 
 /** A piece of a request body: bytes as they are, or the call's audio, read again by each attempt. */
@@ -91,7 +92,7 @@ export type Send = (request: UpstreamRequest, options: SendOptions) => Promise<U
 export interface SendOptions {
   /** Milliseconds from now until the last byte of the answer. */
   readonly deadlineMs: number
-  readonly signal: AbortSignal
+  readonly signal: CancelSignal
   /** Told of every chunk of the answer that is kept, bytes, so that the byte budget can count it. */
   readonly onHeld: (bytes: number) => void
 }

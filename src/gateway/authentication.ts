@@ -25,21 +25,20 @@ export interface IdempotencyKey {
 
 /**
  * Admits a caller: authenticates it, checks its scope and takes one token of the key's bucket. Done once per request,
- * before anything of its body is stored.
+ * before anything of its body is stored. At once, unless the token has to be asked for elsewhere.
  *
- * @throws GatewayError of `authenticate` and `takeToken`, PERMISSION_DENIED
+ * @throws GatewayError, or rejects with it, of `authenticate` and `takeToken`, PERMISSION_DENIED
  */
-export async function admit(
+export function admit(
   services: Pick<Services, 'keys' | 'state'>,
   context: CallContext,
   authorization: string | undefined,
   { scope = 'inference', idempotency }: AdmissionOptions = {},
-): Promise<AdmittedContext> {
+): AdmittedContext | Promise<AdmittedContext> {
   const admitted = authenticate(services.keys, context, authorization)
   requireScope(admitted.principal, scope)
   const taken = takeToken(services, admitted, idempotency)
-  if (taken !== undefined) await taken
-  return admitted
+  return taken === undefined ? admitted : taken.then(() => admitted)
 }
 
 /**
@@ -99,24 +98,26 @@ export function takeToken(
   const { workspace, key } = context.principal
   const slotId =
     idempotency === undefined ? null : slotIdOf(context.principal, idempotency.operation, idempotency.key)
-  const taking = { workspace: workspace.id, keyId: key.id, limit: key.rateLimit, slotId }
-  const note = (decision: RateDecision): undefined => {
-    Object.assign(context.headers, rateLimitHeaders(decision))
-    if (!decision.allowed)
-      throw new GatewayError('RATE_LIMITED', undefined, { retryAfterMs: decision.retryAfterMs })
-    if (slotId !== null) context.slot = { id: slotId, taken: decision.slotTaken }
-    context.trace?.end()
-  }
-  const decision = state.rateLimiter.take(taking)
-  return decision instanceof Promise ? decision.then(note) : note(decision)
+  const decision = state.rateLimiter.take({
+    workspace: workspace.id,
+    keyId: key.id,
+    limit: key.rateLimit,
+    slotId,
+  })
+  if (decision instanceof Promise) return decision.then((later) => noteDecision(context, later, slotId))
+  noteDecision(context, decision, slotId)
 }
 
-function rateLimitHeaders(decision: RateDecision): Record<string, string> {
-  return {
-    'x-ratelimit-limit-requests': String(decision.limit),
-    'x-ratelimit-remaining-requests': String(decision.remaining),
-    'x-ratelimit-reset-requests': formatDuration(decision.resetMs),
-  }
+/** @throws GatewayError RATE_LIMITED */
+function noteDecision(context: AdmittedContext, decision: RateDecision, slotId: string | null): void {
+  const { headers } = context
+  headers['x-ratelimit-limit-requests'] = String(decision.limit)
+  headers['x-ratelimit-remaining-requests'] = String(decision.remaining)
+  headers['x-ratelimit-reset-requests'] = formatDuration(decision.resetMs)
+  if (!decision.allowed)
+    throw new GatewayError('RATE_LIMITED', undefined, { retryAfterMs: decision.retryAfterMs })
+  if (slotId !== null) context.slot = { id: slotId, taken: decision.slotTaken }
+  context.trace?.end()
 }
 
 /** Milliseconds in the form of OpenAI's headers: `120ms`, `1s`, `6m0s`, `1h0m0s`. */

@@ -1,3 +1,4 @@
+import type { CancelSignal } from '../cancellation.ts'
 import type { Entry, Principal, Route } from '../contracts/catalog.ts'
 import type { AttemptRecord } from '../contracts/recorder.ts'
 import type { Trace } from '../contracts/tracing.ts'
@@ -16,7 +17,7 @@ export interface SlotSeen {
 export interface CallOrigin {
   readonly requestId: string
   /** Aborts when nobody waits for the call any more. Made when it is first read, which most requests never do. */
-  readonly signal: AbortSignal
+  readonly signal: CancelSignal
 }
 
 /**
@@ -73,7 +74,7 @@ export class CallContext {
   }
 
   /** Aborts when nobody waits for the call any more. */
-  get signal(): AbortSignal {
+  get signal(): CancelSignal {
     return this.#origin.signal
   }
 

@@ -294,9 +294,16 @@ export function adapt(call: Call, entry: Entry): Adapted<OperationName> {
   return { payload: { ...payload, options: withoutHints(payload.options, lacked) }, warnings }
 }
 
-/** Address and credential of an attempt at an entry. */
-export function targetOf({ provider, model, options }: Entry): Target {
-  return { model, baseUrl: provider.baseUrl, credential: provider.credential, options }
+const targets = new WeakMap<Entry, Target>()
+
+/** Address and credential of an attempt at an entry: one object for all of them, so that adapters can build on it. */
+export function targetOf(entry: Entry): Target {
+  const known = targets.get(entry)
+  if (known !== undefined) return known
+  const { provider, model, options } = entry
+  const target = { model, baseUrl: provider.baseUrl, credential: provider.credential, options }
+  targets.set(entry, target)
+  return target
 }
 
 /** Takes hints that an entry lacks out of the options. */

@@ -1,12 +1,13 @@
 import type { Entry } from '../contracts/catalog.ts'
 import type { OperationName } from '../contracts/operations.ts'
 import { operationOf } from '../contracts/provider.ts'
+import type { AttemptRecord } from '../contracts/recorder.ts'
 import type { Failure } from '../contracts/upstream.ts'
 import type { AttemptOutcome } from '../contracts/watch.ts'
-import type { JobContext } from './call.ts'
+import type { Call, JobContext } from './call.ts'
 import type { CallContext } from './call-context.ts'
 import { isCurable } from './health.ts'
-import { estimateOf } from './meter.ts'
+import { estimateOf, type Metered } from './meter.ts'
 import { type AttemptFailure, entryKey } from './operation.ts'
 import type { Candidate, Selection } from './selection.ts'
 import type { ActiveCall, Services } from './services.ts'
@@ -38,15 +39,16 @@ export interface AttemptSuccess<Got> {
  * @throws GatewayError UPSTREAM_REJECTED, UPSTREAM_ERROR, UPSTREAM_TIMEOUT, UPSTREAM_OUTCOME_UNKNOWN; what `run`
  *         throws, such as the signal's reason when the caller left
  */
-export async function failOver<Got>(
-  active: ActiveCall,
+export async function failOver<Active extends ActiveCall, Got>(
+  active: Active,
   selection: Pick<Selection, 'candidates' | 'considered'>,
-  run: (attempt: Attempt) => Promise<{ readonly got: Got } | AttemptFailure>,
+  run: (active: Active, attempt: Attempt) => Promise<{ readonly got: Got } | AttemptFailure>,
 ): Promise<AttemptSuccess<Got>> {
   const { services, context, call, signal, deadlineAtMs } = active
   const { candidates, begun } = orderCandidates(active.job, selection)
   let failure: Failure | null = null
-  for (const [index, candidate] of candidates.entries()) {
+  for (let index = 0; index < candidates.length; index += 1) {
+    const candidate = candidates[index]!
     const startMs = performance.now()
     if (startMs >= deadlineAtMs) break
     // A caller who left before pays for no attempt.
@@ -71,13 +73,16 @@ export async function failOver<Got>(
     // Noted before the attempt: once the caller leaves nothing is noted any more.
     context.noteRoute(candidate.route)
     context.forPurpose = candidate.forPurpose
-    context.estimate = { entry, metered: () => estimateOf(entry, call) }
-    const ended = await run(attempt).catch((error: unknown) => {
+    context.estimate = new AttemptEstimate(entry, call)
+    let ended: { readonly got: Got } | AttemptFailure
+    try {
+      ended = await run(active, attempt)
+    } catch (error) {
       recorder.released(signal.aborted ? 'the caller left' : 'the gateway could not go on')
       if (isCutShort(error)) context.estimate = null
       throw error
-    })
-    if ('got' in ended) return { ...ended, recorder }
+    }
+    if ('got' in ended) return { got: ended.got, recorder }
 
     failure = ended.failure
     recorder.failed(failure, ended.blamed)
@@ -125,15 +130,38 @@ function createsOnce({ providers }: Services, operation: OperationName, { provid
 
 type RecorderServices = Pick<Services, 'health' | 'latency' | 'watch'>
 
-/** Records one attempt at an entry: its line on the context and, once, what it says about the entry's health. */
-class AttemptRecorder {
-  readonly candidate: Candidate
+/** Cost of an attempt as far as it can be told before its answer: computed when it is asked for, most are not. */
+class AttemptEstimate {
+  readonly entry: Entry
+  readonly #call: Call
+
+  constructor(entry: Entry, call: Call) {
+    this.entry = entry
+    this.#call = call
+  }
+
+  metered(): Metered {
+    return estimateOf(this.entry, this.#call)
+  }
+}
+
+/**
+ * Records one attempt at an entry: it is the attempt's line on the context, also while it is under way, since the
+ * caller may leave and the log be written at any moment; and it reports, once, what the attempt says about the entry's
+ * health.
+ */
+class AttemptRecorder implements AttemptRecord {
+  status: number | null = null
+  reason = 'not finished'
+  failure: Failure | null = null
+  readonly #candidate: Candidate
   readonly #services: RecorderServices
   readonly #context: CallContext
   readonly #operation: OperationName
   readonly #startedMs = performance.now()
-  /** Index of its line on the context. */
-  readonly #line: number
+  readonly #failover: boolean
+  /** How long it took; null while it is under way. */
+  #milliseconds: number | null = null
   #answered = false
   #firstDeltaMs: number | null = null
   #closed = false
@@ -147,9 +175,25 @@ class AttemptRecorder {
     this.#services = services
     this.#context = context
     this.#operation = operation
-    this.candidate = candidate
-    this.#line = context.attempts.length
-    this.#noteUnfinished()
+    this.#candidate = candidate
+    this.#failover = context.attempts.length > 0
+    context.attempts.push(this)
+  }
+
+  get candidate(): Candidate {
+    return this.#candidate
+  }
+
+  get provider(): string {
+    return this.#candidate.entry.provider.name
+  }
+
+  get model(): string {
+    return this.#candidate.entry.model
+  }
+
+  get milliseconds(): number {
+    return this.#milliseconds ?? Math.round(performance.now() - this.#startedMs)
   }
 
   /**
@@ -162,14 +206,14 @@ class AttemptRecorder {
     const passedMs = this.#waited()
     if (streamed) this.#firstDeltaMs = passedMs
     const milliseconds = this.#note(200, 'ok', null)
-    this.#services.latency.note(this.candidate.entry, milliseconds)
+    this.#services.latency.note(this.#candidate.entry, milliseconds)
   }
 
   /** Records that the answer came whole. */
   succeeded(): void {
     if (!this.#close('ok')) return
     this.#context.trace?.attemptEnded(200, null)
-    this.#services.health.succeeded(this.candidate.entry, performance.now())
+    this.#services.health.succeeded(this.#candidate.entry, performance.now())
   }
 
   /** @param blamed false when the entry is not to blame: nothing was sent to it, or it did answer */
@@ -177,8 +221,8 @@ class AttemptRecorder {
     if (!this.#close(failure.kind)) return
     this.#note(failure.status, failure.reason, failure)
     this.#context.trace?.attemptEnded(failure.status, failure)
-    if (blamed) this.#services.health.failed(this.candidate.entry, failure, performance.now())
-    else this.#services.health.released(this.candidate.entry)
+    if (blamed) this.#services.health.failed(this.#candidate.entry, failure, performance.now())
+    else this.#services.health.released(this.#candidate.entry)
   }
 
   /** Records an end without a verdict: the caller left, or the gateway itself could not go on. */
@@ -186,7 +230,7 @@ class AttemptRecorder {
     if (!this.#close('abandoned')) return
     if (!this.#answered) this.#note(null, reason, null)
     this.#context.trace?.attemptLeft()
-    this.#services.health.released(this.candidate.entry)
+    this.#services.health.released(this.#candidate.entry)
   }
 
   #close(outcome: AttemptOutcome): boolean {
@@ -194,12 +238,12 @@ class AttemptRecorder {
     this.#closed = true
     if (!this.#answered) this.#waited()
     this.#services.watch?.attempted({
-      entry: this.candidate.entry,
+      entry: this.#candidate.entry,
       operation: this.#operation,
       outcome,
       milliseconds: performance.now() - this.#startedMs,
       firstDeltaMs: this.#firstDeltaMs,
-      failover: this.#line > 0,
+      failover: this.#failover,
     })
     return true
   }
@@ -211,28 +255,12 @@ class AttemptRecorder {
     return passedMs
   }
 
-  /** Leaves a line for a log that is written while the attempt is under way: the caller may leave at any moment. */
-  #noteUnfinished(): void {
-    const { provider, model } = this.candidate.entry
-    const startedMs = this.#startedMs
-    this.#context.attempts[this.#line] = {
-      provider: provider.name,
-      model,
-      status: null,
-      get milliseconds() {
-        return Math.round(performance.now() - startedMs)
-      },
-      reason: 'not finished',
-      failure: null,
-    }
-  }
-
   /** @returns milliseconds since it began */
   #note(status: number | null, reason: string, failure: Failure | null): number {
-    const { provider, model } = this.candidate.entry
-    const milliseconds = Math.round(performance.now() - this.#startedMs)
-    const line = { provider: provider.name, model, status, milliseconds, reason, failure }
-    this.#context.attempts[this.#line] = line
-    return milliseconds
+    this.status = status
+    this.reason = reason
+    this.failure = failure
+    this.#milliseconds = Math.round(performance.now() - this.#startedMs)
+    return this.#milliseconds
   }
 }

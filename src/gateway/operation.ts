@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { type CancelSignal, toAbortSignal } from '../cancellation.ts'
 import type { ByteBudget } from '../contracts/budget.ts'
 import type { Entry } from '../contracts/catalog.ts'
 import type { Ending, Operation, Step, Target } from '../contracts/provider.ts'
@@ -35,7 +36,7 @@ export interface AttemptFailure {
 /** Conditions under which an operation sends its requests. */
 interface AttemptOptions {
   readonly send: Send
-  readonly signal: AbortSignal
+  readonly signal: CancelSignal
   readonly traceContext: TraceContext | undefined
   /** Deadline of the last step, on the clock of `performance.now()`. */
   readonly deadlineAtMs: number
@@ -197,8 +198,26 @@ export function isGood(reply: Pick<UpstreamReply, 'status'> | null): boolean {
   return reply !== null && reply.status >= 200 && reply.status <= 299
 }
 
-/** Sends a request; a GET without an answer is sent again, since it changes nothing. */
-async function answerTo(step: RequestStep, options: AttemptOptions): Promise<UpstreamReply> {
+/** Sends a request; see `answerInTime` for those that may be sent again. */
+function answerTo(step: RequestStep, options: AttemptOptions): Promise<UpstreamReply> {
+  const { request } = step
+  if (request.method === 'GET' || KEY_HEADERS.some((name) => request.headers[name] !== undefined))
+    return answerInTime(step, options)
+  const { send, deadlineAtMs, memory, traceContext } = options
+  const leftMs = Math.max(1, deadlineAtMs - performance.now())
+  const deadlineMs = Math.min(deadlineMsOf(step), leftMs)
+  return send(traced(request, traceContext), {
+    deadlineMs,
+    signal: orderSignal(options),
+    onHeld: memory.charge,
+  })
+}
+
+/**
+ * Sends a request that may be sent again: a GET without an answer, since it changes nothing, and one with a key whose
+ * provider is still executing it for an earlier claim.
+ */
+async function answerInTime(step: RequestStep, options: AttemptOptions): Promise<UpstreamReply> {
   const { request } = step
   const { send, deadlineAtMs, memory } = options
   const signal = request.method === 'GET' ? options.signal : orderSignal(options)
@@ -210,13 +229,13 @@ async function answerTo(step: RequestStep, options: AttemptOptions): Promise<Ups
       const reply = await send(upstream, { deadlineMs, signal, onHeld: memory.charge })
       if (!isUnderWay(request, reply) || performance.now() + UNDER_WAY_MS >= deadlineAtMs) return reply
       memory.release()
-      await sleep(UNDER_WAY_MS, undefined, { signal })
+      await sleep(UNDER_WAY_MS, undefined, { signal: toAbortSignal(signal) })
     } catch (error) {
       const unanswered = error instanceof UpstreamFailure && UNANSWERED.has(error.failure.kind)
       if (request.method !== 'GET' || !unanswered || resends >= RESENDS_MAX) throw error
       const waitMs = FIRST_RESEND_MS * 2 ** resends
       if (performance.now() + waitMs >= deadlineAtMs) throw error
-      await sleep(waitMs, undefined, { signal })
+      await sleep(waitMs, undefined, { signal: toAbortSignal(signal) })
     }
   }
 }
@@ -231,7 +250,7 @@ function isUnderWay({ headers }: Pick<UpstreamRequest, 'headers'>, reply: Upstre
  * Signal for a request that may be an order. When another claim resumes the job, the answer is still waited for:
  * without it nobody would know of the order, and it would be placed, and paid for, twice.
  */
-function orderSignal({ signal, checkpoint }: AttemptOptions): AbortSignal {
+function orderSignal({ signal, checkpoint }: AttemptOptions): CancelSignal {
   if (checkpoint === null) return signal
   const order = new AbortController()
   const abort = () => order.abort(signal.reason)
@@ -252,7 +271,7 @@ function deadlineMsOf(step: RequestStep): number {
 /** @throws UpstreamFailure at the deadline, when the wait would outlast it */
 async function pause(waitMs: number, { deadlineAtMs, signal }: AttemptOptions): Promise<void> {
   const leftMs = Math.max(0, deadlineAtMs - performance.now())
-  await sleep(Math.min(waitMs, leftMs), undefined, { signal })
+  await sleep(Math.min(waitMs, leftMs), undefined, { signal: toAbortSignal(signal) })
   if (waitMs >= leftMs) throw new UpstreamFailure(LATE)
 }
 

@@ -1,10 +1,10 @@
 import type { Snapshot } from '../contracts/catalog.ts'
 import type { OperationName, StreamedName } from '../contracts/operations.ts'
 import type { WholeResult } from '../contracts/slot-results.ts'
-import { attemptWhole } from './attempt.ts'
+import { type Answer, attemptWhole } from './attempt.ts'
 import type { Call, JobContext } from './call.ts'
 import type { AdmittedContext } from './call-context.ts'
-import { type Attempt, failOver } from './failover.ts'
+import { type AttemptSuccess, failOver } from './failover.ts'
 import { replaySlot } from './idempotency.ts'
 import { buildOutcome, type Outcome } from './outcome.ts'
 import { Reservation, reserve, type SlotUse } from './reservation.ts'
@@ -121,25 +121,31 @@ export function run<K extends OperationName>(
   context: AdmittedContext,
   request: PreviewRequest<K>,
 ): Promise<undefined>
-export async function run(
+export function run(
   services: Services,
   context: AdmittedContext,
   request: CallRequest,
 ): Promise<Outcome<OperationName> | Streaming<StreamedName> | WholeResult | undefined> {
-  const nowMs = performance.now()
-  const selection = selectEntries(services, context, request, nowMs)
-  if (request.mode === 'preview') return undefined
-
-  const active = activate(services, context, request, nowMs)
-  if (request.mode === 'idempotent') {
-    context.signal.throwIfAborted()
-    const reservation = await reserve(active, selection, slotUse(request, services))
-    if (!(reservation instanceof Reservation))
-      return replaySlot(services, context, reservation, request.fingerprint)
-    const detached = { ...active, signal: new AbortController().signal }
-    return services.settlements.during(answerOnce(detached, reservation, request))
+  try {
+    const nowMs = performance.now()
+    const selection = selectEntries(services, context, request, nowMs)
+    if (request.mode === 'preview') return Promise.resolve(undefined)
+    const active = activate(services, context, request, nowMs)
+    if (request.mode === 'idempotent') return answerIdempotent(active, selection, request)
+    const reservation = reserve(active, selection)
+    // Most calls have their reservation at once.
+    if (reservation instanceof Promise) return reservation.then((one) => answer(active, one, request))
+    return answer(active, reservation, request)
+  } catch (refused) {
+    return Promise.reject(refused)
   }
-  const reservation = await reserve(active, selection)
+}
+
+function answer(
+  active: ActiveCall,
+  reservation: Reservation,
+  request: WholeRequest<OperationName> | JobRequest<OperationName> | StreamedRequest<StreamedName>,
+): Promise<Outcome<OperationName> | Streaming<StreamedName>> {
   if (request.mode === 'streamed') return answerStreamed({ ...active, call: request.call }, reservation)
   return answerWhole(active, reservation)
 }
@@ -198,13 +204,30 @@ function slotUse({ slotId, fingerprint }: IdempotentRequest<OperationName>, { sn
 /** Attempts, settles and replies with the whole answer. */
 async function answerWhole(active: ActiveCall, reservation: Reservation): Promise<Outcome<OperationName>> {
   try {
-    const { answer, candidate } = await attempt(active, reservation.selection)
-    const outcome = buildOutcome(active, reservation.selection, candidate, answer)
-    await reservation.settle(candidate.entry, outcome.envelope.cost_usd)
+    const { selection } = reservation
+    const { answer, candidate } = conclude(await failOver(active, selection, attemptWhole))
+    const outcome = buildOutcome(active, selection, candidate, answer)
+    const settled = reservation.settle(candidate.entry, outcome.envelope.cost_usd)
+    if (settled !== null) await settled
     return outcome
   } catch (thrown) {
     throw await reservation.settleFailed(thrown)
   }
+}
+
+/** Claims the slot of the caller's key, and goes on without the caller; or replays what the slot holds. */
+async function answerIdempotent(
+  active: ActiveCall,
+  selection: Selection,
+  request: IdempotentRequest<OperationName>,
+): Promise<WholeResult> {
+  const { services, context, signal } = active
+  signal.throwIfAborted()
+  const reservation = await reserve(active, selection, slotUse(request, services))
+  if (!(reservation instanceof Reservation))
+    return replaySlot(services, context, reservation, request.fingerprint)
+  const detached = { ...active, signal: new AbortController().signal }
+  return services.settlements.during(answerOnce(detached, reservation, request))
 }
 
 /** Attempts, settles and replies with the bytes that are replayed from now on. */
@@ -214,9 +237,10 @@ async function answerOnce(
   { render }: IdempotentRequest<OperationName>,
 ): Promise<WholeResult> {
   const { selection } = reservation
-  const { answer, candidate } = await attempt(active, selection).catch(async (thrown) => {
+  const answered = await failOver(active, selection, attemptWhole).catch(async (thrown) => {
     throw await reservation.settleFailed(thrown)
   })
+  const { answer, candidate } = conclude(answered)
   const { services, context } = active
   const { entry } = candidate
   try {
@@ -240,16 +264,14 @@ async function answerStreamed(
   active: ActiveCall<StreamedName>,
   reservation: Reservation,
 ): Promise<Streaming<StreamedName>> {
-  const open = (one: Attempt) => openAttempt(active, one)
-  const answered = await failOver(active, reservation.selection, open).catch(async (thrown) => {
+  const answered = await failOver(active, reservation.selection, openAttempt).catch(async (thrown) => {
     throw await reservation.settleFailed(thrown)
   })
   return deliver(active, reservation, answered)
 }
 
-/** Asks the entries in order until one gives its whole answer. @throws GatewayError as `failOver` */
-async function attempt(active: ActiveCall, selection: Selection) {
-  const { got, recorder } = await failOver(active, selection, (one) => attemptWhole(active, one))
+/** Records that an entry has given its whole answer. */
+function conclude({ got, recorder }: AttemptSuccess<Answer<OperationName>>) {
   recorder.answered()
   recorder.succeeded()
   return { answer: got, candidate: recorder.candidate }

@@ -5,8 +5,8 @@ export type PriceOfDay = Omit<Price, 'periods'>
 
 /** The price on a day in UTC. */
 export function priceOn(price: Price, atMs: number): PriceOfDay {
+  if (price.periods === undefined) return price
   const { periods, ...always } = price
-  if (periods === undefined) return price
   const day = new Date(atMs).toISOString().slice(0, 10)
   const parts = periods
     .filter(({ from = day, until = day }) => from <= day && day <= until)

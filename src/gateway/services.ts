@@ -1,3 +1,4 @@
+import type { CancelSignal } from '../cancellation.ts'
 import type { ByteBudget } from '../contracts/budget.ts'
 import type { ApiKeys, Snapshot } from '../contracts/catalog.ts'
 import type { OperationName } from '../contracts/operations.ts'
@@ -47,7 +48,7 @@ export interface ActiveCall<K extends OperationName = OperationName> {
   readonly context: AdmittedContext
   readonly call: Call<K>
   /** Aborts the call: that of its context, unless the call goes on without its caller. */
-  readonly signal: AbortSignal
+  readonly signal: CancelSignal
   /** The job that it is made for; null: a caller waits for it. */
   readonly job: JobContext | null
   /** How long it may take. */

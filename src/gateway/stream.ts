@@ -1,3 +1,4 @@
+import { toAbortSignal } from '../cancellation.ts'
 import type { SpeechResult, TranscriptionResult } from '../contracts/calls.ts'
 import type { ChatDelta, ChatResult } from '../contracts/chat.ts'
 import type { Calls, Deltas, Results, StreamedName } from '../contracts/operations.ts'
@@ -209,7 +210,7 @@ export async function openAttempt(
     payload: adapted.payload,
     target,
     open: services.open,
-    signal: AbortSignal.any([signal, left.signal]),
+    signal: AbortSignal.any([toAbortSignal(signal), left.signal]),
     deadlineAtMs: active.deadlineAtMs,
     memory,
     unread: leaseMemory(services.budget, context),

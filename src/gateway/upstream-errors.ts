@@ -1,3 +1,4 @@
+import { loggedAttempt } from '../call-facts.ts'
 import type { AttemptRecord } from '../contracts/recorder.ts'
 import type { Failure, Rejection, RejectionReason } from '../contracts/upstream.ts'
 import { GatewayError } from '../errors.ts'
@@ -96,7 +97,6 @@ function isInvalidEverywhere({ failure }: AttemptRecord): boolean {
 }
 
 function errorExtra({ policyVersionId, attempts }: CallContext, failure: Failure | null) {
-  const shown = attempts.map(({ failure: _, ...attempt }) => attempt)
-  const details = { policy_version_id: policyVersionId, attempts: shown }
+  const details = { policy_version_id: policyVersionId, attempts: attempts.map(loggedAttempt) }
   return failure === null ? { details } : { details, cause: failure.providerMessage ?? failure.reason }
 }

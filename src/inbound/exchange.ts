@@ -1,3 +1,4 @@
+import type { CancelSignal } from '../cancellation.ts'
 import type { GatewayError } from '../errors.ts'
 
 /**
@@ -22,7 +23,7 @@ export interface Exchange {
   /** Declared Content-Length; null for a chunked body and for none. */
   readonly contentLength: number | null
   /** Aborts with a GatewayError CLIENT_CLOSED when the client leaves, and never after the answer went out. */
-  readonly signal: AbortSignal
+  readonly signal: CancelSignal
   readonly body: RequestBody
   /** Milliseconds since the request's headers arrived (performance.now based). */
   readonly elapsedMs: number

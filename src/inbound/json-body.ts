@@ -1,3 +1,4 @@
+import { toAbortSignal } from '../cancellation.ts'
 import type { ByteBudget, HolderPace, MemoryHolder } from '../contracts/budget.ts'
 import { GatewayError } from '../errors.ts'
 import { ByteBuilder, decodeUtf8 } from './byte-builder.ts'
@@ -90,33 +91,37 @@ export async function holdJson(
   }
   exchange.signal.throwIfAborted()
   const memory = new JsonMemory(options, exchange)
+  const { maxBytes, heldBytesMax = maxBytes } = options
+  const { contentLength, signal } = exchange
+  const expected = Math.min(contentLength ?? heldBytesMax, heldBytesMax)
   try {
-    return { bytes: await gather(exchange, options, memory, watch), release: () => memory.release() }
+    if (contentLength === null || expected > FORCED_BYTES)
+      return {
+        bytes: await holdLarge(exchange, options, expected, memory, watch),
+        release: () => memory.release(),
+      }
+    // It has its memory and never waits: most bodies are such, and a second signal costs them dear.
+    await readBody(exchange, maxBytes, signal, (view, last) => {
+      watch.scan(view)
+      memory.append(view, expected, last)
+    })
+    return { bytes: memory.bytes(), release: () => memory.release() }
   } catch (error) {
     memory.release()
     throw error
   }
 }
 
-async function gather(
+/** Holds a body that may have to wait for its memory. @param expected bytes that it may have */
+async function holdLarge(
   exchange: Exchange,
-  { maxBytes, heldBytesMax = maxBytes }: HoldOptions,
+  { maxBytes }: HoldOptions,
+  expected: number,
   memory: JsonMemory,
   watch: Pick<JsonStructure, 'scan'>,
 ): Promise<Buffer> {
   const { signal, contentLength } = exchange
-  const expected = Math.min(contentLength ?? heldBytesMax, heldBytesMax)
-  const isSmall = contentLength !== null && expected <= FORCED_BYTES
-  if (contentLength !== null && !isSmall) await memory.reserve(expected)
-  const onChunk = (view: Buffer, last: boolean) => {
-    watch.scan(view)
-    return memory.append(view, expected, last)
-  }
-  if (isSmall) {
-    // It has its memory and never waits: most bodies are such, and a second signal costs them dear.
-    await readBody(exchange, maxBytes, signal, onChunk)
-    return memory.bytes()
-  }
+  if (contentLength !== null) await memory.reserve(expected)
   const failure = new AbortController()
   let waiting = false
   const wait = async () => {
@@ -131,10 +136,11 @@ async function gather(
     }
     waiting = false
   }
-  const ends = AbortSignal.any([signal, failure.signal])
+  const ends = AbortSignal.any([toAbortSignal(signal), failure.signal])
   memory.onEnded = (error) => failure.abort(error)
   await readBody(exchange, maxBytes, ends, (view, last) => {
-    if (!onChunk(view, last) && !last) void wait()
+    watch.scan(view)
+    if (!memory.append(view, expected, last) && !last) void wait()
   })
   return memory.bytes()
 }

@@ -1,3 +1,4 @@
+import { Cancellation, type CancelSignal } from '../cancellation.ts'
 import type { ByteBudget, HolderPace, MemoryHolder } from '../contracts/budget.ts'
 import { errorReply, GatewayError, toGatewayError } from '../errors.ts'
 import { type Logger, stackOf } from '../log.ts'
@@ -36,7 +37,7 @@ export class NativeExchange implements Exchange {
   readonly #body: NativeBody
   readonly #startedMs = performance.now()
   #closes: boolean
-  #abort: AbortController | null = null
+  #cancellation: Cancellation | null = null
   #status: number | null = null
   #firstByteMs: number | null = null
   /** Bytes of an answer that was sent whole. */
@@ -99,12 +100,12 @@ export class NativeExchange implements Exchange {
     return this.#status
   }
 
-  get signal(): AbortSignal {
-    if (this.#abort === null) {
-      this.#abort = new AbortController()
-      if (this.#status === CLIENT_CLOSED_STATUS) this.#abort.abort(new GatewayError('CLIENT_CLOSED'))
+  get signal(): CancelSignal {
+    if (this.#cancellation === null) {
+      this.#cancellation = new Cancellation()
+      if (this.#status === CLIENT_CLOSED_STATUS) this.#cancellation.abort(new GatewayError('CLIENT_CLOSED'))
     }
-    return this.#abort.signal
+    return this.#cancellation
   }
 
   /** Whether an answer was given or none can be. */
@@ -158,7 +159,7 @@ export class NativeExchange implements Exchange {
     if (this.#finished) return
     this.#status ??= CLIENT_CLOSED_STATUS
     this.#finish()
-    this.#abort?.abort(new GatewayError('CLIENT_CLOSED'))
+    this.#cancellation?.abort(new GatewayError('CLIENT_CLOSED'))
     this.#stream?.leave()
   }
 

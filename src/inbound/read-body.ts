@@ -1,4 +1,5 @@
-import type { Exchange } from './exchange.ts'
+import type { CancelSignal } from '../cancellation.ts'
+import type { BodyConsumer, Exchange } from './exchange.ts'
 import { type HeaderValue, parseHeaderValue } from './header-value.ts'
 import { requestTooLarge } from './refusals.ts'
 
@@ -28,44 +29,82 @@ export function refuseDeclared({ contentLength, receivedBytes }: Exchange, maxBy
 export function readBody(
   exchange: Exchange,
   maxBytes: number,
-  signal: AbortSignal,
+  signal: CancelSignal,
   take: (view: Buffer, last: boolean) => void,
 ): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>()
-  let received = 0
-  let ended = false
+  const reading = new BodyReading(exchange, maxBytes, signal, take)
+  reading.start()
+  return reading.promise
+}
 
-  function end(settle: () => void): void {
-    if (ended) return
-    ended = true
-    signal.removeEventListener('abort', abort)
-    // The rest of a refused body must come, to be discarded, and the connection may carry another request.
-    if (!exchange.signal.aborted) exchange.body.resume()
-    settle()
+/** One reading of a body to its end. */
+class BodyReading implements BodyConsumer {
+  readonly promise: Promise<void>
+  readonly #exchange: Exchange
+  readonly #maxBytes: number
+  readonly #signal: CancelSignal
+  readonly #take: (view: Buffer, last: boolean) => void
+  #resolve!: () => void
+  #reject!: (error: unknown) => void
+  #received = 0
+  #ended = false
+
+  constructor(
+    exchange: Exchange,
+    maxBytes: number,
+    signal: CancelSignal,
+    take: (view: Buffer, last: boolean) => void,
+  ) {
+    this.#exchange = exchange
+    this.#maxBytes = maxBytes
+    this.#signal = signal
+    this.#take = take
+    this.promise = new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+    })
   }
-  function abort(): void {
-    end(() => reject(signal.reason))
+
+  start(): void {
+    this.#signal.addEventListener('abort', this, { once: true })
+    if (this.#signal.aborted) this.handleEvent()
+    else this.#exchange.body.consume(this)
   }
-  function onChunk(chunk: Uint8Array, last: boolean): void {
-    if (ended) return
+
+  /** Called when the signal aborts. */
+  handleEvent(): void {
+    this.onError(this.#signal.reason)
+  }
+
+  onChunk(chunk: Uint8Array, last: boolean): void {
+    if (this.#ended) return
     const view = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
-    const room = maxBytes - received
-    received += view.length
+    const room = this.#maxBytes - this.#received
+    this.#received += view.length
     try {
       if (view.length > room) {
-        take(view.subarray(0, room), false)
-        throw requestTooLarge(maxBytes, received)
+        this.#take(view.subarray(0, room), false)
+        throw requestTooLarge(this.#maxBytes, this.#received)
       }
-      take(view, last)
+      this.#take(view, last)
     } catch (error) {
-      end(() => reject(error))
+      this.onError(error)
       return
     }
-    if (last) end(resolve)
+    if (last && this.#end()) this.#resolve()
   }
 
-  signal.addEventListener('abort', abort, { once: true })
-  if (signal.aborted) abort()
-  else exchange.body.consume({ onChunk, onError: (error) => end(() => reject(error)) })
-  return promise
+  onError(error: unknown): void {
+    if (this.#end()) this.#reject(error)
+  }
+
+  /** @returns false when it has ended before */
+  #end(): boolean {
+    if (this.#ended) return false
+    this.#ended = true
+    this.#signal.removeEventListener('abort', this)
+    // The rest of a refused body must come, to be discarded, and the connection may carry another request.
+    if (!this.#exchange.signal.aborted) this.#exchange.body.resume()
+    return true
+  }
 }

@@ -1,3 +1,4 @@
+import type { CancelSignal } from '../cancellation.ts'
 import type { ByteBudget } from '../contracts/budget.ts'
 import type { JobObjects } from '../contracts/job-objects.ts'
 import type { Job } from '../contracts/jobs.ts'
@@ -32,7 +33,7 @@ export interface ResultStores {
 
 /** The request that a result is read for. */
 interface Reader {
-  readonly signal: AbortSignal
+  readonly signal: CancelSignal
   onFinished(listener: () => void): void
 }
 

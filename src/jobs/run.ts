@@ -19,6 +19,7 @@ import type { Services } from '../gateway/services.ts'
 import { transcriptEnvelope } from '../gateway/transcript.ts'
 import type { Logger } from '../log.ts'
 import { checkDuration } from '../media/measure.ts'
+import { isInline } from '../storage/kept-texts.ts'
 import { allowedDomains } from '../storage/remote-audio.ts'
 import { Cancelled, type Claim, doubled, type JobTiming, spread } from './claim.ts'
 import { retentionOf } from './retention.ts'
@@ -36,8 +37,12 @@ export interface RunParts extends WorkParts {
 /** Status of a job after a claim; `lost`: another worker has it, `unknown`: the state could not be told. */
 type Became = Job['status'] | 'lost' | 'unknown'
 
-/** Runs a claim from beginning to end: does the work, ends the job, deletes what is no longer needed, logs one line. */
-export async function runJob(claim: Claim, parts: RunParts): Promise<void> {
+/**
+ * Runs a claim from beginning to end: does the work, ends the job, logs one line.
+ *
+ * @returns deletes the objects that are no longer needed; never rejects
+ */
+export async function runJob(claim: Claim, parts: RunParts): Promise<() => Promise<void>> {
   const startMs = performance.now()
   const { job, signal } = claim
   const context = new CallContext({ requestId: job.requestId, signal }, job.traceparent ?? undefined)
@@ -46,16 +51,16 @@ export async function runJob(claim: Claim, parts: RunParts): Promise<void> {
   let ending: JobEnding
   try {
     worked = await work(claim, context, parts)
-    await claim.checkAnswered()
     ending = { state: 'succeeded', ...worked }
   } catch (thrown) {
     ending = endingAfter(thrown, claim, context, parts)
   }
-  const became = await conclude(claim, ending, worked, parts)
+  const { became, tidy } = await conclude(claim, ending, worked, parts)
   context.trace?.finish(jobEnd(context, became))
   const milliseconds = performance.now() - startMs
   logClaim(job, became, context, milliseconds, parts.log)
   parts.recorder?.ran(job, context, milliseconds)
+  return tidy
 }
 
 /** Chooses how a claim ends whose work did not succeed. */
@@ -73,13 +78,21 @@ function failedFacts({ policyVersionId }: CallContext): JobFacts {
   return { policy_version_id: policyVersionId, lk_applied_purpose: null, lk_purpose_source: null }
 }
 
-/** Ends the claim, then deletes the objects that are no longer needed. */
+interface Concluded {
+  readonly became: Became
+  /** Deletes the objects that the end has left without use. What it does not get to is the sweeper's. */
+  readonly tidy: () => Promise<void>
+}
+
+const nothing = async () => {}
+
+/** Ends the claim. */
 async function conclude(
   claim: Claim,
   ending: JobEnding,
   worked: Worked | null,
   { services, objects, signals, log }: RunParts,
-): Promise<Became> {
+): Promise<Concluded> {
   const { job, progress } = claim
   let ended: Job | null
   try {
@@ -87,17 +100,21 @@ async function conclude(
   } catch (error) {
     // The result stays: it is the job's if the state took it, and is purged with the job otherwise.
     log.warn({ job_id: job.id, err: error }, 'the end of a job was not taken by the state')
-    return 'unknown'
+    return { became: 'unknown', tidy: nothing }
   }
-  if (worked !== null && ended?.status !== 'succeeded') await objects.drop(worked.result)
-  if (ended === null) return 'lost'
+  const dropResult = () =>
+    worked === null || ended?.status === 'succeeded' ? nothing() : objects.drop(worked.result)
+  if (ended === null) return { became: 'lost', tidy: dropResult }
   signals.changed(job.id)
-  if (ended.status === 'queued') return ended.status
+  if (ended.status === 'queued') return { became: ended.status, tidy: dropResult }
   if (job.eventId !== null) signals.ended()
-  // An operator may retry a failed job of the queue, which fetches its audio again.
-  if (ended.kind === 'queue' && ended.status === 'failed') await objects.drop(progress.audio)
-  else await objects.removeInput(ended)
-  return ended.status
+  const tidy = async () => {
+    await dropResult()
+    // An operator may retry a failed job of the queue, which fetches its audio again.
+    if (ended.kind === 'queue' && ended.status === 'failed') await objects.drop(progress.audio)
+    else await objects.removeInput(ended)
+  }
+  return { became: ended.status, tidy }
 }
 
 function logClaim(job: Job, became: Became, context: CallContext, milliseconds: number, log: Logger): void {
@@ -218,10 +235,11 @@ async function transcribe(
     throw isMissing(error) ? new Error('the audio of the job is gone', { cause: error }) : error
   })
   try {
-    await claim.checkAnswered()
     const facts = factsOf(outcome)
     if (job.kind === 'queue') return { result: null, facts }
     const json = JSON.stringify(transcriptEnvelope(outcome))
+    // The end of the claim finds out by itself whether the job was cancelled or lost: only an object is not worth it.
+    if (!isInline(json)) await claim.checkAnswered()
     return { result: await parts.objects.keepResult(json, job, job.fence), facts }
   } finally {
     outcome.release()

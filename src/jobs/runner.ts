@@ -61,10 +61,17 @@ export function startJobRunner(parts: RunnerParts): JobRunner {
   }
 }
 
+/**
+ * Removals under way that no place waits for. A job that ends while so many are holds its place until one is done: a
+ * store that is slow to delete slows the work down instead of piling up what it has to do.
+ */
+const TIDYING_MAX = 64
+
 class Runner {
   readonly #parts: RunnerParts & RunParts
   /** Each claim with the promise of its end. */
   readonly #running = new Map<Claim, Promise<void>>()
+  readonly #tidying = new Set<Promise<void>>()
   readonly #stopping = new AbortController()
   readonly #looking: Promise<void>
   /** There may be jobs to claim: the next pause ends at once. */
@@ -101,6 +108,7 @@ class Runner {
     }, graceMs)
     await done
     clearTimeout(timer)
+    await Promise.all(this.#tidying)
   }
 
   async #look(): Promise<void> {
@@ -171,6 +179,7 @@ class Runner {
     const failed = (error: unknown) =>
       log.error({ job_id: id, err: error }, 'job abandoned until its lease ends')
     const done = runJob(claim, this.#parts)
+      .then((tidy) => this.#tidyUp(tidy))
       .catch(failed)
       .finally(() => {
         claim.leave()
@@ -180,6 +189,13 @@ class Runner {
         if (this.#moreWaits || wasFull) this.#call()
       })
     this.#running.set(claim, done)
+  }
+
+  /** Resolves as soon as the place may be given away. @param tidy never rejects */
+  async #tidyUp(tidy: () => Promise<void>): Promise<void> {
+    while (this.#tidying.size >= TIDYING_MAX) await Promise.race(this.#tidying)
+    const tidied: Promise<void> = tidy().finally(() => void this.#tidying.delete(tidied))
+    this.#tidying.add(tidied)
   }
 
   #runningOf(workspace: string): number {

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { toAbortSignal } from '../cancellation.ts'
 import type { Audio } from '../contracts/audio.ts'
 import type { Principal } from '../contracts/catalog.ts'
 import type { JobObjects } from '../contracts/job-objects.ts'
@@ -137,7 +138,7 @@ async function storeInput(
       context.signal.throwIfAborted()
       return { audio: { url }, identity: urlIdentity(url), drop() {} }
     }
-    const audio = await probe.probe(source.audio, context.signal)
+    const audio = await probe.probe(source.audio, toAbortSignal(context.signal))
     checkDuration(audio, services.snapshot().limits)
     await preflightTranscription(services, context, 'transcription', { ...request, audio })
     return await storeAudio(audio, { id, body, isKeyed: key !== undefined }, context, parts)
@@ -157,8 +158,8 @@ async function storeAudio(
   const owner = { id, workspace: principal.workspace.id }
   // Both are awaited whatever becomes of the other: one that still reads would read the next request's audio.
   const [storing, digesting] = await Promise.allSettled([
-    objects.keepAudio(audio, owner, signal),
-    isKeyed ? digester.digest(audio, signal) : null,
+    objects.keepAudio(audio, owner, toAbortSignal(signal)),
+    isKeyed ? digester.digest(audio, toAbortSignal(signal)) : null,
   ])
   if (storing.status === 'rejected') throw storing.reason
   const kept = storing.value

@@ -9,8 +9,8 @@ export class Reading {
   #stopped: Error | null = null
   failed = false
   error: unknown = undefined
-  /** Settles when no generator reads the body any more, so that its memory may be given back. */
-  ended: Promise<void> = Promise.resolve()
+  /** Settles when no generator reads the body any more, so that its memory may be given back; null: none ever did. */
+  ended: Promise<void> | null = null
 
   /** Aborts when the reading is to stop. */
   get signal(): AbortSignal {
@@ -41,8 +41,11 @@ export function bodyLength(pieces: readonly Piece[]): number {
  * read queued on a connection that it uses again, and by then the buffer holds another caller's audio.
  */
 export function encodeBody(pieces: readonly Piece[], reader: AudioReader, reading: Reading) {
+  const [only] = pieces
+  if (only === undefined) return null
+  if (pieces.length === 1 && only instanceof Uint8Array) return only
   const plain = pieces.filter((piece) => piece instanceof Uint8Array)
-  if (plain.length === pieces.length) return pieces.length === 0 ? null : Buffer.concat(plain)
+  if (plain.length === pieces.length) return Buffer.concat(plain)
   return streamPieces(pieces, reader, reading)
 }
 

@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream'
 import type { Dispatcher } from 'undici'
+import type { CancelSignal } from '../cancellation.ts'
 import type { AudioReader } from '../contracts/audio.ts'
 import {
   type Failure,
@@ -7,25 +8,37 @@ import {
   UpstreamFailure,
   type UpstreamRequest,
 } from '../contracts/upstream.ts'
+import { Deadlines, type Perishable } from './deadlines.ts'
 import { bodyLength, encodeBody, Reading } from './request-body.ts'
 
-/** The provider has answered, or the request has failed. */
+/** Reason to stop reading a body once its provider has answered, or its request has failed. */
 class RequestOver extends Error {
   override readonly name = 'RequestOver'
 }
+/** One for all: most requests end so, and the stack trace of a new one costs as much as all else at its end. */
+const REQUEST_OVER = new RequestOver()
+
+const deadlines = new Deadlines()
+
+/** Part that is told when a request is given up: at its deadline, or because its caller left. */
+interface Abortable {
+  /** Ends the request with `reason`, wherever it is; its connection is not used again. */
+  abort(reason: Error): void
+}
 
 /** One request on its way: what undici is told of it, the reading of its body, its deadline and its caller. */
-export class Sending {
+export class Sending implements Perishable {
   readonly dispatch: Dispatcher.DispatchOptions
   readonly dispatched = new Dispatched()
-  readonly #signal: AbortSignal
+  readonly #signal: CancelSignal
   /** Time left until the deadline when the clock last stopped. */
   #leftMs: number
-  #runningSinceMs = 0
+  /** When the clock began to run; null while it stands. */
+  #runningSinceMs: number | null = null
+  /** Where its deadline is kept. */
+  #slot = 0
   readonly #reading = new Reading()
-  #timer: NodeJS.Timeout | undefined
-  #giveUp = (_reason: Error): void => {}
-  #leave = (): void => {}
+  #watcher: Abortable | null = null
 
   /** @throws the signal's reason when the caller has left already */
   constructor(
@@ -36,38 +49,54 @@ export class Sending {
     signal.throwIfAborted()
     this.#signal = signal
     this.#leftMs = Math.max(1, deadlineMs)
-    const pathAt = request.url.indexOf('/', request.url.indexOf('://') + 3)
+    const { url, method, headers, body } = request
+    const pathAt = url.indexOf('/', url.indexOf('://') + 3)
+    const pairs = ['content-length', String(bodyLength(body))]
+    for (const name in headers) pairs.push(name, headers[name]!)
     this.dispatch = {
-      origin: request.url.slice(0, pathAt),
-      path: request.url.slice(pathAt),
-      method: request.method,
-      headers: { ...request.headers, 'content-length': String(bodyLength(request.body)) },
+      origin: url.slice(0, pathAt),
+      path: url.slice(pathAt),
+      method,
+      headers: pairs,
       // undici takes any async iterable; its types name only Readable.
-      body: encodeBody(request.body, reader, this.#reading) as Readable | Buffer | null,
+      body: encodeBody(body, reader, this.#reading) as Readable | Buffer | null,
     }
   }
 
-  /** Stops reading the body and calls `abort` when the deadline passes or the caller leaves. Until `unwatch`. */
-  watch(abort: (reason: Error) => void): void {
-    this.#giveUp = (reason: Error): void => {
-      this.stopReading(reason)
-      abort(reason)
-    }
-    this.#leave = () => this.#giveUp(this.#signal.reason)
+  /** Stops reading the body and tells `watcher` when the deadline passes or the caller leaves. Until `unwatch`. */
+  watch(watcher: Abortable): void {
+    this.#watcher = watcher
     this.runClock()
-    this.#signal.addEventListener('abort', this.#leave, { once: true })
+    this.#signal.addEventListener('abort', this, { once: true })
   }
 
   /** From now on the provider is waited for. */
   runClock(): void {
     this.#runningSinceMs = performance.now()
-    this.#timer = setTimeout(() => this.#giveUp(new DeadlinePassed()), Math.max(1, this.#leftMs))
+    this.#slot = deadlines.add(this, this.#runningSinceMs + this.#leftMs)
   }
 
   /** Nobody waits for the provider: what passes now is the reader's own time. */
   stopClock(): void {
-    clearTimeout(this.#timer)
-    this.#leftMs -= performance.now() - this.#runningSinceMs
+    if (this.#runningSinceMs === null) return
+    deadlines.remove(this, this.#slot)
+    this.#leftMs = Math.max(1, this.#leftMs - (performance.now() - this.#runningSinceMs))
+    this.#runningSinceMs = null
+  }
+
+  /** Called at the deadline. */
+  expire(): void {
+    this.#giveUp(new DeadlinePassed())
+  }
+
+  /** Called when the caller leaves. */
+  handleEvent(): void {
+    this.#giveUp(this.#signal.reason ?? REQUEST_OVER)
+  }
+
+  #giveUp(reason: Error): void {
+    this.stopReading(reason)
+    this.#watcher?.abort(reason)
   }
 
   /**
@@ -75,17 +104,18 @@ export class Sending {
    * hangs over the rest would hold the answer up.
    */
   unwatch(): void {
-    clearTimeout(this.#timer)
-    this.#signal.removeEventListener('abort', this.#leave)
-    this.stopReading(new RequestOver())
+    this.stopClock()
+    this.#signal.removeEventListener('abort', this)
+    this.#watcher = null
+    this.stopReading(REQUEST_OVER)
   }
 
   stopReading(reason: Error): void {
     this.#reading.stop(reason)
   }
 
-  /** Settles when the body is not read any more, so that its memory may be given back. */
-  get bodyLeft(): Promise<void> {
+  /** Settles when the body is not read any more, so that its memory may be given back; null: it never was. */
+  get bodyLeft(): Promise<void> | null {
     return this.#reading.ended
   }
 
@@ -130,7 +160,8 @@ export function readHeaders(
   headers: Record<string, string | string[] | undefined>,
 ): Record<string, string> {
   const joined: Record<string, string> = {}
-  for (const [name, value] of Object.entries(headers)) {
+  for (const name in headers) {
+    const value = headers[name]
     if (value !== undefined) joined[name] = Array.isArray(value) ? value.join(', ') : value
   }
   const encoding = joined['content-encoding']?.trim().toLowerCase() ?? ''

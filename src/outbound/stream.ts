@@ -23,7 +23,7 @@ export async function openStream(
 ): Promise<UpstreamStream> {
   const sending = new Sending(reader, request, options)
   const answer = new Answer(sending, options.onHeld ?? (() => {}))
-  sending.watch((reason) => answer.abort(reason))
+  sending.watch(answer)
   agent.dispatch(sending.dispatch, answer)
   try {
     const { status, headers } = await answer.head
@@ -37,7 +37,7 @@ export async function openStream(
 
 /**
  * Receives an answer from undici and buffers a little of it for the reader. By undici's handler, as
- * `collect` does.
+ * `WholeAnswer` does.
  */
 class Answer implements Dispatcher.DispatchHandler, AsyncIterator<Uint8Array, undefined> {
   readonly head: Promise<Pick<UpstreamStream, 'status' | 'headers'>>

@@ -10,6 +10,11 @@ import { keySegment } from './key.ts'
 /** Longest text that stands in the state itself, bytes of UTF-8; most transcripts are far below. */
 const INLINE_BYTES = 16 * 1024
 
+/** Whether the state itself holds the text, so that keeping it asks no store. */
+export function isInline(text: string): boolean {
+  return Buffer.byteLength(text) <= INLINE_BYTES
+}
+
 interface KeptTextsOptions {
   readonly objects: Objects
   readonly budget: ByteBudget
@@ -48,8 +53,8 @@ export function createKeptTexts({ objects, budget, withinMs }: KeptTextsOptions)
 
   return {
     async keep(text, nameObject) {
+      if (isInline(text)) return { text }
       const bytes = Buffer.byteLength(text)
-      if (bytes <= INLINE_BYTES) return { text }
       const object = nameObject()
       await within(bytes, (signal) => objects.put(object, whole(Buffer.from(text)), bytes, { signal }))
       return { object, bytes }

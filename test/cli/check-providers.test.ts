@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { makeKey } from '../../src/catalog/key.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
-import { larkway } from '../support/cli.ts'
+import { runInProcess } from '../support/cli.ts'
 import { secret } from '../support/route-gateway.ts'
 
 const sandbox = await startSandbox()
@@ -33,14 +33,14 @@ t.test('each provider is asked, and what that does not prove is said', async (t)
     ['here', 'whisper-1'],
     ['here', 'house-blend'],
   ])
-  const { code, output } = await larkway(['check', '--providers'], { cwd, env })
+  const { code, output } = await runInProcess(['check', '--providers'], { cwd, env })
   t.equal(code, 0)
   t.match(
     output,
     /\nPROVIDER +KIND +ANSWER +IN ROUTES, NOT IN ITS LIST\nhere +openai-compatible +answers, \d+ models +house-blend\n/,
   )
   t.match(output, /a key without the permission to speak passes here and fails on its first synthesis\.\n$/)
-  t.notMatch(await larkway(['check'], { cwd, env }), { output: /ANSWER/ })
+  t.notMatch(await runInProcess(['check'], { cwd, env }), { output: /ANSWER/ })
 })
 
 t.test('a provider that refuses the key or is not there ends with 1', async (t) => {
@@ -52,7 +52,7 @@ t.test('a provider that refuses the key or is not there ends with 1', async (t) 
     },
     [['eleven', 'scribe_v2']],
   )
-  const { code, output } = await larkway(['check', '--providers'], { cwd, env })
+  const { code, output } = await runInProcess(['check', '--providers'], { cwd, env })
   t.equal(code, 1)
   t.match(output, /\neleven +elevenlabs +401: the provider refused the credential/)
   t.match(output, /\ngone +openai-compatible +no connection/)

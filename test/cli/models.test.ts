@@ -1,7 +1,7 @@
 import t from 'tap'
 import { listKnownModels } from '../../src/cli/models.ts'
 import { DATED, endedModels, staleness } from '../../src/providers/facts.ts'
-import { larkway } from '../support/cli.ts'
+import { larkway, runInProcess } from '../support/cli.ts'
 import { startLarkway } from '../support/larkway.ts'
 
 const WHISPER = { kind: 'openai', model: 'whisper-1', asOf: '2026-11-20', endsOn: '2027-02-26', note: null }
@@ -53,7 +53,10 @@ t.test('models --stale lists these and no others', async (t) => {
   )
   const all = printed('2027-06-01', '--stale').trim().split('\n')
   t.equal(all.length, DATED.length + 1, 'everything grows old')
-  t.match(await larkway(['models', '--stael']), { code: 2, errors: "larkway: Unknown option '--stael'\n" })
+  t.match(await runInProcess(['models', '--stael']), {
+    code: 2,
+    errors: "larkway: Unknown option '--stael'\n",
+  })
 })
 
 t.test('models shows prices that change, and notes', async (t) => {
@@ -109,8 +112,8 @@ t.test('a node that starts warns in one line of entries whose models have ended'
     ['2027-02-26T12:00:00Z', []],
     ['2027-02-27T12:00:00Z', ['openai/whisper-1 ended on 2027-02-26']],
   ] as const) {
-    const larkway = await startLarkway(t, { config: CONFIG, env: { KEY: 'k', ...onDay(day) } })
-    const warned = larkway.log.filter(({ msg }) => msg === warning)
+    const node = await startLarkway(t, { config: CONFIG, env: { KEY: 'k', ...onDay(day) } })
+    const warned = node.log.filter(({ msg }) => msg === warning)
     t.same(
       warned.map((line) => line.models),
       models.length === 0 ? [] : [models],

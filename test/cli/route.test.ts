@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import t from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
-import { larkway } from '../support/cli.ts'
+import { runInProcess } from '../support/cli.ts'
 import { secret } from '../support/route-gateway.ts'
 
 const KEY = makeKey()
@@ -38,7 +38,8 @@ const cwd = t.testdir({
   }),
 })
 
-const explain = (...args: string[]) => larkway(['route', 'explain', '--key', 'key_web', ...args], { cwd })
+const explain = (...args: string[]) =>
+  runInProcess(['route', 'explain', '--key', 'key_web', ...args], { cwd })
 
 t.test('explain tells who would serve and why the others would not, and needs no secret', async (t) => {
   const { code, output, errors } = await explain('--endpoint', 'transcription', '--feature', 'diarization')
@@ -66,16 +67,19 @@ t.test('features that a model keeps one by one only are told', async (t) => {
   })
   const features = ['--feature', 'diarization', '--feature', 'word_timestamps']
   const args = ['route', 'explain', '--key', 'key_web', '--endpoint', 'transcription', ...features]
-  const { code, output } = await larkway(args, { cwd: folder })
+  const { code, output } = await runInProcess(args, { cwd: folder })
   t.equal(code, 1)
   t.match(output, /refused: REQUIRED_FEATURE_UNAVAILABLE/)
   t.match(output, /cannot combine word_timestamps and diarization/)
 })
 
 t.test('the key itself does as well as its id', async (t) => {
-  const { code, output } = await larkway(['route', 'explain', '--key', KEY, '--endpoint', 'transcription'], {
-    cwd,
-  })
+  const { code, output } = await runInProcess(
+    ['route', 'explain', '--key', KEY, '--endpoint', 'transcription'],
+    {
+      cwd,
+    },
+  )
   t.equal(code, 0)
   t.match(output, /^1 +openai\/whisper-1 .* taken\n2 +eleven\/scribe_v2 /m)
 })
@@ -139,16 +143,16 @@ t.test('what cannot be asked', async (t) => {
     t.equal(code, 2)
     t.match(errors, sentence)
   }
-  const stranger = await larkway(['route', 'explain', '--key', makeKey(), '--endpoint', 'chat'], { cwd })
+  const stranger = await runInProcess(['route', 'explain', '--key', makeKey(), '--endpoint', 'chat'], { cwd })
   t.match(stranger, { code: 2, errors: /the configuration has no such key/ })
-  t.match(await larkway(['route', 'explain', '--help'], { cwd }), {
+  t.match(await runInProcess(['route', 'explain', '--help'], { cwd }), {
     code: 0,
     output: /--endpoint E +transcription/,
   })
 })
 
 t.test('diff tells what changed between two files', async (t) => {
-  const { code, output } = await larkway(['route', 'diff', 'larkway.yaml', 'later.yaml'], { cwd })
+  const { code, output } = await runInProcess(['route', 'diff', 'larkway.yaml', 'later.yaml'], { cwd })
   t.equal(code, 0)
   t.match(
     output,
@@ -158,9 +162,9 @@ t.test('diff tells what changed between two files', async (t) => {
     output,
     /\n {2}entry 1 eleven\/scribe_v2 moved from 2\n {2}entry 1 eleven\/scribe_v2 weight: 1 → 3\n/,
   )
-  const same = await larkway(['route', 'diff', 'larkway.yaml', join(cwd, 'larkway.yaml')], { cwd })
+  const same = await runInProcess(['route', 'diff', 'larkway.yaml', join(cwd, 'larkway.yaml')], { cwd })
   t.same(same, { code: 0, output: 'The routes are the same.\n', errors: '' })
-  t.match(await larkway(['route', 'diff', 'larkway.yaml', 'gone.yaml'], { cwd }), {
+  t.match(await runInProcess(['route', 'diff', 'larkway.yaml', 'gone.yaml'], { cwd }), {
     code: 1,
     output: /cannot be read/,
   })

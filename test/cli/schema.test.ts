@@ -5,7 +5,7 @@ import { parse } from 'yaml'
 import { buildSnapshot } from '../../src/catalog/snapshot.ts'
 import { publishedSchema } from '../../src/cli/schema.ts'
 import { BentFile, SURROUNDINGS } from '../support/catalog-file.ts'
-import { larkway } from '../support/cli.ts'
+import { runInProcess } from '../support/cli.ts'
 
 const FOLDER = new URL('../../scripts/deploy/config/', import.meta.url)
 const read = (name: string) => readFile(new URL(name, FOLDER), 'utf8')
@@ -26,7 +26,7 @@ function isRegex(text: string): boolean {
 }
 
 t.test('what is committed is what is made, and what is printed', async (t) => {
-  const { output, code, errors } = await larkway(['schema'])
+  const { output, code, errors } = await runInProcess(['schema'])
   t.same({ code, errors }, { code: 0, errors: '' })
   t.same(JSON.parse(output), schema)
   t.equal(
@@ -34,7 +34,7 @@ t.test('what is committed is what is made, and what is printed', async (t) => {
     output,
     'npx larkway schema > scripts/deploy/config/larkway.schema.json',
   )
-  t.match(await larkway(['schema', 'x']), { code: 2, errors: 'larkway: unexpected argument "x"\n' })
+  t.match(await runInProcess(['schema', 'x']), { code: 2, errors: 'larkway: unexpected argument "x"\n' })
 })
 
 t.test('the example names it, and fits it', async (t) => {

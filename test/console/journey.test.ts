@@ -23,14 +23,14 @@ import {
   versionOf,
   watchUpload,
 } from '../support/console-work.ts'
-import { DEEPGRAM_KEY, startDeepgramUpstream } from '../support/deepgram-upstream.ts'
 import { type Exposition, scrape } from '../support/exposition.ts'
 import { type Larkway, startLarkway } from '../support/larkway.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { withoutServers } from '../support/servers.ts'
 import { melody, wav } from '../support/tone.ts'
-import { startTranscriptUpstream, type TranscriptUpstream } from '../support/transcript-upstream.ts'
+import { DEEPGRAM_KEY, deepgramDialect } from '../support/upstream/deepgram.ts'
+import { startUpstream, type Upstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
@@ -46,7 +46,7 @@ interface Journey {
   readonly larkway: Larkway
   readonly operator: Person
   /** Hears without telling speakers apart. */
-  readonly openai: TranscriptUpstream
+  readonly openai: Upstream
   /** Hears, and tells speakers apart. */
   readonly deepgramUrl: string
   readonly folder: string
@@ -60,8 +60,8 @@ async function openJourney(t: Test): Promise<Journey> {
   return {
     larkway,
     operator: await openPerson(browser, larkway.url),
-    openai: await startTranscriptUpstream(t),
-    deepgramUrl: await startDeepgramUpstream(t),
+    openai: await startUpstream(t),
+    deepgramUrl: (await startUpstream(t, { dialect: deepgramDialect() })).url,
     folder: await tempFolder(t),
     metrics: () => scrape(metricsPort),
   }

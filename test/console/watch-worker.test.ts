@@ -2,11 +2,11 @@ import t from 'tap'
 import { requestFilter } from '../support/console-record.ts'
 import { startJobFleet, submitJob } from '../support/job-fleet.ts'
 import { withoutServers } from '../support/servers.ts'
-import { startTranscriptUpstream } from '../support/transcript-upstream.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 t.test('a worker tells what it runs', { skip: withoutServers, timeout: 120_000 }, async (t) => {
-  const upstream = await startTranscriptUpstream(t)
+  const upstream = await startUpstream(t)
   const fleet = await startJobFleet(t, { upstreamUrl: upstream.url, workspaces: 2 })
   const worker = await fleet.startWorker()
   const { requests, samples } = fleet.state.console

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { ask, countsOf, keyedUpload, nameOf } from '../support/keyed-call.ts'
 import { keyIdOf, type WorkspaceOptions } from '../support/nodes.ts'
-import { type PaidRig, startPaidEmbedded, startPaidOnRedis, watch } from '../support/paid-rig.ts'
+import { CALL_USAGE, type PaidRig, startPaidEmbedded, startPaidOnRedis, watch } from '../support/paid-rig.ts'
 import { nameOfPaid, type PaidAnswer, race } from '../support/race.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { withoutServers } from '../support/servers.ts'
@@ -188,11 +188,11 @@ async function failures(t: Test, rig: PaidRig): Promise<void> {
   await race(rig.gateways, speech(rig, 'plain'), 1)
   const before = await spentByPlain(rig)
   t.equal(before, SPOKEN_MICROS)
-  upstream.answer = 500
+  upstream.behaveAll({ status: 500 })
   const refused = await race(rig.gateways, speech(rig, 'plain'), 4)
-  upstream.answer = 0
+  upstream.behaveAll({ fate: 'cut' })
   const broken = await race(rig.gateways, chat(rig, 'plain', 100), 4)
-  upstream.answer = 200
+  upstream.behaveAll({ usage: CALL_USAGE })
   t.same(countsOf([...refused, ...broken].map(nameOfPaid)), { '502 UPSTREAM_ERROR': 8 })
   t.equal(await spentByPlain(rig), before, 'a provider that fails costs nothing')
   t.match(await rig.show('plain'), { creditsMicros: MANY - before })

@@ -2,7 +2,7 @@ import t from 'tap'
 import { Pool } from 'undici'
 import { withoutServers } from '../support/servers.ts'
 import { startTopology } from '../support/topology.ts'
-import { startTranscriptUpstream } from '../support/transcript-upstream.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 import { filledWav } from '../support/wav.ts'
 
 const KEYS = 1_000
@@ -22,7 +22,7 @@ const codeOf = ({ body }: Answer) =>
 
 // Whatever node gets them, in whatever order: the provider is asked, and paid, once for each key.
 t.test('identical requests on three nodes', { skip: withoutServers, timeout: 300_000 }, async (t) => {
-  const upstream = await startTranscriptUpstream(t)
+  const upstream = await startUpstream(t)
   const { nodes, nginx, authorization } = await startTopology(t, {
     upstreamUrl: upstream.url,
     kind: 'openai-compatible',
@@ -96,7 +96,7 @@ t.test('identical requests on three nodes', { skip: withoutServers, timeout: 300
   t.equal(upstream.received.length, KEYS)
 
   // Too long to be kept with its key: it is an object in the store.
-  upstream.behave('whisper-1', { pieces: ['lark '.repeat(20_000)] })
+  upstream.behave('whisper-1', { deltas: ['lark '.repeat(20_000)] })
   const long = await ask(pools[0], KEYS)
   t.match(long, { status: 200, replay: false })
   t.ok(long.body.length > 100_000)

@@ -7,7 +7,7 @@ import { openEmbeddedState } from '../../src/state/embedded/state.ts'
 import { customersOf } from '../support/job-fleet.ts'
 import { type Larkway, startLarkway } from '../support/larkway.ts'
 import { tempFolder } from '../support/scratch.ts'
-import { startTranscriptUpstream } from '../support/transcript-upstream.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
@@ -53,7 +53,7 @@ async function killAtAnswer(server: Larkway, authorization: string, acknowledged
 }
 
 t.test(`${KILLS} kills at the answer lose no job that was acknowledged`, async (t) => {
-  const upstream = await startTranscriptUpstream(t)
+  const upstream = await startUpstream(t)
   const { config, customer } = customersOf({ upstreamUrl: upstream.url, workspaces: 1 })
   const dataFolder = await tempFolder(t)
   const authorization = customer.authorizationOf('ws_0')

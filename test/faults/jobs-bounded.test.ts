@@ -11,7 +11,7 @@ import { startLarkway } from '../support/larkway.ts'
 import { MemoryWatch, residentMiB } from '../support/resident-memory.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { assertStopsClean } from '../support/stopped.ts'
-import { startTranscriptUpstream } from '../support/transcript-upstream.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
@@ -42,7 +42,7 @@ function wavOf(at: number): Buffer {
 
 await inCappedNetwork(t, import.meta.url, () => {
   t.test(`${JOBS} jobs of 20 MB at once with ${MEMORY_MIB} MiB`, async (t) => {
-    const upstream = await startTranscriptUpstream(t)
+    const upstream = await startUpstream(t)
     // Those at the provider hold what they hold for a while.
     upstream.behave('whisper-1', { before: () => sleep(300) })
     const { config, customer } = customersOf({ upstreamUrl: upstream.url, workspaces: 1 })

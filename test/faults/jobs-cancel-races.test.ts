@@ -6,7 +6,7 @@ import { openEmbeddedState } from '../../src/state/embedded/state.ts'
 import { customersOf, submitJob } from '../support/job-fleet.ts'
 import { startLarkway } from '../support/larkway.ts'
 import { tempFolder } from '../support/scratch.ts'
-import { startTranscriptUpstream } from '../support/transcript-upstream.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 
 t.setTimeout(600_000)
 
@@ -23,7 +23,7 @@ interface JobAnswer {
 }
 
 t.test(`${RACES} jobs are cancelled while they are done`, async (t) => {
-  const upstream = await startTranscriptUpstream(t)
+  const upstream = await startUpstream(t)
   upstream.behave('whisper-1', { before: () => sleep(Math.random() * 20) })
   const { config, customer } = customersOf({ upstreamUrl: upstream.url, workspaces: WORKSPACES })
   const dataFolder = await tempFolder(t)

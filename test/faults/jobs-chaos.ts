@@ -4,7 +4,7 @@ import { JOB_STATUSES, type Job, type JobStatus, type Jobs } from '../../src/con
 import { startBell } from '../support/fleet-bell.ts'
 import { type KillableFleet, killNowAndThen } from '../support/fleet-kinds.ts'
 import { setWebhook, submitJob } from '../support/job-fleet.ts'
-import { startTranscriptUpstream } from '../support/transcript-upstream.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const ENDED: ReadonlySet<JobStatus> = new Set(['succeeded', 'failed', 'cancelled'])
@@ -32,7 +32,7 @@ export interface ChaosOptions {
 
 /** A provider that hears everything at once, or a little later, so that kills also meet calls under way. */
 export async function startHurriedUpstream(t: Pick<Test, 'teardown'>) {
-  const upstream = await startTranscriptUpstream(t)
+  const upstream = await startUpstream(t)
   upstream.behave('whisper-1', { before: () => sleep(Math.random() * 40) })
   return upstream
 }

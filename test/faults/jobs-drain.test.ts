@@ -7,7 +7,7 @@ import { type FleetOptions, setWebhook, submitJob } from '../support/job-fleet.t
 import type { LarkwayProcess } from '../support/larkway.ts'
 import { type S3Server, startS3 } from '../support/s3-server.ts'
 import { withoutServers } from '../support/servers.ts'
-import { startTranscriptUpstream, type TranscriptUpstream } from '../support/transcript-upstream.ts'
+import { startUpstream, type Upstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 t.setTimeout(400_000)
@@ -32,7 +32,7 @@ const ENV = { LARKWAY_JOBS: '64', LARKWAY_JOBS_PER_WORKSPACE: '1000' }
 type StartFleet = (t: Test, options: FleetOptions) => Promise<KillableFleet>
 
 interface Rig extends KillableFleet {
-  readonly upstream: TranscriptUpstream
+  readonly upstream: Upstream
   readonly bell: Bell
   /** At the provider. */
   readonly running: readonly string[]
@@ -45,7 +45,7 @@ interface Rig extends KillableFleet {
 }
 
 async function startRig(t: Test, startFleet: StartFleet): Promise<Rig> {
-  const upstream = await startTranscriptUpstream(t)
+  const upstream = await startUpstream(t)
   const some = Promise.withResolvers<void>()
   let heard = 0
   const before = async () => {

@@ -13,19 +13,10 @@ import {
   startEmbeddedFleet,
   startRedisFleet,
 } from '../support/fleet-kinds.ts'
-import {
-  costOf,
-  costOfWav,
-  estimateOf,
-  type Manner,
-  messageOf,
-  PRICED,
-  type PricedChat,
-  type PricedUpstream,
-  startPricedUpstream,
-} from '../support/fleet-prices.ts'
 import { chatting, hearing, submitJob } from '../support/job-fleet.ts'
 import { withoutServers } from '../support/servers.ts'
+import type { ReceivedRequest, Script } from '../support/upstream/dialect.ts'
+import { markOf, startUpstream, type Upstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
@@ -57,6 +48,63 @@ interface Priced {
   readonly micros: number
 }
 
+/**
+ * What the provider does with a chat: it answers; it fails, breaks the connection, or says nothing, the first time, and
+ * answers the next; it never answers.
+ */
+type Manner = 'answers' | 'fails' | 'breaks' | 'stalls' | 'hangs'
+
+/** A chat like no other: its answer has `tokens` tokens, by which its price is known from all others'. */
+interface PricedChat {
+  readonly manner: Manner
+  readonly tokens: number
+}
+
+const PRICED = {
+  capabilities: ['text', 'audio_input'],
+  price: { per_hour_usd: 36, per_1m_input_tokens_usd: 1, per_1m_output_tokens_usd: 10 },
+}
+const INPUT_TOKENS = 10
+/** How long the provider takes at most for whatever it is asked. */
+const LATEST_MS = 1_500
+
+/** The name under which a chat is marked: `fails 7`. */
+function nameOf({ manner, tokens }: PricedChat): string {
+  return `${manner} ${tokens}`
+}
+
+/** What a chat costs whose answer was had, micro-USD. */
+function costOf({ tokens }: PricedChat): number {
+  return INPUT_TOKENS + 10 * tokens
+}
+
+/** What is set aside for it before: four characters are taken for a token, and all that it may answer. */
+function estimateOf(chat: PricedChat, maxTokens: number): number {
+  return Math.ceil(markOf(nameOf(chat)).length / 4) + 10 * maxTokens
+}
+
+/** What a wav costs, at 10,000 micro-USD a second, of 16 kHz. */
+function costOfWav(wav: Buffer): number {
+  return Math.round(((wav.length - 44) / 32_000) * 10_000)
+}
+
+/** A provider that does with each chat what its mark says. */
+async function startPriced(t: Test): Promise<Upstream> {
+  const script = ({ mark }: ReceivedRequest): Script => {
+    const waitMs = Math.random() * LATEST_MS
+    // The price is that of the audio, not of what a provider says.
+    if (mark === null) return { waitMs, usage: { type: 'duration', seconds: 99 } }
+    const [manner, tokens] = mark.split(' ')
+    const isFirst = upstream.executions(mark) === 1
+    if (manner === 'hangs' || (manner === 'stalls' && isFirst)) return { fate: 'hang' }
+    if (manner === 'breaks' && isFirst) return { waitMs, fate: 'cut' }
+    if (manner === 'fails' && isFirst) return { waitMs, status: 500 }
+    return { waitMs, usage: { prompt_tokens: INPUT_TOKENS, completion_tokens: Number(tokens) } }
+  }
+  const upstream = await startUpstream(t, { script })
+  return upstream
+}
+
 /** What stands in for twenty of them. */
 const MANNERS: readonly (Manner | 'hears')[] = [
   ...Array<Manner>(10).fill('answers'),
@@ -79,15 +127,16 @@ function pricedJob(at: number): Priced {
 }
 
 function submit(fleet: KillableFleet, at: number, { workspace, chat }: Priced): Promise<string> {
-  const submission = chat === null ? hearing(wavOf(at)) : chatting(messageOf(chat), MAX_TOKENS)
+  const submission = chat === null ? hearing(wavOf(at)) : chatting(markOf(nameOf(chat)), MAX_TOKENS)
   return submitJob(fleet.url, fleet.authorizationOf(workspace), submission)
 }
 
 /** Asks for the end of a job that a provider never answers, when the provider works on it. */
-async function cancelAtProvider({ jobs }: State, id: string, job: Priced, upstream: PricedUpstream) {
+async function cancelAtProvider({ jobs }: State, id: string, job: Priced, upstream: Upstream) {
   const { chat, workspace } = job
   if (chat?.manner !== 'hangs') return
-  if (!(await waitUntil(() => upstream.asked(chat) > 0, ENDED_MS))) throw new Error(`${id} is not worked on`)
+  if (!(await waitUntil(() => upstream.executions(nameOf(chat)) > 0, ENDED_MS)))
+    throw new Error(`${id} is not worked on`)
   for (;;) {
     try {
       await jobs.cancel(id, { workspace, app: 'web' }, retentionOf(DEFAULT_LIMITS))
@@ -112,7 +161,7 @@ function allEnded({ jobs }: State, ids: readonly string[]): Promise<boolean> {
 }
 
 /** Has all jobs done by processes that are killed meanwhile, and compares each account with what it has to be. */
-async function assertPaid(t: Test, fleet: KillableFleet, upstream: PricedUpstream): Promise<void> {
+async function assertPaid(t: Test, fleet: KillableFleet, upstream: Upstream): Promise<void> {
   const { state } = fleet
   const priced = Array.from({ length: JOBS }, (_, at) => pricedJob(at))
   const ids: string[] = []
@@ -161,7 +210,7 @@ async function assertPaid(t: Test, fleet: KillableFleet, upstream: PricedUpstrea
   t.comment(`${sums.taken} micro-USD, of which ${sums.reserved} are still set aside`)
 }
 
-const fleetOptions = (upstream: PricedUpstream, env: Readonly<Record<string, string>> = {}) => ({
+const fleetOptions = (upstream: Upstream, env: Readonly<Record<string, string>> = {}) => ({
   upstreamUrl: upstream.url,
   workspaces: JOBS,
   entry: PRICED,
@@ -170,13 +219,13 @@ const fleetOptions = (upstream: PricedUpstream, env: Readonly<Record<string, str
 })
 
 t.test(`${JOBS} jobs are paid for once each: Redis`, { buffered: true, skip: withoutServers }, async (t) => {
-  const upstream = await startPricedUpstream(t)
+  const upstream = await startPriced(t)
   const options = { ...fleetOptions(upstream), workers: WORKERS }
   await assertPaid(t, await startRedisFleet(t, options), upstream)
 })
 
 t.test(`${JOBS} jobs are paid for once each: one file`, { buffered: true }, async (t) => {
-  const upstream = await startPricedUpstream(t)
+  const upstream = await startPriced(t)
   const options = fleetOptions(upstream, { LARKWAY_JOBS: `${16 * WORKERS}` })
   await assertPaid(t, await startEmbeddedFleet(t, options), upstream)
 })
@@ -208,7 +257,7 @@ t.test(
   'a reservation that is over stays charged, and the job is not paid for again',
   { buffered: true },
   async (t) => {
-    const upstream = await startPricedUpstream(t)
+    const upstream = await startPriced(t)
     const fleet = await startEmbeddedFleet(t, fleetOptions(upstream, { LARKWAY_JOBS: '20' }))
     const { state } = fleet
     const jobs = Array.from({ length: 20 }, (_, at): Priced => {
@@ -216,7 +265,7 @@ t.test(
       return { workspace: `ws_${at}`, chat, micros: estimateOf(chat, MAX_TOKENS) }
     })
     const ids = await Promise.all(jobs.map((job, at) => submit(fleet, at, job)))
-    const areAsked = () => jobs.every(({ chat }) => chat !== null && upstream.asked(chat) === 1)
+    const areAsked = () => jobs.every(({ chat }) => chat !== null && upstream.executions(nameOf(chat)) === 1)
     t.ok(await waitUntil(areAsked, 20_000), 'all are at the provider')
     const workspaces = jobs.map(({ workspace }) => workspace)
     await fleet.kill(async () => {

@@ -13,7 +13,7 @@ import { type KillableFleet, killNowAndThen, startEmbeddedFleet } from '../suppo
 import { hearing, type JobFleet, startJobFleet, submitJob } from '../support/job-fleet.ts'
 import type { LarkwayProcess } from '../support/larkway.ts'
 import { withoutServers } from '../support/servers.ts'
-import { startTranscriptUpstream } from '../support/transcript-upstream.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
@@ -106,7 +106,7 @@ async function cancel(url: string, id: string, authorization: string): Promise<v
 }
 
 async function startHurried(t: Test) {
-  const upstream = await startTranscriptUpstream(t)
+  const upstream = await startUpstream(t)
   upstream.behave('whisper-1', { before: () => sleep(Math.random() * 40) })
   return upstream
 }

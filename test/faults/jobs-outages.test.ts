@@ -6,7 +6,7 @@ import { type JobFleet, setWebhook, startJobFleet, submitJob } from '../support/
 import type { LarkwayProcess } from '../support/larkway.ts'
 import { type S3Server, startS3 } from '../support/s3-server.ts'
 import { withoutServers } from '../support/servers.ts'
-import { startTranscriptUpstream } from '../support/transcript-upstream.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 t.setTimeout(400_000)
@@ -42,7 +42,7 @@ interface Rig extends JobFleet {
 type Outage = (rig: Rig) => Promise<void>
 
 async function startRig(t: Test, s3: S3Server): Promise<Rig> {
-  const upstream = await startTranscriptUpstream(t)
+  const upstream = await startUpstream(t)
   upstream.behave('whisper-1', { before: () => sleep(Math.random() * 400) })
   const fleet = await startJobFleet(t, { upstreamUrl: upstream.url, workspaces: WORKSPACES, env: ENV, s3 })
   const workers = await Promise.all(Array.from({ length: WORKERS }, () => fleet.startWorker()))

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { startJobFleet, submitJob } from '../support/job-fleet.ts'
-import { startTranscriptUpstream } from '../support/transcript-upstream.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 t.setTimeout(300_000)
@@ -14,9 +14,9 @@ const ENV = { LARKWAY_JOBS: '100', LARKWAY_JOBS_PER_WORKSPACE: '1000' }
 t.test(
   'a worker that was stopped for twice its lease comes too late with everything that it has',
   async (t) => {
-    const upstream = await startTranscriptUpstream(t)
+    const upstream = await startUpstream(t)
     const held = Promise.withResolvers<void>()
-    upstream.behave('whisper-1', { before: () => held.promise, pieces: ['first'] })
+    upstream.behave('whisper-1', { before: () => held.promise, deltas: ['first'] })
     const fleet = await startJobFleet(t, { upstreamUrl: upstream.url, workspaces: 1, env: ENV })
     const stale = await fleet.startWorker()
     const authorization = fleet.authorizationOf('ws_0')
@@ -29,7 +29,7 @@ t.test(
 
     process.kill(stale.pid, 'SIGSTOP')
     const stoppedMs = performance.now()
-    upstream.behave('whisper-1', { pieces: ['second'] })
+    upstream.behave('whisper-1', { deltas: ['second'] })
     await fleet.startWorker()
     const all = () => Promise.all(ids.map((id) => fleet.state.jobs.get(id)))
     const ended = await waitUntil(async () => {

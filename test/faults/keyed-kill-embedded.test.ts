@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { type HoldingUpstream, startHoldingUpstream } from '../support/holding-upstream.ts'
 import { ask, countsOf, keyedUpload, nameOf } from '../support/keyed-call.ts'
 import type { Larkway } from '../support/larkway.ts'
 import { testTiming } from '../support/larkway.ts'
@@ -8,6 +7,7 @@ import { nodesOf } from '../support/nodes.ts'
 import type { RawClient } from '../support/raw-client.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { answersOf, type Stalled, sendPart, stallAt } from '../support/stalled-calls.ts'
+import { startUpstream, type Upstream } from '../support/upstream/upstream.ts'
 
 const ROUNDS = 2
 const AT_ONCE = 10
@@ -53,12 +53,12 @@ const STEPS: readonly Step[] = [
   },
 ]
 
-function providersAt({ url }: HoldingUpstream) {
+function providersAt({ url }: Upstream) {
   return { hears: { kind: 'openai-compatible', access: 'byok', workspace: 'acme', base_url: url } }
 }
 
 async function startOn(t: Test) {
-  const upstream = await startHoldingUpstream(t)
+  const upstream = await startUpstream(t)
   const nodes = nodesOf({
     providers: providersAt(upstream),
     workspaces: { acme: { entries: [{ provider: 'hears', model: 'm', capabilities: ['audio_input'] }] } },

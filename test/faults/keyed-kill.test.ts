@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { type HoldingUpstream, startHoldingUpstream } from '../support/holding-upstream.ts'
 import { ask, countsOf, keyedUpload, nameOf } from '../support/keyed-call.ts'
 import type { Larkway } from '../support/larkway.ts'
 import { testTiming } from '../support/larkway.ts'
@@ -17,6 +16,7 @@ import {
   stallAt,
   stallTogether,
 } from '../support/stalled-calls.ts'
+import { startUpstream, type Upstream } from '../support/upstream/upstream.ts'
 
 const ROUNDS = 5
 const AT_ONCE = 10
@@ -120,7 +120,7 @@ interface Prepared {
 class Kills {
   readonly atOnce = new Map<Step, string[]>()
   readonly keysOf = new Map<Step, string[]>()
-  readonly upstreams: HoldingUpstream[] = []
+  readonly upstreams: Upstream[] = []
   readonly missed: string[] = []
   lastBurnedMs = 0
   readonly #t: Test
@@ -139,14 +139,14 @@ class Kills {
     }
   }
 
-  async prepare(upstream: HoldingUpstream): Promise<Prepared> {
+  async prepare(upstream: Upstream): Promise<Prepared> {
     const proxy = await startRedisProxy(this.#t, this.#redis.port)
     const providers = providersAt(upstream)
     return { proxy, gateway: await this.#nodes.start(this.#t, { redisUrl: proxy.url, providers, env }) }
   }
 
   /** Kills gateways, one after the other; the next one starts while this one is brought to its step. */
-  async lane(queue: Turn[], upstream: HoldingUpstream): Promise<void> {
+  async lane(queue: Turn[], upstream: Upstream): Promise<void> {
     let next: Promise<Prepared> | null = null
     for (let turn = queue.shift(); turn !== undefined; turn = queue.shift()) {
       const prepared: Prepared = await (next ?? this.prepare(upstream))
@@ -157,11 +157,7 @@ class Kills {
   }
 
   /** @returns false when the requests could not be brought to the step: that happens, but must not happen often */
-  async kill(
-    { gateway, proxy }: Prepared,
-    upstream: HoldingUpstream,
-    { step, round }: Turn,
-  ): Promise<boolean> {
+  async kill({ gateway, proxy }: Prepared, upstream: Upstream, { step, round }: Turn): Promise<boolean> {
     const keys = Array.from({ length: AT_ONCE }, (_, index) => `${STEPS.indexOf(step)}-${round}-${index}`)
     const authorization = this.#nodes.authorizationOf('acme')
     const stalled = { port: gateway.port, authorization, keys, upstream, proxy }
@@ -193,7 +189,7 @@ class Kills {
   }
 }
 
-const providersAt = ({ url }: HoldingUpstream) => ({
+const providersAt = ({ url }: Upstream) => ({
   hears: { kind: 'openai-compatible', access: 'byok', workspace: 'acme', base_url: url },
 })
 
@@ -202,9 +198,7 @@ t.test(
   { skip: withoutServers, timeout: 240_000 },
   async (t) => {
     const redis = await startRedis(t)
-    const [own, ...lanes] = await Promise.all(
-      Array.from({ length: LANES + 1 }, () => startHoldingUpstream(t)),
-    )
+    const [own, ...lanes] = await Promise.all(Array.from({ length: LANES + 1 }, () => startUpstream(t)))
     if (own === undefined) throw new Error('there is no provider')
     const nodes = nodesOf({
       providers: providersAt(own),

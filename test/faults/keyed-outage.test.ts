@@ -3,13 +3,13 @@ import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import type { Accounts } from '../../src/contracts/ledger.ts'
 import { createRedisState } from '../../src/state/redis/state.ts'
-import { type HoldingUpstream, startHoldingUpstream } from '../support/holding-upstream.ts'
 import { AUDIO_SECONDS, ask, countsOf, type KeyedAnswer, keyedUpload, nameOf } from '../support/keyed-call.ts'
 import type { Larkway } from '../support/larkway.ts'
 import { type Nodes, nodesOf } from '../support/nodes.ts'
 import { type RedisProxy, startRedisProxy, type Verdict } from '../support/redis-proxy.ts'
 import { type RedisServer, startRedis } from '../support/redis-server.ts'
 import { withoutServers } from '../support/servers.ts'
+import { startUpstream, type Upstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 /** Gateways whose connections break, each in its own time. */
@@ -40,7 +40,7 @@ interface Lane {
 interface Rig {
   readonly redis: RedisServer
   readonly nodes: Nodes
-  readonly upstream: HoldingUpstream
+  readonly upstream: Upstream
   readonly lanes: readonly Lane[]
   /** Another gateway, whose connection nobody touches. */
   readonly checker: Larkway
@@ -51,7 +51,7 @@ interface Rig {
 
 async function startRig(t: Test): Promise<Rig> {
   const redis = await startRedis(t, { durable: true })
-  const upstream = await startHoldingUpstream(t)
+  const upstream = await startUpstream(t)
   const price = { per_hour_usd: PER_HOUR_USD }
   const nodes = nodesOf({
     providers: { hears: { kind: 'openai-compatible', access: 'platform', base_url: upstream.url } },
@@ -175,8 +175,12 @@ async function assertPaid(t: Test, { accounts, upstream }: Rig): Promise<void> {
     { reservedMicros, expired: expired.count, overageMicros },
     { reservedMicros: 0, expired: 0, overageMicros: 0 },
   )
-  t.equal(creditsMicros, CREDITS_USD * 1_000_000 - upstream.executed * COST_MICROS, 'every call is paid once')
-  t.equal(spentMicros, upstream.executed * COST_MICROS)
+  t.equal(
+    creditsMicros,
+    CREDITS_USD * 1_000_000 - upstream.received.length * COST_MICROS,
+    'every call is paid once',
+  )
+  t.equal(spentMicros, upstream.received.length * COST_MICROS)
 }
 
 t.test('Redis goes away while calls begin and end', { skip: withoutServers, timeout: 280_000 }, async (t) => {

@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { startHoldingUpstream } from '../support/holding-upstream.ts'
 import { ask, countsOf, keyedUpload, nameOf } from '../support/keyed-call.ts'
 import { nodesOf, type WorkspaceOptions } from '../support/nodes.ts'
 import { nameOfPaid, race } from '../support/race.ts'
 import { type CommandCounts, startRedisMonitor } from '../support/redis-monitor.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { withoutServers } from '../support/servers.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 
 const CALLS = 100
 const AT_ONCE = 10
@@ -46,7 +46,7 @@ const WORKSPACES: Readonly<Record<string, WorkspaceOptions>> = {
 
 async function startCounted(t: Test) {
   const redis = await startRedis(t)
-  const upstream = await startHoldingUpstream(t)
+  const upstream = await startUpstream(t)
   const own = (workspace: string) => ({
     kind: 'openai-compatible',
     access: 'byok',

@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { cpuMsOf } from '../support/cpu-time.ts'
-import { startHoldingUpstream } from '../support/holding-upstream.ts'
 import { customersOf, startJobFleet, submitJob } from '../support/job-fleet.ts'
 import { ask, countsOf, keyedUpload, nameOf } from '../support/keyed-call.ts'
 import { type LarkwayProcess, startLarkway } from '../support/larkway.ts'
@@ -11,7 +10,7 @@ import { startRedisCluster } from '../support/redis-cluster.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { withoutServers } from '../support/servers.ts'
 import { stallAt } from '../support/stalled-calls.ts'
-import { startTranscriptUpstream } from '../support/transcript-upstream.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const FACTS = {
@@ -22,7 +21,7 @@ const FACTS = {
 
 async function startRig(t: Test) {
   const redis = await startRedis(t, { durable: true })
-  const upstream = await startHoldingUpstream(t)
+  const upstream = await startUpstream(t)
   const nodes = nodesOf({
     providers: { platform: { kind: 'openai-compatible', access: 'platform', base_url: upstream.url } },
     workspaces: {
@@ -99,7 +98,7 @@ t.test('told to stop while Redis is away', { skip: withoutServers, timeout: 120_
 })
 
 t.test('what processes write while Redis is away', { skip: withoutServers, timeout: 120_000 }, async (t) => {
-  const upstream = await startTranscriptUpstream(t)
+  const upstream = await startUpstream(t)
   const { redis, server, workspaces, authorizationOf, ...fleet } = await startJobFleet(t, {
     upstreamUrl: upstream.url,
     workspaces: 1,

@@ -1,12 +1,12 @@
 import t from 'tap'
 import { chatCall, entryAt, gatewayRig, runIdempotent } from '../support/gateway-rig.ts'
-import { startOpenAiUpstream } from '../support/openai-upstream.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 
 const SLOT = 'ab'.repeat(32)
 const once = { slotId: SLOT, fingerprint: 'f1' }
 
 t.test('an answer that cannot be told is paid, and not asked for again', async (t) => {
-  const upstream = await startOpenAiUpstream(t)
+  const upstream = await startUpstream(t)
   const rig = gatewayRig(t, { entries: [entryAt(new URL(upstream.url).origin)] })
   const { services } = rig
   const render = () => {

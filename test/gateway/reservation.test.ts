@@ -364,7 +364,7 @@ function phasesOf({ services, request }: GatewayRig) {
   const asked = { mode: 'streamed', call } as const
   const selection = selectEntries(services, context, asked, nowMs)
   const active = { ...activate(services, context, asked, nowMs), call }
-  const open = (among: Selection) => failOver(active, among, (one) => openAttempt(active, one))
+  const open = (among: Selection) => failOver(active, among, openAttempt)
   return { context, open, slice: async () => reserve(active, selection) }
 }
 

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { toAbortSignal } from '../../src/cancellation.ts'
 import type { AudioRef } from '../../src/contracts/audio.ts'
 import { receiveAudio } from '../../src/inbound/body.ts'
 import { readJson } from '../../src/inbound/json-body.ts'
@@ -38,7 +39,7 @@ async function startReceiver(t: Test, options: RigOptions & { limits?: Partial<L
         const body = {
           fields: fields.kind === 'json' ? fields.value : Object.fromEntries(fields.values),
           kept: audio?.source.kind ?? null,
-          sha256: audio && (await digest(audio, exchange.signal)),
+          sha256: audio && (await digest(audio, toAbortSignal(exchange.signal))),
           decodedBytes: audio?.decodedBytes,
         }
         exchange.reply({ status: 200, body: JSON.stringify(body) })

@@ -1,7 +1,8 @@
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { GatewayError } from '../../src/errors.ts'
+import { toAbortSignal } from '../../src/cancellation.ts'
+import { GatewayError, toGatewayError } from '../../src/errors.ts'
 import type { Exchange } from '../../src/inbound/exchange.ts'
 import type { EdgeRoute } from '../../src/inbound/server.ts'
 import type { EdgeTiming } from '../../src/inbound/timing.ts'
@@ -31,7 +32,9 @@ async function streaming(
   const seen: string[] = []
   const handle = (exchange: Exchange) => {
     exchange.onFinished(() => seen.push(`finished ${exchange.status}`))
-    exchange.signal.addEventListener('abort', () => seen.push(`abort ${exchange.signal.reason.code}`))
+    exchange.signal.addEventListener('abort', () =>
+      seen.push(`abort ${toGatewayError(exchange.signal.reason).code}`),
+    )
     const headers = { 'content-type': 'text/event-stream', 'cache-control': 'no-store' }
     const answer = () => exchange.reply({ status: 200, headers, body: { stream: make(exchange, seen) } })
     if (exchange.path === '/whole') exchange.reply({ status: 200, body: '{}' })
@@ -492,7 +495,8 @@ t.test('hundreds of clients that leave at random take nothing with them', async 
     open += 1
     try {
       for (let left = Math.random() * 20; left > 0; left -= 1) {
-        if (Math.random() < 0.5) await sleep(Math.random() * 5, undefined, { signal }).catch(() => {})
+        if (Math.random() < 0.5)
+          await sleep(Math.random() * 5, undefined, { signal: toAbortSignal(signal) }).catch(() => {})
         yield Math.random() < 0.2 ? Buffer.alloc(Math.random() * 2 * MIB) : 'data: x\n\n'
       }
     } finally {

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
+import { toGatewayError } from '../../src/errors.ts'
 import type { Exchange } from '../../src/inbound/exchange.ts'
 import type { EdgeRoute } from '../../src/inbound/server.ts'
 import { EDGE_TIMING, RateMeter } from '../../src/inbound/timing.ts'
@@ -128,7 +129,9 @@ t.test('a client that leaves while its answer is awaited is noticed', async (t) 
     method: 'POST',
     path: '/wait',
     handle(exchange) {
-      exchange.signal.addEventListener('abort', () => reasons.push(exchange.signal.reason.code))
+      exchange.signal.addEventListener('abort', () =>
+        reasons.push(toGatewayError(exchange.signal.reason).code),
+      )
       exchange.body.consume({
         onChunk() {
           exchange.body.pause()

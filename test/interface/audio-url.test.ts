@@ -3,12 +3,13 @@ import t, { type Test } from 'tap'
 import type { FetchAudio, FetchOptions } from '../../src/contracts/remote-audio.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { fetchFrom, URL_OF_AUDIO } from '../support/audio-fetch.ts'
-import { PIECES, startTranscriptUpstream } from '../support/transcript-upstream.ts'
+import { TRANSCRIPT_DELTAS } from '../support/upstream/openai.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 import { startUrlGateway, type UrlGatewayOptions } from '../support/url-gateway.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
-const TEXT = PIECES.join('')
+const TEXT = TRANSCRIPT_DELTAS.join('')
 /** Two seconds. */
 const WAV = filledWav(44 + 64_000, 1)
 const URL_OF_WAV = 'https://cdn.example.com/a.wav'
@@ -25,7 +26,7 @@ async function start(
   more: Partial<UrlGatewayOptions> = {},
   answer: Uint8Array | GatewayError = WAV,
 ) {
-  const upstream = await startTranscriptUpstream(t)
+  const upstream = await startUpstream(t)
   const fetched: Fetched[] = []
   const fetchAudio: FetchAudio = async (url, options) => {
     fetched.push({ url, options })
@@ -143,7 +144,7 @@ t.test('through the guard, from a host with a certificate', async (t) => {
     socket.write(head)
     socket.end(WAV)
   })
-  const upstream = await startTranscriptUpstream(t)
+  const upstream = await startUpstream(t)
   const gateway = await startUrlGateway(t, {
     fetchAudio,
     upstream: upstream.url,

@@ -279,10 +279,8 @@ t.test('a picture of 20 MB, and others meanwhile', { timeout: 120_000 }, async (
   const small = await gateway.post('/v1/chat', { messages: HELLO })
   t.equal(small.status, 200)
   t.equal((await large).status, 200)
-  const arrived = gateway.upstream.received.find(
-    ({ body: { messages } }) => JSON.stringify(messages).length > 1e6,
-  )
-  const [message] = (arrived?.body.messages ?? []) as { content: { image_url: { url: string } }[] }[]
+  const arrived = gateway.upstream.received.find(({ body }) => JSON.stringify(body?.messages).length > 1e6)
+  const [message] = (arrived?.body?.messages ?? []) as { content: { image_url: { url: string } }[] }[]
   t.ok(message?.content[0]?.image_url.url === url, 'it arrived as it was')
   await assertStopsClean(t, gateway)
 })

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { startModelGateway } from '../support/model-gateway.ts'
-import { vectorOf } from '../support/openai-upstream.ts'
 import { assertStopsClean } from '../support/stopped.ts'
+import { vectorOf } from '../support/upstream/openai.ts'
 
 const ENTRY = { model: 'embedder', capabilities: ['embeddings'], price: { per_1m_input_tokens_usd: 1_000 } }
 

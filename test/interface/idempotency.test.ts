@@ -7,31 +7,27 @@ import { startGateway } from '../support/gateway.ts'
 import { keyedUpload } from '../support/keyed-call.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { type RouteGateway, startRouteGateway } from '../support/route-gateway.ts'
-import {
-  HEARING_ENTRY,
-  PIECES,
-  startTranscriptUpstream,
-  type TranscriptUpstream,
-} from '../support/transcript-upstream.ts'
+import { TRANSCRIPT_DELTAS, TRANSCRIPTION_ENTRY } from '../support/upstream/openai.ts'
+import { startUpstream, type Upstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
-const TEXT = PIECES.join('')
+const TEXT = TRANSCRIPT_DELTAS.join('')
 /** Two seconds. */
 const WAV = filledWav(44 + 64_000, 1)
 const KEY_FAR = makeKey()
 
 interface Rig {
-  readonly upstream: TranscriptUpstream
+  readonly upstream: Upstream
   readonly gateway: RouteGateway
 }
 
 async function start(
   t: Test,
   config: Readonly<Record<string, unknown>> = {},
-  entries: readonly (typeof HEARING_ENTRY)[] = [HEARING_ENTRY],
+  entries: readonly (typeof TRANSCRIPTION_ENTRY)[] = [TRANSCRIPTION_ENTRY],
 ): Promise<Rig> {
-  const upstream = await startTranscriptUpstream(t)
+  const upstream = await startUpstream(t)
   const providers = { ears: { kind: 'openai-compatible', base_url: upstream.url } }
   const gateway = await startRouteGateway(t, { providers, entries, config })
   return { upstream, gateway }
@@ -169,7 +165,7 @@ t.test(
       t.ok(text.headers.get(name), name)
     }
 
-    upstream.behave('whisper-1', { pieces: Array.from({ length: 20_000 }, (_, at) => `mot-é${at} `) })
+    upstream.behave('whisper-1', { deltas: Array.from({ length: 20_000 }, (_, at) => `mot-é${at} `) })
     const large = await send(gateway, 'k-large')
     t.ok(Buffer.byteLength(large.text) > 200_000)
     assertReplay(t, await send(gateway, 'k-large'), large, 'a large answer')
@@ -218,7 +214,7 @@ t.test('a known failure frees the key; an unknown one burns it', async (t) => {
   upstream.behave('whisper-1', {})
   t.match(await send(gateway, 'k-500'), { status: 200 })
 
-  upstream.behave('whisper-1', { cut: true })
+  upstream.behave('whisper-1', { fate: 'cut' })
   const cut = await send(gateway, 'k-cut')
   t.match(cut, { status: 504, code: 'UPSTREAM_OUTCOME_UNKNOWN' })
   t.equal(cut.headers.get('x-should-retry'), 'false')
@@ -237,9 +233,9 @@ t.test('a known failure frees the key; an unknown one burns it', async (t) => {
 t.test(
   'an entry that fails for good makes up for none that nobody knows about; one that answers does',
   async (t) => {
-    const entries = [HEARING_ENTRY, { ...HEARING_ENTRY, model: 'second' }]
+    const entries = [TRANSCRIPTION_ENTRY, { ...TRANSCRIPTION_ENTRY, model: 'second' }]
     const { upstream, gateway } = await start(t, {}, entries)
-    upstream.behave('whisper-1', { cut: true })
+    upstream.behave('whisper-1', { fate: 'cut' })
     upstream.behave('second', { status: 400 })
     t.match(await send(gateway, 'k-both'), { status: 504, code: 'UPSTREAM_OUTCOME_UNKNOWN' })
     t.match(await send(gateway, 'k-both'), { status: 409, code: 'IDEMPOTENT_RESULT_UNAVAILABLE' })
@@ -347,11 +343,11 @@ function assertStream(t: Test, { status, headers, text }: Awaited<ReturnType<typ
 }
 
 t.test('a stream passes by a key that is running, stored or burned, whatever form it has', async (t) => {
-  const entries = [HEARING_ENTRY, { ...HEARING_ENTRY, model: 'second' }]
+  const entries = [TRANSCRIPTION_ENTRY, { ...TRANSCRIPTION_ENTRY, model: 'second' }]
   const { upstream, gateway } = await start(t, {}, entries)
   const stored = await send(gateway, 'k-stored')
-  upstream.behave('whisper-1', { cut: true })
-  upstream.behave('second', { cut: true })
+  upstream.behave('whisper-1', { fate: 'cut' })
+  upstream.behave('second', { fate: 'cut' })
   t.match(await send(gateway, 'k-burned'), { code: 'UPSTREAM_OUTCOME_UNKNOWN' })
   upstream.behave('whisper-1', {})
   const gate = Promise.withResolvers<void>()

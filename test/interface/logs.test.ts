@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
-import { startOpenAiUpstream } from '../support/openai-upstream.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { type RouteGateway, startRouteGateway } from '../support/route-gateway.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const entry = (model: string) => ({
@@ -13,7 +13,7 @@ const entry = (model: string) => ({
 const MESSAGES = [{ role: 'user', content: 'good morning' }]
 
 async function start(t: Test) {
-  const upstream = await startOpenAiUpstream(t)
+  const upstream = await startUpstream(t)
   const gateway = await startRouteGateway(t, {
     providers: { texts: { kind: 'openai-compatible', base_url: upstream.url } },
     entries: [entry('first'), entry('second')],
@@ -66,7 +66,7 @@ t.test('the line of a call', async (t) => {
 
 t.test('a streamed answer has its first byte, too', async (t) => {
   const { upstream, gateway } = await start(t)
-  upstream.behave('first', { deltas: ['a', 'b', 'c', 'd'], pieceMs: 150 })
+  upstream.behave('first', { deltas: ['a', 'b', 'c', 'd'], chunkMs: 150 })
   const { line, bytes } = await lineOf(gateway, { messages: MESSAGES, stream: true })
   const [first, whole] = [Number(line.first_byte_milliseconds), Number(line.milliseconds)]
   t.ok(first >= 140 && first + 300 < whole, `${first} of ${whole} ms`)

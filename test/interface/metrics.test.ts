@@ -5,7 +5,7 @@ import { startGateway } from '../support/gateway.ts'
 import { SLOW_MS, startMeteredNode } from '../support/metered-node.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { startRouteGateway } from '../support/route-gateway.ts'
-import { startVideoUpstream } from '../support/video-upstream.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 
 t.test('without a port nothing is served', async (t) => {
   const larkway = await startGateway(t)
@@ -103,8 +103,8 @@ t.test('overhead is neither the wait for a body nor that for a provider', { time
 })
 
 t.test('overhead is not the wait for a film that is handed over', { timeout: 60_000 }, async (t) => {
-  const upstream = await startVideoUpstream(t)
-  upstream.behave('film', { pieceMs: SLOW_MS })
+  const upstream = await startUpstream(t)
+  upstream.behave('film', { chunkMs: SLOW_MS })
   const gateway = await startRouteGateway(t, {
     providers: { films: { kind: 'openai-compatible', base_url: upstream.url } },
     entries: [{ provider: 'films', model: 'film', capabilities: ['video_generation'] }],

@@ -2,19 +2,20 @@ import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { multipart } from '../support/bodies.ts'
 import { type RouteGateway, startRouteGateway } from '../support/route-gateway.ts'
-import { HEARING_ENTRY, PIECES, startTranscriptUpstream } from '../support/transcript-upstream.ts'
+import { TRANSCRIPT_DELTAS, TRANSCRIPTION_ENTRY } from '../support/upstream/openai.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 import { filledWav } from '../support/wav.ts'
 
-const TEXT = PIECES.join('')
+const TEXT = TRANSCRIPT_DELTAS.join('')
 /** Two seconds. */
 const WAV = filledWav(44 + 64_000, 1)
 const OWN = '/v1/transcription'
 const DOOR = '/openai/v1/audio/transcriptions'
 
 async function start(t: Test) {
-  const upstream = await startTranscriptUpstream(t)
+  const upstream = await startUpstream(t)
   const providers = { ears: { kind: 'openai-compatible', base_url: upstream.url } }
-  const gateway = await startRouteGateway(t, { providers, entries: [HEARING_ENTRY] })
+  const gateway = await startRouteGateway(t, { providers, entries: [TRANSCRIPTION_ENTRY] })
   return { upstream, gateway }
 }
 

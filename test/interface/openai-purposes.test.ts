@@ -3,25 +3,25 @@ import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { type Gateway, startGateway } from '../support/gateway.ts'
 import { doorClient, rejected, wavFile } from '../support/openai-door.ts'
-import { startOpenAiUpstream } from '../support/openai-upstream.ts'
-import { PIECES, startTranscriptUpstream, type TranscriptUpstream } from '../support/transcript-upstream.ts'
+import { TRANSCRIPT_DELTAS } from '../support/upstream/openai.ts'
+import { startUpstream, type Upstream } from '../support/upstream/upstream.ts'
 import { filledWav } from '../support/wav.ts'
 
 const DOOR = '/openai/v1/audio/transcriptions'
-const HEARD = { text: PIECES.join(''), usage: { type: 'duration', seconds: 1 } }
+const HEARD = { text: TRANSCRIPT_DELTAS.join(''), usage: { type: 'duration', seconds: 1 } }
 const MESSAGES = [{ role: 'user' as const, content: 'hello' }]
 
 interface Rig {
   readonly larkway: Gateway
-  readonly ears: TranscriptUpstream
+  readonly ears: Upstream
   /** Of an app without purposes, whose plan has a model less. */
   readonly bareKey: string
 }
 
 /** One route for all that there is, and others for what is called by name. */
 async function start(t: Test): Promise<Rig> {
-  const ears = await startTranscriptUpstream(t)
-  const words = await startOpenAiUpstream(t)
+  const ears = await startUpstream(t)
+  const words = await startUpstream(t)
   const sandbox = await startSandbox()
   t.teardown(() => sandbox.close())
   const [key, bareKey] = [makeKey(), makeKey()]

@@ -1,14 +1,14 @@
 import t, { type Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { startGateway } from '../support/gateway.ts'
-import { startOpenAiUpstream } from '../support/openai-upstream.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 import { filledWav } from '../support/wav.ts'
 
 const WORKSPACE = 'acme'
 
 /** A key whose app routes chats, what is heard, and a purpose to one model each. */
 async function start(t: Test) {
-  const upstream = await startOpenAiUpstream(t)
+  const upstream = await startUpstream(t)
   const key = makeKey()
   const route = (model: string, capabilities: readonly string[]) => ({
     workspace: WORKSPACE,

@@ -5,11 +5,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { noise } from '../support/bodies.ts'
-import { startGeminiUpstream } from '../support/gemini-upstream.ts'
+import { sha256 } from '../support/digests.ts'
 import { MemoryWatch, residentMiB } from '../support/resident-memory.ts'
 import { type RouteGateway, secret, startRouteGateway, startRouteProcess } from '../support/route-gateway.ts'
-import { type SpeechUpstream, sha256, startSpeechUpstream } from '../support/speech-upstream.ts'
 import { assertStopsClean } from '../support/stopped.ts'
+import { geminiDialect } from '../support/upstream/gemini.ts'
+import { startUpstream, type Upstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const MIB = 1024 * 1024
@@ -26,7 +27,7 @@ const entry = (model: string, more: object = {}) => ({
 const providersAt = (base_url: string) => ({ voices: { kind: 'openai-compatible', base_url } })
 
 async function start(t: Test, entries: readonly Readonly<Record<string, unknown>>[]) {
-  const upstream = await startSpeechUpstream(t)
+  const upstream = await startUpstream(t)
   const gateway = await startRouteGateway(t, { providers: providersAt(upstream.url), entries })
   return { upstream, gateway }
 }
@@ -39,7 +40,7 @@ const idOf = (response: Response) => response.headers.get('x-lk-request-id')
 t.test('who asks for audio gets the audio, and the facts in headers', async (t) => {
   const { gateway, upstream } = await start(t, [entry('lark')])
   const pieces = [noise(700), noise(64_000, 2), noise(3, 3)]
-  upstream.behave('lark', { pieces, contentType: 'audio/wav; charset=binary' })
+  upstream.behave('lark', { chunks: pieces, contentType: 'audio/wav; charset=binary' })
   const accepts: Readonly<Record<string, string>> = {
     'audio/wav': 'audio/wav',
     'audio/*': 'audio/wav',
@@ -99,7 +100,7 @@ t.test(
   async (t) => {
     const formats = (list: readonly string[]) => ({ limits: { speech_formats: list } })
     const { gateway, upstream } = await start(t, [entry('lark', formats(['mp3', 'wav', 'opus_48000_96']))])
-    upstream.behave('lark', { pieces: [noise(700)], contentType: 'audio/mpeg' })
+    upstream.behave('lark', { chunks: [noise(700)], contentType: 'audio/mpeg' })
     const rows: [accept: string, format: string | null, asked: string | null, warned: boolean][] = [
       ['audio/mpeg', null, 'mp3', false],
       ['audio/wav; codecs=1', null, 'wav', false],
@@ -121,7 +122,7 @@ t.test(
       t.match(response.headers.get('content-type'), /^audio\//, name)
       t.equal(response.headers.get('x-lk-warnings') !== null, warned, name)
       await response.arrayBuffer()
-      t.equal(upstream.received.at(-1)?.response_format ?? null, asked, name)
+      t.equal(upstream.received.at(-1)?.body?.response_format ?? null, asked, name)
     }
     const before = upstream.received.length
     const refused: [accept: string, format: string | null, param: string, message: RegExp][] = [
@@ -148,7 +149,7 @@ t.test('it is heard while it is still being made', { timeout: 60_000 }, async (t
   const { gateway, upstream } = await start(t, [entry('lark')])
   const heard = Promise.withResolvers<void>()
   // The second piece is not made before the first has been heard.
-  upstream.behave('lark', { pieces: [Buffer.from('one'), Buffer.from('two')], before: () => heard.promise })
+  upstream.behave('lark', { chunks: [Buffer.from('one'), Buffer.from('two')], before: () => heard.promise })
   const response = await ask(gateway)
   const reader = response.body!.getReader()
   let text = ''
@@ -184,7 +185,9 @@ t.test('an entry that speaks only as a whole', async (t) => {
   const inlineData = { mimeType: 'audio/L16;codec=pcm;rate=24000', data: samples.toString('base64') }
   const json = { candidates: [{ content: { role: 'model', parts: [{ inlineData }] }, finishReason: 'STOP' }] }
   const model = 'gemini-3.8-flash-tts'
-  const upstream = await startGeminiUpstream(t, { [`POST /models/${model}:generateContent`]: [{ json }] })
+  const upstream = await startUpstream(t, {
+    dialect: geminiDialect({ [`POST /models/${model}:generateContent`]: [{ json }] }),
+  })
   const gateway = await startRouteGateway(t, {
     providers: { gemini: { kind: 'gemini', base_url: upstream.url, api_key: secret('GEMINI_KEY') } },
     entries: [{ provider: 'gemini', model }],
@@ -199,19 +202,19 @@ t.test('an entry that speaks only as a whole', async (t) => {
 
 t.test('before the first byte another entry takes over, or the error is plain JSON', async (t) => {
   const { gateway, upstream } = await start(t, [entry('first'), entry('second')])
-  upstream.behave('second', { pieces: [Buffer.from('second')] })
+  upstream.behave('second', { chunks: [Buffer.from('second')] })
   const troubles = [
     { status: 500 },
     { status: 429 },
     { status: 401 },
-    { cutAfter: 0, pieces: [noise(9)] },
-    { pieces: [] },
-    { contentType: 'text/html', pieces: [Buffer.from('<p>proxy</p>')] },
-    { contentType: 'application/json', pieces: [Buffer.from('{"error":{}}')] },
+    { cutAfter: 0, chunks: [noise(9)] },
+    { chunks: [] },
+    { contentType: 'text/html', chunks: [Buffer.from('<p>proxy</p>')] },
+    { contentType: 'application/json', chunks: [Buffer.from('{"error":{}}')] },
   ]
   for (const trouble of troubles) {
     const rig = await start(t, [entry('first'), entry('second')])
-    rig.upstream.behave('second', { pieces: [Buffer.from('second')] })
+    rig.upstream.behave('second', { chunks: [Buffer.from('second')] })
     rig.upstream.behave('first', trouble)
     const response = await ask(rig.gateway)
     const label = JSON.stringify(trouble).slice(0, 60)
@@ -220,7 +223,7 @@ t.test('before the first byte another entry takes over, or the error is plain JS
     t.equal((await rig.gateway.logLine(idOf(response))).error, undefined, label)
   }
   upstream.behave('first', { status: 500 })
-  upstream.behave('second', { cutAfter: 0, pieces: [noise(9)] })
+  upstream.behave('second', { cutAfter: 0, chunks: [noise(9)] })
   const failed = await ask(gateway)
   t.equal(failed.status, 502)
   t.equal(failed.headers.get('content-type'), 'application/json')
@@ -238,7 +241,7 @@ t.test(
   async (t) => {
     const { gateway, upstream } = await start(t, [entry('first'), entry('second')])
     upstream.behave('first', {
-      pieces: [noise(5_000), noise(5_000, 2)],
+      chunks: [noise(5_000), noise(5_000, 2)],
       cutAfter: 1,
       before: () => sleep(100),
     })
@@ -266,7 +269,7 @@ t.test(
 
 t.test('who leaves is not spoken to any more', { timeout: 60_000 }, async (t) => {
   const { gateway, upstream } = await start(t, [entry('lark')])
-  upstream.behave('lark', { pieces: Array(500).fill(noise(1_000)), before: () => sleep(20) })
+  upstream.behave('lark', { chunks: Array(500).fill(noise(1_000)), before: () => sleep(20) })
   const body = { headers: { ...JSON_BODY, accept: 'audio/*' }, body: '{"input":"hello"}' }
   const early = await gateway.send('/v1/speech', body)
   t.ok(await early.receives(10_000))
@@ -278,7 +281,7 @@ t.test('who leaves is not spoken to any more', { timeout: 60_000 }, async (t) =>
 
   // Before there is an answer at all.
   upstream.behave('lark', {
-    pieces: [noise(10), noise(10)],
+    chunks: [noise(10), noise(10)],
     status: 200,
     before: () => once(process, 'never'),
   })
@@ -290,7 +293,7 @@ t.test('who leaves is not spoken to any more', { timeout: 60_000 }, async (t) =>
 })
 
 t.test('a slow listener holds the provider back, not the memory', { timeout: 120_000 }, async (t) => {
-  const upstream = await startSpeechUpstream(t)
+  const upstream = await startUpstream(t)
   const gateway = await startRouteProcess(t, {
     providers: providersAt(upstream.url),
     entries: [entry('lark')],
@@ -298,7 +301,7 @@ t.test('a slow listener holds the provider back, not the memory', { timeout: 120
   })
   const piece = noise(256 * 1024)
   const count = 200
-  upstream.behave('lark', { pieces: Array(count).fill(piece) })
+  upstream.behave('lark', { chunks: Array(count).fill(piece) })
   const beforeMiB = residentMiB(gateway.pid)
   const memory = new MemoryWatch(gateway.pid)
   const listeners = await Promise.all(Array.from({ length: LISTENERS }, () => openAnswer(gateway)))
@@ -331,7 +334,7 @@ async function openAnswer(gateway: RouteGateway): Promise<IncomingMessage> {
 }
 
 /** Whether no answer of an upstream has moved for half a second. */
-async function settled({ received }: SpeechUpstream): Promise<boolean> {
+async function settled({ received }: Upstream): Promise<boolean> {
   const written = () => received.map((request) => request.written).join()
   const before = written()
   await sleep(500)

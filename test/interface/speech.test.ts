@@ -1,10 +1,11 @@
 import t, { type Test } from 'tap'
 import { startSandbox } from '../../src/sandbox/server.ts'
-import { DEEPGRAM_KEY, startDeepgramUpstream } from '../support/deepgram-upstream.ts'
-import { ELEVENLABS_KEY, startElevenlabsUpstream } from '../support/elevenlabs-upstream.ts'
 import { serveHttp } from '../support/http-server.ts'
 import { type RouteGateway, secret, startRouteGateway } from '../support/route-gateway.ts'
 import { assertStopsClean } from '../support/stopped.ts'
+import { DEEPGRAM_KEY, deepgramDialect } from '../support/upstream/deepgram.ts'
+import { ELEVENLABS_KEY, elevenlabsDialect } from '../support/upstream/elevenlabs.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 
 const KEYS = { XI_KEY: ELEVENLABS_KEY, DG_KEY: DEEPGRAM_KEY, OPENAI_KEY: 'sk-upstream' }
 const MODELS = {
@@ -37,8 +38,16 @@ async function providersOf(t: Test): Promise<Record<Name, Record<string, unknown
   return {
     sandbox: { kind: 'sandbox', base_url: sandbox.url },
     openai: { kind: 'openai', base_url: `${openai}/v1`, api_key: secret('OPENAI_KEY') },
-    elevenlabs: { kind: 'elevenlabs', base_url: await startElevenlabsUpstream(t), api_key: secret('XI_KEY') },
-    deepgram: { kind: 'deepgram', base_url: await startDeepgramUpstream(t), api_key: secret('DG_KEY') },
+    elevenlabs: {
+      kind: 'elevenlabs',
+      base_url: (await startUpstream(t, { dialect: elevenlabsDialect() })).url,
+      api_key: secret('XI_KEY'),
+    },
+    deepgram: {
+      kind: 'deepgram',
+      base_url: (await startUpstream(t, { dialect: deepgramDialect() })).url,
+      api_key: secret('DG_KEY'),
+    },
   }
 }
 

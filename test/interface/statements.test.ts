@@ -4,12 +4,13 @@ import t, { type Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { DEFAULT_LIMITS } from '../../src/limits.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
-import { ELEVENLABS_KEY, startElevenlabsUpstream } from '../support/elevenlabs-upstream.ts'
 import { startGateway } from '../support/gateway.ts'
 import { serveHttp } from '../support/http-server.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { type RouteGateway, secret, startRouteGateway, startRouteProcess } from '../support/route-gateway.ts'
-import { HEARING_ENTRY, startTranscriptUpstream } from '../support/transcript-upstream.ts'
+import { ELEVENLABS_KEY, elevenlabsDialect } from '../support/upstream/elevenlabs.ts'
+import { TRANSCRIPTION_ENTRY } from '../support/upstream/openai.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 import { answering, startReceiver } from '../support/webhook-receiver.ts'
@@ -73,7 +74,7 @@ t.test('every statement is held by tests that are there', async (t) => {
 
 /** Transcription by ElevenLabs' contract, which keeps words, segments and speakers; the second entry keeps nothing. */
 async function startHearing(t: Test, entry: Fields = {}): Promise<RouteGateway> {
-  const base_url = await startElevenlabsUpstream(t)
+  const base_url = (await startUpstream(t, { dialect: elevenlabsDialect() })).url
   return startRouteGateway(t, {
     providers: { eleven: { kind: 'elevenlabs', base_url, api_key: secret('XI_KEY') } },
     entries: [{ provider: 'eleven', model: 'scribe_v2', ...entry }],
@@ -91,10 +92,10 @@ function formOf(fields: Readonly<Record<string, string>>, wav: Uint8Array = WAV,
 }
 
 t.test('no endpoint lets its caller choose', async (t) => {
-  const upstream = await startTranscriptUpstream(t)
+  const upstream = await startUpstream(t)
   const gateway = await startRouteGateway(t, {
     providers: { ears: { kind: 'openai-compatible', base_url: upstream.url } },
-    entries: [HEARING_ENTRY],
+    entries: [TRANSCRIPTION_ENTRY],
   })
   const control = ['provider', 'model', 'models', 'route', 'route_id', 'fallbacks', 'strategy']
   for (const path of ['/v1/transcription', '/v1/translation', '/v1/audio', '/v1/transcription/jobs']) {
@@ -212,10 +213,10 @@ t.test('every format of an answer', async (t) => {
 })
 
 t.test('every format of an upload', async (t) => {
-  const upstream = await startTranscriptUpstream(t)
+  const upstream = await startUpstream(t)
   const gateway = await startRouteGateway(t, {
     providers: { ears: { kind: 'openai-compatible', base_url: upstream.url } },
-    entries: [HEARING_ENTRY],
+    entries: [TRANSCRIPTION_ENTRY],
   })
   const files = {
     mp3: 'mp3-cbr-bare.mp3',
@@ -265,9 +266,9 @@ t.test('response_profile picks among the entries, at every endpoint that has it'
 })
 
 t.test('translation takes what transcription takes', async (t) => {
-  const upstream = await startTranscriptUpstream(t)
+  const upstream = await startUpstream(t)
   const key = makeKey()
-  const route = (model: string) => ({ workspace: 'acme', entries: [{ ...HEARING_ENTRY, model }] })
+  const route = (model: string) => ({ workspace: 'acme', entries: [{ ...TRANSCRIPTION_ENTRY, model }] })
   const gateway = await startRouteGateway(t, {
     providers: { ears: { kind: 'openai-compatible', base_url: upstream.url } },
     entries: [],
@@ -341,13 +342,13 @@ t.test('the limits, and their defaults', async (t) => {
 
 interface Paid {
   readonly gateway: RouteGateway
-  readonly upstream: Awaited<ReturnType<typeof startTranscriptUpstream>>
+  readonly upstream: Awaited<ReturnType<typeof startUpstream>>
   spent(): Promise<unknown>
 }
 
 /** A route to a platform provider, paid for with credits. */
 async function startPaid(t: Test, limits: Fields = {}): Promise<Paid> {
-  const upstream = await startTranscriptUpstream(t)
+  const upstream = await startUpstream(t)
   const key = makeKey()
   const gateway = await startRouteGateway(t, {
     providers: {},
@@ -355,7 +356,7 @@ async function startPaid(t: Test, limits: Fields = {}): Promise<Paid> {
     config: {
       limits,
       providers: { ears: { kind: 'openai-compatible', access: 'platform', base_url: upstream.url } },
-      routes: { main: { workspace: 'acme', entries: [HEARING_ENTRY] } },
+      routes: { main: { workspace: 'acme', entries: [TRANSCRIPTION_ENTRY] } },
       workspaces: {
         acme: {
           credits_usd: 1,
@@ -421,10 +422,10 @@ t.test('no request changes the rules of audio by URL', async (t) => {
 })
 
 t.test('a result survives the gateway', async (t) => {
-  const upstream = await startTranscriptUpstream(t)
+  const upstream = await startUpstream(t)
   const gateway = await startRouteProcess(t, {
     providers: { ears: { kind: 'openai-compatible', base_url: upstream.url } },
-    entries: [HEARING_ENTRY],
+    entries: [TRANSCRIPTION_ENTRY],
   })
   const submitted = await answerOf(await gateway.post('/v1/transcription/jobs', { audio: AUDIO }))
   const show = async (url: string) =>
@@ -520,10 +521,10 @@ t.test('one event per job, to the configured webhook, and no other', async (t) =
 
 t.test('a rate limit is answered before the body', async (t) => {
   const key = makeKey()
-  const upstream = await startTranscriptUpstream(t)
+  const upstream = await startUpstream(t)
   const gateway = await startRouteGateway(t, {
     providers: { ears: { kind: 'openai-compatible', base_url: upstream.url } },
-    entries: [HEARING_ENTRY],
+    entries: [TRANSCRIPTION_ENTRY],
     config: {
       workspaces: {
         acme: {

@@ -145,7 +145,7 @@ t.test('completion and vision stream as well, and what does not stream comes as 
 
 t.test('pieces leave when they come', { timeout: 60_000 }, async (t) => {
   const gateway = await startModelGateway(t, [FIRST])
-  gateway.upstream.behave('first', { pieceMs: 500, deltas: ['a', 'b', 'c', 'd'] })
+  gateway.upstream.behave('first', { chunkMs: 500, deltas: ['a', 'b', 'c', 'd'] })
   const times: number[] = []
   for await (const { atMs } of readEvents((await ask(gateway)).body!)) times.push(atMs)
   t.equal(times.length, 6)
@@ -184,7 +184,7 @@ t.test('before the first piece another entry takes over, or the refusal is plain
 
 t.test('a break behind the first piece is an event, and no end follows', async (t) => {
   const gateway = await startModelGateway(t, [FIRST, SECOND])
-  gateway.upstream.behave('first', { cutAfter: 2, pieceMs: 20 })
+  gateway.upstream.behave('first', { cutAfter: 2, chunkMs: 20 })
   const response = await ask(gateway)
   t.equal(response.status, 200)
   const events = await eventsOf(response)
@@ -209,15 +209,15 @@ t.test('a break behind the first piece is an event, and no end follows', async (
 
 t.test('the deadline holds for streams too', { timeout: 60_000 }, async (t) => {
   const gateway = await startModelGateway(t, [FIRST], { config: { deadline_seconds: 2 } })
-  gateway.upstream.behave('first', { pieceMs: 600, deltas: Array(50).fill('x') })
+  gateway.upstream.behave('first', { chunkMs: 600, deltas: Array(50).fill('x') })
   const events = await eventsOf(await ask(gateway))
   t.match(events.at(-1), { type: 'error', error: { code: 'UPSTREAM_TIMEOUT' } })
-  t.ok(await waitUntil(() => gateway.upstream.received[0]?.cancelled === true))
+  t.ok(await waitUntil(() => gateway.upstream.received[0]?.state === 'left'))
 })
 
 t.test('a client that leaves ends the call at the provider', { timeout: 60_000 }, async (t) => {
   const gateway = await startModelGateway(t, [FIRST])
-  gateway.upstream.behave('first', { pieceMs: 100, deltas: Array(500).fill('x') })
+  gateway.upstream.behave('first', { chunkMs: 100, deltas: Array(500).fill('x') })
   for (const pieces of [0, 1, 3]) {
     const before = gateway.upstream.received.length
     const leaving = new AbortController()
@@ -235,7 +235,7 @@ t.test('a client that leaves ends the call at the provider', { timeout: 60_000 }
     }
     leaving.abort()
     const call = () => gateway.upstream.received[before]
-    t.ok(await waitUntil(() => call()?.cancelled === true), `after ${pieces} pieces`)
+    t.ok(await waitUntil(() => call()?.state === 'left'), `after ${pieces} pieces`)
     t.match(await gateway.logLine(`leaver-${pieces}`), {
       status: pieces === 0 ? 499 : 200,
       error: 'CLIENT_CLOSED',

@@ -1,9 +1,9 @@
 import t, { type Test } from 'tap'
 import { type DemoProcess, type DemoRouteOptions, startDemoProcess } from '../support/demo-route.ts'
 import { section } from '../support/manual.ts'
-import { startOpenAiUpstream } from '../support/openai-upstream.ts'
 import { type OtlpReceiver, startOtlpReceiver } from '../support/otlp-receiver.ts'
 import type { ReceivedSpan } from '../support/otlp-spans.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
@@ -126,9 +126,9 @@ t.test('a transcription that fails over', async (t) => {
 })
 
 t.test('the attempt of a streamed answer lasts until its end', async (t) => {
-  const upstream = await startOpenAiUpstream(t)
+  const upstream = await startUpstream(t)
   const { gateway, receiver } = await traced(t, { upstreamUrl: upstream.url })
-  upstream.behave('morse-1', { pieceMs: 150 })
+  upstream.behave('morse-1', { chunkMs: 150 })
   const tracestate = 'vendor=opaque,other=1'
   const headers = { traceparent: `00-${TRACE}-${CALLER}-01`, tracestate }
   const response = await chat(gateway, { stream: true }, headers)
@@ -153,7 +153,7 @@ t.test('the attempt of a streamed answer lasts until its end', async (t) => {
   t.notOk(receiver.holds('opaque'), 'what is in tracestate is the caller’s, and is passed on only')
 
   receiver.forget()
-  upstream.behave('morse-1', { pieceMs: 20, cutAfter: 2 })
+  upstream.behave('morse-1', { chunkMs: 20, cutAfter: 2 })
   t.match(await (await chat(gateway, { stream: true })).text(), /UPSTREAM_ERROR/)
   const broken = await receiver.tree(isRequest, 5)
   t.match(broken.root, {

@@ -4,7 +4,7 @@ import { GatewayError } from '../../src/errors.ts'
 import { multipart } from '../support/bodies.ts'
 import { entryAt } from '../support/gateway-rig.ts'
 import { type Answered, type JobsApi, startJobsApi } from '../support/jobs-api.ts'
-import { startTranscriptUpstream } from '../support/transcript-upstream.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
@@ -106,7 +106,7 @@ for (const [tier, memoryMib, wav] of [
 }
 
 t.test('keys belong to the app and to jobs; a URL stands for its audio', async (t) => {
-  const upstream = await startTranscriptUpstream(t)
+  const upstream = await startUpstream(t)
   const entries = [entryAt(upstream.url.replace(/\/v1$/, ''))]
   const api = await startJobsApi(t, { entries, domains: ['cdn.example.com'] })
   const first = await send(api, 'k')

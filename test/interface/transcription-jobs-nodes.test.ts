@@ -1,6 +1,7 @@
 import t from 'tap'
 import { startTopology } from '../support/topology.ts'
-import { PIECES, startTranscriptUpstream } from '../support/transcript-upstream.ts'
+import { TRANSCRIPT_DELTAS } from '../support/upstream/openai.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
@@ -19,7 +20,7 @@ interface JobObject {
 }
 
 t.test('jobs belong to all nodes: Redis, S3 and nginx', { timeout: 120_000 }, async (t) => {
-  const upstream = await startTranscriptUpstream(t)
+  const upstream = await startUpstream(t)
   const { nodes, nginx, authorization } = await startTopology(t, {
     upstreamUrl: upstream.url,
     kind: 'openai-compatible',
@@ -50,7 +51,7 @@ t.test('jobs belong to all nodes: Redis, S3 and nginx', { timeout: 120_000 }, as
     const { job_id: id } = await read(accepted)
     for (const url of [second.url, nginx.url]) {
       const job = await ended(url, id)
-      t.match(job, { status: 'succeeded', result: { content: PIECES.join('') } }, `${bytes} bytes`)
+      t.match(job, { status: 'succeeded', result: { content: TRANSCRIPT_DELTAS.join('') } }, `${bytes} bytes`)
     }
     const replayed = await submit(third.url, wav, `k-${bytes}`)
     t.same([replayed.status, replayed.headers.get('x-lk-idempotent-replay')], [200, 'true'])
@@ -58,7 +59,7 @@ t.test('jobs belong to all nodes: Redis, S3 and nginx', { timeout: 120_000 }, as
   }
   t.equal(upstream.received.length, 2)
 
-  upstream.behave('whisper-1', { pieces: Array.from({ length: 60_000 }, (_, at) => `mot-é${at} `) })
+  upstream.behave('whisper-1', { deltas: Array.from({ length: 60_000 }, (_, at) => `mot-é${at} `) })
   const { job_id: large } = await read(await submit(nginx.url, filledWav(64_044, 2)))
   const { result, result_url: url } = await ended(third.url, large)
   t.equal(result, null)

@@ -2,11 +2,12 @@ import t, { type Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { multipart } from '../support/bodies.ts'
 import { type RouteGateway, startRouteGateway } from '../support/route-gateway.ts'
-import { PIECES, startTranscriptUpstream, type TranscriptUpstream } from '../support/transcript-upstream.ts'
+import { TRANSCRIPT_DELTAS } from '../support/upstream/openai.ts'
+import { startUpstream, type Upstream } from '../support/upstream/upstream.ts'
 import { filledWav } from '../support/wav.ts'
 
 const PATH = '/v1/transcription/jobs'
-const TEXT = PIECES.join('')
+const TEXT = TRANSCRIPT_DELTAS.join('')
 /** Two seconds. */
 const WAV = filledWav(44 + 64_000, 1)
 const ENTRY = {
@@ -20,7 +21,7 @@ const ENTRY = {
 const KEY_FAR = makeKey()
 
 interface Rig {
-  readonly upstream: TranscriptUpstream
+  readonly upstream: Upstream
   readonly gateway: RouteGateway
 }
 
@@ -32,7 +33,7 @@ interface JobObject {
 }
 
 async function start(t: Test, env: Readonly<Record<string, string>> = {}): Promise<Rig> {
-  const upstream = await startTranscriptUpstream(t)
+  const upstream = await startUpstream(t)
   const providers = { ears: { kind: 'openai-compatible', base_url: upstream.url } }
   const gateway = await startRouteGateway(t, { providers, entries: [ENTRY], env })
   return { upstream, gateway }
@@ -111,7 +112,7 @@ t.test('a rendered text stands in the content, and large results are fetched', a
   const headers = { 'content-type': 'audio/wav' }
   const srt = await runJob(gateway, WAV, headers, '?response_format=srt')
   t.match(srt.ended.result?.content, /00:00:0\d,\d{3} --> /)
-  upstream.behave('whisper-1', { pieces: Array.from({ length: 60_000 }, (_, at) => `mot-é${at} `) })
+  upstream.behave('whisper-1', { deltas: Array.from({ length: 60_000 }, (_, at) => `mot-é${at} `) })
   const { ended: large } = await runJob(gateway, WAV, headers)
   t.match(large, { status: 'succeeded', result: null })
   const opened = await fetch(gateway.url + String(large.result_url))
@@ -133,7 +134,7 @@ t.test('what fails says why', async (t) => {
 })
 
 t.test('the purpose that was asked for, and whether it was served', async (t) => {
-  const upstream = await startTranscriptUpstream(t)
+  const upstream = await startUpstream(t)
   const entries = [{ ...ENTRY, purposes: ['calls'] }]
   const gateway = await startRouteGateway(t, {
     providers: { ears: { kind: 'openai-compatible', base_url: upstream.url } },

@@ -5,11 +5,12 @@ import { multipart } from '../support/bodies.ts'
 import { eventsOf, readEvents } from '../support/event-source.ts'
 import { type RouteGateway, startRouteGateway } from '../support/route-gateway.ts'
 import { assertStopsClean } from '../support/stopped.ts'
-import { PIECES, startTranscriptUpstream } from '../support/transcript-upstream.ts'
+import { TRANSCRIPT_DELTAS } from '../support/upstream/openai.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
-const TEXT = PIECES.join('')
+const TEXT = TRANSCRIPT_DELTAS.join('')
 /** Two seconds. */
 const WAV = filledWav(44 + 64_000, 1)
 /** More than fits beside others in the smallest budget: it goes to the store. */
@@ -30,7 +31,7 @@ const DIARIZING = entry('gpt-4o-transcribe-diarize', ['segment_timestamps', 'dia
 const WHISPER = entry('whisper-1', ['word_timestamps', 'segment_timestamps'])
 
 async function start(t: Test, entries: readonly Readonly<Record<string, unknown>>[], memory = '64') {
-  const upstream = await startTranscriptUpstream(t)
+  const upstream = await startUpstream(t)
   const providers = { ears: { kind: 'openai-compatible', base_url: upstream.url } }
   const gateway = await startRouteGateway(t, { providers, entries, env: { LARKWAY_MEMORY_MIB: memory } })
   return { upstream, gateway }
@@ -97,7 +98,7 @@ for (const [tier, memory, wav] of [
         'x-ratelimit-remaining-requests': /^\d+$/,
       })
       t.same(await eventsOf(response), [
-        ...deltasOf(PIECES),
+        ...deltasOf(TRANSCRIPT_DELTAS),
         {
           type: 'transcript.text.done',
           id: idOf(response),
@@ -171,7 +172,7 @@ t.test('a model that does not stream: one piece, and all that it knows', async (
     'the rendered text is its content',
   )
 
-  upstream.behave('whisper-1', { pieces: [''] })
+  upstream.behave('whisper-1', { deltas: [''] })
   const silent = await eventsOf(await ask(gateway))
   t.match(silent, [{ type: 'transcript.text.done', content: '', warnings: [/^empty_transcript/] }])
   await assertStopsClean(t, gateway)
@@ -181,7 +182,7 @@ t.test('speakers come with the envelope', async (t) => {
   const { gateway } = await start(t, [STREAMING, DIARIZING])
   const events = await eventsOf(await ask(gateway, { diarization: true }))
   t.match(events, [
-    ...deltasOf(PIECES),
+    ...deltasOf(TRANSCRIPT_DELTAS),
     {
       model: 'gpt-4o-transcribe-diarize',
       segments: [{ id: 0, start: 0.1, end: 1.9, text: TEXT, speaker: 'speaker_0' }],
@@ -218,7 +219,7 @@ t.test('what ends before the first piece is a status', { timeout: 60_000 }, asyn
     { status: 500 },
     { status: 429 },
     { cutAfter: 0 },
-    { unfinished: true, pieces: [] },
+    { unfinished: true, deltas: [] },
   ]) {
     const rig = await start(t, [STREAMING, entry('gpt-4o-mini-transcribe')])
     rig.upstream.behave('gpt-4o-transcribe', trouble)
@@ -263,7 +264,7 @@ t.test('what breaks off later is an event', { timeout: 60_000 }, async (t) => {
     const response = await ask(gateway, {}, { wav: LONG_WAV })
     t.equal(response.status, 200)
     const events = await eventsOf(response)
-    t.match(events[0], { type: 'transcript.text.delta', delta: PIECES[0] })
+    t.match(events[0], { type: 'transcript.text.delta', delta: TRANSCRIPT_DELTAS[0] })
     const { type, error } = events.at(-1) as { type: string; error: Record<string, unknown> }
     t.equal(type, 'error')
     t.match(error, { code: 'UPSTREAM_ERROR', category: 'upstream', request_id: idOf(response) })
@@ -295,7 +296,7 @@ t.test('who leaves takes the call along', { timeout: 60_000 }, async (t) => {
     t.match(line(), { usage: { audio_seconds: (wav.length - 44) / 32_000 } })
 
     // And before there is a piece.
-    upstream.behave('gpt-4o-transcribe', { pieces: [], before: () => once(process, 'never') })
+    upstream.behave('gpt-4o-transcribe', { deltas: [], before: () => once(process, 'never') })
     const silent = await gateway.send('/v1/transcription', { headers, body })
     t.ok(await waitUntil(() => upstream.received.length === 2))
     silent.destroy()

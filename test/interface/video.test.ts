@@ -3,14 +3,16 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { noise } from '../support/bodies.ts'
-import { startGeminiUpstream } from '../support/gemini-upstream.ts'
+import { sha256 } from '../support/digests.ts'
 import { serveHttp } from '../support/http-server.ts'
 import { type RouteGateway, secret, startRouteGateway } from '../support/route-gateway.ts'
 import { startS3 } from '../support/s3-server.ts'
 import { withoutServers } from '../support/servers.ts'
-import { sha256 } from '../support/speech-upstream.ts'
 import { assertStopsClean } from '../support/stopped.ts'
-import { FILM, type FilmingBehaviour, startVideoUpstream } from '../support/video-upstream.ts'
+import type { Script } from '../support/upstream/dialect.ts'
+import { geminiDialect } from '../support/upstream/gemini.ts'
+import { VIDEO } from '../support/upstream/openai-videos.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 type Answer = Record<string, unknown> & {
@@ -34,7 +36,7 @@ interface Options {
 }
 
 async function start(t: Test, entries: readonly Readonly<Record<string, unknown>>[], given: Options = {}) {
-  const upstream = await startVideoUpstream(t)
+  const upstream = await startUpstream(t)
   const providers = {
     films: { kind: 'openai-compatible', base_url: upstream.url, api_key: secret('FILMS_KEY') },
   }
@@ -121,9 +123,9 @@ t.test('what is sent on, and what comes back', { timeout: 60_000 }, async (t) =>
   t.same(upstream.lines(), ['POST /videos', 'GET /videos/video_0/content?variant=video'])
   t.match(upstream.received[0]?.body, { model: 'first', prompt: 'a lark', size: '720x1280' })
   for (const request of upstream.received)
-    t.match(request, { authorization: 'Bearer films-key', traceparent }, request.path)
+    t.match(request.headers, { authorization: 'Bearer films-key', traceparent }, request.path)
 
-  const rows: [FilmingBehaviour, string][] = [
+  const rows: [Script, string][] = [
     [{ contentType: 'video/webm; codecs=vp9' }, 'video/webm'],
     [{ contentType: 'application/octet-stream' }, 'video/mp4'],
     [{ contentType: 'text/html' }, 'video/mp4'],
@@ -134,7 +136,7 @@ t.test('what is sent on, and what comes back', { timeout: 60_000 }, async (t) =>
     t.equal(blocks[0]?.media_type, mediaType)
     const opened = await fetch(gateway.url + new URL(blocks[0]?.url ?? '').pathname)
     t.equal(opened.headers.get('content-type'), mediaType, 'never what could be a page')
-    t.equal(sha256(new Uint8Array(await opened.arrayBuffer())), sha256(FILM))
+    t.equal(sha256(new Uint8Array(await opened.arrayBuffer())), sha256(VIDEO))
   }
   await assertStopsClean(t, gateway)
 })
@@ -151,7 +153,7 @@ t.test('films that come as URLs or as base64', { timeout: 60_000 }, async (t) =>
   const data = noise(200_000).toString('base64')
   const steps = [{ type: 'model_output', content: [{ type: 'video', data, mime_type: 'video/mp4' }] }]
   const interaction = { json: { id: 'v1', status: 'completed', steps } }
-  const gemini = await startGeminiUpstream(t, { 'POST /interactions': [interaction] })
+  const gemini = await startUpstream(t, { dialect: geminiDialect({ 'POST /interactions': [interaction] }) })
   const providers = {
     runway: { kind: 'runway', base_url: runway, api_key: secret('RUNWAY_KEY') },
     gemini: { kind: 'gemini', base_url: gemini.url, api_key: secret('GEMINI_KEY') },
@@ -222,11 +224,11 @@ t.test('what no entry makes is refused by name, and only then', { timeout: 60_00
 })
 
 t.test('an order that may have been taken is not given again', { timeout: 120_000 }, async (t) => {
-  const rows: [string, FilmingBehaviour][] = [
-    ['the connection breaks', { create: 'cut' }],
-    ['no answer comes', { create: 'hang' }],
-    ['something in between has no answer', { create: 502 }],
-    ['it is not done in time', { polls: 100 }],
+  const rows: [string, Script][] = [
+    ['the connection breaks', { fate: 'cut' }],
+    ['no answer comes', { fate: 'hang' }],
+    ['something in between has no answer', { status: 502 }],
+    ['it is not done in time', { video: { polls: 100 } }],
   ]
   for (const [name, behaviour] of rows) {
     const { gateway, upstream } = await start(t, [FIRST, SECOND], { config: { video_deadline_seconds: 3 } })
@@ -247,16 +249,16 @@ t.test('an order that may have been taken is not given again', { timeout: 120_00
 
 t.test('an order that was refused is given to the next', { timeout: 60_000 }, async (t) => {
   const moderated = { code: 'moderation_blocked', message: 'no' }
-  for (const behaviour of [{ create: 500 }, { create: 429 }, { create: 404 }, { create: 401 }] as const) {
+  for (const behaviour of [{ status: 500 }, { status: 429 }, { status: 404 }, { status: 401 }] as const) {
     const { gateway, upstream } = await start(t, [FIRST, SECOND])
     upstream.behave('first', behaviour)
     t.equal((await answerOf(await film(gateway))).model, 'second', JSON.stringify(behaviour))
     t.equal(upstream.lines().filter((line) => line === 'POST /videos').length, 2)
   }
   const { gateway, upstream } = await start(t, [FIRST, SECOND])
-  upstream.behave('first', { polls: 1, failure: { code: 'server_error', message: 'no' } })
+  upstream.behave('first', { video: { polls: 1, failure: { code: 'server_error', message: 'no' } } })
   t.equal((await answerOf(await film(gateway))).model, 'second', 'a job that failed made nothing')
-  for (const behaviour of [{ create: 400 }, { failure: moderated }]) {
+  for (const behaviour of [{ status: 400 }, { video: { failure: moderated } }]) {
     upstream.behave('first', behaviour)
     const response = await film(gateway)
     t.equal(response.status, 422, JSON.stringify(behaviour))
@@ -269,19 +271,22 @@ t.test('an order that was refused is given to the next', { timeout: 60_000 }, as
 
 t.test('who leaves while it is made takes the order back', { timeout: 60_000 }, async (t) => {
   const { gateway, upstream } = await start(t, [FIRST, SECOND])
-  upstream.behave('first', { polls: 100 })
+  upstream.behave('first', { video: { polls: 100 } })
   const body = { headers: { 'content-type': 'application/json' }, body: '{"prompt":"a lark"}' }
   const client = await gateway.send('/v1/video', body)
   t.ok(await waitUntil(() => upstream.lines().includes('GET /videos/video_0')), 'it is polled for')
   client.destroy()
   t.ok(await waitUntil(() => upstream.lines().includes('DELETE /videos/video_0')))
-  t.match(upstream.received.at(-1), { method: 'DELETE', authorization: 'Bearer films-key' })
+  t.match(upstream.received.at(-1), { method: 'DELETE', headers: { authorization: 'Bearer films-key' } })
   const line = () => gateway.log.find(({ msg, status }) => msg === 'request' && status === 499)
   t.ok(await waitUntil(() => line() !== undefined))
   t.equal(upstream.lines().filter((text) => text === 'POST /videos').length, 1)
 
   // And while the finished one is fetched: its connection is not kept, and nothing stays in the store.
-  for (const content of [{ film: noise(40 * 256 * 1024), pieceMs: 100 }, { content: [500] }]) {
+  for (const content of [
+    { video: { bytes: noise(40 * 256 * 1024) }, chunkMs: 100 },
+    { video: { content: [500] } },
+  ]) {
     upstream.behave('first', content)
     const fetches = () => upstream.received.filter(({ path }) => path.includes('/content'))
     const before = fetches().length
@@ -298,14 +303,14 @@ t.test('who leaves while it is made takes the order back', { timeout: 60_000 }, 
 t.test('a film that was made is fetched again and again', { timeout: 120_000 }, async (t) => {
   const { gateway, upstream } = await start(t, [FIRST, SECOND], { env: { LARKWAY_MEMORY_MIB: '16' } })
   const large = noise(23 * 1024 * 1024)
-  upstream.behave('first', { content: [500, 'half', 'good'], film: large })
+  upstream.behave('first', { video: { content: [500, 'half', 'good'], bytes: large } })
   const { content_blocks: blocks } = await answerOf(await film(gateway))
   const opened = await fetch(gateway.url + blocks[0]?.url)
   t.equal(sha256(new Uint8Array(await opened.arrayBuffer())), sha256(large))
   t.equal((await keptIn(gateway)).length, 1, 'the halves are gone')
 
   for (const content of [['empty'], ['cut', 'half', 403]] as const) {
-    upstream.behave('first', { content })
+    upstream.behave('first', { video: { content } })
     const response = await film(gateway)
     t.equal(response.status, 504, content.join())
     const { error } = await answerOf(response)
@@ -325,7 +330,7 @@ t.test('a film that was made is fetched again and again', { timeout: 120_000 }, 
 
 t.test('a store that fails is not the provider’s fault', { timeout: 60_000 }, async (t) => {
   const { gateway, upstream } = await start(t, [FIRST])
-  upstream.behave('first', { film: noise(20 * 1024 * 1024) })
+  upstream.behave('first', { video: { bytes: noise(20 * 1024 * 1024) } })
   await rm(join(gateway.dataFolder, 'tmp'), { recursive: true })
   const response = await film(gateway)
   t.equal(response.status, 503)
@@ -348,7 +353,7 @@ t.test('in an S3 store the URL is the store’s own', { skip: withoutServers, ti
   }
   const { gateway, upstream } = await start(t, [FIRST], { env })
   const large = noise(12 * 1024 * 1024 + 7)
-  upstream.behave('first', { film: large })
+  upstream.behave('first', { video: { bytes: large } })
   const { content_blocks: blocks } = await answerOf(await film(gateway))
   const url = new URL(blocks[0]?.url ?? '')
   t.equal(url.origin, endpoint)

@@ -137,7 +137,7 @@ t.test('providers that fail, large results, and the purge', async (t) => {
   one()
   upstream.behave('ear', { status: 500 })
   t.match(await rig.ended(await rig.hear(SOUND)), { status: 'failed', retries: 2, fence: 3 })
-  upstream.behave('ear', { pieces: ['long '.repeat(20_000)] })
+  upstream.behave('ear', { deltas: ['long '.repeat(20_000)] })
   const id = await rig.hear(SOUND)
   const job = await rig.ended(id)
   t.ok(job.result !== null && 'object' in job.result)

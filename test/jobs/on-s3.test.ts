@@ -1,7 +1,8 @@
 import t from 'tap'
 import { createS3Objects } from '../../src/storage/s3.ts'
 import { fetchFrom, headOf } from '../support/audio-fetch.ts'
-import { hearingRig, SOUND, sha256 } from '../support/job-rig.ts'
+import { sha256 } from '../support/digests.ts'
+import { hearingRig, SOUND } from '../support/job-rig.ts'
 import { startS3 } from '../support/s3-server.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -17,7 +18,7 @@ t.test('jobs whose objects are in a bucket', async (t) => {
 
   await t.test('audio is read from it, and large results are kept in it', async (t) => {
     const runner = rig.run()
-    upstream.behave('ear', { pieces: ['long '.repeat(20_000)] })
+    upstream.behave('ear', { deltas: ['long '.repeat(20_000)] })
     const given = await rig.ended(await rig.hear(SOUND))
     const fetched = await rig.ended(await rig.hear({ url: 'https://good.example/a.mp3' }))
     for (const { status, result } of [given, fetched]) {

@@ -13,7 +13,7 @@ const HASTE = { pauseMs: 50 }
 
 t.test('a job whose time is over is seen no more, then its objects go, then its record', async (t) => {
   const { rig, upstream } = await hearingRig(t, { limits: { stt_job_result_ttl_seconds: 1 } })
-  upstream.behave('ear', { pieces: ['long '.repeat(20_000)] })
+  upstream.behave('ear', { deltas: ['long '.repeat(20_000)] })
   rig.run()
   const id = await rig.hear(SOUND)
   const job = await rig.ended(id)

@@ -59,7 +59,7 @@ t.test('asked for by another process: heard of with the next renewal', async (t)
 
 t.test('between answer and result: heard of at the checkpoint, and nothing is kept', async (t) => {
   const { rig, upstream } = await hearingRig(t)
-  upstream.behave('ear', { before: () => rig.cancel(id, false) })
+  upstream.behave('ear', { before: () => rig.cancel(id, false), deltas: ['long '.repeat(20_000)] })
   let kept = 0
   const keepResult: typeof rig.objects.keepResult = (...args) => {
     kept += 1
@@ -75,9 +75,20 @@ t.test('between answer and result: heard of at the checkpoint, and nothing is ke
   t.ok(await waitUntil(() => rig.memoryUsed() === 0))
 })
 
+t.test('between answer and end, where the result takes no object: the end itself hears of it', async (t) => {
+  const { rig, upstream } = await hearingRig(t)
+  upstream.behave('ear', { before: () => rig.cancel(id, false) })
+  rig.run({ timing: { renewMs: 60_000 } })
+  const id = await rig.hear(SOUND)
+  t.match(await rig.ended(id), { status: 'cancelled', fence: 1, result: null, error: null })
+  t.ok(await waitUntil(async () => (await rig.keys()).length === 0))
+  t.ok(await waitUntil(() => rig.ends().length === 1))
+  t.match(rig.ends()[0], { status: 'cancelled', cost_usd: 0.0001, estimated: undefined }, 'it was answered')
+})
+
 t.test('while the result is kept: it is deleted again', async (t) => {
   const { rig, upstream } = await hearingRig(t)
-  upstream.behave('ear', { pieces: ['long '.repeat(20_000)] })
+  upstream.behave('ear', { deltas: ['long '.repeat(20_000)] })
   let kept = 0
   rig.run({
     timing: { renewMs: 60_000 },

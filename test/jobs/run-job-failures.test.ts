@@ -43,7 +43,7 @@ t.test('and a job of the queue at the fourth time; what it was given stays for a
 
 t.test('a provider that asks to be left alone is left alone, by every job, and fails none', async (t) => {
   const { rig, upstream } = await hearingRig(t)
-  upstream.behave('ear', { status: 429, retryAfter: '4' })
+  upstream.behave('ear', { status: 429, headers: { 'retry-after': '4' } })
   rig.run()
   const asking = await rig.hear(SOUND)
   await rig.reached(asking, ({ retries }) => retries === 1)

@@ -1,7 +1,8 @@
 import t from 'tap'
 import type { Job } from '../../src/contracts/jobs.ts'
 import { GatewayError } from '../../src/errors.ts'
-import { chattingRig, hearingRig, SOUND, sha256 } from '../support/job-rig.ts'
+import { sha256 } from '../support/digests.ts'
+import { chattingRig, hearingRig, SOUND } from '../support/job-rig.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const statusesOf = ({ history }: Job) => history.map(({ status }) => status)
@@ -60,15 +61,15 @@ t.test('its line in the log says what it came to, and no word of what was heard'
 
 t.test('a large result is an object, which stays', async (t) => {
   const { rig, upstream } = await hearingRig(t)
-  const pieces = [Array.from({ length: 60_000 }, (_, at) => `word${at}`).join(' ')]
-  upstream.behave('ear', { pieces })
+  const deltas = [Array.from({ length: 60_000 }, (_, at) => `word${at}`).join(' ')]
+  upstream.behave('ear', { deltas })
   rig.run()
   const job = await rig.ended(await rig.hear(SOUND))
   t.ok(job.result !== null && 'object' in job.result)
   if (job.result === null || !('object' in job.result)) return
   t.match(job.result.object, new RegExp(`^result/acme/${job.id}/1`))
   const text = (await rig.objects.open(job.result)) ?? ''
-  t.equal(JSON.parse(text).content, pieces[0])
+  t.equal(JSON.parse(text).content, deltas[0])
   const { object } = job.result
   t.ok(await waitUntil(async () => (await rig.keys()).join() === object))
 })

@@ -50,7 +50,7 @@ t.test('a job whose worker is not heard of any more is taken over, and paid for 
 t.test('a worker whose result comes too late changes nothing, and deletes what it kept', async (t) => {
   const { rig, upstream } = await hearingRig(t)
   const { promise: late, resolve: letGo } = Promise.withResolvers<void>()
-  upstream.behave('ear', { pieces: ['first '.repeat(10_000)] })
+  upstream.behave('ear', { deltas: ['first '.repeat(10_000)] })
   const first = rig.run({
     timing: SHORT,
     jobs: { ...DUMB, ...once(rig) },
@@ -65,7 +65,7 @@ t.test('a worker whose result comes too late changes nothing, and deletes what i
   const id = await rig.hear(SOUND)
   t.ok(await waitUntil(async () => (await rig.keys()).some((key) => key.startsWith('result/'))))
   const stopped = first.stop(60_000)
-  upstream.behave('ear', { pieces: ['second '.repeat(10_000)] })
+  upstream.behave('ear', { deltas: ['second '.repeat(10_000)] })
   rig.run({ places: 1 })
   const job = await rig.ended(id)
   letGo()

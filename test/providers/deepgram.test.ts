@@ -4,10 +4,11 @@ import { AUDIO_FORMATS } from '../../src/contracts/audio.ts'
 import type { TranscriptionOptions } from '../../src/contracts/calls.ts'
 import { deepgram } from '../../src/providers/deepgram/provider.ts'
 import { audio, options, speechCall } from '../support/call.ts'
-import { DEEPGRAM_KEY, startDeepgramUpstream } from '../support/deepgram-upstream.ts'
 import { memoryAudio } from '../support/memory-audio.ts'
 import { fixture, reply } from '../support/replies.ts'
 import { operationRunner } from '../support/run-operation.ts'
+import { DEEPGRAM_KEY, deepgramDialect } from '../support/upstream/deepgram.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 
 const BYTES = Buffer.alloc(700_001, 'some audio ')
 const DIGEST = createHash('sha256').update(BYTES).digest('hex')
@@ -15,7 +16,7 @@ const DIGEST = createHash('sha256').update(BYTES).digest('hex')
 const { transcription, speech, models } = deepgram as Required<typeof deepgram>
 const identity = memoryAudio(BYTES, 'identity')
 const runner = operationRunner(t, identity.reader)
-const origin = await startDeepgramUpstream(t)
+const origin = (await startUpstream(t, { dialect: deepgramDialect() })).url
 
 const target = (model: string, credential = DEEPGRAM_KEY) => ({
   model,

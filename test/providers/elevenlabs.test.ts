@@ -3,11 +3,12 @@ import t from 'tap'
 import type { TranscriptionOptions } from '../../src/contracts/calls.ts'
 import { elevenlabs } from '../../src/providers/elevenlabs/provider.ts'
 import { audio, options, speechCall } from '../support/call.ts'
-import { ELEVENLABS_KEY, startElevenlabsUpstream } from '../support/elevenlabs-upstream.ts'
 import { requestOf } from '../support/form-of.ts'
 import { memoryAudio, STANDINGS } from '../support/memory-audio.ts'
 import { fixture, reply } from '../support/replies.ts'
 import { operationRunner } from '../support/run-operation.ts'
+import { ELEVENLABS_KEY, elevenlabsDialect } from '../support/upstream/elevenlabs.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 
 const BYTES = Buffer.alloc(700_001, 'some audio ')
 const DIGEST = createHash('sha256').update(BYTES).digest('hex')
@@ -15,7 +16,7 @@ const DIGEST = createHash('sha256').update(BYTES).digest('hex')
 const { transcription, speech, models } = elevenlabs as Required<typeof elevenlabs>
 const identity = memoryAudio(BYTES, 'identity')
 const runner = operationRunner(t, identity.reader)
-const origin = await startElevenlabsUpstream(t)
+const origin = (await startUpstream(t, { dialect: elevenlabsDialect() })).url
 
 const target = (model: string, credential = ELEVENLABS_KEY) => ({
   model,

@@ -11,9 +11,10 @@ import { createAudioReader } from '../../src/storage/audio-reader.ts'
 import { decodeBase64 } from '../../src/workers/base64.ts'
 import { audio, options, speechCall } from '../support/call.ts'
 import { bytesOf, requestOf } from '../support/form-of.ts'
-import { type Answers, startGeminiUpstream } from '../support/gemini-upstream.ts'
 import { memoryAudio, STANDINGS } from '../support/memory-audio.ts'
 import { fixture, reply } from '../support/replies.ts'
+import { type GeminiAnswers, geminiDialect } from '../support/upstream/gemini.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 
 const BASE = 'https://generativelanguage.googleapis.com/v1beta'
 const target = (model: string, baseUrl = BASE) => ({ model, baseUrl, credential: 'AIza-good', options: {} })
@@ -144,8 +145,8 @@ t.test('the list of models comes in pages', async (t) => {
 })
 
 /** Speaks to a server that is as strict as Google, through the sender of the product. */
-async function rig(t: Test, answers: Answers) {
-  const upstream = await startGeminiUpstream(t, answers)
+async function rig(t: Test, answers: GeminiAnswers) {
+  const upstream = await startUpstream(t, { dialect: geminiDialect(answers) })
   const objects = {} as Parameters<typeof createAudioReader>[0]['objects']
   const reader = createAudioReader({ objects, decoder: { decode: decodeBase64 } })
   const sender = createSender({ reader })
@@ -318,16 +319,13 @@ t.test('over the wire: a video, ordered, asked for, fetched, and one that is giv
   const to = target('gemini-omni-1.1-flash', upstream.url)
   const cancel = gemini.video!.abandon!({ id, everyMs: 5000, troubles: 0 }, to)
   t.equal((await sender.send(cancel!, ask)).status, 200)
-  t.same(
-    upstream.received.map(({ path }) => path),
-    [
-      'POST /interactions',
-      `GET /interactions/${id}`,
-      `GET /interactions/${id}`,
-      'GET /files/abc-123:download?alt=media',
-      `POST /interactions/${id}/cancel`,
-    ],
-  )
+  t.same(upstream.lines(), [
+    'POST /interactions',
+    `GET /interactions/${id}`,
+    `GET /interactions/${id}`,
+    'GET /files/abc-123:download?alt=media',
+    `POST /interactions/${id}/cancel`,
+  ])
 })
 
 t.test('over the wire: embeddings, a picture, the list of models, and a key that is none', async (t) => {

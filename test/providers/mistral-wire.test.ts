@@ -6,9 +6,10 @@ import { mistral } from '../../src/providers/mistral.ts'
 import { audio, options, speechCall } from '../support/call.ts'
 import { startGateway } from '../support/gateway.ts'
 import { memoryAudio, STANDINGS } from '../support/memory-audio.ts'
-import { MISTRAL_KEY, startMistralUpstream } from '../support/mistral-upstream.ts'
 import { secret } from '../support/route-gateway.ts'
 import { operationRunner } from '../support/run-operation.ts'
+import { MISTRAL_KEY, mistralDialect } from '../support/upstream/mistral.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 import { filledWav } from '../support/wav.ts'
 
 // Over real sockets, against a server that refuses what Mistral refuses.
@@ -21,7 +22,7 @@ const SPEAKS = 'voxtral-mini-tts-3-0'
 const { transcription, speech, embeddings, models } = mistral as Required<typeof mistral>
 const identity = memoryAudio(BYTES, 'identity')
 const runner = operationRunner(t, identity.reader)
-const baseUrl = await startMistralUpstream(t)
+const baseUrl = (await startUpstream(t, { dialect: mistralDialect() })).url
 
 const target = (model: string, credential = MISTRAL_KEY) => ({ model, baseUrl, credential, options: {} })
 

@@ -360,7 +360,7 @@ function cancelling(t: Test, start: Start): void {
   })
 
   const outcomes: readonly (readonly [JobEnding, JobStatus])[] = [
-    [SUCCESS, 'succeeded'],
+    [SUCCESS, 'cancelled'],
     [FAILURE, 'failed'],
     [CANCELLATION, 'cancelled'],
     [RETURN, 'cancelled'],
@@ -373,7 +373,7 @@ function cancelling(t: Test, start: Start): void {
       const job = await taken({ kind: 'transcription' })
       await cancel(job.id)
       const ended = await end(job, ending)
-      t.match(ended, { status, cancelRequested: true })
+      t.match(ended, { status, cancelRequested: true, result: null })
       t.ok(ended?.endedAtMs)
       t.same(await end(job, ending), ended, 'told the same again')
       t.same(storyOf(ended), ['queued 0', 'processing 1', `${status} 1`])

@@ -8,7 +8,7 @@ import { GatewayError } from '../../src/errors.ts'
 import { createAudioDigester } from '../../src/storage/audio-digest.ts'
 import { createAudioReader } from '../../src/storage/audio-reader.ts'
 import { createWorkers, type Workers } from '../../src/workers/pool.ts'
-import { digestOf } from '../support/digest-of.ts'
+import { digestOf } from '../support/digests.ts'
 import { createRig, MIB, noise, type RigOptions, store } from './rig.ts'
 import { SPELLINGS } from './spellings.ts'
 

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { toAbortSignal } from '../../src/cancellation.ts'
 import { receiveAudio } from '../../src/inbound/body.ts'
 import type { EdgeRoute } from '../../src/inbound/server.ts'
 import type { EdgeTiming } from '../../src/inbound/timing.ts'
@@ -10,7 +11,7 @@ import { createDiscardingSpool } from '../../src/storage/spool.ts'
 import { createWorkers } from '../../src/workers/pool.ts'
 import { uploadsOf } from '../support/audio-upload.ts'
 import { multipart } from '../support/bodies.ts'
-import { digestOf } from '../support/digest-of.ts'
+import { digestOf } from '../support/digests.ts'
 import { startEdge } from '../support/edge.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { createRig, keysOf, MIB, noise } from './rig.ts'
@@ -42,7 +43,9 @@ async function startEdges(t: Test, { limits = {}, timing }: Setting = {}) {
       })
       const { source, body, release } = received
       if (source.kind !== 'audio') throw new Error('no audio')
-      const digest = keeps ? await digester.digest(source.audio, exchange.signal) : passing.finish()
+      const digest = keeps
+        ? await digester.digest(source.audio, toAbortSignal(exchange.signal))
+        : passing.finish()
       const { decodedBytes } = source.audio
       release()
       exchange.reply({ status: 200, body: JSON.stringify({ digest, decodedBytes, length: body?.length }) })
@@ -109,7 +112,7 @@ t.test('a body that may still be needed takes no more than any other', { timeout
         const options = { limits: DEFAULT_LIMITS, workspace: 'acme', app: 'web', spool, unneeded }
         const { source, release, kept } = await receiveAudio(exchange, options)
         if (source.kind !== 'audio') throw new Error('no audio')
-        const digest = await digester.digest(source.audio, exchange.signal)
+        const digest = await digester.digest(source.audio, toAbortSignal(exchange.signal))
         release()
         exchange.reply({ status: 200, body: JSON.stringify({ digest, kept }) })
       },

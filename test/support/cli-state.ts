@@ -6,7 +6,7 @@ import type { State } from '../../src/contracts/state.ts'
 import { openEmbeddedState } from '../../src/state/embedded/state.ts'
 import { createRedisState } from '../../src/state/redis/state.ts'
 import { EXAMPLE } from './catalog-file.ts'
-import { larkway } from './cli.ts'
+import { runInProcess } from './cli.ts'
 import { startRedis } from './redis-server.ts'
 import { type Teardown, tempFolder } from './scratch.ts'
 
@@ -15,8 +15,8 @@ export interface Bench {
   readonly folder: string
   /** Path of the configuration; it does not exist where none was wanted. */
   readonly config: string
-  /** Runs a command to its end. */
-  run(args: readonly string[], env?: Readonly<Record<string, string>>): ReturnType<typeof larkway>
+  /** Runs a command to its end, in the process of the test. */
+  run(args: readonly string[], env?: Readonly<Record<string, string>>): ReturnType<typeof runInProcess>
   /** For commands that are called in this process. What they print goes nowhere. */
   readonly desk: CliContext
   /** Looks into the state from this process. */
@@ -52,7 +52,7 @@ async function benchOf(
     folder,
     config,
     desk: { env: { ...env, LARKWAY_CONFIG: config }, print: () => {} },
-    run: (args, over = {}) => larkway(args, { cwd: folder, env: { ...env, ...over } }),
+    run: (args, over = {}) => runInProcess(args, { cwd: folder, env: { ...env, ...over } }),
     async withState(work) {
       const state = await open()
       try {

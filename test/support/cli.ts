@@ -1,7 +1,9 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
+import { runCommand } from '../../src/cli/commands.ts'
 import { childEnvironment } from './child-environment.ts'
 
 export const CLI = fileURLToPath(new URL('../../src/cli.ts', import.meta.url))
@@ -12,7 +14,7 @@ export interface Run {
   readonly cwd?: string
 }
 
-/** Runs the command to its end. */
+/** Runs the command to its end, in a process of its own. */
 export async function larkway(args: readonly string[], { input = '', env = {}, cwd }: Run = {}) {
   const child = spawn(process.execPath, [CLI, ...args], {
     env: childEnvironment(env),
@@ -25,4 +27,35 @@ export async function larkway(args: readonly string[], { input = '', env = {}, c
     once(child, 'exit'),
   ])
   return { code, output, errors }
+}
+
+let last: Promise<unknown> = Promise.resolve()
+
+/**
+ * Runs the command to its end in the process of the test, which is much cheaper. One at a time, as the working folder
+ * is the process's. What is proved of the process itself (that it ends, its output, its signals) needs `larkway`.
+ */
+export function runInProcess(
+  args: readonly string[],
+  { input = '', env = {}, cwd = process.cwd() }: Run = {},
+) {
+  const run = last.then(async () => {
+    const output: string[] = []
+    const errors: string[] = []
+    const home = process.cwd()
+    process.chdir(cwd)
+    try {
+      const code = await runCommand(args, {
+        env: childEnvironment(env),
+        print: (text) => void output.push(text),
+        complain: (sentence) => void errors.push(`larkway: ${sentence}\n`),
+        input: Readable.from([input]),
+      })
+      return { code, output: output.join(''), errors: errors.join('') }
+    } finally {
+      process.chdir(home)
+    }
+  })
+  last = run.catch(() => undefined)
+  return run
 }

@@ -28,7 +28,8 @@ import { SOUND } from './guard-answers.ts'
 import { PUBLIC } from './guard-dns.ts'
 import { HASTE } from './job-rig.ts'
 import { type Answering, dialInto, type Internet, serveTls } from './tls-host.ts'
-import { PIECES, startTranscriptUpstream } from './transcript-upstream.ts'
+import { TRANSCRIPT_DELTAS } from './upstream/openai.ts'
+import { startUpstream } from './upstream/upstream.ts'
 import { waitUntil } from './wait-until.ts'
 
 const PATIENCE_MS = 30_000
@@ -112,7 +113,7 @@ export const good: Answering = (socket, head) =>
 export async function startGuardRig(t: Test, options: GuardRigOptions): Promise<GuardRig> {
   const network = await startNetwork(t)
   const { resolve = async () => [PUBLIC], dial = network.dial, domains } = options
-  const upstream = await startTranscriptUpstream(t)
+  const upstream = await startUpstream(t)
   const way = { resolve, dial, ca: AUTHORITY.cert }
   const fetchAudio = createAudioFetcher({ ...way, timing: options.fetchTiming ?? {} })
   const dependencies = await openAll(t, fetchAudio, new URL(upstream.url).origin, domains)
@@ -254,7 +255,7 @@ const JOBS = '/v1/transcription/jobs'
 const WORKSPACE = 'acme'
 const WEBHOOK = `/workspace/${WORKSPACE}/stt-webhook`
 const SEALED_FOR = webhookSecretContext(WORKSPACE)
-const TEXT = PIECES.join('')
+const TEXT = TRANSCRIPT_DELTAS.join('')
 const BODY_BASE64 = Buffer.from(SOUND.slice(SOUND.indexOf('\r\n\r\n') + 4), 'latin1').toString('base64')
 const READY = { accepting: () => true, stateHealthy: async () => true }
 

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { pino } from 'pino'
 import type { Test } from 'tap'
 import type { Audio } from '../../src/contracts/audio.ts'
@@ -30,9 +29,8 @@ import { createWorkers } from '../../src/workers/pool.ts'
 import { options } from './call.ts'
 import { principal } from './catalog.ts'
 import { chatCall, entryAt, gatewayRig } from './gateway-rig.ts'
-import { startOpenAiUpstream } from './openai-upstream.ts'
 import { tempFolder } from './scratch.ts'
-import { startTranscriptUpstream } from './transcript-upstream.ts'
+import { startUpstream } from './upstream/upstream.ts'
 import { waitUntil } from './wait-until.ts'
 import { filledWav } from './wav.ts'
 
@@ -276,24 +274,20 @@ function servicesOn(t: Test, services: Services, state: State): Services {
   return { ...services, state, settlements, usage }
 }
 
-export function sha256(bytes: Uint8Array): string {
-  return createHash('sha256').update(bytes).digest('hex')
-}
-
 async function* inPieces(bytes: Buffer): AsyncGenerator<Uint8Array> {
   yield bytes
 }
 
 /** Jobs for one provider that hears, as its model `ear`. */
 export async function hearingRig(t: Test, options: Partial<JobRigOptions> = {}) {
-  const upstream = await startTranscriptUpstream(t)
+  const upstream = await startUpstream(t)
   const entries = [entryAt(new URL(upstream.url).origin, { model: 'ear' })]
   return { upstream, rig: await startJobRig(t, { entries, ...options }) }
 }
 
 /** Jobs for one provider that chats, as its model `mouth`. */
 export async function chattingRig(t: Test, options: Partial<JobRigOptions> = {}) {
-  const upstream = await startOpenAiUpstream(t)
+  const upstream = await startUpstream(t)
   const entries = [entryAt(new URL(upstream.url).origin, { model: 'mouth' })]
   return { upstream, rig: await startJobRig(t, { entries, ...options }) }
 }

@@ -184,7 +184,10 @@ export class JobsModel {
     const job = this.#held(id, fence)
     if (!job) return null
     job.ending = mark
-    if (ending.state !== 'queued') {
+    if (ending.state === 'succeeded' && job.cancelRequested) {
+      job.facts = ending.facts
+      this.#finish(job, 'cancelled', keep)
+    } else if (ending.state !== 'queued') {
       job.facts = ending.facts
       if (ending.state === 'succeeded') job.result = ending.result
       if (ending.state === 'failed') job.error = ending.error

@@ -1,6 +1,6 @@
 import type { AudioUpload } from './audio-upload.ts'
-import { markOf } from './holding-upstream.ts'
 import { RawClient, type RawResponse } from './raw-client.ts'
+import { markOf } from './upstream/upstream.ts'
 import { filledWav } from './wav.ts'
 
 export const AUDIO_SECONDS = 0.05

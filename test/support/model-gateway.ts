@@ -1,7 +1,7 @@
 import type { Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { type Gateway, startGateway } from './gateway.ts'
-import { type OpenAiUpstream, startOpenAiUpstream } from './openai-upstream.ts'
+import { startUpstream, type Upstream } from './upstream/upstream.ts'
 import { waitUntil } from './wait-until.ts'
 
 /** One entry of the route; the model's name says which behaviour of the upstream it meets. */
@@ -12,7 +12,7 @@ export interface ModelEntry {
 }
 
 export interface ModelGateway extends Gateway {
-  readonly upstream: OpenAiUpstream
+  readonly upstream: Upstream
   /** POSTs JSON, or `body` as it is when it is a string. */
   post(path: string, body: unknown, init?: RequestInit): Promise<Response>
   /** The log line of a request, which may come out after its answer. */
@@ -25,7 +25,7 @@ export async function startModelGateway(
   entries: readonly ModelEntry[],
   options: { readonly config?: object; readonly env?: Readonly<Record<string, string>> } = {},
 ): Promise<ModelGateway> {
-  const upstream = await startOpenAiUpstream(t)
+  const upstream = await startUpstream(t)
   const key = makeKey()
   const config = {
     rate_limit: { requests_per_minute: 1_000_000, burst: 100_000 },

@@ -4,25 +4,28 @@ import type { Test } from 'tap'
 import type { AccountTerms, AccountView } from '../../src/contracts/ledger.ts'
 import { openEmbeddedState } from '../../src/state/embedded/state.ts'
 import { createRedisState } from '../../src/state/redis/state.ts'
-import { type HoldingUpstream, startHoldingUpstream } from './holding-upstream.ts'
 import type { Larkway } from './larkway.ts'
 import { type Nodes, nodesOf, type WorkspaceOptions } from './nodes.ts'
 import { startRedis } from './redis-server.ts'
 import { tempFolder } from './scratch.ts'
+import { startUpstream, type Upstream } from './upstream/upstream.ts'
 
 /** Gateways that share a state, and a look into it from outside. */
 export interface PaidRig {
   readonly nodes: Nodes
   readonly gateways: readonly Larkway[]
-  readonly upstream: HoldingUpstream
+  readonly upstream: Upstream
   show(workspace: string): Promise<AccountView>
 }
+
+/** What the provider tells of every call. */
+export const CALL_USAGE = { prompt_tokens: 10, completion_tokens: 50, total_tokens: 60 }
 
 /** The terms of an account that is only looked at. */
 const NO_TERMS: AccountTerms = { grant: null, trial: null, budgetMicros: null }
 
 /** The providers `platform` and `own`, which are one and the same server; `own` belongs to the workspace `mixed`. */
-function paidNodes(upstream: HoldingUpstream, workspaces: Readonly<Record<string, WorkspaceOptions>>): Nodes {
+function paidNodes(upstream: Upstream, workspaces: Readonly<Record<string, WorkspaceOptions>>): Nodes {
   const provider = { kind: 'openai-compatible', base_url: upstream.url }
   return nodesOf({
     providers: {
@@ -39,7 +42,7 @@ export async function startPaidOnRedis(
   workspaces: Readonly<Record<string, WorkspaceOptions>>,
 ): Promise<PaidRig> {
   const { url } = await startRedis(t)
-  const upstream = await startHoldingUpstream(t)
+  const upstream = await startUpstream(t, { script: { usage: CALL_USAGE } })
   const nodes = paidNodes(upstream, workspaces)
   const gateways = await Promise.all([nodes.start(t, { redisUrl: url }), nodes.start(t, { redisUrl: url })])
   const { accounts, close } = await createRedisState({ url, log: pino({ level: 'silent' }) })
@@ -53,7 +56,7 @@ export async function startPaidEmbedded(
   workspaces: Readonly<Record<string, WorkspaceOptions>>,
 ): Promise<PaidRig> {
   const dataFolder = await tempFolder(t)
-  const upstream = await startHoldingUpstream(t)
+  const upstream = await startUpstream(t, { script: { usage: CALL_USAGE } })
   const nodes = paidNodes(upstream, workspaces)
   const gateways = [await nodes.start(t, { dataFolder })]
   const file = join(dataFolder, 'state.sqlite')

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { HoldingUpstream } from './holding-upstream.ts'
 import { answerOf, type KeyedAnswer, keyedUpload } from './keyed-call.ts'
 import { RawClient } from './raw-client.ts'
 import type { RedisProxy, Verdict } from './redis-proxy.ts'
+import type { Upstream } from './upstream/upstream.ts'
 import { waitUntil } from './wait-until.ts'
 
 /** Requests with idempotency keys, on connections of their own, that stop at the same step of their way. */
@@ -10,7 +10,7 @@ export interface Stalled {
   readonly port: number
   readonly authorization: string
   readonly keys: readonly string[]
-  readonly upstream: HoldingUpstream
+  readonly upstream: Upstream
 }
 
 /** The same in front of Redis. */

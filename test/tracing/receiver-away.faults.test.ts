@@ -3,8 +3,8 @@ import { createServer } from 'node:net'
 import t, { type Test } from 'tap'
 import { Pool } from 'undici'
 import { type DemoProcess, startDemoProcess } from '../support/demo-route.ts'
-import { startOpenAiUpstream } from '../support/openai-upstream.ts'
 import { type Manner, startOtlpReceiver } from '../support/otlp-receiver.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const REQUESTS = process.env.LARKWAY_TEST_LONG === '1' ? 20_000 : 1_600
@@ -32,7 +32,7 @@ async function closedPort(): Promise<number> {
 
 /** A gateway whose calls leave nothing in the state, so that no disk is waited for. */
 async function open(t: Test, env: Readonly<Record<string, string>>): Promise<DemoProcess> {
-  const { url } = await startOpenAiUpstream(t)
+  const { url } = await startUpstream(t)
   const sandbox = { kind: 'sandbox', access: 'byok', workspace: 'acme', base_url: url }
   return startDemoProcess(t, { upstreamUrl: url, env, config: { providers: { sandbox } } })
 }

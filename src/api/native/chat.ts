@@ -31,7 +31,7 @@ type ChatName = 'chat' | 'complete' | 'vision'
 
 /** Shape of answers that a model writes. Its functions are pure. */
 export interface ChatShape<K extends ChatName> {
-  whole(outcome: Outcome<K>): Promise<Reply>
+  whole(outcome: Outcome<K>): Reply | Promise<Reply>
   /** Events of a stream, all but their source. `done` is given the whole. */
   events(
     streaming: Streaming<K>,

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { toAbortSignal } from '../../cancellation.ts'
 import type { StoredBody } from '../../contracts/audio.ts'
 import type { Selectors } from '../../contracts/catalog.ts'
 import type { FiledJob } from '../../contracts/job-objects.ts'
@@ -144,19 +145,27 @@ async function readInline(
   const { signal } = exchange
   const body = await spooled(text, asker)
   try {
-    const audio = await dependencies.probe.probe({ ...scanned, source: body.source, offset: 0 }, signal)
+    const audio = await dependencies.probe.probe(
+      { ...scanned, source: body.source, offset: 0 },
+      toAbortSignal(signal),
+    )
     checkDuration(audio, dependencies.services.snapshot().limits)
     await preflightTranscription(dependencies.services, context, task, { ...request, audio })
     return {
       selectors,
       warnings,
       fingerprint: async () =>
-        fingerprintOf(task, options, selectors, await dependencies.digester.digest(audio, signal)),
+        fingerprintOf(
+          task,
+          options,
+          selectors,
+          await dependencies.digester.digest(audio, toAbortSignal(signal)),
+        ),
       async keep(job) {
         return {
           operation: task,
           options,
-          audio: await dependencies.jobs.objects.keepAudio(audio, job, signal),
+          audio: await dependencies.jobs.objects.keepAudio(audio, job, toAbortSignal(signal)),
         }
       },
       release: () => body.release(),

@@ -1,3 +1,4 @@
+import { toAbortSignal } from '../../cancellation.ts'
 import type { OpenedLink } from '../../contracts/links.ts'
 import type { Objects } from '../../contracts/objects.ts'
 import { GatewayError } from '../../errors.ts'
@@ -69,7 +70,7 @@ async function answer(
   }
   const range = rangeOf(exchange.headers.range, bytes)
   const { start, end } = range ?? { start: 0, end: bytes }
-  const stream = await opened(objects, key, start, end, exchange.signal)
+  const stream = await opened(objects, key, start, end, toAbortSignal(exchange.signal))
   if (range === null) return { status: 200, headers, body: { stream } }
   const contentRange = `bytes ${start}-${end - 1}/${bytes}`
   return { status: 206, headers: { ...headers, 'content-range': contentRange }, body: { stream } }

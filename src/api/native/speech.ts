@@ -88,7 +88,10 @@ function withFormat(call: Call<'speech'>, format: string): Call<'speech'> {
 }
 
 /** Why no entry makes the format; null when one does, or when it is something else that the call will tell. */
-async function refusalOf(call: Call<'speech'>, { context, services }: SpeechContext): Promise<GatewayError | null> {
+async function refusalOf(
+  call: Call<'speech'>,
+  { context, services }: SpeechContext,
+): Promise<GatewayError | null> {
   try {
     await run(services, context, { mode: 'preview', call })
     return null

@@ -1,3 +1,4 @@
+import { toAbortSignal } from '../../cancellation.ts'
 import type { Principal } from '../../contracts/catalog.ts'
 import type { Job } from '../../contracts/jobs.ts'
 import { GatewayError } from '../../errors.ts'
@@ -101,7 +102,7 @@ export const showTranscriptionJob = endpoint({
     const id = idOf(exchange, context)
     const job = visible(await services.state.jobs.get(id), principal)
     if (waitMs === null || job.endedAtMs !== null) return jobReply(job, exchange, context, dependencies)
-    const later = await context.externalWait(watch.changed(job, waitMs, exchange.signal))
+    const later = await context.externalWait(watch.changed(job, waitMs, toAbortSignal(exchange.signal)))
     return jobReply(visible(later, principal), exchange, context, dependencies)
   },
 })

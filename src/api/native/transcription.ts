@@ -1,4 +1,5 @@
 import type { TSchema } from 'typebox'
+import { toAbortSignal } from '../../cancellation.ts'
 import type { AudioRef } from '../../contracts/audio.ts'
 import type { Principal } from '../../contracts/catalog.ts'
 import type { PassingDigest } from '../../contracts/media.ts'
@@ -69,7 +70,7 @@ async function prepareAudio(
   if (source.kind === 'none') throw noAudio(fields)
   if (source.kind === 'audio') {
     const { audio } = source
-    return { audio, identity: () => digester.digest(audio, signal), release }
+    return { audio, identity: () => digester.digest(audio, toAbortSignal(signal)), release }
   }
   const { url } = source
   const { id: workspace } = principal.workspace
@@ -77,7 +78,7 @@ async function prepareAudio(
     domains: await allowedDomains(workspace, services),
     maxBytes: services.snapshot().limits.max_audio_url_bytes,
     workspace,
-    signal,
+    signal: toAbortSignal(signal),
   })
   return { audio: fetched.audio, identity: async () => urlIdentity(url), release: () => fetched.release() }
 }
@@ -232,7 +233,9 @@ async function replayTranscription(
       )
     }
     const identityOfBytes = () =>
-      source.kind === 'audio' && kept ? digester.digest(source.audio, exchange.signal) : passing.finish()
+      source.kind === 'audio' && kept
+        ? digester.digest(source.audio, toAbortSignal(exchange.signal))
+        : passing.finish()
     const identity = source.kind === 'url' ? urlIdentity(source.url) : await identityOfBytes()
     const fingerprint = fingerprintOf(task, options, selectors, identity, shape.name)
     return replyOf(await replay(services, context, { slotId, fingerprint }))
@@ -272,7 +275,7 @@ export async function transcribe(
     const received = await (body.source.kind === 'url' ? context.externalWait(coming) : coming)
     context.trace?.end()
     release = () => received.release()
-    const audio = await dependencies.probe.probe(received.audio, exchange.signal)
+    const audio = await dependencies.probe.probe(received.audio, toAbortSignal(exchange.signal))
     checkDuration(audio, services.snapshot().limits)
     const payload = { audio, options }
     if (stream) {

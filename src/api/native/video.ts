@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Type } from 'typebox'
+import { toAbortSignal } from '../../cancellation.ts'
 import type { VideoOutput } from '../../contracts/generation.ts'
 import type { UpstreamStream } from '../../contracts/upstream.ts'
 import { GatewayError } from '../../errors.ts'
@@ -152,7 +153,7 @@ export const video = endpoint({
       workspace: context.principal.workspace.id,
       policyVersionId: envelope.policy_version_id,
       traceparent: context.trace?.traceparent ?? context.traceparent,
-      signal: context.signal,
+      signal: toAbortSignal(context.signal),
     }
     const content_blocks = await context.externalWait(videoBlocks(result.videos, owner, dependencies))
     return jsonReply({ ...envelope, content_blocks })

@@ -90,9 +90,11 @@ export function chatOperation(
   }
 }
 
+const SAMPLED = ['temperature', 'top_p'] as const
+
 /** Warns of options that are sent differently from how they were given. */
 function warningsFor(call: ChatCall, target: Target, shape: ChatShape): string[] {
-  const left = (['temperature', 'top_p'] as const).filter((name) => isFixed(name, call, target, shape))
+  const left = SAMPLED.filter((name) => isFixed(name, call, target, shape))
   const warnings = left.map((name) => `${name}: ${target.model} does not take it; it was left out`)
   const aloud = !speaks(call) && answersAloud(call, target, shape)
   return aloud
@@ -125,27 +127,22 @@ function encodeChat(
   }
   const encoded = encodeMessages(call.messages)
   if ('issue' in encoded) return encoded
-  const sampling = (['temperature', 'top_p'] as const)
-    .filter((name) => call[name] !== null && !isFixed(name, call, target, shape))
-    .map((name) => [name, call[name]] as const)
-  const body = {
-    model: target.model,
-    messages: encoded.messages,
-    ...(maxTokens === null ? {} : { [shape.maxTokens]: maxTokens }),
-    ...Object.fromEntries(sampling),
-    ...(stop.length === 0 ? {} : { stop }),
-    ...(call.seed === null ? {} : { seed: call.seed }),
-    ...encodeTools(call),
-    ...(schema === null ? {} : { response_format: responseFormat(schema, call.response_strict) }),
-    ...(format === null ? {} : encodeAudio(call, shape, format)),
-    ...(stream ? { stream: true, stream_options: { include_usage: true } } : {}),
-  }
+  // One object, filled in: most chats say next to nothing of all this, and every spread is an object of its own.
+  const body: Record<string, unknown> = { model: target.model, messages: encoded.messages }
+  if (maxTokens !== null) body[shape.maxTokens] = maxTokens
+  for (const name of SAMPLED)
+    if (call[name] !== null && !isFixed(name, call, target, shape)) body[name] = call[name]
+  if (stop.length > 0) body.stop = stop
+  if (call.seed !== null) body.seed = call.seed
+  if (tools.length > 0) Object.assign(body, encodeTools(call))
+  if (schema !== null) body.response_format = responseFormat(schema, call.response_strict)
+  if (format !== null) Object.assign(body, encodeAudio(call, shape, format))
+  if (stream) Object.assign(body, { stream: true, stream_options: { include_usage: true } })
   return { body }
 }
 
 /** `tool_choice` without tools is refused by OpenAI, whatever it says. */
 function encodeTools({ tools, tool_choice: choice }: ChatCall): JsonObject {
-  if (tools.length === 0) return {}
   const encoded = tools.map(({ name, description, parameters }) => ({
     type: 'function',
     function: {

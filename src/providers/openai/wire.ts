@@ -14,6 +14,25 @@ export function headersOf(target: Target, extra: ExtraHeaders): Record<string, s
   return { accept: '*/*', ...authorization, ...extra(target) }
 }
 
+type Headers = Readonly<Record<string, string>>
+
+/** Headers of requests with JSON: they are the same for every attempt at an entry. */
+const jsonHeaders = new WeakMap<ExtraHeaders, WeakMap<Target, Headers>>()
+
+function jsonHeadersOf(target: Target, extra: ExtraHeaders): Headers {
+  let known = jsonHeaders.get(extra)
+  if (known === undefined) {
+    known = new WeakMap()
+    jsonHeaders.set(extra, known)
+  }
+  let headers = known.get(target)
+  if (headers === undefined) {
+    headers = Object.freeze({ ...headersOf(target, extra), 'content-type': 'application/json' })
+    known.set(target, headers)
+  }
+  return headers
+}
+
 /** A POST of JSON to a path below the target's base URL. */
 export function jsonRequest(
   target: Target,
@@ -24,7 +43,7 @@ export function jsonRequest(
   return {
     method: 'POST',
     url: `${target.baseUrl}${path}`,
-    headers: { ...headersOf(target, extra), 'content-type': 'application/json' },
+    headers: jsonHeadersOf(target, extra),
     body: [Buffer.from(JSON.stringify(body))],
   }
 }

@@ -31,7 +31,10 @@ const OUR_FAULT = new Set([
   1 /* ERROR */, 18 /* TOOBIG */, 19 /* CONSTRAINT */, 20 /* MISMATCH */, 21 /* MISUSE */,
 ])
 
-/** Expired rows that each transaction deletes at least; two more for each of its calls, so that they cannot pile up. */
+/** Shortest time between two purges, and the calls after which one comes sooner, so that each stays short. */
+const PURGE_MS = 250
+const PURGE_CALLS = 64
+/** Expired rows that a purge deletes at least; two more for each call since the last, so that they cannot pile up. */
 const PURGE_ROWS = 16
 
 /**
@@ -40,7 +43,7 @@ const PURGE_ROWS = 16
  */
 export function createCommit(
   db: DatabaseSync,
-  { operations, purge }: ReturnType<typeof createOperations>,
+  { operations, purge, now }: ReturnType<typeof createOperations>,
 ): (calls: readonly Call[]) => Committed {
   const beginRead = db.prepare('BEGIN')
   const beginWrite = db.prepare('BEGIN IMMEDIATE')
@@ -50,6 +53,20 @@ export function createCommit(
   const unmark = db.prepare('RELEASE call')
   const changes = db.prepare('SELECT total_changes() AS rows')
   const changedRows = () => Number(changes.get()?.rows)
+  let purgedAtMs = 0
+  let callsSince = 0
+
+  // Readers compare with the time themselves, so that rows of the past may stay a while.
+  const purgeNowAndThen = (calls: number): void => {
+    callsSince += calls
+    const nowMs = now()
+    const sinceMs = nowMs - purgedAtMs
+    // The clock may have been put back.
+    if (sinceMs >= 0 && sinceMs < PURGE_MS && callsSince < PURGE_CALLS) return
+    purge(PURGE_ROWS + 2 * callsSince)
+    purgedAtMs = nowMs
+    callsSince = 0
+  }
 
   const run = ({ id, subject, method, args }: Call): Answer => {
     mark.run()
@@ -76,7 +93,7 @@ export function createCommit(
       if (writes) beginWrite.run()
       else beginRead.run()
       const answers = calls.map(run)
-      if (writes) purge(PURGE_ROWS + 2 * calls.length)
+      if (writes) purgeNowAndThen(calls.length)
       commit.run()
       return { answers, wrote: changedRows() !== before }
     } catch (error) {

@@ -196,11 +196,7 @@ function createWorkerMethods(
       if (row?.fence !== fence || isGone(row, nowMs)) return null
       // The same claim ended it so before, and the answer may have been lost.
       if (row.status !== 'processing') return row.ending === ending.state ? rows.view(row) : null
-      const ended =
-        ending.state === 'queued'
-          ? giveBack(steps, row, ending, keep, nowMs)
-          : steps.finish(row, ending, keep, nowMs, { ending: ending.state })
-      return rows.view(ended)
+      return rows.view(endClaim(steps, row, ending, keep, nowMs))
     },
   }
 }
@@ -232,16 +228,14 @@ function putBack(steps: JobSteps, row: JobRow, { stalledMax, poison, keep }: Cla
   else steps.finish(row, { state: 'failed', error: poison, facts: null }, keep, nowMs, { stalled })
 }
 
-/** Puts a job back whose worker gives it back, or cancels it when that was requested. */
-function giveBack(
-  steps: JobSteps,
-  row: JobRow,
-  { delayMs, counts }: Extract<JobEnding, { state: 'queued' }>,
-  keep: Retention,
-  nowMs: number,
-): JobRow {
-  if (row.cancel_requested === 1)
-    return steps.finish(row, { state: 'cancelled', facts: null }, keep, nowMs, { ending: 'queued' })
+/** Ends a job, or puts it back, as its worker asks; cancels it when that was requested and it has not failed. */
+function endClaim(steps: JobSteps, row: JobRow, ending: JobEnding, keep: Retention, nowMs: number): JobRow {
+  if (row.cancel_requested === 1 && (ending.state === 'queued' || ending.state === 'succeeded')) {
+    const facts = ending.state === 'queued' ? null : ending.facts
+    return steps.finish(row, { state: 'cancelled', facts }, keep, nowMs, { ending: ending.state })
+  }
+  if (ending.state !== 'queued') return steps.finish(row, ending, keep, nowMs, { ending: ending.state })
+  const { delayMs, counts } = ending
   const counted =
     counts === 'nothing' ? {} : counts === 'retry' ? { retries: 1 as const } : { returns: 1 as const }
   const dueAtMs = delayMs > 0 ? nowMs + delayMs : null

@@ -33,6 +33,7 @@ export function createOperations(db: DatabaseSync, now: () => number) {
   const purges = [slots.purge, tokens.purge, jobs.purge, events.purge, catalog.purge]
   return {
     operations,
+    now,
     /** Deletes up to `limit` expired rows of each kind. Within a transaction. */
     purge(limit: number): void {
       const nowMs = now()

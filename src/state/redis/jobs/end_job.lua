@@ -7,7 +7,8 @@
 --
 -- `ending` is the status that the worker asks for, `counter` the field of the job that counts a return to the queue;
 -- what is empty is not there. The job keeps its last ending with the fence, so that an ending whose answer was lost is
--- known when it is sent again.
+-- known when it is sent again. A job whose cancellation was requested is cancelled instead of queued or succeeded: the
+-- worker need not ask for that before.
 
 local id, ending, counter = ARGV[1], ARGV[3], ARGV[5]
 local mark = ending .. ' ' .. ARGV[2]
@@ -18,7 +19,9 @@ if job.ending == mark then return show_job(id) end
 if job.status ~= 'processing' or job.fence ~= tonumber(ARGV[2]) then return {} end
 
 stop_running(job)
-if ending == 'queued' and not job.is_cancelled then
+local status = ending
+if job.is_cancelled and (ending == 'queued' or ending == 'succeeded') then status = 'cancelled' end
+if status == 'queued' then
   change(job, 'queued', 'ending', mark, 'strays', '0')
   if counter ~= '' then redis.call('HINCRBY', key('job', id), counter, 1) end
   queue(job, tonumber(ARGV[4]))
@@ -26,11 +29,11 @@ else
   local fields = { 'ending', mark }
   for i, field in ipairs({ 'result', 'error', 'facts' }) do
     local value = ARGV[5 + i]
-    if value ~= '' then
+    if value ~= '' and not (field == 'result' and status == 'cancelled') then
       table.insert(fields, field)
       table.insert(fields, value)
     end
   end
-  finish(job, ending == 'queued' and 'cancelled' or ending, retention(9), unpack(fields))
+  finish(job, status, retention(9), unpack(fields))
 end
 return show_job(id)

@@ -1,8 +1,4 @@
-import { createHash } from 'node:crypto'
-import { once } from 'node:events'
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Test } from 'tap'
-import { serveHttp } from './http-server.ts'
+import { type Answer, type Dialect, type Fields, jsonAnswer } from './dialect.ts'
 
 export const ELEVENLABS_KEY = 'xi-upstream-key'
 
@@ -28,54 +24,44 @@ const TOKEN = /^(mp3|opus|pcm|wav|ulaw|alaw)_\d+(_\d+)?$/
 const VOICES = new Set(['JBFqnCBsd6RMkjVDRZzb', '21m00Tcm4TlvDq8ikWAM'])
 
 /**
- * A server that speaks ElevenLabs' contract and is as strict as it: unknown fields, values out of range and
- * combinations that it documents as errors are refused. A transcript names the SHA-256 of the audio that
- * came.
+ * ElevenLabs' contract, as strict as it: unknown fields, values out of range and combinations that it documents as
+ * errors are refused. A transcript names the SHA-256 of the audio that came.
  */
-export function startElevenlabsUpstream(t: Pick<Test, 'teardown'>): Promise<string> {
-  return serveHttp(t, (request, response) => {
-    void answer(request, response).catch(() => response.destroy())
-  })
+export function elevenlabsDialect(): Dialect {
+  return {
+    basePath: '',
+    refuse: (status) => refuse([status, 'Refused']),
+    answer({ request, form }) {
+      const url = new URL(request.path, 'http://upstream')
+      const speech = /^\/v1\/text-to-speech\/([^/]+)(\/stream)?$/.exec(url.pathname)
+      if (request.headers['xi-api-key'] !== ELEVENLABS_KEY) {
+        return refuse([401, { status: 'invalid_api_key', message: 'Invalid API key' }])
+      }
+      if (speech !== null && request.method === 'POST') {
+        return speak(speech, url.searchParams, request.body ?? {})
+      }
+      if (url.pathname === '/v1/speech-to-text' && request.method === 'POST') {
+        return transcribe(form ?? new FormData(), request.sha256)
+      }
+      if (url.pathname === '/v1/models' && request.method === 'GET') {
+        return json(200, [{ model_id: 'eleven_flash_v2_5' }, { model_id: 'scribe_v2' }])
+      }
+      return refuse([404, 'Not Found'])
+    },
+  }
 }
 
-async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const chunks: Buffer[] = []
-  for await (const chunk of request) chunks.push(chunk as Buffer)
-  const body = Buffer.concat(chunks)
-  const url = new URL(request.url ?? '', 'http://upstream')
-  const speech = /^\/v1\/text-to-speech\/([^/]+)(\/stream)?$/.exec(url.pathname)
-  if (request.headers['xi-api-key'] !== ELEVENLABS_KEY) {
-    return refuse(response, [401, { status: 'invalid_api_key', message: 'Invalid API key' }])
-  }
-  if (speech !== null && request.method === 'POST') {
-    return speak(response, speech, url.searchParams, JSON.parse(body.toString()) as Record<string, unknown>)
-  }
-  if (url.pathname === '/v1/speech-to-text' && request.method === 'POST') {
-    const headers = { 'content-type': request.headers['content-type'] ?? '' }
-    return transcribe(response, await new Response(body, { headers }).formData())
-  }
-  if (url.pathname === '/v1/models' && request.method === 'GET') {
-    return json(response, 200, [{ model_id: 'eleven_flash_v2_5' }, { model_id: 'scribe_v2' }])
-  }
-  refuse(response, [404, 'Not Found'])
+function json(status: number, body: unknown): Answer {
+  return jsonAnswer(body, status, { 'request-id': 'r1' })
 }
 
-function json(response: ServerResponse, status: number, body: unknown): void {
-  response.writeHead(status, { 'content-type': 'application/json', 'request-id': 'r1' })
-  response.end(JSON.stringify(body))
+function refuse([status, detail]: Refusal): Answer {
+  return json(status, { detail })
 }
 
-function refuse(response: ServerResponse, [status, detail]: Refusal): void {
-  json(response, status, { detail })
-}
-
-async function transcribe(response: ServerResponse, form: FormData): Promise<void> {
+function transcribe(form: FormData, digest: string): Answer {
   const refusal = faultOf(form)
-  if (refusal !== null) return refuse(response, refusal)
-  const file = form.get('file') as File
-  const digest = createHash('sha256')
-    .update(await file.bytes())
-    .digest('hex')
+  if (refusal !== null) return refuse(refusal)
   const laughs = form.get('tag_audio_events') !== 'false'
   const spoken = ['heard', `${digest}.`, ...(laughs ? ['(laughter)'] : [])]
   const timed = form.get('timestamps_granularity') !== 'none'
@@ -88,8 +74,8 @@ async function transcribe(response: ServerResponse, form: FormData): Promise<voi
     ...(channel === null ? {} : { channel_index: channel }),
   })
   const whole = { transcription_id: 'x', audio_duration_secs: 2.5 }
-  if (form.get('use_multi_channel') !== 'true') return json(response, 200, { ...transcript(null), ...whole })
-  json(response, 200, { transcripts: [transcript(0), transcript(1)], ...whole })
+  if (form.get('use_multi_channel') !== 'true') return json(200, { ...transcript(null), ...whole })
+  return json(200, { transcripts: [transcript(0), transcript(1)], ...whole })
 }
 
 function wordOf(text: string, index: number, diarized: boolean, channel: number | null) {
@@ -130,12 +116,7 @@ function faultOf(form: FormData): Refusal | null {
   return null
 }
 
-async function speak(
-  response: ServerResponse,
-  [, voice = '', streamed]: RegExpExecArray,
-  query: URLSearchParams,
-  body: Record<string, unknown>,
-): Promise<void> {
+function speak([, voice = '', streamed]: RegExpExecArray, query: URLSearchParams, body: Fields): Answer {
   const { text, model_id: model, voice_settings: settings, seed, ...unknown } = body
   const format = query.get('output_format') ?? ''
   const { speed = 1, ...others } = (settings ?? {}) as { speed?: number }
@@ -147,15 +128,11 @@ async function speak(
     (seed === undefined || Number.isInteger(seed)) &&
     speed >= 0.7 &&
     speed <= 1.2
-  if (!valid) return refuse(response, [422, [{ loc: ['body'], msg: 'invalid', type: 'value_error' }]])
+  if (!valid) return refuse([422, [{ loc: ['body'], msg: 'invalid', type: 'value_error' }]])
   if (model !== 'eleven_flash_v2_5')
-    return refuse(response, [400, { status: 'model_not_found', message: 'no such model' }])
-  if (!VOICES.has(voice))
-    return refuse(response, [404, { status: 'voice_not_found', message: 'no such voice' }])
+    return refuse([400, { status: 'model_not_found', message: 'no such model' }])
+  if (!VOICES.has(voice)) return refuse([404, { status: 'voice_not_found', message: 'no such voice' }])
   const type = format.startsWith('mp3') ? 'audio/mpeg' : 'application/octet-stream'
-  response.writeHead(200, { 'content-type': type, 'character-cost': String(text.length) })
-  for (const piece of [streamed === undefined ? 'whole ' : 'streamed ', `${voice} `, text]) {
-    if (!response.write(piece)) await once(response, 'drain')
-  }
-  response.end()
+  const headers = { 'content-type': type, 'character-cost': String(text.length) }
+  return { headers, chunks: [streamed === undefined ? 'whole ' : 'streamed ', `${voice} `, text] }
 }

@@ -1,8 +1,5 @@
 import { createHash } from 'node:crypto'
-import { once } from 'node:events'
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Test } from 'tap'
-import { serveHttp } from './http-server.ts'
+import { type Answer, type Dialect, type Fields, jsonAnswer } from './dialect.ts'
 
 export const DEEPGRAM_KEY = 'dg-upstream-key'
 
@@ -36,66 +33,52 @@ const SPEAK: Readonly<Record<string, { container: string[]; rates: string[]; typ
 }
 
 /**
- * A server that speaks Deepgram's contract and is as strict as it: unknown parameters, values and
- * combinations that it documents as errors are refused. A transcript names the SHA-256 of the audio that
- * came, and its type.
+ * Deepgram's contract, as strict as it: unknown parameters, values and combinations that it documents as errors are
+ * refused. A transcript names the SHA-256 of the audio that came, and its type.
  */
-export function startDeepgramUpstream(t: Pick<Test, 'teardown'>): Promise<string> {
-  return serveHttp(t, (request, response) => {
-    void answer(request, response).catch(() => response.destroy())
-  })
-}
-
-async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const chunks: Buffer[] = []
-  for await (const chunk of request) chunks.push(chunk as Buffer)
-  const { pathname, searchParams: query } = new URL(request.url ?? '', 'http://upstream')
-  if (request.headers.authorization !== `Token ${DEEPGRAM_KEY}`) {
-    return refuse(response, 401, 'INVALID_AUTH', 'Invalid credentials.')
+export function deepgramDialect(): Dialect {
+  return {
+    basePath: '',
+    refuse: (status) => refuse(status, 'Error', 'Refused.'),
+    answer({ request, bytes }) {
+      const { pathname, searchParams: query } = new URL(request.path, 'http://upstream')
+      if (request.headers.authorization !== `Token ${DEEPGRAM_KEY}`) {
+        return refuse(401, 'INVALID_AUTH', 'Invalid credentials.')
+      }
+      const type = request.headers['content-type'] ?? ''
+      const line = `${request.method} ${pathname}`
+      if (line === 'POST /v1/listen') return listenTo(query, type, bytes)
+      if (line === 'POST /v1/speak') return speak(query, type, request.body)
+      if (line !== 'GET /v1/models') {
+        return { status: 404, headers: { 'content-type': 'text/plain' }, bytes: Buffer.from('Not found') }
+      }
+      const stt = [{ name: 'general', canonical_name: 'nova-3-general' }]
+      return json(200, { stt, tts: [{ name: 'thalia', canonical_name: 'aura-2-thalia-en' }] })
+    },
   }
-  const route = `${request.method} ${pathname}`
-  const type = request.headers['content-type'] ?? ''
-  if (route === 'POST /v1/listen') return listenTo(response, query, type, Buffer.concat(chunks))
-  if (route === 'POST /v1/speak') return speak(response, query, type, Buffer.concat(chunks))
-  if (route === 'GET /v1/models') {
-    const stt = [{ name: 'general', canonical_name: 'nova-3-general' }]
-    return json(response, 200, { stt, tts: [{ name: 'thalia', canonical_name: 'aura-2-thalia-en' }] })
-  }
-  response.writeHead(404, { 'content-type': 'text/plain' }).end('Not found')
 }
 
-function json(response: ServerResponse, status: number, body: unknown): void {
-  response.writeHead(status, { 'content-type': 'application/json', 'dg-request-id': 'r1' })
-  response.end(JSON.stringify(body))
+function json(status: number, body: unknown): Answer {
+  return jsonAnswer(body, status, { 'dg-request-id': 'r1' })
 }
 
-function refuse(response: ServerResponse, status: number, code: string, message: string): void {
-  json(response, status, { err_code: code, err_msg: message, request_id: 'r1' })
+function refuse(status: number, code: string, message: string): Answer {
+  return json(status, { err_code: code, err_msg: message, request_id: 'r1' })
 }
 
-function listenTo(response: ServerResponse, query: URLSearchParams, type: string, audio: Buffer) {
+function listenTo(query: URLSearchParams, type: string, audio: Buffer): Answer {
   const model = query.get('model') ?? ''
   for (const [name, value] of query) {
     const known = Object.hasOwn(LISTEN, name) ? LISTEN[name] : undefined
     if (!known?.test(value)) {
-      return refuse(
-        response,
-        400,
-        'INVALID_QUERY_PARAMETER',
-        `Failed to deserialize query parameters: ${name}`,
-      )
+      return refuse(400, 'INVALID_QUERY_PARAMETER', `Failed to deserialize query parameters: ${name}`)
     }
   }
   if (query.has(model.startsWith('nova-3') ? 'keywords' : 'keyterm')) {
-    return refuse(response, 400, 'Bad Request', 'Keywords and keyterms belong to their own models.')
+    return refuse(400, 'Bad Request', 'Keywords and keyterms belong to their own models.')
   }
   if (!/^audio\/[a-z0-9]+$/.test(type) || audio.length === 0) {
-    return refuse(
-      response,
-      400,
-      'Bad Request',
-      'Bad Request: failed to process audio: corrupt or unsupported data',
-    )
+    return refuse(400, 'Bad Request', 'Bad Request: failed to process audio: corrupt or unsupported data')
   }
   const transcript = `Heard ${createHash('sha256').update(audio).digest('hex')} as ${type}.`
   const diarized = query.has('diarize_model')
@@ -118,7 +101,7 @@ function listenTo(response: ServerResponse, query: URLSearchParams, type: string
     return { start, end, confidence: 0.9, channel, transcript, words, ...speaker, id: `u${channel}` }
   })
   const asked = query.get('utterances') === 'true' ? { utterances } : {}
-  json(response, 200, {
+  return json(200, {
     metadata: { request_id: 'r1', duration: 2.5, channels: counts.length, model_info: infoOf(model) },
     results: { channels, ...asked },
   })
@@ -131,12 +114,7 @@ function infoOf(model: string): object {
   return { '30089e05-99d1-4376-b32e-c263170674af': { name, version: '2026-10-07.0', arch: `nova-${family}` } }
 }
 
-async function speak(
-  response: ServerResponse,
-  query: URLSearchParams,
-  type: string,
-  body: Buffer,
-): Promise<void> {
+function speak(query: URLSearchParams, type: string, body: Fields | null): Answer {
   const {
     model,
     encoding = 'mp3',
@@ -146,7 +124,7 @@ async function speak(
     ...unknown
   } = Object.fromEntries(query)
   if (type !== 'application/json') {
-    return refuse(response, 415, 'UNSUPPORTED_MEDIA_TYPE', '`Content-Type` header is not supported.')
+    return refuse(415, 'UNSUPPORTED_MEDIA_TYPE', '`Content-Type` header is not supported.')
   }
   const takes = Object.hasOwn(SPEAK, encoding) ? SPEAK[encoding] : undefined
   const fits =
@@ -156,18 +134,15 @@ async function speak(
     Number(speed) >= 0.7 &&
     Number(speed) <= 1.5 &&
     Object.keys(unknown).length === 0
-  if (!fits) return refuse(response, 400, 'INVALID_QUERY_PARAMETER', 'Unsupported audio format')
+  if (!fits) return refuse(400, 'INVALID_QUERY_PARAMETER', 'Unsupported audio format')
   if (!/^aura-2-(thalia|orion)-en$/.test(model ?? '')) {
-    return refuse(response, 400, 'Bad Request', 'Bad Request: No such model/version combination found.')
+    return refuse(400, 'Bad Request', 'Bad Request: No such model/version combination found.')
   }
-  const { text, ...more } = JSON.parse(body.toString()) as Record<string, unknown>
+  const { text, ...more } = body ?? {}
   if (typeof text !== 'string' || Object.keys(more).length > 0) {
-    return refuse(response, 400, 'PAYLOAD_ERROR', 'Failed to deserialize JSON payload.')
+    return refuse(400, 'PAYLOAD_ERROR', 'Failed to deserialize JSON payload.')
   }
-  if (text.length > 2000) return refuse(response, 413, 'Payload Too Large', 'Input text exceeds maximum')
-  response.writeHead(200, { 'content-type': takes.type, 'dg-model-name': model })
-  for (const piece of ['spoken ', `${model} `, text]) {
-    if (!response.write(piece)) await once(response, 'drain')
-  }
-  response.end()
+  if (text.length > 2000) return refuse(413, 'Payload Too Large', 'Input text exceeds maximum')
+  const headers = { 'content-type': takes.type, 'dg-model-name': model ?? '' }
+  return { headers, chunks: ['spoken ', `${model} `, text] }
 }

@@ -1,22 +1,18 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Test } from 'tap'
-import { serveHttp } from './http-server.ts'
+import { type Answer, type Dialect, eventsAnswer, jsonAnswer, type ReceivedRequest } from './dialect.ts'
+
+export const GEMINI_KEY = 'AIza-good'
+
+const BASE_PATH = '/v1beta'
+const JSON_HEADERS = { 'content-type': 'application/json; charset=UTF-8' }
 
 /** Answers to good requests: by `<method> <path>` below the base URL, in turn; the last one stays. */
-export type Answers = Readonly<Record<string, readonly Answer[]>>
+export type GeminiAnswers = Readonly<Record<string, readonly GeminiAnswer[]>>
 
 /** JSON, or a file, or the events of a stream. */
-export type Answer =
+type GeminiAnswer =
   | { readonly json: unknown }
   | { readonly file: Buffer }
   | { readonly events: readonly unknown[] }
-
-export interface GeminiUpstream {
-  /** As a provider's `base_url`. */
-  readonly url: string
-  /** Bodies of the requests that were good, as `<method> <path>` and what it held. */
-  readonly received: readonly { readonly path: string; readonly body: unknown }[]
-}
 
 /** What Google takes as one request with audio or pictures inside, bytes. */
 const REQUEST_MAX_BYTES = 20 * 1024 * 1024
@@ -98,36 +94,26 @@ interface Content {
   readonly parts?: readonly Part[]
 }
 
-/** Takes what Google documents, and refuses the rest as Google does. The good key is `AIza-good`. */
-export async function startGeminiUpstream(
-  t: Pick<Test, 'teardown'>,
-  answers: Answers,
-): Promise<GeminiUpstream> {
-  const received: { path: string; body: unknown }[] = []
+/** Google's contract: what it documents has the answer that was given for it, the rest is refused as Google does. */
+export function geminiDialect(answers: GeminiAnswers): Dialect {
   const counts = new Map<string, number>()
-  const origin = await serveHttp(t, (request, response) => {
-    void answer(request, response).catch(() => response.destroy())
-  })
-  return { url: `${origin}/v1beta`, received }
-
-  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const chunks: Buffer[] = []
-    for await (const chunk of request) chunks.push(chunk as Buffer)
-    const path = `${request.method} ${request.url?.replace(/^\/v1beta/, '')}`
-    const { body, fault } = judge(request, path, Buffer.concat(chunks))
-    if (fault !== null) return refuse(response, fault)
-    received.push({ path, body })
-    const list = answers[path] ?? []
-    const count = counts.get(path) ?? 0
-    counts.set(path, count + 1)
-    const given = list[Math.min(count, list.length - 1)]
-    if (given === undefined) return refuse(response, { code: 404, status: 'NOT_FOUND', message: 'not found' })
-    if ('json' in given) response.setHeader('content-type', 'application/json; charset=UTF-8')
-    if ('json' in given) return void response.end(JSON.stringify(given.json, null, 2))
-    if ('file' in given) return void response.setHeader('content-type', 'video/mp4').end(given.file)
-    response.setHeader('content-type', 'text/event-stream')
-    for (const event of given.events) response.write(`data: ${JSON.stringify(event)}\r\n\r\n`)
-    response.end()
+  return {
+    basePath: BASE_PATH,
+    refuse: (code) => refuse({ code, status: 'INTERNAL', message: 'refused' }),
+    answer({ request, bytes }) {
+      const line = `${request.method} ${request.path.replace(BASE_PATH, '')}`
+      const fault = faultOf(request, line, bytes.length)
+      if (fault !== null) return refuse(fault)
+      const list = answers[line] ?? []
+      const count = counts.get(line) ?? 0
+      counts.set(line, count + 1)
+      const given = list[Math.min(count, list.length - 1)]
+      if (given === undefined) return refuse({ code: 404, status: 'NOT_FOUND', message: 'not found' })
+      if ('json' in given)
+        return { headers: JSON_HEADERS, bytes: Buffer.from(JSON.stringify(given.json, null, 2)) }
+      if ('file' in given) return { headers: { 'content-type': 'video/mp4' }, bytes: given.file }
+      return eventsAnswer(given.events.map((event) => `data: ${JSON.stringify(event)}\r\n\r\n`))
+    },
   }
 }
 
@@ -140,31 +126,20 @@ interface Fault {
 
 const invalid = (message: string): Fault => ({ code: 400, status: 'INVALID_ARGUMENT', message })
 
-function judge(
-  request: IncomingMessage,
-  path: string,
-  bytes: Buffer,
-): { body: unknown; fault: Fault | null } {
-  const key = request.headers['x-goog-api-key']
+function faultOf({ headers, body }: ReceivedRequest, line: string, length: number): Fault | null {
+  const key = headers['x-goog-api-key']
   if (key === undefined) {
-    const message = "Method doesn't allow unregistered callers"
-    return { body: null, fault: { code: 403, status: 'PERMISSION_DENIED', message } }
+    return { code: 403, status: 'PERMISSION_DENIED', message: "Method doesn't allow unregistered callers" }
   }
-  if (key !== 'AIza-good') {
-    return { body: null, fault: { ...invalid('API key not valid'), reason: 'API_KEY_INVALID' } }
+  if (key !== GEMINI_KEY) return { ...invalid('API key not valid'), reason: 'API_KEY_INVALID' }
+  if (headers['transfer-encoding'] !== undefined) {
+    return { code: 411, status: 'INVALID_ARGUMENT', message: 'Length Required' }
   }
-  if (request.headers['transfer-encoding'] !== undefined) {
-    return { body: null, fault: { code: 411, status: 'INVALID_ARGUMENT', message: 'Length Required' } }
-  }
-  if (bytes.length > REQUEST_MAX_BYTES) {
-    return { body: null, fault: invalid('Request payload size exceeds the limit: 20971520 bytes.') }
-  }
-  if (bytes.length === 0) return { body: null, fault: null }
-  if (request.headers['content-type'] !== 'application/json') {
-    return { body: null, fault: invalid('Invalid content type') }
-  }
-  const body: unknown = JSON.parse(bytes.toString())
-  return { body, fault: faultIn(path, body) }
+  if (length > REQUEST_MAX_BYTES) return invalid('Request payload size exceeds the limit: 20971520 bytes.')
+  if (length === 0) return null
+  return headers['content-type'] === 'application/json'
+    ? faultIn(line, body)
+    : invalid('Invalid content type')
 }
 
 function faultIn(path: string, body: unknown): Fault | null {
@@ -244,10 +219,8 @@ function faultInParts(parts: readonly Part[], next: readonly Part[]): Fault | nu
     : invalid('the number of function response parts is not that of the function call parts')
 }
 
-function refuse(response: ServerResponse, { code, status, message, reason }: Fault): void {
+function refuse({ code, status, message, reason }: Fault): Answer {
   const info = { '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason, domain: 'googleapis.com' }
   const error = { code, message, status, ...(reason === undefined ? {} : { details: [info] }) }
-  response
-    .writeHead(code, { 'content-type': 'application/json; charset=UTF-8' })
-    .end(JSON.stringify({ error }))
+  return jsonAnswer({ error }, code, JSON_HEADERS)
 }

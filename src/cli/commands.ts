@@ -1,0 +1,181 @@
+import { readVersion } from '../version.ts'
+import { CommandFailure, parse, UsageError } from './arguments.ts'
+import type { CliContext } from './context.ts'
+
+const HELP = `larkway <command>
+
+  serve [--processes N]        run the gateway; docs/configuration.md lists its environment. N processes (1 to 64) share
+                               the port, Redis and S3; LARKWAY_MEMORY_MIB is the budget of each
+  worker                       work on jobs and webhooks, beside servers with the same Redis and bucket
+  check [file] [--providers]   validate the configuration: print every issue, or what it amounts to (default:
+                               LARKWAY_CONFIG, else larkway.yaml); with --providers, ask each provider for its models
+  schema                       print the JSON Schema of the configuration, for editors
+  route explain --key K --endpoint E [...]
+                               tell which entry would serve a request, and why the others would not
+  route diff OLD NEW           compare the routes of two configuration files
+  models [kind] [--stale]      list known models: capabilities, features, price, and the date of that knowledge; with
+                               --stale, those that end within 90 days or were looked up longer ago
+  key create|list|revoke       manage API keys in the state, without a restart or a change of the configuration
+  key make|hash                make an API key for the configuration; print the hash of one
+  credits add|show             add credits to workspaces; show balances and spending
+  jobs list|show|retry|cancel  manage transcription jobs and jobs of the queue, with its dead list
+  webhooks list|redeliver|test list pending webhook deliveries; deliver again; test a workspace's webhook
+  export [--out FILE]          write the configuration, and what was made in the console, as one configuration
+  import FILE [--dry-run]      publish what a configuration defines, beside the one that is served
+  sandbox [--host H] [--port P]
+                               run the sandbox provider alone (default: 127.0.0.1, any free port)
+  help                         print this text
+  version                      print the version
+
+key, credits, jobs, webhooks, export, import and route explain have a --help of their own.
+Exit code: 0 when done, 1 when the command failed or was refused, 2 for a wrong command line.
+`
+
+export type Command = (args: string[], context: CliContext) => Promise<number>
+
+const COMMANDS: Readonly<Record<string, Command>> = {
+  check: checkCommand,
+  schema,
+  route,
+  models,
+  key,
+  credits,
+  jobs,
+  webhooks,
+  export: exportCommand,
+  import: importCommand,
+  version,
+  help,
+  '--help': help,
+  '--version': version,
+}
+
+/** Commands that answer --help by themselves. */
+const OWN_HELP: ReadonlySet<string> = new Set([
+  'route',
+  'key',
+  'credits',
+  'jobs',
+  'webhooks',
+  'export',
+  'import',
+])
+
+/** A terminal that commands are given at, and the environment of its shell. */
+export interface Terminal extends CliContext {
+  /** Writes a sentence to standard error. */
+  readonly complain: (sentence: string) => void
+}
+
+/**
+ * Runs a command to its end.
+ *
+ * @param programs commands that go on until the process is told to stop, which are the process's own
+ * @returns the exit code
+ */
+export async function runCommand(
+  [name = 'help', ...args]: readonly string[],
+  terminal: Terminal,
+  programs: Readonly<Record<string, Command>> = {},
+): Promise<number> {
+  const commands = { ...COMMANDS, ...programs }
+  try {
+    const command = Object.hasOwn(commands, name) ? commands[name] : undefined
+    if (command === undefined) throw new UsageError(`there is no command "${name}"; see larkway help`)
+    const asksHelp = args.includes('--help') && !OWN_HELP.has(name)
+    return await (asksHelp ? help : command)(args, terminal)
+  } catch (error) {
+    if (!(error instanceof UsageError || error instanceof CommandFailure)) throw error
+    terminal.complain(error.message)
+    return error instanceof UsageError ? 2 : 1
+  }
+}
+
+async function checkCommand(args: string[], context: CliContext): Promise<number> {
+  const { values, positionals } = parse(args, { providers: { type: 'boolean' } }, 1)
+  const path = positionals[0] ?? configPath(context)
+  const { check } = await import('./check.ts')
+  return printingIssues(context, () =>
+    check({ path, env: context.env, providers: values.providers === true }, context.print),
+  )
+}
+
+async function schema(args: string[], context: CliContext): Promise<number> {
+  const { printSchema } = await import('./schema.ts')
+  return printSchema(args, context.print)
+}
+
+async function route(args: string[], context: CliContext): Promise<number> {
+  const [action, ...rest] = args
+  if (args.includes('--help') && action !== 'explain') return help(args, context)
+  if (action === 'explain') {
+    const { explainRoute } = await import('./route.ts')
+    return printingIssues(context, () => explainRoute(rest, configPath(context), context.print))
+  }
+  if (action === 'diff') {
+    const { diffFiles } = await import('./route.ts')
+    return printingIssues(context, () => diffFiles(rest, context.print))
+  }
+  throw new UsageError('route takes explain or diff')
+}
+
+function configPath({ env }: CliContext): string {
+  return env.LARKWAY_CONFIG || 'larkway.yaml'
+}
+
+/** Prints what is wrong with a configuration as the output of a command. */
+async function printingIssues({ print }: CliContext, command: () => Promise<number>): Promise<number> {
+  const { CatalogError } = await import('../catalog/watch.ts')
+  try {
+    return await command()
+  } catch (error) {
+    if (!(error instanceof CatalogError)) throw error
+    print(`${error.message}\n`)
+    return 1
+  }
+}
+
+async function models(args: string[], context: CliContext): Promise<number> {
+  const { listKnownModels } = await import('./models.ts')
+  return listKnownModels(args, context.print)
+}
+
+async function key(args: string[], context: CliContext): Promise<number> {
+  const { key } = await import('./key.ts')
+  return printingIssues(context, () => key(args, context))
+}
+
+async function credits(args: string[], context: CliContext): Promise<number> {
+  const { credits } = await import('./credits.ts')
+  return printingIssues(context, () => credits(args, context))
+}
+
+async function jobs(args: string[], context: CliContext): Promise<number> {
+  const { jobs } = await import('./jobs.ts')
+  return jobs(args, context)
+}
+
+async function webhooks(args: string[], context: CliContext): Promise<number> {
+  const { webhooks } = await import('./webhooks.ts')
+  return webhooks(args, context)
+}
+
+async function exportCommand(args: string[], context: CliContext): Promise<number> {
+  const { exportFile } = await import('./transfer.ts')
+  return printingIssues(context, () => exportFile(args, context))
+}
+
+async function importCommand(args: string[], context: CliContext): Promise<number> {
+  const { importFile } = await import('./transfer.ts')
+  return printingIssues(context, () => importFile(args, context))
+}
+
+async function version(_: string[], { print }: CliContext): Promise<number> {
+  print(`larkway ${await readVersion()}\n`)
+  return 0
+}
+
+async function help(_: string[], { print }: CliContext): Promise<number> {
+  print(HELP)
+  return 0
+}

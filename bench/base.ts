@@ -74,7 +74,7 @@ function haveSameLock(folder: string, root: string): boolean {
   return read(folder).equals(read(root))
 }
 
-/** Links each package, and the fetched Node, into folders of its own, so that what its scripts note there is its own. */
+/** Links each package and the fetched Node into folders of its own, where its scripts may note what they like. */
 function sharePackages(draft: string, root: string): void {
   // Seen from where the draft will be: both lie in the same folder.
   const up = relative(draft, root)

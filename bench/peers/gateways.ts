@@ -31,7 +31,7 @@ export interface Gateway {
 export const LITELLM: Gateway = {
   name: 'litellm',
   label: 'LiteLLM proxy',
-  version: '1.109.1',
+  version: '1.106.2',
   tools: ['python3'],
   async install(folder, version) {
     await capture('python3', ['-m', 'venv', folder])

@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { capture } from '../../scripts/install.mjs'
@@ -6,6 +7,9 @@ import type { Found } from '../candidates.ts'
 import { NPM_PEERS } from './install.ts'
 
 // Gateways that are not npm packages: installed where their registries have them, else skipped by name.
+
+/** Which calls bring along; LiteLLM does not start without one, and it must be long. */
+export const GATEWAY_KEY = `sk-${randomBytes(32).toString('hex')}`
 
 /** How a gateway comes here. */
 export interface Gateway {
@@ -43,7 +47,7 @@ export const LITELLM: Gateway = {
     command: join(folder, 'bin', 'litellm'),
     args: ['--config', configuration, '--host', '127.0.0.1', '--port', `${port}`, '--num_workers', '1'],
     // It must not look for prices or report anything.
-    env: { LITELLM_LOCAL_MODEL_COST_MAP: 'True', LITELLM_LOG: 'ERROR' },
+    env: { LITELLM_MASTER_KEY: GATEWAY_KEY, LITELLM_LOCAL_MODEL_COST_MAP: 'True', LITELLM_LOG: 'ERROR' },
   }),
   configuration: (upstreamPort) => ({
     name: 'litellm.yaml', // JSON is YAML

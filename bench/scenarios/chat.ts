@@ -5,7 +5,7 @@ import type { PingReport, PingTask } from '../load/pings.ts'
 import type { RequestSpec } from '../load/request.ts'
 import type { RequestReport, RequestTask } from '../load/requests.ts'
 import { openaiChat, portkeyHeaders } from '../openai.ts'
-import { gateways } from '../peers/gateways.ts'
+import { GATEWAY_KEY, gateways } from '../peers/gateways.ts'
 import { ONCE, type RequestOf, type Scenario, sort, upload } from './scenario.ts'
 
 const MESSAGE = 'Hello.'
@@ -36,6 +36,8 @@ export const chat: Scenario = {
   async plan({ quick }) {
     const own = larkway({ name: 'larkway', label: 'Larkway', memoryMib: DEFAULT_BUDGET_MIB })
     const openai: Kind = { request: () => openaiChat(MESSAGE, {}), content: openaiContent }
+    const headers = { authorization: `Bearer ${GATEWAY_KEY}` }
+    const keyed: Kind = { ...openai, request: () => openaiChat(MESSAGE, headers), slow: true }
     const throughPortkey = (port: number) => openaiChat(MESSAGE, portkeyHeaders(port))
     const { found, skipped } = await sort<Kind>([
       [upstreamItself(), openai],
@@ -44,7 +46,7 @@ export const chat: Scenario = {
       [own, { request: () => larkwayChat(MESSAGE), content: (body) => JSON.parse(body).content }],
       [await portkey(), { request: throughPortkey, content: openaiContent }],
       // Their installation is not for a short run.
-      ...(quick ? [] : await gateways()).map((one) => [one, { ...openai, slow: true } as const] as const),
+      ...(quick ? [] : await gateways()).map((one) => [one, keyed] as const),
     ])
     const trials = LOADS.flatMap((load) =>
       found

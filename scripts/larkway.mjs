@@ -1,6 +1,10 @@
 #!/usr/bin/env node
+import { compiled } from './compile.mjs'
 import { main } from './install.mjs'
 import { prepare, run } from './runtime.mjs'
 
 // The command `larkway`.
-await main(async () => run(await prepare(), 'src/cli.ts', process.argv.slice(2), { ownGroup: false }))
+await main(async () => {
+  const node = await prepare()
+  run(node, await compiled('cli.ts'), process.argv.slice(2), { ownGroup: false })
+})

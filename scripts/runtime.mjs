@@ -171,12 +171,15 @@ const PARENT_CHECK_MS = 250
  * Runs a program of this repository, and ends as it ends. Signals are forwarded. When this process is killed,
  * the program is told through a closed channel and ends itself (leave-with-parent.mjs).
  *
+ * @param program  its file, and the flags of Node and the environment that it is run with
  * @param ownGroup keeps the terminal's Ctrl-C from the program, so that it hears of it once, from here. Not for a
  *                 program that reads from the terminal: it then shares the group, and SIGINT is left to the terminal
  */
-export function run(node, file, args, { ownGroup }) {
+export function run(node, program, args, { ownGroup }) {
   const guard = pathToFileURL(join(ROOT, 'scripts', 'leave-with-parent.mjs')).href
-  const child = spawn(node, ['--import', guard, join(ROOT, file), ...args], {
+  const { file, flags = [], env = {} } = program
+  const child = spawn(node, [`--import=${guard}`, ...flags, file, ...args], {
+    env: { ...process.env, ...env },
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
     detached: ownGroup,
   })

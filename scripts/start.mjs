@@ -1,7 +1,9 @@
+import { compiled } from './compile.mjs'
 import { main } from './install.mjs'
 import { prepare, run } from './runtime.mjs'
 
 // `npm start`: the server. `npm start -- --processes 2`: several of them.
-await main(async () =>
-  run(await prepare(), 'src/cli.ts', ['serve', ...process.argv.slice(2)], { ownGroup: true }),
-)
+await main(async () => {
+  const node = await prepare()
+  run(node, await compiled('cli.ts'), ['serve', ...process.argv.slice(2)], { ownGroup: true })
+})

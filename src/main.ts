@@ -1,4 +1,3 @@
-import { fileURLToPath } from 'node:url'
 import { UWS_ENVIRONMENT } from './inbound/uws.ts'
 import { createLogger, type Logger, logCrash, messageOf } from './log.ts'
 import type { Environment } from './node/config.ts'
@@ -69,7 +68,7 @@ function stopOnSignals(node: RunningNode): void {
   process.on('SIGHUP', () => void node.reload())
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
+if (process.argv[1] === import.meta.filename) {
   await serve(process.env, { shared: process.argv.includes('--shared') }).catch((error: unknown) => {
     process.stderr.write(`${messageOf(error)}\n`)
     process.exit(1)

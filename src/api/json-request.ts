@@ -1,11 +1,11 @@
 import { type Static, type TObject, type TSchema, Type } from 'typebox'
-import { Compile } from 'typebox/compile'
 import type { Selectors } from '../contracts/catalog.ts'
 import type { Calls, OperationName } from '../contracts/operations.ts'
 import type { Call } from '../gateway/call.ts'
 import type { Exchange } from '../inbound/exchange.ts'
 import { FieldReader } from '../inbound/form.ts'
 import { isObject, readJson } from '../inbound/json-body.ts'
+import { shapeCheck } from '../shape.ts'
 import type { Admitted, RequestBody } from './endpoint.ts'
 import { ROUTE_CONTROL, readSelectors, SELECTOR_FIELDS, unknownFields } from './fields.ts'
 import { faultOf } from './json-fault.ts'
@@ -60,9 +60,9 @@ export function jsonRequest<K extends OperationName, Shape extends TObject>(
   const whole = Type.Object({ ...schema.properties, ...SELECTOR_FIELDS })
   const known = Object.keys(whole.properties)
   const ignored: ReadonlySet<string> = new Set([...known, ...ROUTE_CONTROL])
-  const compiled = Compile(schema)
+  const hasShape = shapeCheck(schema)
   const read: JsonRequest<K>['read'] = (body, exchange) => {
-    if (!compiled.Check(body)) throw faultOf(schema, body)
+    if (!hasShape(body)) throw faultOf(schema, body)
     const warnings = unknownFields(namesBeside(ignored, body), known)
     const warn = (line: string) => void warnings.push(line)
     return { operation, payload: payload(body, warn), selectors: selectorsOf(body, exchange), warnings }

@@ -1,7 +1,7 @@
 import type { Static, TSchema } from 'typebox'
-import { Compile, type Validator } from 'typebox/compile'
 import { Settings } from 'typebox/system'
 import { Pointer, Value } from 'typebox/value'
+import { shapeCheck } from '../shape.ts'
 
 /** Keys and indexes that lead to a place in the file. */
 export type Path = readonly (string | number)[]
@@ -99,18 +99,17 @@ export function withoutUnknownKeys(schema: TSchema, value: unknown): unknown {
   return Value.Clean(schema, structuredClone(value))
 }
 
-const compiled = new WeakMap<TSchema, Validator>()
+const checks = new WeakMap<TSchema, (value: unknown) => boolean>()
 
 /**
- * Whether a value has a shape. A catalog is checked whole with every change of it, on the thread that serves: compiled
- * shapes take a fifth of the time (18 against 100 ms for 500 workspaces). One is compiled when it is first asked for,
- * so give shapes that stay.
+ * Whether a value has a shape. A catalog is checked whole with every change of it, on the thread that serves, so what
+ * is known of a shape is kept: give shapes that stay.
  */
 export function hasShape<Shape extends TSchema>(shape: Shape, value: unknown): value is Static<Shape> {
-  let validator = compiled.get(shape)
-  if (validator === undefined) {
-    validator = Compile(shape) as Validator
-    compiled.set(shape, validator)
+  let check = checks.get(shape)
+  if (check === undefined) {
+    check = shapeCheck(shape)
+    checks.set(shape, check)
   }
-  return validator.Check(value)
+  return check(value)
 }

@@ -1,6 +1,6 @@
 import type { Price } from '../contracts/facts.ts'
 import { type PriceOfDay, priceOn } from '../gateway/price.ts'
-import { DATED, type DatedModel, factsOf, staleness } from '../providers/facts.ts'
+import { type DatedModel, datedModels, factsOf, staleness } from '../providers/facts.ts'
 import { PROVIDERS } from '../providers/index.ts'
 import { parse, table, UsageError } from './arguments.ts'
 
@@ -19,7 +19,7 @@ export function listKnownModels(
   const [wanted] = positionals
   if (wanted !== undefined && !PROVIDERS.has(wanted))
     throw new UsageError(`there is no kind "${wanted}"; there are ${[...PROVIDERS.keys()].sort().join(', ')}`)
-  const models = DATED.filter(({ kind }) => wanted === undefined || kind === wanted)
+  const models = datedModels().filter(({ kind }) => wanted === undefined || kind === wanted)
   print(values.stale === true ? staleTable(models, nowMs) : factsTable(models, nowMs))
   return 0
 }

@@ -42,7 +42,8 @@ export async function attemptWhole<K extends OperationName>(
   const checkpoint =
     job !== null && operation.resume !== undefined ? new Checkpoint(job, entry, resumes) : null
   const traceContext = traceContextOf(context)
-  const options = { send: services.send, signal, traceContext, deadlineAtMs, memory, checkpoint }
+  const { send, timing } = services
+  const options = { send, timing, signal, traceContext, deadlineAtMs, memory, checkpoint }
   try {
     const target = targetOf(entry)
     const keyed = job === null ? target : { ...target, attemptKey: attemptKeyOf(job, entry) }

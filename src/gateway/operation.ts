@@ -15,6 +15,7 @@ import {
 import { Interrupted, type JobContext } from './call.ts'
 import type { CallContext } from './call-context.ts'
 import { isCurable } from './health.ts'
+import type { CallTiming } from './services.ts'
 
 type Stepper<Call, Result> = Omit<Operation<Call, Result>, 'streamed'>
 
@@ -37,6 +38,7 @@ export interface AttemptFailure {
 interface AttemptOptions {
   readonly send: Send
   readonly signal: CancelSignal
+  readonly timing?: CallTiming | undefined
   readonly traceContext: TraceContext | undefined
   /** Deadline of the last step, on the clock of `performance.now()`. */
   readonly deadlineAtMs: number
@@ -233,7 +235,7 @@ async function answerInTime(step: RequestStep, options: AttemptOptions): Promise
     } catch (error) {
       const unanswered = error instanceof UpstreamFailure && UNANSWERED.has(error.failure.kind)
       if (request.method !== 'GET' || !unanswered || resends >= RESENDS_MAX) throw error
-      const waitMs = FIRST_RESEND_MS * 2 ** resends
+      const waitMs = (options.timing?.resendMs ?? FIRST_RESEND_MS) * 2 ** resends
       if (performance.now() + waitMs >= deadlineAtMs) throw error
       await sleep(waitMs, undefined, { signal: toAbortSignal(signal) })
     }
@@ -269,7 +271,8 @@ function deadlineMsOf(step: RequestStep): number {
 }
 
 /** @throws UpstreamFailure at the deadline, when the wait would outlast it */
-async function pause(waitMs: number, { deadlineAtMs, signal }: AttemptOptions): Promise<void> {
+async function pause(pollMs: number, { deadlineAtMs, signal, timing }: AttemptOptions): Promise<void> {
+  const waitMs = Math.min(pollMs, timing?.pollMs ?? pollMs)
   const leftMs = Math.max(0, deadlineAtMs - performance.now())
   await sleep(Math.min(waitMs, leftMs), undefined, { signal: toAbortSignal(signal) })
   if (waitMs >= leftMs) throw new UpstreamFailure(LATE)

@@ -40,6 +40,10 @@ export interface Services {
 export interface CallTiming {
   /** How long an idempotency slot outlasts the deadline of its call. */
   readonly slotGraceMs?: number
+  /** Longest pause between two looks at an order, whatever its provider asks for. */
+  readonly pollMs?: number
+  /** Pause before what had no answer is fetched again for the first time; later ones are longer. */
+  readonly resendMs?: number
 }
 
 /** A call on its way: what its phases share once its entries are selected. */

@@ -67,6 +67,13 @@ export function startJobRunner(parts: RunnerParts): JobRunner {
  */
 const TIDYING_MAX = 64
 
+/**
+ * How long a place that comes free waits for others while there are fewer than this part of all: one claim for several
+ * jobs costs the state and this process hardly more than one for a single job.
+ */
+const GATHER_MS = 5
+const GATHERED_PART = 1 / 4
+
 class Runner {
   readonly #parts: RunnerParts & RunParts
   /** Each claim with the promise of its end. */
@@ -79,6 +86,8 @@ class Runner {
   /** Partitions of the state that may have jobs to claim. */
   readonly #hinted = new Set<number>()
   #wake = () => {}
+  /** Runs while free places wait for others. */
+  #gathering: NodeJS.Timeout | null = null
   /** The last poll filled every free place, so more jobs may be waiting. */
   #moreWaits = false
   /** Polls in a row that found nothing. */
@@ -186,7 +195,7 @@ class Runner {
         const wasFull = this.#runningOf(workspace) >= perWorkspace
         this.#running.delete(claim)
         // Otherwise the last poll has left no job behind that this place could take.
-        if (this.#moreWaits || wasFull) this.#call()
+        if (this.#moreWaits || wasFull) this.#gather()
       })
     this.#running.set(claim, done)
   }
@@ -204,7 +213,16 @@ class Runner {
     return running
   }
 
+  /** Calls once enough places are free, or the first of them has waited long enough. */
+  #gather(): void {
+    const { places } = this.#parts
+    if (this.running === 0 || places - this.running >= places * GATHERED_PART) this.#call()
+    else this.#gathering ??= setTimeout(() => this.#call(), GATHER_MS)
+  }
+
   #call(part?: number): void {
+    if (this.#gathering !== null) clearTimeout(this.#gathering)
+    this.#gathering = null
     if (part === undefined) this.#called = true
     else this.#hinted.add(part)
     this.#wake()

@@ -101,7 +101,7 @@ export async function openNode(
       spool,
       workers,
       services,
-      recorder: openRecorder(services, state, log, closers),
+      recorder: openRecorder(services, { state, log, timing }, closers),
       /** Reads the keys of the state at once. */
       refreshKeys: () => keys.refresh(),
       probe: createMediaProbe({ reader }),
@@ -131,12 +131,11 @@ async function sweep(
 /** Opens the recorder of this node for the console. It must be started once the node is complete. */
 function openRecorder(
   { snapshot, health, budget }: Services,
-  state: State,
-  log: Logger,
+  { state, log, timing }: { readonly state: State; readonly log: Logger; readonly timing: Timing },
   closers: Closer[],
 ): BatchingRecorder {
   const node = { name: `${hostname()}:${process.pid}`, snapshot, health, budget }
-  const recorder = new BatchingRecorder({ state: state.console, node, log })
+  const recorder = new BatchingRecorder({ state: state.console, node, log, timing: timing.recorder ?? {} })
   closers.push(() => recorder.close())
   return recorder
 }

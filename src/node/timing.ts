@@ -1,6 +1,7 @@
 import type { CallTiming } from '../gateway/services.ts'
 import type { JobTiming } from '../jobs/claim.ts'
 import type { PurgeTiming } from '../jobs/retention.ts'
+import type { RecorderTiming } from '../recorder/recorder.ts'
 import type { DeliveryTiming } from '../webhooks/deliveries.ts'
 import type { DrainTimes } from './drain.ts'
 
@@ -15,9 +16,17 @@ export interface Timing {
   readonly purge?: Partial<PurgeTiming>
   readonly calls?: CallTiming
   readonly drain?: Partial<DrainTimes>
+  readonly recorder?: Partial<RecorderTiming>
 }
 
-const GROUPS: ReadonlySet<string> = new Set<keyof Timing>(['jobs', 'deliveries', 'purge', 'calls', 'drain'])
+const GROUPS: ReadonlySet<string> = new Set<keyof Timing>([
+  'jobs',
+  'deliveries',
+  'purge',
+  'calls',
+  'drain',
+  'recorder',
+])
 
 /**
  * Reads the durations that a test gives a process which it starts, `LARKWAY_TEST_TIMING` as JSON. Without `NODE_ENV`

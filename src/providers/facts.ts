@@ -8,12 +8,26 @@ import type { ModelFacts } from '../contracts/provider.ts'
 
 const FOLDER = new URL('models/', import.meta.url)
 
-/** The built-in tables, by kind and model: each file of the folder is the table of the kind that it is named after. */
-export const TABLES: Readonly<Record<string, Readonly<Record<string, unknown>>>> = Object.fromEntries(
-  readdirSync(FOLDER)
-    .toSorted()
-    .map((file) => [basename(file, '.json'), readTable(file)]),
-)
+type Table = Readonly<Record<string, unknown>>
+
+/**
+ * The built-in tables, by kind and model: each file of the folder is the table of the kind that it is named after. One
+ * is read when it is asked for first: reading and checking all of them was a tenth of a start.
+ */
+export const TABLES: Readonly<Record<string, Table>> = lazyTables()
+
+function lazyTables(): Record<string, Table> {
+  const tables: Record<string, Table> = {}
+  for (const file of readdirSync(FOLDER).toSorted()) {
+    let table: Table | null = null
+    const get = () => {
+      table ??= JSON.parse(readFileSync(new URL(file, FOLDER), 'utf8')) as Table
+      return table
+    }
+    Object.defineProperty(tables, basename(file, '.json'), { enumerable: true, get })
+  }
+  return tables
+}
 
 const { operations, translation_features, conflicts, languages, price, ...always } = FACT_SHAPES
 
@@ -50,10 +64,27 @@ export interface DatedModel {
   readonly note: string | null
 }
 
-const dated: DatedModel[] = []
-const FACTS = readFacts()
+/** What a table says, checked. */
+interface KnownModels {
+  readonly dated: readonly DatedModel[]
+  /** By the name of the model. */
+  readonly facts: ReadonlyMap<string, ModelFacts>
+}
+
+const known = new Map<string, KnownModels>()
+
+function knownOf(kind: string): KnownModels | undefined {
+  let models = known.get(kind)
+  if (models !== undefined || !Object.hasOwn(TABLES, kind)) return models
+  models = readFacts(kind, TABLES[kind] ?? {})
+  known.set(kind, models)
+  return models
+}
+
 /** Every model of the built-in tables, in their order. */
-export const DATED: readonly DatedModel[] = dated
+export function datedModels(): readonly DatedModel[] {
+  return Object.keys(TABLES).flatMap((kind) => knownOf(kind)?.dated ?? [])
+}
 
 /**
  * The dated facts of a model; a dated snapshot (`gpt-4o-mini-tts-2025-12-15`) has those of its model.
@@ -61,12 +92,13 @@ export const DATED: readonly DatedModel[] = dated
  * of `openai-compatible`.
  */
 export function factsOf(kind: string, model: string): ModelFacts | undefined {
-  return FACTS.get(`${kind} ${model}`) ?? FACTS.get(`${kind} ${withoutDate(model)}`)
+  const facts = knownOf(kind)?.facts
+  return facts?.get(model) ?? facts?.get(withoutDate(model))
 }
 
 /** The dates of a model of the tables; undefined for one that they lack. */
 export function datedModel(kind: string, model: string): DatedModel | undefined {
-  const named = (name: string) => DATED.find((one) => one.kind === kind && one.model === name)
+  const named = (name: string) => knownOf(kind)?.dated.find((one) => one.model === name)
   return named(model) ?? named(withoutDate(model))
 }
 
@@ -120,31 +152,19 @@ function withoutDate(model: string): string {
   return model.replace(/-\d{4}-\d{2}-\d{2}$/, '')
 }
 
-function readTable(file: string): Record<string, unknown> {
-  return JSON.parse(readFileSync(new URL(file, FOLDER), 'utf8')) as Record<string, unknown>
-}
-
 /** @throws AssertError when a table holds what selection would not understand, a misspelled feature for one */
-function readFacts(): ReadonlyMap<string, ModelFacts> {
+function readFacts(kind: string, table: Table): KnownModels {
+  const dated: DatedModel[] = []
   const facts = new Map<string, ModelFacts>()
-  for (const [kind, byModel] of Object.entries(TABLES)) {
-    for (const [model, entry] of Object.entries(byModel)) {
-      Value.Assert(DatedFacts, entry)
-      const {
-        as_of: asOf,
-        ends_on: endsOn = null,
-        note = null,
-        source: _source,
-        aliases = [],
-        ...rest
-      } = entry
-      Object.freeze(rest)
-      for (const name of [model, ...aliases]) {
-        if (facts.has(`${kind} ${name}`)) throw new Error(`${name} stands twice in the table of ${kind}`)
-        dated.push({ kind, model: name, asOf, endsOn, note })
-        facts.set(`${kind} ${name}`, rest as ModelFacts)
-      }
+  for (const [model, entry] of Object.entries(table)) {
+    Value.Assert(DatedFacts, entry)
+    const { as_of: asOf, ends_on: endsOn = null, note = null, source: _source, aliases = [], ...rest } = entry
+    Object.freeze(rest)
+    for (const name of [model, ...aliases]) {
+      if (facts.has(name)) throw new Error(`${name} stands twice in the table of ${kind}`)
+      dated.push({ kind, model: name, asOf, endsOn, note })
+      facts.set(name, rest as ModelFacts)
     }
   }
-  return facts
+  return { dated, facts }
 }

@@ -178,7 +178,7 @@ class Look {
   }
 }
 
-interface RecorderTiming {
+export interface RecorderTiming {
   readonly tickMs: number
   readonly stepMs: number
 }
@@ -187,7 +187,7 @@ export interface RecorderParts {
   readonly state: ConsoleState
   readonly node: Omit<SampledNode, 'inFlight'>
   readonly log: Logger
-  readonly timing?: RecorderTiming
+  readonly timing?: Partial<RecorderTiming>
 }
 
 /**
@@ -212,7 +212,7 @@ export class BatchingRecorder implements Recorder {
 
   constructor(parts: RecorderParts) {
     this.#parts = parts
-    this.#timing = parts.timing ?? TIMING
+    this.#timing = { ...TIMING, ...parts.timing }
     this.#step = this.#stepAt(this.#currentTick())
     this.#writes = new Writes(parts.log)
   }

@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os'
-import { Piscina } from 'piscina'
+import type { Piscina } from 'piscina'
 import type { Base64Decoder, LeafHasher } from '../contracts/media.ts'
 import type { Signable, Signatures, WebhookSigner } from '../contracts/webhooks.ts'
 import { type Base64Task, decodeBase64 } from './base64.ts'
@@ -36,16 +36,18 @@ export interface Workers {
   close(): Promise<void>
 }
 
-/** Starts the threads that compute what would hold up the event loop. */
+type Task = Base64Task | LeavesTask | readonly Signable[]
+
+/** Computes what would hold up the event loop, in threads that are started when there is something for them. */
 export function createWorkers(): Workers {
-  const pool = new Piscina<Base64Task | LeavesTask | readonly Signable[], unknown>({
-    minThreads: 0,
-    maxThreads: Math.max(1, Math.min(MAX_THREADS, availableParallelism() - 1)),
-    idleTimeout: IDLE_MS,
-  })
-  const decode = (task: Base64Task) => pool.run(task, DECODE) as Promise<number>
-  const hash = (task: LeavesTask) => pool.run(task, HASH) as Promise<Uint8Array>
-  const sign = (signables: readonly Signable[]) => pool.run(signables, SIGN) as Promise<Signatures[]>
+  let opened: Promise<Piscina<Task, unknown>> | null = null
+  const run = async (task: Task, which: typeof DECODE): Promise<unknown> => {
+    opened ??= openPool()
+    return (await opened).run(task, which)
+  }
+  const decode = (task: Base64Task) => run(task, DECODE) as Promise<number>
+  const hash = (task: LeavesTask) => run(task, HASH) as Promise<Uint8Array>
+  const sign = (signables: readonly Signable[]) => run(signables, SIGN) as Promise<Signatures[]>
   return {
     decoder: {
       decode(text, out) {
@@ -62,8 +64,18 @@ export function createWorkers(): Workers {
       begin: () => new LeafHashes(),
     },
     signer: createSigner(sign),
-    close: () => pool.destroy(),
+    close: async () => (await opened)?.destroy(),
   }
+}
+
+/** Loaded with the first task: most nodes never have one. */
+async function openPool(): Promise<Piscina<Task, unknown>> {
+  const { Piscina } = await import('piscina')
+  return new Piscina({
+    minThreads: 0,
+    maxThreads: Math.max(1, Math.min(MAX_THREADS, availableParallelism() - 1)),
+    idleTimeout: IDLE_MS,
+  })
 }
 
 /** Only shared memory reaches a thread without a copy, and a copy costs more than it saves. */

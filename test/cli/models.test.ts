@@ -1,6 +1,6 @@
 import t from 'tap'
 import { listKnownModels } from '../../src/cli/models.ts'
-import { DATED, endedModels, staleness } from '../../src/providers/facts.ts'
+import { datedModels, endedModels, staleness } from '../../src/providers/facts.ts'
 import { larkway, runInProcess } from '../support/cli.ts'
 import { startLarkway } from '../support/larkway.ts'
 
@@ -36,7 +36,7 @@ t.test('what ends, and what was looked up long ago', async (t) => {
 t.test('models --stale lists these and no others', async (t) => {
   const day = '2026-11-21'
   const listed = printed(day, '--stale').trim().split('\n').slice(1)
-  const ending = DATED.filter((model) => staleness(model, Date.parse(day)).length > 0)
+  const ending = datedModels().filter((model) => staleness(model, Date.parse(day)).length > 0)
   t.same(
     listed.map((line) => line.split(/ +/).slice(0, 2)),
     ending.map(({ kind, model }) => [kind, model]),
@@ -52,7 +52,7 @@ t.test('models --stale lists these and no others', async (t) => {
     'No model ends within 90 days, and all were looked up within the last 90.\n',
   )
   const all = printed('2027-06-01', '--stale').trim().split('\n')
-  t.equal(all.length, DATED.length + 1, 'everything grows old')
+  t.equal(all.length, datedModels().length + 1, 'everything grows old')
   t.match(await runInProcess(['models', '--stael']), {
     code: 2,
     errors: "larkway: Unknown option '--stael'\n",

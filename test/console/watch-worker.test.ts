@@ -1,13 +1,18 @@
 import t from 'tap'
 import { requestFilter } from '../support/console-record.ts'
 import { startJobFleet, submitJob } from '../support/job-fleet.ts'
+import { testTiming } from '../support/larkway.ts'
 import { withoutServers } from '../support/servers.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 t.test('a worker tells what it runs', { skip: withoutServers, timeout: 120_000 }, async (t) => {
   const upstream = await startUpstream(t)
-  const fleet = await startJobFleet(t, { upstreamUrl: upstream.url, workspaces: 2 })
+  const fleet = await startJobFleet(t, {
+    upstreamUrl: upstream.url,
+    workspaces: 2,
+    env: testTiming({ recorder: { tickMs: 200, stepMs: 1_000 } }),
+  })
   const worker = await fleet.startWorker()
   const { requests, samples } = fleet.state.console
   const submit = (workspace: string) => submitJob(() => fleet.server.url, fleet.authorizationOf(workspace))

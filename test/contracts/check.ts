@@ -15,7 +15,7 @@ import type { Failure, UpstreamRequest } from '../../src/contracts/upstream.ts'
 import type { Call } from '../../src/gateway/call.ts'
 import { adapt, demandOf, exclusionOf } from '../../src/gateway/eligibility.ts'
 
-import { DATED, factsOf } from '../../src/providers/facts.ts'
+import { datedModels, factsOf } from '../../src/providers/facts.ts'
 import { callOf } from '../support/call.ts'
 import { configuredProvider, entry, principal } from '../support/catalog.ts'
 import { bytesOf } from '../support/form-of.ts'
@@ -60,10 +60,12 @@ type AnyOperation = Operation<unknown, unknown, unknown>
 
 /** The models of a vendor's kinds, as the tables have them. */
 export function subjectsOf({ kinds }: Vendor, providers: ReadonlyMap<string, Provider>): Subject[] {
-  return DATED.filter(({ kind }) => kinds.includes(kind)).flatMap(({ kind, model }) => {
-    const [provider, facts] = [providers.get(kind), factsOf(kind, model)]
-    return provider === undefined || facts === undefined ? [] : [{ kind, provider, model, facts }]
-  })
+  return datedModels()
+    .filter(({ kind }) => kinds.includes(kind))
+    .flatMap(({ kind, model }) => {
+      const [provider, facts] = [providers.get(kind), factsOf(kind, model)]
+      return provider === undefined || facts === undefined ? [] : [{ kind, provider, model, facts }]
+    })
 }
 
 /** Holds adapters to a contract: what they send in every case, and what they make of every answer that fits. */

@@ -76,7 +76,7 @@ for (const [tier, memory] of [
     { timeout: 120_000 },
     async (t) => {
       const gateway = await startDemoRoute(t, { env: { LARKWAY_MEMORY_MIB: memory } })
-      const wav = tier === 'memory' ? WAV : Buffer.concat([WAV], 12_000_000)
+      const wav = tier === 'memory' ? WAV : Buffer.concat([WAV], 9_000_000)
       if (tier === 'store') {
         wav.writeUInt32LE(wav.length - 8, 4)
         wav.writeUInt32LE(wav.length - 44, 40)

@@ -30,6 +30,9 @@ const entry = (model: string, more: object = {}) => ({
 const FIRST = entry('first')
 const SECOND = entry('second')
 
+/** Orders are looked at, and what was made is fetched again, as soon as a test can. */
+const TIMING = { calls: { pollMs: 100, resendMs: 50 } }
+
 interface Options {
   readonly config?: Readonly<Record<string, unknown>>
   readonly env?: Readonly<Record<string, string>>
@@ -41,7 +44,8 @@ async function start(t: Test, entries: readonly Readonly<Record<string, unknown>
     films: { kind: 'openai-compatible', base_url: upstream.url, api_key: secret('FILMS_KEY') },
   }
   const env = { FILMS_KEY: 'films-key', ...given.env }
-  return { upstream, gateway: await startRouteGateway(t, { providers, entries, ...given, env }) }
+  const gateway = await startRouteGateway(t, { providers, entries, timing: TIMING, ...given, env })
+  return { upstream, gateway }
 }
 
 const film = (gateway: RouteGateway, fields: object = {}, headers: Record<string, string> = {}) =>
@@ -60,7 +64,7 @@ t.test(
     t.teardown(() => sandbox.close())
     const providers = { sandbox: { kind: 'sandbox', base_url: sandbox.url } }
     const entries = [{ provider: 'sandbox', model: 'morse-1', price: { per_video_second_usd: 0.5 } }]
-    const gateway = await startRouteGateway(t, { providers, entries })
+    const gateway = await startRouteGateway(t, { providers, entries, timing: TIMING })
     const response = await film(gateway, { prompt: 'sos', duration_seconds: 8, size: '64x32', seed: 3 })
     t.equal(response.status, 200)
     const answer = await answerOf(response)
@@ -163,6 +167,7 @@ t.test('films that come as URLs or as base64', { timeout: 60_000 }, async (t) =>
     providers,
     entries: [{ provider: 'runway', model: 'gen4.5' }],
     env,
+    timing: TIMING,
   })
   t.match(await answerOf(await film(byUrl)), {
     content_blocks: [{ type: 'output_video', url, media_type: 'video/mp4' }],
@@ -170,7 +175,7 @@ t.test('films that come as URLs or as base64', { timeout: 60_000 }, async (t) =>
     cost_usd: 0.25,
   })
   const omni = { provider: 'gemini', model: 'gemini-omni-1.1-flash', capabilities: ['video_generation'] }
-  const inline = await startRouteGateway(t, { providers, entries: [omni], env })
+  const inline = await startRouteGateway(t, { providers, entries: [omni], env, timing: TIMING })
   const { content_blocks: blocks } = await answerOf(await film(inline, { duration_seconds: 5 }))
   t.equal(blocks[0]?.type, 'output_video')
   t.ok(blocks[0]?.base64 === data)

@@ -45,3 +45,15 @@ t.test('a switch is true or false, and nothing like it', async (t) => {
   for (const text of ['1', 'TRUE', 'yes', ' true'])
     t.throws(() => switched(text), /LARKWAY_INSECURE_WEBHOOKS/)
 })
+
+t.test('how many jobs run at a time goes by the memory, unless it is said', async (t) => {
+  const jobs = (env: Record<string, string>) => readEnvironment(env).LARKWAY_JOBS
+  t.same(
+    ['8', '64', '128', '256', '4096'].map((LARKWAY_MEMORY_MIB) => jobs({ LARKWAY_MEMORY_MIB })),
+    [16, 16, 32, 64, 64],
+  )
+  t.equal(jobs({}), 64)
+  t.equal(jobs({ LARKWAY_JOBS: '3', LARKWAY_MEMORY_MIB: '4096' }), 3)
+  t.equal(jobs({ LARKWAY_JOBS: '0' }), 0)
+  t.throws(() => jobs({ LARKWAY_JOBS: '1025' }), /LARKWAY_JOBS/)
+})

@@ -11,7 +11,7 @@ import {
 } from '../../src/contracts/operations.ts'
 import type { ModelFacts, Operation, Provider } from '../../src/contracts/provider.ts'
 import { PLAIN_SAMPLE, type Sample, sampleCall } from '../../src/gateway/sample.ts'
-import { DATED, datedModel, factsOf, TABLES } from '../../src/providers/facts.ts'
+import { datedModel, datedModels, factsOf, TABLES } from '../../src/providers/facts.ts'
 import { PROVIDERS } from '../../src/providers/index.ts'
 
 t.test('each protocol is listed under its own kind, and each table is of a protocol', async (t) => {
@@ -105,7 +105,7 @@ const PRICED: Readonly<Record<OperationName, readonly (keyof Price)[]>> = {
 }
 
 t.test('the prices of the tables are in order', async (t) => {
-  for (const { kind, model } of DATED) {
+  for (const { kind, model } of datedModels()) {
     const faults = new Issues()
     checkTerms(factsOf(kind, model)?.price ?? {}, [kind, model], faults)
     t.same(faults.found, [], `${kind} ${model}`)
@@ -115,7 +115,7 @@ t.test('the prices of the tables are in order', async (t) => {
 for (const kind of Object.keys(TABLES)) {
   t.test(`the table of ${kind} promises nothing that the protocol cannot send`, async (t) => {
     const provider = PROVIDERS.get(kind) as Provider
-    for (const { model } of DATED.filter((one) => one.kind === kind)) {
+    for (const { model } of datedModels().filter((one) => one.kind === kind)) {
       const facts = factsOf(kind, model)!
       const target = { model, baseUrl: 'https://p/v1', credential: 'key', options: {} }
       const served = OPERATION_NAMES.filter((name) => serves(facts, provider, name))

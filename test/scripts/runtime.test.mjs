@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cp, mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, relative } from 'node:path'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { pathToFileURL } from 'node:url'
 import { test } from 'tap'
@@ -22,15 +22,15 @@ const PROGRAM = `
 `
 
 /** Starts a launcher as `npm start` does. `line` resolves with the first line of output that matches. */
-async function launch(t, program = PROGRAM) {
+async function launch(t, source = PROGRAM) {
   await mkdir(CACHE, { recursive: true })
   const folder = await mkdtemp(join(CACHE, 'runtime-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))
-  await writeFile(join(folder, 'program.mjs'), program)
-  const file = JSON.stringify(relative(ROOT, join(folder, 'program.mjs')))
+  await writeFile(join(folder, 'program.mjs'), source)
+  const program = JSON.stringify({ file: join(folder, 'program.mjs') })
   await writeFile(
     join(folder, 'launcher.mjs'),
-    `import { run } from '${RUNTIME}'\nrun(process.execPath, ${file}, ['--one', 'two'], { ownGroup: true })`,
+    `import { run } from '${RUNTIME}'\nrun(process.execPath, ${program}, ['--one', 'two'], { ownGroup: true })`,
   )
   const launcher = spawn(process.execPath, [join(folder, 'launcher.mjs')], {
     stdio: ['ignore', 'pipe', 'inherit'],

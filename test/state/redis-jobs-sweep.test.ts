@@ -63,6 +63,28 @@ t.test('partitions take turns, wherever they are', async (t) => {
   )
 })
 
+t.test('partitions that had more give several at a time, and the others still have their turn', async (t) => {
+  const sweep = createSweep()
+  const { ask, asked } = partitionsWith(
+    Object.fromEntries(Array.from({ length: PARTITIONS }, (_, i) => [i, 1000])),
+  )
+  await sweep(PARTITIONS, ask)
+  const taken: number[] = []
+  for (let i = 0; i < 8; i++) {
+    asked.splice(0)
+    taken.push(...(await sweep(16, ask)))
+    t.ok(asked.length <= 4, `${asked.length} scripts for 16 items`)
+  }
+  const each = Array.from(
+    { length: PARTITIONS },
+    (_, i) => taken.filter((partition) => partition === i).length,
+  )
+  t.ok(
+    each.every((count) => count === 8),
+    `${each}`,
+  )
+})
+
 t.test('with a limit of 0 each is asked once, for nothing', async (t) => {
   const { ask, asked } = partitionsWith({ 1: 5 })
   t.same(await createSweep()(0, ask), [])

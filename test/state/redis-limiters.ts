@@ -6,6 +6,7 @@ import type { Test } from 'tap'
 import type { RateLimiter } from '../../src/contracts/rate-limit.ts'
 import { redisConnector } from '../../src/state/redis/connect.ts'
 import { RedisRateLimiter, type RedisRateLimiterOptions } from '../../src/state/redis/rate-limiter.ts'
+import { startRedis } from '../support/redis-server.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { taking } from './rate-limiter.contract.ts'
 
@@ -71,4 +72,49 @@ export function client(t: Test, url: string): Redis {
 export async function passReally(ms: number): Promise<void> {
   const endMs = performance.now() + ms
   while (performance.now() < endMs) await sleep(endMs - performance.now())
+}
+
+export interface Waits {
+  /** At a time, each with a key of its own. */
+  readonly clients: number
+  /** Buckets that each uses up. */
+  readonly rounds: number
+  /** Tokens that each waits for in a round. */
+  readonly waits: number
+}
+
+/** Proves that whoever waits as told is admitted, whichever of two nodes is asked. */
+export async function assertWaitsSuffice(t: Test, { clients, rounds, waits }: Waits): Promise<void> {
+  const { url } = await startRedis(t)
+  const nodes = await leasingLimiters(t, url, 2)
+  // A token every 20 ms; each node may hold 5.
+  const limit = { requestsPerMinute: 3000, burst: 200 }
+  let leased = 0
+  let admitted = 0
+
+  /** The only client of its key: uses up its bucket, then waits as told and asks once, over and over. */
+  const call = async (index: number) => {
+    const ofNode = (turn: number) => nodes[index % 2 ? turn % nodes.length : 0]!
+    for (let round = 0; round < rounds; round += 1) {
+      let turn = 0
+      let waitMs = 0
+      while (waitMs === 0) {
+        const decision = ofNode(turn++).take(taking(`key_${index}`, limit))
+        if (!(decision instanceof Promise)) leased += 1
+        waitMs = (await decision).retryAfterMs
+      }
+      for (let wait = 0; wait < waits; wait += 1) {
+        await passReally(waitMs)
+        const { allowed, local } = await ofNode(turn++).take(taking(`key_${index}`, limit))
+        if (allowed && !local) admitted += 1
+        // Tokens may have come back while this process was busy with something else.
+        do waitMs = (await ofNode(turn++).take(taking(`key_${index}`, limit))).retryAfterMs
+        while (waitMs === 0)
+      }
+      if (round + 1 < rounds) await passReally(3_000)
+    }
+  }
+  await Promise.all(Array.from({ length: clients }, (_, index) => call(index)))
+  t.equal(admitted, clients * rounds * waits, 'every wait was enough')
+  t.ok(leased > clients * rounds * 10, `${leased} tokens were leased meanwhile`)
 }

@@ -1,5 +1,6 @@
 import type { Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import type { Timing } from '../../src/node/timing.ts'
 import { type Gateway, type GatewayOptions, startGateway } from './gateway.ts'
 import { type Larkway, startLarkway } from './larkway.ts'
 import { RawClient } from './raw-client.ts'
@@ -15,6 +16,7 @@ export interface RouteGatewayOptions {
   /** Further members of the configuration file. */
   readonly config?: Fields
   readonly env?: Readonly<Record<string, string>>
+  readonly timing?: Timing
 }
 
 /** An answer whose body is taken at the test's own pace; see `RawClient` for what follows. */
@@ -69,7 +71,8 @@ async function routeGateway<Started extends Gateway>(
     },
     ...options.config,
   }
-  const larkway = await start(t, { key, config, ...(options.env && { env: options.env }) })
+  const { env, timing } = options
+  const larkway = await start(t, { key, config, ...(env && { env }), ...(timing && { timing }) })
   const authorization = `Bearer ${key}`
   return {
     ...larkway,

@@ -1,5 +1,4 @@
 import { type Static, Type } from 'typebox'
-import { Compile } from 'typebox/compile'
 import type { Principal } from '../../contracts/catalog.ts'
 import {
   type JobSpec,
@@ -14,6 +13,7 @@ import { idTimeMs, newJobId, partitionOf } from '../../ids.ts'
 import type { Exchange, Reply } from '../../inbound/exchange.ts'
 import { readQueueBody } from '../../inbound/queue-body.ts'
 import { KEY_MS, submitterFields, submitUntilTaken } from '../../jobs/submit.ts'
+import { shapeCheck } from '../../shape.ts'
 import {
   type Admitted,
   checkIdempotencyKey,
@@ -52,7 +52,7 @@ const QueueEnvelope = Type.Object({
     'wins over the header Idempotency-Key',
   ),
 })
-const envelopes = Compile(QueueEnvelope)
+const isEnvelope = shapeCheck(QueueEnvelope)
 
 /** Fields of a queue request beside its payload. */
 interface Order {
@@ -129,7 +129,7 @@ async function receiveOrder({ exchange, context, dependencies: { services } }: A
 
 /** @throws GatewayError INVALID_REQUEST naming the field at fault */
 function readOrder(fields: Readonly<Record<string, unknown>>, exchange: Exchange): Order {
-  if (!envelopes.Check(fields)) throw faultOf(QueueEnvelope, fields)
+  if (!isEnvelope(fields)) throw faultOf(QueueEnvelope, fields)
   const { endpoint, mode, idempotency_key: given } = fields
   const key = given ?? idempotencyKeyOf(exchange) ?? null
   if (key !== null) checkIdempotencyKey(key)

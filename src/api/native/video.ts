@@ -67,10 +67,11 @@ async function fetched(
 ): Promise<Kept> {
   const { signal, policyVersionId } = caller
   const untilMs = performance.now() + FETCH_MS
+  const pauseMs = keeping.services.timing?.resendMs ?? PAUSE_MS
   let cause: unknown
   for (let tries = 1; tries <= TRIES; tries += 1) {
     try {
-      if (tries > 1) await sleep(PAUSE_MS * tries, undefined, { signal })
+      if (tries > 1) await sleep(pauseMs * tries, undefined, { signal })
       const leftMs = untilMs - performance.now()
       return await fetchOnce(video, tries < TRIES ? leftMs / 2 : leftMs, caller, keeping)
     } catch (error) {

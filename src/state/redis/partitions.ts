@@ -59,6 +59,12 @@ async function lookThrough<Item>(
 /** No partition is asked any more after this long: the caller waits for all of them. */
 const SWEEP_MS = 1_000
 
+/**
+ * Items that a partition which had more than it could give is expected to have: so many are taken from it before
+ * another one is asked, since each costs a script of its own.
+ */
+const RICH_ITEMS = 4
+
 /** Answer of one partition. */
 interface Found<Item> {
   readonly items: readonly Item[]
@@ -71,15 +77,26 @@ type AskPartition<Item> = (partition: number, limit: number, isFirst: boolean) =
 
 /**
  * Makes a function that collects items from all partitions and begins each time behind the one that gave something
- * last. It asks as many at a time as there may be items and deals out among them what is left to take, so that there
- * are never more than `limit`. It asks those that had more again. With a limit of 0 it asks each once, for its side
- * effects.
+ * last. It asks as many at a time as may be needed, by what they had before, and deals out among them what is left to
+ * take, so that there are never more than `limit`. It asks those that had more again. With a limit of 0 it asks each
+ * once, for its side effects.
  *
  * The function throws the rejection of a partition only when nothing was found: one that is away keeps no other one
  * waiting.
  */
 export function createSweep(): <Item>(limit: number, ask: AskPartition<Item>) => Promise<Item[]> {
   let first = 0
+  const rich = new Set<number>()
+  /** How many of the partitions most likely have so many items; all of them when none is to be taken. */
+  const enough = (partitions: readonly number[], items: number): number => {
+    if (items === 0) return partitions.length
+    let expected = 0
+    const last = partitions.findIndex((partition) => {
+      expected += rich.has(partition) ? RICH_ITEMS : 1
+      return expected >= items
+    })
+    return last < 0 ? partitions.length : last + 1
+  }
   return async <Item>(limit: number, ask: AskPartition<Item>) => {
     const order = Array.from({ length: PARTITIONS }, (_, i) => (first + i) % PARTITIONS)
     first = (first + 1) % PARTITIONS
@@ -90,7 +107,7 @@ export function createSweep(): <Item>(limit: number, ask: AskPartition<Item>) =>
 
     const askSome = async (): Promise<void> => {
       const left = limit - found.length
-      const asked = order.splice(0, left || PARTITIONS)
+      const asked = order.splice(0, enough(order, left))
       const answers = await Promise.allSettled(
         asked.map((partition, i) =>
           // These shares add up to what is left.
@@ -106,6 +123,8 @@ export function createSweep(): <Item>(limit: number, ask: AskPartition<Item>) =>
         if (answer.value.items.length > 0) first = (partition + 1) % PARTITIONS
         // Behind those that were not asked yet.
         if (answer.value.more) order.push(partition)
+        if (answer.value.more) rich.add(partition)
+        else rich.delete(partition)
       }
     }
     do await askSome()

@@ -5,7 +5,7 @@ import { Issues } from '../../../catalog/issues.ts'
 import type { ConfiguredProvider } from '../../../contracts/catalog.ts'
 import { priceOn } from '../../../gateway/price.ts'
 import type { EdgeRoute } from '../../../inbound/server.ts'
-import { DATED, factsOf } from '../../../providers/facts.ts'
+import { datedModels, factsOf } from '../../../providers/facts.ts'
 import type { ConsoleContext } from '../context.ts'
 import { type ConsoleCall, consoleEndpoint } from '../endpoint.ts'
 import type { ModelAnswer, ModelsAnswer } from './answers.ts'
@@ -44,8 +44,9 @@ function modelsOf(
   const protocol = context.dependencies.services.providers.get(configured.kind)
   if (protocol === undefined || fields === undefined) return []
   const today = new Date(context.nowMs()).toISOString().slice(0, 10)
-  return DATED.filter(({ kind, endsOn }) => kind === configured.kind && (endsOn ?? today) >= today).flatMap(
-    ({ model, note }) => {
+  return datedModels()
+    .filter(({ kind, endsOn }) => kind === configured.kind && (endsOn ?? today) >= today)
+    .flatMap(({ model, note }) => {
       const entry = { provider: configured.name, model }
       const provider = { configured, protocol, fields }
       const facts = resolveFacts(provider, entry, factsOf(configured.kind, model), [], new Issues())
@@ -63,6 +64,5 @@ function modelsOf(
           ...(note === null ? {} : { note }),
         },
       ]
-    },
-  )
+    })
 }

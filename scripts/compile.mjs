@@ -1,0 +1,248 @@
+// Compiles the program: `src/` and the packages that it uses, bundled into some eighty files in place of 1,400, without
+// types. Reading, stripping and linking the sources one by one took two thirds of what a start cost.
+// The sources stay the truth: every start compares them, and what differs is compiled anew. A folder that cannot be
+// written, or sources that do not compile, are no obstacle: the program then runs from its sources.
+//
+// Run as a program it compiles, and starts the server once, so that V8's code cache is there too (Dockerfile).
+// Plain JavaScript for Node 18 and newer, as the programs that use it run before a fitting Node is there.
+
+import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join, relative, resolve, sep } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { CACHE, main, ROOT, say, withLock } from './install.mjs'
+
+const FOLDER = join(CACHE, 'program')
+const CURRENT = join(FOLDER, 'current.json')
+const SOURCES = join(ROOT, 'src')
+
+/** What a compiled program depends on besides its sources; the lock file stands for the packages. */
+const RECIPE = ['package-lock.json', 'scripts/compile.mjs']
+
+/** With which Node runs the server and its commands; chosen by measurement (docs/operations.md). */
+export const NODE_FLAGS = []
+
+/** Programs of `src/`; those that threads run are found by how they are named (`THREAD`). */
+const PROGRAMS = ['main.ts', 'cli.ts']
+
+/** Find files of their own beside them: native builds, and the program of a thread. */
+const UNBUNDLED = ['uWebSockets.js', 'uWebSockets.js-glibc227', 'piscina']
+
+/** V8's code cache of a compiled program, in its folder; Node writes it when the program ends in order. */
+const CODE = 'v8'
+
+/** Compiled programs that are kept: one that still runs loads parts of itself later on. */
+const KEPT = 3
+
+/**
+ * Makes sure of a compiled program that equals the sources.
+ *
+ * @param {string} program a file of `src/`: `main.ts` or `cli.ts`
+ * @returns {Promise<{ file: string, flags: string[], env: Record<string, string> }>} what Node is to run, compiled if
+ *          that can be, and with which flags and environment
+ */
+export async function compiled(program) {
+  try {
+    const folder =
+      readCurrent() ?? (await withLock('program', async () => readCurrent() ?? (await compile())))
+    const env = { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE || join(folder, CODE) }
+    return { file: join(folder, `${compiledName(program)}.js`), flags: NODE_FLAGS, env }
+  } catch (error) {
+    say(`runs from its sources, which takes longer to start: ${error.message}`)
+    return { file: join(SOURCES, program), flags: NODE_FLAGS, env: {} }
+  }
+}
+
+/** The compiled program if it is whole and its sources are as they were. */
+function readCurrent() {
+  try {
+    const current = JSON.parse(readFileSync(CURRENT, 'utf8'))
+    const folder = join(FOLDER, current.key)
+    for (const [name, size] of current.outputs)
+      if (statSync(join(folder, name)).size !== size) return undefined
+    if (current.inputs.every(([path, stamp]) => stampOf(path) === stamp)) return folder
+    // Copied or checked out anew, perhaps, and of the same content.
+    const paths = listInputs()
+    if (keyOf(paths) !== current.key) return undefined
+    writeCurrent({ ...current, inputs: stamped(paths) })
+    return folder
+  } catch {
+    return undefined
+  }
+}
+
+/** Changes with every write to a file, also when its length or its time of modification are put back. */
+function stampOf(path) {
+  const { size, mtimeMs, ctimeMs } = statSync(join(ROOT, path))
+  return `${size} ${mtimeMs} ${ctimeMs}`
+}
+
+const stamped = (paths) => paths.map((path) => [path, stampOf(path)])
+
+/** Not the browser's part of the console, which is read as an asset. */
+function listInputs() {
+  const sources = readdirSync(SOURCES, { recursive: true })
+    .map((path) => `src/${String(path).split(sep).join('/')}`)
+    .filter((path) => path.endsWith('.ts') && !path.startsWith('src/console/page/'))
+  return [...RECIPE, ...sources.sort()]
+}
+
+function keyOf(paths) {
+  const hash = createHash('sha256')
+  for (const path of paths)
+    hash
+      .update(`${path}\0`)
+      .update(readFileSync(join(ROOT, path)))
+      .update('\0')
+  return hash.digest('hex').slice(0, 20)
+}
+
+/** Readers see the old or the new one, and it names a folder that is whole. */
+function writeCurrent(current) {
+  const draft = `${CURRENT}.${process.pid}`
+  try {
+    writeFileSync(draft, JSON.stringify(current))
+    renameSync(draft, CURRENT)
+  } catch (error) {
+    if (error.code !== 'EROFS' && error.code !== 'EACCES') throw error
+  }
+}
+
+/** @returns {Promise<string>} the folder */
+async function compile() {
+  const paths = listInputs()
+  const inputs = stamped(paths) // before anything is read: what changes from here on is noticed by the next start
+  const key = keyOf(paths)
+  const draft = join(FOLDER, `draft-${process.pid}`)
+  rmSync(draft, { recursive: true, force: true })
+  mkdirSync(draft, { recursive: true })
+  try {
+    const folder = join(FOLDER, key)
+    await bundle(draft, folder, paths)
+    const outputs = readdirSync(draft).map((name) => [name, statSync(join(draft, name)).size])
+    rmSync(folder, { recursive: true, force: true })
+    renameSync(draft, folder)
+    writeCurrent({ key, inputs, outputs })
+    removeOld(key)
+    return folder
+  } finally {
+    rmSync(draft, { recursive: true, force: true })
+  }
+}
+
+function removeOld(key) {
+  const madeMs = (name) => statSync(join(FOLDER, name)).mtimeMs
+  const others = readdirSync(FOLDER).filter((name) => /^[0-9a-f]{20}$/.test(name) && name !== key)
+  for (const name of others.sort((a, b) => madeMs(b) - madeMs(a)).slice(KEPT - 1))
+    rmSync(join(FOLDER, name), { recursive: true, force: true })
+}
+
+/** How sources name the program of a thread or a process; bundlers know this form. */
+const THREAD = /new URL\(\s*'(\.{1,2}\/[^']+\.ts)',\s*import\.meta\.url\s*\)/g
+/** The place of a source. `import.meta.filename` is left alone: it tells which program was started. */
+const PLACE = /import\.meta\.url(?! *\/\* compiled \*\/)/g
+
+const compiledName = (path) => path.replace(/\.ts$/, '').replaceAll('/', '-')
+
+/** The name of a compiled file for a source that another one names by `THREAD`. */
+function threadName(importer, path) {
+  return compiledName(
+    relative(SOURCES, resolve(dirname(importer), path))
+      .split(sep)
+      .join('/'),
+  )
+}
+
+/** Packages in CommonJS require Node's own modules. */
+const REQUIRE = `import { createRequire as $createRequire } from 'node:module'
+const require = $createRequire(import.meta.url)`
+
+/**
+ * @param folder   is written
+ * @param place    of the compiled program later on
+ * @param paths    the inputs
+ */
+async function bundle(folder, place, paths) {
+  const { build } = await import('esbuild')
+  const entries = new Map(PROGRAMS.map((path) => [compiledName(path), join(SOURCES, path)]))
+  for (const file of paths.filter((path) => path.endsWith('.ts')).map((path) => join(ROOT, path)))
+    for (const [, path] of readFileSync(file, 'utf8').matchAll(THREAD))
+      entries.set(threadName(file, path), resolve(dirname(file), path))
+  await build({
+    entryPoints: Object.fromEntries(entries),
+    outdir: folder,
+    absWorkingDir: ROOT,
+    bundle: true,
+    splitting: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node22',
+    chunkNames: 'part-[hash]',
+    external: UNBUNDLED,
+    banner: { js: REQUIRE },
+    plugins: [
+      { name: 'places', setup: (build) => keepPlaces(build, place) },
+      { name: 'http', setup: loadHttpAlone },
+    ],
+    logLevel: 'silent',
+  })
+}
+
+/**
+ * Imports of node:http become what `require` gives. An import statement makes Node read every export at once, among
+ * them WebSocket, for which it loads its own copy of undici: 9 MiB and a tenth of a start.
+ */
+function loadHttpAlone({ onResolve, onLoad }) {
+  onResolve({ filter: /^node:http$/ }, ({ kind }) =>
+    kind === 'import-statement' ? { path: 'http', namespace: 'node' } : undefined,
+  )
+  onLoad({ filter: /.*/, namespace: 'node' }, () => ({
+    contents: "module.exports = process.getBuiltinModule('node:http')",
+    loader: 'js',
+  }))
+}
+
+/** Has compiled files find assets beside their sources, and compiled threads beside themselves. */
+function keepPlaces({ onLoad }, folder) {
+  onLoad({ filter: /\.ts$/ }, ({ path }) => {
+    if (!path.startsWith(SOURCES)) return undefined
+    const source = readFileSync(path, 'utf8')
+    if (!source.includes('import.meta.url')) return undefined
+    const own = relative(folder, path).split(sep).join('/')
+    const contents = source
+      .replace(THREAD, (_, to) => `new URL('./${threadName(path, to)}.js', import.meta.url /* compiled */)`)
+      .replace(PLACE, `new URL('${own}', import.meta.url).href`)
+    return { contents, loader: 'ts' }
+  })
+}
+
+/** Compiles for an image, which is not changed: starts the server once and stops it, for V8's code cache. */
+async function compileInto(folder) {
+  await bundle(folder, folder, listInputs())
+  const data = mkdtempSync(join(tmpdir(), 'larkway-'))
+  const env = { ...process.env, NODE_COMPILE_CACHE: join(folder, CODE), PORT: '0', LARKWAY_DATA: data }
+  const server = spawn(process.execPath, [...NODE_FLAGS, join(folder, 'main.js')], {
+    env: { ...env, LARKWAY_DRAIN_SECONDS: '0' },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  server.stdout.on('data', (text) => {
+    if (String(text).includes('"msg":"listening"')) server.kill('SIGINT')
+  })
+  const code = await new Promise((resolve) => server.on('exit', resolve))
+  rmSync(data, { recursive: true, force: true })
+  if (code !== 0) throw new Error(`the compiled server ended with ${code}`)
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url))
+  await main(() => compileInto(resolve(process.argv[2])))

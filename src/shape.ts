@@ -1,0 +1,22 @@
+import type { Static, TSchema } from 'typebox'
+import { Compile, type Validator } from 'typebox/compile'
+import { Value } from 'typebox/value'
+
+/**
+ * Values of a shape that are checked before it is compiled. Compiling one costs milliseconds and memory, and then a
+ * check takes a fifth of the time (18 against 100 ms for a catalog of 500 workspaces); most configurations are small,
+ * and most nodes never see a call of most endpoints.
+ */
+const CHECKS_BEFORE = 32
+
+/** Checks values against one shape, which is compiled once many were checked. */
+export function shapeCheck<Shape extends TSchema>(shape: Shape): (value: unknown) => value is Static<Shape> {
+  let checks = 0
+  let compiled: Validator | null = null
+  return (value): value is Static<Shape> => {
+    if (compiled !== null) return compiled.Check(value)
+    checks += 1
+    if (checks > CHECKS_BEFORE) compiled = Compile(shape) as Validator
+    return Value.Check(shape, value)
+  }
+}

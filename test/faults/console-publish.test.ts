@@ -1,0 +1,11 @@
+import t from 'tap'
+import { publishUnderLoad } from '../support/console-publish.ts'
+import { withoutServers } from '../support/servers.ts'
+
+const PUBLICATIONS = process.env.LARKWAY_TEST_LONG === '1' ? 1_000 : 150
+
+t.test(
+  `${PUBLICATIONS} publications under load: no call sees half of one, and none fails`,
+  { skip: withoutServers, timeout: 600_000 },
+  (t) => publishUnderLoad(t, PUBLICATIONS),
+)

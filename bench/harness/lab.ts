@@ -7,7 +7,7 @@ import type { UpstreamReport, UpstreamTask } from '../upstream.ts'
 import { freePort, type Network, systemNetwork } from './network.ts'
 import { type Role, type Running, start, startProgram } from './processes.ts'
 
-/** Slowest start of a candidate that is waited for (LiteLLM's takes 10 s and more), and how often it is looked whether the server has ended. */
+/** Slowest start that is waited for, and how often it is looked whether the server has ended instead. */
 const READY_MS = 60_000
 const LOOK_MS = 250
 

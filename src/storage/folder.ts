@@ -1,4 +1,4 @@
-import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { type FileHandle, mkdir, open, readdir, rename, rm, stat, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { ObjectInfo, Objects, PartUpload } from '../contracts/objects.ts'
 import { untilAborted } from './body-bytes.ts'
@@ -89,7 +89,12 @@ export async function createFileObjects(root: string): Promise<Objects> {
       return readRange(path, start, end, signal)
     },
     async remove(key) {
-      await attempt(() => rm(pathOf(key), { force: true }))
+      try {
+        // Not `rm`, which looks at the file twice before it unlinks it.
+        await unlink(pathOf(key))
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw unavailable(error)
+      }
     },
     list: (prefix) => listObjects(root, prefix),
     abortUploads: (prefix, before) => attempt(() => removeTemporaries(root, prefix, before)),

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { cpuMsOf } from '../support/cpu-time.ts'
 import { type Bell, startBell } from '../support/fleet-bell.ts'
-import { type Load, loadOf } from '../support/fleet-load.ts'
 import { type JobFleet, setWebhook, startJobFleet, submitJob } from '../support/job-fleet.ts'
 import type { LarkwayProcess } from '../support/larkway.ts'
 import { type S3Server, startS3 } from '../support/s3-server.ts'
@@ -36,6 +36,24 @@ const LINES = 20
 interface Rig extends JobFleet {
   readonly bell: Bell
   readonly workers: readonly LarkwayProcess[]
+}
+
+/** What a process has used and said since it was looked at. */
+interface Load {
+  /** Processor time, in the program and in the kernel for it. */
+  readonly cpuMs: number
+  readonly lines: number
+  readonly ms: number
+}
+
+/** Looks at a process. @returns tells its load from then on */
+async function loadOf({ pid, log }: LarkwayProcess): Promise<() => Promise<Load>> {
+  const [cpuMs, lines, startedMs] = [await cpuMsOf(pid), log.length, performance.now()]
+  return async () => ({
+    cpuMs: (await cpuMsOf(pid)) - cpuMs,
+    lines: log.length - lines,
+    ms: performance.now() - startedMs,
+  })
 }
 
 /** Breaks something, and makes it well again. */

@@ -30,7 +30,7 @@ const SOURCES = join(ROOT, 'src')
 /** What a compiled program depends on besides its sources; the lock file stands for the packages. */
 const RECIPE = ['package-lock.json', 'scripts/compile.mjs']
 
-/** With which Node runs the server and its commands; chosen by measurement (docs/operations.md). */
+/** Flags with which Node runs the server and its commands. None so far: none made an idle node smaller. */
 export const NODE_FLAGS = []
 
 /** Programs of `src/`; those that threads run are found by how they are named (`THREAD`). */
@@ -194,6 +194,7 @@ async function bundle(folder, place, paths) {
     plugins: [
       { name: 'places', setup: (build) => keepPlaces(build, place) },
       { name: 'http', setup: loadHttpAlone },
+      { name: 'undici', setup: loadAgentAlone },
     ],
     logLevel: 'silent',
   })
@@ -211,6 +212,22 @@ function loadHttpAlone({ onResolve, onLoad }) {
     contents: "module.exports = process.getBuiltinModule('node:http')",
     loader: 'js',
   }))
+}
+
+/** What `src/` imports of undici; an import of anything else does not compile. */
+const UNDICI = `
+import api from 'undici/lib/api/index.js'
+import Dispatcher from 'undici/lib/dispatcher/dispatcher.js'
+Object.assign(Dispatcher.prototype, api)
+export { default as buildConnector } from 'undici/lib/core/connect.js'
+export { default as Agent } from 'undici/lib/dispatcher/agent.js'`
+
+/** Leaves out the rest of undici, its fetch, caches and mocks: 4 MiB of an idle node. */
+function loadAgentAlone({ onResolve, onLoad }) {
+  onResolve({ filter: /^undici$/ }, ({ kind }) =>
+    kind === 'import-statement' ? { path: 'undici', namespace: 'undici' } : undefined,
+  )
+  onLoad({ filter: /.*/, namespace: 'undici' }, () => ({ contents: UNDICI, loader: 'js', resolveDir: ROOT }))
 }
 
 /** Has compiled files find assets beside their sources, and compiled threads beside themselves. */

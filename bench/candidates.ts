@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { BENCH, type Launch } from './harness/processes.ts'
 import { DIRECT } from './harness/result.ts'
@@ -26,6 +26,8 @@ export interface Candidate {
   /** Answers 200 once the server is up. */
   readonly readyPath: string
   readonly versions: Readonly<Record<string, string>>
+  /** A script that starts the server, as another process, and waits. */
+  readonly launched?: true
   command(place: Place): Command | Promise<Command>
 }
 
@@ -46,12 +48,14 @@ export interface LarkwayOptions {
   /** What is in the configuration file; default: of calls. */
   readonly configuration?: (upstreamPort: number) => object
   readonly env?: Readonly<Record<string, string>>
-  /** Folder of the sources to run; default: this project's. */
+  /** Folder of a whole tree, whose server runs as that tree starts it; default: this project's. */
+  readonly tree?: string
+  /** Folder of sources to run instead, as they are. */
   readonly source?: string
 }
 
 export function larkway(options: LarkwayOptions): Found {
-  const { name, label, memoryMib, s3 = null, logLevel = 'warn', source = join(ROOT, 'src') } = options
+  const { name, label, memoryMib, s3 = null, logLevel = 'warn', tree = ROOT, source } = options
   const { configuration: configurationOf = larkwayConfiguration } = options
   return {
     candidate: {
@@ -75,7 +79,50 @@ export function larkway(options: LarkwayOptions): Found {
           ...(s3 && (await s3Environment(s3, place))),
           ...options.env,
         }
-        return { command: process.execPath, args: ['--no-warnings', join(source, 'main.ts')], env }
+        const {
+          file,
+          flags,
+          env: added,
+        } = source === undefined ? await serverOf(tree) : { ...AS_IT_IS, file: join(source, 'main.ts') }
+        return {
+          command: process.execPath,
+          args: ['--no-warnings', ...flags, file],
+          env: { ...env, ...added },
+        }
+      },
+    },
+  }
+}
+
+/** How Node runs a program. */
+interface Program {
+  readonly file: string
+  readonly flags: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+}
+
+const AS_IT_IS = { flags: [], env: {} }
+
+/** A tree's server as its own `npm start` has Node run it: compiled, and with the flags that it chose. */
+async function serverOf(tree: string): Promise<Program> {
+  const compiler = join(tree, 'scripts', 'compile.mjs')
+  if (!existsSync(compiler)) return { ...AS_IT_IS, file: join(tree, 'src', 'main.ts') }
+  const { compiled } = (await import(compiler)) as { compiled(program: string): Promise<Program> }
+  return await compiled('main.ts')
+}
+
+/** The same server as `npm start` starts it in a tree. */
+export function started(found: Found, root = ROOT): Found {
+  if (!('candidate' in found)) return found
+  const { candidate } = found
+  return {
+    candidate: {
+      ...candidate,
+      launched: true,
+      async command(place) {
+        const { env } = await candidate.command(place)
+        // By the Node that npm would take, which need not be the one that serves.
+        return { command: 'node', args: [join(root, 'scripts', 'start.mjs')], ...(env && { env }) }
       },
     },
   }

@@ -3,6 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ROOT } from './peers/install.ts'
 
+/** The sources themselves: what is compared with a copy runs from its sources too, not compiled. */
+export const SOURCES = join(ROOT, 'src')
+
 /** A source without something, and how often that was cut out of it. */
 export interface CutSource {
   readonly text: string
@@ -25,7 +28,7 @@ export function copyCut(
   const folder = mkdtempSync(join(tmpdir(), `larkway-without-${name}-`))
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
   const source = join(folder, 'src')
-  cpSync(join(ROOT, 'src'), source, { recursive: true })
+  cpSync(SOURCES, source, { recursive: true })
   cpSync(join(ROOT, 'package.json'), join(folder, 'package.json'))
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
   let cuts = 0

@@ -90,12 +90,12 @@ export function larkwayBase64(audioBytes: number): RequestSpec {
   }
 }
 
-export function larkwayChat(content: string): RequestSpec {
+export function larkwayChat(content: string, access: 'own' | 'platform' = 'platform'): RequestSpec {
   return {
     method: 'POST',
     path: '/v1/chat',
     headers: {},
     body: { kind: 'json', value: { messages: [{ role: 'user', content }] } },
-    bearers: PLATFORM_KEYS,
+    bearers: access === 'own' ? OWN_KEYS : PLATFORM_KEYS,
   }
 }

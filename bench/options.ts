@@ -7,6 +7,10 @@ export interface BenchOptions {
   /** Names of candidates; empty: all. */
   readonly servers: readonly string[]
   readonly quick: boolean
+  /** The commit that the quick set is compared with; null: that of the history's last entry. */
+  readonly base: string | null
+  /** Append what the quick set came to, to the history. */
+  readonly record: boolean
   /** Null: as each scenario has it. */
   readonly network: NetworkKind | null
   /** Null: as each scenario has it. */
@@ -20,9 +24,14 @@ export interface BenchOptions {
 export const HELP = `npm run bench -- [options]
 
   --only a,b       only these scenarios: small, chat, multipart, base64, slow-provider, limiter,
-                   observability, console, jobs
+                   observability, console, jobs, start, idle
   --servers a,b    only these servers, by the names in the result files; the results stay out of bench/results
-  --quick          short runs, each once; the results stay out of bench/results
+  --quick          the figures that CI holds, in short runs that take turns with a base and with peers: about 4
+                   minutes. With --only: short runs of those scenarios, each once; their results stay out of
+                   bench/results
+  --base REF       the commit that the quick set is compared with; default: that of the last entry of
+                   bench/history.jsonl, where git knows it
+  --record         append the quick set to bench/history.jsonl; a run of everything does so by itself
   --rounds N       runs of each candidate; the median counts
   --rmem KIND      capped: all in a network namespace with receive buffers of at most 512 KiB (needs root);
                    system: all on the machine's loopback; default: as each scenario needs it
@@ -40,6 +49,8 @@ export function readOptions(args: readonly string[], known: readonly string[]): 
       only: { type: 'string' },
       servers: { type: 'string' },
       quick: { type: 'boolean', default: false },
+      base: { type: 'string' },
+      record: { type: 'boolean', default: false },
       rounds: { type: 'string' },
       rmem: { type: 'string' },
       s3: { type: 'boolean', default: false },
@@ -56,8 +67,10 @@ export function readOptions(args: readonly string[], known: readonly string[]): 
   const rounds = values.rounds === undefined ? null : Number(values.rounds)
   if (rounds !== null && !(Number.isInteger(rounds) && rounds > 0))
     throw new Error('--rounds takes a number from 1 up')
-  const { rmem = null, quick, s3, gate, report, help } = values
+  const { rmem = null, base = null, quick, record, s3, gate, report, help } = values
   if (rmem !== null && rmem !== 'capped' && rmem !== 'system')
     throw new Error('--rmem takes capped or system')
-  return { only, servers: names(values.servers), quick, network: rmem, rounds, s3, gate, report, help }
+  const servers = names(values.servers)
+  const network = rmem
+  return { only, servers, quick, base, record, network, rounds, s3, gate, report, help }
 }

@@ -17,12 +17,22 @@ export interface Chart {
   readonly sharedScale: boolean
 }
 
+/** How one figure went on, oldest first. */
+export interface Course {
+  readonly label: string
+  /** Null: not measured at that point. */
+  readonly values: readonly (number | null)[]
+  /** The last value as a reader sees it. */
+  readonly text: string
+}
+
 const WIDTH = 760
 const LABEL_WIDTH = 270
 const VALUE_WIDTH = 90
 const BAR_HEIGHT = 18
 const LINE_HEIGHT = 24
 const GROUP_GAP = 30
+const COURSE_HEIGHT = 38
 
 /**
  * Draws horizontal bars in groups. There is no background and there are two sets of colours, so the chart reads on
@@ -51,7 +61,38 @@ export function barChart({ title, bars, sharedScale }: Chart): string {
     }
     y += GROUP_GAP
   }
-  const height = y - GROUP_GAP + 8
+  return drawing(title, y - GROUP_GAP + 8, parts)
+}
+
+/** Draws a line for each figure over the same points, each on a scale of its own from 0 up. */
+export function courseChart({ title, courses }: { title: string; courses: readonly Course[] }): string {
+  const width = WIDTH - LABEL_WIDTH - VALUE_WIDTH
+  const points = Math.max(2, ...courses.map(({ values }) => values.length))
+  const parts = courses.flatMap(({ label, values, text: last }, row) => {
+    const bottom = 32 + (row + 1) * COURSE_HEIGHT - 8
+    const top = Math.max(...values.map((value) => value ?? 0)) || 1
+    const places = values.flatMap((value, index) => {
+      const x = LABEL_WIDTH + Math.round((width * index) / (points - 1))
+      return value === null ? [] : [{ x, y: Math.round(bottom - (value / top) * (COURSE_HEIGHT - 14)) }]
+    })
+    const end = places.at(-1)
+    return [
+      text('label own-label', LABEL_WIDTH - 10, bottom - 4, label),
+      `<path class="floor" d="M${LABEL_WIDTH} ${bottom}h${width}"/>`,
+      `<polyline class="course" points="${places.map(({ x, y }) => `${x},${y}`).join(' ')}"/>`,
+      ...(end ? [`<circle class="own" cx="${end.x}" cy="${end.y}" r="3"/>`] : []),
+      text('value', LABEL_WIDTH + width + 8, bottom - 4, last),
+    ]
+  })
+  return drawing(title, 32 + courses.length * COURSE_HEIGHT + 8, parts, COURSE_STYLE)
+}
+
+const COURSE_STYLE = `
+.course { fill: none; stroke: #0e8f8a; stroke-width: 2 }
+.floor { stroke: #9aa4ae; stroke-opacity: 0.4 }
+@media (prefers-color-scheme: dark) { .course { stroke: #2cb5ae } }`
+
+function drawing(title: string, height: number, parts: readonly string[], style = ''): string {
   const size = `viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}"`
   return `<svg xmlns="http://www.w3.org/2000/svg" ${size} role="img" aria-label="${escapeXml(title)}">
 <style>
@@ -63,7 +104,7 @@ text { font: 13px system-ui, -apple-system, "Segoe UI", "Helvetica Neue", Arial,
 .own { fill: #0e8f8a }
 .peer { fill: #9aa4ae }
 @media (prefers-color-scheme: light) { text { fill: #3d444d } }
-@media (prefers-color-scheme: dark) { text { fill: #c9d1d9 } .own { fill: #2cb5ae } .peer { fill: #6e7681 } }
+@media (prefers-color-scheme: dark) { text { fill: #c9d1d9 } .own { fill: #2cb5ae } .peer { fill: #6e7681 } }${style}
 </style>
 ${text('title', 0, 18, title)}
 ${parts.join('\n')}

@@ -2,14 +2,19 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { addedP50Ms, isLarkway, type Result, type Row, readResults } from './harness/result.ts'
 import { ROOT } from './peers/install.ts'
-import { type Bar, barChart } from './plot.ts'
+import { type Bar, barChart, courseChart } from './plot.ts'
+import { type Entry, readHistory } from './quick/history.ts'
+import { QUICK_FIGURES } from './quick/quick.ts'
 import { markdownTable } from './table.ts'
 
 // `node bench/report.ts` writes docs/benchmarks.md, the charts in docs/charts and the summary in README.md, all of
-// them out of bench/results. A test holds that the committed files are what it writes.
+// them out of bench/results and bench/history.jsonl. A test holds that the committed files are what it writes.
 
 const PAGE = 'docs/benchmarks.md'
 const SUMMARY_CHART = 'docs/charts/summary.svg'
+const HISTORY_CHART = 'docs/charts/history.svg'
+/** So many entries are in the table; the chart has them all. */
+const HISTORY_SHOWN = 5
 const BEGIN = '<!-- bench -->'
 const END = '<!-- /bench -->'
 
@@ -45,7 +50,6 @@ const PER_SECOND: Figure = {
   text: ({ requests, seconds }) => Math.round(requests / seconds).toString(),
   sharedScale: false,
 }
-
 /** Every scenario in the order of the page, with the figure that its chart shows. */
 const SECTIONS: readonly (readonly [scenario: string, Figure])[] = [
   ['multipart', PER_GB],
@@ -133,7 +137,11 @@ export function writeReport(): void {
  * @returns      each file of the report: path in the repository → content
  * @throws       Error when a result or a marker is missing: a report with a hole is not written
  */
-export function reportFiles(results: readonly Result[], readme: string): ReadonlyMap<string, string> {
+export function reportFiles(
+  results: readonly Result[],
+  readme: string,
+  history: readonly Entry[] = readHistory(),
+): ReadonlyMap<string, string> {
   const files = new Map<string, string>()
   for (const [name, figure] of SECTIONS) {
     const { rows } = resultOf(results, name)
@@ -147,7 +155,8 @@ export function reportFiles(results: readonly Result[], readme: string): Readonl
     files.set(chartPath(name), barChart({ ...figure, bars }))
   }
   files.set(SUMMARY_CHART, summaryChart(results))
-  files.set(PAGE, page(results))
+  if (history.length > 0) files.set(HISTORY_CHART, historyChart(history))
+  files.set(PAGE, page(results, history))
   const [begin, end] = [readme.indexOf(BEGIN), readme.indexOf(END)]
   if (begin < 0 || end < begin) throw new Error(`README.md lacks ${BEGIN} and ${END}`)
   files.set('README.md', `${readme.slice(0, begin)}${BEGIN}\n\n${summary(results)}\n\n${readme.slice(end)}`)
@@ -164,7 +173,7 @@ function chartPath(scenario: string): string {
   return `docs/charts/${scenario}.svg`
 }
 
-function page(results: readonly Result[]): string {
+function page(results: readonly Result[], history: readonly Entry[]): string {
   const shown = SECTIONS.map(([name, figure]) => ({ result: resultOf(results, name), figure }))
   return `${[
     '# Benchmarks',
@@ -177,6 +186,7 @@ function page(results: readonly Result[]): string {
       .map(({ result }) => `- [${result.title}](#${anchor(result.title)}): ${measuredAt(result)}`)
       .join('\n'),
     ...shown.map(({ result, figure }) => section(result, figure)),
+    ...historySection(history),
     '## Conditions',
     conditions(shown.map(({ result }) => result)),
   ].join('\n\n')}\n`
@@ -198,6 +208,44 @@ function section(result: Result, figure: Figure): string {
   const skipped = result.skipped.map(({ candidate, reason }) => `\`${candidate}\` (${reason.split('\n')[0]})`)
   const missing = skipped.length > 0 ? [`Not measured: ${skipped.join(', ')}.`] : []
   return [`## ${result.title}`, image, markdownTable(result), ...missing].join('\n\n')
+}
+
+/** The figures of the quick set as they went on: each as a multiple of what a peer took in the same rounds. */
+function historySection(history: readonly Entry[]): string[] {
+  const shown = history.slice(-HISTORY_SHOWN)
+  const last = shown.at(-1)
+  if (last === undefined) return []
+  const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+  const rows = QUICK_FIGURES.map((name) => {
+    const { value, unit } = last.figures[name] ?? {}
+    const ratios = shown.map(({ figures }) => times(figures[name]?.ratio))
+    return line([name, value === undefined ? '–' : `${value} ${unit}`, ...ratios])
+  })
+  const heads = shown.map(({ commit, at }) => `\`${commit.slice(0, 7)}\` of ${at}`)
+  return [
+    '## History',
+    'What `npm run bench -- --quick` holds in every run of CI, by the commits that were recorded: each figure as a ' +
+      'multiple of what its peer took in the same rounds. [Which peer, and what fails](../bench/README.md#gates).',
+    `![The figures of the quick set over the recorded commits, as multiples of their peers](charts/history.svg)`,
+    [
+      line(['figure', `at \`${last.commit.slice(0, 7)}\``, ...heads]),
+      line(['---', '---:', ...heads.map(() => '---:')]),
+      ...rows,
+    ].join('\n'),
+    `Last recorded on ${last.machine}.`,
+  ]
+}
+
+function historyChart(history: readonly Entry[]): string {
+  const courses = QUICK_FIGURES.map((name) => {
+    const values = history.map(({ figures }) => figures[name]?.ratio ?? null)
+    return { label: name, values, text: times(values.at(-1) ?? undefined) }
+  })
+  return courseChart({ title: 'Multiples of the peer, by recorded commit (less is better)', courses })
+}
+
+function times(ratio: number | undefined): string {
+  return ratio === undefined ? '–' : `${ratio} ×`
 }
 
 /** What every reader of a benchmark asks first. */

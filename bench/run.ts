@@ -1,3 +1,4 @@
+import { type Base, findBase, provideBase } from './base.ts'
 import { checkGates } from './gates.ts'
 import { Lab } from './harness/lab.ts'
 import { commit, machine } from './harness/machine.ts'
@@ -5,6 +6,8 @@ import { measureAll } from './harness/measure.ts'
 import { cappedNetwork, systemNetwork } from './harness/network.ts'
 import { type Result, writeResult } from './harness/result.ts'
 import { type BenchOptions, HELP, readOptions } from './options.ts'
+import { appendEntry, entryOf, HISTORY, readHistory } from './quick/history.ts'
+import { gateQuick, measureQuick, QUICK_FIGURES } from './quick/quick.ts'
 import { writeReport } from './report.ts'
 import { type S3Store, s3FromEnvironment, startS3Server } from './s3.ts'
 import { base64 } from './scenarios/base64.ts'
@@ -17,6 +20,7 @@ import { observability } from './scenarios/observability.ts'
 import type { Scenario } from './scenarios/scenario.ts'
 import { slowProvider } from './scenarios/slow-provider.ts'
 import { small } from './scenarios/small.ts'
+import { idle, start } from './scenarios/start.ts'
 import { textTable } from './table.ts'
 
 // `npm run bench`: measures Larkway beside its peers and writes bench/results.
@@ -31,6 +35,8 @@ const SCENARIOS: readonly Scenario[] = [
   base64,
   slowProvider,
   jobs,
+  start,
+  idle,
 ]
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1)) // ends what was started
@@ -59,6 +65,14 @@ async function main(args: readonly string[]): Promise<number> {
     return 2
   }
 
+  const everything = options.only.length === 0 && options.servers.length === 0
+  if (options.quick && everything) return await runQuick(options)
+  const scenarios = await runScenarios(options)
+  const record = options.record || (everything && !options.quick)
+  return record ? Math.max(scenarios, await runQuick({ ...options, record })) : scenarios
+}
+
+async function runScenarios(options: BenchOptions): Promise<number> {
   const server = options.s3 ? await startS3Server() : null
   try {
     const results: Result[] = []
@@ -74,6 +88,27 @@ async function main(args: readonly string[]): Promise<number> {
   } finally {
     await server?.stop()
   }
+}
+
+/** @returns exit status: 0, or 1 when a gate was not passed; without `--gate` nothing is held */
+async function runQuick(options: BenchOptions): Promise<number> {
+  const say = (line: string) => console.error(`bench: quick: ${line}`)
+  const startedMs = performance.now()
+  const last = readHistory().at(-1)
+  const found = findBase(options.base, last?.commit)
+  const base: Base | null = 'commit' in found ? await provideBase(found.commit) : null
+  say('reason' in found ? `without a base: ${found.reason}` : `against ${found.commit}`)
+  const report = await measureQuick(base, say)
+  const verdicts = await gateQuick(report, base, { base: base?.commit ?? null, last }, say)
+  for (const { ok, line } of verdicts) console.log(`${ok ? 'ok    ' : 'FAILED'}  ${line}`)
+  if (options.record) {
+    appendEntry(entryOf(report.figures, QUICK_FIGURES))
+    say(`recorded in ${HISTORY}`)
+  }
+  say(`took ${Math.round((performance.now() - startedMs) / 1000)} s`)
+  const failed = verdicts.filter(({ ok }) => !ok).length
+  console.log(`${verdicts.length - failed} passed, ${failed} failed`)
+  return options.gate && failed > 0 ? 1 : 0
 }
 
 async function measureScenario(

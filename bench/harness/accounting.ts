@@ -45,9 +45,25 @@ function processSeconds(pid: number): number {
 
 /** The sum of the peaks of resident memory of a process tree, in MiB: never below the true peak of the whole. */
 export function peakRssMib(root: number): number {
+  return memoryMib(processTree(root), 'VmHWM')
+}
+
+/**
+ * Resident memory of a process tree at this moment, in MiB.
+ *
+ * @param launched leaves the first process out where it has others: it only started them and waits
+ */
+export function rssMib(root: number, { launched }: { readonly launched: boolean }): number {
+  const [launcher, ...rest] = processTree(root)
+  return memoryMib(launched && rest.length > 0 ? rest : [launcher ?? root, ...rest], 'VmRSS')
+}
+
+function memoryMib(pids: readonly number[], field: 'VmHWM' | 'VmRSS'): number {
   let kib = 0
-  for (const pid of processTree(root))
-    kib += Number(/VmHWM:\s+(\d+)/.exec(textOf(`/proc/${pid}/status`) ?? '')?.[1] ?? 0)
+  for (const pid of pids) {
+    const status = textOf(`/proc/${pid}/status`) ?? ''
+    kib += Number(new RegExp(`${field}:\\s+(\\d+)`).exec(status)?.[1] ?? 0)
+  }
   return kib / 1024
 }
 

@@ -1,17 +1,25 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Candidate } from '../candidates.ts'
-import type { UploadReport, UploadTask } from '../load/uploads.ts'
+import type { ReadyReport, ReadyTask } from '../load/ready.ts'
 import type { UpstreamReport, UpstreamTask } from '../upstream.ts'
 import { freePort, type Network, systemNetwork } from './network.ts'
 import { type Role, type Running, start, startProgram } from './processes.ts'
 
-/** Slowest start of a candidate that is waited for. */
-const READY_MS = 20_000
+/** Slowest start that is waited for, and how often it is looked whether the server has ended instead. */
+const READY_MS = 60_000
+const LOOK_MS = 250
 
-type Generator = 'uploads' | 'requests' | 'autocannon' | 'pings' | 'jobs' | 'webhooks' | 'consoles'
+/** A server that is up. */
+export interface Served {
+  readonly server: Running
+  readonly port: number
+  /** From the start of its process to its first 200. */
+  readonly startMs: number
+}
+
+type Generator = 'uploads' | 'requests' | 'autocannon' | 'pings' | 'jobs' | 'webhooks' | 'consoles' | 'ready'
 
 /** The processes of one scenario but the servers: its upstream, and load generators that stay warm between runs. */
 export class Lab {
@@ -63,27 +71,32 @@ export class Lab {
     return await running.run<Input, Output>(task)
   }
 
-  /** Starts a fresh server, so that one run's memory and caches are not the next one's. */
-  async serve(candidate: Candidate): Promise<{ server: Running; port: number }> {
+  /**
+   * Starts a fresh server, so that one run's memory and caches are not the next one's.
+   *
+   * @param role `start` has all cores, as a server has that nobody calls yet
+   */
+  async serve(candidate: Candidate, role: 'server' | 'start' = 'server'): Promise<Served> {
     const folder = join(this.#folder, `server-${++this.#servers}`)
     mkdirSync(folder)
     const port = await freePort()
     const reach = (endpoint: string) => this.#reach(endpoint)
     const command = await candidate.command({ port, upstreamPort: this.upstreamPort, folder, reach })
-    const server = start({ ...command, name: candidate.name, role: 'server', network: this.network, folder })
+    const startedMs = Date.now()
+    const server = start({ ...command, name: candidate.name, role, network: this.network, folder })
     let ended = ''
     server.ended.then((how) => {
       ended = how
     })
-    const deadline = performance.now() + READY_MS
-    while (!(await this.#answers(port, candidate.readyPath))) {
-      const late = performance.now() > deadline
-      if (!ended && !late) continue
-      const log = server.lastLines()
+    const task: ReadyTask = { port, path: candidate.readyPath, forMs: LOOK_MS }
+    for (;;) {
+      const readyMs = await this.generate<ReadyTask, ReadyReport>('ready', task)
+      if (readyMs !== null) return { server, port, startMs: readyMs - startedMs }
+      if (!ended && Date.now() < startedMs + READY_MS) continue
+      const failure = `${candidate.name} ${ended || 'was not ready in time'}\n${server.lastLines()}`
       await server.stop()
-      throw new Error(`${candidate.name} ${ended || 'was not ready in time'}\n${log}`)
+      throw new Error(failure)
     }
-    return { server, port }
   }
 
   async close(): Promise<void> {
@@ -119,12 +132,5 @@ export class Lab {
     const relay = { processes, endpoint: `http://127.0.0.1:${port}` }
     this.#relays.set(endpoint, relay)
     return relay.endpoint
-  }
-
-  async #answers(port: number, path: string): Promise<boolean> {
-    await sleep(50)
-    const request = { method: 'GET', path, headers: {}, body: null } as const
-    const task = { port, request, connections: 1, seconds: 0, leastPerConnection: 1, bytesPerSecond: null }
-    return (await this.generate<UploadTask, UploadReport>('uploads', task)).failures === 0
   }
 }

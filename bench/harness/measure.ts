@@ -91,7 +91,8 @@ async function measureOnce(lab: Lab, trial: Trial, cpuUnit: CpuUnit, first: bool
   }
 }
 
-async function account(
+/** Accounts for what a server and its clients use while `drive` runs. */
+export async function account(
   lab: Lab,
   server: Running,
   cpuUnit: CpuUnit,
@@ -121,7 +122,8 @@ async function account(
 /** Load from which a side counts as the one that is waited for. */
 const SATURATED = 0.85
 
-function toRow({ candidate, load, against }: Trial, runs: readonly Run[]): Row {
+/** The medians of a trial's runs. */
+export function toRow({ candidate, load, against }: Trial, runs: readonly Run[]): Row {
   const of = (field: (run: Run) => number) => median(runs.map(field))
   const serverLoad = of((run) => run.serverLoad)
   const clientLoad = of((run) => run.clientLoad)
@@ -161,7 +163,8 @@ function medianPings(pings: readonly Pings[]): { pings?: Pings } {
   }
 }
 
-function summary(run: Run, cpuUnit: CpuUnit): string {
+/** A run as a line of progress. */
+export function summary(run: Run, cpuUnit: CpuUnit): string {
   const cpu = cpuUnit === 's/GB' ? `${run.cpu.toFixed(2)} s/GB` : `${run.cpu.toFixed(1)} µs/request`
   const failures = run.failures > 0 ? `, ${run.failures} FAILED: ${run.firstFailure}` : ''
   const load = `server ${Math.round(run.serverLoad * 100)} %, client ${Math.round(run.clientLoad * 100)} %`

@@ -10,8 +10,11 @@ import type { Network } from './network.ts'
 
 export const BENCH = fileURLToPath(new URL('..', import.meta.url))
 
-/** Who runs where: the server has a core of its own, so that what it costs does not depend on who asks. */
-export type Role = 'server' | 'load' | 'pings'
+/**
+ * Who runs where: the server has a core of its own, so that what it costs does not depend on who asks. One whose start
+ * is measured has all of them, since nobody asks meanwhile.
+ */
+export type Role = 'server' | 'start' | 'load' | 'pings'
 
 export interface Launch {
   readonly name: string
@@ -85,11 +88,15 @@ export class Running {
     return readFileSync(this.logPath, 'utf8').trim().split('\n').slice(-8).join('\n')
   }
 
-  /** Nothing of a bench needs an orderly end: a polite signal first for those that have children, then none. */
-  async stop(): Promise<void> {
+  /**
+   * Little of a bench needs an orderly end: a polite signal first for those that have children, then none.
+   *
+   * @param withinMs for those that write something down as they end
+   */
+  async stop(withinMs = 300): Promise<void> {
     const tree = processTree(this.pid)
     this.#child.kill('SIGTERM')
-    await Promise.race([this.#ended, sleep(300)])
+    await Promise.race([this.#ended, sleep(withinMs)])
     for (const pid of tree) killIfThere(pid)
     await this.#ended
   }
@@ -104,11 +111,12 @@ export function start(launch: Launch): Running {
   const log = openSync(logPath, 'w')
   const line = [...launch.network.prefix, ...placement(launch.role), launch.command, ...launch.args]
   const { PATH, HOME } = process.env
+  const isServer = launch.role === 'server' || launch.role === 'start'
   const child = spawn(line[0] ?? '', line.slice(1), {
     cwd: launch.folder,
     env: { PATH, HOME, NODE_ENV: 'production', ...launch.env },
     // A server is left without a channel: none has one in production.
-    stdio: launch.role === 'server' ? ['ignore', log, log] : ['ignore', log, log, 'ipc'],
+    stdio: isServer ? ['ignore', log, log] : ['ignore', log, log, 'ipc'],
   })
   closeSync(log)
   return new Running(child, launch.name, logPath)
@@ -136,7 +144,8 @@ export const PLACEMENT = CAN_PIN
   : 'nothing pinned: there is one core, or no taskset'
 
 function placement(role: Role): string[] {
-  const pin = CAN_PIN ? ['taskset', '-c', role === 'server' ? '0' : '1'] : []
+  const cores = { server: '0', start: `0-${CORES - 1}`, load: '1', pings: '1' }[role]
+  const pin = CAN_PIN ? ['taskset', '-c', cores] : []
   // Pings share a core with the uploads: unless they come first there, they measure their own waiting. Not by
   // real-time priority: V8's threads spin for one another, and on one core such a spin never ends.
   const prefer = role === 'pings' && CAN_PREFER ? ['nice', '-n', '-15'] : []

@@ -31,7 +31,9 @@ export interface UploadReport {
   readonly lastReply: { readonly status: number; readonly body: string } | null
 }
 
-let prepared: { key: string; request: RenderedRequest } | undefined
+const prepared = new Map<string, RenderedRequest>()
+/** As many servers as take the same upload in turns. */
+const PREPARED_MAX = 4
 
 answerTasks(runUploads)
 
@@ -80,9 +82,12 @@ async function runUploads(task: UploadTask): Promise<UploadReport> {
   }
 }
 
-/** Rendering 33 MB of JSON takes longer than sending it: the last request is kept. */
+/** Rendering 33 MB of JSON takes longer than sending it: the last requests are kept. */
 function prepare({ request, port }: UploadTask): RenderedRequest {
   const key = JSON.stringify([request, port])
-  if (prepared?.key !== key) prepared = { key, request: renderRequest(request, port) }
-  return prepared.request
+  const rendered = prepared.get(key) ?? renderRequest(request, port)
+  prepared.delete(key)
+  prepared.set(key, rendered)
+  for (const oldest of prepared.keys()) if (prepared.size > PREPARED_MAX) prepared.delete(oldest)
+  return rendered
 }

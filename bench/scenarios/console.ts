@@ -1,4 +1,5 @@
 import { larkway } from '../candidates.ts'
+import { SOURCES } from '../cut-copy.ts'
 import type { Session, Trial } from '../harness/measure.ts'
 import type { Run } from '../harness/result.ts'
 import { larkwayConfiguration, larkwayOperator } from '../larkway.ts'
@@ -44,9 +45,9 @@ export const consoleScenario: Scenario = {
     // As long as pages wait, or a multiple of it: then each of them asks as often as any other.
     const seconds = { warmUp: quick ? 1 : 3, run: quick ? 5 : 10 }
     const configuration = (port: number) => withOperator(larkwayConfiguration(port))
-    const variants = VARIANTS().map(({ name, label, source, ...rest }) => {
-      const place = source === undefined ? {} : { source }
-      return [larkway({ name, label, memoryMib: DEFAULT_BUDGET_MIB, configuration, ...place }), rest] as const
+    const variants = VARIANTS().map(({ name, label, source = SOURCES, ...rest }) => {
+      const options = { name, label, memoryMib: DEFAULT_BUDGET_MIB, configuration, source }
+      return [larkway(options), rest] as const
     })
     const { found, skipped } = await sort<Pick<Variant, 'against' | 'consoles'>>(variants)
     const trials = TINY_KINDS.flatMap((kind) =>

@@ -25,7 +25,7 @@ const DELIVERED_MS = 120_000
 
 export const SUBMITTED = 'submitted'
 
-interface Size {
+export interface Size {
   readonly label: string
   readonly bytes: number
   readonly count: number
@@ -91,7 +91,28 @@ function trialsOf(candidate: Candidate, stack: string, size: Size): Trial[] {
   ]
 }
 
-function storeTrial(candidate: Candidate, load: string, { bytes, count }: Size): Trial {
+/** Jobs from their submission to the end of the last, with a provider that answers at once. */
+export function wholeTrial(candidate: Candidate, load: string, size: Size): Trial {
+  return {
+    candidate,
+    load,
+    verify: (session) => verify(session, size.bytes),
+    async warmUp(session) {
+      await submit(session, size)
+      await awaitEnd(session, size.count)
+    },
+    async run(session) {
+      const run = await session.measure(async () => {
+        const { failures, firstFailure } = await submit(session, size)
+        await awaitEnd(session, LAST)
+        return { ...drivenOf(size), failures, firstFailure }
+      })
+      return await checked(session, run, size)
+    },
+  }
+}
+
+export function storeTrial(candidate: Candidate, load: string, { bytes, count }: Size): Trial {
   const put = async (session: Session, count: number): Promise<Driven> => {
     const value: PutsTask = { bytes, count, connections: CONNECTIONS }
     const request = { method: 'POST', path: '/', headers: {}, body: { kind: 'json', value } } as const

@@ -1,4 +1,4 @@
-import { fastify, larkway, nginx, portkey } from '../candidates.ts'
+import { type Candidate, fastify, larkway, nginx, portkey } from '../candidates.ts'
 import type { Trial } from '../harness/measure.ts'
 import { larkwayMultipart } from '../larkway.ts'
 import { openaiMultipart, portkeyHeaders } from '../openai.ts'
@@ -9,10 +9,10 @@ import { checked, type RequestOf, type Scenario, sort, upload, verifyAudio } fro
 export const AUDIO_BYTES = 25_000_000
 
 /** Holds 64 such bodies and their copies for the upstream. */
-const EVERYTHING_FITS_MIB = 2_048
+export const EVERYTHING_FITS_MIB = 2_048
 
 /** Less than one such body, so that all of them go to the store. */
-const NOTHING_FITS_MIB = 23
+export const NOTHING_FITS_MIB = 23
 /** Room for what 64 uploads have under way, and so for two of the bodies themselves. */
 const NEXT_TO_NOTHING_FITS_MIB = 64
 
@@ -51,24 +51,32 @@ export const multipart: Scenario = {
     const few = await candidates(NOTHING_FITS_MIB)
     const many = await candidates(NEXT_TO_NOTHING_FITS_MIB)
     const { skipped } = few
+    const seconds = quick ? { warmUp: 0.2, run: 0.5 } : { warmUp: 0.5, run: 3 }
     const trials = [1, 16, 64].flatMap((connections) =>
-      (connections === 64 ? many : few).found.map(([candidate, request]): Trial => {
-        const pace = { bytesPerSecond: null, leastPerConnection: 1 }
-        return {
-          candidate,
-          load: connections === 1 ? '1 connection' : `${connections} connections`,
-          verify: (session) => verifyAudio(session, request, AUDIO_BYTES),
-          async warmUp(session) {
-            // Every connection once: memory that is used for the first time costs more than what is used again.
-            await upload(session, request, { ...pace, connections, seconds: quick ? 0.2 : 0.5 })
-          },
-          run: (session) =>
-            session.measure(async () =>
-              checked(await upload(session, request, { ...pace, connections, seconds: quick ? 0.5 : 3 })),
-            ),
-        }
-      }),
+      (connections === 64 ? many : few).found.map(([candidate, request]) =>
+        multipartTrial(candidate, request, connections, seconds),
+      ),
     )
     return { trials, skipped }
   },
+}
+
+export function multipartTrial(
+  candidate: Candidate,
+  request: RequestOf,
+  connections: number,
+  seconds: { readonly warmUp: number; readonly run: number },
+): Trial {
+  const pace = { bytesPerSecond: null, leastPerConnection: 1, connections }
+  return {
+    candidate,
+    load: connections === 1 ? '1 connection' : `${connections} connections`,
+    verify: (session) => verifyAudio(session, request, AUDIO_BYTES),
+    async warmUp(session) {
+      // Every connection once: memory that is used for the first time costs more than what is used again.
+      await upload(session, request, { ...pace, seconds: seconds.warmUp })
+    },
+    run: (session) =>
+      session.measure(async () => checked(await upload(session, request, { ...pace, seconds: seconds.run }))),
+  }
 }

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { larkway } from '../candidates.ts'
+import { SOURCES } from '../cut-copy.ts'
 import { copyUntraced } from '../untraced.ts'
 import { type Scenario, sort } from './scenario.ts'
 import { TINY_KINDS, tinyTrial } from './tiny.ts'
@@ -60,10 +61,10 @@ export const observability: Scenario = {
 
   async plan({ quick }) {
     const seconds = quick ? { warmUp: 1, run: 1 } : { warmUp: 3, run: 4 }
-    const variants = variantsOf(await startReceiver()).map(({ name, label, env = {}, source, ...rest }) => {
-      const place = source === undefined ? {} : { source }
-      return [larkway({ name, label, memoryMib: DEFAULT_BUDGET_MIB, env, ...place }), rest] as const
-    })
+    const variants = variantsOf(await startReceiver()).map(
+      ({ name, label, env = {}, source = SOURCES, ...rest }) =>
+        [larkway({ name, label, memoryMib: DEFAULT_BUDGET_MIB, env, source }), rest] as const,
+    )
     const { found, skipped } = await sort<Pick<Variant, 'against'>>(variants)
     const trials = TINY_KINDS.flatMap((kind) =>
       found.map(([candidate, { against }]) => ({

@@ -1,0 +1,96 @@
+import { median } from '../harness/result.ts'
+import type { Entry } from './history.ts'
+
+/** One figure of one server of ours, measured in the same rounds for each it is compared with; less is better. */
+export interface Figure {
+  readonly name: string
+  readonly unit: string
+  /** By round. Empty: not measured. */
+  readonly own: readonly number[]
+  readonly base: readonly number[]
+  readonly peer: readonly number[]
+}
+
+/** What a figure is held against. */
+export interface Reference {
+  /** The commit that `base` of each figure is of; null: there is none, and the history stands in for it. */
+  readonly base: string | null
+  readonly last: Entry | undefined
+}
+
+export interface Verdict {
+  readonly name: string
+  readonly ok: boolean
+  /** Whether another measurement could tell otherwise: it was over the bound, not missing. */
+  readonly repeatable: boolean
+  readonly line: string
+}
+
+/** A regression of more than this against the base fails. */
+export const PAIR_BOUND = 1.15
+/**
+ * The same against the ratio that was recorded last, for a clone without history of git: that ratio is of another run,
+ * maybe on another machine, and ratios to peers differ more between runs than pairs do within one (bench/README.md).
+ */
+export const HISTORY_BOUND = 1.2
+
+/** Each expected figure is one verdict. One that is missing, or misses what it is compared with, has not passed. */
+export function judge(
+  expected: readonly string[],
+  figures: readonly Figure[],
+  reference: Reference,
+): Verdict[] {
+  return expected.map((name) => {
+    const figure = figures.find((one) => one.name === name)
+    const fail = (why: string): Verdict => ({ name, ok: false, repeatable: false, line: `${name}: ${why}` })
+    if (!figure || figure.own.length === 0) return fail('not measured')
+    const ownToPeer = ratio(figure.own, figure.peer)
+    if (ownToPeer === null) return fail('its peer was not measured')
+    return reference.base === null
+      ? judgeByHistory(figure, ownToPeer, reference.last, fail)
+      : judgeByBase(figure, ownToPeer, reference.base, fail)
+  })
+}
+
+function judgeByBase(
+  figure: Figure,
+  ownToPeer: number,
+  base: string,
+  fail: (why: string) => Verdict,
+): Verdict {
+  const paired = ratio(figure.own, figure.base)
+  if (paired === null) return fail(`not measured at the base ${base}`)
+  return verdictOf(figure, ownToPeer, paired, PAIR_BOUND, `${base} in ${figure.own.length} pairs`)
+}
+
+function judgeByHistory(
+  figure: Figure,
+  ownToPeer: number,
+  last: Entry | undefined,
+  fail: (why: string) => Verdict,
+): Verdict {
+  const recorded = last?.figures[figure.name]
+  if (last === undefined || recorded === undefined) return fail('no base, and the history does not have it')
+  const change = ownToPeer / recorded.ratio
+  return verdictOf(figure, ownToPeer, change, HISTORY_BOUND, `its ratio to the peer at ${last.commit}`)
+}
+
+function verdictOf(figure: Figure, ownToPeer: number, change: number, bound: number, to: string): Verdict {
+  const { name, unit, own } = figure
+  const ok = change <= bound
+  const value = `${round(median(own))} ${unit}, ${round(ownToPeer)} × its peer`
+  const line = `${name}: ${change.toFixed(3)} × ${to}, at most ${bound.toFixed(2)} (${value})`
+  return { name, ok, repeatable: !ok, line }
+}
+
+/** The median of the ratios of the rounds; null where the other one was not measured in each of them. */
+export function ratio(own: readonly number[], other: readonly number[]): number | null {
+  if (own.length === 0 || other.length !== own.length) return null
+  const value = median(own.map((figure, index) => figure / (other[index] ?? Number.NaN)))
+  return Number.isFinite(value) ? value : null
+}
+
+/** Three digits say all that a noisy machine knows. */
+export function round(value: number): number {
+  return Number(value.toPrecision(3))
+}

@@ -240,10 +240,15 @@ t.test('cancelling in every state', async (t) => {
 
   const late = await submit(api)
   await api.claim(late)
-  await cancel(api, late)
   await succeed(api, late, '{"content":"in time"}')
   const lost = await cancel(api, late)
-  t.match(lost.job, { status: 'succeeded', cancel_requested: true, result: { content: 'in time' } })
+  t.match(lost.job, { status: 'succeeded', cancel_requested: false, result: { content: 'in time' } })
+
+  const asTheEndCame = await submit(api)
+  await api.claim(asTheEndCame)
+  await cancel(api, asTheEndCame)
+  await succeed(api, asTheEndCame, '{"content":"too late"}')
+  t.match((await show(api, asTheEndCame)).job, { status: 'cancelled', cancel_requested: true, result: null })
 
   const failed = await submit(api)
   await api.claim(failed)

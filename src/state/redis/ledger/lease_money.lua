@@ -7,10 +7,10 @@
 --      more_platform more_spend use_ms
 -- Reply {'leased', platform, spend, use_ms} | {'over'}
 --
--- An empty `from`: the lease begins. An empty budget, grant_id or trial: there is none. Amounts are whole micro-USD. The
--- reservation of `from` becomes its charge, and that of `token` has what is held on and what is added. Of either amount at
--- most a hundredth of what is left is added, and nothing to a reservation of another month. A token that the reservations
--- know was answered before, and its answer was lost.
+-- An empty `from`: the lease begins. An empty budget, grant_id or trial: there is none. Amounts are whole micro-USD.
+-- The reservation of `from` becomes its charge, and that of `token` has what is held on and what is added. Of either
+-- amount at most a hundredth of what is left is added, and nothing to a reservation of another month. A token that the
+-- reservations know was answered before, and its answer was lost.
 
 local SWEPT_AT_ONCE = 20
 local SPENT_TTL_MS = 32 * 86400000
@@ -31,7 +31,8 @@ local function digits(number) return string.format('%.0f', number + 0) end
 local function amount(hash, field) return tonumber(redis.call('HGET', hash, field) or 0) end
 local function add(hash, field, number) redis.call('HINCRBY', hash, field, digits(number)) end
 
--- The month in UTC as yyyy-mm, and when it ends: days since a first of March, so that a leap day is the last of its year.
+-- The month in UTC as yyyy-mm, and when it ends: days since a first of March, so that a leap day is the last of its
+-- year.
 local function month_of(ms)
   local days = math.floor(ms / 86400000) + 719468
   local era, day = math.floor(days / 146097), days % 146097

@@ -200,35 +200,35 @@ export function isGood(reply: Pick<UpstreamReply, 'status'> | null): boolean {
   return reply !== null && reply.status >= 200 && reply.status <= 299
 }
 
-/** Sends a request; see `answerInTime` for those that may be sent again. */
+/** Sends the request of a step, again where that is safe. */
 function answerTo(step: RequestStep, options: AttemptOptions): Promise<UpstreamReply> {
   const { request } = step
-  if (request.method === 'GET' || KEY_HEADERS.some((name) => request.headers[name] !== undefined))
-    return answerInTime(step, options)
+  const isGet = request.method === 'GET'
+  const signal = isGet ? options.signal : orderSignal(options)
+  return isGet || hasKey(request) ? answerInTime(step, options, signal) : sendStep(step, options, signal)
+}
+
+/** Sends the request of a step once. */
+function sendStep(step: RequestStep, options: AttemptOptions, signal: CancelSignal): Promise<UpstreamReply> {
   const { send, deadlineAtMs, memory, traceContext } = options
-  const leftMs = Math.max(1, deadlineAtMs - performance.now())
-  const deadlineMs = Math.min(deadlineMsOf(step), leftMs)
-  return send(traced(request, traceContext), {
-    deadlineMs,
-    signal: orderSignal(options),
-    onHeld: memory.charge,
-  })
+  const deadlineMs = Math.min(deadlineMsOf(step), Math.max(1, deadlineAtMs - performance.now()))
+  return send(traced(step.request, traceContext), { deadlineMs, signal, onHeld: memory.charge })
 }
 
 /**
  * Sends a request that may be sent again: a GET without an answer, since it changes nothing, and one with a key whose
  * provider is still executing it for an earlier claim.
  */
-async function answerInTime(step: RequestStep, options: AttemptOptions): Promise<UpstreamReply> {
+async function answerInTime(
+  step: RequestStep,
+  options: AttemptOptions,
+  signal: CancelSignal,
+): Promise<UpstreamReply> {
   const { request } = step
-  const { send, deadlineAtMs, memory } = options
-  const signal = request.method === 'GET' ? options.signal : orderSignal(options)
-  const upstream = traced(request, options.traceContext)
-  const mostMs = deadlineMsOf(step)
+  const { deadlineAtMs, memory } = options
   for (let resends = 0; ; resends += 1) {
-    const deadlineMs = Math.min(mostMs, Math.max(1, deadlineAtMs - performance.now()))
     try {
-      const reply = await send(upstream, { deadlineMs, signal, onHeld: memory.charge })
+      const reply = await sendStep(step, options, signal)
       if (!isUnderWay(request, reply) || performance.now() + UNDER_WAY_MS >= deadlineAtMs) return reply
       memory.release()
       await sleep(UNDER_WAY_MS, undefined, { signal: toAbortSignal(signal) })
@@ -242,10 +242,14 @@ async function answerInTime(step: RequestStep, options: AttemptOptions): Promise
   }
 }
 
+/** Whether the provider recognizes the request when it is sent again. */
+function hasKey({ headers }: Pick<UpstreamRequest, 'headers'>): boolean {
+  return KEY_HEADERS.some((name) => headers[name] !== undefined)
+}
+
 /** Whether the provider says that it is executing the same request already, and may be asked again. */
-function isUnderWay({ headers }: Pick<UpstreamRequest, 'headers'>, reply: UpstreamReply): boolean {
-  const mayAskAgain = reply.status === 409 && reply.headers['x-should-retry'] !== 'false'
-  return mayAskAgain && KEY_HEADERS.some((name) => headers[name] !== undefined)
+function isUnderWay(request: Pick<UpstreamRequest, 'headers'>, reply: UpstreamReply): boolean {
+  return reply.status === 409 && reply.headers['x-should-retry'] !== 'false' && hasKey(request)
 }
 
 /**

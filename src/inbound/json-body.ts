@@ -96,15 +96,14 @@ export async function holdJson(
   const expected = Math.min(contentLength ?? heldBytesMax, heldBytesMax)
   try {
     if (contentLength === null || expected > FORCED_BYTES)
-      return {
-        bytes: await holdLarge(exchange, options, expected, memory, watch),
-        release: () => memory.release(),
-      }
-    // It has its memory and never waits: most bodies are such, and a second signal costs them dear.
-    await readBody(exchange, maxBytes, signal, (view, last) => {
-      watch.scan(view)
-      memory.append(view, expected, last)
-    })
+      await receiveLarge(exchange, options, expected, memory, watch)
+    else {
+      // It has its memory and never waits: most bodies are such, and a second signal costs them dear.
+      await readBody(exchange, maxBytes, signal, (view, last) => {
+        watch.scan(view)
+        memory.append(view, expected, last)
+      })
+    }
     return { bytes: memory.bytes(), release: () => memory.release() }
   } catch (error) {
     memory.release()
@@ -112,14 +111,14 @@ export async function holdJson(
   }
 }
 
-/** Holds a body that may have to wait for its memory. @param expected bytes that it may have */
-async function holdLarge(
+/** Receives a body that may have to wait for its memory. @param expected bytes that it may have */
+async function receiveLarge(
   exchange: Exchange,
   { maxBytes }: HoldOptions,
   expected: number,
   memory: JsonMemory,
   watch: Pick<JsonStructure, 'scan'>,
-): Promise<Buffer> {
+): Promise<void> {
   const { signal, contentLength } = exchange
   if (contentLength !== null) await memory.reserve(expected)
   const failure = new AbortController()
@@ -142,7 +141,6 @@ async function holdLarge(
     watch.scan(view)
     if (!memory.append(view, expected, last) && !last) void wait()
   })
-  return memory.bytes()
 }
 
 /**

@@ -48,25 +48,9 @@ export function createCommit(
   const beginRead = db.prepare('BEGIN')
   const beginWrite = db.prepare('BEGIN IMMEDIATE')
   const commit = db.prepare('COMMIT')
-  const mark = db.prepare('SAVEPOINT call')
-  const undo = db.prepare('ROLLBACK TO call')
-  const unmark = db.prepare('RELEASE call')
-  const changes = db.prepare('SELECT total_changes() AS rows')
-  const changedRows = () => Number(changes.get()?.rows)
-  let purgedAtMs = 0
-  let callsSince = 0
-
-  // Readers compare with the time themselves, so that rows of the past may stay a while.
-  const purgeNowAndThen = (calls: number): void => {
-    callsSince += calls
-    const nowMs = now()
-    const sinceMs = nowMs - purgedAtMs
-    // The clock may have been put back.
-    if (sinceMs >= 0 && sinceMs < PURGE_MS && callsSince < PURGE_CALLS) return
-    purge(PURGE_ROWS + 2 * callsSince)
-    purgedAtMs = nowMs
-    callsSince = 0
-  }
+  const { mark, undo, unmark } = createMarks(db)
+  const changedRows = createChangeCount(db)
+  const purgeNowAndThen = createPurging(purge, now)
 
   const run = ({ id, subject, method, args }: Call): Answer => {
     const methods = operations[subject] as Readonly<Record<string, (...args: readonly unknown[]) => unknown>>
@@ -75,18 +59,17 @@ export function createCommit(
 
   /** Runs a call so that it undoes nothing but itself when it throws. */
   const runMarked = (call: Call): Answer => {
-    mark.run()
+    mark()
     try {
       const answer = run(call)
       counters.save()
-      unmark.run()
+      unmark()
       return answer
     } catch (error) {
       counters.forget()
       // Where the disk is full SQLite may have given up the whole transaction: then there is no mark to go back to.
       if (!db.isTransaction) throw error
-      undo.run()
-      unmark.run()
+      undo()
       return { id: call.id, failure: failureOf(error) }
     }
   }
@@ -126,6 +109,44 @@ export function createCommit(
       const failure = failureOf(error)
       return { answers: calls.map(({ id }) => ({ id, failure })), wrote: false }
     }
+  }
+}
+
+/** A mark within the transaction that a call can be undone to. */
+function createMarks(db: DatabaseSync) {
+  const mark = db.prepare('SAVEPOINT call')
+  const undo = db.prepare('ROLLBACK TO call')
+  const unmark = db.prepare('RELEASE call')
+  return {
+    mark: () => void mark.run(),
+    /** Goes back to the mark, and takes it away. */
+    undo() {
+      undo.run()
+      unmark.run()
+    },
+    unmark: () => void unmark.run(),
+  }
+}
+
+/** Rows that this connection has changed. */
+function createChangeCount(db: DatabaseSync): () => number {
+  const changes = db.prepare('SELECT total_changes() AS rows')
+  return () => Number(changes.get()?.rows)
+}
+
+/** Purges now and then. Readers compare with the time themselves, so that rows of the past may stay a while. */
+function createPurging(purge: (limit: number) => void, now: () => number): (calls: number) => void {
+  let purgedAtMs = 0
+  let callsSince = 0
+  return (calls) => {
+    callsSince += calls
+    const nowMs = now()
+    const sinceMs = nowMs - purgedAtMs
+    // The clock may have been put back.
+    if (sinceMs >= 0 && sinceMs < PURGE_MS && callsSince < PURGE_CALLS) return
+    purge(PURGE_ROWS + 2 * callsSince)
+    purgedAtMs = nowMs
+    callsSince = 0
   }
 }
 

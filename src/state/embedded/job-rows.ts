@@ -204,25 +204,7 @@ const LEAVE_LISTS =
 export function createSteps(db: DatabaseSync, parts: StepParts): JobSteps {
   const { roundRobin, counters, events } = parts
   const submit = createSubmit(db)
-  const queue = query<JobRow>(
-    db,
-    `UPDATE jobs SET status = 'queued', ready = :dueAtMs IS NULL, due_at_ms = :dueAtMs,
-      waits_from_ms = coalesce(:dueAtMs, :nowMs), lease_until_ms = NULL, claim_token = NULL,
-      stalled = :stalled, retries = retries + :retries, returns = returns + :returns,
-      ending = coalesce(:ending, ending), ${newHistory("'queued'")}
-    WHERE number = :number RETURNING *`,
-  )
-  const wake = query<JobRow>(
-    db,
-    'UPDATE jobs SET ready = 1, due_at_ms = NULL, place = ? WHERE number = ? RETURNING *',
-  )
-  const take = query<SeenRow>(
-    db,
-    `UPDATE jobs SET ${LEAVE_LISTS}, status = 'processing', lease_until_ms = :leaseUntilMs, claim_token = :token,
-      fence = fence + 1, ending = NULL, started_at_ms = coalesce(started_at_ms, :nowMs),
-      ${newHistory("'processing'", 'fence + 1')}
-    WHERE number = :number RETURNING ${SEEN}`,
-  )
+  const { queue, wake, take } = createMoves(db)
   const { finish, finishClaim } = createFinish(db)
 
   /** What goes with the end of a job whose row says so by now. */
@@ -274,6 +256,30 @@ export function createSteps(db: DatabaseSync, parts: StepParts): JobSteps {
       return ended
     },
   }
+}
+
+/** Writes which list a job is in. */
+function createMoves(db: DatabaseSync) {
+  const queue = query<JobRow>(
+    db,
+    `UPDATE jobs SET status = 'queued', ready = :dueAtMs IS NULL, due_at_ms = :dueAtMs,
+      waits_from_ms = coalesce(:dueAtMs, :nowMs), lease_until_ms = NULL, claim_token = NULL,
+      stalled = :stalled, retries = retries + :retries, returns = returns + :returns,
+      ending = coalesce(:ending, ending), ${newHistory("'queued'")}
+    WHERE number = :number RETURNING *`,
+  )
+  const wake = query<JobRow>(
+    db,
+    'UPDATE jobs SET ready = 1, due_at_ms = NULL, place = ? WHERE number = ? RETURNING *',
+  )
+  const take = query<SeenRow>(
+    db,
+    `UPDATE jobs SET ${LEAVE_LISTS}, status = 'processing', lease_until_ms = :leaseUntilMs, claim_token = :token,
+      fence = fence + 1, ending = NULL, started_at_ms = coalesce(started_at_ms, :nowMs),
+      ${newHistory("'processing'", 'fence + 1')}
+    WHERE number = :number RETURNING ${SEEN}`,
+  )
+  return { queue, wake, take }
 }
 
 /** Writes a new job, which is ready. @returns false when there is one of its id */

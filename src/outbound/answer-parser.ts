@@ -4,7 +4,7 @@
  * A connection is used for the calls of many tenants, so that an answer whose end could be understood in two ways would
  * hand one of them the rest of another's. What this reader does not take for certain is an error, after which the
  * connection is not used again: a length beside a coding, two lengths, a coding other than `chunked`, a line that ends
- * without CR, a folded header, a byte that a header may not hold, a chunk without its own end. Of RFC 9112 it leaves out
+ * without CR, a folded header, a byte that a header may not hold, a chunk without its own end. Left out of RFC 9112 is
  * what no request of ours can be answered with: upgrades, and answers to HEAD and CONNECT.
  *
  * Bytes are looked at where they lie; only the part of a head that comes in several reads is copied together. An answer

@@ -22,8 +22,8 @@ const REQUEST_OVER = new RequestOver()
 const deadlines = new Deadlines()
 
 /**
- * One request on its way: what is sent, the reading of its body, its deadline and its caller. What becomes of its answer
- * is told by a subclass.
+ * One request on its way: what is sent, the reading of its body, its deadline and its caller. What becomes of its
+ * answer is told by a subclass.
  */
 export abstract class Sending implements WaitingExchange, Perishable {
   readonly head: RequestHead
@@ -164,8 +164,8 @@ export abstract class Sending implements WaitingExchange, Perishable {
 }
 
 /**
- * Refuses a good answer whose body is compressed: taken as it comes it would be handed on as the audio or the video that
- * it is not.
+ * Refuses a good answer whose body is compressed: taken as it comes it would be handed on as the audio or the video
+ * that it is not.
  *
  * @throws ReplyEncoded
  */

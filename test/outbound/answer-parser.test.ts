@@ -187,7 +187,8 @@ t.test('what lies behind an answer is not read', async (t) => {
 
 t.test('headers by name', async (t) => {
   const { headers } = readParts([
-    `${OK}X-Two: a\r\nx-two:b\t\r\nEmpty:\r\n__proto__: c\r\nconstructor: d\r\nLatin: \xe4\r\nContent-Length: 0\r\n\r\n`,
+    `${OK}X-Two: a\r\nx-two:b\t\r\nEmpty:\r\n__proto__: c\r\nconstructor: d\r\nLatin: \xe4\r\n` +
+      'Content-Length: 0\r\n\r\n',
   ])
   t.equal(headers['x-two'], 'a, b')
   t.equal(headers.empty, '')

@@ -44,9 +44,7 @@ const PAGE_ENTRY_POINTS = [`${PAGE}/main.ts`, `${PAGE}/early.ts`]
 const ENTRY_POINTS = [...READS_ENVIRONMENT, ...PAGE_ENTRY_POINTS]
 
 /** Slivers that stay, and why. */
-const SLIVERS_WITH_REASON: Readonly<Record<string, string>> = {
-  'src/state/embedded/worker.ts': 'entry of a thread',
-}
+const SLIVERS_WITH_REASON: Readonly<Record<string, string>> = {}
 type File = { path: string; raw: string } & SourceText
 type Check = (file: File) => string[]
 

@@ -20,12 +20,26 @@ import { pathToFileURL } from 'node:url'
 import { test } from 'tap'
 import { ROOT } from '../../scripts/install.mjs'
 
-/** A copy of the sources with the packages of this folder. */
-async function copyProgram(t) {
+/** A program in the form of ours that compiles in no time: two entry points that share a module. */
+const SMALL = {
+  'main.ts': "import { version } from './version.ts'\nconsole.log(version)\n",
+  'cli.ts':
+    "import { help } from './cli/commands.ts'\nimport { version } from './version.ts'\nhelp(version)\n",
+  'cli/commands.ts': "export const help = (version: string) => console.log('print this text', version)\n",
+  'version.ts': "export const version: string = '1'\n",
+}
+
+/** A copy of this folder with another program, or with ours. */
+async function copyProgram(t, sources = SMALL) {
   const folder = await realpath(await mkdtemp(join(tmpdir(), 'larkway-compile-')))
   t.teardown(() => rm(folder, { recursive: true, force: true }))
-  for (const name of ['src', 'scripts', 'package.json', 'package-lock.json'])
+  const names = ['scripts', 'package.json', 'package-lock.json', ...(sources === null ? ['src'] : [])]
+  for (const name of names)
     await cp(join(ROOT, name), join(folder, name), { recursive: true, preserveTimestamps: true })
+  for (const [name, text] of Object.entries(sources ?? {})) {
+    await mkdir(dirname(join(folder, 'src', name)), { recursive: true })
+    await writeFile(join(folder, 'src', name), text)
+  }
   await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
   return folder
 }
@@ -133,7 +147,7 @@ test('where nothing can be compiled, the sources are run', async (t) => {
 })
 
 test('a compiled server has its threads and its assets, and an image its code cache', async (t) => {
-  const folder = await copyProgram(t)
+  const folder = await copyProgram(t, null)
   const image = join(folder, 'compiled')
   const { stderr } = await outputOf([join(folder, 'scripts', 'compile.mjs'), image])
   t.notMatch(stderr, /Error/)

@@ -73,7 +73,7 @@ export function keyIdOf(workspace: string): string {
 export interface FleetOptions extends TenantsOptions {
   /** Servers; default: one. */
   readonly nodes?: number
-  /** Processes that work on jobs and nothing else; where this is given, be it 0, servers take jobs on and run none. */
+  /** Processes that run jobs and nothing else; where this is given, be it 0, servers take jobs on and run none. */
   readonly workers?: number
   /** One to be started, or one that there is; absent: the state is embedded, in one folder. */
   readonly redis?: RedisOptions | { readonly url: string }

@@ -17,7 +17,7 @@ import { LONG_MS, newDigest, newWorkspace, type StateUnderTest } from './state-u
 /** A time that is over after `pass(OVER_MS)`. */
 export const SHORT_MS = 20
 export const OVER_MS = 60
-/** A time in which a busy machine still asks a state that has a clock of its own; it is over after `pass(SOON_OVER_MS)`. */
+/** A time that something still has to happen in, on a busy machine, too; it is over after `pass(SOON_OVER_MS)`. */
 export const SOON_MS = 500
 export const SOON_OVER_MS = 550
 

@@ -77,7 +77,7 @@ export interface FleetOptions extends TenantsOptions {
   readonly workers?: number
   /** One to be started, or one that there is; absent: the state is embedded, in one folder. */
   readonly redis?: RedisOptions | { readonly url: string }
-  /** One to be started, or one that there is, with a fresh bucket; absent: objects are in the folder of each process. */
+  /** One to be started, or one that there is, with a fresh bucket; absent: objects are in the folders of processes. */
   readonly s3?: S3Options | S3Server
   /** Has the three nodes behind an nginx as it is deployed. */
   readonly nginx?: boolean

@@ -5,13 +5,13 @@ import { prepareAnswer } from '../../src/inbound/reply.ts'
 
 /** The bytes of an answer made of the pieces, as they go out, parsed. */
 async function sent(value: object): Promise<unknown> {
-  const { slices } = prepareAnswer(
+  const answer = prepareAnswer(
     { status: 200, headers: { 'content-type': 'application/json' }, body: await jsonPieces(value) },
     'req_1',
   )
   const kept: Buffer[] = []
   // A slice is only valid until the next one.
-  for (const slice of slices()) kept.push(Buffer.from(slice))
+  for (const slice of answer.slices()) kept.push(Buffer.from(slice))
   return JSON.parse(Buffer.concat(kept).toString())
 }
 

@@ -122,7 +122,7 @@ t.test('informational answers are passed over, and a connection serves on after 
     t.same(await drain(chunks), { text: '', error: null }, 'and has ended for good')
   }
   await send(get(origin), { ...staying, onHeld: () => {} })
-  // undici lets an idle connection rest for a turn of the loop.
+  // An idle connection rests for a turn of the loop.
   t.ok(sockets.size <= 2, `${sockets.size} connections`)
 })
 

@@ -8,6 +8,7 @@ import { type Answer, type Call, createCommit } from '../../src/state/embedded/c
 import { openDatabase } from '../../src/state/embedded/database.ts'
 import { createOperations } from '../../src/state/embedded/operations.ts'
 import { openEmbeddedState } from '../../src/state/embedded/state.ts'
+import { KEEP, specOf } from '../support/jobs-under-test.ts'
 import { tempFolder } from '../support/scratch.ts'
 import {
   beginningOf,
@@ -73,6 +74,33 @@ t.test('an operation that throws undoes itself and nothing else', async (t) => {
   t.same(answered(answers[3]), { state: 'free' }, 'undone before the next one ran')
   failing = false
   t.same(answered(group([begin(ids[1])])[0]), { state: 'begun' })
+})
+
+t.test('what a call that throws has counted is forgotten with it, and nothing else', async (t) => {
+  const { group, parts, db } = await open(t)
+  const specs = Array.from({ length: 5 }, () => specOf(WORKSPACE))
+  const { submit: real } = parts.operations.jobs
+  parts.operations.jobs.submit = (submission) => {
+    const submitted = real(submission)
+    if (submission.spec.id === specs[2]?.id) throw new TypeError('a bug')
+    return submitted
+  }
+  const submits = specs.map((spec) => ({
+    subject: 'jobs' as const,
+    method: 'submit',
+    args: [{ spec, slot: null }],
+  }))
+  const waiting = { subject: 'jobs', method: 'waiting', args: [] } as const
+  const answers = group([...submits, waiting])
+  t.same(answers.map(failureOf).map(Boolean), [false, false, true, false, false, false])
+  t.equal(answered(answers[5]), 4, 'counted within the group')
+  t.equal(answered(group([waiting])[0]), 4)
+  const places = db.prepare('SELECT place FROM jobs ORDER BY number').all()
+  t.equal(new Set(places.map(({ place }) => place)).size, 4, 'each has a place of its own')
+  const cancelled = (id: string) =>
+    ({ subject: 'jobs', method: 'cancel', args: [id, { workspace: WORKSPACE, app: 'web' }, KEEP] }) as const
+  group([cancelled(specs[0]!.id), waiting])
+  t.equal(answered(group([waiting])[0]), 3)
 })
 
 t.test('amounts that cannot be kept exactly are refused, and change nothing', async (t) => {

@@ -42,6 +42,7 @@ function prepare(db: DatabaseSync): void {
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = FULL;
     PRAGMA journal_size_limit = ${WAL_BYTES};
+    PRAGMA temp_store = MEMORY;
   `)
   if (formatOf(db) === MIGRATIONS.length) return
   // Two processes may open a new file at the same moment: the second one waits here, and finds it done.

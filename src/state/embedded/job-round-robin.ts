@@ -1,6 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { QueueMode } from '../../contracts/jobs.ts'
 import { query } from './database.ts'
+import type { JobCounters } from './job-counters.ts'
 
 /** The mode that is asked first, over and over: 6 : 3 : 1, spread as evenly as that goes. */
 const SEQUENCE: readonly QueueMode[] = [
@@ -37,34 +38,25 @@ export interface JobRoundRobin {
   open(list: ReadyList): void
   /** Serves the workspace again: one of its jobs does not run any more. */
   unthrottle(workspace: string): void
-  /** A place in line behind all that were given before. */
-  lastPlace(): number
+  /** Serves workspaces again that may have more running jobs than when they had enough: a setting was changed. */
+  unthrottleBelow(perWorkspace: number): void
 }
 
-export function createJobRoundRobin(db: DatabaseSync): JobRoundRobin {
+export function createJobRoundRobin(db: DatabaseSync, counters: JobCounters): JobRoundRobin {
   const lists = createLists(db)
-  const running = query<{ readonly jobs: number }>(
-    db,
-    `SELECT count(*) AS jobs FROM jobs WHERE workspace = ? AND status = 'processing'`,
-  )
   const firstTwo = query<{ readonly number: number }>(
     db,
     'SELECT number FROM jobs WHERE ready = 1 AND workspace = ? AND mode = ? ORDER BY place, number LIMIT 2',
-  )
-  const step = query<{ readonly step: number }>(db, 'SELECT step FROM job_counters')
-  const setStep = db.prepare('UPDATE job_counters SET step = ?')
-  const takePlace = query<{ readonly place: number }>(
-    db,
-    'UPDATE job_counters SET place = place + 1 RETURNING place',
   )
 
   /** The workspace of the mode whose turn it is, with less than so many running jobs. */
   const workspaceOf = (mode: QueueMode, perWorkspace: number): string | null => {
     for (;;) {
-      const workspace = lists.first(mode)
-      if (workspace === null || running.get(workspace)!.jobs < perWorkspace) return workspace
+      const first = lists.first(mode)
+      if (first === undefined) return null
+      if (first.running < perWorkspace) return first.workspace
       // It costs nothing more from here on until one of its jobs ends.
-      lists.throttle(workspace, perWorkspace)
+      lists.throttle(first.workspace, perWorkspace)
     }
   }
 
@@ -83,15 +75,14 @@ export function createJobRoundRobin(db: DatabaseSync): JobRoundRobin {
 
   return {
     next(perWorkspace) {
-      lists.unthrottleBelow(perWorkspace)
-      const from = step.get()!.step
+      const from = counters.step
       const empty = new Set<QueueMode>()
       for (let i = from; i < from + SEQUENCE.length; i++) {
         const mode = SEQUENCE[i % SEQUENCE.length]!
         if (empty.has(mode)) continue
         const number = jobOf(mode, perWorkspace)
         if (number !== null) {
-          setStep.run((i + 1) % SEQUENCE.length)
+          counters.step = (i + 1) % SEQUENCE.length
           return number
         }
         empty.add(mode)
@@ -100,7 +91,7 @@ export function createJobRoundRobin(db: DatabaseSync): JobRoundRobin {
     },
     open: lists.open,
     unthrottle: lists.unthrottle,
-    lastPlace: () => takePlace.get()!.place,
+    unthrottleBelow: lists.unthrottleBelow,
   }
 }
 
@@ -108,9 +99,12 @@ export function createJobRoundRobin(db: DatabaseSync): JobRoundRobin {
 function createLists(db: DatabaseSync) {
   const last =
     '(SELECT coalesce(max(turn), 0) + 1 FROM job_round_robin WHERE mode = :mode AND throttled_at IS NULL)'
-  const first = query<{ readonly workspace: string }>(
+  const first = query<{ readonly workspace: string; readonly running: number }>(
     db,
-    'SELECT workspace FROM job_round_robin WHERE mode = ? AND throttled_at IS NULL ORDER BY turn LIMIT 1',
+    `SELECT workspace, (
+      SELECT count(*) FROM jobs WHERE jobs.workspace = job_round_robin.workspace AND status = 'processing'
+    ) AS running
+    FROM job_round_robin WHERE mode = ? AND throttled_at IS NULL ORDER BY turn LIMIT 1`,
   )
   const open = db.prepare(`
     INSERT INTO job_round_robin (workspace, mode, turn, throttled_at) VALUES (:workspace, :mode, ${last}, NULL)
@@ -128,8 +122,8 @@ function createLists(db: DatabaseSync) {
     'SELECT workspace, mode FROM job_round_robin WHERE throttled_at < ?',
   )
   return {
-    /** The workspace whose turn it is; null when no workspace has one. */
-    first: (mode: QueueMode): string | null => first.get(mode)?.workspace ?? null,
+    /** The workspace whose turn it is, and how many of its jobs are running; undefined when no workspace has one. */
+    first: (mode: QueueMode) => first.get(mode),
     open: ({ workspace, mode }: ReadyList): void => void open.run({ workspace, mode }),
     /** Puts the list behind all others. */
     pass: ({ workspace, mode }: ReadyList): void => void pass.run({ workspace, mode }),
@@ -139,7 +133,6 @@ function createLists(db: DatabaseSync) {
     unthrottle(workspace: string): void {
       for (const { mode } of listThrottled.all(workspace)) pass.run({ workspace, mode })
     },
-    /** Unthrottles workspaces that may have more running jobs than when they were throttled: a setting was changed. */
     unthrottleBelow(perWorkspace: number): void {
       for (const { workspace, mode } of listThrottledBelow.all(perWorkspace)) pass.run({ workspace, mode })
     },

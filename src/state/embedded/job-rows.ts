@@ -17,6 +17,7 @@ import type {
 } from '../../contracts/jobs.ts'
 import type { KeptText } from '../../contracts/objects.ts'
 import { query } from './database.ts'
+import type { JobCounters } from './job-counters.ts'
 import type { JobRoundRobin } from './job-round-robin.ts'
 import type { Events } from './outbox.ts'
 
@@ -54,6 +55,14 @@ export type JobRow = {
   readonly result: string | null
 }
 
+/** Columns of a job that are shown or decide about its steps, and its specification. */
+const SEEN = `number, id, kind, mode, workspace, event_id, status, created_at_ms, started_at_ms, ended_at_ms,
+  expires_at_ms, cancel_requested, fence, stalled, retries, returns, result, error, facts, history, progress,
+  (SELECT spec FROM job_specs WHERE job_specs.number = jobs.number) AS spec`
+
+/** A row as the steps of a claim return it: what they need less of costs less. */
+export type SeenRow = Omit<JobRow, 'app' | 'slot_id' | 'marked' | 'ending'> & { readonly spec: string | null }
+
 export type JobRows = ReturnType<typeof createRows>
 
 export function createRows(db: DatabaseSync) {
@@ -62,9 +71,10 @@ export function createRows(db: DatabaseSync) {
   const findSpec = query<{ readonly spec: string }>(db, 'SELECT spec FROM job_specs WHERE number = ?')
 
   /** @throws Error when it cannot be read */
-  const specOf = ({ number }: JobRow) => JSON.parse(String(findSpec.get(number)?.spec)) as JobSpec
+  const specOf = (row: JobRow | SeenRow) =>
+    JSON.parse(('spec' in row ? row.spec : findSpec.get(row.number)?.spec) ?? '') as JobSpec
   /** The job as the contract shows it. @throws Error when it cannot be read */
-  const view = (row: JobRow): Job => jobOf(row, specOf(row))
+  const view = (row: JobRow | SeenRow): Job => jobOf(row, specOf(row))
   /** The same of many. One that cannot be read is left out, and keeps nobody from the others. */
   const viewAll = (rows: readonly JobRow[]): Job[] => rows.flatMap((row) => readable(() => view(row)) ?? [])
 
@@ -80,7 +90,7 @@ export function createRows(db: DatabaseSync) {
     view,
     viewAll,
     /** The job with the progress of the claims before; null when it cannot be read. */
-    claimed: (row: JobRow): Claimed | null =>
+    claimed: (row: JobRow | SeenRow): Claimed | null =>
       readable(() => ({ job: view(row), progress: parsed<JobProgress>(row.progress) ?? NO_PROGRESS })),
     known(row: JobRow): KnownJob {
       const { status, kind, fence } = row
@@ -109,7 +119,7 @@ function parsed<Value>(text: string | null): Value | null {
   return text === null ? null : (JSON.parse(text) as Value)
 }
 
-export function jobOf(row: JobRow, spec: JobSpec): Job {
+function jobOf(row: JobRow | SeenRow, spec: JobSpec): Job {
   return {
     ...spec,
     status: row.status,
@@ -129,6 +139,16 @@ export function jobOf(row: JobRow, spec: JobSpec): Job {
   }
 }
 
+/** A job as it stands right after its submission. */
+export function newJobOf(spec: JobSpec, atMs: number): Job {
+  return {
+    ...spec,
+    ...{ status: 'queued', createdAtMs: atMs, startedAtMs: null, endedAtMs: null, expiresAtMs: null },
+    ...{ cancelRequested: false, fence: 0, stalled: 0, retries: 0, returns: 0 },
+    ...{ result: null, error: null, facts: null, history: [{ atMs, status: 'queued', fence: 0 }] },
+  }
+}
+
 /** How a job ends for good: as its worker says, or because too many workers died. */
 type JobOutcome =
   | Exclude<JobEnding, { state: 'queued' }>
@@ -145,14 +165,29 @@ interface Counts {
 
 /** The steps from one status to another. Each does whatever goes with it, and answers the row after it. */
 export interface JobSteps {
-  submit(submission: JobSubmission, nowMs: number): JobRow
+  /** @returns false when there is a job of its id */
+  submit(submission: JobSubmission, nowMs: number): boolean
   /** Puts the job back to its place, or has it wait until it is due. @param dueAtMs null: at once */
   queue(row: JobRow, dueAtMs: number | null, nowMs: number, counts?: Counts): JobRow
   /** Makes a job that waited ready, behind all others. Its status stays as it is. */
   wake(number: number): void
   /** Begins the next claim. @param token what the claim is known by; null: nothing */
-  take(row: JobRow, token: string | null, leaseUntilMs: number, nowMs: number): JobRow
-  finish(row: JobRow, outcome: JobOutcome, keep: Retention, nowMs: number, counts?: Counts): JobRow
+  take(number: number, token: string | null, leaseUntilMs: number, nowMs: number): SeenRow
+  finish(
+    row: Pick<JobRow, 'number' | 'status' | 'kind' | 'mode' | 'workspace'>,
+    outcome: JobOutcome,
+    keep: Retention,
+    nowMs: number,
+    counts?: Counts,
+  ): SeenRow
+  /** Ends a claim for good. @returns null when it is not in force, or a cancellation was requested: nothing is done */
+  finishClaim(id: string, fence: number, outcome: JobOutcome, keep: Retention, nowMs: number): SeenRow | null
+}
+
+interface StepParts {
+  readonly roundRobin: JobRoundRobin
+  readonly counters: JobCounters
+  readonly events: Events
 }
 
 /** One more line of the history, which begins anew when it cannot be read. */
@@ -166,9 +201,65 @@ const newHistory = (status: string, fence = 'fence') => `
 const LEAVE_LISTS =
   'ready = 0, due_at_ms = NULL, waits_from_ms = NULL, lease_until_ms = NULL, claim_token = NULL'
 
-export function createSteps(db: DatabaseSync, roundRobin: JobRoundRobin, events: Events): JobSteps {
-  const count = createTallies(db)
+export function createSteps(db: DatabaseSync, parts: StepParts): JobSteps {
+  const { roundRobin, counters, events } = parts
   const submit = createSubmit(db)
+  const { queue, wake, take } = createMoves(db)
+  const { finish, finishClaim } = createFinish(db)
+
+  /** What goes with the end of a job whose row says so by now. */
+  const finished = (row: SeenRow, nowMs: number): void => {
+    counters.ended(row, row.status)
+    const { event_id: id, id: jobId, workspace } = row
+    const status = row.status as JobOutcome['state']
+    if (id !== null) events.announce({ id, jobId, workspace, status, occurredAtMs: nowMs }, nowMs)
+  }
+
+  return {
+    submit(submission, nowMs) {
+      const { spec } = submission
+      if (!submit(submission, counters.lastPlace(), nowMs)) return false
+      counters.waiting(spec, 1)
+      roundRobin.open(spec)
+      return true
+    },
+
+    queue(row, dueAtMs, nowMs, { stalled = row.stalled, retries = 0, returns = 0, ending = null } = {}) {
+      const { number, status, workspace } = row
+      if (status === 'processing') roundRobin.unthrottle(workspace)
+      counters.waiting(row, 1)
+      if (dueAtMs === null) roundRobin.open(row)
+      return queue.get({ number, dueAtMs, nowMs, stalled, retries, returns, ending })!
+    },
+
+    wake: (number) => roundRobin.open(wake.get(counters.lastPlace(), number)!),
+
+    take(number, token, leaseUntilMs, nowMs) {
+      const row = take.get({ number, token, leaseUntilMs, nowMs })!
+      counters.waiting(row, -1)
+      return row
+    },
+
+    finish(row, outcome, keep, nowMs, counts = {}) {
+      if (row.status === 'queued') counters.waiting(row, -1)
+      if (row.status === 'processing') roundRobin.unthrottle(row.workspace)
+      const ended = finish(row.number, outcome, { keep, nowMs, counts })
+      finished(ended, nowMs)
+      return ended
+    },
+
+    finishClaim(id, fence, outcome, keep, nowMs) {
+      const ended = finishClaim({ id, fence }, outcome, { keep, nowMs, counts: { ending: outcome.state } })
+      if (ended === undefined) return null
+      roundRobin.unthrottle(ended.workspace)
+      finished(ended, nowMs)
+      return ended
+    },
+  }
+}
+
+/** Writes which list a job is in. */
+function createMoves(db: DatabaseSync) {
   const queue = query<JobRow>(
     db,
     `UPDATE jobs SET status = 'queued', ready = :dueAtMs IS NULL, due_at_ms = :dueAtMs,
@@ -181,121 +272,78 @@ export function createSteps(db: DatabaseSync, roundRobin: JobRoundRobin, events:
     db,
     'UPDATE jobs SET ready = 1, due_at_ms = NULL, place = ? WHERE number = ? RETURNING *',
   )
-  const take = query<JobRow>(
+  const take = query<SeenRow>(
     db,
     `UPDATE jobs SET ${LEAVE_LISTS}, status = 'processing', lease_until_ms = :leaseUntilMs, claim_token = :token,
       fence = fence + 1, ending = NULL, started_at_ms = coalesce(started_at_ms, :nowMs),
       ${newHistory("'processing'", 'fence + 1')}
-    WHERE number = :number RETURNING *`,
+    WHERE number = :number RETURNING ${SEEN}`,
   )
-  const finish = createFinish(db)
-
-  return {
-    submit(submission, nowMs) {
-      const row = submit(submission, roundRobin.lastPlace(), nowMs)
-      count.waiting(row, 1)
-      roundRobin.open(row)
-      return row
-    },
-
-    queue(row, dueAtMs, nowMs, { stalled = row.stalled, retries = 0, returns = 0, ending = null } = {}) {
-      const { number, status, workspace } = row
-      if (status === 'processing') roundRobin.unthrottle(workspace)
-      count.waiting(row, 1)
-      if (dueAtMs === null) roundRobin.open(row)
-      return queue.get({ number, dueAtMs, nowMs, stalled, retries, returns, ending })!
-    },
-
-    wake: (number) => roundRobin.open(wake.get(roundRobin.lastPlace(), number)!),
-
-    take(row, token, leaseUntilMs, nowMs) {
-      count.waiting(row, -1)
-      return take.get({ number: row.number, token, leaseUntilMs, nowMs })!
-    },
-
-    finish(row, outcome, keep, nowMs, counts = {}) {
-      if (row.status === 'queued') count.waiting(row, -1)
-      if (row.status === 'processing') roundRobin.unthrottle(row.workspace)
-      count.ended(row, outcome.state)
-      const { event_id: id, id: jobId, workspace } = row
-      const ended = finish(row, outcome, { keptMs: keptMs(row, outcome.state, keep), nowMs, counts })
-      if (id !== null)
-        events.announce({ id, jobId, workspace, status: outcome.state, occurredAtMs: nowMs }, nowMs)
-      return ended
-    },
-  }
+  return { queue, wake, take }
 }
 
-/** Writes a new job, which is ready. */
+/** Writes a new job, which is ready. @returns false when there is one of its id */
 function createSubmit(db: DatabaseSync) {
-  const insert = query<JobRow>(
+  const insert = query<{ readonly number: number }>(
     db,
     `INSERT INTO jobs (
       id, kind, mode, workspace, app, event_id, slot_id, created_at_ms, place, waits_from_ms,
       status, ready, marked, cancel_requested, fence, stalled, retries, returns, history
     ) VALUES (
       :id, :kind, :mode, :workspace, :app, :eventId, :slotId, :nowMs, :place, :nowMs,
-      'queued', 1, 0, 0, 0, 0, 0, 0,
-      json_array(json_object('atMs', CAST(:nowMs AS INTEGER), 'status', 'queued', 'fence', 0))
-    ) RETURNING *`,
+      'queued', 1, 0, 0, 0, 0, 0, 0, :history
+    ) ON CONFLICT (id) DO NOTHING RETURNING number`,
   )
   const putSpec = db.prepare('INSERT INTO job_specs (number, spec) VALUES (?, ?)')
-  return ({ spec, slot }: JobSubmission, place: number, nowMs: number): JobRow => {
+  return ({ spec, slot }: JobSubmission, place: number, nowMs: number): boolean => {
     const { id, kind, mode, workspace, app, eventId } = spec
     const slotId = slot?.id ?? null
-    const row = insert.get({ id, kind, mode, workspace, app, eventId, slotId, place, nowMs })!
-    putSpec.run(row.number, JSON.stringify(spec))
-    return row
+    const history = JSON.stringify(newJobOf(spec, nowMs).history)
+    const row = insert.get({ id, kind, mode, workspace, app, eventId, slotId, place, nowMs, history })
+    if (row !== undefined) putSpec.run(row.number, JSON.stringify(spec))
+    return row !== undefined
   }
 }
 
 /** Writes the end of a job. Nobody takes it over any more, so its progress goes. */
 function createFinish(db: DatabaseSync) {
-  const finish = query<JobRow>(
+  const sql = (job: string) => `
+    UPDATE jobs SET ${LEAVE_LISTS}, status = :status, stalled = coalesce(:stalled, stalled),
+      ending = coalesce(:ending, ending), ended_at_ms = :nowMs, expires_at_ms = :nowMs + ${KEPT_MS},
+      purge_at_ms = :nowMs + ${KEPT_MS}, facts = :facts, error = :error, result = :result, progress = NULL,
+      ${newHistory(':status')}
+    WHERE ${job} RETURNING ${SEEN}`
+  const finish = query<SeenRow>(db, sql('number = :number'))
+  const finishClaim = query<SeenRow>(
     db,
-    `UPDATE jobs SET ${LEAVE_LISTS}, status = :status, stalled = :stalled, ending = coalesce(:ending, ending),
-      ended_at_ms = :nowMs, expires_at_ms = :expiresAtMs, purge_at_ms = :expiresAtMs,
-      facts = :facts, error = :error, result = :result, progress = NULL, ${newHistory(':status')}
-    WHERE number = :number RETURNING *`,
+    sql(`id = :id AND fence = :fence AND status = 'processing' AND cancel_requested = 0`),
   )
   const json = (value: object | null) => value && JSON.stringify(value)
-  return (
-    { number, stalled }: JobRow,
-    outcome: JobOutcome,
-    { keptMs, nowMs, counts }: { readonly keptMs: number; readonly nowMs: number; readonly counts: Counts },
-  ): JobRow =>
-    finish.get({
-      number,
-      status: outcome.state,
-      stalled: counts.stalled ?? stalled,
-      ending: counts.ending ?? null,
-      nowMs,
-      expiresAtMs: nowMs + keptMs,
-      facts: json(outcome.facts),
-      error: json(outcome.state === 'failed' ? outcome.error : null),
-      result: json(outcome.state === 'succeeded' ? outcome.result : null),
-    })!
-}
-
-function keptMs(row: JobRow, status: JobOutcome['state'], keep: Retention): number {
-  if (row.kind === 'transcription') return keep.transcriptionMs
-  return status === 'failed' ? keep.deadMs : keep.queueMs
-}
-
-/** Counts as it happens, since rows are too many to be counted when somebody asks. */
-function createTallies(db: DatabaseSync) {
-  const countWaiting = db.prepare('UPDATE job_counters SET waiting = waiting + ?')
-  const countQueued = db.prepare(`
-    INSERT INTO job_queues (kind, mode, jobs) VALUES (:kind, :mode, :more)
-    ON CONFLICT DO UPDATE SET jobs = jobs + :more`)
-  const countEnd = db.prepare(`
-    INSERT INTO job_ends (kind, status, jobs) VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET jobs = jobs + 1`)
+  const bound = (outcome: JobOutcome, { keep, nowMs, counts }: FinishTerms) => ({
+    status: outcome.state,
+    stalled: counts.stalled ?? null,
+    ending: counts.ending ?? null,
+    nowMs,
+    transcriptionMs: keep.transcriptionMs,
+    otherMs: outcome.state === 'failed' ? keep.deadMs : keep.queueMs,
+    facts: json(outcome.facts),
+    error: json(outcome.state === 'failed' ? outcome.error : null),
+    result: json(outcome.state === 'succeeded' ? outcome.result : null),
+  })
   return {
-    /** @param more 1 for a job that waits from now on, -1 for one that does not any more */
-    waiting({ kind, mode }: Pick<JobRow, 'kind' | 'mode'>, more: 1 | -1): void {
-      countWaiting.run(more)
-      countQueued.run({ kind, mode, more })
-    },
-    ended: ({ kind }: Pick<JobRow, 'kind'>, status: JobStatus): void => void countEnd.run(kind, status),
+    finish: (number: number, outcome: JobOutcome, terms: FinishTerms): SeenRow =>
+      finish.get({ number, ...bound(outcome, terms) })!,
+    /** Undefined: the claim is not in force, or a cancellation was requested. */
+    finishClaim: (claim: { id: string; fence: number }, outcome: JobOutcome, terms: FinishTerms) =>
+      finishClaim.get({ ...claim, ...bound(outcome, terms) }),
   }
 }
+
+interface FinishTerms {
+  readonly keep: Retention
+  readonly nowMs: number
+  readonly counts: Counts
+}
+
+/** How long a job is kept after its end. */
+const KEPT_MS = `iif(kind = 'transcription', :transcriptionMs, :otherMs)`

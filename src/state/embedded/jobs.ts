@@ -15,6 +15,7 @@ import {
   type WaitingJobs,
 } from '../../contracts/jobs.ts'
 import { createPurge, query } from './database.ts'
+import { createJobCounters, type JobCounters } from './job-counters.ts'
 import { createJobRoundRobin, type JobRoundRobin } from './job-round-robin.ts'
 import {
   createRows,
@@ -23,7 +24,7 @@ import {
   type JobRow,
   type JobRows,
   type JobSteps,
-  jobOf,
+  type SeenRow,
 } from './job-rows.ts'
 import type { Events } from './outbox.ts'
 import type { Operations, Subjects } from './subjects.ts'
@@ -44,6 +45,7 @@ interface JobParts {
   readonly steps: JobSteps
   readonly slots: JobSlots
   readonly roundRobin: JobRoundRobin
+  readonly counters: JobCounters
   readonly now: () => number
 }
 
@@ -51,16 +53,17 @@ interface JobParts {
 export function createJobs(db: DatabaseSync, events: Events, now: () => number) {
   const rows = createRows(db)
   const slots = createSlots(db)
-  const roundRobin = createJobRoundRobin(db)
-  const steps = createSteps(db, roundRobin, events)
-  const parts = { rows, steps, slots, roundRobin, now }
+  const counters = createJobCounters(db)
+  const roundRobin = createJobRoundRobin(db, counters)
+  const steps = createSteps(db, { roundRobin, counters, events })
+  const parts = { rows, steps, slots, roundRobin, counters, now }
   const operations: JobOperations = {
     ...createCallerMethods(db, parts),
     ...createWorkerMethods(db, parts),
     ...createOperatorMethods(db, parts),
-    figures: createFigures(db, now),
+    figures: createFigures(db, counters, now),
   }
-  return { operations, purge: slots.purge }
+  return { operations, counters, purge: slots.purge }
 }
 
 type JobSlots = ReturnType<typeof createSlots>
@@ -91,7 +94,7 @@ function createSlots(db: DatabaseSync) {
 
 function createCallerMethods(
   db: DatabaseSync,
-  { rows, steps, slots, now }: JobParts,
+  { rows, steps, slots, counters, now }: JobParts,
 ): Pick<JobOperations, 'submit' | 'get' | 'cancel' | 'known' | 'waiting'> {
   const waiting = query<{ readonly waiting: number }>(db, 'SELECT waiting FROM job_counters')
   const requestCancel = query<JobRow>(db, 'UPDATE jobs SET cancel_requested = 1 WHERE number = ? RETURNING *')
@@ -100,8 +103,8 @@ function createCallerMethods(
     const row = rows.visible(id, now())
     return row && rows.view(row)
   }
-  const accepted = (id: string, replayed: boolean, job = viewOf(id)): Submitted => ({
-    ...{ state: 'accepted', replayed, job, id },
+  const accepted = (id: string, replayed: boolean): Submitted => ({
+    ...{ state: 'accepted', replayed, job: viewOf(id), id },
   })
   return {
     submit(submission) {
@@ -111,10 +114,9 @@ function createCallerMethods(
       if (before && before.fingerprint !== slot.fingerprint) return { state: 'reused' }
       // The very submission that made the slot comes again when its answer was lost: that is no replay.
       if (before) return accepted(before.jobId, before.jobId !== spec.id)
-      if (rows.find(spec.id)) return accepted(spec.id, false)
-      const row = steps.submit(submission, nowMs)
+      if (!steps.submit(submission, nowMs)) return accepted(spec.id, false)
       slots.put(submission, nowMs)
-      return accepted(spec.id, false, jobOf(row, spec))
+      return { state: 'new', atMs: nowMs }
     },
 
     get: viewOf,
@@ -136,7 +138,10 @@ function createCallerMethods(
         }),
       ),
 
-    waiting: () => waiting.get()!.waiting,
+    waiting() {
+      counters.save()
+      return waiting.get()!.waiting
+    },
   }
 }
 
@@ -162,10 +167,11 @@ function createWorkerMethods(
   const takeNew = (claiming: Claiming, token: string | null, nowMs: number): Claimed[] => {
     const { limit, perWorkspace, leaseMs, poison, keep } = claiming
     const claimed: Claimed[] = []
+    roundRobin.unthrottleBelow(perWorkspace)
     while (claimed.length < limit) {
       const number = roundRobin.next(perWorkspace)
       if (number === null) break
-      const row = steps.take(rows.at(number), token, nowMs + leaseMs, nowMs)
+      const row = steps.take(number, token, nowMs + leaseMs, nowMs)
       const job = rows.claimed(row)
       if (job) claimed.push(job)
       // Taken again and again, it would keep all the others waiting.
@@ -192,6 +198,8 @@ function createWorkerMethods(
 
     end(id, fence, ending, keep) {
       const nowMs = now()
+      const ended = ending.state === 'queued' ? null : steps.finishClaim(id, fence, ending, keep, nowMs)
+      if (ended !== null) return rows.view(ended)
       const row = rows.find(id)
       if (row?.fence !== fence || isGone(row, nowMs)) return null
       // The same claim ended it so before, and the answer may have been lost.
@@ -229,7 +237,13 @@ function putBack(steps: JobSteps, row: JobRow, { stalledMax, poison, keep }: Cla
 }
 
 /** Ends a job, or puts it back, as its worker asks; cancels it when that was requested and it has not failed. */
-function endClaim(steps: JobSteps, row: JobRow, ending: JobEnding, keep: Retention, nowMs: number): JobRow {
+function endClaim(
+  steps: JobSteps,
+  row: JobRow,
+  ending: JobEnding,
+  keep: Retention,
+  nowMs: number,
+): JobRow | SeenRow {
   if (row.cancel_requested === 1 && (ending.state === 'queued' || ending.state === 'succeeded')) {
     const facts = ending.state === 'queued' ? null : ending.facts
     return steps.finish(row, { state: 'cancelled', facts }, keep, nowMs, { ending: ending.state })
@@ -244,7 +258,7 @@ function endClaim(steps: JobSteps, row: JobRow, ending: JobEnding, keep: Retenti
 
 function createOperatorMethods(
   db: DatabaseSync,
-  { rows, steps, slots, roundRobin, now }: JobParts,
+  { rows, steps, slots, counters, now }: JobParts,
 ): Pick<JobOperations, 'takeExpired' | 'forget' | 'list' | 'retry'> {
   const mark = query<JobRow>(
     db,
@@ -298,13 +312,13 @@ function createOperatorMethods(
     retry(id) {
       const row = rows.visible(id, now())
       if (row?.kind !== 'queue' || row.status !== 'failed') return false
-      steps.queue(renewed.get(roundRobin.lastPlace(), row.number)!, null, now(), { stalled: 0 })
+      steps.queue(renewed.get(counters.lastPlace(), row.number)!, null, now(), { stalled: 0 })
       return true
     },
   }
 }
 
-function createFigures(db: DatabaseSync, now: () => number): () => JobFigures {
+function createFigures(db: DatabaseSync, counters: JobCounters, now: () => number): () => JobFigures {
   const queues = query<{ readonly mode: QueueMode; readonly jobs: number }>(
     db,
     'SELECT mode, jobs FROM job_queues WHERE kind = ? AND jobs > 0',
@@ -327,8 +341,11 @@ function createFigures(db: DatabaseSync, now: () => number): () => JobFigures {
     const oldestMs = Math.max(0, nowMs - first.get(kind, mode)!.ms)
     return { kind, mode, ready: jobs - delayed, delayed, oldestMs }
   }
-  return () => ({
-    waiting: KINDS.flatMap((kind) => queues.all(kind).map(({ mode, jobs }) => waitingOf(kind, mode, jobs))),
-    ended: KINDS.flatMap((kind) => ends.all(kind).map(({ status, jobs }) => ({ kind, status, jobs }))),
-  })
+  return () => {
+    counters.save()
+    return {
+      waiting: KINDS.flatMap((kind) => queues.all(kind).map(({ mode, jobs }) => waitingOf(kind, mode, jobs))),
+      ended: KINDS.flatMap((kind) => ends.all(kind).map(({ status, jobs }) => ({ kind, status, jobs }))),
+    }
+  }
 }

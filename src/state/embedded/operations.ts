@@ -34,6 +34,7 @@ export function createOperations(db: DatabaseSync, now: () => number) {
   return {
     operations,
     now,
+    counters: jobs.counters,
     /** Deletes up to `limit` expired rows of each kind. Within a transaction. */
     purge(limit: number): void {
       const nowMs = now()

@@ -3,6 +3,7 @@ import type { RateLimiter } from '../../contracts/rate-limit.ts'
 import type { State } from '../../contracts/state.ts'
 import { createClaimTokens } from '../claim-tokens.ts'
 import { parseInTurns } from '../parse-in-turns.ts'
+import { newJobOf } from './job-rows.ts'
 import { EmbeddedRateLimiter } from './rate-limiter.ts'
 import { type Runner, type Subjects, subjectsOf } from './subjects.ts'
 import { StateThread, type ThreadOptions } from './thread.ts'
@@ -39,6 +40,12 @@ export function stateOf(runner: Runner): State {
     rateLimiter: rateLimiterOf(rest.ledger),
     jobs: {
       ...jobs,
+      async submit(submission) {
+        const submitted = await jobs.submit(submission)
+        if (submitted.state !== 'new') return submitted
+        const { spec } = submission
+        return { state: 'accepted', replayed: false, job: newJobOf(spec, submitted.atMs), id: spec.id }
+      },
       claim: (claiming) => withToken((token) => jobs.claim(claiming, token)),
       // Only the command line shares the file, and it does little.
       listen() {},

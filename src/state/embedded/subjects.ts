@@ -1,6 +1,6 @@
 import type { CatalogStore } from '../../contracts/catalog-store.ts'
 import type { ConsoleSessions, KeyUses, NodeSample, RequestFilter } from '../../contracts/console.ts'
-import type { Claimed, Claiming, Jobs } from '../../contracts/jobs.ts'
+import type { Claimed, Claiming, JobSubmission, Jobs, Submitted } from '../../contracts/jobs.ts'
 import type { Accounts, CallLedger } from '../../contracts/ledger.ts'
 import type { Outbox } from '../../contracts/outbox.ts'
 import type { WorkspaceSettings } from '../../contracts/settings.ts'
@@ -15,7 +15,9 @@ export interface Subjects {
   accounts: Accounts
   keys: StoredKeys
   settings: WorkspaceSettings
-  jobs: Omit<Jobs, 'claim' | 'listen'> & {
+  jobs: Omit<Jobs, 'submit' | 'claim' | 'listen'> & {
+    /** `new`: the job as it was submitted, which its submitter has. */
+    submit(submission: JobSubmission): Promise<Submitted | { readonly state: 'new'; readonly atMs: number }>
     /**
      * @param token identifies the claim: while it holds anything, a claim with the same token takes nothing new and
      *              gets that again, because its answer was lost

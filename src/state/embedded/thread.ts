@@ -15,7 +15,7 @@ const CLOSE_MS = 10_000
 interface Pending {
   readonly deadlineMs: number
   readonly resolve: (value: unknown) => void
-  readonly reject: (error: GatewayError) => void
+  readonly reject: (error: unknown) => void
 }
 
 export interface ThreadOptions extends WorkerOptions {
@@ -30,6 +30,8 @@ export class StateThread implements Runner {
   readonly #file: string
   readonly #log: Logger
   readonly #pending = new Map<number, Pending>()
+  /** Calls of this turn. */
+  #unsent: Call[] = []
   #worker: Worker | null = null
   #opened: Promise<void> = Promise.resolve()
   #timer: NodeJS.Timeout | null = null
@@ -62,9 +64,33 @@ export class StateThread implements Runner {
       if (this.#pending.size === 0) worker.ref()
       this.#lastId += 1
       this.#pending.set(this.#lastId, { deadlineMs: performance.now() + LIMIT_MS, resolve, reject })
-      worker.postMessage({ id: this.#lastId, subject, method, args } satisfies Call)
+      this.#send({ id: this.#lastId, subject, method, args })
       this.#watch()
     })
+  }
+
+  /** Sends the calls of one turn of the event loop together: a message wakes the thread, and costs more than a call. */
+  #send(call: Call): void {
+    if (this.#unsent.length === 0) setImmediate(() => this.#flush())
+    this.#unsent.push(call)
+  }
+
+  #flush(): void {
+    const calls = this.#unsent
+    this.#unsent = []
+    if (calls.length === 0) return
+    try {
+      this.#worker?.postMessage(calls satisfies readonly Call[])
+    } catch (error) {
+      // One of them cannot be cloned. The others are none the worse for it.
+      if (calls.length > 1) for (const call of calls) this.#sendAlone(call)
+      else this.#take(calls[0]!.id)?.reject(error)
+    }
+  }
+
+  #sendAlone(call: Call): void {
+    this.#unsent = [call]
+    this.#flush()
   }
 
   /** Ends the thread after the calls under way. */
@@ -74,6 +100,7 @@ export class StateThread implements Runner {
     if (!worker) return
     worker.ref()
     const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()))
+    this.#flush()
     worker.postMessage('close')
     const late = setTimeout(() => {
       this.#log.error('the state could not be closed in time')
@@ -139,6 +166,7 @@ export class StateThread implements Runner {
   }
 
   #failAll(reason: string): void {
+    this.#unsent = []
     for (const id of [...this.#pending.keys()]) this.#take(id)?.reject(unavailable(reason))
   }
 

@@ -17,20 +17,25 @@ const { file } = workerData as WorkerOptions
 const db = openDatabase(file)
 const commit = createCommit(db, createOperations(db, Date.now))
 
-port.on('message', (first: Call | 'close') => {
+port.on('message', (first: readonly Call[] | 'close') => {
   const calls: Call[] = []
   // Calls that came while the last group was flushed are one group.
-  for (let next: { message: Call | 'close' } | undefined = { message: first }; next; ) {
+  for (let next: { message: readonly Call[] | 'close' } | undefined = { message: first }; next; ) {
     if (next.message === 'close') return close(calls)
-    calls.push(next.message)
+    calls.push(...next.message)
     next = calls.length < GROUP_MAX ? receiveMessageOnPort(port) : undefined
   }
-  port.postMessage(commit(calls))
+  answer(calls)
 })
 port.postMessage('open')
 
+function answer(calls: readonly Call[]): void {
+  for (let from = 0; from < calls.length; from += GROUP_MAX)
+    port.postMessage(commit(calls.slice(from, from + GROUP_MAX)))
+}
+
 function close(last: readonly Call[]): void {
-  if (last.length > 0) port.postMessage(commit(last))
+  answer(last)
   db.close()
   port.close()
 }

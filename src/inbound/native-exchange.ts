@@ -20,7 +20,9 @@ import type { EdgeTiming } from './timing.ts'
 import type { HttpResponse } from './uws.ts'
 
 const CLIENT_CLOSED_STATUS = 499
-const NO_CALLBACKS: readonly (() => void)[] = Object.freeze([])
+
+type Listener = Parameters<Exchange['onFinished']>[0]
+const NO_LISTENERS: readonly Listener[] = Object.freeze([])
 const NO_BYTES = new Uint8Array(0)
 
 /** One request and its answer over uWebSockets.js. Must be constructed in the turn of the route callback. */
@@ -52,7 +54,7 @@ export class NativeExchange implements Exchange {
   #workspace: string | undefined
   #holder: AnswerHolder | null = null
   #timer: NodeJS.Timeout | undefined
-  #onFinished: readonly (() => void)[] = NO_CALLBACKS
+  #listeners = NO_LISTENERS
 
   constructor(res: HttpResponse, head: RequestHead, facts: RequestFacts, context: EdgeContext) {
     this.requestId = requestIdOf(head)
@@ -115,9 +117,9 @@ export class NativeExchange implements Exchange {
     return this.#replied || this.#finished
   }
 
-  onFinished(callback: () => void): void {
-    if (this.#finished) this.#guard(callback)
-    else this.#onFinished = [...this.#onFinished, callback]
+  onFinished(listener: Listener): void {
+    if (this.#finished) this.#tell(listener)
+    else this.#listeners = [...this.#listeners, listener]
   }
 
   reply(reply: Reply, workspace?: string): void {
@@ -397,13 +399,15 @@ export class NativeExchange implements Exchange {
     this.#body.drop()
     this.#context.open.delete(this)
     if (this.#holder !== null) this.#context.budget.dismiss?.(this.#holder)
-    for (const callback of this.#onFinished) this.#guard(callback)
-    this.#onFinished = NO_CALLBACKS
+    const listeners = this.#listeners
+    this.#listeners = NO_LISTENERS
+    for (const listener of listeners) this.#tell(listener)
   }
 
-  #guard(callback: () => void): void {
+  #tell(listener: Listener): void {
     try {
-      callback()
+      if (typeof listener === 'function') listener()
+      else listener.finished()
     } catch (error) {
       this.#logFailure(error, 'a callback at the end of a request failed')
     }

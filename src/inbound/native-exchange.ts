@@ -40,6 +40,8 @@ export class NativeExchange implements Exchange {
   readonly #socket: Socket
   readonly #body: NativeBody
   readonly #startedMs = performance.now()
+  /** Where it stands among the open ones; -1 when it has ended. */
+  #place: number
   #closes: boolean
   #cancellation: Cancellation | null = null
   #status: number | null = null
@@ -69,7 +71,7 @@ export class NativeExchange implements Exchange {
     this.#context = context
     this.#socket = new Socket(res, this.#startedMs)
     this.#body = new NativeBody(this.#socket, context.budget, context.timing, this.#startedMs)
-    context.open.add(this)
+    this.#place = context.open.push(this) - 1
   }
 
   get body(): RequestBody {
@@ -392,12 +394,24 @@ export class NativeExchange implements Exchange {
     }
   }
 
+  /** Takes this exchange out of the open ones; the last of them takes its place. */
+  #leaveOpen(): void {
+    const { open } = this.#context
+    const place = this.#place
+    if (place === -1) return
+    this.#place = -1
+    const last = open.pop()!
+    if (last === this) return
+    open[place] = last
+    last.#place = place
+  }
+
   #finish(keepsSocket = false): void {
     this.#finished = true
     if (!keepsSocket) this.#socket.release()
     clearTimeout(this.#timer)
     this.#body.drop()
-    this.#context.open.delete(this)
+    this.#leaveOpen()
     if (this.#holder !== null) this.#context.budget.dismiss?.(this.#holder)
     const listeners = this.#listeners
     this.#listeners = NO_LISTENERS
@@ -430,8 +444,11 @@ export interface EdgeContext {
   readonly log: Logger
   readonly timing: EdgeTiming
   readonly immediate: ImmediateBatch
-  /** Every exchange that is not finished. */
-  readonly open: Set<NativeExchange>
+  /**
+   * Every exchange that is not finished, in no order. No Set: a table that it has outgrown points to the next one and
+   * holds its own entries, so that once a table is old, all that follow outlive the young generation.
+   */
+  readonly open: NativeExchange[]
   /** Once true, every answer closes its connection. */
   draining: boolean
 }

@@ -12,6 +12,7 @@ import {
   traceContextOf,
 } from './operation.ts'
 
+import { runPulled } from './pull.ts'
 import type { Candidate } from './selection.ts'
 import type { ActiveCall, Services } from './services.ts'
 
@@ -47,7 +48,9 @@ export async function attemptWhole<K extends OperationName>(
   try {
     const target = targetOf(entry)
     const keyed = job === null ? target : { ...target, attemptKey: attemptKeyOf(job, entry) }
-    const ended = await runOperation(operation, adapted.payload, keyed, options)
+    const { payload } = adapted
+    const pulled = entry.pull ? await runPulled(services, operation, payload, keyed, options) : null
+    const ended = pulled ?? (await runOperation(operation, payload, keyed, options))
     if ('result' in ended) {
       const { result } = ended
       const suspect = suspectEmpty(call.payload, result, candidate, last)

@@ -1,8 +1,8 @@
-// Does it cost more to submit jobs, and to take them up, when more of them wait? Does both with a short queue and a long
-// one in turns, on both states. Justifies that a worker asks for jobs as often as it likes, however far behind the queue
-// is, and that a queue needs no limit of its own.
-// Run: node bench/micro/claim.ts [jobs in the long queue, default 1,000,000] [SQLite | Redis]; status 1 when the long one
-// costs more than a tenth more
+// Does it cost more to submit jobs, and to take them up, when more of them wait? Does both with a short queue and a
+// long one in turns, on both states. Justifies that a worker asks for jobs as often as it likes, however far behind the
+// queue is, and that a queue needs no limit of its own.
+// Run: node bench/micro/claim.ts [jobs in the long queue, default 1,000,000] [SQLite | Redis]
+// Status 1 when the long queue costs over a tenth more.
 
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'

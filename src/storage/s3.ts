@@ -1,6 +1,5 @@
 import { Agent as HttpAgent } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
-import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
   AbortMultipartUploadCommand,
@@ -13,10 +12,7 @@ import {
   ListMultipartUploadsCommand,
   type ListMultipartUploadsCommandOutput,
   ListObjectsV2Command,
-  PutObjectCommand,
   S3Client,
-  type S3ClientConfig,
-  UploadPartCommand,
 } from '@aws-sdk/client-s3'
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner'
 import type { Links } from '../contracts/links.ts'
@@ -24,62 +20,13 @@ import type { ObjectInfo, Objects, PartUpload } from '../contracts/objects.ts'
 import { untilAborted } from './body-bytes.ts'
 import { failureOf, unavailable } from './failure.ts'
 import { checkKey } from './key.ts'
-import { StreamHandler } from './s3-streams.ts'
-
-/**
- * The bytes of an answer, exactly `length` of them. Fails when the store ends early, or sends nothing for `stallMs`
- * although the reader waits; a reader that takes its time is no fault of the store.
- */
-class RangeStream extends Readable {
-  readonly #source: Readable
-  readonly #timer: NodeJS.Timeout
-  #missing: number
-  #waiting = false
-
-  constructor(source: Readable, length: number, stallMs: number) {
-    super()
-    this.#source = source
-    this.#missing = length
-    this.#timer = setTimeout(() => {
-      if (this.#waiting) this.destroy(unavailable(new Error(`the store sent nothing for ${stallMs} ms`)))
-    }, stallMs)
-    source.on('data', (chunk: Buffer) => this.#take(chunk))
-    source.on('end', () => this.#finish())
-    source.on('error', (error) => this.destroy(unavailable(error)))
-    source.on('close', () => this.#finish())
-    source.pause()
-  }
-
-  override _read(): void {
-    this.#waiting = true
-    this.#timer.refresh()
-    this.#source.resume()
-  }
-
-  override _destroy(error: Error | null, callback: (error: Error | null) => void): void {
-    clearTimeout(this.#timer)
-    this.#source.destroy()
-    callback(error)
-  }
-
-  #take(chunk: Buffer): void {
-    this.#waiting = false
-    this.#missing -= chunk.length
-    if (!this.push(chunk)) this.#source.pause()
-  }
-
-  #finish(): void {
-    if (this.destroyed || this.readableEnded) return
-    if (this.#missing === 0) this.push(null)
-    else this.destroy(unavailable(new Error(`the store left out ${this.#missing} bytes`)))
-  }
-}
+import { S3Bytes, type S3Timing } from './s3-bytes.ts'
 
 interface S3PartsOptions {
   readonly bucket: string
   readonly key: string
   /** For part bodies. */
-  readonly streams: S3Client
+  readonly bytes: S3Bytes
   /** For everything else. */
   readonly calls: S3Client
   /** Deadline of one call, in milliseconds. */
@@ -187,21 +134,14 @@ class S3Parts implements PartUpload {
   }
 
   async #send(number: number, chunks: readonly Uint8Array[], signal: AbortSignal): Promise<void> {
-    const { streams, bucket, key } = this.#options
+    const { bytes, key } = this.#options
     const length = chunks.reduce((sum, chunk) => sum + chunk.length, 0)
+    const query = { partNumber: String(number), uploadId: this.#uploadId }
     for (let left = PART_TRIES; ; left -= 1) {
-      const command = new UploadPartCommand({
-        Bucket: bucket,
-        Key: key,
-        UploadId: this.#uploadId,
-        PartNumber: number,
-        ContentLength: length,
-        Body: streamOf(chunks),
-      })
       try {
-        const { ETag } = await streams.send(command, { abortSignal: signal })
-        if (ETag === undefined) throw new Error('the store named no tag for a part')
-        this.#tags[number - 1] = ETag
+        const tag = await bytes.put(key, query, chunksOf(chunks), length, signal)
+        if (tag === undefined) throw new Error('the store named no tag for a part')
+        this.#tags[number - 1] = tag
         return
       } catch (error) {
         if (left === 1 || signal.aborted || isNoSuchUpload(error)) throw error
@@ -210,14 +150,8 @@ class S3Parts implements PartUpload {
   }
 }
 
-/** A body for `StreamHandler`, which the SDK's types do not know: it wants chunks, not a Readable. */
-function streamOf(chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>): Readable {
-  const body: AsyncIterable<Uint8Array> = {
-    async *[Symbol.asyncIterator]() {
-      yield* chunks
-    },
-  }
-  return body as Readable
+async function* chunksOf(chunks: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
+  yield* chunks
 }
 
 /** The upload has ended already, by completion or abort. */
@@ -235,21 +169,9 @@ export interface S3Options {
   readonly timing?: Partial<S3Timing>
 }
 
-export interface S3Timing {
-  /** How long a connection may take to come about. */
-  readonly connectMs: number
-  /** How long an upload or download may stand still through the store's fault. */
-  readonly stallMs: number
-  /** How long a call may take until its answer begins, per try. */
-  readonly answerMs: number
-  /** How long a call may take with all its tries. */
-  readonly callMs: number
-}
-
 // A server on the next machine connects in milliseconds; what takes longer is a dead host, and a caller waits.
 const TIMING: S3Timing = { connectMs: 1_000, stallMs: 5_000, answerMs: 4_000, callMs: 10_000 }
-/** Reads may stay open as long as a provider is slow, so they need more connections than there are calls. */
-const MAX_CALL_SOCKETS = 512
+const MAX_CALL_SOCKETS = 128
 const CALL_TRIES = 3
 
 const silent = () => {}
@@ -259,7 +181,8 @@ const QUIET = { trace: silent, debug: silent, info: silent, warn: silent, error:
 /** The object store in a bucket of any server that speaks S3. */
 export function createS3Objects({ bucket, ...options }: S3Options): Objects {
   const timing = { ...TIMING, ...options.timing }
-  const { streams, calls } = createClients(options, timing)
+  const calls = createClient(options, timing)
+  const bytes = new S3Bytes(calls, { endpoint: options.endpoint, bucket }, timing)
   const at = (key: string) => ({ Bucket: bucket, Key: checkKey(key) })
   const deadline = (signal?: AbortSignal) => {
     const late = AbortSignal.timeout(timing.callMs)
@@ -268,24 +191,21 @@ export function createS3Objects({ bucket, ...options }: S3Options): Objects {
 
   return {
     async put(key, body, length, { signal }) {
-      const Body = streamOf(exactly(untilAborted(body, signal), length))
-      const command = new PutObjectCommand({ ...at(key), ContentLength: length, Body })
+      checkKey(key)
       try {
-        await streams.send(command, { abortSignal: signal })
+        await bytes.put(key, {}, exactly(untilAborted(body, signal), length), length, signal)
       } catch (error) {
         throw failureOf(error, signal)
       }
     },
     upload(key, { signal }) {
-      return startS3Parts({ bucket, streams, calls, callMs: timing.callMs, key: checkKey(key) }, signal)
+      return startS3Parts({ bucket, bytes, calls, callMs: timing.callMs, key: checkKey(key) }, signal)
     },
     async get(key, start, end, signal) {
-      const command = new GetObjectCommand({ ...at(key), Range: `bytes=${start}-${end - 1}` })
-      if (start >= end) return Readable.from([])
+      checkKey(key)
+      if (start >= end) return chunksOf([])
       try {
-        const { Body } = await calls.send(command, { abortSignal: signal })
-        if (!(Body instanceof Readable)) throw new Error('the store sent no body')
-        return new RangeStream(Body, end - start, timing.stallMs)
+        return await bytes.get(key, start, end, signal)
       } catch (error) {
         throw failureOf(error, signal)
       }
@@ -303,7 +223,7 @@ export function createS3Objects({ bucket, ...options }: S3Options): Objects {
       }
     },
     async close() {
-      streams.destroy()
+      bytes.close()
       calls.destroy()
     },
   }
@@ -312,12 +232,13 @@ export function createS3Objects({ bucket, ...options }: S3Options): Objects {
 type Deadline = (signal?: AbortSignal) => { abortSignal: AbortSignal }
 
 /**
- * Two clients, because uploads must never wait for a connection that a read holds, nor be sent twice.
- * Checksums only where S3 demands them: the SDK's default costs 1.7 times the CPU and is refused by older servers.
+ * Client for all but object bytes, and whose signer signs these. Checksums only where S3 demands them: the SDK's
+ * default costs 1.7 times the CPU and is refused by older servers.
  */
-function createClients(options: Omit<S3Options, 'bucket'>, { connectMs, stallMs, answerMs }: S3Timing) {
+function createClient(options: Omit<S3Options, 'bucket'>, { connectMs, answerMs }: S3Timing): S3Client {
   const { endpoint, region, accessKeyId, secretAccessKey } = options
-  const shared: S3ClientConfig = {
+  const agent = { keepAlive: true, maxSockets: MAX_CALL_SOCKETS }
+  return new S3Client({
     endpoint,
     region,
     credentials: { accessKeyId, secretAccessKey },
@@ -326,10 +247,6 @@ function createClients(options: Omit<S3Options, 'bucket'>, { connectMs, stallMs,
     responseChecksumValidation: 'WHEN_REQUIRED',
     expectContinueHeader: false,
     logger: QUIET,
-  }
-  const agent = { keepAlive: true, maxSockets: MAX_CALL_SOCKETS }
-  const calls = new S3Client({
-    ...shared,
     maxAttempts: CALL_TRIES,
     requestHandler: {
       httpAgent: new HttpAgent(agent),
@@ -340,12 +257,6 @@ function createClients(options: Omit<S3Options, 'bucket'>, { connectMs, stallMs,
       logger: QUIET,
     },
   })
-  const streams = new S3Client({
-    ...shared,
-    maxAttempts: 1,
-    requestHandler: new StreamHandler({ connectMs, stallMs }),
-  })
-  return { calls, streams }
 }
 
 /** Passes `body` on and fails when it is not `length` bytes long: a server would wait for the rest, or cut it off. */

@@ -1,11 +1,7 @@
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { pino } from 'pino'
 import t from 'tap'
-import { openEmbeddedState } from '../../src/state/embedded/state.ts'
-import { customersOf, submitJob } from '../support/job-fleet.ts'
-import { startLarkway } from '../support/larkway.ts'
-import { tempFolder } from '../support/scratch.ts'
+import { startFleet } from '../support/fleet.ts'
+import { jobTenants, submitJob } from '../support/fleet-jobs.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
 
 t.setTimeout(600_000)
@@ -25,18 +21,16 @@ interface JobAnswer {
 t.test(`${RACES} jobs are cancelled while they are done`, async (t) => {
   const upstream = await startUpstream(t)
   upstream.behave('whisper-1', { before: () => sleep(Math.random() * 20) })
-  const { config, customer } = customersOf({ upstreamUrl: upstream.url, workspaces: WORKSPACES })
-  const dataFolder = await tempFolder(t)
   // Fewer places than callers, so that some are still queued.
   const env = { LARKWAY_JOBS: '6', LARKWAY_JOBS_PER_WORKSPACE: '1000' }
-  const { url } = await startLarkway(t, { config, dataFolder, env })
-  const file = join(dataFolder, 'state.sqlite')
-  const state = await openEmbeddedState({ file, log: pino({ level: 'silent' }) })
-  t.teardown(() => state.close())
+  const tenants = jobTenants({ upstreamUrl: upstream.url, workspaces: WORKSPACES })
+  const fleet = await startFleet(t, { ...tenants, env })
+  const { url } = fleet.node()
+  const state = await fleet.openState()
 
   const seen: Record<string, number> = {}
   const race = async (at: number): Promise<void> => {
-    const headers = { authorization: customer.authorizationOf(`ws_${at % WORKSPACES}`) }
+    const headers = { authorization: fleet.authorizationOf(`ws_${at % WORKSPACES}`) }
     const id = await submitJob(() => url, headers.authorization)
     const path = `${url}/v1/transcription/jobs/${id}`
     await sleep(Math.random() * WITHIN_MS)

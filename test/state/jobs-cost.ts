@@ -12,8 +12,8 @@ const ROUNDS = 48
 const FILLED_AT_ONCE = 20_000
 
 /**
- * Writes jobs as they are after their submission: the same as the first one, but for their ids, numbers, and workspaces,
- * of which each has so many of them.
+ * Writes jobs as they are after their submission: the same as the first one, but for their ids, numbers and workspaces,
+ * each of which has so many.
  */
 const FILL = `
   local partition, first_id = KEYS[1], ARGV[1]

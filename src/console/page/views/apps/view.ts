@@ -142,10 +142,10 @@ function appColumns(workspace: string, onDialog: (dialog: OpenDialog) => void): 
     {
       head: 'App',
       primary: true,
-      cell: ({ id, managed_by, issues }) => [
+      cell: ({ id, managed_by, faults }) => [
         h('span', { class: 'mono' }, id),
         h(FileBadge, { managedBy: managed_by }),
-        h(NotInForce, { issues }),
+        h(NotInForce, { faults }),
       ],
     },
     { head: 'Route', cell: ({ fields }) => link(fields.route) },

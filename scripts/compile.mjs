@@ -194,7 +194,6 @@ async function bundle(folder, place, paths) {
     plugins: [
       { name: 'places', setup: (build) => keepPlaces(build, place) },
       { name: 'http', setup: loadHttpAlone },
-      { name: 'undici', setup: loadAgentAlone },
     ],
     logLevel: 'silent',
   })
@@ -212,22 +211,6 @@ function loadHttpAlone({ onResolve, onLoad }) {
     contents: "module.exports = process.getBuiltinModule('node:http')",
     loader: 'js',
   }))
-}
-
-/** What `src/` imports of undici; an import of anything else does not compile. */
-const UNDICI = `
-import api from 'undici/lib/api/index.js'
-import Dispatcher from 'undici/lib/dispatcher/dispatcher.js'
-Object.assign(Dispatcher.prototype, api)
-export { default as buildConnector } from 'undici/lib/core/connect.js'
-export { default as Agent } from 'undici/lib/dispatcher/agent.js'`
-
-/** Leaves out the rest of undici, its fetch, caches and mocks: 4 MiB of an idle node. */
-function loadAgentAlone({ onResolve, onLoad }) {
-  onResolve({ filter: /^undici$/ }, ({ kind }) =>
-    kind === 'import-statement' ? { path: 'undici', namespace: 'undici' } : undefined,
-  )
-  onLoad({ filter: /.*/, namespace: 'undici' }, () => ({ contents: UNDICI, loader: 'js', resolveDir: ROOT }))
 }
 
 /** Has compiled files find assets beside their sources, and compiled threads beside themselves. */

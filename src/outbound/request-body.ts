@@ -37,8 +37,8 @@ export function bodyLength(pieces: readonly Piece[]): number {
 }
 
 /**
- * A body with audio goes out as a generator: handed a pooled Buffer, undici leaves what the provider did not
- * read queued on a connection that it uses again, and by then the buffer holds another caller's audio.
+ * A body with audio goes out as a generator, so that no pooled buffer lies in the queue of a socket when a provider
+ * answers before it has read the whole: by then the buffer may hold another caller's audio.
  */
 export function encodeBody(pieces: readonly Piece[], reader: AudioReader, reading: Reading) {
   const [only] = pieces

@@ -1,14 +1,9 @@
-import { Agent, buildConnector, type Dispatcher } from 'undici'
 import type { AudioReader } from '../contracts/audio.ts'
 import type { OpenStream, Send, SendOptions, UpstreamReply, UpstreamRequest } from '../contracts/upstream.ts'
-import { ReplyTooLarge, readHeaders, Sending } from './sending.ts'
+import { headersOf } from './answer-parser.ts'
+import { Connections, type InnerHost } from './connections.ts'
+import { ReplyTooLarge, refuseEncoded, Sending } from './sending.ts'
 import { openStream } from './stream.ts'
-
-/** Longest wait for a connection, TLS included. */
-const CONNECT_TIMEOUT_MS = 5_000
-
-/** Idle connections are given up before the usual 5 s of front ends, so that none is reused while it closes. */
-const KEEP_ALIVE_MS = 4_000
 
 interface Sender {
   readonly send: Send
@@ -16,113 +11,98 @@ interface Sender {
   close(): Promise<void>
 }
 
-/** A host that is this process itself: no resolver knows it, and its port is found when it is first dialled. */
-interface InnerHost {
-  readonly name: string
-  port(): Promise<number>
-}
-
 /** Sends requests to providers over pooled HTTP/1.1 connections, one request on a connection at a time. */
 export function createSender(options: { reader: AudioReader; inner?: InnerHost }): Sender {
-  const agent = new Agent({
-    connect: connectorTo(options.inner),
-    connections: null,
-    pipelining: 1,
-    keepAliveTimeout: KEEP_ALIVE_MS,
-    headersTimeout: 0,
-    bodyTimeout: 0,
-    allowH2: false,
-  })
+  const { reader } = options
+  const connections = new Connections(options.inner)
   return {
-    send: (request, sendOptions) => send(agent, options.reader, request, sendOptions),
-    open: (request, openOptions) => openStream(agent, options.reader, request, openOptions),
-    close: () => agent.destroy(),
+    send: (request, sendOptions) => send(connections, reader, request, sendOptions),
+    open: (request, openOptions) => openStream(connections, reader, request, openOptions),
+    close: async () => connections.close(),
   }
 }
 
-/** Dials as undici does, but for the inner host, which is on the loopback. */
-function connectorTo(inner: InnerHost | undefined): buildConnector.connector {
-  const dial = buildConnector({ timeout: CONNECT_TIMEOUT_MS })
-  if (inner === undefined) return dial
-  return (target, callback) => {
-    if (target.hostname !== inner.name) return dial(target, callback)
-    inner.port().then(
-      (port) => dial({ ...target, hostname: '127.0.0.1', port: String(port) }, callback),
-      (error: Error) => callback(error, null),
-    )
-  }
-}
-
-async function send(
-  agent: Agent,
+function send(
+  connections: Connections,
   reader: AudioReader,
   request: UpstreamRequest,
   options: SendOptions,
 ): Promise<UpstreamReply> {
-  const sending = new Sending(reader, request, options)
-  const answer = new WholeAnswer(sending, options.onHeld)
-  agent.dispatch(sending.dispatch, answer)
-  sending.watch(answer)
-  try {
-    return await answer.whole.promise
-  } catch (cause) {
-    throw sending.errorOf(cause)
-  } finally {
-    sending.unwatch()
-    if (sending.bodyLeft !== null) await sending.bodyLeft
-  }
+  return new Promise((resolve, reject) => {
+    const answer = new WholeAnswer(reader, request, options, resolve, reject)
+    answer.watch()
+    connections.send(answer)
+  })
 }
 
 /** Largest answer of a provider, bytes. */
 const REPLY_BYTES_MAX = 64 * 1024 * 1024
 
-/**
- * Collects an answer whole. By undici's handler instead of its streams, which take a third of the CPU time of a small
- * call.
- */
-class WholeAnswer implements Dispatcher.DispatchHandler {
-  readonly whole = Promise.withResolvers<UpstreamReply>()
-  readonly #sending: Sending
+/** A whole answer, whose headers are made when they are first asked for: most answers are good, and need none. */
+class Reply implements UpstreamReply {
+  readonly status: number
+  readonly body: readonly Uint8Array[]
+  readonly #fields: string
+  #headers: UpstreamReply['headers'] | null = null
+
+  constructor(status: number, fields: string, body: readonly Uint8Array[]) {
+    this.status = status
+    this.#fields = fields
+    this.body = body
+  }
+
+  get headers(): UpstreamReply['headers'] {
+    this.#headers ??= headersOf(this.#fields)
+    return this.#headers
+  }
+}
+
+/** Collects an answer whole. */
+class WholeAnswer extends Sending {
+  readonly #resolve: (reply: UpstreamReply) => void
+  readonly #reject: (reason: unknown) => void
   readonly #onHeld: SendOptions['onHeld']
   readonly #body: Uint8Array[] = []
   #bytes = 0
   #status = 0
-  #headers: Record<string, string> = {}
+  #fields = ''
 
-  constructor(sending: Sending, onHeld: SendOptions['onHeld']) {
-    this.#sending = sending
-    this.#onHeld = onHeld
+  constructor(
+    reader: AudioReader,
+    request: UpstreamRequest,
+    options: SendOptions,
+    resolve: (reply: UpstreamReply) => void,
+    reject: (reason: unknown) => void,
+  ) {
+    super(reader, request, options)
+    this.#onHeld = options.onHeld
+    this.#resolve = resolve
+    this.#reject = reject
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    this.#sending.dispatched.start(controller)
-  }
-
-  onResponseStart(_: unknown, status: number, headers: Record<string, string | string[] | undefined>): void {
+  override onHead(status: number, fields: string, encoding: string): void {
+    refuseEncoded(status, encoding)
     this.#status = status
-    this.#headers = readHeaders(status, headers)
+    this.#fields = fields
   }
 
-  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  override onBody(chunk: Buffer): void {
     this.#bytes += chunk.length
-    if (this.#bytes > REPLY_BYTES_MAX) {
-      controller.abort(new ReplyTooLarge())
-      return
-    }
+    if (this.#bytes > REPLY_BYTES_MAX) throw new ReplyTooLarge()
     this.#onHeld(chunk.length)
     this.#body.push(chunk)
   }
 
-  onResponseEnd(): void {
-    this.whole.resolve({ status: this.#status, headers: this.#headers, body: this.#body })
+  protected override answered(): void {
+    const reply = new Reply(this.#status, this.#fields, this.#body)
+    const { bodyLeft } = this
+    if (bodyLeft === null) this.#resolve(reply)
+    else void bodyLeft.then(() => this.#resolve(reply))
   }
 
-  onResponseError(_: unknown, cause: Error): void {
-    this.whole.reject(cause)
-  }
-
-  abort(reason: Error): void {
-    this.#sending.dispatched.abort(reason)
-    this.whole.reject(reason)
+  protected override failed(cause: unknown): void {
+    const { bodyLeft } = this
+    if (bodyLeft === null) this.#reject(this.errorOf(cause))
+    else void bodyLeft.then(() => this.#reject(this.errorOf(cause)))
   }
 }

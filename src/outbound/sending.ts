@@ -1,5 +1,3 @@
-import type { Readable } from 'node:stream'
-import type { Dispatcher } from 'undici'
 import type { CancelSignal } from '../cancellation.ts'
 import type { AudioReader } from '../contracts/audio.ts'
 import {
@@ -8,8 +6,11 @@ import {
   UpstreamFailure,
   type UpstreamRequest,
 } from '../contracts/upstream.ts'
+import type { Connection } from './connection.ts'
+import type { WaitingExchange } from './connections.ts'
 import { Deadlines, type Perishable } from './deadlines.ts'
 import { bodyLength, encodeBody, Reading } from './request-body.ts'
+import { type RequestHead, requestHead } from './request-head.ts'
 
 /** Reason to stop reading a body once its provider has answered, or its request has failed. */
 class RequestOver extends Error {
@@ -20,16 +21,19 @@ const REQUEST_OVER = new RequestOver()
 
 const deadlines = new Deadlines()
 
-/** Part that is told when a request is given up: at its deadline, or because its caller left. */
-interface Abortable {
-  /** Ends the request with `reason`, wherever it is; its connection is not used again. */
-  abort(reason: Error): void
-}
-
-/** One request on its way: what undici is told of it, the reading of its body, its deadline and its caller. */
-export class Sending implements Perishable {
-  readonly dispatch: Dispatcher.DispatchOptions
-  readonly dispatched = new Dispatched()
+/**
+ * One request on its way: what is sent, the reading of its body, its deadline and its caller. What becomes of its
+ * answer is told by a subclass.
+ */
+export abstract class Sending implements WaitingExchange, Perishable {
+  readonly head: RequestHead
+  readonly body: Uint8Array | AsyncIterable<Uint8Array> | null
+  readonly bodyBytes: number
+  /** Its answer is whole, or there will be none. */
+  over = false
+  /** The provider may have seen a part of it. */
+  #begun = false
+  #connection: Connection | null = null
   readonly #signal: CancelSignal
   /** Time left until the deadline when the clock last stopped. */
   #leftMs: number
@@ -38,9 +42,8 @@ export class Sending implements Perishable {
   /** Where its deadline is kept. */
   #slot = 0
   readonly #reading = new Reading()
-  #watcher: Abortable | null = null
 
-  /** @throws the signal's reason when the caller has left already */
+  /** @throws the signal's reason when the caller has left already; UpstreamFailure for what cannot be sent */
   constructor(
     reader: AudioReader,
     request: UpstreamRequest,
@@ -49,25 +52,63 @@ export class Sending implements Perishable {
     signal.throwIfAborted()
     this.#signal = signal
     this.#leftMs = Math.max(1, deadlineMs)
-    const { url, method, headers, body } = request
-    const pathAt = url.indexOf('/', url.indexOf('://') + 3)
-    const pairs = ['content-length', String(bodyLength(body))]
-    for (const name in headers) pairs.push(name, headers[name]!)
-    this.dispatch = {
-      origin: url.slice(0, pathAt),
-      path: url.slice(pathAt),
-      method,
-      headers: pairs,
-      // undici takes any async iterable; its types name only Readable.
-      body: encodeBody(body, reader, this.#reading) as Readable | Buffer | null,
+    try {
+      this.head = requestHead(request)
+    } catch (cause) {
+      throw new UpstreamFailure(toFailure(cause, false), cause)
     }
+    this.bodyBytes = bodyLength(request.body)
+    this.body = encodeBody(request.body, reader, this.#reading)
   }
 
-  /** Stops reading the body and tells `watcher` when the deadline passes or the caller leaves. Until `unwatch`. */
-  watch(watcher: Abortable): void {
-    this.#watcher = watcher
+  abstract onHead(status: number, fields: string, encoding: string): void
+  abstract onBody(chunk: Buffer): void
+  /** The answer is whole. */
+  protected abstract answered(): void
+  /** There is no answer, or no more of it. */
+  protected abstract failed(cause: unknown): void
+
+  /** Waits from now on for the deadline and for the caller's leaving. Before it is given to a connection. */
+  watch(): void {
     this.runClock()
-    this.#signal.addEventListener('abort', this, { once: true })
+    this.#signal.addEventListener('abort', this)
+  }
+
+  onAssigned(connection: Connection): void {
+    this.#connection = connection
+  }
+
+  onBegun(): void {
+    this.#begun = true
+  }
+
+  onEnd(): void {
+    this.#unwatch()
+    this.answered()
+  }
+
+  onBroken(cause: unknown): void {
+    if (this.over) return
+    this.#unwatch()
+    this.failed(cause)
+  }
+
+  /** Ends the request with `reason`, wherever it is; its connection is not used again. */
+  abort(reason: Error): void {
+    if (this.over) return
+    this.stopReading(reason)
+    this.#connection?.abandon(this)
+    this.onBroken(reason)
+  }
+
+  /** Holds the provider back. */
+  pause(): void {
+    this.#connection?.pause()
+  }
+
+  /** Not once it is over: the connection may have the next request by then. */
+  resume(): void {
+    if (!this.over) this.#connection?.resume()
   }
 
   /** From now on the provider is waited for. */
@@ -86,27 +127,22 @@ export class Sending implements Perishable {
 
   /** Called at the deadline. */
   expire(): void {
-    this.#giveUp(new DeadlinePassed())
+    this.abort(new DeadlinePassed())
   }
 
   /** Called when the caller leaves. */
   handleEvent(): void {
-    this.#giveUp(this.#signal.reason ?? REQUEST_OVER)
-  }
-
-  #giveUp(reason: Error): void {
-    this.stopReading(reason)
-    this.#watcher?.abort(reason)
+    this.abort(this.#signal.reason ?? REQUEST_OVER)
   }
 
   /**
    * The request is over. A provider that answered before it had read the body needs no more of it: a store that
    * hangs over the rest would hold the answer up.
    */
-  unwatch(): void {
+  #unwatch(): void {
+    this.over = true
     this.stopClock()
     this.#signal.removeEventListener('abort', this)
-    this.#watcher = null
     this.stopReading(REQUEST_OVER)
   }
 
@@ -123,51 +159,19 @@ export class Sending implements Perishable {
   errorOf(cause: unknown): unknown {
     if (this.#signal.aborted) return this.#signal.reason
     if (this.#reading.failed) return this.#reading.error
-    return new UpstreamFailure(toFailure(cause, this.dispatched.controller !== null), cause)
-  }
-}
-
-/** A request that undici has taken, to be given up at any moment: also before it has a connection. */
-export class Dispatched {
-  #controller: Dispatcher.DispatchController | null = null
-  #abandoned: Error | null = null
-
-  /** Null until the request has a connection: nothing of it has been sent then. */
-  get controller(): Dispatcher.DispatchController | null {
-    return this.#controller
-  }
-
-  start(controller: Dispatcher.DispatchController): void {
-    this.#controller = controller
-    if (this.#abandoned !== null) controller.abort(this.#abandoned)
-  }
-
-  /** Ends the request, wherever it is; its connection is not used again. */
-  abort(reason: Error): void {
-    this.#abandoned = reason
-    this.#controller?.abort(reason)
+    return new UpstreamFailure(toFailure(cause, this.#begun), cause)
   }
 }
 
 /**
- * Headers as undici gives them, repeated ones joined.
+ * Refuses a good answer whose body is compressed: taken as it comes it would be handed on as the audio or the video
+ * that it is not.
  *
- * @throws ReplyEncoded for a good answer whose body is compressed: taken as it comes it would be handed on as
- *         the audio or the video that it is not
+ * @throws ReplyEncoded
  */
-export function readHeaders(
-  status: number,
-  headers: Record<string, string | string[] | undefined>,
-): Record<string, string> {
-  const joined: Record<string, string> = {}
-  for (const name in headers) {
-    const value = headers[name]
-    if (value !== undefined) joined[name] = Array.isArray(value) ? value.join(', ') : value
-  }
-  const encoding = joined['content-encoding']?.trim().toLowerCase() ?? ''
-  const plain = encoding === '' || encoding === 'identity'
-  if (!plain && status >= 200 && status <= 299) throw new ReplyEncoded()
-  return joined
+export function refuseEncoded(status: number, encoding: string): void {
+  if (encoding === '' || status < 200 || status > 299) return
+  if (encoding.toLowerCase() !== 'identity') throw new ReplyEncoded()
 }
 
 class DeadlinePassed extends Error {

@@ -1,42 +1,25 @@
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { ObjectInfo, Objects, PartUpload } from '../contracts/objects.ts'
+import { oneAtATime } from '../one-at-a-time.ts'
 import { untilAborted } from './body-bytes.ts'
 import { failureOf, unavailable } from './failure.ts'
 import { checkKey } from './key.ts'
 import { ReadBuffers, type StoreMemory } from './read-buffers.ts'
 
-interface Sync {
-  /** Settles as the one that is under way does. */
-  readonly running: Promise<void>
-  /** The one that begins after it; null: nobody waits for one. */
-  next: Promise<void> | null
-}
-
-const syncs = new Map<string, Sync>()
+const syncs = new Map<string, () => Promise<void>>()
 
 /**
- * Forces a folder to the disk, so that what was renamed into it before lasts. Those who ask while a sync is under way
- * share the one that begins after it: with many writers, theirs cost little more than one writer's.
+ * Forces a folder to the disk, so that what was renamed into it before lasts. With many writers, who share syncs,
+ * theirs cost little more than one writer's.
  */
 export function syncFolder(path: string): Promise<void> {
-  const sync = syncs.get(path)
-  if (sync === undefined) return begin(path)
-  sync.next ??= sync.running.then(
-    () => begin(path),
-    () => begin(path),
-  )
-  return sync.next
-}
-
-function begin(path: string): Promise<void> {
-  const sync: Sync = { running: force(path), next: null }
-  syncs.set(path, sync)
-  const end = () => {
-    if (sync.next === null) syncs.delete(path)
+  let sync = syncs.get(path)
+  if (sync === undefined) {
+    sync = oneAtATime(() => force(path))
+    syncs.set(path, sync)
   }
-  sync.running.then(end, end)
-  return sync.running
+  return sync()
 }
 
 async function force(path: string): Promise<void> {

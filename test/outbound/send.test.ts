@@ -60,7 +60,7 @@ t.test('a body of pieces arrives whole, with its length, and the answer comes ba
   t.equal(held, 6)
 })
 
-// Handed a pooled Buffer, undici calls the request done and keeps the socket while our bytes wait in its queue.
+// Were the audio handed over as one pooled buffer, it could wait in the queue of a socket that is used again.
 t.test(
   'a provider that answers early never gets bytes of another request',
   { timeout: 120_000 },

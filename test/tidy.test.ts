@@ -21,7 +21,8 @@ const LAYERS = [
   'gateway',
   'inbound providers sandbox catalog state storage media workers recorder',
   'outbound tracing',
-  'contracts call-facts errors limits log metrics ids secrets sealing version timeouts cancellation shape',
+  'contracts call-facts errors limits log metrics ids secrets sealing version timeouts shape ' +
+    'cancellation one-at-a-time',
 ].map((names) => names.split(' '))
 
 /** The top is one program, the bottom one vocabulary: parts may name one another. */

@@ -274,47 +274,83 @@ export function observedRoute(
   respond: Respond,
 ): EdgeRoute {
   const recorder = RECORDED.test(path) ? dependencies.recorder : undefined
+  const observed = { dependencies, recorder, door }
   return {
     method,
     path,
     handle(exchange) {
       const context = contextOf(exchange)
-      let note: RecorderNote = null
       context.trace = dependencies.tracing?.request(exchange, path) ?? null
       // So that nobody counts on a key that protects nothing.
       if (!idempotent && exchange.headers['idempotency-key'] !== undefined) {
         context.headers['x-lk-idempotency'] = 'ignored'
       }
       if (door !== undefined) context.headers[door.requestIdHeader] = exchange.requestId
-      exchange.onFinished(() => {
-        noteEnd(dependencies, exchange, context)
-        recorder?.ended(exchange, context, note)
-      })
-      const answer = (reply: Reply): void => {
-        dependencies.metrics?.requests.answered(exchange, context.upstreamWaitMs)
-        note = recorder?.answered(exchange, context, reply.status) ?? null
-        const headers = { ...context.headers, ...reply.headers }
-        exchange.reply({ ...reply, headers }, context.principal?.workspace.id)
-        if (!wentOn(exchange, context)) return
-        logRequest(dependencies.log, exchange, context, 'request went on')
-        recorder?.wentOn(exchange, context)
-      }
-      const refuse = (thrown: unknown): void => {
-        const error = toGatewayError(thrown)
-        const failure = door === undefined ? error : door.translateError(error, exchange)
-        context.failure = failure
-        context.trace?.failed(failure.code)
-        const { status, headers, body } = errorReply(failure, exchange.requestId)
-        answer({ status, headers, body: JSON.stringify(body) })
-      }
+      const request = new ObservedRequest(observed, exchange, context)
+      exchange.onFinished(() => request.ended())
       try {
         const reply = respond(exchange, context)
-        if (reply instanceof Promise) return reply.then(answer, refuse)
-        answer(reply)
+        if (reply instanceof Promise)
+          return reply.then(
+            (later) => request.answer(later),
+            (thrown) => request.refuse(thrown),
+          )
+        request.answer(reply)
       } catch (thrown) {
-        refuse(thrown)
+        request.refuse(thrown)
       }
     },
+  }
+}
+
+/** What the requests of a route have in common. */
+interface Observed {
+  readonly dependencies: Dependencies
+  /** Undefined: the requests of this path are not recorded. */
+  readonly recorder: Recorder | undefined
+  readonly door: Door | undefined
+}
+
+/** A request from its context to its line in the log. */
+class ObservedRequest {
+  readonly #observed: Observed
+  readonly #exchange: Exchange
+  readonly #context: CallContext
+  #note: RecorderNote = null
+
+  constructor(observed: Observed, exchange: Exchange, context: CallContext) {
+    this.#observed = observed
+    this.#exchange = exchange
+    this.#context = context
+  }
+
+  answer({ status, headers, body }: Reply): void {
+    const { dependencies, recorder } = this.#observed
+    const [exchange, context] = [this.#exchange, this.#context]
+    dependencies.metrics?.requests.answered(exchange, context.upstreamWaitMs)
+    this.#note = recorder?.answered(exchange, context, status) ?? null
+    const all = headers === undefined ? context.headers : { ...context.headers, ...headers }
+    exchange.reply({ status, headers: all, body } as Reply, context.principal?.workspace.id)
+    if (!wentOn(exchange, context)) return
+    logRequest(dependencies.log, exchange, context, 'request went on')
+    recorder?.wentOn(exchange, context)
+  }
+
+  refuse(thrown: unknown): void {
+    const { door } = this.#observed
+    const error = toGatewayError(thrown)
+    const failure = door === undefined ? error : door.translateError(error, this.#exchange)
+    this.#context.failure = failure
+    this.#context.trace?.failed(failure.code)
+    const { status, headers, body } = errorReply(failure, this.#exchange.requestId)
+    this.answer({ status, headers, body: JSON.stringify(body) })
+  }
+
+  /** The answer is out, or the client has left. */
+  ended(): void {
+    const { dependencies, recorder } = this.#observed
+    noteEnd(dependencies, this.#exchange, this.#context)
+    recorder?.ended(this.#exchange, this.#context, this.#note)
   }
 }
 

@@ -1,3 +1,5 @@
+import { oneAtATime } from '../one-at-a-time.ts'
+
 /** With the time that the state may take to answer, what was changed there is in force on every node within 5 s. */
 const POLL_MS = 1500
 /** Part of the interval by which nodes are spread. */
@@ -57,27 +59,5 @@ export function startPolling({ read, onAway, onBack, pollMs = POLL_MS }: Polling
       closed = true
       clearTimeout(timer)
     },
-  }
-}
-
-/**
- * Runs something that many ask for: while it runs, all who come share the run after it, which begins later than they
- * came.
- */
-export function oneAtATime(run: () => Promise<void>): () => Promise<void> {
-  let running: Promise<void> | null = null
-  let next: Promise<void> | null = null
-  const start = (): Promise<void> => {
-    running = run().finally(() => {
-      running = null
-    })
-    return running
-  }
-  return () => {
-    if (running === null) return start()
-    next ??= running.then(start, start).finally(() => {
-      next = null
-    })
-    return next
   }
 }

@@ -53,12 +53,35 @@ export function authenticate(
   authorization: string | undefined,
 ): AdmittedContext {
   context.trace?.begin('admit')
-  const key = BEARER.exec(authorization ?? '')?.[1]
-  if (key === undefined || !looksLikeKey(key)) throw unauthenticated()
-  const principal = holderOf(keys, hashKey(key))
-  if (principal === null) throw unauthenticated()
+  if (authorization === undefined) throw unauthenticated()
+  const known = hashes.get(authorization)
+  const sha256 = known ?? hashOf(authorization)
+  const principal = sha256 === null ? null : holderOf(keys, sha256)
+  if (sha256 === null || principal === null) throw unauthenticated()
+  if (known === undefined) remember(authorization, sha256)
   context.noteRoute(principal.route)
   return context.identify(principal)
+}
+
+/**
+ * Hashes of keys by the headers that brought them: to check and hash a key takes longer than the rest of a small
+ * request. They are of keys that were found, in memory alone; that a key is in force is asked each time.
+ */
+const hashes = new Map<string, string>()
+const HASHES_MAX = 4_096
+/** Longer than a header with a key and one blank: blanks more would each be another header. */
+const REMEMBERED_LENGTH_MAX = 80
+
+function remember(authorization: string, sha256: string): void {
+  if (authorization.length > REMEMBERED_LENGTH_MAX) return
+  if (hashes.size === HASHES_MAX) hashes.clear()
+  hashes.set(authorization, sha256)
+}
+
+/** SHA-256 of the key in a header; null: there is none, or none that could be in use. */
+function hashOf(authorization: string): string | null {
+  const key = BEARER.exec(authorization)?.[1]
+  return key !== undefined && looksLikeKey(key) ? hashKey(key) : null
 }
 
 /**

@@ -9,6 +9,10 @@ interface Chunk {
   readonly last: boolean
 }
 
+const NO_CHUNKS: readonly Chunk[] = Object.freeze([])
+/** An end without bytes, which is all there is of most bodies. */
+const END: readonly Chunk[] = Object.freeze([{ bytes: new Uint8Array(0), last: true }])
+
 /** Bytes thrown away at most before an early answer. */
 export const MAX_DISCARD_BYTES = 8 * 1024 * 1024
 
@@ -28,7 +32,7 @@ export class NativeBody implements RequestBody {
   #readingStopped = false
   #failure: GatewayError | null = null
   /** Chunks that came before the consumer; copies, charged to the budget. */
-  #early: Chunk[] = []
+  #early: readonly Chunk[] = NO_CHUNKS
   #discardLeft = 0
   #onDiscarded: ((ended: boolean) => void) | null = null
   #ended = false
@@ -64,7 +68,11 @@ export class NativeBody implements RequestBody {
     this.#consumer = consumer
     this.#socket.resume()
     try {
-      while (this.#early.length > 0) this.#handOver(this.#early.shift()!)
+      while (this.#early.length > 0) {
+        const [first, ...others] = this.#early
+        this.#early = others
+        this.#handOver(first!)
+      }
     } finally {
       if (this.#early.length > 0) this.drop()
     }
@@ -101,7 +109,7 @@ export class NativeBody implements RequestBody {
     this.#dropped = true
     this.#consumer = null
     for (const { bytes } of this.#early) this.#budget.refund(bytes.length)
-    this.#early = []
+    this.#early = NO_CHUNKS
   }
 
   /** Stops reading for good: the end of the body cannot be known. */
@@ -152,8 +160,12 @@ export class NativeBody implements RequestBody {
   }
 
   #keep(bytes: Uint8Array, last: boolean): void {
+    if (last && bytes.length === 0 && this.#early.length === 0) {
+      this.#early = END
+      return
+    }
     this.#budget.charge(bytes.length)
-    this.#early.push({ bytes: Uint8Array.prototype.slice.call(bytes), last })
+    this.#early = [...this.#early, { bytes: Uint8Array.prototype.slice.call(bytes), last }]
     if (!last) this.#socket.pause()
   }
 

@@ -20,6 +20,8 @@ import type { EdgeTiming } from './timing.ts'
 import type { HttpResponse } from './uws.ts'
 
 const CLIENT_CLOSED_STATUS = 499
+const NO_CALLBACKS: readonly (() => void)[] = Object.freeze([])
+const NO_BYTES = new Uint8Array(0)
 
 /** One request and its answer over uWebSockets.js. Must be constructed in the turn of the route callback. */
 export class NativeExchange implements Exchange {
@@ -50,7 +52,7 @@ export class NativeExchange implements Exchange {
   #workspace: string | undefined
   #holder: AnswerHolder | null = null
   #timer: NodeJS.Timeout | undefined
-  #onFinished: (() => void)[] = []
+  #onFinished: readonly (() => void)[] = NO_CALLBACKS
 
   constructor(res: HttpResponse, head: RequestHead, facts: RequestFacts, context: EdgeContext) {
     this.requestId = requestIdOf(head)
@@ -115,7 +117,7 @@ export class NativeExchange implements Exchange {
 
   onFinished(callback: () => void): void {
     if (this.#finished) this.#guard(callback)
-    else this.#onFinished.push(callback)
+    else this.#onFinished = [...this.#onFinished, callback]
   }
 
   reply(reply: Reply, workspace?: string): void {
@@ -145,6 +147,11 @@ export class NativeExchange implements Exchange {
     } catch (error) {
       this.fail(error)
     }
+  }
+
+  /** Called instead of `receive` when no body follows. */
+  receiveNothing(): void {
+    this.#body.receive(NO_BYTES, true)
   }
 
   /** Called instead of `receive` when it is unknown whether a body follows: it could be misread as a request. */
@@ -391,7 +398,7 @@ export class NativeExchange implements Exchange {
     this.#context.open.delete(this)
     if (this.#holder !== null) this.#context.budget.dismiss?.(this.#holder)
     for (const callback of this.#onFinished) this.#guard(callback)
-    this.#onFinished = []
+    this.#onFinished = NO_CALLBACKS
   }
 
   #guard(callback: () => void): void {

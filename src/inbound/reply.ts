@@ -5,9 +5,8 @@ import type { HttpResponse } from './uws.ts'
 /** Status and headers of an answer, checked. */
 export interface AnswerHead {
   readonly status: number
-  /** Status code and text, as in the first line. */
-  readonly statusLine: string
-  readonly headers: readonly (readonly [name: string, value: string])[]
+  /** Value of the header `FIRST`, and behind it the lines of all others. */
+  readonly headers: string
 }
 
 /** An answer ready to be written: checked headers, a known length, and the body in slices. */
@@ -33,14 +32,11 @@ const NAME = /^[!#$%&'*+.^_`|~0-9a-z-]+$/
  * of its own.
  */
 const VALUE = /^[\t\x20-\x7e\x80-\uffff]*$/
+/** The header that every answer begins with; its value is `nosniff`. */
+const FIRST = 'x-content-type-options'
+const NO_HEADERS: Readonly<Record<string, string>> = Object.freeze({})
 /** Set by the edge, for every answer alike. */
-const RESERVED = new Set([
-  'content-length',
-  'transfer-encoding',
-  'connection',
-  'x-lk-request-id',
-  'x-content-type-options',
-])
+const RESERVED = new Set(['content-length', 'transfer-encoding', 'connection', 'x-lk-request-id', FIRST])
 
 /**
  * Prepares an answer.
@@ -48,16 +44,36 @@ const RESERVED = new Set([
  * @throws Error naming the header at fault; never its value, which may be what an attacker sent
  */
 export function prepareAnswer(reply: WholeReply, requestId: string): Answer {
-  const { body } = reply
-  const pieces: readonly ReplyPiece[] = typeof body === 'string' || body instanceof Uint8Array ? [body] : body
-  const length = pieces.reduce((sum, piece) => sum + lengthOf(piece), 0)
-  const type = typeof body === 'string' ? 'application/json' : 'application/octet-stream'
-  return {
-    ...prepareHead(reply, requestId, length > 0 ? type : null),
-    length,
-    whole: length > SLICE_BYTES ? null : joined(body, pieces, length),
-    slices: () => slicesOf(pieces),
+  return new PreparedAnswer(reply, requestId)
+}
+
+class PreparedAnswer implements Answer {
+  readonly status: number
+  readonly headers: string
+  readonly length: number
+  readonly whole: string | Uint8Array | null
+  readonly #body: WholeReply['body']
+
+  constructor(reply: WholeReply, requestId: string) {
+    const { status, body } = reply
+    const isOne = isPiece(body)
+    const length = isOne ? lengthOf(body) : body.reduce((sum, piece) => sum + lengthOf(piece), 0)
+    const type = typeof body === 'string' ? 'application/json' : 'application/octet-stream'
+    this.status = status
+    this.headers = headersOf(reply, requestId, length > 0 ? type : null)
+    this.length = length
+    this.whole = length > SLICE_BYTES ? null : isOne ? body : joined(body, length)
+    this.#body = body
   }
+
+  slices(): Generator<Uint8Array, void> {
+    return slicesOf(isPiece(this.#body) ? [this.#body] : this.#body)
+  }
+}
+
+/** Whether a body is one text or one run of bytes. */
+function isPiece(body: WholeReply['body']): body is string | Uint8Array {
+  return typeof body === 'string' || body instanceof Uint8Array
 }
 
 export function isStreamed(reply: Reply): reply is StreamedReply {
@@ -71,25 +87,31 @@ export function isStreamed(reply: Reply): reply is StreamedReply {
  */
 export function prepareStreamedHead(reply: StreamedReply, requestId: string): AnswerHead {
   if (reply.headers['content-type'] === undefined) throw new Error('a streamed body needs its content-type')
-  return prepareHead(reply, requestId, null)
+  return { status: reply.status, headers: headersOf(reply, requestId, null) }
 }
 
-/** @param defaultType the content type when the reply has none; null: it stays without */
-function prepareHead(reply: Reply, requestId: string, defaultType: string | null): AnswerHead {
-  const text = STATUS_CODES[reply.status]
-  if (text === undefined) throw new Error(`there is no HTTP status ${reply.status}`)
-  const headers: [string, string][] = []
-  let typed = false
-  for (const [name, value] of Object.entries(reply.headers ?? {})) {
+/**
+ * The headers of an answer as one text, which begins with the value of `FIRST`.
+ *
+ * @param defaultType the content type when the reply has none; null: it stays without
+ */
+function headersOf(
+  { status, headers = NO_HEADERS }: Reply,
+  requestId: string,
+  defaultType: string | null,
+): string {
+  if (STATUS_CODES[status] === undefined) throw new Error(`there is no HTTP status ${status}`)
+  let text = `nosniff\r\nx-lk-request-id: ${requestId}`
+  for (const name of Object.keys(headers)) {
     if (!NAME.test(name) || RESERVED.has(name))
       throw new Error(`a reply may not set the header ${JSON.stringify(name)}`)
+    const value = headers[name]!
     if (!VALUE.test(value)) throw new Error(`the header ${name} has control characters`)
-    typed ||= name === 'content-type'
-    headers.push([name, value])
+    text += `\r\n${name}: ${value}`
   }
-  if (!typed && defaultType !== null) headers.push(['content-type', defaultType])
-  headers.push(['x-content-type-options', 'nosniff'], ['x-lk-request-id', requestId])
-  return { status: reply.status, statusLine: `${reply.status} ${text}`, headers }
+  if (defaultType !== null && headers['content-type'] === undefined)
+    text += `\r\ncontent-type: ${defaultType}`
+  return text
 }
 
 function lengthOf(piece: ReplyPiece): number {
@@ -99,12 +121,7 @@ function lengthOf(piece: ReplyPiece): number {
   return 4 * Math.ceil(bytes / 3)
 }
 
-function joined(
-  body: WholeReply['body'],
-  pieces: readonly ReplyPiece[],
-  length: number,
-): string | Uint8Array {
-  if (typeof body === 'string' || body instanceof Uint8Array) return body
+function joined(pieces: readonly ReplyPiece[], length: number): Uint8Array {
   const whole = Buffer.allocUnsafe(length)
   let offset = 0
   for (const slice of slicesOf(pieces)) {
@@ -157,13 +174,6 @@ function* base64Slices(chunks: readonly Uint8Array[]): Generator<Uint8Array, voi
  */
 export function writeHead(res: HttpResponse, head: AnswerHead): void {
   // 200 is what uWS writes by itself; every call into it costs.
-  if (head.status !== 200) res.writeStatus(head.statusLine)
-  let name = ''
-  let lines = ''
-  for (const [next, value] of head.headers) {
-    if (name === '') name = next
-    else lines += `\r\n${next}: `
-    lines += value
-  }
-  if (name !== '') res.writeHeader(name, lines)
+  if (head.status !== 200) res.writeStatus(`${head.status} ${STATUS_CODES[head.status]}`)
+  res.writeHeader(FIRST, head.headers)
 }

@@ -16,10 +16,6 @@ export interface RequestHead {
    * name.
    */
   readonly headers: Readonly<Record<string, string>>
-  /** Every value of the headers that frame a request, not joined. */
-  readonly hosts: readonly string[]
-  readonly contentLengths: readonly string[]
-  readonly transferEncodings: readonly string[]
   /** Names of headers whose values lack bytes over 0x7f that they had at an end. */
   readonly cut: readonly string[]
   /** It is known that all bytes are ASCII, and none is DEL. */
@@ -37,9 +33,6 @@ const LINE_BYTES = ' '.length + ' HTTP/1.1\r\n'.length + '\r\n'.length
  */
 export function readHead(request: HttpRequest, method: string, window: HeadWindow | null): RequestHead {
   const headers: Record<string, string> = Object.create(null)
-  const hosts: string[] = []
-  const contentLengths: string[] = []
-  const transferEncodings: string[] = []
   const path = request.getUrl()
   // Can be undefined, although its type does not say so.
   const query = (request.getQuery() as string | undefined) ?? ''
@@ -48,13 +41,10 @@ export function readHead(request: HttpRequest, method: string, window: HeadWindo
     length += name.length + value.length + 4
     const known = headers[name]
     headers[name] = known === undefined ? value : `${known}, ${value}`
-    if (name === 'host') hosts.push(value)
-    else if (name === 'content-length') contentLengths.push(value)
-    else if (name === 'transfer-encoding') transferEncodings.push(value)
   })
   const plain = window?.isPlain(method, length) === true
   const cut = plain || window === null ? NOTHING_CUT : window.cutNames(`${method} ${path}`, headers)
-  return { method, path, query, headers, hosts, contentLengths, transferEncodings, cut, plain }
+  return { method, path, query, headers, cut, plain }
 }
 
 /** RFC 9110, section 5.6.2. */
@@ -182,6 +172,9 @@ export interface Framing {
   readonly chunked: boolean
 }
 
+const NO_BODY: Framing = Object.freeze({ contentLength: null, chunked: false })
+const CHUNKED: Framing = Object.freeze({ contentLength: null, chunked: true })
+
 const DIGITS = /^[0-9]{1,15}$/
 /** A name or IPv4 address with an optional port, or an IPv6 address in brackets with an optional port. */
 const HOST = /^(?:[A-Za-z0-9._~!$&'()*+,;=%-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?$/
@@ -199,21 +192,21 @@ export function judgeFraming(head: RequestHead): Framing | GatewayError {
   if (head.method === '') return malformed('the method must be a token')
   const cut = head.cut.find((name) => FRAMING.includes(name))
   if (cut !== undefined) return malformed(`the header ${cut} must be visible ASCII`)
-  const { hosts, contentLengths, transferEncodings } = head
-  if (hosts.length !== 1 || !HOST.test(hosts[0]!)) return malformed('the header Host must name one host')
-  if (!PRINTABLE_ASCII.test(head.path) || !PRINTABLE_ASCII.test(head.query))
+  // A header that came more than once is joined with `, `, which no value below may hold.
+  const { host, 'content-length': length, 'transfer-encoding': coding } = head.headers
+  if (host === undefined || !HOST.test(host)) return malformed('the header Host must name one host')
+  if (!PRINTABLE_ASCII.test(head.path) || (head.query !== '' && !PRINTABLE_ASCII.test(head.query)))
     return malformed('the request target must be printable ASCII')
-  if (contentLengths.length > 0 && transferEncodings.length > 0)
-    return malformed('a request has Content-Length or Transfer-Encoding, never both')
-  if (contentLengths.length > 1) return malformed('Content-Length is given more than once')
-  if (contentLengths.length === 1 && !DIGITS.test(contentLengths[0]!))
-    return malformed('Content-Length must be 1 to 15 digits')
-  if (transferEncodings.length > 1 || (transferEncodings[0] ?? 'chunked').toLowerCase() !== 'chunked')
+  if (coding !== undefined) {
+    if (length !== undefined)
+      return malformed('a request has Content-Length or Transfer-Encoding, never both')
+    if (coding.toLowerCase() === 'chunked') return CHUNKED
     return malformed('the only Transfer-Encoding taken is chunked')
-  return {
-    contentLength: contentLengths.length === 1 ? Number(contentLengths[0]) : null,
-    chunked: transferEncodings.length === 1,
   }
+  if (length === undefined) return NO_BODY
+  if (DIGITS.test(length)) return { contentLength: Number(length), chunked: false }
+  if (length.includes(',')) return malformed('Content-Length is given more than once')
+  return malformed('Content-Length must be 1 to 15 digits')
 }
 
 function malformed(message: string): GatewayError {

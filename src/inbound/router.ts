@@ -19,7 +19,7 @@ interface Pattern<Route> {
 
 /** Longer ones are not repeated to the caller. */
 const COMPLETED_LENGTH_MAX = 200
-const NO_PARAMS: readonly string[] = Object.freeze([])
+export const NO_PARAMS: readonly string[] = Object.freeze([])
 
 /**
  * Finds the route of a method and path. Paths without parameters come first, then patterns in the order

@@ -14,7 +14,7 @@ import {
   readHead,
 } from './request-head.ts'
 
-import { type Found, Router } from './router.ts'
+import { type Found, NO_PARAMS, Router } from './router.ts'
 import { EDGE_TIMING, type EdgeTiming } from './timing.ts'
 import {
   type HttpRequest,
@@ -185,7 +185,7 @@ function accept(res: HttpResponse, request: HttpRequest, method: string, context
     exchange = accepted
     if (refusal?.code === 'LENGTH_REQUIRED') accepted.stopReading()
     // uWS would hand out an empty last chunk, a turn of the native code later than it is known.
-    else if (isBodiless(framing)) accepted.receive(NO_BYTES, true)
+    else if (isBodiless(framing)) accepted.receiveNothing()
     else res.onData((chunk, last) => accepted.receive(chunk, last))
     context.observe(accepted, refusal?.code ?? null)
     if (refusal !== null) refuse(accepted, refusal, context)
@@ -197,8 +197,6 @@ function accept(res: HttpResponse, request: HttpRequest, method: string, context
     } else exchange.fail(error)
   }
 }
-
-const NO_BYTES = new ArrayBuffer(0)
 
 function isBodiless(framing: Framing | GatewayError): boolean {
   return !(framing instanceof GatewayError) && !framing.chunked && (framing.contentLength ?? 0) === 0
@@ -234,7 +232,7 @@ function factsOf(
   found: Found<EdgeRoute>,
   refusal: GatewayError | null,
 ): RequestFacts {
-  const params = found.route === null ? [] : found.params
+  const params = found.route === null ? NO_PARAMS : found.params
   const pattern = found.route?.path ?? null
   if (framing instanceof GatewayError) return { contentLength: null, params, pattern, closes: true }
   const closes = framing.chunked || refusal?.code === 'LENGTH_REQUIRED'

@@ -1,41 +1,25 @@
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { ObjectInfo, Objects, PartUpload } from '../contracts/objects.ts'
+import { oneAtATime } from '../one-at-a-time.ts'
 import { untilAborted } from './body-bytes.ts'
 import { failureOf, unavailable } from './failure.ts'
 import { checkKey } from './key.ts'
+import { ReadBuffers, type StoreMemory } from './read-buffers.ts'
 
-interface Sync {
-  /** Settles as the one that is under way does. */
-  readonly running: Promise<void>
-  /** The one that begins after it; null: nobody waits for one. */
-  next: Promise<void> | null
-}
-
-const syncs = new Map<string, Sync>()
+const syncs = new Map<string, () => Promise<void>>()
 
 /**
- * Forces a folder to the disk, so that what was renamed into it before lasts. Those who ask while a sync is under way
- * share the one that begins after it: with many writers, theirs cost little more than one writer's.
+ * Forces a folder to the disk, so that what was renamed into it before lasts. With many writers, who share syncs,
+ * theirs cost little more than one writer's.
  */
 export function syncFolder(path: string): Promise<void> {
-  const sync = syncs.get(path)
-  if (sync === undefined) return begin(path)
-  sync.next ??= sync.running.then(
-    () => begin(path),
-    () => begin(path),
-  )
-  return sync.next
-}
-
-function begin(path: string): Promise<void> {
-  const sync: Sync = { running: force(path), next: null }
-  syncs.set(path, sync)
-  const end = () => {
-    if (sync.next === null) syncs.delete(path)
+  let sync = syncs.get(path)
+  if (sync === undefined) {
+    sync = oneAtATime(() => force(path))
+    syncs.set(path, sync)
   }
-  sync.running.then(end, end)
-  return sync.running
+  return sync()
 }
 
 async function force(path: string): Promise<void> {
@@ -47,9 +31,6 @@ async function force(path: string): Promise<void> {
   }
 }
 
-/** Bytes read from a file at a time. */
-const READ_BYTES = 128 * 1024
-
 /** Where unfinished objects are. */
 const TEMPORARY = 'tmp'
 
@@ -58,9 +39,10 @@ const TEMPORARY = 'tmp'
  * under `tmp/`, forced to the disk, and renamed, so that an object is whole or not there, also after a power cut.
  * Objects of kind `spool` are not forced: nothing of them is used after a restart.
  *
- * @param root folder of the store, made when it does not exist
+ * @param root   folder of the store, made when it does not exist
+ * @param memory what objects are read into; absent: each reader has its own
  */
-export async function createFileObjects(root: string): Promise<Objects> {
+export async function createFileObjects(root: string, memory?: StoreMemory): Promise<Objects> {
   await mkdir(join(root, TEMPORARY), { recursive: true })
   for (const kind of ['spool', 'job', 'result', 'slot']) await mkdir(join(root, kind), { recursive: true })
   const pathOf = (key: string) => join(root, ...splitKey(key))
@@ -86,7 +68,7 @@ export async function createFileObjects(root: string): Promise<Objects> {
     async get(key, start, end, signal) {
       const path = pathOf(key)
       if (start >= end) return nothing()
-      return readRange(path, start, end, signal)
+      return readRange(path, start, end, { signal, memory })
     },
     async remove(key) {
       try {
@@ -120,19 +102,25 @@ function splitKey(key: string): [kind: string, name: string] {
   return [kind, rest.join('+')]
 }
 
+interface ReadOptions {
+  readonly signal: AbortSignal
+  readonly memory: StoreMemory | undefined
+}
+
 async function* nothing(): AsyncGenerator<Uint8Array> {}
 
 async function readRange(
   path: string,
   start: number,
   end: number,
-  signal: AbortSignal,
+  options: ReadOptions,
 ): Promise<AsyncIterable<Uint8Array>> {
+  const { signal } = options
   try {
     signal.throwIfAborted()
     const file = await open(path, 'r')
     const { size } = await file.stat()
-    if (end <= size) return readChunks(file, start, end, signal)
+    if (end <= size) return readChunks(file, start, end, options)
     await file.close()
     throw new Error(`object of ${size} bytes has no byte ${end - 1}`)
   } catch (error) {
@@ -140,26 +128,28 @@ async function readRange(
   }
 }
 
-/** Reads into two buffers in turn: a fresh one for each read, of many readers at once, is hundreds of megabytes. */
 async function* readChunks(
   file: FileHandle,
   start: number,
   end: number,
-  signal: AbortSignal,
+  { signal, memory }: ReadOptions,
 ): AsyncGenerator<Uint8Array> {
-  const size = Math.min(READ_BYTES, end - start)
-  let [buffer, other] = [Buffer.allocUnsafeSlow(size), Buffer.allocUnsafeSlow(size)]
+  const buffers = new ReadBuffers(memory, end - start)
+  let [buffer, other] = buffers.both
+  let at = start
   try {
-    for (let at = start; at < end; ) {
+    while (at < end) {
       signal.throwIfAborted()
-      const wanted = Math.min(size, end - at)
+      const wanted = buffers.next(end - at)
       const { bytesRead } = await file.read(buffer, 0, wanted, at)
       if (bytesRead < wanted) throw new Error('the file became shorter')
       at += wanted
-      yield buffer.subarray(0, wanted)
+      const chunk = buffer.subarray(0, wanted)
+      yield at === end ? buffers.last(chunk) : chunk
       ;[buffer, other] = [other, buffer]
     }
   } finally {
+    buffers.release(at === end)
     await file.close()
   }
 }

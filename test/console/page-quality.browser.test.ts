@@ -190,7 +190,7 @@ t.test('the checks find what is wrong', { skip: withoutServers }, async (t) => {
 
 t.test(
   'the page is light, still, legible and usable by keys',
-  { skip: withoutServers, timeout: 180_000 },
+  { skip: withoutServers, timeout: 280_000 },
   async (t) => {
     const node = await startConsoleNode(t)
     await setScene(node)

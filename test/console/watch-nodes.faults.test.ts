@@ -1,17 +1,11 @@
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { JOBS_PATH } from '../../src/api/native/job-view.ts'
 import type { ConsoleState, RequestFilter, RequestRecord } from '../../src/contracts/console.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
-import { openEmbeddedState } from '../../src/state/embedded/state.ts'
 import { requestFilter } from '../support/console-record.ts'
+import { type Fleet, type FleetOptions, keyIdOf, startFleet } from '../support/fleet.ts'
 import type { Larkway } from '../support/larkway.ts'
-import { keyIdOf, type Nodes, nodesOf } from '../support/nodes.ts'
-import { startRedis } from '../support/redis-server.ts'
-import { openRedisState } from '../support/redis-state.ts'
-import { tempFolder } from '../support/scratch.ts'
 import { withoutServers } from '../support/servers.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
@@ -19,11 +13,15 @@ import { filledWav } from '../support/wav.ts'
 const WAV = filledWav(64_000, 1)
 
 /** Two workspaces: the calls of one fail over, those of the other fail. */
-async function workspacesOf(t: Test): Promise<Nodes> {
+async function startNodes<const Servers extends Pick<FleetOptions, 'nodes' | 'redis'>>(
+  t: Test,
+  servers: Servers,
+) {
   const sandbox = await startSandbox()
   t.teardown(() => sandbox.close())
   const entry = (options: object) => ({ provider: 'sandbox', model: 'morse-1', options })
-  return nodesOf({
+  return startFleet(t, {
+    ...servers,
     providers: { sandbox: { kind: 'sandbox', access: 'platform', base_url: sandbox.url } },
     workspaces: {
       acme: {
@@ -36,8 +34,8 @@ async function workspacesOf(t: Test): Promise<Nodes> {
 }
 
 /** Asks a node as the caller of a workspace. @returns the status and the id of the request */
-function callerOf(nodes: Nodes, node: Larkway, workspace: string) {
-  const authorization = nodes.authorizationOf(workspace)
+function callerOf(fleet: Fleet, node: Larkway, workspace: string) {
+  const authorization = fleet.authorizationOf(workspace)
   return async (method: string, path: string, body?: object | Uint8Array, headers: object = {}) => {
     const binary = body instanceof Uint8Array
     const response = await fetch(node.url + path, {
@@ -50,14 +48,6 @@ function callerOf(nodes: Nodes, node: Larkway, workspace: string) {
   }
 }
 
-/** The state of a node that is embedded, beside it. */
-async function besideOf(t: Test, { dataFolder }: Pick<Larkway, 'dataFolder'>): Promise<ConsoleState> {
-  const file = join(dataFolder, 'state.sqlite')
-  const state = await openEmbeddedState({ file, log: pino({ level: 'silent' }) })
-  t.teardown(() => state.close())
-  return state.console
-}
-
 const listed = (state: ConsoleState, workspace: string, over: Partial<RequestFilter> = {}) =>
   state.requests.list(requestFilter(workspace, { limit: 1000, ...over }))
 
@@ -68,10 +58,10 @@ async function recordOf(state: ConsoleState, workspace: string, id: string): Pro
 }
 
 t.test('what is recorded of calls', async (t) => {
-  const nodes = await workspacesOf(t)
-  const node = await nodes.start(t)
-  const state = await besideOf(t, node)
-  const [acme, broken] = [callerOf(nodes, node, 'acme'), callerOf(nodes, node, 'broken')]
+  const fleet = await startNodes(t, {})
+  const node = fleet.node()
+  const { console: state } = await fleet.openState()
+  const [acme, broken] = [callerOf(fleet, node, 'acme'), callerOf(fleet, node, 'broken')]
 
   const startMs = Date.now()
   const me = await acme('GET', '/v1/me')
@@ -145,10 +135,10 @@ t.test('what is recorded of calls', async (t) => {
 })
 
 t.test('of a burst all are counted, some are recorded, and failures among them', async (t) => {
-  const nodes = await workspacesOf(t)
-  const node = await nodes.start(t)
-  const state = await besideOf(t, node)
-  const [acme, broken] = [callerOf(nodes, node, 'acme'), callerOf(nodes, node, 'broken')]
+  const fleet = await startNodes(t, {})
+  const node = fleet.node()
+  const { console: state } = await fleet.openState()
+  const [acme, broken] = [callerOf(fleet, node, 'acme'), callerOf(fleet, node, 'broken')]
   const startMs = performance.now()
   const refused: string[] = []
   let left = 2_000
@@ -171,12 +161,11 @@ t.test('of a burst all are counted, some are recorded, and failures among them',
 })
 
 t.test('a stop writes what is left, a restart goes on with it', async (t) => {
-  const nodes = await workspacesOf(t)
-  const dataFolder = await tempFolder(t)
-  const first = await nodes.start(t, { dataFolder })
-  const before = await callerOf(nodes, first, 'acme')('GET', '/v1/me')
+  const fleet = await startNodes(t, {})
+  const first = fleet.node()
+  const before = await callerOf(fleet, first, 'acme')('GET', '/v1/me')
   t.equal(await first.signal('SIGTERM'), 0)
-  const state = await besideOf(t, { dataFolder })
+  const { console: state } = await fleet.openState()
   t.equal(
     (await state.requests.list(requestFilter('acme', { requestId: before.id }))).length,
     1,
@@ -186,17 +175,16 @@ t.test('a stop writes what is left, a restart goes on with it', async (t) => {
   t.match(sample, { all: { requests: 1 }, workspaces: [{ workspace: 'acme', requests: 1 }] })
   t.ok((await state.keyUses.read([keyIdOf('acme')]))[keyIdOf('acme')])
 
-  const second = await nodes.start(t, { dataFolder })
-  const after = await callerOf(nodes, second, 'acme')('GET', '/v1/me')
+  const second = await fleet.startNode()
+  const after = await callerOf(fleet, second, 'acme')('GET', '/v1/me')
   t.ok(await recordOf(state, 'acme', after.id))
   t.match(await listed(state, 'acme'), [{ id: after.id }, { id: before.id }])
 })
 
 t.test('SIGKILL loses no more than the last second', async (t) => {
-  const nodes = await workspacesOf(t)
-  const dataFolder = await tempFolder(t)
-  const node = await nodes.start(t, { dataFolder })
-  const ask = callerOf(nodes, node, 'acme')
+  const fleet = await startNodes(t, {})
+  const node = fleet.node()
+  const ask = callerOf(fleet, node, 'acme')
   const answered: { readonly id: string; readonly atMs: number }[] = []
   while (answered.length < 80) {
     const { id } = await ask('GET', '/v1/me')
@@ -205,7 +193,7 @@ t.test('SIGKILL loses no more than the last second', async (t) => {
   }
   const killedMs = performance.now()
   await node.signal('SIGKILL')
-  const state = await besideOf(t, { dataFolder })
+  const { console: state } = await fleet.openState()
   const kept = new Set((await listed(state, 'acme')).map(({ id }) => id))
   // A second until it is written, and a second for a machine that others use, too.
   const due = answered.filter(({ atMs }) => atMs < killedMs - 2_000)
@@ -217,13 +205,11 @@ t.test('SIGKILL loses no more than the last second', async (t) => {
 })
 
 t.test('nodes that share a Redis', { skip: withoutServers }, async (t) => {
-  const { url: redisUrl } = await startRedis(t)
-  const nodes = await workspacesOf(t)
-  const pair = [await nodes.start(t, { redisUrl }), await nodes.start(t, { redisUrl })] as const
-  const { console: state } = await openRedisState(t, redisUrl)
+  const fleet = await startNodes(t, { nodes: 2, redis: {} })
+  const { console: state } = await fleet.openState()
   const sent = await Promise.all(
-    pair.map((node) =>
-      Promise.all(Array.from({ length: 30 }, () => callerOf(nodes, node, 'acme')('GET', '/v1/me'))),
+    fleet.nodes.map((node) =>
+      Promise.all(Array.from({ length: 30 }, () => callerOf(fleet, node, 'acme')('GET', '/v1/me'))),
     ),
   )
   const ids = sent

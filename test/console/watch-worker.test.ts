@@ -1,21 +1,21 @@
 import t from 'tap'
 import { requestFilter } from '../support/console-record.ts'
-import { startJobFleet, submitJob } from '../support/job-fleet.ts'
-import { testTiming } from '../support/larkway.ts'
+import { startFleet } from '../support/fleet.ts'
+import { jobTenants, submitJob } from '../support/fleet-jobs.ts'
 import { withoutServers } from '../support/servers.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 t.test('a worker tells what it runs', { skip: withoutServers, timeout: 120_000 }, async (t) => {
   const upstream = await startUpstream(t)
-  const fleet = await startJobFleet(t, {
-    upstreamUrl: upstream.url,
-    workspaces: 2,
-    env: testTiming({ recorder: { tickMs: 200, stepMs: 1_000 } }),
+  const fleet = await startFleet(t, {
+    ...jobTenants({ upstreamUrl: upstream.url, workspaces: 2 }),
+    ...{ redis: { durable: true }, s3: {}, workers: 1 },
+    timing: { recorder: { tickMs: 200, stepMs: 1_000 } },
   })
-  const worker = await fleet.startWorker()
-  const { requests, samples } = fleet.state.console
-  const submit = (workspace: string) => submitJob(() => fleet.server.url, fleet.authorizationOf(workspace))
+  const [worker] = fleet.workers
+  const { requests, samples } = (await fleet.openState()).console
+  const submit = (workspace: string) => submitJob(() => fleet.node().url, fleet.authorizationOf(workspace))
   const runsOf = (workspace: string, jobId: string) =>
     requests.list(requestFilter(workspace, { jobId, path: 'job' }))
 
@@ -37,7 +37,7 @@ t.test('a worker tells what it runs', { skip: withoutServers, timeout: 120_000 }
   t.match(await runsOf('ws_1', refused), [{ error: 'UPSTREAM_REJECTED', attempts: [failure] }])
   t.equal((await requests.list(requestFilter('ws_1', { outcome: 'failed' }))).length, 1)
 
-  const ofWorker = async () => (await samples.since(0)).filter(({ node }) => node.endsWith(`:${worker.pid}`))
+  const ofWorker = async () => (await samples.since(0)).filter(({ node }) => node.endsWith(`:${worker?.pid}`))
   const asked = async () =>
     (await ofWorker()).flatMap(({ all }) => all.upstream).reduce((sum, { calls }) => sum + calls, 0)
   t.ok(await waitUntil(async () => (await asked()) === 2, 20_000), 'and what it asked of providers')

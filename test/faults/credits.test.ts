@@ -1,10 +1,18 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import type { AccountTerms, AccountView } from '../../src/contracts/ledger.ts'
+import {
+  type Fleet,
+  type FleetOptions,
+  keyIdOf,
+  startFleet,
+  type WorkspaceOptions,
+} from '../support/fleet.ts'
 import { ask, countsOf, keyedUpload, nameOf } from '../support/keyed-call.ts'
-import { keyIdOf, type WorkspaceOptions } from '../support/nodes.ts'
-import { CALL_USAGE, type PaidRig, startPaidEmbedded, startPaidOnRedis, watch } from '../support/paid-rig.ts'
 import { nameOfPaid, type PaidAnswer, race } from '../support/race.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { withoutServers } from '../support/servers.ts'
+import { startUpstream, type Upstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const USD = 1_000_000
@@ -56,16 +64,64 @@ const WORKSPACES: Readonly<Record<string, WorkspaceOptions>> = {
   mixed: { entries: [PLATFORM, OWN], terms: credits(10 * SPOKEN_MICROS) },
 }
 
+/** What the provider tells of every call. */
+const CALL_USAGE = { prompt_tokens: 10, completion_tokens: 50, total_tokens: 60 }
+
+/** The terms of an account that is only looked at. */
+const NO_TERMS: AccountTerms = { grant: null, trial: null, budgetMicros: null }
+
+/** Nodes that share a state, and a look into it from outside. */
+interface PaidRig extends Fleet {
+  readonly upstream: Upstream
+  show(workspace: string): Promise<AccountView>
+}
+
+/** The providers `platform` and `own` are one and the same server; `own` belongs to the workspace `mixed`. */
+async function startPaid(t: Test, servers: Pick<FleetOptions, 'nodes' | 'redis'>): Promise<PaidRig> {
+  const upstream = await startUpstream(t, { script: { usage: CALL_USAGE } })
+  const provider = { kind: 'openai-compatible', base_url: upstream.url }
+  const fleet = await startFleet(t, {
+    providers: {
+      platform: { ...provider, access: 'platform' },
+      own: { ...provider, access: 'byok', workspace: 'mixed' },
+    },
+    workspaces: WORKSPACES,
+    ...servers,
+  })
+  const { accounts } = await fleet.openState()
+  return { ...fleet, upstream, show: (workspace) => accounts.show(workspace, NO_TERMS) }
+}
+
+/** Looks at an account until it is stopped. */
+function watch({ show }: PaidRig, workspace: string) {
+  const views: AccountView[] = []
+  let stopped = false
+  const watching = (async () => {
+    while (!stopped) {
+      views.push(await show(workspace))
+      await sleep(10)
+    }
+  })()
+  return {
+    /** @returns all that was seen */
+    async stop(): Promise<readonly AccountView[]> {
+      stopped = true
+      await watching
+      return views
+    },
+  }
+}
+
 const speech = (rig: PaidRig, workspace: string) => ({
   path: '/v1/speech',
   body: SPOKEN,
-  authorization: rig.nodes.authorizationOf(workspace),
+  authorization: rig.authorizationOf(workspace),
 })
 
 const chat = (rig: PaidRig, workspace: string, maxTokens: number) => ({
   path: '/v1/chat',
   body: { messages: [{ role: 'user', content: QUESTION }], max_tokens: maxTokens },
-  authorization: rig.nodes.authorizationOf(workspace),
+  authorization: rig.authorizationOf(workspace),
 })
 
 /** One before, one after and some meanwhile. Each waits its turn behind the calls of a race, which is soon over. */
@@ -83,7 +139,7 @@ const ofCosts = (answers: readonly PaidAnswer[]) =>
 /** Credits may be spent once, by however many calls at once. */
 async function exactCredits(t: Test, rig: PaidRig, calls: number): Promise<void> {
   const watching = watch(rig, 'exact')
-  const answers = await race(rig.gateways, speech(rig, 'exact'), calls)
+  const answers = await race(rig.nodes, speech(rig, 'exact'), calls)
   const views = await watching.stop()
   t.same(countsOf(answers.map(nameOfPaid)), { 200: PAID, '402 INSUFFICIENT_CREDITS': calls - PAID })
   t.equal(ofCosts(answers), PAID * SPOKEN_MICROS)
@@ -103,10 +159,10 @@ async function exactCredits(t: Test, rig: PaidRig, calls: number): Promise<void>
 async function highEstimates(t: Test, rig: PaidRig): Promise<void> {
   const call = chat(rig, 'over', 100)
   const watching = watch(rig, 'over')
-  const answers = await race(rig.gateways, call, 1_500)
+  const answers = await race(rig.nodes, call, 1_500)
   // Until it is really used up: in the race some were refused for what others had only set aside.
   for (;;) {
-    const [last] = await race(rig.gateways.slice(0, 1), call, 1)
+    const [last] = await race(rig.nodes.slice(0, 1), call, 1)
     if (last === undefined) throw new Error('no answer')
     answers.push(last)
     if (last.status !== 200) break
@@ -127,7 +183,7 @@ async function highEstimates(t: Test, rig: PaidRig): Promise<void> {
 
 /** What a call costs above its reservation is noted, and taken from nobody. */
 async function lowEstimates(t: Test, rig: PaidRig): Promise<void> {
-  const answers = await race(rig.gateways, chat(rig, 'under', 10), 3_000)
+  const answers = await race(rig.nodes, chat(rig, 'under', 10), 3_000)
   const paid = answers.filter(({ status }) => status === 200).length
   t.equal(paid, Math.floor(300_000 / supposedMicros(10)))
   t.match(await settled(rig, 'under'), {
@@ -144,7 +200,7 @@ async function budgets(t: Test, rig: PaidRig): Promise<void> {
     ['capped', 'workspace'],
   ] as const) {
     const watching = watch(rig, workspace)
-    const answers = await race(rig.gateways, speech(rig, workspace), 2_000)
+    const answers = await race(rig.nodes, speech(rig, workspace), 2_000)
     const views = await watching.stop()
     t.same(countsOf(answers.map(nameOfPaid)), { 200: 500, '402 BUDGET_EXCEEDED': 1_500 })
     const refused = answers.filter(({ status }) => status !== 200)
@@ -165,16 +221,16 @@ async function budgets(t: Test, rig: PaidRig): Promise<void> {
 }
 
 async function trials(t: Test, rig: PaidRig): Promise<void> {
-  const tried = await race(rig.gateways, speech(rig, 'tried'), 500)
+  const tried = await race(rig.nodes, speech(rig, 'tried'), 500)
   t.same(countsOf(tried.map(nameOfPaid)), { 200: 100, '402 TRIAL_EXHAUSTED': 400 })
   t.match(await settled(rig, 'tried'), {
     trialSpentMicros: 100 * SPOKEN_MICROS,
     creditsMicros: 0,
     reservedMicros: 0,
   })
-  const late = await race(rig.gateways, speech(rig, 'late'), 3)
+  const late = await race(rig.nodes, speech(rig, 'late'), 3)
   t.same(countsOf(late.map(nameOfPaid)), { '402 TRIAL_EXHAUSTED': 3 }, 'a trial that is over')
-  const both = await race(rig.gateways, speech(rig, 'both'), 50)
+  const both = await race(rig.nodes, speech(rig, 'both'), 50)
   t.same(countsOf(both.map(nameOfPaid)), { 200: 30, '402 INSUFFICIENT_CREDITS': 20 }, 'a trial and credits')
   t.match(await rig.show('both'), { trialSpentMicros: 10 * SPOKEN_MICROS, creditsMicros: 0 })
 }
@@ -191,13 +247,13 @@ async function spentByPlain({ show }: PaidRig): Promise<number> {
 async function failures(t: Test, rig: PaidRig): Promise<void> {
   const { upstream } = rig
   // A grant is booked with the first call.
-  await race(rig.gateways, speech(rig, 'plain'), 1)
+  await race(rig.nodes, speech(rig, 'plain'), 1)
   const before = await spentByPlain(rig)
   t.equal(before, SPOKEN_MICROS)
   upstream.behaveAll({ status: 500 })
-  const refused = await race(rig.gateways, speech(rig, 'plain'), 4)
+  const refused = await race(rig.nodes, speech(rig, 'plain'), 4)
   upstream.behaveAll({ fate: 'cut' })
-  const broken = await race(rig.gateways, chat(rig, 'plain', 100), 4)
+  const broken = await race(rig.nodes, chat(rig, 'plain', 100), 4)
   upstream.behaveAll({ usage: CALL_USAGE })
   t.same(countsOf([...refused, ...broken].map(nameOfPaid)), { '502 UPSTREAM_ERROR': 8 })
   t.equal(await spentByPlain(rig), before, 'a provider that fails costs nothing')
@@ -205,9 +261,9 @@ async function failures(t: Test, rig: PaidRig): Promise<void> {
 }
 
 async function leaving(t: Test, rig: PaidRig): Promise<void> {
-  const { upstream, nodes, gateways } = rig
-  const [gateway] = gateways
-  const authorization = nodes.authorizationOf('plain')
+  const { upstream } = rig
+  const { port } = rig.node()
+  const authorization = rig.authorizationOf('plain')
   const before = await spentByPlain(rig)
   const body = JSON.stringify(chat(rig, 'plain', 100).body)
   const head =
@@ -215,7 +271,7 @@ async function leaving(t: Test, rig: PaidRig): Promise<void> {
     `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`
   const leave = async (bytes: string | Buffer) => {
     upstream.holdAt('whole')
-    const client = await RawClient.connect(gateway?.port ?? 0)
+    const client = await RawClient.connect(port)
     await client.send(bytes)
     t.ok(await waitUntil(() => upstream.held === 1), 'the provider works')
     client.destroy()
@@ -230,7 +286,6 @@ async function leaving(t: Test, rig: PaidRig): Promise<void> {
   await leave(Buffer.concat([upload.head, upload.body]))
   upstream.holdAt(null)
   upstream.letGo()
-  const port = gateway?.port ?? 0
   t.ok(
     await waitUntil(async () => nameOf(await ask(port, upload)) === '200 replayed'),
     'with a key it goes on',
@@ -240,7 +295,7 @@ async function leaving(t: Test, rig: PaidRig): Promise<void> {
 
 /** Whom credits do not reach, the workspace's own providers serve. */
 async function withoutCredits(t: Test, rig: PaidRig): Promise<void> {
-  const answers = await race(rig.gateways, speech(rig, 'mixed'), 50)
+  const answers = await race(rig.nodes, speech(rig, 'mixed'), 50)
   t.same(countsOf(answers.map(({ status, provider }) => `${status} ${provider}`)), {
     '200 platform': 10,
     '200 own': 40,
@@ -255,13 +310,13 @@ async function withoutCredits(t: Test, rig: PaidRig): Promise<void> {
 }
 
 const STATES = [
-  { name: 'two processes on one Redis', skip: withoutServers, start: startPaidOnRedis },
-  { name: 'one process with its file', skip: false, start: startPaidEmbedded },
+  { name: 'two processes on one Redis', skip: withoutServers, servers: { nodes: 2, redis: {} } },
+  { name: 'one process with its file', skip: false, servers: {} },
 ]
 
-for (const { name, skip, start } of STATES) {
+for (const { name, skip, servers } of STATES) {
   t.test(name, { skip, timeout: 200_000 }, async (t) => {
-    const rig = await start(t, WORKSPACES)
+    const rig = await startPaid(t, servers)
     await t.test('credits for a thousand', (t) => exactCredits(t, rig, CALLS))
     await t.test('estimates of twice the cost', (t) => highEstimates(t, rig))
     await t.test('estimates below the cost', (t) => lowEstimates(t, rig))

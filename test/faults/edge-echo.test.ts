@@ -2,8 +2,8 @@ import t, { type Test } from 'tap'
 import { multipart, type Part } from '../support/bodies.ts'
 import { PLANTED_HEADER } from '../support/edge-mutator.ts'
 import { type RawUpstream, startRawUpstream } from '../support/edge-raw-upstream.ts'
+import { startFleet } from '../support/fleet.ts'
 import type { Larkway } from '../support/larkway.ts'
-import { nodesOf } from '../support/nodes.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { assertStopsClean } from '../support/stopped.ts'
 import { filledWav } from '../support/wav.ts'
@@ -35,13 +35,12 @@ interface Rig {
 
 async function start(t: Test): Promise<Rig> {
   const upstream = await startRawUpstream(t, answered('audio/wav', 'RIFF'))
-  const nodes = nodesOf({
+  const fleet = await startFleet(t, {
     providers: { odd: { kind: 'sandbox', access: 'byok', workspace: 'acme', base_url: upstream.url } },
     workspaces: { acme: { entries: [{ provider: 'odd', model: 'morse-1' }] } },
     config: { deadline_seconds: 5 },
   })
-  const gateway = await nodes.start(t)
-  return { gateway, upstream, authorization: nodes.authorizationOf('acme'), reached: 0 }
+  return { gateway: fleet.node(), upstream, authorization: fleet.authorizationOf('acme'), reached: 0 }
 }
 
 function answered(type: string, body: string, status = '200 OK', ...headers: readonly string[]): string {

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { Pool } from 'undici'
+import { startFleet } from '../support/fleet.ts'
 import { withoutServers } from '../support/servers.ts'
-import { startTopology } from '../support/topology.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
 import { filledWav } from '../support/wav.ts'
 
@@ -23,11 +23,15 @@ const codeOf = ({ body }: Answer) =>
 // Whatever node gets them, in whatever order: the provider is asked, and paid, once for each key.
 t.test('identical requests on three nodes', { skip: withoutServers, timeout: 300_000 }, async (t) => {
   const upstream = await startUpstream(t)
-  const { nodes, nginx, authorization } = await startTopology(t, {
-    upstreamUrl: upstream.url,
-    kind: 'openai-compatible',
-    routes: { voice: [{ model: 'whisper-1', capabilities: ['audio_input'], price: { per_hour_usd: 0.36 } }] },
+  const priced = { capabilities: ['audio_input'], price: { per_hour_usd: 0.36 } }
+  const { nodes, nginx, authorizationOf } = await startFleet(t, {
+    ...{ nodes: 3, nginx: true, redis: { durable: true }, s3: {} },
+    providers: {
+      own: { kind: 'openai-compatible', access: 'byok', workspace: 'acme', base_url: upstream.url },
+    },
+    workspaces: { acme: { entries: [{ provider: 'own', model: 'whisper-1', ...priced }] } },
   })
+  const authorization = authorizationOf('acme')
   const connections = Math.ceil((SAME * AT_ONCE) / 4)
   const pools = [...nodes, nginx].map(({ url }) => new Pool(url, { connections, pipelining: 1 }))
   t.teardown(() => Promise.all(pools.map((pool) => pool.destroy())))
@@ -37,7 +41,7 @@ t.test('identical requests on three nodes', { skip: withoutServers, timeout: 300
     const { statusCode, headers, body } = await pool.request({
       method: 'POST',
       path: '/v1/transcription',
-      headers: { ...authorization('voice'), 'content-type': 'audio/wav', 'idempotency-key': `key-${key}` },
+      headers: { authorization, 'content-type': 'audio/wav', 'idempotency-key': `key-${key}` },
       body: audioOf(key),
     })
     return {

@@ -1,12 +1,9 @@
 import { createHash } from 'node:crypto'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { pino } from 'pino'
 import t from 'tap'
-import { openEmbeddedState } from '../../src/state/embedded/state.ts'
-import { customersOf } from '../support/job-fleet.ts'
-import { type Larkway, startLarkway } from '../support/larkway.ts'
-import { tempFolder } from '../support/scratch.ts'
+import { startFleet } from '../support/fleet.ts'
+import { jobTenants } from '../support/fleet-jobs.ts'
+import type { Larkway } from '../support/larkway.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
@@ -54,20 +51,17 @@ async function killAtAnswer(server: Larkway, authorization: string, acknowledged
 
 t.test(`${KILLS} kills at the answer lose no job that was acknowledged`, async (t) => {
   const upstream = await startUpstream(t)
-  const { config, customer } = customersOf({ upstreamUrl: upstream.url, workspaces: 1 })
-  const dataFolder = await tempFolder(t)
-  const authorization = customer.authorizationOf('ws_0')
+  const fleet = await startFleet(t, { ...jobTenants({ upstreamUrl: upstream.url }), nodes: 0 })
+  const authorization = fleet.authorizationOf('ws_0')
   const acknowledged: Acknowledged = new Map()
   for (let kill = 0; kill < KILLS; kill += 1) {
-    const server = await startLarkway(t, { config, dataFolder, env: { LARKWAY_JOBS: '0' } })
+    const server = await fleet.startNode({ env: { LARKWAY_JOBS: '0' } })
     await killAtAnswer(server, authorization, acknowledged)
   }
   t.ok(acknowledged.size >= KILLS, `${acknowledged.size} jobs were acknowledged`)
 
-  await startLarkway(t, { config, dataFolder, env: { LARKWAY_JOBS_PER_WORKSPACE: '16' } })
-  const log = pino({ level: 'silent' })
-  const state = await openEmbeddedState({ file: join(dataFolder, 'state.sqlite'), log })
-  t.teardown(() => state.close())
+  await fleet.startNode({ env: { LARKWAY_JOBS_PER_WORKSPACE: '16' } })
+  const state = await fleet.openState()
   const worked = await waitUntil(async () => {
     await sleep(100)
     return (await state.jobs.waiting()) === 0

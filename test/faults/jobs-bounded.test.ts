@@ -1,15 +1,12 @@
 import { createHash } from 'node:crypto'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { pino } from 'pino'
 import t from 'tap'
-import { openEmbeddedState } from '../../src/state/embedded/state.ts'
+import { multipart } from '../support/bodies.ts'
 import { buffersAreCapped, inCappedNetwork } from '../support/capped-network.ts'
-import { FORMS, submissionOf, upload } from '../support/fleet-uploads.ts'
-import { customersOf } from '../support/job-fleet.ts'
-import { startLarkway } from '../support/larkway.ts'
+import { startFleet } from '../support/fleet.ts'
+import { jobTenants } from '../support/fleet-jobs.ts'
+import { RawClient } from '../support/raw-client.ts'
 import { MemoryWatch, residentMiB } from '../support/resident-memory.ts'
-import { tempFolder } from '../support/scratch.ts'
 import { assertStopsClean } from '../support/stopped.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -40,17 +37,76 @@ function wavOf(at: number): Buffer {
   return wav
 }
 
+/** Forms in which a job's audio can come. */
+const FORMS = ['multipart', 'raw', 'base64', 'chunked'] as const
+type Form = (typeof FORMS)[number]
+
+/** The submission of a job as the bytes that go over the wire. */
+function submissionOf(form: Form, wav: Buffer, authorization: string): Buffer {
+  const { type, body, framing } = FRAMED[form](wav)
+  const head =
+    `POST /v1/transcription/jobs HTTP/1.1\r\nHost: a\r\nAuthorization: ${authorization}\r\n` +
+    `Content-Type: ${type}\r\n${framing ?? `Content-Length: ${body.length}`}\r\n\r\n`
+  return Buffer.concat([Buffer.from(head), body])
+}
+
+interface Framed {
+  readonly type: string
+  readonly body: Buffer
+  /** Absent: the length is told. */
+  readonly framing?: string
+}
+
+const FRAMED: Readonly<Record<Form, (wav: Buffer) => Framed>> = {
+  multipart(wav) {
+    const { contentType: type, body } = multipart([
+      { name: 'language', body: 'en' },
+      { name: 'file', filename: 'a.wav', type: 'audio/wav', body: wav },
+    ])
+    return { type, body }
+  },
+  raw: (wav) => ({ type: 'audio/wav', body: wav }),
+  base64: (wav) => ({
+    type: 'application/json',
+    body: Buffer.from(`{"audio":{"base64":"${wav.toString('base64')}"}}`),
+  }),
+  chunked(wav) {
+    const size = Buffer.from(`${wav.length.toString(16)}\r\n`)
+    const body = Buffer.concat([size, wav, Buffer.from('\r\n0\r\n\r\n')])
+    return { type: 'audio/wav', body, framing: 'Transfer-Encoding: chunked' }
+  },
+}
+
+/** Hands a job in on a connection of its own. @returns its id; or what was said instead, with when to come again */
+async function upload(
+  port: number,
+  bytes: Buffer,
+): Promise<{ readonly id: string } | { readonly refusal: string; readonly againMs: number }> {
+  const client = await RawClient.connect(port)
+  try {
+    const answering = client.response({ timeoutMs: 120_000 })
+    void client.send(bytes)
+    const response = await answering
+    const body = JSON.parse(response?.body.toString() ?? '{}') as {
+      readonly job_id?: string
+      readonly error?: { readonly code: string }
+    }
+    if (body.job_id !== undefined) return { id: body.job_id }
+    const againMs = 1_000 * Number(response?.headers['retry-after'] ?? 1)
+    return { refusal: `${response?.status} ${body.error?.code}`, againMs }
+  } finally {
+    client.destroy()
+  }
+}
+
 await inCappedNetwork(t, import.meta.url, () => {
   t.test(`${JOBS} jobs of 20 MB at once with ${MEMORY_MIB} MiB`, async (t) => {
     const upstream = await startUpstream(t)
     // Those at the provider hold what they hold for a while.
     upstream.behave('whisper-1', { before: () => sleep(300) })
-    const { config, customer } = customersOf({ upstreamUrl: upstream.url, workspaces: 1 })
-    const dataFolder = await tempFolder(t)
-    const gateway = await startLarkway(t, { config, dataFolder, env: ENV })
-    const log = pino({ level: 'silent' })
-    const state = await openEmbeddedState({ file: join(dataFolder, 'state.sqlite'), log })
-    t.teardown(() => state.close())
+    const fleet = await startFleet(t, { ...jobTenants({ upstreamUrl: upstream.url }), env: ENV })
+    const gateway = fleet.node()
+    const state = await fleet.openState()
     const idleMiB = residentMiB(gateway.pid)
     const memory = new MemoryWatch(gateway.pid)
 
@@ -58,7 +114,7 @@ await inCappedNetwork(t, import.meta.url, () => {
     const refusals: Record<string, number> = {}
     const handIn = async (at: number): Promise<void> => {
       const wav = wavOf(at)
-      const bytes = submissionOf(FORMS[at % FORMS.length] ?? 'raw', wav, customer.authorizationOf('ws_0'))
+      const bytes = submissionOf(FORMS[at % FORMS.length] ?? 'raw', wav, fleet.authorizationOf('ws_0'))
       for (;;) {
         const answer = await upload(gateway.port, bytes)
         if ('id' in answer) {

@@ -1,11 +1,7 @@
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { pino } from 'pino'
 import t from 'tap'
-import { openEmbeddedState } from '../../src/state/embedded/state.ts'
-import { customersOf, submitJob } from '../support/job-fleet.ts'
-import { startLarkway } from '../support/larkway.ts'
-import { tempFolder } from '../support/scratch.ts'
+import { startFleet } from '../support/fleet.ts'
+import { jobTenants, submitJob } from '../support/fleet-jobs.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
 
 t.setTimeout(600_000)
@@ -13,8 +9,6 @@ t.setTimeout(600_000)
 const RACES = process.env.LARKWAY_TEST_LONG === '1' ? 10_000 : 2_000
 const CALLERS = 16
 const WORKSPACES = 4
-/** About what a job takes from its acceptance to its end while others run. */
-const WITHIN_MS = 120
 const ENDED = ['succeeded', 'failed', 'cancelled']
 
 interface JobAnswer {
@@ -25,21 +19,25 @@ interface JobAnswer {
 t.test(`${RACES} jobs are cancelled while they are done`, async (t) => {
   const upstream = await startUpstream(t)
   upstream.behave('whisper-1', { before: () => sleep(Math.random() * 20) })
-  const { config, customer } = customersOf({ upstreamUrl: upstream.url, workspaces: WORKSPACES })
-  const dataFolder = await tempFolder(t)
   // Fewer places than callers, so that some are still queued.
   const env = { LARKWAY_JOBS: '6', LARKWAY_JOBS_PER_WORKSPACE: '1000' }
-  const { url } = await startLarkway(t, { config, dataFolder, env })
-  const file = join(dataFolder, 'state.sqlite')
-  const state = await openEmbeddedState({ file, log: pino({ level: 'silent' }) })
-  t.teardown(() => state.close())
+  const tenants = jobTenants({ upstreamUrl: upstream.url, workspaces: WORKSPACES })
+  const fleet = await startFleet(t, { ...tenants, env })
+  const { url } = fleet.node()
+  const state = await fleet.openState()
 
   const seen: Record<string, number> = {}
+  /** What jobs take here from their acceptance to their end: the first ones are left alone until then. */
+  let usualMs = 0
   const race = async (at: number): Promise<void> => {
-    const headers = { authorization: customer.authorizationOf(`ws_${at % WORKSPACES}`) }
+    const headers = { authorization: fleet.authorizationOf(`ws_${at % WORKSPACES}`) }
     const id = await submitJob(() => url, headers.authorization)
     const path = `${url}/v1/transcription/jobs/${id}`
-    await sleep(Math.random() * WITHIN_MS)
+    const submittedAt = performance.now()
+    if (at < CALLERS) {
+      await fetch(`${path}?wait=30`, { headers })
+      usualMs = Math.max(usualMs, performance.now() - submittedAt)
+    } else await sleep(Math.random() * 1.3 * usualMs)
     const told = (await (await fetch(path, { method: 'DELETE', headers })).json()) as JobAnswer
     let last = told
     while (!ENDED.includes(last.status)) {

@@ -1,5 +1,6 @@
 import t from 'tap'
-import { startEmbeddedFleet, startRedisFleet } from '../support/fleet-kinds.ts'
+import { startFleet } from '../support/fleet.ts'
+import { JOB_TIMING, jobTenants, KILLED_JOB_TIMING } from '../support/fleet-jobs.ts'
 import { assertJobsOutlive, startHurriedUpstream } from './jobs-chaos.ts'
 
 t.setTimeout(600_000)
@@ -16,8 +17,11 @@ const SIZE = isLong ? { count: 20_000, killMs: 60_000 } : { count: 1_500, killMs
 
 t.test(`${SIZE.count} jobs on Redis, and workers that are killed`, { buffered: true }, async (t) => {
   const upstream = await startHurriedUpstream(t)
-  const options = { upstreamUrl: upstream.url, workspaces: WORKSPACES, env: ENV }
-  await assertJobsOutlive(t, await startRedisFleet(t, { ...options, workers: WORKERS }), SIZE)
+  const fleet = await startFleet(t, {
+    ...jobTenants({ upstreamUrl: upstream.url, workspaces: WORKSPACES }),
+    ...{ redis: { durable: true }, s3: {}, workers: WORKERS, env: ENV, timing: JOB_TIMING },
+  })
+  await assertJobsOutlive(t, fleet, SIZE)
 })
 
 t.test(
@@ -25,7 +29,10 @@ t.test(
   { buffered: true },
   async (t) => {
     const upstream = await startHurriedUpstream(t)
-    const options = { upstreamUrl: upstream.url, workspaces: WORKSPACES, env: ENV }
-    await assertJobsOutlive(t, await startEmbeddedFleet(t, options), SIZE)
+    const fleet = await startFleet(t, {
+      ...jobTenants({ upstreamUrl: upstream.url, workspaces: WORKSPACES }),
+      ...{ env: ENV, timing: KILLED_JOB_TIMING },
+    })
+    await assertJobsOutlive(t, fleet, SIZE)
   },
 )

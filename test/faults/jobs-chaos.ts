@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { JOB_STATUSES, type Job, type JobStatus, type Jobs } from '../../src/contracts/jobs.ts'
-import { startBell } from '../support/fleet-bell.ts'
-import { type KillableFleet, killNowAndThen } from '../support/fleet-kinds.ts'
-import { setWebhook, submitJob } from '../support/job-fleet.ts'
+import { type Fleet, killNowAndThen } from '../support/fleet.ts'
+import { setWebhook, startBell, submitJob } from '../support/fleet-jobs.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -43,9 +42,12 @@ export async function startHurriedUpstream(t: Pick<Test, 'teardown'>) {
  */
 export async function assertJobsOutlive(
   t: Test,
-  { state: { jobs }, url, kill, workspaces, authorizationOf }: KillableFleet,
+  fleet: Fleet,
   { count, killMs }: ChaosOptions,
 ): Promise<void> {
+  const { workspaces, authorizationOf } = fleet
+  const { jobs } = await fleet.openState()
+  const url = () => fleet.node().url
   const bell = await startBell(t)
   for (const workspace of workspaces) {
     await setWebhook(url(), workspace, authorizationOf(workspace), bell.url)
@@ -54,7 +56,7 @@ export async function assertJobsOutlive(
   const cancellations = new Map<string, Promise<string | null>>()
   const startedMs = performance.now()
   let killing = true
-  const kills = killNowAndThen({ kill }, () => killing && performance.now() - startedMs < 2 * killMs)
+  const kills = killNowAndThen(fleet, () => killing && performance.now() - startedMs < 2 * killMs)
   await Promise.all(
     Array.from({ length: CALLERS }, async (_, caller) => {
       for (let at = caller; at < count; at += CALLERS) {

@@ -1,9 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { Job } from '../../src/contracts/jobs.ts'
-import { type Bell, startBell } from '../support/fleet-bell.ts'
-import { type KillableFleet, startEmbeddedFleet, startRedisFleet } from '../support/fleet-kinds.ts'
-import { type FleetOptions, setWebhook, submitJob } from '../support/job-fleet.ts'
+import type { State } from '../../src/contracts/state.ts'
+import { type Fleet, startFleet } from '../support/fleet.ts'
+import {
+  type Bell,
+  JOB_TIMING,
+  jobTenants,
+  KILLED_JOB_TIMING,
+  setWebhook,
+  startBell,
+  submitJob,
+} from '../support/fleet-jobs.ts'
 import type { LarkwayProcess } from '../support/larkway.ts'
 import { type S3Server, startS3 } from '../support/s3-server.ts'
 import { withoutServers } from '../support/servers.ts'
@@ -29,9 +37,10 @@ const SLACK_MS = 30_000
 const TAKEN_OVER_MS = 60_000
 const ENV = { LARKWAY_JOBS: '64', LARKWAY_JOBS_PER_WORKSPACE: '1000' }
 
-type StartFleet = (t: Test, options: FleetOptions) => Promise<KillableFleet>
+type StartFleet = (t: Test, options: ReturnType<typeof jobTenants>) => Promise<Fleet>
 
-interface Rig extends KillableFleet {
+interface Rig extends Fleet {
+  readonly state: State
   readonly upstream: Upstream
   readonly bell: Bell
   /** At the provider. */
@@ -44,7 +53,7 @@ interface Rig extends KillableFleet {
   answerSome(): void
 }
 
-async function startRig(t: Test, startFleet: StartFleet): Promise<Rig> {
+async function startRig(t: Test, start: StartFleet): Promise<Rig> {
   const upstream = await startUpstream(t)
   const some = Promise.withResolvers<void>()
   let heard = 0
@@ -54,31 +63,33 @@ async function startRig(t: Test, startFleet: StartFleet): Promise<Rig> {
     await (heard % 2 === 0 ? some.promise : new Promise(() => {}))
   }
   upstream.behave('whisper-1', { before })
-  const fleet = await startFleet(t, { upstreamUrl: upstream.url, workspaces: 1, env: ENV })
+  const fleet = await start(t, jobTenants({ upstreamUrl: upstream.url }))
+  const state = await fleet.openState()
+  const url = () => fleet.node().url
   const [workspace = ''] = fleet.workspaces
   const authorization = fleet.authorizationOf(workspace)
   const bell = await startBell(t)
   bell.answerAfterMs = TARGET_MS
-  await setWebhook(fleet.url(), workspace, authorization, bell.url)
+  await setWebhook(url(), workspace, authorization, bell.url)
   const submitMany = (count: number) =>
-    Promise.all(Array.from({ length: count }, () => submitJob(fleet.url, authorization)))
+    Promise.all(Array.from({ length: count }, () => submitJob(url, authorization)))
 
   const running = await submitMany(RUNNING)
   t.ok(await waitUntil(() => upstream.received.length === RUNNING, 30_000), 'all are at the provider')
   const polls = Promise.allSettled(
     running.slice(0, POLLS).map(async (id) => {
-      const url = `${fleet.url()}/v1/transcription/jobs/${id}?wait=30`
-      return (await (await fetch(url, { headers: { authorization } })).json()) as { status: string }
+      const path = `/v1/transcription/jobs/${id}?wait=30`
+      return (await (await fetch(url() + path, { headers: { authorization } })).json()) as { status: string }
     }),
   )
   const announced = await submitMany(ANNOUNCED)
   t.ok(await waitUntil(() => bell.told.size === ANNOUNCED, 30_000), 'deliveries are under way')
   const ids = [...running, ...announced]
-  return { ...fleet, upstream, bell, running, announced, ids, polls, answerSome: some.resolve }
+  return { ...fleet, state, upstream, bell, running, announced, ids, polls, answerSome: some.resolve }
 }
 
-function workerOf({ workers }: KillableFleet): LarkwayProcess {
-  const [worker] = workers()
+function workerOf({ working }: Fleet): LarkwayProcess {
+  const [worker] = working()
   if (worker === undefined) throw new Error('nobody works')
   return worker
 }
@@ -105,8 +116,8 @@ async function assertAllSucceed(t: Test, rig: Rig, withinMs: number): Promise<re
   return jobs
 }
 
-async function drained(t: Test, startFleet: StartFleet): Promise<void> {
-  const rig = await startRig(t, startFleet)
+async function drained(t: Test, start: StartFleet): Promise<void> {
+  const rig = await startRig(t, start)
   const worker = workerOf(rig)
   const toldMs = performance.now()
   const exit = worker.signal('SIGTERM')
@@ -143,8 +154,8 @@ async function drained(t: Test, startFleet: StartFleet): Promise<void> {
   t.same(new Set(deliveries), new Set([1]), 'each end is told once')
 }
 
-async function broken(t: Test, startFleet: StartFleet): Promise<void> {
-  const rig = await startRig(t, startFleet)
+async function broken(t: Test, start: StartFleet): Promise<void> {
+  const rig = await startRig(t, start)
   const worker = workerOf(rig)
   void worker.signal('SIGTERM')
   t.ok(await waitUntil(() => worker.log.some(({ msg }) => msg === 'stopping')))
@@ -160,13 +171,16 @@ async function broken(t: Test, startFleet: StartFleet): Promise<void> {
 
 let common: Promise<S3Server> | null = null
 /** One worker, beside a server; all of them with one object store. */
-const startOneWorker: StartFleet = async (test, options) => {
+const startOneWorker: StartFleet = async (test, tenants) => {
   common ??= startS3(t)
-  return startRedisFleet(test, { ...options, s3: await common, workers: 1 })
+  const servers = { redis: { durable: true }, s3: await common, workers: 1 }
+  return startFleet(test, { ...tenants, ...servers, env: ENV, timing: JOB_TIMING })
 }
+const startEmbedded: StartFleet = (test, tenants) =>
+  startFleet(test, { ...tenants, env: ENV, timing: KILLED_JOB_TIMING })
 
-t.test('SIGTERM while a server works', { buffered: true }, (t) => drained(t, startEmbeddedFleet))
-t.test('a second SIGTERM to a server', { buffered: true }, (t) => broken(t, startEmbeddedFleet))
+t.test('SIGTERM while a server works', { buffered: true }, (t) => drained(t, startEmbedded))
+t.test('a second SIGTERM to a server', { buffered: true }, (t) => broken(t, startEmbedded))
 t.test('SIGTERM while a worker works', { buffered: true, skip: withoutServers }, (t) =>
   drained(t, startOneWorker),
 )

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
-import { customersOf, submitJob } from '../support/job-fleet.ts'
-import { type Larkway, startLarkway } from '../support/larkway.ts'
-import { type RedisOptions, startRedis } from '../support/redis-server.ts'
+import { type Fleet, startFleet } from '../support/fleet.ts'
+import { jobTenants, submitJob } from '../support/fleet-jobs.ts'
+import type { RedisOptions } from '../support/redis-server.ts'
 import { unwatchable, watchSyscalls } from '../support/syscalls.ts'
 
 t.setTimeout(180_000)
@@ -9,27 +9,35 @@ t.setTimeout(180_000)
 const JOBS = 20
 
 /** A server that takes jobs on and works on none, so that nothing else is written. */
-async function startTaker(t: Test, env: Readonly<Record<string, string>>) {
-  const { config, customer } = customersOf({ upstreamUrl: 'http://127.0.0.1:9/v1', workspaces: 1 })
-  const server = await startLarkway(t, { config, env: { ...env, LARKWAY_JOBS: '0' } })
-  const authorization = customer.authorizationOf('ws_0')
+async function startTaker<const Servers extends { readonly redis?: RedisOptions }>(
+  t: Test,
+  servers: Servers,
+) {
+  const fleet = await startFleet(t, {
+    ...jobTenants({ upstreamUrl: 'http://127.0.0.1:9/v1' }),
+    ...servers,
+    workers: 0,
+  })
   // The first one loads what all others find.
-  await submitJob(() => server.url, authorization)
-  return { server, authorization }
+  await submitOne(fleet)
+  return fleet
 }
 
-async function submitMany({ url }: Larkway, authorization: string): Promise<string[]> {
+function submitOne({ node, authorizationOf }: Fleet): Promise<string> {
+  return submitJob(() => node().url, authorizationOf('ws_0'))
+}
+
+async function submitMany(fleet: Fleet): Promise<string[]> {
   const ids: string[] = []
-  for (let i = 0; i < JOBS; i += 1) ids.push(await submitJob(() => url, authorization))
+  for (let i = 0; i < JOBS; i += 1) ids.push(await submitOne(fleet))
   return ids
 }
 
 /** Of how many jobs Redis had its file forced to the disk between the command and its answer. */
 async function forcedByRedis(t: Test, options: RedisOptions): Promise<number> {
-  const redis = await startRedis(t, options)
-  const { server, authorization } = await startTaker(t, { REDIS_URL: redis.url })
-  const watch = await watchSyscalls(t, redis.pid, ['read', 'write', 'writev', 'fdatasync'])
-  const ids = await submitMany(server, authorization)
+  const fleet = await startTaker(t, { redis: options })
+  const watch = await watchSyscalls(t, fleet.redis.pid, ['read', 'write', 'writev', 'fdatasync'])
+  const ids = await submitMany(fleet)
   const calls = await watch.stop()
   return ids.filter((id) => {
     const asked = calls.findIndex((call) => /\bread\(/.test(call) && call.includes(id))
@@ -65,8 +73,8 @@ t.test(
   'the audio, its folder and the state are forced to the disk before the 202',
   { skip: unwatchable },
   async (t) => {
-    const { server, authorization } = await startTaker(t, {})
-    const watch = await watchSyscalls(t, server.pid, [
+    const fleet = await startTaker(t, {})
+    const watch = await watchSyscalls(t, fleet.node().pid, [
       'fsync',
       'fdatasync',
       'rename',
@@ -74,7 +82,7 @@ t.test(
       'write',
       'writev',
     ])
-    const ids = await submitMany(server, authorization)
+    const ids = await submitMany(fleet)
     const calls = await watch.stop()
     let from = 0
     for (const id of ids) {

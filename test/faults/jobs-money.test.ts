@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { AccountTerms, AccountView } from '../../src/contracts/ledger.ts'
@@ -7,13 +8,15 @@ import { DEFAULT_LIMITS } from '../../src/limits.ts'
 import { createCommit } from '../../src/state/embedded/commit.ts'
 import { openDatabase } from '../../src/state/embedded/database.ts'
 import { createOperations } from '../../src/state/embedded/operations.ts'
+import { type Fleet, killNowAndThen, startFleet } from '../support/fleet.ts'
 import {
-  type KillableFleet,
-  killNowAndThen,
-  startEmbeddedFleet,
-  startRedisFleet,
-} from '../support/fleet-kinds.ts'
-import { chatting, hearing, submitJob } from '../support/job-fleet.ts'
+  chatting,
+  hearing,
+  JOB_TIMING,
+  jobTenants,
+  KILLED_JOB_TIMING,
+  submitJob,
+} from '../support/fleet-jobs.ts'
 import { withoutServers } from '../support/servers.ts'
 import type { ReceivedRequest, Script } from '../support/upstream/dialect.ts'
 import { markOf, startUpstream, type Upstream } from '../support/upstream/upstream.ts'
@@ -126,9 +129,9 @@ function pricedJob(at: number): Priced {
   return { workspace, chat, micros }
 }
 
-function submit(fleet: KillableFleet, at: number, { workspace, chat }: Priced): Promise<string> {
+function submit(fleet: Fleet, at: number, { workspace, chat }: Priced): Promise<string> {
   const submission = chat === null ? hearing(wavOf(at)) : chatting(markOf(nameOf(chat)), MAX_TOKENS)
-  return submitJob(fleet.url, fleet.authorizationOf(workspace), submission)
+  return submitJob(() => fleet.node().url, fleet.authorizationOf(workspace), submission)
 }
 
 /** Asks for the end of a job that a provider never answers, when the provider works on it. */
@@ -161,8 +164,8 @@ function allEnded({ jobs }: State, ids: readonly string[]): Promise<boolean> {
 }
 
 /** Has all jobs done by processes that are killed meanwhile, and compares each account with what it has to be. */
-async function assertPaid(t: Test, fleet: KillableFleet, upstream: Upstream): Promise<void> {
-  const { state } = fleet
+async function assertPaid(t: Test, fleet: Fleet, upstream: Upstream): Promise<void> {
+  const state = await fleet.openState()
   const priced = Array.from({ length: JOBS }, (_, at) => pricedJob(at))
   const ids: string[] = []
   const cancellations: Promise<void>[] = []
@@ -210,24 +213,21 @@ async function assertPaid(t: Test, fleet: KillableFleet, upstream: Upstream): Pr
   t.comment(`${sums.taken} micro-USD, of which ${sums.reserved} are still set aside`)
 }
 
-const fleetOptions = (upstream: Upstream, env: Readonly<Record<string, string>> = {}) => ({
-  upstreamUrl: upstream.url,
-  workspaces: JOBS,
-  entry: PRICED,
-  terms: TERMS,
-  env,
-})
+const pricedTenants = ({ url }: Upstream) =>
+  jobTenants({ upstreamUrl: url, workspaces: JOBS, entry: PRICED, terms: TERMS })
 
 t.test(`${JOBS} jobs are paid for once each: Redis`, { buffered: true, skip: withoutServers }, async (t) => {
   const upstream = await startPriced(t)
-  const options = { ...fleetOptions(upstream), workers: WORKERS }
-  await assertPaid(t, await startRedisFleet(t, options), upstream)
+  const servers = { redis: { durable: true }, s3: {}, workers: WORKERS }
+  const fleet = await startFleet(t, { ...pricedTenants(upstream), ...servers, timing: JOB_TIMING })
+  await assertPaid(t, fleet, upstream)
 })
 
 t.test(`${JOBS} jobs are paid for once each: one file`, { buffered: true }, async (t) => {
   const upstream = await startPriced(t)
-  const options = fleetOptions(upstream, { LARKWAY_JOBS: `${16 * WORKERS}` })
-  await assertPaid(t, await startEmbeddedFleet(t, options), upstream)
+  const env = { LARKWAY_JOBS: `${16 * WORKERS}` }
+  const fleet = await startFleet(t, { ...pricedTenants(upstream), env, timing: KILLED_JOB_TIMING })
+  await assertPaid(t, fleet, upstream)
 })
 
 /** Looks at accounts as if it were an hour later: reservations that nobody has settled are over by then. */
@@ -258,8 +258,9 @@ t.test(
   { buffered: true },
   async (t) => {
     const upstream = await startPriced(t)
-    const fleet = await startEmbeddedFleet(t, fleetOptions(upstream, { LARKWAY_JOBS: '20' }))
-    const { state } = fleet
+    const env = { LARKWAY_JOBS: '20' }
+    const fleet = await startFleet(t, { ...pricedTenants(upstream), env, timing: KILLED_JOB_TIMING })
+    const state = await fleet.openState()
     const jobs = Array.from({ length: 20 }, (_, at): Priced => {
       const chat = { manner: 'stalls', tokens: 1 + at } as const
       return { workspace: `ws_${at}`, chat, micros: estimateOf(chat, MAX_TOKENS) }
@@ -269,7 +270,7 @@ t.test(
     t.ok(await waitUntil(areAsked, 20_000), 'all are at the provider')
     const workspaces = jobs.map(({ workspace }) => workspace)
     await fleet.kill(async () => {
-      const expired = showLater(fleet.file, workspaces)
+      const expired = showLater(join(fleet.folder, 'state.sqlite'), workspaces)
       t.same(
         new Set(expired.map(({ expired: { count } }) => count)),
         new Set([1]),

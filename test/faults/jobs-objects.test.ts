@@ -9,9 +9,10 @@ import { createS3Objects } from '../../src/storage/s3.ts'
 import { startSweeper, sweepOrphans } from '../../src/storage/sweep.ts'
 
 import { keysOf } from '../storage/rig.ts'
-import { type KillableFleet, killNowAndThen, startEmbeddedFleet } from '../support/fleet-kinds.ts'
-import { hearing, type JobFleet, startJobFleet, submitJob } from '../support/job-fleet.ts'
-import type { LarkwayProcess } from '../support/larkway.ts'
+import type { Bucket } from '../support/bucket.ts'
+import { type Fleet, killNowAndThen, startFleet } from '../support/fleet.ts'
+import { hearing, JOB_TIMING, jobTenants, KILLED_JOB_TIMING, submitJob } from '../support/fleet-jobs.ts'
+import type { RedisServer } from '../support/redis-server.ts'
 import { withoutServers } from '../support/servers.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -68,8 +69,10 @@ async function sweepAll(objects: Objects, { jobs }: Pick<State, 'jobs'>): Promis
 }
 
 /** Hands jobs in, cancels a few, and kills meanwhile; then looks at what is left in the store. */
-async function assertSwept(t: Test, fleet: KillableFleet, objects: Objects): Promise<void> {
-  const { state, url, workspaces, authorizationOf } = fleet
+async function assertSwept(t: Test, fleet: Fleet, objects: Objects): Promise<void> {
+  const { workspaces, authorizationOf } = fleet
+  const state = await fleet.openState()
+  const url = () => fleet.node(Math.floor(Math.random() * fleet.nodes.length)).url
   const ids: string[] = []
   let handingIn = true
   const kills = killNowAndThen(fleet, (killed) => handingIn || killed < KILLS)
@@ -114,39 +117,27 @@ async function startHurried(t: Test) {
 
 t.test(`what ${KILLS} kills of one process leave in its folder`, { buffered: true }, async (t) => {
   const { url } = await startHurried(t)
-  const fleet = await startEmbeddedFleet(t, { upstreamUrl: url, workspaces: WORKSPACES, env: ENV })
+  const tenants = jobTenants({ upstreamUrl: url, workspaces: WORKSPACES })
+  const fleet = await startFleet(t, { ...tenants, env: ENV, timing: KILLED_JOB_TIMING })
   const objects = await createFileObjects(fleet.folder)
   await assertSwept(t, fleet, objects)
 })
 
-/** Servers and workers that are killed in turn, and their Redis between them. */
-async function startNodes(fleet: JobFleet): Promise<KillableFleet> {
-  const servers = [fleet.server, await fleet.startServer()]
-  const workers: LarkwayProcess[] = await Promise.all([fleet.startWorker(), fleet.startWorker()])
+/** Kills servers and workers in turn, and their Redis between them. */
+function inTurn(fleet: Fleet & { readonly redis: RedisServer }): Fleet['kill'] {
   let killed = 0
-  return {
-    ...fleet,
-    url: () => servers[Math.floor(Math.random() * servers.length)]!.url,
-    workers: () => workers,
-    async kill() {
-      const turn = killed++
-      if (turn % 3 === 2) {
-        await fleet.redis.kill()
-        return await fleet.redis.restart()
-      }
-      const at = Math.floor(turn / 3) % 2
-      if (turn % 3 === 0) {
-        await servers[at]!.signal('SIGKILL')
-        servers[at] = await fleet.startServer()
-      } else {
-        await workers[at]!.signal('SIGKILL')
-        workers[at] = await fleet.startWorker()
-      }
-    },
+  return async () => {
+    const turn = killed++
+    if (turn % 3 === 2) {
+      await fleet.redis.kill()
+      return fleet.redis.restart()
+    }
+    const at = Math.floor(turn / 3) % 2
+    return turn % 3 === 0 ? fleet.restartNode(at) : fleet.restartWorker(at)
   }
 }
 
-function bucketOf({ env }: JobFleet): Objects {
+function objectsIn({ env }: Bucket): Objects {
   return createS3Objects({
     endpoint: String(env.S3_ENDPOINT),
     region: String(env.S3_REGION),
@@ -161,10 +152,13 @@ t.test(
   { buffered: true, skip: withoutServers },
   async (t) => {
     const { url } = await startHurried(t)
-    const fleet = await startJobFleet(t, { upstreamUrl: url, workspaces: WORKSPACES, env: ENV })
-    const objects = bucketOf(fleet)
+    const fleet = await startFleet(t, {
+      ...jobTenants({ upstreamUrl: url, workspaces: WORKSPACES }),
+      ...{ nodes: 2, workers: 2, redis: { durable: true }, s3: {}, env: ENV, timing: JOB_TIMING },
+    })
+    const objects = objectsIn(fleet.bucket)
     t.teardown(() => objects.close())
-    await assertSwept(t, await startNodes(fleet), objects)
+    await assertSwept(t, { ...fleet, kill: inTurn(fleet) }, objects)
   },
 )
 
@@ -173,11 +167,15 @@ t.test(
   { buffered: true, skip: withoutServers },
   async (t) => {
     const { url } = await startHurried(t)
-    const fleet = await startJobFleet(t, { upstreamUrl: url, workspaces: 1, env: ENV })
-    const objects = bucketOf(fleet)
+    const fleet = await startFleet(t, {
+      ...jobTenants({ upstreamUrl: url }),
+      ...{ workers: 0, redis: { durable: true }, s3: {}, env: ENV, timing: JOB_TIMING },
+    })
+    const objects = objectsIn(fleet.bucket)
     t.teardown(() => objects.close())
+    const state = await fleet.openState()
     const authorization = fleet.authorizationOf('ws_0')
-    const upload = request(`${fleet.server.url}/v1/transcription/jobs`, {
+    const upload = request(`${fleet.node().url}/v1/transcription/jobs`, {
       method: 'POST',
       headers: { authorization, 'content-type': 'audio/wav', 'transfer-encoding': 'chunked' },
     })
@@ -199,13 +197,12 @@ t.test(
     const left = await keysOf(objects)
     t.match(left, [/^job\/ws_0\/tj_/], 'nobody knows whether the job is there, so that its audio stays')
 
-    const { jobs } = fleet.state
-    await t.rejects(sweepAll(objects, fleet.state), { code: 'DEPENDENCY_UNAVAILABLE' })
+    await t.rejects(sweepAll(objects, state), { code: 'DEPENDENCY_UNAVAILABLE' })
     t.same(await keysOf(objects), left, 'also as long as nobody can be asked')
     await fleet.redis.restart()
-    t.ok(await waitUntil(() => fleet.state.healthy(), 10_000))
-    t.same(await jobs.list({ workspace: null, kind: null, status: null, limit: 10 }), [])
-    t.equal(await sweepAll(objects, fleet.state), 1)
+    t.ok(await waitUntil(() => state.healthy(), 10_000))
+    t.same(await state.jobs.list({ workspace: null, kind: null, status: null, limit: 10 }), [])
+    t.equal(await sweepAll(objects, state), 1)
     t.same(await keysOf(objects), [])
   },
 )

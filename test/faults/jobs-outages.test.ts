@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { cpuMsOf } from '../support/cpu-time.ts'
-import { type Bell, startBell } from '../support/fleet-bell.ts'
-import { type JobFleet, setWebhook, startJobFleet, submitJob } from '../support/job-fleet.ts'
+import { type Fleet, startFleet } from '../support/fleet.ts'
+import { type Bell, JOB_TIMING, jobTenants, setWebhook, startBell, submitJob } from '../support/fleet-jobs.ts'
 import type { LarkwayProcess } from '../support/larkway.ts'
+import type { RedisServer } from '../support/redis-server.ts'
 import { type S3Server, startS3 } from '../support/s3-server.ts'
 import { withoutServers } from '../support/servers.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
@@ -33,9 +34,10 @@ const CPU_SHARE = 0.25
 /** Lines that may say that something is away, or is back; beside them each job says once what became of it. */
 const LINES = 20
 
-interface Rig extends JobFleet {
+interface Rig extends Fleet {
+  readonly redis: RedisServer
+  readonly s3: S3Server
   readonly bell: Bell
-  readonly workers: readonly LarkwayProcess[]
 }
 
 /** What a process has used and said since it was looked at. */
@@ -62,18 +64,21 @@ type Outage = (rig: Rig) => Promise<void>
 async function startRig(t: Test, s3: S3Server): Promise<Rig> {
   const upstream = await startUpstream(t)
   upstream.behave('whisper-1', { before: () => sleep(Math.random() * 400) })
-  const fleet = await startJobFleet(t, { upstreamUrl: upstream.url, workspaces: WORKSPACES, env: ENV, s3 })
-  const workers = await Promise.all(Array.from({ length: WORKERS }, () => fleet.startWorker()))
+  const fleet = await startFleet(t, {
+    ...jobTenants({ upstreamUrl: upstream.url, workspaces: WORKSPACES }),
+    ...{ workers: WORKERS, redis: { durable: true }, s3, env: ENV, timing: JOB_TIMING },
+  })
   const bell = await startBell(t)
   for (const workspace of fleet.workspaces) {
-    await setWebhook(fleet.server.url, workspace, fleet.authorizationOf(workspace), bell.url)
+    await setWebhook(fleet.node().url, workspace, fleet.authorizationOf(workspace), bell.url)
   }
-  return { ...fleet, bell, workers }
+  return { ...fleet, bell }
 }
 
 /** Hands jobs in all the time, has the outages meanwhile, and looks what became of everything. */
 async function assertOutlived(t: Test, rig: Rig, outages: readonly Outage[]): Promise<void> {
-  const { server, state, workers, bell } = rig
+  const { workers, bell } = rig
+  const [server, state] = [rig.node(), await rig.openState()]
   const ids: string[] = []
   const refused = new Set<string>()
   const note = (answer: string) => void refused.add(answer)
@@ -137,8 +142,8 @@ function away(t: Test, ms: number, leave: Outage, back: Outage): Outage {
   }
 }
 
-const freeze = async ({ redis }: JobFleet) => redis.freeze()
-const thaw = async ({ redis }: JobFleet) => redis.thaw()
+const freeze = async ({ redis }: Rig) => redis.freeze()
+const thaw = async ({ redis }: Rig) => redis.thaw()
 
 let untouched: Promise<S3Server> | null = null
 /** The object store of those to whom it does not matter that others have it, too. */

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { startJobFleet, submitJob } from '../support/job-fleet.ts'
+import { startFleet } from '../support/fleet.ts'
+import { JOB_TIMING, jobTenants, submitJob } from '../support/fleet-jobs.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -17,11 +18,15 @@ t.test(
     const upstream = await startUpstream(t)
     const held = Promise.withResolvers<void>()
     upstream.behave('whisper-1', { before: () => held.promise, deltas: ['first'] })
-    const fleet = await startJobFleet(t, { upstreamUrl: upstream.url, workspaces: 1, env: ENV })
+    const fleet = await startFleet(t, {
+      ...jobTenants({ upstreamUrl: upstream.url }),
+      ...{ workers: 0, redis: { durable: true }, s3: {}, env: ENV, timing: JOB_TIMING },
+    })
+    const { jobs } = await fleet.openState()
     const stale = await fleet.startWorker()
     const authorization = fleet.authorizationOf('ws_0')
     const ids: string[] = []
-    for (let i = 0; i < JOBS; i += 1) ids.push(await submitJob(() => fleet.server.url, authorization))
+    for (let i = 0; i < JOBS; i += 1) ids.push(await submitJob(() => fleet.node().url, authorization))
     t.ok(
       await waitUntil(() => upstream.received.length === JOBS, 60_000),
       'it has all of them at the provider',
@@ -31,7 +36,7 @@ t.test(
     const stoppedMs = performance.now()
     upstream.behave('whisper-1', { deltas: ['second'] })
     await fleet.startWorker()
-    const all = () => Promise.all(ids.map((id) => fleet.state.jobs.get(id)))
+    const all = () => Promise.all(ids.map((id) => jobs.get(id)))
     const ended = await waitUntil(async () => {
       await sleep(500)
       return (await all()).every((job) => job?.status === 'succeeded')
@@ -61,8 +66,8 @@ t.test(
       t.equal(line, 'queued 0, processing 1, queued 1, processing 2, succeeded 2')
     }
 
-    await submitJob(() => fleet.server.url, authorization)
-    const worked = await waitUntil(async () => (await fleet.state.jobs.waiting()) === 0, 10_000)
+    await submitJob(() => fleet.node().url, authorization)
+    const worked = await waitUntil(async () => (await jobs.waiting()) === 0, 10_000)
     t.ok(worked, 'jobs are taken up as before')
   },
 )

@@ -5,11 +5,11 @@ import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { jobPartition } from '../../src/ids.ts'
 import { keys } from '../../src/state/redis/key-names.ts'
-import { startTranscriber } from '../support/fleet-orders.ts'
+import { startFleet } from '../support/fleet.ts'
+import { hearing, JOB_TIMING, jobTenants, submitJob } from '../support/fleet-jobs.ts'
 import { serveHttp } from '../support/http-server.ts'
-import { hearing, type JobFleet, startJobFleet, submitJob } from '../support/job-fleet.ts'
-import type { LarkwayProcess } from '../support/larkway.ts'
 import { withoutServers } from '../support/servers.ts'
+import { type Order, startOrderUpstream } from '../support/upstream/orders.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
@@ -29,59 +29,55 @@ const ENV = {
   PROVIDER_KEY: 'key_of_the_provider',
 }
 
-/** How each job was left by its worker: the provider's own number is in it. */
-async function notedOrders(redis: Redis, ids: readonly string[]): Promise<readonly (string | null)[]> {
-  return Promise.all(
-    ids.map(async (id) => {
-      const progress = await redis.hget(`${keys.jobs(jobPartition(id) ?? 0)}:job:${id}`, 'progress')
-      return /order-\d+/.exec(progress ?? '')?.[0] ?? null
-    }),
+/** Whether each job was left by its worker with the provider's own id of its order. */
+async function areNoted(redis: Redis, ids: readonly string[], orders: readonly Order[]): Promise<boolean> {
+  const left = await Promise.all(
+    ids.map((id) => redis.hget(`${keys.jobs(jobPartition(id) ?? 0)}:job:${id}`, 'progress')),
   )
-}
-
-function startWorkers(fleet: JobFleet): Promise<LarkwayProcess[]> {
-  return Promise.all(Array.from({ length: WORKERS }, () => fleet.startWorker()))
+  return left.every((progress) => orders.some(({ id }) => progress?.includes(`"${id}"`)))
 }
 
 t.test('what killed workers have ordered is not ordered again', { skip: withoutServers }, async (t) => {
-  const provider = await startTranscriber(t)
-  const fleet = await startJobFleet(t, {
-    upstreamUrl: provider.url,
-    workspaces: 1,
-    provider: { kind: 'assemblyai', api_key: `\${PROVIDER_KEY}` },
-    entry: { model: 'universal-2' },
-    env: ENV,
+  const provider = await startOrderUpstream(t, 'assemblyai')
+  const fleet = await startFleet(t, {
+    ...jobTenants({
+      upstreamUrl: provider.origin,
+      provider: { kind: 'assemblyai', api_key: `\${PROVIDER_KEY}` },
+      entry: { model: 'universal-2' },
+    }),
+    ...{ workers: 0, redis: { durable: true }, s3: {}, env: ENV, timing: JOB_TIMING },
   })
+  const state = await fleet.openState()
   const redis = new Redis(fleet.redis.url)
   t.teardown(() => redis.disconnect())
   const authorization = fleet.authorizationOf('ws_0')
   const jobs = new Map<string, string>()
   for (let at = 0; at < JOBS; at += 1) {
     const wav = filledWav(8_044 + 320 * at, at)
-    const id = await submitJob(() => fleet.server.url, authorization, hearing(wav))
+    const id = await submitJob(() => fleet.node().url, authorization, hearing(wav))
     jobs.set(id, createHash('sha256').update(wav).digest('hex'))
   }
   const ids = [...jobs.keys()]
 
-  let workers = await startWorkers(fleet)
+  await Promise.all(Array.from({ length: WORKERS }, () => fleet.startWorker()))
   for (let round = 1; round <= ROUNDS; round += 1) {
     const before = provider.orders.map(({ looks }) => looks)
     const areAllLookedAt = async () => {
       const looked = provider.orders.every(({ looks }, at) => looks > (before[at] ?? 0))
-      return looked && (await notedOrders(redis, ids)).every((order) => order !== null)
+      return looked && (await areNoted(redis, ids, provider.orders))
     }
     t.ok(await waitUntil(areAllLookedAt, TAKEN_OVER_MS), `round ${round}: the orders of all jobs are noted`)
     await Promise.all(
-      workers.map(async (worker) => {
+      fleet.workers.map(async (worker) => {
         await sleep(Math.random() * KILLED_WITHIN_MS)
         await worker.signal('SIGKILL')
       }),
     )
-    if (round === ROUNDS) provider.isDone = true
-    workers = await startWorkers(fleet)
+    if (round === ROUNDS) provider.stands = 'done'
+    await Promise.all(fleet.workers.map((_, at) => fleet.restartWorker(at)))
   }
 
-  const all = () => Promise.all(ids.map((id) => fleet.state.jobs.get(id)))
+  const all = () => Promise.all(ids.map((id) => state.jobs.get(id)))
   const ended = await waitUntil(async () => {
     await sleep(250)
     return (await all()).every((job) => job?.endedAtMs !== null)
@@ -128,23 +124,22 @@ for (const [header, executed] of [
     { skip: withoutServers },
     async (t) => {
       const provider = await startKeyedTranscriber(t)
-      const fleet = await startJobFleet(t, {
-        upstreamUrl: provider.url,
-        workspaces: 1,
-        entry: header === undefined ? {} : { options: { idempotency_header: header } },
+      const entry = header === undefined ? {} : { options: { idempotency_header: header } }
+      const fleet = await startFleet(t, {
+        ...jobTenants({ upstreamUrl: provider.url, entry }),
+        ...{ workers: 1, redis: { durable: true }, s3: {}, timing: JOB_TIMING },
       })
-      const worker = await fleet.startWorker()
-      const id = await submitJob(() => fleet.server.url, fleet.authorizationOf('ws_0'))
+      const { jobs } = await fleet.openState()
+      const id = await submitJob(() => fleet.node().url, fleet.authorizationOf('ws_0'))
       t.ok(await waitUntil(() => provider.executions.length === 1, TAKEN_OVER_MS))
-      await worker.signal('SIGKILL')
-      await fleet.startWorker()
-      const isTakenOver = async () => ((await fleet.state.jobs.get(id))?.fence ?? 0) > 1
+      await fleet.restartWorker(0)
+      const isTakenOver = async () => ((await jobs.get(id))?.fence ?? 0) > 1
       t.ok(await waitUntil(isTakenOver, TAKEN_OVER_MS), 'another worker takes it over')
       // It is told that the call is under way, and comes again.
       await sleep(1_000)
       provider.finish()
-      t.ok(await waitUntil(async () => (await fleet.state.jobs.get(id))?.endedAtMs !== null, TAKEN_OVER_MS))
-      t.match(await fleet.state.jobs.get(id), { status: 'succeeded', fence: 2, retries: 0 })
+      t.ok(await waitUntil(async () => (await jobs.get(id))?.endedAtMs !== null, TAKEN_OVER_MS))
+      t.match(await jobs.get(id), { status: 'succeeded', fence: 2, retries: 0 })
       t.equal(provider.executions.length, executed, `${executed} executions`)
     },
   )

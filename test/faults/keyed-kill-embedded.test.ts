@@ -1,11 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { startFleet } from '../support/fleet.ts'
 import { ask, countsOf, keyedUpload, nameOf } from '../support/keyed-call.ts'
 import type { Larkway } from '../support/larkway.ts'
-import { testTiming } from '../support/larkway.ts'
-import { nodesOf } from '../support/nodes.ts'
 import type { RawClient } from '../support/raw-client.ts'
-import { tempFolder } from '../support/scratch.ts'
 import { answersOf, type Stalled, sendPart, stallAt } from '../support/stalled-calls.ts'
 import { startUpstream, type Upstream } from '../support/upstream/upstream.ts'
 
@@ -59,21 +57,22 @@ function providersAt({ url }: Upstream) {
 
 async function startOn(t: Test) {
   const upstream = await startUpstream(t)
-  const nodes = nodesOf({
+  const fleet = await startFleet(t, {
+    nodes: 0,
+    timing: { calls: { slotGraceMs: GRACE_MS } },
     providers: providersAt(upstream),
     workspaces: { acme: { entries: [{ provider: 'hears', model: 'm', capabilities: ['audio_input'] }] } },
     config: { deadline_seconds: DEADLINE_SECONDS },
   })
-  const dataFolder = await tempFolder(t)
   const askAll = ({ port }: Larkway, keys: readonly string[]) =>
     Promise.all(
-      keys.map(async (key) => nameOf(await ask(port, keyedUpload(key, nodes.authorizationOf('acme'))))),
+      keys.map(async (key) => nameOf(await ask(port, keyedUpload(key, fleet.authorizationOf('acme'))))),
     )
   return {
     upstream,
-    authorization: nodes.authorizationOf('acme'),
+    authorization: fleet.authorizationOf('acme'),
     askAll,
-    start: () => nodes.start(t, { dataFolder, env: testTiming({ calls: { slotGraceMs: GRACE_MS } }) }),
+    start: () => fleet.startNode(),
   }
 }
 

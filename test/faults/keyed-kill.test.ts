@@ -1,12 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { type Fleet, startFleet } from '../support/fleet.ts'
 import { ask, countsOf, keyedUpload, nameOf } from '../support/keyed-call.ts'
 import type { Larkway } from '../support/larkway.ts'
-import { testTiming } from '../support/larkway.ts'
-import { type Nodes, nodesOf } from '../support/nodes.ts'
 import type { RawClient } from '../support/raw-client.ts'
 import { type RedisProxy, startRedisProxy } from '../support/redis-proxy.ts'
-import { type RedisServer, startRedis } from '../support/redis-server.ts'
+import type { RedisServer } from '../support/redis-server.ts'
 import { withoutServers } from '../support/servers.ts'
 import {
   answersOf,
@@ -27,7 +26,6 @@ const LANES = 2
 const DEADLINE_SECONDS = 3
 /** A running slot outlasts its call's deadline by this. */
 const GRACE_MS = 15_000
-const env = testTiming({ calls: { slotGraceMs: GRACE_MS } })
 
 /** What becomes of a key whose gateway is killed at a step. */
 type Verdict =
@@ -124,15 +122,12 @@ class Kills {
   readonly missed: string[] = []
   lastBurnedMs = 0
   readonly #t: Test
-  readonly #nodes: Nodes
-  readonly #redis: RedisServer
-  readonly #checker: Larkway
+  /** Its first node is killed by nobody. */
+  readonly #fleet: Fleet & { readonly redis: RedisServer }
 
-  constructor(t: Test, nodes: Nodes, redis: RedisServer, checker: Larkway) {
+  constructor(t: Test, fleet: Fleet & { readonly redis: RedisServer }) {
     this.#t = t
-    this.#nodes = nodes
-    this.#redis = redis
-    this.#checker = checker
+    this.#fleet = fleet
     for (const step of STEPS) {
       this.atOnce.set(step, [])
       this.keysOf.set(step, [])
@@ -140,9 +135,9 @@ class Kills {
   }
 
   async prepare(upstream: Upstream): Promise<Prepared> {
-    const proxy = await startRedisProxy(this.#t, this.#redis.port)
+    const proxy = await startRedisProxy(this.#t, this.#fleet.redis.port)
     const providers = providersAt(upstream)
-    return { proxy, gateway: await this.#nodes.start(this.#t, { redisUrl: proxy.url, providers, env }) }
+    return { proxy, gateway: await this.#fleet.startNode({ env: { REDIS_URL: proxy.url }, providers }) }
   }
 
   /** Kills gateways, one after the other; the next one starts while this one is brought to its step. */
@@ -159,7 +154,7 @@ class Kills {
   /** @returns false when the requests could not be brought to the step: that happens, but must not happen often */
   async kill({ gateway, proxy }: Prepared, upstream: Upstream, { step, round }: Turn): Promise<boolean> {
     const keys = Array.from({ length: AT_ONCE }, (_, index) => `${STEPS.indexOf(step)}-${round}-${index}`)
-    const authorization = this.#nodes.authorizationOf('acme')
+    const authorization = this.#fleet.authorizationOf('acme')
     const stalled = { port: gateway.port, authorization, keys, upstream, proxy }
     const clients = await step.reach(stalled).catch((error: Error) => {
       this.missed.push(`${step.name}: ${error.message}`)
@@ -178,10 +173,9 @@ class Kills {
   }
 
   askAll(keys: readonly string[]): Promise<string[]> {
-    const authorization = this.#nodes.authorizationOf('acme')
-    return Promise.all(
-      keys.map(async (key) => nameOf(await ask(this.#checker.port, keyedUpload(key, authorization)))),
-    )
+    const authorization = this.#fleet.authorizationOf('acme')
+    const { port } = this.#fleet.node()
+    return Promise.all(keys.map(async (key) => nameOf(await ask(port, keyedUpload(key, authorization)))))
   }
 
   executions(key: string): number {
@@ -197,19 +191,19 @@ t.test(
   'a gateway is killed while requests with idempotency keys are on their way',
   { skip: withoutServers, timeout: 240_000 },
   async (t) => {
-    const redis = await startRedis(t)
     const [own, ...lanes] = await Promise.all(Array.from({ length: LANES + 1 }, () => startUpstream(t)))
     if (own === undefined) throw new Error('there is no provider')
-    const nodes = nodesOf({
+    const fleet = await startFleet(t, {
+      redis: {},
+      timing: { calls: { slotGraceMs: GRACE_MS } },
       providers: providersAt(own),
       workspaces: { acme: { entries: [{ provider: 'hears', model: 'm', capabilities: ['audio_input'] }] } },
       config: { deadline_seconds: DEADLINE_SECONDS },
     })
-    const checker = await nodes.start(t, { redisUrl: redis.url, env })
     // Redis knows the scripts from now on: no gateway sends one whole.
-    await ask(checker.port, keyedUpload('first', nodes.authorizationOf('acme')))
+    await ask(fleet.node().port, keyedUpload('first', fleet.authorizationOf('acme')))
 
-    const kills = new Kills(t, nodes, redis, checker)
+    const kills = new Kills(t, fleet)
     kills.upstreams.push(own, ...lanes)
     const rounds = Array.from({ length: ROUNDS }, (_, round) => round)
     const queue = STEPS.flatMap((step) => rounds.map((round) => ({ step, round })))

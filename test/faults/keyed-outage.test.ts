@@ -1,13 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import type { Accounts } from '../../src/contracts/ledger.ts'
-import { createRedisState } from '../../src/state/redis/state.ts'
+import { type Fleet, startFleet } from '../support/fleet.ts'
 import { AUDIO_SECONDS, ask, countsOf, type KeyedAnswer, keyedUpload, nameOf } from '../support/keyed-call.ts'
 import type { Larkway } from '../support/larkway.ts'
-import { type Nodes, nodesOf } from '../support/nodes.ts'
 import { type RedisProxy, startRedisProxy, type Verdict } from '../support/redis-proxy.ts'
-import { type RedisServer, startRedis } from '../support/redis-server.ts'
+import type { RedisServer } from '../support/redis-server.ts'
 import { withoutServers } from '../support/servers.ts'
 import { startUpstream, type Upstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -37,23 +35,21 @@ interface Lane {
   readonly proxy: RedisProxy
 }
 
-interface Rig {
+/** Its first node is one whose connection nobody touches. */
+interface Rig extends Fleet {
   readonly redis: RedisServer
-  readonly nodes: Nodes
   readonly upstream: Upstream
   readonly lanes: readonly Lane[]
-  /** Another gateway, whose connection nobody touches. */
-  readonly checker: Larkway
   readonly accounts: Accounts
   /** When Redis was away last. */
   lastOutageMs: number
 }
 
 async function startRig(t: Test): Promise<Rig> {
-  const redis = await startRedis(t, { durable: true })
   const upstream = await startUpstream(t)
   const price = { per_hour_usd: PER_HOUR_USD }
-  const nodes = nodesOf({
+  const fleet = await startFleet(t, {
+    redis: { durable: true },
     providers: { hears: { kind: 'openai-compatible', access: 'platform', base_url: upstream.url } },
     workspaces: {
       acme: {
@@ -64,14 +60,12 @@ async function startRig(t: Test): Promise<Rig> {
   })
   const lanes = await Promise.all(
     Array.from({ length: LANES }, async () => {
-      const proxy = await startRedisProxy(t, redis.port)
-      return { proxy, gateway: await nodes.start(t, { redisUrl: proxy.url }) }
+      const proxy = await startRedisProxy(t, fleet.redis.port)
+      return { proxy, gateway: await fleet.startNode({ env: { REDIS_URL: proxy.url } }) }
     }),
   )
-  const checker = await nodes.start(t, { redisUrl: redis.url })
-  const state = await createRedisState({ url: redis.url, log: pino({ level: 'silent' }) })
-  t.teardown(() => state.close())
-  return { redis, nodes, upstream, lanes, checker, accounts: state.accounts, lastOutageMs: 0 }
+  const { accounts } = await fleet.openState()
+  return { ...fleet, upstream, lanes, accounts, lastOutageMs: 0 }
 }
 
 /** What became of a key whose first request met an outage. */
@@ -88,10 +82,14 @@ interface Fate {
 type First = Pick<Fate, 'key' | 'first' | 'executedFirst'>
 
 /** Sends requests while an outage is brought about. */
-function sendThrough({ upstream, nodes }: Rig, lane: Lane, keys: readonly string[]): Promise<First[]> {
+function sendThrough(
+  { upstream, authorizationOf }: Rig,
+  lane: Lane,
+  keys: readonly string[],
+): Promise<First[]> {
   return Promise.all(
     keys.map(async (key) => {
-      const first = await ask(lane.gateway.port, keyedUpload(key, nodes.authorizationOf('acme')))
+      const first = await ask(lane.gateway.port, keyedUpload(key, authorizationOf('acme')))
       return { key, first, executedFirst: upstream.executions(key) }
     }),
   )
@@ -104,9 +102,9 @@ function follow(rig: Rig, firsts: readonly First[]): Promise<Fate>[] {
 }
 
 async function settledBy(rig: Rig, key: string): Promise<Pick<Fate, 'next' | 'nextMs'>> {
-  const upload = keyedUpload(key, rig.nodes.authorizationOf('acme'))
+  const upload = keyedUpload(key, rig.authorizationOf('acme'))
   for (;;) {
-    const answer = await ask(rig.checker.port, upload)
+    const answer = await ask(rig.node().port, upload)
     const nextMs = performance.now() - rig.lastOutageMs
     const waits = answer.status === 503 || answer.code === 'IDEMPOTENCY_REPLAY_IN_PROGRESS'
     if (!waits || nextMs > RECOVERY_MS) return { next: answer, nextMs }

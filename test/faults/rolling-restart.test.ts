@@ -1,16 +1,13 @@
 import t, { type Test } from 'tap'
 import { startSandboxThread } from '../../src/sandbox/thread.ts'
+import { type Fleet, startFleet } from '../support/fleet.ts'
 import type { Larkway } from '../support/larkway.ts'
-import { type NginxServer, startNginx } from '../support/nginx-server.ts'
-import { type Nodes, nodesOf } from '../support/nodes.ts'
-import { startRedis } from '../support/redis-server.ts'
 import {
   CALLER_KINDS,
   type CallerKind,
   type CallersTally,
   RollingCallers,
 } from '../support/rolling-callers.ts'
-import { freePort, tempFolder } from '../support/scratch.ts'
 import { withoutServers } from '../support/servers.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -35,33 +32,29 @@ const COUNTS: Readonly<Record<CallerKind, number>> = {
   'is idle for long between calls': 20,
 }
 
-/** Three nodes behind nginx, of which each can be had again on the port that it had. */
-class Fleet {
-  readonly nodes: Larkway[]
-  readonly #start: (index: number) => Promise<Larkway>
-  /** How often nodes that are no more have logged a request, by its id. */
+/** Counts how often the nodes have logged each request, also those that are no more. */
+class RequestCounts {
+  readonly #fleet: Fleet
+  /** Of nodes that are no more, by the id of the request. */
   readonly #logged = new Map<string, number>()
 
-  constructor(nodes: Larkway[], start: (index: number) => Promise<Larkway>) {
-    this.nodes = nodes
-    this.#start = start
+  constructor(fleet: Fleet) {
+    this.#fleet = fleet
   }
 
-  /** @returns the exit code of the one that was stopped */
-  async restart(index: number): Promise<number | null> {
-    const node = this.nodes[index]
-    if (node === undefined) throw new Error(`there is no node ${index}`)
-    const code = await node.signal('SIGTERM')
-    await waitUntil(() => node.log.at(-1)?.msg === 'stopped')
-    countRequests(node, this.#logged)
-    this.nodes[index] = await this.#start(index)
-    return code
+  /** @returns the exit code of the node that was stopped */
+  restart(at: number): Promise<number | null> {
+    const node = this.#fleet.node(at)
+    return this.#fleet.restartNode(at, 'SIGTERM', async () => {
+      await waitUntil(() => node.log.at(-1)?.msg === 'stopped')
+      countRequests(node, this.#logged)
+    })
   }
 
   /** Of these POSTs those that no node has seen, or that nodes have seen more than once. */
   notSeenOnce(ids: ReadonlySet<string>): string[] {
     const logged = new Map(this.#logged)
-    for (const node of this.nodes) countRequests(node, logged)
+    for (const node of this.#fleet.nodes) countRequests(node, logged)
     return [...ids].filter((id) => logged.get(id) !== 1)
   }
 }
@@ -71,14 +64,12 @@ function countRequests({ log }: Larkway, logged: Map<string, number>): void {
     if (msg === 'request') logged.set(String(id), (logged.get(String(id)) ?? 0) + 1)
 }
 
-async function startFleet(
-  t: Test,
-): Promise<{ fleet: Fleet; nginx: NginxServer; authorizationOf: Nodes['authorizationOf'] }> {
-  const redis = await startRedis(t)
+async function startNodes(t: Test) {
   const sandbox = await startSandboxThread({}, (error) => t.fail(error.message))
   t.teardown(() => sandbox.close())
   const routeOf = (options: object) => ({ entries: [{ provider: 'sandbox', model: 'morse-1', options }] })
-  const { start: startNode, authorizationOf } = nodesOf({
+  return startFleet(t, {
+    ...{ nodes: 3, nginx: true, redis: {}, env: { LARKWAY_DRAIN_SECONDS: DRAIN_SECONDS } },
     providers: { sandbox: { kind: 'sandbox', access: 'platform', base_url: sandbox.url } },
     workspaces: {
       plain: routeOf({}),
@@ -86,20 +77,6 @@ async function startFleet(
       piecewise: routeOf({ piece_delay_ms: 100 }),
     },
   })
-  const ports = [await freePort(), await freePort(), await freePort()] as const
-  const folders = [await tempFolder(t), await tempFolder(t), await tempFolder(t)] as const
-  const common = {
-    LARKWAY_DRAIN_SECONDS: DRAIN_SECONDS,
-    LARKWAY_SECRET_KEYS: Buffer.alloc(32, 'k').toString('base64'),
-  }
-  const start = (index: number) =>
-    startNode(t, {
-      redisUrl: redis.url,
-      dataFolder: folders[index] ?? '',
-      env: { ...common, PORT: String(ports[index]) },
-    })
-  const fleet = new Fleet(await Promise.all([start(0), start(1), start(2)]), start)
-  return { fleet, nginx: await startNginx(t, ports), authorizationOf }
 }
 
 function sentenceOf({ requests, faults, longestMs }: CallersTally, sinceMs: number): string {
@@ -108,11 +85,12 @@ function sentenceOf({ requests, faults, longestMs }: CallersTally, sinceMs: numb
 }
 
 t.test('no caller notices that nodes restart', { skip: withoutServers, timeout: TIMEOUT_MS }, async (t) => {
-  const { fleet, nginx, authorizationOf } = await startFleet(t)
+  const fleet = await startNodes(t)
+  const requests = new RequestCounts(fleet)
   const startMs = performance.now()
   const callers = new RollingCallers({
-    port: nginx.port,
-    authorizationOf,
+    port: fleet.nginx.port,
+    authorizationOf: fleet.authorizationOf,
     counts: COUNTS,
     slowMs: SLOW_MS,
     idleMs: IDLE_MS,
@@ -122,7 +100,8 @@ t.test('no caller notices that nodes restart', { skip: withoutServers, timeout: 
     'callers of every kind are answered',
   )
   for (let round = 0; round < ROUNDS; round += 1) {
-    for (const index of fleet.nodes.keys()) t.equal(await fleet.restart(index), 0, `round ${round}, ${index}`)
+    for (const index of fleet.nodes.keys())
+      t.equal(await requests.restart(index), 0, `round ${round}, ${index}`)
     t.comment(sentenceOf(callers.tally, startMs))
   }
   const serves = ({ log }: Larkway) => log.some(({ msg }) => msg === 'request')
@@ -132,6 +111,6 @@ t.test('no caller notices that nodes restart', { skip: withoutServers, timeout: 
   t.comment(sentenceOf(tally, startMs), tally.byKind)
   t.same(tally.faults.slice(0, 20), [], `${tally.faults.length} requests were not answered as they should be`)
   // Lines of the log are written together, a moment later.
-  await waitUntil(() => fleet.notSeenOnce(tally.posts).length === 0)
-  t.same(fleet.notSeenOnce(tally.posts).slice(0, 20), [], 'every POST came to one node, and once')
+  await waitUntil(() => requests.notSeenOnce(tally.posts).length === 0)
+  t.same(requests.notSeenOnce(tally.posts).slice(0, 20), [], 'every POST came to one node, and once')
 })

@@ -1,13 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { cpuMsOf } from '../support/cpu-time.ts'
-import { customersOf, startJobFleet, submitJob } from '../support/job-fleet.ts'
+import { startFleet } from '../support/fleet.ts'
+import { JOB_TIMING, jobTenants, submitJob } from '../support/fleet-jobs.ts'
 import { ask, countsOf, keyedUpload, nameOf } from '../support/keyed-call.ts'
-import { type LarkwayProcess, startLarkway } from '../support/larkway.ts'
-import { nodesOf } from '../support/nodes.ts'
+import type { LarkwayProcess } from '../support/larkway.ts'
 import { nameOfPaid, race } from '../support/race.ts'
 import { startRedisCluster } from '../support/redis-cluster.ts'
-import { startRedis } from '../support/redis-server.ts'
 import { withoutServers } from '../support/servers.ts'
 import { stallAt } from '../support/stalled-calls.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
@@ -22,10 +21,10 @@ const FACTS = {
 /** Longest that a node serves calls out of leases of money, and a moment more. */
 const LEASED_MS = 1_700
 
-async function startRig(t: Test) {
-  const redis = await startRedis(t, { durable: true })
+async function startRig(t: Test, nodes: number) {
   const upstream = await startUpstream(t)
-  const nodes = nodesOf({
+  const fleet = await startFleet(t, {
+    ...{ nodes, redis: { durable: true } },
     providers: { platform: { kind: 'openai-compatible', access: 'platform', base_url: upstream.url } },
     workspaces: {
       acme: {
@@ -34,16 +33,15 @@ async function startRig(t: Test) {
       },
     },
   })
-  const authorization = nodes.authorizationOf('acme')
-  return { redis, upstream, authorization, start: () => nodes.start(t, { redisUrl: redis.url }) }
+  return { ...fleet, upstream, authorization: fleet.authorizationOf('acme') }
 }
 
 t.test(
   'calls that are refused while Redis is away',
   { skip: withoutServers, timeout: 120_000 },
   async (t) => {
-    const { redis, authorization, start } = await startRig(t)
-    const gateway = await start()
+    const { redis, authorization, node } = await startRig(t, 1)
+    const gateway = node()
     const call = { path: '/v1/speech', body: { input: 'seven c' }, authorization }
     t.same(countsOf((await race([gateway], call, 10)).map(nameOfPaid)), { 200: 10 })
     await redis.kill()
@@ -78,8 +76,8 @@ t.test(
 )
 
 t.test('told to stop while Redis is away', { skip: withoutServers, timeout: 120_000 }, async (t) => {
-  const { redis, upstream, authorization, start } = await startRig(t)
-  const [gateway, other] = await Promise.all([start(), start()])
+  const { redis, upstream, authorization, node } = await startRig(t, 2)
+  const [gateway, other] = [node(), node(1)]
   const keys = ['one', 'two', 'three']
   const clients = await stallAt({ port: gateway.port, authorization, keys, upstream }, 'whole')
   for (const client of clients) client.destroy()
@@ -103,16 +101,16 @@ t.test('told to stop while Redis is away', { skip: withoutServers, timeout: 120_
 
 t.test('what processes write while Redis is away', { skip: withoutServers, timeout: 120_000 }, async (t) => {
   const upstream = await startUpstream(t)
-  const { redis, server, workspaces, authorizationOf, ...fleet } = await startJobFleet(t, {
-    upstreamUrl: upstream.url,
-    workspaces: 1,
+  const { redis, node, ...fleet } = await startFleet(t, {
+    ...jobTenants({ upstreamUrl: upstream.url }),
+    ...{ workers: 1, redis: { durable: true }, s3: {}, timing: JOB_TIMING },
   })
-  const processes = [server, await fleet.startWorker(), await fleet.startServer({ LARKWAY_JOBS: '4' })]
+  const processes = [node(), ...fleet.workers, await fleet.startNode({ env: { LARKWAY_JOBS: '4' } })]
   const saying = ({ log }: LarkwayProcess, words: string) => log.filter(({ msg }) => msg === words)
-  const authorization = authorizationOf(workspaces[0]!)
+  const authorization = fleet.authorizationOf('ws_0')
   for (const outage of [1, 2]) {
     // Commands are under way when it breaks.
-    const submissions = Array.from({ length: 8 }, () => submitJob(() => server.url, authorization))
+    const submissions = Array.from({ length: 8 }, () => submitJob(() => node().url, authorization))
     await redis.kill()
     await sleep(2_500)
     await redis.restart()
@@ -134,10 +132,8 @@ t.test('what processes write while Redis is away', { skip: withoutServers, timeo
 
 t.test('and while a cluster is away', { skip: withoutServers, timeout: 120_000 }, async (t) => {
   const cluster = await startRedisCluster(t)
-  const { config } = customersOf({ upstreamUrl: 'http://127.0.0.1:1', workspaces: 1 })
-  const secretKeys = Buffer.alloc(32, 7).toString('base64')
-  const env = { REDIS_URL: cluster.url, LARKWAY_SECRET_KEYS: secretKeys }
-  const node = await startLarkway(t, { config, env })
+  const tenants = jobTenants({ upstreamUrl: 'http://127.0.0.1:1' })
+  const node = (await startFleet(t, { ...tenants, redis: cluster })).node()
   const saying = (words: string) => node.log.filter(({ msg }) => msg === words).length
   for (const primary of cluster.primaries) primary.freeze()
   t.ok(await waitUntil(() => saying('Redis is away') > 0, 20_000))

@@ -5,33 +5,27 @@ import { type ReceivedCall, startSandbox } from '../../src/sandbox/server.ts'
 
 import { uploadsOf } from '../support/audio-upload.ts'
 import { readEvents } from '../support/event-source.ts'
+import { startFleet } from '../support/fleet.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { withoutServers } from '../support/servers.ts'
-import { startTopology, type Topology } from '../support/topology.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
 const AUDIO_BYTES_MAX = 26_214_400
 const JSON_TYPE = { 'content-type': 'application/json' }
 
-interface Rig extends Topology {
-  /** What the provider was asked since `forget`. */
-  calls(): Promise<ReceivedCall[]>
-  forget(): Promise<void>
-}
-
 /**
  * Routes to a sandbox of the test's own: `plain`, one that is `slow` to answer and one that streams
  * `piecewise`.
  */
-async function start(t: Test): Promise<Rig> {
+async function start(t: Test) {
   const sandbox = await startSandbox()
   t.teardown(() => sandbox.close())
-  const entry = (options: object) => [{ model: 'morse-1', options }]
-  const topology = await startTopology(t, {
-    upstreamUrl: sandbox.url,
-    kind: 'sandbox',
-    routes: {
+  const entry = (options: object) => ({ entries: [{ provider: 'sandbox', model: 'morse-1', options }] })
+  const fleet = await startFleet(t, {
+    ...{ nodes: 3, nginx: true, redis: { durable: true }, s3: {} },
+    providers: { sandbox: { kind: 'sandbox', access: 'platform', base_url: sandbox.url } },
+    workspaces: {
       plain: entry({}),
       slow: entry({ delay_ms: 3_000 }),
       piecewise: entry({ piece_delay_ms: 300 }),
@@ -39,7 +33,9 @@ async function start(t: Test): Promise<Rig> {
   })
   const { origin } = new URL(sandbox.url)
   return {
-    ...topology,
+    ...fleet,
+    authorization: (route: string) => ({ authorization: fleet.authorizationOf(route) }),
+    /** What the provider was asked since `forget`. */
     calls: async () =>
       ((await (await fetch(`${origin}/sandbox/calls`)).json()) as { calls: ReceivedCall[] }).calls,
     forget: async () => void (await fetch(`${origin}/sandbox/calls`, { method: 'DELETE' })),
@@ -83,7 +79,7 @@ async function jsonOf(client: RawClient): Promise<Answer | null> {
 
 t.test('three nodes behind nginx', { skip: withoutServers, timeout: 300_000 }, async (t) => {
   const rig = await start(t)
-  const { nginx, nodes, authorization } = rig
+  const { nginx, node, authorization } = rig
 
   t.test('the largest audio goes through in every form', async (t) => {
     const audio = filledWav(AUDIO_BYTES_MAX, 5)
@@ -157,7 +153,7 @@ t.test('three nodes behind nginx', { skip: withoutServers, timeout: 300_000 }, a
         headers: { ...authorization('plain'), ...JSON_TYPE, accept: 'audio/wav' },
         body: JSON.stringify({ input: 'paris '.repeat(24).trim() }),
       }).then(async (response) => Buffer.from(await response.arrayBuffer()))
-    const [direct, proxied] = await Promise.all([ask(nodes[0].url), ask(nginx.url)])
+    const [direct, proxied] = await Promise.all([ask(node().url), ask(nginx.url)])
     t.ok(direct.length > 500_000)
     t.ok(direct.equals(proxied))
   })
@@ -211,7 +207,7 @@ t.test('three nodes behind nginx', { skip: withoutServers, timeout: 300_000 }, a
       }).then(answerOf)
     const posts = Array.from({ length: 12 }, post)
     t.ok(await waitUntil(async () => (await rig.calls()).length === 12), 'all are with the provider')
-    const killed = nodes[2].signal('SIGKILL')
+    const killed = node(2).signal('SIGKILL')
     const gets = await Promise.all(
       Array.from({ length: 100 }, () =>
         fetch(`${nginx.url}/v1/me`, { headers: authorization('plain') }).then(answerOf),
@@ -253,7 +249,7 @@ t.test('three nodes behind nginx', { skip: withoutServers, timeout: 300_000 }, a
     }
     const asked = Promise.all(Array.from({ length: 16 }, (_, worker) => ask(worker)))
     t.ok(await waitUntil(() => statuses.length > 100))
-    t.equal(await nodes[1].signal('SIGTERM'), 0)
+    t.equal(await node(1).signal('SIGTERM'), 0)
     const stoppedAt = statuses.length
     t.ok(await waitUntil(() => statuses.length > stoppedAt + 100))
     over = true
@@ -262,7 +258,7 @@ t.test('three nodes behind nginx', { skip: withoutServers, timeout: 300_000 }, a
   })
 
   t.test('no node is left', async (t) => {
-    await nodes[0].signal('SIGTERM')
+    await node().signal('SIGTERM')
     const get = await fetch(`${nginx.url}/v1/me`, { headers: authorization('plain') })
     assertEnvelope(t, 'OVERLOADED', await answerOf(get))
     const { raw } = uploadsOf(filledWav(5_000_000, 2), authorization('plain').authorization)

@@ -41,11 +41,14 @@ t.test('nothing is lost or counted twice while the state comes and goes', async 
   const book = accounts()
   const usage = createUsageBuffer(book, createLogger('silent'))
   book.state.away = true
+  const startMs = performance.now()
   for (let i = 0; i < 20; i++) {
     for (const workspace of ['a', 'b', 'c']) usage.note(workspace, 'key', 7)
     await sleep(100)
   }
-  t.ok(book.state.commands >= 1 && book.state.commands <= 4, 'an outage costs one command a second')
+  const { commands } = book.state
+  const seconds = (performance.now() - startMs) / 1_000
+  t.ok(commands >= 1 && commands <= 2 * seconds, `an outage of ${seconds} s costs ${commands} commands`)
   book.state.away = false
   book.state.lostAnswers = 2
   t.ok(await waitUntil(() => book.spent() === 20 * 3 * 7))

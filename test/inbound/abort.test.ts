@@ -5,6 +5,7 @@ import type { Exchange } from '../../src/inbound/exchange.ts'
 import type { EdgeRoute } from '../../src/inbound/server.ts'
 import { startEdge } from '../support/edge.ts'
 import { RawClient } from '../support/raw-client.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 const MIB = 1024 * 1024
 const ABORTS = 1_000
@@ -85,15 +86,19 @@ t.test('a thousand clients that leave at random take nothing with them', async (
 
 t.test('whoever left is told nothing more', async (t) => {
   const seen: string[] = []
+  const left = Promise.withResolvers<void>()
+  const arrived = Promise.withResolvers<void>()
   const late: EdgeRoute = {
     method: 'POST',
     path: '/late',
     async handle(exchange) {
       exchange.onFinished(() => seen.push(`finished ${exchange.status}`))
-      exchange.signal.addEventListener('abort', () =>
-        seen.push(`abort ${toGatewayError(exchange.signal.reason).code}`),
-      )
-      await sleep(150)
+      exchange.signal.addEventListener('abort', () => {
+        seen.push(`abort ${toGatewayError(exchange.signal.reason).code}`)
+        left.resolve()
+      })
+      arrived.resolve()
+      await left.promise
       exchange.body.consume({ onChunk: () => seen.push('chunk'), onError: () => seen.push('error') })
       exchange.body.pause()
       exchange.body.resume()
@@ -108,9 +113,10 @@ t.test('whoever left is told nothing more', async (t) => {
   // Once the first chunk waits for its consumer the socket is paused; this client leaves before it has sent
   // one.
   await client.send('POST /late HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n')
-  await sleep(50)
+  await arrived.promise
   client.destroy()
-  await sleep(300)
+  t.ok(await waitUntil(() => seen.length >= 4))
+  await sleep(50)
   t.same(seen, ['finished 499', 'abort CLIENT_CLOSED', 'finished late', 'status 499, aborted true'])
   t.same(edge.logged, [])
   t.equal(edge.budget.used, 0)
@@ -131,9 +137,9 @@ t.test('a signal asked for after the client left is aborted, and never after an 
     const client = await RawClient.connect(edge.port)
     await client.send(`GET /keep?${query} HTTP/1.1\r\nHost: a\r\n\r\n`)
     if (query === 'answer') await client.response()
-    else await sleep(50)
+    t.ok(await waitUntil(() => kept.some((exchange) => exchange.query === query)))
     client.destroy()
-    await sleep(50)
+    t.ok(await waitUntil(() => edge.server.connections === 0))
   }
   t.equal(kept[0]?.signal.aborted, false)
   t.equal(kept[0]?.status, 200)
@@ -149,12 +155,9 @@ t.test('closing the server cuts every connection and leaves nothing held', async
       'POST /hold HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n',
       Buffer.alloc(50_000),
     )
-  await sleep(50)
-  t.equal(edge.server.inFlight, 20)
-  t.ok(edge.budget.used > 0)
+  t.ok(await waitUntil(() => edge.server.inFlight === 20 && edge.budget.used > 0))
   edge.server.close()
-  await sleep(50)
-  t.equal(edge.server.inFlight, 0)
+  t.ok(await waitUntil(() => edge.server.inFlight === 0))
   t.equal(edge.budget.used, 0)
   t.ok((await Promise.all(clients.map((client) => client.closes()))).every(Boolean))
   for (const client of clients) client.destroy()

@@ -5,6 +5,7 @@ import { readJson } from '../../src/inbound/json-body.ts'
 import { createBudget } from '../../src/storage/budget.ts'
 import { slices } from '../support/bodies.ts'
 import { FakeExchange, type FakeRequest } from '../support/fake-exchange.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 /** A budget of `limit` bytes at which nobody can wait. */
 function budgetOf(limit: number): ByteBudget {
@@ -159,8 +160,7 @@ t.test('a client that leaves while its body waits takes its place along', async 
   budget.charge(1_900_000, 'other')
   const run = read({ chunks: bodyOf(500_000) }, { budget })
   run.held.catch(() => {})
-  await sleep(20)
-  t.equal(budget.waiting, 1)
+  t.ok(await waitUntil(() => budget.waiting === 1))
   run.exchange.leave()
   await t.rejects(run.value, { code: 'CLIENT_CLOSED' })
   t.equal(budget.waiting, 0)
@@ -185,8 +185,7 @@ t.test(
     t.ok(budget.used > 1_800_000, 'all of it is set aside')
     t.equal(budget.tryReserve(900_000, 'other'), true, 'another workspace takes it')
     t.ok(budget.used < 900_000 + 3 * 50_000, `${budget.used} are held`)
-    await sleep(50)
-    t.ok(run.exchange.paused, 'it waits for more when it has come far enough')
+    t.ok(await waitUntil(() => run.exchange.paused), 'it waits for more when it has come far enough')
     budget.refund(900_000, 'other')
     t.equal(((await run.value) as string).length, 600_000)
     const { release } = await run.held

@@ -7,6 +7,7 @@ import { Router } from '../../src/inbound/router.ts'
 import { type EdgeRoute, startServer } from '../../src/inbound/server.ts'
 import { startEdge } from '../support/edge.ts'
 import { RawClient } from '../support/raw-client.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 const echo: EdgeRoute = {
   method: 'POST',
@@ -235,7 +236,7 @@ t.test('handlers that throw, reject, or end without an answer are 500, and the p
   const response = await fetch(`${edge.origin}/chunk`, { method: 'POST', body: 'x' })
   t.equal(response.status, 500)
   t.match(await response.json(), { error: { code: 'INTERNAL', category: 'internal', retryable: false } })
-  await new Promise((resolve) => setTimeout(resolve, 30))
+  await waitUntil(() => edge.logged.length >= routes.length)
   t.equal(edge.logged.length, routes.length, 'each failure is logged once')
   t.ok(edge.logged.every(({ request_id, stack }) => request_id && stack))
   t.equal(edge.server.inFlight, 0)

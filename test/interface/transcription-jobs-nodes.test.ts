@@ -1,5 +1,5 @@
 import t from 'tap'
-import { startTopology } from '../support/topology.ts'
+import { startFleet } from '../support/fleet.ts'
 import { TRANSCRIPT_DELTAS } from '../support/upstream/openai.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -7,6 +7,7 @@ import { filledWav } from '../support/wav.ts'
 
 const PATH = '/v1/transcription/jobs'
 const ENTRY = {
+  provider: 'own',
   model: 'whisper-1',
   capabilities: ['audio_input'],
   features: ['segment_timestamps'],
@@ -21,15 +22,17 @@ interface JobObject {
 
 t.test('jobs belong to all nodes: Redis, S3 and nginx', { timeout: 120_000 }, async (t) => {
   const upstream = await startUpstream(t)
-  const { nodes, nginx, authorization } = await startTopology(t, {
-    upstreamUrl: upstream.url,
-    kind: 'openai-compatible',
-    routes: { main: [ENTRY] },
+  const { node, nginx, authorizationOf } = await startFleet(t, {
+    ...{ nodes: 3, nginx: true, redis: { durable: true }, s3: {} },
+    providers: {
+      own: { kind: 'openai-compatible', access: 'byok', workspace: 'acme', base_url: upstream.url },
+    },
+    workspaces: { acme: { entries: [ENTRY] } },
     // Bodies over this go to the bucket as they arrive.
     env: { LARKWAY_MEMORY_MIB: '8' },
   })
-  const headers = { ...authorization('main'), 'content-type': 'audio/wav' }
-  const [first, second, third] = nodes
+  const headers = { authorization: authorizationOf('acme'), 'content-type': 'audio/wav' }
+  const [first, second, third] = [node(), node(1), node(2)]
   const submit = (url: string, wav: Buffer, key?: string) =>
     fetch(url + PATH, {
       method: 'POST',

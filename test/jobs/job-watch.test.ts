@@ -46,23 +46,28 @@ async function open(t: Test) {
 }
 
 t.test('a word of this process is heard at once, one that falls into a look as well', async (t) => {
-  const { signals, watch, job, cancel, seam } = await open(t)
-  const look = Promise.withResolvers<void>()
-  // The first look has read the old state, and answers when the new one is there already.
-  seam.after = () => look.promise
-  const changed = watch.changed(job, 20_000, NEVER)
-  signals.changed(job.id)
-  await sleep(50)
-  t.equal(seam.looks, 1)
-  await cancel()
-  signals.changed(job.id)
-  signals.changed(job.id)
-  seam.after = async () => {}
-  const startMs = performance.now()
-  look.resolve()
-  t.match(await changed, { status: 'cancelled' })
-  t.ok(performance.now() - startMs < 400, 'without another pause')
-  t.equal(seam.looks, 2)
+  const tookMs: number[] = []
+  for (let round = 0; round < 3; round += 1) {
+    const { signals, watch, job, cancel, seam } = await open(t)
+    const look = Promise.withResolvers<void>()
+    // The first look has read the old state, and answers when the new one is there already.
+    seam.after = () => look.promise
+    const changed = watch.changed(job, 20_000, NEVER)
+    signals.changed(job.id)
+    await sleep(50)
+    t.equal(seam.looks, 1)
+    await cancel()
+    signals.changed(job.id)
+    signals.changed(job.id)
+    seam.after = async () => {}
+    const startMs = performance.now()
+    look.resolve()
+    t.match(await changed, { status: 'cancelled' })
+    tookMs.push(performance.now() - startMs)
+    t.equal(seam.looks, 2)
+  }
+  // A busy machine may hold one of them up; a pause would hold up each.
+  t.ok(Math.min(...tookMs) < 400, `without another pause: ${tookMs} ms`)
 })
 
 t.test('a job that is gone, and a state that is', async (t) => {

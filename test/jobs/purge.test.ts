@@ -107,8 +107,13 @@ t.test('a state that is away is asked again', async (t) => {
 t.test('stopped, it ends with the jobs that it has begun', async (t) => {
   const { state, forgotten } = expired(2)
   const { promise, resolve } = Promise.withResolvers<void>()
-  const purge = startPurge({ state, objects: objectsWith(() => promise), log, timing: HASTE })
-  await sleep(50)
+  let begun = 0
+  const removeAll = () => {
+    begun += 1
+    return promise
+  }
+  const purge = startPurge({ state, objects: objectsWith(removeAll), log, timing: HASTE })
+  t.ok(await waitUntil(() => begun === 2))
   const stopped = purge.stop()
   t.equal(forgotten.length, 0)
   resolve()

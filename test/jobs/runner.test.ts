@@ -98,12 +98,13 @@ t.test('a state that is away is said once, and once that it is back; the jobs ar
   rig.run({ jobs: { claim } })
   const id = await rig.hear(SOUND)
   t.ok(await waitUntil(() => asked >= 4))
-  const before = asked
+  const [before, fromMs] = [asked, performance.now()]
   for (let count = 0; count < 30; count += 1) {
     rig.signals.queued()
     await sleep(10)
   }
-  t.ok(asked - before <= 10, 'and nobody hurries it')
+  const hurriedMs = performance.now() - fromMs
+  t.ok(asked - before <= 1 + hurriedMs / 30, `${asked - before} times in ${hurriedMs} ms: nobody hurries it`)
   isAway = false
   t.equal((await rig.ended(id)).status, 'succeeded')
   t.ok(await waitUntil(() => rig.ends().length === 1))

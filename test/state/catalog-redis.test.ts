@@ -211,9 +211,11 @@ t.test('while Redis is away everything fails at once', { skip: withoutServers },
   const { server, catalog } = await startCatalog(t)
   await begin({ catalog } as State)
   await server.kill()
-  const startMs = performance.now()
-  for (const { run } of Object.values(OPERATIONS)) await t.rejects(run(catalog, randomUUID()), UNAVAILABLE)
-  t.ok(performance.now() - startMs < 1_800, 'nobody waits')
+  for (const [name, { run }] of Object.entries(OPERATIONS)) {
+    const startMs = performance.now()
+    await t.rejects(run(catalog, randomUUID()), UNAVAILABLE)
+    t.ok(performance.now() - startMs < 1_800, `${name} does not wait`)
+  }
 })
 
 t.test('what moves from node to node is never seen by half', { skip: withoutServers }, async (t) => {

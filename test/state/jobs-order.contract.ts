@@ -1,6 +1,16 @@
 import type { Test } from 'tap'
 import type { Job, JobSpec } from '../../src/contracts/jobs.ts'
-import { jobsOf, KEEP, neighbours, OVER_MS, RETURN, SHORT_MS, SUCCESS } from '../support/jobs-under-test.ts'
+import {
+  jobsOf,
+  KEEP,
+  neighbours,
+  OVER_MS,
+  RETURN,
+  SHORT_MS,
+  SOON_MS,
+  SOON_OVER_MS,
+  SUCCESS,
+} from '../support/jobs-under-test.ts'
 import { newWorkspace, type StateUnderTest } from '../support/state-under-test.ts'
 
 type Start = (t: Test) => Promise<StateUnderTest>
@@ -38,9 +48,9 @@ function turns(t: Test, start: Start): void {
   t.test('a job that comes back from its delay is taken behind those that wait', async (t) => {
     const { accept, take, end, claim, idsOf, pass } = await jobsOf(t, start)
     const first = await accept()
-    await end(await take(), { state: 'queued', delayMs: SHORT_MS, counts: 'retry' })
+    await end(await take(), { state: 'queued', delayMs: SOON_MS, counts: 'retry' })
     const others = [await accept(), await accept(), await accept()].map(({ id }) => id)
-    await pass(OVER_MS)
+    await pass(SOON_OVER_MS)
     t.same(idsOf(await claim({ limit: 10 })), [...others, first.id])
   })
 

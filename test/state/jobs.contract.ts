@@ -11,6 +11,8 @@ import {
   POISON,
   RETURN,
   SHORT_MS,
+  SOON_MS,
+  SOON_OVER_MS,
   SUCCESS,
   slotOf,
   specOf,
@@ -264,9 +266,9 @@ function leases(t: Test, start: Start): void {
 
   t.test('a claim that is renewed is kept', async (t) => {
     const { jobs, taken, claim, end, pass } = await jobsOf(t, start)
-    const job = await taken({}, { leaseMs: SHORT_MS })
+    const job = await taken({}, { leaseMs: SOON_MS })
     t.same(await jobs.renew(job.id, 1, LONG_MS, null), { held: true, cancelRequested: false })
-    await pass(OVER_MS)
+    await pass(SOON_OVER_MS)
     t.same(await claim(), [])
     t.match(await end(job, SUCCESS), { status: 'succeeded' })
   })
@@ -623,9 +625,9 @@ function operators(t: Test, start: Start): void {
   t.test('a retried job lives by its next end', async (t) => {
     const { jobs, taken, take, end, pass } = await jobsOf(t, start)
     const job = await taken()
-    await jobs.end(job.id, 1, FAILURE, AT_ONCE)
+    await jobs.end(job.id, 1, FAILURE, { ...AT_ONCE, deadMs: SOON_MS })
     t.equal(await jobs.retry(job.id), true)
-    await pass(OVER_MS)
+    await pass(SOON_OVER_MS)
     t.same(await jobs.takeExpired(10), [], 'it does not expire while it waits')
     t.match(await end(await take(), SUCCESS), { status: 'succeeded' })
     t.same(await jobs.takeExpired(10), [])

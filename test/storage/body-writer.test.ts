@@ -116,7 +116,7 @@ t.test('one that shows itself slow while it waits leaves the memory to others', 
   const { budget, open } = await createRig(t, {
     budgetBytes: 8 * MIB,
     uploadSlots: 1,
-    timing: { ...timing, slotWaitMs: 600 },
+    timing: { ...timing, slotWaitMs: 3_000 },
   })
   const uploading = open(20 * MIB)
   await uploading.start()
@@ -127,7 +127,7 @@ t.test('one that shows itself slow while it waits leaves the memory to others', 
   const fast = open(3 * MIB)
   const started = fast.start()
   fast.write(noise(100_000))
-  t.ok(await waitUntil(() => budget.waiting === 1, 500), 'the fast one waits alone')
+  t.ok(await waitUntil(() => budget.waiting === 1, 2_500), 'the fast one waits alone')
   held.release()
   await started
   await refused

@@ -40,10 +40,12 @@ t.test('folders do not wait for one another', async (t: Test) => {
   const [one, other] = [await tempFolder(t), await tempFolder(t)]
   let now = 0
   let most = 0
+  const both = Promise.withResolvers<void>()
   await watchSyncs(t, async (sync) => {
     now += 1
     most = Math.max(most, now)
-    await sleep(50)
+    if (now === 2) both.resolve()
+    await Promise.race([both.promise, sleep(5_000, undefined, { ref: false })])
     await sync()
     now -= 1
   })

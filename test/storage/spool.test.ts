@@ -118,7 +118,7 @@ t.test('an overdrawn budget is for the store at once, one overdrawn twice for no
 })
 
 t.test('upload slots are limited, and the next one waits for them', async (t: Test) => {
-  const timing = { memoryWaitMs: 0, slotWaitMs: 150 }
+  const timing = { memoryWaitMs: 0, slotWaitMs: 600 }
   const { spool, open } = await createRig(t, { budgetBytes: 0, uploadSlots: 2, timing })
   const [first, second, third, fourth] = [1, 2, 3, 4].map(() => open(MIB))
   await Promise.all([first!.start(), second!.start()])

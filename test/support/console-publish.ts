@@ -1,11 +1,11 @@
-import { createServer } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { type Told, type Visitor, visit } from './console-bench.ts'
-import { listen } from './http-server.ts'
-import { type Larkway, startLarkway } from './larkway.ts'
-import { startRedis } from './redis-server.ts'
+import { startFleet } from './fleet.ts'
+import type { Larkway } from './larkway.ts'
+import type { ReceivedRequest, Script } from './upstream/dialect.ts'
+import { startUpstream } from './upstream/upstream.ts'
 import { waitUntil } from './wait-until.ts'
 
 /** They publish in turn: one alone is slowed down by the rate that a key may use the console at. */
@@ -19,50 +19,26 @@ const KNOWN_EVERYWHERE_MS = 5_000
 type Attempt = { readonly model: string; readonly reason: string }
 type Line = Readonly<Record<string, unknown>>
 
-/** An upstream at which the models `first-…` always fail. */
-async function startUpstream(t: Test): Promise<string> {
-  const server = createServer((request, response) => {
-    const chunks: Buffer[] = []
-    request.on('data', (chunk: Buffer) => chunks.push(chunk))
-    request.on('end', () => {
-      const { model } = JSON.parse(Buffer.concat(chunks).toString()) as { model: string }
-      const fails = model.startsWith('first-')
-      response.writeHead(fails ? 500 : 200, { 'content-type': 'application/json' })
-      const message = { role: 'assistant', content: model }
-      const answer = { id: 'c', model, choices: [{ index: 0, message, finish_reason: 'stop' }] }
-      response.end(JSON.stringify(fails ? { error: { message: 'no' } } : answer))
-    })
-  })
-  return listen(t, server)
+/** The models `first-…` always fail; every other one answers its name. */
+function answer({ model }: ReceivedRequest): Script {
+  return model.startsWith('first-') ? { status: 500 } : {}
 }
 
 /** Two nodes of one Redis, whose file knows a provider and a workspace without a route worth the name. */
 async function startNodes(t: Test) {
-  const [upstream, redis] = [await startUpstream(t), await startRedis(t)]
+  const { url } = await startUpstream(t, { script: answer })
+  const provider = { kind: 'openai-compatible', access: 'byok', workspace: 'acme', base_url: url }
   const operators = Array.from({ length: OPERATORS }, makeKey)
-  const provider = {
-    kind: 'openai-compatible',
-    access: 'byok',
-    workspace: 'acme',
-    base_url: `${upstream}/v1`,
-  }
-  const config = {
-    rate_limit: { requests_per_minute: 100_000_000, burst: 100_000 },
+  const keys = operators.map((key, at) => {
+    return { id: `key_${at}`, app: 'web', sha256: hashKey(key), scopes: ['operator'] }
+  })
+  const fleet = await startFleet(t, {
+    ...{ nodes: 2, redis: {} },
     providers: { up: { ...provider, capabilities: ['text'] } },
-    routes: { file: { workspace: 'acme', entries: [{ provider: 'up', model: 'file' }] } },
-    workspaces: {
-      acme: {
-        apps: { web: { route: 'file' } },
-        keys: operators.map((key, index) => {
-          return { id: `key_${index}`, app: 'web', sha256: hashKey(key), scopes: ['operator'] }
-        }),
-      },
-    },
-  }
-  const start = () => startLarkway(t, { config, env: { REDIS_URL: redis.url } })
-  const nodes: readonly [Larkway, Larkway] = [await start(), await start()]
-  const visitors = await Promise.all(operators.map((key) => visit(nodes[0].url, key)))
-  return { nodes, visitors, visitor: visitors[0]! }
+    workspaces: { acme: { entries: [{ provider: 'up', model: 'file' }], terms: { keys } } },
+  })
+  const visitors = await Promise.all(operators.map((key) => visit(fleet.node().url, key)))
+  return { nodes: [fleet.node(), fleet.node(1)] as const, visitors, visitor: visitors[0]! }
 }
 
 /** Both entries bear the number of the version, so that half of one and half of another would be seen. */

@@ -1,7 +1,7 @@
 import type { Test } from 'tap'
 import { startSandboxThread } from '../../src/sandbox/thread.ts'
+import { startFleet } from './fleet.ts'
 import type { Larkway } from './larkway.ts'
-import { nodesOf } from './nodes.ts'
 
 export const EDGE_WORKSPACE = 'acme'
 
@@ -23,7 +23,8 @@ export async function startEdgeProduct(t: Test, options: EdgeProductOptions = {}
   const { env = {}, limits = {}, entry = {} } = options
   const sandbox = await startSandboxThread({}, (error) => t.fail(error.message))
   t.teardown(() => sandbox.close())
-  const nodes = nodesOf({
+  const fleet = await startFleet(t, {
+    env,
     providers: {
       sandbox: { kind: 'sandbox', access: 'byok', workspace: EDGE_WORKSPACE, base_url: sandbox.url },
     },
@@ -35,6 +36,5 @@ export async function startEdgeProduct(t: Test, options: EdgeProductOptions = {}
     },
     config: { limits },
   })
-  const larkway = await nodes.start(t, { env })
-  return { ...larkway, authorization: nodes.authorizationOf(EDGE_WORKSPACE) }
+  return { ...fleet.node(), authorization: fleet.authorizationOf(EDGE_WORKSPACE) }
 }

@@ -17,6 +17,9 @@ import { LONG_MS, newDigest, newWorkspace, type StateUnderTest } from './state-u
 /** A time that is over after `pass(OVER_MS)`. */
 export const SHORT_MS = 20
 export const OVER_MS = 60
+/** A time that something still has to happen in, on a busy machine, too; it is over after `pass(SOON_OVER_MS)`. */
+export const SOON_MS = 500
+export const SOON_OVER_MS = 550
 
 /** Told apart by the moment of the purge. */
 export const KEEP: Retention = { transcriptionMs: LONG_MS, queueMs: 2 * LONG_MS, deadMs: 3 * LONG_MS }

@@ -3,10 +3,8 @@ import { Agent, createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
-import { type Bucket, openBucket } from './bucket.ts'
-import { nodesOf } from './nodes.ts'
+import { startFleet } from './fleet.ts'
 import { MemoryWatch } from './resident-memory.ts'
-import { startS3 } from './s3-server.ts'
 import { startClients } from './senders.ts'
 import type { SlowKind } from './slow-kinds.ts'
 import type { SlowCounts, SlowOrder } from './slow-tenant-process.ts'
@@ -157,28 +155,28 @@ function medianOf(values: readonly number[]): number {
  */
 export async function assertUnhindered(t: Test, options: SlowTenantOptions): Promise<void> {
   const { kinds, connections, store, settleMs = 2_500, windowMs = 1_250, besideIdle = false } = options
-  const bucket: Bucket | null = store === 'S3' ? await openBucket(t, await startS3(t)) : null
   const upstreamUrl = await startUpstream(t)
   const workspace = (name: string) => ({ [name]: { entries: [{ provider: name, model: 'morse-1' }] } })
   const provider = (name: string) => ({
     [name]: { kind: 'sandbox', access: 'byok', workspace: name, base_url: upstreamUrl },
   })
-  const nodes = nodesOf({
+  const fleet = await startFleet(t, {
+    ...(store === 'S3' ? { s3: {} } : {}),
+    env: { LARKWAY_MEMORY_MIB: String(MEMORY_MIB), LARKWAY_LOG: 'warn' },
     providers: { ...provider('slow'), ...provider('other') },
     workspaces: { ...workspace('slow'), ...workspace('other') },
     config: { rate_limit: { requests_per_minute: 1_000_000, burst: 100_000 } },
   })
-  const env = { ...bucket?.env, LARKWAY_MEMORY_MIB: String(MEMORY_MIB), LARKWAY_LOG: 'warn' }
-  const gateway = await nodes.start(t, { env })
+  const gateway = fleet.node()
   const memory = new MemoryWatch(gateway.pid)
-  const callers = callersOf(gateway.port, nodes.authorizationOf('other'))
+  const callers = callersOf(gateway.port, fleet.authorizationOf('other'))
   t.teardown(() => callers.close())
   const alone: Window[] = []
   const beside: Window[] = []
   const ratio = () => medianOf(beside.map(({ p99Ms }) => p99Ms)) / medianOf(alone.map(({ p99Ms }) => p99Ms))
   await callers.measure(windowMs)
   while (alone.length < ROUNDS_MIN || (alone.length < ROUNDS_MAX && ratio() > MOST_RATIO)) {
-    const order = { port: gateway.port, authorization: nodes.authorizationOf('slow'), kinds, connections }
+    const order = { port: gateway.port, authorization: fleet.authorizationOf('slow'), kinds, connections }
     const idle = besideIdle
       ? startClients<SlowCounts>(t, PROGRAM, { ...order, idle: true } satisfies SlowOrder)
       : null
@@ -210,5 +208,5 @@ export async function assertUnhindered(t: Test, options: SlowTenantOptions): Pro
   )
   t.ok(ratio() <= MOST_RATIO, `p99 is at most ${MOST_RATIO} times what it is ${than}: ${ratio().toFixed(2)}`)
   await assertStopsClean(t, gateway)
-  t.same((await bucket?.contents()) ?? [], [], 'nothing is left in the store')
+  t.same((await fleet.bucket?.contents()) ?? [], [], 'nothing is left in the store')
 }

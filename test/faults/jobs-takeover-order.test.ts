@@ -7,9 +7,9 @@ import { jobPartition } from '../../src/ids.ts'
 import { keys } from '../../src/state/redis/key-names.ts'
 import { startFleet } from '../support/fleet.ts'
 import { hearing, JOB_TIMING, jobTenants, submitJob } from '../support/fleet-jobs.ts'
-import { startTranscriber } from '../support/fleet-orders.ts'
 import { serveHttp } from '../support/http-server.ts'
 import { withoutServers } from '../support/servers.ts'
+import { type Order, startOrderUpstream } from '../support/upstream/orders.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
@@ -29,21 +29,19 @@ const ENV = {
   PROVIDER_KEY: 'key_of_the_provider',
 }
 
-/** How each job was left by its worker: the provider's own number is in it. */
-async function notedOrders(redis: Redis, ids: readonly string[]): Promise<readonly (string | null)[]> {
-  return Promise.all(
-    ids.map(async (id) => {
-      const progress = await redis.hget(`${keys.jobs(jobPartition(id) ?? 0)}:job:${id}`, 'progress')
-      return /order-\d+/.exec(progress ?? '')?.[0] ?? null
-    }),
+/** Whether each job was left by its worker with the provider's own id of its order. */
+async function areNoted(redis: Redis, ids: readonly string[], orders: readonly Order[]): Promise<boolean> {
+  const left = await Promise.all(
+    ids.map((id) => redis.hget(`${keys.jobs(jobPartition(id) ?? 0)}:job:${id}`, 'progress')),
   )
+  return left.every((progress) => orders.some(({ id }) => progress?.includes(`"${id}"`)))
 }
 
 t.test('what killed workers have ordered is not ordered again', { skip: withoutServers }, async (t) => {
-  const provider = await startTranscriber(t)
+  const provider = await startOrderUpstream(t, 'assemblyai')
   const fleet = await startFleet(t, {
     ...jobTenants({
-      upstreamUrl: provider.url,
+      upstreamUrl: provider.origin,
       provider: { kind: 'assemblyai', api_key: `\${PROVIDER_KEY}` },
       entry: { model: 'universal-2' },
     }),
@@ -66,7 +64,7 @@ t.test('what killed workers have ordered is not ordered again', { skip: withoutS
     const before = provider.orders.map(({ looks }) => looks)
     const areAllLookedAt = async () => {
       const looked = provider.orders.every(({ looks }, at) => looks > (before[at] ?? 0))
-      return looked && (await notedOrders(redis, ids)).every((order) => order !== null)
+      return looked && (await areNoted(redis, ids, provider.orders))
     }
     t.ok(await waitUntil(areAllLookedAt, TAKEN_OVER_MS), `round ${round}: the orders of all jobs are noted`)
     await Promise.all(
@@ -75,7 +73,7 @@ t.test('what killed workers have ordered is not ordered again', { skip: withoutS
         await worker.signal('SIGKILL')
       }),
     )
-    if (round === ROUNDS) provider.isDone = true
+    if (round === ROUNDS) provider.stands = 'done'
     await Promise.all(fleet.workers.map((_, at) => fleet.restartWorker(at)))
   }
 

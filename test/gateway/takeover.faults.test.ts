@@ -13,7 +13,7 @@ import {
   type Ordering,
   type OrderUpstream,
   startOrderUpstream,
-} from '../support/order-upstreams.ts'
+} from '../support/upstream/orders.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 // They mostly wait for the next poll, which they can do together.

@@ -2,7 +2,7 @@ import t, { type Test } from 'tap'
 import { GatewayError } from '../../src/errors.ts'
 import { entryAt } from '../support/gateway-rig.ts'
 import { type JobRig, SOUND, startJobRig } from '../support/job-rig.ts'
-import { startOrderUpstream } from '../support/order-upstreams.ts'
+import { startOrderUpstream } from '../support/upstream/orders.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const away = () => Promise.reject(new GatewayError('DEPENDENCY_UNAVAILABLE'))

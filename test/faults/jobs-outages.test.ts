@@ -102,7 +102,8 @@ async function assertOutlived(t: Test, rig: Rig, outages: readonly Outage[]): Pr
   const all = () => Promise.all(ids.map((id) => state.jobs.get(id)))
   const ended = await waitUntil(async () => {
     await sleep(250)
-    return (await all()).every((job) => job !== null && ENDED.includes(job.status))
+    const jobs = await all().catch(() => [null]) // the state may still be busy with what had waited for it
+    return jobs.every((job) => job !== null && ENDED.includes(job.status))
   }, ENDED_MS)
   t.ok(ended, 'every job has ended by itself')
   const jobs = await all()

@@ -23,14 +23,14 @@ const withoutSystemd = await run('systemd-analyze', ['--version']).then(
 t.test('the unit tells the gateway what it knows, and waits until it has stopped', async (t) => {
   const environment = values('Environment').map((value = '') => value.split('='))
   for (const [name = ''] of environment)
-    t.ok(name === 'NODE_ENV' || Object.hasOwn(ENVIRONMENT_SCHEMA.properties, name), name)
+    t.ok(name.startsWith('NODE_') || Object.hasOwn(ENVIRONMENT_SCHEMA.properties, name), name)
   const folder = environment.find(([name]) => name === 'LARKWAY_DATA')?.[1]
   t.same(
     values('StateDirectory'),
     [folder?.replace('/var/lib/', '')],
     'the data folder is the one it may write to',
   )
-  t.same(values('ExecStart'), ['/usr/bin/node src/cli.ts serve'])
+  t.same(values('ExecStart'), ['/usr/bin/node compiled/cli.js serve'])
   t.ok(Number(values('TimeoutStopSec')) > stopSeconds(), 'as long as a node may take to stop')
   t.same(values('KillSignal'), [], 'SIGTERM')
   t.ok(Number(values('LimitNOFILE')) >= 65_536)

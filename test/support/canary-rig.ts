@@ -75,7 +75,7 @@ export async function startCanaryRig(
     LARKWAY_METRICS_PORT: String(metricsPorts[0]),
     ...(servers === null ? {} : { LARKWAY_JOBS: '0' }),
   }
-  const server = watchProcess(t, ['main.ts'], { ...serverEnv, LARKWAY_DATA: join(folder, 'data') })
+  const server = await watchProcess(t, ['main.ts'], { ...serverEnv, LARKWAY_DATA: join(folder, 'data') })
   const { port } = await server.said('listening')
   const processes = [server]
   if (servers !== null) {
@@ -83,7 +83,7 @@ export async function startCanaryRig(
       LARKWAY_DATA: join(folder, 'data-of-worker'),
       LARKWAY_METRICS_PORT: String(metricsPorts[1]),
     }
-    const worker = watchProcess(t, ['cli.ts', 'worker'], { ...env, ...workerEnv })
+    const worker = await watchProcess(t, ['cli.ts', 'worker'], { ...env, ...workerEnv })
     await worker.said('working')
     processes.push(worker)
   }

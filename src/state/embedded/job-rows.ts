@@ -16,6 +16,7 @@ import type {
   Retention,
 } from '../../contracts/jobs.ts'
 import type { KeptText } from '../../contracts/objects.ts'
+import { newJobOf } from '../new-job.ts'
 import { query } from './database.ts'
 import type { JobCounters } from './job-counters.ts'
 import type { JobRoundRobin } from './job-round-robin.ts'
@@ -136,16 +137,6 @@ function jobOf(row: JobRow | SeenRow, spec: JobSpec): Job {
     error: parsed<JobError>(row.error),
     facts: parsed<JobFacts>(row.facts),
     history: JSON.parse(row.history) as JobChange[],
-  }
-}
-
-/** A job as it stands right after its submission. */
-export function newJobOf(spec: JobSpec, atMs: number): Job {
-  return {
-    ...spec,
-    ...{ status: 'queued', createdAtMs: atMs, startedAtMs: null, endedAtMs: null, expiresAtMs: null },
-    ...{ cancelRequested: false, fence: 0, stalled: 0, retries: 0, returns: 0 },
-    ...{ result: null, error: null, facts: null, history: [{ atMs, status: 'queued', fence: 0 }] },
   }
 }
 

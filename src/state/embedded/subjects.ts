@@ -5,6 +5,7 @@ import type { Accounts, CallLedger } from '../../contracts/ledger.ts'
 import type { Outbox } from '../../contracts/outbox.ts'
 import type { WorkspaceSettings } from '../../contracts/settings.ts'
 import type { StoredKeys } from '../../contracts/stored-keys.ts'
+import type { Made } from '../new-job.ts'
 
 /**
  * The parts of the state that live in the SQLite file, as the main thread calls them: mostly the contracts themselves.
@@ -16,8 +17,7 @@ export interface Subjects {
   keys: StoredKeys
   settings: WorkspaceSettings
   jobs: Omit<Jobs, 'submit' | 'claim' | 'listen'> & {
-    /** `new`: the job as it was submitted, which its submitter has. */
-    submit(submission: JobSubmission): Promise<Submitted | { readonly state: 'new'; readonly atMs: number }>
+    submit(submission: JobSubmission): Promise<Submitted | Made>
     /**
      * @param token identifies the claim: while it holds anything, a claim with the same token takes nothing new and
      *              gets that again, because its answer was lost

@@ -25,6 +25,7 @@ import type { KeptText } from '../../contracts/objects.ts'
 import { jobPartition, PARTITIONS } from '../../ids.ts'
 import { type Logger, messageOf } from '../../log.ts'
 import { createClaimTokens } from '../claim-tokens.ts'
+import { type Made, submittedOf } from '../new-job.ts'
 import type { Connect, RedisConnection } from './connect.ts'
 import { keys } from './key-names.ts'
 import { ALL_PARTITIONS, createSweep, listNewest, partitioned, placeOf } from './partitions.ts'
@@ -43,7 +44,7 @@ const submitJob = script('jobs/submit_job', {
     ...(['id', 'kind', 'mode', 'workspace', 'app', 'event', 'spec'] as const),
     ...(['slot_id', 'fingerprint', 'keep_ms'] as const),
   ],
-  reply: submittedOf,
+  reply: answerOf,
 })
 
 const claimJobs = script('jobs/claim_jobs', {
@@ -105,7 +106,10 @@ export function createRedisJobs(ask: Ask, listen: Jobs['listen']): Jobs {
   return {
     ...createJobsView(ask),
     listen,
-    submit: (submission) => ask((redis) => submitJob(redis, submitInputs(submission))),
+    async submit(submission) {
+      const inputs = submitInputs(submission)
+      return submittedOf(submission, await ask((redis) => submitJob(redis, inputs)))
+    },
     cancel: (id, { workspace, app }, keep) =>
       at(id, null, (place) =>
         ask((redis) => cancelJob(redis, { ...place, id, workspace, app, ...keepInputs(keep) })),
@@ -206,10 +210,11 @@ function keepInputs({ transcriptionMs, queueMs, deadMs }: Retention) {
   return { keep_transcription_ms: transcriptionMs, keep_queue_ms: queueMs, keep_dead_ms: deadMs }
 }
 
-function submittedOf(reply: unknown): Submitted {
+function answerOf(reply: unknown): Submitted | Made {
   if (!Array.isArray(reply)) throw new Error('submit_job.lua replied no list')
   const [state, replayed, id, job] = reply
   if (state === 'reused') return { state }
+  if (state === 'new') return { state, atMs: replyInteger(replayed) }
   return { state: 'accepted', replayed: replayed === 1, id: replyText(id), job: jobOf(job) }
 }
 

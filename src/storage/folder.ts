@@ -114,13 +114,34 @@ async function readRange(
   try {
     signal.throwIfAborted()
     const file = await open(path, 'r')
+    if (end - start <= READ_BYTES) return await readAtOnce(file, start, end)
     const { size } = await file.stat()
     if (end <= size) return readChunks(file, start, end, signal)
     await file.close()
-    throw new Error(`object of ${size} bytes has no byte ${end - 1}`)
+    throw tooShort(size, end)
   } catch (error) {
     throw failureOf(error, signal)
   }
+}
+
+function tooShort(size: number, end: number): Error {
+  return new Error(`object of ${size} bytes has no byte ${end - 1}`)
+}
+
+/** Reads a short range, which says itself whether it is there: each further question is a trip to another thread. */
+async function readAtOnce(file: FileHandle, start: number, end: number): Promise<AsyncIterable<Uint8Array>> {
+  const buffer = Buffer.allocUnsafeSlow(end - start)
+  try {
+    const { bytesRead } = await file.read(buffer, 0, buffer.length, start)
+    if (bytesRead < buffer.length) throw tooShort(start + bytesRead, end)
+  } finally {
+    await file.close()
+  }
+  return once(buffer)
+}
+
+async function* once(chunk: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield chunk
 }
 
 /** Reads into two buffers in turn: a fresh one for each read, of many readers at once, is hundreds of megabytes. */

@@ -60,20 +60,14 @@ export async function failOver<Active extends ActiveCall, Got>(
     const needed = resumes || (last && failure === null)
     if (!services.health.admit(candidate.entry, startMs) && !needed) continue
 
-    const { entry } = candidate
-    const whole = last || createsOnce(services, call.operation, entry)
+    const recorder = beginAttempt(active, candidate)
+    const whole = last || createsOnce(services, call.operation, candidate.entry)
     const attempt = {
       candidate,
       deadlineAtMs: whole ? deadlineAtMs : (startMs + deadlineAtMs) / 2,
       last,
       resumes,
     }
-    context.trace?.attempt(call.operation, entry)
-    const recorder = new AttemptRecorder(services, context, call.operation, candidate)
-    // Noted before the attempt: once the caller leaves nothing is noted any more.
-    context.noteRoute(candidate.route)
-    context.forPurpose = candidate.forPurpose
-    context.estimate = new AttemptEstimate(entry, call)
     let ended: { readonly got: Got } | AttemptFailure
     try {
       ended = await run(active, attempt)
@@ -91,6 +85,17 @@ export async function failOver<Active extends ActiveCall, Got>(
     if (!isCurable(failure)) throw rejected(context, failure)
   }
   throw exhausted(context, failure, deadlineAtMs, unhealthyMs(selection.considered))
+}
+
+/** Notes an attempt on the context before it is made: once the caller leaves nothing is noted any more. */
+function beginAttempt({ services, context, call }: ActiveCall, candidate: Candidate): AttemptRecorder {
+  const { entry } = candidate
+  context.trace?.attempt(call.operation, entry)
+  const recorder = new AttemptRecorder(services, context, call.operation, candidate)
+  context.noteRoute(candidate.route)
+  context.forPurpose = candidate.forPurpose
+  context.estimate = new AttemptEstimate(entry, call)
+  return recorder
 }
 
 /** Puts first the candidate that an earlier claim of the job has begun with, where there is something to resume. */

@@ -244,7 +244,8 @@ async function answerInTime(
 
 /** Whether the provider recognizes the request when it is sent again. */
 function hasKey({ headers }: Pick<UpstreamRequest, 'headers'>): boolean {
-  return KEY_HEADERS.some((name) => headers[name] !== undefined)
+  for (const name of KEY_HEADERS) if (headers[name] !== undefined) return true
+  return false
 }
 
 /** Whether the provider says that it is executing the same request already, and may be asked again. */

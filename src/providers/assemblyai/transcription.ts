@@ -45,9 +45,9 @@ const POLLS_COUNTED = POLL_MS / FIRST_POLL_MS
 const UPLOAD_URL_MAX_LENGTH = 4_096
 
 /**
- * Upload, unless the provider fetches the audio itself, create, look until it is done: `POST /v2/upload`, `POST /v2/transcript`, `GET
- * /v2/transcript/{id}`. The provider's synchronous interface would save the looking, but it has no speakers,
- * channels, redaction or language detection, and hears only wav of up to 120 s at a higher price.
+ * Upload, unless the provider fetches the audio itself, create, look until it is done: `POST /v2/upload`,
+ * `POST /v2/transcript`, `GET /v2/transcript/{id}`. The provider's synchronous interface would save the looking, but it
+ * has no speakers, channels, redaction or language detection, and hears only wav of up to 120 s at a higher price.
  */
 export const transcription: Operation<TranscriptionCall, TranscriptionResult> = {
   unsupported,

@@ -67,7 +67,10 @@ export async function openNode(
     { environment, env, log, store: state.catalog, secretKeys, sandbox },
     closers,
   )
-  const store = await openStore(environment, secretKeys)
+  const budget = createBudget(environment.LARKWAY_MEMORY_MIB * MIB)
+  const blocks = createBlocks(budget)
+  closers.push(() => blocks.close())
+  const store = await openStore(environment, secretKeys, { blocks, budget })
   closers.push(() => store.objects.close())
   await sweep(store, state, catalog, log, closers)
   const gateway = await openGateway()
@@ -75,11 +78,8 @@ export async function openNode(
 
   async function openGateway() {
     const { objects } = store
-    const budget = createBudget(environment.LARKWAY_MEMORY_MIB * MIB)
-    const blocks = createBlocks(budget)
     const uploadSlots = environment.S3_BUCKET === undefined ? FOLDER_UPLOAD_SLOTS : UPLOAD_SLOTS
     const spool = createSpool({ budget, blocks, objects, log, uploadSlots })
-    closers.push(() => blocks.close())
     closers.push(() => spool.close())
     const workers = createWorkers()
     closers.push(() => workers.close())

@@ -339,9 +339,9 @@ export function adapt(call: Call, entry: Entry): Adapted<OperationName> {
   const { operation, payload } = call
   if (operation === 'speech')
     return { payload: { ...payload, voice: voiceAt(entry, payload.voice) }, warnings: [] }
-  if (operation !== 'transcription' && operation !== 'translation') return { payload, warnings: [] }
+  if (operation !== 'transcription' && operation !== 'translation') return { payload, warnings: NONE }
   const lacked = unheededHints(entry.facts, payload.options)
-  if (lacked.length === 0) return { payload, warnings: [] }
+  if (lacked.length === 0) return { payload, warnings: NONE }
   const warnings = lacked.map((hint) => `${hint}: left out, ${entry.model} does not support this hint here`)
   return { payload: { ...payload, options: withoutHints(payload.options, lacked) }, warnings }
 }

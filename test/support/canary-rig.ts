@@ -46,7 +46,7 @@ export async function startCanaryRig(
   level: string,
 ): Promise<CanaryRig> {
   const folder = await tempFolder(t)
-  const upstream = await startSingingUpstream(t, {
+  const upstream = await startSingingUpstream(t, ['own', 'shared'], {
     said: canaries.make('what the provider said', 'content'),
     sound: singingWav(canaries.make('sound of the provider', 'content')),
     complaint: canaries.make('complaint of the provider', 'foreign'),

@@ -5,8 +5,10 @@ import { createInterface } from 'node:readline'
 import t from 'tap'
 import { hashKey, looksLikeKey, makeKey } from '../src/catalog/key.ts'
 import { EXAMPLE } from './support/catalog-file.ts'
-import { CLI, larkway, runInProcess } from './support/cli.ts'
+import { childEnvironment } from './support/child-environment.ts'
+import { larkway, runInProcess } from './support/cli.ts'
 import { startSqliteBench } from './support/cli-state.ts'
+import { programOf } from './support/program.ts'
 
 t.test('help, version and nothing', async (t) => {
   for (const args of [['help'], ['--help'], []]) {
@@ -153,7 +155,9 @@ t.test('serve says what keeps it from serving, and ends', async (t) => {
 })
 
 t.test('the sandbox runs alone until it is stopped', async (t) => {
-  const child = spawn(process.execPath, [CLI, 'sandbox', '--port', '0'], {
+  const program = await programOf('cli.ts')
+  const child = spawn(process.execPath, [...program.args, 'sandbox', '--port', '0'], {
+    env: childEnvironment(program.env),
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   t.teardown(() => child.kill())

@@ -44,7 +44,7 @@ export interface PartChange {
  * makes this node serve it. It is checked again when somebody else has published in between.
  *
  * @param decide gives the change; asked again for each try
- * @throws GatewayError INVALID_REQUEST with `details.faults`, NOT_FOUND for a part to be removed, CONFLICT,
+ * @throws GatewayError INVALID_REQUEST with `details.issues`, NOT_FOUND for a part to be removed, CONFLICT,
  *         DEPENDENCY_UNAVAILABLE, also where this node cannot serve what others have published
  */
 export async function changePart(

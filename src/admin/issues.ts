@@ -14,12 +14,12 @@ export function issuesFor(role: Role, issues: readonly string[]): string[] {
 /** Refuses a change that would leave the catalog with issues, or that something prevents. */
 export function issuesError(issues: readonly string[]): GatewayError {
   const details = issueDetails(issues)
-  return new GatewayError('INVALID_REQUEST', details.faults[0], { details })
+  return new GatewayError('INVALID_REQUEST', details.issues[0], { details })
 }
 
 /** Issues as `details` of an error. */
-export function issueDetails(issues: readonly string[]): { readonly faults: readonly string[] } {
+export function issueDetails(issues: readonly string[]): { readonly issues: readonly string[] } {
   const shown = issues.slice(0, SHOWN_MAX).map((line) => line.slice(0, ISSUE_LENGTH_MAX).toWellFormed())
   const more = issues.length - shown.length
-  return { faults: more > 0 ? [...shown, `and ${more} more`] : shown }
+  return { issues: more > 0 ? [...shown, `and ${more} more`] : shown }
 }

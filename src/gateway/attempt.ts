@@ -12,6 +12,7 @@ import {
   traceContextOf,
 } from './operation.ts'
 
+import { runPulled } from './pull.ts'
 import type { Candidate } from './selection.ts'
 import type { ActiveCall, Services } from './services.ts'
 
@@ -31,37 +32,43 @@ const EMPTY_SUSPECT_SECONDS = 3
  *
  * @throws the signal's reason when the caller left; the failure of a store
  */
-export async function attemptWhole<K extends OperationName>(
+export function attemptWhole<K extends OperationName>(
   { services, context, call, signal, job }: ActiveCall<K>,
   { candidate, deadlineAtMs, last, resumes }: Attempt,
 ): Promise<{ readonly got: Answer<K> } | AttemptFailure> {
   const { entry } = candidate
+  const { send, timing } = services
   const memory = leaseMemory(services.budget, context)
   const adapted = adapt(call, entry)
   const operation = operationAt(services, call.operation, candidate)
   const checkpoint =
     job !== null && operation.resume !== undefined ? new Checkpoint(job, entry, resumes) : null
   const traceContext = traceContextOf(context)
-  const { send, timing } = services
   const options = { send, timing, signal, traceContext, deadlineAtMs, memory, checkpoint }
-  try {
-    const target = targetOf(entry)
-    const keyed = job === null ? target : { ...target, attemptKey: attemptKeyOf(job, entry) }
-    const ended = await runOperation(operation, adapted.payload, keyed, options)
-    if ('result' in ended) {
-      const { result } = ended
-      const suspect = suspectEmpty(call.payload, result, candidate, last)
-      if (suspect === null) return { got: { result, warnings: adapted.warnings, release: memory.release } }
+  const target = targetOf(entry)
+  const keyed = job === null ? target : { ...target, attemptKey: attemptKeyOf(job, entry) }
+  const { payload } = adapted
+  const ending = entry.pull
+    ? runPulled(services, operation, payload, keyed, options)
+    : runOperation(operation, payload, keyed, options)
+  return ending.then(
+    (ended) => {
+      if ('result' in ended) {
+        const { result } = ended
+        const suspect = suspectEmpty(call.payload, result, candidate, last)
+        if (suspect === null) return { got: { result, warnings: adapted.warnings, release: memory.release } }
+        memory.release()
+        checkpoint?.drop()
+        return suspect
+      }
       memory.release()
-      checkpoint?.drop()
-      return suspect
-    }
-    memory.release()
-    return ended
-  } catch (error) {
-    memory.release()
-    throw error
-  }
+      return ended
+    },
+    (error: unknown) => {
+      memory.release()
+      throw error
+    },
+  )
 }
 
 /** Finds the operation of a candidate's provider. Selection has made sure that there is one. */

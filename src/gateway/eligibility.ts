@@ -40,12 +40,18 @@ export function demandOf(call: Call, workspace: Principal['workspace']): Demand 
   const capabilities = requiredCapabilities(call)
   const { includes } = workspace
   const unentitled = includes === null ? NONE : capabilities.filter((capability) => !includes.has(capability))
-  const bare = { call, capabilities, unentitled, workspace }
   if (call.operation !== 'transcription' && call.operation !== 'translation')
-    return { ...bare, features: NONE, redactions: NONE, language: null }
+    return { call, capabilities, unentitled, workspace, features: NONE, redactions: NONE, language: null }
   const { options } = call.payload
-  const { redaction: redactions } = options
-  return { ...bare, features: requiredFeatures(options), redactions, language: knownLanguage(options) }
+  return {
+    call,
+    capabilities,
+    unentitled,
+    workspace,
+    features: requiredFeatures(options),
+    redactions: options.redaction,
+    language: knownLanguage(options),
+  }
 }
 
 const NONE: readonly never[] = []
@@ -55,13 +61,30 @@ const NONE: readonly never[] = []
  * The check of the configuration keeps a BYOK provider from serving another workspace; this one does so again.
  */
 export function exclusionOf(entry: Entry, provider: Provider | undefined, demand: Demand): Exclusion | null {
+  return standingExclusion(entry, provider, demand) ?? payloadExclusion(entry, provider, demand)
+}
+
+/** The same for all calls with these capabilities, whatever they hold: the workspace, its plan and the model decide. */
+export function standingExclusion(
+  entry: Entry,
+  provider: Provider | undefined,
+  demand: Demand,
+): Exclusion | null {
   const { workspace } = demand
   if (entry.provider.access === 'byok' && entry.provider.workspace !== workspace.id)
     return { why: 'workspace' }
   const unable = capabilityExclusion(entry, provider, demand)
   if (unable !== null) return unable
   if (demand.unentitled.length > 0) return { why: 'plan', missing: demand.unentitled }
-  if (!isForPlan(entry, workspace.plan)) return { why: 'plan', missing: NONE }
+  return isForPlan(entry, workspace.plan) ? null : { why: 'plan', missing: NONE }
+}
+
+/** Why an entry cannot serve a call for its content: its options, limits and wire format; null when it can. */
+export function payloadExclusion(
+  entry: Entry,
+  provider: Provider | undefined,
+  demand: Demand,
+): Exclusion | null {
   return contentExclusion(entry, demand) ?? protocolExclusion(entry, provider, demand)
 }
 
@@ -89,7 +112,8 @@ export function capabilityExclusion(
   provider: Provider | undefined,
   { call, capabilities }: Pick<Demand, 'call' | 'capabilities'>,
 ): Exclusion | null {
-  if (!capabilities.every((capability) => facts.capabilities.includes(capability))) {
+  for (const one of capabilities) {
+    if (facts.capabilities.includes(one)) continue
     const missing = capabilities.filter((capability) => !facts.capabilities.includes(capability))
     return { why: 'capability', missing }
   }
@@ -134,19 +158,47 @@ function contentExclusion(entry: Entry, demand: Demand): Exclusion | null {
 /**
  * Lists the capabilities that a call needs, from the general to the specific: that of its endpoint, then, for a chat,
  * those of its content: tools, pictures, recordings, a spoken answer. A chat with pictures and a call of the vision
- * endpoint come out in the same order.
+ * endpoint come out in the same order. Calls with the same needs get the same list.
  */
 function requiredCapabilities(call: Call): readonly Capability[] {
   const own = CAPABILITY_OF[call.operation]
-  if (call.operation !== 'chat' && call.operation !== 'vision') return [own]
+  if (call.operation !== 'chat' && call.operation !== 'vision') return listOf(own, false, false, false, false)
   const { messages, tools, modalities } = call.payload
-  const holds = (kind: ChatPart['type']) =>
-    messages.some(({ parts }) => parts.some(({ type }) => type === kind))
+  return listOf(
+    own,
+    tools.length > 0,
+    own === 'vision' || holds(messages, 'image'),
+    holds(messages, 'audio'),
+    modalities.includes('audio'),
+  )
+}
+
+function holds(messages: ChatCall['messages'], kind: ChatPart['type']): boolean {
+  for (const { parts } of messages) for (const { type } of parts) if (type === kind) return true
+  return false
+}
+
+/** Lists of capabilities that were needed before, by the endpoint's own and the bits of the others. */
+const lists = new Map<Capability, (readonly Capability[])[]>()
+
+function listOf(
+  own: Capability,
+  tools: boolean,
+  images: boolean,
+  audio: boolean,
+  spoken: boolean,
+): readonly Capability[] {
+  const bits = Number(tools) + 2 * Number(images) + 4 * Number(audio) + 8 * Number(spoken)
+  const known = lists.get(own) ?? []
+  const list = known[bits]
+  if (list !== undefined) return list
   const needed: Capability[] = own === 'vision' ? [] : [own]
-  if (tools.length > 0) needed.push('function_calling')
-  if (own === 'vision' || holds('image')) needed.push('vision')
-  if (holds('audio')) needed.push('audio_input')
-  if (modalities.includes('audio')) needed.push('audio_output')
+  if (tools) needed.push('function_calling')
+  if (images) needed.push('vision')
+  if (audio) needed.push('audio_input')
+  if (spoken) needed.push('audio_output')
+  known[bits] = needed
+  lists.set(own, known)
   return needed
 }
 
@@ -287,9 +339,9 @@ export function adapt(call: Call, entry: Entry): Adapted<OperationName> {
   const { operation, payload } = call
   if (operation === 'speech')
     return { payload: { ...payload, voice: voiceAt(entry, payload.voice) }, warnings: [] }
-  if (operation !== 'transcription' && operation !== 'translation') return { payload, warnings: [] }
+  if (operation !== 'transcription' && operation !== 'translation') return { payload, warnings: NONE }
   const lacked = unheededHints(entry.facts, payload.options)
-  if (lacked.length === 0) return { payload, warnings: [] }
+  if (lacked.length === 0) return { payload, warnings: NONE }
   const warnings = lacked.map((hint) => `${hint}: left out, ${entry.model} does not support this hint here`)
   return { payload: { ...payload, options: withoutHints(payload.options, lacked) }, warnings }
 }

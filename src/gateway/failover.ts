@@ -39,71 +39,130 @@ export interface AttemptSuccess<Got> {
  * @throws GatewayError UPSTREAM_REJECTED, UPSTREAM_ERROR, UPSTREAM_TIMEOUT, UPSTREAM_OUTCOME_UNKNOWN; what `run`
  *         throws, such as the signal's reason when the caller left
  */
-export async function failOver<Active extends ActiveCall, Got>(
+export function failOver<Active extends ActiveCall, Got>(
   active: Active,
   selection: Pick<Selection, 'candidates' | 'considered'>,
-  run: (active: Active, attempt: Attempt) => Promise<{ readonly got: Got } | AttemptFailure>,
+  run: RunAttempt<Active, Got>,
 ): Promise<AttemptSuccess<Got>> {
-  const { services, context, call, signal, deadlineAtMs } = active
-  const { candidates, begun } = orderCandidates(active.job, selection)
-  let failure: Failure | null = null
-  for (let index = 0; index < candidates.length; index += 1) {
-    const candidate = candidates[index]!
-    const startMs = performance.now()
-    if (startMs >= deadlineAtMs) break
-    // A caller who left before pays for no attempt.
-    signal.throwIfAborted()
-    const last = index === candidates.length - 1
-    const resumes = candidate === begun
-    // No call fails untried: the last candidate is tried whatever its health when all before it were passed over.
-    // An order that was placed is paid for, and followed in any case.
-    const needed = resumes || (last && failure === null)
-    if (!services.health.admit(candidate.entry, startMs) && !needed) continue
+  try {
+    return new Failover(active, selection, run).tryNext()
+  } catch (error) {
+    return Promise.reject(error)
+  }
+}
 
-    const { entry } = candidate
-    const whole = last || createsOnce(services, call.operation, entry)
-    const attempt = {
-      candidate,
-      deadlineAtMs: whole ? deadlineAtMs : (startMs + deadlineAtMs) / 2,
-      last,
-      resumes,
-    }
-    context.trace?.attempt(call.operation, entry)
-    const recorder = new AttemptRecorder(services, context, call.operation, candidate)
-    // Noted before the attempt: once the caller leaves nothing is noted any more.
-    context.noteRoute(candidate.route)
-    context.forPurpose = candidate.forPurpose
-    context.estimate = new AttemptEstimate(entry, call)
-    let ended: { readonly got: Got } | AttemptFailure
-    try {
-      ended = await run(active, attempt)
-    } catch (error) {
-      recorder.released(signal.aborted ? 'the caller left' : 'the gateway could not go on')
-      if (isCutShort(error)) context.estimate = null
-      throw error
-    }
-    if ('got' in ended) return { got: ended.got, recorder }
+type RunAttempt<Active, Got> = (
+  active: Active,
+  attempt: Attempt,
+) => Promise<{ readonly got: Got } | AttemptFailure>
 
-    failure = ended.failure
+/** The tries of one call, which go on where one of them failed. */
+class Failover<Active extends ActiveCall, Got> {
+  readonly #active: Active
+  readonly #considered: readonly Verdict[]
+  readonly #candidates: readonly Candidate[]
+  /** What an earlier claim of the job has begun with; null: nothing. */
+  readonly #begun: Candidate | null
+  readonly #run: RunAttempt<Active, Got>
+  #index = 0
+  #failure: Failure | null = null
+
+  constructor(
+    active: Active,
+    selection: Pick<Selection, 'candidates' | 'considered'>,
+    run: RunAttempt<Active, Got>,
+  ) {
+    this.#active = active
+    this.#considered = selection.considered
+    this.#begun = begunCandidate(active.job, selection)
+    this.#candidates = this.#begun === null ? selection.candidates : putFirst(this.#begun, selection)
+    this.#run = run
+  }
+
+  /** Tries the next candidate. @throws GatewayError when none is left; the signal's reason when the caller left */
+  tryNext(): Promise<AttemptSuccess<Got>> {
+    const { services, context, call, signal, deadlineAtMs } = this.#active
+    const candidates = this.#candidates
+    for (let index = this.#index; index < candidates.length; index += 1) {
+      const candidate = candidates[index]!
+      const startMs = performance.now()
+      if (startMs >= deadlineAtMs) break
+      // A caller who left before pays for no attempt.
+      signal.throwIfAborted()
+      const last = index === candidates.length - 1
+      const resumes = candidate === this.#begun
+      // No call fails untried: the last candidate is tried whatever its health when all before it were passed over.
+      // An order that was placed is paid for, and followed in any case.
+      const needed = resumes || (last && this.#failure === null)
+      if (!services.health.admit(candidate.entry, startMs) && !needed) continue
+      this.#index = index + 1
+      const whole = last || createsOnce(services, call.operation, candidate.entry)
+      const limitMs = whole ? deadlineAtMs : (startMs + deadlineAtMs) / 2
+      return this.#try({ candidate, deadlineAtMs: limitMs, last, resumes })
+    }
+    throw exhausted(context, this.#failure, deadlineAtMs, unhealthyMs(this.#considered))
+  }
+
+  #try(attempt: Attempt): Promise<AttemptSuccess<Got>> {
+    const recorder = beginAttempt(this.#active, attempt.candidate)
+    return start(this.#run, this.#active, attempt).then(
+      (ended) => ('got' in ended ? { got: ended.got, recorder } : this.#goOn(recorder, ended)),
+      (error: unknown) => this.#breakOff(recorder, error),
+    )
+  }
+
+  #goOn(recorder: AttemptRecorder, ended: AttemptFailure): Promise<AttemptSuccess<Got>> {
+    const { context } = this.#active
+    const { failure } = ended
+    this.#failure = failure
     recorder.failed(failure, ended.blamed)
     if (ended.unknown) throw outcomeUnknown(context, failure)
     context.estimate = null
     if (!isCurable(failure)) throw rejected(context, failure)
+    return this.tryNext()
   }
-  throw exhausted(context, failure, deadlineAtMs, unhealthyMs(selection.considered))
+
+  #breakOff(recorder: AttemptRecorder, error: unknown): never {
+    const { context, signal } = this.#active
+    recorder.released(signal.aborted ? 'the caller left' : 'the gateway could not go on')
+    if (isCutShort(error)) context.estimate = null
+    throw error
+  }
 }
 
-/** Puts first the candidate that an earlier claim of the job has begun with, where there is something to resume. */
-function orderCandidates(
+/** Runs an attempt. What it throws at once is a rejection as well. */
+function start<Active, Got>(run: RunAttempt<Active, Got>, active: Active, attempt: Attempt) {
+  try {
+    return run(active, attempt)
+  } catch (error) {
+    return Promise.reject(error)
+  }
+}
+
+/** Notes an attempt on the context before it is made: once the caller leaves nothing is noted any more. */
+function beginAttempt({ services, context, call }: ActiveCall, candidate: Candidate): AttemptRecorder {
+  const { entry } = candidate
+  context.trace?.attempt(call.operation, entry)
+  const recorder = new AttemptRecorder(services, context, call.operation, candidate)
+  context.noteRoute(candidate.route)
+  context.forPurpose = candidate.forPurpose
+  context.estimate = new AttemptEstimate(entry, call)
+  return recorder
+}
+
+/** The candidate that an earlier claim of the job has begun with, where there is something to resume. */
+function begunCandidate(
   job: JobContext | null,
   { candidates, considered }: Pick<Selection, 'candidates' | 'considered'>,
-): { readonly candidates: readonly Candidate[]; readonly begun: Candidate | null } {
+): Candidate | null {
   const progress = job?.progress ?? null
-  if (progress === null) return { candidates, begun: null }
+  if (progress === null) return null
   const isIt = ({ entry }: Pick<Candidate, 'entry'>) => entryKey(entry) === progress.entry
-  const begun = candidates.find(isIt) ?? toCandidate(considered.find((one) => isUnhealthy(one) && isIt(one)))
-  if (begun === null) return { candidates, begun }
-  return { candidates: [begun, ...candidates.filter((candidate) => candidate !== begun)], begun }
+  return candidates.find(isIt) ?? toCandidate(considered.find((one) => isUnhealthy(one) && isIt(one)))
+}
+
+function putFirst(first: Candidate, { candidates }: Pick<Selection, 'candidates'>): readonly Candidate[] {
+  return [first, ...candidates.filter((candidate) => candidate !== first)]
 }
 
 /** Whether an entry is excluded for its health alone, which says nothing of what was ordered there before. */

@@ -56,10 +56,17 @@ export function reportedBy(result: Results[OperationName]): ReportedUsage {
   if ('videos' in result) {
     return { ...NOTHING_REPORTED, seconds: validFigure(result.seconds), credits: validFigure(result.credits) }
   }
-  if (!('usage' in result) || result.usage === null) return { ...NOTHING_REPORTED, images: imagesOf(result) }
-  const { input_tokens: input, output_tokens: output } = result.usage
-  const usage = { input_tokens: validFigure(input), output_tokens: validFigure(output) }
-  return { ...NOTHING_REPORTED, usage, images: imagesOf(result) }
+  const usage = 'usage' in result ? validTokens(result.usage) : null
+  return { seconds: null, channels: null, usage, images: imagesOf(result), credits: null }
+}
+
+/** The very figures as long as they are valid, as they are with every provider that works. */
+function validTokens(usage: TokenUsage | null): TokenUsage | null {
+  if (usage === null) return null
+  const input_tokens = validFigure(usage.input_tokens)
+  const output_tokens = validFigure(usage.output_tokens)
+  const isValid = input_tokens === usage.input_tokens && output_tokens === usage.output_tokens
+  return isValid ? usage : { input_tokens, output_tokens }
 }
 
 function imagesOf(result: Results[OperationName]): number | null {
@@ -241,9 +248,11 @@ function meterTokens(_payload: unknown, { usage }: ReportedUsage, price: PriceOf
   return {
     usage: { input_tokens, output_tokens, total_tokens },
     terms: tokenTerms(usage, price),
-    warnings: total_tokens === null ? [TOKENS_UNKNOWN] : [],
+    warnings: total_tokens === null ? [TOKENS_UNKNOWN] : NONE,
   }
 }
+
+const NONE: readonly never[] = []
 
 function tokenTerms(usage: TokenUsage | null, price: PriceOfDay): readonly [input: Term, output: Term] {
   const unit = 1_000_000

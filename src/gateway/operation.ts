@@ -20,7 +20,7 @@ import type { CallTiming } from './services.ts'
 type Stepper<Call, Result> = Omit<Operation<Call, Result>, 'streamed'>
 
 /** A step that sends a request. */
-type RequestStep = Exclude<Step<unknown>, Ending<unknown>>
+type RequestStep<Result = unknown> = Exclude<Step<Result>, Ending<Result>>
 
 /** Headers that pass a trace on. */
 type TraceContext = Readonly<Record<string, string>>
@@ -35,7 +35,7 @@ export interface AttemptFailure {
 }
 
 /** Conditions under which an operation sends its requests. */
-interface AttemptOptions {
+export interface AttemptOptions {
   readonly send: Send
   readonly signal: CancelSignal
   readonly timing?: CallTiming | undefined
@@ -91,58 +91,150 @@ const LOST: Failure = Object.freeze({
  *
  * @throws the signal's reason when the caller left; the failure of a store
  */
-export async function runOperation<Call, Result>(
+export function runOperation<Call, Result>(
   operation: Stepper<Call, Result>,
   call: Call,
   target: Target,
   options: AttemptOptions,
-): Promise<{ readonly result: Result } | AttemptFailure> {
-  const { checkpoint, signal } = options
+): Promise<OperationEnd<Result>> {
+  const { checkpoint } = options
   const resumed = resume(operation, target, checkpoint)
   if (resumed === null && checkpoint?.kept && operation.createsOnce)
-    return { failure: LOST, blamed: false, unknown: true }
-  let next: Step<Result> = resumed ?? operation.start(call, target)
-  let reply: UpstreamReply | null = null
-  /** The step that `reply` answers. */
-  let asked: RequestStep | null = null
-  // A resumed operation had its first answer before: that to the order itself.
-  let answers = resumed === null ? 0 : 1
-  let state: unknown = null
-  for (;;) {
-    if (next.kind === 'done') return { result: next.result }
-    if (next.kind === 'failed') {
-      // Work that the provider itself calls failed needs no cancelling; without its word it may go on.
-      if (answers > 1 && !isGood(reply)) abandon(operation, state, target, options)
-      const failure =
-        isFollowUp(asked, answers - 1) && !isGood(reply) ? unobserved(next.failure) : next.failure
-      return failed(failureAfter(operation, failure, reply, answers), checkpoint)
-    }
-    state = next.state
-    if (next.kind === 'wait') checkpoint?.keep(state)
-    try {
-      signal.throwIfAborted()
-      if (next.kind === 'wait') await pause(next.waitMs, options)
-      // The state holds what the previous answer said.
-      options.memory.release()
-      reply = await answerTo(next, options)
-      asked = next
-      if (isTidying(next)) checkpoint?.drop()
-    } catch (error) {
-      if (next.kind === 'send' && next.otherwise !== undefined && error instanceof UpstreamFailure) {
-        signal.throwIfAborted()
-        next = next.otherwise
-        continue
+    return Promise.resolve({ failure: LOST, blamed: false, unknown: true })
+  return new OperationRun(operation, call, target, options, resumed).run()
+}
+
+type OperationEnd<Result> = { readonly result: Result } | AttemptFailure
+
+/** One run of a stepper. */
+class OperationRun<Call, Result> {
+  readonly #operation: Stepper<Call, Result>
+  readonly #call: Call
+  readonly #target: Target
+  readonly #options: AttemptOptions
+  #next: Step<Result>
+  #state: unknown = null
+  #reply: UpstreamReply | null = null
+  /** The step that `#reply` answers. */
+  #asked: RequestStep | null = null
+  #answers: number
+
+  constructor(
+    operation: Stepper<Call, Result>,
+    call: Call,
+    target: Target,
+    options: AttemptOptions,
+    resumed: Step<Result> | null,
+  ) {
+    this.#operation = operation
+    this.#call = call
+    this.#target = target
+    this.#options = options
+    this.#next = resumed ?? operation.start(call, target)
+    // A resumed operation had its first answer before: that to the order itself.
+    this.#answers = resumed === null ? 0 : 1
+  }
+
+  /** Most operations are over with one answer, and need no loop. */
+  run(): Promise<OperationEnd<Result>> {
+    const step = this.#next
+    if (step.kind === 'done' || step.kind === 'failed') return Promise.resolve(this.#end(step))
+    return this.#ask(step).then(
+      (reply) => this.#endAfter(step, reply) ?? this.#goOn(),
+      (error: unknown) => this.#endWithout(step, error) ?? this.#goOn(),
+    )
+  }
+
+  async #goOn(): Promise<OperationEnd<Result>> {
+    for (;;) {
+      const step = this.#next
+      if (step.kind === 'done' || step.kind === 'failed') return this.#end(step)
+      let reply: UpstreamReply | null = null
+      let end: OperationEnd<Result> | null = null
+      try {
+        reply = await this.#ask(step)
+      } catch (error) {
+        end = this.#endWithout(step, error)
       }
-      if (answers > 0 && !isTakenOver(options)) abandon(operation, state, target, options)
-      signal.throwIfAborted()
-      if (!(error instanceof UpstreamFailure)) throw error
-      const failure = isFollowUp(next, answers) ? unobserved(error.failure) : error.failure
-      const mayHaveArrived = answers > 0 || failure.kind !== 'connect'
-      const unknown = operation.createsOnce === true && mayHaveArrived
-      return failed({ failure, blamed: true, unknown }, checkpoint)
+      if (reply !== null) end = this.#endAfter(step, reply)
+      if (end !== null) return end
     }
-    answers += 1
-    next = operation.next(state, reply, call, target)
+  }
+
+  /** Waits for as long as the step says, and sends its request. */
+  #ask(step: RequestStep): Promise<UpstreamReply> {
+    const { checkpoint, signal } = this.#options
+    this.#state = step.state
+    if (step.kind === 'wait') checkpoint?.keep(step.state)
+    if (signal.aborted) return Promise.reject(signal.reason)
+    if (step.kind === 'wait') return pause(step.waitMs, this.#options).then(() => this.#send(step))
+    return this.#send(step)
+  }
+
+  #send(step: RequestStep): Promise<UpstreamReply> {
+    // The state holds what the previous answer said.
+    this.#options.memory.release()
+    try {
+      return answerTo(step, this.#options)
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  /** Takes the answer to a step. @returns the end, or null when there is a next step */
+  #endAfter(step: RequestStep<Result>, reply: UpstreamReply): OperationEnd<Result> | null {
+    this.#reply = reply
+    this.#asked = step
+    this.#answers += 1
+    if (isTidying(step)) this.#options.checkpoint?.drop()
+    const next = this.#operation.next(this.#state, reply, this.#call, this.#target)
+    this.#next = next
+    return next.kind === 'done' || next.kind === 'failed' ? this.#end(next) : null
+  }
+
+  /**
+   * Takes the failure of a step that has no answer.
+   *
+   * @returns the end, or null when there is a next step
+   * @throws  the signal's reason when the caller left; the failure of a store
+   */
+  #endWithout(step: RequestStep<Result>, error: unknown): AttemptFailure | null {
+    const { checkpoint, signal } = this.#options
+    if (step.kind === 'send' && step.otherwise !== undefined && error instanceof UpstreamFailure) {
+      signal.throwIfAborted()
+      this.#next = step.otherwise
+      return null
+    }
+    if (this.#answers > 0 && !isTakenOver(this.#options)) this.#abandon()
+    signal.throwIfAborted()
+    if (!(error instanceof UpstreamFailure)) throw error
+    const failure = isFollowUp(step, this.#answers) ? unobserved(error.failure) : error.failure
+    const mayHaveArrived = this.#answers > 0 || failure.kind !== 'connect'
+    const unknown = this.#operation.createsOnce === true && mayHaveArrived
+    return failed({ failure, blamed: true, unknown }, checkpoint)
+  }
+
+  #end(ending: Ending<Result>): OperationEnd<Result> {
+    if (ending.kind === 'done') return { result: ending.result }
+    const reply = this.#reply
+    const answers = this.#answers
+    // Work that the provider itself calls failed needs no cancelling; without its word it may go on.
+    if (answers > 1 && !isGood(reply)) this.#abandon()
+    const failure =
+      isFollowUp(this.#asked, answers - 1) && !isGood(reply) ? unobserved(ending.failure) : ending.failure
+    return failed(failureAfter(this.#operation, failure, reply, answers), this.#options.checkpoint)
+  }
+
+  /** Cancels the work at the provider; best effort, and without delaying the answer. */
+  #abandon(): void {
+    const request = this.#operation.abandon?.(this.#state, this.#target) ?? null
+    if (request === null) return
+    const options = {
+      deadlineMs: TIDYING_DEADLINE_MS,
+      signal: new AbortController().signal,
+      onHeld: () => {},
+    }
+    void this.#options.send(request, options).catch(() => {})
   }
 }
 
@@ -244,7 +336,8 @@ async function answerInTime(
 
 /** Whether the provider recognizes the request when it is sent again. */
 function hasKey({ headers }: Pick<UpstreamRequest, 'headers'>): boolean {
-  return KEY_HEADERS.some((name) => headers[name] !== undefined)
+  for (const name of KEY_HEADERS) if (headers[name] !== undefined) return true
+  return false
 }
 
 /** Whether the provider says that it is executing the same request already, and may be asked again. */
@@ -280,19 +373,6 @@ async function pause(pollMs: number, { deadlineAtMs, signal, timing }: AttemptOp
   const leftMs = Math.max(0, deadlineAtMs - performance.now())
   await sleep(Math.min(waitMs, leftMs), undefined, { signal: toAbortSignal(signal) })
   if (waitMs >= leftMs) throw new UpstreamFailure(LATE)
-}
-
-/** Cancels the work at the provider; best effort, and without delaying the answer. */
-function abandon<Call, Result>(
-  operation: Stepper<Call, Result>,
-  state: unknown,
-  target: Target,
-  { send }: AttemptOptions,
-): void {
-  const request = operation.abandon?.(state, target) ?? null
-  if (request === null) return
-  const options = { deadlineMs: TIDYING_DEADLINE_MS, signal: new AbortController().signal, onHeld: () => {} }
-  void send(request, options).catch(() => {})
 }
 
 /** The trace context that is sent to a provider: the attempt's own, or the caller's where tracing is off. */

@@ -52,31 +52,43 @@ export function buildOutcome<K extends OperationName>(
   context.trace?.metered(metered)
   services.watch?.metered(entry, call.operation, metered.usage)
   context.noteRoute(route)
-  const { id, provider, model, policy_version_id, ...purpose } = headOf(context, selection, candidate)
+  const { purpose } = selection
   return {
+    // Written out, since every answer has one: each spread would make another object of it.
     envelope: {
-      id,
-      provider,
-      model: 'model' in result && result.model !== undefined ? result.model : model,
-      policy_version_id,
+      id: context.id,
+      provider: entry.provider.name,
+      model: 'model' in result && result.model !== undefined ? result.model : entry.model,
+      policy_version_id: route.version,
       content: '',
-      content_blocks: [],
+      content_blocks: NONE,
       usage: metered.usage,
       cost_usd: metered.costUsd,
-      determinism: { seed_honored: honorsSeed(services, call, entry, result) },
-      ...purpose,
-      warnings: [
-        ...call.warnings,
-        ...selection.warnings,
-        ...answer.warnings,
-        ...metered.warnings,
-        ...warningsOf(result),
-      ],
+      determinism: honorsSeed(services, call, entry, result) ? HONORED : NOT_HONORED,
+      lk_requested_purpose: purpose.requested,
+      lk_applied_purpose: appliedPurpose(purpose, candidate.forPurpose),
+      lk_purpose_source: purposeSource(purpose, candidate.forPurpose),
+      warnings: joined(
+        call.warnings,
+        selection.warnings,
+        answer.warnings,
+        metered.warnings,
+        warningsOf(result),
+      ),
     },
     payload: call.payload,
     result,
     release: answer.release,
   }
+}
+
+const NONE: readonly never[] = []
+const HONORED = Object.freeze({ seed_honored: true })
+const NOT_HONORED = Object.freeze({ seed_honored: false })
+
+/** All lists as one; the same empty one where there is nothing in any. */
+function joined(...lists: readonly (readonly string[])[]): readonly string[] {
+  return lists.every((list) => list.length === 0) ? NONE : lists.flat()
 }
 
 /** Fields of an envelope that are known before the answer is whole. */
@@ -95,7 +107,9 @@ export function headOf(
     provider: entry.provider.name,
     model: entry.model,
     policy_version_id: route.version,
-    ...purposeFields(purpose, forPurpose),
+    lk_requested_purpose: purpose.requested,
+    lk_applied_purpose: appliedPurpose(purpose, forPurpose),
+    lk_purpose_source: purposeSource(purpose, forPurpose),
   }
 }
 
@@ -111,24 +125,24 @@ function honorsSeed<K extends OperationName>(
   { provider }: Entry,
   result: Results[K],
 ): boolean {
-  const takesSeed = operationOf(providers.get(provider.kind), operation)?.takesSeed === true
   const sampled = 'options' in payload ? payload.options : payload
-  const given = 'seed' in sampled && sampled.seed !== null
+  if (!('seed' in sampled) || sampled.seed === null) return false
+  const takesSeed = operationOf(providers.get(provider.kind), operation)?.takesSeed === true
   // Some models lack what the rest of the provider's interface takes.
   const ignored = warningsOf(result).some((warning) => warning.startsWith('seed:'))
-  return takesSeed && given && !ignored
+  return takesSeed && !ignored
 }
 
 function warningsOf(result: Results[OperationName]): readonly string[] {
-  const given = 'warnings' in result ? result.warnings : []
+  const given = 'warnings' in result ? result.warnings : NONE
   const empty = 'durationSeconds' in result && result.text.trim() === ''
   return empty ? [...given, 'empty_transcript: the provider heard nothing'] : given
 }
 
-function purposeFields({ requested, otherwise, source }: PurposeResolution, applied: boolean) {
-  return {
-    lk_requested_purpose: requested,
-    lk_applied_purpose: applied ? requested : null,
-    lk_purpose_source: applied && source !== null ? source : otherwise,
-  }
+function appliedPurpose({ requested }: PurposeResolution, applied: boolean): string | null {
+  return applied ? requested : null
+}
+
+function purposeSource({ otherwise, source }: PurposeResolution, applied: boolean): string {
+  return applied && source !== null ? source : otherwise
 }

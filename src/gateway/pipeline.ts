@@ -201,18 +201,22 @@ function slotUse({ slotId, fingerprint }: IdempotentRequest<OperationName>, { sn
   return { id: slotId, fingerprint, ttlMs: snapshot().limits.sync_idempotency_ttl_seconds * 1000 }
 }
 
-/** Attempts, settles and replies with the whole answer. */
-async function answerWhole(active: ActiveCall, reservation: Reservation): Promise<Outcome<OperationName>> {
-  try {
-    const { selection } = reservation
-    const { answer, candidate } = conclude(await failOver(active, selection, attemptWhole))
-    const outcome = buildOutcome(active, selection, candidate, answer)
-    const settled = reservation.settle(candidate.entry, outcome.envelope.cost_usd)
-    if (settled !== null) await settled
-    return outcome
-  } catch (thrown) {
+/** Attempts, settles and replies with the whole answer. Most calls have nothing to wait for behind their attempt. */
+function answerWhole(active: ActiveCall, reservation: Reservation): Promise<Outcome<OperationName>> {
+  const { selection } = reservation
+  const fail = async (thrown: unknown): Promise<never> => {
     throw await reservation.settleFailed(thrown)
   }
+  return failOver(active, selection, attemptWhole).then((answered) => {
+    try {
+      const { answer, candidate } = conclude(answered)
+      const outcome = buildOutcome(active, selection, candidate, answer)
+      const settled = reservation.settle(candidate.entry, outcome.envelope.cost_usd)
+      return settled === null ? outcome : settled.then(() => outcome, fail)
+    } catch (thrown) {
+      return fail(thrown)
+    }
+  }, fail)
 }
 
 /** Claims the slot of the caller's key, and goes on without the caller; or replays what the slot holds. */

@@ -46,6 +46,8 @@ type Cost = { readonly usd: number } | { readonly unknown: 'price' | 'measure' }
  * quantity.
  */
 export function costOf(terms: readonly Term[]): Cost {
+  const micros = smallCostOf(terms)
+  if (micros !== null) return { usd: usdOf(micros) }
   const sum = sumOf(terms)
   if (!('digits' in sum)) return sum
   return { usd: sum.digits === 0n ? 0 : Math.max(LEAST_USD, rounded(sum, DECIMALS)) }
@@ -55,6 +57,50 @@ export function costOf(terms: readonly Term[]): Cost {
 export function exactCostOf(terms: readonly Term[]): Cost {
   const sum = sumOf(terms)
   return 'digits' in sum ? { usd: Number(sum.digits) / Number(sum.divisor) } : sum
+}
+
+/**
+ * The same in micro-USD, by whole numbers below 2^53, which doubles hold exactly: true of nearly every call, and
+ * without a bigint for each factor. Null: not so, or not known.
+ */
+function smallCostOf(terms: readonly Term[]): number | null {
+  let divisor = 1
+  for (const { usd, unit } of terms)
+    if (usd !== undefined) divisor = Math.max(divisor, decimal(usd).divisor * unit)
+  let sum = 0
+  let priced = false
+  for (const { usd, unit, quantity } of terms) {
+    if (usd === undefined) continue
+    priced = true
+    if (usd === 0) continue
+    if (typeof quantity !== 'number' || !Number.isSafeInteger(quantity)) return null
+    const { digits, divisor: own } = decimal(usd)
+    const scale = divisor / (own * unit)
+    if (!Number.isInteger(scale)) return null
+    sum += digits * quantity * scale
+  }
+  const doubled = 2 * sum * 10 ** DECIMALS + divisor
+  // What is not below 2^53 may have been rounded on the way, which only makes it larger than that.
+  if (!priced || sum < 0 || !Number.isSafeInteger(doubled) || !Number.isSafeInteger(divisor)) return null
+  const micros = (doubled - (doubled % (2 * divisor))) / (2 * divisor)
+  return sum === 0 ? 0 : Math.max(1, micros)
+}
+
+/** A price as digits over a power of ten. */
+interface Decimal {
+  readonly digits: number
+  readonly divisor: number
+}
+
+const decimals = new Map<number, Decimal>()
+
+function decimal(value: number): Decimal {
+  const cached = decimals.get(value)
+  if (cached !== undefined) return cached
+  const { digits, divisor } = exact(value)
+  const made = { digits: Number(digits), divisor: Number(divisor) }
+  if (decimals.size < KNOWN_MAX) decimals.set(value, made)
+  return made
 }
 
 function sumOf(terms: readonly Term[]): Exact | Exclude<Cost, { readonly usd: number }> {

@@ -252,7 +252,7 @@ export class Reservation {
 
   /** @param entry null: nothing is charged */
   #end(entry: Entry | null, costUsd: number | null, end: SlotEnd | null) {
-    const { token, slot, reservation, ...named } = this.#asked
+    const { token, reservation } = this.#asked
     const { services, context, deadlineMs } = this.#active
     const { settlements, usage } = services
     const { workspace, key } = context.principal
@@ -269,6 +269,7 @@ export class Reservation {
       context.trace?.settling(null)
       return null
     }
+    const { token: _token, slot, reservation: _money, ...named } = this.#asked
     const ended = slot === null || end === null ? null : { id: slot.id, end }
     const settlement = {
       ...named,

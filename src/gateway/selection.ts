@@ -1,5 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
+import type { Capability } from '../contracts/calls.ts'
 import type { Entry, Principal, Profile, Purpose, Route, Selectors } from '../contracts/catalog.ts'
+import type { OperationName } from '../contracts/operations.ts'
 import type { Provider } from '../contracts/provider.ts'
 import { ERRORS, GatewayError } from '../errors.ts'
 import type { Call } from './call.ts'
@@ -11,6 +13,8 @@ import {
   demandOf,
   entitledEntries,
   exclusionOf,
+  payloadExclusion,
+  standingExclusion,
 } from './eligibility.ts'
 import type { CircuitBreakers, LatencyTracker } from './health.ts'
 import { expectedCost } from './meter.ts'
@@ -69,6 +73,8 @@ type SelectionResult = SelectionFacts &
 export function select(input: SelectionInput): SelectionResult {
   const { principal, call, providers } = input
   const demand = demandOf(call, principal.workspace)
+  const standing = standingSelection(input, demand)
+  if (standing !== null) return standing
   const { purpose, assigned, drafts } = listRoutes(principal, call.selectors.purpose, demand, providers)
   const able: VerdictDraft[] = []
   for (const draft of drafts) {
@@ -93,8 +99,85 @@ export function select(input: SelectionInput): SelectionResult {
     const candidate = { route, entry, forPurpose: group === 'purpose' }
     return lastResort ? { ...candidate, lastResort } : candidate
   })
-  return { ...facts, selection: { ...facts, candidates, warnings }, refusal: null }
+  const result = { ...facts, selection: { ...facts, candidates, warnings }, refusal: null }
+  if (!lastResort) keepStanding(result, input, demand)
+  return result
 }
+
+/**
+ * A selection that all calls of a kind have in common, those that name no purpose and no profile: it is the same again
+ * until the content of a call or the health of an entry excludes a candidate. Kept by the version of the route.
+ */
+interface StandingSelection {
+  readonly operation: OperationName
+  /** The very list of `demandOf`, as all calls with the same needs have it. */
+  readonly capabilities: readonly Capability[]
+  readonly workspace: Principal['workspace']
+  readonly providers: ReadonlyMap<string, Provider>
+  readonly result: SelectionResult & { readonly selection: Selection }
+}
+
+const standings = new WeakMap<Route, StandingSelection[]>()
+/** Most that are kept of a route. A reload that changes its workspace makes others. */
+const STANDING_MAX = 32
+
+/** Finds a selection that was made before and holds for this call; null: there is none. */
+function standingSelection(input: SelectionInput, demand: Demand): SelectionResult | null {
+  const { principal, call, providers } = input
+  const { purpose, responseProfile } = call.selectors
+  if (purpose !== null || responseProfile !== null) return null
+  const assigned = assignedRoute(principal, call.operation, demand.capabilities)
+  const known = standings.get(assigned)
+  if (known === undefined) return null
+  for (const one of known) {
+    if (!isFor(one, input, demand)) continue
+    for (const { entry } of one.result.selection.candidates) {
+      const excluded =
+        payloadExclusion(entry, providers.get(entry.provider.kind), demand) ?? healthExclusion(entry, input)
+      if (excluded !== null) return null
+    }
+    return one.result
+  }
+  return null
+}
+
+function isFor(
+  { operation, capabilities, workspace, providers }: StandingSelection,
+  input: SelectionInput,
+  demand: Demand,
+): boolean {
+  return (
+    operation === input.call.operation &&
+    capabilities === demand.capabilities &&
+    workspace === demand.workspace &&
+    providers === input.providers
+  )
+}
+
+/** Keeps a selection for the calls to come, unless its order or an exclusion is this call's alone. */
+function keepStanding(
+  result: SelectionResult & { readonly selection: Selection },
+  { call, providers }: SelectionInput,
+  demand: Demand,
+): void {
+  const { assigned, considered, selection } = result
+  const { purpose, responseProfile } = call.selectors
+  if (purpose !== null || responseProfile !== null) return
+  if (assigned.strategy !== 'priority' && selection.candidates.length > 1) return
+  const stands = ({ entry, exclusion }: Verdict) =>
+    exclusion === null ||
+    STANDING_EXCLUSIONS.has(exclusion.why) ||
+    standingExclusion(entry, providers.get(entry.provider.kind), demand) !== null
+  if (!considered.every(stands)) return
+  const known = standings.get(assigned) ?? []
+  const { operation } = call
+  const { capabilities, workspace } = demand
+  const made = { operation, capabilities, workspace, providers, result }
+  standings.set(assigned, [...known.slice(1 - STANDING_MAX), made])
+}
+
+/** Exclusions that the route itself makes. A repeated entry is one as long as the entry that it repeats may serve. */
+const STANDING_EXCLUSIONS: ReadonlySet<Exclusion['why']> = new Set(['unpublished', 'not_pinned', 'duplicate'])
 
 /** Takes candidates out of a selection; null when none is left. */
 export function without(selection: Selection, excluded: (candidate: Candidate) => boolean): Selection | null {

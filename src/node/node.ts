@@ -67,7 +67,10 @@ export async function openNode(
     { environment, env, log, store: state.catalog, secretKeys, sandbox },
     closers,
   )
-  const store = await openStore(environment, secretKeys)
+  const budget = createBudget(environment.LARKWAY_MEMORY_MIB * MIB)
+  const blocks = createBlocks(budget)
+  closers.push(() => blocks.close())
+  const store = await openStore(environment, secretKeys, { blocks, budget })
   closers.push(() => store.objects.close())
   await sweep(store, state, catalog, log, closers)
   const gateway = await openGateway()
@@ -75,11 +78,8 @@ export async function openNode(
 
   async function openGateway() {
     const { objects } = store
-    const budget = createBudget(environment.LARKWAY_MEMORY_MIB * MIB)
-    const blocks = createBlocks(budget)
     const uploadSlots = environment.S3_BUCKET === undefined ? FOLDER_UPLOAD_SLOTS : UPLOAD_SLOTS
     const spool = createSpool({ budget, blocks, objects, log, uploadSlots })
-    closers.push(() => blocks.close())
     closers.push(() => spool.close())
     const workers = createWorkers()
     closers.push(() => workers.close())
@@ -93,6 +93,7 @@ export async function openNode(
       send: sender.send,
       open: sender.open,
       budget,
+      audioLinks: store.audioLinks ?? undefined,
       slotResults: createSlotResults({ objects, budget }),
       timing: timing.calls,
       ...(metrics === null ? {} : { watch: metrics.calls }),
@@ -160,7 +161,7 @@ function openServices(
   state: State,
   log: Logger,
   closers: Closer[],
-  outside: Pick<Services, 'send' | 'open' | 'budget' | 'slotResults' | 'watch' | 'timing'>,
+  outside: Pick<Services, 'send' | 'open' | 'budget' | 'audioLinks' | 'slotResults' | 'watch' | 'timing'>,
 ): Services {
   const settlements = createSettlements(state.ledger, log)
   closers.push(() => settlements.close())

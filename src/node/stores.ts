@@ -5,6 +5,7 @@ import type { State } from '../contracts/state.ts'
 import type { Logger } from '../log.ts'
 import { createFileObjects } from '../storage/folder.ts'
 import { createFolderLinks, type FolderLinks } from '../storage/folder-links.ts'
+import type { StoreMemory } from '../storage/read-buffers.ts'
 import type { Environment } from './config.ts'
 
 const STATE_FILE = 'state.sqlite'
@@ -36,13 +37,20 @@ export async function openState(
 export interface Store {
   readonly objects: Objects
   readonly links: Links
+  /** The same for providers that fetch audio; null where they could not open it. */
+  readonly audioLinks: Links | null
   /** The folder store's own; null where the store opens its URLs itself. */
   readonly folderLinks: FolderLinks | null
 }
 
-/** The object store that the environment names: a bucket, else the data folder. */
-export function openStore(environment: Environment, secretKeys: readonly Buffer[]): Promise<Store> {
-  return environment.S3_BUCKET === undefined ? openFolder(environment, secretKeys) : openBucket(environment)
+/** The object store that the environment names: a bucket, else the data folder. Objects are read into `memory`. */
+export function openStore(
+  environment: Environment,
+  secretKeys: readonly Buffer[],
+  memory: StoreMemory,
+): Promise<Store> {
+  if (environment.S3_BUCKET === undefined) return openFolder(environment, secretKeys, memory)
+  return openBucket(environment, memory)
 }
 
 /** The object store alone, without the means to sign URLs. */
@@ -54,12 +62,18 @@ export async function openObjects(environment: Environment): Promise<Objects> {
 async function openFolder(
   { LARKWAY_DATA: folder, LARKWAY_PUBLIC_URL: publicUrl }: Environment,
   keys: readonly Buffer[],
+  memory: StoreMemory,
 ): Promise<Store> {
   const folderLinks = createFolderLinks({ keys, publicUrl })
-  return { objects: await createFileObjects(folder), links: folderLinks, folderLinks }
+  return {
+    objects: await createFileObjects(folder, memory),
+    links: folderLinks,
+    audioLinks: null,
+    folderLinks,
+  }
 }
 
-async function openBucket(environment: Environment): Promise<Store> {
+async function openBucket(environment: Environment, memory?: StoreMemory): Promise<Store> {
   const { createS3Links, createS3Objects } = await import('../storage/s3.ts')
   const { S3_ENDPOINT, S3_PUBLIC_ENDPOINT, S3_REGION, S3_BUCKET, S3_ACCESS_KEY_ID, S3_SECRET_ACCESS_KEY } =
     environment
@@ -71,5 +85,7 @@ async function openBucket(environment: Environment): Promise<Store> {
     secretAccessKey: S3_SECRET_ACCESS_KEY as string,
   }
   const links = createS3Links({ ...bucket, endpoint: S3_PUBLIC_ENDPOINT ?? bucket.endpoint })
-  return { objects: createS3Objects(bucket), links, folderLinks: null }
+  const objects = createS3Objects(memory === undefined ? bucket : { ...bucket, memory })
+  // By its own endpoint the bucket may be inside: only one that is called public is handed out to providers.
+  return { objects, links, audioLinks: S3_PUBLIC_ENDPOINT === undefined ? null : links, folderLinks: null }
 }

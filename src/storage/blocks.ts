@@ -115,8 +115,8 @@ export interface BlockPool {
   /** Takes a block back. Call it before the refund to the budget, so that the rest of a slab is never unaccounted. */
   give(block: Block): void
   /**
-   * Takes a whole block (1 MiB) back that a socket may still be sending from, though it is being closed: the block
-   * rests before it goes to others, and `then` is called when it does.
+   * Takes a block back that a socket may still be sending from, though it is being closed: the block rests before it
+   * goes to others, and `then` is called when it does.
    */
   giveLater(block: Block, then: () => void): void
   /** Bytes of memory that the pool has from the system, in use or not. */
@@ -195,7 +195,7 @@ class PooledBlocks implements BlockPool {
   giveLater(block: Block, then: () => void): void {
     const end = () => {
       this.#resting.delete(rest)
-      this.#giveWhole(block)
+      this.give(block)
       then()
     }
     const rest = setTimeout(end, this.#restMs).unref()

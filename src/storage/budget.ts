@@ -24,6 +24,11 @@ const ASKED_LATELY_MS = 60_000
 /** How often memory is taken back while somebody waits for it or the headroom is used up. */
 const TAKE_BACK_MS = 100
 
+/** Whether so much is in use that streams through the store should do with little, and leave the rest to bodies. */
+export function isScarce({ used, limit }: Pick<ByteBudget, 'used' | 'limit'>): boolean {
+  return used > limit * (1 - HEADROOM)
+}
+
 interface Account {
   held: number
   waiting: number

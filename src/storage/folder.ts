@@ -5,6 +5,7 @@ import { oneAtATime } from '../one-at-a-time.ts'
 import { untilAborted } from './body-bytes.ts'
 import { failureOf, unavailable } from './failure.ts'
 import { checkKey } from './key.ts'
+import { ReadBuffers, type StoreMemory } from './read-buffers.ts'
 
 const syncs = new Map<string, () => Promise<void>>()
 
@@ -30,9 +31,6 @@ async function force(path: string): Promise<void> {
   }
 }
 
-/** Bytes read from a file at a time. */
-const READ_BYTES = 128 * 1024
-
 /** Where unfinished objects are. */
 const TEMPORARY = 'tmp'
 
@@ -41,9 +39,10 @@ const TEMPORARY = 'tmp'
  * under `tmp/`, forced to the disk, and renamed, so that an object is whole or not there, also after a power cut.
  * Objects of kind `spool` are not forced: nothing of them is used after a restart.
  *
- * @param root folder of the store, made when it does not exist
+ * @param root   folder of the store, made when it does not exist
+ * @param memory what objects are read into; absent: each reader has its own
  */
-export async function createFileObjects(root: string): Promise<Objects> {
+export async function createFileObjects(root: string, memory?: StoreMemory): Promise<Objects> {
   await mkdir(join(root, TEMPORARY), { recursive: true })
   for (const kind of ['spool', 'job', 'result', 'slot']) await mkdir(join(root, kind), { recursive: true })
   const pathOf = (key: string) => join(root, ...splitKey(key))
@@ -69,7 +68,7 @@ export async function createFileObjects(root: string): Promise<Objects> {
     async get(key, start, end, signal) {
       const path = pathOf(key)
       if (start >= end) return nothing()
-      return readRange(path, start, end, signal)
+      return readRange(path, start, end, { signal, memory })
     },
     async remove(key) {
       try {
@@ -103,19 +102,25 @@ function splitKey(key: string): [kind: string, name: string] {
   return [kind, rest.join('+')]
 }
 
+interface ReadOptions {
+  readonly signal: AbortSignal
+  readonly memory: StoreMemory | undefined
+}
+
 async function* nothing(): AsyncGenerator<Uint8Array> {}
 
 async function readRange(
   path: string,
   start: number,
   end: number,
-  signal: AbortSignal,
+  options: ReadOptions,
 ): Promise<AsyncIterable<Uint8Array>> {
+  const { signal } = options
   try {
     signal.throwIfAborted()
     const file = await open(path, 'r')
     const { size } = await file.stat()
-    if (end <= size) return readChunks(file, start, end, signal)
+    if (end <= size) return readChunks(file, start, end, options)
     await file.close()
     throw new Error(`object of ${size} bytes has no byte ${end - 1}`)
   } catch (error) {
@@ -123,26 +128,28 @@ async function readRange(
   }
 }
 
-/** Reads into two buffers in turn: a fresh one for each read, of many readers at once, is hundreds of megabytes. */
 async function* readChunks(
   file: FileHandle,
   start: number,
   end: number,
-  signal: AbortSignal,
+  { signal, memory }: ReadOptions,
 ): AsyncGenerator<Uint8Array> {
-  const size = Math.min(READ_BYTES, end - start)
-  let [buffer, other] = [Buffer.allocUnsafeSlow(size), Buffer.allocUnsafeSlow(size)]
+  const buffers = new ReadBuffers(memory, end - start)
+  let [buffer, other] = buffers.both
+  let at = start
   try {
-    for (let at = start; at < end; ) {
+    while (at < end) {
       signal.throwIfAborted()
-      const wanted = Math.min(size, end - at)
+      const wanted = buffers.next(end - at)
       const { bytesRead } = await file.read(buffer, 0, wanted, at)
       if (bytesRead < wanted) throw new Error('the file became shorter')
       at += wanted
-      yield buffer.subarray(0, wanted)
+      const chunk = buffer.subarray(0, wanted)
+      yield at === end ? buffers.last(chunk) : chunk
       ;[buffer, other] = [other, buffer]
     }
   } finally {
+    buffers.release(at === end)
     await file.close()
   }
 }

@@ -1,6 +1,6 @@
 import { BLOCK_BYTES, type Block } from '../contracts/audio.ts'
 import { type BlockPool, copyInto, heldBytes, sliceBytes } from './blocks.ts'
-import type { WaitingBudget } from './budget.ts'
+import { isScarce, type WaitingBudget } from './budget.ts'
 
 interface Piece {
   readonly block: Block
@@ -37,6 +37,11 @@ export class ChunkQueue {
   /** Bytes that the store has not taken yet, the lent ones included. */
   get pending(): number {
     return this.#pending
+  }
+
+  /** Whether memory is used up so far that little should wait here. */
+  get isScarce(): boolean {
+    return isScarce(this.#budget)
   }
 
   /** Takes over the whole of a held body, to be lent out first. Its blocks are given back one by one. */

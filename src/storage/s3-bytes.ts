@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { S3Client } from '@aws-sdk/client-s3'
 import { createBudget } from './budget.ts'
 import { failureOf } from './failure.ts'
+import { ReadBuffers, type StoreMemory } from './read-buffers.ts'
 import { type AnswerHead, ChunkedDecoder } from './s3-answer.ts'
 import { type Origin, S3Connection } from './s3-connection.ts'
 
@@ -14,6 +15,13 @@ export interface S3Timing {
   readonly answerMs: number
   /** How long a call may take with all its tries. */
   readonly callMs: number
+}
+
+interface S3BytesOptions {
+  readonly endpoint: string
+  readonly bucket: string
+  /** Memory to read into; absent: each reader has its own. */
+  readonly memory?: StoreMemory | undefined
 }
 
 /** Refusal by the store; its name is the store's own code. */
@@ -38,8 +46,6 @@ const READ_TRIES = 3
 const RETRY_MS = 100
 /** The SDK's own measure: below it a clock is taken for right. */
 const MAX_SKEW_MS = 240_000
-/** Bytes read at a time; half of it is what the receive buffer of a capped deployment holds. */
-const READ_BYTES = 256 * 1024
 /** Least length of a chunk that is not the last: shorter ones would have to keep their bytes for good. */
 const MIN_CHUNK_BYTES = 64 * 1024
 /** Most that is read of the text of a refusal. */
@@ -65,21 +71,19 @@ export class S3Bytes {
   readonly #origin: Origin
   readonly #host: string
   readonly #basePath: string
+  readonly #memory: StoreMemory | undefined
   readonly #idle: S3Connection[] = []
   readonly #reads = createBudget(MAX_READS, 0)
   #signer: ReturnType<S3Client['config']['signer']> | null = null
   #closed = false
 
   /** @param client lends its signer, its credentials and what it knows of the store's clock */
-  constructor(
-    client: S3Client,
-    { endpoint, bucket }: { endpoint: string; bucket: string },
-    timing: S3Timing,
-  ) {
+  constructor(client: S3Client, { endpoint, bucket, memory }: S3BytesOptions, timing: S3Timing) {
     const { protocol, hostname, port, host, pathname } = new URL(endpoint)
     const secure = protocol === 'https:'
     this.#client = client
     this.#bucket = bucket
+    this.#memory = memory
     this.#timing = timing
     this.#origin = {
       secure,
@@ -206,8 +210,8 @@ export class S3Bytes {
   ): AsyncGenerator<Uint8Array> {
     const isPlain = head.length !== null
     const decoder = head.headers.has('transfer-encoding') ? new ChunkedDecoder() : null
-    const size = Math.min(READ_BYTES, length)
-    let [buffer, other] = [Buffer.allocUnsafeSlow(size), Buffer.allocUnsafeSlow(size)]
+    const buffers = new ReadBuffers(this.#memory, length)
+    let [buffer, other] = buffers.both
     let missing = length
     const next = (target: Uint8Array, least: number, after: Uint8Array | null) =>
       decoder === null
@@ -223,13 +227,15 @@ export class S3Bytes {
         if (missing === 0 && isPlain) this.#give(connection, head)
         if (missing === 0 && !isPlain && (await next(Buffer.alloc(1), 1, null)) > 0)
           throw new Error(`the store sent more than ${length} bytes`)
-        yield buffer.subarray(0, bytes)
+        const chunk = buffer.subarray(0, bytes)
+        yield missing === 0 ? buffers.last(chunk) : chunk
         ;[buffer, other] = [other, buffer]
       }
     } catch (error) {
       throw failureOf(error, signal)
     } finally {
       if (missing > 0 || !isPlain) connection.destroy(new Error('not read to its end'))
+      buffers.release(missing === 0)
       this.#reads.refund(1, '')
     }
   }

@@ -205,7 +205,8 @@ export class S3Connection {
   /**
    * Reads bytes of the body into `target`, at least `least` of them: fewer only when the store has ended.
    *
-   * @param after memory for the bytes behind these, where the same reader goes on; null when it does not
+   * @param after memory for the bytes behind these, where the same reader goes on: the next target, or the beginning
+   *              of it is; null when nothing is to follow
    */
   read(target: Uint8Array, least: number, after: Uint8Array | null): Promise<number> {
     let filled = 0
@@ -244,6 +245,10 @@ export class S3Connection {
       if (used < bytes) this.#rest.push(Uint8Array.from(buffer.subarray(used, bytes)))
     }
     want.filled += used
+    if (want.filled > target.length) {
+      this.destroy(new Error('the store sent more than it had announced'))
+      return false
+    }
     if (want.filled < want.least) {
       if (!this.#secure) this.#next = target.subarray(want.filled)
       return true

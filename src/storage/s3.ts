@@ -20,6 +20,7 @@ import type { ObjectInfo, Objects, PartUpload } from '../contracts/objects.ts'
 import { untilAborted } from './body-bytes.ts'
 import { failureOf, unavailable } from './failure.ts'
 import { checkKey } from './key.ts'
+import type { StoreMemory } from './read-buffers.ts'
 import { S3Bytes, type S3Timing } from './s3-bytes.ts'
 
 interface S3PartsOptions {
@@ -167,6 +168,8 @@ export interface S3Options {
   readonly accessKeyId: string
   readonly secretAccessKey: string
   readonly timing?: Partial<S3Timing>
+  /** Memory that objects are read into; absent: each reader has its own. */
+  readonly memory?: StoreMemory
 }
 
 // A server on the next machine connects in milliseconds; what takes longer is a dead host, and a caller waits.
@@ -179,10 +182,10 @@ const silent = () => {}
 const QUIET = { trace: silent, debug: silent, info: silent, warn: silent, error: silent }
 
 /** The object store in a bucket of any server that speaks S3. */
-export function createS3Objects({ bucket, ...options }: S3Options): Objects {
+export function createS3Objects({ bucket, memory, ...options }: S3Options): Objects {
   const timing = { ...TIMING, ...options.timing }
   const calls = createClient(options, timing)
-  const bytes = new S3Bytes(calls, { endpoint: options.endpoint, bucket }, timing)
+  const bytes = new S3Bytes(calls, { endpoint: options.endpoint, bucket, memory }, timing)
   const at = (key: string) => ({ Bucket: bucket, Key: checkKey(key) })
   const deadline = (signal?: AbortSignal) => {
     const late = AbortSignal.timeout(timing.callMs)
@@ -235,7 +238,10 @@ type Deadline = (signal?: AbortSignal) => { abortSignal: AbortSignal }
  * Client for all but object bytes, and whose signer signs these. Checksums only where S3 demands them: the SDK's
  * default costs 1.7 times the CPU and is refused by older servers.
  */
-function createClient(options: Omit<S3Options, 'bucket'>, { connectMs, answerMs }: S3Timing): S3Client {
+function createClient(
+  options: Omit<S3Options, 'bucket' | 'memory'>,
+  { connectMs, answerMs }: S3Timing,
+): S3Client {
   const { endpoint, region, accessKeyId, secretAccessKey } = options
   const agent = { keepAlive: true, maxSockets: MAX_CALL_SOCKETS }
   return new S3Client({
@@ -334,7 +340,7 @@ export function createS3Links({
   endpoint,
   region,
   ...credentials
-}: Omit<S3Options, 'timing'>): Links {
+}: Omit<S3Options, 'timing' | 'memory'>): Links {
   const client = new S3Client({ endpoint, region, credentials, forcePathStyle: true })
   return {
     sign({ key, mediaType }, endsAtSeconds) {

@@ -2,9 +2,12 @@ import type { Objects } from '../contracts/objects.ts'
 import { unavailable } from './failure.ts'
 import type { ChunkQueue } from './held-body.ts'
 
-/** Bytes between sender and store at which the sender is asked to stop, and those at which it may go on. */
-const HIGH_WATER_BYTES = 512 * 1024
-const LOW_WATER_BYTES = 256 * 1024
+/**
+ * Bytes between sender and store at which the sender is asked to stop, and those at which it may go on: while there is
+ * memory, and while it is scarce.
+ */
+const WATER_BYTES = { high: 512 * 1024, low: 256 * 1024 } as const
+const SCARCE_WATER_BYTES = { high: 64 * 1024, low: 16 * 1024 } as const
 /** Bytes handed to the store at a time; small enough that a working store takes them well within `stallMs`. */
 const CHUNK_BYTES = 256 * 1024
 /** A store makes an object of a body as soon as its last byte is there, so this much waits for the verdict. */
@@ -45,7 +48,7 @@ export class StreamedPut {
   constructor(options: StreamedPutOptions) {
     this.#options = options
     this.#received = options.queue.pending
-    this.#ready = options.queue.pending < HIGH_WATER_BYTES
+    this.#ready = options.queue.pending < this.#water.high
     this.#progressAtMs = options.now()
     const { objects, key, length, queue } = options
     this.settled = objects
@@ -57,6 +60,10 @@ export class StreamedPut {
         (error: unknown) => this.#fail(unavailable(error)),
       )
       .then(() => queue.release())
+  }
+
+  get #water() {
+    return this.#options.queue.isScarce ? SCARCE_WATER_BYTES : WATER_BYTES
   }
 
   get ready(): boolean {
@@ -72,7 +79,7 @@ export class StreamedPut {
     if (this.#failure !== null) return
     this.#received += chunk.length
     this.#options.queue.append(chunk)
-    if (this.#options.queue.pending >= HIGH_WATER_BYTES) this.#ready = false
+    if (this.#options.queue.pending >= this.#water.high) this.#ready = false
     this.#wake?.()
   }
 
@@ -129,7 +136,7 @@ export class StreamedPut {
       yield chunk
       queue.settle()
       this.#progressAtMs = now()
-      if (!this.#ready && queue.pending <= LOW_WATER_BYTES) {
+      if (!this.#ready && queue.pending <= this.#water.low) {
         this.#ready = true
         this.#options.onReady()
       }

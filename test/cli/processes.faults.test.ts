@@ -9,13 +9,13 @@ import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
-import { type Bucket, openBucket } from '../support/bucket.ts'
 import { childEnvironment } from '../support/child-environment.ts'
-import { CLI, larkway } from '../support/cli.ts'
+import { larkway } from '../support/cli.ts'
 import { listen } from '../support/http-server.ts'
+import { programOf } from '../support/program.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { type RedisServer, startRedis } from '../support/redis-server.ts'
-import { startS3 } from '../support/s3-server.ts'
+import { type Bucket, openBucket, startS3 } from '../support/s3-server.ts'
 import { freePort, tempFolder } from '../support/scratch.ts'
 import { withoutServers } from '../support/servers.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -89,8 +89,10 @@ async function startProcesses(
   const path = join(await tempFolder(t), 'larkway.yaml')
   await writeFile(path, JSON.stringify(config ?? (await configuration(t, options))))
   const taken = port ?? (await freePort())
-  const parent = spawn(process.execPath, [CLI, 'serve', '--processes', String(count)], {
+  const program = await programOf('cli.ts')
+  const parent = spawn(process.execPath, [...program.args, 'serve', '--processes', String(count)], {
     env: childEnvironment({
+      ...program.env,
       PORT: String(taken),
       HOST: '127.0.0.1',
       LARKWAY_CONFIG: path,

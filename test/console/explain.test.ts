@@ -20,7 +20,7 @@ t.test('says who would serve of what is being edited, and why the others would n
   const first = await explain({ route: 'acme.new', fields })
   t.match(first.body, {
     refusal: null,
-    faults: [],
+    issues: [],
     entries: [
       { model: 'plain', rank: 1 },
       { model: 'morse-1', rank: 2 },
@@ -62,7 +62,7 @@ t.test('says who would serve of what is being edited, and why the others would n
   })
   t.match(faulty, {
     status: 200,
-    body: { entries: [], faults: ['/entries/0/provider: there is no provider "nobody"'] },
+    body: { entries: [], issues: ['/entries/0/provider: there is no provider "nobody"'] },
   })
   t.equal((await admin.get('/workspaces/acme/routes/acme.new')).status, 404, 'nothing of it is kept')
 })

@@ -83,7 +83,7 @@ t.test('a credential is kept sealed, stays when none is given, and is never show
   const other = await admin.put(path, { kind: 'elevenlabs' })
   t.match(
     other,
-    { status: 400, faults: ['/api_key: is missing: the kind "elevenlabs" needs one'] },
+    { status: 400, issues: ['/api_key: is missing: the kind "elevenlabs" needs one'] },
     'a credential is of one kind',
   )
   t.match(await admin.delete(path), { status: 200, body: { deleted: true } })
@@ -128,7 +128,7 @@ t.test('addresses are for operators, and references for the file', async (t) => 
     })
   t.match(await put({ kind: 'openai-compatible', credential: SECRET }), {
     status: 400,
-    faults: ['/base_url: is missing: the kind "openai-compatible" has no address of its own'],
+    issues: ['/base_url: is missing: the kind "openai-compatible" has no address of its own'],
   })
   for (const credential of [
     `\${HOME}`,
@@ -147,11 +147,11 @@ t.test('addresses are for operators, and references for the file', async (t) => 
   t.equal((await put({ kind: 'openai', credential: SECRET, workspace: 'other' })).status, 400)
   t.match(await put({ kind: 'telepathy', credential: SECRET }), {
     status: 400,
-    faults: [/there is no kind "telepathy"/],
+    issues: [/there is no kind "telepathy"/],
   })
   t.match(await put({ kind: 'deepgram', credential: SECRET, limits: { voice_pattern: '(a+)+$' } }), {
     status: 400,
-    faults: ['/limits/voice_pattern: only an operator may set this'],
+    issues: ['/limits/voice_pattern: only an operator may set this'],
   })
   for (const name of ['x', 'other.x', 'house', 'acme.a.b', 'acme.'])
     t.match(
@@ -161,11 +161,11 @@ t.test('addresses are for operators, and references for the file', async (t) => 
     )
   t.match(await put({ kind: 'sandbox' }, 'acme-own'), {
     status: 400,
-    faults: [/managed by the configuration file/],
+    issues: [/managed by the configuration file/],
   })
   t.match(await admin.delete(`${OWN}/acme-own`), {
     status: 400,
-    faults: [/managed by the configuration file/],
+    issues: [/managed by the configuration file/],
   })
 })
 
@@ -181,7 +181,7 @@ t.test('a provider that routes are built of cannot be taken away', async (t) => 
   )
   t.match(await admin.delete(`${OWN}/acme.used`), {
     status: 400,
-    faults: ['/routes/acme.using/entries/0/provider: there is no provider "acme.used"'],
+    issues: ['/routes/acme.using/entries/0/provider: there is no provider "acme.used"'],
   })
   const models = (await admin.get('/workspaces/acme/models')).body.providers as {
     name: string

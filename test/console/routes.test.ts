@@ -47,7 +47,7 @@ t.test('a route is drafted, published, changed and rolled back', async (t) => {
       published: null,
       draft: {
         saved_by: 'admin',
-        faults: [],
+        issues: [],
         changes: ['entry 1 added: acme-own/morse-1'],
         version: /^pv_[0-9a-f]{16}$/,
       },
@@ -64,7 +64,7 @@ t.test('a route is drafted, published, changed and rolled back', async (t) => {
   const changed = await publish('acme.first', entry('morse-1-mini'), entry('morse-1'))
   t.match(changed.body, { published: { number: 2 } })
   const kept = await admin.put(`${path}/draft`, { fields: { entries: [] }, revision: null })
-  t.match(kept.body.draft, { version: null, changes: [], faults: [/^\/entries: /] }, 'a faulty draft is kept')
+  t.match(kept.body.draft, { version: null, changes: [], issues: [/^\/entries: /] }, 'a faulty draft is kept')
   const back = await admin.post(`${path}/rollback`, { number: 1 })
   t.match(back.body, {
     published: { number: 3, version: versionOf(published) },
@@ -125,7 +125,7 @@ t.test('what is published serves, under the version that is shown', async (t) =>
   t.match((await admin.get(`${ROUTES}/acme.served`)).body.apps, ['served'])
   t.match(await admin.delete(`${ROUTES}/acme.served`), {
     status: 400,
-    faults: ['/workspaces/acme/apps/served/route: there is no route "acme.served"'],
+    issues: ['/workspaces/acme/apps/served/route: there is no route "acme.served"'],
   })
   await admin.delete(`/workspaces/acme/keys/${made.body.id}`)
   await admin.delete('/workspaces/acme/apps/served')
@@ -218,10 +218,10 @@ t.test('names, owners and bodies that are not to be had', async (t) => {
     const told = await put(name)
     t.match(told, { status: 400, body: { error: { code: 'INVALID_REQUEST', param: 'route' } } }, name)
   }
-  t.match(await put('voice'), { status: 400, faults: [/managed by the configuration file/] })
+  t.match(await put('voice'), { status: 400, issues: [/managed by the configuration file/] })
   t.match(await admin.delete(`${ROUTES}/voice`), {
     status: 400,
-    faults: [/managed by the configuration file/],
+    issues: [/managed by the configuration file/],
   })
   const rows: [unknown, string | null][] = [
     [{ fields: { workspace: 'other' }, revision: null }, 'fields.workspace'],
@@ -244,7 +244,7 @@ t.test('names, owners and bodies that are not to be had', async (t) => {
   await admin.delete(`${ROUTES}/acme.bad`)
 })
 
-t.test("faults of a draft are its own, and name nothing of others'", async (t) => {
+t.test("issues of a draft are its own, and name nothing of others'", async (t) => {
   const fields = {
     colour: 'red',
     entries: [
@@ -254,7 +254,7 @@ t.test("faults of a draft are its own, and name nothing of others'", async (t) =
     ],
   }
   const told = await admin.put(`${ROUTES}/acme.faulty/draft`, { fields, revision: null })
-  t.same((told.body.draft as { faults: string[] }).faults.toSorted(), [
+  t.same((told.body.draft as { issues: string[] }).issues.toSorted(), [
     '/colour: is not a known key; remove it or correct its spelling',
     '/entries/0/provider: there is no provider "other-own"',
     '/entries/1/provider: there is no provider "nobody"',
@@ -263,8 +263,8 @@ t.test("faults of a draft are its own, and name nothing of others'", async (t) =
   ])
   const refused = await admin.post(`${ROUTES}/acme.faulty/publish`, { revision: revisionOf(told) })
   t.match(refused, { status: 400, body: { error: { code: 'INVALID_REQUEST' } } })
-  t.equal(refused.faults.length, 5)
-  t.match((await operator.get(`${ROUTES}/acme.faulty`)).body.draft, { faults: [/./] })
+  t.equal(refused.issues.length, 5)
+  t.match((await operator.get(`${ROUTES}/acme.faulty`)).body.draft, { issues: [/./] })
   await admin.delete(`${ROUTES}/acme.faulty`)
 })
 
@@ -286,15 +286,15 @@ t.test('an admin sets no price, and no pattern, for what others pay or run', asy
       fields: { entries: [one] },
       revision: null,
     })
-    t.match(saved.body.draft, { version: null, faults: [fault] })
+    t.match(saved.body.draft, { version: null, issues: [fault] })
     const refused = await admin.post(`${ROUTES}/acme.cheap/publish`, { revision: revisionOf(saved) })
-    t.match(refused, { status: 400, faults: [fault] })
+    t.match(refused, { status: 400, issues: [fault] })
     const explained = await admin.post('/workspaces/acme/explain', {
       endpoint: 'speech',
       route: 'acme.cheap',
       fields: { entries: [one] },
     })
-    t.match(explained.body, { faults: [fault], entries: [] })
+    t.match(explained.body, { issues: [fault], entries: [] })
     await admin.delete(`${ROUTES}/acme.cheap/draft`)
   }
   const saved = await operator.put(`${ROUTES}/acme.cheap/draft`, {

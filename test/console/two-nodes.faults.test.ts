@@ -41,7 +41,7 @@ t.test(
     ])
     const fields = { entries: [{ provider: 'acme.dg', model: 'nova-3' }] }
     const drafted = await askThere('PUT', `${ROUTES}/acme.voice/draft`, { fields, revision: null })
-    t.match(drafted.body.draft, { faults: [] })
+    t.match(drafted.body.draft, { issues: [] })
     const published = await here.post(`${ROUTES}/acme.voice/publish`, { revision: revisionOf(drafted) })
     t.match(published.body, { published: { number: 1 } })
     t.match((await askThere('PUT', '/workspaces/acme/apps/mobile', { route: 'acme.voice' })).body, {
@@ -49,7 +49,7 @@ t.test(
     })
     t.match(await here.delete(`${ROUTES}/acme.voice`), {
       status: 400,
-      faults: [/there is no route "acme.voice"/],
+      issues: [/there is no route "acme.voice"/],
     })
 
     const made = await here.post('/workspaces/acme/keys', { name: 'new', app: 'mobile', scopes: ['admin'] })

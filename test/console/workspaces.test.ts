@@ -164,7 +164,7 @@ t.test('an operator makes a workspace, changes it and takes it away', async (t) 
 
   t.equal((await operator.put('/workspaces/neu/purposes/letters', { description: 'x' })).status, 200)
   const refused = await operator.delete('/workspaces/neu')
-  t.match(refused, { status: 400, faults: ['the workspace still has the purpose "letters"'] })
+  t.match(refused, { status: 400, issues: ['the workspace still has the purpose "letters"'] })
   t.equal((await operator.delete('/workspaces/neu/purposes/letters')).status, 200)
   t.match(await operator.delete('/workspaces/neu'), { status: 200, body: { deleted: true } })
   t.match(await operator.get('/workspaces/neu'), NOT_FOUND)
@@ -205,7 +205,7 @@ t.test('a workspace that is not as documented is not made', async (t) => {
   }
   t.match(await operator.delete('/workspaces/acme'), {
     status: 400,
-    faults: [/managed by the configuration file/],
+    issues: [/managed by the configuration file/],
   })
 })
 
@@ -236,13 +236,13 @@ t.test(
 
     t.match(await admin.delete('/workspaces/acme/purposes/letters'), {
       status: 400,
-      faults: ['/workspaces/acme/apps/mobile/purposes/letters: the workspace declares no such purpose'],
+      issues: ['/workspaces/acme/apps/mobile/purposes/letters: the workspace declares no such purpose'],
     })
     const key = await admin.post('/workspaces/acme/keys', { name: 'phone', app: 'mobile' })
     t.equal(key.status, 201)
     t.match(await admin.delete('/workspaces/acme/apps/mobile'), {
       status: 400,
-      faults: [/^the key "phone" \(key_\w+\) belongs to it: revoke it first$/],
+      issues: [/^the key "phone" \(key_\w+\) belongs to it: revoke it first$/],
     })
     t.equal((await admin.delete(`/workspaces/acme/keys/${key.body.id}`)).status, 200)
     t.equal((await admin.delete('/workspaces/acme/apps/mobile')).status, 200)
@@ -258,21 +258,21 @@ t.test(
     for (const path of ['purposes/notes', 'apps/web'])
       t.match(
         await admin.delete(`/workspaces/acme/${path}`),
-        { status: 400, faults: [/managed by the configuration file/] },
+        { status: 400, issues: [/managed by the configuration file/] },
         path,
       )
   },
 )
 
-t.test("faults tell an admin nothing of what is others'", async (t) => {
+t.test("issues tell an admin nothing of what is others'", async (t) => {
   const app = (route: string) => admin.put('/workspaces/acme/apps/spy', { route })
   for (const route of ['other-voice', 'ops-voice', 'nothing']) {
-    t.same((await app(route)).faults, [`/route: there is no route "${route}"`])
+    t.same((await app(route)).issues, [`/route: there is no route "${route}"`])
   }
-  t.match((await operator.put('/workspaces/acme/apps/spy', { route: 'other-voice' })).faults, [
+  t.match((await operator.put('/workspaces/acme/apps/spy', { route: 'other-voice' })).issues, [
     /belongs to another workspace/,
   ])
-  t.match((await admin.put('/workspaces/acme/apps/%20', { route: 'voice' })).faults, [
+  t.match((await admin.put('/workspaces/acme/apps/%20', { route: 'voice' })).issues, [
     /must be named with 1 to 64 letters/,
   ])
   t.equal((await admin.put('/workspaces/acme/apps/spy', { route: 'voice', model: 'x' })).status, 400)

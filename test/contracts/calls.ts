@@ -1,7 +1,6 @@
 import type { OperationName } from '../../src/contracts/operations.ts'
 import type { ModelFacts } from '../../src/contracts/provider.ts'
-import { audio, options, speechCall } from '../support/call.ts'
-import { chatCall, completeCall, say, user, WEATHER } from '../support/chat-call.ts'
+import { audio, chatCall, completeCall, options, say, speechCall, user, WEATHER } from '../support/call.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 

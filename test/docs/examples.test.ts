@@ -7,10 +7,10 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { childEnvironment } from '../support/child-environment.ts'
-import { CLI } from '../support/cli.ts'
 import { startGateway } from '../support/gateway.ts'
 import { type Larkway, startLarkway } from '../support/larkway.ts'
 import { type Block, blocksOf, MANUAL, section } from '../support/manual.ts'
+import { programOf } from '../support/program.ts'
 
 // Every block of code in the manual is run, and what comes back is compared with what the page says. A block that
 // cannot be run has a comment above it, `<!-- not run: the reason -->`, and is counted.
@@ -74,7 +74,13 @@ interface Shell {
 const demo = await startGateway(t)
 const folder = t.testdir({ bin: {}, secrets: { eleven: 'sk-2' } })
 // `npx larkway` of a clone, without the search for a Node that fits.
-writeFileSync(join(folder, 'bin', 'npx'), `#!/bin/sh\nshift\nexec '${process.execPath}' '${CLI}' "$@"\n`)
+const program = await programOf('cli.ts')
+const settings = Object.entries(program.env).map(([name, value]) => `${name}='${value}'`)
+const command = [process.execPath, ...program.args].map((part) => `'${part}'`)
+writeFileSync(
+  join(folder, 'bin', 'npx'),
+  `#!/bin/sh\nshift\n${settings.join(' ')} exec ${command.join(' ')} "$@"\n`,
+)
 chmodSync(join(folder, 'bin', 'npx'), 0o755)
 
 function openShell(page: string): Shell {

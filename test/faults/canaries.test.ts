@@ -113,7 +113,7 @@ for (const [stores, level] of SETUPS) {
     // And nothing of all this went well for want of being tried.
     t.ok(kept.names > 100 && kept.singing > 20, `${kept.names} names, ${kept.singing} values of callers`)
     t.ok(figures > 100 && tracedBytes > 100_000, `${figures} figures, ${tracedBytes} bytes of traces`)
-    for (const provider of ['own', 'shared']) t.ok((rig.upstream.asked.get(provider) ?? 0) > 50, provider)
+    for (const provider of ['own', 'shared']) t.ok(rig.upstream.asked(provider) > 50, provider)
     for (const outcome of [...HAPPENED, ...(stores === 'servers' ? HAPPENED_TO_SERVERS : [])])
       t.ok(run.outcomes.has(outcome), outcome)
     t.same(unlogged(rig), [])

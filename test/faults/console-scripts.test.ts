@@ -1,8 +1,7 @@
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import t from 'tap'
 import { openBrowser } from '../support/browser.ts'
-import { PAYLOADS } from '../support/script-payloads.ts'
-import { type ScriptedWorkspace, startScriptedWorkspace } from '../support/scripted-workspace.ts'
+import { PAYLOADS, type ScriptedWorkspace, startScriptedWorkspace } from '../support/scripted-workspace.ts'
 import { filledWav } from '../support/wav.ts'
 
 const LONG = process.env.LARKWAY_TEST_LONG === '1'

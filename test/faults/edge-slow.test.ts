@@ -10,8 +10,8 @@ import {
   openaiRequests,
   textOf,
 } from '../support/edge-requests.ts'
+import { assertStopsClean } from '../support/gateway.ts'
 import { RawClient, type RawResponse } from '../support/raw-client.ts'
-import { assertStopsClean } from '../support/stopped.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 /** Then slow senders take the minutes that they need. */

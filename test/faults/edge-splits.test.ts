@@ -7,10 +7,10 @@ import {
   openaiRequests,
   textOf,
 } from '../support/edge-requests.ts'
+import { assertStopsClean } from '../support/gateway.ts'
 import { startNginx } from '../support/nginx-server.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { withoutServers } from '../support/servers.ts'
-import { assertStopsClean } from '../support/stopped.ts'
 
 /** Then every request is cut at every byte. */
 const LONG = process.env.LARKWAY_TEST_LONG === '1'

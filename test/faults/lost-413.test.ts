@@ -11,11 +11,11 @@ import {
   UPLOADS_AT_ONCE,
   type Uploads,
 } from '../support/edge-uploads.ts'
+import { assertStopsClean } from '../support/gateway.ts'
 import { startNginx } from '../support/nginx-server.ts'
-import { MemoryWatch, residentMiB } from '../support/resident-memory.ts'
+import { MemoryWatch, residentMiB } from '../support/process-load.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { withoutServers } from '../support/servers.ts'
-import { assertStopsClean } from '../support/stopped.ts'
 
 /** Then each client sends 200 uploads in each way, here and behind nginx; and larger ones than the edge discards. */
 const LONG = process.env.LARKWAY_TEST_LONG === '1'

@@ -5,10 +5,10 @@ import t, { type Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { startSandboxThread } from '../../src/sandbox/thread.ts'
 import { Dice } from '../support/dice.ts'
+import { assertStopsClean } from '../support/gateway.ts'
 import { type Larkway, startLarkway } from '../support/larkway.ts'
 import { errorOf, KINDS, type MixedCall, type MixedKind, mixedCall } from '../support/mixed-calls.ts'
 import { RawClient } from '../support/raw-client.ts'
-import { assertStopsClean } from '../support/stopped.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const REQUESTS = 1_500

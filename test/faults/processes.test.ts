@@ -1,16 +1,15 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { answerOf, send, tally, uploadsOf } from '../support/audio-upload.ts'
 import { childEnvironment } from '../support/child-environment.ts'
 import { type DemoProcess, startDemoProcess } from '../support/demo-route.ts'
+import { programOf } from '../support/program.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 const AUDIO = filledWav(12_000_000, 9)
 
 const uploadsTo = (gateway: DemoProcess) => uploadsOf(AUDIO, gateway.authorization.authorization)
@@ -19,8 +18,9 @@ const isStopping = (gateway: DemoProcess) =>
 
 /** Runs the product on a data folder until it ends by itself. */
 async function runOn(t: Test, dataFolder: string): Promise<{ code: number | null; complaint: string }> {
-  const env = childEnvironment({ PORT: '0', HOST: '127.0.0.1', LARKWAY_DATA: dataFolder })
-  const child = spawn(process.execPath, [MAIN], { env, stdio: ['ignore', 'ignore', 'pipe'] })
+  const program = await programOf('main.ts')
+  const env = childEnvironment({ ...program.env, PORT: '0', HOST: '127.0.0.1', LARKWAY_DATA: dataFolder })
+  const child = spawn(process.execPath, program.args, { env, stdio: ['ignore', 'ignore', 'pipe'] })
   t.teardown(() => child.kill('SIGKILL'))
   let complaint = ''
   child.stderr.on('data', (chunk: Buffer) => {

@@ -3,14 +3,13 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { type Bucket, openBucket } from '../support/bucket.ts'
 import { buffersAreCapped, inCappedNetwork } from '../support/capped-network.ts'
 import { startDemoProcess } from '../support/demo-route.ts'
-import { MemoryWatch, residentMiB } from '../support/resident-memory.ts'
-import { startS3 } from '../support/s3-server.ts'
+import { assertStopsClean } from '../support/gateway.ts'
+import { MemoryWatch, residentMiB } from '../support/process-load.ts'
+import { type Bucket, openBucket, startS3 } from '../support/s3-server.ts'
 import { type Senders, startSenders } from '../support/senders.ts'
 import { locate, withoutServers } from '../support/servers.ts'
-import { assertStopsClean } from '../support/stopped.ts'
 
 const MEMORY_MIB = 64
 const SLOW_CLIENTS = 500

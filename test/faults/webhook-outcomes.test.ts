@@ -1,5 +1,5 @@
 import t from 'tap'
-import { residentMiB } from '../support/resident-memory.ts'
+import { residentMiB } from '../support/process-load.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import {
   answering,

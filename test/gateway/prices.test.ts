@@ -1,7 +1,9 @@
+import fc from 'fast-check'
 import t from 'tap'
 import type { Price } from '../../src/contracts/facts.ts'
 import type { OperationName } from '../../src/contracts/operations.ts'
 import { meter, NOTHING_REPORTED } from '../../src/gateway/meter.ts'
+import { costOf as costOfTerms, exact, plus, rounded, times } from '../../src/gateway/price.ts'
 import { factsOf } from '../../src/providers/facts.ts'
 import { callOf, speechCall, transcriptionCall } from '../support/call.ts'
 import { chatCall } from '../support/gateway-rig.ts'
@@ -70,4 +72,35 @@ t.test('a million tokens in and out', async (t) => {
   t.equal(tokens('openai', 'gpt-6-sol', 1), 19)
   t.equal(tokens('anthropic', 'claude-haiku-5-5', 0.1), 0.06)
   t.equal(tokens('anthropic', 'claude-haiku-5-5', 1), 3)
+})
+
+t.test('a cost is the same by whole numbers as by exact fractions', async (t) => {
+  const price = fc.oneof(
+    fc.constantFrom(0, 0.05, 0.15, 0.6, 1e-7, 2.5, 15, 0.0001, 1 / 3, 123_456.789),
+    fc.integer({ min: 0, max: 10_000 }).map((cents) => cents / 100),
+  )
+  const term = fc.record({
+    usd: fc.option(price, { nil: undefined }),
+    unit: fc.constantFrom(1, 60, 1_000, 3_600, 1_000_000),
+    quantity: fc.oneof(fc.integer({ min: 0, max: 5_000_000 }), fc.constantFrom(null, 0.5, 2 ** 52, 2 ** 60)),
+  })
+  fc.assert(
+    fc.property(fc.array(term, { maxLength: 4 }), (terms) => {
+      const charged = terms.filter(
+        ({ usd, quantity }) => usd !== undefined && !(usd > 0 && quantity === null),
+      )
+      const known = charged.length > 0 && terms.every(({ usd, quantity }) => !usd || quantity !== null)
+      const cost = costOfTerms(terms)
+      t.equal('usd' in cost, known)
+      if (!('usd' in cost)) return
+      let sum = exact(0)
+      for (const { usd = 0, unit, quantity } of charged) {
+        if (usd === 0) continue
+        const amount = times(exact(quantity ?? 0), exact(usd))
+        sum = plus(sum, { digits: amount.digits, divisor: amount.divisor * BigInt(unit) })
+      }
+      t.equal(cost.usd, sum.digits === 0n ? 0 : Math.max(0.000001, rounded(sum, 6)))
+    }),
+    { numRuns: 500 },
+  )
 })

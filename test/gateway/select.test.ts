@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { Route } from '../../src/contracts/catalog.ts'
 import { errorReply } from '../../src/errors.ts'
-import { createLatencyTracker } from '../../src/gateway/health.ts'
+import { createCircuitBreakers, createLatencyTracker } from '../../src/gateway/health.ts'
 import { select } from '../../src/gateway/selection.ts'
 import { transcriptionCall } from '../support/call.ts'
 import { configuredProvider, facts, principal, route } from '../support/catalog.ts'
@@ -265,4 +265,51 @@ t.test('nothing of another workspace is ever taken', async (t) => {
   t.equal(refusal?.code, 'NO_HEALTHY_PROVIDER')
   t.same(refusal?.extra.details?.entries, [], 'nor named to the caller')
   t.equal(considered[0]?.exclusion?.why, 'workspace')
+})
+
+t.test('a selection stands for the calls to come, until one of them or an entry is different', async (t) => {
+  const entries = ['a', 'b'].map((model) =>
+    named(model, { facts: facts({ limits: { max_audio_bytes: model === 'a' ? 1_000 : 9_000 } }) }),
+  )
+  const who = withRoute([...entries, named('c', { facts: facts({ capabilities: [] }) })])
+  const health = createCircuitBreakers()
+  const small = transcriptionCall({ audio: { decodedBytes: 10 } })
+  const selected = (call = small, nowMs = 0) =>
+    select(selectionInput('transcription', who, call, { health, nowMs }))
+  const first = selected()
+  t.same(models(first.selection!), ['a', 'b'])
+  t.equal(selected().selection, first.selection, 'the very same')
+
+  const large = selected(transcriptionCall({ audio: { decodedBytes: 5_000 } }))
+  t.same(models(large.selection!), ['b'], 'the content of a call')
+  t.match(large.considered[0]?.exclusion, { why: 'limits' })
+  t.throws(() => pick('transcription', who, transcriptionCall({ audio: { decodedBytes: 50_000 } })))
+
+  const failure = {
+    kind: 'rate',
+    status: 429,
+    reason: '',
+    retryAfterMs: 5_000,
+    providerMessage: null,
+  } as const
+  health.failed(entries[0]!, failure, 0)
+  const cooling = selected()
+  t.same(models(cooling.selection!), ['b'], 'the health of an entry')
+  t.match(cooling.considered[0]?.exclusion, { why: 'cooling' })
+  t.equal(first.considered[0]?.exclusion, null, 'and what was told before stays as it was')
+  t.equal(selected(small, 6_000).selection, first.selection, 'it is healthy again')
+
+  const planned = { ...who, workspace: { ...who.workspace, includes: new Set<never>() } }
+  t.match(
+    select(selectionInput('transcription', planned, small)).refusal,
+    { code: 'PLAN_NOT_ENTITLED' },
+    'the plan of the workspace',
+  )
+  const profiled = select(
+    selectionInput('transcription', who, {
+      ...small,
+      selectors: { ...small.selectors, responseProfile: 'fast' },
+    }),
+  )
+  t.not(profiled.selection, first.selection, 'a profile')
 })

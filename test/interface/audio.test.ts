@@ -5,8 +5,8 @@ import { speak } from '../../src/sandbox/speak.ts'
 import { multipart, type Part } from '../support/bodies.ts'
 import { type DemoRoute, startDemoRoute } from '../support/demo-route.ts'
 import { eventsOf } from '../support/event-source.ts'
+import { assertStopsClean } from '../support/gateway.ts'
 import { RawClient } from '../support/raw-client.ts'
-import { assertStopsClean } from '../support/stopped.ts'
 import { filledWav } from '../support/wav.ts'
 
 const LIMIT = DEFAULT_LIMITS.max_audio_bytes

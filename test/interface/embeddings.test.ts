@@ -1,6 +1,6 @@
 import t from 'tap'
+import { assertStopsClean } from '../support/gateway.ts'
 import { startModelGateway } from '../support/model-gateway.ts'
-import { assertStopsClean } from '../support/stopped.ts'
 import { vectorOf } from '../support/upstream/openai.ts'
 
 const ENTRY = { model: 'embedder', capabilities: ['embeddings'], price: { per_1m_input_tokens_usd: 1_000 } }

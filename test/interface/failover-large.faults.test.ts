@@ -3,9 +3,9 @@ import { DEFAULT_LIMITS } from '../../src/limits.ts'
 import { speak } from '../../src/sandbox/speak.ts'
 import { multipart } from '../support/bodies.ts'
 import { startDemoProcess, startDemoRoute } from '../support/demo-route.ts'
+import { assertStopsClean } from '../support/gateway.ts'
 import { serveHttp } from '../support/http-server.ts'
 import { RawClient } from '../support/raw-client.ts'
-import { assertStopsClean } from '../support/stopped.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 /** Some 130 MiB at rest, the 64 of the budget, and room for what is not collected yet. */

@@ -1,6 +1,6 @@
 import t from 'tap'
+import { assertStopsClean } from '../support/gateway.ts'
 import { startModelGateway } from '../support/model-gateway.ts'
-import { assertStopsClean } from '../support/stopped.ts'
 
 const ENTRY = { model: 'painter', capabilities: ['image'], price: { per_image_usd: 0.04 } }
 
@@ -41,7 +41,7 @@ t.test('pictures come as blocks', async (t) => {
 
 t.test('large pictures', { timeout: 60_000 }, async (t) => {
   const gateway = await startModelGateway(t, [ENTRY])
-  gateway.upstream.behave('painter', { pictureBytes: 4_000_000 })
+  gateway.upstream.behave('painter', { picture: 4_000_000 })
   const answer = (await (await gateway.post('/v1/image', { prompt: 'a lark', n: 4 })).json()) as Painted
   t.same(
     answer.content_blocks.map(({ base64 }) => Buffer.from(base64, 'base64').length),

@@ -6,10 +6,10 @@ import { pipeline } from 'node:stream/promises'
 import t from 'tap'
 import { speak } from '../../src/sandbox/speak.ts'
 import { startDemoProcess } from '../support/demo-route.ts'
+import { assertStopsClean } from '../support/gateway.ts'
 import { startLarkway } from '../support/larkway.ts'
 import { doorClient, rejected, wavFile } from '../support/openai-door.ts'
 import { tempFolder } from '../support/scratch.ts'
-import { assertStopsClean } from '../support/stopped.ts'
 
 const ALLOY_HERTZ = 600
 const MIB = 1024 * 1024

@@ -9,10 +9,10 @@ import t, { type Test } from 'tap'
 import type { LinkedObject } from '../../src/contracts/links.ts'
 import { createFolderLinks } from '../../src/storage/folder-links.ts'
 import { noise } from '../support/bodies.ts'
+import { assertStopsClean } from '../support/gateway.ts'
 import { type Larkway, startLarkway } from '../support/larkway.ts'
+import { MemoryWatch, residentMiB } from '../support/process-load.ts'
 import { RawClient } from '../support/raw-client.ts'
-import { MemoryWatch, residentMiB } from '../support/resident-memory.ts'
-import { assertStopsClean } from '../support/stopped.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const KEYS = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)] as const

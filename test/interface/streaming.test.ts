@@ -1,8 +1,8 @@
 import t from 'tap'
 import { eventsOf, readEvents } from '../support/event-source.ts'
+import { assertStopsClean } from '../support/gateway.ts'
 import { type ModelEntry, type ModelGateway, startModelGateway } from '../support/model-gateway.ts'
 import { RawClient } from '../support/raw-client.ts'
-import { assertStopsClean } from '../support/stopped.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const HELLO = [{ role: 'user', content: 'hello' }]

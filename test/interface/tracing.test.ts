@@ -345,12 +345,14 @@ t.test('a job is a trace of its own that leads to the request it came by', async
   await gateway.signal('SIGTERM')
 })
 
-/** Writes down which packages of OpenTelemetry are loaded. */
+/** Writes down which packages of OpenTelemetry are loaded: compiled parts name the files that they are made of. */
 const WATCH_IMPORTS = `data:text/javascript,${encodeURIComponent(`
   import { registerHooks } from 'node:module'
-  registerHooks({ resolve(name, context, next) {
-    if (name.startsWith('@opentelemetry/')) process.stdout.write(JSON.stringify({ msg: 'loads', name }) + '\\n')
-    return next(name, context)
+  registerHooks({ load(url, context, next) {
+    const loaded = next(url, context)
+    const names = String(loaded.source).match(/^\\/\\/ node_modules\\/@opentelemetry\\/[^/]+/gm) ?? []
+    for (const name of new Set(names)) process.stdout.write(JSON.stringify({ msg: 'loads', name }) + '\\n')
+    return loaded
   } })`)}`
 const WATCHED = { NODE_OPTIONS: `--import ${WATCH_IMPORTS}` }
 

@@ -5,8 +5,8 @@ import { readTranscriptionRequest } from '../../src/api/native/transcription-req
 import { makeKey } from '../../src/catalog/key.ts'
 import type { Exchange } from '../../src/inbound/exchange.ts'
 import { type DemoRoute, startDemoRoute } from '../support/demo-route.ts'
+import { assertStopsClean } from '../support/gateway.ts'
 import { RawClient } from '../support/raw-client.ts'
-import { assertStopsClean } from '../support/stopped.ts'
 import { type Sent, waysIn } from '../support/ways-in.ts'
 
 const TEXT = 'the quick brown fox, 42 times'

@@ -3,9 +3,10 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import t from 'tap'
 import { childEnvironment } from '../support/child-environment.ts'
-import { CLI, larkway } from '../support/cli.ts'
+import { larkway } from '../support/cli.ts'
 import { type Exposition, scrape } from '../support/exposition.ts'
 import { startWorker } from '../support/larkway.ts'
+import { programOf } from '../support/program.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { freePort } from '../support/scratch.ts'
 import { withoutServers } from '../support/servers.ts'
@@ -32,8 +33,10 @@ t.test('a worker tells what it does', { skip: withoutServers, timeout: 60_000 },
 t.test('each of several processes has a port', { skip: withoutServers, timeout: 120_000 }, async (t) => {
   const { url } = await startRedis(t)
   const first = await freePort()
-  const child = spawn(process.execPath, [CLI, 'serve', '--processes', '2'], {
+  const program = await programOf('cli.ts')
+  const child = spawn(process.execPath, [...program.args, 'serve', '--processes', '2'], {
     env: childEnvironment({
+      ...program.env,
       PORT: '0',
       HOST: '127.0.0.1',
       LARKWAY_METRICS_PORT: String(first),

@@ -6,8 +6,7 @@ import type { Failure } from '../../src/contracts/upstream.ts'
 import { createSender } from '../../src/outbound/send.ts'
 import { openai } from '../../src/providers/openai/provider.ts'
 import { openaiCompatible } from '../../src/providers/openai-compatible.ts'
-import { audio, options, speechCall } from '../support/call.ts'
-import { chatCall, completeCall, say, user, WEATHER } from '../support/chat-call.ts'
+import { audio, chatCall, completeCall, options, say, speechCall, user, WEATHER } from '../support/call.ts'
 
 // A mock of OpenAI's API that others wrote, from their own reading of it: what both have misread alike would pass, all
 // else would not.

@@ -1,8 +1,7 @@
 import t from 'tap'
 import { factsOf } from '../../src/providers/facts.ts'
 import { groq } from '../../src/providers/groq.ts'
-import { audio, options, speechCall } from '../support/call.ts'
-import { chatCall } from '../support/chat-call.ts'
+import { audio, chatCall, options, speechCall } from '../support/call.ts'
 import { bytesOf, fieldsOf, requestOf } from '../support/form-of.ts'
 import { fixture, reply } from '../support/replies.ts'
 

@@ -11,8 +11,7 @@ import {
 } from '../../src/contracts/upstream.ts'
 import { factsOf, TABLES } from '../../src/providers/facts.ts'
 import { PROVIDERS } from '../../src/providers/index.ts'
-import { audio, options, speechCall } from '../support/call.ts'
-import { chatCall, completeCall, say, user, WEATHER } from '../support/chat-call.ts'
+import { audio, chatCall, completeCall, options, say, speechCall, user, WEATHER } from '../support/call.ts'
 import {
   changed,
   hostileJson as json,

@@ -6,7 +6,7 @@ import type { Failure } from '../../src/contracts/upstream.ts'
 import { createSender } from '../../src/outbound/send.ts'
 import { sandbox } from '../../src/providers/sandbox.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
-import { chatCall, completeCall, say, user, WEATHER } from '../support/chat-call.ts'
+import { chatCall, completeCall, say, user, WEATHER } from '../support/call.ts'
 
 // The operations that carry no audio, against the sandbox over real sockets: what one writes, the other, which
 // shares no code with it, reads.

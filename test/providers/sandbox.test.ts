@@ -4,8 +4,7 @@ import { CAPABILITIES } from '../../src/contracts/calls.ts'
 import { OPERATION_NAMES } from '../../src/contracts/operations.ts'
 import { factsOf } from '../../src/providers/facts.ts'
 import { SANDBOX_OPTIONS, sandbox } from '../../src/providers/sandbox.ts'
-import { audio, options, speechCall } from '../support/call.ts'
-import { chatCall, completeCall } from '../support/chat-call.ts'
+import { audio, chatCall, completeCall, options, speechCall } from '../support/call.ts'
 import { requestOf } from '../support/form-of.ts'
 
 const ALL = {

@@ -14,8 +14,7 @@ import {
   routeOf,
   viewOf,
 } from '../support/catalog-under-test.ts'
-import { beginToMove } from '../support/moving-slot.ts'
-import { startRedisCluster } from '../support/redis-cluster.ts'
+import { beginToMove, startRedisCluster } from '../support/redis-cluster.ts'
 import {
   CUTS,
   type EmptiedState,

@@ -137,6 +137,46 @@ t.test('a claim out of many jobs costs what it costs out of few', async (t) => {
   t.ok(toManyMs! < 10 * toFewMs!, `${toManyMs} ms to 300,000, ${toFewMs} ms to 1,000`)
 })
 
+/** Pages that a call writes to the log of the file. */
+function pagesOf(db: DatabaseSync, file: string, call: () => unknown): number {
+  const FRAME_BYTES = 4096 + 24
+  db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+  call()
+  return Math.floor(statSync(`${file}-wal`).size / FRAME_BYTES)
+}
+
+t.test(
+  'a job of many keys is taken up and submitted with a handful of pages, however many wait',
+  async (t) => {
+    const PER_KEY = 10
+    const TAKEN = 16
+    const costs = async (jobs: number) => {
+      const file = join(await tempFolder(t), 'state.sqlite')
+      const { db, run } = open(t, file)
+      fill(db, jobs, jobs / PER_KEY)
+      // The planner looks at the tables once, and the first calls purge.
+      for (let i = 0; i < 3; i++) run('jobs', 'claim', claimingOf({ limit: TAKEN }))
+      const rounds = Array.from({ length: 20 }, () => {
+        const claim = pagesOf(db, file, () => {
+          t.equal(run('jobs', 'claim', claimingOf({ limit: TAKEN })).value.length, TAKEN)
+        })
+        const submit = pagesOf(db, file, () =>
+          run('jobs', 'submit', { spec: specOf(`ws_${jobs / PER_KEY - 1}`), slot: null }),
+        )
+        return { claim, submit }
+      })
+      const sum = (what: 'claim' | 'submit') =>
+        rounds.reduce((all, round) => all + round[what], 0) / rounds.length
+      return { claim: sum('claim'), submit: sum('submit') }
+    }
+    const [few, many] = [await costs(20_000), await costs(200_000)]
+    const told = JSON.stringify({ few, many })
+    // Of each key its page of the list of ready jobs and of the round robin, which few keys share; a dozen for all.
+    t.ok(many.claim <= 2 * TAKEN + 12, told)
+    t.ok(many.submit <= few.submit + 1, told)
+  },
+)
+
 t.test('workspaces that have enough running cost nothing', async (t) => {
   const { db, run } = open(t)
   const workspaces = 5_000

@@ -163,6 +163,10 @@ t.test('a hundred thousand jobs make none dearer', { skip: withoutServers }, (t)
   costsTheSame(t, 1000, 100_000),
 )
 
+t.test('nor do those of ten thousand keys', { skip: withoutServers }, (t) =>
+  costsTheSame(t, 1000, 100_000, 10),
+)
+
 t.test('a server that is full has done nothing by half', { skip: withoutServers }, async (t) => {
   const { redis, jobs, outbox } = await startJobs(t)
   const kind = 'transcription'

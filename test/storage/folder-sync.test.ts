@@ -1,3 +1,4 @@
+import { EventEmitter, once } from 'node:events'
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -11,29 +12,44 @@ t.test('many share a sync, and each has one that began behind its call', async (
   let begun = 0
   let newestDone = 0
   let now = 0
+  let release = () => {}
+  const events = new EventEmitter()
   await watchSyncs(t, async (sync) => {
     begun += 1
     const number = begun
     now += 1
     t.equal(now, 1, 'one at a time')
+    await new Promise<void>((resolve) => {
+      release = resolve
+      events.emit('begun')
+    })
     await sync()
-    await sleep(2)
     now -= 1
     newestDone = number
   })
-  const calls = 400
-  await Promise.all(
-    Array.from({ length: calls }, async (_, i) => {
-      await sleep(i / 4)
-      const before = begun
-      await syncFolder(folder)
-      if (newestDone <= before) t.fail(`a call had a sync that had begun before it`)
-    }),
-  )
-  t.ok(begun > 3 && begun < calls / 2, `${begun} syncs for ${calls} calls`)
-  const before = begun
-  await syncFolder(folder)
-  t.equal(begun, before + 1, 'and none is left over')
+  const call = async () => {
+    const before = begun
+    await syncFolder(folder)
+    if (newestDone <= before) t.fail('a call had a sync that had begun before it')
+  }
+  const waves = 20
+  let held = once(events, 'begun')
+  const calls = [call()]
+  await held
+  for (let wave = 0; wave < waves; wave++) {
+    calls.push(...Array.from({ length: 20 }, call)) // while one is under way
+    held = once(events, 'begun')
+    release()
+    await held
+  }
+  release()
+  await Promise.all(calls)
+  t.equal(begun, waves + 1, `${calls.length} calls, a sync for each time that one ended with others waiting`)
+  const last = syncFolder(folder)
+  await once(events, 'begun')
+  release()
+  await last
+  t.equal(begun, waves + 2, 'and none is left over')
 })
 
 t.test('folders do not wait for one another', async (t: Test) => {

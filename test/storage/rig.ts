@@ -24,7 +24,7 @@ export interface RigOptions {
 export async function createRig(t: Test, options: RigOptions = {}) {
   const budget = createBudget(options.budgetBytes ?? 64 * MIB)
   const blocks = createBlocks(budget, { restMs: 400 })
-  const objects = options.objects ?? (await createFileObjects(await tempFolder(t)))
+  const objects = options.objects ?? (await createFileObjects(await tempFolder(t), { blocks, budget }))
   const spool = createSpool({
     budget,
     blocks,

@@ -4,6 +4,9 @@ import { createServer as createHttpsServer } from 'node:https'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import tls from 'node:tls'
 import t, { type Test } from 'tap'
+import { createBlocks } from '../../src/storage/blocks.ts'
+import { createBudget } from '../../src/storage/budget.ts'
+import type { StoreMemory } from '../../src/storage/read-buffers.ts'
 import { createS3Objects } from '../../src/storage/s3.ts'
 import { ChunkedDecoder, parseHead } from '../../src/storage/s3-answer.ts'
 import { createAuthority } from '../support/certificates.ts'
@@ -14,9 +17,9 @@ const unavailable = { code: 'DEPENDENCY_UNAVAILABLE' }
 const KEY = 'spool/acme/req_1/1'
 const fresh = () => AbortSignal.timeout(10_000)
 
-function connect(t: Test, endpoint: string, timing = {}) {
+function connect(t: Test, endpoint: string, timing = {}, memory?: StoreMemory) {
   const keys = { region: 'us-east-1', bucket: 'b', accessKeyId: 'a', secretAccessKey: 's' }
-  const objects = createS3Objects({ endpoint, ...keys, timing })
+  const objects = createS3Objects({ endpoint, ...keys, timing, ...(memory === undefined ? {} : { memory }) })
   t.teardown(() => objects.close())
   return objects
 }
@@ -101,7 +104,12 @@ t.test('objects come back whole, encrypted or not, over connections that are use
       connections += 1
     })
     const port = await listen(t, server)
-    const objects = connect(t, `${scheme}://localhost:${port}/base`)
+    const budget = createBudget(64 * MIB)
+    const blocks = createBlocks(budget, { restMs: 50 })
+    t.teardown(() => blocks.close())
+    // A name with two addresses may be dialled twice where the machine is busy.
+    const host = scheme === 'http' ? '127.0.0.1' : 'localhost'
+    const objects = connect(t, `${scheme}://${host}:${port}/base`, {}, { blocks, budget })
     const body = noise(9 * MIB + 17)
     await objects.put(KEY, chunksOf(body), body.length, { signal: fresh() })
     t.ok((await read(await objects.get(KEY, 0, body.length, fresh()))).equals(body), `${scheme}: whole`)
@@ -117,6 +125,17 @@ t.test('objects come back whole, encrypted or not, over connections that are use
     const [one, other] = [0, 1].map(async () => read(await objects.get(KEY, 0, body.length, fresh())))
     t.ok((await one!).equals(body) && (await other!).equals(body), `${scheme}: two readers at once`)
     t.equal(connections, 2)
+    t.equal(budget.used, 0, `${scheme}: memory is given back`)
+    for await (const _ of await objects.get(KEY, 0, body.length, fresh())) break
+    t.ok(budget.used > 0, `${scheme}: a reader that left may have its last chunk on a socket`)
+    await new Promise((resolve) => setTimeout(resolve, 200))
+    t.equal(budget.used, 0, `${scheme}: not for long`)
+    budget.charge(64 * MIB)
+    let largest = 0
+    for await (const { length } of await objects.get(KEY, 0, body.length, fresh()))
+      largest = Math.max(largest, length)
+    t.ok(largest <= 64 * 1024, `${scheme}: while memory is scarce less is read at a time`)
+    budget.refund(64 * MIB)
     await t.rejects(objects.get('spool/acme/none/1', 0, 1, fresh()), {
       ...unavailable,
       cause: { name: 'NoSuchKey' },
@@ -177,6 +196,25 @@ t.test('answers that are no use', async (t) => {
     const { endpoint } = await sayer(t, (socket) => socket.end(text, 'latin1'))
     const objects = connect(t, endpoint)
     await t.rejects(async () => read(await objects.get(KEY, 0, 3, fresh())), unavailable, name)
+  }
+})
+
+t.test('bytes behind the announced ones reach nobody', async (t) => {
+  for (const length of [3, 100_000, 300_000, 700_000]) {
+    const body = noise(length)
+    const { endpoint, connections } = await sayer(t, (socket) => {
+      socket.write(`HTTP/1.1 206 \r\nContent-Length: ${length}\r\n\r\n`)
+      socket.write(Buffer.concat([body, noise(100_000)]))
+    })
+    const objects = connect(t, endpoint)
+    for (let i = 1; i <= 2; i += 1) {
+      const got = await objects
+        .get(KEY, 0, length, fresh())
+        .then(read)
+        .catch(() => null)
+      t.ok(got === null || got.equals(body), `${length} bytes`)
+      t.equal(connections(), i, 'that connection is not used again')
+    }
   }
 })
 

@@ -269,7 +269,7 @@ export async function startWrongly(t: Teardown, secret: string): Promise<Buffer[
   const outputs: Buffer[] = []
   for (const [index, env] of environments.entries()) {
     const data = join(folder, `data-${index}`)
-    const started = watchProcess(t, ['main.ts'], {
+    const started = await watchProcess(t, ['main.ts'], {
       PORT: '0',
       LOG_LEVEL: 'trace',
       LARKWAY_DATA: data,

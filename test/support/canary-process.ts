@@ -1,11 +1,10 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
 import { childEnvironment } from './child-environment.ts'
+import { programOf } from './program.ts'
 import type { Teardown } from './scratch.ts'
 import { waitUntil } from './wait-until.ts'
 
-const ROOT = new URL('../../src/', import.meta.url)
 const PRELOAD = new URL('./canary-preload.ts', import.meta.url).href
 
 /** A process of the product, of which every byte that it writes is kept. */
@@ -22,21 +21,16 @@ export interface WatchedProcess {
   readonly ended: Promise<number | null>
 }
 
-/** @param program `main.ts`, or `cli.ts` with a command */
-export function watchProcess(
+/** Starts a program of the product, with what `canary-preload.ts` does to it. */
+export async function watchProcess(
   t: Teardown,
-  program: readonly [file: string, ...args: string[]],
+  [file, ...args]: readonly [file: 'main.ts' | 'cli.ts', ...args: string[]],
   env: Readonly<Record<string, string>>,
-): WatchedProcess {
-  const [file, ...args] = program
-  const node = [
-    '--disable-warning=ExperimentalWarning',
-    '--import',
-    PRELOAD,
-    fileURLToPath(new URL(file, ROOT)),
-  ]
+): Promise<WatchedProcess> {
+  const program = await programOf(file)
+  const node = ['--disable-warning=ExperimentalWarning', '--import', PRELOAD, ...program.args]
   const child = spawn(process.execPath, [...node, ...args], {
-    env: childEnvironment(env),
+    env: childEnvironment({ ...program.env, ...env }),
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const chunks: Buffer[] = []

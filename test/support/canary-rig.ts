@@ -2,14 +2,13 @@ import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { AUTHORITY } from './audio-fetch.ts'
-import { openBucket } from './bucket.ts'
 import { type WatchedProcess, watchProcess } from './canary-process.ts'
 import { type SingingUpstream, startSingingUpstream } from './canary-upstream.ts'
 import { type Canaries, singingWav } from './canary-values.ts'
 import { serveHttp } from './http-server.ts'
 import { type RedisServer, startRedis } from './redis-server.ts'
 import { secret } from './route-gateway.ts'
-import { type S3Server, startS3 } from './s3-server.ts'
+import { openBucket, type S3Server, startS3 } from './s3-server.ts'
 import { freePort, type Teardown, tempFolder } from './scratch.ts'
 import { serveTls } from './tls-host.ts'
 
@@ -47,7 +46,7 @@ export async function startCanaryRig(
   level: string,
 ): Promise<CanaryRig> {
   const folder = await tempFolder(t)
-  const upstream = await startSingingUpstream(t, {
+  const upstream = await startSingingUpstream(t, ['own', 'shared'], {
     said: canaries.make('what the provider said', 'content'),
     sound: singingWav(canaries.make('sound of the provider', 'content')),
     complaint: canaries.make('complaint of the provider', 'foreign'),
@@ -76,7 +75,7 @@ export async function startCanaryRig(
     LARKWAY_METRICS_PORT: String(metricsPorts[0]),
     ...(servers === null ? {} : { LARKWAY_JOBS: '0' }),
   }
-  const server = watchProcess(t, ['main.ts'], { ...serverEnv, LARKWAY_DATA: join(folder, 'data') })
+  const server = await watchProcess(t, ['main.ts'], { ...serverEnv, LARKWAY_DATA: join(folder, 'data') })
   const { port } = await server.said('listening')
   const processes = [server]
   if (servers !== null) {
@@ -84,7 +83,7 @@ export async function startCanaryRig(
       LARKWAY_DATA: join(folder, 'data-of-worker'),
       LARKWAY_METRICS_PORT: String(metricsPorts[1]),
     }
-    const worker = watchProcess(t, ['cli.ts', 'worker'], { ...env, ...workerEnv })
+    const worker = await watchProcess(t, ['cli.ts', 'worker'], { ...env, ...workerEnv })
     await worker.said('working')
     processes.push(worker)
   }

@@ -2,11 +2,9 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { fileURLToPath } from 'node:url'
 import { runCommand } from '../../src/cli/commands.ts'
 import { childEnvironment } from './child-environment.ts'
-
-export const CLI = fileURLToPath(new URL('../../src/cli.ts', import.meta.url))
+import { programOf } from './program.ts'
 
 export interface Run {
   readonly input?: string
@@ -16,8 +14,9 @@ export interface Run {
 
 /** Runs the command to its end, in a process of its own. */
 export async function larkway(args: readonly string[], { input = '', env = {}, cwd }: Run = {}) {
-  const child = spawn(process.execPath, [CLI, ...args], {
-    env: childEnvironment(env),
+  const program = await programOf('cli.ts')
+  const child = spawn(process.execPath, [...program.args, ...args], {
+    env: childEnvironment({ ...program.env, ...env }),
     ...(cwd === undefined ? {} : { cwd }),
   })
   child.stdin.end(input)

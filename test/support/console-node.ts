@@ -13,8 +13,8 @@ export interface Told {
   readonly text: string
   /** Parsed; `{}` where there is no JSON. */
   readonly body: Json
-  /** `details.faults` of an error. */
-  readonly faults: readonly string[]
+  /** `details.issues` of an error. */
+  readonly issues: readonly string[]
 }
 
 export interface AskOptions {
@@ -114,9 +114,9 @@ async function askAt(url: string, { method = 'GET', body, headers = {} }: AskOpt
   const answer = await response.text()
   const isJson = (response.headers.get('content-type') ?? '').startsWith('application/json')
   const parsed = isJson ? (JSON.parse(answer) as Json) : {}
-  const { details } = (parsed.error ?? {}) as { details?: { faults?: readonly string[] } }
+  const { details } = (parsed.error ?? {}) as { details?: { issues?: readonly string[] } }
   const { status, headers: got } = response
-  return { status, headers: got, text: answer, body: parsed, faults: details?.faults ?? [] }
+  return { status, headers: got, text: answer, body: parsed, issues: details?.issues ?? [] }
 }
 
 function configuration(keys: ConsoleKeys, sandboxOrigin: string): Json {

@@ -7,11 +7,10 @@ import type { State } from '../../src/contracts/state.ts'
 import type { Timing } from '../../src/node/timing.ts'
 import { openEmbeddedState } from '../../src/state/embedded/state.ts'
 import { createRedisState } from '../../src/state/redis/state.ts'
-import { type Bucket, openBucket } from './bucket.ts'
 import { type Larkway, type LarkwayProcess, startLarkway, startWorker } from './larkway.ts'
 import { type NginxServer, startNginx } from './nginx-server.ts'
 import { type RedisOptions, type RedisServer, startRedis } from './redis-server.ts'
-import { type S3Options, type S3Server, startS3 } from './s3-server.ts'
+import { type Bucket, openBucket, type S3Options, type S3Server, startS3 } from './s3-server.ts'
 import { freePort, tempFolder } from './scratch.ts'
 
 type Fields = Readonly<Record<string, unknown>>

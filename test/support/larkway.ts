@@ -2,15 +2,12 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import { makeKey } from '../../src/catalog/key.ts'
 import type { Timing } from '../../src/node/timing.ts'
 import { childEnvironment } from './child-environment.ts'
 import { type Gateway, type GatewayOptions, gatewayEnvironment } from './gateway.ts'
-
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
-const CLI = fileURLToPath(new URL('../../src/cli.ts', import.meta.url))
+import { type Program, programOf } from './program.ts'
 
 /** A process of the product. */
 export interface LarkwayProcess extends Pick<Gateway, 'dataFolder' | 'log' | 'output' | 'signal'> {
@@ -29,7 +26,7 @@ export interface LarkwayOptions extends GatewayOptions {
 /** Starts the product as its own process on a free port, and stops it with the test. */
 export async function startLarkway(t: Test, options: LarkwayOptions = {}): Promise<Larkway> {
   const key = options.key ?? makeKey()
-  const { started, ...process } = await launch(t, [MAIN], 'listening', options, key)
+  const { started, ...process } = await launch(t, await programOf('main.ts'), [], 'listening', options, key)
   const port = Number(started.port)
   return {
     ...process,
@@ -42,21 +39,29 @@ export async function startLarkway(t: Test, options: LarkwayOptions = {}): Promi
 
 /** Starts a process that works on jobs and nothing else, and stops it with the test. */
 export async function startWorker(t: Test, options: LarkwayOptions): Promise<LarkwayProcess> {
-  const { started: _, ...process } = await launch(t, [CLI, 'worker'], 'working', options, makeKey())
+  const { started: _, ...process } = await launch(
+    t,
+    await programOf('cli.ts'),
+    ['worker'],
+    'working',
+    options,
+    makeKey(),
+  )
   return process
 }
 
 /** @param ready what the line of the log says with which it is up */
 async function launch(
   t: Test,
-  program: readonly string[],
+  program: Program,
+  args: readonly string[],
   ready: string,
   options: LarkwayOptions,
   demoKey: string,
 ): Promise<LarkwayProcess & { readonly started: Record<string, unknown> }> {
   const { dataFolder, env } = await gatewayEnvironment(t, options, demoKey)
-  const child = spawn(options.node ?? process.execPath, program, {
-    env: childEnvironment({ ...env, ...testTiming(options.timing) }),
+  const child = spawn(options.node ?? process.execPath, [...program.args, ...args], {
+    env: childEnvironment({ ...program.env, ...env, ...testTiming(options.timing) }),
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const log: Record<string, unknown>[] = []

@@ -1,10 +1,41 @@
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
+import { readdirSync, readFileSync } from 'node:fs'
 import { connect } from 'node:net'
+import { basename } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { RedisServer } from './redis-server.ts'
 import type { Teardown } from './scratch.ts'
-import { nameOfCommand } from './script-names.ts'
 import { waitUntil } from './wait-until.ts'
+
+const SCRIPTS = new URL('../../src/state/redis/', import.meta.url)
+
+/** By the name of their file. */
+const TEXTS: ReadonlyMap<string, string> = new Map(
+  readdirSync(SCRIPTS, { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.lua'))
+    .map((file) => [basename(file, '.lua'), readFileSync(new URL(file, SCRIPTS), 'utf8')]),
+)
+
+/** What runs in front of some of them. */
+const STEPS = [...TEXTS].filter(([name]) => name.endsWith('_steps')).map(([, text]) => text)
+
+/** SHA-1, by which EVALSHA calls a script → the name of its file. */
+const NAMES: ReadonlyMap<string, string> = new Map(
+  [...TEXTS].flatMap(([name, text]) => ['', ...STEPS].map((steps) => [sha1(steps + text), name] as const)),
+)
+
+/** What a command is called: a script by its file, anything else by its first word in lower case. */
+export function nameOfCommand([command = '', script = '']: readonly string[]): string {
+  const name = command.toLowerCase()
+  if (name === 'evalsha') return NAMES.get(script) ?? name
+  if (name === 'eval') return NAMES.get(sha1(script)) ?? name
+  return name
+}
+
+function sha1(text: string): string {
+  return createHash('sha1').update(text).digest('hex')
+}
 
 /** How often each command came to Redis, by name. */
 export type CommandCounts = Readonly<Record<string, number>>

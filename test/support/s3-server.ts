@@ -4,9 +4,53 @@ import { existsSync } from 'node:fs'
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3'
+import {
+  CreateBucketCommand,
+  ListMultipartUploadsCommand,
+  ListObjectsV2Command,
+  S3Client,
+} from '@aws-sdk/client-s3'
 import { freePort, type Teardown } from './scratch.ts'
 import { Daemon, locate, type Program } from './servers.ts'
+
+export interface Bucket {
+  /** What makes a gateway keep its objects here. */
+  readonly env: Readonly<Record<string, string>>
+  /** Keys of all objects, and of all multipart uploads that are open, marked as such. */
+  contents(): Promise<string[]>
+}
+
+/** A fresh bucket, looked at with a client of our own. */
+export async function openBucket(t: Teardown, server: S3Server): Promise<Bucket> {
+  const bucket = await server.makeBucket()
+  const { endpoint, region, accessKeyId, secretAccessKey } = server
+  const client = new S3Client({
+    endpoint,
+    region,
+    forcePathStyle: true,
+    credentials: { accessKeyId, secretAccessKey },
+  })
+  t.teardown(() => client.destroy())
+  return {
+    env: {
+      S3_ENDPOINT: endpoint,
+      S3_REGION: region,
+      S3_BUCKET: bucket,
+      S3_ACCESS_KEY_ID: accessKeyId,
+      S3_SECRET_ACCESS_KEY: secretAccessKey,
+    },
+    async contents() {
+      const [objects, uploads] = await Promise.all([
+        client.send(new ListObjectsV2Command({ Bucket: bucket })),
+        client.send(new ListMultipartUploadsCommand({ Bucket: bucket })),
+      ])
+      return [
+        ...(objects.Contents ?? []).map(({ Key }) => `${Key}`),
+        ...(uploads.Uploads ?? []).map(({ Key }) => `${Key} (open upload)`),
+      ]
+    },
+  }
+}
 
 export type S3Options = {
   /** Lines for the gateway's section of ceph.conf: `rgw_lc_debug_interval = 2` makes a lifecycle day last 2 s. */

@@ -4,11 +4,11 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { startFleet } from './fleet.ts'
-import { MemoryWatch } from './resident-memory.ts'
+import { assertStopsClean } from './gateway.ts'
+import { MemoryWatch } from './process-load.ts'
 import { startClients } from './senders.ts'
 import type { SlowKind } from './slow-kinds.ts'
 import type { SlowCounts, SlowOrder } from './slow-tenant-process.ts'
-import { assertStopsClean } from './stopped.ts'
 import { filledWav } from './wav.ts'
 
 const PROGRAM = new URL('./slow-tenant-process.ts', import.meta.url)

@@ -111,10 +111,10 @@ export class ApiError extends Error {
     this.retryAfterMs = known.retryAfterMs ?? null
   }
 
-  /** Why fields cannot be published, as `details.faults` has them. */
-  get faults(): readonly string[] {
-    const { faults } = this.details
-    return Array.isArray(faults) ? faults.filter((fault) => typeof fault === 'string') : []
+  /** Why fields cannot be published, as `details.issues` has them. */
+  get issues(): readonly string[] {
+    const { issues } = this.details
+    return Array.isArray(issues) ? issues.filter((issue) => typeof issue === 'string') : []
   }
 }
 

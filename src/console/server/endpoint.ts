@@ -165,7 +165,7 @@ function tooLarge(error: unknown): GatewayError | null {
 /**
  * The fields of a body, none of them unknown: a misspelled one would be a setting without effect.
  *
- * @throws GatewayError INVALID_REQUEST naming the first field at fault; `details.faults` name all of them
+ * @throws GatewayError INVALID_REQUEST naming the first field at fault; `details.issues` name all of them
  */
 function strictBody<Shape extends TObject>(schema: Shape, value: unknown): Static<Shape> {
   const unknown = isObject(value)

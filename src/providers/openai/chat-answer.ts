@@ -1,7 +1,7 @@
 import type { FinishReason, ToolCall } from '../../contracts/chat.ts'
 import type { JsonObject } from '../../contracts/json.ts'
 import type { ChatAnswer } from '../chat-answer.ts'
-import { asObject, jsonText, objectsIn } from '../json.ts'
+import { asObject, firstObject, jsonText, objectsIn } from '../json.ts'
 import { readUsage } from './wire.ts'
 
 const FINISH_REASON_OF: Readonly<Record<string, FinishReason>> = {
@@ -12,18 +12,20 @@ const FINISH_REASON_OF: Readonly<Record<string, FinishReason>> = {
   content_filter: 'content_filter',
 }
 
+const NONE: readonly never[] = []
+
 /**
  * A chat or text completion; null when there is no message in it. Only fields that are used are looked at.
  */
 export function readChat(body: JsonObject): ChatAnswer | null {
-  const choice = objectsIn(body.choices)[0]
-  const message = choice === undefined ? null : messageOf(choice, choice.message)
-  if (choice === undefined || message === null) return null
+  const choice = firstObject(body.choices)
+  const message = choice === null ? null : messageOf(choice, choice.message)
+  if (choice === null || message === null) return null
   const { data, transcript } = asObject(message.audio) ?? {}
   return {
     text: contentText(message.content) || contentText(transcript),
     refusal: contentText(message.refusal),
-    toolCalls: objectsIn(message.tool_calls).flatMap(readToolCall),
+    toolCalls: Array.isArray(message.tool_calls) ? objectsIn(message.tool_calls).flatMap(readToolCall) : NONE,
     finishReason: readFinishReason(choice.finish_reason),
     audioBase64: typeof data === 'string' ? data : '',
     usage: readUsage(body),
@@ -38,6 +40,7 @@ export function messageOf({ text }: JsonObject, message: unknown): JsonObject | 
 /** A string, or the texts of a list of parts, which some servers send. */
 export function contentText(content: unknown): string {
   if (typeof content === 'string') return content
+  if (!Array.isArray(content)) return ''
   return objectsIn(content)
     .map(({ text }) => (typeof text === 'string' ? text : ''))
     .join('')

@@ -93,17 +93,21 @@ export function chatOperation(
 const SAMPLED = ['temperature', 'top_p'] as const
 
 /** Warns of options that are sent differently from how they were given. */
-function warningsFor(call: ChatCall, target: Target, shape: ChatShape): string[] {
-  const left = SAMPLED.filter((name) => isFixed(name, call, target, shape))
-  const warnings = left.map((name) => `${name}: ${target.model} does not take it; it was left out`)
-  const aloud = !speaks(call) && answersAloud(call, target, shape)
-  return aloud
-    ? [
-        ...warnings,
-        `modalities: ${target.model} always speaks; its speech was left out, though it is charged`,
-      ]
-    : warnings
+function warningsFor(call: ChatCall, target: Target, shape: ChatShape): readonly string[] {
+  let warnings: string[] | null = null
+  for (const name of SAMPLED) {
+    if (!isFixed(name, call, target, shape)) continue
+    warnings ??= []
+    warnings.push(`${name}: ${target.model} does not take it; it was left out`)
+  }
+  if (!speaks(call) && answersAloud(call, target, shape)) {
+    warnings ??= []
+    warnings.push(`modalities: ${target.model} always speaks; its speech was left out, though it is charged`)
+  }
+  return warnings ?? NONE
 }
+
+const NONE: readonly never[] = []
 
 function encodeChat(
   call: ChatCall,
@@ -202,8 +206,8 @@ function speaks({ modalities }: ChatCall): boolean {
 /** Whether the answer is spoken, since the call asks for it or the model knows no other way. */
 function answersAloud(call: ChatCall, { model }: Target, { audioOnly }: ChatShape): boolean {
   if (speaks(call)) return true
-  const hears = call.messages.some(({ parts }) => parts.some(({ type }) => type === 'audio'))
-  return audioOnly?.test(model) === true && !hears
+  if (audioOnly?.test(model) !== true) return false
+  return !call.messages.some(({ parts }) => parts.some(({ type }) => type === 'audio'))
 }
 
 /**

@@ -5,8 +5,13 @@ import { MIGRATIONS } from './migrations.ts'
 
 /** Longest that a write waits for another process; shorter than callers wait, so that they still learn the reason. */
 const BUSY_MS = 1_500
-/** Size that the write-ahead log is cut to after a checkpoint: a burst would else leave it large for ever. */
+/**
+ * Size that the write-ahead log is cut to after a checkpoint: a burst would else leave it large for ever. A checkpoint
+ * comes when it is that long: pages that change all the time are copied once for all of it. SQLite's own 4 MiB cost a
+ * job 6 % more.
+ */
 const WAL_BYTES = 16 * 1024 * 1024
+const PAGE_BYTES = 4096
 
 /**
  * Opens the state's file, and makes it when there is none.
@@ -43,6 +48,7 @@ function prepare(db: DatabaseSync): void {
     PRAGMA synchronous = FULL;
     PRAGMA journal_size_limit = ${WAL_BYTES};
     PRAGMA temp_store = MEMORY;
+    PRAGMA wal_autocheckpoint = ${WAL_BYTES / PAGE_BYTES};
   `)
   if (formatOf(db) === MIGRATIONS.length) return
   // Two processes may open a new file at the same moment: the second one waits here, and finds it done.

@@ -2,8 +2,8 @@ import type { ConsoleState, NodeSample, RequestRecord } from '../../contracts/co
 import type { RateLimiter } from '../../contracts/rate-limit.ts'
 import type { State } from '../../contracts/state.ts'
 import { createClaimTokens } from '../claim-tokens.ts'
+import { endedJobOf, submittedOf } from '../new-job.ts'
 import { parseInTurns } from '../parse-in-turns.ts'
-import { newJobOf } from './job-rows.ts'
 import { EmbeddedRateLimiter } from './rate-limiter.ts'
 import { type Runner, type Subjects, subjectsOf } from './subjects.ts'
 import { StateThread, type ThreadOptions } from './thread.ts'
@@ -40,12 +40,8 @@ export function stateOf(runner: Runner): State {
     rateLimiter: rateLimiterOf(rest.ledger),
     jobs: {
       ...jobs,
-      async submit(submission) {
-        const submitted = await jobs.submit(submission)
-        if (submitted.state !== 'new') return submitted
-        const { spec } = submission
-        return { state: 'accepted', replayed: false, job: newJobOf(spec, submitted.atMs), id: spec.id }
-      },
+      submit: async (submission) => submittedOf(submission, await jobs.submit(submission)),
+      end: async (id, fence, ending, keep) => endedJobOf(await jobs.end(id, fence, ending, keep), ending),
       claim: (claiming) => withToken((token) => jobs.claim(claiming, token)),
       // Only the command line shares the file, and it does little.
       listen() {},

@@ -25,6 +25,7 @@ import type { KeptText } from '../../contracts/objects.ts'
 import { jobPartition, PARTITIONS } from '../../ids.ts'
 import { type Logger, messageOf } from '../../log.ts'
 import { createClaimTokens } from '../claim-tokens.ts'
+import { type Ended, endedJobOf, type Made, submittedOf } from '../new-job.ts'
 import type { Connect, RedisConnection } from './connect.ts'
 import { keys } from './key-names.ts'
 import { ALL_PARTITIONS, createSweep, listNewest, partitioned, placeOf } from './partitions.ts'
@@ -43,7 +44,7 @@ const submitJob = script('jobs/submit_job', {
     ...(['id', 'kind', 'mode', 'workspace', 'app', 'event', 'spec'] as const),
     ...(['slot_id', 'fingerprint', 'keep_ms'] as const),
   ],
-  reply: submittedOf,
+  reply: answerOf,
 })
 
 const claimJobs = script('jobs/claim_jobs', {
@@ -64,7 +65,10 @@ const renewJob = script('jobs/renew_job', {
 const endJob = script('jobs/end_job', {
   ...partitioned,
   args: ['id', 'fence', 'ending', 'delay_ms', 'counter', 'result', 'error', 'facts', ...KEEP],
-  reply: jobOf,
+  reply: (reply): Ended => {
+    if (!Array.isArray(reply)) throw new Error('end_job.lua replied no list')
+    return { isNow: reply[0] === 1, job: jobOf(reply[1]) }
+  },
 })
 
 const cancelJob = script('jobs/cancel_job', {
@@ -105,7 +109,10 @@ export function createRedisJobs(ask: Ask, listen: Jobs['listen']): Jobs {
   return {
     ...createJobsView(ask),
     listen,
-    submit: (submission) => ask((redis) => submitJob(redis, submitInputs(submission))),
+    async submit(submission) {
+      const inputs = submitInputs(submission)
+      return submittedOf(submission, await ask((redis) => submitJob(redis, inputs)))
+    },
     cancel: (id, { workspace, app }, keep) =>
       at(id, null, (place) =>
         ask((redis) => cancelJob(redis, { ...place, id, workspace, app, ...keepInputs(keep) })),
@@ -125,9 +132,10 @@ export function createRedisJobs(ask: Ask, listen: Jobs['listen']): Jobs {
         ),
       ),
     end: (id, fence, ending, keep) =>
-      at(id, null, (place) =>
-        ask((redis) => endJob(redis, { ...place, id, fence, ...endInputs(ending), ...keepInputs(keep) })),
-      ),
+      at(id, null, async (place) => {
+        const inputs = { ...place, id, fence, ...endInputs(ending), ...keepInputs(keep) }
+        return endedJobOf(await ask((redis) => endJob(redis, inputs)), ending)
+      }),
     takeExpired: (limit) => expiries<Job>(limit, takeExpired),
     forget: (id) => at(id, undefined, (place) => ask((redis) => forgetJob(redis, { ...place, id }))),
     retry: (id) => at(id, false, (place) => ask((redis) => retryJob(redis, { ...place, id }))),
@@ -206,10 +214,11 @@ function keepInputs({ transcriptionMs, queueMs, deadMs }: Retention) {
   return { keep_transcription_ms: transcriptionMs, keep_queue_ms: queueMs, keep_dead_ms: deadMs }
 }
 
-function submittedOf(reply: unknown): Submitted {
+function answerOf(reply: unknown): Submitted | Made {
   if (!Array.isArray(reply)) throw new Error('submit_job.lua replied no list')
   const [state, replayed, id, job] = reply
   if (state === 'reused') return { state }
+  if (state === 'new') return { state, atMs: replyInteger(replayed) }
   return { state: 'accepted', replayed: replayed === 1, id: replyText(id), job: jobOf(job) }
 }
 

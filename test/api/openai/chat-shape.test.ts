@@ -4,7 +4,7 @@ import t from 'tap'
 import { chatChunks, chatCompletion } from '../../../src/api/openai/chat.ts'
 import type { ChatCall, ChatDelta, ChatResult } from '../../../src/contracts/chat.ts'
 import type { Streaming } from '../../../src/gateway/stream.ts'
-import { chatCall } from '../../support/chat-call.ts'
+import { chatCall } from '../../support/call.ts'
 import { ENVELOPE, onWire, outcome } from '../../support/openai-door-outcome.ts'
 
 const CREATED = 1_795_000_000

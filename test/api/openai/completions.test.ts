@@ -2,7 +2,7 @@ import type { Completion } from 'openai/resources/completions'
 import t from 'tap'
 import { textCompletion } from '../../../src/api/openai/completions.ts'
 import type { FinishReason } from '../../../src/contracts/chat.ts'
-import { completeCall } from '../../support/chat-call.ts'
+import { completeCall } from '../../support/call.ts'
 import { onWire, outcome } from '../../support/openai-door-outcome.ts'
 
 const CREATED = 1_795_000_000

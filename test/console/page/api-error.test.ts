@@ -3,20 +3,20 @@ import { ApiError, adviceFor, apiErrorOf, toApiError, unreachable } from '../../
 import { errorReply, GatewayError } from '../../../src/errors.ts'
 
 test('the envelope of an error is read as the server writes it', async (t) => {
-  const thrown = new GatewayError('INVALID_REQUEST', 'the route has faults', {
+  const thrown = new GatewayError('INVALID_REQUEST', 'the route has issues', {
     param: 'fields',
-    details: { faults: ['/entries/0/model: there is no such model', 7] },
+    details: { issues: ['/entries/0/model: there is no such model', 7] },
   })
   const { status, body } = errorReply(thrown, 'req_1')
   const error = apiErrorOf(status, JSON.stringify(body), null)
   t.match(error, {
     code: 'INVALID_REQUEST',
     status: 400,
-    message: 'the route has faults',
+    message: 'the route has issues',
     param: 'fields',
     requestId: 'req_1',
   })
-  t.same(error.faults, ['/entries/0/model: there is no such model'])
+  t.same(error.issues, ['/entries/0/model: there is no such model'])
 })
 
 test('what a proxy says in between is an error, too', async (t) => {
@@ -24,7 +24,7 @@ test('what a proxy says in between is an error, too', async (t) => {
     const error = apiErrorOf(502, body, 'req_header')
     t.match(error, { code: 'UNREADABLE', status: 502, requestId: 'req_header' }, body)
     t.match(error.message, '502')
-    t.same(error.faults, [])
+    t.same(error.issues, [])
   }
   t.match(apiErrorOf(500, '{"error":{"code":7,"details":[]}}', null), {
     code: 'UNREADABLE',

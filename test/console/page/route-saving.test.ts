@@ -41,7 +41,7 @@ const drafted = (revision: number, ...models: string[]): RouteAnswer => ({
     version: 'pv_d',
     saved_at: '2026-11-20T11:00:00Z',
     saved_by: 'Bob',
-    faults: [],
+    issues: [],
     changes: [],
   },
 })

@@ -4,7 +4,7 @@ import type { ChatCall, ChatPart, ChatResult } from '../../../src/contracts/chat
 import type { JsonObject } from '../../../src/contracts/json.ts'
 import type { Step, Target } from '../../../src/contracts/provider.ts'
 import { anthropic } from '../../../src/providers/anthropic/provider.ts'
-import { chatCall, say, user } from '../../support/chat-call.ts'
+import { chatCall, say, user } from '../../support/call.ts'
 import { bytesOf, requestOf } from '../../support/form-of.ts'
 import { fixture, reply } from '../../support/replies.ts'
 

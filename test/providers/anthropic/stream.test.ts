@@ -3,7 +3,7 @@ import t from 'tap'
 import type { ChatCall, ChatDelta, ChatResult } from '../../../src/contracts/chat.ts'
 import type { Failure } from '../../../src/contracts/upstream.ts'
 import { anthropic } from '../../../src/providers/anthropic/provider.ts'
-import { chatCall } from '../../support/chat-call.ts'
+import { chatCall } from '../../support/call.ts'
 
 const streamed = anthropic.chat!.streamed!
 const target = {

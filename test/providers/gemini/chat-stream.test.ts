@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import type { ChatDelta } from '../../../src/contracts/chat.ts'
 import { gemini } from '../../../src/providers/gemini/provider.ts'
-import { chatCall } from '../../support/chat-call.ts'
+import { chatCall } from '../../support/call.ts'
 import { fixture } from '../../support/replies.ts'
 
 const BASE = 'https://generativelanguage.googleapis.com/v1beta'

@@ -3,7 +3,7 @@ import type { ChatCall, ChatMessage, ChatResult } from '../../../src/contracts/c
 import type { Step } from '../../../src/contracts/provider.ts'
 import type { Failure } from '../../../src/contracts/upstream.ts'
 import { gemini } from '../../../src/providers/gemini/provider.ts'
-import { chatCall } from '../../support/chat-call.ts'
+import { chatCall } from '../../support/call.ts'
 import { bytesOf, requestOf } from '../../support/form-of.ts'
 import { fixture, reply } from '../../support/replies.ts'
 

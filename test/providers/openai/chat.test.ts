@@ -5,7 +5,7 @@ import type { Provider, Step, Target } from '../../../src/contracts/provider.ts'
 import { groq } from '../../../src/providers/groq.ts'
 import { openai } from '../../../src/providers/openai/provider.ts'
 import { openaiCompatible } from '../../../src/providers/openai-compatible.ts'
-import { chatCall, say, user, WEATHER } from '../../support/chat-call.ts'
+import { chatCall, say, user, WEATHER } from '../../support/call.ts'
 import { bytesOf, requestOf } from '../../support/form-of.ts'
 import { fixture, reply } from '../../support/replies.ts'
 

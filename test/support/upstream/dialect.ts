@@ -17,12 +17,12 @@ export interface Script {
   /** Waits before each chunk, ms. */
   readonly chunkMs?: number
   readonly fate?: Fate
-  /** Refuses with this status, as the dialect does. */
+  /** Refuses with this status, as the dialect does where there is no `body`. */
   readonly status?: number
   /** Further headers of the answer. */
   readonly headers?: Readonly<Record<string, string>>
   readonly contentType?: string
-  /** Answered as it is. */
+  /** Answered as it is; with the fate `cut`, what of an answer comes before the break. */
   readonly body?: string
   /** Text of the answer, cut as it is streamed; of a chat, also as the `delta` of each chunk. */
   readonly deltas?: Iterable<string | Fields>
@@ -37,8 +37,8 @@ export interface Script {
   readonly finishReason?: string
   /** The answer's `usage`. */
   readonly usage?: Fields
-  /** Bytes of each picture. */
-  readonly pictureBytes?: number
+  /** Each picture; a number: one of so many bytes. */
+  readonly picture?: Buffer | number
   readonly video?: VideoScript
 }
 

@@ -129,8 +129,9 @@ export function vectorOf(text: string, dimensions: number): number[] {
   return Array.from({ length: dimensions }, (_, index) => Math.sin(text.length * 31 + index))
 }
 
-function paint({ request: { body }, script: { pictureBytes = 60 } }: Asked): Answer {
-  const b64_json = Buffer.concat([PNG_HEAD, Buffer.alloc(pictureBytes, 7)]).toString('base64')
+function paint({ request: { body }, script: { picture = 60 } }: Asked): Answer {
+  const bytes = typeof picture === 'number' ? Buffer.concat([PNG_HEAD, Buffer.alloc(picture, 7)]) : picture
+  const b64_json = bytes.toString('base64')
   return jsonAnswer({ created: 1, data: Array.from({ length: Number(body?.n) }, () => ({ b64_json })) })
 }
 

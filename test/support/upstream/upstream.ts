@@ -158,7 +158,14 @@ class ScriptedUpstream implements Upstream {
   async #sendWhole(response: ServerResponse, answer: Answer, script: Script): Promise<void> {
     const { status = 200, bytes = Buffer.alloc(0), headers } = answer
     if (status === 200) await script.before?.(0)
-    if (answer.fate === 'cut') return void response.destroy()
+    if (answer.fate === 'cut') {
+      if (bytes.length > 0) {
+        response.writeHead(status, { ...headers, 'content-length': 2 * bytes.length, ...script.headers })
+        response.write(bytes)
+        await sleep(BREAK_MS)
+      }
+      return void response.destroy()
+    }
     response.writeHead(status, { ...headers, 'content-length': bytes.length, ...script.headers })
     if (this.#stage !== 'half' || response.socket === null) return void response.end(bytes)
     const middle = bytes.length >> 1
@@ -172,9 +179,12 @@ class ScriptedUpstream implements Upstream {
 function answerTo(dialect: Dialect, asked: Parameters<Dialect['answer']>[0]): Answer | Promise<Answer> {
   const { status, fate, body, contentType = 'application/json' } = asked.script
   if (fate === 'hang') return { fate }
-  if (status !== undefined && status !== 200) return dialect.refuse(status)
-  if (fate === 'cut') return { fate }
-  if (body !== undefined) return { bytes: Buffer.from(body), headers: { 'content-type': contentType } }
+  const given =
+    body === undefined ? {} : { bytes: Buffer.from(body), headers: { 'content-type': contentType } }
+  if (status !== undefined && status !== 200)
+    return body === undefined ? dialect.refuse(status) : { ...given, status }
+  if (fate === 'cut') return { ...given, fate }
+  if (body !== undefined) return given
   return dialect.answer(asked)
 }
 

@@ -52,7 +52,7 @@ export function FileBadge({ managedBy }: { readonly managedBy: ManagedBy }) {
 }
 
 /** Marks an item of a list that was saved but no longer fits the rest. */
-export function NotInForce({ faults }: { readonly faults: readonly string[] | undefined }) {
-  if (faults === undefined) return null
-  return h(Badge, { tone: 'bad', title: faults.join('\n') }, 'not active')
+export function NotInForce({ issues }: { readonly issues: readonly string[] | undefined }) {
+  if (issues === undefined) return null
+  return h(Badge, { tone: 'bad', title: issues.join('\n') }, 'not active')
 }

@@ -45,7 +45,7 @@ export function ErrorState(props: {
 export function ErrorNote({ error, what }: { readonly error: ApiError | null; readonly what?: string }) {
   if (!error) return null
   // The only one may be the message itself.
-  const faults = error.faults.filter((fault) => fault !== error.message)
+  const issues = error.issues.filter((issue) => issue !== error.message)
   return h(
     'div',
     { class: 'note note-bad', role: 'alert' },
@@ -54,11 +54,11 @@ export function ErrorNote({ error, what }: { readonly error: ApiError | null; re
       'div',
       { class: 'note-text' },
       h('p', null, what ? `${what}: ${error.message}` : sentence(error.message), ' ', adviceFor(error)),
-      faults.length > 0
+      issues.length > 0
         ? h(
             'ul',
-            { class: 'faults' },
-            faults.map((fault) => h('li', null, fault)),
+            { class: 'issues' },
+            issues.map((issue) => h('li', null, issue)),
           )
         : null,
       h(RequestId, { id: error.requestId }),

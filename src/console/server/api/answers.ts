@@ -93,7 +93,7 @@ export interface AppAnswer {
   readonly fields: AppFields
   readonly managed_by: ManagedBy
   /** Why it is not in force; absent: it is. */
-  readonly faults?: readonly string[]
+  readonly issues?: readonly string[]
 }
 
 /** GET /workspaces/:workspace/apps?search=…&limit=…&offset=… */
@@ -138,7 +138,7 @@ export interface RouteSummary {
   readonly published_at: string | null
   readonly published_by: string | null
   /** Why what was published is not in force; absent: it is. */
-  readonly faults?: readonly string[]
+  readonly issues?: readonly string[]
 }
 
 /** GET /workspaces/:workspace/routes/:route, and what changes one answers. */
@@ -159,17 +159,17 @@ export interface RouteAnswer {
   readonly draft: {
     readonly revision: number
     readonly fields: RouteFields
-    /** `pv_…` that it would have; null: it has faults. */
+    /** `pv_…` that it would have; null: it has issues. */
     readonly version: string | null
     readonly saved_at: string
     readonly saved_by: string
     /** Why it cannot be published, e.g. `/entries/0/model: …`. */
-    readonly faults: readonly string[]
+    readonly issues: readonly string[]
     /** Against what is published, e.g. `entry 2 removed: openai/whisper-1`. */
     readonly changes: readonly string[]
   } | null
   /** Why what was published is not in force; absent: it is. */
-  readonly faults?: readonly string[]
+  readonly issues?: readonly string[]
 }
 
 /** GET /workspaces/:workspace/routes/:route/versions → {versions}, newest first */
@@ -191,7 +191,7 @@ export interface ExplainAnswer {
   readonly refusal: { readonly code: string; readonly message: string } | null
   readonly entries: readonly ExplainedEntry[]
   /** Why the fields that were sent are no route; then there are no entries. */
-  readonly faults: readonly string[]
+  readonly issues: readonly string[]
 }
 
 export interface ExplainedEntry extends ExplainRow {
@@ -238,7 +238,7 @@ export interface ProviderAnswer {
   /** What was declared beside that: price, capabilities, … */
   readonly facts: Omit<ProviderFields, 'kind' | 'access' | 'workspace' | 'api_key' | 'base_url'>
   /** Why it is not in force; absent: it is. */
-  readonly faults?: readonly string[]
+  readonly issues?: readonly string[]
 }
 
 export interface KindAnswer {

@@ -85,7 +85,7 @@ export function explainEndpoint(context: ConsoleContext): EdgeRoute {
 async function explain(call: Call): Promise<ExplainAnswer> {
   const { context, body } = call
   const catalog = await catalogOf(call)
-  if ('issues' in catalog) return { refusal: null, entries: [], faults: catalog.issues }
+  if ('issues' in catalog) return { refusal: null, entries: [], issues: catalog.issues }
   const principal = principalIn(catalog, call)
   const { services } = context.dependencies
   const nowMs = performance.now()
@@ -104,7 +104,7 @@ async function explain(call: Call): Promise<ExplainAnswer> {
       const { state } = services.health.view(considered[index]!.entry, nowMs)
       return state === 'closed' ? row : { ...row, breaker: state }
     }),
-    faults: [],
+    issues: [],
   }
 }
 

@@ -86,7 +86,7 @@ function providerAnswer({ name, fields, managedBy, issues }: Part, role: Role): 
     managed_by: managedBy,
     facts: rest,
   } as const
-  return issues.length === 0 ? answer : { ...answer, faults: issuesFor(role, issues) }
+  return issues.length === 0 ? answer : { ...answer, issues: issuesFor(role, issues) }
 }
 
 type ProviderFieldsAsKept = Static<typeof ProviderShape>

@@ -195,7 +195,7 @@ function summaryOf({ viewer }: Viewing, route: StandingRoute): RouteSummary {
     apps,
     published_at: timestamp(part?.version?.atMs ?? null),
     published_by: part?.version?.by.name ?? null,
-    ...(part === null || part.issues.length === 0 ? {} : { faults: issuesFor(viewer.role, part.issues) }),
+    ...(part === null || part.issues.length === 0 ? {} : { issues: issuesFor(viewer.role, part.issues) }),
   }
 }
 
@@ -242,7 +242,7 @@ function answerOf(
       saved_by: draft.by.name,
       ...judged({ context, viewer }, record, draft.fields),
     },
-    ...(part === null || part.issues.length === 0 ? {} : { faults: issuesFor(viewer.role, part.issues) }),
+    ...(part === null || part.issues.length === 0 ? {} : { issues: issuesFor(viewer.role, part.issues) }),
   }
 }
 
@@ -253,19 +253,19 @@ function judged(
   fields: RecordFields,
 ): {
   readonly version: string | null
-  readonly faults: readonly string[]
+  readonly issues: readonly string[]
   readonly changes: readonly string[]
 } {
   const own = viewer.role === 'operator' ? [] : operatorFacts(context.catalog, record, fields)
   const tried = context.catalog.tryChange([{ do: 'publish', record, fields }])
   if ('issues' in tried)
-    return { version: null, faults: [...own, ...issuesFor(viewer.role, tried.issues)], changes: [] }
+    return { version: null, issues: [...own, ...issuesFor(viewer.role, tried.issues)], changes: [] }
   const isIt = ({ name }: Route) => name === record.name
   const after = tried.routes.filter(isIt)
   const [change] = diffRoutes(context.catalog.good().routes.filter(isIt), after)
   return {
     version: own.length > 0 ? null : (after[0]?.version ?? null),
-    faults: own,
+    issues: own,
     changes: change?.lines ?? [],
   }
 }

@@ -160,7 +160,7 @@ function purposeAnswer({ name: purpose, fields, managedBy }: Part): PurposeAnswe
 
 export function appAnswer({ name: id, fields, managedBy, issues }: Part, role: Role): AppAnswer {
   const answer = { id, fields: fields as AppAnswer['fields'], managed_by: managedBy }
-  return issues.length === 0 ? answer : { ...answer, faults: issuesFor(role, issues) }
+  return issues.length === 0 ? answer : { ...answer, issues: issuesFor(role, issues) }
 }
 
 function planOf(fields: Part['fields']): string | null {

@@ -2,7 +2,8 @@
 --
 -- KEYS partition never
 -- ARGV id kind mode workspace app event spec slot_id fingerprint keep_ms
--- Reply {'accepted', replayed, id, job} | {'reused'}: `job` as fields and values, empty when its time is over
+-- Reply {'new', ms} | {'accepted', replayed, id, job} | {'reused'}: `job` as fields and values, empty when its time is
+-- over; `ms` is when it was submitted
 --
 -- An empty `event`: it will announce nothing; an empty `slot_id`: there is no idempotency key. The slot has no end of its
 -- own as long as the record is there. Sent again with its id a job is the one that is there.
@@ -27,5 +28,6 @@ if not exists(key('job', id)) then
     redis.call('HSET', key('job', id), 'slot', slot_id)
     redis.call('HSET', slot, 'job', id, 'fingerprint', ARGV[9], 'keep_until', digits(now_ms + ARGV[10]))
   end
+  return { 'new', digits(now_ms) }
 end
 return { 'accepted', 0, id, show_job(id) }

@@ -142,10 +142,10 @@ function appColumns(workspace: string, onDialog: (dialog: OpenDialog) => void): 
     {
       head: 'App',
       primary: true,
-      cell: ({ id, managed_by, faults }) => [
+      cell: ({ id, managed_by, issues }) => [
         h('span', { class: 'mono' }, id),
         h(FileBadge, { managedBy: managed_by }),
-        h(NotInForce, { faults }),
+        h(NotInForce, { issues }),
       ],
     },
     { head: 'Route', cell: ({ fields }) => link(fields.route) },

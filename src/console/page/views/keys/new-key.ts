@@ -8,8 +8,8 @@ import { Code } from '../../components/copy.ts'
 import { Dialog, FormDialog } from '../../components/dialog.ts'
 import { Select, TextInput } from '../../components/field.ts'
 import { Note } from '../../components/states.ts'
+import { type Form, type Issues, useForm } from '../../form.ts'
 import { h } from '../../h.ts'
-import { useAction } from '../../load.ts'
 
 const SCOPES = [
   { value: 'inference', label: 'inference', hint: 'Synchronous requests' },
@@ -40,59 +40,46 @@ export function KeyForm(props: {
   readonly onClose: () => void
 }) {
   const { path, apps, mayOperate, onMade, onClose } = props
-  const [form, setForm] = useState<KeyFields>(() => emptyForm(apps))
-  const [issues, setFaults] = useState<KeyIssues>({})
   const [more, setMore] = useState(false)
-  const change = (fields: Partial<KeyFields>) => {
-    setForm({ ...form, ...fields })
-    setFaults(Object.fromEntries(Object.entries(issues).filter(([name]) => !(name in fields))))
+  const form = useForm<KeyFields>(
+    () => emptyForm(apps),
+    (fields) => keyIssues(fields, Date.now()),
+    async (fields) => onMade(await api.post<NewKeyAnswer>(path, newKeyOf(fields))),
+  )
+  const { fields, set, issue, busy, error } = form
+  const submit = () => {
+    // An issue in a closed section would not be seen.
+    setMore(more || Object.keys(keyIssues(fields, Date.now())).some((name) => name in UNLIMITED))
+    form.submit()
   }
-  const create = useAction(async () => {
-    const made = newKeyOf(form, Date.now())
-    if ('issues' in made) {
-      setFaults(made.issues)
-      // An issue in a closed section would not be seen.
-      return setMore(more || Object.keys(made.issues).some((name) => name in UNLIMITED))
-    }
-    onMade(await api.post<NewKeyAnswer>(path, made.body))
-  })
   return h(
     FormDialog,
-    {
-      title: 'Create key',
-      action: 'Create key',
-      onSubmit: () => create.run(),
-      onClose,
-      busy: create.busy,
-      error: create.error,
-    },
+    { title: 'Create key', action: 'Create key', onSubmit: submit, onClose, busy, error },
     h(TextInput, {
       label: 'Name',
       hint: 'What it is for, e.g. ci or voice-bot.',
-      value: form.name,
-      onInput: (name: string) => change({ name }),
-      error: issues.name,
+      value: fields.name,
+      onInput: (name: string) => set({ name }),
+      error: issue('name'),
       maxLength: 128,
       autofocus: true,
     }),
     h(Select, {
       label: 'App',
-      value: form.app,
+      value: fields.app,
       options: [...(apps.length === 1 ? [] : [{ value: '', label: 'Choose an app' }]), ...apps],
-      onChange: (app: string) => change({ app }),
-      error: issues.app,
+      onChange: (app: string) => set({ app }),
+      error: issue('app'),
     }),
     h(Checkboxes<Scope>, {
       legend: 'Scopes',
       options: SCOPES,
-      chosen: form.scopes,
-      onChange: (chosen: readonly Scope[]) => change({ scopes: withChosen(form.scopes, SCOPES, chosen) }),
-      error: issues.scopes,
+      chosen: fields.scopes,
+      onChange: (chosen: readonly Scope[]) => set({ scopes: withChosen(fields.scopes, SCOPES, chosen) }),
+      error: issue('scopes'),
     }),
     h(More, {
       form,
-      issues,
-      onChange: change,
       administration: mayOperate ? [ADMIN, OPERATOR] : [ADMIN],
       open: more,
       onOpen: setMore,
@@ -117,14 +104,13 @@ function withChosen(
 
 /** Settings that few keys need. */
 function More(props: {
-  readonly form: KeyFields
-  readonly issues: KeyIssues
-  readonly onChange: (fields: Partial<KeyFields>) => void
+  readonly form: Form<KeyFields>
   readonly administration: readonly { readonly value: Scope; readonly label: string; readonly hint: string }[]
   readonly open: boolean
   readonly onOpen: (open: boolean) => void
 }) {
-  const { form, issues, onChange, administration, open, onOpen } = props
+  const { form, administration, open, onOpen } = props
+  const { fields, set } = form
   const toggled = ({ currentTarget }: Event) => onOpen((currentTarget as HTMLDetailsElement).open)
   return h(
     'details',
@@ -133,24 +119,20 @@ function More(props: {
     h(
       'div',
       { class: 'stack' },
-      h(Limits, { form, issues, onChange }),
+      h(Limits, { form }),
       h(Checkboxes<Scope>, {
         legend: 'Administration',
         options: administration,
-        chosen: form.scopes,
+        chosen: fields.scopes,
         onChange: (chosen: readonly Scope[]) =>
-          onChange({ scopes: withChosen(form.scopes, administration, chosen) }),
+          set({ scopes: withChosen(fields.scopes, administration, chosen) }),
       }),
     ),
   )
 }
 
-function Limits(props: {
-  readonly form: KeyFields
-  readonly issues: KeyIssues
-  readonly onChange: (fields: Partial<KeyFields>) => void
-}) {
-  const { form, issues, onChange } = props
+function Limits({ form }: { readonly form: Form<KeyFields> }) {
+  const { fields, set, issue } = form
   return h(
     'div',
     { class: 'key-limits' },
@@ -159,35 +141,35 @@ function Limits(props: {
       optional: true,
       inputMode: 'numeric',
       placeholder: '600',
-      value: form.requestsPerMinute,
-      onInput: (requestsPerMinute: string) => onChange({ requestsPerMinute }),
-      error: issues.requestsPerMinute,
+      value: fields.requestsPerMinute,
+      onInput: (requestsPerMinute: string) => set({ requestsPerMinute }),
+      error: issue('requestsPerMinute'),
     }),
     h(TextInput, {
       label: 'Burst',
       optional: true,
       inputMode: 'numeric',
       placeholder: '100',
-      value: form.burst,
-      onInput: (burst: string) => onChange({ burst }),
-      error: issues.burst,
+      value: fields.burst,
+      onInput: (burst: string) => set({ burst }),
+      error: issue('burst'),
     }),
     h(TextInput, {
       label: 'Monthly budget',
       optional: true,
       inputMode: 'decimal',
       suffix: 'USD',
-      value: form.budgetUsd,
-      onInput: (budgetUsd: string) => onChange({ budgetUsd }),
-      error: issues.budgetUsd,
+      value: fields.budgetUsd,
+      onInput: (budgetUsd: string) => set({ budgetUsd }),
+      error: issue('budgetUsd'),
     }),
     h(TextInput, {
       label: 'Expires on',
       optional: true,
       type: 'date',
-      value: form.expires,
-      onInput: (expires: string) => onChange({ expires }),
-      error: issues.expires,
+      value: fields.expires,
+      onInput: (expires: string) => set({ expires }),
+      error: issue('expires'),
     }),
   )
 }
@@ -213,26 +195,17 @@ interface NewKeyBody {
   readonly expires_at?: string
 }
 
-/** Why a field cannot be sent, by its name in the form. */
-type KeyIssues = Readonly<Partial<Record<keyof KeyFields, string>>>
-
 const NAME_LENGTH_MAX = 128
 
-/** The body for the API, or the issues to fix first. */
-export function newKeyOf(
-  form: KeyFields,
-  nowMs: number,
-): { readonly body: NewKeyBody } | { readonly issues: KeyIssues } {
-  const name = form.name.trim()
-  const perMinute = wholeOf(form.requestsPerMinute, 100_000_000)
-  const burst = wholeOf(form.burst, 100_000)
-  const budget = form.budgetUsd.trim() === '' ? null : Number(form.budgetUsd)
-  const endsMs = form.expires === '' ? null : Date.parse(`${form.expires}T23:59:59Z`)
-  const issues: KeyIssues = {
+/** Finds what has to be fixed before the key can be made. */
+export function keyIssues(fields: KeyFields, nowMs: number): Issues<KeyFields> {
+  const name = fields.name.trim()
+  const { perMinute, burst, budget, endsMs } = readLimits(fields)
+  return {
     ...(name === '' ? { name: 'Enter a name.' } : {}),
     ...([...name].length > NAME_LENGTH_MAX ? { name: `Use at most ${NAME_LENGTH_MAX} characters.` } : {}),
-    ...(form.app === '' ? { app: 'Choose an app.' } : {}),
-    ...(form.scopes.length === 0 ? { scopes: 'Choose at least one.' } : {}),
+    ...(fields.app === '' ? { app: 'Choose an app.' } : {}),
+    ...(fields.scopes.length === 0 ? { scopes: 'Choose at least one.' } : {}),
     ...(perMinute === undefined ? { requestsPerMinute: 'Enter a whole number, 1 or more.' } : {}),
     ...(burst === undefined ? { burst: 'Enter a whole number from 1 to 100,000.' } : {}),
     ...(perMinute === null && burst !== null ? { requestsPerMinute: 'Required with a burst.' } : {}),
@@ -242,18 +215,27 @@ export function newKeyOf(
       : {}),
     ...(endsMs !== null && !(endsMs > nowMs) ? { expires: 'Choose today or a later date.' } : {}),
   }
-  if (Object.keys(issues).length > 0) return { issues }
+}
+
+/** Makes the body for the API of fields without issues. */
+export function newKeyOf(fields: KeyFields): NewKeyBody {
+  const { perMinute, burst, budget, endsMs } = readLimits(fields)
   return {
-    body: {
-      name,
-      app: form.app,
-      scopes: form.scopes,
-      ...(perMinute == null || burst == null
-        ? {}
-        : { rate_limit: { requests_per_minute: perMinute, burst } }),
-      ...(budget === null ? {} : { budget_usd_per_month: budget }),
-      ...(endsMs === null ? {} : { expires_at: new Date(endsMs).toISOString() }),
-    },
+    name: fields.name.trim(),
+    app: fields.app,
+    scopes: fields.scopes,
+    ...(perMinute == null || burst == null ? {} : { rate_limit: { requests_per_minute: perMinute, burst } }),
+    ...(budget === null ? {} : { budget_usd_per_month: budget }),
+    ...(endsMs === null ? {} : { expires_at: new Date(endsMs).toISOString() }),
+  }
+}
+
+function readLimits({ requestsPerMinute, burst, budgetUsd, expires }: KeyFields) {
+  return {
+    perMinute: wholeOf(requestsPerMinute, 100_000_000),
+    burst: wholeOf(burst, 100_000),
+    budget: budgetUsd.trim() === '' ? null : Number(budgetUsd),
+    endsMs: expires === '' ? null : Date.parse(`${expires}T23:59:59Z`),
   }
 }
 

@@ -38,7 +38,7 @@ function Whole({ seen, workspace }: { readonly seen: Seen; readonly workspace: s
   const health = useHealth(workspace)
   const breakers = h(Breakers, { breakers: answer.breakers, all: workspace === null })
   return [
-    h(Refused, { faults: answer.refused ?? [] }),
+    h(Refused, { issues: answer.refused ?? [] }),
     h(Numbers, { seen, platform: workspace === null }),
     idle
       ? h(FirstRequest, { workspace })
@@ -54,8 +54,8 @@ function Whole({ seen, workspace }: { readonly seen: Seen; readonly workspace: s
 }
 
 /** Tells operators that the latest configuration was refused, which nothing else would show. */
-function Refused({ faults }: { readonly faults: readonly string[] }) {
-  if (faults.length === 0) return null
+function Refused({ issues }: { readonly issues: readonly string[] }) {
+  if (issues.length === 0) return null
   return h(
     Note,
     { tone: 'bad' },
@@ -66,8 +66,8 @@ function Refused({ faults }: { readonly faults: readonly string[] }) {
     ),
     h(
       'ul',
-      { class: 'faults' },
-      faults.map((fault) => h('li', { key: fault }, fault)),
+      { class: 'issues' },
+      issues.map((issue) => h('li', { key: issue }, issue)),
     ),
   )
 }

@@ -140,10 +140,10 @@ function providerColumns(
     {
       head: 'Provider',
       primary: true,
-      cell: ({ name, managed_by, faults }) => [
+      cell: ({ name, managed_by, issues }) => [
         h('span', { class: 'mono' }, name),
         h(FileBadge, { managedBy: managed_by }),
-        h(NotInForce, { faults }),
+        h(NotInForce, { issues }),
       ],
     },
     {

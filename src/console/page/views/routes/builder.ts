@@ -100,7 +100,7 @@ function RouteBuilder(props: { readonly initial: RouteAnswer; readonly context: 
     readOnly
       ? h('div', { class: 'routes-state' }, h(ManagedByFile, { what: `the route ${known.name}` }))
       : h(DraftState, { draft }),
-    h(WhyNotInForce, { faults: known.faults ?? [] }),
+    h(WhyNotInForce, { issues: known.issues ?? [] }),
     h(
       Tabs,
       { label: 'Route sections', tabs: shown, chosen: tab, onChoose: setTab },
@@ -119,8 +119,8 @@ function RouteBuilder(props: { readonly initial: RouteAnswer; readonly context: 
 }
 
 /** Explains why the published version is not in force: the file or another part no longer fits it. */
-function WhyNotInForce({ faults }: { readonly faults: readonly string[] }) {
-  if (faults.length === 0) return null
+function WhyNotInForce({ issues }: { readonly issues: readonly string[] }) {
+  if (issues.length === 0) return null
   return h(
     'div',
     { class: 'routes-state' },
@@ -134,8 +134,8 @@ function WhyNotInForce({ faults }: { readonly faults: readonly string[] }) {
       ),
       h(
         'ul',
-        { class: 'faults' },
-        faults.map((line) => h('li', { key: line }, line)),
+        { class: 'issues' },
+        issues.map((line) => h('li', { key: line }, line)),
       ),
     ),
   )
@@ -152,18 +152,18 @@ function Head({
   const { known } = draft.saving
   const { published } = known
   const readOnly = known.managed_by === 'file'
-  const faults = known.draft?.faults.length ?? 0
+  const issueCount = known.draft?.issues.length ?? 0
   const unread = draft.editing.entries.some((entry) => Object.keys(entry.unread).length > 0)
   const hasChanges = known.draft !== null || draft.phase !== 'same'
   const mayPublish =
-    hasChanges && draft.phase !== 'conflict' && !unread && !(draft.phase === 'same' && faults > 0)
+    hasChanges && draft.phase !== 'conflict' && !unread && !(draft.phase === 'same' && issueCount > 0)
   const badges = [
     h(RouteState, {
       version: published?.version ?? null,
       in_service: published !== null && published.fields.published !== false,
       has_draft: known.draft !== null,
       managed_by: known.managed_by,
-      faults: known.faults,
+      issues: known.issues,
     }),
     h('span', { class: 'mono small quiet', title: 'Live version' }, published?.version ?? ''),
   ]
@@ -208,7 +208,7 @@ function Building(props: {
   const health = useHealth(known.workspace) ?? null
   const verdicts = verdictsOf(answer ?? { entries: [] }, known.name, fields.entries, purpose)
   // The preview uses the screen's content, the draft its saved state.
-  const lines = (phase === 'same' ? known.draft?.faults : answer?.faults) ?? []
+  const lines = (phase === 'same' ? known.draft?.issues : answer?.issues) ?? []
   const issues = readIssues(lines, known.name)
   return h(
     'div',
@@ -249,7 +249,7 @@ function RouteSettings(props: {
           { tone: 'bad' },
           h(
             'ul',
-            { class: issues.others.length > 1 ? 'faults' : '' },
+            { class: issues.others.length > 1 ? 'issues' : '' },
             issues.others.map((line) => h('li', { key: line }, line)),
           ),
         )
@@ -281,7 +281,7 @@ function RouteSettings(props: {
 function DraftState({ draft }: { readonly draft: Draft }) {
   const { phase, saving } = draft
   const { known, conflict, failed } = saving
-  const faults = known.draft?.faults.length ?? 0
+  const issueCount = known.draft?.issues.length ?? 0
   const isTroubled = phase === 'failed' || phase === 'conflict'
   return h(
     'div',
@@ -295,8 +295,8 @@ function DraftState({ draft }: { readonly draft: Draft }) {
       },
       h(Words, { phase, known }),
     ),
-    phase === 'same' && faults > 0
-      ? h('p', { class: 'small routes-state-bad' }, 'Fix ', plural(faults, 'error'), ' to publish.')
+    phase === 'same' && issueCount > 0
+      ? h('p', { class: 'small routes-state-bad' }, 'Fix ', plural(issueCount, 'error'), ' to publish.')
       : null,
     failed !== null && phase === 'failed'
       ? h(

@@ -112,7 +112,7 @@ function Outcome(props: {
 
 function outcomeName({ answer }: Explanation, first: ExplainedEntry | undefined): string {
   if (answer === null) return 'unknown'
-  if (answer.faults.length > 0) return 'faulty'
+  if (answer.issues.length > 0) return 'faulty'
   if (first === undefined) return 'refused'
   return first.breaker === undefined ? 'served' : 'doubtful'
 }
@@ -127,10 +127,10 @@ function Headline(props: {
   if (Object.keys(issues).length > 0)
     return [h(Icon, { name: 'alert' }), h('p', null, 'Fix the fields marked below.')]
   if (answer === null) return [h('span', { class: 'spin', 'aria-hidden': 'true' }), h('p', null, 'Checking…')]
-  if (answer.faults.length > 0)
+  if (answer.issues.length > 0)
     return [
       h(Icon, { name: 'alert' }),
-      h('p', null, 'Fix ', plural(answer.faults.length, 'error'), ' to publish.'),
+      h('p', null, 'Fix ', plural(answer.issues.length, 'error'), ' to publish.'),
     ]
   if (first !== undefined)
     return [

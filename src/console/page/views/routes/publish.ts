@@ -30,8 +30,8 @@ export function PublishRoute({ draft, onClose }: { readonly draft: Draft; readon
     }
     onClose()
   })
-  const faults = route?.draft?.faults ?? []
-  const ready = route?.draft != null && faults.length === 0
+  const issues = route?.draft?.issues ?? []
+  const ready = route?.draft != null && issues.length === 0
   return h(
     FormDialog,
     {
@@ -49,15 +49,15 @@ export function PublishRoute({ draft, onClose }: { readonly draft: Draft; readon
       'div',
       { class: 'stack routes-publish' },
       route === null ? h(Spinner, { label: 'Saving the draft' }) : h(Summary, { route }),
-      faults.length > 0
+      issues.length > 0
         ? h(
             Note,
             { tone: 'bad' },
             h('p', null, 'Fix these errors to publish:'),
             h(
               'ul',
-              { class: 'faults' },
-              faults.map((fault) => h('li', { key: fault }, fault)),
+              { class: 'issues' },
+              issues.map((issue) => h('li', { key: issue }, issue)),
             ),
           )
         : null,

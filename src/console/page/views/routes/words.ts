@@ -83,7 +83,7 @@ export function members<Name extends string>(words: Readonly<Record<Name, unknow
   return Object.keys(words) as Name[]
 }
 
-/** The word for a name; the name itself when there is none, as in a draft that has faults. */
+/** The word for a name; the name itself when there is none, as in a draft that has issues. */
 export function wordFor(words: Readonly<Record<string, string>>, name: string): string {
   return Object.hasOwn(words, name) ? (words[name] ?? name) : name
 }
@@ -204,11 +204,11 @@ export function RouteState(props: {
   readonly in_service: boolean
   readonly has_draft: boolean
   readonly managed_by: RouteSummary['managed_by']
-  readonly faults?: readonly string[]
+  readonly issues?: readonly string[]
 }) {
-  const { version, in_service, has_draft, managed_by, faults } = props
+  const { version, in_service, has_draft, managed_by, issues } = props
   const service = () => {
-    if (faults !== undefined) return h(NotInForce, { faults })
+    if (issues !== undefined) return h(NotInForce, { issues })
     if (version === null) return h(Badge, null, 'not published')
     return in_service ? h(Badge, { tone: 'ok' }, 'live') : h(Badge, { tone: 'warn' }, 'disabled')
   }

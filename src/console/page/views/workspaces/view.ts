@@ -11,9 +11,10 @@ import { EmptyState, Loaded, Note } from '../../components/states.ts'
 import { type Column, Table } from '../../components/table.ts'
 import { Time } from '../../components/time.ts'
 import { toast } from '../../components/toasts.ts'
+import { useForm } from '../../form.ts'
 import { usd } from '../../format.ts'
 import { h } from '../../h.ts'
-import { useAction, useLoad } from '../../load.ts'
+import { useLoad } from '../../load.ts'
 import { isSameName } from '../../names.ts'
 import { apiPath, pathOf } from '../../paths.ts'
 import { navigate } from '../../router.ts'
@@ -184,27 +185,28 @@ function AddCredits(props: {
   readonly onClose: () => void
 }) {
   const { workspace, onSaved, onClose } = props
-  const [amount, setAmount] = useState('')
-  const [grantId, setGrantId] = useState(() => newGrantId(new Date(), Math.random))
-  const [tried, setTried] = useState(false)
-  const sum = readUsd(amount)
-  const isSum = typeof sum === 'number' && sum > 0
-  const isId = /^[\x21-\x7e]{1,64}$/.test(grantId)
-  const { run, busy, error } = useAction(async () => {
-    const path = apiPath`/workspaces/${workspace.id}/credits`
-    onSaved(await api.post<WorkspaceAnswer>(path, { amount_usd: sum, grant_id: grantId }))
-    toast(`${usd(sum ?? 0)} of credits added to ${workspace.id}`)
-    onClose()
-  })
-  const submit = () => {
-    setTried(true)
-    if (isSum && isId) run()
-  }
+  const { fields, set, issue, submit, busy, error } = useForm(
+    () => ({ amount: '', grantId: newGrantId(new Date(), Math.random) }),
+    ({ amount, grantId }) => ({
+      amount: readSum(amount) === null ? 'Enter an amount in USD, such as 25 or 12.50.' : null,
+      grantId: /^[\x21-\x7e]{1,64}$/.test(grantId)
+        ? null
+        : 'Use 1 to 64 printable characters without spaces.',
+    }),
+    async ({ amount, grantId }) => {
+      const path = apiPath`/workspaces/${workspace.id}/credits`
+      const sum = readSum(amount) ?? 0
+      onSaved(await api.post<WorkspaceAnswer>(path, { amount_usd: sum, grant_id: grantId }))
+      toast(`${usd(sum)} of credits added to ${workspace.id}`)
+      onClose()
+    },
+  )
+  const sum = readSum(fields.amount)
   return h(
     FormDialog,
     {
       title: `Add credits to ${workspace.id}`,
-      action: isSum ? `Add ${usd(sum)}` : 'Add credits',
+      action: sum === null ? 'Add credits' : `Add ${usd(sum)}`,
       onSubmit: submit,
       onClose,
       busy,
@@ -216,27 +218,33 @@ function AddCredits(props: {
       { class: 'stack' },
       h(TextInput, {
         label: 'Amount',
-        value: amount,
-        onInput: setAmount,
+        value: fields.amount,
+        onInput: (amount: string) => set({ amount }),
         suffix: 'USD',
         inputMode: 'decimal',
         autofocus: true,
         required: true,
         width: 'medium',
         hint: workspace.account === null ? '' : `Current balance: ${usd(workspace.account.credits_usd)}.`,
-        error: tried && !isSum ? 'Enter an amount in USD, such as 25 or 12.50.' : null,
+        error: issue('amount'),
       }),
       h(TextInput, {
         label: 'Grant ID',
-        value: grantId,
-        onInput: setGrantId,
+        value: fields.grantId,
+        onInput: (grantId: string) => set({ grantId }),
         mono: true,
         maxLength: 64,
         hint: 'Idempotency key, e.g. an invoice number.',
-        error: isId ? null : 'Use 1 to 64 printable characters without spaces.',
+        error: issue('grantId'),
       }),
     ),
   )
+}
+
+/** Null: not an amount of money that can be added. */
+function readSum(amount: string): number | null {
+  const sum = readUsd(amount)
+  return typeof sum === 'number' && sum > 0 ? sum : null
 }
 
 function DeleteWorkspace(props: { readonly workspace: WorkspaceAnswer; readonly onClose: () => void }) {

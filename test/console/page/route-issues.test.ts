@@ -1,8 +1,8 @@
 import t from 'tap'
 import { entryIssues, issueCount, readIssues } from '../../../src/console/page/views/routes/editing.ts'
 
-t.test('faults stand beside the fields that they are about', async (t) => {
-  const faults = readIssues(
+t.test('issues stand beside the fields that they are about', async (t) => {
+  const issues = readIssues(
     [
       '/entries/0/model: is not in the built-in table: declare its capabilities',
       '/routes/acme.voice/entries/0/model: must be shorter',
@@ -17,18 +17,18 @@ t.test('faults stand beside the fields that they are about', async (t) => {
     ],
     'acme.voice',
   )
-  t.same(entryIssues(faults, 0, 'model'), [
+  t.same(entryIssues(issues, 0, 'model'), [
     'is not in the built-in table: declare its capabilities',
     'must be shorter',
   ])
-  t.same(entryIssues(faults, 0, 'purposes'), ['1: the workspace declares no purpose "x"'])
-  t.same(entryIssues(faults, 1, ''), ['is nothing'])
-  t.same(entryIssues(faults, 7, 'model'), [])
-  t.equal(issueCount(faults, 0), 3)
-  t.equal(issueCount(faults, 2), 0)
-  t.same(faults.fields.get('strategy'), ['must be one of priority, weighted'])
-  t.same(faults.fields.get('entries'), ['must not have fewer than 1 items'])
-  t.same(faults.others, [
+  t.same(entryIssues(issues, 0, 'purposes'), ['1: the workspace declares no purpose "x"'])
+  t.same(entryIssues(issues, 1, ''), ['is nothing'])
+  t.same(entryIssues(issues, 7, 'model'), [])
+  t.equal(issueCount(issues, 0), 3)
+  t.equal(issueCount(issues, 2), 0)
+  t.same(issues.fields.get('strategy'), ['must be one of priority, weighted'])
+  t.same(issues.fields.get('entries'), ['must not have fewer than 1 items'])
+  t.same(issues.others, [
     '/workspaces/acme/apps/web/route: there is no route',
     '/routes/acme.other/entries/0/model: is another route',
     'the file changed meanwhile',

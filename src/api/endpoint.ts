@@ -12,7 +12,7 @@ import { ERRORS, type ErrorCode, errorReply, GatewayError, toGatewayError } from
 import { admit, authenticate, requireScope, takeToken } from '../gateway/authentication.ts'
 import { type AdmittedContext, CallContext } from '../gateway/call-context.ts'
 import type { Services } from '../gateway/services.ts'
-import { type Exchange, edgeFacts, type Reply } from '../inbound/exchange.ts'
+import { type Exchange, edgeFacts, type FinishListener, type Reply } from '../inbound/exchange.ts'
 import type { EdgeRoute } from '../inbound/server.ts'
 import type { JobSignals } from '../jobs/watch.ts'
 import type { Logger } from '../log.ts'
@@ -287,7 +287,7 @@ export function observedRoute(
       }
       if (door !== undefined) context.headers[door.requestIdHeader] = exchange.requestId
       const request = new ObservedRequest(observed, exchange, context)
-      exchange.onFinished(() => request.ended())
+      exchange.onFinished(request)
       try {
         const reply = respond(exchange, context)
         if (reply instanceof Promise)
@@ -312,7 +312,7 @@ interface Observed {
 }
 
 /** A request from its context to its line in the log. */
-class ObservedRequest {
+class ObservedRequest implements FinishListener {
   readonly #observed: Observed
   readonly #exchange: Exchange
   readonly #context: CallContext
@@ -326,7 +326,8 @@ class ObservedRequest {
 
   answer({ status, headers, body }: Reply): void {
     const { dependencies, recorder } = this.#observed
-    const [exchange, context] = [this.#exchange, this.#context]
+    const exchange = this.#exchange
+    const context = this.#context
     dependencies.metrics?.requests.answered(exchange, context.upstreamWaitMs)
     this.#note = recorder?.answered(exchange, context, status) ?? null
     const all = headers === undefined ? context.headers : { ...context.headers, ...headers }
@@ -346,8 +347,7 @@ class ObservedRequest {
     this.answer({ status, headers, body: JSON.stringify(body) })
   }
 
-  /** The answer is out, or the client has left. */
-  ended(): void {
+  finished(): void {
     const { dependencies, recorder } = this.#observed
     noteEnd(dependencies, this.#exchange, this.#context)
     recorder?.ended(this.#exchange, this.#context, this.#note)

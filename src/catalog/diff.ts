@@ -22,6 +22,7 @@ const SETTINGS = {
   pinned: (entry: Entry) => entry.pinned,
   voices: (entry: Entry) => entry.voices,
   retry_empty: (entry: Entry) => entry.retryEmpty,
+  pull: (entry: Entry) => entry.pull,
   options: (entry: Entry) => entry.options,
 } satisfies Record<string, (entry: Entry) => unknown>
 

@@ -123,6 +123,10 @@ export const EntryShape = strict({
     Type.Boolean(),
     'tries the next entry when 3 s or more of audio came back without a word',
   ),
+  pull: optional(
+    Type.Boolean(),
+    'hands the provider a signed URL of stored audio instead of its bytes; needs S3_PUBLIC_ENDPOINT',
+  ),
   options: optional(Type.Record(Type.String(), Type.Unknown()), 'settings of the kind of provider'),
   ...facts,
 })

@@ -67,6 +67,7 @@ function resolveEntry(
     return null
   }
   checkOptions(fields, provider, path, issues)
+  checkPull(fields, provider, context, path, issues)
   const table = context.surroundings.factsOf(protocol.kind, fields.model)
   const facts = resolveFacts(provider, fields, table, path, issues)
   if (facts === null) return null
@@ -81,6 +82,7 @@ function resolveEntry(
     pinned: fields.pinned ?? false,
     voices: fields.voices ?? {},
     retryEmpty: fields.retry_empty ?? false,
+    pull: fields.pull ?? false,
     options: fields.options ?? {},
   }
 }
@@ -114,6 +116,22 @@ function checkOptions(
     issues.add(at, `must be left out: the kind "${protocol.kind}" takes no options`)
 }
 
+/** Refuses to hand out URLs that the provider could not take, or not open. */
+function checkPull(
+  { pull }: EntryFields,
+  { protocol }: ResolvedProvider,
+  { surroundings: { env } }: RouteContext,
+  path: Path,
+  issues: Issues,
+): void {
+  if (pull !== true) return
+  const at = [...path, 'pull']
+  if (protocol.transcription?.takesAudioUrl !== true)
+    issues.add(at, `must be left out: the kind "${protocol.kind}" takes no URL of audio`)
+  if (!env.S3_BUCKET || !env.S3_PUBLIC_ENDPOINT)
+    issues.add(at, 'needs a bucket whose public endpoint is set: S3_BUCKET and S3_PUBLIC_ENDPOINT')
+}
+
 /** By their fields, which nobody changes: a catalog is made anew with every change of it, mostly of the same ones. */
 const entryTexts = new WeakMap<EntryFields, string>()
 
@@ -128,6 +146,8 @@ function entryText(entry: EntryFields | null): string {
 
 /** An entry with its defaults filled in, in the words of the file; sets in one order. */
 function canonicalEntry(entry: EntryFields | null): unknown {
+  // Versions of routes from before it was there stay what they were.
+  const { pull, ...rest } = entry ?? {}
   return {
     weight: 1,
     profile: null,
@@ -135,7 +155,8 @@ function canonicalEntry(entry: EntryFields | null): unknown {
     voices: {},
     retry_empty: false,
     options: {},
-    ...entry,
+    ...rest,
+    ...(pull === true ? { pull } : {}),
     purposes: [...(entry?.purposes ?? [])].sort(),
     plans: [...(entry?.plans ?? [])].sort(),
   }

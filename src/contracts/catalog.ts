@@ -42,6 +42,8 @@ export interface Entry {
   /** The caller's voice names → this provider's. */
   readonly voices: Readonly<Record<string, string>>
   readonly retryEmpty: boolean
+  /** Its provider is handed a URL of stored audio and fetches it. */
+  readonly pull: boolean
   readonly options: Readonly<Record<string, unknown>>
 }
 

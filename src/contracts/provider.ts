@@ -24,6 +24,11 @@ export interface Target {
    * sent again under the same key. Absent: nobody sends this again.
    */
   readonly attemptKey?: string
+  /**
+   * Opens the audio of the call to whoever has it, until the attempt's deadline: for operations that take a URL, which
+   * send it instead of the bytes. Never logged.
+   */
+  readonly audioUrl?: string
 }
 
 /** Next step of an operation. `state` is plain JSON, so that a job can persist it and continue on another node. */
@@ -82,6 +87,8 @@ export interface Operation<Call, Result, Delta = never> {
   unsupported?(call: Call, target: Target): Unsupported | null
   start(call: Call, target: Target): Step<Result>
   next(state: unknown, reply: UpstreamReply, call: Call, target: Target): Step<Result>
+  /** The provider fetches audio itself where the target has an `audioUrl`. */
+  readonly takesAudioUrl?: boolean
   /**
    * The provider's interface takes a seed for this, and it was sent when the call had one; except to this very model,
    * when a warning of the result begins with `seed:`.

@@ -12,6 +12,7 @@ import {
   traceContextOf,
 } from './operation.ts'
 
+import { runPulled } from './pull.ts'
 import type { Candidate } from './selection.ts'
 import type { ActiveCall, Services } from './services.ts'
 
@@ -46,7 +47,11 @@ export function attemptWhole<K extends OperationName>(
   const options = { send, timing, signal, traceContext, deadlineAtMs, memory, checkpoint }
   const target = targetOf(entry)
   const keyed = job === null ? target : { ...target, attemptKey: attemptKeyOf(job, entry) }
-  return runOperation(operation, adapted.payload, keyed, options).then(
+  const { payload } = adapted
+  const ending = entry.pull
+    ? runPulled(services, operation, payload, keyed, options)
+    : runOperation(operation, payload, keyed, options)
+  return ending.then(
     (ended) => {
       if ('result' in ended) {
         const { result } = ended

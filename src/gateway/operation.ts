@@ -35,7 +35,7 @@ export interface AttemptFailure {
 }
 
 /** Conditions under which an operation sends its requests. */
-interface AttemptOptions {
+export interface AttemptOptions {
   readonly send: Send
   readonly signal: CancelSignal
   readonly timing?: CallTiming | undefined

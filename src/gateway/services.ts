@@ -1,6 +1,7 @@
 import type { CancelSignal } from '../cancellation.ts'
 import type { ByteBudget } from '../contracts/budget.ts'
 import type { ApiKeys, Snapshot } from '../contracts/catalog.ts'
+import type { Links } from '../contracts/links.ts'
 import type { OperationName } from '../contracts/operations.ts'
 import type { Provider } from '../contracts/provider.ts'
 import type { SlotResults } from '../contracts/slot-results.ts'
@@ -29,6 +30,8 @@ export interface Services {
   /** As `send`, for an answer that is read as it comes. */
   readonly open: OpenStream
   readonly budget: ByteBudget
+  /** Signs URLs of stored audio that providers fetch; absent where no provider could open them. */
+  readonly audioLinks?: Links | undefined
   /** Uniform in [0, 1), for weighted routes. */
   readonly random: () => number
   readonly latency: LatencyTracker

@@ -49,7 +49,12 @@ export interface Exchange {
   /** Status sent (or 499); null while unanswered. */
   readonly status: number | null
   /** Runs once, when the answer is out or the client has left: for logging and releases. */
-  onFinished(callback: () => void): void
+  onFinished(listener: (() => void) | FinishListener): void
+}
+
+/** An object that is told of the end of an exchange: one closure less for every request. */
+export interface FinishListener {
+  finished(): void
 }
 
 /** The body as it comes off the socket. Paused behind its first chunk until somebody consumes it. */

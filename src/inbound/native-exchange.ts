@@ -20,7 +20,9 @@ import type { EdgeTiming } from './timing.ts'
 import type { HttpResponse } from './uws.ts'
 
 const CLIENT_CLOSED_STATUS = 499
-const NO_CALLBACKS: readonly (() => void)[] = Object.freeze([])
+
+type Listener = Parameters<Exchange['onFinished']>[0]
+const NO_LISTENERS: readonly Listener[] = Object.freeze([])
 const NO_BYTES = new Uint8Array(0)
 
 /** One request and its answer over uWebSockets.js. Must be constructed in the turn of the route callback. */
@@ -38,6 +40,8 @@ export class NativeExchange implements Exchange {
   readonly #socket: Socket
   readonly #body: NativeBody
   readonly #startedMs = performance.now()
+  /** Where it stands among the open ones; -1 when it has ended. */
+  #place: number
   #closes: boolean
   #cancellation: Cancellation | null = null
   #status: number | null = null
@@ -52,7 +56,7 @@ export class NativeExchange implements Exchange {
   #workspace: string | undefined
   #holder: AnswerHolder | null = null
   #timer: NodeJS.Timeout | undefined
-  #onFinished: readonly (() => void)[] = NO_CALLBACKS
+  #listeners = NO_LISTENERS
 
   constructor(res: HttpResponse, head: RequestHead, facts: RequestFacts, context: EdgeContext) {
     this.requestId = requestIdOf(head)
@@ -67,7 +71,7 @@ export class NativeExchange implements Exchange {
     this.#context = context
     this.#socket = new Socket(res, this.#startedMs)
     this.#body = new NativeBody(this.#socket, context.budget, context.timing, this.#startedMs)
-    context.open.add(this)
+    this.#place = context.open.push(this) - 1
   }
 
   get body(): RequestBody {
@@ -115,9 +119,9 @@ export class NativeExchange implements Exchange {
     return this.#replied || this.#finished
   }
 
-  onFinished(callback: () => void): void {
-    if (this.#finished) this.#guard(callback)
-    else this.#onFinished = [...this.#onFinished, callback]
+  onFinished(listener: Listener): void {
+    if (this.#finished) this.#tell(listener)
+    else this.#listeners = [...this.#listeners, listener]
   }
 
   reply(reply: Reply, workspace?: string): void {
@@ -390,20 +394,34 @@ export class NativeExchange implements Exchange {
     }
   }
 
+  /** Takes this exchange out of the open ones; the last of them takes its place. */
+  #leaveOpen(): void {
+    const { open } = this.#context
+    const place = this.#place
+    if (place === -1) return
+    this.#place = -1
+    const last = open.pop()!
+    if (last === this) return
+    open[place] = last
+    last.#place = place
+  }
+
   #finish(keepsSocket = false): void {
     this.#finished = true
     if (!keepsSocket) this.#socket.release()
     clearTimeout(this.#timer)
     this.#body.drop()
-    this.#context.open.delete(this)
+    this.#leaveOpen()
     if (this.#holder !== null) this.#context.budget.dismiss?.(this.#holder)
-    for (const callback of this.#onFinished) this.#guard(callback)
-    this.#onFinished = NO_CALLBACKS
+    const listeners = this.#listeners
+    this.#listeners = NO_LISTENERS
+    for (const listener of listeners) this.#tell(listener)
   }
 
-  #guard(callback: () => void): void {
+  #tell(listener: Listener): void {
     try {
-      callback()
+      if (typeof listener === 'function') listener()
+      else listener.finished()
     } catch (error) {
       this.#logFailure(error, 'a callback at the end of a request failed')
     }
@@ -426,8 +444,11 @@ export interface EdgeContext {
   readonly log: Logger
   readonly timing: EdgeTiming
   readonly immediate: ImmediateBatch
-  /** Every exchange that is not finished. */
-  readonly open: Set<NativeExchange>
+  /**
+   * Every exchange that is not finished, in no order. No Set: a table that it has outgrown points to the next one and
+   * holds its own entries, so that once a table is old, all that follow outlive the young generation.
+   */
+  readonly open: NativeExchange[]
   /** Once true, every answer closes its connection. */
   draining: boolean
 }

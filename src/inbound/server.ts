@@ -111,7 +111,7 @@ export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
   const { routes, host, port, budget, log, observe = () => {} } = options
   const router = new Router(routes)
   const timing = { ...EDGE_TIMING, ...options.timing }
-  const shared = { budget, log, timing, immediate: new ImmediateBatch(), open: new Set<NativeExchange>() }
+  const shared = { budget, log, timing, immediate: new ImmediateBatch(), open: [] }
   const { uws, version } = loadUws()
   const received = await openReceiveWindow(uws)
   if (received === null) log.warn('bytes over 0x7f at the ends of header values are not seen')
@@ -132,7 +132,7 @@ export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
   const listening = await listen(app, host, port, options.shared ? LISTEN_SHARED : LISTEN_EXCLUSIVE)
   const sweeper = setInterval(() => {
     const nowMs = performance.now()
-    for (const exchange of context.open) exchange.sweep(nowMs)
+    for (const exchange of [...context.open]) exchange.sweep(nowMs)
   }, timing.sweepMs)
   sweeper.unref()
   let listener: us_listen_socket | null = listening
@@ -140,7 +140,7 @@ export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
     port: uws.us_socket_local_port(listening),
     uws: version,
     get inFlight() {
-      return context.open.size
+      return context.open.length
     },
     get accepted() {
       return context.accepted

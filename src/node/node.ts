@@ -93,6 +93,7 @@ export async function openNode(
       send: sender.send,
       open: sender.open,
       budget,
+      audioLinks: store.audioLinks ?? undefined,
       slotResults: createSlotResults({ objects, budget }),
       timing: timing.calls,
       ...(metrics === null ? {} : { watch: metrics.calls }),
@@ -160,7 +161,7 @@ function openServices(
   state: State,
   log: Logger,
   closers: Closer[],
-  outside: Pick<Services, 'send' | 'open' | 'budget' | 'slotResults' | 'watch' | 'timing'>,
+  outside: Pick<Services, 'send' | 'open' | 'budget' | 'audioLinks' | 'slotResults' | 'watch' | 'timing'>,
 ): Services {
   const settlements = createSettlements(state.ledger, log)
   closers.push(() => settlements.close())

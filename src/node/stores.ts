@@ -37,6 +37,8 @@ export async function openState(
 export interface Store {
   readonly objects: Objects
   readonly links: Links
+  /** The same for providers that fetch audio; null where they could not open it. */
+  readonly audioLinks: Links | null
   /** The folder store's own; null where the store opens its URLs itself. */
   readonly folderLinks: FolderLinks | null
 }
@@ -63,7 +65,12 @@ async function openFolder(
   memory: StoreMemory,
 ): Promise<Store> {
   const folderLinks = createFolderLinks({ keys, publicUrl })
-  return { objects: await createFileObjects(folder, memory), links: folderLinks, folderLinks }
+  return {
+    objects: await createFileObjects(folder, memory),
+    links: folderLinks,
+    audioLinks: null,
+    folderLinks,
+  }
 }
 
 async function openBucket(environment: Environment, memory?: StoreMemory): Promise<Store> {
@@ -79,5 +86,6 @@ async function openBucket(environment: Environment, memory?: StoreMemory): Promi
   }
   const links = createS3Links({ ...bucket, endpoint: S3_PUBLIC_ENDPOINT ?? bucket.endpoint })
   const objects = createS3Objects(memory === undefined ? bucket : { ...bucket, memory })
-  return { objects, links, folderLinks: null }
+  // By its own endpoint the bucket may be inside: only one that is called public is handed out to providers.
+  return { objects, links, audioLinks: S3_PUBLIC_ENDPOINT === undefined ? null : links, folderLinks: null }
 }

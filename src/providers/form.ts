@@ -50,18 +50,20 @@ const STEM_MAX_LENGTH = 100
 export function encodeForm(
   scope: string,
   fields: readonly FormField[],
-  file: FormFile,
+  file: FormFile | null,
 ): { readonly contentType: string; readonly body: readonly Piece[] } {
-  const filename = safeFilename(file.audio.filename, file.audio.format)
-  const boundary = boundaryOf(scope, fields, filename, file.audio.decodedBytes)
+  const filename = file === null ? '' : safeFilename(file.audio.filename, file.audio.format)
+  const boundary = boundaryOf(scope, fields, filename, file?.audio.decodedBytes ?? 0)
+  const contentType = `multipart/form-data; boundary=${boundary}`
   let head = ''
   for (const [name, value] of fields) {
     head += `--${boundary}\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`
   }
+  if (file === null) return { contentType, body: [Buffer.from(`${head}--${boundary}--\r\n`)] }
   head += `--${boundary}\r\ncontent-disposition: form-data; name="${file.name}"; filename="${filename}"\r\n`
   head += `content-type: ${FILE_MEDIA_TYPES[file.audio.format]}\r\n\r\n`
   return {
-    contentType: `multipart/form-data; boundary=${boundary}`,
+    contentType,
     body: [Buffer.from(head), { audio: file.audio, as: 'bytes' }, Buffer.from(`\r\n--${boundary}--\r\n`)],
   }
 }

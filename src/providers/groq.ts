@@ -34,7 +34,8 @@ export const groq: Provider = {
   kind: 'groq',
   baseUrl: 'https://api.groq.com/openai/v1',
   needsCredential: true,
-  transcription: transcriptionOperation(plain, whisper),
+  // OpenAI has no `url` in its form; Groq takes one in place of `file`.
+  transcription: { ...transcriptionOperation(plain, whisper), takesAudioUrl: true },
   translation: {
     ...translation,
     unsupported: (call, target) =>

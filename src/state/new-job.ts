@@ -1,4 +1,4 @@
-import type { Job, JobSpec, JobSubmission, Submitted } from '../contracts/jobs.ts'
+import type { Job, JobEnding, JobSpec, JobSubmission, Submitted } from '../contracts/jobs.ts'
 
 /** A job as it stands right after its submission. */
 export function newJobOf(spec: JobSpec, atMs: number): Job {
@@ -21,4 +21,17 @@ export interface Made {
 export function submittedOf({ spec }: JobSubmission, answer: Submitted | Made): Submitted {
   if (answer.state !== 'new') return answer
   return { state: 'accepted', replayed: false, job: newJobOf(spec, answer.atMs), id: spec.id }
+}
+
+/** What a state says of a job whose claim was to be ended. */
+export interface Ended {
+  readonly job: Job | null
+  /** This very request has ended it: its result, which may be long, is not sent back to the worker that has it. */
+  readonly isNow: boolean
+}
+
+/** The answer to the end of a claim: the job, with the result that came with its end. */
+export function endedJobOf({ job, isNow }: Ended, ending: JobEnding): Job | null {
+  const isKept = isNow && job?.status === 'succeeded' && ending.state === 'succeeded'
+  return isKept ? { ...job, result: ending.result } : job
 }

@@ -305,6 +305,28 @@ t.test('an override that the protocol cannot keep', async (t) => {
   ])
 })
 
+t.test('audio that a provider is to fetch', async (t) => {
+  const pulling = (kind: string, env: Record<string, string>) =>
+    faultsAfter(
+      (file) => {
+        const owner = { access: 'byok', workspace: 'acme', api_key: `\${OPENAI_API_KEY}` }
+        file
+          .set('/providers/ear', { kind, ...owner })
+          .set('/routes/voice/entries/-', { provider: 'ear', model: 'whisper-large-v3', pull: true })
+      },
+      { ...SURROUNDINGS, env: { ...SURROUNDINGS.env, ...env } },
+    ).filter((issue) => issue.includes('/pull'))
+  const bucket = { S3_BUCKET: 'b', S3_PUBLIC_ENDPOINT: 'https://s3.example' }
+  const unopened =
+    '/routes/voice/entries/2/pull: needs a bucket whose public endpoint is set: S3_BUCKET and S3_PUBLIC_ENDPOINT'
+  t.same(pulling('groq', bucket), [])
+  t.same(pulling('groq', {}), [unopened])
+  t.same(pulling('groq', { S3_BUCKET: 'b' }), [unopened])
+  t.same(pulling('openai', bucket), [
+    '/routes/voice/entries/2/pull: must be left out: the kind "openai" takes no URL of audio',
+  ])
+})
+
 t.test('what is no configuration at all', async (t) => {
   const issues = (text: string) => {
     const reading = readCatalog(text, SURROUNDINGS)

@@ -63,10 +63,10 @@ async function wire(client: RawClient, quietMs = 200): Promise<string> {
 
 const HEAD = [
   'HTTP/1.1 200 OK',
-  'content-type: text/event-stream',
-  'cache-control: no-store',
   'x-content-type-options: nosniff',
   'x-lk-request-id: r1',
+  'content-type: text/event-stream',
+  'cache-control: no-store',
   'Transfer-Encoding: chunked',
 ].join('\r\n')
 

@@ -40,6 +40,7 @@ export function entry(overrides: Partial<Entry> = {}): Entry {
     pinned: false,
     voices: {},
     retryEmpty: false,
+    pull: false,
     options: {},
     ...overrides,
   }

@@ -25,11 +25,10 @@ export const me = endpoint({
   handle({ exchange, context: { principal }, dependencies: { services } }) {
     const { authorization } = exchange.headers
     const { limits } = services.snapshot()
-    const reply = (account: AccountView | null): Reply => {
-      return { status: 200, body: bodyOf(principal, limits, account, authorization) }
-    }
     const account = services.accountViews.of(principal.workspace)
-    return account instanceof Promise ? account.then(reply) : reply(account)
+    if (account instanceof Promise)
+      return account.then((later) => replyOf(principal, limits, later, authorization))
+    return replyOf(principal, limits, account, authorization)
   },
 })
 
@@ -42,17 +41,17 @@ interface Described {
 /** The last answer to a key. A principal and its limits belong to one snapshot, and so does what is said of them. */
 const described = new WeakMap<Principal, Described>()
 
-function bodyOf(
+function replyOf(
   principal: Principal,
   limits: Limits,
   account: AccountView | null,
   authorization: string | undefined,
-): string {
+): Reply {
   const last = described.get(principal)
-  if (last?.limits === limits && last.account === account) return last.body
+  if (last?.limits === limits && last.account === account) return { status: 200, body: last.body }
   const body = JSON.stringify(describe(principal, bearerOf(authorization), limits, account))
   described.set(principal, { limits, account, body })
-  return body
+  return { status: 200, body }
 }
 
 function describe(principal: Principal, bearer: string, limits: Limits, account: AccountView | null) {

@@ -45,16 +45,18 @@ const POLLS_COUNTED = POLL_MS / FIRST_POLL_MS
 const UPLOAD_URL_MAX_LENGTH = 4_096
 
 /**
- * Upload, create, look until it is done: `POST /v2/upload`, `POST /v2/transcript`, `GET
- * /v2/transcript/{id}`. The provider's synchronous interface would save the looking, but it has no speakers,
- * channels, redaction or language detection, and hears only wav of up to 120 s at a higher price.
+ * Upload, unless the provider fetches the audio itself, create, look until it is done: `POST /v2/upload`,
+ * `POST /v2/transcript`, `GET /v2/transcript/{id}`. The provider's synchronous interface would save the looking, but it
+ * has no speakers, channels, redaction or language detection, and hears only wav of up to 120 s at a higher price.
  */
 export const transcription: Operation<TranscriptionCall, TranscriptionResult> = {
   unsupported,
+  takesAudioUrl: true,
 
   start(call, target) {
     const issue = unsupported(call, target)
     if (issue !== null) return unsent(issue)
+    if (target.audioUrl !== undefined) return create(target.audioUrl, call, target)
     const request: UpstreamRequest = {
       method: 'POST',
       url: `${target.baseUrl}/v2/upload`,
@@ -66,7 +68,7 @@ export const transcription: Operation<TranscriptionCall, TranscriptionResult> = 
 
   next(given, reply, call, target) {
     const state = given as State
-    if (state.stage === 'upload') return create(reply, call, target)
+    if (state.stage === 'upload') return createFrom(reply, call, target)
     if (state.stage === 'create') {
       return isGood(reply) ? look(reply, null, call, target) : failed(classify(reply))
     }
@@ -100,7 +102,8 @@ export function headersOf({ credential }: Target): Record<string, string> {
   return { accept: '*/*', ...(credential === null ? {} : { authorization: credential }) }
 }
 
-function create(reply: UpstreamReply, call: TranscriptionCall, target: Target): TranscriptionStep {
+/** Goes on with what the answer to the upload names. */
+function createFrom(reply: UpstreamReply, call: TranscriptionCall, target: Target): TranscriptionStep {
   // A 422 is a passing trouble of theirs: https://www.assemblyai.com/blog/customer-issues-retrying-requests
   if (reply.status === 422) return failed({ ...classify(reply), kind: 'server', reason: 'the upload failed' })
   if (!isGood(reply)) return failed(classify(reply))
@@ -108,6 +111,10 @@ function create(reply: UpstreamReply, call: TranscriptionCall, target: Target): 
   if (typeof url !== 'string' || url === '' || url.length > UPLOAD_URL_MAX_LENGTH) {
     return failed(unusable(reply, 'the answer of the provider is no upload'))
   }
+  return create(url, call, target)
+}
+
+function create(url: string, call: TranscriptionCall, target: Target): TranscriptionStep {
   const request: UpstreamRequest = {
     method: 'POST',
     url: `${target.baseUrl}/v2/transcript`,

@@ -17,25 +17,28 @@ const REGIONAL: ReadonlySet<string> = new Set([
 ])
 
 /**
- * `POST /v1/listen`: options in the query, the audio itself as the body.
+ * `POST /v1/listen`: options in the query, the audio itself as the body, or JSON with a URL of it.
  * https://developers.deepgram.com/reference/speech-to-text/listen-pre-recorded
  */
 export const transcription: Operation<TranscriptionCall, TranscriptionResult> = {
   unsupported,
+  takesAudioUrl: true,
 
   start(call, target): Step<TranscriptionResult> {
     const issue = unsupported(call, target)
     if (issue !== null) return unsent(issue)
     const { audio, options } = call
+    const { audioUrl } = target
+    const isPulled = audioUrl !== undefined
     const request = {
       method: 'POST' as const,
       url: `${target.baseUrl}/v1/listen?${queryOf(options, target.model)}`,
       headers: {
         accept: 'application/json',
         ...deepgramHeaders(target),
-        'content-type': FILE_MEDIA_TYPES[audio.format],
+        'content-type': isPulled ? 'application/json' : FILE_MEDIA_TYPES[audio.format],
       },
-      body: [{ audio, as: 'bytes' as const }],
+      body: isPulled ? [Buffer.from(JSON.stringify({ url: audioUrl }))] : [{ audio, as: 'bytes' as const }],
     }
     return { kind: 'send', request, state: null }
   },

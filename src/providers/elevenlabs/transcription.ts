@@ -26,6 +26,7 @@ const SEED_MAX = 2_147_483_647
 /** `POST /v1/speech-to-text`, https://elevenlabs.io/docs/api-reference/speech-to-text/convert */
 export const transcription: Operation<TranscriptionCall, TranscriptionResult> = {
   takesSeed: true,
+  takesAudioUrl: true,
   unsupported,
 
   start(call, target): Step<TranscriptionResult> {
@@ -33,7 +34,12 @@ export const transcription: Operation<TranscriptionCall, TranscriptionResult> = 
     if (issue !== null) return unsent(issue)
     const { audio, options } = call
     const url = `${target.baseUrl}/v1/speech-to-text`
-    const form = encodeForm(url, fieldsOf(options, target.model), { name: 'file', audio })
+    const fields = fieldsOf(options, target.model)
+    const { audioUrl } = target
+    const form =
+      audioUrl === undefined
+        ? encodeForm(url, fields, { name: 'file', audio })
+        : encodeForm(url, [...fields, ['source_url', audioUrl]], null)
     const headers = {
       accept: 'application/json',
       ...elevenlabsHeaders(target),

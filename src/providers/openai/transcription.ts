@@ -165,7 +165,11 @@ function startForm(
   fields: readonly FormField[],
 ): Step<TranscriptionResult> & { readonly kind: 'send' } {
   const url = `${target.baseUrl}${path}`
-  const form = encodeForm(url, fields, { name: 'file', audio: call.audio })
+  const { audioUrl } = target
+  const form =
+    audioUrl === undefined
+      ? encodeForm(url, fields, { name: 'file', audio: call.audio })
+      : encodeForm(url, [...fields, ['url', audioUrl]], null)
   const headers = { ...headersOf(target, extra), 'content-type': form.contentType }
   return { kind: 'send', request: { method: 'POST', url, headers, body: form.body }, state: null }
 }

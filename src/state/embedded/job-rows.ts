@@ -298,16 +298,19 @@ function createSubmit(db: DatabaseSync) {
 
 /** Writes the end of a job. Nobody takes it over any more, so its progress goes. */
 function createFinish(db: DatabaseSync) {
-  const sql = (job: string) => `
+  const sql = (job: string, seen = SEEN) => `
     UPDATE jobs SET ${LEAVE_LISTS}, status = :status, stalled = coalesce(:stalled, stalled),
       ending = coalesce(:ending, ending), ended_at_ms = :nowMs, expires_at_ms = :nowMs + ${KEPT_MS},
       purge_at_ms = :nowMs + ${KEPT_MS}, facts = :facts, error = :error, result = :result, progress = NULL,
       ${newHistory(':status')}
-    WHERE ${job} RETURNING ${SEEN}`
+    WHERE ${job} RETURNING ${seen}`
   const finish = query<SeenRow>(db, sql('number = :number'))
   const finishClaim = query<SeenRow>(
     db,
-    sql(`id = :id AND fence = :fence AND status = 'processing' AND cancel_requested = 0`),
+    sql(
+      `id = :id AND fence = :fence AND status = 'processing' AND cancel_requested = 0`,
+      SEEN.replace(' result,', ' NULL AS result,'),
+    ),
   )
   const json = (value: object | null) => value && JSON.stringify(value)
   const bound = (outcome: JobOutcome, { keep, nowMs, counts }: FinishTerms) => ({

@@ -199,12 +199,13 @@ function createWorkerMethods(
     end(id, fence, ending, keep) {
       const nowMs = now()
       const ended = ending.state === 'queued' ? null : steps.finishClaim(id, fence, ending, keep, nowMs)
-      if (ended !== null) return rows.view(ended)
+      if (ended !== null) return { job: rows.view(ended), isNow: true }
       const row = rows.find(id)
-      if (row?.fence !== fence || isGone(row, nowMs)) return null
+      if (row?.fence !== fence || isGone(row, nowMs)) return { job: null, isNow: false }
       // The same claim ended it so before, and the answer may have been lost.
-      if (row.status !== 'processing') return row.ending === ending.state ? rows.view(row) : null
-      return rows.view(endClaim(steps, row, ending, keep, nowMs))
+      if (row.status !== 'processing')
+        return { job: row.ending === ending.state ? rows.view(row) : null, isNow: false }
+      return { job: rows.view(endClaim(steps, row, ending, keep, nowMs)), isNow: false }
     },
   }
 }

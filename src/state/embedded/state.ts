@@ -2,7 +2,7 @@ import type { ConsoleState, NodeSample, RequestRecord } from '../../contracts/co
 import type { RateLimiter } from '../../contracts/rate-limit.ts'
 import type { State } from '../../contracts/state.ts'
 import { createClaimTokens } from '../claim-tokens.ts'
-import { submittedOf } from '../new-job.ts'
+import { endedJobOf, submittedOf } from '../new-job.ts'
 import { parseInTurns } from '../parse-in-turns.ts'
 import { EmbeddedRateLimiter } from './rate-limiter.ts'
 import { type Runner, type Subjects, subjectsOf } from './subjects.ts'
@@ -41,6 +41,7 @@ export function stateOf(runner: Runner): State {
     jobs: {
       ...jobs,
       submit: async (submission) => submittedOf(submission, await jobs.submit(submission)),
+      end: async (id, fence, ending, keep) => endedJobOf(await jobs.end(id, fence, ending, keep), ending),
       claim: (claiming) => withToken((token) => jobs.claim(claiming, token)),
       // Only the command line shares the file, and it does little.
       listen() {},

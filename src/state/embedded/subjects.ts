@@ -1,11 +1,19 @@
 import type { CatalogStore } from '../../contracts/catalog-store.ts'
 import type { ConsoleSessions, KeyUses, NodeSample, RequestFilter } from '../../contracts/console.ts'
-import type { Claimed, Claiming, JobSubmission, Jobs, Submitted } from '../../contracts/jobs.ts'
+import type {
+  Claimed,
+  Claiming,
+  JobEnding,
+  JobSubmission,
+  Jobs,
+  Retention,
+  Submitted,
+} from '../../contracts/jobs.ts'
 import type { Accounts, CallLedger } from '../../contracts/ledger.ts'
 import type { Outbox } from '../../contracts/outbox.ts'
 import type { WorkspaceSettings } from '../../contracts/settings.ts'
 import type { StoredKeys } from '../../contracts/stored-keys.ts'
-import type { Made } from '../new-job.ts'
+import type { Ended, Made } from '../new-job.ts'
 
 /**
  * The parts of the state that live in the SQLite file, as the main thread calls them: mostly the contracts themselves.
@@ -16,8 +24,9 @@ export interface Subjects {
   accounts: Accounts
   keys: StoredKeys
   settings: WorkspaceSettings
-  jobs: Omit<Jobs, 'submit' | 'claim' | 'listen'> & {
+  jobs: Omit<Jobs, 'submit' | 'end' | 'claim' | 'listen'> & {
     submit(submission: JobSubmission): Promise<Submitted | Made>
+    end(id: string, fence: number, ending: JobEnding, keep: Retention): Promise<Ended>
     /**
      * @param token identifies the claim: while it holds anything, a claim with the same token takes nothing new and
      *              gets that again, because its answer was lost

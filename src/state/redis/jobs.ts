@@ -25,7 +25,7 @@ import type { KeptText } from '../../contracts/objects.ts'
 import { jobPartition, PARTITIONS } from '../../ids.ts'
 import { type Logger, messageOf } from '../../log.ts'
 import { createClaimTokens } from '../claim-tokens.ts'
-import { type Made, submittedOf } from '../new-job.ts'
+import { type Ended, endedJobOf, type Made, submittedOf } from '../new-job.ts'
 import type { Connect, RedisConnection } from './connect.ts'
 import { keys } from './key-names.ts'
 import { ALL_PARTITIONS, createSweep, listNewest, partitioned, placeOf } from './partitions.ts'
@@ -65,7 +65,10 @@ const renewJob = script('jobs/renew_job', {
 const endJob = script('jobs/end_job', {
   ...partitioned,
   args: ['id', 'fence', 'ending', 'delay_ms', 'counter', 'result', 'error', 'facts', ...KEEP],
-  reply: jobOf,
+  reply: (reply): Ended => {
+    if (!Array.isArray(reply)) throw new Error('end_job.lua replied no list')
+    return { isNow: reply[0] === 1, job: jobOf(reply[1]) }
+  },
 })
 
 const cancelJob = script('jobs/cancel_job', {
@@ -129,9 +132,10 @@ export function createRedisJobs(ask: Ask, listen: Jobs['listen']): Jobs {
         ),
       ),
     end: (id, fence, ending, keep) =>
-      at(id, null, (place) =>
-        ask((redis) => endJob(redis, { ...place, id, fence, ...endInputs(ending), ...keepInputs(keep) })),
-      ),
+      at(id, null, async (place) => {
+        const inputs = { ...place, id, fence, ...endInputs(ending), ...keepInputs(keep) }
+        return endedJobOf(await ask((redis) => endJob(redis, inputs)), ending)
+      }),
     takeExpired: (limit) => expiries<Job>(limit, takeExpired),
     forget: (id) => at(id, undefined, (place) => ask((redis) => forgetJob(redis, { ...place, id }))),
     retry: (id) => at(id, false, (place) => ask((redis) => retryJob(redis, { ...place, id }))),

@@ -340,7 +340,7 @@ function ModelFacts({ fields, context }: { readonly fields: EntryFields; readonl
 }
 
 function settingsInWords(fields: EntryFields): readonly string[] {
-  const { weight, profile, purposes = [], plans = [], pinned, voices, retry_empty, options } = fields
+  const { weight, profile, purposes = [], plans = [], pinned, voices, retry_empty, pull, options } = fields
   const voiceCount = Object.keys(voices ?? {}).length
   return [
     ...(pinned === true ? ['pinned'] : []),
@@ -349,6 +349,7 @@ function settingsInWords(fields: EntryFields): readonly string[] {
     ...purposes.map((purpose) => `for ${purpose}`),
     ...(plans.length === 0 ? [] : [`plans ${plans.join(', ')}`]),
     ...(retry_empty === true ? ['retries when empty'] : []),
+    ...(pull === true ? ['fetches the audio'] : []),
     ...(voiceCount === 0 ? [] : [voiceCount === 1 ? '1 voice' : `${voiceCount} voices`]),
     ...(Object.keys(options ?? {}).length === 0 ? [] : ['options']),
   ]

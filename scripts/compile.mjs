@@ -30,7 +30,7 @@ const SOURCES = join(ROOT, 'src')
 /** What a compiled program depends on besides its sources; the lock file stands for the packages. */
 const RECIPE = ['package-lock.json', 'scripts/compile.mjs']
 
-/** Flags with which Node runs the server and its commands. None so far: none made an idle node smaller. */
+/** Flags with which Node runs the server and its commands. None: see "Starting" in docs/operations.md. */
 export const NODE_FLAGS = []
 
 /** Programs of `src/`; those that threads run are found by how they are named (`THREAD`). */

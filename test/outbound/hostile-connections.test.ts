@@ -1,10 +1,12 @@
+import { createServer as createHttpsServer } from 'node:https'
 import { createServer, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import t, { type Test } from 'tap'
-import type { AudioReader } from '../../src/contracts/audio.ts'
+import type { AudioReader, AudioRef } from '../../src/contracts/audio.ts'
 import { UpstreamFailure, type UpstreamRequest } from '../../src/contracts/upstream.ts'
 import { createSender } from '../../src/outbound/send.ts'
+import { audio } from '../support/call.ts'
 import { createAuthority, selfSigned } from '../support/certificates.ts'
 import { listen } from '../support/http-server.ts'
 import { serveTls } from '../support/tls-host.ts'
@@ -263,11 +265,47 @@ t.test('requests that would be read as another are not sent', async (t) => {
   t.same(asked, [])
 })
 
-t.test('over TLS', async (t) => {
+/** Trusts an authority of the test until its end. */
+function trustedAuthority(t: Test) {
   const before = getCACertificates()
   const authority = createAuthority()
   setDefaultCACertificates([...before, authority.cert])
   t.teardown(() => setDefaultCACertificates([...before]))
+  return authority
+}
+
+t.test('a connection over TLS serves on, with bodies of any size in both directions', async (t) => {
+  const sockets = new Set<unknown>()
+  const sizes = [0, 10, 40_000, 3_000_000]
+  const server = createHttpsServer(trustedAuthority(t).issue(['localhost']), async (req, res) => {
+    sockets.add(req.socket)
+    const parts: Buffer[] = []
+    for await (const part of req) parts.push(part as Buffer)
+    res.end(Buffer.concat(parts))
+  })
+  t.teardown(() => server.closeAllConnections())
+  const origin = (await listen(t, server)).replace('http://127.0.0.1', 'https://localhost')
+  const pool = Buffer.from(Array.from({ length: 3_000_000 }, (_, at) => at % 251))
+  async function* bytes({ decodedBytes }: AudioRef) {
+    for (let at = 0; at < decodedBytes; at += 70_000)
+      yield pool.subarray(at, Math.min(at + 70_000, decodedBytes))
+  }
+  const made = createSender({ reader: { ...NO_AUDIO, bytes } })
+  t.teardown(() => made.close())
+  for (const size of sizes) {
+    const plain = await made.send({ ...post(origin), body: [pool.subarray(0, size)] }, ask)
+    t.ok(Buffer.concat(plain.body).equals(pool.subarray(0, size)), `${size} bytes`)
+    const ref = audio({ decodedBytes: size, length: size })
+    const { chunks } = await made.open({ ...post(origin), body: [pool, { audio: ref, as: 'bytes' }] }, ask)
+    const parts: Uint8Array[] = []
+    for await (const chunk of chunks) parts.push(chunk)
+    t.ok(Buffer.concat(parts).equals(Buffer.concat([pool, pool.subarray(0, size)])), `${size} bytes of audio`)
+  }
+  t.equal(sockets.size, 1)
+})
+
+t.test('over TLS', async (t) => {
+  const authority = trustedAuthority(t)
   const long = 'x'.repeat(200_000)
   const names: unknown[] = []
   const serve = (certificate: { cert: string; key: string }) =>

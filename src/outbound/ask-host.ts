@@ -23,9 +23,9 @@ export interface Answer {
 }
 
 /**
- * Sends one request to a host on a connection used for nothing else. By node:http and not by undici: given a
- * socket, it makes one request on it without any pool, and its parser itself refuses what readers could understand
- * in two ways, such as two Content-Lengths, or one beside Transfer-Encoding.
+ * Sends one request to a host on a connection used for nothing else. By node:http: given a socket, it makes one request
+ * on it without any pool, and its parser itself refuses what readers could understand in two ways, such as two
+ * Content-Lengths, or one beside Transfer-Encoding.
  *
  * @param signal ends the request at once; until the head is here
  * @throws what the connection or the parser failed with; the signal's reason when aborted

@@ -125,6 +125,26 @@ t.test('providers that fetch stored audio', { skip: withoutServers, timeout: 120
     )
   })
 
+  await t.test('get the audio of a job', async (t: Test) => {
+    const ear = await startEar(t)
+    const gateway = await start(t, ear.url)
+    const short = filledWav(100_000)
+    const form = new FormData()
+    form.set('file', new Blob([short], { type: 'audio/wav' }), 'a.wav')
+    const headers = { authorization: `Bearer ${key}` }
+    const submitted = await fetch(`${gateway.url}/v1/transcription/jobs`, {
+      method: 'POST',
+      headers,
+      body: form,
+    })
+    const { poll_url: poll } = (await submitted.json()) as { poll_url: string }
+    const url = new URL(`${poll}?wait=20`, gateway.url)
+    const job = (await (await fetch(url, { headers })).json()) as { status: string }
+    t.equal(job.status, 'succeeded')
+    t.match(ear.received, [{ url: /X-Amz-Signature/, status: 200, sha256: sha256(short) }])
+    t.notMatch(gateway.output.join('\n'), /X-Amz-/i)
+  })
+
   await t.test('short audio is in memory, and sent from there', async (t: Test) => {
     const ear = await startEar(t)
     const gateway = await start(t, ear.url)

@@ -14,7 +14,10 @@ export interface UpstreamRequest {
   readonly body: readonly Piece[]
 }
 
-/** A provider's whole answer. The body's size is capped and charged to the byte budget. */
+/**
+ * A provider's whole answer. The body's size is capped and charged to the byte budget. Not to be spread: its headers are
+ * made when they are first read.
+ */
 export interface UpstreamReply {
   readonly status: number
   /** Lower-case names; repeated headers joined with `, `. */

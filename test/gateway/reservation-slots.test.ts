@@ -35,7 +35,8 @@ const jobs: Operation<TranscriptionCall, TranscriptionResult> = {
       return { kind: 'send', request, state: 'order' }
     }
     const text = textOf(reply)
-    if (text === 'failed') return { kind: 'failed', failure: classify({ ...reply, status: 500 }) }
+    if (text === 'failed')
+      return { kind: 'failed', failure: classify({ status: 500, headers: reply.headers, body: reply.body }) }
     if (text !== 'running') return { kind: 'done', result: { ...NOTHING_HEARD, text } }
     const request = { method: 'GET', url: `${baseUrl}/look`, headers: {}, body: [] } as const
     return { kind: 'wait', waitMs: 10, request, state: 'look' }

@@ -64,8 +64,12 @@ for (const memory of ['64', '8']) {
     }
     await sleep(300)
     t.same(watched.foreign, [], 'no byte of one request reached another')
-    t.ok(watched.requests >= 2 * SIZES, `${watched.requests} requests reached the provider`)
-    t.notOk(statuses.has(500), `answers: ${[...statuses].join(', ')}`)
+    const answers = [...statuses].join(', ')
+    t.ok(
+      watched.requests >= 2 * SIZES,
+      `${watched.requests} requests reached the provider; answers: ${answers}`,
+    )
+    t.notOk(statuses.has(500), `answers: ${answers}`)
   })
 }
 

@@ -9,6 +9,7 @@ import { createAudioDigester } from '../../src/storage/audio-digest.ts'
 import { createAudioReader } from '../../src/storage/audio-reader.ts'
 import { createWorkers, type Workers } from '../../src/workers/pool.ts'
 import { digestOf } from '../support/digests.ts'
+import { waitUntil } from '../support/wait-until.ts'
 import { createRig, MIB, noise, type RigOptions, store } from './rig.ts'
 import { SPELLINGS } from './spellings.ts'
 
@@ -202,7 +203,7 @@ function watchPeak(budget: { readonly used: number }, before: number) {
 }
 
 t.test(
-  '64 digests of 25 MiB at a time hold 2 MiB each, and give them back',
+  '64 digests of 25 MiB at a time hold 2 MiB each and what they read into, and give them back',
   { timeout: 180_000 },
   async (t) => {
     const { digester, keep, budget, blocks } = await start(t, { budgetBytes: 128 * MIB })
@@ -219,7 +220,8 @@ t.test(
       const peak = watchPeak(budget, before)
       const digests = await Promise.all(Array.from({ length: 64 }, () => digester.digest(ref, signal)))
       const held = peak()
-      t.ok(held <= 64 * 2 * MIB, `${form}, ${tier}: ${held / MIB} MiB at most`)
+      const reading = tier === 'object' ? MIB / 2 : 0
+      t.ok(held <= 64 * (2 * MIB + reading), `${form}, ${tier}: ${held / MIB} MiB at most`)
       if (tier === 'object') t.ok(held >= 2 * MIB, 'and they are accounted for')
       t.ok(digests.every((digest) => digest === expected))
       t.equal(budget.used, before, 'all is given back')
@@ -265,7 +267,8 @@ t.test('aborted digests give everything back and end with the reason', async (t:
         await t.rejects(digester.digest(ref, controller.signal), reason, name)
         t.equal(hashing, 0, 'no worker reads the blocks any more')
         t.equal(started, last, 'and none is asked again')
-        t.equal(budget.used, before)
+        // What was read into rests for a moment, as chunks of it may be on a socket that is being closed.
+        t.ok(await waitUntil(() => budget.used === before), `${name}: all is given back`)
       }
       release()
     }

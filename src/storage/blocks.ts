@@ -137,8 +137,11 @@ interface BlockTiming {
  * memory, so what is dropped stays until it has other reasons to run.
  */
 const TRIM_MS = 30_000
-/** How long a block rests after `giveLater`. A socket that is destroyed lets go of its memory in the same turn. */
-const REST_MS = 5_000
+/**
+ * How long a block rests after `giveLater`. A socket that is destroyed lets go of its memory in the same turn. The
+ * budget counts what rests: a provider that refuses a hundred bodies a second before it has read them has 50 MiB there.
+ */
+const REST_MS = 1_000
 
 /** Bytes of memory that holding `bytes` (1 to 1 MiB) takes: the smallest slice that fits, or a whole block. */
 export function sliceBytes(bytes: number): number {

@@ -15,8 +15,8 @@ export interface UpstreamRequest {
 }
 
 /**
- * A provider's whole answer. The body's size is capped and charged to the byte budget. Not to be spread: its headers are
- * made when they are first read.
+ * A provider's whole answer. The body's size is capped and charged to the byte budget. Not to be spread: its headers
+ * are made when they are first read.
  */
 export interface UpstreamReply {
   readonly status: number

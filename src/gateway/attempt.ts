@@ -11,7 +11,6 @@ import {
   runOperation,
   traceContextOf,
 } from './operation.ts'
-
 import { runPulled } from './pull.ts'
 import type { Candidate } from './selection.ts'
 import type { ActiveCall, Services } from './services.ts'

@@ -1,4 +1,5 @@
 import type { Audio } from '../contracts/audio.ts'
+import type { LinkedObject } from '../contracts/links.ts'
 import type { Calls, OperationName } from '../contracts/operations.ts'
 import type { Operation, Target } from '../contracts/provider.ts'
 import type { FailureKind } from '../contracts/upstream.ts'
@@ -25,14 +26,13 @@ export async function runPulled<K extends OperationName, Result>(
   target: Target,
   options: AttemptOptions,
 ): Promise<{ readonly result: Result } | AttemptFailure> {
-  const key =
+  const object =
     'audio' in payload && operation.takesAudioUrl === true ? wholeObject(payload.audio as Audio) : null
   // What an earlier claim of a job has begun is followed as it is.
   const isResumed = options.checkpoint !== null && options.checkpoint.resumed !== null
-  if (audioLinks !== undefined && key !== null && !isResumed) {
+  if (audioLinks !== undefined && object !== null && !isResumed) {
     const nowSeconds = Math.floor(Date.now() / 1000)
     const leftSeconds = Math.max(1, Math.floor((options.deadlineAtMs - performance.now()) / 1000))
-    const object = { key, bytes: 0, mediaType: 'application/octet-stream' }
     const audioUrl = await audioLinks.sign(object, nowSeconds + leftSeconds)
     const ended = await runOperation(operation, payload, { ...target, audioUrl }, options)
     if ('result' in ended) return ended
@@ -44,9 +44,10 @@ export async function runPulled<K extends OperationName, Result>(
 }
 
 /**
- * Key of the object that is this audio from its first byte to its last: of one in a form or in JSON the provider would
+ * The object that is this audio from its first byte to its last: of one in a form or in JSON the provider would
  * fetch those too. Null: there is none.
  */
-function wholeObject({ source, offset, encoding }: Audio): string | null {
-  return source.kind === 'object' && offset === 0 && encoding === 'identity' ? source.key : null
+function wholeObject({ source, offset, length, encoding }: Audio): LinkedObject | null {
+  if (source.kind !== 'object' || offset !== 0 || encoding !== 'identity') return null
+  return { key: source.key, bytes: length, mediaType: 'application/octet-stream' }
 }

@@ -93,7 +93,7 @@ export async function openNode(
       send: sender.send,
       open: sender.open,
       budget,
-      audioLinks: store.audioLinks ?? undefined,
+      audioLinks: store.audioLinks,
       slotResults: createSlotResults({ objects, budget }),
       timing: timing.calls,
       ...(metrics === null ? {} : { watch: metrics.calls }),

@@ -37,8 +37,8 @@ export async function openState(
 export interface Store {
   readonly objects: Objects
   readonly links: Links
-  /** The same for providers that fetch audio; null where they could not open it. */
-  readonly audioLinks: Links | null
+  /** The same for providers that fetch audio; undefined where they could not open it. */
+  readonly audioLinks: Links | undefined
   /** The folder store's own; null where the store opens its URLs itself. */
   readonly folderLinks: FolderLinks | null
 }
@@ -68,7 +68,7 @@ async function openFolder(
   return {
     objects: await createFileObjects(folder, memory),
     links: folderLinks,
-    audioLinks: null,
+    audioLinks: undefined,
     folderLinks,
   }
 }
@@ -85,7 +85,7 @@ async function openBucket(environment: Environment, memory?: StoreMemory): Promi
     secretAccessKey: S3_SECRET_ACCESS_KEY as string,
   }
   const links = createS3Links({ ...bucket, endpoint: S3_PUBLIC_ENDPOINT ?? bucket.endpoint })
-  const objects = createS3Objects(memory === undefined ? bucket : { ...bucket, memory })
   // By its own endpoint the bucket may be inside: only one that is called public is handed out to providers.
-  return { objects, links, audioLinks: S3_PUBLIC_ENDPOINT === undefined ? null : links, folderLinks: null }
+  const audioLinks = S3_PUBLIC_ENDPOINT === undefined ? undefined : links
+  return { objects: createS3Objects({ ...bucket, memory }), links, audioLinks, folderLinks: null }
 }

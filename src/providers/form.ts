@@ -68,6 +68,17 @@ export function encodeForm(
   }
 }
 
+/** A form with audio: as a file, or in a field with its URL where there is one, which the provider fetches. */
+export function encodeAudioForm(
+  scope: string,
+  fields: readonly FormField[],
+  audio: FormFile['audio'],
+  pulled: { readonly field: string; readonly url: string | undefined },
+): ReturnType<typeof encodeForm> {
+  if (pulled.url === undefined) return encodeForm(scope, fields, { name: 'file', audio })
+  return encodeForm(scope, [...fields, [pulled.field, pulled.url]], null)
+}
+
 /**
  * The caller's file name without anything that a form or a file system could trip over, and with an extension
  * that fits the audio: providers tell the format by it. `audio.<extension>` when nothing sane is left.

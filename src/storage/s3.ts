@@ -169,7 +169,7 @@ export interface S3Options {
   readonly secretAccessKey: string
   readonly timing?: Partial<S3Timing>
   /** Memory that objects are read into; absent: each reader has its own. */
-  readonly memory?: StoreMemory
+  readonly memory?: StoreMemory | undefined
 }
 
 // A server on the next machine connects in milliseconds; what takes longer is a dead host, and a caller waits.

@@ -8,7 +8,7 @@ import type { Operation, Step, Target, Unsupported } from '../../contracts/provi
 import type { UpstreamReply } from '../../contracts/upstream.ts'
 import { goodObject } from '../answer.ts'
 import { unusable } from '../failure.ts'
-import { encodeForm, type FormField } from '../form.ts'
+import { encodeAudioForm, type FormField } from '../form.ts'
 import { type LanguageHint, languageHint } from '../language.ts'
 import { lackOf, wantsSegments, wantsSpeakers, wantsWords } from '../transcript-needs.ts'
 import { lackedFeatures, unsent, unsupportedField } from '../unsupported.ts'
@@ -35,11 +35,7 @@ export const transcription: Operation<TranscriptionCall, TranscriptionResult> = 
     const { audio, options } = call
     const url = `${target.baseUrl}/v1/speech-to-text`
     const fields = fieldsOf(options, target.model)
-    const { audioUrl } = target
-    const form =
-      audioUrl === undefined
-        ? encodeForm(url, fields, { name: 'file', audio })
-        : encodeForm(url, [...fields, ['source_url', audioUrl]], null)
+    const form = encodeAudioForm(url, fields, audio, { field: 'source_url', url: target.audioUrl })
     const headers = {
       accept: 'application/json',
       ...elevenlabsHeaders(target),

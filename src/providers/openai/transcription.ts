@@ -3,7 +3,7 @@ import type { Operation, Step, Target, Unsupported } from '../../contracts/provi
 import type { UpstreamReply } from '../../contracts/upstream.ts'
 import { goodObject } from '../answer.ts'
 import { classify, unusable } from '../failure.ts'
-import { encodeForm, type FormField } from '../form.ts'
+import { encodeAudioForm, type FormField } from '../form.ts'
 import { type LanguageHint, languageHint, whisperLanguage } from '../language.ts'
 import { lackOf, wantsSegments, wantsSpeakers, wantsWords } from '../transcript-needs.ts'
 import { lackedFeatures, unsent, unsupportedField } from '../unsupported.ts'
@@ -165,11 +165,7 @@ function startForm(
   fields: readonly FormField[],
 ): Step<TranscriptionResult> & { readonly kind: 'send' } {
   const url = `${target.baseUrl}${path}`
-  const { audioUrl } = target
-  const form =
-    audioUrl === undefined
-      ? encodeForm(url, fields, { name: 'file', audio: call.audio })
-      : encodeForm(url, [...fields, ['url', audioUrl]], null)
+  const form = encodeAudioForm(url, fields, call.audio, { field: 'url', url: target.audioUrl })
   const headers = { ...headersOf(target, extra), 'content-type': form.contentType }
   return { kind: 'send', request: { method: 'POST', url, headers, body: form.body }, state: null }
 }

@@ -75,7 +75,7 @@ export interface RequestBody {
 
 export interface BodyConsumer {
   /** `view` is valid during the call only. `last` is true exactly once; the last view may be empty. */
-  onChunk(view: Uint8Array, last: boolean): void
+  onChunk(view: Buffer, last: boolean): void
   /** The sender is too slow (REQUEST_TIMEOUT), or the body ended short. No chunk comes after it. */
   onError(error: GatewayError): void
 }

@@ -64,14 +64,11 @@ interface HeldJson {
  *         in UTF-8 or passes the bounds of `JsonStructure`, OVERLOADED when there is no memory for it,
  *         REQUEST_TIMEOUT, CLIENT_CLOSED
  */
-export async function readJson(exchange: Exchange, options: ReadJsonOptions): Promise<HeldJson> {
-  const { bytes, release } = await holdJson(exchange, options, new JsonStructure())
-  try {
-    return { value: parseJson(bytes), release }
-  } catch (error) {
-    release()
-    throw error
-  }
+export function readJson(exchange: Exchange, options: ReadJsonOptions): Promise<HeldJson> {
+  return hold(exchange, options, new JsonStructure(), (memory) => ({
+    value: parseJson(memory.bytes()),
+    release: () => memory.release(),
+  }))
 }
 
 /**
@@ -80,35 +77,68 @@ export async function readJson(exchange: Exchange, options: ReadJsonOptions): Pr
  * @param watch is given every chunk before it is kept; what it throws ends the reading
  * @throws GatewayError as `readJson`, but for what only a parser can tell
  */
-export async function holdJson(
+export function holdJson(
   exchange: Exchange,
   options: HoldOptions,
   watch: Pick<JsonStructure, 'scan'>,
 ): Promise<HeldBytes> {
-  refuseDeclared(exchange, options.maxBytes)
+  return hold(exchange, options, watch, (memory) => ({
+    bytes: memory.bytes(),
+    release: () => memory.release(),
+  }))
+}
+
+/** Receives a body into memory, which is given back where `finish` throws. Every call of JSON takes this way. */
+function hold<Held>(
+  exchange: Exchange,
+  options: HoldOptions,
+  watch: Pick<JsonStructure, 'scan'>,
+  finish: (memory: JsonMemory) => Held,
+): Promise<Held> {
+  try {
+    refuseOther(exchange, options.maxBytes)
+  } catch (refused) {
+    return Promise.reject(refused)
+  }
+  const memory = new JsonMemory(options, exchange)
+  const fail = (error: unknown): never => {
+    memory.release()
+    throw error
+  }
+  return receive(exchange, options, memory, watch).then(() => {
+    try {
+      return finish(memory)
+    } catch (error) {
+      return fail(error)
+    }
+  }, fail)
+}
+
+/** @throws GatewayError for what is not read as JSON, or not at all */
+function refuseOther(exchange: Exchange, maxBytes: number): void {
+  refuseDeclared(exchange, maxBytes)
   if (contentTypeOf(exchange)?.value !== 'application/json') {
     throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'send application/json, uncompressed')
   }
   exchange.signal.throwIfAborted()
-  const memory = new JsonMemory(options, exchange)
+}
+
+function receive(
+  exchange: Exchange,
+  options: HoldOptions,
+  memory: JsonMemory,
+  watch: Pick<JsonStructure, 'scan'>,
+): Promise<void> {
   const { maxBytes, heldBytesMax = maxBytes } = options
   const { contentLength, signal } = exchange
   const expected = Math.min(contentLength ?? heldBytesMax, heldBytesMax)
-  try {
-    if (contentLength === null || expected > FORCED_BYTES)
-      await receiveLarge(exchange, options, expected, memory, watch)
-    else {
-      // It has its memory and never waits: most bodies are such, and a second signal costs them dear.
-      await readBody(exchange, maxBytes, signal, (view, last) => {
-        watch.scan(view)
-        memory.append(view, expected, last)
-      })
-    }
-    return { bytes: memory.bytes(), release: () => memory.release() }
-  } catch (error) {
-    memory.release()
-    throw error
-  }
+  if (contentLength === null || expected > FORCED_BYTES)
+    return receiveLarge(exchange, options, expected, memory, watch)
+  // It has its memory and never waits: most bodies are such, and a second signal costs them dear.
+  return readBody(exchange, maxBytes, signal, (view, last) => {
+    watch.scan(view)
+    memory.append(view, expected, last)
+  })
 }
 
 /** Receives a body that may have to wait for its memory. @param expected bytes that it may have */

@@ -251,7 +251,8 @@ export const ChatBody = Type.Object({ messages: Messages, ...CHAT_FIELDS })
 
 /** @throws GatewayError INVALID_REQUEST naming the field at fault */
 export function readChat(body: Static<typeof ChatBody>, warn: Warn): ChatCall {
-  return { messages: readMessages(body.messages, warn), ...readChatFields(body, warn) }
+  const messages = readMessages(body.messages, warn)
+  return { ...readChatFields(body, warn), messages }
 }
 
 /** All of a chat but its messages. @throws GatewayError INVALID_REQUEST naming the field at fault */

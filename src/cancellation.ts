@@ -11,7 +11,8 @@ export interface CancelSignal {
   removeEventListener(type: 'abort', listener: AbortListener): void
 }
 
-const NO_LISTENERS: readonly AbortListener[] = []
+/** Never pushed to. */
+const NO_LISTENERS: AbortListener[] = []
 
 /**
  * Signal that its owner aborts, as an AbortController's. One call listens to it in two or three places, and hardly any
@@ -52,13 +53,15 @@ export class Cancellation implements CancelSignal {
   addEventListener(_type: 'abort', listener: AbortListener): void {
     if (this.#aborted || this.#listeners.includes(listener)) return
     // Most have one at a time, and a list that is pushed to takes room for seventeen.
-    this.#listeners = this.#listeners.concat(listener)
+    if (this.#listeners === NO_LISTENERS) this.#listeners = [listener]
+    else this.#listeners.push(listener)
   }
 
   removeEventListener(_type: 'abort', listener: AbortListener): void {
-    if (!this.#listeners.includes(listener)) return
-    const isOnly = this.#listeners.length === 1
-    this.#listeners = isOnly ? NO_LISTENERS : this.#listeners.filter((other) => other !== listener)
+    const at = this.#listeners.indexOf(listener)
+    if (at === -1) return
+    if (this.#listeners.length === 1) this.#listeners = NO_LISTENERS
+    else this.#listeners.splice(at, 1)
   }
 
   /** The same as an AbortSignal, for what Node and libraries take. */

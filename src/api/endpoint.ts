@@ -293,12 +293,8 @@ export function observedRoute(
       exchange.onFinished(request)
       try {
         const reply = respond(exchange, context)
-        if (reply instanceof Promise)
-          return reply.then(
-            (later) => request.answer(later),
-            (thrown) => request.refuse(thrown),
-          )
-        request.answer(reply)
+        if (reply instanceof Promise) request.answerLater(reply)
+        else request.answer(reply)
       } catch (thrown) {
         request.refuse(thrown)
       }
@@ -327,7 +323,23 @@ class ObservedRequest implements FinishListener {
     this.#context = context
   }
 
-  answer({ status, headers, body }: Reply): void {
+  answerLater(reply: Promise<Reply>): void {
+    reply.then(
+      (later) => this.answer(later),
+      (thrown) => this.refuse(thrown),
+    )
+  }
+
+  /** Never throws: nobody waits for a later answer. */
+  answer(reply: Reply): void {
+    try {
+      this.#answer(reply)
+    } catch (error) {
+      this.#exchange.fail(error)
+    }
+  }
+
+  #answer({ status, headers, body }: Reply): void {
     const { dependencies, recorder } = this.#observed
     const exchange = this.#exchange
     const context = this.#context

@@ -46,6 +46,8 @@ export interface Exchange {
   reply(reply: Reply, workspace?: string): void
   /** The error envelope, by `errorReply`. */
   replyError(error: GatewayError): void
+  /** The same for what a handler threw, which is logged unless it is a deliberate reply. */
+  fail(thrown: unknown): void
   /** Status sent (or 499); null while unanswered. */
   readonly status: number | null
   /** Runs once, when the answer is out or the client has left: for logging and releases. */

@@ -2,7 +2,7 @@ import { toAbortSignal } from '../cancellation.ts'
 import type { ByteBudget, HolderPace, MemoryHolder } from '../contracts/budget.ts'
 import { GatewayError } from '../errors.ts'
 import { ByteBuilder, decodeUtf8 } from './byte-builder.ts'
-import type { Exchange } from './exchange.ts'
+import type { Exchange, FinishListener } from './exchange.ts'
 import { declaredFilename, declaredMediaType } from './header-value.ts'
 import { JsonStructure } from './json-structure.ts'
 import { contentTypeOf, readBody, refuseDeclared } from './read-body.ts'
@@ -40,18 +40,12 @@ interface HoldOptions extends ReadJsonOptions {
 /** A body that is here. */
 interface HeldBytes {
   readonly bytes: Buffer
-  /** Gives the memory of the bytes, and of what is made of them, back; see `HeldJson`. */
-  release(): void
-}
-
-interface HeldJson {
-  readonly value: unknown
-  /** Returns the memory of the value; call it when the value is no longer read. Idempotent. */
+  /** Gives the memory of the bytes, and of what is made of them, back; when that is no longer read. Idempotent. */
   release(): void
 }
 
 /**
- * Reads a whole JSON body and parses it. The memory of a body of over 256 KiB is reserved before its first byte
+ * Reads a whole JSON body and parses it. Its memory is given back when the exchange is finished. That of a body of over 256 KiB is reserved before its first byte
  * is taken, for which it waits up to 5 s, or as it grows when no length is declared; a smaller one is charged as it
  * comes.
  *
@@ -64,11 +58,12 @@ interface HeldJson {
  *         in UTF-8 or passes the bounds of `JsonStructure`, OVERLOADED when there is no memory for it,
  *         REQUEST_TIMEOUT, CLIENT_CLOSED
  */
-export function readJson(exchange: Exchange, options: ReadJsonOptions): Promise<HeldJson> {
-  return hold(exchange, options, new JsonStructure(), (memory) => ({
-    value: parseJson(memory.bytes()),
-    release: () => memory.release(),
-  }))
+export function readJson(exchange: Exchange, options: ReadJsonOptions): Promise<unknown> {
+  return hold(exchange, options, new JsonStructure(), (memory) => {
+    const value = parseJson(memory.bytes())
+    exchange.onFinished(memory)
+    return value
+  })
 }
 
 /**
@@ -177,7 +172,7 @@ async function receiveLarge(
  * The bytes of one body and its share of the budget. A small body is charged as it comes: most come whole, in one step.
  * A large one has its reservation, and goes on without when that is taken back; then it, too, is charged as it comes.
  */
-class JsonMemory implements MemoryHolder {
+class JsonMemory implements MemoryHolder, FinishListener {
   readonly workspace: string
   /** Told when the memory was taken away while the body came; until then its next chunk finds it out. */
   onEnded: (error: GatewayError) => void = () => {}
@@ -237,6 +232,10 @@ class JsonMemory implements MemoryHolder {
   /** Waits until the budget is no longer overdrawn. @throws GatewayError OVERLOADED */
   catchUp(): Promise<void> {
     return this.#wait(0)
+  }
+
+  finished(): void {
+    this.release()
   }
 
   release(): void {

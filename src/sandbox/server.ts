@@ -35,7 +35,8 @@ const LOGGED_VALUE_MAX_LENGTH = 200
 
 /**
  * Starts the built-in provider: OpenAI's endpoints over real HTTP, and live transcription of OpenAI and Deepgram over
- * WebSockets, answered out of the request itself, with faults on order (`FaultRules`). `GET /sandbox/calls` lists the last 1000 calls, `DELETE` forgets them.
+ * WebSockets, answered out of the request itself, with faults on order (`FaultRules`). `GET /sandbox/calls` lists the
+ * last 1000 calls and live sessions, `DELETE` forgets them.
  *
  * @throws the listener's error, EADDRINUSE for one
  */

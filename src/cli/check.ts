@@ -38,6 +38,8 @@ export async function check(
   })
   const good = serving.good()
   print(`${path} is valid.\n\n${routeTable(good.routes)}\n${keyTable([...good.snapshot.keys.values()])}`)
+  const live = liveRows(good.routes)
+  if (live.length > 0) print(`\n${table([['LIVE AUDIO', 'KEEPS'], ...live])}`)
   const remarks = remarksOn(good.routes, nowMs).map(({ name, remark }) => [name, remark])
   if (remarks.length > 0) print(`\n${table([['MODEL', 'WHAT TO KNOW'], ...remarks])}`)
   return providers ? checkProviders(good.providers, good.routes, print) : 0
@@ -52,6 +54,18 @@ function routeTable(routes: readonly Route[]): string {
     entries.map(({ provider, model }) => `${provider.name}/${model}`).join(', '),
   ])
   return table([['WORKSPACE', 'ROUTE', 'VERSION', 'STRATEGY', 'ENTRIES'], ...rows])
+}
+
+/** Rows of the entries that transcribe live audio, each model once. */
+function liveRows(routes: readonly Route[]): string[][] {
+  const rows = new Map<string, string[]>()
+  for (const { entries } of routes)
+    for (const { provider, model, facts } of entries) {
+      if (facts.live === undefined || PROVIDERS.get(provider.kind)?.live === undefined) continue
+      const name = `${provider.name}/${model}`
+      rows.set(name, [name, facts.live.features.join(', ') || 'the text alone'])
+    }
+  return [...rows.values()]
 }
 
 function keyTable(principals: readonly Principal[]): string {

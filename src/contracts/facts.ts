@@ -153,7 +153,11 @@ const LiveLimitsShape = strict(
   'limits of live sessions',
 )
 
-/** What a model keeps when it transcribes live audio. Nothing is taken over from its other facts. */
+/**
+ * What a model keeps when it transcribes live audio. Nothing is taken over from its other facts but the languages in
+ * which features and hints work: they can only take away. A model that is for live audio alone has an empty list of
+ * operations.
+ */
 export const LiveFactsShape = strict(
   {
     features: Type.With(words(FEATURES), { description: 'what it keeps of what a live session may require' }),
@@ -175,7 +179,8 @@ export type LiveFacts = Readonly<Static<typeof LiveFactsShape>>
 export const FACT_SHAPES = {
   capabilities: Type.With(words(CAPABILITIES), { description: 'what the model can do' }),
   operations: Type.With(words(OPERATION_NAMES), {
-    description: 'operations that the model is for; absent: all that its capabilities allow',
+    description:
+      'operations that the model is for; absent: all that its capabilities allow; empty: live audio alone',
   }),
   features: Type.With(words(FEATURES), { description: 'what it keeps of what a transcription may require' }),
   translation_features: Type.With(words(FEATURES), { description: 'the same of a translation' }),

@@ -206,7 +206,8 @@ export interface ModelFacts {
   readonly capabilities: readonly Capability[]
   /**
    * The operations that it is for; absent: all that its capabilities allow. A chat model that can speak has the
-   * capability `audio_output`, and is still no model for text to speech.
+   * capability `audio_output`, and is still no model for text to speech. One that takes nothing but live audio is for
+   * none of them.
    */
   readonly operations?: readonly OperationName[]
   readonly features: readonly Feature[]

@@ -1,6 +1,6 @@
 import type { HttpResponse, TemplatedApp, Uws, us_listen_socket } from './uws.ts'
 
-/** Paths of a certificate, with those that lead to its authority behind it, and of its private key: PEM, no passphrase. */
+/** Paths of a certificate, with those up to its authority behind it, and of its private key: PEM, no passphrase. */
 export interface CertificateFiles {
   readonly certFile: string
   readonly keyFile: string

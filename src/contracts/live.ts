@@ -21,7 +21,10 @@ export interface LiveHandshake {
  * adds where that lay in the caller's audio.
  */
 export type LiveEvent =
-  /** The provider takes audio from now on. Every connection says so once, before any other event. */
+  /**
+   * The provider takes audio from now on. Every connection says so once, before any other event, but those of
+   * protocols that are `readyWhenOpen`.
+   */
   | { readonly kind: 'ready' }
   /** Replaces the partial of that channel that came before; an empty text takes it back. */
   | {

@@ -145,6 +145,8 @@ export interface LiveTranscription {
   /** Translates an answer to the handshake other than 101. */
   refused(reply: UpstreamReply): Failure
   connect(call: LiveCall, target: Target): LiveStepper
+  /** It takes audio as soon as the socket is open, without saying so: `opened` stands for the event `ready`. */
+  readonly readyWhenOpen?: true
   /** Longest silence on the wire before a `keepAlive` is due, ms; absent: none is needed. */
   readonly keepAliveMs?: number
 }

@@ -20,6 +20,8 @@ export interface Exchange {
   readonly headers: Readonly<Record<string, string>>
   /** Address of the other end of the connection, as text; empty once the answer is out or the client has left. */
   readonly peer: string
+  /** Whether that connection has TLS; what a proxy in front has is told by its headers. */
+  readonly encrypted: boolean
   /** Declared Content-Length; null for a chunked body and for none. */
   readonly contentLength: number | null
   /** Aborts with a GatewayError CLIENT_CLOSED when the client leaves, and never after the answer went out. */

@@ -36,6 +36,7 @@ export class NativeExchange implements Exchange {
   readonly contentLength: number | null
   readonly params: readonly string[]
   readonly pattern: string | null
+  readonly encrypted: boolean
 
   readonly #context: EdgeContext
   readonly #socket: Socket
@@ -68,6 +69,7 @@ export class NativeExchange implements Exchange {
     this.contentLength = facts.contentLength
     this.params = facts.params
     this.pattern = facts.pattern
+    this.encrypted = facts.encrypted
     this.#closes = facts.closes
     this.#context = context
     this.#socket = new Socket(res, this.#startedMs)
@@ -463,6 +465,8 @@ export interface RequestFacts {
    * request.
    */
   readonly closes: boolean
+  /** As in `Exchange`. */
+  readonly encrypted: boolean
 }
 
 /** How long an answer is read before its reader's pace is judged. */

@@ -195,6 +195,37 @@ export const MEANING_OF_STATUS: ReadonlyMap<number, Meaning> = new Map([
 ])
 
 /**
+ * Codes with which a socket is closed, and words that stand in the reason beside them and tell more. Codes that
+ * RFC 6455 defines mean the same with everybody; of the private ones no two providers here use the same for different
+ * things. What is not listed is the provider's own trouble.
+ */
+export const MEANING_OF_CLOSE: ReadonlyMap<number | string, Meaning> = new Map<number | string, Meaning>([
+  // No close frame: nobody knows what became of the audio.
+  [1006, { kind: 'ambiguous' }],
+  [1003, { kind: 'limit', reason: 'unsupported_format' }],
+  [1007, { kind: 'limit', reason: 'bad_audio' }],
+  [1009, { kind: 'limit', reason: 'too_large' }],
+  [1012, { kind: 'rate' }],
+  [1013, { kind: 'rate' }],
+  // OpenAI closes so behind an error that says why; seen with keys that are refused.
+  [3000, { kind: 'credential' }],
+  // AssemblyAI 4.41.5 src/utils/errors/streaming.ts and https://www.assemblyai.com/docs/streaming/error-codes
+  [3006, { kind: 'limit', reason: 'unsupported_option' }],
+  [3009, { kind: 'rate' }],
+  [4000, { kind: 'limit', reason: 'unsupported_option' }],
+  [4001, { kind: 'credential' }],
+  [4002, { kind: 'credential' }],
+  [4003, { kind: 'credential' }],
+  [4029, { kind: 'rate' }],
+  [4101, { kind: 'limit', reason: 'unsupported_option' }],
+  // Deepgram, https://developers.deepgram.com/docs/stt-troubleshooting-websocket-data-and-net-errors: audio that cannot
+  // be decoded is no fault of the caller's where the format was ours to name.
+  ['DATA-0000', { kind: 'limit', reason: 'bad_audio' }],
+  ['NET-0000', { kind: 'server' }],
+  ['NET-0001', { kind: 'server' }],
+])
+
+/**
  * Sentences of providers that have no code for a failure which is not the caller's, or is a limit: told as 400 (or in
  * an answer of 200), word for word from the beginning. Nothing else is ever read out of prose.
  */

@@ -28,6 +28,7 @@ export class FakeExchange implements Exchange {
   readonly pattern = '/v1/transcription'
   readonly query: string
   readonly peer = '127.0.0.1'
+  readonly encrypted = false
   readonly headers: Readonly<Record<string, string>>
   readonly contentLength: number | null
   readonly params: readonly string[] = []

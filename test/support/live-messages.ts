@@ -1,0 +1,64 @@
+/**
+ * Messages of each protocol as its provider documents them: `item_1` and `hello` stand for what differs. The sources
+ * are those of the tests of each provider.
+ */
+export const LIVE_MESSAGES: Readonly<Record<string, readonly object[]>> = {
+  deepgram: [
+    {
+      type: 'Results',
+      channel_index: [0, 1],
+      start: 1,
+      duration: 2,
+      is_final: true,
+      speech_final: true,
+      from_finalize: false,
+      channel: {
+        alternatives: [
+          {
+            transcript: 'hello',
+            confidence: 0.9,
+            languages: ['en'],
+            words: [
+              { word: 'hello', punctuated_word: 'Hello.', start: 1, end: 1.5, confidence: 0.9, speaker: 0 },
+            ],
+          },
+        ],
+      },
+    },
+    {
+      type: 'Results',
+      channel_index: [0, 1],
+      start: 0,
+      duration: 2,
+      is_final: false,
+      channel: { alternatives: [{ transcript: 'hello', confidence: 0.9, words: [] }] },
+    },
+    { type: 'SpeechStarted', channel: [0, 1], timestamp: 1.5 },
+    { type: 'UtteranceEnd', channel: [0, 1], last_word_end: 1.5 },
+    { type: 'Metadata', request_id: 'r', duration: 3, channels: 1 },
+  ],
+  openai: [
+    { type: 'session.updated', session: { type: 'transcription' } },
+    { type: 'input_audio_buffer.speech_started', audio_start_ms: 500, item_id: 'item_1' },
+    { type: 'input_audio_buffer.speech_stopped', audio_end_ms: 1500, item_id: 'item_1' },
+    { type: 'input_audio_buffer.committed', item_id: 'item_1', previous_item_id: 'item_0' },
+    { type: 'conversation.item.input_audio_transcription.delta', item_id: 'item_1', delta: 'hello' },
+    { type: 'conversation.item.input_audio_transcription.completed', item_id: 'item_1', transcript: 'hello' },
+    {
+      type: 'conversation.item.input_audio_transcription.failed',
+      item_id: 'item_1',
+      error: { code: 'audio_unintelligible', message: 'm' },
+    },
+    {
+      type: 'error',
+      error: { type: 'invalid_request_error', code: 'input_audio_buffer_commit_empty', message: 'm' },
+    },
+    { type: 'rate_limits.updated', rate_limits: [] },
+  ],
+}
+
+/** A model of each provider that transcribes live audio. */
+export const LIVE_MODELS: Readonly<Record<string, string>> = {
+  deepgram: 'nova-3',
+  openai: 'gpt-4o-transcribe',
+}

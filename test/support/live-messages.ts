@@ -38,6 +38,37 @@ const DEEPGRAM: readonly object[] = [
 ]
 
 export const LIVE_MESSAGES: Readonly<Record<string, readonly object[]>> = {
+  assemblyai: [
+    { type: 'Begin', id: 's', expires_at: 1_795_000_000 },
+    {
+      type: 'Turn',
+      turn_order: 0,
+      turn_is_formatted: false,
+      end_of_turn: false,
+      transcript: 'hello',
+      end_of_turn_confidence: 0.2,
+      words: [{ text: 'hello', start: 500, end: 900, confidence: 0.9, word_is_final: true, speaker: 'A' }],
+    },
+    {
+      type: 'Turn',
+      turn_order: 0,
+      turn_is_formatted: true,
+      end_of_turn: true,
+      transcript: 'hello',
+      end_of_turn_confidence: 0.9,
+      words: [{ text: 'hello', start: 500, end: 900, confidence: 0.9, word_is_final: true }],
+      language_code: 'en',
+      language_confidence: 0.9,
+      speaker_label: 'A',
+    },
+    { type: 'SpeechStarted', timestamp: 500 },
+    { type: 'Silence', start_ms: 1000, end_ms: 2000 },
+    { type: 'Heartbeat', total_audio_received_ms: 1000, total_duration_ms: 1000, realtime_factor: 1 },
+    { type: 'SpeakerRevision', revisions: [] },
+    { type: 'Warning', warning_code: 1, warning: 'w' },
+    { type: 'Termination', audio_duration_seconds: 3, session_duration_seconds: 3 },
+    { type: 'Error', error_code: 3006, error: 'e' },
+  ],
   deepgram: DEEPGRAM,
   sandbox: DEEPGRAM,
   openai: [
@@ -62,6 +93,7 @@ export const LIVE_MESSAGES: Readonly<Record<string, readonly object[]>> = {
 
 /** A model of each provider that transcribes live audio. */
 export const LIVE_MODELS: Readonly<Record<string, string>> = {
+  assemblyai: 'universal-3-6-pro',
   deepgram: 'nova-3',
   sandbox: 'morse-1',
   openai: 'gpt-4o-transcribe',

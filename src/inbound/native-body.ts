@@ -108,7 +108,7 @@ export class NativeBody implements RequestBody {
   drop(): void {
     this.#dropped = true
     this.#consumer = null
-    if (this.#early.length === 0) return
+    if (this.#early === NO_CHUNKS || this.#early === END) return
     for (const { bytes } of this.#early) this.#budget.refund(bytes.length)
     this.#early = NO_CHUNKS
   }

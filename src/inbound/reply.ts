@@ -104,7 +104,7 @@ function headersOf(
 ): string {
   if (STATUS_CODES[status] === undefined) throw new Error(`there is no HTTP status ${status}`)
   let text = `nosniff\r\nx-lk-request-id: ${requestId}`
-  for (const name of Object.keys(headers)) {
+  for (const name in headers) {
     const start = lineStarts.get(name) ?? lineStart(name)
     const value = headers[name]!
     if (!VALUE.test(value)) throw new Error(`the header ${name} has control characters`)

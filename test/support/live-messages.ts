@@ -2,41 +2,44 @@
  * Messages of each protocol as its provider documents them: `item_1` and `hello` stand for what differs. The sources
  * are those of the tests of each provider.
  */
+const DEEPGRAM: readonly object[] = [
+  {
+    type: 'Results',
+    channel_index: [0, 1],
+    start: 1,
+    duration: 2,
+    is_final: true,
+    speech_final: true,
+    from_finalize: false,
+    channel: {
+      alternatives: [
+        {
+          transcript: 'hello',
+          confidence: 0.9,
+          languages: ['en'],
+          words: [
+            { word: 'hello', punctuated_word: 'Hello.', start: 1, end: 1.5, confidence: 0.9, speaker: 0 },
+          ],
+        },
+      ],
+    },
+  },
+  {
+    type: 'Results',
+    channel_index: [0, 1],
+    start: 0,
+    duration: 2,
+    is_final: false,
+    channel: { alternatives: [{ transcript: 'hello', confidence: 0.9, words: [] }] },
+  },
+  { type: 'SpeechStarted', channel: [0, 1], timestamp: 1.5 },
+  { type: 'UtteranceEnd', channel: [0, 1], last_word_end: 1.5 },
+  { type: 'Metadata', request_id: 'r', duration: 3, channels: 1 },
+]
+
 export const LIVE_MESSAGES: Readonly<Record<string, readonly object[]>> = {
-  deepgram: [
-    {
-      type: 'Results',
-      channel_index: [0, 1],
-      start: 1,
-      duration: 2,
-      is_final: true,
-      speech_final: true,
-      from_finalize: false,
-      channel: {
-        alternatives: [
-          {
-            transcript: 'hello',
-            confidence: 0.9,
-            languages: ['en'],
-            words: [
-              { word: 'hello', punctuated_word: 'Hello.', start: 1, end: 1.5, confidence: 0.9, speaker: 0 },
-            ],
-          },
-        ],
-      },
-    },
-    {
-      type: 'Results',
-      channel_index: [0, 1],
-      start: 0,
-      duration: 2,
-      is_final: false,
-      channel: { alternatives: [{ transcript: 'hello', confidence: 0.9, words: [] }] },
-    },
-    { type: 'SpeechStarted', channel: [0, 1], timestamp: 1.5 },
-    { type: 'UtteranceEnd', channel: [0, 1], last_word_end: 1.5 },
-    { type: 'Metadata', request_id: 'r', duration: 3, channels: 1 },
-  ],
+  deepgram: DEEPGRAM,
+  sandbox: DEEPGRAM,
   openai: [
     { type: 'session.updated', session: { type: 'transcription' } },
     { type: 'input_audio_buffer.speech_started', audio_start_ms: 500, item_id: 'item_1' },
@@ -60,5 +63,6 @@ export const LIVE_MESSAGES: Readonly<Record<string, readonly object[]>> = {
 /** A model of each provider that transcribes live audio. */
 export const LIVE_MODELS: Readonly<Record<string, string>> = {
   deepgram: 'nova-3',
+  sandbox: 'morse-1',
   openai: 'gpt-4o-transcribe',
 }

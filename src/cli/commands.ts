@@ -8,7 +8,8 @@ const HELP = `larkway <command>
                                the port, Redis and S3; LARKWAY_MEMORY_MIB is the budget of each
   worker                       work on jobs and webhooks, beside servers with the same Redis and bucket
   check [file] [--providers]   validate the configuration: print every issue, or what it amounts to (default:
-                               LARKWAY_CONFIG, else larkway.yaml); with --providers, ask each provider for its models
+                               LARKWAY_CONFIG, else larkway.yaml), and the certificate of TLS; with --providers, ask
+                               each provider for its models
   schema                       print the JSON Schema of the configuration, for editors
   route explain --key K --endpoint E [...]
                                tell which entry would serve a request, and why the others would not

@@ -218,6 +218,7 @@ export const MEANING_OF_CLOSE: ReadonlyMap<number | string, Meaning> = new Map<n
   [4003, { kind: 'credential' }],
   [4029, { kind: 'rate' }],
   [4101, { kind: 'limit', reason: 'unsupported_option' }],
+  [4102, { kind: 'rate' }],
   // Deepgram, https://developers.deepgram.com/docs/stt-troubleshooting-websocket-data-and-net-errors: audio that cannot
   // be decoded is no fault of the caller's where the format was ours to name.
   ['DATA-0000', { kind: 'limit', reason: 'bad_audio' }],

@@ -33,6 +33,14 @@ export function bytesPerSecond({ encoding, sampleRate, channels }: LiveAudio): n
   return sampleRate * channels * (encoding === 'pcm_s16le' ? 2 : 1)
 }
 
+/** At least so much silence. */
+export function silence(audio: LiveAudio, seconds: number): Uint8Array {
+  const samples = Math.ceil((seconds * bytesPerSecond(audio)) / 2) * 2
+  // Zero in both of the companded formats.
+  const zero = audio.encoding === 'mulaw' ? 0xff : audio.encoding === 'alaw' ? 0xd5 : 0
+  return new Uint8Array(samples).fill(zero)
+}
+
 /** Audio as base64. */
 export function base64Of(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64')

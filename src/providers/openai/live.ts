@@ -9,7 +9,6 @@ import { type LanguageHint, languageHint, whisperLanguage } from '../language.ts
 import {
   base64Of,
   broken,
-  bytesPerSecond,
   closeFailure,
   FINALIZING_MAX,
   failureInside,
@@ -18,6 +17,7 @@ import {
   NOTHING,
   objectIn,
   type Received,
+  silence,
   socketUrl,
   TEXT_MAX,
   UNREADABLE,
@@ -469,13 +469,6 @@ const TOO_MANY: LiveEvent = {
 /** Text is built by hand: the audio is most of it, and needs no escaping. */
 export function appendFrame(bytes: Uint8Array): string {
   return `{"type":"input_audio_buffer.append","audio":"${base64Of(bytes)}"}`
-}
-
-function silence(audio: LiveAudio, seconds: number): Uint8Array {
-  const samples = Math.ceil((seconds * bytesPerSecond(audio)) / 2) * 2
-  // Zero in both of the companded formats.
-  const zero = audio.encoding === 'mulaw' ? 0xff : audio.encoding === 'alaw' ? 0xd5 : 0
-  return new Uint8Array(samples).fill(zero)
 }
 
 /** A commit of nothing: its answers come when all before it is whole. */

@@ -9,7 +9,10 @@ export type BodySource =
   | { readonly kind: 'memory'; readonly blocks: readonly Block[] }
   | { readonly kind: 'object'; readonly key: string }
 
-/** A body that is still coming, of known length, as far as it is here. */
+/**
+ * A body that is still coming, of known length, as far as it is here. What came first stays at hand for a while, until
+ * somebody begins to read the whole or it is closed.
+ */
 export interface ArrivingBody {
   /**
    * Bytes `start` to `end` (exclusive), each as soon as it is here; the very last one of the body not before it is
@@ -20,6 +23,8 @@ export interface ArrivingBody {
   bytes(start: number, end: number, signal: AbortSignal): AsyncGenerator<Uint8Array>
   /** The body is at rest, and all that depends on its whole is decided: its last byte may be read. */
   confirm(): void
+  /** Nobody will begin to read it before it is at rest. Idempotent. */
+  close(): void
   /** Milliseconds for which a reader had to wait for its sender so far. */
   readonly waitedMs: number
 }

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { BUILT_IN_SANDBOX, type Provider, type Target } from '../contracts/provider.ts'
+import { BUILT_IN_SANDBOX, type DatedSource, type Provider, type Target } from '../contracts/provider.ts'
 import { completionByChat } from './completion.ts'
 import { chatOperation } from './openai/chat.ts'
 import { embeddingsOperation } from './openai/embeddings.ts'
@@ -69,6 +69,9 @@ const chat = chatOperation(
   faultHeaders,
 )
 
+/** It bills nothing. */
+const WHOLE_BODY: DatedSource = { source: 'src/sandbox/server.ts', asOf: '2026-11-21' }
+
 /**
  * Larkway's own stand-in for a provider: OpenAI's wire format, and faults on order. Without an address it is the one
  * that runs in the node itself.
@@ -78,8 +81,8 @@ export const sandbox: Provider = {
   baseUrl: BUILT_IN_SANDBOX,
   needsCredential: false,
   optionsSchema: SANDBOX_OPTIONS,
-  transcription: transcriptionOperation(faultHeaders),
-  translation: translationOperation(faultHeaders),
+  transcription: { ...transcriptionOperation(faultHeaders), billsWholeBody: WHOLE_BODY },
+  translation: { ...translationOperation(faultHeaders), billsWholeBody: WHOLE_BODY },
   speech: speechOperation({ defaultVoice: 'alloy', defaultFormat: 'wav', formats: ['wav'] }, faultHeaders),
   chat,
   complete: completionByChat(chat),

@@ -10,7 +10,7 @@ import type { HeldBody } from './held-body.ts'
 
 /** Bytes handed over at a time. */
 const CHUNK_BYTES = 128 * 1024
-/** Newest bytes kept beside the upload of a body that goes to the store, while there is memory and while there is not. */
+/** Newest bytes kept of a body that goes to the store: while there is memory, and while it is scarce. */
 const WINDOW_BYTES = 512 * 1024
 const SCARCE_WINDOW_BYTES = 64 * 1024
 /** Whoever takes a body by its length has none before the last byte is there, so this much waits for the verdict. */
@@ -26,6 +26,7 @@ interface GrowingBodyParts {
   readonly held: HeldBody
 }
 
+/** Somebody who needs what stands from `at` on. */
 interface Reader {
   at: number
 }
@@ -44,7 +45,9 @@ interface Piece {
  */
 export class GrowingBody implements ArrivingBody {
   readonly #parts: GrowingBodyParts
-  readonly #readers = new Set<Reader>()
+  /** Stands for whoever has not begun to read. */
+  readonly #expected: Reader = { at: 0 }
+  readonly #readers = new Set<Reader>([this.#expected])
   #window: Piece[] = []
   #windowBytes = 0
   /** It goes to the store: nothing is held any more. */
@@ -69,6 +72,10 @@ export class GrowingBody implements ArrivingBody {
   confirm(): void {
     this.#confirmed = true
     this.#tell()
+  }
+
+  close(): void {
+    this.#leave(this.#expected)
   }
 
   /** Its writer has taken a chunk. */
@@ -109,6 +116,7 @@ export class GrowingBody implements ArrivingBody {
     const { budget, workspace, objects } = this.#parts
     const reader: Reader = { at: start }
     this.#readers.add(reader)
+    if (start === 0 && end === this.#parts.length) this.close()
     budget.charge(CHUNK_BYTES, workspace)
     try {
       while (reader.at < end) {
@@ -132,10 +140,14 @@ export class GrowingBody implements ArrivingBody {
         } else await this.#nextNews(signal)
       }
     } finally {
-      this.#readers.delete(reader)
-      if (this.#readers.size === 0) this.#dropWindow(Number.POSITIVE_INFINITY)
+      this.#leave(reader)
       budget.refund(CHUNK_BYTES, workspace)
     }
+  }
+
+  #leave(reader: Reader): void {
+    this.#readers.delete(reader)
+    if (this.#readers.size === 0) this.#dropWindow(Number.POSITIVE_INFINITY)
   }
 
   /** Where reading ends for now. */

@@ -11,6 +11,9 @@ export interface CancelSignal {
   removeEventListener(type: 'abort', listener: AbortListener): void
 }
 
+/** Never pushed to. */
+const NO_LISTENERS: AbortListener[] = []
+
 /**
  * Signal that its owner aborts, as an AbortController's. One call listens to it in two or three places, and hardly any
  * is aborted: an AbortSignal, with the maps and listener objects of an EventTarget, takes 2 KB of garbage for that.
@@ -18,7 +21,7 @@ export interface CancelSignal {
 export class Cancellation implements CancelSignal {
   #aborted = false
   #reason: Error | undefined
-  #listeners: AbortListener[] = []
+  #listeners = NO_LISTENERS
   #controller: AbortController | null = null
 
   get aborted(): boolean {
@@ -36,7 +39,7 @@ export class Cancellation implements CancelSignal {
     this.#reason = reason
     this.#controller?.abort(reason)
     const listeners = this.#listeners
-    this.#listeners = []
+    this.#listeners = NO_LISTENERS
     for (const listener of listeners) {
       if (typeof listener === 'function') listener()
       else listener.handleEvent()
@@ -48,12 +51,17 @@ export class Cancellation implements CancelSignal {
   }
 
   addEventListener(_type: 'abort', listener: AbortListener): void {
-    if (!this.#aborted && !this.#listeners.includes(listener)) this.#listeners.push(listener)
+    if (this.#aborted || this.#listeners.includes(listener)) return
+    // Most have one at a time, and a list that is pushed to takes room for seventeen.
+    if (this.#listeners === NO_LISTENERS) this.#listeners = [listener]
+    else this.#listeners.push(listener)
   }
 
   removeEventListener(_type: 'abort', listener: AbortListener): void {
     const at = this.#listeners.indexOf(listener)
-    if (at !== -1) this.#listeners.splice(at, 1)
+    if (at === -1) return
+    if (this.#listeners.length === 1) this.#listeners = NO_LISTENERS
+    else this.#listeners.splice(at, 1)
   }
 
   /** The same as an AbortSignal, for what Node and libraries take. */

@@ -58,5 +58,9 @@ const terminal = {
   get input() {
     return process.stdin
   },
+  // Asked anew each time, as a terminal may be resized.
+  get columns() {
+    return process.stdout.isTTY ? process.stdout.columns : undefined
+  },
 }
 process.exitCode = await runCommand(process.argv.slice(2), terminal, { serve, worker, sandbox })

@@ -185,51 +185,54 @@ export function publicEndpoint<
   }
 }
 
-/** Admits the caller, receives the body and calls the handler; at once where there is neither a token nor a body. */
+/** Admits the caller, receives the body and calls the handler; at once where nothing has to be waited for. */
 function respond<Body, Needs extends Dependencies>(
   definition: EndpointDefinition<unknown, unknown, Body, Needs>,
   exchange: Exchange,
   context: CallContext,
   dependencies: Needs,
 ): Reply | Promise<Reply> {
-  if (definition.limited !== false) return respondLater(definition, exchange, context, dependencies)
-  const { authorization } = exchange.headers
-  const admitted = authenticate(dependencies.services.keys, context, authorization)
-  requireScope(admitted.principal, definition.scope)
-  context.trace?.end()
-  return definition.handle({ exchange, context: admitted, dependencies, body: undefined as Body })
+  const admitted = admitCaller(definition, exchange, context, dependencies.services)
+  if (admitted instanceof Promise)
+    return admitted.then((later) => receiveAndHandle(definition, exchange, later, dependencies))
+  return receiveAndHandle(definition, exchange, admitted, dependencies)
 }
 
-async function respondLater<Body, Needs extends Dependencies>(
-  definition: EndpointDefinition<unknown, unknown, Body, Needs>,
+function receiveAndHandle<Body, Needs extends Dependencies>(
+  { body, handle }: EndpointDefinition<unknown, unknown, Body, Needs>,
   exchange: Exchange,
-  context: CallContext,
+  context: AdmittedContext,
   dependencies: Needs,
-): Promise<Reply> {
-  const admitting = admitCaller(definition, exchange, context, dependencies.services)
-  const admitted = admitting instanceof Promise ? await admitting : admitting
-  const request = { exchange, context: admitted, dependencies, body: undefined as Body }
-  if (definition.body !== undefined) {
-    context.trace?.begin('body')
-    request.body = await definition.body.receive(request)
+): Reply | Promise<Reply> {
+  const request = { exchange, context, dependencies, body: undefined as Body }
+  if (body === undefined) return handle(request)
+  context.trace?.begin('body')
+  return body.receive(request).then((received) => {
     context.trace?.end()
-  }
-  // Handed on as it is, a promise would be waited for in two more turns of the microtask queue.
-  return await definition.handle(request)
+    request.body = received
+    return handle(request)
+  })
 }
 
 /** @throws GatewayError UNAUTHENTICATED, PERMISSION_DENIED, RATE_LIMITED; NOT_FOUND for another's workspace */
 function admitCaller(
   {
     scope,
+    limited,
     ofWorkspace,
     idempotent,
-  }: Pick<EndpointDefinition<0, 0, 0, 0>, 'scope' | 'ofWorkspace' | 'idempotent'>,
+  }: Pick<EndpointDefinition<0, 0, 0, 0>, 'scope' | 'limited' | 'ofWorkspace' | 'idempotent'>,
   exchange: Exchange,
   context: CallContext,
   services: Services,
 ): AdmittedContext | Promise<AdmittedContext> {
   const { authorization } = exchange.headers
+  if (limited === false) {
+    const admitted = authenticate(services.keys, context, authorization)
+    requireScope(admitted.principal, scope)
+    context.trace?.end()
+    return admitted
+  }
   if (ofWorkspace) return admitToWorkspace(scope, exchange, context, services)
   const key = typeof idempotent === 'string' ? idempotencyKeyOf(exchange) : undefined
   const idempotency =
@@ -290,12 +293,8 @@ export function observedRoute(
       exchange.onFinished(request)
       try {
         const reply = respond(exchange, context)
-        if (reply instanceof Promise)
-          return reply.then(
-            (later) => request.answer(later),
-            (thrown) => request.refuse(thrown),
-          )
-        request.answer(reply)
+        if (reply instanceof Promise) request.answerLater(reply)
+        else request.answer(reply)
       } catch (thrown) {
         request.refuse(thrown)
       }
@@ -324,13 +323,29 @@ class ObservedRequest implements FinishListener {
     this.#context = context
   }
 
-  answer({ status, headers, body }: Reply): void {
+  answerLater(reply: Promise<Reply>): void {
+    reply.then(
+      (later) => this.answer(later),
+      (thrown) => this.refuse(thrown),
+    )
+  }
+
+  /** Never throws: nobody waits for a later answer. */
+  answer(reply: Reply): void {
+    try {
+      this.#answer(reply)
+    } catch (error) {
+      this.#exchange.fail(error)
+    }
+  }
+
+  #answer({ status, headers, body }: Reply): void {
     const { dependencies, recorder } = this.#observed
     const exchange = this.#exchange
     const context = this.#context
     dependencies.metrics?.requests.answered(exchange, context.upstreamWaitMs)
     this.#note = recorder?.answered(exchange, context, status) ?? null
-    const all = headers === undefined ? context.headers : { ...context.headers, ...headers }
+    const all = headers === undefined ? context.headers : Object.assign(context.headers, headers)
     exchange.reply({ status, headers: all, body } as Reply, context.principal?.workspace.id)
     if (!wentOn(exchange, context)) return
     logRequest(dependencies.log, exchange, context, 'request went on')

@@ -162,6 +162,7 @@ const NAME_LENGTH_SHOWN = 64
  * @param known names that the endpoint takes: one that is close to an unknown one is offered
  */
 export function unknownFields(names: readonly string[], known: readonly string[]): string[] {
+  if (names.length === 0) return []
   const lines = names.slice(0, NAMED).map((name) => {
     const meant = meantBy(name, known)
     const shown = name.slice(0, NAME_LENGTH_SHOWN).toWellFormed()

@@ -79,16 +79,10 @@ export function jsonRequest<K extends OperationName, Shape extends TObject>(
 
 /** Lists unknown fields. Those that would choose a provider are ignored without a word: the key's route does that. */
 function namesBeside(ignored: ReadonlySet<string>, body: object): readonly string[] {
-  let beside: string[] | null = null
-  for (const name of Object.keys(body)) {
-    if (ignored.has(name)) continue
-    if (beside === null) beside = [name]
-    else beside.push(name)
-  }
-  return beside ?? NO_NAMES
+  const beside: string[] = []
+  for (const name in body) if (!ignored.has(name)) beside.push(name)
+  return beside
 }
-
-const NO_NAMES: readonly string[] = []
 
 /** Reads the selectors; most bodies have none. */
 function selectorsOf(body: object, exchange: Pick<Exchange, 'headers'>): Selectors {
@@ -96,17 +90,19 @@ function selectorsOf(body: object, exchange: Pick<Exchange, 'headers'>): Selecto
   return readSelectors(exchange, given ? new FieldReader({ kind: 'json', value: { ...body } }) : null)
 }
 
-/** Reads a JSON body and makes the call of it. The body's memory is given back when the exchange is finished. */
-async function receiveJson<K extends OperationName>(
+/** Reads a JSON body and makes the call of it. */
+function receiveJson<K extends OperationName>(
   read: JsonRequest<K>['read'],
   { exchange, context, dependencies: { services } }: Admitted,
 ): Promise<ReceivedJson<K>> {
-  const { value, release } = await readJson(exchange, {
+  const body = readJson(exchange, {
     budget: services.budget,
     maxBytes: services.snapshot().limits.max_request_body_bytes,
     workspace: context.principal.workspace.id,
   })
-  exchange.onFinished(release)
-  const call = read(value, exchange)
-  return { call, fields: value, stream: isObject(value) && value.stream === true }
+  return body.then((fields) => ({
+    call: read(fields, exchange),
+    fields,
+    stream: isObject(fields) && fields.stream === true,
+  }))
 }

@@ -47,8 +47,23 @@ export function resolveFacts(
     issues.add([...path, 'translates'], `the kind "${protocol.kind}" has no translation`)
   if (declared.price !== undefined && declared.price !== null)
     checkTerms(declared.price, [...path, 'price'], issues)
+  checkLive(declared, protocol, path, issues)
   if (configured.access === 'platform') checkPrice(facts, protocol, path, issues)
   return facts
+}
+
+/** Adds issues of declared facts of live audio: what it cannot have, and what is said of it in the wrong place. */
+function checkLive({ live, ...declared }: Declared, protocol: Provider, path: Path, issues: Issues): void {
+  for (const list of ['features', 'translation_features'] as const)
+    if (declared[list]?.includes('realtime') === true)
+      issues.add(
+        [...path, list],
+        '`realtime` cannot stand here: declare what the model keeps live under `live`',
+      )
+  if (live === undefined) return
+  if (protocol.live === undefined)
+    issues.add([...path, 'live'], `the kind "${protocol.kind}" has no live transcription`)
+  if (live.price !== undefined) checkTerms(live.price, [...path, 'live', 'price'], issues)
 }
 
 /** A declared capability that none of the protocol's operations could use. */
@@ -130,8 +145,10 @@ function checkPrice(facts: ModelFacts, protocol: Provider, path: Path, issues: I
     const [first = []] = sets
     for (const part of first) if (facts.price?.[part] === undefined) missing.add(part)
   }
-  for (const part of missing) {
-    const why = 'platform access needs it, and the built-in table has none for this model'
-    issues.add([...path, 'price', part], `is missing: ${why}`)
-  }
+  for (const part of missing) issues.add([...path, 'price', part], PRICE_MISSING)
+  const hears = facts.live !== undefined && facts.capabilities.includes('audio_input')
+  if (hears && protocol.live !== undefined && facts.live.price?.per_hour_usd === undefined)
+    issues.add([...path, 'live', 'price', 'per_hour_usd'], PRICE_MISSING)
 }
+
+const PRICE_MISSING = 'is missing: platform access needs it, and the built-in table has none for this model'

@@ -1,4 +1,4 @@
-import type { Price } from '../contracts/facts.ts'
+import type { LiveFacts, Price } from '../contracts/facts.ts'
 import { type PriceOfDay, priceOn } from '../gateway/price.ts'
 import { type DatedModel, datedModels, factsOf, staleness } from '../providers/facts.ts'
 import { PROVIDERS } from '../providers/index.ts'
@@ -32,13 +32,17 @@ function factsTable(models: readonly DatedModel[], nowMs: number): string {
       model,
       (facts?.capabilities ?? []).join(','),
       (facts?.features ?? []).join(',') || '-',
-      priceText(facts?.price ?? null, nowMs),
+      facts?.live === undefined ? '-' : facts.live.features.join(',') || 'text',
+      priceText(facts?.price ?? null, nowMs, facts?.live),
       asOf,
       endsOn ?? '-',
       note ?? '',
     ]
   })
-  return table([['KIND', 'MODEL', 'CAPABILITIES', 'FEATURES', 'PRICE', 'AS OF', 'ENDS ON', 'NOTE'], ...rows])
+  return table([
+    ['KIND', 'MODEL', 'CAPABILITIES', 'FEATURES', 'LIVE', 'PRICE', 'AS OF', 'ENDS ON', 'NOTE'],
+    ...rows,
+  ])
 }
 
 function staleTable(models: readonly DatedModel[], nowMs: number): string {
@@ -50,16 +54,17 @@ function staleTable(models: readonly DatedModel[], nowMs: number): string {
   return table([['KIND', 'MODEL', 'AS OF', 'ENDS ON', 'WHY'], ...rows])
 }
 
-/** A price in a few words: what holds today, for long prompts, and later; `larkway.yaml` may replace it. */
-function priceText(price: Price | null, nowMs: number): string {
-  if (price === null) return 'unknown'
+/** A price in a few words: what holds today, for long prompts, later, and live; `larkway.yaml` may replace it. */
+function priceText(price: Price | null, nowMs: number, live?: LiveFacts): string {
+  const heard = live === undefined ? [] : [`live ${priceText(live.price ?? null, nowMs)}`]
+  if (price === null) return heard.join('') || 'unknown'
   const today = priceOn(price, nowMs)
   const day = new Date(nowMs).toISOString().slice(0, 10)
   const long = (today.tiers ?? []).map((tier) => `over ${tier.over_input_tokens} tokens ${partsText(tier)}`)
   const later = (price.periods ?? []).flatMap(({ from = day, ...parts }) =>
     from > day ? [`from ${from} ${partsText(parts)}`] : [],
   )
-  return [partsText(today) || 'unknown', ...long, ...later].join(', ')
+  return [partsText(today) || 'unknown', ...long, ...later, ...heard].join(', ')
 }
 
 function partsText(price: PriceOfDay): string {

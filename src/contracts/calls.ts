@@ -69,6 +69,39 @@ export type Feature = (typeof FEATURES)[number]
 export interface TranscriptionCall {
   readonly audio: Audio
   readonly options: TranscriptionOptions
+  /** Of audio that is still coming; absent: it is here. */
+  readonly live?: LiveTerms
+}
+
+export const LIVE_ENCODINGS = ['pcm_s16le', 'mulaw', 'alaw'] as const
+export type LiveEncoding = (typeof LIVE_ENCODINGS)[number]
+
+/** Format of live audio: raw samples, whose bytes therefore tell the time. Channels are interleaved. */
+export interface LiveAudio {
+  readonly encoding: LiveEncoding
+  /** Hz. */
+  readonly sampleRate: number
+  readonly channels: number
+}
+
+/** What a caller asks of a live session beside the options of a transcription. */
+export interface LiveTerms {
+  /** As the caller sends it. */
+  readonly audio: LiveAudio
+  /** The caller reads unfinished text. */
+  readonly interim: boolean
+  /** Silence that ends an utterance, ms; null: the provider's default. */
+  readonly endpointingMs: number | null
+  /** `manual`: an utterance ends only where the caller says `finalize`, as far as the provider can be told so. */
+  readonly commit: 'auto' | 'manual'
+}
+
+/**
+ * A transcription whose audio is still coming. Its `audio` stands for a slice of it: `durationSeconds` are the seconds
+ * that money is set aside for.
+ */
+export interface LiveCall extends TranscriptionCall {
+  readonly live: LiveTerms
 }
 
 export interface SpeechCall {

@@ -141,11 +141,46 @@ export const ModelLimitsShape = strict(
 )
 export type ModelLimits = Readonly<Static<typeof ModelLimitsShape>>
 
+/** Limits of live sessions. Beside them only those of keyterms, redactions and channels hold for live audio. */
+const LiveLimitsShape = strict(
+  {
+    max_session_seconds: optional(Seconds, 'longest connection; it is changed for another before that'),
+    max_sessions: optional(Count, 'sessions that the provider allows a credential at once'),
+    max_channels: optional(Count, 'of the audio'),
+    redactions: optional(words(REDACTIONS), 'what can be redacted; absent: all'),
+    keyterms: ModelLimitsShape.properties.keyterms,
+  },
+  'limits of live sessions',
+)
+
+/**
+ * What a model keeps when it transcribes live audio. Nothing is taken over from its other facts but the languages in
+ * which features and hints work: they can only take away. A model that is for live audio alone has an empty list of
+ * operations.
+ */
+export const LiveFactsShape = strict(
+  {
+    features: Type.With(words(FEATURES), { description: 'what it keeps of what a live session may require' }),
+    hints: Type.With(words(HINTS), { description: 'what it heeds' }),
+    conflicts: optional(Type.Array(words([...FEATURES, ...HINTS])), 'as of the model'),
+    limits: LiveLimitsShape,
+    price: optional(PriceShape, 'what the provider charges for live audio; absent: unknown'),
+    bills: optional(
+      Type.Enum(['audio', 'session']),
+      'seconds of audio, the default, or of the open connection',
+    ),
+    replay_speed: optional(Speed, 'how fast audio may be sent, of real time; absent: 1.25'),
+  },
+  'what the model keeps of live audio; absent: it does not transcribe live',
+)
+export type LiveFacts = Readonly<Static<typeof LiveFactsShape>>
+
 /** Facts of a model, in the built-in tables and in the configuration file alike. */
 export const FACT_SHAPES = {
   capabilities: Type.With(words(CAPABILITIES), { description: 'what the model can do' }),
   operations: Type.With(words(OPERATION_NAMES), {
-    description: 'operations that the model is for; absent: all that its capabilities allow',
+    description:
+      'operations that the model is for; absent: all that its capabilities allow; empty: live audio alone',
   }),
   features: Type.With(words(FEATURES), { description: 'what it keeps of what a transcription may require' }),
   translation_features: Type.With(words(FEATURES), { description: 'the same of a translation' }),
@@ -162,4 +197,5 @@ export const FACT_SHAPES = {
   limits: ModelLimitsShape,
   price: PriceShape,
   translates: Type.Boolean({ description: 'the model translates audio to English' }),
+  live: LiveFactsShape,
 }

@@ -1,6 +1,7 @@
 import type { TSchema } from 'typebox'
-import type { Capability, Feature, Hint, Redaction } from './calls.ts'
-import type { ModelLimits, Price } from './facts.ts'
+import type { Capability, Feature, Hint, LiveCall, Redaction } from './calls.ts'
+import type { LiveFacts, ModelLimits, Price } from './facts.ts'
+import type { LiveHandshake, LiveStepper } from './live.ts'
 import type { Calls, Deltas, OperationName, Results } from './operations.ts'
 import type { Failure, UpstreamReply, UpstreamRequest, UpstreamStream } from './upstream.ts'
 
@@ -148,6 +149,20 @@ export interface StreamReader<Result, Delta> {
   end(): { readonly result: Result } | Failure
 }
 
+/** Live transcription of a provider: pure, like every operation. */
+export interface LiveTranscription {
+  /** As in `Operation`. */
+  unsupported?(call: LiveCall, target: Target): Unsupported | null
+  handshake(call: LiveCall, target: Target): LiveHandshake
+  /** Translates an answer to the handshake other than 101. */
+  refused(reply: UpstreamReply): Failure
+  connect(call: LiveCall, target: Target): LiveStepper
+  /** It takes audio as soon as the socket is open, without saying so: `opened` stands for the event `ready`. */
+  readonly readyWhenOpen?: true
+  /** Longest silence on the wire before a `keepAlive` is due, ms; absent: none is needed. */
+  readonly keepAliveMs?: number
+}
+
 type OperationOf<K extends OperationName> = Operation<Calls[K], Results[K], DeltaOf<K>>
 
 /** An upstream protocol. What it cannot do is an absent property; selection reads capability from the value. */
@@ -160,6 +175,8 @@ export interface Provider {
   /** Schema of a route entry's `options`; absent when the protocol takes none. */
   readonly optionsSchema?: TSchema
   readonly transcription?: OperationOf<'transcription'>
+  /** Transcription of audio that is still coming. */
+  readonly live?: LiveTranscription
   readonly translation?: OperationOf<'translation'>
   readonly speech?: OperationOf<'speech'>
   /** Also serves vision. */
@@ -203,7 +220,8 @@ export interface ModelFacts {
   readonly capabilities: readonly Capability[]
   /**
    * The operations that it is for; absent: all that its capabilities allow. A chat model that can speak has the
-   * capability `audio_output`, and is still no model for text to speech.
+   * capability `audio_output`, and is still no model for text to speech. One that takes nothing but live audio is for
+   * none of them.
    */
   readonly operations?: readonly OperationName[]
   readonly features: readonly Feature[]
@@ -219,4 +237,6 @@ export interface ModelFacts {
   readonly price: Price | null
   /** True when the provider translates with this model; transcription follows from `audio_input`. */
   readonly translates: boolean
+  /** What is other when it transcribes live audio; absent: it does not. */
+  readonly live?: LiveFacts
 }

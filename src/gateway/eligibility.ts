@@ -24,6 +24,7 @@ import {
 import { languageCode } from '../providers/language.ts'
 import { requiredFeatures } from '../providers/transcript-needs.ts'
 import type { Call } from './call.ts'
+import { factsFor, isLive } from './facts-for.ts'
 import { countCharacters } from './meter.ts'
 import { type Exclusion, overLimit } from './verdict.ts'
 
@@ -85,7 +86,17 @@ export function payloadExclusion(
   provider: Provider | undefined,
   demand: Demand,
 ): Exclusion | null {
-  return contentExclusion(entry, demand) ?? protocolExclusion(entry, provider, demand)
+  return (
+    liveExclusion(entry, provider, demand) ??
+    contentExclusion(entry, demand) ??
+    protocolExclusion(entry, provider, demand)
+  )
+}
+
+/** Excludes live audio from a model, or a protocol, that has no live transcription. */
+function liveExclusion({ facts }: Entry, provider: Provider | undefined, { call }: Demand): Exclusion | null {
+  if (!isLive(call) || (facts.live !== undefined && provider?.live !== undefined)) return null
+  return featuresMissing({ missing: ['realtime'] })
 }
 
 /** Whether an entry may serve workspaces of a plan; one that names no plans serves all. */
@@ -108,10 +119,11 @@ export function entitledEntries(
 
 /** Why an entry cannot serve calls of this kind, whatever their plan, options and limits; null when it can. */
 export function capabilityExclusion(
-  { facts }: Entry,
+  entry: Entry,
   provider: Provider | undefined,
   { call, capabilities }: Pick<Demand, 'call' | 'capabilities'>,
 ): Exclusion | null {
+  const facts = factsFor(entry, call)
   for (const one of capabilities) {
     if (facts.capabilities.includes(one)) continue
     const missing = capabilities.filter((capability) => !facts.capabilities.includes(capability))
@@ -122,7 +134,7 @@ export function capabilityExclusion(
 
 /** Excludes a call that the adapter cannot send to the entry, whatever the facts promise. */
 function protocolExclusion(entry: Entry, provider: Provider | undefined, { call }: Demand): Exclusion | null {
-  const operation = operationOf(provider, call.operation)
+  const operation = isLive(call) ? provider?.live : operationOf(provider, call.operation)
   if (operation?.unsupported === undefined) return null
   const { payload } = adapt(call, entry)
   const unsupported = operation.unsupported(payload as never, targetOf(entry))
@@ -131,7 +143,7 @@ function protocolExclusion(entry: Entry, provider: Provider | undefined, { call 
 
 function contentExclusion(entry: Entry, demand: Demand): Exclusion | null {
   const { call, features } = demand
-  const { facts } = entry
+  const facts = factsFor(entry, call)
   switch (call.operation) {
     case 'transcription':
     case 'translation':
@@ -340,7 +352,7 @@ export function adapt(call: Call, entry: Entry): Adapted<OperationName> {
   if (operation === 'speech')
     return { payload: { ...payload, voice: voiceAt(entry, payload.voice) }, warnings: [] }
   if (operation !== 'transcription' && operation !== 'translation') return { payload, warnings: NONE }
-  const lacked = unheededHints(entry.facts, payload.options)
+  const lacked = unheededHints(factsFor(entry, call), payload.options)
   if (lacked.length === 0) return { payload, warnings: NONE }
   const warnings = lacked.map((hint) => `${hint}: left out, ${entry.model} does not support this hint here`)
   return { payload: { ...payload, options: withoutHints(payload.options, lacked) }, warnings }

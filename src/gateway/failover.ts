@@ -98,13 +98,13 @@ class Failover<Active extends ActiveCall, Got> {
       this.#index = index + 1
       const whole = last || createsOnce(services, call.operation, candidate.entry)
       const limitMs = whole ? deadlineAtMs : (startMs + deadlineAtMs) / 2
-      return this.#try({ candidate, deadlineAtMs: limitMs, last, resumes })
+      return this.#try({ candidate, deadlineAtMs: limitMs, last, resumes }, startMs)
     }
     throw exhausted(context, this.#failure, deadlineAtMs, unhealthyMs(this.#considered))
   }
 
-  #try(attempt: Attempt): Promise<AttemptSuccess<Got>> {
-    const recorder = beginAttempt(this.#active, attempt.candidate)
+  #try(attempt: Attempt, startMs: number): Promise<AttemptSuccess<Got>> {
+    const recorder = beginAttempt(this.#active, attempt.candidate, startMs)
     return start(this.#run, this.#active, attempt).then(
       (ended) => ('got' in ended ? { got: ended.got, recorder } : this.#goOn(recorder, ended)),
       (error: unknown) => this.#breakOff(recorder, error),
@@ -140,10 +140,14 @@ function start<Active, Got>(run: RunAttempt<Active, Got>, active: Active, attemp
 }
 
 /** Notes an attempt on the context before it is made: once the caller leaves nothing is noted any more. */
-function beginAttempt({ services, context, call }: ActiveCall, candidate: Candidate): AttemptRecorder {
+function beginAttempt(
+  { services, context, call }: ActiveCall,
+  candidate: Candidate,
+  startMs: number,
+): AttemptRecorder {
   const { entry } = candidate
   context.trace?.attempt(call.operation, entry)
-  const recorder = new AttemptRecorder(services, context, call.operation, candidate)
+  const recorder = new AttemptRecorder(services, context, call.operation, candidate, startMs)
   context.noteRoute(candidate.route)
   context.forPurpose = candidate.forPurpose
   context.estimate = new AttemptEstimate(entry, call)
@@ -217,7 +221,7 @@ class AttemptRecorder implements AttemptRecord {
   readonly #services: RecorderServices
   readonly #context: CallContext
   readonly #operation: OperationName
-  readonly #startedMs = performance.now()
+  readonly #startedMs: number
   readonly #failover: boolean
   /** How long it took; null while it is under way. */
   #milliseconds: number | null = null
@@ -230,13 +234,17 @@ class AttemptRecorder implements AttemptRecord {
     context: CallContext,
     operation: OperationName,
     candidate: Candidate,
+    startedMs: number,
   ) {
     this.#services = services
     this.#context = context
     this.#operation = operation
     this.#candidate = candidate
+    this.#startedMs = startedMs
     this.#failover = context.attempts.length > 0
-    context.attempts.push(this)
+    // Most calls have one, and a list that is pushed to takes room for seventeen.
+    if (this.#failover) context.attempts.push(this)
+    else context.attempts = [this]
   }
 
   get candidate(): Candidate {
@@ -262,10 +270,11 @@ class AttemptRecorder implements AttemptRecord {
    */
   answered(streamed = false): void {
     this.#answered = true
-    const passedMs = this.#waited()
+    const nowMs = performance.now()
+    const passedMs = this.#waited(nowMs)
     if (streamed) this.#firstDeltaMs = passedMs
-    const milliseconds = this.#note(200, 'ok', null)
-    this.#services.latency.note(this.#candidate.entry, milliseconds)
+    const milliseconds = this.#note(200, 'ok', null, nowMs)
+    this.#services.latency.note(this.#candidate.entry, milliseconds, nowMs)
   }
 
   /** Records that the answer came whole. */
@@ -308,18 +317,18 @@ class AttemptRecorder implements AttemptRecord {
   }
 
   /** Counts the time since it began as waiting. @returns that time, ms */
-  #waited(): number {
-    const passedMs = performance.now() - this.#startedMs
+  #waited(nowMs = performance.now()): number {
+    const passedMs = nowMs - this.#startedMs
     this.#context.upstreamWaitMs += passedMs
     return passedMs
   }
 
   /** @returns milliseconds since it began */
-  #note(status: number | null, reason: string, failure: Failure | null): number {
+  #note(status: number | null, reason: string, failure: Failure | null, nowMs = performance.now()): number {
     this.status = status
     this.reason = reason
     this.failure = failure
-    this.#milliseconds = Math.round(performance.now() - this.#startedMs)
+    this.#milliseconds = Math.round(nowMs - this.#startedMs)
     return this.#milliseconds
   }
 }

@@ -264,11 +264,14 @@ export function createLatencyTracker(): LatencyTracker {
   const answers = new WeakMap<Entry, Answers>()
   return {
     note(entry, milliseconds, nowMs = performance.now()) {
-      const known = answers.get(entry) ?? { newest: [], median: null }
+      let known = answers.get(entry)
+      if (known === undefined) {
+        known = { newest: [], median: null }
+        answers.set(entry, known)
+      }
       known.newest.push({ milliseconds, atMs: nowMs })
       if (known.newest.length > SAMPLES) known.newest.shift()
       known.median = null
-      answers.set(entry, known)
     },
     medianMs(entry, nowMs) {
       const known = answers.get(entry)

@@ -6,6 +6,7 @@ import type { Calls, OperationName, Results } from '../contracts/operations.ts'
 import type { TokenUsage } from '../contracts/usage.ts'
 import { requiredFeatures } from '../providers/transcript-needs.ts'
 import type { Call } from './call.ts'
+import { factsFor } from './facts-for.ts'
 import {
   costOf,
   type Exact,
@@ -285,23 +286,23 @@ const VIDEO_SECONDS = 8
 
 /** Estimates a call at an entry. */
 export function estimateOf<K extends OperationName>(entry: Entry, call: Call<K>): Metered {
-  return meter(call, ESTIMATES[call.operation](call.payload), entry.facts.price)
+  return meter(call, ESTIMATES[call.operation](call.payload), factsFor(entry, call).price)
 }
 
 /** Expected cost of a call at an entry, not rounded, so that entries compare; Infinity when it is not known. */
 export function expectedCost<K extends OperationName>(entry: Entry, call: Call<K>): number {
-  return exactCost(call, ESTIMATES[call.operation](call.payload), entry.facts.price)
+  return exactCost(call, ESTIMATES[call.operation](call.payload), factsFor(entry, call).price)
 }
 
 /**
  * Highest cost of a call at an entry, at any of the prices that its size may fall under; null when that is not known.
  */
 export function highestCost<K extends OperationName>(
-  { facts }: Entry,
+  entry: Entry,
   call: Call<K>,
   atMs = Date.now(),
 ): number | null {
-  const price = priceOn(facts.price ?? {}, atMs)
+  const price = priceOn(factsFor(entry, call).price ?? {}, atMs)
   const reported = ESTIMATES[call.operation](call.payload)
   const costs = pricesFor(price, reported, call.payload).map((one) => meterAt(call, reported, one).costUsd)
   return costs.reduce((most, cost) => (most === null || cost === null ? null : Math.max(most, cost)))

@@ -4,6 +4,7 @@ import { operationOf } from '../contracts/provider.ts'
 import type { Answer } from './attempt.ts'
 import type { Call } from './call.ts'
 import type { CallContext } from './call-context.ts'
+import { factsFor } from './facts-for.ts'
 import { meter, NOTHING_REPORTED, reportedBy, type Usage } from './meter.ts'
 import type { Candidate, PurposeResolution, Selection } from './selection.ts'
 
@@ -46,7 +47,7 @@ export function buildOutcome<K extends OperationName>(
   const { entry, route } = candidate
   const { result } = answer
   context.trace?.begin('settle')
-  const metered = meter(call, reportedBy(result), entry.facts.price)
+  const metered = meter(call, reportedBy(result), factsFor(entry, call).price)
   context.usage = metered.usage
   context.costUsd = metered.costUsd
   context.trace?.metered(metered)
@@ -115,7 +116,7 @@ export function headOf(
 
 /** Meters a call before its answer is there: by what goes into it. */
 export function meterUnanswered(call: Call, { entry }: Candidate): Pick<Envelope, 'usage' | 'cost_usd'> {
-  const { usage, costUsd } = meter(call, NOTHING_REPORTED, entry.facts.price)
+  const { usage, costUsd } = meter(call, NOTHING_REPORTED, factsFor(entry, call).price)
   return { usage, cost_usd: costUsd }
 }
 

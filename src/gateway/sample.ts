@@ -1,5 +1,5 @@
 import type { AudioFormat } from '../contracts/audio.ts'
-import type { Feature, Hint, TranscriptionOptions } from '../contracts/calls.ts'
+import type { Feature, Hint, LiveTerms, TranscriptionOptions } from '../contracts/calls.ts'
 import type { Profile } from '../contracts/catalog.ts'
 import type { ChatCall } from '../contracts/chat.ts'
 import type { Calls, OperationName } from '../contracts/operations.ts'
@@ -100,6 +100,13 @@ const PAYLOADS: { readonly [K in OperationName]: (sample: Sample) => Calls[K] } 
   }),
 }
 
+const LIVE_SAMPLE: LiveTerms = {
+  audio: { encoding: 'pcm_s16le', sampleRate: 16_000, channels: 1 },
+  interim: true,
+  endpointingMs: null,
+  commit: 'auto',
+}
+
 function transcriptionPayload({ audio, features, hints, language }: Sample): Calls['transcription'] {
   const has = (name: Feature | Hint) =>
     features.some((one) => one === name) || hints.some((one) => one === name)
@@ -123,6 +130,7 @@ function transcriptionPayload({ audio, features, hints, language }: Sample): Cal
   }
   const { format, bytes, seconds, channels } = audio
   return {
+    ...(has('realtime') ? { live: LIVE_SAMPLE } : {}),
     audio: {
       source: { kind: 'memory', blocks: [] },
       offset: 0,

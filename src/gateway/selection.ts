@@ -16,6 +16,7 @@ import {
   payloadExclusion,
   standingExclusion,
 } from './eligibility.ts'
+import { isLive } from './facts-for.ts'
 import type { CircuitBreakers, LatencyTracker } from './health.ts'
 import { expectedCost } from './meter.ts'
 import { type Exclusion, explainRows, type Group, type Verdict } from './verdict.ts'
@@ -110,6 +111,8 @@ export function select(input: SelectionInput): SelectionResult {
  */
 interface StandingSelection {
   readonly operation: OperationName
+  /** Entries are judged by other facts for audio that is still coming. */
+  readonly live: boolean
   /** The very list of `demandOf`, as all calls with the same needs have it. */
   readonly capabilities: readonly Capability[]
   readonly workspace: Principal['workspace']
@@ -142,12 +145,13 @@ function standingSelection(input: SelectionInput, demand: Demand): SelectionResu
 }
 
 function isFor(
-  { operation, capabilities, workspace, providers }: StandingSelection,
+  { operation, live, capabilities, workspace, providers }: StandingSelection,
   input: SelectionInput,
   demand: Demand,
 ): boolean {
   return (
     operation === input.call.operation &&
+    live === isLive(input.call) &&
     capabilities === demand.capabilities &&
     workspace === demand.workspace &&
     providers === input.providers
@@ -172,7 +176,7 @@ function keepStanding(
   const known = standings.get(assigned) ?? []
   const { operation } = call
   const { capabilities, workspace } = demand
-  const made = { operation, capabilities, workspace, providers, result }
+  const made = { operation, live: isLive(call), capabilities, workspace, providers, result }
   standings.set(assigned, [...known.slice(1 - STANDING_MAX), made])
 }
 

@@ -33,7 +33,7 @@ export class ByteBuilder {
 
   /** A view that the next `append` after a `clear` overwrites. */
   bytes(): Buffer {
-    return this.#buffer.subarray(0, this.#length)
+    return this.#length === this.#buffer.length ? this.#buffer : this.#buffer.subarray(0, this.#length)
   }
 
   /** Gives back the memory that is not used. */

@@ -20,6 +20,8 @@ export interface Exchange {
   readonly headers: Readonly<Record<string, string>>
   /** Address of the other end of the connection, as text; empty once the answer is out or the client has left. */
   readonly peer: string
+  /** Whether that connection has TLS; what a proxy in front has is told by its headers. */
+  readonly encrypted: boolean
   /** Declared Content-Length; null for a chunked body and for none. */
   readonly contentLength: number | null
   /** Aborts with a GatewayError CLIENT_CLOSED when the client leaves, and never after the answer went out. */
@@ -46,6 +48,8 @@ export interface Exchange {
   reply(reply: Reply, workspace?: string): void
   /** The error envelope, by `errorReply`. */
   replyError(error: GatewayError): void
+  /** The same for what a handler threw, which is logged unless it is a deliberate reply. */
+  fail(thrown: unknown): void
   /** Status sent (or 499); null while unanswered. */
   readonly status: number | null
   /** Runs once, when the answer is out or the client has left: for logging and releases. */
@@ -75,7 +79,7 @@ export interface RequestBody {
 
 export interface BodyConsumer {
   /** `view` is valid during the call only. `last` is true exactly once; the last view may be empty. */
-  onChunk(view: Uint8Array, last: boolean): void
+  onChunk(view: Buffer, last: boolean): void
   /** The sender is too slow (REQUEST_TIMEOUT), or the body ended short. No chunk comes after it. */
   onError(error: GatewayError): void
 }

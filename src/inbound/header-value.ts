@@ -11,6 +11,8 @@ const MEDIA_TYPE = /^[!#$&^_.+0-9A-Za-z-]+\/[!#$&^_.+0-9A-Za-z-]+$/
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not get into a header
 const CONTROLS = /[\u0000-\u001f\u007f]/g
 
+const NO_PARAMETERS: ReadonlyMap<string, string> = new Map()
+
 /** Longest media type and file name that is passed on, in UTF-16 units. */
 const MAX_DECLARED = 255
 
@@ -22,10 +24,11 @@ const MAX_DECLARED = 255
  * @returns null when a parameter is malformed or given twice
  */
 export function parseHeaderValue(text: string): HeaderValue | null {
-  const parameters = new Map<string, string>()
   const first = text.indexOf(';')
-  let at = first === -1 ? text.length : first
-  const value = text.slice(0, at).trim().toLowerCase()
+  if (first === -1) return { value: text.trim().toLowerCase(), parameters: NO_PARAMETERS }
+  const parameters = new Map<string, string>()
+  const value = text.slice(0, first).trim().toLowerCase()
+  let at = first
   while (at < text.length) {
     at = skipBlanks(text, at + 1)
     if (at === text.length || text[at] === ';') continue

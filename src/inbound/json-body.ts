@@ -2,7 +2,7 @@ import { toAbortSignal } from '../cancellation.ts'
 import type { ByteBudget, HolderPace, MemoryHolder } from '../contracts/budget.ts'
 import { GatewayError } from '../errors.ts'
 import { ByteBuilder, decodeUtf8 } from './byte-builder.ts'
-import type { Exchange } from './exchange.ts'
+import type { Exchange, FinishListener } from './exchange.ts'
 import { declaredFilename, declaredMediaType } from './header-value.ts'
 import { JsonStructure } from './json-structure.ts'
 import { contentTypeOf, readBody, refuseDeclared } from './read-body.ts'
@@ -40,20 +40,14 @@ interface HoldOptions extends ReadJsonOptions {
 /** A body that is here. */
 interface HeldBytes {
   readonly bytes: Buffer
-  /** Gives the memory of the bytes, and of what is made of them, back; see `HeldJson`. */
-  release(): void
-}
-
-interface HeldJson {
-  readonly value: unknown
-  /** Returns the memory of the value; call it when the value is no longer read. Idempotent. */
+  /** Gives the memory of the bytes, and of what is made of them, back; when that is no longer read. Idempotent. */
   release(): void
 }
 
 /**
- * Reads a whole JSON body and parses it. The memory of a body of over 256 KiB is reserved before its first byte
- * is taken, for which it waits up to 5 s, or as it grows when no length is declared; a smaller one is charged as it
- * comes.
+ * Reads a whole JSON body and parses it. Its memory is given back when the exchange is finished. That of a body of
+ * over 256 KiB is reserved before its first byte is taken, for which it waits up to 5 s, or as it grows when no length
+ * is declared; a smaller one is charged as it comes.
  *
  * It is parsed on the event loop. A worker thread hands the value back as a copy, and making that takes 8
  * against 20 ms of parsing when 20 MB are one picture, but 115 against 79 ms when they are many small values;
@@ -64,14 +58,12 @@ interface HeldJson {
  *         in UTF-8 or passes the bounds of `JsonStructure`, OVERLOADED when there is no memory for it,
  *         REQUEST_TIMEOUT, CLIENT_CLOSED
  */
-export async function readJson(exchange: Exchange, options: ReadJsonOptions): Promise<HeldJson> {
-  const { bytes, release } = await holdJson(exchange, options, new JsonStructure())
-  try {
-    return { value: parseJson(bytes), release }
-  } catch (error) {
-    release()
-    throw error
-  }
+export function readJson(exchange: Exchange, options: ReadJsonOptions): Promise<unknown> {
+  return hold(exchange, options, new JsonStructure(), (memory) => {
+    const value = parseJson(memory.bytes())
+    exchange.onFinished(memory)
+    return value
+  })
 }
 
 /**
@@ -80,35 +72,68 @@ export async function readJson(exchange: Exchange, options: ReadJsonOptions): Pr
  * @param watch is given every chunk before it is kept; what it throws ends the reading
  * @throws GatewayError as `readJson`, but for what only a parser can tell
  */
-export async function holdJson(
+export function holdJson(
   exchange: Exchange,
   options: HoldOptions,
   watch: Pick<JsonStructure, 'scan'>,
 ): Promise<HeldBytes> {
-  refuseDeclared(exchange, options.maxBytes)
+  return hold(exchange, options, watch, (memory) => ({
+    bytes: memory.bytes(),
+    release: () => memory.release(),
+  }))
+}
+
+/** Receives a body into memory, which is given back where `finish` throws. Every call of JSON takes this way. */
+function hold<Held>(
+  exchange: Exchange,
+  options: HoldOptions,
+  watch: Pick<JsonStructure, 'scan'>,
+  finish: (memory: JsonMemory) => Held,
+): Promise<Held> {
+  try {
+    refuseOther(exchange, options.maxBytes)
+  } catch (refused) {
+    return Promise.reject(refused)
+  }
+  const memory = new JsonMemory(options, exchange)
+  const fail = (error: unknown): never => {
+    memory.release()
+    throw error
+  }
+  return receive(exchange, options, memory, watch).then(() => {
+    try {
+      return finish(memory)
+    } catch (error) {
+      return fail(error)
+    }
+  }, fail)
+}
+
+/** @throws GatewayError for what is not read as JSON, or not at all */
+function refuseOther(exchange: Exchange, maxBytes: number): void {
+  refuseDeclared(exchange, maxBytes)
   if (contentTypeOf(exchange)?.value !== 'application/json') {
     throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'send application/json, uncompressed')
   }
   exchange.signal.throwIfAborted()
-  const memory = new JsonMemory(options, exchange)
+}
+
+function receive(
+  exchange: Exchange,
+  options: HoldOptions,
+  memory: JsonMemory,
+  watch: Pick<JsonStructure, 'scan'>,
+): Promise<void> {
   const { maxBytes, heldBytesMax = maxBytes } = options
   const { contentLength, signal } = exchange
   const expected = Math.min(contentLength ?? heldBytesMax, heldBytesMax)
-  try {
-    if (contentLength === null || expected > FORCED_BYTES)
-      await receiveLarge(exchange, options, expected, memory, watch)
-    else {
-      // It has its memory and never waits: most bodies are such, and a second signal costs them dear.
-      await readBody(exchange, maxBytes, signal, (view, last) => {
-        watch.scan(view)
-        memory.append(view, expected, last)
-      })
-    }
-    return { bytes: memory.bytes(), release: () => memory.release() }
-  } catch (error) {
-    memory.release()
-    throw error
-  }
+  if (contentLength === null || expected > FORCED_BYTES)
+    return receiveLarge(exchange, options, expected, memory, watch)
+  // It has its memory and never waits: most bodies are such, and a second signal costs them dear.
+  return readBody(exchange, maxBytes, signal, (view, last) => {
+    watch.scan(view)
+    memory.append(view, expected, last)
+  })
 }
 
 /** Receives a body that may have to wait for its memory. @param expected bytes that it may have */
@@ -147,7 +172,7 @@ async function receiveLarge(
  * The bytes of one body and its share of the budget. A small body is charged as it comes: most come whole, in one step.
  * A large one has its reservation, and goes on without when that is taken back; then it, too, is charged as it comes.
  */
-class JsonMemory implements MemoryHolder {
+class JsonMemory implements MemoryHolder, FinishListener {
   readonly workspace: string
   /** Told when the memory was taken away while the body came; until then its next chunk finds it out. */
   onEnded: (error: GatewayError) => void = () => {}
@@ -207,6 +232,10 @@ class JsonMemory implements MemoryHolder {
   /** Waits until the budget is no longer overdrawn. @throws GatewayError OVERLOADED */
   catchUp(): Promise<void> {
     return this.#wait(0)
+  }
+
+  finished(): void {
+    this.release()
   }
 
   release(): void {

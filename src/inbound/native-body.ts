@@ -5,13 +5,13 @@ import type { Socket } from './socket.ts'
 import { type EdgeTiming, RateMeter } from './timing.ts'
 
 interface Chunk {
-  readonly bytes: Uint8Array
+  readonly bytes: Buffer
   readonly last: boolean
 }
 
 const NO_CHUNKS: readonly Chunk[] = Object.freeze([])
 /** An end without bytes, which is all there is of most bodies. */
-const END: readonly Chunk[] = Object.freeze([{ bytes: new Uint8Array(0), last: true }])
+const END: readonly Chunk[] = Object.freeze([{ bytes: Buffer.alloc(0), last: true }])
 
 /** Bytes thrown away at most before an early answer. */
 export const MAX_DISCARD_BYTES = 8 * 1024 * 1024
@@ -90,7 +90,7 @@ export class NativeBody implements RequestBody {
    * Takes a chunk from uWS, in the native callback: `bytes` is only a view. What a consumer throws comes
    * out here.
    */
-  receive(bytes: Uint8Array, last: boolean): void {
+  receive(bytes: Buffer, last: boolean): void {
     // uWS hands out an empty chunk when the body comes in a later segment than the head.
     if (bytes.length === 0 && !last) return
     this.#receivedBytes += bytes.length
@@ -108,6 +108,7 @@ export class NativeBody implements RequestBody {
   drop(): void {
     this.#dropped = true
     this.#consumer = null
+    if (this.#early === NO_CHUNKS || this.#early === END) return
     for (const { bytes } of this.#early) this.#budget.refund(bytes.length)
     this.#early = NO_CHUNKS
   }
@@ -159,13 +160,13 @@ export class NativeBody implements RequestBody {
     return nowMs - this.#startedMs - this.#socket.pausedMs(nowMs)
   }
 
-  #keep(bytes: Uint8Array, last: boolean): void {
+  #keep(bytes: Buffer, last: boolean): void {
     if (last && bytes.length === 0 && this.#early.length === 0) {
       this.#early = END
       return
     }
     this.#budget.charge(bytes.length)
-    this.#early = [...this.#early, { bytes: Uint8Array.prototype.slice.call(bytes), last }]
+    this.#early = [...this.#early, { bytes: Buffer.from(bytes), last }]
     if (!last) this.#socket.pause()
   }
 

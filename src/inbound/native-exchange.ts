@@ -22,8 +22,9 @@ import type { HttpResponse } from './uws.ts'
 const CLIENT_CLOSED_STATUS = 499
 
 type Listener = Parameters<Exchange['onFinished']>[0]
-const NO_LISTENERS: readonly Listener[] = Object.freeze([])
-const NO_BYTES = new Uint8Array(0)
+/** Never pushed to: many have but one, and a list that is pushed to takes room for seventeen. */
+const NO_LISTENERS: Listener[] = []
+const NO_BYTES = Buffer.alloc(0)
 
 /** One request and its answer over uWebSockets.js. Must be constructed in the turn of the route callback. */
 export class NativeExchange implements Exchange {
@@ -35,6 +36,7 @@ export class NativeExchange implements Exchange {
   readonly contentLength: number | null
   readonly params: readonly string[]
   readonly pattern: string | null
+  readonly encrypted: boolean
 
   readonly #context: EdgeContext
   readonly #socket: Socket
@@ -67,6 +69,7 @@ export class NativeExchange implements Exchange {
     this.contentLength = facts.contentLength
     this.params = facts.params
     this.pattern = facts.pattern
+    this.encrypted = facts.encrypted
     this.#closes = facts.closes
     this.#context = context
     this.#socket = new Socket(res, this.#startedMs)
@@ -121,7 +124,8 @@ export class NativeExchange implements Exchange {
 
   onFinished(listener: Listener): void {
     if (this.#finished) this.#tell(listener)
-    else this.#listeners = [...this.#listeners, listener]
+    else if (this.#listeners === NO_LISTENERS) this.#listeners = [listener]
+    else this.#listeners.push(listener)
   }
 
   reply(reply: Reply, workspace?: string): void {
@@ -134,9 +138,6 @@ export class NativeExchange implements Exchange {
     this.reply(this.#errorReply(error))
   }
 
-  /**
-   * Answers a handler's error if that is still possible, and logs it unless it is a deliberate reply.
-   */
   fail(thrown: unknown): void {
     const error = toGatewayError(thrown)
     if (error.code === 'CLIENT_CLOSED' && this.#finished) return
@@ -147,7 +148,7 @@ export class NativeExchange implements Exchange {
   /** Takes a chunk from uWS. Never throws: nothing may escape into the native callback. */
   receive(chunk: ArrayBuffer, last: boolean): void {
     try {
-      this.#body.receive(new Uint8Array(chunk), last)
+      this.#body.receive(Buffer.from(chunk), last)
     } catch (error) {
       this.fail(error)
     }
@@ -464,6 +465,8 @@ export interface RequestFacts {
    * request.
    */
   readonly closes: boolean
+  /** As in `Exchange`. */
+  readonly encrypted: boolean
 }
 
 /** How long an answer is read before its reader's pace is judged. */

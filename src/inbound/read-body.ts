@@ -76,9 +76,8 @@ class BodyReading implements BodyConsumer {
     this.onError(this.#signal.reason)
   }
 
-  onChunk(chunk: Uint8Array, last: boolean): void {
+  onChunk(view: Buffer, last: boolean): void {
     if (this.#ended) return
-    const view = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
     const room = this.#maxBytes - this.#received
     this.#received += view.length
     try {

@@ -1,5 +1,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import { type CertificateFiles, createTlsApp } from './apps.ts'
 import type { Uws, us_listen_socket } from './uws.ts'
 
 /** A head of `UWS_ENVIRONMENT`'s size lies within it. */
@@ -8,7 +10,8 @@ const WINDOW_BYTES = 32 * 1024
 const PROBE_BYTES = 1024 * 1024
 const PROBE_MS = 2_000
 
-let opened: Promise<Uint8Array | null> | null = null
+/** What was opened, without TLS and with. */
+const opened: Partial<Record<'plain' | 'tls', Promise<Uint8Array | null>>> = {}
 
 /**
  * Opens a view of the memory that uWS reads into. Its parser takes bytes over 0x7f for negative numbers on x86-64 and
@@ -17,18 +20,20 @@ let opened: Promise<Uint8Array | null> | null = null
  * The native code has one buffer for all connections of a thread and reads every segment to its beginning; it lives as
  * long as the thread (libusockets, `us_internal_loop_data_init`). The chunks of a body are views of it, and what is
  * detached behind their callback is only the object: one that was transferred before goes on seeing the same memory.
- * Both builds are so; where one is not, `null` tells.
+ * Both builds are so; where one is not, `null` tells. What TLS has decrypted is in a second buffer, of the same kind.
  *
+ * @param files with TLS, by this certificate; undefined: without
  * @returns the beginning of that buffer, the same in every call; null when it cannot be had
  */
-export function openReceiveWindow(uws: Uws): Promise<Uint8Array | null> {
-  opened ??= probe(uws).catch(() => null)
-  return opened
+export function openReceiveWindow(uws: Uws, files?: CertificateFiles): Promise<Uint8Array | null> {
+  const kind = files === undefined ? 'plain' : 'tls'
+  opened[kind] ??= probe(uws, files).catch(() => null)
+  return opened[kind]
 }
 
 /** Sends a body to a server of its own and keeps a chunk of it. */
-async function probe(uws: Uws): Promise<Uint8Array | null> {
-  const app = uws.App()
+async function probe(uws: Uws, files?: CertificateFiles): Promise<Uint8Array | null> {
+  const app = files === undefined ? uws.App() : createTlsApp(uws, files)
   let window: Uint8Array | null = null
   let isSeen = false
   const asked = Promise.withResolvers<void>()
@@ -50,10 +55,13 @@ async function probe(uws: Uws): Promise<Uint8Array | null> {
     app.listen('127.0.0.1', 0, resolve),
   )
   if (listening === false) return null
-  const client = connect(uws.us_socket_local_port(listening), '127.0.0.1')
+  const address = { host: '127.0.0.1', port: uws.us_socket_local_port(listening) }
+  // It is this very process that answers, whatever name the certificate is for.
+  const client =
+    files === undefined ? connect(address) : connectTls({ ...address, rejectUnauthorized: false })
   const signal = AbortSignal.timeout(PROBE_MS)
   try {
-    await once(client, 'connect', { signal })
+    await once(client, files === undefined ? 'connect' : 'secureConnect', { signal })
     client.write(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ${PROBE_BYTES}\r\n\r\n`)
     // A segment of its own: the body that comes with a head begins behind it.
     await asked.promise

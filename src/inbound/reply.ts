@@ -27,6 +27,8 @@ export const SLICE_BYTES = 65_536
 const BASE64_SLICE_SOURCE_BYTES = (SLICE_BYTES / 4) * 3
 
 const NAME = /^[!#$%&'*+.^_`|~0-9a-z-]+$/
+/** Names that replies may set, with all that stands in front of their values. They come from this program alone. */
+const lineStarts = new Map<string, string>()
 /**
  * Visible characters, space and tab: uWS writes a value as it stands, so a CR LF in it would begin a header
  * of its own.
@@ -102,16 +104,23 @@ function headersOf(
 ): string {
   if (STATUS_CODES[status] === undefined) throw new Error(`there is no HTTP status ${status}`)
   let text = `nosniff\r\nx-lk-request-id: ${requestId}`
-  for (const name of Object.keys(headers)) {
-    if (!NAME.test(name) || RESERVED.has(name))
-      throw new Error(`a reply may not set the header ${JSON.stringify(name)}`)
+  for (const name in headers) {
+    const start = lineStarts.get(name) ?? lineStart(name)
     const value = headers[name]!
     if (!VALUE.test(value)) throw new Error(`the header ${name} has control characters`)
-    text += `\r\n${name}: ${value}`
+    text += start + value
   }
   if (defaultType !== null && headers['content-type'] === undefined)
     text += `\r\ncontent-type: ${defaultType}`
   return text
+}
+
+function lineStart(name: string): string {
+  if (!NAME.test(name) || RESERVED.has(name))
+    throw new Error(`a reply may not set the header ${JSON.stringify(name)}`)
+  const start = `\r\n${name}: `
+  lineStarts.set(name, start)
+  return start
 }
 
 function lengthOf(piece: ReplyPiece): number {

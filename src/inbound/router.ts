@@ -6,15 +6,23 @@ export interface Routable {
 }
 
 export type Found<Route> =
-  | { readonly route: Route; readonly params: readonly string[] }
+  | Served<Route>
   /**
    * No route has this path: `allow` is empty. Else the methods that the path takes, for the header `Allow`.
    */
   | { readonly route: null; readonly allow: string }
 
+interface Served<Route> {
+  readonly route: Route
+  readonly params: readonly string[]
+}
+
+/** The routes of a path by their methods, as they are found where the path has no parameters. */
+type Methods<Route> = Map<string, Served<Route>>
+
 interface Pattern<Route> {
   readonly segments: readonly string[]
-  readonly methods: Map<string, Route>
+  readonly methods: Methods<Route>
 }
 
 /** Longer ones are not repeated to the caller. */
@@ -26,7 +34,7 @@ export const NO_PARAMS: readonly string[] = Object.freeze([])
  * given. HEAD is served by the GET route of the same path.
  */
 export class Router<Route extends Routable> {
-  readonly #plain = new Map<string, Map<string, Route>>()
+  readonly #plain = new Map<string, Methods<Route>>()
   readonly #patterns: Pattern<Route>[] = []
 
   /** @throws Error when two routes have the same method and path */
@@ -34,22 +42,22 @@ export class Router<Route extends Routable> {
     for (const route of routes) {
       const methods = this.#methodsOf(route.path)
       if (methods.has(route.method)) throw new Error(`two routes for ${route.method} ${route.path}`)
-      methods.set(route.method, route)
+      methods.set(route.method, { route, params: NO_PARAMS })
     }
   }
 
   find(method: string, path: string): Found<Route> {
     const wanted = method === 'HEAD' ? 'GET' : method
     const plain = this.#plain.get(path)
-    const route = plain?.get(wanted)
-    if (route !== undefined) return { route, params: NO_PARAMS }
+    const served = plain?.get(wanted)
+    if (served !== undefined) return served
 
     const allowed = new Set(plain?.keys())
     for (const { segments, methods } of this.#patterns) {
       const params = match(segments, path)
       if (params === null) continue
       const parametric = methods.get(wanted)
-      if (parametric !== undefined) return { route: parametric, params }
+      if (parametric !== undefined) return { route: parametric.route, params }
       for (const name of methods.keys()) allowed.add(name)
     }
     if (allowed.has('GET')) allowed.add('HEAD')
@@ -71,16 +79,16 @@ export class Router<Route extends Routable> {
     return null
   }
 
-  #methodsOf(path: string): Map<string, Route> {
+  #methodsOf(path: string): Methods<Route> {
     if (!path.startsWith('/')) throw new Error(`the path ${path} does not begin with /`)
     const segments = path.split('/')
     const isPattern = segments.some(isParameter)
     if (!isPattern) return entry(this.#plain, path)
     const known = this.#patterns.find((pattern) => pattern.segments.join('/') === path)
     if (known !== undefined) return known.methods
-    const pattern = { segments, methods: new Map<string, Route>() }
-    this.#patterns.push(pattern)
-    return pattern.methods
+    const methods: Methods<Route> = new Map()
+    this.#patterns.push({ segments, methods })
+    return methods
   }
 }
 
@@ -88,8 +96,8 @@ function isParameter(segment: string): boolean {
   return segment.startsWith(':') || segment === '*'
 }
 
-function entry<Route>(paths: Map<string, Map<string, Route>>, path: string): Map<string, Route> {
-  const methods = paths.get(path) ?? new Map<string, Route>()
+function entry<Route>(paths: Map<string, Methods<Route>>, path: string): Methods<Route> {
+  const methods: Methods<Route> = paths.get(path) ?? new Map()
   paths.set(path, methods)
   return methods
 }

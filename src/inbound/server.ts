@@ -1,6 +1,7 @@
 import type { ByteBudget } from '../contracts/budget.ts'
 import { ERRORS, type ErrorCode, GatewayError } from '../errors.ts'
 import { type Logger, stackOf } from '../log.ts'
+import { Apps, type CertificateFiles, type Registration, type TlsListener } from './apps.ts'
 import { type Exchange, edgeFacts } from './exchange.ts'
 import { type EdgeContext, ImmediateBatch, NativeExchange, type RequestFacts } from './native-exchange.ts'
 import { openReceiveWindow } from './receive-window.ts'
@@ -16,13 +17,7 @@ import {
 
 import { type Found, NO_PARAMS, Router } from './router.ts'
 import { EDGE_TIMING, type EdgeTiming } from './timing.ts'
-import {
-  type HttpRequest,
-  type HttpResponse,
-  loadUws,
-  type TemplatedApp,
-  type us_listen_socket,
-} from './uws.ts'
+import { type HttpRequest, type HttpResponse, loadUws, type Uws } from './uws.ts'
 
 export interface EdgeRoute {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
@@ -48,6 +43,8 @@ export interface EdgeOptions {
    * error.
    */
   readonly shared?: boolean
+  /** Listens with TLS, too. */
+  readonly tls?: { readonly host: string; readonly port: number; readonly files: CertificateFiles }
   /** Charged for what arrives before a route reads it. */
   readonly budget: ByteBudget
   readonly log: Logger
@@ -62,6 +59,8 @@ export interface EdgeOptions {
 
 export interface EdgeServer {
   readonly port: number
+  /** Undefined: it does not listen with TLS. */
+  readonly tlsPort: number | undefined
   /** The native build in use, e.g. `20.51.4 (glibc 2.27 build)`. */
   readonly uws: string
   /** Requests that are neither answered nor left by their client. */
@@ -70,6 +69,12 @@ export interface EdgeServer {
   readonly accepted: number
   /** Open connections, with and without a request. */
   readonly connections: number
+  /**
+   * Gives the certificate that its files hold now to connections that are made from now on; open ones keep theirs.
+   *
+   * @throws Error when the files cannot be used; the certificate in use stays then
+   */
+  renewCertificate(): void
   /** Every answer from now on closes its connection; new ones are still accepted. */
   closeConnections(): void
   /** New connections are refused, and every answer from now on closes its connection. */
@@ -82,11 +87,15 @@ export interface EdgeServer {
 
 interface ServerContext extends EdgeContext {
   readonly router: Router<EdgeRoute>
+  accepted: number
+  observe(exchange: Exchange, refusal: ErrorCode | null): void
+}
+
+/** How requests come in. */
+interface Way {
+  readonly encrypted: boolean
   /** Null: bytes that the parser cuts off stay unseen. */
   readonly window: HeadWindow | null
-  accepted: number
-  connections: number
-  observe(exchange: Exchange, refusal: ErrorCode | null): void
 }
 
 /** Every method that uWS has a name for. */
@@ -108,36 +117,23 @@ const METHODS = [
  * @throws Error when no native build loads, two routes clash, or the address cannot be listened on
  */
 export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
-  const { routes, host, port, budget, log, observe = () => {} } = options
+  const { routes, host, port, budget, log, tls, observe = () => {} } = options
   const router = new Router(routes)
   const timing = { ...EDGE_TIMING, ...options.timing }
   const shared = { budget, log, timing, immediate: new ImmediateBatch(), open: [] }
   const { uws, version } = loadUws()
-  const received = await openReceiveWindow(uws)
-  if (received === null) log.warn('bytes over 0x7f at the ends of header values are not seen')
-  const window = received && new HeadWindow(received)
-  const counts = { draining: false, accepted: 0, connections: 0 }
-  const context: ServerContext = { ...shared, ...counts, router, window, observe }
-  const app = uws.App()
-  for (const [register, method] of METHODS) {
-    app[register]('/*', (res, request) => accept(res, request, method, context))
-  }
-  // To any other uWS would give its own 404, in HTML.
-  app.any('/*', (res, request) => accept(res, request, otherMethod(request), context))
-  const count = (_: HttpResponse, change: number): void => {
-    context.connections += change
-  }
-  app.filter(count as Parameters<TemplatedApp['filter']>[0])
-
-  const listening = await listen(app, host, port, options.shared ? LISTEN_SHARED : LISTEN_EXCLUSIVE)
+  const context: ServerContext = { ...shared, draining: false, accepted: 0, router, observe }
+  const apps = new Apps(uws)
+  apps.register(await routing(uws, context, tls?.files))
+  const { plain, secure } = await listenOnAll(apps, { host, port, shared: options.shared ?? false }, tls)
   const sweeper = setInterval(() => {
     const nowMs = performance.now()
     for (const exchange of [...context.open]) exchange.sweep(nowMs)
   }, timing.sweepMs)
   sweeper.unref()
-  let listener: us_listen_socket | null = listening
   return {
-    port: uws.us_socket_local_port(listening),
+    port: plain.port,
+    tlsPort: secure?.port,
     uws: version,
     get inFlight() {
       return context.open.length
@@ -146,7 +142,10 @@ export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
       return context.accepted
     },
     get connections() {
-      return context.connections
+      return apps.connections
+    },
+    renewCertificate() {
+      if (tls !== undefined) secure?.renew(tls.files)
     },
     closeConnections() {
       context.draining = true
@@ -156,32 +155,80 @@ export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
     },
     stopListening() {
       context.draining = true
-      if (listener !== null) uws.us_listen_socket_close(listener)
-      listener = null
+      plain.stop()
+      secure?.stop()
     },
     close() {
       context.draining = true
-      listener = null
       clearInterval(sweeper)
-      app.close()
+      apps.close()
     },
   }
+}
+
+/** @throws Error when an address cannot be listened on, or uWS cannot use the certificate; then nothing listens */
+async function listenOnAll(
+  apps: Apps,
+  address: { readonly host: string; readonly port: number; readonly shared: boolean },
+  tls: EdgeOptions['tls'],
+) {
+  const plain = await apps.listen(address)
+  if (tls === undefined) return { plain, secure: null }
+  try {
+    const { host, port, files } = tls
+    const secure: TlsListener = await apps.listenTls({ host, port, shared: address.shared }, files)
+    return { plain, secure }
+  } catch (error) {
+    apps.close()
+    throw error
+  }
+}
+
+/** What has an app answer every request, whatever its method. @param files undefined: no app has TLS */
+async function routing(
+  uws: Uws,
+  context: ServerContext,
+  files: CertificateFiles | undefined,
+): Promise<Registration> {
+  const plain: Way = { encrypted: false, window: await openWindow(uws, context.log) }
+  const secure: Way | null =
+    files === undefined ? null : { encrypted: true, window: await openWindow(uws, context.log, files) }
+  return (app, encrypted) => {
+    const way = encrypted && secure !== null ? secure : plain
+    for (const [register, method] of METHODS) {
+      app[register]('/*', (res, request) => accept(res, request, method, way, context))
+    }
+    // To any other uWS would give its own 404, in HTML.
+    app.any('/*', (res, request) => accept(res, request, otherMethod(request), way, context))
+  }
+}
+
+async function openWindow(uws: Uws, log: Logger, files?: CertificateFiles): Promise<HeadWindow | null> {
+  const received = await openReceiveWindow(uws, files)
+  if (received === null) log.warn('bytes over 0x7f at the ends of header values are not seen')
+  return received && new HeadWindow(received)
 }
 
 /**
  * One request, in uWS's callback. Whatever happens in here, `onAborted` is set: without it uWS ends the
  * process.
  */
-function accept(res: HttpResponse, request: HttpRequest, method: string, context: ServerContext): void {
+function accept(
+  res: HttpResponse,
+  request: HttpRequest,
+  method: string,
+  way: Way,
+  context: ServerContext,
+): void {
   let exchange: NativeExchange | null = null
   res.onAborted(() => exchange?.left())
   try {
-    const head = readHead(request, method, context.window)
+    const head = readHead(request, method, way.window)
     const framing = judgeFraming(head)
     const found = context.router.find(method, head.path)
     const refusal = refusalOf(head, framing, found) ?? unknownPath(found, head.path, context)
     if (found.route?.probe !== true) context.accepted += 1
-    const accepted = new NativeExchange(res, head, factsOf(framing, found, refusal), context)
+    const accepted = new NativeExchange(res, head, factsOf(framing, found, refusal, way), context)
     exchange = accepted
     if (refusal?.code === 'LENGTH_REQUIRED') accepted.stopReading()
     // uWS would hand out an empty last chunk, a turn of the native code later than it is known.
@@ -231,12 +278,14 @@ function factsOf(
   framing: Framing | GatewayError,
   found: Found<EdgeRoute>,
   refusal: GatewayError | null,
+  { encrypted }: Way,
 ): RequestFacts {
   const params = found.route === null ? NO_PARAMS : found.params
   const pattern = found.route?.path ?? null
-  if (framing instanceof GatewayError) return { contentLength: null, params, pattern, closes: true }
+  if (framing instanceof GatewayError)
+    return { contentLength: null, params, pattern, closes: true, encrypted }
   const closes = framing.chunked || refusal?.code === 'LENGTH_REQUIRED'
-  return { contentLength: framing.contentLength, params, pattern, closes }
+  return { contentLength: framing.contentLength, params, pattern, closes, encrypted }
 }
 
 /** No route sees the request, so that its line is written here. */
@@ -254,24 +303,4 @@ function run(route: EdgeRoute, exchange: NativeExchange): void {
     },
     (error: unknown) => exchange.fail(error),
   )
-}
-
-/** uWS's listen options: with SO_REUSEPORT (which a free port never gets), or without. */
-const LISTEN_SHARED = 0
-const LISTEN_EXCLUSIVE = 1
-
-function listen(app: TemplatedApp, host: string, port: number, option: number): Promise<us_listen_socket> {
-  return new Promise((resolve, reject) => {
-    // The declarations lack this form, which both builds have: host, port, option, callback.
-    const listenOn = app.listen.bind(app) as unknown as (
-      host: string,
-      port: number,
-      option: number,
-      done: (socket: us_listen_socket | false) => void,
-    ) => void
-    listenOn(host, port, option, (socket) => {
-      if (socket) resolve(socket)
-      else reject(new Error(`cannot listen on ${host}:${port}`))
-    })
-  })
 }

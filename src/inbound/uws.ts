@@ -1,4 +1,4 @@
-import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js'
+import type { AppOptions, HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js'
 import { createRequire } from 'node:module'
 
 export type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket }
@@ -6,6 +6,8 @@ export type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket }
 /** The part of the native module that the edge uses. */
 export interface Uws {
   App(): TemplatedApp
+  /** Reads the files that the options name, at once. @throws Error that does not say what is wrong with them */
+  SSLApp(options: AppOptions): TemplatedApp
   us_listen_socket_close(socket: us_listen_socket): void
   us_socket_local_port(socket: us_listen_socket): number
 }

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import { AnswerParser, type AnswerSink } from './answer-parser.ts'
 import { Deadlines, type Perishable } from './deadlines.ts'
-import { headText, type RequestHead } from './request-head.ts'
+import { headText, joinHead, type RequestHead } from './request-head.ts'
 
 /**
  * One connection to a provider, which serves one request at a time: writes it, feeds the parser of its answer, and
@@ -179,16 +179,14 @@ export class Connection implements AnswerSink, Perishable {
     const { head, body, bodyBytes } = exchange
     this.#parser.begin()
     exchange.onBegun()
+    if (body instanceof Uint8Array && body.length <= JOINED_BYTES_MAX) {
+      this.#socket.write(joinHead(head, body))
+      return
+    }
     const text = headText(head, bodyBytes)
     if (body === null) this.#socket.write(text, 'latin1')
-    else if (!(body instanceof Uint8Array)) void this.#writeChunks(exchange, text, body)
-    else if (body.length > JOINED_BYTES_MAX) this.#writeBehind(text, body)
-    else {
-      const both = Buffer.allocUnsafe(text.length + body.length)
-      both.write(text, 'latin1')
-      both.set(body, text.length)
-      this.#socket.write(both)
-    }
+    else if (body instanceof Uint8Array) this.#writeBehind(text, body)
+    else void this.#writeChunks(exchange, text, body)
   }
 
   /** Writes a head and the first part of its body in one system call. */

@@ -10,6 +10,8 @@ export interface RequestHead {
   readonly method: UpstreamRequest['method']
   /** Everything up to the length of the body. */
   readonly text: string
+  /** The same. */
+  readonly bytes: Buffer
   readonly url: string
 }
 
@@ -60,11 +62,25 @@ function write({ url, method, headers }: UpstreamRequest): RequestHead {
       throw new Unsendable(name)
     text += `${name}: ${value}\r\n`
   }
-  return { origin, method, text, url }
+  return { origin, method, text, bytes: Buffer.from(text, 'latin1'), url }
 }
 
 /** The whole head of a request whose body has this length. */
 export function headText({ text, method }: RequestHead, bodyBytes: number): string {
+  return text + headEnd(method, bodyBytes)
+}
+
+/** The whole request, in one piece of memory. */
+export function joinHead({ bytes, method }: RequestHead, body: Uint8Array): Buffer {
+  const end = headEnd(method, body.length)
+  const whole = Buffer.allocUnsafe(bytes.length + end.length + body.length)
+  whole.set(bytes)
+  whole.write(end, bytes.length, 'latin1')
+  whole.set(body, bytes.length + end.length)
+  return whole
+}
+
+function headEnd(method: UpstreamRequest['method'], bodyBytes: number): string {
   const hasBody = bodyBytes > 0 || method === 'POST' || method === 'PUT'
-  return hasBody ? `${text}content-length: ${bodyBytes}\r\n\r\n` : `${text}\r\n`
+  return hasBody ? `content-length: ${bodyBytes}\r\n\r\n` : '\r\n'
 }

@@ -141,7 +141,7 @@ export abstract class Sending implements WaitingExchange, Perishable {
    */
   #unwatch(): void {
     this.over = true
-    this.stopClock()
+    deadlines.remove(this, this.#slot)
     this.#signal.removeEventListener('abort', this)
     this.stopReading(REQUEST_OVER)
   }

@@ -29,7 +29,7 @@ function lazyTables(): Record<string, Table> {
   return tables
 }
 
-const { operations, translation_features, conflicts, languages, price, ...always } = FACT_SHAPES
+const { operations, translation_features, conflicts, languages, price, live, ...always } = FACT_SHAPES
 
 const DatedFacts = Type.Object(
   {
@@ -48,6 +48,7 @@ const DatedFacts = Type.Object(
     translation_features: Type.Optional(translation_features),
     conflicts: Type.Optional(conflicts),
     languages: Type.Optional(languages),
+    live: Type.Optional(live),
   },
   { additionalProperties: false },
 )

@@ -38,6 +38,9 @@ const CODES: readonly (readonly [meaning: Meaning, codes: readonly string[]])[] 
       // ElevenLabs
       'missing_permissions',
       'quota_exceeded',
+      // ElevenLabs' sockets, elevenlabs-js 2.73.0 wrapper/realtime/connection.d.ts
+      'auth_error',
+      'unaccepted_terms',
       // Groq, with 400: over the spend limit of the organization, https://console.groq.com/docs/spend-limits
       'blocked_api_access',
       'organization_restricted',
@@ -104,6 +107,9 @@ const CODES: readonly (readonly [meaning: Meaning, codes: readonly string[]])[] 
       // ElevenLabs
       'too_many_concurrent_requests',
       'system_busy',
+      'rate_limited',
+      'queue_overflow',
+      'resource_exhausted',
       // Deepgram
       'TOO_MANY_REQUESTS',
       // Anthropic; the last while the traffic of an organization grows too fast
@@ -145,6 +151,8 @@ const CODES: readonly (readonly [meaning: Meaning, codes: readonly string[]])[] 
   ],
   // ElevenLabs, also with 401
   [{ kind: 'caller', reason: 'unknown_voice', param: 'voice' }, ['voice_not_found']],
+  // ElevenLabs' sockets: audio that another entry may take
+  [{ kind: 'limit', reason: 'too_large' }, ['chunk_size_exceeded']],
   // AssemblyAI, OpenAI
   [{ kind: 'caller', reason: 'bad_audio' }, ['bad_audio', 'audio_too_short']],
   [
@@ -192,6 +200,38 @@ export const MEANING_OF_STATUS: ReadonlyMap<number, Meaning> = new Map([
   [501, { kind: 'model' }],
   [503, { kind: 'rate' }],
   [529, { kind: 'rate' }],
+])
+
+/**
+ * Codes with which a socket is closed, and words that stand in the reason beside them and tell more. Codes that
+ * RFC 6455 defines mean the same with everybody; of the private ones no two providers here use the same for different
+ * things. What is not listed is the provider's own trouble.
+ */
+export const MEANING_OF_CLOSE: ReadonlyMap<number | string, Meaning> = new Map<number | string, Meaning>([
+  // No close frame: nobody knows what became of the audio.
+  [1006, { kind: 'ambiguous' }],
+  [1003, { kind: 'limit', reason: 'unsupported_format' }],
+  [1007, { kind: 'limit', reason: 'bad_audio' }],
+  [1009, { kind: 'limit', reason: 'too_large' }],
+  [1012, { kind: 'rate' }],
+  [1013, { kind: 'rate' }],
+  // OpenAI closes so behind an error that says why; seen with keys that are refused.
+  [3000, { kind: 'credential' }],
+  // AssemblyAI 4.41.5 src/utils/errors/streaming.ts and https://www.assemblyai.com/docs/streaming/error-codes
+  [3006, { kind: 'limit', reason: 'unsupported_option' }],
+  [3009, { kind: 'rate' }],
+  [4000, { kind: 'limit', reason: 'unsupported_option' }],
+  [4001, { kind: 'credential' }],
+  [4002, { kind: 'credential' }],
+  [4003, { kind: 'credential' }],
+  [4029, { kind: 'rate' }],
+  [4101, { kind: 'limit', reason: 'unsupported_option' }],
+  [4102, { kind: 'rate' }],
+  // Deepgram, https://developers.deepgram.com/docs/stt-troubleshooting-websocket-data-and-net-errors: audio that cannot
+  // be decoded is no fault of the caller's where the format was ours to name.
+  ['DATA-0000', { kind: 'limit', reason: 'bad_audio' }],
+  ['NET-0000', { kind: 'server' }],
+  ['NET-0001', { kind: 'server' }],
 ])
 
 /**

@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { BUILT_IN_SANDBOX, type DatedSource, type Provider, type Target } from '../contracts/provider.ts'
 import { completionByChat } from './completion.ts'
+import { liveOperation } from './deepgram/live.ts'
 import { chatOperation } from './openai/chat.ts'
 import { embeddingsOperation } from './openai/embeddings.ts'
 import { imageOperation } from './openai/image.ts'
@@ -8,6 +9,42 @@ import { speechOperation } from './openai/speech.ts'
 import { transcriptionOperation, translationOperation } from './openai/transcription.ts'
 import { videoOperation } from './openai/videos.ts'
 import { modelsOperation } from './openai/wire.ts'
+
+const MS = { minimum: 0, maximum: 86_400_000 }
+
+/** Of live sessions; times are ms of audio received. */
+const LIVE_FAULTS = {
+  refuse: Type.Optional(Type.Boolean({ description: 'resets the connection in place of a handshake' })),
+  silent_after_ms: Type.Optional(
+    Type.Integer({ ...MS, description: 'takes audio and says nothing from then' }),
+  ),
+  close_after_ms: Type.Optional(Type.Integer({ ...MS, description: 'closes with `close_code` then' })),
+  close_code: Type.Optional(
+    Type.Integer({ minimum: 1000, maximum: 4999, description: 'of `close_after_ms`; default: 1011' }),
+  ),
+  reset_after_ms: Type.Optional(Type.Integer({ ...MS, description: 'resets the connection then' })),
+  reset_in_word: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 1_000_000,
+      description: 'resets the connection in the middle of word N',
+    }),
+  ),
+  stall_after_ms: Type.Optional(Type.Integer({ ...MS, description: 'stops reading from the socket then' })),
+  disorder: Type.Optional(Type.Boolean({ description: 'swaps the transcripts of two items' })),
+  linger: Type.Optional(Type.Boolean({ description: 'does not close at the end of the audio' })),
+  session_ms: Type.Optional(Type.Integer({ ...MS, minimum: 1, description: 'ends a session that is older' })),
+  idle_ms: Type.Optional(
+    Type.Integer({ ...MS, minimum: 1, description: 'ends a session without audio for so long' }),
+  ),
+  max_speed_percent: Type.Optional(
+    Type.Integer({
+      minimum: 100,
+      maximum: 100_000,
+      description: 'ends a session with audio faster than this',
+    }),
+  ),
+}
 
 /**
  * Faults that a route entry can order from the sandbox, so that failover can be watched without a real
@@ -44,6 +81,10 @@ export const SANDBOX_OPTIONS = Type.Object(
     ),
     read_bytes_per_second: Type.Optional(
       Type.Integer({ minimum: 1, maximum: 1_000_000_000, description: 'reads the body no faster' }),
+    ),
+    ...LIVE_FAULTS,
+    fail_after: Type.Optional(
+      Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'the first N calls of `key` do not fail' }),
     ),
     fail_times: Type.Optional(
       Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'only the first N calls of `key` fail' }),
@@ -82,6 +123,8 @@ export const sandbox: Provider = {
   needsCredential: false,
   optionsSchema: SANDBOX_OPTIONS,
   transcription: { ...transcriptionOperation(faultHeaders), billsWholeBody: WHOLE_BODY },
+  // Of the two protocols that it speaks live, the one with times of words.
+  live: liveOperation({ path: '/listen', headers: faultHeaders }),
   translation: { ...translationOperation(faultHeaders), billsWholeBody: WHOLE_BODY },
   speech: speechOperation({ defaultVoice: 'alloy', defaultFormat: 'wav', formats: ['wav'] }, faultHeaders),
   chat,

@@ -23,6 +23,14 @@ const SENTENCE_END = /[.!?…。！？｡।؟۔][\p{Pe}\p{Pf}"']*$/u
  * is lost. A segment with a word that is not found in it is written with blanks.
  */
 export function segmentsOf(words: readonly Word[], text: string): Segment[] {
+  return groupWords(words, text).map(({ segment }) => segment)
+}
+
+/** The same, each with the words that it is made of. */
+export function groupWords(
+  words: readonly Word[],
+  text: string,
+): { readonly segment: Segment; readonly words: readonly Word[] }[] {
   const groups: Word[][] = []
   for (const word of words) {
     const group = groups.at(-1)
@@ -30,7 +38,7 @@ export function segmentsOf(words: readonly Word[], text: string): Segment[] {
     else group.push(word)
   }
   const written = writeGroups(groups, text)
-  return groups.map((group, id) => toSegment(id, group, written[id] ?? ''))
+  return groups.map((group, id) => ({ segment: toSegment(id, group, written[id] ?? ''), words: group }))
 }
 
 function endsBefore(group: readonly Word[], next: Word): boolean {

@@ -1,14 +1,16 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { speech, transcription } from './audio.ts'
 import { chat, completion } from './chat.ts'
 import { embeddings } from './embeddings.ts'
-import { FaultRules, type Faults } from './faults.ts'
+import { FaultRules, type Faults, ordersOf } from './faults.ts'
 import { type Answer, type CallBody, json, Refusal, readBody, readForm, readJson, sha256 } from './http.ts'
 import { images } from './images.ts'
+import { LiveSessions } from './live/server.ts'
+import type { LiveRecord } from './live/session.ts'
 import { listModels } from './models.ts'
 import { VideoJobs } from './videos.ts'
 
@@ -32,8 +34,9 @@ const KEEP_ALIVE_MS = 60_000
 const LOGGED_VALUE_MAX_LENGTH = 200
 
 /**
- * Starts the built-in provider: OpenAI's endpoints over real HTTP, answered out of the request itself, with faults on
- * order (`FaultBook`). `GET /sandbox/calls` lists the last 1000 calls, `DELETE` forgets them.
+ * Starts the built-in provider: OpenAI's endpoints over real HTTP, and live transcription of OpenAI and Deepgram over
+ * WebSockets, answered out of the request itself, with faults on order (`FaultRules`). `GET /sandbox/calls` lists the
+ * last 1000 calls and live sessions, `DELETE` forgets them.
  *
  * @throws the listener's error, EADDRINUSE for one
  */
@@ -43,6 +46,12 @@ export async function startSandbox({ host = '127.0.0.1', port = 0 }: SandboxOpti
     void serve(request, response, context)
   })
   server.keepAliveTimeout = KEEP_ALIVE_MS
+  const live = new LiveSessions(context.book)
+  server.on('upgrade', (request, socket, head) => {
+    const call = received(request, ordersOf(request.headers, request.url ?? ''))
+    context.log.add(call)
+    void live.upgrade({ request, socket: socket as Socket, head, call })
+  })
   // Bodies that are read slowly on order take longer than the five minutes that Node allows.
   server.requestTimeout = 0
   server.listen(port, host)
@@ -56,6 +65,7 @@ export async function startSandbox({ host = '127.0.0.1', port = 0 }: SandboxOpti
       const closed = once(server, 'close')
       server.close()
       server.closeAllConnections()
+      live.close()
       await closed
     },
   }
@@ -74,15 +84,15 @@ async function serve(
   response: ServerResponse,
   context: SandboxContext,
 ): Promise<void> {
-  const [path = ''] = (request.url ?? '').split('?')
-  if (path === '/sandbox/calls') return serveCalls(request, response, context.log)
+  const target = ordersOf(request.headers, request.url ?? '')
+  if (target.path === '/sandbox/calls') return serveCalls(request, response, context.log)
   const gone = new AbortController()
   response.once('close', () => gone.abort())
-  const call = received(request, path)
+  const call = received(request, target)
   context.log.add(call)
   response.setHeader('x-request-id', call.request_id)
   try {
-    const faults = context.book.read(request.headers)
+    const faults = context.book.read(target.orders)
     const body = await heed(request, call, faults, gone.signal)
     const answer =
       body === null ? early(faults) : (failureOf(faults) ?? route(call, body, context, faults.empty))
@@ -101,7 +111,7 @@ async function serve(
 /** Reads the body and waits as ordered; null when the answer is ordered to come before the body. */
 async function heed(
   request: IncomingMessage,
-  call: ReceivedCall,
+  call: LoggedCall,
   faults: Faults,
   gone: AbortSignal,
 ): Promise<CallBody | null> {
@@ -169,8 +179,12 @@ async function bodyOf(request: IncomingMessage, bytesPerSecond: number | null): 
   throw new Refusal(400, 'Content-Type takes multipart/form-data or application/json')
 }
 
-function received(request: IncomingMessage, path: string): ReceivedCall {
+function received(
+  request: IncomingMessage,
+  { path, query }: Pick<ReturnType<typeof ordersOf>, 'path' | 'query'>,
+): LoggedCall {
   const { traceparent } = request.headers
+  const names = [...new Set(query.keys())]
   return {
     time: new Date().toISOString(),
     request_id: `req_${randomBytes(16).toString('hex')}`,
@@ -180,22 +194,23 @@ function received(request: IncomingMessage, path: string): ReceivedCall {
     model: null,
     sha256: null,
     bytes: null,
-    fields: {},
+    fields: Object.fromEntries(names.map((name) => [name, logged(query.getAll(name))])),
     status: null,
+    live: null,
+    received: null,
   }
 }
 
-function note(call: ReceivedCall, { fields, file, raw }: CallBody): void {
+function logged(values: readonly string[]): string[] {
+  return values.map((value) => value.slice(0, LOGGED_VALUE_MAX_LENGTH))
+}
+
+function note(call: LoggedCall, { fields, file, raw }: CallBody): void {
   const bytes = file?.bytes ?? raw
   call.model = fields.get('model')?.[0] ?? null
   call.sha256 = sha256(bytes)
   call.bytes = bytes.length
-  call.fields = Object.fromEntries(
-    [...fields].map(([name, values]) => [
-      name,
-      values.map((value) => value.slice(0, LOGGED_VALUE_MAX_LENGTH)),
-    ]),
-  )
+  call.fields = Object.fromEntries([...fields].map(([name, values]) => [name, logged(values)]))
 }
 
 type Sending = Pick<Faults, 'cut' | 'pieceDelayMs'>
@@ -244,25 +259,32 @@ export interface ReceivedCall {
   /** SHA-256 and size of the audio received; of the body where there is no audio. Null until read. */
   sha256: string | null
   bytes: number | null
-  /** Form or JSON fields but the file, each cut to 200 characters. */
+  /** Form or JSON fields but the file, else those of the query, each cut to 200 characters. */
   fields: Readonly<Record<string, readonly string[]>>
   /** As answered; null while unanswered. */
   status: number | null
+  /** Of a WebSocket that was accepted. */
+  live: LiveRecord | null
+}
+
+interface LoggedCall extends ReceivedCall {
+  /** Reads what a live session has received so far. */
+  received: (() => { sha256: string; bytes: number }) | null
 }
 
 const CALLS_MAX = 1000
 
 /** The last calls, oldest first. */
 class CallLog {
-  readonly #calls: ReceivedCall[] = []
+  readonly #calls: LoggedCall[] = []
 
-  add(call: ReceivedCall): void {
+  add(call: LoggedCall): void {
     this.#calls.push(call)
     if (this.#calls.length > CALLS_MAX) this.#calls.shift()
   }
 
   get calls(): readonly ReceivedCall[] {
-    return this.#calls
+    return this.#calls.map(({ received, ...call }) => ({ ...call, ...received?.() }))
   }
 
   clear(): void {

@@ -45,16 +45,27 @@ export class TooLongError extends Error {
  * @throws UnspeakableError, TooLongError
  */
 export function speak(text: string, hertz: number, speed: number): Buffer {
+  return writeWav(speakSamples(text, hertz, speed, SAMPLE_RATE), SAMPLE_RATE)
+}
+
+/**
+ * Samples of Morse code, with silence of a word gap at either end.
+ *
+ * @param hertz tone, a multiple of 50
+ * @param sampleRate a multiple of 25
+ * @throws UnspeakableError, TooLongError
+ */
+export function speakSamples(text: string, hertz: number, speed: number, sampleRate: number): Int16Array {
   const marks = encodeMorse(text)
-  const unit = unitSeconds(speed) * SAMPLE_RATE
+  const unit = unitSeconds(speed) * sampleRate
   const units = marks.reduce((sum, mark) => sum + mark.units, 2 * MARGIN_UNITS)
   const length = Math.round(units * unit)
   if (length * 2 > SPEECH_MAX_BYTES)
     throw new TooLongError(`the speech would be over ${SPEECH_MAX_BYTES} bytes`)
 
   const samples = new Int16Array(length)
-  const period = waveOf(hertz)
-  const ramp = Math.min(RAMP_SECONDS * SAMPLE_RATE, unit / 4)
+  const period = waveOf(hertz, sampleRate)
+  const ramp = Math.min(RAMP_SECONDS * sampleRate, unit / 4)
   let passed = MARGIN_UNITS
   for (const { tone, units: held } of marks) {
     const start = passed * unit
@@ -68,12 +79,12 @@ export function speak(text: string, hertz: number, speed: number): Buffer {
       samples[at] = Math.round(AMPLITUDE * envelope * (period[at % period.length] ?? 0))
     }
   }
-  return writeWav(samples, SAMPLE_RATE)
+  return samples
 }
 
-/** Whole periods of a tone that is a multiple of 50 Hz: 160 samples at 8 kHz. */
-function waveOf(hertz: number): Float64Array {
-  return Float64Array.from({ length: SAMPLE_RATE / 50 }, (_, at) =>
-    Math.sin((2 * Math.PI * hertz * at) / SAMPLE_RATE),
+/** Whole periods of a tone that is a multiple of 50 Hz: 320 samples at 8 kHz. */
+function waveOf(hertz: number, sampleRate: number): Float64Array {
+  return Float64Array.from({ length: sampleRate / 25 }, (_, at) =>
+    Math.sin((2 * Math.PI * hertz * at) / sampleRate),
   )
 }

@@ -36,7 +36,7 @@ export function transcribe(file: Buffer): Transcript | null {
     const facts = { format, sample_rate: null, channels: null, seconds: null, dbfs: null }
     return describe(`${file.length} bytes of ${format}`, null, facts)
   }
-  const seconds = round((recording.channels[0]?.length ?? 0) / recording.sampleRate)
+  const seconds = roundSeconds((recording.channels[0]?.length ?? 0) / recording.sampleRate)
   const loudness = loudnessOf(recording)
   const dbfs = loudness < SILENCE ? null : Number((20 * Math.log10(loudness)).toFixed(1))
   const facts = {
@@ -56,14 +56,14 @@ function readMorse(recording: Recording, seconds: number, facts: Transcript['fac
   if (found === null) return null
   const tones = [...new Set(found.map(({ hertz }) => hertz))]
   const segments = found.map(({ start, end, hertz, words }) => ({
-    start: round(start),
-    end: round(end),
+    start: roundSeconds(start),
+    end: roundSeconds(end),
     text: words.map((word) => word.text).join(' '),
     speaker: String.fromCharCode('A'.charCodeAt(0) + tones.indexOf(hertz)),
   }))
   const words = found
     .flatMap((segment) => segment.words)
-    .map(({ text, start, end }) => ({ word: text, start: round(start), end: round(end) }))
+    .map(({ text, start, end }) => ({ word: text, start: roundSeconds(start), end: roundSeconds(end) }))
   const text = segments.map((segment) => segment.text).join(' ')
   return {
     text,
@@ -101,7 +101,8 @@ function formatOf(file: Buffer): string | null {
   return first === 0xff && (second & 0xe0) === 0xe0 && (second & 0x06) !== 0 ? 'mp3' : null
 }
 
-function round(seconds: number): number {
+/** To milliseconds. */
+export function roundSeconds(seconds: number): number {
   return Number(seconds.toFixed(3))
 }
 
@@ -127,8 +128,8 @@ interface SpokenSegment {
 /** A pause of so many units ends a segment, and a passage, whose speed is its own. */
 const LONG_GAP_UNITS = 12
 /** Units that speeds from 0.25 to 4 have, with some room; seconds. */
-const UNIT_MIN_SECONDS = 0.009
-const UNIT_MAX_SECONDS = 0.22
+export const UNIT_MIN_SECONDS = 0.009
+export const UNIT_MAX_SECONDS = 0.22
 /**
  * How far lengths may be from those of Morse code, as the mean square of the logarithm. A good hand has 0.02.
  */
@@ -138,7 +139,7 @@ const UNKNOWN_PART_MAX = 0.2
 /** Part of a word's strength that may be in other tones than its own; a melody changes with every note. */
 const STRAY_PART_MAX = 0.15
 /** Stands for a symbol that stands for nothing. */
-const UNKNOWN = '\ufffd'
+export const UNKNOWN = '\ufffd'
 /**
  * Draws the unit towards the expected one where the lengths leave it open: "tt" is "i" at a third of the
  * speed.

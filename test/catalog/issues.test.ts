@@ -69,6 +69,8 @@ t.test('more issues than TypeBox counts by itself', async (t) => {
 
 const NO_PRICE = 'is missing: platform access needs it, and the built-in table has none for this model'
 
+const NOT_LIVE = '`realtime` cannot stand here: declare what the model keeps live under `live`'
+
 const rows: readonly [string, Bend, readonly string[]][] = [
   [
     "another workspace's credential",
@@ -129,6 +131,28 @@ const rows: readonly [string, Bend, readonly string[]][] = [
     [
       `/routes/voice/entries/0/price/per_hour_usd: ${NO_PRICE}`,
       `/routes/calls/entries/0/price/per_hour_usd: ${NO_PRICE}`,
+    ],
+  ],
+  [
+    'live audio where its provider has none, at no price, and as a feature of files',
+    (file) =>
+      file
+        .set('/providers/whisper/live', { features: [], hints: [], limits: {} })
+        .set('/routes/voice/entries/0/features', ['word_timestamps', 'realtime'])
+        .set('/routes/voice/entries/1/translation_features', ['realtime'])
+        .set('/routes/voice/entries/1/live', {
+          features: ['realtime'],
+          hints: [],
+          limits: {},
+          price: { per_hour_usd: 1, periods: [{ per_hour_usd: 2 }] },
+        }),
+    [
+      `/routes/voice/entries/0/features: ${NOT_LIVE}`,
+      '/routes/voice/entries/0/live: the kind "openai-compatible" has no live transcription',
+      `/routes/voice/entries/1/translation_features: ${NOT_LIVE}`,
+      '/routes/voice/entries/1/live: the kind "openai" has no live transcription',
+      '/routes/voice/entries/1/live/price/periods/0: must have `from`, `until` or both',
+      '/routes/calls/entries/0/live: the kind "openai-compatible" has no live transcription',
     ],
   ],
   [

@@ -53,8 +53,7 @@ async function startReceiver(t: Test, options: RigOptions & { limits?: Partial<L
     path: '/v1/speech',
     async handle(exchange) {
       const maxBytes = limits.max_request_body_bytes
-      const { value, release } = await readJson(exchange, { budget: rig.budget, maxBytes, workspace: 'acme' })
-      exchange.onFinished(release)
+      const value = await readJson(exchange, { budget: rig.budget, maxBytes, workspace: 'acme' })
       exchange.reply({ status: 200, body: JSON.stringify(value) })
     },
   }

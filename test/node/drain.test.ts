@@ -9,6 +9,7 @@ const TIMES: DrainTimes = { listenMs: 200, quietMs: 300, extraMs: 700, answerMs:
 /** A server of which the test says what it has under way; notes what it is told, and when. */
 class Server implements EdgeServer {
   readonly port = 0
+  readonly tlsPort = undefined
   readonly uws = ''
   inFlight = 0
   accepted = 0
@@ -17,6 +18,7 @@ class Server implements EdgeServer {
   readonly #startMs = performance.now()
   stoppedMs = 0
 
+  renewCertificate(): void {}
   closeConnections(): void {
     this.told.push('close connections')
   }

@@ -1,8 +1,8 @@
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { checkTerms } from '../../src/catalog/facts.ts'
 import { Issues } from '../../src/catalog/issues.ts'
-import type { Feature } from '../../src/contracts/calls.ts'
-import type { Price } from '../../src/contracts/facts.ts'
+import type { Feature, LiveCall } from '../../src/contracts/calls.ts'
+import type { LiveFacts, Price } from '../../src/contracts/facts.ts'
 import {
   CAPABILITY_OF,
   type Calls,
@@ -112,6 +112,28 @@ t.test('the prices of the tables are in order', async (t) => {
   }
 })
 
+/** What a model keeps of live audio can be asked for there, and has a price. */
+function promisesLive(
+  t: Test,
+  model: string,
+  { features, hints, price }: LiveFacts,
+  { live }: Provider,
+): void {
+  t.type(price?.per_hour_usd, 'number', `${model} is priced for live audio`)
+  const target = { model, baseUrl: 'https://p/v1', credential: 'key', options: {} }
+  for (const more of [[], ...features.map((one) => [one]), ...hints.map((one) => [one])]) {
+    const sample = {
+      ...PLAIN_SAMPLE,
+      language: 'en',
+      features: ['realtime' as const, ...features.filter((one) => more.some((name) => name === one))],
+      hints: hints.filter((one) => more.some((name) => name === one)),
+    }
+    const call = sampleCall('transcription', sample).payload as LiveCall
+    t.equal(live?.unsupported?.(call, target) ?? null, null, `${model} live ${more}`)
+    t.match(live?.handshake(call, target).url, /^wss:/)
+  }
+}
+
 for (const kind of Object.keys(TABLES)) {
   t.test(`the table of ${kind} promises nothing that the protocol cannot send`, async (t) => {
     const provider = PROVIDERS.get(kind) as Provider
@@ -119,7 +141,8 @@ for (const kind of Object.keys(TABLES)) {
       const facts = factsOf(kind, model)!
       const target = { model, baseUrl: 'https://p/v1', credential: 'key', options: {} }
       const served = OPERATION_NAMES.filter((name) => serves(facts, provider, name))
-      t.ok(served.length > 0, `${model} is for something`)
+      t.ok(served.length > 0 || facts.live !== undefined, `${model} is for something`)
+      if (facts.live !== undefined) promisesLive(t, model, facts.live, provider)
       for (const name of served) {
         for (const [what, sample] of samplesOf(facts, name)) {
           const step = operationOf(provider, name)!.start(sampleCall(name, sample).payload, target)

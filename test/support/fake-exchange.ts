@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import { errorReply, GatewayError } from '../../src/errors.ts'
+import { errorReply, GatewayError, toGatewayError } from '../../src/errors.ts'
 import type { BodyConsumer, Exchange, Reply, RequestBody } from '../../src/inbound/exchange.ts'
 
 export interface FakeRequest {
@@ -15,6 +15,8 @@ export interface FakeRequest {
   readonly breaks?: { readonly before: number; readonly error: GatewayError | 'leave' }
 }
 
+type Listener = Parameters<Exchange['onFinished']>[0]
+
 /**
  * An exchange in memory. Chunks come one per turn of the loop out of one buffer that is overwritten as soon
  * as the consumer returns, as uWebSockets.js detaches its own.
@@ -26,6 +28,7 @@ export class FakeExchange implements Exchange {
   readonly pattern = '/v1/transcription'
   readonly query: string
   readonly peer = '127.0.0.1'
+  readonly encrypted = false
   readonly headers: Readonly<Record<string, string>>
   readonly contentLength: number | null
   readonly params: readonly string[] = []
@@ -41,6 +44,7 @@ export class FakeExchange implements Exchange {
   consumed = false
   readonly #leaving = new AbortController()
   readonly #request: FakeRequest
+  readonly #listeners: Listener[] = []
   #resumed: () => void = () => {}
 
   constructor(request: FakeRequest) {
@@ -79,7 +83,21 @@ export class FakeExchange implements Exchange {
     this.status ??= errorReply(error, this.requestId).status
   }
 
-  onFinished(): void {}
+  fail(thrown: unknown): void {
+    this.replyError(toGatewayError(thrown))
+  }
+
+  onFinished(listener: Listener): void {
+    this.#listeners.push(listener)
+  }
+
+  /** The answer is out, or the client has left. */
+  finish(): void {
+    for (const listener of this.#listeners.splice(0)) {
+      if (typeof listener === 'function') listener()
+      else listener.finished()
+    }
+  }
 
   #consume(consumer: BodyConsumer): void {
     if (this.consumed) throw new Error('the body has a consumer already')

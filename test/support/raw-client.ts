@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
 
 export interface RawResponse {
   readonly status: number
@@ -39,9 +40,12 @@ export class RawClient {
     })
   }
 
-  static async connect(port: number): Promise<RawClient> {
-    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
-    await once(socket, 'connect')
+  /** @param ca of a TLS port: the authority of its certificate for localhost */
+  static async connect(port: number, ca?: string): Promise<RawClient> {
+    const address = { port, host: '127.0.0.1', allowHalfOpen: true }
+    const socket =
+      ca === undefined ? connect(address) : connectTls({ ...address, ca, servername: 'localhost' })
+    await once(socket, ca === undefined ? 'connect' : 'secureConnect')
     return new RawClient(socket)
   }
 

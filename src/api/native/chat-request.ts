@@ -148,11 +148,11 @@ export function readMessages(
   if (messages.some(({ name }) => (name ?? null) !== null)) {
     warn('messages[].name: names of participants are not passed on')
   }
-  return messages.map((message, index) => readMessage(message, `messages[${index}]`))
+  return messages.map(readMessage)
 }
 
-function readMessage(message: GivenMessage, param: string): ChatMessage {
-  const parts = readParts(message.content ?? [], `${param}.content`)
+function readMessage(message: GivenMessage, index: number): ChatMessage {
+  const parts = readParts(message.content ?? [], index)
   switch (message.role) {
     case 'system':
     case 'developer':
@@ -170,9 +170,10 @@ function readToolCall({ id, function: { name, arguments: json } }: Static<typeof
   return { id, name, arguments: json }
 }
 
-function readParts(content: string | readonly GivenPart[], param: string): readonly ChatPart[] {
+/** @param index of the message that they make up */
+function readParts(content: string | readonly GivenPart[], index: number): readonly ChatPart[] {
   if (typeof content === 'string') return [{ type: 'text', text: content }]
-  return content.map((part, index) => readPart(part, `${param}[${index}]`))
+  return content.map((part, place) => readPart(part, `messages[${index}].content[${place}]`))
 }
 
 function readPart(part: GivenPart, param: string): ChatPart {
@@ -251,19 +252,28 @@ export const ChatBody = Type.Object({ messages: Messages, ...CHAT_FIELDS })
 
 /** @throws GatewayError INVALID_REQUEST naming the field at fault */
 export function readChat(body: Static<typeof ChatBody>, warn: Warn): ChatCall {
-  return { messages: readMessages(body.messages, warn), ...readChatFields(body, warn) }
+  const messages = readMessages(body.messages, warn)
+  return { ...readChatFields(body, warn), messages }
 }
+
+const NONE: readonly never[] = []
+const TEXT_ALONE: ChatCall['modalities'] = ['text']
 
 /** All of a chat but its messages. @throws GatewayError INVALID_REQUEST naming the field at fault */
 export function readChatFields(body: Static<typeof ChatFields>, warn: Warn): Omit<ChatCall, 'messages'> {
-  const tools = (body.tools ?? []).map(readTool)
-  const modalities = body.modalities ?? ['text']
+  const { max_tokens, temperature, top_p, stop, seed } = readSampling(body)
+  const tools = body.tools?.map(readTool) ?? NONE
+  const modalities = body.modalities ?? TEXT_ALONE
   const audio = body.audio ?? null
   if (audio !== null && !modalities.includes('audio')) {
     warn('audio: ignored, since modalities does not ask for audio')
   }
   return {
-    ...readSampling(body),
+    max_tokens,
+    temperature,
+    top_p,
+    stop,
+    seed,
     tools,
     tool_choice: readToolChoice(body.tool_choice ?? null, tools),
     modalities,
@@ -282,7 +292,7 @@ export function readSampling(body: Static<Type.TObject<typeof SAMPLING_FIELDS>>)
   if (longest !== null && longestToo !== null && longest !== longestToo) {
     throw invalidField('max_completion_tokens', 'must equal `max_tokens` where both are sent')
   }
-  const stop = body.stop ?? []
+  const stop = body.stop ?? NONE
   return {
     max_tokens: longest ?? longestToo,
     temperature: body.temperature ?? null,

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox'
 import type { ChatDelta, ChatMessage, ChatPart, ToolCall } from '../../contracts/chat.ts'
 import type { Call } from '../../gateway/call.ts'
-import type { Outcome } from '../../gateway/outcome.ts'
+import type { Envelope, Outcome } from '../../gateway/outcome.ts'
 import { run } from '../../gateway/pipeline.ts'
 import type { Streaming } from '../../gateway/stream.ts'
 import type { Reply } from '../../inbound/exchange.ts'
@@ -69,15 +69,22 @@ function answerChat<K extends ChatName>(request: ChatEndpointCall<K>): Promise<R
 }
 
 /** Answers whole, or as events when the caller asks for a stream. */
-export async function writeChat<K extends ChatName>(
+export function writeChat<K extends ChatName>(
   shape: ChatShape<K>,
-  { exchange, context, dependencies: { services }, body: { call, stream } }: ChatEndpointCall<K>,
+  request: ChatEndpointCall<K>,
 ): Promise<Reply> {
-  if (!stream) {
-    const outcome = await run(services, context, { mode: 'whole', call })
+  const { exchange, context, dependencies, body } = request
+  if (body.stream) return streamChat(shape, request)
+  return run(dependencies.services, context, { mode: 'whole', call: body.call }).then((outcome) => {
     exchange.onFinished(outcome.release)
     return shape.whole(outcome)
-  }
+  })
+}
+
+async function streamChat<K extends ChatName>(
+  shape: ChatShape<K>,
+  { exchange, context, dependencies: { services }, body: { call } }: ChatEndpointCall<K>,
+): Promise<Reply> {
   const streaming = await run(services, context, { mode: 'streamed', call })
   const events = shape.events(streaming, call)
   const done = () => {
@@ -88,14 +95,27 @@ export async function writeChat<K extends ChatName>(
   return eventStreamReply({ ...events, deltas: streaming.deltas, done }, exchange, context)
 }
 
-function envelopeOf({ envelope, result }: Outcome<ChatName>): object {
-  const { warnings, ...common } = envelope
-  const { content, tool_calls, finish_reason, audio } = result
+type ChatMember = keyof Envelope | 'tool_calls' | 'finish_reason'
+
+/** Written out, since most answers are such: `warnings` stand last, and an object without them is slow to make. */
+function envelopeOf({ envelope, result }: Outcome<ChatName>): Record<ChatMember, unknown> {
+  const { id, provider, model, policy_version_id, usage, cost_usd, determinism, warnings } = envelope
+  const { lk_requested_purpose, lk_applied_purpose, lk_purpose_source } = envelope
+  const { tool_calls, finish_reason, audio } = result
   const spoken = audio === null ? [] : [{ type: 'output_audio', ...audio, base64: largeText(audio.base64) }]
   return {
-    ...common,
-    content: largeText(content),
+    id,
+    provider,
+    model,
+    policy_version_id,
+    content: largeText(result.content),
     content_blocks: spoken,
+    usage,
+    cost_usd,
+    determinism,
+    lk_requested_purpose,
+    lk_applied_purpose,
+    lk_purpose_source,
     tool_calls: tool_calls.map(toolCallOf),
     finish_reason,
     warnings,

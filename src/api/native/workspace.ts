@@ -42,10 +42,9 @@ async function readSettings<Shape extends TObject>(
 ): Promise<Static<Shape>> {
   const maxBytes = Math.min(MAX_BODY_BYTES, services.snapshot().limits.max_request_body_bytes)
   const options = { budget: services.budget, maxBytes, workspace: principal.workspace.id }
-  const { value, release } = await readJson(exchange, options).catch((error: unknown) => {
+  const value = await readJson(exchange, options).catch((error: unknown) => {
     throw tooLarge(error, maxBytes) ?? error
   })
-  exchange.onFinished(release)
   if (!Value.Check(schema, value)) throw faultOf(schema, value)
   return value
 }

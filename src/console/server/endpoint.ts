@@ -144,14 +144,13 @@ export async function readStrict<Shape extends TObject>(
   { dependencies }: ConsoleContext,
 ): Promise<Static<Shape>> {
   const { budget } = dependencies.services
-  const { value, release } = await readJson(exchange, {
+  const value = await readJson(exchange, {
     budget,
     maxBytes: BODY_BYTES_MAX,
     workspace: MEMORY_SHARE,
   }).catch((error: unknown) => {
     throw tooLarge(error) ?? error
   })
-  exchange.onFinished(release)
   return strictBody(schema, value)
 }
 

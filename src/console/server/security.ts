@@ -39,10 +39,10 @@ export function sessionToken({ headers }: Pick<Exchange, 'headers'>): string | n
 export function sessionCookie(
   token: string,
   seconds: number,
-  { headers }: Pick<Exchange, 'headers'>,
+  { headers, encrypted }: Pick<Exchange, 'headers' | 'encrypted'>,
 ): string {
   // A cookie that is set over a plain connection must come back over one.
-  const secure = /^\s*https\b/i.test(headers['x-forwarded-proto'] ?? '') ? '; Secure' : ''
+  const secure = encrypted || /^\s*https\b/i.test(headers['x-forwarded-proto'] ?? '') ? '; Secure' : ''
   return `${COOKIE}=${token}; ${COOKIE_SCOPE}; Max-Age=${seconds}${secure}`
 }
 

@@ -108,7 +108,7 @@ function readChannel(channel: JsonObject, index: number, options: TranscriptionO
   }
 }
 
-function readWord(item: JsonObject, channel: number, options: TranscriptionOptions): Word[] {
+export function readWord(item: JsonObject, channel: number, options: TranscriptionOptions): Word[] {
   const { punctuated_word: punctuated, word } = item
   const span = spanOf(item.start, item.end)
   const text = typeof punctuated === 'string' ? punctuated : word

@@ -54,15 +54,21 @@ export const transcription: Operation<TranscriptionCall, TranscriptionResult> = 
 }
 
 function queryOf(options: TranscriptionOptions, model: string): URLSearchParams {
-  const query = new URLSearchParams({ model, punctuate: 'true' })
-  const { language } = hintOf(options)
+  const query = optionsQuery(options, model)
   // Without either, the audio would be taken for English.
-  if (language === null) query.set('detect_language', 'true')
-  else query.set('language', language)
-  if (wantsSpeakers(options)) query.set('diarize_model', 'latest')
+  if (!query.has('language')) query.set('detect_language', 'true')
   if (wantsSegments(options) || wantsSpeakers(options) || options.multichannel) {
     query.set('utterances', 'true')
   }
+  return query
+}
+
+/** The options that files and live audio have in common. */
+export function optionsQuery(options: TranscriptionOptions, model: string): URLSearchParams {
+  const query = new URLSearchParams({ model, punctuate: 'true' })
+  const { language } = hintOf(options)
+  if (language !== null) query.set('language', language)
+  if (wantsSpeakers(options)) query.set('diarize_model', 'latest')
   if (options.multichannel) query.set('multichannel', 'true')
   if (options.smart_formatting) query.set('smart_format', 'true')
   if (options.profanity_filter) query.set('profanity_filter', 'true')
@@ -77,7 +83,7 @@ function isNova3(model: string): boolean {
 }
 
 /** Which languages a model has, the table of facts says. */
-function hintOf(options: TranscriptionOptions): LanguageHint {
+export function hintOf(options: TranscriptionOptions): LanguageHint {
   return languageHint(options, (code, given) => {
     const wanted = given.replaceAll('_', '-').toLowerCase()
     return [...REGIONAL].find((tag) => tag.toLowerCase() === wanted) ?? code
@@ -91,14 +97,17 @@ function unsupported({ options }: TranscriptionCall, { model }: Target): Unsuppo
   const lacked = foreign
     ? lackedFeatures(['redaction'], { language: code })
     : lackedFeatures([mode === 'realtime' && 'realtime'])
-  if (lacked !== null) return lacked
+  return lacked ?? unsupportedKeyterms(keyterms, model)
+}
+
+export function unsupportedKeyterms(keyterms: readonly string[], model: string): Unsupported | null {
   // There a colon begins the weight of a keyword.
   if (isNova3(model) || !keyterms.some((term) => term.includes(':'))) return null
   return unsupportedField('keyterms', 'the provider takes terms without a colon')
 }
 
 /** The groups of entities are known in English only, and numbers elsewhere are no more than their digits. */
-function redactsIn(code: string | null, redaction: TranscriptionOptions['redaction']): boolean {
+export function redactsIn(code: string | null, redaction: TranscriptionOptions['redaction']): boolean {
   return redaction.length === 0 || code === 'en'
 }
 

@@ -3,6 +3,7 @@ import { completionByChat } from '../completion.ts'
 import { type ChatShape, chatOperation, OPENAI_AUDIO } from './chat.ts'
 import { embeddingsOperation } from './embeddings.ts'
 import { imageOperation } from './image.ts'
+import { liveOperation } from './live.ts'
 import { SPEECH_FORMATS, speechOperation } from './speech.ts'
 import { transcriptionOperation, translationOperation } from './transcription.ts'
 import { modelsOperation } from './wire.ts'
@@ -41,6 +42,7 @@ export const openai: Provider = {
   baseUrl: 'https://api.openai.com/v1',
   needsCredential: true,
   transcription: { ...transcriptionOperation(plain), billsWholeBody: WHOLE_BODY },
+  live: liveOperation(plain),
   translation: { ...translationOperation(plain), billsWholeBody: WHOLE_BODY },
   speech: speechOperation({ defaultVoice: 'alloy', defaultFormat: 'mp3', formats: SPEECH_FORMATS }, plain),
   chat,

@@ -21,6 +21,7 @@ const FACTS: Readonly<Record<keyof DeclaredFacts, true>> = {
   limits: true,
   price: true,
   translates: true,
+  live: true,
 }
 const FACT_NAMES = Object.keys(FACTS) as readonly (keyof DeclaredFacts)[]
 

@@ -1,0 +1,83 @@
+import type { LiveAudio, Segment, Word } from './calls.ts'
+import type { Failure } from './upstream.ts'
+
+/** A frame of a WebSocket: text or bytes. */
+export type LiveFrame = string | Uint8Array
+
+/** How a socket to the provider is opened. */
+export interface LiveHandshake {
+  /** Absolute, `ws:` or `wss:`. */
+  readonly url: string
+  /** Subprotocols to offer. */
+  readonly protocols: readonly string[]
+  /** Lower-case names. */
+  readonly headers: Readonly<Record<string, string>>
+  /** What the audio has to be turned into before it is handed to the stepper. */
+  readonly audio: LiveAudio
+}
+
+/**
+ * What a frame of the provider means. Times are seconds from the first byte of audio of this connection; the session
+ * adds where that lay in the caller's audio.
+ */
+export type LiveEvent =
+  /**
+   * The provider takes audio from now on. Every connection says so once, before any other event, but those of
+   * protocols that are `readyWhenOpen`.
+   */
+  | { readonly kind: 'ready' }
+  /** Replaces the partial of that channel that came before; an empty text takes it back. */
+  | {
+      readonly kind: 'partial'
+      readonly channel: number
+      readonly start: number
+      readonly text: string
+      readonly speaker?: string
+    }
+  /** Never changes. The words are empty where the provider has no times of words. */
+  | {
+      readonly kind: 'final'
+      readonly channel: number
+      readonly segment: Omit<Segment, 'id' | 'channel'>
+      readonly words: readonly Omit<Word, 'channel'>[]
+      readonly language: string | null
+      readonly languageConfidence: number | null
+    }
+  /** All audio before `seconds` is settled on every channel: nothing that is said in it can come any more. */
+  | { readonly kind: 'settled'; readonly seconds: number }
+  | { readonly kind: 'speech_started'; readonly seconds: number; readonly channel: number }
+  | { readonly kind: 'utterance_end'; readonly seconds: number; readonly channel: number }
+  /** All audio before the oldest `finalize` that has had no answer yet is settled. */
+  | { readonly kind: 'finalized' }
+  /** The provider will end this connection soon: another one is to be opened at the end of an utterance. */
+  | { readonly kind: 'leaving' }
+  /** What was sent before `end` is transcribed whole; the provider may close now. */
+  | { readonly kind: 'ended' }
+  | { readonly kind: 'warning'; readonly text: string }
+  /** The connection is of no use any more. */
+  | { readonly kind: 'failed'; readonly failure: Failure }
+
+/**
+ * One connection to a provider, without a socket and without a clock: what is to be sent, and what a frame means. It
+ * counts the audio itself where the protocol says times by what was sent. Used for one connection only.
+ */
+export interface LiveStepper {
+  /** The frames that go out once the socket is open, before any audio. */
+  opened(): readonly LiveFrame[]
+  /** @param bytes whole samples in the format of the handshake, 50 to 1000 ms; valid during the call only */
+  audio(bytes: Uint8Array): readonly LiveFrame[]
+  /** Asks for what was sent so far to be settled; answered by `finalized`. Empty: there is nothing to settle. */
+  finalize(): readonly LiveFrame[]
+  /** Keeps the connection when no audio comes; empty where the provider needs nothing. */
+  keepAlive(): readonly LiveFrame[]
+  /** Ends the audio; answered by `ended`, at the latest by the provider's close. */
+  end(): readonly LiveFrame[]
+  /** What a frame means. Never throws: a frame that makes no sense is a `warning` or `failed`. */
+  received(frame: LiveFrame): { readonly events: readonly LiveEvent[]; readonly reply?: readonly LiveFrame[] }
+  /**
+   * What a close means. Before `end` it is always a failure; after it, null says that all was transcribed.
+   *
+   * @param code of the close frame; 1006 without one
+   */
+  closed(code: number, reason: string): Failure | null
+}

@@ -1,0 +1,252 @@
+import type { LiveCall, LiveEncoding, Word } from '../../contracts/calls.ts'
+import type { JsonObject } from '../../contracts/json.ts'
+import type { LiveEvent, LiveFrame, LiveHandshake, LiveStepper } from '../../contracts/live.ts'
+import type { LiveTranscription, Target, Unsupported } from '../../contracts/provider.ts'
+import type { Failure, UpstreamReply } from '../../contracts/upstream.ts'
+import { classify } from '../failure.ts'
+import { asObject, objectsIn } from '../json.ts'
+import { languageCode } from '../language.ts'
+import {
+  closeFailure,
+  FINALIZING_MAX,
+  LiveLog,
+  NO_FRAMES,
+  NOTHING,
+  objectIn,
+  type Received,
+  socketUrl,
+  UNREADABLE,
+  withWarnings,
+} from '../live.ts'
+import { fractionOf, secondsOf } from '../numbers.ts'
+import { groupWords } from '../segments.ts'
+import { wantsSpeakers } from '../transcript-needs.ts'
+import { lackedFeatures } from '../unsupported.ts'
+import { readWord } from './transcript.ts'
+import { hintOf, optionsQuery, redactsIn, unsupportedKeyterms } from './transcription.ts'
+
+/** https://developers.deepgram.com/docs/encoding */
+const ENCODINGS: Readonly<Record<LiveEncoding, string>> = {
+  pcm_s16le: 'linear16',
+  mulaw: 'mulaw',
+  alaw: 'alaw',
+}
+
+/** Ten seconds without a frame close the connection; every 3 to 5 a `KeepAlive` is advised. */
+const KEEP_ALIVE_MS = 4_000
+
+/** Where a server speaks this protocol, below the base URL, and what goes with the handshake. */
+interface ListenTerms {
+  readonly path: string
+  readonly headers: (target: Target) => Record<string, string>
+}
+
+/**
+ * `GET /v1/listen` as a WebSocket: options in the query, audio as binary frames.
+ * https://developers.deepgram.com/reference/speech-to-text/listen-streaming; @deepgram/sdk 5.13.0, listen/resources/v1
+ */
+export function liveOperation(terms: ListenTerms): LiveTranscription {
+  return {
+    unsupported,
+    handshake: (call, target) => handshake(call, target, terms),
+    refused,
+    connect: (call, target) => withWarnings(new DeepgramStepper(call, target), hintOf(call.options).warnings),
+    readyWhenOpen: true,
+    keepAliveMs: KEEP_ALIVE_MS,
+  }
+}
+
+/** Models of several languages in one stream; https://developers.deepgram.com/docs/multilingual-code-switching */
+const MULTILINGUAL = /^nova-3(?:-general)?$/
+
+/** Live it redacts English only, and in what it takes for English without being told so nobody knows what it missed. */
+function unsupported({ options }: LiveCall, { model }: Target): Unsupported | null {
+  const { keyterms, language, redaction, detect_language: detect } = options
+  const code = language === null || detect ? null : languageCode(language)
+  if (!redactsIn(code, redaction))
+    return lackedFeatures(['redaction'], code === null ? {} : { language: code })
+  return unsupportedKeyterms(keyterms, model)
+}
+
+function handshake(
+  { options, live: terms }: LiveCall,
+  target: Target,
+  { path, headers }: ListenTerms,
+): LiveHandshake {
+  const { encoding, sampleRate, channels: given } = terms.audio
+  const channels = options.multichannel ? given : 1
+  const query = optionsQuery(options, target.model)
+  // It detects no language live: without any it would take all for English.
+  if (!query.has('language') && MULTILINGUAL.test(target.model)) query.set('language', 'multi')
+  query.set('encoding', ENCODINGS[encoding])
+  query.set('sample_rate', String(sampleRate))
+  query.set('channels', String(channels))
+  // That interim results are redacted, its pages do not say.
+  query.set('interim_results', String(terms.interim && options.redaction.length === 0))
+  query.set('vad_events', 'true')
+  const { endpointingMs } = terms
+  if (terms.commit === 'manual') query.set('endpointing', 'false')
+  else if (endpointingMs !== null) query.set('endpointing', String(endpointingMs))
+  return {
+    url: socketUrl(target, `${path}?${query}`),
+    protocols: [],
+    headers: headers(target),
+    audio: { encoding, sampleRate, channels },
+  }
+}
+
+/** A refusal says why in a header, and not always in its body. */
+function refused(reply: UpstreamReply): Failure {
+  const { 'dg-error': said } = reply.headers
+  const hasBody = reply.body.some(({ byteLength }) => byteLength > 0)
+  return classify(
+    hasBody || said === undefined
+      ? reply
+      : { status: reply.status, headers: reply.headers, body: [Buffer.from(said.slice(0, 4096))] },
+  )
+}
+
+const KEEP_ALIVE = ['{"type":"KeepAlive"}']
+const FINALIZE = ['{"type":"Finalize"}']
+const CLOSE_STREAM = ['{"type":"CloseStream"}']
+
+class DeepgramStepper implements LiveStepper {
+  readonly #options: LiveCall['options']
+  readonly #log: LiveLog
+  /** Language of what does not say it; null: not known. */
+  readonly #language: string | null
+  /** Up to where each channel has its final results, seconds. */
+  readonly #until: number[]
+  /** Seconds that were sent before each `Finalize` that has had no answer. */
+  readonly #finalizing: number[] = []
+  #ending = false
+  #ended = false
+
+  constructor({ options, live: { audio } }: LiveCall, { model }: Target) {
+    const { language } = hintOf(options)
+    this.#language = language !== null ? languageCode(language) : MULTILINGUAL.test(model) ? null : 'en'
+    const channels = options.multichannel ? audio.channels : 1
+    this.#options = options
+    this.#log = new LiveLog({ ...audio, channels })
+    this.#until = Array.from({ length: channels }, () => 0)
+  }
+
+  /** It takes audio when the socket is open, and says nothing before there is any. */
+  opened(): readonly LiveFrame[] {
+    return KEEP_ALIVE
+  }
+
+  audio(bytes: Uint8Array): readonly LiveFrame[] {
+    // An empty frame would close the stream.
+    if (bytes.byteLength === 0) return NO_FRAMES
+    this.#log.count(bytes)
+    return [bytes]
+  }
+
+  finalize(): readonly LiveFrame[] {
+    if (this.#log.sent <= this.#log.settled || this.#finalizing.length >= FINALIZING_MAX) return NO_FRAMES
+    this.#finalizing.push(this.#log.sent)
+    return FINALIZE
+  }
+
+  keepAlive(): readonly LiveFrame[] {
+    return KEEP_ALIVE
+  }
+
+  end(): readonly LiveFrame[] {
+    this.#ending = true
+    return CLOSE_STREAM
+  }
+
+  received(frame: LiveFrame): Received {
+    const message = objectIn(frame)
+    if (message === null) return UNREADABLE
+    switch (message.type) {
+      case 'Results':
+        return { events: this.#results(message) }
+      case 'SpeechStarted':
+        return { events: this.#speechStarted(message) }
+      case 'Metadata':
+        return { events: this.#metadata() }
+      default:
+        return NOTHING
+    }
+  }
+
+  closed(code: number, reason: string): Failure | null {
+    // It closes behind the summary; without one, what was not final may be lost.
+    const isWhole = this.#ended || (this.#ending && this.#log.settled >= this.#log.sent - ROUNDING)
+    return isWhole ? null : closeFailure(code, reason)
+  }
+
+  #results(message: JsonObject): readonly LiveEvent[] {
+    const [channel] = Array.isArray(message.channel_index) ? (message.channel_index as unknown[]) : [0]
+    const [start, length] = [secondsOf(message.start), secondsOf(message.duration)]
+    const [best] = objectsIn(asObject(message.channel)?.alternatives)
+    if (!this.#log.has(channel) || start === null || length === null) return UNREADABLE.events
+    if (best === undefined || typeof best.transcript !== 'string') return UNREADABLE.events
+    const text = best.transcript.trim()
+    if (message.is_final !== true) {
+      const first = text === '' ? undefined : objectsIn(best.words)[0]
+      return [this.#log.partial(secondsOf(first?.start) ?? start, text, channel)]
+    }
+    return [
+      ...this.#finals(best, text, channel, start, start + length),
+      ...this.#settle(channel, start + length, message.from_finalize === true),
+      ...(message.speech_final === true ? [this.#log.utteranceEnd(start + length, channel)] : []),
+    ]
+  }
+
+  #finals(best: JsonObject, text: string, channel: number, start: number, end: number): LiveEvent[] {
+    if (text === '') return [this.#log.partial(start, '', channel)]
+    const items = objectsIn(best.words)
+    const words = items.flatMap((item) => readWord(item, 0, { ...this.#options, multichannel: false }))
+    const [heard] = Array.isArray(best.languages) ? (best.languages as unknown[]) : []
+    const language = typeof heard === 'string' ? languageCode(heard) : this.#language
+    const named = words.map((word): Word => {
+      const { speaker: given, ...rest } = word
+      const speaker = wantsSpeakers(this.#options) ? this.#log.speaker(given) : undefined
+      return speaker === undefined ? rest : { ...rest, speaker }
+    })
+    if (named.length === 0) {
+      return [
+        this.#log.final({ channel, start, end, text, language, confidence: fractionOf(best.confidence) }),
+      ]
+    }
+    return groupWords(named, text).map(({ segment, words: group }) =>
+      this.#log.final({ channel, language, ...segment, words: group }),
+    )
+  }
+
+  /** What is final on every channel is settled; all that was sent before a `Finalize` when it is answered. */
+  #settle(channel: number, until: number, isAnswer: boolean): LiveEvent[] {
+    this.#until[channel] = Math.max(this.#until[channel] ?? 0, until)
+    const settled = [...this.#log.settle(Math.min(...this.#until))]
+    // Where little was buffered, no result is marked as the answer.
+    const answered = (at: number) => this.#log.settled >= at - ROUNDING
+    let isMarked = isAnswer && this.#until.length === 1
+    while (this.#finalizing[0] !== undefined && (isMarked || answered(this.#finalizing[0]))) {
+      settled.push(...this.#log.settle(this.#finalizing[0]), { kind: 'finalized' })
+      this.#finalizing.shift()
+      isMarked = false
+    }
+    return settled
+  }
+
+  #speechStarted({ channel, timestamp }: JsonObject): readonly LiveEvent[] {
+    const [at] = Array.isArray(channel) ? (channel as unknown[]) : [0]
+    const seconds = secondsOf(timestamp)
+    return this.#log.has(at) && seconds !== null ? [this.#log.speechStarted(seconds, at)] : []
+  }
+
+  /** The summary comes last, and once. */
+  #metadata(): readonly LiveEvent[] {
+    if (!this.#ending || this.#ended) return []
+    this.#ended = true
+    const finalized = this.#finalizing.splice(0).map((): LiveEvent => ({ kind: 'finalized' }))
+    return [...this.#log.settle(this.#log.sent), ...finalized, { kind: 'ended' }]
+  }
+}
+
+/** Times come rounded to hundredths, and the last samples of a frame may be left for the next one. */
+const ROUNDING = 0.03

@@ -52,6 +52,7 @@ import {
   type TranscriptionRequest,
   UNSTREAMED_FIELDS,
 } from './transcription-request.ts'
+import { answerUpload, isLiveUpload } from './transcription-upload.ts'
 
 /** The audio of a call, at rest. */
 interface RequestAudio {
@@ -170,6 +171,9 @@ interface ReceivedTranscription {
   readonly early: EarlyAttempt | null
 }
 
+/** The body is left to the answer: it is transcribed while it comes. */
+const LIVE = 'live'
+
 /** The idempotency key of a request was in use when it came. */
 interface RepeatedKey {
   readonly slotId: string
@@ -181,13 +185,14 @@ interface RepeatedKey {
 export function transcriptionBody(
   definition: TranscriptionRun,
   fields: Readonly<Record<string, TSchema>>,
-): RequestBody<ReceivedTranscription> {
+): RequestBody<ReceivedTranscription | typeof LIVE> {
   return {
     contents: audioContents(fields),
     parameters: ['Purpose', queryFields(fields)],
     async receive(request) {
       const { exchange, context, dependencies } = request
       const { services, spool, discard, digester } = dependencies
+      if (definition.offers.jobs && isLiveUpload(exchange)) return LIVE
       const key = idempotencyKeyOf(exchange)
       if (key !== undefined) checkIdempotencyKey(key)
       const options = {
@@ -260,8 +265,9 @@ function beginEarly(
 /** Answers a transcription or translation once per idempotency key. */
 export function answerTranscription(
   run: TranscriptionRun,
-  request: EndpointCall<ReceivedTranscription>,
+  request: EndpointCall<ReceivedTranscription | typeof LIVE>,
 ): Promise<Reply> {
+  if (request.body === LIVE) return answerUpload(request)
   const { audio, repeated, early } = request.body
   if (repeated !== null) return replayTranscription(run, audio, repeated, request)
   return transcribe(run, audio, request.context.slot?.id ?? null, request, early)

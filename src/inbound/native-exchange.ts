@@ -17,6 +17,7 @@ import { type RequestHead, requestIdOf } from './request-head.ts'
 import { Socket } from './socket.ts'
 import { StreamWriter } from './stream-writer.ts'
 import type { EdgeTiming } from './timing.ts'
+import type { UploadTurns } from './upload-turns.ts'
 import type { HttpResponse } from './uws.ts'
 
 const CLIENT_CLOSED_STATUS = 499
@@ -73,7 +74,7 @@ export class NativeExchange implements Exchange {
     this.#closes = facts.closes
     this.#context = context
     this.#socket = new Socket(res, this.#startedMs)
-    this.#body = new NativeBody(this.#socket, context.budget, context.timing, this.#startedMs)
+    this.#body = new NativeBody(this.#socket, context, this.#startedMs)
     this.#place = context.open.push(this) - 1
   }
 
@@ -445,6 +446,7 @@ export interface EdgeContext {
   readonly log: Logger
   readonly timing: EdgeTiming
   readonly immediate: ImmediateBatch
+  readonly turns: UploadTurns
   /**
    * Every exchange that is not finished, in no order. No Set: a table that it has outgrown points to the next one and
    * holds its own entries, so that once a table is old, all that follow outlive the young generation.

@@ -28,7 +28,8 @@ ENV NODE_ENV=production \
     NODE_COMPILE_CACHE=/larkway/compiled/v8
 USER node
 VOLUME /data
-EXPOSE 8080
+# 8443 is HTTPS, where LARKWAY_TLS_CERT and LARKWAY_TLS_KEY are set.
+EXPOSE 8080 8443
 
 # No curl in the image: Node asks itself.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \

@@ -42,6 +42,12 @@ async function sandbox(args: string[]): Promise<number> {
   return 0
 }
 
+// Whoever reads the output may have read enough, as `head` has.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error
+  process.exit()
+})
+
 function print(text: string): void {
   process.stdout.write(text)
 }
@@ -57,6 +63,10 @@ const terminal = {
   // Opened for the one command that reads it.
   get input() {
     return process.stdin
+  },
+  // Asked anew each time, as a terminal may be resized.
+  get columns() {
+    return process.stdout.isTTY ? process.stdout.columns : undefined
   },
 }
 process.exitCode = await runCommand(process.argv.slice(2), terminal, { serve, worker, sandbox })

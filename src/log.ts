@@ -101,6 +101,9 @@ export interface LogFields {
 
   readonly pid?: number
   readonly port?: number
+  readonly tls_port?: number | undefined
+  /** When the TLS certificate does. */
+  readonly expires_at?: string
   readonly metrics_port?: number | undefined
   readonly node?: string
   readonly uws?: string

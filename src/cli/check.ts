@@ -2,6 +2,9 @@ import { openCatalog } from '../catalog/watch.ts'
 import type { AudioReader } from '../contracts/audio.ts'
 import type { ConfiguredProvider, Principal, Route } from '../contracts/catalog.ts'
 import { listModels } from '../gateway/list-models.ts'
+import { messageOf } from '../log.ts'
+import { certificateFiles, dateRemark, readCertificate } from '../node/certificate.ts'
+import { readEnvironment } from '../node/config.ts'
 import { createSender } from '../outbound/send.ts'
 import { factsOf, remarksOn } from '../providers/facts.ts'
 import { PROVIDERS } from '../providers/index.ts'
@@ -20,9 +23,9 @@ export interface CheckOptions {
 }
 
 /**
- * Validates a configuration and shows what it amounts to.
+ * Validates a configuration and shows what it amounts to, with the certificate of TLS where the environment names one.
  *
- * @returns the exit code: 1 when a provider that was asked did not answer well
+ * @returns the exit code: 1 when the certificate cannot serve, or a provider that was asked did not answer well
  * @throws CatalogError with every fault
  */
 export async function check(
@@ -42,7 +45,25 @@ export async function check(
   if (live.length > 0) print(`\n${table([['LIVE AUDIO', 'KEEPS'], ...live])}`)
   const remarks = remarksOn(good.routes, nowMs).map(({ name, remark }) => [name, remark])
   if (remarks.length > 0) print(`\n${table([['MODEL', 'WHAT TO KNOW'], ...remarks])}`)
-  return providers ? checkProviders(good.providers, good.routes, print) : 0
+  const serves = await checkCertificate(env, nowMs, print)
+  const answers = providers ? await checkProviders(good.providers, good.routes, print) : 0
+  return serves ? answers : 1
+}
+
+/** @returns false when a node would not start with the certificate, or clients would refuse it */
+async function checkCertificate(env: CheckOptions['env'], nowMs: number, print: Print): Promise<boolean> {
+  if (!env.LARKWAY_TLS_CERT && !env.LARKWAY_TLS_KEY) return true
+  try {
+    const certificate = await readCertificate(certificateFiles(readEnvironment(env))!)
+    const until = new Date(certificate.notAfterMs).toISOString()
+    const remark = dateRemark(certificate, nowMs)
+    print(`\nThe TLS certificate and its key belong together. It is valid until ${until}.\n`)
+    if (remark !== null) print(`Warning: ${remark}.\n`)
+    return nowMs >= certificate.notBeforeMs && nowMs < certificate.notAfterMs
+  } catch (error) {
+    print(`\n${messageOf(error)}\n`)
+    return false
+  }
 }
 
 function routeTable(routes: readonly Route[]): string {

@@ -8,7 +8,8 @@ const HELP = `larkway <command>
                                the port, Redis and S3; LARKWAY_MEMORY_MIB is the budget of each
   worker                       work on jobs and webhooks, beside servers with the same Redis and bucket
   check [file] [--providers]   validate the configuration: print every issue, or what it amounts to (default:
-                               LARKWAY_CONFIG, else larkway.yaml); with --providers, ask each provider for its models
+                               LARKWAY_CONFIG, else larkway.yaml), and the certificate of TLS; with --providers, ask
+                               each provider for its models
   schema                       print the JSON Schema of the configuration, for editors
   route explain --key K --endpoint E [...]
                                tell which entry would serve a request, and why the others would not
@@ -22,12 +23,13 @@ const HELP = `larkway <command>
   webhooks list|redeliver|test list pending webhook deliveries; deliver again; test a workspace's webhook
   export [--out FILE]          write the configuration, and what was made in the console, as one configuration
   import FILE [--dry-run]      publish what a configuration defines, beside the one that is served
+  listen FILE|-                stream audio to a node at real time, and print the transcript as it grows
   sandbox [--host H] [--port P]
                                run the sandbox provider alone (default: 127.0.0.1, any free port)
   help                         print this text
   version                      print the version
 
-key, credits, jobs, webhooks, export, import and route explain have a --help of their own.
+key, credits, jobs, webhooks, export, import, listen and route explain have a --help of their own.
 Exit code: 0 when done, 1 when the command failed or was refused, 2 for a wrong command line.
 `
 
@@ -42,6 +44,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   credits,
   jobs,
   webhooks,
+  listen,
   export: exportCommand,
   import: importCommand,
   version,
@@ -59,11 +62,11 @@ const OWN_HELP: ReadonlySet<string> = new Set([
   'webhooks',
   'export',
   'import',
+  'listen',
 ])
 
 /** A terminal that commands are given at, and the environment of its shell. */
 export interface Terminal extends CliContext {
-  /** Writes a sentence to standard error. */
   readonly complain: (sentence: string) => void
 }
 
@@ -158,6 +161,11 @@ async function jobs(args: string[], context: CliContext): Promise<number> {
 async function webhooks(args: string[], context: CliContext): Promise<number> {
   const { webhooks } = await import('./webhooks.ts')
   return webhooks(args, context)
+}
+
+async function listen(args: string[], context: CliContext): Promise<number> {
+  const { listen } = await import('./listen.ts')
+  return listen(args, context)
 }
 
 async function exportCommand(args: string[], context: CliContext): Promise<number> {

@@ -40,6 +40,10 @@ export interface CliContext {
   readonly print: (text: string) => void
   /** Standard input; absent: nothing is given there. */
   readonly input?: Readable
+  /** Width of the terminal that is printed to; absent: what is printed goes elsewhere. */
+  readonly columns?: number | undefined
+  /** Writes a sentence to standard error. */
+  readonly complain?: (sentence: string) => void
 }
 
 /** Help on options that several commands take, and on what all of them have in common. */

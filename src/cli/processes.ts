@@ -4,7 +4,8 @@ import { type AddressInfo, createServer } from 'node:net'
 import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { readEnvironment } from '../node/config.ts'
+import { certificateFiles } from '../node/certificate.ts'
+import { type Environment, readEnvironment } from '../node/config.ts'
 import { isEmbedded } from '../node/stores.ts'
 import { UsageError } from './arguments.ts'
 
@@ -53,7 +54,14 @@ export async function serveProcesses({ env, ...options }: ProcessesOptions): Pro
     )
   checkMetricsPorts(environment.LARKWAY_METRICS_PORT, options.count)
   const port = await findPort(environment.HOST, environment.PORT)
-  return new Processes({ ...options, env: { ...env, PORT: String(port) } }, port).run()
+  const common = { ...env, PORT: String(port), ...(await findTlsPort(environment)) }
+  return new Processes({ ...options, env: common }, port).run()
+}
+
+async function findTlsPort(environment: Environment): Promise<Record<string, string>> {
+  if (certificateFiles(environment) === undefined) return {}
+  const { HOST, LARKWAY_TLS_HOST: host = HOST, LARKWAY_TLS_PORT: port } = environment
+  return { LARKWAY_TLS_PORT: String(await findPort(host, port)) }
 }
 
 /** @throws Error when the ports that follow the first one do not suffice */

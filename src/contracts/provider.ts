@@ -149,6 +149,8 @@ export interface LiveTranscription {
   readonly readyWhenOpen?: true
   /** Longest silence on the wire before a `keepAlive` is due, ms; absent: none is needed. */
   readonly keepAliveMs?: number
+  /** In which time the provider says something whenever it hears sound, ms; absent: it need not. */
+  readonly answersWithinMs?: number
 }
 
 type OperationOf<K extends OperationName> = Operation<Calls[K], Results[K], DeltaOf<K>>

@@ -2,7 +2,7 @@ import type { AudioRef } from '../contracts/audio.ts'
 import type { PassingDigest } from '../contracts/media.ts'
 import type { Limits } from '../limits.ts'
 import type { Exchange } from './exchange.ts'
-import { AUDIO_SOURCES, type Fields, readBoolean } from './form.ts'
+import { AUDIO_SOURCES, type Fields, queryValues, readBoolean } from './form.ts'
 import { declaredMediaType } from './header-value.ts'
 import { audioTooLarge, invalid } from './refusals.ts'
 
@@ -37,7 +37,7 @@ export interface BodyScanner {
 export class RawAudioScanner implements BodyScanner {
   readonly #maxAudioBytes: number
   readonly #mediaType: string | null
-  readonly #fields = new Map<string, string[]>()
+  readonly #fields: ReadonlyMap<string, readonly string[]>
   readonly #tap: AudioTap | undefined
   #length = 0
 
@@ -48,12 +48,9 @@ export class RawAudioScanner implements BodyScanner {
     const declared = headers['content-type'] ?? ''
     // Octets are what a client declares that knows nothing about the audio.
     this.#mediaType = /^application\//i.test(declared.trim()) ? null : declaredMediaType(declared)
-    for (const [name, value] of new URLSearchParams(query)) {
+    this.#fields = queryValues(query).values
+    for (const name of this.#fields.keys())
       if (AUDIO_SOURCES.has(name)) throw invalid('send the audio as the body alone', 'audio')
-      const values = this.#fields.get(name) ?? []
-      values.push(value)
-      this.#fields.set(name, values)
-    }
   }
 
   scan(view: Buffer): void {

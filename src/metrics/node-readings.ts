@@ -12,6 +12,8 @@ export interface NodeParts {
   readonly version: string
   /** Absent for a worker, which serves no requests. */
   readonly server?: { readonly uws: string; readonly inFlight: number; readonly connections: number }
+  /** Absent: it serves no TLS. */
+  readonly certificate?: () => { readonly notAfterMs: number }
   /** Absent: jobs are left to others. */
   readonly jobs?: { readonly running: number }
   readonly budget: { readonly used: number; readonly limit: number; readonly waiting: number }
@@ -40,7 +42,7 @@ const ENDS = (['transcription', 'queue'] as const).flatMap((kind) =>
 
 /** All that this process knows by itself. */
 export function nodeReadings(parts: NodeParts): Reading[] {
-  const { version, server, jobs, budget, settlements, rateLimiter, bodies } = parts
+  const { version, server, certificate, jobs, budget, settlements, rateLimiter, bodies } = parts
   return [
     info(version, server?.uws ?? ''),
     ...(server === undefined
@@ -49,6 +51,7 @@ export function nodeReadings(parts: NodeParts): Reading[] {
           gauge('larkway_requests_in_flight', 'Requests that are not answered yet.', server.inFlight),
           gauge('larkway_connections', 'Open connections of clients.', server.connections),
         ]),
+    ...(certificate === undefined ? [] : [expiry(certificate().notAfterMs)]),
     ...(jobs === undefined
       ? []
       : [gauge('larkway_jobs_running', 'Jobs that this process runs.', jobs.running)]),
@@ -61,6 +64,11 @@ export function nodeReadings(parts: NodeParts): Reading[] {
     breakers(parts),
     eventLoop(),
   ]
+}
+
+function expiry(notAfterMs: number): Reading {
+  const help = 'Until the TLS certificate in force expires; below 0: since it has.'
+  return gauge('larkway_tls_certificate_expiry_seconds', help, Math.floor((notAfterMs - Date.now()) / 1_000))
 }
 
 /** Reads the figures that all nodes share. @param figures null when the state does not answer */

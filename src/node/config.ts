@@ -11,6 +11,25 @@ const Environment = Type.Object({
     description: 'port to listen on; 0 picks a free one',
   }),
   HOST: Type.String({ default: '0.0.0.0', description: 'address to listen on' }),
+  LARKWAY_TLS_CERT: Type.Optional(
+    Type.String({
+      minLength: 1,
+      description:
+        'PEM file of a certificate, and of those up to its authority: HTTPS is served, too; read again on SIGHUP',
+    }),
+  ),
+  LARKWAY_TLS_KEY: Type.Optional(
+    Type.String({ minLength: 1, description: 'PEM file of its private key, without a passphrase' }),
+  ),
+  LARKWAY_TLS_PORT: Type.Integer({
+    minimum: 0,
+    maximum: 65535,
+    default: 8443,
+    description: 'port of HTTPS; 0 picks a free one',
+  }),
+  LARKWAY_TLS_HOST: Type.Optional(
+    Type.String({ minLength: 1, description: 'address of that port; default: HOST' }),
+  ),
   LARKWAY_CONFIG: Type.Optional(
     Type.String({
       minLength: 1,
@@ -46,6 +65,12 @@ const Environment = Type.Object({
     maximum: 1_048_576,
     default: 256,
     description: 'byte budget for held bodies and answers, MiB',
+  }),
+  LARKWAY_LIVE_MEMORY_MIB: Type.Integer({
+    minimum: 1,
+    maximum: 1_048_576,
+    default: 128,
+    description: 'audio that live sessions may keep until it is settled, all together, MiB',
   }),
   LARKWAY_JOBS: Type.Optional(
     Type.Integer({
@@ -139,9 +164,23 @@ export function readEnvironment(env: Readonly<Record<string, string | undefined>
   const missing = s3.filter((name) => given[name] === undefined)
   if (missing.length > 0 && missing.length < s3.length)
     faults.push(`an S3 store also needs ${missing.join(', ')}`)
+  faults.push(...tlsFaults(filled))
   if (faults.length > 0) throw new Error(`environment: ${faults.join('; ')}`)
   const { LARKWAY_JOBS = defaultJobs(filled.LARKWAY_MEMORY_MIB) } = filled
   return Object.freeze({ ...filled, LARKWAY_JOBS })
+}
+
+/** Two listeners on one port would share its connections where processes do. */
+function tlsFaults({
+  LARKWAY_TLS_CERT: cert,
+  LARKWAY_TLS_KEY: key,
+  LARKWAY_TLS_PORT: tlsPort,
+  PORT: port,
+}: Static<typeof Environment>): string[] {
+  if (cert === undefined && key === undefined) return []
+  if (cert === undefined || key === undefined)
+    return [`TLS also needs ${cert === undefined ? 'LARKWAY_TLS_CERT' : 'LARKWAY_TLS_KEY'}`]
+  return port === tlsPort && port !== 0 ? ['LARKWAY_TLS_PORT must be another one than PORT'] : []
 }
 
 /** A text that is not of the type that the variable has stays one, and is refused as that. */

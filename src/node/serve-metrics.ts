@@ -1,20 +1,29 @@
 import type { EdgeServer } from '../inbound/server.ts'
 import { startMetricsListener } from '../metrics/listener.ts'
 import { readVersion } from '../version.ts'
+import type { WatchedCertificate } from './certificate.ts'
 import type { JobWork } from './job-work.ts'
 import type { Node } from './node.ts'
 import type { Closer } from './snapshots.ts'
+
+interface MeteredParts {
+  readonly parts: Node
+  readonly server: EdgeServer | null
+  readonly jobs: JobWork | null
+  readonly certificate: WatchedCertificate | null
+}
 
 /**
  * Serves the metrics of a node, where that is asked for.
  *
  * @param server null for a worker
  * @param jobs   null where jobs are left to others
+ * @param certificate null without TLS
  * @returns the port; undefined: none was asked for
  * @throws Error when the address cannot be listened on
  */
 export async function serveMetrics(
-  { parts, server, jobs }: { parts: Node; server: EdgeServer | null; jobs: JobWork | null },
+  { parts, server, jobs, certificate }: MeteredParts,
   closers: Closer[],
 ): Promise<number | undefined> {
   const { environment, metrics, budget, spool, services, state, catalog } = parts
@@ -26,6 +35,7 @@ export async function serveMetrics(
     version: await readVersion(),
     ...(server === null ? {} : { server }),
     ...(jobs === null ? {} : { jobs }),
+    ...(certificate === null ? {} : { certificate: certificate.current }),
     budget,
     settlements: services.settlements,
     rateLimiter: state.rateLimiter,

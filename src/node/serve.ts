@@ -10,6 +10,7 @@ import type { Logger } from '../log.ts'
 import { createWebhookPoster } from '../outbound/post-webhook.ts'
 import { createResults } from '../storage/results.ts'
 import { createDiscardingSpool } from '../storage/spool.ts'
+import { certificateFiles, openCertificate, type WatchedCertificate } from './certificate.ts'
 import { type Environment, readEnvironment } from './config.ts'
 import { drain, drainTimes, ended } from './drain.ts'
 import { type JobWork, startJobWork } from './job-work.ts'
@@ -21,6 +22,8 @@ import type { Timing } from './timing.ts'
 
 /** Room for what follows the deadline of a call: its answer is kept for replay, and the state records its end. */
 const ENDING_MS = 10_000
+/** How long live sessions may go on when the node is to stop; what was sent by then is transcribed. */
+const LIVE_GRACE_SECONDS = 30
 /** How long jobs may go on when the node is to stop; a job that has not ended by then is given back. */
 const JOBS_GRACE_MS = 25_000
 
@@ -30,10 +33,12 @@ type Variables = Readonly<Record<string, string | undefined>>
 export interface RunningNode {
   /** Undefined for a worker. */
   readonly port: number | undefined
+  /** Of HTTPS; undefined: it is not asked for. */
+  readonly tlsPort: number | undefined
   readonly sandboxUrl: string | undefined
   /** Tells a newcomer how to make a first call; empty where there is a configuration file. */
   readonly greeting: string
-  /** Reads the configuration again. */
+  /** Reads the configuration and the certificate again. */
   reload(): Promise<void>
   /** Takes up nothing new, finishes what is in flight and closes. For `SIGINT`, a person's, it does not listen on. */
   stop(signal: NodeJS.Signals): Promise<void>
@@ -59,19 +64,22 @@ export async function openServer(
   const closers: Closer[] = []
   const parts = await openNode(environment, env, log, closers, timing)
   const accepting = { value: true }
-  const server = await listen(parts, shared, () => accepting.value)
+  const files = certificateFiles(environment)
+  const renewCertificate = () => server.renewCertificate()
+  const certificate = files === undefined ? null : await openCertificate(files, log, renewCertificate)
+  const server = await listen(parts, { shared, certificate }, () => accepting.value)
   closers.push(() => server.close())
   const jobs = environment.LARKWAY_JOBS === 0 ? null : startJobWork(parts)
   parts.recorder.start(() => server.inFlight + (jobs?.running ?? 0))
-  const metricsPort = await serveMetrics({ parts, server, jobs }, closers)
+  const metricsPort = await serveMetrics({ parts, server, jobs, certificate }, closers)
 
   warnOfReceiveBuffers(log)
   warnOfLoneNode(environment, log)
-  const ports = { port: server.port, metrics_port: metricsPort }
+  const ports = { port: server.port, tls_port: server.tlsPort, metrics_port: metricsPort }
   const listening = { ...ports, uws: server.uws, node: process.version, ...storesOf(parts) }
   const { sandboxUrl } = parts.catalog
   log.info({ ...listening, jobs: environment.LARKWAY_JOBS, sandbox: sandboxUrl }, 'listening')
-  return running({ parts, closers, server, jobs }, () => {
+  return running({ parts, closers, server, jobs, certificate }, () => {
     accepting.value = false
   })
 }
@@ -96,11 +104,11 @@ export async function openWorker(
   const parts = await openNode(environment, env, log, closers, timing)
   const jobs = startJobWork(parts)
   parts.recorder.start(() => jobs.running)
-  const metrics_port = await serveMetrics({ parts, server: null, jobs }, closers)
+  const metrics_port = await serveMetrics({ parts, server: null, jobs, certificate: null }, closers)
   warnOfLoneNode(environment, log)
   const jobsAtOnce = environment.LARKWAY_JOBS
   log.info({ node: process.version, ...storesOf(parts), metrics_port, jobs: jobsAtOnce }, 'working')
-  return running({ parts, closers, server: null, jobs }, () => {})
+  return running({ parts, closers, server: null, jobs, certificate: null }, () => {})
 }
 
 function storesOf({ state, environment }: Node) {
@@ -122,7 +130,11 @@ function adminContext({ environment, state, catalog, secretKeys, workers, ...par
   }
 }
 
-async function listen(parts: Node, shared: boolean, accepting: () => boolean): Promise<EdgeServer> {
+async function listen(
+  parts: Node,
+  { shared, certificate }: { readonly shared: boolean; readonly certificate: WatchedCertificate | null },
+  accepting: () => boolean,
+): Promise<EdgeServer> {
   const { environment, log, metrics, state, store, secretKeys, budget, signals, jobObjects } = parts
   const { objects, links, folderLinks } = store
   const dependencies: Dependencies = {
@@ -147,10 +159,11 @@ async function listen(parts: Node, shared: boolean, accepting: () => boolean): P
     nowMs: Date.now,
   })
   const routes = [...api, ...console]
-  const { HOST: host, PORT: port } = environment
+  const { HOST: host, PORT: port, LARKWAY_TLS_HOST: tlsHost = host, LARKWAY_TLS_PORT: tlsPort } = environment
+  const tls = certificate === null ? {} : { tls: { host: tlsHost, port: tlsPort, files: certificate.files } }
   const observe: Pick<EdgeOptions, 'observe'> =
     metrics === null ? {} : { observe: (exchange, refusal) => metrics.requests.begun(exchange, refusal) }
-  return startServer({ routes, host, port, shared, budget, log, ...observe })
+  return startServer({ routes, host, port, shared, ...tls, budget, log, ...observe })
 }
 
 /** The parts that stopping a node concerns. */
@@ -159,17 +172,22 @@ interface Stoppable {
   readonly closers: Closer[]
   /** Null for a worker. */
   readonly server: EdgeServer | null
+  /** Null without TLS. */
+  readonly certificate: WatchedCertificate | null
   /** Null where jobs are left to others. */
   readonly jobs: JobWork | null
 }
 
 function running(node: Stoppable, onStop: () => void): RunningNode {
-  const { parts, server, jobs, closers } = node
+  const { parts, server, jobs, closers, certificate } = node
   return {
     port: server?.port,
+    tlsPort: server?.tlsPort,
     sandboxUrl: parts.catalog.sandboxUrl,
     greeting: server === null ? '' : parts.catalog.greeting(server.port),
-    reload: () => parts.catalog.reload(),
+    async reload() {
+      await Promise.all([parts.catalog.reload(), certificate?.renew()])
+    },
     async stop(signal) {
       onStop()
       parts.log.info({ signal, in_flight: server?.inFlight, jobs: jobs?.running }, 'stopping')
@@ -193,12 +211,13 @@ function running(node: Stoppable, onStop: () => void): RunningNode {
  * latest when none can be under way any more.
  */
 async function leave(
-  { parts: { catalog, services, log, timing }, server }: Stoppable,
+  { parts: { catalog, services, live, log, timing }, server }: Stoppable,
   listenMs: number,
 ): Promise<void> {
   const { deadlineMs, videoDeadlineMs } = catalog.current()
   const answerMs = Math.max(deadlineMs, videoDeadlineMs) + ENDING_MS
   const { settlements, moneyLeases } = services
+  live.goAway(LIVE_GRACE_SECONDS)
   const pending = () => settlements.pending || moneyLeases.report()
   if (server === null) await ended(() => pending() === 0, answerMs)
   else await drain(server, pending, { ...drainTimes(listenMs, answerMs), ...timing.drain }, log)

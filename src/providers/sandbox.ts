@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { BUILT_IN_SANDBOX, type Provider, type Target } from '../contracts/provider.ts'
 import { completionByChat } from './completion.ts'
+import { liveOperation } from './deepgram/live.ts'
 import { chatOperation } from './openai/chat.ts'
 import { embeddingsOperation } from './openai/embeddings.ts'
 import { imageOperation } from './openai/image.ts'
@@ -119,6 +120,8 @@ export const sandbox: Provider = {
   needsCredential: false,
   optionsSchema: SANDBOX_OPTIONS,
   transcription: transcriptionOperation(faultHeaders),
+  // Of the two protocols that it speaks live, the one with times of words.
+  live: liveOperation({ path: '/listen', headers: faultHeaders }),
   translation: translationOperation(faultHeaders),
   speech: speechOperation({ defaultVoice: 'alloy', defaultFormat: 'wav', formats: ['wav'] }, faultHeaders),
   chat,

@@ -57,3 +57,13 @@ t.test('how many jobs run at a time goes by the memory, unless it is said', asyn
   t.equal(jobs({ LARKWAY_JOBS: '0' }), 0)
   t.throws(() => jobs({ LARKWAY_JOBS: '1025' }), /LARKWAY_JOBS/)
 })
+
+t.test('TLS takes a certificate, a key and a port of its own', async (t) => {
+  const pair = { LARKWAY_TLS_CERT: 'tls.crt', LARKWAY_TLS_KEY: 'tls.key' }
+  t.match(readEnvironment(pair), { ...pair, LARKWAY_TLS_PORT: 8443 })
+  t.throws(() => readEnvironment({ LARKWAY_TLS_CERT: 'tls.crt' }), /TLS also needs LARKWAY_TLS_KEY/)
+  t.throws(() => readEnvironment({ LARKWAY_TLS_KEY: 'tls.key' }), /TLS also needs LARKWAY_TLS_CERT/)
+  t.throws(() => readEnvironment({ ...pair, PORT: '8443' }), /LARKWAY_TLS_PORT must be another one than PORT/)
+  t.equal(readEnvironment({ ...pair, PORT: '0', LARKWAY_TLS_PORT: '0' }).LARKWAY_TLS_PORT, 0)
+  t.equal(readEnvironment({ PORT: '8443' }).PORT, 8443, 'without TLS any port will do')
+})

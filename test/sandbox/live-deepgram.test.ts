@@ -234,6 +234,8 @@ t.test('channels, speakers and other encodings', async (t) => {
     t.equal(said(heard), 'telephone', encoding)
     t.ok(timesOff(wordsOf(heard), telephone.words) <= 0.005)
   }
+  const secret = await transcribe(await open(`${RAW}&redact=pci`), liveAudio('card 42'))
+  t.equal(said(secret), 'card [redacted]')
   const wav = Buffer.concat([wavHead(16_000), left.pcm])
   t.equal(
     said(await transcribe(await new LiveClient(url('')).open(), { ...left, pcm: wav })),
@@ -281,7 +283,7 @@ t.test('refusals come before the upgrade, with a status and dg-error', async (t)
     [`${RAW}&detect_language=true`, /Language detection/],
     [`${RAW}&model=nova-3&keywords=a`, /Nova-3/],
     [`${RAW}&utterance_end_ms=1000`, /requires interim_results/],
-    [`${RAW}&redact=pii`, /redacts/],
+    [`${RAW}&redact=names`, /redacts/],
     [`${RAW}&interim_results=maybe`, /true or false/],
   ]
   for (const [query, message] of rows) {

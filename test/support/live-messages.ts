@@ -2,41 +2,88 @@
  * Messages of each protocol as its provider documents them: `item_1` and `hello` stand for what differs. The sources
  * are those of the tests of each provider.
  */
+const DEEPGRAM: readonly object[] = [
+  {
+    type: 'Results',
+    channel_index: [0, 1],
+    start: 1,
+    duration: 2,
+    is_final: true,
+    speech_final: true,
+    from_finalize: false,
+    channel: {
+      alternatives: [
+        {
+          transcript: 'hello',
+          confidence: 0.9,
+          languages: ['en'],
+          words: [
+            { word: 'hello', punctuated_word: 'Hello.', start: 1, end: 1.5, confidence: 0.9, speaker: 0 },
+          ],
+        },
+      ],
+    },
+  },
+  {
+    type: 'Results',
+    channel_index: [0, 1],
+    start: 0,
+    duration: 2,
+    is_final: false,
+    channel: { alternatives: [{ transcript: 'hello', confidence: 0.9, words: [] }] },
+  },
+  { type: 'SpeechStarted', channel: [0, 1], timestamp: 1.5 },
+  { type: 'UtteranceEnd', channel: [0, 1], last_word_end: 1.5 },
+  { type: 'Metadata', request_id: 'r', duration: 3, channels: 1 },
+]
+
 export const LIVE_MESSAGES: Readonly<Record<string, readonly object[]>> = {
-  deepgram: [
+  assemblyai: [
+    { type: 'Begin', id: 's', expires_at: 1_795_000_000 },
     {
-      type: 'Results',
-      channel_index: [0, 1],
-      start: 1,
-      duration: 2,
-      is_final: true,
-      speech_final: true,
-      from_finalize: false,
-      channel: {
-        alternatives: [
-          {
-            transcript: 'hello',
-            confidence: 0.9,
-            languages: ['en'],
-            words: [
-              { word: 'hello', punctuated_word: 'Hello.', start: 1, end: 1.5, confidence: 0.9, speaker: 0 },
-            ],
-          },
-        ],
-      },
+      type: 'Turn',
+      turn_order: 0,
+      turn_is_formatted: false,
+      end_of_turn: false,
+      transcript: 'hello',
+      end_of_turn_confidence: 0.2,
+      words: [{ text: 'hello', start: 500, end: 900, confidence: 0.9, word_is_final: true, speaker: 'A' }],
     },
     {
-      type: 'Results',
-      channel_index: [0, 1],
-      start: 0,
-      duration: 2,
-      is_final: false,
-      channel: { alternatives: [{ transcript: 'hello', confidence: 0.9, words: [] }] },
+      type: 'Turn',
+      turn_order: 0,
+      turn_is_formatted: true,
+      end_of_turn: true,
+      transcript: 'hello',
+      end_of_turn_confidence: 0.9,
+      words: [{ text: 'hello', start: 500, end: 900, confidence: 0.9, word_is_final: true }],
+      language_code: 'en',
+      language_confidence: 0.9,
+      speaker_label: 'A',
     },
-    { type: 'SpeechStarted', channel: [0, 1], timestamp: 1.5 },
-    { type: 'UtteranceEnd', channel: [0, 1], last_word_end: 1.5 },
-    { type: 'Metadata', request_id: 'r', duration: 3, channels: 1 },
+    { type: 'SpeechStarted', timestamp: 500 },
+    { type: 'Silence', start_ms: 1000, end_ms: 2000 },
+    { type: 'Heartbeat', total_audio_received_ms: 1000, total_duration_ms: 1000, realtime_factor: 1 },
+    { type: 'SpeakerRevision', revisions: [] },
+    { type: 'Warning', warning_code: 1, warning: 'w' },
+    { type: 'Termination', audio_duration_seconds: 3, session_duration_seconds: 3 },
+    { type: 'Error', error_code: 3006, error: 'e' },
   ],
+  deepgram: DEEPGRAM,
+  elevenlabs: [
+    { message_type: 'session_started', session_id: 's', config: {} },
+    { message_type: 'partial_transcript', text: 'hello' },
+    { message_type: 'committed_transcript', text: 'hello' },
+    {
+      message_type: 'committed_transcript_with_timestamps',
+      text: 'hello',
+      language_code: 'en',
+      words: [{ text: 'hello', start: 0.5, end: 0.9, type: 'word', logprob: -0.1 }],
+    },
+    { message_type: 'commit_throttled', error: 'e' },
+    { message_type: 'transcriber_error', error: 'e' },
+  ],
+  sandbox: DEEPGRAM,
   openai: [
     { type: 'session.updated', session: { type: 'transcription' } },
     { type: 'input_audio_buffer.speech_started', audio_start_ms: 500, item_id: 'item_1' },
@@ -59,6 +106,9 @@ export const LIVE_MESSAGES: Readonly<Record<string, readonly object[]>> = {
 
 /** A model of each provider that transcribes live audio. */
 export const LIVE_MODELS: Readonly<Record<string, string>> = {
+  assemblyai: 'universal-3-6-pro',
   deepgram: 'nova-3',
+  elevenlabs: 'scribe_v2_realtime',
+  sandbox: 'morse-1',
   openai: 'gpt-4o-transcribe',
 }

@@ -45,6 +45,7 @@ import {
   type TranscriptionRequest,
   UNSTREAMED_FIELDS,
 } from './transcription-request.ts'
+import { answerUpload, isLiveUpload } from './transcription-upload.ts'
 
 /** The audio of a call, at rest. */
 interface RequestAudio {
@@ -161,6 +162,9 @@ interface ReceivedTranscription {
   readonly repeated: RepeatedKey | null
 }
 
+/** The body is left to the answer: it is transcribed while it comes. */
+const LIVE = 'live'
+
 /** The idempotency key of a request was in use when it came. */
 interface RepeatedKey {
   readonly slotId: string
@@ -172,11 +176,12 @@ interface RepeatedKey {
 export function transcriptionBody(
   { offers }: TranscriptionRun,
   fields: Readonly<Record<string, TSchema>>,
-): RequestBody<ReceivedTranscription> {
+): RequestBody<ReceivedTranscription | typeof LIVE> {
   return {
     contents: audioContents(fields),
     parameters: ['Purpose', queryFields(fields)],
     async receive({ exchange, context, dependencies: { services, spool, discard, digester } }) {
+      if (offers.jobs && isLiveUpload(exchange)) return LIVE
       const key = idempotencyKeyOf(exchange)
       if (key !== undefined) checkIdempotencyKey(key)
       const options = {
@@ -198,8 +203,9 @@ export function transcriptionBody(
 /** Answers a transcription or translation once per idempotency key. */
 export function answerTranscription(
   run: TranscriptionRun,
-  request: EndpointCall<ReceivedTranscription>,
+  request: EndpointCall<ReceivedTranscription | typeof LIVE>,
 ): Promise<Reply> {
+  if (request.body === LIVE) return answerUpload(request)
   const { audio, repeated } = request.body
   if (repeated !== null) return replayTranscription(run, audio, repeated, request)
   return transcribe(run, audio, request.context.slot?.id ?? null, request)

@@ -1,5 +1,6 @@
 import type { Provider } from '../../contracts/provider.ts'
 import { modelList } from '../model-list.ts'
+import { live } from './live.ts'
 import { ASSEMBLYAI_OPTIONS, headersOf, transcription } from './transcription.ts'
 
 /** There is no list of models; the list of transcripts, cut to one, tells whether the credential is taken. */
@@ -15,5 +16,6 @@ export const assemblyai: Provider = {
   needsCredential: true,
   optionsSchema: ASSEMBLYAI_OPTIONS,
   transcription,
+  live,
   models,
 }

@@ -24,7 +24,6 @@ import { wantsSpeakers } from '../transcript-needs.ts'
 import { lackedFeatures } from '../unsupported.ts'
 import { readWord } from './transcript.ts'
 import { hintOf, optionsQuery, redactsIn, unsupportedKeyterms } from './transcription.ts'
-import { deepgramHeaders } from './wire.ts'
 
 /** https://developers.deepgram.com/docs/encoding */
 const ENCODINGS: Readonly<Record<LiveEncoding, string>> = {
@@ -36,17 +35,25 @@ const ENCODINGS: Readonly<Record<LiveEncoding, string>> = {
 /** Ten seconds without a frame close the connection; every 3 to 5 a `KeepAlive` is advised. */
 const KEEP_ALIVE_MS = 4_000
 
+/** Where a server speaks this protocol, below the base URL, and what goes with the handshake. */
+interface ListenTerms {
+  readonly path: string
+  readonly headers: (target: Target) => Record<string, string>
+}
+
 /**
  * `GET /v1/listen` as a WebSocket: options in the query, audio as binary frames.
  * https://developers.deepgram.com/reference/speech-to-text/listen-streaming; @deepgram/sdk 5.13.0, listen/resources/v1
  */
-export const live: LiveTranscription = {
-  unsupported,
-  handshake,
-  refused,
-  connect: (call, target) => withWarnings(new DeepgramStepper(call, target), hintOf(call.options).warnings),
-  readyWhenOpen: true,
-  keepAliveMs: KEEP_ALIVE_MS,
+export function liveOperation(terms: ListenTerms): LiveTranscription {
+  return {
+    unsupported,
+    handshake: (call, target) => handshake(call, target, terms),
+    refused,
+    connect: (call, target) => withWarnings(new DeepgramStepper(call, target), hintOf(call.options).warnings),
+    readyWhenOpen: true,
+    keepAliveMs: KEEP_ALIVE_MS,
+  }
 }
 
 /** Models of several languages in one stream; https://developers.deepgram.com/docs/multilingual-code-switching */
@@ -61,7 +68,11 @@ function unsupported({ options }: LiveCall, { model }: Target): Unsupported | nu
   return unsupportedKeyterms(keyterms, model)
 }
 
-function handshake({ options, live: terms }: LiveCall, target: Target): LiveHandshake {
+function handshake(
+  { options, live: terms }: LiveCall,
+  target: Target,
+  { path, headers }: ListenTerms,
+): LiveHandshake {
   const { encoding, sampleRate, channels: given } = terms.audio
   const channels = options.multichannel ? given : 1
   const query = optionsQuery(options, target.model)
@@ -77,9 +88,9 @@ function handshake({ options, live: terms }: LiveCall, target: Target): LiveHand
   if (terms.commit === 'manual') query.set('endpointing', 'false')
   else if (endpointingMs !== null) query.set('endpointing', String(endpointingMs))
   return {
-    url: socketUrl(target, `/v1/listen?${query}`),
+    url: socketUrl(target, `${path}?${query}`),
     protocols: [],
-    headers: deepgramHeaders(target),
+    headers: headers(target),
     audio: { encoding, sampleRate, channels },
   }
 }

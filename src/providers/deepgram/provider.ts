@@ -1,7 +1,7 @@
 import type { Provider } from '../../contracts/provider.ts'
 import { objectOf, objectsIn } from '../json.ts'
 import { modelList } from '../model-list.ts'
-import { live } from './live.ts'
+import { liveOperation } from './live.ts'
 import { speech } from './speech.ts'
 import { transcription } from './transcription.ts'
 import { deepgramHeaders } from './wire.ts'
@@ -24,7 +24,7 @@ export const deepgram: Provider = {
   baseUrl: 'https://api.deepgram.com',
   needsCredential: true,
   transcription,
-  live,
+  live: liveOperation({ path: '/v1/listen', headers: deepgramHeaders }),
   speech,
   models,
 }

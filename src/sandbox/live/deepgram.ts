@@ -20,8 +20,8 @@ const SPEAKER_REACH_HERTZ = 25
 const CHANNELS_MAX = 20
 const ENDPOINTING_MS = 10
 const UTTERANCE_END_LEAST_MS = 1000
-/** All that the sandbox redacts are words with digits. */
-const REDACTIONS = ['numbers', 'pci', 'ssn', 'true']
+/** Whichever is asked for, words with digits are redacted. */
+const REDACTIONS = ['numbers', 'pci', 'pii', 'phi', 'ssn', 'true']
 
 /** A handshake that Deepgram would not answer with 101. */
 export class ListenRefusal extends Error {

@@ -135,7 +135,8 @@ export class MorseListener {
   #tone(start: number, end: number, hertz: number): void {
     this.#sink.tone(start, end)
     const gap = start - this.#lastEnd
-    this.#learn(end - start, gap)
+    // The rest of a tone that began before the audio tells nothing of the speed.
+    if (start > UNNOTICED_SECONDS) this.#learn(end - start, gap)
     if (this.#count === TONES_MAX) this.#finish(TONES_MAX, start)
     this.#starts[this.#count] = start
     this.#ends[this.#count] = end

@@ -191,11 +191,15 @@ export class LiveSession {
   #readSlowly(bytes: number): void {
     const { readBytesPerSecond } = this.faults
     if (readBytesPerSecond === null) return
-    const nowMs = performance.now()
-    this.#readMs = Math.max(this.#readMs, nowMs) + (bytes / readBytesPerSecond) * 1000
-    if (this.#readMs <= nowMs + 1) return
+    this.#readMs = Math.max(this.#readMs, performance.now()) + (bytes / readBytesPerSecond) * 1000
+    if (!this.#ws.isPaused) this.#waitToRead()
+  }
+
+  #waitToRead(): void {
+    const waitMs = this.#readMs - performance.now()
+    if (waitMs < 1) return void this.#ws.resume()
     this.#ws.pause()
-    setTimeout(() => this.#ws.resume(), this.#readMs - nowMs).unref()
+    setTimeout(() => this.#waitToRead(), waitMs).unref()
   }
 
   #watchSpeed(seconds: number): void {

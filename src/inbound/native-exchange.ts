@@ -573,10 +573,10 @@ export class ImmediateBatch {
   /** `act` must not throw. */
   add(act: () => void): void {
     this.#due.push(act)
-    if (this.#due.length === 1) setImmediate(() => this.#run())
+    if (this.#due.length === 1) setImmediate(this.#run)
   }
 
-  #run(): void {
+  readonly #run = (): void => {
     const due = this.#due
     this.#due = []
     for (const act of due) act()

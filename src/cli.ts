@@ -42,6 +42,12 @@ async function sandbox(args: string[]): Promise<number> {
   return 0
 }
 
+// Whoever reads the output may have read enough, as `head` has.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error
+  process.exit()
+})
+
 function print(text: string): void {
   process.stdout.write(text)
 }

@@ -10,6 +10,16 @@ export interface Limits {
   readonly queue_max_payload_bytes: number
   readonly sync_idempotency_ttl_seconds: number
   readonly stt_job_result_ttl_seconds: number
+  /** Longest live session. */
+  readonly live_max_session_seconds: number
+  /** How long a live session goes on without audio. */
+  readonly live_idle_seconds: number
+  /** Audio that a live session keeps: what is not settled, and what could not be sent on yet. */
+  readonly live_buffer_seconds: number
+  readonly live_max_message_bytes: number
+  /** Sessions at once on a node. */
+  readonly live_max_sessions_per_key: number
+  readonly live_max_sessions_per_workspace: number
 }
 
 export const DEFAULT_LIMITS: Limits = Object.freeze({
@@ -20,4 +30,10 @@ export const DEFAULT_LIMITS: Limits = Object.freeze({
   queue_max_payload_bytes: 2_097_152,
   sync_idempotency_ttl_seconds: 86_400,
   stt_job_result_ttl_seconds: 259_200,
+  live_max_session_seconds: 14_400,
+  live_idle_seconds: 60,
+  live_buffer_seconds: 30,
+  live_max_message_bytes: 262_144,
+  live_max_sessions_per_key: 1_000,
+  live_max_sessions_per_workspace: 5_000,
 })

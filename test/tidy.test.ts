@@ -17,7 +17,7 @@ const LAYERS = [
   'console',
   'api',
   'admin',
-  'jobs webhooks',
+  'jobs webhooks live',
   'gateway',
   'inbound providers sandbox catalog state storage media workers recorder',
   'outbound tracing',

@@ -12,9 +12,17 @@ import { ERRORS, type ErrorCode, errorReply, GatewayError, toGatewayError } from
 import { admit, authenticate, requireScope, takeToken } from '../gateway/authentication.ts'
 import { type AdmittedContext, CallContext } from '../gateway/call-context.ts'
 import type { Services } from '../gateway/services.ts'
-import { type Exchange, edgeFacts, type FinishListener, type Reply } from '../inbound/exchange.ts'
+import type { UpgradeReply } from '../inbound/client-socket.ts'
+import {
+  type Ending,
+  type Exchange,
+  edgeFacts,
+  type FinishListener,
+  type Reply,
+} from '../inbound/exchange.ts'
 import type { EdgeRoute } from '../inbound/server.ts'
 import type { JobSignals } from '../jobs/watch.ts'
+import type { LiveSessions } from '../live/sessions.ts'
 import type { Logger } from '../log.ts'
 import type { RequestMetrics } from '../metrics/request-metrics.ts'
 import type { HeaderName, ParameterName } from './openapi/headers.ts'
@@ -38,6 +46,7 @@ export interface Dependencies {
   readonly remoteAudio: RemoteAudio
   readonly results: Results
   readonly jobs: JobServices
+  readonly live: LiveSessions
   readonly log: Logger
   /** Null: it is off. */
   readonly tracing: Tracing | null
@@ -264,8 +273,8 @@ interface RouteOptions extends Pick<EdgeRoute, 'method' | 'path'> {
   readonly door?: Door | undefined
 }
 
-/** Answers a request, or throws GatewayError. */
-type Respond = (exchange: Exchange, context: CallContext) => Reply | Promise<Reply>
+/** Answers a request, or throws GatewayError. A handshake is answered at once. */
+type Respond = (exchange: Exchange, context: CallContext) => Ending | Promise<Reply>
 
 /** Paths whose requests are recorded: those of calls, and not those of the console itself. */
 const RECORDED = /^(?:\/openai)?\/v1\//
@@ -294,12 +303,17 @@ export function observedRoute(
       try {
         const reply = respond(exchange, context)
         if (reply instanceof Promise) request.answerLater(reply)
+        else if (isUpgrade(reply)) request.upgrade(reply)
         else request.answer(reply)
       } catch (thrown) {
         request.refuse(thrown)
       }
     },
   }
+}
+
+function isUpgrade(ending: Ending): ending is UpgradeReply {
+  return ending.status === 101
 }
 
 /** What the requests of a route have in common. */
@@ -350,6 +364,16 @@ class ObservedRequest implements FinishListener {
     if (!wentOn(exchange, context)) return
     logRequest(dependencies.log, exchange, context, 'request went on')
     recorder?.wentOn(exchange, context)
+  }
+
+  /** The exchange goes on as a WebSocket, and is over when that is. */
+  upgrade(reply: UpgradeReply): void {
+    const { dependencies, recorder } = this.#observed
+    const exchange = this.#exchange
+    const context = this.#context
+    dependencies.metrics?.requests.answered(exchange, context.upstreamWaitMs)
+    this.#note = recorder?.answered(exchange, context, reply.status) ?? null
+    exchange.upgrade({ ...reply, headers: { ...context.headers, ...reply.headers } })
   }
 
   refuse(thrown: unknown): void {

@@ -15,6 +15,8 @@ export interface EventStream<Delta> {
   done(): readonly object[]
   /** Data of a last event that ends the stream; null: there is none. */
   readonly terminator: string | null
+  /** It begins while the body of the request is still coming. */
+  readonly duplex?: true
   /** Headers beside those of every such answer. */
   readonly headers?: Readonly<Record<string, string>>
 }
@@ -38,7 +40,8 @@ export function eventStreamReply<Delta>(
   // A client that leaves before the first piece is asked for leaves a generator that never began.
   exchange.onFinished(() => void stream.deltas.return().catch(() => {}))
   const headers = { ...stream.headers, ...HEADERS }
-  return { status: 200, headers, body: { stream: events(stream, exchange.requestId, context) } }
+  const body = { stream: events(stream, exchange.requestId, context) }
+  return { status: 200, headers, body: stream.duplex ? { ...body, duplex: true } : body }
 }
 
 async function* events<Delta>(

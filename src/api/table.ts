@@ -20,6 +20,7 @@ import {
   showTranscriptionJob,
   submitTranscriptionJob,
 } from './native/transcription-jobs.ts'
+import { transcriptionStream } from './native/transcription-stream.ts'
 import { video } from './native/video.ts'
 
 import {
@@ -49,6 +50,7 @@ type Needs = ApiContext & JobNeeds & DocsNeeds
 /** Every path of the API, in the order of the reference. The compiler holds each name to its endpoint. */
 export const ENDPOINTS = table({
   'POST /v1/transcription': transcription,
+  'GET /v1/transcription/stream': transcriptionStream,
   'POST /v1/translation': translation,
   'POST /v1/speech': speech,
   'POST /v1/audio': audio,

@@ -65,6 +65,8 @@ const BudgetShape = strict(
   'cap on what calls may come to',
 )
 
+const Sessions = Type.Integer({ minimum: 0, maximum: 1_000_000 })
+
 const LimitsShape = strict(
   {
     max_request_body_bytes: optional(Bytes, 'of the raw body; 52428800 unless said'),
@@ -77,6 +79,21 @@ const LimitsShape = strict(
       'how long an idempotency key is remembered; 86400 unless said',
     ),
     stt_job_result_ttl_seconds: optional(Seconds, 'how long a job is kept after its end; 259200 unless said'),
+    live_max_session_seconds: optional(Seconds, 'longest live session; 14400 unless said'),
+    live_idle_seconds: optional(Seconds, 'how long a live session goes on without audio; 60 unless said'),
+    live_buffer_seconds: optional(
+      Type.Integer({ minimum: 1, maximum: 300 }),
+      'audio that a live session keeps until it is settled; 30 unless said',
+    ),
+    live_max_message_bytes: optional(
+      Type.Integer({ minimum: 1_024, maximum: 262_144 }),
+      'of a message of a live session; 262144 unless said',
+    ),
+    live_max_sessions_per_key: optional(Sessions, 'live sessions of a key on a node; 1000 unless said'),
+    live_max_sessions_per_workspace: optional(
+      Sessions,
+      'live sessions of a workspace on a node; 5000 unless said',
+    ),
   },
   'limits of the interface; GET /v1/me returns the ones in force',
 )
@@ -126,6 +143,10 @@ export const EntryShape = strict({
   pull: optional(
     Type.Boolean(),
     'hands the provider a signed URL of stored audio instead of its bytes; needs S3_PUBLIC_ENDPOINT',
+  ),
+  cut_through: optional(
+    Type.Boolean(),
+    'sends the provider the first bytes of an upload while the last are still coming; raw bodies only',
   ),
   options: optional(Type.Record(Type.String(), Type.Unknown()), 'settings of the kind of provider'),
   ...facts,

@@ -1,5 +1,5 @@
 import type { LiveAudio, Segment, Word } from './calls.ts'
-import type { Failure } from './upstream.ts'
+import type { Failure, UpstreamReply } from './upstream.ts'
 
 /** A frame of a WebSocket: text or bytes. */
 export type LiveFrame = string | Uint8Array
@@ -64,7 +64,10 @@ export type LiveEvent =
 export interface LiveStepper {
   /** The frames that go out once the socket is open, before any audio. */
   opened(): readonly LiveFrame[]
-  /** @param bytes whole samples in the format of the handshake, 50 to 1000 ms; valid during the call only */
+  /**
+   * @param bytes whole samples in the format of the handshake, 50 to 1000 ms, or less before `finalize`, `end` and a
+   *        pause; valid during the call only
+   */
   audio(bytes: Uint8Array): readonly LiveFrame[]
   /** Asks for what was sent so far to be settled; answered by `finalized`. Empty: there is nothing to settle. */
   finalize(): readonly LiveFrame[]
@@ -81,3 +84,47 @@ export interface LiveStepper {
    */
   closed(code: number, reason: string): Failure | null
 }
+
+/** How a socket to a provider ended. */
+export type SocketEnd =
+  /** The provider answered the handshake with another status than 101. */
+  | { readonly kind: 'refused'; readonly reply: UpstreamReply }
+  /** There was no connection, or it broke, or the handshake took too long. */
+  | { readonly kind: 'failed'; readonly failure: Failure }
+  /** @param code of the close frame; 1006 without one */
+  | { readonly kind: 'closed'; readonly code: number; readonly reason: string }
+
+/** Is told what becomes of a socket. None of its methods throws. */
+export interface SocketListener {
+  onOpen(): void
+  /** A binary frame is the listener's to keep. */
+  onFrame(frame: LiveFrame): void
+  /** Once for each socket, whatever happens to it, and nothing behind it. */
+  onEnd(end: SocketEnd): void
+}
+
+/** A socket to a provider. After its end, or before it is open, sending does nothing. */
+export interface UpstreamSocket {
+  /** Copies what it is given. */
+  send(frame: LiveFrame): void
+  /** Bytes that wait for the network. */
+  readonly bufferedBytes: number
+  /** Closes with 1000, and cuts the connection if the provider does not close as well. */
+  close(): void
+  /** Cuts the connection at once. */
+  destroy(): void
+}
+
+export interface SocketOptions {
+  /** Milliseconds that connecting and the handshake may take. */
+  readonly handshakeMs: number
+  /** Trace context, by lower-case name. */
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** Opens a socket to a provider. The listener is called in later turns of the loop only. */
+export type OpenSocket = (
+  handshake: LiveHandshake,
+  listener: SocketListener,
+  options: SocketOptions,
+) => UpstreamSocket

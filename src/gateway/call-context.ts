@@ -13,6 +13,15 @@ export interface SlotSeen {
   readonly taken: boolean
 }
 
+/** Figures of a live session. */
+export interface LiveFacts {
+  /** How often its provider was changed. */
+  readonly switches: number
+  /** Audio that was sent again for it, and audio that nobody could send again. */
+  readonly replayed_seconds: number
+  readonly lost_seconds: number
+}
+
 /** Origin of a call: an HTTP exchange, or a claim of a job. */
 export interface CallOrigin {
   readonly requestId: string
@@ -60,6 +69,8 @@ export class CallContext {
    * Computed when it is asked for, since most calls end well.
    */
   estimate: { readonly entry: Entry; metered(): Metered } | null = null
+  /** What became of a live session, beside what every call has; null: it is none. */
+  live: LiveFacts | null = null
   /** Why the call failed, also after the beginning of a streamed answer; null: it did not. */
   failure: GatewayError | null = null
 

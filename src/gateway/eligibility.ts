@@ -129,7 +129,9 @@ export function capabilityExclusion(
     const missing = capabilities.filter((capability) => !facts.capabilities.includes(capability))
     return { why: 'capability', missing }
   }
-  return isFor(facts, provider, call.operation) ? null : { why: 'operation' }
+  // A protocol that has live transcription need not have any for files; whether it has one is asked for the feature.
+  if (isLive(call) || isFor(facts, provider, call.operation)) return null
+  return { why: 'operation' }
 }
 
 /** Excludes a call that the adapter cannot send to the entry, whatever the facts promise. */

@@ -2,6 +2,7 @@ import type { CancelSignal } from '../cancellation.ts'
 import type { ByteBudget } from '../contracts/budget.ts'
 import type { ApiKeys, Snapshot } from '../contracts/catalog.ts'
 import type { Links } from '../contracts/links.ts'
+import type { OpenSocket } from '../contracts/live.ts'
 import type { OperationName } from '../contracts/operations.ts'
 import type { Provider } from '../contracts/provider.ts'
 import type { SlotResults } from '../contracts/slot-results.ts'
@@ -29,6 +30,8 @@ export interface Services {
   readonly send: Send
   /** As `send`, for an answer that is read as it comes. */
   readonly open: OpenStream
+  /** Opens a socket to a provider that transcribes live. */
+  readonly openSocket: OpenSocket
   readonly budget: ByteBudget
   /** Signs URLs of stored audio that providers fetch; absent where no provider could open them. */
   readonly audioLinks?: Links | undefined

@@ -1,5 +1,6 @@
 import type { CancelSignal } from '../cancellation.ts'
 import type { GatewayError } from '../errors.ts'
+import type { UpgradeReply } from './client-socket.ts'
 
 /**
  * One HTTP request and its answer, with everything of uWebSockets.js hidden. Lives until the answer is out.
@@ -46,6 +47,13 @@ export interface Exchange {
    * @param workspace whose memory the answer holds, and so the one it can be taken back from while it is read
    */
   reply(reply: Reply, workspace?: string): void
+  /**
+   * Turns the connection into a WebSocket; the exchange ends with it. Only while the route's handler is called, and
+   * only where `handshake` is true.
+   */
+  upgrade(reply: UpgradeReply): void
+  /** Whether the request asks for a WebSocket, on a path that takes them. */
+  readonly handshake: boolean
   /** The error envelope, by `errorReply`. */
   replyError(error: GatewayError): void
   /** The same for what a handler threw, which is logged unless it is a deliberate reply. */
@@ -98,6 +106,8 @@ export type ReplyPiece = string | Uint8Array | { readonly base64: readonly Uint8
  */
 export interface StreamedBody {
   readonly stream: AsyncIterable<string | Uint8Array>
+  /** It begins while the body of the request is still coming, which has its consumer; else that is read before. */
+  readonly duplex?: true
 }
 
 export interface WholeReply {
@@ -115,6 +125,9 @@ export interface StreamedReply {
 }
 
 export type Reply = WholeReply | StreamedReply
+
+/** How an exchange can end: with an answer, or by becoming a WebSocket. */
+export type Ending = Reply | UpgradeReply
 
 /** Log fields of any request: everything known without its headers and body. */
 export function edgeFacts(exchange: Exchange) {

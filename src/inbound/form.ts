@@ -5,6 +5,17 @@ export type Fields =
   | { readonly kind: 'json'; readonly value: Record<string, unknown> }
   | { readonly kind: 'form'; readonly values: ReadonlyMap<string, readonly string[]> }
 
+/** The parameters of a query as fields. */
+export function queryValues(query: string): Extract<Fields, { readonly kind: 'form' }> {
+  const values = new Map<string, string[]>()
+  for (const [name, value] of new URLSearchParams(query)) {
+    const known = values.get(name)
+    if (known === undefined) values.set(name, [value])
+    else known.push(value)
+  }
+  return { kind: 'form', values }
+}
+
 /** The fields without some of them; in forms also under the names of lists. */
 export function withoutFields(fields: Fields, names: readonly string[]): Fields {
   if (fields.kind === 'json') {

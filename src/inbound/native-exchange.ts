@@ -3,6 +3,7 @@ import type { ByteBudget, HolderPace, MemoryHolder } from '../contracts/budget.t
 import { errorReply, GatewayError, toGatewayError } from '../errors.ts'
 import { type Logger, stackOf } from '../log.ts'
 import { AnswerWriter } from './answer-writer.ts'
+import { NativeClientSocket, type UpgradeReply } from './client-socket.ts'
 import type { Exchange, Reply, RequestBody, StreamedReply, WholeReply } from './exchange.ts'
 import { NativeBody } from './native-body.ts'
 import {
@@ -11,13 +12,14 @@ import {
   isStreamed,
   prepareAnswer,
   prepareStreamedHead,
+  prepareUpgradeHead,
   writeHead,
 } from './reply.ts'
 import { type RequestHead, requestIdOf } from './request-head.ts'
 import { Socket } from './socket.ts'
 import { StreamWriter } from './stream-writer.ts'
 import type { EdgeTiming } from './timing.ts'
-import type { HttpResponse } from './uws.ts'
+import type { HttpResponse, us_socket_context_t } from './uws.ts'
 
 const CLIENT_CLOSED_STATUS = 499
 
@@ -54,6 +56,9 @@ export class NativeExchange implements Exchange {
   #finished = false
   #writer: AnswerWriter | null = null
   #stream: StreamWriter | null = null
+  /** What a WebSocket can be made with, in the turn of the route callback; null: in no other. */
+  #handshake: us_socket_context_t | null
+  #webSocket: NativeClientSocket | null = null
   /** Workspace whose memory the answer holds; undefined: none. */
   #workspace: string | undefined
   #holder: AnswerHolder | null = null
@@ -71,6 +76,7 @@ export class NativeExchange implements Exchange {
     this.pattern = facts.pattern
     this.encrypted = facts.encrypted
     this.#closes = facts.closes
+    this.#handshake = facts.handshake ?? null
     this.#context = context
     this.#socket = new Socket(res, this.#startedMs)
     this.#body = new NativeBody(this.#socket, context.budget, context.timing, this.#startedMs)
@@ -86,7 +92,7 @@ export class NativeExchange implements Exchange {
   }
 
   get receivedBytes(): number {
-    return this.#body.receivedBytes
+    return this.#body.receivedBytes + (this.#webSocket?.receivedBytes ?? 0)
   }
 
   get bodyMs(): number {
@@ -98,7 +104,7 @@ export class NativeExchange implements Exchange {
   }
 
   get sentBytes(): number {
-    return this.#writer?.sentBytes ?? this.#stream?.sentBytes ?? this.#sentBytes
+    return this.#writer?.sentBytes ?? this.#stream?.sentBytes ?? this.#webSocket?.sentBytes ?? this.#sentBytes
   }
 
   get firstByteMs(): number | null {
@@ -134,8 +140,39 @@ export class NativeExchange implements Exchange {
     else if (!this.settled) this.#replyWhole(reply)
   }
 
+  get handshake(): boolean {
+    return this.#handshake !== null
+  }
+
+  upgrade(reply: UpgradeReply): void {
+    const { res } = this.#socket
+    const handshake = this.#handshake
+    if (res === null || handshake === null || this.settled) throw new Error('it is too late for a WebSocket')
+    const head = prepareUpgradeHead(reply, this.requestId)
+    const { headers } = this
+    const socket = new NativeClientSocket(this, reply.listener)
+    this.#replied = true
+    this.#status = head.status
+    this.#webSocket = socket
+    this.#socket.release()
+    writeHead(res, head)
+    const [key, extensions] = [headers['sec-websocket-key'] ?? '', headers['sec-websocket-extensions'] ?? '']
+    res.upgrade({ socket }, key, reply.protocol ?? '', extensions, handshake)
+  }
+
+  /** The WebSocket that it became is over. */
+  socketClosed(): void {
+    if (!this.#finished) this.#finish()
+  }
+
+  /** The route callback returns: what needs its turn is over. */
+  returned(): void {
+    this.#handshake = null
+  }
+
   replyError(error: GatewayError): void {
-    this.reply(this.#errorReply(error))
+    if (this.#webSocket !== null) this.#webSocket.stopping()
+    else this.reply(this.#errorReply(error))
   }
 
   fail(thrown: unknown): void {
@@ -177,6 +214,7 @@ export class NativeExchange implements Exchange {
 
   /** Called by the shared timer. */
   sweep(nowMs: number): void {
+    if (this.#webSocket !== null) return
     const { rearmMs, writeStallMs } = this.#context.timing
     this.#socket.rearm(nowMs, rearmMs)
     const stalledMs = this.#writer?.stalledMs(nowMs) ?? this.#stream?.stalledMs(nowMs) ?? 0
@@ -219,7 +257,9 @@ export class NativeExchange implements Exchange {
     this.#stream = stream
     try {
       const head = prepareStreamedHead(reply, this.requestId)
-      this.#whenRead(() => this.#startStream(stream, head))
+      const start = () => this.#startStream(stream, head)
+      if (reply.body.duplex && !this.#body.ended) this.#context.immediate.add(start)
+      else this.#whenRead(start)
     } catch (error) {
       stream.leave()
       const answer = this.#unwritable(error)
@@ -300,7 +340,7 @@ export class NativeExchange implements Exchange {
    * the client does not. `end` cannot close it, because after `write` its header would end up in the body.
    */
   #endStream(res: HttpResponse): void {
-    if (this.#closes) this.#socket.pause()
+    if (this.#closes || !this.#body.ended) this.#socket.pause()
     res.end()
     this.#finish()
   }
@@ -460,6 +500,8 @@ export interface RequestFacts {
   readonly params: readonly string[]
   /** As in `Exchange`. */
   readonly pattern: string | null
+  /** Of a request that asks for a WebSocket on a path that takes them. */
+  readonly handshake?: us_socket_context_t | undefined
   /**
    * Whether the connection is to be closed behind the answer: its next bytes are not to be trusted as a
    * request.

@@ -1,4 +1,5 @@
 import { STATUS_CODES } from 'node:http'
+import type { UpgradeReply } from './client-socket.ts'
 import type { Reply, ReplyPiece, StreamedReply, WholeReply } from './exchange.ts'
 import type { HttpResponse } from './uws.ts'
 
@@ -93,12 +94,24 @@ export function prepareStreamedHead(reply: StreamedReply, requestId: string): An
 }
 
 /**
+ * Prepares the head of a handshake's answer; what a WebSocket needs uWS adds.
+ *
+ * @throws Error as `prepareAnswer`
+ */
+export function prepareUpgradeHead(
+  reply: Pick<UpgradeReply, 'status' | 'headers'>,
+  requestId: string,
+): AnswerHead {
+  return { status: reply.status, headers: headersOf(reply, requestId, null) }
+}
+
+/**
  * The headers of an answer as one text, which begins with the value of `FIRST`.
  *
  * @param defaultType the content type when the reply has none; null: it stays without
  */
 function headersOf(
-  { status, headers = NO_HEADERS }: Reply,
+  { status, headers = NO_HEADERS }: Pick<WholeReply, 'status' | 'headers'>,
   requestId: string,
   defaultType: string | null,
 ): string {

@@ -2,7 +2,7 @@ import type { AudioRef } from '../contracts/audio.ts'
 import type { PassingDigest } from '../contracts/media.ts'
 import type { Limits } from '../limits.ts'
 import type { Exchange } from './exchange.ts'
-import { AUDIO_SOURCES, type Fields, readBoolean } from './form.ts'
+import { AUDIO_SOURCES, type Fields, queryValues, readBoolean } from './form.ts'
 import { declaredMediaType } from './header-value.ts'
 import { audioTooLarge, invalid } from './refusals.ts'
 
@@ -21,6 +21,12 @@ export interface ScannedBody {
     | { readonly kind: 'none' }
 }
 
+/** Audio that a body of known length will turn out to be, if it comes whole. */
+export interface ForeseenAudio {
+  readonly fields: Fields
+  readonly audio: ScannedAudio
+}
+
 /**
  * Looks at a body while it streams past and keeps no byte of the audio. Every method throws GatewayError.
  */
@@ -29,6 +35,11 @@ export interface BodyScanner {
   scan(view: Buffer): void
   /** Whether a boolean field is set, as far as the body has come; null: it has not come, and still may. */
   flag(name: string): boolean | null
+  /**
+   * The audio and all fields of a body of `contentLength`, where they are known before its end; null: they are not.
+   * Absent: they never are.
+   */
+  foresee?(contentLength: number): ForeseenAudio | null
   /** The body has ended: whether it is whole and has what it must have. */
   finish(): ScannedBody
 }
@@ -37,7 +48,7 @@ export interface BodyScanner {
 export class RawAudioScanner implements BodyScanner {
   readonly #maxAudioBytes: number
   readonly #mediaType: string | null
-  readonly #fields = new Map<string, string[]>()
+  readonly #fields: ReadonlyMap<string, readonly string[]>
   readonly #tap: AudioTap | undefined
   #length = 0
 
@@ -48,12 +59,9 @@ export class RawAudioScanner implements BodyScanner {
     const declared = headers['content-type'] ?? ''
     // Octets are what a client declares that knows nothing about the audio.
     this.#mediaType = /^application\//i.test(declared.trim()) ? null : declaredMediaType(declared)
-    for (const [name, value] of new URLSearchParams(query)) {
+    this.#fields = queryValues(query).values
+    for (const name of this.#fields.keys())
       if (AUDIO_SOURCES.has(name)) throw invalid('send the audio as the body alone', 'audio')
-      const values = this.#fields.get(name) ?? []
-      values.push(value)
-      this.#fields.set(name, values)
-    }
   }
 
   scan(view: Buffer): void {
@@ -67,10 +75,20 @@ export class RawAudioScanner implements BodyScanner {
     return readBoolean(this.#fields.get(name)?.[0] ?? '') === true
   }
 
+  /** All fields are in the query. */
+  foresee(contentLength: number): ForeseenAudio | null {
+    if (contentLength > this.#maxAudioBytes) return null
+    return { fields: { kind: 'form', values: this.#fields }, audio: this.#audioOf(contentLength) }
+  }
+
   finish(): ScannedBody {
-    const length = this.#length
-    if (length === 0) throw invalid('the audio is empty', 'audio')
-    const audio: ScannedAudio = {
+    if (this.#length === 0) throw invalid('the audio is empty', 'audio')
+    const audio = this.#audioOf(this.#length)
+    return { fields: { kind: 'form', values: this.#fields }, source: { kind: 'audio', audio } }
+  }
+
+  #audioOf(length: number): ScannedAudio {
+    return {
       offset: 0,
       length,
       encoding: 'identity',
@@ -79,6 +97,5 @@ export class RawAudioScanner implements BodyScanner {
       mediaType: this.#mediaType,
       filename: null,
     }
-    return { fields: { kind: 'form', values: this.#fields }, source: { kind: 'audio', audio } }
   }
 }

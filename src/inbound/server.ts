@@ -2,6 +2,7 @@ import type { ByteBudget } from '../contracts/budget.ts'
 import { ERRORS, type ErrorCode, GatewayError } from '../errors.ts'
 import { type Logger, stackOf } from '../log.ts'
 import { Apps, type CertificateFiles, type Registration, type TlsListener } from './apps.ts'
+import { handshakeFault, type SocketLimits, socketBehavior } from './client-socket.ts'
 import { type Exchange, edgeFacts } from './exchange.ts'
 import { type EdgeContext, ImmediateBatch, NativeExchange, type RequestFacts } from './native-exchange.ts'
 import { openReceiveWindow } from './receive-window.ts'
@@ -17,7 +18,7 @@ import {
 
 import { type Found, NO_PARAMS, Router } from './router.ts'
 import { EDGE_TIMING, type EdgeTiming } from './timing.ts'
-import { type HttpRequest, type HttpResponse, loadUws, type Uws } from './uws.ts'
+import { type HttpRequest, type HttpResponse, loadUws, type Uws, type us_socket_context_t } from './uws.ts'
 
 export interface EdgeRoute {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
@@ -25,6 +26,8 @@ export interface EdgeRoute {
   readonly path: string
   /** A probe of balancers and monitors: its requests do not count as callers. */
   readonly probe?: true
+  /** The path takes WebSockets, of these limits; a GET that asks for none is refused. */
+  readonly socket?: SocketLimits
   /**
    * Answers the exchange, at once or later. What it throws or rejects with becomes the answer. A promise
    * that is fulfilled while nobody has answered becomes a 500, for nobody would: so await the body before
@@ -124,7 +127,7 @@ export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
   const { uws, version } = loadUws()
   const context: ServerContext = { ...shared, draining: false, accepted: 0, router, observe }
   const apps = new Apps(uws)
-  apps.register(await routing(uws, context, tls?.files))
+  apps.register(await routing(uws, routes, context, tls?.files))
   const { plain, secure } = await listenOnAll(apps, { host, port, shared: options.shared ?? false }, tls)
   const sweeper = setInterval(() => {
     const nowMs = performance.now()
@@ -187,6 +190,7 @@ async function listenOnAll(
 /** What has an app answer every request, whatever its method. @param files undefined: no app has TLS */
 async function routing(
   uws: Uws,
+  routes: readonly EdgeRoute[],
   context: ServerContext,
   files: CertificateFiles | undefined,
 ): Promise<Registration> {
@@ -195,6 +199,12 @@ async function routing(
     files === undefined ? null : { encrypted: true, window: await openWindow(uws, context.log, files) }
   return (app, encrypted) => {
     const way = encrypted && secure !== null ? secure : plain
+    for (const { path, socket } of routes) {
+      if (socket === undefined) continue
+      const take: Parameters<typeof socketBehavior>[1] = (res, request, handshake) =>
+        accept(res, request, 'GET', way, context, handshake)
+      app.ws(path, socketBehavior(socket, take))
+    }
     for (const [register, method] of METHODS) {
       app[register]('/*', (res, request) => accept(res, request, method, way, context))
     }
@@ -219,6 +229,7 @@ function accept(
   method: string,
   way: Way,
   context: ServerContext,
+  handshake?: us_socket_context_t,
 ): void {
   let exchange: NativeExchange | null = null
   res.onAborted(() => exchange?.left())
@@ -226,9 +237,17 @@ function accept(
     const head = readHead(request, method, way.window)
     const framing = judgeFraming(head)
     const found = context.router.find(method, head.path)
-    const refusal = refusalOf(head, framing, found) ?? unknownPath(found, head.path, context)
+    const refusal =
+      refusalOf(head, framing, found) ??
+      unknownPath(found, head.path, context) ??
+      socketRefusal(head, found, framing)
     if (found.route?.probe !== true) context.accepted += 1
-    const accepted = new NativeExchange(res, head, factsOf(framing, found, refusal, way), context)
+    const accepted = new NativeExchange(
+      res,
+      head,
+      { ...factsOf(framing, found, refusal, way), handshake },
+      context,
+    )
     exchange = accepted
     if (refusal?.code === 'LENGTH_REQUIRED') accepted.stopReading()
     // uWS would hand out an empty last chunk, a turn of the native code later than it is known.
@@ -237,12 +256,25 @@ function accept(
     context.observe(accepted, refusal?.code ?? null)
     if (refusal !== null) refuse(accepted, refusal, context)
     else run(found.route!, accepted)
+    accepted.returned()
   } catch (error) {
     if (exchange === null) {
       context.log.error({ method, stack: stackOf(error) }, 'a request could not be accepted')
       res.close()
     } else exchange.fail(error)
   }
+}
+
+/** Why a request to a path for WebSockets gets none, if so. */
+function socketRefusal(
+  head: RequestHead,
+  { route }: Found<EdgeRoute>,
+  framing: Framing | GatewayError,
+): GatewayError | null {
+  if (route?.socket === undefined) return null
+  const fault = handshakeFault(head)
+  if (fault !== null || isBodiless(framing)) return fault
+  return new GatewayError('INVALID_REQUEST', 'a handshake has no body')
 }
 
 function isBodiless(framing: Framing | GatewayError): boolean {

@@ -1,7 +1,14 @@
-import type { AppOptions, HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js'
+import type {
+  AppOptions,
+  HttpRequest,
+  HttpResponse,
+  TemplatedApp,
+  us_listen_socket,
+  us_socket_context_t,
+} from 'uWebSockets.js'
 import { createRequire } from 'node:module'
 
-export type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket }
+export type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket, us_socket_context_t }
 
 /** The part of the native module that the edge uses. */
 export interface Uws {

@@ -66,6 +66,12 @@ const Environment = Type.Object({
     default: 256,
     description: 'byte budget for held bodies and answers, MiB',
   }),
+  LARKWAY_LIVE_MEMORY_MIB: Type.Integer({
+    minimum: 1,
+    maximum: 1_048_576,
+    default: 128,
+    description: 'audio that live sessions may keep until it is settled, all together, MiB',
+  }),
   LARKWAY_JOBS: Type.Optional(
     Type.Integer({
       minimum: 0,

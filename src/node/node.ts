@@ -9,11 +9,13 @@ import { createMoneyLeases } from '../gateway/money-leases.ts'
 import type { Services } from '../gateway/services.ts'
 
 import { createJobSignals } from '../jobs/watch.ts'
+import { LiveSessions } from '../live/sessions.ts'
 import type { Logger } from '../log.ts'
 import { createMediaProbe } from '../media/probe.ts'
 import { createMetrics } from '../metrics/metrics.ts'
 import { createAudioFetcher } from '../outbound/fetch-audio.ts'
 import { createSender } from '../outbound/send.ts'
+import { createSocketOpener } from '../outbound/web-socket.ts'
 import { PROVIDERS } from '../providers/index.ts'
 import { BatchingRecorder } from '../recorder/recorder.ts'
 import { BuiltInSandbox } from '../sandbox/thread.ts'
@@ -92,6 +94,7 @@ export async function openNode(
     const services = openServices(keys, catalog, state, log, closers, {
       send: sender.send,
       open: sender.open,
+      openSocket: createSocketOpener(sandbox),
       budget,
       audioLinks: store.audioLinks,
       slotResults: createSlotResults({ objects, budget }),
@@ -103,6 +106,7 @@ export async function openNode(
       spool,
       workers,
       services,
+      live: new LiveSessions(services, environment.LARKWAY_LIVE_MEMORY_MIB * MIB),
       recorder: openRecorder(services, { state, log, timing }, closers),
       /** Reads the keys of the state at once. */
       refreshKeys: () => keys.refresh(),
@@ -161,7 +165,10 @@ function openServices(
   state: State,
   log: Logger,
   closers: Closer[],
-  outside: Pick<Services, 'send' | 'open' | 'budget' | 'audioLinks' | 'slotResults' | 'watch' | 'timing'>,
+  outside: Pick<
+    Services,
+    'send' | 'open' | 'openSocket' | 'budget' | 'audioLinks' | 'slotResults' | 'watch' | 'timing'
+  >,
 ): Services {
   const settlements = createSettlements(state.ledger, log)
   closers.push(() => settlements.close())

@@ -22,6 +22,8 @@ import type { Timing } from './timing.ts'
 
 /** Room for what follows the deadline of a call: its answer is kept for replay, and the state records its end. */
 const ENDING_MS = 10_000
+/** How long live sessions may go on when the node is to stop; what was sent by then is transcribed. */
+const LIVE_GRACE_SECONDS = 30
 /** How long jobs may go on when the node is to stop; a job that has not ended by then is given back. */
 const JOBS_GRACE_MS = 25_000
 
@@ -209,12 +211,13 @@ function running(node: Stoppable, onStop: () => void): RunningNode {
  * latest when none can be under way any more.
  */
 async function leave(
-  { parts: { catalog, services, log, timing }, server }: Stoppable,
+  { parts: { catalog, services, live, log, timing }, server }: Stoppable,
   listenMs: number,
 ): Promise<void> {
   const { deadlineMs, videoDeadlineMs } = catalog.current()
   const answerMs = Math.max(deadlineMs, videoDeadlineMs) + ENDING_MS
   const { settlements, moneyLeases } = services
+  live.goAway(LIVE_GRACE_SECONDS)
   const pending = () => settlements.pending || moneyLeases.report()
   if (server === null) await ended(() => pending() === 0, answerMs)
   else await drain(server, pending, { ...drainTimes(listenMs, answerMs), ...timing.drain }, log)

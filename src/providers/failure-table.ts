@@ -38,6 +38,9 @@ const CODES: readonly (readonly [meaning: Meaning, codes: readonly string[]])[] 
       // ElevenLabs
       'missing_permissions',
       'quota_exceeded',
+      // ElevenLabs' sockets, elevenlabs-js 2.73.0 wrapper/realtime/connection.d.ts
+      'auth_error',
+      'unaccepted_terms',
       // Groq, with 400: over the spend limit of the organization, https://console.groq.com/docs/spend-limits
       'blocked_api_access',
       'organization_restricted',
@@ -104,6 +107,9 @@ const CODES: readonly (readonly [meaning: Meaning, codes: readonly string[]])[] 
       // ElevenLabs
       'too_many_concurrent_requests',
       'system_busy',
+      'rate_limited',
+      'queue_overflow',
+      'resource_exhausted',
       // Deepgram
       'TOO_MANY_REQUESTS',
       // Anthropic; the last while the traffic of an organization grows too fast
@@ -145,6 +151,8 @@ const CODES: readonly (readonly [meaning: Meaning, codes: readonly string[]])[] 
   ],
   // ElevenLabs, also with 401
   [{ kind: 'caller', reason: 'unknown_voice', param: 'voice' }, ['voice_not_found']],
+  // ElevenLabs' sockets: audio that another entry may take
+  [{ kind: 'limit', reason: 'too_large' }, ['chunk_size_exceeded']],
   // AssemblyAI, OpenAI
   [{ kind: 'caller', reason: 'bad_audio' }, ['bad_audio', 'audio_too_short']],
   [

@@ -1,4 +1,4 @@
-import type { LiveAudio, Segment, Word } from '../contracts/calls.ts'
+import type { LiveAudio, LiveTerms, Segment, Word } from '../contracts/calls.ts'
 import type { JsonObject } from '../contracts/json.ts'
 import type { LiveEvent, LiveFrame, LiveStepper } from '../contracts/live.ts'
 import type { Target } from '../contracts/provider.ts'
@@ -173,6 +173,44 @@ export class LiveLog {
   #within(seconds: number, least: number): number {
     return toMilliseconds(Math.max(least, Math.min(this.sent, Number.isFinite(seconds) ? seconds : 0)))
   }
+}
+
+/** When the session commits audio, where the provider does not find the ends of utterances itself. Seconds. */
+export interface CommitPace {
+  /** Longest audio without a commit. */
+  readonly step: number
+  /** Audio behind the last piece of text that ends an utterance. */
+  readonly pause: number
+}
+
+/**
+ * What is not committed is not settled, and a session does not keep more than half a minute. The caller's own commits
+ * are given more time.
+ */
+const STEP_SECONDS = { auto: 20, manual: 25 } as const
+/** Silence behind the last piece of text that ends an utterance, as long as the text may be behind the audio. */
+const PAUSE_SECONDS = 1.2
+const LAG_SECONDS = 0.7
+/** Shortest utterance that a pause ends. */
+const UTTERANCE_MIN_SECONDS = 1
+
+export function commitPace({ commit, endpointingMs }: LiveTerms): CommitPace {
+  const pause = endpointingMs === null ? PAUSE_SECONDS : endpointingMs / 1000 + LAG_SECONDS
+  return { step: STEP_SECONDS[commit], pause: commit === 'auto' ? pause : Number.POSITIVE_INFINITY }
+}
+
+/** @param at seconds that were sent, that were sent before the last commit, and before the last piece of text */
+export function isCommitDue(
+  { step, pause }: CommitPace,
+  {
+    sent,
+    committed,
+    written,
+  }: { readonly sent: number; readonly committed: number; readonly written: number },
+): boolean {
+  const length = sent - committed
+  if (length >= step) return true
+  return written > committed && length >= UTTERANCE_MIN_SECONDS && sent - written >= pause
 }
 
 /** Most calls of `finalize` that wait for their answer; more are not passed on. */

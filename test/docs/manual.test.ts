@@ -137,7 +137,11 @@ t.test('every key of the configuration is documented, and none is stale', async 
     ['A provider', besideFacts(ProviderShape.properties)],
     ['A route', keysOf(RouteShape.properties)],
     ['An entry', besideFacts(EntryShape.properties)],
-    ['A model', [...facts]],
+    // Live facts that are as those of the model have its words.
+    [
+      'A model',
+      [...new Set([...facts].map((key) => key.replace(/^(live\.(?:price|limits\.keyterms))\..*/, '$1')))],
+    ],
     ['A workspace', keysOf(WorkspaceShape.properties)],
     ['A purpose', keysOf(purpose.properties)],
     ['An app', keysOf(AppShape.properties)],

@@ -137,6 +137,12 @@ t.test('what the demo really answers is what is documented, and what is shown', 
   for (const call of demoCalls(recordings)) await see(call)
   await seeJobs(see, recordings.audio)
   await seeResults(see)
+  await see({
+    id: 'transcriptionStream',
+    path: '/v1/transcription/stream',
+    summary: 'A request that is no handshake',
+    status: 400,
+  })
   t.same(
     [...documented.operations.keys()].filter((id) => !called.has(id)),
     [],

@@ -6,6 +6,7 @@ import type { Jobs } from '../../src/contracts/jobs.ts'
 import type { Objects } from '../../src/contracts/objects.ts'
 import type { FetchAudio } from '../../src/contracts/remote-audio.ts'
 import { createJobSignals } from '../../src/jobs/watch.ts'
+import { LiveSessions } from '../../src/live/sessions.ts'
 import { createLogger } from '../../src/log.ts'
 import { createMediaProbe } from '../../src/media/probe.ts'
 import { createAudioDigester } from '../../src/storage/audio-digest.ts'
@@ -71,6 +72,7 @@ export async function openDoors(t: Test, options: DoorsRigOptions): Promise<Door
     jobs: { objects: createJobObjects({ objects, budget }), links, signals: createJobSignals() },
     log: LOG,
     tracing: null,
+    live: new LiveSessions(services, 1024 * 1024),
   }
   return { dependencies, authorization, objects, links, budgetUsed: () => budget.used }
 }

@@ -36,6 +36,7 @@ export class FakeExchange implements Exchange {
   readonly bodyMs = 0
   readonly sentBytes = 0
   readonly firstByteMs = null
+  readonly handshake = false
   readonly body: RequestBody
   status: number | null = null
   receivedBytes = 0
@@ -46,6 +47,10 @@ export class FakeExchange implements Exchange {
   readonly #request: FakeRequest
   readonly #listeners: Listener[] = []
   #resumed: () => void = () => {}
+
+  upgrade(): void {
+    throw new Error('it asks for no WebSocket')
+  }
 
   constructor(request: FakeRequest) {
     const { chunks, contentType, headers = {}, query = '' } = request

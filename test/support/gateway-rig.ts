@@ -22,6 +22,7 @@ import type { Services } from '../../src/gateway/services.ts'
 import { DEFAULT_LIMITS, type Limits } from '../../src/limits.ts'
 import { createLogger } from '../../src/log.ts'
 import { createSender } from '../../src/outbound/send.ts'
+import { createSocketOpener } from '../../src/outbound/web-socket.ts'
 import { PROVIDERS } from '../../src/providers/index.ts'
 import { createEmbeddedState } from '../../src/state/embedded/state.ts'
 import { createBudget } from '../../src/storage/budget.ts'
@@ -140,6 +141,7 @@ export function gatewayRig(t: Pick<Test, 'teardown'>, options: GatewayRigOptions
     slotResults: createSlotResults({ objects: NO_OBJECTS, budget }),
     send: sender.send,
     open: sender.open,
+    openSocket: createSocketOpener(undefined),
     budget,
     random: () => 0.5,
     latency: createLatencyTracker(),

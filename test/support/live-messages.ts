@@ -70,6 +70,19 @@ export const LIVE_MESSAGES: Readonly<Record<string, readonly object[]>> = {
     { type: 'Error', error_code: 3006, error: 'e' },
   ],
   deepgram: DEEPGRAM,
+  elevenlabs: [
+    { message_type: 'session_started', session_id: 's', config: {} },
+    { message_type: 'partial_transcript', text: 'hello' },
+    { message_type: 'committed_transcript', text: 'hello' },
+    {
+      message_type: 'committed_transcript_with_timestamps',
+      text: 'hello',
+      language_code: 'en',
+      words: [{ text: 'hello', start: 0.5, end: 0.9, type: 'word', logprob: -0.1 }],
+    },
+    { message_type: 'commit_throttled', error: 'e' },
+    { message_type: 'transcriber_error', error: 'e' },
+  ],
   sandbox: DEEPGRAM,
   openai: [
     { type: 'session.updated', session: { type: 'transcription' } },
@@ -95,6 +108,7 @@ export const LIVE_MESSAGES: Readonly<Record<string, readonly object[]>> = {
 export const LIVE_MODELS: Readonly<Record<string, string>> = {
   assemblyai: 'universal-3-6-pro',
   deepgram: 'nova-3',
+  elevenlabs: 'scribe_v2_realtime',
   sandbox: 'morse-1',
   openai: 'gpt-4o-transcribe',
 }

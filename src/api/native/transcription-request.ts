@@ -32,7 +32,7 @@ export const TRANSCRIPTION_FIELDS = {
   ),
   mode: optional(
     Type.Enum([...MODES]),
-    'default: batch; async answers with a job, on /v1/transcription only; no model supports realtime yet',
+    'default: batch; async answers with a job, on /v1/transcription only; realtime transcribes while the audio comes',
   ),
   diarization: optional(Type.Boolean(), 'labels speakers; the model must support it'),
   speaker_count_hint: optional(

@@ -230,6 +230,12 @@ const Limits = shape('Limits', {
   queue_max_payload_bytes: count('raw bytes of `payload`'),
   sync_idempotency_ttl_seconds: count('how long an idempotency key is remembered'),
   stt_job_result_ttl_seconds: count('how long a job is kept after its end'),
+  live_max_session_seconds: count('longest live session'),
+  live_idle_seconds: count('how long a live session goes on without audio'),
+  live_buffer_seconds: count('audio that a live session keeps until it is settled'),
+  live_max_message_bytes: count('bytes of a message of a live session'),
+  live_max_sessions_per_key: count('live sessions of a key on a node'),
+  live_max_sessions_per_workspace: count('live sessions of a workspace on a node'),
 })
 
 export const Me = shape('Me', {

@@ -1,6 +1,7 @@
 import type { Provider } from '../../contracts/provider.ts'
 import { jsonOf, objectsIn } from '../json.ts'
 import { modelList } from '../model-list.ts'
+import { live } from './live.ts'
 import { speech } from './speech.ts'
 import { transcription } from './transcription.ts'
 import { elevenlabsHeaders } from './wire.ts'
@@ -21,6 +22,7 @@ export const elevenlabs: Provider = {
   baseUrl: 'https://api.elevenlabs.io',
   needsCredential: true,
   transcription,
+  live,
   speech,
   models,
 }

@@ -9,9 +9,12 @@ import { type LanguageHint, languageHint, whisperLanguage } from '../language.ts
 import {
   base64Of,
   broken,
+  type CommitPace,
   closeFailure,
+  commitPace,
   FINALIZING_MAX,
   failureInside,
+  isCommitDue,
   LiveLog,
   NO_FRAMES,
   NOTHING,
@@ -136,16 +139,6 @@ const PROBE_SECONDS = 3
 const DETECTION_SECONDS = 1
 /** Least audio of a commit; less is refused, as an empty one is. */
 const COMMIT_MIN_SECONDS = 0.1
-/**
- * Longest audio without a commit, seconds: what is not committed is not settled, and a session does not keep more than
- * half a minute. The caller's own commits are given more time.
- */
-const STEP_SECONDS = { auto: 20, manual: 25 } as const
-/** Silence behind the last piece of text that ends an utterance, as long as the text may be behind the audio. */
-const PAUSE_SECONDS = 1.2
-const LAG_SECONDS = 0.7
-/** Shortest utterance that a pause ends. */
-const UTTERANCE_MIN_SECONDS = 1
 /** Most items that have no transcript yet, and commits that have no answer. */
 const ITEMS_MAX = 256
 const ID_MAX_LENGTH = 256
@@ -179,8 +172,7 @@ interface Commit {
 class TranscriptionStepper implements LiveStepper {
   readonly #update: string
   readonly #vad: boolean
-  readonly #step: number
-  readonly #pause: number
+  readonly #pace: CommitPace
   readonly #audio: LiveAudio
   readonly #log: LiveLog
   #isReady = false
@@ -206,12 +198,9 @@ class TranscriptionStepper implements LiveStepper {
   readonly #probes: { readonly at: number; readonly answers: readonly Answer[] }[] = []
 
   constructor(call: LiveCall, target: Target) {
-    const { commit, endpointingMs } = call.live
     this.#update = sessionUpdate(call, target)
     this.#vad = detectsTurns(call, shapeOf(target.model))
-    this.#step = STEP_SECONDS[commit]
-    const pause = endpointingMs === null ? PAUSE_SECONDS : endpointingMs / 1000 + LAG_SECONDS
-    this.#pause = commit === 'auto' ? pause : Number.POSITIVE_INFINITY
+    this.#pace = commitPace(call.live)
     this.#audio = audioFor(call)
     this.#log = new LiveLog(this.#audio)
   }
@@ -428,16 +417,12 @@ class TranscriptionStepper implements LiveStepper {
 
   /** Whether the audio since the last commit is to be committed. */
   #isDue(): boolean {
-    const { sent } = this.#log
-    const length = sent - this.#committed
     if (this.#commits.length >= ITEMS_MAX) return false
-    if (this.#vad) {
-      // A speaker who makes no pause would be heard only at the end.
-      return this.#speech !== null && sent - Math.max(this.#speech, this.#committed) >= this.#step
-    }
-    if (length >= this.#step) return true
-    const isWritten = this.#written > this.#committed
-    return isWritten && length >= UTTERANCE_MIN_SECONDS && sent - this.#written >= this.#pause
+    const { sent } = this.#log
+    if (!this.#vad)
+      return isCommitDue(this.#pace, { sent, committed: this.#committed, written: this.#written })
+    // A speaker who makes no pause would be heard only at the end.
+    return this.#speech !== null && sent - Math.max(this.#speech, this.#committed) >= this.#pace.step
   }
 
   /**

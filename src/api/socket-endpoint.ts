@@ -1,0 +1,87 @@
+import type { Scope } from '../contracts/catalog.ts'
+import type { ErrorCode } from '../errors.ts'
+import { type GatewayError, toGatewayError } from '../errors.ts'
+import { authenticate, requireScope, takeToken } from '../gateway/authentication.ts'
+import type { CallContext } from '../gateway/call-context.ts'
+import { type ClientSocketListener, offeredProtocols, type SocketLimits } from '../inbound/client-socket.ts'
+import type { Ending, Exchange } from '../inbound/exchange.ts'
+import { type Admitted, type Dependencies, type Door, type Endpoint, observedRoute } from './endpoint.ts'
+import type { ParameterName } from './openapi/headers.ts'
+import { KEY_ERRORS, type Operation } from './openapi/operation.ts'
+import type { Json } from './openapi/schema.ts'
+
+/** A handshake whose caller is admitted. */
+export interface SocketCall extends Admitted {
+  /** Resolves when the key's bucket has given a token, or rejects with RATE_LIMITED; undefined: it has. */
+  readonly admitted: Promise<void> | undefined
+}
+
+interface SocketDefinition<Path> {
+  readonly path: Path
+  readonly id: string
+  readonly tag: Operation['tag']
+  readonly summary: string
+  readonly description?: string
+  readonly parameters?: readonly (ParameterName | Json)[]
+  readonly errors: readonly ErrorCode[]
+  readonly scope: Scope
+  readonly limits: SocketLimits
+  readonly door?: Door
+  /** The value of `Authorization`, or what stands for it where a browser cannot send one. */
+  authorization(exchange: Exchange): string | undefined
+  /** The one of the subprotocols offered that is spoken; null: none. */
+  protocol(offered: readonly string[]): string | null
+  /** @throws GatewayError, which is answered in place of the handshake */
+  open(call: SocketCall): ClientSocketListener
+  /** Where the caller wants to be refused on the socket, since browsers do not show any other answer. */
+  refused(error: GatewayError, exchange: Exchange): ClientSocketListener
+}
+
+/**
+ * Defines an endpoint that is a WebSocket. The handshake is answered in the turn in which it came, out of memory: what
+ * has to be asked for, such as money, is asked once the socket is open, and refused there.
+ */
+export function socketEndpoint<const Path extends string>(
+  definition: SocketDefinition<Path>,
+): Endpoint<Dependencies, 'GET', Path> {
+  const { path, id, tag, summary, description, scope, parameters = [], errors, door, limits } = definition
+  return {
+    ...{ method: 'GET', path, id, tag, summary, scope, limited: true, idempotent: false, parameters },
+    ...(description === undefined ? {} : { description }),
+    answers: [{ status: 101, description: 'the connection is a WebSocket' }],
+    ...(door === undefined ? {} : { headers: [door.requestIdHeader] }),
+    errors: [...KEY_ERRORS, 'INVALID_REQUEST', 'OVERLOADED', ...errors],
+    route: (needs) => ({
+      ...observedRoute(
+        needs,
+        { method: 'GET', path, ...(door === undefined ? {} : { door }) },
+        (exchange, context) => answer(definition, exchange, context, needs),
+      ),
+      socket: limits,
+    }),
+  }
+}
+
+function answer(
+  definition: SocketDefinition<string>,
+  exchange: Exchange,
+  context: CallContext,
+  dependencies: Dependencies,
+): Ending {
+  const protocol = definition.protocol(offeredProtocols(exchange.headers))
+  try {
+    const admitted = authenticate(dependencies.services.keys, context, definition.authorization(exchange))
+    requireScope(admitted.principal, definition.scope)
+    const taken = takeToken(dependencies.services, admitted)
+    // It is waited for once the socket is open, which it may not be.
+    taken?.catch(() => {})
+    const call = { exchange, context: admitted, dependencies, admitted: taken }
+    return { status: 101, protocol, listener: definition.open(call) }
+  } catch (thrown) {
+    if (new URLSearchParams(exchange.query).get('errors') !== 'in_band') throw thrown
+    const error = toGatewayError(thrown)
+    context.failure = error
+    context.trace?.failed(error.code)
+    return { status: 101, protocol, listener: definition.refused(error, exchange) }
+  }
+}

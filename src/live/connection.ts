@@ -1,0 +1,245 @@
+import type { CancelSignal } from '../cancellation.ts'
+import type { LiveCall } from '../contracts/calls.ts'
+import type {
+  LiveEvent,
+  LiveFrame,
+  LiveStepper,
+  SocketEnd,
+  SocketListener,
+  UpstreamSocket,
+} from '../contracts/live.ts'
+import type { LiveTranscription } from '../contracts/provider.ts'
+import type { Failure } from '../contracts/upstream.ts'
+import { adapt, targetOf } from '../gateway/eligibility.ts'
+import type { Attempt } from '../gateway/failover.ts'
+import { type AttemptFailure, traceContextOf } from '../gateway/operation.ts'
+import type { Candidate } from '../gateway/selection.ts'
+import type { ActiveCall } from '../gateway/services.ts'
+import { bytesPerSecond, type Converter, converter } from '../media/pcm.ts'
+
+/** How long a provider may take to accept a socket, and how long until it takes audio. */
+const HANDSHAKE_MS = 5_000
+const READY_MS = 5_000
+/** How fast audio goes to a provider that does not say what it takes, of real time: Deepgram's limit. */
+const SPEED = 1.25
+/** Seconds of audio that may be sent at once, when a connection begins and after a pause. */
+const BURST_SECONDS = 1
+/** A provider that has not read this much of its audio has stopped reading, seconds. */
+const UNREAD_SECONDS = 5
+
+/** Is told what a connection says. */
+export interface ConnectionListener {
+  onEvent(event: LiveEvent, connection: LiveConnection): void
+  /** The connection is over without having ended. Once, and nothing behind it. */
+  onFailed(failure: Failure, connection: LiveConnection): void
+}
+
+/**
+ * A connection to an entry, from its handshake to its end; the pace at which it takes audio, and where in the session
+ * its time began.
+ */
+export class LiveConnection implements SocketListener {
+  readonly candidate: Candidate
+  /** Hints that the entry lacks. */
+  readonly warnings: readonly string[]
+  readonly bills: 'audio' | 'session'
+  /** When it took audio for the first time, on the clock of `performance.now()`. */
+  readyMs = 0
+  /** When it last said something. */
+  heardMs = 0
+  /** Place of the first byte of audio that it was sent, and of the next one. */
+  base = 0
+  place = 0
+  /** It was told that no more audio comes. */
+  isEnding = false
+  /** It asks to be changed for another. */
+  isLeaving = false
+  /** It has settled audio: it works. */
+  hasWorked = false
+  readonly #listener: ConnectionListener
+  readonly #live: LiveTranscription
+  readonly #stepper: LiveStepper
+  readonly #converter: Converter | null
+  readonly #socket: UpstreamSocket
+  readonly #unreadMax: number
+  readonly #speed: number
+  #state: 'opening' | 'open' | 'over' = 'opening'
+  #opened: (ended: OpenEnd) => void = () => {}
+  #credit = BURST_SECONDS
+  #creditMs = 0
+  #sentMs = 0
+
+  constructor(
+    active: ActiveCall<'transcription'>,
+    { candidate, deadlineAtMs }: Attempt,
+    listener: ConnectionListener,
+  ) {
+    const { services, context, call } = active
+    const { entry } = candidate
+    const live = services.providers.get(entry.provider.kind)?.live
+    if (live === undefined) throw new Error(`${entry.provider.kind} does not transcribe live`)
+    const { payload, warnings } = adapt(call, entry)
+    const target = targetOf(entry)
+    const handshake = live.handshake(payload as LiveCall, target)
+    const { bills = 'audio', replay_speed: speed = SPEED } = entry.facts.live ?? {}
+    this.candidate = candidate
+    this.warnings = warnings
+    this.bills = bills
+    this.#listener = listener
+    this.#live = live
+    this.#stepper = live.connect(payload as LiveCall, target)
+    this.#converter = converter((payload as LiveCall).live.audio, handshake.audio)
+    this.#speed = speed
+    // Base64 is a third longer than what it says.
+    this.#unreadMax = UNREAD_SECONDS * bytesPerSecond(handshake.audio) * (4 / 3)
+    const leftMs = Math.max(1, Math.min(HANDSHAKE_MS, deadlineAtMs - performance.now()))
+    const headers = traceContextOf(context) ?? {}
+    this.#socket = services.openSocket(handshake, this, { handshakeMs: leftMs, headers })
+  }
+
+  /**
+   * Resolves when it takes audio, or will not.
+   *
+   * @throws the signal's reason when the caller left
+   */
+  async opened(signal: CancelSignal, deadlineAtMs: number): Promise<OpenEnd> {
+    const leftMs = Math.min(HANDSHAKE_MS + READY_MS, deadlineAtMs - performance.now())
+    const late = setTimeout(() => this.fail(NOT_READY), Math.max(1, leftMs))
+    const leave = () => this.fail(LEFT)
+    signal.addEventListener('abort', leave)
+    try {
+      if (signal.aborted) leave()
+      return await new Promise<OpenEnd>((resolve) => {
+        this.#opened = resolve
+        if (this.#state === 'over') resolve(unopened(LEFT))
+      })
+    } finally {
+      clearTimeout(late)
+      signal.removeEventListener('abort', leave)
+      signal.throwIfAborted()
+    }
+  }
+
+  /** In which time sound has an answer, ms; null: the provider need not answer. */
+  get answersWithinMs(): number | null {
+    return this.#live.answersWithinMs ?? null
+  }
+
+  /** Its provider has stopped reading. */
+  get isStuck(): boolean {
+    return this.#socket.bufferedBytes > this.#unreadMax
+  }
+
+  /** Takes `seconds` of audio from what may be sent now; false: not yet. */
+  mayTake(seconds: number, nowMs: number): boolean {
+    const earned = ((nowMs - this.#creditMs) / 1000) * this.#speed
+    this.#credit = Math.min(Math.max(BURST_SECONDS, seconds), this.#credit + earned)
+    this.#creditMs = nowMs
+    if (this.#credit < seconds) return false
+    this.#credit -= seconds
+    return true
+  }
+
+  sendAudio(bytes: Uint8Array, nowMs: number): void {
+    this.#sentMs = nowMs
+    this.#send(this.#stepper.audio(this.#converter === null ? bytes : this.#converter(bytes)))
+  }
+
+  /** @returns false when there is nothing to settle, or the provider cannot be asked */
+  finalize(): boolean {
+    const frames = this.#stepper.finalize()
+    this.#send(frames)
+    return frames.length > 0
+  }
+
+  end(): void {
+    this.isEnding = true
+    this.#send(this.#stepper.end())
+  }
+
+  /** Says that it is still there, where nothing was sent for a while. */
+  keepAlive(nowMs: number): void {
+    const { keepAliveMs } = this.#live
+    if (keepAliveMs === undefined || nowMs - this.#sentMs < keepAliveMs) return
+    this.#sentMs = nowMs
+    this.#send(this.#stepper.keepAlive())
+  }
+
+  /** Leaves the provider: what it still says is not listened to. */
+  close(): void {
+    if (this.#state === 'over') return
+    this.#state = 'over'
+    // A provider that is not told goes on to bill for the open connection.
+    if (!this.isEnding) this.#send(this.#stepper.end())
+    this.#socket.close()
+  }
+
+  onOpen(): void {
+    this.#send(this.#stepper.opened())
+    if (this.#live.readyWhenOpen) this.#ready()
+  }
+
+  onFrame(frame: LiveFrame): void {
+    if (this.#state === 'over') return
+    this.heardMs = performance.now()
+    const { events, reply } = this.#stepper.received(frame)
+    if (reply !== undefined) this.#send(reply)
+    // What a final says is settled by it, so that it can tell.
+    for (const event of events) if (event.kind === 'settled') this.#take(event)
+    for (const event of events) if (event.kind !== 'settled') this.#take(event)
+  }
+
+  onEnd(end: SocketEnd): void {
+    const failure = this.#failureOf(end)
+    if (failure === null) this.#take({ kind: 'ended' })
+    else this.fail(failure)
+  }
+
+  #take(event: LiveEvent): void {
+    if (this.#state === 'over') return
+    if (event.kind === 'failed') this.fail(event.failure)
+    else if (event.kind === 'ready') this.#ready()
+    else if (this.#state === 'open') this.#listener.onEvent(event, this)
+  }
+
+  #ready(): void {
+    if (this.#state !== 'opening') return
+    this.#state = 'open'
+    const nowMs = performance.now()
+    this.readyMs = nowMs
+    this.heardMs = nowMs
+    this.#creditMs = nowMs
+    this.#sentMs = nowMs
+    this.#opened({ got: this })
+  }
+
+  /** Gives the connection up: it is of no use any more. */
+  fail(failure: Failure): void {
+    const before = this.#state
+    if (before === 'over') return
+    this.#state = 'over'
+    this.#socket.destroy()
+    if (before === 'opening') this.#opened(unopened(failure))
+    else this.#listener.onFailed(failure, this)
+  }
+
+  #failureOf(end: SocketEnd): Failure | null {
+    if (end.kind === 'refused') return this.#live.refused(end.reply)
+    return end.kind === 'failed' ? end.failure : this.#stepper.closed(end.code, end.reason)
+  }
+
+  #send(frames: readonly LiveFrame[]): void {
+    for (const frame of frames) this.#socket.send(frame)
+  }
+}
+
+type OpenEnd = { readonly got: LiveConnection } | AttemptFailure
+
+function unopened(failure: Failure): AttemptFailure {
+  return { failure, blamed: true, unknown: false }
+}
+
+const PLAIN = { status: null, retryAfterMs: null, providerMessage: null }
+const NOT_READY: Failure = { ...PLAIN, kind: 'server', reason: 'it took no audio in time' }
+/** Seen by nobody: whoever waits is told why the call was left. */
+const LEFT: Failure = { ...PLAIN, kind: 'connect', reason: 'the caller left' }

@@ -1,0 +1,194 @@
+import type { Entry } from '../contracts/catalog.ts'
+import { GatewayError } from '../errors.ts'
+import type { CallOf } from '../gateway/call.ts'
+import { factsFor } from '../gateway/facts-for.ts'
+import { meter, NOTHING_REPORTED } from '../gateway/meter.ts'
+import { microsOf, usdOf } from '../gateway/price.ts'
+import { type Reservation, reserve } from '../gateway/reservation.ts'
+import type { Selection } from '../gateway/selection.ts'
+import type { ActiveCall } from '../gateway/services.ts'
+
+/** Seconds of audio that money is set aside for at a time. */
+export const SLICE_SECONDS = 60
+/** How long the audio of a slice may take; a reservation that outlives its deadline would be charged as it is. */
+const SLICE_MS = 120_000
+/** When the next slice is asked for, of either. */
+const RENEWED_AT = 0.5
+/** Credits that were refused may have come meanwhile. */
+const ASKED_AGAIN_MS = 5_000
+
+/** The call of a session, for a number of seconds. */
+export function sliceOf(call: CallOf<'transcription'>, seconds: number): CallOf<'transcription'> {
+  const { payload } = call
+  return { ...call, payload: { ...payload, audio: { ...payload.audio, durationSeconds: seconds } } }
+}
+
+interface Slice {
+  readonly reservation: Reservation
+  readonly sinceMs: number
+  /** The entry that it is spent at; null: at none yet. */
+  entry: Entry | null
+  usedSeconds: number
+}
+
+/** What a session has been charged. */
+export interface Spent {
+  readonly billableSeconds: number
+  /** Null: a price is not known. */
+  readonly costUsd: number | null
+}
+
+/**
+ * The money of a session, in slices: the next one is reserved when half of the last is used, and each is settled once,
+ * at what was used of it. A node that dies is charged the slice that it held, as any call is.
+ */
+export class SessionMoney {
+  /** A call of one slice under the session's own signal. */
+  readonly #active: ActiveCall<'transcription'>
+  #slice: Slice | null = null
+  #next: Slice | null = null
+  #asking: Promise<void> | null = null
+  #refusal: GatewayError | null = null
+  #billableSeconds = 0
+  #micros: number | null = 0
+  #refusedMs = 0
+  #isOver = false
+
+  constructor(active: Omit<ActiveCall<'transcription'>, 'deadlineMs' | 'deadlineAtMs' | 'job'>) {
+    const call = sliceOf(active.call as CallOf<'transcription'>, SLICE_SECONDS)
+    this.#active = { ...active, call, job: null, deadlineMs: SLICE_MS, deadlineAtMs: 0 }
+  }
+
+  /** Why there is no next slice; null: there is one, or it is not asked for yet. */
+  get refusal(): GatewayError | null {
+    return this.#refusal
+  }
+
+  /** Seconds that may be spent without another slice. */
+  get leftSeconds(): number {
+    const left = this.#slice === null ? 0 : SLICE_SECONDS - this.#slice.usedSeconds
+    return left + (this.#next === null ? 0 : SLICE_SECONDS)
+  }
+
+  /**
+   * Reserves the first slice.
+   *
+   * @returns the selection with the entries that it covers
+   * @throws  GatewayError as `reserve`
+   */
+  async begin(selection: Selection): Promise<Selection> {
+    const reservation = await reserve(this.#active, selection)
+    this.#slice = newSlice(reservation)
+    if (this.#isOver) await this.end()
+    return reservation.selection
+  }
+
+  /**
+   * Another entry is paid from now on: what the last one had used is settled, and the rest of its slice freed.
+   *
+   * @throws GatewayError as `reserve`
+   */
+  async change(selection: Selection): Promise<Selection> {
+    await this.#asking
+    if (this.#next === null) {
+      this.#next = newSlice(await reserve(this.#active, selection))
+      this.#refusal = null
+    }
+    const { selection: covered } = this.#next.reservation
+    this.#roll()
+    if (this.#isOver) await this.end()
+    return covered
+  }
+
+  /** Names the entry that the seconds to come are spent at. */
+  payTo(entry: Entry): void {
+    if (this.#slice !== null) this.#slice.entry = entry
+  }
+
+  spend(seconds: number): void {
+    const slice = this.#slice
+    if (slice === null) return
+    slice.usedSeconds += seconds
+    if (slice.usedSeconds >= SLICE_SECONDS && this.#next !== null) this.#roll()
+  }
+
+  /** Asks for the next slice when it is time to. @param selection for which it is to be good */
+  tick(nowMs: number, selection: Selection): void {
+    const slice = this.#slice
+    if (slice === null || this.#isOver) return
+    const ageMs = nowMs - slice.sinceMs
+    if (this.#next !== null && ageMs >= SLICE_MS * RENEWED_AT) return void this.#roll()
+    if (this.#refusal !== null && nowMs - this.#refusedMs >= ASKED_AGAIN_MS) this.#refusal = null
+    const isDue = slice.usedSeconds >= SLICE_SECONDS * RENEWED_AT || ageMs >= SLICE_MS * RENEWED_AT
+    if (!isDue || this.#next !== null || this.#asking !== null || this.#refusal !== null) return
+    this.#asking = this.#renew(selection).finally(() => {
+      this.#asking = null
+    })
+  }
+
+  /** What was spent so far, this slice included. */
+  spent(): Spent {
+    const under = this.#slice === null ? null : priced(this.#active, this.#slice)
+    return {
+      billableSeconds: this.#billableSeconds + (under?.billableSeconds ?? 0),
+      costUsd:
+        this.#micros === null || under?.costUsd === null
+          ? null
+          : usdOf(this.#micros + microsOf(under?.costUsd ?? 0)),
+    }
+  }
+
+  /** Settles what there is. Nothing is spent any more. */
+  async end(): Promise<void> {
+    this.#isOver = true
+    await this.#asking
+    const [slice, next] = [this.#slice, this.#next]
+    this.#slice = null
+    this.#next = null
+    await Promise.all([slice, next].map((one) => (one === null ? null : this.#settle(one))))
+  }
+
+  async #renew(selection: Selection): Promise<void> {
+    try {
+      this.#next = newSlice(await reserve(this.#active, selection))
+    } catch (thrown) {
+      this.#refusedMs = performance.now()
+      this.#refusal =
+        thrown instanceof GatewayError ? thrown : new GatewayError('INTERNAL', undefined, { cause: thrown })
+    }
+  }
+
+  /** Settles the slice under way, and goes on with the next one. */
+  #roll(): void {
+    const [slice, next] = [this.#slice, this.#next]
+    if (next === null) return
+    this.#slice = next
+    this.#next = null
+    if (slice === null) return
+    next.entry = slice.entry
+    void this.#settle(slice)
+  }
+
+  #settle(slice: Slice): Promise<unknown> | null {
+    const { reservation, entry } = slice
+    const { billableSeconds, costUsd } = priced(this.#active, slice)
+    this.#billableSeconds += billableSeconds
+    this.#micros = this.#micros === null || costUsd === null ? null : this.#micros + microsOf(costUsd)
+    if (entry !== null && slice.usedSeconds > 0) return reservation.settle(entry, costUsd)
+    // No provider has worked on it.
+    this.#active.context.estimate = null
+    return reservation.settleFailed(null)
+  }
+}
+
+function newSlice(reservation: Reservation): Slice {
+  return { reservation, sinceMs: performance.now(), entry: null, usedSeconds: 0 }
+}
+
+/** Cost of a slice at what was used of it. */
+function priced({ call }: ActiveCall<'transcription'>, { entry, usedSeconds }: Slice): Spent {
+  if (entry === null || usedSeconds === 0) return { billableSeconds: 0, costUsd: 0 }
+  const used = sliceOf(call as CallOf<'transcription'>, usedSeconds)
+  const { usage, costUsd } = meter(used, NOTHING_REPORTED, factsFor(entry, used).price)
+  return { billableSeconds: usage.billable_audio_seconds ?? usedSeconds, costUsd }
+}

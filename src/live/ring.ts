@@ -1,0 +1,137 @@
+/** Audio is kept in blocks of half a second at 16 kHz: most sessions hold a few. */
+const BLOCK_BYTES = 16 * 1024
+/** Blocks that nobody holds and that are kept for the next session. */
+const FREE_MAX = 1_024
+
+/** The memory of all rings of a process. */
+export class RingMemory {
+  readonly #limit: number
+  readonly #free: Uint8Array[] = []
+  #used = 0
+
+  /** @param limit bytes that all rings may hold together */
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+
+  /** Bytes that rings hold. */
+  get used(): number {
+    return this.#used
+  }
+
+  /** @returns null when all of it is in use */
+  take(): Uint8Array | null {
+    if (this.#used + BLOCK_BYTES > this.#limit) return null
+    this.#used += BLOCK_BYTES
+    return this.#free.pop() ?? Buffer.allocUnsafeSlow(BLOCK_BYTES)
+  }
+
+  giveBack(block: Uint8Array): void {
+    this.#used -= BLOCK_BYTES
+    if (this.#free.length < FREE_MAX) this.#free.push(block)
+  }
+}
+
+/**
+ * The audio of a session that is not settled, by its place in all that the caller has sent, in bytes. What is pushed
+ * over its reach, or over the memory of the process, pushes the oldest out: that can be replayed to nobody any more.
+ */
+export class AudioRing {
+  readonly #memory: RingMemory
+  readonly #reach: number
+  readonly #blocks: Uint8Array[] = []
+  /** Place of the first byte of the first block. */
+  #base = 0
+  #start = 0
+  #end = 0
+
+  /** @param reach bytes that it holds at most */
+  constructor(memory: RingMemory, reach: number) {
+    this.#memory = memory
+    this.#reach = reach
+  }
+
+  /** Place of the oldest byte that is held. */
+  get start(): number {
+    return this.#start
+  }
+
+  /** Place of the next byte that comes. */
+  get end(): number {
+    return this.#end
+  }
+
+  /** Keeps a copy of `bytes`. */
+  push(bytes: Uint8Array): void {
+    let at = 0
+    while (at < bytes.length) {
+      const offset = this.#end - this.#base
+      if (offset === this.#blocks.length * BLOCK_BYTES && !this.#grow())
+        return void this.#skip(bytes.length - at)
+      const block = this.#blocks[Math.floor(offset / BLOCK_BYTES)]!
+      const place = offset % BLOCK_BYTES
+      const count = Math.min(BLOCK_BYTES - place, bytes.length - at)
+      block.set(bytes.subarray(at, at + count), place)
+      at += count
+      this.#end += count
+    }
+    if (this.#end - this.#start > this.#reach) this.drop(this.#end - this.#reach)
+  }
+
+  /** Lets go of all before `place`. */
+  drop(place: number): void {
+    this.#start = Math.min(this.#end, Math.max(this.#start, place))
+    while (this.#blocks.length > 0 && this.#base + BLOCK_BYTES <= this.#start) {
+      this.#memory.giveBack(this.#blocks.shift()!)
+      this.#base += BLOCK_BYTES
+    }
+    if (this.#blocks.length === 0) this.#base = this.#start
+  }
+
+  /** Copies what is held from `place` on into `target`. @returns how much that is */
+  read(place: number, target: Uint8Array): number {
+    const from = Math.max(place, this.#start)
+    const count = Math.min(target.length, this.#end - from)
+    let at = 0
+    while (at < count) {
+      const offset = from + at - this.#base
+      const block = this.#blocks[Math.floor(offset / BLOCK_BYTES)]!
+      const part = block.subarray(
+        offset % BLOCK_BYTES,
+        Math.min(BLOCK_BYTES, (offset % BLOCK_BYTES) + count - at),
+      )
+      target.set(part, at)
+      at += part.length
+    }
+    return Math.max(0, count)
+  }
+
+  /** Gives its memory back. */
+  clear(): void {
+    this.drop(this.#end)
+    for (const block of this.#blocks.splice(0)) this.#memory.giveBack(block)
+    this.#base = this.#end
+  }
+
+  /** Adds a block; where there is no memory, its own oldest one. @returns false when it has none */
+  #grow(): boolean {
+    const fresh = this.#memory.take()
+    if (fresh !== null) {
+      this.#blocks.push(fresh)
+      return true
+    }
+    const oldest = this.#blocks.shift()
+    if (oldest === undefined) return false
+    this.#base += BLOCK_BYTES
+    this.#start = Math.max(this.#start, this.#base)
+    this.#blocks.push(oldest)
+    return true
+  }
+
+  /** Nothing can be kept: the audio is lost as soon as it has come. */
+  #skip(count: number): void {
+    this.#end += count
+    this.#start = this.#end
+    this.#base = this.#end
+  }
+}

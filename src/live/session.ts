@@ -1,0 +1,694 @@
+import { Cancellation } from '../cancellation.ts'
+import type { LiveCall } from '../contracts/calls.ts'
+import type { LiveEvent } from '../contracts/live.ts'
+import type { Failure } from '../contracts/upstream.ts'
+import { GatewayError, toGatewayError } from '../errors.ts'
+import type { CallOf } from '../gateway/call.ts'
+import type { AdmittedContext } from '../gateway/call-context.ts'
+import { type AttemptSuccess, failOver } from '../gateway/failover.ts'
+import { headOf } from '../gateway/outcome.ts'
+import type { Candidate, Selection } from '../gateway/selection.ts'
+import type { ActiveCall, Services } from '../gateway/services.ts'
+import { transcriptEnvelope } from '../gateway/transcript.ts'
+import { bytesPerSecond, frameBytes } from '../media/pcm.ts'
+import type { LiveClock, Ticking } from './clock.ts'
+import { type ConnectionListener, LiveConnection } from './connection.ts'
+import type { LiveEntry, LiveSink } from './messages.ts'
+import { SessionMoney, sliceOf } from './money.ts'
+import { AudioRing, type RingMemory } from './ring.ts'
+import { seconds, Transcript } from './transcript.ts'
+
+/** Audio is sent on in pieces of this length: every frame costs the same, however short it is. */
+const CHUNK_SECONDS = 0.1
+/** How long all entries together may take to connect. */
+const CONNECT_MS = 15_000
+/** A provider that does not answer sound for so long has died silently. */
+const SILENT_MS = 5_000
+/** How long a provider may take to say the rest once it was told that the audio has ended. */
+const ENDING_MS = 10_000
+/** Changes of the provider within a session; with more of them nothing would come of it. */
+const SWITCHES_MAX = 100
+/** How long a rotation waits for the end of an utterance. */
+const ROTATION_MS = 20_000
+/** A connection is changed for another so long before its provider would end it. */
+const ROTATION_MARGIN_SECONDS = 60
+const USAGE_MS = 60_000
+/** How long before its end a session is announced to be over. */
+const WARNING_SECONDS = 300
+/** Samples louder than this, of 32,768, are sound. */
+const SOUND = 500
+
+/** Parts of a process that its sessions share. */
+export interface LiveParts {
+  readonly services: Services
+  readonly memory: RingMemory
+  readonly clock: LiveClock
+}
+
+/** What a session is made of when its caller is admitted. */
+export interface LiveRequest {
+  readonly context: AdmittedContext
+  readonly call: CallOf<'transcription'> & { readonly payload: LiveCall }
+  readonly selection: Selection
+  readonly sink: LiveSink
+  /** Resolves when the key's bucket has given a token, or rejects. */
+  readonly admitted: Promise<unknown> | undefined
+  /**
+   * Audio that comes faster than it can be sent on is no reason to end: its sender is held back, and this is called
+   * when some was sent on. Absent: nobody can be held back.
+   */
+  readonly held?: () => void
+}
+
+/** The caller asks for what was sent so far to be settled. */
+interface FinalizeMark {
+  readonly id: string | null
+  readonly place: number
+  isSent: boolean
+}
+
+/**
+ * A live transcription: takes the caller's audio as it comes, sends it on to one entry, and says what that understands.
+ * Audio that is not settled is kept, so that another entry goes on where one that dies has ended: the session loses no
+ * word as long as the ring reaches that far.
+ *
+ * Places are bytes of the caller's audio, times seconds of it.
+ */
+export class LiveSession implements ConnectionListener, Ticking {
+  readonly startedMs = performance.now()
+  readonly #parts: LiveParts
+  readonly #request: LiveRequest
+  readonly #money: SessionMoney
+  readonly #ring: AudioRing
+  readonly #transcript: Transcript
+  readonly #bytesPerSecond: number
+  readonly #frameBytes: number
+  /** Aborts what is under way when the session ends. */
+  readonly #over = new Cancellation()
+  readonly #leaveClock: () => void
+  readonly #marks: FinalizeMark[] = []
+  readonly #chunk: Uint8Array
+  #selection: Selection
+  #connection: LiveConnection | null = null
+  #attempt: AttemptSuccess<LiveConnection>['recorder'] | null = null
+  #isConnecting = false
+  /** The entry that audio was last sent to. */
+  #last: Candidate | null = null
+  /** All before it is transcribed for good. */
+  #settled = 0
+  #seq = 0
+  #switches = 0
+  #lostSeconds = 0
+  #replayedSeconds = 0
+  /** End of the last audio that was loud, as a place, and when it was sent. */
+  #soundSentMs = 0
+  #audioMs = performance.now()
+  #usageMs = performance.now()
+  #billedMs = 0
+  #endedMs: number | null = null
+  #rotateByMs: number | null = null
+  #isWarned = false
+  #isShort = false
+  #isReady = false
+  /** When its audio is taken to be over; null: not before the longest session. */
+  #endByMs: number | null = null
+  #isOver = false
+
+  constructor(parts: LiveParts, request: LiveRequest) {
+    const { context, call, selection } = request
+    const { live, options } = call.payload
+    this.#parts = parts
+    this.#request = request
+    this.#selection = selection
+    this.#bytesPerSecond = bytesPerSecond(live.audio)
+    this.#frameBytes = frameBytes(live.audio)
+    const chunk = Math.round(CHUNK_SECONDS * live.audio.sampleRate) * this.#frameBytes
+    this.#chunk = new Uint8Array(chunk)
+    const { live_buffer_seconds: reach } = parts.services.snapshot().limits
+    this.#ring = new AudioRing(parts.memory, reach * this.#bytesPerSecond)
+    this.#transcript = new Transcript(live.audio, options.multichannel)
+    this.#money = new SessionMoney({ services: parts.services, context, call, signal: this.#over })
+    this.#leaveClock = parts.clock.add(this)
+  }
+
+  /** Seconds of audio that came. */
+  get audioSeconds(): number {
+    return this.#ring.end / this.#bytesPerSecond
+  }
+
+  /** Seconds of audio that came and were sent to no provider yet. */
+  get unsentSeconds(): number {
+    const sent = this.#connection === null ? this.#settled : this.#connection.place
+    return Math.max(0, this.#ring.end - Math.max(sent, this.#ring.start)) / this.#bytesPerSecond
+  }
+
+  /** The entry that transcribes now; null: none does. */
+  get entry(): LiveEntry | null {
+    return this.#connection === null ? null : entryOf(this.#connection.candidate)
+  }
+
+  /** What became of it so far, for its line in the log and for the console. */
+  facts() {
+    return {
+      audio_seconds: seconds(this.audioSeconds),
+      switches: this.#switches,
+      replayed_seconds: seconds(this.#replayedSeconds),
+      lost_seconds: seconds(this.#lostSeconds),
+    }
+  }
+
+  /** Sets money aside, says `ready` and connects. What goes wrong ends the session. */
+  async start(): Promise<void> {
+    try {
+      await this.#request.admitted
+      this.#over.throwIfAborted()
+      this.#selection = await this.#money.begin(this.#selection)
+      this.#over.throwIfAborted()
+      this.#sayReady()
+      await this.#connect(this.#selection)
+    } catch (thrown) {
+      this.fail(toGatewayError(thrown))
+    }
+  }
+
+  /**
+   * Takes audio.
+   *
+   * @param bytes valid during the call only
+   */
+  audio(bytes: Uint8Array): void {
+    if (this.#isOver) return
+    if (this.#endedMs !== null)
+      return void this.fail(new GatewayError('INVALID_REQUEST', 'audio came behind the message `end`'))
+    if (bytes.length % this.#frameBytes !== 0) {
+      const message = `a piece of audio must be whole samples of ${this.#frameBytes} bytes`
+      return void this.fail(new GatewayError('INVALID_REQUEST', message, { param: 'audio' }))
+    }
+    const nowMs = performance.now()
+    this.#audioMs = nowMs
+    this.#ring.push(bytes)
+    this.pump(nowMs)
+    const { live_buffer_seconds: reach } = this.#parts.services.snapshot().limits
+    if (this.#request.held !== undefined || this.#isConnecting || this.unsentSeconds < reach) return
+    const message = `audio comes faster than it can be sent on; at most ${reach} s of it may wait`
+    this.fail(new GatewayError('AUDIO_TOO_LARGE', message, { details: { limit: 'live_buffer_seconds' } }))
+  }
+
+  /** Has what was sent so far settled; answered by `finalized`. */
+  finalize(id: string | null): void {
+    if (this.#isOver) return
+    this.#marks.push({ id, place: this.#ring.end, isSent: false })
+    this.pump(performance.now())
+  }
+
+  /** The caller is there and sends no audio for now. */
+  keepAlive(): void {
+    this.#audioMs = performance.now()
+  }
+
+  /** No more audio comes: the rest is transcribed, and `done` is the last message. */
+  end(): void {
+    if (this.#isOver || this.#endedMs !== null) return
+    this.#endedMs = performance.now()
+    this.pump(this.#endedMs)
+  }
+
+  /** The caller has left. */
+  leave(): void {
+    void this.#finish(new GatewayError('CLIENT_CLOSED'), false)
+  }
+
+  /** Ends the session with an error. What is final stays valid. */
+  fail(error: GatewayError): void {
+    void this.#finish(error, true)
+  }
+
+  /** The node stops: the caller is to open another session within `seconds`. */
+  goAway(secondsLeft: number): void {
+    if (this.#isOver) return
+    this.#endByMs = performance.now() + secondsLeft * 1000
+    if (this.#isReady) this.#goingAway(secondsLeft, 'drain')
+  }
+
+  onEvent(event: LiveEvent, connection: LiveConnection): void {
+    if (connection !== this.#connection) return
+    switch (event.kind) {
+      case 'partial':
+        return void this.#partial(event, this.#offset(connection))
+      case 'final':
+        return void this.#final(event, this.#offset(connection))
+      case 'settled':
+        return void this.#settle(
+          connection.base + Math.floor(event.seconds * this.#bytesPerSecond),
+          connection,
+        )
+      case 'finalized':
+        return void this.#finalized(connection)
+      case 'speech_started':
+      case 'utterance_end':
+        return void this.#moment(event, this.#offset(connection))
+      case 'leaving':
+        return void this.#rotateSoon()
+      case 'ended':
+        return void this.#ended(connection)
+      default:
+        // A warning of the provider is for nobody: its words stay with us.
+        return
+    }
+  }
+
+  onFailed(failure: Failure, connection: LiveConnection): void {
+    if (connection !== this.#connection || this.#isOver) return
+    this.#attempt?.failed(failure, true)
+    this.#connection = null
+    this.#attempt = null
+    void this.#switch(connection)
+  }
+
+  pump(nowMs: number): void {
+    const connection = this.#connection
+    if (connection === null || this.#isOver) return
+    while (this.#sendChunk(connection, nowMs));
+    this.#tellEnds(connection)
+    this.#request.held?.()
+  }
+
+  tick(nowMs: number): void {
+    if (this.#isOver) return
+    this.#money.tick(nowMs, this.#selection)
+    this.#watchCaller(nowMs)
+    const connection = this.#connection
+    if (connection === null || this.#isOver) return
+    this.#billTime(connection, nowMs)
+    connection.keepAlive(nowMs)
+    this.pump(nowMs)
+    const dead = this.#deathOf(connection, nowMs)
+    if (dead !== null) return void connection.fail(dead)
+    this.#watchRotation(connection, nowMs)
+    this.#watchMoney()
+    if (nowMs - this.#usageMs >= USAGE_MS) this.#sayUsage(nowMs)
+  }
+
+  /** Sends the next piece of audio. @returns whether another one may follow */
+  #sendChunk(connection: LiveConnection, nowMs: number): boolean {
+    this.#skipLost(connection)
+    const waiting = this.#ring.end - connection.place
+    if (waiting <= 0) return false
+    // A piece that is short waits for the rest of it, unless nothing follows.
+    const nothingFollows = this.#endedMs !== null || this.#marks.some(({ isSent }) => !isSent)
+    const isOld = nowMs - this.#audioMs >= CHUNK_SECONDS * 1000
+    if (waiting < this.#chunk.length && !nothingFollows && !isOld) return false
+    const limit = Math.min(waiting, this.#chunk.length, this.#bytesToMark(connection))
+    const length = limit / this.#bytesPerSecond
+    if (connection.isStuck || this.#money.leftSeconds <= 0 || !connection.mayTake(length, nowMs)) {
+      this.#parts.clock.hurry(this)
+      return false
+    }
+    const count = this.#ring.read(connection.place, this.#chunk.subarray(0, limit))
+    const bytes = this.#chunk.subarray(0, count)
+    if (this.#isSound(bytes)) this.#soundSentMs = nowMs
+    connection.sendAudio(bytes, nowMs)
+    connection.place += count
+    if (connection.bills === 'audio') this.#money.spend(length)
+    this.#tellMarks(connection)
+    return true
+  }
+
+  /** Audio that there was no memory for is gone: the provider's time goes on behind it. */
+  #skipLost(connection: LiveConnection): void {
+    const lost = this.#ring.start - connection.place
+    if (lost <= 0) return
+    connection.base += lost
+    connection.place += lost
+    this.#lostSeconds += lost / this.#bytesPerSecond
+  }
+
+  /** Audio is cut where the caller asked for it to be settled. */
+  #bytesToMark({ place }: LiveConnection): number {
+    const next = this.#marks.find((mark) => !mark.isSent && mark.place > place)
+    return next === undefined ? Number.POSITIVE_INFINITY : next.place - place
+  }
+
+  #tellMarks(connection: LiveConnection): void {
+    for (const mark of this.#marks) {
+      if (mark.isSent || mark.place > connection.place) continue
+      mark.isSent = true
+      // Nothing to settle, or a provider that cannot be asked: what was sent is on its way all the same.
+      if (!connection.finalize()) this.#finalized(connection)
+    }
+  }
+
+  #tellEnds(connection: LiveConnection): void {
+    this.#tellMarks(connection)
+    const isSent = connection.place >= this.#ring.end
+    if (this.#endedMs !== null && isSent && !connection.isEnding) connection.end()
+  }
+
+  #isSound(bytes: Uint8Array): boolean {
+    const { encoding } = this.#request.call.payload.live.audio
+    if (encoding !== 'pcm_s16le') return true
+    // One sample in eight is enough to tell.
+    for (let at = 1; at < bytes.length; at += 16) {
+      const high = (bytes[at]! << 24) >> 24
+      if (high * 256 > SOUND || high * 256 < -SOUND) return true
+    }
+    return false
+  }
+
+  #offset(connection: LiveConnection): number {
+    return connection.base / this.#bytesPerSecond
+  }
+
+  #partial(event: Extract<LiveEvent, { kind: 'partial' }>, offset: number): void {
+    const { kind: _, speaker, ...partial } = event
+    if (!this.#request.call.payload.live.interim) return
+    this.#request.sink.send({
+      type: 'partial',
+      seq: this.#nextSeq(),
+      ...partial,
+      start: seconds(event.start + offset),
+      ...(speaker === undefined ? {} : { speaker: this.#transcript.speaker(speaker) }),
+    })
+  }
+
+  #final(event: Extract<LiveEvent, { kind: 'final' }>, offset: number): void {
+    const kept = this.#transcript.take(event, offset)
+    if (kept === null) return
+    const { segment, words } = kept
+    this.#request.sink.send({
+      type: 'final',
+      seq: this.#nextSeq(),
+      channel: event.channel,
+      segment,
+      ...(words.length === 0 ? {} : { words }),
+      ...(event.language === null ? {} : { language: event.language }),
+      settled_seconds: this.#settledSeconds,
+    })
+  }
+
+  #moment(event: Extract<LiveEvent, { kind: 'speech_started' | 'utterance_end' }>, offset: number): void {
+    const { kind: type, channel } = event
+    this.#request.sink.send({ type, channel, at_seconds: seconds(event.seconds + offset) })
+    if (type === 'utterance_end' && this.#rotateByMs !== null) this.#rotate()
+  }
+
+  #settle(place: number, connection: LiveConnection): void {
+    const whole = Math.min(connection.place, place - (place % this.#frameBytes))
+    if (whole <= this.#settled) return
+    connection.hasWorked = true
+    this.#settled = whole
+    this.#ring.drop(whole)
+  }
+
+  #finalized(connection: LiveConnection): void {
+    const mark = this.#marks.shift()
+    if (mark === undefined) return
+    this.#settle(mark.place, connection)
+    this.#request.sink.send({ type: 'finalized', id: mark.id, settled_seconds: this.#settledSeconds })
+  }
+
+  get #settledSeconds(): number {
+    return seconds(this.#settled / this.#bytesPerSecond)
+  }
+
+  #nextSeq(): number {
+    this.#seq += 1
+    return this.#seq
+  }
+
+  /** The provider has said all. */
+  #ended(connection: LiveConnection): void {
+    if (!connection.isEnding || this.#endedMs === null) {
+      // It was not asked to end: a close without a failure before the audio is over is one.
+      return void connection.fail(ENDED_EARLY)
+    }
+    this.#settle(this.#ring.end, connection)
+    for (const { id } of this.#marks.splice(0))
+      this.#request.sink.send({ type: 'finalized', id, settled_seconds: this.#settledSeconds })
+    void this.#finish(null, true)
+  }
+
+  /** Why a connection that says nothing is taken for dead; null: it is not. */
+  #deathOf(connection: LiveConnection, nowMs: number): Failure | null {
+    if (connection.isStuck && nowMs - connection.heardMs > SILENT_MS) return STUCK
+    if (
+      connection.isEnding &&
+      this.#endedMs !== null &&
+      nowMs - Math.max(this.#endedMs, connection.heardMs) > ENDING_MS
+    )
+      return SILENT
+    const { answersWithinMs } = connection
+    if (answersWithinMs === null) return null
+    const silentMs = nowMs - connection.heardMs
+    return silentMs > answersWithinMs && this.#soundSentMs > connection.heardMs + answersWithinMs / 2
+      ? SILENT
+      : null
+  }
+
+  #watchCaller(nowMs: number): void {
+    const { live_idle_seconds: idle, live_max_session_seconds: longest } =
+      this.#parts.services.snapshot().limits
+    if (this.#endedMs === null && this.#request.held === undefined && nowMs - this.#audioMs > idle * 1000) {
+      const message = `no audio came for ${idle} s`
+      return void this.fail(
+        new GatewayError('REQUEST_TIMEOUT', message, { details: { limit: 'live_idle_seconds' } }),
+      )
+    }
+    const left = longest - (nowMs - this.startedMs) / 1000
+    if (left <= 0 || (this.#endByMs !== null && nowMs >= this.#endByMs)) return void this.end()
+    if (left > Math.min(WARNING_SECONDS, longest / 4) || this.#isWarned || !this.#isReady) return
+    this.#isWarned = true
+    this.#goingAway(Math.max(1, Math.ceil(left)), 'session_limit')
+  }
+
+  #watchMoney(): void {
+    const { refusal, leftSeconds } = this.#money
+    if (refusal === null) return
+    if (!this.#isShort) {
+      this.#isShort = true
+      this.#goingAway(Math.ceil(leftSeconds), 'credits')
+    }
+    if (leftSeconds <= 0) this.fail(refusal)
+  }
+
+  /** A provider that bills the open connection is paid by the clock. */
+  #billTime({ bills }: LiveConnection, nowMs: number): void {
+    if (bills !== 'session') return
+    this.#money.spend((nowMs - this.#billedMs) / 1000)
+    this.#billedMs = nowMs
+  }
+
+  #watchRotation(connection: LiveConnection, nowMs: number): void {
+    const longest = connection.candidate.entry.facts.live?.limits.max_session_seconds
+    if (longest !== undefined) {
+      const margin = Math.min(ROTATION_MARGIN_SECONDS, longest / 4)
+      if (nowMs - connection.readyMs > (longest - margin) * 1000) this.#rotateSoon()
+    }
+    if (this.#rotateByMs !== null && nowMs >= this.#rotateByMs) this.#rotate()
+  }
+
+  #rotateSoon(): void {
+    this.#rotateByMs ??= performance.now() + ROTATION_MS
+  }
+
+  /** Changes the connection for another before its provider ends it; what is not settled is sent again. */
+  #rotate(): void {
+    const connection = this.#connection
+    if (connection === null || this.#endedMs !== null) return
+    this.#rotateByMs = null
+    this.#connection = null
+    this.#attempt?.succeeded()
+    this.#attempt = null
+    connection.hasWorked = true
+    connection.close()
+    void this.#switch(connection)
+  }
+
+  /** Goes on at another entry, or at the same one if it had worked. */
+  async #switch(from: LiveConnection): Promise<void> {
+    try {
+      this.#switches += 1
+      if (this.#switches > SWITCHES_MAX) throw new GatewayError('UPSTREAM_ERROR')
+      this.#transcript.connectionChanged()
+      const selection = this.#selectionBehind(from)
+      if (selection === null) throw new GatewayError('UPSTREAM_ERROR', 'every eligible entry failed')
+      this.#selection = await this.#money.change(selection)
+      await this.#connect(this.#selection)
+    } catch (thrown) {
+      this.fail(toGatewayError(thrown))
+    }
+  }
+
+  /** The other entries first; the one that is left comes last, and only if it had worked. */
+  #selectionBehind({ candidate, hasWorked }: LiveConnection): Selection | null {
+    const others = this.#request.selection.candidates.filter(({ entry }) => entry !== candidate.entry)
+    const candidates = hasWorked ? [...others, candidate] : others
+    return candidates.length === 0 ? null : { ...this.#request.selection, candidates }
+  }
+
+  async #connect(selection: Selection): Promise<void> {
+    this.#isConnecting = true
+    const { services } = this.#parts
+    const { context, call } = this.#request
+    const deadlineAtMs = performance.now() + CONNECT_MS
+    const active: ActiveCall<'transcription'> = {
+      services,
+      context,
+      call: sliceOf(call, 0) as ActiveCall<'transcription'>['call'],
+      signal: this.#over,
+      job: null,
+      deadlineMs: CONNECT_MS,
+      deadlineAtMs,
+    }
+    try {
+      const opened = await failOver(active, selection, (_, attempt) =>
+        new LiveConnection(active, attempt, this).opened(this.#over, attempt.deadlineAtMs),
+      )
+      context.estimate = null
+      if (this.#isOver) opened.got.close()
+      else this.#begin(opened)
+    } finally {
+      this.#isConnecting = false
+    }
+  }
+
+  /** A connection takes audio: from the first byte that is not settled and still here. */
+  #begin({ got: connection, recorder }: AttemptSuccess<LiveConnection>): void {
+    const nowMs = performance.now()
+    const { candidate } = connection
+    recorder.answered(true)
+    this.#connection = connection
+    this.#attempt = recorder
+    this.#billedMs = nowMs
+    this.#soundSentMs = 0
+    this.#money.payTo(candidate.entry)
+    const place = Math.max(this.#settled, this.#ring.start)
+    connection.base = place
+    connection.place = place
+    for (const mark of this.#marks) mark.isSent = false
+    const announced = this.#last ?? this.#request.selection.candidates[0]!
+    if (this.#last !== null || announced.entry !== candidate.entry) this.#saySwitched(announced, connection)
+    this.#last = candidate
+    this.pump(nowMs)
+  }
+
+  #saySwitched(from: Candidate, { candidate, base, warnings }: LiveConnection): void {
+    const lost = Math.max(0, base - this.#settled) / this.#bytesPerSecond
+    const replayed = (this.#ring.end - base) / this.#bytesPerSecond
+    this.#lostSeconds += lost
+    this.#replayedSeconds += replayed
+    this.#settled = base
+    const told = this.#transcript.hasSpeakers
+      ? [...warnings, 'speakers: those of another provider cannot be matched; they are numbered on']
+      : warnings
+    this.#request.sink.send({
+      type: 'switched',
+      from: entryOf(from),
+      to: entryOf(candidate),
+      at_seconds: seconds(base / this.#bytesPerSecond),
+      replayed_seconds: seconds(replayed),
+      lost_seconds: seconds(lost),
+      warnings: told,
+    })
+  }
+
+  #sayReady(): void {
+    const { context, call, sink } = this.#request
+    const { limits } = this.#parts.services.snapshot()
+    this.#isReady = true
+    sink.send({
+      type: 'ready',
+      ...headOf(context, this.#selection, this.#selection.candidates[0]!),
+      warnings: [...call.warnings, ...this.#selection.warnings],
+      limits: Object.fromEntries(Object.entries(limits).filter(([name]) => name.startsWith('live_'))),
+    })
+  }
+
+  #sayUsage(nowMs: number): void {
+    this.#usageMs = nowMs
+    const { billableSeconds, costUsd } = this.#money.spent()
+    this.#request.sink.send({
+      type: 'usage',
+      audio_seconds: seconds(this.audioSeconds),
+      billable_audio_seconds: seconds(billableSeconds),
+      cost_usd: costUsd,
+    })
+  }
+
+  #goingAway(secondsLeft: number, reason: 'drain' | 'session_limit' | 'credits'): void {
+    this.#request.sink.send({ type: 'going_away', seconds: secondsLeft, reason })
+  }
+
+  /** Ends everything once: the connection, the money, the memory, and at last the caller. */
+  async #finish(error: GatewayError | null, isHere: boolean): Promise<void> {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#leaveClock()
+    this.#ring.clear()
+    const { context, sink } = this.#request
+    const connection = this.#connection
+    this.#connection = null
+    if (connection !== null) {
+      this.#billTime(connection, performance.now())
+      if (error === null) this.#attempt?.succeeded()
+      else this.#attempt?.released(isHere ? 'the session ended' : 'the caller left')
+      connection.close()
+    }
+    this.#over.abort(error ?? new GatewayError('CLIENT_CLOSED'))
+    this.#note(error)
+    const done = error === null && this.#last !== null ? this.#done(this.#last) : null
+    const settled = this.#money.end()
+    void this.#parts.services.settlements.during(settled)
+    if (done !== null) sink.send({ type: 'done', ...done })
+    sink.end(error)
+    await settled
+    context.estimate = null
+  }
+
+  /** Leaves on the context what the log line, the record and the span tell. */
+  #note(error: GatewayError | null): void {
+    const { context } = this.#request
+    const { services } = this.#parts
+    const { billableSeconds, costUsd } = this.#money.spent()
+    context.failure = error
+    context.costUsd = costUsd
+    context.usage = {
+      audio_seconds: seconds(this.audioSeconds),
+      billable_audio_seconds: seconds(billableSeconds),
+      total_tokens: 0,
+    }
+    context.live = this.facts()
+    if (this.#last !== null) services.watch?.metered(this.#last.entry, 'transcription', context.usage)
+  }
+
+  /** The envelope of the whole. */
+  #done(candidate: Candidate): object {
+    const { context, call } = this.#request
+    const result = this.#transcript.result()
+    const cut = this.#transcript.isCut ? ['content: the transcript is too long to be repeated whole'] : []
+    const { usage, costUsd } = context
+    return transcriptEnvelope({
+      envelope: {
+        ...headOf(context, this.#selection, candidate),
+        content: '',
+        content_blocks: [],
+        usage: usage ?? {},
+        cost_usd: costUsd,
+        determinism: { seed_honored: false },
+        warnings: [...call.warnings, ...this.#selection.warnings, ...cut],
+      },
+      payload: sliceOf(call, seconds(this.audioSeconds)).payload,
+      result,
+      release: () => {},
+    })
+  }
+}
+
+function entryOf({ entry }: Candidate): LiveEntry {
+  return { provider: entry.provider.name, model: entry.model }
+}
+
+const PLAIN = { status: null, retryAfterMs: null, providerMessage: null }
+const ENDED_EARLY: Failure = { ...PLAIN, kind: 'ambiguous', reason: 'it ended before the audio did' }
+const SILENT: Failure = { ...PLAIN, kind: 'ambiguous', reason: 'it answers no more' }
+const STUCK: Failure = { ...PLAIN, kind: 'ambiguous', reason: 'it has stopped reading' }

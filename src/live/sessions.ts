@@ -1,0 +1,103 @@
+import type { Principal } from '../contracts/catalog.ts'
+import { GatewayError } from '../errors.ts'
+import type { AdmittedContext } from '../gateway/call-context.ts'
+import { selectEntries } from '../gateway/pipeline.ts'
+import type { Selection } from '../gateway/selection.ts'
+import type { Services } from '../gateway/services.ts'
+import { LiveClock } from './clock.ts'
+import { RingMemory } from './ring.ts'
+import { type LiveParts, type LiveRequest, LiveSession } from './session.ts'
+
+/** A session as the console lists it. */
+export interface OpenSession {
+  readonly context: AdmittedContext
+  readonly session: LiveSession
+}
+
+/** The live sessions of this node. */
+export class LiveSessions {
+  readonly #parts: LiveParts
+  readonly #open = new Set<OpenSession>()
+  readonly #byKey = new Map<string, number>()
+  readonly #byWorkspace = new Map<string, number>()
+  #isLeaving = false
+
+  /** @param memoryBytes that all sessions together may keep of audio */
+  constructor(services: Services, memoryBytes: number) {
+    this.#parts = { services, memory: new RingMemory(memoryBytes), clock: new LiveClock() }
+  }
+
+  get count(): number {
+    return this.#open.size
+  }
+
+  /** Bytes of audio that sessions keep. */
+  get heldBytes(): number {
+    return this.#parts.memory.used
+  }
+
+  list(): readonly OpenSession[] {
+    return [...this.#open]
+  }
+
+  /**
+   * Selects the entries that may serve a session. Asks nobody: a handshake is answered in its own turn.
+   *
+   * @throws GatewayError as `select`; RATE_LIMITED when the key or the workspace has as many sessions as it may;
+   *         OVERLOADED when the node is about to stop
+   */
+  select(context: AdmittedContext, call: LiveRequest['call']): Selection {
+    if (this.#isLeaving) throw new GatewayError('OVERLOADED', 'this node is about to stop')
+    const { services } = this.#parts
+    const { limits } = services.snapshot()
+    const { key, workspace } = context.principal
+    checkCount(this.#byKey.get(key.id), 'live_max_sessions_per_key', limits.live_max_sessions_per_key)
+    const most = limits.live_max_sessions_per_workspace
+    checkCount(this.#byWorkspace.get(workspace.id), 'live_max_sessions_per_workspace', most)
+    return selectEntries(services, context, { mode: 'whole', call }, performance.now())
+  }
+
+  /** Opens a session, which counts until its end. It is to be started. */
+  open(request: LiveRequest): LiveSession {
+    const { context, sink } = request
+    const { principal } = context
+    const session = new LiveSession(this.#parts, {
+      ...request,
+      sink: {
+        send: (message) => sink.send(message),
+        end: (error) => {
+          this.#count(principal, -1)
+          this.#open.delete(opened)
+          sink.end(error)
+        },
+      },
+    })
+    const opened = { context, session }
+    this.#open.add(opened)
+    this.#count(principal, 1)
+    return session
+  }
+
+  /** The node stops in `seconds`: no session is opened any more, and the open ones are told. */
+  goAway(seconds: number): void {
+    this.#isLeaving = true
+    for (const { session } of this.#open) session.goAway(seconds)
+  }
+
+  #count({ key, workspace }: Principal, change: number): void {
+    add(this.#byKey, key.id, change)
+    add(this.#byWorkspace, workspace.id, change)
+  }
+}
+
+function add(counts: Map<string, number>, id: string, change: number): void {
+  const count = (counts.get(id) ?? 0) + change
+  if (count > 0) counts.set(id, count)
+  else counts.delete(id)
+}
+
+function checkCount(count: number | undefined, limit: string, most: number): void {
+  if ((count ?? 0) < most) return
+  const message = `at most ${most} live sessions may be open at once`
+  throw new GatewayError('RATE_LIMITED', message, { details: { limit } })
+}

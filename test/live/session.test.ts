@@ -1,0 +1,79 @@
+import { test } from 'tap'
+import { openLive, wordsEntry } from '../support/live-rig.ts'
+import { RATE, serveWords, WORD_SECONDS, wordsAudio, wordsText } from '../support/live-words.ts'
+
+test('a session says what it hears as it comes, and the whole at its end', async (t) => {
+  const provider = await serveWords(t)
+  const rig = await openLive(t, [wordsEntry(provider.origin, 'first')])
+  const caller = rig.connect(`sample_rate=${RATE}&timestamps=both`)
+  const ready = await caller.message('ready')
+  t.equal(ready.provider, 'first')
+  t.match(ready.limits, { live_buffer_seconds: 30 })
+  t.equal(caller.socket.protocol, 'larkway.v1')
+
+  await caller.speak(wordsAudio(0, 5))
+  await caller.message('final', 4)
+  caller.send({ type: 'end' })
+  const done = await caller.message('done')
+  t.equal(await caller.closed, 1000)
+  t.equal(caller.text, wordsText(5))
+  t.ok(caller.of('partial').length > 0, 'unfinished text came')
+  t.match(done, {
+    content: wordsText(5),
+    status: 'succeeded',
+    provider: 'first',
+    duration_seconds: 5 * WORD_SECONDS,
+    usage: { audio_seconds: 2, billable_audio_seconds: 2 },
+    cost_usd: 0.002,
+  })
+  const words = done.words as { word: string; start: number; end: number }[]
+  for (const [index, { word, start }] of words.entries()) {
+    t.equal(word, `w${index}`)
+    t.ok(Math.abs(start - index * WORD_SECONDS) < 0.001, `${word} at ${start}`)
+  }
+  t.equal(rig.live.count, 0)
+  t.equal(rig.live.heldBytes, 0)
+})
+
+for (const how of ['reset', 'close', 'silence'] as const)
+  test(`another entry goes on when the provider dies by ${how}`, async (t) => {
+    const dying = await serveWords(t, { death: () => ({ how, afterSeconds: 2.25 }) })
+    const sound = await serveWords(t)
+    const rig = await openLive(t, [wordsEntry(dying.origin, 'first'), wordsEntry(sound.origin, 'second')])
+    const caller = rig.connect(`sample_rate=${RATE}&timestamps=word`)
+    await caller.message('ready')
+    await caller.speak(wordsAudio(0, 15))
+    caller.send({ type: 'end' })
+    const done = await caller.message('done')
+    t.equal(caller.text, wordsText(15), 'every word once, in order')
+    t.equal(done.content, wordsText(15))
+    const [switched, ...more] = caller.of('switched')
+    t.same(more, [])
+    t.match(switched, { from: { provider: 'first' }, to: { provider: 'second' }, lost_seconds: 0 })
+    const words = done.words as { word: string; start: number }[]
+    for (const [index, { start }] of words.entries())
+      t.ok(Math.abs(start - index * WORD_SECONDS) < 0.05, `word ${index} at ${start}`)
+  })
+
+test('the same entry is tried again when it had worked, and no other is left', async (t) => {
+  const provider = await serveWords(t, {
+    death: (connection) => (connection < 2 ? { how: 'reset', afterSeconds: 1.3 } : null),
+  })
+  const rig = await openLive(t, [wordsEntry(provider.origin, 'only')])
+  const caller = rig.connect()
+  await caller.message('ready')
+  await caller.speak(wordsAudio(0, 12))
+  caller.send({ type: 'end' })
+  await caller.message('done')
+  t.equal(caller.text, wordsText(12))
+  t.equal(caller.of('switched').length, 2)
+})
+
+test('a provider that never worked is left for good', async (t) => {
+  const provider = await serveWords(t, { death: () => ({ how: 'refuse', afterSeconds: 0 }) })
+  const rig = await openLive(t, [wordsEntry(provider.origin, 'only')])
+  const caller = rig.connect()
+  const { error } = (await caller.message('error')) as unknown as { error: { code: string } }
+  t.equal(error.code, 'UPSTREAM_ERROR')
+  t.equal(await caller.closed, 4502)
+})

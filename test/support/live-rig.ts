@@ -1,0 +1,137 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Test } from 'tap'
+import { WebSocket } from 'ws'
+import { transcription } from '../../src/api/native/transcription.ts'
+import { transcriptionStream } from '../../src/api/native/transcription-stream.ts'
+import type { Entry } from '../../src/contracts/catalog.ts'
+import type { LiveFacts } from '../../src/contracts/facts.ts'
+import { LiveSessions } from '../../src/live/sessions.ts'
+import { configuredProvider, entry, facts } from './catalog.ts'
+import { type DoorsRigOptions, openDoors } from './doors-rig.ts'
+import { startEdge } from './edge.ts'
+import { RATE, WORDS } from './live-words.ts'
+
+export const LIVE_FACTS: LiveFacts = {
+  features: ['word_timestamps', 'segment_timestamps'],
+  hints: ['language'],
+  limits: {},
+  price: { per_hour_usd: 3.6 },
+}
+
+/** An entry that hears numbered words. */
+export function wordsEntry(origin: string, name: string, overrides: Partial<Entry> = {}): Entry {
+  const provider = configuredProvider({ name, kind: 'words', baseUrl: origin })
+  return entry({ provider, facts: facts({ live: LIVE_FACTS }), ...overrides })
+}
+
+export interface LiveRig {
+  readonly url: string
+  readonly origin: string
+  readonly authorization: string
+  readonly live: LiveSessions
+  readonly services: Awaited<ReturnType<typeof openDoors>>['dependencies']['services']
+  connect(query?: string, options?: { readonly protocols?: string[] }): LiveClient
+}
+
+/** The doors of live sessions over real sockets, in this process. */
+export async function openLive(
+  t: Test,
+  entries: readonly Entry[],
+  options: Partial<Omit<DoorsRigOptions, 'entries'>> & { readonly ringBytes?: number } = {},
+): Promise<LiveRig> {
+  const { ringBytes = 128 * 1024 * 1024, ...rest } = options
+  const fetchAudio = () => Promise.reject(new Error('nothing is fetched'))
+  const { dependencies, authorization } = await openDoors(t, {
+    fetchAudio,
+    entries,
+    providers: [WORDS],
+    ...rest,
+  })
+  const live = new LiveSessions(dependencies.services, ringBytes)
+  const needs = { ...dependencies, live }
+  const routes = [transcriptionStream, transcription].map((one) => one.route(needs))
+  const edge = await startEdge(t, routes)
+  const url = `${edge.origin.replace('http:', 'ws:')}/v1/transcription/stream`
+  return {
+    url,
+    origin: edge.origin,
+    authorization,
+    live,
+    services: dependencies.services,
+    connect: (query = `sample_rate=${RATE}`, { protocols = ['larkway.v1'] } = {}) =>
+      new LiveClient(t, new WebSocket(`${url}?${query}`, protocols, { headers: { authorization } })),
+  }
+}
+
+type Message = Record<string, unknown> & { readonly type: string }
+
+/** A caller: sends audio, and keeps every message. */
+export class LiveClient {
+  readonly messages: Message[] = []
+  /** Answer to the handshake, where it was refused. */
+  refusal: unknown = null
+  readonly socket: WebSocket
+  readonly closed: Promise<number>
+  #waiting: (() => void)[] = []
+
+  constructor(t: Pick<Test, 'teardown'>, socket: WebSocket) {
+    this.socket = socket
+    socket.on('error', () => {})
+    socket.on('unexpected-response', (_, response) => {
+      response.setEncoding('utf8')
+      response.on('data', (body) => {
+        this.refusal = JSON.parse(body)
+      })
+      response.on('end', () => socket.terminate())
+    })
+    socket.on('message', (data) => {
+      this.messages.push(JSON.parse(String(data)))
+      for (const wake of this.#waiting.splice(0)) wake()
+    })
+    this.closed = new Promise((resolve) => {
+      socket.on('close', (code) => {
+        resolve(code)
+        for (const wake of this.#waiting.splice(0)) wake()
+      })
+    })
+    t.teardown(() => socket.terminate())
+  }
+
+  of(type: string): Message[] {
+    return this.messages.filter((message) => message.type === type)
+  }
+
+  /** Waits for the `count`-th message of a type. @throws Error when the socket closes before */
+  async message(type: string, count = 1): Promise<Message> {
+    for (;;) {
+      const found = this.of(type)[count - 1]
+      if (found !== undefined) return found
+      if (this.socket.readyState === WebSocket.CLOSED)
+        throw new Error(`closed without ${type}: ${JSON.stringify(this.refusal ?? this.messages.at(-1))}`)
+      await new Promise<void>((resolve) => this.#waiting.push(resolve))
+    }
+  }
+
+  send(message: object | Buffer): void {
+    this.socket.send(Buffer.isBuffer(message) ? message : JSON.stringify(message))
+  }
+
+  /** Sends audio at a speed, in pieces of 100 ms. */
+  async speak(audio: Buffer, speed = 1): Promise<void> {
+    const piece = RATE / 5
+    const startMs = performance.now()
+    for (let at = 0; at < audio.length && this.socket.readyState === WebSocket.OPEN; at += piece) {
+      this.send(audio.subarray(at, at + piece))
+      const dueMs = startMs + ((at + piece) / (RATE * 2) / speed) * 1000
+      const leftMs = dueMs - performance.now()
+      if (leftMs > 0) await sleep(leftMs)
+    }
+  }
+
+  /** All finals as one text. */
+  get text(): string {
+    return this.of('final')
+      .map(({ segment }) => (segment as { text: string }).text)
+      .join(' ')
+  }
+}

@@ -1,0 +1,210 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Test } from 'tap'
+import { type WebSocket, WebSocketServer } from 'ws'
+import type { LiveEvent, LiveFrame, LiveStepper } from '../../src/contracts/live.ts'
+import type { LiveTranscription, Provider } from '../../src/contracts/provider.ts'
+import type { Failure } from '../../src/contracts/upstream.ts'
+
+/**
+ * Audio that says numbered words, and a provider that hears them: word n is 300 ms of one value, then 100 ms of
+ * silence. It takes next to no CPU, so that a thousand sessions fit a test.
+ */
+export const RATE = 16_000
+export const WORD_SECONDS = 0.4
+const SPOKEN = 0.3 * RATE
+const LENGTH = WORD_SECONDS * RATE
+const FIRST_VALUE = 1_000
+const STEP = 4
+
+/** Samples of words `from` to `to` (exclusive), s16le. */
+export function wordsAudio(from: number, to: number): Buffer {
+  const samples = new Int16Array((to - from) * LENGTH)
+  for (let word = from; word < to; word += 1) {
+    const at = (word - from) * LENGTH
+    samples.fill(FIRST_VALUE + word * STEP, at, at + SPOKEN)
+  }
+  return Buffer.from(samples.buffer)
+}
+
+/** The text of so many words. */
+export function wordsText(count: number): string {
+  return Array.from({ length: count }, (_, word) => `w${word}`).join(' ')
+}
+
+/** How a provider's connection is to fail. */
+export type Death = 'reset' | 'close' | 'silence' | 'refuse'
+
+export interface WordsOrders {
+  /** Whether and when this connection dies: seconds of audio that it has heard. Asked once for each, in their order. */
+  readonly death?: (connection: number) => { readonly how: Death; readonly afterSeconds: number } | null
+}
+
+export interface WordsServer {
+  readonly origin: string
+  /** Seconds of audio that each connection was sent. */
+  readonly heard: number[]
+  readonly open: () => number
+}
+
+/** A provider over real sockets. */
+export async function serveWords(t: Pick<Test, 'teardown'>, orders: WordsOrders = {}): Promise<WordsServer> {
+  const server = createServer()
+  const sockets = new WebSocketServer({ noServer: true, perMessageDeflate: false })
+  const heard: number[] = []
+  server.on('upgrade', (request, socket, head) => {
+    const connection = heard.push(0) - 1
+    const death = orders.death?.(connection) ?? null
+    if (death?.how === 'refuse') {
+      socket.end('HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n')
+      return
+    }
+    sockets.handleUpgrade(request, socket, head, (ws) => {
+      ws.send('{"t":"ready"}')
+      const listener = new WordListener(ws)
+      ws.on('error', () => {})
+      ws.on('message', (data, isBinary) => {
+        if (!isBinary) return listener.told(JSON.parse(String(data)))
+        if (death !== null && listener.seconds >= death.afterSeconds) return die(ws, death.how)
+        listener.hear(data as Buffer)
+        heard[connection] = listener.seconds
+      })
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(async () => {
+    for (const ws of sockets.clients) ws.terminate()
+    server.closeAllConnections()
+    server.close()
+    await once(server, 'close')
+  })
+  const { port } = server.address() as AddressInfo
+  return { origin: `http://127.0.0.1:${port}`, heard, open: () => sockets.clients.size }
+}
+
+function die(ws: WebSocket, how: Death): void {
+  if (how === 'close') ws.close(1011, 'NET-0000')
+  else if (how === 'reset') ws.terminate()
+  ws.removeAllListeners('message')
+}
+
+class WordListener {
+  readonly #ws: WebSocket
+  #samples = 0
+  #value = 0
+  #since = 0
+  #rest: Buffer = Buffer.alloc(0)
+
+  constructor(ws: WebSocket) {
+    this.#ws = ws
+  }
+
+  get seconds(): number {
+    return this.#samples / RATE
+  }
+
+  hear(bytes: Buffer): void {
+    const all = this.#rest.length === 0 ? bytes : Buffer.concat([this.#rest, bytes])
+    const whole = all.length - (all.length % 2)
+    this.#rest = all.subarray(whole)
+    for (let at = 0; at < whole; at += 2) {
+      const value = all.readInt16LE(at)
+      if (value !== this.#value) this.#change(value)
+      this.#samples += 1
+    }
+    if (this.#value !== 0) this.#say({ t: 'partial', start: this.#since / RATE, text: wordOf(this.#value) })
+  }
+
+  told({ t }: { t: string }): void {
+    if (t === 'finalize') this.#say({ t: 'finalized' })
+    if (t !== 'end') return
+    this.#change(0)
+    this.#say({ t: 'ended' })
+    this.#ws.close(1000)
+  }
+
+  #change(value: number): void {
+    if (this.#value !== 0)
+      this.#say({
+        t: 'final',
+        word: wordOf(this.#value),
+        start: this.#since / RATE,
+        end: this.#samples / RATE,
+      })
+    this.#value = value
+    this.#since = this.#samples
+  }
+
+  #say(message: object): void {
+    this.#ws.send(JSON.stringify(message))
+  }
+}
+
+function wordOf(value: number): string {
+  return `w${Math.round((value - FIRST_VALUE) / STEP)}`
+}
+
+/** The protocol of that provider. */
+const live: LiveTranscription = {
+  handshake: (call, { baseUrl }) => ({
+    url: baseUrl.replace('http:', 'ws:'),
+    protocols: [],
+    headers: {},
+    audio: { ...call.live.audio, encoding: 'pcm_s16le', sampleRate: RATE, channels: 1 },
+  }),
+  refused: ({ status }) => failure(status),
+  connect: () => new WordsStepper(),
+  answersWithinMs: 1_500,
+}
+
+function failure(status: number | null): Failure {
+  return { kind: 'server', status, reason: 'it failed', retryAfterMs: null, providerMessage: null }
+}
+
+class WordsStepper implements LiveStepper {
+  #isEnding = false
+
+  opened(): readonly LiveFrame[] {
+    return []
+  }
+
+  audio(bytes: Uint8Array): readonly LiveFrame[] {
+    return [bytes]
+  }
+
+  finalize(): readonly LiveFrame[] {
+    return ['{"t":"finalize"}']
+  }
+
+  keepAlive(): readonly LiveFrame[] {
+    return []
+  }
+
+  end(): readonly LiveFrame[] {
+    this.#isEnding = true
+    return ['{"t":"end"}']
+  }
+
+  received(frame: LiveFrame) {
+    const { t: kind, ...rest } = JSON.parse(String(frame))
+    const { start, end, word, text } = rest
+    const channel = 0
+    const events: LiveEvent[] = []
+    if (kind === 'partial') events.push({ kind, channel, start, text })
+    else if (kind === 'final') {
+      const words = [{ word, start, end }]
+      const segment = { start, end, text: word }
+      events.push({ kind, channel, segment, words, language: 'en', languageConfidence: null })
+      events.push({ kind: 'settled', seconds: end })
+    } else events.push({ kind } as LiveEvent)
+    return { events }
+  }
+
+  closed(code: number): Failure | null {
+    return this.#isEnding && code === 1000 ? null : failure(null)
+  }
+}
+
+export const WORDS: Provider = { kind: 'words', baseUrl: null, needsCredential: false, live }

@@ -86,8 +86,8 @@ export interface LiveStepper {
 }
 
 /**
- * Why a live session ended: its caller had sent all audio, or left; it was as long as sessions may be; its node stopped;
- * somebody ended it in the console; or it failed, which its error explains.
+ * Why a live session ended: its caller had sent all audio, or left; it was as long as sessions may be; its node
+ * stopped; somebody ended it in the console; or it failed, which its error explains.
  */
 export const SESSION_ENDS = [
   'completed',

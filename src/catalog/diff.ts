@@ -23,6 +23,7 @@ const SETTINGS = {
   voices: (entry: Entry) => entry.voices,
   retry_empty: (entry: Entry) => entry.retryEmpty,
   pull: (entry: Entry) => entry.pull,
+  cut_through: (entry: Entry) => entry.cutThrough,
   options: (entry: Entry) => entry.options,
 } satisfies Record<string, (entry: Entry) => unknown>
 

@@ -144,6 +144,10 @@ export const EntryShape = strict({
     Type.Boolean(),
     'hands the provider a signed URL of stored audio instead of its bytes; needs S3_PUBLIC_ENDPOINT',
   ),
+  cut_through: optional(
+    Type.Boolean(),
+    'sends the provider the first bytes of an upload while the last are still coming; raw bodies only',
+  ),
   options: optional(Type.Record(Type.String(), Type.Unknown()), 'settings of the kind of provider'),
   ...facts,
 })

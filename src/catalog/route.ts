@@ -68,6 +68,7 @@ function resolveEntry(
   }
   checkOptions(fields, provider, path, issues)
   checkPull(fields, provider, context, path, issues)
+  checkCutThrough(fields, provider, path, issues)
   const table = context.surroundings.factsOf(protocol.kind, fields.model)
   const facts = resolveFacts(provider, fields, table, path, issues)
   if (facts === null) return null
@@ -83,6 +84,7 @@ function resolveEntry(
     voices: fields.voices ?? {},
     retryEmpty: fields.retry_empty ?? false,
     pull: fields.pull ?? false,
+    cutThrough: fields.cut_through ?? false,
     options: fields.options ?? {},
   }
 }
@@ -132,6 +134,20 @@ function checkPull(
     issues.add(at, 'needs a bucket whose public endpoint is set: S3_BUCKET and S3_PUBLIC_ENDPOINT')
 }
 
+/** Refuses to begin what may be billed before it is known to be right, and what would never begin. */
+function checkCutThrough(
+  { cut_through, pull }: EntryFields,
+  { protocol }: ResolvedProvider,
+  path: Path,
+  issues: Issues,
+): void {
+  if (cut_through !== true) return
+  const at = [...path, 'cut_through']
+  if (protocol.transcription?.billsWholeBody === undefined)
+    issues.add(at, `must be left out: the kind "${protocol.kind}" may bill an upload that breaks off`)
+  if (pull === true) issues.add(at, 'must be left out beside pull: the audio is either sent or fetched')
+}
+
 /** By their fields, which nobody changes: a catalog is made anew with every change of it, mostly of the same ones. */
 const entryTexts = new WeakMap<EntryFields, string>()
 
@@ -146,8 +162,8 @@ function entryText(entry: EntryFields | null): string {
 
 /** An entry with its defaults filled in, in the words of the file; sets in one order. */
 function canonicalEntry(entry: EntryFields | null): unknown {
-  // Versions of routes from before it was there stay what they were.
-  const { pull, ...rest } = entry ?? {}
+  // Versions of routes from before these were there stay what they were.
+  const { pull, cut_through, ...rest } = entry ?? {}
   return {
     weight: 1,
     profile: null,
@@ -157,6 +173,7 @@ function canonicalEntry(entry: EntryFields | null): unknown {
     options: {},
     ...rest,
     ...(pull === true ? { pull } : {}),
+    ...(cut_through === true ? { cut_through } : {}),
     purposes: [...(entry?.purposes ?? [])].sort(),
     plans: [...(entry?.plans ?? [])].sort(),
   }

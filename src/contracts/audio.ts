@@ -9,6 +9,26 @@ export type BodySource =
   | { readonly kind: 'memory'; readonly blocks: readonly Block[] }
   | { readonly kind: 'object'; readonly key: string }
 
+/**
+ * A body that is still coming, of known length, as far as it is here. What came first stays at hand for a while, until
+ * somebody begins to read the whole or it is closed.
+ */
+export interface ArrivingBody {
+  /**
+   * Bytes `start` to `end` (exclusive), each as soon as it is here; the very last one of the body not before it is
+   * confirmed. A chunk, of whatever size, may be overwritten as soon as the chunk after the next is asked for.
+   *
+   * @throws the error that ended the body; as `AudioReader.bytes`
+   */
+  bytes(start: number, end: number, signal: AbortSignal): AsyncGenerator<Uint8Array>
+  /** The body is at rest, and all that depends on its whole is decided: its last byte may be read. */
+  confirm(): void
+  /** Nobody will begin to read it before it is at rest. Idempotent. */
+  close(): void
+  /** Milliseconds for which a reader had to wait for its sender so far. */
+  readonly waitedMs: number
+}
+
 /** A body that arrived whole and within its limits. */
 export interface StoredBody {
   readonly source: BodySource
@@ -31,7 +51,7 @@ export type AudioFormat = (typeof AUDIO_FORMATS)[number]
  * A base64 body stays text, in memory as in the store; every reader decodes it on its way out.
  */
 export interface AudioRef {
-  readonly source: BodySource
+  readonly source: BodySource | { readonly kind: 'arriving'; readonly body: ArrivingBody }
   /** First byte of the audio within the body. */
   readonly offset: number
   /** Bytes that it takes there, before decoding. */
@@ -63,7 +83,8 @@ export interface AudioReader {
   /**
    * The decoded audio from the first byte to the last, `decodedBytes` in all.
    * A chunk may be overwritten as soon as the chunk after the next is asked for, unless it has under 64 KiB (the
-   * high-water mark of a socket: a writer that waits for `drain` never has two larger ones queued) or is the last.
+   * high-water mark of a socket: a writer that waits for `drain` never has two larger ones queued) or is the last. Of
+   * audio that is still coming every chunk may be: there its reader waits until one is out.
    *
    * @throws GatewayError DEPENDENCY_UNAVAILABLE when the store fails; the signal's reason when aborted
    */

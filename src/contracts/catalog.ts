@@ -44,6 +44,8 @@ export interface Entry {
   readonly retryEmpty: boolean
   /** Its provider is handed a URL of stored audio and fetches it. */
   readonly pull: boolean
+  /** Its provider is sent audio while it is still coming, where that cannot be billed before its end. */
+  readonly cutThrough: boolean
   readonly options: Readonly<Record<string, unknown>>
 }
 

@@ -1,4 +1,4 @@
-import type { Audio, AudioRef } from './audio.ts'
+import type { Audio, AudioFormat, AudioRef } from './audio.ts'
 
 /** Decodes base64 off the event loop where that pays; see `workers/`. */
 export interface Base64Decoder {
@@ -15,6 +15,13 @@ export interface MediaProbe {
    * @throws GatewayError UNSUPPORTED_AUDIO_FORMAT when the bytes are none of the formats; the reader's errors
    */
   probe(audio: AudioRef, signal: AbortSignal): Promise<Audio>
+  /**
+   * The format alone, of audio that is still coming, as soon as its first bytes are here; null when these do not tell.
+   * What its whole turns out to be is for `probe`.
+   *
+   * @throws the reader's errors
+   */
+  detect(audio: AudioRef, signal: AbortSignal): Promise<AudioFormat | null>
 }
 
 /** Bytes of audio that `AudioDigester` hashes as one leaf; the last leaf may be shorter. */

@@ -70,6 +70,13 @@ export type Unsupported = {
   | { readonly why: 'operation' }
 )
 
+/** Where something about a provider is documented, and the day on which that was read. */
+export interface DatedSource {
+  readonly source: string
+  /** As `2026-11-21`. */
+  readonly asOf: string
+}
+
 /** How an operation ends. */
 export type Ending<Result> =
   | { readonly kind: 'done'; readonly result: Result }
@@ -90,6 +97,11 @@ export interface Operation<Call, Result, Delta = never> {
   next(state: unknown, reply: UpstreamReply, call: Call, target: Target): Step<Result>
   /** The provider fetches audio itself where the target has an `audioUrl`. */
   readonly takesAudioUrl?: boolean
+  /**
+   * The audio is in the body of the one request that is made, and the provider executes and bills that only once it is
+   * whole: one that breaks off costs nothing. Absent: this is not known.
+   */
+  readonly billsWholeBody?: DatedSource
   /**
    * The provider's interface takes a seed for this, and it was sent when the call had one; except to this very model,
    * when a warning of the result begins with `seed:`.

@@ -1,4 +1,4 @@
-import type { StoredBody } from './audio.ts'
+import type { ArrivingBody, StoredBody } from './audio.ts'
 import type { ObjectKind } from './objects.ts'
 
 /** Where a body goes while it arrives: held in memory under the byte budget, or streamed into the object store. */
@@ -50,6 +50,11 @@ export interface BodyWriter {
    * @throws GatewayError DEPENDENCY_UNAVAILABLE when the store failed or made no progress for 5 s
    */
   finish(): Promise<StoredBody>
+  /**
+   * Lets the body be read while it comes. Needs a `contentLength`, and is called before `start`. Absent: what it takes
+   * cannot be read before its end.
+   */
+  arriving?(): ArrivingBody
   /** Drops everything: budget given back, upload aborted, no object left. Idempotent; no-op behind a `finish`. */
   abort(): Promise<void>
 }

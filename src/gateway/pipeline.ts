@@ -4,6 +4,7 @@ import type { WholeResult } from '../contracts/slot-results.ts'
 import { type Answer, attemptWhole } from './attempt.ts'
 import type { Call, JobContext } from './call.ts'
 import type { AdmittedContext } from './call-context.ts'
+import type { EarlyAttempt } from './cut-through.ts'
 import { type AttemptSuccess, failOver } from './failover.ts'
 import { replaySlot } from './idempotency.ts'
 import { buildOutcome, type Outcome } from './outcome.ts'
@@ -48,6 +49,8 @@ export type CallRequest<K extends OperationName = OperationName> =
 export interface WholeRequest<K extends OperationName> {
   readonly mode: 'whole'
   readonly call: Call<K>
+  /** Attempt that was begun while the body came; whoever began it ends it. */
+  readonly early?: EarlyAttempt | null
 }
 
 /** A worker makes the call for a job. */
@@ -128,7 +131,9 @@ export function run(
 ): Promise<Outcome<OperationName> | Streaming<StreamedName> | WholeResult | undefined> {
   try {
     const nowMs = performance.now()
-    const selection = selectEntries(services, context, request, nowMs)
+    const selected = selectEntries(services, context, request, nowMs)
+    const early = request.mode === 'whole' ? (request.early ?? null) : null
+    const selection = early === null ? selected : early.prefer(selected, request.call)
     if (request.mode === 'preview') return Promise.resolve(undefined)
     const active = activate(services, context, request, nowMs)
     if (request.mode === 'idempotent') return answerIdempotent(active, selection, request)
@@ -147,7 +152,7 @@ function answer(
   request: WholeRequest<OperationName> | JobRequest<OperationName> | StreamedRequest<StreamedName>,
 ): Promise<Outcome<OperationName> | Streaming<StreamedName>> {
   if (request.mode === 'streamed') return answerStreamed({ ...active, call: request.call }, reservation)
-  return answerWhole(active, reservation)
+  return answerWhole(active, reservation, request.mode === 'whole' ? (request.early ?? null) : null)
 }
 
 /** Selects the entries to try, and notes their route on the context. @throws GatewayError as `select` refuses */
@@ -202,12 +207,16 @@ function slotUse({ slotId, fingerprint }: IdempotentRequest<OperationName>, { sn
 }
 
 /** Attempts, settles and replies with the whole answer. Most calls have nothing to wait for behind their attempt. */
-function answerWhole(active: ActiveCall, reservation: Reservation): Promise<Outcome<OperationName>> {
+function answerWhole(
+  active: ActiveCall,
+  reservation: Reservation,
+  early: EarlyAttempt | null,
+): Promise<Outcome<OperationName>> {
   const { selection } = reservation
   const fail = async (thrown: unknown): Promise<never> => {
     throw await reservation.settleFailed(thrown)
   }
-  return failOver(active, selection, attemptWhole).then((answered) => {
+  return failOver(active, selection, early?.attempt ?? attemptWhole).then((answered) => {
     try {
       const { answer, candidate } = conclude(answered)
       const outcome = buildOutcome(active, selection, candidate, answer)

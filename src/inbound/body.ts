@@ -1,4 +1,4 @@
-import type { AudioRef, StoredBody } from '../contracts/audio.ts'
+import type { ArrivingBody, AudioRef, StoredBody } from '../contracts/audio.ts'
 import type { BodyWriter, Spool } from '../contracts/spool.ts'
 import { GatewayError } from '../errors.ts'
 import { newId } from '../ids.ts'
@@ -20,6 +20,19 @@ export interface ReceiveOptions {
   readonly job?: string
   /** Absent: the body is kept. */
   readonly unneeded?: Unneeded
+  /**
+   * Is told of audio that is still coming, once its first bytes are here, where its length, its place in the body and
+   * all fields are known. Whether the body comes whole is told by the reception alone.
+   */
+  readonly onArriving?: (arriving: ArrivingAudio) => void
+}
+
+/** Audio that is still coming. */
+export interface ArrivingAudio {
+  readonly fields: Fields
+  readonly audio: AudioRef
+  /** Where it comes from. */
+  readonly body: ArrivingBody
 }
 
 /** For a body that is only looked at, unless it turns out to be needed. */
@@ -174,9 +187,22 @@ class Reception {
     if (last) this.#scanned = this.#scanner.finish()
     if (this.#scanned !== null && this.#scanned.source.kind !== 'audio') return
     if (wasOpen && this.#kept === false) this.#forget()
+    // Before the start, which may send the body to the store at once.
+    if (this.#started === null && !last) this.#tellArriving()
     this.#started ??= this.#start(this.#writer)
     this.#writer.write(view)
     if (!last && !this.#writer.ready) this.#exchange.body.pause()
+  }
+
+  #tellArriving(): void {
+    const { onArriving, unneeded } = this.#options
+    const { contentLength } = this.#exchange
+    if (onArriving === undefined || unneeded !== undefined || contentLength === null) return
+    const foreseen = this.#scanner.foresee?.(contentLength) ?? null
+    const body = foreseen === null ? undefined : this.#writer.arriving?.()
+    if (foreseen === null || body === undefined) return
+    const { fields, audio } = foreseen
+    onArriving({ fields, audio: { ...audio, source: { kind: 'arriving', body } }, body })
   }
 
   async #start(writer: BodyWriter): Promise<void> {

@@ -21,6 +21,12 @@ export interface ScannedBody {
     | { readonly kind: 'none' }
 }
 
+/** Audio that a body of known length will turn out to be, if it comes whole. */
+export interface ForeseenAudio {
+  readonly fields: Fields
+  readonly audio: ScannedAudio
+}
+
 /**
  * Looks at a body while it streams past and keeps no byte of the audio. Every method throws GatewayError.
  */
@@ -29,6 +35,11 @@ export interface BodyScanner {
   scan(view: Buffer): void
   /** Whether a boolean field is set, as far as the body has come; null: it has not come, and still may. */
   flag(name: string): boolean | null
+  /**
+   * The audio and all fields of a body of `contentLength`, where they are known before its end; null: they are not.
+   * Absent: they never are.
+   */
+  foresee?(contentLength: number): ForeseenAudio | null
   /** The body has ended: whether it is whole and has what it must have. */
   finish(): ScannedBody
 }
@@ -64,10 +75,20 @@ export class RawAudioScanner implements BodyScanner {
     return readBoolean(this.#fields.get(name)?.[0] ?? '') === true
   }
 
+  /** All fields are in the query. */
+  foresee(contentLength: number): ForeseenAudio | null {
+    if (contentLength > this.#maxAudioBytes) return null
+    return { fields: { kind: 'form', values: this.#fields }, audio: this.#audioOf(contentLength) }
+  }
+
   finish(): ScannedBody {
-    const length = this.#length
-    if (length === 0) throw invalid('the audio is empty', 'audio')
-    const audio: ScannedAudio = {
+    if (this.#length === 0) throw invalid('the audio is empty', 'audio')
+    const audio = this.#audioOf(this.#length)
+    return { fields: { kind: 'form', values: this.#fields }, source: { kind: 'audio', audio } }
+  }
+
+  #audioOf(length: number): ScannedAudio {
+    return {
       offset: 0,
       length,
       encoding: 'identity',
@@ -76,6 +97,5 @@ export class RawAudioScanner implements BodyScanner {
       mediaType: this.#mediaType,
       filename: null,
     }
-    return { fields: { kind: 'form', values: this.#fields }, source: { kind: 'audio', audio } }
   }
 }

@@ -52,7 +52,8 @@ export function id3v2Bytes(bytes: Uint8Array, at: number): number {
   return 10 + size + (hasFooter ? 10 : 0)
 }
 
-function formByMagic(head: Uint8Array): AudioFormat | null {
+/** The same as `detectFormat`, and null for none of the formats. */
+export function formByMagic(head: Uint8Array): AudioFormat | null {
   switch (latin1(head, 0, 4)) {
     case 'RIFF':
     case 'RF64':

@@ -2,7 +2,7 @@ import type { Audio, AudioFormat, AudioReader, AudioRef } from '../contracts/aud
 import type { MediaProbe } from '../contracts/media.ts'
 import { toMilliseconds } from '../contracts/seconds.ts'
 import { probeFlac } from './flac.ts'
-import { DETECT_BYTES, detectFormat, detectTaggedFormat, id3v2Bytes } from './format.ts'
+import { DETECT_BYTES, detectFormat, detectTaggedFormat, formByMagic, id3v2Bytes } from './format.ts'
 import { type Measure, UNKNOWN } from './measure.ts'
 
 import { probeMp3 } from './mp3.ts'
@@ -15,6 +15,8 @@ import { AudioWindow, OutOfReach, RANGE_BYTES } from './window.ts'
 /** Tags in front of the audio; a file has one, seldom two. */
 const TAGS_MAX = 8
 const CHANNELS_MAX = 255
+/** First bytes that tell most formats. */
+const HEAD_BYTES = 4 * 1024
 
 /**
  * The containers are read by our own code. A tag library was measured against the same fixtures: it had no
@@ -35,6 +37,14 @@ export function createMediaProbe({ reader }: { reader: AudioReader }): MediaProb
       } finally {
         await window.close()
       }
+    },
+
+    async detect(audio: AudioRef, signal: AbortSignal): Promise<AudioFormat | null> {
+      for (const bytes of [HEAD_BYTES, DETECT_BYTES]) {
+        const format = formByMagic(await reader.range(audio, 0, bytes, signal))
+        if (format !== null || audio.decodedBytes <= bytes) return format
+      }
+      return null
     },
   }
 }

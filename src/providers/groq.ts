@@ -1,4 +1,4 @@
-import type { Provider, Target, Unsupported } from '../contracts/provider.ts'
+import type { DatedSource, Provider, Target, Unsupported } from '../contracts/provider.ts'
 import { completionByChat } from './completion.ts'
 import { type ChatShape, chatOperation } from './openai/chat.ts'
 import { speechOperation } from './openai/speech.ts'
@@ -27,6 +27,12 @@ const translation = translationOperation(plain, whisper)
 const isTurbo = ({ model }: Target) => /-turbo$/.test(model)
 const NO_TRANSLATION: Unsupported = { why: 'operation', reason: 'the model does not translate' }
 
+/** A form without its end is no request; the price is for the seconds that were transcribed, at least ten of them. */
+const WHOLE_BODY: DatedSource = {
+  source: 'https://console.groq.com/docs/speech-to-text; https://groq.com/pricing',
+  asOf: '2026-11-21',
+}
+
 /**
  * https://console.groq.com/docs/api-reference; groq-sdk 1.6.0. Its 498 means overload and is read as such.
  */
@@ -35,9 +41,14 @@ export const groq: Provider = {
   baseUrl: 'https://api.groq.com/openai/v1',
   needsCredential: true,
   // OpenAI has no `url` in its form; Groq takes one in place of `file`.
-  transcription: { ...transcriptionOperation(plain, whisper), takesAudioUrl: true },
+  transcription: {
+    ...transcriptionOperation(plain, whisper),
+    takesAudioUrl: true,
+    billsWholeBody: WHOLE_BODY,
+  },
   translation: {
     ...translation,
+    billsWholeBody: WHOLE_BODY,
     unsupported: (call, target) =>
       isTurbo(target) ? NO_TRANSLATION : (translation.unsupported?.(call, target) ?? null),
     start: (call, target) => (isTurbo(target) ? unsent(NO_TRANSLATION) : translation.start(call, target)),

@@ -61,6 +61,12 @@ const transcription: Operation<TranscriptionCall, TranscriptionResult, string> =
     const result = readTranscript(answer.body, call, reply)
     return 'kind' in result ? { kind: 'failed', failure: result } : { kind: 'done', result }
   },
+  // A form without its end is no request; the price is for the minutes that were transcribed.
+  billsWholeBody: {
+    source:
+      'https://docs.mistral.ai/studio/audio/speech-to-text/transcribe-files; https://mistral.ai/pricing',
+    asOf: '2026-11-21',
+  },
   streamed: {
     // Segments are events of their own there, and come without pieces of the text.
     applies: ({ options }) => !needsSegments(options),

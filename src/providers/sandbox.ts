@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { BUILT_IN_SANDBOX, type Provider, type Target } from '../contracts/provider.ts'
+import { BUILT_IN_SANDBOX, type DatedSource, type Provider, type Target } from '../contracts/provider.ts'
 import { completionByChat } from './completion.ts'
 import { liveOperation } from './deepgram/live.ts'
 import { chatOperation } from './openai/chat.ts'
@@ -110,6 +110,9 @@ const chat = chatOperation(
   faultHeaders,
 )
 
+/** It bills nothing. */
+const WHOLE_BODY: DatedSource = { source: 'src/sandbox/server.ts', asOf: '2026-11-21' }
+
 /**
  * Larkway's own stand-in for a provider: OpenAI's wire format, and faults on order. Without an address it is the one
  * that runs in the node itself.
@@ -119,10 +122,10 @@ export const sandbox: Provider = {
   baseUrl: BUILT_IN_SANDBOX,
   needsCredential: false,
   optionsSchema: SANDBOX_OPTIONS,
-  transcription: transcriptionOperation(faultHeaders),
+  transcription: { ...transcriptionOperation(faultHeaders), billsWholeBody: WHOLE_BODY },
   // Of the two protocols that it speaks live, the one with times of words.
   live: liveOperation({ path: '/listen', headers: faultHeaders }),
-  translation: translationOperation(faultHeaders),
+  translation: { ...translationOperation(faultHeaders), billsWholeBody: WHOLE_BODY },
   speech: speechOperation({ defaultVoice: 'alloy', defaultFormat: 'wav', formats: ['wav'] }, faultHeaders),
   chat,
   complete: completionByChat(chat),

@@ -1,17 +1,18 @@
-import { BLOCK_BYTES, type Block, type BodySource } from '../contracts/audio.ts'
+import { type AudioRef, BLOCK_BYTES, type Block } from '../contracts/audio.ts'
 import type { Objects } from '../contracts/objects.ts'
 import { unlessAborted } from '../timeouts.ts'
 import { failureOf, unavailable } from './failure.ts'
 
-/** Raw bytes `start` to `end` (exclusive) of a stored body, as views of its blocks or chunks off the store. */
+/** Raw bytes `start` to `end` (exclusive) of a body, as views of its blocks, chunks off the store, or as they come. */
 export function bodyBytes(
   objects: Objects,
-  source: BodySource,
+  source: AudioRef['source'],
   start: number,
   end: number,
   signal: AbortSignal,
 ): Iterable<Uint8Array> | AsyncIterable<Uint8Array> {
   if (source.kind === 'memory') return blockBytes(source.blocks, start, end)
+  if (source.kind === 'arriving') return source.body.bytes(start, end, signal)
   return objectBytes(objects, source.key, start, end, signal)
 }
 

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { BodySource, StoredBody } from '../contracts/audio.ts'
+import type { ArrivingBody, BodySource, StoredBody } from '../contracts/audio.ts'
 import type { HolderPace, MemoryHolder } from '../contracts/budget.ts'
 import type { Objects } from '../contracts/objects.ts'
 import type { BodyWriter, SpoolOptions } from '../contracts/spool.ts'
@@ -9,6 +9,7 @@ import { within } from '../timeouts.ts'
 import type { BlockPool } from './blocks.ts'
 import { SLOW_BYTES_PER_SECOND, type WaitingBudget } from './budget.ts'
 import { overloaded, unavailable } from './failure.ts'
+import { GrowingBody } from './growing-body.ts'
 import { ChunkQueue, HeldBody, missingBytes } from './held-body.ts'
 
 import { keySegment } from './key.ts'
@@ -170,6 +171,8 @@ export class StoredBodyWriter implements BodyWriter, MemoryHolder {
   readonly #speed: SpeedWindow
   #uploadSpeed: SpeedWindow | null = null
   #failure: Error | null = null
+  /** Reads the body while it comes; null: nobody does. */
+  #growing: GrowingBody | null = null
   #cleanup: Promise<void> | null = null
 
   constructor(context: BodyContext, options: SpoolOptions) {
@@ -222,6 +225,17 @@ export class StoredBodyWriter implements BodyWriter, MemoryHolder {
     const target = this.#put ?? this.#parts
     if (target === null) this.#held.append(chunk)
     else target.write(chunk)
+    this.#growing?.written(chunk, this.#received)
+  }
+
+  arriving(): ArrivingBody {
+    const { contentLength: length } = this.#options
+    if (length === null || this.#state !== 'new')
+      throw new Error('spool: only a body of known length can be read from its beginning on')
+    const { objects, budget, blocks } = this.#context
+    const { workspace } = this
+    this.#growing ??= new GrowingBody({ objects, budget, blocks, workspace, length, held: this.#held })
+    return this.#growing
   }
 
   async finish(): Promise<StoredBody> {
@@ -239,6 +253,7 @@ export class StoredBodyWriter implements BodyWriter, MemoryHolder {
       this.#state = 'finished'
       this.#context.leave(this)
       this.#context.count(source.kind === 'memory' ? 'held' : 'stored')
+      this.#growing?.rests(source)
       return this.#body(source)
     } catch (error) {
       if (!this.#isDropped()) this.#context.count('failed')
@@ -413,6 +428,7 @@ export class StoredBodyWriter implements BodyWriter, MemoryHolder {
   /** Hands what is held, and all that comes, to one streamed upload. The caller has a slot for it. */
   #moveToStore(): void {
     const { budget, blocks, objects, timing, now } = this.#context
+    this.#growing?.moves()
     const queue = new ChunkQueue(budget, blocks, this.workspace)
     queue.adopt(this.#held)
     const put = new StreamedPut({
@@ -524,6 +540,7 @@ export class StoredBodyWriter implements BodyWriter, MemoryHolder {
   }
 
   async #drop(): Promise<void> {
+    this.#growing?.fail(this.#failure ?? new GatewayError('CLIENT_CLOSED'))
     this.#controller.abort(new GatewayError('CLIENT_CLOSED'))
     try {
       await this.#put?.abort()

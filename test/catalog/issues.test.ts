@@ -351,6 +351,26 @@ t.test('audio that a provider is to fetch', async (t) => {
   ])
 })
 
+t.test('audio that is sent on while it comes', async (t) => {
+  const cutting = (kind: string, more: object = {}) =>
+    faultsAfter((file) => {
+      const owner = { access: 'byok', workspace: 'acme', api_key: `\${OPENAI_API_KEY}` }
+      file.set('/providers/ear', { kind, ...owner }).set('/routes/voice/entries/-', {
+        provider: 'ear',
+        model: 'whisper-large-v3',
+        cut_through: true,
+        ...more,
+      })
+    }).filter((issue) => issue.includes('/cut_through'))
+  t.same(cutting('groq'), [])
+  t.same(cutting('assemblyai'), [
+    '/routes/voice/entries/2/cut_through: must be left out: the kind "assemblyai" may bill an upload that breaks off',
+  ])
+  t.same(cutting('groq', { pull: true }), [
+    '/routes/voice/entries/2/cut_through: must be left out beside pull: the audio is either sent or fetched',
+  ])
+})
+
 t.test('what is no configuration at all', async (t) => {
   const issues = (text: string) => {
     const reading = readCatalog(text, SURROUNDINGS)

@@ -54,7 +54,7 @@ function keyOf(kept: Audio | KeptText): string {
 
 async function readBack(kept: Audio, objects: Objects): Promise<Buffer> {
   const { source, offset, length } = kept
-  const whole = await bytesOf({ source, length: offset + length, release() {} }, objects)
+  const whole = await bytesOf({ source, length: offset + length }, objects)
   return whole.subarray(offset)
 }
 

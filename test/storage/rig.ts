@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { Test } from 'tap'
-import { BLOCK_BYTES, type StoredBody } from '../../src/contracts/audio.ts'
+import { type AudioRef, BLOCK_BYTES, type StoredBody } from '../../src/contracts/audio.ts'
 import type { Objects } from '../../src/contracts/objects.ts'
 import type { BodyWriter } from '../../src/contracts/spool.ts'
 import { createBlocks } from '../../src/storage/blocks.ts'
@@ -69,7 +69,11 @@ export async function store(writer: BodyWriter, body: Uint8Array, chunkBytes?: n
 }
 
 /** The bytes of a stored body, read the plain way. */
-export async function bytesOf(body: StoredBody, objects: Objects): Promise<Buffer> {
+export async function bytesOf(
+  body: { readonly source: AudioRef['source']; readonly length: number },
+  objects: Objects,
+): Promise<Buffer> {
+  if (body.source.kind === 'arriving') throw new Error('not at rest')
   if (body.source.kind === 'memory') {
     const { blocks } = body.source
     const whole = Buffer.concat(blocks.map((block) => Buffer.from(block)))

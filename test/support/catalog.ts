@@ -41,6 +41,7 @@ export function entry(overrides: Partial<Entry> = {}): Entry {
     voices: {},
     retryEmpty: false,
     pull: false,
+    cutThrough: false,
     options: {},
     ...overrides,
   }

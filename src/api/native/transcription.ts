@@ -9,13 +9,20 @@ import { GatewayError } from '../../errors.ts'
 import { requireScope } from '../../gateway/authentication.ts'
 import type { Call } from '../../gateway/call.ts'
 import type { AdmittedContext } from '../../gateway/call-context.ts'
+import { EarlyAttempt, mayCutThrough } from '../../gateway/cut-through.ts'
 import { fingerprintOf, replay } from '../../gateway/idempotency.ts'
 import type { Outcome } from '../../gateway/outcome.ts'
 import { type IdempotentRequest, run } from '../../gateway/pipeline.ts'
 import type { Streaming } from '../../gateway/stream.ts'
 import { transcriptEnvelope } from '../../gateway/transcript.ts'
 import { newJobId } from '../../ids.ts'
-import { noAudio, type ReceivedAudio, receiveAudio } from '../../inbound/body.ts'
+import {
+  type ArrivingAudio,
+  noAudio,
+  type ReceivedAudio,
+  type ReceiveOptions,
+  receiveAudio,
+} from '../../inbound/body.ts'
 import type { Exchange, Reply } from '../../inbound/exchange.ts'
 import type { Fields } from '../../inbound/form.ts'
 import { invalid } from '../../inbound/refusals.ts'
@@ -160,6 +167,8 @@ interface ReceivedTranscription {
   readonly audio: ReceivedAudio
   /** Null: its idempotency key was not in use, and its audio is kept. */
   readonly repeated: RepeatedKey | null
+  /** Attempt that was begun while the audio came. */
+  readonly early: EarlyAttempt | null
 }
 
 /** The body is left to the answer: it is transcribed while it comes. */
@@ -174,14 +183,16 @@ interface RepeatedKey {
 
 /** Body of a transcription or translation. @param fields that are documented */
 export function transcriptionBody(
-  { offers }: TranscriptionRun,
+  definition: TranscriptionRun,
   fields: Readonly<Record<string, TSchema>>,
 ): RequestBody<ReceivedTranscription | typeof LIVE> {
   return {
     contents: audioContents(fields),
     parameters: ['Purpose', queryFields(fields)],
-    async receive({ exchange, context, dependencies: { services, spool, discard, digester } }) {
-      if (offers.jobs && isLiveUpload(exchange)) return LIVE
+    async receive(request) {
+      const { exchange, context, dependencies } = request
+      const { services, spool, discard, digester } = dependencies
+      if (definition.offers.jobs && isLiveUpload(exchange)) return LIVE
       const key = idempotencyKeyOf(exchange)
       if (key !== undefined) checkIdempotencyKey(key)
       const options = {
@@ -190,14 +201,65 @@ export function transcriptionBody(
         spool,
       }
       const { slot } = context
-      if (slot?.taken !== true) return { audio: await receiveAudio(exchange, options), repeated: null }
+      if (key === undefined && mayCutThrough(context.principal))
+        return receiveEarly(definition, request, options)
+      if (slot?.taken !== true) {
+        return { audio: await receiveAudio(exchange, options), repeated: null, early: null }
+      }
       // A request whose key is in use needs nothing but its fingerprint, unless it is a stream.
       const passing = digester.passing()
-      const unneeded = { spool: discard, passing, unless: offers.stream ? 'stream' : null }
+      const unneeded = { spool: discard, passing, unless: definition.offers.stream ? 'stream' : null }
       const audio = await receiveAudio(exchange, { ...options, unneeded })
-      return { audio, repeated: { slotId: slot.id, passing } }
+      return { audio, repeated: { slotId: slot.id, passing }, early: null }
     },
   }
+}
+
+/**
+ * Receives a body whose first attempt may begin before it is whole. A request with an idempotency key never gets here:
+ * what it stands for is known by the digest of all its audio.
+ */
+async function receiveEarly(
+  definition: TranscriptionRun,
+  request: Admitted,
+  options: ReceiveOptions,
+): Promise<ReceivedTranscription> {
+  let early: EarlyAttempt | null = null
+  const onArriving = (arriving: ArrivingAudio) => {
+    early = beginEarly(definition, arriving, request)
+  }
+  try {
+    const audio = await receiveAudio(request.exchange, { ...options, onArriving })
+    return { audio, repeated: null, early }
+  } catch (error) {
+    const begun = early as EarlyAttempt | null
+    void begun?.end()
+    throw error
+  }
+}
+
+/** Begins an attempt of a call that is answered whole and at once. */
+function beginEarly(
+  definition: TranscriptionRun,
+  { fields, audio, body }: ArrivingAudio,
+  { exchange, context, dependencies: { services, probe } }: Admitted,
+): EarlyAttempt {
+  const { task, shape = OWN_SHAPE } = definition
+  return new EarlyAttempt(services, context, {
+    audio,
+    body,
+    detect: (coming, signal) => probe.detect(coming, signal),
+    make(coming) {
+      const { options, stream, selectors, warnings } = shape.read(
+        exchange,
+        fields,
+        definition,
+        context.principal,
+      )
+      if (stream || options.mode === 'async') return null
+      return { operation: task, payload: { audio: coming, options }, selectors, warnings }
+    },
+  })
 }
 
 /** Answers a transcription or translation once per idempotency key. */
@@ -206,9 +268,9 @@ export function answerTranscription(
   request: EndpointCall<ReceivedTranscription | typeof LIVE>,
 ): Promise<Reply> {
   if (request.body === LIVE) return answerUpload(request)
-  const { audio, repeated } = request.body
+  const { audio, repeated, early } = request.body
   if (repeated !== null) return replayTranscription(run, audio, repeated, request)
-  return transcribe(run, audio, request.context.slot?.id ?? null, request)
+  return transcribe(run, audio, request.context.slot?.id ?? null, request, early)
 }
 
 /** Answers a request whose idempotency key is in use: with the answer given before, or with a stream all the same. */
@@ -255,12 +317,14 @@ async function replayTranscription(
  * the job that the call becomes.
  *
  * @param slotId of the caller's idempotency key; null without one
+ * @param early  begun while the body came; it is over when this settles
  */
 export async function transcribe(
   definition: TranscriptionRun,
   body: ReceivedAudio,
   slotId: string | null,
   { exchange, context, dependencies }: Admitted,
+  early: EarlyAttempt | null = null,
 ): Promise<Reply> {
   const { services } = dependencies
   const { task, shape = OWN_SHAPE } = definition
@@ -295,10 +359,11 @@ export async function transcribe(
       const idempotent = await idempotentRequest(call, shape, received, slotId)
       return replyOf(await run(services, context, idempotent))
     }
-    const outcome = await run(services, context, { mode: 'whole', call })
+    const outcome = await run(services, context, { mode: 'whole', call, early })
     exchange.onFinished(outcome.release)
     return replyOf(shape.whole(outcome))
   } finally {
+    if (early !== null) await early.end()
     // Only now does no attempt read the audio any more; its memory goes to the next request.
     release()
   }

@@ -23,6 +23,13 @@ const REGIONAL: ReadonlySet<string> = new Set([
 export const transcription: Operation<TranscriptionCall, TranscriptionResult> = {
   unsupported,
   takesAudioUrl: true,
+  // What is transcribed is the body of the request: one that is shorter than its Content-Length is no request
+  // (RFC 9112, section 8), and the price is for the seconds that were transcribed.
+  billsWholeBody: {
+    source:
+      'https://developers.deepgram.com/reference/speech-to-text/listen-pre-recorded; https://deepgram.com/pricing',
+    asOf: '2026-11-21',
+  },
 
   start(call, target): Step<TranscriptionResult> {
     const issue = unsupported(call, target)

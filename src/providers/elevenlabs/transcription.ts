@@ -27,6 +27,12 @@ const SEED_MAX = 2_147_483_647
 export const transcription: Operation<TranscriptionCall, TranscriptionResult> = {
   takesSeed: true,
   takesAudioUrl: true,
+  // A form without its end is no request; the price is for the hours that were transcribed.
+  billsWholeBody: {
+    source:
+      'https://elevenlabs.io/docs/api-reference/speech-to-text/convert; https://elevenlabs.io/pricing/api',
+    asOf: '2026-11-21',
+  },
   unsupported,
 
   start(call, target): Step<TranscriptionResult> {

@@ -1,4 +1,4 @@
-import type { Provider } from '../../contracts/provider.ts'
+import type { DatedSource, Provider } from '../../contracts/provider.ts'
 import { completionByChat } from '../completion.ts'
 import { type ChatShape, chatOperation, OPENAI_AUDIO } from './chat.ts'
 import { embeddingsOperation } from './embeddings.ts'
@@ -27,6 +27,12 @@ const CHAT: ChatShape = {
 
 const chat = chatOperation(CHAT, plain)
 
+/** A form without its end is no request; the price is for the audio that was transcribed, or for its tokens. */
+const WHOLE_BODY: DatedSource = {
+  source: 'https://platform.openai.com/docs/api-reference/audio; https://platform.openai.com/docs/pricing',
+  asOf: '2026-11-21',
+}
+
 /**
  * https://platform.openai.com/docs/api-reference. There is no video: `/videos` was shut down on 2026-09-24;
  * nor is there a model left for `/completions` since 2026-09-28, so that a text completion is a chat.
@@ -35,9 +41,9 @@ export const openai: Provider = {
   kind: 'openai',
   baseUrl: 'https://api.openai.com/v1',
   needsCredential: true,
-  transcription: transcriptionOperation(plain),
+  transcription: { ...transcriptionOperation(plain), billsWholeBody: WHOLE_BODY },
   live: liveOperation(plain),
-  translation: translationOperation(plain),
+  translation: { ...translationOperation(plain), billsWholeBody: WHOLE_BODY },
   speech: speechOperation({ defaultVoice: 'alloy', defaultFormat: 'mp3', formats: SPEECH_FORMATS }, plain),
   chat,
   complete: completionByChat(chat),

@@ -340,7 +340,18 @@ function ModelFacts({ fields, context }: { readonly fields: EntryFields; readonl
 }
 
 function settingsInWords(fields: EntryFields): readonly string[] {
-  const { weight, profile, purposes = [], plans = [], pinned, voices, retry_empty, pull, options } = fields
+  const {
+    weight,
+    profile,
+    purposes = [],
+    plans = [],
+    pinned,
+    voices,
+    retry_empty,
+    pull,
+    cut_through,
+    options,
+  } = fields
   const voiceCount = Object.keys(voices ?? {}).length
   return [
     ...(pinned === true ? ['pinned'] : []),
@@ -350,6 +361,7 @@ function settingsInWords(fields: EntryFields): readonly string[] {
     ...(plans.length === 0 ? [] : [`plans ${plans.join(', ')}`]),
     ...(retry_empty === true ? ['retries when empty'] : []),
     ...(pull === true ? ['fetches the audio'] : []),
+    ...(cut_through === true ? ['gets uploads as they come'] : []),
     ...(voiceCount === 0 ? [] : [voiceCount === 1 ? '1 voice' : `${voiceCount} voices`]),
     ...(Object.keys(options ?? {}).length === 0 ? [] : ['options']),
   ]

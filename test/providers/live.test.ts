@@ -130,7 +130,10 @@ function faultIn(events: readonly LiveEvent[], sent: number, channels: number): 
     if (!('channel' in event)) continue
     if (!Number.isInteger(event.channel) || event.channel < 0 || event.channel >= channels)
       return `no such channel: ${text}`
-    if (event.kind === 'partial' && (event.text.length > TEXT_MAX || event.start > most + 0.001 * events.length))
+    if (
+      event.kind === 'partial' &&
+      (event.text.length > TEXT_MAX || event.start > most + 0.001 * events.length)
+    )
       return 'a partial is too long'
     if (event.kind !== 'final') continue
     const { start, end, text: said } = event.segment

@@ -18,7 +18,8 @@ const FINAL_SECONDS = 3
 const SPEAKER_REACH_HERTZ = 25
 
 const CHANNELS_MAX = 20
-const ENDPOINTING_MS = 10
+/** Unless asked for; Deepgram's 10 ms would end an utterance behind every word of Morse code. */
+const ENDPOINTING_MS = 500
 const UTTERANCE_END_LEAST_MS = 1000
 /** Whichever is asked for, words with digits are redacted. */
 const REDACTIONS = ['numbers', 'pci', 'pii', 'phi', 'ssn', 'true']

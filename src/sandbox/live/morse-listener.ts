@@ -66,7 +66,7 @@ function signsOf(code: number): string {
 
 /**
  * Hears Morse code in one channel of audio as it comes: characters when they are complete, words when the gap behind
- * them is longer than one between characters. Speeds from 0.75 to 1.25 are read right from the first character, others
+ * them is longer than one between characters. Speeds from 0.75 to 2 are read right from the first character, others
  * once a few tones have told the speed. What is said of a word depends on the samples alone, not on how they are cut.
  */
 export class MorseListener {

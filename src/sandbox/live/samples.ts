@@ -21,6 +21,11 @@ export function bytesPerSecond(format: AudioFormat): number {
 
 /** Samples of a block in each channel. */
 const BLOCK = 2048
+/** The samples of one block: they are handed on before the next block is read. */
+const SAMPLES = new Float32Array(BLOCK)
+
+/** Takes samples at ±1, the first `count` of them new, valid during the call. */
+type Take = (channel: number, samples: Float32Array, count: number) => void
 
 /** Reads samples out of bytes that may be cut anywhere, also within a sample. */
 export class SampleReader {
@@ -28,7 +33,6 @@ export class SampleReader {
   readonly #frameBytes: number
   /** Mixes the channels into one. */
   readonly #mixed: boolean
-  readonly #samples = new Float32Array(BLOCK)
   readonly #rest: Uint8Array
   #resting = 0
 
@@ -39,8 +43,7 @@ export class SampleReader {
     this.#rest = new Uint8Array(this.#frameBytes)
   }
 
-  /** @param take gets samples at ±1, the first `count` of them new, valid during the call */
-  read(bytes: Uint8Array, take: (channel: number, samples: Float32Array, count: number) => void): void {
+  read(bytes: Uint8Array, take: Take): void {
     let at = 0
     if (this.#resting > 0) {
       at = Math.min(this.#frameBytes - this.#resting, bytes.length)
@@ -55,43 +58,37 @@ export class SampleReader {
       this.#block(bytes, at, count, take)
       at += count * this.#frameBytes
     }
-    this.#rest.set(bytes.subarray(at))
     this.#resting = bytes.length - at
+    if (this.#resting > 0) this.#rest.set(bytes.subarray(at))
   }
 
-  #block(
-    bytes: Uint8Array,
-    from: number,
-    count: number,
-    take: (channel: number, samples: Float32Array, count: number) => void,
-  ): void {
+  #block(bytes: Uint8Array, from: number, count: number, take: Take): void {
     const { channels } = this.#format
-    const samples = this.#samples
-    if (!this.#mixed) {
-      for (let channel = 0; channel < channels; channel += 1) {
-        samples.fill(0, 0, count)
-        this.#add(bytes, from, channel, count, 1)
-        take(channel, samples, count)
+    if (this.#mixed) SAMPLES.fill(0, 0, count)
+    for (let channel = 0; channel < channels; channel += 1) {
+      if (this.#mixed) this.#add(bytes, from, channel, count)
+      else {
+        SAMPLES.fill(0, 0, count)
+        this.#add(bytes, from, channel, count)
+        take(channel, SAMPLES, count)
       }
-      return
     }
-    samples.fill(0, 0, count)
-    for (let channel = 0; channel < channels; channel += 1)
-      this.#add(bytes, from, channel, count, 1 / channels)
-    take(0, samples, count)
+    if (this.#mixed) take(0, SAMPLES, count)
   }
 
-  #add(bytes: Uint8Array, from: number, channel: number, count: number, gain: number): void {
-    const [samples, stride] = [this.#samples, this.#frameBytes]
-    if (this.#format.encoding === 'linear16') {
+  /** Adds the samples of a channel, in a mix by its part. */
+  #add(bytes: Uint8Array, from: number, channel: number, count: number): void {
+    const { encoding, channels } = this.#format
+    const [stride, gain] = [this.#frameBytes, this.#mixed ? 1 / channels : 1]
+    if (encoding === 'linear16') {
       const scale = gain / 32_768
       for (let at = 0, byte = from + channel * 2; at < count; at += 1, byte += stride)
-        samples[at]! += (((bytes[byte + 1]! << 24) >> 16) | bytes[byte]!) * scale
+        SAMPLES[at]! += (((bytes[byte + 1]! << 24) >> 16) | bytes[byte]!) * scale
       return
     }
-    const table = this.#format.encoding === 'mulaw' ? MU_LAW : A_LAW
+    const table = encoding === 'mulaw' ? MU_LAW : A_LAW
     for (let at = 0, byte = from + channel; at < count; at += 1, byte += stride)
-      samples[at]! += table[bytes[byte]!]! * gain
+      SAMPLES[at]! += table[bytes[byte]!]! * gain
   }
 }
 

@@ -116,5 +116,6 @@ t.test('the edge takes no more than that of many uploads in one turn', async (t)
     client.socket.destroy()
   }
   t.ok(most > 256 * KIB, 'several came at a time')
-  t.ok(most <= 3 * MIB, `${most} bytes in one turn`)
+  // The one that is being read goes on while it has whole reads of 512 KiB.
+  t.ok(most <= 2 * MIB + length, `${most} bytes in one turn`)
 })

@@ -42,8 +42,8 @@ interface LiveShape {
 
 /**
  * Whose words the session speaks. `speaches` has those of OpenAI's beta: the model in the address, fields of the
- * session at its top, and times within the piece of audio that is under way, so that they cannot be told as times of the
- * session. speaches-ai/speaches src/speaches/realtime: session.py, session_event_router.py and
+ * session at its top, and times within the piece of audio that is under way, so that they cannot be told as times of
+ * the session. speaches-ai/speaches src/speaches/realtime: session.py, session_event_router.py and
  * input_audio_buffer_event_router.py
  */
 type Dialect = 'openai' | 'speaches'

@@ -33,7 +33,8 @@ const PATH = '/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGene
  * Live transcription over the Live API: `BidiGenerateContent` as a WebSocket, JSON frames with audio in base64. The
  * session says where speech begins and ends (`activityStart`, `activityEnd`): so it knows which audio a transcript is
  * of. Times of words and speakers have fields in the protocol; which model heeds them is not known, so that neither is
- * asked for. https://ai.google.dev/gemini-api/docs/live-api/live-transcribe, @google/genai 3.1.0 AudioTranscriptionConfig
+ * asked for. https://ai.google.dev/gemini-api/docs/live-api/live-transcribe; @google/genai 3.1.0,
+ * AudioTranscriptionConfig
  */
 export const geminiLive: LiveTranscription = {
   unsupported: ({ options }) => unsupported(options),

@@ -16,6 +16,7 @@ const interim = (text: string) => ({ serverContent: { interimInputTranscription:
 const final = (text: string) => ({ serverContent: { inputTranscription: { text } } })
 const COMPLETE = { serverContent: { generationComplete: true } }
 const ACTIVITY_END = { serverContent: {}, voiceActivity: { type: 'ACTIVITY_END', audioOffset: '4.1s' } }
+const METHOD = 'google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent'
 const START = { realtimeInput: { activityStart: {} } }
 const END = { realtimeInput: { activityEnd: {} } }
 
@@ -29,7 +30,7 @@ const marks = (made: LiveRig) => made.told().filter((frame) => frame !== 'audio'
 
 t.test('the setup, and where it goes', async (t) => {
   t.same(live.handshake(liveCall(), target), {
-    url: 'wss://generativelanguage.googleapis.com/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent',
+    url: `wss://generativelanguage.googleapis.com/ws/${METHOD}`,
     protocols: [],
     headers: { 'x-goog-api-key': 'k' },
     audio: { encoding: 'pcm_s16le', sampleRate: 16_000, channels: 1 },

@@ -3,6 +3,7 @@ import type { LiveCall } from '../contracts/calls.ts'
 import type { LiveEvent, SessionEnd, SessionFacts } from '../contracts/live.ts'
 import type { SpanFacts } from '../contracts/tracing.ts'
 import type { Failure } from '../contracts/upstream.ts'
+import type { LiveText, LiveWatch, SwitchReason } from '../contracts/watch.ts'
 import { GatewayError, toGatewayError } from '../errors.ts'
 import type { CallOf } from '../gateway/call.ts'
 import type { AdmittedContext } from '../gateway/call-context.ts'
@@ -39,6 +40,8 @@ export interface LiveParts {
   readonly services: Services
   readonly memory: RingMemory
   readonly clock: LiveClock
+  /** Absent: nobody counts. */
+  readonly watch?: LiveWatch
 }
 
 /** What a session is made of when its caller is admitted. */
@@ -81,7 +84,8 @@ export class LiveSession implements ConnectionListener, Ticking {
   #switches = 0
   #replayedSeconds = 0
   #usageMs = performance.now()
-  #billedMs = 0
+  #countedMs = 0
+  #countedLost = 0
   #endedMs: number | null = null
   #rotateByMs: number | null = null
   #isWarned = false
@@ -224,9 +228,9 @@ export class LiveSession implements ConnectionListener, Ticking {
     if (connection !== this.#connection) return
     switch (event.kind) {
       case 'partial':
-        return void this.#partial(event, this.#offset(connection))
+        return void this.#partial(event, connection)
       case 'final':
-        return void this.#final(event, this.#offset(connection))
+        return void this.#final(event, connection)
       case 'settled':
         return void this.#feed.settle(connection, event.seconds)
       case 'finalized':
@@ -247,15 +251,17 @@ export class LiveSession implements ConnectionListener, Ticking {
   onFailed(failure: Failure, connection: LiveConnection): void {
     if (connection !== this.#connection || this.#isOver) return
     this.#attempt?.failed(failure, true)
+    this.#countTime(connection, performance.now())
     this.#connection = null
     this.#attempt = null
-    void this.#switch(connection)
+    void this.#switch(connection, failure.kind)
   }
 
   pump(nowMs: number): void {
     const connection = this.#connection
     if (connection === null || this.#isOver) return
     const isMore = this.#feed.send(connection, this.#money, nowMs, this.#sayFinalized)
+    this.#countLost(connection)
     if (isMore) this.#parts.clock.hurry(this)
     this.#request.held?.()
   }
@@ -266,7 +272,7 @@ export class LiveSession implements ConnectionListener, Ticking {
     this.#watchCaller(nowMs)
     const connection = this.#connection
     if (connection === null || this.#isOver) return
-    this.#billTime(connection, nowMs)
+    this.#countTime(connection, nowMs)
     connection.keepAlive(nowMs)
     this.pump(nowMs)
     const dead = this.#deathOf(connection, nowMs)
@@ -276,25 +282,34 @@ export class LiveSession implements ConnectionListener, Ticking {
     if (nowMs - this.#usageMs >= USAGE_MS) this.#sayUsage(nowMs)
   }
 
+  #countLost({ candidate }: LiveConnection): void {
+    const lost = this.#feed.lostSeconds - this.#countedLost
+    if (lost <= 0) return
+    this.#countedLost += lost
+    this.#parts.watch?.lost(candidate.entry, lost)
+  }
+
   #offset(connection: LiveConnection): number {
     return connection.base / this.#feed.bytesPerSecond
   }
 
-  #partial(event: Extract<LiveEvent, { kind: 'partial' }>, offset: number): void {
-    const { kind: _, speaker, ...partial } = event
+  #partial(event: Extract<LiveEvent, { kind: 'partial' }>, connection: LiveConnection): void {
+    const { kind: _, speaker, end, ...partial } = event
     if (!this.#request.call.payload.live.interim) return
+    if (end !== undefined) this.#countLatency('partial', end, connection)
     this.#request.sink.send({
       type: 'partial',
       seq: this.#nextSeq(),
       ...partial,
-      start: seconds(event.start + offset),
+      start: seconds(event.start + this.#offset(connection)),
       ...(speaker === undefined ? {} : { speaker: this.#transcript.speaker(speaker) }),
     })
   }
 
-  #final(event: Extract<LiveEvent, { kind: 'final' }>, offset: number): void {
-    const kept = this.#transcript.take(event, offset)
+  #final(event: Extract<LiveEvent, { kind: 'final' }>, connection: LiveConnection): void {
+    const kept = this.#transcript.take(event, this.#offset(connection))
     if (kept === null) return
+    this.#countLatency('final', event.segment.end, connection)
     const { segment, words } = kept
     this.#request.sink.send({
       type: 'final',
@@ -305,6 +320,15 @@ export class LiveSession implements ConnectionListener, Ticking {
       ...(event.language === null ? {} : { language: event.language }),
       settled_seconds: seconds(this.#feed.settledSeconds),
     })
+  }
+
+  /** Audio that was uploaded may have come faster than it was spoken: its age would say nothing. */
+  #countLatency(text: LiveText, end: number, connection: LiveConnection): void {
+    const { watch } = this.#parts
+    if (watch === undefined || this.#request.held !== undefined) return
+    const behind = this.#feed.seconds - this.#offset(connection) - end
+    const age = behind + (performance.now() - this.#feed.pushedMs) / 1000
+    watch.heard(connection.candidate.entry, text, Math.max(0, age))
   }
 
   #moment(event: Extract<LiveEvent, { kind: 'speech_started' | 'utterance_end' }>, offset: number): void {
@@ -383,10 +407,11 @@ export class LiveSession implements ConnectionListener, Ticking {
   }
 
   /** A provider that bills the open connection is paid by the clock. */
-  #billTime({ bills }: LiveConnection, nowMs: number): void {
-    if (bills !== 'session') return
-    this.#money.spend((nowMs - this.#billedMs) / 1000)
-    this.#billedMs = nowMs
+  #countTime({ bills, candidate }: LiveConnection, nowMs: number): void {
+    const passed = (nowMs - this.#countedMs) / 1000
+    this.#countedMs = nowMs
+    this.#parts.watch?.open(candidate.entry, passed)
+    if (bills === 'session') this.#money.spend(passed)
   }
 
   #watchRotation(connection: LiveConnection, nowMs: number): void {
@@ -407,20 +432,22 @@ export class LiveSession implements ConnectionListener, Ticking {
     const connection = this.#connection
     if (connection === null || this.#endedMs !== null) return
     this.#rotateByMs = null
+    this.#countTime(connection, performance.now())
     this.#connection = null
     this.#attempt?.succeeded()
     this.#attempt = null
     connection.close()
-    void this.#switch(connection, true)
+    void this.#switch(connection, 'rotation')
   }
 
   /** Goes on at another entry, or at the same one if it had worked; in a rotation at the same one first. */
-  async #switch(from: LiveConnection, rotates = false): Promise<void> {
+  async #switch(from: LiveConnection, reason: SwitchReason): Promise<void> {
     try {
       this.#switches += 1
+      this.#parts.watch?.switched(from.candidate.entry, reason)
       if (this.#switches > SWITCHES_MAX) throw new GatewayError('UPSTREAM_ERROR')
       this.#transcript.connectionChanged()
-      const selection = this.#selectionBehind(from, rotates)
+      const selection = this.#selectionBehind(from, reason === 'rotation')
       if (selection === null) throw new GatewayError('UPSTREAM_ERROR', 'every eligible entry failed')
       this.#selection = await this.#money.change(selection)
       await this.#connect(this.#selection)
@@ -471,9 +498,11 @@ export class LiveSession implements ConnectionListener, Ticking {
     this.#attempt = recorder
     const { context } = this.#request
     context.trace?.event('live.connected', spanEntry(candidate))
-    this.#billedMs = nowMs
+    this.#parts.watch?.connected(candidate.entry, (connection.readyMs - connection.begunMs) / 1000)
+    this.#countedMs = nowMs
     this.#money.payTo(candidate.entry)
     const sent = this.#feed.begin(connection)
+    this.#countLost(connection)
     const announced = this.#last ?? this.#request.selection.candidates[0]!
     if (this.#last !== null || announced.entry !== candidate.entry)
       this.#saySwitched(announced, connection, sent)
@@ -487,6 +516,7 @@ export class LiveSession implements ConnectionListener, Ticking {
     { replayed, lost }: { readonly replayed: number; readonly lost: number },
   ): void {
     this.#replayedSeconds += replayed
+    this.#parts.watch?.replayed(candidate.entry, replayed)
     const { context, sink } = this.#request
     const moved = {
       'larkway.live.replayed_seconds': seconds(replayed),
@@ -544,7 +574,7 @@ export class LiveSession implements ConnectionListener, Ticking {
     const connection = this.#connection
     this.#connection = null
     if (connection !== null) {
-      this.#billTime(connection, performance.now())
+      this.#countTime(connection, performance.now())
       if (error === null) this.#attempt?.succeeded()
       else this.#attempt?.released(isHere ? 'the session ended' : 'the caller left')
       connection.close()
@@ -576,6 +606,7 @@ export class LiveSession implements ConnectionListener, Ticking {
     }
     const facts = this.facts()
     context.live = facts
+    this.#parts.watch?.ended(this.#end)
     context.trace?.event('live.ended', { 'larkway.live.end': facts.ended ?? undefined })
     if (this.#last !== null) services.watch?.metered(this.#last.entry, 'transcription', context.usage)
   }

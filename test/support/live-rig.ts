@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { WebSocket } from 'ws'
+import type { Dependencies } from '../../src/api/endpoint.ts'
 import { transcription } from '../../src/api/native/transcription.ts'
 import { transcriptionStream } from '../../src/api/native/transcription-stream.ts'
 import type { Entry } from '../../src/contracts/catalog.ts'
@@ -33,13 +34,19 @@ export interface LiveRig {
   connect(query?: string, options?: { readonly protocols?: string[] }): LiveClient
 }
 
+interface LiveRigOptions extends Partial<Omit<DoorsRigOptions, 'entries'>> {
+  readonly ringBytes?: number
+  /** What stands in place of silent parts. */
+  readonly needs?: Partial<Dependencies>
+}
+
 /** The doors of live sessions over real sockets, in this process. */
 export async function openLive(
   t: Test,
   entries: readonly Entry[],
-  options: Partial<Omit<DoorsRigOptions, 'entries'>> & { readonly ringBytes?: number } = {},
+  options: LiveRigOptions = {},
 ): Promise<LiveRig> {
-  const { ringBytes = 128 * 1024 * 1024, ...rest } = options
+  const { ringBytes = 128 * 1024 * 1024, needs: more = {}, ...rest } = options
   const fetchAudio = () => Promise.reject(new Error('nothing is fetched'))
   const { dependencies, authorization } = await openDoors(t, {
     fetchAudio,
@@ -48,7 +55,7 @@ export async function openLive(
     ...rest,
   })
   const live = new LiveSessions(dependencies.services, ringBytes)
-  const needs = { ...dependencies, live }
+  const needs = { ...dependencies, live, ...more }
   const routes = [transcriptionStream, transcription].map((one) => one.route(needs))
   const edge = await startEdge(t, routes)
   const url = `${edge.origin.replace('http:', 'ws:')}/v1/transcription/stream`

@@ -6,6 +6,7 @@ import { transcription } from '../../src/api/native/transcription.ts'
 import { transcriptionStream } from '../../src/api/native/transcription-stream.ts'
 import type { Entry } from '../../src/contracts/catalog.ts'
 import type { LiveFacts } from '../../src/contracts/facts.ts'
+import type { LiveWatch } from '../../src/contracts/watch.ts'
 import { LiveSessions } from '../../src/live/sessions.ts'
 import { configuredProvider, entry, facts } from './catalog.ts'
 import { type DoorsRigOptions, openDoors } from './doors-rig.ts'
@@ -36,6 +37,7 @@ export interface LiveRig {
 
 interface LiveRigOptions extends Partial<Omit<DoorsRigOptions, 'entries'>> {
   readonly ringBytes?: number
+  readonly watch?: LiveWatch
   /** What stands in place of silent parts. */
   readonly needs?: Partial<Dependencies>
 }
@@ -46,7 +48,7 @@ export async function openLive(
   entries: readonly Entry[],
   options: LiveRigOptions = {},
 ): Promise<LiveRig> {
-  const { ringBytes = 128 * 1024 * 1024, needs: more = {}, ...rest } = options
+  const { ringBytes = 128 * 1024 * 1024, needs: more = {}, watch, ...rest } = options
   const fetchAudio = () => Promise.reject(new Error('nothing is fetched'))
   const { dependencies, authorization } = await openDoors(t, {
     fetchAudio,
@@ -54,7 +56,7 @@ export async function openLive(
     providers: [WORDS],
     ...rest,
   })
-  const live = new LiveSessions(dependencies.services, ringBytes)
+  const live = new LiveSessions(dependencies.services, ringBytes, watch)
   const needs = { ...dependencies, live, ...more }
   const routes = [transcriptionStream, transcription].map((one) => one.route(needs))
   const edge = await startEdge(t, routes)

@@ -22,8 +22,8 @@ export interface Finalized {
 }
 
 /**
- * The caller's audio on its way to a provider: what is kept of it until it is settled, how far it was sent, and where it
- * is to be settled on demand. Places are bytes of the caller's audio, times seconds of it.
+ * The caller's audio on its way to a provider: what is kept of it until it is settled, how far it was sent, and where
+ * it is to be settled on demand. Places are bytes of the caller's audio, times seconds of it.
  */
 export class LiveFeed {
   readonly bytesPerSecond: number

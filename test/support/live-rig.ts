@@ -3,12 +3,14 @@ import type { Test } from 'tap'
 import { WebSocket } from 'ws'
 import { transcription } from '../../src/api/native/transcription.ts'
 import { transcriptionStream } from '../../src/api/native/transcription-stream.ts'
+import { clientSecrets } from '../../src/api/openai/client-secrets.ts'
+import { realtime } from '../../src/api/openai/realtime.ts'
 import type { Entry } from '../../src/contracts/catalog.ts'
 import type { LiveFacts } from '../../src/contracts/facts.ts'
 import { LiveSessions } from '../../src/live/sessions.ts'
 import { configuredProvider, entry, facts } from './catalog.ts'
 import { type DoorsRigOptions, openDoors } from './doors-rig.ts'
-import { startEdge } from './edge.ts'
+import { type LocalCertificate, startEdge } from './edge.ts'
 import { RATE, WORDS } from './live-words.ts'
 
 export const LIVE_FACTS: LiveFacts = {
@@ -27,6 +29,8 @@ export function wordsEntry(origin: string, name: string, overrides: Partial<Entr
 export interface LiveRig {
   readonly url: string
   readonly origin: string
+  /** Of TLS, where there is a certificate. */
+  readonly tlsOrigin: string
   readonly authorization: string
   readonly live: LiveSessions
   readonly services: Awaited<ReturnType<typeof openDoors>>['dependencies']['services']
@@ -37,9 +41,12 @@ export interface LiveRig {
 export async function openLive(
   t: Test,
   entries: readonly Entry[],
-  options: Partial<Omit<DoorsRigOptions, 'entries'>> & { readonly ringBytes?: number } = {},
+  options: Partial<Omit<DoorsRigOptions, 'entries'>> & {
+    readonly ringBytes?: number
+    readonly certificate?: LocalCertificate
+  } = {},
 ): Promise<LiveRig> {
-  const { ringBytes = 128 * 1024 * 1024, ...rest } = options
+  const { ringBytes = 128 * 1024 * 1024, certificate, ...rest } = options
   const fetchAudio = () => Promise.reject(new Error('nothing is fetched'))
   const { dependencies, authorization } = await openDoors(t, {
     fetchAudio,
@@ -49,12 +56,14 @@ export async function openLive(
   })
   const live = new LiveSessions(dependencies.services, ringBytes)
   const needs = { ...dependencies, live }
-  const routes = [transcriptionStream, transcription].map((one) => one.route(needs))
-  const edge = await startEdge(t, routes)
+  const endpoints = [transcriptionStream, transcription, realtime, clientSecrets]
+  const routes = endpoints.map((one) => one.route(needs))
+  const edge = await startEdge(t, routes, certificate === undefined ? {} : { files: certificate.files })
   const url = `${edge.origin.replace('http:', 'ws:')}/v1/transcription/stream`
   return {
     url,
     origin: edge.origin,
+    tlsOrigin: `https://localhost:${edge.tlsPort}`,
     authorization,
     live,
     services: dependencies.services,

@@ -43,6 +43,7 @@ export function markdownTable(result: Result): string {
 }
 
 function columnsOf({ cpuUnit, rows }: Result): Column[] {
+  const mostRuns = Math.max(...rows.map(({ runs }) => runs.length))
   const perGb = cpuUnit === 's/GB'
   const pings: Column[] = [
     ['health p99, idle', ({ pings }) => milliseconds(pings?.idleP99Ms)],
@@ -53,7 +54,7 @@ function columnsOf({ cpuUnit, rows }: Result): Column[] {
   const stored: Column[] = [['of the store’s', (row) => share(ofStore(rows, row))]]
   return [
     ['load', (row) => row.load],
-    ['server', (row) => row.label],
+    ['server', ({ label, runs }) => (runs.length < mostRuns ? `${label} (runs: ${runs.length})` : label)],
     perGb
       ? ['CPU s per GB', (row) => row.cpu.toFixed(2)]
       : ['CPU µs per request', (row) => row.cpu.toFixed(1)],

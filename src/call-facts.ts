@@ -25,6 +25,7 @@ export function callFacts(call: EndedCall) {
     cost_usd: costUsd ?? undefined,
     // Nobody saw the end of the attempt: these figures are supposed, not measured.
     estimated: estimate === null ? undefined : true,
+    ...liveFacts(call),
   }
 }
 
@@ -74,6 +75,13 @@ export function loggedAttempt({
   return { provider, model, status, milliseconds, reason }
 }
 
+/** The seconds of its audio are in `usage`, as of every call. */
+function liveFacts({ live }: EndedCall) {
+  if (live === null) return {}
+  const { switches, replayed_seconds, lost_seconds, ended } = live
+  return { session_end: ended ?? undefined, switches, replayed_seconds, lost_seconds }
+}
+
 /** An undeclared label is any text of the caller's: only that it is unknown is told. */
 function purposeFacts({ purpose, forPurpose }: EndedCall) {
   if (purpose === null || purpose.requested === null) return {}
@@ -97,6 +105,10 @@ function spanFacts(call: EndedCall): SpanFacts {
     'larkway.attempts': facts.attempts?.length,
     'larkway.cost_usd': facts.cost_usd,
     'larkway.estimated': facts.estimated,
+    'larkway.live.end': facts.session_end,
+    'larkway.live.switches': facts.switches,
+    'larkway.live.replayed_seconds': facts.replayed_seconds,
+    'larkway.live.lost_seconds': facts.lost_seconds,
     'larkway.replayed': call.replayed ? true : undefined,
     'larkway.job.id': call.jobId ?? undefined,
   }

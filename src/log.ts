@@ -60,6 +60,11 @@ export interface LogFields {
   readonly cost_usd?: number | undefined
   readonly estimated?: boolean | undefined
   readonly replayed?: boolean | undefined
+  /** Why a live session ended, and what became of its audio when its provider was changed. */
+  readonly session_end?: string | undefined
+  readonly switches?: number | undefined
+  readonly replayed_seconds?: number | undefined
+  readonly lost_seconds?: number | undefined
 
   readonly job_id?: string | undefined
   readonly kind?: string

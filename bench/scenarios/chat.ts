@@ -1,24 +1,38 @@
-import { bareProxy, type Candidate, larkway, nginx, portkey, renamed, upstreamItself } from '../candidates.ts'
+import {
+  bareProxy,
+  type Candidate,
+  type Found,
+  larkway,
+  nginx,
+  portkey,
+  renamed,
+  upstreamItself,
+} from '../candidates.ts'
 import type { Driven, Session, Trial } from '../harness/measure.ts'
 import { larkwayChat } from '../larkway.ts'
 import type { PingReport, PingTask } from '../load/pings.ts'
 import type { RequestSpec } from '../load/request.ts'
 import type { RequestReport, RequestTask } from '../load/requests.ts'
 import { openaiChat, portkeyHeaders } from '../openai.ts'
-import { GATEWAY_KEY, gateways } from '../peers/gateways.ts'
+import { GATEWAY_KEY, gateways, LITELLM } from '../peers/gateways.ts'
 import { ONCE, type RequestOf, type Scenario, sort, upload } from './scenario.ts'
 
 const MESSAGE = 'Hello.'
 const DEFAULT_BUDGET_MIB = 256
 const WARM_UP_CONNECTIONS = 8
 const CONNECTIONS = 64
+/** What a run lasts for. With all that is measured in three rounds, the whole takes some six minutes. */
+const WARM_UP_SECONDS = 3
+const SECONDS = 3
 
 interface Kind {
   readonly request: RequestOf
   /** The text of an answer. */
   readonly content: (body: string) => unknown
-  /** It is not measured at a rate that few servers can keep. */
-  readonly slow?: true
+  /** Absent: all of them. A rate that a server cannot keep would be measured as a queue. */
+  readonly loads?: readonly Load[]
+  /** Rounds at most; absent: all of them. */
+  readonly rounds?: number
 }
 
 /**
@@ -34,23 +48,30 @@ export const chat: Scenario = {
   upstream: { program: 'upstream.ts', args: [] },
 
   async plan({ quick }) {
-    const own = larkway({ name: 'larkway', label: 'Larkway', memoryMib: DEFAULT_BUDGET_MIB })
+    const own = (name: string, label: string) => larkway({ name, label, memoryMib: DEFAULT_BUDGET_MIB })
+    const throughLarkway = (access: 'own' | 'platform'): Kind => ({
+      request: () => larkwayChat(MESSAGE, access),
+      content: (body) => JSON.parse(body).content,
+    })
     const openai: Kind = { request: () => openaiChat(MESSAGE, {}), content: openaiContent }
     const headers = { authorization: `Bearer ${GATEWAY_KEY}` }
-    const keyed: Kind = { ...openai, request: () => openaiChat(MESSAGE, headers), slow: true }
+    const keyed: Kind = { ...openai, request: () => openaiChat(MESSAGE, headers), loads: [SLOW, SATURATED] }
     const throughPortkey = (port: number) => openaiChat(MESSAGE, portkeyHeaders(port))
     const { found, skipped } = await sort<Kind>([
       [upstreamItself(), openai],
       [renamed(await nginx('tuned'), 'nginx-tuned', 'nginx proxy_pass'), openai],
       [bareProxy(), openai],
-      [own, { request: () => larkwayChat(MESSAGE), content: (body) => JSON.parse(body).content }],
-      [await portkey(), { request: throughPortkey, content: openaiContent }],
+      [own('larkway', "Larkway, customer's account"), throughLarkway('own')],
+      [own('larkway-platform', 'Larkway, platform account, billed'), throughLarkway('platform')],
+      [await portkey(), { ...keyed, request: throughPortkey }],
       // Their installation is not for a short run.
-      ...(quick ? [] : await gateways()).map((one) => [one, keyed] as const),
+      ...(quick ? [] : await gateways()).map(
+        (one) => [one, isLiteLlm(one) ? { ...keyed, ...WITH_PATIENCE } : keyed] as const,
+      ),
     ])
     const trials = LOADS.flatMap((load) =>
       found
-        .filter(([, { slow }]) => !slow || load !== FASTEST)
+        .filter(([, { loads = LOADS }]) => loads.includes(load))
         .map(([candidate, kind]) => trial(candidate, kind, load, quick)),
     )
     return { trials, skipped }
@@ -67,20 +88,24 @@ interface Load {
   drive(session: Session, request: RequestSpec, quick: boolean): Promise<Driven>
 }
 
-const FASTEST: Load = { name: '5,000 calls/s', drive: drivenAt(5_000) }
+const SLOW: Load = { name: '1,000 calls/s', drive: drivenAt(1_000) }
+const FAST: Load = { name: '5,000 calls/s', drive: drivenAt(5_000) }
+const SATURATED: Load = {
+  name: `${CONNECTIONS} connections`,
+  drive: (session, request, quick) => saturate(session, request, CONNECTIONS, quick ? 1 : SECONDS),
+}
+const LOADS: readonly Load[] = [SLOW, FAST, SATURATED]
 
-const LOADS: readonly Load[] = [
-  { name: '1,000 calls/s', drive: drivenAt(1_000) },
-  FASTEST,
-  {
-    name: `${CONNECTIONS} connections`,
-    drive: (session, request, quick) => saturate(session, request, CONNECTIONS, quick ? 2 : 5),
-  },
-]
+/** For LiteLLM, which takes 22 ms of CPU for a call and starts for a quarter of a minute: no rate, and one round. */
+const WITH_PATIENCE: Pick<Kind, 'loads' | 'rounds'> = { loads: [SATURATED], rounds: 1 }
+
+function isLiteLlm(found: Found): boolean {
+  return 'candidate' in found && found.candidate.name === LITELLM.name
+}
 
 function drivenAt(perSecond: number): Load['drive'] {
   return async ({ lab, port }, request, quick) => {
-    const task: PingTask = { port, request, perSecond, seconds: quick ? 2 : 5 }
+    const task: PingTask = { port, request, perSecond, seconds: quick ? 1 : SECONDS }
     const report = await lab.generate<PingTask, PingReport>('pings', task)
     return { ...report, requests: report.latencyMs.count, bodyBytes: 0 }
   }
@@ -101,6 +126,7 @@ function trial(candidate: Candidate, kind: Kind, load: Load, quick: boolean): Tr
   return {
     candidate,
     load: load.name,
+    ...(kind.rounds === undefined ? {} : { rounds: kind.rounds }),
     async verify(session) {
       const { lastReply, firstFailure } = await upload(session, kind.request, ONCE)
       if (lastReply?.status !== 200) throw new Error(`verification: ${firstFailure}`)
@@ -110,7 +136,7 @@ function trial(candidate: Candidate, kind: Kind, load: Load, quick: boolean): Tr
     // A rate that a server which has not been optimized yet cannot keep would be measured as a queue.
     async warmUp(session) {
       const request = kind.request(session.lab.upstreamPort)
-      await saturate(session, request, WARM_UP_CONNECTIONS, quick ? 4 : 6)
+      await saturate(session, request, WARM_UP_CONNECTIONS, WARM_UP_SECONDS)
       // Then under the load itself, so that the connections to the provider are there.
       await load.drive(session, request, true)
     },

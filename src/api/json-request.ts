@@ -95,12 +95,12 @@ function receiveJson<K extends OperationName>(
   read: JsonRequest<K>['read'],
   { exchange, context, dependencies: { services } }: Admitted,
 ): Promise<ReceivedJson<K>> {
-  const body = readJson(exchange, {
+  const options = {
     budget: services.budget,
     maxBytes: services.snapshot().limits.max_request_body_bytes,
     workspace: context.principal.workspace.id,
-  })
-  return body.then((fields) => ({
+  }
+  return readJson(exchange, options, (fields) => ({
     call: read(fields, exchange),
     fields,
     stream: isObject(fields) && fields.stream === true,

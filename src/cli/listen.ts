@@ -1,13 +1,10 @@
-import { once } from 'node:events'
 import { createReadStream } from 'node:fs'
-import { type ClientRequest, type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Readable } from 'node:stream'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { WebSocket } from 'ws'
 import { LIVE_ENCODINGS, type LiveAudio } from '../contracts/calls.ts'
 import { beginsAsWav, readWavHead } from '../media/wav-head.ts'
 import { CommandFailure, oneOf, parse, UsageError, whole } from './arguments.ts'
 import { type CliContext, EXIT_HELP } from './context.ts'
+import { LiveStream, type Message, type Pace, type Screen } from './live-stream.ts'
 
 const USAGE = `larkway listen FILE|-
 
@@ -25,7 +22,8 @@ A-law, or raw samples; - is standard input.
   --json               print each message as a line of JSON
 
 On a terminal unfinished text is rewritten in place; anywhere else each final text is a line. Ctrl-C ends the audio, and
-what was said before is still printed.
+what was said before is still printed. When the node goes away, or the connection breaks, another session goes on with
+the audio that was not settled.
 
 ${EXIT_HELP}
 `
@@ -43,18 +41,9 @@ const OPTIONS = {
 } as const
 
 const PATH = '/v1/transcription/stream'
-const PROTOCOL = 'larkway.v1'
-const HANDSHAKE_TIMEOUT_MS = 10_000
-/** Longest wait for `done` after the last audio. */
-const END_TIMEOUT_MS = 60_000
-const MESSAGE_MAX_BYTES = 16 * 1024 * 1024
-const REFUSAL_MAX_BYTES = 64 * 1024
-const FRAME_SECONDS = 0.1
 /** What providers take of audio that does not come live, of real time, and how much of it may come at once. */
-const FAST = { speed: 1.25, aheadSeconds: 10 }
-const LIVE = { speed: 1, aheadSeconds: 0 }
-/** What may wait in the socket before no more is read, seconds of audio. */
-const WAITING_SECONDS = 2
+const FAST: Pace = { speed: 1.25, aheadSeconds: 10 }
+const LIVE: Pace = { speed: 1, aheadSeconds: 0 }
 
 /**
  * `larkway listen`: the client of live transcription.
@@ -84,11 +73,9 @@ export async function listen(args: readonly string[], context: CliContext): Prom
     const source = await readSource(input, raw, isRaw)
     const url = sessionUrl(address, source.audio, fields)
     const screen = values.json === true ? new JsonLines(context) : screenOf(context)
-    const socket = createSocket(url, key)
-    // It listens before the socket is open: the first messages may come with the handshake.
-    const session = new Session(socket, screen, context)
-    await opened(socket, url)
-    await session.run(source, values.fast === true ? FAST : LIVE)
+    const complain = context.complain ?? (() => undefined)
+    const stream = new LiveStream({ url, key, audio: source.audio, screen, complain })
+    await stream.run(source.chunks, values.fast === true ? FAST : LIVE)
     return 0
   } finally {
     input.destroy()
@@ -192,189 +179,6 @@ async function* joined(
     left -= chunk.length
     if (left <= 0) return
   }
-}
-
-function createSocket(url: URL, key: string | undefined): WebSocket {
-  return new WebSocket(url, PROTOCOL, {
-    headers: key === undefined ? {} : { authorization: `Bearer ${key}` },
-    perMessageDeflate: false,
-    maxPayload: MESSAGE_MAX_BYTES,
-    handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
-  })
-}
-
-/** @throws CommandFailure with what the node says */
-async function opened(socket: WebSocket, url: URL): Promise<void> {
-  const refused = once(socket, 'unexpected-response').then(async (args) => {
-    const [request, reply] = args as [ClientRequest, IncomingMessage]
-    const said = await refusalOf(reply)
-    request.destroy()
-    throw new CommandFailure(said)
-  })
-  // Whichever comes second belongs to nobody.
-  refused.catch(() => undefined)
-  try {
-    await Promise.race([once(socket, 'open'), refused])
-  } catch (error) {
-    if (error instanceof CommandFailure) throw error
-    const { code, message } = error as NodeJS.ErrnoException
-    throw new CommandFailure(`cannot reach ${url.origin}: ${message || code}`)
-  }
-}
-
-/** A sentence on why a handshake was refused. */
-async function refusalOf(reply: IncomingMessage): Promise<string> {
-  let text = ''
-  reply.setEncoding('utf8')
-  for await (const chunk of reply) {
-    text += chunk
-    if (text.length > REFUSAL_MAX_BYTES) break
-  }
-  const status = `${reply.statusCode} ${STATUS_CODES[reply.statusCode ?? 0] ?? ''}`.trim()
-  return sentenceOf(parsed(text)?.error) ?? `the node answers ${status}`
-}
-
-function sentenceOf(error: unknown): string | null {
-  const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown }
-  return typeof message === 'string' ? `${message}${typeof code === 'string' ? ` (${code})` : ''}` : null
-}
-
-type Message = Readonly<Record<string, unknown>>
-
-function parsed(text: string): Message | null {
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null ? (value as Message) : null
-  } catch {
-    return null
-  }
-}
-
-/** Where messages are shown. */
-interface Screen {
-  show(message: Message): void
-  /** Ends the line that is under way. */
-  end(): void
-}
-
-type Pace = typeof FAST
-
-/** One session from its first audio to `done`. */
-class Session {
-  readonly #socket: WebSocket
-  readonly #screen: Screen
-  readonly #context: CliContext
-  #isDone = false
-  #failure: string | null = null
-  #stopped = false
-  readonly #closed: Promise<void>
-
-  constructor(socket: WebSocket, screen: Screen, context: CliContext) {
-    this.#socket = socket
-    this.#screen = screen
-    this.#context = context
-    socket.on('message', (data) => this.#received(parsed(data.toString())))
-    // The close that follows says the same.
-    socket.on('error', () => undefined)
-    this.#closed = new Promise((resolve) => socket.once('close', (code) => resolve(this.#ended(code))))
-  }
-
-  /** @throws CommandFailure when the session fails */
-  async run({ audio, chunks }: Source, pace: Pace): Promise<void> {
-    const stopped = Promise.withResolvers<void>()
-    const stop = () => {
-      this.#stopped = true
-      stopped.resolve()
-    }
-    process.once('SIGINT', stop)
-    try {
-      await Promise.race([this.#closed, stopped.promise, this.#send(audio, chunks, pace)])
-      if (this.#isOpen) this.#socket.send('{"type":"end"}')
-      const late = sleep(END_TIMEOUT_MS, undefined, { ref: false })
-      await Promise.race([this.#closed, late])
-      if (this.#isOpen) this.#failure ??= `nothing more came for ${END_TIMEOUT_MS / 1000} s after the audio`
-    } finally {
-      process.off('SIGINT', stop)
-      this.#socket.terminate()
-      this.#screen.end()
-    }
-    if (this.#failure !== null) throw new CommandFailure(this.#failure)
-  }
-
-  get #isOpen(): boolean {
-    return this.#socket.readyState === WebSocket.OPEN
-  }
-
-  /** Sends audio in frames of whole samples, no faster than the pace. */
-  async #send(audio: LiveAudio, chunks: AsyncIterable<Buffer>, { speed, aheadSeconds }: Pace): Promise<void> {
-    const sample = (audio.encoding === 'pcm_s16le' ? 2 : 1) * audio.channels
-    const second = sample * audio.sampleRate
-    const frame = Math.ceil(audio.sampleRate * FRAME_SECONDS) * sample
-    const startedMs = performance.now()
-    let sentSeconds = 0
-    for await (const bytes of framesOf(chunks, frame, sample)) {
-      sentSeconds += bytes.length / second
-      // A frame of a microphone is there when it was said, so at real time a frame goes out at its end.
-      const dueMs = startedMs + ((sentSeconds - aheadSeconds) / speed) * 1000
-      while (this.#isOpen && !this.#stopped && this.#mustWait(dueMs, second)) await sleep(this.#waitMs(dueMs))
-      if (!this.#isOpen || this.#stopped) return
-      this.#socket.send(bytes)
-    }
-  }
-
-  #mustWait(dueMs: number, second: number): boolean {
-    return performance.now() < dueMs || this.#socket.bufferedAmount > WAITING_SECONDS * second
-  }
-
-  #waitMs(dueMs: number): number {
-    return Math.max(5, Math.min(100, dueMs - performance.now()))
-  }
-
-  #received(message: Message | null): void {
-    if (message === null) return
-    if (message.type === 'error') this.#failure ??= sentenceOf(message.error) ?? 'the node reports an error'
-    else if (message.type === 'done') this.#isDone = true
-    this.#screen.show(message)
-    const { complain } = this.#context
-    if (message.type === 'switched') complain?.(switchSentence(message))
-    if (message.type === 'going_away')
-      complain?.(`the node ends this session in ${message.seconds} s (${message.reason})`)
-    for (const warning of message.type === 'ready' ? listOf(message.warnings) : [])
-      complain?.(String(warning))
-  }
-
-  #ended(code: number): void {
-    if (!this.#isDone) this.#failure ??= `the session was closed before its end (${code})`
-  }
-}
-
-function listOf(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : []
-}
-
-function switchSentence({ from, to, replayed_seconds, lost_seconds }: Message): string {
-  const [before, now] = [from, to].map((entry) => {
-    const { provider, model } = (entry ?? {}) as Message
-    return `${provider} ${model}`
-  })
-  return `${before} failed; ${now} goes on (${replayed_seconds} s again, ${lost_seconds} s lost)`
-}
-
-/** Frames of `size` bytes, the last one shorter; what is left of a sample at the end is dropped. */
-async function* framesOf(
-  chunks: AsyncIterable<Buffer>,
-  size: number,
-  sample: number,
-): AsyncGenerator<Buffer> {
-  let held: Buffer = Buffer.alloc(0)
-  for await (const chunk of chunks) {
-    held = held.length === 0 ? chunk : Buffer.concat([held, chunk])
-    let at = 0
-    for (; held.length - at >= size; at += size) yield held.subarray(at, at + size)
-    held = held.subarray(at)
-  }
-  const whole = held.length - (held.length % sample)
-  if (whole > 0) yield held.subarray(0, whole)
 }
 
 class JsonLines implements Screen {

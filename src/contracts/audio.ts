@@ -16,7 +16,7 @@ export type BodySource =
 export interface ArrivingBody {
   /**
    * Bytes `start` to `end` (exclusive), each as soon as it is here; the very last one of the body not before it is
-   * confirmed. Chunks are the reader's to keep until it asks for the next but one.
+   * confirmed. A chunk, of whatever size, may be overwritten as soon as the chunk after the next is asked for.
    *
    * @throws the error that ended the body; as `AudioReader.bytes`
    */
@@ -83,7 +83,8 @@ export interface AudioReader {
   /**
    * The decoded audio from the first byte to the last, `decodedBytes` in all.
    * A chunk may be overwritten as soon as the chunk after the next is asked for, unless it has under 64 KiB (the
-   * high-water mark of a socket: a writer that waits for `drain` never has two larger ones queued) or is the last.
+   * high-water mark of a socket: a writer that waits for `drain` never has two larger ones queued) or is the last. Of
+   * audio that is still coming every chunk may be: there its reader waits until one is out.
    *
    * @throws GatewayError DEPENDENCY_UNAVAILABLE when the store fails; the signal's reason when aborted
    */

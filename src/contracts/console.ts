@@ -1,3 +1,5 @@
+import type { SessionFacts } from './live.ts'
+
 /** State of the console beside the catalog. Times and failures as in `CatalogStore`. */
 export interface ConsoleState {
   readonly sessions: ConsoleSessions
@@ -53,6 +55,8 @@ export interface RequestRecord {
   readonly attempts: readonly RecordedAttempt[]
   readonly usage: Readonly<Record<string, number | null>> | null
   readonly costUsd: number | null
+  /** What became of a live session; null: it was none. Absent: written by an earlier version. */
+  readonly live?: SessionFacts | null
 }
 
 /**

@@ -85,6 +85,32 @@ export interface LiveStepper {
   closed(code: number, reason: string): Failure | null
 }
 
+/**
+ * Why a live session ended: its caller had sent all audio, or left; it was as long as sessions may be; its node
+ * stopped; somebody ended it in the console; or it failed, which its error explains.
+ */
+export const SESSION_ENDS = [
+  'completed',
+  'client_left',
+  'session_limit',
+  'drain',
+  'operator',
+  'failed',
+] as const
+export type SessionEnd = (typeof SESSION_ENDS)[number]
+
+/** What became of a live session, in wire names. */
+export interface SessionFacts {
+  readonly audio_seconds: number
+  /** How often its provider was changed. */
+  readonly switches: number
+  /** Audio that was sent again for it, and audio that nobody could send again. */
+  readonly replayed_seconds: number
+  readonly lost_seconds: number
+  /** Null: it goes on. */
+  readonly ended: SessionEnd | null
+}
+
 /** How a socket to a provider ended. */
 export type SocketEnd =
   /** The provider answered the handshake with another status than 101. */

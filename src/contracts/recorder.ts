@@ -1,6 +1,7 @@
 import type { GatewayError } from '../errors.ts'
 import type { Principal } from './catalog.ts'
 import type { Job } from './jobs.ts'
+import type { SessionFacts } from './live.ts'
 import type { Failure } from './upstream.ts'
 
 /** One attempt at an entry, for the log, the recorder and `details.attempts`. */
@@ -42,6 +43,8 @@ export interface EndedCall extends Consumption {
   readonly estimate: { metered(): Consumption } | null
   /** Job that the request is about; null: none. */
   readonly jobId: string | null
+  /** What became of a live session; null: it is none. */
+  readonly live: SessionFacts | null
   /** The answer was given before. */
   readonly replayed: boolean
   readonly failure: GatewayError | null

@@ -51,8 +51,8 @@ export interface BodyWriter {
    */
   finish(): Promise<StoredBody>
   /**
-   * Lets the body be read while it comes, from now on. Needs a `contentLength`. Absent: what it takes cannot be read
-   * before its end.
+   * Lets the body be read while it comes. Needs a `contentLength`, and is called before `start`. Absent: what it takes
+   * cannot be read before its end.
    */
   arriving?(): ArrivingBody
   /** Drops everything: budget given back, upload aborted, no object left. Idempotent; no-op behind a `finish`. */

@@ -9,6 +9,9 @@ export type SpanFacts = Readonly<Record<string, string | number | boolean | unde
 /** Phases of a call that have spans of their own, beside its attempts. */
 export type TraceStep = 'admit' | 'body' | 'fetch' | 'reserve' | 'settle'
 
+/** Moments of a live session. Each final would be too many for a span. */
+export type TraceMoment = 'live.connected' | 'live.switched' | 'live.ended'
+
 /** Usage and cost of an answer. */
 export interface TracedAnswer {
   /** In wire names. */
@@ -55,6 +58,8 @@ export interface Trace {
   metered(answer: TracedAnswer): void
   /** The step that settles is over when this has resolved; null: now. Never rejects. */
   settling(settled: Promise<unknown> | null): void
+  /** Something happened within the outermost span. */
+  event(moment: TraceMoment, facts: SpanFacts): void
   /** The outermost span is over. Attempts and settling may go on. */
   finish(end: TraceEnd): void
 }

@@ -216,7 +216,7 @@ class BatchingUsageBuffer implements UsageBuffer {
     const spent = this.#noted.get(workspace) ?? new Map<string, number>()
     this.#noted.set(workspace, spent)
     spent.set(keyId, (spent.get(keyId) ?? 0) + micros)
-    this.#schedule()
+    if (this.#timer === null) this.#schedule()
   }
 
   async close(): Promise<void> {
@@ -227,7 +227,6 @@ class BatchingUsageBuffer implements UsageBuffer {
   }
 
   #schedule(): void {
-    if (this.#timer !== null) return
     const flush = () => {
       this.#flushing = this.#flush().then(() => {
         this.#timer = null

@@ -1,5 +1,6 @@
 import type { CancelSignal } from '../cancellation.ts'
 import type { Entry, Principal, Route } from '../contracts/catalog.ts'
+import type { SessionFacts } from '../contracts/live.ts'
 import type { AttemptRecord } from '../contracts/recorder.ts'
 import type { Trace } from '../contracts/tracing.ts'
 import type { GatewayError } from '../errors.ts'
@@ -11,15 +12,6 @@ export interface SlotSeen {
   readonly id: string
   /** It was in use: a hint. */
   readonly taken: boolean
-}
-
-/** Figures of a live session. */
-export interface LiveFacts {
-  /** How often its provider was changed. */
-  readonly switches: number
-  /** Audio that was sent again for it, and audio that nobody could send again. */
-  readonly replayed_seconds: number
-  readonly lost_seconds: number
 }
 
 /** Origin of a call: an HTTP exchange, or a claim of a job. */
@@ -70,7 +62,7 @@ export class CallContext {
    */
   estimate: { readonly entry: Entry; metered(): Metered } | null = null
   /** What became of a live session, beside what every call has; null: it is none. */
-  live: LiveFacts | null = null
+  live: SessionFacts | null = null
   /** Why the call failed, also after the beginning of a streamed answer; null: it did not. */
   failure: GatewayError | null = null
 

@@ -187,10 +187,10 @@ class Reception {
     if (last) this.#scanned = this.#scanner.finish()
     if (this.#scanned !== null && this.#scanned.source.kind !== 'audio') return
     if (wasOpen && this.#kept === false) this.#forget()
-    const isFirst = this.#started === null
+    // Before the start, which may send the body to the store at once.
+    if (this.#started === null && !last) this.#tellArriving()
     this.#started ??= this.#start(this.#writer)
     this.#writer.write(view)
-    if (isFirst && !last) this.#tellArriving()
     if (!last && !this.#writer.ready) this.#exchange.body.pause()
   }
 

@@ -3,6 +3,7 @@ import { ERRORS, GatewayError } from '../errors.ts'
 import type { BodyConsumer, RequestBody } from './exchange.ts'
 import type { Socket } from './socket.ts'
 import { type EdgeTiming, RateMeter } from './timing.ts'
+import type { UploadTurns } from './upload-turns.ts'
 
 interface Chunk {
   readonly bytes: Buffer
@@ -12,6 +13,13 @@ interface Chunk {
 const NO_CHUNKS: readonly Chunk[] = Object.freeze([])
 /** An end without bytes, which is all there is of most bodies. */
 const END: readonly Chunk[] = Object.freeze([{ bytes: Buffer.alloc(0), last: true }])
+
+/** Parts of the edge that a body works with. */
+interface BodyContext {
+  readonly budget: ByteBudget
+  readonly timing: EdgeTiming
+  readonly turns: UploadTurns
+}
 
 /** Bytes thrown away at most before an early answer. */
 export const MAX_DISCARD_BYTES = 8 * 1024 * 1024
@@ -24,6 +32,7 @@ export class NativeBody implements RequestBody {
   readonly #socket: Socket
   readonly #budget: ByteBudget
   readonly #timing: EdgeTiming
+  readonly #turns: UploadTurns
   readonly #startedMs: number
   #rate: RateMeter | null = null
   #consumer: BodyConsumer | null = null
@@ -40,10 +49,11 @@ export class NativeBody implements RequestBody {
   #endedAfterMs: number | null = null
   #receivedBytes = 0
 
-  constructor(socket: Socket, budget: ByteBudget, timing: EdgeTiming, startedMs: number) {
+  constructor(socket: Socket, { budget, timing, turns }: BodyContext, startedMs: number) {
     this.#socket = socket
     this.#budget = budget
     this.#timing = timing
+    this.#turns = turns
     this.#startedMs = startedMs
   }
 
@@ -98,7 +108,8 @@ export class NativeBody implements RequestBody {
       this.#ended = true
       this.#endedAfterMs = this.#receivedBytes === 0 ? 0 : this.#sentForMs(performance.now())
       this.#socket.bodyEnded()
-    }
+      this.#turns.leave(this.#socket)
+    } else if (!this.#dropped) this.#turns.take(this.#socket, bytes.length)
     if (this.#dropped) this.#discarded(bytes.length, last)
     else if (this.#consumer !== null) this.#consumer.onChunk(bytes, last)
     else this.#keep(bytes, last)
@@ -108,6 +119,7 @@ export class NativeBody implements RequestBody {
   drop(): void {
     this.#dropped = true
     this.#consumer = null
+    this.#turns.leave(this.#socket)
     if (this.#early === NO_CHUNKS || this.#early === END) return
     for (const { bytes } of this.#early) this.#budget.refund(bytes.length)
     this.#early = NO_CHUNKS

@@ -19,6 +19,7 @@ import { type RequestHead, requestIdOf } from './request-head.ts'
 import { Socket } from './socket.ts'
 import { StreamWriter } from './stream-writer.ts'
 import type { EdgeTiming } from './timing.ts'
+import type { UploadTurns } from './upload-turns.ts'
 import type { HttpResponse, us_socket_context_t } from './uws.ts'
 
 const CLIENT_CLOSED_STATUS = 499
@@ -79,7 +80,7 @@ export class NativeExchange implements Exchange {
     this.#handshake = facts.handshake ?? null
     this.#context = context
     this.#socket = new Socket(res, this.#startedMs)
-    this.#body = new NativeBody(this.#socket, context.budget, context.timing, this.#startedMs)
+    this.#body = new NativeBody(this.#socket, context, this.#startedMs)
     this.#place = context.open.push(this) - 1
   }
 
@@ -485,6 +486,7 @@ export interface EdgeContext {
   readonly log: Logger
   readonly timing: EdgeTiming
   readonly immediate: ImmediateBatch
+  readonly turns: UploadTurns
   /**
    * Every exchange that is not finished, in no order. No Set: a table that it has outgrown points to the next one and
    * holds its own entries, so that once a table is old, all that follow outlive the young generation.
@@ -571,10 +573,10 @@ export class ImmediateBatch {
   /** `act` must not throw. */
   add(act: () => void): void {
     this.#due.push(act)
-    if (this.#due.length === 1) setImmediate(() => this.#run())
+    if (this.#due.length === 1) setImmediate(this.#run)
   }
 
-  #run(): void {
+  readonly #run = (): void => {
     const due = this.#due
     this.#due = []
     for (const act of due) act()

@@ -18,6 +18,7 @@ import {
 
 import { type Found, NO_PARAMS, Router } from './router.ts'
 import { EDGE_TIMING, type EdgeTiming } from './timing.ts'
+import { UploadTurns } from './upload-turns.ts'
 import { type HttpRequest, type HttpResponse, loadUws, type Uws, type us_socket_context_t } from './uws.ts'
 
 export interface EdgeRoute {
@@ -123,7 +124,7 @@ export async function startServer(options: EdgeOptions): Promise<EdgeServer> {
   const { routes, host, port, budget, log, tls, observe = () => {} } = options
   const router = new Router(routes)
   const timing = { ...EDGE_TIMING, ...options.timing }
-  const shared = { budget, log, timing, immediate: new ImmediateBatch(), open: [] }
+  const shared = { budget, log, timing, immediate: new ImmediateBatch(), turns: new UploadTurns(), open: [] }
   const { uws, version } = loadUws()
   const context: ServerContext = { ...shared, draining: false, accepted: 0, router, observe }
   const apps = new Apps(uws)

@@ -8,6 +8,8 @@ import type { HttpResponse } from './uws.ts'
 export class Socket {
   #res: HttpResponse | null
   #paused = false
+  /** Until a later turn of the event loop, whoever else pauses it. */
+  #heldBack = false
   #readingStopped = false
   /** When uWS's timer was last known to be armed; null while it is certainly off. */
   #armedAtMs: number | null
@@ -36,7 +38,7 @@ export class Socket {
 
   pause(): void {
     if (this.#res === null || this.#paused) return
-    this.#res.pause()
+    if (!this.#heldBack) this.#res.pause()
     this.#paused = true
     this.#pausedAtMs = this.#armedAtMs = performance.now()
   }
@@ -49,10 +51,25 @@ export class Socket {
 
   resume(): void {
     if (this.#res === null || !this.#paused || this.#readingStopped) return
-    this.#res.resume()
+    if (!this.#heldBack) this.#res.resume()
     this.#paused = false
     this.#armedAtMs = performance.now()
     this.#pausedMs += this.#armedAtMs - this.#pausedAtMs
+  }
+
+  /** Stops reading for less than a turn of the event loop or two: no pause that anybody else knows of. */
+  holdBack(): void {
+    if (this.#res === null || this.#heldBack) return
+    if (!this.#paused) this.#res.pause()
+    this.#heldBack = true
+  }
+
+  letGo(): void {
+    if (!this.#heldBack) return
+    this.#heldBack = false
+    if (this.#res === null || this.#paused) return
+    this.#res.resume()
+    this.#armedAtMs = performance.now()
   }
 
   /**
@@ -84,7 +101,7 @@ export class Socket {
     const res = this.#res
     if (res === null || this.#readingStopped || this.#armedAtMs === null || nowMs - this.#armedAtMs < ageMs)
       return
-    if (this.#paused) {
+    if (this.#paused || this.#heldBack) {
       res.resume()
       res.pause()
     } else {

@@ -56,10 +56,13 @@ export type LiveMessage =
   | {
       readonly type: 'going_away'
       readonly seconds: number
-      readonly reason: 'drain' | 'session_limit' | 'credits'
+      readonly reason: GoingAwayReason
     }
   /** The whole, in the envelope of `POST /v1/transcription`. */
   | ({ readonly type: 'done' } & object)
+
+/** `operator`: somebody ends the session in the console. */
+export type GoingAwayReason = 'drain' | 'session_limit' | 'credits' | 'operator'
 
 /** An entry of a route, as callers may know it. */
 export interface LiveEntry {

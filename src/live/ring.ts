@@ -65,9 +65,10 @@ export class AudioRing {
   push(bytes: Uint8Array): void {
     let at = 0
     while (at < bytes.length) {
+      const isFull = this.#end - this.#base === this.#blocks.length * BLOCK_BYTES
+      if (isFull && !this.#grow()) return void this.#skip(bytes.length - at)
+      // Growing may have moved the base.
       const offset = this.#end - this.#base
-      if (offset === this.#blocks.length * BLOCK_BYTES && !this.#grow())
-        return void this.#skip(bytes.length - at)
       const block = this.#blocks[Math.floor(offset / BLOCK_BYTES)]!
       const place = offset % BLOCK_BYTES
       const count = Math.min(BLOCK_BYTES - place, bytes.length - at)

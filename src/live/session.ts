@@ -1,6 +1,7 @@
 import { Cancellation } from '../cancellation.ts'
 import type { LiveCall } from '../contracts/calls.ts'
-import type { LiveEvent } from '../contracts/live.ts'
+import type { LiveEvent, SessionEnd, SessionFacts } from '../contracts/live.ts'
+import type { SpanFacts } from '../contracts/tracing.ts'
 import type { Failure } from '../contracts/upstream.ts'
 import { GatewayError, toGatewayError } from '../errors.ts'
 import type { CallOf } from '../gateway/call.ts'
@@ -13,7 +14,7 @@ import { transcriptEnvelope } from '../gateway/transcript.ts'
 import { bytesPerSecond, frameBytes } from '../media/pcm.ts'
 import type { LiveClock, Ticking } from './clock.ts'
 import { type ConnectionListener, LiveConnection } from './connection.ts'
-import type { LiveEntry, LiveSink } from './messages.ts'
+import type { GoingAwayReason, LiveEntry, LiveSink } from './messages.ts'
 import { SessionMoney, sliceOf } from './money.ts'
 import { AudioRing, type RingMemory } from './ring.ts'
 import { seconds, Transcript } from './transcript.ts'
@@ -123,6 +124,8 @@ export class LiveSession implements ConnectionListener, Ticking {
   #isReady = false
   /** When its audio is taken to be over; null: not before the longest session. */
   #endByMs: number | null = null
+  /** Why it ends; null: it goes on. */
+  #end: SessionEnd | null = null
   #isOver = false
 
   constructor(parts: LiveParts, request: LiveRequest) {
@@ -159,12 +162,13 @@ export class LiveSession implements ConnectionListener, Ticking {
   }
 
   /** What became of it so far, for its line in the log and for the console. */
-  facts() {
+  facts(): SessionFacts {
     return {
       audio_seconds: seconds(this.audioSeconds),
       switches: this.#switches,
       replayed_seconds: seconds(this.#replayedSeconds),
       lost_seconds: seconds(this.#lostSeconds),
+      ended: this.#end,
     }
   }
 
@@ -189,8 +193,11 @@ export class LiveSession implements ConnectionListener, Ticking {
    */
   audio(bytes: Uint8Array): void {
     if (this.#isOver) return
-    if (this.#endedMs !== null)
+    if (this.#endedMs !== null) {
+      // The caller could not know yet that the session was ended for it.
+      if (this.#end !== null) return
       return void this.fail(new GatewayError('INVALID_REQUEST', 'audio came behind the message `end`'))
+    }
     if (bytes.length % this.#frameBytes !== 0) {
       const message = `a piece of audio must be whole samples of ${this.#frameBytes} bytes`
       return void this.fail(new GatewayError('INVALID_REQUEST', message, { param: 'audio' }))
@@ -222,6 +229,18 @@ export class LiveSession implements ConnectionListener, Ticking {
     if (this.#isOver || this.#endedMs !== null) return
     this.#endedMs = performance.now()
     this.pump(this.#endedMs)
+  }
+
+  /** Somebody ends the session from outside: what was sent is transcribed. */
+  stop(): void {
+    if (this.#isOver || this.#endedMs !== null) return
+    if (this.#isReady) this.#goingAway(0, 'operator')
+    this.#endFor('operator')
+  }
+
+  #endFor(why: SessionEnd): void {
+    if (this.#endedMs === null) this.#end = why
+    this.end()
   }
 
   /** The caller has left. */
@@ -471,7 +490,8 @@ export class LiveSession implements ConnectionListener, Ticking {
       )
     }
     const left = longest - (nowMs - this.startedMs) / 1000
-    if (left <= 0 || (this.#endByMs !== null && nowMs >= this.#endByMs)) return void this.end()
+    if (left <= 0) return void this.#endFor('session_limit')
+    if (this.#endByMs !== null && nowMs >= this.#endByMs) return void this.#endFor('drain')
     if (left > Math.min(WARNING_SECONDS, longest / 4) || this.#isWarned || !this.#isReady) return
     this.#isWarned = true
     this.#goingAway(Math.max(1, Math.ceil(left)), 'session_limit')
@@ -575,6 +595,8 @@ export class LiveSession implements ConnectionListener, Ticking {
     recorder.answered(true)
     this.#connection = connection
     this.#attempt = recorder
+    const { context } = this.#request
+    context.trace?.event('live.connected', spanEntry(candidate))
     this.#billedMs = nowMs
     this.#soundSentMs = 0
     this.#money.payTo(candidate.entry)
@@ -594,10 +616,16 @@ export class LiveSession implements ConnectionListener, Ticking {
     this.#lostSeconds += lost
     this.#replayedSeconds += replayed
     this.#settled = base
+    const { context, sink } = this.#request
+    const moved = {
+      'larkway.live.replayed_seconds': seconds(replayed),
+      'larkway.live.lost_seconds': seconds(lost),
+    }
+    context.trace?.event('live.switched', { ...spanEntry(candidate), ...moved })
     const told = this.#transcript.hasSpeakers
       ? [...warnings, 'speakers: those of another provider cannot be matched; they are numbered on']
       : warnings
-    this.#request.sink.send({
+    sink.send({
       type: 'switched',
       from: entryOf(from),
       to: entryOf(candidate),
@@ -631,7 +659,7 @@ export class LiveSession implements ConnectionListener, Ticking {
     })
   }
 
-  #goingAway(secondsLeft: number, reason: 'drain' | 'session_limit' | 'credits'): void {
+  #goingAway(secondsLeft: number, reason: GoingAwayReason): void {
     this.#request.sink.send({ type: 'going_away', seconds: secondsLeft, reason })
   }
 
@@ -666,6 +694,8 @@ export class LiveSession implements ConnectionListener, Ticking {
     const { context } = this.#request
     const { services } = this.#parts
     const { billableSeconds, costUsd } = this.#money.spent()
+    if (error !== null) this.#end = error.code === 'CLIENT_CLOSED' ? 'client_left' : 'failed'
+    this.#end ??= 'completed'
     context.failure = error
     context.costUsd = costUsd
     context.usage = {
@@ -673,7 +703,9 @@ export class LiveSession implements ConnectionListener, Ticking {
       billable_audio_seconds: seconds(billableSeconds),
       total_tokens: 0,
     }
-    context.live = this.facts()
+    const facts = this.facts()
+    context.live = facts
+    context.trace?.event('live.ended', { 'larkway.live.end': facts.ended ?? undefined })
     if (this.#last !== null) services.watch?.metered(this.#last.entry, 'transcription', context.usage)
   }
 
@@ -702,6 +734,10 @@ export class LiveSession implements ConnectionListener, Ticking {
 
 function entryOf({ entry }: Candidate): LiveEntry {
   return { provider: entry.provider.name, model: entry.model }
+}
+
+function spanEntry({ entry }: Candidate): SpanFacts {
+  return { 'larkway.provider': entry.provider.name, 'gen_ai.request.model': entry.model }
 }
 
 const PLAIN = { status: null, retryAfterMs: null, providerMessage: null }

@@ -112,6 +112,8 @@ Larkway serves the demo: workspace "demo", whose route leads to a sandbox that s
 
   curl -s http://localhost:${port}/v1/transcription -H 'Authorization: Bearer ${key}' -F file=@hello.wav
 
+  npx larkway listen hello.wav --url http://localhost:${port} --key ${key}
+
 The console is at http://localhost:${port}/console; the same key signs in.
 
 `

@@ -74,10 +74,12 @@ export class Connections {
 
   /** Hands waiting requests to connections, later in this turn of the loop. */
   handOut(): void {
-    this.#handing ??= setImmediate(() => {
-      this.#handing = null
-      for (const origin of this.#origins.values()) origin.handOut()
-    })
+    this.#handing ??= setImmediate(this.#handNow)
+  }
+
+  readonly #handNow = (): void => {
+    this.#handing = null
+    for (const origin of this.#origins.values()) origin.handOut()
   }
 
   /** Sees to it that idle connections are given up in time. */

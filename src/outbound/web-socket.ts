@@ -103,9 +103,8 @@ class ProviderSocket implements UpstreamSocket {
   send(frame: LiveFrame): void {
     const socket = this.#socket
     if (this.#isOver || socket?.readyState !== WebSocket.OPEN) return
-    // Masked in place by `ws`, bytes are copied first.
-    if (typeof frame === 'string') socket.send(frame)
-    else socket.send(Buffer.from(frame), { binary: true })
+    // Bytes of others are copied while they are masked.
+    socket.send(frame)
   }
 
   close(): void {

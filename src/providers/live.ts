@@ -1,12 +1,14 @@
-import type { LiveAudio, LiveTerms, Segment, Word } from '../contracts/calls.ts'
+import type { LiveAudio, LiveTerms, Segment, TranscriptionOptions, Word } from '../contracts/calls.ts'
 import type { JsonObject } from '../contracts/json.ts'
 import type { LiveEvent, LiveFrame, LiveStepper } from '../contracts/live.ts'
-import type { Target } from '../contracts/provider.ts'
+import type { Target, Unsupported } from '../contracts/provider.ts'
 import { toMilliseconds } from '../contracts/seconds.ts'
 import type { Failure } from '../contracts/upstream.ts'
 import { classifyInside } from './failure.ts'
 import { MEANING_OF_CLOSE } from './failure-table.ts'
 import { parseObject } from './json.ts'
+import { wantsSegments, wantsSpeakers, wantsWords } from './transcript-needs.ts'
+import { lackedFeatures } from './unsupported.ts'
 
 export const NO_FRAMES: readonly LiveFrame[] = Object.freeze([])
 
@@ -22,6 +24,18 @@ export const TEXT_MAX = 100_000
 const WORDS_MAX = 10_000
 /** Most names of speakers of one connection. */
 const SPEAKERS_MAX = 256
+
+/** Refuses all that a protocol of nothing but text has no place for. */
+export function textOnly(options: TranscriptionOptions): Unsupported | null {
+  return lackedFeatures([
+    wantsWords(options) && 'word_timestamps',
+    wantsSegments(options) && 'segment_timestamps',
+    wantsSpeakers(options) && 'diarization',
+    options.keyterms.length > 0 && 'keyterms',
+    options.redaction.length > 0 && 'redaction',
+    options.multichannel && 'multichannel',
+  ])
+}
 
 /** Address of a socket: that of the target, by `ws:` or `wss:`. */
 export function socketUrl({ baseUrl }: Target, path: string): string {

@@ -1,16 +1,18 @@
 import { type Static, Type } from 'typebox'
 import type { ChatDelta, ChatResult, CompleteCall } from '../contracts/chat.ts'
-import type { Operation, Provider, Target } from '../contracts/provider.ts'
+import type { LiveTranscription, Operation, Provider, Target } from '../contracts/provider.ts'
 import { completionByChat } from './completion.ts'
 import { classify } from './failure.ts'
 import { type ChatShape, chatOperation, OPENAI_AUDIO } from './openai/chat.ts'
 import { completionOperation } from './openai/completion.ts'
 import { embeddingsOperation } from './openai/embeddings.ts'
 import { imageOperation } from './openai/image.ts'
+import { liveOperation, UNLISTED_LIVE } from './openai/live.ts'
 import { speechOperation } from './openai/speech.ts'
 import { transcriptionOperation, translationOperation } from './openai/transcription.ts'
 import { videoOperation } from './openai/videos.ts'
 import { modelsOperation } from './openai/wire.ts'
+import { vllmLive } from './vllm-live.ts'
 
 /** The key goes out where the entry says that the server knows it; no such server knows it by itself. */
 const keyed = ({ options, attemptKey }: Target): Readonly<Record<string, string>> => {
@@ -20,6 +22,11 @@ const keyed = ({ options, attemptKey }: Target): Readonly<Record<string, string>
 
 const OPTIONS = Type.Object(
   {
+    live_protocol: Type.Optional(
+      Type.Enum(['openai', 'speaches', 'vllm'], {
+        description: 'how the server transcribes live audio; openai, transcription sessions, unless said',
+      }),
+    ),
     completion_endpoint: Type.Optional(
       Type.Boolean({ description: 'the server has `/completions`; else a text completion is a chat' }),
     ),
@@ -65,6 +72,25 @@ const complete: Operation<CompleteCall, ChatResult, ChatDelta> = {
   },
 }
 
+const LIVE = {
+  openai: liveOperation(keyed, { dialect: 'openai', shapeOf: () => UNLISTED_LIVE }),
+  speaches: liveOperation(keyed, { dialect: 'speaches', shapeOf: () => UNLISTED_LIVE }),
+  vllm: vllmLive(keyed),
+}
+
+const liveAt = ({ options }: Target): LiveTranscription => {
+  const { live_protocol: protocol = 'openai' }: Options = options
+  return LIVE[protocol]
+}
+
+/** As the entry's options say. */
+const live: LiveTranscription = {
+  unsupported: (call, target) => liveAt(target).unsupported?.(call, target) ?? null,
+  handshake: (call, target) => liveAt(target).handshake(call, target),
+  refused: classify,
+  connect: (call, target) => liveAt(target).connect(call, target),
+}
+
 /**
  * Any server that speaks OpenAI's wire format at a base URL of its own: vLLM, Speaches, LocalAI, a proxy.
  * The configuration says what its models can do; a transcription asks for no more than the call needs,
@@ -76,6 +102,7 @@ export const openaiCompatible: Provider = {
   needsCredential: false,
   optionsSchema: OPTIONS,
   transcription: transcriptionOperation(keyed),
+  live,
   translation: translationOperation(keyed),
   speech: speechOperation({ defaultVoice: 'alloy', defaultFormat: null, formats: null }, keyed),
   chat,

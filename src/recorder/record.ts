@@ -201,5 +201,6 @@ function recordedFacts(call: EndedCall) {
     attempts: facts.attempts ?? [],
     usage: facts.usage ?? null,
     costUsd: facts.cost_usd ?? null,
+    live: call.live,
   }
 }

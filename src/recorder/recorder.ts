@@ -225,7 +225,7 @@ export class BatchingRecorder implements Recorder {
 
   answered(exchange: EndedExchange, call: EndedCall, status: number): RecorderNote {
     // Its client has left: `ended` was told.
-    if (call.principal === null || exchange.status !== null || isOwnRead(exchange, call)) return null
+    if (call.principal === null || exchange.status !== null || isOwnRead(exchange, call, status)) return null
     const key = this.#tallies.ofKey(call.principal)
     const plain = this.#looks.take(key.workspace.looks)
     if (!plain && !this.#isRemarkable(key.workspace, hasFailed(status, call), call)) return key
@@ -236,7 +236,7 @@ export class BatchingRecorder implements Recorder {
   }
 
   ended(exchange: EndedExchange, call: EndedCall, note: RecorderNote): void {
-    if (call.principal === null || isOwnRead(exchange, call)) return
+    if (call.principal === null || isOwnRead(exchange, call, exchange.status)) return
     const look = note instanceof Look ? note : null
     let key = look === null ? (note instanceof KeyTally ? note : null) : look.key
     if (key === null || key.gone) key = this.#tallies.ofKey(call.principal)
@@ -336,9 +336,12 @@ export class BatchingRecorder implements Recorder {
   }
 }
 
-/** True for reads of the playground itself, such as `GET /v1/me` and the state of a job: nobody's calls. */
-function isOwnRead({ method }: EndedExchange, { principal }: EndedCall): boolean {
-  return method === 'GET' && principal?.key.kind === 'playground'
+/**
+ * True for reads of the playground itself, such as `GET /v1/me` and the state of a job: nobody's calls. A live session
+ * is a call, although its handshake is a `GET`.
+ */
+function isOwnRead({ method }: EndedExchange, { principal }: EndedCall, status: number | null): boolean {
+  return method === 'GET' && status !== 101 && principal?.key.kind === 'playground'
 }
 
 function hasFailed(status: number | null, { failure }: EndedCall): boolean {

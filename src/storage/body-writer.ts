@@ -230,17 +230,11 @@ export class StoredBodyWriter implements BodyWriter, MemoryHolder {
 
   arriving(): ArrivingBody {
     const { contentLength: length } = this.#options
-    const isComing = this.#state === 'new' || this.#state === 'starting' || this.#state === 'arriving'
-    if (length === null || this.#put !== null || !isComing)
+    if (length === null || this.#state !== 'new')
       throw new Error('spool: only a body of known length can be read from its beginning on')
-    const { objects, budget } = this.#context
-    this.#growing ??= new GrowingBody({
-      objects,
-      budget,
-      workspace: this.workspace,
-      length,
-      held: this.#held,
-    })
+    const { objects, budget, blocks } = this.#context
+    const { workspace } = this
+    this.#growing ??= new GrowingBody({ objects, budget, blocks, workspace, length, held: this.#held })
     return this.#growing
   }
 

@@ -1,15 +1,14 @@
-import type { ArrivingBody, BodySource } from '../contracts/audio.ts'
-import { BLOCK_BYTES } from '../contracts/audio.ts'
+import { type ArrivingBody, BLOCK_BYTES, type Block, type BodySource } from '../contracts/audio.ts'
 import type { ByteBudget } from '../contracts/budget.ts'
 import type { Objects } from '../contracts/objects.ts'
 import { unlessAborted } from '../timeouts.ts'
-import { copyInto } from './blocks.ts'
+import { type BlockPool, copyInto } from './blocks.ts'
 import { blockBytes, objectBytes } from './body-bytes.ts'
 import { isScarce } from './budget.ts'
 import type { HeldBody } from './held-body.ts'
 
-/** Bytes handed over at a time. */
-const CHUNK_BYTES = 128 * 1024
+/** Bytes handed over at a time, and taken at a time for the window. */
+const CHUNK_BYTES = 64 * 1024
 /** Newest bytes kept of a body that goes to the store: while there is memory, and while it is scarce. */
 const WINDOW_BYTES = 512 * 1024
 const SCARCE_WINDOW_BYTES = 64 * 1024
@@ -19,6 +18,7 @@ const HELD_BACK_BYTES = 1
 interface GrowingBodyParts {
   readonly objects: Objects
   readonly budget: ByteBudget
+  readonly blocks: BlockPool
   readonly workspace: string
   /** Length that the body will have. */
   readonly length: number
@@ -34,12 +34,14 @@ interface Reader {
 /** Bytes of a body that has moved to the store. */
 interface Piece {
   readonly start: number
-  readonly bytes: Uint8Array
+  readonly block: Block
+  filled: number
 }
 
 /**
  * Reads a body while its writer still takes it. What is held is copied out, since a block may move or go to another
- * request at any moment until the body is at rest. A body that goes to the store is not kept; there a reader that keeps
+ * request at any moment until the body is at rest: into two places that take turns, since a fresh one for every chunk
+ * was 50 MiB of garbage for 16 uploads. A body that goes to the store is not kept; there a reader that keeps
  * up gets the newest bytes from a small window, and one that does not waits until the object is there, and goes on from
  * that: neither the sender nor the store ever waits for a reader.
  */
@@ -49,7 +51,6 @@ export class GrowingBody implements ArrivingBody {
   readonly #expected: Reader = { at: 0 }
   readonly #readers = new Set<Reader>([this.#expected])
   #window: Piece[] = []
-  #windowBytes = 0
   /** It goes to the store: nothing is held any more. */
   #moved = false
   #rest: BodySource | null = null
@@ -80,7 +81,7 @@ export class GrowingBody implements ArrivingBody {
 
   /** Its writer has taken a chunk. */
   written(chunk: Uint8Array, received: number): void {
-    if (this.#moved && this.#readers.size > 0) this.#keep(Buffer.from(chunk), received - chunk.length)
+    if (this.#moved && this.#readers.size > 0) this.#keep(chunk, received - chunk.length)
     this.#tell()
   }
 
@@ -90,10 +91,8 @@ export class GrowingBody implements ArrivingBody {
     let from = held.length
     for (const { at } of this.#readers) if (held.length - at <= this.#room) from = Math.min(from, at)
     for (const view of blockBytes(held.blocks, from, held.length)) {
-      const bytes = new Uint8Array(view.length)
-      copyInto(bytes, 0, view)
-      this.#keep(bytes, from)
-      from += bytes.length
+      this.#keep(view, from)
+      from += view.length
     }
     this.#moved = true
   }
@@ -113,11 +112,10 @@ export class GrowingBody implements ArrivingBody {
   }
 
   async *bytes(start: number, end: number, signal: AbortSignal): AsyncGenerator<Uint8Array> {
-    const { budget, workspace, objects } = this.#parts
     const reader: Reader = { at: start }
     this.#readers.add(reader)
     if (start === 0 && end === this.#parts.length) this.close()
-    budget.charge(CHUNK_BYTES, workspace)
+    const places: [Block, Block] = [this.#take(), this.#take()]
     try {
       while (reader.at < end) {
         signal.throwIfAborted()
@@ -130,18 +128,20 @@ export class GrowingBody implements ArrivingBody {
           yield* blockBytes(rest.blocks, from, limit)
           continue
         }
-        const chunk = this.#copy(reader.at, limit)
+        const chunk = this.#copy(reader.at, limit, places[0])
         if (chunk !== null) {
           reader.at += chunk.length
+          places.reverse()
           yield chunk
         } else if (rest?.kind === 'object' && limit === end) {
-          yield* objectBytes(objects, rest.key, reader.at, end, signal)
-          return
+          const from = reader.at
+          reader.at = end
+          yield* objectBytes(this.#parts.objects, rest.key, from, end, signal)
         } else await this.#nextNews(signal)
       }
     } finally {
       this.#leave(reader)
-      budget.refund(CHUNK_BYTES, workspace)
+      for (const place of places) this.#giveBack(place, reader.at === end)
     }
   }
 
@@ -155,14 +155,30 @@ export class GrowingBody implements ArrivingBody {
     return this.#confirmed ? end : Math.min(end, this.#parts.length - HELD_BACK_BYTES)
   }
 
-  /** A copy of what is at hand from `at` on, of one chunk at most; null: nothing is. */
-  #copy(at: number, limit: number): Uint8Array | null {
+  /** Copies what is at hand from `at` on, of one chunk at most; null: nothing is. */
+  #copy(at: number, limit: number, place: Block): Uint8Array | null {
     const view = this.#moved ? this.#inWindow(at) : this.#inHeld(at)
     const length = Math.min(view?.length ?? 0, CHUNK_BYTES, limit - at)
     if (view === null || length <= 0) return null
-    const chunk = Buffer.allocUnsafeSlow(length)
-    copyInto(chunk, 0, view.subarray(0, length))
-    return chunk
+    copyInto(place, 0, view.subarray(0, length))
+    return place.subarray(0, length)
+  }
+
+  #take(): Block {
+    const { budget, blocks, workspace } = this.#parts
+    budget.charge(CHUNK_BYTES, workspace)
+    return blocks.take(CHUNK_BYTES)
+  }
+
+  /** @param sent false: it may be on a socket that is being closed, and rests before it goes to others */
+  #giveBack(block: Block, sent: boolean): void {
+    const { budget, blocks, workspace } = this.#parts
+    const refund = () => budget.refund(CHUNK_BYTES, workspace)
+    if (!sent) blocks.giveLater(block, refund)
+    else {
+      blocks.give(block)
+      refund()
+    }
   }
 
   #inHeld(at: number): Uint8Array | null {
@@ -172,8 +188,8 @@ export class GrowingBody implements ArrivingBody {
   }
 
   #inWindow(at: number): Uint8Array | null {
-    const piece = this.#window.find(({ start, bytes }) => start <= at && at < start + bytes.length)
-    return piece === undefined ? null : piece.bytes.subarray(at - piece.start)
+    const piece = this.#window.find(({ start, filled }) => start <= at && at < start + filled)
+    return piece === undefined ? null : piece.block.subarray(at - piece.start, piece.filled)
   }
 
   get #room(): number {
@@ -181,32 +197,38 @@ export class GrowingBody implements ArrivingBody {
   }
 
   #keep(bytes: Uint8Array, start: number): void {
-    const { budget, workspace } = this.#parts
-    budget.charge(bytes.length, workspace)
-    this.#window.push({ start, bytes })
-    this.#windowBytes += bytes.length
-    let least = start + bytes.length
+    for (let at = 0; at < bytes.length; ) {
+      const piece = this.#pieceAt(start + at)
+      const part = bytes.subarray(at, at + CHUNK_BYTES - piece.filled)
+      copyInto(piece.block, piece.filled, part)
+      piece.filled += part.length
+      at += part.length
+    }
     const [first] = this.#window
+    let least = start + bytes.length
     for (const { at } of this.#readers) if (at >= first!.start) least = Math.min(least, at)
     this.#dropWindow(least)
-    // The newest piece stays, whatever its size: a reader gets its turn only after its writer.
-    while (this.#windowBytes > this.#room && this.#window.length > 1) this.#dropFirst()
+    // What has just come stays, however much it is: a reader gets its turn only after the writer.
+    const room = this.#room
+    while (this.#window.length * CHUNK_BYTES > room && endOf(this.#window[0]!) <= start) this.#dropFirst()
+  }
+
+  /** The piece that goes on at `start`. */
+  #pieceAt(start: number): Piece {
+    const last = this.#window.at(-1)
+    if (last !== undefined && last.filled < CHUNK_BYTES) return last
+    const piece = { start, block: this.#take(), filled: 0 }
+    this.#window.push(piece)
+    return piece
   }
 
   /** Drops what ends at `until` or before. */
   #dropWindow(until: number): void {
-    for (;;) {
-      const [first] = this.#window
-      if (first === undefined || first.start + first.bytes.length > until) return
-      this.#dropFirst()
-    }
+    while (this.#window.length > 0 && endOf(this.#window[0]!) <= until) this.#dropFirst()
   }
 
   #dropFirst(): void {
-    const { budget, workspace } = this.#parts
-    const { length } = this.#window.shift()!.bytes
-    this.#windowBytes -= length
-    budget.refund(length, workspace)
+    this.#giveBack(this.#window.shift()!.block, true)
   }
 
   #nextNews(signal: AbortSignal): Promise<void> {
@@ -226,4 +248,8 @@ export class GrowingBody implements ArrivingBody {
     this.#waitedMs = this.waitedMs
     this.#waitingSinceMs = null
   }
+}
+
+function endOf({ start, filled }: Piece): number {
+  return start + filled
 }

@@ -26,7 +26,14 @@ import {
 import type { Entry } from '../contracts/catalog.ts'
 import { GEN_AI_OPERATION, genAiProvider } from '../contracts/gen-ai.ts'
 import type { OperationName } from '../contracts/operations.ts'
-import type { SpanFacts, Trace, TracedAnswer, TraceEnd, TraceStep } from '../contracts/tracing.ts'
+import type {
+  SpanFacts,
+  Trace,
+  TracedAnswer,
+  TraceEnd,
+  TraceMoment,
+  TraceStep,
+} from '../contracts/tracing.ts'
 import type { Failure } from '../contracts/upstream.ts'
 import { ERRORS, type ErrorCode } from '../errors.ts'
 import { type CallerContext, traceparentOf } from './trace-context.ts'
@@ -159,6 +166,10 @@ export class CallTrace implements Trace {
     if (span === null) return
     if (settled === null) span.end(this.#nowMs())
     else void settled.finally(() => span.end(this.#nowMs()))
+  }
+
+  event(moment: TraceMoment, facts: SpanFacts): void {
+    if (this.#isSampled) this.#span.addEvent(moment, known(facts), this.#nowMs())
   }
 
   finish({ status, error, facts }: TraceEnd): void {

@@ -134,7 +134,7 @@ const rows: readonly [string, Bend, readonly string[]][] = [
     ],
   ],
   [
-    'live audio where its provider has none, at no price, and as a feature of files',
+    'live audio at no price, at a wrong one, and as a feature of files',
     (file) =>
       file
         .set('/providers/whisper/live', { features: [], hints: [], limits: {} })
@@ -148,11 +148,10 @@ const rows: readonly [string, Bend, readonly string[]][] = [
         }),
     [
       `/routes/voice/entries/0/features: ${NOT_LIVE}`,
-      '/routes/voice/entries/0/live: the kind "openai-compatible" has no live transcription',
+      `/routes/voice/entries/0/live/price/per_hour_usd: ${NO_PRICE}`,
       `/routes/voice/entries/1/translation_features: ${NOT_LIVE}`,
-      '/routes/voice/entries/1/live: the kind "openai" has no live transcription',
       '/routes/voice/entries/1/live/price/periods/0: must have `from`, `until` or both',
-      '/routes/calls/entries/0/live: the kind "openai-compatible" has no live transcription',
+      `/routes/calls/entries/0/live/price/per_hour_usd: ${NO_PRICE}`,
     ],
   ],
   [
@@ -319,6 +318,7 @@ t.test('an override that the protocol cannot keep', async (t) => {
           model: 'm',
           capabilities: ['audio_input', 'audio_output'],
           translates: true,
+          live: { features: [], hints: [], limits: {} },
         }),
     surroundings,
   )
@@ -326,6 +326,7 @@ t.test('an override that the protocol cannot keep', async (t) => {
     '/routes/voice/entries/2/capabilities: the kind "mute" has no transcription',
     '/routes/voice/entries/2/capabilities: the kind "mute" has no speech',
     '/routes/voice/entries/2/translates: the kind "mute" has no translation',
+    '/routes/voice/entries/2/live: the kind "mute" has no live transcription',
   ])
 })
 

@@ -106,13 +106,11 @@ const ENUMERATED: ReadonlySet<string> = new Set([...CAPABILITIES, ...FEATURES, .
 
 /** The keys of an object, those of objects within it as `outer.inner`. */
 function keysOf(properties: Readonly<Record<string, TSchema>>): string[] {
-  const keys = Object.entries(properties).flatMap(([key, schema]) => {
+  return Object.entries(properties).flatMap(([key, schema]) => {
     const inner = Type.IsObject(schema) ? keysOf(schema.properties) : []
     const whole = inner.length === 0 || inner.every((name) => ENUMERATED.has(name))
     return whole ? [key] : inner.map((name) => `${key}.${name}`)
   })
-  // What live audio has of the same form as files is told once.
-  return [...new Set(keys.map((key) => key.replace(/^live\.(price|limits\.keyterms)\..*/, 'live.$1')))]
 }
 
 t.test('the answers that are shown are those of the demo', async (t) => {

@@ -53,8 +53,12 @@ async function startReceiver(t: Test, options: RigOptions & { limits?: Partial<L
     path: '/v1/speech',
     async handle(exchange) {
       const maxBytes = limits.max_request_body_bytes
-      const value = await readJson(exchange, { budget: rig.budget, maxBytes, workspace: 'acme' })
-      exchange.reply({ status: 200, body: JSON.stringify(value) })
+      const body = await readJson(
+        exchange,
+        { budget: rig.budget, maxBytes, workspace: 'acme' },
+        JSON.stringify,
+      )
+      exchange.reply({ status: 200, body })
     },
   }
   const edge = await startEdge(t, [transcription, speech])

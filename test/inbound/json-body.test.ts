@@ -30,7 +30,7 @@ function budgetOf(limit: number): ByteBudget {
 
 function read(request: Partial<FakeRequest>, { maxBytes = 1_000_000, budget = budgetOf(10_000_000) } = {}) {
   const exchange = new FakeExchange({ contentType: 'application/json', chunks: [], ...request })
-  const value = readJson(exchange, { budget, maxBytes, workspace: 'acme' })
+  const value = readJson(exchange, { budget, maxBytes, workspace: 'acme' }, (sent) => sent)
   return { exchange, budget, value }
 }
 
@@ -198,7 +198,7 @@ t.test(
         contentLength,
       })
       Object.defineProperty(exchange, 'bodyMs', { value: 60_000 })
-      const held = readJson(exchange, { budget, maxBytes: 1_000_000, workspace: 'acme' })
+      const held = readJson(exchange, { budget, maxBytes: 1_000_000, workspace: 'acme' }, (sent) => sent)
       held.catch(() => {})
       while (exchange.receivedBytes < 40_000) await turn()
       budget.charge(200_000, 'acme')

@@ -161,6 +161,19 @@ t.test('only so many times, by key', async (t) => {
   t.match(await (await call({ 'fail-times': '1', key: 'd', empty: 'true' })).json(), { text: 'sos' })
 })
 
+t.test('orders in the query and at the beginning of the path', async (t) => {
+  const { url } = await start(t)
+  const statusOf = async (address: string) => (await fetch(address)).status
+  t.equal(await statusOf(`${url}/models`), 200)
+  t.equal(await statusOf(`${url}/models?x-sandbox-status=503`), 503)
+  const base = url.replace('/v1', '/x-sandbox/status=429,fail-times=1,key=path/v1')
+  t.equal(await statusOf(`${base}/models`), 429)
+  t.equal(await statusOf(`${base}/models`), 200)
+  const later = '/models?x-sandbox-status=500&x-sandbox-fail-after=1&x-sandbox-key=later'
+  t.equal(await statusOf(url + later), 200)
+  t.equal(await statusOf(url + later), 500)
+})
+
 t.test('headers that are not as documented are refused', async (t) => {
   const { call } = await start(t)
   const rows: [string, string][] = [

@@ -238,6 +238,72 @@ t.test('audio that is faster than real time is seen, and refused where that is o
   t.match(await limited.ended, { code: 1008, reason: /faster than 1\.25 times/ })
 })
 
+t.test('junk ends a session at most, never the sandbox', async (t) => {
+  const { deepgram, openai, open } = await start(t)
+  let state = 11
+  const roll = (most: number) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return Math.floor((state / 2 ** 32) * most)
+  }
+  const values = [
+    null,
+    true,
+    '',
+    'x',
+    -1,
+    1e308,
+    [],
+    {},
+    [[]],
+    { type: 1 },
+    'audio/pcm',
+    'server_vad',
+    'whisper-1',
+  ]
+  const names = [
+    'type',
+    'audio',
+    'session',
+    'input',
+    'format',
+    'transcription',
+    'turn_detection',
+    'model',
+    'channel',
+  ]
+  const junk = (depth: number): unknown => {
+    if (depth === 0 || roll(3) === 0) return values[roll(values.length)]
+    return Object.fromEntries(
+      Array.from({ length: roll(5) }, () => [names[roll(names.length)], junk(depth - 1)]),
+    )
+  }
+  const types = [
+    'session.update',
+    'input_audio_buffer.append',
+    'input_audio_buffer.commit',
+    'Finalize',
+    'KeepAlive',
+  ]
+  let sent = 0
+  for (let session = 0; session < 60; session += 1) {
+    const client = await new LiveClient(session % 2 === 0 ? deepgram() : openai).open()
+    for (let count = 0; count < 40 && client.socket.readyState === WebSocket.OPEN; count += 1, sent += 1) {
+      const type = types[roll(types.length)]
+      if (roll(3) === 0) client.send(Buffer.from(Array.from({ length: 1 + roll(200) }, () => roll(256))))
+      else client.send({ ...(junk(4) as object), ...(roll(4) > 0 ? { type } : {}) })
+      // Some sessions are ended by what they get.
+      if (roll(10) === 0) await sleep(1)
+    }
+    client.socket.terminate()
+  }
+  t.ok(sent > 500, `${sent} messages`)
+  const sound = await open({})
+  send(sound)
+  sound.send({ type: 'CloseStream' })
+  await sound.ended
+  t.same(finals(sound), ['alpha', 'bravo', 'charlie'])
+})
+
 t.test('the sandbox ends with its sessions', async () => {
   const own = await startSandbox()
   const client = await new LiveClient(`ws://127.0.0.1:${own.port}/v1/listen?${RAW}`).open()

@@ -75,7 +75,7 @@ t.test('a reader that does not keep up goes on from the object, and holds nobody
 
 t.test('a reader goes on where a held body moves to the store', async (t: Test) => {
   const { budget, spool, open } = await createRig(t, { timing: { slowWindowMs: 300, tickMs: 20 } })
-  const body = noise(2 * MIB)
+  const body = noise(8 * MIB)
   const writer = open(body.length)
   const arriving = writer.arriving!()
   const reader = read(arriving, 0, body.length)
@@ -89,7 +89,7 @@ t.test('a reader goes on where a held body moves to the store', async (t: Test) 
   }
   await send(writer, body.subarray(at, at + 5_000))
   await waitUntil(() => reader.length() === at + 5_000)
-  t.ok(budget.used < MIB, 'what it had in memory has been given back')
+  t.ok(budget.used < 2 * MIB, 'what was set aside for it has been given back, but for one block in slices')
   await send(writer, body.subarray(at + 5_000))
   const stored = await writer.finish()
   t.equal(stored.source.kind, 'object')
@@ -113,7 +113,7 @@ t.test('a body that ends early ends its readers', async (t: Test) => {
     await writer.abort()
     await t.rejects(reader.ended, { code: 'CLIENT_CLOSED' })
     await spool.close()
-    t.equal(budget.used, 0)
+    t.ok(await waitUntil(() => budget.used === 0), 'all memory is back, when no socket can have it any more')
   }
 })
 
@@ -128,10 +128,14 @@ t.test('a reader that is aborted leaves, also while it waits', async (t: Test) =
   leaving.abort(new Error('left'))
   await t.rejects(reader.ended, { message: 'left' })
   await writer.abort()
-  t.equal(budget.used, 0)
+  t.ok(await waitUntil(() => budget.used === 0))
 })
 
 t.test('only a body of known length is read before its end', async (t: Test) => {
   const { open } = await createRig(t)
   t.throws(() => open(null).arriving!())
+  const writer = open(MIB)
+  await writer.start()
+  t.throws(() => writer.arriving!(), 'and only from its beginning on')
+  await writer.abort()
 })

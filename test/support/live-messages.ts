@@ -37,6 +37,25 @@ const DEEPGRAM: readonly object[] = [
   { type: 'Metadata', request_id: 'r', duration: 3, channels: 1 },
 ]
 
+const OPENAI: readonly object[] = [
+  { type: 'session.updated', session: { type: 'transcription' } },
+  { type: 'input_audio_buffer.speech_started', audio_start_ms: 500, item_id: 'item_1' },
+  { type: 'input_audio_buffer.speech_stopped', audio_end_ms: 1500, item_id: 'item_1' },
+  { type: 'input_audio_buffer.committed', item_id: 'item_1', previous_item_id: 'item_0' },
+  { type: 'conversation.item.input_audio_transcription.delta', item_id: 'item_1', delta: 'hello' },
+  { type: 'conversation.item.input_audio_transcription.completed', item_id: 'item_1', transcript: 'hello' },
+  {
+    type: 'conversation.item.input_audio_transcription.failed',
+    item_id: 'item_1',
+    error: { code: 'audio_unintelligible', message: 'm' },
+  },
+  {
+    type: 'error',
+    error: { type: 'invalid_request_error', code: 'input_audio_buffer_commit_empty', message: 'm' },
+  },
+  { type: 'rate_limits.updated', rate_limits: [] },
+]
+
 export const LIVE_MESSAGES: Readonly<Record<string, readonly object[]>> = {
   assemblyai: [
     { type: 'Begin', id: 's', expires_at: 1_795_000_000 },
@@ -84,25 +103,17 @@ export const LIVE_MESSAGES: Readonly<Record<string, readonly object[]>> = {
     { message_type: 'transcriber_error', error: 'e' },
   ],
   sandbox: DEEPGRAM,
-  openai: [
-    { type: 'session.updated', session: { type: 'transcription' } },
-    { type: 'input_audio_buffer.speech_started', audio_start_ms: 500, item_id: 'item_1' },
-    { type: 'input_audio_buffer.speech_stopped', audio_end_ms: 1500, item_id: 'item_1' },
-    { type: 'input_audio_buffer.committed', item_id: 'item_1', previous_item_id: 'item_0' },
-    { type: 'conversation.item.input_audio_transcription.delta', item_id: 'item_1', delta: 'hello' },
-    { type: 'conversation.item.input_audio_transcription.completed', item_id: 'item_1', transcript: 'hello' },
-    {
-      type: 'conversation.item.input_audio_transcription.failed',
-      item_id: 'item_1',
-      error: { code: 'audio_unintelligible', message: 'm' },
-    },
-    {
-      type: 'error',
-      error: { type: 'invalid_request_error', code: 'input_audio_buffer_commit_empty', message: 'm' },
-    },
-    { type: 'rate_limits.updated', rate_limits: [] },
-  ],
+  openai: OPENAI,
+  'openai-compatible': OPENAI,
 }
+
+/** Messages of vLLM, which `openai-compatible` speaks where an entry says so. */
+export const VLLM_MESSAGES: readonly object[] = [
+  { type: 'session.created', id: 's', created: 1 },
+  { type: 'transcription.delta', delta: 'hello' },
+  { type: 'transcription.done', text: 'hello', usage: { total_tokens: 3 } },
+  { type: 'error', error: 'e', code: 'processing_error' },
+]
 
 /** A model of each provider that transcribes live audio. */
 export const LIVE_MODELS: Readonly<Record<string, string>> = {
@@ -111,4 +122,5 @@ export const LIVE_MODELS: Readonly<Record<string, string>> = {
   elevenlabs: 'scribe_v2_realtime',
   sandbox: 'morse-1',
   openai: 'gpt-4o-transcribe',
+  'openai-compatible': 'large',
 }

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { WebSocket } from 'ws'
+import type { Dependencies } from '../../src/api/endpoint.ts'
 import { transcription } from '../../src/api/native/transcription.ts'
 import { transcriptionStream } from '../../src/api/native/transcription-stream.ts'
 import { clientSecrets } from '../../src/api/openai/client-secrets.ts'
@@ -37,16 +38,21 @@ export interface LiveRig {
   connect(query?: string, options?: { readonly protocols?: string[] }): LiveClient
 }
 
+interface LiveRigOptions extends Partial<Omit<DoorsRigOptions, 'entries'>> {
+  readonly ringBytes?: number
+  /** What stands in place of silent parts. */
+  readonly needs?: Partial<Dependencies>
+  /** Serves HTTPS, too. */
+  readonly certificate?: LocalCertificate
+}
+
 /** The doors of live sessions over real sockets, in this process. */
 export async function openLive(
   t: Test,
   entries: readonly Entry[],
-  options: Partial<Omit<DoorsRigOptions, 'entries'>> & {
-    readonly ringBytes?: number
-    readonly certificate?: LocalCertificate
-  } = {},
+  options: LiveRigOptions = {},
 ): Promise<LiveRig> {
-  const { ringBytes = 128 * 1024 * 1024, certificate, ...rest } = options
+  const { ringBytes = 128 * 1024 * 1024, needs: more = {}, certificate, ...rest } = options
   const fetchAudio = () => Promise.reject(new Error('nothing is fetched'))
   const { dependencies, authorization } = await openDoors(t, {
     fetchAudio,
@@ -55,7 +61,7 @@ export async function openLive(
     ...rest,
   })
   const live = new LiveSessions(dependencies.services, ringBytes)
-  const needs = { ...dependencies, live }
+  const needs = { ...dependencies, live, ...more }
   const endpoints = [transcriptionStream, transcription, realtime, clientSecrets]
   const routes = endpoints.map((one) => one.route(needs))
   const edge = await startEdge(t, routes, certificate === undefined ? {} : { files: certificate.files })

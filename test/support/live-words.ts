@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { Worker } from 'node:worker_threads'
 import type { Test } from 'tap'
 import { type WebSocket, WebSocketServer } from 'ws'
 import type { LiveEvent, LiveFrame, LiveStepper } from '../../src/contracts/live.ts'
@@ -48,6 +49,26 @@ export interface WordsServer {
   readonly open: () => number
 }
 
+/** Deaths that are drawn: how, with which chance, and after how many seconds of audio. */
+export interface DrawnDeaths {
+  readonly seed: number
+  readonly hows: readonly Death[]
+  readonly chance: number
+  readonly fromSeconds: number
+  readonly toSeconds: number
+}
+
+/** The same provider in a thread of its own, so that the node under test has its loop for itself. */
+export async function serveWordsApart(
+  t: Pick<Test, 'teardown'>,
+  deaths: DrawnDeaths | null,
+): Promise<string> {
+  const worker = new Worker(new URL('./live-words-thread.ts', import.meta.url), { workerData: deaths })
+  const [origin] = (await once(worker, 'message')) as [string]
+  t.teardown(() => worker.terminate())
+  return origin
+}
+
 /** A provider over real sockets. */
 export async function serveWords(t: Pick<Test, 'teardown'>, orders: WordsOrders = {}): Promise<WordsServer> {
   const server = createServer()
@@ -73,7 +94,7 @@ export async function serveWords(t: Pick<Test, 'teardown'>, orders: WordsOrders 
       })
     })
   })
-  server.listen(0, '127.0.0.1')
+  server.listen({ port: 0, host: '127.0.0.1', backlog: 4_096 })
   await once(server, 'listening')
   t.teardown(async () => {
     for (const ws of sockets.clients) ws.terminate()
@@ -113,7 +134,7 @@ class WordListener {
     const whole = all.length - (all.length % 2)
     this.#rest = all.subarray(whole)
     for (let at = 0; at < whole; at += 2) {
-      const value = all.readInt16LE(at)
+      const value = all[at]! | (all[at + 1]! << 8)
       if (value !== this.#value) this.#change(value)
       this.#samples += 1
     }

@@ -36,17 +36,19 @@ function settingsBody<Shape extends TObject>(schema: Shape): RequestBody<Static<
 }
 
 /** @throws GatewayError of `readJson`, INVALID_REQUEST naming the field at fault */
-async function readSettings<Shape extends TObject>(
+function readSettings<Shape extends TObject>(
   schema: Shape,
   { exchange, context: { principal }, dependencies: { services } }: Admitted,
 ): Promise<Static<Shape>> {
   const maxBytes = Math.min(MAX_BODY_BYTES, services.snapshot().limits.max_request_body_bytes)
   const options = { budget: services.budget, maxBytes, workspace: principal.workspace.id }
-  const value = await readJson(exchange, options).catch((error: unknown) => {
+  const read = (value: unknown) => {
+    if (!Value.Check(schema, value)) throw faultOf(schema, value)
+    return value
+  }
+  return readJson(exchange, options, read).catch((error: unknown) => {
     throw tooLarge(error, maxBytes) ?? error
   })
-  if (!Value.Check(schema, value)) throw faultOf(schema, value)
-  return value
 }
 
 /** The refusal of a large body would name the limit of all bodies, which this one is far from. */

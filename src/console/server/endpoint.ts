@@ -138,20 +138,16 @@ export function consoleEndpoint<
  *
  * @throws GatewayError of `readJson` and `strictBody`
  */
-export async function readStrict<Shape extends TObject>(
+export function readStrict<Shape extends TObject>(
   schema: Shape,
   exchange: Exchange,
   { dependencies }: ConsoleContext,
 ): Promise<Static<Shape>> {
   const { budget } = dependencies.services
-  const value = await readJson(exchange, {
-    budget,
-    maxBytes: BODY_BYTES_MAX,
-    workspace: MEMORY_SHARE,
-  }).catch((error: unknown) => {
+  const options = { budget, maxBytes: BODY_BYTES_MAX, workspace: MEMORY_SHARE }
+  return readJson(exchange, options, (value) => strictBody(schema, value)).catch((error: unknown) => {
     throw tooLarge(error) ?? error
   })
-  return strictBody(schema, value)
 }
 
 /** The refusal of a large body would name the limit of all bodies. */

@@ -40,6 +40,20 @@ interface LiveShape {
   readonly keywords: boolean
 }
 
+/**
+ * Whose words the session speaks. `speaches` has those of OpenAI's beta: the model in the address, fields of the
+ * session at its top, and times within the piece of audio that is under way, so that they cannot be told as times of
+ * the session. speaches-ai/speaches src/speaches/realtime: session.py, session_event_router.py and
+ * input_audio_buffer_event_router.py
+ */
+type Dialect = 'openai' | 'speaches'
+
+/** What of the protocol is other at a server that is not OpenAI's. */
+export interface LiveTerms {
+  readonly dialect: Dialect
+  readonly shapeOf: (model: string) => LiveShape
+}
+
 const TURNS: LiveShape = { vad: true, language: 'language', prompt: true, keywords: false }
 
 /**
@@ -51,15 +65,19 @@ const SHAPES: ReadonlyMap<string, LiveShape> = new Map([
   ['gpt-realtime-whisper', { vad: false, language: 'language', prompt: false, keywords: false }],
 ])
 
-function shapeOf(model: string): LiveShape {
-  return SHAPES.get(model.replace(/-\d{4}-\d{2}-\d{2}$/, '')) ?? TURNS
+const OPENAI: LiveTerms = {
+  dialect: 'openai',
+  shapeOf: (model) => SHAPES.get(model.replace(/-\d{4}-\d{2}-\d{2}$/, '')) ?? TURNS,
 }
+
+/** A model that only the configuration knows: it is asked for what the call needs and for nothing else. */
+export const UNLISTED_LIVE: LiveShape = { ...TURNS, keywords: true }
 
 /** Its own format: 24 kHz, mono. Telephone audio goes as it is. */
 const PCM: LiveAudio = { encoding: 'pcm_s16le', sampleRate: 24_000, channels: 1 }
 
-function audioFor({ live: { audio } }: LiveCall): LiveAudio {
-  if (audio.encoding === 'pcm_s16le' || audio.sampleRate !== 8000) return PCM
+function audioFor({ live: { audio } }: LiveCall, dialect: Dialect): LiveAudio {
+  if (dialect === 'speaches' || audio.encoding === 'pcm_s16le' || audio.sampleRate !== 8000) return PCM
   return { ...audio, channels: 1 }
 }
 
@@ -73,13 +91,17 @@ const FORMATS = {
  * Transcription sessions of the Realtime API: `GET /realtime?intent=transcription` as a WebSocket, JSON frames with
  * audio in base64. The model stands in `session.update`, and must not stand in the address.
  */
-export function liveOperation(extra: ExtraHeaders): LiveTranscription {
+export function liveOperation(extra: ExtraHeaders, terms: LiveTerms = OPENAI): LiveTranscription {
+  const { shapeOf } = terms
   return {
     unsupported: ({ options }, { model }) => unsupported(options, shapeOf(model)),
-    handshake: (call, target) => handshake(call, target, extra),
+    handshake: (call, target) => handshake(call, target, extra, terms),
     refused: classify,
     connect: (call, target) =>
-      withWarnings(new TranscriptionStepper(call, target), hintOf(call, shapeOf(target.model)).warnings),
+      withWarnings(
+        new TranscriptionStepper(call, target, terms),
+        hintOf(call, shapeOf(target.model)).warnings,
+      ),
   }
 }
 
@@ -97,32 +119,40 @@ function unsupported(options: LiveCall['options'], { keywords }: LiveShape): Uns
   return unsupportedField('keyterms', 'the provider takes single lines without < and >')
 }
 
-function handshake(call: LiveCall, target: Target, extra: ExtraHeaders): LiveHandshake {
+function handshake(
+  call: LiveCall,
+  target: Target,
+  extra: ExtraHeaders,
+  { dialect }: LiveTerms,
+): LiveHandshake {
   const { accept: _accept, ...headers } = headersOf(target, extra)
-  const url = socketUrl(target, '/realtime?intent=transcription')
-  return { url, protocols: [], headers, audio: audioFor(call) }
+  const model = dialect === 'speaches' ? `&model=${encodeURIComponent(target.model)}` : ''
+  const url = socketUrl(target, `/realtime?intent=transcription${model}`)
+  return { url, protocols: [], headers, audio: audioFor(call, dialect) }
 }
 
 function hintOf({ options }: LiveCall, { language }: LiveShape): LanguageHint {
   return languageHint(options, (code) => (language === 'languages' ? code : whisperLanguage(code)))
 }
 
-function sessionUpdate(call: LiveCall, { model }: Target): string {
+function sessionUpdate(call: LiveCall, { model }: Target, { dialect, shapeOf }: LiveTerms): string {
   const shape = shapeOf(model)
   const { options, live } = call
   const { language } = hintOf(call, shape)
   const silence = live.endpointingMs === null ? {} : { silence_duration_ms: live.endpointingMs }
-  const input = {
-    format: FORMATS[audioFor(call).encoding],
-    transcription: {
-      model,
-      ...(language === null ? {} : shape.language === 'languages' ? { languages: [language] } : { language }),
-      ...(options.prompt !== null && shape.prompt ? { prompt: options.prompt } : {}),
-      ...(options.keyterms.length > 0 ? { keywords: options.keyterms } : {}),
-    },
-    turn_detection: detectsTurns(call, shape) ? { type: 'server_vad', ...silence } : null,
+  const transcription = {
+    model,
+    ...(language === null ? {} : shape.language === 'languages' ? { languages: [language] } : { language }),
+    ...(options.prompt !== null && shape.prompt ? { prompt: options.prompt } : {}),
+    ...(options.keyterms.length > 0 ? { keywords: options.keyterms } : {}),
   }
-  return JSON.stringify({ type: 'session.update', session: { type: 'transcription', audio: { input } } })
+  const turn_detection = detectsTurns(call, shape) ? { type: 'server_vad', ...silence } : null
+  const format = FORMATS[audioFor(call, dialect).encoding]
+  const session =
+    dialect === 'speaches'
+      ? { input_audio_transcription: transcription, turn_detection }
+      : { type: 'transcription', audio: { input: { format, transcription, turn_detection } } }
+  return JSON.stringify({ type: 'session.update', session })
 }
 
 function detectsTurns({ live }: LiveCall, { vad }: LiveShape): boolean {
@@ -132,7 +162,10 @@ function detectsTurns({ live }: LiveCall, { vad }: LiveShape): boolean {
 /** Answered in their order: by an item, or by an error that there was nothing. */
 const COMMIT = '{"type":"input_audio_buffer.commit"}'
 /** Changes nothing, and is answered: so a provider that hears only silence still says that it is there. */
-const PROBE = '{"type":"session.update","session":{"type":"transcription"}}'
+const PROBES: Readonly<Record<Dialect, string>> = {
+  openai: '{"type":"session.update","session":{"type":"transcription"}}',
+  speaches: '{"type":"session.update","session":{}}',
+}
 /** Audio that is sent without a word from the provider until it is asked for one, seconds. */
 const PROBE_SECONDS = 3
 /** How far behind the audio the detection of speech may be, seconds. */
@@ -171,6 +204,7 @@ interface Commit {
 
 class TranscriptionStepper implements LiveStepper {
   readonly #update: string
+  readonly #dialect: Dialect
   readonly #vad: boolean
   readonly #pace: CommitPace
   readonly #audio: LiveAudio
@@ -197,11 +231,12 @@ class TranscriptionStepper implements LiveStepper {
   /** Probes without an answer: seconds sent before each, and what it answers. */
   readonly #probes: { readonly at: number; readonly answers: readonly Answer[] }[] = []
 
-  constructor(call: LiveCall, target: Target) {
-    this.#update = sessionUpdate(call, target)
-    this.#vad = detectsTurns(call, shapeOf(target.model))
+  constructor(call: LiveCall, target: Target, terms: LiveTerms) {
+    this.#dialect = terms.dialect
+    this.#update = sessionUpdate(call, target, terms)
+    this.#vad = detectsTurns(call, terms.shapeOf(target.model))
     this.#pace = commitPace(call.live)
-    this.#audio = audioFor(call)
+    this.#audio = audioFor(call, terms.dialect)
     this.#log = new LiveLog(this.#audio)
   }
 
@@ -297,7 +332,7 @@ class TranscriptionStepper implements LiveStepper {
   }
 
   #speechStarted({ item_id: id, audio_start_ms: start }: JsonObject): readonly LiveEvent[] {
-    const at = fromMilliseconds(start)
+    const at = this.#placeOf(start)
     if (!isId(id) || at === null || this.#open.size >= ITEMS_MAX) return UNREADABLE.events
     this.#speech = at
     this.#open.set(id, newItem(id, at))
@@ -305,7 +340,7 @@ class TranscriptionStepper implements LiveStepper {
   }
 
   #speechStopped({ item_id: id, audio_end_ms: end }: JsonObject): readonly LiveEvent[] {
-    const at = fromMilliseconds(end)
+    const at = this.#placeOf(end)
     if (!isId(id) || at === null || this.#open.size >= ITEMS_MAX) return UNREADABLE.events
     // The beginning of it was committed by the session.
     const item = this.#open.get(id) ?? newItem(id, this.#queued)
@@ -373,7 +408,10 @@ class TranscriptionStepper implements LiveStepper {
     const body = asObject(error) ?? {}
     const [commit] = this.#commits
     // Everything was committed before, by the provider as a rule.
-    if (body.code === 'input_audio_buffer_commit_empty') {
+    const isEmpty =
+      body.code === 'input_audio_buffer_commit_empty' ||
+      (this.#dialect === 'speaches' && String(body.message).startsWith('Error committing input audio buffer'))
+    if (isEmpty) {
       this.#commits.shift()
       this.#items.push(nothingCommitted(commit?.answers ?? []))
       return this.#flush()
@@ -394,7 +432,9 @@ class TranscriptionStepper implements LiveStepper {
         events.push(this.#log.final({ start, end, text }))
         wasWritten = false
       }
-      if (item.id !== null) events.push(...this.#log.settle(end))
+      // Where the end is taken from what was sent when it was told, more may have been on its way.
+      const margin = this.#dialect === 'speaches' ? DETECTION_SECONDS : 0
+      if (item.id !== null) events.push(...this.#log.settle(end - margin))
       events.push(...this.#answered(item.answers))
     }
     const isRest = [...this.#items, ...this.#open.values()].some(({ text }) => text !== '')
@@ -434,6 +474,12 @@ class TranscriptionStepper implements LiveStepper {
     return this.#probe([answer])
   }
 
+  /** A time of the session in seconds; null when it is none. */
+  #placeOf(value: unknown): number | null {
+    const at = typeof value === 'number' ? secondsOf(value / 1000) : null
+    return at !== null && this.#dialect === 'speaches' ? this.#log.sent : at
+  }
+
   #commit(answers: readonly Answer[]): string {
     this.#commits.push({ end: this.#log.sent, answers })
     this.#committed = this.#log.sent
@@ -442,7 +488,7 @@ class TranscriptionStepper implements LiveStepper {
 
   #probe(answers: readonly Answer[]): string {
     this.#probes.push({ at: this.#log.sent, answers })
-    return PROBE
+    return PROBES[this.#dialect]
   }
 }
 
@@ -467,10 +513,6 @@ function newItem(id: string, start: number): Item {
 
 function isId(id: unknown): id is string {
   return typeof id === 'string' && id !== '' && id.length <= ID_MAX_LENGTH
-}
-
-function fromMilliseconds(value: unknown): number | null {
-  return typeof value === 'number' ? secondsOf(value / 1000) : null
 }
 
 /** The status that an error of the API would have: its types are those of the whole API. */

@@ -482,14 +482,20 @@ function checkDetection({ turn_detection: detection, transcription }: Input): vo
     const message = 'Turn detection is not supported with gpt-realtime-whisper. Set turn_detection to null.'
     throw new EventError('invalid_value', message, param)
   }
-  const silence = memberOf(detection, 'silence_duration_ms') ?? 500
   const isKnown = ['server_vad', 'semantic_vad'].includes(String(memberOf(detection, 'type')))
-  if (isKnown && typeof silence === 'number' && silence >= 0) return
-  throw new EventError(
-    'invalid_value',
-    "Supported values are: 'server_vad' and 'semantic_vad'.",
-    `${param}.type`,
-  )
+  if (!isKnown) {
+    const message = "Invalid value. Supported values are: 'server_vad' and 'semantic_vad'."
+    throw new EventError('invalid_value', message, `${param}.type`)
+  }
+  for (const name of ['silence_duration_ms', 'prefix_padding_ms']) {
+    const value = memberOf(detection, name) ?? 0
+    if (typeof value === 'number' && value >= 0) continue
+    throw new EventError(
+      'invalid_type',
+      'Invalid type: expected a number of milliseconds.',
+      `${param}.${name}`,
+    )
+  }
 }
 
 /** Null for what is no base64. */

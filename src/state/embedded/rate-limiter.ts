@@ -66,5 +66,5 @@ export class EmbeddedRateLimiter implements RateLimiter {
 }
 
 function monotonicUs(): number {
-  return Number(process.hrtime.bigint() / 1000n)
+  return Math.floor(performance.now() * 1000)
 }

@@ -6,6 +6,7 @@ import type { Scope } from '../../../contracts/catalog.ts'
 import type { BreakerView, RecordedFailure } from '../../../contracts/console.ts'
 import type { Price } from '../../../contracts/facts.ts'
 import type { JobStatus } from '../../../contracts/jobs.ts'
+import type { SessionFacts } from '../../../contracts/live.ts'
 import type { ExplainRow } from '../../../gateway/verdict.ts'
 
 // What the console's API answers, in wire names. The page is typed by the same; timestamps are RFC 3339.
@@ -413,6 +414,8 @@ export interface RequestAnswer {
   }[]
   readonly usage: Readonly<Record<string, number | null>> | null
   readonly cost_usd: number | null
+  /** What became of a live session; null: it was none. */
+  readonly live: SessionFacts | null
 }
 
 /** Why a request failed. Names and words of ours, and never what was sent. */

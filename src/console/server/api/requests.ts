@@ -113,6 +113,7 @@ export function requestAnswer(record: RequestRecord, keyName: string | null = nu
     attempts,
     usage,
     cost_usd: record.costUsd,
+    live: record.live ?? null,
   }
 }
 

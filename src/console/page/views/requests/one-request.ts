@@ -1,3 +1,4 @@
+import type { SessionEnd, SessionFacts } from '../../../../contracts/live.ts'
 import type {
   FailureAnswer,
   RequestAnswer,
@@ -11,7 +12,7 @@ import { Facts, PageHead, Section } from '../../components/page-head.ts'
 import { Loaded, Note } from '../../components/states.ts'
 import { type Column, Table } from '../../components/table.ts'
 import { Time } from '../../components/time.ts'
-import { bytes, milliseconds, number, orNone, plural, took, usd } from '../../format.ts'
+import { bytes, duration, milliseconds, number, orNone, plural, took, usd } from '../../format.ts'
 import { h } from '../../h.ts'
 import { useLoad } from '../../load.ts'
 import { apiPath, pathOf, queryOf } from '../../paths.ts'
@@ -110,7 +111,7 @@ function titleOf({ method, path }: RequestAnswer): string {
 /** All that is known of one request beside its attempts. */
 function RequestFacts(props: { readonly workspace: string; readonly request: RequestAnswer }) {
   const { workspace, request } = props
-  const { route, job_id: job, usage } = request
+  const { route, job_id: job, usage, live } = request
   const used = distinct(Object.entries(usage ?? {}).filter(([, count]) => count !== null && count !== 0))
   return h(Facts, {
     items: [
@@ -129,11 +130,31 @@ function RequestFacts(props: { readonly workspace: string; readonly request: Req
       ['Sent', bytes(request.sent_bytes)],
       ['Cost', orNone(request.cost_usd, usd)],
       ...used.map(([name, count]) => [words(name), number(count ?? 0, decimalsOf(count ?? 0))] as const),
+      ...(live === null ? [] : sessionFacts(live)),
       ...(job === null
         ? []
         : [['Job', h('a', { class: 'mono', href: pathOf(workspace, 'jobs', job) }, job)] as const]),
     ],
   })
+}
+
+/** Why a live session ended, in words. */
+const ENDS: Readonly<Record<SessionEnd, string>> = {
+  completed: 'end of audio',
+  client_left: 'the client, which left',
+  session_limit: 'the longest session allowed',
+  drain: 'the node, which stopped',
+  operator: 'a person, in the console',
+  failed: 'an error',
+}
+
+function sessionFacts({ ended, switches, replayed_seconds: replayed, lost_seconds: lost }: SessionFacts) {
+  return [
+    ['Session ended by', ended === null ? '–' : wordFor(ENDS, ended)],
+    ['Provider switches', number(switches)],
+    ['Audio replayed', duration(replayed)],
+    ['Audio lost', duration(lost)],
+  ] as const
 }
 
 /** Billable seconds that equal the seconds of the audio say nothing new. */

@@ -1,0 +1,90 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import { sha256 } from '../support/digests.ts'
+import { assertStopsClean } from '../support/gateway.ts'
+import { startLarkway } from '../support/larkway.ts'
+import { RawClient } from '../support/raw-client.ts'
+import { type HeardRequest, startEar } from '../support/slow-ear.ts'
+import { waitUntil } from '../support/wait-until.ts'
+import { filledWav } from '../support/wav.ts'
+
+const BUDGET_MIB = 16
+const BODY = filledWav(6_000_000, 9)
+const UPLOADS = 16
+const BYTES_PER_SECOND = 3_000_000
+/** What sending on may take beside the budget: a chunk for each upload, and what is not collected yet. */
+const MORE_MIB = 24
+
+/** Reads a request no faster than `BYTES_PER_SECOND`. */
+function slowly(): (request: HeardRequest) => void {
+  const begun = new Map<HeardRequest, number>()
+  return (request) => {
+    const { socket, received } = request
+    const sinceMs = begun.get(request) ?? performance.now()
+    begun.set(request, sinceMs)
+    const aheadMs = (received / BYTES_PER_SECOND) * 1000 - (performance.now() - sinceMs)
+    if (aheadMs < 5) return
+    socket.pause()
+    setTimeout(() => socket.resume(), aheadMs)
+  }
+}
+
+/** Sends the body at a pace, or as fast as it is taken. */
+async function upload(port: number, key: string, paced: boolean) {
+  const client = await RawClient.connect(port)
+  const head = `POST /v1/transcription HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n`
+  await client.send(`${head}Content-Type: audio/wav\r\nContent-Length: ${BODY.length}\r\n\r\n`)
+  const beganMs = performance.now()
+  for (let at = 0; at < BODY.length; at += 100_000) {
+    await client.send(BODY.subarray(at, at + 100_000))
+    const aheadMs = (at / BYTES_PER_SECOND) * 1000 - (performance.now() - beganMs)
+    if (paced && aheadMs > 0) await sleep(aheadMs)
+  }
+  const response = await client.response({ timeoutMs: 60_000 })
+  client.destroy()
+  return { status: response?.status, text: (JSON.parse(`${response?.body}`) as { content: string }).content }
+}
+
+async function peakOf(t: Test, cut_through: boolean): Promise<number> {
+  const ear = await startEar(t, { onPart: slowly() })
+  const key = makeKey()
+  const provider = { kind: 'deepgram', access: 'byok', workspace: 'acme', api_key: `\${EAR_KEY}` }
+  const gateway = await startLarkway(t, {
+    key,
+    env: { EAR_KEY: 'ear', LARKWAY_MEMORY_MIB: `${BUDGET_MIB}` },
+    config: {
+      providers: { ear: { ...provider, base_url: ear.url } },
+      routes: { voice: { workspace: 'acme', entries: [{ provider: 'ear', model: 'nova-3', cut_through }] } },
+      workspaces: {
+        acme: {
+          apps: { web: { route: 'voice' } },
+          keys: [{ id: 'key_web', app: 'web', sha256: hashKey(key) }],
+        },
+      },
+    },
+  })
+  const sends = Array.from({ length: UPLOADS }, (_, i) => upload(gateway.port, key, i % 2 === 0))
+  const answers = await Promise.all(sends)
+  const expected = { status: 200, text: `Heard ${sha256(BODY)}` }
+  t.same(
+    answers.filter(({ status, text }) => status !== expected.status || text !== expected.text),
+    [],
+    'every provider heard the very audio',
+  )
+  t.equal(ear.requests.length, UPLOADS, 'once each')
+  t.ok(await waitUntil(() => ear.requests.every(({ sha256 }) => sha256 !== null)))
+  const peak = await gateway.peakRssMiB()
+  await assertStopsClean(t, gateway)
+  return peak
+}
+
+t.test('what is sent on while it comes takes no memory of its own', { timeout: 180_000 }, async (t: Test) => {
+  const whole = await peakOf(t, false)
+  const cut = await peakOf(t, true)
+  t.ok(
+    cut - whole < MORE_MIB,
+    `peak of memory: ${Math.round(cut)} MiB, of whole bodies ${Math.round(whole)} MiB`,
+  )
+  t.comment(`${Math.round(cut)} and ${Math.round(whole)} MiB`)
+})

@@ -97,12 +97,13 @@ export function openSecret(
 
 const body: RequestBody<Static<typeof Body>> = {
   contents: [json(Body)],
-  async receive({ exchange, context: { principal }, dependencies: { services } }: Admitted) {
+  receive({ exchange, context: { principal }, dependencies: { services } }: Admitted) {
     const maxBytes = Math.min(MAX_BODY_BYTES, services.snapshot().limits.max_request_body_bytes)
     const options = { budget: services.budget, maxBytes, workspace: principal.workspace.id }
-    const value = await readJson(exchange, options)
-    if (!Value.Check(Body, value)) throw faultOf(Body, value)
-    return value
+    return readJson(exchange, options, (value) => {
+      if (!Value.Check(Body, value)) throw faultOf(Body, value)
+      return value
+    })
   },
 }
 

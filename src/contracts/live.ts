@@ -33,6 +33,8 @@ export type LiveEvent =
       readonly start: number
       readonly text: string
       readonly speaker?: string
+      /** Up to where it is of the audio; absent where the provider does not say. */
+      readonly end?: number
     }
   /** Never changes. The words are empty where the provider has no times of words. */
   | {

@@ -1,4 +1,5 @@
 import type { Entry } from './catalog.ts'
+import type { SessionEnd } from './live.ts'
 import type { OperationName } from './operations.ts'
 import type { FailureKind } from './upstream.ts'
 
@@ -25,4 +26,30 @@ export interface CallWatch {
   metered(entry: Entry, operation: OperationName, usage: Readonly<Record<string, number | null>>): void
   /** Reports the cost of a call at an entry, answered or not. */
   charged(entry: Entry, spendMicros: number): void
+}
+
+/** Why a connection of a live session was given up: its failure, or `rotation` before its provider would end it. */
+export type SwitchReason = FailureKind | 'rotation'
+
+export type LiveText = 'partial' | 'final'
+
+/** Is told what becomes of live sessions. Nothing of it throws. */
+export interface LiveWatch {
+  /** A connection takes audio. @param seconds since it was begun */
+  connected(entry: Entry, seconds: number): void
+  /** A session was connected to the entry for so long, since the last time that this was told. */
+  open(entry: Entry, seconds: number): void
+  switched(from: Entry, reason: SwitchReason): void
+  /** Audio is sent to the entry that another connection was sent before. */
+  replayed(entry: Entry, seconds: number): void
+  /** Audio can be sent to the entry no more. */
+  lost(entry: Entry, seconds: number): void
+  /**
+   * Text has come that says up to where it is of the audio; partials of some providers do not.
+   *
+   * @param seconds age of the audio there: since it came from the caller, as long as that sends in real time. It is
+   *        reckoned as the length of the audio that came behind it, and the time since the last of that came.
+   */
+  heard(entry: Entry, text: LiveText, seconds: number): void
+  ended(how: SessionEnd): void
 }

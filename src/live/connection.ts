@@ -43,7 +43,8 @@ export class LiveConnection implements SocketListener {
   /** Hints that the entry lacks. */
   readonly warnings: readonly string[]
   readonly bills: 'audio' | 'session'
-  /** When it took audio for the first time, on the clock of `performance.now()`. */
+  /** When it was begun, on the clock of `performance.now()`, and when it took audio for the first time. */
+  readonly begunMs = performance.now()
   readyMs = 0
   /** When it last said something. */
   heardMs = 0

@@ -5,13 +5,13 @@ const FREE_MAX = 1_024
 
 /** The memory of all rings of a process. */
 export class RingMemory {
-  readonly #limit: number
+  /** Bytes that all rings may hold together. */
+  readonly limit: number
   readonly #free: Uint8Array[] = []
   #used = 0
 
-  /** @param limit bytes that all rings may hold together */
   constructor(limit: number) {
-    this.#limit = limit
+    this.limit = limit
   }
 
   /** Bytes that rings hold. */
@@ -21,7 +21,7 @@ export class RingMemory {
 
   /** @returns null when all of it is in use */
   take(): Uint8Array | null {
-    if (this.#used + BLOCK_BYTES > this.#limit) return null
+    if (this.#used + BLOCK_BYTES > this.limit) return null
     this.#used += BLOCK_BYTES
     return this.#free.pop() ?? Buffer.allocUnsafeSlow(BLOCK_BYTES)
   }

@@ -3,6 +3,7 @@ import type { LiveCall } from '../contracts/calls.ts'
 import type { LiveEvent, SessionEnd, SessionFacts } from '../contracts/live.ts'
 import type { SpanFacts } from '../contracts/tracing.ts'
 import type { Failure } from '../contracts/upstream.ts'
+import type { LiveText, LiveWatch, SwitchReason } from '../contracts/watch.ts'
 import { GatewayError, toGatewayError } from '../errors.ts'
 import type { CallOf } from '../gateway/call.ts'
 import type { AdmittedContext } from '../gateway/call-context.ts'
@@ -44,6 +45,8 @@ export interface LiveParts {
   readonly services: Services
   readonly memory: RingMemory
   readonly clock: LiveClock
+  /** Absent: nobody counts. */
+  readonly watch?: LiveWatch
 }
 
 /** Limits of the sessions that one secret opens; it stands for a key and may do less than that. */
@@ -116,7 +119,7 @@ export class LiveSession implements ConnectionListener, Ticking {
   #soundSentMs = 0
   #audioMs = performance.now()
   #usageMs = performance.now()
-  #billedMs = 0
+  #countedMs = 0
   #endedMs: number | null = null
   #rotateByMs: number | null = null
   #isWarned = false
@@ -269,9 +272,9 @@ export class LiveSession implements ConnectionListener, Ticking {
     if (connection !== this.#connection) return
     switch (event.kind) {
       case 'partial':
-        return void this.#partial(event, this.#offset(connection))
+        return void this.#partial(event, connection)
       case 'final':
-        return void this.#final(event, this.#offset(connection))
+        return void this.#final(event, connection)
       case 'settled':
         return void this.#settle(
           connection.base + Math.floor(event.seconds * this.#bytesPerSecond),
@@ -295,9 +298,10 @@ export class LiveSession implements ConnectionListener, Ticking {
   onFailed(failure: Failure, connection: LiveConnection): void {
     if (connection !== this.#connection || this.#isOver) return
     this.#attempt?.failed(failure, true)
+    this.#countTime(connection, performance.now())
     this.#connection = null
     this.#attempt = null
-    void this.#switch(connection)
+    void this.#switch(connection, failure.kind)
   }
 
   pump(nowMs: number): void {
@@ -314,7 +318,7 @@ export class LiveSession implements ConnectionListener, Ticking {
     this.#watchCaller(nowMs)
     const connection = this.#connection
     if (connection === null || this.#isOver) return
-    this.#billTime(connection, nowMs)
+    this.#countTime(connection, nowMs)
     connection.keepAlive(nowMs)
     this.pump(nowMs)
     const dead = this.#deathOf(connection, nowMs)
@@ -355,7 +359,13 @@ export class LiveSession implements ConnectionListener, Ticking {
     if (lost <= 0) return
     connection.base += lost
     connection.place += lost
-    this.#lostSeconds += lost / this.#bytesPerSecond
+    this.#lost(connection, lost)
+  }
+
+  #lost({ candidate }: LiveConnection, bytes: number): void {
+    const length = bytes / this.#bytesPerSecond
+    this.#lostSeconds += length
+    this.#parts.watch?.lost(candidate.entry, length)
   }
 
   /** Audio is cut where the caller asked for it to be settled. */
@@ -394,21 +404,23 @@ export class LiveSession implements ConnectionListener, Ticking {
     return connection.base / this.#bytesPerSecond
   }
 
-  #partial(event: Extract<LiveEvent, { kind: 'partial' }>, offset: number): void {
-    const { kind: _, speaker, ...partial } = event
+  #partial(event: Extract<LiveEvent, { kind: 'partial' }>, connection: LiveConnection): void {
+    const { kind: _, speaker, end, ...partial } = event
     if (!this.#request.call.payload.live.interim) return
+    if (end !== undefined) this.#countLatency('partial', end, connection)
     this.#request.sink.send({
       type: 'partial',
       seq: this.#nextSeq(),
       ...partial,
-      start: seconds(event.start + offset),
+      start: seconds(event.start + this.#offset(connection)),
       ...(speaker === undefined ? {} : { speaker: this.#transcript.speaker(speaker) }),
     })
   }
 
-  #final(event: Extract<LiveEvent, { kind: 'final' }>, offset: number): void {
-    const kept = this.#transcript.take(event, offset)
+  #final(event: Extract<LiveEvent, { kind: 'final' }>, connection: LiveConnection): void {
+    const kept = this.#transcript.take(event, this.#offset(connection))
     if (kept === null) return
+    this.#countLatency('final', event.segment.end, connection)
     const { segment, words } = kept
     this.#request.sink.send({
       type: 'final',
@@ -419,6 +431,15 @@ export class LiveSession implements ConnectionListener, Ticking {
       ...(event.language === null ? {} : { language: event.language }),
       settled_seconds: this.#settledSeconds,
     })
+  }
+
+  /** Audio that was uploaded may have come faster than it was spoken: its age would say nothing. */
+  #countLatency(text: LiveText, end: number, { base, candidate }: LiveConnection): void {
+    const { watch } = this.#parts
+    if (watch === undefined || this.#request.held !== undefined) return
+    const behind = (this.#ring.end - base) / this.#bytesPerSecond - end
+    const age = behind + (performance.now() - this.#audioMs) / 1000
+    watch.heard(candidate.entry, text, Math.max(0, age))
   }
 
   #moment(event: Extract<LiveEvent, { kind: 'speech_started' | 'utterance_end' }>, offset: number): void {
@@ -508,10 +529,11 @@ export class LiveSession implements ConnectionListener, Ticking {
   }
 
   /** A provider that bills the open connection is paid by the clock. */
-  #billTime({ bills }: LiveConnection, nowMs: number): void {
-    if (bills !== 'session') return
-    this.#money.spend((nowMs - this.#billedMs) / 1000)
-    this.#billedMs = nowMs
+  #countTime({ bills, candidate }: LiveConnection, nowMs: number): void {
+    const passed = (nowMs - this.#countedMs) / 1000
+    this.#countedMs = nowMs
+    this.#parts.watch?.open(candidate.entry, passed)
+    if (bills === 'session') this.#money.spend(passed)
   }
 
   #watchRotation(connection: LiveConnection, nowMs: number): void {
@@ -532,18 +554,20 @@ export class LiveSession implements ConnectionListener, Ticking {
     const connection = this.#connection
     if (connection === null || this.#endedMs !== null) return
     this.#rotateByMs = null
+    this.#countTime(connection, performance.now())
     this.#connection = null
     this.#attempt?.succeeded()
     this.#attempt = null
     connection.hasWorked = true
     connection.close()
-    void this.#switch(connection)
+    void this.#switch(connection, 'rotation')
   }
 
   /** Goes on at another entry, or at the same one if it had worked. */
-  async #switch(from: LiveConnection): Promise<void> {
+  async #switch(from: LiveConnection, reason: SwitchReason): Promise<void> {
     try {
       this.#switches += 1
+      this.#parts.watch?.switched(from.candidate.entry, reason)
       if (this.#switches > SWITCHES_MAX) throw new GatewayError('UPSTREAM_ERROR')
       this.#transcript.connectionChanged()
       const selection = this.#selectionBehind(from)
@@ -597,7 +621,8 @@ export class LiveSession implements ConnectionListener, Ticking {
     this.#attempt = recorder
     const { context } = this.#request
     context.trace?.event('live.connected', spanEntry(candidate))
-    this.#billedMs = nowMs
+    this.#parts.watch?.connected(candidate.entry, (connection.readyMs - connection.begunMs) / 1000)
+    this.#countedMs = nowMs
     this.#soundSentMs = 0
     this.#money.payTo(candidate.entry)
     const place = Math.max(this.#settled, this.#ring.start)
@@ -610,11 +635,14 @@ export class LiveSession implements ConnectionListener, Ticking {
     this.pump(nowMs)
   }
 
-  #saySwitched(from: Candidate, { candidate, base, warnings }: LiveConnection): void {
-    const lost = Math.max(0, base - this.#settled) / this.#bytesPerSecond
+  #saySwitched(from: Candidate, connection: LiveConnection): void {
+    const { candidate, base, warnings } = connection
+    const lostBytes = Math.max(0, base - this.#settled)
+    const lost = lostBytes / this.#bytesPerSecond
     const replayed = (this.#ring.end - base) / this.#bytesPerSecond
-    this.#lostSeconds += lost
+    if (lostBytes > 0) this.#lost(connection, lostBytes)
     this.#replayedSeconds += replayed
+    this.#parts.watch?.replayed(candidate.entry, replayed)
     this.#settled = base
     const { context, sink } = this.#request
     const moved = {
@@ -673,7 +701,7 @@ export class LiveSession implements ConnectionListener, Ticking {
     const connection = this.#connection
     this.#connection = null
     if (connection !== null) {
-      this.#billTime(connection, performance.now())
+      this.#countTime(connection, performance.now())
       if (error === null) this.#attempt?.succeeded()
       else this.#attempt?.released(isHere ? 'the session ended' : 'the caller left')
       connection.close()
@@ -705,6 +733,7 @@ export class LiveSession implements ConnectionListener, Ticking {
     }
     const facts = this.facts()
     context.live = facts
+    this.#parts.watch?.ended(this.#end)
     context.trace?.event('live.ended', { 'larkway.live.end': facts.ended ?? undefined })
     if (this.#last !== null) services.watch?.metered(this.#last.entry, 'transcription', context.usage)
   }

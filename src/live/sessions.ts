@@ -1,4 +1,5 @@
 import type { Principal } from '../contracts/catalog.ts'
+import type { LiveWatch } from '../contracts/watch.ts'
 import { GatewayError } from '../errors.ts'
 import type { AdmittedContext } from '../gateway/call-context.ts'
 import { selectEntries } from '../gateway/pipeline.ts'
@@ -23,9 +24,13 @@ export class LiveSessions {
   readonly #byGrant = new Map<string, number>()
   #isLeaving = false
 
-  /** @param memoryBytes that all sessions together may keep of audio */
-  constructor(services: Services, memoryBytes: number) {
-    this.#parts = { services, memory: new RingMemory(memoryBytes), clock: new LiveClock() }
+  /**
+   * @param memoryBytes that all sessions together may keep of audio
+   * @param watch       undefined: nobody counts
+   */
+  constructor(services: Services, memoryBytes: number, watch?: LiveWatch) {
+    const memory = new RingMemory(memoryBytes)
+    this.#parts = { services, memory, clock: new LiveClock(), ...(watch === undefined ? {} : { watch }) }
   }
 
   get count(): number {
@@ -35,6 +40,11 @@ export class LiveSessions {
   /** Bytes of audio that sessions keep. */
   get heldBytes(): number {
     return this.#parts.memory.used
+  }
+
+  /** Bytes of audio that they may keep. */
+  get heldBytesMax(): number {
+    return this.#parts.memory.limit
   }
 
   list(): readonly OpenSession[] {

@@ -1,6 +1,7 @@
 import type { EventEnding } from '../contracts/outbox.ts'
 import { CallMetrics } from './call-metrics.ts'
 import { Counters, type Rendered } from './family.ts'
+import { LiveMetrics } from './live-metrics.ts'
 import { RequestMetrics } from './request-metrics.ts'
 
 /** Work on jobs besides their calls. */
@@ -28,9 +29,15 @@ class WorkMetrics {
 export interface Metrics {
   readonly requests: RequestMetrics
   readonly calls: CallMetrics
+  readonly live: LiveMetrics
   readonly work: WorkMetrics
 }
 
 export function createMetrics(): Metrics {
-  return { requests: new RequestMetrics(), calls: new CallMetrics(), work: new WorkMetrics() }
+  return {
+    requests: new RequestMetrics(),
+    calls: new CallMetrics(),
+    live: new LiveMetrics(),
+    work: new WorkMetrics(),
+  }
 }

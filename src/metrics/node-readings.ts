@@ -12,6 +12,8 @@ export interface NodeParts {
   readonly version: string
   /** Absent for a worker, which serves no requests. */
   readonly server?: { readonly uws: string; readonly inFlight: number; readonly connections: number }
+  /** Live sessions; absent for a worker. */
+  readonly live?: { readonly count: number; readonly heldBytes: number; readonly heldBytesMax: number }
   /** Absent: it serves no TLS. */
   readonly certificate?: () => { readonly notAfterMs: number }
   /** Absent: jobs are left to others. */
@@ -42,7 +44,7 @@ const ENDS = (['transcription', 'queue'] as const).flatMap((kind) =>
 
 /** All that this process knows by itself. */
 export function nodeReadings(parts: NodeParts): Reading[] {
-  const { version, server, certificate, jobs, budget, settlements, rateLimiter, bodies } = parts
+  const { version, server, live, certificate, jobs, budget, settlements, rateLimiter, bodies } = parts
   return [
     info(version, server?.uws ?? ''),
     ...(server === undefined
@@ -50,6 +52,13 @@ export function nodeReadings(parts: NodeParts): Reading[] {
       : [
           gauge('larkway_requests_in_flight', 'Requests that are not answered yet.', server.inFlight),
           gauge('larkway_connections', 'Open connections of clients.', server.connections),
+        ]),
+    ...(live === undefined
+      ? []
+      : [
+          gauge('larkway_live_sessions', 'Live sessions that are open.', live.count),
+          gauge('larkway_live_held_bytes', 'Bytes of audio kept for them to be replayed.', live.heldBytes),
+          gauge('larkway_live_held_limit_bytes', 'Bytes of audio that may be kept.', live.heldBytesMax),
         ]),
     ...(certificate === undefined ? [] : [expiry(certificate().notAfterMs)]),
     ...(jobs === undefined

@@ -15,7 +15,7 @@ const STATE_MS = 1_000
  * requests get their turns in between.
  */
 export function createScrape(
-  { requests, calls, work }: Metrics,
+  { requests, calls, live, work }: Metrics,
   node: NodeParts & Pick<Jobs, 'figures'>,
 ): () => Promise<string> {
   const registry = new Registry()
@@ -27,7 +27,9 @@ export function createScrape(
       within(STATE_MS, node.figures()).catch(() => null),
       registry.metrics(),
     ])
-    const counted = [...requests.families, ...calls.families, ...work.families].map((one) => one.render())
+    const counted = [requests, calls, live, work].flatMap(({ families }) =>
+      families.map((one) => one.render()),
+    )
     const read = [...nodeReadings(node), ...stateReadings(figures)].map(renderReading)
     const texts: string[] = []
     for (const pieces of [...counted, ...read])

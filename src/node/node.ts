@@ -106,7 +106,7 @@ export async function openNode(
       spool,
       workers,
       services,
-      live: new LiveSessions(services, environment.LARKWAY_LIVE_MEMORY_MIB * MIB),
+      live: new LiveSessions(services, environment.LARKWAY_LIVE_MEMORY_MIB * MIB, metrics?.live),
       recorder: openRecorder(services, { state, log, timing }, closers),
       /** Reads the keys of the state at once. */
       refreshKeys: () => keys.refresh(),

@@ -33,7 +33,7 @@ export async function serveMetrics(
   const { createScrape } = await import('../metrics/scrape.ts')
   const scrape = createScrape(metrics, {
     version: await readVersion(),
-    ...(server === null ? {} : { server }),
+    ...(server === null ? {} : { server, live: parts.live }),
     ...(jobs === null ? {} : { jobs }),
     ...(certificate === null ? {} : { certificate: certificate.current }),
     budget,

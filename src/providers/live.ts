@@ -133,13 +133,14 @@ export class LiveLog {
     return given
   }
 
-  partial(start: number, text: string, channel = 0, speaker?: string): LiveEvent {
+  /** @param end up to where the text is of the audio; undefined: the provider does not say */
+  partial(start: number, text: string, channel = 0, end?: number): LiveEvent {
     return {
       kind: 'partial',
       channel,
       start: this.#within(start, this.#ends[channel] ?? 0),
       text: text.slice(0, TEXT_MAX),
-      ...(speaker === undefined ? {} : { speaker }),
+      ...(end === undefined ? {} : { end: this.#within(end, 0) }),
     }
   }
 

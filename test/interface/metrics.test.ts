@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { scrape } from '../support/exposition.ts'
 import { startGateway } from '../support/gateway.ts'
-import { SLOW_MS, startMeteredNode } from '../support/metered-node.ts'
+import { LIVE_SECONDS, SLOW_MS, startMeteredNode } from '../support/metered-node.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { startRouteGateway } from '../support/route-gateway.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
@@ -35,16 +35,38 @@ t.test('a node that has served tells what it did', { timeout: 120_000 }, async (
   const duration = 'gen_ai_client_operation_duration_seconds_count'
   t.equal(value(duration, { ...chats, provider: 'sandbox', error_type: '' }), 4, 'one of them for a job')
   t.equal(value(duration, { ...chats, provider: 'ill', error_type: 'server' }), 2)
-  t.equal(value('gen_ai_client_operation_time_to_first_chunk_seconds_count'), 1)
+  t.equal(value('gen_ai_client_operation_time_to_first_chunk_seconds_count', chats), 1)
   t.ok(Number(value('gen_ai_client_token_usage_sum', { gen_ai_token_type: 'output' })) > 0)
   t.equal(value('larkway_attempts_total', { operation: 'chat', outcome: 'ok' }), 4)
   t.equal(value('larkway_attempts_total', { operation: 'chat', outcome: 'server' }), 2)
   t.equal(value('larkway_failovers_total', { operation: 'chat', provider: 'sandbox' }), 1)
-  t.equal(value('larkway_audio_seconds_total', { operation: 'transcription' }), 2, 'one of them for a job')
+  const audio = value('larkway_audio_seconds_total', { operation: 'transcription' })
+  t.equal(audio, 2 + LIVE_SECONDS, 'one second for a job')
   t.equal(value('larkway_speech_characters_total'), 5)
   t.equal(value('larkway_images_total'), 1)
   t.ok(Number(value('larkway_video_seconds_total')) > 0)
   t.equal(value('larkway_breaker_state', { route: 'failing', entry: '0' }), 0)
+
+  await t.test('live sessions', async (t) => {
+    t.equal(value('larkway_live_sessions'), 0)
+    t.equal(value('larkway_live_held_bytes'), 0)
+    t.ok(Number(value('larkway_live_held_limit_bytes')) > 0)
+    t.equal(value('larkway_live_sessions_ended_total', { end: 'completed' }), 1)
+    t.equal(value('larkway_live_sessions_ended_total'), 1)
+    t.equal(value('larkway_live_switches_total', { provider: 'ill', reason: 'server' }), 1)
+    t.equal(value('larkway_live_connect_seconds_count'), 2)
+    const [ill, well] = ['ill', 'sandbox'].map((provider) =>
+      value('larkway_live_session_seconds_total', { provider }),
+    )
+    t.ok(Number(ill) > 0.8 && Number(well) > 1, `${ill} and ${well} s`)
+    const replayed = Number(value('larkway_live_replayed_seconds_total', { provider: 'sandbox' }))
+    t.ok(replayed > 0 && replayed < LIVE_SECONDS, `${replayed} s were sent again`)
+    t.equal(value('larkway_live_lost_seconds_total', { provider: 'sandbox' }), 0)
+    for (const text of ['partial', 'final']) {
+      const said = value('larkway_live_text_latency_seconds_count', { provider: 'sandbox', text })
+      t.ok(Number(said) > 0, `${said} of ${text}`)
+    }
+  })
 
   t.equal(value('larkway_webhook_deliveries_total', { outcome: 'delivered' }), 1)
   t.equal(value('larkway_jobs_ended_total', { kind: 'transcription', status: 'succeeded' }), 1)

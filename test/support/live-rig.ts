@@ -8,6 +8,7 @@ import { clientSecrets } from '../../src/api/openai/client-secrets.ts'
 import { realtime } from '../../src/api/openai/realtime.ts'
 import type { Entry } from '../../src/contracts/catalog.ts'
 import type { LiveFacts } from '../../src/contracts/facts.ts'
+import type { LiveWatch } from '../../src/contracts/watch.ts'
 import { LiveSessions } from '../../src/live/sessions.ts'
 import { configuredProvider, entry, facts } from './catalog.ts'
 import { type DoorsRigOptions, openDoors } from './doors-rig.ts'
@@ -40,6 +41,7 @@ export interface LiveRig {
 
 interface LiveRigOptions extends Partial<Omit<DoorsRigOptions, 'entries'>> {
   readonly ringBytes?: number
+  readonly watch?: LiveWatch
   /** What stands in place of silent parts. */
   readonly needs?: Partial<Dependencies>
   /** Serves HTTPS, too. */
@@ -52,7 +54,7 @@ export async function openLive(
   entries: readonly Entry[],
   options: LiveRigOptions = {},
 ): Promise<LiveRig> {
-  const { ringBytes = 128 * 1024 * 1024, needs: more = {}, certificate, ...rest } = options
+  const { ringBytes = 128 * 1024 * 1024, needs: more = {}, certificate, watch, ...rest } = options
   const fetchAudio = () => Promise.reject(new Error('nothing is fetched'))
   const { dependencies, authorization } = await openDoors(t, {
     fetchAudio,
@@ -60,7 +62,7 @@ export async function openLive(
     providers: [WORDS],
     ...rest,
   })
-  const live = new LiveSessions(dependencies.services, ringBytes)
+  const live = new LiveSessions(dependencies.services, ringBytes, watch)
   const needs = { ...dependencies, live, ...more }
   const endpoints = [transcriptionStream, transcription, realtime, clientSecrets]
   const routes = endpoints.map((one) => one.route(needs))

@@ -1,9 +1,12 @@
 import type { Test } from 'tap'
+import { WebSocket } from 'ws'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { type Exposition, scrape } from './exposition.ts'
 import { serveHttp } from './http-server.ts'
 import { type Larkway, startLarkway } from './larkway.ts'
+import { liveAudio } from './live-audio.ts'
+import { LiveClient } from './live-rig.ts'
 import { waitUntil } from './wait-until.ts'
 import { filledWav } from './wav.ts'
 
@@ -31,6 +34,8 @@ export interface MeteredNode extends Larkway {
   serveTraffic(): Promise<void>
 }
 
+/** Seconds of audio of a live session whose first provider dies. */
+export const LIVE_SECONDS = 3
 /** How long the provider of the app `slow` takes. */
 export const SLOW_MS = 1_500
 
@@ -40,6 +45,7 @@ const ENTRIES = {
   failing: [{ provider: 'ill', options: { status: 500 } }, {}],
   hopeless: [{ provider: 'ill', options: { status: 500 } }],
   slow: [{ options: { delay_ms: SLOW_MS } }],
+  dying: [{ provider: 'ill', options: { close_after_ms: 1_000 } }, {}],
 }
 type App = keyof typeof ENTRIES
 
@@ -86,6 +92,7 @@ export async function startMeteredNode(
       await expect(401, ask('GET', '/v1/me', undefined, { authorization: 'Bearer nobody' }))
       await expect(404, ask('GET', '/nowhere'))
       await expect(202, ask('POST', '/v1/transcription/jobs', { audio: AUDIO }))
+      await transcribeLive(t, larkway.port, keys.dying)
       const queued = { endpoint: 'chat', mode: 'bulk', payload: { messages: 'none' } }
       await expect(400, ask('POST', '/v1/queue', queued))
       await expect(202, ask('POST', '/v1/queue', { ...queued, payload: { messages: HELLO } }))
@@ -96,6 +103,20 @@ export async function startMeteredNode(
       if (!(await waitUntil(isOver, 30_000))) throw new Error('the jobs do not end')
     },
   }
+}
+
+async function transcribeLive(t: Test, port: number, key: string): Promise<void> {
+  const { pcm, sampleRate } = liveAudio('lark lark lark')
+  const query = `sample_rate=${sampleRate}`
+  const socket = new WebSocket(`ws://127.0.0.1:${port}/v1/transcription/stream?${query}`, 'larkway.v1', {
+    headers: { authorization: `Bearer ${key}` },
+  })
+  const caller = new LiveClient(t, socket)
+  await caller.message('ready')
+  await caller.speak(pcm.subarray(0, LIVE_SECONDS * sampleRate * 2))
+  caller.send({ type: 'end' })
+  await caller.message('done')
+  if (caller.of('switched').length !== 1) throw new Error('the provider was not changed')
 }
 
 async function expect(status: number, asked: Promise<Response>): Promise<void> {

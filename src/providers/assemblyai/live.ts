@@ -239,7 +239,7 @@ class StreamingStepper implements LiveStepper {
   #partial(turn: JsonObject): LiveEvent {
     const words = this.#words(turn)
     const text = words.length === 0 ? String(turn.transcript) : words.map(({ word }) => word).join(' ')
-    return this.#log.partial(words[0]?.start ?? this.#log.settled, text.trim())
+    return this.#log.partial(words[0]?.start ?? this.#log.settled, text.trim(), 0, words.at(-1)?.end)
   }
 
   #final(turn: JsonObject): readonly LiveEvent[] {

@@ -187,8 +187,9 @@ class DeepgramStepper implements LiveStepper {
     if (best === undefined || typeof best.transcript !== 'string') return UNREADABLE.events
     const text = best.transcript.trim()
     if (message.is_final !== true) {
-      const first = text === '' ? undefined : objectsIn(best.words)[0]
-      return [this.#log.partial(secondsOf(first?.start) ?? start, text, channel)]
+      if (text === '') return [this.#log.partial(start, '', channel)]
+      const [first] = objectsIn(best.words)
+      return [this.#log.partial(secondsOf(first?.start) ?? start, text, channel, start + length)]
     }
     return [
       ...this.#finals(best, text, channel, start, start + length),

@@ -126,8 +126,8 @@ t.test('turns grow, end, and are settled', async (t) => {
   )
   t.same(made.heard(), [
     { kind: 'speech_started', seconds: 0.4, channel: 0 },
-    { kind: 'partial', channel: 0, start: 0.5, text: 'hel' },
-    { kind: 'partial', channel: 0, start: 0.5, text: 'hello wor' },
+    { kind: 'partial', channel: 0, start: 0.5, text: 'hel', end: 0.7 },
+    { kind: 'partial', channel: 0, start: 0.5, text: 'hello wor', end: 1.1 },
   ])
   made.hear(
     turn(
@@ -141,7 +141,7 @@ t.test('turns grow, end, and are settled', async (t) => {
   )
   t.same(
     made.heard(),
-    [{ kind: 'partial', channel: 0, start: 0.5, text: 'hello world' }],
+    [{ kind: 'partial', channel: 0, start: 0.5, text: 'hello world', end: 1.4 }],
     'its final form is to come',
   )
   made.hear(

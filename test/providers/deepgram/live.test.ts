@@ -132,7 +132,7 @@ t.test('partials, finals and what is settled', async (t) => {
   rig.hear(results([0, 1.5], [['Hello', 0.5, 0.9]], { final: false }))
   t.same(rig.heard(), [
     { kind: 'speech_started', seconds: 0.5, channel: 0 },
-    { kind: 'partial', channel: 0, start: 0.5, text: 'Hello' },
+    { kind: 'partial', channel: 0, start: 0.5, text: 'Hello', end: 1.5 },
   ])
   rig.hear(
     results(

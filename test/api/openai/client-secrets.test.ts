@@ -55,7 +55,7 @@ test('what a secret is asked for is checked when it is made', async (t) => {
   t.match(await refused(session({ diarization: true })), /^422 REQUIRED_FEATURE_UNAVAILABLE/)
 })
 
-test('a secret opens sessions with its settings, as many and as long as it may, while its key is in force', async (t) => {
+test('a secret opens sessions, as many and as long as it may, while its key is in force', async (t) => {
   const { rig, url } = await open(t)
   const { value } = await clientOf(rig).realtime.clientSecrets.create({
     session: { type: 'transcription', audio: { input: { format: { type: 'audio/pcmu' } } } },

@@ -515,6 +515,7 @@ export class StoredBodyWriter implements BodyWriter, MemoryHolder {
     const release = () => {
       if (released) return
       released = true
+      this.#growing?.close()
       if (source.kind === 'memory') this.#held.release()
       else this.#context.remove(source.key)
     }

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { ArrivingBody } from '../../src/contracts/audio.ts'
+import { Dice } from '../support/dice.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { createRig, digest, keysOf, MIB, noise, send, store, whenReady } from './rig.ts'
 
@@ -130,6 +131,46 @@ t.test('a reader that is aborted leaves, also while it waits', async (t: Test) =
   await writer.abort()
   t.ok(await waitUntil(() => budget.used === 0))
 })
+
+t.test(
+  'whatever happens while it comes, readers get the very bytes',
+  { timeout: 60_000 },
+  async (t: Test) => {
+    const dice = new Dice(20_261_121)
+    for (let round = 0; round < 40; round += 1) {
+      const budgetBytes = dice.one([MIB / 2, 4 * MIB, 64 * MIB])
+      const { budget, spool, open } = await createRig(t, {
+        budgetBytes,
+        timing: { memoryWaitMs: 20, slowWindowMs: 30, tickMs: 5 },
+      })
+      const body = noise(1 + dice.below(3 * MIB))
+      const writer = open(body.length)
+      const arriving = writer.arriving!()
+      const starts = Array.from({ length: 1 + dice.below(3) }, () =>
+        dice.chance(0.5) ? 0 : dice.below(body.length),
+      )
+      const readers = starts.map((start) => read(arriving, start, body.length))
+      const starting = writer.start()
+      for (let at = 0; at < body.length; ) {
+        const end = Math.min(body.length, at + 1 + dice.below(dice.one([1_000, 100_000, 600_000])))
+        await send(writer, body.subarray(at, end), MIB)
+        if (dice.chance(0.2)) await sleep(dice.below(20))
+        at = end
+      }
+      await starting
+      const stored = await writer.finish()
+      arriving.confirm()
+      await Promise.all(readers.map(({ ended }) => ended))
+      for (const [i, start] of starts.entries()) {
+        const isSame = digest(readers[i]!.bytes()) === digest(body.subarray(start))
+        if (!isSame) t.fail(`round ${round}: from ${start} of ${body.length}, with ${budgetBytes} bytes`)
+      }
+      stored.release()
+      await spool.close()
+      t.ok(await waitUntil(() => budget.used === 0), stored.source.kind)
+    }
+  },
+)
 
 t.test('only a body of known length is read before its end', async (t: Test) => {
   const { open } = await createRig(t)

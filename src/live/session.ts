@@ -49,6 +49,15 @@ export interface LiveParts {
   readonly watch?: LiveWatch
 }
 
+/** Limits of the sessions that one secret opens; it stands for a key and may do less than that. */
+export interface LiveGrant {
+  readonly id: string
+  /** Sessions that may be open at once. */
+  readonly maxSessions: number
+  /** Length of each one; null: that of every session. */
+  readonly maxSeconds: number | null
+}
+
 /** What a session is made of when its caller is admitted. */
 export interface LiveRequest {
   readonly context: AdmittedContext
@@ -62,6 +71,8 @@ export interface LiveRequest {
    * when some was sent on. Absent: nobody can be held back.
    */
   readonly held?: () => void
+  /** Absent: the caller has the key itself. */
+  readonly grant?: LiveGrant | undefined
 }
 
 /** The caller asks for what was sent so far to be settled. */
@@ -238,6 +249,11 @@ export class LiveSession implements ConnectionListener, Ticking {
   /** The caller has left. */
   leave(): void {
     void this.#finish(new GatewayError('CLIENT_CLOSED'), false)
+  }
+
+  /** The caller has all it wanted: in protocols without a message `end` it closes the socket. */
+  hangUp(): void {
+    void this.#finish(null, false)
   }
 
   /** Ends the session with an error. What is final stays valid. */
@@ -486,8 +502,8 @@ export class LiveSession implements ConnectionListener, Ticking {
   }
 
   #watchCaller(nowMs: number): void {
-    const { live_idle_seconds: idle, live_max_session_seconds: longest } =
-      this.#parts.services.snapshot().limits
+    const { live_idle_seconds: idle, live_max_session_seconds } = this.#parts.services.snapshot().limits
+    const longest = Math.min(live_max_session_seconds, this.#request.grant?.maxSeconds ?? Infinity)
     if (this.#endedMs === null && this.#request.held === undefined && nowMs - this.#audioMs > idle * 1000) {
       const message = `no audio came for ${idle} s`
       return void this.fail(

@@ -112,6 +112,14 @@ export const LIVE_MESSAGES: Readonly<Record<string, readonly object[]>> = {
     { goAway: { timeLeft: '10s' } },
     { error: { code: 503, status: 'UNAVAILABLE', message: 'm' } },
   ],
+  mistral: [
+    { type: 'session.created', session: { request_id: 'r' } },
+    { type: 'session.updated', session: {} },
+    { type: 'transcription.text.delta', text: 'hello' },
+    { type: 'transcription.language', audio_language: 'en' },
+    { type: 'transcription.done', model: 'm', text: 'hello', usage: {}, language: null },
+    { type: 'error', error: { message: 'e', code: 3804 } },
+  ],
   openai: OPENAI,
   'openai-compatible': OPENAI,
 }
@@ -131,6 +139,7 @@ export const LIVE_MODELS: Readonly<Record<string, string>> = {
   elevenlabs: 'scribe_v2_realtime',
   sandbox: 'morse-1',
   gemini: 'gemini-3.5-transcribe-live',
+  mistral: 'voxtral-mini-transcribe-realtime-3',
   openai: 'gpt-4o-transcribe',
   'openai-compatible': 'large',
 }

@@ -97,7 +97,7 @@ const SUMMARY: readonly SummaryLine[] = [
     charted: true,
   },
   {
-    title: 'CPU per small chat on the customer’s account, 64 connections',
+    title: 'CPU per small chat, 64 connections',
     scenario: 'chat',
     load: '64 connections',
     candidates: ['larkway', null, 'portkey', 'nginx-tuned'],

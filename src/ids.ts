@@ -2,9 +2,9 @@ import { hash, randomFillSync } from 'node:crypto'
 
 /**
  * Prefixes of identifiers: request, transcription job, queue job, webhook event, key, kept video, call of the gateway,
- * grant of credits, record of a request.
+ * grant of credits, record of a request, session in OpenAI's protocol.
  */
-export type IdPrefix = 'req' | 'tj' | 'qj' | 'evt' | 'key' | 'vid' | 'call' | 'grant' | 'rec'
+export type IdPrefix = 'req' | 'tj' | 'qj' | 'evt' | 'key' | 'vid' | 'call' | 'grant' | 'rec' | 'sess'
 
 /** Crockford's base 32 in lower case, as ULIDs are written (https://github.com/ulid/spec). */
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'

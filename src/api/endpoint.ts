@@ -47,6 +47,8 @@ export interface Dependencies {
   readonly results: Results
   readonly jobs: JobServices
   readonly live: LiveSessions
+  /** Seal what is handed out; the first one seals, all of them open. */
+  readonly secretKeys: readonly Buffer[]
   readonly log: Logger
   /** Null: it is off. */
   readonly tracing: Tracing | null
@@ -277,7 +279,7 @@ interface RouteOptions extends Pick<EdgeRoute, 'method' | 'path'> {
 type Respond = (exchange: Exchange, context: CallContext) => Ending | Promise<Reply>
 
 /** Paths whose requests are recorded: those of calls, and not those of the console itself. */
-const RECORDED = /^(?:\/openai)?\/v1\//
+const RECORDED = /^(?:\/(?:openai|deepgram))?\/v1\//
 
 /** Binds a function to the edge: one answer, the headers that became due on the way, one line in the log. */
 export function observedRoute(

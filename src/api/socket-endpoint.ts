@@ -2,7 +2,7 @@ import type { Scope } from '../contracts/catalog.ts'
 import type { ErrorCode } from '../errors.ts'
 import { type GatewayError, toGatewayError } from '../errors.ts'
 import { authenticate, requireScope, takeToken } from '../gateway/authentication.ts'
-import type { CallContext } from '../gateway/call-context.ts'
+import type { AdmittedContext, CallContext } from '../gateway/call-context.ts'
 import { type ClientSocketListener, offeredProtocols, type SocketLimits } from '../inbound/client-socket.ts'
 import type { Ending, Exchange } from '../inbound/exchange.ts'
 import { type Admitted, type Dependencies, type Door, type Endpoint, observedRoute } from './endpoint.ts'
@@ -29,6 +29,12 @@ interface SocketDefinition<Path> {
   readonly door?: Door
   /** The value of `Authorization`, or what stands for it where a browser cannot send one. */
   authorization(exchange: Exchange): string | undefined
+  /** Authenticates who sends something else than a key; null, or absent: it is a key. @throws GatewayError */
+  readonly authenticate?: (
+    authorization: string | undefined,
+    context: CallContext,
+    dependencies: Dependencies,
+  ) => AdmittedContext | null
   /** The one of the subprotocols offered that is spoken; null: none. */
   protocol(offered: readonly string[]): string | null
   /** @throws GatewayError, which is answered in place of the handshake */
@@ -70,7 +76,10 @@ function answer(
 ): Ending {
   const protocol = definition.protocol(offeredProtocols(exchange.headers))
   try {
-    const admitted = authenticate(dependencies.services.keys, context, definition.authorization(exchange))
+    const authorization = definition.authorization(exchange)
+    const admitted =
+      definition.authenticate?.(authorization, context, dependencies) ??
+      authenticate(dependencies.services.keys, context, authorization)
     requireScope(admitted.principal, definition.scope)
     const taken = takeToken(dependencies.services, admitted)
     // It is waited for once the socket is open, which it may not be.

@@ -32,10 +32,12 @@ import {
   type WebhookNeeds,
 } from './native/workspace.ts'
 import { chatCompletions } from './openai/chat.ts'
+import { clientSecrets } from './openai/client-secrets.ts'
 import { completions } from './openai/completions.ts'
 import { openaiEmbeddings } from './openai/embeddings.ts'
 import { imagesGenerations } from './openai/images.ts'
 import { model, models } from './openai/models.ts'
+import { realtime } from './openai/realtime.ts'
 import { audioSpeech } from './openai/speech.ts'
 import { audioTranscriptions, audioTranslations } from './openai/transcriptions.ts'
 
@@ -70,6 +72,8 @@ export const ENDPOINTS = table({
   'POST /openai/v1/audio/transcriptions': audioTranscriptions,
   'POST /openai/v1/audio/translations': audioTranslations,
   'POST /openai/v1/audio/speech': audioSpeech,
+  'GET /openai/v1/realtime': realtime,
+  'POST /openai/v1/realtime/client_secrets': clientSecrets,
   'POST /openai/v1/chat/completions': chatCompletions,
   'POST /openai/v1/completions': completions,
   'POST /openai/v1/embeddings': openaiEmbeddings,

@@ -56,9 +56,24 @@ export function authenticate(
   if (authorization === undefined) throw unauthenticated()
   const known = hashes.get(authorization)
   const sha256 = known ?? hashOf(authorization)
+  const admitted = identify(keys, context, sha256)
+  if (known === undefined && sha256 !== null) remember(authorization, sha256)
+  return admitted
+}
+
+/** Authenticates who has a secret that stands for a key, as `authenticate`. @param sha256 of the key; null: none */
+export function authenticateGrant(
+  keys: ApiKeys,
+  context: CallContext,
+  sha256: string | null,
+): AdmittedContext {
+  context.trace?.begin('admit')
+  return identify(keys, context, sha256)
+}
+
+function identify(keys: ApiKeys, context: CallContext, sha256: string | null): AdmittedContext {
   const principal = sha256 === null ? null : holderOf(keys, sha256)
-  if (sha256 === null || principal === null) throw unauthenticated()
-  if (known === undefined) remember(authorization, sha256)
+  if (principal === null) throw unauthenticated()
   context.noteRoute(principal.route)
   return context.identify(principal)
 }

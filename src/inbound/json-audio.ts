@@ -65,7 +65,7 @@ export class JsonAudioScanner implements BodyScanner {
   /** Position of the base64 text, once its string has begun. */
   #audio: { offset: number; length: number } | null = null
 
-  constructor(limits: Limits, tap?: AudioTap) {
+  constructor(limits: Pick<Limits, 'max_audio_bytes'>, tap?: AudioTap) {
     this.#maxAudioBytes = limits.max_audio_bytes
     this.#tap = tap
   }

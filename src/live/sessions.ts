@@ -7,7 +7,7 @@ import type { Selection } from '../gateway/selection.ts'
 import type { Services } from '../gateway/services.ts'
 import { LiveClock } from './clock.ts'
 import { RingMemory } from './ring.ts'
-import { type LiveParts, type LiveRequest, LiveSession } from './session.ts'
+import { type LiveGrant, type LiveParts, type LiveRequest, LiveSession } from './session.ts'
 
 /** A session as the console lists it. */
 export interface OpenSession {
@@ -21,6 +21,7 @@ export class LiveSessions {
   readonly #open = new Set<OpenSession>()
   readonly #byKey = new Map<string, number>()
   readonly #byWorkspace = new Map<string, number>()
+  readonly #byGrant = new Map<string, number>()
   #isLeaving = false
 
   /**
@@ -53,10 +54,10 @@ export class LiveSessions {
   /**
    * Selects the entries that may serve a session. Asks nobody: a handshake is answered in its own turn.
    *
-   * @throws GatewayError as `select`; RATE_LIMITED when the key or the workspace has as many sessions as it may;
-   *         OVERLOADED when the node is about to stop
+   * @throws GatewayError as `select`; RATE_LIMITED when the key, the workspace or the grant has as many sessions as it
+   *         may; OVERLOADED when the node is about to stop
    */
-  select(context: AdmittedContext, call: LiveRequest['call']): Selection {
+  select(context: AdmittedContext, call: LiveRequest['call'], grant?: LiveGrant): Selection {
     if (this.#isLeaving) throw new GatewayError('OVERLOADED', 'this node is about to stop')
     const { services } = this.#parts
     const { limits } = services.snapshot()
@@ -64,19 +65,20 @@ export class LiveSessions {
     checkCount(this.#byKey.get(key.id), 'live_max_sessions_per_key', limits.live_max_sessions_per_key)
     const most = limits.live_max_sessions_per_workspace
     checkCount(this.#byWorkspace.get(workspace.id), 'live_max_sessions_per_workspace', most)
+    if (grant !== undefined) checkCount(this.#byGrant.get(grant.id), 'max_sessions', grant.maxSessions)
     return selectEntries(services, context, { mode: 'whole', call }, performance.now())
   }
 
   /** Opens a session, which counts until its end. It is to be started. */
   open(request: LiveRequest): LiveSession {
-    const { context, sink } = request
+    const { context, sink, grant } = request
     const { principal } = context
     const session = new LiveSession(this.#parts, {
       ...request,
       sink: {
         send: (message) => sink.send(message),
         end: (error) => {
-          this.#count(principal, -1)
+          this.#count(principal, grant, -1)
           this.#open.delete(opened)
           sink.end(error)
         },
@@ -84,7 +86,7 @@ export class LiveSessions {
     })
     const opened = { context, session }
     this.#open.add(opened)
-    this.#count(principal, 1)
+    this.#count(principal, grant, 1)
     return session
   }
 
@@ -94,7 +96,8 @@ export class LiveSessions {
     for (const { session } of this.#open) session.goAway(seconds)
   }
 
-  #count({ key, workspace }: Principal, change: number): void {
+  #count({ key, workspace }: Principal, grant: LiveGrant | undefined, change: number): void {
+    if (grant !== undefined) add(this.#byGrant, grant.id, change)
     add(this.#byKey, key.id, change)
     add(this.#byWorkspace, workspace.id, change)
   }

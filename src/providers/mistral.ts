@@ -18,6 +18,7 @@ import { encodeForm, type FormField } from './form.ts'
 import { asObject, objectsIn } from './json.ts'
 import { JsonEvents } from './json-events.ts'
 import { type LanguageHint, languageCode, languageHint } from './language.ts'
+import { mistralLive } from './mistral-live.ts'
 import { quantityOf, secondsOf, spanOf } from './numbers.ts'
 import { embeddingsOperation } from './openai/embeddings.ts'
 import { headersOf, jsonRequest, modelsOperation } from './openai/wire.ts'
@@ -111,6 +112,7 @@ export const mistral: Provider = {
   baseUrl: 'https://api.mistral.ai/v1',
   needsCredential: true,
   transcription,
+  live: mistralLive,
   speech,
   embeddings,
   models: modelsOperation(plain),

@@ -18,6 +18,9 @@ const CHANGING: readonly (readonly [RegExp, string])[] = [
   [/"created":\d{10}\b/g, '"created":1795165200'],
   [/whsec_[A-Za-z0-9+/=]+/g, 'whsec_…'],
   [/lk_live_\w+/g, 'lk_live_xxxx'],
+  [/\bek_sealed1[\w.-]+/g, 'ek_…'],
+  [/\bsess_[0-9a-z]{26}\b/g, 'sess_01m7vpxmwhcxyhwv0c3a668m1h'],
+  [/"expires_at":\d{10}\b/g, '"expires_at":1795165800'],
   [/\/results\/[^"]+/g, '/results/…'],
 ]
 
@@ -137,12 +140,11 @@ t.test('what the demo really answers is what is documented, and what is shown', 
   for (const call of demoCalls(recordings)) await see(call)
   await seeJobs(see, recordings.audio)
   await seeResults(see)
-  await see({
-    id: 'transcriptionStream',
-    path: '/v1/transcription/stream',
-    summary: 'A request that is no handshake',
-    status: 400,
-  })
+  for (const [id, path] of [
+    ['transcriptionStream', '/v1/transcription/stream'],
+    ['openaiRealtime', '/openai/v1/realtime'],
+  ] as const)
+    await see({ id, path, summary: 'A request that is no handshake', status: 400 })
   t.same(
     [...documented.operations.keys()].filter((id) => !called.has(id)),
     [],

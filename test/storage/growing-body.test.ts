@@ -1,10 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { ArrivingBody } from '../../src/contracts/audio.ts'
+import type { BodyWriter } from '../../src/contracts/spool.ts'
+import { Dice } from '../support/dice.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { createRig, digest, keysOf, MIB, noise, send, store, whenReady } from './rig.ts'
 
 const KIB = 1024
+
+/** Lets a body be read, but for its last byte. */
+function arrivingOf(writer: BodyWriter, length: number): ArrivingBody {
+  const arriving = writer.arriving!()
+  arriving.holdBack(length - 1)
+  return arriving
+}
 
 /** Reads a body in the background, and keeps copies of what it gets. */
 function read(body: ArrivingBody, start: number, end: number, signal = AbortSignal.timeout(20_000)) {
@@ -25,7 +34,7 @@ t.test('a body is read as far as it has come, wherever it goes', async (t: Test)
     const { budget, objects, spool, open } = await createRig(t, { budgetBytes, timing: { memoryWaitMs: 0 } })
     const body = noise(3 * MIB + 77)
     const writer = open(body.length)
-    const arriving = writer.arriving!()
+    const arriving = arrivingOf(writer, body.length)
     const reader = read(arriving, 0, body.length)
     await writer.start()
     for (let at = 0; at < body.length; at += 100_000) {
@@ -58,7 +67,7 @@ t.test('a reader that does not keep up goes on from the object, and holds nobody
   const { budget, spool, open } = await createRig(t, { budgetBytes: MIB / 2, timing: { memoryWaitMs: 0 } })
   const body = noise(4 * MIB)
   const writer = open(body.length)
-  const arriving = writer.arriving!()
+  const arriving = arrivingOf(writer, body.length)
   const chunks = arriving.bytes(0, body.length, AbortSignal.timeout(20_000))
   const first = chunks.next()
   const finishing = store(writer, body, 64 * KIB)
@@ -77,7 +86,7 @@ t.test('a reader goes on where a held body moves to the store', async (t: Test) 
   const { budget, spool, open } = await createRig(t, { timing: { slowWindowMs: 300, tickMs: 20 } })
   const body = noise(8 * MIB)
   const writer = open(body.length)
-  const arriving = writer.arriving!()
+  const arriving = arrivingOf(writer, body.length)
   const reader = read(arriving, 0, body.length)
   await writer.start()
   await send(writer, body.subarray(0, 300 * KIB))
@@ -130,6 +139,46 @@ t.test('a reader that is aborted leaves, also while it waits', async (t: Test) =
   await writer.abort()
   t.ok(await waitUntil(() => budget.used === 0))
 })
+
+t.test(
+  'whatever happens while it comes, readers get the very bytes',
+  { timeout: 60_000 },
+  async (t: Test) => {
+    const dice = new Dice(20_261_121)
+    for (let round = 0; round < 40; round += 1) {
+      const budgetBytes = dice.one([MIB / 2, 4 * MIB, 64 * MIB])
+      const { budget, spool, open } = await createRig(t, {
+        budgetBytes,
+        timing: { memoryWaitMs: 20, slowWindowMs: 30, tickMs: 5 },
+      })
+      const body = noise(1 + dice.below(3 * MIB))
+      const writer = open(body.length)
+      const arriving = writer.arriving!()
+      const starts = Array.from({ length: 1 + dice.below(3) }, () =>
+        dice.chance(0.5) ? 0 : dice.below(body.length),
+      )
+      const readers = starts.map((start) => read(arriving, start, body.length))
+      const starting = writer.start()
+      for (let at = 0; at < body.length; ) {
+        const end = Math.min(body.length, at + 1 + dice.below(dice.one([1_000, 100_000, 600_000])))
+        await send(writer, body.subarray(at, end), MIB)
+        if (dice.chance(0.2)) await sleep(dice.below(20))
+        at = end
+      }
+      await starting
+      const stored = await writer.finish()
+      arriving.confirm()
+      await Promise.all(readers.map(({ ended }) => ended))
+      for (const [i, start] of starts.entries()) {
+        const isSame = digest(readers[i]!.bytes()) === digest(body.subarray(start))
+        if (!isSame) t.fail(`round ${round}: from ${start} of ${body.length}, with ${budgetBytes} bytes`)
+      }
+      stored.release()
+      await spool.close()
+      t.ok(await waitUntil(() => budget.used === 0), stored.source.kind)
+    }
+  },
+)
 
 t.test('only a body of known length is read before its end', async (t: Test) => {
   const { open } = await createRig(t)

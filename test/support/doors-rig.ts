@@ -73,6 +73,7 @@ export async function openDoors(t: Test, options: DoorsRigOptions): Promise<Door
     log: LOG,
     tracing: null,
     live: new LiveSessions(services, 1024 * 1024),
+    secretKeys: [Buffer.alloc(32, 5)],
   }
   return { dependencies, authorization, objects, links, budgetUsed: () => budget.used }
 }

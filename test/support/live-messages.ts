@@ -103,6 +103,23 @@ export const LIVE_MESSAGES: Readonly<Record<string, readonly object[]>> = {
     { message_type: 'transcriber_error', error: 'e' },
   ],
   sandbox: DEEPGRAM,
+  gemini: [
+    { setupComplete: {} },
+    { serverContent: { interimInputTranscription: { text: 'hello' } } },
+    { serverContent: { inputTranscription: { text: 'hello' } } },
+    { serverContent: { generationComplete: true } },
+    { serverContent: {}, voiceActivity: { type: 'ACTIVITY_END', audioOffset: '4.1s' } },
+    { goAway: { timeLeft: '10s' } },
+    { error: { code: 503, status: 'UNAVAILABLE', message: 'm' } },
+  ],
+  mistral: [
+    { type: 'session.created', session: { request_id: 'r' } },
+    { type: 'session.updated', session: {} },
+    { type: 'transcription.text.delta', text: 'hello' },
+    { type: 'transcription.language', audio_language: 'en' },
+    { type: 'transcription.done', model: 'm', text: 'hello', usage: {}, language: null },
+    { type: 'error', error: { message: 'e', code: 3804 } },
+  ],
   openai: OPENAI,
   'openai-compatible': OPENAI,
 }
@@ -121,6 +138,8 @@ export const LIVE_MODELS: Readonly<Record<string, string>> = {
   deepgram: 'nova-3',
   elevenlabs: 'scribe_v2_realtime',
   sandbox: 'morse-1',
+  gemini: 'gemini-3.5-transcribe-live',
+  mistral: 'voxtral-mini-transcribe-realtime-3',
   openai: 'gpt-4o-transcribe',
   'openai-compatible': 'large',
 }

@@ -4,13 +4,15 @@ import { WebSocket } from 'ws'
 import type { Dependencies } from '../../src/api/endpoint.ts'
 import { transcription } from '../../src/api/native/transcription.ts'
 import { transcriptionStream } from '../../src/api/native/transcription-stream.ts'
+import { clientSecrets } from '../../src/api/openai/client-secrets.ts'
+import { realtime } from '../../src/api/openai/realtime.ts'
 import type { Entry } from '../../src/contracts/catalog.ts'
 import type { LiveFacts } from '../../src/contracts/facts.ts'
 import type { LiveWatch } from '../../src/contracts/watch.ts'
 import { LiveSessions } from '../../src/live/sessions.ts'
 import { configuredProvider, entry, facts } from './catalog.ts'
 import { type DoorsRigOptions, openDoors } from './doors-rig.ts'
-import { startEdge } from './edge.ts'
+import { type LocalCertificate, startEdge } from './edge.ts'
 import { RATE, WORDS } from './live-words.ts'
 
 export const LIVE_FACTS: LiveFacts = {
@@ -29,6 +31,8 @@ export function wordsEntry(origin: string, name: string, overrides: Partial<Entr
 export interface LiveRig {
   readonly url: string
   readonly origin: string
+  /** Of TLS, where there is a certificate. */
+  readonly tlsOrigin: string
   readonly authorization: string
   readonly live: LiveSessions
   readonly services: Awaited<ReturnType<typeof openDoors>>['dependencies']['services']
@@ -40,6 +44,8 @@ interface LiveRigOptions extends Partial<Omit<DoorsRigOptions, 'entries'>> {
   readonly watch?: LiveWatch
   /** What stands in place of silent parts. */
   readonly needs?: Partial<Dependencies>
+  /** Serves HTTPS, too. */
+  readonly certificate?: LocalCertificate
 }
 
 /** The doors of live sessions over real sockets, in this process. */
@@ -48,7 +54,7 @@ export async function openLive(
   entries: readonly Entry[],
   options: LiveRigOptions = {},
 ): Promise<LiveRig> {
-  const { ringBytes = 128 * 1024 * 1024, needs: more = {}, watch, ...rest } = options
+  const { ringBytes = 128 * 1024 * 1024, needs: more = {}, certificate, watch, ...rest } = options
   const fetchAudio = () => Promise.reject(new Error('nothing is fetched'))
   const { dependencies, authorization } = await openDoors(t, {
     fetchAudio,
@@ -58,12 +64,14 @@ export async function openLive(
   })
   const live = new LiveSessions(dependencies.services, ringBytes, watch)
   const needs = { ...dependencies, live, ...more }
-  const routes = [transcriptionStream, transcription].map((one) => one.route(needs))
-  const edge = await startEdge(t, routes)
+  const endpoints = [transcriptionStream, transcription, realtime, clientSecrets]
+  const routes = endpoints.map((one) => one.route(needs))
+  const edge = await startEdge(t, routes, certificate === undefined ? {} : { files: certificate.files })
   const url = `${edge.origin.replace('http:', 'ws:')}/v1/transcription/stream`
   return {
     url,
     origin: edge.origin,
+    tlsOrigin: `https://localhost:${edge.tlsPort}`,
     authorization,
     live,
     services: dependencies.services,

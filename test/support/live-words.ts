@@ -14,17 +14,17 @@ import type { Failure } from '../../src/contracts/upstream.ts'
  */
 export const RATE = 16_000
 export const WORD_SECONDS = 0.4
-const SPOKEN = 0.3 * RATE
-const LENGTH = WORD_SECONDS * RATE
+const SPOKEN_SECONDS = 0.3
 const FIRST_VALUE = 1_000
 const STEP = 4
 
 /** Samples of words `from` to `to` (exclusive), s16le. */
-export function wordsAudio(from: number, to: number): Buffer {
-  const samples = new Int16Array((to - from) * LENGTH)
+export function wordsAudio(from: number, to: number, rate = RATE): Buffer {
+  const length = WORD_SECONDS * rate
+  const samples = new Int16Array((to - from) * length)
   for (let word = from; word < to; word += 1) {
-    const at = (word - from) * LENGTH
-    samples.fill(FIRST_VALUE + word * STEP, at, at + SPOKEN)
+    const at = (word - from) * length
+    samples.fill(FIRST_VALUE + word * STEP, at, at + SPOKEN_SECONDS * rate)
   }
   return Buffer.from(samples.buffer)
 }
@@ -83,7 +83,8 @@ export async function serveWords(t: Pick<Test, 'teardown'>, orders: WordsOrders 
     }
     sockets.handleUpgrade(request, socket, head, (ws) => {
       ws.send('{"t":"ready"}')
-      const listener = new WordListener(ws)
+      const rate = Number(new URL(request.url ?? '', 'http://words').searchParams.get('rate'))
+      const listener = new WordListener(ws, rate)
       ws.on('error', () => {})
       ws.on('message', (data, isBinary) => {
         if (!isBinary) return listener.told(JSON.parse(String(data)))
@@ -113,17 +114,19 @@ function die(ws: WebSocket, how: Death): void {
 
 class WordListener {
   readonly #ws: WebSocket
+  readonly #rate: number
   #samples = 0
   #value = 0
   #since = 0
   #rest: Buffer = Buffer.alloc(0)
 
-  constructor(ws: WebSocket) {
+  constructor(ws: WebSocket, rate: number) {
     this.#ws = ws
+    this.#rate = rate
   }
 
   get seconds(): number {
-    return this.#samples / RATE
+    return this.#samples / this.#rate
   }
 
   hear(bytes: Buffer): void {
@@ -135,7 +138,8 @@ class WordListener {
       if (value !== this.#value) this.#change(value)
       this.#samples += 1
     }
-    if (this.#value !== 0) this.#say({ t: 'partial', start: this.#since / RATE, text: wordOf(this.#value) })
+    if (this.#value !== 0)
+      this.#say({ t: 'partial', start: this.#since / this.#rate, text: wordOf(this.#value) })
   }
 
   told({ t }: { t: string }): void {
@@ -151,8 +155,8 @@ class WordListener {
       this.#say({
         t: 'final',
         word: wordOf(this.#value),
-        start: this.#since / RATE,
-        end: this.#samples / RATE,
+        start: this.#since / this.#rate,
+        end: this.#samples / this.#rate,
       })
     this.#value = value
     this.#since = this.#samples
@@ -170,10 +174,11 @@ function wordOf(value: number): string {
 /** The protocol of that provider. */
 const live: LiveTranscription = {
   handshake: (call, { baseUrl }) => ({
-    url: baseUrl.replace('http:', 'ws:'),
+    // Each word is a value of its own: another rate would change it.
+    url: `${baseUrl.replace('http:', 'ws:')}/?rate=${call.live.audio.sampleRate}`,
     protocols: [],
     headers: {},
-    audio: { ...call.live.audio, encoding: 'pcm_s16le', sampleRate: RATE, channels: 1 },
+    audio: { ...call.live.audio, encoding: 'pcm_s16le', channels: 1 },
   }),
   refused: ({ status }) => failure(status),
   connect: () => new WordsStepper(),

@@ -341,6 +341,15 @@ function openaiCalls(audio: Buffer, image: string): readonly DocumentedCall[] {
       shown: true,
       json: { prompt: 'sos', size: '256x256' },
     },
+    {
+      ...at('openaiClientSecrets', '/realtime/client_secrets'),
+      summary: 'Ten minutes of live transcription in a browser',
+      shown: true,
+      json: {
+        expires_after: { anchor: 'created_at', seconds: 600 },
+        session: { type: 'transcription', audio: { input: { transcription: { language: 'en' } } } },
+      },
+    },
     { ...at('openaiModels', '/models'), summary: 'The models of the demo', shown: true },
     { ...at('openaiModel', '/models/morse-1'), summary: 'A model', shown: true },
   ]

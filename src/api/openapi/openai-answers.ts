@@ -258,3 +258,14 @@ export const OpenAiModels = shape('OpenAiModels', {
   object: Type.Literal('list'),
   data: Type.Array(OpenAiModel, { description: 'first the purposes, which are what `model` chooses' }),
 })
+
+export const OpenAiClientSecret = shape('OpenAiClientSecret', {
+  value: text('the secret, `ek_…`'),
+  expires_at: count('Unix seconds'),
+  session: Type.Object(
+    {},
+    { description: 'the settings with which its sessions begin', additionalProperties: true },
+  ),
+  max_sessions: count('sessions that may be open at once, on each node'),
+  max_session_seconds: nullable(Type.Integer({ minimum: 1 }), 'null: as every session'),
+})

@@ -3,6 +3,7 @@ import { completionByChat } from '../completion.ts'
 import { geminiChat } from './chat.ts'
 import { geminiEmbeddings } from './embeddings.ts'
 import { geminiImage } from './image.ts'
+import { geminiLive } from './live.ts'
 import { geminiSpeech } from './speech.ts'
 import { geminiTranscription } from './transcription.ts'
 import { geminiVideo } from './video.ts'
@@ -18,6 +19,7 @@ export const gemini: Provider = {
   baseUrl: 'https://generativelanguage.googleapis.com/v1beta',
   needsCredential: true,
   transcription: geminiTranscription,
+  live: geminiLive,
   speech: geminiSpeech,
   chat: geminiChat,
   complete: completionByChat(geminiChat),

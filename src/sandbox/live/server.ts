@@ -189,6 +189,8 @@ export class LiveSessions {
     }
     const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
     const status = `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status] ?? 'Error'}`
+    // A client that keeps its side open would keep the socket.
+    socket.once('finish', () => socket.destroy())
     socket.end(`${[status, ...lines].join('\r\n')}\r\n\r\n${body}`)
   }
 }

@@ -53,7 +53,8 @@ export function FactsFields(props: FactsFieldsProps) {
     h(Checkboxes<Feature>, {
       legend: 'Guaranteed transcription features',
       hint: 'Requests that need other features go to another entry.',
-      options: optionsOf(FEATURE_WORDS),
+      // No model has it for files: it follows from facts of live audio.
+      options: optionsOf(FEATURE_WORDS).filter(({ value }) => value !== 'realtime'),
       chosen: facts.features ?? [],
       onChange: (chosen: readonly Feature[]) => onChange({ features: orNone(chosen) }),
       inline: true,

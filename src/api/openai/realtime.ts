@@ -1,0 +1,350 @@
+import { ERRORS, GatewayError, toGatewayError } from '../../errors.ts'
+import { authenticateGrant } from '../../gateway/authentication.ts'
+import { newId } from '../../ids.ts'
+import type { ClientSocket, ClientSocketListener } from '../../inbound/client-socket.ts'
+import { offeredProtocols } from '../../inbound/client-socket.ts'
+import type { Exchange } from '../../inbound/exchange.ts'
+import { JsonAudioScanner } from '../../inbound/json-audio.ts'
+import { isObject } from '../../inbound/json-body.ts'
+import { invalid, invalidField, MUST } from '../../inbound/refusals.ts'
+import type { LiveMessage, LiveSink } from '../../live/messages.ts'
+import type { LiveRequest, LiveSession } from '../../live/session.ts'
+import { bytesPerSecond, frameBytes } from '../../media/pcm.ts'
+import { CALL_ERRORS } from '../openapi/operation.ts'
+import { type SocketCall, socketEndpoint } from '../socket-endpoint.ts'
+import { bearerOf, type ClientSecret, looksLikeSecret, openSecret } from './client-secrets.ts'
+import { OPENAI } from './door.ts'
+import {
+  audioOf,
+  configured,
+  DEFAULT_CONFIG,
+  effectiveSession,
+  liveCallOf,
+  type RealtimeConfig,
+} from './realtime-config.ts'
+import { RealtimeItems, type SendEvent } from './realtime-items.ts'
+
+const PROTOCOL = 'realtime'
+/** Browsers can send a key in no other place. */
+const KEY_PROTOCOL = 'openai-insecure-api-key.'
+/** OpenAI takes 15 MiB, for recordings; live audio comes in pieces. */
+const MESSAGE_BYTES_MAX = 1024 * 1024
+/** A client that is so far behind gets no words that are not final yet. */
+const BEHIND_BYTES = 64 * 1024
+const NORMAL = 1000
+const GOING_AWAY = 1001
+const NO_CODE = 1005
+const POLICY = 1008
+const SERVER_ERROR = 1011
+
+export const realtime = socketEndpoint({
+  ...OPENAI,
+  path: '/openai/v1/realtime',
+  id: 'openaiRealtime',
+  summary: 'Live transcription over a WebSocket',
+  description:
+    'With `intent=transcription`: OpenAI’s transcription sessions. In a browser the key, or a client secret, goes ' +
+    'with the subprotocols `realtime, openai-insecure-api-key.<secret>`.',
+  parameters: [
+    'Purpose',
+    {
+      name: 'intent',
+      in: 'query',
+      description: 'must be `transcription`; a client secret goes without',
+      schema: { type: 'string', enum: ['transcription'] },
+    },
+  ],
+  limits: { maxMessageBytes: MESSAGE_BYTES_MAX },
+  errors: [...CALL_ERRORS, 'ROUTE_CONTROL_NOT_ALLOWED', 'REQUIRED_FEATURE_UNAVAILABLE'],
+  authorization: authorizationIn,
+  authenticate(authorization, context, { services, secretKeys }) {
+    const sent = bearerOf(authorization)
+    if (!looksLikeSecret(sent)) return null
+    return authenticateGrant(services.keys, context, openSecret(secretKeys, sent)?.keySha256 ?? null)
+  },
+  protocol: (offered) => (offered.includes(PROTOCOL) ? PROTOCOL : null),
+  open(call) {
+    const sent = bearerOf(authorizationIn(call.exchange))
+    const secret = openSecret(call.dependencies.secretKeys, sent)
+    checkQuery(call.exchange, secret !== null)
+    return new RealtimeSocket(call, secret)
+  },
+  refused: (error) => ({
+    onOpen(socket) {
+      socket.send(JSON.stringify(errorEvent(error, null)))
+      socket.close(closeCode(error), error.code)
+    },
+    onMessage() {},
+    onClose() {},
+    onStopping() {},
+  }),
+})
+
+function authorizationIn({ headers }: Exchange): string | undefined {
+  const key = offeredProtocols(headers).find((name) => name.startsWith(KEY_PROTOCOL))
+  return headers.authorization ?? (key === undefined ? undefined : `Bearer ${key.slice(KEY_PROTOCOL.length)}`)
+}
+
+/** @throws GatewayError INVALID_REQUEST for sessions of another kind */
+function checkQuery({ query }: Exchange, hasSecret: boolean): void {
+  const given = new URLSearchParams(query)
+  const intent = given.get('intent')
+  if (intent === 'transcription') return
+  for (const name of ['model', 'call_id'])
+    if (given.has(name))
+      throw invalidField(name, MUST.beLeftOut('speech to speech is not served; send intent=transcription'))
+  if (intent !== null || !hasSecret) throw invalidField('intent', MUST.beOneOf(['transcription']))
+}
+
+/** What a client has sent: an event, and where it brings audio that audio. */
+interface ClientEvent {
+  readonly event: Record<string, unknown>
+  readonly audio: Buffer | null
+}
+
+/**
+ * Reads a message. The audio is found in its bytes and never becomes a value of JSON.
+ *
+ * @throws GatewayError INVALID_REQUEST, REQUEST_TOO_LARGE
+ */
+export function readClientEvent(message: Uint8Array): ClientEvent {
+  if (message.length > MESSAGE_BYTES_MAX)
+    throw new GatewayError('REQUEST_TOO_LARGE', `the message is over ${MESSAGE_BYTES_MAX} bytes`)
+  const bytes = Buffer.from(message.buffer, message.byteOffset, message.length)
+  const scanner = new JsonAudioScanner({ max_audio_bytes: MESSAGE_BYTES_MAX })
+  scanner.scan(bytes)
+  const { fields, source } = scanner.finish()
+  if (fields.kind !== 'json') throw invalid('a message must be a JSON object')
+  if (source.kind !== 'audio') return { event: fields.value, audio: null }
+  const { offset, length, canonical } = source.audio
+  const text = bytes.toString('latin1', offset, offset + length)
+  const plain = canonical ? text : (JSON.parse(`"${text.replaceAll(/\s/g, '')}"`) as string)
+  return { event: fields.value, audio: Buffer.from(plain, 'base64') }
+}
+
+/** One caller's WebSocket in OpenAI's events. */
+class RealtimeSocket implements ClientSocketListener, LiveSink {
+  readonly #call: SocketCall
+  readonly #secret: ClientSecret | null
+  readonly #id = newId('sess')
+  readonly #items: RealtimeItems
+  readonly #send: SendEvent
+  #config: RealtimeConfig
+  #session: LiveSession | null = null
+  #socket: ClientSocket | null = null
+  #idle: NodeJS.Timeout | null = null
+  /** Bytes of audio that came, and those of them that were committed or cleared. */
+  #received = 0
+  #committed = 0
+  /** The beginning of a sample whose end comes with the next piece. */
+  #rest: Uint8Array = new Uint8Array(0)
+  #events = 0
+  #reason: string | null = null
+  #isOver = false
+
+  constructor(call: SocketCall, secret: ClientSecret | null) {
+    this.#call = call
+    this.#secret = secret
+    this.#config = secret?.config ?? DEFAULT_CONFIG
+    this.#send = ({ type, ...rest }) => {
+      if (this.#isOver) return
+      this.#events += 1
+      this.#socket?.send(JSON.stringify({ type, event_id: `event_${this.#id}_${this.#events}`, ...rest }))
+    }
+    this.#items = new RealtimeItems(this.#id, this.#send)
+    // What could never be opened is refused before the handshake; without a secret the settings come behind it.
+    if (secret !== null) call.dependencies.live.select(call.context, this.#liveCall(this.#config), secret)
+  }
+
+  onOpen(socket: ClientSocket): void {
+    this.#socket = socket
+    this.#send({ type: 'session.created', session: effectiveSession(this.#id, this.#config) })
+    this.#call.admitted?.catch((thrown) => this.end(toGatewayError(thrown)))
+    const { live_idle_seconds: seconds } = this.#call.dependencies.services.snapshot().limits
+    const idle = () => this.end(new GatewayError('REQUEST_TIMEOUT', `no audio came for ${seconds} s`))
+    this.#idle = setTimeout(idle, seconds * 1000)
+  }
+
+  onMessage(message: Uint8Array, isBinary: boolean): void {
+    if (this.#isOver) return
+    let told: unknown = null
+    try {
+      if (isBinary) throw invalid('a message must be text; audio is base64 in `input_audio_buffer.append`')
+      const { event, audio } = readClientEvent(message)
+      told = event.event_id
+      this.#told(event, audio)
+    } catch (thrown) {
+      // Most faults of a message leave the session as it is.
+      const { type, error } = errorEvent(toGatewayError(thrown), typeof told === 'string' ? told : null)
+      this.#send({ type, error })
+    }
+  }
+
+  onClose(code: number): void {
+    const wasOver = this.#isOver
+    this.#isOver = true
+    this.#stopWaiting()
+    if (wasOver || this.#session === null) return
+    // The protocol has no message for the end: clients close when they have all they want.
+    if (code === NORMAL || code === GOING_AWAY || code === NO_CODE) this.#session.hangUp()
+    else this.#session.leave()
+  }
+
+  onStopping(): void {
+    const error = new GatewayError('OVERLOADED', 'this node stops')
+    if (this.#session === null) this.end(error)
+    else this.#session.fail(error)
+  }
+
+  send(message: LiveMessage): void {
+    const isAuto = this.#config.silenceMs !== null
+    switch (message.type) {
+      case 'partial':
+        if ((this.#socket?.bufferedBytes ?? 0) <= BEHIND_BYTES)
+          this.#items.partial(message.text, message.start, isAuto)
+        return
+      case 'final':
+        return void this.#items.final(message.segment, isAuto)
+      case 'finalized':
+        return void this.#items.finalized()
+      case 'speech_started':
+        if (isAuto) this.#items.speechStarted(message.at_seconds)
+        return
+      case 'utterance_end':
+        if (isAuto) this.#items.utteranceEnd(message.at_seconds)
+        return
+      case 'going_away':
+        this.#reason = message.reason
+        return void this.#send({ ...message, type: 'larkway.going_away' })
+      case 'switched':
+        // Not OpenAI's: its libraries hand on events that they do not know, and do nothing with them.
+        return void this.#send({ ...message, type: 'larkway.switched' })
+      default:
+        return
+    }
+  }
+
+  end(error: GatewayError | null): void {
+    if (this.#isOver) return
+    this.#stopWaiting()
+    const fault = error ?? ended(this.#reason)
+    if (error !== null) this.#call.context.failure ??= error
+    const { type, error: told } = errorEvent(fault, null)
+    const { code, message } = told
+    this.#items.failed({ type: told.type, code, message, param: null })
+    this.#send({ type, error: error === null ? { ...told, code: 'session_expired' } : told })
+    this.#isOver = true
+    this.#socket?.close(error === null ? GOING_AWAY : closeCode(fault), fault.code)
+  }
+
+  #told(event: Record<string, unknown>, audio: Buffer | null): void {
+    switch (event.type) {
+      case 'session.update':
+        return void this.#update(event.session)
+      case 'input_audio_buffer.append':
+        if (audio === null) throw invalidField('audio', MUST.beGiven)
+        return void this.#append(audio)
+      case 'input_audio_buffer.commit':
+        return void this.#commit()
+      case 'input_audio_buffer.clear':
+        return void this.#clear()
+      default:
+        throw invalidField('type', MUST.beOneOf(CLIENT_EVENTS))
+    }
+  }
+
+  #update(sent: unknown): void {
+    const config = configured(this.#config, isObject(sent) ? sent : null)
+    const isOther = JSON.stringify(config) !== JSON.stringify(this.#config)
+    if (isOther && this.#session !== null)
+      throw invalid('settings cannot be changed once audio has come; open another session', 'session')
+    const { context, dependencies } = this.#call
+    if (isOther) dependencies.live.select(context, this.#liveCall(config), this.#secret ?? undefined)
+    this.#config = config
+    this.#send({ type: 'session.updated', session: effectiveSession(this.#id, config) })
+  }
+
+  #append(audio: Buffer): void {
+    try {
+      this.#session ??= this.#open()
+    } catch (thrown) {
+      // Otherwise every piece of audio that follows would be refused by itself.
+      return void this.end(toGatewayError(thrown))
+    }
+    const frame = frameBytes(audioOf(this.#config))
+    const all = this.#rest.length === 0 ? audio : Buffer.concat([this.#rest, audio])
+    const whole = all.length - (all.length % frame)
+    this.#rest = all.subarray(whole)
+    this.#received += whole
+    if (whole > 0) this.#session.audio(all.subarray(0, whole))
+  }
+
+  #commit(): void {
+    if (this.#received === this.#committed)
+      throw invalid('the input audio buffer is empty: nothing was appended since the last commit')
+    this.#committed = this.#received
+    this.#items.commit(this.#receivedSeconds)
+    this.#session?.finalize(null)
+  }
+
+  #clear(): void {
+    this.#rest = new Uint8Array(0)
+    if (this.#received > this.#committed) {
+      this.#committed = this.#received
+      this.#items.clear(this.#receivedSeconds)
+      this.#session?.finalize(null)
+    }
+    this.#send({ type: 'input_audio_buffer.cleared' })
+  }
+
+  get #receivedSeconds(): number {
+    return this.#received / bytesPerSecond(audioOf(this.#config))
+  }
+
+  /** @throws GatewayError as `LiveSessions.select` */
+  #open(): LiveSession {
+    const { context, dependencies, admitted } = this.#call
+    const call = this.#liveCall(this.#config)
+    const grant = this.#secret ?? undefined
+    const selection = dependencies.live.select(context, call, grant)
+    const session = dependencies.live.open({ context, call, selection, sink: this, admitted, grant })
+    this.#stopWaiting()
+    void session.start()
+    return session
+  }
+
+  #liveCall(config: RealtimeConfig): LiveRequest['call'] {
+    const call = liveCallOf(this.#call.exchange, this.#call.context.principal, config)
+    return this.#secret === null ? call : { ...call, selectors: this.#secret.selectors }
+  }
+
+  #stopWaiting(): void {
+    if (this.#idle !== null) clearTimeout(this.#idle)
+    this.#idle = null
+  }
+}
+
+const CLIENT_EVENTS = [
+  'session.update',
+  'input_audio_buffer.append',
+  'input_audio_buffer.commit',
+  'input_audio_buffer.clear',
+]
+
+/** The error that a session ends with which was not asked to end. */
+function ended(reason: string | null): GatewayError {
+  if (reason === 'drain') return new GatewayError('OVERLOADED', 'this node stops; open another session')
+  return new GatewayError('AUDIO_TOO_LONG', 'the session has reached its longest duration')
+}
+
+function errorEvent(error: GatewayError, eventId: string | null) {
+  const { code, message, extra } = error
+  const type = ERRORS[code].status < 500 ? 'invalid_request_error' : 'server_error'
+  return { type: 'error', error: { type, code, message, param: extra.param ?? null, event_id: eventId } }
+}
+
+/** Codes with which OpenAI's libraries see that it makes no sense to come again, or that it does. */
+function closeCode({ code }: GatewayError): number {
+  if (code === 'OVERLOADED') return GOING_AWAY
+  return ERRORS[code].status < 500 ? POLICY : SERVER_ERROR
+}

@@ -1,0 +1,188 @@
+import type { LiveAudio, LiveCall } from '../../contracts/calls.ts'
+import type { JsonObject } from '../../contracts/json.ts'
+import type { LiveFrame, LiveStepper } from '../../contracts/live.ts'
+import type { LiveTranscription, Target, Unsupported } from '../../contracts/provider.ts'
+import type { Failure } from '../../contracts/upstream.ts'
+import { classify } from '../failure.ts'
+import { asObject } from '../json.ts'
+import { type LanguageHint, languageHint } from '../language.ts'
+import {
+  base64Of,
+  closeFailure,
+  failureInside,
+  NO_FRAMES,
+  NOTHING,
+  objectIn,
+  type Received,
+  socketUrl,
+  TEXT_MAX,
+  UNREADABLE,
+  withWarnings,
+} from '../live.ts'
+import { UTTERANCE_ANSWER_MS, Utterances } from '../live-utterances.ts'
+import { wantsSegments, wantsSpeakers, wantsWords } from '../transcript-needs.ts'
+import { lackedFeatures } from '../unsupported.ts'
+import { headersOf } from './wire.ts'
+
+/** All that it takes is 16 kHz, mono. */
+const AUDIO: LiveAudio = { encoding: 'pcm_s16le', sampleRate: 16_000, channels: 1 }
+
+const PATH = '/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent'
+
+/**
+ * Live transcription over the Live API: `BidiGenerateContent` as a WebSocket, JSON frames with audio in base64. The
+ * session says where speech begins and ends (`activityStart`, `activityEnd`): so it knows which audio a transcript is
+ * of. Times of words and speakers have fields in the protocol; which model heeds them is not known, so that neither is
+ * asked for. https://ai.google.dev/gemini-api/docs/live-api/live-transcribe; @google/genai 3.1.0,
+ * AudioTranscriptionConfig
+ */
+export const geminiLive: LiveTranscription = {
+  unsupported: ({ options }) => unsupported(options),
+  handshake: (_call, target) => ({
+    // The version of the API is a part of the name of the method here.
+    url: `${socketUrl({ ...target, baseUrl: target.baseUrl.replace(/\/v\d\w*$/, '') }, PATH)}`,
+    protocols: [],
+    headers: headersOf(target),
+    audio: AUDIO,
+  }),
+  refused: classify,
+  answersWithinMs: UTTERANCE_ANSWER_MS,
+  connect: (call, target) => withWarnings(new GeminiStepper(call, target), hintOf(call).warnings),
+}
+
+function unsupported(options: LiveCall['options']): Unsupported | null {
+  return lackedFeatures([
+    wantsWords(options) && 'word_timestamps',
+    wantsSegments(options) && 'segment_timestamps',
+    wantsSpeakers(options) && 'diarization',
+    options.redaction.length > 0 && 'redaction',
+    options.multichannel && 'multichannel',
+  ])
+}
+
+function hintOf({ options }: LiveCall): LanguageHint {
+  return languageHint(options, (_code, tag) => tag.replaceAll('_', '-'))
+}
+
+function setupOf(call: LiveCall, { model }: Target): string {
+  const { language } = hintOf(call)
+  return JSON.stringify({
+    setup: {
+      model: `models/${model}`,
+      generationConfig: { responseModalities: ['TEXT'] },
+      realtimeInputConfig: { automaticActivityDetection: { disabled: true } },
+      inputAudioTranscription: {
+        mode: 'VERBATIM',
+        ...(language === null ? {} : { languageCodes: [language] }),
+        ...(call.options.keyterms.length > 0 ? { customVocabulary: call.options.keyterms } : {}),
+      },
+    },
+  })
+}
+
+const BEGIN = ['{"realtimeInput":{"activityStart":{}}}']
+const FINISH = ['{"realtimeInput":{"activityEnd":{}}}']
+
+/** Text is built by hand: the audio is most of it, and needs no escaping. */
+function append(bytes: Uint8Array): string {
+  return `{"realtimeInput":{"audio":{"mimeType":"audio/pcm;rate=16000","data":"${base64Of(bytes)}"}}}`
+}
+
+class GeminiStepper implements LiveStepper {
+  readonly #setup: string
+  readonly #utterances: Utterances
+  #isReady = false
+  #isLeaving = false
+  /** What is final of the utterance. */
+  #final = ''
+
+  constructor(call: LiveCall, target: Target) {
+    this.#setup = setupOf(call, target)
+    this.#utterances = new Utterances(AUDIO, call.live, { begin: BEGIN, finish: FINISH, append })
+  }
+
+  opened(): readonly LiveFrame[] {
+    return [this.#setup]
+  }
+
+  audio(bytes: Uint8Array): readonly LiveFrame[] {
+    return this.#utterances.audio(bytes)
+  }
+
+  finalize(): readonly LiveFrame[] {
+    // Another end of what has ended changes nothing, and says that an answer is to come.
+    const frames = this.#utterances.finalize()
+    return frames === null ? NO_FRAMES : frames.length > 0 ? frames : FINISH
+  }
+
+  keepAlive(): readonly LiveFrame[] {
+    return NO_FRAMES
+  }
+
+  end(): readonly LiveFrame[] {
+    return this.#utterances.end()
+  }
+
+  received(frame: LiveFrame): Received {
+    // Its text frames come as binary ones.
+    const message = objectIn(typeof frame === 'string' ? frame : Buffer.from(frame).toString())
+    if (message === null) return UNREADABLE
+    this.#utterances.hear()
+    const { failure } = this.#utterances
+    if (failure !== null) return { events: [failure] }
+    if (message.setupComplete !== undefined) return this.#begin()
+    if (message.goAway !== undefined) return this.#goAway()
+    const error = asObject(message.error)
+    if (error !== null)
+      return { events: [{ kind: 'failed', failure: failureInside({ error }, statusOf(error)) }] }
+    return this.#content(message)
+  }
+
+  closed(code: number, reason: string): Failure | null {
+    return this.#utterances.isOver ? null : closeFailure(code, reason)
+  }
+
+  #begin(): Received {
+    if (this.#isReady) return NOTHING
+    this.#isReady = true
+    return { events: [{ kind: 'ready' }], reply: BEGIN }
+  }
+
+  #goAway(): Received {
+    if (this.#isLeaving) return NOTHING
+    this.#isLeaving = true
+    return { events: [{ kind: 'leaving' }] }
+  }
+
+  /** The final text replaces what was heard so far, piece by piece; the utterance is over when all is generated. */
+  #content(message: JsonObject): Received {
+    const content = asObject(message.serverContent) ?? {}
+    const interim = asObject(content.interimInputTranscription)?.text
+    const final = asObject(content.inputTranscription)?.text
+    if (typeof final === 'string') this.#final = joined(this.#final, final)
+    const text = joined(this.#final, typeof interim === 'string' ? interim : '')
+    const isNews = typeof final === 'string' || typeof interim === 'string'
+    const written = isNews ? [this.#utterances.write(text)] : []
+    if (!this.#isWhole(message, content)) return written.length === 0 ? NOTHING : { events: written }
+    const told = this.#final === '' ? this.#utterances.text : this.#final
+    this.#final = ''
+    return this.#utterances.done(told)
+  }
+
+  /** Silence has neither a text nor an end of its own: there the end of the activity is all that comes. */
+  #isWhole(message: JsonObject, content: JsonObject): boolean {
+    if (!this.#utterances.isFinishing) return false
+    const isEnd = asObject(message.voiceActivity)?.type === 'ACTIVITY_END'
+    return content.generationComplete === true || (isEnd && this.#utterances.text.trim() === '')
+  }
+}
+
+function joined(before: string, more: string): string {
+  const text = more.trim()
+  return (before === '' || text === '' ? before + text : `${before} ${text}`).slice(0, TEXT_MAX)
+}
+
+/** Its errors have the status of an answer as their code. */
+function statusOf({ code }: JsonObject): number {
+  return typeof code === 'number' && code >= 400 && code <= 599 ? code : 500
+}

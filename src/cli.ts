@@ -42,10 +42,13 @@ async function sandbox(args: string[]): Promise<number> {
   return 0
 }
 
+/** Go on when nobody reads their log any more. */
+const SERVING = ['serve', 'worker']
+
 // Whoever reads the output may have read enough, as `head` has.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error
-  process.exit()
+  if (!SERVING.includes(process.argv[2] ?? '')) process.exit()
 })
 
 function print(text: string): void {

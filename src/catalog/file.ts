@@ -146,7 +146,7 @@ export const EntryShape = strict({
   ),
   cut_through: optional(
     Type.Boolean(),
-    'sends the provider the first bytes of an upload while the last are still coming; raw bodies only',
+    'sends the provider the first bytes of an upload while the last are still coming; not of JSON',
   ),
   options: optional(Type.Record(Type.String(), Type.Unknown()), 'settings of the kind of provider'),
   ...facts,

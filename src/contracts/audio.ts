@@ -11,17 +11,19 @@ export type BodySource =
 
 /**
  * A body that is still coming, of known length, as far as it is here. What came first stays at hand for a while, until
- * somebody begins to read the whole or it is closed.
+ * somebody begins to read what reaches into the part that is held back, or it is closed.
  */
 export interface ArrivingBody {
   /**
-   * Bytes `start` to `end` (exclusive), each as soon as it is here; the very last one of the body not before it is
-   * confirmed. A chunk, of whatever size, may be overwritten as soon as the chunk after the next is asked for.
+   * Bytes `start` to `end` (exclusive), each as soon as it is here, but for those that are held back. A chunk, of
+   * whatever size, may be overwritten as soon as the chunk after the next is asked for.
    *
    * @throws the error that ended the body; as `AudioReader.bytes`
    */
   bytes(start: number, end: number, signal: AbortSignal): AsyncGenerator<Uint8Array>
-  /** The body is at rest, and all that depends on its whole is decided: its last byte may be read. */
+  /** Nothing from `start` on is read until the body is confirmed. Called once, before anything is read. */
+  holdBack(start: number): void
+  /** The body is at rest, and all that depends on its whole is decided: what was held back may be read. */
   confirm(): void
   /** Nobody will begin to read it before it is at rest. Idempotent. */
   close(): void

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { Cancellation } from '../cancellation.ts'
 import type { ArrivingBody, Audio, AudioFormat, AudioRef } from '../contracts/audio.ts'
 import type { Principal, Route } from '../contracts/catalog.ts'
@@ -54,7 +55,7 @@ class Late extends Error {
   override readonly name = 'Late'
 }
 
-/** A call whose audio is still coming. */
+/** A call whose audio is still coming, as it was foreseen. */
 export interface EarlyCall {
   readonly audio: AudioRef
   readonly body: ArrivingBody
@@ -86,6 +87,7 @@ export class EarlyAttempt {
   readonly #beginning: Promise<void>
   /** Its audio: what is only known of the whole is filled in before the last byte goes out. */
   #audio: Audio | null = null
+  #call: Call<TranscriptionTask> | null = null
   /** Whom it is made at; null: nobody, as long as the first bytes are not here, or at all. */
   #candidate: Candidate | null = null
   #ended: Promise<Ended> | null = null
@@ -114,11 +116,11 @@ export class EarlyAttempt {
    * Puts its entry in front of a selection for the whole call, where that still has it and the audio is what it was
    * taken for; else the attempt is broken off.
    */
-  prefer(selection: Selection, { payload }: Call): Selection {
+  prefer(selection: Selection, { payload, selectors }: Call): Selection {
     const entry = this.#candidate?.entry
     const own = selection.candidates.find((candidate) => candidate.entry === entry && !candidate.lastResort)
     const { audio = null } = payload as { readonly audio?: Audio | null }
-    if (own === undefined || audio === null || !this.#fits(audio)) {
+    if (own === undefined || audio === null || !this.#fits(audio) || !this.#asks(payload, selectors)) {
       this.#leaving.abort(new BrokenOff())
       this.#candidate = null
       return selection
@@ -159,7 +161,9 @@ export class EarlyAttempt {
     const candidate = call === null ? null : this.#pick(call)
     if (call === null || candidate === null) return
     this.#audio = audio
+    this.#call = call
     this.#candidate = candidate
+    this.#context.cutThrough = 'dropped'
     const never = Number.POSITIVE_INFINITY
     const active = {
       services: this.#services,
@@ -193,8 +197,16 @@ export class EarlyAttempt {
     return billsWholeBody !== undefined && isHealthy ? candidate : null
   }
 
-  #fits({ format, decodedBytes }: Audio): boolean {
-    return this.#audio?.format === format && this.#audio.decodedBytes === decodedBytes
+  #fits({ format, offset, decodedBytes }: Audio): boolean {
+    const foreseen = this.#audio
+    if (foreseen === null) return false
+    return foreseen.format === format && foreseen.offset === offset && foreseen.decodedBytes === decodedBytes
+  }
+
+  /** Fields behind the audio may have changed what is asked. */
+  #asks(payload: Call['payload'], selectors: Call['selectors']): boolean {
+    const { options } = payload as Partial<Call<TranscriptionTask>['payload']>
+    return isDeepStrictEqual([options, selectors], [this.#call?.payload.options, this.#call?.selectors])
   }
 
   get #isStarved(): boolean {
@@ -222,6 +234,7 @@ export class EarlyAttempt {
     const { durationSeconds, channels } = (payload as { readonly audio: Audio }).audio
     Object.assign(this.#audio!, { durationSeconds, channels })
     this.#body.confirm()
+    this.#context.cutThrough = 'used'
     const leftMs = Math.max(0, attempt.deadlineAtMs - performance.now())
     const deadline = setTimeout(() => this.#leaving.abort(new Late()), leftMs)
     const ended = (await this.#ended) as Awaited<ReturnType<typeof attemptWhole<K>>> | null

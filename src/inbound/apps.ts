@@ -10,8 +10,9 @@ export interface CertificateFiles {
  * Has an app serve something: routes, or a pattern of WebSockets.
  *
  * @param encrypted whether the connections of the app are
+ * @param left      to be called when a WebSocket closes: uWS counts them as they come in, and not as they go
  */
-export type Registration = (app: TemplatedApp, encrypted: boolean) => void
+export type Registration = (app: TemplatedApp, encrypted: boolean, left: () => void) => void
 
 /** Address to listen on. */
 interface Address {
@@ -92,7 +93,7 @@ export class Apps {
   /** Has every app serve something, also those that renewed certificates bring. */
   register(registration: Registration): void {
     this.#registrations.push(registration)
-    for (const { app, encrypted } of this.#served) registration(app, encrypted)
+    for (const served of this.#served) this.#apply(registration, served)
   }
 
   /** @throws Error when the address cannot be listened on */
@@ -129,9 +130,13 @@ export class Apps {
     const served: Served = { app, encrypted, connections: 0, replaced: false }
     const count = (_: HttpResponse, change: number): void => this.#count(served, change)
     app.filter(count as Parameters<TemplatedApp['filter']>[0])
-    for (const register of this.#registrations) register(app, encrypted)
+    for (const registration of this.#registrations) this.#apply(registration, served)
     this.#served.add(served)
     return served
+  }
+
+  #apply(registration: Registration, served: Served): void {
+    registration(served.app, served.encrypted, () => this.#count(served, -1))
   }
 
   /** Counts connections. One may come after its app was replaced: it is handed over a turn after it was accepted. */

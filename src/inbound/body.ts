@@ -21,8 +21,8 @@ export interface ReceiveOptions {
   /** Absent: the body is kept. */
   readonly unneeded?: Unneeded
   /**
-   * Is told of audio that is still coming, once its first bytes are here, where its length, its place in the body and
-   * all fields are known. Whether the body comes whole is told by the reception alone.
+   * Is told of audio that is still coming, with its place in the body and the fields that were foreseen. Whether the
+   * body comes whole, and is that, is told by the reception alone.
    */
   readonly onArriving?: (arriving: ArrivingAudio) => void
 }
@@ -116,6 +116,9 @@ function scannerFor(exchange: Exchange, limits: Limits, tap: AudioTap | undefine
   )
 }
 
+/** Whoever takes audio by its length has none before its last byte is there, so this much waits for the verdict. */
+const HELD_BACK_BYTES = 1
+
 /** One body on its way from the socket through its scanner into the spool. */
 class Reception {
   readonly #exchange: Exchange
@@ -128,6 +131,8 @@ class Reception {
   readonly #failure = new AbortController()
   #scanned: ScannedBody | null = null
   #started: Promise<void> | null = null
+  /** The body as it comes, until somebody is told of the audio in it; null: nobody is. */
+  #arriving: ArrivingBody | null = null
 
   /** @throws GatewayError as `scannerFor` */
   constructor(exchange: Exchange, options: ReceiveOptions) {
@@ -188,21 +193,27 @@ class Reception {
     if (this.#scanned !== null && this.#scanned.source.kind !== 'audio') return
     if (wasOpen && this.#kept === false) this.#forget()
     // Before the start, which may send the body to the store at once.
-    if (this.#started === null && !last) this.#tellArriving()
+    if (this.#started === null && !last) this.#openArriving()
     this.#started ??= this.#start(this.#writer)
     this.#writer.write(view)
+    if (this.#arriving !== null && !last) this.#tellArriving(this.#arriving)
     if (!last && !this.#writer.ready) this.#exchange.body.pause()
   }
 
-  #tellArriving(): void {
+  #openArriving(): void {
     const { onArriving, unneeded } = this.#options
-    const { contentLength } = this.#exchange
-    if (onArriving === undefined || unneeded !== undefined || contentLength === null) return
-    const foreseen = this.#scanner.foresee?.(contentLength) ?? null
-    const body = foreseen === null ? undefined : this.#writer.arriving?.()
-    if (foreseen === null || body === undefined) return
+    const isForeseeable = this.#scanner.foresee !== undefined && this.#exchange.contentLength !== null
+    if (onArriving === undefined || unneeded !== undefined || !isForeseeable) return
+    this.#arriving = this.#writer.arriving?.() ?? null
+  }
+
+  #tellArriving(body: ArrivingBody): void {
+    const foreseen = this.#scanner.foresee!(this.#exchange.contentLength!)
+    if (foreseen === null) return
+    this.#arriving = null
     const { fields, audio } = foreseen
-    onArriving({ fields, audio: { ...audio, source: { kind: 'arriving', body } }, body })
+    body.holdBack(audio.offset + audio.length - HELD_BACK_BYTES)
+    this.#options.onArriving!({ fields, audio: { ...audio, source: { kind: 'arriving', body } }, body })
   }
 
   async #start(writer: BodyWriter): Promise<void> {
@@ -222,6 +233,7 @@ class Reception {
   }
 
   async #store({ fields, source }: ScannedBody): Promise<ReceivedAudio> {
+    this.#arriving?.close()
     if (source.kind !== 'audio') {
       this.abandon()
       return { fields, source, body: null, kept: true, release() {} }

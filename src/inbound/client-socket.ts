@@ -59,10 +59,15 @@ interface Attached {
   readonly socket: NativeClientSocket
 }
 
-/** How uWS treats the WebSockets of a path. The handshake is given to `accept` like any request. */
+/**
+ * How uWS treats the WebSockets of a path. The handshake is given to `accept` like any request.
+ *
+ * @param left called when one closes, before its exchange is told
+ */
 export function socketBehavior(
   { maxMessageBytes }: SocketLimits,
   accept: NonNullable<WebSocketBehavior<Attached>['upgrade']>,
+  left: () => void,
 ): WebSocketBehavior<Attached> {
   return {
     maxPayloadLength: maxMessageBytes + OVER_LIMIT_BYTES,
@@ -72,7 +77,10 @@ export function socketBehavior(
     upgrade: accept,
     open: (ws) => ws.getUserData().socket.opened(ws),
     message: (ws, message, isBinary) => ws.getUserData().socket.received(new Uint8Array(message), isBinary),
-    close: (ws, code) => ws.getUserData().socket.closed(code),
+    close: (ws, code) => {
+      left()
+      ws.getUserData().socket.closed(code)
+    },
   }
 }
 

@@ -4,7 +4,7 @@ import { ByteBuilder, decodeUtf8 } from './byte-builder.ts'
 import { AUDIO_SOURCES, readBoolean } from './form.ts'
 import { declaredFilename, declaredMediaType, type HeaderValue, parseHeaderValue } from './header-value.ts'
 import { audioTooLarge, invalid, invalidField } from './refusals.ts'
-import type { AudioTap, BodyScanner, ScannedAudio, ScannedBody } from './scanner.ts'
+import type { AudioTap, BodyScanner, ForeseenAudio, ScannedAudio, ScannedBody } from './scanner.ts'
 
 const MAX_PARTS = 64
 const MAX_HEAD_BYTES = 16 * 1024
@@ -23,6 +23,8 @@ const LF = 0x0a
 const DASH = 0x2d
 const NOTHING = Buffer.alloc(0)
 const CLOSE = Buffer.from('--')
+/** The closing delimiter's end of line, which nearly every client writes. */
+const CLOSED_LINE_BYTES = CLOSE.length + 2
 const HEAD_END = Buffer.from('\r\n\r\n')
 const AUDIO_NAMES: ReadonlySet<string> = new Set(['file', 'audio'])
 /** Printable ASCII; RFC 2046 allows less, its length and its end are as there. */
@@ -87,6 +89,18 @@ export class MultipartScanner implements BodyScanner {
     return text === undefined ? null : readBoolean(text) === true
   }
 
+  /**
+   * Takes a file that has begun for the last part, closed as clients do it. A body with a field behind it, or with
+   * another end, turns out to be something else.
+   */
+  foresee(contentLength: number): ForeseenAudio | null {
+    if (this.#audio === null || this.#part?.kind !== 'audio') return null
+    const { head, offset } = this.#audio
+    const length = contentLength - offset - this.#delimiter.length - CLOSED_LINE_BYTES
+    if (length <= 0 || length > this.#maxAudioBytes) return null
+    return { fields: { kind: 'form', values: new Map(this.#fields) }, audio: audioOf(head, offset, length) }
+  }
+
   finish(): ScannedBody {
     if (this.#state === 'line' && this.#line.equals(CLOSE)) this.#endPart('epilogue')
     if (this.#state !== 'epilogue') throw invalid('the multipart body ends before its closing boundary')
@@ -94,16 +108,7 @@ export class MultipartScanner implements BodyScanner {
     if (this.#audio === null) return { fields, source: { kind: 'none' } }
     const { head, offset, length } = this.#audio
     if (length === 0) throw invalid('the audio is empty', 'audio')
-    const audio: ScannedAudio = {
-      offset,
-      length,
-      encoding: 'identity',
-      decodedBytes: length,
-      canonical: true,
-      mediaType: head.mediaType,
-      filename: head.filename,
-    }
-    return { fields, source: { kind: 'audio', audio } }
+    return { fields, source: { kind: 'audio', audio: audioOf(head, offset, length) } }
   }
 
   #step(view: Buffer, at: number): number {
@@ -235,6 +240,11 @@ export class MultipartScanner implements BodyScanner {
     this.#borrowed = 0
     this.#line = NOTHING
   }
+}
+
+function audioOf({ mediaType, filename }: PartHead, offset: number, length: number): ScannedAudio {
+  const plain = { encoding: 'identity', decodedBytes: length, canonical: true } as const
+  return { offset, length, ...plain, mediaType, filename }
 }
 
 /** Start of the next delimiter whose line is one as far as the view goes; -1 when there is none. */

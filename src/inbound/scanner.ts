@@ -21,7 +21,7 @@ export interface ScannedBody {
     | { readonly kind: 'none' }
 }
 
-/** Audio that a body of known length will turn out to be, if it comes whole. */
+/** Audio that a body of known length is taken for: what it turns out to be is told by its end alone. */
 export interface ForeseenAudio {
   readonly fields: Fields
   readonly audio: ScannedAudio
@@ -36,8 +36,8 @@ export interface BodyScanner {
   /** Whether a boolean field is set, as far as the body has come; null: it has not come, and still may. */
   flag(name: string): boolean | null
   /**
-   * The audio and all fields of a body of `contentLength`, where they are known before its end; null: they are not.
-   * Absent: they never are.
+   * The audio of a body of `contentLength`, and its fields as far as they have come, from where the audio begins on;
+   * null: there is nothing to be foreseen yet. Absent: there never is.
    */
   foresee?(contentLength: number): ForeseenAudio | null
   /** The body has ended: whether it is whole and has what it must have. */

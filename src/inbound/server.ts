@@ -198,13 +198,13 @@ async function routing(
   const plain: Way = { encrypted: false, window: await openWindow(uws, context.log) }
   const secure: Way | null =
     files === undefined ? null : { encrypted: true, window: await openWindow(uws, context.log, files) }
-  return (app, encrypted) => {
+  return (app, encrypted, left) => {
     const way = encrypted && secure !== null ? secure : plain
     for (const { path, socket } of routes) {
       if (socket === undefined) continue
       const take: Parameters<typeof socketBehavior>[1] = (res, request, handshake) =>
         accept(res, request, 'GET', way, context, handshake)
-      app.ws(path, socketBehavior(socket, take))
+      app.ws(path, socketBehavior(socket, take, left))
     }
     for (const [register, method] of METHODS) {
       app[register]('/*', (res, request) => accept(res, request, method, way, context))

@@ -229,12 +229,11 @@ export class StoredBodyWriter implements BodyWriter, MemoryHolder {
   }
 
   arriving(): ArrivingBody {
-    const { contentLength: length } = this.#options
-    if (length === null || this.#state !== 'new')
+    if (this.#options.contentLength === null || this.#state !== 'new')
       throw new Error('spool: only a body of known length can be read from its beginning on')
     const { objects, budget, blocks } = this.#context
     const { workspace } = this
-    this.#growing ??= new GrowingBody({ objects, budget, blocks, workspace, length, held: this.#held })
+    this.#growing ??= new GrowingBody({ objects, budget, blocks, workspace, held: this.#held })
     return this.#growing
   }
 

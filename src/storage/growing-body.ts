@@ -12,16 +12,11 @@ const CHUNK_BYTES = 64 * 1024
 /** Newest bytes kept of a body that goes to the store: while there is memory, and while it is scarce. */
 const WINDOW_BYTES = 512 * 1024
 const SCARCE_WINDOW_BYTES = 64 * 1024
-/** Whoever takes a body by its length has none before the last byte is there, so this much waits for the verdict. */
-const HELD_BACK_BYTES = 1
-
 interface GrowingBodyParts {
   readonly objects: Objects
   readonly budget: ByteBudget
   readonly blocks: BlockPool
   readonly workspace: string
-  /** Length that the body will have. */
-  readonly length: number
   /** Where it is until it moves to the store. */
   readonly held: HeldBody
 }
@@ -54,7 +49,8 @@ export class GrowingBody implements ArrivingBody {
   /** It goes to the store: nothing is held any more. */
   #moved = false
   #rest: BodySource | null = null
-  #confirmed = false
+  /** Where what waits for the verdict begins. */
+  #heldBackFrom = Number.POSITIVE_INFINITY
   #failure: Error | null = null
   /** Set while a reader waits for something to happen. */
   #news: PromiseWithResolvers<void> | null = null
@@ -70,8 +66,12 @@ export class GrowingBody implements ArrivingBody {
     return this.#waitedMs + (this.#waitingSinceMs === null ? 0 : performance.now() - this.#waitingSinceMs)
   }
 
+  holdBack(start: number): void {
+    this.#heldBackFrom = start
+  }
+
   confirm(): void {
-    this.#confirmed = true
+    this.#heldBackFrom = Number.POSITIVE_INFINITY
     this.#tell()
   }
 
@@ -114,13 +114,13 @@ export class GrowingBody implements ArrivingBody {
   async *bytes(start: number, end: number, signal: AbortSignal): AsyncGenerator<Uint8Array> {
     const reader: Reader = { at: start }
     this.#readers.add(reader)
-    if (start === 0 && end === this.#parts.length) this.close()
+    if (end > this.#heldBackFrom) this.close()
     const places: [Block, Block] = [this.#take(), this.#take()]
     try {
       while (reader.at < end) {
         signal.throwIfAborted()
         if (this.#failure !== null) throw this.#failure
-        const limit = this.#limit(end)
+        const limit = Math.min(end, this.#heldBackFrom)
         const rest = this.#rest
         if (rest?.kind === 'memory' && reader.at < limit) {
           const from = reader.at
@@ -148,11 +148,6 @@ export class GrowingBody implements ArrivingBody {
   #leave(reader: Reader): void {
     this.#readers.delete(reader)
     if (this.#readers.size === 0) this.#dropWindow(Number.POSITIVE_INFINITY)
-  }
-
-  /** Where reading ends for now. */
-  #limit(end: number): number {
-    return this.#confirmed ? end : Math.min(end, this.#parts.length - HELD_BACK_BYTES)
   }
 
   /** Copies what is at hand from `at` on, of one chunk at most; null: nothing is. */

@@ -9,8 +9,10 @@ import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
+import { askTls } from '../support/ask-tls.ts'
 import { childEnvironment } from '../support/child-environment.ts'
 import { larkway } from '../support/cli.ts'
+import { localCertificate } from '../support/edge.ts'
 import { listen } from '../support/http-server.ts'
 import { programOf } from '../support/program.ts'
 import { RawClient } from '../support/raw-client.ts'
@@ -84,7 +86,8 @@ async function startProcesses(
     options = {},
     config,
     port,
-  }: { count?: number; options?: object; config?: object; port?: number } = {},
+    env = {},
+  }: { count?: number; options?: object; config?: object; port?: number; env?: Record<string, string> } = {},
 ): Promise<Processes> {
   const path = join(await tempFolder(t), 'larkway.yaml')
   await writeFile(path, JSON.stringify(config ?? (await configuration(t, options))))
@@ -99,6 +102,7 @@ async function startProcesses(
       LARKWAY_DRAIN_SECONDS: '0',
       REDIS_URL: redis.url,
       ...bucket.env,
+      ...env,
     }),
     stdio: ['ignore', 'pipe', 'pipe'],
   })
@@ -229,6 +233,30 @@ t.test('several processes', { skip: withoutServers, timeout: 300_000 }, async (t
     t.same(await gateway.ended, [0, null])
     t.equal(gateway.logged('stopped').length, 3)
     t.notOk([...pids, successor].some(isAlive))
+  })
+
+  t.test('they share the port of HTTPS, and SIGHUP renews the certificate of each', async (t) => {
+    const { files, ca, renew } = await localCertificate(t)
+    const gateway = await startProcesses(t, servers, {
+      env: { LARKWAY_TLS_CERT: files.certFile, LARKWAY_TLS_KEY: files.keyFile, LARKWAY_TLS_PORT: '0' },
+    })
+    const ports = new Set(gateway.logged('listening').map(({ tls_port }) => Number(tls_port)))
+    t.equal(ports.size, 1)
+    const [port = 0] = ports
+    const shown = async () => {
+      const answers = await Promise.all(Array.from({ length: 40 }, () => askTls(port, ca, '/readyz')))
+      t.same(new Set(answers.map(({ status }) => status)), new Set([200]))
+      return new Set(answers.map((answer) => answer.shown))
+    }
+    const [before] = await shown()
+    await renew()
+    gateway.parent.kill('SIGHUP')
+    t.ok(await waitUntil(() => gateway.logged('TLS certificate read').length === 2))
+    const after = await shown()
+    t.equal(after.size, 1, 'both show the same')
+    t.notOk(after.has(before ?? ''))
+    gateway.parent.kill('SIGTERM')
+    t.same(await gateway.ended, [0, null])
   })
 
   t.test('a port that somebody has is refused', async (t) => {

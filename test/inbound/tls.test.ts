@@ -1,12 +1,13 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { Agent, type RequestOptions, request } from 'node:https'
+import { Agent, request } from 'node:https'
 import { connect as connectTls } from 'node:tls'
 import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
 import { Apps } from '../../src/inbound/apps.ts'
 import type { EdgeRoute } from '../../src/inbound/server.ts'
 import { loadUws, UWS_ENVIRONMENT } from '../../src/inbound/uws.ts'
+import { askTls } from '../support/ask-tls.ts'
 import { selfSigned } from '../support/certificates.ts'
 import { type Edge, type LocalCertificate, localCertificate, startEdge } from '../support/edge.ts'
 import { RawClient } from '../support/raw-client.ts'
@@ -50,29 +51,6 @@ const digest: EdgeRoute = {
       })
     })
   },
-}
-
-interface Answer {
-  readonly status: number | undefined
-  readonly body: Buffer
-  /** SHA-256 of the certificate that was shown. */
-  readonly shown: string
-}
-
-/** Asks over TLS, in a connection of its own unless the options name an agent. */
-function ask(port: number, ca: string, path: string, options: RequestOptions = {}, body?: Uint8Array) {
-  return new Promise<Answer>((resolve, reject) => {
-    const to = { host: '127.0.0.1', servername: 'localhost', port, path, ca, agent: false as const }
-    const outgoing = request({ ...to, ...options }, (incoming) => {
-      const shown = (incoming.socket as import('node:tls').TLSSocket).getPeerCertificate().fingerprint256
-      const chunks: Buffer[] = []
-      incoming.on('data', (chunk: Buffer) => chunks.push(chunk))
-      incoming.on('error', reject)
-      incoming.on('end', () => resolve({ status: incoming.statusCode, body: Buffer.concat(chunks), shown }))
-    })
-    outgoing.on('error', reject)
-    outgoing.end(body)
-  })
 }
 
 async function start(t: Test, routes: readonly EdgeRoute[]): Promise<Edge & LocalCertificate> {
@@ -119,7 +97,7 @@ t.test('every request gets the same answer with TLS and without', async (t) => {
 t.test('a route knows whether its request came encrypted', async (t) => {
   const edge = await start(t, [encrypted])
   t.equal(await (await fetch(`${edge.origin}/encrypted`)).text(), 'false')
-  t.equal(String((await ask(edge.tlsPort, edge.ca, '/encrypted')).body), 'true')
+  t.equal(String((await askTls(edge.tlsPort, edge.ca, '/encrypted')).body), 'true')
 })
 
 t.test('25 MiB arrive byte by byte while the reader is slower than the sender', async (t) => {
@@ -128,7 +106,7 @@ t.test('25 MiB arrive byte by byte while the reader is slower than the sender', 
   const expected = createHash('sha256').update(body).digest('hex')
   for (const headers of [{ 'content-length': body.length }, { 'transfer-encoding': 'chunked' }]) {
     const options = { method: 'POST', headers }
-    t.equal(String((await ask(edge.tlsPort, edge.ca, '/digest', options, body)).body), expected)
+    t.equal(String((await askTls(edge.tlsPort, edge.ca, '/digest', options, body)).body), expected)
   }
   t.equal(edge.budget.used, 0)
 })
@@ -191,23 +169,23 @@ t.test('a renewed certificate is for new connections, and open ones go on', asyn
   const edge = await start(t, [encrypted])
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   t.teardown(() => agent.destroy())
-  const first = await ask(edge.tlsPort, edge.ca, '/encrypted', { agent })
+  const first = await askTls(edge.tlsPort, edge.ca, '/encrypted', { agent })
   await edge.renew()
   edge.server.renewCertificate()
-  const second = await ask(edge.tlsPort, edge.ca, '/encrypted')
+  const second = await askTls(edge.tlsPort, edge.ca, '/encrypted')
   t.not(second.shown, first.shown)
-  const kept = await ask(edge.tlsPort, edge.ca, '/encrypted', { agent })
+  const kept = await askTls(edge.tlsPort, edge.ca, '/encrypted', { agent })
   t.same([kept.status, kept.shown], [200, first.shown])
   t.equal(edge.server.connections, 1)
 })
 
 t.test('files that cannot be used change nothing', async (t) => {
   const edge = await start(t, [encrypted])
-  const { shown } = await ask(edge.tlsPort, edge.ca, '/encrypted')
+  const { shown } = await askTls(edge.tlsPort, edge.ca, '/encrypted')
   for (const broken of [selfSigned(['localhost']).key, 'nothing', '']) {
     await edge.renew({ key: broken })
     t.throws(() => edge.server.renewCertificate(), /cannot use the certificate/)
-    t.equal((await ask(edge.tlsPort, edge.ca, '/encrypted')).shown, shown)
+    t.equal((await askTls(edge.tlsPort, edge.ca, '/encrypted')).shown, shown)
   }
 })
 
@@ -218,7 +196,7 @@ t.test('no request fails while the certificate is renewed 100 times', async (t) 
   let over = false
   const asking = Array.from({ length: 8 }, async () => {
     while (!over) {
-      const outcome = await ask(edge.tlsPort, edge.ca, '/encrypted').catch(String)
+      const outcome = await askTls(edge.tlsPort, edge.ca, '/encrypted').catch(String)
       const name = typeof outcome === 'string' ? outcome : String(outcome.status)
       outcomes[name] = (outcomes[name] ?? 0) + 1
       if (typeof outcome !== 'string') shown.add(outcome.shown)
@@ -267,11 +245,12 @@ t.test('an app that was replaced is forgotten with its last connection', async (
 
 t.test('every app has what was registered, whenever that was', async (t) => {
   const { apps, plain, secure, ca, renew, files } = await listenApps(t)
-  apps.register((app, isEncrypted) =>
+  apps.register((app, isEncrypted, left) =>
     app.ws('/live', {
       maxPayloadLength: 64 * 1024,
       open: (ws) => void ws.send(String(isEncrypted)),
       message: (ws, message, isBinary) => void ws.send(message, isBinary),
+      close: left,
     }),
   )
   const hello = async (url: string) => {
@@ -283,14 +262,22 @@ t.test('every app has what was registered, whenever that was', async (t) => {
     await waitUntil(() => messages.length === 2)
     return { socket, messages }
   }
-  t.same((await hello(`ws://127.0.0.1:${plain.port}/live`)).messages, ['false', 'hello'])
+  const sessions = []
+  sessions.push(await hello(`ws://127.0.0.1:${plain.port}/live`))
+  t.same(sessions[0]?.messages, ['false', 'hello'])
   const before = await hello(`wss://localhost:${secure.port}/live`)
   t.same(before.messages, ['true', 'hello'])
   await renew()
   secure.renew(files)
-  t.same((await hello(`wss://localhost:${secure.port}/live`)).messages, ['true', 'hello'])
+  sessions.push(await hello(`wss://localhost:${secure.port}/live`))
+  t.same(sessions[1]?.messages, ['true', 'hello'])
   before.socket.send('still here')
   t.ok(await waitUntil(() => before.messages.at(-1) === 'still here'), 'an open session goes on')
+  t.equal(apps.connections, 3)
+  t.equal(apps.size, 3)
+  for (const { socket } of [...sessions, before]) socket.close()
+  t.ok(await waitUntil(() => apps.connections === 0), 'none is counted for ever')
+  t.equal(apps.size, 2)
 })
 
 t.test('a server that leaves closes its connections with TLS, too', async (t) => {
@@ -303,7 +290,7 @@ t.test('a server that leaves closes its connections with TLS, too', async (t) =>
   t.equal((await client.response())?.headers.connection, 'close')
   t.ok(await client.closes())
   t.ok(await waitUntil(() => edge.server.connections === 0))
-  await t.rejects(ask(edge.tlsPort, edge.ca, '/encrypted'), { code: 'ECONNREFUSED' })
+  await t.rejects(askTls(edge.tlsPort, edge.ca, '/encrypted'), { code: 'ECONNREFUSED' })
 })
 
 t.test('versions and ciphers without forward secrecy are refused', async (t) => {

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { uploadsOf } from '../support/audio-upload.ts'
+import { multipart } from '../support/bodies.ts'
 import { sha256 } from '../support/digests.ts'
 import { assertStopsClean, type Gateway, startGateway } from '../support/gateway.ts'
 import { RawClient } from '../support/raw-client.ts'
@@ -115,13 +116,17 @@ for (const memory of ['64', '8']) {
     t.match(body, { provider: 'ear0', content: `Heard ${sha256(audio)}` }, 'byte by byte')
     t.equal(ear.requests.length, 1)
     await assertStopsClean(t, gateway)
+    t.match(
+      gateway.log.filter(({ msg }) => msg === 'request'),
+      [{ status: 200, cut_through: 'used', attempts: [{ provider: 'ear0', status: 200 }] }],
+    )
     t.match(gateway.log.at(-1), { bodies: memory === '8' ? { held: 0, stored: 1 } : { held: 1, stored: 0 } })
   })
 }
 
 t.test('what must be whole before it is decided stays where it is until it is', async (t: Test) => {
   const { ear, begin, authorization, gateway } = await start(t)
-  const { multipart, json, chunked } = uploadsOf(WAV, authorization)
+  const { json, chunked } = uploadsOf(WAV, authorization)
   const raw = (headers?: readonly string[], query?: string) => begin(WAV, WAV.length - 1, headers, query)
   const framed = async ({ head, body }: { head: Buffer; body: Buffer }, left = 1) => {
     const client = await RawClient.connect(gateway.port)
@@ -131,7 +136,6 @@ t.test('what must be whole before it is decided stays where it is until it is', 
   const rows = {
     'an idempotency key': { client: await raw(['Idempotency-Key: a']), rest: WAV.subarray(-1) },
     'a stream': { client: await raw([], '?stream=true'), rest: WAV.subarray(-1) },
-    'a form': await framed(multipart),
     JSON: await framed(json),
     'no length': await framed(chunked, 8),
     'a short body': {
@@ -152,6 +156,65 @@ t.test('what must be whole before it is decided stays where it is until it is', 
     client.destroy()
   }
   t.equal(ear.requests.length, Object.keys(rows).length)
+})
+
+t.test('a form is sent on from where its file begins, if that is its last part', async (t: Test) => {
+  const { ear, authorization, gateway } = await start(t)
+  const file = { name: 'file', filename: 'a.wav', type: 'audio/wav', body: WAV }
+  const language = { name: 'language', body: 'de' }
+  const last = multipart([language, file])
+  const headOf = ({ contentType }: { contentType: string }, length: number, path = '/v1/transcription') =>
+    `POST ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: ${authorization}\r\n` +
+    `Content-Type: ${contentType}\r\nContent-Length: ${length}\r\n\r\n`
+  const begins = last.body.indexOf(WAV)
+
+  for (const path of ['/v1/transcription', '/openai/v1/audio/transcriptions']) {
+    const client = await RawClient.connect(gateway.port)
+    // As clients do that write each part by itself.
+    await client.send(
+      headOf(last, last.body.length, path),
+      last.body.subarray(0, 40),
+      last.body.subarray(40, begins),
+    )
+    await client.send(last.body.subarray(begins, begins + 400_000))
+    t.ok(await waitUntil(() => ear.requests.at(-1)?.received === 400_000), path)
+    await client.send(last.body.subarray(begins + 400_000, -30))
+    t.ok(await waitUntil(() => ear.requests.at(-1)!.received > 900_000))
+    t.equal(ear.requests.at(-1)?.sha256, null)
+    await client.send(last.body.subarray(-30))
+    t.equal((await client.response({ timeoutMs: 20_000 }))?.status, 200)
+    client.destroy()
+    t.match(ear.requests.at(-1), { sha256: sha256(WAV), headers: /language=de/ })
+  }
+  t.equal(ear.requests.length, 2, 'once each')
+
+  const others = {
+    'a field behind the file': multipart([file, language]).body,
+    'no line end behind the form': last.body.subarray(0, -2),
+    'more behind the form': Buffer.concat([last.body, Buffer.from('\r\n')]),
+  }
+  for (const [name, body] of Object.entries(others)) {
+    const before = ear.requests.length
+    const client = await RawClient.connect(gateway.port)
+    await client.send(headOf(last, body.length), body.subarray(0, 500_000))
+    t.ok(await waitUntil(() => (ear.requests[before]?.received ?? 0) > 400_000), name)
+    await client.send(body.subarray(500_000))
+    t.match(await read(client), { status: 200, body: { content: `Heard ${sha256(WAV)}` } })
+    const [begun, whole] = ear.requests.slice(before)
+    t.ok(await waitUntil(() => begun?.closed === true))
+    t.match([begun, whole], [{ sha256: null }, { sha256: sha256(WAV), headers: /language=de/ }], name)
+  }
+  const stray = multipart([file, { name: 'stream', body: 'true' }])
+  const client = await RawClient.connect(gateway.port)
+  await client.send(headOf(stray, stray.body.length), stray.body)
+  const response = await client.response({ timeoutMs: 20_000 })
+  t.match(
+    response?.headers,
+    { 'content-type': /^text\/event-stream/ },
+    'a field that changes how it is answered',
+  )
+  client.destroy()
+  await assertStopsClean(t, gateway)
 })
 
 t.test('an entry that does not ask for it gets whole bodies', async (t: Test) => {
@@ -201,7 +264,17 @@ t.test('bodies that turn out wrong are broken off, unbilled, and nobody is blame
   const { status, body } = await read(await begin(WAV, WAV.length))
   t.match({ status, body }, { status: 200, body: { content: `Heard ${sha256(WAV)}`, cost_usd: WAV_USD } })
   t.ok(await waitUntil(async () => (await billing()).credits_usd === 1 - WAV_USD), 'settled at its cost')
-  t.notMatch(gateway.log, [{ error: 'INTERNAL' }])
+  const lines = gateway.log.filter(({ msg, path }) => msg === 'request' && path === '/v1/transcription')
+  t.same(
+    lines.map(({ cut_through, attempts }) => [cut_through, attempts === undefined]),
+    [
+      ...Array.from({ length: 7 }, () => ['dropped', true]),
+      [undefined, true],
+      [undefined, true],
+      ['used', false],
+    ],
+    'what was broken off is no attempt',
+  )
 })
 
 t.test('a provider gets no byte beyond the length that was declared', async (t: Test) => {

@@ -1,8 +1,9 @@
-import { Agent as HttpsAgent, request } from 'node:https'
-import { getCACertificates, setDefaultCACertificates, type TLSSocket } from 'node:tls'
+import { Agent as HttpsAgent } from 'node:https'
+import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import OpenAI, { toFile } from 'openai'
 import t from 'tap'
 import { Agent as Dispatcher, fetch } from 'undici'
+import { askTls } from '../support/ask-tls.ts'
 import { createAuthority, selfSigned } from '../support/certificates.ts'
 import { larkway, runInProcess } from '../support/cli.ts'
 import { type LocalCertificate, localCertificate } from '../support/edge.ts'
@@ -20,25 +21,6 @@ function environmentFor({ files }: Pick<LocalCertificate, 'files'>): Record<stri
 
 const tlsPortOf = ({ log }: Pick<Gateway, 'log'>) =>
   Number(log.find(({ msg }) => msg === 'listening')?.tls_port)
-
-interface Told {
-  readonly status: number | undefined
-  readonly headers: import('node:http').IncomingHttpHeaders
-  readonly shown: string
-}
-
-function ask(port: number, ca: string, path: string, agent: HttpsAgent | false = false): Promise<Told> {
-  return new Promise((resolve, reject) => {
-    const to = { host: '127.0.0.1', servername: 'localhost', port, path, ca, agent }
-    const outgoing = request(to, (incoming) => {
-      const shown = (incoming.socket as TLSSocket).getPeerCertificate().fingerprint256
-      incoming.resume()
-      incoming.on('end', () => resolve({ status: incoming.statusCode, headers: incoming.headers, shown }))
-    })
-    outgoing.on('error', reject)
-    outgoing.end()
-  })
-}
 
 t.test("OpenAI's client speaks and transcribes over HTTPS", async (t) => {
   const certificate = await localCertificate(t)
@@ -86,7 +68,7 @@ t.test('SIGHUP renews the certificate, and what cannot be used changes nothing',
   const port = tlsPortOf(gateway)
   const agent = new HttpsAgent({ keepAlive: true, maxSockets: 1 })
   t.teardown(() => agent.destroy())
-  const before = await ask(port, certificate.ca, '/readyz', agent)
+  const before = await askTls(port, certificate.ca, '/readyz', { agent })
 
   const reload = async (msg: string) => {
     const lines = () => gateway.log.filter((line) => String(line.msg).startsWith('TLS certificate')).length
@@ -99,10 +81,10 @@ t.test('SIGHUP renews the certificate, and what cannot be used changes nothing',
   t.match(await reload('TLS certificate read'), { changed: false })
   await certificate.renew()
   t.match(await reload('TLS certificate read'), { changed: true, expires_at: /T.*Z$/ })
-  const after = await ask(port, certificate.ca, '/readyz')
+  const after = await askTls(port, certificate.ca, '/readyz')
   t.not(after.shown, before.shown)
   t.equal(
-    (await ask(port, certificate.ca, '/readyz', agent)).shown,
+    (await askTls(port, certificate.ca, '/readyz', { agent })).shown,
     before.shown,
     'an open connection goes on',
   )
@@ -111,14 +93,14 @@ t.test('SIGHUP renews the certificate, and what cannot be used changes nothing',
   await certificate.renew({ cert })
   const refused = await reload('TLS certificate refused, the old one stays')
   t.match(refused, { level: 'error', reason: /^LARKWAY_TLS_KEY is not the key of the first certificate/ })
-  t.match(await ask(port, certificate.ca, '/readyz'), { status: 200, shown: after.shown })
+  t.match(await askTls(port, certificate.ca, '/readyz'), { status: 200, shown: after.shown })
 
   const metricsPort = Number(gateway.log.find(({ msg }) => msg === 'listening')?.metrics_port)
   const seconds = (await scrape(metricsPort)).value('larkway_tls_certificate_expiry_seconds')
   t.ok(Number(seconds) > 0 && Number(seconds) <= 6 * 86_400, `${seconds} s are left of six days`)
 
   t.equal(await gateway.signal('SIGTERM'), 0)
-  await t.rejects(ask(port, certificate.ca, '/readyz'), { code: 'ECONNREFUSED' })
+  await t.rejects(askTls(port, certificate.ca, '/readyz'), { code: 'ECONNREFUSED' })
 })
 
 t.test('a node does not start with files that cannot serve, and says which', async (t) => {

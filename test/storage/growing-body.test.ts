@@ -1,11 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { ArrivingBody } from '../../src/contracts/audio.ts'
+import type { BodyWriter } from '../../src/contracts/spool.ts'
 import { Dice } from '../support/dice.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { createRig, digest, keysOf, MIB, noise, send, store, whenReady } from './rig.ts'
 
 const KIB = 1024
+
+/** Lets a body be read, but for its last byte. */
+function arrivingOf(writer: BodyWriter, length: number): ArrivingBody {
+  const arriving = writer.arriving!()
+  arriving.holdBack(length - 1)
+  return arriving
+}
 
 /** Reads a body in the background, and keeps copies of what it gets. */
 function read(body: ArrivingBody, start: number, end: number, signal = AbortSignal.timeout(20_000)) {
@@ -26,7 +34,7 @@ t.test('a body is read as far as it has come, wherever it goes', async (t: Test)
     const { budget, objects, spool, open } = await createRig(t, { budgetBytes, timing: { memoryWaitMs: 0 } })
     const body = noise(3 * MIB + 77)
     const writer = open(body.length)
-    const arriving = writer.arriving!()
+    const arriving = arrivingOf(writer, body.length)
     const reader = read(arriving, 0, body.length)
     await writer.start()
     for (let at = 0; at < body.length; at += 100_000) {
@@ -59,7 +67,7 @@ t.test('a reader that does not keep up goes on from the object, and holds nobody
   const { budget, spool, open } = await createRig(t, { budgetBytes: MIB / 2, timing: { memoryWaitMs: 0 } })
   const body = noise(4 * MIB)
   const writer = open(body.length)
-  const arriving = writer.arriving!()
+  const arriving = arrivingOf(writer, body.length)
   const chunks = arriving.bytes(0, body.length, AbortSignal.timeout(20_000))
   const first = chunks.next()
   const finishing = store(writer, body, 64 * KIB)
@@ -78,7 +86,7 @@ t.test('a reader goes on where a held body moves to the store', async (t: Test) 
   const { budget, spool, open } = await createRig(t, { timing: { slowWindowMs: 300, tickMs: 20 } })
   const body = noise(8 * MIB)
   const writer = open(body.length)
-  const arriving = writer.arriving!()
+  const arriving = arrivingOf(writer, body.length)
   const reader = read(arriving, 0, body.length)
   await writer.start()
   await send(writer, body.subarray(0, 300 * KIB))

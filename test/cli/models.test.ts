@@ -78,7 +78,10 @@ t.test('models shows what is kept of live audio, and its price', async (t) => {
     printed('2026-11-21', 'deepgram'),
     /nova-3 +audio_input +\S+ +word_timestamps,\S*multichannel +0\.462\/h 0\.12\/h with diarization, live 0\.348\/h /,
   )
-  t.match(printed('2026-11-21', 'openai'), /gpt-live-transcribe +audio_input +- +keyterms +live 1\.02\/h +2026/)
+  t.match(
+    printed('2026-11-21', 'openai'),
+    /gpt-live-transcribe +audio_input +- +keyterms +live 1\.02\/h +2026/,
+  )
   t.match(printed('2026-11-21', 'openai'), /gpt-realtime-whisper +audio_input +- +text +live 1\.02\/h +2026/)
   t.match(printed('2026-11-21', 'openai'), /whisper-1 +audio_input +\S+ +- +0\.36\/h +2026/)
 })

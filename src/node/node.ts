@@ -101,13 +101,16 @@ export async function openNode(
       timing: timing.calls,
       ...(metrics === null ? {} : { watch: metrics.calls }),
     })
+    const live = new LiveSessions(services, environment.LARKWAY_LIVE_MEMORY_MIB * MIB, metrics?.live)
+    const nodeName = `${hostname()}:${process.pid}`
     return {
+      nodeName,
       budget,
       spool,
       workers,
       services,
-      live: new LiveSessions(services, environment.LARKWAY_LIVE_MEMORY_MIB * MIB, metrics?.live),
-      recorder: openRecorder(services, { state, log, timing }, closers),
+      live,
+      recorder: openRecorder(services, { state, log, timing, live, nodeName }, closers),
       /** Reads the keys of the state at once. */
       refreshKeys: () => keys.refresh(),
       probe: createMediaProbe({ reader }),
@@ -137,10 +140,22 @@ async function sweep(
 /** Opens the recorder of this node for the console. It must be started once the node is complete. */
 function openRecorder(
   { snapshot, health, budget }: Services,
-  { state, log, timing }: { readonly state: State; readonly log: Logger; readonly timing: Timing },
+  {
+    state,
+    log,
+    timing,
+    live,
+    nodeName,
+  }: {
+    readonly state: State
+    readonly log: Logger
+    readonly timing: Timing
+    readonly live: LiveSessions
+    readonly nodeName: string
+  },
   closers: Closer[],
 ): BatchingRecorder {
-  const node = { name: `${hostname()}:${process.pid}`, snapshot, health, budget }
+  const node = { name: nodeName, snapshot, health, budget, live: () => live.samples() }
   const recorder = new BatchingRecorder({ state: state.console, node, log, timing: timing.recorder ?? {} })
   closers.push(() => recorder.close())
   return recorder

@@ -156,6 +156,7 @@ async function listen(
     admin: adminContext(parts),
     catalog: parts.catalog.desk,
     state: state.console,
+    nodeName: parts.nodeName,
     nowMs: Date.now,
   })
   const routes = [...api, ...console]

@@ -39,6 +39,8 @@ import { isEmbedded, openState, openStore, type Store } from './stores.ts'
 import type { Timing } from './timing.ts'
 
 const MIB = 1024 * 1024
+/** Of this process, as the console shows it. */
+export const NODE_NAME = `${hostname()}:${process.pid}`
 
 /** The parts of every node: state, store, configuration and the gateway itself. */
 export type Node = Awaited<ReturnType<typeof openNode>>
@@ -102,15 +104,13 @@ export async function openNode(
       ...(metrics === null ? {} : { watch: metrics.calls }),
     })
     const live = new LiveSessions(services, environment.LARKWAY_LIVE_MEMORY_MIB * MIB, metrics?.live)
-    const nodeName = `${hostname()}:${process.pid}`
     return {
-      nodeName,
       budget,
       spool,
       workers,
       services,
       live,
-      recorder: openRecorder(services, { state, log, timing, live, nodeName }, closers),
+      recorder: openRecorder(services, { state, log, timing, live }, closers),
       /** Reads the keys of the state at once. */
       refreshKeys: () => keys.refresh(),
       probe: createMediaProbe({ reader }),
@@ -145,17 +145,15 @@ function openRecorder(
     log,
     timing,
     live,
-    nodeName,
   }: {
     readonly state: State
     readonly log: Logger
     readonly timing: Timing
     readonly live: LiveSessions
-    readonly nodeName: string
   },
   closers: Closer[],
 ): BatchingRecorder {
-  const node = { name: nodeName, snapshot, health, budget, live: () => live.samples() }
+  const node = { name: NODE_NAME, snapshot, health, budget, live: () => live.samples() }
   const recorder = new BatchingRecorder({ state: state.console, node, log, timing: timing.recorder ?? {} })
   closers.push(() => recorder.close())
   return recorder

@@ -178,6 +178,18 @@ export function bareProxy(): Found {
   }
 }
 
+export function bareRelay(): Found {
+  return {
+    candidate: {
+      name: 'bare-relay',
+      label: 'uWebSockets.js and ws, bare relay',
+      readyPath: '/',
+      versions: {},
+      command: ({ port, upstreamPort }) => program('peers/bare-relay.ts', port, upstreamPort),
+    },
+  }
+}
+
 /** The stand-in for a provider, called without anything between. */
 export function upstreamItself(): Found {
   return {

@@ -50,6 +50,35 @@ export function larkwayConfiguration(upstreamPort: number) {
   }
 }
 
+/** One app of a workspace whose route leads to the upstream by Deepgram's protocol for live audio. */
+export function larkwayLive() {
+  return {
+    env: { BENCH_LIVE_KEY: 'bench', LARKWAY_LIVE_MEMORY_MIB: '1024' },
+    request: {
+      path: '/v1/transcription/stream?sample_rate=16000&timestamps=word',
+      authorizations: OWN_KEYS.map((key) => `Bearer ${key}`),
+    },
+    configuration(upstreamPort: number) {
+      const { workspaces, ...whole } = larkwayConfiguration(upstreamPort)
+      const account = {
+        kind: 'deepgram',
+        base_url: `http://127.0.0.1:${upstreamPort}`,
+        api_key: '${BENCH_LIVE_KEY}',
+      }
+      const { bench } = workspaces
+      return {
+        ...whole,
+        providers: { ...whole.providers, live: { ...account, access: 'byok', workspace: 'bench' } },
+        routes: {
+          ...whole.routes,
+          own: { workspace: 'bench', entries: [{ provider: 'live', model: 'nova-3' }] },
+        },
+        workspaces: { bench },
+      }
+    },
+  }
+}
+
 /** Who may sign in to the console, and look at the workspace of these apps. */
 export function larkwayOperator() {
   const configured = { id: 'key_operator', app: 'own', sha256: hashKey(OPERATOR_KEY), scopes: ['operator'] }

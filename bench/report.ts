@@ -58,6 +58,7 @@ const SECTIONS: readonly (readonly [scenario: string, Figure])[] = [
   ['small', PER_REQUEST],
   ['chat', PER_REQUEST],
   ['jobs', PER_SECOND],
+  ['live', PER_REQUEST],
   ['limiter', PER_REQUEST],
   ['observability', PER_REQUEST],
   ['console', PER_REQUEST],

@@ -15,6 +15,7 @@ import { chat } from './scenarios/chat.ts'
 import { consoleScenario } from './scenarios/console.ts'
 import { jobs } from './scenarios/jobs.ts'
 import { limiter } from './scenarios/limiter.ts'
+import { live } from './scenarios/live.ts'
 import { multipart } from './scenarios/multipart.ts'
 import { observability } from './scenarios/observability.ts'
 import type { Scenario } from './scenarios/scenario.ts'
@@ -35,6 +36,7 @@ const SCENARIOS: readonly Scenario[] = [
   base64,
   slowProvider,
   jobs,
+  live,
   start,
   idle,
 ]

@@ -22,6 +22,7 @@ export function callFacts(call: EndedCall) {
     attempts: tried,
     upstream_milliseconds: tried?.reduce((sum, { milliseconds }) => sum + milliseconds, 0),
     usage: usage ?? undefined,
+    cut_through: call.cutThrough ?? undefined,
     cost_usd: costUsd ?? undefined,
     // Nobody saw the end of the attempt: these figures are supposed, not measured.
     estimated: estimate === null ? undefined : true,

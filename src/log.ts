@@ -60,6 +60,8 @@ export interface LogFields {
   readonly cost_usd?: number | undefined
   readonly estimated?: boolean | undefined
   readonly replayed?: boolean | undefined
+  /** What became of an attempt that was begun while its audio came. */
+  readonly cut_through?: 'used' | 'dropped' | undefined
   /** Why a live session ended, and what became of its audio when its provider was changed. */
   readonly session_end?: string | undefined
   readonly switches?: number | undefined

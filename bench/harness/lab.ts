@@ -19,7 +19,9 @@ export interface Served {
   readonly startMs: number
 }
 
-type Generator = 'uploads' | 'requests' | 'autocannon' | 'pings' | 'jobs' | 'webhooks' | 'consoles' | 'ready'
+type Generator =
+  | ('uploads' | 'requests' | 'autocannon' | 'pings' | 'jobs')
+  | ('webhooks' | 'consoles' | 'ready' | 'live')
 
 /** The processes of one scenario but the servers: its upstream, and load generators that stay warm between runs. */
 export class Lab {

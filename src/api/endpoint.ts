@@ -92,6 +92,8 @@ export interface Door {
   readonly tag: Operation['tag']
   /** Header in which these clients look for the id of the request. */
   readonly requestIdHeader: HeaderName & Lowercase<HeaderName>
+  /** Header in which they look for the reason of a refusal; absent: in the body alone. */
+  readonly errorHeader?: HeaderName & Lowercase<HeaderName>
   /** Puts an error into the names that these clients use for fields. */
   readonly translateError: (error: GatewayError, request: Pick<Exchange, 'headers'>) => GatewayError
 }
@@ -385,6 +387,7 @@ class ObservedRequest implements FinishListener {
     this.#context.failure = failure
     this.#context.trace?.failed(failure.code)
     const { status, headers, body } = errorReply(failure, this.#exchange.requestId)
+    if (door?.errorHeader !== undefined) this.#context.headers[door.errorHeader] = visible(failure.message)
     this.answer({ status, headers, body: JSON.stringify(body) })
   }
 
@@ -394,6 +397,13 @@ class ObservedRequest implements FinishListener {
     recorder?.ended(this.#exchange, this.#context, this.#note)
   }
 }
+
+/** A message as the value of a header. */
+function visible(message: string): string {
+  return message.replaceAll(/[^\x20-\x7e]/g, '?').slice(0, HEADER_LENGTH_MAX)
+}
+
+const HEADER_LENGTH_MAX = 512
 
 /** Gives a path that takes no API key its line in the log: of its requests no more is known than what the edge sees. */
 export function keyless(dependencies: Watchers, route: EdgeRoute): EdgeRoute {

@@ -56,6 +56,7 @@ export function socketEndpoint<const Path extends string>(
     ...(description === undefined ? {} : { description }),
     answers: [{ status: 101, description: 'the connection is a WebSocket' }],
     ...(door === undefined ? {} : { headers: [door.requestIdHeader] }),
+    ...(door?.errorHeader === undefined ? {} : { errorHeaders: [door.errorHeader] }),
     errors: [...KEY_ERRORS, 'INVALID_REQUEST', 'OVERLOADED', ...errors],
     route: (needs) => ({
       ...observedRoute(

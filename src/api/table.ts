@@ -1,6 +1,7 @@
 import type { EdgeRoute } from '../inbound/server.ts'
 import { createJobWatch } from '../jobs/watch.ts'
 import type { Asset } from './assets.ts'
+import { listen } from './deepgram/listen.ts'
 import { createDocs, type DocsNeeds, docsFile, docsPage, openapiJson } from './docs.ts'
 import type { Dependencies, Endpoint } from './endpoint.ts'
 import { healthz, type ReadinessNeeds, readyz } from './health.ts'
@@ -82,6 +83,8 @@ export const ENDPOINTS = table({
   'POST /openai/v1/images/generations': imagesGenerations,
   'GET /openai/v1/models': models,
   'GET /openai/v1/models/:model': model,
+
+  'GET /deepgram/v1/listen': listen,
 
   'GET /v1/me': me,
   'GET /workspace/:tenant_id/audio-url-domains': showAudioUrlDomains,

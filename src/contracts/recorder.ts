@@ -45,6 +45,8 @@ export interface EndedCall extends Consumption {
   readonly jobId: string | null
   /** What became of a live session; null: it is none. */
   readonly live: SessionFacts | null
+  /** What became of an attempt that was begun while its audio came; null: none was. */
+  readonly cutThrough: 'used' | 'dropped' | null
   /** The answer was given before. */
   readonly replayed: boolean
   readonly failure: GatewayError | null

@@ -163,6 +163,7 @@ export class EarlyAttempt {
     this.#audio = audio
     this.#call = call
     this.#candidate = candidate
+    this.#context.cutThrough = 'dropped'
     const never = Number.POSITIVE_INFINITY
     const active = {
       services: this.#services,
@@ -233,6 +234,7 @@ export class EarlyAttempt {
     const { durationSeconds, channels } = (payload as { readonly audio: Audio }).audio
     Object.assign(this.#audio!, { durationSeconds, channels })
     this.#body.confirm()
+    this.#context.cutThrough = 'used'
     const leftMs = Math.max(0, attempt.deadlineAtMs - performance.now())
     const deadline = setTimeout(() => this.#leaving.abort(new Late()), leftMs)
     const ended = (await this.#ended) as Awaited<ReturnType<typeof attemptWhole<K>>> | null

@@ -5,7 +5,7 @@ import { factsFor } from '../gateway/facts-for.ts'
 import { meter, NOTHING_REPORTED } from '../gateway/meter.ts'
 import { microsOf, usdOf } from '../gateway/price.ts'
 import { type Reservation, reserve } from '../gateway/reservation.ts'
-import type { Selection } from '../gateway/selection.ts'
+import { type Selection, without } from '../gateway/selection.ts'
 import type { ActiveCall } from '../gateway/services.ts'
 
 /** Seconds of audio that money is set aside for at a time. */
@@ -28,6 +28,8 @@ interface Slice {
   readonly sinceMs: number
   /** The entry that it is spent at; null: at none yet. */
   entry: Entry | null
+  /** Seconds of it that each entry was paid. */
+  readonly used: Map<Entry, number>
   usedSeconds: number
 }
 
@@ -84,20 +86,28 @@ export class SessionMoney {
   }
 
   /**
-   * Another entry is paid from now on: what the last one had used is settled, and the rest of its slice freed.
+   * Prepares for another entry. The slice under way is good for it, so that a provider's death waits for nobody, unless
+   * one of the two is the platform's and the other the customer's: those are paid out of different purses.
    *
-   * @throws GatewayError as `reserve`
+   * @returns the entries of the selection that are covered
+   * @throws  GatewayError as `reserve`
    */
   async change(selection: Selection): Promise<Selection> {
+    const slice = this.#slice
+    const covered = slice === null ? null : without(selection, ({ entry }) => !this.#covers(slice, entry))
+    if (covered !== null) return covered
     await this.#asking
-    if (this.#next === null) {
-      this.#next = newSlice(await reserve(this.#active, selection))
-      this.#refusal = null
-    }
-    const { selection: covered } = this.#next.reservation
+    this.#next ??= newSlice(await reserve(this.#active, selection))
+    this.#refusal = null
+    const { selection: reserved } = this.#next.reservation
     this.#roll()
     if (this.#isOver) await this.end()
-    return covered
+    return reserved
+  }
+
+  #covers({ entry: paid, reservation }: Slice, entry: Entry): boolean {
+    const isReserved = reservation.selection.candidates.some((candidate) => candidate.entry === entry)
+    return isReserved && (paid === null || paid.provider.access === entry.provider.access)
   }
 
   /** Names the entry that the seconds to come are spent at. */
@@ -109,6 +119,7 @@ export class SessionMoney {
     const slice = this.#slice
     if (slice === null) return
     slice.usedSeconds += seconds
+    if (slice.entry !== null) slice.used.set(slice.entry, (slice.used.get(slice.entry) ?? 0) + seconds)
     if (slice.usedSeconds >= SLICE_SECONDS && this.#next !== null) this.#roll()
   }
 
@@ -182,13 +193,18 @@ export class SessionMoney {
 }
 
 function newSlice(reservation: Reservation): Slice {
-  return { reservation, sinceMs: performance.now(), entry: null, usedSeconds: 0 }
+  return { reservation, sinceMs: performance.now(), entry: null, used: new Map(), usedSeconds: 0 }
 }
 
-/** Cost of a slice at what was used of it. */
-function priced({ call }: ActiveCall<'transcription'>, { entry, usedSeconds }: Slice): Spent {
-  if (entry === null || usedSeconds === 0) return { billableSeconds: 0, costUsd: 0 }
-  const used = sliceOf(call as CallOf<'transcription'>, usedSeconds)
-  const { usage, costUsd } = meter(used, NOTHING_REPORTED, factsFor(entry, used).price)
-  return { billableSeconds: usage.billable_audio_seconds ?? usedSeconds, costUsd }
+/** Cost of a slice at what each entry was paid of it. */
+function priced({ call }: ActiveCall<'transcription'>, { used }: Slice): Spent {
+  let billableSeconds = 0
+  let micros: number | null = 0
+  for (const [entry, seconds] of used) {
+    const part = sliceOf(call as CallOf<'transcription'>, seconds)
+    const { usage, costUsd } = meter(part, NOTHING_REPORTED, factsFor(entry, part).price)
+    billableSeconds += usage.billable_audio_seconds ?? seconds
+    micros = micros === null || costUsd === null ? null : micros + microsOf(costUsd)
+  }
+  return { billableSeconds, costUsd: micros === null ? null : usdOf(micros) }
 }

@@ -12,17 +12,15 @@ import { headOf } from '../gateway/outcome.ts'
 import type { Candidate, Selection } from '../gateway/selection.ts'
 import type { ActiveCall, Services } from '../gateway/services.ts'
 import { transcriptEnvelope } from '../gateway/transcript.ts'
-import { bytesPerSecond, frameBytes } from '../media/pcm.ts'
 import type { LiveClock, Ticking } from './clock.ts'
 import { type ConnectionListener, LiveConnection } from './connection.ts'
+import { type Finalized, LiveFeed } from './feed.ts'
 import type { GoingAwayReason, LiveEntry, LiveSink } from './messages.ts'
 import { SessionMoney, sliceOf } from './money.ts'
-import { AudioRing, type RingMemory } from './ring.ts'
+import type { RingMemory } from './ring.ts'
 import type { LiveGrant } from './session-counts.ts'
 import { seconds, Transcript } from './transcript.ts'
 
-/** Audio is sent on in pieces of this length: every frame costs the same, however short it is. */
-const CHUNK_SECONDS = 0.1
 /** How long all entries together may take to connect. */
 const CONNECT_MS = 15_000
 /** A provider that does not answer sound for so long has died silently. */
@@ -38,9 +36,6 @@ const ROTATION_MARGIN_SECONDS = 60
 const USAGE_MS = 60_000
 /** How long before its end a session is announced to be over. */
 const WARNING_SECONDS = 300
-/** Samples louder than this, of 32,768, are sound. */
-const SOUND = 500
-
 /** Parts of a process that its sessions share. */
 export interface LiveParts {
   readonly services: Services
@@ -67,51 +62,33 @@ export interface LiveRequest {
   readonly grant?: LiveGrant | undefined
 }
 
-/** The caller asks for what was sent so far to be settled. */
-interface FinalizeMark {
-  readonly id: string | null
-  readonly place: number
-  isSent: boolean
-}
-
 /**
  * A live transcription: takes the caller's audio as it comes, sends it on to one entry, and says what that understands.
  * Audio that is not settled is kept, so that another entry goes on where one that dies has ended: the session loses no
  * word as long as the ring reaches that far.
- *
- * Places are bytes of the caller's audio, times seconds of it.
  */
 export class LiveSession implements ConnectionListener, Ticking {
   readonly startedMs = performance.now()
   readonly #parts: LiveParts
   readonly #request: LiveRequest
   readonly #money: SessionMoney
-  readonly #ring: AudioRing
+  readonly #feed: LiveFeed
   readonly #transcript: Transcript
-  readonly #bytesPerSecond: number
-  readonly #frameBytes: number
   /** Aborts what is under way when the session ends. */
   readonly #over = new Cancellation()
   readonly #leaveClock: () => void
-  readonly #marks: FinalizeMark[] = []
-  readonly #chunk: Uint8Array
   #selection: Selection
   #connection: LiveConnection | null = null
   #attempt: AttemptSuccess<LiveConnection>['recorder'] | null = null
   #isConnecting = false
   /** The entry that audio was last sent to. */
   #last: Candidate | null = null
-  /** All before it is transcribed for good. */
-  #settled = 0
   #seq = 0
   #switches = 0
-  #lostSeconds = 0
   #replayedSeconds = 0
-  /** End of the last audio that was loud, as a place, and when it was sent. */
-  #soundSentMs = 0
-  #audioMs = performance.now()
   #usageMs = performance.now()
   #countedMs = 0
+  #countedLost = 0
   #endedMs: number | null = null
   #rotateByMs: number | null = null
   #isWarned = false
@@ -129,12 +106,8 @@ export class LiveSession implements ConnectionListener, Ticking {
     this.#parts = parts
     this.#request = request
     this.#selection = selection
-    this.#bytesPerSecond = bytesPerSecond(live.audio)
-    this.#frameBytes = frameBytes(live.audio)
-    const chunk = Math.round(CHUNK_SECONDS * live.audio.sampleRate) * this.#frameBytes
-    this.#chunk = new Uint8Array(chunk)
     const { live_buffer_seconds: reach } = parts.services.snapshot().limits
-    this.#ring = new AudioRing(parts.memory, reach * this.#bytesPerSecond)
+    this.#feed = new LiveFeed(live.audio, parts.memory, reach)
     this.#transcript = new Transcript(live.audio, options.multichannel)
     this.#money = new SessionMoney({ services: parts.services, context, call, signal: this.#over })
     this.#leaveClock = parts.clock.add(this)
@@ -142,13 +115,12 @@ export class LiveSession implements ConnectionListener, Ticking {
 
   /** Seconds of audio that came. */
   get audioSeconds(): number {
-    return this.#ring.end / this.#bytesPerSecond
+    return this.#feed.seconds
   }
 
   /** Seconds of audio that came and were sent to no provider yet. */
   get unsentSeconds(): number {
-    const sent = this.#connection === null ? this.#settled : this.#connection.place
-    return Math.max(0, this.#ring.end - Math.max(sent, this.#ring.start)) / this.#bytesPerSecond
+    return this.#feed.unsentSeconds(this.#connection)
   }
 
   /** The entry that transcribes now; null: none does. */
@@ -162,7 +134,7 @@ export class LiveSession implements ConnectionListener, Ticking {
       audio_seconds: seconds(this.audioSeconds),
       switches: this.#switches,
       replayed_seconds: seconds(this.#replayedSeconds),
-      lost_seconds: seconds(this.#lostSeconds),
+      lost_seconds: seconds(this.#feed.lostSeconds),
       ended: this.#end,
     }
   }
@@ -193,13 +165,12 @@ export class LiveSession implements ConnectionListener, Ticking {
       if (this.#end !== null) return
       return void this.fail(new GatewayError('INVALID_REQUEST', 'audio came behind the message `end`'))
     }
-    if (bytes.length % this.#frameBytes !== 0) {
-      const message = `a piece of audio must be whole samples of ${this.#frameBytes} bytes`
+    if (bytes.length % this.#feed.frameBytes !== 0) {
+      const message = `a piece of audio must be whole samples of ${this.#feed.frameBytes} bytes`
       return void this.fail(new GatewayError('INVALID_REQUEST', message, { param: 'audio' }))
     }
     const nowMs = performance.now()
-    this.#audioMs = nowMs
-    this.#ring.push(bytes)
+    this.#feed.push(bytes, nowMs)
     this.pump(nowMs)
     const { live_buffer_seconds: reach } = this.#parts.services.snapshot().limits
     if (this.#request.held !== undefined || this.#isConnecting || this.unsentSeconds < reach) return
@@ -210,19 +181,20 @@ export class LiveSession implements ConnectionListener, Ticking {
   /** Has what was sent so far settled; answered by `finalized`. */
   finalize(id: string | null): void {
     if (this.#isOver) return
-    this.#marks.push({ id, place: this.#ring.end, isSent: false })
+    this.#feed.mark(id)
     this.pump(performance.now())
   }
 
   /** The caller is there and sends no audio for now. */
   keepAlive(): void {
-    this.#audioMs = performance.now()
+    this.#feed.touch()
   }
 
   /** No more audio comes: the rest is transcribed, and `done` is the last message. */
   end(): void {
     if (this.#isOver || this.#endedMs !== null) return
     this.#endedMs = performance.now()
+    this.#feed.end()
     this.pump(this.#endedMs)
   }
 
@@ -268,12 +240,9 @@ export class LiveSession implements ConnectionListener, Ticking {
       case 'final':
         return void this.#final(event, connection)
       case 'settled':
-        return void this.#settle(
-          connection.base + Math.floor(event.seconds * this.#bytesPerSecond),
-          connection,
-        )
+        return void this.#feed.settle(connection, event.seconds)
       case 'finalized':
-        return void this.#finalized(connection)
+        return void this.#sayFinalized(this.#feed.finalized(connection))
       case 'speech_started':
       case 'utterance_end':
         return void this.#moment(event, this.#offset(connection))
@@ -299,8 +268,9 @@ export class LiveSession implements ConnectionListener, Ticking {
   pump(nowMs: number): void {
     const connection = this.#connection
     if (connection === null || this.#isOver) return
-    while (this.#sendChunk(connection, nowMs));
-    this.#tellEnds(connection)
+    const isMore = this.#feed.send(connection, this.#money, nowMs, this.#sayFinalized)
+    this.#countLost(connection)
+    if (isMore) this.#parts.clock.hurry(this)
     this.#request.held?.()
   }
 
@@ -320,80 +290,15 @@ export class LiveSession implements ConnectionListener, Ticking {
     if (nowMs - this.#usageMs >= USAGE_MS) this.#sayUsage(nowMs)
   }
 
-  /** Sends the next piece of audio. @returns whether another one may follow */
-  #sendChunk(connection: LiveConnection, nowMs: number): boolean {
-    this.#skipLost(connection)
-    const waiting = this.#ring.end - connection.place
-    if (waiting <= 0) return false
-    // A piece that is short waits for the rest of it, unless nothing follows.
-    const nothingFollows = this.#endedMs !== null || this.#marks.some(({ isSent }) => !isSent)
-    const isOld = nowMs - this.#audioMs >= CHUNK_SECONDS * 1000
-    if (waiting < this.#chunk.length && !nothingFollows && !isOld) return false
-    const limit = Math.min(waiting, this.#chunk.length, this.#bytesToMark(connection))
-    const length = limit / this.#bytesPerSecond
-    if (connection.isStuck || this.#money.leftSeconds <= 0 || !connection.mayTake(length, nowMs)) {
-      this.#parts.clock.hurry(this)
-      return false
-    }
-    const count = this.#ring.read(connection.place, this.#chunk.subarray(0, limit))
-    const bytes = this.#chunk.subarray(0, count)
-    if (this.#isSound(bytes)) this.#soundSentMs = nowMs
-    connection.sendAudio(bytes, nowMs)
-    connection.place += count
-    if (connection.bills === 'audio') this.#money.spend(length)
-    this.#tellMarks(connection)
-    return true
-  }
-
-  /** Audio that there was no memory for is gone: the provider's time goes on behind it. */
-  #skipLost(connection: LiveConnection): void {
-    const lost = this.#ring.start - connection.place
+  #countLost({ candidate }: LiveConnection): void {
+    const lost = this.#feed.lostSeconds - this.#countedLost
     if (lost <= 0) return
-    connection.base += lost
-    connection.place += lost
-    this.#lost(connection, lost)
-  }
-
-  #lost({ candidate }: LiveConnection, bytes: number): void {
-    const length = bytes / this.#bytesPerSecond
-    this.#lostSeconds += length
-    this.#parts.watch?.lost(candidate.entry, length)
-  }
-
-  /** Audio is cut where the caller asked for it to be settled. */
-  #bytesToMark({ place }: LiveConnection): number {
-    const next = this.#marks.find((mark) => !mark.isSent && mark.place > place)
-    return next === undefined ? Number.POSITIVE_INFINITY : next.place - place
-  }
-
-  #tellMarks(connection: LiveConnection): void {
-    for (const mark of this.#marks) {
-      if (mark.isSent || mark.place > connection.place) continue
-      mark.isSent = true
-      // Nothing to settle, or a provider that cannot be asked: what was sent is on its way all the same.
-      if (!connection.finalize()) this.#finalized(connection)
-    }
-  }
-
-  #tellEnds(connection: LiveConnection): void {
-    this.#tellMarks(connection)
-    const isSent = connection.place >= this.#ring.end
-    if (this.#endedMs !== null && isSent && !connection.isEnding) connection.end()
-  }
-
-  #isSound(bytes: Uint8Array): boolean {
-    const { encoding } = this.#request.call.payload.live.audio
-    if (encoding !== 'pcm_s16le') return true
-    // One sample in eight is enough to tell.
-    for (let at = 1; at < bytes.length; at += 16) {
-      const high = (bytes[at]! << 24) >> 24
-      if (high * 256 > SOUND || high * 256 < -SOUND) return true
-    }
-    return false
+    this.#countedLost += lost
+    this.#parts.watch?.lost(candidate.entry, lost)
   }
 
   #offset(connection: LiveConnection): number {
-    return connection.base / this.#bytesPerSecond
+    return connection.base / this.#feed.bytesPerSecond
   }
 
   #partial(event: Extract<LiveEvent, { kind: 'partial' }>, connection: LiveConnection): void {
@@ -421,17 +326,17 @@ export class LiveSession implements ConnectionListener, Ticking {
       segment,
       ...(words.length === 0 ? {} : { words }),
       ...(event.language === null ? {} : { language: event.language }),
-      settled_seconds: this.#settledSeconds,
+      settled_seconds: seconds(this.#feed.settledSeconds),
     })
   }
 
   /** Audio that was uploaded may have come faster than it was spoken: its age would say nothing. */
-  #countLatency(text: LiveText, end: number, { base, candidate }: LiveConnection): void {
+  #countLatency(text: LiveText, end: number, connection: LiveConnection): void {
     const { watch } = this.#parts
     if (watch === undefined || this.#request.held !== undefined) return
-    const behind = (this.#ring.end - base) / this.#bytesPerSecond - end
-    const age = behind + (performance.now() - this.#audioMs) / 1000
-    watch.heard(candidate.entry, text, Math.max(0, age))
+    const behind = this.#feed.seconds - this.#offset(connection) - end
+    const age = behind + (performance.now() - this.#feed.pushedMs) / 1000
+    watch.heard(connection.candidate.entry, text, Math.max(0, age))
   }
 
   #moment(event: Extract<LiveEvent, { kind: 'speech_started' | 'utterance_end' }>, offset: number): void {
@@ -440,23 +345,10 @@ export class LiveSession implements ConnectionListener, Ticking {
     if (type === 'utterance_end' && this.#rotateByMs !== null) this.#rotate()
   }
 
-  #settle(place: number, connection: LiveConnection): void {
-    const whole = Math.min(connection.place, place - (place % this.#frameBytes))
-    if (whole <= this.#settled) return
-    connection.hasWorked = true
-    this.#settled = whole
-    this.#ring.drop(whole)
-  }
-
-  #finalized(connection: LiveConnection): void {
-    const mark = this.#marks.shift()
-    if (mark === undefined) return
-    this.#settle(mark.place, connection)
-    this.#request.sink.send({ type: 'finalized', id: mark.id, settled_seconds: this.#settledSeconds })
-  }
-
-  get #settledSeconds(): number {
-    return seconds(this.#settled / this.#bytesPerSecond)
+  readonly #sayFinalized = (finalized: Finalized | null): void => {
+    if (finalized === null) return
+    const settled_seconds = seconds(this.#feed.settledSeconds)
+    this.#request.sink.send({ type: 'finalized', id: finalized.id, settled_seconds })
   }
 
   #nextSeq(): number {
@@ -470,9 +362,7 @@ export class LiveSession implements ConnectionListener, Ticking {
       // It was not asked to end: a close without a failure before the audio is over is one.
       return void connection.fail(ENDED_EARLY)
     }
-    this.#settle(this.#ring.end, connection)
-    for (const { id } of this.#marks.splice(0))
-      this.#request.sink.send({ type: 'finalized', id, settled_seconds: this.#settledSeconds })
+    for (const finalized of this.#feed.ended(connection)) this.#sayFinalized(finalized)
     void this.#finish(null, true)
   }
 
@@ -488,7 +378,7 @@ export class LiveSession implements ConnectionListener, Ticking {
     const { answersWithinMs } = connection
     if (answersWithinMs === null) return null
     const silentMs = nowMs - connection.heardMs
-    return silentMs > answersWithinMs && this.#soundSentMs > connection.heardMs + answersWithinMs / 2
+    return silentMs > answersWithinMs && this.#feed.soundSentMs > connection.heardMs + answersWithinMs / 2
       ? SILENT
       : null
   }
@@ -496,7 +386,8 @@ export class LiveSession implements ConnectionListener, Ticking {
   #watchCaller(nowMs: number): void {
     const { live_idle_seconds: idle, live_max_session_seconds } = this.#parts.services.snapshot().limits
     const longest = Math.min(live_max_session_seconds, this.#request.grant?.maxSeconds ?? Infinity)
-    if (this.#endedMs === null && this.#request.held === undefined && nowMs - this.#audioMs > idle * 1000) {
+    const quietMs = nowMs - this.#feed.pushedMs
+    if (this.#endedMs === null && this.#request.held === undefined && quietMs > idle * 1000) {
       const message = `no audio came for ${idle} s`
       return void this.fail(
         new GatewayError('REQUEST_TIMEOUT', message, { details: { limit: 'live_idle_seconds' } }),
@@ -550,19 +441,18 @@ export class LiveSession implements ConnectionListener, Ticking {
     this.#connection = null
     this.#attempt?.succeeded()
     this.#attempt = null
-    connection.hasWorked = true
     connection.close()
     void this.#switch(connection, 'rotation')
   }
 
-  /** Goes on at another entry, or at the same one if it had worked. */
+  /** Goes on at another entry, or at the same one if it had worked; in a rotation at the same one first. */
   async #switch(from: LiveConnection, reason: SwitchReason): Promise<void> {
     try {
       this.#switches += 1
       this.#parts.watch?.switched(from.candidate.entry, reason)
       if (this.#switches > SWITCHES_MAX) throw new GatewayError('UPSTREAM_ERROR')
       this.#transcript.connectionChanged()
-      const selection = this.#selectionBehind(from)
+      const selection = this.#selectionBehind(from, reason === 'rotation')
       if (selection === null) throw new GatewayError('UPSTREAM_ERROR', 'every eligible entry failed')
       this.#selection = await this.#money.change(selection)
       await this.#connect(this.#selection)
@@ -572,9 +462,9 @@ export class LiveSession implements ConnectionListener, Ticking {
   }
 
   /** The other entries first; the one that is left comes last, and only if it had worked. */
-  #selectionBehind({ candidate, hasWorked }: LiveConnection): Selection | null {
+  #selectionBehind({ candidate, hasWorked }: LiveConnection, rotates: boolean): Selection | null {
     const others = this.#request.selection.candidates.filter(({ entry }) => entry !== candidate.entry)
-    const candidates = hasWorked ? [...others, candidate] : others
+    const candidates = rotates ? [candidate, ...others] : hasWorked ? [...others, candidate] : others
     return candidates.length === 0 ? null : { ...this.#request.selection, candidates }
   }
 
@@ -615,27 +505,23 @@ export class LiveSession implements ConnectionListener, Ticking {
     context.trace?.event('live.connected', spanEntry(candidate))
     this.#parts.watch?.connected(candidate.entry, (connection.readyMs - connection.begunMs) / 1000)
     this.#countedMs = nowMs
-    this.#soundSentMs = 0
     this.#money.payTo(candidate.entry)
-    const place = Math.max(this.#settled, this.#ring.start)
-    connection.base = place
-    connection.place = place
-    for (const mark of this.#marks) mark.isSent = false
+    const sent = this.#feed.begin(connection)
+    this.#countLost(connection)
     const announced = this.#last ?? this.#request.selection.candidates[0]!
-    if (this.#last !== null || announced.entry !== candidate.entry) this.#saySwitched(announced, connection)
+    if (this.#last !== null || announced.entry !== candidate.entry)
+      this.#saySwitched(announced, connection, sent)
     this.#last = candidate
     this.pump(nowMs)
   }
 
-  #saySwitched(from: Candidate, connection: LiveConnection): void {
-    const { candidate, base, warnings } = connection
-    const lostBytes = Math.max(0, base - this.#settled)
-    const lost = lostBytes / this.#bytesPerSecond
-    const replayed = (this.#ring.end - base) / this.#bytesPerSecond
-    if (lostBytes > 0) this.#lost(connection, lostBytes)
+  #saySwitched(
+    from: Candidate,
+    { candidate, base, warnings }: LiveConnection,
+    { replayed, lost }: { readonly replayed: number; readonly lost: number },
+  ): void {
     this.#replayedSeconds += replayed
     this.#parts.watch?.replayed(candidate.entry, replayed)
-    this.#settled = base
     const { context, sink } = this.#request
     const moved = {
       'larkway.live.replayed_seconds': seconds(replayed),
@@ -649,7 +535,7 @@ export class LiveSession implements ConnectionListener, Ticking {
       type: 'switched',
       from: entryOf(from),
       to: entryOf(candidate),
-      at_seconds: seconds(base / this.#bytesPerSecond),
+      at_seconds: seconds(base / this.#feed.bytesPerSecond),
       replayed_seconds: seconds(replayed),
       lost_seconds: seconds(lost),
       warnings: told,
@@ -688,7 +574,7 @@ export class LiveSession implements ConnectionListener, Ticking {
     if (this.#isOver) return
     this.#isOver = true
     this.#leaveClock()
-    this.#ring.clear()
+    this.#feed.clear()
     const { context, sink } = this.#request
     const connection = this.#connection
     this.#connection = null

@@ -17,6 +17,30 @@ export function bytesPerSecond(audio: LiveAudio): number {
   return frameBytes(audio) * audio.sampleRate
 }
 
+/** Cuts a stream of bytes, which may be split anywhere, into pieces of whole samples of every channel. */
+export class WholeFrames {
+  readonly #frameBytes: number
+  /** The beginning of a sample whose end comes with the next piece. */
+  #rest: Uint8Array = new Uint8Array(0)
+
+  constructor(audio: LiveAudio) {
+    this.#frameBytes = frameBytes(audio)
+  }
+
+  /** @returns what is whole by now; it may be a view of `bytes` */
+  take(bytes: Uint8Array): Uint8Array {
+    const all = this.#rest.length === 0 ? bytes : Buffer.concat([this.#rest, bytes])
+    const whole = all.length - (all.length % this.#frameBytes)
+    this.#rest = all.slice(whole)
+    return all.subarray(0, whole)
+  }
+
+  /** Forgets a sample that is not complete. */
+  clear(): void {
+    this.#rest = new Uint8Array(0)
+  }
+}
+
 /** Turns one piece of audio after the other into another format. What it returns is valid until the next call. */
 export type Converter = (bytes: Uint8Array) => Uint8Array
 

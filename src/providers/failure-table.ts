@@ -215,8 +215,6 @@ export const MEANING_OF_CLOSE: ReadonlyMap<number | string, Meaning> = new Map<n
   [1009, { kind: 'limit', reason: 'too_large' }],
   [1012, { kind: 'rate' }],
   [1013, { kind: 'rate' }],
-  // OpenAI closes so behind an error that says why; seen with keys that are refused.
-  [3000, { kind: 'credential' }],
   // AssemblyAI 4.41.5 src/utils/errors/streaming.ts and https://www.assemblyai.com/docs/streaming/error-codes
   [3006, { kind: 'limit', reason: 'unsupported_option' }],
   [3009, { kind: 'rate' }],

@@ -20,6 +20,10 @@ export interface UtteranceFrames {
   append(bytes: Uint8Array): LiveFrame
 }
 
+/** Audio without any message behind which an utterance is ended: a provider that is there answers that. */
+const QUIET_SECONDS = 4
+/** That, and time for the transcript. */
+export const UTTERANCE_ANSWER_MS = 10_000
 /** Most audio that is kept while the provider finishes an utterance, seconds. */
 const HELD_SECONDS = 30
 
@@ -38,6 +42,8 @@ export class Utterances {
   #text = ''
   /** Seconds that were sent when its text changed last. */
   #written = 0
+  /** Seconds that were sent when the provider said something last. */
+  #heard = 0
   #held: Buffer[] = []
   #heldBytes = 0
   #isOverfull = false
@@ -77,6 +83,11 @@ export class Utterances {
     return this.#isOverfull ? OVERFULL : null
   }
 
+  /** The provider has said something. */
+  hear(): void {
+    this.#heard = this.log.sent
+  }
+
   audio(bytes: Uint8Array): readonly LiveFrame[] {
     if (bytes.byteLength === 0) return NO_FRAMES
     this.log.count(bytes)
@@ -84,9 +95,11 @@ export class Utterances {
       this.#hold(bytes)
       return NO_FRAMES
     }
-    const at = { sent: this.log.sent, committed: this.#from, written: this.#written }
+    const { sent } = this.log
     const frame = this.#frames.append(bytes)
-    return isCommitDue(this.#pace, at) ? [frame, ...this.#finish()] : [frame]
+    const isQuiet = this.#text === '' && sent - Math.max(this.#heard, this.#from) >= QUIET_SECONDS
+    const isDue = isCommitDue(this.#pace, { sent, committed: this.#from, written: this.#written })
+    return isQuiet || isDue ? [frame, ...this.#finish()] : [frame]
   }
 
   /** @returns null when there is nothing to settle */
@@ -116,6 +129,7 @@ export class Utterances {
     const end = this.#until ?? this.log.sent
     const told = text === '' ? this.log.partial(end, '') : this.log.final({ start: this.#from, end, text })
     const events: LiveEvent[] = [told, ...this.log.settle(end)]
+    if (text !== '') events.push(this.log.utteranceEnd(end))
     while (this.#finalizing[0] !== undefined && this.#finalizing[0] <= end) {
       this.#finalizing.shift()
       events.push({ kind: 'finalized' })

@@ -11,6 +11,7 @@ import {
   type CommitPace,
   closeFailure,
   commitPace,
+  FINALIZING_MAX,
   failureInside,
   isCommitDue,
   LiveLog,
@@ -71,6 +72,8 @@ class MistralStepper implements LiveStepper {
   #written = 0
   #flushed: number | null = null
   #committed = 0
+  /** Calls of `finalize` without an answer. */
+  #finalizing = 0
   #language: string | null = null
 
   constructor(call: LiveCall) {
@@ -95,9 +98,15 @@ class MistralStepper implements LiveStepper {
     return [append, FLUSH]
   }
 
-  /** A flush has no answer by which it could be known that all was told. */
+  /** Answered by the words that a flush lets go. Behind a silence there are none, and all was told. */
   finalize(): readonly LiveFrame[] {
-    return NO_FRAMES
+    const { sent } = this.#log
+    const isSilent = this.#text.trim() === '' && sent - this.#written > LAG_SECONDS
+    if (isSilent || sent <= this.#log.settled || this.#finalizing >= FINALIZING_MAX) return NO_FRAMES
+    this.#finalizing += 1
+    this.#flushed = sent
+    this.#committed = sent
+    return [FLUSH]
   }
 
   keepAlive(): readonly LiveFrame[] {
@@ -155,9 +164,15 @@ class MistralStepper implements LiveStepper {
     const before = isLate ? this.#told(this.#flushed ?? sent) : []
     this.#text = (this.#text + text).slice(0, TEXT_MAX)
     this.#written = sent
-    const after = this.#flushed === null ? [] : this.#told(this.#flushed)
+    const after = this.#flushed === null ? [] : [...this.#told(this.#flushed), ...this.#answers()]
     const rest = this.#log.partial(this.#from, this.#text.trim())
     return { events: [...before, ...after, ...(this.#text.trim() === '' ? [] : [rest])] }
+  }
+
+  #answers(): readonly LiveEvent[] {
+    const answers = Array.from({ length: this.#finalizing }, (): LiveEvent => ({ kind: 'finalized' }))
+    this.#finalizing = 0
+    return answers
   }
 
   /** Tells the text so far as final, but for a word that may go on; what was said longer ago than that is settled. */
@@ -191,7 +206,7 @@ class MistralStepper implements LiveStepper {
     this.#from = sent
     if (!this.#isEnding) return { events: finals }
     this.#isOver = true
-    return { events: [...finals, ...this.#log.settle(sent), { kind: 'ended' }] }
+    return { events: [...finals, ...this.#log.settle(sent), ...this.#answers(), { kind: 'ended' }] }
   }
 
   /** The code is a number of its own, and not a status. */

@@ -3,6 +3,7 @@ import type { ChatDelta, ChatResult, CompleteCall } from '../contracts/chat.ts'
 import type { LiveTranscription, Operation, Provider, Target } from '../contracts/provider.ts'
 import { completionByChat } from './completion.ts'
 import { classify } from './failure.ts'
+import { UTTERANCE_ANSWER_MS } from './live-utterances.ts'
 import { type ChatShape, chatOperation, OPENAI_AUDIO } from './openai/chat.ts'
 import { completionOperation } from './openai/completion.ts'
 import { embeddingsOperation } from './openai/embeddings.ts'
@@ -88,6 +89,7 @@ const live: LiveTranscription = {
   unsupported: (call, target) => liveAt(target).unsupported?.(call, target) ?? null,
   handshake: (call, target) => liveAt(target).handshake(call, target),
   refused: classify,
+  answersWithinMs: UTTERANCE_ANSWER_MS,
   connect: (call, target) => liveAt(target).connect(call, target),
 }
 

@@ -15,7 +15,7 @@ import {
   textOnly,
   UNREADABLE,
 } from './live.ts'
-import { Utterances } from './live-utterances.ts'
+import { UTTERANCE_ANSWER_MS, Utterances } from './live-utterances.ts'
 import { appendFrame } from './openai/live.ts'
 import { type ExtraHeaders, headersOf } from './openai/wire.ts'
 
@@ -35,6 +35,7 @@ export function vllmLive(extra: ExtraHeaders): LiveTranscription {
       return { url: socketUrl(target, '/realtime'), protocols: [], headers, audio: AUDIO }
     },
     refused: classify,
+    answersWithinMs: UTTERANCE_ANSWER_MS,
     connect: (call, { model }) => new VllmStepper(call, model),
   }
 }
@@ -87,6 +88,7 @@ class VllmStepper implements LiveStepper {
   received(frame: LiveFrame): Received {
     const message = objectIn(frame)
     if (message === null) return UNREADABLE
+    this.#utterances.hear()
     const { failure } = this.#utterances
     if (failure !== null) return { events: [failure] }
     const { type, delta, text } = message

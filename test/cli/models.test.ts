@@ -72,6 +72,20 @@ t.test('models shows prices that change, and notes', async (t) => {
   t.match(printed('2026-11-21', 'groq'), /llama-3\.1-8b-instant .* shut down on 2026-08-16 for free/)
 })
 
+t.test('models shows what is kept of live audio, and its price', async (t) => {
+  t.match(printed('2026-11-21', 'deepgram'), /FEATURES +LIVE +PRICE/)
+  t.match(
+    printed('2026-11-21', 'deepgram'),
+    /nova-3 +audio_input +\S+ +word_timestamps,\S*multichannel +0\.462\/h 0\.12\/h with diarization, live 0\.348\/h /,
+  )
+  t.match(
+    printed('2026-11-21', 'openai'),
+    /gpt-live-transcribe +audio_input +- +keyterms +live 1\.02\/h +2026/,
+  )
+  t.match(printed('2026-11-21', 'openai'), /gpt-realtime-whisper +audio_input +- +text +live 1\.02\/h +2026/)
+  t.match(printed('2026-11-21', 'openai'), /whisper-1 +audio_input +\S+ +- +0\.36\/h +2026/)
+})
+
 const KEY = `\${KEY}`
 const CONFIG = {
   plans: { pro: { includes: ['audio_input', 'text'] } },
@@ -86,6 +100,7 @@ const CONFIG = {
         { provider: 'openai', model: 'whisper-1' },
         { provider: 'openai', model: 'gpt-transcribe' },
         { provider: 'groq', model: 'llama-3.1-8b-instant' },
+        { provider: 'openai', model: 'gpt-live-transcribe' },
       ],
     },
     other: { workspace: 'acme', entries: [{ provider: 'openai', model: 'whisper-1' }] },
@@ -100,6 +115,7 @@ t.test('check says what has ended, ends soon, or is to be known of a model', asy
   t.equal(now.code, 0, now.errors)
   t.match(now.output, /\nMODEL +WHAT TO KNOW\ngroq\/llama-3\.1-8b-instant +shut down on 2026-08-16 for free/)
   t.notMatch(now.output, /whisper-1 +end/)
+  t.match(now.output, /\nLIVE AUDIO +KEEPS\nopenai\/gpt-live-transcribe +keyterms\n/)
   t.match((await on('2027-01-01')).output, /\nopenai\/whisper-1 +ends on 2027-02-26, in 56 days\ngroq/)
   const after = await on('2027-02-27')
   t.match(after, { code: 0, output: /\nopenai\/whisper-1 +ended on 2027-02-26\n/ })

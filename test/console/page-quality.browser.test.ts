@@ -26,7 +26,17 @@ const WIDE = { width: 1280, height: 800 }
 
 const VIEWS = [
   ...['overview', 'routes', 'routes/acme.voice', 'routes/acme.next', 'routes/voice', 'providers', 'apps'],
-  ...['keys', 'playground', 'playground?tab=speech', 'requests', 'jobs', 'settings', 'audit', 'setup'],
+  ...[
+    'keys',
+    'playground',
+    'playground?tab=live',
+    'playground?tab=speech',
+    'requests',
+    'jobs',
+    'settings',
+    'audit',
+    'setup',
+  ],
 ].map((view) => `/console/acme/${view}`)
 const PLATFORM_VIEWS = ['overview', 'workspaces', 'workspaces/acme', 'providers', 'audit', 'setup'].map(
   (view) => `/console/${view}`,

@@ -5,7 +5,7 @@ import { sha256 } from '../support/digests.ts'
 import { assertStopsClean } from '../support/gateway.ts'
 import { startLarkway } from '../support/larkway.ts'
 import { RawClient } from '../support/raw-client.ts'
-import { type HeardRequest, startEar } from '../support/slow-ear.ts'
+import { answer, type HeardRequest, startEar } from '../support/slow-ear.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
@@ -30,11 +30,15 @@ function slowly(): (request: HeardRequest) => void {
   }
 }
 
+function headOf(key: string): string {
+  const head = `POST /v1/transcription HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n`
+  return `${head}Content-Type: audio/wav\r\nContent-Length: ${BODY.length}\r\n\r\n`
+}
+
 /** Sends the body at a pace, or as fast as it is taken. */
 async function upload(port: number, key: string, paced: boolean) {
   const client = await RawClient.connect(port)
-  const head = `POST /v1/transcription HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n`
-  await client.send(`${head}Content-Type: audio/wav\r\nContent-Length: ${BODY.length}\r\n\r\n`)
+  await client.send(headOf(key))
   const beganMs = performance.now()
   for (let at = 0; at < BODY.length; at += 100_000) {
     await client.send(BODY.subarray(at, at + 100_000))
@@ -46,16 +50,20 @@ async function upload(port: number, key: string, paced: boolean) {
   return { status: response?.status, text: (JSON.parse(`${response?.body}`) as { content: string }).content }
 }
 
-async function peakOf(t: Test, cut_through: boolean): Promise<number> {
-  const ear = await startEar(t, { onPart: slowly() })
+async function startNode(t: Test, earUrls: readonly string[], entry: object) {
   const key = makeKey()
   const provider = { kind: 'deepgram', access: 'byok', workspace: 'acme', api_key: `\${EAR_KEY}` }
   const gateway = await startLarkway(t, {
     key,
     env: { EAR_KEY: 'ear', LARKWAY_MEMORY_MIB: `${BUDGET_MIB}` },
     config: {
-      providers: { ear: { ...provider, base_url: ear.url } },
-      routes: { voice: { workspace: 'acme', entries: [{ provider: 'ear', model: 'nova-3', cut_through }] } },
+      providers: Object.fromEntries(earUrls.map((base_url, i) => [`ear${i}`, { ...provider, base_url }])),
+      routes: {
+        voice: {
+          workspace: 'acme',
+          entries: earUrls.map((_, i) => ({ provider: `ear${i}`, model: 'nova-3', ...entry })),
+        },
+      },
       workspaces: {
         acme: {
           apps: { web: { route: 'voice' } },
@@ -64,6 +72,12 @@ async function peakOf(t: Test, cut_through: boolean): Promise<number> {
       },
     },
   })
+  return { gateway, key }
+}
+
+async function peakOf(t: Test, cut_through: boolean): Promise<number> {
+  const ear = await startEar(t, { onPart: slowly() })
+  const { gateway, key } = await startNode(t, [ear.url], { cut_through })
   const sends = Array.from({ length: UPLOADS }, (_, i) => upload(gateway.port, key, i % 2 === 0))
   const answers = await Promise.all(sends)
   const expected = { status: 200, text: `Heard ${sha256(BODY)}` }
@@ -78,6 +92,54 @@ async function peakOf(t: Test, cut_through: boolean): Promise<number> {
   await assertStopsClean(t, gateway)
   return peak
 }
+
+t.test('a provider that does not wait for a slow upload is asked again, and not blamed', async (t: Test) => {
+  /** More than the gateway takes for a provider's own haste. */
+  const waitMs = 5_300
+  // As many as open a breaker.
+  const uploads = 5
+  const givenUp = new Set<HeardRequest>()
+  const seen = new Set<HeardRequest>()
+  const hasty = await startEar(t, {
+    onPart(request) {
+      if (seen.has(request) || seen.size >= uploads) return
+      seen.add(request)
+      setTimeout(() => {
+        givenUp.add(request)
+        if (givenUp.size % 2 === 0) request.socket.resetAndDestroy()
+        else answer(request, 408, { err_msg: 'too slow' })
+      }, waitMs)
+    },
+  })
+  const other = await startEar(t)
+  const { gateway, key } = await startNode(t, [hasty.url, other.url], { cut_through: true })
+  const head = headOf(key)
+  const clients = await Promise.all(
+    Array.from({ length: uploads }, async () => {
+      const client = await RawClient.connect(gateway.port)
+      await client.send(head, BODY.subarray(0, 200_000))
+      return client
+    }),
+  )
+  t.ok(await waitUntil(() => givenUp.size === uploads))
+  for (const client of clients) {
+    await client.send(BODY.subarray(200_000))
+    t.equal((await client.response({ timeoutMs: 20_000 }))?.status, 200)
+    client.destroy()
+  }
+  t.equal(other.requests.length, 0, 'nobody else was asked')
+  t.equal(hasty.requests.filter((one) => one.sha256 === sha256(BODY)).length, uploads)
+  const requests = () => gateway.log.filter(({ msg }) => msg === 'request')
+  await waitUntil(() => requests().length === uploads)
+  const lines = requests()
+  t.match(
+    lines,
+    Array.from({ length: uploads }, () => ({ cut_through: 'dropped', attempts: [{ status: 200 }] })),
+  )
+  const upstream = lines.map(({ upstream_milliseconds: ms }) => Number(ms))
+  t.ok(Math.max(...upstream) < waitMs / 2, `the upload is not counted as the provider's time: ${upstream}`)
+  await assertStopsClean(t, gateway)
+})
 
 t.test('what is sent on while it comes takes no memory of its own', { timeout: 180_000 }, async (t: Test) => {
   const whole = await peakOf(t, false)

@@ -144,6 +144,7 @@ t.test('what the demo really answers is what is documented, and what is shown', 
     ['transcriptionStream', '/v1/transcription/stream'],
     ['speechStream', '/v1/speech/stream'],
     ['openaiRealtime', '/openai/v1/realtime'],
+    ['deepgramListen', '/deepgram/v1/listen'],
   ] as const)
     await see({ id, path, summary: 'A request that is no handshake', status: 400 })
   t.same(

@@ -190,3 +190,50 @@ t.test('what is refused and how it breaks is classified as with answers', async 
     t.match(await connection.ended, expected, `${provider.kind} ${model} ${faults}`)
   }
 })
+
+t.test('every option that a model keeps live is taken, alone and with all others', async (t) => {
+  const { target } = await start(t)
+  const audio = liveAudio('one two', { sampleRate: 16_000 })
+  const keyterms = ['lark']
+  const rows: readonly [Provider, string, readonly Partial<TranscriptionOptions>[]][] = [
+    [
+      deepgram,
+      'nova-3',
+      [
+        { timestamps: 'both' },
+        { diarization: true },
+        { redaction: ['numbers', 'pci'], language: 'en' },
+        { keyterms },
+        { multichannel: true },
+        { smart_formatting: true, profanity_filter: true, language: 'en-US' },
+        { detect_language: true },
+      ],
+    ],
+    [
+      sandbox,
+      'morse-1',
+      [{ timestamps: 'both' }, { diarization: true }, { multichannel: true }, { language: 'en' }],
+    ],
+    [openai, 'gpt-live-transcribe', [{ keyterms }, { language: 'en' }]],
+    [openai, 'gpt-4o-transcribe', [{ prompt: 'larks' }, { language: 'en' }]],
+  ]
+  for (const [provider, model, alone] of rows) {
+    const { detect_language: _, ...all } = Object.assign({}, ...alone) as Partial<TranscriptionOptions>
+    for (const options of [{}, ...alone, all]) {
+      for (const commit of ['auto', 'manual'] as const) {
+        const made = liveCall(options, {
+          audio: { encoding: 'pcm_s16le', sampleRate: provider === openai ? 24_000 : 16_000, channels: 1 },
+          commit,
+          endpointingMs: 300,
+        })
+        const name = `${provider.kind} ${model} ${commit} ${JSON.stringify(options)}`
+        t.equal(provider.live?.unsupported?.(made, target(provider.kind, model)) ?? null, null, name)
+        const connection = new Connection(provider, made, target(provider.kind, model))
+        const sent = provider === openai ? liveAudio('one two', { sampleRate: 24_000 }) : audio
+        await connection.audio(framesOf(sent, 100))
+        t.equal(await connection.end(), null, name)
+        t.equal(connection.text.toLowerCase(), 'one two', name)
+      }
+    }
+  }
+})

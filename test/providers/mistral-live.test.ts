@@ -81,6 +81,20 @@ t.test('pieces of text that never change are final behind a pause', async (t) =>
   t.equal(made.stepper.closed(1000, ''), null)
 })
 
+t.test('finalize lets the last words go, and is answered by them', async (t) => {
+  const made = rig().audio(1).hear(delta('Hello'))
+  made.heard()
+  made.finalize()
+  t.same(marks(made), [FLUSH])
+  made.hear(delta(' world.'))
+  t.match(made.heard(), [{ kind: 'final', segment: { end: 1, text: 'Hello world.' } }, { kind: 'finalized' }])
+  made.audio(4).told()
+  made.finalize()
+  t.same(marks(made), [], 'silence: all was told')
+  made.hear(delta(' So')).audio(0.5).finalize().end().hear(done('Hello world. So'))
+  t.match(made.heard().slice(-3), [{ kind: 'settled' }, { kind: 'finalized' }, { kind: 'ended' }])
+})
+
 t.test('errors are sentences, with numbers of their own', async (t) => {
   const made = rig()
     .audio(1)

@@ -71,6 +71,7 @@ t.test('vLLM: the model first, then utterances that the session ends', async (t)
   t.match(made.heard(), [
     { kind: 'final', segment: { start: 2.2, end: 3.5 } },
     { kind: 'settled', seconds: 3.5 },
+    { kind: 'utterance_end', seconds: 3.5 },
     { kind: 'ended' },
   ])
   t.equal(made.stepper.closed(1000, ''), null)
@@ -81,10 +82,18 @@ t.test('vLLM: finalize while an utterance is finished, and an end without audio'
   made.heard()
   made.told()
   made.hear(done('one'))
-  t.match(made.heard().slice(-2), [{ kind: 'settled', seconds: 1 }, { kind: 'finalized' }])
+  t.match(made.heard().slice(1), [
+    { kind: 'settled', seconds: 1 },
+    { kind: 'utterance_end' },
+    { kind: 'finalized' },
+  ])
   t.same(made.told(), [BEGIN, ...Array(5).fill('audio'), FINISH])
   made.hear(done('two'))
-  t.match(made.heard().slice(-2), [{ kind: 'settled', seconds: 1.5 }, { kind: 'finalized' }])
+  t.match(made.heard().slice(1), [
+    { kind: 'settled', seconds: 1.5 },
+    { kind: 'utterance_end' },
+    { kind: 'finalized' },
+  ])
   made.end().hear({ type: 'error', error: 'no audio', code: 'processing_error' })
   t.same(made.heard(), [{ kind: 'ended' }])
   const stuck = rig('vllm').hear(CREATED).audio(1).finalize().audio(31).hear(delta('x'))
@@ -93,6 +102,15 @@ t.test('vLLM: finalize while an utterance is finished, and an end without audio'
     { kind: 'failed', failure: { kind: 'server' } },
     'no end of what is held back',
   )
+})
+
+t.test('vLLM: a server that says nothing for a while is asked for what it has', async (t) => {
+  const made = rig('vllm').hear(CREATED).audio(3.9)
+  made.told()
+  made.audio(0.1)
+  t.same(made.told().at(-1), FINISH)
+  const writing = rig('vllm').hear(CREATED).audio(3).hear(delta('')).audio(3)
+  t.notMatch(JSON.stringify(writing.told()), /final/, 'empty pieces show that it is there')
 })
 
 t.test('vLLM: its errors are sentences', async (t) => {

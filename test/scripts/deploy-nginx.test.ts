@@ -2,9 +2,16 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { WebSocket } from 'ws'
+import { askTls } from '../support/ask-tls.ts'
+import { localCertificate } from '../support/edge.ts'
+import { startGateway } from '../support/gateway.ts'
+import { LiveClient, openLive, wordsEntry } from '../support/live-rig.ts'
+import { RATE, serveWords, wordsAudio, wordsText } from '../support/live-words.ts'
 import { startNginx } from '../support/nginx-server.ts'
 import { withoutServers } from '../support/servers.ts'
 import { waitUntil } from '../support/wait-until.ts'
+import { filledWav } from '../support/wav.ts'
 
 const CALLERS = 8
 const BODY = 'x'.repeat(2_000)
@@ -75,4 +82,53 @@ t.test('nginx leaves a node that says it leaves, by POSTs alone', { skip: withou
   over = true
   await Promise.all(calls)
   t.same(statuses, new Set([200]), 'nobody has noticed')
+})
+
+t.test('TLS may end at nginx, by the lines that its file has for it', { skip: withoutServers }, async (t) => {
+  const { files, ca } = await localCertificate(t)
+  const node = await startGateway(t)
+  const { tlsPort = 0, url } = await startNginx(t, [node.port, node.port, node.port], files)
+  const audio = filledWav(25 * 1024 * 1024 - 1024, 1)
+  const post = (path: string, headers: Record<string, string>, body: Uint8Array) =>
+    askTls(tlsPort, ca, path, { method: 'POST', headers }, body)
+  const headers = {
+    authorization: `Bearer ${node.key}`,
+    'content-type': 'audio/wav',
+    'x-lk-request-id': 'one',
+  }
+  const { status, ...answer } = await post('/v1/transcription', headers, audio)
+  t.equal(status, 200, String(answer.body))
+  t.equal(answer.headers['x-lk-request-id'], 'one')
+  t.equal(JSON.parse(String(answer.body)).usage.audio_seconds, 819.167)
+  const key = Buffer.from(JSON.stringify({ key: node.key }))
+  const signedIn = await post('/console/api/session', { 'content-type': 'application/json' }, key)
+  t.match(signedIn.headers['set-cookie'], [/; Secure$/], 'the node is told by a header')
+  t.equal((await fetch(`${url}/readyz`)).status, 200, 'beside HTTP')
+})
+
+t.test('a live session goes through nginx, with TLS and without', { skip: withoutServers }, async (t) => {
+  const { files, ca } = await localCertificate(t)
+  const provider = await serveWords(t)
+  const rig = await openLive(t, [wordsEntry(provider.origin, 'first')])
+  const port = Number(new URL(rig.origin).port)
+  const nginx = await startNginx(t, [port, port, port], files)
+  for (const origin of [`ws://127.0.0.1:${nginx.port}`, `wss://localhost:${nginx.tlsPort}`]) {
+    const headers = { authorization: rig.authorization }
+    const url = `${origin}/v1/transcription/stream?sample_rate=${RATE}`
+    const caller = new LiveClient(t, new WebSocket(url, ['larkway.v1'], { headers, ca }))
+    await caller.message('ready')
+    await caller.speak(wordsAudio(0, 5))
+    caller.send({ type: 'end' })
+    t.match(await caller.message('done'), { type: 'done' })
+    t.equal(await caller.closed, 1000)
+    t.equal(caller.text, wordsText(5))
+  }
+  const other = {
+    headers: { connection: 'Upgrade, HTTP2-Settings', upgrade: 'h2c', 'http2-settings': 'AAMAAABk' },
+  }
+  t.equal(
+    (await askTls(nginx.tlsPort ?? 0, ca, '/readyz', other)).status,
+    404,
+    'no other protocol is changed to',
+  )
 })

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { WebSocket } from 'ws'
+import { listen } from '../../src/api/deepgram/listen.ts'
 import type { Dependencies } from '../../src/api/endpoint.ts'
 import { transcription } from '../../src/api/native/transcription.ts'
 import { transcriptionStream } from '../../src/api/native/transcription-stream.ts'
@@ -64,7 +65,7 @@ export async function openLive(
   })
   const live = new LiveSessions(dependencies.services, ringBytes, watch)
   const needs = { ...dependencies, live, ...more }
-  const endpoints = [transcriptionStream, transcription, realtime, clientSecrets]
+  const endpoints = [transcriptionStream, transcription, realtime, clientSecrets, listen]
   const routes = endpoints.map((one) => one.route(needs))
   const edge = await startEdge(t, routes, certificate === undefined ? {} : { files: certificate.files })
   const url = `${edge.origin.replace('http:', 'ws:')}/v1/transcription/stream`

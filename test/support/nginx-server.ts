@@ -2,6 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { CertificateFiles } from '../../src/inbound/apps.ts'
 import { freePort, type Teardown, tempFolder } from './scratch.ts'
 import { Daemon, locate } from './servers.ts'
 
@@ -10,6 +11,8 @@ const DEPLOYED = fileURLToPath(new URL('../../scripts/deploy/nginx.conf', import
 export interface NginxServer {
   readonly url: string
   readonly port: number
+  /** Undefined without TLS. */
+  readonly tlsPort: number | undefined
   /** What it has logged so far, of requests and of faults. */
   log(): Promise<string>
 }
@@ -21,15 +24,18 @@ export interface NginxServer {
  * because root's folders are root's.
  *
  * @param nodes ports of the three nodes
+ * @param files have TLS end here as well, by the lines that the file has for it
  */
 export async function startNginx(
   t: Teardown,
   nodes: readonly [number, number, number],
+  files?: CertificateFiles,
 ): Promise<NginxServer> {
   const program = await locate('nginx')
   const folder = await tempFolder(t)
   const port = await freePort()
-  const moved = place(await readFile(DEPLOYED, 'utf8'), { folder, port, nodes })
+  const tls = files === undefined ? undefined : { ...files, port: await freePort() }
+  const moved = place(await readFile(DEPLOYED, 'utf8'), { folder, port, nodes, tls })
   const path = join(folder, 'nginx.conf')
   await writeFile(path, moved)
   const globals = `daemon off;${process.getuid?.() === 0 ? ` user ${userInfo().username};` : ''}`
@@ -38,15 +44,26 @@ export async function startNginx(
   const daemon = new Daemon('nginx', program, args, logPath)
   t.teardown(() => daemon.end('SIGTERM'))
   await daemon.start(() => answers(port))
-  return { url: `http://127.0.0.1:${port}`, port, log: () => readFile(logPath, 'utf8') }
+  return { url: `http://127.0.0.1:${port}`, port, tlsPort: tls?.port, log: () => readFile(logPath, 'utf8') }
 }
 
+interface Places {
+  readonly folder: string
+  readonly port: number
+  readonly nodes: readonly number[]
+  readonly tls: (CertificateFiles & { readonly port: number }) | undefined
+}
+
+const tlsLines = ({ port, certFile, keyFile }: NonNullable<Places['tls']>) => [
+  { deployed: '#listen 8443 ssl;', here: `listen 127.0.0.1:${port} ssl;`, times: 1 },
+  { deployed: '#ssl_certificate /etc/nginx/tls.crt;', here: `ssl_certificate ${certFile};`, times: 1 },
+  { deployed: '#ssl_certificate_key /etc/nginx/tls.key;', here: `ssl_certificate_key ${keyFile};`, times: 1 },
+]
+
 /** @throws Error when the file does not have what is to be replaced as often as it should */
-function place(
-  text: string,
-  { folder, port, nodes }: { folder: string; port: number; nodes: readonly number[] },
-): string {
+function place(text: string, { folder, port, nodes, tls }: Places): string {
   const replacements = [
+    ...(tls === undefined ? [] : tlsLines(tls)),
     { deployed: 'listen 8080;', here: `listen 127.0.0.1:${port};`, times: 1 },
     ...nodes.map((node, index) => ({
       deployed: `server larkway-${index + 1}:8080 `,

@@ -9,7 +9,7 @@ import { isObject } from '../../inbound/json-body.ts'
 import { invalid, invalidField, MUST } from '../../inbound/refusals.ts'
 import type { LiveMessage, LiveSink } from '../../live/messages.ts'
 import type { LiveRequest, LiveSession } from '../../live/session.ts'
-import { bytesPerSecond, frameBytes } from '../../media/pcm.ts'
+import { bytesPerSecond, WholeFrames } from '../../media/pcm.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { type SocketCall, socketEndpoint } from '../socket-endpoint.ts'
 import { bearerOf, type ClientSecret, looksLikeSecret, openSecret } from './client-secrets.ts'
@@ -136,8 +136,7 @@ class RealtimeSocket implements ClientSocketListener, LiveSink {
   /** Bytes of audio that came, and those of them that were committed or cleared. */
   #received = 0
   #committed = 0
-  /** The beginning of a sample whose end comes with the next piece. */
-  #rest: Uint8Array = new Uint8Array(0)
+  #frames = new WholeFrames(audioOf(DEFAULT_CONFIG))
   #events = 0
   #reason: string | null = null
   #isOver = false
@@ -271,12 +270,9 @@ class RealtimeSocket implements ClientSocketListener, LiveSink {
       // Otherwise every piece of audio that follows would be refused by itself.
       return void this.end(toGatewayError(thrown))
     }
-    const frame = frameBytes(audioOf(this.#config))
-    const all = this.#rest.length === 0 ? audio : Buffer.concat([this.#rest, audio])
-    const whole = all.length - (all.length % frame)
-    this.#rest = all.subarray(whole)
-    this.#received += whole
-    if (whole > 0) this.#session.audio(all.subarray(0, whole))
+    const whole = this.#frames.take(audio)
+    this.#received += whole.length
+    if (whole.length > 0) this.#session.audio(whole)
   }
 
   #commit(): void {
@@ -288,7 +284,7 @@ class RealtimeSocket implements ClientSocketListener, LiveSink {
   }
 
   #clear(): void {
-    this.#rest = new Uint8Array(0)
+    this.#frames.clear()
     if (this.#received > this.#committed) {
       this.#committed = this.#received
       this.#items.clear(this.#receivedSeconds)
@@ -307,6 +303,7 @@ class RealtimeSocket implements ClientSocketListener, LiveSink {
     const call = this.#liveCall(this.#config)
     const grant = this.#secret ?? undefined
     const selection = dependencies.live.select(context, call, grant)
+    this.#frames = new WholeFrames(audioOf(this.#config))
     const session = dependencies.live.open({ context, call, selection, sink: this, admitted, grant })
     this.#stopWaiting()
     void session.start()

@@ -203,6 +203,7 @@ function errorHeaders(operation: Operation, status: number, codes: readonly Erro
   const isKnown = status !== ERRORS.UNAUTHENTICATED.status
   return [
     ...commonHeaders(operation, isKnown),
+    ...(operation.errorHeaders ?? []),
     'x-should-retry',
     ...(isKnown ? [] : (['WWW-Authenticate'] as const)),
     ...(codes.some(waits) ? (['Retry-After'] as const) : []),

@@ -46,6 +46,8 @@ export const HEADERS = {
   'X-LK-Usage-Images': usage('images'),
   'X-LK-Usage-Total-Tokens': usage('total_tokens'),
   'x-request-id': header("as `X-LK-Request-ID`, where OpenAI's libraries look for it"),
+  'dg-request-id': header("as `X-LK-Request-ID`, where Deepgram's libraries look for it"),
+  'dg-error': header('why the handshake was refused'),
   'WWW-Authenticate': header('how to authenticate: `Bearer`'),
   ETag: header('of this version'),
   'Accept-Ranges': header('`bytes`'),

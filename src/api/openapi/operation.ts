@@ -11,6 +11,7 @@ export const TAGS = {
   Queue: 'Requests in the background.',
   OpenAI:
     "For OpenAI's client libraries, with `/openai/v1` here as base URL: OpenAI's schemas, Larkway's errors.",
+  Deepgram: "For Deepgram's client libraries, with `/deepgram` here as base URL: live transcription.",
   Account: 'The current key, and the settings of its workspace.',
   Node: 'Health, signed result URLs, and this reference.',
 } as const
@@ -51,6 +52,8 @@ export interface Operation {
   readonly answers: readonly Answer[]
   /** Headers of all answers, errors too, beside those that every endpoint of its kind has. */
   readonly headers?: readonly HeaderName[]
+  /** Headers of its errors alone. */
+  readonly errorHeaders?: readonly HeaderName[]
   readonly errors: readonly ErrorCode[]
 }
 

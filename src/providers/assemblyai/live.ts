@@ -40,6 +40,8 @@ export const live: LiveTranscription = {
   refused: classify,
   connect: (call) => withWarnings(new StreamingStepper(call), hintOf(call).warnings),
   keepAliveMs: KEEP_ALIVE_MS,
+  // Turns, silence about every second, and heartbeats, of which its pages do not say how often they come.
+  answersWithinMs: 10_000,
 }
 
 /** The kinds whose policies are all among those that streaming has; of medical ones it lacks injuries. */
@@ -259,8 +261,8 @@ class StreamingStepper implements LiveStepper {
             )
     return [
       ...finals,
-      this.#log.utteranceEnd(end),
       ...this.#log.settle(end),
+      this.#log.utteranceEnd(end),
       ...this.#answer(end + FORCED_SECONDS),
     ]
   }

@@ -34,6 +34,8 @@ const ENCODINGS: Readonly<Record<LiveEncoding, string>> = {
 
 /** Ten seconds without a frame close the connection; every 3 to 5 a `KeepAlive` is advised. */
 const KEEP_ALIVE_MS = 4_000
+/** Interim results come about every second, in silence too. */
+const ANSWER_MS = 5_000
 
 /** Where a server speaks this protocol, below the base URL, and what goes with the handshake. */
 interface ListenTerms {
@@ -53,6 +55,7 @@ export function liveOperation(terms: ListenTerms): LiveTranscription {
     connect: (call, target) => withWarnings(new DeepgramStepper(call, target), hintOf(call.options).warnings),
     readyWhenOpen: true,
     keepAliveMs: KEEP_ALIVE_MS,
+    answersWithinMs: ANSWER_MS,
   }
 }
 
@@ -81,8 +84,8 @@ function handshake(
   query.set('encoding', ENCODINGS[encoding])
   query.set('sample_rate', String(sampleRate))
   query.set('channels', String(channels))
-  // That interim results are redacted, its pages do not say.
-  query.set('interim_results', String(terms.interim && options.redaction.length === 0))
+  // Also for who does not read them: they tell that it is there.
+  query.set('interim_results', 'true')
   query.set('vad_events', 'true')
   const { endpointingMs } = terms
   if (terms.commit === 'manual') query.set('endpointing', 'false')
@@ -187,6 +190,8 @@ class DeepgramStepper implements LiveStepper {
     if (best === undefined || typeof best.transcript !== 'string') return UNREADABLE.events
     const text = best.transcript.trim()
     if (message.is_final !== true) {
+      // That interim results are redacted, its pages do not say.
+      if (this.#options.redaction.length > 0) return []
       if (text === '') return [this.#log.partial(start, '', channel)]
       const [first] = objectsIn(best.words)
       return [this.#log.partial(secondsOf(first?.start) ?? start, text, channel, start + length)]

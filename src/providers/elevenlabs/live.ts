@@ -39,6 +39,8 @@ export const live: LiveTranscription = {
   unsupported: ({ options }) => unsupported(options),
   handshake,
   refused: classify,
+  // A commit of silence, and time for its answer.
+  answersWithinMs: 8_000,
   connect: (call) => withWarnings(new ScribeStepper(call), hintOf(call).warnings),
 }
 
@@ -220,7 +222,7 @@ class ScribeStepper implements LiveStepper {
         : groupWords(words, text).map(({ segment, words: group }) =>
             this.#log.final({ ...segment, language, words: group }),
           )
-    return [...finals, ...this.#answer(true)]
+    return [...finals, ...this.#answer(true), this.#log.utteranceEnd(end)]
   }
 
   /** The answer to the oldest commit. @param isWhole there was enough to be committed */

@@ -19,7 +19,7 @@ import {
   UNREADABLE,
   withWarnings,
 } from '../live.ts'
-import { Utterances } from '../live-utterances.ts'
+import { UTTERANCE_ANSWER_MS, Utterances } from '../live-utterances.ts'
 import { wantsSegments, wantsSpeakers, wantsWords } from '../transcript-needs.ts'
 import { lackedFeatures } from '../unsupported.ts'
 import { headersOf } from './wire.ts'
@@ -46,6 +46,7 @@ export const geminiLive: LiveTranscription = {
     audio: AUDIO,
   }),
   refused: classify,
+  answersWithinMs: UTTERANCE_ANSWER_MS,
   connect: (call, target) => withWarnings(new GeminiStepper(call, target), hintOf(call).warnings),
 }
 
@@ -126,6 +127,7 @@ class GeminiStepper implements LiveStepper {
     // Its text frames come as binary ones.
     const message = objectIn(typeof frame === 'string' ? frame : Buffer.from(frame).toString())
     if (message === null) return UNREADABLE
+    this.#utterances.hear()
     const { failure } = this.#utterances
     if (failure !== null) return { events: [failure] }
     if (message.setupComplete !== undefined) return this.#begin()

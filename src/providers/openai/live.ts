@@ -97,6 +97,7 @@ export function liveOperation(extra: ExtraHeaders, terms: LiveTerms = OPENAI): L
     unsupported: ({ options }, { model }) => unsupported(options, shapeOf(model)),
     handshake: (call, target) => handshake(call, target, extra, terms),
     refused: classify,
+    answersWithinMs: ANSWER_MS,
     connect: (call, target) =>
       withWarnings(
         new TranscriptionStepper(call, target, terms),
@@ -168,6 +169,8 @@ const PROBES: Readonly<Record<Dialect, string>> = {
 }
 /** Audio that is sent without a word from the provider until it is asked for one, seconds. */
 const PROBE_SECONDS = 3
+/** That, and time for the answer. */
+const ANSWER_MS = 6_000
 /** How far behind the audio the detection of speech may be, seconds. */
 const DETECTION_SECONDS = 1
 /** Least audio of a commit; less is refused, as an empty one is. */

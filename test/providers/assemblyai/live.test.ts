@@ -165,8 +165,8 @@ t.test('turns grow, end, and are settled', async (t) => {
       language: 'en',
       languageConfidence: 0.98,
     },
-    { kind: 'utterance_end', seconds: 1.4 },
     { kind: 'settled', seconds: 1.4 },
+    { kind: 'utterance_end', seconds: 1.4 },
   ])
   made.hear({ type: 'Silence', start_ms: 1500, end_ms: 2500 })
   t.same(made.heard(), [{ kind: 'settled', seconds: 2.5 }])
@@ -181,7 +181,7 @@ t.test('turns grow, end, and are settled', async (t) => {
   made.hear(turn(1, [['so', 2600, 2700]], { over: true, formatted: false }), TERMINATION)
   t.match(
     made.heard().map(({ kind }) => kind),
-    ['partial', 'final', 'utterance_end', 'settled', 'settled', 'ended'],
+    ['partial', 'final', 'settled', 'utterance_end', 'settled', 'ended'],
   )
   t.equal(made.stepper.closed(1000, ''), null)
 })

@@ -79,10 +79,10 @@ t.test('options become the query', async (t) => {
     [[{ language: 'en-US' }, { endpointingMs: 300 }], { language: 'en-US', endpointing: '300' }],
     [
       [{ language: 'de' }, { commit: 'manual', interim: false }],
-      { language: 'de', endpointing: 'false', interim_results: 'false' },
+      { language: 'de', endpointing: 'false', interim_results: 'true' },
     ],
     [[{ keyterms: ['lark', 'way'] }], { keyterm: ['lark', 'way'] }],
-    [[{ redaction: ['pii', 'pci'], language: 'en' }], { redact: ['pii', 'pci'], interim_results: 'false' }],
+    [[{ redaction: ['pii', 'pci'], language: 'en' }], { redact: ['pii', 'pci'], interim_results: 'true' }],
     [
       [{ diarization: true, smart_formatting: true, profanity_filter: true }],
       { diarize_model: 'latest', smart_format: 'true', profanity_filter: 'true' },
@@ -168,6 +168,13 @@ t.test('partials, finals and what is settled', async (t) => {
   rig.hear(METADATA)
   t.same(rig.heard(), [{ kind: 'ended' }])
   t.equal(rig.stepper.closed(1000, ''), null)
+})
+
+t.test('what is not final is not told where something is redacted', async (t) => {
+  const call = liveCall({ redaction: ['pii'], language: 'en' })
+  const rig = new LiveRig(deepgram, call, target()).open().audio(3)
+  rig.hear(results([0, 1.5], [['Ann', 0.5, 0.9]], { final: false }))
+  t.same(rig.heard(), [])
 })
 
 t.test('speakers and long results are segments of their own', async (t) => {

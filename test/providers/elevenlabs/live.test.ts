@@ -115,6 +115,7 @@ t.test('a pause in the text is committed, and what is committed has words and is
       language: 'en',
     },
     { kind: 'settled', seconds: 2.7 },
+    { kind: 'utterance_end', seconds: 2.7, channel: 0 },
   ])
 })
 
@@ -147,9 +148,11 @@ t.test('finalize and end are commits with answers', async (t) => {
     { kind: 'final', segment: { text: 'one' } },
     { kind: 'settled', seconds: 1 },
     { kind: 'finalized' },
+    { kind: 'utterance_end' },
     { kind: 'final', segment: { text: 'two' } },
     { kind: 'settled', seconds: 2 },
     { kind: 'finalized' },
+    { kind: 'utterance_end' },
   ])
   made.hear(problem('commit_throttled'))
   t.same(made.heard(), [{ kind: 'ended' }], 'there was nothing left')

@@ -87,7 +87,7 @@ t.test('silence ends with its activity, and the session with the last utterance'
   made.hear({ serverContent: { inputTranscription: { text: 'So.' }, generationComplete: true } })
   t.match(
     made.heard().map(({ kind }) => kind),
-    ['final', 'settled', 'ended'],
+    ['final', 'settled', 'utterance_end', 'ended'],
   )
   t.equal(made.stepper.closed(1000, ''), null)
   const early = rig().audio(1).hear(COMPLETE)

@@ -196,28 +196,33 @@ function Recording(props: {
 }) {
   const { stream, recorder, sinceMs } = props
   const [seconds, setSeconds] = useState(0)
-  const meter = useRef<HTMLMeterElement>(null)
   useEffect(() => {
     const timer = setInterval(() => setSeconds((Date.now() - sinceMs) / 1_000), 250)
     return () => clearInterval(timer)
   }, [sinceMs])
-  useEffect(() => followLevel(stream, meter), [stream])
   const stop = () => recorder.state !== 'inactive' && recorder.stop()
   return h(
     'div',
     { class: 'play-recording', role: 'group', 'aria-label': 'Recording' },
     h(Button, { kind: 'danger', icon: 'stop', onClick: stop }, 'Stop'),
     h('span', { class: 'play-recording-time' }, clock(seconds)),
-    h('meter', {
-      ref: meter,
-      class: 'play-level',
-      min: '0',
-      max: '1',
-      value: '0',
-      'aria-label': 'Microphone level',
-    }),
+    h(LevelMeter, { stream }),
     h('span', { class: 'hidden', role: 'status' }, 'Recording'),
   )
+}
+
+/** How loud it is that the microphone hears. */
+export function LevelMeter({ stream }: { readonly stream: MediaStream }) {
+  const meter = useRef<HTMLMeterElement>(null)
+  useEffect(() => followLevel(stream, meter), [stream])
+  return h('meter', {
+    ref: meter,
+    class: 'play-level',
+    min: '0',
+    max: '1',
+    value: '0',
+    'aria-label': 'Microphone level',
+  })
 }
 
 /** How loud it is, from 0 to 1 over 60 dB, at every frame. */
@@ -259,19 +264,24 @@ export function recordingName(mediaType: string, at: Date): string {
   return `recording-${stamp}.${EXTENSIONS[subtype] ?? 'webm'}`
 }
 
-/** Advice for a microphone that does not open, by the name of the DOMException. */
-export function microphoneTrouble(name: string): string {
+/**
+ * Advice for a microphone that does not open.
+ *
+ * @param name    of the DOMException
+ * @param instead what else can be done
+ */
+export function microphoneTrouble(name: string, instead = 'drop a file instead'): string {
   switch (name) {
     case 'NotAllowedError':
     case 'SecurityError':
-      return 'The browser refused the microphone. Allow it for this site beside the address, or drop a file instead.'
+      return `The browser refused the microphone. Allow it for this site beside the address, or ${instead}.`
     case 'NotFoundError':
     case 'OverconstrainedError':
-      return 'No microphone was found. Connect one and record again, or drop a file instead.'
+      return `No microphone was found. Connect one and record again, or ${instead}.`
     case 'NotReadableError':
     case 'AbortError':
-      return 'The microphone is in use by another program. Close that and record again, or drop a file instead.'
+      return `The microphone is in use by another program. Close that and record again, or ${instead}.`
     default:
-      return 'Recording needs https or localhost. Drop a file instead.'
+      return `The microphone needs https or localhost. Open the console there, or ${instead}.`
   }
 }

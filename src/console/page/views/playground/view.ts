@@ -7,6 +7,7 @@ import { PageHead } from '../../components/page-head.ts'
 import { EmptyState, Loaded, Note } from '../../components/states.ts'
 import { Tabs } from '../../components/tabs.ts'
 import { h } from '../../h.ts'
+import { lazy } from '../../lazy.ts'
 import { useLoad } from '../../load.ts'
 import { apiPath, pathOf } from '../../paths.ts'
 import { useQuery } from '../../router.ts'
@@ -18,8 +19,11 @@ import { Transcription } from './transcription.ts'
 
 const TABS = [
   { id: 'transcription', label: 'Transcription' },
+  { id: 'live', label: 'Live' },
   { id: 'speech', label: 'Speech' },
 ] as const
+
+const Live = lazy({ title: 'Live', load: async () => (await import('./live.ts')).Live })
 
 /** Calls of `/v1` from the page, with a key of an hour that is kept in memory only. */
 export function PlaygroundView(props: WorkspaceViewProps) {
@@ -58,7 +62,10 @@ function Playground({ workspace, session, about }: WorkspaceViewProps & { readon
   const [handed, setHanded] = useState<File | null>(null)
   const ids = about.apps.map(({ id }) => id)
   const app = ids.find((id) => id === query.get('app')) ?? ids[0] ?? ''
-  const tab = query.get('tab') === 'speech' ? 'speech' : 'transcription'
+  const tab = TABS.find(({ id }) => id === query.get('tab'))?.id ?? 'transcription'
+  /** It stays once it was shown: a session goes on when another tab is looked at. */
+  const [hasLive, setHasLive] = useState(false)
+  if (tab === 'live' && !hasLive) setHasLive(true)
   const fields = about.apps.find(({ id }) => id === app)?.fields
   const { transcribing, speaking } = appRoutes(fields)
   const routes = useRoutes(workspace, transcribing, speaking)
@@ -79,14 +86,15 @@ function Playground({ workspace, session, about }: WorkspaceViewProps & { readon
         label: 'Endpoint',
         tabs: TABS,
         chosen: tab,
-        onChoose: (id: string) => setQuery({ tab: id === 'speech' ? id : null }),
+        onChoose: (id: string) => setQuery({ tab: id === 'transcription' ? null : id }),
       },
       unfit ? h(Unfit, { workspace, app, route: tab === 'speech' ? speaking : transcribing }) : null,
       h(
         'div',
-        { hidden: tab === 'speech' },
+        { hidden: tab !== 'transcription' },
         h(Transcription, { workspace, app, keys, handed, purposes, abilities: routes?.abilities ?? null }),
       ),
+      h('div', { hidden: tab !== 'live' }, hasLive ? h(Live, { workspace, app, keys }) : null),
       h(
         'div',
         { hidden: tab !== 'speech' },

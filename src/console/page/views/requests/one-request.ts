@@ -12,7 +12,7 @@ import { Facts, PageHead, Section } from '../../components/page-head.ts'
 import { Loaded, Note } from '../../components/states.ts'
 import { type Column, Table } from '../../components/table.ts'
 import { Time } from '../../components/time.ts'
-import { bytes, duration, milliseconds, number, orNone, plural, took, usd } from '../../format.ts'
+import { bytes, milliseconds, number, orNone, plural, took, usd } from '../../format.ts'
 import { h } from '../../h.ts'
 import { useLoad } from '../../load.ts'
 import { apiPath, pathOf, queryOf } from '../../paths.ts'
@@ -152,8 +152,8 @@ function sessionFacts({ ended, switches, replayed_seconds: replayed, lost_second
   return [
     ['Session ended by', ended === null ? '–' : wordFor(ENDS, ended)],
     ['Provider switches', number(switches)],
-    ['Audio replayed', duration(replayed)],
-    ['Audio lost', duration(lost)],
+    ['Audio replayed', `${number(replayed, 1)} s`],
+    ['Audio lost', `${number(lost, 1)} s`],
   ] as const
 }
 

@@ -1,0 +1,222 @@
+import type { LiveAudio } from '../contracts/calls.ts'
+import { bytesPerSecond, frameBytes } from '../media/pcm.ts'
+import type { LiveConnection } from './connection.ts'
+import type { SessionMoney } from './money.ts'
+import { AudioRing, type RingMemory } from './ring.ts'
+
+/** Audio is sent on in pieces of this length: every frame costs the same, however short it is. */
+const CHUNK_SECONDS = 0.1
+/** Samples louder than this, of 32,768, are sound. */
+const SOUND = 500
+
+/** A place up to which the caller asks for everything to be settled. */
+interface FinalizeMark {
+  readonly id: string | null
+  readonly place: number
+  isSent: boolean
+}
+
+/** What is settled where the caller asked for it. */
+export interface Finalized {
+  readonly id: string | null
+}
+
+/**
+ * The caller's audio on its way to a provider: what is kept of it until it is settled, how far it was sent, and where
+ * it is to be settled on demand. Places are bytes of the caller's audio, times seconds of it.
+ */
+export class LiveFeed {
+  readonly bytesPerSecond: number
+  readonly frameBytes: number
+  readonly #audio: LiveAudio
+  readonly #ring: AudioRing
+  readonly #marks: FinalizeMark[] = []
+  readonly #chunk: Uint8Array
+  #settled = 0
+  #lost = 0
+  #isEnded = false
+  #pushedMs = performance.now()
+  #soundSentMs = 0
+
+  constructor(audio: LiveAudio, memory: RingMemory, reachSeconds: number) {
+    this.#audio = audio
+    this.bytesPerSecond = bytesPerSecond(audio)
+    this.frameBytes = frameBytes(audio)
+    this.#ring = new AudioRing(memory, reachSeconds * this.bytesPerSecond)
+    this.#chunk = new Uint8Array(Math.round(CHUNK_SECONDS * audio.sampleRate) * this.frameBytes)
+  }
+
+  /** Seconds of audio that came. */
+  get seconds(): number {
+    return this.#ring.end / this.bytesPerSecond
+  }
+
+  /** Seconds that are transcribed for good. */
+  get settledSeconds(): number {
+    return this.#settled / this.bytesPerSecond
+  }
+
+  /** Seconds that nobody could send any more. */
+  get lostSeconds(): number {
+    return this.#lost / this.bytesPerSecond
+  }
+
+  /** When audio came for the last time, and when sound was sent on, on the clock of `performance.now()`. */
+  get pushedMs(): number {
+    return this.#pushedMs
+  }
+  get soundSentMs(): number {
+    return this.#soundSentMs
+  }
+
+  /** Seconds that came and were sent to no provider yet. */
+  unsentSeconds(connection: LiveConnection | null): number {
+    const sent = connection === null ? this.#settled : connection.place
+    return Math.max(0, this.#ring.end - Math.max(sent, this.#ring.start)) / this.bytesPerSecond
+  }
+
+  push(bytes: Uint8Array, nowMs: number): void {
+    this.#pushedMs = nowMs
+    this.#ring.push(bytes)
+  }
+
+  /** The caller is there, and sends no audio for now. */
+  touch(): void {
+    this.#pushedMs = performance.now()
+  }
+
+  /** Nothing is pushed any more. */
+  end(): void {
+    this.#isEnded = true
+  }
+
+  /** Marks what came so far as to be settled. */
+  mark(id: string | null): void {
+    this.#marks.push({ id, place: this.#ring.end, isSent: false })
+  }
+
+  /**
+   * Sends what may be sent now.
+   *
+   * @param onFinalized told of marks for which there was nothing to settle
+   * @returns whether more is due in a moment: the provider takes no more now, or the money for it is not there yet
+   */
+  send(
+    connection: LiveConnection,
+    money: SessionMoney,
+    nowMs: number,
+    onFinalized: (finalized: Finalized) => void,
+  ): boolean {
+    let state = this.#sendChunk(connection, money, nowMs)
+    for (; state === 'sent'; state = this.#sendChunk(connection, money, nowMs))
+      this.#tellMarks(connection, onFinalized)
+    this.#tellMarks(connection, onFinalized)
+    if (this.#isEnded && connection.place >= this.#ring.end && !connection.isEnding) connection.end()
+    return state === 'later'
+  }
+
+  /**
+   * A connection begins with the first byte that is not settled and still here.
+   *
+   * @returns seconds that are sent again, and that are lost
+   */
+  begin(connection: LiveConnection): { readonly replayed: number; readonly lost: number } {
+    const place = Math.max(this.#settled, this.#ring.start)
+    connection.base = place
+    connection.place = place
+    this.#soundSentMs = 0
+    for (const mark of this.#marks) mark.isSent = false
+    const lost = place - this.#settled
+    this.#lost += lost
+    this.#settled = place
+    return { replayed: (this.#ring.end - place) / this.bytesPerSecond, lost: lost / this.bytesPerSecond }
+  }
+
+  /** Everything before `seconds` of a connection is settled. */
+  settle(connection: LiveConnection, seconds: number): void {
+    this.#settleAt(connection, connection.base + Math.floor(seconds * this.bytesPerSecond))
+  }
+
+  /** The provider has settled what it was asked to. @returns null: it was not asked */
+  finalized(connection: LiveConnection): Finalized | null {
+    const mark = this.#marks.shift()
+    if (mark === undefined) return null
+    this.#settleAt(connection, mark.place)
+    return mark
+  }
+
+  /** The provider has said all. @returns the marks that were open */
+  ended(connection: LiveConnection): readonly Finalized[] {
+    this.#settleAt(connection, this.#ring.end)
+    return this.#marks.splice(0)
+  }
+
+  /** Gives the memory back. */
+  clear(): void {
+    this.#ring.clear()
+  }
+
+  #settleAt(connection: LiveConnection, place: number): void {
+    const whole = Math.min(connection.place, place - (place % this.frameBytes))
+    if (whole <= this.#settled) return
+    connection.hasWorked = true
+    this.#settled = whole
+    this.#ring.drop(whole)
+  }
+
+  #sendChunk(connection: LiveConnection, money: SessionMoney, nowMs: number): 'sent' | 'later' | 'empty' {
+    this.#skipLost(connection)
+    const waiting = this.#ring.end - connection.place
+    if (waiting <= 0) return 'empty'
+    // A piece that is short waits for the rest of it, unless nothing follows.
+    const nothingFollows = this.#isEnded || this.#marks.some(({ isSent }) => !isSent)
+    const isOld = nowMs - this.#pushedMs >= CHUNK_SECONDS * 1000
+    if (waiting < this.#chunk.length && !nothingFollows && !isOld) return 'empty'
+    const limit = Math.min(waiting, this.#chunk.length, this.#bytesToMark(connection))
+    const length = limit / this.bytesPerSecond
+    if (connection.isStuck || money.leftSeconds <= 0 || !connection.mayTake(length, nowMs)) return 'later'
+    const count = this.#ring.read(connection.place, this.#chunk.subarray(0, limit))
+    const bytes = this.#chunk.subarray(0, count)
+    if (this.#isSound(bytes)) this.#soundSentMs = nowMs
+    connection.sendAudio(bytes, nowMs)
+    connection.place += count
+    if (connection.bills === 'audio') money.spend(length)
+    return 'sent'
+  }
+
+  /** Audio that there was no memory for is gone: the provider's time goes on behind it. */
+  #skipLost(connection: LiveConnection): void {
+    const lost = this.#ring.start - connection.place
+    if (lost <= 0) return
+    connection.base += lost
+    connection.place += lost
+    this.#lost += lost
+  }
+
+  /** Audio is cut where the caller asked for it to be settled. */
+  #bytesToMark({ place }: LiveConnection): number {
+    const next = this.#marks.find((mark) => !mark.isSent && mark.place > place)
+    return next === undefined ? Number.POSITIVE_INFINITY : next.place - place
+  }
+
+  #tellMarks(connection: LiveConnection, onFinalized: (finalized: Finalized) => void): void {
+    for (const mark of [...this.#marks]) {
+      if (mark.isSent || mark.place > connection.place) continue
+      mark.isSent = true
+      if (connection.finalize()) continue
+      // There was nothing to settle.
+      const finalized = this.finalized(connection)
+      if (finalized !== null) onFinalized(finalized)
+    }
+  }
+
+  #isSound(bytes: Uint8Array): boolean {
+    if (this.#audio.encoding !== 'pcm_s16le') return true
+    // One sample in eight is enough to tell.
+    for (let at = 1; at < bytes.length; at += 16) {
+      const high = ((bytes[at]! << 24) >> 24) * 256
+      if (high > SOUND || high < -SOUND) return true
+    }
+    return false
+  }
+}

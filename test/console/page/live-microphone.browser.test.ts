@@ -1,0 +1,119 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { speak } from '../../../src/sandbox/speak.ts'
+import { openBrowser } from '../../support/browser.ts'
+import { startConsoleNode } from '../../support/console-node.ts'
+import { openPerson } from '../../support/console-person.ts'
+import { axeFaults, faintTexts, namelessParts, overflowOf, tabFaults } from '../../support/page-checks.ts'
+import { tempFolder } from '../../support/scratch.ts'
+import { withoutServers } from '../../support/servers.ts'
+import { waitUntil } from '../../support/wait-until.ts'
+
+const SPOKEN = 'lark sees a lark'
+/** Of the first provider, in ms of audio: then it dies. */
+const DIES_MS = 3_000
+
+type Json = Readonly<Record<string, unknown>>
+
+/** The route of the app, at a provider that dies in the middle and one that does not. */
+function withDyingEntry(config: Json): Json {
+  const entry = { provider: 'acme-own', model: 'morse-1' }
+  const voice = { workspace: 'acme', entries: [{ ...entry, options: { reset_after_ms: DIES_MS } }, entry] }
+  return { ...config, routes: { ...(config.routes as object), voice } }
+}
+
+const flags = (file: string) => [
+  '--use-fake-device-for-media-stream',
+  '--use-fake-ui-for-media-stream',
+  `--use-file-for-fake-audio-capture=${file}%noloop`,
+]
+
+t.test(
+  'what the microphone hears is transcribed while it is heard',
+  { skip: withoutServers, timeout: 180_000 },
+  async (t) => {
+    const node = await startConsoleNode(t, { config: withDyingEntry })
+    const file = join(await tempFolder(t), 'spoken.wav')
+    await writeFile(file, speak(SPOKEN, 600, 1))
+    const person = await openPerson(await openBrowser(t, flags(file)), node.url)
+    const { page, complaints } = person
+    await person.signIn(node.keys.admin)
+    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+    await page.goto('/console/acme/playground?tab=live')
+    const start = page.getByRole('button', { name: 'Start listening' })
+    await start.waitFor()
+    await page.keyboard.press('Tab')
+    await start.focus()
+    await page.keyboard.press('Enter')
+
+    const stop = page.getByRole('button', { name: 'Stop' })
+    await stop.waitFor()
+    const focused = await page.evaluate('document.activeElement?.textContent')
+    t.equal(focused, 'Stop', 'the next button has the focus')
+    await page.getByRole('meter', { name: 'Microphone level' }).waitFor()
+    const level = async () => Number(await page.evaluate('document.querySelector("meter").value'))
+    t.ok(await waitUntil(async () => (await level()) > 0.5, 10_000), 'the meter shows the sound')
+    await page.locator('.play-live-partial').waitFor()
+    t.same(await axeFaults(page), [], 'while it listens')
+    t.same(await namelessParts(page), [], 'all parts have names')
+
+    const log = page.getByRole('log', { name: 'Finished text' })
+    await log.getByText('Provider switched from acme-own/morse-1').waitFor()
+    t.match(await log.textContent(), /none lost/)
+    const said = async () => (await log.locator('.play-live-said').allTextContents()).join('').trim()
+    t.ok(await waitUntil(async () => (await said()).endsWith('a lark'), 30_000), 'finished text stays')
+    await stop.focus()
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { name: 'Session' }).waitFor()
+    t.equal(await said(), SPOKEN, 'every word once, through the change of the provider')
+
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
+      t.same(await axeFaults(page), [], `axe, ${colorScheme}`)
+      t.same(await faintTexts(page), [], `texts can be read, ${colorScheme}`)
+    }
+    t.same(await tabFaults(page), [], 'all is reached by the keyboard')
+    await page.setViewportSize({ width: 375, height: 812 })
+    t.equal(await overflowOf(page), 0, 'a phone shows all of it')
+
+    t.same(complaints.said, [], 'nothing is refused, the worklet and the WebSocket among it')
+    t.same(complaints.failed, [])
+    const admin = await node.signIn(node.keys.admin)
+    const recorded = async () =>
+      ((await admin.get('/workspaces/acme/requests')).body.requests as Json[]).find(
+        ({ path }) => path === '/v1/transcription/stream',
+      )
+    await waitUntil(async () => (await recorded()) !== undefined, 10_000)
+    const record = await recorded()
+    t.match(record, { status: 101, live: { switches: 1, lost_seconds: 0, ended: 'completed' } })
+  },
+)
+
+t.test('a session that cannot be had is explained', { skip: withoutServers, timeout: 120_000 }, async (t) => {
+  const node = await startConsoleNode(t, {
+    config: (config) => {
+      const dead = { provider: 'acme-own', model: 'morse-1', options: { status: 503 } }
+      return {
+        ...config,
+        routes: { ...(config.routes as object), voice: { workspace: 'acme', entries: [dead] } },
+      }
+    },
+  })
+  const file = join(await tempFolder(t), 'spoken.wav')
+  await writeFile(file, speak('e', 600, 1))
+  const person = await openPerson(await openBrowser(t, flags(file)), node.url)
+  const { page } = person
+  await person.signIn(node.keys.admin)
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+  await page.goto('/console/acme/playground?tab=live')
+  await page.getByRole('button', { name: 'Start listening' }).click()
+  const alert = page.getByRole('alert')
+  await alert.getByText('UPSTREAM_ERROR').waitFor()
+  await alert.getByRole('link', { name: /^View request/ }).waitFor()
+  t.same(await axeFaults(page), [])
+  await page
+    .getByRole('button', { name: 'Start again' })
+    .or(page.getByRole('button', { name: 'Start listening' }))
+    .waitFor()
+})

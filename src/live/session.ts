@@ -128,6 +128,11 @@ export class LiveSession implements ConnectionListener, Ticking {
     return this.#connection === null ? null : entryOf(this.#connection.candidate)
   }
 
+  /** What it came to so far; null: a price is not known. */
+  get costUsd(): number | null {
+    return this.#money.spent().costUsd
+  }
+
   /** What became of it so far, for its line in the log and for the console. */
   facts(): SessionFacts {
     return {

@@ -1,9 +1,11 @@
+import type { LiveSample } from '../contracts/console.ts'
 import type { LiveWatch } from '../contracts/watch.ts'
 import { GatewayError } from '../errors.ts'
 import type { AdmittedContext } from '../gateway/call-context.ts'
 import { selectEntries } from '../gateway/pipeline.ts'
 import type { Selection } from '../gateway/selection.ts'
 import type { Services } from '../gateway/services.ts'
+import { newId } from '../ids.ts'
 import { LiveClock } from './clock.ts'
 import { RingMemory } from './ring.ts'
 import { type LiveParts, type LiveRequest, LiveSession } from './session.ts'
@@ -12,6 +14,8 @@ import { type SpeechRequest, SpeechSession } from './speech-session.ts'
 
 /** A session as the console lists it. */
 export interface OpenSession {
+  /** `live_…`: ids of requests are the callers' to choose. */
+  readonly id: string
   readonly context: AdmittedContext
   readonly session: LiveSession
 }
@@ -45,6 +49,15 @@ export class LiveSessions {
   /** Bytes of audio that they may keep. */
   get heldBytesMax(): number {
     return this.#parts.memory.limit
+  }
+
+  find(id: string): OpenSession | null {
+    return this.list().find((open) => open.id === id) ?? null
+  }
+
+  /** What the console shows of them. */
+  samples(): readonly LiveSample[] {
+    return this.list().map(sampleOf)
   }
 
   list(): readonly OpenSession[] {
@@ -87,7 +100,7 @@ export class LiveSessions {
         },
       },
     })
-    const opened = { context, session }
+    const opened = { id: newId('live'), context, session }
     this.#open.add(opened)
     return session
   }
@@ -113,5 +126,22 @@ export class LiveSessions {
   #admit({ principal }: AdmittedContext, grant?: LiveGrant): void {
     if (this.#isLeaving) throw new GatewayError('OVERLOADED', 'this node is about to stop')
     this.#counts.check(principal, this.#parts.services.snapshot().limits, grant)
+  }
+}
+
+function sampleOf({ id, context, session }: OpenSession): LiveSample {
+  const { principal, route } = context
+  const { audio_seconds: audioSeconds, switches } = session.facts()
+  return {
+    id,
+    workspace: principal.workspace.id,
+    app: principal.app.id,
+    keyId: principal.key.id,
+    route,
+    entry: session.entry,
+    startedAtMs: Math.round(Date.now() - (performance.now() - session.startedMs)),
+    audioSeconds,
+    switches,
+    costUsd: session.costUsd,
   }
 }

@@ -31,7 +31,8 @@ export class WholeFrames {
   take(bytes: Uint8Array): Uint8Array {
     const all = this.#rest.length === 0 ? bytes : Buffer.concat([this.#rest, bytes])
     const whole = all.length - (all.length % this.#frameBytes)
-    this.#rest = all.slice(whole)
+    // A copy, which `slice` of a Buffer would not be.
+    this.#rest = new Uint8Array(all.subarray(whole))
     return all.subarray(0, whole)
   }
 

@@ -4,7 +4,6 @@ import { newId } from '../../ids.ts'
 import type { ClientSocket, ClientSocketListener } from '../../inbound/client-socket.ts'
 import { offeredProtocols } from '../../inbound/client-socket.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
-import { JsonAudioScanner } from '../../inbound/json-audio.ts'
 import { isObject } from '../../inbound/json-body.ts'
 import { invalid, invalidField, MUST } from '../../inbound/refusals.ts'
 import type { LiveMessage, LiveSink } from '../../live/messages.ts'
@@ -22,13 +21,12 @@ import {
   liveCallOf,
   type RealtimeConfig,
 } from './realtime-config.ts'
+import { MESSAGE_BYTES_MAX, readClientEvent } from './realtime-event.ts'
 import { RealtimeItems, type SendEvent } from './realtime-items.ts'
 
 const PROTOCOL = 'realtime'
 /** Browsers can send a key in no other place. */
 const KEY_PROTOCOL = 'openai-insecure-api-key.'
-/** OpenAI takes 15 MiB, for recordings; live audio comes in pieces. */
-const MESSAGE_BYTES_MAX = 1024 * 1024
 /** A client that is so far behind gets no words that are not final yet. */
 const BEHIND_BYTES = 64 * 1024
 const NORMAL = 1000
@@ -94,32 +92,6 @@ function checkQuery({ query }: Exchange, hasSecret: boolean): void {
     if (given.has(name))
       throw invalidField(name, MUST.beLeftOut('speech to speech is not served; send intent=transcription'))
   if (intent !== null || !hasSecret) throw invalidField('intent', MUST.beOneOf(['transcription']))
-}
-
-/** What a client has sent: an event, and where it brings audio that audio. */
-interface ClientEvent {
-  readonly event: Record<string, unknown>
-  readonly audio: Buffer | null
-}
-
-/**
- * Reads a message. The audio is found in its bytes and never becomes a value of JSON.
- *
- * @throws GatewayError INVALID_REQUEST, REQUEST_TOO_LARGE
- */
-export function readClientEvent(message: Uint8Array): ClientEvent {
-  if (message.length > MESSAGE_BYTES_MAX)
-    throw new GatewayError('REQUEST_TOO_LARGE', `the message is over ${MESSAGE_BYTES_MAX} bytes`)
-  const bytes = Buffer.from(message.buffer, message.byteOffset, message.length)
-  const scanner = new JsonAudioScanner({ max_audio_bytes: MESSAGE_BYTES_MAX })
-  scanner.scan(bytes)
-  const { fields, source } = scanner.finish()
-  if (fields.kind !== 'json') throw invalid('a message must be a JSON object')
-  if (source.kind !== 'audio') return { event: fields.value, audio: null }
-  const { offset, length, canonical } = source.audio
-  const text = bytes.toString('latin1', offset, offset + length)
-  const plain = canonical ? text : (JSON.parse(`"${text.replaceAll(/\s/g, '')}"`) as string)
-  return { event: fields.value, audio: Buffer.from(plain, 'base64') }
 }
 
 /** One caller's WebSocket in OpenAI's events. */

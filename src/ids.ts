@@ -2,9 +2,20 @@ import { hash, randomFillSync } from 'node:crypto'
 
 /**
  * Prefixes of identifiers: request, transcription job, queue job, webhook event, key, kept video, call of the gateway,
- * grant of credits, record of a request, session in OpenAI's protocol.
+ * grant of credits, record of a request, session in OpenAI's protocol, open live session.
  */
-export type IdPrefix = 'req' | 'tj' | 'qj' | 'evt' | 'key' | 'vid' | 'call' | 'grant' | 'rec' | 'sess'
+export type IdPrefix =
+  | 'req'
+  | 'tj'
+  | 'qj'
+  | 'evt'
+  | 'key'
+  | 'vid'
+  | 'call'
+  | 'grant'
+  | 'rec'
+  | 'sess'
+  | 'live'
 
 /** Crockford's base 32 in lower case, as ULIDs are written (https://github.com/ulid/spec). */
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'

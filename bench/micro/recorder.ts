@@ -36,6 +36,7 @@ const node: RecorderParts['node'] = {
   snapshot: () => ({ apps: new Map() }),
   health: { condition: () => ({ state: 'closed' }) as never },
   budget: { used: 0, limit: 1 },
+  live: () => [],
 }
 
 function serve(recorder: Recorder | null, at: number): void {

@@ -145,10 +145,30 @@ export interface NodeSample {
   readonly memoryLimitBytes: number
   readonly inFlight: number
   readonly breakers: readonly BreakerView[]
+  /** Live sessions that are open, and some of them. Absent: written by an earlier version, or by a worker. */
+  readonly live?: { readonly open: number; readonly sessions: readonly LiveSample[] }
   /** Calls of all workspaces together. */
   readonly all: CallsSample
   /** The busiest ones. */
   readonly workspaces: readonly WorkspaceSample[]
+}
+
+/** A live session that is open. */
+export interface LiveSample {
+  /** `live_…` */
+  readonly id: string
+  readonly workspace: string
+  readonly app: string
+  readonly keyId: string
+  readonly route: string | null
+  /** Null: it is being connected. */
+  readonly entry: { readonly provider: string; readonly model: string } | null
+  /** Epoch milliseconds. */
+  readonly startedAtMs: number
+  readonly audioSeconds: number
+  readonly switches: number
+  /** So far; null: a price is not known. */
+  readonly costUsd: number | null
 }
 
 /** An entry of a route whose breaker is not closed, or whose provider asked for a pause. */

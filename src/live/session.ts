@@ -18,6 +18,7 @@ import { type Finalized, LiveFeed } from './feed.ts'
 import type { GoingAwayReason, LiveEntry, LiveSink } from './messages.ts'
 import { SessionMoney, sliceOf } from './money.ts'
 import type { RingMemory } from './ring.ts'
+import type { LiveGrant } from './session-counts.ts'
 import { seconds, Transcript } from './transcript.ts'
 
 /** How long all entries together may take to connect. */
@@ -42,15 +43,6 @@ export interface LiveParts {
   readonly clock: LiveClock
   /** Absent: nobody counts. */
   readonly watch?: LiveWatch
-}
-
-/** Limits of the sessions that one secret opens; it stands for a key and may do less than that. */
-export interface LiveGrant {
-  readonly id: string
-  /** Sessions that may be open at once. */
-  readonly maxSessions: number
-  /** Length of each one; null: that of every session. */
-  readonly maxSeconds: number | null
 }
 
 /** What a session is made of when its caller is admitted. */
@@ -134,6 +126,11 @@ export class LiveSession implements ConnectionListener, Ticking {
   /** The entry that transcribes now; null: none does. */
   get entry(): LiveEntry | null {
     return this.#connection === null ? null : entryOf(this.#connection.candidate)
+  }
+
+  /** What it came to so far; null: a price is not known. */
+  get costUsd(): number | null {
+    return this.#money.spent().costUsd
   }
 
   /** What became of it so far, for its line in the log and for the console. */

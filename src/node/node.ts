@@ -39,6 +39,8 @@ import { isEmbedded, openState, openStore, type Store } from './stores.ts'
 import type { Timing } from './timing.ts'
 
 const MIB = 1024 * 1024
+/** Of this process, as the console shows it. */
+export const NODE_NAME = `${hostname()}:${process.pid}`
 
 /** The parts of every node: state, store, configuration and the gateway itself. */
 export type Node = Awaited<ReturnType<typeof openNode>>
@@ -101,13 +103,14 @@ export async function openNode(
       timing: timing.calls,
       ...(metrics === null ? {} : { watch: metrics.calls }),
     })
+    const live = new LiveSessions(services, environment.LARKWAY_LIVE_MEMORY_MIB * MIB, metrics?.live)
     return {
       budget,
       spool,
       workers,
       services,
-      live: new LiveSessions(services, environment.LARKWAY_LIVE_MEMORY_MIB * MIB, metrics?.live),
-      recorder: openRecorder(services, { state, log, timing }, closers),
+      live,
+      recorder: openRecorder(services, { state, log, timing, live }, closers),
       /** Reads the keys of the state at once. */
       refreshKeys: () => keys.refresh(),
       probe: createMediaProbe({ reader }),
@@ -137,10 +140,20 @@ async function sweep(
 /** Opens the recorder of this node for the console. It must be started once the node is complete. */
 function openRecorder(
   { snapshot, health, budget }: Services,
-  { state, log, timing }: { readonly state: State; readonly log: Logger; readonly timing: Timing },
+  {
+    state,
+    log,
+    timing,
+    live,
+  }: {
+    readonly state: State
+    readonly log: Logger
+    readonly timing: Timing
+    readonly live: LiveSessions
+  },
   closers: Closer[],
 ): BatchingRecorder {
-  const node = { name: `${hostname()}:${process.pid}`, snapshot, health, budget }
+  const node = { name: NODE_NAME, snapshot, health, budget, live: () => live.samples() }
   const recorder = new BatchingRecorder({ state: state.console, node, log, timing: timing.recorder ?? {} })
   closers.push(() => recorder.close())
   return recorder

@@ -14,7 +14,7 @@ import { certificateFiles, openCertificate, type WatchedCertificate } from './ce
 import { type Environment, readEnvironment } from './config.ts'
 import { drain, drainTimes, ended } from './drain.ts'
 import { type JobWork, startJobWork } from './job-work.ts'
-import { type Node, openNode } from './node.ts'
+import { NODE_NAME, type Node, openNode } from './node.ts'
 import { serveMetrics } from './serve-metrics.ts'
 import type { Closer } from './snapshots.ts'
 import { isEmbedded } from './stores.ts'
@@ -156,6 +156,7 @@ async function listen(
     admin: adminContext(parts),
     catalog: parts.catalog.desk,
     state: state.console,
+    nodeName: NODE_NAME,
     nowMs: Date.now,
   })
   const routes = [...api, ...console]

@@ -4,6 +4,7 @@ import type { Entry, Snapshot } from '../contracts/catalog.ts'
 import type {
   BreakerView,
   ConsoleState,
+  LiveSample,
   NodeSample,
   RequestRecord,
   SampledFailure,
@@ -21,6 +22,8 @@ import { KeyTally, Tallies, type WorkspaceTally } from './tally.ts'
 const WORKSPACES_MAX = 50
 /** Entries that are not closed, as far as a sample names them. */
 const BREAKERS_MAX = 100
+/** Live sessions that a sample names: samples are kept for an hour. */
+const SESSIONS_MAX = 50
 
 /** Health of entries, on the clock of `performance.now()`. */
 interface Health {
@@ -40,16 +43,19 @@ interface SampledNode {
   readonly snapshot: () => Pick<Snapshot, 'apps'>
   readonly health: Health
   readonly budget: Pick<ByteBudget, 'used' | 'limit'>
+  /** Live sessions that are open. */
+  readonly live: () => readonly LiveSample[]
   /** Requests that are not answered yet, and jobs that run. */
   readonly inFlight: () => number
 }
 
 /** Builds the sample of a node for the step that ends now. */
 function sampleOf(
-  { name, snapshot, health, budget, inFlight }: SampledNode,
+  { name, snapshot, health, budget, live, inFlight }: SampledNode,
   tallies: Tallies,
   { atMs, stepMs }: Pick<NodeSample, 'atMs' | 'stepMs'>,
 ): NodeSample {
+  const sessions = live()
   return {
     node: name,
     atMs,
@@ -58,6 +64,7 @@ function sampleOf(
     memoryLimitBytes: budget.limit,
     inFlight: inFlight(),
     breakers: breakersOf(snapshot(), health),
+    live: { open: sessions.length, sessions: sessions.slice(-SESSIONS_MAX) },
     all: tallies.all(),
     workspaces: tallies.busiest(WORKSPACES_MAX),
   }

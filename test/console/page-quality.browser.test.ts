@@ -32,15 +32,22 @@ const VIEWS = [
     'playground?tab=live',
     'playground?tab=speech',
     'requests',
+    'live',
     'jobs',
     'settings',
     'audit',
     'setup',
   ],
 ].map((view) => `/console/acme/${view}`)
-const PLATFORM_VIEWS = ['overview', 'workspaces', 'workspaces/acme', 'providers', 'audit', 'setup'].map(
-  (view) => `/console/${view}`,
-)
+const PLATFORM_VIEWS = [
+  'overview',
+  'workspaces',
+  'workspaces/acme',
+  'providers',
+  'live',
+  'audit',
+  'setup',
+].map((view) => `/console/${view}`)
 const ALL_VIEWS = [...VIEWS, ...PLATFORM_VIEWS]
 
 /** Opens a view as a link does, and waits until it stands. */

@@ -74,6 +74,7 @@ async function startRecorder(t: Test, between = (state: ConsoleState) => state) 
       snapshot: () => ({ apps: APPS }),
       health,
       budget: { used: 5, limit: 50 },
+      live: () => [],
     },
     log,
     timing: { tickMs: 100, stepMs: 500 },

@@ -10,6 +10,7 @@ const RESERVED: ReadonlySet<string> = new Set([
   'api',
   'assets',
   'audit',
+  'live',
   'overview',
   'providers',
   'setup',

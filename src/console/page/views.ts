@@ -22,6 +22,8 @@ const providers = view('providers', 'Providers', {
 
 const audit = view('audit', 'Audit', { load: async () => (await import('./views/audit.ts')).AuditView })
 
+const live = view('live', 'Live', { load: async () => (await import('./views/live.ts')).LiveView })
+
 const setup: ViewEntry = {
   ...view('setup', 'Setup', {
     style: 'setup',
@@ -51,6 +53,7 @@ export const WORKSPACE_VIEWS: readonly ViewEntry[] = [
     style: 'requests',
     load: async () => ofWorkspace((await import('./views/requests/view.ts')).RequestsView),
   }),
+  live,
   view('jobs', 'Jobs', {
     style: 'requests',
     load: async () => ofWorkspace((await import('./views/jobs/view.ts')).JobsView),
@@ -70,6 +73,7 @@ export const PLATFORM_VIEWS: readonly ViewEntry[] = [
     load: async () => (await import('./views/workspaces/view.ts')).WorkspacesView,
   }),
   providers,
+  live,
   audit,
   setup,
 ]

@@ -13,6 +13,8 @@ export interface ConsoleContext {
   readonly catalog: CatalogService
   /** Sessions, recorded requests and samples. */
   readonly state: ConsoleState
+  /** Of this node, as its samples have it. */
+  readonly nodeName: string
   /** Epoch milliseconds. */
   readonly nowMs: () => number
 }

@@ -7,6 +7,7 @@ import { auditEndpoint } from './api/audit.ts'
 import { explainEndpoint } from './api/explain.ts'
 import { jobEndpoints } from './api/jobs.ts'
 import { keyEndpoints } from './api/keys.ts'
+import { liveEndpoints } from './api/live.ts'
 import { modelsEndpoint } from './api/models.ts'
 import { NodeHistory } from './api/node-history.ts'
 import { healthEndpoint, overviewEndpoint } from './api/overview.ts'
@@ -38,6 +39,7 @@ export function consoleRoutes(context: ConsoleContext): EdgeRoute[] {
     ...settingsEndpoints(context),
     ...jobEndpoints(context),
     ...requestEndpoints(context, history),
+    ...liveEndpoints(context, history),
     overviewEndpoint(context, history),
     healthEndpoint(context, history),
     auditEndpoint(context),

@@ -418,6 +418,34 @@ export interface RequestAnswer {
   readonly live: SessionFacts | null
 }
 
+/** GET /live?workspace=…: live sessions that are open, newest first, of one workspace or (operators) of all */
+export interface LiveSessionsAnswer {
+  readonly sessions: readonly LiveSessionAnswer[]
+  /** More are open than are listed. */
+  readonly is_cut: boolean
+}
+
+export interface LiveSessionAnswer {
+  readonly id: string
+  readonly workspace: string
+  readonly app: string
+  readonly key_id: string
+  /** Null: the key is not known any more. */
+  readonly key_name: string | null
+  readonly route: string | null
+  /** Null: it is being connected. */
+  readonly entry: { readonly provider: string; readonly model: string } | null
+  readonly started_at: string
+  readonly audio_seconds: number
+  readonly switches: number
+  /** So far; null: a price is not known. */
+  readonly cost_usd: number | null
+  /** Null: for operators only. */
+  readonly node: string | null
+  /** At the node that answers, which alone can end it. */
+  readonly is_here: boolean
+}
+
 /** Why a request failed. Names and words of ours, and never what was sent. */
 export interface FailureAnswer
   extends Pick<RecordedFailure, 'param' | 'rule' | 'reason' | 'missing' | 'limit'> {

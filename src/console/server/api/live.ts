@@ -1,0 +1,69 @@
+import { type Static, Type } from 'typebox'
+import { endSession } from '../../../admin/live.ts'
+import { timestamp } from '../../../api/json-reply.ts'
+import type { LiveSample } from '../../../contracts/console.ts'
+import type { EdgeRoute } from '../../../inbound/server.ts'
+import type { ConsoleContext } from '../context.ts'
+import { type ConsoleCall, consoleEndpoint, scopeOf, WorkspaceField } from '../endpoint.ts'
+import type { LiveSessionAnswer, LiveSessionsAnswer } from './answers.ts'
+import { keyNames } from './keys.ts'
+import { type NodeHistory, RECENT_MS } from './node-history.ts'
+
+const PATH = '/live'
+const ONE = '/workspaces/:workspace/live/:session'
+/** As many as a page shows. */
+const SESSIONS_MAX = 200
+
+const Query = Type.Object({ workspace: WorkspaceField })
+
+/** The open live sessions of one workspace or of all, and ending one. */
+export function liveEndpoints(context: ConsoleContext, history: NodeHistory): EdgeRoute[] {
+  return [
+    consoleEndpoint(context, 'GET', PATH, { query: Query }, (call) => listSessions(call, history)),
+    consoleEndpoint(context, 'POST', `${ONE}/end`, {}, endOne),
+  ]
+}
+
+/** Those of this node as they are now, those of others as they told in their last sample, some seconds ago. */
+async function listSessions(
+  call: ConsoleCall<typeof PATH, unknown, Static<typeof Query>>,
+  history: NodeHistory,
+): Promise<LiveSessionsAnswer> {
+  const { context, viewer } = call
+  const scope = scopeOf(call)
+  const { live } = context.dependencies
+  const nameOfKey = await keyNames(context)
+  const isOperator = viewer.role === 'operator'
+  const answer = (node: string, sample: LiveSample): LiveSessionAnswer => ({
+    id: sample.id,
+    workspace: sample.workspace,
+    app: sample.app,
+    key_id: sample.keyId,
+    key_name: nameOfKey(sample.keyId),
+    route: sample.route,
+    entry: sample.entry,
+    started_at: timestamp(sample.startedAtMs),
+    audio_seconds: sample.audioSeconds,
+    switches: sample.switches,
+    cost_usd: sample.costUsd,
+    node: isOperator ? node : null,
+    is_here: node === context.nodeName,
+  })
+  const latest = history.latest(await history.samples(RECENT_MS))
+  const others = latest.filter(({ node }) => node !== context.nodeName)
+  const all = [
+    ...live.samples().map((sample) => answer(context.nodeName, sample)),
+    ...others.flatMap(({ node, live: told }) => (told?.sessions ?? []).map((sample) => answer(node, sample))),
+  ]
+  const wanted = all.filter(({ workspace }) => scope === null || workspace === scope)
+  const newest = wanted.sort((one, other) => other.started_at.localeCompare(one.started_at))
+  const isCut = others.some(({ live: told }) => told !== undefined && told.open > told.sessions.length)
+  return { sessions: newest.slice(0, SESSIONS_MAX), is_cut: isCut || newest.length > SESSIONS_MAX }
+}
+
+async function endOne({ context, viewer, params }: ConsoleCall<`${typeof ONE}/end`, unknown, unknown>) {
+  const { workspace, session: id } = params
+  const { live } = context.dependencies
+  await endSession(viewer.actor, { id, workspace }, { state: context.admin.state, live })
+  return {}
+}

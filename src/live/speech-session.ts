@@ -200,6 +200,7 @@ export class SpeechSession implements Ticking {
         await this.#wait()
       } else if ('flushed' in next) {
         this.#queued -= 1
+        await this.#room()
         this.#request.sink.send({ type: 'flushed', id: next.flushed })
       } else {
         this.#queued -= next.text.length
@@ -278,16 +279,21 @@ export class SpeechSession implements Ticking {
   async #send(sentence: Sentence, bytes: Uint8Array): Promise<void> {
     const { sink } = this.#request
     for (let at = 0; at < bytes.length; at += MESSAGE_BYTES_MAX) {
-      while (sink.bufferedBytes > WAITING_BYTES_MAX) {
-        this.#stalledMs ??= performance.now()
-        await this.#wait()
-      }
-      this.#over.throwIfAborted()
-      this.#stalledMs = null
+      await this.#room()
       const part = bytes.subarray(at, at + MESSAGE_BYTES_MAX)
       sentence.audioBytes += part.length
       sink.audio(part)
     }
+  }
+
+  /** Waits until the caller has read what it was sent, but for what may wait. */
+  async #room(): Promise<void> {
+    while (this.#request.sink.bufferedBytes > WAITING_BYTES_MAX) {
+      this.#stalledMs ??= performance.now()
+      await this.#wait()
+    }
+    this.#over.throwIfAborted()
+    this.#stalledMs = null
   }
 
   #spoken(sentence: Sentence, call: SentenceCall, streaming: Streaming<'speech'>): void {

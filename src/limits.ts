@@ -17,6 +17,8 @@ export interface Limits {
   /** Audio that a live session keeps: what is not settled, and what could not be sent on yet. */
   readonly live_buffer_seconds: number
   readonly live_max_message_bytes: number
+  /** Text of a live session that is not spoken yet. */
+  readonly live_max_waiting_characters: number
   /** Sessions at once on a node. */
   readonly live_max_sessions_per_key: number
   readonly live_max_sessions_per_workspace: number
@@ -34,6 +36,7 @@ export const DEFAULT_LIMITS: Limits = Object.freeze({
   live_idle_seconds: 60,
   live_buffer_seconds: 30,
   live_max_message_bytes: 262_144,
+  live_max_waiting_characters: 20_000,
   live_max_sessions_per_key: 1_000,
   live_max_sessions_per_workspace: 5_000,
 })

@@ -14,6 +14,7 @@ import { me } from './native/me.ts'
 import { queue } from './native/queue.ts'
 import { type ResultNeeds, result } from './native/results.ts'
 import { speech } from './native/speech.ts'
+import { speechStream } from './native/speech-stream.ts'
 import { transcription, translation } from './native/transcription.ts'
 import {
   cancelTranscriptionJob,
@@ -56,6 +57,7 @@ export const ENDPOINTS = table({
   'GET /v1/transcription/stream': transcriptionStream,
   'POST /v1/translation': translation,
   'POST /v1/speech': speech,
+  'GET /v1/speech/stream': speechStream,
   'POST /v1/audio': audio,
 
   'POST /v1/chat': chat,

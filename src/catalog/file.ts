@@ -89,6 +89,10 @@ const LimitsShape = strict(
       Type.Integer({ minimum: 1_024, maximum: 262_144 }),
       'of a message of a live session; 262144 unless said',
     ),
+    live_max_waiting_characters: optional(
+      Type.Integer({ minimum: 1_000, maximum: 1_000_000 }),
+      'text of a live session that is not spoken yet; 20000 unless said',
+    ),
     live_max_sessions_per_key: optional(Sessions, 'live sessions of a key on a node; 1000 unless said'),
     live_max_sessions_per_workspace: optional(
       Sessions,

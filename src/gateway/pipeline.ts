@@ -1,6 +1,7 @@
 import type { Snapshot } from '../contracts/catalog.ts'
 import type { OperationName, StreamedName } from '../contracts/operations.ts'
 import type { WholeResult } from '../contracts/slot-results.ts'
+import { GatewayError } from '../errors.ts'
 import { type Answer, attemptWhole } from './attempt.ts'
 import type { Call, JobContext } from './call.ts'
 import type { AdmittedContext } from './call-context.ts'
@@ -9,7 +10,7 @@ import { type AttemptSuccess, failOver } from './failover.ts'
 import { replaySlot } from './idempotency.ts'
 import { buildOutcome, type Outcome } from './outcome.ts'
 import { Reservation, reserve, type SlotUse } from './reservation.ts'
-import { type Selection, select } from './selection.ts'
+import { type Candidate, type Selection, select, without } from './selection.ts'
 import type { ActiveCall, Services } from './services.ts'
 import { deliver, openAttempt, type Streaming } from './stream.ts'
 
@@ -81,6 +82,8 @@ export interface IdempotentRequest<K extends OperationName> {
 export interface StreamedRequest<K extends StreamedName> {
   readonly mode: 'streamed'
   readonly call: Call<K>
+  /** Entries that are left out, because their answer to the same call was of no use; absent: none. */
+  readonly leaveOut?: (candidate: Candidate) => boolean
 }
 
 /**
@@ -131,7 +134,7 @@ export function run(
 ): Promise<Outcome<OperationName> | Streaming<StreamedName> | WholeResult | undefined> {
   try {
     const nowMs = performance.now()
-    const selected = selectEntries(services, context, request, nowMs)
+    const selected = leftOf(selectEntries(services, context, request, nowMs), request)
     const early = request.mode === 'whole' ? (request.early ?? null) : null
     const selection = early === null ? selected : early.prefer(selected, request.call)
     if (request.mode === 'preview') return Promise.resolve(undefined)
@@ -175,6 +178,14 @@ export function selectEntries(
   context.purpose = purpose
   if (selection === null) throw refusal
   return selection
+}
+
+/** @throws GatewayError UPSTREAM_ERROR when the request leaves out every entry */
+function leftOf(selection: Selection, request: CallRequest): Selection {
+  if (request.mode !== 'streamed' || request.leaveOut === undefined) return selection
+  const left = without(selection, request.leaveOut)
+  if (left === null) throw new GatewayError('UPSTREAM_ERROR', 'every eligible entry failed')
+  return left
 }
 
 /** Starts the clock of a call. */

@@ -22,6 +22,8 @@ export interface ClientSocketListener {
   onOpen(socket: ClientSocket): void
   /** @param message valid during the call only; a text is UTF-8 that has been checked */
   onMessage(message: Uint8Array, isBinary: boolean): void
+  /** Some of what waited for the client went out: `bufferedBytes` tells how much is left. */
+  onDrain?(): void
   /**
    * The connection is over, whoever has ended it. Called once.
    *
@@ -77,6 +79,7 @@ export function socketBehavior(
     upgrade: accept,
     open: (ws) => ws.getUserData().socket.opened(ws),
     message: (ws, message, isBinary) => ws.getUserData().socket.received(new Uint8Array(message), isBinary),
+    drain: (ws) => ws.getUserData().socket.drained(),
     close: (ws, code) => {
       left()
       ws.getUserData().socket.closed(code)
@@ -169,6 +172,10 @@ export class NativeClientSocket implements ClientSocket {
   received(message: Uint8Array, isBinary: boolean): void {
     this.receivedBytes += message.length
     this.#guard(() => this.#listener.onMessage(message, isBinary))
+  }
+
+  drained(): void {
+    this.#guard(() => this.#listener.onDrain?.())
   }
 
   closed(code: number): void {

@@ -18,6 +18,7 @@ import { type Finalized, LiveFeed } from './feed.ts'
 import type { GoingAwayReason, LiveEntry, LiveSink } from './messages.ts'
 import { SessionMoney, sliceOf } from './money.ts'
 import type { RingMemory } from './ring.ts'
+import type { LiveGrant } from './session-counts.ts'
 import { seconds, Transcript } from './transcript.ts'
 
 /** How long all entries together may take to connect. */
@@ -42,15 +43,6 @@ export interface LiveParts {
   readonly clock: LiveClock
   /** Absent: nobody counts. */
   readonly watch?: LiveWatch
-}
-
-/** Limits of the sessions that one secret opens; it stands for a key and may do less than that. */
-export interface LiveGrant {
-  readonly id: string
-  /** Sessions that may be open at once. */
-  readonly maxSessions: number
-  /** Length of each one; null: that of every session. */
-  readonly maxSeconds: number | null
 }
 
 /** What a session is made of when its caller is admitted. */

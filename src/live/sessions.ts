@@ -1,4 +1,3 @@
-import type { Principal } from '../contracts/catalog.ts'
 import type { LiveSample } from '../contracts/console.ts'
 import type { LiveWatch } from '../contracts/watch.ts'
 import { GatewayError } from '../errors.ts'
@@ -9,7 +8,9 @@ import type { Services } from '../gateway/services.ts'
 import { newId } from '../ids.ts'
 import { LiveClock } from './clock.ts'
 import { RingMemory } from './ring.ts'
-import { type LiveGrant, type LiveParts, type LiveRequest, LiveSession } from './session.ts'
+import { type LiveParts, type LiveRequest, LiveSession } from './session.ts'
+import { type LiveGrant, SessionCounts } from './session-counts.ts'
+import { type SpeechRequest, SpeechSession } from './speech-session.ts'
 
 /** A session as the console lists it. */
 export interface OpenSession {
@@ -23,9 +24,8 @@ export interface OpenSession {
 export class LiveSessions {
   readonly #parts: LiveParts
   readonly #open = new Set<OpenSession>()
-  readonly #byKey = new Map<string, number>()
-  readonly #byWorkspace = new Map<string, number>()
-  readonly #byGrant = new Map<string, number>()
+  readonly #speaking = new Set<SpeechSession>()
+  readonly #counts = new SessionCounts()
   #isLeaving = false
 
   /**
@@ -38,7 +38,7 @@ export class LiveSessions {
   }
 
   get count(): number {
-    return this.#open.size
+    return this.#open.size + this.#speaking.size
   }
 
   /** Bytes of audio that sessions keep. */
@@ -71,27 +71,30 @@ export class LiveSessions {
    *         may; OVERLOADED when the node is about to stop
    */
   select(context: AdmittedContext, call: LiveRequest['call'], grant?: LiveGrant): Selection {
-    if (this.#isLeaving) throw new GatewayError('OVERLOADED', 'this node is about to stop')
-    const { services } = this.#parts
-    const { limits } = services.snapshot()
-    const { key, workspace } = context.principal
-    checkCount(this.#byKey.get(key.id), 'live_max_sessions_per_key', limits.live_max_sessions_per_key)
-    const most = limits.live_max_sessions_per_workspace
-    checkCount(this.#byWorkspace.get(workspace.id), 'live_max_sessions_per_workspace', most)
-    if (grant !== undefined) checkCount(this.#byGrant.get(grant.id), 'max_sessions', grant.maxSessions)
-    return selectEntries(services, context, { mode: 'whole', call }, performance.now())
+    this.#admit(context, grant)
+    return selectEntries(this.#parts.services, context, { mode: 'whole', call }, performance.now())
+  }
+
+  /**
+   * The same for a session that speaks. Each of its sentences is selected for again, by the health of its moment.
+   *
+   * @throws GatewayError as `select`
+   */
+  selectSpeech(context: AdmittedContext, call: SpeechRequest['call']): Selection {
+    this.#admit(context)
+    return selectEntries(this.#parts.services, context, { mode: 'preview', call }, performance.now())
   }
 
   /** Opens a session, which counts until its end. It is to be started. */
   open(request: LiveRequest): LiveSession {
     const { context, sink, grant } = request
-    const { principal } = context
+    const left = this.#counts.add(context.principal, grant)
     const session = new LiveSession(this.#parts, {
       ...request,
       sink: {
         send: (message) => sink.send(message),
         end: (error) => {
-          this.#count(principal, grant, -1)
+          left()
           this.#open.delete(opened)
           sink.end(error)
         },
@@ -99,7 +102,17 @@ export class LiveSessions {
     })
     const opened = { id: newId('live'), context, session }
     this.#open.add(opened)
-    this.#count(principal, grant, 1)
+    return session
+  }
+
+  /** Opens a session that speaks, which counts until its end. It is to be started. */
+  openSpeech(request: SpeechRequest): SpeechSession {
+    const left = this.#counts.add(request.context.principal)
+    const session = new SpeechSession(this.#parts, request, () => {
+      left()
+      this.#speaking.delete(session)
+    })
+    this.#speaking.add(session)
     return session
   }
 
@@ -107,12 +120,12 @@ export class LiveSessions {
   goAway(seconds: number): void {
     this.#isLeaving = true
     for (const { session } of this.#open) session.goAway(seconds)
+    for (const session of this.#speaking) session.goAway(seconds)
   }
 
-  #count({ key, workspace }: Principal, grant: LiveGrant | undefined, change: number): void {
-    if (grant !== undefined) add(this.#byGrant, grant.id, change)
-    add(this.#byKey, key.id, change)
-    add(this.#byWorkspace, workspace.id, change)
+  #admit({ principal }: AdmittedContext, grant?: LiveGrant): void {
+    if (this.#isLeaving) throw new GatewayError('OVERLOADED', 'this node is about to stop')
+    this.#counts.check(principal, this.#parts.services.snapshot().limits, grant)
   }
 }
 
@@ -131,16 +144,4 @@ function sampleOf({ id, context, session }: OpenSession): LiveSample {
     switches,
     costUsd: session.costUsd,
   }
-}
-
-function add(counts: Map<string, number>, id: string, change: number): void {
-  const count = (counts.get(id) ?? 0) + change
-  if (count > 0) counts.set(id, count)
-  else counts.delete(id)
-}
-
-function checkCount(count: number | undefined, limit: string, most: number): void {
-  if ((count ?? 0) < most) return
-  const message = `at most ${most} live sessions may be open at once`
-  throw new GatewayError('RATE_LIMITED', message, { details: { limit } })
 }

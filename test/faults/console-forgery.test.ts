@@ -56,6 +56,7 @@ const THERE: Readonly<Record<string, string>> = {
   name: 'acme-own',
   id: 'key_app',
   job: 'tj_none',
+  session: 'live_none',
 }
 
 /** Queries without which there is nothing to read. */

@@ -142,6 +142,7 @@ t.test('what the demo really answers is what is documented, and what is shown', 
   await seeResults(see)
   for (const [id, path] of [
     ['transcriptionStream', '/v1/transcription/stream'],
+    ['speechStream', '/v1/speech/stream'],
     ['openaiRealtime', '/openai/v1/realtime'],
     ['deepgramListen', '/deepgram/v1/listen'],
   ] as const)

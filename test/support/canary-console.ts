@@ -209,6 +209,12 @@ export const CONSOLE_CASES: Readonly<Record<string, Case>> = {
     `${WORKSPACE}/names?of=keys`,
     `${WORKSPACE}/names?of=FIELD`,
   ),
+  'GET /console/api/live': looks(`${API}/live`, `${API}/live?workspace=FIELD`),
+  'POST /console/api/workspaces/:workspace/live/:session/end': sends(
+    'POST',
+    `${WORKSPACE}/live/FIELD/end`,
+    () => ({}),
+  ),
   'GET /console/api/health': looks(`${API}/health`, `${API}/health?workspace=FIELD`),
   'GET /console/api/overview': looks(`${API}/overview`, `${API}/overview?workspace=FIELD`),
   'GET /console/api/audit': looks(`${API}/audit`, `${API}/audit?workspace=FIELD`),

@@ -131,6 +131,8 @@ export const ATTACKS: Readonly<Record<string, Bodies>> = {
   [`GET ${W}/requests/:id`]: none,
   [`GET ${W}/apps`]: none,
   [`GET ${W}/names`]: none,
+  'GET /console/api/live': none,
+  [`POST ${W}/live/:session/end`]: none,
   'GET /console/api/health': none,
   'GET /console/api/overview': none,
   'GET /console/api/audit': none,
@@ -292,7 +294,8 @@ export class AttackMaker {
     if (param === 'app') return isOwn ? own(OWN.app) : names.app
     if (param === 'purpose') return isOwn ? own(OWN.purpose) : names.purpose
     if (param === 'name') return isOwn ? own(OWN.provider) : names.provider
-    if (param === 'job') return names.job
+    // No live session is open: any name will do.
+    if (param === 'job' || param === 'session') return names.job
     if (param === 'id') return template.includes('/requests/') ? names.request : names.key
     throw new Error(`nothing is known of the parameter ${param}`)
   }

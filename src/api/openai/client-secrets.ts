@@ -6,7 +6,7 @@ import type { Selectors } from '../../contracts/catalog.ts'
 import { newId } from '../../ids.ts'
 import { readJson } from '../../inbound/json-body.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
-import type { LiveGrant } from '../../live/session.ts'
+import type { LiveGrant } from '../../live/session-counts.ts'
 import { open, seal } from '../../sealing.ts'
 import { type Admitted, endpoint, type RequestBody } from '../endpoint.ts'
 import { faultOf } from '../json-fault.ts'
@@ -51,7 +51,7 @@ const Body = Type.Object({
     }),
     'when it expires; a session that is open by then goes on',
   ),
-  session: optional(RealtimeSession, 'settings with which its sessions begin'),
+  session: RealtimeSession,
   max_sessions: optional(
     Type.Integer({ minimum: 1, maximum: SESSIONS_MOST }),
     `sessions that may be open at once, on each node; default: ${SESSIONS_DEFAULT}`,
@@ -125,8 +125,7 @@ export const clientSecrets = endpoint({
   ],
   async handle({ exchange, context, dependencies, body: sent }) {
     const { session, expires_after: expiry, max_sessions: sessions, max_session_seconds: most } = sent
-    const config =
-      session === undefined || session === null ? DEFAULT_CONFIG : configured(DEFAULT_CONFIG, session)
+    const config = configured(DEFAULT_CONFIG, session)
     if (Buffer.byteLength(JSON.stringify(config)) > CONFIG_BYTES_MAX)
       throw invalidField('session', `${MUST.beAtMost(CONFIG_BYTES_MAX)} bytes; the client can send the rest`)
     // What could never be opened is refused here, where somebody reads the refusal.

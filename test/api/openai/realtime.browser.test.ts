@@ -6,6 +6,7 @@ import { localCertificate } from '../../support/edge.ts'
 import { startGateway } from '../../support/gateway.ts'
 import { liveAudio } from '../../support/live-audio.ts'
 import { withoutServers } from '../../support/servers.ts'
+import { waitUntil } from '../../support/wait-until.ts'
 
 const WORDS = 'hello live world'
 const PIECE_BYTES = 4_800
@@ -79,6 +80,9 @@ t.test(
       pieces.push(pcm.subarray(at, at + PIECE_BYTES).toString('base64'))
     const baseURL = `https://localhost:${port}/openai/v1`
     t.same(await page.evaluate(listen, { baseURL, apiKey: value, pieces }), { text: WORDS, errors: [] })
+    const lineOf = () => gateway.log.find(({ path }) => path === '/openai/v1/realtime')
+    await waitUntil(() => lineOf() !== undefined)
+    t.match(lineOf(), { status: 101, error: undefined, usage: { audio_seconds: Number } }, 'it ended well')
     t.notOk(
       gateway.output.some((line) => line.includes(value.slice(0, 30))),
       'the secret is in no line of the log',

@@ -1,0 +1,497 @@
+import { Cancellation } from '../cancellation.ts'
+import { GatewayError, toGatewayError } from '../errors.ts'
+import type { CallOf } from '../gateway/call.ts'
+import { type AdmittedContext, CallContext } from '../gateway/call-context.ts'
+import { countCharacters } from '../gateway/meter.ts'
+import { type Envelope, headOf } from '../gateway/outcome.ts'
+import { run } from '../gateway/pipeline.ts'
+import { microsOf, usdOf } from '../gateway/price.ts'
+import type { Candidate, Selection } from '../gateway/selection.ts'
+import type { Services } from '../gateway/services.ts'
+import type { Streaming } from '../gateway/stream.ts'
+import type { LiveClock, Ticking } from './clock.ts'
+import { JoinedAudio, OtherFormat } from './joined-audio.ts'
+import type { GoingAwayReason } from './messages.ts'
+import { SentenceCutter } from './sentences.ts'
+import type { SpeechSink } from './speech-messages.ts'
+
+/** Audio that may wait for the caller; the provider is not read beyond. */
+const WAITING_BYTES_MAX = 256 * 1024
+/** Audio goes out in messages of at most this size. */
+const MESSAGE_BYTES_MAX = 32 * 1024
+const USAGE_MS = 60_000
+/** How long before its end a session is announced to be over. */
+const WARNING_SECONDS = 300
+/** Attempts and warnings of a session that are kept for its end. */
+const KEPT_MAX = 100
+
+/** What a session is made of when its caller is admitted. */
+export interface SpeechRequest {
+  readonly context: AdmittedContext
+  /** Its input is what each sentence stands in for. */
+  readonly call: CallOf<'speech'>
+  readonly selection: Selection
+  readonly sink: SpeechSink
+  /** Resolves when the key's bucket has given a token, or rejects. */
+  readonly admitted: Promise<unknown> | undefined
+}
+
+interface Sentence {
+  readonly seq: number
+  readonly text: string
+  readonly characters: number
+  /** Null: no provider is asked yet. */
+  call: SentenceCall | null
+  /** Sent to the caller. */
+  audioBytes: number
+}
+
+/** A call of the pipeline for one sentence. */
+interface SentenceCall {
+  readonly context: AdmittedContext
+  readonly cancel: Cancellation
+  readonly streaming: Promise<Streaming<'speech'>>
+}
+
+/** Answered when all that came before it is spoken. */
+interface FlushMark {
+  readonly flushed: string | null
+}
+
+/**
+ * Speech while its text is still being written: each sentence is a call of its own, with its own choice of an entry and
+ * its own money, and all of them are one stream of audio. While one is played out, the next is asked for already, and
+ * no more than that: the caller pays for what was sent to a provider.
+ */
+export class SpeechSession implements Ticking {
+  readonly #services: Services
+  readonly #request: SpeechRequest
+  readonly #closed: () => void
+  readonly #leaveClock: () => void
+  readonly #over = new Cancellation()
+  readonly #cutter = new SentenceCutter()
+  readonly #audio = new JoinedAudio()
+  readonly #queue: (Sentence | FlushMark)[] = []
+  /** Contexts of sentences whose cost is not in the sum yet. */
+  readonly #running = new Map<CallContext, SentenceCall>()
+  readonly #warnings = new Set<string>()
+  readonly #startedMs = performance.now()
+  /** The sentence that is played out; null: none is. */
+  #speaking: Sentence | null = null
+  /** Its audio comes. */
+  #isPlaying = false
+  /** Characters in the queue; a mark counts as one. */
+  #queued = 0
+  #seq = 0
+  #spokenCharacters = 0
+  #sentCharacters = 0
+  #micros: number | null = 0
+  #last: Envelope | null = null
+  #heardMs = performance.now()
+  #usageMs = performance.now()
+  /** Since when the caller reads nothing; null: it reads. */
+  #stalledMs: number | null = null
+  #wake: (() => void) | null = null
+  #isReady = false
+  #isWarned = false
+  /** No more text comes. */
+  #isEnded = false
+  /** The session was ended for its caller, who may not know that yet. */
+  #isCut = false
+  #endByMs: number | null = null
+  #isOver = false
+
+  /** @param closed called once, before its sink is told that it is over */
+  constructor(
+    { services, clock }: { readonly services: Services; readonly clock: LiveClock },
+    request: SpeechRequest,
+    closed: () => void,
+  ) {
+    this.#services = services
+    this.#request = request
+    this.#closed = closed
+    this.#leaveClock = clock.add(this)
+    this.#warn(request.call.warnings)
+    this.#warn(request.selection.warnings)
+  }
+
+  /** Says `ready`, and speaks until the end. What goes wrong ends the session. */
+  async start(): Promise<void> {
+    try {
+      await this.#request.admitted
+      this.#over.throwIfAborted()
+      this.#sayReady()
+      await this.#speakAll()
+    } catch (thrown) {
+      this.fail(toGatewayError(thrown))
+    }
+  }
+
+  text(text: string): void {
+    if (this.#isOver || this.#isCut) return
+    if (this.#isEnded)
+      return void this.fail(new GatewayError('INVALID_REQUEST', 'text came behind the message `end`'))
+    this.#heardMs = performance.now()
+    for (const sentence of this.#cutter.push(text)) this.#enqueue(sentence)
+    this.#checkWaiting()
+    this.#goOn()
+  }
+
+  /** Has what is there spoken, without waiting for the end of a sentence. */
+  flush(id: string | null): void {
+    if (this.#isOver || this.#isCut) return
+    this.#heardMs = performance.now()
+    this.#flushRest()
+    this.#queue.push({ flushed: id })
+    this.#queued += 1
+    this.#checkWaiting()
+    this.#goOn()
+  }
+
+  /** The caller is there and writes nothing for now. */
+  keepAlive(): void {
+    this.#heardMs = performance.now()
+  }
+
+  /** No more text comes: the rest is spoken, and `done` is the last message. */
+  end(): void {
+    if (this.#isOver || this.#isEnded) return
+    this.#isEnded = true
+    this.#flushRest()
+    this.#goOn()
+  }
+
+  /** Some of what waited for the caller went out. */
+  drained(): void {
+    if (this.#request.sink.bufferedBytes <= WAITING_BYTES_MAX) this.#goOn()
+  }
+
+  /** The caller has left. */
+  leave(): void {
+    this.#finish(new GatewayError('CLIENT_CLOSED'))
+  }
+
+  fail(error: GatewayError): void {
+    this.#finish(error)
+  }
+
+  /** The node stops: the caller is to open another session within `seconds`. */
+  goAway(seconds: number): void {
+    if (this.#isOver) return
+    this.#endByMs = performance.now() + seconds * 1000
+    this.#goingAway(seconds, 'drain')
+  }
+
+  tick(nowMs: number): void {
+    if (nowMs - this.#usageMs >= USAGE_MS) this.#sayUsage()
+    // A hint that some went out may not come.
+    this.drained()
+    this.#watchCaller(nowMs)
+  }
+
+  pump(): void {}
+
+  /** Speaks what comes, in order, until no more does. */
+  async #speakAll(): Promise<void> {
+    for (;;) {
+      const next = this.#queue.shift()
+      if (next === undefined) {
+        if (this.#isEnded) return void this.#finish(null)
+        await this.#wait()
+      } else if ('flushed' in next) {
+        this.#queued -= 1
+        await this.#room()
+        this.#request.sink.send({ type: 'flushed', id: next.flushed })
+      } else {
+        this.#queued -= next.text.length
+        this.#speaking = next
+        await this.#speak(next)
+        this.#speaking = null
+        this.#heardMs = performance.now()
+      }
+    }
+  }
+
+  /**
+   * Speaks one sentence. When it breaks off before any of its audio was sent, another entry speaks it; afterwards
+   * nobody could go on at the same place.
+   */
+  async #speak(sentence: Sentence): Promise<void> {
+    const failed = new Set<string>()
+    for (;;) {
+      const call = sentence.call ?? this.#ask(sentence, failed)
+      try {
+        const streaming = await call.streaming
+        try {
+          await this.#play(sentence, streaming)
+          return this.#spoken(sentence, call, streaming)
+        } catch (thrown) {
+          this.#settle(call)
+          const { provider, model } = streaming.head
+          failed.add(entryName(provider, model))
+          if (sentence.audioBytes > 0 || !isUpstream(thrown)) throw thrown
+          sentence.call = null
+        }
+      } catch (thrown) {
+        this.#settle(call)
+        throw this.#told(thrown, sentence)
+      }
+    }
+  }
+
+  /** Asks for a sentence, at the entries that have not failed it. */
+  #ask(sentence: Sentence, failed: ReadonlySet<string>): SentenceCall {
+    const { context: session, call } = this.#request
+    const cancel = new Cancellation()
+    const origin = { requestId: session.id, signal: cancel }
+    const context = new CallContext(origin, session.traceparent).identify(session.principal)
+    const streaming = run(this.#services, context, {
+      mode: 'streamed',
+      call: { ...call, payload: { ...call.payload, input: sentence.text } },
+      ...(failed.size > 0 && {
+        leaveOut: ({ entry }: Candidate) => failed.has(entryName(entry.provider.name, entry.model)),
+      }),
+    })
+    // Whoever plays it out gets the failure; the session may be over by then.
+    streaming.catch(() => {})
+    const asked = { context, cancel, streaming }
+    this.#running.set(context, asked)
+    sentence.call = asked
+    return asked
+  }
+
+  /** Sends the audio of a sentence as fast as the caller reads it, and has the next one asked for meanwhile. */
+  async #play(sentence: Sentence, { deltas }: Streaming<'speech'>): Promise<void> {
+    this.#isPlaying = true
+    this.#askAhead()
+    const joined = this.#audio.begin()
+    try {
+      for await (const { bytes, mediaType } of deltas)
+        for (const part of joined.push(bytes, mediaType)) await this.#send(sentence, part)
+    } catch (thrown) {
+      if (!(thrown instanceof OtherFormat)) throw thrown
+      throw new GatewayError('UPSTREAM_ERROR', 'the provider sent audio in another format', { cause: thrown })
+    } finally {
+      this.#isPlaying = false
+    }
+  }
+
+  async #send(sentence: Sentence, bytes: Uint8Array): Promise<void> {
+    const { sink } = this.#request
+    for (let at = 0; at < bytes.length; at += MESSAGE_BYTES_MAX) {
+      await this.#room()
+      const part = bytes.subarray(at, at + MESSAGE_BYTES_MAX)
+      sentence.audioBytes += part.length
+      sink.audio(part)
+    }
+  }
+
+  /** Waits until the caller has read what it was sent, but for what may wait. */
+  async #room(): Promise<void> {
+    while (this.#request.sink.bufferedBytes > WAITING_BYTES_MAX) {
+      this.#stalledMs ??= performance.now()
+      await this.#wait()
+    }
+    this.#over.throwIfAborted()
+    this.#stalledMs = null
+  }
+
+  #spoken(sentence: Sentence, call: SentenceCall, streaming: Streaming<'speech'>): void {
+    const { envelope, release } = streaming.outcome()
+    release()
+    this.#last = envelope
+    this.#warn(envelope.warnings)
+    this.#settle(call)
+    const { seq, text, characters, audioBytes } = sentence
+    this.#spokenCharacters += characters
+    const { provider, model, cost_usd } = envelope
+    this.#request.sink.send({
+      type: 'spoken',
+      ...{ seq, text, characters, audio_bytes: audioBytes, provider, model, cost_usd },
+    })
+  }
+
+  /** Asks for the next sentence, unless the caller is behind with the audio that there is. */
+  #askAhead(): void {
+    const [next] = this.#queue
+    if (this.#isOver || !this.#isPlaying || next === undefined || 'flushed' in next) return
+    if (next.call === null && this.#request.sink.bufferedBytes <= WAITING_BYTES_MAX) this.#ask(next, NONE)
+  }
+
+  #enqueue(text: string): void {
+    const characters = countCharacters(text)
+    this.#queue.push({ seq: this.#seq, text, characters, call: null, audioBytes: 0 })
+    this.#seq += 1
+    this.#queued += text.length
+  }
+
+  #flushRest(): void {
+    const rest = this.#cutter.flush()
+    if (rest !== null) this.#enqueue(rest)
+  }
+
+  #checkWaiting(): void {
+    const { live_max_waiting_characters: most } = this.#services.snapshot().limits
+    if (this.#queued + this.#cutter.length <= most) return
+    const details = { limit: 'live_max_waiting_characters' }
+    const message = `at most ${most} characters may wait to be spoken`
+    this.fail(new GatewayError('REQUEST_TOO_LARGE', message, { details }))
+  }
+
+  /** Lets the one that speaks look again at what it waits for. */
+  #goOn(): void {
+    this.#askAhead()
+    const wake = this.#wake
+    this.#wake = null
+    wake?.()
+  }
+
+  async #wait(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve
+    })
+    this.#over.throwIfAborted()
+  }
+
+  #watchCaller(nowMs: number): void {
+    const { live_idle_seconds: idle, live_max_session_seconds: longest } = this.#services.snapshot().limits
+    const details = { limit: 'live_idle_seconds' }
+    if (this.#stalledMs !== null && nowMs - this.#stalledMs > idle * 1000) {
+      const message = `the audio was not read for ${idle} s`
+      return void this.fail(new GatewayError('REQUEST_TIMEOUT', message, { details }))
+    }
+    const isIdle = this.#speaking === null && this.#queue.length === 0 && !this.#isEnded
+    if (isIdle && nowMs - this.#heardMs > idle * 1000) {
+      const message = `no text came for ${idle} s`
+      return void this.fail(new GatewayError('REQUEST_TIMEOUT', message, { details }))
+    }
+    const left = longest - (nowMs - this.#startedMs) / 1000
+    if (left <= 0 || (this.#endByMs !== null && nowMs >= this.#endByMs)) return void this.#cut()
+    if (left > Math.min(WARNING_SECONDS, longest / 4) || this.#isWarned || !this.#isReady) return
+    this.#isWarned = true
+    this.#goingAway(Math.max(1, Math.ceil(left)), 'session_limit')
+  }
+
+  /** Ends the session for its caller: what came is spoken. */
+  #cut(): void {
+    this.#isCut = true
+    this.end()
+  }
+
+  #sayReady(): void {
+    const { context, call, selection, sink } = this.#request
+    const limits = Object.entries(this.#services.snapshot().limits)
+    this.#isReady = true
+    this.#heardMs = performance.now()
+    sink.send({
+      type: 'ready',
+      ...headOf(context, selection, selection.candidates[0]!),
+      response_format: call.payload.response_format,
+      warnings: [...this.#warnings],
+      limits: Object.fromEntries(limits.filter(([name]) => name.startsWith('live_'))),
+    })
+    if (this.#endByMs === null) return
+    this.#goingAway(Math.max(0, Math.ceil((this.#endByMs - performance.now()) / 1000)), 'drain')
+  }
+
+  #sayUsage(): void {
+    this.#usageMs = performance.now()
+    if (!this.#isReady) return
+    this.#request.sink.send({ type: 'usage', ...this.#spent() })
+  }
+
+  #goingAway(seconds: number, reason: GoingAwayReason): void {
+    if (this.#isReady) this.#request.sink.send({ type: 'going_away', seconds, reason })
+  }
+
+  /** All that was sent to providers, also what nobody saw the end of. */
+  #spent() {
+    let characters = this.#sentCharacters
+    let micros = this.#micros
+    for (const context of this.#running.keys()) {
+      const spent = spentOf(context)
+      characters += spent.characters
+      micros = micros === null || spent.micros === null ? null : micros + spent.micros
+    }
+    return { audio_output_characters: characters, cost_usd: micros === null ? null : usdOf(micros) }
+  }
+
+  /** The call of a sentence is over: what it cost goes into the sum, once. */
+  #settle({ context }: SentenceCall): void {
+    if (!this.#running.delete(context)) return
+    const { characters, micros } = spentOf(context)
+    this.#sentCharacters += characters
+    this.#micros = this.#micros === null || micros === null ? null : this.#micros + micros
+    const { attempts } = this.#request.context
+    attempts.push(...context.attempts.slice(0, KEPT_MAX - attempts.length))
+  }
+
+  /** An error with what the caller has heard by then. */
+  #told(thrown: unknown, { seq, characters, audioBytes }: Sentence): GatewayError {
+    const { code, message, extra } = toGatewayError(thrown)
+    const details = {
+      ...extra.details,
+      spoken_characters: this.#spokenCharacters,
+      broken_off: { seq, characters, audio_bytes: audioBytes },
+    }
+    return new GatewayError(code, message, { ...extra, details })
+  }
+
+  #warn(lines: readonly string[]): void {
+    for (const line of lines) if (this.#warnings.size < KEPT_MAX) this.#warnings.add(line)
+  }
+
+  /** Ends everything once: the calls under way, and at last the caller. */
+  #finish(error: GatewayError | null): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#leaveClock()
+    const { context, sink } = this.#request
+    for (const call of [...this.#running.values()]) {
+      this.#settle(call)
+      const reason = error ?? new GatewayError('CLIENT_CLOSED')
+      call.cancel.abort(reason)
+      const left = call.streaming.then(({ deltas }) => deltas.return()).catch(() => {})
+      void this.#services.settlements.during(left)
+    }
+    this.#over.abort(error ?? new GatewayError('CLIENT_CLOSED'))
+    const { audio_output_characters, cost_usd } = this.#spent()
+    context.usage = { audio_output_characters, total_tokens: 0 }
+    context.costUsd = cost_usd
+    context.failure = error
+    if (error === null) sink.send({ type: 'done', ...this.#done() })
+    else this.#sayUsage()
+    this.#closed()
+    sink.end(error)
+    this.#goOn()
+  }
+
+  /** The envelope of the whole; its provider is the one that spoke last. */
+  #done(): object {
+    const { context, selection } = this.#request
+    const { usage, costUsd } = context
+    const said = this.#last ?? {
+      ...headOf(context, selection, selection.candidates[0]!),
+      ...{ content: '', content_blocks: [], determinism: { seed_honored: false } },
+    }
+    return { ...said, usage, cost_usd: costUsd, warnings: [...this.#warnings] }
+  }
+}
+
+const NONE: ReadonlySet<string> = new Set()
+
+function entryName(provider: string, model: string): string {
+  return `${provider}\n${model}`
+}
+
+function isUpstream(thrown: unknown): boolean {
+  return thrown instanceof GatewayError && thrown.code.startsWith('UPSTREAM_')
+}
+
+/** What a call was charged, or will be: its answer as metered, or the attempt that nobody saw the end of. */
+function spentOf({ usage, costUsd, estimate }: CallContext) {
+  const spent = usage === null ? (estimate?.metered() ?? null) : { usage, costUsd }
+  if (spent === null) return { characters: 0, micros: 0 }
+  const { audio_output_characters: characters } = spent.usage
+  return { characters: characters ?? 0, micros: spent.costUsd === null ? null : microsOf(spent.costUsd) }
+}

@@ -2,6 +2,7 @@ import type { Test } from 'tap'
 import { WebSocket } from 'ws'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
+import { localCertificate } from './edge.ts'
 import { type Exposition, scrape } from './exposition.ts'
 import { serveHttp } from './http-server.ts'
 import { type Larkway, startLarkway } from './larkway.ts'
@@ -57,9 +58,12 @@ export async function startMeteredNode(
   const sandbox = await startSandbox()
   t.teardown(() => sandbox.close())
   const keys = Object.fromEntries(Object.keys(ENTRIES).map((app) => [app, makeKey()])) as Record<App, string>
+  // With a certificate there is a metric of it.
+  const { files } = await localCertificate(t)
+  const tls = { LARKWAY_TLS_CERT: files.certFile, LARKWAY_TLS_KEY: files.keyFile, LARKWAY_TLS_PORT: '0' }
   const larkway = await startLarkway(t, {
     config: configuration(`${new URL(sandbox.url).origin}/v1`, keys),
-    env: { LARKWAY_METRICS_PORT: '0', LARKWAY_INSECURE_WEBHOOKS: 'true', ...env },
+    env: { LARKWAY_METRICS_PORT: '0', LARKWAY_INSECURE_WEBHOOKS: 'true', ...tls, ...env },
   })
   const metricsPort = Number(larkway.log.find(({ msg }) => msg === 'listening')?.metrics_port)
   const ask = (method: string, path: string, body?: unknown, more = {}, app: App = 'well') =>

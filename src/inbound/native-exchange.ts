@@ -58,7 +58,7 @@ export class NativeExchange implements Exchange {
   #writer: AnswerWriter | null = null
   #stream: StreamWriter | null = null
   /** What a WebSocket can be made with, in the turn of the route callback; null: in no other. */
-  #handshake: us_socket_context_t | null
+  #handshake: us_socket_context_t | null = null
   #webSocket: NativeClientSocket | null = null
   /** Workspace whose memory the answer holds; undefined: none. */
   #workspace: string | undefined
@@ -77,7 +77,6 @@ export class NativeExchange implements Exchange {
     this.pattern = facts.pattern
     this.encrypted = facts.encrypted
     this.#closes = facts.closes
-    this.#handshake = facts.handshake ?? null
     this.#context = context
     this.#socket = new Socket(res, this.#startedMs)
     this.#body = new NativeBody(this.#socket, context, this.#startedMs)
@@ -166,9 +165,9 @@ export class NativeExchange implements Exchange {
     if (!this.#finished) this.#finish()
   }
 
-  /** The route callback returns: what needs its turn is over. */
-  returned(): void {
-    this.#handshake = null
+  /** Makes a WebSocket possible; null when the route callback returns, with which its turn is over. */
+  offer(handshake: us_socket_context_t | null): void {
+    this.#handshake = handshake
   }
 
   replyError(error: GatewayError): void {
@@ -502,8 +501,6 @@ export interface RequestFacts {
   readonly params: readonly string[]
   /** As in `Exchange`. */
   readonly pattern: string | null
-  /** Of a request that asks for a WebSocket on a path that takes them. */
-  readonly handshake?: us_socket_context_t | undefined
   /**
    * Whether the connection is to be closed behind the answer: its next bytes are not to be trusted as a
    * request.

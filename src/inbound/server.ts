@@ -243,13 +243,9 @@ function accept(
       unknownPath(found, head.path, context) ??
       socketRefusal(head, found, framing)
     if (found.route?.probe !== true) context.accepted += 1
-    const accepted = new NativeExchange(
-      res,
-      head,
-      { ...factsOf(framing, found, refusal, way), handshake },
-      context,
-    )
+    const accepted = new NativeExchange(res, head, factsOf(framing, found, refusal, way), context)
     exchange = accepted
+    if (handshake !== undefined) accepted.offer(handshake)
     if (refusal?.code === 'LENGTH_REQUIRED') accepted.stopReading()
     // uWS would hand out an empty last chunk, a turn of the native code later than it is known.
     else if (isBodiless(framing)) accepted.receiveNothing()
@@ -257,7 +253,7 @@ function accept(
     context.observe(accepted, refusal?.code ?? null)
     if (refusal !== null) refuse(accepted, refusal, context)
     else run(found.route!, accepted)
-    accepted.returned()
+    if (handshake !== undefined) accepted.offer(null)
   } catch (error) {
     if (exchange === null) {
       context.log.error({ method, stack: stackOf(error) }, 'a request could not be accepted')

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { type RawData, WebSocket } from 'ws'
+import type { RawData, WebSocket } from 'ws'
 import type {
   LiveFrame,
   LiveHandshake,
@@ -30,12 +30,20 @@ const NO_CLOSE_FRAME = 1006
 export function createSocketOpener(inner: InnerHost | undefined): OpenSocket {
   return (handshake, listener, options) => {
     const socket = new ProviderSocket(listener)
-    void addressOf(handshake, inner).then(
-      (url) => socket.connect(url, handshake, options),
+    void Promise.all([addressOf(handshake, inner), loadClient()]).then(
+      ([url, { WebSocket: Client }]) => socket.connect(Client, url, handshake, options),
       () => socket.fail('connect', 'no connection'),
     )
     return socket
   }
+}
+
+let client: Promise<typeof import('ws')> | null = null
+
+/** Most nodes never open a socket: the client is loaded with the first one. */
+function loadClient(): Promise<typeof import('ws')> {
+  client ??= import('ws')
+  return client
 }
 
 async function addressOf({ url }: LiveHandshake, inner: InnerHost | undefined): Promise<string> {
@@ -44,6 +52,9 @@ async function addressOf({ url }: LiveHandshake, inner: InnerHost | undefined): 
   address.host = `127.0.0.1:${await inner.port()}`
   return address.href
 }
+
+/** `readyState` of a socket that takes messages. */
+const OPEN = 1
 
 /** One socket, from its handshake to its end, of which the listener is told once. */
 class ProviderSocket implements UpstreamSocket {
@@ -60,11 +71,16 @@ class ProviderSocket implements UpstreamSocket {
     return this.#socket?.bufferedAmount ?? 0
   }
 
-  connect(url: string, { protocols, headers }: LiveHandshake, options: SocketOptions): void {
+  connect(
+    Client: typeof WebSocket,
+    url: string,
+    { protocols, headers }: LiveHandshake,
+    options: SocketOptions,
+  ): void {
     if (this.#isOver) return
     let socket: WebSocket
     try {
-      socket = new WebSocket(url, [...protocols], {
+      socket = new Client(url, [...protocols], {
         headers: { ...options.headers, ...headers },
         handshakeTimeout: options.handshakeMs,
         maxPayload: MESSAGE_BYTES_MAX,
@@ -102,7 +118,7 @@ class ProviderSocket implements UpstreamSocket {
 
   send(frame: LiveFrame): void {
     const socket = this.#socket
-    if (this.#isOver || socket?.readyState !== WebSocket.OPEN) return
+    if (this.#isOver || socket?.readyState !== OPEN) return
     // Bytes of others are copied while they are masked.
     socket.send(frame)
   }

@@ -1,4 +1,3 @@
-import type { LiveAudio, LiveEncoding } from '../contracts/calls.ts'
 import { latin1, u16le, u32le, u64le } from './bytes.ts'
 import { type Measure, UNKNOWN } from './measure.ts'
 
@@ -54,45 +53,6 @@ export async function probeWav(window: AudioWindow): Promise<Measure> {
     at += 8 + size + (size % 2)
   }
   return { ...UNKNOWN, channels: format?.channels ?? null }
-}
-
-/** The encodings of live audio, by codec and bits of a sample. */
-const LIVE: Readonly<Record<string, LiveEncoding>> = {
-  [`${PCM}/16`]: 'pcm_s16le',
-  [`${MU_LAW}/8`]: 'mulaw',
-  [`${A_LAW}/8`]: 'alaw',
-}
-
-/**
- * Reads what stands in front of the samples of a WAV file that is still coming.
- *
- * @returns null when it is not whole yet, is no WAV file, or has samples that live audio does not have
- */
-export function readWavHead(
-  bytes: Uint8Array,
-): { readonly audio: LiveAudio; readonly offset: number } | null {
-  if (bytes.length < 12 || latin1(bytes, 0, 4) !== 'RIFF' || latin1(bytes, 8, 4) !== 'WAVE') return null
-  let format: WaveFormat | null = null
-  for (let at = 12; at + 8 <= bytes.length; ) {
-    const id = latin1(bytes, at, 4)
-    const size = u32le(bytes, at + 4)
-    if (id === 'data') {
-      const encoding = format === null ? undefined : LIVE[`${format.codec}/${format.bitsPerSample}`]
-      if (format === null || encoding === undefined) return null
-      const { sampleRate, channels } = format
-      return { audio: { encoding, sampleRate, channels }, offset: at + 8 }
-    }
-    if (id === 'fmt ' && at + 8 + size <= bytes.length && size >= 16) format = readFormat(padded(bytes, at))
-    at += 8 + size + (size % 2)
-  }
-  return null
-}
-
-/** A chunk of at least the length that an extensible format has. */
-function padded(bytes: Uint8Array, at: number): Uint8Array {
-  const chunk = new Uint8Array(48)
-  chunk.set(bytes.subarray(at, at + 48))
-  return chunk
 }
 
 function readFormat(chunk: Uint8Array): WaveFormat {

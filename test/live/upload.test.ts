@@ -61,7 +61,7 @@ async function upload(
   return { status: await answered, events, before }
 }
 
-function wav(samples: Buffer, { codec = 1, bits = 16 } = {}): Buffer {
+function wav(samples: Buffer, { codec = 1, bits = 16, rate = RATE } = {}): Buffer {
   const head = Buffer.alloc(44)
   head.write('RIFF', 0)
   head.writeUInt32LE(0xffffffff, 4)
@@ -69,7 +69,7 @@ function wav(samples: Buffer, { codec = 1, bits = 16 } = {}): Buffer {
   head.writeUInt32LE(16, 16)
   head.writeUInt16LE(codec, 20)
   head.writeUInt16LE(1, 22)
-  head.writeUInt32LE(RATE, 24)
+  head.writeUInt32LE(rate, 24)
   head.writeUInt32LE(RATE * 2, 28)
   head.writeUInt16LE(2, 32)
   head.writeUInt16LE(bits, 34)
@@ -120,6 +120,8 @@ test('what cannot be transcribed live is refused before the first event', async 
     return [status, (events[0] as { error?: { code: string } })?.error?.code]
   }
   t.same(await refused({ pieces: [wav(audio, { codec: 3, bits: 32 })] }), [400, 'INVALID_REQUEST'])
+  t.same(await refused({ pieces: [wav(audio, { rate: 44_101 })] }), [400, 'INVALID_REQUEST'])
+  t.same(await refused({ pieces: [wav(audio).subarray(0, 30)] }), [400, 'INVALID_REQUEST'])
   t.same(await refused({ pieces: [wav(audio)], query: 'diarization=true' }), [
     422,
     'REQUIRED_FEATURE_UNAVAILABLE',

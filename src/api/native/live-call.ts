@@ -64,6 +64,17 @@ export function livePayload(options: LiveCall['options'], live: LiveTerms): Live
   }
 }
 
+/**
+ * Checks a format that the audio itself tells: what any other format can be made of it is held to.
+ *
+ * @throws GatewayError INVALID_REQUEST
+ */
+export function checkAudio({ sampleRate, channels }: LiveTerms['audio']): void {
+  if (!SAMPLE_RATES.some((rate) => rate === sampleRate))
+    throw invalidField('audio', `must have one of these sample rates: ${SAMPLE_RATES.join(', ')}`)
+  if (channels > CHANNELS_MAX) throw invalidField('audio', `must have at most ${CHANNELS_MAX} channels`)
+}
+
 function readTerms(reader: FieldReader): LiveTerms {
   const sampleRate = readLive(reader, 'sample_rate') ?? 16_000
   if (!SAMPLE_RATES.some((rate) => rate === sampleRate))

@@ -7,10 +7,10 @@ import { audioTooLarge, invalid, invalidField } from '../../inbound/refusals.ts'
 import type { LiveMessage, LiveSink } from '../../live/messages.ts'
 import type { LiveRequest, LiveSession } from '../../live/session.ts'
 import { frameBytes } from '../../media/pcm.ts'
-import { readWavHead } from '../../media/wav.ts'
+import { readWavHead } from '../../media/wav-head.ts'
 import type { Admitted } from '../endpoint.ts'
 import { eventStreamReply } from '../sse.ts'
-import { readLiveCall } from './live-call.ts'
+import { checkAudio, readLiveCall } from './live-call.ts'
 
 /** Audio that may wait to be sent on before its sender is held back, and when it goes on, seconds. */
 const HELD_AT_SECONDS = 5
@@ -64,6 +64,7 @@ export async function answerUpload({ exchange, context, dependencies }: Admitted
 function callOf(exchange: Exchange, fields: Fields, audio: LiveAudio | null): LiveRequest['call'] {
   const call = readLiveCall(exchange, fields)
   if (audio === null) return call
+  checkAudio(audio)
   const live: LiveCall['live'] = { ...call.payload.live, audio }
   return {
     ...call,
@@ -84,6 +85,8 @@ class LiveUpload implements BodyConsumer, LiveSink {
   /** Less than one sample. */
   #rest: Buffer = Buffer.alloc(0)
   #isLast = false
+  /** Bytes of samples that are still to come. */
+  #left = Number.POSITIVE_INFINITY
   #isHeld = false
   #isFeeding = false
   /** Null: the format stands in the query. Undefined: it is not known yet. */
@@ -172,14 +175,17 @@ class LiveUpload implements BodyConsumer, LiveSink {
     this.#pending[0] = all
     if (this.#format === undefined) {
       const head = readWavHead(all)
-      if (head !== null) {
-        this.#format = head.audio
-        this.#budget.refund(head.offset)
-        this.#pending[0] = all.subarray(head.offset)
-      } else if (this.#isLast || all.length > HEAD_BYTES_MAX)
+      const isWhole = head !== null && head !== 'incomplete'
+      if (!isWhole && (head === null || this.#isLast || all.length > HEAD_BYTES_MAX))
         return void this.onError(
           invalid('the audio is no WAV file with samples of 16 bits, mu-law or A-law', 'audio'),
         )
+      if (isWhole) {
+        this.#format = head.audio
+        this.#left = head.bytes ?? Number.POSITIVE_INFINITY
+        this.#budget.refund(head.start)
+        this.#pending[0] = all.subarray(head.start)
+      }
     }
     // Until the session is open, which asks nobody, this is all that is taken.
     if (this.#format !== undefined) this.#exchange.body.pause()
@@ -205,7 +211,10 @@ class LiveUpload implements BodyConsumer, LiveSink {
     else this.#exchange.body.resume()
   }
 
-  #handOver(bytes: Buffer): void {
+  #handOver(given: Buffer): void {
+    // Behind the samples a file may hold other chunks.
+    const bytes = given.subarray(0, this.#left)
+    this.#left -= bytes.length
     const all = this.#rest.length === 0 ? bytes : Buffer.concat([this.#rest, bytes])
     const whole = all.length - (all.length % this.#frameBytes)
     this.#rest = Buffer.from(all.subarray(whole))

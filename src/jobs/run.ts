@@ -20,6 +20,7 @@ import { transcriptEnvelope } from '../gateway/transcript.ts'
 import type { Logger } from '../log.ts'
 import { checkDuration } from '../media/measure.ts'
 import { isInline } from '../storage/kept-texts.ts'
+import type { BeginReading } from '../storage/read-ahead.ts'
 import { allowedDomains } from '../storage/remote-audio.ts'
 import { Cancelled, type Claim, doubled, type JobTiming, spread } from './claim.ts'
 import { retentionOf } from './retention.ts'
@@ -187,6 +188,8 @@ function jobErrorOf({ code, message, extra }: GatewayError): JobError {
 }
 
 interface WorkParts extends JobAudioParts {
+  /** Begins to read audio that is about to be sent; absent: it is read when it is sent. */
+  readonly readAhead?: BeginReading | undefined
   readonly objects: JobObjects
 }
 
@@ -231,9 +234,12 @@ async function transcribe(
   const { selectors, warnings } = job
   const call: Call<TranscriptionTask> = { operation, payload: { audio, options }, selectors, warnings }
   const request = { mode: 'job', call, job: jobContext(claim, parts) } as const
-  const outcome = await run(parts.services, context, request).catch((error: unknown) => {
-    throw isMissing(error) ? new Error('the audio of the job is gone', { cause: error }) : error
-  })
+  const stopReading = parts.readAhead?.(audio, claim.signal)
+  const outcome = await run(parts.services, context, request)
+    .catch((error: unknown) => {
+      throw isMissing(error) ? new Error('the audio of the job is gone', { cause: error }) : error
+    })
+    .finally(stopReading)
   try {
     const facts = factsOf(outcome)
     if (job.kind === 'queue') return { result: null, facts }

@@ -6,6 +6,7 @@ import type { RemoteAudio } from '../contracts/remote-audio.ts'
 import type { Tracing } from '../contracts/tracing.ts'
 import type { Services } from '../gateway/services.ts'
 import type { Logger } from '../log.ts'
+import type { BeginReading } from '../storage/read-ahead.ts'
 import { Claim, doubled, type JobTiming, spread, TIMING } from './claim.ts'
 import { retentionOf } from './retention.ts'
 import { type RunParts, runJob } from './run.ts'
@@ -27,6 +28,7 @@ export interface RunnerParts {
   readonly objects: JobObjects
   readonly probe: MediaProbe
   readonly remoteAudio: RemoteAudio
+  readonly readAhead?: BeginReading | undefined
   readonly signals: JobSignals
   readonly log: Logger
   /** Null when tracing is off. */

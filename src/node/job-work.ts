@@ -33,6 +33,7 @@ export function startJobWork(parts: Node): JobWork {
     objects,
     probe,
     remoteAudio,
+    readAhead: parts.readAhead,
     signals,
     log,
     tracing: parts.tracing,

@@ -28,6 +28,7 @@ import { createBudget } from '../storage/budget.ts'
 import { lockFolder } from '../storage/folder-lock.ts'
 import { createJobObjects } from '../storage/job-objects.ts'
 import { createSlotResults } from '../storage/kept-texts.ts'
+import { createReadAhead } from '../storage/read-ahead.ts'
 import { createRemoteAudio } from '../storage/remote-audio.ts'
 import { createSpool } from '../storage/spool.ts'
 import { startSweeper } from '../storage/sweep.ts'
@@ -87,7 +88,8 @@ export async function openNode(
     closers.push(() => spool.close())
     const workers = createWorkers()
     closers.push(() => workers.close())
-    const reader = createAudioReader({ objects, decoder: workers.decoder, memory: { blocks, budget } })
+    const ahead = createReadAhead(objects, budget)
+    const reader = createAudioReader({ objects: ahead, decoder: workers.decoder, memory: { blocks, budget } })
     const sender = createSender({ reader, inner: sandbox })
     closers.push(() => sender.close())
     const signals = createJobSignals()
@@ -116,6 +118,7 @@ export async function openNode(
       probe: createMediaProbe({ reader }),
       digester: createAudioDigester({ reader, hasher: workers.hasher, blocks, budget }),
       remoteAudio: createRemoteAudio({ spool, fetchAudio: createAudioFetcher({}) }),
+      readAhead: ahead.begin,
       jobObjects: createJobObjects({ objects, budget, log }),
       signals,
     }

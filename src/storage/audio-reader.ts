@@ -145,7 +145,7 @@ function chunkSizes(bytes: number): number[] {
 const MIN_CHUNK_BYTES = 64 * 1024
 
 interface AudioReaderParts {
-  readonly objects: Objects
+  readonly objects: Pick<Objects, 'get'>
   readonly decoder: Base64Decoder
   /** Memory for decoding ahead in a worker, and the budget that counts it; without it all is decoded on the way. */
   readonly memory?: { readonly blocks: BlockPool; readonly budget: ByteBudget }

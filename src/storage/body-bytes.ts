@@ -5,7 +5,7 @@ import { failureOf, unavailable } from './failure.ts'
 
 /** Raw bytes `start` to `end` (exclusive) of a body, as views of its blocks, chunks off the store, or as they come. */
 export function bodyBytes(
-  objects: Objects,
+  objects: Pick<Objects, 'get'>,
   source: AudioRef['source'],
   start: number,
   end: number,
@@ -28,7 +28,7 @@ export function* blockBytes(blocks: readonly Block[], start: number, end: number
 
 /** Bytes `start` to `end` (exclusive) of an object, all of them or an error. */
 export async function* objectBytes(
-  objects: Objects,
+  objects: Pick<Objects, 'get'>,
   key: string,
   start: number,
   end: number,

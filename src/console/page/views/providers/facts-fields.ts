@@ -76,7 +76,7 @@ export function FactsFields(props: FactsFieldsProps) {
     h(Prices, { ...props, disabled }),
     h(JsonInput, {
       label: 'Other facts (JSON)',
-      hint: 'limits, languages, conflicts, operations, translation_features, as in the configuration file.',
+      hint: 'limits, languages, conflicts, operations, translation_features, live, as in the configuration file.',
       placeholder: '{"limits": {"max_audio_seconds": 7200}}',
       value: otherFacts(facts),
       onChange: setOthers,

@@ -148,8 +148,10 @@ export function costDecimals(requests: readonly Pick<RequestAnswer, 'cost_usd'>[
 /** Endpoints to filter requests by, as they are noted: the pattern of the path, and `job` for runs of jobs. */
 export const ENDPOINTS: readonly string[] = [
   '/v1/transcription',
+  '/v1/transcription/stream',
   '/v1/translation',
   '/v1/speech',
+  '/v1/speech/stream',
   '/v1/audio',
   '/v1/chat',
   '/v1/complete',
@@ -171,6 +173,9 @@ export const ENDPOINTS: readonly string[] = [
   '/openai/v1/images/generations',
   '/openai/v1/models',
   '/openai/v1/models/:model',
+  '/openai/v1/realtime',
+  '/openai/v1/realtime/client_secrets',
+  '/deepgram/v1/listen',
 ]
 
 /** A run of a job has no path. */

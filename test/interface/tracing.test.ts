@@ -421,7 +421,8 @@ t.test('what spans say is documented, and nothing else', async (t) => {
   const said = receivers.flatMap(({ attributeNames }) => [...attributeNames])
   const known = new Set(said.map((name) => name.replace(/^(larkway\.usage)\..*/, '$1.*')))
   t.same([...known].filter((name) => !documented.has(name)).sort(), [], 'nothing else is said')
-  // These need what the routes in here do not have.
-  const others = ['larkway.purpose']
+  // These need what the routes in here do not have, and live sessions.
+  const live = ['end', 'lost_seconds', 'replayed_seconds', 'switches'].map((name) => `larkway.live.${name}`)
+  const others = [...live, 'larkway.purpose']
   t.same([...documented].filter((name) => !known.has(name)).sort(), others, 'and all of that is')
 })

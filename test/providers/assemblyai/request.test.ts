@@ -177,6 +177,8 @@ t.test('options of an entry', async (t) => {
 t.test('the table says what the protocol does', async (t) => {
   for (const model of Object.keys(TABLES.assemblyai!)) {
     const facts = factsOf('assemblyai', model)!
+    // Of models for live audio alone files are not sent.
+    if (facts.operations?.length === 0) continue
     t.same(new Set(facts.languages?.redaction), REDACTED_LANGUAGES, `${model} redacts the same languages`)
     t.equal(facts.hints.includes('prompt'), 'prompt' in created({ prompt: 'x' }, model), `${model} prompt`)
     for (const feature of facts.features) {

@@ -90,7 +90,9 @@ t.test('every option is sent as the provider names it', async (t) => {
     // Hints that it has no parameter for. Selection takes them out and says so.
     [{ prompt: 'names', speaker_count_hint: 2, seed: 7 }, [detect]],
   ]
-  for (const [given, expected] of rows) t.same(sent(given), expected, JSON.stringify(given))
+  // In which order they come says nothing.
+  for (const [given, expected] of rows)
+    t.same(sent(given).sort(), [...expected].sort(), JSON.stringify(given))
 })
 
 t.test('keyterms go by another name on every other family', async (t) => {

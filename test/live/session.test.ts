@@ -37,16 +37,16 @@ test('a session says what it hears as it comes, and the whole at its end', async
 
 for (const how of ['reset', 'close', 'silence'] as const)
   test(`another entry goes on when the provider dies by ${how}`, async (t) => {
-    const dying = await serveWords(t, { death: () => ({ how, afterSeconds: 2.25 }) })
+    const dying = await serveWords(t, { death: () => ({ how, afterSeconds: 1.25 }) })
     const sound = await serveWords(t)
     const rig = await openLive(t, [wordsEntry(dying.origin, 'first'), wordsEntry(sound.origin, 'second')])
     const caller = rig.connect(`sample_rate=${RATE}&timestamps=word`)
     await caller.message('ready')
-    await caller.speak(wordsAudio(0, 15))
+    await caller.speak(wordsAudio(0, 8))
     caller.send({ type: 'end' })
     const done = await caller.message('done')
-    t.equal(caller.text, wordsText(15), 'every word once, in order')
-    t.equal(done.content, wordsText(15))
+    t.equal(caller.text, wordsText(8), 'every word once, in order')
+    t.equal(done.content, wordsText(8))
     const [switched, ...more] = caller.of('switched')
     t.same(more, [])
     t.match(switched, { from: { provider: 'first' }, to: { provider: 'second' }, lost_seconds: 0 })
@@ -57,15 +57,15 @@ for (const how of ['reset', 'close', 'silence'] as const)
 
 test('the same entry is tried again when it had worked, and no other is left', async (t) => {
   const provider = await serveWords(t, {
-    death: (connection) => (connection < 2 ? { how: 'reset', afterSeconds: 1.3 } : null),
+    death: (connection) => (connection < 2 ? { how: 'reset', afterSeconds: 0.9 } : null),
   })
   const rig = await openLive(t, [wordsEntry(provider.origin, 'only')])
   const caller = rig.connect()
   await caller.message('ready')
-  await caller.speak(wordsAudio(0, 12))
+  await caller.speak(wordsAudio(0, 9))
   caller.send({ type: 'end' })
   await caller.message('done')
-  t.equal(caller.text, wordsText(12))
+  t.equal(caller.text, wordsText(9))
   t.equal(caller.of('switched').length, 2)
 })
 

@@ -7,6 +7,7 @@ import type { LiveText, LiveWatch, SwitchReason } from '../contracts/watch.ts'
 import { GatewayError, toGatewayError } from '../errors.ts'
 import type { CallOf } from '../gateway/call.ts'
 import type { AdmittedContext } from '../gateway/call-context.ts'
+import { adapt } from '../gateway/eligibility.ts'
 import { type AttemptSuccess, failOver } from '../gateway/failover.ts'
 import { headOf } from '../gateway/outcome.ts'
 import type { Candidate, Selection } from '../gateway/selection.ts'
@@ -547,14 +548,20 @@ export class LiveSession implements ConnectionListener, Ticking {
     })
   }
 
+  /** What was left out of the request, hints that the entry lacks among it. */
+  #warningsOf({ entry }: Candidate): readonly string[] {
+    const { call } = this.#request
+    return [...call.warnings, ...this.#selection.warnings, ...adapt(call, entry).warnings]
+  }
+
   #sayReady(): void {
-    const { context, call, sink } = this.#request
+    const { context, sink } = this.#request
     const { limits } = this.#parts.services.snapshot()
     this.#isReady = true
     sink.send({
       type: 'ready',
       ...headOf(context, this.#selection, this.#selection.candidates[0]!),
-      warnings: [...call.warnings, ...this.#selection.warnings],
+      warnings: this.#warningsOf(this.#selection.candidates[0]!),
       limits: Object.fromEntries(Object.entries(limits).filter(([name]) => name.startsWith('live_'))),
     })
   }
@@ -635,7 +642,7 @@ export class LiveSession implements ConnectionListener, Ticking {
         usage: usage ?? {},
         cost_usd: costUsd,
         determinism: { seed_honored: false },
-        warnings: [...call.warnings, ...this.#selection.warnings, ...cut],
+        warnings: [...this.#warningsOf(candidate), ...cut],
       },
       payload: sliceOf(call, seconds(this.audioSeconds)).payload,
       result,

@@ -5,10 +5,11 @@ import { RATE, serveWords, WORD_SECONDS, wordsAudio, wordsText } from '../suppor
 test('a session says what it hears as it comes, and the whole at its end', async (t) => {
   const provider = await serveWords(t)
   const rig = await openLive(t, [wordsEntry(provider.origin, 'first')])
-  const caller = rig.connect(`sample_rate=${RATE}&timestamps=both`)
+  const caller = rig.connect(`sample_rate=${RATE}&timestamps=both&prompt=names`)
   const ready = await caller.message('ready')
   t.equal(ready.provider, 'first')
   t.match(ready.limits, { live_buffer_seconds: 30 })
+  t.match(ready.warnings, [/^prompt: left out/])
   t.equal(caller.socket.protocol, 'larkway.v1')
 
   await caller.speak(wordsAudio(0, 5))
@@ -25,6 +26,7 @@ test('a session says what it hears as it comes, and the whole at its end', async
     duration_seconds: 5 * WORD_SECONDS,
     usage: { audio_seconds: 2, billable_audio_seconds: 2 },
     cost_usd: 0.002,
+    warnings: [/^prompt: left out/],
   })
   const words = done.words as { word: string; start: number; end: number }[]
   for (const [index, { word, start }] of words.entries()) {

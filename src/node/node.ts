@@ -68,10 +68,8 @@ export async function openNode(
   const secretKeys = await readSecretKeys(environment.LARKWAY_SECRET_KEYS, environment.LARKWAY_DATA)
   const sandbox = new BuiltInSandbox((error) => log.error({ err: error }, 'sandbox'))
   closers.push(() => sandbox.close())
-  const catalog = await openSnapshots(
-    { environment, env, log, store: state.catalog, secretKeys, sandbox },
-    closers,
-  )
+  const sources = { environment, env, log, store: state.catalog, secretKeys, sandbox }
+  const catalog = await openSnapshots(sources, closers)
   const budget = createBudget(environment.LARKWAY_MEMORY_MIB * MIB)
   const blocks = createBlocks(budget)
   closers.push(() => blocks.close())

@@ -216,7 +216,32 @@ export const CASES: Readonly<Record<string, Case>> = {
     post('/openai/v1/images/generations', { model: field, prompt, user: field }),
   'GET /openai/v1/models': () => [get('/openai/v1/models')],
   'GET /openai/v1/models/:model': ({ field }) => [get(`/openai/v1/models/${field}`)],
+  'POST /openai/v1/realtime/client_secrets': ({ prompt, field, label }) =>
+    post(
+      '/openai/v1/realtime/client_secrets',
+      { session: { type: 'transcription', audio: { input: { transcription: { model: label, prompt } } } } },
+      { session: { type: field }, [field]: prompt },
+    ),
+  'GET /openai/v1/realtime': ({ prompt }) => live('/openai/v1/realtime', { intent: prompt }),
+  'GET /deepgram/v1/listen': ({ prompt, label }) =>
+    live('/deepgram/v1/listen', { model: label, keyterm: prompt, encoding: prompt }),
+  'GET /v1/transcription/stream': ({ prompt, label }) =>
+    live('/v1/transcription/stream', { prompt, purpose: label, timestamps: prompt }),
+  'GET /v1/speech/stream': ({ field, label }) =>
+    live('/v1/speech/stream', { voice: field, purpose: label, response_format: field }),
   ...CONSOLE_CASES,
+}
+
+/** A handshake whose fields are refused, and a request that is none. */
+function live(path: string, fields: Readonly<Record<string, string>>): Ask[] {
+  const query = `${path}?${new URLSearchParams(fields)}`
+  const headers = {
+    upgrade: 'websocket',
+    connection: 'Upgrade',
+    'sec-websocket-version': '13',
+    'sec-websocket-key': 'AAECAwQFBgcICQoLDA0ODw==',
+  }
+  return [get(query), { ...get(query), headers }]
 }
 
 function put(path: string, body: object): Ask {

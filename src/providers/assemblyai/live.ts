@@ -1,13 +1,13 @@
 import type { LiveAudio, LiveCall, Redaction, Word } from '../../contracts/calls.ts'
 import type { JsonObject } from '../../contracts/json.ts'
 import type { LiveEvent, LiveFrame, LiveHandshake, LiveStepper } from '../../contracts/live.ts'
+import { bytesPerSecond } from '../../contracts/live-audio.ts'
 import type { LiveTranscription, Target, Unsupported } from '../../contracts/provider.ts'
 import type { Failure } from '../../contracts/upstream.ts'
 import { classify } from '../failure.ts'
 import { objectsIn } from '../json.ts'
 import { languageCode, languageHint } from '../language.ts'
 import {
-  bytesPerSecond,
   closeFailure,
   FINALIZING_MAX,
   LiveLog,

@@ -32,8 +32,17 @@ export function assemblyai(key: string, aheadSeconds = AHEAD_SECONDS): LiveVendo
 const AHEAD_SECONDS = 300
 const CHUNK_MS = [50, 1000] as const
 
-const MODELS =
-  /^(?:universal-streaming-(?:english|multilingual)|u3-rt-pro(?:-beta-1)?|whisper-rt|universal-3-5-pro|universal-3-6(?:-pro)?|u3-pro)$/
+const MODELS: readonly string[] = [
+  'universal-streaming-english',
+  'universal-streaming-multilingual',
+  'u3-rt-pro',
+  'u3-rt-pro-beta-1',
+  'whisper-rt',
+  'universal-3-5-pro',
+  'universal-3-6',
+  'universal-3-6-pro',
+  'u3-pro',
+]
 /** Those that say `SpeechStarted` and `Silence`, and whose turns are formatted as they come. */
 const PRO = /^(?:u3-|universal-3)/
 
@@ -59,7 +68,7 @@ const OPTIONS: Readonly<Record<string, (text: string) => boolean>> = {
   token: () => true,
   sample_rate: (text) => isWhole(text) && Number(text) > 0,
   encoding: (text) => ['pcm_s16le', 'pcm_mulaw'].includes(text),
-  speech_model: (text) => MODELS.test(text),
+  speech_model: (text) => MODELS.includes(text),
   format_turns: isFlag,
   session_heartbeat: isFlag,
   acknowledge_silence: isFlag,

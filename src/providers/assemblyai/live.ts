@@ -125,9 +125,9 @@ function streamingUrl(baseUrl: string): string {
  */
 const FORCED_SECONDS = 1.5
 /**
- * Silence that was heard behind a turn that ended by itself (`min_turn_silence`, which is left as it is, or less where the caller says so):
- * https://assemblyai.com/docs/voice-agents/livekit-u3-rt-pro. Times of words are not as exact as audio can be cut:
- * another provider that began right at the end of the last word would hear a rest of it as one more.
+ * Silence that was heard behind a turn that ended by itself: `min_turn_silence`, which is left as it is, or less where
+ * the caller says so. https://assemblyai.com/docs/voice-agents/livekit-u3-rt-pro. Times of words are not as exact as
+ * audio can be cut: another provider that began right at the end of the last word would hear a rest of it as one more.
  */
 const TURN_SILENCE_SECONDS = 0.1
 

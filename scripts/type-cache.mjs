@@ -62,7 +62,7 @@ function readPackage(name) {
   return { home, entries, folder: join(FOLDER, `${name}-${version}`) }
 }
 
-/** Bundles every entry point of a package at once, so that they share their modules as they do unbundled; by esbuild. */
+/** Bundles every entry point of a package at once: they share their modules as they do unbundled. By esbuild. */
 async function bundle(name) {
   const { home, entries, folder } = readPackage(name)
   if (existsSync(folder)) return

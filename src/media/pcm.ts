@@ -1,21 +1,8 @@
 import type { LiveAudio, LiveEncoding } from '../contracts/calls.ts'
+import { frameBytes } from '../contracts/live-audio.ts'
 
 /** Sample rates of live audio, Hz. Any of them is made of any other with a filter of a bounded size. */
 export const SAMPLE_RATES = [8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000] as const
-
-/** Bytes of one sample of one channel. */
-export function sampleBytes(encoding: LiveEncoding): number {
-  return encoding === 'pcm_s16le' ? 2 : 1
-}
-
-/** Bytes of one sample of every channel: audio is cut between two of them only. */
-export function frameBytes({ encoding, channels }: LiveAudio): number {
-  return sampleBytes(encoding) * channels
-}
-
-export function bytesPerSecond(audio: LiveAudio): number {
-  return frameBytes(audio) * audio.sampleRate
-}
 
 /** Cuts a stream of bytes, which may be split anywhere, into pieces of whole samples of every channel. */
 export class WholeFrames {

@@ -4,7 +4,10 @@ import type { LiveConnection } from './connection.ts'
 import type { SessionMoney } from './money.ts'
 import { AudioRing, type RingMemory } from './ring.ts'
 
-/** Audio is sent on in pieces of this length: every frame costs the same, however short it is. */
+/**
+ * Audio is sent on in pieces of this length at least, and of less than twice as much: every frame costs the same,
+ * however short it is, and what is left of a caller's own piece would wait for the next one.
+ */
 const CHUNK_SECONDS = 0.1
 /** Samples louder than this, of 32,768, are sound. */
 const SOUND = 500
@@ -168,7 +171,8 @@ export class LiveFeed {
     this.#skipLost(connection)
     const waiting = this.#ring.end - connection.place
     if (waiting <= 0 || (waiting < this.#chunkBytes && this.#isMoreToCome(nowMs))) return 'empty'
-    const limit = Math.min(waiting, this.#chunkBytes, this.#bytesToMark(connection))
+    const whole = waiting < 2 * this.#chunkBytes ? waiting : this.#chunkBytes
+    const limit = Math.min(whole, this.#bytesToMark(connection))
     const length = limit / this.bytesPerSecond
     if (connection.isStuck || money.leftSeconds <= 0 || !connection.mayTake(length, nowMs)) return 'later'
     const bytes = this.#ring.read(connection.place, limit)

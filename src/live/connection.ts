@@ -8,6 +8,7 @@ import type {
   SocketListener,
   UpstreamSocket,
 } from '../contracts/live.ts'
+import { bytesPerSecond } from '../contracts/live-audio.ts'
 import type { LiveTranscription } from '../contracts/provider.ts'
 import type { Failure } from '../contracts/upstream.ts'
 import { adapt, targetOf } from '../gateway/eligibility.ts'
@@ -15,7 +16,7 @@ import type { Attempt } from '../gateway/failover.ts'
 import { type AttemptFailure, traceContextOf } from '../gateway/operation.ts'
 import type { Candidate } from '../gateway/selection.ts'
 import type { ActiveCall } from '../gateway/services.ts'
-import { bytesPerSecond, type Converter, converter } from '../media/pcm.ts'
+import { type Converter, converter } from '../media/pcm.ts'
 
 /** How long a provider may take to accept a socket, and how long until it takes audio. */
 const HANDSHAKE_MS = 5_000

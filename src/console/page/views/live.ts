@@ -49,7 +49,8 @@ export function LiveView({ workspace }: ViewProps) {
                         'Open the playground',
                       ),
               },
-              'Sessions of GET /v1/transcription/stream and GET /v1/speech/stream, and uploads with mode=realtime, are listed while they are open.',
+              'Sessions of GET /v1/transcription/stream and GET /v1/speech/stream, and uploads with ' +
+                'mode=realtime, are listed while they are open.',
             )
           : h(Sessions, { workspace, answer, load }),
     }),

@@ -76,9 +76,8 @@ async function ask({ url }: Gateway, { path = '/v1/chat', key, header, fields = 
   }
   const response = await fetch(`${url}${path}`, { method: 'POST', headers, body })
   const facts = response.headers
-  const text = response.headers.get('content-type')?.includes('json')
-    ? ((await response.json()) as object)
-    : {}
+  const isJson = response.headers.get('content-type')?.includes('json') === true
+  const text = (isJson ? await response.json() : {}) as { readonly provider?: string }
   return { ...text, status: response.status, provider: facts.get('x-lk-provider') ?? text.provider } as {
     status: number
     provider: string | null

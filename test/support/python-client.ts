@@ -1,7 +1,8 @@
-import { spawnSync } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { CACHE, capture, say, Unusable, withLock } from '../../scripts/install.mjs'
 import { childEnvironment } from './child-environment.ts'
 
@@ -41,7 +42,7 @@ export interface PythonClient {
    * Runs a program of test/support.
    *
    * @returns what it printed, a JSON value on each line
-   * @throws Unusable when it fails, with what it said
+   * @throws Error when it fails, with what it said
    */
   run(program: string, args: readonly string[]): Promise<Record<string, unknown>[]>
 }
@@ -100,8 +101,8 @@ async function run(folder: string, program: string, args: readonly string[]) {
   const path = fileURLToPath(new URL(program, import.meta.url))
   // A proxy of the machine's would be asked for the loopback interface, too.
   const env = childEnvironment({ PYTHONPATH: folder, PYTHONDONTWRITEBYTECODE: '1', NO_PROXY: '*' })
-  const output = await capture('python3', [path, ...args], { env, timeout: 60_000 })
-  return output
+  const { stdout } = await promisify(execFile)('python3', [path, ...args], { env, timeout: 60_000 })
+  return stdout
     .split('\n')
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line) as Record<string, unknown>)

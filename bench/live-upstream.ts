@@ -3,7 +3,7 @@ import { loadUws } from './load/uws.ts'
 import type { UpstreamReport } from './upstream.ts'
 
 // A provider that transcribes live, by Deepgram's protocol and by OpenAI's: every 200 ms of audio it says how far it
-// has heard, and every second that is final. Its text is the milliseconds, so that whoever hears it knows how old it is.
+// has heard, and every second that is final. Its text is the milliseconds: whoever hears it knows how old it is.
 // usage: node bench/live-upstream.ts PORT
 
 const port = Number(process.argv[2])

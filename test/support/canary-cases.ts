@@ -233,7 +233,8 @@ export const CASES: Readonly<Record<string, Case>> = {
     live('/deepgram/v1/listen', { model: label, keyterm: prompt, encoding: prompt }),
   'POST /deepgram/v1/listen': ({ prompt, field, label, wav, audioUrl }) => [
     bytes('/deepgram/v1/listen', { model: label, tag: prompt, version: prompt }, wav),
-    bytes('/deepgram/v1/listen', { [field]: prompt, redact: prompt }, wav),
+    bytes('/deepgram/v1/listen', { [field]: prompt }, wav),
+    bytes('/deepgram/v1/listen', { redact: prompt }, wav),
     ...post('/deepgram/v1/listen', { url: audioUrl }, { url: audioUrl, [field]: prompt }),
   ],
   'GET /v1/transcription/stream': ({ prompt, label }) =>

@@ -3,6 +3,7 @@ import type { Exchange } from '../../inbound/exchange.ts'
 import { type Fields, queryValues } from '../../inbound/form.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
 import { type DoorOptions, formOf, isOn, OptionReader } from '../door-options.ts'
+import { unknownFields } from '../fields.ts'
 import { readTranscriptionRequest, type TranscriptionRequest } from '../native/transcription-request.ts'
 import { chosenBy } from '../openai/door.ts'
 import { sharedFields, withoutBoost } from './options.ts'
@@ -76,8 +77,7 @@ export interface FileRequest extends TranscriptionRequest {
  * @throws GatewayError INVALID_REQUEST naming the option, and as `readTranscriptionRequest`
  */
 export function readFileOptions(exchange: Exchange, fields: Fields, principal: Principal): FileRequest {
-  const [other] = fields.kind === 'json' ? Object.keys(fields.value) : []
-  if (other !== undefined) throw invalidField(other, MUST.beLeftOut('options are parameters of the query'))
+  const others = fields.kind === 'json' ? Object.keys(fields.value) : []
   const query = new OptionReader(queryValues(exchange.query), LISTEN_OPTIONS)
   const model = query.text('model')
   const { language, ...shared } = sharedFields(query)
@@ -85,7 +85,7 @@ export function readFileOptions(exchange: Exchange, fields: Fields, principal: P
   const detected = detectedIn(query)
   const weighted = query.list('keywords').some((word) => withoutBoost(word) !== word)
   const versioned = /^v\d/.test(query.text('diarize_model') ?? '')
-  const own = query.settle('there is no such option')
+  const own = [...query.settleKindly(), ...unknownFields(others, ['url'])]
   const { warnings, selectors, ...request } = readTranscriptionRequest(
     exchange,
     formOf({

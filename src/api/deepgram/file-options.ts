@@ -47,7 +47,7 @@ export const LISTEN_OPTIONS: DoorOptions = {
   numerals: { fate: 'hint', note: 'as `smart_format`' },
   paragraphs: {
     fate: 'kept',
-    note: 'made of the times of words: they end where the speaker changes, and with a sentence that 1 s of silence follows',
+    note: 'made of the times of words: they end where the speaker changes, and with a sentence before 1 s of silence',
   },
   profanity_filter: { fate: 'hint', note: 'passed on to entries that have it' },
   punctuate: { fate: 'fixed', note: 'transcripts have punctuation' },

@@ -1,6 +1,6 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { CAPABILITIES } from '../contracts/calls.ts'
-import { PROFILES, SCOPES, STRATEGIES } from '../contracts/catalog.ts'
+import { LIVE_FALLBACKS, PROFILES, SCOPES, STRATEGIES } from '../contracts/catalog.ts'
 import { FACT_SHAPES } from '../contracts/facts.ts'
 
 /** Pattern for names of workspaces, apps, routes, providers, plans and purposes. Object keys and logs contain them. */
@@ -163,6 +163,10 @@ export const RouteShape = strict({
     'how candidates are ordered; priority, the order of the entries, unless said',
   ),
   published: optional(Type.Boolean(), 'false takes it out of service'),
+  live_fallback: optional(
+    Type.Enum([...LIVE_FALLBACKS]),
+    'where no entry for live audio is left, batch sends a session to entries for files; none unless said',
+  ),
   entries: Type.Array(EntryShape, { minItems: 1, description: 'candidates of a call' }),
 })
 

@@ -25,7 +25,7 @@ export function resolveRoute(
   issues: Issues,
 ): Route | null {
   const path = ['routes', name]
-  const { workspace, strategy = 'priority', published = true } = fields
+  const { workspace, strategy = 'priority', published = true, live_fallback: liveFallback = 'none' } = fields
   if (!context.purposes.has(workspace))
     issues.add([...path, 'workspace'], `there is no workspace "${workspace}"`)
 
@@ -35,16 +35,18 @@ export function resolveRoute(
   const whole = resolved.filter((entry) => entry !== null)
   if (whole.length < resolved.length) return null
   const version = routeVersion(name, fields, entries)
-  return { name, workspace, strategy, published, version, entries: whole }
+  return { name, workspace, strategy, published, liveFallback, version, entries: whole }
 }
 
 /** `pv_…` of a route, out of what is written alone: whether it could be served does not count. */
 export function routeVersion(
   name: string,
-  { workspace, strategy = 'priority', published = true }: Omit<RouteFields, 'entries'>,
+  { workspace, strategy = 'priority', published = true, live_fallback }: Omit<RouteFields, 'entries'>,
   entries: readonly (EntryFields | null)[],
 ): string {
-  const rest = canonicalJson({ name, workspace, strategy, published })
+  // Versions of routes from before this was there stay what they were.
+  const fallback = live_fallback === 'batch' ? { live_fallback } : {}
+  const rest = canonicalJson({ name, workspace, strategy, published, ...fallback })
   return versionOf(`{"entries":[${entries.map(entryText).join(',')}],${rest.slice(1)}`)
 }
 

@@ -1,5 +1,8 @@
 import type { CancelSignal } from './cancellation.ts'
 
+/** A timer that is set to more than this fires at once. */
+export const LONGEST_TIMER_MS = 2 ** 31 - 1
+
 /** Something took longer than it may. */
 export class TimeoutError extends Error {
   override readonly name = 'TimeoutError'

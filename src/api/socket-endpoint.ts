@@ -69,6 +69,12 @@ export function socketEndpoint<const Path extends string>(
   }
 }
 
+/** The value of `Authorization` out of a subprotocol, in which browsers can send a key. @param prefix of its name */
+export function keyOffered(headers: Exchange['headers'], prefix: string): string | undefined {
+  const key = offeredProtocols(headers).find((name) => name.startsWith(prefix))
+  return key === undefined ? undefined : `Bearer ${key.slice(prefix.length)}`
+}
+
 function answer(
   definition: SocketDefinition<string>,
   exchange: Exchange,

@@ -22,6 +22,7 @@ const SETTINGS = {
   pinned: (entry: Entry) => entry.pinned,
   voices: (entry: Entry) => entry.voices,
   retry_empty: (entry: Entry) => entry.retryEmpty,
+  accept: (entry: Entry) => entry.accept,
   pull: (entry: Entry) => entry.pull,
   cut_through: (entry: Entry) => entry.cutThrough,
   options: (entry: Entry) => entry.options,

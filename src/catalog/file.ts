@@ -122,6 +122,35 @@ export const ProviderShape = strict({
   ...facts,
 })
 
+const AcceptShape = strict({
+  repeats: optional(
+    Type.Integer({ minimum: 2, maximum: 1000 }),
+    'most times that the same words may follow one another',
+  ),
+  compression_ratio: optional(
+    Type.Number({ exclusiveMinimum: 1, maximum: 100 }),
+    'largest ratio of 600 characters of text to the same compressed; Whisper itself takes 2.4',
+  ),
+  silence: optional(
+    Type.Boolean(),
+    'refuses more words than the speech in the audio can hold; of WAV whose level can be measured',
+  ),
+  language: optional(Type.Boolean(), 'refuses another language, or its script, than the hint says'),
+  words_per_second: optional(
+    strict({
+      min: optional(Type.Number({ minimum: 0, maximum: 100 }), 'least, of audio of 3 s or more'),
+      max: optional(Type.Number({ exclusiveMinimum: 0, maximum: 100 }), 'most'),
+    }),
+    'words per second of the audio',
+  ),
+  confidence: optional(Type.Number({ minimum: 0, maximum: 1 }), 'least mean confidence, where one is said'),
+  shadow: optional(Type.Boolean(), 'counts what breaks a rule, and refuses nothing'),
+  last_resort: optional(
+    Type.Boolean(),
+    'gives what the last entry answers with a warning; else the call fails when every entry is refused',
+  ),
+})
+
 export const EntryShape = strict({
   provider: Type.With(Name, { description: 'a provider of this file' }),
   model: formed(MODEL, 'a name without control characters or white space around it', {
@@ -144,6 +173,7 @@ export const EntryShape = strict({
     Type.Boolean(),
     'tries the next entry when 3 s or more of audio came back without a word',
   ),
+  accept: optional(AcceptShape, 'what its transcripts have to be like; wins over that of the route'),
   pull: optional(
     Type.Boolean(),
     'hands the provider a signed URL of stored audio instead of its bytes; needs S3_PUBLIC_ENDPOINT',
@@ -167,6 +197,7 @@ export const RouteShape = strict({
     Type.Enum([...LIVE_FALLBACKS]),
     'where no entry for live audio is left, batch sends a session to entries for files; none unless said',
   ),
+  accept: optional(AcceptShape, 'what transcripts have to be like, at entries that do not say'),
   entries: Type.Array(EntryShape, { minItems: 1, description: 'candidates of a call' }),
 })
 

@@ -30,7 +30,7 @@ export function resolveRoute(
     issues.add([...path, 'workspace'], `there is no workspace "${workspace}"`)
 
   const resolved = entries.map((entry, index) =>
-    entry === null ? null : resolveEntry(workspace, entry, context, [...path, 'entries', index], issues),
+    entry === null ? null : resolveEntry(fields, entry, context, [...path, 'entries', index], issues),
   )
   const whole = resolved.filter((entry) => entry !== null)
   if (whole.length < resolved.length) return null
@@ -41,17 +41,23 @@ export function resolveRoute(
 /** `pv_…` of a route, out of what is written alone: whether it could be served does not count. */
 export function routeVersion(
   name: string,
-  { workspace, strategy = 'priority', published = true, live_fallback }: Omit<RouteFields, 'entries'>,
+  { workspace, strategy = 'priority', published = true, live_fallback, accept }: Omit<RouteFields, 'entries'>,
   entries: readonly (EntryFields | null)[],
 ): string {
-  // Versions of routes from before this was there stay what they were.
-  const fallback = live_fallback === 'batch' ? { live_fallback } : {}
-  const rest = canonicalJson({ name, workspace, strategy, published, ...fallback })
+  const rest = canonicalJson({
+    name,
+    workspace,
+    strategy,
+    published,
+    // Versions of routes from before this was there stay what they were.
+    ...(live_fallback === 'batch' ? { live_fallback } : {}),
+    ...(accept === undefined ? {} : { accept }),
+  })
   return versionOf(`{"entries":[${entries.map(entryText).join(',')}],${rest.slice(1)}`)
 }
 
 function resolveEntry(
-  workspace: string,
+  { workspace, accept }: Omit<RouteFields, 'entries'>,
   fields: EntryFields,
   context: RouteContext,
   path: Path,
@@ -85,6 +91,7 @@ function resolveEntry(
     pinned: fields.pinned ?? false,
     voices: fields.voices ?? {},
     retryEmpty: fields.retry_empty ?? false,
+    accept: fields.accept ?? accept ?? null,
     pull: fields.pull ?? false,
     cutThrough: fields.cut_through ?? false,
     options: fields.options ?? {},

@@ -3,6 +3,7 @@ import { type ClientRequest, type IncomingMessage, STATUS_CODES } from 'node:htt
 import { setTimeout as sleep } from 'node:timers/promises'
 import { WebSocket } from 'ws'
 import type { LiveAudio } from '../contracts/calls.ts'
+import { bytesPerSecond, frameBytes } from '../contracts/live-audio.ts'
 import { CommandFailure } from './arguments.ts'
 
 const PROTOCOL = 'larkway.v1'
@@ -87,9 +88,8 @@ export class LiveStream {
 
   constructor(options: LiveStreamOptions) {
     this.#options = options
-    const { encoding, channels, sampleRate } = options.audio
-    this.#sample = (encoding === 'pcm_s16le' ? 2 : 1) * channels
-    this.#second = this.#sample * sampleRate
+    this.#sample = frameBytes(options.audio)
+    this.#second = bytesPerSecond(options.audio)
     this.#tape = new Tape(KEPT_SECONDS * this.#second)
     // Nobody may be waiting when it fails.
     this.#failed.promise.catch(() => undefined)

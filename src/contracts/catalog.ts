@@ -31,6 +31,37 @@ export interface ConfiguredProvider {
   readonly workspace: string | null
 }
 
+export const ACCEPT_RULES = [
+  'repeats',
+  'compression_ratio',
+  'silence',
+  'language',
+  'words_per_second',
+  'confidence',
+] as const
+/** A rule that a transcript can break. */
+export type AcceptRule = (typeof ACCEPT_RULES)[number]
+
+/** What a transcript has to be like to be the answer; every rule only where it is set. */
+export interface AcceptRules {
+  /** Most times that the same words may follow one another. */
+  readonly repeats?: number
+  /** Largest ratio of a stretch of the text to the same compressed by zlib. */
+  readonly compression_ratio?: number
+  /** There may be no more words than the speech in the audio can hold. */
+  readonly silence?: boolean
+  /** The text has to be in the language of the hint, as far as its provider and its script tell. */
+  readonly language?: boolean
+  /** Of the whole audio; `min` from 3 s of it on. */
+  readonly words_per_second?: { readonly min?: number; readonly max?: number }
+  /** Least mean of the confidence of its words, else of its segments, where they have one. */
+  readonly confidence?: number
+  /** Broken rules are counted, and the transcript is the answer all the same. */
+  readonly shadow?: boolean
+  /** What the last entry answers is the answer, with a warning, whatever rule it breaks. */
+  readonly last_resort?: boolean
+}
+
 /** One candidate of a route, with all that selection needs to know of it. */
 export interface Entry {
   readonly provider: ConfiguredProvider
@@ -45,6 +76,8 @@ export interface Entry {
   /** The caller's voice names → this provider's. */
   readonly voices: Readonly<Record<string, string>>
   readonly retryEmpty: boolean
+  /** What a transcript of it has to be like; null: it may be anything. */
+  readonly accept: AcceptRules | null
   /** Its provider is handed a URL of stored audio and fetches it. */
   readonly pull: boolean
   /** Its provider is sent audio while it is still coming, where that cannot be billed before its end. */

@@ -5,12 +5,14 @@ import type { Accounts, CallLedger } from './ledger.ts'
 import type { Outbox } from './outbox.ts'
 import type { RateLimiter } from './rate-limit.ts'
 import type { WorkspaceSettings } from './settings.ts'
+import type { Slots } from './slots.ts'
 import type { StoredKeys } from './stored-keys.ts'
 
 /** The state contract: one SQLite file, or Redis. One suite runs against both. */
 export interface State {
   readonly kind: 'embedded' | 'redis'
   readonly rateLimiter: RateLimiter
+  readonly slots: Slots
   readonly ledger: CallLedger
   readonly accounts: Accounts
   readonly keys: StoredKeys

@@ -1,10 +1,13 @@
-import type { Entry } from './catalog.ts'
+import type { AcceptRule, Entry } from './catalog.ts'
 import type { SessionEnd } from './live.ts'
 import type { OperationName } from './operations.ts'
 import type { FailureKind } from './upstream.ts'
 
 /** How an attempt ended; `abandoned`: the caller left, or this node could not go on. */
 export type AttemptOutcome = 'ok' | FailureKind | 'abandoned'
+
+/** What became of a transcript that breaks a rule; `shadow`, `last_resort`: it was the answer all the same. */
+export type DoubtOutcome = 'refused' | 'shadow' | 'last_resort'
 
 /** An attempt that is over. */
 export interface WatchedAttempt {
@@ -22,6 +25,8 @@ export interface WatchedAttempt {
 /** Is told what becomes of calls, whichever door they came in by. Nothing of it throws. */
 export interface CallWatch {
   attempted(attempt: WatchedAttempt): void
+  /** Reports a transcript that breaks a rule of its entry, once for each rule. */
+  doubted(entry: Entry, operation: OperationName, rule: AcceptRule, how: DoubtOutcome): void
   /** Reports the metered usage of an answer, in wire names. */
   metered(entry: Entry, operation: OperationName, usage: Readonly<Record<string, number | null>>): void
   /** Reports the cost of a call at an entry, answered or not. */

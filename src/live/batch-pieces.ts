@@ -1,5 +1,5 @@
 import { Cancellation } from '../cancellation.ts'
-import type { LiveCall, Segment, TranscriptionResult, Word } from '../contracts/calls.ts'
+import type { Segment, TranscriptionResult, Word } from '../contracts/calls.ts'
 import type { LiveEvent } from '../contracts/live.ts'
 import { GatewayError, toGatewayError } from '../errors.ts'
 import type { CallOf } from '../gateway/call.ts'
@@ -10,6 +10,7 @@ import type { Services } from '../gateway/services.ts'
 import { wantsSpeakers } from '../providers/transcript-needs.ts'
 import type { Finalized, LiveFeed } from './feed.ts'
 import { addSpent, NOTHING_SPENT, type Spent } from './money.ts'
+import type { LiveRequest } from './parts.ts'
 import { cutSeconds, fileOf, type PieceLengths, toPcm, wholeFrames } from './piece-audio.ts'
 
 /** Audio that a piece has at least, unless nothing follows it, and at most, seconds. */
@@ -23,12 +24,6 @@ const LOOK_MS = 500
 const ATTEMPTS_MAX = 100
 
 type Final = Extract<LiveEvent, { readonly kind: 'final' }>
-
-/** The session as far as its pieces are concerned. */
-export interface PieceRequest {
-  readonly context: AdmittedContext
-  readonly call: CallOf<'transcription'> & { readonly payload: LiveCall }
-}
 
 /** What was understood of a piece. */
 export interface HeardPiece {
@@ -56,7 +51,7 @@ export interface PieceListener {
  */
 export class BatchPieces {
   readonly #services: Services
-  readonly #request: PieceRequest
+  readonly #request: LiveRequest
   readonly #feed: LiveFeed
   readonly #listener: PieceListener
   readonly #lengths: PieceLengths
@@ -66,7 +61,7 @@ export class BatchPieces {
   #seconds = 0
   #isOver = false
 
-  private constructor(services: Services, request: PieceRequest, feed: LiveFeed, listener: PieceListener) {
+  private constructor(services: Services, request: LiveRequest, feed: LiveFeed, listener: PieceListener) {
     const { live_buffer_seconds: reach } = services.snapshot().limits
     const { endpointingMs } = request.call.payload.live
     this.#services = services
@@ -87,7 +82,7 @@ export class BatchPieces {
    */
   static begin(
     services: Services,
-    request: PieceRequest,
+    request: LiveRequest,
     feed: LiveFeed,
     listener: PieceListener,
   ): BatchPieces | null {

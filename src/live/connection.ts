@@ -8,6 +8,7 @@ import type {
   SocketListener,
   UpstreamSocket,
 } from '../contracts/live.ts'
+import { bytesPerSecond } from '../contracts/live-audio.ts'
 import type { LiveTranscription } from '../contracts/provider.ts'
 import type { Failure } from '../contracts/upstream.ts'
 import { adapt, targetOf } from '../gateway/eligibility.ts'
@@ -15,7 +16,7 @@ import type { Attempt } from '../gateway/failover.ts'
 import { type AttemptFailure, traceContextOf } from '../gateway/operation.ts'
 import type { Candidate } from '../gateway/selection.ts'
 import type { ActiveCall } from '../gateway/services.ts'
-import { bytesPerSecond, type Converter, converter } from '../media/pcm.ts'
+import { type Converter, converter } from '../media/pcm.ts'
 
 /** How long a provider may take to accept a socket, and how long until it takes audio. */
 const HANDSHAKE_MS = 5_000
@@ -26,6 +27,13 @@ const SPEED = 1.25
 const BURST_SECONDS = 1
 /** A provider that has not read this much of its audio has stopped reading, seconds. */
 const UNREAD_SECONDS = 5
+
+/** A provider that does not answer sound for so long has died silently. */
+const SILENT_MS = 5_000
+/** How long a provider may take to say the rest once it was told that the audio has ended. */
+const ENDING_MS = 10_000
+/** A connection is changed for another so long before its provider would end it. */
+const ROTATION_MARGIN_SECONDS = 60
 
 /** Is told what a connection says. */
 export interface ConnectionListener {
@@ -121,14 +129,33 @@ export class LiveConnection implements SocketListener {
     }
   }
 
-  /** In which time sound has an answer, ms; null: the provider need not answer. */
-  get answersWithinMs(): number | null {
-    return this.#live.answersWithinMs ?? null
-  }
-
   /** Its provider has stopped reading. */
   get isStuck(): boolean {
     return this.#socket.bufferedBytes > this.#unreadMax
+  }
+
+  /**
+   * Why it is taken for dead when it says nothing; null: it is not.
+   *
+   * @param soundMs when sound was last sent
+   * @param endedMs when no more audio came; null: more may come
+   */
+  deathOf(nowMs: number, soundMs: number, endedMs: number | null): Failure | null {
+    const silentMs = nowMs - this.heardMs
+    if (this.isStuck && silentMs > SILENT_MS) return STUCK
+    if (this.isEnding && endedMs !== null && nowMs - Math.max(endedMs, this.heardMs) > ENDING_MS)
+      return SILENT
+    const { answersWithinMs: withinMs } = this.#live
+    if (withinMs === undefined) return null
+    return silentMs > withinMs && soundMs > this.heardMs + withinMs / 2 ? SILENT : null
+  }
+
+  /** Its provider would end it soon. */
+  isAged(nowMs: number): boolean {
+    const longest = this.candidate.entry.facts.live?.limits.max_session_seconds
+    if (longest === undefined) return false
+    const margin = Math.min(ROTATION_MARGIN_SECONDS, longest / 4)
+    return nowMs - this.readyMs > (longest - margin) * 1000
   }
 
   /** Takes `seconds` of audio from what may be sent now; false: not yet. */
@@ -244,3 +271,7 @@ const PLAIN = { status: null, retryAfterMs: null, providerMessage: null }
 const NOT_READY: Failure = { ...PLAIN, kind: 'server', reason: 'it took no audio in time' }
 /** Seen by nobody: whoever waits is told why the call was left. */
 const LEFT: Failure = { ...PLAIN, kind: 'connect', reason: 'the caller left' }
+/** It closed before it was asked to. */
+export const ENDED_EARLY: Failure = { ...PLAIN, kind: 'ambiguous', reason: 'it ended before the audio did' }
+const SILENT: Failure = { ...PLAIN, kind: 'ambiguous', reason: 'it answers no more' }
+const STUCK: Failure = { ...PLAIN, kind: 'ambiguous', reason: 'it has stopped reading' }

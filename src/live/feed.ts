@@ -1,5 +1,5 @@
 import type { LiveAudio } from '../contracts/calls.ts'
-import { bytesPerSecond, frameBytes } from '../media/pcm.ts'
+import { bytesPerSecond, frameBytes } from '../contracts/live-audio.ts'
 import type { LiveConnection } from './connection.ts'
 import type { SessionMoney } from './money.ts'
 import { AudioRing, type RingMemory } from './ring.ts'

@@ -1,73 +1,36 @@
 import { Cancellation } from '../cancellation.ts'
-import type { LiveCall } from '../contracts/calls.ts'
 import type { LiveEvent, SessionEnd, SessionFacts } from '../contracts/live.ts'
 import type { SpanFacts } from '../contracts/tracing.ts'
 import type { Failure } from '../contracts/upstream.ts'
-import type { LiveText, LiveWatch, SwitchReason } from '../contracts/watch.ts'
+import type { LiveText, SwitchReason } from '../contracts/watch.ts'
 import { GatewayError, toGatewayError } from '../errors.ts'
-import type { CallOf } from '../gateway/call.ts'
-import type { AdmittedContext } from '../gateway/call-context.ts'
 import { adapt } from '../gateway/eligibility.ts'
 import { type AttemptSuccess, failOver } from '../gateway/failover.ts'
 import type { Usage } from '../gateway/meter.ts'
 import { headOf } from '../gateway/outcome.ts'
 import { type Candidate, type Selection, without } from '../gateway/selection.ts'
-import type { ActiveCall, Services } from '../gateway/services.ts'
+import type { ActiveCall } from '../gateway/services.ts'
 import { transcriptEnvelope } from '../gateway/transcript.ts'
 import { isUpstream } from '../gateway/upstream-errors.ts'
 import { BatchPieces, type HeardPiece, type PieceListener } from './batch-pieces.ts'
-import type { LiveClock, Ticking } from './clock.ts'
-import { type ConnectionListener, LiveConnection } from './connection.ts'
+import type { Ticking } from './clock.ts'
+import { type ConnectionListener, ENDED_EARLY, LiveConnection } from './connection.ts'
 import { type Finalized, LiveFeed } from './feed.ts'
-import type { GoingAwayReason, LiveEntry, LiveSink } from './messages.ts'
+import type { LiveEntry } from './messages.ts'
 import { addSpent, SessionMoney, type Spent, sliceOf } from './money.ts'
-import type { RingMemory } from './ring.ts'
-import type { LiveGrant } from './session-counts.ts'
+import type { LiveParts, LiveRequest } from './parts.ts'
+import { idleError, liveLimits, SessionLife } from './session-life.ts'
 import { seconds, Transcript } from './transcript.ts'
 
 /** How long all entries together may take to connect. */
 const CONNECT_MS = 15_000
-/** A provider that does not answer sound for so long has died silently. */
-const SILENT_MS = 5_000
-/** How long a provider may take to say the rest once it was told that the audio has ended. */
-const ENDING_MS = 10_000
 /** Changes of the provider within a session; with more of them nothing would come of it. */
 const SWITCHES_MAX = 100
 /** How long a rotation waits for the end of an utterance. */
 const ROTATION_MS = 20_000
-/** A connection is changed for another so long before its provider would end it. */
-const ROTATION_MARGIN_SECONDS = 60
-const USAGE_MS = 60_000
 /** Pause until live entries are tried again where files stand in for them; each one is twice as long, up to a limit. */
 const LIVE_AGAIN_MS = 10_000
 const LIVE_AGAIN_MAX_MS = 600_000
-/** How long before its end a session is announced to be over. */
-const WARNING_SECONDS = 300
-/** Parts of a process that its sessions share. */
-export interface LiveParts {
-  readonly services: Services
-  readonly memory: RingMemory
-  readonly clock: LiveClock
-  /** Absent: nobody counts. */
-  readonly watch?: LiveWatch
-}
-
-/** What a session is made of when its caller is admitted. */
-export interface LiveRequest {
-  readonly context: AdmittedContext
-  readonly call: CallOf<'transcription'> & { readonly payload: LiveCall }
-  readonly selection: Selection
-  readonly sink: LiveSink
-  /** Resolves when the key's bucket has given a token, or rejects. */
-  readonly admitted: Promise<unknown> | undefined
-  /**
-   * Audio that comes faster than it can be sent on is no reason to end: its sender is held back, and this is called
-   * when some was sent on. Absent: nobody can be held back.
-   */
-  readonly held?: () => void
-  /** Absent: the caller has the key itself. */
-  readonly grant?: LiveGrant | undefined
-}
 
 /**
  * A live transcription: takes the caller's audio as it comes, sends it on to one entry, and says what that understands.
@@ -75,12 +38,12 @@ export interface LiveRequest {
  * word as long as the ring reaches that far.
  */
 export class LiveSession implements ConnectionListener, PieceListener, Ticking {
-  readonly startedMs = performance.now()
   readonly #parts: LiveParts
   readonly #request: LiveRequest
   readonly #money: SessionMoney
   readonly #feed: LiveFeed
   readonly #transcript: Transcript
+  readonly #life: SessionLife
   /** Aborts what is under way when the session ends. */
   readonly #over = new Cancellation()
   readonly #leaveClock: () => void
@@ -102,16 +65,11 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
   #seq = 0
   #switches = 0
   #replayedSeconds = 0
-  #usageMs = performance.now()
   #countedMs = 0
   #countedLost = 0
   #endedMs: number | null = null
   #rotateByMs: number | null = null
-  #isWarned = false
   #isShort = false
-  #isReady = false
-  /** When its audio is taken to be over; null: not before the longest session. */
-  #endByMs: number | null = null
   /** Why it ends; null: it goes on. */
   #end: SessionEnd | null = null
   #isOver = false
@@ -126,7 +84,12 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
     this.#feed = new LiveFeed(live.audio, parts.memory, reach)
     this.#transcript = new Transcript(live.audio, options.multichannel)
     this.#money = new SessionMoney({ services: parts.services, context, call, signal: this.#over })
+    this.#life = new SessionLife((message) => request.sink.send(message))
     this.#leaveClock = parts.clock.add(this)
+  }
+
+  get startedMs(): number {
+    return this.#life.startedMs
   }
 
   /** Seconds of audio that came. */
@@ -231,7 +194,7 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
   /** Somebody ends the session from outside: what was sent is transcribed. */
   stop(): void {
     if (this.#isOver || this.#endedMs !== null) return
-    if (this.#isReady) this.#goingAway(0, 'operator')
+    this.#life.goingAway(0, 'operator')
     this.#endFor('operator')
   }
 
@@ -257,9 +220,7 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
 
   /** The node stops: the caller is to open another session within `seconds`. */
   goAway(secondsLeft: number): void {
-    if (this.#isOver) return
-    this.#endByMs = performance.now() + secondsLeft * 1000
-    if (this.#isReady) this.#goingAway(secondsLeft, 'drain')
+    if (!this.#isOver) this.#life.drain(secondsLeft)
   }
 
   onEvent(event: LiveEvent, connection: LiveConnection): void {
@@ -297,8 +258,8 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
 
   pump(nowMs: number): void {
     const connection = this.#connection
-    if (this.#isInPieces) this.#pumpPieces(nowMs)
-    if (connection === null || this.#isOver) return
+    if (this.#isOver) return
+    if (connection === null) return void this.#pumpPieces(nowMs)
     const isMore = this.#feed.send(connection, this.#money, nowMs, this.#sayFinalized)
     this.#countLost(connection)
     if (isMore) this.#parts.clock.hurry(this)
@@ -309,14 +270,14 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
     if (this.#isOver) return
     this.#money.tick(nowMs, this.#selection)
     this.#watchCaller(nowMs)
-    if (nowMs - this.#usageMs >= USAGE_MS) this.#sayUsage(nowMs)
+    if (this.#isOver) return
+    if (this.#life.isUsageDue(nowMs)) this.#sayUsage()
     const connection = this.#connection
-    if (this.#isInPieces && !this.#isOver) this.#pumpPieces(nowMs)
-    if (connection === null || this.#isOver) return
+    if (connection === null) return void this.#pumpPieces(nowMs)
     this.#countTime(connection, nowMs)
     connection.keepAlive(nowMs)
     this.pump(nowMs)
-    const dead = this.#deathOf(connection, nowMs)
+    const dead = connection.deathOf(nowMs, this.#feed.soundSentMs, this.#endedMs)
     if (dead !== null) return void connection.fail(dead)
     this.#watchRotation(connection, nowMs)
     this.#watchMoney()
@@ -398,39 +359,14 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
     void this.#finish(null, true)
   }
 
-  /** Why a connection that says nothing is taken for dead; null: it is not. */
-  #deathOf(connection: LiveConnection, nowMs: number): Failure | null {
-    if (connection.isStuck && nowMs - connection.heardMs > SILENT_MS) return STUCK
-    if (
-      connection.isEnding &&
-      this.#endedMs !== null &&
-      nowMs - Math.max(this.#endedMs, connection.heardMs) > ENDING_MS
-    )
-      return SILENT
-    const { answersWithinMs } = connection
-    if (answersWithinMs === null) return null
-    const silentMs = nowMs - connection.heardMs
-    return silentMs > answersWithinMs && this.#feed.soundSentMs > connection.heardMs + answersWithinMs / 2
-      ? SILENT
-      : null
-  }
-
   #watchCaller(nowMs: number): void {
     const { live_idle_seconds: idle, live_max_session_seconds } = this.#parts.services.snapshot().limits
     const longest = Math.min(live_max_session_seconds, this.#request.grant?.maxSeconds ?? Infinity)
     const quietMs = nowMs - this.#feed.pushedMs
-    if (this.#endedMs === null && this.#request.held === undefined && quietMs > idle * 1000) {
-      const message = `no audio came for ${idle} s`
-      return void this.fail(
-        new GatewayError('REQUEST_TIMEOUT', message, { details: { limit: 'live_idle_seconds' } }),
-      )
-    }
-    const left = longest - (nowMs - this.startedMs) / 1000
-    if (left <= 0) return void this.#endFor('session_limit')
-    if (this.#endByMs !== null && nowMs >= this.#endByMs) return void this.#endFor('drain')
-    if (left > Math.min(WARNING_SECONDS, longest / 4) || this.#isWarned || !this.#isReady) return
-    this.#isWarned = true
-    this.#goingAway(Math.max(1, Math.ceil(left)), 'session_limit')
+    if (this.#endedMs === null && this.#request.held === undefined && quietMs > idle * 1000)
+      return void this.fail(idleError('no audio came', idle))
+    const end = this.#life.endOf(nowMs, longest)
+    if (end !== null) this.#endFor(end)
   }
 
   #watchMoney(): void {
@@ -438,7 +374,7 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
     if (refusal === null) return
     if (!this.#isShort) {
       this.#isShort = true
-      this.#goingAway(Math.ceil(leftSeconds), 'credits')
+      this.#life.goingAway(Math.ceil(leftSeconds), 'credits')
     }
     if (leftSeconds <= 0) this.fail(refusal)
   }
@@ -452,11 +388,7 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
   }
 
   #watchRotation(connection: LiveConnection, nowMs: number): void {
-    const longest = connection.candidate.entry.facts.live?.limits.max_session_seconds
-    if (longest !== undefined) {
-      const margin = Math.min(ROTATION_MARGIN_SECONDS, longest / 4)
-      if (nowMs - connection.readyMs > (longest - margin) * 1000) this.#rotateSoon()
-    }
+    if (connection.isAged(nowMs)) this.#rotateSoon()
     if (this.#rotateByMs !== null && nowMs >= this.#rotateByMs) this.#rotate()
   }
 
@@ -658,18 +590,16 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
 
   #sayReady(): void {
     const { context, sink } = this.#request
-    const { limits } = this.#parts.services.snapshot()
-    this.#isReady = true
     sink.send({
       type: 'ready',
       ...headOf(context, this.#selection, this.#selection.candidates[0]!),
       warnings: this.#warningsOf(this.#selection.candidates[0]!),
-      limits: Object.fromEntries(Object.entries(limits).filter(([name]) => name.startsWith('live_'))),
+      limits: liveLimits(this.#parts.services.snapshot().limits),
     })
+    this.#life.ready()
   }
 
-  #sayUsage(nowMs: number): void {
-    this.#usageMs = nowMs
+  #sayUsage(): void {
     const { billableSeconds, costUsd } = this.#spent()
     this.#request.sink.send({
       type: 'usage',
@@ -677,10 +607,6 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
       billable_audio_seconds: seconds(billableSeconds),
       cost_usd: costUsd,
     })
-  }
-
-  #goingAway(secondsLeft: number, reason: GoingAwayReason): void {
-    this.#request.sink.send({ type: 'going_away', seconds: secondsLeft, reason })
   }
 
   /** Ends everything once: the connection, the money, the memory, and at last the caller. */
@@ -780,8 +706,3 @@ function entryOf({ entry }: Candidate): LiveEntry {
 function spanEntry({ entry }: Candidate): SpanFacts {
   return { 'larkway.provider': entry.provider.name, 'gen_ai.request.model': entry.model }
 }
-
-const PLAIN = { status: null, retryAfterMs: null, providerMessage: null }
-const ENDED_EARLY: Failure = { ...PLAIN, kind: 'ambiguous', reason: 'it ended before the audio did' }
-const SILENT: Failure = { ...PLAIN, kind: 'ambiguous', reason: 'it answers no more' }
-const STUCK: Failure = { ...PLAIN, kind: 'ambiguous', reason: 'it has stopped reading' }

@@ -7,10 +7,11 @@ import type { Selection } from '../gateway/selection.ts'
 import type { Services } from '../gateway/services.ts'
 import { newId } from '../ids.ts'
 import { LiveClock } from './clock.ts'
+import type { LiveParts, LiveRequest, SpeechRequest } from './parts.ts'
 import { RingMemory } from './ring.ts'
-import { type LiveParts, type LiveRequest, LiveSession } from './session.ts'
+import { LiveSession } from './session.ts'
 import { type LiveGrant, SessionCounts } from './session-counts.ts'
-import { type SpeechRequest, SpeechSession } from './speech-session.ts'
+import { SpeechSession } from './speech-session.ts'
 
 /** A session as the console lists it. */
 export interface OpenSession {

@@ -1,41 +1,26 @@
 import { Cancellation } from '../cancellation.ts'
 import { GatewayError, toGatewayError } from '../errors.ts'
-import type { CallOf } from '../gateway/call.ts'
 import { type AdmittedContext, CallContext } from '../gateway/call-context.ts'
 import { countCharacters } from '../gateway/meter.ts'
 import { type Envelope, headOf } from '../gateway/outcome.ts'
 import { run } from '../gateway/pipeline.ts'
 import { microsOf, usdOf } from '../gateway/price.ts'
-import type { Candidate, Selection } from '../gateway/selection.ts'
+import type { Candidate } from '../gateway/selection.ts'
 import type { Services } from '../gateway/services.ts'
 import type { Streaming } from '../gateway/stream.ts'
 import { isUpstream } from '../gateway/upstream-errors.ts'
-import type { LiveClock, Ticking } from './clock.ts'
+import type { Ticking } from './clock.ts'
 import { JoinedAudio, OtherFormat } from './joined-audio.ts'
-import type { GoingAwayReason } from './messages.ts'
+import type { LiveParts, SpeechRequest } from './parts.ts'
 import { SentenceCutter } from './sentences.ts'
-import type { SpeechSink } from './speech-messages.ts'
+import { idleError, liveLimits, SessionLife } from './session-life.ts'
 
 /** Audio that may wait for the caller; the provider is not read beyond. */
 const WAITING_BYTES_MAX = 256 * 1024
 /** Audio goes out in messages of at most this size. */
 const MESSAGE_BYTES_MAX = 32 * 1024
-const USAGE_MS = 60_000
-/** How long before its end a session is announced to be over. */
-const WARNING_SECONDS = 300
 /** Attempts and warnings of a session that are kept for its end. */
 const KEPT_MAX = 100
-
-/** What a session is made of when its caller is admitted. */
-export interface SpeechRequest {
-  readonly context: AdmittedContext
-  /** Its input is what each sentence stands in for. */
-  readonly call: CallOf<'speech'>
-  readonly selection: Selection
-  readonly sink: SpeechSink
-  /** Resolves when the key's bucket has given a token, or rejects. */
-  readonly admitted: Promise<unknown> | undefined
-}
 
 interface Sentence {
   readonly seq: number
@@ -76,7 +61,7 @@ export class SpeechSession implements Ticking {
   /** Contexts of sentences whose cost is not in the sum yet. */
   readonly #running = new Map<CallContext, SentenceCall>()
   readonly #warnings = new Set<string>()
-  readonly #startedMs = performance.now()
+  readonly #life: SessionLife
   /** The sentence that is played out; null: none is. */
   #speaking: Sentence | null = null
   /** Its audio comes. */
@@ -89,28 +74,21 @@ export class SpeechSession implements Ticking {
   #micros: number | null = 0
   #last: Envelope | null = null
   #heardMs = performance.now()
-  #usageMs = performance.now()
   /** Since when the caller reads nothing; null: it reads. */
   #stalledMs: number | null = null
   #wake: (() => void) | null = null
-  #isReady = false
-  #isWarned = false
   /** No more text comes. */
   #isEnded = false
   /** The session was ended for its caller, who may not know that yet. */
   #isCut = false
-  #endByMs: number | null = null
   #isOver = false
 
   /** @param closed called once, before its sink is told that it is over */
-  constructor(
-    { services, clock }: { readonly services: Services; readonly clock: LiveClock },
-    request: SpeechRequest,
-    closed: () => void,
-  ) {
+  constructor({ services, clock }: LiveParts, request: SpeechRequest, closed: () => void) {
     this.#services = services
     this.#request = request
     this.#closed = closed
+    this.#life = new SessionLife((message) => request.sink.send(message))
     this.#leaveClock = clock.add(this)
     this.#warn(request.call.warnings)
     this.#warn(request.selection.warnings)
@@ -178,13 +156,11 @@ export class SpeechSession implements Ticking {
 
   /** The node stops: the caller is to open another session within `seconds`. */
   goAway(seconds: number): void {
-    if (this.#isOver) return
-    this.#endByMs = performance.now() + seconds * 1000
-    this.#goingAway(seconds, 'drain')
+    if (!this.#isOver) this.#life.drain(seconds)
   }
 
   tick(nowMs: number): void {
-    if (nowMs - this.#usageMs >= USAGE_MS) this.#sayUsage()
+    if (this.#life.isUsageDue(nowMs)) this.#sayUsage()
     // A hint that some went out may not come.
     this.drained()
     this.#watchCaller(nowMs)
@@ -356,21 +332,11 @@ export class SpeechSession implements Ticking {
 
   #watchCaller(nowMs: number): void {
     const { live_idle_seconds: idle, live_max_session_seconds: longest } = this.#services.snapshot().limits
-    const details = { limit: 'live_idle_seconds' }
-    if (this.#stalledMs !== null && nowMs - this.#stalledMs > idle * 1000) {
-      const message = `the audio was not read for ${idle} s`
-      return void this.fail(new GatewayError('REQUEST_TIMEOUT', message, { details }))
-    }
+    if (this.#stalledMs !== null && nowMs - this.#stalledMs > idle * 1000)
+      return void this.fail(idleError('the audio was not read', idle))
     const isIdle = this.#speaking === null && this.#queue.length === 0 && !this.#isEnded
-    if (isIdle && nowMs - this.#heardMs > idle * 1000) {
-      const message = `no text came for ${idle} s`
-      return void this.fail(new GatewayError('REQUEST_TIMEOUT', message, { details }))
-    }
-    const left = longest - (nowMs - this.#startedMs) / 1000
-    if (left <= 0 || (this.#endByMs !== null && nowMs >= this.#endByMs)) return void this.#cut()
-    if (left > Math.min(WARNING_SECONDS, longest / 4) || this.#isWarned || !this.#isReady) return
-    this.#isWarned = true
-    this.#goingAway(Math.max(1, Math.ceil(left)), 'session_limit')
+    if (isIdle && nowMs - this.#heardMs > idle * 1000) return void this.fail(idleError('no text came', idle))
+    if (this.#life.endOf(nowMs, longest) !== null) this.#cut()
   }
 
   /** Ends the session for its caller: what came is spoken. */
@@ -381,28 +347,19 @@ export class SpeechSession implements Ticking {
 
   #sayReady(): void {
     const { context, call, selection, sink } = this.#request
-    const limits = Object.entries(this.#services.snapshot().limits)
-    this.#isReady = true
     this.#heardMs = performance.now()
     sink.send({
       type: 'ready',
       ...headOf(context, selection, selection.candidates[0]!),
       response_format: call.payload.response_format,
       warnings: [...this.#warnings],
-      limits: Object.fromEntries(limits.filter(([name]) => name.startsWith('live_'))),
+      limits: liveLimits(this.#services.snapshot().limits),
     })
-    if (this.#endByMs === null) return
-    this.#goingAway(Math.max(0, Math.ceil((this.#endByMs - performance.now()) / 1000)), 'drain')
+    this.#life.ready()
   }
 
   #sayUsage(): void {
-    this.#usageMs = performance.now()
-    if (!this.#isReady) return
     this.#request.sink.send({ type: 'usage', ...this.#spent() })
-  }
-
-  #goingAway(seconds: number, reason: GoingAwayReason): void {
-    if (this.#isReady) this.#request.sink.send({ type: 'going_away', seconds, reason })
   }
 
   /** All that was sent to providers, also what nobody saw the end of. */
@@ -461,7 +418,7 @@ export class SpeechSession implements Ticking {
     context.costUsd = cost_usd
     context.failure = error
     if (error === null) sink.send({ type: 'done', ...this.#done() })
-    else this.#sayUsage()
+    else if (this.#life.isReady) this.#sayUsage()
     this.#closed()
     sink.end(error)
     this.#goOn()

@@ -1,21 +1,8 @@
 import type { LiveAudio, LiveEncoding } from '../contracts/calls.ts'
+import { frameBytes } from '../contracts/live-audio.ts'
 
 /** Sample rates of live audio, Hz. Any of them is made of any other with a filter of a bounded size. */
 export const SAMPLE_RATES = [8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000] as const
-
-/** Bytes of one sample of one channel. */
-export function sampleBytes(encoding: LiveEncoding): number {
-  return encoding === 'pcm_s16le' ? 2 : 1
-}
-
-/** Bytes of one sample of every channel: audio is cut between two of them only. */
-export function frameBytes({ encoding, channels }: LiveAudio): number {
-  return sampleBytes(encoding) * channels
-}
-
-export function bytesPerSecond(audio: LiveAudio): number {
-  return frameBytes(audio) * audio.sampleRate
-}
 
 /** Cuts a stream of bytes, which may be split anywhere, into pieces of whole samples of every channel. */
 export class WholeFrames {
@@ -68,12 +55,15 @@ export function converter(from: LiveAudio, to: LiveAudio): Converter | null {
   }
 }
 
+/** Bytes of `pcm_s16le` as samples, in place where they are aligned. */
+export function samplesOf(bytes: Uint8Array): Int16Array {
+  const aligned = bytes.byteOffset % 2 === 0 ? bytes : bytes.slice()
+  return new Int16Array(aligned.buffer, aligned.byteOffset, aligned.byteLength >> 1)
+}
+
 /** Samples of 16 bits in the order of this machine. */
 function decode(bytes: Uint8Array, encoding: LiveEncoding): Int16Array {
-  if (encoding === 'pcm_s16le') {
-    const aligned = bytes.byteOffset % 2 === 0 ? bytes : bytes.slice()
-    return new Int16Array(aligned.buffer, aligned.byteOffset, aligned.byteLength >> 1)
-  }
+  if (encoding === 'pcm_s16le') return samplesOf(bytes)
   const table = encoding === 'mulaw' ? MULAW : ALAW
   const samples = new Int16Array(bytes.length)
   for (let at = 0; at < bytes.length; at += 1) samples[at] = table[bytes[at]!]!

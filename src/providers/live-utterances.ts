@@ -1,8 +1,8 @@
 import type { LiveAudio, LiveTerms } from '../contracts/calls.ts'
 import type { LiveEvent, LiveFrame } from '../contracts/live.ts'
+import { bytesPerSecond } from '../contracts/live-audio.ts'
 import {
   broken,
-  bytesPerSecond,
   type CommitPace,
   commitPace,
   FINALIZING_MAX,

@@ -1,6 +1,7 @@
 import type { LiveAudio, LiveTerms, Segment, TranscriptionOptions, Word } from '../contracts/calls.ts'
 import type { JsonObject } from '../contracts/json.ts'
 import type { LiveEvent, LiveFrame, LiveStepper } from '../contracts/live.ts'
+import { bytesPerSecond } from '../contracts/live-audio.ts'
 import type { Target, Unsupported } from '../contracts/provider.ts'
 import { toMilliseconds } from '../contracts/seconds.ts'
 import type { Failure } from '../contracts/upstream.ts'
@@ -40,11 +41,6 @@ export function textOnly(options: TranscriptionOptions): Unsupported | null {
 /** Address of a socket: that of the target, by `ws:` or `wss:`. */
 export function socketUrl({ baseUrl }: Target, path: string): string {
   return `${baseUrl.replace(/^http/, 'ws')}${path}`
-}
-
-/** Bytes of a second of audio, all channels together. */
-export function bytesPerSecond({ encoding, sampleRate, channels }: LiveAudio): number {
-  return sampleRate * channels * (encoding === 'pcm_s16le' ? 2 : 1)
 }
 
 /** At least so much silence. */

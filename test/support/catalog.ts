@@ -40,6 +40,7 @@ export function entry(overrides: Partial<Entry> = {}): Entry {
     pinned: false,
     voices: {},
     retryEmpty: false,
+    accept: null,
     pull: false,
     cutThrough: false,
     options: {},

@@ -1,7 +1,7 @@
 import type { LiveCall, LiveTerms, TranscriptionOptions } from '../../src/contracts/calls.ts'
 import type { LiveEvent, LiveFrame, LiveStepper } from '../../src/contracts/live.ts'
+import { bytesPerSecond } from '../../src/contracts/live-audio.ts'
 import type { Provider, Target } from '../../src/contracts/provider.ts'
-import { bytesPerSecond } from '../../src/providers/live.ts'
 import { transcriptionCall } from './call.ts'
 
 const TERMS: LiveTerms = {

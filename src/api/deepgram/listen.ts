@@ -1,10 +1,9 @@
 import type { Word } from '../../contracts/calls.ts'
-import { ERRORS, GatewayError, toGatewayError } from '../../errors.ts'
+import { ERRORS, type GatewayError, toGatewayError } from '../../errors.ts'
 import type { ClientSocket, ClientSocketListener } from '../../inbound/client-socket.ts'
 import { offeredProtocols } from '../../inbound/client-socket.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
-import { isObject } from '../../inbound/json-body.ts'
-import { invalid, invalidField, MUST } from '../../inbound/refusals.ts'
+import { invalidField, MUST } from '../../inbound/refusals.ts'
 import { DEFAULT_LIMITS } from '../../limits.ts'
 import type { LiveEntry, LiveMessage, LiveSink } from '../../live/messages.ts'
 import type { LiveSession } from '../../live/session.ts'
@@ -13,16 +12,11 @@ import { WholeFrames } from '../../media/pcm.ts'
 import type { Door } from '../endpoint.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { type SocketCall, socketEndpoint } from '../socket-endpoint.ts'
+import { BEHIND_BYTES, CLOSE, checkMessageSize, nodeStops, readMessage } from '../socket-messages.ts'
 import { type ListenOptions, readListenOptions } from './options.ts'
 
 /** Subprotocols with which browsers send a key: the scheme, and the key behind it. */
 const SCHEMES = ['token', 'bearer']
-/** A client that is so far behind gets no interim results: the next one replaces them anyway. */
-const BEHIND_BYTES = 64 * 1024
-const NORMAL = 1000
-const GOING_AWAY = 1001
-const POLICY = 1008
-const SERVER_ERROR = 1011
 
 const DOOR: Door = {
   tag: 'Deepgram',
@@ -97,6 +91,8 @@ class ListenSocket implements ClientSocketListener, LiveSink {
   onMessage(message: Uint8Array, isBinary: boolean): void {
     if (this.#isOver) return
     try {
+      const { live_max_message_bytes: most } = this.#call.dependencies.services.snapshot().limits
+      checkMessageSize(message, most, 'live_max_message_bytes')
       if (!isBinary) this.#control(message)
       else if (message.length === 0) this.#end()
       else this.#audio(message)
@@ -111,7 +107,7 @@ class ListenSocket implements ClientSocketListener, LiveSink {
   }
 
   onStopping(): void {
-    this.#session.fail(new GatewayError('OVERLOADED', 'this node stops'))
+    this.#session.fail(nodeStops())
   }
 
   send(message: LiveMessage): void {
@@ -156,12 +152,12 @@ class ListenSocket implements ClientSocketListener, LiveSink {
       return void this.#socket?.close(...closeFor(error))
     }
     // Its clients open another connection after any code but 1000: that is for who has asked for the end.
-    if (this.#isEnding) this.#socket?.close(NORMAL, '')
-    else this.#socket?.close(GOING_AWAY, 'the session ends; open another one')
+    if (this.#isEnding) this.#socket?.close(CLOSE.normal, '')
+    else this.#socket?.close(CLOSE.goingAway, 'the session ends; open another one')
   }
 
   #control(message: Uint8Array): void {
-    switch (readControl(message).type) {
+    switch (readMessage(message).type) {
       case 'KeepAlive':
         return void this.#session.keepAlive()
       case 'Finalize':
@@ -174,9 +170,6 @@ class ListenSocket implements ClientSocketListener, LiveSink {
   }
 
   #audio(message: Uint8Array): void {
-    const { live_max_message_bytes: most } = this.#call.dependencies.services.snapshot().limits
-    if (message.length > most)
-      throw new GatewayError('REQUEST_TOO_LARGE', 'the message is over live_max_message_bytes')
     // What comes behind the end is for nobody, as at Deepgram.
     if (this.#isEnding) return
     const whole = this.#frames.take(message)
@@ -289,15 +282,6 @@ class ListenSocket implements ClientSocketListener, LiveSink {
   }
 }
 
-function readControl(message: Uint8Array): Record<string, unknown> {
-  let value: unknown = null
-  try {
-    value = JSON.parse(Buffer.from(message.buffer, message.byteOffset, message.length).toString('utf8'))
-  } catch {}
-  if (!isObject(value)) throw invalid('a text message must be a JSON object')
-  return value
-}
-
 /** Clients leave out what is below a threshold of theirs: what nobody doubts is certain. */
 const UNKNOWN_CONFIDENCE = 1
 
@@ -324,8 +308,8 @@ function wordOf({ word, start, end, confidence = UNKNOWN_CONFIDENCE, speaker }: 
  */
 function closeFor(error: GatewayError): readonly [code: number, reason: string] {
   const { code, message } = error
-  if (code === 'OVERLOADED') return [GOING_AWAY, message]
-  if (code === 'REQUEST_TIMEOUT') return [SERVER_ERROR, `NET-0001: ${message}`]
-  if (ERRORS[code].status < 500) return [POLICY, `DATA-0000: ${message}`]
-  return [SERVER_ERROR, `NET-0000: ${message}`]
+  if (code === 'OVERLOADED') return [CLOSE.goingAway, message]
+  if (code === 'REQUEST_TIMEOUT') return [CLOSE.serverError, `NET-0001: ${message}`]
+  if (ERRORS[code].status < 500) return [CLOSE.policy, `DATA-0000: ${message}`]
+  return [CLOSE.serverError, `NET-0000: ${message}`]
 }

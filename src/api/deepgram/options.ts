@@ -3,7 +3,7 @@ import type { Principal } from '../../contracts/catalog.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import { queryValues, readBoolean } from '../../inbound/form.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
-import type { LiveRequest } from '../../live/session.ts'
+import type { LiveRequest } from '../../live/parts.ts'
 import { readLiveCall } from '../native/live-call.ts'
 import { chosenBy } from '../openai/door.ts'
 

@@ -3,21 +3,17 @@ import { ERRORS, errorReply, GatewayError, toGatewayError } from '../../errors.t
 import type { ClientSocket, ClientSocketListener } from '../../inbound/client-socket.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import { type Fields, queryValues } from '../../inbound/form.ts'
-import { isObject } from '../../inbound/json-body.ts'
 import { invalid, invalidField } from '../../inbound/refusals.ts'
 import { DEFAULT_LIMITS } from '../../limits.ts'
 import { optional } from '../json-request.ts'
-import type { SocketCall } from '../socket-endpoint.ts'
+import { keyOffered, type SocketCall } from '../socket-endpoint.ts'
+import { BEHIND_BYTES, CLOSE, checkMessageSize, nodeStops, readMessage } from '../socket-messages.ts'
 
 const PROTOCOL = 'larkway.v1'
 /** Browsers can send a key in no other place. */
 const KEY_PROTOCOL = 'larkway.key.'
 /** How long a caller that names no field in the query may take to send `start`. */
 const START_MS = 10_000
-/** A client that is so far behind gets no partials: the next one replaces them anyway. */
-const BEHIND_BYTES = 64 * 1024
-const NORMAL_CLOSE = 1000
-const GOING_AWAY = 1001
 /** Codes for applications begin here (RFC 6455, section 7.4.2); ours are this and the HTTP status of the error. */
 const OWN_CODES = 4000
 
@@ -53,8 +49,7 @@ export function nativeSocket<Session extends SocketSession>(rules: SessionRules<
   return {
     scope: 'inference' as const,
     limits: { maxMessageBytes: DEFAULT_LIMITS.live_max_message_bytes },
-    authorization: ({ headers }: Exchange) =>
-      headers.authorization ?? keyOffered(headers['sec-websocket-protocol']),
+    authorization: ({ headers }: Exchange) => headers.authorization ?? keyOffered(headers, KEY_PROTOCOL),
     protocol: (offered: readonly string[]) => (offered.includes(PROTOCOL) ? PROTOCOL : null),
     open(call: SocketCall): ClientSocketListener {
       const fields = queryValues(call.exchange.query)
@@ -71,12 +66,6 @@ export function nativeSocket<Session extends SocketSession>(rules: SessionRules<
       onStopping() {},
     }),
   }
-}
-
-function keyOffered(offered = ''): string | undefined {
-  const names = offered.split(',').map((name) => name.trim())
-  const key = names.find((name) => name.startsWith(KEY_PROTOCOL))
-  return key === undefined ? undefined : `Bearer ${key.slice(KEY_PROTOCOL.length)}`
 }
 
 /** One caller's WebSocket in the gateway's own messages. */
@@ -127,7 +116,8 @@ export class NativeSocket<Session extends SocketSession> implements ClientSocket
   onMessage(message: Uint8Array, isBinary: boolean): void {
     if (this.#isOver) return
     try {
-      this.#checkSize(message)
+      const { live_max_message_bytes: most } = this.#call.dependencies.services.snapshot().limits
+      checkMessageSize(message, most, 'live_max_message_bytes')
       if (isBinary) this.#rules.bytes(this.#started(), message)
       else this.#told(readMessage(message))
     } catch (thrown) {
@@ -148,7 +138,7 @@ export class NativeSocket<Session extends SocketSession> implements ClientSocket
   }
 
   onStopping(): void {
-    const error = new GatewayError('OVERLOADED', 'this node stops')
+    const error = nodeStops()
     if (this.#session === null) this.end(error)
     else this.#session.fail(error)
   }
@@ -169,17 +159,10 @@ export class NativeSocket<Session extends SocketSession> implements ClientSocket
     this.#isOver = true
     this.#stopWaiting()
     const { context, exchange } = this.#call
-    if (error === null) return void this.#socket?.close(NORMAL_CLOSE, '')
+    if (error === null) return void this.#socket?.close(CLOSE.normal, '')
     context.failure ??= error
     this.#socket?.send(errorMessage(error, exchange.requestId))
     this.#socket?.close(closeCode(error), error.code)
-  }
-
-  #checkSize({ length }: Uint8Array): void {
-    const { live_max_message_bytes: most } = this.#call.dependencies.services.snapshot().limits
-    if (length <= most) return
-    const details = { limit: 'live_max_message_bytes', limit_bytes: most }
-    throw new GatewayError('REQUEST_TOO_LARGE', 'the message is over live_max_message_bytes', { details })
   }
 
   #started(): Session {
@@ -205,17 +188,6 @@ export class NativeSocket<Session extends SocketSession> implements ClientSocket
   }
 }
 
-function readMessage(message: Uint8Array): NativeMessage {
-  let value: unknown
-  try {
-    value = JSON.parse(Buffer.from(message.buffer, message.byteOffset, message.length).toString('utf8'))
-  } catch {
-    throw invalid('a text message must be JSON')
-  }
-  if (!isObject(value)) throw invalid('a text message must be a JSON object')
-  return value
-}
-
 const ID_LENGTH_MAX = 128
 
 /** The id of a message that is answered with it; null: it has none. @throws GatewayError */
@@ -232,5 +204,5 @@ function errorMessage(error: GatewayError, requestId: string): string {
 
 /** 4000 and the HTTP status of the error; 1001 where the node stops. */
 function closeCode({ code }: GatewayError): number {
-  return code === 'OVERLOADED' ? GOING_AWAY : OWN_CODES + ERRORS[code].status
+  return code === 'OVERLOADED' ? CLOSE.goingAway : OWN_CODES + ERRORS[code].status
 }

@@ -5,8 +5,9 @@ import type { BodyConsumer, Exchange, Reply } from '../../inbound/exchange.ts'
 import { type Fields, queryValues, readBoolean } from '../../inbound/form.ts'
 import { audioTooLarge, invalid, invalidField } from '../../inbound/refusals.ts'
 import type { LiveMessage, LiveSink } from '../../live/messages.ts'
-import type { LiveRequest, LiveSession } from '../../live/session.ts'
-import { frameBytes } from '../../media/pcm.ts'
+import type { LiveRequest } from '../../live/parts.ts'
+import type { LiveSession } from '../../live/session.ts'
+import { WholeFrames } from '../../media/pcm.ts'
 import { readWavHead } from '../../media/wav-head.ts'
 import type { Admitted } from '../endpoint.ts'
 import { eventStreamReply } from '../sse.ts'
@@ -56,7 +57,7 @@ export async function answerUpload({ exchange, context, dependencies }: Admitted
     admitted: undefined,
     held,
   })
-  upload.begin(session, frameBytes(call.payload.live.audio))
+  upload.begin(session, call.payload.live.audio)
   const events = { event: (message: LiveMessage) => message, done: () => [], terminator: null }
   return eventStreamReply({ deltas: upload.messages(), ...events, duplex: true }, exchange, context)
 }
@@ -78,12 +79,10 @@ class LiveUpload implements BodyConsumer, LiveSink {
   readonly #budget: ByteBudget
   readonly #maxBytes: number
   #session: LiveSession | null = null
-  #frameBytes = 1
   #receivedBytes = 0
   /** Audio that the session has no room for yet; counted in the budget. */
   readonly #pending: Buffer[] = []
-  /** Less than one sample. */
-  #rest: Buffer = Buffer.alloc(0)
+  #frames: WholeFrames | null = null
   #isLast = false
   /** Bytes of samples that are still to come. */
   #left = Number.POSITIVE_INFINITY
@@ -111,9 +110,9 @@ class LiveUpload implements BodyConsumer, LiveSink {
     return this.#format ?? null
   }
 
-  begin(session: LiveSession, sampleBytes: number): void {
+  begin(session: LiveSession, audio: LiveAudio): void {
     this.#session = session
-    this.#frameBytes = sampleBytes
+    this.#frames = new WholeFrames(audio)
     this.#exchange.onFinished(() => {
       for (const { length } of this.#pending.splice(0)) this.#budget.refund(length)
       session.leave()
@@ -215,10 +214,8 @@ class LiveUpload implements BodyConsumer, LiveSink {
     // Behind the samples a file may hold other chunks.
     const bytes = given.subarray(0, this.#left)
     this.#left -= bytes.length
-    const all = this.#rest.length === 0 ? bytes : Buffer.concat([this.#rest, bytes])
-    const whole = all.length - (all.length % this.#frameBytes)
-    this.#rest = Buffer.from(all.subarray(whole))
-    if (whole > 0) this.#session?.audio(all.subarray(0, whole))
+    const whole = this.#frames!.take(bytes)
+    if (whole.length > 0) this.#session?.audio(whole)
   }
 
   #change(): Promise<void> {

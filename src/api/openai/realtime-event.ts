@@ -1,7 +1,6 @@
-import { GatewayError } from '../../errors.ts'
 import { JsonAudioScanner } from '../../inbound/json-audio.ts'
-import { isObject } from '../../inbound/json-body.ts'
 import { invalid } from '../../inbound/refusals.ts'
+import { checkMessageSize, parseObject } from '../socket-messages.ts'
 
 /** OpenAI takes 15 MiB, for recordings; live audio comes in pieces. */
 export const MESSAGE_BYTES_MAX = 1024 * 1024
@@ -18,8 +17,7 @@ interface ClientEvent {
  * @throws GatewayError INVALID_REQUEST, REQUEST_TOO_LARGE
  */
 export function readClientEvent(message: Uint8Array): ClientEvent {
-  if (message.length > MESSAGE_BYTES_MAX)
-    throw new GatewayError('REQUEST_TOO_LARGE', `the message is over ${MESSAGE_BYTES_MAX} bytes`)
+  checkMessageSize(message, MESSAGE_BYTES_MAX)
   const bytes = Buffer.from(message.buffer, message.byteOffset, message.length)
   return readAppend(bytes) ?? readAny(bytes)
 }
@@ -48,20 +46,11 @@ function readAppend(bytes: Buffer): ClientEvent | null {
   const padding = Number(bytes[end - 1] === PADDING) + Number(bytes[end - 2] === PADDING)
   // Characters that are not base64 are left out by the decoder.
   if (audio.length !== (length / 4) * 3 - padding) return null
-  const event = parsed(bytes.toString('utf8', 0, start) + bytes.toString('utf8', end))
+  const event = parseObject(bytes.toString('utf8', 0, start) + bytes.toString('utf8', end))
   return event?.audio === '' ? { event, audio } : null
 }
 
 const PADDING = 0x3d
-
-function parsed(text: string): Record<string, unknown> | null {
-  try {
-    const value: unknown = JSON.parse(text)
-    return isObject(value) ? value : null
-  } catch {
-    return null
-  }
-}
 
 /** Reads any message as the body of a request is read, and says what is wrong with it. */
 function readAny(bytes: Buffer): ClientEvent {

@@ -1,16 +1,18 @@
+import { bytesPerSecond } from '../../contracts/live-audio.ts'
 import { ERRORS, GatewayError, toGatewayError } from '../../errors.ts'
 import { authenticateGrant } from '../../gateway/authentication.ts'
 import { newId } from '../../ids.ts'
 import type { ClientSocket, ClientSocketListener } from '../../inbound/client-socket.ts'
-import { offeredProtocols } from '../../inbound/client-socket.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import { isObject } from '../../inbound/json-body.ts'
 import { invalid, invalidField, MUST } from '../../inbound/refusals.ts'
 import type { LiveMessage, LiveSink } from '../../live/messages.ts'
-import type { LiveRequest, LiveSession } from '../../live/session.ts'
-import { bytesPerSecond, WholeFrames } from '../../media/pcm.ts'
+import type { LiveRequest } from '../../live/parts.ts'
+import type { LiveSession } from '../../live/session.ts'
+import { WholeFrames } from '../../media/pcm.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
-import { type SocketCall, socketEndpoint } from '../socket-endpoint.ts'
+import { keyOffered, type SocketCall, socketEndpoint } from '../socket-endpoint.ts'
+import { BEHIND_BYTES, CLOSE, nodeStops } from '../socket-messages.ts'
 import { bearerOf, type ClientSecret, looksLikeSecret, openSecret } from './client-secrets.ts'
 import { OPENAI } from './door.ts'
 import {
@@ -27,13 +29,6 @@ import { RealtimeItems, type SendEvent } from './realtime-items.ts'
 const PROTOCOL = 'realtime'
 /** Browsers can send a key in no other place. */
 const KEY_PROTOCOL = 'openai-insecure-api-key.'
-/** A client that is so far behind gets no words that are not final yet. */
-const BEHIND_BYTES = 64 * 1024
-const NORMAL = 1000
-const GOING_AWAY = 1001
-const NO_CODE = 1005
-const POLICY = 1008
-const SERVER_ERROR = 1011
 
 export const realtime = socketEndpoint({
   ...OPENAI,
@@ -79,8 +74,7 @@ export const realtime = socketEndpoint({
 })
 
 function authorizationIn({ headers }: Exchange): string | undefined {
-  const key = offeredProtocols(headers).find((name) => name.startsWith(KEY_PROTOCOL))
-  return headers.authorization ?? (key === undefined ? undefined : `Bearer ${key.slice(KEY_PROTOCOL.length)}`)
+  return headers.authorization ?? keyOffered(headers, KEY_PROTOCOL)
 }
 
 /** @throws GatewayError INVALID_REQUEST for sessions of another kind */
@@ -157,12 +151,12 @@ class RealtimeSocket implements ClientSocketListener, LiveSink {
     this.#stopWaiting()
     if (wasOver || this.#session === null) return
     // The protocol has no message for the end: clients close when they have all they want.
-    if (code === NORMAL || code === GOING_AWAY || code === NO_CODE) this.#session.hangUp()
+    if (code === CLOSE.normal || code === CLOSE.goingAway || code === CLOSE.noCode) this.#session.hangUp()
     else this.#session.leave()
   }
 
   onStopping(): void {
-    const error = new GatewayError('OVERLOADED', 'this node stops')
+    const error = nodeStops()
     if (this.#session === null) this.end(error)
     else this.#session.fail(error)
   }
@@ -205,7 +199,7 @@ class RealtimeSocket implements ClientSocketListener, LiveSink {
     this.#items.failed({ type: told.type, code, message, param: null })
     this.#send({ type, error: error === null ? { ...told, code: 'session_expired' } : told })
     this.#isOver = true
-    this.#socket?.close(error === null ? GOING_AWAY : closeCode(fault), fault.code)
+    this.#socket?.close(error === null ? CLOSE.goingAway : closeCode(fault), fault.code)
   }
 
   #told(event: Record<string, unknown>, audio: Buffer | null): void {
@@ -314,6 +308,6 @@ function errorEvent(error: GatewayError, eventId: string | null) {
 
 /** Codes with which OpenAI's libraries see that it makes no sense to come again, or that it does. */
 function closeCode({ code }: GatewayError): number {
-  if (code === 'OVERLOADED') return GOING_AWAY
-  return ERRORS[code].status < 500 ? POLICY : SERVER_ERROR
+  if (code === 'OVERLOADED') return CLOSE.goingAway
+  return ERRORS[code].status < 500 ? CLOSE.policy : CLOSE.serverError
 }

@@ -1,13 +1,13 @@
 import type { LiveAudio, LiveCall, Redaction, Word } from '../../contracts/calls.ts'
 import type { JsonObject } from '../../contracts/json.ts'
 import type { LiveEvent, LiveFrame, LiveHandshake, LiveStepper } from '../../contracts/live.ts'
+import { bytesPerSecond } from '../../contracts/live-audio.ts'
 import type { LiveTranscription, Target, Unsupported } from '../../contracts/provider.ts'
 import type { Failure } from '../../contracts/upstream.ts'
 import { classify } from '../failure.ts'
 import { objectsIn } from '../json.ts'
 import { languageCode, languageHint } from '../language.ts'
 import {
-  bytesPerSecond,
   closeFailure,
   FINALIZING_MAX,
   LiveLog,
@@ -124,6 +124,12 @@ function streamingUrl(baseUrl: string): string {
  * A turn that ended so long before `ForceEndpoint` was over by itself: the provider waits no longer for the end of one.
  */
 const FORCED_SECONDS = 1.5
+/**
+ * Silence that was heard behind a turn that ended by itself: `min_turn_silence`, which is left as it is, or less where
+ * the caller says so. https://assemblyai.com/docs/voice-agents/livekit-u3-rt-pro. Times of words are not as exact as
+ * audio can be cut: another provider that began right at the end of the last word would hear a rest of it as one more.
+ */
+const TURN_SILENCE_SECONDS = 0.1
 
 const TERMINATE = '{"type":"Terminate"}'
 const FORCE_ENDPOINT = ['{"type":"ForceEndpoint"}']
@@ -134,6 +140,8 @@ class StreamingStepper implements LiveStepper {
   readonly #audio: LiveAudio
   readonly #log: LiveLog
   readonly #least: number
+  /** Seconds that are silent behind a turn that ended by itself. */
+  readonly #turnSilence: number
   /** Audio that is too short to be a message of its own. */
   #rest: Uint8Array | null = null
   /** Seconds that were sent before each `ForceEndpoint` that has had no answer. */
@@ -150,6 +158,7 @@ class StreamingStepper implements LiveStepper {
     this.#options = call.options
     this.#audio = audioFor(call)
     this.#log = new LiveLog(this.#audio)
+    this.#turnSilence = Math.min(TURN_SILENCE_SECONDS, (call.live.endpointingMs ?? 1000) / 1000)
     this.#least = Math.ceil(MESSAGE_MIN_SECONDS * bytesPerSecond(this.#audio))
   }
 
@@ -187,7 +196,7 @@ class StreamingStepper implements LiveStepper {
   }
 
   closed(code: number, reason: string): Failure | null {
-    return this.#ended ? null : closeFailure(code, reason)
+    return this.#ended ? null : failureOf(code, reason)
   }
 
   /** Fills up what is too short with silence: the provider would end the session for it. */
@@ -259,9 +268,11 @@ class StreamingStepper implements LiveStepper {
           : groupWords(words, text).map(({ segment, words: group }) =>
               this.#log.final({ ...segment, ...told, words: group }),
             )
+    // A turn whose end was forced may go on at once.
+    const silence = this.#finalizing.length > 0 ? 0 : this.#turnSilence
     return [
       ...finals,
-      ...this.#log.settle(end),
+      ...this.#log.settle(end + silence),
       this.#log.utteranceEnd(end),
       ...this.#answer(end + FORCED_SECONDS),
     ]
@@ -333,8 +344,26 @@ function fromMilliseconds(value: unknown): number | null {
 
 /** Its errors have the codes with which it closes. */
 function errorFailure({ error_code: code, error }: JsonObject): Failure {
-  return closeFailure(
+  return failureOf(
     typeof code === 'number' && Number.isInteger(code) ? code : 3005,
     typeof error === 'string' ? error : '',
   )
+}
+
+/** A code of every WebSocket's, and words that say which account it is about. */
+const POLICY_VIOLATION = 1008
+const UNAUTHORIZED = /^Unauthorized connection\b/i
+const TOO_MANY = /^Unauthorized connection: Too many concurrent sessions/i
+
+/**
+ * Keys and accounts that it does not serve are told behind the handshake, by their words alone; too many sessions are,
+ * too, or by a code of their own. https://www.assemblyai.com/docs/streaming/common-session-errors-and-closures,
+ * AssemblyAI/assemblyai-node-sdk#97
+ */
+function failureOf(code: number, reason: string): Failure {
+  const failure = closeFailure(code, reason)
+  if (code !== POLICY_VIOLATION || !UNAUTHORIZED.test(reason)) return failure
+  if (TOO_MANY.test(reason)) return { ...failure, kind: 'rate' }
+  // Its reason may repeat the key.
+  return { ...failure, kind: 'credential', providerMessage: null }
 }

@@ -5,6 +5,7 @@ import { createClaimTokens } from '../claim-tokens.ts'
 import { endedJobOf, submittedOf } from '../new-job.ts'
 import { parseInTurns } from '../parse-in-turns.ts'
 import { EmbeddedRateLimiter } from './rate-limiter.ts'
+import { EmbeddedSlots } from './slots.ts'
 import { type Runner, type Subjects, subjectsOf } from './subjects.ts'
 import { StateThread, type ThreadOptions } from './thread.ts'
 
@@ -38,6 +39,7 @@ export function stateOf(runner: Runner): State {
     kind: 'embedded',
     ...rest,
     rateLimiter: rateLimiterOf(rest.ledger),
+    slots: new EmbeddedSlots(),
     jobs: {
       ...jobs,
       submit: async (submission) => submittedOf(submission, await jobs.submit(submission)),

@@ -7,6 +7,8 @@ export const keys = {
   bucket: (workspace: string, keyId: string) => `lk:{${workspace}}:rate:${keyId}`,
   /** The nodes that are alive. */
   nodes: 'lk:nodes',
+  /** Slots for what runs at the same time; see `slots/slot_steps.lua` for the rest under its hash tag. */
+  slots: 'lk:{slots}',
   /** An idempotency slot. */
   slot: (workspace: string, slotId: string) => `lk:{${workspace}}:slot:${slotId}`,
   /** That a token of a call was cancelled. */

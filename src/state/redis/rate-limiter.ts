@@ -5,19 +5,18 @@ import type {
   RateLimiter,
   Take,
 } from '../../contracts/rate-limit.ts'
-import { type Logger, messageOf } from '../../log.ts'
+import type { Logger } from '../../log.ts'
 import { within } from '../../timeouts.ts'
 import { bucketOf, decisionOf } from '../bucket.ts'
 import { EmbeddedRateLimiter } from '../embedded/rate-limiter.ts'
 import type { RedisConnection } from './connect.ts'
+import { Fallback } from './fallback.ts'
 import { keys } from './key-names.ts'
 import { script } from './script.ts'
 import { type Lease, LeaseNodes, TokenLeases } from './token-leases.ts'
 
 /** Longest that a request waits: more than Redis ever takes on a healthy network, less than a caller would notice. */
 const TIMEOUT_MS = 50
-/** While Redis does not answer, one request in this time asks it; all others are decided at once. */
-const TRIAL_MS = 250
 /** Named where no slot is looked at: the ids of slots are hexadecimal, so none has this one. */
 const NO_SLOT = 'none'
 
@@ -59,14 +58,12 @@ export interface RedisRateLimiterOptions {
  */
 export class RedisRateLimiter implements RateLimiter {
   readonly #redis: RedisConnection
-  readonly #log: Logger
+  readonly #fallback: Fallback
   readonly #timeoutMs: number
   readonly #local = new EmbeddedRateLimiter()
   readonly #nodes: LeaseNodes
   readonly #leases = new TokenLeases((lease, tokens) => this.#giveBack(lease, tokens))
   readonly #decisions = { redis: 0, leases: 0, local: 0 }
-  #away = false
-  #nextTrialMs = 0
 
   /** @param redis a connection of its own, which never sends a command twice: a take is not idempotent */
   constructor(
@@ -75,7 +72,10 @@ export class RedisRateLimiter implements RateLimiter {
     { timeoutMs = TIMEOUT_MS, beatMs }: RedisRateLimiterOptions = {},
   ) {
     this.#redis = redis
-    this.#log = log
+    this.#fallback = new Fallback(redis, log, {
+      away: 'Redis does not answer: this node keeps the rate limits alone',
+      back: 'Redis answers again: the nodes share the rate limits',
+    })
     this.#timeoutMs = timeoutMs
     this.#nodes = new LeaseNodes(redis, beatMs)
   }
@@ -86,12 +86,12 @@ export class RedisRateLimiter implements RateLimiter {
       const leased = this.#lease(keyId, limit, false)
       if (leased !== null) return leased
     }
-    return this.#mayAsk() ? this.#ask(take) : this.#decideAlone(take)
+    return this.#fallback.mayAsk() ? this.#ask(take) : this.#decideAlone(take)
   }
 
   figures(): LimiterFigures {
     const decisions = { ...this.#decisions }
-    if (this.#away || this.#redis.status !== 'ready') return { mode: 'local', decisions }
+    if (this.#fallback.isAway) return { mode: 'local', decisions }
     return { mode: this.#nodes.counted ? 'leases' : 'redis', decisions }
   }
 
@@ -116,7 +116,7 @@ export class RedisRateLimiter implements RateLimiter {
           wanted: lease?.wanted ?? 0,
         }),
       )
-      this.#came()
+      this.#fallback.came()
       if (lease !== null) this.#leases.fill(lease, leased, fullInUs)
       const couldBeFullInUs = this.#leases.heard(keyId, fullInUs)
       // The bucket may be empty, and yet this node hold a token of it.
@@ -126,7 +126,7 @@ export class RedisRateLimiter implements RateLimiter {
       return decisionOf(bucket, waitUs === 0 ? couldBeFullInUs : fullInUs, waitUs, false, slotTaken)
     } catch (error) {
       if (lease !== null) this.#leases.fill(lease, 0, 0)
-      this.#went(error)
+      this.#fallback.went(error)
       return this.#decideAlone(take)
     }
   }
@@ -152,34 +152,5 @@ export class RedisRateLimiter implements RateLimiter {
       interval_us: bucket.intervalUs,
       tokens,
     }).catch(() => {})
-  }
-
-  /** Whether this take goes to Redis. Bounds what an outage costs: neither waiting callers nor commands pile up. */
-  #mayAsk(): boolean {
-    if (this.#redis.status !== 'ready') {
-      this.#went(new Error(`the connection is ${this.#redis.status}`))
-      return false
-    }
-    if (!this.#away) return true
-    const nowMs = performance.now()
-    if (nowMs < this.#nextTrialMs) return false
-    this.#nextTrialMs = nowMs + TRIAL_MS
-    return true
-  }
-
-  #went(error: unknown): void {
-    if (this.#away) return
-    this.#away = true
-    this.#nextTrialMs = performance.now() + TRIAL_MS
-    this.#log.warn(
-      { reason: messageOf(error) },
-      'Redis does not answer: this node keeps the rate limits alone',
-    )
-  }
-
-  #came(): void {
-    if (!this.#away) return
-    this.#away = false
-    this.#log.info('Redis answers again: the nodes share the rate limits')
   }
 }

@@ -11,6 +11,7 @@ import { createRedisOutbox } from './outbox.ts'
 import { RedisRateLimiter } from './rate-limiter.ts'
 import { askOf } from './script.ts'
 import { createRedisSettings } from './settings.ts'
+import { RedisSlots } from './slots.ts'
 import { createRedisStoredKeys } from './stored-keys.ts'
 
 /** How long a health check waits for Redis. */
@@ -39,10 +40,12 @@ export async function createRedisState(options: {
   await within(START_TIMEOUT_MS, Promise.all([checked, readyOf(limiter)])).catch(() => {})
 
   const rateLimiter = new RedisRateLimiter(limiter, log)
+  const slots = new RedisSlots(limiter, log)
   const ask = askOf(state)
   return {
     kind: 'redis',
     rateLimiter,
+    slots,
     ledger: createRedisLedger(ask),
     accounts: createRedisAccounts(ask),
     keys: createRedisStoredKeys(ask),
@@ -59,7 +62,7 @@ export async function createRedisState(options: {
       }
     },
     async close() {
-      await rateLimiter.close()
+      await Promise.all([rateLimiter.close(), slots.close()])
       limiter.disconnect()
       state.disconnect()
       for (const listener of listeners) listener.disconnect()

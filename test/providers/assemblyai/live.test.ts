@@ -165,7 +165,7 @@ t.test('turns grow, end, and are settled', async (t) => {
       language: 'en',
       languageConfidence: 0.98,
     },
-    { kind: 'settled', seconds: 1.4 },
+    { kind: 'settled', seconds: 1.5 },
     { kind: 'utterance_end', seconds: 1.4 },
   ])
   made.hear({ type: 'Silence', start_ms: 1500, end_ms: 2500 })
@@ -260,12 +260,19 @@ t.test('errors and closes are classified', async (t) => {
     [4101, 'Bad schema', { kind: 'limit', rejection: { reason: 'unsupported_option' } }],
     [3005, 'Server error', { kind: 'server' }],
     [3008, 'Session too long', { kind: 'server' }],
+    [
+      1008,
+      'Unauthorized Connection: Missing Authorization header',
+      { kind: 'credential', providerMessage: null },
+    ],
+    [1008, 'Unauthorized connection: Too many concurrent sessions', { kind: 'rate' }],
+    [1008, 'something else', { kind: 'server' }],
     [1006, '', { kind: 'ambiguous' }],
     [1000, '', { kind: 'server' }],
   ]
   for (const [code, reason, expected] of rows) {
     t.match(rig().stepper.closed(code, reason), expected, String(code))
-    if (code >= 3000)
+    if (code >= 1008)
       t.match(rig().hear({ type: 'Error', error_code: code, error: reason }).heard(), [
         { kind: 'failed', failure: expected },
       ])

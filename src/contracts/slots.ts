@@ -1,0 +1,44 @@
+import type { CancelSignal } from '../cancellation.ts'
+
+/**
+ * A name of which at most `most` slots are taken at the same time, over all nodes: sessions of a key, calls to an
+ * account. (What keeps the answer of an idempotency key is called a slot too, and is another thing.)
+ */
+export interface SlotLimit {
+  readonly name: string
+  readonly most: number
+}
+
+/** Slots that were taken together. Their holder keeps them until it gives them back or its process ends. */
+export interface SlotLease {
+  /** Gives them back. Idempotent. */
+  release(): void
+}
+
+/** The lease, or the first name that has no slot left; nothing was taken then. */
+export type SlotsTaken = { readonly lease: SlotLease } | { readonly full: SlotLimit }
+
+/** Who waits for a slot, and for how long. */
+export interface SlotWaiter {
+  /** Workspaces get slots in turn, the calls of one in the order in which they came. */
+  readonly workspace: string
+  /** 0: not at all. */
+  readonly waitMs: number
+  readonly signal: CancelSignal
+}
+
+/**
+ * Slots that all nodes share. A lease is renewed as long as its process lives, so what a killed node held is free again
+ * when its lease ends. Never throws or rejects: without Redis each node hands out as many as there are, by its own
+ * count, and what is held counts everywhere again once Redis is back.
+ */
+export interface Slots {
+  /** Takes a slot of each name, or none at all. One trip, whatever the number of names. */
+  take(limits: readonly SlotLimit[]): Promise<SlotsTaken>
+  /** Takes a slot as soon as one is free and it is this one's turn. Null: there was none in time, or it was aborted. */
+  wait(limit: SlotLimit, waiter: SlotWaiter): Promise<SlotLease | null>
+  /** How many of the name this node holds: a count that is never too high for all nodes, and needs no trip. */
+  held(name: string): number
+  /** How many wait for one on this node. */
+  waiting(name: string): number
+}

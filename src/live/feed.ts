@@ -4,7 +4,10 @@ import type { LiveConnection } from './connection.ts'
 import type { SessionMoney } from './money.ts'
 import { AudioRing, type RingMemory } from './ring.ts'
 
-/** Audio is sent on in pieces of this length: every frame costs the same, however short it is. */
+/**
+ * Audio is sent on in pieces of this length at least, and of less than twice as much: every frame costs the same,
+ * however short it is, and what is left of a caller's own piece would wait for the next one.
+ */
 const CHUNK_SECONDS = 0.1
 /** Samples louder than this, of 32,768, are sound. */
 export const SOUND = 500
@@ -39,7 +42,7 @@ export class LiveFeed {
   readonly #audio: LiveAudio
   readonly #ring: AudioRing
   readonly #marks: FinalizeMark[] = []
-  readonly #chunk: Uint8Array
+  readonly #chunkBytes: number
   #settled = 0
   #lost = 0
   #isEnded = false
@@ -51,7 +54,7 @@ export class LiveFeed {
     this.bytesPerSecond = bytesPerSecond(audio)
     this.frameBytes = frameBytes(audio)
     this.#ring = new AudioRing(memory, reachSeconds * this.bytesPerSecond)
-    this.#chunk = new Uint8Array(Math.round(CHUNK_SECONDS * audio.sampleRate) * this.frameBytes)
+    this.#chunkBytes = Math.round(CHUNK_SECONDS * audio.sampleRate) * this.frameBytes
   }
 
   /** Seconds of audio that came. */
@@ -213,19 +216,15 @@ export class LiveFeed {
   #sendChunk(connection: LiveConnection, money: SessionMoney, nowMs: number): 'sent' | 'later' | 'empty' {
     this.#skipLost(connection)
     const waiting = this.#ring.end - connection.place
-    if (waiting <= 0) return 'empty'
-    // A piece that is short waits for the rest of it, unless nothing follows.
-    const nothingFollows = this.#isEnded || this.#marks.some(({ isSent }) => !isSent)
-    const isOld = nowMs - this.#pushedMs >= CHUNK_SECONDS * 1000
-    if (waiting < this.#chunk.length && !nothingFollows && !isOld) return 'empty'
-    const limit = Math.min(waiting, this.#chunk.length, this.#bytesToMark(connection))
+    if (waiting <= 0 || (waiting < this.#chunkBytes && this.#isMoreToCome(nowMs))) return 'empty'
+    const whole = waiting < 2 * this.#chunkBytes ? waiting : this.#chunkBytes
+    const limit = Math.min(whole, this.#bytesToMark(connection))
     const length = limit / this.bytesPerSecond
     if (connection.isStuck || money.leftSeconds <= 0 || !connection.mayTake(length, nowMs)) return 'later'
-    const count = this.#ring.read(connection.place, this.#chunk.subarray(0, limit))
-    const bytes = this.#chunk.subarray(0, count)
+    const bytes = this.#ring.read(connection.place, limit)
     if (this.#isSound(bytes)) this.#soundSentMs = nowMs
     connection.sendAudio(bytes, nowMs)
-    connection.place += count
+    connection.place += bytes.length
     if (connection.bills === 'audio') money.spend(length)
     return 'sent'
   }
@@ -236,6 +235,12 @@ export class LiveFeed {
     this.#lost += lost
     this.#settled += lost
     return lost
+  }
+
+  /** A piece that is short waits for the rest of it, unless nothing follows. */
+  #isMoreToCome(nowMs: number): boolean {
+    if (this.#isEnded || nowMs - this.#pushedMs >= CHUNK_SECONDS * 1000) return false
+    return !this.#marks.some(({ isSent }) => !isSent)
   }
 
   /** Audio that there was no memory for is gone: the provider's time goes on behind it. */
@@ -254,6 +259,7 @@ export class LiveFeed {
   }
 
   #tellMarks(connection: LiveConnection, onFinalized: (finalized: Finalized) => void): void {
+    if (this.#marks.length === 0) return
     for (const mark of [...this.#marks]) {
       if (mark.isSent || mark.place > connection.place) continue
       mark.isSent = true

@@ -147,7 +147,7 @@ export class LiveFeed {
   }
 
   /**
-   * Copies what is not settled, from its first byte that is still here.
+   * What is not settled, from its first byte that is still here; its bytes are valid until the next call.
    *
    * @param most bytes at most
    * @returns its place, and how much there is behind it that is to be settled together: up to where the caller asked
@@ -156,8 +156,7 @@ export class LiveFeed {
   unsettled(most: number): Unsettled {
     this.#giveUpLost()
     const place = this.#settled
-    const bytes = new Uint8Array(Math.min(most, this.#ring.end - place))
-    this.#ring.read(place, bytes)
+    const bytes = this.#ring.read(place, most)
     const [mark] = this.#marks
     const end = mark?.place ?? (this.#isEnded ? this.#ring.end : null)
     return { place, bytes, due: end === null ? null : end - place }

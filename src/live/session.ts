@@ -1,5 +1,5 @@
 import { Cancellation } from '../cancellation.ts'
-import type { LiveEvent, SessionEnd, SessionFacts } from '../contracts/live.ts'
+import type { LiveEntry, LiveEvent, SessionEnd, SessionFacts } from '../contracts/live.ts'
 import type { SpanFacts } from '../contracts/tracing.ts'
 import type { Failure } from '../contracts/upstream.ts'
 import type { LiveText, SwitchReason } from '../contracts/watch.ts'
@@ -13,10 +13,9 @@ import { transcriptEnvelope } from '../gateway/transcript.ts'
 import type { Ticking } from './clock.ts'
 import { type ConnectionListener, ENDED_EARLY, LiveConnection } from './connection.ts'
 import { type Finalized, LiveFeed } from './feed.ts'
-import type { LiveEntry } from './messages.ts'
 import { SessionMoney, sliceOf } from './money.ts'
 import type { LiveParts, LiveRequest } from './parts.ts'
-import { idleError, liveLimits, SessionLife } from './session-life.ts'
+import { idleError, liveLimits, SessionLife, sessionEnd } from './session-life.ts'
 import { seconds, Transcript } from './transcript.ts'
 
 /** How long all entries together may take to connect. */
@@ -538,8 +537,7 @@ export class LiveSession implements ConnectionListener, Ticking {
     const { context } = this.#request
     const { services } = this.#parts
     const { billableSeconds, costUsd } = this.#money.spent()
-    if (error !== null) this.#end = error.code === 'CLIENT_CLOSED' ? 'client_left' : 'failed'
-    this.#end ??= 'completed'
+    this.#end = sessionEnd(error, this.#end)
     context.failure = error
     context.costUsd = costUsd
     context.usage = {
@@ -549,8 +547,8 @@ export class LiveSession implements ConnectionListener, Ticking {
     }
     const facts = this.facts()
     context.live = facts
-    this.#parts.watch?.ended(this.#end)
-    context.trace?.event('live.ended', { 'larkway.live.end': facts.ended ?? undefined })
+    this.#parts.watch?.ended('transcription', this.#end)
+    context.trace?.event('live.ended', { 'larkway.live.end': this.#end })
     if (this.#last !== null) services.watch?.metered(this.#last.entry, 'transcription', context.usage)
   }
 

@@ -27,7 +27,7 @@ export const listen = socketEndpoint({
   description:
     'Deepgram’s streaming protocol v1, with its options as query parameters. The key goes as `Authorization: Token`, ' +
     'or in a browser with the subprotocols `token, <key>`.',
-  parameters: ['Purpose'],
+  parameters: ['Purpose', 'Require'],
   limits: { maxMessageBytes: DEFAULT_LIMITS.live_max_message_bytes },
   errors: [...CALL_ERRORS, 'ROUTE_CONTROL_NOT_ALLOWED', 'REQUIRED_FEATURE_UNAVAILABLE'],
   authorization: authorizationIn,

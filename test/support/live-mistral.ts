@@ -37,6 +37,16 @@ const FORMATS: Readonly<Record<string, (typeof ENCODINGS)[number]>> = {
   pcm_mulaw: 'mulaw',
   pcm_alaw: 'alaw',
 }
+/** What else a session may be set to: mistralai 3.7.0 of Python, RealtimeTranscriptionSessionUpdatePayload. */
+const SETTINGS: Readonly<Record<string, (value: unknown) => boolean>> = {
+  // https://docs.mistral.ai/studio/audio/specs-and-limits/limits
+  target_streaming_delay_ms: (ms) =>
+    Number.isInteger(ms) && ((Number(ms) >= 80 && Number(ms) <= 1200) || ms === 2400),
+  language: (code) => typeof code === 'string' && /^[a-z]{2}$/.test(code),
+  diarize: (flag) => typeof flag === 'boolean',
+  context_bias: (terms) => Array.isArray(terms) && terms.every((term) => typeof term === 'string'),
+}
+
 /** Most bytes of one piece of audio: RealtimeTranscriptionInputAudioAppend. */
 const APPEND_MAX_BYTES = 262_144
 /** How far its text is behind the audio. */
@@ -94,8 +104,12 @@ class Mistral implements LiveProtocol {
     if (this.#ear !== null) return void this.#refuse('Session cannot be updated after audio was sent')
     const { audio_format: format, ...more } = session
     const { encoding, sample_rate: rate } = objectAt(format)
-    const isFit = typeof encoding === 'string' && encoding in FORMATS && RATES.includes(Number(rate))
-    if (!isFit || Object.keys(more).length > 0) return void this.#refuse('Invalid session')
+    const isFormat = typeof encoding === 'string' && encoding in FORMATS && RATES.includes(Number(rate))
+    const wrong = Object.entries(more).find(
+      ([name, value]) => value !== null && SETTINGS[name]?.(value) !== true,
+    )
+    if (!isFormat || wrong !== undefined)
+      return void this.#refuse(`Invalid session: ${wrong?.[0] ?? 'audio_format'}`)
     this.#format = { encoding, sample_rate: Number(rate) }
     this.#describe('session.updated')
   }

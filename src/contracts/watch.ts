@@ -22,6 +22,8 @@ export interface WatchedAttempt {
 /** Is told what becomes of calls, whichever door they came in by. Nothing of it throws. */
 export interface CallWatch {
   attempted(attempt: WatchedAttempt): void
+  /** A call waited for a slot of the entry's account, whether it got one or not. */
+  waited(entry: Entry, milliseconds: number): void
   /** Reports the metered usage of an answer, in wire names. */
   metered(entry: Entry, operation: OperationName, usage: Readonly<Record<string, number | null>>): void
   /** Reports the cost of a call at an entry, answered or not. */

@@ -26,7 +26,7 @@ export class LiveSessions {
   readonly #parts: LiveParts
   readonly #open = new Set<OpenSession>()
   readonly #speaking = new Set<SpeechSession>()
-  readonly #counts = new SessionCounts()
+  readonly #counts: SessionCounts
   #isLeaving = false
 
   /**
@@ -35,6 +35,7 @@ export class LiveSessions {
    */
   constructor(services: Services, memoryBytes: number, watch?: LiveWatch) {
     const memory = new RingMemory(memoryBytes)
+    this.#counts = new SessionCounts(services.state.slots)
     this.#parts = { services, memory, clock: new LiveClock(), ...(watch === undefined ? {} : { watch }) }
   }
 
@@ -89,9 +90,10 @@ export class LiveSessions {
   /** Opens a session, which counts until its end. It is to be started. */
   open(request: LiveRequest): LiveSession {
     const { context, sink, grant } = request
-    const left = this.#counts.add(context.principal, grant)
+    const { admitted, left } = this.#count(context, request.admitted, grant)
     const session = new LiveSession(this.#parts, {
       ...request,
+      admitted,
       sink: {
         send: (message) => sink.send(message),
         end: (error) => {
@@ -108,8 +110,8 @@ export class LiveSessions {
 
   /** Opens a session that speaks, which counts until its end. It is to be started. */
   openSpeech(request: SpeechRequest): SpeechSession {
-    const left = this.#counts.add(request.context.principal)
-    const session = new SpeechSession(this.#parts, request, () => {
+    const { admitted, left } = this.#count(request.context, request.admitted)
+    const session = new SpeechSession(this.#parts, { ...request, admitted }, () => {
       left()
       this.#speaking.delete(session)
     })
@@ -122,6 +124,26 @@ export class LiveSessions {
     this.#isLeaving = true
     for (const { session } of this.#open) session.goAway(seconds)
     for (const session of this.#speaking) session.goAway(seconds)
+  }
+
+  /**
+   * Counts a session while its key's bucket is asked for a token.
+   *
+   * @param admitted of the request
+   * @returns what the session waits for instead; `left` is called at its end
+   */
+  #count({ principal }: AdmittedContext, admitted: Promise<unknown> | undefined, grant?: LiveGrant) {
+    const { limits } = this.#parts.services.snapshot()
+    const counted = this.#counts.add(principal, limits, grant)
+    const left = () =>
+      void counted.then(
+        (lease) => lease.release(),
+        () => {},
+      )
+    const both = Promise.all([admitted, counted])
+    // A session whose caller left may not have begun to wait for it.
+    both.catch(() => {})
+    return { admitted: both, left }
   }
 
   #admit({ principal }: AdmittedContext, grant?: LiveGrant): void {

@@ -5,6 +5,7 @@ import type { AttemptOutcome, CallWatch, WatchedAttempt } from '../contracts/wat
 import { type Counter, Counters, type Histogram, Histograms, type Rendered } from './family.ts'
 
 const SECONDS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92]
+const SLOT_SECONDS = [0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600]
 const TOKENS = Array.from({ length: 14 }, (_, power) => 4 ** power)
 /** Attributes of the conventions, as Prometheus writes them; `provider` is what our configuration calls it. */
 const OF_MODEL = ['gen_ai_operation_name', 'gen_ai_provider_name', 'gen_ai_request_model', 'provider']
@@ -34,6 +35,10 @@ export class CallMetrics implements CallWatch {
     series.ended(outcome, milliseconds / 1000)
     if (firstPieceMs !== null) series.began(firstPieceMs / 1000)
     if (failover) series.failedOver()
+  }
+
+  waited({ provider }: Entry, milliseconds: number): void {
+    this.#families.waits.of(provider.name).observe(milliseconds / 1000)
   }
 
   metered(entry: Entry, operation: OperationName, usage: Readonly<Record<string, number | null>>): void {
@@ -91,6 +96,12 @@ function makeFamilies() {
       'larkway_failovers_total',
       'Attempts at an entry because the one before had failed.',
       OF_ENTRY,
+    ),
+    waits: new Histograms(
+      'larkway_slot_wait_seconds',
+      'Seconds that a call waited for a slot of an account, whether it got one or not.',
+      ['provider'],
+      SLOT_SECONDS,
     ),
     audio: new Counters('larkway_audio_seconds_total', 'Seconds of audio that were heard.', OF_ENTRY),
     characters: new Counters(

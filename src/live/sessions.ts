@@ -13,6 +13,9 @@ import { LiveSession } from './session.ts'
 import { type LiveGrant, SessionCounts } from './session-counts.ts'
 import { SpeechSession } from './speech-session.ts'
 
+/** How often a node looks whether one of its sessions is to end. */
+const ORDERS_MS = 1_000
+
 /** A session as the console lists it. */
 export interface OpenSession {
   /** `live_…`: ids of requests are the callers' to choose. */
@@ -27,6 +30,8 @@ export class LiveSessions {
   readonly #open = new Set<OpenSession>()
   readonly #speaking = new Set<SpeechSession>()
   readonly #counts: SessionCounts
+  /** Looks for orders to end sessions; null: there are none. */
+  #looking: NodeJS.Timeout | null = null
   #isLeaving = false
 
   /**
@@ -98,13 +103,14 @@ export class LiveSessions {
         send: (message) => sink.send(message),
         end: (error) => {
           left()
-          this.#open.delete(opened)
+          this.#closed(opened)
           sink.end(error)
         },
       },
     })
     const opened = { id: newId('live'), context, session }
     this.#open.add(opened)
+    this.#looking ??= setInterval(this.#carryOut, ORDERS_MS).unref()
     return session
   }
 
@@ -124,6 +130,28 @@ export class LiveSessions {
     this.#isLeaving = true
     for (const { session } of this.#open) session.goAway(seconds)
     for (const session of this.#speaking) session.goAway(seconds)
+  }
+
+  #closed(opened: OpenSession): void {
+    this.#open.delete(opened)
+    if (this.#open.size > 0 || this.#looking === null) return
+    clearInterval(this.#looking)
+    this.#looking = null
+  }
+
+  /** Ends sessions that somebody ends in the console of another node. */
+  readonly #carryOut = async (): Promise<void> => {
+    const { sessionEnds } = this.#parts.services.state.console
+    try {
+      for (const id of await sessionEnds.pending()) {
+        const open = this.find(id)
+        if (open === null) continue
+        open.session.stop()
+        await sessionEnds.withdraw(id)
+      }
+    } catch {
+      // It is looked for again in a second.
+    }
   }
 
   /**

@@ -22,6 +22,9 @@ const FACTS: Readonly<Record<keyof DeclaredFacts, true>> = {
   price: true,
   translates: true,
   live: true,
+  // No facts of a model, but edited with them; only a provider takes them.
+  concurrency: true,
+  queue_ms: true,
 }
 const FACT_NAMES = Object.keys(FACTS) as readonly (keyof DeclaredFacts)[]
 

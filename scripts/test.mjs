@@ -3,9 +3,10 @@
 //
 // LARKWAY_TEST_LONG=1          also runs *.long.test.ts, in the second tier
 // LARKWAY_TEST_SKIP_SERVERS=1  skips what needs a real Redis or S3 server; what is skipped is counted
-// LARKWAY_TEST_JOBS=n          test files at a time; default: two for each core, at most 6
+// LARKWAY_TEST_JOBS=n          test files at a time; default: two for each core, at most 6, and in the first tier more,
+//                              up to 8, while they leave CPU unused
 
-import { readdirSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism, constants } from 'node:os'
 import { join, relative, resolve } from 'node:path'
 import { compiled } from './compile.mjs'
@@ -13,9 +14,13 @@ import { CACHE, capture, main, ROOT, say } from './install.mjs'
 import { prepare } from './runtime.mjs'
 import { provideRedis, provideS3 } from './servers.mjs'
 import { add, failures, killAll, NONE, runTapFile } from './tap-file.mjs'
+import { longestFirst, runTogether } from './test-queue.mjs'
 import { TYPE_CACHE_ENVIRONMENT } from './type-cache.mjs'
 
 const TYPE_CACHE = join(ROOT, 'scripts', 'type-cache.mjs')
+
+/** How long each file took when it last ran with all of its tier, seconds by its path. */
+const DURATIONS = join(CACHE, 'test-seconds.json')
 
 const FILE_TIMEOUT_MS = 300_000
 const LONG_FILE_TIMEOUT_MS = 1_800_000
@@ -98,33 +103,53 @@ async function runFile(node, file, env) {
   const name = relative(ROOT, file)
   if (counts.failed === 0) {
     console.log(`ok    ${name}  ${counts.passed} passed${skipped}  ${seconds} s`)
-    return counts
+    return { counts, seconds }
   }
   console.log(`FAIL  ${name}  ${counts.passed} passed, ${counts.failed} failed${skipped}  ${seconds} s`)
   for (const failure of failures(output)) console.log(indent(failure))
   for (const fault of faults) console.log(indent(`${fault}; the end of its output:\n${tail(output)}`))
-  return counts
+  return { counts, seconds }
 }
 
 const indent = (text) => `\n${text}\n`.replace(/^(?=.)/gm, '      ')
 const tail = (text) => text.trimEnd().split('\n').slice(-30).join('\n')
 
-async function runFiles(node, files) {
+function readDurations() {
+  try {
+    return JSON.parse(readFileSync(DURATIONS, 'utf8'))
+  } catch {
+    return {}
+  }
+}
+
+/** How many files run at a time. Those of the second tier judge how the product behaves on a machine that is busy. */
+function jobsOf(faults) {
+  const given = Number(process.env.LARKWAY_TEST_JOBS)
+  if (given > 0) return { least: given, most: given }
+  const least = Math.min(availableParallelism() * 2, 6)
+  return { least, most: faults ? least : Math.min(least * 2, 8) }
+}
+
+/** @param isTier whether these are all files of a tier */
+async function runFiles(node, files, { isTier, faults }) {
   await capture(node, [TYPE_CACHE])
   await compiled('main.ts') // once, and on nobody's clock: tests start it as `npm start` does
   const env = { ...process.env, ...TYPE_CACHE_ENVIRONMENT }
-  // Many of them wait: for leases, deadlines and slow senders, which are real.
-  const jobs = Number(process.env.LARKWAY_TEST_JOBS) || Math.min(availableParallelism() * 2, 6)
+  const durations = readDurations()
   let sum = NONE
-  const work = async (queue) => {
-    for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
-      const counts = await runFile(node, file, env)
-      sum = add(sum, counts) // only now: another file may have ended meanwhile
-    }
+  const run = async (file) => {
+    const { counts, seconds } = await runFile(node, file, env)
+    sum = add(sum, counts) // only now: another file may have ended meanwhile
+    durations[relative(ROOT, file)] = Number(seconds)
   }
-  const together = files.filter((file) => !isAlone(file))
-  await Promise.all(Array.from({ length: jobs }, () => work(together)))
-  await work(files.filter(isAlone))
+  const ordered = isTier ? longestFirst(files, (file) => durations[relative(ROOT, file)]) : files
+  await runTogether(
+    ordered.filter((file) => !isAlone(file)),
+    run,
+    jobsOf(faults),
+  )
+  await runTogether(files.filter(isAlone), run, { least: 1, most: 1 })
+  if (isTier) writeFileSync(DURATIONS, JSON.stringify(durations))
   return sum
 }
 
@@ -142,7 +167,7 @@ async function runAll() {
   const files = chooseFiles(given, faults)
   await provideServers()
   const broken = faults || given.length > 0 ? 0 : await check(node)
-  const counts = await runFiles(node, files)
+  const counts = await runFiles(node, files, { isTier: given.length === 0, faults })
   const executed = counts.passed + counts.failed
   const failed = counts.failed + broken
   if (executed === 0) say('no test was executed')

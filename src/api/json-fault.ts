@@ -44,7 +44,7 @@ function locateBranch(schema: Type.TUnion, value: unknown, path: string): Fault 
   const meant = branches.filter((branch) => isMeant(branch, value))
   if (meant.length === 1) return locate(meant[0] as TSchema, value, path)
   const objects = branches.filter((branch) => Type.IsObject(branch))
-  const name = isObject(value) ? Object.keys(objects[0]?.properties ?? {}).find(isDiscriminator) : undefined
+  const name = isObject(value) ? strangeDiscriminator(objects, value) : undefined
   if (name !== undefined) {
     const words = objects.flatMap(({ properties }) => valuesOf(properties[name] ?? Type.Unknown()))
     return { path: `${path}.${name}`, message: MUST.beOneOf([...new Set(words)]) }
@@ -67,10 +67,27 @@ function isMeant(branch: TSchema, value: unknown): boolean {
   if (Type.IsObject(branch)) {
     if (!isObject(value)) return false
     return Object.entries(branch.properties).every(
-      ([name, member]) => !isDiscriminator(name) || Value.Check(member, value[name]),
+      ([name, member]) => !isDiscriminator(name) || isHeldBy(member, value, name),
     )
   }
   return Value.Check(branch, value)
+}
+
+/** Names the member by whose value no object of a union is meant. */
+function strangeDiscriminator(objects: readonly Type.TObject[], value: Record<string, unknown>) {
+  const names = [...new Set(objects.flatMap(({ properties }) => Object.keys(properties)))].filter(
+    isDiscriminator,
+  )
+  const isStrange = (name: string) =>
+    objects.every(
+      ({ properties: { [name]: member } }) => member === undefined || !isHeldBy(member, value, name),
+    )
+  return names.find(isStrange) ?? names[0]
+}
+
+function isHeldBy(member: TSchema, value: Record<string, unknown>, name: string): boolean {
+  if (Type.IsOptional(member) && !Object.hasOwn(value, name)) return true
+  return Value.Check(member, value[name])
 }
 
 /** Whether a member tells the objects of a union from one another. */

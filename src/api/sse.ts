@@ -7,14 +7,18 @@ import { jsonPieces } from './json-reply.ts'
 export interface EventStream<Delta> {
   /** Read at the pace of the caller; left when the caller leaves. */
   readonly deltas: AsyncGenerator<Delta, void>
-  /** Events before the first piece. */
+  /** Events before the first piece; members may be `Large<string>`. */
   readonly opening?: readonly object[]
-  /** The event that a piece becomes. */
-  event(delta: Delta): object
+  /** The event that a piece becomes, or all of them. */
+  event(delta: Delta): object | readonly object[]
   /** The events that follow the last piece; members may be `Large<string>`. */
   done(): readonly object[]
+  /** The events that tell a failure behind the first piece; absent: one `error` with the envelope of errors. */
+  failed?(body: ReturnType<typeof errorReply>['body']): readonly object[]
   /** Data of a last event that ends the stream; null: there is none. */
   readonly terminator: string | null
+  /** Each event is named by its `type` before its data. */
+  readonly named?: true
   /** It begins while the body of the request is still coming. */
   readonly duplex?: true
   /** Headers beside those of every such answer. */
@@ -51,25 +55,39 @@ async function* events<Delta>(
 ): AsyncGenerator<string, void> {
   // Stays when the caller leaves: then nothing behind the `yield` is run.
   context.failure = new GatewayError('CLIENT_CLOSED')
+  const named = stream.named === true
   try {
-    for (const event of stream.opening ?? []) yield written(event)
-    for await (const delta of stream.deltas) yield written(stream.event(delta))
-    for (const event of stream.done()) {
-      const [first = '', ...others] = await jsonPieces<string>(event)
-      yield `data: ${first}`
-      yield* others
-      yield '\n\n'
+    for (const event of stream.opening ?? []) yield* pieces(event, named)
+    for await (const delta of stream.deltas) {
+      const event = stream.event(delta)
+      if (!Array.isArray(event)) yield written(event, named)
+      else if (event.length > 0) yield event.map((each) => written(each, named)).join('')
     }
+    for (const event of stream.done()) yield* pieces(event, named)
     if (stream.terminator !== null) yield `data: ${stream.terminator}\n\n`
     context.failure = null
   } catch (thrown) {
     const error = toGatewayError(thrown)
     context.failure = error
     const { body } = errorReply(error, requestId)
-    yield written({ type: 'error', ...body })
+    for (const event of stream.failed?.(body) ?? [{ type: 'error', ...body }]) yield* pieces(event, named)
   }
 }
 
-function written(event: object): string {
-  return `data: ${JSON.stringify(event)}\n\n`
+/** An event whose members may be large. */
+async function* pieces(event: object, named: boolean): AsyncGenerator<string, void> {
+  const [first = '', ...others] = await jsonPieces<string>(event)
+  const begun = `${nameLine(event, named)}data: ${first}`
+  if (others.length === 0) return yield `${begun}\n\n`
+  yield begun
+  yield* others
+  yield '\n\n'
+}
+
+function written(event: object, named: boolean): string {
+  return `${nameLine(event, named)}data: ${JSON.stringify(event)}\n\n`
+}
+
+function nameLine(event: object, named: boolean): string {
+  return named && 'type' in event ? `event: ${event.type}\n` : ''
 }

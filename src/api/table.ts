@@ -40,6 +40,7 @@ import { openaiEmbeddings } from './openai/embeddings.ts'
 import { imagesGenerations } from './openai/images.ts'
 import { model, models } from './openai/models.ts'
 import { realtime } from './openai/realtime.ts'
+import { responses } from './openai/responses.ts'
 import { audioSpeech } from './openai/speech.ts'
 import { audioTranscriptions, audioTranslations } from './openai/transcriptions.ts'
 
@@ -78,6 +79,7 @@ export const ENDPOINTS = table({
   'GET /openai/v1/realtime': realtime,
   'POST /openai/v1/realtime/client_secrets': clientSecrets,
   'POST /openai/v1/chat/completions': chatCompletions,
+  'POST /openai/v1/responses': responses,
   'POST /openai/v1/completions': completions,
   'POST /openai/v1/embeddings': openaiEmbeddings,
   'POST /openai/v1/images/generations': imagesGenerations,

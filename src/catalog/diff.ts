@@ -22,6 +22,7 @@ const SETTINGS = {
   pinned: (entry: Entry) => entry.pinned,
   voices: (entry: Entry) => entry.voices,
   retry_empty: (entry: Entry) => entry.retryEmpty,
+  accept: (entry: Entry) => entry.accept,
   pull: (entry: Entry) => entry.pull,
   cut_through: (entry: Entry) => entry.cutThrough,
   options: (entry: Entry) => entry.options,
@@ -63,6 +64,7 @@ function diffRoute(before: Route | undefined, after: Route | undefined): RouteCh
   const lines = [
     ...changed('strategy', before.strategy, after.strategy),
     ...changed('published', before.published, after.published),
+    ...changed('live_fallback', before.liveFallback, after.liveFallback),
     ...diffEntries(before.entries, after.entries),
   ]
   return lines.length === 0 && before.version === after.version ? null : { ...common, lines }

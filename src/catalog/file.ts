@@ -1,7 +1,8 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { CAPABILITIES } from '../contracts/calls.ts'
-import { PROFILES, SCOPES, STRATEGIES } from '../contracts/catalog.ts'
+import { LIVE_FALLBACKS, PROFILES, SCOPES, STRATEGIES } from '../contracts/catalog.ts'
 import { FACT_SHAPES } from '../contracts/facts.ts'
+import { RequireShape } from '../contracts/requirements.ts'
 
 /** Pattern for names of workspaces, apps, routes, providers, plans and purposes. Object keys and logs contain them. */
 const NAME = '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$'
@@ -130,6 +131,35 @@ export const ProviderShape = strict({
   ...facts,
 })
 
+const AcceptShape = strict({
+  repeats: optional(
+    Type.Integer({ minimum: 2, maximum: 1000 }),
+    'most times that the same words may follow one another',
+  ),
+  compression_ratio: optional(
+    Type.Number({ exclusiveMinimum: 1, maximum: 100 }),
+    'largest ratio of 600 characters of text to the same compressed; Whisper itself takes 2.4',
+  ),
+  silence: optional(
+    Type.Boolean(),
+    'refuses more words than the speech in the audio can hold; of WAV whose level can be measured',
+  ),
+  language: optional(Type.Boolean(), 'refuses another language, or its script, than the hint says'),
+  words_per_second: optional(
+    strict({
+      min: optional(Type.Number({ minimum: 0, maximum: 100 }), 'least, of audio of 3 s or more'),
+      max: optional(Type.Number({ exclusiveMinimum: 0, maximum: 100 }), 'most'),
+    }),
+    'words per second of the audio',
+  ),
+  confidence: optional(Type.Number({ minimum: 0, maximum: 1 }), 'least mean confidence, where one is said'),
+  shadow: optional(Type.Boolean(), 'counts what breaks a rule, and refuses nothing'),
+  last_resort: optional(
+    Type.Boolean(),
+    'gives what the last entry answers with a warning; else the call fails when every entry is refused',
+  ),
+})
+
 export const EntryShape = strict({
   provider: Type.With(Name, { description: 'a provider of this file' }),
   model: formed(MODEL, 'a name without control characters or white space around it', {
@@ -152,6 +182,7 @@ export const EntryShape = strict({
     Type.Boolean(),
     'tries the next entry when 3 s or more of audio came back without a word',
   ),
+  accept: optional(AcceptShape, 'what its transcripts have to be like; wins over that of the route'),
   pull: optional(
     Type.Boolean(),
     'hands the provider a signed URL of stored audio instead of its bytes; needs S3_PUBLIC_ENDPOINT',
@@ -171,6 +202,11 @@ export const RouteShape = strict({
     'how candidates are ordered; priority, the order of the entries, unless said',
   ),
   published: optional(Type.Boolean(), 'false takes it out of service'),
+  live_fallback: optional(
+    Type.Enum([...LIVE_FALLBACKS]),
+    'where no entry for live audio is left, batch sends a session to entries for files; none unless said',
+  ),
+  accept: optional(AcceptShape, 'what transcripts have to be like, at entries that do not say'),
   entries: Type.Array(EntryShape, { minItems: 1, description: 'candidates of a call' }),
 })
 
@@ -204,11 +240,13 @@ export const KeyShape = strict({
 export const PurposeShape = strict({
   description: optional(Text, 'shown in GET /v1/me'),
   enabled: optional(Type.Boolean(), "false falls back to the app's own routing"),
+  require: optional(RequireShape, 'what its calls demand of the entries'),
 })
 
 export const WorkspaceShape = strict({
   name: optional(Text, 'shown in GET /v1/me; its id unless said'),
   plan: optional(Name, 'a plan of this file; everything is included unless said'),
+  require: optional(RequireShape, 'what all of its calls demand of the entries'),
   credits_usd: optional(Usd, 'a grant, booked once by its grant_id'),
   grant_id: optional(Type.String({ minLength: 1, maxLength: 64 }), 'names the grant of credits_usd'),
   trial: optional(

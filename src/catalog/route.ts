@@ -25,31 +25,39 @@ export function resolveRoute(
   issues: Issues,
 ): Route | null {
   const path = ['routes', name]
-  const { workspace, strategy = 'priority', published = true } = fields
+  const { workspace, strategy = 'priority', published = true, live_fallback: liveFallback = 'none' } = fields
   if (!context.purposes.has(workspace))
     issues.add([...path, 'workspace'], `there is no workspace "${workspace}"`)
 
   const resolved = entries.map((entry, index) =>
-    entry === null ? null : resolveEntry(workspace, entry, context, [...path, 'entries', index], issues),
+    entry === null ? null : resolveEntry(fields, entry, context, [...path, 'entries', index], issues),
   )
   const whole = resolved.filter((entry) => entry !== null)
   if (whole.length < resolved.length) return null
   const version = routeVersion(name, fields, entries)
-  return { name, workspace, strategy, published, version, entries: whole }
+  return { name, workspace, strategy, published, liveFallback, version, entries: whole }
 }
 
 /** `pv_…` of a route, out of what is written alone: whether it could be served does not count. */
 export function routeVersion(
   name: string,
-  { workspace, strategy = 'priority', published = true }: Omit<RouteFields, 'entries'>,
+  { workspace, strategy = 'priority', published = true, live_fallback, accept }: Omit<RouteFields, 'entries'>,
   entries: readonly (EntryFields | null)[],
 ): string {
-  const rest = canonicalJson({ name, workspace, strategy, published })
+  const rest = canonicalJson({
+    name,
+    workspace,
+    strategy,
+    published,
+    // Versions of routes from before this was there stay what they were.
+    ...(live_fallback === 'batch' ? { live_fallback } : {}),
+    ...(accept === undefined ? {} : { accept }),
+  })
   return versionOf(`{"entries":[${entries.map(entryText).join(',')}],${rest.slice(1)}`)
 }
 
 function resolveEntry(
-  workspace: string,
+  { workspace, accept }: Omit<RouteFields, 'entries'>,
   fields: EntryFields,
   context: RouteContext,
   path: Path,
@@ -83,6 +91,7 @@ function resolveEntry(
     pinned: fields.pinned ?? false,
     voices: fields.voices ?? {},
     retryEmpty: fields.retry_empty ?? false,
+    accept: fields.accept ?? accept ?? null,
     pull: fields.pull ?? false,
     cutThrough: fields.cut_through ?? false,
     options: fields.options ?? {},

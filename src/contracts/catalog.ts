@@ -3,9 +3,13 @@ import type { Capability } from './calls.ts'
 import type { AccountTerms } from './ledger.ts'
 import type { ModelFacts } from './provider.ts'
 import type { RateLimit } from './rate-limit.ts'
+import type { Requirements } from './requirements.ts'
 
 export const STRATEGIES = ['priority', 'weighted', 'lowest_latency', 'lowest_cost'] as const
 export type Strategy = (typeof STRATEGIES)[number]
+
+export const LIVE_FALLBACKS = ['none', 'batch'] as const
+export type LiveFallback = (typeof LIVE_FALLBACKS)[number]
 
 export const PROFILES = ['fast', 'balanced', 'thinking'] as const
 export type Profile = (typeof PROFILES)[number]
@@ -32,6 +36,37 @@ export interface ConfiguredProvider {
   readonly queueMs: number
 }
 
+export const ACCEPT_RULES = [
+  'repeats',
+  'compression_ratio',
+  'silence',
+  'language',
+  'words_per_second',
+  'confidence',
+] as const
+/** A rule that a transcript can break. */
+export type AcceptRule = (typeof ACCEPT_RULES)[number]
+
+/** What a transcript has to be like to be the answer; every rule only where it is set. */
+export interface AcceptRules {
+  /** Most times that the same words may follow one another. */
+  readonly repeats?: number
+  /** Largest ratio of a stretch of the text to the same compressed by zlib. */
+  readonly compression_ratio?: number
+  /** There may be no more words than the speech in the audio can hold. */
+  readonly silence?: boolean
+  /** The text has to be in the language of the hint, as far as its provider and its script tell. */
+  readonly language?: boolean
+  /** Of the whole audio; `min` from 3 s of it on. */
+  readonly words_per_second?: { readonly min?: number; readonly max?: number }
+  /** Least mean of the confidence of its words, else of its segments, where they have one. */
+  readonly confidence?: number
+  /** Broken rules are counted, and the transcript is the answer all the same. */
+  readonly shadow?: boolean
+  /** What the last entry answers is the answer, with a warning, whatever rule it breaks. */
+  readonly last_resort?: boolean
+}
+
 /** One candidate of a route, with all that selection needs to know of it. */
 export interface Entry {
   readonly provider: ConfiguredProvider
@@ -46,6 +81,8 @@ export interface Entry {
   /** The caller's voice names → this provider's. */
   readonly voices: Readonly<Record<string, string>>
   readonly retryEmpty: boolean
+  /** What a transcript of it has to be like; null: it may be anything. */
+  readonly accept: AcceptRules | null
   /** Its provider is handed a URL of stored audio and fetches it. */
   readonly pull: boolean
   /** Its provider is sent audio while it is still coming, where that cannot be billed before its end. */
@@ -58,6 +95,8 @@ export interface Route {
   readonly workspace: string
   readonly strategy: Strategy
   readonly published: boolean
+  /** What goes on with a live session when no entry for live audio is left: `batch`, transcription of files. */
+  readonly liveFallback: LiveFallback
   /** `pv_` and the first 16 hex characters of the SHA-256 of the route's canonical JSON. */
   readonly version: string
   readonly entries: readonly Entry[]
@@ -67,6 +106,8 @@ export interface Purpose {
   readonly purpose: string
   readonly description: string
   readonly enabled: boolean
+  /** What calls for it demand of the entries, also while it is not enabled; absent: nothing. */
+  readonly require?: Requirements
   /** The route that the app binds the label to; null when it binds none. */
   readonly route: Route | null
 }
@@ -80,6 +121,8 @@ export interface Principal {
     /** Capabilities that the plan includes; null without a plan: all of them. */
     readonly includes: ReadonlySet<Capability> | null
     readonly terms: AccountTerms
+    /** What all of its calls demand of the entries; absent: nothing. */
+    readonly require?: Requirements
   }
   readonly app: { readonly id: string }
   readonly key: {
@@ -136,4 +179,6 @@ export interface Selectors {
   /** Label in the body or the header; null when none was sent. */
   readonly purpose: { readonly label: string; readonly source: 'body' | 'header' } | null
   readonly responseProfile: Profile | null
+  /** What the call itself demands of the entries; absent: nothing. */
+  readonly require?: Requirements
 }

@@ -1,10 +1,13 @@
-import type { Entry } from './catalog.ts'
-import type { SessionEnd } from './live.ts'
+import type { AcceptRule, Entry } from './catalog.ts'
+import type { LiveEntry, SessionEnd, SessionKind } from './live.ts'
 import type { OperationName } from './operations.ts'
 import type { FailureKind } from './upstream.ts'
 
 /** How an attempt ended; `abandoned`: the caller left, or this node could not go on. */
 export type AttemptOutcome = 'ok' | FailureKind | 'abandoned'
+
+/** What became of a transcript that breaks a rule; `shadow`, `last_resort`: it was the answer all the same. */
+export type DoubtOutcome = 'refused' | 'shadow' | 'last_resort'
 
 /** An attempt that is over. */
 export interface WatchedAttempt {
@@ -24,6 +27,8 @@ export interface CallWatch {
   attempted(attempt: WatchedAttempt): void
   /** A call waited for a slot of the entry's account, whether it got one or not. */
   waited(entry: Entry, milliseconds: number): void
+  /** Reports a transcript that breaks a rule of its entry, once for each rule. */
+  doubted(entry: Entry, operation: OperationName, rule: AcceptRule, how: DoubtOutcome): void
   /** Reports the metered usage of an answer, in wire names. */
   metered(entry: Entry, operation: OperationName, usage: Readonly<Record<string, number | null>>): void
   /** Reports the cost of a call at an entry, answered or not. */
@@ -53,5 +58,13 @@ export interface LiveWatch {
    *        reckoned as the length of the audio that came behind it, and the time since the last of that came.
    */
   heard(entry: Entry, text: LiveText, seconds: number): void
-  ended(how: SessionEnd): void
+  ended(kind: SessionKind, how: SessionEnd): void
+  /**
+   * An entry has spoken a sentence.
+   *
+   * @param firstAudioSeconds from asking for it until its first audio was here, entries that failed it included
+   */
+  spoke(entry: LiveEntry, characters: number, firstAudioSeconds: number): void
+  /** Another entry than `from`, which spoke the sentence before, has spoken the next. */
+  revoiced(from: LiveEntry): void
 }

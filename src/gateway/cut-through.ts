@@ -4,13 +4,14 @@ import type { ArrivingBody, Audio, AudioFormat, AudioRef } from '../contracts/au
 import type { Principal, Route } from '../contracts/catalog.ts'
 import type { OperationName, TranscriptionTask } from '../contracts/operations.ts'
 import type { FailureKind } from '../contracts/upstream.ts'
-import { type Answer, attemptWhole, operationAt, suspectEmpty } from './attempt.ts'
+import { attemptWhole, operationAt } from './attempt.ts'
 import type { Call } from './call.ts'
 import type { AdmittedContext } from './call-context.ts'
 import type { Attempt } from './failover.ts'
-import { type AttemptFailure, LATE } from './operation.ts'
+import { type Answer, type AttemptFailure, LATE } from './operation.ts'
 import { type Candidate, type Selection, select } from './selection.ts'
 import type { ActiveCall, Services } from './services.ts'
+import { judge } from './transcript-quality.ts'
 
 /**
  * An attempt that begins while the audio of its call is still coming, where an entry asks for that with `cut_through`
@@ -250,10 +251,7 @@ export class EarlyAttempt {
       const isForgiven = this.#isStarved && ended.failure.kind === 'ambiguous'
       return isForgiven ? { ...ended, blamed: false } : ended
     }
-    const suspect = suspectEmpty(payload, ended.got.result, attempt.candidate, attempt.last)
-    if (suspect === null) return ended
-    release(ended)
-    return suspect
+    return judge(active, attempt, ended.got)
   }
 }
 

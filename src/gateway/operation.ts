@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type CancelSignal, toAbortSignal } from '../cancellation.ts'
 import type { ByteBudget } from '../contracts/budget.ts'
 import type { Entry } from '../contracts/catalog.ts'
+import type { OperationName, Results } from '../contracts/operations.ts'
 import type { Ending, Operation, Step, Target } from '../contracts/provider.ts'
 import {
   type Failure,
@@ -24,6 +25,14 @@ type RequestStep<Result = unknown> = Exclude<Step<Result>, Ending<Result>>
 
 /** Headers that pass a trace on. */
 type TraceContext = Readonly<Record<string, string>>
+
+/** An entry's whole answer. */
+export interface Answer<K extends OperationName> {
+  readonly result: Results[K]
+  readonly warnings: readonly string[]
+  /** Gives the memory of the answer back to the byte budget. Idempotent. */
+  release(): void
+}
 
 /** An attempt without an answer. */
 export interface AttemptFailure {

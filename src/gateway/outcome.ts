@@ -1,11 +1,11 @@
 import type { Entry } from '../contracts/catalog.ts'
 import type { Calls, OperationName, Results } from '../contracts/operations.ts'
 import { operationOf } from '../contracts/provider.ts'
-import type { Answer } from './attempt.ts'
 import type { Call } from './call.ts'
 import type { CallContext } from './call-context.ts'
 import { factsFor } from './facts-for.ts'
 import { meter, NOTHING_REPORTED, reportedBy, type Usage } from './meter.ts'
+import type { Answer } from './operation.ts'
 import type { Candidate, PurposeResolution, Selection } from './selection.ts'
 
 import type { ActiveCall, Services } from './services.ts'

@@ -1,4 +1,5 @@
 import type { CancelSignal } from '../cancellation.ts'
+import type { AudioReader } from '../contracts/audio.ts'
 import type { ByteBudget } from '../contracts/budget.ts'
 import type { ApiKeys, Snapshot } from '../contracts/catalog.ts'
 import type { Links } from '../contracts/links.ts'
@@ -33,6 +34,8 @@ export interface Services {
   /** Opens a socket to a provider that transcribes live. */
   readonly openSocket: OpenSocket
   readonly budget: ByteBudget
+  /** Reads the audio of a call, for whoever measures it. */
+  readonly audio: AudioReader
   /** Signs URLs of stored audio that providers fetch; absent where no provider could open them. */
   readonly audioLinks?: Links | undefined
   /** Uniform in [0, 1), for weighted routes. */

@@ -11,7 +11,7 @@ import {
   type UpstreamRequest,
   type UpstreamStream,
 } from '../contracts/upstream.ts'
-import { attemptWhole, operationAt, suspectEmpty } from './attempt.ts'
+import { attemptWhole, operationAt } from './attempt.ts'
 import { adapt, targetOf } from './eligibility.ts'
 import type { Attempt, AttemptSuccess } from './failover.ts'
 import {
@@ -33,6 +33,7 @@ import {
 } from './outcome.ts'
 import type { Reservation } from './reservation.ts'
 import type { ActiveCall } from './services.ts'
+import { isGated, suspectEmpty } from './transcript-quality.ts'
 import { brokenOff } from './upstream-errors.ts'
 
 /** An answer on its way to the caller. */
@@ -196,7 +197,7 @@ export async function openAttempt(
   const { streamed } = operationAt(services, call.operation, candidate)
   const adapted = adapt(call, candidate.entry)
   const target = targetOf(candidate.entry)
-  if (streamed === undefined || streamed.applies?.(adapted.payload, target) === false) {
+  if (streamed === undefined || isGated(candidate) || streamed.applies?.(adapted.payload, target) === false) {
     return openWhole(active, attempt)
   }
   const step = streamed.start(adapted.payload, target)

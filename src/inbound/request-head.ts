@@ -77,6 +77,7 @@ const DECIDING: Readonly<Record<string, string>> = {
   traceparent: 'traceparent',
   'x-lk-end-user': 'X-LK-End-User',
   'x-lk-purpose': 'X-LK-Purpose',
+  'x-lk-require': 'X-LK-Require',
   'x-lk-request-id': 'X-LK-Request-ID',
 }
 const NAMES = Object.keys(DECIDING)

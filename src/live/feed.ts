@@ -4,10 +4,13 @@ import type { LiveConnection } from './connection.ts'
 import type { SessionMoney } from './money.ts'
 import { AudioRing, type RingMemory } from './ring.ts'
 
-/** Audio is sent on in pieces of this length: every frame costs the same, however short it is. */
+/**
+ * Audio is sent on in pieces of this length at least, and of less than twice as much: every frame costs the same,
+ * however short it is, and what is left of a caller's own piece would wait for the next one.
+ */
 const CHUNK_SECONDS = 0.1
 /** Samples louder than this, of 32,768, are sound. */
-const SOUND = 500
+export const SOUND = 500
 
 /** A place up to which the caller asks for everything to be settled. */
 interface FinalizeMark {
@@ -21,6 +24,14 @@ export interface Finalized {
   readonly id: string | null
 }
 
+/** Audio that waits to be settled. */
+export interface Unsettled {
+  readonly place: number
+  readonly bytes: Uint8Array
+  /** Bytes from its place on that are to be settled now; null: more may come first. */
+  readonly due: number | null
+}
+
 /**
  * The caller's audio on its way to a provider: what is kept of it until it is settled, how far it was sent, and where
  * it is to be settled on demand. Places are bytes of the caller's audio, times seconds of it.
@@ -31,7 +42,7 @@ export class LiveFeed {
   readonly #audio: LiveAudio
   readonly #ring: AudioRing
   readonly #marks: FinalizeMark[] = []
-  readonly #chunk: Uint8Array
+  readonly #chunkBytes: number
   #settled = 0
   #lost = 0
   #isEnded = false
@@ -43,7 +54,7 @@ export class LiveFeed {
     this.bytesPerSecond = bytesPerSecond(audio)
     this.frameBytes = frameBytes(audio)
     this.#ring = new AudioRing(memory, reachSeconds * this.bytesPerSecond)
-    this.#chunk = new Uint8Array(Math.round(CHUNK_SECONDS * audio.sampleRate) * this.frameBytes)
+    this.#chunkBytes = Math.round(CHUNK_SECONDS * audio.sampleRate) * this.frameBytes
   }
 
   /** Seconds of audio that came. */
@@ -54,6 +65,11 @@ export class LiveFeed {
   /** Seconds that are transcribed for good. */
   get settledSeconds(): number {
     return this.#settled / this.bytesPerSecond
+  }
+
+  /** Seconds that are kept to be transcribed for good. */
+  get unsettledSeconds(): number {
+    return (this.#ring.end - Math.max(this.#settled, this.#ring.start)) / this.bytesPerSecond
   }
 
   /** Seconds that nobody could send any more. */
@@ -121,15 +137,47 @@ export class LiveFeed {
    * @returns seconds that are sent again, and that are lost
    */
   begin(connection: LiveConnection): { readonly replayed: number; readonly lost: number } {
-    const place = Math.max(this.#settled, this.#ring.start)
+    const lost = this.#giveUpLost()
+    const place = this.#settled
     connection.base = place
     connection.place = place
     this.#soundSentMs = 0
     for (const mark of this.#marks) mark.isSent = false
-    const lost = place - this.#settled
-    this.#lost += lost
-    this.#settled = place
-    return { replayed: (this.#ring.end - place) / this.bytesPerSecond, lost: lost / this.bytesPerSecond }
+    return { replayed: this.unsettledSeconds, lost: lost / this.bytesPerSecond }
+  }
+
+  /**
+   * What is not settled, from its first byte that is still here; its bytes are valid until the next call.
+   *
+   * @param most bytes at most
+   * @returns its place, and how much there is behind it that is to be settled together: up to where the caller asked
+   *          for it, or to the end of the audio; null: more may come
+   */
+  unsettled(most: number): Unsettled {
+    this.#giveUpLost()
+    const place = this.#settled
+    const bytes = this.#ring.read(place, most)
+    const [mark] = this.#marks
+    const end = mark?.place ?? (this.#isEnded ? this.#ring.end : null)
+    return { place, bytes, due: end === null ? null : end - place }
+  }
+
+  /** Whether something is to be settled now: the audio is over, or the caller asked for it. */
+  get isDue(): boolean {
+    return this.#isEnded || this.#marks.length > 0
+  }
+
+  /** All of it came, and is settled. */
+  get isDone(): boolean {
+    return this.#isEnded && this.#settled >= this.#ring.end
+  }
+
+  /** Everything before `place` is settled, by no connection. @returns the marks that are reached */
+  settleTo(place: number): readonly Finalized[] {
+    this.#settled = Math.max(this.#settled, place)
+    this.#ring.drop(this.#settled)
+    const open = this.#marks.findIndex((mark) => mark.place > this.#settled)
+    return this.#marks.splice(0, open < 0 ? this.#marks.length : open)
   }
 
   /** Everything before `seconds` of a connection is settled. */
@@ -167,21 +215,31 @@ export class LiveFeed {
   #sendChunk(connection: LiveConnection, money: SessionMoney, nowMs: number): 'sent' | 'later' | 'empty' {
     this.#skipLost(connection)
     const waiting = this.#ring.end - connection.place
-    if (waiting <= 0) return 'empty'
-    // A piece that is short waits for the rest of it, unless nothing follows.
-    const nothingFollows = this.#isEnded || this.#marks.some(({ isSent }) => !isSent)
-    const isOld = nowMs - this.#pushedMs >= CHUNK_SECONDS * 1000
-    if (waiting < this.#chunk.length && !nothingFollows && !isOld) return 'empty'
-    const limit = Math.min(waiting, this.#chunk.length, this.#bytesToMark(connection))
+    if (waiting <= 0 || (waiting < this.#chunkBytes && this.#isMoreToCome(nowMs))) return 'empty'
+    const whole = waiting < 2 * this.#chunkBytes ? waiting : this.#chunkBytes
+    const limit = Math.min(whole, this.#bytesToMark(connection))
     const length = limit / this.bytesPerSecond
     if (connection.isStuck || money.leftSeconds <= 0 || !connection.mayTake(length, nowMs)) return 'later'
-    const count = this.#ring.read(connection.place, this.#chunk.subarray(0, limit))
-    const bytes = this.#chunk.subarray(0, count)
+    const bytes = this.#ring.read(connection.place, limit)
     if (this.#isSound(bytes)) this.#soundSentMs = nowMs
     connection.sendAudio(bytes, nowMs)
-    connection.place += count
+    connection.place += bytes.length
     if (connection.bills === 'audio') money.spend(length)
     return 'sent'
+  }
+
+  /** What is not settled and no longer here is lost. @returns bytes of it */
+  #giveUpLost(): number {
+    const lost = Math.max(0, this.#ring.start - this.#settled)
+    this.#lost += lost
+    this.#settled += lost
+    return lost
+  }
+
+  /** A piece that is short waits for the rest of it, unless nothing follows. */
+  #isMoreToCome(nowMs: number): boolean {
+    if (this.#isEnded || nowMs - this.#pushedMs >= CHUNK_SECONDS * 1000) return false
+    return !this.#marks.some(({ isSent }) => !isSent)
   }
 
   /** Audio that there was no memory for is gone: the provider's time goes on behind it. */
@@ -200,6 +258,7 @@ export class LiveFeed {
   }
 
   #tellMarks(connection: LiveConnection, onFinalized: (finalized: Finalized) => void): void {
+    if (this.#marks.length === 0) return
     for (const mark of [...this.#marks]) {
       if (mark.isSent || mark.place > connection.place) continue
       mark.isSent = true

@@ -8,6 +8,7 @@ export class RingMemory {
   /** Bytes that all rings may hold together. */
   readonly limit: number
   readonly #free: Uint8Array[] = []
+  #joined = new Uint8Array(BLOCK_BYTES)
   #used = 0
 
   constructor(limit: number) {
@@ -24,6 +25,12 @@ export class RingMemory {
     if (this.#used + BLOCK_BYTES > this.limit) return null
     this.#used += BLOCK_BYTES
     return this.#free.pop() ?? Buffer.allocUnsafeSlow(BLOCK_BYTES)
+  }
+
+  /** Memory for a piece that lies in several blocks. Valid until the next call. */
+  joined(length: number): Uint8Array {
+    if (length > this.#joined.length) this.#joined = new Uint8Array(length)
+    return this.#joined.subarray(0, length)
   }
 
   giveBack(block: Uint8Array): void {
@@ -72,7 +79,7 @@ export class AudioRing {
       const block = this.#blocks[Math.floor(offset / BLOCK_BYTES)]!
       const place = offset % BLOCK_BYTES
       const count = Math.min(BLOCK_BYTES - place, bytes.length - at)
-      block.set(bytes.subarray(at, at + count), place)
+      block.set(count === bytes.length ? bytes : bytes.subarray(at, at + count), place)
       at += count
       this.#end += count
     }
@@ -89,22 +96,29 @@ export class AudioRing {
     if (this.#blocks.length === 0) this.#base = this.#start
   }
 
-  /** Copies what is held from `place` on into `target`. @returns how much that is */
-  read(place: number, target: Uint8Array): number {
+  /** What is held from `place` on, at most `length` bytes of it. To be read only, and before anything else is done. */
+  read(place: number, length: number): Uint8Array {
     const from = Math.max(place, this.#start)
-    const count = Math.min(target.length, this.#end - from)
+    const count = Math.max(0, Math.min(length, this.#end - from))
+    const offset = from - this.#base
+    const within = offset % BLOCK_BYTES
+    const first = this.#blocks[Math.floor(offset / BLOCK_BYTES)]
+    // Most pieces lie in one block, and need not be copied.
+    if (first !== undefined && within + count <= BLOCK_BYTES) return first.subarray(within, within + count)
+    return this.#join(offset, count)
+  }
+
+  #join(offset: number, count: number): Uint8Array {
+    const target = this.#memory.joined(count)
     let at = 0
     while (at < count) {
-      const offset = from + at - this.#base
-      const block = this.#blocks[Math.floor(offset / BLOCK_BYTES)]!
-      const part = block.subarray(
-        offset % BLOCK_BYTES,
-        Math.min(BLOCK_BYTES, (offset % BLOCK_BYTES) + count - at),
-      )
+      const block = this.#blocks[Math.floor((offset + at) / BLOCK_BYTES)]!
+      const place = (offset + at) % BLOCK_BYTES
+      const part = block.subarray(place, Math.min(BLOCK_BYTES, place + count - at))
       target.set(part, at)
       at += part.length
     }
-    return Math.max(0, count)
+    return target
   }
 
   /** Gives its memory back. */

@@ -21,14 +21,16 @@ export interface OpenSession {
   /** `live_…`: ids of requests are the callers' to choose. */
   readonly id: string
   readonly context: AdmittedContext
-  readonly session: LiveSession
+  readonly session: Pick<
+    LiveSession | SpeechSession,
+    'startedMs' | 'entry' | 'costUsd' | 'facts' | 'stop' | 'goAway'
+  >
 }
 
 /** The live sessions of this node. */
 export class LiveSessions {
   readonly #parts: LiveParts
   readonly #open = new Set<OpenSession>()
-  readonly #speaking = new Set<SpeechSession>()
   readonly #counts: SessionCounts
   /** Looks for orders to end sessions; null: there are none. */
   #looking: NodeJS.Timeout | null = null
@@ -45,7 +47,7 @@ export class LiveSessions {
   }
 
   get count(): number {
-    return this.#open.size + this.#speaking.size
+    return this.#open.size
   }
 
   /** Bytes of audio that sessions keep. */
@@ -108,9 +110,7 @@ export class LiveSessions {
         },
       },
     })
-    const opened = { id: newId('live'), context, session }
-    this.#open.add(opened)
-    this.#looking ??= setInterval(this.#carryOut, ORDERS_MS).unref()
+    const opened = this.#list(context, session)
     return session
   }
 
@@ -119,17 +119,23 @@ export class LiveSessions {
     const { admitted, left } = this.#count(request.context, request.admitted)
     const session = new SpeechSession(this.#parts, { ...request, admitted }, () => {
       left()
-      this.#speaking.delete(session)
+      this.#closed(opened)
     })
-    this.#speaking.add(session)
+    const opened = this.#list(request.context, session)
     return session
+  }
+
+  #list(context: AdmittedContext, session: OpenSession['session']): OpenSession {
+    const opened = { id: newId('live'), context, session }
+    this.#open.add(opened)
+    this.#looking ??= setInterval(this.#carryOut, ORDERS_MS).unref()
+    return opened
   }
 
   /** The node stops in `seconds`: no session is opened any more, and the open ones are told. */
   goAway(seconds: number): void {
     this.#isLeaving = true
     for (const { session } of this.#open) session.goAway(seconds)
-    for (const session of this.#speaking) session.goAway(seconds)
   }
 
   #closed(opened: OpenSession): void {
@@ -182,7 +188,7 @@ export class LiveSessions {
 
 function sampleOf({ id, context, session }: OpenSession): LiveSample {
   const { principal, route } = context
-  const { audio_seconds: audioSeconds, switches } = session.facts()
+  const { audio_seconds: audioSeconds = 0, characters, switches } = session.facts()
   return {
     id,
     workspace: principal.workspace.id,
@@ -192,6 +198,7 @@ function sampleOf({ id, context, session }: OpenSession): LiveSample {
     entry: session.entry,
     startedAtMs: Math.round(Date.now() - (performance.now() - session.startedMs)),
     audioSeconds,
+    ...(characters === undefined ? {} : { characters }),
     switches,
     costUsd: session.costUsd,
   }

@@ -55,12 +55,15 @@ export function converter(from: LiveAudio, to: LiveAudio): Converter | null {
   }
 }
 
+/** Bytes of `pcm_s16le` as samples, in place where they are aligned. */
+export function samplesOf(bytes: Uint8Array): Int16Array {
+  const aligned = bytes.byteOffset % 2 === 0 ? bytes : bytes.slice()
+  return new Int16Array(aligned.buffer, aligned.byteOffset, aligned.byteLength >> 1)
+}
+
 /** Samples of 16 bits in the order of this machine. */
 function decode(bytes: Uint8Array, encoding: LiveEncoding): Int16Array {
-  if (encoding === 'pcm_s16le') {
-    const aligned = bytes.byteOffset % 2 === 0 ? bytes : bytes.slice()
-    return new Int16Array(aligned.buffer, aligned.byteOffset, aligned.byteLength >> 1)
-  }
+  if (encoding === 'pcm_s16le') return samplesOf(bytes)
   const table = encoding === 'mulaw' ? MULAW : ALAW
   const samples = new Int16Array(bytes.length)
   for (let at = 0; at < bytes.length; at += 1) samples[at] = table[bytes[at]!]!

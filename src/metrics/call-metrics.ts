@@ -1,7 +1,7 @@
-import type { Entry } from '../contracts/catalog.ts'
+import type { AcceptRule, Entry } from '../contracts/catalog.ts'
 import { GEN_AI_OPERATION, genAiProvider } from '../contracts/gen-ai.ts'
 import type { OperationName } from '../contracts/operations.ts'
-import type { AttemptOutcome, CallWatch, WatchedAttempt } from '../contracts/watch.ts'
+import type { AttemptOutcome, CallWatch, DoubtOutcome, WatchedAttempt } from '../contracts/watch.ts'
 import { type Counter, Counters, type Histogram, Histograms, type Rendered } from './family.ts'
 
 const SECONDS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92]
@@ -39,6 +39,10 @@ export class CallMetrics implements CallWatch {
 
   waited({ provider }: Entry, milliseconds: number): void {
     this.#families.waits.of(provider.name).observe(milliseconds / 1000)
+  }
+
+  doubted({ provider, model }: Entry, operation: OperationName, rule: AcceptRule, how: DoubtOutcome): void {
+    this.#families.doubts.of(operation, provider.name, model, rule, how).add(1)
   }
 
   metered(entry: Entry, operation: OperationName, usage: Readonly<Record<string, number | null>>): void {
@@ -102,6 +106,11 @@ function makeFamilies() {
       'Seconds that a call waited for a slot of an account, whether it got one or not.',
       ['provider'],
       SLOT_SECONDS,
+    ),
+    doubts: new Counters(
+      'larkway_transcript_doubts_total',
+      'Transcripts that broke a rule of accept, by rule and by what became of them.',
+      [...OF_ENTRY, 'rule', 'outcome'],
     ),
     audio: new Counters('larkway_audio_seconds_total', 'Seconds of audio that were heard.', OF_ENTRY),
     characters: new Counters(

@@ -81,8 +81,7 @@ export async function openNode(
 
   async function openGateway() {
     const { objects } = store
-    const uploadSlots = environment.S3_BUCKET === undefined ? FOLDER_UPLOAD_SLOTS : UPLOAD_SLOTS
-    const spool = createSpool({ budget, blocks, objects, log, uploadSlots })
+    const spool = createSpool({ budget, blocks, objects, log, uploadSlots: uploadSlotsFor(environment) })
     closers.push(() => spool.close())
     const workers = createWorkers()
     closers.push(() => workers.close())
@@ -98,6 +97,7 @@ export async function openNode(
       open: sender.open,
       openSocket: createSocketOpener(sandbox),
       budget,
+      audio: reader,
       audioLinks: store.audioLinks,
       slotResults: createSlotResults({ objects, budget }),
       timing: timing.calls,
@@ -121,6 +121,10 @@ export async function openNode(
       signals,
     }
   }
+}
+
+function uploadSlotsFor({ S3_BUCKET }: Environment): number {
+  return S3_BUCKET === undefined ? FOLDER_UPLOAD_SLOTS : UPLOAD_SLOTS
 }
 
 async function sweep(
@@ -181,7 +185,7 @@ function openServices(
   closers: Closer[],
   outside: Pick<
     Services,
-    'send' | 'open' | 'openSocket' | 'budget' | 'audioLinks' | 'slotResults' | 'watch' | 'timing'
+    'send' | 'open' | 'openSocket' | 'budget' | 'audio' | 'audioLinks' | 'slotResults' | 'watch' | 'timing'
   >,
 ): Services {
   const settlements = createSettlements(state.ledger, log)

@@ -141,6 +141,29 @@ t.test('a provider that does not wait for a slow upload is asked again, and not 
   await assertStopsClean(t, gateway)
 })
 
+t.test('a transcript of what was sent on while it came is judged with the whole audio', async (t: Test) => {
+  const [first, second] = [await startEar(t), await startEar(t)]
+  // The audio is one steady level, which nobody speaks.
+  const accept = { silence: true, last_resort: true }
+  const { gateway, key } = await startNode(t, [first.url, second.url], { cut_through: true, accept })
+  const answered = await upload(gateway.port, key, true)
+  t.same(answered, { status: 200, text: `Heard ${sha256(BODY)}` })
+  t.same(
+    [first, second].map(({ requests }) => requests.map((one) => one.sha256)),
+    [[sha256(BODY)], [sha256(BODY)]],
+  )
+  const line = () => gateway.log.find(({ msg }) => msg === 'request')
+  await waitUntil(() => line() !== undefined)
+  t.match(line(), {
+    cut_through: 'used',
+    attempts: [
+      { provider: 'ear0', reason: 'a transcript that breaks accept: silence' },
+      { provider: 'ear1' },
+    ],
+  })
+  await assertStopsClean(t, gateway)
+})
+
 t.test('what is sent on while it comes takes no memory of its own', { timeout: 180_000 }, async (t: Test) => {
   const whole = await peakOf(t, false)
   const cut = await peakOf(t, true)

@@ -264,8 +264,13 @@ t.test('an entry that does not stream answers in one piece', async (t) => {
   const tools = [{ name: 'add', description: null, parameters: null }]
   const call = request('chat', chatCall({ tools }))
   const attempts: WatchedAttempt[] = []
-  const attempted = (one: WatchedAttempt) => void attempts.push(one)
-  const watch = { attempted, waited() {}, metered() {}, charged() {} }
+  const watch = {
+    attempted: (one: WatchedAttempt) => void attempts.push(one),
+    waited() {},
+    doubted() {},
+    metered() {},
+    charged() {},
+  }
   const { deltas, outcome } = await runStreamed({ ...services, watch }, call)
   const pieces: ChatDelta[] = []
   for await (const delta of deltas) pieces.push(delta)

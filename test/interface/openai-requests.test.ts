@@ -92,7 +92,7 @@ t.test('a body that is not as documented is refused, naming the field of OpenAI'
     t.match(response.headers.get('x-request-id'), /^req_/)
   }
   t.equal(gateway.upstream.received.length, 0, 'nothing was passed on')
-  for (const path of ['/openai/v1/responses', '/openai/v1', '/openai/v1/files']) {
+  for (const path of ['/openai/v1/batches', '/openai/v1', '/openai/v1/files']) {
     t.match(
       await (await gateway.post(path, {})).json(),
       { error: { code: 'NOT_FOUND', type: 'not_found' } },

@@ -207,7 +207,8 @@ const SPEECH = { id: 'speech', path: '/v1/speech', json: { input: 'e' } }
 async function seeCalls(t: Test, rig: Rig): Promise<void> {
   const { documented, node } = rig
   const openai = { ...CHAT, id: 'openaiChat', path: '/openai/v1/chat/completions' }
-  for (const call of [CHAT, SPEECH, openai]) {
+  const response = { id: 'openaiResponse', path: '/openai/v1/responses', json: { input: 'e' } }
+  for (const call of [CHAT, SPEECH, openai, response]) {
     await refused(t, rig, 'failing', 'UPSTREAM_ERROR', call)
     await refused(t, rig, 'refusing', 'UPSTREAM_REJECTED', call)
     await refused(t, rig, 'hanging', 'UPSTREAM_TIMEOUT', call)
@@ -227,12 +228,14 @@ async function seeCalls(t: Test, rig: Rig): Promise<void> {
     ...CHAT,
     json: { ...CHAT.json, messages: [{ role: 'user', content: 'sos sos' }], stream: true },
   }
-  const broken = await send(
-    { url: node.url, key: node.keys.breaking },
-    { ...streamed, summary: '', status: 200 },
-  )
-  t.match(broken.body.toString(), /"type":"error"/)
-  t.same(documented.faultsOf('chat', broken), [], 'a stream that breaks off')
+  for (const call of [streamed, { ...response, json: { input: 'sos sos', stream: true } }]) {
+    const broken = await send(
+      { url: node.url, key: node.keys.breaking },
+      { ...call, summary: '', status: 200 },
+    )
+    t.match(broken.body.toString(), /"type":"error"/)
+    t.same(documented.faultsOf(call.id, broken), [], 'a stream that breaks off')
+  }
 }
 
 /** Every operation that hears, with the audio as the body. */

@@ -208,6 +208,14 @@ export const CASES: Readonly<Record<string, Case>> = {
       '/openai/v1/chat/completions',
       ...chats(songs).map((chat) => ({ ...chat, model: songs.label, user: songs.field })),
     ),
+  'POST /openai/v1/responses': ({ prompt, label, field }) =>
+    post(
+      '/openai/v1/responses',
+      { model: label, input: prompt, instructions: prompt, metadata: { [field]: prompt }, user: field },
+      { input: [{ role: 'user', content: [{ type: 'input_text', text: prompt }] }], stream: true },
+      { input: prompt, tools: [{ type: 'function', name: 'look', description: prompt }] },
+      { input: [{ type: field, id: prompt }], [field]: prompt },
+    ),
   'POST /openai/v1/completions': ({ prompt, field }) =>
     post('/openai/v1/completions', { model: field, prompt }, { model: field, prompt, stream: true }),
   'POST /openai/v1/embeddings': ({ prompt, field }) =>

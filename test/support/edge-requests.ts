@@ -144,6 +144,7 @@ export function openaiRequests(authorization: string): EdgeRequest[] {
     moved('me', '/metrics'),
     moved('chat', '/openai/v1/chat/completions', named),
     moved('chat, streamed', '/openai/v1/chat/completions', named),
+    moved('chat', '/openai/v1/responses', () => '{"input":"hello"}'),
     moved('complete', '/openai/v1/completions', named),
     moved('embeddings', '/openai/v1/embeddings', named),
     moved('image', '/openai/v1/images/generations', named),

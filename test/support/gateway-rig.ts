@@ -143,6 +143,7 @@ export function gatewayRig(t: Pick<Test, 'teardown'>, options: GatewayRigOptions
     open: sender.open,
     openSocket: createSocketOpener(undefined),
     budget,
+    audio: reader,
     random: () => 0.5,
     latency: createLatencyTracker(),
     health: createCircuitBreakers(),

@@ -7,6 +7,7 @@ import { framesOf, type LiveAudio, liveAudio, silence, timesOff } from './live-a
 import { LiveClient } from './live-client.ts'
 import type { LiveVendor, VendorServer } from './live-vendor.ts'
 import { serveVendor } from './live-vendor.ts'
+import { waitUntil } from './wait-until.ts'
 
 /** A vendor as the gateway is configured for it. */
 export interface JudgedVendor {
@@ -23,11 +24,13 @@ export interface JudgedVendor {
 }
 
 /** A session, and how it is to go. */
-interface Row {
+export interface Row {
   readonly name: string
   /** What the vendor is ordered to do; null: another provider dies, and the vendor goes on. */
   readonly faults: string | null
   readonly switches: number
+  /** How long no audio comes behind the first sentence, ms. */
+  readonly pauseMs?: number
 }
 
 /** Two sentences with a pause behind each that ends an utterance. */
@@ -54,7 +57,7 @@ function joined(parts: readonly LiveAudio[], pauseSeconds: number): LiveAudio {
 /** In the pause behind the first sentence, and within the first word of the second. */
 const PAUSE_MS = Math.round((JUDGED_AUDIO.words[2]!.end + 1.9) * 1000)
 
-const ROWS: readonly Row[] = [
+export const ROWS: readonly Row[] = [
   { name: 'sound', faults: '', switches: 0 },
   { name: 'reset in the middle of a word', faults: 'reset-in-word=5', switches: 1 },
   { name: 'closed behind a sentence', faults: `close-after-ms=${PAUSE_MS}`, switches: 1 },
@@ -77,31 +80,32 @@ interface Done {
 const plain = (text: string) => text.toLowerCase().replace(/[^a-z ]/g, '')
 
 /** Streams the audio to the gateway at real time, and reads to the end of the session. */
-async function speak(url: string, key: string, hasTimes: boolean): Promise<LiveClient> {
+async function speak(url: string, key: string, hasTimes: boolean, pauseMs: number): Promise<LiveClient> {
   const wanted = hasTimes ? '&timestamps=word' : ''
   const client = new LiveClient(`${url}/v1/transcription/stream?sample_rate=16000${wanted}`, ['larkway.v1'], {
     headers: { authorization: `Bearer ${key}` },
   })
   await client.open()
-  const startMs = performance.now()
-  let frames = 0
+  let dueMs = performance.now()
+  let sentMs = 0
   for (const frame of framesOf(JUDGED_AUDIO, 100)) {
-    frames += 1
     client.send(frame)
-    await sleep(Math.max(0, startMs + frames * 100 - performance.now()))
+    sentMs += 100
+    dueMs += sentMs === Math.ceil(PAUSE_MS / 100) * 100 ? 100 + pauseMs : 100
+    await sleep(Math.max(0, dueMs - performance.now()))
   }
   client.send({ type: 'end' })
   await client.ended
   return client
 }
 
-async function startRoutes(t: Test, judged: JudgedVendor) {
+async function startRoutes(t: Test, judged: JudgedVendor, rows: readonly Row[]) {
   const sandbox = await startSandbox()
   t.teardown(() => sandbox.close())
-  const servers = await Promise.all(ROWS.map(() => serveVendor(t, judged.vendor)))
-  const keys = ROWS.map(() => makeKey())
+  const servers = await Promise.all(rows.map(() => serveVendor(t, judged.vendor)))
+  const keys = rows.map(() => makeKey())
   const each = <T>(make: (row: Row, at: number) => T) =>
-    Object.fromEntries(ROWS.map((row, at) => [`row-${at}`, make(row, at)]))
+    Object.fromEntries(rows.map((row, at) => [`row-${at}`, make(row, at)]))
   const baseUrl = (server: VendorServer, faults: string | null) =>
     `${faults === null || faults === '' ? server.origin : server.faulty(faults)}${judged.basePath ?? ''}`
   const dying = sandbox.url.replace('/v1', '/x-sandbox/reset-in-word=2/v1')
@@ -131,7 +135,7 @@ async function startRoutes(t: Test, judged: JudgedVendor) {
           credits_usd: 100,
           grant_id: 'initial',
           apps: each((_, at) => ({ route: `row-${at}` })),
-          keys: ROWS.map((_, at) => ({
+          keys: rows.map((_, at) => ({
             id: `key_${at}`,
             app: `row-${at}`,
             sha256: hashKey(keys[at]!),
@@ -157,11 +161,17 @@ export interface Judged {
  *
  * @returns the sessions, for what is to be said of money
  */
-export async function judge(t: Test, judged: JudgedVendor): Promise<ReadonlyMap<string, Judged>> {
-  const { url, keys, servers } = await startRoutes(t, judged)
-  const clients = await Promise.all(ROWS.map((_, at) => speak(url, keys[at]!, judged.hasTimes)))
+export async function judge(
+  t: Test,
+  judged: JudgedVendor,
+  rows: readonly Row[] = ROWS,
+): Promise<ReadonlyMap<string, Judged>> {
+  const { url, keys, servers } = await startRoutes(t, judged, rows)
+  const clients = await Promise.all(
+    rows.map(({ pauseMs = 0 }, at) => speak(url, keys[at]!, judged.hasTimes, pauseMs)),
+  )
   const all = new Map<string, Judged>()
-  for (const [at, row] of ROWS.entries()) {
+  for (const [at, row] of rows.entries()) {
     const [client, server, { name }] = [clients[at]!, servers[at]!, row]
     const finals = client.ofType('final') as unknown as Final[]
     t.match(await client.ended, { code: 1000 }, name)
@@ -183,7 +193,11 @@ export async function judge(t: Test, judged: JudgedVendor): Promise<ReadonlyMap<
       [],
       `${name}: nothing was refused`,
     )
-    if (row.faults === '') t.match(server.sessions[0]?.live.record.end, { code: 1000 }, `${name}: in order`)
+    if (row.faults === '') {
+      const { record } = server.sessions[0]!.live
+      await waitUntil(() => record.end !== null)
+      t.match(record.end, { code: 1000 }, `${name}: in order`)
+    }
     if (judged.hasTimes) {
       const off = timesOff(
         finals.flatMap(({ words = [] }) => words),

@@ -278,6 +278,7 @@ function openaiCalls(audio: Buffer, image: string): readonly DocumentedCall[] {
   const at = (id: string, path: string) => ({ id, path: `/openai/v1${path}`, status: 200 })
   const heard = at('openaiTranscription', '/audio/transcriptions')
   const chat = at('openaiChat', '/chat/completions')
+  const response = at('openaiResponse', '/responses')
   const completion = at('openaiCompletion', '/completions')
   const embeddings = at('openaiEmbeddings', '/embeddings')
   const model = 'gpt-4o'
@@ -331,6 +332,16 @@ function openaiCalls(audio: Buffer, image: string): readonly DocumentedCall[] {
     { ...chat, summary: 'Events', shown: true, json: { model, messages: MESSAGES, ...usage } },
     ...CALLED.map((call) => ({ ...chat, ...call })),
     { ...chat, summary: 'A picture', json: { messages: seen } },
+    { ...response, summary: 'A question', shown: true, json: { model, input: 'sos' } },
+    { ...response, summary: 'Events', shown: true, json: { model, input: 'sos', stream: true } },
+    ...[false, true].map((stream) => ({
+      ...response,
+      summary: `A called function${stream ? ' in events' : ''}`,
+      json: {
+        ...{ model, input: 'sos', tools: [{ type: 'function', ...TOOL.function }] },
+        ...{ tool_choice: 'required', metadata: { a: 'b' }, stream },
+      },
+    })),
     { ...completion, summary: 'A text', shown: true, json: { model, prompt: 'sos' } },
     { ...completion, summary: 'Events', json: { model, prompt: 'sos', ...usage } },
     { ...embeddings, summary: 'A text', shown: true, json: { model, input: 'a lark', dimensions: 8 } },

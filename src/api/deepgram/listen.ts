@@ -1,11 +1,12 @@
 import type { Word } from '../../contracts/calls.ts'
+import type { LiveEntry } from '../../contracts/live.ts'
 import { ERRORS, type GatewayError, toGatewayError } from '../../errors.ts'
 import type { ClientSocket, ClientSocketListener } from '../../inbound/client-socket.ts'
 import { offeredProtocols } from '../../inbound/client-socket.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
 import { DEFAULT_LIMITS } from '../../limits.ts'
-import type { LiveEntry, LiveMessage, LiveSink } from '../../live/messages.ts'
+import type { LiveMessage, LiveSink } from '../../live/messages.ts'
 import type { LiveSession } from '../../live/session.ts'
 import { seconds } from '../../live/transcript.ts'
 import { WholeFrames } from '../../media/pcm.ts'
@@ -35,7 +36,7 @@ export const listen = socketEndpoint({
   description:
     'Deepgram’s streaming protocol v1, with its options as query parameters. The key goes as `Authorization: Token`, ' +
     'or in a browser with the subprotocols `token, <key>`.',
-  parameters: ['Purpose'],
+  parameters: ['Purpose', 'Require'],
   limits: { maxMessageBytes: DEFAULT_LIMITS.live_max_message_bytes },
   errors: [...CALL_ERRORS, 'ROUTE_CONTROL_NOT_ALLOWED', 'REQUIRED_FEATURE_UNAVAILABLE'],
   authorization: authorizationIn,

@@ -188,7 +188,7 @@ export function transcriptionBody(
 ): RequestBody<ReceivedTranscription | typeof LIVE> {
   return {
     contents: audioContents(fields),
-    parameters: ['Purpose', queryFields(fields)],
+    parameters: ['Purpose', 'Require', queryFields(fields)],
     async receive(request) {
       const { exchange, context, dependencies } = request
       const { services, spool, discard, digester } = dependencies

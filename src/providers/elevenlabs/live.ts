@@ -1,6 +1,7 @@
 import type { LiveAudio, LiveCall, Word } from '../../contracts/calls.ts'
 import type { JsonObject } from '../../contracts/json.ts'
 import type { LiveEvent, LiveFrame, LiveHandshake, LiveStepper } from '../../contracts/live.ts'
+import { bytesPerSecond } from '../../contracts/live-audio.ts'
 import type { LiveTranscription, Target, Unsupported } from '../../contracts/provider.ts'
 import type { Failure } from '../../contracts/upstream.ts'
 import { classify } from '../failure.ts'
@@ -31,6 +32,13 @@ import { lackedFeatures } from '../unsupported.ts'
 import { elevenlabsHeaders } from './wire.ts'
 
 /**
+ * It closes a session that has had no audio for about 15 seconds, with 1000 and without an error, as its users saw. So
+ * it is sent a little silence, which the caller's audio does not have.
+ */
+const KEEP_ALIVE_MS = 5_000
+const KEEP_ALIVE_SECONDS = 0.05
+
+/**
  * `GET /v1/speech-to-text/realtime` as a WebSocket, options in the query, JSON frames with audio in base64. The session
  * says what an utterance is (`commit_strategy=manual`): so it knows which audio a transcript is of.
  * elevenlabs-js 2.73.0 wrapper/realtime/scribe.js, wrapper/realtime/connection.d.ts
@@ -41,6 +49,7 @@ export const live: LiveTranscription = {
   refused: classify,
   // A commit of silence, and time for its answer.
   answersWithinMs: 8_000,
+  keepAliveMs: KEEP_ALIVE_MS,
   connect: (call) => withWarnings(new ScribeStepper(call), hintOf(call).warnings),
 }
 
@@ -115,8 +124,11 @@ class ScribeStepper implements LiveStepper {
   #partial = ''
   #written = 0
   #heard = 0
-  /** A transcript whose times are still to come. */
+  /** A transcript whose times are still to come, and one that came with them first, as it does now and then. */
   #untimed: string | null = null
+  #early: string | null = null
+  /** Silence that the provider was sent beside the audio: behind how many seconds of it, and how much. */
+  readonly #inserted: { readonly at: number; seconds: number }[] = []
   #ending = false
   #ended = false
 
@@ -146,7 +158,12 @@ class ScribeStepper implements LiveStepper {
   }
 
   keepAlive(): readonly LiveFrame[] {
-    return NO_FRAMES
+    const quiet = silence(this.#audio, KEEP_ALIVE_SECONDS)
+    const seconds = quiet.byteLength / bytesPerSecond(this.#audio)
+    const last = this.#inserted.at(-1)
+    if (last?.at === this.#log.sent) last.seconds += seconds
+    else this.#inserted.push({ at: this.#log.sent, seconds })
+    return [this.#chunk(quiet)]
   }
 
   end(): readonly LiveFrame[] {
@@ -198,6 +215,9 @@ class ScribeStepper implements LiveStepper {
 
   /** The text alone comes first; its times come in a message of their own, and silence has none. */
   #wasCommitted(text: string): readonly LiveEvent[] {
+    const early = this.#early
+    this.#early = null
+    if (text !== '' && early === text) return []
     const before = this.#untimed === null ? [] : this.#told(this.#untimed, [], null)
     this.#untimed = text === '' ? null : text
     if (text !== '') return before
@@ -206,11 +226,25 @@ class ScribeStepper implements LiveStepper {
   }
 
   #timed(text: string, message: JsonObject): readonly LiveEvent[] {
-    this.#untimed = null
     if (text === '') return []
+    if (this.#untimed === null) this.#early = text
+    this.#untimed = null
     const { language_code: language } = message
-    const words = objectsIn(message.words).flatMap(readWord)
+    const words = objectsIn(message.words)
+      .flatMap(readWord)
+      .map((word) => this.#placed(word))
     return this.#told(text, words, typeof language === 'string' ? languageCode(language) : null)
+  }
+
+  /** Times without the silence that was sent beside the audio. */
+  #placed(word: Word): Word {
+    return { ...word, start: this.#placeOf(word.start), end: this.#placeOf(word.end) }
+  }
+
+  #placeOf(time: number): number {
+    let place = time
+    for (const { at, seconds } of this.#inserted) if (place > at) place = Math.max(at, place - seconds)
+    return place
   }
 
   #told(text: string, words: readonly Word[], heard: string | null): readonly LiveEvent[] {

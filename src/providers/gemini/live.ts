@@ -8,6 +8,7 @@ import { asObject } from '../json.ts'
 import { type LanguageHint, languageHint } from '../language.ts'
 import {
   base64Of,
+  broken,
   closeFailure,
   failureInside,
   NO_FRAMES,
@@ -139,7 +140,7 @@ class GeminiStepper implements LiveStepper {
   }
 
   closed(code: number, reason: string): Failure | null {
-    return this.#utterances.isOver ? null : closeFailure(code, reason)
+    return this.#utterances.isOver ? null : failureOf(code, reason)
   }
 
   #begin(): Received {
@@ -180,6 +181,19 @@ class GeminiStepper implements LiveStepper {
 function joined(before: string, more: string): string {
   const text = more.trim()
   return (before === '' || text === '' ? before + text : `${before} ${text}`).slice(0, TEXT_MAX)
+}
+
+const INVALID_PAYLOAD = 1007
+
+/**
+ * All that is wrong with what it was sent comes as one code, a key that is not valid, not found or expired among it:
+ * @google/genai 3.1.0 is told so, too, and rejects with those words.
+ */
+function failureOf(code: number, reason: string): Failure {
+  const isKey = code === INVALID_PAYLOAD && /^API key\b/i.test(reason)
+  return isKey
+    ? broken(`the provider closed the connection with ${code}`, 'credential')
+    : closeFailure(code, reason)
 }
 
 /** Its errors have the status of an answer as their code. */

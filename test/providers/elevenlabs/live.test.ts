@@ -204,3 +204,45 @@ t.test('errors are classified', async (t) => {
     { kind: 'credential' },
   )
 })
+
+t.test('a transcript whose times come first is told once', async (t) => {
+  const made = rig().audio(1).finalize()
+  made.hear(timed('yes', [['yes', 0.2, 0.6]]), committed('yes'))
+  made
+    .audio(1)
+    .finalize()
+    .hear(committed('yes'), timed('yes', [['yes', 1.2, 1.6]]))
+  made.audio(1).finalize().hear(timed('', []), committed(''))
+  const events = made.heard()
+  t.match(
+    events.filter(({ kind }) => kind === 'final'),
+    [{ words: [{ word: 'yes', start: 0.2 }] }, { words: [{ word: 'yes', start: 1.2 }] }],
+  )
+  t.same(
+    events.flatMap((event) => (event.kind === 'settled' ? [event.seconds] : [])),
+    [1, 2, 3],
+  )
+  t.equal(events.filter(({ kind }) => kind === 'finalized').length, 3)
+})
+
+t.test('silence that keeps the session is no audio of the caller', async (t) => {
+  const made = rig().audio(1)
+  made.told()
+  for (let pause = 0; pause < 2; pause += 1)
+    t.match(made.stepper.keepAlive(), [/^{"message_type":"input_audio_chunk","audio_base_64":"A+=*",/])
+  made.audio(1)
+  made.stepper.keepAlive()
+  made.finalize()
+  const words = [
+    ['one', 0.5, 1.02],
+    ['two', 1.3, 1.6],
+  ] as const
+  made.hear(committed('one two'), timed('one two', words))
+  const final = made.heard().find(({ kind }) => kind === 'final')
+  t.match(final, {
+    words: [
+      { word: 'one', start: 0.5, end: 1 },
+      { word: 'two', start: 1.2, end: 1.5 },
+    ],
+  })
+})

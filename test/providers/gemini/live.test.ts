@@ -111,5 +111,11 @@ t.test('it says when it goes, and why it fails', async (t) => {
     failure: { kind: 'credential' },
   })
   t.match(rig().stepper.closed(1007, 'Request contains an invalid argument.'), { kind: 'limit' })
+  for (const said of [
+    'API key not valid. Please pass a valid API key.',
+    'API Key not found.',
+    'API key expired',
+  ])
+    t.match(rig().stepper.closed(1007, said), { kind: 'credential', providerMessage: null }, said)
   t.match(rig().stepper.closed(1011, ''), { kind: 'server' })
 })

@@ -22,6 +22,9 @@ const FACTS: Readonly<Record<keyof DeclaredFacts, true>> = {
   price: true,
   translates: true,
   live: true,
+  region: true,
+  retention: true,
+  training: true,
   // No facts of a model, but edited with them; only a provider takes them.
   concurrency: true,
   queue_ms: true,

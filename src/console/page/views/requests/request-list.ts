@@ -168,6 +168,7 @@ export const ENDPOINTS: readonly string[] = [
   '/openai/v1/audio/translations',
   '/openai/v1/audio/speech',
   '/openai/v1/chat/completions',
+  '/openai/v1/responses',
   '/openai/v1/completions',
   '/openai/v1/embeddings',
   '/openai/v1/images/generations',

@@ -1,0 +1,341 @@
+import { type Static, Type } from 'typebox'
+import type { ChatCall, ChatMessage, ChatPart, ToolCall } from '../../contracts/chat.ts'
+import type { JsonObject } from '../../contracts/json.ts'
+import { invalidField } from '../../inbound/refusals.ts'
+import { optional } from '../json-request.ts'
+import { CHAT_FIELDS, ImageUrl, imageFromUrl, readChatFields } from '../native/chat-request.ts'
+import { MODEL_FIELD, openaiRequest, refusedField } from './door.ts'
+
+/**
+ * A request for a response in OpenAI's newer format becomes the call that a chat is. Nothing is stored: a conversation
+ * is sent whole, and what refers to something stored is refused.
+ */
+
+const NOT_STORED = 'nothing is stored; send the item itself'
+const NO_FILES = 'no files are kept; send the data itself'
+
+const InputText = Type.Object({ type: Type.Literal('input_text'), text: Type.String() })
+const InputImage = Type.Object({
+  type: Type.Literal('input_image'),
+  image_url: ImageUrl,
+  detail: optional(
+    Type.Enum(['auto', 'low', 'high', 'original']),
+    'how closely the model should look; `original` is not passed on',
+  ),
+  file_id: refusedField(NO_FILES),
+})
+const InputAudio = Type.Object({
+  type: Type.Literal('input_audio'),
+  input_audio: Type.Object({
+    data: Type.String({ minLength: 1, description: 'base64' }),
+    format: Type.Enum(['wav', 'mp3']),
+  }),
+})
+const OutputText = Type.Object({ type: Type.Literal('output_text'), text: Type.String() })
+const Refusal = Type.Object({ type: Type.Literal('refusal'), refusal: Type.String() })
+
+const ItemType = Type.Optional(Type.Literal('message'))
+const CallId = Type.String({ minLength: 1, maxLength: 1_024 })
+
+const InputItem = Type.Union(
+  [
+    Type.Object({
+      type: ItemType,
+      role: Type.Literal('user'),
+      content: Type.Union([Type.String(), Type.Array(Type.Union([InputText, InputImage, InputAudio]))], {
+        description: 'text, or parts: input_text, input_image (requires vision), input_audio',
+      }),
+    }),
+    Type.Object({
+      type: ItemType,
+      role: Type.Enum(['system', 'developer']),
+      content: Type.Union([Type.String(), Type.Array(InputText)], { description: 'text, whole or in parts' }),
+    }),
+    Type.Object({
+      type: ItemType,
+      role: Type.Literal('assistant'),
+      content: Type.Union([Type.String(), Type.Array(Type.Union([OutputText, Refusal, InputText]))], {
+        description: 'an earlier answer, as it came or as text',
+      }),
+    }),
+    Type.Object({
+      type: Type.Literal('function_call'),
+      call_id: CallId,
+      name: Type.String({ minLength: 1, maxLength: 256 }),
+      arguments: Type.String({ description: 'JSON as the model wrote it' }),
+    }),
+    Type.Object({
+      type: Type.Literal('function_call_output'),
+      call_id: CallId,
+      output: Type.Union([Type.String(), Type.Array(InputText)], {
+        description: 'what the function answered, as text',
+      }),
+    }),
+    Type.Object(
+      { type: Type.Literal('reasoning') },
+      { description: 'of another model; not passed on, with a warning' },
+    ),
+    Type.Object({ type: Type.Literal('item_reference'), id: refusedField(NOT_STORED) }),
+  ],
+  { title: 'OpenAiInputItem' },
+)
+
+const FunctionTool = Type.Object({
+  type: Type.Literal('function'),
+  name: Type.String({ minLength: 1, maxLength: 128 }),
+  description: optional(Type.String(), 'what it does'),
+  parameters: optional(
+    Type.Unsafe<JsonObject>(Type.Record(Type.String(), Type.Unknown())),
+    'JSON Schema of the arguments',
+  ),
+  strict: optional(Type.Boolean(), 'not passed on'),
+  output_schema: optional(Type.Unknown(), 'not passed on'),
+  allowed_callers: optional(Type.Unknown(), 'not passed on'),
+  defer_loading: optional(Type.Unknown(), 'not passed on'),
+  async: optional(Type.Unknown(), 'not passed on'),
+})
+
+const DROPPED_OF_TOOLS = ['strict', 'output_schema', 'allowed_callers', 'defer_loading', 'async'] as const
+
+const TextFormat = Type.Union([
+  Type.Object({ type: Type.Literal('text') }),
+  Type.Object({ type: Type.Literal('json_object') }),
+  Type.Object({
+    type: Type.Literal('json_schema'),
+    name: optional(Type.String({ maxLength: 64 }), 'title of the schema, where it has none'),
+    schema: Type.Unsafe<JsonObject>(Type.Record(Type.String(), Type.Unknown())),
+    strict: optional(Type.Boolean(), 'whether the answer keeps to it to the letter; not unless said'),
+    description: optional(Type.String(), 'not passed on'),
+  }),
+])
+
+/** Request for a response. */
+const ResponseBody = Type.Object({
+  model: MODEL_FIELD,
+  input: Type.Union([Type.String({ minLength: 1 }), Type.Array(InputItem, { minItems: 1 })], {
+    description: 'a text, or the whole conversation, oldest first',
+  }),
+  instructions: optional(Type.String(), 'a system message in front of `input`'),
+  max_output_tokens: CHAT_FIELDS.max_tokens,
+  temperature: CHAT_FIELDS.temperature,
+  top_p: CHAT_FIELDS.top_p,
+  stream: CHAT_FIELDS.stream,
+  stream_options: optional(
+    Type.Object({ include_obfuscation: optional(Type.Boolean(), 'nothing is added to the events') }),
+    'how a stream is written',
+  ),
+  tools: optional(Type.Array(FunctionTool), 'functions that the model may call; requires function_calling'),
+  tool_choice: optional(
+    Type.Union([
+      Type.Enum(['auto', 'none', 'required']),
+      Type.Object({
+        type: Type.Literal('function'),
+        name: Type.String({ minLength: 1, maxLength: 128 }),
+      }),
+    ]),
+    'whether and which function is to be called',
+  ),
+  parallel_tool_calls: optional(Type.Literal(true), 'that there is only one call at a time cannot be had'),
+  text: optional(
+    Type.Object({
+      format: optional(TextFormat, 'what the answer is'),
+      verbosity: optional(Type.Unknown(), 'not passed on'),
+    }),
+    'how the answer is written',
+  ),
+  metadata: optional(
+    Type.Unsafe<JsonObject>(Type.Record(Type.String(), Type.Unknown())),
+    'at most 16 texts by name, which the answer repeats',
+  ),
+  store: optional(Type.Literal(false), 'nothing is stored'),
+  background: optional(Type.Literal(false), 'the answer is waited for'),
+  include: optional(
+    Type.Array(Type.Enum(['reasoning.encrypted_content'])),
+    'nothing is added: there are no items of reasoning',
+  ),
+  top_logprobs: optional(Type.Literal(0), 'probabilities of tokens are not told'),
+  prompt_cache_options: optional(
+    Type.Object({ prewarm: optional(Type.Literal(false), 'there is an answer to every request') }),
+    'not passed on',
+  ),
+  previous_response_id: refusedField('nothing is stored; send the whole conversation as input'),
+  conversation: refusedField('nothing is stored; send the whole conversation as input'),
+  prompt: refusedField('no prompts are kept; send instructions and input'),
+  context_management: refusedField('nothing is left out of a conversation'),
+  moderation: refusedField('nothing is moderated'),
+})
+
+export type ResponseFields = Static<typeof ResponseBody>
+type Item = Static<typeof InputItem>
+type Warn = (line: string) => void
+
+/** Fields whose effect is not had, and that change nothing else. */
+const IGNORED = [
+  ...['reasoning', 'truncation', 'service_tier', 'max_tool_calls', 'user', 'safety_identifier'],
+  ...['prompt_cache_key', 'prompt_cache_retention', 'access_programs', 'image'],
+]
+
+export const responseRequest = openaiRequest('chat', ResponseBody, readResponse, IGNORED)
+
+/** @throws GatewayError INVALID_REQUEST naming the field at fault */
+function readResponse(body: ResponseFields, warn: Warn): ChatCall {
+  checkMetadata(body.metadata ?? {})
+  warnOfDropped(body, warn)
+  const said = new Set<string>()
+  const warnOnce = (line: string) => {
+    if (!said.has(line)) warn(line)
+    said.add(line)
+  }
+  const format = body.text?.format ?? null
+  const choice = body.tool_choice ?? null
+  const fields = {
+    max_tokens: body.max_output_tokens ?? null,
+    temperature: body.temperature ?? null,
+    top_p: body.top_p ?? null,
+    tools: body.tools?.map(({ type, ...tool }) => ({ type, function: tool })) ?? null,
+    tool_choice:
+      choice === null || typeof choice === 'string'
+        ? choice
+        : { type: choice.type, function: { name: choice.name } },
+    response_schema: schemaOf(format),
+  }
+  const messages = [...readInstructions(body.instructions ?? null), ...readInput(body.input, warnOnce)]
+  const chat = { ...readChatFields(fields, warn), messages }
+  return format?.type === 'json_schema' ? { ...chat, response_strict: format.strict === true } : chat
+}
+
+function schemaOf(format: Static<typeof TextFormat> | null): JsonObject | null {
+  if (format === null || format.type === 'text') return null
+  if (format.type === 'json_object') return { type: 'object' }
+  return typeof format.name === 'string' ? { title: format.name, ...format.schema } : format.schema
+}
+
+const METADATA_MAX = 16
+const METADATA_NAME_MAX = 64
+const METADATA_TEXT_MAX = 512
+
+function checkMetadata(metadata: JsonObject): void {
+  const entries = Object.entries(metadata)
+  const isGood = entries.every(
+    ([name, value]) =>
+      name.length <= METADATA_NAME_MAX && typeof value === 'string' && value.length <= METADATA_TEXT_MAX,
+  )
+  if (isGood && entries.length <= METADATA_MAX) return
+  const rule = `must be at most ${METADATA_MAX} texts of ${METADATA_TEXT_MAX} characters`
+  throw invalidField('metadata', `${rule}, their names of ${METADATA_NAME_MAX}`)
+}
+
+/** Warns of parts of fields that are accepted and have no effect. */
+function warnOfDropped(
+  { text, tools, include, prompt_cache_options, stream_options }: ResponseFields,
+  warn: Warn,
+) {
+  const dropped = [
+    ...((text?.verbosity ?? null) === null ? [] : ['text.verbosity']),
+    ...DROPPED_OF_TOOLS.filter((name) => tools?.some((tool) => tool[name] ?? false)).map(
+      (name) => `tools[].${name}`,
+    ),
+    ...((prompt_cache_options ?? null) === null ? [] : ['prompt_cache_options']),
+    ...(stream_options?.include_obfuscation === true ? ['stream_options.include_obfuscation'] : []),
+  ]
+  for (const name of dropped) warn(`${name}: not passed on`)
+  if ((include ?? []).length > 0) warn('include: there are no items of reasoning to add to')
+}
+
+function readInstructions(instructions: string | null): ChatMessage[] {
+  return instructions === null ? [] : [{ role: 'system', parts: [{ type: 'text', text: instructions }] }]
+}
+
+/** What the assistant said and called in one turn. */
+interface Turn {
+  readonly role: 'assistant'
+  readonly parts: ChatPart[]
+  readonly tool_calls: ToolCall[]
+}
+
+/**
+ * The messages of a conversation. What the assistant said and called in one turn is several items here and one message
+ * of a chat.
+ */
+function readInput(input: ResponseFields['input'], warn: Warn): ChatMessage[] {
+  if (typeof input === 'string') return [{ role: 'user', parts: [{ type: 'text', text: input }] }]
+  const messages: ChatMessage[] = []
+  let turn: Turn | null = null
+  for (const [index, item] of input.entries()) {
+    const message = readItem(item, `input[${index}]`, warn)
+    if (message === null) continue
+    if (message.role !== 'assistant') {
+      turn = null
+      messages.push(message)
+    } else if (turn !== null && turn.tool_calls.length + message.tool_calls.length > 0) {
+      turn.parts.push(...message.parts)
+      turn.tool_calls.push(...message.tool_calls)
+    } else {
+      turn = message
+      messages.push(message)
+    }
+  }
+  if (messages.length === 0) throw invalidField('input', 'must hold a message')
+  return messages
+}
+
+/** @returns null for what is left out */
+function readItem(
+  item: Item,
+  param: string,
+  warn: Warn,
+): Exclude<ChatMessage, { role: 'assistant' }> | Turn | null {
+  if ('role' in item) {
+    const parts = readParts(item.content, `${param}.content`, warn)
+    if (item.role === 'assistant') return { role: 'assistant', parts, tool_calls: [] }
+    return { role: item.role === 'user' ? 'user' : 'system', parts }
+  }
+  switch (item.type) {
+    case 'function_call': {
+      const { call_id: id, name, arguments: given } = item
+      const call: ToolCall = { id, name, arguments: given }
+      return { role: 'assistant', parts: [], tool_calls: [call] }
+    }
+    case 'function_call_output':
+      return {
+        role: 'tool',
+        tool_call_id: item.call_id,
+        parts: readParts(item.output, `${param}.output`, warn),
+      }
+    case 'reasoning':
+      warn('input[].reasoning: not passed on')
+      return null
+    case 'item_reference':
+      throw invalidField(param, 'must be the item itself; nothing is stored')
+  }
+}
+
+type Part =
+  | Static<typeof InputText>
+  | Static<typeof InputImage>
+  | Static<typeof InputAudio>
+  | Static<typeof OutputText>
+  | Static<typeof Refusal>
+
+function readParts(content: string | readonly Part[], param: string, warn: Warn): ChatPart[] {
+  if (typeof content === 'string') return [{ type: 'text', text: content }]
+  return content.map((part, index) => readPart(part, `${param}[${index}]`, warn))
+}
+
+function readPart(part: Part, param: string, warn: Warn): ChatPart {
+  switch (part.type) {
+    case 'input_text':
+    case 'output_text':
+      return { type: 'text', text: part.text }
+    case 'refusal':
+      return { type: 'text', text: part.refusal }
+    case 'input_audio':
+      return { type: 'audio', base64: part.input_audio.data, format: part.input_audio.format }
+    case 'input_image': {
+      const { detail = null, image_url: url } = part
+      if (detail === 'original') warn('input[].content[].detail: `original` is not passed on')
+      const closeness = detail === 'original' ? null : detail
+      return { type: 'image', source: imageFromUrl(url, `${param}.image_url`), detail: closeness }
+    }
+  }
+}

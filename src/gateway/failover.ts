@@ -39,8 +39,8 @@ export interface AttemptSuccess<Got> {
  * could be tried afterwards. A job that is taken over resumes what its provider is working on.
  *
  * @param slotOf says which slot an attempt needs; it is held until the attempt's recorder is closed
- * @throws GatewayError UPSTREAM_REJECTED, UPSTREAM_ERROR, RATE_LIMITED, UPSTREAM_TIMEOUT, UPSTREAM_OUTCOME_UNKNOWN; what `run`
- *         throws, such as the signal's reason when the caller left
+ * @throws GatewayError UPSTREAM_REJECTED, UPSTREAM_ERROR, UPSTREAM_TIMEOUT, UPSTREAM_OUTCOME_UNKNOWN, RATE_LIMITED;
+ *         what `run` throws, such as the signal's reason when the caller left
  */
 export function failOver<Active extends ActiveCall, Got>(
   active: Active,

@@ -160,7 +160,7 @@ function slotReading({ snapshot, slots }: NodeParts): Reading {
       if (provider.concurrency !== null) limits.set(provider.name, provider.concurrency)
   return {
     name: 'larkway_slots',
-    help: 'Slots of accounts with a limit of calls at once: limit, of all nodes; and of this node, held and waited for.',
+    help: 'Calls at once at accounts with a limit of them: the limit of all nodes, and of this one held and waiting.',
     type: 'gauge',
     labels: ['provider', 'state'],
     values: [...limits].flatMap(([provider, most]) => {

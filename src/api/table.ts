@@ -1,5 +1,7 @@
 import type { EdgeRoute } from '../inbound/server.ts'
 import { createJobWatch } from '../jobs/watch.ts'
+import { showTranscript, submitTranscript } from './assemblyai/transcripts.ts'
+import { upload } from './assemblyai/upload.ts'
 import type { Asset } from './assets.ts'
 import { listen } from './deepgram/listen.ts'
 import { listenFile } from './deepgram/listen-file.ts'
@@ -89,6 +91,10 @@ export const ENDPOINTS = table({
 
   'GET /deepgram/v1/listen': listen,
   'POST /deepgram/v1/listen': listenFile,
+
+  'POST /assemblyai/v2/upload': upload,
+  'POST /assemblyai/v2/transcript': submitTranscript,
+  'GET /assemblyai/v2/transcript/:job_id': showTranscript,
 
   'GET /v1/me': me,
   'GET /workspace/:tenant_id/audio-url-domains': showAudioUrlDomains,

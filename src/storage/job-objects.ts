@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { Audio } from '../contracts/audio.ts'
+import type { Audio, AudioRef } from '../contracts/audio.ts'
 import type { ByteBudget } from '../contracts/budget.ts'
 import type { FiledJob, JobObjects } from '../contracts/job-objects.ts'
 import type { Job } from '../contracts/jobs.ts'
@@ -125,27 +125,34 @@ export function createJobObjects({ budget, log, ...options }: JobObjectsOptions)
     }
   }
 
-  return {
-    async keepAudio(audio, job, signal) {
-      signal.throwIfAborted()
-      const { source, offset, length } = audio
-      const isKept = source.kind === 'object' && source.sealed !== true
-      if (isKept && source.key.startsWith(`${folderOf('job', job)}/`)) return audio
-      const key = newKey('job', job)
-      const bytes = (signal: AbortSignal) => bodyBytes(objects, source, offset, offset + length, signal)
-      const copied = source.kind === 'object' ? COPY_BYTES : 0
-      budget.charge(copied)
-      try {
-        await putWhole(objects, { key, bytes, length, withinMs: withinMs(length), signal })
-      } catch (error) {
-        void discard(key)
-        throw error
-      } finally {
-        budget.refund(copied)
-      }
-      return { ...audio, source: { kind: 'object', key }, offset: 0 }
-    },
+  async function keepAudio<Kept extends AudioRef>(
+    audio: Kept,
+    kind: 'job' | 'upload',
+    owner: FiledJob,
+    signal: AbortSignal,
+  ): Promise<Kept> {
+    signal.throwIfAborted()
+    const { source, offset, length } = audio
+    const isKept = source.kind === 'object' && source.sealed !== true
+    if (isKept && source.key.startsWith(`${folderOf(kind, owner)}/`)) return audio
+    const key = newKey(kind, owner)
+    const bytes = (signal: AbortSignal) => bodyBytes(objects, source, offset, offset + length, signal)
+    const copied = source.kind === 'object' ? COPY_BYTES : 0
+    budget.charge(copied)
+    try {
+      await putWhole(objects, { key, bytes, length, withinMs: withinMs(length), signal })
+    } catch (error) {
+      void discard(key)
+      throw error
+    } finally {
+      budget.refund(copied)
+    }
+    return { ...audio, source: { kind: 'object', key }, offset: 0 }
+  }
 
+  return {
+    keepAudio: (audio, job, signal) => keepAudio(audio, 'job', job, signal),
+    keepUpload: (audio, upload, signal) => keepAudio(audio, 'upload', upload, signal),
     keepPayload: (json, job) => keepText(json, newKey('job', job)),
     keepResult: (json, job, fence) => keepText(json, newKey('result', job, `${fence}-`)),
     open: (text) => texts.open(text),

@@ -1,4 +1,5 @@
-import type { Snapshot } from '../contracts/catalog.ts'
+import type { Audio } from '../contracts/audio.ts'
+import type { Principal, Snapshot } from '../contracts/catalog.ts'
 import type { OperationName, StreamedName } from '../contracts/operations.ts'
 import type { WholeResult } from '../contracts/slot-results.ts'
 import { GatewayError } from '../errors.ts'
@@ -6,6 +7,7 @@ import { attemptWhole } from './attempt.ts'
 import type { Call, JobContext } from './call.ts'
 import type { AdmittedContext } from './call-context.ts'
 import type { EarlyAttempt } from './cut-through.ts'
+import { requirementsFor } from './eligibility.ts'
 import { type AttemptSuccess, failOver } from './failover.ts'
 import { replaySlot } from './idempotency.ts'
 import type { Answer } from './operation.ts'
@@ -53,6 +55,10 @@ export interface WholeRequest<K extends OperationName> {
   readonly call: Call<K>
   /** Attempt that was begun while the body came; whoever began it ends it. */
   readonly early?: EarlyAttempt | null
+  /** As of a streamed request. */
+  readonly leaveOut?: (candidate: Candidate) => boolean
+  /** How long the call may take, in place of the synchronous deadline; absent: that one. */
+  readonly deadlineMs?: number
 }
 
 /** A worker makes the call for a job. */
@@ -181,13 +187,42 @@ export function selectEntries(
   context.noteRoute(assigned)
   context.purpose = purpose
   if (selection === null) throw refusal
+  checkNothingKept(context.principal, call, mode)
   return selection
+}
+
+/** What stays of a call beyond its answer, by its mode; of others nothing does. */
+const KEEPING: Readonly<Partial<Record<CallRequest['mode'], string>>> = {
+  preview: 'a job is kept until its result expires',
+  job: 'a job is kept until its result expires',
+  idempotent: 'the answer under an idempotency key is kept to be given again',
+}
+
+/**
+ * Holds this node to the demand that nothing is kept, as selection holds every provider to it.
+ *
+ * @throws GatewayError REQUIRED_FEATURE_UNAVAILABLE; INVALID_REQUEST where the demand came when the body was in the
+ *         store, where others could read it
+ */
+function checkNothingKept(principal: Principal, call: Call, mode: CallRequest['mode']): void {
+  const { payload } = call
+  const audio = 'audio' in payload ? (payload.audio as Partial<Audio> | null) : null
+  const isStored = audio?.source?.kind === 'object' && audio.source.sealed !== true
+  const why = KEEPING[mode]
+  if (why === undefined && !isStored) return
+  if (requirementsFor(call.selectors, principal)?.retentionDays !== 0) return
+  if (why !== undefined)
+    throw new GatewayError('REQUIRED_FEATURE_UNAVAILABLE', `retention: zero cannot be kept here: ${why}`)
+  const message =
+    'retention: zero must be sent in the header X-LK-Require: the body was stored before it was read'
+  throw new GatewayError('INVALID_REQUEST', message, { param: 'require' })
 }
 
 /** @throws GatewayError UPSTREAM_ERROR when the request leaves out every entry */
 function leftOf(selection: Selection, request: CallRequest): Selection {
-  if (request.mode !== 'streamed' || request.leaveOut === undefined) return selection
-  const left = without(selection, request.leaveOut)
+  const leaveOut = 'leaveOut' in request ? request.leaveOut : undefined
+  if (leaveOut === undefined) return selection
+  const left = without(selection, leaveOut)
   if (left === null) throw new GatewayError('UPSTREAM_ERROR', 'every eligible entry failed')
   return left
 }
@@ -201,7 +236,8 @@ export function activate(
 ): ActiveCall {
   const { call } = request
   const job = request.mode === 'job' ? request.job : null
-  const deadlineMs = job?.deadlineMs ?? deadlineMsOf(call.operation, services.snapshot())
+  const asked = request.mode === 'whole' ? request.deadlineMs : job?.deadlineMs
+  const deadlineMs = asked ?? deadlineMsOf(call.operation, services.snapshot())
   return {
     services,
     context,

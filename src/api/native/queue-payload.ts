@@ -21,6 +21,7 @@ import { preflightTranscription } from '../../jobs/preflight-transcription.ts'
 import { checkDuration } from '../../media/measure.ts'
 import { checkAudioUrl, urlIdentity } from '../../storage/remote-audio.ts'
 import type { Admitted } from '../endpoint.ts'
+import { isKeptFromStore } from '../fields.ts'
 import type { JsonRequest } from '../json-request.ts'
 import { speechFields, TASKS, withoutTask } from './audio.ts'
 import { chatRequest, completeRequest, visionRequest } from './chat.ts'
@@ -76,9 +77,10 @@ async function readGeneration<K extends Exclude<OperationName, TranscriptionTask
 function callFingerprint<K extends OperationName>(
   operation: K,
   payload: Calls[K],
-  { purpose, responseProfile }: Selectors,
+  { purpose, responseProfile, require }: Selectors,
 ): string {
-  return hash('sha256', canonicalJson([operation, payload, purpose?.label ?? null, responseProfile]))
+  const parts = [operation, payload, purpose?.label ?? null, responseProfile]
+  return hash('sha256', canonicalJson(require === undefined ? parts : [...parts, require]))
 }
 
 /** A job is neither streamed nor another job. */
@@ -177,10 +179,11 @@ async function readInline(
 }
 
 /** Brings the audio to where readers of audio find it. */
-async function spooled(text: Buffer, { context, dependencies }: Admitted): Promise<StoredBody> {
+async function spooled(text: Buffer, { exchange, context, dependencies }: Admitted): Promise<StoredBody> {
   const { workspace } = context.principal
   const id = newId('req')
-  const writer = dependencies.spool.open({ workspace: workspace.id, id, contentLength: text.length })
+  const sealed = isKeptFromStore(exchange, context.principal)
+  const writer = dependencies.spool.open({ workspace: workspace.id, id, contentLength: text.length, sealed })
   try {
     await writer.start()
     writer.write(text)

@@ -31,14 +31,14 @@ export function responseEvents({ head }: Streaming<'chat'>, fields: ResponseFiel
     ],
     event: (delta) => items.push(delta),
     done: (outcome) => items.end(outcome, fields, created),
+    // In OpenAI's order: its client throws at the first, the AI SDK takes the second for the same failure.
     failed: ({ error }) => {
-      // The codes of a failed response are OpenAI's own; the event behind it has ours.
-      const failure = { code: 'server_error', message: error.message }
-      const response = { ...begun, status: 'failed', error: failure }
       const { code, message, param } = error
+      // The codes of a failed response are OpenAI's own.
+      const response = { ...begun, status: 'failed', error: { code: 'server_error', message } }
       return [
-        items.numbered({ type: 'response.failed', response }),
         items.numbered({ type: 'error', code, message, param, error }),
+        items.numbered({ type: 'response.failed', response }),
       ]
     },
   } satisfies Pick<EventStream<ChatDelta>, 'opening' | 'event' | 'failed'> & {

@@ -86,6 +86,8 @@ type Message = Record<string, unknown> & { readonly type: string }
 /** A caller: sends audio, and keeps every message. */
 export class LiveClient {
   readonly messages: Message[] = []
+  /** When each of them came, on the clock of `performance.now()`. */
+  readonly arrivedMs: number[] = []
   /** Answer to the handshake, where it was refused. */
   refusal: unknown = null
   readonly socket: WebSocket
@@ -104,6 +106,7 @@ export class LiveClient {
     })
     socket.on('message', (data) => {
       this.messages.push(JSON.parse(String(data)))
+      this.arrivedMs.push(performance.now())
       for (const wake of this.#waiting.splice(0)) wake()
     })
     this.closed = new Promise((resolve) => {

@@ -10,8 +10,8 @@ import { type ElevenLabsWays, elevenlabs } from '../../support/live-elevenlabs.t
 import { serveVendor } from '../../support/live-vendor.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 
-// ElevenLabs' own client against the fake that the adapter is tried with: the part of it that is `speechToText.realtime`,
-// since the whole takes seconds to load.
+// ElevenLabs' own client against the fake that the adapter is tried with: the part of it that stands in the whole as
+// `speechToText.realtime`, since the whole takes seconds to load.
 const AUDIO = liveAudio('it is me', { speed: 2 })
 
 type Heard = Readonly<Record<string, unknown>> & { readonly message_type: string }

@@ -1,7 +1,7 @@
 import type { TSchema } from 'typebox'
 import { toAbortSignal } from '../../cancellation.ts'
 import type { AudioRef } from '../../contracts/audio.ts'
-import type { Principal } from '../../contracts/catalog.ts'
+import type { Principal, Selectors } from '../../contracts/catalog.ts'
 import type { PassingDigest } from '../../contracts/media.ts'
 import type { TranscriptionTask } from '../../contracts/operations.ts'
 import type { WholeResult } from '../../contracts/slot-results.ts'
@@ -10,6 +10,7 @@ import { requireScope } from '../../gateway/authentication.ts'
 import type { Call } from '../../gateway/call.ts'
 import type { AdmittedContext } from '../../gateway/call-context.ts'
 import { EarlyAttempt, mayCutThrough } from '../../gateway/cut-through.ts'
+import { requirementsFor } from '../../gateway/eligibility.ts'
 import { fingerprintOf, replay } from '../../gateway/idempotency.ts'
 import type { Outcome } from '../../gateway/outcome.ts'
 import { type IdempotentRequest, run } from '../../gateway/pipeline.ts'
@@ -18,6 +19,7 @@ import { transcriptEnvelope } from '../../gateway/transcript.ts'
 import { newJobId } from '../../ids.ts'
 import {
   type ArrivingAudio,
+  type BodyLayout,
   noAudio,
   type ReceivedAudio,
   type ReceiveOptions,
@@ -38,7 +40,7 @@ import {
   idempotencyKeyOf,
   type RequestBody,
 } from '../endpoint.ts'
-import { SELECTOR_FIELDS } from '../fields.ts'
+import { isKeptFromStore, SELECTOR_FIELDS } from '../fields.ts'
 import { LEDGER_ERRORS, TRANSCRIPTION_ERRORS } from '../openapi/operation.ts'
 import { type EventStream, eventStreamReply } from '../sse.ts'
 import { JOB_ACCEPTED, submittedReply } from './job-view.ts'
@@ -72,7 +74,7 @@ interface RequestAudio {
 async function prepareAudio(
   { fields, source, release }: ReceivedAudio,
   { signal }: Exchange,
-  principal: Principal,
+  { principal, selectors }: { readonly principal: Principal; readonly selectors: Selectors },
   { digester, remoteAudio, services }: Dependencies,
 ): Promise<RequestAudio> {
   if (source.kind === 'none') throw noAudio(fields)
@@ -86,6 +88,7 @@ async function prepareAudio(
     domains: await allowedDomains(workspace, services),
     maxBytes: services.snapshot().limits.max_audio_url_bytes,
     workspace,
+    sealed: requirementsFor(selectors, principal)?.retentionDays === 0,
     signal: toAbortSignal(signal),
   })
   return { audio: fetched.audio, identity: async () => urlIdentity(url), release: () => fetched.release() }
@@ -97,22 +100,28 @@ export interface TranscriptionRun {
   readonly offers: Offers
   /** Absent: the gateway's own. */
   readonly shape?: TranscriptionShape
+  /** Where the body has the audio; absent: as in the gateway's own. */
+  readonly layout?: BodyLayout
+}
+
+/** How a transcript is written. */
+interface TranscriptionAnswer {
+  /** Keeps answers that are stored under an idempotency key from callers who ask for another shape; null: the own. */
+  readonly name: string | null
+  whole(outcome: Outcome<TranscriptionTask>): WholeResult
+}
+
+/** A request, and its answer where that depends on more than the options of the call. */
+export interface ShapedRequest extends TranscriptionRequest {
+  readonly answer?: TranscriptionAnswer
 }
 
 /** Translator between a wire format and the call. Its functions are pure. */
-export interface TranscriptionShape {
-  /** Keeps answers that are stored under an idempotency key from callers who ask for another shape; null: the own. */
-  readonly name: string | null
+export interface TranscriptionShape extends TranscriptionAnswer {
   /** @throws GatewayError as `readTranscriptionRequest` */
-  read(
-    exchange: Exchange,
-    fields: Fields,
-    definition: TranscriptionRun,
-    principal: Principal,
-  ): TranscriptionRequest
-  whole(outcome: Outcome<TranscriptionTask>): WholeResult
-  /** Events of a stream beside its deltas. `done` is given the whole. */
-  events(
+  read(exchange: Exchange, fields: Fields, definition: TranscriptionRun, principal: Principal): ShapedRequest
+  /** Events of a stream beside its deltas. `done` is given the whole. Absent: it offers no stream. */
+  events?(
     streaming: Streaming<'transcription'>,
     call: Call<'transcription'>,
   ): Pick<EventStream<string>, 'headers'> & { done(outcome: Outcome<'transcription'>): readonly object[] }
@@ -198,7 +207,9 @@ export function transcriptionBody(
       const options = {
         limits: services.snapshot().limits,
         workspace: context.principal.workspace.id,
+        sealed: isKeptFromStore(exchange, context.principal),
         spool,
+        ...(definition.layout === undefined ? {} : { layout: definition.layout }),
       }
       const { slot } = context
       if (key === undefined && mayCutThrough(context.principal))
@@ -287,7 +298,7 @@ async function replayTranscription(
   const { principal } = context
   let { release } = body
   try {
-    const { options, stream, selectors } = shape.read(exchange, fields, definition, principal)
+    const { options, stream, selectors, answer = shape } = shape.read(exchange, fields, definition, principal)
     if (stream) {
       // A JSON body can say it twice, of which the last counts: too late here.
       if (!kept) throw invalid('stream was sent more than once', 'stream')
@@ -305,7 +316,7 @@ async function replayTranscription(
         ? digester.digest(source.audio, toAbortSignal(exchange.signal))
         : passing.finish()
     const identity = source.kind === 'url' ? urlIdentity(source.url) : await identityOfBytes()
-    const fingerprint = fingerprintOf(task, options, selectors, identity, shape.name)
+    const fingerprint = fingerprintOf(task, options, selectors, identity, answer.name)
     return replyOf(await replay(services, context, { slotId, fingerprint }))
   } finally {
     release()
@@ -332,7 +343,7 @@ export async function transcribe(
   let { release } = body
   try {
     const request = shape.read(exchange, body.fields, definition, principal)
-    const { options, stream, selectors, warnings } = request
+    const { options, stream, selectors, warnings, answer = shape } = request
     if (options.mode === 'async') {
       requireScope(principal, 'jobs')
       const id = newJobId('tj', principal.workspace.id)
@@ -341,7 +352,7 @@ export async function transcribe(
       return submittedReply(await submitJob(submission, context, dependencies))
     }
     if (body.source.kind === 'url') context.trace?.begin('fetch')
-    const coming = prepareAudio(body, exchange, principal, dependencies)
+    const coming = prepareAudio(body, exchange, { principal, selectors }, dependencies)
     const received = await (body.source.kind === 'url' ? context.externalWait(coming) : coming)
     context.trace?.end()
     release = () => received.release()
@@ -356,12 +367,12 @@ export async function transcribe(
     }
     const call: Call<TranscriptionTask> = { operation: task, payload, selectors, warnings }
     if (slotId !== null) {
-      const idempotent = await idempotentRequest(call, shape, received, slotId)
+      const idempotent = await idempotentRequest(call, answer, received, slotId)
       return replyOf(await run(services, context, idempotent))
     }
     const outcome = await run(services, context, { mode: 'whole', call, early })
     exchange.onFinished(outcome.release)
-    return replyOf(shape.whole(outcome))
+    return replyOf(answer.whole(outcome))
   } finally {
     if (early !== null) await early.end()
     // Only now does no attempt read the audio any more; its memory goes to the next request.
@@ -371,7 +382,7 @@ export async function transcribe(
 
 async function idempotentRequest(
   call: Call<TranscriptionTask>,
-  shape: TranscriptionShape,
+  answer: TranscriptionAnswer,
   received: RequestAudio,
   slotId: string,
 ): Promise<IdempotentRequest<TranscriptionTask>> {
@@ -381,9 +392,9 @@ async function idempotentRequest(
     mode: 'idempotent',
     call,
     slotId,
-    fingerprint: fingerprintOf(operation, payload.options, selectors, identity, shape.name),
+    fingerprint: fingerprintOf(operation, payload.options, selectors, identity, answer.name),
     render(outcome) {
-      const { headers, ...rendered } = shape.whole(outcome)
+      const { headers, ...rendered } = answer.whole(outcome)
       const version = { 'x-lk-policy-version-id': outcome.envelope.policy_version_id }
       return { ...rendered, headers: { ...headers, ...version } }
     },
@@ -411,7 +422,7 @@ async function streamTranscript(
   // Left, or broken off: in both cases this settles when the provider is sent no more of the audio.
   const leave = () => streaming.deltas.return().catch(() => {})
   exchange.onFinished(() => void leave().then(() => received.release()))
-  const { done, ...events } = shape.events(streaming, call)
+  const { done, ...events } = shape.events!(streaming, call)
   return eventStreamReply(
     {
       ...events,

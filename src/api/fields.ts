@@ -1,7 +1,16 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { PROFILES, type Selectors } from '../contracts/catalog.ts'
+import {
+  allRequirements,
+  type Requirements,
+  RequireShape,
+  readRequirements,
+  requirementsOf,
+} from '../contracts/requirements.ts'
 import type { Exchange } from '../inbound/exchange.ts'
 import type { FieldReader, ListRule, NumberRule, TextRule } from '../inbound/form.ts'
+import { invalidField } from '../inbound/refusals.ts'
+import { shapeCheck } from '../shape.ts'
 
 /**
  * How much of a label is kept, UTF-16 units. A configuration declares none of over 64, so that a longer one is unknown
@@ -21,6 +30,8 @@ export const ROUTE_CONTROL: ReadonlySet<string> = new Set([
 ])
 
 /** The routing selectors as fields of any request body. */
+const REQUIRE_LENGTH_MAX = 1_024
+
 export const SELECTOR_FIELDS = {
   purpose: Type.Optional(
     Type.Union([Type.String(), Type.Null()], {
@@ -30,6 +41,12 @@ export const SELECTOR_FIELDS = {
   response_profile: Type.Optional(
     Type.Union([Type.Enum([...PROFILES]), Type.Null()], {
       description: 'picks among the entries of the route',
+    }),
+  ),
+  require: Type.Optional(
+    Type.Union([Type.String({ maxLength: REQUIRE_LENGTH_MAX }), RequireShape, Type.Null()], {
+      description:
+        'what every provider that is tried has to promise: an object, or a text as in the header X-LK-Require',
     }),
   ),
 }
@@ -44,9 +61,34 @@ export function readSelectors(exchange: Pick<Exchange, 'headers'>, reader: Field
   const inBody = labelIn(reader?.string('purpose'))
   const inHeader = labelIn(exchange.headers['x-lk-purpose'])
   const responseProfile = reader?.string('response_profile', { oneOf: PROFILES }) ?? null
-  if (inBody) return { purpose: { label: inBody, source: 'body' }, responseProfile }
-  if (inHeader) return { purpose: { label: inHeader, source: 'header' }, responseProfile }
-  return { purpose: null, responseProfile }
+  const require = readRequire(exchange, reader?.unchecked('require') ?? null)
+  const demanded = require === null ? {} : { require }
+  if (inBody) return { purpose: { label: inBody, source: 'body' }, responseProfile, ...demanded }
+  if (inHeader) return { purpose: { label: inHeader, source: 'header' }, responseProfile, ...demanded }
+  return { purpose: null, responseProfile, ...demanded }
+}
+
+/**
+ * Reads what a call demands of the handling of its content: in the header, in the body, or in both; both hold.
+ *
+ * @throws GatewayError INVALID_REQUEST: what is not understood would not be kept
+ */
+export function readRequire({ headers }: Pick<Exchange, 'headers'>, inBody: unknown): Requirements | null {
+  const inHeader = headers['x-lk-require']
+  if (inHeader === undefined && inBody === null) return null
+  return allRequirements([
+    inHeader === undefined ? null : checkedRequire('X-LK-Require', inHeader),
+    inBody === null ? null : checkedRequire('require', inBody),
+  ])
+}
+
+const isRequire = shapeCheck(RequireShape)
+
+function checkedRequire(name: string, given: unknown): Requirements {
+  const fields = typeof given === 'string' ? readRequirements(given) : given
+  if (!isRequire(fields))
+    throw invalidField(name, 'must be like region=eu|us, retention=zero, training=never')
+  return requirementsOf(fields)
 }
 
 function labelIn(given: string | null | undefined): string | undefined {

@@ -71,7 +71,7 @@ export function jsonRequest<K extends OperationName, Shape extends TObject>(
     operation,
     schema: whole,
     contents: [json(whole)],
-    parameters: ['Purpose'],
+    parameters: ['Purpose', 'Require'],
     read,
     receive: (request) => receiveJson(read, request),
   }
@@ -86,7 +86,8 @@ function namesBeside(ignored: ReadonlySet<string>, body: object): readonly strin
 
 /** Reads the selectors; most bodies have none. */
 function selectorsOf(body: object, exchange: Pick<Exchange, 'headers'>): Selectors {
-  const given = Object.hasOwn(body, 'purpose') || Object.hasOwn(body, 'response_profile')
+  const has = (name: keyof typeof SELECTOR_FIELDS) => Object.hasOwn(body, name)
+  const given = has('purpose') || has('response_profile') || has('require')
   return readSelectors(exchange, given ? new FieldReader({ kind: 'json', value: { ...body } }) : null)
 }
 

@@ -1,7 +1,8 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { CAPABILITIES } from '../contracts/calls.ts'
-import { PROFILES, SCOPES, STRATEGIES } from '../contracts/catalog.ts'
+import { LIVE_FALLBACKS, PROFILES, SCOPES, STRATEGIES } from '../contracts/catalog.ts'
 import { FACT_SHAPES } from '../contracts/facts.ts'
+import { RequireShape } from '../contracts/requirements.ts'
 
 /** Pattern for names of workspaces, apps, routes, providers, plans and purposes. Object keys and logs contain them. */
 const NAME = '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$'
@@ -193,6 +194,10 @@ export const RouteShape = strict({
     'how candidates are ordered; priority, the order of the entries, unless said',
   ),
   published: optional(Type.Boolean(), 'false takes it out of service'),
+  live_fallback: optional(
+    Type.Enum([...LIVE_FALLBACKS]),
+    'where no entry for live audio is left, batch sends a session to entries for files; none unless said',
+  ),
   accept: optional(AcceptShape, 'what transcripts have to be like, at entries that do not say'),
   entries: Type.Array(EntryShape, { minItems: 1, description: 'candidates of a call' }),
 })
@@ -227,11 +232,13 @@ export const KeyShape = strict({
 export const PurposeShape = strict({
   description: optional(Text, 'shown in GET /v1/me'),
   enabled: optional(Type.Boolean(), "false falls back to the app's own routing"),
+  require: optional(RequireShape, 'what its calls demand of the entries'),
 })
 
 export const WorkspaceShape = strict({
   name: optional(Text, 'shown in GET /v1/me; its id unless said'),
   plan: optional(Name, 'a plan of this file; everything is included unless said'),
+  require: optional(RequireShape, 'what all of its calls demand of the entries'),
   credits_usd: optional(Usd, 'a grant, booked once by its grant_id'),
   grant_id: optional(Type.String({ minLength: 1, maxLength: 64 }), 'names the grant of credits_usd'),
   trial: optional(

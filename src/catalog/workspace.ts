@@ -7,6 +7,7 @@ import {
   type Route,
 } from '../contracts/catalog.ts'
 import type { RateLimit } from '../contracts/rate-limit.ts'
+import { type RequireFields, requirementsOf } from '../contracts/requirements.ts'
 import type { AppFields, KeyFields, RateLimitFields, WorkspaceFields } from './file.ts'
 import type { Issues, Path } from './issues.ts'
 import { foreignPart, type Named, unknownPart, type WorkspaceParts } from './parts.ts'
@@ -42,7 +43,8 @@ export function resolveWorkspace(
   const { name = id, plan = null } = fields
   if (plan !== null && !context.plans.has(plan)) issues.add([...path, 'plan'], `there is no plan "${plan}"`)
   const includes = plan === null ? null : (context.plans.get(plan) ?? null)
-  const workspace = { id, name, plan, includes, terms: resolveTerms(fields, path, issues) }
+  const terms = resolveTerms(fields, path, issues)
+  const workspace = { id, name, plan, includes, terms, ...demanded(fields) }
 
   const resolved = new Map<string, AppPrincipal | null>()
   for (const [appId, fieldsOfApp] of apps) {
@@ -94,14 +96,19 @@ function resolveApp(
     bound.set(purpose, routeNamed(name, at))
   }
   const purposes: Purpose[] = Object.entries(declared).map(
-    ([purpose, { description = '', enabled = true }]) => ({
+    ([purpose, { description = '', enabled = true, require }]) => ({
       purpose,
       description,
       enabled,
+      ...demanded({ require }),
       route: bound.get(purpose) ?? null,
     }),
   )
   return route === null ? null : { app: { id }, route, capabilityRoutes, purposes }
+}
+
+function demanded({ require }: { readonly require?: RequireFields | undefined }) {
+  return require === undefined ? {} : { require: requirementsOf(require) }
 }
 
 function resolveKey(key: KeyFields, context: WorkspaceContext, path: Path, issues: Issues): Principal['key'] {

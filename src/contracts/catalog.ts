@@ -3,9 +3,13 @@ import type { Capability } from './calls.ts'
 import type { AccountTerms } from './ledger.ts'
 import type { ModelFacts } from './provider.ts'
 import type { RateLimit } from './rate-limit.ts'
+import type { Requirements } from './requirements.ts'
 
 export const STRATEGIES = ['priority', 'weighted', 'lowest_latency', 'lowest_cost'] as const
 export type Strategy = (typeof STRATEGIES)[number]
+
+export const LIVE_FALLBACKS = ['none', 'batch'] as const
+export type LiveFallback = (typeof LIVE_FALLBACKS)[number]
 
 export const PROFILES = ['fast', 'balanced', 'thinking'] as const
 export type Profile = (typeof PROFILES)[number]
@@ -87,6 +91,8 @@ export interface Route {
   readonly workspace: string
   readonly strategy: Strategy
   readonly published: boolean
+  /** What goes on with a live session when no entry for live audio is left: `batch`, transcription of files. */
+  readonly liveFallback: LiveFallback
   /** `pv_` and the first 16 hex characters of the SHA-256 of the route's canonical JSON. */
   readonly version: string
   readonly entries: readonly Entry[]
@@ -96,6 +102,8 @@ export interface Purpose {
   readonly purpose: string
   readonly description: string
   readonly enabled: boolean
+  /** What calls for it demand of the entries, also while it is not enabled; absent: nothing. */
+  readonly require?: Requirements
   /** The route that the app binds the label to; null when it binds none. */
   readonly route: Route | null
 }
@@ -109,6 +117,8 @@ export interface Principal {
     /** Capabilities that the plan includes; null without a plan: all of them. */
     readonly includes: ReadonlySet<Capability> | null
     readonly terms: AccountTerms
+    /** What all of its calls demand of the entries; absent: nothing. */
+    readonly require?: Requirements
   }
   readonly app: { readonly id: string }
   readonly key: {
@@ -165,4 +175,6 @@ export interface Selectors {
   /** Label in the body or the header; null when none was sent. */
   readonly purpose: { readonly label: string; readonly source: 'body' | 'header' } | null
   readonly responseProfile: Profile | null
+  /** What the call itself demands of the entries; absent: nothing. */
+  readonly require?: Requirements
 }

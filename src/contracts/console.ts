@@ -166,6 +166,8 @@ export interface LiveSample {
   /** Epoch milliseconds. */
   readonly startedAtMs: number
   readonly audioSeconds: number
+  /** Sent to be spoken; absent: the session transcribes. */
+  readonly characters?: number
   readonly switches: number
   /** So far; null: a price is not known. */
   readonly costUsd: number | null

@@ -2,6 +2,7 @@ import { type Static, type TSchema, Type } from 'typebox'
 import { AUDIO_FORMATS } from './audio.ts'
 import { CAPABILITIES, FEATURES, HINTS, REDACTIONS } from './calls.ts'
 import { OPERATION_NAMES } from './operations.ts'
+import { RESIDENCY_SHAPES } from './requirements.ts'
 
 /** No other keys: a misspelled one is a fault, not a fact without effect. */
 function strict<Properties extends Record<string, TSchema>>(properties: Properties, description?: string) {
@@ -198,4 +199,5 @@ export const FACT_SHAPES = {
   price: PriceShape,
   translates: Type.Boolean({ description: 'the model translates audio to English' }),
   live: LiveFactsShape,
+  ...RESIDENCY_SHAPES,
 }

@@ -101,14 +101,27 @@ export const SESSION_ENDS = [
 ] as const
 export type SessionEnd = (typeof SESSION_ENDS)[number]
 
+/** What a live session does. */
+export const SESSION_KINDS = ['transcription', 'speech'] as const
+export type SessionKind = (typeof SESSION_KINDS)[number]
+
+/** An entry of a route, as callers may know it. */
+export interface LiveEntry {
+  readonly provider: string
+  readonly model: string
+}
+
 /** What became of a live session, in wire names. */
 export interface SessionFacts {
-  readonly audio_seconds: number
+  /** Characters that were sent to be spoken; absent: it transcribes. */
+  readonly characters?: number
+  /** Absent: it speaks. */
+  readonly audio_seconds?: number
   /** How often its provider was changed. */
   readonly switches: number
-  /** Audio that was sent again for it, and audio that nobody could send again. */
-  readonly replayed_seconds: number
-  readonly lost_seconds: number
+  /** Audio that was sent again for it, and audio that nobody could send again. Absent: it speaks. */
+  readonly replayed_seconds?: number
+  readonly lost_seconds?: number
   /** Null: it goes on. */
   readonly ended: SessionEnd | null
 }

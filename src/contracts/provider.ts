@@ -3,6 +3,7 @@ import type { Capability, Feature, Hint, LiveCall, Redaction } from './calls.ts'
 import type { LiveFacts, ModelLimits, Price } from './facts.ts'
 import type { LiveHandshake, LiveStepper } from './live.ts'
 import type { Calls, Deltas, OperationName, Results } from './operations.ts'
+import type { Residency } from './requirements.ts'
 import type { Failure, UpstreamReply, UpstreamRequest, UpstreamStream } from './upstream.ts'
 
 /**
@@ -218,7 +219,7 @@ export function isFor(
 }
 
 /** Dated facts of one model: what it can do, within which limits, at what price. */
-export interface ModelFacts {
+export interface ModelFacts extends Residency {
   readonly capabilities: readonly Capability[]
   /**
    * The operations that it is for; absent: all that its capabilities allow. A chat model that can speak has the

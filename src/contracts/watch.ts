@@ -1,5 +1,5 @@
 import type { AcceptRule, Entry } from './catalog.ts'
-import type { SessionEnd } from './live.ts'
+import type { LiveEntry, SessionEnd, SessionKind } from './live.ts'
 import type { OperationName } from './operations.ts'
 import type { FailureKind } from './upstream.ts'
 
@@ -56,5 +56,13 @@ export interface LiveWatch {
    *        reckoned as the length of the audio that came behind it, and the time since the last of that came.
    */
   heard(entry: Entry, text: LiveText, seconds: number): void
-  ended(how: SessionEnd): void
+  ended(kind: SessionKind, how: SessionEnd): void
+  /**
+   * An entry has spoken a sentence.
+   *
+   * @param firstAudioSeconds from asking for it until its first audio was here, entries that failed it included
+   */
+  spoke(entry: LiveEntry, characters: number, firstAudioSeconds: number): void
+  /** Another entry than `from`, which spoke the sentence before, has spoken the next. */
+  revoiced(from: LiveEntry): void
 }

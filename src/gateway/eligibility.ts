@@ -8,7 +8,7 @@ import {
   type TranscriptionCall,
   type TranscriptionOptions,
 } from '../contracts/calls.ts'
-import type { Entry, Principal, Route } from '../contracts/catalog.ts'
+import type { Entry, Principal, Route, Selectors } from '../contracts/catalog.ts'
 import { type ChatCall, type ChatPart, isAnyObject } from '../contracts/chat.ts'
 import type { ModelLimits } from '../contracts/facts.ts'
 import type { EmbeddingsCall, ImageCall, VideoCall } from '../contracts/generation.ts'
@@ -21,6 +21,7 @@ import {
   type Target,
   type Unsupported,
 } from '../contracts/provider.ts'
+import { allRequirements, brokenPromises, type Requirements } from '../contracts/requirements.ts'
 import { languageCode } from '../providers/language.ts'
 import { requiredFeatures } from '../providers/transcript-needs.ts'
 import type { Call } from './call.ts'
@@ -35,20 +36,36 @@ export interface Demand extends TranscriptionDemand {
   /** Capabilities among them that the plan of the workspace does not include. */
   readonly unentitled: readonly Capability[]
   readonly workspace: Principal['workspace']
+  /** What is demanded of the handling of its content; null: nothing. */
+  readonly require: Requirements | null
 }
 
-export function demandOf(call: Call, workspace: Principal['workspace']): Demand {
+export function demandOf(
+  call: Call,
+  { workspace, purposes }: Pick<Principal, 'workspace' | 'purposes'>,
+): Demand {
+  const require = requirementsFor(call.selectors, workspace, purposes)
   const capabilities = requiredCapabilities(call)
   const { includes } = workspace
   const unentitled = includes === null ? NONE : capabilities.filter((capability) => !includes.has(capability))
   if (call.operation !== 'transcription' && call.operation !== 'translation')
-    return { call, capabilities, unentitled, workspace, features: NONE, redactions: NONE, language: null }
+    return {
+      call,
+      capabilities,
+      unentitled,
+      workspace,
+      require,
+      features: NONE,
+      redactions: NONE,
+      language: null,
+    }
   const { options } = call.payload
   return {
     call,
     capabilities,
     unentitled,
     workspace,
+    require,
     features: requiredFeatures(options),
     redactions: options.redaction,
     language: knownLanguage(options),
@@ -77,7 +94,30 @@ export function standingExclusion(
   const unable = capabilityExclusion(entry, provider, demand)
   if (unable !== null) return unable
   if (demand.unentitled.length > 0) return { why: 'plan', missing: demand.unentitled }
-  return isForPlan(entry, workspace.plan) ? null : { why: 'plan', missing: NONE }
+  if (!isForPlan(entry, workspace.plan)) return { why: 'plan', missing: NONE }
+  return demand.require === null ? null : residencyExclusion(entry, demand.require)
+}
+
+/** Excludes an entry that does not promise what is demanded: none is tried for want of another. */
+function residencyExclusion({ facts }: Entry, require: Requirements): Exclusion | null {
+  const broken = brokenPromises(facts, require)
+  if (broken.length === 0) return null
+  return {
+    why: 'residency',
+    missing: broken.map(({ promise }) => promise),
+    message: broken.map(({ words }) => words).join('; '),
+  }
+}
+
+/** All that a call demands of the handling of its content, by itself, for its purpose and for its workspace. */
+export function requirementsFor(
+  { purpose, require }: Selectors,
+  workspace: Principal['workspace'],
+  purposes: Principal['purposes'],
+): Requirements | null {
+  if (purpose === null && require === undefined) return workspace.require ?? null
+  const declared = purposes.find((one) => one.purpose === purpose?.label)
+  return allRequirements([workspace.require, declared?.require, require])
 }
 
 /** Why an entry cannot serve a call for its content: its options, limits and wire format; null when it can. */

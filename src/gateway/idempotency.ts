@@ -33,7 +33,7 @@ export function slotIdOf({ app }: Pick<Principal, 'app'>, operation: KeyedOperat
 export function fingerprintOf(
   operation: OperationName,
   options: TranscriptionOptions,
-  { purpose, responseProfile }: Selectors,
+  { purpose, responseProfile, require }: Selectors,
   audioDigest: string,
   shape: string | null = null,
 ): string {
@@ -41,7 +41,8 @@ export function fingerprintOf(
     .map(([name, value]) => [name, Array.isArray(value) ? [...value].sort() : value] as const)
     .sort(([a], [b]) => (a < b ? -1 : 1))
   const label = purpose?.label ?? null
-  const parts = [operation, fields, label, responseProfile, audioDigest]
+  const demanded = require === undefined ? [] : [require]
+  const parts = [operation, fields, label, responseProfile, ...demanded, audioDigest]
   return hash('sha256', JSON.stringify(shape === null ? parts : [...parts, shape]))
 }
 

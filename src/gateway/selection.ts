@@ -73,7 +73,7 @@ type SelectionResult = SelectionFacts &
  */
 export function select(input: SelectionInput): SelectionResult {
   const { principal, call, providers } = input
-  const demand = demandOf(call, principal.workspace)
+  const demand = demandOf(call, principal)
   const standing = standingSelection(input, demand)
   if (standing !== null) return standing
   const { purpose, assigned, drafts } = listRoutes(principal, call.selectors.purpose, demand, providers)
@@ -127,8 +127,7 @@ const STANDING_MAX = 32
 /** Finds a selection that was made before and holds for this call; null: there is none. */
 function standingSelection(input: SelectionInput, demand: Demand): SelectionResult | null {
   const { principal, call, providers } = input
-  const { purpose, responseProfile } = call.selectors
-  if (purpose !== null || responseProfile !== null) return null
+  if (isChosen(call.selectors)) return null
   const assigned = assignedRoute(principal, call.operation, demand.capabilities)
   const known = standings.get(assigned)
   if (known === undefined) return null
@@ -142,6 +141,11 @@ function standingSelection(input: SelectionInput, demand: Demand): SelectionResu
     return one.result
   }
   return null
+}
+
+/** Whether a call says more of its selection than its kind. */
+function isChosen({ purpose, responseProfile, require }: Selectors): boolean {
+  return purpose !== null || responseProfile !== null || require !== undefined
 }
 
 function isFor(
@@ -165,8 +169,7 @@ function keepStanding(
   demand: Demand,
 ): void {
   const { assigned, considered, selection } = result
-  const { purpose, responseProfile } = call.selectors
-  if (purpose !== null || responseProfile !== null) return
+  if (isChosen(call.selectors)) return
   if (assigned.strategy !== 'priority' && selection.candidates.length > 1) return
   const stands = ({ entry, exclusion }: Verdict) =>
     exclusion === null ||
@@ -421,7 +424,7 @@ const EXPLAINED_MAX = 100
 
 /**
  * Explains why no entry can serve the call, by the entry that came closest: one that is only rate limited, else one
- * over its limits, else one without the features, else one outside the plan.
+ * over its limits, else one without the features, else one whose promises do not suffice, else one outside the plan.
  */
 function refuse(considered: readonly Verdict[], assigned: Route, demand: Demand): GatewayError {
   const exclusions = considered.flatMap(({ exclusion }) => exclusion ?? [])
@@ -443,6 +446,11 @@ function refuse(considered: readonly Verdict[], assigned: Route, demand: Demand)
     return new GatewayError('INVALID_REQUEST', limit.message, { param: limit.param, details })
   if (exclusionsOf(exclusions, 'features').length > 0) {
     const message = `${ERRORS.REQUIRED_FEATURE_UNAVAILABLE.message}: ${demand.features.join(', ')}`
+    return new GatewayError('REQUIRED_FEATURE_UNAVAILABLE', message, { details })
+  }
+  const unpromised = exclusionsOf(exclusions, 'residency').flatMap(({ missing }) => missing)
+  if (unpromised.length > 0) {
+    const message = `${ERRORS.REQUIRED_FEATURE_UNAVAILABLE.message}: ${[...new Set(unpromised)].join(', ')}`
     return new GatewayError('REQUIRED_FEATURE_UNAVAILABLE', message, { details })
   }
   if (exclusionsOf(exclusions, 'plan').length > 0)

@@ -1,5 +1,6 @@
 import type { Capability, Feature, Redaction } from '../contracts/calls.ts'
 import type { Entry, Route } from '../contracts/catalog.ts'
+import type { ResidencyPromise } from '../contracts/requirements.ts'
 
 /**
  * Groups of entries, in the order in which they are tried. `purpose`: the entries of the purpose's route that are
@@ -27,6 +28,8 @@ export type Exclusion =
       /** Features that it has but cannot combine. */
       readonly conflict: readonly Feature[]
     }
+  /** It does not promise what is demanded of its handling of the content. */
+  | { readonly why: 'residency'; readonly missing: readonly ResidencyPromise[]; readonly message: string }
   | { readonly why: 'limits'; readonly param: string; readonly message: string }
   /** Its provider has limited the rate, and sent a `Retry-After`. */
   | { readonly why: 'cooling'; readonly retryAfterMs: number }
@@ -117,6 +120,7 @@ function inWords(exclusion: Exclusion): string {
     case 'features':
       return featuresInWords(exclusion)
     case 'limits':
+    case 'residency':
       return exclusion.message
     case 'cooling':
       return `the provider is rate limited for another ${seconds(exclusion.retryAfterMs)}`
@@ -154,6 +158,8 @@ function forPrograms(exclusion: Exclusion): Partial<ExplainRow> {
         ...(conflict.length > 0 ? { conflict } : {}),
       }
     }
+    case 'residency':
+      return { missing: exclusion.missing }
     case 'limits':
       return { param: exclusion.param }
     case 'cooling':

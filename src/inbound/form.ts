@@ -80,6 +80,11 @@ export class FieldReader {
     return value as Choice
   }
 
+  /** The value as it was sent, for whoever checks it himself: in a form a text; null: it was not sent. */
+  unchecked(name: string): unknown {
+    return this.#scalar(name)
+  }
+
   boolean(name: string): boolean | null {
     const value = this.#scalar(name)
     const meant = this.#isForm() && typeof value === 'string' ? (readBoolean(value) ?? value) : value

@@ -1,4 +1,5 @@
 import type { Segment, Word } from '../contracts/calls.ts'
+import type { LiveEntry } from '../contracts/live.ts'
 import type { GatewayError } from '../errors.ts'
 import type { EnvelopeHead } from '../gateway/outcome.ts'
 
@@ -63,12 +64,6 @@ export type LiveMessage =
 
 /** `operator`: somebody ends the session in the console. */
 export type GoingAwayReason = 'drain' | 'session_limit' | 'credits' | 'operator'
-
-/** An entry of a route, as callers may know it. */
-export interface LiveEntry {
-  readonly provider: string
-  readonly model: string
-}
 
 /** Where a session's messages go: a door in the wire format of its callers. */
 export interface LiveSink {

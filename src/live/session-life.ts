@@ -1,3 +1,4 @@
+import type { SessionEnd } from '../contracts/live.ts'
 import { GatewayError } from '../errors.ts'
 import type { Limits } from '../limits.ts'
 import type { GoingAwayReason, LiveMessage } from './messages.ts'
@@ -63,6 +64,12 @@ export class SessionLife {
     this.#usageMs = nowMs
     return true
   }
+}
+
+/** Why a session ended. @param cut why no more input was taken of its caller; null: that had sent all */
+export function sessionEnd(error: GatewayError | null, cut: SessionEnd | null): SessionEnd {
+  if (error === null) return cut ?? 'completed'
+  return error.code === 'CLIENT_CLOSED' ? 'client_left' : 'failed'
 }
 
 /** The limits that `ready` tells. */

@@ -18,14 +18,16 @@ export interface OpenSession {
   /** `live_…`: ids of requests are the callers' to choose. */
   readonly id: string
   readonly context: AdmittedContext
-  readonly session: LiveSession
+  readonly session: Pick<
+    LiveSession | SpeechSession,
+    'startedMs' | 'entry' | 'costUsd' | 'facts' | 'stop' | 'goAway'
+  >
 }
 
 /** The live sessions of this node. */
 export class LiveSessions {
   readonly #parts: LiveParts
   readonly #open = new Set<OpenSession>()
-  readonly #speaking = new Set<SpeechSession>()
   readonly #counts = new SessionCounts()
   #isLeaving = false
 
@@ -39,7 +41,7 @@ export class LiveSessions {
   }
 
   get count(): number {
-    return this.#open.size + this.#speaking.size
+    return this.#open.size
   }
 
   /** Bytes of audio that sessions keep. */
@@ -101,8 +103,7 @@ export class LiveSessions {
         },
       },
     })
-    const opened = { id: newId('live'), context, session }
-    this.#open.add(opened)
+    const opened = this.#list(context, session)
     return session
   }
 
@@ -111,17 +112,22 @@ export class LiveSessions {
     const left = this.#counts.add(request.context.principal)
     const session = new SpeechSession(this.#parts, request, () => {
       left()
-      this.#speaking.delete(session)
+      this.#open.delete(opened)
     })
-    this.#speaking.add(session)
+    const opened = this.#list(request.context, session)
     return session
+  }
+
+  #list(context: AdmittedContext, session: OpenSession['session']): OpenSession {
+    const opened = { id: newId('live'), context, session }
+    this.#open.add(opened)
+    return opened
   }
 
   /** The node stops in `seconds`: no session is opened any more, and the open ones are told. */
   goAway(seconds: number): void {
     this.#isLeaving = true
     for (const { session } of this.#open) session.goAway(seconds)
-    for (const session of this.#speaking) session.goAway(seconds)
   }
 
   #admit({ principal }: AdmittedContext, grant?: LiveGrant): void {
@@ -132,7 +138,7 @@ export class LiveSessions {
 
 function sampleOf({ id, context, session }: OpenSession): LiveSample {
   const { principal, route } = context
-  const { audio_seconds: audioSeconds, switches } = session.facts()
+  const { audio_seconds: audioSeconds = 0, characters, switches } = session.facts()
   return {
     id,
     workspace: principal.workspace.id,
@@ -142,6 +148,7 @@ function sampleOf({ id, context, session }: OpenSession): LiveSample {
     entry: session.entry,
     startedAtMs: Math.round(Date.now() - (performance.now() - session.startedMs)),
     audioSeconds,
+    ...(characters === undefined ? {} : { characters }),
     switches,
     costUsd: session.costUsd,
   }

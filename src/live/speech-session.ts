@@ -1,4 +1,6 @@
 import { Cancellation } from '../cancellation.ts'
+import type { LiveEntry, SessionEnd, SessionFacts } from '../contracts/live.ts'
+import type { LiveWatch } from '../contracts/watch.ts'
 import { GatewayError, toGatewayError } from '../errors.ts'
 import { type AdmittedContext, CallContext } from '../gateway/call-context.ts'
 import { countCharacters } from '../gateway/meter.ts'
@@ -8,11 +10,12 @@ import { microsOf, usdOf } from '../gateway/price.ts'
 import type { Candidate } from '../gateway/selection.ts'
 import type { Services } from '../gateway/services.ts'
 import type { Streaming } from '../gateway/stream.ts'
+import { isUpstream } from '../gateway/upstream-errors.ts'
 import type { Ticking } from './clock.ts'
 import { JoinedAudio, OtherFormat } from './joined-audio.ts'
 import type { LiveParts, SpeechRequest } from './parts.ts'
 import { SentenceCutter } from './sentences.ts'
-import { idleError, liveLimits, SessionLife } from './session-life.ts'
+import { idleError, liveLimits, SessionLife, sessionEnd } from './session-life.ts'
 
 /** Audio that may wait for the caller; the provider is not read beyond. */
 const WAITING_BYTES_MAX = 256 * 1024
@@ -36,6 +39,9 @@ interface SentenceCall {
   readonly context: AdmittedContext
   readonly cancel: Cancellation
   readonly streaming: Promise<Streaming<'speech'>>
+  readonly askedMs: number
+  /** When its first audio was here; null: it is not yet. */
+  heardMs: number | null
 }
 
 /** Answered when all that came before it is spoken. */
@@ -50,6 +56,7 @@ interface FlushMark {
  */
 export class SpeechSession implements Ticking {
   readonly #services: Services
+  readonly #watch: LiveWatch | null
   readonly #request: SpeechRequest
   readonly #closed: () => void
   readonly #leaveClock: () => void
@@ -72,19 +79,22 @@ export class SpeechSession implements Ticking {
   #sentCharacters = 0
   #micros: number | null = 0
   #last: Envelope | null = null
+  #switches = 0
   #heardMs = performance.now()
   /** Since when the caller reads nothing; null: it reads. */
   #stalledMs: number | null = null
   #wake: (() => void) | null = null
   /** No more text comes. */
   #isEnded = false
-  /** The session was ended for its caller, who may not know that yet. */
-  #isCut = false
+  /** Why the session was ended for its caller, who may not know that yet; null: it was not. */
+  #cutFor: SessionEnd | null = null
+  #end: SessionEnd | null = null
   #isOver = false
 
   /** @param closed called once, before its sink is told that it is over */
-  constructor({ services, clock }: LiveParts, request: SpeechRequest, closed: () => void) {
+  constructor({ services, clock, watch }: LiveParts, request: SpeechRequest, closed: () => void) {
     this.#services = services
+    this.#watch = watch ?? null
     this.#request = request
     this.#closed = closed
     this.#life = new SessionLife((message) => request.sink.send(message))
@@ -105,8 +115,31 @@ export class SpeechSession implements Ticking {
     }
   }
 
+  get startedMs(): number {
+    return this.#life.startedMs
+  }
+
+  /** The entry that spoke last; null: none has spoken yet. */
+  get entry(): LiveEntry | null {
+    return this.#last
+  }
+
+  /** What it came to so far; null: a price is not known. */
+  get costUsd(): number | null {
+    return this.#spent().cost_usd
+  }
+
+  /** What became of it so far, for its line in the log and for the console. */
+  facts(): SessionFacts {
+    return {
+      characters: this.#spent().audio_output_characters,
+      switches: this.#switches,
+      ended: this.#end,
+    }
+  }
+
   text(text: string): void {
-    if (this.#isOver || this.#isCut) return
+    if (this.#isOver || this.#cutFor !== null) return
     if (this.#isEnded)
       return void this.fail(new GatewayError('INVALID_REQUEST', 'text came behind the message `end`'))
     this.#heardMs = performance.now()
@@ -117,7 +150,7 @@ export class SpeechSession implements Ticking {
 
   /** Has what is there spoken, without waiting for the end of a sentence. */
   flush(id: string | null): void {
-    if (this.#isOver || this.#isCut) return
+    if (this.#isOver || this.#cutFor !== null) return
     this.#heardMs = performance.now()
     this.#flushRest()
     this.#queue.push({ flushed: id })
@@ -137,6 +170,13 @@ export class SpeechSession implements Ticking {
     this.#isEnded = true
     this.#flushRest()
     this.#goOn()
+  }
+
+  /** Somebody ends the session from outside: what was sent is spoken. */
+  stop(): void {
+    if (this.#isOver || this.#isEnded) return
+    this.#life.goingAway(0, 'operator')
+    this.#cut('operator')
   }
 
   /** Some of what waited for the caller went out. */
@@ -228,9 +268,11 @@ export class SpeechSession implements Ticking {
         leaveOut: ({ entry }: Candidate) => failed.has(entryName(entry.provider.name, entry.model)),
       }),
     })
-    // Whoever plays it out gets the failure; the session may be over by then.
-    streaming.catch(() => {})
-    const asked = { context, cancel, streaming }
+    const asked: SentenceCall = { context, cancel, streaming, askedMs: performance.now(), heardMs: null }
+    const heard = () => {
+      asked.heardMs = performance.now()
+    }
+    void streaming.then(heard, () => {})
     this.#running.set(context, asked)
     sentence.call = asked
     return asked
@@ -275,6 +317,7 @@ export class SpeechSession implements Ticking {
   #spoken(sentence: Sentence, call: SentenceCall, streaming: Streaming<'speech'>): void {
     const { envelope, release } = streaming.outcome()
     release()
+    this.#count(envelope, call, sentence)
     this.#last = envelope
     this.#warn(envelope.warnings)
     this.#settle(call)
@@ -285,6 +328,16 @@ export class SpeechSession implements Ticking {
       type: 'spoken',
       ...{ seq, text, characters, audio_bytes: audioBytes, provider, model, cost_usd },
     })
+  }
+
+  #count(spoken: Envelope, { askedMs, heardMs }: SentenceCall, { characters }: Sentence): void {
+    const before = this.#last
+    this.#watch?.spoke(spoken, characters, ((heardMs ?? performance.now()) - askedMs) / 1000)
+    if (before === null || (before.provider === spoken.provider && before.model === spoken.model)) return
+    this.#switches += 1
+    this.#watch?.revoiced(before)
+    const to = { 'larkway.provider': spoken.provider, 'gen_ai.request.model': spoken.model }
+    this.#request.context.trace?.event('live.switched', to)
   }
 
   /** Asks for the next sentence, unless the caller is behind with the audio that there is. */
@@ -335,12 +388,13 @@ export class SpeechSession implements Ticking {
       return void this.fail(idleError('the audio was not read', idle))
     const isIdle = this.#speaking === null && this.#queue.length === 0 && !this.#isEnded
     if (isIdle && nowMs - this.#heardMs > idle * 1000) return void this.fail(idleError('no text came', idle))
-    if (this.#life.endOf(nowMs, longest) !== null) this.#cut()
+    const end = this.#life.endOf(nowMs, longest)
+    if (end !== null) this.#cut(end)
   }
 
   /** Ends the session for its caller: what came is spoken. */
-  #cut(): void {
-    this.#isCut = true
+  #cut(why: SessionEnd): void {
+    if (!this.#isEnded) this.#cutFor = why
     this.end()
   }
 
@@ -416,6 +470,10 @@ export class SpeechSession implements Ticking {
     context.usage = { audio_output_characters, total_tokens: 0 }
     context.costUsd = cost_usd
     context.failure = error
+    this.#end = sessionEnd(error, this.#cutFor)
+    context.live = this.facts()
+    this.#watch?.ended('speech', this.#end)
+    context.trace?.event('live.ended', { 'larkway.live.end': this.#end })
     if (error === null) sink.send({ type: 'done', ...this.#done() })
     else if (this.#life.isReady) this.#sayUsage()
     this.#closed()
@@ -439,10 +497,6 @@ const NONE: ReadonlySet<string> = new Set()
 
 function entryName(provider: string, model: string): string {
   return `${provider}\n${model}`
-}
-
-function isUpstream(thrown: unknown): boolean {
-  return thrown instanceof GatewayError && thrown.code.startsWith('UPSTREAM_')
 }
 
 /** What a call was charged, or will be: its answer as metered, or the attempt that nobody saw the end of. */

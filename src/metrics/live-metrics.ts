@@ -1,5 +1,11 @@
 import type { Entry } from '../contracts/catalog.ts'
-import { SESSION_ENDS, type SessionEnd } from '../contracts/live.ts'
+import {
+  type LiveEntry,
+  SESSION_ENDS,
+  SESSION_KINDS,
+  type SessionEnd,
+  type SessionKind,
+} from '../contracts/live.ts'
 import type { LiveText, LiveWatch, SwitchReason } from '../contracts/watch.ts'
 import { type Counter, Counters, type Histogram, Histograms, type Rendered } from './family.ts'
 
@@ -14,7 +20,7 @@ export class LiveMetrics implements LiveWatch {
   readonly #entries = new WeakMap<Entry, LiveSeries>()
 
   constructor() {
-    for (const how of SESSION_ENDS) this.#families.ended.of(how)
+    for (const kind of SESSION_KINDS) for (const how of SESSION_ENDS) this.#families.ended.of(kind, how)
   }
 
   connected(entry: Entry, seconds: number): void {
@@ -41,8 +47,19 @@ export class LiveMetrics implements LiveWatch {
     this.#of(entry)[text].observe(seconds)
   }
 
-  ended(how: SessionEnd): void {
-    this.#families.ended.of(how).add(1)
+  ended(kind: SessionKind, how: SessionEnd): void {
+    this.#families.ended.of(kind, how).add(1)
+  }
+
+  spoke({ provider, model }: LiveEntry, characters: number, firstAudioSeconds: number): void {
+    this.#families.characters.of(provider, model).add(characters)
+    this.#families.firstAudio.of(provider, model).observe(firstAudioSeconds)
+    // A rate needs a zero before the first one.
+    this.#families.revoiced.of(provider, model)
+  }
+
+  revoiced({ provider, model }: LiveEntry): void {
+    this.#families.revoiced.of(provider, model).add(1)
   }
 
   get families(): readonly Rendered[] {
@@ -62,7 +79,10 @@ type Families = ReturnType<typeof makeFamilies>
 
 function makeFamilies() {
   return {
-    ended: new Counters('larkway_live_sessions_ended_total', 'Live sessions that ended, by why.', ['end']),
+    ended: new Counters('larkway_live_sessions_ended_total', 'Live sessions that ended, by why.', [
+      'kind',
+      'end',
+    ]),
     seconds: new Counters(
       'larkway_live_session_seconds_total',
       'Seconds for which live sessions were connected to an entry.',
@@ -94,6 +114,22 @@ function makeFamilies() {
       'Seconds from the beginning of a connection to a provider until it took audio.',
       OF_ENTRY,
       CONNECT_SECONDS,
+    ),
+    characters: new Counters(
+      'larkway_live_spoken_characters_total',
+      'Characters of sentences that live sessions had an entry speak to their end.',
+      OF_ENTRY,
+    ),
+    firstAudio: new Histograms(
+      'larkway_live_first_audio_seconds',
+      'Seconds from asking for a sentence until its first audio was here, entries that failed it included.',
+      OF_ENTRY,
+      CONNECT_SECONDS,
+    ),
+    revoiced: new Counters(
+      'larkway_live_voice_switches_total',
+      'Sentences of live sessions that another entry spoke than the one before, by that.',
+      OF_ENTRY,
     ),
   }
 }

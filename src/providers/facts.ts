@@ -29,7 +29,8 @@ function lazyTables(): Record<string, Table> {
   return tables
 }
 
-const { operations, translation_features, conflicts, languages, price, live, ...always } = FACT_SHAPES
+const { price, operations, translation_features, conflicts, languages, live, ...others } = FACT_SHAPES
+const { region, retention, training, ...always } = others
 
 const DatedFacts = Type.Object(
   {
@@ -49,6 +50,9 @@ const DatedFacts = Type.Object(
     conflicts: Type.Optional(conflicts),
     languages: Type.Optional(languages),
     live: Type.Optional(live),
+    region: Type.Optional(region),
+    retention: Type.Optional(retention),
+    training: Type.Optional(training),
   },
   { additionalProperties: false },
 )

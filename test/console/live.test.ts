@@ -82,7 +82,7 @@ t.test('sessions of other nodes are listed as they told', async (t) => {
     ...{ id: 'live_1', workspace: 'acme', app: 'web', keyId: 'key_x', route: 'acme', entry: null },
     ...{ startedAtMs: nowMs - 2_000, audioSeconds: 1.5, switches: 2, costUsd: 0.25 },
   }
-  const theirs = { ...sample, id: 'live_2', workspace: 'other', startedAtMs: nowMs - 1_000 }
+  const theirs = { ...sample, id: 'live_2', workspace: 'other', startedAtMs: nowMs - 1_000, characters: 20 }
   const live = { open: 2, sessions: [sample, theirs] }
   await state.console.samples.add(nodeSample('x:1', nowMs, { live }), 3_600_000)
   const { admin, operator } = visitors
@@ -90,6 +90,9 @@ t.test('sessions of other nodes are listed as they told', async (t) => {
     ((await who.get('live')).body.sessions as Session[]).map(({ id }) => id)
   t.ok(await waitUntil(async () => (await ids()).length > 0, 10_000))
   t.same(await ids(), ['live_2', 'live_1'], 'newest first')
+  t.match((await operator.get('live?workspace=other')).body.sessions, [
+    { kind: 'speech', audio_seconds: null, characters: 20 },
+  ])
   const { body } = await admin.get('live')
   t.same(body, {
     sessions: [
@@ -98,7 +101,9 @@ t.test('sessions of other nodes are listed as they told', async (t) => {
         ...{
           entry: null,
           started_at: new Date(nowMs - 2_000).toISOString(),
+          kind: 'transcription',
           audio_seconds: 1.5,
+          characters: null,
           switches: 2,
         },
         ...{ cost_usd: 0.25, node: null, is_here: false },

@@ -127,7 +127,7 @@ class Check {
   async call(subject: Subject, name: OperationName, operation: AnyOperation, call: NamedCall): Promise<void> {
     const at = this.#entryOf(subject)
     const named = callOf(name, call.payload as never) as Call
-    const demand = demandOf(named, principal().workspace)
+    const demand = demandOf(named, principal())
     if (exclusionOf(at, subject.provider, demand) !== null) return
     const { payload } = adapt(named, at)
     await this.#drive(`${subject.kind} ${subject.model} ${name}: ${call.name}`, name, operation, {

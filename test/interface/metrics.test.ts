@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { scrape } from '../support/exposition.ts'
 import { startGateway } from '../support/gateway.ts'
-import { LIVE_SECONDS, SLOW_MS, startMeteredNode } from '../support/metered-node.ts'
+import { LIVE_SECONDS, SLOW_MS, SPOKEN, startMeteredNode } from '../support/metered-node.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { startRouteGateway } from '../support/route-gateway.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
@@ -42,7 +42,7 @@ t.test('a node that has served tells what it did', { timeout: 120_000 }, async (
   t.equal(value('larkway_failovers_total', { operation: 'chat', provider: 'sandbox' }), 1)
   const audio = value('larkway_audio_seconds_total', { operation: 'transcription' })
   t.equal(audio, 2 + LIVE_SECONDS, 'one second for a job')
-  t.equal(value('larkway_speech_characters_total'), 5)
+  t.equal(value('larkway_speech_characters_total'), 'hello'.length + SPOKEN.length)
   t.equal(value('larkway_images_total'), 1)
   t.ok(Number(value('larkway_video_seconds_total')) > 0)
   t.equal(value('larkway_breaker_state', { route: 'failing', entry: '0' }), 0)
@@ -51,8 +51,12 @@ t.test('a node that has served tells what it did', { timeout: 120_000 }, async (
     t.equal(value('larkway_live_sessions'), 0)
     t.equal(value('larkway_live_held_bytes'), 0)
     t.ok(Number(value('larkway_live_held_limit_bytes')) > 0)
-    t.equal(value('larkway_live_sessions_ended_total', { end: 'completed' }), 1)
-    t.equal(value('larkway_live_sessions_ended_total'), 1)
+    for (const kind of ['transcription', 'speech'])
+      t.equal(value('larkway_live_sessions_ended_total', { kind, end: 'completed' }), 1)
+    t.equal(value('larkway_live_sessions_ended_total'), 2)
+    t.equal(value('larkway_live_spoken_characters_total', { provider: 'sandbox' }), SPOKEN.length)
+    t.equal(value('larkway_live_first_audio_seconds_count'), 1)
+    t.equal(value('larkway_live_voice_switches_total'), 0)
     t.equal(value('larkway_live_switches_total', { provider: 'ill', reason: 'server' }), 1)
     t.equal(value('larkway_live_connect_seconds_count'), 2)
     const [ill, well] = ['ill', 'sandbox'].map((provider) =>

@@ -2,16 +2,20 @@ import { SpanKind } from '@opentelemetry/api'
 import { AlwaysOnSampler, type ReadableSpan, TracerProvider } from '@opentelemetry/sdk-trace'
 import { type Test, test } from 'tap'
 import type { RequestRecord } from '../../src/contracts/console.ts'
+import type { EndedCall, EndedExchange } from '../../src/contracts/recorder.ts'
 import type { Tracing } from '../../src/contracts/tracing.ts'
 import { createLogger } from '../../src/log.ts'
+import { LiveMetrics } from '../../src/metrics/live-metrics.ts'
 import { requestRecord } from '../../src/recorder/record.ts'
 import { CallTrace } from '../../src/tracing/call-trace.ts'
+import { readExposition } from '../support/exposition.ts'
 import { openLive, wordsEntry } from '../support/live-rig.ts'
 import { RATE, serveWords, wordsAudio } from '../support/live-words.ts'
+import { openSpeech, serveVoice, voiceEntry } from '../support/speech-rig.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
-/** A rig that keeps what the log, the recorder and the receiver of spans are told. */
-async function openWatched(t: Test, ...origins: string[]) {
+/** Keeps what the log, the recorder and the receiver of spans are told. */
+function watchers() {
   const lines: Record<string, unknown>[] = []
   const records: RequestRecord[] = []
   const spans: ReadableSpan[] = []
@@ -36,23 +40,24 @@ async function openWatched(t: Test, ...origins: string[]) {
     },
     close: async () => {},
   }
-  const rig = await openLive(
-    t,
-    origins.map((origin, index) => wordsEntry(origin, `entry${index}`)),
-    {
-      needs: {
-        log: createLogger('info', { write: (line) => void lines.push(JSON.parse(line)) }),
-        tracing,
-        recorder: {
-          answered: () => null,
-          ended: (exchange, call) => void records.push(requestRecord(exchange, call, null)),
-          wentOn() {},
-          ran() {},
-        },
-      },
+  const needs = {
+    log: createLogger('info', { write: (line) => void lines.push(JSON.parse(line)) }),
+    tracing,
+    recorder: {
+      answered: () => null,
+      ended: (exchange: EndedExchange, call: EndedCall) =>
+        void records.push(requestRecord(exchange, call, null)),
+      wentOn() {},
+      ran() {},
     },
-  )
-  return { rig, lines, records, spans }
+  }
+  return { needs, lines, records, spans }
+}
+
+async function openWatched(t: Test, ...origins: string[]) {
+  const { needs, ...told } = watchers()
+  const entries = origins.map((origin, index) => wordsEntry(origin, `entry${index}`))
+  return { rig: await openLive(t, entries, { needs }), ...told }
 }
 
 test('the line, the record and the span of a session tell what became of it', async (t) => {
@@ -130,4 +135,61 @@ test('a caller that leaves, and a session that fails', async (t) => {
     { session_end: 'client_left', error: 'CLIENT_CLOSED' },
     { session_end: 'failed', error: 'INVALID_REQUEST' },
   ])
+})
+
+test('the line, the record, the span, the list and the metrics of a session that speaks', async (t) => {
+  const ill = await serveVoice(t, (_, count) => (count >= 1 ? { status: 500 } : {}))
+  const sound = await serveVoice(t)
+  const { needs, lines, records, spans } = watchers()
+  const watch = new LiveMetrics()
+  const entries = [voiceEntry(ill, 'ill'), voiceEntry(sound, 'sound')]
+  const rig = await openSpeech(t, entries, { needs, watch })
+  const caller = rig.connect()
+  await caller.message('ready')
+  t.match(rig.live.samples(), [{ id: /^live_/, entry: null, characters: 0, switches: 0, costUsd: 0 }])
+  const texts = ['One lark.', 'Two larks.', 'Three larks.']
+  caller.write(texts.join(' '))
+  caller.send({ type: 'flush' })
+  await caller.message('flushed')
+  const [sample] = rig.live.samples()
+  const characters = texts.join('').length
+  t.match(sample, { entry: { provider: 'sound', model: 'model' }, characters, audioSeconds: 0 })
+  t.equal(sample?.switches, 1)
+  caller.end()
+  t.match(await caller.message('done'), { usage: { audio_output_characters: characters } })
+  await waitUntil(() => lines.length > 0)
+  const { switches } = sample!
+  t.match(lines, [
+    { status: 101, session_end: 'completed', switches, usage: { audio_output_characters: characters } },
+  ])
+  t.notOk('lost_seconds' in lines[0]!, 'no audio of the caller is there to be lost')
+  t.match(records, [{ live: { ended: 'completed', switches, characters } }])
+  t.notMatch(JSON.stringify([lines, records]), /larks/, 'nothing of the text is told')
+  const root = spans.find(({ kind }) => kind === SpanKind.SERVER)
+  t.same(root?.events.map(({ name }) => name).slice(-1), ['live.ended'])
+  t.equal(root?.events.filter(({ name }) => name === 'live.switched').length, switches)
+  const { value } = readExposition(watch.families.flatMap((family) => [...family.render()]).join(''))
+  t.equal(value('larkway_live_sessions_ended_total', { kind: 'speech', end: 'completed' }), 1)
+  t.equal(value('larkway_live_spoken_characters_total'), characters)
+  t.equal(value('larkway_live_first_audio_seconds_count'), texts.length)
+  t.equal(value('larkway_live_voice_switches_total'), switches)
+  t.same(rig.live.samples(), [])
+})
+
+test('a session that speaks is ended from outside: what came is spoken', async (t) => {
+  const voice = await serveVoice(t)
+  const { needs, lines } = watchers()
+  const rig = await openSpeech(t, [voiceEntry(voice, 'voice')], { needs })
+  const caller = rig.connect()
+  await caller.message('ready')
+  caller.write('One lark. Two')
+  await caller.message('spoken')
+  rig.live.find(rig.live.list()[0]!.id)?.session.stop()
+  caller.write(' larks that nobody hears')
+  t.match(await caller.message('going_away'), { seconds: 0, reason: 'operator' })
+  await caller.message('done')
+  t.equal(await caller.closed, 1000)
+  t.same(voice.asked, ['One lark.', 'Two'])
+  await waitUntil(() => lines.length > 0)
+  t.match(lines, [{ session_end: 'operator' }])
 })

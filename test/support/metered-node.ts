@@ -8,6 +8,7 @@ import { serveHttp } from './http-server.ts'
 import { type Larkway, startLarkway } from './larkway.ts'
 import { liveAudio } from './live-audio.ts'
 import { LiveClient } from './live-rig.ts'
+import { SpeechClient } from './speech-rig.ts'
 import { waitUntil } from './wait-until.ts'
 import { filledWav } from './wav.ts'
 
@@ -37,6 +38,8 @@ export interface MeteredNode extends Larkway {
 
 /** Seconds of audio of a live session whose first provider dies. */
 export const LIVE_SECONDS = 3
+/** What another live session has spoken. */
+export const SPOKEN = 'lark'
 /** How long the provider of the app `slow` takes. */
 export const SLOW_MS = 1_500
 
@@ -97,6 +100,7 @@ export async function startMeteredNode(
       await expect(404, ask('GET', '/nowhere'))
       await expect(202, ask('POST', '/v1/transcription/jobs', { audio: AUDIO }))
       await transcribeLive(t, larkway.port, keys.dying)
+      await speakLive(t, larkway.port, keys.well)
       const queued = { endpoint: 'chat', mode: 'bulk', payload: { messages: 'none' } }
       await expect(400, ask('POST', '/v1/queue', queued))
       await expect(202, ask('POST', '/v1/queue', { ...queued, payload: { messages: HELLO } }))
@@ -121,6 +125,16 @@ async function transcribeLive(t: Test, port: number, key: string): Promise<void>
   caller.send({ type: 'end' })
   await caller.message('done')
   if (caller.of('switched').length !== 1) throw new Error('the provider was not changed')
+}
+
+async function speakLive(t: Test, port: number, key: string): Promise<void> {
+  const url = `ws://127.0.0.1:${port}/v1/speech/stream?response_format=wav`
+  const socket = new WebSocket(url, 'larkway.v1', { headers: { authorization: `Bearer ${key}` } })
+  const caller = new SpeechClient(t, socket)
+  await caller.message('ready')
+  caller.write(SPOKEN)
+  caller.end()
+  await caller.message('done')
 }
 
 async function expect(status: number, asked: Promise<Response>): Promise<void> {

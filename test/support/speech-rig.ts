@@ -2,10 +2,12 @@ import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import type { Test } from 'tap'
 import { WebSocket } from 'ws'
+import type { Dependencies } from '../../src/api/endpoint.ts'
 import { speech } from '../../src/api/native/speech.ts'
 import { speechStream } from '../../src/api/native/speech-stream.ts'
 import type { Entry } from '../../src/contracts/catalog.ts'
 import type { AccountView } from '../../src/contracts/ledger.ts'
+import type { LiveWatch } from '../../src/contracts/watch.ts'
 import { LiveSessions } from '../../src/live/sessions.ts'
 import { configuredProvider, entry, principal } from './catalog.ts'
 import { type DoorsRigOptions, openDoors } from './doors-rig.ts'
@@ -148,11 +150,18 @@ export class SpeechClient {
   }
 }
 
+interface SpeechRigOptions extends Partial<DoorsRigOptions> {
+  readonly credits?: number
+  /** Of what the endpoints work with, what is to be another. */
+  readonly needs?: Partial<Dependencies>
+  readonly watch?: LiveWatch
+}
+
 /** The doors of speech over real sockets, in this process. */
 export async function openSpeech(
   t: Test,
   entries: readonly Entry[],
-  { credits = 1_000_000_000, ...options }: Partial<DoorsRigOptions> & { readonly credits?: number } = {},
+  { credits = 1_000_000_000, needs: more, watch, ...options }: SpeechRigOptions = {},
 ) {
   const fetchAudio = () => Promise.reject(new Error('nothing is fetched'))
   const { workspace } = principal()
@@ -160,8 +169,8 @@ export async function openSpeech(
   const caller = { workspace: { ...workspace, terms } }
   const { dependencies, authorization } = await openDoors(t, { fetchAudio, entries, caller, ...options })
   const { services } = dependencies
-  const live = new LiveSessions(services, 1024 * 1024)
-  const needs = { ...dependencies, live }
+  const live = new LiveSessions(services, 1024 * 1024, watch)
+  const needs = { ...dependencies, live, ...more }
   const edge = await startEdge(
     t,
     [speechStream, speech].map((one) => one.route(needs)),

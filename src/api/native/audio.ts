@@ -36,7 +36,7 @@ export const audio = endpoint({
   scope: 'inference',
   body: {
     contents: audioContents(ANY_FIELDS, false),
-    parameters: ['Purpose', queryFields(ANY_FIELDS)],
+    parameters: ['Purpose', 'Require', queryFields(ANY_FIELDS)],
     receive({ exchange, context, dependencies: { services, spool } }) {
       const { limits } = services.snapshot()
       return receiveFields(exchange, { spool, limits, workspace: context.principal.workspace.id })

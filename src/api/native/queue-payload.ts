@@ -76,9 +76,10 @@ async function readGeneration<K extends Exclude<OperationName, TranscriptionTask
 function callFingerprint<K extends OperationName>(
   operation: K,
   payload: Calls[K],
-  { purpose, responseProfile }: Selectors,
+  { purpose, responseProfile, require }: Selectors,
 ): string {
-  return hash('sha256', canonicalJson([operation, payload, purpose?.label ?? null, responseProfile]))
+  const parts = [operation, payload, purpose?.label ?? null, responseProfile]
+  return hash('sha256', canonicalJson(require === undefined ? parts : [...parts, require]))
 }
 
 /** A job is neither streamed nor another job. */

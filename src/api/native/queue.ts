@@ -82,7 +82,7 @@ export const queue = endpoint({
     'to it. The output is discarded after metering.',
   scope: 'queue',
   idempotent: true,
-  body: { contents: [json(QueueRequest)], parameters: ['Purpose'], receive: receiveOrder },
+  body: { contents: [json(QueueRequest)], parameters: ['Purpose', 'Require'], receive: receiveOrder },
   answers: [
     { status: 202, description: 'the job is stored durably', contents: [json(QueuedJob)] },
     {

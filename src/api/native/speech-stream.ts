@@ -35,7 +35,7 @@ export const speechStream = socketEndpoint({
     'Subprotocol `larkway.v1`; in a browser `larkway.v1, larkway.key.<key>`. The fields are query parameters, or ' +
     'the first message, `{"type":"start", …}`. Text comes in messages `{"type":"text","text":"…"}`; binary ' +
     'messages are its audio, one sentence behind the other.',
-  parameters: ['Purpose', queryFields(FIELDS)],
+  parameters: ['Purpose', 'Require', queryFields(FIELDS)],
   errors: CALL_ERRORS,
   ...nativeSocket<SpeechSession>({
     open({ exchange, context, dependencies: { live }, admitted }, fields, sink) {

@@ -52,7 +52,7 @@ export const submitTranscriptionJob = endpoint({
   idempotent: true,
   body: {
     contents: audioContents(UNSTREAMED_FIELDS),
-    parameters: ['Purpose', queryFields(UNSTREAMED_FIELDS)],
+    parameters: ['Purpose', 'Require', queryFields(UNSTREAMED_FIELDS)],
     receive: receiveSubmission,
   },
   answers: [

@@ -40,6 +40,7 @@ export const realtime = socketEndpoint({
     'with the subprotocols `realtime, openai-insecure-api-key.<secret>`.',
   parameters: [
     'Purpose',
+    'Require',
     {
       name: 'intent',
       in: 'query',

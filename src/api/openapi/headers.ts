@@ -115,6 +115,14 @@ export const PARAMETERS = {
       'purpose that selects the route; the field `purpose` takes precedence, an unknown one is ignored',
     schema: { type: 'string' },
   },
+  Require: {
+    name: 'X-LK-Require',
+    in: 'header',
+    description:
+      'what every provider that is tried has to promise, e.g. `region=eu|us, retention=zero, training=never`; ' +
+      'what the field `require`, the purpose and the workspace demand holds beside it',
+    schema: { type: 'string' },
+  },
   IdempotencyKey: {
     name: 'Idempotency-Key',
     in: 'header',

@@ -28,7 +28,7 @@ export function LiveView({ workspace }: ViewProps) {
   return [
     h(PageHead, {
       title: 'Live sessions',
-      lead: 'Live transcription that is open now. Requests lists sessions that have ended.',
+      lead: 'Live transcription and speech that are open now. Requests lists sessions that have ended.',
     }),
     h(Loaded<LiveSessionsAnswer>, {
       load,
@@ -49,7 +49,8 @@ export function LiveView({ workspace }: ViewProps) {
                         'Open the playground',
                       ),
               },
-              'Sessions of GET /v1/transcription/stream and uploads with mode=realtime are listed while they are open.',
+              'Sessions of GET /v1/transcription/stream and GET /v1/speech/stream, and uploads with ' +
+                'mode=realtime, are listed while they are open.',
             )
           : h(Sessions, { workspace, answer, load }),
     }),
@@ -91,7 +92,9 @@ function Sessions(props: {
           h(
             'p',
             null,
-            'Audio sent so far is still transcribed and billed. The client is told, then disconnected.',
+            ending.kind === 'speech'
+              ? 'Text sent so far is still spoken and billed. The client is told, then disconnected.'
+              : 'Audio sent so far is still transcribed and billed. The client is told, then disconnected.',
           ),
         ),
   )
@@ -114,12 +117,17 @@ const FACTS: readonly Column<LiveSessionAnswer>[] = [
   { head: 'Route', cell: ({ route }) => h('span', { class: 'mono' }, route ?? '–') },
   {
     head: 'Model',
-    cell: ({ entry }) =>
+    cell: ({ entry, kind }) =>
       entry === null
-        ? h('span', { class: 'quiet' }, 'connecting')
+        ? h('span', { class: 'quiet' }, kind === 'speech' ? 'waiting for text' : 'connecting')
         : h('span', { class: 'mono' }, entry.provider, '/', entry.model),
   },
-  { head: 'Audio', align: 'end', cell: ({ audio_seconds: seconds }) => clock(seconds) },
+  {
+    head: 'Amount',
+    align: 'end',
+    cell: ({ audio_seconds: seconds, characters }) =>
+      seconds === null ? `${number(characters ?? 0)} characters` : clock(seconds),
+  },
   { head: 'Switches', align: 'end', cell: ({ switches }) => number(switches) },
   { head: 'Cost', align: 'end', cell: ({ cost_usd: cost }) => orNone(cost, usd) },
   { head: 'Began', align: 'end', cell: ({ started_at: at }) => h(Time, { at }) },

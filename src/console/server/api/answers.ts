@@ -6,7 +6,7 @@ import type { Scope } from '../../../contracts/catalog.ts'
 import type { BreakerView, RecordedFailure } from '../../../contracts/console.ts'
 import type { Price } from '../../../contracts/facts.ts'
 import type { JobStatus } from '../../../contracts/jobs.ts'
-import type { SessionFacts } from '../../../contracts/live.ts'
+import type { SessionFacts, SessionKind } from '../../../contracts/live.ts'
 import type { ExplainRow } from '../../../gateway/verdict.ts'
 
 // What the console's API answers, in wire names. The page is typed by the same; timestamps are RFC 3339.
@@ -436,7 +436,11 @@ export interface LiveSessionAnswer {
   /** Null: it is being connected. */
   readonly entry: { readonly provider: string; readonly model: string } | null
   readonly started_at: string
-  readonly audio_seconds: number
+  readonly kind: SessionKind
+  /** Null: it speaks. */
+  readonly audio_seconds: number | null
+  /** Sent to be spoken; null: it transcribes. */
+  readonly characters: number | null
   readonly switches: number
   /** So far; null: a price is not known. */
   readonly cost_usd: number | null

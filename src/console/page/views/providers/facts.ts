@@ -22,6 +22,9 @@ const FACTS: Readonly<Record<keyof DeclaredFacts, true>> = {
   price: true,
   translates: true,
   live: true,
+  region: true,
+  retention: true,
+  training: true,
 }
 const FACT_NAMES = Object.keys(FACTS) as readonly (keyof DeclaredFacts)[]
 

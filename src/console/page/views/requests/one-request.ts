@@ -140,7 +140,7 @@ function RequestFacts(props: { readonly workspace: string; readonly request: Req
 
 /** Why a live session ended, in words. */
 const ENDS: Readonly<Record<SessionEnd, string>> = {
-  completed: 'end of audio',
+  completed: 'the client, at its end',
   client_left: 'the client, which left',
   session_limit: 'the longest session allowed',
   drain: 'the node, which stopped',
@@ -152,8 +152,8 @@ function sessionFacts({ ended, switches, replayed_seconds: replayed, lost_second
   return [
     ['Session ended by', ended === null ? '–' : wordFor(ENDS, ended)],
     ['Provider switches', number(switches)],
-    ['Audio replayed', `${number(replayed, 1)} s`],
-    ['Audio lost', `${number(lost, 1)} s`],
+    ...(replayed === undefined ? [] : [['Audio replayed', `${number(replayed, 1)} s`] as const]),
+    ...(lost === undefined ? [] : [['Audio lost', `${number(lost, 1)} s`] as const]),
   ] as const
 }
 

@@ -1,0 +1,133 @@
+import t, { type Test } from 'tap'
+import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import { startSandbox } from '../../src/sandbox/server.ts'
+import { type Gateway, startGateway } from '../support/gateway.ts'
+import { filledWav } from '../support/wav.ts'
+
+const WAV = filledWav(32_044, 1)
+const MODEL = 'morse-1'
+
+/** A workspace that demands nothing, one that does, and an app of the second with a purpose that demands more. */
+async function start(t: Test) {
+  const sandbox = await startSandbox()
+  t.teardown(() => sandbox.close())
+  const keys = { free: makeKey(), bound: makeKey() }
+  const base_url = `${new URL(sandbox.url).origin}/v1`
+  const provider = { kind: 'sandbox', access: 'platform', base_url }
+  const price = Object.fromEntries(
+    ['hour', '1k_characters', '1m_input_tokens', '1m_output_tokens', 'image', 'video_second'].map((unit) => [
+      `per_${unit}_usd`,
+      0,
+    ]),
+  )
+  const entries = ['us', 'eu', 'strict'].map((name) => ({ provider: name, model: MODEL, price }))
+  const config = {
+    rate_limit: { requests_per_minute: 1_000_000, burst: 100_000 },
+    providers: {
+      us: { ...provider, region: 'us-east-1', retention: { days: 30 } },
+      eu: { ...provider, region: 'eu-west-1', retention: { days: 7 }, training: 'never' },
+      strict: { ...provider, region: 'eu', retention: 'zero', training: 'never' },
+    },
+    routes: {
+      free: { workspace: 'free', entries },
+      bound: { workspace: 'bound', entries },
+    },
+    workspaces: {
+      free: {
+        credits_usd: 1,
+        grant_id: 'a',
+        apps: { web: { route: 'free' } },
+        keys: [{ id: 'key_free', app: 'web', sha256: hashKey(keys.free) }],
+      },
+      bound: {
+        credits_usd: 1,
+        grant_id: 'a',
+        require: { region: 'eu' },
+        purposes: { secret: { require: { retention: { days: 1 } } } },
+        apps: { web: { route: 'bound' } },
+        keys: [{ id: 'key_bound', app: 'web', sha256: hashKey(keys.bound) }],
+      },
+    },
+  }
+  return { gateway: await startGateway(t, { config, key: keys.free }), keys }
+}
+
+interface Sent {
+  readonly path?: string
+  readonly key: string
+  readonly header?: string
+  readonly fields?: Readonly<Record<string, unknown>>
+}
+
+async function ask({ url }: Gateway, { path = '/v1/chat', key, header, fields = {} }: Sent) {
+  const headers: Record<string, string> = { authorization: `Bearer ${key}` }
+  if (header !== undefined) headers['x-lk-require'] = header
+  const isAudio = path.includes('transcription')
+  let body: FormData | string
+  if (isAudio) {
+    body = new FormData()
+    if (path.startsWith('/openai')) body.append('model', 'whisper-1')
+    for (const [name, value] of Object.entries(fields)) body.append(name, String(value))
+    body.append('file', new Blob([WAV]), 'a.wav')
+  } else {
+    headers['content-type'] = 'application/json'
+    const own = path.includes('speech') ? { input: 'sos' } : CHAT
+    body = JSON.stringify({ ...own, ...fields })
+  }
+  const response = await fetch(`${url}${path}`, { method: 'POST', headers, body })
+  const facts = response.headers
+  const isJson = response.headers.get('content-type')?.includes('json') === true
+  const text = (isJson ? await response.json() : {}) as { readonly provider?: string }
+  return { ...text, status: response.status, provider: facts.get('x-lk-provider') ?? text.provider } as {
+    status: number
+    provider: string | null
+    error?: { code: string; param: string | null; message: string; details: { entries: { left: string }[] } }
+  }
+}
+
+const CHAT = { messages: [{ role: 'user', content: 'sos' }], model: 'any' }
+
+t.test('demands in the header, in the body, of the purpose and of the workspace', async (t) => {
+  const { gateway, keys } = await start(t)
+  const { free, bound } = keys
+  const served: [string, Sent, string][] = [
+    ['nothing', { key: free }, 'us'],
+    ['of the workspace', { key: bound }, 'eu'],
+    ['in the header', { key: free, header: 'region=eu, training=never' }, 'eu'],
+    ['in the body as a text', { key: free, fields: { require: 'retention=1' } }, 'strict'],
+    ['in the body as an object', { key: free, fields: { require: { region: ['eu', 'ch'] } } }, 'eu'],
+    ['in both', { key: free, header: 'region=eu', fields: { require: { retention: 'zero' } } }, 'strict'],
+    ['of the purpose', { key: bound, fields: { purpose: 'secret' } }, 'strict'],
+    ['null', { key: free, fields: { require: null } }, 'us'],
+    ['of a transcription', { key: free, path: '/v1/transcription', fields: { require: 'region=eu' } }, 'eu'],
+    ['of speech', { key: bound, path: '/v1/speech', header: 'retention=zero' }, 'strict'],
+    ["at OpenAI's path", { key: free, path: '/openai/v1/chat/completions', header: 'region=eu' }, 'eu'],
+    [
+      "of a transcription at OpenAI's path",
+      { key: bound, path: '/openai/v1/audio/transcriptions', header: 'retention=zero' },
+      'strict',
+    ],
+  ]
+  for (const [name, sent, provider] of served)
+    t.match(await ask(gateway, sent), { status: 200, provider }, name)
+
+  const nowhere = await ask(gateway, { key: bound, header: 'region=us' })
+  t.match(nowhere, {
+    status: 422,
+    error: {
+      code: 'REQUIRED_FEATURE_UNAVAILABLE',
+      message: /: region$/,
+      details: { entries: [{ left: 'residency' }, { left: 'residency' }, { left: 'residency' }] },
+    },
+  })
+  const unread: [string, Sent, string][] = [
+    ['a misspelled name', { key: free, header: 'regoin=eu' }, 'X-LK-Require'],
+    ['a misspelled value', { key: free, header: 'training=no' }, 'X-LK-Require'],
+    ['another type', { key: free, fields: { require: 7 } }, 'require'],
+    ['another member', { key: free, fields: { require: { region: 'eu', zone: 'b' } } }, 'require'],
+    ['in a form', { key: free, path: '/v1/transcription', fields: { require: 'eu' } }, 'require'],
+    ['beyond ASCII', { key: free, header: 'region=eü' }, 'X-LK-Require'],
+  ]
+  for (const [name, sent, param] of unread)
+    t.match(await ask(gateway, sent), { status: 400, error: { code: 'INVALID_REQUEST', param } }, name)
+})

@@ -26,7 +26,14 @@ import type { LiveSessions } from '../live/sessions.ts'
 import type { Logger } from '../log.ts'
 import type { RequestMetrics } from '../metrics/request-metrics.ts'
 import type { HeaderName, ParameterName } from './openapi/headers.ts'
-import { type Answer, BODY_ERRORS, type Content, KEY_ERRORS, type Operation } from './openapi/operation.ts'
+import {
+  type Answer,
+  BODY_ERRORS,
+  type Content,
+  type ErrorShape,
+  KEY_ERRORS,
+  type Operation,
+} from './openapi/operation.ts'
 import type { Json } from './openapi/schema.ts'
 
 /**
@@ -96,6 +103,9 @@ export interface Door {
   readonly errorHeader?: HeaderName & Lowercase<HeaderName>
   /** Puts an error into the names that these clients use for fields. */
   readonly translateError: (error: GatewayError, request: Pick<Exchange, 'headers'>) => GatewayError
+  readonly errorShape?: ErrorShape
+  /** The header that brings the key, as `Authorization: Bearer` would have it; absent: that one. */
+  readonly authorization?: (headers: Exchange['headers']) => string | undefined
 }
 
 interface Described {
@@ -163,6 +173,8 @@ export function endpoint<
     ...(body === undefined ? {} : { body: body.contents }),
     answers: definition.answers,
     ...(door === undefined ? {} : { headers: [door.requestIdHeader] }),
+    ...(door?.errorHeader === undefined ? {} : { errorHeaders: [door.errorHeader] }),
+    ...(door?.errorShape === undefined ? {} : { errorShape: door.errorShape }),
     errors: [
       ...KEY_ERRORS.filter((code) => limited || code !== 'RATE_LIMITED'),
       ...(body === undefined ? [] : BODY_ERRORS),
@@ -234,12 +246,15 @@ function admitCaller(
     limited,
     ofWorkspace,
     idempotent,
-  }: Pick<EndpointDefinition<0, 0, 0, 0>, 'scope' | 'limited' | 'ofWorkspace' | 'idempotent'>,
+    door,
+  }: Pick<EndpointDefinition<0, 0, 0, 0>, 'scope' | 'limited' | 'ofWorkspace' | 'idempotent' | 'door'>,
   exchange: Exchange,
   context: CallContext,
   services: Services,
 ): AdmittedContext | Promise<AdmittedContext> {
-  const { authorization } = exchange.headers
+  const { headers } = exchange
+  const authorization =
+    door?.authorization === undefined ? headers.authorization : door.authorization(headers)
   if (limited === false) {
     const admitted = authenticate(services.keys, context, authorization)
     requireScope(admitted.principal, scope)
@@ -281,7 +296,7 @@ interface RouteOptions extends Pick<EdgeRoute, 'method' | 'path'> {
 type Respond = (exchange: Exchange, context: CallContext) => Ending | Promise<Reply>
 
 /** Paths whose requests are recorded: those of calls, and not those of the console itself. */
-const RECORDED = /^(?:\/(?:openai|deepgram))?\/v1\//
+const RECORDED = /^(?:\/(?:openai|deepgram|elevenlabs))?\/v1\//
 
 /** Binds a function to the edge: one answer, the headers that became due on the way, one line in the log. */
 export function observedRoute(
@@ -386,9 +401,14 @@ class ObservedRequest implements FinishListener {
     const failure = door === undefined ? error : door.translateError(error, this.#exchange)
     this.#context.failure = failure
     this.#context.trace?.failed(failure.code)
-    const { status, headers, body } = errorReply(failure, this.#exchange.requestId)
+    const { requestId } = this.#exchange
+    const { status, headers, body } = errorReply(failure, requestId)
     if (door?.errorHeader !== undefined) this.#context.headers[door.errorHeader] = visible(failure.message)
-    this.answer({ status, headers, body: JSON.stringify(body) })
+    this.answer({
+      status,
+      headers,
+      body: JSON.stringify({ ...door?.errorShape?.members(failure, requestId), ...body }),
+    })
   }
 
   finished(): void {

@@ -2,6 +2,7 @@ import type { EdgeRoute } from '../inbound/server.ts'
 import { createJobWatch } from '../jobs/watch.ts'
 import type { Asset } from './assets.ts'
 import { listen } from './deepgram/listen.ts'
+import { listenFile } from './deepgram/listen-file.ts'
 import { createDocs, type DocsNeeds, docsFile, docsPage, openapiJson } from './docs.ts'
 import type { Dependencies, Endpoint } from './endpoint.ts'
 import { healthz, type ReadinessNeeds, readyz } from './health.ts'
@@ -87,6 +88,7 @@ export const ENDPOINTS = table({
   'GET /openai/v1/models/:model': model,
 
   'GET /deepgram/v1/listen': listen,
+  'POST /deepgram/v1/listen': listenFile,
 
   'GET /v1/me': me,
   'GET /workspace/:tenant_id/audio-url-domains': showAudioUrlDomains,

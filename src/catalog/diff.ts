@@ -64,6 +64,7 @@ function diffRoute(before: Route | undefined, after: Route | undefined): RouteCh
   const lines = [
     ...changed('strategy', before.strategy, after.strategy),
     ...changed('published', before.published, after.published),
+    ...changed('live_fallback', before.liveFallback, after.liveFallback),
     ...diffEntries(before.entries, after.entries),
   ]
   return lines.length === 0 && before.version === after.version ? null : { ...common, lines }

@@ -1,6 +1,6 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { CAPABILITIES } from '../contracts/calls.ts'
-import { PROFILES, SCOPES, STRATEGIES } from '../contracts/catalog.ts'
+import { LIVE_FALLBACKS, PROFILES, SCOPES, STRATEGIES } from '../contracts/catalog.ts'
 import { FACT_SHAPES } from '../contracts/facts.ts'
 import { RequireShape } from '../contracts/requirements.ts'
 
@@ -194,6 +194,10 @@ export const RouteShape = strict({
     'how candidates are ordered; priority, the order of the entries, unless said',
   ),
   published: optional(Type.Boolean(), 'false takes it out of service'),
+  live_fallback: optional(
+    Type.Enum([...LIVE_FALLBACKS]),
+    'where no entry for live audio is left, batch sends a session to entries for files; none unless said',
+  ),
   accept: optional(AcceptShape, 'what transcripts have to be like, at entries that do not say'),
   entries: Type.Array(EntryShape, { minItems: 1, description: 'candidates of a call' }),
 })

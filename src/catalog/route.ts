@@ -25,7 +25,7 @@ export function resolveRoute(
   issues: Issues,
 ): Route | null {
   const path = ['routes', name]
-  const { workspace, strategy = 'priority', published = true } = fields
+  const { workspace, strategy = 'priority', published = true, live_fallback: liveFallback = 'none' } = fields
   if (!context.purposes.has(workspace))
     issues.add([...path, 'workspace'], `there is no workspace "${workspace}"`)
 
@@ -35,13 +35,13 @@ export function resolveRoute(
   const whole = resolved.filter((entry) => entry !== null)
   if (whole.length < resolved.length) return null
   const version = routeVersion(name, fields, entries)
-  return { name, workspace, strategy, published, version, entries: whole }
+  return { name, workspace, strategy, published, liveFallback, version, entries: whole }
 }
 
 /** `pv_…` of a route, out of what is written alone: whether it could be served does not count. */
 export function routeVersion(
   name: string,
-  { workspace, strategy = 'priority', published = true, accept }: Omit<RouteFields, 'entries'>,
+  { workspace, strategy = 'priority', published = true, live_fallback, accept }: Omit<RouteFields, 'entries'>,
   entries: readonly (EntryFields | null)[],
 ): string {
   const rest = canonicalJson({
@@ -49,6 +49,8 @@ export function routeVersion(
     workspace,
     strategy,
     published,
+    // Versions of routes from before this was there stay what they were.
+    ...(live_fallback === 'batch' ? { live_fallback } : {}),
     ...(accept === undefined ? {} : { accept }),
   })
   return versionOf(`{"entries":[${entries.map(entryText).join(',')}],${rest.slice(1)}`)

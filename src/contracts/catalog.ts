@@ -8,6 +8,9 @@ import type { Requirements } from './requirements.ts'
 export const STRATEGIES = ['priority', 'weighted', 'lowest_latency', 'lowest_cost'] as const
 export type Strategy = (typeof STRATEGIES)[number]
 
+export const LIVE_FALLBACKS = ['none', 'batch'] as const
+export type LiveFallback = (typeof LIVE_FALLBACKS)[number]
+
 export const PROFILES = ['fast', 'balanced', 'thinking'] as const
 export type Profile = (typeof PROFILES)[number]
 
@@ -88,6 +91,8 @@ export interface Route {
   readonly workspace: string
   readonly strategy: Strategy
   readonly published: boolean
+  /** What goes on with a live session when no entry for live audio is left: `batch`, transcription of files. */
+  readonly liveFallback: LiveFallback
   /** `pv_` and the first 16 hex characters of the SHA-256 of the route's canonical JSON. */
   readonly version: string
   readonly entries: readonly Entry[]

@@ -53,6 +53,10 @@ export interface WholeRequest<K extends OperationName> {
   readonly call: Call<K>
   /** Attempt that was begun while the body came; whoever began it ends it. */
   readonly early?: EarlyAttempt | null
+  /** As of a streamed request. */
+  readonly leaveOut?: (candidate: Candidate) => boolean
+  /** How long the call may take, in place of the synchronous deadline; absent: that one. */
+  readonly deadlineMs?: number
 }
 
 /** A worker makes the call for a job. */
@@ -183,8 +187,9 @@ export function selectEntries(
 
 /** @throws GatewayError UPSTREAM_ERROR when the request leaves out every entry */
 function leftOf(selection: Selection, request: CallRequest): Selection {
-  if (request.mode !== 'streamed' || request.leaveOut === undefined) return selection
-  const left = without(selection, request.leaveOut)
+  const leaveOut = 'leaveOut' in request ? request.leaveOut : undefined
+  if (leaveOut === undefined) return selection
+  const left = without(selection, leaveOut)
   if (left === null) throw new GatewayError('UPSTREAM_ERROR', 'every eligible entry failed')
   return left
 }
@@ -198,7 +203,8 @@ export function activate(
 ): ActiveCall {
   const { call } = request
   const job = request.mode === 'job' ? request.job : null
-  const deadlineMs = job?.deadlineMs ?? deadlineMsOf(call.operation, services.snapshot())
+  const asked = request.mode === 'whole' ? request.deadlineMs : job?.deadlineMs
+  const deadlineMs = asked ?? deadlineMsOf(call.operation, services.snapshot())
   return {
     services,
     context,

@@ -86,6 +86,11 @@ export function isCutShort(thrown: unknown): boolean {
   return thrown instanceof GatewayError && thrown.code === 'DEPENDENCY_UNAVAILABLE'
 }
 
+/** Whether it is the providers that failed. */
+export function isUpstream(thrown: unknown): thrown is GatewayError {
+  return thrown instanceof GatewayError && thrown.code.startsWith('UPSTREAM_')
+}
+
 /** A streamed answer broke off after the caller had part of it. */
 export function brokenOff(context: CallContext, failure: Failure, deadlineAtMs: number): GatewayError {
   const { code, extra } = exhausted(context, failure, deadlineAtMs)

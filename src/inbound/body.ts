@@ -5,11 +5,11 @@ import { newId } from '../ids.ts'
 import type { Limits } from '../limits.ts'
 import { unlessAborted } from '../timeouts.ts'
 import type { Exchange } from './exchange.ts'
-import type { Fields } from './form.ts'
+import { FieldReader, type Fields, withoutFields } from './form.ts'
 import { JsonAudioScanner } from './json-audio.ts'
 import { MultipartScanner } from './multipart.ts'
 import { contentTypeOf, readBody, refuseDeclared } from './read-body.ts'
-import { invalid } from './refusals.ts'
+import { invalid, invalidField, MUST } from './refusals.ts'
 import { type AudioTap, type BodyScanner, RawAudioScanner, type ScannedBody } from './scanner.ts'
 
 export interface ReceiveOptions {
@@ -25,6 +25,18 @@ export interface ReceiveOptions {
    * body comes whole, and is that, is told by the reception alone.
    */
   readonly onArriving?: (arriving: ArrivingAudio) => void
+  /** Absent: the gateway's own. */
+  readonly layout?: BodyLayout
+}
+
+/** Where a wire format has the audio, where that is not where the gateway's own has it. */
+export interface BodyLayout {
+  /** A body that is no JSON is the audio itself, whatever its type says. */
+  readonly isRaw: boolean
+  /** Fields that name where the audio is fetched from. */
+  readonly urlFields: readonly string[]
+  /** Tells a caller without audio how to send it. */
+  readonly missing: string
 }
 
 /** Audio that is still coming. */
@@ -73,12 +85,13 @@ export interface ReceivedAudio {
  */
 export async function receiveAudio(exchange: Exchange, options: ReceiveOptions): Promise<ReceivedAudio> {
   const received = await receiveFields(exchange, options)
-  if (received.source.kind === 'none') throw noAudio(received.fields)
+  if (received.source.kind === 'none') throw noAudio(received.fields, options.layout)
   return received
 }
 
 /** Refuses a body that needs audio and has none. */
-export function noAudio({ kind }: Fields): GatewayError {
+export function noAudio({ kind }: Fields, layout?: BodyLayout): GatewayError {
+  if (layout !== undefined) return invalid(layout.missing, 'audio')
   const how = kind === 'json' ? 'as audio.base64, audio.data or audio.url' : 'as a part named file or audio'
   return invalid(`send the audio ${how}`, 'audio')
 }
@@ -100,12 +113,17 @@ export async function receiveFields(exchange: Exchange, options: ReceiveOptions)
 }
 
 /** @throws GatewayError UNSUPPORTED_MEDIA_TYPE, and INVALID_REQUEST from the scanners */
-function scannerFor(exchange: Exchange, limits: Limits, tap: AudioTap | undefined): BodyScanner {
+function scannerFor(
+  exchange: Exchange,
+  { limits, layout }: Pick<ReceiveOptions, 'limits' | 'layout'>,
+  tap: AudioTap | undefined,
+): BodyScanner {
   const contentType = contentTypeOf(exchange)
   if (contentType !== null) {
     const { value } = contentType
-    if (value === 'multipart/form-data') return new MultipartScanner(contentType, limits, tap)
     if (value === 'application/json') return new JsonAudioScanner(limits, tap)
+    if (layout?.isRaw === true) return new RawAudioScanner(exchange, limits, tap)
+    if (value === 'multipart/form-data') return new MultipartScanner(contentType, limits, tap)
     if (/^audio\/./.test(value) || value === 'application/octet-stream') {
       return new RawAudioScanner(exchange, limits, tap)
     }
@@ -114,6 +132,22 @@ function scannerFor(exchange: Exchange, limits: Limits, tap: AudioTap | undefine
     'UNSUPPORTED_MEDIA_TYPE',
     'send multipart/form-data, application/json, audio/* or application/octet-stream, uncompressed',
   )
+}
+
+/** @throws GatewayError INVALID_REQUEST when there is more than one source, or one is where this format has none */
+function withUrl(scanned: ScannedBody, { urlFields, missing }: BodyLayout): ScannedBody {
+  const { fields, source } = scanned
+  if (fields.kind === 'json' && source.kind !== 'none') throw invalid(missing, 'audio')
+  const reader = new FieldReader(fields)
+  const named = urlFields.flatMap((name) => {
+    const url = reader.string(name)
+    return url === null ? [] : [{ name, url }]
+  })
+  const [first, second] = named
+  if (first === undefined) return scanned
+  if (second !== undefined) throw invalidField(second.name, MUST.beLeftOut(`send \`${first.name}\` alone`))
+  if (source.kind !== 'none') throw invalidField(first.name, MUST.beLeftOut('the audio was sent'))
+  return { fields: withoutFields(fields, urlFields), source: { kind: 'url', url: first.url } }
 }
 
 /** Whoever takes audio by its length has none before its last byte is there, so this much waits for the verdict. */
@@ -136,12 +170,12 @@ class Reception {
 
   /** @throws GatewayError as `scannerFor` */
   constructor(exchange: Exchange, options: ReceiveOptions) {
-    const { spool, limits, unneeded } = options
+    const { spool, unneeded } = options
     this.#exchange = exchange
     this.#options = options
     this.#kept = unneeded === undefined ? true : unneeded.unless === null ? false : null
     const tap = unneeded && { take: this.#passOn.bind(this, unneeded) }
-    this.#scanner = scannerFor(exchange, limits, tap)
+    this.#scanner = scannerFor(exchange, options, tap)
     this.#writer = this.#open(this.#kept === false ? unneeded!.spool : spool)
   }
 
@@ -189,7 +223,7 @@ class Reception {
   #scan(view: Buffer, last: boolean): void {
     const wasOpen = this.#kept === null
     this.#scanner.scan(view)
-    if (last) this.#scanned = this.#scanner.finish()
+    if (last) this.#scanned = this.#finish()
     if (this.#scanned !== null && this.#scanned.source.kind !== 'audio') return
     if (wasOpen && this.#kept === false) this.#forget()
     // Before the start, which may send the body to the store at once.
@@ -198,6 +232,12 @@ class Reception {
     this.#writer.write(view)
     if (this.#arriving !== null && !last) this.#tellArriving(this.#arriving)
     if (!last && !this.#writer.ready) this.#exchange.body.pause()
+  }
+
+  #finish(): ScannedBody {
+    const { layout } = this.#options
+    const scanned = this.#scanner.finish()
+    return layout === undefined ? scanned : withUrl(scanned, layout)
   }
 
   #openArriving(): void {

@@ -75,6 +75,7 @@ const DECIDING: Readonly<Record<string, string>> = {
   'content-type': 'Content-Type',
   'idempotency-key': 'Idempotency-Key',
   traceparent: 'traceparent',
+  'xi-api-key': 'xi-api-key',
   'x-lk-end-user': 'X-LK-End-User',
   'x-lk-purpose': 'X-LK-Purpose',
   'x-lk-require': 'X-LK-Require',

@@ -10,7 +10,7 @@ import { AudioRing, type RingMemory } from './ring.ts'
  */
 const CHUNK_SECONDS = 0.1
 /** Samples louder than this, of 32,768, are sound. */
-const SOUND = 500
+export const SOUND = 500
 
 /** A place up to which the caller asks for everything to be settled. */
 interface FinalizeMark {
@@ -22,6 +22,14 @@ interface FinalizeMark {
 /** What is settled where the caller asked for it. */
 export interface Finalized {
   readonly id: string | null
+}
+
+/** Audio that waits to be settled. */
+export interface Unsettled {
+  readonly place: number
+  readonly bytes: Uint8Array
+  /** Bytes from its place on that are to be settled now; null: more may come first. */
+  readonly due: number | null
 }
 
 /**
@@ -57,6 +65,11 @@ export class LiveFeed {
   /** Seconds that are transcribed for good. */
   get settledSeconds(): number {
     return this.#settled / this.bytesPerSecond
+  }
+
+  /** Seconds that are kept to be transcribed for good. */
+  get unsettledSeconds(): number {
+    return (this.#ring.end - Math.max(this.#settled, this.#ring.start)) / this.bytesPerSecond
   }
 
   /** Seconds that nobody could send any more. */
@@ -124,15 +137,47 @@ export class LiveFeed {
    * @returns seconds that are sent again, and that are lost
    */
   begin(connection: LiveConnection): { readonly replayed: number; readonly lost: number } {
-    const place = Math.max(this.#settled, this.#ring.start)
+    const lost = this.#giveUpLost()
+    const place = this.#settled
     connection.base = place
     connection.place = place
     this.#soundSentMs = 0
     for (const mark of this.#marks) mark.isSent = false
-    const lost = place - this.#settled
-    this.#lost += lost
-    this.#settled = place
-    return { replayed: (this.#ring.end - place) / this.bytesPerSecond, lost: lost / this.bytesPerSecond }
+    return { replayed: this.unsettledSeconds, lost: lost / this.bytesPerSecond }
+  }
+
+  /**
+   * What is not settled, from its first byte that is still here; its bytes are valid until the next call.
+   *
+   * @param most bytes at most
+   * @returns its place, and how much there is behind it that is to be settled together: up to where the caller asked
+   *          for it, or to the end of the audio; null: more may come
+   */
+  unsettled(most: number): Unsettled {
+    this.#giveUpLost()
+    const place = this.#settled
+    const bytes = this.#ring.read(place, most)
+    const [mark] = this.#marks
+    const end = mark?.place ?? (this.#isEnded ? this.#ring.end : null)
+    return { place, bytes, due: end === null ? null : end - place }
+  }
+
+  /** Whether something is to be settled now: the audio is over, or the caller asked for it. */
+  get isDue(): boolean {
+    return this.#isEnded || this.#marks.length > 0
+  }
+
+  /** All of it came, and is settled. */
+  get isDone(): boolean {
+    return this.#isEnded && this.#settled >= this.#ring.end
+  }
+
+  /** Everything before `place` is settled, by no connection. @returns the marks that are reached */
+  settleTo(place: number): readonly Finalized[] {
+    this.#settled = Math.max(this.#settled, place)
+    this.#ring.drop(this.#settled)
+    const open = this.#marks.findIndex((mark) => mark.place > this.#settled)
+    return this.#marks.splice(0, open < 0 ? this.#marks.length : open)
   }
 
   /** Everything before `seconds` of a connection is settled. */
@@ -181,6 +226,14 @@ export class LiveFeed {
     connection.place += bytes.length
     if (connection.bills === 'audio') money.spend(length)
     return 'sent'
+  }
+
+  /** What is not settled and no longer here is lost. @returns bytes of it */
+  #giveUpLost(): number {
+    const lost = Math.max(0, this.#ring.start - this.#settled)
+    this.#lost += lost
+    this.#settled += lost
+    return lost
   }
 
   /** A piece that is short waits for the rest of it, unless nothing follows. */

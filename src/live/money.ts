@@ -40,6 +40,16 @@ export interface Spent {
   readonly costUsd: number | null
 }
 
+export const NOTHING_SPENT: Spent = Object.freeze({ billableSeconds: 0, costUsd: 0 })
+
+export function addSpent(a: Spent, b: Spent): Spent {
+  const isKnown = a.costUsd !== null && b.costUsd !== null
+  return {
+    billableSeconds: a.billableSeconds + b.billableSeconds,
+    costUsd: isKnown ? usdOf(microsOf(a.costUsd) + microsOf(b.costUsd)) : null,
+  }
+}
+
 /**
  * The money of a session, in slices: the next one is reserved when half of the last is used, and each is settled once,
  * at what was used of it. A node that dies is charged the slice that it held, as any call is.
@@ -150,8 +160,13 @@ export class SessionMoney {
   }
 
   /** Settles what there is. Nothing is spent any more. */
-  async end(): Promise<void> {
+  end(): Promise<void> {
     this.#isOver = true
+    return this.pause()
+  }
+
+  /** Settles what there is. Nothing is spent until `change` prepares for another entry. */
+  async pause(): Promise<void> {
     await this.#asking
     const [slice, next] = [this.#slice, this.#next]
     this.#slice = null

@@ -6,14 +6,17 @@ import type { LiveText, SwitchReason } from '../contracts/watch.ts'
 import { GatewayError, toGatewayError } from '../errors.ts'
 import { adapt } from '../gateway/eligibility.ts'
 import { type AttemptSuccess, failOver } from '../gateway/failover.ts'
+import type { Usage } from '../gateway/meter.ts'
 import { headOf } from '../gateway/outcome.ts'
-import type { Candidate, Selection } from '../gateway/selection.ts'
+import { type Candidate, type Selection, without } from '../gateway/selection.ts'
 import type { ActiveCall } from '../gateway/services.ts'
 import { transcriptEnvelope } from '../gateway/transcript.ts'
+import { isUpstream } from '../gateway/upstream-errors.ts'
+import { BatchPieces, type HeardPiece, type PieceListener } from './batch-pieces.ts'
 import type { Ticking } from './clock.ts'
 import { type ConnectionListener, ENDED_EARLY, LiveConnection } from './connection.ts'
 import { type Finalized, LiveFeed } from './feed.ts'
-import { SessionMoney, sliceOf } from './money.ts'
+import { addSpent, SessionMoney, type Spent, sliceOf } from './money.ts'
 import type { LiveParts, LiveRequest } from './parts.ts'
 import { idleError, liveLimits, SessionLife, sessionEnd } from './session-life.ts'
 import { seconds, Transcript } from './transcript.ts'
@@ -24,13 +27,16 @@ const CONNECT_MS = 15_000
 const SWITCHES_MAX = 100
 /** How long a rotation waits for the end of an utterance. */
 const ROTATION_MS = 20_000
+/** Pause until live entries are tried again where files stand in for them; each one is twice as long, up to a limit. */
+const LIVE_AGAIN_MS = 10_000
+const LIVE_AGAIN_MAX_MS = 600_000
 
 /**
  * A live transcription: takes the caller's audio as it comes, sends it on to one entry, and says what that understands.
  * Audio that is not settled is kept, so that another entry goes on where one that dies has ended: the session loses no
  * word as long as the ring reaches that far.
  */
-export class LiveSession implements ConnectionListener, Ticking {
+export class LiveSession implements ConnectionListener, PieceListener, Ticking {
   readonly #parts: LiveParts
   readonly #request: LiveRequest
   readonly #money: SessionMoney
@@ -44,8 +50,17 @@ export class LiveSession implements ConnectionListener, Ticking {
   #connection: LiveConnection | null = null
   #attempt: AttemptSuccess<LiveConnection>['recorder'] | null = null
   #isConnecting = false
-  /** The entry that audio was last sent to. */
+  /** Goes on where no live entry is left; null: none was missing yet. */
+  #pieces: BatchPieces | null = null
+  /** Pieces are sent now. */
+  #isInPieces = false
+  #liveAgainMs = 0
+  #livePauseMs = LIVE_AGAIN_MS
+  /** Seconds that the next piece and those behind it repeat of what a connection was sent; null: it is told. */
+  #replayable: number | null = null
+  /** The entry that audio was last sent to, and the last of those for live audio. */
   #last: Candidate | null = null
+  #lastLive: Candidate | null = null
   #seq = 0
   #switches = 0
   #replayedSeconds = 0
@@ -83,17 +98,26 @@ export class LiveSession implements ConnectionListener, Ticking {
 
   /** Seconds of audio that came and were sent to no provider yet. */
   get unsentSeconds(): number {
-    return this.#feed.unsentSeconds(this.#connection)
+    const unsent = this.#feed.unsentSeconds(this.#connection)
+    // A piece waits until it is whole.
+    return this.#isInPieces ? Math.max(0, unsent - (this.#pieces?.pieceSeconds ?? 0)) : unsent
   }
 
   /** The entry that transcribes now; null: none does. */
   get entry(): LiveEntry | null {
+    if (this.#isInPieces) return this.#last === null ? null : entryOf(this.#last)
     return this.#connection === null ? null : entryOf(this.#connection.candidate)
   }
 
   /** What it came to so far; null: a price is not known. */
   get costUsd(): number | null {
-    return this.#money.spent().costUsd
+    return this.#spent().costUsd
+  }
+
+  /** Of its connections, and of its pieces. */
+  #spent(): Spent {
+    const spent = this.#money.spent()
+    return this.#pieces === null ? spent : addSpent(spent, this.#pieces.spent)
   }
 
   /** What became of it so far, for its line in the log and for the console. */
@@ -115,10 +139,10 @@ export class LiveSession implements ConnectionListener, Ticking {
       this.#selection = await this.#money.begin(this.#selection)
       this.#over.throwIfAborted()
       this.#sayReady()
-      await this.#connect(this.#selection)
     } catch (thrown) {
-      this.fail(toGatewayError(thrown))
+      return void this.fail(toGatewayError(thrown))
     }
+    await this.#connect(this.#selection).catch((thrown) => this.#withoutLive(thrown))
   }
 
   /**
@@ -233,7 +257,8 @@ export class LiveSession implements ConnectionListener, Ticking {
 
   pump(nowMs: number): void {
     const connection = this.#connection
-    if (connection === null || this.#isOver) return
+    if (this.#isOver) return
+    if (connection === null) return void this.#pumpPieces(nowMs)
     const isMore = this.#feed.send(connection, this.#money, nowMs, this.#sayFinalized)
     this.#countLost(connection)
     if (isMore) this.#parts.clock.hurry(this)
@@ -244,8 +269,10 @@ export class LiveSession implements ConnectionListener, Ticking {
     if (this.#isOver) return
     this.#money.tick(nowMs, this.#selection)
     this.#watchCaller(nowMs)
+    if (this.#isOver) return
+    if (this.#life.isUsageDue(nowMs)) this.#sayUsage()
     const connection = this.#connection
-    if (connection === null || this.#isOver) return
+    if (connection === null) return void this.#pumpPieces(nowMs)
     this.#countTime(connection, nowMs)
     connection.keepAlive(nowMs)
     this.pump(nowMs)
@@ -253,18 +280,17 @@ export class LiveSession implements ConnectionListener, Ticking {
     if (dead !== null) return void connection.fail(dead)
     this.#watchRotation(connection, nowMs)
     this.#watchMoney()
-    if (this.#life.isUsageDue(nowMs)) this.#sayUsage()
   }
 
-  #countLost({ candidate }: LiveConnection): void {
+  #countLost({ candidate }: Heard): void {
     const lost = this.#feed.lostSeconds - this.#countedLost
     if (lost <= 0) return
     this.#countedLost += lost
     this.#parts.watch?.lost(candidate.entry, lost)
   }
 
-  #offset(connection: LiveConnection): number {
-    return connection.base / this.#feed.bytesPerSecond
+  #offset({ base }: Pick<LiveConnection, 'base'>): number {
+    return base / this.#feed.bytesPerSecond
   }
 
   #partial(event: Extract<LiveEvent, { kind: 'partial' }>, connection: LiveConnection): void {
@@ -280,7 +306,7 @@ export class LiveSession implements ConnectionListener, Ticking {
     })
   }
 
-  #final(event: Extract<LiveEvent, { kind: 'final' }>, connection: LiveConnection): void {
+  #final(event: Extract<LiveEvent, { kind: 'final' }>, connection: Heard): void {
     const kept = this.#transcript.take(event, this.#offset(connection))
     if (kept === null) return
     this.#countLatency('final', event.segment.end, connection)
@@ -297,7 +323,7 @@ export class LiveSession implements ConnectionListener, Ticking {
   }
 
   /** Audio that was uploaded may have come faster than it was spoken: its age would say nothing. */
-  #countLatency(text: LiveText, end: number, connection: LiveConnection): void {
+  #countLatency(text: LiveText, end: number, connection: Heard): void {
     const { watch } = this.#parts
     if (watch === undefined || this.#request.held !== undefined) return
     const behind = this.#feed.seconds - this.#offset(connection) - end
@@ -386,16 +412,91 @@ export class LiveSession implements ConnectionListener, Ticking {
   async #switch(from: LiveConnection, reason: SwitchReason): Promise<void> {
     try {
       this.#switches += 1
+      if (from.hasWorked) this.#livePauseMs = LIVE_AGAIN_MS
       this.#parts.watch?.switched(from.candidate.entry, reason)
       if (this.#switches > SWITCHES_MAX) throw new GatewayError('UPSTREAM_ERROR')
       this.#transcript.connectionChanged()
       const selection = this.#selectionBehind(from, reason === 'rotation')
       if (selection === null) throw new GatewayError('UPSTREAM_ERROR', 'every eligible entry failed')
-      this.#selection = await this.#money.change(selection)
-      await this.#connect(this.#selection)
+      await this.#goLive(selection)
     } catch (thrown) {
-      this.fail(toGatewayError(thrown))
+      this.#withoutLive(thrown)
     }
+  }
+
+  async #goLive(selection: Selection): Promise<void> {
+    this.#selection = await this.#money.change(selection)
+    await this.#connect(this.#selection)
+  }
+
+  /** No live entry is left: where its route allows it, entries for files go on with the session in pieces. */
+  #withoutLive(thrown: unknown): void {
+    if (this.#isOver) return
+    const error = toGatewayError(thrown)
+    // What one provider refuses in the request is tried nowhere else.
+    const isCurable = isUpstream(error) && error.code !== 'UPSTREAM_REJECTED'
+    if (isCurable) this.#pieces ??= BatchPieces.begin(this.#parts.services, this.#request, this.#feed, this)
+    if (!isCurable || this.#pieces === null) return void this.fail(error)
+    this.#replayable = this.#feed.unsettledSeconds
+    this.#goInPieces()
+  }
+
+  /** The money of the connection pays for no piece: each has its own. */
+  #goInPieces(): void {
+    void this.#money.pause().then(() => {
+      const nowMs = performance.now()
+      this.#liveAgainMs = nowMs + this.#livePauseMs
+      this.#livePauseMs = Math.min(LIVE_AGAIN_MAX_MS, 2 * this.#livePauseMs)
+      this.#isInPieces = true
+      this.#pumpPieces(nowMs)
+    })
+  }
+
+  #pumpPieces(nowMs: number): void {
+    const pieces = this.#pieces
+    if (pieces === null || !this.#isInPieces || this.#isOver || pieces.isBusy) return
+    if (this.#feed.isDone) return void this.#finish(null, true)
+    if (this.#tryLive(nowMs)) return
+    pieces.pump(nowMs)
+    this.#request.held?.()
+  }
+
+  /** Connects to a live entry again, when it is time to and the health of one allows it. */
+  #tryLive(nowMs: number): boolean {
+    if (nowMs < this.#liveAgainMs || this.#endedMs !== null) return false
+    const { health } = this.#parts.services
+    this.#liveAgainMs = nowMs + this.#livePauseMs
+    const isIll = ({ entry }: Candidate) => (health.view(entry, nowMs).untilMs ?? 0) > nowMs
+    const selection = without(this.#request.selection, isIll)
+    if (selection === null) return false
+    this.#isInPieces = false
+    this.#transcript.connectionChanged()
+    void this.#goLive(selection).catch(() => this.#goInPieces())
+    return true
+  }
+
+  onPiece({ candidate, base, finals, finalized, warnings }: HeardPiece): void {
+    const from = { candidate, base, warnings: [IN_PIECES, ...warnings] }
+    this.#transcript.connectionChanged()
+    const announced = this.#last ?? this.#request.selection.candidates[0]!
+    if (announced.entry !== candidate.entry || this.#replayable !== null) {
+      const lost = this.#feed.lostSeconds - this.#countedLost
+      this.#saySwitched(announced, from, { replayed: this.#replayable ?? 0, lost })
+    }
+    this.#replayable = null
+    this.#countLost(from)
+    this.#last = candidate
+    for (const final of finals) this.#final(final, from)
+    this.onFinalized(finalized)
+  }
+
+  onFinalized(finalized: readonly Finalized[]): void {
+    for (const one of finalized) this.#sayFinalized(one)
+    this.#pumpPieces(performance.now())
+  }
+
+  onPieceFailed(error: GatewayError): void {
+    this.fail(error)
   }
 
   /** The other entries first; the one that is left comes last, and only if it had worked. */
@@ -449,12 +550,13 @@ export class LiveSession implements ConnectionListener, Ticking {
     if (this.#last !== null || announced.entry !== candidate.entry)
       this.#saySwitched(announced, connection, sent)
     this.#last = candidate
+    this.#lastLive = candidate
     this.pump(nowMs)
   }
 
   #saySwitched(
     from: Candidate,
-    { candidate, base, warnings }: LiveConnection,
+    { candidate, base, warnings }: Pick<LiveConnection, 'candidate' | 'base' | 'warnings'>,
     { replayed, lost }: { readonly replayed: number; readonly lost: number },
   ): void {
     this.#replayedSeconds += replayed
@@ -497,7 +599,7 @@ export class LiveSession implements ConnectionListener, Ticking {
   }
 
   #sayUsage(): void {
-    const { billableSeconds, costUsd } = this.#money.spent()
+    const { billableSeconds, costUsd } = this.#spent()
     this.#request.sink.send({
       type: 'usage',
       audio_seconds: seconds(this.audioSeconds),
@@ -523,7 +625,9 @@ export class LiveSession implements ConnectionListener, Ticking {
     }
     this.#over.abort(error ?? new GatewayError('CLIENT_CLOSED'))
     this.#note(error)
-    const done = error === null && this.#last !== null ? this.#done(this.#last) : null
+    this.#pieces?.close(error ?? new GatewayError('CLIENT_CLOSED'))
+    const hasBegun = this.#last !== null || this.#pieces !== null
+    const done = error === null && hasBegun ? this.#done(this.#last ?? this.#selection.candidates[0]!) : null
     const settled = this.#money.end()
     void this.#parts.services.settlements.during(settled)
     if (done !== null) sink.send({ type: 'done', ...done })
@@ -536,7 +640,7 @@ export class LiveSession implements ConnectionListener, Ticking {
   #note(error: GatewayError | null): void {
     const { context } = this.#request
     const { services } = this.#parts
-    const { billableSeconds, costUsd } = this.#money.spent()
+    const { billableSeconds, costUsd } = this.#spent()
     this.#end = sessionEnd(error, this.#end)
     context.failure = error
     context.costUsd = costUsd
@@ -549,7 +653,20 @@ export class LiveSession implements ConnectionListener, Ticking {
     context.live = facts
     this.#parts.watch?.ended('transcription', this.#end)
     context.trace?.event('live.ended', { 'larkway.live.end': this.#end })
-    if (this.#last !== null) services.watch?.metered(this.#last.entry, 'transcription', context.usage)
+    if (this.#lastLive !== null)
+      services.watch?.metered(this.#lastLive.entry, 'transcription', this.#liveUsage(context.usage))
+  }
+
+  /** Usage without the pieces, each of which is counted by itself. */
+  #liveUsage(usage: Usage): Usage {
+    if (this.#pieces === null) return usage
+    const audioSeconds = Math.max(0, this.audioSeconds - this.#pieces.seconds)
+    const { billableSeconds } = this.#money.spent()
+    return {
+      ...usage,
+      audio_seconds: seconds(audioSeconds),
+      billable_audio_seconds: seconds(billableSeconds),
+    }
   }
 
   /** The envelope of the whole. */
@@ -574,6 +691,11 @@ export class LiveSession implements ConnectionListener, Ticking {
     })
   }
 }
+
+/** What has heard some audio: a connection, or a file. */
+type Heard = Pick<LiveConnection, 'candidate' | 'base'>
+
+const IN_PIECES = 'live: no entry for live audio is left; text comes in pieces, without partials'
 
 function entryOf({ entry }: Candidate): LiveEntry {
   return { provider: entry.provider.name, model: entry.model }

@@ -10,6 +10,7 @@ import { microsOf, usdOf } from '../gateway/price.ts'
 import type { Candidate } from '../gateway/selection.ts'
 import type { Services } from '../gateway/services.ts'
 import type { Streaming } from '../gateway/stream.ts'
+import { isUpstream } from '../gateway/upstream-errors.ts'
 import type { Ticking } from './clock.ts'
 import { JoinedAudio, OtherFormat } from './joined-audio.ts'
 import type { LiveParts, SpeechRequest } from './parts.ts'
@@ -496,10 +497,6 @@ const NONE: ReadonlySet<string> = new Set()
 
 function entryName(provider: string, model: string): string {
   return `${provider}\n${model}`
-}
-
-function isUpstream(thrown: unknown): boolean {
-  return thrown instanceof GatewayError && thrown.code.startsWith('UPSTREAM_')
 }
 
 /** What a call was charged, or will be: its answer as metered, or the attempt that nobody saw the end of. */

@@ -66,3 +66,24 @@ function encodingOf(tag: number, bits: number): LiveEncoding | null {
   if (bits !== 8) return null
   return tag === MU_LAW ? 'mulaw' : tag === A_LAW ? 'alaw' : null
 }
+
+/** The head of a wav file of so many bytes of 16-bit PCM. */
+export function wavHeadOf(
+  { sampleRate, channels }: Pick<LiveAudio, 'sampleRate' | 'channels'>,
+  bytes: number,
+) {
+  const [head, frameBytes] = [Buffer.alloc(44), channels * 2]
+  head.write('RIFF', 0, 'latin1')
+  head.writeUInt32LE(36 + bytes, 4)
+  head.write('WAVEfmt ', 8, 'latin1')
+  head.writeUInt32LE(16, 16)
+  head.writeUInt16LE(PCM, 20)
+  head.writeUInt16LE(channels, 22)
+  head.writeUInt32LE(sampleRate, 24)
+  head.writeUInt32LE(sampleRate * frameBytes, 28)
+  head.writeUInt16LE(frameBytes, 32)
+  head.writeUInt16LE(16, 34)
+  head.write('data', 36, 'latin1')
+  head.writeUInt32LE(bytes, 40)
+  return head
+}

@@ -26,15 +26,16 @@ export function segmentsOf(words: readonly Word[], text: string): Segment[] {
   return groupWords(words, text).map(({ segment }) => segment)
 }
 
-/** The same, each with the words that it is made of. */
+/** The same, each with the words that it is made of. @param ends tells whether a group ends before a word */
 export function groupWords(
   words: readonly Word[],
   text: string,
+  ends: (group: readonly Word[], next: Word) => boolean = endsBefore,
 ): { readonly segment: Segment; readonly words: readonly Word[] }[] {
   const groups: Word[][] = []
   for (const word of words) {
     const group = groups.at(-1)
-    if (group === undefined || endsBefore(group, word)) groups.push([word])
+    if (group === undefined || ends(group, word)) groups.push([word])
     else group.push(word)
   }
   const written = writeGroups(groups, text)
@@ -49,7 +50,12 @@ function endsBefore(group: readonly Word[], next: Word): boolean {
   if (next.end - first.start > SEGMENT_MAX_SECONDS) return true
   if (group.reduce((sum, { word }) => sum + word.length + 1, next.word.length) > SEGMENT_MAX_LENGTH)
     return true
-  return SENTENCE_END.test(last.word) && last.end - first.start >= SENTENCE_MIN_SECONDS
+  return endsSentence(last) && last.end - first.start >= SENTENCE_MIN_SECONDS
+}
+
+/** The mark behind a word ends a sentence, or an abbreviation. */
+export function endsSentence({ word }: Pick<Word, 'word'>): boolean {
+  return SENTENCE_END.test(word)
 }
 
 /** Position of a group of words in the text that it comes from. */

@@ -1,6 +1,8 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import t from 'tap'
 import { type TSchema, Type } from 'typebox'
+import { LISTEN_OPTIONS } from '../../src/api/deepgram/file-options.ts'
+import { optionTable } from '../../src/api/door-options.ts'
 import type { ResultLinks } from '../../src/api/native/results.ts'
 import { type ApiContext, createRoutes, endpointTable } from '../../src/api/table.ts'
 import { openDemo } from '../../src/catalog/demo.ts'
@@ -76,6 +78,26 @@ t.test('the table of endpoints is made of the endpoints that are served', async 
     rows,
     routes.map(({ method, path }) => `${method} ${path}`),
   )
+})
+
+/** Tables of the options of doors, by the name of their place in the manual. */
+const DOOR_TABLES = new Map([['deepgram listen', { page: 'moving-from-deepgram', options: LISTEN_OPTIONS }]])
+
+t.test('every option of a door is documented with what becomes of it', async (t) => {
+  for (const [name, { page, options }] of DOOR_TABLES) {
+    const file = new URL(`../../docs/${page}.md`, import.meta.url)
+    const text = await readFile(file, 'utf8')
+    const place = new RegExp(`(?<=<!-- options: ${name} -->\\n)[\\s\\S]*?(?=<!-- /options -->)`)
+    const table = `\n${optionTable(options)}\n\n`
+    if (WRITES_EXAMPLES)
+      await writeFile(
+        file,
+        text.replace(place, () => table),
+      )
+    t.equal(place.exec(await readFile(file, 'utf8'))?.[0], table, name)
+  }
+  const places = [...MANUAL_TEXT.matchAll(/<!-- options: (.*?) -->/g)].map(([, name]) => name)
+  t.same(places.sort(), [...DOOR_TABLES.keys()].sort())
 })
 
 t.test('every kind of provider is documented with what it serves and its options', async (t) => {

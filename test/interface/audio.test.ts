@@ -1,6 +1,5 @@
 import { readdir } from 'node:fs/promises'
 import t, { type Test } from 'tap'
-import { DEFAULT_LIMITS } from '../../src/limits.ts'
 import { speak } from '../../src/sandbox/speak.ts'
 import { multipart, type Part } from '../support/bodies.ts'
 import { type DemoRoute, startDemoRoute } from '../support/demo-route.ts'
@@ -9,7 +8,8 @@ import { assertStopsClean } from '../support/gateway.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { filledWav } from '../support/wav.ts'
 
-const LIMIT = DEFAULT_LIMITS.max_audio_bytes
+/** A body of so many bytes does not fit into 8 MiB, and into 64 MiB it does. */
+const LIMIT = 9_000_000
 const TEXT = 'one. two'
 const WAV = speak(TEXT, 600, 1)
 
@@ -236,9 +236,10 @@ async function upload(gateway: DemoRoute, { type, body, query = '' }: Body, chun
   return { status: response?.status, error }
 }
 
-for (const memory of ['256', '24']) {
+for (const memory of ['64', '8']) {
   t.test(`audio of exactly the limit, and one byte more (${memory} MiB)`, { timeout: 240_000 }, async (t) => {
-    const gateway = await startDemoRoute(t, { env: { LARKWAY_MEMORY_MIB: memory } })
+    const limits = { max_audio_bytes: LIMIT }
+    const gateway = await startDemoRoute(t, { env: { LARKWAY_MEMORY_MIB: memory }, config: { limits } })
     for (const [kind, body] of Object.entries(withAudio({ task: 'transcription' }, filledWav(LIMIT)))) {
       const { status, error } = await upload(gateway, body, kind.endsWith('behind'))
       t.equal(status, 200, `${kind}: ${JSON.stringify(error)}`)

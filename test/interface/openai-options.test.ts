@@ -77,7 +77,7 @@ const WITH: Readonly<Record<string, object>> = {
   'messages[].name': { messages: [{ role: 'user', content: 'a', name: 'ann' }] },
   'text.verbosity': { text: { verbosity: 'low' } },
   ...Object.fromEntries(
-    ['strict', 'output_schema', 'allowed_callers', 'defer_loading', 'async'].map((name) => [
+    ['output_schema', 'allowed_callers', 'defer_loading', 'async'].map((name) => [
       `tools[].${name}`,
       { tools: [{ ...TOOL, [name]: true }] },
     ]),

@@ -175,7 +175,8 @@ t.test('refusals are as documented, whatever the operation', { timeout: 120_000 
       await refused(t, rig, 'ok', 'INVALID_REQUEST', { ...json, body: Buffer.from('{}') })
       await refused(t, rig, 'ok', 'REQUEST_TOO_LARGE', { ...json, body: Buffer.alloc(1_000_001, ' ') })
       const other = { ...asked, headers: type('text/plain'), body: Buffer.from('a') }
-      await refused(t, rig, 'ok', 'UNSUPPORTED_MEDIA_TYPE', other)
+      const isAnything = operation.body?.some(({ type: taken }) => taken === '*/*')
+      await refused(t, rig, 'ok', isAnything ? 'UNSUPPORTED_AUDIO_FORMAT' : 'UNSUPPORTED_MEDIA_TYPE', other)
     }
   })
 
@@ -238,9 +239,11 @@ async function seeCalls(t: Test, rig: Rig): Promise<void> {
   }
 }
 
-/** Every operation that hears, with the audio as the body. */
-const HEARING = ENDPOINTS.filter(({ body = [] }) =>
-  body.some(({ type }) => type === 'application/octet-stream'),
+/** Every operation that hears, with the audio as the body and the gateway's own fields. */
+const HEARING = ENDPOINTS.filter(
+  ({ body = [], tag }) =>
+    (tag === 'Speech' || tag === 'Jobs' || tag === 'OpenAI') &&
+    body.some(({ type }) => type === 'application/octet-stream'),
 )
 
 async function spoken({ node }: Rig, text: string): Promise<string> {
@@ -265,6 +268,18 @@ async function seeAudio(t: Test, rig: Rig): Promise<void> {
     await refused(t, rig, 'ok', 'UNSUPPORTED_AUDIO_FORMAT', raw(Buffer.from('no audio at all')))
     await refused(t, rig, 'ok', 'ROUTE_CONTROL_NOT_ALLOWED', json({ provider: 'own' }))
   }
+  const path = '/deepgram/v1/listen'
+  const file = (body: Buffer, query = ''): Asked => ({
+    ...{ id: 'deepgramListenFile', path: path + query, body },
+    headers: { 'content-type': 'audio/wav' },
+  })
+  const spokenBytes = Buffer.from(short, 'base64')
+  await refused(t, rig, 'ok', 'REQUIRED_FEATURE_UNAVAILABLE', file(spokenBytes, '?redact=pci'))
+  await refused(t, rig, 'ok', 'INVALID_REQUEST', file(spokenBytes, '?search=lark'))
+  await refused(t, rig, 'ok', 'AUDIO_TOO_LONG', file(Buffer.from(long, 'base64')))
+  await refused(t, rig, 'ok', 'AUDIO_TOO_LARGE', file(Buffer.alloc(500_001)))
+  const byUrl = { id: 'deepgramListenFile', path, json: { url: 'http://a.example/a.mp3' } }
+  await refused(t, rig, 'ok', 'AUDIO_URL_REJECTED', byUrl)
 }
 
 const KEYED = HEARING.filter(({ errors }) => errors.includes('IDEMPOTENCY_REPLAY_IN_PROGRESS'))

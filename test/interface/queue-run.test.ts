@@ -135,15 +135,22 @@ const RUNS: readonly [endpoint: string, payload: object, call: string, path?: st
   ['video', { prompt: 'a lark', duration_seconds: 4 }, '/v1/videos'],
 ]
 
+/** Between two looks into the state: each opens and closes its database. */
+const LOOK_MS = 200
+
 t.test('a job of every endpoint runs, and is metered and paid for as the call itself', async (t) => {
   const node = await startNode(t)
   // What a node has set aside for the calls of a key counts as spent until it is given back.
   const spent = async (): Promise<number> => {
     let view = { spent_usd: 0, reserved_usd: 1 }
-    await waitUntil(async () => {
-      view = JSON.parse(await node.printed(credits, 'show', '--json'))[0]
-      return view.reserved_usd === 0
-    })
+    await waitUntil(
+      async () => {
+        view = JSON.parse(await node.printed(credits, 'show', '--json'))[0]
+        return view.reserved_usd === 0
+      },
+      10_000,
+      LOOK_MS,
+    )
     return view.spent_usd
   }
   for (const [endpoint, payload, call, path = `/v1/${endpoint}`] of RUNS) {
@@ -169,7 +176,7 @@ t.test('a job of every endpoint runs, and is metered and paid for as the call it
     const calls = (await node.calls()).slice(callsBefore)
     t.ok(calls.length >= 1 && calls.every(({ path }) => path.startsWith(call)), call)
     t.ok(
-      await waitUntil(async () => Math.abs((await spent()) - before - 2 * once) < 1e-9),
+      await waitUntil(async () => Math.abs((await spent()) - before - 2 * once) < 1e-9, 10_000, LOOK_MS),
       'and paid for once',
     )
     t.match(JSON.parse(await node.printed(jobs, 'show', id, '--json')), {

@@ -118,7 +118,7 @@ t.test('modes are served 6 : 3 : 1, to the job', { skip: withoutServers }, async
 t.test('a workspace with many jobs keeps nobody waiting', { skip: withoutServers }, async (t) => {
   const { jobs, submit } = await startJobs(t)
   const [busy, ...quiet] = neighbours(10)
-  await submit(10_000, busy!)
+  await submit(1000, busy!)
   for (const workspace of quiet) await submit(10, workspace)
   const left = new Map(quiet.map((workspace) => [workspace, 10]))
   let rounds = 0
@@ -159,13 +159,9 @@ t.test('nodes that claim at the same time never have the same job', { skip: with
   t.equal(await jobs.waiting(), 0)
 })
 
-t.test('a hundred thousand jobs make none dearer', { skip: withoutServers }, (t) =>
-  costsTheSame(t, 1000, 100_000),
-)
+t.test('ten thousand jobs make none dearer', { skip: withoutServers }, (t) => costsTheSame(t, 1000, 10_000))
 
-t.test('nor do those of ten thousand keys', { skip: withoutServers }, (t) =>
-  costsTheSame(t, 1000, 100_000, 10),
-)
+t.test('nor do those of a thousand keys', { skip: withoutServers }, (t) => costsTheSame(t, 1000, 10_000, 10))
 
 t.test('a server that is full has done nothing by half', { skip: withoutServers }, async (t) => {
   const { redis, jobs, outbox } = await startJobs(t)

@@ -73,6 +73,12 @@ function hearing(path: string, { prompt, filename, field, label, wav, audioUrl }
   ]
 }
 
+/** Audio as the body. */
+function bytes(path: string, fields: Readonly<Record<string, string>>, body: Buffer): Ask {
+  const headers = { 'content-type': 'audio/wav' }
+  return { method: 'POST', path: `${path}?${new URLSearchParams(fields)}`, headers, body }
+}
+
 function form(path: string, parts: readonly Part[]): Ask {
   const { contentType, body } = multipart(parts)
   return { method: 'POST', path, headers: { 'content-type': contentType }, body }
@@ -233,6 +239,12 @@ export const CASES: Readonly<Record<string, Case>> = {
   'GET /openai/v1/realtime': ({ prompt }) => live('/openai/v1/realtime', { intent: prompt }),
   'GET /deepgram/v1/listen': ({ prompt, label }) =>
     live('/deepgram/v1/listen', { model: label, keyterm: prompt, encoding: prompt }),
+  'POST /deepgram/v1/listen': ({ prompt, field, label, wav, audioUrl }) => [
+    bytes('/deepgram/v1/listen', { model: label, tag: prompt, version: prompt }, wav),
+    bytes('/deepgram/v1/listen', { [field]: prompt }, wav),
+    bytes('/deepgram/v1/listen', { redact: prompt }, wav),
+    ...post('/deepgram/v1/listen', { url: audioUrl }, { url: audioUrl, [field]: prompt }),
+  ],
   'GET /v1/transcription/stream': ({ prompt, label }) =>
     live('/v1/transcription/stream', { prompt, purpose: label, timestamps: prompt }),
   'GET /v1/speech/stream': ({ field, label }) =>

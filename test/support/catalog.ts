@@ -54,6 +54,7 @@ export function route(entries: readonly Entry[], overrides: Partial<Route> = {})
     workspace: 'acme',
     strategy: 'priority',
     published: true,
+    liveFallback: 'none',
     version: 'pv_0123456789abcdef',
     entries,
     ...overrides,

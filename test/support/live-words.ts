@@ -7,6 +7,8 @@ import { type WebSocket, WebSocketServer } from 'ws'
 import type { LiveEvent, LiveFrame, LiveStepper } from '../../src/contracts/live.ts'
 import type { LiveTranscription, Provider } from '../../src/contracts/provider.ts'
 import type { Failure } from '../../src/contracts/upstream.ts'
+import { readWavHead } from '../../src/media/wav-head.ts'
+import { serveHttp } from './http-server.ts'
 
 /**
  * Audio that says numbered words, and a provider that hears them: word n is 300 ms of one value, then 100 ms of
@@ -84,7 +86,10 @@ export async function serveWords(t: Pick<Test, 'teardown'>, orders: WordsOrders 
     sockets.handleUpgrade(request, socket, head, (ws) => {
       ws.send('{"t":"ready"}')
       const rate = Number(new URL(request.url ?? '', 'http://words').searchParams.get('rate'))
-      const listener = new WordListener(ws, rate)
+      const listener = new WordListener((said) => {
+        ws.send(JSON.stringify(said))
+        if (said.t === 'ended') ws.close(1000)
+      }, rate)
       ws.on('error', () => {})
       ws.on('message', (data, isBinary) => {
         if (!isBinary) return listener.told(JSON.parse(String(data)))
@@ -112,16 +117,21 @@ function die(ws: WebSocket, how: Death): void {
   ws.removeAllListeners('message')
 }
 
+interface Said {
+  readonly t: 'partial' | 'final' | 'finalized' | 'ended'
+  readonly [field: string]: unknown
+}
+
 class WordListener {
-  readonly #ws: WebSocket
+  readonly #say: (message: Said) => void
   readonly #rate: number
   #samples = 0
   #value = 0
   #since = 0
   #rest: Buffer = Buffer.alloc(0)
 
-  constructor(ws: WebSocket, rate: number) {
-    this.#ws = ws
+  constructor(say: (message: Said) => void, rate: number) {
+    this.#say = say
     this.#rate = rate
   }
 
@@ -147,7 +157,6 @@ class WordListener {
     if (t !== 'end') return
     this.#change(0)
     this.#say({ t: 'ended' })
-    this.#ws.close(1000)
   }
 
   #change(value: number): void {
@@ -160,10 +169,6 @@ class WordListener {
       })
     this.#value = value
     this.#since = this.#samples
-  }
-
-  #say(message: object): void {
-    this.#ws.send(JSON.stringify(message))
   }
 }
 
@@ -234,3 +239,42 @@ class WordsStepper implements LiveStepper {
 }
 
 export const WORDS: Provider = { kind: 'words', baseUrl: null, needsCredential: false, live }
+
+export interface WordFiles {
+  readonly origin: string
+  /** Seconds of audio in each file, in the order in which they came. */
+  readonly heard: number[]
+}
+
+/**
+ * The same hearing for files, as OpenAI's endpoint takes them.
+ *
+ * @param answer what a file gets instead of its transcript, by its number; null: the transcript
+ */
+export async function serveWordFiles(
+  t: Pick<Test, 'teardown'>,
+  answer: (file: number) => 'failure' | 'silence' | null = () => null,
+): Promise<WordFiles> {
+  const heard: number[] = []
+  const origin = await serveHttp(t, async (request, response) => {
+    const parts: Buffer[] = []
+    for await (const part of request) parts.push(part)
+    const body = Buffer.concat(parts)
+    const wav = body.subarray(body.indexOf('RIFF'))
+    const head = readWavHead(wav)
+    if (head === null || head === 'incomplete') return void response.writeHead(400).end()
+    const samples = wav.subarray(head.start, head.start + head.bytes!)
+    const rate = head.audio.sampleRate
+    const words: object[] = []
+    const listener = new WordListener((said) => said.t === 'final' && words.push(said), rate)
+    listener.hear(samples)
+    listener.told({ t: 'end' })
+    const instead = answer(heard.push(listener.seconds) - 1)
+    if (instead === 'silence') return
+    if (instead === 'failure') return void response.writeHead(500).end('{}')
+    const text = words.map((said) => (said as { word: string }).word).join(' ')
+    response.setHeader('content-type', 'application/json')
+    response.end(JSON.stringify({ text, language: 'english', duration: listener.seconds, words }))
+  })
+  return { origin, heard }
+}

@@ -236,6 +236,7 @@ export function demoCalls({ audio, picture }: Recordings): readonly DocumentedCa
       json: { endpoint: 'embed', payload: { input: 'a' }, idempotency_key: 'q' },
     },
     ...openaiCalls(audio, image),
+    ...deepgramCalls(audio),
     { path: '/v1/me', id: 'me', status: 200, summary: 'The key of the demo', shown: true },
     {
       path: DOMAINS,
@@ -271,6 +272,28 @@ export function demoCalls({ audio, picture }: Recordings): readonly DocumentedCa
     { path: '/openapi.json', id: 'openapi', status: 200, summary: 'The document' },
     { path: '/docs', id: 'docs', status: 200, summary: 'The page' },
     { path: '/docs/page.css', id: 'docsFile', status: 200, summary: 'Its style sheet' },
+  ]
+}
+
+function deepgramCalls(audio: Buffer): readonly DocumentedCall[] {
+  const at = (path: string) => ({ path: `/deepgram/v1${path}`, status: 200 })
+  const heard = { ...at('/listen'), id: 'deepgramListenFile', headers: { 'content-type': 'audio/wav' } }
+  const all = 'utterances=true&paragraphs=true&detect_language=true&tag=a&extra=k:v&version=x'
+  return [
+    { ...heard, summary: 'A file', shown: true, body: audio },
+    { ...heard, ...at(`/listen?${all}`), summary: 'Options', body: audio },
+    {
+      ...heard,
+      headers: { ...heard.headers, 'idempotency-key': 'd' },
+      summary: 'With a key',
+      body: audio,
+    },
+    {
+      ...heard,
+      headers: { ...heard.headers, 'idempotency-key': 'd' },
+      summary: 'With that key again',
+      body: audio,
+    },
   ]
 }
 

@@ -1,4 +1,3 @@
-import type { Word } from '../../contracts/calls.ts'
 import type { LiveEntry } from '../../contracts/live.ts'
 import { ERRORS, type GatewayError, toGatewayError } from '../../errors.ts'
 import type { ClientSocket, ClientSocketListener } from '../../inbound/client-socket.ts'
@@ -10,26 +9,18 @@ import type { LiveMessage, LiveSink } from '../../live/messages.ts'
 import type { LiveSession } from '../../live/session.ts'
 import { seconds } from '../../live/transcript.ts'
 import { WholeFrames } from '../../media/pcm.ts'
-import type { Door } from '../endpoint.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { type SocketCall, socketEndpoint } from '../socket-endpoint.ts'
 import { BEHIND_BYTES, CLOSE, checkMessageSize, nodeStops, readMessage } from '../socket-messages.ts'
+import { bearerOf, DEEPGRAM_SOCKET } from './door.ts'
 import { type ListenOptions, readListenOptions } from './options.ts'
+import { meanConfidence, UNKNOWN_CONFIDENCE, wordOf } from './words.ts'
 
 /** Subprotocols with which browsers send a key: the scheme, and the key behind it. */
 const SCHEMES = ['token', 'bearer']
 
-const DOOR: Door = {
-  tag: 'Deepgram',
-  requestIdHeader: 'dg-request-id',
-  errorHeader: 'dg-error',
-  translateError: (error) => error,
-}
-
 export const listen = socketEndpoint({
-  tag: 'Deepgram',
-  door: DOOR,
-  scope: 'inference',
+  ...DEEPGRAM_SOCKET,
   path: '/deepgram/v1/listen',
   id: 'deepgramListen',
   summary: 'Live transcription over a WebSocket',
@@ -52,7 +43,7 @@ export const listen = socketEndpoint({
 
 function authorizationIn({ headers }: Exchange): string | undefined {
   const [scheme = '', key] = offeredProtocols(headers)
-  if (headers.authorization !== undefined) return headers.authorization.replace(/^Token +/i, 'Bearer ')
+  if (headers.authorization !== undefined) return bearerOf(headers)
   return SCHEMES.includes(scheme.toLowerCase()) && key !== undefined ? `Bearer ${key}` : undefined
 }
 
@@ -280,26 +271,6 @@ class ListenSocket implements ClientSocketListener, LiveSink {
 
   #say(message: object): void {
     if (!this.#isOver) this.#socket?.send(JSON.stringify(message))
-  }
-}
-
-/** Clients leave out what is below a threshold of theirs: what nobody doubts is certain. */
-const UNKNOWN_CONFIDENCE = 1
-
-function meanConfidence(words: readonly Word[]): number {
-  const told = words.flatMap(({ confidence }) => confidence ?? [])
-  return told.length === 0 ? UNKNOWN_CONFIDENCE : told.reduce((sum, one) => sum + one, 0) / told.length
-}
-
-const PUNCTUATION = /^[\p{P}\p{S}]+|[\p{P}\p{S}]+$/gu
-
-function wordOf({ word, start, end, confidence = UNKNOWN_CONFIDENCE, speaker }: Word): object {
-  const bare = word.toLowerCase().replaceAll(PUNCTUATION, '')
-  const number = speaker === undefined ? Number.NaN : Number(speaker.replace('speaker_', ''))
-  return {
-    word: bare === '' ? word : bare,
-    ...{ start, end, confidence, punctuated_word: word },
-    ...(Number.isInteger(number) ? { speaker: number } : {}),
   }
 }
 

@@ -4,6 +4,7 @@ import type { Exchange } from '../../inbound/exchange.ts'
 import { queryValues, readBoolean } from '../../inbound/form.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
 import type { LiveRequest } from '../../live/parts.ts'
+import { type DoorOptions, type FieldValue, formOf, isOn, OptionReader } from '../door-options.ts'
 import { readLiveCall } from '../native/live-call.ts'
 import { chosenBy } from '../openai/door.ts'
 
@@ -25,9 +26,12 @@ const ENCODINGS: Readonly<Record<string, LiveEncoding>> = {
 }
 
 /** Options that change nothing of a transcript: names for the vendor's statistics, and what is always done. */
-const WITHOUT_EFFECT: ReadonlySet<string> = new Set([
-  ...['version', 'tag', 'extra', 'mip_opt_out', 'no_delay', 'punctuate', 'errors'],
-])
+const WITHOUT_EFFECT: DoorOptions = Object.fromEntries(
+  ['version', 'tag', 'extra', 'mip_opt_out', 'no_delay', 'punctuate', 'errors'].map((name) => [
+    name,
+    { fate: 'fixed', note: 'no effect' },
+  ]),
+)
 const GROUPS: Readonly<Record<string, string>> = {
   ...Object.fromEntries(REDACTIONS.map((name) => [name, name])),
   true: 'pii',
@@ -40,94 +44,55 @@ const GROUPS: Readonly<Record<string, string>> = {
  * @throws GatewayError INVALID_REQUEST naming the option, and as `readLiveCall`
  */
 export function readListenOptions(exchange: Exchange, principal: Principal): ListenOptions {
-  const query = new Query(exchange.query)
+  const query = new OptionReader(queryValues(exchange.query), WITHOUT_EFFECT)
   const encoding = ENCODINGS[query.text('encoding') ?? '']
   if (encoding === undefined)
     throw invalidField('encoding', `${MUST.beOneOf(Object.keys(ENCODINGS))}; containers are not taken live`)
-  const language = query.text('language') ?? 'en'
   const endpointing = query.text('endpointing')
   const model = query.text('model')
-  const multichannel = query.flag('multichannel')
-  const values = fieldsOf({
+  const shared = sharedFields(query)
+  const { multichannel, detect_language: languages } = shared
+  const fields = formOf({
+    ...shared,
     encoding,
     sample_rate: query.text('sample_rate') ?? missing('sample_rate'),
     channels: query.text('channels'),
-    interim: query.flag('interim_results'),
+    interim: query.flag('interim_results') ?? false,
     // True is the default; false leaves it to the entry, which has to end a segment somewhere.
     endpointing_ms: endpointing === null || readBoolean(endpointing) !== null ? null : bounded(endpointing),
-    ...(language === 'multi' ? { detect_language: true } : { language }),
     // Every transcript of this protocol has them.
     timestamps: 'word',
-    diarization: query.flag('diarize') || isOn(query.text('diarize_model')),
-    multichannel,
-    smart_formatting: query.flag('smart_format') || query.flag('numerals'),
-    profanity_filter: query.flag('profanity_filter'),
-    redaction: redactionOf(query.list('redact')),
-    keyterms: [...query.list('keyterm'), ...query.list('keywords').map(withoutBoost)],
-    purpose: query.text('purpose'),
-    response_profile: query.text('response_profile'),
   })
   const utteranceEnd = isOn(query.text('utterance_end_ms'))
-  const vadEvents = query.flag('vad_events')
-  query.refuseOthers()
-  const call = readLiveCall(exchange, { kind: 'form', values })
+  const vadEvents = query.flag('vad_events') ?? false
+  query.settle('live transcription here has no such option')
+  const call = readLiveCall(exchange, fields)
   const { live } = call.payload
   return {
     call: { ...call, selectors: chosenBy(model, call.selectors, principal) },
     live,
     channels: multichannel ? live.audio.channels : 1,
-    ...{ utteranceEnd, vadEvents, languages: language === 'multi' },
+    ...{ utteranceEnd, vadEvents, languages },
   }
 }
 
-/** Parameters of a query, each read once. */
-class Query {
-  readonly #values: ReadonlyMap<string, readonly string[]>
-  readonly #known = new Set(WITHOUT_EFFECT)
-
-  constructor(query: string) {
-    this.#values = queryValues(query).values
-  }
-
-  list(name: string): readonly string[] {
-    this.#known.add(name)
-    return (this.#values.get(name) ?? []).filter((value) => value !== '')
-  }
-
-  text(name: string): string | null {
-    return this.list(name)[0] ?? null
-  }
-
-  flag(name: string): boolean {
-    const text = this.text(name)
-    if (text === null) return false
-    const value = readBoolean(text)
-    if (value === null) throw invalidField(name, MUST.beOneOf(['true', 'false']))
-    return value
-  }
-
-  /** @throws GatewayError for an option that nobody has asked for and that is not off */
-  refuseOthers(): void {
-    for (const [name, values] of this.#values)
-      if (!this.#known.has(name) && values.some(isOn))
-        throw invalidField(name, MUST.beLeftOut('live transcription here has no such option'))
-  }
-}
-
-function isOn(value: string | null): boolean {
-  return value !== null && value !== '' && readBoolean(value) !== false
-}
-
-type FieldValue = string | boolean | null | readonly string[]
-
-function fieldsOf(fields: Readonly<Record<string, FieldValue>>): ReadonlyMap<string, readonly string[]> {
-  const given = Object.entries(fields).flatMap(([name, value]): (readonly [string, readonly string[]])[] => {
-    if (value === null) return []
-    // A list is repeated fields: a comma in the only one of them would divide it.
-    if (typeof value === 'object') return value.length === 0 ? [] : [[name, [JSON.stringify(value)]]]
-    return [[name, [String(value)]]]
-  })
-  return new Map(given)
+/** Fields of a transcription that stand for options that live audio and files have in common. */
+export function sharedFields(query: OptionReader) {
+  // English unless it is said. Of two options for one field both are read, since one that is not is refused.
+  const language = query.text('language') ?? 'en'
+  const detects = language === 'multi'
+  return {
+    language: detects ? null : language,
+    detect_language: detects,
+    diarization: [query.flag('diarize'), isOn(query.text('diarize_model'))].includes(true),
+    multichannel: query.flag('multichannel') ?? false,
+    smart_formatting: [query.flag('smart_format'), query.flag('numerals')].includes(true),
+    profanity_filter: query.flag('profanity_filter') ?? false,
+    redaction: redactionOf(query.list('redact')),
+    keyterms: [...query.list('keyterm'), ...query.list('keywords').map(withoutBoost)],
+    purpose: query.text('purpose'),
+    response_profile: query.text('response_profile'),
+  } satisfies Readonly<Record<string, FieldValue>>
 }
 
 function missing(name: string): never {
@@ -149,6 +114,6 @@ function redactionOf(groups: readonly string[]): readonly string[] {
 }
 
 /** `lark:2`: how much a keyword is favoured is not passed on. */
-function withoutBoost(keyword: string): string {
+export function withoutBoost(keyword: string): string {
   return keyword.replace(/:-?[\d.]+$/, '')
 }

@@ -18,6 +18,7 @@ import { transcriptEnvelope } from '../../gateway/transcript.ts'
 import { newJobId } from '../../ids.ts'
 import {
   type ArrivingAudio,
+  type BodyLayout,
   noAudio,
   type ReceivedAudio,
   type ReceiveOptions,
@@ -97,22 +98,28 @@ export interface TranscriptionRun {
   readonly offers: Offers
   /** Absent: the gateway's own. */
   readonly shape?: TranscriptionShape
+  /** Where the body has the audio; absent: as in the gateway's own. */
+  readonly layout?: BodyLayout
+}
+
+/** How a transcript is written. */
+interface TranscriptionAnswer {
+  /** Keeps answers that are stored under an idempotency key from callers who ask for another shape; null: the own. */
+  readonly name: string | null
+  whole(outcome: Outcome<TranscriptionTask>): WholeResult
+}
+
+/** A request, and its answer where that depends on more than the options of the call. */
+export interface ShapedRequest extends TranscriptionRequest {
+  readonly answer?: TranscriptionAnswer
 }
 
 /** Translator between a wire format and the call. Its functions are pure. */
-export interface TranscriptionShape {
-  /** Keeps answers that are stored under an idempotency key from callers who ask for another shape; null: the own. */
-  readonly name: string | null
+export interface TranscriptionShape extends TranscriptionAnswer {
   /** @throws GatewayError as `readTranscriptionRequest` */
-  read(
-    exchange: Exchange,
-    fields: Fields,
-    definition: TranscriptionRun,
-    principal: Principal,
-  ): TranscriptionRequest
-  whole(outcome: Outcome<TranscriptionTask>): WholeResult
-  /** Events of a stream beside its deltas. `done` is given the whole. */
-  events(
+  read(exchange: Exchange, fields: Fields, definition: TranscriptionRun, principal: Principal): ShapedRequest
+  /** Events of a stream beside its deltas. `done` is given the whole. Absent: it offers no stream. */
+  events?(
     streaming: Streaming<'transcription'>,
     call: Call<'transcription'>,
   ): Pick<EventStream<string>, 'headers'> & { done(outcome: Outcome<'transcription'>): readonly object[] }
@@ -199,6 +206,7 @@ export function transcriptionBody(
         limits: services.snapshot().limits,
         workspace: context.principal.workspace.id,
         spool,
+        ...(definition.layout === undefined ? {} : { layout: definition.layout }),
       }
       const { slot } = context
       if (key === undefined && mayCutThrough(context.principal))
@@ -287,7 +295,7 @@ async function replayTranscription(
   const { principal } = context
   let { release } = body
   try {
-    const { options, stream, selectors } = shape.read(exchange, fields, definition, principal)
+    const { options, stream, selectors, answer = shape } = shape.read(exchange, fields, definition, principal)
     if (stream) {
       // A JSON body can say it twice, of which the last counts: too late here.
       if (!kept) throw invalid('stream was sent more than once', 'stream')
@@ -305,7 +313,7 @@ async function replayTranscription(
         ? digester.digest(source.audio, toAbortSignal(exchange.signal))
         : passing.finish()
     const identity = source.kind === 'url' ? urlIdentity(source.url) : await identityOfBytes()
-    const fingerprint = fingerprintOf(task, options, selectors, identity, shape.name)
+    const fingerprint = fingerprintOf(task, options, selectors, identity, answer.name)
     return replyOf(await replay(services, context, { slotId, fingerprint }))
   } finally {
     release()
@@ -332,7 +340,7 @@ export async function transcribe(
   let { release } = body
   try {
     const request = shape.read(exchange, body.fields, definition, principal)
-    const { options, stream, selectors, warnings } = request
+    const { options, stream, selectors, warnings, answer = shape } = request
     if (options.mode === 'async') {
       requireScope(principal, 'jobs')
       const id = newJobId('tj', principal.workspace.id)
@@ -356,12 +364,12 @@ export async function transcribe(
     }
     const call: Call<TranscriptionTask> = { operation: task, payload, selectors, warnings }
     if (slotId !== null) {
-      const idempotent = await idempotentRequest(call, shape, received, slotId)
+      const idempotent = await idempotentRequest(call, answer, received, slotId)
       return replyOf(await run(services, context, idempotent))
     }
     const outcome = await run(services, context, { mode: 'whole', call, early })
     exchange.onFinished(outcome.release)
-    return replyOf(shape.whole(outcome))
+    return replyOf(answer.whole(outcome))
   } finally {
     if (early !== null) await early.end()
     // Only now does no attempt read the audio any more; its memory goes to the next request.
@@ -371,7 +379,7 @@ export async function transcribe(
 
 async function idempotentRequest(
   call: Call<TranscriptionTask>,
-  shape: TranscriptionShape,
+  answer: TranscriptionAnswer,
   received: RequestAudio,
   slotId: string,
 ): Promise<IdempotentRequest<TranscriptionTask>> {
@@ -381,9 +389,9 @@ async function idempotentRequest(
     mode: 'idempotent',
     call,
     slotId,
-    fingerprint: fingerprintOf(operation, payload.options, selectors, identity, shape.name),
+    fingerprint: fingerprintOf(operation, payload.options, selectors, identity, answer.name),
     render(outcome) {
-      const { headers, ...rendered } = shape.whole(outcome)
+      const { headers, ...rendered } = answer.whole(outcome)
       const version = { 'x-lk-policy-version-id': outcome.envelope.policy_version_id }
       return { ...rendered, headers: { ...headers, ...version } }
     },
@@ -411,7 +419,7 @@ async function streamTranscript(
   // Left, or broken off: in both cases this settles when the provider is sent no more of the audio.
   const leave = () => streaming.deltas.return().catch(() => {})
   exchange.onFinished(() => void leave().then(() => received.release()))
-  const { done, ...events } = shape.events(streaming, call)
+  const { done, ...events } = shape.events!(streaming, call)
   return eventStreamReply(
     {
       ...events,

@@ -95,14 +95,14 @@ const FunctionTool = Type.Object({
     Type.Unsafe<JsonObject>(Type.Record(Type.String(), Type.Unknown())),
     'JSON Schema of the arguments',
   ),
-  strict: optional(Type.Boolean(), 'not passed on'),
+  strict: optional(Type.Boolean(), 'whether the arguments keep to the schema to the letter'),
   output_schema: optional(Type.Unknown(), 'not passed on'),
   allowed_callers: optional(Type.Unknown(), 'not passed on'),
   defer_loading: optional(Type.Unknown(), 'not passed on'),
   async: optional(Type.Unknown(), 'not passed on'),
 })
 
-const DROPPED_OF_TOOLS = ['strict', 'output_schema', 'allowed_callers', 'defer_loading', 'async'] as const
+const DROPPED_OF_TOOLS = ['output_schema', 'allowed_callers', 'defer_loading', 'async'] as const
 
 const TextFormat = Type.Union([
   Type.Object({ type: Type.Literal('text') }),

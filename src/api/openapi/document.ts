@@ -4,7 +4,7 @@ import { readVersion } from '../../version.ts'
 import { JobEnded } from './answers.ts'
 import { byStatus, ErrorEnvelope, errorTable, exampleOf, pascal, waits } from './errors.ts'
 import { commonHeaders, HEADERS, type HeaderName, PARAMETERS, type ParameterName } from './headers.ts'
-import { type Answer, type Content, type Operation, TAGS } from './operation.ts'
+import { type Answer, type Content, type ErrorShape, type Operation, TAGS } from './operation.ts'
 import { type Json, PlainSchemas } from './schema.ts'
 
 const EXAMPLES = new URL('examples.json', import.meta.url)
@@ -170,13 +170,15 @@ class Document {
   /** Errors of the operation by status; answers with the same codes and headers are one component. */
   #errors(operation: Operation): Json {
     const refs = [...byStatus([...new Set(operation.errors)])].map(([status, codes]) => {
-      const response = errorResponse(codes, errorHeaders(operation, status, codes))
+      const { errorShape } = operation
+      const ref = errorShape === undefined ? ERROR_REF : this.#schemas.of(errorShape.schema)
+      const response = errorResponse(codes, errorHeaders(operation, status, codes), { errorShape, ref })
       const name = codes.map(pascal).join('Or')
       const { tag, id } = operation
       const names = [name, `${name}${tag}`, `${name}${id[0]?.toUpperCase()}${id.slice(1)}`]
-      const ref = names.find((one) => this.#isFree(one, response)) ?? name
-      this.#responses[ref] = response
-      return [String(status), { $ref: `#/components/responses/${ref}` }]
+      const free = names.find((one) => this.#isFree(one, response)) ?? name
+      this.#responses[free] = response
+      return [String(status), { $ref: `#/components/responses/${free}` }]
     })
     return Object.fromEntries(refs)
   }
@@ -211,18 +213,30 @@ function errorHeaders(operation: Operation, status: number, codes: readonly Erro
   ]
 }
 
-function errorResponse(codes: readonly ErrorCode[], headers: readonly HeaderName[]): Json {
-  const examples = codes.map((code) => [code, { summary: ERRORS[code].message, value: exampleOf(code) }])
+/** The envelope, and what a door has beside it. */
+interface ErrorSchema {
+  readonly errorShape: ErrorShape | undefined
+  readonly ref: Json
+}
+
+const ERROR_REF = { $ref: '#/components/schemas/Error' }
+
+function errorResponse(
+  codes: readonly ErrorCode[],
+  headers: readonly HeaderName[],
+  { errorShape, ref }: ErrorSchema,
+): Json {
+  const examples = codes.map((code) => [
+    code,
+    { summary: ERRORS[code].message, value: exampleOf(code, errorShape) },
+  ])
   return {
     description: codes.map((code) => `\`${code}\`: ${ERRORS[code].message}`).join('; '),
     headers: headerRefs(headers),
     content: {
       'application/json': {
         schema: {
-          allOf: [
-            { $ref: '#/components/schemas/Error' },
-            { properties: { error: { properties: { code: { enum: codes } } } } },
-          ],
+          allOf: [ref, { properties: { error: { properties: { code: { enum: codes } } } } }],
         },
         examples: Object.fromEntries(examples),
       },

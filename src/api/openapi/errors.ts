@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import { REJECTION_REASONS } from '../../contracts/upstream.ts'
 import { ERRORS, type ErrorCode, errorReply, GatewayError } from '../../errors.ts'
+import type { ErrorShape } from './operation.ts'
 import { nullable, shape, text } from './schema.ts'
 
 /** Every code that is sent; a client that went away is sent nothing. */
@@ -80,8 +81,9 @@ export const ErrorEnvelope = shape('Error', { error: ErrorBody }, 'every error, 
 const REQUEST_ID = 'req_01m7vpxmwhcxyhwv0c3a668m1h'
 
 /** An error as it is sent. */
-export function exampleOf(code: ErrorCode): object {
-  return errorReply(new GatewayError(code), REQUEST_ID).body
+export function exampleOf(code: ErrorCode, shape?: ErrorShape): object {
+  const error = new GatewayError(code)
+  return { ...shape?.members(error, REQUEST_ID), ...errorReply(error, REQUEST_ID).body }
 }
 
 /** `UPSTREAM_ERROR` as names of components are written: `UpstreamError`. */

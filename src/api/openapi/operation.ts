@@ -1,6 +1,6 @@
 import type { TSchema } from 'typebox'
 import type { Scope } from '../../contracts/catalog.ts'
-import type { ErrorCode } from '../../errors.ts'
+import type { ErrorCode, GatewayError } from '../../errors.ts'
 import type { HeaderName, ParameterName } from './headers.ts'
 import type { Json } from './schema.ts'
 
@@ -11,7 +11,8 @@ export const TAGS = {
   Queue: 'Requests in the background.',
   OpenAI:
     "For OpenAI's client libraries, with `/openai/v1` here as base URL: OpenAI's schemas, Larkway's errors.",
-  Deepgram: "For Deepgram's client libraries, with `/deepgram` here as base URL: live transcription.",
+  Deepgram:
+    "For Deepgram's client libraries, with `/deepgram` here as base URL: Deepgram's schemas and errors.",
   Account: 'The current key, and the settings of its workspace.',
   Node: 'Health, signed result URLs, and this reference.',
 } as const
@@ -55,6 +56,15 @@ export interface Operation {
   /** Headers of its errors alone. */
   readonly errorHeaders?: readonly HeaderName[]
   readonly errors: readonly ErrorCode[]
+  /** Absent: the envelope and nothing else. */
+  readonly errorShape?: ErrorShape
+}
+
+/** Members that a door has beside the envelope of an error, in the names in which its clients look for them. */
+export interface ErrorShape {
+  readonly schema: TSchema
+  /** Pure. */
+  readonly members: (error: GatewayError, requestId: string) => object
 }
 
 /** Errors of every endpoint with a key. */

@@ -321,7 +321,7 @@ export function readIssues(lines: readonly string[], route: string): RouteIssues
   return { entries, fields, others }
 }
 
-const ROUTE_FIELDS = ['entries', 'strategy', 'published', 'workspace']
+const ROUTE_FIELDS = ['entries', 'strategy', 'published', 'live_fallback', 'workspace']
 
 /** Issues of one field of an entry. */
 export function entryIssues(issues: RouteIssues, index: number, field: string): readonly string[] {

@@ -1,0 +1,143 @@
+import type { Principal } from '../../contracts/catalog.ts'
+import type { Exchange } from '../../inbound/exchange.ts'
+import { type Fields, queryValues } from '../../inbound/form.ts'
+import { invalidField, MUST } from '../../inbound/refusals.ts'
+import { type DoorOptions, formOf, isOn, OptionReader } from '../door-options.ts'
+import { unknownFields } from '../fields.ts'
+import { readTranscriptionRequest, type TranscriptionRequest } from '../native/transcription-request.ts'
+import { chosenBy } from '../openai/door.ts'
+import { sharedFields, withoutBoost } from './options.ts'
+import { type ListenView, UTTERANCE_GAP_SECONDS } from './transcript.ts'
+
+const NO_ANALYSIS = 'transcripts are not analysed here'
+const READ_FROM_BYTES = 'the format is read from the audio itself'
+
+/** Every option of `POST /v1/listen`, in the order of Deepgram's reference. */
+export const LISTEN_OPTIONS: DoorOptions = {
+  callback: { fate: 'refused', note: 'submit a job with `POST /v1/transcription/jobs`' },
+  callback_method: { fate: 'refused', note: 'submit a job with `POST /v1/transcription/jobs`' },
+  extra: { fate: 'kept', note: 'told again in `metadata.extra`' },
+  sentiment: { fate: 'refused', note: NO_ANALYSIS },
+  summarize: { fate: 'refused', note: NO_ANALYSIS },
+  tag: { fate: 'kept', note: 'told again in `metadata.tags`' },
+  topics: { fate: 'refused', note: NO_ANALYSIS },
+  custom_topic: { fate: 'refused', note: NO_ANALYSIS },
+  custom_topic_mode: { fate: 'refused', note: NO_ANALYSIS },
+  intents: { fate: 'refused', note: NO_ANALYSIS },
+  custom_intent: { fate: 'refused', note: NO_ANALYSIS },
+  custom_intent_mode: { fate: 'refused', note: NO_ANALYSIS },
+  detect_entities: { fate: 'refused', note: NO_ANALYSIS },
+  detect_language: {
+    fate: 'hint',
+    note: '`true`, or a list of languages, of which only a single one is passed on',
+  },
+  diarize: { fate: 'kept', note: 'required of every entry' },
+  diarize_model: { fate: 'kept', note: 'as `diarize`; which version it is, the entry decides' },
+  dictation: { fate: 'refused', note: 'spoken punctuation stays as it was spoken' },
+  encoding: { fate: 'warned', note: READ_FROM_BYTES },
+  sample_rate: { fate: 'warned', note: READ_FROM_BYTES },
+  channels: { fate: 'warned', note: READ_FROM_BYTES },
+  filler_words: { fate: 'refused', note: 'whether they are written, the entry decides' },
+  keyterm: { fate: 'kept', note: 'words to listen for; required of every entry' },
+  keywords: { fate: 'kept', note: 'the same; how much a word is favoured is not passed on' },
+  language: { fate: 'hint', note: '`en` unless it is said; `multi` asks the entry to detect it' },
+  measurements: { fate: 'refused', note: 'units stay as they were spoken' },
+  model: { fate: 'kept', note: 'names a purpose of the workspace; any other name is ignored' },
+  multichannel: { fate: 'kept', note: 'required of every entry' },
+  numerals: { fate: 'hint', note: 'as `smart_format`' },
+  paragraphs: {
+    fate: 'kept',
+    note: 'made of the times of words: they end where the speaker changes, and with a sentence before 1 s of silence',
+  },
+  profanity_filter: { fate: 'hint', note: 'passed on to entries that have it' },
+  punctuate: { fate: 'fixed', note: 'transcripts have punctuation' },
+  redact: {
+    fate: 'kept',
+    note: '`pii`, `phi`, `pci`, `numbers`, or `true` for `pii`; required of every entry',
+  },
+  replace: { fate: 'refused', note: 'what was said is written' },
+  search: { fate: 'refused', note: 'there is no search by sound' },
+  smart_format: { fate: 'hint', note: 'formats numbers and dates at entries that do; adds `paragraphs`' },
+  utterances: {
+    fate: 'kept',
+    note: 'made of the times of words: they end where the speaker changes, and after `utt_split` seconds of silence',
+  },
+  utt_split: { fate: 'kept', note: 'default: 0.8' },
+  version: { fate: 'warned', note: 'the route of the key decides which model it is' },
+  mip_opt_out: { fate: 'warned', note: 'what a provider does with audio, the route decides' },
+}
+
+export interface FileRequest extends TranscriptionRequest {
+  readonly view: ListenView
+}
+
+/**
+ * Reads the query of a request for a file. The fields of its body are none but the URL, which was taken away.
+ *
+ * @throws GatewayError INVALID_REQUEST naming the option, and as `readTranscriptionRequest`
+ */
+export function readFileOptions(exchange: Exchange, fields: Fields, principal: Principal): FileRequest {
+  const others = fields.kind === 'json' ? Object.keys(fields.value) : []
+  const query = new OptionReader(queryValues(exchange.query), LISTEN_OPTIONS)
+  const model = query.text('model')
+  const { language, ...shared } = sharedFields(query)
+  const view = viewOf(query, shared.multichannel)
+  const detected = detectedIn(query)
+  const weighted = query.list('keywords').some((word) => withoutBoost(word) !== word)
+  const versioned = /^v\d/.test(query.text('diarize_model') ?? '')
+  const own = [...query.settleKindly(), ...unknownFields(others, ['url'])]
+  const { warnings, selectors, ...request } = readTranscriptionRequest(
+    exchange,
+    formOf({
+      ...shared,
+      detect_language: shared.detect_language || detected.detects,
+      language: detected.detects ? detected.only : language,
+      // Every transcript of this protocol has times of words; the text of a channel is that of its segments.
+      timestamps: shared.multichannel ? 'both' : 'word',
+    }),
+    'transcription',
+  )
+  return {
+    ...request,
+    view: { ...view, detectsLanguage: shared.detect_language || detected.detects },
+    selectors: chosenBy(model, selectors, principal),
+    warnings: [
+      ...warnings,
+      ...own,
+      ...detected.warnings,
+      ...(weighted ? ['keywords: how much a word is favoured is not passed on'] : []),
+      ...(versioned ? ['diarize_model: which version it is, the entry decides'] : []),
+    ],
+  }
+}
+
+function viewOf(query: OptionReader, multichannel: boolean): Omit<ListenView, 'detectsLanguage'> {
+  const paragraphs = query.flag('paragraphs') ?? false
+  const extra = query.list('extra').map((pair) => {
+    const at = pair.indexOf(':')
+    if (at < 1) throw invalidField('extra', 'must be a key and a value, with a colon between them')
+    return [pair.slice(0, at), pair.slice(at + 1)] as const
+  })
+  const uttSplit = query.number('utt_split') ?? UTTERANCE_GAP_SECONDS
+  if (uttSplit <= 0) throw invalidField('utt_split', MUST.beGreaterThan(0))
+  return {
+    utterances: query.flag('utterances') ?? false,
+    uttSplit,
+    paragraphs: paragraphs || query.flag('smart_format') === true,
+    multichannel,
+    tags: query.list('tag'),
+    extra: Object.fromEntries(extra),
+  }
+}
+
+/** `detect_language` is a flag, or the languages that it may be. */
+function detectedIn(query: OptionReader) {
+  const given = query.list('detect_language')
+  const languages = given.filter((value) => value !== 'true' && isOn(value))
+  const [only = null, ...others] = languages
+  return {
+    detects: given.some(isOn),
+    only: others.length === 0 ? only : null,
+    warnings: others.length === 0 ? [] : ['detect_language: more than one language cannot be passed on'],
+  }
+}

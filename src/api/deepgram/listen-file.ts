@@ -1,0 +1,102 @@
+import { Type } from 'typebox'
+import type { TranscriptionTask } from '../../contracts/operations.ts'
+import type { Outcome } from '../../gateway/outcome.ts'
+import { optionsParameter } from '../door-options.ts'
+import { endpoint } from '../endpoint.ts'
+import { factHeaders } from '../fact-headers.ts'
+import { timestamp } from '../json-reply.ts'
+import {
+  answerTranscription,
+  type ShapedRequest,
+  type TranscriptionRun,
+  type TranscriptionShape,
+  transcriptionBody,
+} from '../native/transcription.ts'
+import { DeepgramTranscript } from '../openapi/deepgram-answers.ts'
+import { TRANSCRIPT_FACTS } from '../openapi/headers.ts'
+import { json, LEDGER_ERRORS, TRANSCRIPTION_ERRORS } from '../openapi/operation.ts'
+import { DEEPGRAM, deepgramAnswer } from './door.ts'
+import { LISTEN_OPTIONS, readFileOptions } from './file-options.ts'
+import { type ListenView, listenResponse } from './transcript.ts'
+
+type ListenOutcome = Outcome<TranscriptionTask>
+
+/** The answer to a view of the transcript that the options of the call do not tell. */
+function answerOf(view: ListenView): NonNullable<ShapedRequest['answer']> {
+  return {
+    name: `deepgram ${JSON.stringify(view)}`,
+    whole(outcome) {
+      const headers = { 'content-type': 'application/json', ...factHeaders(outcome.envelope) }
+      return { status: 200, headers, text: JSON.stringify(listenResponse(heardIn(outcome), view)) }
+    },
+  }
+}
+
+function heardIn({ envelope, payload: { audio }, result }: ListenOutcome) {
+  return {
+    requestId: envelope.id,
+    provider: envelope.provider,
+    model: envelope.model,
+    created: timestamp(Date.now()),
+    durationSeconds: audio.durationSeconds ?? result.durationSeconds ?? 0,
+    channels: audio.channels ?? 1,
+    text: result.text,
+    language: result.language,
+    languageConfidence: result.languageConfidence,
+    segments: result.segments,
+    words: result.words,
+  }
+}
+
+const NOTHING: ListenView = {
+  ...{ utterances: false, uttSplit: 0, paragraphs: false, detectsLanguage: false, multichannel: false },
+  ...{ tags: [], extra: {} },
+}
+
+const SHAPE: TranscriptionShape = {
+  ...answerOf(NOTHING),
+  read(exchange, fields, _definition, principal) {
+    const { view, ...request } = readFileOptions(exchange, fields, principal)
+    return { ...request, answer: answerOf(view) }
+  },
+}
+
+const LISTEN: TranscriptionRun = {
+  task: 'transcription',
+  offers: { stream: false, jobs: false },
+  shape: SHAPE,
+  layout: {
+    isRaw: true,
+    urlFields: ['url'],
+    missing: 'send the audio as the body, or JSON with its `url`',
+  },
+}
+
+const AUDIO = { type: 'string', format: 'binary', contentMediaType: 'application/octet-stream' }
+const ByUrl = Type.Object({
+  url: Type.String({ format: 'uri', maxLength: 2_048, description: 'https, at an allowed host' }),
+})
+
+export const listenFile = endpoint({
+  ...DEEPGRAM,
+  method: 'POST',
+  path: '/deepgram/v1/listen',
+  id: 'deepgramListenFile',
+  summary: 'Transcribe audio',
+  description:
+    'The body is the audio, of any content type, or JSON with its URL; options are query parameters.',
+  idempotent: 'transcription',
+  body: {
+    ...transcriptionBody(LISTEN, {}),
+    contents: [
+      { type: 'audio/*', schema: AUDIO },
+      { type: 'application/octet-stream', schema: AUDIO },
+      { type: '*/*', schema: AUDIO },
+      json(ByUrl),
+    ],
+    parameters: ['Purpose', optionsParameter(LISTEN_OPTIONS)],
+  },
+  answers: [deepgramAnswer([json(DeepgramTranscript)], ['X-LK-Idempotent-Replay', ...TRANSCRIPT_FACTS])],
+  errors: [...TRANSCRIPTION_ERRORS, ...LEDGER_ERRORS],
+  handle: (request) => answerTranscription(LISTEN, request),
+})

@@ -1,0 +1,161 @@
+import type { Segment, Word } from '../../contracts/calls.ts'
+import { endsSentence, groupWords } from '../../providers/segments.ts'
+import { meanConfidence, speakerOf, wordOf } from './words.ts'
+
+/** Silence that ends an utterance unless `utt_split` says another, and one that ends a paragraph; seconds. */
+export const UTTERANCE_GAP_SECONDS = 0.8
+const PARAGRAPH_GAP_SECONDS = 1
+
+/** Parts of an answer that the options of a request name. Plain data, since a job keeps it until its callback. */
+export interface ListenView {
+  readonly utterances: boolean
+  readonly uttSplit: number
+  readonly paragraphs: boolean
+  readonly detectsLanguage: boolean
+  readonly multichannel: boolean
+  readonly tags: readonly string[]
+  readonly extra: Readonly<Record<string, string>>
+}
+
+/** A transcript, and what is known of its audio. */
+export interface Heard {
+  readonly requestId: string
+  readonly provider: string
+  readonly model: string
+  /** RFC 3339. */
+  readonly created: string
+  readonly durationSeconds: number
+  readonly channels: number
+  readonly text: string
+  readonly language: string | null
+  readonly languageConfidence: number | null
+  readonly segments: readonly Segment[]
+  readonly words: readonly Word[]
+}
+
+/** One channel, or all of them where they are not told apart. */
+interface Channel {
+  readonly text: string
+  readonly words: readonly Word[]
+}
+
+/** The answer of `POST /v1/listen`. */
+export function listenResponse(heard: Heard, view: ListenView) {
+  const { utterances: wantsUtterances, uttSplit } = view
+  const channels = channelsOf(heard, view)
+  return {
+    metadata: metadataOf(heard, view, channels.length),
+    results: {
+      channels: channels.map((channel) => channelResult(channel, heard, view)),
+      ...(wantsUtterances ? { utterances: utterancesOf(channels, uttSplit) } : {}),
+    },
+  }
+}
+
+function metadataOf({ model, provider, ...heard }: Heard, { tags, extra }: ListenView, channels: number) {
+  return {
+    transaction_key: 'deprecated',
+    request_id: heard.requestId,
+    sha256: '',
+    created: heard.created,
+    duration: heard.durationSeconds,
+    channels,
+    models: [model],
+    model_info: { [model]: { name: model, version: '', arch: provider } },
+    ...(tags.length === 0 ? {} : { tags }),
+    ...(Object.keys(extra).length === 0 ? {} : { extra }),
+  }
+}
+
+function channelsOf(
+  { text, words, segments, channels: count }: Heard,
+  { multichannel }: ListenView,
+): readonly Channel[] {
+  if (!multichannel) return [{ text, words }]
+  const told = segments.reduce((most, { channel = 0 }) => Math.max(most, channel + 1), count)
+  return Array.from({ length: told }, (_, channel) => ({
+    text: segments
+      .filter((segment) => segment.channel === channel)
+      .map((segment) => segment.text)
+      .join(' '),
+    words: words.filter((word) => word.channel === channel),
+  }))
+}
+
+function channelResult(channel: Channel, heard: Heard, { detectsLanguage, paragraphs }: ListenView) {
+  const { text, words } = channel
+  const { language, languageConfidence } = heard
+  const detected = detectsLanguage && language !== null
+  return {
+    alternatives: [
+      {
+        transcript: text,
+        confidence: text === '' ? 0 : meanConfidence(words),
+        words: words.map(wordOf),
+        ...(paragraphs ? { paragraphs: paragraphsOf(channel) } : {}),
+      },
+    ],
+    ...(detected ? { detected_language: language } : {}),
+    ...(detected && languageConfidence !== null ? { language_confidence: languageConfidence } : {}),
+  }
+}
+
+/** Utterances end where the speaker changes and after silences: the same for every provider. */
+function utterancesOf(channels: readonly Channel[], gapSeconds: number) {
+  return channels
+    .flatMap(({ text, words }, channel) =>
+      groupWords(
+        words,
+        text,
+        (group, next) => isOther(group.at(-1), next) || next.start - endOf(group) >= gapSeconds,
+      ).map(({ segment, words: group }, index) => ({
+        start: segment.start,
+        end: segment.end,
+        confidence: meanConfidence(group),
+        channel,
+        transcript: segment.text,
+        words: group.map(wordOf),
+        ...speakerOf(segment.speaker),
+        id: `${channel}-${index}`,
+      })),
+    )
+    .sort((one, other) => one.start - other.start)
+}
+
+/** Paragraphs end where the speaker changes, and with a sentence that silence follows. */
+function paragraphsOf({ text, words }: Channel) {
+  const sentences = groupWords(words, text, (group, next) => {
+    const last = group.at(-1)
+    return isOther(last, next) || (last !== undefined && endsSentence(last))
+  })
+  const groups: (typeof sentences)[] = []
+  for (const sentence of sentences) {
+    const before = groups.at(-1)?.at(-1)
+    const goesOn =
+      before !== undefined &&
+      before.segment.speaker === sentence.segment.speaker &&
+      sentence.segment.start - before.segment.end < PARAGRAPH_GAP_SECONDS
+    if (goesOn) groups.at(-1)?.push(sentence)
+    else groups.push([sentence])
+  }
+  const paragraphs = groups.map((group) => ({
+    sentences: group.map(({ segment: { text: said, start, end } }) => ({ text: said, start, end })),
+    num_words: group.reduce((sum, one) => sum + one.words.length, 0),
+    start: group[0]?.segment.start ?? 0,
+    end: group.at(-1)?.segment.end ?? 0,
+    ...speakerOf(group[0]?.segment.speaker),
+  }))
+  const written = paragraphs.map(({ sentences: said, speaker }) => {
+    const paragraph = said.map((sentence) => sentence.text).join(' ')
+    return speaker === undefined ? paragraph : `Speaker ${speaker}: ${paragraph}`
+  })
+  return { transcript: written.length === 0 ? '' : `\n${written.join('\n\n')}`, paragraphs }
+}
+
+function isOther(one: Word | undefined, { speaker }: Word): boolean {
+  return one?.speaker !== speaker
+}
+
+function endOf(words: readonly Word[]): number {
+  return words.at(-1)?.end ?? 0
+}

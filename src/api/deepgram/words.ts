@@ -1,0 +1,27 @@
+import type { Word } from '../../contracts/calls.ts'
+
+/** Clients leave out what is below a threshold of theirs: what nobody doubts is certain. */
+export const UNKNOWN_CONFIDENCE = 1
+
+const PUNCTUATION = /^[\p{P}\p{S}]+|[\p{P}\p{S}]+$/gu
+
+export function meanConfidence(words: readonly Word[]): number {
+  const told = words.flatMap(({ confidence }) => confidence ?? [])
+  return told.length === 0 ? UNKNOWN_CONFIDENCE : told.reduce((sum, one) => sum + one, 0) / told.length
+}
+
+/** A word as Deepgram has it: bare, and as it is written. */
+export function wordOf({ word, start, end, confidence = UNKNOWN_CONFIDENCE, speaker }: Word) {
+  const bare = word.toLowerCase().replaceAll(PUNCTUATION, '')
+  return {
+    word: bare === '' ? word : bare,
+    ...{ start, end, confidence, punctuated_word: word },
+    ...speakerOf(speaker),
+  }
+}
+
+/** `speaker_0` is 0. */
+export function speakerOf(speaker: string | undefined): { readonly speaker?: number } {
+  const number = speaker === undefined ? Number.NaN : Number(speaker.replace('speaker_', ''))
+  return Number.isInteger(number) ? { speaker: number } : {}
+}

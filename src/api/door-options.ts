@@ -1,0 +1,132 @@
+import { type Fields, readBoolean } from '../inbound/form.ts'
+import { invalidField, MUST } from '../inbound/refusals.ts'
+import { unknownFields } from './fields.ts'
+import type { Json } from './openapi/schema.ts'
+
+/**
+ * What becomes of an option of a vendor's at its door:
+ * - kept: it has the effect that it has there, or the request is refused
+ * - hint: it is passed on to entries that take it, and a warning tells where one does not
+ * - fixed: it asks for what is done in any case
+ * - warned: it has no effect, and the answer warns of that
+ * - refused: 400, since the answer would not be the one that was asked for
+ */
+export type OptionFate = 'kept' | 'hint' | 'fixed' | 'warned' | 'refused'
+
+export interface DoorOption {
+  readonly fate: OptionFate
+  /** What it becomes, or why it becomes nothing. Part of warnings and refusals, and of the manual. */
+  readonly note: string
+}
+
+export type DoorOptions = Readonly<Record<string, DoorOption>>
+
+/** Reads options that come as text, out of a query or a form, and accounts for each that was sent. */
+export class OptionReader {
+  readonly #values: ReadonlyMap<string, readonly string[]>
+  readonly #options: DoorOptions
+  readonly #asked = new Set<string>()
+
+  constructor({ values }: Extract<Fields, { readonly kind: 'form' }>, options: DoorOptions) {
+    this.#values = values
+    this.#options = options
+  }
+
+  list(name: string): readonly string[] {
+    this.#asked.add(name)
+    return this.#sent(name)
+  }
+
+  text(name: string): string | null {
+    return this.list(name)[0] ?? null
+  }
+
+  flag(name: string): boolean | null {
+    const text = this.text(name)
+    if (text === null) return null
+    const value = readBoolean(text)
+    if (value === null) throw invalidField(name, MUST.beOneOf(['true', 'false']))
+    return value
+  }
+
+  number(name: string): number | null {
+    const text = this.text(name)
+    if (text === null) return null
+    const value = Number(text)
+    if (!Number.isFinite(value)) throw invalidField(name, 'must be a number')
+    return value
+  }
+
+  /**
+   * Lines for `warnings` about options that have no effect.
+   *
+   * @throws GatewayError INVALID_REQUEST naming one that is refused, or that nobody knows and that is not off
+   */
+  settle(whyUnknown: string): string[] {
+    const { warnings, unknown } = this.#judge()
+    const [first] = unknown
+    if (first !== undefined) throw invalidField(first, MUST.beLeftOut(whyUnknown))
+    return warnings
+  }
+
+  /** The same, where unknown options are ignored with a warning. @throws GatewayError INVALID_REQUEST */
+  settleKindly(): string[] {
+    const { warnings, unknown } = this.#judge()
+    return [...warnings, ...unknownFields(unknown, Object.keys(this.#options))]
+  }
+
+  #judge(): { readonly warnings: string[]; readonly unknown: string[] } {
+    const warnings: string[] = []
+    const unknown: string[] = []
+    for (const name of this.#values.keys()) {
+      const option = Object.hasOwn(this.#options, name) ? this.#options[name] : undefined
+      if (this.#asked.has(name) || option?.fate === 'fixed' || !this.#sent(name).some(isOn)) continue
+      if (option?.fate === 'refused') throw invalidField(name, MUST.beLeftOut(option.note))
+      if (option?.fate === 'warned') warnings.push(`${name}: ${option.note}`)
+      else unknown.push(name)
+    }
+    return { warnings, unknown }
+  }
+
+  #sent(name: string): readonly string[] {
+    return (this.#values.get(name) ?? []).filter((value) => value !== '')
+  }
+}
+
+export function isOn(value: string | null): boolean {
+  return value !== null && value !== '' && readBoolean(value) !== false
+}
+
+export type FieldValue = string | number | boolean | null | readonly string[]
+
+/** Fields as a form has them; those that are null, and empty lists, were not sent. */
+export function formOf(fields: Readonly<Record<string, FieldValue>>): Fields {
+  const given = Object.entries(fields).flatMap(([name, value]): (readonly [string, readonly string[]])[] => {
+    if (value === null) return []
+    // A list is repeated fields: a comma in the only one of them would divide it.
+    if (typeof value === 'object') return value.length === 0 ? [] : [[name, [JSON.stringify(value)]]]
+    return [[name, [String(value)]]]
+  })
+  return { kind: 'form', values: new Map(given) }
+}
+
+/** Documents the options as parameters of the query: those that are not refused. */
+export function optionsParameter(options: DoorOptions): Json {
+  const taken = Object.entries(options).filter(([, { fate }]) => fate !== 'refused')
+  const properties = taken.map(([name, { note }]) => [name, { type: 'string', description: note }])
+  return {
+    name: 'options',
+    in: 'query',
+    style: 'form',
+    explode: true,
+    schema: { type: 'object', properties: Object.fromEntries(properties) },
+    // Pages that send calls fill a form with this, instead of a value for every field.
+    example: {},
+  }
+}
+
+/** Rows of the manual: each option, what becomes of it, and how. */
+export function optionTable(options: DoorOptions): string {
+  const rows = Object.entries(options).map(([name, { fate, note }]) => `| \`${name}\` | ${fate} | ${note} |`)
+  return ['| Option | | |', '|---|---|---|', ...rows].join('\n')
+}

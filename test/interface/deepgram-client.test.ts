@@ -1,0 +1,192 @@
+import { createReadStream } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Deepgram, DeepgramClient, DeepgramError } from '@deepgram/sdk'
+import t, { type Test } from 'tap'
+import { listenFile } from '../../src/api/deepgram/listen-file.ts'
+import { GatewayError } from '../../src/errors.ts'
+import { speak } from '../../src/sandbox/speak.ts'
+import { configuredProvider, entry } from '../support/catalog.ts'
+import { startDemoProcess } from '../support/demo-route.ts'
+import { openDoors } from '../support/doors-rig.ts'
+import { startEdge } from '../support/edge.ts'
+import { assertStopsClean } from '../support/gateway.ts'
+import { startRouteGateway } from '../support/route-gateway.ts'
+import { tempFolder } from '../support/scratch.ts'
+import { DEEPGRAM_KEY, deepgramDialect } from '../support/upstream/deepgram.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
+import { filledWav } from '../support/wav.ts'
+
+const HERTZ = 600
+const MIB = 1024 * 1024
+
+/** Deepgram's own client, changed in nothing but its address and key. */
+function clientOf(url: string, apiKey: string) {
+  return new DeepgramClient({ apiKey, baseUrl: `${url}/deepgram`, maxRetries: 0 })
+}
+
+/** An answer that is no mere acceptance. */
+function heard(response: unknown): Deepgram.ListenV1Response {
+  if (typeof response === 'object' && response !== null && 'results' in response)
+    return response as Deepgram.ListenV1Response
+  throw new Error(`there is no transcript: ${JSON.stringify(response)}`)
+}
+
+async function refused(call: Promise<unknown>): Promise<DeepgramError> {
+  const thrown = await call.then(
+    () => null,
+    (error: unknown) => error,
+  )
+  if (thrown instanceof DeepgramError) return thrown
+  throw new Error(`the client did not throw its error but ${String(thrown)}`)
+}
+
+t.test('a file of 25 MB by its path and from memory, in flat memory', { timeout: 180_000 }, async (t) => {
+  const text = Array.from({ length: 340 }, (_, index) => `lark ${index}`).join(' ')
+  const file = speak(text, HERTZ, 1)
+  t.ok(file.length > 25_000_000 && file.length < 26_214_400, `${file.length} bytes`)
+  const path = join(await tempFolder(t), 'larks.wav')
+  await writeFile(path, file)
+  const gateway = await startDemoProcess(t, { env: { LARKWAY_MEMORY_MIB: '8' } })
+  const { media } = clientOf(gateway.url, gateway.key).listen.v1
+  for (let call = 0; call < 3; call += 1) await media.transcribeFile(speak('warm', HERTZ, 1), {})
+  const before = await gateway.peakRssMiB()
+  const streamed = heard(await media.transcribeFile(createReadStream(path), { smart_format: true }))
+  t.equal(streamed.results.channels[0]?.alternatives?.[0]?.transcript, text)
+  const held = heard(await media.transcribeFile(file, { smart_format: true }))
+  t.same(held.results, streamed.results, 'the same from memory')
+  const grownMiB = (await gateway.peakRssMiB()) - before
+  t.ok(grownMiB < 48, `grown by ${Math.round(grownMiB)} MiB over ${Math.round((2 * file.length) / MIB)} MiB`)
+  await assertStopsClean(t, gateway)
+})
+
+function startVendor(t: Test) {
+  return startUpstream(t, { dialect: deepgramDialect() })
+}
+
+t.test('its answers, and what the vendor behind it was asked', { timeout: 60_000 }, async (t) => {
+  const upstream = await startVendor(t)
+  const gateway = await startRouteGateway(t, {
+    providers: { deepgram: { kind: 'deepgram', base_url: upstream.url, api_key: '${DG_KEY}' } },
+    entries: [{ provider: 'deepgram', model: 'nova-3' }],
+    env: { DG_KEY: DEEPGRAM_KEY },
+  })
+  const { media } = clientOf(gateway.url, gateway.key).listen.v1
+  const wav = filledWav(64_000)
+  const { data, rawResponse } = await media
+    .transcribeFile(wav, {
+      model: 'nova-3',
+      diarize_model: 'latest',
+      utterances: true,
+      utt_split: 0.5,
+      paragraphs: true,
+      redact: 'pci',
+      keyterm: ['Larkway', 'skylark'],
+      tag: 'night',
+      extra: 'call:7',
+      mip_opt_out: true,
+    })
+    .withRawResponse()
+  t.match(heard(data), {
+    metadata: {
+      request_id: rawResponse.headers.get('dg-request-id') ?? '',
+      channels: 1,
+      models: ['nova-3'],
+      model_info: { 'nova-3': { name: 'nova-3', arch: 'deepgram' } },
+      tags: ['night'],
+      extra: { call: '7' },
+    },
+    results: {
+      channels: [
+        {
+          alternatives: [
+            {
+              transcript: /^Heard \w+ as audio\/wav\.$/,
+              confidence: 0.9,
+              words: [{ word: 'heard', punctuated_word: 'Heard', start: 0, speaker: 0 }],
+              paragraphs: { paragraphs: [{ num_words: 4, speaker: 0 }] },
+            },
+          ],
+        },
+      ],
+      utterances: [{ transcript: 'Heard', speaker: 0, channel: 0 }],
+    },
+  })
+  t.equal(rawResponse.headers.get('x-lk-provider'), 'deepgram')
+  t.equal(
+    rawResponse.headers.get('x-lk-warnings'),
+    '["mip_opt_out: what a provider does with audio, the route decides"]',
+  )
+  const asked = new URL(upstream.received.at(-1)?.path ?? '', 'http://a').searchParams
+  t.same(asked.getAll('keyterm'), ['Larkway', 'skylark'])
+  t.same(
+    ['language', 'diarize_model', 'redact', 'tag'].map((name) => asked.get(name)),
+    ['en', 'latest', 'pci', null],
+  )
+
+  const two = heard(await media.transcribeFile(wav, { multichannel: true, detect_language: true }))
+  t.equal(two.metadata.channels, 2)
+  t.match(two.results.channels, [{ detected_language: 'en' }, { detected_language: 'en' }])
+
+  const bearer = await fetch(`${gateway.url}/deepgram/v1/listen`, {
+    method: 'POST',
+    headers: { authorization: `Token ${gateway.key}`, 'content-type': 'video/quicktime' },
+    body: new Uint8Array(wav),
+  })
+  t.equal(bearer.status, 200, 'bytes of any content type')
+
+  await t.test('refusals, as the client reads them', async (t) => {
+    const searched = await refused(media.transcribeFile(wav, { search: 'lark' }))
+    t.equal(searched.statusCode, 400)
+    t.match(searched.body, {
+      err_code: 'INVALID_REQUEST',
+      err_msg: '`search` must be left out; there is no search by sound',
+      request_id: /^req_/,
+      error: { code: 'INVALID_REQUEST', param: 'search' },
+    })
+    t.match(searched.rawResponse?.headers.get('dg-error'), /^`search`/)
+    const stranger = await refused(
+      clientOf(gateway.url, 'lk_live_wrong').listen.v1.media.transcribeFile(wav, {}),
+    )
+    t.equal(stranger.statusCode, 401)
+    t.match(stranger.body, { err_code: 'UNAUTHENTICATED' })
+    const unheard = await refused(media.transcribeFile(Buffer.from('no audio at all'), {}))
+    t.equal(unheard.statusCode, 415)
+    const nowhere = await refused(media.transcribeUrl({ url: 'https://elsewhere.example/a.wav' }))
+    t.match(nowhere.body, {
+      err_code: 'AUDIO_URL_REJECTED',
+      error: { details: { reason: 'host_not_allowed' } },
+    })
+    const empty = await refused(media.transcribeUrl({} as never))
+    t.match(empty.body, { err_msg: 'send the audio as the body, or JSON with its `url`' })
+  })
+})
+
+t.test('audio by URL is fetched by the gateway, under its rules', async (t) => {
+  const upstream = await startVendor(t)
+  const provider = configuredProvider({ kind: 'deepgram', baseUrl: upstream.url, credential: DEEPGRAM_KEY })
+  const wav = filledWav(64_000)
+  const { dependencies, authorization } = await openDoors(t, {
+    entries: [entry({ provider, model: 'nova-3' })],
+    audioUrlDomains: ['cdn.example.com'],
+    async fetchAudio(url) {
+      if (url !== 'https://cdn.example.com/a.wav') throw new GatewayError('AUDIO_URL_REJECTED')
+      return {
+        length: wav.length,
+        mediaType: 'audio/wav',
+        chunks: (async function* () {
+          yield wav
+        })(),
+      }
+    },
+  })
+  const { origin } = await startEdge(t, [listenFile.route(dependencies)])
+  const client = clientOf(origin, authorization.slice('Bearer '.length))
+  const response = await client.listen.v1.media.transcribeUrl({
+    url: 'https://cdn.example.com/a.wav',
+    model: 'nova-3',
+    utterances: true,
+    utt_split: 0.5,
+  })
+  t.match(heard(response), { results: { utterances: [{ transcript: 'Heard' }] } })
+})

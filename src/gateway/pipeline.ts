@@ -1,4 +1,5 @@
-import type { Snapshot } from '../contracts/catalog.ts'
+import type { Audio } from '../contracts/audio.ts'
+import type { Principal, Snapshot } from '../contracts/catalog.ts'
 import type { OperationName, StreamedName } from '../contracts/operations.ts'
 import type { WholeResult } from '../contracts/slot-results.ts'
 import { GatewayError } from '../errors.ts'
@@ -6,6 +7,7 @@ import { attemptWhole } from './attempt.ts'
 import type { Call, JobContext } from './call.ts'
 import type { AdmittedContext } from './call-context.ts'
 import type { EarlyAttempt } from './cut-through.ts'
+import { requirementsFor } from './eligibility.ts'
 import { type AttemptSuccess, failOver } from './failover.ts'
 import { replaySlot } from './idempotency.ts'
 import type { Answer } from './operation.ts'
@@ -182,7 +184,35 @@ export function selectEntries(
   context.noteRoute(assigned)
   context.purpose = purpose
   if (selection === null) throw refusal
+  checkNothingKept(context.principal, call, mode)
   return selection
+}
+
+/** What stays of a call beyond its answer, by its mode; of others nothing does. */
+const KEEPING: Readonly<Partial<Record<CallRequest['mode'], string>>> = {
+  preview: 'a job is kept until its result expires',
+  job: 'a job is kept until its result expires',
+  idempotent: 'the answer under an idempotency key is kept to be given again',
+}
+
+/**
+ * Holds this node to the demand that nothing is kept, as selection holds every provider to it.
+ *
+ * @throws GatewayError REQUIRED_FEATURE_UNAVAILABLE; INVALID_REQUEST where the demand came when the body was in the
+ *         store, where others could read it
+ */
+function checkNothingKept(principal: Principal, call: Call, mode: CallRequest['mode']): void {
+  const { payload } = call
+  const audio = 'audio' in payload ? (payload.audio as Partial<Audio> | null) : null
+  const isStored = audio?.source?.kind === 'object' && audio.source.sealed !== true
+  const why = KEEPING[mode]
+  if (why === undefined && !isStored) return
+  if (requirementsFor(call.selectors, principal)?.retentionDays !== 0) return
+  if (why !== undefined)
+    throw new GatewayError('REQUIRED_FEATURE_UNAVAILABLE', `retention: zero cannot be kept here: ${why}`)
+  const message =
+    'retention: zero must be sent in the header X-LK-Require: the body was stored before it was read'
+  throw new GatewayError('INVALID_REQUEST', message, { param: 'require' })
 }
 
 /** @throws GatewayError UPSTREAM_ERROR when the request leaves out every entry */

@@ -2,7 +2,7 @@ import { type TSchema, Type } from 'typebox'
 import type { Operation } from '../../src/api/openapi/operation.ts'
 import { ENDPOINTS } from '../../src/api/table.ts'
 
-/** Names of the options of an endpoint, by what becomes of them. Members of others have their path: `text.verbosity`. */
+/** Names of the options of an endpoint, by what becomes of them; `text.verbosity` is a member of one. */
 export interface Options {
   readonly kept: readonly string[]
   /** Only with this value: `n: 1`. */

@@ -91,6 +91,8 @@ export interface StreamedRequest<K extends StreamedName> {
   readonly call: Call<K>
   /** Entries that are left out, because their answer to the same call was of no use; absent: none. */
   readonly leaveOut?: (candidate: Candidate) => boolean
+  /** How an entry is asked, where that is not by one request for each call. */
+  readonly open?: typeof openAttempt
 }
 
 /**
@@ -99,6 +101,8 @@ export interface StreamedRequest<K extends StreamedName> {
  */
 export interface PreviewRequest<K extends OperationName> {
   readonly mode: 'preview'
+  /** It is made as a job. */
+  readonly asJob?: true
   readonly call: Call<K>
 }
 
@@ -161,7 +165,8 @@ function answer(
   reservation: Reservation,
   request: WholeRequest<OperationName> | JobRequest<OperationName> | StreamedRequest<StreamedName>,
 ): Promise<Outcome<OperationName> | Streaming<StreamedName>> {
-  if (request.mode === 'streamed') return answerStreamed({ ...active, call: request.call }, reservation)
+  if (request.mode === 'streamed')
+    return answerStreamed({ ...active, call: request.call }, reservation, request.open ?? openAttempt)
   return answerWhole(active, reservation, request.mode === 'whole' ? (request.early ?? null) : null)
 }
 
@@ -169,9 +174,10 @@ function answer(
 export function selectEntries(
   { providers, random, latency, health }: Services,
   context: AdmittedContext,
-  { mode, call }: CallRequest,
+  request: CallRequest,
   nowMs: number,
 ): Selection {
+  const { mode, call } = request
   const { selection, refusal, assigned, purpose } = select({
     principal: context.principal,
     call,
@@ -184,15 +190,15 @@ export function selectEntries(
   context.noteRoute(assigned)
   context.purpose = purpose
   if (selection === null) throw refusal
-  checkNothingKept(context.principal, call, mode)
+  checkNothingKept(context.principal, request)
   return selection
 }
 
-/** What stays of a call beyond its answer, by its mode; of others nothing does. */
-const KEEPING: Readonly<Partial<Record<CallRequest['mode'], string>>> = {
-  preview: 'a job is kept until its result expires',
-  job: 'a job is kept until its result expires',
-  idempotent: 'the answer under an idempotency key is kept to be given again',
+/** What stays of a call beyond its answer; null: nothing does. */
+function keptOf(request: CallRequest): string | null {
+  if (request.mode === 'idempotent') return 'the answer under an idempotency key is kept to be given again'
+  const isJob = request.mode === 'job' || (request.mode === 'preview' && request.asJob === true)
+  return isJob ? 'a job is kept until its result expires' : null
 }
 
 /**
@@ -201,14 +207,14 @@ const KEEPING: Readonly<Partial<Record<CallRequest['mode'], string>>> = {
  * @throws GatewayError REQUIRED_FEATURE_UNAVAILABLE; INVALID_REQUEST where the demand came when the body was in the
  *         store, where others could read it
  */
-function checkNothingKept(principal: Principal, call: Call, mode: CallRequest['mode']): void {
-  const { payload } = call
+function checkNothingKept(principal: Principal, request: CallRequest): void {
+  const { selectors, payload } = request.call as Call
   const audio = 'audio' in payload ? (payload.audio as Partial<Audio> | null) : null
   const isStored = audio?.source?.kind === 'object' && audio.source.sealed !== true
-  const why = KEEPING[mode]
-  if (why === undefined && !isStored) return
-  if (requirementsFor(call.selectors, principal)?.retentionDays !== 0) return
-  if (why !== undefined)
+  const why = keptOf(request)
+  if (why === null && !isStored) return
+  if (requirementsFor(selectors, principal)?.retentionDays !== 0) return
+  if (why !== null)
     throw new GatewayError('REQUIRED_FEATURE_UNAVAILABLE', `retention: zero cannot be kept here: ${why}`)
   const message =
     'retention: zero must be sent in the header X-LK-Require: the body was stored before it was read'
@@ -324,8 +330,9 @@ async function answerOnce(
 async function answerStreamed(
   active: ActiveCall<StreamedName>,
   reservation: Reservation,
+  open: typeof openAttempt,
 ): Promise<Streaming<StreamedName>> {
-  const answered = await failOver(active, reservation.selection, openAttempt).catch(async (thrown) => {
+  const answered = await failOver(active, reservation.selection, open).catch(async (thrown) => {
     throw await reservation.settleFailed(thrown)
   })
   return deliver(active, reservation, answered)

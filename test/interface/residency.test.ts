@@ -116,6 +116,30 @@ t.test('demands in the header, in the body, of the purpose and of the workspace'
   for (const [name, sent, provider] of served)
     t.match(await ask(gateway, sent), { status: 200, provider }, name)
 
+  for (const [type, status] of [
+    ['audio/wav', 200],
+    ['audio/flac', 400],
+  ] as const) {
+    const headers = { accept: type }
+    const spoken = await ask(gateway, { key: free, path: '/v1/speech', header: 'retention=zero', headers })
+    t.match(
+      spoken,
+      { status, ...(status === 200 ? { provider: 'strict' } : {}) },
+      `${type} is looked for as ever`,
+    )
+  }
+  const live = await fetch(`${gateway.url}/v1/transcription?mode=realtime`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${free}`,
+      'content-type': 'audio/wav',
+      'x-lk-require': 'retention=zero',
+    },
+    body: WAV,
+  })
+  t.equal(live.status, 200, 'a live session keeps nothing')
+  t.match(await live.text(), /"provider":"strict"/)
+
   const nowhere = await ask(gateway, { key: bound, header: 'region=us' })
   t.match(nowhere, {
     status: 422,

@@ -54,7 +54,7 @@ async function readGeneration<K extends Exclude<OperationName, TranscriptionTask
   const { operation } = request
   const { exchange, context, dependencies } = asker
   const call = request.read(payload, exchange)
-  await run(dependencies.services, context, { mode: 'preview', call })
+  await run(dependencies.services, context, { mode: 'preview', asJob: true, call })
   const { selectors, warnings } = call
   return {
     selectors,

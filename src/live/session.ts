@@ -538,7 +538,7 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
   #begin({ got: connection, recorder }: AttemptSuccess<LiveConnection>): void {
     const nowMs = performance.now()
     const { candidate } = connection
-    recorder.answered(true)
+    recorder.answered()
     this.#connection = connection
     this.#attempt = recorder
     const { context } = this.#request

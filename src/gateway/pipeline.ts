@@ -91,6 +91,8 @@ export interface StreamedRequest<K extends StreamedName> {
   readonly call: Call<K>
   /** Entries that are left out, because their answer to the same call was of no use; absent: none. */
   readonly leaveOut?: (candidate: Candidate) => boolean
+  /** How an entry is asked, where that is not by one request for each call. */
+  readonly open?: typeof openAttempt
 }
 
 /**
@@ -163,7 +165,8 @@ function answer(
   reservation: Reservation,
   request: WholeRequest<OperationName> | JobRequest<OperationName> | StreamedRequest<StreamedName>,
 ): Promise<Outcome<OperationName> | Streaming<StreamedName>> {
-  if (request.mode === 'streamed') return answerStreamed({ ...active, call: request.call }, reservation)
+  if (request.mode === 'streamed')
+    return answerStreamed({ ...active, call: request.call }, reservation, request.open ?? openAttempt)
   return answerWhole(active, reservation, request.mode === 'whole' ? (request.early ?? null) : null)
 }
 
@@ -327,8 +330,9 @@ async function answerOnce(
 async function answerStreamed(
   active: ActiveCall<StreamedName>,
   reservation: Reservation,
+  open: typeof openAttempt,
 ): Promise<Streaming<StreamedName>> {
-  const answered = await failOver(active, reservation.selection, openAttempt).catch(async (thrown) => {
+  const answered = await failOver(active, reservation.selection, open).catch(async (thrown) => {
     throw await reservation.settleFailed(thrown)
   })
   return deliver(active, reservation, answered)

@@ -1,5 +1,6 @@
 import type { EdgeRoute } from '../inbound/server.ts'
 import { createJobWatch } from '../jobs/watch.ts'
+import { showParagraphs, showSentences, showSrt, showVtt } from './assemblyai/parts.ts'
 import { showTranscript, submitTranscript } from './assemblyai/transcripts.ts'
 import { upload } from './assemblyai/upload.ts'
 import type { Asset } from './assets.ts'
@@ -95,6 +96,10 @@ export const ENDPOINTS = table({
   'POST /assemblyai/v2/upload': upload,
   'POST /assemblyai/v2/transcript': submitTranscript,
   'GET /assemblyai/v2/transcript/:job_id': showTranscript,
+  'GET /assemblyai/v2/transcript/:job_id/sentences': showSentences,
+  'GET /assemblyai/v2/transcript/:job_id/paragraphs': showParagraphs,
+  'GET /assemblyai/v2/transcript/:job_id/srt': showSrt,
+  'GET /assemblyai/v2/transcript/:job_id/vtt': showVtt,
 
   'GET /v1/me': me,
   'GET /workspace/:tenant_id/audio-url-domains': showAudioUrlDomains,

@@ -35,7 +35,7 @@ export interface ReceiveOptions {
 
 /** Where a wire format has the audio, where that is not where the gateway's own has it. */
 export interface BodyLayout {
-  /** A body that is no JSON is the audio itself, whatever its type says. */
+  /** A body that is no JSON is the audio itself, whatever its type says, and without one. */
   readonly isRaw: boolean
   /** Fields that name where the audio is fetched from. */
   readonly urlFields: readonly string[]
@@ -123,6 +123,9 @@ function scannerFor(
   tap: AudioTap | undefined,
 ): BodyScanner {
   const contentType = contentTypeOf(exchange)
+  const { 'content-type': type, 'content-encoding': coding } = exchange.headers
+  if (layout?.isRaw === true && type === undefined && coding === undefined)
+    return new RawAudioScanner(exchange, limits, tap)
   if (contentType !== null) {
     const { value } = contentType
     if (value === 'application/json') return new JsonAudioScanner(limits, tap)

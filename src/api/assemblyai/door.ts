@@ -11,6 +11,7 @@ const DOOR: Door = {
   translateError: (error: GatewayError) => error,
   errorShape: {
     schema: AssemblyAiFault,
+    isFlat: true,
     // Their libraries throw the text, so that it says all.
     members: ({ code, message, extra: { param = null, details = {} } }, requestId) => ({
       error: `${code}: ${message}`,

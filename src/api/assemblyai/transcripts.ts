@@ -24,7 +24,7 @@ import { type KeptTranscript, transcriptView } from './transcript.ts'
 import { readTranscriptOptions, TRANSCRIPT_OPTIONS } from './transcript-options.ts'
 import { isUploadUrl, openUpload } from './upload-url.ts'
 
-const PATH = '/assemblyai/v2/transcript'
+export const PATH = '/assemblyai/v2/transcript'
 
 const TRANSCRIPT: Answer = {
   status: 200,
@@ -120,7 +120,7 @@ async function transcriptReply(
 }
 
 /** Null: there is none, or not yet. */
-async function keptTranscript(
+export async function keptTranscript(
   job: Job,
   exchange: Exchange,
   { services: { budget, state }, jobs: { objects } }: Dependencies,

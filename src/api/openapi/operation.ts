@@ -68,6 +68,8 @@ export interface Operation {
  */
 export interface ErrorShape {
   readonly schema: TSchema
+  /** The code is a member of the body itself, named `code`; absent: it is in the envelope. */
+  readonly isFlat?: true
   /** Pure. */
   readonly members: (error: GatewayError, requestId: string) => object
 }

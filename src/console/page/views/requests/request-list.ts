@@ -177,6 +177,13 @@ export const ENDPOINTS: readonly string[] = [
   '/openai/v1/realtime',
   '/openai/v1/realtime/client_secrets',
   '/deepgram/v1/listen',
+  '/assemblyai/v2/upload',
+  '/assemblyai/v2/transcript',
+  '/assemblyai/v2/transcript/:job_id',
+  '/assemblyai/v2/transcript/:job_id/sentences',
+  '/assemblyai/v2/transcript/:job_id/paragraphs',
+  '/assemblyai/v2/transcript/:job_id/srt',
+  '/assemblyai/v2/transcript/:job_id/vtt',
 ]
 
 /** A run of a job has no path. */

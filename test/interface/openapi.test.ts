@@ -174,7 +174,8 @@ async function seeJobs(see: See, audio: Buffer): Promise<void> {
 
 async function untilEnded(see: See, id: string): Promise<void> {
   const path = `/v1/transcription/jobs/${id}?wait=30`
-  for (let status = ''; status !== 'succeeded'; ) {
+  for (let status = 'queued'; status !== 'succeeded'; ) {
+    if (!/^(?:queued|processing)$/.test(status)) throw new Error(`${id} is ${status}`)
     const seen = await see({ id: 'showJob', path, summary: 'While it runs', status: 200 })
     status = String(jsonOf(seen).status)
   }
@@ -185,7 +186,7 @@ async function seeTranscripts(see: See, audio: Buffer): Promise<void> {
   const headers = { 'content-type': 'application/octet-stream' }
   const uploaded = await see({ ...at('assemblyaiUpload', '/upload'), summary: 'Audio', headers, body: audio })
   const { upload_url: audio_url } = jsonOf(uploaded)
-  const json = { audio_url, multichannel: true, temperature: 0.5 }
+  const json = { audio_url, format_text: true, temperature: 0.5 }
   const submitted = await see({ ...at('assemblyaiSubmit', '/transcript'), summary: 'An upload', json })
   const id = String(jsonOf(submitted).id)
   await untilEnded(see, id)

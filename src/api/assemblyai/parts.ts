@@ -68,7 +68,7 @@ export const showSrt = endpoint({
   path: `${PATH}/:job_id/srt`,
   id: 'assemblyaiSrt',
   summary: 'Get a transcript as SRT',
-  answers: [subtitlesAnswer('application/x-subrip; charset=utf-8')],
+  answers: [subtitlesAnswer('application/x-subrip')],
   handle: (call) => subtitles('srt', call),
 })
 
@@ -77,7 +77,7 @@ export const showVtt = endpoint({
   path: `${PATH}/:job_id/vtt`,
   id: 'assemblyaiVtt',
   summary: 'Get a transcript as WebVTT',
-  answers: [subtitlesAnswer('text/vtt; charset=utf-8')],
+  answers: [subtitlesAnswer('text/vtt')],
   handle: (call) => subtitles('vtt', call),
 })
 

@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { Details } from './errors.ts'
 import { amount, count, nullable, shape, text } from './schema.ts'
 
 export const AssemblyAiFault = shape('AssemblyAiError', {
@@ -6,7 +7,7 @@ export const AssemblyAiFault = shape('AssemblyAiError', {
   code: text('the code alone'),
   param: nullable(Type.String(), 'the field at fault'),
   request_id: Type.String(),
-  details: Type.Object({}, { description: 'as in the envelope of `/v1`' }),
+  details: Details,
 })
 
 export const AssemblyAiUpload = shape('AssemblyAiUpload', {

@@ -32,7 +32,7 @@ const ConsideredEntry = shape('ConsideredEntry', {
   last_resort: Type.Optional(Type.Literal(true)),
 })
 
-const Details = shape(
+export const Details = shape(
   'ErrorDetails',
   {
     limit: Type.Optional(text('name of the limit that was crossed')),

@@ -3,6 +3,8 @@ import { createJobWatch } from '../jobs/watch.ts'
 import type { Asset } from './assets.ts'
 import { listen } from './deepgram/listen.ts'
 import { listenFile } from './deepgram/listen-file.ts'
+import { deepgramModel, deepgramModels } from './deepgram/models.ts'
+import { speak } from './deepgram/speak.ts'
 import { createDocs, type DocsNeeds, docsFile, docsPage, openapiJson } from './docs.ts'
 import type { Dependencies, Endpoint } from './endpoint.ts'
 import { healthz, type ReadinessNeeds, readyz } from './health.ts'
@@ -89,6 +91,9 @@ export const ENDPOINTS = table({
 
   'GET /deepgram/v1/listen': listen,
   'POST /deepgram/v1/listen': listenFile,
+  'POST /deepgram/v1/speak': speak,
+  'GET /deepgram/v1/models': deepgramModels,
+  'GET /deepgram/v1/models/:model': deepgramModel,
 
   'GET /v1/me': me,
   'GET /workspace/:tenant_id/audio-url-domains': showAudioUrlDomains,

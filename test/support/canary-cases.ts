@@ -245,6 +245,12 @@ export const CASES: Readonly<Record<string, Case>> = {
     bytes('/deepgram/v1/listen', { redact: prompt }, wav),
     ...post('/deepgram/v1/listen', { url: audioUrl }, { url: audioUrl, [field]: prompt }),
   ],
+  'POST /deepgram/v1/speak': ({ prompt, field, label }) => [
+    ...post(`/deepgram/v1/speak?model=${label}&tag=${field}&${field}=1`, { text: prompt, [field]: field }),
+    ...post(`/deepgram/v1/speak?encoding=${field}`, { text: prompt }),
+  ],
+  'GET /deepgram/v1/models': () => [get('/deepgram/v1/models')],
+  'GET /deepgram/v1/models/:model': ({ field }) => [get(`/deepgram/v1/models/${field}`)],
   'GET /v1/transcription/stream': ({ prompt, label }) =>
     live('/v1/transcription/stream', { prompt, purpose: label, timestamps: prompt }),
   'GET /v1/speech/stream': ({ field, label }) =>

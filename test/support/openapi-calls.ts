@@ -279,7 +279,17 @@ function deepgramCalls(audio: Buffer): readonly DocumentedCall[] {
   const at = (path: string) => ({ path: `/deepgram/v1${path}`, status: 200 })
   const heard = { ...at('/listen'), id: 'deepgramListenFile', headers: { 'content-type': 'audio/wav' } }
   const all = 'utterances=true&paragraphs=true&detect_language=true&tag=a&extra=k:v&version=x'
+  const spoken = { ...at('/speak'), id: 'deepgramSpeak' }
   return [
+    { ...spoken, summary: 'A text', shown: false, json: { text: 'e' } },
+    {
+      ...spoken,
+      ...at('/speak?model=alloy&encoding=linear16&tag=a'),
+      summary: 'Options',
+      json: { text: 'e' },
+    },
+    { ...at('/models'), id: 'deepgramModels', summary: 'The list', shown: true },
+    { ...at('/models/morse-1'), id: 'deepgramModel', summary: 'One of them', shown: true },
     { ...heard, summary: 'A file', shown: true, body: audio },
     { ...heard, ...at(`/listen?${all}`), summary: 'Options', body: audio },
     {

@@ -37,10 +37,14 @@ export function deepgramAnswer(contents: readonly Content[], headers: Answer['he
   return { status: 200, description: "Deepgram's answer", contents, headers }
 }
 
+/** Names of ours, and what these clients call the same. */
+const NAMES: Readonly<Record<string, string>> = { input: 'text', voice: 'model', response_format: 'encoding' }
+
 /** Names the fields at fault as these clients know them. */
 function translateError(error: GatewayError): GatewayError {
-  const { param } = error.extra
-  if (param !== 'input') return error
-  const message = error.message.replace('`input`', '`text`')
-  return new GatewayError(error.code, message, { ...error.extra, param: 'text' })
+  const { param = '' } = error.extra
+  const name = Object.hasOwn(NAMES, param) ? NAMES[param] : undefined
+  if (name === undefined) return error
+  const message = error.message.replaceAll(`\`${param}\``, `\`${name}\``)
+  return new GatewayError(error.code, message, { ...error.extra, param: name })
 }

@@ -177,6 +177,9 @@ export const ENDPOINTS: readonly string[] = [
   '/openai/v1/realtime',
   '/openai/v1/realtime/client_secrets',
   '/deepgram/v1/listen',
+  '/deepgram/v1/speak',
+  '/deepgram/v1/models',
+  '/deepgram/v1/models/:model',
 ]
 
 /** A run of a job has no path. */

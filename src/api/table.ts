@@ -6,6 +6,7 @@ import { listenFile } from './deepgram/listen-file.ts'
 import { deepgramModel, deepgramModels } from './deepgram/models.ts'
 import { speak } from './deepgram/speak.ts'
 import { createDocs, type DocsNeeds, docsFile, docsPage, openapiJson } from './docs.ts'
+import { speechToText } from './elevenlabs/speech-to-text.ts'
 import type { Dependencies, Endpoint } from './endpoint.ts'
 import { healthz, type ReadinessNeeds, readyz } from './health.ts'
 import { audio } from './native/audio.ts'
@@ -94,6 +95,8 @@ export const ENDPOINTS = table({
   'POST /deepgram/v1/speak': speak,
   'GET /deepgram/v1/models': deepgramModels,
   'GET /deepgram/v1/models/:model': deepgramModel,
+
+  'POST /elevenlabs/v1/speech-to-text': speechToText,
 
   'GET /v1/me': me,
   'GET /workspace/:tenant_id/audio-url-domains': showAudioUrlDomains,

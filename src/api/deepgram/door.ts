@@ -1,5 +1,5 @@
-import { GatewayError } from '../../errors.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
+import { renamed } from '../door-options.ts'
 import type { Door } from '../endpoint.ts'
 import { DeepgramFault } from '../openapi/deepgram-answers.ts'
 import type { Answer, Content } from '../openapi/operation.ts'
@@ -10,7 +10,7 @@ const SOCKET_DOOR: Door = {
   requestIdHeader: 'dg-request-id',
   errorHeader: 'dg-error',
   authorization: bearerOf,
-  translateError,
+  translateError: (error) => renamed(error, NAMES),
 }
 
 const DOOR: Door = {
@@ -39,12 +39,3 @@ export function deepgramAnswer(contents: readonly Content[], headers: Answer['he
 
 /** Names of ours, and what these clients call the same. */
 const NAMES: Readonly<Record<string, string>> = { input: 'text', voice: 'model', response_format: 'encoding' }
-
-/** Names the fields at fault as these clients know them. */
-function translateError(error: GatewayError): GatewayError {
-  const { param = '' } = error.extra
-  const name = Object.hasOwn(NAMES, param) ? NAMES[param] : undefined
-  if (name === undefined) return error
-  const message = error.message.replaceAll(`\`${param}\``, `\`${name}\``)
-  return new GatewayError(error.code, message, { ...error.extra, param: name })
-}

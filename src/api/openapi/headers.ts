@@ -47,6 +47,8 @@ export const HEADERS = {
   'X-LK-Usage-Total-Tokens': usage('total_tokens'),
   'x-request-id': header("as `X-LK-Request-ID`, where OpenAI's libraries look for it"),
   'dg-request-id': header("as `X-LK-Request-ID`, where Deepgram's libraries look for it"),
+  'request-id': header("as `X-LK-Request-ID`, where ElevenLabs' libraries look for it"),
+  'x-character-count': header('characters of the text', COUNT),
   'dg-model-name': header('as `X-LK-Model`'),
   'dg-char-count': header('characters of the text', COUNT),
   'dg-error': header('why the request was refused'),

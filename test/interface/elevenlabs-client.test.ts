@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { type ElevenLabs, ElevenLabsClient, ElevenLabsError } from '@elevenlabs/elevenlabs-js'
 import t, { type Test } from 'tap'
 import { speechToText } from '../../src/api/elevenlabs/speech-to-text.ts'
+import { SPEECH_OPTIONS, SPEECH_QUERY } from '../../src/api/elevenlabs/text-to-speech.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { speak } from '../../src/sandbox/speak.ts'
 import { configuredProvider, entry } from '../support/catalog.ts'
@@ -16,6 +17,7 @@ import { tempFolder } from '../support/scratch.ts'
 import { DEEPGRAM_KEY, deepgramDialect } from '../support/upstream/deepgram.ts'
 import { ELEVENLABS_KEY, elevenlabsDialect } from '../support/upstream/elevenlabs.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
+import { publishedOptions } from '../support/vendor-options.ts'
 import { filledWav } from '../support/wav.ts'
 
 const HERTZ = 600
@@ -198,4 +200,108 @@ t.test('audio by URL is fetched by the gateway, under its rules', async (t) => {
     t.ok(single(await scribe.convert({ modelId: 'scribe_v2', ...source })).text)
   const both = await refused(scribe.convert({ modelId: 'scribe_v2', sourceUrl: url, cloudStorageUrl: url }))
   t.match(both.body, { detail: { param: 'cloud_storage_url' } })
+})
+
+t.test('speech, voices and models', { timeout: 60_000 }, async (t) => {
+  const { elevenlabs, gateway, client } = await startVendors(t)
+  const text = 'Hello ✓'
+  const heardOf = async (stream: ReadableStream<Uint8Array>) =>
+    Buffer.from(await new Response(stream).arrayBuffer())
+  const { data, rawResponse } = await client.textToSpeech
+    .convert('rachel', { text, modelId: 'eleven_v3', outputFormat: 'mp3_44100_128' })
+    .withRawResponse()
+  t.equal(String(await heardOf(data)), `streamed 21m00Tcm4TlvDq8ikWAM ${text}`)
+  t.match(Object.fromEntries(rawResponse.headers as unknown as Iterable<[string, string]>), {
+    'content-type': 'audio/mpeg',
+    'transfer-encoding': 'chunked',
+    'x-character-count': '7',
+    'request-id': /^req_/,
+    'x-lk-provider': 'elevenlabs',
+  })
+  const streamed = await client.textToSpeech.stream('JBFqnCBsd6RMkjVDRZzb', { text })
+  t.equal(String(await heardOf(streamed)), `streamed JBFqnCBsd6RMkjVDRZzb ${text}`)
+
+  await t.test('each option becomes what its row says', async (t) => {
+    const folder = '@elevenlabs/elevenlabs-js/api/resources/textToSpeech/client/requests'
+    const published = publishedOptions(`${folder}/BodyTextToSpeechFull.d.ts`, 'BodyTextToSpeechFull')
+    const rows = { ...SPEECH_QUERY, ...SPEECH_OPTIONS }
+    const snake = (name: string) => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+    t.same(
+      Object.keys(rows).sort(),
+      published
+        .filter((name) => name !== 'text')
+        .map(snake)
+        .sort(),
+    )
+    const samples: Readonly<Record<string, unknown>> = {
+      output_format: 'pcm_16000',
+      optimize_streaming_latency: '1',
+      voice_settings: { speed: 1.1 },
+      pronunciation_dictionary_locators: [{ pronunciation_dictionary_id: 'd1' }],
+      seed: 7,
+      previous_request_ids: ['a'],
+      next_request_ids: ['a'],
+      use_pvc_as_ivc: true,
+      apply_language_text_normalization: true,
+      audio_effects: { pan: 1 },
+    }
+    const ask = async (name: string) => {
+      const sample = samples[name] ?? 'auto'
+      const query = Object.hasOwn(SPEECH_QUERY, name) ? `?${name}=${String(sample)}` : ''
+      const answer = await fetch(`${gateway.url}/elevenlabs/v1/text-to-speech/rachel${query}`, {
+        method: 'POST',
+        headers: { 'xi-api-key': gateway.key, 'content-type': 'application/json' },
+        body: JSON.stringify({ text, ...(query === '' && name !== '' ? { [name]: sample } : {}) }),
+      })
+      const body = await answer.text()
+      const { path, body: sent } = elevenlabs.received.at(-1) ?? {}
+      const warnings = JSON.parse(answer.headers.get('x-lk-warnings') ?? '[]') as string[]
+      return { status: answer.status, body, asked: JSON.stringify([path, sent]), warnings }
+    }
+    const plain = await ask('')
+    t.equal(plain.status, 200)
+    for (const [name, { fate, note }] of Object.entries(rows)) {
+      const { status, body, asked, warnings } = await ask(name)
+      if (fate === 'refused') {
+        t.match(JSON.parse(body), { detail: { code: 'INVALID_REQUEST', param: name } }, name)
+        continue
+      }
+      t.equal(status, 200, name)
+      // The model is the entry's, whatever is sent.
+      t.equal(asked !== plain.asked, fate === 'kept' && name !== 'model_id', name)
+      t.same(warnings, fate === 'warned' ? [`${name}: ${note}`] : [], name)
+    }
+    const faulty = [
+      [client.textToSpeech.convert('rachel', { text, enableLogging: false }), 'enable_logging'],
+      [client.textToSpeech.convert('rachel', { text, voiceSettings: { speed: 3 } }), 'voice_settings.speed'],
+      [client.textToSpeech.convert('rachel', { text: '' }), 'text'],
+    ] as const
+    for (const [call, param] of faulty)
+      t.match((await refused(call)).body, { detail: { code: 'INVALID_REQUEST', param } }, param)
+    const settled = await client.textToSpeech
+      .convert('rachel', { text, voiceSettings: { speed: 1.1, stability: 0.5 } })
+      .withRawResponse()
+    t.equal(settled.rawResponse.headers.get('x-lk-warnings'), '["voice_settings.stability: not passed on"]')
+    await heardOf(settled.data)
+  })
+
+  for (const timed of [
+    () => client.textToSpeech.convertWithTimestamps('rachel', { text }),
+    () => client.textToSpeech.streamWithTimestamps('rachel', { text }),
+  ])
+    t.match(await refused(timed()), {
+      statusCode: 422,
+      body: { detail: { code: 'REQUIRED_FEATURE_UNAVAILABLE', message: /times of what it speaks/ } },
+    })
+
+  const { voices } = await client.voices.getAll()
+  t.match(voices, [{ voiceId: 'rachel', name: 'rachel', highQualityBaseModelIds: ['eleven_flash_v2_5'] }])
+  t.same((await client.voices.search()).voices, voices)
+  t.same(await client.voices.get('rachel'), voices[0])
+  t.equal((await refused(client.voices.get('nobody'))).statusCode, 404)
+  t.match(await client.models.list(), [
+    { modelId: 'scribe_v2', canDoTextToSpeech: false },
+    { modelId: 'eleven_flash_v2_5', canDoTextToSpeech: true, description: 'elevenlabs' },
+    { modelId: 'nova-3' },
+  ])
 })

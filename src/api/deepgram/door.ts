@@ -38,4 +38,9 @@ export function deepgramAnswer(contents: readonly Content[], headers: Answer['he
 }
 
 /** Names of ours, and what these clients call the same. */
-const NAMES: Readonly<Record<string, string>> = { input: 'text', voice: 'model', response_format: 'encoding' }
+const NAMES: Readonly<Record<string, string>> = {
+  input: 'text',
+  voice: 'model',
+  response_format: 'encoding',
+  keyterms: 'keyterm',
+}

@@ -27,7 +27,7 @@ export const SPEAK_OPTIONS: DoorOptions = {
   },
   encoding: {
     fate: 'kept',
-    note: '`linear16`, `mp3`, `opus`, `flac`, `aac`, `mulaw`, `alaw`; without it the entry decides, and `Content-Type` says',
+    note: '`linear16`, `mp3`, `opus`, `flac`, `aac`, `mulaw`, `alaw`; without it the entry decides',
   },
   model: { fate: 'kept', note: 'a purpose of the workspace, or a voice as `voice` at `/v1/speech`' },
   sample_rate: {

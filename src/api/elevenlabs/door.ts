@@ -33,4 +33,7 @@ const NAMES: Readonly<Record<string, string>> = {
   response_format: 'output_format',
   speed: 'voice_settings.speed',
   audio: 'file',
+  language: 'language_code',
+  speaker_count_hint: 'num_speakers',
+  redaction: 'entity_redaction',
 }

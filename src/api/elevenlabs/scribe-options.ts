@@ -21,7 +21,7 @@ export const SCRIBE_OPTIONS: DoorOptions = {
   num_speakers: { fate: 'hint', note: 'passed on to entries that take it' },
   timestamps_granularity: {
     fate: 'kept',
-    note: '`word`, the default, is required of every entry; with `none` there is no list of words; `character` is refused',
+    note: '`word`, the default, is required of every entry; `none`: no list of words; `character` is refused',
   },
   diarize: { fate: 'kept', note: 'required of every entry' },
   diarization_threshold: { fate: 'warned', note: 'how speakers are told apart, the entry decides' },

@@ -45,3 +45,33 @@ export const ElevenLabsTranscript = Type.Union(
   ],
   { title: 'ElevenLabsTranscript', description: 'a transcript, or one for each channel' },
 )
+
+export const ElevenLabsVoice = shape('ElevenLabsVoice', {
+  voice_id: text('what goes into the path of a request for speech'),
+  name: text('the same'),
+  category: Type.Literal('premade'),
+  labels: Type.Object({}),
+  high_quality_base_model_ids: Type.Array(Type.String(), { description: 'models that have it' }),
+})
+
+export const ElevenLabsVoices = shape('ElevenLabsVoices', { voices: Type.Array(ElevenLabsVoice) })
+
+export const ElevenLabsVoicesPage = shape('ElevenLabsVoicesPage', {
+  voices: Type.Array(ElevenLabsVoice),
+  has_more: Type.Literal(false),
+  total_count: count('of all voices'),
+  next_page_token: Type.Null(),
+})
+
+export const ElevenLabsModels = Type.Array(
+  shape('ElevenLabsModel', {
+    model_id: text('a purpose, or a model of the routes'),
+    name: text('the same'),
+    description: text('the provider; of a purpose the workspace'),
+    can_do_text_to_speech: Type.Boolean(),
+    can_do_voice_conversion: Type.Literal(false),
+    can_be_finetuned: Type.Literal(false),
+    languages: Type.Array(Type.Object({}), { maxItems: 0 }),
+  }),
+  { title: 'ElevenLabsModels' },
+)

@@ -1,5 +1,6 @@
 import {
   addedP50Ms,
+  addedP99Ms,
   againstPair,
   DIRECT,
   isLarkway,
@@ -20,6 +21,9 @@ interface Gate {
   /** Undefined when what it needs was not measured. */
   measure(find: Find): number | undefined
 }
+
+/** A second of 16 kHz audio, which is what is not final yet, in the blocks that it is kept in. */
+const KEPT_AUDIO_KIB = 48
 
 type Find = (load: string, candidate: string) => Row | undefined
 
@@ -83,6 +87,27 @@ const GATES: readonly Gate[] = [
     pairGate('console', load, 'larkway', 'larkway-unrecorded', 1.01),
     pairGate('console', load, 'larkway-consoles', 'larkway', 1.02),
   ]),
+  cpuGate('live', '1000 sessions', 'larkway', 'bare-relay', 1.1, 'frame'),
+  {
+    scenario: 'live',
+    what: '100 sessions: p99 of the age of the text, added to that of a bare relay',
+    unit: 'ms',
+    bound: 'at most',
+    limit: 5,
+    measure(find) {
+      const row = find('100 sessions', 'larkway')
+      const relay = find('100 sessions', 'bare-relay')
+      return row && relay && addedP99Ms([row, relay], row)
+    },
+  },
+  {
+    scenario: 'live',
+    what: '1000 sessions: memory per session, audio that is kept included',
+    unit: 'KiB',
+    bound: 'at most',
+    limit: 120 + KEPT_AUDIO_KIB,
+    measure: (find) => find('1000 sessions', 'larkway')?.sessionKib,
+  },
   ...['8 KiB', '200 KiB'].flatMap((size) => [
     submitGate(`${size}, embedded: ${SUBMITTED}`, 'larkway-embedded', 'store-folder'),
     submitGate(`${size}, Redis and S3: ${SUBMITTED}`, 'larkway-redis-s3', 'store-s3'),
@@ -117,10 +142,17 @@ export function checkGates(results: readonly Result[]): 0 | 1 {
   return passed ? 0 : 1
 }
 
-function cpuGate(scenario: string, load: string, candidate: string, peer: string, limit: number): Gate {
+function cpuGate(
+  scenario: string,
+  load: string,
+  candidate: string,
+  peer: string,
+  limit: number,
+  per: 'GB' | 'frame' = 'GB',
+): Gate {
   return {
     scenario,
-    what: `${load}: CPU per GB of ${candidate} against ${peer}`,
+    what: `${load}: CPU per ${per} of ${candidate} against ${peer}`,
     unit: '×',
     bound: 'at most',
     limit,

@@ -1,5 +1,6 @@
 import { hashKey, makeKey } from '../src/catalog/key.ts'
 import type { RequestSpec } from './load/request.ts'
+import { OPENAI_MODEL } from './openai.ts'
 
 /** Keys enough that none meets its rate limit, whose highest setting is 10,000 requests a second. */
 const KEYS = 64
@@ -50,30 +51,41 @@ export function larkwayConfiguration(upstreamPort: number) {
   }
 }
 
-/** One app of a workspace whose route leads to the upstream by Deepgram's protocol for live audio. */
+/** Two apps of a workspace, routed to the upstream for live audio: by Deepgram's protocol, and by OpenAI's. */
 export function larkwayLive() {
+  const bearers = (keys: readonly string[]) => keys.map((key) => `Bearer ${key}`)
   return {
     env: { BENCH_LIVE_KEY: 'bench', LARKWAY_LIVE_MEMORY_MIB: '1024' },
     request: {
       path: '/v1/transcription/stream?sample_rate=16000&timestamps=word',
-      authorizations: OWN_KEYS.map((key) => `Bearer ${key}`),
+      authorizations: bearers(OWN_KEYS),
+    },
+    openaiRequest: {
+      path: '/openai/v1/realtime?intent=transcription',
+      authorizations: bearers(PLATFORM_KEYS),
+      protocol: 'openai' as const,
     },
     configuration(upstreamPort: number) {
       const { workspaces, ...whole } = larkwayConfiguration(upstreamPort)
-      const account = {
-        kind: 'deepgram',
-        base_url: `http://127.0.0.1:${upstreamPort}`,
-        api_key: '${BENCH_LIVE_KEY}',
-      }
-      const { bench } = workspaces
+      const account = { access: 'byok', workspace: 'bench', api_key: '${BENCH_LIVE_KEY}' }
+      const origin = `http://127.0.0.1:${upstreamPort}`
+      const route = (provider: string, model: string) => ({
+        workspace: 'bench',
+        entries: [{ provider, model }],
+      })
       return {
         ...whole,
-        providers: { ...whole.providers, live: { ...account, access: 'byok', workspace: 'bench' } },
-        routes: {
-          ...whole.routes,
-          own: { workspace: 'bench', entries: [{ provider: 'live', model: 'nova-3' }] },
+        providers: {
+          ...whole.providers,
+          deepgram: { ...account, kind: 'deepgram', base_url: origin },
+          openai: { ...account, kind: 'openai', base_url: `${origin}/v1` },
         },
-        workspaces: { bench },
+        routes: {
+          own: route('deepgram', 'nova-3'),
+          platform: route('openai', OPENAI_MODEL),
+        },
+        limits: { live_max_sessions_per_workspace: 20_000 },
+        workspaces: { bench: workspaces.bench },
       }
     },
   }

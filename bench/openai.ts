@@ -2,6 +2,9 @@ import type { RequestSpec } from './load/request.ts'
 
 /** The requests that peers take: OpenAI's own, under whatever path they are passed on from. */
 
+/** Of live sessions. */
+export const OPENAI_MODEL = 'gpt-4o-transcribe'
+
 const TRANSCRIPTIONS = '/v1/audio/transcriptions'
 
 export function openaiMultipart(audioBytes: number, headers: Record<string, string> = {}): RequestSpec {

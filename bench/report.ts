@@ -208,7 +208,8 @@ function section(result: Result, figure: Figure): string {
   const image = `![${result.title}: ${figure.title}](charts/${result.name}.svg)`
   const skipped = result.skipped.map(({ candidate, reason }) => `\`${candidate}\` (${reason.split('\n')[0]})`)
   const missing = skipped.length > 0 ? [`Not measured: ${skipped.join(', ')}.`] : []
-  return [`## ${result.title}`, image, markdownTable(result), ...missing].join('\n\n')
+  const measured = `Measured at ${measuredAt(result)}, not at any later one.`
+  return [`## ${result.title}`, image, measured, markdownTable(result), ...missing].join('\n\n')
 }
 
 /** The figures of the quick set as they went on: each as a multiple of what a peer took in the same rounds. */
@@ -274,18 +275,23 @@ function conditions(results: readonly Result[]): string {
     .join('\n\n')
 }
 
-/** What the README shows: a chart, a table of five rows, and whose code it was. */
+/** What the README shows: a chart, and a table of five rows, each with the commit that it is of. */
 function summary(results: readonly Result[]): string {
   const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
   const rows = SUMMARY.map((one) => {
     const cells = summaryValues(one, results).map((value) => (value === null ? '–' : one.text(value)))
-    return line([one.title, `**${cells[0]}**`, ...cells.slice(1)])
+    return line([
+      one.title,
+      `**${cells[0]}**`,
+      ...cells.slice(1),
+      measuredAt(resultOf(results, one.scenario)),
+    ])
   })
-  const measured = [...new Set(SUMMARY.map(({ scenario }) => measuredAt(resultOf(results, scenario))))]
+  const heads = ['', ...SUMMARY_SERVERS, 'measured at']
   return [
     `![Larkway beside a Fastify handler, Portkey and nginx: memory and CPU](${SUMMARY_CHART})`,
-    [line(['', ...SUMMARY_SERVERS]), line(['---', ...SUMMARY_SERVERS.map(() => '---:')]), ...rows].join('\n'),
-    `Measured at ${measured.join(', ')}; later changes are not in these figures. “–”: not measured. ` +
+    [line(heads), line(['---', ...SUMMARY_SERVERS.map(() => '---:'), '---']), ...rows].join('\n'),
+    'Each line is of the commit behind it, and later changes are not in its figures. “–”: not measured. ' +
       `[All tables, and the conditions](${PAGE}).`,
   ].join('\n\n')
 }

@@ -1,5 +1,6 @@
 import {
   addedP50Ms,
+  addedP99Ms,
   againstPair,
   DIRECT,
   isLarkway,
@@ -49,6 +50,9 @@ function columnsOf({ cpuUnit, rows }: Result): Column[] {
     ['health p99, idle', ({ pings }) => milliseconds(pings?.idleP99Ms)],
     ['health p99, beside', ({ pings }) => milliseconds(pings?.p99Ms)],
   ]
+  const isLive = rows.some(({ sessionKib }) => sessionKib !== undefined)
+  const addedP99: Column[] = [['added p99', (row) => milliseconds(addedP99Ms(rows, row))]]
+  const perSession: Column[] = [['RSS per session', ({ sessionKib }) => kibibytes(sessionKib)]]
   const added: Column[] = [['added p50', (row) => milliseconds(addedP50Ms(rows, row))]]
   const paired: Column[] = [['against its pair', (row) => change(againstPair(rows, row))]]
   const stored: Column[] = [['of the store’s', (row) => share(ofStore(rows, row))]]
@@ -67,7 +71,9 @@ function columnsOf({ cpuUnit, rows }: Result): Column[] {
     ...(rows.some(({ candidate }) => candidate === DIRECT) ? added : []),
     ['p99', (row) => milliseconds(row.p99Ms)],
     ...(rows.some(({ pings }) => pings) ? pings : []),
+    ...(isLive && rows.some(({ against }) => against) ? addedP99 : []),
     ['peak RSS', (row) => `${Math.round(row.peakRssMib)} MiB`],
+    ...(isLive ? perSession : []),
     ['CPU server / client', (row) => `${percent(row.serverLoad)} / ${percent(row.clientLoad)}`],
     ['waits for', (row) => row.bottleneck],
     ...(rows.some(({ failures }) => failures > 0)
@@ -79,6 +85,10 @@ function columnsOf({ cpuUnit, rows }: Result): Column[] {
 function milliseconds(ms: number | undefined): string {
   if (ms === undefined || ms === null || Number.isNaN(ms)) return '–'
   return `${ms < 10 ? ms.toFixed(2) : ms.toFixed(0)} ms`
+}
+
+function kibibytes(kib: number | undefined): string {
+  return kib === undefined ? '–' : `${Math.round(kib)} KiB`
 }
 
 function share(share: number | undefined): string {

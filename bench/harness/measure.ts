@@ -1,6 +1,6 @@
 import type { Candidate } from '../candidates.ts'
 import type { Quantiles } from '../load/samples.ts'
-import { cpuSeconds, peakRssMib } from './accounting.ts'
+import { cpuSeconds, peakRssMib, rssMib } from './accounting.ts'
 import type { Lab } from './lab.ts'
 import type { Running } from './processes.ts'
 import { type CpuUnit, isLarkway, median, type Pings, type Row, type Run, type Skipped } from './result.ts'
@@ -11,6 +11,8 @@ export interface Trial {
   readonly load: string
   /** The candidate that it is compared with, run by run. */
   readonly against?: string
+  /** Live sessions that are open at once: what each of them takes of memory is told. */
+  readonly sessions?: number
   /** Rounds at most, for a peer so slow that all of them would take too long; absent: all. */
   readonly rounds?: number
   /** Rejects unless answers are right to the last byte. Runs once per trial, before anything is measured. */
@@ -73,6 +75,7 @@ export async function measureAll(
 async function measureOnce(lab: Lab, trial: Trial, cpuUnit: CpuUnit, first: boolean): Promise<Run> {
   const { server, port } = await lab.serve(trial.candidate)
   try {
+    const rss = trial.sessions === undefined ? 0 : rssMib(server.pid, { launched: false })
     const session = {
       lab,
       port,
@@ -84,7 +87,9 @@ async function measureOnce(lab: Lab, trial: Trial, cpuUnit: CpuUnit, first: bool
       await lab.upstream({ verify: false })
     }
     await trial.warmUp(session)
-    return await trial.run(session)
+    const run = await trial.run(session)
+    if (trial.sessions === undefined) return run
+    return { ...run, sessionKib: ((run.peakRssMib - rss) * 1024) / trial.sessions }
   } catch (error) {
     throw new Error(
       `${trial.load}, ${trial.candidate.name}: ${(error as Error).message}\n${server.lastLines()}`,
@@ -144,6 +149,7 @@ export function toRow({ candidate, load, against }: Trial, runs: readonly Run[])
     clientLoad,
     bottleneck: Math.max(serverLoad, clientLoad) >= SATURATED ? busier : 'neither',
     peakRssMib: of((run) => run.peakRssMib),
+    ...(runs.some(({ sessionKib }) => sessionKib) ? { sessionKib: of((run) => run.sessionKib ?? 0) } : {}),
     p50Ms: of((run) => run.p50Ms),
     p99Ms: of((run) => run.p99Ms),
     failures: runs.reduce((sum, run) => sum + run.failures, 0),

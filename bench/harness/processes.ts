@@ -133,6 +133,19 @@ export function startProgram(
 
 const CORES = availableParallelism()
 const CAN_PIN = CORES > 1 && spawnSync('taskset', ['-c', '0', 'true']).status === 0
+/** Each live session takes two files of a gateway. Beyond the hard limit only a privileged bench gets any. */
+const FILES_WANTED = 65_536
+const raised = ['prlimit', `--nofile=${FILES_WANTED}:${FILES_WANTED}`]
+const CAN_RAISE = spawnSync(raised[0]!, [...raised.slice(1), 'true']).status === 0
+
+/** Files that a process of a run may have open. */
+export const FILES_MAX = CAN_RAISE ? FILES_WANTED : hardLimit()
+
+function hardLimit(): number {
+  const { stdout } = spawnSync('sh', ['-c', 'ulimit -Hn'], { encoding: 'utf8' })
+  return stdout.trim() === 'unlimited' ? Number.POSITIVE_INFINITY : Number(stdout)
+}
+
 const CAN_PREFER = spawnSync('sh', ['-c', 'nice -n -15 true 2>&1 | grep . && exit 1; exit 0']).status === 0
 
 /** Keeps this process, and with it what it starts without a place, off the server's core. */
@@ -149,7 +162,7 @@ function placement(role: Role): string[] {
   // Pings share a core with the uploads: unless they come first there, they measure their own waiting. Not by
   // real-time priority: V8's threads spin for one another, and on one core such a spin never ends.
   const prefer = role === 'pings' && CAN_PREFER ? ['nice', '-n', '-15'] : []
-  return [...pin, ...prefer]
+  return [...pin, ...prefer, ...(CAN_RAISE ? raised : [])]
 }
 
 function killIfThere(pid: number): void {

@@ -29,6 +29,8 @@ export interface Run {
   readonly clientLoad: number
   /** Since the server's start, warm-up included. */
   readonly peakRssMib: number
+  /** What the peak is over the server's memory before its first session, for each of the sessions. */
+  readonly sessionKib?: number
   readonly p50Ms: number
   readonly p99Ms: number
   readonly failures: number
@@ -92,6 +94,12 @@ export function againstPair(rows: readonly Row[], { load, against, runs }: Row):
   const pair = rows.find((row) => row.load === load && row.candidate === against)
   if (against === undefined || pair === undefined) return undefined
   return median(runs.map(({ cpu }, round) => cpu / (pair.runs[round]?.cpu ?? Number.NaN)))
+}
+
+/** How much later the 99th percentile is than that of the candidate that a row names; undefined without one. */
+export function addedP99Ms(rows: readonly Row[], { load, against, p99Ms }: Row): number | undefined {
+  const pair = rows.find((row) => row.load === load && row.candidate === against)
+  return pair === undefined ? undefined : p99Ms - pair.p99Ms
 }
 
 export function median(values: readonly number[]): number {

@@ -8,15 +8,21 @@ const [port, upstreamPort] = process.argv.slice(2).map(Number)
 
 interface Session {
   upstream: WebSocket | null
+  /** Messages that came before the provider was there. */
+  readonly waiting: string[]
 }
 
-loadUws()
-  .App()
-  .ws<Session>('/v1/listen', {
+const app = loadUws().App()
+for (const path of ['/v1/listen', '/v1/realtime'])
+  app.ws<Session>(path, {
     idleTimeout: 0,
     open(ws) {
-      const upstream = new WebSocket(`ws://127.0.0.1:${upstreamPort}/v1/listen`, { perMessageDeflate: false })
-      ws.getUserData().upstream = upstream
+      const session = ws.getUserData()
+      const upstream = new WebSocket(`ws://127.0.0.1:${upstreamPort}${path}`, { perMessageDeflate: false })
+      session.upstream = upstream
+      upstream.on('open', () => {
+        for (const text of session.waiting.splice(0)) upstream.send(text)
+      })
       upstream.on('message', (data, isBinary) => ws.send(data as Buffer, isBinary))
       upstream.on('error', () => ws.close())
     },
@@ -25,11 +31,14 @@ loadUws()
         request.getHeader('sec-websocket-key'),
         request.getHeader('sec-websocket-extensions'),
       ]
-      response.upgrade<Session>({ upstream: null }, key, '', extensions, context)
+      response.upgrade<Session>({ upstream: null, waiting: [] }, key, '', extensions, context)
     },
     message(ws, message, isBinary) {
-      const { upstream } = ws.getUserData()
-      if (upstream?.readyState !== WebSocket.OPEN) return
+      const { upstream, waiting } = ws.getUserData()
+      if (upstream?.readyState !== WebSocket.OPEN) {
+        if (!isBinary) waiting.push(Buffer.from(message).toString())
+        return
+      }
       // `ws` masks into memory of its own before it returns.
       upstream.send(isBinary ? Buffer.from(message) : Buffer.from(message).toString())
     },
@@ -37,6 +46,7 @@ loadUws()
       ws.getUserData().upstream?.close()
     },
   })
+app
   .get('/*', (response) => void response.end('ok'))
   .listen('127.0.0.1', port ?? 0, (socket) => {
     if (!socket) throw new Error(`port ${port} is taken`)

@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { capture } from '../../scripts/install.mjs'
 import type { Found } from '../candidates.ts'
+import { OPENAI_MODEL } from '../openai.ts'
 import { NPM_PEERS } from './install.ts'
 
 // Gateways that are not npm packages: installed where their registries have them, else skipped by name.
@@ -52,16 +53,14 @@ export const LITELLM: Gateway = {
   configuration: (upstreamPort) => ({
     name: 'litellm.yaml', // JSON is YAML
     content: {
-      model_list: [
-        {
-          model_name: 'gpt-4o-mini',
-          litellm_params: {
-            model: 'openai/gpt-4o-mini',
-            api_base: `http://127.0.0.1:${upstreamPort}/v1`,
-            api_key: 'sk-bench',
-          },
+      model_list: ['gpt-4o-mini', OPENAI_MODEL].map((model) => ({
+        model_name: model,
+        litellm_params: {
+          model: `openai/${model}`,
+          api_base: `http://127.0.0.1:${upstreamPort}/v1`,
+          api_key: 'sk-bench',
         },
-      ],
+      })),
       litellm_settings: { telemetry: false },
     },
   }),

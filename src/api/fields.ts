@@ -1,5 +1,5 @@
 import { type Static, type TSchema, Type } from 'typebox'
-import { PROFILES, type Selectors } from '../contracts/catalog.ts'
+import { PROFILES, type Principal, type Selectors } from '../contracts/catalog.ts'
 import {
   allRequirements,
   type Requirements,
@@ -80,6 +80,20 @@ export function readRequire({ headers }: Pick<Exchange, 'headers'>, inBody: unkn
     inHeader === undefined ? null : checkedRequire('X-LK-Require', inHeader),
     inBody === null ? null : checkedRequire('require', inBody),
   ])
+}
+
+/**
+ * Whether a body that is about to come may be one of which nothing may be kept. What its own fields demand is not known
+ * by then; a call that demands it too late is refused.
+ *
+ * @throws GatewayError INVALID_REQUEST as `readRequire`
+ */
+export function isKeptFromStore(
+  exchange: Pick<Exchange, 'headers'>,
+  { workspace, purposes }: Pick<Principal, 'workspace' | 'purposes'>,
+): boolean {
+  const demands = [workspace.require, readRequire(exchange, null), ...purposes.map(({ require }) => require)]
+  return demands.some((one) => one?.retentionDays === 0)
 }
 
 const isRequire = shapeCheck(RequireShape)

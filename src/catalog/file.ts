@@ -94,10 +94,10 @@ const LimitsShape = strict(
       Type.Integer({ minimum: 1_000, maximum: 1_000_000 }),
       'text of a live session that is not spoken yet; 20000 unless said',
     ),
-    live_max_sessions_per_key: optional(Sessions, 'live sessions of a key on a node; 1000 unless said'),
+    live_max_sessions_per_key: optional(Sessions, 'live sessions of a key at once; 1000 unless said'),
     live_max_sessions_per_workspace: optional(
       Sessions,
-      'live sessions of a workspace on a node; 5000 unless said',
+      'live sessions of a workspace at once; 5000 unless said',
     ),
   },
   'limits of the interface; GET /v1/me returns the ones in force',
@@ -119,6 +119,14 @@ export const ProviderShape = strict({
   base_url: optional(
     Type.String({ maxLength: 2048 }),
     'address, where the kind has none of its own or another is meant',
+  ),
+  concurrency: optional(
+    Type.Integer({ minimum: 1, maximum: 1_000_000 }),
+    'calls at once, over all nodes; no limit unless set',
+  ),
+  queue_ms: optional(
+    Type.Integer({ minimum: 0, maximum: 600_000 }),
+    'how long a call waits for one of these before the next entry is tried; 1000 unless said',
   ),
   ...facts,
 })

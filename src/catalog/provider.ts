@@ -4,6 +4,9 @@ import type { ProviderFields } from './file.ts'
 import type { Issues, Path } from './issues.ts'
 import { resolveSecret, type SecretSources } from './secret.ts'
 
+/** How long calls wait for a slot unless the file says. */
+const QUEUE_MS = 1_000
+
 /** Everything the catalog needs from outside the file. */
 export interface ProviderContext extends SecretSources {
   /** The protocols, by kind. */
@@ -28,7 +31,7 @@ export function resolveProvider(
   issues: Issues,
 ): ResolvedProvider | null {
   const path = ['providers', name]
-  const { kind, access, workspace = null } = fields
+  const { kind, access, workspace = null, concurrency = null, queue_ms: queueMs } = fields
   checkOwner(fields, workspaces, path, issues)
 
   const protocol = surroundings.kinds.get(kind)
@@ -36,10 +39,13 @@ export function resolveProvider(
     const known = [...surroundings.kinds.keys()].sort().join(', ')
     issues.add([...path, 'kind'], `must be one of ${known}; there is no kind "${kind}"`)
   }
+  if (concurrency === null && queueMs !== undefined)
+    issues.add([...path, 'queue_ms'], 'has no effect without concurrency')
   const credential = credentialOf(name, fields, protocol, surroundings, path, issues)
   const baseUrl = baseUrlOf(fields, protocol, path, issues)
   if (protocol === undefined || credential === undefined || baseUrl === null) return null
-  return { configured: { name, kind, baseUrl, credential, access, workspace }, protocol, fields }
+  const slots = { concurrency, queueMs: queueMs ?? QUEUE_MS }
+  return { configured: { name, kind, baseUrl, credential, access, workspace, ...slots }, protocol, fields }
 }
 
 function checkOwner(

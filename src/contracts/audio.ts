@@ -7,7 +7,8 @@ export const BLOCK_BYTES = 1024 * 1024
 /** Where the bytes of a received body are: held in pooled blocks, or one object in the store. */
 export type BodySource =
   | { readonly kind: 'memory'; readonly blocks: readonly Block[] }
-  | { readonly kind: 'object'; readonly key: string }
+  /** `sealed`: nobody but this process can read it, and only where readers of audio do. */
+  | { readonly kind: 'object'; readonly key: string; readonly sealed?: true }
 
 /**
  * A body that is still coming, of known length, as far as it is here. What came first stays at hand for a while, until

@@ -30,6 +30,10 @@ export interface ConfiguredProvider {
   readonly access: 'byok' | 'platform'
   /** Owner of a byok provider; null for platform. */
   readonly workspace: string | null
+  /** Calls at once, over all nodes; null: as many as come. */
+  readonly concurrency: number | null
+  /** How long a call waits for one of these before it is made at the next entry, ms. */
+  readonly queueMs: number
 }
 
 export const ACCEPT_RULES = [

@@ -39,6 +39,8 @@ export interface Tool {
   readonly description: string | null
   /** JSON Schema of the arguments; null: none are taken. */
   readonly parameters: JsonObject | null
+  /** Whether the arguments keep to the schema to the letter; absent: as the provider likes. */
+  readonly strict?: boolean
 }
 
 export type ToolChoice = 'auto' | 'none' | 'required' | { readonly name: string }

@@ -6,6 +6,17 @@ export interface ConsoleState {
   readonly requests: RequestRecords
   readonly samples: NodeSamples
   readonly keyUses: KeyUses
+  readonly sessionEnds: SessionEnds
+}
+
+/** Orders to end live sessions, from the node that was asked to the one that has the session. */
+export interface SessionEnds {
+  /** Orders the end of a session. The order stands until it is withdrawn, half a minute at least. */
+  order(id: string): Promise<void>
+  /** The sessions that are to end. */
+  pending(): Promise<readonly string[]>
+  /** Takes an order back, because it was carried out or nobody has such a session. */
+  withdraw(id: string): Promise<void>
 }
 
 export interface ConsoleSession {

@@ -5,13 +5,16 @@ import type { Failure, UpstreamReply } from './upstream.ts'
 export type LiveFrame = string | Uint8Array
 
 /** How a socket to the provider is opened. */
-export interface LiveHandshake {
+export interface SocketHandshake {
   /** Absolute, `ws:` or `wss:`. */
   readonly url: string
   /** Subprotocols to offer. */
   readonly protocols: readonly string[]
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string>>
+}
+
+export interface LiveHandshake extends SocketHandshake {
   /** What the audio has to be turned into before it is handed to the stepper. */
   readonly audio: LiveAudio
 }
@@ -87,6 +90,26 @@ export interface LiveStepper {
   closed(code: number, reason: string): Failure | null
 }
 
+/** What a frame of a provider that speaks means. Sentences are named as they were by `speak`. */
+export type SpeechEvent =
+  | { readonly kind: 'audio'; readonly sentence: number; readonly bytes: Uint8Array }
+  /** All audio of the sentence has come. */
+  | { readonly kind: 'spoken'; readonly sentence: number }
+  /** The connection is of no use any more. */
+  | { readonly kind: 'failed'; readonly failure: Failure }
+
+/** One connection to a provider that speaks, without a socket and without a clock. Used for one connection only. */
+export interface SpeechStepper {
+  /** @param sentence a number of the caller's, which no other sentence of the connection has */
+  speak(sentence: number, text: string): readonly LiveFrame[]
+  /** No sentence follows. */
+  end(): readonly LiveFrame[]
+  /** What a frame means. Never throws. */
+  received(frame: LiveFrame): readonly SpeechEvent[]
+  /** What a close means while sentences are not spoken. @param code of the close frame; 1006 without one */
+  closed(code: number, reason: string): Failure
+}
+
 /**
  * Why a live session ended: its caller had sent all audio, or left; it was as long as sessions may be; its node
  * stopped; somebody ended it in the console; or it failed, which its error explains.
@@ -150,6 +173,9 @@ export interface UpstreamSocket {
   send(frame: LiveFrame): void
   /** Bytes that wait for the network. */
   readonly bufferedBytes: number
+  /** Takes no frames until `resume`, so that the provider has to wait. */
+  pause(): void
+  resume(): void
   /** Closes with 1000, and cuts the connection if the provider does not close as well. */
   close(): void
   /** Cuts the connection at once. */
@@ -165,7 +191,7 @@ export interface SocketOptions {
 
 /** Opens a socket to a provider. The listener is called in later turns of the loop only. */
 export type OpenSocket = (
-  handshake: LiveHandshake,
+  handshake: SocketHandshake,
   listener: SocketListener,
   options: SocketOptions,
 ) => UpstreamSocket

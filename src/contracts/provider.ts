@@ -1,7 +1,7 @@
 import type { TSchema } from 'typebox'
-import type { Capability, Feature, Hint, LiveCall, Redaction } from './calls.ts'
+import type { Capability, Feature, Hint, LiveCall, Redaction, SpeechCall } from './calls.ts'
 import type { LiveFacts, ModelLimits, Price } from './facts.ts'
-import type { LiveHandshake, LiveStepper } from './live.ts'
+import type { LiveHandshake, LiveStepper, SocketHandshake, SpeechStepper } from './live.ts'
 import type { Calls, Deltas, OperationName, Results } from './operations.ts'
 import type { Residency } from './requirements.ts'
 import type { Failure, UpstreamReply, UpstreamRequest, UpstreamStream } from './upstream.ts'
@@ -166,6 +166,22 @@ export interface LiveTranscription {
   readonly answersWithinMs?: number
 }
 
+/** Speech of a provider over a WebSocket that several sentences share: pure, like every operation. */
+export interface LiveSpeech {
+  /** As in `Operation`: why a call cannot be spoken so. It is then sent as a request. */
+  unsupported(call: SpeechCall, target: Target): Unsupported | null
+  handshake(call: SpeechCall, target: Target): SocketHandshake
+  /** Translates an answer to the handshake other than 101. */
+  refused(reply: UpstreamReply): Failure
+  connect(call: SpeechCall): SpeechStepper
+  /** What the audio of a call is. */
+  mediaType(call: SpeechCall): string
+  /** A connection without text for so long is closed by the provider, ms. */
+  readonly idleMs: number
+  /** Sentences that may be under way at once. */
+  readonly sentencesMax: number
+}
+
 type OperationOf<K extends OperationName> = Operation<Calls[K], Results[K], DeltaOf<K>>
 
 /** An upstream protocol. What it cannot do is an absent property; selection reads capability from the value. */
@@ -182,6 +198,8 @@ export interface Provider {
   readonly live?: LiveTranscription
   readonly translation?: OperationOf<'translation'>
   readonly speech?: OperationOf<'speech'>
+  /** Speech of live sessions; absent: each sentence is a request of its own. */
+  readonly liveSpeech?: LiveSpeech
   /** Also serves vision. */
   readonly chat?: OperationOf<'chat'>
   readonly complete?: OperationOf<'complete'>

@@ -57,6 +57,8 @@ export interface RemoteAudio {
 export interface RemoteAudioOptions extends FetchOptions {
   /** Workspace that an object is filed under, and whose share of the upload slots it counts against. */
   readonly workspace: string
+  /** An object that it goes into is sealed, see `SpoolOptions`. */
+  readonly sealed?: boolean
   /** The job that it is for: then it goes into an object of that job's. */
   readonly job?: string
 }

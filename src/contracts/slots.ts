@@ -42,3 +42,8 @@ export interface Slots {
   /** How many wait for one on this node. */
   waiting(name: string): number
 }
+
+/** The slots of an account: a provider of the configuration, whose entries share them. */
+export function callLimit(provider: string, concurrency: number): SlotLimit {
+  return { name: `calls:${provider}`, most: concurrency }
+}

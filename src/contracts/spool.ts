@@ -18,6 +18,8 @@ export interface SpoolOptions {
   readonly kind?: Extract<ObjectKind, 'spool' | 'job'>
   /** Never held: it goes to the store, whatever memory there is. Needs a `contentLength`. */
   readonly stored?: boolean
+  /** An object that it goes into is sealed: it holds nothing that can be read once the body is released. */
+  readonly sealed?: boolean
 }
 
 /**

@@ -31,6 +31,8 @@ export const FAILURE_KINDS = [
   'rate',
   /** 5xx with an answer. */
   'server',
+  /** All slots of the account are in use: nothing was sent. */
+  'busy',
   /** Connection failed before any byte of the request was sent. */
   'connect',
   /** Broken off or timed out after bytes were sent: the provider may have done the work. */

@@ -44,7 +44,7 @@ export function demandOf(
   call: Call,
   { workspace, purposes }: Pick<Principal, 'workspace' | 'purposes'>,
 ): Demand {
-  const require = requirementsFor(call.selectors, workspace, purposes)
+  const require = requirementsFor(call.selectors, { workspace, purposes })
   const capabilities = requiredCapabilities(call)
   const { includes } = workspace
   const unentitled = includes === null ? NONE : capabilities.filter((capability) => !includes.has(capability))
@@ -112,8 +112,7 @@ function residencyExclusion({ facts }: Entry, require: Requirements): Exclusion 
 /** All that a call demands of the handling of its content, by itself, for its purpose and for its workspace. */
 export function requirementsFor(
   { purpose, require }: Selectors,
-  workspace: Principal['workspace'],
-  purposes: Principal['purposes'],
+  { workspace, purposes }: Pick<Principal, 'workspace' | 'purposes'>,
 ): Requirements | null {
   if (purpose === null && require === undefined) return workspace.require ?? null
   const declared = purposes.find((one) => one.purpose === purpose?.label)

@@ -2,6 +2,7 @@ import type { Entry } from '../contracts/catalog.ts'
 import type { OperationName } from '../contracts/operations.ts'
 import { operationOf } from '../contracts/provider.ts'
 import type { AttemptRecord } from '../contracts/recorder.ts'
+import type { SlotLease } from '../contracts/slots.ts'
 import type { Failure } from '../contracts/upstream.ts'
 import type { AttemptOutcome } from '../contracts/watch.ts'
 import type { Call, JobContext } from './call.ts'
@@ -9,6 +10,7 @@ import type { CallContext } from './call-context.ts'
 import { isCurable } from './health.ts'
 import { estimateOf, type Metered } from './meter.ts'
 import { type AttemptFailure, entryKey } from './operation.ts'
+import { type AttemptSlot, callSlot, type SlotOf } from './provider-slots.ts'
 import type { Candidate, Selection } from './selection.ts'
 import type { ActiveCall, Services } from './services.ts'
 import { exhausted, isCutShort, outcomeUnknown, rejected } from './upstream-errors.ts'
@@ -36,16 +38,18 @@ export interface AttemptSuccess<Got> {
  * the time that is left, so that one hanging entry does not use up the failover; but all of it where no other entry
  * could be tried afterwards. A job that is taken over resumes what its provider is working on.
  *
- * @throws GatewayError UPSTREAM_REJECTED, UPSTREAM_ERROR, UPSTREAM_TIMEOUT, UPSTREAM_OUTCOME_UNKNOWN; what `run`
- *         throws, such as the signal's reason when the caller left
+ * @param slotOf says which slot an attempt needs; it is held until the attempt's recorder is closed
+ * @throws GatewayError UPSTREAM_REJECTED, UPSTREAM_ERROR, UPSTREAM_TIMEOUT, UPSTREAM_OUTCOME_UNKNOWN, RATE_LIMITED;
+ *         what `run` throws, such as the signal's reason when the caller left
  */
 export function failOver<Active extends ActiveCall, Got>(
   active: Active,
   selection: Pick<Selection, 'candidates' | 'considered'>,
   run: RunAttempt<Active, Got>,
+  slotOf: SlotOf = callSlot,
 ): Promise<AttemptSuccess<Got>> {
   try {
-    return new Failover(active, selection, run).tryNext()
+    return new Failover(active, selection, run, slotOf).tryNext()
   } catch (error) {
     return Promise.reject(error)
   }
@@ -64,6 +68,7 @@ class Failover<Active extends ActiveCall, Got> {
   /** What an earlier claim of the job has begun with; null: nothing. */
   readonly #begun: Candidate | null
   readonly #run: RunAttempt<Active, Got>
+  readonly #slotOf: SlotOf
   #index = 0
   #failure: Failure | null = null
 
@@ -71,12 +76,14 @@ class Failover<Active extends ActiveCall, Got> {
     active: Active,
     selection: Pick<Selection, 'candidates' | 'considered'>,
     run: RunAttempt<Active, Got>,
+    slotOf: SlotOf,
   ) {
     this.#active = active
     this.#considered = selection.considered
     this.#begun = begunCandidate(active.job, selection)
     this.#candidates = this.#begun === null ? selection.candidates : putFirst(this.#begun, selection)
     this.#run = run
+    this.#slotOf = slotOf
   }
 
   /** Tries the next candidate. @throws GatewayError when none is left; the signal's reason when the caller left */
@@ -98,13 +105,38 @@ class Failover<Active extends ActiveCall, Got> {
       this.#index = index + 1
       const whole = last || createsOnce(services, call.operation, candidate.entry)
       const limitMs = whole ? deadlineAtMs : (startMs + deadlineAtMs) / 2
-      return this.#try({ candidate, deadlineAtMs: limitMs, last, resumes }, startMs)
+      const attempt = { candidate, deadlineAtMs: limitMs, last, resumes }
+      const slot = this.#slotOf(candidate.entry)
+      return slot === null ? this.#try(attempt, startMs, null) : this.#tryInSlot(attempt, startMs, slot)
     }
     throw exhausted(context, this.#failure, deadlineAtMs, unhealthyMs(this.#considered))
   }
 
-  #try(attempt: Attempt, startMs: number): Promise<AttemptSuccess<Got>> {
-    const recorder = beginAttempt(this.#active, attempt.candidate, startMs)
+  /** Waits for a slot first. That takes nothing of the time in which the entry has to answer, or has answered. */
+  async #tryInSlot(attempt: Attempt, askedMs: number, slot: AttemptSlot): Promise<AttemptSuccess<Got>> {
+    const { services, context, signal, job, deadlineAtMs } = this.#active
+    const { candidate, deadlineAtMs: limitMs } = attempt
+    const workspace = context.principal.workspace.id
+    const waitMs = Math.min(job === null ? slot.queueMs : Number.POSITIVE_INFINITY, limitMs - askedMs)
+    const lease = await services.state.slots.wait(slot.limit, { workspace, waitMs, signal })
+    if (slot.queueMs > 0) services.watch?.waited(candidate.entry, performance.now() - askedMs)
+    if (signal.aborted) {
+      lease?.release()
+      services.health.released(candidate.entry)
+    }
+    signal.throwIfAborted()
+    const startMs = performance.now()
+    if (lease === null) {
+      const failure = { failure: slot.busy, blamed: false, unknown: false }
+      return this.#goOn(beginAttempt(this.#active, candidate, startMs, null), failure)
+    }
+    const isWhole = limitMs === deadlineAtMs
+    const laterMs = isWhole ? deadlineAtMs : (startMs + deadlineAtMs) / 2
+    return this.#try({ ...attempt, deadlineAtMs: laterMs }, startMs, lease)
+  }
+
+  #try(attempt: Attempt, startMs: number, slot: SlotLease | null): Promise<AttemptSuccess<Got>> {
+    const recorder = beginAttempt(this.#active, attempt.candidate, startMs, slot)
     return start(this.#run, this.#active, attempt).then(
       (ended) => ('got' in ended ? { got: ended.got, recorder } : this.#goOn(recorder, ended)),
       (error: unknown) => this.#breakOff(recorder, error),
@@ -144,10 +176,11 @@ function beginAttempt(
   { services, context, call }: ActiveCall,
   candidate: Candidate,
   startMs: number,
+  slot: SlotLease | null,
 ): AttemptRecorder {
   const { entry } = candidate
   context.trace?.attempt(call.operation, entry)
-  const recorder = new AttemptRecorder(services, context, call.operation, candidate, startMs)
+  const recorder = new AttemptRecorder(services, context, call.operation, candidate, startMs, slot)
   context.noteRoute(candidate.route)
   context.forPurpose = candidate.forPurpose
   context.estimate = new AttemptEstimate(entry, call)
@@ -211,7 +244,7 @@ class AttemptEstimate {
 /**
  * Records one attempt at an entry: it is the attempt's line on the context, also while it is under way, since the
  * caller may leave and the log be written at any moment; and it reports, once, what the attempt says about the entry's
- * health.
+ * health, and gives its slot back.
  */
 class AttemptRecorder implements AttemptRecord {
   status: number | null = null
@@ -222,6 +255,7 @@ class AttemptRecorder implements AttemptRecord {
   readonly #context: CallContext
   readonly #operation: OperationName
   readonly #startedMs: number
+  readonly #slot: SlotLease | null
   readonly #failover: boolean
   /** How long it took; null while it is under way. */
   #milliseconds: number | null = null
@@ -235,12 +269,14 @@ class AttemptRecorder implements AttemptRecord {
     operation: OperationName,
     candidate: Candidate,
     startedMs: number,
+    slot: SlotLease | null,
   ) {
     this.#services = services
     this.#context = context
     this.#operation = operation
     this.#candidate = candidate
     this.#startedMs = startedMs
+    this.#slot = slot
     this.#failover = context.attempts.length > 0
     // Most calls have one, and a list that is pushed to takes room for seventeen.
     if (this.#failover) context.attempts.push(this)
@@ -304,6 +340,7 @@ class AttemptRecorder implements AttemptRecord {
   #close(outcome: AttemptOutcome): boolean {
     if (this.#closed) return false
     this.#closed = true
+    this.#slot?.release()
     if (!this.#answered) this.#waited()
     this.#services.watch?.attempted({
       entry: this.#candidate.entry,

@@ -1,4 +1,5 @@
-import type { Snapshot } from '../contracts/catalog.ts'
+import type { Audio } from '../contracts/audio.ts'
+import type { Principal, Snapshot } from '../contracts/catalog.ts'
 import type { OperationName, StreamedName } from '../contracts/operations.ts'
 import type { WholeResult } from '../contracts/slot-results.ts'
 import { GatewayError } from '../errors.ts'
@@ -6,6 +7,7 @@ import { attemptWhole } from './attempt.ts'
 import type { Call, JobContext } from './call.ts'
 import type { AdmittedContext } from './call-context.ts'
 import type { EarlyAttempt } from './cut-through.ts'
+import { requirementsFor } from './eligibility.ts'
 import { type AttemptSuccess, failOver } from './failover.ts'
 import { replaySlot } from './idempotency.ts'
 import type { Answer } from './operation.ts'
@@ -89,6 +91,8 @@ export interface StreamedRequest<K extends StreamedName> {
   readonly call: Call<K>
   /** Entries that are left out, because their answer to the same call was of no use; absent: none. */
   readonly leaveOut?: (candidate: Candidate) => boolean
+  /** How an entry is asked, where that is not by one request for each call. */
+  readonly open?: typeof openAttempt
 }
 
 /**
@@ -97,6 +101,8 @@ export interface StreamedRequest<K extends StreamedName> {
  */
 export interface PreviewRequest<K extends OperationName> {
   readonly mode: 'preview'
+  /** It is made as a job. */
+  readonly asJob?: true
   readonly call: Call<K>
 }
 
@@ -159,7 +165,8 @@ function answer(
   reservation: Reservation,
   request: WholeRequest<OperationName> | JobRequest<OperationName> | StreamedRequest<StreamedName>,
 ): Promise<Outcome<OperationName> | Streaming<StreamedName>> {
-  if (request.mode === 'streamed') return answerStreamed({ ...active, call: request.call }, reservation)
+  if (request.mode === 'streamed')
+    return answerStreamed({ ...active, call: request.call }, reservation, request.open ?? openAttempt)
   return answerWhole(active, reservation, request.mode === 'whole' ? (request.early ?? null) : null)
 }
 
@@ -167,9 +174,10 @@ function answer(
 export function selectEntries(
   { providers, random, latency, health }: Services,
   context: AdmittedContext,
-  { mode, call }: CallRequest,
+  request: CallRequest,
   nowMs: number,
 ): Selection {
+  const { mode, call } = request
   const { selection, refusal, assigned, purpose } = select({
     principal: context.principal,
     call,
@@ -182,7 +190,35 @@ export function selectEntries(
   context.noteRoute(assigned)
   context.purpose = purpose
   if (selection === null) throw refusal
+  checkNothingKept(context.principal, request)
   return selection
+}
+
+/** What stays of a call beyond its answer; null: nothing does. */
+function keptOf(request: CallRequest): string | null {
+  if (request.mode === 'idempotent') return 'the answer under an idempotency key is kept to be given again'
+  const isJob = request.mode === 'job' || (request.mode === 'preview' && request.asJob === true)
+  return isJob ? 'a job is kept until its result expires' : null
+}
+
+/**
+ * Holds this node to the demand that nothing is kept, as selection holds every provider to it.
+ *
+ * @throws GatewayError REQUIRED_FEATURE_UNAVAILABLE; INVALID_REQUEST where the demand came when the body was in the
+ *         store, where others could read it
+ */
+function checkNothingKept(principal: Principal, request: CallRequest): void {
+  const { selectors, payload } = request.call as Call
+  const audio = 'audio' in payload ? (payload.audio as Partial<Audio> | null) : null
+  const isStored = audio?.source?.kind === 'object' && audio.source.sealed !== true
+  const why = keptOf(request)
+  if (why === null && !isStored) return
+  if (requirementsFor(selectors, principal)?.retentionDays !== 0) return
+  if (why !== null)
+    throw new GatewayError('REQUIRED_FEATURE_UNAVAILABLE', `retention: zero cannot be kept here: ${why}`)
+  const message =
+    'retention: zero must be sent in the header X-LK-Require: the body was stored before it was read'
+  throw new GatewayError('INVALID_REQUEST', message, { param: 'require' })
 }
 
 /** @throws GatewayError UPSTREAM_ERROR when the request leaves out every entry */
@@ -294,8 +330,9 @@ async function answerOnce(
 async function answerStreamed(
   active: ActiveCall<StreamedName>,
   reservation: Reservation,
+  open: typeof openAttempt,
 ): Promise<Streaming<StreamedName>> {
-  const answered = await failOver(active, reservation.selection, openAttempt).catch(async (thrown) => {
+  const answered = await failOver(active, reservation.selection, open).catch(async (thrown) => {
     throw await reservation.settleFailed(thrown)
   })
   return deliver(active, reservation, answered)

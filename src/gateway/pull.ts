@@ -48,6 +48,7 @@ export async function runPulled<K extends OperationName, Result>(
  * fetch those too. Null: there is none.
  */
 function wholeObject({ source, offset, length, encoding }: Audio): LinkedObject | null {
-  if (source.kind !== 'object' || offset !== 0 || encoding !== 'identity') return null
+  if (source.kind !== 'object' || source.sealed === true) return null
+  if (offset !== 0 || encoding !== 'identity') return null
   return { key: source.key, bytes: length, mediaType: 'application/octet-stream' }
 }

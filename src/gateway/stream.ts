@@ -168,7 +168,7 @@ const TOO_LARGE: Failure = Object.freeze({
 type Delta = Deltas[StreamedName]
 
 /** An answer that has begun to come. */
-interface OpenAnswer {
+export interface OpenAnswer {
   /** The first delta, or the whole result when there are no deltas. */
   readonly first: IteratorResult<Delta, Results[StreamedName]>
   /** False: the entry was called whole. */

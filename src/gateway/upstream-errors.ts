@@ -41,7 +41,8 @@ function rejectionIn({ kind, rejection }: Failure): Rejection {
 }
 
 /**
- * Every entry failed, or the deadline passed; without a failure when there was no time for an attempt. When all entries
+ * Every entry failed, or the deadline passed; without a failure when there was no time for an attempt. RATE_LIMITED
+ * when all of them have as many calls at once as they may, so that nobody was asked. When all entries
  * that were tried are rate limited, the error says when the first of those that could serve may be tried again, as does
  * the refusal of any call before that.
  *
@@ -55,6 +56,7 @@ export function exhausted(
 ): GatewayError {
   // A call that is over a limit everywhere, or could not even be sent, is itself at fault: a retry would not help.
   if (failure !== null && context.attempts.every(isInvalidEverywhere)) return rejected(context, failure)
+  if (failure !== null && context.attempts.every(isBusy)) return busy(context, failure)
   const late = performance.now() >= deadlineAtMs - TIMER_SLACK_MS
   const waitsMs = context.attempts.map((attempt) => attempt.failure?.retryAfterMs ?? 0)
   const retryAfterMs = Math.ceil(Math.min(...waitsMs, ...unhealthyMs))
@@ -66,6 +68,12 @@ export function exhausted(
       ? extra
       : { ...extra, details: { ...extra.details, retry_after_ms: retryAfterMs }, retryAfterMs },
   )
+}
+
+function busy(context: CallContext, failure: Failure): GatewayError {
+  const message = 'all providers have as many calls at once as they may; retry after 1 s'
+  const extra = { ...errorExtra(context, failure), retryAfterMs: failure.retryAfterMs ?? 0 }
+  return new GatewayError('RATE_LIMITED', message, extra)
 }
 
 /** A provider may have done the work, and nobody can tell. */
@@ -95,6 +103,10 @@ export function isUpstream(thrown: unknown): thrown is GatewayError {
 export function brokenOff(context: CallContext, failure: Failure, deadlineAtMs: number): GatewayError {
   const { code, extra } = exhausted(context, failure, deadlineAtMs)
   return new GatewayError(code, 'the answer of the provider broke off', extra)
+}
+
+function isBusy({ failure }: AttemptRecord): boolean {
+  return failure?.kind === 'busy'
 }
 
 function isInvalidEverywhere({ failure }: AttemptRecord): boolean {

@@ -18,6 +18,8 @@ export interface ReceiveOptions {
   readonly workspace: string
   /** The job that the body is for: an object that it goes into is that job's, and is on the disk when it is there. */
   readonly job?: string
+  /** An object that it goes into is sealed, see `SpoolOptions`. */
+  readonly sealed?: boolean
   /** Absent: the body is kept. */
   readonly unneeded?: Unneeded
   /**
@@ -204,10 +206,10 @@ class Reception {
   }
 
   #open(spool: Spool): BodyWriter {
-    const { workspace, job } = this.#options
+    const { workspace, job, sealed = false } = this.#options
     // Not the request's id: callers choose that one and repeat it, and it becomes part of an object key.
     const filed = job === undefined ? { id: newId('req') } : ({ id: job, kind: 'job' } as const)
-    const writer = spool.open({ workspace, contentLength: this.#exchange.contentLength, ...filed })
+    const writer = spool.open({ workspace, contentLength: this.#exchange.contentLength, sealed, ...filed })
     writer.onReady = () => this.#exchange.body.resume()
     writer.onFailure = (error) => this.#failure.abort(error)
     return writer

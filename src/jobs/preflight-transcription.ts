@@ -44,7 +44,7 @@ export async function preflightTranscription(
   const preview = (audio: Audio) => {
     const payload = { audio, options }
     const call: Call<TranscriptionTask> = { operation: task, payload, selectors, warnings }
-    return run(services, context, { mode: 'preview', call })
+    return run(services, context, { mode: 'preview', asJob: true, call })
   }
   if (given !== null) return preview(given)
   let refusal: unknown

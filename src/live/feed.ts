@@ -115,7 +115,8 @@ export class LiveFeed {
    * Sends what may be sent now.
    *
    * @param onFinalized told of marks for which there was nothing to settle
-   * @returns whether more is due in a moment: the provider takes no more now, or the money for it is not there yet
+   * @returns whether more is due in a moment: the provider takes no more now, the money for it is not there yet, or a
+   *          piece is short and nothing may follow it
    */
   send(
     connection: LiveConnection,
@@ -128,7 +129,7 @@ export class LiveFeed {
       this.#tellMarks(connection, onFinalized)
     this.#tellMarks(connection, onFinalized)
     if (this.#isEnded && connection.place >= this.#ring.end && !connection.isEnding) connection.end()
-    return state === 'later'
+    return state === 'later' || this.#ring.end > connection.place
   }
 
   /**

@@ -1,7 +1,7 @@
 import { type Audio, BLOCK_BYTES, type Block } from '../contracts/audio.ts'
 import type { LiveAudio } from '../contracts/calls.ts'
+import { wavHeadOf } from '../contracts/live-audio.ts'
 import { converter } from '../media/pcm.ts'
-import { wavHeadOf } from '../media/wav-head.ts'
 import { SOUND } from './feed.ts'
 
 /** How finely loudness is looked at. */

@@ -1,4 +1,5 @@
 import type { Principal } from '../contracts/catalog.ts'
+import type { SlotLease, SlotLimit, Slots } from '../contracts/slots.ts'
 import { GatewayError } from '../errors.ts'
 import type { Limits } from '../limits.ts'
 
@@ -11,44 +12,61 @@ export interface LiveGrant {
   readonly maxSeconds: number | null
 }
 
-/** Counts the open sessions of every kind, by whom they belong to. */
+/** A limit of sessions and the name that its refusal has. */
+interface SessionLimit extends SlotLimit {
+  readonly limit: 'live_max_sessions_per_key' | 'live_max_sessions_per_workspace' | 'max_sessions'
+}
+
+/** A full node says so in the handshake; what all nodes have together is known once the socket is open. */
+const RETRY_AFTER_MS = 5_000
+
+/** Counts the open sessions of every kind over all nodes, by whom they belong to. */
 export class SessionCounts {
-  readonly #byKey = new Map<string, number>()
-  readonly #byWorkspace = new Map<string, number>()
-  readonly #byGrant = new Map<string, number>()
+  readonly #slots: Slots
 
-  /** @throws GatewayError RATE_LIMITED when the key, the workspace or the grant has as many sessions as it may */
-  check({ key, workspace }: Principal, limits: Limits, grant?: LiveGrant): void {
-    checkCount(this.#byKey.get(key.id), 'live_max_sessions_per_key', limits.live_max_sessions_per_key)
-    const most = limits.live_max_sessions_per_workspace
-    checkCount(this.#byWorkspace.get(workspace.id), 'live_max_sessions_per_workspace', most)
-    if (grant !== undefined) checkCount(this.#byGrant.get(grant.id), 'max_sessions', grant.maxSessions)
+  constructor(slots: Slots) {
+    this.#slots = slots
   }
 
-  /** Counts a session. @returns takes it off again, once */
-  add({ key, workspace }: Principal, grant?: LiveGrant): () => void {
-    const count = (change: number) => {
-      if (grant !== undefined) add(this.#byGrant, grant.id, change)
-      add(this.#byKey, key.id, change)
-      add(this.#byWorkspace, workspace.id, change)
-    }
-    count(1)
-    let isCounted = true
-    return () => {
-      if (isCounted) count(-1)
-      isCounted = false
-    }
+  /**
+   * Compares with what this node has, which is all that can be known at once.
+   *
+   * @throws GatewayError RATE_LIMITED when the key, the workspace or the grant has as many sessions as it may
+   */
+  check(principal: Principal, limits: Limits, grant?: LiveGrant): void {
+    const full = limitsOf(principal, limits, grant).find(({ name, most }) => this.#slots.held(name) >= most)
+    if (full !== undefined) throw refusal(full)
+  }
+
+  /**
+   * Counts a session.
+   *
+   * @throws GatewayError RATE_LIMITED when there are as many on all nodes as there may be
+   */
+  async add(principal: Principal, limits: Limits, grant?: LiveGrant): Promise<SlotLease> {
+    const wanted = limitsOf(principal, limits, grant)
+    const taken = await this.#slots.take(wanted)
+    if ('lease' in taken) return taken.lease
+    throw refusal(wanted.find(({ name }) => name === taken.full.name) ?? wanted[0]!)
   }
 }
 
-function add(counts: Map<string, number>, id: string, change: number): void {
-  const count = (counts.get(id) ?? 0) + change
-  if (count > 0) counts.set(id, count)
-  else counts.delete(id)
+function limitsOf(
+  { key, workspace }: Principal,
+  { live_max_sessions_per_key, live_max_sessions_per_workspace }: Limits,
+  grant?: LiveGrant,
+): [SessionLimit, ...SessionLimit[]] {
+  const [ofKey, ofWorkspace] = ['live_max_sessions_per_key', 'live_max_sessions_per_workspace'] as const
+  return [
+    { name: `live:key:${key.id}`, most: live_max_sessions_per_key, limit: ofKey },
+    { name: `live:workspace:${workspace.id}`, most: live_max_sessions_per_workspace, limit: ofWorkspace },
+    ...(grant === undefined
+      ? []
+      : [{ name: `live:grant:${grant.id}`, most: grant.maxSessions, limit: 'max_sessions' } as const]),
+  ]
 }
 
-function checkCount(count: number | undefined, limit: string, most: number): void {
-  if ((count ?? 0) < most) return
+function refusal({ most, limit }: SessionLimit): GatewayError {
   const message = `at most ${most} live sessions may be open at once`
-  throw new GatewayError('RATE_LIMITED', message, { details: { limit } })
+  return new GatewayError('RATE_LIMITED', message, { details: { limit }, retryAfterMs: RETRY_AFTER_MS })
 }

@@ -5,9 +5,10 @@ import type { Failure } from '../contracts/upstream.ts'
 import type { LiveText, SwitchReason } from '../contracts/watch.ts'
 import { GatewayError, toGatewayError } from '../errors.ts'
 import { adapt } from '../gateway/eligibility.ts'
-import { type AttemptSuccess, failOver } from '../gateway/failover.ts'
+import { type Attempt, type AttemptSuccess, failOver } from '../gateway/failover.ts'
 import type { Usage } from '../gateway/meter.ts'
 import { headOf } from '../gateway/outcome.ts'
+import { sessionSlot } from '../gateway/provider-slots.ts'
 import { type Candidate, type Selection, without } from '../gateway/selection.ts'
 import type { ActiveCall } from '../gateway/services.ts'
 import { transcriptEnvelope } from '../gateway/transcript.ts'
@@ -521,12 +522,13 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
       deadlineAtMs,
     }
     try {
-      const opened = await failOver(active, selection, (_, attempt) =>
-        new LiveConnection(active, attempt, this).opened(this.#over, attempt.deadlineAtMs),
-      )
+      const connect = (_: typeof active, attempt: Attempt) =>
+        new LiveConnection(active, attempt, this).opened(this.#over, attempt.deadlineAtMs)
+      const opened = await failOver(active, selection, connect, sessionSlot)
       context.estimate = null
-      if (this.#isOver) opened.got.close()
-      else this.#begin(opened)
+      if (!this.#isOver) return this.#begin(opened)
+      opened.got.close()
+      opened.recorder.released('the session ended')
     } finally {
       this.#isConnecting = false
     }
@@ -536,7 +538,7 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
   #begin({ got: connection, recorder }: AttemptSuccess<LiveConnection>): void {
     const nowMs = performance.now()
     const { candidate } = connection
-    recorder.answered(true)
+    recorder.answered()
     this.#connection = connection
     this.#attempt = recorder
     const { context } = this.#request

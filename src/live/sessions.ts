@@ -13,6 +13,9 @@ import { LiveSession } from './session.ts'
 import { type LiveGrant, SessionCounts } from './session-counts.ts'
 import { SpeechSession } from './speech-session.ts'
 
+/** How often a node looks whether one of its sessions is to end. */
+const ORDERS_MS = 1_000
+
 /** A session as the console lists it. */
 export interface OpenSession {
   /** `live_…`: ids of requests are the callers' to choose. */
@@ -28,7 +31,9 @@ export interface OpenSession {
 export class LiveSessions {
   readonly #parts: LiveParts
   readonly #open = new Set<OpenSession>()
-  readonly #counts = new SessionCounts()
+  readonly #counts: SessionCounts
+  /** Looks for orders to end sessions; null: there are none. */
+  #looking: NodeJS.Timeout | null = null
   #isLeaving = false
 
   /**
@@ -37,6 +42,7 @@ export class LiveSessions {
    */
   constructor(services: Services, memoryBytes: number, watch?: LiveWatch) {
     const memory = new RingMemory(memoryBytes)
+    this.#counts = new SessionCounts(services.state.slots)
     this.#parts = { services, memory, clock: new LiveClock(), ...(watch === undefined ? {} : { watch }) }
   }
 
@@ -91,14 +97,15 @@ export class LiveSessions {
   /** Opens a session, which counts until its end. It is to be started. */
   open(request: LiveRequest): LiveSession {
     const { context, sink, grant } = request
-    const left = this.#counts.add(context.principal, grant)
+    const { admitted, left } = this.#count(context, request.admitted, grant)
     const session = new LiveSession(this.#parts, {
       ...request,
+      admitted,
       sink: {
         send: (message) => sink.send(message),
         end: (error) => {
           left()
-          this.#open.delete(opened)
+          this.#closed(opened)
           sink.end(error)
         },
       },
@@ -109,10 +116,10 @@ export class LiveSessions {
 
   /** Opens a session that speaks, which counts until its end. It is to be started. */
   openSpeech(request: SpeechRequest): SpeechSession {
-    const left = this.#counts.add(request.context.principal)
-    const session = new SpeechSession(this.#parts, request, () => {
+    const { admitted, left } = this.#count(request.context, request.admitted)
+    const session = new SpeechSession(this.#parts, { ...request, admitted }, () => {
       left()
-      this.#open.delete(opened)
+      this.#closed(opened)
     })
     const opened = this.#list(request.context, session)
     return session
@@ -121,6 +128,7 @@ export class LiveSessions {
   #list(context: AdmittedContext, session: OpenSession['session']): OpenSession {
     const opened = { id: newId('live'), context, session }
     this.#open.add(opened)
+    this.#looking ??= setInterval(this.#carryOut, ORDERS_MS).unref()
     return opened
   }
 
@@ -128,6 +136,48 @@ export class LiveSessions {
   goAway(seconds: number): void {
     this.#isLeaving = true
     for (const { session } of this.#open) session.goAway(seconds)
+  }
+
+  #closed(opened: OpenSession): void {
+    this.#open.delete(opened)
+    if (this.#open.size > 0 || this.#looking === null) return
+    clearInterval(this.#looking)
+    this.#looking = null
+  }
+
+  /** Ends sessions that somebody ends in the console of another node. */
+  readonly #carryOut = async (): Promise<void> => {
+    const { sessionEnds } = this.#parts.services.state.console
+    try {
+      for (const id of await sessionEnds.pending()) {
+        const open = this.find(id)
+        if (open === null) continue
+        open.session.stop()
+        await sessionEnds.withdraw(id)
+      }
+    } catch {
+      // It is looked for again in a second.
+    }
+  }
+
+  /**
+   * Counts a session while its key's bucket is asked for a token.
+   *
+   * @param admitted of the request
+   * @returns what the session waits for instead; `left` is called at its end
+   */
+  #count({ principal }: AdmittedContext, admitted: Promise<unknown> | undefined, grant?: LiveGrant) {
+    const { limits } = this.#parts.services.snapshot()
+    const counted = this.#counts.add(principal, limits, grant)
+    const left = () =>
+      void counted.then(
+        (lease) => lease.release(),
+        () => {},
+      )
+    const both = Promise.all([admitted, counted])
+    // A session whose caller left may not have begun to wait for it.
+    both.catch(() => {})
+    return { admitted: both, left }
   }
 
   #admit({ principal }: AdmittedContext, grant?: LiveGrant): void {

@@ -16,6 +16,7 @@ import { JoinedAudio, OtherFormat } from './joined-audio.ts'
 import type { LiveParts, SpeechRequest } from './parts.ts'
 import { SentenceCutter } from './sentences.ts'
 import { idleError, liveLimits, SessionLife, sessionEnd } from './session-life.ts'
+import { SpeechLines } from './speech-lines.ts'
 
 /** Audio that may wait for the caller; the provider is not read beyond. */
 const WAITING_BYTES_MAX = 256 * 1024
@@ -63,6 +64,8 @@ export class SpeechSession implements Ticking {
   readonly #over = new Cancellation()
   readonly #cutter = new SentenceCutter()
   readonly #audio = new JoinedAudio()
+  /** Connections to providers that speak over a WebSocket. */
+  readonly #lines = new SpeechLines()
   readonly #queue: (Sentence | FlushMark)[] = []
   /** Contexts of sentences whose cost is not in the sum yet. */
   readonly #running = new Map<CallContext, SentenceCall>()
@@ -264,6 +267,7 @@ export class SpeechSession implements Ticking {
     const streaming = run(this.#services, context, {
       mode: 'streamed',
       call: { ...call, payload: { ...call.payload, input: sentence.text } },
+      open: this.#lines.open,
       ...(failed.size > 0 && {
         leaveOut: ({ entry }: Candidate) => failed.has(entryName(entry.provider.name, entry.model)),
       }),
@@ -466,6 +470,7 @@ export class SpeechSession implements Ticking {
       void this.#services.settlements.during(left)
     }
     this.#over.abort(error ?? new GatewayError('CLIENT_CLOSED'))
+    this.#lines.close()
     const { audio_output_characters, cost_usd } = this.#spent()
     context.usage = { audio_output_characters, total_tokens: 0 }
     context.costUsd = cost_usd

@@ -1,9 +1,6 @@
 import type { LiveAudio, LiveEncoding } from '../contracts/calls.ts'
+import { readWavFormat, WAV_CODEC } from './wav-format.ts'
 
-const PCM = 1
-const A_LAW = 6
-const MU_LAW = 7
-const EXTENSIBLE = 0xfffe
 /** Chunks in front of the audio; real files have a few hundred bytes of them. */
 const HEAD_MAX_BYTES = 1024 * 1024
 /** Sizes from here on are what a writer leaves that does not know the length; no file has so many bytes. */
@@ -53,37 +50,13 @@ export function readWavHead(head: Buffer): WavHead | 'incomplete' | null {
 
 function readFormat(chunk: Buffer): LiveAudio | null {
   if (chunk.length < 16) return null
-  const declared = chunk.readUInt16LE(0)
-  // The first two bytes of the GUID of an extensible format are the tag that it stands for.
-  const tag = declared === EXTENSIBLE && chunk.length >= 26 ? chunk.readUInt16LE(24) : declared
-  const encoding = encodingOf(tag, chunk.readUInt16LE(14))
-  const [channels, sampleRate] = [chunk.readUInt16LE(2), chunk.readUInt32LE(4)]
+  const { codec, bitsPerSample, channels, sampleRate } = readWavFormat(chunk)
+  const encoding = encodingOf(codec, bitsPerSample)
   return encoding === null || channels === 0 || sampleRate === 0 ? null : { encoding, sampleRate, channels }
 }
 
-function encodingOf(tag: number, bits: number): LiveEncoding | null {
-  if (tag === PCM && bits === 16) return 'pcm_s16le'
+function encodingOf(codec: number, bits: number): LiveEncoding | null {
+  if (codec === WAV_CODEC.pcm && bits === 16) return 'pcm_s16le'
   if (bits !== 8) return null
-  return tag === MU_LAW ? 'mulaw' : tag === A_LAW ? 'alaw' : null
-}
-
-/** The head of a wav file of so many bytes of 16-bit PCM. */
-export function wavHeadOf(
-  { sampleRate, channels }: Pick<LiveAudio, 'sampleRate' | 'channels'>,
-  bytes: number,
-) {
-  const [head, frameBytes] = [Buffer.alloc(44), channels * 2]
-  head.write('RIFF', 0, 'latin1')
-  head.writeUInt32LE(36 + bytes, 4)
-  head.write('WAVEfmt ', 8, 'latin1')
-  head.writeUInt32LE(16, 16)
-  head.writeUInt16LE(PCM, 20)
-  head.writeUInt16LE(channels, 22)
-  head.writeUInt32LE(sampleRate, 24)
-  head.writeUInt32LE(sampleRate * frameBytes, 28)
-  head.writeUInt16LE(frameBytes, 32)
-  head.writeUInt16LE(16, 34)
-  head.write('data', 36, 'latin1')
-  head.writeUInt32LE(bytes, 40)
-  return head
+  return codec === WAV_CODEC.muLaw ? 'mulaw' : codec === WAV_CODEC.aLaw ? 'alaw' : null
 }

@@ -1,6 +1,6 @@
-import { latin1, u16le, u32le, u64le } from './bytes.ts'
+import { latin1, u32le, u64le } from './bytes.ts'
 import { type Measure, UNKNOWN } from './measure.ts'
-
+import { readWavFormat, WAV_CODEC, type WavFormat } from './wav-format.ts'
 import type { AudioWindow } from './window.ts'
 
 /** Chunks in front of the audio; real files have a handful. */
@@ -8,31 +8,13 @@ const CHUNKS_MAX = 1000
 /** Size left by a writer that did not know the length: in RF64 the real one is in the chunk `ds64`. */
 const SIZE_UNKNOWN = 0xffffffff
 
-const PCM = 1
-const MS_ADPCM = 2
-const FLOAT = 3
-const A_LAW = 6
-const MU_LAW = 7
-const IMA_ADPCM = 0x11
-const EXTENSIBLE = 0xfffe
-
-interface WaveFormat {
-  readonly codec: number
-  readonly channels: number
-  readonly sampleRate: number
-  readonly bytesPerSecond: number
-  readonly blockBytes: number
-  readonly bitsPerSample: number
-  readonly samplesPerBlock: number
-}
-
 /**
  * Length of the data chunk, cut to what there is, by the size of a sample. The declared bytes per second are
  * only asked for codecs whose blocks have no fixed number of samples. One range; two when chunks of 256 KiB
  * stand in front. http://soundfile.sapp.org/doc/WaveFormat, EBU Tech 3306 (RF64)
  */
 export async function probeWav(window: AudioWindow): Promise<Measure> {
-  let format: WaveFormat | null = null
+  let format: WavFormat | null = null
   let factSamples = 0
   let longSize = SIZE_UNKNOWN
   let at = 12
@@ -42,7 +24,7 @@ export async function probeWav(window: AudioWindow): Promise<Measure> {
     const id = latin1(chunk, 0, 4)
     const size = u32le(chunk, 4)
     if (id === 'ds64') longSize = u64le(chunk, 16)
-    if (id === 'fmt ') format = readFormat(chunk)
+    if (id === 'fmt ') format = readWavFormat(chunk.subarray(8))
     if (id === 'fact') factSamples = u32le(chunk, 8)
     if (id === 'data') {
       const available = window.size - at - 8
@@ -55,36 +37,22 @@ export async function probeWav(window: AudioWindow): Promise<Measure> {
   return { ...UNKNOWN, channels: format?.channels ?? null }
 }
 
-function readFormat(chunk: Uint8Array): WaveFormat {
-  const tag = u16le(chunk, 8)
-  return {
-    // The first two bytes of the GUID of an extensible format are the tag that it stands for.
-    codec: tag === EXTENSIBLE ? u16le(chunk, 32) : tag,
-    channels: u16le(chunk, 10),
-    sampleRate: u32le(chunk, 12),
-    bytesPerSecond: u32le(chunk, 16),
-    blockBytes: u16le(chunk, 20),
-    bitsPerSample: u16le(chunk, 22),
-    samplesPerBlock: u16le(chunk, 26),
-  }
-}
-
-function measure(format: WaveFormat | null, dataBytes: number, factSamples: number): Measure {
+function measure(format: WavFormat | null, dataBytes: number, factSamples: number): Measure {
   if (!format) return UNKNOWN
   const { channels } = format
   return { channels, durationSeconds: seconds(format, dataBytes, factSamples) }
 }
 
-function seconds(format: WaveFormat, dataBytes: number, factSamples: number): number {
+function seconds(format: WavFormat, dataBytes: number, factSamples: number): number {
   const { codec, channels, sampleRate, bytesPerSecond, blockBytes, bitsPerSample, samplesPerBlock } = format
   switch (codec) {
-    case PCM:
-    case FLOAT:
-    case A_LAW:
-    case MU_LAW:
+    case WAV_CODEC.pcm:
+    case WAV_CODEC.float:
+    case WAV_CODEC.aLaw:
+    case WAV_CODEC.muLaw:
       return dataBytes / (channels * Math.ceil(bitsPerSample / 8)) / sampleRate
-    case MS_ADPCM:
-    case IMA_ADPCM:
+    case WAV_CODEC.msAdpcm:
+    case WAV_CODEC.imaAdpcm:
       return ((dataBytes / blockBytes) * samplesPerBlock) / sampleRate
     default:
       return factSamples > 0 ? factSamples / sampleRate : dataBytes / bytesPerSecond

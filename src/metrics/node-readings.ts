@@ -2,6 +2,7 @@ import { performance } from 'node:perf_hooks'
 import type { Entry, Route, Snapshot } from '../contracts/catalog.ts'
 import type { JobFigures } from '../contracts/jobs.ts'
 import type { LimiterFigures, RateLimiter } from '../contracts/rate-limit.ts'
+import { callLimit, type Slots } from '../contracts/slots.ts'
 import type { Reading } from './family.ts'
 
 /** How an entry fares, as its metric writes it: the larger, the less it is asked. */
@@ -21,6 +22,7 @@ export interface NodeParts {
   readonly budget: { readonly used: number; readonly limit: number; readonly waiting: number }
   readonly settlements: { readonly pending: number }
   readonly rateLimiter: Pick<RateLimiter, 'figures'>
+  readonly slots: Pick<Slots, 'held' | 'waiting'>
   readonly snapshot: () => Snapshot
   readonly healthOf: (entry: Entry) => keyof typeof HEALTH
   readonly bodies: () => BodyCounts
@@ -70,6 +72,7 @@ export function nodeReadings(parts: NodeParts): Reading[] {
     gauge('larkway_calls_pending', 'Calls whose end the state has not taken yet.', settlements.pending),
     ...bodyReadings(bodies()),
     ...limiterReadings(rateLimiter.figures()),
+    slotReading(parts),
     breakers(parts),
     eventLoop(),
   ]
@@ -147,6 +150,28 @@ function limiterReadings({ mode, decisions }: LimiterFigures): Reading[] {
       decisions,
     ),
   ]
+}
+
+/** Accounts that have a limit alone. */
+function slotReading({ snapshot, slots }: NodeParts): Reading {
+  const limits = new Map<string, number>()
+  for (const { entries } of routesOf(snapshot()))
+    for (const { provider } of entries)
+      if (provider.concurrency !== null) limits.set(provider.name, provider.concurrency)
+  return {
+    name: 'larkway_slots',
+    help: 'Calls at once at accounts with a limit of them: the limit of all nodes, and of this one held and waiting.',
+    type: 'gauge',
+    labels: ['provider', 'state'],
+    values: [...limits].flatMap(([provider, most]) => {
+      const { name } = callLimit(provider, most)
+      return [
+        [[provider, 'limit'], most] as const,
+        [[provider, 'held'], slots.held(name)] as const,
+        [[provider, 'waiting'], slots.waiting(name)] as const,
+      ]
+    }),
+  }
 }
 
 function breakers({ snapshot, healthOf }: NodeParts): Reading {

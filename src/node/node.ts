@@ -30,6 +30,7 @@ import { createJobObjects } from '../storage/job-objects.ts'
 import { createSlotResults } from '../storage/kept-texts.ts'
 import { createReadAhead } from '../storage/read-ahead.ts'
 import { createRemoteAudio } from '../storage/remote-audio.ts'
+import { sealObjects } from '../storage/sealed-objects.ts'
 import { createSpool } from '../storage/spool.ts'
 import { startSweeper } from '../storage/sweep.ts'
 import { startTracing } from '../tracing/start.ts'
@@ -80,7 +81,7 @@ export async function openNode(
   return { environment, log, timing, metrics, tracing, state, catalog, secretKeys, store, ...gateway }
 
   async function openGateway() {
-    const { objects } = store
+    const objects = sealObjects(store.objects)
     const spool = createSpool({ budget, blocks, objects, log, uploadSlots: uploadSlotsFor(environment) })
     closers.push(() => spool.close())
     const workers = createWorkers()

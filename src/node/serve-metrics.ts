@@ -39,6 +39,7 @@ export async function serveMetrics(
     budget,
     settlements: services.settlements,
     rateLimiter: state.rateLimiter,
+    slots: state.slots,
     snapshot: catalog.current,
     healthOf: (entry) => services.health.view(entry, performance.now()).state,
     bodies: () => spool.stats(),

@@ -2,9 +2,9 @@ import type { IncomingMessage } from 'node:http'
 import type { RawData, WebSocket } from 'ws'
 import type {
   LiveFrame,
-  LiveHandshake,
   OpenSocket,
   SocketEnd,
+  SocketHandshake,
   SocketListener,
   SocketOptions,
   UpstreamSocket,
@@ -46,7 +46,7 @@ function loadClient(): Promise<typeof import('ws')> {
   return client
 }
 
-async function addressOf({ url }: LiveHandshake, inner: InnerHost | undefined): Promise<string> {
+async function addressOf({ url }: SocketHandshake, inner: InnerHost | undefined): Promise<string> {
   const address = new URL(url)
   if (address.hostname !== inner?.name) return url
   address.host = `127.0.0.1:${await inner.port()}`
@@ -74,7 +74,7 @@ class ProviderSocket implements UpstreamSocket {
   connect(
     Client: typeof WebSocket,
     url: string,
-    { protocols, headers }: LiveHandshake,
+    { protocols, headers }: SocketHandshake,
     options: SocketOptions,
   ): void {
     if (this.#isOver) return
@@ -121,6 +121,14 @@ class ProviderSocket implements UpstreamSocket {
     if (this.#isOver || socket?.readyState !== OPEN) return
     // Bytes of others are copied while they are masked.
     socket.send(frame)
+  }
+
+  pause(): void {
+    this.#socket?.pause()
+  }
+
+  resume(): void {
+    this.#socket?.resume()
   }
 
   close(): void {

@@ -90,3 +90,10 @@ function isJson(text: string): boolean {
     return false
   }
 }
+
+/** Warns where arguments of functions were to keep to their schema, and the provider has no word for that. */
+export function strictWarnings({ tools }: Pick<ChatCall, 'tools'>): readonly string[] {
+  return tools.some(({ strict }) => strict === true)
+    ? ['tools: the provider does not take `strict`; it was left out']
+    : []
+}

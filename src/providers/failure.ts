@@ -14,6 +14,7 @@ type Head = Pick<UpstreamReply, 'status' | 'headers'>
 
 const REASONS: Readonly<Record<FailureKind, string>> = {
   rate: 'the provider is over its rate or its load',
+  busy: 'the account has as many calls at once as it may',
   server: 'the provider failed',
   connect: 'the provider could not be reached',
   ambiguous: 'the provider broke off',

@@ -26,13 +26,17 @@ const WORDS_MAX = 10_000
 /** Most names of speakers of one connection. */
 const SPEAKERS_MAX = 256
 
-/** Refuses all that a protocol of nothing but text has no place for. */
-export function textOnly(options: TranscriptionOptions): Unsupported | null {
+/**
+ * Refuses all that a protocol of nothing but text has no place for.
+ *
+ * @param takesKeyterms whether it has one for keyterms
+ */
+export function textOnly(options: TranscriptionOptions, takesKeyterms = false): Unsupported | null {
   return lackedFeatures([
     wantsWords(options) && 'word_timestamps',
     wantsSegments(options) && 'segment_timestamps',
     wantsSpeakers(options) && 'diarization',
-    options.keyterms.length > 0 && 'keyterms',
+    options.keyterms.length > 0 && !takesKeyterms && 'keyterms',
     options.redaction.length > 0 && 'redaction',
     options.multichannel && 'multichannel',
   ])

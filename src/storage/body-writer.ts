@@ -14,6 +14,7 @@ import { ChunkQueue, HeldBody, missingBytes } from './held-body.ts'
 
 import { keySegment } from './key.ts'
 import { PartedBody } from './part-upload.ts'
+import type { SealedObjects } from './sealed-objects.ts'
 import { StreamedPut } from './streamed-put.ts'
 
 /** Times of the spool, in milliseconds, and the speeds that belong to them. */
@@ -67,7 +68,7 @@ const SLOW_RETRY_MS = 30_000
 export interface SpoolParts {
   readonly budget: WaitingBudget
   readonly blocks: BlockPool
-  readonly objects: Objects
+  readonly objects: SealedObjects
   readonly log?: Logger
   /** Milliseconds on a clock that never goes back. */
   readonly now?: () => number
@@ -128,7 +129,7 @@ class SpeedWindow {
 export interface BodyContext {
   readonly budget: WaitingBudget
   readonly blocks: BlockPool
-  readonly objects: Objects
+  readonly objects: SealedObjects
   /** Upload slots, counted in ones. */
   readonly slots: WaitingBudget
   readonly partMemory: WaitingBudget
@@ -424,14 +425,20 @@ export class StoredBodyWriter implements BodyWriter, MemoryHolder {
     }
   }
 
+  /** Where it is written to when it is not held. */
+  get #written(): Objects {
+    const { objects } = this.#context
+    return this.#options.sealed === true ? objects.sealing : objects
+  }
+
   /** Hands what is held, and all that comes, to one streamed upload. The caller has a slot for it. */
   #moveToStore(): void {
-    const { budget, blocks, objects, timing, now } = this.#context
+    const { budget, blocks, timing, now } = this.#context
     this.#growing?.moves()
     const queue = new ChunkQueue(budget, blocks, this.workspace)
     queue.adopt(this.#held)
     const put = new StreamedPut({
-      objects,
+      objects: this.#written,
       queue,
       now,
       key: this.#key,
@@ -447,9 +454,9 @@ export class StoredBodyWriter implements BodyWriter, MemoryHolder {
   }
 
   #openParts(): PartedBody {
-    const { budget, objects, partMemory, timing } = this.#context
+    const { budget, partMemory, timing } = this.#context
     return new PartedBody({
-      objects,
+      objects: this.#written,
       budget,
       partMemory,
       key: this.#key,
@@ -496,7 +503,8 @@ export class StoredBodyWriter implements BodyWriter, MemoryHolder {
   }
 
   async #settle(): Promise<BodySource> {
-    const object: BodySource = { kind: 'object', key: this.#key }
+    const sealed = this.#options.sealed === true ? ({ sealed: true } as const) : {}
+    const object: BodySource = { kind: 'object', key: this.#key, ...sealed }
     if (this.#put !== null) {
       await this.#put.finish()
       return object

@@ -129,7 +129,8 @@ export function createJobObjects({ budget, log, ...options }: JobObjectsOptions)
     async keepAudio(audio, job, signal) {
       signal.throwIfAborted()
       const { source, offset, length } = audio
-      if (source.kind === 'object' && source.key.startsWith(`${folderOf('job', job)}/`)) return audio
+      const isKept = source.kind === 'object' && source.sealed !== true
+      if (isKept && source.key.startsWith(`${folderOf('job', job)}/`)) return audio
       const key = newKey('job', job)
       const bytes = (signal: AbortSignal) => bodyBytes(objects, source, offset, offset + length, signal)
       const copied = source.kind === 'object' ? COPY_BYTES : 0

@@ -35,11 +35,11 @@ export function createRemoteAudio({ spool, fetchAudio }: RemoteAudioParts): Remo
 async function store(
   { length, chunks }: RemoteBody,
   spool: Spool,
-  { workspace, job }: RemoteAudioOptions,
+  { workspace, job, sealed = false }: RemoteAudioOptions,
 ): Promise<StoredBody> {
   const place = job === undefined ? { id: newId('req') } : ({ id: job, kind: 'job' } as const)
   // A host is as slow as it likes: it takes no memory from those who send their audio themselves.
-  const writer = spool.open({ workspace, contentLength: length, stored: true, ...place })
+  const writer = spool.open({ workspace, contentLength: length, stored: true, sealed, ...place })
   const pace = new Pace(writer)
   try {
     // Until there is a place for it the host waits: nobody reads.

@@ -76,6 +76,33 @@ t.test('events, the last one in pieces, with and without a terminator', async (t
   ])
 })
 
+t.test('events with names, several of a piece, and a failure in words of their own', async (t) => {
+  const text = 'x'.repeat(200_000)
+  const named = await startStream(t, {
+    deltas: texts('a', '', 'b', new GatewayError('UPSTREAM_TIMEOUT')),
+    opening: [{ type: 'begin', text: largeText(text) }],
+    event: (piece) => (piece === '' ? [] : [{ type: 'one', piece }, { type: 'two' }]),
+    failed: ({ error: { code } }) => [{ type: 'error', code }, { type: 'failed' }],
+    named: true,
+  })
+  const blocks = (await (await named.get()).text()).split('\n\n')
+  t.same(blocks.pop(), '', 'each event ends')
+  t.same(
+    blocks.map((block) => block.split('\n')),
+    [
+      ['event: begin', `data: {"type":"begin","text":"${text}"}`],
+      ...['a', 'b'].flatMap((piece) => [
+        ['event: one', `data: {"type":"one","piece":"${piece}"}`],
+        ['event: two', 'data: {"type":"two"}'],
+      ]),
+      ['event: error', 'data: {"type":"error","code":"UPSTREAM_TIMEOUT"}'],
+      ['event: failed', 'data: {"type":"failed"}'],
+    ],
+  )
+  t.ok(await named.finished())
+  t.equal(named.context.failure?.code, 'UPSTREAM_TIMEOUT')
+})
+
 t.test('a failure is told, and noted; what is not meant for the caller stays inside', async (t) => {
   const known = new GatewayError('UPSTREAM_TIMEOUT')
   const unknown = new Error('secret')

@@ -331,6 +331,43 @@ t.test('what a newer document says is counted apart', async (t) => {
   t.ok(requests.beyond > 0)
 })
 
+t.test('an exchange at a door is held to the contract, whole and event by event', async (t) => {
+  const message = (type: string) => ({
+    type: 'object',
+    required: ['type', 'text'],
+    properties: { type: { const: type }, text: string },
+  })
+  const content = (schema: object) => ({ 'application/json': { schema } })
+  const answers = { ...content(message('whole')), 'text/event-stream': { schema: message('event') } }
+  const contract = new Contract({
+    ...CONTRACT,
+    paths: {
+      '/talk': {
+        post: {
+          requestBody: { content: content(message('asked')) },
+          responses: { '200': { content: answers } },
+        },
+      },
+    },
+  })
+  const good = {
+    ...{ name: 'talk', method: 'post', path: '/talk', request: { type: 'asked', text: 'a' } },
+    ...{ answer: { type: 'whole', text: 'b' }, events: [{ type: 'event', text: 'c' }] },
+  }
+  const held = async (change: Partial<typeof good>) => {
+    const vendor = { ...VENDOR, door: async () => [{ ...good, ...change }] }
+    const { faults, requests, answers } = await checkContract(contract, vendor, [])
+    return [faults.map(({ what }) => what), requests.valid, answers.right]
+  }
+  t.same(await held({}), [[], 1, 1])
+  const missing = (what: string) => [`door: ${what} of /talk must have required property 'text' (text)`]
+  t.same(await held({ request: { type: 'asked' } as never }), [missing('request'), 0, 1])
+  t.same(await held({ answer: { type: 'whole' } as never }), [missing('answer'), 1, 0])
+  t.same(await held({ events: [...good.events, { type: 'event' } as never] }), [missing('event'), 1, 0])
+  const nowhere = ['door: post /nowhere is no operation of the contract that streams']
+  t.same(await held({ path: '/nowhere' }), [nowhere, 0, 0])
+})
+
 t.test(
   'the command says what it checked, what it skipped, and ends with 1 for either nothing or a fault',
   async (t) => {

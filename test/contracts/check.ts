@@ -23,7 +23,8 @@ import { reply } from '../support/replies.ts'
 import { spelled, type Variant, variantsOf } from './answers.ts'
 import { callsOf, type NamedCall } from './calls.ts'
 import { asSchema, type Contract, type ContractOperation, listOf, type Schema } from './contract.ts'
-import { judgeRequest } from './requests.ts'
+import { judgeRequest, readable } from './requests.ts'
+import type { DoorCase } from './responses.ts'
 import type { Vendor } from './vendors.ts'
 
 /** A model, and what is known of it. */
@@ -85,6 +86,7 @@ export async function checkContract(
     if (subject.provider.models !== undefined)
       await check.models(subject, subject.provider.models as unknown as AnyOperation)
   }
+  for (const exchange of (await vendor.door?.()) ?? []) check.door(exchange)
   return check.report()
 }
 
@@ -137,6 +139,32 @@ class Check {
 
   async models(subject: Subject, operation: AnyOperation): Promise<void> {
     await this.#drive(`${subject.kind} models`, null, operation, { subject, payload: null, own: new Set() })
+  }
+
+  /** An exchange at an endpoint of the gateway's own. */
+  door({ name, method, path, request, answer, events }: DoorCase): void {
+    const operation = this.#contract.operation(method, path)
+    const asked = operation?.bodies?.['application/json']
+    const answers = operation?.answers ?? {}
+    const [whole, streamed] = [answers['application/json'], answers['text/event-stream']]
+    if (asked === undefined || whole === undefined || streamed === undefined) {
+      this.#fault(`door: ${method} ${path} is no operation of the contract that streams`, name)
+      return
+    }
+    this.#tried += 1
+    if (this.#fits(`door: request of ${path}`, name, asked, request)) this.#valid += 1
+    this.#answers += 1
+    const fit = [
+      this.#fits(`door: answer of ${path}`, name, whole, answer),
+      ...events.map((event) => this.#fits(`door: event of ${path}`, name, streamed, event)),
+    ]
+    if (fit.every(Boolean)) this.#right += 1
+  }
+
+  #fits(what: string, where: string, schema: Schema, value: object): boolean {
+    const faults = readable(this.#contract.faults(schema, value), what, new Set())
+    for (const { message } of faults) this.#fault(message, where)
+    return faults.length === 0
   }
 
   #entryOf({ kind, model, facts }: Subject): Entry {

@@ -13,7 +13,8 @@ const HELP = `npm run check:contracts -- FOLDER [--vendor NAME]
 Holds the adapters to the vendors' own OpenAPI files, which you put into a folder: every operation with every model,
 option and pair of options is made into a request and validated (path, method, query, credential, JSON and forms), and
 answers that fit the contract (full, minimal, null where allowed, zeros left out, one thing missing at a time) have to
-be read without losing a word. Nothing is sent to anybody.
+be read without losing a word. What the gateway answers in a vendor's format has to fit the contract, too: responses
+in OpenAI's, whole and as events. Nothing is sent to anybody.
 
 Files that are looked for; a vendor without one is skipped:
 ${VENDORS.map(({ name, files }) => `  ${name.padEnd(11)}${files.join(', ')}`).join('\n')}

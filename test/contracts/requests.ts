@@ -208,7 +208,11 @@ function typesOf(schema: Schema, contract: Contract, depth = 0): Set<string> {
 }
 
 /** Puts faults in a few words, one for each place; the caller's are those of his own words. */
-function readable(errors: readonly ErrorObject[], place: string, own: ReadonlySet<string>): RequestFault[] {
+export function readable(
+  errors: readonly ErrorObject[],
+  place: string,
+  own: ReadonlySet<string>,
+): RequestFault[] {
   if (errors.length === 0) return []
   const telling = errors.filter(({ keyword }) => keyword !== 'anyOf' && keyword !== 'type')
   const byPath = new Map<string, ErrorObject>()

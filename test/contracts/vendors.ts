@@ -3,6 +3,7 @@ import type { OperationName } from '../../src/contracts/operations.ts'
 import { spelled } from './answers.ts'
 import { listOf, type Schema } from './contract.ts'
 import type { RequestHabits } from './requests.ts'
+import { type DoorCase, responseCases } from './responses.ts'
 
 type Json = Record<string, unknown>
 
@@ -29,6 +30,8 @@ export interface Vendor extends RequestHabits {
   /** Repeats in an answer what the vendor repeats of the request. @param sent last JSON body of the call */
   readonly echo?: (answer: Json, sent: Schema) => void
   readonly heard: (answer: Schema, options: TranscriptionOptions) => Heard
+  /** Exchanges at the gateway's own endpoints in the vendor's format, which are held to the contract too. */
+  readonly door?: () => Promise<readonly DoorCase[]>
 }
 
 function wantsSegments({ timestamps, response_format: format }: TranscriptionOptions): boolean {
@@ -94,6 +97,7 @@ export const VENDORS: readonly Vendor[] = [
       return `Create${kind}Response${shape}`
     },
     heard: heardWhole,
+    door: responseCases,
   },
   {
     name: 'Deepgram',

@@ -22,15 +22,19 @@ t.test('the page, its charts and the summary are what `node bench/report.ts` wri
   )
 })
 
-t.test('every result is shown, and says at the top of the page whose code it is of', async (t) => {
-  const page = files.get('docs/benchmarks.md') ?? ''
-  const [head = ''] = page.split('\n## ')
-  for (const { title, commit, at } of results) {
-    t.match(page, `\n## ${title}\n`)
-    const line = head.split('\n').find((one) => one.startsWith(`- [${title}]`))
-    t.ok(line?.endsWith(`commit \`${commit}\` of ${at.slice(0, 10)}`), `${title}: ${line}`)
-  }
-})
+t.test(
+  'every result is shown, and says at the top of the page and beside it whose code it is of',
+  async (t) => {
+    const page = files.get('docs/benchmarks.md') ?? ''
+    const [head = ''] = page.split('\n## ')
+    for (const { title, commit, at } of results) {
+      const section = page.split(`\n## ${title}\n`)[1]?.split('\n## ')[0] ?? ''
+      t.match(section, `Measured at commit \`${commit}\` of ${at.slice(0, 10)}, not at any later one.`, title)
+      const line = head.split('\n').find((one) => one.startsWith(`- [${title}]`))
+      t.ok(line?.endsWith(`commit \`${commit}\` of ${at.slice(0, 10)}`), `${title}: ${line}`)
+    }
+  },
+)
 
 t.test('another result is another page, and a missing one is no page', async (t) => {
   const changed = results.map((result) =>

@@ -23,7 +23,7 @@ t.setTimeout(LONG ? 1_800_000 : 120_000)
 const VARYING: readonly (readonly [RegExp, string])[] = [
   [/(req|tj|qj)_[0-9a-z]{26,32}/g, '$1_'],
   [/"milliseconds":\d+/g, '"milliseconds":0'],
-  [/"(?:created|created_at)":[^,}]+/g, '"created":0'],
+  [/"(?:created|created_at|completed_at)":[^,}]+/g, '"created":0'],
   [/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'then'],
 ]
 const VARYING_HEADERS = /^(?:x-ratelimit-|x-lk-request-id$|date$)/

@@ -44,7 +44,10 @@ async function rigOf(t: Test, ...script: Answer[]) {
   const charged: CallWatch['charged'] = (_, micros) => {
     counted += micros
   }
-  const services = { ...rig.services, watch: { attempted() {}, doubted() {}, metered() {}, charged } }
+  const services = {
+    ...rig.services,
+    watch: { attempted() {}, waited() {}, doubted() {}, metered() {}, charged },
+  }
   const id = newJobId('tj', 'acme')
   const claim = (number: number, signal = new AbortController().signal) => {
     const request = rig.request('chat', chatCall(), signal)

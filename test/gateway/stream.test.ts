@@ -266,6 +266,7 @@ t.test('an entry that does not stream answers in one piece', async (t) => {
   const attempts: WatchedAttempt[] = []
   const watch = {
     attempted: (one: WatchedAttempt) => void attempts.push(one),
+    waited() {},
     doubted() {},
     metered() {},
     charged() {},

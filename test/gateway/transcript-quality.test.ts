@@ -188,6 +188,7 @@ t.test('a refused transcript is cured by another entry, counted in shadow, or th
     attempted: ({ outcome }: WatchedAttempt) => void outcomes.push(outcome),
     doubted: (...[{ model }, operation, rule, how]: [{ model: string }, string, AcceptRule, string]) =>
       void doubts.push(`${model} ${operation} ${rule} ${how}`),
+    waited() {},
     metered() {},
     charged() {},
   }

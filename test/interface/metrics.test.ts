@@ -45,6 +45,11 @@ t.test('a node that has served tells what it did', { timeout: 120_000 }, async (
   t.equal(value('larkway_speech_characters_total'), 'hello'.length + SPOKEN.length)
   t.equal(value('larkway_images_total'), 1)
   t.ok(Number(value('larkway_video_seconds_total')) > 0)
+  t.equal(value('larkway_slots', { provider: 'sandbox', state: 'limit' }), 50)
+  t.equal(value('larkway_slots', { provider: 'sandbox', state: 'held' }), 0, 'each call gave its own back')
+  t.equal(value('larkway_slots', { provider: 'ill' }), undefined, 'it has no limit')
+  const waits = Number(value('larkway_slot_wait_seconds_count', { provider: 'sandbox' }))
+  t.ok(waits > 5, `${waits} calls took a slot`)
   t.equal(value('larkway_breaker_state', { route: 'failing', entry: '0' }), 0)
 
   await t.test('live sessions', async (t) => {

@@ -43,7 +43,10 @@ async function start(t: Test) {
         credits_usd: 1,
         grant_id: 'a',
         require: { region: 'eu' },
-        purposes: { secret: { require: { retention: { days: 1 } } } },
+        purposes: {
+          secret: { require: { retention: { days: 1 } } },
+          nothing: { require: { retention: 'zero' } },
+        },
         apps: { web: { route: 'bound' } },
         keys: [{ id: 'key_bound', app: 'web', sha256: hashKey(keys.bound) }],
       },
@@ -57,10 +60,11 @@ interface Sent {
   readonly key: string
   readonly header?: string
   readonly fields?: Readonly<Record<string, unknown>>
+  readonly headers?: Readonly<Record<string, string>>
 }
 
-async function ask({ url }: Gateway, { path = '/v1/chat', key, header, fields = {} }: Sent) {
-  const headers: Record<string, string> = { authorization: `Bearer ${key}` }
+async function ask({ url }: Gateway, { path = '/v1/chat', key, header, fields = {}, ...sent }: Sent) {
+  const headers: Record<string, string> = { authorization: `Bearer ${key}`, ...sent.headers }
   if (header !== undefined) headers['x-lk-require'] = header
   const isAudio = path.includes('transcription')
   let body: FormData | string
@@ -71,7 +75,7 @@ async function ask({ url }: Gateway, { path = '/v1/chat', key, header, fields = 
     body.append('file', new Blob([WAV]), 'a.wav')
   } else {
     headers['content-type'] = 'application/json'
-    const own = path.includes('speech') ? { input: 'sos' } : CHAT
+    const own = path.includes('speech') ? { input: 'sos' } : path.includes('queue') ? { mode: 'bulk' } : CHAT
     body = JSON.stringify({ ...own, ...fields })
   }
   const response = await fetch(`${url}${path}`, { method: 'POST', headers, body })
@@ -85,7 +89,8 @@ async function ask({ url }: Gateway, { path = '/v1/chat', key, header, fields = 
   }
 }
 
-const CHAT = { messages: [{ role: 'user', content: 'sos' }], model: 'any' }
+const CHAT_ALONE = { messages: [{ role: 'user', content: 'sos' }] }
+const CHAT = { ...CHAT_ALONE, model: 'any' }
 
 t.test('demands in the header, in the body, of the purpose and of the workspace', async (t) => {
   const { gateway, keys } = await start(t)
@@ -111,6 +116,30 @@ t.test('demands in the header, in the body, of the purpose and of the workspace'
   for (const [name, sent, provider] of served)
     t.match(await ask(gateway, sent), { status: 200, provider }, name)
 
+  for (const [type, status] of [
+    ['audio/wav', 200],
+    ['audio/flac', 400],
+  ] as const) {
+    const headers = { accept: type }
+    const spoken = await ask(gateway, { key: free, path: '/v1/speech', header: 'retention=zero', headers })
+    t.match(
+      spoken,
+      { status, ...(status === 200 ? { provider: 'strict' } : {}) },
+      `${type} is looked for as ever`,
+    )
+  }
+  const live = await fetch(`${gateway.url}/v1/transcription?mode=realtime`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${free}`,
+      'content-type': 'audio/wav',
+      'x-lk-require': 'retention=zero',
+    },
+    body: WAV,
+  })
+  t.equal(live.status, 200, 'a live session keeps nothing')
+  t.match(await live.text(), /"provider":"strict"/)
+
   const nowhere = await ask(gateway, { key: bound, header: 'region=us' })
   t.match(nowhere, {
     status: 422,
@@ -120,6 +149,48 @@ t.test('demands in the header, in the body, of the purpose and of the workspace'
       details: { entries: [{ left: 'residency' }, { left: 'residency' }, { left: 'residency' }] },
     },
   })
+  const idempotent = { 'idempotency-key': 'once' }
+  const kept: [string, Sent, string][] = [
+    ['a job', { key: free, path: '/v1/transcription/jobs', header: 'retention=zero' }, 'a job is kept'],
+    [
+      'a job of a purpose',
+      { key: bound, path: '/v1/transcription/jobs', fields: { purpose: 'nothing' } },
+      'a job is kept',
+    ],
+    [
+      'mode=async',
+      { key: free, path: '/v1/transcription', header: 'retention=0', fields: { mode: 'async' } },
+      'a job is',
+    ],
+    [
+      'an order',
+      {
+        key: free,
+        path: '/v1/queue',
+        header: 'retention=zero',
+        fields: { endpoint: 'chat', payload: CHAT_ALONE },
+      },
+      'a job is kept',
+    ],
+    [
+      'an idempotency key',
+      { key: free, path: '/v1/transcription', header: 'retention=zero', headers: idempotent },
+      'the answer under an idempotency key is kept',
+    ],
+  ]
+  for (const [name, sent, why] of kept)
+    t.match(
+      await ask(gateway, sent),
+      { status: 422, error: { code: 'REQUIRED_FEATURE_UNAVAILABLE', message: new RegExp(why) } },
+      name,
+    )
+  const job = await ask(gateway, {
+    key: bound,
+    path: '/v1/transcription/jobs',
+    fields: { purpose: 'secret' },
+  })
+  t.equal(job.status, 202, 'a day is enough for a job')
+
   const unread: [string, Sent, string][] = [
     ['a misspelled name', { key: free, header: 'regoin=eu' }, 'X-LK-Require'],
     ['a misspelled value', { key: free, header: 'training=no' }, 'X-LK-Require'],

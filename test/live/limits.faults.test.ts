@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { test } from 'tap'
-import { type LiveClient, openLive, wordsEntry } from '../support/live-rig.ts'
+import { facts } from '../support/catalog.ts'
+import { LIVE_FACTS, type LiveClient, openLive, wordsEntry } from '../support/live-rig.ts'
 import { RATE, serveWords, wordsAudio, wordsText } from '../support/live-words.ts'
 
 async function codeOf(caller: LiveClient): Promise<unknown> {
@@ -48,6 +49,51 @@ test('a key has no more sessions at once than it may have', async (t) => {
   await first.closed
   const fourth = rig.connect()
   await fourth.message('ready')
+})
+
+test('sessions of all nodes count, and who is one too many is told once it is connected', async (t) => {
+  const provider = await serveWords(t)
+  const limits = { live_max_sessions_per_key: 1 }
+  const rig = await openLive(t, [wordsEntry(provider.origin, 'first')], { limits })
+  const { slots } = rig.services.state
+  // As for a node that has none of the sessions itself: it does not know before it asks.
+  slots.held = () => 0
+  const first = rig.connect()
+  await first.message('ready')
+  t.same(await codeOf(rig.connect()), ['RATE_LIMITED', 4429])
+  first.send({ type: 'end' })
+  await first.closed
+  await rig.connect().message('ready')
+})
+
+test('a credential with as many sessions as it may have is passed over before it is connected', async (t) => {
+  const [first, second] = [await serveWords(t), await serveWords(t)]
+  const limited = facts({ live: { ...LIVE_FACTS, limits: { max_sessions: 1 } } })
+  const entries = [
+    wordsEntry(first.origin, 'first', { facts: limited }),
+    wordsEntry(second.origin, 'second', { facts: limited }),
+  ]
+  const rig = await openLive(t, entries)
+  const held = (name: string) => rig.services.state.slots.held(`live:account:${name}`)
+  const speak = async () => {
+    const caller = rig.connect()
+    await caller.message('ready')
+    await caller.speak(wordsAudio(0, 2), 10)
+    return caller
+  }
+  const one = await speak()
+  await one.message('final')
+  const other = await speak()
+  t.match(await other.message('switched'), { from: { provider: 'first' }, to: { provider: 'second' } })
+  t.equal(first.heard.length, 1, 'it was not asked again')
+  t.same(await codeOf(await speak()), ['RATE_LIMITED', 4429])
+  t.same([held('first'), held('second')], [1, 1])
+  one.send({ type: 'end' })
+  await one.closed
+  t.equal(held('first'), 0)
+  const next = await speak()
+  next.send({ type: 'end' })
+  t.match(await next.message('done'), { provider: 'first', content: wordsText(2) })
 })
 
 test('audio that comes faster than it can be sent on ends the session, and loses nothing silently', async (t) => {

@@ -1,12 +1,15 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { liveAudio } from '../support/live-audio.ts'
+import { mistral as mistralVendor } from '../support/live-mistral.ts'
 import { type LiveRig, openLive, wordsEntry } from '../support/live-rig.ts'
+import { serveVendor } from '../support/live-vendor.ts'
 import { serveWords, WORD_SECONDS, wordsAudio, wordsText } from '../support/live-words.ts'
 import { pythonClient } from '../support/python-client.ts'
 import { tempFolder } from '../support/scratch.ts'
 
-// Vendors' clients in Python at the doors, unchanged but for the address.
+// Vendors' clients in Python, unchanged but for the address: at the doors, and as judges of a fake.
 const COUNT = 8
 const keyOf = ({ authorization }: LiveRig) => authorization.slice('Bearer '.length)
 
@@ -65,4 +68,29 @@ t.test("Python's deepgram-sdk listens across the death of a provider", { skip: d
   )
   t.match(messages.at(-1), { type: 'Metadata', duration: COUNT * WORD_SECONDS })
   await t.rejects(deepgram.run('deepgram-listen.py', [url, 'lk_live_unknown', file]), /401/)
+})
+
+const mistral = await pythonClient('mistralai', 'websockets')
+t.test("Mistral's client hears what the fake of its API hears", { skip: mistral.skip }, async (t) => {
+  const vendor = await serveVendor(t, mistralVendor('secret'))
+  const file = join(await tempFolder(t), 'audio.pcm')
+  await writeFile(file, liveAudio('it is me', { speed: 2 }).pcm)
+  const transcribe = (key: string, settings: object) =>
+    mistral.run('mistral-realtime.py', [vendor.origin, key, file, JSON.stringify(settings)])
+  const events = await transcribe('secret', { language: 'en', target_streaming_delay_ms: 480 })
+  const of = (type: string) => events.filter((event) => event.type === type)
+  t.match(of('session.created'), [{ class: 'RealtimeTranscriptionSessionCreated' }])
+  t.match(of('session.updated'), [{ class: 'RealtimeTranscriptionSessionUpdated' }])
+  t.equal(
+    of('transcription.text.delta')
+      .map(({ text }) => text)
+      .join(''),
+    'it is me',
+  )
+  t.match(events.at(-1), { class: 'TranscriptionStreamDone', text: 'it is me' })
+  t.notOk(events.some((event) => event.class === 'UnknownRealtimeEvent'))
+  t.same(vendor.sessions[0]?.refused, [])
+  const refused = await transcribe('secret', { target_streaming_delay_ms: 1300 })
+  t.match(refused.at(-1), { class: 'RealtimeTranscriptionError' })
+  await t.rejects(transcribe('other', {}), /401/)
 })

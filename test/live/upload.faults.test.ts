@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Test, test } from 'tap'
 import { type LiveRig, openLive, wordsEntry } from '../support/live-rig.ts'
 import { RATE, serveWords, wordsAudio, wordsText } from '../support/live-words.ts'
+import { wavHead } from '../support/wav.ts'
 
 type Event = Record<string, unknown> & { readonly type: string }
 
@@ -62,20 +63,7 @@ async function upload(
 }
 
 function wav(samples: Buffer, { codec = 1, bits = 16, rate = RATE } = {}): Buffer {
-  const head = Buffer.alloc(44)
-  head.write('RIFF', 0)
-  head.writeUInt32LE(0xffffffff, 4)
-  head.write('WAVEfmt ', 8)
-  head.writeUInt32LE(16, 16)
-  head.writeUInt16LE(codec, 20)
-  head.writeUInt16LE(1, 22)
-  head.writeUInt32LE(rate, 24)
-  head.writeUInt32LE(RATE * 2, 28)
-  head.writeUInt16LE(2, 32)
-  head.writeUInt16LE(bits, 34)
-  head.write('data', 36)
-  head.writeUInt32LE(0xffffffff, 40)
-  return Buffer.concat([head, samples])
+  return Buffer.concat([wavHead({ sampleRate: rate, codec, bits }), samples])
 }
 
 function cut(bytes: Buffer, length: number): Buffer[] {

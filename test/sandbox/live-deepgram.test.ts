@@ -4,6 +4,7 @@ import t, { type Test } from 'tap'
 import { type ReceivedCall, startSandbox } from '../../src/sandbox/server.ts'
 import { framesOf, type LiveAudio, liveAudio, silence, timesOff } from '../support/live-audio.ts'
 import { LiveClient, type Message, refusedHandshake } from '../support/live-client.ts'
+import { wavHead } from '../support/wav.ts'
 
 const TEXT = 'the quick brown fox, is it?'
 const RAW = 'encoding=linear16&sample_rate=16000'
@@ -236,7 +237,7 @@ t.test('channels, speakers and other encodings', async (t) => {
   }
   const secret = await transcribe(await open(`${RAW}&redact=pci`), liveAudio('card 42'))
   t.equal(said(secret), 'card [redacted]')
-  const wav = Buffer.concat([wavHead(16_000), left.pcm])
+  const wav = Buffer.concat([wavHead({ sampleRate: 16_000 }), left.pcm])
   t.equal(
     said(await transcribe(await new LiveClient(url('')).open(), { ...left, pcm: wav })),
     'left',
@@ -256,20 +257,6 @@ function toALaw(sample: number): number {
   const segment = Math.max(0, 31 - Math.clz32(magnitude) - 4)
   const bits = (segment << 4) | ((magnitude >> Math.max(1, segment)) & 15)
   return (sample >= 0 ? bits | 128 : bits) ^ 0x55
-}
-
-function wavHead(rate: number): Buffer {
-  const head = Buffer.alloc(44)
-  head.write('RIFF\xff\xff\xff\xffWAVEfmt ', 0, 'latin1')
-  head.writeUInt32LE(16, 16)
-  head.writeUInt16LE(1, 20)
-  head.writeUInt16LE(1, 22)
-  head.writeUInt32LE(rate, 24)
-  head.writeUInt32LE(rate * 2, 28)
-  head.writeUInt16LE(2, 32)
-  head.writeUInt16LE(16, 34)
-  head.write('data\xff\xff\xff\xff', 36, 'latin1')
-  return head
 }
 
 t.test('refusals come before the upgrade, with a status and dg-error', async (t) => {

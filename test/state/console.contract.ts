@@ -16,6 +16,21 @@ export function consoleContract(t: Test, start: Start): void {
   bounds(t, start)
   samples(t, start)
   keyUses(t, start)
+  sessionEnds(t, start)
+}
+
+function sessionEnds(t: Test, start: Start): void {
+  t.test('an order to end a live session stands until it is withdrawn', async (t) => {
+    const { sessionEnds } = (await start(t)).state.console
+    t.same(await sessionEnds.pending(), [])
+    for (const id of ['live_1', 'live_2', 'live_1']) await sessionEnds.order(id)
+    t.same([...(await sessionEnds.pending())].sort(), ['live_1', 'live_2'])
+    await sessionEnds.withdraw('live_1')
+    await sessionEnds.withdraw('live_3')
+    t.same(await sessionEnds.pending(), ['live_2'])
+    await sessionEnds.withdraw('live_2')
+    t.same(await sessionEnds.pending(), [])
+  })
 }
 
 function sessions(t: Test, start: Start): void {

@@ -7,6 +7,7 @@ import { createBlocks } from '../../src/storage/blocks.ts'
 import type { SpoolTiming } from '../../src/storage/body-writer.ts'
 import { createBudget } from '../../src/storage/budget.ts'
 import { createFileObjects } from '../../src/storage/folder.ts'
+import { sealObjects } from '../../src/storage/sealed-objects.ts'
 import { createSpool } from '../../src/storage/spool.ts'
 import { tempFolder } from '../support/scratch.ts'
 
@@ -28,7 +29,7 @@ export async function createRig(t: Test, options: RigOptions = {}) {
   const spool = createSpool({
     budget,
     blocks,
-    objects,
+    objects: sealObjects(objects),
     timing: options.timing ?? {},
     ...(options.uploadSlots === undefined ? {} : { uploadSlots: options.uploadSlots }),
   })

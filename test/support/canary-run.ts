@@ -213,7 +213,7 @@ export class CanaryRun {
     const said = headers.replace(/^x-lk-(?:requested-purpose|warnings): .*$/gim, '')
     this.#report(`${what}: header of ${status}`, this.#canaries.find(said), ALL)
     this.#report(`${what}: body of ${status}`, this.#canaries.find(body), status < 400 ? NOT_ANSWERED : ALL)
-    for (const line of text.split('\n').filter((event) => /^data: .*"error":/.test(event))) {
+    for (const line of text.split('\n').filter((event) => /^data: .*"error":(?!null)/.test(event))) {
       this.#report(`${what}: event of an error`, this.#canaries.find(line), ALL)
     }
     // The documentation has examples of both.

@@ -24,6 +24,8 @@ export function configuredProvider(overrides: Partial<ConfiguredProvider> = {}):
     credential: null,
     access: 'platform',
     workspace: null,
+    concurrency: null,
+    queueMs: 1_000,
     ...overrides,
   }
 }

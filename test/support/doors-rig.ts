@@ -17,6 +17,7 @@ import { createFileObjects } from '../../src/storage/folder.ts'
 import { createFolderLinks, type FolderLinks } from '../../src/storage/folder-links.ts'
 import { createJobObjects } from '../../src/storage/job-objects.ts'
 import { createRemoteAudio } from '../../src/storage/remote-audio.ts'
+import { sealObjects } from '../../src/storage/sealed-objects.ts'
 import { createDiscardingSpool, createSpool } from '../../src/storage/spool.ts'
 
 import { createWorkers } from '../../src/workers/pool.ts'
@@ -52,7 +53,7 @@ export async function openDoors(t: Test, options: DoorsRigOptions): Promise<Door
   const blocks = createBlocks(budget, { restMs: 400 })
   const objects = inFrontOf(await createFileObjects(await tempFolder(t)))
   const links = createFolderLinks({ keys: [Buffer.alloc(32, 3)], publicUrl: undefined })
-  const spool = createSpool({ budget, blocks, objects, log: LOG })
+  const spool = createSpool({ budget, blocks, objects: sealObjects(objects), log: LOG })
   const workers = createWorkers()
   const reader = createAudioReader({ objects, decoder: workers.decoder, memory: { blocks, budget } })
   t.teardown(async () => {

@@ -25,6 +25,7 @@ import { createBudget } from '../../src/storage/budget.ts'
 import { createFileObjects } from '../../src/storage/folder.ts'
 import { createJobObjects } from '../../src/storage/job-objects.ts'
 import { createRemoteAudio } from '../../src/storage/remote-audio.ts'
+import { sealObjects } from '../../src/storage/sealed-objects.ts'
 import { createSpool } from '../../src/storage/spool.ts'
 import { createWorkers } from '../../src/workers/pool.ts'
 import { options } from './call.ts'
@@ -117,7 +118,7 @@ export async function startJobRig(t: Test, given: JobRigOptions): Promise<JobRig
   const budget = createBudget(64 * MIB)
   const blocks = createBlocks(budget, { restMs: 400 })
   const store = given.store ?? (await createFileObjects(await tempFolder(t)))
-  const spool = createSpool({ budget, blocks, objects: store, log })
+  const spool = createSpool({ budget, blocks, objects: sealObjects(store), log })
   const workers = createWorkers()
   const reader = createAudioReader({ objects: store, decoder: workers.decoder, memory: { blocks, budget } })
   const { domains = [], fetchAudio = () => Promise.reject(new Error('nothing is fetched')) } = given

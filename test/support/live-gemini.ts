@@ -1,6 +1,13 @@
 import type { HeardWord } from '../../src/sandbox/live/morse-listener.ts'
 import type { LiveProtocol } from '../../src/sandbox/live/session.ts'
-import { Ear, type LiveVendor, readMessage, VendorRefusal, type VendorSession } from './live-vendor.ts'
+import {
+  Ear,
+  type LiveVendor,
+  objectAt,
+  readMessage,
+  VendorRefusal,
+  type VendorSession,
+} from './live-vendor.ts'
 
 /**
  * Transcription by Google's Live API. Messages and their fields: @google/genai 3.1.0 LiveClientSetup,
@@ -37,10 +44,6 @@ const INPUT = ['audio', 'activityStart', 'activityEnd', 'audioStreamEnd']
 const INVALID = 'Request contains an invalid argument.'
 
 type Json = Readonly<Record<string, unknown>>
-
-function objectAt(value: unknown): Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : {}
-}
 
 const isTexts = (value: unknown, most: number) =>
   Array.isArray(value) && value.length <= most && value.every((one) => typeof one === 'string' && one !== '')

@@ -21,6 +21,8 @@ export interface JudgedVendor {
   readonly entry?: object
   /** It has times of words. */
   readonly hasTimes: boolean
+  /** Else how far the times of its texts may be off, seconds. */
+  readonly slack?: number
 }
 
 /** A session, and how it is to go. */
@@ -148,6 +150,23 @@ async function startRoutes(t: Test, judged: JudgedVendor, rows: readonly Row[]) 
   return { url: url.replace('http', 'ws'), keys, servers }
 }
 
+/** Texts whose segment does not hold their words, or begins before the last one ended. */
+function misplaced(finals: readonly Final[], slack: number): readonly Final[] {
+  let [at, end] = [0, 0]
+  return finals.filter(({ segment }) => {
+    const from = at
+    at += plain(segment.text).split(' ').length
+    const words = JUDGED_AUDIO.words.slice(from, at)
+    const isWithin =
+      segment.start <= words[0]!.start + slack &&
+      segment.end >= words.at(-1)!.end - slack &&
+      segment.start >= end &&
+      segment.start >= words[0]!.start - 3
+    end = segment.end
+    return !isWithin
+  })
+}
+
 /** What one session told its caller, and what the vendor has to say of it. */
 export interface Judged {
   readonly name: string
@@ -204,7 +223,7 @@ export async function judge(
         JUDGED_AUDIO.words,
       )
       t.ok(off <= 0.05, `${name}: times are ${off} s off`)
-    }
+    } else t.same(misplaced(finals, judged.slack ?? 0.05), [], `${name}: texts are where their words are`)
     all.set(name, { name, done, server })
   }
   return all

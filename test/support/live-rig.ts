@@ -15,6 +15,7 @@ import { configuredProvider, entry, facts } from './catalog.ts'
 import { type DoorsRigOptions, openDoors } from './doors-rig.ts'
 import { type LocalCertificate, startEdge } from './edge.ts'
 import { RATE, WORDS } from './live-words.ts'
+import { SocketClient } from './socket-client.ts'
 
 export const LIVE_FACTS: LiveFacts = {
   features: ['word_timestamps', 'segment_timestamps'],
@@ -81,59 +82,8 @@ export async function openLive(
   }
 }
 
-type Message = Record<string, unknown> & { readonly type: string }
-
-/** A caller: sends audio, and keeps every message. */
-export class LiveClient {
-  readonly messages: Message[] = []
-  /** Answer to the handshake, where it was refused. */
-  refusal: unknown = null
-  readonly socket: WebSocket
-  readonly closed: Promise<number>
-  #waiting: (() => void)[] = []
-
-  constructor(t: Pick<Test, 'teardown'>, socket: WebSocket) {
-    this.socket = socket
-    socket.on('error', () => {})
-    socket.on('unexpected-response', (_, response) => {
-      response.setEncoding('utf8')
-      response.on('data', (body) => {
-        this.refusal = JSON.parse(body)
-      })
-      response.on('end', () => socket.terminate())
-    })
-    socket.on('message', (data) => {
-      this.messages.push(JSON.parse(String(data)))
-      for (const wake of this.#waiting.splice(0)) wake()
-    })
-    this.closed = new Promise((resolve) => {
-      socket.on('close', (code) => {
-        resolve(code)
-        for (const wake of this.#waiting.splice(0)) wake()
-      })
-    })
-    t.teardown(() => socket.terminate())
-  }
-
-  of(type: string): Message[] {
-    return this.messages.filter((message) => message.type === type)
-  }
-
-  /** Waits for the `count`-th message of a type. @throws Error when the socket closes before */
-  async message(type: string, count = 1): Promise<Message> {
-    for (;;) {
-      const found = this.of(type)[count - 1]
-      if (found !== undefined) return found
-      if (this.socket.readyState === WebSocket.CLOSED)
-        throw new Error(`closed without ${type}: ${JSON.stringify(this.refusal ?? this.messages.at(-1))}`)
-      await new Promise<void>((resolve) => this.#waiting.push(resolve))
-    }
-  }
-
-  send(message: object | Buffer): void {
-    this.socket.send(Buffer.isBuffer(message) ? message : JSON.stringify(message))
-  }
-
+/** A caller that sends audio. */
+export class LiveClient extends SocketClient {
   /** Sends audio at a speed, in pieces of 100 ms. */
   async speak(audio: Buffer, speed = 1): Promise<void> {
     const piece = RATE / 5

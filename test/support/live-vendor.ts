@@ -224,12 +224,18 @@ function refuse(socket: Socket, { status, body }: VendorRefusal): void {
 export function readMessage(bytes: Buffer): Readonly<Record<string, unknown>> | null {
   try {
     const value: unknown = JSON.parse(bytes.toString())
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : null
+    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
+    return isObject ? (value as Record<string, unknown>) : null
   } catch {
     return null
   }
+}
+
+/** A value as a JSON object; an empty one when it is none. */
+export function objectAt(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as Record<string, unknown>)
+    : {}
 }
 
 /** Seconds as whole milliseconds. */

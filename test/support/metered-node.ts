@@ -167,7 +167,7 @@ function configuration(baseUrl: string, keys: Readonly<Record<App, string>>): ob
   const apps = Object.keys(ENTRIES) as App[]
   return {
     rate_limit: { requests_per_minute: 1_000_000, burst: 100_000 },
-    providers: { sandbox: provider, ill: provider },
+    providers: { sandbox: { ...provider, concurrency: 50 }, ill: provider },
     routes: Object.fromEntries(
       apps.map((app) => [
         app,

@@ -348,9 +348,9 @@ function elevenlabsCalls(audio: Buffer): readonly DocumentedCall[] {
       summary: 'Times',
       json: { text: 'e' },
     },
-    { ...at('elevenlabsVoices', '/v1/voices'), summary: 'The list', shown: true },
+    { ...at('elevenlabsVoices', '/v1/voices'), summary: 'The list' },
     { ...at('elevenlabsVoice', '/v1/voices/alloy'), summary: 'One of them', shown: true },
-    { ...at('elevenlabsVoicesPage', '/v2/voices'), summary: 'The list', shown: true },
+    { ...at('elevenlabsVoicesPage', '/v2/voices'), summary: 'The list' },
     { ...at('elevenlabsModels', '/v1/models'), summary: 'The list', shown: true },
   ]
 }

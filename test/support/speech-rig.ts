@@ -13,6 +13,7 @@ import { configuredProvider, entry, principal } from './catalog.ts'
 import { type DoorsRigOptions, openDoors } from './doors-rig.ts'
 import { startEdge } from './edge.ts'
 import { serveHttp } from './http-server.ts'
+import { SocketClient } from './socket-client.ts'
 import { waitUntil } from './wait-until.ts'
 import { filledWav } from './wav.ts'
 
@@ -83,62 +84,24 @@ export function voiceEntry({ origin }: Pick<Voice, 'origin'>, name: string): Ent
   return entry({ provider: configuredProvider({ name, baseUrl: `${origin}/v1` }) })
 }
 
-type Message = Record<string, unknown> & { readonly type: string }
-
-/** A caller: writes text, and keeps the audio and every message. */
-export class SpeechClient {
-  readonly messages: Message[] = []
+/** A caller that writes text, and keeps the audio, too. */
+export class SpeechClient extends SocketClient {
   /** Messages and lengths of audio as they came. */
   readonly order: (string | number)[] = []
-  readonly socket: WebSocket
-  readonly closed: Promise<number>
-  refusal: { error: Record<string, unknown> } | null = null
   readonly #audio: Buffer[] = []
-
-  constructor(t: Pick<Test, 'teardown'>, socket: WebSocket) {
-    this.socket = socket
-    socket.on('error', () => {})
-    socket.on('unexpected-response', (_, response) => {
-      response.setEncoding('utf8')
-      response.on('data', (body) => {
-        this.refusal = JSON.parse(body)
-      })
-      response.on('end', () => socket.terminate())
-    })
-    socket.on('message', (data: Buffer, isBinary: boolean) => {
-      if (isBinary) {
-        this.#audio.push(data)
-        this.order.push(data.length)
-        return
-      }
-      const message = JSON.parse(String(data)) as Message
-      this.messages.push(message)
-      this.order.push(message.type)
-    })
-    this.closed = new Promise((resolve) => socket.on('close', resolve))
-    t.teardown(() => socket.terminate())
-  }
 
   get audio(): Buffer {
     return Buffer.concat(this.#audio)
   }
 
-  of(type: string): Message[] {
-    return this.messages.filter((message) => message.type === type)
-  }
-
-  /** Waits for the `count`-th message of a type. @throws Error when it does not come */
-  async message(type: string, count = 1): Promise<Message> {
-    const isOver = () => this.socket.readyState === WebSocket.CLOSED
-    await waitUntil(() => this.of(type).length >= count || isOver(), 20_000)
-    const found = this.of(type)[count - 1]
-    if (found === undefined) throw new Error(`no ${type}: ${JSON.stringify(this.refusal ?? this.messages)}`)
-    return found
-  }
-
-  send(message: object | Buffer | string): void {
-    const isPlain = Buffer.isBuffer(message) || typeof message === 'string'
-    this.socket.send(isPlain ? message : JSON.stringify(message))
+  protected override received(data: Buffer, isBinary: boolean): void {
+    if (isBinary) {
+      this.#audio.push(data)
+      this.order.push(data.length)
+      return
+    }
+    super.received(data, isBinary)
+    this.order.push(this.messages.at(-1)!.type)
   }
 
   write(text: string): void {

@@ -218,6 +218,10 @@ const FunctionTool = Type.Object({
     name: Type.String({ minLength: 1, maxLength: 128 }),
     description: optional(Type.String(), 'what it does'),
     parameters: optional(JsonSchema, 'JSON Schema of the arguments'),
+    strict: optional(
+      Type.Boolean(),
+      'whether the arguments keep to it to the letter, where the provider can do that; otherwise with a warning',
+    ),
   }),
 })
 const ChosenTool = Type.Object({
@@ -302,8 +306,11 @@ export function readSampling(body: Static<Type.TObject<typeof SAMPLING_FIELDS>>)
   }
 }
 
-function readTool({ function: { name, description, parameters } }: Static<typeof FunctionTool>): Tool {
-  return { name, description: description ?? null, parameters: parameters ?? null }
+function readTool({
+  function: { name, description, parameters, strict },
+}: Static<typeof FunctionTool>): Tool {
+  const tool = { name, description: description ?? null, parameters: parameters ?? null }
+  return typeof strict === 'boolean' ? { ...tool, strict } : tool
 }
 
 function readToolChoice(

@@ -21,6 +21,7 @@ import { preflightTranscription } from '../../jobs/preflight-transcription.ts'
 import { checkDuration } from '../../media/measure.ts'
 import { checkAudioUrl, urlIdentity } from '../../storage/remote-audio.ts'
 import type { Admitted } from '../endpoint.ts'
+import { isKeptFromStore } from '../fields.ts'
 import type { JsonRequest } from '../json-request.ts'
 import { speechFields, TASKS, withoutTask } from './audio.ts'
 import { chatRequest, completeRequest, visionRequest } from './chat.ts'
@@ -53,7 +54,7 @@ async function readGeneration<K extends Exclude<OperationName, TranscriptionTask
   const { operation } = request
   const { exchange, context, dependencies } = asker
   const call = request.read(payload, exchange)
-  await run(dependencies.services, context, { mode: 'preview', call })
+  await run(dependencies.services, context, { mode: 'preview', asJob: true, call })
   const { selectors, warnings } = call
   return {
     selectors,
@@ -178,10 +179,11 @@ async function readInline(
 }
 
 /** Brings the audio to where readers of audio find it. */
-async function spooled(text: Buffer, { context, dependencies }: Admitted): Promise<StoredBody> {
+async function spooled(text: Buffer, { exchange, context, dependencies }: Admitted): Promise<StoredBody> {
   const { workspace } = context.principal
   const id = newId('req')
-  const writer = dependencies.spool.open({ workspace: workspace.id, id, contentLength: text.length })
+  const sealed = isKeptFromStore(exchange, context.principal)
+  const writer = dependencies.spool.open({ workspace: workspace.id, id, contentLength: text.length, sealed })
   try {
     await writer.start()
     writer.write(text)

@@ -18,6 +18,7 @@ import {
   endpoint,
   idempotencyKeyOf,
 } from '../endpoint.ts'
+import { isKeptFromStore } from '../fields.ts'
 import { SubmittedJob, TranscriptionJob } from '../openapi/answers.ts'
 import { AUDIO_ERRORS, json, PREFLIGHT_ERRORS } from '../openapi/operation.ts'
 
@@ -153,7 +154,8 @@ async function receiveSubmission({ exchange, context, dependencies: { services, 
   const workspace = context.principal.workspace.id
   const id = newJobId('tj', workspace)
   const { limits } = services.snapshot()
-  const audio = await receiveAudio(exchange, { spool, limits, workspace, job: id })
+  const sealed = isKeptFromStore(exchange, context.principal)
+  const audio = await receiveAudio(exchange, { spool, limits, workspace, sealed, job: id })
   return { id, key, audio }
 }
 

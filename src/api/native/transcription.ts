@@ -1,7 +1,7 @@
 import type { TSchema } from 'typebox'
 import { toAbortSignal } from '../../cancellation.ts'
 import type { AudioRef } from '../../contracts/audio.ts'
-import type { Principal } from '../../contracts/catalog.ts'
+import type { Principal, Selectors } from '../../contracts/catalog.ts'
 import type { PassingDigest } from '../../contracts/media.ts'
 import type { TranscriptionTask } from '../../contracts/operations.ts'
 import type { WholeResult } from '../../contracts/slot-results.ts'
@@ -10,6 +10,7 @@ import { requireScope } from '../../gateway/authentication.ts'
 import type { Call } from '../../gateway/call.ts'
 import type { AdmittedContext } from '../../gateway/call-context.ts'
 import { EarlyAttempt, mayCutThrough } from '../../gateway/cut-through.ts'
+import { requirementsFor } from '../../gateway/eligibility.ts'
 import { fingerprintOf, replay } from '../../gateway/idempotency.ts'
 import type { Outcome } from '../../gateway/outcome.ts'
 import { type IdempotentRequest, run } from '../../gateway/pipeline.ts'
@@ -39,7 +40,7 @@ import {
   idempotencyKeyOf,
   type RequestBody,
 } from '../endpoint.ts'
-import { SELECTOR_FIELDS } from '../fields.ts'
+import { isKeptFromStore, SELECTOR_FIELDS } from '../fields.ts'
 import { LEDGER_ERRORS, TRANSCRIPTION_ERRORS } from '../openapi/operation.ts'
 import { type EventStream, eventStreamReply } from '../sse.ts'
 import { JOB_ACCEPTED, submittedReply } from './job-view.ts'
@@ -73,7 +74,7 @@ interface RequestAudio {
 async function prepareAudio(
   { fields, source, release }: ReceivedAudio,
   { signal }: Exchange,
-  principal: Principal,
+  { principal, selectors }: { readonly principal: Principal; readonly selectors: Selectors },
   { digester, remoteAudio, services }: Dependencies,
 ): Promise<RequestAudio> {
   if (source.kind === 'none') throw noAudio(fields)
@@ -87,6 +88,7 @@ async function prepareAudio(
     domains: await allowedDomains(workspace, services),
     maxBytes: services.snapshot().limits.max_audio_url_bytes,
     workspace,
+    sealed: requirementsFor(selectors, principal)?.retentionDays === 0,
     signal: toAbortSignal(signal),
   })
   return { audio: fetched.audio, identity: async () => urlIdentity(url), release: () => fetched.release() }
@@ -205,6 +207,7 @@ export function transcriptionBody(
       const options = {
         limits: services.snapshot().limits,
         workspace: context.principal.workspace.id,
+        sealed: isKeptFromStore(exchange, context.principal),
         spool,
         ...(definition.layout === undefined ? {} : { layout: definition.layout }),
       }
@@ -349,7 +352,7 @@ export async function transcribe(
       return submittedReply(await submitJob(submission, context, dependencies))
     }
     if (body.source.kind === 'url') context.trace?.begin('fetch')
-    const coming = prepareAudio(body, exchange, principal, dependencies)
+    const coming = prepareAudio(body, exchange, { principal, selectors }, dependencies)
     const received = await (body.source.kind === 'url' ? context.externalWait(coming) : coming)
     context.trace?.end()
     release = () => received.release()

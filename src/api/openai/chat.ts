@@ -17,9 +17,12 @@ import {
   completionShape,
   completionUsage,
   MODEL_FIELD,
+  NAMED_SCHEMA_FIELDS,
+  namedSchema,
   OPENAI,
   openaiAnswer,
   openaiRequest,
+  PROMPT_CACHE_FIELD,
   refusedField,
   STREAM_OPTIONS_FIELD,
   STREAMED,
@@ -34,12 +37,7 @@ const ResponseFormat = Type.Union([
   Type.Object({ type: Type.Literal('json_object') }),
   Type.Object({
     type: Type.Literal('json_schema'),
-    json_schema: Type.Object({
-      name: optional(Type.String({ maxLength: 64 }), 'title of the schema, where it has none'),
-      schema: Type.Unsafe<JsonObject>(Type.Record(Type.String(), Type.Unknown())),
-      strict: optional(Type.Boolean(), 'whether the answer keeps to it to the letter; not unless said'),
-      description: optional(Type.String(), 'not passed on'),
-    }),
+    json_schema: Type.Object(NAMED_SCHEMA_FIELDS),
   }),
 ])
 
@@ -56,6 +54,7 @@ const ChatCompletionBody = Type.Object({
   ),
   response_format: optional(ResponseFormat, 'what the answer is'),
   stream_options: STREAM_OPTIONS_FIELD,
+  prompt_cache_options: PROMPT_CACHE_FIELD,
   n: optional(Type.Literal(1), 'there is one answer'),
   logprobs: optional(Type.Literal(false), 'probabilities of tokens are not told'),
   top_logprobs: optional(Type.Literal(0), 'the same'),
@@ -69,8 +68,8 @@ const ChatCompletionBody = Type.Object({
 
 const IGNORED = [
   ...['frequency_penalty', 'presence_penalty', 'reasoning_effort', 'verbosity', 'prediction'],
-  ...['user', 'safety_identifier', 'prompt_cache_key', 'prompt_cache_retention', 'metadata', 'store'],
-  'service_tier',
+  ...['user', 'safety_identifier', 'prompt_cache_key', 'prompt_cache_options', 'prompt_cache_retention'],
+  ...['metadata', 'store', 'service_tier'],
 ]
 
 const readChatCompletion = (body: Static<typeof ChatCompletionBody>, warn: (line: string) => void) => {
@@ -109,8 +108,7 @@ export const chatCompletions = endpoint({
 function schemaOf(format: Static<typeof ResponseFormat> | null): JsonObject | null {
   if (format === null || format.type === 'text') return null
   if (format.type === 'json_object') return { type: 'object' }
-  const { name, schema } = format.json_schema
-  return typeof name === 'string' ? { title: name, ...schema } : schema
+  return namedSchema(format.json_schema)
 }
 
 /** As OpenAI has it: not unless it is asked for. Null: there is no schema. */

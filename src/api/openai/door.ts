@@ -1,6 +1,7 @@
 import { type Static, type TObject, type TSchema, Type } from 'typebox'
 import type { Principal, Selectors } from '../../contracts/catalog.ts'
 import type { ChatDelta } from '../../contracts/chat.ts'
+import type { JsonObject } from '../../contracts/json.ts'
 import type { Calls, OperationName } from '../../contracts/operations.ts'
 import { GatewayError } from '../../errors.ts'
 import type { Envelope, Outcome } from '../../gateway/outcome.ts'
@@ -92,7 +93,7 @@ interface OpenAiRequest<K extends OperationName, Fields>
  * Describes the JSON body of an endpoint, as `jsonRequest` does.
  *
  * @param schema  of OpenAI's fields, `MODEL_FIELD` among them
- * @param ignored names of further ones, which are accepted and not passed on
+ * @param ignored names of those that are accepted and not passed on; of one that the schema has the value is checked
  */
 export function openaiRequest<K extends OperationName, Shape extends TObject>(
   operation: K,
@@ -100,7 +101,8 @@ export function openaiRequest<K extends OperationName, Shape extends TObject>(
   payload: (body: Static<Shape>, warn: (line: string) => void) => Calls[K],
   ignored: readonly string[] = [],
 ): OpenAiRequest<K, Static<Shape>> {
-  const whole = Type.Object({ ...schema.properties, ...ignoredFields(ignored) })
+  const unchecked = ignored.filter((name) => !Object.hasOwn(schema.properties, name))
+  const whole = Type.Object({ ...schema.properties, ...ignoredFields(unchecked) })
   const request = jsonRequest(operation, whole, (body, warn) => {
     for (const line of ignoredWarnings(ignored, body)) warn(line)
     return payload(body as Static<Shape>, warn)
@@ -122,6 +124,27 @@ export function chosenBy(model: string | null, selectors: Selectors, { purposes 
   const declared = purposes.some(({ purpose }) => purpose === model)
   return declared ? { ...selectors, purpose: { label: model, source: 'body' } } : selectors
 }
+
+/** Field of chats and of responses. What only fills a cache has no answer, and would be charged like one. */
+export const PROMPT_CACHE_FIELD = optional(
+  Type.Object({ prewarm: optional(Type.Literal(false), 'there is an answer to every request') }),
+  IGNORED,
+)
+
+/** A schema as OpenAI's formats name and describe it: what is said beside it goes into it, where it says nothing. */
+export const NAMED_SCHEMA_FIELDS = {
+  name: optional(Type.String({ maxLength: 64 }), 'title of the schema, where it has none'),
+  schema: Type.Unsafe<JsonObject>(Type.Record(Type.String(), Type.Unknown())),
+  strict: optional(Type.Boolean(), 'whether the answer keeps to it to the letter; not unless said'),
+  description: optional(Type.String(), 'of the schema, where it has none'),
+}
+
+export function namedSchema({ name, description, schema }: Static<typeof NamedSchema>): JsonObject {
+  const title = typeof name === 'string' ? { title: name } : {}
+  return { ...title, ...(typeof description === 'string' ? { description } : {}), ...schema }
+}
+
+const NamedSchema = Type.Object(NAMED_SCHEMA_FIELDS)
 
 type CompletionName = 'chat' | 'complete'
 

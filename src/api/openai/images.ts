@@ -8,7 +8,15 @@ import { ImageBody, readImage } from '../native/image.ts'
 import { IMAGE_FACTS } from '../openapi/headers.ts'
 import { OpenAiImages } from '../openapi/openai-answers.ts'
 import { CALL_ERRORS, json } from '../openapi/operation.ts'
-import { factReply, MODEL_FIELD, OPENAI, openaiAnswer, openaiRequest, secondsNow } from './door.ts'
+import {
+  factReply,
+  MODEL_FIELD,
+  OPENAI,
+  openaiAnswer,
+  openaiRequest,
+  refusedField,
+  secondsNow,
+} from './door.ts'
 
 const OpenAiImageBody = Type.Object({
   model: MODEL_FIELD,
@@ -19,6 +27,9 @@ const OpenAiImageBody = Type.Object({
   ),
   background: optional(Type.Enum(['auto', 'opaque']), 'nothing shines through'),
   stream: optional(Type.Literal(false), 'pictures come whole'),
+  svg: refusedField('pictures are made of pixels'),
+  frame_count: refusedField('nothing moves'),
+  frame_duration_ms: refusedField('nothing moves'),
 })
 
 /** `auto` is the provider's own choice, which the gateway has by saying nothing. */
@@ -26,7 +37,7 @@ const openaiImageRequest = openaiRequest(
   'image',
   OpenAiImageBody,
   (body) => readImage({ ...body, size: unlessAuto(body.size), quality: unlessAuto(body.quality) }),
-  ['moderation', 'output_compression', 'partial_images', 'style', 'user'],
+  ['moderation', 'output_compression', 'partial_images', 'style', 'complexity', 'user', 'safety_identifier'],
 )
 
 export const imagesGenerations = endpoint({

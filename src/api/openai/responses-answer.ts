@@ -112,8 +112,9 @@ function toolOf({
   name,
   description = null,
   parameters = null,
+  strict = null,
 }: NonNullable<ResponseFields['tools']>[number]) {
-  return { type, name, description, parameters, strict: false }
+  return { type, name, description, parameters, strict }
 }
 
 /** Null when the provider does not report all of it. Of cached and of reasoning tokens none tells. */

@@ -21,7 +21,11 @@ import type { ResponseFields } from './responses-request.ts'
  *
  * @param created Unix seconds
  */
-export function responseEvents({ head }: Streaming<'chat'>, fields: ResponseFields, created: number) {
+export function responseEvents(
+  { head }: Pick<Streaming<'chat'>, 'head'>,
+  fields: ResponseFields,
+  created: number,
+) {
   const items = new StreamedItems(head.id)
   const begun = responseOf(head, fields, created)
   return {

@@ -4,7 +4,14 @@ import type { JsonObject } from '../../contracts/json.ts'
 import { invalidField } from '../../inbound/refusals.ts'
 import { optional } from '../json-request.ts'
 import { CHAT_FIELDS, ImageUrl, imageFromUrl, readChatFields } from '../native/chat-request.ts'
-import { MODEL_FIELD, openaiRequest, refusedField } from './door.ts'
+import {
+  MODEL_FIELD,
+  NAMED_SCHEMA_FIELDS,
+  namedSchema,
+  openaiRequest,
+  PROMPT_CACHE_FIELD,
+  refusedField,
+} from './door.ts'
 
 /**
  * A request for a response in OpenAI's newer format becomes the call that a chat is. Nothing is stored: a conversation
@@ -20,7 +27,7 @@ const InputImage = Type.Object({
   image_url: ImageUrl,
   detail: optional(
     Type.Enum(['auto', 'low', 'high', 'original']),
-    'how closely the model should look; `original` is not passed on',
+    'how closely the model should look; `original` is left to the model, with a warning',
   ),
   file_id: refusedField(NO_FILES),
 })
@@ -88,24 +95,21 @@ const FunctionTool = Type.Object({
     Type.Unsafe<JsonObject>(Type.Record(Type.String(), Type.Unknown())),
     'JSON Schema of the arguments',
   ),
-  strict: optional(Type.Boolean(), 'not passed on'),
+  strict: optional(Type.Boolean(), 'whether the arguments keep to the schema to the letter'),
   output_schema: optional(Type.Unknown(), 'not passed on'),
   allowed_callers: optional(Type.Unknown(), 'not passed on'),
   defer_loading: optional(Type.Unknown(), 'not passed on'),
   async: optional(Type.Unknown(), 'not passed on'),
 })
 
-const DROPPED_OF_TOOLS = ['strict', 'output_schema', 'allowed_callers', 'defer_loading', 'async'] as const
+const DROPPED_OF_TOOLS = ['output_schema', 'allowed_callers', 'defer_loading', 'async'] as const
 
 const TextFormat = Type.Union([
   Type.Object({ type: Type.Literal('text') }),
   Type.Object({ type: Type.Literal('json_object') }),
   Type.Object({
     type: Type.Literal('json_schema'),
-    name: optional(Type.String({ maxLength: 64 }), 'title of the schema, where it has none'),
-    schema: Type.Unsafe<JsonObject>(Type.Record(Type.String(), Type.Unknown())),
-    strict: optional(Type.Boolean(), 'whether the answer keeps to it to the letter; not unless said'),
-    description: optional(Type.String(), 'not passed on'),
+    ...NAMED_SCHEMA_FIELDS,
   }),
 ])
 
@@ -154,10 +158,7 @@ const ResponseBody = Type.Object({
     'nothing is added: there are no items of reasoning',
   ),
   top_logprobs: optional(Type.Literal(0), 'probabilities of tokens are not told'),
-  prompt_cache_options: optional(
-    Type.Object({ prewarm: optional(Type.Literal(false), 'there is an answer to every request') }),
-    'not passed on',
-  ),
+  prompt_cache_options: PROMPT_CACHE_FIELD,
   previous_response_id: refusedField('nothing is stored; send the whole conversation as input'),
   conversation: refusedField('nothing is stored; send the whole conversation as input'),
   prompt: refusedField('no prompts are kept; send instructions and input'),
@@ -172,7 +173,7 @@ type Warn = (line: string) => void
 /** Fields whose effect is not had, and that change nothing else. */
 const IGNORED = [
   ...['reasoning', 'truncation', 'service_tier', 'max_tool_calls', 'user', 'safety_identifier'],
-  ...['prompt_cache_key', 'prompt_cache_retention', 'access_programs', 'image'],
+  ...['prompt_cache_key', 'prompt_cache_options', 'prompt_cache_retention', 'access_programs', 'image'],
 ]
 
 export const responseRequest = openaiRequest('chat', ResponseBody, readResponse, IGNORED)
@@ -207,7 +208,7 @@ function readResponse(body: ResponseFields, warn: Warn): ChatCall {
 function schemaOf(format: Static<typeof TextFormat> | null): JsonObject | null {
   if (format === null || format.type === 'text') return null
   if (format.type === 'json_object') return { type: 'object' }
-  return typeof format.name === 'string' ? { title: format.name, ...format.schema } : format.schema
+  return namedSchema(format)
 }
 
 const METADATA_MAX = 16
@@ -226,16 +227,12 @@ function checkMetadata(metadata: JsonObject): void {
 }
 
 /** Warns of parts of fields that are accepted and have no effect. */
-function warnOfDropped(
-  { text, tools, include, prompt_cache_options, stream_options }: ResponseFields,
-  warn: Warn,
-) {
+function warnOfDropped({ text, tools, include, stream_options }: ResponseFields, warn: Warn) {
   const dropped = [
     ...((text?.verbosity ?? null) === null ? [] : ['text.verbosity']),
     ...DROPPED_OF_TOOLS.filter((name) => tools?.some((tool) => tool[name] ?? false)).map(
       (name) => `tools[].${name}`,
     ),
-    ...((prompt_cache_options ?? null) === null ? [] : ['prompt_cache_options']),
     ...(stream_options?.include_obfuscation === true ? ['stream_options.include_obfuscation'] : []),
   ]
   for (const name of dropped) warn(`${name}: not passed on`)

@@ -235,8 +235,8 @@ const Limits = shape('Limits', {
   live_buffer_seconds: count('audio that a live session keeps until it is settled'),
   live_max_message_bytes: count('bytes of a message of a live session'),
   live_max_waiting_characters: count('text of a live session that is not spoken yet'),
-  live_max_sessions_per_key: count('live sessions of a key on a node'),
-  live_max_sessions_per_workspace: count('live sessions of a workspace on a node'),
+  live_max_sessions_per_key: count('live sessions of a key at once'),
+  live_max_sessions_per_workspace: count('live sessions of a workspace at once'),
 })
 
 export const Me = shape('Me', {

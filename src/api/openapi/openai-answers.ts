@@ -266,6 +266,6 @@ export const OpenAiClientSecret = shape('OpenAiClientSecret', {
     {},
     { description: 'the settings with which its sessions begin', additionalProperties: true },
   ),
-  max_sessions: count('sessions that may be open at once, on each node'),
+  max_sessions: count('sessions that may be open at once'),
   max_session_seconds: nullable(Type.Integer({ minimum: 1 }), 'null: as every session'),
 })

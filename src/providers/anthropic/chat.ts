@@ -4,7 +4,7 @@ import type { JsonObject } from '../../contracts/json.ts'
 import type { Operation, Target } from '../../contracts/provider.ts'
 import type { UpstreamReply, UpstreamRequest } from '../../contracts/upstream.ts'
 import { goodObject } from '../answer.ts'
-import { type ChatAnswer, endingOf, settleChat } from '../chat-answer.ts'
+import { type ChatAnswer, endingOf, settleChat, strictWarnings } from '../chat-answer.ts'
 import { classify, refused } from '../failure.ts'
 import { readMessage } from './answer.ts'
 import { encodeMessages } from './messages.ts'
@@ -161,6 +161,7 @@ function settle(
   const cut = call.max_tokens === null && answer?.finishReason === 'length'
   const warnings = [
     ...left,
+    ...strictWarnings(call),
     ...(looks ? [`detail: ${target.model} does not take it; it was left out`] : []),
     ...(cut
       ? [`max_tokens: none was given, and the provider needs one; it was ${defaultLimit(target)}`]

@@ -2,6 +2,7 @@ import type { Provider } from '../../contracts/provider.ts'
 import { jsonOf, objectsIn } from '../json.ts'
 import { modelList } from '../model-list.ts'
 import { live } from './live.ts'
+import { liveSpeech } from './live-speech.ts'
 import { speech } from './speech.ts'
 import { transcription } from './transcription.ts'
 import { elevenlabsHeaders } from './wire.ts'
@@ -24,5 +25,6 @@ export const elevenlabs: Provider = {
   transcription,
   live,
   speech,
+  liveSpeech,
   models,
 }

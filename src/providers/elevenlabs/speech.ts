@@ -7,8 +7,8 @@ import { unsent, unsupportedField } from '../unsupported.ts'
 import { elevenlabsHeaders } from './wire.ts'
 
 /** George, the voice of the provider's own samples: the voice is part of the path, so there must be one. */
-const DEFAULT_VOICE = 'JBFqnCBsd6RMkjVDRZzb'
-const DEFAULT_FORMAT = 'mp3_44100_128'
+export const DEFAULT_VOICE = 'JBFqnCBsd6RMkjVDRZzb'
+export const DEFAULT_FORMAT = 'mp3_44100_128'
 
 /** Names without a rate. 44.1 kHz PCM would need a larger plan. */
 const SHORT_FORMATS: ReadonlyMap<string, string> = new Map([
@@ -69,13 +69,13 @@ function order(
 }
 
 /** The provider's own name of the format that a call asks for; null when it has none. */
-function nativeFormat({ response_format: asked }: SpeechCall): string | null {
+export function nativeFormat({ response_format: asked }: SpeechCall): string | null {
   const format = asked === null ? DEFAULT_FORMAT : (SHORT_FORMATS.get(asked) ?? asked)
   return FORMATS.has(format) ? format : null
 }
 
 /** Finds unsupported options. They are never clamped or replaced: the caller would not notice. */
-function unsupported(call: SpeechCall): Unsupported | null {
+export function unsupported(call: SpeechCall): Unsupported | null {
   const { voice, speed, seed } = call
   if (nativeFormat(call) === null) return badFormat()
   // Text that is not an identifier must not change the path.
@@ -96,7 +96,7 @@ function badFormat(): Unsupported {
 }
 
 /** `pcm` is little-endian, 16 bit, mono, without a header; `ulaw` is what telephones speak. */
-function mediaTypeOf(format: string): string {
+export function mediaTypeOf(format: string): string {
   const [codec, rate] = format.split('_')
   switch (codec) {
     case 'mp3':

@@ -4,7 +4,7 @@ import type { Operation, StreamReader, Target } from '../../contracts/provider.t
 import type { Failure, UpstreamStream } from '../../contracts/upstream.ts'
 import type { TokenUsage } from '../../contracts/usage.ts'
 import { brokenOff, goodObject } from '../answer.ts'
-import { settleChat } from '../chat-answer.ts'
+import { settleChat, strictWarnings } from '../chat-answer.ts'
 import { classify, refused, unusable } from '../failure.ts'
 import { asObject, jsonText } from '../json.ts'
 import { JsonEvents } from '../json-events.ts'
@@ -146,7 +146,7 @@ class GatheredChat {
       audioBase64: '',
       usage: this.#usage,
     }
-    const asked = { call: this.#call, audioMediaType: '', warnings: detailWarnings(this.#call) }
+    const asked = { call: this.#call, audioMediaType: '', warnings: warningsFor(this.#call) }
     const settled = settleChat(answer, asked, head)
     return 'result' in settled ? settled : settled.failure
   }
@@ -192,6 +192,10 @@ class GeminiChatReader implements StreamReader<ChatResult, ChatDelta> {
 }
 
 /** How closely to look is not for each picture to say here. */
+function warningsFor(call: ChatCall): readonly string[] {
+  return [...detailWarnings(call), ...strictWarnings(call)]
+}
+
 function detailWarnings({ messages }: ChatCall): readonly string[] {
   const asked = messages
     .flatMap(({ parts }) => [...parts])

@@ -1,10 +1,11 @@
+import { wavHeadOf } from '../../contracts/live-audio.ts'
+
 /** Samples of 16 bits, little-endian, mono. */
 export interface Pcm {
   readonly sampleRate: number
   readonly bytes: Uint8Array
 }
 
-const WAV_HEAD_BYTES = 44
 const SAMPLE_BYTES = 2
 /** No speech has a higher rate; a head that names one is damaged. */
 const SAMPLE_RATE_MAX = 384_000
@@ -14,20 +15,7 @@ const WAVE_FORMAT_PCM = 1
 
 /** A WAV file of samples. */
 export function wavOf({ sampleRate, bytes }: Pcm): Uint8Array[] {
-  const head = Buffer.alloc(WAV_HEAD_BYTES)
-  head.write('RIFF', 0, 'latin1')
-  head.writeUInt32LE(WAV_HEAD_BYTES - 8 + bytes.length, 4)
-  head.write('WAVEfmt ', 8, 'latin1')
-  head.writeUInt32LE(16, 16)
-  head.writeUInt16LE(WAVE_FORMAT_PCM, 20)
-  head.writeUInt16LE(1, 22)
-  head.writeUInt32LE(sampleRate, 24)
-  head.writeUInt32LE(sampleRate * SAMPLE_BYTES, 28)
-  head.writeUInt16LE(SAMPLE_BYTES, 32)
-  head.writeUInt16LE(SAMPLE_BYTES * 8, 34)
-  head.write('data', 36, 'latin1')
-  head.writeUInt32LE(bytes.length, 40)
-  return [head, bytes]
+  return [wavHeadOf({ sampleRate, channels: 1 }, bytes.length), bytes]
 }
 
 /** The samples of a WAV file; null when it holds anything but 16 bits of mono, or is none. */

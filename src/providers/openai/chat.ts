@@ -147,12 +147,13 @@ function encodeChat(
 
 /** `tool_choice` without tools is refused by OpenAI, whatever it says. */
 function encodeTools({ tools, tool_choice: choice }: ChatCall): JsonObject {
-  const encoded = tools.map(({ name, description, parameters }) => ({
+  const encoded = tools.map(({ name, description, parameters, strict }) => ({
     type: 'function',
     function: {
       name,
       ...(description === null ? {} : { description }),
       ...(parameters === null ? {} : { parameters }),
+      ...(strict === undefined ? {} : { strict }),
     },
   }))
   if (choice === null) return { tools: encoded }

@@ -23,12 +23,12 @@ import {
   silence,
   socketUrl,
   TEXT_MAX,
+  textOnly,
   UNREADABLE,
   withWarnings,
 } from '../live.ts'
 import { secondsOf } from '../numbers.ts'
-import { wantsSegments, wantsSpeakers, wantsWords } from '../transcript-needs.ts'
-import { lackedFeatures, unsupportedField } from '../unsupported.ts'
+import { unsupportedField } from '../unsupported.ts'
 import { type ExtraHeaders, headersOf } from './wire.ts'
 
 /** Options that one family of models supports in a transcription session. */
@@ -107,14 +107,7 @@ export function liveOperation(extra: ExtraHeaders, terms: LiveTerms = OPENAI): L
 }
 
 function unsupported(options: LiveCall['options'], { keywords }: LiveShape): Unsupported | null {
-  const lacked = lackedFeatures([
-    wantsWords(options) && 'word_timestamps',
-    wantsSegments(options) && 'segment_timestamps',
-    wantsSpeakers(options) && 'diarization',
-    options.keyterms.length > 0 && !keywords && 'keyterms',
-    options.redaction.length > 0 && 'redaction',
-    options.multichannel && 'multichannel',
-  ])
+  const lacked = textOnly(options, keywords)
   if (lacked !== null) return lacked
   if (!options.keyterms.some((term) => /[<>\r\n]/.test(term))) return null
   return unsupportedField('keyterms', 'the provider takes single lines without < and >')

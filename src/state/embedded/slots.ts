@@ -15,13 +15,13 @@ export class EmbeddedSlots implements Slots {
   readonly #queues = new Map<string, FairQueue>()
 
   async take(limits: readonly SlotLimit[]): Promise<SlotsTaken> {
-    const full = limits.find(({ name, most }) => this.held(name) >= most)
+    const full = limits.find(({ name, most }) => this.#count(name) >= most)
     return full === undefined ? { lease: this.hold(limits) } : { full }
   }
 
   /** Takes slots whether there are any left or not: somebody else has decided that. */
   hold(limits: readonly SlotLimit[]): SlotLease {
-    for (const { name } of limits) this.#held.set(name, this.held(name) + 1)
+    for (const { name } of limits) this.#held.set(name, this.#count(name) + 1)
     let isHeld = true
     return {
       release: () => {
@@ -35,7 +35,7 @@ export class EmbeddedSlots implements Slots {
   wait(limit: SlotLimit, { workspace, waitMs, signal }: SlotWaiter): Promise<SlotLease | null> {
     if (signal.aborted) return Promise.resolve(null)
     const { name, most } = limit
-    if (this.held(name) < most && this.waiting(name) === 0) return Promise.resolve(this.hold([limit]))
+    if (this.#count(name) < most && this.waiting(name) === 0) return Promise.resolve(this.hold([limit]))
     if (waitMs <= 0) return Promise.resolve(null)
     return new Promise((resolve) => {
       const queue = this.#queueOf(name)
@@ -60,15 +60,19 @@ export class EmbeddedSlots implements Slots {
   }
 
   held(name: string): number {
-    return this.#held.get(name) ?? 0
+    return this.#count(name)
   }
 
   waiting(name: string): number {
     return this.#queues.get(name)?.size ?? 0
   }
 
+  #count(name: string): number {
+    return this.#held.get(name) ?? 0
+  }
+
   #giveBack(name: string): void {
-    const held = this.held(name) - 1
+    const held = this.#count(name) - 1
     if (held > 0) this.#held.set(name, held)
     else this.#held.delete(name)
     this.#serve(name)
@@ -78,7 +82,7 @@ export class EmbeddedSlots implements Slots {
     const queue = this.#queues.get(name)
     for (;;) {
       const next = queue?.first
-      if (next === undefined || this.held(name) >= next.limit.most) return
+      if (next === undefined || this.#count(name) >= next.limit.most) return
       queue?.remove(next, true)
       next.end(this.hold([next.limit]))
     }

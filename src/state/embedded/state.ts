@@ -1,4 +1,4 @@
-import type { ConsoleState, NodeSample, RequestRecord } from '../../contracts/console.ts'
+import type { ConsoleState, NodeSample, RequestRecord, SessionEnds } from '../../contracts/console.ts'
 import type { RateLimiter } from '../../contracts/rate-limit.ts'
 import type { State } from '../../contracts/state.ts'
 import { createClaimTokens } from '../claim-tokens.ts'
@@ -48,9 +48,19 @@ export function stateOf(runner: Runner): State {
       // Only the command line shares the file, and it does little.
       listen() {},
     },
-    console: { sessions, keyUses, ...recordsOf(requests, samples) },
+    console: { sessions, keyUses, sessionEnds: createSessionEnds(), ...recordsOf(requests, samples) },
     healthy: () => health.ping().catch(() => false),
     close: () => runner.close(),
+  }
+}
+
+/** There is one node, which ends what it has without an order. */
+function createSessionEnds(): SessionEnds {
+  const orders = new Set<string>()
+  return {
+    order: async (id) => void orders.add(id),
+    pending: async () => [...orders],
+    withdraw: async (id) => void orders.delete(id),
   }
 }
 

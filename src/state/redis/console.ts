@@ -7,6 +7,7 @@ import type {
   RequestFilter,
   RequestRecord,
   RequestRecords,
+  SessionEnds,
 } from '../../contracts/console.ts'
 import { parseInTurns } from '../parse-in-turns.ts'
 import { keys } from './key-names.ts'
@@ -37,6 +38,22 @@ export function createRedisConsole(ask: Ask): ConsoleState {
     requests: createRedisRequests(ask),
     samples: createSamples(ask),
     keyUses: createKeyUses(ask),
+    sessionEnds: createSessionEnds(ask),
+  }
+}
+
+/** How long an order stands at least that nobody carries out. */
+const ORDER_MS = 30_000
+
+function createSessionEnds(ask: Ask): SessionEnds {
+  return {
+    order: (id) =>
+      ask(async (redis) => {
+        await redis.sadd(keys.sessionEnds, id)
+        await redis.pexpire(keys.sessionEnds, ORDER_MS)
+      }),
+    pending: () => ask((redis) => redis.smembers(keys.sessionEnds)),
+    withdraw: (id) => ask(async (redis) => void (await redis.srem(keys.sessionEnds, id))),
   }
 }
 

@@ -49,6 +49,8 @@ export const keys = {
   nodeSamples: 'lk:{console}:samples',
   /** When API keys were used last, by id. */
   apiKeyUses: 'lk:{console}:key-uses',
+  /** Live sessions that are to end, by id. */
+  sessionEnds: 'lk:{console}:session-ends',
   /** A session of the console, by the digest of its token. */
   consoleSession: (id: string) => `lk:{console:${id}}:session`,
   /** A partition of the jobs; see `jobs/job_steps.lua` for what else it has under its hash tag. */

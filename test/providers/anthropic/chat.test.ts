@@ -4,7 +4,7 @@ import type { ChatCall, ChatPart, ChatResult } from '../../../src/contracts/chat
 import type { JsonObject } from '../../../src/contracts/json.ts'
 import type { Step, Target } from '../../../src/contracts/provider.ts'
 import { anthropic } from '../../../src/providers/anthropic/provider.ts'
-import { chatCall, say, user } from '../../support/call.ts'
+import { chatCall, say, user, WEATHER } from '../../support/call.ts'
 import { bytesOf, requestOf } from '../../support/form-of.ts'
 import { fixture, reply } from '../../support/replies.ts'
 
@@ -324,6 +324,9 @@ t.test('what was left out is told', async (t) => {
     'detail: claude-sonnet-5 does not take it; it was left out',
   ])
   t.same(at({ messages: [user({ type: 'image', source, detail: 'auto' })] }), [])
+  const strictly = (strict: boolean) => at({ tools: [{ ...WEATHER, strict }] })
+  t.same(strictly(true), ['tools: the provider does not take `strict`; it was left out'])
+  t.same(strictly(false), [])
 })
 
 t.test('answers that are no message, or lack what was required', async (t) => {

@@ -1,28 +1,32 @@
-import { AudioFormat, CommitStrategy, ElevenLabsClient, RealtimeEvents } from '@elevenlabs/elevenlabs-js'
+import {
+  AudioFormat,
+  CommitStrategy,
+  RealtimeEvents,
+  ScribeRealtime,
+} from '@elevenlabs/elevenlabs-js/wrapper/realtime/index.js'
 import t, { type Test } from 'tap'
 import { framesOf, liveAudio, silence, timesOff } from '../../support/live-audio.ts'
 import { type ElevenLabsWays, elevenlabs } from '../../support/live-elevenlabs.ts'
 import { serveVendor } from '../../support/live-vendor.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 
-// ElevenLabs' own client against the fake that the adapter is tried with.
+// ElevenLabs' own client against the fake that the adapter is tried with: the part of it that stands in the whole as
+// `speechToText.realtime`, since the whole takes seconds to load.
 const AUDIO = liveAudio('it is me', { speed: 2 })
 
 type Heard = Readonly<Record<string, unknown>> & { readonly message_type: string }
-type Client = ElevenLabsClient['speechToText']['realtime']
-type Options = Partial<Parameters<Client['connect']>[0]>
+type Options = Partial<Parameters<ScribeRealtime['connect']>[0]>
 
 async function open(t: Test, options: Options = {}, apiKey = 'secret', ways: ElevenLabsWays = {}) {
   const vendor = await serveVendor(t, elevenlabs('secret', ways))
-  const client = new ElevenLabsClient({ apiKey, baseUrl: vendor.origin })
-  const connection = await client.speechToText.realtime.connect({
+  const connection = await new ScribeRealtime({ apiKey, baseUrl: vendor.origin }).connect({
     modelId: 'scribe_v2_realtime',
     audioFormat: AudioFormat.PCM_16000,
     sampleRate: 16_000,
     commitStrategy: CommitStrategy.MANUAL,
     includeTimestamps: true,
     ...options,
-  } as Parameters<Client['connect']>[0])
+  } as Parameters<ScribeRealtime['connect']>[0])
   t.teardown(() => connection.close())
   const heard: Heard[] = []
   for (const event of Object.values(RealtimeEvents))
@@ -37,7 +41,7 @@ async function open(t: Test, options: Options = {}, apiKey = 'secret', ways: Ele
   return { vendor, connection, heard, of, started, closed }
 }
 
-function speak(connection: Awaited<ReturnType<Client['connect']>>, pcm = AUDIO.pcm): void {
+function speak(connection: Awaited<ReturnType<ScribeRealtime['connect']>>, pcm = AUDIO.pcm): void {
   for (const frame of framesOf({ ...AUDIO, pcm }, 100))
     connection.send({ audioBase64: frame.toString('base64') })
 }
@@ -86,7 +90,7 @@ t.test('a commit of too little is refused, and the session goes on', async (t) =
   t.match(of('committed_transcript'), [{ text: 'it is me' }])
 })
 
-type Connection = Awaited<ReturnType<Client['connect']>>
+type Connection = Awaited<ReturnType<ScribeRealtime['connect']>>
 const raw = (connection: Connection) =>
   (connection as unknown as { websocket: { send(data: string | Buffer): void } }).websocket
 const chunk = silence(0.1).toString('base64')

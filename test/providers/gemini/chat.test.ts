@@ -183,6 +183,8 @@ t.test('pictures and audio', async (t) => {
   t.match(done(next(await fixture('gemini/chat.json'), asked)).warnings, [/detail/])
   const auto = { messages: [{ role: 'user', parts: [image('https://a/b.png', 'auto')] }] } as const
   t.same(done(next(await fixture('gemini/chat.json'), auto)).warnings, [])
+  const strictly = { tools: [{ name: 'now', description: null, parameters: null, strict: true }] }
+  t.match(done(next(await fixture('gemini/chat.json'), strictly)).warnings, [/^tools: .* `strict`/])
 })
 
 t.test('what cannot be sent is refused', async (t) => {

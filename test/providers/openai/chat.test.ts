@@ -204,6 +204,10 @@ t.test('tools, a schema and speech', async (t) => {
   const bare = { name: 'now', description: null, parameters: null }
   const rows: [Partial<ChatCall>, JsonObject][] = [
     [{ tools: [WEATHER] }, { tools: [wireTool] }],
+    ...[true, false].map((strict): [Partial<ChatCall>, JsonObject] => [
+      { tools: [{ ...WEATHER, strict }] },
+      { tools: [{ type: 'function', function: { ...WEATHER, strict } }] },
+    ]),
     [{ tools: [bare] }, { tools: [{ type: 'function', function: { name: 'now' } }] }],
     [
       { tools: [WEATHER], tool_choice: 'auto' },

@@ -140,7 +140,7 @@ const NODE: Column<LiveSessionAnswer> = {
 }
 
 function columnsFor(workspace: string | null, sessions: readonly LiveSessionAnswer[]) {
-  const hasOthers = sessions.some(({ is_here: isHere, node }) => !isHere && node !== null)
+  const hasOthers = new Set(sessions.map(({ node }) => node)).size > 1
   return [KEY, ...(workspace === null ? [WORKSPACE] : []), ...FACTS, ...(hasOthers ? [NODE] : [])]
 }
 
@@ -150,17 +150,15 @@ function endColumn(onEnd: (one: LiveSessionAnswer) => void): Column<LiveSessionA
     hideHead: true,
     narrow: true,
     cell: (one) =>
-      one.is_here
-        ? h(
-            Button,
-            {
-              small: true,
-              icon: 'stop',
-              label: `End the session of ${keyWords(one)}`,
-              onClick: () => onEnd(one),
-            },
-            'End',
-          )
-        : h('span', { class: 'quiet small' }, 'on another node'),
+      h(
+        Button,
+        {
+          small: true,
+          icon: 'stop',
+          label: `End the session of ${keyWords(one)}`,
+          onClick: () => onEnd(one),
+        },
+        'End',
+      ),
   }
 }

@@ -446,8 +446,6 @@ export interface LiveSessionAnswer {
   readonly cost_usd: number | null
   /** Null: for operators only. */
   readonly node: string | null
-  /** At the node that answers, which alone can end it. */
-  readonly is_here: boolean
 }
 
 /** Why a request failed. Names and words of ours, and never what was sent. */

@@ -20,7 +20,7 @@ const Query = Type.Object({ workspace: WorkspaceField })
 export function liveEndpoints(context: ConsoleContext, history: NodeHistory): EdgeRoute[] {
   return [
     consoleEndpoint(context, 'GET', PATH, { query: Query }, (call) => listSessions(call, history)),
-    consoleEndpoint(context, 'POST', `${ONE}/end`, {}, endOne),
+    consoleEndpoint(context, 'POST', `${ONE}/end`, {}, (call) => endOne(call, history)),
   ]
 }
 
@@ -49,7 +49,6 @@ async function listSessions(
     switches: sample.switches,
     cost_usd: sample.costUsd,
     node: isOperator ? node : null,
-    is_here: node === context.nodeName,
   })
   const latest = history.latest(await history.samples(RECENT_MS))
   const others = latest.filter(({ node }) => node !== context.nodeName)
@@ -63,9 +62,19 @@ async function listSessions(
   return { sessions: newest.slice(0, SESSIONS_MAX), is_cut: isCut || newest.length > SESSIONS_MAX }
 }
 
-async function endOne({ context, viewer, params }: ConsoleCall<`${typeof ONE}/end`, unknown, unknown>) {
+async function endOne(
+  { context, viewer, params }: ConsoleCall<`${typeof ONE}/end`, unknown, unknown>,
+  history: NodeHistory,
+) {
   const { workspace, session: id } = params
   const { live } = context.dependencies
-  await endSession(viewer.actor, { id, workspace }, { state: context.admin.state, live })
+  const elsewhere = async () =>
+    history.latest(await history.samples(RECENT_MS)).flatMap(({ live: told }) => told?.sessions ?? [])
+  const { sessionEnds } = context.state
+  await endSession(
+    viewer.actor,
+    { id, workspace },
+    { state: context.admin.state, live, sessionEnds, elsewhere },
+  )
   return {}
 }

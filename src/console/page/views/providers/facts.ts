@@ -25,6 +25,9 @@ const FACTS: Readonly<Record<keyof DeclaredFacts, true>> = {
   region: true,
   retention: true,
   training: true,
+  // No facts of a model, but edited with them; only a provider takes them.
+  concurrency: true,
+  queue_ms: true,
 }
 const FACT_NAMES = Object.keys(FACTS) as readonly (keyof DeclaredFacts)[]
 

@@ -21,6 +21,8 @@ import { type Converter, converter } from '../media/pcm.ts'
 /** How long a provider may take to accept a socket, and how long until it takes audio. */
 const HANDSHAKE_MS = 5_000
 const READY_MS = 5_000
+/** How often a connection is looked at for its death. */
+const LOOK_MS = 100
 /** How fast audio goes to a provider that does not say what it takes, of real time: Deepgram's limit. */
 const SPEED = 1.25
 /** Seconds of audio that may be sent at once, when a connection begins and after a pause. */
@@ -77,6 +79,9 @@ export class LiveConnection implements SocketListener {
   #credit = BURST_SECONDS
   #creditMs = 0
   #sentMs = 0
+  /** When it was last looked at for its death, and when sound had last been sent by then. */
+  #lookedMs = 0
+  #soundMs = 0
 
   constructor(
     active: ActiveCall<'transcription'>,
@@ -135,19 +140,24 @@ export class LiveConnection implements SocketListener {
   }
 
   /**
-   * Why it is taken for dead when it says nothing; null: it is not.
+   * Why it is taken for dead when it says nothing; null: it is not, or was asked for just before. Sound counts that was
+   * sent by the last look: where this process was held up, what the provider said meanwhile is read in between.
    *
    * @param soundMs when sound was last sent
    * @param endedMs when no more audio came; null: more may come
    */
   deathOf(nowMs: number, soundMs: number, endedMs: number | null): Failure | null {
+    if (nowMs - this.#lookedMs < LOOK_MS) return null
+    const soundBeforeMs = this.#soundMs
+    this.#lookedMs = nowMs
+    this.#soundMs = soundMs
     const silentMs = nowMs - this.heardMs
     if (this.isStuck && silentMs > SILENT_MS) return STUCK
     if (this.isEnding && endedMs !== null && nowMs - Math.max(endedMs, this.heardMs) > ENDING_MS)
       return SILENT
     const { answersWithinMs: withinMs } = this.#live
     if (withinMs === undefined) return null
-    return silentMs > withinMs && soundMs > this.heardMs + withinMs / 2 ? SILENT : null
+    return silentMs > withinMs && soundBeforeMs > this.heardMs + withinMs / 2 ? SILENT : null
   }
 
   /** Its provider would end it soon. */

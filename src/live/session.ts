@@ -260,6 +260,8 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
     const connection = this.#connection
     if (this.#isOver) return
     if (connection === null) return void this.#pumpPieces(nowMs)
+    const dead = connection.deathOf(nowMs, this.#feed.soundSentMs, this.#endedMs)
+    if (dead !== null) return void connection.fail(dead)
     const isMore = this.#feed.send(connection, this.#money, nowMs, this.#sayFinalized)
     this.#countLost(connection)
     if (isMore) this.#parts.clock.hurry(this)
@@ -277,8 +279,7 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
     this.#countTime(connection, nowMs)
     connection.keepAlive(nowMs)
     this.pump(nowMs)
-    const dead = connection.deathOf(nowMs, this.#feed.soundSentMs, this.#endedMs)
-    if (dead !== null) return void connection.fail(dead)
+    if (this.#connection !== connection) return
     this.#watchRotation(connection, nowMs)
     this.#watchMoney()
   }

@@ -36,6 +36,12 @@ t.test('a node that has served tells what it did', { timeout: 120_000 }, async (
   t.equal(value(duration, { ...chats, provider: 'sandbox', error_type: '' }), 4, 'one of them for a job')
   t.equal(value(duration, { ...chats, provider: 'ill', error_type: 'server' }), 2)
   t.equal(value('gen_ai_client_operation_time_to_first_chunk_seconds_count', chats), 1)
+  const heard = { gen_ai_operation_name: 'transcription' }
+  t.ok(Number(value(duration, heard)) > 1, 'of a file, and of a live session')
+  t.notOk(
+    value('gen_ai_client_operation_time_to_first_chunk_seconds_count', heard),
+    'a live session has connected, which is no piece of an answer',
+  )
   t.ok(Number(value('gen_ai_client_token_usage_sum', { gen_ai_token_type: 'output' })) > 0)
   t.equal(value('larkway_attempts_total', { operation: 'chat', outcome: 'ok' }), 4)
   t.equal(value('larkway_attempts_total', { operation: 'chat', outcome: 'server' }), 2)

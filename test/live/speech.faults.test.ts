@@ -1,6 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { test } from 'tap'
+import { configuredProvider, entry } from '../support/catalog.ts'
 import { openSpeech, samplesOf, serveVoice, voiceEntry } from '../support/speech-rig.ts'
+import { serveVoiceSocket } from '../support/voice-socket.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const TEXT = ['One lark sings. ', 'Two larks', ' sing! Three', ' larks?']
@@ -353,4 +355,19 @@ test('hostile messages end the session with a code, and charge nothing', async (
   t.equal(await rig.spent(), 0)
   t.same(voice.asked, [])
   t.equal(rig.live.count, 0)
+})
+
+test('a socket that says nothing is given up for requests', { timeout: 60_000 }, async (t) => {
+  const dies = { how: 'silence', afterBytes: 0 } as const
+  const voice = await serveVoiceSocket(t, { behave: (_, count) => (count === 1 ? { dies } : {}) })
+  const provider = { name: 'socket', kind: 'elevenlabs', baseUrl: voice.origin, credential: 'k' }
+  const rig = await openSpeech(t, [entry({ provider: configuredProvider(provider) })])
+  const caller = rig.connect('response_format=pcm&voice=nova')
+  await caller.message('ready')
+  caller.write(SENTENCES.join(' '))
+  caller.end()
+  await caller.closed
+  t.ok(caller.audio.equals(Buffer.concat(SENTENCES.map((text) => samplesOf(text)))), 'each sentence once')
+  t.same(voice.requested, SENTENCES.slice(1))
+  t.equal(await rig.spent(), microsOf(SENTENCES))
 })

@@ -12,6 +12,8 @@ const { origin } = await serveWords(
       const { hows, fromSeconds, toSeconds } = deaths
       return { how: dice.one(hows), afterSeconds: fromSeconds + dice.roll() * (toSeconds - fromSeconds) }
     },
+    onDeath: (name, how) =>
+      parentPort?.postMessage({ name, how, atMs: performance.timeOrigin + performance.now() }),
   },
 )
 parentPort?.postMessage(origin)

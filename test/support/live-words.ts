@@ -16,7 +16,9 @@ import { serveHttp } from './http-server.ts'
  */
 export const RATE = 16_000
 export const WORD_SECONDS = 0.4
-const SPOKEN_SECONDS = 0.3
+export const SPOKEN_SECONDS = 0.3
+/** A connection that says nothing for so long, while it is sent sound, is taken for dead. */
+export const ANSWERS_WITHIN_MS = 1_500
 const FIRST_VALUE = 1_000
 const STEP = 4
 
@@ -42,6 +44,15 @@ export type Death = 'reset' | 'close' | 'silence' | 'refuse'
 export interface WordsOrders {
   /** Whether and when this connection dies: seconds of audio that it has heard. Asked once for each, in their order. */
   readonly death?: (connection: number) => { readonly how: Death; readonly afterSeconds: number } | null
+  /** Is told when a connection dies. @param name what its caller gave as `prompt` */
+  readonly onDeath?: (name: string, how: Death) => void
+}
+
+/** A connection's end, on the clock that all threads have in common. */
+export interface DeathTold {
+  readonly name: string
+  readonly how: Death
+  readonly atMs: number
 }
 
 export interface WordsServer {
@@ -64,9 +75,11 @@ export interface DrawnDeaths {
 export async function serveWordsApart(
   t: Pick<Test, 'teardown'>,
   deaths: DrawnDeaths | null,
+  onDeath: (told: DeathTold) => void = () => {},
 ): Promise<string> {
   const worker = new Worker(new URL('./live-words-thread.ts', import.meta.url), { workerData: deaths })
   const [origin] = (await once(worker, 'message')) as [string]
+  worker.on('message', onDeath)
   t.teardown(() => worker.terminate())
   return origin
 }
@@ -79,13 +92,16 @@ export async function serveWords(t: Pick<Test, 'teardown'>, orders: WordsOrders 
   server.on('upgrade', (request, socket, head) => {
     const connection = heard.push(0) - 1
     const death = orders.death?.(connection) ?? null
+    // Whoever was kept waiting for too long has hung up.
+    socket.on('error', () => {})
     if (death?.how === 'refuse') {
       socket.end('HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n')
       return
     }
     sockets.handleUpgrade(request, socket, head, (ws) => {
       ws.send('{"t":"ready"}')
-      const rate = Number(new URL(request.url ?? '', 'http://words').searchParams.get('rate'))
+      const query = new URL(request.url ?? '', 'http://words').searchParams
+      const rate = Number(query.get('rate'))
       const listener = new WordListener((said) => {
         ws.send(JSON.stringify(said))
         if (said.t === 'ended') ws.close(1000)
@@ -93,7 +109,10 @@ export async function serveWords(t: Pick<Test, 'teardown'>, orders: WordsOrders 
       ws.on('error', () => {})
       ws.on('message', (data, isBinary) => {
         if (!isBinary) return listener.told(JSON.parse(String(data)))
-        if (death !== null && listener.seconds >= death.afterSeconds) return die(ws, death.how)
+        if (death !== null && listener.seconds >= death.afterSeconds) {
+          orders.onDeath?.(query.get('name') ?? '', death.how)
+          return die(ws, death.how)
+        }
         listener.hear(data as Buffer)
         heard[connection] = listener.seconds
       })
@@ -178,16 +197,16 @@ function wordOf(value: number): string {
 
 /** The protocol of that provider. */
 const live: LiveTranscription = {
-  handshake: (call, { baseUrl }) => ({
+  handshake: ({ live: { audio }, options }, { baseUrl }) => ({
     // Each word is a value of its own: another rate would change it.
-    url: `${baseUrl.replace('http:', 'ws:')}/?rate=${call.live.audio.sampleRate}`,
+    url: `${baseUrl.replace('http:', 'ws:')}/?rate=${audio.sampleRate}&name=${options.prompt ?? ''}`,
     protocols: [],
     headers: {},
-    audio: { ...call.live.audio, encoding: 'pcm_s16le', channels: 1 },
+    audio: { ...audio, encoding: 'pcm_s16le', channels: 1 },
   }),
   refused: ({ status }) => failure(status),
   connect: () => new WordsStepper(),
-  answersWithinMs: 1_500,
+  answersWithinMs: ANSWERS_WITHIN_MS,
 }
 
 function failure(status: number | null): Failure {

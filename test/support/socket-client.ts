@@ -6,6 +6,8 @@ export type Message = Record<string, unknown> & { readonly type: string }
 /** A caller on a WebSocket: keeps every message. */
 export class SocketClient {
   readonly messages: Message[] = []
+  /** When each of them came, on the clock of `performance.now()`. */
+  readonly arrivedMs: number[] = []
   /** Answer to the handshake, where it was refused. */
   refusal: { error: Record<string, unknown> } | null = null
   readonly socket: WebSocket
@@ -57,6 +59,7 @@ export class SocketClient {
 
   protected received(data: Buffer, _isBinary: boolean): void {
     this.messages.push(JSON.parse(String(data)))
+    this.arrivedMs.push(performance.now())
   }
 
   #wake(): void {

@@ -5,6 +5,7 @@ import { openRedisState, startsEmpty } from '../support/redis-state.ts'
 import { withoutServers } from '../support/servers.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { stateContracts } from './redis.contracts.ts'
+import { slotsContract } from './slots.contract.ts'
 
 t.test('a cluster', { skip: withoutServers }, async (t) => {
   const cluster = await startRedisCluster(t)
@@ -17,6 +18,11 @@ t.test('a cluster', { skip: withoutServers }, async (t) => {
 
   await t.test('keeps the contracts of the state', async (t) => {
     await stateContracts(t, startsEmpty(state, clients))
+  })
+
+  await t.test('shares slots between nodes', async (t) => {
+    const other = await openRedisState(t, url)
+    slotsContract(t, async () => [state.slots, other.slots])
   })
 
   await t.test('has the workspaces on all its nodes', async (t) => {

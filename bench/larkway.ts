@@ -51,6 +51,9 @@ export function larkwayConfiguration(upstreamPort: number) {
   }
 }
 
+/** Facts of live audio without a limit of sessions: what a real account is allowed is less than what is measured. */
+const UNLIMITED = { features: ['word_timestamps'], hints: [], limits: {} }
+
 /** Two apps of a workspace, routed to the upstream for live audio: by Deepgram's protocol, and by OpenAI's. */
 export function larkwayLive() {
   const bearers = (keys: readonly string[]) => keys.map((key) => `Bearer ${key}`)
@@ -71,7 +74,7 @@ export function larkwayLive() {
       const origin = `http://127.0.0.1:${upstreamPort}`
       const route = (provider: string, model: string) => ({
         workspace: 'bench',
-        entries: [{ provider, model }],
+        entries: [{ provider, model, live: UNLIMITED }],
       })
       return {
         ...whole,

@@ -4,7 +4,7 @@ import { type Static, Type } from 'typebox'
 const REGION = '^[a-z][a-z0-9]*(-[a-z0-9]+)*$'
 const Region = Type.String({ pattern: REGION, maxLength: 32 })
 const Days = Type.Object(
-  { days: Type.Integer({ minimum: 0, maximum: 36_500 }) },
+  { days: Type.Integer({ minimum: 0, maximum: 36_500, description: 'most days that it is kept' }) },
   { additionalProperties: false },
 )
 

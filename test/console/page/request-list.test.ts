@@ -59,7 +59,9 @@ t.test('every endpoint whose requests are noted can be filtered by', async (t) =
   // Nobody goes through them.
   const context = { services: { state: {} }, jobs: {} } as unknown as ApiContext
   const routes = createRoutes({ ...context, links: null })
-  const noted = routes.map(({ path }) => path).filter((path) => /^(\/(openai|deepgram))?\/v1\//.test(path))
+  const noted = routes
+    .map(({ path }) => path)
+    .filter((path) => /^(\/(openai|deepgram|elevenlabs))?\/v[12]\//.test(path))
   t.same([...ENDPOINTS].sort(), [...new Set([...noted, 'job'])].sort())
 })
 

@@ -296,7 +296,7 @@ interface RouteOptions extends Pick<EdgeRoute, 'method' | 'path'> {
 type Respond = (exchange: Exchange, context: CallContext) => Ending | Promise<Reply>
 
 /** Paths whose requests are recorded: those of calls, and not those of the console itself. */
-const RECORDED = /^(?:\/(?:openai|deepgram|elevenlabs))?\/v1\//
+const RECORDED = /^(?:\/(?:openai|deepgram|elevenlabs))?\/v[12]\//
 
 /** Binds a function to the edge: one answer, the headers that became due on the way, one line in the log. */
 export function observedRoute(

@@ -177,6 +177,18 @@ export const ENDPOINTS: readonly string[] = [
   '/openai/v1/realtime',
   '/openai/v1/realtime/client_secrets',
   '/deepgram/v1/listen',
+  '/deepgram/v1/speak',
+  '/deepgram/v1/models',
+  '/deepgram/v1/models/:model',
+  '/elevenlabs/v1/speech-to-text',
+  '/elevenlabs/v1/text-to-speech/:voice_id',
+  '/elevenlabs/v1/text-to-speech/:voice_id/stream',
+  '/elevenlabs/v1/text-to-speech/:voice_id/with-timestamps',
+  '/elevenlabs/v1/text-to-speech/:voice_id/stream/with-timestamps',
+  '/elevenlabs/v1/voices',
+  '/elevenlabs/v1/voices/:voice_id',
+  '/elevenlabs/v2/voices',
+  '/elevenlabs/v1/models',
 ]
 
 /** A run of a job has no path. */

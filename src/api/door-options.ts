@@ -1,6 +1,10 @@
+import { type TSchema, Type } from 'typebox'
+import { GatewayError } from '../errors.ts'
 import { type Fields, readBoolean } from '../inbound/form.ts'
 import { invalidField, MUST } from '../inbound/refusals.ts'
 import { unknownFields } from './fields.ts'
+import { optional } from './json-request.ts'
+import { refusedField } from './openai/door.ts'
 import type { Json } from './openapi/schema.ts'
 
 /**
@@ -110,16 +114,50 @@ export function formOf(fields: Readonly<Record<string, FieldValue>>): Fields {
   return { kind: 'form', values: new Map(given) }
 }
 
-/** Documents the options as parameters of the query: those that are not refused. */
-export function optionsParameter(options: DoorOptions): Json {
+/**
+ * Names the field at fault of an error as the clients of a door know it.
+ *
+ * @param names of theirs by those of ours
+ */
+export function renamed(error: GatewayError, names: Readonly<Record<string, string>>): GatewayError {
+  const { param = '' } = error.extra
+  const name = Object.hasOwn(names, param) ? names[param] : undefined
+  if (name === undefined) return error
+  const message = error.message.replaceAll(`\`${param}\``, `\`${name}\``)
+  return new GatewayError(error.code, message, { ...error.extra, param: name })
+}
+
+/** Members of a JSON body for options that are refused or have no effect. */
+export function jsonOptions(options: DoorOptions): Record<string, TSchema> {
+  const members = Object.entries(options).flatMap(([name, { fate, note }]): [string, TSchema][] => {
+    if (fate === 'refused') return [[name, refusedField(note)]]
+    return fate === 'warned' ? [[name, optional(Type.Unknown(), `no effect: ${note}`)]] : []
+  })
+  return Object.fromEntries(members)
+}
+
+/** Lines for `warnings` about members of a JSON body that have no effect. */
+export function jsonWarnings(options: DoorOptions, body: Readonly<Record<string, unknown>>): string[] {
+  const isSent = (name: string) => (body[name] ?? false) !== false
+  return Object.entries(options)
+    .filter(([name, { fate }]) => fate === 'warned' && isSent(name))
+    .map(([name, { note }]) => `${name}: ${note}`)
+}
+
+/** Documents the options that are not refused, as text. */
+export function formOptions(options: DoorOptions): Json {
   const taken = Object.entries(options).filter(([, { fate }]) => fate !== 'refused')
-  const properties = taken.map(([name, { note }]) => [name, { type: 'string', description: note }])
+  return Object.fromEntries(taken.map(([name, { note }]) => [name, { type: 'string', description: note }]))
+}
+
+/** Documents the options as parameters of the query. */
+export function optionsParameter(options: DoorOptions): Json {
   return {
     name: 'options',
     in: 'query',
     style: 'form',
     explode: true,
-    schema: { type: 'object', properties: Object.fromEntries(properties) },
+    schema: { type: 'object', properties: formOptions(options) },
     // Pages that send calls fill a form with this, instead of a value for every field.
     example: {},
   }

@@ -297,7 +297,7 @@ interface RouteOptions extends Pick<EdgeRoute, 'method' | 'path'> {
 type Respond = (exchange: Exchange, context: CallContext) => Ending | Promise<Reply>
 
 /** Paths whose requests are recorded: those of calls, and not those of the console itself. */
-const RECORDED = /^(?:(?:\/(?:openai|deepgram|elevenlabs))?\/v1|\/assemblyai\/v2)\//
+const RECORDED = /^(?:\/(?:openai|deepgram|elevenlabs|assemblyai))?\/v[12]\//
 
 /** Binds a function to the edge: one answer, the headers that became due on the way, one line in the log. */
 export function observedRoute(

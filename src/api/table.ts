@@ -6,7 +6,17 @@ import { upload } from './assemblyai/upload.ts'
 import type { Asset } from './assets.ts'
 import { listen } from './deepgram/listen.ts'
 import { listenFile } from './deepgram/listen-file.ts'
+import { deepgramModel, deepgramModels } from './deepgram/models.ts'
+import { speak } from './deepgram/speak.ts'
 import { createDocs, type DocsNeeds, docsFile, docsPage, openapiJson } from './docs.ts'
+import { speechToText } from './elevenlabs/speech-to-text.ts'
+import {
+  textToSpeech,
+  textToSpeechStream,
+  textToSpeechTimed,
+  textToSpeechTimedStream,
+} from './elevenlabs/text-to-speech.ts'
+import { elevenlabsModels, voice, voices, voicesPage } from './elevenlabs/voices.ts'
 import type { Dependencies, Endpoint } from './endpoint.ts'
 import { healthz, type ReadinessNeeds, readyz } from './health.ts'
 import { audio } from './native/audio.ts'
@@ -92,6 +102,19 @@ export const ENDPOINTS = table({
 
   'GET /deepgram/v1/listen': listen,
   'POST /deepgram/v1/listen': listenFile,
+  'POST /deepgram/v1/speak': speak,
+  'GET /deepgram/v1/models': deepgramModels,
+  'GET /deepgram/v1/models/:model': deepgramModel,
+
+  'POST /elevenlabs/v1/speech-to-text': speechToText,
+  'POST /elevenlabs/v1/text-to-speech/:voice_id': textToSpeech,
+  'POST /elevenlabs/v1/text-to-speech/:voice_id/stream': textToSpeechStream,
+  'POST /elevenlabs/v1/text-to-speech/:voice_id/with-timestamps': textToSpeechTimed,
+  'POST /elevenlabs/v1/text-to-speech/:voice_id/stream/with-timestamps': textToSpeechTimedStream,
+  'GET /elevenlabs/v1/voices': voices,
+  'GET /elevenlabs/v1/voices/:voice_id': voice,
+  'GET /elevenlabs/v2/voices': voicesPage,
+  'GET /elevenlabs/v1/models': elevenlabsModels,
 
   'POST /assemblyai/v2/upload': upload,
   'POST /assemblyai/v2/transcript': submitTranscript,

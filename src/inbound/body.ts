@@ -35,8 +35,11 @@ export interface ReceiveOptions {
 
 /** Where a wire format has the audio, where that is not where the gateway's own has it. */
 export interface BodyLayout {
-  /** A body that is no JSON is the audio itself, whatever its type says, and without one. */
-  readonly isRaw: boolean
+  /**
+   * `raw`: a body that is no JSON is the audio itself, whatever its type says, or if
+   * it has none. `form`: there are forms alone.
+   */
+  readonly form: 'raw' | 'form'
   /** Fields that name where the audio is fetched from. */
   readonly urlFields: readonly string[]
   /** Tells a caller without audio how to send it. */
@@ -124,13 +127,16 @@ function scannerFor(
 ): BodyScanner {
   const contentType = contentTypeOf(exchange)
   const { 'content-type': type, 'content-encoding': coding } = exchange.headers
-  if (layout?.isRaw === true && type === undefined && coding === undefined)
+  if (layout?.form === 'raw' && type === undefined && coding === undefined)
     return new RawAudioScanner(exchange, limits, tap)
   if (contentType !== null) {
     const { value } = contentType
+    if (value === 'multipart/form-data' && layout?.form !== 'raw')
+      return new MultipartScanner(contentType, limits, tap)
+    if (layout?.form === 'form')
+      throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'send multipart/form-data, uncompressed')
     if (value === 'application/json') return new JsonAudioScanner(limits, tap)
-    if (layout?.isRaw === true) return new RawAudioScanner(exchange, limits, tap)
-    if (value === 'multipart/form-data') return new MultipartScanner(contentType, limits, tap)
+    if (layout?.form === 'raw') return new RawAudioScanner(exchange, limits, tap)
     if (/^audio\/./.test(value) || value === 'application/octet-stream') {
       return new RawAudioScanner(exchange, limits, tap)
     }

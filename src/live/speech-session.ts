@@ -335,13 +335,14 @@ export class SpeechSession implements Ticking {
   }
 
   #count(spoken: Envelope, { askedMs, heardMs }: SentenceCall, { characters }: Sentence): void {
+    const { context } = this.#request
     const before = this.#last
     this.#watch?.spoke(spoken, characters, ((heardMs ?? performance.now()) - askedMs) / 1000)
     if (before === null || (before.provider === spoken.provider && before.model === spoken.model)) return
     this.#switches += 1
     this.#watch?.revoiced(before)
     const to = { 'larkway.provider': spoken.provider, 'gen_ai.request.model': spoken.model }
-    this.#request.context.trace?.event('live.switched', to)
+    context.trace?.event('live.switched', to)
   }
 
   /** Asks for the next sentence, unless the caller is behind with the audio that there is. */

@@ -18,21 +18,25 @@ const PARAM_DEPTH_MAX = 8
  */
 export const FIELD_NAMES: ReadonlySet<string> = new Set(
   `
-    Idempotency-Key anchor arguments audio audio_base64 background base64 best_of channels
-    chunking_strategy commit content custom_vocabulary data delay description detail detect_language
-    diarization dimensions domains duration_seconds echo encoding encoding_format endpoint endpointing_ms
-    expires_after file filename format frequency_penalty function function_call functions id
-    idempotency_key image_url images include include_usage input input_audio instructions interim
-    json_schema keyterms keywords known_speaker_names known_speaker_references language languages
-    logit_bias logprobs max_completion_tokens max_session_seconds max_sessions max_tokens media_type
-    messages metadata modalities mode model moderation multichannel n name noise_reduction options
-    output_compression output_format parallel_tool_calls parameters partial_images payload prediction
-    presence_penalty profanity_filter prompt prompt_cache_key prompt_cache_retention purpose quality rate
-    reasoning_effort redaction response_format response_profile response_schema role safety_identifier
-    sample_rate schema seconds seed service_tier session silence_duration_ms size smart_formatting
-    speaker_count_hint speed stop store stream stream_format stream_options strict style suffix task
-    temperature text timestamp_granularities timestamps token tool_call_id tool_calls tool_choice tools
-    top_logprobs top_p transcription turn_detection type url user verbosity voice wait web_search_options
+    Idempotency-Key X-LK-Require access_programs allowed_callers anchor arguments async audio
+    audio_base64 background base64 best_of call_id channels chunking_strategy commit complexity content
+    context_management conversation custom_vocabulary data days defer_loading delay description detail
+    detect_language diarization dimensions domains duration_seconds echo encoding encoding_format
+    endpoint endpointing_ms expires_after file file_id filename format frame_count frame_duration_ms
+    frequency_penalty function function_call functions id idempotency_key image image_url images include
+    include_obfuscation include_usage input input_audio instructions interim json_schema keyterms
+    keywords known_speaker_names known_speaker_references language languages logit_bias logprobs
+    max_completion_tokens max_output_tokens max_session_seconds max_sessions max_tokens max_tool_calls
+    media_type messages metadata modalities mode model moderation multichannel n name noise_reduction
+    options output output_compression output_format output_schema parallel_tool_calls parameters
+    partial_images payload prediction presence_penalty previous_response_id prewarm profanity_filter
+    prompt prompt_cache_key prompt_cache_options prompt_cache_retention purpose quality rate reasoning
+    reasoning_effort redaction refusal region require response_format response_profile response_schema
+    retention role safety_identifier sample_rate schema seconds seed service_tier session
+    silence_duration_ms size smart_formatting speaker_count_hint speed stop store stream stream_format
+    stream_options strict style suffix svg task temperature text timestamp_granularities timestamps
+    token tool_call_id tool_calls tool_choice tools top_logprobs top_p training transcription truncation
+    turn_detection type url user verbosity voice wait web_search_options
   `
     .trim()
     .split(/\s+/),

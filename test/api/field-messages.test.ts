@@ -1,6 +1,6 @@
 import t from 'tap'
 import { type TSchema, Type } from 'typebox'
-import { SELECTOR_FIELDS, typedFields } from '../../src/api/fields.ts'
+import { readRequire, SELECTOR_FIELDS, typedFields } from '../../src/api/fields.ts'
 import { chatRequest, completeRequest, visionRequest } from '../../src/api/native/chat.ts'
 
 import { embeddingsRequest } from '../../src/api/native/embeddings.ts'
@@ -79,7 +79,15 @@ t.test('every field of every endpoint is refused in one style that names it', as
     if (first.length > 4 && request !== visionRequest)
       t.match(told?.message, new RegExp(`\`${misspelled}\` may be meant`), misspelled)
   }
-  const fields = { ...TRANSCRIPTION_FIELDS, ...SELECTOR_FIELDS } as Readonly<Record<string, TSchema>>
+  // An object or a text, which no form tells apart: it is read as a whole.
+  const { require, ...selectors } = SELECTOR_FIELDS
+  for (const value of WRONG)
+    judge(
+      'require',
+      messageOf(() => readRequire({ headers: {} }, value)),
+    )
+  t.ok(Type.IsOptional(require))
+  const fields = { ...TRANSCRIPTION_FIELDS, ...selectors } as Readonly<Record<string, TSchema>>
   for (const [name, schema] of Object.entries(fields)) {
     const read = typedFields({ [name]: schema })
     for (const value of WRONG) {

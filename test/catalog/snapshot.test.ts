@@ -51,6 +51,8 @@ t.test('the documented example becomes a snapshot', async (t) => {
     credential: null,
     access: 'platform',
     workspace: null,
+    concurrency: null,
+    queueMs: 1_000,
   })
   t.same(whisper?.facts.price, { per_hour_usd: 0.05 }, 'the price of the file, none being in the table')
   t.ok(whisper?.facts.features.includes('word_timestamps'), 'the rest is from the table')

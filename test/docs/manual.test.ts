@@ -3,7 +3,10 @@ import t from 'tap'
 import { type TSchema, Type } from 'typebox'
 import { TRANSCRIPT_OPTIONS } from '../../src/api/assemblyai/transcript-options.ts'
 import { LISTEN_OPTIONS } from '../../src/api/deepgram/file-options.ts'
+import { SPEAK_OPTIONS } from '../../src/api/deepgram/speak.ts'
 import { optionTable } from '../../src/api/door-options.ts'
+import { SCRIBE_OPTIONS } from '../../src/api/elevenlabs/scribe-options.ts'
+import { SPEECH_OPTIONS, SPEECH_QUERY } from '../../src/api/elevenlabs/text-to-speech.ts'
 import type { ResultLinks } from '../../src/api/native/results.ts'
 import { type ApiContext, createRoutes, endpointTable } from '../../src/api/table.ts'
 import { openDemo } from '../../src/catalog/demo.ts'
@@ -84,6 +87,12 @@ t.test('the table of endpoints is made of the endpoints that are served', async 
 /** Tables of the options of doors, by the name of their place in the manual. */
 const DOOR_TABLES = new Map([
   ['deepgram listen', { page: 'moving-from-deepgram', options: LISTEN_OPTIONS }],
+  ['deepgram speak', { page: 'moving-from-deepgram', options: SPEAK_OPTIONS }],
+  ['elevenlabs speech-to-text', { page: 'moving-from-elevenlabs', options: SCRIBE_OPTIONS }],
+  [
+    'elevenlabs text-to-speech',
+    { page: 'moving-from-elevenlabs', options: { ...SPEECH_QUERY, ...SPEECH_OPTIONS } },
+  ],
   ['assemblyai transcript', { page: 'moving-from-assemblyai', options: TRANSCRIPT_OPTIONS }],
 ])
 

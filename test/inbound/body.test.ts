@@ -117,7 +117,7 @@ t.test('the body of a job is filed under the job', async (t) => {
   const { spool, received } = start({ contentType: 'audio/wav', chunks: [AUDIO] }, { job: 'tj_1' })
   await received
   t.same(spool.writers[0]?.opened, {
-    ...{ workspace: 'acme', contentLength: AUDIO.length },
+    ...{ workspace: 'acme', contentLength: AUDIO.length, sealed: false },
     ...{ id: 'tj_1', kind: 'job' },
   })
 })

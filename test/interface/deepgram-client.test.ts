@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { type Deepgram, DeepgramClient, DeepgramError } from '@deepgram/sdk'
 import t, { type Test } from 'tap'
 import { listenFile } from '../../src/api/deepgram/listen-file.ts'
+import { SPEAK_OPTIONS } from '../../src/api/deepgram/speak.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { speak } from '../../src/sandbox/speak.ts'
 import { configuredProvider, entry } from '../support/catalog.ts'
@@ -11,10 +12,11 @@ import { startDemoProcess } from '../support/demo-route.ts'
 import { openDoors } from '../support/doors-rig.ts'
 import { startEdge } from '../support/edge.ts'
 import { assertStopsClean } from '../support/gateway.ts'
-import { startRouteGateway } from '../support/route-gateway.ts'
+import { secret, startRouteGateway } from '../support/route-gateway.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { DEEPGRAM_KEY, deepgramDialect } from '../support/upstream/deepgram.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
+import { publishedOptions } from '../support/vendor-options.ts'
 import { filledWav } from '../support/wav.ts'
 
 const HERTZ = 600
@@ -67,7 +69,7 @@ function startVendor(t: Test) {
 t.test('its answers, and what the vendor behind it was asked', { timeout: 60_000 }, async (t) => {
   const upstream = await startVendor(t)
   const gateway = await startRouteGateway(t, {
-    providers: { deepgram: { kind: 'deepgram', base_url: upstream.url, api_key: '${DG_KEY}' } },
+    providers: { deepgram: { kind: 'deepgram', base_url: upstream.url, api_key: secret('DG_KEY') } },
     entries: [{ provider: 'deepgram', model: 'nova-3' }],
     env: { DG_KEY: DEEPGRAM_KEY },
   })
@@ -160,6 +162,91 @@ t.test('its answers, and what the vendor behind it was asked', { timeout: 60_000
     const empty = await refused(media.transcribeUrl({} as never))
     t.match(empty.body, { err_msg: 'send the audio as the body, or JSON with its `url`' })
   })
+})
+
+t.test('speech and models', { timeout: 60_000 }, async (t) => {
+  const upstream = await startVendor(t)
+  const gateway = await startRouteGateway(t, {
+    providers: { deepgram: { kind: 'deepgram', base_url: upstream.url, api_key: secret('DG_KEY') } },
+    entries: [
+      { provider: 'deepgram', model: 'aura-2', voices: { luna: 'orion-en' } },
+      { provider: 'deepgram', model: 'nova-3' },
+    ],
+    env: { DG_KEY: DEEPGRAM_KEY },
+  })
+  const { speak, manage } = clientOf(gateway.url, gateway.key)
+  const text = 'Hello ✓'
+  const { data, rawResponse } = await speak.v1.audio
+    .generate({ text, model: 'aura-2-orion-en', encoding: 'linear16', container: 'wav' })
+    .withRawResponse()
+  t.equal(Buffer.from(await data.arrayBuffer()).toString(), 'spoken aura-2-orion-en Hello ✓')
+  const { headers } = rawResponse
+  t.match(Object.fromEntries(headers as unknown as Iterable<[string, string]>), {
+    'content-type': /^audio\/wav/,
+    'transfer-encoding': 'chunked',
+    'dg-model-name': 'aura-2',
+    'dg-char-count': '7',
+    'dg-request-id': /^req_/,
+    'x-lk-provider': 'deepgram',
+  })
+
+  await t.test('each option becomes what its row says', async (t) => {
+    const file =
+      '@deepgram/sdk/dist/cjs/api/resources/speak/resources/v1/resources/audio/client/requests/SpeakV1Request.d.ts'
+    const published = publishedOptions(file, 'SpeakV1Request').filter((name) => name !== 'text')
+    t.same(Object.keys(SPEAK_OPTIONS).sort(), published.sort())
+    const samples: Readonly<Record<string, object>> = {
+      callback: { callback: 'https://hooks.example.com' },
+      callback_method: { callback_method: 'PUT' },
+      mip_opt_out: { mip_opt_out: true },
+      tag: { tag: 'night' },
+      bit_rate: { bit_rate: 48_000 },
+      container: { encoding: 'linear16', container: 'none' },
+      encoding: { encoding: 'flac' },
+      model: { model: 'luna' },
+      sample_rate: { encoding: 'linear16', sample_rate: 24_000 },
+      speed: { speed: 1.2 },
+    }
+    const asked = async (sample: object) => {
+      const answer = await speak.v1.audio.generate({ text, ...sample }).withRawResponse()
+      const warnings = answer.rawResponse.headers.get('x-lk-warnings')
+      await answer.data.arrayBuffer()
+      return { path: upstream.received.at(-1)?.path, warnings: JSON.parse(warnings ?? '[]') as string[] }
+    }
+    const plain = await asked({})
+    for (const [name, { fate, note }] of Object.entries(SPEAK_OPTIONS)) {
+      const sample = samples[name] ?? {}
+      if (fate === 'refused') {
+        const { body } = await refused(speak.v1.audio.generate({ text, ...sample }))
+        t.match(body, { error: { code: 'INVALID_REQUEST', param: name } }, name)
+        continue
+      }
+      const { path, warnings } = await asked(sample)
+      t.equal(path !== plain.path, fate === 'kept', name)
+      t.same(warnings, fate === 'warned' ? [`${name}: ${note}`] : [], name)
+    }
+    const faulty = [
+      [{ encoding: 'mp4' }, 'encoding'],
+      [{ encoding: 'linear16', sample_rate: 8_000 }, 'encoding'],
+      [{ encoding: 'mulaw', container: 'wav' }, 'container'],
+      [{ encoding: 'mp3', sample_rate: 22_050 }, 'sample_rate'],
+      [{ model: 'Nobody Knows' }, 'model'],
+      [{ text: '' }, 'text'],
+    ] as const
+    for (const [sample, param] of faulty) {
+      const { body } = await refused(speak.v1.audio.generate({ text, ...sample }))
+      t.match(body, { err_code: 'INVALID_REQUEST', error: { param } }, JSON.stringify(sample))
+    }
+  })
+
+  const { stt, tts } = await manage.v1.models.list()
+  t.match(stt, [{ canonical_name: 'nova-3', architecture: 'deepgram', batch: true, streaming: true }])
+  t.match(
+    tts?.map(({ canonical_name: name }) => name),
+    ['aura-2', 'luna'],
+  )
+  t.match(await manage.v1.models.get('luna'), { name: 'luna', architecture: 'aura-2' })
+  t.equal((await refused(manage.v1.models.get('aura-9'))).statusCode, 404)
 })
 
 t.test('audio by URL is fetched by the gateway, under its rules', async (t) => {

@@ -172,8 +172,10 @@ t.test('refusals are as documented, whatever the operation', { timeout: 120_000 
       const asked = asking(operation)
       const type = (name: string) => ({ 'content-type': name })
       const json = { ...asked, headers: type('application/json') }
-      await refused(t, rig, 'ok', 'INVALID_REQUEST', { ...json, body: Buffer.from('{') })
-      await refused(t, rig, 'ok', 'INVALID_REQUEST', { ...json, body: Buffer.from('{}') })
+      const isForm = operation.body?.every(({ type: taken }) => taken === 'multipart/form-data')
+      const none = isForm ? 'UNSUPPORTED_MEDIA_TYPE' : 'INVALID_REQUEST'
+      await refused(t, rig, 'ok', none, { ...json, body: Buffer.from('{') })
+      await refused(t, rig, 'ok', none, { ...json, body: Buffer.from('{}') })
       await refused(t, rig, 'ok', 'REQUEST_TOO_LARGE', { ...json, body: Buffer.alloc(1_000_001, ' ') })
       const other = { ...asked, headers: type('text/plain'), body: Buffer.from('a') }
       const isAnything = operation.body?.some(({ type: taken }) => taken === '*/*')
@@ -281,6 +283,17 @@ async function seeAudio(t: Test, rig: Rig): Promise<void> {
   await refused(t, rig, 'ok', 'AUDIO_TOO_LARGE', file(Buffer.alloc(500_001)))
   const byUrl = { id: 'deepgramListenFile', path, json: { url: 'http://a.example/a.mp3' } }
   await refused(t, rig, 'ok', 'AUDIO_URL_REJECTED', byUrl)
+  const form = (fields: Readonly<Record<string, string>>, bytes?: Buffer): Asked => {
+    const body = new FormData()
+    for (const [name, value] of Object.entries({ model_id: 'scribe_v2', ...fields })) body.append(name, value)
+    if (bytes !== undefined) body.append('file', new Blob([new Uint8Array(bytes)]), 'a.wav')
+    return { id: 'elevenlabsSpeechToText', path: '/elevenlabs/v1/speech-to-text', body }
+  }
+  await refused(t, rig, 'ok', 'INVALID_REQUEST', form({}))
+  await refused(t, rig, 'ok', 'REQUIRED_FEATURE_UNAVAILABLE', form({ entity_redaction: 'pci' }, spokenBytes))
+  await refused(t, rig, 'ok', 'AUDIO_TOO_LONG', form({}, Buffer.from(long, 'base64')))
+  await refused(t, rig, 'ok', 'UNSUPPORTED_AUDIO_FORMAT', form({}, Buffer.from('no audio at all')))
+  await refused(t, rig, 'ok', 'AUDIO_URL_REJECTED', form({ source_url: 'http://a.example/a.mp3' }))
 }
 
 const KEYED = HEARING.filter(({ errors }) => errors.includes('IDEMPOTENCY_REPLAY_IN_PROGRESS'))

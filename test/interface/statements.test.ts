@@ -569,7 +569,7 @@ t.test('runtime paths are under /v1, and nowhere else', async (t) => {
     paths: Record<string, object>
   }
   const besides =
-    /^\/(?:healthz|readyz|openapi\.json|docs|results|workspace|(?:openai|deepgram)\/v1|assemblyai\/v2)(?:\/|$)/
+    /^\/(?:healthz|readyz|openapi\.json|docs|results|workspace|(?:openai|deepgram)\/v1|elevenlabs\/v[12]|assemblyai\/v2)(?:\/|$)/
   for (const path of Object.keys(paths)) t.ok(path.startsWith('/v1/') || besides.test(path), path)
   const headers = { authorization: `Bearer ${gateway.key}`, ...JSON_TYPE }
   for (const path of Object.keys(paths).filter((name) => name.startsWith('/v1/') && !name.includes('{'))) {

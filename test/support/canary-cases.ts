@@ -245,6 +245,41 @@ export const CASES: Readonly<Record<string, Case>> = {
     bytes('/deepgram/v1/listen', { redact: prompt }, wav),
     ...post('/deepgram/v1/listen', { url: audioUrl }, { url: audioUrl, [field]: prompt }),
   ],
+  'POST /deepgram/v1/speak': ({ prompt, field, label }) => [
+    ...post(`/deepgram/v1/speak?model=${label}&tag=${field}&${field}=1`, { text: prompt, [field]: field }),
+    ...post(`/deepgram/v1/speak?encoding=${field}`, { text: prompt }),
+  ],
+  'GET /deepgram/v1/models': () => [get('/deepgram/v1/models')],
+  'GET /deepgram/v1/models/:model': ({ field }) => [get(`/deepgram/v1/models/${field}`)],
+  'POST /elevenlabs/v1/speech-to-text': ({ prompt, filename, field, label, wav, audioUrl }) => {
+    const path = '/elevenlabs/v1/speech-to-text'
+    const file: Part = { name: 'file', filename, type: 'audio/wav', body: wav }
+    const model: Part = { name: 'model_id', body: label }
+    return [
+      form(path, [model, { name: field, body: prompt }, { name: 'temperature', body: prompt }, file]),
+      form(path, [model, { name: 'entity_redaction', body: prompt }, file]),
+      form(path, [model, { name: 'transcript_edit', body: prompt }, file]),
+      form(path, [model, { name: 'source_url', body: audioUrl }]),
+    ]
+  },
+  ...Object.fromEntries(
+    ['', '/stream', '/with-timestamps', '/stream/with-timestamps'].map((suffix) => [
+      `POST /elevenlabs/v1/text-to-speech/:voice_id${suffix}`,
+      ({ prompt, field, label }: Songs) => [
+        ...post(`/elevenlabs/v1/text-to-speech/alloy${suffix}`, {
+          text: prompt,
+          model_id: label,
+          previous_text: prompt,
+          [field]: field,
+        }),
+        ...post(`/elevenlabs/v1/text-to-speech/${field}${suffix}?output_format=${field}`, { text: prompt }),
+      ],
+    ]),
+  ),
+  'GET /elevenlabs/v1/voices': () => [get('/elevenlabs/v1/voices')],
+  'GET /elevenlabs/v1/voices/:voice_id': ({ field }) => [get(`/elevenlabs/v1/voices/${field}`)],
+  'GET /elevenlabs/v2/voices': () => [get('/elevenlabs/v2/voices')],
+  'GET /elevenlabs/v1/models': () => [get('/elevenlabs/v1/models')],
   'POST /assemblyai/v2/upload': ({ field, wav }) => [
     bytes('/assemblyai/v2/upload', { [field]: field }, wav),
     bytes('/assemblyai/v2/upload', {}, Buffer.from(field)),

@@ -237,6 +237,7 @@ export function demoCalls({ audio, picture }: Recordings): readonly DocumentedCa
     },
     ...openaiCalls(audio, image),
     ...deepgramCalls(audio),
+    ...elevenlabsCalls(audio),
     { path: '/v1/me', id: 'me', status: 200, summary: 'The key of the demo', shown: true },
     {
       path: DOMAINS,
@@ -279,7 +280,17 @@ function deepgramCalls(audio: Buffer): readonly DocumentedCall[] {
   const at = (path: string) => ({ path: `/deepgram/v1${path}`, status: 200 })
   const heard = { ...at('/listen'), id: 'deepgramListenFile', headers: { 'content-type': 'audio/wav' } }
   const all = 'utterances=true&paragraphs=true&detect_language=true&tag=a&extra=k:v&version=x'
+  const spoken = { ...at('/speak'), id: 'deepgramSpeak' }
   return [
+    { ...spoken, summary: 'A text', shown: false, json: { text: 'e' } },
+    {
+      ...spoken,
+      ...at('/speak?model=alloy&encoding=linear16&tag=a'),
+      summary: 'Options',
+      json: { text: 'e' },
+    },
+    { ...at('/models'), id: 'deepgramModels', summary: 'The list', shown: true },
+    { ...at('/models/morse-1'), id: 'deepgramModel', summary: 'One of them', shown: true },
     { ...heard, summary: 'A file', shown: true, body: audio },
     { ...heard, ...at(`/listen?${all}`), summary: 'Options', body: audio },
     {
@@ -294,6 +305,53 @@ function deepgramCalls(audio: Buffer): readonly DocumentedCall[] {
       summary: 'With that key again',
       body: audio,
     },
+  ]
+}
+
+function elevenlabsCalls(audio: Buffer): readonly DocumentedCall[] {
+  const at = (id: string, path: string) => ({ id, path: `/elevenlabs${path}`, status: 200 })
+  const heard = at('elevenlabsSpeechToText', '/v1/speech-to-text')
+  const scribe = { model_id: 'scribe_v2' }
+  const spoken = '/v1/text-to-speech/alloy'
+  return [
+    { ...heard, summary: 'A file', shown: true, body: formOf(audio, scribe) },
+    {
+      ...heard,
+      summary: 'Without times',
+      body: formOf(audio, { ...scribe, timestamps_granularity: 'none', temperature: '0' }),
+    },
+    ...['With a key', 'With that key again'].map((summary) => ({
+      ...heard,
+      summary,
+      headers: { 'idempotency-key': 'x' },
+      body: formOf(audio, scribe),
+    })),
+    {
+      ...at('elevenlabsTextToSpeech', spoken),
+      summary: 'A text',
+      json: { text: 'e', model_id: 'eleven_v3' },
+    },
+    {
+      ...at('elevenlabsTextToSpeechStream', `${spoken}/stream?output_format=wav_24000`),
+      summary: 'A format',
+      json: { text: 'e', voice_settings: { speed: 1 } },
+    },
+    {
+      ...at('elevenlabsTimedSpeech', `${spoken}/with-timestamps`),
+      status: 422,
+      summary: 'Times',
+      json: { text: 'e' },
+    },
+    {
+      ...at('elevenlabsTimedSpeechStream', `${spoken}/stream/with-timestamps`),
+      status: 422,
+      summary: 'Times',
+      json: { text: 'e' },
+    },
+    { ...at('elevenlabsVoices', '/v1/voices'), summary: 'The list' },
+    { ...at('elevenlabsVoice', '/v1/voices/alloy'), summary: 'One of them', shown: true },
+    { ...at('elevenlabsVoicesPage', '/v2/voices'), summary: 'The list' },
+    { ...at('elevenlabsModels', '/v1/models'), summary: 'The list', shown: true },
   ]
 }
 

@@ -11,7 +11,7 @@ import { ASSEMBLYAI } from './door.ts'
 import { uploadUrl } from './upload-url.ts'
 
 const AUDIO = { type: 'string', format: 'binary', contentMediaType: 'application/octet-stream' }
-const LAYOUT = { isRaw: true, urlFields: [], missing: 'send the audio as the body' }
+const LAYOUT = { form: 'raw', urlFields: [], missing: 'send the audio as the body' } as const
 
 interface ReceivedUpload {
   readonly id: string

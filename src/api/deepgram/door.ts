@@ -1,5 +1,5 @@
-import { GatewayError } from '../../errors.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
+import { renamed } from '../door-options.ts'
 import type { Door } from '../endpoint.ts'
 import { DeepgramFault } from '../openapi/deepgram-answers.ts'
 import type { Answer, Content } from '../openapi/operation.ts'
@@ -10,7 +10,7 @@ const SOCKET_DOOR: Door = {
   requestIdHeader: 'dg-request-id',
   errorHeader: 'dg-error',
   authorization: bearerOf,
-  translateError,
+  translateError: (error) => renamed(error, NAMES),
 }
 
 const DOOR: Door = {
@@ -37,10 +37,10 @@ export function deepgramAnswer(contents: readonly Content[], headers: Answer['he
   return { status: 200, description: "Deepgram's answer", contents, headers }
 }
 
-/** Names the fields at fault as these clients know them. */
-function translateError(error: GatewayError): GatewayError {
-  const { param } = error.extra
-  if (param !== 'input') return error
-  const message = error.message.replace('`input`', '`text`')
-  return new GatewayError(error.code, message, { ...error.extra, param: 'text' })
+/** Names of ours, and what these clients call the same. */
+const NAMES: Readonly<Record<string, string>> = {
+  input: 'text',
+  voice: 'model',
+  response_format: 'encoding',
+  keyterms: 'keyterm',
 }

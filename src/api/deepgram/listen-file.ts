@@ -1,10 +1,8 @@
 import { Type } from 'typebox'
-import type { TranscriptionTask } from '../../contracts/operations.ts'
-import type { Outcome } from '../../gateway/outcome.ts'
 import { optionsParameter } from '../door-options.ts'
 import { endpoint } from '../endpoint.ts'
 import { factHeaders } from '../fact-headers.ts'
-import { timestamp } from '../json-reply.ts'
+import { heardIn } from '../heard.ts'
 import {
   answerTranscription,
   type ShapedRequest,
@@ -19,8 +17,6 @@ import { DEEPGRAM, deepgramAnswer } from './door.ts'
 import { LISTEN_OPTIONS, readFileOptions } from './file-options.ts'
 import { type ListenView, listenResponse } from './transcript.ts'
 
-type ListenOutcome = Outcome<TranscriptionTask>
-
 /** The answer to a view of the transcript that the options of the call do not tell. */
 function answerOf(view: ListenView): NonNullable<ShapedRequest['answer']> {
   return {
@@ -29,22 +25,6 @@ function answerOf(view: ListenView): NonNullable<ShapedRequest['answer']> {
       const headers = { 'content-type': 'application/json', ...factHeaders(outcome.envelope) }
       return { status: 200, headers, text: JSON.stringify(listenResponse(heardIn(outcome), view)) }
     },
-  }
-}
-
-function heardIn({ envelope, payload: { audio }, result }: ListenOutcome) {
-  return {
-    requestId: envelope.id,
-    provider: envelope.provider,
-    model: envelope.model,
-    created: timestamp(Date.now()),
-    durationSeconds: audio.durationSeconds ?? result.durationSeconds ?? 0,
-    channels: audio.channels ?? 1,
-    text: result.text,
-    language: result.language,
-    languageConfidence: result.languageConfidence,
-    segments: result.segments,
-    words: result.words,
   }
 }
 
@@ -66,7 +46,7 @@ const LISTEN: TranscriptionRun = {
   offers: { stream: false, jobs: false },
   shape: SHAPE,
   layout: {
-    isRaw: true,
+    form: 'raw',
     urlFields: ['url'],
     missing: 'send the audio as the body, or JSON with its `url`',
   },

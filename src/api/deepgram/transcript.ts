@@ -1,5 +1,6 @@
-import type { Segment, Word } from '../../contracts/calls.ts'
+import type { Word } from '../../contracts/calls.ts'
 import { endsSentence, groupWords } from '../../providers/segments.ts'
+import { type Channel, channelsOf, type Heard } from '../heard.ts'
 import { meanConfidence, speakerOf, wordOf } from './words.ts'
 
 /** Silence that ends an utterance unless `utt_split` says another, and one that ends a paragraph; seconds. */
@@ -17,32 +18,10 @@ export interface ListenView {
   readonly extra: Readonly<Record<string, string>>
 }
 
-/** A transcript, and what is known of its audio. */
-export interface Heard {
-  readonly requestId: string
-  readonly provider: string
-  readonly model: string
-  /** RFC 3339. */
-  readonly created: string
-  readonly durationSeconds: number
-  readonly channels: number
-  readonly text: string
-  readonly language: string | null
-  readonly languageConfidence: number | null
-  readonly segments: readonly Segment[]
-  readonly words: readonly Word[]
-}
-
-/** One channel, or all of them where they are not told apart. */
-interface Channel {
-  readonly text: string
-  readonly words: readonly Word[]
-}
-
 /** The answer of `POST /v1/listen`. */
 export function listenResponse(heard: Heard, view: ListenView) {
   const { utterances: wantsUtterances, uttSplit } = view
-  const channels = channelsOf(heard, view)
+  const channels = channelsOf(heard, view.multichannel)
   return {
     metadata: metadataOf(heard, view, channels.length),
     results: {
@@ -65,21 +44,6 @@ function metadataOf({ model, provider, ...heard }: Heard, { tags, extra }: Liste
     ...(tags.length === 0 ? {} : { tags }),
     ...(Object.keys(extra).length === 0 ? {} : { extra }),
   }
-}
-
-function channelsOf(
-  { text, words, segments, channels: count }: Heard,
-  { multichannel }: ListenView,
-): readonly Channel[] {
-  if (!multichannel) return [{ text, words }]
-  const told = segments.reduce((most, { channel = 0 }) => Math.max(most, channel + 1), count)
-  return Array.from({ length: told }, (_, channel) => ({
-    text: segments
-      .filter((segment) => segment.channel === channel)
-      .map((segment) => segment.text)
-      .join(' '),
-    words: words.filter((word) => word.channel === channel),
-  }))
 }
 
 function channelResult(channel: Channel, heard: Heard, { detectsLanguage, paragraphs }: ListenView) {

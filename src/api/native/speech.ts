@@ -58,23 +58,36 @@ async function inAcceptedFormat(
     const rule = `must be a format of ${types.join(' or ')}, which the header Accept asks for`
     throw invalidField('response_format', rule)
   }
-  let refusal: GatewayError | null = null
-  for (const type of types) {
-    for (const format of FORMATS.get(type) ?? []) {
-      const candidate = withFormat(call, format)
-      const refused = await refusalOf(candidate, asked)
-      if (refused === null) return candidate
-      refusal ??= refused
-    }
-  }
+  const made = await inFirstFormat(
+    call,
+    types.flatMap((type) => FORMATS.get(type) ?? []),
+    asked,
+  )
+  if (!(made instanceof GatewayError) && made !== null) return made
   const named = types.join(' or ')
   if (others) {
     const line = `accept: no entry makes ${named}; this is another format`
     return { ...call, warnings: [...call.warnings, line] }
   }
-  refusal ??= await refusalOf(withFormat(call, types[0]!), asked)
+  const refusal = made ?? (await refusalOf(withFormat(call, types[0]!), asked))
   const makes = refusal?.message ?? `speech is made as ${[...new Set(FORMATS.keys())].join(', ')}`
   throw invalid(`Accept: ${named} cannot be made here: ${makes}`, 'Accept')
+}
+
+/** The call in the first of these formats that an entry makes, or why none makes the first; null: there are none. */
+export async function inFirstFormat(
+  call: Call<'speech'>,
+  formats: readonly string[],
+  asked: SpeechContext,
+): Promise<Call<'speech'> | GatewayError | null> {
+  let refusal: GatewayError | null = null
+  for (const format of formats) {
+    const candidate = withFormat(call, format)
+    const refused = await refusalOf(candidate, asked)
+    if (refused === null) return candidate
+    refusal ??= refused
+  }
+  return refusal
 }
 
 /** `wav_24000` is a format of `audio/wav`. */

@@ -1,8 +1,7 @@
 import type { Principal } from '../../contracts/catalog.ts'
 import { GatewayError } from '../../errors.ts'
-import { entitledEntries } from '../../gateway/eligibility.ts'
-import { isUsable } from '../../gateway/selection.ts'
 import { endpoint } from '../endpoint.ts'
+import { offeredModels } from '../offered-models.ts'
 import { OpenAiModel, OpenAiModels } from '../openapi/openai-answers.ts'
 import { json } from '../openapi/operation.ts'
 import { OPENAI, openaiAnswer } from './door.ts'
@@ -47,23 +46,11 @@ export const model = endpoint({
   },
 })
 
-/**
- * Lists what can serve a key: first the purposes, which are what `model` chooses, then the models of its routes, which
- * the routes choose among. Of a provider no more is told than its name, as every answer tells it.
- */
 function modelsOf(principal: Principal): readonly Model[] {
-  const { route, capabilityRoutes, purposes, workspace } = principal
-  const usable = purposes.filter((purpose) => isUsable(purpose, workspace))
-  const routes = [route, ...capabilityRoutes.values(), ...usable.flatMap((purpose) => purpose.route ?? [])]
-  const offered = [
-    ...usable.map(({ purpose }) => modelOf(purpose, workspace.id)),
-    ...routes
-      .flatMap((each) => entitledEntries(each, workspace))
-      .map((entry) => modelOf(entry.model, entry.provider.name)),
-  ]
-  return [...new Map(offered.toReversed().map((each) => [each.id, each])).values()].toReversed()
-}
-
-function modelOf(id: string, owner: string): Model {
-  return { id, object: 'model', created: 0, owned_by: owner }
+  return offeredModels(principal).map(({ id, owner }) => ({
+    id,
+    object: 'model',
+    created: 0,
+    owned_by: owner,
+  }))
 }

@@ -79,3 +79,28 @@ export const DeepgramFault = shape('DeepgramError', {
   request_id: Type.String(),
   error: ErrorBody,
 })
+
+const NAMED = {
+  name: Type.String(),
+  canonical_name: text('the same'),
+  architecture: text('the provider; of a voice the model, of a purpose the workspace'),
+  languages: Type.Array(Type.String(), { description: 'always empty' }),
+  version: text('always empty'),
+  uuid: text('the name'),
+}
+
+const HearingModel = shape('DeepgramHearingModel', {
+  ...NAMED,
+  batch: Type.Boolean(),
+  streaming: Type.Boolean({ description: 'whether it hears live audio' }),
+  formatted_output: Type.Boolean({ description: 'whether it takes `smart_format`' }),
+})
+
+const SpeakingModel = shape('DeepgramSpeakingModel', NAMED)
+
+export const DeepgramModels = shape('DeepgramModels', {
+  stt: Type.Array(HearingModel),
+  tts: Type.Array(SpeakingModel),
+})
+
+export const DeepgramModel = Type.Union([HearingModel, SpeakingModel], { title: 'DeepgramModel' })

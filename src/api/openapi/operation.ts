@@ -13,6 +13,8 @@ export const TAGS = {
     "For OpenAI's client libraries, with `/openai/v1` here as base URL: OpenAI's schemas, Larkway's errors.",
   Deepgram:
     "For Deepgram's client libraries, with `/deepgram` here as base URL: Deepgram's schemas and errors.",
+  ElevenLabs:
+    "For ElevenLabs' client libraries, with `/elevenlabs` here as base URL: ElevenLabs' schemas and errors.",
   AssemblyAI:
     "For AssemblyAI's client libraries, with `/assemblyai` here as base URL: AssemblyAI's schemas and errors.",
   Account: 'The current key, and the settings of its workspace.',

@@ -1,5 +1,6 @@
 import t from 'tap'
-import { type Heard, type ListenView, listenResponse } from '../../../src/api/deepgram/transcript.ts'
+import { type ListenView, listenResponse } from '../../../src/api/deepgram/transcript.ts'
+import type { Heard } from '../../../src/api/heard.ts'
 
 const VIEW: ListenView = {
   ...{ utterances: false, uttSplit: 0.8, paragraphs: false, detectsLanguage: false, multichannel: false },

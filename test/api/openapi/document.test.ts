@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import t from 'tap'
 import { Type } from 'typebox'
+import { SELECTOR_FIELDS } from '../../../src/api/fields.ts'
 import type { ResultLinks } from '../../../src/api/native/results.ts'
 import { TRANSCRIPTION_FIELDS } from '../../../src/api/native/transcription-request.ts'
 import { type Examples, openApiDocument } from '../../../src/api/openapi/document.ts'
@@ -81,7 +82,7 @@ t.test('every reference leads somewhere, and every component is used', async (t)
 
 t.test('each way of sending audio takes every field', async (t) => {
   const operation = document.paths['/v1/transcription']?.post
-  const fields = [...Object.keys(TRANSCRIPTION_FIELDS), 'purpose', 'response_profile'].sort()
+  const fields = Object.keys({ ...TRANSCRIPTION_FIELDS, ...SELECTOR_FIELDS }).sort()
   const form = operation?.requestBody?.content['multipart/form-data']?.schema.properties
   t.same(Object.keys(Object(form)).sort(), ['file', ...fields].sort())
   const json = operation?.requestBody?.content['application/json']?.schema.properties

@@ -106,7 +106,10 @@ t.test('every fact has a place in the form', async (t) => {
   const all = Object.fromEntries(Object.keys(FACT_SHAPES).map((name) => [name, name]))
   t.same(factsIn({ ...all, provider: 'p', model: 'm', weight: 2 }), all)
   const others = Object.keys(otherFacts(all as DeclaredFacts))
-  t.same(others.sort(), ['conflicts', 'languages', 'limits', 'live', 'operations', 'translation_features'])
+  t.same(others.sort(), [
+    ...['conflicts', 'languages', 'limits', 'live', 'operations'],
+    ...['region', 'retention', 'training', 'translation_features'],
+  ])
 })
 
 t.test('facts without a field are replaced as a whole', async (t) => {

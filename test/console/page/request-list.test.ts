@@ -59,7 +59,7 @@ t.test('every endpoint whose requests are noted can be filtered by', async (t) =
   // Nobody goes through them.
   const context = { services: { state: {} }, jobs: {} } as unknown as ApiContext
   const routes = createRoutes({ ...context, links: null })
-  const isNoted = (path: string) => /^(\/(openai|deepgram|assemblyai))?\/v[12]\//.test(path)
+  const isNoted = (path: string) => /^(\/(openai|deepgram|elevenlabs|assemblyai))?\/v[12]\//.test(path)
   const noted = routes.map(({ path }) => path).filter(isNoted)
   t.same([...ENDPOINTS].sort(), [...new Set([...noted, 'job'])].sort())
 })

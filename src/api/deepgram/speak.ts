@@ -1,0 +1,130 @@
+import { Type } from 'typebox'
+import { GatewayError } from '../../errors.ts'
+import type { CallOf } from '../../gateway/call.ts'
+import { queryValues } from '../../inbound/form.ts'
+import { invalidField, MUST } from '../../inbound/refusals.ts'
+import { type DoorOptions, OptionReader, optionsParameter } from '../door-options.ts'
+import { type Admitted, endpoint } from '../endpoint.ts'
+import { jsonRequest } from '../json-request.ts'
+import { inFirstFormat, readSpeech, SpeechBody, streamSpeech } from '../native/speech.ts'
+import { chosenBy } from '../openai/door.ts'
+import { SPEECH_FACTS } from '../openapi/headers.ts'
+import { CALL_ERRORS } from '../openapi/operation.ts'
+import { DEEPGRAM, deepgramAnswer } from './door.ts'
+
+const NO_CALLBACK = 'speech is answered at once'
+
+/** Every option of `POST /v1/speak`, in the order of Deepgram's reference. */
+export const SPEAK_OPTIONS: DoorOptions = {
+  callback: { fate: 'refused', note: NO_CALLBACK },
+  callback_method: { fate: 'refused', note: NO_CALLBACK },
+  mip_opt_out: { fate: 'warned', note: 'what a provider does with a text, the route decides' },
+  tag: { fate: 'warned', note: 'requests have no labels here' },
+  bit_rate: { fate: 'warned', note: 'the entry decides' },
+  container: {
+    fate: 'kept',
+    note: '`wav` or `none` for `linear16`, `none` for `mulaw` and `alaw`, `ogg` for `opus`',
+  },
+  encoding: {
+    fate: 'kept',
+    note: '`linear16`, `mp3`, `opus`, `flac`, `aac`, `mulaw`, `alaw`; without it the entry decides',
+  },
+  model: { fate: 'kept', note: 'a purpose of the workspace, or a voice as `voice` at `/v1/speech`' },
+  sample_rate: {
+    fate: 'kept',
+    note: 'of `linear16`, default: 24000; of others it must be left out, or be 8000',
+  },
+  speed: { fate: 'kept', note: 'within what the entry takes' },
+}
+
+const SpeakBody = Type.Object({ text: SpeechBody.properties.input })
+
+const speakRequest = jsonRequest('speech', SpeakBody, ({ text }) => readSpeech({ input: text }))
+
+/** Answers with the audio as the body, as it is made. */
+export const speak = endpoint({
+  ...DEEPGRAM,
+  method: 'POST',
+  path: '/deepgram/v1/speak',
+  id: 'deepgramSpeak',
+  summary: 'Text to speech',
+  body: { ...speakRequest, parameters: ['Purpose', optionsParameter(SPEAK_OPTIONS)] },
+  answers: [
+    deepgramAnswer(
+      [{ type: 'audio/*', schema: { type: 'string', format: 'binary' } }],
+      ['dg-model-name', 'dg-char-count', ...SPEECH_FACTS],
+    ),
+  ],
+  errors: CALL_ERRORS,
+  async handle(request) {
+    const call = await callOf(request.body.call, request)
+    const reply = await streamSpeech(call, request)
+    const { 'x-lk-model': model = '' } = reply.headers ?? {}
+    const counted = String([...call.payload.input].length)
+    return { ...reply, headers: { ...reply.headers, 'dg-model-name': model, 'dg-char-count': counted } }
+  },
+})
+
+/** The call with the options of the query. @throws GatewayError INVALID_REQUEST naming one */
+async function callOf(body: CallOf<'speech'>, request: Admitted): Promise<CallOf<'speech'>> {
+  const { exchange, context, dependencies } = request
+  const query = new OptionReader(queryValues(exchange.query), SPEAK_OPTIONS)
+  const model = query.text('model')
+  const speed = query.number('speed')
+  if (speed !== null && speed <= 0) throw invalidField('speed', MUST.beGreaterThan(0))
+  const formats = formatsIn(query)
+  const warnings = [...body.warnings, ...query.settleKindly()]
+  const selectors = chosenBy(model, body.selectors, context.principal)
+  const isPurpose = selectors.purpose?.label === model && selectors.purpose.source === 'body'
+  const payload = { ...body.payload, speed, voice: isPurpose ? null : model }
+  const call = { ...body, payload, selectors, warnings }
+  const made = await inFirstFormat(call, formats, { context, services: dependencies.services })
+  if (made instanceof GatewayError) throw made
+  return made ?? call
+}
+
+const PCM_HERTZ = 24_000
+const TELEPHONE_HERTZ = 8_000
+
+/** Names that providers give what an encoding, a container and a rate ask for, the usual one first. */
+function formatsIn(query: OptionReader): readonly string[] {
+  const encoding = query.text('encoding')
+  const container = query.text('container')
+  const rate = query.number('sample_rate')
+  const only = (containers: readonly string[], rates: readonly number[] = []) => {
+    if (container !== null && !containers.includes(container))
+      throw invalidField('container', containers.length === 0 ? LEFT_OUT : MUST.beOneOf(containers))
+    if (rate !== null && rates.length > 0 && !rates.includes(rate))
+      throw invalidField('sample_rate', MUST.beOneOf(rates))
+    if (rate !== null && rates.length === 0) throw invalidField('sample_rate', LEFT_OUT)
+  }
+  switch (encoding) {
+    case 'linear16': {
+      if (container !== null) only(['wav', 'none'], [rate ?? PCM_HERTZ])
+      const codec = container === 'none' ? 'pcm' : 'wav'
+      const named = `${codec}_${rate ?? PCM_HERTZ}`
+      return (rate ?? PCM_HERTZ) === PCM_HERTZ ? [codec, named] : [named]
+    }
+    case 'mulaw':
+    case 'alaw':
+      only(['none'], [TELEPHONE_HERTZ])
+      if (container === null) throw invalidField('container', MUST.beOneOf(['none']))
+      return [encoding === 'mulaw' ? 'ulaw_8000' : 'alaw_8000']
+    case 'opus':
+      only(['ogg'])
+      return ['opus', 'opus_48000_96']
+    case 'mp3':
+    case 'flac':
+    case 'aac':
+      only([])
+      return [encoding]
+    case null:
+      only([])
+      return []
+    default:
+      throw invalidField('encoding', MUST.beOneOf(ENCODINGS))
+  }
+}
+
+const ENCODINGS = ['linear16', 'mp3', 'opus', 'flac', 'aac', 'mulaw', 'alaw']
+const LEFT_OUT = MUST.beLeftOut('the encoding decides it')

@@ -1,0 +1,113 @@
+import { REDACTIONS } from '../../contracts/calls.ts'
+import type { Principal } from '../../contracts/catalog.ts'
+import type { Exchange } from '../../inbound/exchange.ts'
+import { type Fields, queryValues, readBoolean } from '../../inbound/form.ts'
+import { invalidField, MUST } from '../../inbound/refusals.ts'
+import { type DoorOptions, formOf, OptionReader } from '../door-options.ts'
+import { readTranscriptionRequest, type TranscriptionRequest } from '../native/transcription-request.ts'
+import { chosenBy } from '../openai/door.ts'
+import type { ScribeView } from './transcript.ts'
+
+const BY_JOB = 'submit a job with `POST /v1/transcription/jobs`'
+
+/** Every field of `POST /v1/speech-to-text` beside its audio, in the order of ElevenLabs' reference. */
+export const SCRIBE_OPTIONS: DoorOptions = {
+  token: { fate: 'refused', note: 'a key goes as `xi-api-key`' },
+  enable_logging: { fate: 'fixed', note: '`false` is refused: what a provider keeps, the route decides' },
+  model_id: { fate: 'kept', note: 'names a purpose of the workspace; any other name is ignored' },
+  language_code: { fate: 'hint', note: 'ISO 639; without it the language is detected' },
+  transcript_edit: { fate: 'refused', note: 'transcripts are not edited here' },
+  tag_audio_events: { fate: 'warned', note: 'what was said is written, and nothing else' },
+  num_speakers: { fate: 'hint', note: 'passed on to entries that take it' },
+  timestamps_granularity: {
+    fate: 'kept',
+    note: '`word`, the default, is required of every entry; `none`: no list of words; `character` is refused',
+  },
+  diarize: { fate: 'kept', note: 'required of every entry' },
+  diarization_threshold: { fate: 'warned', note: 'how speakers are told apart, the entry decides' },
+  additional_formats: { fate: 'refused', note: 'ask for `srt` or `vtt` at `POST /v1/transcription`' },
+  file_format: {
+    fate: 'fixed',
+    note: 'read from the audio itself; `pcm_s16le_16`, which has no head, is refused',
+  },
+  webhook: { fate: 'refused', note: BY_JOB },
+  webhook_id: { fate: 'refused', note: BY_JOB },
+  webhook_metadata: { fate: 'refused', note: BY_JOB },
+  temperature: { fate: 'warned', note: 'not passed on' },
+  seed: { fate: 'kept', note: 'as `seed` at `/v1/transcription`' },
+  use_multi_channel: { fate: 'kept', note: 'required of every entry' },
+  multichannel_output_style: { fate: 'kept', note: '`separate`, the default, or `combined`' },
+  entity_detection: {
+    fate: 'refused',
+    note: 'entities are not told; beside `entity_redaction` it has no effect',
+  },
+  no_verbatim: { fate: 'refused', note: 'whether filler words are written, the entry decides' },
+  use_speaker_library: { fate: 'refused', note: 'speakers are told apart, not known' },
+  detect_speaker_roles: { fate: 'refused', note: 'speakers are told apart, not known' },
+  entity_redaction: { fate: 'kept', note: '`pii`, `phi`, `pci`, `numbers`; required of every entry' },
+  entity_redaction_mode: { fate: 'warned', note: 'what stands in place of an entity, the entry decides' },
+  keyterms: { fate: 'kept', note: 'words to listen for; required of every entry' },
+}
+
+export interface ScribeRequest extends TranscriptionRequest {
+  readonly view: ScribeView
+}
+
+const STYLES = ['separate', 'combined']
+
+/**
+ * Reads the fields of a form, and the two that the query has.
+ *
+ * @throws GatewayError INVALID_REQUEST naming the field, and as `readTranscriptionRequest`
+ */
+export function readScribeOptions(exchange: Exchange, fields: Fields, principal: Principal): ScribeRequest {
+  const values = fields.kind === 'form' ? fields.values : new Map<string, readonly string[]>()
+  const sent = new Map([...values, ...queryValues(exchange.query).values])
+  const form = new OptionReader({ kind: 'form', values: sent }, SCRIBE_OPTIONS)
+  const model = form.text('model_id') ?? missing('model_id')
+  const language = form.text('language_code')
+  const granularity = form.text('timestamps_granularity') ?? 'word'
+  if (granularity !== 'word' && granularity !== 'none')
+    throw invalidField('timestamps_granularity', MUST.beOneOf(['word', 'none']))
+  const multichannel = form.flag('use_multi_channel') ?? false
+  const style = form.text('multichannel_output_style') ?? 'separate'
+  if (!STYLES.includes(style)) throw invalidField('multichannel_output_style', MUST.beOneOf(STYLES))
+  const redaction = form.list('entity_redaction')
+  const unknown = redaction.find((group) => !REDACTIONS.some((known) => known === group))
+  if (unknown !== undefined) throw invalidField('entity_redaction', MUST.beOneOf(REDACTIONS))
+  if (redaction.length > 0) form.list('entity_detection')
+  refuseValues(form)
+  const given = formOf({
+    ...{ language, detect_language: language === null, multichannel, redaction },
+    // The text of a channel is that of its segments.
+    timestamps: multichannel ? 'both' : granularity === 'word' ? 'word' : null,
+    diarization: form.flag('diarize') ?? false,
+    speaker_count_hint: form.text('num_speakers'),
+    keyterms: form.list('keyterms'),
+    seed: form.text('seed'),
+    purpose: form.text('purpose'),
+    response_profile: form.text('response_profile'),
+  })
+  const own = form.settleKindly()
+  const { warnings, selectors, ...request } = readTranscriptionRequest(exchange, given, 'transcription')
+  const channels = !multichannel ? 'one' : style === 'combined' ? 'combined' : 'separate'
+  return {
+    ...request,
+    view: { timed: granularity === 'word', channels },
+    selectors: chosenBy(model, selectors, principal),
+    warnings: [...warnings, ...own],
+  }
+}
+
+/** Values of options that are otherwise what is done in any case. */
+function refuseValues(form: OptionReader): void {
+  const logging = form.text('enable_logging')
+  if (logging !== null && readBoolean(logging) === false)
+    throw invalidField('enable_logging', MUST.beLeftOut('what a provider keeps, the route decides'))
+  if ((form.text('file_format') ?? 'other') !== 'other')
+    throw invalidField('file_format', MUST.beOneOf(['other']))
+}
+
+function missing(name: string): never {
+  throw invalidField(name, MUST.beGiven)
+}

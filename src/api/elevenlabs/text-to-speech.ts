@@ -1,0 +1,171 @@
+import { type Static, Type } from 'typebox'
+import { GatewayError } from '../../errors.ts'
+import type { CallOf } from '../../gateway/call.ts'
+import { queryValues, readBoolean } from '../../inbound/form.ts'
+import { invalidField, MUST } from '../../inbound/refusals.ts'
+import {
+  type DoorOptions,
+  jsonOptions,
+  jsonWarnings,
+  OptionReader,
+  optionsParameter,
+} from '../door-options.ts'
+import { type EndpointCall, endpoint } from '../endpoint.ts'
+import { jsonRequest, optional, type ReceivedJson } from '../json-request.ts'
+import { inFirstFormat, readSpeech, SpeechBody, streamSpeech } from '../native/speech.ts'
+import { chosenBy } from '../openai/door.ts'
+import { SPEECH_FACTS } from '../openapi/headers.ts'
+import { CALL_ERRORS } from '../openapi/operation.ts'
+import { ELEVENLABS, elevenlabsAnswer } from './door.ts'
+
+const BY_ENTRY = 'the entry decides'
+
+/** Parameters of the query of `POST /v1/text-to-speech/{voice_id}`. */
+export const SPEECH_QUERY: DoorOptions = {
+  enable_logging: { fate: 'fixed', note: '`false` is refused: what a provider keeps, the route decides' },
+  optimize_streaming_latency: { fate: 'warned', note: BY_ENTRY },
+  output_format: {
+    fate: 'kept',
+    note: 'at others `mp3_44100_128` is `mp3`, `opus_48000_96` is `opus`, `pcm_24000` is `pcm`, `wav_24000` is `wav`',
+  },
+}
+
+/** Members of its body beside `text`, in the order of ElevenLabs' reference. */
+export const SPEECH_OPTIONS: DoorOptions = {
+  model_id: { fate: 'kept', note: 'names a purpose of the workspace; any other name is ignored' },
+  language_code: { fate: 'warned', note: 'the language is that of the text' },
+  voice_settings: { fate: 'kept', note: 'of which `speed`; a warning names the others' },
+  pronunciation_dictionary_locators: { fate: 'refused', note: 'there are no dictionaries here' },
+  seed: { fate: 'kept', note: 'as `seed` at `/v1/speech`' },
+  previous_text: { fate: 'warned', note: 'not passed on' },
+  next_text: { fate: 'warned', note: 'not passed on' },
+  previous_request_ids: { fate: 'warned', note: 'not passed on' },
+  next_request_ids: { fate: 'warned', note: 'not passed on' },
+  use_pvc_as_ivc: { fate: 'warned', note: BY_ENTRY },
+  apply_text_normalization: { fate: 'warned', note: BY_ENTRY },
+  apply_language_text_normalization: { fate: 'warned', note: BY_ENTRY },
+  audio_effects: { fate: 'refused', note: 'audio is as the provider makes it' },
+}
+
+const VoiceSettings = Type.Object({
+  speed: optional(Type.Number({ exclusiveMinimum: 0 }), 'of the voice; 1 is normal'),
+})
+
+const Body = Type.Object({
+  text: SpeechBody.properties.input,
+  model_id: optional(Type.String(), SPEECH_OPTIONS.model_id!.note),
+  voice_settings: optional(VoiceSettings, SPEECH_OPTIONS.voice_settings!.note),
+  seed: SpeechBody.properties.seed,
+  ...jsonOptions(SPEECH_OPTIONS),
+})
+
+const speechRequest = jsonRequest(
+  'speech',
+  Body,
+  ({ text, seed, voice_settings: settings, ...body }, warn) => {
+    for (const line of jsonWarnings(SPEECH_OPTIONS, body)) warn(line)
+    for (const name of Object.keys(settings ?? {}))
+      if (name !== 'speed') warn(`voice_settings.${name.slice(0, 64).toWellFormed()}: not passed on`)
+    return readSpeech({ input: text, seed: seed ?? null, speed: settings?.speed ?? null })
+  },
+)
+
+type SpeechRequest = EndpointCall<ReceivedJson<'speech'>>
+
+const SPEAK = {
+  ...ELEVENLABS,
+  method: 'POST',
+  body: { ...speechRequest, parameters: ['Purpose', optionsParameter(SPEECH_QUERY)] },
+  answers: [
+    elevenlabsAnswer(
+      [{ type: 'audio/*', schema: { type: 'string', format: 'binary' } }],
+      ['x-character-count', ...SPEECH_FACTS],
+    ),
+  ],
+  errors: CALL_ERRORS,
+  handle: speak,
+} as const
+
+export const textToSpeech = endpoint({
+  ...SPEAK,
+  path: '/elevenlabs/v1/text-to-speech/:voice_id',
+  id: 'elevenlabsTextToSpeech',
+  summary: 'Text to speech',
+})
+
+export const textToSpeechStream = endpoint({
+  ...SPEAK,
+  path: '/elevenlabs/v1/text-to-speech/:voice_id/stream',
+  id: 'elevenlabsTextToSpeechStream',
+  summary: 'Text to speech, as it is made',
+})
+
+const TIMED = {
+  ...SPEAK,
+  answers: [],
+  errors: ['REQUIRED_FEATURE_UNAVAILABLE'],
+  handle(): never {
+    throw new GatewayError(
+      'REQUIRED_FEATURE_UNAVAILABLE',
+      'no entry tells the times of what it speaks; ask without /with-timestamps',
+    )
+  },
+} as const
+
+export const textToSpeechTimed = endpoint({
+  ...TIMED,
+  path: '/elevenlabs/v1/text-to-speech/:voice_id/with-timestamps',
+  id: 'elevenlabsTimedSpeech',
+  summary: 'Text to speech with times: always refused',
+})
+
+export const textToSpeechTimedStream = endpoint({
+  ...TIMED,
+  path: '/elevenlabs/v1/text-to-speech/:voice_id/stream/with-timestamps',
+  id: 'elevenlabsTimedSpeechStream',
+  summary: 'Text to speech with times, as it is made: always refused',
+})
+
+/** Answers with the audio as the body, as it is made, at either path. */
+async function speak(request: SpeechRequest) {
+  const call = await callOf(request)
+  const reply = await streamSpeech(call, request)
+  const counted = String([...call.payload.input].length)
+  return { ...reply, headers: { ...reply.headers, 'x-character-count': counted } }
+}
+
+/** @throws GatewayError INVALID_REQUEST naming a parameter */
+async function callOf({ exchange, context, dependencies, body }: SpeechRequest): Promise<CallOf<'speech'>> {
+  const { model_id: model } = body.fields as Static<typeof Body>
+  const query = new OptionReader(queryValues(exchange.query), SPEECH_QUERY)
+  const logging = query.text('enable_logging')
+  if (logging !== null && readBoolean(logging) === false)
+    throw invalidField('enable_logging', MUST.beLeftOut('what a provider keeps, the route decides'))
+  const format = query.text('output_format')
+  const [voice = ''] = exchange.params
+  const call = {
+    ...body.call,
+    payload: { ...body.call.payload, voice },
+    selectors: chosenBy(model ?? null, body.call.selectors, context.principal),
+    warnings: [...body.call.warnings, ...query.settleKindly()],
+  }
+  const made = await inFirstFormat(call, format === null ? [] : namesOf(format), {
+    context,
+    services: dependencies.services,
+  })
+  if (made instanceof GatewayError) throw made
+  return made ?? call
+}
+
+/** What other providers call the same format. */
+const SHORT: Readonly<Record<string, string>> = {
+  mp3_44100_128: 'mp3',
+  opus_48000_96: 'opus',
+  pcm_24000: 'pcm',
+  wav_24000: 'wav',
+}
+
+function namesOf(format: string): readonly string[] {
+  const short = Object.hasOwn(SHORT, format) ? SHORT[format] : undefined
+  return short === undefined ? [format] : [format, short]
+}

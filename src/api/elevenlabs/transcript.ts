@@ -1,0 +1,69 @@
+import type { Word } from '../../contracts/calls.ts'
+import { type Channel, channelsOf, type Heard } from '../heard.ts'
+
+/** What a request asks of its answer beside the options of the call. */
+export interface ScribeView {
+  /** Words have times; without them there is no list of words. */
+  readonly timed: boolean
+  /** `combined`: one transcript, whose words name their channels. */
+  readonly channels: 'one' | 'separate' | 'combined'
+}
+
+/** The answer of `POST /v1/speech-to-text`. */
+export function scribeResponse(heard: Heard, view: ScribeView) {
+  const common = { transcription_id: heard.requestId, audio_duration_secs: heard.durationSeconds }
+  if (view.channels !== 'separate') {
+    return { ...chunkOf({ text: heard.text, words: heard.words }, heard, view), ...common }
+  }
+  const transcripts = channelsOf(heard, true).map((channel, index) => ({
+    ...chunkOf(channel, heard, view),
+    channel_index: index,
+  }))
+  return { transcripts, ...common }
+}
+
+function chunkOf({ text, words }: Channel, { language, languageConfidence }: Heard, view: ScribeView) {
+  return {
+    language_code: language ?? '',
+    language_probability: languageConfidence ?? 1,
+    text,
+    words: view.timed ? itemsOf(words, text, view) : [],
+  }
+}
+
+/** Words, and between two of them what stands there in the text. */
+function itemsOf(words: readonly Word[], text: string, view: ScribeView) {
+  const items: ReturnType<typeof itemOf>[] = []
+  let cursor = 0
+  let before: Word | null = null
+  for (const word of words) {
+    const found = text.indexOf(word.word, cursor)
+    // A word that the text has elsewhere, as where channels are merged, is behind a blank.
+    const gap = found < 0 || found - cursor > GAP_LENGTH_MAX ? ' ' : text.slice(cursor, found)
+    if (before !== null && gap !== '') {
+      const times = { start: before.end, end: Math.max(before.end, word.start) }
+      items.push(itemOf('spacing', { ...before, ...times, word: gap }, view))
+    }
+    items.push(itemOf('word', word, view))
+    if (found >= 0) cursor = found + word.word.length
+    before = word
+  }
+  return items
+}
+
+/** What is between two words of a text is shorter. */
+const GAP_LENGTH_MAX = 64
+
+function itemOf(type: 'word' | 'spacing', word: Word, { channels }: ScribeView) {
+  const { word: text, start, end, speaker, channel, confidence = 1 } = word
+  return {
+    text,
+    ...{ start, end, type },
+    logprob: confidence > 0 ? Math.log(Math.min(1, confidence)) : LOGPROB_MIN,
+    ...(speaker === undefined ? {} : { speaker_id: speaker }),
+    ...(channels === 'combined' && channel !== undefined ? { channel_index: channel } : {}),
+  }
+}
+
+/** Stands for minus infinity, which JSON has not. */
+const LOGPROB_MIN = -100

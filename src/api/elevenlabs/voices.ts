@@ -1,0 +1,84 @@
+import type { Principal } from '../../contracts/catalog.ts'
+import { GatewayError } from '../../errors.ts'
+import { endpoint } from '../endpoint.ts'
+import { jsonReply } from '../json-reply.ts'
+import { offeredModels, offeredVoices } from '../offered-models.ts'
+import {
+  ElevenLabsModels,
+  ElevenLabsVoice,
+  ElevenLabsVoices,
+  ElevenLabsVoicesPage,
+} from '../openapi/elevenlabs-answers.ts'
+import { json } from '../openapi/operation.ts'
+import { ELEVENLABS, elevenlabsAnswer } from './door.ts'
+
+const LIST = { ...ELEVENLABS, method: 'GET', limited: false } as const
+
+export const voices = endpoint({
+  ...LIST,
+  path: '/elevenlabs/v1/voices',
+  id: 'elevenlabsVoices',
+  summary: 'List voices',
+  answers: [elevenlabsAnswer([json(ElevenLabsVoices)])],
+  handle: ({ context: { principal } }) => jsonReply({ voices: voicesOf(principal) }),
+})
+
+/** The list that its newer clients ask for: all of it is one page. */
+export const voicesPage = endpoint({
+  ...LIST,
+  path: '/elevenlabs/v2/voices',
+  id: 'elevenlabsVoicesPage',
+  summary: 'List voices, as one page',
+  answers: [elevenlabsAnswer([json(ElevenLabsVoicesPage)])],
+  handle({ context: { principal } }) {
+    const all = voicesOf(principal)
+    return jsonReply({ voices: all, has_more: false, total_count: all.length, next_page_token: null })
+  },
+})
+
+export const voice = endpoint({
+  ...LIST,
+  path: '/elevenlabs/v1/voices/:voice_id',
+  id: 'elevenlabsVoice',
+  summary: 'Get a voice',
+  answers: [elevenlabsAnswer([json(ElevenLabsVoice)])],
+  errors: ['NOT_FOUND'],
+  handle({ exchange, context: { principal } }) {
+    const [wanted] = exchange.params
+    const found = voicesOf(principal).find(({ voice_id: id }) => id === wanted)
+    if (found === undefined)
+      throw new GatewayError('NOT_FOUND', 'the route of the key knows no such voice', { param: 'voice_id' })
+    return jsonReply(found)
+  },
+})
+
+export const elevenlabsModels = endpoint({
+  ...LIST,
+  path: '/elevenlabs/v1/models',
+  id: 'elevenlabsModels',
+  summary: 'List models',
+  answers: [elevenlabsAnswer([json(ElevenLabsModels)])],
+  handle({ context: { principal } }) {
+    const models = offeredModels(principal).map(({ id, owner, entries }) => ({
+      model_id: id,
+      name: id,
+      description: owner,
+      can_do_text_to_speech: entries.some(({ facts }) => facts.capabilities.includes('audio_output')),
+      can_do_voice_conversion: false,
+      can_be_finetuned: false,
+      languages: [],
+    }))
+    return { status: 200, headers: { 'content-type': 'application/json' }, body: JSON.stringify(models) }
+  },
+})
+
+/** Voices that the entries of the key's routes know by name; there may be others. */
+function voicesOf(principal: Principal) {
+  return [...offeredVoices(principal)].map(([name, models]) => ({
+    voice_id: name,
+    name,
+    category: 'premade' as const,
+    labels: {},
+    high_quality_base_model_ids: models,
+  }))
+}

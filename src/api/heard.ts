@@ -1,0 +1,58 @@
+import type { Segment, Word } from '../contracts/calls.ts'
+import type { TranscriptionTask } from '../contracts/operations.ts'
+import type { Outcome } from '../gateway/outcome.ts'
+import { timestamp } from './json-reply.ts'
+
+/** A transcript, and what is known of its audio. */
+export interface Heard {
+  readonly requestId: string
+  readonly provider: string
+  readonly model: string
+  /** RFC 3339. */
+  readonly created: string
+  readonly durationSeconds: number
+  readonly channels: number
+  readonly text: string
+  readonly language: string | null
+  readonly languageConfidence: number | null
+  readonly segments: readonly Segment[]
+  readonly words: readonly Word[]
+}
+
+/** One channel, or all of them where they are not told apart. */
+export interface Channel {
+  readonly text: string
+  readonly words: readonly Word[]
+}
+
+export function heardIn({ envelope, payload: { audio }, result }: Outcome<TranscriptionTask>): Heard {
+  return {
+    requestId: envelope.id,
+    provider: envelope.provider,
+    model: envelope.model,
+    created: timestamp(Date.now()),
+    durationSeconds: audio.durationSeconds ?? result.durationSeconds ?? 0,
+    channels: audio.channels ?? 1,
+    text: result.text,
+    language: result.language,
+    languageConfidence: result.languageConfidence,
+    segments: result.segments,
+    words: result.words,
+  }
+}
+
+/** Channels with texts and words of their own; all is one where they are not told apart. */
+export function channelsOf(
+  { text, words, segments, channels: count }: Heard,
+  multichannel: boolean,
+): readonly Channel[] {
+  if (!multichannel) return [{ text, words }]
+  const told = segments.reduce((most, { channel = 0 }) => Math.max(most, channel + 1), count)
+  return Array.from({ length: told }, (_, channel) => ({
+    text: segments
+      .filter((segment) => segment.channel === channel)
+      .map((segment) => segment.text)
+      .join(' '),
+    words: words.filter((word) => word.channel === channel),
+  }))
+}

@@ -1,0 +1,307 @@
+import { createReadStream } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type ElevenLabs, ElevenLabsClient, ElevenLabsError } from '@elevenlabs/elevenlabs-js'
+import t, { type Test } from 'tap'
+import { speechToText } from '../../src/api/elevenlabs/speech-to-text.ts'
+import { SPEECH_OPTIONS, SPEECH_QUERY } from '../../src/api/elevenlabs/text-to-speech.ts'
+import { GatewayError } from '../../src/errors.ts'
+import { speak } from '../../src/sandbox/speak.ts'
+import { configuredProvider, entry } from '../support/catalog.ts'
+import { startDemoProcess } from '../support/demo-route.ts'
+import { openDoors } from '../support/doors-rig.ts'
+import { startEdge } from '../support/edge.ts'
+import { assertStopsClean } from '../support/gateway.ts'
+import { secret, startRouteGateway } from '../support/route-gateway.ts'
+import { tempFolder } from '../support/scratch.ts'
+import { DEEPGRAM_KEY, deepgramDialect } from '../support/upstream/deepgram.ts'
+import { ELEVENLABS_KEY, elevenlabsDialect } from '../support/upstream/elevenlabs.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
+import { publishedOptions } from '../support/vendor-options.ts'
+import { filledWav } from '../support/wav.ts'
+
+const HERTZ = 600
+const MIB = 1024 * 1024
+
+/** ElevenLabs' own client, changed in nothing but its address and key. */
+function clientOf(url: string, apiKey: string) {
+  return new ElevenLabsClient({ apiKey, baseUrl: `${url}/elevenlabs`, maxRetries: 0 })
+}
+
+/** A transcript of one channel, or of channels that are one. */
+function single(response: unknown): ElevenLabs.SpeechToTextChunkResponseModel {
+  if (typeof response === 'object' && response !== null && 'text' in response)
+    return response as ElevenLabs.SpeechToTextChunkResponseModel
+  throw new Error(`there is no transcript: ${JSON.stringify(response)}`)
+}
+
+async function refused(call: Promise<unknown>): Promise<ElevenLabsError> {
+  const thrown = await call.then(
+    () => null,
+    (error: unknown) => error,
+  )
+  if (thrown instanceof ElevenLabsError) return thrown
+  throw new Error(`the client did not throw its error but ${String(thrown)}`)
+}
+
+function blobOf(bytes: Uint8Array): Blob {
+  return new Blob([new Uint8Array(bytes)], { type: 'audio/wav' })
+}
+
+t.test('a file of 25 MB by its path and from memory, in flat memory', { timeout: 180_000 }, async (t) => {
+  const text = Array.from({ length: 340 }, (_, index) => `lark ${index}`).join(' ')
+  const file = speak(text, HERTZ, 1)
+  t.ok(file.length > 25_000_000 && file.length < 26_214_400, `${file.length} bytes`)
+  const path = join(await tempFolder(t), 'larks.wav')
+  await writeFile(path, file)
+  const gateway = await startDemoProcess(t, { env: { LARKWAY_MEMORY_MIB: '8' } })
+  const { speechToText: scribe } = clientOf(gateway.url, gateway.key)
+  const convert = async (source: Blob | ReturnType<typeof createReadStream>) =>
+    single(await scribe.convert({ file: source, modelId: 'scribe_v2' }))
+  for (let call = 0; call < 3; call += 1) await convert(blobOf(speak('warm', HERTZ, 1)))
+  const before = await gateway.peakRssMiB()
+  const fromPath = await convert(createReadStream(path))
+  t.equal(fromPath.text, text)
+  t.equal(fromPath.words.map((word) => word.text).join(''), text, 'its words and what is between them')
+  t.same((await convert(blobOf(file))).words, fromPath.words, 'the same from memory')
+  const grownMiB = (await gateway.peakRssMiB()) - before
+  t.ok(grownMiB < 48, `grown by ${Math.round(grownMiB)} MiB over ${Math.round((2 * file.length) / MIB)} MiB`)
+  await assertStopsClean(t, gateway)
+})
+
+/** A gateway with ElevenLabs as its vendor, and Deepgram behind it for what the first cannot do here. */
+async function startVendors(t: Test) {
+  const elevenlabs = await startUpstream(t, { dialect: elevenlabsDialect() })
+  const deepgram = await startUpstream(t, { dialect: deepgramDialect() })
+  const gateway = await startRouteGateway(t, {
+    providers: {
+      elevenlabs: { kind: 'elevenlabs', base_url: elevenlabs.url, api_key: secret('XI_KEY') },
+      deepgram: { kind: 'deepgram', base_url: deepgram.url, api_key: secret('DG_KEY') },
+    },
+    entries: [
+      { provider: 'elevenlabs', model: 'scribe_v2' },
+      { provider: 'elevenlabs', model: 'eleven_flash_v2_5', voices: { rachel: '21m00Tcm4TlvDq8ikWAM' } },
+      { provider: 'deepgram', model: 'nova-3' },
+    ],
+    env: { XI_KEY: ELEVENLABS_KEY, DG_KEY: DEEPGRAM_KEY },
+  })
+  return { elevenlabs, deepgram, gateway, client: clientOf(gateway.url, gateway.key) }
+}
+
+t.test('transcripts, and what the vendor behind them was asked', { timeout: 60_000 }, async (t) => {
+  const { gateway, client } = await startVendors(t)
+  const file = blobOf(filledWav(64_000))
+  const { data, rawResponse } = await client.speechToText
+    .convert({
+      file,
+      modelId: 'scribe_v2',
+      diarize: true,
+      numSpeakers: 2,
+      languageCode: 'en',
+      keyterms: ['Larkway', 'skylark'],
+      temperature: 0.5,
+    })
+    .withRawResponse()
+  const heard = single(data)
+  t.match(heard, {
+    languageCode: 'en',
+    languageProbability: Number,
+    transcriptionId: rawResponse.headers.get('request-id') ?? '',
+    audioDurationSecs: 1.999,
+  })
+  t.equal(heard.words.map(({ text }) => text).join(''), heard.text)
+  t.match(heard.words, [
+    { type: 'word', speakerId: 'speaker_0' },
+    { type: 'spacing', text: ' ' },
+  ])
+  t.equal(rawResponse.headers.get('x-lk-provider'), 'elevenlabs')
+  t.equal(rawResponse.headers.get('x-lk-warnings'), '["temperature: not passed on"]')
+
+  await t.test('refusals, as the client reads them', async (t) => {
+    const edited = await refused(
+      client.speechToText.convert({ file, modelId: 'scribe_v2', transcriptEdit: 'short' }),
+    )
+    t.equal(edited.statusCode, 400)
+    t.match(edited.body, {
+      detail: { code: 'INVALID_REQUEST', param: 'transcript_edit', request_id: /^req_/ },
+      error: { code: 'INVALID_REQUEST' },
+    })
+    const stranger = clientOf(gateway.url, 'lk_live_wrong')
+    const unknown = await refused(stranger.speechToText.convert({ file, modelId: 'scribe_v2' }))
+    t.match(unknown, { statusCode: 401, body: { detail: { code: 'UNAUTHENTICATED' } } })
+    const redacted = await refused(
+      client.speechToText.convert({
+        file,
+        modelId: 'scribe_v2',
+        languageCode: 'de',
+        entityRedaction: ['numbers'],
+      }),
+    )
+    t.match(redacted, {
+      name: 'UnprocessableEntityError',
+      body: { detail: { code: 'REQUIRED_FEATURE_UNAVAILABLE' } },
+    })
+    const none = await refused(client.speechToText.convert({ modelId: 'scribe_v2' }))
+    t.match(none.body, { detail: { param: 'file', message: /^send the audio as `file`/ } })
+    const two = await refused(
+      client.speechToText.convert({ modelId: 'scribe_v2', file, sourceUrl: 'https://cdn.example.com/a.wav' }),
+    )
+    t.match(two.body, { detail: { param: 'source_url' } })
+  })
+})
+
+t.test('channels come apart or together, whichever vendor hears them', { timeout: 60_000 }, async (t) => {
+  const upstream = await startUpstream(t, { dialect: deepgramDialect() })
+  const gateway = await startRouteGateway(t, {
+    providers: { deepgram: { kind: 'deepgram', base_url: upstream.url, api_key: secret('DG_KEY') } },
+    entries: [{ provider: 'deepgram', model: 'nova-3' }],
+    env: { DG_KEY: DEEPGRAM_KEY },
+  })
+  const { speechToText: scribe } = clientOf(gateway.url, gateway.key)
+  const ask = { file: blobOf(filledWav(64_000)), modelId: 'scribe_v2', useMultiChannel: true }
+  const { transcripts } = (await scribe.convert(
+    ask,
+  )) as unknown as ElevenLabs.MultichannelSpeechToTextResponseModel
+  t.match(transcripts, [
+    { channelIndex: 0, text: /^Heard/ },
+    { channelIndex: 1, text: /^Heard/ },
+  ])
+  const combined = single(await scribe.convert({ ...ask, multichannelOutputStyle: 'combined' }))
+  const channels = combined.words.filter(({ type }) => type === 'word').map((word) => word.channelIndex)
+  t.same(new Set(channels), new Set([0, 1]))
+})
+
+t.test('audio by URL is fetched by the gateway, under its rules', async (t) => {
+  const upstream = await startUpstream(t, { dialect: elevenlabsDialect() })
+  const provider = configuredProvider({
+    kind: 'elevenlabs',
+    baseUrl: upstream.url,
+    credential: ELEVENLABS_KEY,
+  })
+  const wav = filledWav(64_000)
+  const { dependencies, authorization } = await openDoors(t, {
+    entries: [entry({ provider, model: 'scribe_v2' })],
+    audioUrlDomains: ['cdn.example.com'],
+    async fetchAudio(url) {
+      if (url !== 'https://cdn.example.com/a.wav') throw new GatewayError('AUDIO_URL_REJECTED')
+      return {
+        length: wav.length,
+        mediaType: 'audio/wav',
+        chunks: (async function* () {
+          yield wav
+        })(),
+      }
+    },
+  })
+  const { origin } = await startEdge(t, [speechToText.route(dependencies)])
+  const { speechToText: scribe } = clientOf(origin, authorization.slice('Bearer '.length))
+  const url = 'https://cdn.example.com/a.wav'
+  for (const source of [{ sourceUrl: url }, { cloudStorageUrl: url }])
+    t.ok(single(await scribe.convert({ modelId: 'scribe_v2', ...source })).text)
+  const both = await refused(scribe.convert({ modelId: 'scribe_v2', sourceUrl: url, cloudStorageUrl: url }))
+  t.match(both.body, { detail: { param: 'cloud_storage_url' } })
+})
+
+t.test('speech, voices and models', { timeout: 60_000 }, async (t) => {
+  const { elevenlabs, gateway, client } = await startVendors(t)
+  const text = 'Hello ✓'
+  const heardOf = async (stream: ReadableStream<Uint8Array>) =>
+    Buffer.from(await new Response(stream).arrayBuffer())
+  const { data, rawResponse } = await client.textToSpeech
+    .convert('rachel', { text, modelId: 'eleven_v3', outputFormat: 'mp3_44100_128' })
+    .withRawResponse()
+  t.equal(String(await heardOf(data)), `streamed 21m00Tcm4TlvDq8ikWAM ${text}`)
+  t.match(Object.fromEntries(rawResponse.headers as unknown as Iterable<[string, string]>), {
+    'content-type': 'audio/mpeg',
+    'transfer-encoding': 'chunked',
+    'x-character-count': '7',
+    'request-id': /^req_/,
+    'x-lk-provider': 'elevenlabs',
+  })
+  const streamed = await client.textToSpeech.stream('JBFqnCBsd6RMkjVDRZzb', { text })
+  t.equal(String(await heardOf(streamed)), `streamed JBFqnCBsd6RMkjVDRZzb ${text}`)
+
+  await t.test('each option becomes what its row says', async (t) => {
+    const folder = '@elevenlabs/elevenlabs-js/api/resources/textToSpeech/client/requests'
+    const published = publishedOptions(`${folder}/BodyTextToSpeechFull.d.ts`, 'BodyTextToSpeechFull')
+    const rows = { ...SPEECH_QUERY, ...SPEECH_OPTIONS }
+    const snake = (name: string) => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+    t.same(
+      Object.keys(rows).sort(),
+      published
+        .filter((name) => name !== 'text')
+        .map(snake)
+        .sort(),
+    )
+    const samples: Readonly<Record<string, unknown>> = {
+      output_format: 'pcm_16000',
+      optimize_streaming_latency: '1',
+      voice_settings: { speed: 1.1 },
+      pronunciation_dictionary_locators: [{ pronunciation_dictionary_id: 'd1' }],
+      seed: 7,
+      previous_request_ids: ['a'],
+      next_request_ids: ['a'],
+      use_pvc_as_ivc: true,
+      apply_language_text_normalization: true,
+      audio_effects: { pan: 1 },
+    }
+    const ask = async (name: string) => {
+      const sample = samples[name] ?? 'auto'
+      const query = Object.hasOwn(SPEECH_QUERY, name) ? `?${name}=${String(sample)}` : ''
+      const answer = await fetch(`${gateway.url}/elevenlabs/v1/text-to-speech/rachel${query}`, {
+        method: 'POST',
+        headers: { 'xi-api-key': gateway.key, 'content-type': 'application/json' },
+        body: JSON.stringify({ text, ...(query === '' && name !== '' ? { [name]: sample } : {}) }),
+      })
+      const body = await answer.text()
+      const { path, body: sent } = elevenlabs.received.at(-1) ?? {}
+      const warnings = JSON.parse(answer.headers.get('x-lk-warnings') ?? '[]') as string[]
+      return { status: answer.status, body, asked: JSON.stringify([path, sent]), warnings }
+    }
+    const plain = await ask('')
+    t.equal(plain.status, 200)
+    for (const [name, { fate, note }] of Object.entries(rows)) {
+      const { status, body, asked, warnings } = await ask(name)
+      if (fate === 'refused') {
+        t.match(JSON.parse(body), { detail: { code: 'INVALID_REQUEST', param: name } }, name)
+        continue
+      }
+      t.equal(status, 200, name)
+      // The model is the entry's, whatever is sent.
+      t.equal(asked !== plain.asked, fate === 'kept' && name !== 'model_id', name)
+      t.same(warnings, fate === 'warned' ? [`${name}: ${note}`] : [], name)
+    }
+    const faulty = [
+      [client.textToSpeech.convert('rachel', { text, enableLogging: false }), 'enable_logging'],
+      [client.textToSpeech.convert('rachel', { text, voiceSettings: { speed: 3 } }), 'voice_settings.speed'],
+      [client.textToSpeech.convert('rachel', { text: '' }), 'text'],
+    ] as const
+    for (const [call, param] of faulty)
+      t.match((await refused(call)).body, { detail: { code: 'INVALID_REQUEST', param } }, param)
+    const settled = await client.textToSpeech
+      .convert('rachel', { text, voiceSettings: { speed: 1.1, stability: 0.5 } })
+      .withRawResponse()
+    t.equal(settled.rawResponse.headers.get('x-lk-warnings'), '["voice_settings.stability: not passed on"]')
+    await heardOf(settled.data)
+  })
+
+  for (const timed of [
+    () => client.textToSpeech.convertWithTimestamps('rachel', { text }),
+    () => client.textToSpeech.streamWithTimestamps('rachel', { text }),
+  ])
+    t.match(await refused(timed()), {
+      statusCode: 422,
+      body: { detail: { code: 'REQUIRED_FEATURE_UNAVAILABLE', message: /times of what it speaks/ } },
+    })
+
+  const { voices } = await client.voices.getAll()
+  t.match(voices, [{ voiceId: 'rachel', name: 'rachel', highQualityBaseModelIds: ['eleven_flash_v2_5'] }])
+  t.same((await client.voices.search()).voices, voices)
+  t.same(await client.voices.get('rachel'), voices[0])
+  t.equal((await refused(client.voices.get('nobody'))).statusCode, 404)
+  t.match(await client.models.list(), [
+    { modelId: 'scribe_v2', canDoTextToSpeech: false },
+    { modelId: 'eleven_flash_v2_5', canDoTextToSpeech: true, description: 'elevenlabs' },
+    { modelId: 'nova-3' },
+  ])
+})

@@ -125,17 +125,12 @@ export function createJobObjects({ budget, log, ...options }: JobObjectsOptions)
     }
   }
 
-  async function keepAudio<Kept extends AudioRef>(
-    audio: Kept,
-    kind: 'job' | 'upload',
-    owner: FiledJob,
-    signal: AbortSignal,
-  ): Promise<Kept> {
+  async function keepIn<Ref extends AudioRef>(folder: string, audio: Ref, signal: AbortSignal): Promise<Ref> {
     signal.throwIfAborted()
     const { source, offset, length } = audio
     const isKept = source.kind === 'object' && source.sealed !== true
-    if (isKept && source.key.startsWith(`${folderOf(kind, owner)}/`)) return audio
-    const key = newKey(kind, owner)
+    if (isKept && source.key.startsWith(`${folder}/`)) return audio
+    const key = newKey(folder)
     const bytes = (signal: AbortSignal) => bodyBytes(objects, source, offset, offset + length, signal)
     const copied = source.kind === 'object' ? COPY_BYTES : 0
     budget.charge(copied)
@@ -151,10 +146,10 @@ export function createJobObjects({ budget, log, ...options }: JobObjectsOptions)
   }
 
   return {
-    keepAudio: (audio, job, signal) => keepAudio(audio, 'job', job, signal),
-    keepUpload: (audio, upload, signal) => keepAudio(audio, 'upload', upload, signal),
-    keepPayload: (json, job) => keepText(json, newKey('job', job)),
-    keepResult: (json, job, fence) => keepText(json, newKey('result', job, `${fence}-`)),
+    keepAudio: (audio, job, signal) => keepIn(folderOf('job', job), audio, signal),
+    keepUpload: (audio, upload, signal) => keepIn(folderOf('upload', upload), audio, signal),
+    keepPayload: (json, job) => keepText(json, newKey(folderOf('job', job))),
+    keepResult: (json, job, fence) => keepText(json, newKey(folderOf('result', job), `${fence}-`)),
     open: (text) => texts.open(text),
 
     async drop(kept) {
@@ -187,8 +182,8 @@ function folderOf(kind: ObjectKind, { workspace, id }: FiledJob): string {
 }
 
 /** Two attempts never share a name, so that none overwrites or deletes another's object. */
-function newKey(kind: ObjectKind, job: FiledJob, prefix = ''): string {
-  return `${folderOf(kind, job)}/${prefix}${randomBytes(8).toString('hex')}`
+function newKey(folder: string, prefix = ''): string {
+  return `${folder}/${prefix}${randomBytes(8).toString('hex')}`
 }
 
 /** Null when it is in no object, or not fetched yet. */

@@ -35,7 +35,7 @@ export const upload = endpoint({
     receive,
   },
   answers: [{ status: 200, description: 'where it is', contents: [json(AssemblyAiUpload)], headers: [] }],
-  errors: ['AUDIO_TOO_LARGE', 'REQUIRED_FEATURE_UNAVAILABLE'],
+  errors: ['AUDIO_TOO_LARGE', 'UNSUPPORTED_AUDIO_FORMAT', 'REQUIRED_FEATURE_UNAVAILABLE'],
   handle: answer,
 })
 
@@ -56,14 +56,17 @@ async function receive({ exchange, context, dependencies }: Admitted): Promise<R
 }
 
 async function answer({ context, dependencies, body: { id, received } }: EndpointCall<ReceivedUpload>) {
-  const { jobs, secretKeys } = dependencies
+  const { jobs, probe, secretKeys } = dependencies
   const workspace = context.principal.workspace.id
   const { source } = received
   if (source.kind !== 'audio') throw new Error('a raw body is the audio')
   const isStored = source.audio.source.kind === 'object'
   try {
     const owner = { id, workspace }
-    const kept = await jobs.objects.keepUpload(source.audio, owner, toAbortSignal(context.signal))
+    const signal = toAbortSignal(context.signal)
+    // What is no audio is refused here, instead of being kept for a day.
+    await probe.probe(source.audio, signal)
+    const kept = await jobs.objects.keepUpload(source.audio, owner, signal)
     if (!isStored) received.release()
     return await jsonReply({ upload_url: uploadUrl(kept, workspace, secretKeys) })
   } catch (error) {

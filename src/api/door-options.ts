@@ -85,6 +85,8 @@ export class OptionReader {
     for (const name of this.#values.keys()) {
       const option = Object.hasOwn(this.#options, name) ? this.#options[name] : undefined
       if (this.#asked.has(name) || option?.fate === 'fixed' || !this.#sent(name).some(isOn)) continue
+      // Never ignored: what is not understood would not be kept.
+      if (name === 'require') throw invalidField(name, MUST.beLeftOut('send it as X-LK-Require'))
       if (option?.fate === 'refused') throw invalidField(name, MUST.beLeftOut(option.note))
       if (option?.fate === 'warned') warnings.push(`${name}: ${option.note}`)
       else unknown.push(name)

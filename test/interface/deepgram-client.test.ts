@@ -239,6 +239,13 @@ t.test('speech and models', { timeout: 60_000 }, async (t) => {
     }
   })
 
+  const demanded = await fetch(`${gateway.url}/deepgram/v1/speak?require=training%3Dnever`, {
+    method: 'POST',
+    headers: { authorization: `Token ${gateway.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ text }),
+  })
+  t.match(await demanded.json(), { error: { code: 'INVALID_REQUEST', param: 'require' } })
+
   const { stt, tts } = await manage.v1.models.list()
   t.match(stt, [{ canonical_name: 'nova-3', architecture: 'deepgram', batch: true, streaming: true }])
   t.match(

@@ -92,6 +92,7 @@ export function sharedFields(query: OptionReader) {
     keyterms: [...query.list('keyterm'), ...query.list('keywords').map(withoutBoost)],
     purpose: query.text('purpose'),
     response_profile: query.text('response_profile'),
+    require: query.text('require'),
   } satisfies Readonly<Record<string, FieldValue>>
 }
 

@@ -87,6 +87,7 @@ export function readScribeOptions(exchange: Exchange, fields: Fields, principal:
     seed: form.text('seed'),
     purpose: form.text('purpose'),
     response_profile: form.text('response_profile'),
+    require: form.text('require'),
   })
   const own = form.settleKindly()
   const { warnings, selectors, ...request } = readTranscriptionRequest(exchange, given, 'transcription')

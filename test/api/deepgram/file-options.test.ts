@@ -79,6 +79,11 @@ t.test('each option becomes what its row says', async (t) => {
   }
 })
 
+t.test('what is demanded of providers is never ignored', async (t) => {
+  t.match(read('require=retention%3Dzero').selectors, { require: { retentionDays: 0 } })
+  t.equal(refusalOf('require=retention%3Dnever').extra.param, 'require')
+})
+
 t.test('options of one field are read beside one another', async (t) => {
   const both = read('diarize=true&diarize_model=v2&smart_format=true&numerals=true')
   t.match(both, { options: { diarization: true, smart_formatting: true }, view: { paragraphs: true } })

@@ -79,6 +79,10 @@ t.test('each field becomes what its row says', async (t) => {
   }
 })
 
+t.test('what is demanded of providers is never ignored', async (t) => {
+  t.match(read('require=retention%3Dzero').selectors, { require: { retentionDays: 0 } })
+})
+
 t.test('values that cannot be kept are refused by their names', async (t) => {
   for (const [fields, param] of [
     ['enable_logging=false', 'enable_logging'],

@@ -113,7 +113,7 @@ t.test('its answers, and what the vendor behind it was asked', { timeout: 60_000
     )
     t.equal(
       await refusal(transcripts.submit({ audio_url, redact_pii: true, redact_pii_policies: ['event'] })),
-      'INVALID_REQUEST: `redact_pii_policies` must not name `event`',
+      'INVALID_REQUEST: `redact_pii_policies` must name only policies that `pii`, `phi`, `pci` or `numbers` cover',
     )
     t.match(
       await refusal(transcripts.submit({ audio_url, punctuate: false })),

@@ -96,20 +96,17 @@ export function policiesOf(redaction: readonly Redaction[]): string[] {
 /** Kinds by how little they redact beside what is asked for. */
 const NARROWEST_FIRST = ['pci', 'phi', 'pii', 'numbers'] as const
 
-/** The kinds that together redact what the policies name; `uncovered` is one that none of them does. */
-export function kindsFor(policies: readonly string[]): {
-  readonly kinds: readonly Redaction[]
-  readonly uncovered: string | null
-} {
+/** The kinds that together redact what the policies name; null where one is named that none of them does. */
+export function kindsFor(policies: readonly string[]): readonly Redaction[] | null {
   const kinds = new Set<Redaction>()
   for (const policy of policies) {
     const covers = (kind: Redaction) => POLICIES[kind].includes(policy)
     if ([...kinds].some(covers)) continue
     const kind = NARROWEST_FIRST.find(covers)
-    if (kind === undefined) return { kinds: [], uncovered: policy }
+    if (kind === undefined) return null
     kinds.add(kind)
   }
-  return { kinds: [...kinds], uncovered: null }
+  return [...kinds]
 }
 
 /** The fields of a request that redact: names of what was there (`[PERSON_NAME]`), not rows of `#`. */

@@ -1,8 +1,8 @@
 import { hash, randomFillSync } from 'node:crypto'
 
 /**
- * Prefixes of identifiers: request, transcription job, queue job, webhook event, key, kept video, call of the gateway,
- * grant of credits, record of a request, session in OpenAI's protocol, open live session.
+ * Prefixes of identifiers: request, transcription job, queue job, webhook event, key, kept video, upload, call of the
+ * gateway, grant of credits, record of a request, session in OpenAI's protocol, open live session.
  */
 export type IdPrefix =
   | 'req'
@@ -11,6 +11,7 @@ export type IdPrefix =
   | 'evt'
   | 'key'
   | 'vid'
+  | 'upl'
   | 'call'
   | 'grant'
   | 'rec'

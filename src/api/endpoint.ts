@@ -33,6 +33,7 @@ import {
   type ErrorShape,
   KEY_ERRORS,
   type Operation,
+  shapedError,
 } from './openapi/operation.ts'
 import type { Json } from './openapi/schema.ts'
 
@@ -296,7 +297,7 @@ interface RouteOptions extends Pick<EdgeRoute, 'method' | 'path'> {
 type Respond = (exchange: Exchange, context: CallContext) => Ending | Promise<Reply>
 
 /** Paths whose requests are recorded: those of calls, and not those of the console itself. */
-const RECORDED = /^(?:\/(?:openai|deepgram|elevenlabs))?\/v[12]\//
+const RECORDED = /^(?:\/(?:openai|deepgram|elevenlabs|assemblyai))?\/v[12]\//
 
 /** Binds a function to the edge: one answer, the headers that became due on the way, one line in the log. */
 export function observedRoute(
@@ -407,7 +408,7 @@ class ObservedRequest implements FinishListener {
     this.answer({
       status,
       headers,
-      body: JSON.stringify({ ...door?.errorShape?.members(failure, requestId), ...body }),
+      body: JSON.stringify(shapedError(door?.errorShape, failure, requestId, body)),
     })
   }
 

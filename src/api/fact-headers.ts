@@ -32,9 +32,13 @@ export function factHeaders(facts: Facts): Record<string, string> {
   const encoded = requested === null ? '' : encodeURIComponent(requested.toWellFormed())
   if (encoded !== '' && encoded.length <= VALUE_LENGTH_MAX) headers['x-lk-requested-purpose'] = encoded
   if (applied !== null) headers['x-lk-applied-purpose'] = encodeURIComponent(applied)
-  const warnings = asciiJson(facts.warnings ?? [])
-  if (warnings !== '[]') headers['x-lk-warnings'] = warnings
-  return headers
+  return Object.assign(headers, warningHeaders(facts.warnings ?? []))
+}
+
+/** Warnings alone; none without any. */
+export function warningHeaders(lines: readonly string[]): Record<string, string> {
+  const warnings = asciiJson(lines)
+  return warnings === '[]' ? {} : { 'x-lk-warnings': warnings }
 }
 
 /** The same for a stream: what is known of it when it begins. */

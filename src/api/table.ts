@@ -1,5 +1,8 @@
 import type { EdgeRoute } from '../inbound/server.ts'
 import { createJobWatch } from '../jobs/watch.ts'
+import { showParagraphs, showSentences, showSrt, showVtt } from './assemblyai/parts.ts'
+import { showTranscript, submitTranscript } from './assemblyai/transcripts.ts'
+import { upload } from './assemblyai/upload.ts'
 import type { Asset } from './assets.ts'
 import { listen } from './deepgram/listen.ts'
 import { listenFile } from './deepgram/listen-file.ts'
@@ -112,6 +115,14 @@ export const ENDPOINTS = table({
   'GET /elevenlabs/v1/voices/:voice_id': voice,
   'GET /elevenlabs/v2/voices': voicesPage,
   'GET /elevenlabs/v1/models': elevenlabsModels,
+
+  'POST /assemblyai/v2/upload': upload,
+  'POST /assemblyai/v2/transcript': submitTranscript,
+  'GET /assemblyai/v2/transcript/:job_id': showTranscript,
+  'GET /assemblyai/v2/transcript/:job_id/sentences': showSentences,
+  'GET /assemblyai/v2/transcript/:job_id/paragraphs': showParagraphs,
+  'GET /assemblyai/v2/transcript/:job_id/srt': showSrt,
+  'GET /assemblyai/v2/transcript/:job_id/vtt': showVtt,
 
   'GET /v1/me': me,
   'GET /workspace/:tenant_id/audio-url-domains': showAudioUrlDomains,

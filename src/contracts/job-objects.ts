@@ -1,4 +1,4 @@
-import type { Audio } from './audio.ts'
+import type { Audio, AudioRef } from './audio.ts'
 import type { Job, JobSpec } from './jobs.ts'
 import type { KeptText } from './objects.ts'
 
@@ -16,6 +16,8 @@ export interface JobObjects {
    * stays as it is. The audio that was given is not released.
    */
   keepAudio(audio: Audio, job: FiledJob, signal: AbortSignal): Promise<Audio>
+  /** The same for audio that was sent ahead of the jobs it is for: filed under its own id until the sweep. */
+  keepUpload(audio: AudioRef, upload: FiledJob, signal: AbortSignal): Promise<AudioRef>
   /** Keeps the payload of a call; short ones inline. */
   keepPayload(json: string, job: FiledJob): Promise<KeptText>
   /** Keeps a result; short ones inline. Every claim has an object of its own. */

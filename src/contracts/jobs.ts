@@ -53,6 +53,16 @@ export interface JobSpec {
   readonly work: JobWork
   /** Id of the one webhook event that there will be; null for jobs of the queue, which send none. */
   readonly eventId: string | null
+  /** Absent: the job came by the gateway's own endpoints. */
+  readonly door?: JobDoor
+}
+
+/** What a door in a vendor's wire format tells again of a job. */
+export interface JobDoor {
+  /** Where the audio was said to be. */
+  readonly audioUrl: string
+  /** The models that were asked for; the route decides. */
+  readonly models: readonly string[]
 }
 
 /** Error of a failed job, as of `GatewayError`. */

@@ -1,5 +1,5 @@
 import type { ArrivingBody, AudioRef, StoredBody } from '../contracts/audio.ts'
-import type { BodyWriter, Spool } from '../contracts/spool.ts'
+import type { BodyWriter, Spool, SpoolOptions } from '../contracts/spool.ts'
 import { GatewayError } from '../errors.ts'
 import { newId } from '../ids.ts'
 import type { Limits } from '../limits.ts'
@@ -18,6 +18,8 @@ export interface ReceiveOptions {
   readonly workspace: string
   /** The job that the body is for: an object that it goes into is that job's, and is on the disk when it is there. */
   readonly job?: string
+  /** The upload that the body is, by its own id: the same, for audio that is sent ahead of its jobs. */
+  readonly upload?: string
   /** An object that it goes into is sealed, see `SpoolOptions`. */
   readonly sealed?: boolean
   /** Absent: the body is kept. */
@@ -33,7 +35,10 @@ export interface ReceiveOptions {
 
 /** Where a wire format has the audio, where that is not where the gateway's own has it. */
 export interface BodyLayout {
-  /** `raw`: a body that is no JSON is the audio itself, whatever its type says. `form`: there are forms alone. */
+  /**
+   * `raw`: a body that is no JSON is the audio itself, whatever its type says, or if
+   * it has none. `form`: there are forms alone.
+   */
   readonly form: 'raw' | 'form'
   /** Fields that name where the audio is fetched from. */
   readonly urlFields: readonly string[]
@@ -121,6 +126,9 @@ function scannerFor(
   tap: AudioTap | undefined,
 ): BodyScanner {
   const contentType = contentTypeOf(exchange)
+  const { 'content-type': type, 'content-encoding': coding } = exchange.headers
+  if (layout?.form === 'raw' && type === undefined && coding === undefined)
+    return new RawAudioScanner(exchange, limits, tap)
   if (contentType !== null) {
     const { value } = contentType
     if (value === 'multipart/form-data' && layout?.form !== 'raw')
@@ -153,6 +161,13 @@ function withUrl(scanned: ScannedBody, { urlFields, missing }: BodyLayout): Scan
   if (second !== undefined) throw invalidField(second.name, MUST.beLeftOut(`send \`${first.name}\` alone`))
   if (source.kind !== 'none') throw invalidField(first.name, MUST.beLeftOut('the audio was sent'))
   return { fields: withoutFields(fields, urlFields), source: { kind: 'url', url: first.url } }
+}
+
+function filedUnder({ job, upload }: ReceiveOptions): Pick<SpoolOptions, 'id' | 'kind'> {
+  if (job !== undefined) return { id: job, kind: 'job' }
+  if (upload !== undefined) return { id: upload, kind: 'upload' }
+  // Not the request's id: callers choose that one and repeat it, and it becomes part of an object key.
+  return { id: newId('req') }
 }
 
 /** Whoever takes audio by its length has none before its last byte is there, so this much waits for the verdict. */
@@ -206,9 +221,8 @@ class Reception {
   }
 
   #open(spool: Spool): BodyWriter {
-    const { workspace, job, sealed = false } = this.#options
-    // Not the request's id: callers choose that one and repeat it, and it becomes part of an object key.
-    const filed = job === undefined ? { id: newId('req') } : ({ id: job, kind: 'job' } as const)
+    const { workspace, sealed = false } = this.#options
+    const filed = filedUnder(this.#options)
     const writer = spool.open({ workspace, contentLength: this.#exchange.contentLength, sealed, ...filed })
     writer.onReady = () => this.#exchange.body.resume()
     writer.onFailure = (error) => this.#failure.abort(error)

@@ -3,7 +3,7 @@ import { toAbortSignal } from '../cancellation.ts'
 import type { Audio } from '../contracts/audio.ts'
 import type { Principal } from '../contracts/catalog.ts'
 import type { JobObjects } from '../contracts/job-objects.ts'
-import type { Job, JobSpec, JobSubmission, Jobs, Submitted } from '../contracts/jobs.ts'
+import type { Job, JobDoor, JobSpec, JobSubmission, Jobs, Submitted } from '../contracts/jobs.ts'
 import type { AudioDigester, MediaProbe } from '../contracts/media.ts'
 import { GatewayError } from '../errors.ts'
 import type { AdmittedContext } from '../gateway/call-context.ts'
@@ -39,6 +39,8 @@ export interface Submission {
   readonly request: TranscriptionInput
   /** The checked idempotency key; undefined without one. */
   readonly key: string | undefined
+  /** Absent: it came by the gateway's own endpoint. */
+  readonly door?: JobDoor
 }
 
 export interface SubmittedJob {
@@ -65,7 +67,7 @@ export async function submitJob(
   const { id, request, key } = submission
   const { principal } = context
   const stored = await storeInput(submission, context, parts)
-  const spec = specOf(id, request, stored.audio, context)
+  const spec = specOf(submission, stored.audio, context)
   const slot = key === undefined ? null : slotOf(key, stored.identity!, request, principal)
   // When this throws the job may exist: its audio stays until the sweeper has found that it does not.
   const submitted = await submitUntilTaken({ spec, slot }, parts.services.state.jobs)
@@ -182,8 +184,7 @@ function isSameObject({ source: one }: Audio, { source: other }: Audio): boolean
 }
 
 function specOf(
-  id: string,
-  { options, selectors, warnings }: TranscriptionInput,
+  { id, request: { options, selectors, warnings }, door }: Submission,
   audio: StoredInput['audio'],
   context: AdmittedContext,
 ): JobSpec {
@@ -197,6 +198,7 @@ function specOf(
     warnings,
     work: { operation: 'transcription', options, audio },
     eventId: newId('evt'),
+    ...(door === undefined ? {} : { door }),
   }
 }
 

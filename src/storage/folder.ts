@@ -4,7 +4,7 @@ import type { ObjectInfo, Objects, PartUpload } from '../contracts/objects.ts'
 import { oneAtATime } from '../one-at-a-time.ts'
 import { untilAborted } from './body-bytes.ts'
 import { failureOf, unavailable } from './failure.ts'
-import { checkKey } from './key.ts'
+import { checkKey, OBJECT_KINDS } from './key.ts'
 import { ReadBuffers, type StoreMemory } from './read-buffers.ts'
 
 const syncs = new Map<string, () => Promise<void>>()
@@ -44,7 +44,7 @@ const TEMPORARY = 'tmp'
  */
 export async function createFileObjects(root: string, memory?: StoreMemory): Promise<Objects> {
   await mkdir(join(root, TEMPORARY), { recursive: true })
-  for (const kind of ['spool', 'job', 'result', 'slot']) await mkdir(join(root, kind), { recursive: true })
+  for (const kind of OBJECT_KINDS) await mkdir(join(root, kind), { recursive: true })
   const pathOf = (key: string) => join(root, ...splitKey(key))
 
   return {
@@ -156,7 +156,7 @@ async function* readChunks(
 
 async function* listObjects(root: string, prefix: string): AsyncGenerator<ObjectInfo> {
   const [wanted = ''] = prefix.split('/')
-  const kinds = ['spool', 'job', 'result', 'slot'].filter((kind) => kind === wanted || prefix === '')
+  const kinds = OBJECT_KINDS.filter((kind) => kind === wanted || prefix === '')
   for (const kind of kinds) {
     for (const name of await attempt(() => readdir(join(root, kind)))) {
       const key = `${kind}/${name.replaceAll('+', '/')}`

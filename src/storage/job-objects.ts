@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { Audio } from '../contracts/audio.ts'
+import type { Audio, AudioRef } from '../contracts/audio.ts'
 import type { ByteBudget } from '../contracts/budget.ts'
 import type { FiledJob, JobObjects } from '../contracts/job-objects.ts'
 import type { Job } from '../contracts/jobs.ts'
@@ -125,29 +125,31 @@ export function createJobObjects({ budget, log, ...options }: JobObjectsOptions)
     }
   }
 
-  return {
-    async keepAudio(audio, job, signal) {
-      signal.throwIfAborted()
-      const { source, offset, length } = audio
-      const isKept = source.kind === 'object' && source.sealed !== true
-      if (isKept && source.key.startsWith(`${folderOf('job', job)}/`)) return audio
-      const key = newKey('job', job)
-      const bytes = (signal: AbortSignal) => bodyBytes(objects, source, offset, offset + length, signal)
-      const copied = source.kind === 'object' ? COPY_BYTES : 0
-      budget.charge(copied)
-      try {
-        await putWhole(objects, { key, bytes, length, withinMs: withinMs(length), signal })
-      } catch (error) {
-        void discard(key)
-        throw error
-      } finally {
-        budget.refund(copied)
-      }
-      return { ...audio, source: { kind: 'object', key }, offset: 0 }
-    },
+  async function keepIn<Ref extends AudioRef>(folder: string, audio: Ref, signal: AbortSignal): Promise<Ref> {
+    signal.throwIfAborted()
+    const { source, offset, length } = audio
+    const isKept = source.kind === 'object' && source.sealed !== true
+    if (isKept && source.key.startsWith(`${folder}/`)) return audio
+    const key = newKey(folder)
+    const bytes = (signal: AbortSignal) => bodyBytes(objects, source, offset, offset + length, signal)
+    const copied = source.kind === 'object' ? COPY_BYTES : 0
+    budget.charge(copied)
+    try {
+      await putWhole(objects, { key, bytes, length, withinMs: withinMs(length), signal })
+    } catch (error) {
+      void discard(key)
+      throw error
+    } finally {
+      budget.refund(copied)
+    }
+    return { ...audio, source: { kind: 'object', key }, offset: 0 }
+  }
 
-    keepPayload: (json, job) => keepText(json, newKey('job', job)),
-    keepResult: (json, job, fence) => keepText(json, newKey('result', job, `${fence}-`)),
+  return {
+    keepAudio: (audio, job, signal) => keepIn(folderOf('job', job), audio, signal),
+    keepUpload: (audio, upload, signal) => keepIn(folderOf('upload', upload), audio, signal),
+    keepPayload: (json, job) => keepText(json, newKey(folderOf('job', job))),
+    keepResult: (json, job, fence) => keepText(json, newKey(folderOf('result', job), `${fence}-`)),
     open: (text) => texts.open(text),
 
     async drop(kept) {
@@ -180,8 +182,8 @@ function folderOf(kind: ObjectKind, { workspace, id }: FiledJob): string {
 }
 
 /** Two attempts never share a name, so that none overwrites or deletes another's object. */
-function newKey(kind: ObjectKind, job: FiledJob, prefix = ''): string {
-  return `${folderOf(kind, job)}/${prefix}${randomBytes(8).toString('hex')}`
+function newKey(folder: string, prefix = ''): string {
+  return `${folder}/${prefix}${randomBytes(8).toString('hex')}`
 }
 
 /** Null when it is in no object, or not fetched yet. */

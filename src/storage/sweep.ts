@@ -60,6 +60,9 @@ function isNeeded(key: string, { status, fence, result, work }: KnownJob): boole
   return !hasEnded && Number.parseInt(name, 10) >= fence
 }
 
+/** How long audio that was sent ahead of its jobs can be used, in seconds. */
+export const UPLOAD_SECONDS = 24 * 3600
+
 /** How long receiving a body may take. */
 const RECEIVING_MS = 15 * 60_000
 /**
@@ -130,13 +133,14 @@ export async function startSweeper(options: SweeperOptions): Promise<Sweeper> {
     try {
       const swept = await sweep(objects, before)
       const results = await sweepResults(objects, outlived(RESULT_SECONDS))
+      const ahead = await removeOlder(objects, 'upload/', outlived(UPLOAD_SECONDS))
       const slots =
         slotTtlSeconds === undefined
           ? 0
           : await sweepSlots(objects, outlived(slotTtlSeconds() + SLOT_LATE_SECONDS))
       const orphans = await orphansOf()
-      if (swept.objects + swept.uploads + results + slots + orphans > 0)
-        log.info({ ...swept, results, slots, orphans }, 'swept')
+      if (swept.objects + ahead + swept.uploads + results + slots + orphans > 0)
+        log.info({ ...swept, objects: swept.objects + ahead, results, slots, orphans }, 'swept')
     } catch (error) {
       log.warn({ err: error }, 'sweep failed')
     }

@@ -1,6 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import t from 'tap'
 import { type TSchema, Type } from 'typebox'
+import { TRANSCRIPT_OPTIONS } from '../../src/api/assemblyai/transcript-options.ts'
 import { LISTEN_OPTIONS } from '../../src/api/deepgram/file-options.ts'
 import { SPEAK_OPTIONS } from '../../src/api/deepgram/speak.ts'
 import { optionTable } from '../../src/api/door-options.ts'
@@ -92,6 +93,7 @@ const DOOR_TABLES = new Map([
     'elevenlabs text-to-speech',
     { page: 'moving-from-elevenlabs', options: { ...SPEECH_QUERY, ...SPEECH_OPTIONS } },
   ],
+  ['assemblyai transcript', { page: 'moving-from-assemblyai', options: TRANSCRIPT_OPTIONS }],
 ])
 
 t.test('every option of a door is documented with what becomes of it', async (t) => {

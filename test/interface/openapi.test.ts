@@ -139,6 +139,7 @@ t.test('what the demo really answers is what is documented, and what is shown', 
   }
   for (const call of demoCalls(recordings)) await see(call)
   await seeJobs(see, recordings.audio)
+  await seeTranscripts(see, recordings.audio)
   await seeResults(see)
   for (const [id, path] of [
     ['transcriptionStream', '/v1/transcription/stream'],
@@ -166,12 +167,35 @@ async function seeJobs(see: See, audio: Buffer): Promise<void> {
   const submitted = await see({ ...submit, summary: 'Audio in JSON', status: 202, shown: true })
   await see({ ...submit, summary: 'The key again', status: 200 })
   const path = `${jobs}/${String(jsonOf(submitted).job_id)}`
-  for (let status = ''; status !== 'succeeded'; ) {
-    const seen = await see({ id: 'showJob', path: `${path}?wait=30`, summary: 'While it runs', status: 200 })
-    status = String(jsonOf(seen).status)
-  }
+  await untilEnded(see, String(jsonOf(submitted).job_id))
   await see({ id: 'showJob', path, summary: 'A job that has ended', status: 200, shown: true })
   await see({ id: 'cancelJob', path, method: 'DELETE', summary: 'A job that has ended', status: 200 })
+}
+
+async function untilEnded(see: See, id: string): Promise<void> {
+  const path = `/v1/transcription/jobs/${id}?wait=30`
+  for (let status = 'queued'; status !== 'succeeded'; ) {
+    if (!/^(?:queued|processing)$/.test(status)) throw new Error(`${id} is ${status}`)
+    const seen = await see({ id: 'showJob', path, summary: 'While it runs', status: 200 })
+    status = String(jsonOf(seen).status)
+  }
+}
+
+async function seeTranscripts(see: See, audio: Buffer): Promise<void> {
+  const at = (id: string, path: string) => ({ id, path: `/assemblyai/v2${path}`, status: 200 })
+  const headers = { 'content-type': 'application/octet-stream' }
+  const uploaded = await see({ ...at('assemblyaiUpload', '/upload'), summary: 'Audio', headers, body: audio })
+  const { upload_url: audio_url } = jsonOf(uploaded)
+  const json = { audio_url, format_text: true, temperature: 0.5 }
+  const submitted = await see({ ...at('assemblyaiSubmit', '/transcript'), summary: 'An upload', json })
+  const id = String(jsonOf(submitted).id)
+  await untilEnded(see, id)
+  const path = `/transcript/${id}`
+  await see({ ...at('assemblyaiTranscript', path), summary: 'A transcript' })
+  await see({ ...at('assemblyaiSentences', `${path}/sentences`), summary: 'Sentences' })
+  await see({ ...at('assemblyaiParagraphs', `${path}/paragraphs`), summary: 'Paragraphs' })
+  await see({ ...at('assemblyaiSrt', `${path}/srt?chars_per_caption=20`), summary: 'SRT' })
+  await see({ ...at('assemblyaiVtt', `${path}/vtt`), summary: 'WebVTT' })
 }
 
 async function seeResults(see: See): Promise<void> {

@@ -280,6 +280,26 @@ export const CASES: Readonly<Record<string, Case>> = {
   'GET /elevenlabs/v1/voices/:voice_id': ({ field }) => [get(`/elevenlabs/v1/voices/${field}`)],
   'GET /elevenlabs/v2/voices': () => [get('/elevenlabs/v2/voices')],
   'GET /elevenlabs/v1/models': () => [get('/elevenlabs/v1/models')],
+  'POST /assemblyai/v2/upload': ({ field, wav }) => [
+    bytes('/assemblyai/v2/upload', { [field]: field }, wav),
+    bytes('/assemblyai/v2/upload', {}, Buffer.from(field)),
+  ],
+  'POST /assemblyai/v2/transcript': ({ prompt, field, label, audioUrl }) =>
+    post(
+      '/assemblyai/v2/transcript',
+      { audio_url: audioUrl, prompt, speech_model: label, [field]: field },
+      { audio_url: `https://larkway.invalid/upload/${field}` },
+      { audio_url: audioUrl, redact_pii: true, redact_pii_policies: [field] },
+    ),
+  ...Object.fromEntries(
+    ['', '/sentences', '/paragraphs', '/srt', '/vtt'].map((part): [string, Case] => [
+      `GET /assemblyai/v2/transcript/:job_id${part}`,
+      ({ field }, { jobId }) => [
+        get(`/assemblyai/v2/transcript/${jobId}${part}`),
+        get(`/assemblyai/v2/transcript/${field}${part}?chars_per_caption=${field}`),
+      ],
+    ]),
+  ),
   'GET /v1/transcription/stream': ({ prompt, label }) =>
     live('/v1/transcription/stream', { prompt, purpose: label, timestamps: prompt }),
   'GET /v1/speech/stream': ({ field, label }) =>

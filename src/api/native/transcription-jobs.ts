@@ -100,11 +100,11 @@ export const showTranscriptionJob = endpoint({
     const { services, watch } = dependencies
     const { principal } = context
     const waitMs = waitMsOf(exchange)
-    const id = idOf(exchange, context)
-    const job = visible(await services.state.jobs.get(id), principal)
+    const id = jobIdOf(exchange, context)
+    const job = visibleJob(await services.state.jobs.get(id), principal)
     if (waitMs === null || job.endedAtMs !== null) return jobReply(job, exchange, context, dependencies)
     const later = await context.externalWait(watch.changed(job, waitMs, toAbortSignal(exchange.signal)))
-    return jobReply(visible(later, principal), exchange, context, dependencies)
+    return jobReply(visibleJob(later, principal), exchange, context, dependencies)
   },
 })
 
@@ -127,12 +127,12 @@ export const cancelTranscriptionJob = endpoint({
   errors: ['JOB_NOT_FOUND', 'OVERLOADED'],
   async handle({ exchange, context, dependencies }) {
     const { principal } = context
-    const id = idOf(exchange, context)
+    const id = jobIdOf(exchange, context)
     const owner = { workspace: principal.workspace.id, app: principal.app.id }
     const { services, jobs } = dependencies
     const { limits } = services.snapshot()
     const cancelled = await cancelJob(id, owner, { ...jobs, jobs: services.state.jobs, limits })
-    const job = visible(cancelled, principal)
+    const job = visibleJob(cancelled, principal)
     return jobReply(job, exchange, context, dependencies)
   },
 })
@@ -160,14 +160,14 @@ async function receiveSubmission({ exchange, context, dependencies: { services, 
 }
 
 /** @throws GatewayError JOB_NOT_FOUND for what cannot be the id of a transcription job */
-function idOf({ params: [id = ''] }: Exchange, context: CallContext): string {
+export function jobIdOf({ params: [id = ''] }: Exchange, context: CallContext): string {
   if (!id.startsWith('tj_') || jobPartition(id) === null) throw new GatewayError('JOB_NOT_FOUND')
   context.jobId = id
   return id
 }
 
 /** @throws GatewayError JOB_NOT_FOUND for one that is gone and for one of another app: nothing tells which */
-function visible(job: Job | null, { workspace, app }: Principal): Job {
+export function visibleJob(job: Job | null, { workspace, app }: Principal): Job {
   if (job !== null && job.workspace === workspace.id && job.app === app.id) return job
   throw new GatewayError('JOB_NOT_FOUND')
 }

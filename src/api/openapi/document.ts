@@ -230,13 +230,17 @@ function errorResponse(
     code,
     { summary: ERRORS[code].message, value: exampleOf(code, errorShape) },
   ])
+  const named = { code: { enum: codes } }
   return {
     description: codes.map((code) => `\`${code}\`: ${ERRORS[code].message}`).join('; '),
     headers: headerRefs(headers),
     content: {
       'application/json': {
         schema: {
-          allOf: [ref, { properties: { error: { properties: { code: { enum: codes } } } } }],
+          allOf: [
+            ref,
+            { properties: errorShape?.isFlat === true ? named : { error: { properties: named } } },
+          ],
         },
         examples: Object.fromEntries(examples),
       },

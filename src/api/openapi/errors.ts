@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { REJECTION_REASONS } from '../../contracts/upstream.ts'
 import { ERRORS, type ErrorCode, errorReply, GatewayError } from '../../errors.ts'
-import type { ErrorShape } from './operation.ts'
+import { type ErrorShape, shapedError } from './operation.ts'
 import { nullable, shape, text } from './schema.ts'
 
 /** Every code that is sent; a client that went away is sent nothing. */
@@ -32,7 +32,7 @@ const ConsideredEntry = shape('ConsideredEntry', {
   last_resort: Type.Optional(Type.Literal(true)),
 })
 
-const Details = shape(
+export const Details = shape(
   'ErrorDetails',
   {
     limit: Type.Optional(text('name of the limit that was crossed')),
@@ -83,7 +83,7 @@ const REQUEST_ID = 'req_01m7vpxmwhcxyhwv0c3a668m1h'
 /** An error as it is sent. */
 export function exampleOf(code: ErrorCode, shape?: ErrorShape): object {
   const error = new GatewayError(code)
-  return { ...shape?.members(error, REQUEST_ID), ...errorReply(error, REQUEST_ID).body }
+  return shapedError(shape, error, REQUEST_ID, errorReply(error, REQUEST_ID).body)
 }
 
 /** `UPSTREAM_ERROR` as names of components are written: `UpstreamError`. */

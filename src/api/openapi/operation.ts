@@ -15,6 +15,8 @@ export const TAGS = {
     "For Deepgram's client libraries, with `/deepgram` here as base URL: Deepgram's schemas and errors.",
   ElevenLabs:
     "For ElevenLabs' client libraries, with `/elevenlabs` here as base URL: ElevenLabs' schemas and errors.",
+  AssemblyAI:
+    "For AssemblyAI's client libraries, with `/assemblyai` here as base URL: AssemblyAI's schemas and errors.",
   Account: 'The current key, and the settings of its workspace.',
   Node: 'Health, signed result URLs, and this reference.',
 } as const
@@ -62,11 +64,27 @@ export interface Operation {
   readonly errorShape?: ErrorShape
 }
 
-/** Members that a door has beside the envelope of an error, in the names in which its clients look for them. */
+/**
+ * Members that a door has beside the envelope of an error, in the names in which its clients look for them. Where one
+ * of them is `error`, it stands instead of the envelope.
+ */
 export interface ErrorShape {
   readonly schema: TSchema
+  /** The code is a member of the body itself, named `code`; absent: it is in the envelope. */
+  readonly isFlat?: true
   /** Pure. */
   readonly members: (error: GatewayError, requestId: string) => object
+}
+
+/** The body of a refusal as a door has it. */
+export function shapedError(
+  shape: ErrorShape | undefined,
+  error: GatewayError,
+  requestId: string,
+  envelope: object,
+): object {
+  const members = shape?.members(error, requestId)
+  return { ...members, ...envelope, ...members }
 }
 
 /** Errors of every endpoint with a key. */

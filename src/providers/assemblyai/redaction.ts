@@ -93,6 +93,25 @@ export function policiesOf(redaction: readonly Redaction[]): string[] {
   return [...new Set(redaction.flatMap((kind) => POLICIES[kind]))].sort()
 }
 
+/** Kinds by how little they redact beside what is asked for. */
+const NARROWEST_FIRST = ['pci', 'phi', 'pii', 'numbers'] as const
+
+/** The kinds that together redact what the policies name; `uncovered` is one that none of them does. */
+export function kindsFor(policies: readonly string[]): {
+  readonly kinds: readonly Redaction[]
+  readonly uncovered: string | null
+} {
+  const kinds = new Set<Redaction>()
+  for (const policy of policies) {
+    const covers = (kind: Redaction) => POLICIES[kind].includes(policy)
+    if ([...kinds].some(covers)) continue
+    const kind = NARROWEST_FIRST.find(covers)
+    if (kind === undefined) return { kinds: [], uncovered: policy }
+    kinds.add(kind)
+  }
+  return { kinds: [...kinds], uncovered: null }
+}
+
 /** The fields of a request that redact: names of what was there (`[PERSON_NAME]`), not rows of `#`. */
 export function encodeRedaction({ redaction }: TranscriptionOptions): JsonObject {
   if (redaction.length === 0) return {}

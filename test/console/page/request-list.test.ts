@@ -59,9 +59,8 @@ t.test('every endpoint whose requests are noted can be filtered by', async (t) =
   // Nobody goes through them.
   const context = { services: { state: {} }, jobs: {} } as unknown as ApiContext
   const routes = createRoutes({ ...context, links: null })
-  const noted = routes
-    .map(({ path }) => path)
-    .filter((path) => /^(\/(openai|deepgram|elevenlabs))?\/v[12]\//.test(path))
+  const isNoted = (path: string) => /^(\/(openai|deepgram|elevenlabs|assemblyai))?\/v[12]\//.test(path)
+  const noted = routes.map(({ path }) => path).filter(isNoted)
   t.same([...ENDPOINTS].sort(), [...new Set([...noted, 'job'])].sort())
 })
 

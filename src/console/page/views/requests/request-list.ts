@@ -189,6 +189,13 @@ export const ENDPOINTS: readonly string[] = [
   '/elevenlabs/v1/voices/:voice_id',
   '/elevenlabs/v2/voices',
   '/elevenlabs/v1/models',
+  '/assemblyai/v2/upload',
+  '/assemblyai/v2/transcript',
+  '/assemblyai/v2/transcript/:job_id',
+  '/assemblyai/v2/transcript/:job_id/sentences',
+  '/assemblyai/v2/transcript/:job_id/paragraphs',
+  '/assemblyai/v2/transcript/:job_id/srt',
+  '/assemblyai/v2/transcript/:job_id/vtt',
 ]
 
 /** A run of a job has no path. */

@@ -1,0 +1,117 @@
+import type { Exchange } from '../../inbound/exchange.ts'
+import { invalid, invalidField } from '../../inbound/refusals.ts'
+import { renderTranscript } from '../../media/render.ts'
+import { groupWords, segmentsOf } from '../../providers/segments.ts'
+import { type EndpointCall, endpoint } from '../endpoint.ts'
+import { jsonReply } from '../json-reply.ts'
+import { jobIdOf, visibleJob } from '../native/transcription-jobs.ts'
+import { AssemblyAiParagraphs, AssemblyAiSentences } from '../openapi/assemblyai-answers.ts'
+import { json } from '../openapi/operation.ts'
+import { ASSEMBLYAI } from './door.ts'
+import { type KeptTranscript, paragraphsView, sentencesView } from './transcript.ts'
+import { keptTranscript, PATH } from './transcripts.ts'
+
+const ONE = {
+  ...ASSEMBLYAI,
+  method: 'GET',
+  errors: ['JOB_NOT_FOUND', 'OVERLOADED', 'INVALID_REQUEST'],
+} as const
+
+export const showSentences = endpoint({
+  ...ONE,
+  path: `${PATH}/:job_id/sentences`,
+  id: 'assemblyaiSentences',
+  summary: 'Get the sentences of a transcript',
+  answers: [
+    { status: 200, description: 'the sentences', contents: [json(AssemblyAiSentences)], headers: [] },
+  ],
+  handle: async (call) => {
+    const { id, kept } = await completed(call)
+    return jsonReply(sentencesView(id, kept))
+  },
+})
+
+export const showParagraphs = endpoint({
+  ...ONE,
+  path: `${PATH}/:job_id/paragraphs`,
+  id: 'assemblyaiParagraphs',
+  summary: 'Get the paragraphs of a transcript',
+  description: 'They end where the speaker changes, and with a sentence before 1 s of silence.',
+  answers: [
+    { status: 200, description: 'the paragraphs', contents: [json(AssemblyAiParagraphs)], headers: [] },
+  ],
+  handle: async (call) => {
+    const { id, kept } = await completed(call)
+    return jsonReply(paragraphsView(id, kept))
+  },
+})
+
+const SUBTITLES = {
+  ...ONE,
+  parameters: [
+    {
+      name: 'chars_per_caption',
+      in: 'query',
+      description: 'longest caption in characters, but for longer words',
+      schema: { type: 'integer', minimum: 1 },
+    },
+  ],
+}
+
+function subtitlesAnswer(type: string) {
+  const content = { type, schema: { type: 'string' } }
+  return { status: 200, description: 'the subtitles', contents: [content], headers: [] } as const
+}
+
+export const showSrt = endpoint({
+  ...SUBTITLES,
+  path: `${PATH}/:job_id/srt`,
+  id: 'assemblyaiSrt',
+  summary: 'Get a transcript as SRT',
+  answers: [subtitlesAnswer('application/x-subrip')],
+  handle: (call) => subtitles('srt', call),
+})
+
+export const showVtt = endpoint({
+  ...SUBTITLES,
+  path: `${PATH}/:job_id/vtt`,
+  id: 'assemblyaiVtt',
+  summary: 'Get a transcript as WebVTT',
+  answers: [subtitlesAnswer('text/vtt')],
+  handle: (call) => subtitles('vtt', call),
+})
+
+async function subtitles(format: 'srt' | 'vtt', call: EndpointCall) {
+  const most = captionLength(call.exchange)
+  const { kept } = await completed(call)
+  const { content: text, words } = kept
+  const segments = most === null ? segmentsOf(words, text) : captionsOf(kept, most)
+  const { body, contentType } = renderTranscript(format, { text, segments })
+  return { status: 200, headers: { 'content-type': contentType }, body } as const
+}
+
+function captionsOf({ words, content }: KeptTranscript, most: number) {
+  const groups = groupWords(words, content, (group, next) => {
+    const length = group.reduce((sum, { word }) => sum + word.length + 1, next.word.length)
+    return length > most || group.at(-1)?.speaker !== next.speaker || group.at(-1)?.channel !== next.channel
+  })
+  return groups.map(({ segment }) => segment)
+}
+
+/** @throws GatewayError INVALID_REQUEST */
+function captionLength({ query }: Exchange): number | null {
+  const sent = new URLSearchParams(query).get('chars_per_caption')
+  if (sent === null) return null
+  if (!/^[1-9]\d{0,5}$/.test(sent))
+    throw invalidField('chars_per_caption', 'must be a whole number from 1 on')
+  return Number(sent)
+}
+
+/** @throws GatewayError INVALID_REQUEST where there is no transcript yet, or never will be; JOB_NOT_FOUND */
+async function completed({ exchange, context, dependencies }: EndpointCall) {
+  const id = jobIdOf(exchange, context)
+  const job = visibleJob(await dependencies.services.state.jobs.get(id), context.principal)
+  const kept = await keptTranscript(job, exchange, dependencies)
+  if (kept === null) throw invalid('the transcript is not completed')
+  return { id, kept }
+}

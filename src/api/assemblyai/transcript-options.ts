@@ -1,0 +1,150 @@
+import type { Principal } from '../../contracts/catalog.ts'
+import type { JobDoor } from '../../contracts/jobs.ts'
+import type { Exchange } from '../../inbound/exchange.ts'
+import type { Fields } from '../../inbound/form.ts'
+import { isObject } from '../../inbound/json-body.ts'
+import { invalid, invalidField, MUST } from '../../inbound/refusals.ts'
+import { kindsFor } from '../../providers/assemblyai/redaction.ts'
+import { type DoorOptions, formOf, OptionReader } from '../door-options.ts'
+import { readTranscriptionRequest, type TranscriptionRequest } from '../native/transcription-request.ts'
+import { chosenBy } from '../openai/door.ts'
+
+const NO_ANALYSIS = 'transcripts are not analysed here'
+const NO_WEBHOOK = 'ask for the transcript, or set the webhook of the workspace'
+const WHOLE = 'the whole audio is transcribed'
+
+/** Every option of `POST /v2/transcript`, in the order of AssemblyAI's reference. */
+export const TRANSCRIPT_OPTIONS: DoorOptions = {
+  audio_url: { fate: 'kept', note: 'what an upload answered, or a URL under the rules of audio by URL' },
+  audio_end_at: { fate: 'refused', note: WHOLE },
+  audio_start_from: { fate: 'refused', note: WHOLE },
+  auto_chapters: { fate: 'refused', note: NO_ANALYSIS },
+  auto_highlights: { fate: 'refused', note: NO_ANALYSIS },
+  boost_param: { fate: 'warned', note: 'how much a word is favoured is not passed on' },
+  content_safety: { fate: 'refused', note: NO_ANALYSIS },
+  content_safety_confidence: { fate: 'refused', note: NO_ANALYSIS },
+  custom_spelling: { fate: 'refused', note: 'what was said is written' },
+  custom_topics: { fate: 'refused', note: NO_ANALYSIS },
+  disfluencies: { fate: 'refused', note: 'whether they are written, the entry decides' },
+  domain: { fate: 'warned', note: 'the route of the key decides which model it is' },
+  dual_channel: { fate: 'kept', note: 'as `multichannel`' },
+  entity_detection: { fate: 'refused', note: NO_ANALYSIS },
+  filter_profanity: { fate: 'hint', note: 'passed on to entries that have it' },
+  format_text: { fate: 'hint', note: 'formats numbers and dates at entries that do' },
+  iab_categories: { fate: 'refused', note: NO_ANALYSIS },
+  keyterms_prompt: { fate: 'kept', note: 'words to listen for; required of every entry' },
+  keyterms_prompt_options: { fate: 'warned', note: 'how words are listened for, the entry decides' },
+  language_code: { fate: 'hint', note: '`en` unless it is said, or detected' },
+  language_confidence_threshold: {
+    fate: 'refused',
+    note: 'there is a transcript however sure its language is',
+  },
+  language_detection: { fate: 'hint', note: 'asks the entry to detect the language' },
+  language_detection_options: { fate: 'warned', note: 'which languages are expected is not passed on' },
+  multichannel: { fate: 'kept', note: 'required of every entry' },
+  prompt: { fate: 'hint', note: 'passed on to entries that take one' },
+  punctuate: { fate: 'kept', note: 'transcripts have punctuation: `false` is refused' },
+  redact_pii: { fate: 'kept', note: 'required of every entry' },
+  redact_pii_audio: { fate: 'refused', note: 'no audio is made' },
+  redact_pii_audio_quality: { fate: 'refused', note: 'no audio is made' },
+  redact_pii_policies: {
+    fate: 'kept',
+    note: 'as the kinds `pii`, `phi`, `pci` and `numbers` that cover them: more may be redacted, never less',
+  },
+  redact_pii_return_unredacted: { fate: 'refused', note: 'there is no other transcript' },
+  redact_pii_sub: { fate: 'warned', note: 'what stands instead, the entry decides' },
+  remove_audio_tags: { fate: 'refused', note: 'whether sounds are written, the entry decides' },
+  sentiment_analysis: { fate: 'refused', note: NO_ANALYSIS },
+  speaker_labels: { fate: 'kept', note: 'required of every entry' },
+  speaker_options: { fate: 'warned', note: 'bounds of the number of speakers are not passed on' },
+  speakers_expected: { fate: 'hint', note: 'passed on to entries that take it' },
+  speech_model: { fate: 'kept', note: 'names a purpose of the workspace; any other name is ignored' },
+  speech_models: { fate: 'kept', note: 'the same: the first that names a purpose' },
+  speech_threshold: { fate: 'refused', note: 'there is a transcript however little is said' },
+  speech_understanding: { fate: 'refused', note: NO_ANALYSIS },
+  summarization: { fate: 'refused', note: NO_ANALYSIS },
+  summary_model: { fate: 'refused', note: NO_ANALYSIS },
+  summary_type: { fate: 'refused', note: NO_ANALYSIS },
+  temperature: { fate: 'warned', note: 'the entry decides' },
+  topics: { fate: 'refused', note: NO_ANALYSIS },
+  webhook_auth_header_name: { fate: 'refused', note: NO_WEBHOOK },
+  webhook_auth_header_value: { fate: 'refused', note: NO_WEBHOOK },
+  webhook_url: { fate: 'refused', note: NO_WEBHOOK },
+  word_boost: { fate: 'kept', note: 'as `keyterms_prompt`' },
+}
+
+export interface TranscriptSubmission {
+  readonly request: TranscriptionRequest
+  readonly door: JobDoor
+}
+
+/**
+ * Reads the body of `POST /v2/transcript`.
+ *
+ * @throws GatewayError INVALID_REQUEST naming the option, and as `readTranscriptionRequest`
+ */
+export function readTranscriptOptions(
+  exchange: Exchange,
+  body: unknown,
+  principal: Principal,
+): TranscriptSubmission {
+  if (!isObject(body)) throw invalid('the body must be an object')
+  const reader = new OptionReader(optionValues(body), TRANSCRIPT_OPTIONS)
+  const audioUrl = reader.text('audio_url')
+  if (audioUrl === null) throw invalidField('audio_url', MUST.beGiven)
+  const multichannel = [reader.flag('multichannel'), reader.flag('dual_channel')].includes(true)
+  const detects = reader.flag('language_detection') ?? false
+  const language = reader.text('language_code')?.replace('_', '-') ?? null
+  const models = [...reader.list('speech_models'), ...reader.list('speech_model')]
+  if (reader.flag('punctuate') === false)
+    throw invalidField('punctuate', MUST.beLeftOut('transcripts have punctuation'))
+  const fields = {
+    language: detects ? language : (language ?? 'en'),
+    detect_language: detects,
+    prompt: reader.text('prompt'),
+    diarization: reader.flag('speaker_labels'),
+    speaker_count_hint: reader.number('speakers_expected'),
+    // Every transcript of this protocol has times of words.
+    timestamps: 'word',
+    keyterms: [...reader.list('keyterms_prompt'), ...reader.list('word_boost')],
+    smart_formatting: reader.flag('format_text'),
+    profanity_filter: reader.flag('filter_profanity'),
+    multichannel,
+    redaction: redactionIn(reader),
+  }
+  const own = reader.settleKindly()
+  const request = readTranscriptionRequest(exchange, formOf(fields), 'transcription')
+  const purpose = models.find((model) => principal.purposes.some((one) => one.purpose === model))
+  return {
+    request: {
+      ...request,
+      selectors: chosenBy(purpose ?? null, request.selectors, principal),
+      warnings: [...request.warnings, ...own],
+    },
+    door: { audioUrl, models },
+  }
+}
+
+function redactionIn(reader: OptionReader): readonly string[] {
+  const policies = reader.list('redact_pii_policies')
+  const isRedacted = reader.flag('redact_pii') ?? false
+  if (!isRedacted) return []
+  if (policies.length === 0) return ['pii']
+  const { kinds, uncovered } = kindsFor(policies)
+  if (uncovered !== null)
+    throw invalidField('redact_pii_policies', `must not name \`${uncovered.slice(0, 64)}\``)
+  return kinds
+}
+
+/** Members of JSON as an `OptionReader` takes them: text each, several of a list, and none of what is null. */
+function optionValues(body: Readonly<Record<string, unknown>>): Extract<Fields, { readonly kind: 'form' }> {
+  const values = Object.entries(body).flatMap(([name, value]): (readonly [string, readonly string[]])[] => {
+    if (value === null || value === undefined) return []
+    return [[name, (Array.isArray(value) ? value : [value]).map(textOfValue)]]
+  })
+  return { kind: 'form', values: new Map(values) }
+}
+
+function textOfValue(value: unknown): string {
+  return typeof value === 'object' ? JSON.stringify(value) : String(value)
+}

@@ -1,0 +1,130 @@
+import { Type } from 'typebox'
+import type { Job } from '../../contracts/jobs.ts'
+import type { CallContext } from '../../gateway/call-context.ts'
+import { newJobId } from '../../ids.ts'
+import type { ReceivedAudio } from '../../inbound/body.ts'
+import type { Exchange } from '../../inbound/exchange.ts'
+import { readJson } from '../../inbound/json-body.ts'
+import { openResult } from '../../jobs/results.ts'
+import { submitJob } from '../../jobs/submit.ts'
+import {
+  type Admitted,
+  checkIdempotencyKey,
+  type Dependencies,
+  endpoint,
+  idempotencyKeyOf,
+} from '../endpoint.ts'
+import { warningHeaders } from '../fact-headers.ts'
+import { jsonReply } from '../json-reply.ts'
+import { jobIdOf, visibleJob } from '../native/transcription-jobs.ts'
+import { AssemblyAiTranscript } from '../openapi/assemblyai-answers.ts'
+import { type Answer, AUDIO_ERRORS, json, PREFLIGHT_ERRORS } from '../openapi/operation.ts'
+import { ASSEMBLYAI } from './door.ts'
+import { type KeptTranscript, transcriptView } from './transcript.ts'
+import { readTranscriptOptions, TRANSCRIPT_OPTIONS } from './transcript-options.ts'
+import { isUploadUrl, openUpload } from './upload-url.ts'
+
+export const PATH = '/assemblyai/v2/transcript'
+
+const TRANSCRIPT: Answer = {
+  status: 200,
+  description: 'the transcript as it stands',
+  contents: [json(AssemblyAiTranscript)],
+  headers: ['X-LK-Warnings'],
+}
+
+/** The options as members of JSON: what each may be is told in AssemblyAI's reference. */
+const Body = Type.Object({
+  ...Object.fromEntries(
+    Object.entries(TRANSCRIPT_OPTIONS)
+      .filter(([, { fate }]) => fate !== 'refused')
+      .map(([name, { note }]) => [name, Type.Optional(Type.Unknown({ description: note }))]),
+  ),
+  audio_url: Type.String({ description: TRANSCRIPT_OPTIONS.audio_url?.note ?? '' }),
+})
+
+export const submitTranscript = endpoint({
+  ...ASSEMBLYAI,
+  method: 'POST',
+  path: PATH,
+  id: 'assemblyaiSubmit',
+  summary: 'Submit a transcript',
+  description: 'A durable job, as of `POST /v1/transcription/jobs`.',
+  idempotent: true,
+  body: {
+    contents: [json(Body)],
+    parameters: ['Purpose', 'Require'],
+    receive: ({ exchange, context, dependencies: { services } }: Admitted) =>
+      readJson(
+        exchange,
+        {
+          budget: services.budget,
+          maxBytes: services.snapshot().limits.max_request_body_bytes,
+          workspace: context.principal.workspace.id,
+        },
+        (value) => readTranscriptOptions(exchange, value, context.principal),
+      ),
+  },
+  answers: [TRANSCRIPT],
+  errors: [...AUDIO_ERRORS, ...PREFLIGHT_ERRORS, 'IDEMPOTENCY_KEY_REUSED', 'JOB_NOT_FOUND'],
+  async handle({ exchange, context, dependencies, body: { request, door } }) {
+    const key = idempotencyKeyOf(exchange)
+    if (key !== undefined) checkIdempotencyKey(key)
+    const workspace = context.principal.workspace.id
+    const id = newJobId('tj', workspace)
+    const body = audioAt(door.audioUrl, workspace, dependencies.secretKeys)
+    const { job } = await submitJob({ id, body, request, key, door }, context, dependencies)
+    const reply = await transcriptReply(visibleJob(job, context.principal), exchange, context, dependencies)
+    return { ...reply, headers: { ...reply.headers, ...warningHeaders(request.warnings) } }
+  },
+})
+
+export const showTranscript = endpoint({
+  ...ASSEMBLYAI,
+  method: 'GET',
+  path: `${PATH}/:job_id`,
+  id: 'assemblyaiTranscript',
+  summary: 'Get a transcript',
+  answers: [TRANSCRIPT],
+  errors: ['JOB_NOT_FOUND', 'OVERLOADED'],
+  async handle({ exchange, context, dependencies }) {
+    const id = jobIdOf(exchange, context)
+    const job = visibleJob(await dependencies.services.state.jobs.get(id), context.principal)
+    return transcriptReply(job, exchange, context, dependencies)
+  },
+})
+
+/**
+ * Audio that is in the store, or at a host. The upload stays where it is: others may be made of it.
+ *
+ * @throws GatewayError INVALID_REQUEST as `openUpload`
+ */
+function audioAt(url: string, workspace: string, keys: readonly Buffer[]): ReceivedAudio {
+  const source = isUploadUrl(url)
+    ? ({ kind: 'audio', audio: openUpload(url, workspace, keys) } as const)
+    : ({ kind: 'url', url } as const)
+  return { fields: { kind: 'json', value: {} }, source, body: null, kept: true, release() {} }
+}
+
+async function transcriptReply(
+  job: Job,
+  exchange: Exchange,
+  context: CallContext,
+  dependencies: Dependencies,
+) {
+  const kept = await keptTranscript(job, exchange, dependencies)
+  const version = job.facts?.policy_version_id ?? null
+  if (version !== null) context.notePolicyVersion(version)
+  const reply = await jsonReply(transcriptView(job, kept))
+  return { ...reply, headers: { ...reply.headers, ...warningHeaders(kept?.warnings ?? []) } }
+}
+
+/** Null: there is none, or not yet. */
+export async function keptTranscript(
+  job: Job,
+  exchange: Exchange,
+  { services: { budget, state }, jobs: { objects } }: Dependencies,
+): Promise<KeptTranscript | null> {
+  if (job.result === null) return null
+  return JSON.parse(await openResult(job, job.result, exchange, { budget, state, objects })) as KeptTranscript
+}

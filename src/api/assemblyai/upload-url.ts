@@ -1,0 +1,40 @@
+import type { AudioRef } from '../../contracts/audio.ts'
+import { invalidField } from '../../inbound/refusals.ts'
+import { open, type SealContext, seal } from '../../sealing.ts'
+import { UPLOAD_SECONDS } from '../../storage/sweep.ts'
+
+/**
+ * Stands in front of a sealed place in the store. Clients take what is no URL for the path of a file, so that it looks
+ * like one; its host cannot exist (RFC 2606), so that whoever follows it tells nobody what it holds.
+ */
+const PREFIX = 'https://larkway.invalid/upload/'
+
+/** Whether a URL is meant to be that of an upload. */
+export function isUploadUrl(url: string): boolean {
+  return url.startsWith(PREFIX)
+}
+
+/** The URL of audio in the store, which only keys of its workspace can use, for a day. */
+export function uploadUrl(audio: AudioRef, workspace: string, keys: readonly Buffer[]): string {
+  if (audio.source.kind !== 'object') throw new Error('an upload is in the store')
+  const place = [audio.source.key, audio.length, Date.now() + UPLOAD_SECONDS * 1000]
+  return PREFIX + seal(keys, JSON.stringify(place), contextOf(workspace))
+}
+
+/** @throws GatewayError INVALID_REQUEST for one that is forged, over a day old, or another workspace's */
+export function openUpload(url: string, workspace: string, keys: readonly Buffer[]): AudioRef {
+  const place = open(keys, url.slice(PREFIX.length), contextOf(workspace))
+  const [key, length, endsAtMs] =
+    place === null ? ['', 0, 0] : (JSON.parse(place) as [string, number, number])
+  if (endsAtMs <= Date.now())
+    throw invalidField('audio_url', 'must be of an upload of this workspace in the last 24 hours')
+  return {
+    source: { kind: 'object', key },
+    ...{ offset: 0, length, encoding: 'identity', decodedBytes: length, canonical: true },
+    ...{ mediaType: null, filename: null },
+  }
+}
+
+function contextOf(workspace: string): SealContext {
+  return { purpose: 'upload', workspace }
+}

@@ -1,0 +1,30 @@
+import t from 'tap'
+import { isUploadUrl, openUpload, uploadUrl } from '../../../src/api/assemblyai/upload-url.ts'
+import type { AudioRef } from '../../../src/contracts/audio.ts'
+
+const KEYS = [Buffer.alloc(32, 1)]
+const AUDIO: AudioRef = {
+  source: { kind: 'object', key: 'upload/acme/upl_1/0' },
+  ...{ offset: 0, length: 7, encoding: 'identity', decodedBytes: 7, canonical: true },
+  ...{ mediaType: null, filename: null },
+}
+
+t.test('an upload is of use to its own workspace, for a day', async (t) => {
+  const url = uploadUrl(AUDIO, 'acme', KEYS)
+  t.ok(isUploadUrl(url))
+  t.notMatch(url, /acme|upl_1/)
+  t.same(openUpload(url, 'acme', KEYS), AUDIO)
+  t.same(openUpload(url, 'acme', [Buffer.alloc(32, 2), ...KEYS]), AUDIO, 'with a newer key')
+  const refusal = { message: '`audio_url` must be of an upload of this workspace in the last 24 hours' }
+  t.throws(() => openUpload(url, 'other', KEYS), refusal)
+  t.throws(() => openUpload(url, 'acme', [Buffer.alloc(32, 2)]), refusal)
+  t.throws(() => openUpload(`${url.slice(0, -1)}`, 'acme', KEYS), refusal)
+  const { now } = Date
+  t.teardown(() => {
+    Date.now = now
+  })
+  Date.now = () => now() + 24 * 3_600_000 - 5_000
+  t.same(openUpload(url, 'acme', KEYS), AUDIO)
+  Date.now = () => now() + 24 * 3_600_000 + 5_000
+  t.throws(() => openUpload(url, 'acme', KEYS), refusal)
+})

@@ -1,0 +1,149 @@
+import { createReadStream } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { AssemblyAI } from 'assemblyai'
+import t, { type Test } from 'tap'
+import { speak } from '../../src/sandbox/speak.ts'
+import { startDemoProcess, startDemoRoute } from '../support/demo-route.ts'
+import { assertStopsClean } from '../support/gateway.ts'
+import { startRouteGateway } from '../support/route-gateway.ts'
+import { tempFolder } from '../support/scratch.ts'
+import { DEEPGRAM_KEY, deepgramDialect } from '../support/upstream/deepgram.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
+import { filledWav } from '../support/wav.ts'
+
+const HERTZ = 600
+const MIB = 1024 * 1024
+const POLLING = { pollingInterval: 50, pollingTimeout: 60_000 }
+
+/** AssemblyAI's own client, changed in nothing but its address and key. */
+function clientOf(url: string, apiKey: string) {
+  return new AssemblyAI({ apiKey, baseUrl: `${url}/assemblyai` })
+}
+
+/** What the client throws holds the text of the answer alone. */
+async function refusal(call: Promise<unknown>): Promise<string> {
+  const thrown = await call.then(
+    () => null,
+    (error: unknown) => error,
+  )
+  return thrown instanceof Error ? thrown.message : `nothing was thrown but ${String(thrown)}`
+}
+
+t.test('a local file of 25 MB, streamed, in flat memory', { timeout: 180_000 }, async (t) => {
+  const text = Array.from({ length: 340 }, (_, index) => `lark ${index}`).join(' ')
+  const file = speak(text, HERTZ, 1)
+  t.ok(file.length > 25_000_000 && file.length < 26_214_400, `${file.length} bytes`)
+  const path = join(await tempFolder(t), 'larks.wav')
+  await writeFile(path, file)
+  const gateway = await startDemoProcess(t, { env: { LARKWAY_MEMORY_MIB: '8' } })
+  const { files, transcripts } = clientOf(gateway.url, gateway.key)
+  for (let call = 0; call < 3; call += 1)
+    await transcripts.transcribe({ audio: speak('warm', HERTZ, 1) }, POLLING)
+  const before = await gateway.peakRssMiB()
+  const byPath = await transcripts.transcribe({ audio: path }, POLLING)
+  t.match(byPath, { status: 'completed', text })
+  t.equal(byPath.words?.length, 680)
+  t.equal(byPath.audio_duration, Math.round((file.length - 44) / file.readUInt32LE(28)), 'seconds')
+  const url = await files.upload(createReadStream(path) as never)
+  t.match(await transcripts.transcribe({ audio: url }, POLLING), { status: 'completed', text }, 'a stream')
+  const again = await transcripts.transcribe({ audio_url: url }, POLLING)
+  t.match(again, { status: 'completed', text, audio_url: url }, 'the same upload once more')
+  const grownMiB = (await gateway.peakRssMiB()) - before
+  t.ok(grownMiB < 48, `grown by ${Math.round(grownMiB)} MiB over ${Math.round((3 * file.length) / MIB)} MiB`)
+  await assertStopsClean(t, gateway)
+})
+
+async function startVendor(t: Test) {
+  const upstream = await startUpstream(t, { dialect: deepgramDialect() })
+  const gateway = await startRouteGateway(t, {
+    providers: { deepgram: { kind: 'deepgram', base_url: upstream.url, api_key: '${DG_KEY}' } },
+    entries: [{ provider: 'deepgram', model: 'nova-3' }],
+    env: { DG_KEY: DEEPGRAM_KEY },
+  })
+  return { upstream, gateway }
+}
+
+t.test('its answers, and what the vendor behind it was asked', { timeout: 60_000 }, async (t) => {
+  const { upstream, gateway } = await startVendor(t)
+  const { transcripts, files } = clientOf(gateway.url, gateway.key)
+  const wav = filledWav(64_000)
+  const queued = await transcripts.submit({
+    audio: wav,
+    speech_models: ['universal'],
+    speaker_labels: true,
+    redact_pii: true,
+    redact_pii_policies: ['credit_card_cvv'],
+    keyterms_prompt: ['Larkway'],
+    word_boost: ['skylark'],
+    language_code: 'en_us',
+    temperature: 0.2,
+  })
+  t.match(queued, { status: 'queued', text: null, words: null, speaker_labels: true, redact_pii: true })
+  t.match(queued, { id: /^tj_/, audio_url: /^https:\/\/larkway\.invalid\/upload\/sealed1\./ })
+  const done = await transcripts.waitUntilReady(queued.id, POLLING)
+  t.match(done, {
+    id: queued.id,
+    status: 'completed',
+    text: /^Heard \w+ as audio\/wav\.$/,
+    confidence: 0.9,
+    speech_model: 'universal',
+    speech_model_used: 'nova-3',
+    keyterms_prompt: ['Larkway', 'skylark'],
+  })
+  const [first, second] = done.words ?? []
+  t.match(first, { text: 'Heard', start: 0, confidence: 0.9, speaker: 'A' })
+  t.ok(Number.isInteger(second?.start) && (second?.start ?? 0) > 0, 'ms')
+  t.match(done.utterances, [{ speaker: 'A', start: 0, words: [{ text: 'Heard' }] }])
+  t.match(await transcripts.sentences(queued.id), { id: queued.id, sentences: [{ speaker: 'A', start: 0 }] })
+  const { paragraphs } = await transcripts.paragraphs(queued.id)
+  t.same(paragraphs.map(({ text }) => text).join(' '), done.text)
+  t.match(await transcripts.subtitles(queued.id), /^1\n00:00:00,000 --> /)
+  t.match(await transcripts.subtitles(queued.id, 'vtt', 8), /^WEBVTT\n\n[\s\S]*\n\n[\s\S]*-->/)
+  const asked = new URL(upstream.received.at(-1)?.path ?? '', 'http://a').searchParams
+  t.same(asked.getAll('keyterm'), ['Larkway', 'skylark'])
+  t.equal(asked.get('redact'), 'pci')
+  t.equal(asked.get('language')?.toLowerCase(), 'en-us')
+
+  await t.test('refusals, as the client reads them', async (t) => {
+    const audio_url = await files.upload(wav)
+    t.equal(
+      await refusal(transcripts.submit({ audio_url, summarization: true })),
+      'INVALID_REQUEST: `summarization` must be left out; transcripts are not analysed here',
+    )
+    t.equal(
+      await refusal(transcripts.submit({ audio_url, redact_pii: true, redact_pii_policies: ['event'] })),
+      'INVALID_REQUEST: `redact_pii_policies` must not name `event`',
+    )
+    t.match(
+      await refusal(transcripts.submit({ audio_url, punctuate: false })),
+      /^INVALID_REQUEST: `punctuate`/,
+    )
+    t.match(await refusal(transcripts.get('tj_nobody')), /^JOB_NOT_FOUND: /)
+    t.match(await refusal(clientOf(gateway.url, 'lk_live_wrong').files.upload(wav)), /^UNAUTHENTICATED: /)
+    t.match(
+      await refusal(transcripts.submit({ audio_url: `${audio_url.slice(0, -2)}AA` })),
+      /`audio_url` must be/,
+    )
+    const elsewhere = 'https://elsewhere.example/a.wav'
+    t.match(await refusal(transcripts.submit({ audio_url: elsewhere })), /^AUDIO_URL_REJECTED: /)
+    t.match(await refusal(files.upload(Buffer.from('no audio at all'))), /^UNSUPPORTED_AUDIO_FORMAT: /)
+  })
+})
+
+t.test('an upload without a type, and none where nothing may be kept', async (t) => {
+  const gateway = await startDemoRoute(t)
+  const upload = (headers: Readonly<Record<string, string>>) =>
+    fetch(`${gateway.url}/assemblyai/v2/upload`, {
+      method: 'POST',
+      headers: { authorization: gateway.key, ...headers },
+      body: new Uint8Array(speak('e', HERTZ, 1)),
+    })
+  t.match(await (await upload({})).json(), { upload_url: /^https:\/\/larkway\.invalid\/upload\// })
+  const refused = await upload({ 'x-lk-require': 'retention=zero' })
+  t.equal(refused.status, 422)
+  t.match(await refused.json(), {
+    error: 'REQUIRED_FEATURE_UNAVAILABLE: retention: zero cannot be kept here: an upload outlives its call',
+    code: 'REQUIRED_FEATURE_UNAVAILABLE',
+  })
+})

@@ -22,6 +22,9 @@ const SOURCES = ['src', 'test', 'bench', 'scripts']
  */
 const BUNDLED = { typebox: '.', tap: join('node_modules', '@tapjs', 'tap') }
 
+/** Modules that look for files beside themselves: tap's `spawn` hands one to the process that it starts. */
+const UNBUNDLED = ['@tapjs/processinfo']
+
 const placeOf = (source) => join(FOLDER, createHash('sha1').update(source).digest('hex'))
 
 /** The environment with which processes of the tests use what has been stripped. */
@@ -59,7 +62,7 @@ function readPackage(name) {
   const entries = Object.entries(exports)
     .map(([path, { import: at }]) => [path, typeof at === 'string' ? at : at?.default])
     .filter(([, file]) => file !== undefined)
-  return { home, entries, folder: join(FOLDER, `${name}-${version}`) }
+  return { home, entries, folder: join(FOLDER, `bundle-${name}-${version}`) }
 }
 
 /** Bundles every entry point of a package at once: they share their modules as they do unbundled. By esbuild. */
@@ -79,6 +82,7 @@ async function bundle(name) {
     platform: 'node',
     target: 'node22',
     logLevel: 'silent',
+    external: UNBUNDLED,
     // What is CommonJS in it requires modules of Node.
     banner: {
       js: "import { createRequire as requirer } from 'node:module'; const require = requirer(import.meta.url);",

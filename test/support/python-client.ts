@@ -58,7 +58,7 @@ export interface PythonClient {
  * Finds a package of Python's, or fetches it and what it needs into `.larkway/` (once, some ten seconds). Where there
  * is no Python, no pip or no index within reach, its tests are skipped.
  *
- * @param names packages of the list above; the first one names the folder
+ * @param names packages of the list above, which name the folder together
  */
 export async function pythonClient(...names: readonly [string, ...string[]]): Promise<PythonClient> {
   const never = (skip: string): PythonClient => ({ skip, run: () => Promise.reject(new Unusable(skip)) })
@@ -66,7 +66,9 @@ export async function pythonClient(...names: readonly [string, ...string[]]): Pr
   if (version.status !== 0) return never('there is no python3')
   if (spawnSync('python3', ['-m', 'pip', '--version']).status !== 0) return never('python3 has no pip')
   const wanted = names.map((name) => pinned(name))
-  const name = `python-${String(version.stdout).trim()}-${wanted[0]!.replace('==', '-')}`
+  const name = ['python', String(version.stdout).trim(), ...wanted.map((one) => one.replace('==', '-'))].join(
+    '-',
+  )
   try {
     const folder = await withLock(name, () => installed(name, wanted))
     return { skip: false, run: (program, args) => run(folder, program, args) }

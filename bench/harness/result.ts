@@ -96,10 +96,11 @@ export function againstPair(rows: readonly Row[], { load, against, runs }: Row):
   return median(runs.map(({ cpu }, round) => cpu / (pair.runs[round]?.cpu ?? Number.NaN)))
 }
 
-/** How much later the 99th percentile is than that of the candidate that a row names; undefined without one. */
+/** How much later the 99th percentile is than that of the candidate that a row names; undefined without either. */
 export function addedP99Ms(rows: readonly Row[], { load, against, p99Ms }: Row): number | undefined {
   const pair = rows.find((row) => row.load === load && row.candidate === against)
-  return pair === undefined ? undefined : p99Ms - pair.p99Ms
+  // What has no percentile, such as sessions that say nothing, is null in a file.
+  return pair === undefined || !Number.isFinite(p99Ms) ? undefined : p99Ms - pair.p99Ms
 }
 
 export function median(values: readonly number[]): number {

@@ -8,16 +8,15 @@ const Days = Type.Object(
   { additionalProperties: false },
 )
 
+const Retention = Type.Union([Type.Enum(['zero']), Days])
+type Retention = Static<typeof Retention>
+
 /** What an account at a provider promises of the content that it is sent. What is absent is not known. */
 export const RESIDENCY_SHAPES = {
   region: Type.With(Region, { description: 'where the content is handled, e.g. eu or eu-west-1' }),
-  retention: Type.Union([Type.Enum(['zero']), Days], {
-    description: 'how long the content is kept: zero, or days',
-  }),
+  retention: Type.With(Retention, { description: 'how long the content is kept: zero, or days' }),
   training: Type.Enum(['never', 'allowed'], { description: 'whether models are trained with the content' }),
 } as const
-
-type Retention = Static<typeof RESIDENCY_SHAPES.retention>
 
 /** What an account at a provider promises of the content that it is sent. */
 export interface Residency {
@@ -26,8 +25,7 @@ export interface Residency {
   readonly training?: 'never' | 'allowed' | undefined
 }
 
-export const PROMISES = ['region', 'retention', 'training'] as const
-export type ResidencyPromise = (typeof PROMISES)[number]
+export type ResidencyPromise = keyof typeof RESIDENCY_SHAPES
 
 /** What a workspace, a purpose or a call demands of every entry that its content may be sent to. */
 export const RequireShape = Type.Object(
@@ -38,9 +36,7 @@ export const RequireShape = Type.Object(
       }),
     ),
     retention: Type.Optional(
-      Type.Union([Type.Enum(['zero']), Days], {
-        description: 'how long it may be kept at most: zero, or days',
-      }),
+      Type.With(Retention, { description: 'how long it may be kept at most: zero, or days' }),
     ),
     training: Type.Optional(Type.Enum(['never'], { description: 'no model may be trained with it' })),
   },

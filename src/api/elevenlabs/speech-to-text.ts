@@ -1,6 +1,7 @@
+import { submissionHeaders } from '../callbacks.ts'
 import { formOptions } from '../door-options.ts'
 import { endpoint } from '../endpoint.ts'
-import { factHeaders } from '../fact-headers.ts'
+import { factHeaders, warningHeaders } from '../fact-headers.ts'
 import { heardIn } from '../heard.ts'
 import {
   answerTranscription,
@@ -9,7 +10,7 @@ import {
   type TranscriptionShape,
   transcriptionBody,
 } from '../native/transcription.ts'
-import { ElevenLabsTranscript } from '../openapi/elevenlabs-answers.ts'
+import { ElevenLabsAccepted, ElevenLabsTranscript } from '../openapi/elevenlabs-answers.ts'
 import { TRANSCRIPT_FACTS } from '../openapi/headers.ts'
 import { json, LEDGER_ERRORS, TRANSCRIPTION_ERRORS } from '../openapi/operation.ts'
 import { ELEVENLABS, elevenlabsAnswer } from './door.ts'
@@ -27,11 +28,19 @@ function answerOf(view: ScribeView): NonNullable<ShapedRequest['answer']> {
   }
 }
 
+const ACCEPTED = 'the transcript will be sent to the webhook of the workspace'
+
 const SHAPE: TranscriptionShape = {
   ...answerOf({ timed: true, channels: 'one' }),
   read(exchange, fields, _definition, principal) {
     const { view, ...request } = readScribeOptions(exchange, fields, principal)
     return { ...request, answer: answerOf(view) }
+  },
+  submitted(submitted, { warnings }, requestId) {
+    const id = submitted.job?.requestId ?? requestId
+    const body = { message: ACCEPTED, request_id: id, transcription_id: id }
+    const headers = { ...submissionHeaders(submitted), ...warningHeaders(warnings) }
+    return { status: 202, headers, body: JSON.stringify(body) }
   },
 }
 
@@ -69,7 +78,16 @@ export const speechToText = endpoint({
     contents: [{ type: 'multipart/form-data', schema: FORM }],
     parameters: ['Purpose'],
   },
-  answers: [elevenlabsAnswer([json(ElevenLabsTranscript)], ['X-LK-Idempotent-Replay', ...TRANSCRIPT_FACTS])],
+  answers: [
+    elevenlabsAnswer([json(ElevenLabsTranscript)], ['X-LK-Idempotent-Replay', ...TRANSCRIPT_FACTS]),
+    {
+      status: 202,
+      description:
+        'with `webhook: true`: a durable job, whose transcript goes to the webhook of the workspace',
+      contents: [json(ElevenLabsAccepted)],
+      headers: ['Location', 'X-LK-Idempotent-Replay', 'X-LK-Warnings'],
+    },
+  ],
   errors: [...TRANSCRIPTION_ERRORS, ...LEDGER_ERRORS],
   handle: (request) => answerTranscription(SCRIBE, request),
 })

@@ -2,7 +2,9 @@ import type { Segment, Word } from '../contracts/calls.ts'
 import type { Job } from '../contracts/jobs.ts'
 import type { TranscriptionTask } from '../contracts/operations.ts'
 import type { Envelope, Outcome } from '../gateway/outcome.ts'
+import { factHeaders } from './fact-headers.ts'
 import { timestamp } from './json-reply.ts'
+import type { TranscriptionAnswer } from './native/transcription.ts'
 
 /** A transcript, and what is known of its audio. */
 export interface Heard {
@@ -65,6 +67,26 @@ export function heardInJob({ endedAtMs, facts }: Job, kept: KeptResult): Heard {
     languageConfidence: kept.language_confidence,
     segments: kept.segments,
     words: kept.words,
+  }
+}
+
+/**
+ * The answer in a vendor's format to a view of the transcript that the options of the call do not tell.
+ *
+ * @param view plain data
+ * @param response writes it
+ */
+export function viewedAnswer<View>(
+  vendor: string,
+  view: View,
+  response: (heard: Heard, view: View) => object,
+): TranscriptionAnswer {
+  return {
+    name: `${vendor} ${JSON.stringify(view)}`,
+    whole(outcome) {
+      const headers = { 'content-type': 'application/json', ...factHeaders(outcome.envelope) }
+      return { status: 200, headers, text: JSON.stringify(response(heardIn(outcome), view)) }
+    },
   }
 }
 

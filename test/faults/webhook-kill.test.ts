@@ -24,7 +24,7 @@ t.setTimeout(600_000)
 t.jobs = 2
 
 const ROUNDS = process.env.LARKWAY_TEST_LONG === '1' ? 20 : 1
-/** Of each round, half of them callbacks; each of a workspace of its own, as no two targets have to wait for another. */
+/** Of each round, every other one a callback; each of a workspace of its own: no two targets wait for one another. */
 const EVENTS = 20
 const LEASE_MS = 4_000
 /** How late a busy machine may be. */

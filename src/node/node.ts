@@ -7,12 +7,13 @@ import { createCircuitBreakers, createLatencyTracker } from '../gateway/health.t
 
 import { createMoneyLeases } from '../gateway/money-leases.ts'
 import type { Services } from '../gateway/services.ts'
+import { Shadows } from '../gateway/shadow.ts'
 
 import { createJobSignals } from '../jobs/watch.ts'
 import { LiveSessions } from '../live/sessions.ts'
 import type { Logger } from '../log.ts'
 import { createMediaProbe } from '../media/probe.ts'
-import { createMetrics } from '../metrics/metrics.ts'
+import { createMetrics, type Metrics } from '../metrics/metrics.ts'
 import { createAudioFetcher } from '../outbound/fetch-audio.ts'
 import { createSender } from '../outbound/send.ts'
 import { createSocketOpener } from '../outbound/web-socket.ts'
@@ -23,7 +24,8 @@ import { readSecretKeys } from '../secrets.ts'
 import { createAudioDigester } from '../storage/audio-digest.ts'
 import { createAudioReader } from '../storage/audio-reader.ts'
 import { createBlocks } from '../storage/blocks.ts'
-import { FOLDER_UPLOAD_SLOTS, UPLOAD_SLOTS } from '../storage/body-writer.ts'
+import { HeldBodies } from '../storage/body-holds.ts'
+import { FOLDER_UPLOAD_SLOTS, type SpoolParts, UPLOAD_SLOTS } from '../storage/body-writer.ts'
 import { createBudget } from '../storage/budget.ts'
 import { lockFolder } from '../storage/folder-lock.ts'
 import { createJobObjects } from '../storage/job-objects.ts'
@@ -81,18 +83,16 @@ export async function openNode(
   return { environment, log, timing, metrics, tracing, state, catalog, secretKeys, store, ...gateway }
 
   async function openGateway() {
-    const objects = sealObjects(store.objects)
-    const spool = createSpool({ budget, blocks, objects, log, uploadSlots: uploadSlotsFor(environment) })
-    closers.push(() => spool.close())
+    const { holds, objects, spool, ahead } = openBodies(store, { budget, blocks, log }, environment, closers)
     const workers = createWorkers()
     closers.push(() => workers.close())
-    const ahead = createReadAhead(objects, budget)
     const reader = createAudioReader({ objects: ahead, decoder: workers.decoder, memory: { blocks, budget } })
     const sender = createSender({ reader, inner: sandbox })
     closers.push(() => sender.close())
     const signals = createJobSignals()
     state.jobs.listen(signals)
     const keys = await openKeyBook(catalog, state, log, closers)
+    const shadows = openShadows(holds, metrics, log, closers)
     const services = openServices(keys, catalog, state, log, closers, {
       send: sender.send,
       open: sender.open,
@@ -102,12 +102,14 @@ export async function openNode(
       audioLinks: store.audioLinks,
       slotResults: createSlotResults({ objects, budget }),
       timing: timing.calls,
+      shadows,
       ...(metrics === null ? {} : { watch: metrics.calls }),
     })
     const live = new LiveSessions(services, environment.LARKWAY_LIVE_MEMORY_MIB * MIB, metrics?.live)
     return {
       budget,
       spool,
+      shadows,
       workers,
       services,
       live,
@@ -122,6 +124,26 @@ export async function openNode(
       signals,
     }
   }
+}
+
+/** Opens what bodies of requests are in. Those in the store are kept as long as somebody reads them. */
+function openBodies(
+  store: Store,
+  parts: Pick<SpoolParts, 'budget' | 'blocks' | 'log'>,
+  environment: Environment,
+  closers: Closer[],
+) {
+  const holds = new HeldBodies()
+  const objects = holds.keeping(sealObjects(store.objects))
+  const spool = createSpool({ ...parts, objects, holds, uploadSlots: uploadSlotsFor(environment) })
+  closers.push(() => spool.close())
+  return { holds, objects, spool, ahead: createReadAhead(objects, parts.budget) }
+}
+
+function openShadows(holds: HeldBodies, metrics: Metrics | null, log: Logger, closers: Closer[]): Shadows {
+  const shadows = new Shadows({ holds, log, watches: metrics === null ? [] : [metrics.shadows] })
+  closers.push(() => shadows.close())
+  return shadows
 }
 
 function uploadSlotsFor({ S3_BUCKET }: Environment): number {
@@ -186,7 +208,16 @@ function openServices(
   closers: Closer[],
   outside: Pick<
     Services,
-    'send' | 'open' | 'openSocket' | 'budget' | 'audio' | 'audioLinks' | 'slotResults' | 'watch' | 'timing'
+    | 'send'
+    | 'open'
+    | 'openSocket'
+    | 'budget'
+    | 'audio'
+    | 'audioLinks'
+    | 'slotResults'
+    | 'shadows'
+    | 'watch'
+    | 'timing'
   >,
 ): Services {
   const settlements = createSettlements(state.ledger, log)

@@ -1,6 +1,7 @@
 import { hostname } from 'node:os'
 import { createApiKeys, type PolledApiKeys } from '../catalog/api-keys.ts'
 import type { ApiKeys } from '../contracts/catalog.ts'
+import type { NodeSample } from '../contracts/console.ts'
 import type { State } from '../contracts/state.ts'
 import { createAccountViews, createSettlements, createUsageBuffer } from '../gateway/accounts.ts'
 import { createCircuitBreakers, createLatencyTracker } from '../gateway/health.ts'
@@ -8,6 +9,7 @@ import { createCircuitBreakers, createLatencyTracker } from '../gateway/health.t
 import { createMoneyLeases } from '../gateway/money-leases.ts'
 import type { Services } from '../gateway/services.ts'
 import { Shadows } from '../gateway/shadow.ts'
+import { ShadowTally } from '../gateway/shadow-tally.ts'
 
 import { createJobSignals } from '../jobs/watch.ts'
 import { LiveSessions } from '../live/sessions.ts'
@@ -92,7 +94,7 @@ export async function openNode(
     const signals = createJobSignals()
     state.jobs.listen(signals)
     const keys = await openKeyBook(catalog, state, log, closers)
-    const shadows = openShadows(holds, metrics, log, closers)
+    const { shadows, tally } = openShadows(holds, metrics, log, closers)
     const services = openServices(keys, catalog, state, log, closers, {
       send: sender.send,
       open: sender.open,
@@ -113,7 +115,7 @@ export async function openNode(
       workers,
       services,
       live,
-      recorder: openRecorder(services, { state, log, timing, live }, closers),
+      recorder: openRecorder(services, { state, log, timing, live, shadows: () => tally.take() }, closers),
       /** Reads the keys of the state at once. */
       refreshKeys: () => keys.refresh(),
       probe: createMediaProbe({ reader }),
@@ -140,10 +142,13 @@ function openBodies(
   return { holds, objects, spool, ahead: createReadAhead(objects, parts.budget) }
 }
 
-function openShadows(holds: HeldBodies, metrics: Metrics | null, log: Logger, closers: Closer[]): Shadows {
-  const shadows = new Shadows({ holds, log, watches: metrics === null ? [] : [metrics.shadows] })
+/** Opens what asks shadows, and what sums up for the console what they found. */
+function openShadows(holds: HeldBodies, metrics: Metrics | null, log: Logger, closers: Closer[]) {
+  const tally = new ShadowTally()
+  const watches = metrics === null ? [tally] : [tally, metrics.shadows]
+  const shadows = new Shadows({ holds, log, watches })
   closers.push(() => shadows.close())
-  return shadows
+  return { shadows, tally }
 }
 
 function uploadSlotsFor({ S3_BUCKET }: Environment): number {
@@ -173,15 +178,17 @@ function openRecorder(
     log,
     timing,
     live,
+    shadows,
   }: {
     readonly state: State
     readonly log: Logger
     readonly timing: Timing
     readonly live: LiveSessions
+    readonly shadows: () => NonNullable<NodeSample['shadows']>
   },
   closers: Closer[],
 ): BatchingRecorder {
-  const node = { name: NODE_NAME, snapshot, health, budget, live: () => live.samples() }
+  const node = { name: NODE_NAME, snapshot, health, budget, live: () => live.samples(), shadows }
   const recorder = new BatchingRecorder({ state: state.console, node, log, timing: timing.recorder ?? {} })
   closers.push(() => recorder.close())
   return recorder

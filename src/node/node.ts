@@ -7,6 +7,8 @@ import { createAccountViews, createSettlements, createUsageBuffer } from '../gat
 import { createCircuitBreakers, createLatencyTracker } from '../gateway/health.ts'
 
 import { createMoneyLeases } from '../gateway/money-leases.ts'
+import { ReplicaProbes } from '../gateway/replica-probes.ts'
+import { ReplicaPools } from '../gateway/replicas.ts'
 import type { Services } from '../gateway/services.ts'
 import { Shadows } from '../gateway/shadow.ts'
 import { ShadowTally } from '../gateway/shadow-tally.ts'
@@ -71,8 +73,7 @@ export async function openNode(
   const state = await openState(environment, log)
   closers.push(() => state.close())
   const secretKeys = await readSecretKeys(environment.LARKWAY_SECRET_KEYS, environment.LARKWAY_DATA)
-  const sandbox = new BuiltInSandbox((error) => log.error({ err: error }, 'sandbox'))
-  closers.push(() => sandbox.close())
+  const sandbox = openSandbox(log, closers)
   const sources = { environment, env, log, store: state.catalog, secretKeys, sandbox }
   const catalog = await openSnapshots(sources, closers)
   const budget = createBudget(environment.LARKWAY_MEMORY_MIB * MIB)
@@ -114,6 +115,7 @@ export async function openNode(
       shadows,
       workers,
       services,
+      replicaProbes: openReplicaProbes(services, catalog, log, closers),
       live,
       recorder: openRecorder(services, { state, log, timing, live, shadows: () => tally.take() }, closers),
       /** Reads the keys of the state at once. */
@@ -151,6 +153,12 @@ function openShadows(holds: HeldBodies, metrics: Metrics | null, log: Logger, cl
   return { shadows, tally }
 }
 
+function openSandbox(log: Logger, closers: Closer[]): BuiltInSandbox {
+  const sandbox = new BuiltInSandbox((error) => log.error({ err: error }, 'sandbox'))
+  closers.push(() => sandbox.close())
+  return sandbox
+}
+
 function uploadSlotsFor({ S3_BUCKET }: Environment): number {
   return S3_BUCKET === undefined ? FOLDER_UPLOAD_SLOTS : UPLOAD_SLOTS
 }
@@ -168,6 +176,18 @@ async function sweep(
   const alone = folderLinks !== null
   const sweeper = await startSweeper({ objects, log, alone, slotTtlSeconds, longestCallMs, knownJobs })
   closers.push(() => sweeper.stop())
+}
+
+function openReplicaProbes(
+  { replicas: pools, providers: protocols, open, random }: Services,
+  catalog: Catalog,
+  log: Logger,
+  closers: Closer[],
+): ReplicaProbes {
+  const inForce = () => catalog.desk.good().providers
+  const probes = new ReplicaProbes({ pools, inForce, protocols, open, random, log })
+  closers.push(() => probes.stop())
+  return probes
 }
 
 /** Opens the recorder of this node for the console. It must be started once the node is complete. */
@@ -246,5 +266,6 @@ function openServices(
     random: Math.random,
     latency: createLatencyTracker(),
     health: createCircuitBreakers(),
+    replicas: new ReplicaPools(Math.random),
   }
 }

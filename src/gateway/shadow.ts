@@ -13,6 +13,7 @@ import { factsFor } from './facts-for.ts'
 import { createCircuitBreakers, createLatencyTracker } from './health.ts'
 import { meter, reportedBy } from './meter.ts'
 import type { Answer } from './operation.ts'
+import { ReplicaPools } from './replicas.ts'
 import type { Candidate } from './selection.ts'
 import type { ActiveCall, ShadowAsker, ShadowedAnswer } from './services.ts'
 import { countWordErrors } from './word-errors.ts'
@@ -67,6 +68,8 @@ export class Shadows implements ShadowAsker {
   /** Health of shadows: one that is down, or asked for a pause, is left alone for a while, too. */
   readonly #health = createCircuitBreakers()
   readonly #latency = createLatencyTracker()
+  /** Their load and health as shadows find them: entries choose among servers by their own. */
+  readonly #replicas: ReplicaPools
   readonly #running = new Map<ShadowCall, Promise<void>>()
   #waiting: ShadowCall[] = []
   #heldBytes = 0
@@ -75,6 +78,7 @@ export class Shadows implements ShadowAsker {
   constructor(parts: ShadowParts) {
     this.#parts = parts
     this.#random = parts.random ?? Math.random
+    this.#replicas = new ReplicaPools(this.#random)
   }
 
   /** Calls that are under way or wait. */
@@ -245,8 +249,15 @@ export class Shadows implements ShadowAsker {
     }
     const route = { ...context.principal.route, name: pair.route }
     const candidate = { route, entry: shadow.entry, forPurpose: false }
-    const attempt = { candidate, deadlineAtMs: asked.deadlineAtMs, last: true, resumes: false }
+    const placed = this.#replicas.of(shadow.entry.provider)?.place() ?? null
+    const attempt = { candidate, deadlineAtMs: asked.deadlineAtMs, last: true, resumes: false, placed }
     return attemptWhole(asked, attempt)
+      .then((ended) => {
+        if ('got' in ended) placed?.answered()
+        else if (ended.blamed) placed?.failed(ended.failure)
+        return ended
+      })
+      .finally(() => placed?.release())
   }
 
   #skip(reason: ShadowSkip): void {

@@ -8,7 +8,7 @@
 
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism, constants } from 'node:os'
-import { join, relative, resolve } from 'node:path'
+import { dirname, join, relative, resolve } from 'node:path'
 import { compiled } from './compile.mjs'
 import { CACHE, capture, main, ROOT, say } from './install.mjs'
 import { prepare } from './runtime.mjs'
@@ -142,8 +142,9 @@ function jobsOf(faults) {
 /** @param isTier whether these are all files of a tier */
 async function runFiles(node, files, { isTier, faults, servers }) {
   await capture(node, [TYPE_CACHE])
-  await compiled('main.ts') // once, and on nobody's clock: tests start it as `npm start` does
-  const env = { ...process.env, ...TYPE_CACHE_ENVIRONMENT, ...servers }
+  const { file } = await compiled('main.ts') // once, and on nobody's clock: tests start it as `npm start` does
+  const program = file.endsWith('.js') ? { LARKWAY_TEST_PROGRAM: dirname(file) } : {}
+  const env = { ...process.env, ...TYPE_CACHE_ENVIRONMENT, ...program, ...servers }
   const durations = readDurations()
   let sum = NONE
   const run = async (file) => {

@@ -156,9 +156,10 @@ function compiledThread(specifier, { parentURL }) {
 const bundled = Object.fromEntries(Object.keys(BUNDLED).flatMap(findBundled))
 module.registerHooks?.({
   resolve(specifier, context, next) {
-    const url = Object.hasOwn(bundled, specifier)
-      ? bundled[specifier]
-      : (ownSource(specifier, context) ?? compiledThread(specifier, context))
+    const source = ownSource(specifier, context)
+    // As Node would say: it strips what is not in the cache.
+    if (source !== undefined) return { url: source, format: 'module-typescript', shortCircuit: true }
+    const url = Object.hasOwn(bundled, specifier) ? bundled[specifier] : compiledThread(specifier, context)
     return url === undefined ? next(specifier, context) : { url, format: 'module', shortCircuit: true }
   },
   load(url, context, next) {

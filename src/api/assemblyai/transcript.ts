@@ -1,5 +1,6 @@
 import type { Word } from '../../contracts/calls.ts'
 import type { Job, JobStatus } from '../../contracts/jobs.ts'
+import { ERASED_URL, erasedSpec } from '../../jobs/erase.ts'
 import { endsSentence, groupWords } from '../../providers/segments.ts'
 
 /** The result of a job, as its worker kept it. */
@@ -37,14 +38,19 @@ export function errorOf({ status, error }: Pick<Job, 'status' | 'error'>): strin
 }
 
 /** Where the audio of a job was said to be. */
-export function audioUrlOf({ door, work }: Job): string {
+export function audioUrlOf({ door, work, erased }: Pick<Job, 'door' | 'work' | 'erased'>): string {
+  if (erased) return ERASED_URL
   if (door !== undefined) return door.audioUrl
   return 'audio' in work && 'url' in work.audio ? work.audio.url : ''
 }
 
+/** What AssemblyAI writes instead of a transcript that was deleted. */
+const DELETED_TEXT = 'Deleted by user.'
+
 /** A transcript as AssemblyAI has it. @param kept null: there is none, or not yet */
 export function transcriptView(job: Job, kept: KeptTranscript | null) {
-  const { work, door } = job
+  // A worker may still need what was sent.
+  const { work, door } = job.erased ? erasedSpec(job) : job
   if (!('options' in work)) throw new Error('a transcription has options')
   const { options } = work
   const error = errorOf(job)
@@ -53,7 +59,7 @@ export function transcriptView(job: Job, kept: KeptTranscript | null) {
     id: job.id,
     status: statusOf(job),
     audio_url: audioUrlOf(job),
-    text: kept?.content ?? null,
+    text: job.erased ? DELETED_TEXT : (kept?.content ?? null),
     words: kept?.words.map(wordOf) ?? null,
     utterances: kept !== null && isDivided ? utterancesOf(kept) : null,
     confidence: kept === null ? null : meanConfidence(kept.words),
@@ -117,6 +123,46 @@ function wholeOf(id: string, kept: KeptTranscript) {
     audio_duration: Math.round(kept.duration_seconds ?? 0),
     speech_model_used: kept.model,
   }
+}
+
+/** Longest phrase that can be searched for, in words. */
+export const PHRASE_WORDS_MAX = 5
+
+/**
+ * Where phrases are said, whatever their case and the marks around their words.
+ *
+ * @param phrases each of 1 to 5 words
+ */
+export function wordSearchView(
+  id: string,
+  { words }: KeptTranscript,
+  phrases: readonly (readonly string[])[],
+) {
+  const said = words.map(({ word }) => searchable(word))
+  const byFirst = Map.groupBy(
+    phrases.map((phrase) => ({ phrase, indexes: [] as number[] })),
+    ({ phrase }) => phrase[0],
+  )
+  for (const [at, word] of said.entries())
+    for (const { phrase, indexes } of byFirst.get(word) ?? [])
+      if (phrase.every((part, index) => said[at + index] === part)) indexes.push(at)
+  const matches = [...byFirst.values()].flat().flatMap(({ phrase, indexes }) => {
+    if (indexes.length === 0) return []
+    const timestamps = indexes.map((at) => [
+      msOf(words[at]?.start ?? 0),
+      msOf(words[at + phrase.length - 1]?.end ?? 0),
+    ])
+    return [{ text: phrase.join(' '), count: indexes.length, timestamps, indexes }]
+  })
+  return { id, total_count: matches.reduce((sum, { count }) => sum + count, 0), matches }
+}
+
+/** A word as it is compared: its marks do not matter, nor its case. */
+export function searchable(word: string): string {
+  return word
+    .normalize('NFC')
+    .toLowerCase()
+    .replaceAll(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, '')
 }
 
 function sentenceGroups({ words, content }: KeptTranscript): readonly Group[] {

@@ -64,6 +64,40 @@ export const AssemblyAiTranscript = shape('AssemblyAiTranscript', {
   throttled: never(false),
 })
 
+export const AssemblyAiWordSearch = shape('AssemblyAiWordSearch', {
+  id: text('of the transcript'),
+  total_count: count('times that any of them is said'),
+  matches: Type.Array(
+    shape('AssemblyAiWordMatch', {
+      text: text('what was searched for'),
+      count: count('times that it is said'),
+      timestamps: Type.Array(Type.Array(Type.Integer()), { description: 'start and end of each, ms' }),
+      indexes: Type.Array(Type.Integer(), { description: 'places of its first words in `words`' }),
+    }),
+  ),
+})
+
+export const AssemblyAiTranscripts = shape('AssemblyAiTranscripts', {
+  page_details: shape('AssemblyAiPage', {
+    limit: count('as asked'),
+    result_count: count('transcripts on this page: there may be fewer, and older ones all the same'),
+    current_url: text('of this page'),
+    prev_url: nullable(Type.String(), 'of the page of older transcripts; null: there are none'),
+    next_url: nullable(Type.String(), 'of the page of newer transcripts'),
+  }),
+  transcripts: Type.Array(
+    shape('AssemblyAiListed', {
+      id: text('of the job'),
+      resource_url: text('of the transcript'),
+      status: Type.Enum(['queued', 'processing', 'completed', 'error']),
+      created: text('in UTC'),
+      completed: nullable(Type.String(), 'in UTC, when it is completed'),
+      audio_url: text('as it was sent'),
+      error: nullable(Type.String(), "Larkway's code, and why there is no transcript"),
+    }),
+  ),
+})
+
 const WHOLE = {
   id: text('of the transcript'),
   confidence: amount('mean of its words'),

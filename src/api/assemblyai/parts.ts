@@ -87,9 +87,8 @@ export const searchWords = endpoint({
     },
   ],
   handle: async (call) => {
-    const phrases = phrasesIn(call.exchange)
     const { id, kept } = await completed(call)
-    return jsonReply(wordSearchView(id, kept, phrases))
+    return jsonReply(wordSearchView(id, kept, phrasesIn(call.exchange)))
   },
 })
 

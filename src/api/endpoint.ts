@@ -59,6 +59,8 @@ export interface Dependencies {
   readonly secretKeys: readonly Buffer[]
   /** Origin under which callers reach this node; absent: URLs of its own are paths. */
   readonly publicUrl?: string
+  /** Absent: callbacks go to https alone. `insecure`, for development: also to this machine. */
+  readonly webhooks?: { readonly insecure: boolean }
   readonly log: Logger
   /** Null: it is off. */
   readonly tracing: Tracing | null

@@ -2,6 +2,7 @@ import type { Word } from '../../contracts/calls.ts'
 import type { Job, JobStatus } from '../../contracts/jobs.ts'
 import { ERASED_URL, erasedSpec } from '../../jobs/erase.ts'
 import { endsSentence, groupWords } from '../../providers/segments.ts'
+import type { CallbackTerms } from '../../webhooks/callbacks.ts'
 
 /** The result of a job, as its worker kept it. */
 export interface KeptTranscript {
@@ -47,8 +48,13 @@ export function audioUrlOf({ door, work, erased }: Pick<Job, 'door' | 'work' | '
 /** What AssemblyAI writes instead of a transcript that was deleted. */
 const DELETED_TEXT = 'Deleted by user.'
 
-/** A transcript as AssemblyAI has it. @param kept null: there is none, or not yet */
-export function transcriptView(job: Job, kept: KeptTranscript | null) {
+/**
+ * A transcript as AssemblyAI has it.
+ *
+ * @param kept null: there is none, or not yet
+ * @param callback null: its end is told to no URL of its own
+ */
+export function transcriptView(job: Job, kept: KeptTranscript | null, callback: CallbackTerms | null) {
   // A worker may still need what was sent.
   const { work, door } = job.erased ? erasedSpec(job) : job
   if (!('options' in work)) throw new Error('a transcription has options')
@@ -78,7 +84,9 @@ export function transcriptView(job: Job, kept: KeptTranscript | null) {
     ...{ speaker_labels: options.diarization, speakers_expected: options.speaker_count_hint },
     keyterms_prompt: options.keyterms,
     redact_pii: options.redaction.length > 0,
-    ...{ webhook_url: null, webhook_status_code: null, webhook_auth: false },
+    webhook_url: job.erased && callback?.url ? ERASED_URL : (callback?.url ?? null),
+    webhook_status_code: null,
+    webhook_auth: Object.keys(callback?.headers ?? {}).length > 0,
     ...{ auto_highlights: false, summarization: false, throttled: false },
   }
 }

@@ -10,6 +10,8 @@ import { invalidField } from '../../inbound/refusals.ts'
 import { eraseJob } from '../../jobs/erase.ts'
 import { openResult } from '../../jobs/results.ts'
 import { submitJob } from '../../jobs/submit.ts'
+import { openCallback } from '../../webhooks/callbacks.ts'
+import { acceptCallback } from '../callbacks.ts'
 import {
   type Admitted,
   checkIdempotencyKey,
@@ -70,13 +72,14 @@ export const submitTranscript = endpoint({
   },
   answers: [TRANSCRIPT],
   errors: [...AUDIO_ERRORS, ...PREFLIGHT_ERRORS, 'IDEMPOTENCY_KEY_REUSED', 'JOB_NOT_FOUND'],
-  async handle({ exchange, context, dependencies, body: { request, door } }) {
+  async handle({ exchange, context, dependencies, body: { request, door, callback: asked } }) {
     const key = idempotencyKeyOf(exchange)
     if (key !== undefined) checkIdempotencyKey(key)
     const workspace = context.principal.workspace.id
     const id = newJobId('tj', workspace)
     const body = audioAt(door.audioUrl, workspace, dependencies.secretKeys)
-    const submitted = submitJob({ id, body, request, key, door }, context, dependencies)
+    const callback = asked && { callback: await acceptCallback(asked, workspace, dependencies) }
+    const submitted = submitJob({ id, body, request, key, door, ...callback }, context, dependencies)
     const { job } = await submitted.catch((error: unknown) => blameUpload(error, body, dependencies))
     const reply = await transcriptReply(ownJob(job, context.principal), exchange, context, dependencies)
     return { ...reply, headers: { ...reply.headers, ...warningHeaders(request.warnings) } }
@@ -154,7 +157,7 @@ async function transcriptReply(
   const kept = await keptTranscript(job, exchange, dependencies)
   const version = job.facts?.policy_version_id ?? null
   if (version !== null) context.notePolicyVersion(version)
-  const reply = await jsonReply(transcriptView(job, kept))
+  const reply = await jsonReply(transcriptView(job, kept, openCallback(job, dependencies.secretKeys)))
   return { ...reply, headers: { ...reply.headers, ...warningHeaders(kept?.warnings ?? []) } }
 }
 

@@ -18,7 +18,8 @@ import { LISTEN_OPTIONS, readFileOptions } from './file-options.ts'
 import { demandedBy } from './options.ts'
 import { type ListenView, listenResponse } from './transcript.ts'
 
-const answerOf = (view: ListenView) => viewedAnswer('deepgram', view, listenResponse)
+/** The answer to a view. */
+export const answerOf = (view: ListenView) => viewedAnswer('deepgram', view, listenResponse)
 
 const NOTHING: ListenView = {
   ...{ utterances: false, uttSplit: 0, paragraphs: false, detectsLanguage: false, multichannel: false },

@@ -16,7 +16,8 @@ import { demandedBy, ELEVENLABS, elevenlabsAnswer } from './door.ts'
 import { readScribeOptions, SCRIBE_OPTIONS } from './scribe-options.ts'
 import { type ScribeView, scribeResponse } from './transcript.ts'
 
-const answerOf = (view: ScribeView) => viewedAnswer('elevenlabs', view, scribeResponse)
+/** The answer to a view. */
+export const answerOf = (view: ScribeView) => viewedAnswer('elevenlabs', view, scribeResponse)
 
 const ACCEPTED = 'the transcript will be sent to the webhook of the workspace'
 

@@ -1,4 +1,4 @@
-import type { JobPageFilter, JobStatus, ListedJob } from '../../contracts/jobs.ts'
+import type { JobPage, JobPageFilter, JobStatus, ListedJob } from '../../contracts/jobs.ts'
 import { firstJobId, idTimeMs, jobPartition } from '../../ids.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
@@ -57,20 +57,29 @@ export const listTranscripts = endpoint({
     const { jobs, next } = isEmpty
       ? { jobs: [], next: null }
       : await dependencies.services.state.jobs.page({ ...page, owner })
-    const newestFirst = page.from === 'newest' ? jobs : jobs.toReversed()
-    const urls = new PageUrls(dependencies.publicUrl, query)
-    const reply = await jsonReply({
-      page_details: {
-        limit: page.limit,
-        result_count: jobs.length,
-        current_url: urls.current(),
-        ...neighbours(newestFirst, next, page, urls),
-      },
-      transcripts: newestFirst.map((job) => listed(job, urls)),
-    })
+    const reply = await jsonReply(listView({ page, query }, { jobs, next }, dependencies.publicUrl))
     return { ...reply, headers: { ...reply.headers, ...warningHeaders(warnings) } }
   },
 })
+
+/** A page as AssemblyAI has it. @param publicUrl undefined: URLs are paths */
+export function listView(
+  { page, query }: Pick<Listing, 'page' | 'query'>,
+  { jobs, next }: JobPage,
+  publicUrl: string | undefined,
+) {
+  const newestFirst = page.from === 'newest' ? jobs : jobs.toReversed()
+  const urls = new PageUrls(publicUrl, query)
+  return {
+    page_details: {
+      limit: page.limit,
+      result_count: jobs.length,
+      current_url: urls.current(),
+      ...neighbours(newestFirst, next, page, urls),
+    },
+    transcripts: newestFirst.map((job) => listed(job, urls)),
+  }
+}
 
 /** @param next the last id that was looked at, in the direction of the page; null: there is nothing behind it */
 function neighbours(
@@ -135,8 +144,17 @@ class PageUrls {
 
 const BASE = '/assemblyai'
 
+interface Listing {
+  readonly page: Omit<JobPageFilter, 'owner'>
+  /** What was asked for, as pages repeat it. */
+  readonly query: URLSearchParams
+  /** Nothing can be found. */
+  readonly isEmpty: boolean
+  readonly warnings: readonly string[]
+}
+
 /** @throws GatewayError INVALID_REQUEST naming the option */
-function listingIn(exchange: Exchange) {
+export function listingIn(exchange: Pick<Exchange, 'query'>): Listing {
   const sent = new URLSearchParams(exchange.query)
   const names = [...new Set(sent.keys())]
   const values = new Map(names.map((name) => [name, sent.getAll(name)]))

@@ -78,7 +78,7 @@ export function transcriptView(job: Job, kept: KeptTranscript | null, callback: 
     ...{ language_model: 'assemblyai_default', acoustic_model: 'assemblyai_default' },
     speech_model: door?.models[0] ?? null,
     speech_models: door?.models ?? null,
-    speech_model_used: kept?.model ?? null,
+    ...(kept === null ? {} : { speech_model_used: kept.model }),
     ...{ punctuate: true, format_text: options.smart_formatting, filter_profanity: options.profanity_filter },
     ...{ multichannel: options.multichannel, dual_channel: options.multichannel },
     ...{ speaker_labels: options.diarization, speakers_expected: options.speaker_count_hint },
@@ -105,7 +105,10 @@ function wordOf({ word, start, end, confidence = UNKNOWN_CONFIDENCE, speaker, ch
 
 function utterancesOf({ words, content }: KeptTranscript) {
   const groups = groupWords(words, content, (group, next) => isOther(group.at(-1), next))
-  return groups.map((group) => ({ ...partOf(group), ...channelOf(group.words[0]?.channel) }))
+  return groups.map((group) => {
+    const part = partOf(group)
+    return { ...part, speaker: part.speaker ?? letterOf(0), ...channelOf(group.words[0]?.channel) }
+  })
 }
 
 type Group = ReturnType<typeof groupWords>[number]

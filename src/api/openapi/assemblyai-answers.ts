@@ -22,7 +22,11 @@ const Word = shape('AssemblyAiWord', { text: Type.String(), ...Span, speaker: Sp
 
 const Part = { text: Type.String(), ...Span, words: Type.Array(Word) }
 
-const Utterance = shape('AssemblyAiUtterance', { ...Part, speaker: Speaker, ...CHANNEL })
+const Utterance = shape('AssemblyAiUtterance', {
+  ...Part,
+  speaker: text('the same; `A` where nobody is told apart'),
+  ...CHANNEL,
+})
 
 const flag = (description: string) => Type.Boolean({ description })
 const never = (value: boolean) => Type.Literal(value)
@@ -46,7 +50,7 @@ export const AssemblyAiTranscript = shape('AssemblyAiTranscript', {
   acoustic_model: Type.Literal('assemblyai_default'),
   speech_model: nullable(Type.String(), 'as asked'),
   speech_models: nullable(Type.Array(Type.String()), 'as asked'),
-  speech_model_used: nullable(Type.String(), 'the model that heard'),
+  speech_model_used: Type.Optional(text('the model that heard, when it is completed')),
   punctuate: never(true),
   format_text: flag('as asked'),
   filter_profanity: flag('as asked'),

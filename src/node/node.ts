@@ -6,6 +6,8 @@ import { createAccountViews, createSettlements, createUsageBuffer } from '../gat
 import { createCircuitBreakers, createLatencyTracker } from '../gateway/health.ts'
 
 import { createMoneyLeases } from '../gateway/money-leases.ts'
+import { ReplicaProbes } from '../gateway/replica-probes.ts'
+import { ReplicaPools } from '../gateway/replicas.ts'
 import type { Services } from '../gateway/services.ts'
 
 import { createJobSignals } from '../jobs/watch.ts'
@@ -67,8 +69,7 @@ export async function openNode(
   const state = await openState(environment, log)
   closers.push(() => state.close())
   const secretKeys = await readSecretKeys(environment.LARKWAY_SECRET_KEYS, environment.LARKWAY_DATA)
-  const sandbox = new BuiltInSandbox((error) => log.error({ err: error }, 'sandbox'))
-  closers.push(() => sandbox.close())
+  const sandbox = openSandbox(log, closers)
   const sources = { environment, env, log, store: state.catalog, secretKeys, sandbox }
   const catalog = await openSnapshots(sources, closers)
   const budget = createBudget(environment.LARKWAY_MEMORY_MIB * MIB)
@@ -110,6 +111,7 @@ export async function openNode(
       spool,
       workers,
       services,
+      replicaProbes: openReplicaProbes(services, catalog, log, closers),
       live,
       recorder: openRecorder(services, { state, log, timing, live }, closers),
       /** Reads the keys of the state at once. */
@@ -122,6 +124,12 @@ export async function openNode(
       signals,
     }
   }
+}
+
+function openSandbox(log: Logger, closers: Closer[]): BuiltInSandbox {
+  const sandbox = new BuiltInSandbox((error) => log.error({ err: error }, 'sandbox'))
+  closers.push(() => sandbox.close())
+  return sandbox
 }
 
 function uploadSlotsFor({ S3_BUCKET }: Environment): number {
@@ -141,6 +149,18 @@ async function sweep(
   const alone = folderLinks !== null
   const sweeper = await startSweeper({ objects, log, alone, slotTtlSeconds, longestCallMs, knownJobs })
   closers.push(() => sweeper.stop())
+}
+
+function openReplicaProbes(
+  { replicas: pools, providers: protocols, open, random }: Services,
+  catalog: Catalog,
+  log: Logger,
+  closers: Closer[],
+): ReplicaProbes {
+  const inForce = () => catalog.desk.good().providers
+  const probes = new ReplicaProbes({ pools, inForce, protocols, open, random, log })
+  closers.push(() => probes.stop())
+  return probes
 }
 
 /** Opens the recorder of this node for the console. It must be started once the node is complete. */
@@ -208,5 +228,6 @@ function openServices(
     random: Math.random,
     latency: createLatencyTracker(),
     health: createCircuitBreakers(),
+    replicas: new ReplicaPools(Math.random),
   }
 }

@@ -1,32 +1,25 @@
 import { Type } from 'typebox'
+import { submissionHeaders } from '../callbacks.ts'
 import { optionsParameter } from '../door-options.ts'
 import { endpoint } from '../endpoint.ts'
-import { factHeaders } from '../fact-headers.ts'
-import { heardIn } from '../heard.ts'
+import { warningHeaders } from '../fact-headers.ts'
+import { viewedAnswer } from '../heard.ts'
 import {
   answerTranscription,
-  type ShapedRequest,
   type TranscriptionRun,
   type TranscriptionShape,
   transcriptionBody,
 } from '../native/transcription.ts'
-import { DeepgramTranscript } from '../openapi/deepgram-answers.ts'
+import { DeepgramAccepted, DeepgramTranscript } from '../openapi/deepgram-answers.ts'
 import { TRANSCRIPT_FACTS } from '../openapi/headers.ts'
 import { json, LEDGER_ERRORS, TRANSCRIPTION_ERRORS } from '../openapi/operation.ts'
 import { DEEPGRAM, deepgramAnswer } from './door.ts'
 import { LISTEN_OPTIONS, readFileOptions } from './file-options.ts'
+import { demandedBy } from './options.ts'
 import { type ListenView, listenResponse } from './transcript.ts'
 
-/** The answer to a view of the transcript that the options of the call do not tell. */
-function answerOf(view: ListenView): NonNullable<ShapedRequest['answer']> {
-  return {
-    name: `deepgram ${JSON.stringify(view)}`,
-    whole(outcome) {
-      const headers = { 'content-type': 'application/json', ...factHeaders(outcome.envelope) }
-      return { status: 200, headers, text: JSON.stringify(listenResponse(heardIn(outcome), view)) }
-    },
-  }
-}
+/** The answer to a view. */
+export const answerOf = (view: ListenView) => viewedAnswer('deepgram', view, listenResponse)
 
 const NOTHING: ListenView = {
   ...{ utterances: false, uttSplit: 0, paragraphs: false, detectsLanguage: false, multichannel: false },
@@ -39,18 +32,29 @@ const SHAPE: TranscriptionShape = {
     const { view, ...request } = readFileOptions(exchange, fields, principal)
     return { ...request, answer: answerOf(view) }
   },
+  submitted: (submitted, { warnings }, requestId) => ({
+    status: 200,
+    headers: { ...submissionHeaders(submitted), ...warningHeaders(warnings) },
+    body: JSON.stringify({ request_id: submitted.job?.requestId ?? requestId }),
+  }),
 }
 
 const LISTEN: TranscriptionRun = {
   task: 'transcription',
   offers: { stream: false, jobs: false },
   shape: SHAPE,
+  demandedBy,
   layout: {
     form: 'raw',
     urlFields: ['url'],
     missing: 'send the audio as the body, or JSON with its `url`',
   },
 }
+
+const ANSWER = Type.Union([DeepgramTranscript, DeepgramAccepted], {
+  title: 'DeepgramAnswer',
+  description: 'the transcript, or with `callback` the ID of the request',
+})
 
 const AUDIO = { type: 'string', format: 'binary', contentMediaType: 'application/octet-stream' }
 const ByUrl = Type.Object({
@@ -64,7 +68,8 @@ export const listenFile = endpoint({
   id: 'deepgramListenFile',
   summary: 'Transcribe audio',
   description:
-    'The body is the audio, of any content type, or JSON with its URL; options are query parameters.',
+    'The body is the audio, of any content type, or JSON with its URL; options are query parameters. ' +
+    '`callback` turns the request into a durable job, for which the key needs the scope `jobs`.',
   idempotent: 'transcription',
   body: {
     ...transcriptionBody(LISTEN, {}),
@@ -76,7 +81,7 @@ export const listenFile = endpoint({
     ],
     parameters: ['Purpose', optionsParameter(LISTEN_OPTIONS)],
   },
-  answers: [deepgramAnswer([json(DeepgramTranscript)], ['X-LK-Idempotent-Replay', ...TRANSCRIPT_FACTS])],
+  answers: [deepgramAnswer([json(ANSWER)], ['X-LK-Idempotent-Replay', 'Location', ...TRANSCRIPT_FACTS])],
   errors: [...TRANSCRIPTION_ERRORS, ...LEDGER_ERRORS],
   handle: (request) => answerTranscription(LISTEN, request),
 })

@@ -1,19 +1,20 @@
 import { REDACTIONS } from '../../contracts/calls.ts'
 import type { Principal } from '../../contracts/catalog.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
-import { type Fields, queryValues, readBoolean } from '../../inbound/form.ts'
+import { type Fields, queryValues } from '../../inbound/form.ts'
+import { isObject } from '../../inbound/json-body.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
-import { type DoorOptions, formOf, OptionReader } from '../door-options.ts'
+import type { AskedCallback } from '../callbacks.ts'
+import { type DoorOptions, demanding, formOf, OptionReader } from '../door-options.ts'
 import { readTranscriptionRequest, type TranscriptionRequest } from '../native/transcription-request.ts'
 import { chosenBy } from '../openai/door.ts'
-import type { ScribeView } from './transcript.ts'
-
-const BY_JOB = 'submit a job with `POST /v1/transcription/jobs`'
+import { LOGGING, unloggedIn } from './door.ts'
+import type { ScribeEventView, ScribeView } from './transcript.ts'
 
 /** Every field of `POST /v1/speech-to-text` beside its audio, in the order of ElevenLabs' reference. */
 export const SCRIBE_OPTIONS: DoorOptions = {
   token: { fate: 'refused', note: 'a key goes as `xi-api-key`' },
-  enable_logging: { fate: 'fixed', note: '`false` is refused: what a provider keeps, the route decides' },
+  enable_logging: LOGGING,
   model_id: { fate: 'kept', note: 'names a purpose of the workspace; any other name is ignored' },
   language_code: { fate: 'hint', note: 'ISO 639; without it the language is detected' },
   transcript_edit: { fate: 'refused', note: 'transcripts are not edited here' },
@@ -30,9 +31,12 @@ export const SCRIBE_OPTIONS: DoorOptions = {
     fate: 'fixed',
     note: 'read from the audio itself; `pcm_s16le_16`, which has no head, is refused',
   },
-  webhook: { fate: 'refused', note: BY_JOB },
-  webhook_id: { fate: 'refused', note: BY_JOB },
-  webhook_metadata: { fate: 'refused', note: BY_JOB },
+  webhook: {
+    fate: 'kept',
+    note: 'the transcript goes to the webhook of the workspace, by a durable job; refused where there is none',
+  },
+  webhook_id: { fate: 'warned', note: 'a workspace has one webhook' },
+  webhook_metadata: { fate: 'kept', note: 'comes back in the event; beside `webhook`' },
   temperature: { fate: 'warned', note: 'not passed on' },
   seed: { fate: 'kept', note: 'as `seed` at `/v1/transcription`' },
   use_multi_channel: { fate: 'kept', note: 'required of every entry' },
@@ -51,8 +55,11 @@ export const SCRIBE_OPTIONS: DoorOptions = {
 
 export interface ScribeRequest extends TranscriptionRequest {
   readonly view: ScribeView
+  /** Absent: it is answered at once. */
+  readonly callback?: AskedCallback
 }
 
+const OFFERS = { stream: false, jobs: true }
 const STYLES = ['separate', 'combined']
 
 /**
@@ -61,8 +68,9 @@ const STYLES = ['separate', 'combined']
  * @throws GatewayError INVALID_REQUEST naming the field, and as `readTranscriptionRequest`
  */
 export function readScribeOptions(exchange: Exchange, fields: Fields, principal: Principal): ScribeRequest {
-  const values = fields.kind === 'form' ? fields.values : new Map<string, readonly string[]>()
-  const sent = new Map([...values, ...queryValues(exchange.query).values])
+  const sent = new Map(queryValues(exchange.query).values)
+  if (fields.kind === 'form')
+    for (const [name, values] of fields.values) sent.set(name, [...(sent.get(name) ?? []), ...values])
   const form = new OptionReader({ kind: 'form', values: sent }, SCRIBE_OPTIONS)
   const model = form.text('model_id') ?? missing('model_id')
   const language = form.text('language_code')
@@ -77,6 +85,9 @@ export function readScribeOptions(exchange: Exchange, fields: Fields, principal:
   if (unknown !== undefined) throw invalidField('entity_redaction', MUST.beOneOf(REDACTIONS))
   if (redaction.length > 0) form.list('entity_detection')
   refuseValues(form)
+  const isAnnounced = form.flag('webhook') ?? false
+  const metadata = metadataIn(form, isAnnounced)
+  const unkept = unloggedIn(form)
   const given = formOf({
     ...{ language, detect_language: language === null, multichannel, redaction },
     // The text of a channel is that of its segments.
@@ -88,23 +99,63 @@ export function readScribeOptions(exchange: Exchange, fields: Fields, principal:
     purpose: form.text('purpose'),
     response_profile: form.text('response_profile'),
     require: form.text('require'),
+    mode: isAnnounced ? 'async' : null,
   })
   const own = form.settleKindly()
-  const { warnings, selectors, ...request } = readTranscriptionRequest(exchange, given, 'transcription')
+  const { warnings, selectors, ...request } = readTranscriptionRequest(
+    exchange,
+    given,
+    'transcription',
+    OFFERS,
+  )
   const channels = !multichannel ? 'one' : style === 'combined' ? 'combined' : 'separate'
+  const view: ScribeView = { timed: granularity === 'word', channels }
   return {
     ...request,
-    view: { timed: granularity === 'word', channels },
-    selectors: chosenBy(model, selectors, principal),
+    view,
+    ...(isAnnounced ? { callback: callbackOf({ ...view, metadata }) } : {}),
+    selectors: demanding(chosenBy(model, selectors, principal), unkept),
     warnings: [...warnings, ...own],
   }
 }
 
+function callbackOf(view: ScribeEventView): AskedCallback {
+  return { vendor: 'elevenlabs', param: 'webhook', url: null, method: 'POST', headers: {}, view }
+}
+
+/** ElevenLabs has the same bounds. */
+const METADATA_BYTES_MAX = 16 * 1024
+const METADATA_LEVELS_MAX = 2
+
+/** @throws GatewayError INVALID_REQUEST, also for what belongs to a webhook where none is asked for */
+function metadataIn(form: OptionReader, isAnnounced: boolean): unknown {
+  const stray = ['webhook_id', 'webhook_metadata'].find((name) => !isAnnounced && form.has(name))
+  if (stray !== undefined) throw invalidField(stray, MUST.beLeftOut('there is no `webhook: true`'))
+  const text = form.text('webhook_metadata')
+  if (text === null) return null
+  const value = Buffer.byteLength(text) > METADATA_BYTES_MAX ? null : parsed(text)
+  if (!isObject(value) || !isWithin(METADATA_LEVELS_MAX, value))
+    throw invalidField('webhook_metadata', 'must be a JSON object of at most 2 levels and 16 KiB')
+  return value
+}
+
+/** Undefined: it is no JSON. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** Whether objects and lists are nested no deeper. */
+function isWithin(levels: number, value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return true
+  return levels > 0 && Object.values(value).every((one) => isWithin(levels - 1, one))
+}
+
 /** Values of options that are otherwise what is done in any case. */
 function refuseValues(form: OptionReader): void {
-  const logging = form.text('enable_logging')
-  if (logging !== null && readBoolean(logging) === false)
-    throw invalidField('enable_logging', MUST.beLeftOut('what a provider keeps, the route decides'))
   if ((form.text('file_format') ?? 'other') !== 'other')
     throw invalidField('file_format', MUST.beOneOf(['other']))
 }

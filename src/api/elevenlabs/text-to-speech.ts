@@ -1,10 +1,12 @@
 import { type Static, Type } from 'typebox'
+import type { Principal } from '../../contracts/catalog.ts'
 import { GatewayError } from '../../errors.ts'
 import type { CallOf } from '../../gateway/call.ts'
-import { queryValues, readBoolean } from '../../inbound/form.ts'
-import { invalidField, MUST } from '../../inbound/refusals.ts'
+import type { Exchange } from '../../inbound/exchange.ts'
+import { queryValues } from '../../inbound/form.ts'
 import {
   type DoorOptions,
+  demanding,
   jsonOptions,
   jsonWarnings,
   OptionReader,
@@ -16,13 +18,13 @@ import { inFirstFormat, readSpeech, SpeechBody, streamSpeech } from '../native/s
 import { chosenBy } from '../openai/door.ts'
 import { SPEECH_FACTS } from '../openapi/headers.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
-import { ELEVENLABS, elevenlabsAnswer } from './door.ts'
+import { ELEVENLABS, elevenlabsAnswer, LOGGING, unloggedIn } from './door.ts'
 
 const BY_ENTRY = 'the entry decides'
 
 /** Parameters of the query of `POST /v1/text-to-speech/{voice_id}`. */
 export const SPEECH_QUERY: DoorOptions = {
-  enable_logging: { fate: 'fixed', note: '`false` is refused: what a provider keeps, the route decides' },
+  enable_logging: LOGGING,
   optimize_streaming_latency: { fate: 'warned', note: BY_ENTRY },
   output_format: {
     fate: 'kept',
@@ -59,7 +61,8 @@ const Body = Type.Object({
   ...jsonOptions(SPEECH_OPTIONS),
 })
 
-const speechRequest = jsonRequest(
+/** Body of the requests. */
+export const speechRequest = jsonRequest(
   'speech',
   Body,
   ({ text, seed, voice_settings: settings, ...body }, warn) => {
@@ -128,33 +131,39 @@ export const textToSpeechTimedStream = endpoint({
 
 /** Answers with the audio as the body, as it is made, at either path. */
 async function speak(request: SpeechRequest) {
-  const call = await callOf(request)
+  const { exchange, context, dependencies, body } = request
+  const { call: asked, formats } = readVoiced(exchange, body, context.principal)
+  const made = await inFirstFormat(asked, formats, { context, services: dependencies.services })
+  if (made instanceof GatewayError) throw made
+  const call = made ?? asked
   const reply = await streamSpeech(call, request)
   const counted = String([...call.payload.input].length)
   return { ...reply, headers: { ...reply.headers, 'x-character-count': counted } }
 }
 
-/** @throws GatewayError INVALID_REQUEST naming a parameter */
-async function callOf({ exchange, context, dependencies, body }: SpeechRequest): Promise<CallOf<'speech'>> {
+/**
+ * The call with the parameters of the query.
+ *
+ * @returns also the formats that it may be made in, the first one that an entry makes; none: any
+ * @throws  GatewayError INVALID_REQUEST naming a parameter
+ */
+export function readVoiced(
+  exchange: Exchange,
+  body: Pick<ReceivedJson<'speech'>, 'call' | 'fields'>,
+  principal: Principal,
+): { readonly call: CallOf<'speech'>; readonly formats: readonly string[] } {
   const { model_id: model } = body.fields as Static<typeof Body>
   const query = new OptionReader(queryValues(exchange.query), SPEECH_QUERY)
-  const logging = query.text('enable_logging')
-  if (logging !== null && readBoolean(logging) === false)
-    throw invalidField('enable_logging', MUST.beLeftOut('what a provider keeps, the route decides'))
+  const unkept = unloggedIn(query)
   const format = query.text('output_format')
   const [voice = ''] = exchange.params
   const call = {
     ...body.call,
     payload: { ...body.call.payload, voice },
-    selectors: chosenBy(model ?? null, body.call.selectors, context.principal),
+    selectors: demanding(chosenBy(model ?? null, body.call.selectors, principal), unkept),
     warnings: [...body.call.warnings, ...query.settleKindly()],
   }
-  const made = await inFirstFormat(call, format === null ? [] : namesOf(format), {
-    context,
-    services: dependencies.services,
-  })
-  if (made instanceof GatewayError) throw made
-  return made ?? call
+  return { call, formats: format === null ? [] : namesOf(format) }
 }
 
 /** What other providers call the same format. */

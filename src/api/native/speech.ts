@@ -114,8 +114,11 @@ async function refusalOf(
   }
 }
 
+/** Longest text of a call, UTF-16 units. */
+export const SPEECH_CHARACTERS_MAX = 100_000
+
 export const SpeechBody = Type.Object({
-  input: Type.String({ minLength: 1, maxLength: 100_000, description: 'text to synthesize' }),
+  input: Type.String({ minLength: 1, maxLength: SPEECH_CHARACTERS_MAX, description: 'text to synthesize' }),
   voice: optional(
     Type.String({ minLength: 1, maxLength: 256 }),
     'voice name or id of the provider; each provider has its own default',

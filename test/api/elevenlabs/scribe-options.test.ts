@@ -14,6 +14,7 @@ const AUDIO = ['file', 'cloud_storage_url', 'source_url']
 /** A value of each field that differs from its default. */
 const SAMPLES: Readonly<Record<string, string>> = {
   token: 'tok',
+  enable_logging: 'false',
   model_id: 'calls',
   language_code: 'de',
   transcript_edit: 'make it short',
@@ -70,7 +71,8 @@ t.test('each field becomes what its row says', async (t) => {
       continue
     }
     // A style is one of channels.
-    const beside = name === 'multichannel_output_style' ? 'use_multi_channel=true&' : ''
+    const style = name === 'multichannel_output_style' ? 'use_multi_channel=true&' : ''
+    const beside = name.startsWith('webhook_') ? 'webhook=true&' : style
     const { warnings, ...request } = read(beside + fields)
     const { warnings: _, ...usual } = read(beside)
     if (fate === 'kept' || fate === 'hint') t.notSame(request, usual, fields)
@@ -81,17 +83,20 @@ t.test('each field becomes what its row says', async (t) => {
 
 t.test('what is demanded of providers is never ignored', async (t) => {
   t.match(read('require=retention%3Dzero').selectors, { require: { retentionDays: 0 } })
+  t.match(read('enable_logging=false').selectors, { require: { retentionDays: 0, noTraining: false } })
 })
 
 t.test('values that cannot be kept are refused by their names', async (t) => {
   for (const [fields, param] of [
-    ['enable_logging=false', 'enable_logging'],
+    ['enable_logging=perhaps', 'enable_logging'],
     ['file_format=pcm_s16le_16', 'file_format'],
     ['timestamps_granularity=character', 'timestamps_granularity'],
     ['multichannel_output_style=mixed', 'multichannel_output_style'],
     ['entity_redaction=all', 'entity_redaction'],
     ['diarize=perhaps', 'diarize'],
     ['num_speakers=33', 'speaker_count_hint'],
+    ['webhook_id=w1', 'webhook_id'],
+    ['webhook=true&webhook_metadata=[1]', 'webhook_metadata'],
   ] as const)
     t.equal(refusalOf(fields).extra.param, param, fields)
   t.equal(refusalOf('model_id=').extra.param, 'model_id')

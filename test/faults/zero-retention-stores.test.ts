@@ -46,7 +46,7 @@ function demanding({ demand, headers, run }: Tenant, ask: Ask): Ask {
   return { ...asked, headers: { ...asked.headers, 'content-type': form.contentType }, body: form.body }
 }
 
-/** A text that is in the log, the traces and the console whatever is demanded: a search that misses it finds nothing. */
+/** A text that log, traces and console have whatever is demanded: a search that misses it finds nothing. */
 const idOf = (demand: string) => `whose-${demand}`
 
 /** Only Larkway's own paths know the field. */
@@ -125,7 +125,7 @@ async function speak(t: Test, rig: RetentionRig, tenant: Tenant): Promise<LiveCa
   return caller
 }
 
-/** Live sessions to their end: at a provider for live audio, in pieces as files when that is gone, and one that speaks. */
+/** Live sessions to their end: at a provider for live audio, as files when that is gone, and one that speaks. */
 async function talk(t: Test, rig: RetentionRig, tenant: Tenant): Promise<void> {
   const { demand } = tenant
   const live = await listen(t, rig, tenant)

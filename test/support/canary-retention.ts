@@ -31,7 +31,7 @@ import { secret } from './route-gateway.ts'
 import { freePort, type Teardown, tempFolder } from './scratch.ts'
 import { wavHead } from './wav.ts'
 
-/** How a workspace's calls say that nothing of them may be kept; the first says nothing, and is what the others are held against. */
+/** How a workspace's calls say that nothing of them may be kept. The first says nothing: it shows what is found. */
 export const DEMANDS = ['nothing', 'header', 'workspace', 'purpose', 'body'] as const
 export type Demand = (typeof DEMANDS)[number]
 

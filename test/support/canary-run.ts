@@ -143,21 +143,23 @@ export class CanaryRun {
   readonly #rig: CanaryRig
 
   /** @param whose goes before the names of what it sends */
-  constructor(canaries: Canaries, rig: CanaryRig, whose = '') {
-    this.#canaries = canaries
+  constructor(all: Canaries, rig: CanaryRig, whose = '') {
+    this.#canaries = all
     this.#rig = rig
-    const make = (name: string, kind: CanaryKind) => canaries.make(`${whose}${name}`, kind)
-    this.noise = make('header or path', 'foreign')
-    const query = `token=${make('query of audio.url', 'content')}&sig=1`
+    const canaries = {
+      make: (name: string, kind: CanaryKind) => all.make(`${whose}${name}`, kind),
+    }
+    this.noise = canaries.make('header or path', 'foreign')
+    const query = `token=${canaries.make('query of audio.url', 'content')}&sig=1`
     this.songs = {
-      prompt: make('prompt', 'content'),
-      filename: `${make('file name', 'content')}.wav`,
-      field: make('field of a request', 'content'),
-      label: make('label of a purpose', 'content'),
-      wav: singingWav(make('sound of the caller', 'content')),
+      prompt: canaries.make('prompt', 'content'),
+      filename: `${canaries.make('file name', 'content')}.wav`,
+      field: canaries.make('field of a request', 'content'),
+      label: canaries.make('label of a purpose', 'content'),
+      wav: singingWav(canaries.make('sound of the caller', 'content')),
       audioUrl: `https://good.example/audio?${query}`,
-      credential: make('credential of a provider', 'secret'),
-      hookUrl: `https://hooks.example/hook?token=${make('query of the webhook', 'content')}`,
+      credential: canaries.make('credential of a provider', 'secret'),
+      hookUrl: `https://hooks.example/hook?token=${canaries.make('query of the webhook', 'content')}`,
     }
   }
 

@@ -1,6 +1,7 @@
 import type { Limits } from '../limits.ts'
 import type { Capability } from './calls.ts'
 import type { AccountTerms } from './ledger.ts'
+import type { TranscriptionTask } from './operations.ts'
 import type { ModelFacts } from './provider.ts'
 import type { RateLimit } from './rate-limit.ts'
 import type { Requirements } from './requirements.ts'
@@ -112,6 +113,16 @@ export interface Entry {
   readonly options: Readonly<Record<string, unknown>>
 }
 
+/** An entry that a part of a route's answered calls is sent to as well, to compare what it answers. */
+export interface Shadow {
+  readonly entry: Entry
+  /** Of these calls, from 0 to 1. */
+  readonly share: number
+  readonly operations: readonly TranscriptionTask[]
+  /** Labels of the calls that are meant; empty: all, and those without one. */
+  readonly purposes: readonly string[]
+}
+
 export interface Route {
   readonly name: string
   readonly workspace: string
@@ -119,6 +130,8 @@ export interface Route {
   readonly published: boolean
   /** What goes on with a live session when no entry for live audio is left: `batch`, transcription of files. */
   readonly liveFallback: LiveFallback
+  /** Null: nothing is compared. */
+  readonly shadow: Shadow | null
   /** `pv_` and the first 16 hex characters of the SHA-256 of the route's canonical JSON. */
   readonly version: string
   readonly entries: readonly Entry[]

@@ -46,6 +46,13 @@ export const ElevenLabsTranscript = Type.Union(
   { title: 'ElevenLabsTranscript', description: 'a transcript, or one for each channel' },
 )
 
+/** With `webhook: true`. */
+export const ElevenLabsAccepted = shape('ElevenLabsAccepted', {
+  message: Type.String(),
+  request_id: text('`data.request_id` of the event'),
+  transcription_id: text('the same'),
+})
+
 export const ElevenLabsVoice = shape('ElevenLabsVoice', {
   voice_id: text('what goes into the path of a request for speech'),
   name: text('the same'),

@@ -2,6 +2,7 @@ import { type Static, type TSchema, Type } from 'typebox'
 import { CAPABILITIES } from '../contracts/calls.ts'
 import { LIVE_FALLBACKS, PROFILES, SCOPES, STRATEGIES } from '../contracts/catalog.ts'
 import { FACT_SHAPES } from '../contracts/facts.ts'
+import { TRANSCRIPTION_TASKS } from '../contracts/operations.ts'
 import { RequireShape } from '../contracts/requirements.ts'
 
 /** Pattern for names of workspaces, apps, routes, providers, plans and purposes. Object keys and logs contain them. */
@@ -106,6 +107,31 @@ const LimitsShape = strict(
 /** Facts of a model that the built-in table lacks or that differ here. On an entry they win over its provider's. */
 const facts = partial(FACT_SHAPES)
 
+const HealthShape = strict({
+  path: optional(
+    formed('^/(?![/\\\\])[^\\s\\\\#]*$', 'a path from the root of the server, such as /health', {
+      maxLength: 1024,
+    }),
+    'path from the root of the server, such as /health; the list of models below the base URL unless said',
+  ),
+  interval_ms: optional(
+    Type.Integer({ minimum: 100, maximum: 600_000 }),
+    'from one probe of a server to the next, give or take a fifth; 5000 unless said',
+  ),
+  timeout_ms: optional(
+    Type.Integer({ minimum: 50, maximum: 60_000 }),
+    'how long a probe waits for its answer; 2000 unless said',
+  ),
+  unhealthy_after: optional(
+    Type.Integer({ minimum: 1, maximum: 100 }),
+    'probes in a row that fail until a server gets no calls; 3 unless said',
+  ),
+  healthy_after: optional(
+    Type.Integer({ minimum: 1, maximum: 100 }),
+    'probes in a row that succeed until it gets calls again; 1 unless said',
+  ),
+})
+
 export const ProviderShape = strict({
   kind: Type.String({ minLength: 1, maxLength: 64, description: 'protocol, e.g. openai-compatible' }),
   access: Type.Enum(['byok', 'platform'], {
@@ -120,6 +146,11 @@ export const ProviderShape = strict({
     Type.String({ maxLength: 2048 }),
     'address, where the kind has none of its own or another is meant',
   ),
+  base_urls: optional(
+    Type.Array(Type.String({ maxLength: 2048 }), { minItems: 1, maxItems: 64, uniqueItems: true }),
+    'in place of base_url: the addresses of servers that answer alike, of which the least loaded gets a call',
+  ),
+  health: optional(HealthShape, 'how the servers of base_urls are asked whether they are well'),
   concurrency: optional(
     Type.Integer({ minimum: 1, maximum: 1_000_000 }),
     'calls at once, over all nodes; no limit unless set',
@@ -195,6 +226,25 @@ export const EntryShape = strict({
   ...facts,
 })
 
+const ShadowShape = strict({
+  entry: Type.With(EntryShape, {
+    description: 'asked beside the entry that answers; as an entry of the route',
+  }),
+  share: Type.Number({
+    minimum: 0,
+    maximum: 1,
+    description: 'of the answered calls that are meant: 0.05 is one in twenty',
+  }),
+  operations: optional(
+    Type.Array(Type.Enum([...TRANSCRIPTION_TASKS]), { minItems: 1, uniqueItems: true }),
+    'calls that are meant; transcription and translation unless said',
+  ),
+  purposes: optional(
+    Type.Array(Name, { uniqueItems: true }),
+    'labels of the calls that are meant; all unless said',
+  ),
+})
+
 export const RouteShape = strict({
   workspace: Type.With(Name, { description: 'its owner' }),
   strategy: optional(
@@ -207,6 +257,10 @@ export const RouteShape = strict({
     'where no entry for live audio is left, batch sends a session to entries for files; none unless said',
   ),
   accept: optional(AcceptShape, 'what transcripts have to be like, at entries that do not say'),
+  shadow: optional(
+    ShadowShape,
+    'sends a part of the answered calls to another entry too, to compare them; nothing is charged for it',
+  ),
   entries: Type.Array(EntryShape, { minItems: 1, description: 'candidates of a call' }),
 })
 

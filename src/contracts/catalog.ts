@@ -1,6 +1,7 @@
 import type { Limits } from '../limits.ts'
 import type { Capability } from './calls.ts'
 import type { AccountTerms } from './ledger.ts'
+import type { TranscriptionTask } from './operations.ts'
 import type { ModelFacts } from './provider.ts'
 import type { RateLimit } from './rate-limit.ts'
 import type { Requirements } from './requirements.ts'
@@ -25,7 +26,10 @@ export interface ConfiguredProvider {
   readonly name: string
   /** Names the protocol, e.g. `openai-compatible`. */
   readonly kind: string
+  /** Of a pool: that of its first replica. */
   readonly baseUrl: string
+  /** Servers that answer alike, of which each call is made at one; null: there is the one at `baseUrl`. */
+  readonly pool: PoolSettings | null
   readonly credential: string | null
   readonly access: 'byok' | 'platform'
   /** Owner of a byok provider; null for platform. */
@@ -34,6 +38,25 @@ export interface ConfiguredProvider {
   readonly concurrency: number | null
   /** How long a call waits for one of these before it is made at the next entry, ms. */
   readonly queueMs: number
+}
+
+/** Replicas of a provider, and how they are probed. */
+export interface PoolSettings {
+  /** One of each replica, in the order of the configuration, which numbers them from 0. */
+  readonly baseUrls: readonly string[]
+  readonly probe: ProbeSettings
+}
+
+/** How a replica is asked whether it is well. */
+export interface ProbeSettings {
+  /** From the root of the server, with a slash before it; null: the list of models below the base URL. */
+  readonly path: string | null
+  readonly intervalMs: number
+  readonly timeoutMs: number
+  /** Probes in a row that fail until no call is made at it. */
+  readonly unhealthyAfter: number
+  /** Probes in a row that succeed until calls are made at it again. */
+  readonly healthyAfter: number
 }
 
 export const ACCEPT_RULES = [
@@ -90,6 +113,16 @@ export interface Entry {
   readonly options: Readonly<Record<string, unknown>>
 }
 
+/** An entry that a part of a route's answered calls is sent to as well, to compare what it answers. */
+export interface Shadow {
+  readonly entry: Entry
+  /** Of these calls, from 0 to 1. */
+  readonly share: number
+  readonly operations: readonly TranscriptionTask[]
+  /** Labels of the calls that are meant; empty: all, and those without one. */
+  readonly purposes: readonly string[]
+}
+
 export interface Route {
   readonly name: string
   readonly workspace: string
@@ -97,6 +130,8 @@ export interface Route {
   readonly published: boolean
   /** What goes on with a live session when no entry for live audio is left: `batch`, transcription of files. */
   readonly liveFallback: LiveFallback
+  /** Null: nothing is compared. */
+  readonly shadow: Shadow | null
   /** `pv_` and the first 16 hex characters of the SHA-256 of the route's canonical JSON. */
   readonly version: string
   readonly entries: readonly Entry[]

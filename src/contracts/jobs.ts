@@ -190,6 +190,8 @@ export interface JobProgress {
 export interface UpstreamProgress {
   /** Which entry of which route: see `entryKey`. */
   readonly entry: string
+  /** At which of its servers: see `replicaKey`. Absent: written before there were several. */
+  readonly replica?: string
   /** As the provider's operation wrote it. */
   readonly state: unknown
 }

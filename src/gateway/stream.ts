@@ -127,6 +127,14 @@ class Delivery {
     recorder.succeeded()
     // The caller has its answer: the end of the stream does not wait for the ledger.
     void this.#reservation.settle(candidate.entry, this.#active.context.costUsd)
+    // How long it took depends on how fast its caller reads.
+    if (candidate.route.shadow !== null)
+      this.#active.services.shadows?.offer(this.#active, {
+        candidate,
+        result,
+        costUsd: this.#active.context.costUsd,
+        milliseconds: null,
+      })
   }
 
   #breakOff(error: unknown): unknown {
@@ -196,7 +204,7 @@ export async function openAttempt(
   const { candidate } = attempt
   const { streamed } = operationAt(services, call.operation, candidate)
   const adapted = adapt(call, candidate.entry)
-  const target = targetOf(candidate.entry)
+  const target = targetOf(candidate.entry, attempt.placed)
   if (streamed === undefined || isGated(candidate) || streamed.applies?.(adapted.payload, target) === false) {
     return openWhole(active, attempt)
   }

@@ -1,18 +1,23 @@
 import { hostname } from 'node:os'
 import { createApiKeys, type PolledApiKeys } from '../catalog/api-keys.ts'
 import type { ApiKeys } from '../contracts/catalog.ts'
+import type { NodeSample } from '../contracts/console.ts'
 import type { State } from '../contracts/state.ts'
 import { createAccountViews, createSettlements, createUsageBuffer } from '../gateway/accounts.ts'
 import { createCircuitBreakers, createLatencyTracker } from '../gateway/health.ts'
 
 import { createMoneyLeases } from '../gateway/money-leases.ts'
+import { ReplicaProbes } from '../gateway/replica-probes.ts'
+import { ReplicaPools } from '../gateway/replicas.ts'
 import type { Services } from '../gateway/services.ts'
+import { Shadows } from '../gateway/shadow.ts'
+import { ShadowTally } from '../gateway/shadow-tally.ts'
 
 import { createJobSignals } from '../jobs/watch.ts'
 import { LiveSessions } from '../live/sessions.ts'
 import type { Logger } from '../log.ts'
 import { createMediaProbe } from '../media/probe.ts'
-import { createMetrics } from '../metrics/metrics.ts'
+import { createMetrics, type Metrics } from '../metrics/metrics.ts'
 import { createAudioFetcher } from '../outbound/fetch-audio.ts'
 import { createSender } from '../outbound/send.ts'
 import { createSocketOpener } from '../outbound/web-socket.ts'
@@ -23,7 +28,8 @@ import { readSecretKeys } from '../secrets.ts'
 import { createAudioDigester } from '../storage/audio-digest.ts'
 import { createAudioReader } from '../storage/audio-reader.ts'
 import { createBlocks } from '../storage/blocks.ts'
-import { FOLDER_UPLOAD_SLOTS, UPLOAD_SLOTS } from '../storage/body-writer.ts'
+import { HeldBodies } from '../storage/body-holds.ts'
+import { FOLDER_UPLOAD_SLOTS, type SpoolParts, UPLOAD_SLOTS } from '../storage/body-writer.ts'
 import { createBudget } from '../storage/budget.ts'
 import { lockFolder } from '../storage/folder-lock.ts'
 import { createJobObjects } from '../storage/job-objects.ts'
@@ -67,8 +73,7 @@ export async function openNode(
   const state = await openState(environment, log)
   closers.push(() => state.close())
   const secretKeys = await readSecretKeys(environment.LARKWAY_SECRET_KEYS, environment.LARKWAY_DATA)
-  const sandbox = new BuiltInSandbox((error) => log.error({ err: error }, 'sandbox'))
-  closers.push(() => sandbox.close())
+  const sandbox = openSandbox(log, closers)
   const sources = { environment, env, log, store: state.catalog, secretKeys, sandbox }
   const catalog = await openSnapshots(sources, closers)
   const budget = createBudget(environment.LARKWAY_MEMORY_MIB * MIB)
@@ -81,18 +86,16 @@ export async function openNode(
   return { environment, log, timing, metrics, tracing, state, catalog, secretKeys, store, ...gateway }
 
   async function openGateway() {
-    const objects = sealObjects(store.objects)
-    const spool = createSpool({ budget, blocks, objects, log, uploadSlots: uploadSlotsFor(environment) })
-    closers.push(() => spool.close())
+    const { holds, objects, spool, ahead } = openBodies(store, { budget, blocks, log }, environment, closers)
     const workers = createWorkers()
     closers.push(() => workers.close())
-    const ahead = createReadAhead(objects, budget)
     const reader = createAudioReader({ objects: ahead, decoder: workers.decoder, memory: { blocks, budget } })
     const sender = createSender({ reader, inner: sandbox })
     closers.push(() => sender.close())
     const signals = createJobSignals()
     state.jobs.listen(signals)
     const keys = await openKeyBook(catalog, state, log, closers)
+    const { shadows, tally } = openShadows(holds, metrics, log, closers)
     const services = openServices(keys, catalog, state, log, closers, {
       send: sender.send,
       open: sender.open,
@@ -102,16 +105,19 @@ export async function openNode(
       audioLinks: store.audioLinks,
       slotResults: createSlotResults({ objects, budget }),
       timing: timing.calls,
+      shadows,
       ...(metrics === null ? {} : { watch: metrics.calls }),
     })
     const live = new LiveSessions(services, environment.LARKWAY_LIVE_MEMORY_MIB * MIB, metrics?.live)
     return {
       budget,
       spool,
+      shadows,
       workers,
       services,
+      replicaProbes: openReplicaProbes(services, catalog, log, closers),
       live,
-      recorder: openRecorder(services, { state, log, timing, live }, closers),
+      recorder: openRecorder(services, { state, log, timing, live, shadows: () => tally.take() }, closers),
       /** Reads the keys of the state at once. */
       refreshKeys: () => keys.refresh(),
       probe: createMediaProbe({ reader }),
@@ -122,6 +128,35 @@ export async function openNode(
       signals,
     }
   }
+}
+
+/** Opens what bodies of requests are in. Those in the store are kept as long as somebody reads them. */
+function openBodies(
+  store: Store,
+  parts: Pick<SpoolParts, 'budget' | 'blocks' | 'log'>,
+  environment: Environment,
+  closers: Closer[],
+) {
+  const holds = new HeldBodies()
+  const objects = holds.keeping(sealObjects(store.objects))
+  const spool = createSpool({ ...parts, objects, holds, uploadSlots: uploadSlotsFor(environment) })
+  closers.push(() => spool.close())
+  return { holds, objects, spool, ahead: createReadAhead(objects, parts.budget) }
+}
+
+/** Opens what asks shadows, and what sums up for the console what they found. */
+function openShadows(holds: HeldBodies, metrics: Metrics | null, log: Logger, closers: Closer[]) {
+  const tally = new ShadowTally()
+  const watches = metrics === null ? [tally] : [tally, metrics.shadows]
+  const shadows = new Shadows({ holds, log, watches })
+  closers.push(() => shadows.close())
+  return { shadows, tally }
+}
+
+function openSandbox(log: Logger, closers: Closer[]): BuiltInSandbox {
+  const sandbox = new BuiltInSandbox((error) => log.error({ err: error }, 'sandbox'))
+  closers.push(() => sandbox.close())
+  return sandbox
 }
 
 function uploadSlotsFor({ S3_BUCKET }: Environment): number {
@@ -143,6 +178,18 @@ async function sweep(
   closers.push(() => sweeper.stop())
 }
 
+function openReplicaProbes(
+  { replicas: pools, providers: protocols, open, random }: Services,
+  catalog: Catalog,
+  log: Logger,
+  closers: Closer[],
+): ReplicaProbes {
+  const inForce = () => catalog.desk.good().providers
+  const probes = new ReplicaProbes({ pools, inForce, protocols, open, random, log })
+  closers.push(() => probes.stop())
+  return probes
+}
+
 /** Opens the recorder of this node for the console. It must be started once the node is complete. */
 function openRecorder(
   { snapshot, health, budget }: Services,
@@ -151,15 +198,17 @@ function openRecorder(
     log,
     timing,
     live,
+    shadows,
   }: {
     readonly state: State
     readonly log: Logger
     readonly timing: Timing
     readonly live: LiveSessions
+    readonly shadows: () => NonNullable<NodeSample['shadows']>
   },
   closers: Closer[],
 ): BatchingRecorder {
-  const node = { name: NODE_NAME, snapshot, health, budget, live: () => live.samples() }
+  const node = { name: NODE_NAME, snapshot, health, budget, live: () => live.samples(), shadows }
   const recorder = new BatchingRecorder({ state: state.console, node, log, timing: timing.recorder ?? {} })
   closers.push(() => recorder.close())
   return recorder
@@ -186,7 +235,16 @@ function openServices(
   closers: Closer[],
   outside: Pick<
     Services,
-    'send' | 'open' | 'openSocket' | 'budget' | 'audio' | 'audioLinks' | 'slotResults' | 'watch' | 'timing'
+    | 'send'
+    | 'open'
+    | 'openSocket'
+    | 'budget'
+    | 'audio'
+    | 'audioLinks'
+    | 'slotResults'
+    | 'shadows'
+    | 'watch'
+    | 'timing'
   >,
 ): Services {
   const settlements = createSettlements(state.ledger, log)
@@ -208,5 +266,6 @@ function openServices(
     random: Math.random,
     latency: createLatencyTracker(),
     health: createCircuitBreakers(),
+    replicas: new ReplicaPools(Math.random),
   }
 }

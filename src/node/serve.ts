@@ -192,9 +192,11 @@ function running(node: Stoppable, onStop: () => void): RunningNode {
     async stop(signal) {
       onStop()
       parts.log.info({ signal, in_flight: server?.inFlight, jobs: jobs?.running }, 'stopping')
+      // Nobody waits for what they find out.
+      const shadows = parts.shadows.close()
       const listenMs = signal === 'SIGINT' ? 0 : parts.environment.LARKWAY_DRAIN_SECONDS * 1_000
       try {
-        await Promise.all([leave(node, listenMs), jobs?.stop(JOBS_GRACE_MS)])
+        await Promise.all([leave(node, listenMs), jobs?.stop(JOBS_GRACE_MS), shadows])
       } finally {
         await closeAll(parts, closers)
       }
@@ -212,13 +214,14 @@ function running(node: Stoppable, onStop: () => void): RunningNode {
  * latest when none can be under way any more.
  */
 async function leave(
-  { parts: { catalog, services, live, log, timing }, server }: Stoppable,
+  { parts: { catalog, services, replicaProbes, live, log, timing }, server }: Stoppable,
   listenMs: number,
 ): Promise<void> {
   const { deadlineMs, videoDeadlineMs } = catalog.current()
   const answerMs = Math.max(deadlineMs, videoDeadlineMs) + ENDING_MS
   const { settlements, moneyLeases } = services
   live.goAway(LIVE_GRACE_SECONDS)
+  replicaProbes.stop()
   const pending = () => settlements.pending || moneyLeases.report()
   if (server === null) await ended(() => pending() === 0, answerMs)
   else await drain(server, pending, { ...drainTimes(listenMs, answerMs), ...timing.drain }, log)

@@ -50,6 +50,7 @@ const ENTRIES = {
   failing: [{ provider: 'ill', options: { status: 500 } }, {}],
   hopeless: [{ provider: 'ill', options: { status: 500 } }],
   slow: [{ options: { delay_ms: SLOW_MS } }],
+  pooled: [{ provider: 'pooled' }],
   dying: [{ provider: 'ill', options: { close_after_ms: 1_000 } }, {}],
 }
 type App = keyof typeof ENTRIES
@@ -97,6 +98,7 @@ export async function startMeteredNode(
       await expect(200, ask('POST', '/v1/video', { prompt: 'a lark' }))
       await expect(200, ask('POST', '/v1/chat', { messages: HELLO }, {}, 'failing'))
       await expect(502, ask('POST', '/v1/chat', { messages: HELLO }, {}, 'hopeless'))
+      await expect(200, ask('POST', '/v1/chat', { messages: HELLO }, {}, 'pooled'))
       await expect(401, ask('GET', '/v1/me', undefined, { authorization: 'Bearer nobody' }))
       await expect(404, ask('GET', '/nowhere'))
       await expect(202, ask('POST', '/v1/transcription/jobs', { audio: AUDIO }))
@@ -107,7 +109,12 @@ export async function startMeteredNode(
       await expect(202, ask('POST', '/v1/queue', { ...queued, payload: { messages: HELLO } }))
       const isOver = async () => {
         const metrics = await scrape(metricsPort)
-        return hook.received() > 0 && metrics.value('larkway_jobs_ended_total', { status: 'succeeded' }) === 2
+        const compared = metrics.value('larkway_shadow_calls_total', { outcome: 'ok' }) ?? 0
+        return (
+          compared > 1 &&
+          hook.received() > 0 &&
+          metrics.value('larkway_jobs_ended_total', { status: 'succeeded' }) === 2
+        )
       }
       if (!(await waitUntil(isOver, 30_000))) throw new Error('the jobs do not end')
     },
@@ -155,6 +162,18 @@ async function receiveWebhook(t: Test) {
   return { url, received: () => received }
 }
 
+/** Of its two servers one is not there. */
+function pooledProvider(baseUrl: string) {
+  const base_urls = ['http://127.0.0.1:1/v1', baseUrl]
+  return {
+    kind: 'openai-compatible',
+    access: 'platform',
+    base_urls,
+    health: { interval_ms: 100 },
+    capabilities: ['text'],
+  }
+}
+
 function configuration(baseUrl: string, keys: Readonly<Record<App, string>>): object {
   const provider = { kind: 'sandbox', access: 'platform', base_url: baseUrl }
   const price = {
@@ -166,14 +185,17 @@ function configuration(baseUrl: string, keys: Readonly<Record<App, string>>): ob
     per_video_second_usd: 0.1,
   }
   const apps = Object.keys(ENTRIES) as App[]
+  // No provider of a shadow has a `concurrency`.
+  const shadow = { entry: { provider: 'ill', model: 'morse-1', price }, share: 1 }
   return {
     rate_limit: { requests_per_minute: 1_000_000, burst: 100_000 },
-    providers: { sandbox: { ...provider, concurrency: 50 }, ill: provider },
+    providers: { sandbox: { ...provider, concurrency: 50 }, ill: provider, pooled: pooledProvider(baseUrl) },
     routes: Object.fromEntries(
       apps.map((app) => [
         app,
         {
           workspace: 'acme',
+          ...(app === 'well' ? { shadow } : {}),
           entries: ENTRIES[app].map((entry) => ({ provider: 'sandbox', model: 'morse-1', price, ...entry })),
         },
       ]),

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import type { Entry, Route } from '../contracts/catalog.ts'
 import { canonicalJson } from '../contracts/json.ts'
+import type { CacheTerms } from '../contracts/speech-cache.ts'
 import { resolveFacts } from './facts.ts'
 import type { EntryFields, RouteFields } from './file.ts'
 import { checkShape, hasShape, type Issues, type Path } from './issues.ts'
@@ -25,7 +26,13 @@ export function resolveRoute(
   issues: Issues,
 ): Route | null {
   const path = ['routes', name]
-  const { workspace, strategy = 'priority', published = true, live_fallback: liveFallback = 'none' } = fields
+  const {
+    workspace,
+    strategy = 'priority',
+    published = true,
+    live_fallback: liveFallback = 'none',
+    cache,
+  } = fields
   if (!context.purposes.has(workspace))
     issues.add([...path, 'workspace'], `there is no workspace "${workspace}"`)
 
@@ -35,13 +42,31 @@ export function resolveRoute(
   const whole = resolved.filter((entry) => entry !== null)
   if (whole.length < resolved.length) return null
   const version = routeVersion(name, fields, entries)
-  return { name, workspace, strategy, published, liveFallback, version, entries: whole }
+  const route = { name, workspace, strategy, published, liveFallback, version, entries: whole }
+  return cache === undefined ? route : { ...route, cache: cacheTerms(cache) }
+}
+
+const CACHE_SECONDS = 24 * 3600
+const CACHE_BYTES = 1024 ** 3
+
+function cacheTerms({
+  ttl_seconds: ttlSeconds = CACHE_SECONDS,
+  max_bytes: maxBytes = CACHE_BYTES,
+}: NonNullable<RouteFields['cache']>): CacheTerms {
+  return { ttlSeconds, maxBytes }
 }
 
 /** `pv_…` of a route, out of what is written alone: whether it could be served does not count. */
 export function routeVersion(
   name: string,
-  { workspace, strategy = 'priority', published = true, live_fallback, accept }: Omit<RouteFields, 'entries'>,
+  {
+    workspace,
+    strategy = 'priority',
+    published = true,
+    live_fallback,
+    accept,
+    cache,
+  }: Omit<RouteFields, 'entries'>,
   entries: readonly (EntryFields | null)[],
 ): string {
   const rest = canonicalJson({
@@ -52,6 +77,7 @@ export function routeVersion(
     // Versions of routes from before this was there stay what they were.
     ...(live_fallback === 'batch' ? { live_fallback } : {}),
     ...(accept === undefined ? {} : { accept }),
+    ...(cache === undefined ? {} : { cache }),
   })
   return versionOf(`{"entries":[${entries.map(entryText).join(',')}],${rest.slice(1)}`)
 }

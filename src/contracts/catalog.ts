@@ -4,6 +4,7 @@ import type { AccountTerms } from './ledger.ts'
 import type { ModelFacts } from './provider.ts'
 import type { RateLimit } from './rate-limit.ts'
 import type { Requirements } from './requirements.ts'
+import type { CacheTerms } from './speech-cache.ts'
 
 export const STRATEGIES = ['priority', 'weighted', 'lowest_latency', 'lowest_cost'] as const
 export type Strategy = (typeof STRATEGIES)[number]
@@ -97,6 +98,8 @@ export interface Route {
   readonly published: boolean
   /** What goes on with a live session when no entry for live audio is left: `batch`, transcription of files. */
   readonly liveFallback: LiveFallback
+  /** Its speech is kept, and given again to who asks for the same; absent: it is not. */
+  readonly cache?: CacheTerms
   /** `pv_` and the first 16 hex characters of the SHA-256 of the route's canonical JSON. */
   readonly version: string
   readonly entries: readonly Entry[]

@@ -7,6 +7,7 @@ import type { OpenSocket } from '../contracts/live.ts'
 import type { OperationName } from '../contracts/operations.ts'
 import type { Provider } from '../contracts/provider.ts'
 import type { SlotResults } from '../contracts/slot-results.ts'
+import type { CacheWatch, SpeechCache } from '../contracts/speech-cache.ts'
 import type { State } from '../contracts/state.ts'
 import type { OpenStream, Send } from '../contracts/upstream.ts'
 import type { CallWatch } from '../contracts/watch.ts'
@@ -28,6 +29,8 @@ export interface Services {
   readonly usage: UsageBuffer
   readonly accountViews: AccountViews
   readonly slotResults: SlotResults
+  /** Absent: no speech is kept, whatever the routes say. */
+  readonly speechCache?: SpeechCache | undefined
   readonly send: Send
   /** As `send`, for an answer that is read as it comes. */
   readonly open: OpenStream
@@ -44,6 +47,8 @@ export interface Services {
   readonly health: CircuitBreakers
   /** Absent: nobody counts. */
   readonly watch?: CallWatch
+  /** Absent: nobody counts. */
+  readonly cacheWatch?: CacheWatch
   /** Given by tests only. */
   readonly timing?: CallTiming | undefined
 }

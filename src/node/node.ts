@@ -13,6 +13,7 @@ import { LiveSessions } from '../live/sessions.ts'
 import type { Logger } from '../log.ts'
 import { createMediaProbe } from '../media/probe.ts'
 import { createMetrics } from '../metrics/metrics.ts'
+import { routesOf } from '../metrics/node-readings.ts'
 import { createAudioFetcher } from '../outbound/fetch-audio.ts'
 import { createSender } from '../outbound/send.ts'
 import { createSocketOpener } from '../outbound/web-socket.ts'
@@ -31,6 +32,7 @@ import { createSlotResults } from '../storage/kept-texts.ts'
 import { createReadAhead } from '../storage/read-ahead.ts'
 import { createRemoteAudio } from '../storage/remote-audio.ts'
 import { sealObjects } from '../storage/sealed-objects.ts'
+import { createSpeechCache } from '../storage/speech-cache.ts'
 import { createSpool } from '../storage/spool.ts'
 import { startSweeper } from '../storage/sweep.ts'
 import { startTracing } from '../tracing/start.ts'
@@ -93,6 +95,8 @@ export async function openNode(
     const signals = createJobSignals()
     state.jobs.listen(signals)
     const keys = await openKeyBook(catalog, state, log, closers)
+    const speechCache = createSpeechCache({ objects, budget, slots: state.slots, watch: metrics?.calls })
+    closers.push(async () => speechCache.close())
     const services = openServices(keys, catalog, state, log, closers, {
       send: sender.send,
       open: sender.open,
@@ -102,7 +106,8 @@ export async function openNode(
       audioLinks: store.audioLinks,
       slotResults: createSlotResults({ objects, budget }),
       timing: timing.calls,
-      ...(metrics === null ? {} : { watch: metrics.calls }),
+      speechCache,
+      ...(metrics === null ? {} : { watch: metrics.calls, cacheWatch: metrics.calls }),
     })
     const live = new LiveSessions(services, environment.LARKWAY_LIVE_MEMORY_MIB * MIB, metrics?.live)
     return {
@@ -138,8 +143,11 @@ async function sweep(
   const slotTtlSeconds = () => catalog.current().limits.sync_idempotency_ttl_seconds
   const longestCallMs = () => Math.max(catalog.current().deadlineMs, catalog.current().videoDeadlineMs)
   const knownJobs = (ids: readonly string[]) => state.jobs.known(ids)
+  const cacheTtlSeconds = () =>
+    Math.max(0, ...routesOf(catalog.current()).map(({ cache }) => cache?.ttlSeconds ?? 0))
   const alone = folderLinks !== null
-  const sweeper = await startSweeper({ objects, log, alone, slotTtlSeconds, longestCallMs, knownJobs })
+  const ages = { slotTtlSeconds, cacheTtlSeconds, longestCallMs }
+  const sweeper = await startSweeper({ objects, log, alone, ...ages, knownJobs })
   closers.push(() => sweeper.stop())
 }
 
@@ -186,7 +194,17 @@ function openServices(
   closers: Closer[],
   outside: Pick<
     Services,
-    'send' | 'open' | 'openSocket' | 'budget' | 'audio' | 'audioLinks' | 'slotResults' | 'watch' | 'timing'
+    | 'send'
+    | 'open'
+    | 'openSocket'
+    | 'budget'
+    | 'audio'
+    | 'audioLinks'
+    | 'slotResults'
+    | 'speechCache'
+    | 'watch'
+    | 'cacheWatch'
+    | 'timing'
   >,
 ): Services {
   const settlements = createSettlements(state.ledger, log)

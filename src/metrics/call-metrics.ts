@@ -21,6 +21,7 @@ const MICROS_PER_USD = 1_000_000
  */
 export class CallMetrics implements CallWatch, CacheWatch {
   readonly #families = makeFamilies()
+  readonly #evictions = this.#families.cacheEvictions.of()
   /** An entry belongs to a snapshot; one of the same name in the next snapshot counts on. */
   readonly #entries = new WeakMap<Entry, EntrySeries>()
 
@@ -55,7 +56,7 @@ export class CallMetrics implements CallWatch, CacheWatch {
   }
 
   evicted(): void {
-    this.#families.cacheEvictions.of().add(1)
+    this.#evictions.add(1)
   }
 
   metered(entry: Entry, operation: OperationName, usage: Readonly<Record<string, number | null>>): void {

@@ -86,7 +86,11 @@ async function speak(
   const response = await fetch(`${gateway.url}${path}`, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
-    body: JSON.stringify({ input: 'hello', ...(path.startsWith('/openai') && { model: 'x', voice: 'alloy' }), ...fields }),
+    body: JSON.stringify({
+      input: 'hello',
+      ...(path.startsWith('/openai') && { model: 'x', voice: 'alloy' }),
+      ...fields,
+    }),
   })
   const header = (name: string) => response.headers.get(name)
   return {
@@ -122,10 +126,19 @@ t.test('what was made once is given again, free, and its characters are counted'
 
   const native = { path: '/v1/speech', headers: { accept: 'audio/*' } }
   t.match(await speak(gateway, { voice: 'alloy' }, native), { cache: 'hit', audio: made.audio })
-  const deepgram = { path: '/deepgram/v1/speak?model=alloy', headers: { authorization: `Token ${KEYS.acme}` } }
-  t.match(await speak(gateway, { input: undefined, text: 'hello' }, deepgram), { cache: 'hit', audio: made.audio })
+  const deepgram = {
+    path: '/deepgram/v1/speak?model=alloy',
+    headers: { authorization: `Token ${KEYS.acme}` },
+  }
+  t.match(await speak(gateway, { input: undefined, text: 'hello' }, deepgram), {
+    cache: 'hit',
+    audio: made.audio,
+  })
   const elevenlabs = { path: '/elevenlabs/v1/text-to-speech/alloy', headers: { 'xi-api-key': KEYS.acme } }
-  t.match(await speak(gateway, { input: undefined, text: 'hello' }, elevenlabs), { cache: 'hit', audio: made.audio })
+  t.match(await speak(gateway, { input: undefined, text: 'hello' }, elevenlabs), {
+    cache: 'hit',
+    audio: made.audio,
+  })
   t.equal(mouth.asked.length, 1)
 
   await waitUntil(() => gateway.log.some(({ request_id: id }) => id === again.id))
@@ -184,7 +197,10 @@ t.test('1,000 callers who ask for the same at once cost one call', { timeout: 12
   t.equal(mouth.asked.length, 1)
   const [{ audio }] = answers as [Heard]
   t.equal(audio.length, AUDIO_BYTES)
-  t.ok(answers.every((one) => one.status === 200 && one.audio.equals(audio)), 'all have all of it')
+  t.ok(
+    answers.every((one) => one.status === 200 && one.audio.equals(audio)),
+    'all have all of it',
+  )
   t.equal(answers.filter(({ cache }) => cache === 'miss').length, 1)
   t.equal(answers.filter(({ cache, cost }) => cache === 'hit' && cost === '0').length, 999)
   await assertStopsClean(t, gateway)
@@ -214,13 +230,17 @@ t.test('followers hear audio as it comes, and a leader who leaves takes it from 
   t.equal(follower.headers.get('x-lk-cache'), 'hit')
   const reader = follower.body?.getReader()
   const first = await reader?.read()
-  t.ok(sent.subarray(0, first?.value?.length).equals(first?.value ?? Buffer.alloc(0)), 'its beginning is here')
+  t.ok(
+    sent.subarray(0, first?.value?.length).equals(first?.value ?? Buffer.alloc(0)),
+    'its beginning is here',
+  )
   leaving.abort()
   await leader.arrayBuffer().catch(() => {})
   await sleep(50)
   rest[0]?.()
   const chunks = [first?.value ?? Buffer.alloc(0)]
-  for (let next = await reader?.read(); next?.done === false; next = await reader?.read()) chunks.push(next.value)
+  for (let next = await reader?.read(); next?.done === false; next = await reader?.read())
+    chunks.push(next.value)
   t.ok(Buffer.concat(chunks).equals(sent))
   t.match(await speak(gateway), { cache: 'hit', audio: sent })
   t.equal(mouth.asked.length, 1)
@@ -238,7 +258,9 @@ t.test('a failure is told to all who wait, and is not kept', async (t) => {
     response.write(audio)
     setTimeout(() => response.destroy(), 200)
   }
-  await Promise.all([1, 2].map(() => t.rejects(speak(gateway, { input: 'cut short' }), 'it is cut short for both')))
+  await Promise.all(
+    [1, 2].map(() => t.rejects(speak(gateway, { input: 'cut short' }), 'it is cut short for both')),
+  )
   mouth.answer = (response, audio) => void response.end(audio)
   const whole = await speak(gateway, { input: 'cut short' })
   t.match(whole, { status: 200, cache: 'miss' })
@@ -256,7 +278,11 @@ t.test('it is there after a restart, but not of another version of the entry', a
 
   const same = { route: { strategy: 'weighted' } }
   const second = await startGateway(t, { config: configOf(mouth, same), dataFolder })
-  t.match(await speak(second), { cache: 'hit', audio: made.audio }, 'other settings of the route do not matter')
+  t.match(
+    await speak(second),
+    { cache: 'hit', audio: made.audio },
+    'other settings of the route do not matter',
+  )
   await assertStopsClean(t, second)
 
   const changed = { entry: { voices: { alloy: 'nova' } } }

@@ -90,6 +90,7 @@ export async function startMeteredNode(
       await expect(200, ask('PUT', '/workspace/acme/stt-webhook', { url: hook.url }))
       await expect(200, ask('GET', '/v1/me'))
       await expect(200, ask('POST', '/v1/speech', { input: 'hello' }))
+      await expect(200, ask('POST', '/v1/speech', { input: 'hello' }))
       await expect(200, ask('POST', '/v1/transcription', { audio: AUDIO }))
       await expect(200, ask('POST', '/v1/chat', { messages: HELLO }))
       await expect(200, ask('POST', '/v1/chat', { messages: HELLO, stream: true }))
@@ -174,6 +175,7 @@ function configuration(baseUrl: string, keys: Readonly<Record<App, string>>): ob
         app,
         {
           workspace: 'acme',
+          ...(app === 'well' && { cache: {} }),
           entries: ENTRIES[app].map((entry) => ({ provider: 'sandbox', model: 'morse-1', price, ...entry })),
         },
       ]),

@@ -1,6 +1,7 @@
 // Runs one tap test file as a process of its own and counts what it really asserted.
 
 import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 
 /** Counts of assertions; a subtest is the sum of what stands in it. */
 export const NONE = Object.freeze({ passed: 0, failed: 0, skipped: 0 })
@@ -14,7 +15,8 @@ export function add(a, b) {
  * @param file      test file, run by Node alone: tap as a library prints TAP and ends with a non-zero status on
  *                  failure. (`tap run` adds a shared `.tap` folder, in which two runs at once disturb each other.)
  * @param timeoutMs after it the file and all that it started are killed, and it counts as failed
- * @returns {Promise<{ counts, faults: string[], output: string }>} `faults` say what is wrong with the file as a whole
+ * @returns {Promise<{ counts, faults: string[], output: string, cpuSeconds?: number }>} `faults` say what is wrong with
+ *                  the file as a whole; `cpuSeconds` is what it and the processes took that it had started and awaited
  */
 export async function runTapFile(node, file, { cwd, env, timeoutMs }) {
   const child = spawn(node, ['--enable-source-maps', file], {
@@ -23,6 +25,7 @@ export async function runTapFile(node, file, { cwd, env, timeoutMs }) {
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true, // a group of its own, so that what it starts can be ended with it
   })
+  if (running.size === 0) cpuOfEnded() // what ended before it is nobody's
   running.add(child)
   const chunks = []
   child.stdout.on('data', (chunk) => chunks.push(chunk))
@@ -33,9 +36,13 @@ export async function runTapFile(node, file, { cwd, env, timeoutMs }) {
     timedOut = true
     killGroup(child)
   }, timeoutMs)
+  let cpuSeconds
   const status = await new Promise((done) => {
     child.on('error', (error) => done(error.message))
-    child.on('exit', (code, signal) => done(code === null ? signal : code))
+    child.on('exit', (code, signal) => {
+      cpuSeconds = cpuOfEnded()
+      done(code === null ? signal : code)
+    })
   })
   clearTimeout(timer)
   killGroup(child)
@@ -43,7 +50,27 @@ export async function runTapFile(node, file, { cwd, env, timeoutMs }) {
   if (!child.stdout.readableEnded) await new Promise((done) => child.on('close', done))
 
   const output = Buffer.concat(chunks).toString()
-  return { ...judge(output, status, timedOut ? timeoutMs : undefined), output }
+  return { ...judge(output, status, timedOut ? timeoutMs : undefined), output, cpuSeconds }
+}
+
+/** Kernel's unit of the times of a process in `/proc`: a hundredth of a second on every Linux. */
+const TICKS_PER_SECOND = 100
+let ticksBefore = 0
+
+/** @returns the CPU seconds of children that have ended since it was called last; undefined where no kernel tells it */
+function cpuOfEnded() {
+  try {
+    // What stands before the name's end is not to be split: it may hold spaces.
+    const fields = readFileSync('/proc/self/stat', 'utf8')
+      .replace(/^.*\) /s, '')
+      .split(' ')
+    const ticks = Number(fields[13]) + Number(fields[14]) // cutime and cstime, proc_pid_stat(5)
+    const seconds = (ticks - ticksBefore) / TICKS_PER_SECOND
+    ticksBefore = ticks
+    return seconds
+  } catch {
+    return undefined
+  }
 }
 
 const running = new Set()

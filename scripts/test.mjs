@@ -81,19 +81,24 @@ async function check(node) {
   return results.reduce((sum, one) => sum + one, 0)
 }
 
-/** Before the files, so that what is fetched once is on nobody's clock. */
+/**
+ * Before the files, so that what is fetched once is on nobody's clock.
+ *
+ * @returns {Promise<Record<string, string>>} the environment that tells the files where the servers are, which each
+ *          would otherwise find out with a process of its own
+ */
 async function provideServers() {
   if (process.env.LARKWAY_TEST_SKIP_SERVERS === '1') {
     say('LARKWAY_TEST_SKIP_SERVERS is set: tests that need a Redis or S3 server are skipped')
-    return
+    return {}
   }
-  await provideRedis()
-  await provideS3()
+  const servers = { redis: await provideRedis(), s3: await provideS3() }
+  return { LARKWAY_TEST_SERVERS: JSON.stringify(servers) }
 }
 
 async function runFile(node, file, env) {
   const startedAt = Date.now()
-  const { counts, faults, output } = await runTapFile(node, file, {
+  const { counts, faults, output, cpuSeconds } = await runTapFile(node, file, {
     cwd: ROOT,
     env,
     timeoutMs: isLong(file) ? LONG_FILE_TIMEOUT_MS : FILE_TIMEOUT_MS,
@@ -101,11 +106,12 @@ async function runFile(node, file, env) {
   const seconds = ((Date.now() - startedAt) / 1000).toFixed(1)
   const skipped = counts.skipped ? `, ${counts.skipped} skipped` : ''
   const name = relative(ROOT, file)
+  const cost = cpuSeconds === undefined ? `${seconds} s` : `${seconds} s  CPU ${cpuSeconds.toFixed(1)} s`
   if (counts.failed === 0) {
-    console.log(`ok    ${name}  ${counts.passed} passed${skipped}  ${seconds} s`)
+    console.log(`ok    ${name}  ${counts.passed} passed${skipped}  ${cost}`)
     return { counts, seconds }
   }
-  console.log(`FAIL  ${name}  ${counts.passed} passed, ${counts.failed} failed${skipped}  ${seconds} s`)
+  console.log(`FAIL  ${name}  ${counts.passed} passed, ${counts.failed} failed${skipped}  ${cost}`)
   for (const failure of failures(output)) console.log(indent(failure))
   for (const fault of faults) console.log(indent(`${fault}; the end of its output:\n${tail(output)}`))
   return { counts, seconds }
@@ -134,10 +140,10 @@ function jobsOf(faults) {
 }
 
 /** @param isTier whether these are all files of a tier */
-async function runFiles(node, files, { isTier, faults }) {
+async function runFiles(node, files, { isTier, faults, servers }) {
   await capture(node, [TYPE_CACHE])
   await compiled('main.ts') // once, and on nobody's clock: tests start it as `npm start` does
-  const env = { ...process.env, ...TYPE_CACHE_ENVIRONMENT }
+  const env = { ...process.env, ...TYPE_CACHE_ENVIRONMENT, ...servers }
   const durations = readDurations()
   let sum = NONE
   const run = async (file) => {
@@ -168,9 +174,9 @@ async function runAll() {
   const given = process.argv.slice(faults ? 3 : 2)
   const node = await prepare()
   const files = chooseFiles(given, faults)
-  await provideServers()
+  const servers = await provideServers()
   const broken = faults || given.length > 0 ? 0 : await check(node)
-  const counts = await runFiles(node, files, { isTier: given.length === 0, faults })
+  const counts = await runFiles(node, files, { isTier: given.length === 0, faults, servers })
   const executed = counts.passed + counts.failed
   const failed = counts.failed + broken
   if (executed === 0) say('no test was executed')

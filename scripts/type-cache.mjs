@@ -6,13 +6,14 @@
 // of CPU less, of 0.40 s that a small one takes.
 // Run as a program it fills the cache.
 
-import { createHash } from 'node:crypto'
+import * as crypto from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import module from 'node:module'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const SOURCES_URL = new URL('..', import.meta.url).href
 const FOLDER = join(ROOT, '.larkway', 'types')
 const SOURCES = ['src', 'test', 'bench', 'scripts']
 
@@ -25,7 +26,7 @@ const BUNDLED = { typebox: '.', tap: join('node_modules', '@tapjs', 'tap') }
 /** Modules that look for files beside themselves: tap's `spawn` hands one to the process that it starts. */
 const UNBUNDLED = ['@tapjs/processinfo']
 
-const placeOf = (source) => join(FOLDER, createHash('sha1').update(source).digest('hex'))
+const placeOf = (source) => join(FOLDER, crypto.hash('sha1', source))
 
 /** The environment with which processes of the tests use what has been stripped. */
 export const TYPE_CACHE_ENVIRONMENT = {
@@ -111,12 +112,22 @@ function readStripped(url) {
   }
 }
 
+/**
+ * What one file of the repository names another one by says where that is: Node need not ask the disk for links and
+ * for the package that it belongs to, which is a fifth of what it takes to load a gateway's 440 files.
+ */
+function ownSource(specifier, { parentURL }) {
+  if (!specifier.startsWith('.') || !specifier.endsWith('.ts')) return undefined
+  const url = parentURL?.startsWith(SOURCES_URL) ? new URL(specifier, parentURL).href : ''
+  return url.startsWith(SOURCES_URL) && !url.includes('/node_modules/') ? url : undefined
+}
+
 // Versions of Node without it, which some tests start, do without the cache.
 const bundled = Object.fromEntries(Object.keys(BUNDLED).flatMap(findBundled))
 module.registerHooks?.({
   resolve(specifier, context, next) {
-    if (!Object.hasOwn(bundled, specifier)) return next(specifier, context)
-    return { url: bundled[specifier], format: 'module', shortCircuit: true }
+    const url = Object.hasOwn(bundled, specifier) ? bundled[specifier] : ownSource(specifier, context)
+    return url === undefined ? next(specifier, context) : { url, format: 'module', shortCircuit: true }
   },
   load(url, context, next) {
     if (!url.startsWith('file:') || !url.endsWith('.ts')) return next(url, context)

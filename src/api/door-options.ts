@@ -1,4 +1,6 @@
 import { type TSchema, Type } from 'typebox'
+import type { Selectors } from '../contracts/catalog.ts'
+import { allRequirements, type RequireFields, requirementsOf } from '../contracts/requirements.ts'
 import { GatewayError } from '../errors.ts'
 import { type Fields, readBoolean } from '../inbound/form.ts'
 import { invalidField, MUST } from '../inbound/refusals.ts'
@@ -46,11 +48,16 @@ export class OptionReader {
   }
 
   flag(name: string): boolean | null {
-    const text = this.text(name)
-    if (text === null) return null
-    const value = readBoolean(text)
-    if (value === null) throw invalidField(name, MUST.beOneOf(['true', 'false']))
-    return value
+    return this.flags(name)[0] ?? null
+  }
+
+  /** The same where every value counts that was sent. */
+  flags(name: string): readonly boolean[] {
+    return this.list(name).map((text) => {
+      const value = readBoolean(text)
+      if (value === null) throw invalidField(name, MUST.beOneOf(['true', 'false']))
+      return value
+    })
   }
 
   number(name: string): number | null {
@@ -114,6 +121,13 @@ export function formOf(fields: Readonly<Record<string, FieldValue>>): Fields {
     return [[name, [String(value)]]]
   })
   return { kind: 'form', values: new Map(given) }
+}
+
+/** Selectors that demand, beside what they demand already, what an option of a vendor's stands for; null: nothing. */
+export function demanding(selectors: Selectors, fields: RequireFields | null): Selectors {
+  if (fields === null) return selectors
+  const require = allRequirements([selectors.require, requirementsOf(fields)])
+  return require === null ? selectors : { ...selectors, require }
 }
 
 /**

@@ -86,13 +86,16 @@ export function readRequire({ headers }: Pick<Exchange, 'headers'>, inBody: unkn
  * Whether a body that is about to come may be one of which nothing may be kept. What its own fields demand is not known
  * by then; a call that demands it too late is refused.
  *
+ * @param inQuery what its address demands
  * @throws GatewayError INVALID_REQUEST as `readRequire`
  */
 export function isKeptFromStore(
   exchange: Pick<Exchange, 'headers'>,
   { workspace, purposes }: Pick<Principal, 'workspace' | 'purposes'>,
+  inQuery: Requirements | null = null,
 ): boolean {
-  const demands = [workspace.require, readRequire(exchange, null), ...purposes.map(({ require }) => require)]
+  const inHeader = readRequire(exchange, null)
+  const demands = [workspace.require, inHeader, inQuery, ...purposes.map(({ require }) => require)]
   return demands.some((one) => one?.retentionDays === 0)
 }
 

@@ -1,7 +1,9 @@
 import type { Segment, Word } from '../contracts/calls.ts'
 import type { TranscriptionTask } from '../contracts/operations.ts'
 import type { Outcome } from '../gateway/outcome.ts'
+import { factHeaders } from './fact-headers.ts'
 import { timestamp } from './json-reply.ts'
+import type { TranscriptionAnswer } from './native/transcription.ts'
 
 /** A transcript, and what is known of its audio. */
 export interface Heard {
@@ -38,6 +40,26 @@ export function heardIn({ envelope, payload: { audio }, result }: Outcome<Transc
     languageConfidence: result.languageConfidence,
     segments: result.segments,
     words: result.words,
+  }
+}
+
+/**
+ * The answer in a vendor's format to a view of the transcript that the options of the call do not tell.
+ *
+ * @param view plain data
+ * @param response writes it
+ */
+export function viewedAnswer<View>(
+  vendor: string,
+  view: View,
+  response: (heard: Heard, view: View) => object,
+): TranscriptionAnswer {
+  return {
+    name: `${vendor} ${JSON.stringify(view)}`,
+    whole(outcome) {
+      const headers = { 'content-type': 'application/json', ...factHeaders(outcome.envelope) }
+      return { status: 200, headers, text: JSON.stringify(response(heardIn(outcome), view)) }
+    },
   }
 }
 

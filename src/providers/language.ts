@@ -168,11 +168,13 @@ export function whisperLanguage(code: string): string | null {
   return known.length === 2 && Object.hasOwn(NAMES, known) ? known : null
 }
 
-/** Names of languages in English, by which codes that are none are told from those that are. */
-const ENGLISH = new Intl.DisplayNames('en', { type: 'language', fallback: 'none' })
+/** Names of languages in English, by which codes that are none are told from those that are; read when first asked. */
+let english: Intl.DisplayNames | undefined
 
 function isKnown(code: string): boolean {
-  return Object.hasOwn(NAMES, code) || ENGLISH.of(code) !== undefined
+  if (Object.hasOwn(NAMES, code)) return true
+  english ??= new Intl.DisplayNames('en', { type: 'language', fallback: 'none' })
+  return english.of(code) !== undefined
 }
 
 /** `eng` → `en`, for which the canonical form of a tag has the table; `haw` has no shorter form. */

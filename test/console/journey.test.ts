@@ -363,7 +363,6 @@ t.test(
     await step('a route is rolled back', (t) => rollBack(t, journey, key, version))
     await step('a key is revoked', (t) => revoke(t, journey, key))
     await step('the audit list tells all of it', (t) => audit(t, journey))
-    await operator.page.screenshot({ path: '/tmp/h10/end.png' })
     t.same(operator.complaints.said, [])
     t.same(operator.complaints.failed, [])
     t.same([...operator.complaints.origins], [operator.origin])

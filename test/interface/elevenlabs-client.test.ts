@@ -244,6 +244,7 @@ t.test('speech, voices and models', { timeout: 60_000 }, async (t) => {
       use_pvc_as_ivc: true,
       apply_language_text_normalization: true,
       audio_effects: { pan: 1 },
+      enable_logging: false,
     }
     const ask = async (name: string) => {
       const sample = samples[name] ?? 'auto'
@@ -266,13 +267,17 @@ t.test('speech, voices and models', { timeout: 60_000 }, async (t) => {
         t.match(JSON.parse(body), { detail: { code: 'INVALID_REQUEST', param: name } }, name)
         continue
       }
+      if (name === 'enable_logging') {
+        t.equal(status, 422, 'no entry promises it')
+        t.match(JSON.parse(body), { detail: { code: 'REQUIRED_FEATURE_UNAVAILABLE', message: /retention$/ } })
+        continue
+      }
       t.equal(status, 200, name)
       // The model is the entry's, whatever is sent.
       t.equal(asked !== plain.asked, fate === 'kept' && name !== 'model_id', name)
       t.same(warnings, fate === 'warned' ? [`${name}: ${note}`] : [], name)
     }
     const faulty = [
-      [client.textToSpeech.convert('rachel', { text, enableLogging: false }), 'enable_logging'],
       [client.textToSpeech.convert('rachel', { text, voiceSettings: { speed: 3 } }), 'voice_settings.speed'],
       [client.textToSpeech.convert('rachel', { text: '' }), 'text'],
     ] as const

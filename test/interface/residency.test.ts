@@ -52,7 +52,8 @@ async function start(t: Test) {
       },
     },
   }
-  return { gateway: await startGateway(t, { config, key: keys.free }), keys }
+  const env = { LARKWAY_MEMORY_MIB: '8' }
+  return { gateway: await startGateway(t, { config, key: keys.free, env }), keys }
 }
 
 interface Sent {
@@ -61,21 +62,26 @@ interface Sent {
   readonly header?: string
   readonly fields?: Readonly<Record<string, unknown>>
   readonly headers?: Readonly<Record<string, string>>
+  /** Audio that is the body, in place of a form or JSON. */
+  readonly raw?: Buffer
 }
 
-async function ask({ url }: Gateway, { path = '/v1/chat', key, header, fields = {}, ...sent }: Sent) {
+async function ask({ url }: Gateway, { path = '/v1/chat', key, header, fields = {}, raw, ...sent }: Sent) {
   const headers: Record<string, string> = { authorization: `Bearer ${key}`, ...sent.headers }
   if (header !== undefined) headers['x-lk-require'] = header
-  const isAudio = path.includes('transcription')
-  let body: FormData | string
-  if (isAudio) {
+  const isAudio = /transcription|speech-to-text/.test(path)
+  let body: FormData | Uint8Array<ArrayBuffer> | string
+  if (raw !== undefined) body = new Uint8Array(raw)
+  else if (isAudio) {
     body = new FormData()
     if (path.startsWith('/openai')) body.append('model', 'whisper-1')
     for (const [name, value] of Object.entries(fields)) body.append(name, String(value))
+    if (path.startsWith('/elevenlabs')) body.append('model_id', 'scribe_v2')
     body.append('file', new Blob([WAV]), 'a.wav')
   } else {
     headers['content-type'] = 'application/json'
-    const own = path.includes('speech') ? { input: 'sos' } : path.includes('queue') ? { mode: 'bulk' } : CHAT
+    const text = /speak|text-to/.test(path) ? { text: 'sos' } : { input: 'sos' }
+    const own = /spe[ae]/.test(path) ? text : path.includes('queue') ? { mode: 'bulk' } : CHAT
     body = JSON.stringify({ ...own, ...fields })
   }
   const response = await fetch(`${url}${path}`, { method: 'POST', headers, body })
@@ -85,6 +91,7 @@ async function ask({ url }: Gateway, { path = '/v1/chat', key, header, fields = 
   return { ...text, status: response.status, provider: facts.get('x-lk-provider') ?? text.provider } as {
     status: number
     provider: string | null
+    err_code?: string
     error?: { code: string; param: string | null; message: string; details: { entries: { left: string }[] } }
   }
 }
@@ -201,4 +208,46 @@ t.test('demands in the header, in the body, of the purpose and of the workspace'
   ]
   for (const [name, sent, param] of unread)
     t.match(await ask(gateway, sent), { status: 400, error: { code: 'INVALID_REQUEST', param } }, name)
+})
+
+t.test("vendors' own words for it are demands at their doors", async (t) => {
+  const { gateway, keys } = await start(t)
+  const { free, bound } = keys
+  const listen = '/deepgram/v1/listen?mip_opt_out'
+  const scribe = '/elevenlabs/v1/speech-to-text?enable_logging'
+  const voice = '/elevenlabs/v1/text-to-speech/alloy'
+  // Goes to the store, which the gateway has to know before it has read any of it.
+  const large = filledWav(9 * 1024 * 1024, 1)
+  const served: [string, Sent, string][] = [
+    ['listen', { key: free, path: `${listen}=true`, raw: WAV }, 'strict'],
+    ['listen, large', { key: free, path: `${listen}=true`, raw: large }, 'strict'],
+    ['listen, once of two', { key: free, path: `${listen}=false&mip_opt_out=true`, raw: WAV }, 'strict'],
+    ['listen, off', { key: free, path: `${listen}=false`, raw: WAV }, 'us'],
+    ['speak', { key: free, path: '/deepgram/v1/speak?mip_opt_out=true' }, 'strict'],
+    ['speech to text', { key: free, path: `${scribe}=false` }, 'strict'],
+    ['the same in the form', { key: free, path: scribe, fields: { enable_logging: 'false' } }, 'strict'],
+    ['speech to text, logged', { key: free, path: `${scribe}=true` }, 'us'],
+    ['text to speech', { key: free, path: `${voice}?enable_logging=false` }, 'strict'],
+    ['beside the header', { key: free, path: `${listen}=true`, raw: WAV, header: 'region=eu' }, 'strict'],
+  ]
+  for (const [name, sent, provider] of served)
+    t.match(await ask(gateway, sent), { status: 200, provider }, name)
+
+  const nowhere: [string, Sent][] = [
+    ['listen', { key: bound, path: `${listen}=true`, raw: WAV, header: 'region=us' }],
+    ['speak', { key: bound, path: '/deepgram/v1/speak?mip_opt_out=true', header: 'region=us' }],
+    ['speech to text', { key: bound, path: `${scribe}=false`, header: 'region=us' }],
+    ['text to speech', { key: bound, path: `${voice}?enable_logging=false`, header: 'region=us' }],
+    [
+      'an idempotency key',
+      { key: free, path: `${listen}=true`, raw: WAV, headers: { 'idempotency-key': 'once' } },
+    ],
+  ]
+  const lacking = { status: 422, error: { code: 'REQUIRED_FEATURE_UNAVAILABLE' } }
+  for (const [name, sent] of nowhere) t.match(await ask(gateway, sent), lacking, name)
+  for (const [path, param] of [
+    [`${listen}=perhaps`, 'mip_opt_out'],
+    [`${scribe}=perhaps`, 'enable_logging'],
+  ] as const)
+    t.match(await ask(gateway, { key: free, path, raw: WAV }), { status: 400, error: { param } }, path)
 })

@@ -17,7 +17,9 @@ const SERVERS = fileURLToPath(new URL('../../scripts/servers.mjs', import.meta.u
 /** How to run a program: what to call, and the environment that it needs on top of ours. */
 export type Program = { command: string[]; env?: Record<string, string>; root?: string }
 
-const located = new Map<string, Promise<Program>>()
+/** What the run of the tests has found already is not looked for by each file. */
+const found = JSON.parse(process.env.LARKWAY_TEST_SERVERS ?? '{}') as Record<string, Program>
+const located = new Map(Object.entries(found).map(([name, program]) => [name, Promise.resolve(program)]))
 
 /** Finds a server or the browser, or fetches it into `.larkway/` (once, up to a minute). */
 export function locate(server: 'redis' | 'nginx' | 's3' | 'browser'): Promise<Program> {

@@ -2,11 +2,11 @@ import type { Principal } from '../../contracts/catalog.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import { type Fields, queryValues } from '../../inbound/form.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
-import { type DoorOptions, formOf, isOn, OptionReader } from '../door-options.ts'
+import { type DoorOptions, demanding, formOf, isOn, OptionReader } from '../door-options.ts'
 import { unknownFields } from '../fields.ts'
 import { readTranscriptionRequest, type TranscriptionRequest } from '../native/transcription-request.ts'
 import { chosenBy } from '../openai/door.ts'
-import { sharedFields, withoutBoost } from './options.ts'
+import { OPT_OUT, optOutIn, sharedFields, withoutBoost } from './options.ts'
 import { type ListenView, UTTERANCE_GAP_SECONDS } from './transcript.ts'
 
 const NO_ANALYSIS = 'transcripts are not analysed here'
@@ -64,7 +64,7 @@ export const LISTEN_OPTIONS: DoorOptions = {
   },
   utt_split: { fate: 'kept', note: 'default: 0.8' },
   version: { fate: 'warned', note: 'the route of the key decides which model it is' },
-  mip_opt_out: { fate: 'warned', note: 'what a provider does with audio, the route decides' },
+  mip_opt_out: OPT_OUT,
 }
 
 export interface FileRequest extends TranscriptionRequest {
@@ -85,6 +85,7 @@ export function readFileOptions(exchange: Exchange, fields: Fields, principal: P
   const detected = detectedIn(query)
   const weighted = query.list('keywords').some((word) => withoutBoost(word) !== word)
   const versioned = /^v\d/.test(query.text('diarize_model') ?? '')
+  const unkept = optOutIn(query)
   const own = [...query.settleKindly(), ...unknownFields(others, ['url'])]
   const { warnings, selectors, ...request } = readTranscriptionRequest(
     exchange,
@@ -100,7 +101,7 @@ export function readFileOptions(exchange: Exchange, fields: Fields, principal: P
   return {
     ...request,
     view: { ...view, detectsLanguage: shared.detect_language || detected.detects },
-    selectors: chosenBy(model, selectors, principal),
+    selectors: demanding(chosenBy(model, selectors, principal), unkept),
     warnings: [
       ...warnings,
       ...own,

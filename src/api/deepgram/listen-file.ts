@@ -1,11 +1,9 @@
 import { Type } from 'typebox'
 import { optionsParameter } from '../door-options.ts'
 import { endpoint } from '../endpoint.ts'
-import { factHeaders } from '../fact-headers.ts'
-import { heardIn } from '../heard.ts'
+import { viewedAnswer } from '../heard.ts'
 import {
   answerTranscription,
-  type ShapedRequest,
   type TranscriptionRun,
   type TranscriptionShape,
   transcriptionBody,
@@ -15,18 +13,10 @@ import { TRANSCRIPT_FACTS } from '../openapi/headers.ts'
 import { json, LEDGER_ERRORS, TRANSCRIPTION_ERRORS } from '../openapi/operation.ts'
 import { DEEPGRAM, deepgramAnswer } from './door.ts'
 import { LISTEN_OPTIONS, readFileOptions } from './file-options.ts'
+import { demandedBy } from './options.ts'
 import { type ListenView, listenResponse } from './transcript.ts'
 
-/** The answer to a view of the transcript that the options of the call do not tell. */
-function answerOf(view: ListenView): NonNullable<ShapedRequest['answer']> {
-  return {
-    name: `deepgram ${JSON.stringify(view)}`,
-    whole(outcome) {
-      const headers = { 'content-type': 'application/json', ...factHeaders(outcome.envelope) }
-      return { status: 200, headers, text: JSON.stringify(listenResponse(heardIn(outcome), view)) }
-    },
-  }
-}
+const answerOf = (view: ListenView) => viewedAnswer('deepgram', view, listenResponse)
 
 const NOTHING: ListenView = {
   ...{ utterances: false, uttSplit: 0, paragraphs: false, detectsLanguage: false, multichannel: false },
@@ -45,6 +35,7 @@ const LISTEN: TranscriptionRun = {
   task: 'transcription',
   offers: { stream: false, jobs: false },
   shape: SHAPE,
+  demandedBy,
   layout: {
     form: 'raw',
     urlFields: ['url'],

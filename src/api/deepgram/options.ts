@@ -1,10 +1,19 @@
 import { type LiveEncoding, type LiveTerms, REDACTIONS } from '../../contracts/calls.ts'
 import type { Principal } from '../../contracts/catalog.ts'
+import { type RequireFields, type Requirements, requirementsOf } from '../../contracts/requirements.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import { queryValues, readBoolean } from '../../inbound/form.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
 import type { LiveRequest } from '../../live/parts.ts'
-import { type DoorOptions, type FieldValue, formOf, isOn, OptionReader } from '../door-options.ts'
+import {
+  type DoorOption,
+  type DoorOptions,
+  demanding,
+  type FieldValue,
+  formOf,
+  isOn,
+  OptionReader,
+} from '../door-options.ts'
 import { readLiveCall } from '../native/live-call.ts'
 import { chosenBy } from '../openai/door.ts'
 
@@ -27,7 +36,7 @@ const ENCODINGS: Readonly<Record<string, LiveEncoding>> = {
 
 /** Options that change nothing of a transcript: names for the vendor's statistics, and what is always done. */
 const WITHOUT_EFFECT: DoorOptions = Object.fromEntries(
-  ['version', 'tag', 'extra', 'mip_opt_out', 'no_delay', 'punctuate', 'errors'].map((name) => [
+  ['version', 'tag', 'extra', 'no_delay', 'punctuate', 'errors'].map((name) => [
     name,
     { fate: 'fixed', note: 'no effect' },
   ]),
@@ -63,17 +72,41 @@ export function readListenOptions(exchange: Exchange, principal: Principal): Lis
     // Every transcript of this protocol has them.
     timestamps: 'word',
   })
+  const unkept = optOutIn(query)
   const utteranceEnd = isOn(query.text('utterance_end_ms'))
   const vadEvents = query.flag('vad_events') ?? false
   query.settle('live transcription here has no such option')
   const call = readLiveCall(exchange, fields)
   const { live } = call.payload
   return {
-    call: { ...call, selectors: chosenBy(model, call.selectors, principal) },
+    call: { ...call, selectors: demanding(chosenBy(model, call.selectors, principal), unkept) },
     live,
     channels: multichannel ? live.audio.channels : 1,
     ...{ utteranceEnd, vadEvents, languages },
   }
+}
+
+/** Row of `mip_opt_out`, at every path of this door. */
+export const OPT_OUT: DoorOption = {
+  fate: 'kept',
+  note: 'as `retention=zero, training=never` in `X-LK-Require`; required of every entry',
+}
+
+/**
+ * What it stands for at the vendor: the request is kept no longer than it takes, and no model is trained with it.
+ * https://developers.deepgram.com/trust-security/your-data
+ */
+const UNKEPT: RequireFields = { retention: 'zero', training: 'never' }
+
+/** What a query demands of providers by `mip_opt_out`; null: nothing. @throws GatewayError INVALID_REQUEST */
+export function optOutIn(query: OptionReader): RequireFields | null {
+  return query.flags('mip_opt_out').includes(true) ? UNKEPT : null
+}
+
+/** The same of a query that nobody has read yet. */
+export function demandedBy({ query }: Exchange): Requirements | null {
+  const fields = optOutIn(new OptionReader(queryValues(query), {}))
+  return fields === null ? null : requirementsOf(fields)
 }
 
 /** Fields of a transcription that stand for options that live audio and files have in common. */

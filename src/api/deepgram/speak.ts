@@ -3,7 +3,7 @@ import { GatewayError } from '../../errors.ts'
 import type { CallOf } from '../../gateway/call.ts'
 import { queryValues } from '../../inbound/form.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
-import { type DoorOptions, OptionReader, optionsParameter } from '../door-options.ts'
+import { type DoorOptions, demanding, OptionReader, optionsParameter } from '../door-options.ts'
 import { type Admitted, endpoint } from '../endpoint.ts'
 import { jsonRequest } from '../json-request.ts'
 import { inFirstFormat, readSpeech, SpeechBody, streamSpeech } from '../native/speech.ts'
@@ -11,6 +11,7 @@ import { chosenBy } from '../openai/door.ts'
 import { SPEECH_FACTS } from '../openapi/headers.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { DEEPGRAM, deepgramAnswer } from './door.ts'
+import { OPT_OUT, optOutIn } from './options.ts'
 
 const NO_CALLBACK = 'speech is answered at once'
 
@@ -18,7 +19,7 @@ const NO_CALLBACK = 'speech is answered at once'
 export const SPEAK_OPTIONS: DoorOptions = {
   callback: { fate: 'refused', note: NO_CALLBACK },
   callback_method: { fate: 'refused', note: NO_CALLBACK },
-  mip_opt_out: { fate: 'warned', note: 'what a provider does with a text, the route decides' },
+  mip_opt_out: OPT_OUT,
   tag: { fate: 'warned', note: 'requests have no labels here' },
   bit_rate: { fate: 'warned', note: 'the entry decides' },
   container: {
@@ -73,8 +74,9 @@ async function callOf(body: CallOf<'speech'>, request: Admitted): Promise<CallOf
   const speed = query.number('speed')
   if (speed !== null && speed <= 0) throw invalidField('speed', MUST.beGreaterThan(0))
   const formats = formatsIn(query)
+  const unkept = optOutIn(query)
   const warnings = [...body.warnings, ...query.settleKindly()]
-  const selectors = chosenBy(model, body.selectors, context.principal)
+  const selectors = demanding(chosenBy(model, body.selectors, context.principal), unkept)
   const isPurpose = selectors.purpose?.label === model && selectors.purpose.source === 'body'
   const payload = { ...body.payload, speed, voice: isPurpose ? null : model }
   const call = { ...body, payload, selectors, warnings }

@@ -1,11 +1,12 @@
 import { REDACTIONS } from '../../contracts/calls.ts'
 import type { Principal } from '../../contracts/catalog.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
-import { type Fields, queryValues, readBoolean } from '../../inbound/form.ts'
+import { type Fields, queryValues } from '../../inbound/form.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
-import { type DoorOptions, formOf, OptionReader } from '../door-options.ts'
+import { type DoorOptions, demanding, formOf, OptionReader } from '../door-options.ts'
 import { readTranscriptionRequest, type TranscriptionRequest } from '../native/transcription-request.ts'
 import { chosenBy } from '../openai/door.ts'
+import { LOGGING, unloggedIn } from './door.ts'
 import type { ScribeView } from './transcript.ts'
 
 const BY_JOB = 'submit a job with `POST /v1/transcription/jobs`'
@@ -13,7 +14,7 @@ const BY_JOB = 'submit a job with `POST /v1/transcription/jobs`'
 /** Every field of `POST /v1/speech-to-text` beside its audio, in the order of ElevenLabs' reference. */
 export const SCRIBE_OPTIONS: DoorOptions = {
   token: { fate: 'refused', note: 'a key goes as `xi-api-key`' },
-  enable_logging: { fate: 'fixed', note: '`false` is refused: what a provider keeps, the route decides' },
+  enable_logging: LOGGING,
   model_id: { fate: 'kept', note: 'names a purpose of the workspace; any other name is ignored' },
   language_code: { fate: 'hint', note: 'ISO 639; without it the language is detected' },
   transcript_edit: { fate: 'refused', note: 'transcripts are not edited here' },
@@ -61,8 +62,9 @@ const STYLES = ['separate', 'combined']
  * @throws GatewayError INVALID_REQUEST naming the field, and as `readTranscriptionRequest`
  */
 export function readScribeOptions(exchange: Exchange, fields: Fields, principal: Principal): ScribeRequest {
-  const values = fields.kind === 'form' ? fields.values : new Map<string, readonly string[]>()
-  const sent = new Map([...values, ...queryValues(exchange.query).values])
+  const sent = new Map(queryValues(exchange.query).values)
+  if (fields.kind === 'form')
+    for (const [name, values] of fields.values) sent.set(name, [...(sent.get(name) ?? []), ...values])
   const form = new OptionReader({ kind: 'form', values: sent }, SCRIBE_OPTIONS)
   const model = form.text('model_id') ?? missing('model_id')
   const language = form.text('language_code')
@@ -77,6 +79,7 @@ export function readScribeOptions(exchange: Exchange, fields: Fields, principal:
   if (unknown !== undefined) throw invalidField('entity_redaction', MUST.beOneOf(REDACTIONS))
   if (redaction.length > 0) form.list('entity_detection')
   refuseValues(form)
+  const unkept = unloggedIn(form)
   const given = formOf({
     ...{ language, detect_language: language === null, multichannel, redaction },
     // The text of a channel is that of its segments.
@@ -95,16 +98,13 @@ export function readScribeOptions(exchange: Exchange, fields: Fields, principal:
   return {
     ...request,
     view: { timed: granularity === 'word', channels },
-    selectors: chosenBy(model, selectors, principal),
+    selectors: demanding(chosenBy(model, selectors, principal), unkept),
     warnings: [...warnings, ...own],
   }
 }
 
 /** Values of options that are otherwise what is done in any case. */
 function refuseValues(form: OptionReader): void {
-  const logging = form.text('enable_logging')
-  if (logging !== null && readBoolean(logging) === false)
-    throw invalidField('enable_logging', MUST.beLeftOut('what a provider keeps, the route decides'))
   if ((form.text('file_format') ?? 'other') !== 'other')
     throw invalidField('file_format', MUST.beOneOf(['other']))
 }

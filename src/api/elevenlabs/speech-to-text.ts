@@ -1,10 +1,8 @@
 import { formOptions } from '../door-options.ts'
 import { endpoint } from '../endpoint.ts'
-import { factHeaders } from '../fact-headers.ts'
-import { heardIn } from '../heard.ts'
+import { viewedAnswer } from '../heard.ts'
 import {
   answerTranscription,
-  type ShapedRequest,
   type TranscriptionRun,
   type TranscriptionShape,
   transcriptionBody,
@@ -12,20 +10,11 @@ import {
 import { ElevenLabsTranscript } from '../openapi/elevenlabs-answers.ts'
 import { TRANSCRIPT_FACTS } from '../openapi/headers.ts'
 import { json, LEDGER_ERRORS, TRANSCRIPTION_ERRORS } from '../openapi/operation.ts'
-import { ELEVENLABS, elevenlabsAnswer } from './door.ts'
+import { demandedBy, ELEVENLABS, elevenlabsAnswer } from './door.ts'
 import { readScribeOptions, SCRIBE_OPTIONS } from './scribe-options.ts'
 import { type ScribeView, scribeResponse } from './transcript.ts'
 
-/** The answer to a view of the transcript that the options of the call do not tell. */
-function answerOf(view: ScribeView): NonNullable<ShapedRequest['answer']> {
-  return {
-    name: `elevenlabs ${JSON.stringify(view)}`,
-    whole(outcome) {
-      const headers = { 'content-type': 'application/json', ...factHeaders(outcome.envelope) }
-      return { status: 200, headers, text: JSON.stringify(scribeResponse(heardIn(outcome), view)) }
-    },
-  }
-}
+const answerOf = (view: ScribeView) => viewedAnswer('elevenlabs', view, scribeResponse)
 
 const SHAPE: TranscriptionShape = {
   ...answerOf({ timed: true, channels: 'one' }),
@@ -39,6 +28,7 @@ const SCRIBE: TranscriptionRun = {
   task: 'transcription',
   offers: { stream: false, jobs: false },
   shape: SHAPE,
+  demandedBy,
   layout: {
     form: 'form',
     urlFields: ['source_url', 'cloud_storage_url'],

@@ -1,10 +1,10 @@
 import { type Static, Type } from 'typebox'
 import { GatewayError } from '../../errors.ts'
 import type { CallOf } from '../../gateway/call.ts'
-import { queryValues, readBoolean } from '../../inbound/form.ts'
-import { invalidField, MUST } from '../../inbound/refusals.ts'
+import { queryValues } from '../../inbound/form.ts'
 import {
   type DoorOptions,
+  demanding,
   jsonOptions,
   jsonWarnings,
   OptionReader,
@@ -16,13 +16,13 @@ import { inFirstFormat, readSpeech, SpeechBody, streamSpeech } from '../native/s
 import { chosenBy } from '../openai/door.ts'
 import { SPEECH_FACTS } from '../openapi/headers.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
-import { ELEVENLABS, elevenlabsAnswer } from './door.ts'
+import { ELEVENLABS, elevenlabsAnswer, LOGGING, unloggedIn } from './door.ts'
 
 const BY_ENTRY = 'the entry decides'
 
 /** Parameters of the query of `POST /v1/text-to-speech/{voice_id}`. */
 export const SPEECH_QUERY: DoorOptions = {
-  enable_logging: { fate: 'fixed', note: '`false` is refused: what a provider keeps, the route decides' },
+  enable_logging: LOGGING,
   optimize_streaming_latency: { fate: 'warned', note: BY_ENTRY },
   output_format: {
     fate: 'kept',
@@ -138,15 +138,13 @@ async function speak(request: SpeechRequest) {
 async function callOf({ exchange, context, dependencies, body }: SpeechRequest): Promise<CallOf<'speech'>> {
   const { model_id: model } = body.fields as Static<typeof Body>
   const query = new OptionReader(queryValues(exchange.query), SPEECH_QUERY)
-  const logging = query.text('enable_logging')
-  if (logging !== null && readBoolean(logging) === false)
-    throw invalidField('enable_logging', MUST.beLeftOut('what a provider keeps, the route decides'))
+  const unkept = unloggedIn(query)
   const format = query.text('output_format')
   const [voice = ''] = exchange.params
   const call = {
     ...body.call,
     payload: { ...body.call.payload, voice },
-    selectors: chosenBy(model ?? null, body.call.selectors, context.principal),
+    selectors: demanding(chosenBy(model ?? null, body.call.selectors, context.principal), unkept),
     warnings: [...body.call.warnings, ...query.settleKindly()],
   }
   const made = await inFirstFormat(call, format === null ? [] : namesOf(format), {

@@ -4,6 +4,7 @@ import type { AudioRef } from '../../contracts/audio.ts'
 import type { Principal, Selectors } from '../../contracts/catalog.ts'
 import type { PassingDigest } from '../../contracts/media.ts'
 import type { TranscriptionTask } from '../../contracts/operations.ts'
+import type { Requirements } from '../../contracts/requirements.ts'
 import type { WholeResult } from '../../contracts/slot-results.ts'
 import { GatewayError } from '../../errors.ts'
 import { requireScope } from '../../gateway/authentication.ts'
@@ -102,10 +103,16 @@ export interface TranscriptionRun {
   readonly shape?: TranscriptionShape
   /** Where the body has the audio; absent: as in the gateway's own. */
   readonly layout?: BodyLayout
+  /**
+   * What a request demands of the handling of its content by its query, which is known before the body comes.
+   *
+   * @throws GatewayError INVALID_REQUEST
+   */
+  demandedBy?(exchange: Exchange): Requirements | null
 }
 
 /** How a transcript is written. */
-interface TranscriptionAnswer {
+export interface TranscriptionAnswer {
   /** Keeps answers that are stored under an idempotency key from callers who ask for another shape; null: the own. */
   readonly name: string | null
   whole(outcome: Outcome<TranscriptionTask>): WholeResult
@@ -207,7 +214,7 @@ export function transcriptionBody(
       const options = {
         limits: services.snapshot().limits,
         workspace: context.principal.workspace.id,
-        sealed: isKeptFromStore(exchange, context.principal),
+        sealed: isKeptFromStore(exchange, context.principal, definition.demandedBy?.(exchange)),
         spool,
         ...(definition.layout === undefined ? {} : { layout: definition.layout }),
       }

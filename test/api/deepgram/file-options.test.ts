@@ -82,6 +82,11 @@ t.test('each option becomes what its row says', async (t) => {
 t.test('what is demanded of providers is never ignored', async (t) => {
   t.match(read('require=retention%3Dzero').selectors, { require: { retentionDays: 0 } })
   t.equal(refusalOf('require=retention%3Dnever').extra.param, 'require')
+  t.same(read('mip_opt_out=true&require=region%3Deu').selectors.require, {
+    regions: [['eu']],
+    retentionDays: 0,
+    noTraining: true,
+  })
 })
 
 t.test('options of one field are read beside one another', async (t) => {

@@ -14,6 +14,7 @@ const AUDIO = ['file', 'cloud_storage_url', 'source_url']
 /** A value of each field that differs from its default. */
 const SAMPLES: Readonly<Record<string, string>> = {
   token: 'tok',
+  enable_logging: 'false',
   model_id: 'calls',
   language_code: 'de',
   transcript_edit: 'make it short',
@@ -81,11 +82,12 @@ t.test('each field becomes what its row says', async (t) => {
 
 t.test('what is demanded of providers is never ignored', async (t) => {
   t.match(read('require=retention%3Dzero').selectors, { require: { retentionDays: 0 } })
+  t.match(read('enable_logging=false').selectors, { require: { retentionDays: 0, noTraining: false } })
 })
 
 t.test('values that cannot be kept are refused by their names', async (t) => {
   for (const [fields, param] of [
-    ['enable_logging=false', 'enable_logging'],
+    ['enable_logging=perhaps', 'enable_logging'],
     ['file_format=pcm_s16le_16', 'file_format'],
     ['timestamps_granularity=character', 'timestamps_granularity'],
     ['multichannel_output_style=mixed', 'multichannel_output_style'],

@@ -28,7 +28,11 @@ async function rig(
       objects: store,
       budget,
       slots: new EmbeddedSlots(),
-      watch: { evicted: () => void (evicted.count += 1) },
+      watch: {
+        evicted() {
+          evicted.count += 1
+        },
+      },
       now: () => clock.nowMs,
     })
   return { root, budget, clock, evicted, store, open, cache: open() }

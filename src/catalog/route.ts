@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
-import type { Entry, Route } from '../contracts/catalog.ts'
+import type { CacheTerms, Entry, Route } from '../contracts/catalog.ts'
 import { canonicalJson } from '../contracts/json.ts'
-import type { CacheTerms } from '../contracts/speech-cache.ts'
 import { resolveFacts } from './facts.ts'
 import type { EntryFields, RouteFields } from './file.ts'
 import { checkShape, hasShape, type Issues, type Path } from './issues.ts'

@@ -4,7 +4,6 @@ import type { AccountTerms } from './ledger.ts'
 import type { ModelFacts } from './provider.ts'
 import type { RateLimit } from './rate-limit.ts'
 import type { Requirements } from './requirements.ts'
-import type { CacheTerms } from './speech-cache.ts'
 
 export const STRATEGIES = ['priority', 'weighted', 'lowest_latency', 'lowest_cost'] as const
 export type Strategy = (typeof STRATEGIES)[number]
@@ -89,6 +88,13 @@ export interface Entry {
   /** Its provider is sent audio while it is still coming, where that cannot be billed before its end. */
   readonly cutThrough: boolean
   readonly options: Readonly<Record<string, unknown>>
+}
+
+/** How long and how much of the speech of a route is kept. */
+export interface CacheTerms {
+  readonly ttlSeconds: number
+  /** Most that the workspace keeps in the object store, bytes. */
+  readonly maxBytes: number
 }
 
 export interface Route {

@@ -1,11 +1,4 @@
-import type { Entry } from './catalog.ts'
-
-/** How long and how much of the speech of a route is kept. */
-export interface CacheTerms {
-  readonly ttlSeconds: number
-  /** Most that the workspace keeps in the object store, bytes. */
-  readonly maxBytes: number
-}
+import type { CacheTerms, Entry } from './catalog.ts'
 
 /** Where the audio of one text in one voice is kept. */
 export interface CachePlace {

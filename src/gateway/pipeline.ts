@@ -28,7 +28,7 @@ import { deliver, openAttempt, type Streaming } from './stream.ts'
  *   settle    `buildOutcome` meters and prices the answer; a method of the `Reservation` charges it, or frees the rest.
  *   reply     The door gets the outcome, the stream, or the bytes that are replayed from now on.
  *
- * Between the first two, speech that the route keeps may be the answer, by `answerCached`: then the others are left out.
+ * Between the first two, speech that the route keeps may be the answer, by `answerCached`, and the call is over.
  *
  * A stream settles when it ends, everything else before its reply. A job goes the way of a whole answer, with the job's
  * deadline and token.

@@ -1,16 +1,10 @@
 import { hash } from 'node:crypto'
 import type { SpeechResult } from '../contracts/calls.ts'
-import type { Entry } from '../contracts/catalog.ts'
+import type { CacheTerms, Entry } from '../contracts/catalog.ts'
 import { canonicalJson } from '../contracts/json.ts'
 import type { Deltas } from '../contracts/operations.ts'
 import type { SlotLease } from '../contracts/slots.ts'
-import type {
-  CacheOutcome,
-  CachePlace,
-  CacheTerms,
-  KeptSpeech,
-  SpeechCache,
-} from '../contracts/speech-cache.ts'
+import type { CacheOutcome, CachePlace, KeptSpeech, SpeechCache } from '../contracts/speech-cache.ts'
 import { ERRORS, GatewayError } from '../errors.ts'
 import { unlessAborted } from '../timeouts.ts'
 import type { CallContext } from './call-context.ts'

@@ -128,7 +128,7 @@ function makeFamilies() {
     ),
     cacheLooks: new Counters(
       'larkway_speech_cache_total',
-      'Calls of routes that keep speech, by whether the audio was kept (hit), came for another call (joined) or was made.',
+      'Calls of routes that keep speech, by whether the audio was there (hit), on its way (joined) or made.',
       ['provider', 'model', 'outcome'],
     ),
     cacheBytes: new Counters(

@@ -32,7 +32,7 @@ import { createSlotResults } from '../storage/kept-texts.ts'
 import { createReadAhead } from '../storage/read-ahead.ts'
 import { createRemoteAudio } from '../storage/remote-audio.ts'
 import { sealObjects } from '../storage/sealed-objects.ts'
-import { createSpeechCache } from '../storage/speech-cache.ts'
+import { createSpeechCache, type SpeechCacheOptions } from '../storage/speech-cache.ts'
 import { createSpool } from '../storage/spool.ts'
 import { startSweeper } from '../storage/sweep.ts'
 import { startTracing } from '../tracing/start.ts'
@@ -95,8 +95,6 @@ export async function openNode(
     const signals = createJobSignals()
     state.jobs.listen(signals)
     const keys = await openKeyBook(catalog, state, log, closers)
-    const speechCache = createSpeechCache({ objects, budget, slots: state.slots, watch: metrics?.calls })
-    closers.push(async () => speechCache.close())
     const services = openServices(keys, catalog, state, log, closers, {
       send: sender.send,
       open: sender.open,
@@ -104,9 +102,8 @@ export async function openNode(
       budget,
       audio: reader,
       audioLinks: store.audioLinks,
-      slotResults: createSlotResults({ objects, budget }),
+      ...openAnswers({ objects, budget, slots: state.slots, watch: metrics?.calls }, closers),
       timing: timing.calls,
-      speechCache,
       ...(metrics === null ? {} : { watch: metrics.calls, cacheWatch: metrics.calls }),
     })
     const live = new LiveSessions(services, environment.LARKWAY_LIVE_MEMORY_MIB * MIB, metrics?.live)
@@ -127,6 +124,13 @@ export async function openNode(
       signals,
     }
   }
+}
+
+/** Opens what keeps answers to be given again. */
+function openAnswers(options: SpeechCacheOptions, closers: Closer[]) {
+  const speechCache = createSpeechCache(options)
+  closers.push(async () => speechCache.close())
+  return { speechCache, slotResults: createSlotResults(options) }
 }
 
 function uploadSlotsFor({ S3_BUCKET }: Environment): number {

@@ -1,14 +1,9 @@
 import { hash } from 'node:crypto'
 import type { ByteBudget } from '../contracts/budget.ts'
+import type { CacheTerms } from '../contracts/catalog.ts'
 import type { ObjectInfo, Objects } from '../contracts/objects.ts'
 import type { Slots } from '../contracts/slots.ts'
-import type {
-  CachePlace,
-  CacheTerms,
-  CacheWatch,
-  KeptSpeech,
-  SpeechCache,
-} from '../contracts/speech-cache.ts'
+import type { CachePlace, CacheWatch, KeptSpeech, SpeechCache } from '../contracts/speech-cache.ts'
 import { copyBytes, objectBytes } from './body-bytes.ts'
 import { isScarce } from './budget.ts'
 

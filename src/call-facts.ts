@@ -70,11 +70,13 @@ export function jobEnd(call: EndedCall, became: string): TraceEnd {
 export function loggedAttempt({
   provider,
   model,
+  replica,
   status,
   milliseconds,
   reason,
 }: AttemptRecord): LoggedAttempt {
-  return { provider, model, status, milliseconds, reason }
+  const attempt = { provider, model, status, milliseconds, reason }
+  return replica === null ? attempt : { ...attempt, replica }
 }
 
 /** The seconds of its audio are in `usage`, as of every call. */

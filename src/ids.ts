@@ -1,14 +1,16 @@
 import { hash, randomFillSync } from 'node:crypto'
 
 /**
- * Prefixes of identifiers: request, transcription job, queue job, webhook event, key, kept video, upload, call of the
- * gateway, grant of credits, record of a request, session in OpenAI's protocol, open live session.
+ * Prefixes of identifiers: request, transcription job, queue job, webhook event, event for a job's own callback, key,
+ * kept video, upload, call of the gateway, grant of credits, record of a request, session in OpenAI's protocol, open
+ * live session.
  */
 export type IdPrefix =
   | 'req'
   | 'tj'
   | 'qj'
   | 'evt'
+  | 'cbk'
   | 'key'
   | 'vid'
   | 'upl'

@@ -13,6 +13,8 @@ export interface LoggedAttempt {
   readonly milliseconds: number
   /** In our words. */
   readonly reason: string
+  /** Place of the server in the provider's `base_urls`; absent: the provider has one address. */
+  readonly replica?: number
 }
 
 /**
@@ -106,6 +108,9 @@ export interface LogFields {
   readonly records?: number
   readonly left_out?: readonly { readonly record: string; readonly issues: readonly string[] }[]
 
+  /** A replica of a provider, by its place in `base_urls`. */
+  readonly provider?: string
+  readonly replica?: number
   /** Providers and models out of the configuration, with the days on which they ended. */
   readonly models?: readonly string[]
 

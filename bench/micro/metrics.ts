@@ -65,6 +65,7 @@ function servedNode(entries: number): () => Promise<string> {
     settlements: { pending: 0 },
     rateLimiter: { figures: () => ({ mode: 'process', decisions: { process: 1 } }) },
     slots: { held: () => 0, waiting: () => 0 },
+    replicas: { of: () => null },
     snapshot: () => snapshot,
     healthOf: () => 'closed',
     bodies: () => ({ arriving: 0, uploading: 0, held: 0, stored: 0, demoted: 0, refused: 0, failed: 0 }),

@@ -168,6 +168,9 @@ export type ProviderInput = Omit<
   readonly base_url?: string | null
 }
 
+/** Where the calls of a provider go. */
+const ADDRESS_FIELDS = ['base_url', 'base_urls', 'health'] as const
+
 /**
  * Makes a provider or replaces its fields. Only an operator may give an address, or change the platform's providers.
  *
@@ -179,8 +182,9 @@ export async function putProvider(
   context: ChangeContext & Pick<AdminContext, 'webhooks'>,
 ): Promise<void> {
   if (workspace === null) requireOperator(actor)
-  if (actor.role !== 'operator' && typeof fields.base_url === 'string')
-    throw new GatewayError('PERMISSION_DENIED', 'only an operator may set `base_url`', { param: 'base_url' })
+  const address = ADDRESS_FIELDS.find((field) => fields[field] != null)
+  if (actor.role !== 'operator' && address !== undefined)
+    throw new GatewayError('PERMISSION_DENIED', `only an operator may set \`${address}\``, { param: address })
   const sealed =
     fields.credential == null
       ? null
@@ -209,18 +213,21 @@ export async function removeProvider(
 function providerFields(
   { role }: AdminActor,
   { workspace }: ProviderName,
-  { credential: _, base_url, ...declared }: ProviderInput,
+  { credential: _, base_url, base_urls, health, ...declared }: ProviderInput,
   sealed: string | null,
   part: Part | null,
 ): RecordFields {
   const kept = part?.fields.kind === declared.kind ? part.fields : {}
   const apiKey = sealed ?? kept.api_key
-  const address = role === 'operator' ? (base_url ?? undefined) : kept.base_url
+  const given = { base_url: base_url ?? undefined, base_urls, health }
+  const addresses = ADDRESS_FIELDS.map(
+    (field) => [field, (role === 'operator' ? given : kept)[field]] as const,
+  )
   return {
     ...declared,
     ...(workspace === null ? { access: 'platform' } : { access: 'byok', workspace }),
     ...(apiKey === undefined ? {} : { api_key: apiKey }),
-    ...(address === undefined ? {} : { base_url: address }),
+    ...Object.fromEntries(addresses.filter(([, value]) => value !== undefined)),
   }
 }
 

@@ -38,6 +38,11 @@ export class OptionReader {
     this.#options = options
   }
 
+  /** Whether it was sent; it is accounted for as before. */
+  has(name: string): boolean {
+    return this.#sent(name).length > 0
+  }
+
   list(name: string): readonly string[] {
     this.#asked.add(name)
     return this.#sent(name)

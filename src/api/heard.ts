@@ -1,6 +1,7 @@
 import type { Segment, Word } from '../contracts/calls.ts'
+import type { Job } from '../contracts/jobs.ts'
 import type { TranscriptionTask } from '../contracts/operations.ts'
-import type { Outcome } from '../gateway/outcome.ts'
+import type { Envelope, Outcome } from '../gateway/outcome.ts'
 import { factHeaders } from './fact-headers.ts'
 import { timestamp } from './json-reply.ts'
 import type { TranscriptionAnswer } from './native/transcription.ts'
@@ -40,6 +41,32 @@ export function heardIn({ envelope, payload: { audio }, result }: Outcome<Transc
     languageConfidence: result.languageConfidence,
     segments: result.segments,
     words: result.words,
+  }
+}
+
+/** The result of a transcription job, as its worker kept it. */
+export interface KeptResult extends Envelope {
+  readonly language: string | null
+  readonly language_confidence: number | null
+  readonly duration_seconds: number | null
+  readonly segments: readonly Segment[]
+  readonly words: readonly Word[]
+}
+
+/** What `heardIn` says of a call that is answered at once, of a job that has ended. */
+export function heardInJob({ endedAtMs, facts }: Job, kept: KeptResult): Heard {
+  return {
+    requestId: kept.id,
+    provider: kept.provider,
+    model: kept.model,
+    created: timestamp(endedAtMs) ?? '',
+    durationSeconds: kept.duration_seconds ?? 0,
+    channels: facts?.audio_channels ?? 1,
+    text: kept.content,
+    language: kept.language,
+    languageConfidence: kept.language_confidence,
+    segments: kept.segments,
+    words: kept.words,
   }
 }
 

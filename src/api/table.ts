@@ -62,6 +62,7 @@ import { audioTranscriptions, audioTranslations } from './openai/transcriptions.
 export interface ApiContext extends Dependencies, ReadinessNeeds, ResultNeeds, WebhookNeeds {
   /** Style sheet and script that give the API reference the look of the console; absent: it has none. */
   readonly docsLook?: Readonly<Record<string, Asset>>
+  readonly webhooks: WebhookNeeds['webhooks']
 }
 
 type Needs = ApiContext & JobNeeds & DocsNeeds

@@ -106,6 +106,31 @@ const LimitsShape = strict(
 /** Facts of a model that the built-in table lacks or that differ here. On an entry they win over its provider's. */
 const facts = partial(FACT_SHAPES)
 
+const HealthShape = strict({
+  path: optional(
+    formed('^/(?![/\\\\])[^\\s\\\\#]*$', 'a path from the root of the server, such as /health', {
+      maxLength: 1024,
+    }),
+    'path from the root of the server, such as /health; the list of models below the base URL unless said',
+  ),
+  interval_ms: optional(
+    Type.Integer({ minimum: 100, maximum: 600_000 }),
+    'from one probe of a server to the next, give or take a fifth; 5000 unless said',
+  ),
+  timeout_ms: optional(
+    Type.Integer({ minimum: 50, maximum: 60_000 }),
+    'how long a probe waits for its answer; 2000 unless said',
+  ),
+  unhealthy_after: optional(
+    Type.Integer({ minimum: 1, maximum: 100 }),
+    'probes in a row that fail until a server gets no calls; 3 unless said',
+  ),
+  healthy_after: optional(
+    Type.Integer({ minimum: 1, maximum: 100 }),
+    'probes in a row that succeed until it gets calls again; 1 unless said',
+  ),
+})
+
 export const ProviderShape = strict({
   kind: Type.String({ minLength: 1, maxLength: 64, description: 'protocol, e.g. openai-compatible' }),
   access: Type.Enum(['byok', 'platform'], {
@@ -120,6 +145,11 @@ export const ProviderShape = strict({
     Type.String({ maxLength: 2048 }),
     'address, where the kind has none of its own or another is meant',
   ),
+  base_urls: optional(
+    Type.Array(Type.String({ maxLength: 2048 }), { minItems: 1, maxItems: 64, uniqueItems: true }),
+    'in place of base_url: the addresses of servers that answer alike, of which the least loaded gets a call',
+  ),
+  health: optional(HealthShape, 'how the servers of base_urls are asked whether they are well'),
   concurrency: optional(
     Type.Integer({ minimum: 1, maximum: 1_000_000 }),
     'calls at once, over all nodes; no limit unless set',

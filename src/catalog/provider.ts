@@ -1,4 +1,4 @@
-import type { ConfiguredProvider } from '../contracts/catalog.ts'
+import type { ConfiguredProvider, ProbeSettings } from '../contracts/catalog.ts'
 import type { ModelFacts, Provider } from '../contracts/provider.ts'
 import type { ProviderFields } from './file.ts'
 import type { Issues, Path } from './issues.ts'
@@ -42,10 +42,10 @@ export function resolveProvider(
   if (concurrency === null && queueMs !== undefined)
     issues.add([...path, 'queue_ms'], 'has no effect without concurrency')
   const credential = credentialOf(name, fields, protocol, surroundings, path, issues)
-  const baseUrl = baseUrlOf(fields, protocol, path, issues)
-  if (protocol === undefined || credential === undefined || baseUrl === null) return null
+  const address = addressOf(fields, protocol, path, issues)
+  if (protocol === undefined || credential === undefined || address === null) return null
   const slots = { concurrency, queueMs: queueMs ?? QUEUE_MS }
-  return { configured: { name, kind, baseUrl, credential, access, workspace, ...slots }, protocol, fields }
+  return { configured: { name, kind, ...address, credential, access, workspace, ...slots }, protocol, fields }
 }
 
 function checkOwner(
@@ -84,19 +84,66 @@ function credentialOf(
   return value
 }
 
-/** Without a trailing slash; null when there is a issue. */
-function baseUrlOf(
-  { kind, base_url }: ProviderFields,
+type Address = Pick<ConfiguredProvider, 'baseUrl' | 'pool'>
+
+/** Where its calls go; null when there is an issue. */
+function addressOf(
+  fields: ProviderFields,
   protocol: Provider | undefined,
   path: Path,
   issues: Issues,
-): string | null {
-  const at = [...path, 'base_url']
+): Address | null {
+  const { kind, base_url, base_urls, health } = fields
+  if (base_urls !== undefined) return poolOf(fields, base_urls, protocol, path, issues)
+  if (health !== undefined) issues.add([...path, 'health'], 'has no effect without base_urls')
   const text = base_url ?? protocol?.baseUrl ?? null
+  const at = [...path, 'base_url']
   if (text === null) {
     if (protocol !== undefined) issues.add(at, `is missing: the kind "${kind}" has no address of its own`)
     return null
   }
+  const baseUrl = baseUrlOf(text, at, issues)
+  return baseUrl === null ? null : { baseUrl, pool: null }
+}
+
+function poolOf(
+  { kind, base_url, health = {} }: ProviderFields,
+  texts: readonly string[],
+  protocol: Provider | undefined,
+  path: Path,
+  issues: Issues,
+): Address | null {
+  const at = [...path, 'base_urls']
+  if (base_url !== undefined) issues.add(at, 'must be left out beside base_url')
+  // What is ordered at a vendor's own address is known at all of its servers.
+  if (typeof protocol?.baseUrl === 'string')
+    issues.add(at, `must be left out: the kind "${kind}" has an address of its own`)
+  const read = texts.map((text, index) => baseUrlOf(text, [...at, index], issues))
+  const baseUrls = read.filter((url) => url !== null)
+  if (new Set(baseUrls).size < baseUrls.length) issues.add(at, 'must not name a server twice')
+  const isWhole = base_url === undefined && baseUrls.length === texts.length
+  return isWhole ? { baseUrl: baseUrls[0]!, pool: { baseUrls, probe: probeOf(health) } } : null
+}
+
+function probeOf(health: NonNullable<ProviderFields['health']>): ProbeSettings {
+  const {
+    path = null,
+    interval_ms = 5_000,
+    timeout_ms = 2_000,
+    unhealthy_after = 3,
+    healthy_after = 1,
+  } = health
+  return {
+    path,
+    intervalMs: interval_ms,
+    timeoutMs: timeout_ms,
+    unhealthyAfter: unhealthy_after,
+    healthyAfter: healthy_after,
+  }
+}
+
+/** Without a trailing slash; null when there is an issue. */
+function baseUrlOf(text: string, at: Path, issues: Issues): string | null {
   const url = URL.parse(text)
   if (url === null || !['http:', 'https:'].includes(url.protocol))
     issues.add(at, 'must be an http or https URL')

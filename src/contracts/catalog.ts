@@ -25,7 +25,10 @@ export interface ConfiguredProvider {
   readonly name: string
   /** Names the protocol, e.g. `openai-compatible`. */
   readonly kind: string
+  /** Of a pool: that of its first replica. */
   readonly baseUrl: string
+  /** Servers that answer alike, of which each call is made at one; null: there is the one at `baseUrl`. */
+  readonly pool: PoolSettings | null
   readonly credential: string | null
   readonly access: 'byok' | 'platform'
   /** Owner of a byok provider; null for platform. */
@@ -34,6 +37,25 @@ export interface ConfiguredProvider {
   readonly concurrency: number | null
   /** How long a call waits for one of these before it is made at the next entry, ms. */
   readonly queueMs: number
+}
+
+/** Replicas of a provider, and how they are probed. */
+export interface PoolSettings {
+  /** One of each replica, in the order of the configuration, which numbers them from 0. */
+  readonly baseUrls: readonly string[]
+  readonly probe: ProbeSettings
+}
+
+/** How a replica is asked whether it is well. */
+export interface ProbeSettings {
+  /** From the root of the server, with a slash before it; null: the list of models below the base URL. */
+  readonly path: string | null
+  readonly intervalMs: number
+  readonly timeoutMs: number
+  /** Probes in a row that fail until no call is made at it. */
+  readonly unhealthyAfter: number
+  /** Probes in a row that succeed until calls are made at it again. */
+  readonly healthyAfter: number
 }
 
 export const ACCEPT_RULES = [

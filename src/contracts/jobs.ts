@@ -51,11 +51,25 @@ export interface JobSpec {
   /** Lines for `warnings` that came up while the request was read. */
   readonly warnings: readonly string[]
   readonly work: JobWork
-  /** Id of the one webhook event that there will be; null for jobs of the queue, which send none. */
+  /**
+   * Id of the one webhook event that there will be, `cbk_…` where it goes to the callback; null for jobs of the queue,
+   * which send none.
+   */
   readonly eventId: string | null
   /** Absent: the job came by the gateway's own endpoints. */
   readonly door?: JobDoor
+  /** Where its end is told instead of at the webhook of its workspace; absent: there. */
+  readonly callback?: JobCallback
 }
+
+/** The end of a job as a vendor tells it, to where the caller of its door said. */
+export interface JobCallback {
+  readonly vendor: CallbackVendor
+  /** `CallbackTerms` as JSON, sealed: an address may be a secret, a header is one. */
+  readonly sealed: string
+}
+
+export type CallbackVendor = 'assemblyai' | 'deepgram' | 'elevenlabs'
 
 /** What a door in a vendor's wire format tells again of a job. */
 export interface JobDoor {
@@ -78,6 +92,8 @@ export interface JobFacts {
   readonly policy_version_id: string | null
   readonly lk_applied_purpose: string | null
   readonly lk_purpose_source: string | null
+  /** Channels of the audio, for jobs whose callback tells them; null: unknown. */
+  readonly audio_channels?: number | null
 }
 
 /** One line of a job's history, written by the very step that made the change. */
@@ -174,6 +190,8 @@ export interface JobProgress {
 export interface UpstreamProgress {
   /** Which entry of which route: see `entryKey`. */
   readonly entry: string
+  /** At which of its servers: see `replicaKey`. Absent: written before there were several. */
+  readonly replica?: string
   /** As the provider's operation wrote it. */
   readonly state: unknown
 }

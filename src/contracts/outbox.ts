@@ -1,8 +1,8 @@
 import type { JobStatus } from './jobs.ts'
 
-/** The announcement of a job's end, to be delivered to the workspace's webhook. */
+/** The announcement of a job's end, to be delivered to the workspace's webhook or to the job's own callback. */
 export interface WebhookEvent {
-  /** `evt_…`: the same over all attempts. */
+  /** `evt_…`, of a callback `cbk_…`: the same over all attempts. */
   readonly id: string
   readonly jobId: string
   readonly workspace: string

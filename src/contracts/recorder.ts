@@ -8,6 +8,8 @@ import type { Failure } from './upstream.ts'
 export interface AttemptRecord {
   readonly provider: string
   readonly model: string
+  /** Which of the provider's replicas, by its place in `base_urls`; null: it has one address. */
+  readonly replica: number | null
   readonly status: number | null
   readonly milliseconds: number
   /** `ok`, or why it failed, in our words. */

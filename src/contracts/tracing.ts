@@ -45,8 +45,12 @@ export interface Trace {
   end(): void
   /** The request is refused, or the call has failed: so has the step that goes on. */
   failed(error: ErrorCode): void
-  /** An entry is asked. Its span goes on until `attemptEnded` or `attemptLeft`. */
-  attempt(operation: OperationName, entry: Entry): void
+  /**
+   * An entry is asked. Its span goes on until `attemptEnded` or `attemptLeft`.
+   *
+   * @param baseUrl of the server among its replicas; undefined: its provider has one address
+   */
+  attempt(operation: OperationName, entry: Entry, baseUrl?: string): void
   /** Trace context in headers, for whom the attempt that is under way asks. */
   headers(): Readonly<Record<string, string>>
   /** The first piece of a streamed answer is here. */

@@ -1,5 +1,7 @@
 /** A delivery as it goes out. */
 export interface WebhookMessage {
+  /** Absent: POST. */
+  readonly method?: 'POST' | 'PUT'
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>
   /** JSON. */
@@ -13,6 +15,8 @@ export type Posted =
       readonly status: number
       /** Pause that its Retry-After asks for, in milliseconds; null without one. */
       readonly retryAfterMs: number | null
+      /** The protocol of the delivery has no further attempt after this status. */
+      readonly isFinal?: true
     }
   /** Nothing was sent, and nothing will be sent to this URL: webhooks may not go to its address. */
   | { readonly kind: 'refused'; readonly reason: string }
@@ -24,7 +28,7 @@ export type PostWebhook = (url: string, message: WebhookMessage) => Promise<Post
 
 /** Content of a signature. */
 export interface Signable {
-  /** `evt_…` */
+  /** `evt_…` or `cbk_…` */
   readonly id: string
   /** Time of the attempt, in Unix seconds. */
   readonly timestamp: number

@@ -26,17 +26,17 @@ export function attemptWhole<K extends OperationName>(
   attempt: Attempt,
 ): Promise<{ readonly got: Answer<K> } | AttemptFailure> {
   const { services, context, call, signal, job } = active
-  const { candidate, deadlineAtMs, resumes } = attempt
+  const { candidate, deadlineAtMs, resumes, placed } = attempt
   const { entry } = candidate
   const { send, timing } = services
   const memory = leaseMemory(services.budget, context)
   const adapted = adapt(call, entry)
   const operation = operationAt(services, call.operation, candidate)
+  const target = targetOf(entry, placed)
   const checkpoint =
-    job !== null && operation.resume !== undefined ? new Checkpoint(job, entry, resumes) : null
+    job !== null && operation.resume !== undefined ? new Checkpoint(job, entry, target, resumes) : null
   const traceContext = traceContextOf(context)
   const options = { send, timing, signal, traceContext, deadlineAtMs, memory, checkpoint }
-  const target = targetOf(entry)
   const keyed = job === null ? target : { ...target, attemptKey: attemptKeyOf(job, entry) }
   const { payload } = adapted
   const ending = entry.pull

@@ -175,7 +175,13 @@ export class EarlyAttempt {
       deadlineMs: never,
       deadlineAtMs: never,
     }
-    const ending = attemptWhole(active, { candidate, deadlineAtMs: never, last: true, resumes: false })
+    const ending = attemptWhole(active, {
+      candidate,
+      deadlineAtMs: never,
+      last: true,
+      resumes: false,
+      placed: null,
+    })
     this.#ended = ending
       .catch(() => null)
       .finally(() => {

@@ -27,6 +27,7 @@ import { requiredFeatures } from '../providers/transcript-needs.ts'
 import type { Call } from './call.ts'
 import { factsFor, isLive } from './facts-for.ts'
 import { countCharacters } from './meter.ts'
+import type { PlacedAttempt } from './replicas.ts'
 import { type Exclusion, overLimit } from './verdict.ts'
 
 /** Requirements of a call on an entry; computed once for however many entries there are. */
@@ -401,13 +402,32 @@ export function adapt(call: Call, entry: Entry): Adapted<OperationName> {
 
 const targets = new WeakMap<Entry, Target>()
 
-/** Address and credential of an attempt at an entry: one object for all of them, so that adapters can build on it. */
-export function targetOf(entry: Entry): Target {
+/** The same of each replica, by its base URL. */
+const placedTargets = new WeakMap<Entry, Map<string, Target>>()
+
+/**
+ * Address and credential of an attempt at an entry: one object for all of them, so that adapters can build on it.
+ *
+ * @param placed at which replica; null: at the provider's own address
+ */
+export function targetOf(entry: Entry, placed: PlacedAttempt | null = null): Target {
+  if (placed !== null) return placedTarget(entry, placed)
   const known = targets.get(entry)
   if (known !== undefined) return known
   const { provider, model, options } = entry
   const target = { model, baseUrl: provider.baseUrl, credential: provider.credential, options }
   targets.set(entry, target)
+  return target
+}
+
+function placedTarget(entry: Entry, { replica: { baseUrl } }: PlacedAttempt): Target {
+  let known = placedTargets.get(entry)
+  if (known === undefined) {
+    known = new Map()
+    placedTargets.set(entry, known)
+  }
+  const target = known.get(baseUrl) ?? { ...targetOf(entry), baseUrl }
+  known.set(baseUrl, target)
   return target
 }
 

@@ -11,6 +11,7 @@ import { isCurable } from './health.ts'
 import { estimateOf, type Metered } from './meter.ts'
 import { type AttemptFailure, entryKey } from './operation.ts'
 import { type AttemptSlot, callSlot, type SlotOf } from './provider-slots.ts'
+import { isOfServer, type PlacedAttempt, type Replica, TRIES_MAX } from './replicas.ts'
 import type { Candidate, Selection } from './selection.ts'
 import type { ActiveCall, Services } from './services.ts'
 import { exhausted, isCutShort, outcomeUnknown, rejected } from './upstream-errors.ts'
@@ -25,6 +26,8 @@ export interface Attempt {
   readonly last: boolean
   /** It resumes what an earlier claim of the job has ordered from this entry. */
   readonly resumes: boolean
+  /** The replica that it is made at; null: its provider has one address. */
+  readonly placed: PlacedAttempt | null
 }
 
 export interface AttemptSuccess<Got> {
@@ -55,6 +58,9 @@ export function failOver<Active extends ActiveCall, Got>(
   }
 }
 
+/** Least time in which another replica is worth trying. */
+const RETRY_LEAST_MS = 100
+
 type RunAttempt<Active, Got> = (
   active: Active,
   attempt: Attempt,
@@ -67,10 +73,12 @@ class Failover<Active extends ActiveCall, Got> {
   readonly #candidates: readonly Candidate[]
   /** What an earlier claim of the job has begun with; null: nothing. */
   readonly #begun: Candidate | null
-  readonly #run: RunAttempt<Active, Got>
+  readonly #attempt: RunAttempt<Active, Got>
   readonly #slotOf: SlotOf
   #index = 0
   #failure: Failure | null = null
+  /** Replicas of the entry at which the call was made. */
+  #tried: Replica[] | null = null
 
   constructor(
     active: Active,
@@ -82,7 +90,7 @@ class Failover<Active extends ActiveCall, Got> {
     this.#considered = selection.considered
     this.#begun = begunCandidate(active.job, selection)
     this.#candidates = this.#begun === null ? selection.candidates : putFirst(this.#begun, selection)
-    this.#run = run
+    this.#attempt = run
     this.#slotOf = slotOf
   }
 
@@ -103,9 +111,10 @@ class Failover<Active extends ActiveCall, Got> {
       const needed = resumes || (last && this.#failure === null)
       if (!services.health.admit(candidate.entry, startMs) && !needed) continue
       this.#index = index + 1
+      this.#tried = null
       const whole = last || createsOnce(services, call.operation, candidate.entry)
       const limitMs = whole ? deadlineAtMs : (startMs + deadlineAtMs) / 2
-      const attempt = { candidate, deadlineAtMs: limitMs, last, resumes }
+      const attempt = { candidate, deadlineAtMs: limitMs, last, resumes, placed: null }
       const slot = this.#slotOf(candidate.entry)
       return slot === null ? this.#try(attempt, startMs, null) : this.#tryInSlot(attempt, startMs, slot)
     }
@@ -128,30 +137,63 @@ class Failover<Active extends ActiveCall, Got> {
     const startMs = performance.now()
     if (lease === null) {
       const failure = { failure: slot.busy, blamed: false, unknown: false }
-      return this.#goOn(beginAttempt(this.#active, candidate, startMs, null), failure)
+      return this.#goOn(attempt, beginAttempt(this.#active, attempt, startMs, null), failure)
     }
     const isWhole = limitMs === deadlineAtMs
     const laterMs = isWhole ? deadlineAtMs : (startMs + deadlineAtMs) / 2
     return this.#try({ ...attempt, deadlineAtMs: laterMs }, startMs, lease)
   }
 
+  /** Makes an attempt: of a provider with replicas, at one of them. */
   #try(attempt: Attempt, startMs: number, slot: SlotLease | null): Promise<AttemptSuccess<Got>> {
-    const recorder = beginAttempt(this.#active, attempt.candidate, startMs, slot)
-    return start(this.#run, this.#active, attempt).then(
-      (ended) => ('got' in ended ? { got: ended.got, recorder } : this.#goOn(recorder, ended)),
+    const pool = this.#active.services.replicas.of(attempt.candidate.entry.provider)
+    if (pool === null) return this.#run(attempt, startMs, slot)
+    const progress = attempt.resumes ? this.#active.job?.progress : null
+    const begun = progress?.replica === undefined ? null : pool.placeAt(progress.replica)
+    return this.#run({ ...attempt, placed: begun ?? pool.place() }, startMs, slot)
+  }
+
+  #run(attempt: Attempt, startMs: number, slot: SlotLease | null): Promise<AttemptSuccess<Got>> {
+    const recorder = beginAttempt(this.#active, attempt, startMs, slot)
+    return start(this.#attempt, this.#active, attempt).then(
+      (ended) => ('got' in ended ? { got: ended.got, recorder } : this.#goOn(attempt, recorder, ended)),
       (error: unknown) => this.#breakOff(recorder, error),
     )
   }
 
-  #goOn(recorder: AttemptRecorder, ended: AttemptFailure): Promise<AttemptSuccess<Got>> {
+  #goOn(attempt: Attempt, recorder: AttemptRecorder, ended: AttemptFailure): Promise<AttemptSuccess<Got>> {
     const { context } = this.#active
     const { failure } = ended
     this.#failure = failure
+    const placed = attempt.placed === null ? null : this.#placeAgain(attempt, attempt.placed, ended)
+    if (placed !== null) {
+      const slot = recorder.replaced(failure)
+      context.estimate = null
+      return this.#run({ ...attempt, resumes: false, placed }, performance.now(), slot)
+    }
     recorder.failed(failure, ended.blamed)
     if (ended.unknown) throw outcomeUnknown(context, failure)
     context.estimate = null
     if (!isCurable(failure)) throw rejected(context, failure)
     return this.tryNext()
+  }
+
+  /**
+   * Another replica for a call that failed at one: where the call might go to another entry, and the server may be to
+   * blame. It has what is left of the entry's time, so one that hung until the end of that was the last. What a server
+   * took an order for and did not do, another one like it would not do either.
+   */
+  #placeAgain(attempt: Attempt, { replica }: PlacedAttempt, ended: AttemptFailure): PlacedAttempt | null {
+    const { services, call, signal } = this.#active
+    const { entry } = attempt.candidate
+    const { failure, blamed, unknown } = ended
+    if (!blamed || unknown || !isOfServer(failure) || signal.aborted) return null
+    if (failure.kind !== 'connect' && createsOnce(services, call.operation, entry)) return null
+    const leftMs = attempt.deadlineAtMs - performance.now()
+    this.#tried ??= []
+    this.#tried.push(replica)
+    if (this.#tried.length >= TRIES_MAX || leftMs < RETRY_LEAST_MS) return null
+    return services.replicas.of(entry.provider)?.placeAgain(this.#tried) ?? null
   }
 
   #breakOff(recorder: AttemptRecorder, error: unknown): never {
@@ -174,13 +216,13 @@ function start<Active, Got>(run: RunAttempt<Active, Got>, active: Active, attemp
 /** Notes an attempt on the context before it is made: once the caller leaves nothing is noted any more. */
 function beginAttempt(
   { services, context, call }: ActiveCall,
-  candidate: Candidate,
+  { candidate, placed }: Attempt,
   startMs: number,
   slot: SlotLease | null,
 ): AttemptRecorder {
   const { entry } = candidate
-  context.trace?.attempt(call.operation, entry)
-  const recorder = new AttemptRecorder(services, context, call.operation, candidate, startMs, slot)
+  context.trace?.attempt(call.operation, entry, placed?.replica.baseUrl)
+  const recorder = new AttemptRecorder(services, context, call.operation, candidate, startMs, slot, placed)
   context.noteRoute(candidate.route)
   context.forPurpose = candidate.forPurpose
   context.estimate = new AttemptEstimate(entry, call)
@@ -255,7 +297,8 @@ class AttemptRecorder implements AttemptRecord {
   readonly #context: CallContext
   readonly #operation: OperationName
   readonly #startedMs: number
-  readonly #slot: SlotLease | null
+  #slot: SlotLease | null
+  readonly #placed: PlacedAttempt | null
   readonly #failover: boolean
   /** How long it took; null while it is under way. */
   #milliseconds: number | null = null
@@ -270,6 +313,7 @@ class AttemptRecorder implements AttemptRecord {
     candidate: Candidate,
     startedMs: number,
     slot: SlotLease | null,
+    placed: PlacedAttempt | null,
   ) {
     this.#services = services
     this.#context = context
@@ -277,6 +321,7 @@ class AttemptRecorder implements AttemptRecord {
     this.#candidate = candidate
     this.#startedMs = startedMs
     this.#slot = slot
+    this.#placed = placed
     this.#failover = context.attempts.length > 0
     // Most calls have one, and a list that is pushed to takes room for seventeen.
     if (this.#failover) context.attempts.push(this)
@@ -295,6 +340,10 @@ class AttemptRecorder implements AttemptRecord {
     return this.#candidate.entry.model
   }
 
+  get replica(): number | null {
+    return this.#placed === null ? null : this.#placed.index
+  }
+
   get milliseconds(): number {
     return this.#milliseconds ?? Math.round(performance.now() - this.#startedMs)
   }
@@ -311,6 +360,7 @@ class AttemptRecorder implements AttemptRecord {
     if (streamed) this.#firstDeltaMs = passedMs
     const milliseconds = this.#note(200, 'ok', null, nowMs)
     this.#services.latency.note(this.#candidate.entry, milliseconds, nowMs)
+    this.#placed?.answered()
   }
 
   /** Records that the answer came whole. */
@@ -322,11 +372,24 @@ class AttemptRecorder implements AttemptRecord {
 
   /** @param blamed false when the entry is not to blame: nothing was sent to it, or it did answer */
   failed(failure: Failure, blamed: boolean): void {
-    if (!this.#close(failure.kind)) return
-    this.#note(failure.status, failure.reason, failure)
-    this.#context.trace?.attemptEnded(failure.status, failure)
-    if (blamed) this.#services.health.failed(this.#candidate.entry, failure, performance.now())
+    // An answer that breaks off at one server says nothing of an entry that has others.
+    const wasAnswered = this.#answered
+    if (!this.#closeFailed(failure, blamed)) return
+    if (blamed && !(wasAnswered && this.#placed?.isPoolUp === true))
+      this.#services.health.failed(this.#candidate.entry, failure, performance.now())
     else this.#services.health.released(this.#candidate.entry)
+  }
+
+  /**
+   * Records the failure of a replica whose call is made at another one, which says nothing of the entry yet.
+   *
+   * @returns the slot, which the call keeps
+   */
+  replaced(failure: Failure): SlotLease | null {
+    const slot = this.#slot
+    this.#slot = null
+    this.#closeFailed(failure, true)
+    return slot
   }
 
   /** Records an end without a verdict: the caller left, or the gateway itself could not go on. */
@@ -337,10 +400,19 @@ class AttemptRecorder implements AttemptRecord {
     this.#services.health.released(this.#candidate.entry)
   }
 
+  #closeFailed(failure: Failure, blamed: boolean): boolean {
+    if (blamed && !this.#closed) this.#placed?.failed(failure)
+    if (!this.#close(failure.kind)) return false
+    this.#note(failure.status, failure.reason, failure)
+    this.#context.trace?.attemptEnded(failure.status, failure)
+    return true
+  }
+
   #close(outcome: AttemptOutcome): boolean {
     if (this.#closed) return false
     this.#closed = true
     this.#slot?.release()
+    this.#placed?.release()
     if (!this.#answered) this.#waited()
     this.#services.watch?.attempted({
       entry: this.#candidate.entry,

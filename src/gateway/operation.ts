@@ -16,6 +16,7 @@ import {
 import { Interrupted, type JobContext } from './call.ts'
 import type { CallContext } from './call-context.ts'
 import { isCurable } from './health.ts'
+import { replicaKey } from './replicas.ts'
 import type { CallTiming } from './services.ts'
 
 type Stepper<Call, Result> = Omit<Operation<Call, Result>, 'streamed'>
@@ -418,17 +419,25 @@ export function attemptKeyOf({ id, retries }: JobContext, entry: Entry): string 
 export class Checkpoint {
   readonly #job: JobContext
   readonly #entry: string
+  /** The server at which the work is followed. */
+  readonly #replica: string
   /** State of an earlier claim's work at this entry; null: there is none. */
   readonly resumed: { readonly state: unknown } | null
   /** JSON of the newest state that was kept. */
   #state: string | null
 
-  /** @param resumes whether the job's progress is that of this very entry */
-  constructor(job: JobContext, entry: Entry, resumes: boolean) {
+  /**
+   * @param resumes whether the job's progress is that of this very entry. A server other than the one of its `target`
+   *        knows nothing of it.
+   */
+  constructor(job: JobContext, entry: Entry, target: Target, resumes: boolean) {
     this.#job = job
     this.#entry = entryKey(entry)
-    this.resumed = resumes && job.progress !== null ? { state: job.progress.state } : null
-    this.#state = this.resumed === null ? null : JSON.stringify(this.resumed.state)
+    this.#replica = replicaKey(target.baseUrl)
+    const progress = resumes ? job.progress : null
+    const isHere = (progress?.replica ?? this.#replica) === this.#replica
+    this.resumed = progress !== null && isHere ? { state: progress.state } : null
+    this.#state = progress === null ? null : JSON.stringify(progress.state)
   }
 
   /** Whether another claim could resume the work. */
@@ -441,7 +450,7 @@ export class Checkpoint {
     const json = JSON.stringify(state)
     if (json === this.#state) return
     this.#state = json
-    this.#job.note({ entry: this.#entry, state })
+    this.#job.note({ entry: this.#entry, replica: this.#replica, state })
   }
 
   /** Forgets the work: there is nothing left to resume. */

@@ -16,6 +16,7 @@ import type { Call, JobContext } from './call.ts'
 import type { AdmittedContext } from './call-context.ts'
 import type { CircuitBreakers, LatencyTracker } from './health.ts'
 import type { MoneyLeases } from './money-leases.ts'
+import type { ReplicaPools } from './replicas.ts'
 
 /** Everything the gateway works with; built once by `main`. */
 export interface Services {
@@ -45,6 +46,8 @@ export interface Services {
   readonly random: () => number
   readonly latency: LatencyTracker
   readonly health: CircuitBreakers
+  /** The servers of providers that have several. */
+  readonly replicas: ReplicaPools
   /** Absent: nobody counts. */
   readonly watch?: CallWatch
   /** Absent: nobody counts. */

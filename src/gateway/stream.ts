@@ -198,7 +198,7 @@ export async function openAttempt(
   const { candidate } = attempt
   const { streamed } = operationAt(services, call.operation, candidate)
   const adapted = adapt(call, candidate.entry)
-  const target = targetOf(candidate.entry)
+  const target = targetOf(candidate.entry, attempt.placed)
   if (streamed === undefined || isGated(candidate) || streamed.applies?.(adapted.payload, target) === false) {
     return openWhole(active, attempt)
   }

@@ -241,7 +241,8 @@ async function transcribe(
     })
     .finally(stopReading)
   try {
-    const facts = factsOf(outcome)
+    const told = job.callback === undefined ? {} : { audio_channels: audio.channels }
+    const facts = { ...factsOf(outcome), ...told }
     if (job.kind === 'queue') return { result: null, facts }
     const json = JSON.stringify(transcriptEnvelope(outcome))
     // The end of the claim finds out by itself whether the job was cancelled or lost: only an object is not worth it.

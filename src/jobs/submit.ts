@@ -3,7 +3,7 @@ import { toAbortSignal } from '../cancellation.ts'
 import type { Audio } from '../contracts/audio.ts'
 import type { Principal } from '../contracts/catalog.ts'
 import type { JobObjects } from '../contracts/job-objects.ts'
-import type { Job, JobDoor, JobSpec, JobSubmission, Jobs, Submitted } from '../contracts/jobs.ts'
+import type { Job, JobCallback, JobDoor, JobSpec, JobSubmission, Jobs, Submitted } from '../contracts/jobs.ts'
 import type { AudioDigester, MediaProbe } from '../contracts/media.ts'
 import { GatewayError } from '../errors.ts'
 import type { AdmittedContext } from '../gateway/call-context.ts'
@@ -41,6 +41,14 @@ export interface Submission {
   readonly key: string | undefined
   /** Absent: it came by the gateway's own endpoint. */
   readonly door?: JobDoor
+  /** Absent: its end is told to the webhook of the workspace. */
+  readonly callback?: RequestedCallback
+}
+
+/** A callback with what tells it from others: each time it is sealed it looks different. */
+export interface RequestedCallback {
+  readonly kept: JobCallback
+  readonly identity: string
 }
 
 export interface SubmittedJob {
@@ -64,11 +72,11 @@ export async function submitJob(
   context: AdmittedContext,
   parts: SubmitParts,
 ): Promise<SubmittedJob> {
-  const { id, request, key } = submission
+  const { id, key } = submission
   const { principal } = context
   const stored = await storeInput(submission, context, parts)
   const spec = specOf(submission, stored.audio, context)
-  const slot = key === undefined ? null : slotOf(key, stored.identity!, request, principal)
+  const slot = key === undefined ? null : slotOf(key, stored.identity!, submission, principal)
   // When this throws the job may exist: its audio stays until the sweeper has found that it does not.
   const submitted = await submitUntilTaken({ spec, slot }, parts.services.state.jobs)
   const isNew = submitted.state === 'accepted' && submitted.id === id
@@ -184,7 +192,7 @@ function isSameObject({ source: one }: Audio, { source: other }: Audio): boolean
 }
 
 function specOf(
-  { id, request: { options, selectors, warnings }, door }: Submission,
+  { id, request: { options, selectors, warnings }, door, callback }: Submission,
   audio: StoredInput['audio'],
   context: AdmittedContext,
 ): JobSpec {
@@ -197,22 +205,23 @@ function specOf(
     selectors,
     warnings,
     work: { operation: 'transcription', options, audio },
-    eventId: newId('evt'),
+    eventId: newId(callback === undefined ? 'evt' : 'cbk'),
     ...(door === undefined ? {} : { door }),
+    ...(callback === undefined ? {} : { callback: callback.kept }),
   }
 }
 
 function slotOf(
   key: string,
   identity: string,
-  { options, selectors }: TranscriptionInput,
+  { request: { options, selectors }, callback }: Pick<Submission, 'request' | 'callback'>,
   principal: Principal,
 ): JobSubmission['slot'] {
   // The mode that a job was asked for with makes no other job.
   const comparable = { ...options, mode: 'async' as const }
   return {
     id: slotIdOf(principal, 'transcription_job', key),
-    fingerprint: fingerprintOf('transcription', comparable, selectors, identity),
+    fingerprint: fingerprintOf('transcription', comparable, selectors, identity, callback?.identity),
     keepMs: KEY_MS,
   }
 }

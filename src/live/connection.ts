@@ -85,7 +85,7 @@ export class LiveConnection implements SocketListener {
 
   constructor(
     active: ActiveCall<'transcription'>,
-    { candidate, deadlineAtMs }: Attempt,
+    { candidate, deadlineAtMs, placed }: Attempt,
     listener: ConnectionListener,
   ) {
     const { services, context, call } = active
@@ -93,7 +93,7 @@ export class LiveConnection implements SocketListener {
     const live = services.providers.get(entry.provider.kind)?.live
     if (live === undefined) throw new Error(`${entry.provider.kind} does not transcribe live`)
     const { payload, warnings } = adapt(call, entry)
-    const target = targetOf(entry)
+    const target = targetOf(entry, placed)
     const handshake = live.handshake(payload as LiveCall, target)
     const { bills = 'audio', replay_speed: speed = SPEED } = entry.facts.live ?? {}
     this.candidate = candidate

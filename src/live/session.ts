@@ -501,8 +501,11 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
     this.fail(error)
   }
 
-  /** The other entries first; the one that is left comes last, and only if it had worked. */
-  #selectionBehind({ candidate, hasWorked }: LiveConnection, rotates: boolean): Selection | null {
+  /** The other entries first; the one that is left comes last, and only if it had worked or has other servers. */
+  #selectionBehind(from: LiveConnection, rotates: boolean): Selection | null {
+    const { candidate } = from
+    const pool = this.#parts.services.replicas.of(candidate.entry.provider)
+    const hasWorked = from.hasWorked || pool?.isUp === true
     const others = this.#request.selection.candidates.filter(({ entry }) => entry !== candidate.entry)
     const candidates = rotates ? [candidate, ...others] : hasWorked ? [...others, candidate] : others
     return candidates.length === 0 ? null : { ...this.#request.selection, candidates }

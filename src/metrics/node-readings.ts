@@ -1,5 +1,5 @@
 import { performance } from 'node:perf_hooks'
-import type { Entry, Route, Snapshot } from '../contracts/catalog.ts'
+import type { ConfiguredProvider, Entry, Route, Snapshot } from '../contracts/catalog.ts'
 import type { JobFigures } from '../contracts/jobs.ts'
 import type { LimiterFigures, RateLimiter } from '../contracts/rate-limit.ts'
 import { callLimit, type Slots } from '../contracts/slots.ts'
@@ -7,6 +7,13 @@ import type { Reading } from './family.ts'
 
 /** How an entry fares, as its metric writes it: the larger, the less it is asked. */
 const HEALTH = { closed: 0, half_open: 1, open: 2, cooling: 3 } as const
+
+/** What is read of a server of a provider. */
+interface Replica {
+  readonly underWay: number
+  readonly ejections: number
+  isUp(nowMs: number): boolean
+}
 
 /** The parts of a node that are read at a scrape. */
 export interface NodeParts {
@@ -23,6 +30,8 @@ export interface NodeParts {
   readonly settlements: { readonly pending: number }
   readonly rateLimiter: Pick<RateLimiter, 'figures'>
   readonly slots: Pick<Slots, 'held' | 'waiting'>
+  /** The servers of a provider; null: it has one. */
+  readonly replicas: { of(provider: ConfiguredProvider): { readonly replicas: readonly Replica[] } | null }
   readonly snapshot: () => Snapshot
   readonly healthOf: (entry: Entry) => keyof typeof HEALTH
   readonly bodies: () => BodyCounts
@@ -73,6 +82,7 @@ export function nodeReadings(parts: NodeParts): Reading[] {
     ...bodyReadings(bodies()),
     ...limiterReadings(rateLimiter.figures()),
     slotReading(parts),
+    ...replicaReadings(parts),
     breakers(parts),
     eventLoop(),
   ]
@@ -152,12 +162,49 @@ function limiterReadings({ mode, decisions }: LimiterFigures): Reading[] {
   ]
 }
 
+/** Each provider that an app leads to, by its name. */
+function providersOf(snapshot: Snapshot): Map<string, ConfiguredProvider> {
+  const providers = new Map<string, ConfiguredProvider>()
+  for (const { entries } of routesOf(snapshot))
+    for (const { provider } of entries) providers.set(provider.name, provider)
+  return providers
+}
+
+/** Providers that have several servers alone. */
+function replicaReadings({ snapshot, replicas }: NodeParts): Reading[] {
+  const nowMs = performance.now()
+  const pools = [...providersOf(snapshot()).values()].flatMap((provider) => {
+    const pool = replicas.of(provider)
+    return pool === null ? [] : [{ name: provider.name, replicas: pool.replicas }]
+  })
+  const reading = (
+    about: Pick<Reading, 'name' | 'help' | 'type'>,
+    read: (replica: Replica) => number,
+  ): Reading => ({
+    ...about,
+    labels: ['provider', 'replica'],
+    values: pools.flatMap((pool) =>
+      pool.replicas.map((one, at) => [[pool.name, String(at)], read(one)] as const),
+    ),
+  })
+  const up = 'Whether this node makes calls at a server of a provider, by its place in base_urls: 1 or 0.'
+  const calls = 'Calls and live sessions of this node that are under way at it.'
+  const ejections = 'How often this node passed it over for a while because a call at it had failed.'
+  return [
+    reading({ name: 'larkway_replica_up', help: up, type: 'gauge' }, (one) => (one.isUp(nowMs) ? 1 : 0)),
+    reading({ name: 'larkway_replica_calls', help: calls, type: 'gauge' }, (one) => one.underWay),
+    reading(
+      { name: 'larkway_replica_ejections_total', help: ejections, type: 'counter' },
+      (one) => one.ejections,
+    ),
+  ]
+}
+
 /** Accounts that have a limit alone. */
 function slotReading({ snapshot, slots }: NodeParts): Reading {
   const limits = new Map<string, number>()
-  for (const { entries } of routesOf(snapshot()))
-    for (const { provider } of entries)
-      if (provider.concurrency !== null) limits.set(provider.name, provider.concurrency)
+  for (const [name, { concurrency }] of providersOf(snapshot()))
+    if (concurrency !== null) limits.set(name, concurrency)
   return {
     name: 'larkway_slots',
     help: 'Calls at once at accounts with a limit of them: the limit of all nodes, and of this one held and waiting.',

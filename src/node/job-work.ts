@@ -1,3 +1,5 @@
+import { CALLBACK_FORMS } from '../api/callback-forms.ts'
+import { openResult } from '../jobs/results.ts'
 import { startPurge } from '../jobs/retention.ts'
 import { startJobRunner } from '../jobs/runner.ts'
 import { createWebhookPoster } from '../outbound/post-webhook.ts'
@@ -48,6 +50,12 @@ export function startJobWork(parts: Node): JobWork {
     log,
     secretKeys: parts.secretKeys,
     signer: parts.workers.signer,
+    callbacks: {
+      state,
+      forms: CALLBACK_FORMS,
+      openResult: (job, result, reader) =>
+        openResult(job, result, reader, { budget: parts.budget, state, objects }),
+    },
     post: createWebhookPoster({ insecure: environment.LARKWAY_INSECURE_WEBHOOKS }),
     timing: timing.deliveries ?? {},
     onOutcome: (outcome) => parts.metrics?.work.delivered(outcome),

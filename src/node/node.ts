@@ -6,6 +6,8 @@ import { createAccountViews, createSettlements, createUsageBuffer } from '../gat
 import { createCircuitBreakers, createLatencyTracker } from '../gateway/health.ts'
 
 import { createMoneyLeases } from '../gateway/money-leases.ts'
+import { ReplicaProbes } from '../gateway/replica-probes.ts'
+import { ReplicaPools } from '../gateway/replicas.ts'
 import type { Services } from '../gateway/services.ts'
 
 import { createJobSignals } from '../jobs/watch.ts'
@@ -69,8 +71,7 @@ export async function openNode(
   const state = await openState(environment, log)
   closers.push(() => state.close())
   const secretKeys = await readSecretKeys(environment.LARKWAY_SECRET_KEYS, environment.LARKWAY_DATA)
-  const sandbox = new BuiltInSandbox((error) => log.error({ err: error }, 'sandbox'))
-  closers.push(() => sandbox.close())
+  const sandbox = openSandbox(log, closers)
   const sources = { environment, env, log, store: state.catalog, secretKeys, sandbox }
   const catalog = await openSnapshots(sources, closers)
   const budget = createBudget(environment.LARKWAY_MEMORY_MIB * MIB)
@@ -112,6 +113,7 @@ export async function openNode(
       spool,
       workers,
       services,
+      replicaProbes: openReplicaProbes(services, catalog, log, closers),
       live,
       recorder: openRecorder(services, { state, log, timing, live }, closers),
       /** Reads the keys of the state at once. */
@@ -131,6 +133,12 @@ function openAnswers(options: SpeechCacheOptions, closers: Closer[]) {
   const speechCache = createSpeechCache(options)
   closers.push(async () => speechCache.close())
   return { speechCache, slotResults: createSlotResults(options) }
+}
+
+function openSandbox(log: Logger, closers: Closer[]): BuiltInSandbox {
+  const sandbox = new BuiltInSandbox((error) => log.error({ err: error }, 'sandbox'))
+  closers.push(() => sandbox.close())
+  return sandbox
 }
 
 function uploadSlotsFor({ S3_BUCKET }: Environment): number {
@@ -153,6 +161,18 @@ async function sweep(
   const ages = { slotTtlSeconds, cacheTtlSeconds, longestCallMs }
   const sweeper = await startSweeper({ objects, log, alone, ...ages, knownJobs })
   closers.push(() => sweeper.stop())
+}
+
+function openReplicaProbes(
+  { replicas: pools, providers: protocols, open, random }: Services,
+  catalog: Catalog,
+  log: Logger,
+  closers: Closer[],
+): ReplicaProbes {
+  const inForce = () => catalog.desk.good().providers
+  const probes = new ReplicaProbes({ pools, inForce, protocols, open, random, log })
+  closers.push(() => probes.stop())
+  return probes
 }
 
 /** Opens the recorder of this node for the console. It must be started once the node is complete. */
@@ -230,5 +250,6 @@ function openServices(
     random: Math.random,
     latency: createLatencyTracker(),
     health: createCircuitBreakers(),
+    replicas: new ReplicaPools(Math.random),
   }
 }

@@ -40,6 +40,7 @@ export async function serveMetrics(
     settlements: services.settlements,
     rateLimiter: state.rateLimiter,
     slots: state.slots,
+    replicas: services.replicas,
     snapshot: catalog.current,
     healthOf: (entry) => services.health.view(entry, performance.now()).state,
     bodies: () => spool.stats(),

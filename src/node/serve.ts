@@ -212,13 +212,14 @@ function running(node: Stoppable, onStop: () => void): RunningNode {
  * latest when none can be under way any more.
  */
 async function leave(
-  { parts: { catalog, services, live, log, timing }, server }: Stoppable,
+  { parts: { catalog, services, replicaProbes, live, log, timing }, server }: Stoppable,
   listenMs: number,
 ): Promise<void> {
   const { deadlineMs, videoDeadlineMs } = catalog.current()
   const answerMs = Math.max(deadlineMs, videoDeadlineMs) + ENDING_MS
   const { settlements, moneyLeases } = services
   live.goAway(LIVE_GRACE_SECONDS)
+  replicaProbes.stop()
   const pending = () => settlements.pending || moneyLeases.report()
   if (server === null) await ended(() => pending() === 0, answerMs)
   else await drain(server, pending, { ...drainTimes(listenMs, answerMs), ...timing.drain }, log)

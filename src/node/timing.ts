@@ -12,7 +12,7 @@ import type { DrainTimes } from './drain.ts'
  */
 export interface Timing {
   readonly jobs?: Partial<JobTiming>
-  readonly deliveries?: Partial<Pick<DeliveryTiming, 'leaseMs' | 'pollMs'>>
+  readonly deliveries?: Partial<DeliveryTiming>
   readonly purge?: Partial<PurgeTiming>
   readonly calls?: CallTiming
   readonly drain?: Partial<DrainTimes>

@@ -6,7 +6,7 @@ const HEAD_BYTES_MAX = 16 * 1024
 
 /** A request, with each of its headers but Content-Length. */
 export interface Question {
-  readonly method: 'GET' | 'POST'
+  readonly method: 'GET' | 'POST' | 'PUT'
   /** With the query. */
   readonly path: string
   readonly headers: Readonly<Record<string, string>>

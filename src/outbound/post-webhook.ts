@@ -113,10 +113,15 @@ async function connect(
   }
 }
 
-function ask(socket: Socket, { url }: WebhookUrl, { headers, body }: WebhookMessage, signal: AbortSignal) {
+function ask(
+  socket: Socket,
+  { url }: WebhookUrl,
+  { method = 'POST', headers, body }: WebhookMessage,
+  signal: AbortSignal,
+) {
   const path = url.pathname + url.search
   const question = {
-    method: 'POST',
+    method,
     path,
     headers: { host: url.host, ...headers, 'accept-encoding': 'identity', connection: 'close' },
     body,

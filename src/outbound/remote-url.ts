@@ -129,6 +129,44 @@ export function judgeWebhookUrl(text: string, insecure: boolean): WebhookUrl | {
   return { url, host, port: url.port === '' ? (local ? 80 : 443) : Number(url.port), local }
 }
 
+/** The address of a callback, and what its URL said of who sends it. */
+export interface CallbackUrl {
+  /** As the URL parser writes it, without credentials. */
+  readonly url: string
+  /** Value of `Authorization` (RFC 7617); null: the URL had no credentials. */
+  readonly authorization: string | null
+}
+
+/**
+ * Judges the text of a URL for the callback of one job: as for webhooks, but that it may have credentials, which are
+ * taken away from it.
+ *
+ * @returns or what is wrong with it, after "the URL"
+ */
+export function judgeCallbackUrl(text: string, insecure: boolean): CallbackUrl | { readonly issue: string } {
+  if (text.length > MAX_CHARACTERS) return { issue: `must have at most ${MAX_CHARACTERS} characters` }
+  const url = NOT_IN_URL.test(text) || !ABSOLUTE.test(text) ? null : URL.parse(text)
+  if (url === null) return { issue: 'must be an absolute https URL' }
+  const credentials = [url.username, url.password].map(decoded)
+  if (credentials.includes(null)) return { issue: 'must have credentials that are UTF-8' }
+  const isAuthorized = url.username !== '' || url.password !== ''
+  url.username = ''
+  url.password = ''
+  const judged = judgeWebhookUrl(url.href, insecure)
+  if ('issue' in judged) return judged
+  const basic = `Basic ${Buffer.from(credentials.join(':')).toString('base64')}`
+  return { url: judged.url.href, authorization: isAuthorized ? basic : null }
+}
+
+/** Null: what is percent-encoded is no UTF-8. */
+function decoded(text: string): string | null {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return null
+  }
+}
+
 /** @param host as the URL parser writes it: lower case, IDNA-encoded, IPv4 in its dotted form */
 function isPublicHost(host: string): boolean {
   return isIP(host) === 0 ? isPublicName(host) : isPublicAddress(host)

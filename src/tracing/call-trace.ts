@@ -109,14 +109,14 @@ export class CallTrace implements Trace {
     this.end()
   }
 
-  attempt(operation: OperationName, entry: Entry): void {
+  attempt(operation: OperationName, entry: Entry, baseUrl = entry.provider.baseUrl): void {
     this.end()
     this.#endAnswered()
     this.attemptLeft()
     this.#attempts += 1
     const name = `${GEN_AI_OPERATION[operation]} ${entry.model}`
     this.#attemptStartMs = this.#nowMs()
-    const facts = this.#isSampled ? attemptFacts(operation, entry, this.#attempts) : {}
+    const facts = this.#isSampled ? attemptFacts(operation, entry, baseUrl, this.#attempts) : {}
     this.#attempt = this.#child(name, SpanKind.CLIENT, facts)
   }
 
@@ -212,8 +212,13 @@ export class CallTrace implements Trace {
   }
 }
 
-function attemptFacts(operation: OperationName, { provider, model }: Entry, number: number): SpanFacts {
-  const url = URL.parse(provider.baseUrl)
+function attemptFacts(
+  operation: OperationName,
+  { provider, model }: Entry,
+  baseUrl: string,
+  number: number,
+): SpanFacts {
+  const url = URL.parse(baseUrl)
   return {
     [ATTR_GEN_AI_OPERATION_NAME]: GEN_AI_OPERATION[operation],
     [ATTR_GEN_AI_PROVIDER_NAME]: genAiProvider(provider.kind),

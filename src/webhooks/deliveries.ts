@@ -3,6 +3,7 @@ import type { EventEnding, WebhookEvent } from '../contracts/outbox.ts'
 import type { State } from '../contracts/state.ts'
 import type { Posted } from '../contracts/webhooks.ts'
 import type { Logger } from '../log.ts'
+import { attemptCallback, type CallbackParts, isForCallback } from './callbacks.ts'
 import { endingOf, reasonOf, SCHEDULE, type Schedule } from './delivery-outcome.ts'
 import { attemptWebhook, eventBody, type Sending } from './send.ts'
 
@@ -39,6 +40,8 @@ export interface DeliveryParts extends Sending {
   /** Calls back when a job ends in this process; returns what takes the listener off again. */
   readonly signals: { onEnded(listener: () => void): () => void }
   readonly log: Logger
+  /** How the ends of jobs are told to their own callbacks; absent: there are none. */
+  readonly callbacks?: CallbackParts
   /** Called with the outcome of each attempt. */
   readonly onOutcome?: (outcome: EventEnding['state']) => void
   readonly timing?: Partial<DeliveryTiming>
@@ -55,9 +58,9 @@ export interface Deliveries {
 }
 
 /**
- * Delivers the events of jobs that have ended to the webhooks of their workspaces, each until it was taken or has
- * failed for good. An event is handed out to one sender at a time; when the sender dies, or cannot write down what
- * became of it, it is delivered again: at least once.
+ * Delivers the events of jobs that have ended to the webhooks of their workspaces, or to the callbacks that the jobs
+ * came with, each until it was taken or has failed for good. An event is handed out to one sender at a time; when the
+ * sender dies, or cannot write down what became of it, it is delivered again: at least once.
  *
  * Targets do not wait for one another: each has its share of the places only, and a smaller one after a failure.
  */
@@ -204,21 +207,27 @@ class Loop implements Deliveries {
 
   /** Resolves to null when the workspace has no webhook. */
   async #attempt(event: WebhookEvent, lookups: Lookups): Promise<Posted | null> {
-    const { state, secretKeys, log } = this.#parts
+    const { callbacks, log } = this.#parts
     const { id, workspace } = event
     try {
-      // One look-up serves all events of a claim; the next claim looks again, since a secret may have been replaced.
-      let lookup = lookups.get(workspace)
-      if (lookup === undefined) {
-        lookup = webhookTarget(state.settings, secretKeys, workspace)
-        lookups.set(workspace, lookup)
+      if (callbacks !== undefined && isForCallback(event)) {
+        const target = () => this.#target(workspace, lookups)
+        return await attemptCallback(event, { ...this.#parts, ...callbacks, target })
       }
-      const target = await lookup
+      const target = await this.#target(workspace, lookups)
       return target && (await attemptWebhook(target, { id, body: eventBody(event) }, this.#parts))
     } catch (error) {
       log.warn({ event_id: id, workspace, err: error }, 'webhook could not be read or signed')
       return { kind: 'failed', reason: 'this node could not read the webhook' }
     }
+  }
+
+  /** One look-up serves all events of a claim; the next claim looks again, since a secret may have been replaced. */
+  #target(workspace: string, lookups: Lookups): Promise<WebhookTarget | null> {
+    const { state, secretKeys } = this.#parts
+    const lookup = lookups.get(workspace) ?? webhookTarget(state.settings, secretKeys, workspace)
+    lookups.set(workspace, lookup)
+    return lookup
   }
 
   /** Stores the outcome of this attempt; repeated writes are harmless. */

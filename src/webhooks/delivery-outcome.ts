@@ -37,8 +37,8 @@ export interface Schedule {
 export const SCHEDULE: Schedule = { pausesMs: PAUSES_MS, retryAfterMaxMs: RETRY_AFTER_MAX_MS }
 
 /**
- * Decides the outcome of an attempt. 2xx delivers the event; 410 and an address that webhooks may not go to end it; it
- * is retried after anything else, until the schedule is exhausted.
+ * Decides the outcome of an attempt. 2xx delivers the event; 410, a final answer and an address that webhooks may not
+ * go to end it; it is retried after anything else, until the schedule is exhausted.
  *
  * An event whose senders died may have had more attempts than the schedule has: the last one may never have begun, so
  * it gets another one without a pause after it.
@@ -56,7 +56,7 @@ export function endingOf(
     return { state: 'delivered' }
   const reason = reasonOf(posted)
   const pauseMs = pausesMs[attempts - 1]
-  if (posted.kind === 'refused' || isGone(posted) || pauseMs === undefined)
+  if (posted.kind === 'refused' || endsIt(posted) || pauseMs === undefined)
     return { state: 'given_up', reason, keepMs: GIVEN_UP_KEEP_MS }
   const spreadMs = Math.round(pauseMs * (1 - JITTER + 2 * JITTER * random))
   return { state: 'retry', delayMs: Math.max(spreadMs, Math.min(askedMs(posted), retryAfterMaxMs)), reason }
@@ -66,8 +66,8 @@ export function reasonOf(posted: Posted): string {
   return posted.kind === 'answered' ? `status ${posted.status}` : posted.reason
 }
 
-function isGone(posted: Posted): boolean {
-  return posted.kind === 'answered' && posted.status === GONE
+function endsIt(posted: Posted): boolean {
+  return posted.kind === 'answered' && (posted.status === GONE || posted.isFinal === true)
 }
 
 function askedMs(posted: Posted): number {

@@ -42,6 +42,14 @@ function webhookMessage({ id, timestamp }: Stamp, body: string, signed: Signatur
   }
 }
 
+/** A message for the webhook of a workspace. */
+export interface Announcement {
+  readonly id: string
+  readonly body: string
+  /** Further headers, as other protocols have them: out of the time of the attempt and the signature `plain`. */
+  readonly headers?: (timestamp: number, signature: string) => Readonly<Record<string, string>>
+}
+
 export interface Sending {
   readonly signer: WebhookSigner
   readonly post: PostWebhook
@@ -50,14 +58,16 @@ export interface Sending {
 /** Signs a delivery with the present time and posts it. Rejects only when signing fails. */
 export async function attemptWebhook(
   { url, secrets }: WebhookTarget,
-  { id, body }: { readonly id: string; readonly body: string },
+  { id, body, headers }: Announcement,
   { signer, post }: Sending,
 ): Promise<Posted> {
   if (secrets.length === 0)
     return { kind: 'failed', reason: 'its secret was sealed with a key that LARKWAY_SECRET_KEYS lacks' }
   const timestamp = Math.floor(Date.now() / 1000)
   const signed = await signer.sign({ id, timestamp, body, secrets })
-  return post(url, webhookMessage({ id, timestamp }, body, signed))
+  const message = webhookMessage({ id, timestamp }, body, signed)
+  if (headers === undefined) return post(url, message)
+  return post(url, { ...message, headers: { ...message.headers, ...headers(timestamp, signed.plain) } })
 }
 
 /** Result of a test delivery. */

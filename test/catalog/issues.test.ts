@@ -330,6 +330,43 @@ t.test('an override that the protocol cannot keep', async (t) => {
   ])
 })
 
+t.test('a provider of several servers', async (t) => {
+  const after = (fields: object) =>
+    faultsAfter((file) =>
+      file.set('/providers/pool', {
+        ...{ kind: 'openai-compatible', access: 'byok', workspace: 'acme' },
+        ...fields,
+      }),
+    ).map((issue) => issue.replace('/providers/pool/', ''))
+  const base_urls = ['http://one.test/v1/', 'https://two.test/v1']
+  t.same(after({ base_urls, health: { path: '/health', interval_ms: 100 } }), [])
+  t.same(after({ base_urls: ['http://one.test/v1'] }), [])
+  t.same(after({ base_urls, base_url: 'http://one.test' }), ['base_urls: must be left out beside base_url'])
+  t.same(after({ base_urls: ['http://one.test/v1', 'http://one.test/v1/'] }), [
+    'base_urls: must not name a server twice',
+  ])
+  t.same(after({ base_urls: ['ftp://one.test', 'http://a:b@two.test', 'http://three.test/?q'] }), [
+    'base_urls/0: must be an http or https URL',
+    'base_urls/1: must hold no credentials; use api_key',
+    'base_urls/2: must hold no query and no fragment',
+  ])
+  t.same(after({ base_url: 'http://one.test', health: {} }), ['health: has no effect without base_urls'])
+  t.same(after({ kind: 'deepgram', base_urls, api_key: `\${OPENAI_API_KEY}` }), [
+    'base_urls: must be left out: the kind "deepgram" has an address of its own',
+  ])
+  for (const base_urls of [[], Array.from({ length: 65 }, (_, at) => `http://host-${at}.test`)])
+    t.equal(after({ base_urls }).length, 1)
+  for (const path of ['health', '//evil.test/x', '/\\evil.test', '/a b', '/a#b', ''])
+    t.match(after({ base_urls, health: { path } }), [/^health\/path: must be a path/], path)
+  for (const health of [
+    { interval_ms: 99 },
+    { timeout_ms: 0 },
+    { unhealthy_after: 0 },
+    { healthy_after: 101 },
+  ])
+    t.equal(after({ base_urls, health }).length, 1, JSON.stringify(health))
+})
+
 t.test('audio that a provider is to fetch', async (t) => {
   const pulling = (kind: string, env: Record<string, string>) =>
     faultsAfter(

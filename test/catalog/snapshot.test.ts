@@ -53,6 +53,7 @@ t.test('the documented example becomes a snapshot', async (t) => {
     workspace: null,
     concurrency: null,
     queueMs: 1_000,
+    pool: null,
   })
   t.same(whisper?.facts.price, { per_hour_usd: 0.05 }, 'the price of the file, none being in the table')
   t.ok(whisper?.facts.features.includes('word_timestamps'), 'the rest is from the table')

@@ -2,6 +2,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { type ConsoleNode, startConsoleNode, type Told, type Visitor } from '../support/console-node.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 const SECRET = 'sk-live-0123456789abcdef'
 const OWN = '/workspaces/acme/providers'
@@ -116,6 +117,44 @@ t.test('a provider is asked with its credential, and says what is wrong in our w
   t.equal(asked.at(-1), 'Bearer sk-wrong')
   t.equal((await admin.post(`${OWN}/other-own/check`)).status, 404)
   t.match((await admin.post(`${OWN}/acme-own/check`)).body, { ok: true }, 'one of the file, too')
+  t.equal((await admin.delete(path)).status, 200)
+})
+
+t.test('a provider of several servers shows how each of them is', async (t) => {
+  const path = `${OWN}/acme.pooled`
+  const base_urls = [upstream, 'http://127.0.0.1:1/v1']
+  const health = { path: '/health', interval_ms: 100, unhealthy_after: 1 }
+  const body = { kind: 'openai-compatible', credential: SECRET, base_urls, health }
+  for (const address of [{ base_urls }, { health }]) {
+    const told = await admin.put(path, { ...body, base_urls: undefined, health: undefined, ...address })
+    const [param] = Object.keys(address)
+    t.match(told, { status: 403, body: { error: { code: 'PERMISSION_DENIED', param } } })
+  }
+  t.match(await operator.put(path, body), { status: 200, body: { base_urls, health, base_url: null } })
+  const shown = async (visitor: Visitor) =>
+    ((await visitor.get(OWN)).body.providers as { name: string; replicas?: { up: boolean }[] }[]).find(
+      ({ name }) => name === 'acme.pooled',
+    )!
+  const isSeen = async () => (await shown(operator)).replicas?.[1]?.up === false
+  t.ok(await waitUntil(isSeen), 'its probes fail')
+  t.match((await shown(operator)).replicas, [
+    { up: true, calls: 0, ejections: 0, trouble: null },
+    { up: false, trouble: /./ },
+  ])
+  const one = await shown(admin)
+  t.equal(one.replicas?.length, 2)
+  t.notMatch(JSON.stringify(one), /127\.0\.0\.1|health/, 'addresses are for operators')
+
+  const kept = await admin.put(path, { kind: 'openai-compatible', price: { per_hour_usd: 1 } })
+  t.equal(kept.status, 200)
+  t.match(await shown(operator), { base_urls, health, facts: { price: { per_hour_usd: 1 } } })
+  const single = { kind: 'openai-compatible', base_url: upstream }
+  t.match(await operator.put(path, single), { status: 200, body: { base_url: upstream } })
+  t.equal((await shown(operator)).replicas, undefined)
+  t.match(await operator.put(path, { ...body, base_url: upstream }), {
+    status: 400,
+    issues: ['/base_urls: must be left out beside base_url'],
+  })
   t.equal((await admin.delete(path)).status, 200)
 })
 

@@ -58,7 +58,7 @@ const FAILURE: Failure = {
 }
 
 const attempt = (provider: string, milliseconds: number, failed = false): AttemptRecord => ({
-  ...{ provider, model: 'm', milliseconds, status: failed ? 500 : 200 },
+  ...{ provider, model: 'm', replica: null, milliseconds, status: failed ? 500 : 200 },
   ...{ reason: failed ? 'it failed' : 'ok', failure: failed ? FAILURE : null },
 })
 

@@ -62,6 +62,11 @@ export function variantsOf(
   return found.filter(({ answer }) => fits(answer))
 }
 
+/** One value of a schema, with all that it may hold. */
+export function sampleOf(contract: Contract, schema: Schema): unknown {
+  return new Sampler(contract).sample(schema, '', 0)
+}
+
 type Path = readonly (string | number)[]
 
 /** Changed in every place where it still fits, the innermost first. */

@@ -2,10 +2,13 @@ import t from 'tap'
 import type { Segment, TranscriptionCall, TranscriptionResult, Word } from '../../src/contracts/calls.ts'
 import type { Operation, Provider, Target } from '../../src/contracts/provider.ts'
 import type { UpstreamReply, UpstreamRequest } from '../../src/contracts/upstream.ts'
+import { GatewayError } from '../../src/errors.ts'
+import { invalidField } from '../../src/inbound/refusals.ts'
 import { encodeForm } from '../../src/providers/form.ts'
 import { facts } from '../support/catalog.ts'
 import { checkContract, type Report } from './check.ts'
 import { Contract } from './contract.ts'
+import { type DoorCase, type DoorEndpoint, doorCases, requestTo } from './doors.ts'
 import { main } from './main.ts'
 import type { Vendor } from './vendors.ts'
 
@@ -350,22 +353,35 @@ t.test('an exchange at a door is held to the contract, whole and event by event'
       },
     },
   })
-  const good = {
-    ...{ name: 'talk', method: 'post', path: '/talk', request: { type: 'asked', text: 'a' } },
-    ...{ answer: { type: 'whole', text: 'b' }, events: [{ type: 'event', text: 'c' }] },
+  const asking = (json: object, path = '/talk') => {
+    const request = requestTo('POST', `${VENDOR.root}${path}`, { json })
+    return { ...request, headers: { ...request.headers, 'x-key': 'secret' } }
   }
-  const held = async (change: Partial<typeof good>) => {
-    const vendor = { ...VENDOR, door: async () => [{ ...good, ...change }] }
+  const good: DoorCase = {
+    ...{ name: 'talk', request: asking({ type: 'asked', text: 'a' }), refusal: null, wrong: [] },
+    ...{ answers: [{ type: 'whole', text: 'b' }], events: [{ type: 'event', text: 'c' }] },
+  }
+  const held = async (change: Partial<DoorCase>) => {
+    const vendor = { ...VENDOR, refusal: 'Word', door: async () => [{ ...good, ...change }] }
     const { faults, requests, answers } = await checkContract(contract, vendor, [])
     return [faults.map(({ what }) => what), requests.valid, answers.right]
   }
   t.same(await held({}), [[], 1, 1])
   const missing = (what: string) => [`door: ${what} of /talk must have required property 'text' (text)`]
-  t.same(await held({ request: { type: 'asked' } as never }), [missing('request'), 0, 1])
-  t.same(await held({ answer: { type: 'whole' } as never }), [missing('answer'), 1, 0])
-  t.same(await held({ events: [...good.events, { type: 'event' } as never] }), [missing('event'), 1, 0])
-  const nowhere = ['door: post /nowhere is no operation of the contract that streams']
-  t.same(await held({ path: '/nowhere' }), [nowhere, 0, 0])
+  t.same(await held({ request: asking({ type: 'asked' }) }), [
+    ["POST /talk body must have required property 'text' (text)"],
+    ...[0, 1],
+  ])
+  t.same(await held({ answers: [{ type: 'whole' }] }), [missing('answer'), 1, 0])
+  t.same(await held({ events: [...good.events, { type: 'event' }] }), [missing('event'), 1, 0])
+  t.same(await held({ wrong: ['ignores a'] }), [['door: /talk ignores a'], 1, 1])
+  const refusal = { code: 400 }
+  t.same(await held({ answers: [], refusal }), [
+    ["door: refusal of /talk must have required property 'word' (word)"],
+    ...[1, 0],
+  ])
+  const nowhere = ['POST  POST /nowhere is no operation of the contract']
+  t.same(await held({ request: asking({}, '/nowhere') }), [nowhere, 0, 0])
 })
 
 t.test(
@@ -390,3 +406,79 @@ t.test(
     t.equal(await run(folder, '--vendor', 'openai'), 1)
   },
 )
+
+t.test('each way in which a door breaks its table is found', async (t) => {
+  const query = (name: string, schema: object) => ({ name, in: 'query', schema })
+  const contract = new Contract({
+    paths: {
+      '/talk': {
+        post: {
+          parameters: [query('loud', { type: 'boolean' }), query('tone', { enum: ['low', 'high'] })],
+          requestBody: {
+            content: {
+              'application/json': { schema: { properties: { text: string, pace: { type: 'number' } } } },
+            },
+          },
+          responses: { '200': { content: { 'application/json': { schema: {} } } } },
+        },
+      },
+    },
+  })
+  const good: DoorEndpoint = {
+    door: {
+      tag: 'OpenAI',
+      requestIdHeader: 'x-request-id',
+      translateError: (error) => error,
+    },
+    ...{ method: 'POST', path: '/talk', bodyAs: 'json', always: { text: 'a' }, besides: [] },
+    table: {
+      loud: { fate: 'refused', note: 'b' },
+      tone: { fate: 'warned', note: 'c' },
+      pace: { fate: 'kept', note: 'd' },
+    },
+    ask({ query, body }) {
+      if (query.get('loud') === 'true') throw invalidField('loud', 'must be left out')
+      return { warnings: query.has('tone') ? ['tone: c'] : [], answers: [{ pace: body.pace ?? 0 }] }
+    },
+  }
+  const asked = (change: Partial<DoorEndpoint>) =>
+    doorCases(contract, 'https://nobody.example', { ...good, ...change })
+  const cases = asked({})
+  const alone = ['', 'loud=true', 'loud=false', 'tone="low"', 'tone="high"', 'pace=1']
+  const pairs = ['loud=true tone="low"', 'loud=true pace=1', 'tone="low" pace=1']
+  t.same(
+    cases.map(({ name }) => name.replace(/^POST \/talk ?/, '')).sort(),
+    [...alone, ...pairs].sort(),
+    'every value alone, and every pair',
+  )
+  t.same(new Set(cases.flatMap(({ wrong }) => wrong)), new Set())
+  t.equal(cases.filter(({ answers }) => answers.length === 0).length, 3)
+  const refusing = (param: string, code?: 'UPSTREAM_ERROR') => () => {
+    throw code === undefined ? invalidField(param, 'must not be') : new GatewayError(code, 'no')
+  }
+  const answering =
+    (...warnings: string[]) =>
+    () => ({ warnings, answers: [] })
+  const fails = (): never => {
+    throw new TypeError('no such thing')
+  }
+  const rows: [name: string, change: Partial<DoorEndpoint>, wrong: RegExp][] = [
+    [
+      'no row',
+      { table: { loud: good.table.loud!, tone: good.table.tone! } },
+      /^pace has no row in the table$/,
+    ],
+    ['taken', { ask: answering('tone: c') }, /^loud is taken, which the table says is refused$/],
+    ['silent', { ask: answering() }, /^tone has no effect, and no warning says so$/],
+    ['unknown', { ask: answering('tone: c', 'pace: unknown field, ignored') }, /^ignores pace: unknown/],
+    ['a warned one refused', { ask: refusing('tone') }, /^refuses tone, which the table says is warned$/],
+    ['another refused', { ask: refusing('text') }, /^refuses text, which was not sent/],
+    ['failed', { ask: refusing('', 'UPSTREAM_ERROR') }, /^is answered UPSTREAM_ERROR/],
+    ['thrown', { ask: () => fails() }, /^throws TypeError/],
+  ]
+  for (const [name, change, wrong] of rows)
+    t.ok(
+      asked(change).some((one) => one.wrong.some((what) => wrong.test(what))),
+      name,
+    )
+})

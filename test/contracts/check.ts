@@ -23,8 +23,8 @@ import { reply } from '../support/replies.ts'
 import { spelled, type Variant, variantsOf } from './answers.ts'
 import { callsOf, type NamedCall } from './calls.ts'
 import { asSchema, type Contract, type ContractOperation, listOf, type Schema } from './contract.ts'
+import type { DoorCase } from './doors.ts'
 import { judgeRequest, readable } from './requests.ts'
-import type { DoorCase } from './responses.ts'
 import type { Vendor } from './vendors.ts'
 
 /** A model, and what is known of it. */
@@ -86,7 +86,7 @@ export async function checkContract(
     if (subject.provider.models !== undefined)
       await check.models(subject, subject.provider.models as unknown as AnyOperation)
   }
-  for (const exchange of (await vendor.door?.()) ?? []) check.door(exchange)
+  for (const exchange of (await vendor.door?.(contract)) ?? []) await check.door(exchange)
   return check.report()
 }
 
@@ -142,26 +142,31 @@ class Check {
   }
 
   /** An exchange at an endpoint of the gateway's own. */
-  door({ name, method, path, request, answer, events }: DoorCase): void {
-    const operation = this.#contract.operation(method, path)
-    const asked = operation?.bodies?.['application/json']
-    const answers = operation?.answers ?? {}
-    const [whole, streamed] = [answers['application/json'], answers['text/event-stream']]
-    if (asked === undefined || whole === undefined || streamed === undefined) {
-      this.#fault(`door: ${method} ${path} is no operation of the contract that streams`, name)
-      return
-    }
-    this.#tried += 1
-    if (this.#fits(`door: request of ${path}`, name, asked, request)) this.#valid += 1
-    this.#answers += 1
-    const fit = [
-      this.#fits(`door: answer of ${path}`, name, whole, answer),
-      ...events.map((event) => this.#fits(`door: event of ${path}`, name, streamed, event)),
-    ]
-    if (fit.every(Boolean)) this.#right += 1
+  async door({ name, request, answers, refusal, events, wrong }: DoorCase): Promise<void> {
+    const operation = await this.#request(`door: ${name}`, request, new Set())
+    if (operation === null) return
+    for (const what of wrong) this.#fault(`door: ${operation.path} ${what}`, name)
+    const { answers: schemas, path } = operation
+    const held = (what: string, value: object, schema: Schema | undefined) =>
+      this.#fits(`door: ${what} of ${path}`, name, schema, value)
+    const errors = this.#vendor.refusal
+    const fit = answers.map((answer) =>
+      [
+        held('answer', answer, schemas['application/json']),
+        ...events.map((event) => held('event', event, schemas['text/event-stream'])),
+      ].every(Boolean),
+    )
+    if (refusal !== null && errors !== undefined)
+      fit.push(held('refusal', refusal, { $ref: `contract#/components/schemas/${errors}` }))
+    this.#answers += fit.length
+    this.#right += fit.filter(Boolean).length
   }
 
-  #fits(what: string, where: string, schema: Schema, value: object): boolean {
+  #fits(what: string, where: string, schema: Schema | undefined, value: object): boolean {
+    if (schema === undefined) {
+      this.#fault(`${what}: the contract has none`, where)
+      return false
+    }
     const faults = readable(this.#contract.faults(schema, value), what, new Set())
     for (const { message } of faults) this.#fault(message, where)
     return faults.length === 0

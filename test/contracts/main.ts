@@ -13,8 +13,10 @@ const HELP = `npm run check:contracts -- FOLDER [--vendor NAME]
 Holds the adapters to the vendors' own OpenAPI files, which you put into a folder: every operation with every model,
 option and pair of options is made into a request and validated (path, method, query, credential, JSON and forms), and
 answers that fit the contract (full, minimal, null where allowed, zeros left out, one thing missing at a time) have to
-be read without losing a word. What the gateway answers in a vendor's format has to fit the contract, too: responses
-in OpenAI's, whole and as events. Nothing is sent to anybody.
+be read without losing a word. The gateway's own doors in a vendor's format are held to it, too: responses in OpenAI's,
+whole and as events, and all of Deepgram's and ElevenLabs': every documented value of every option and every pair of
+options is asked for, what becomes of it has to be what the door's table says, and every answer has to fit. Nothing is
+sent to anybody.
 
 Files that are looked for; a vendor without one is skipped:
 ${VENDORS.map(({ name, files }) => `  ${name.padEnd(11)}${files.join(', ')}`).join('\n')}

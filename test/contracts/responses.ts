@@ -6,17 +6,7 @@ import { errorReply, GatewayError } from '../../src/errors.ts'
 import type { Streaming } from '../../src/gateway/stream.ts'
 import { chatCall } from '../support/call.ts'
 import { ENVELOPE, onWire, outcome } from '../support/openai-door-outcome.ts'
-
-/** A request to a door of the gateway's own, in a vendor's format, and what is answered to it. */
-export interface DoorCase {
-  readonly name: string
-  readonly method: string
-  /** Below the root of the vendor's service. */
-  readonly path: string
-  readonly request: object
-  readonly answer: object
-  readonly events: readonly object[]
-}
+import { type DoorCase, requestTo } from './doors.ts'
 
 const CREATED = 1_795_000_000
 const WEATHER = {
@@ -105,7 +95,8 @@ export async function responseCases(): Promise<readonly DoorCase[]> {
         const written = [...opening, ...deltasOf(result).flatMap((delta) => event(delta)), ...done(ended)]
         const broken = failed(FAILURE)
         const events = await Promise.all([...written, ...broken].map((one) => onWire(one)))
-        cases.push({ name, method: 'post', path: '/responses', request, answer, events })
+        const sent = requestTo('POST', 'https://api.openai.com/v1/responses', { json: request })
+        cases.push({ name, request: sent, answers: [answer], refusal: null, events, wrong: [] })
       }
   return cases
 }

@@ -1,9 +1,12 @@
 import type { TranscriptionOptions } from '../../src/contracts/calls.ts'
 import type { OperationName } from '../../src/contracts/operations.ts'
 import { spelled } from './answers.ts'
-import { listOf, type Schema } from './contract.ts'
+import { type Contract, listOf, type Schema } from './contract.ts'
+import { deepgramDoor } from './deepgram-door.ts'
+import type { DoorCase } from './doors.ts'
+import { elevenlabsDoor } from './elevenlabs-door.ts'
 import type { RequestHabits } from './requests.ts'
-import { type DoorCase, responseCases } from './responses.ts'
+import { responseCases } from './responses.ts'
 
 type Json = Record<string, unknown>
 
@@ -30,8 +33,10 @@ export interface Vendor extends RequestHabits {
   /** Repeats in an answer what the vendor repeats of the request. @param sent last JSON body of the call */
   readonly echo?: (answer: Json, sent: Schema) => void
   readonly heard: (answer: Schema, options: TranscriptionOptions) => Heard
+  /** Name of the schema of refusals; absent: the contract has none for all of them. */
+  readonly refusal?: string
   /** Exchanges at the gateway's own endpoints in the vendor's format, which are held to the contract too. */
-  readonly door?: () => Promise<readonly DoorCase[]>
+  readonly door?: (contract: Contract) => Promise<readonly DoorCase[]>
 }
 
 function wantsSegments({ timestamps, response_format: format }: TranscriptionOptions): boolean {
@@ -97,7 +102,7 @@ export const VENDORS: readonly Vendor[] = [
       return `Create${kind}Response${shape}`
     },
     heard: heardWhole,
-    door: responseCases,
+    door: () => responseCases(),
   },
   {
     name: 'Deepgram',
@@ -118,6 +123,9 @@ export const VENDORS: readonly Vendor[] = [
       }
     },
     heard: heardByDeepgram,
+    // The file gives the one of an answer for those of `/v1/listen`.
+    refusal: 'ErrorResponse',
+    door: async (contract) => deepgramDoor(contract),
   },
   {
     name: 'ElevenLabs',
@@ -155,6 +163,7 @@ export const VENDORS: readonly Vendor[] = [
           words.length > 0 && (!wantsSpeakers(options) || options.multichannel || words.some(hasSpeaker)),
       }
     },
+    door: async (contract) => elevenlabsDoor(contract),
   },
   {
     name: 'AssemblyAI',

@@ -19,13 +19,13 @@ t.test('a node that has served tells what it did', { timeout: 120_000 }, async (
   const { value, types, text, samples } = await node.scrape()
 
   const requests = (route: string, status: string) => value('larkway_requests_total', { route, status })
-  t.equal(requests('/v1/chat', '200'), 3)
+  t.equal(requests('/v1/chat', '200'), 4)
   t.equal(requests('/v1/chat', '502'), 1)
   t.equal(requests('/v1/me', '401'), 1)
   t.equal(requests('/workspace/:tenant_id/stt-webhook', '200'), 1, 'the pattern, not the path')
   t.equal(requests('none', '404'), 1)
-  t.equal(value('larkway_request_duration_seconds_count', { route: '/v1/chat' }), 4)
-  t.equal(value('larkway_request_overhead_seconds_count', { route: '/v1/chat' }), 4)
+  t.equal(value('larkway_request_duration_seconds_count', { route: '/v1/chat' }), 5)
+  t.equal(value('larkway_request_overhead_seconds_count', { route: '/v1/chat' }), 5)
   t.equal(value('larkway_request_failures_total', { code: 'UPSTREAM_ERROR' }), 1)
   t.equal(value('larkway_requests_in_flight'), 0)
   t.ok(Number(value('larkway_request_body_bytes_total', { route: '/v1/transcription' })) > 40_000)
@@ -43,7 +43,7 @@ t.test('a node that has served tells what it did', { timeout: 120_000 }, async (
     'a live session has connected, which is no piece of an answer',
   )
   t.ok(Number(value('gen_ai_client_token_usage_sum', { gen_ai_token_type: 'output' })) > 0)
-  t.equal(value('larkway_attempts_total', { operation: 'chat', outcome: 'ok' }), 4)
+  t.equal(value('larkway_attempts_total', { operation: 'chat', outcome: 'ok' }), 5)
   t.equal(value('larkway_attempts_total', { operation: 'chat', outcome: 'server' }), 2)
   t.equal(value('larkway_failovers_total', { operation: 'chat', provider: 'sandbox' }), 1)
   const audio = value('larkway_audio_seconds_total', { operation: 'transcription' })
@@ -61,6 +61,11 @@ t.test('a node that has served tells what it did', { timeout: 120_000 }, async (
   t.equal(value('larkway_slots', { provider: 'ill' }), undefined, 'it has no limit')
   const waits = Number(value('larkway_slot_wait_seconds_count', { provider: 'sandbox' }))
   t.ok(waits > 5, `${waits} calls took a slot`)
+  t.equal(value('larkway_replica_up', { provider: 'pooled', replica: '0' }), 0, 'nobody listens there')
+  t.equal(value('larkway_replica_up', { provider: 'pooled', replica: '1' }), 1)
+  t.equal(value('larkway_replica_calls', { provider: 'pooled' }), 0)
+  t.equal(value('larkway_replica_ejections_total', { provider: 'pooled', replica: '1' }), 0)
+  t.equal(value('larkway_replica_up', { provider: 'ill' }), undefined, 'it has one address')
   t.equal(value('larkway_breaker_state', { route: 'failing', entry: '0' }), 0)
 
   await t.test('live sessions', async (t) => {

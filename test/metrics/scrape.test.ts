@@ -25,6 +25,7 @@ function nodeParts(): NodeParts {
     settlements: { pending: 4 },
     rateLimiter: { figures: () => ({ mode: 'leases', decisions: { redis: 1, leases: 2, local: 0 } }) },
     slots: { held: () => 3, waiting: () => 1 },
+    replicas: { of: () => null },
     snapshot: () => ({ apps: new Map([['acme', apps]]) }) as unknown as ReturnType<NodeParts['snapshot']>,
     healthOf: (entry) => (entry === ENTRIES[0] ? 'half_open' : 'cooling'),
     bodies: () => ({ arriving: 1, uploading: 0, held: 5, stored: 0, demoted: 0, refused: 0, failed: 0 }),

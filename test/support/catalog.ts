@@ -21,6 +21,7 @@ export function configuredProvider(overrides: Partial<ConfiguredProvider> = {}):
     name: 'first',
     kind: 'openai-compatible',
     baseUrl: 'http://127.0.0.1:1/v1',
+    pool: null,
     credential: null,
     access: 'platform',
     workspace: null,

@@ -17,6 +17,7 @@ import { createCircuitBreakers, createLatencyTracker } from '../../src/gateway/h
 
 import { createMoneyLeases } from '../../src/gateway/money-leases.ts'
 import { type IdempotentRequest, run } from '../../src/gateway/pipeline.ts'
+import { ReplicaPools } from '../../src/gateway/replicas.ts'
 import type { Services } from '../../src/gateway/services.ts'
 
 import { DEFAULT_LIMITS, type Limits } from '../../src/limits.ts'
@@ -147,6 +148,7 @@ export function gatewayRig(t: Pick<Test, 'teardown'>, options: GatewayRigOptions
     random: () => 0.5,
     latency: createLatencyTracker(),
     health: createCircuitBreakers(),
+    replicas: new ReplicaPools(() => 0.5),
   }
   const authorization = `Bearer ${key}`
   return {

@@ -50,6 +50,7 @@ const ENTRIES = {
   failing: [{ provider: 'ill', options: { status: 500 } }, {}],
   hopeless: [{ provider: 'ill', options: { status: 500 } }],
   slow: [{ options: { delay_ms: SLOW_MS } }],
+  pooled: [{ provider: 'pooled' }],
   dying: [{ provider: 'ill', options: { close_after_ms: 1_000 } }, {}],
 }
 type App = keyof typeof ENTRIES
@@ -98,6 +99,7 @@ export async function startMeteredNode(
       await expect(200, ask('POST', '/v1/video', { prompt: 'a lark' }))
       await expect(200, ask('POST', '/v1/chat', { messages: HELLO }, {}, 'failing'))
       await expect(502, ask('POST', '/v1/chat', { messages: HELLO }, {}, 'hopeless'))
+      await expect(200, ask('POST', '/v1/chat', { messages: HELLO }, {}, 'pooled'))
       await expect(401, ask('GET', '/v1/me', undefined, { authorization: 'Bearer nobody' }))
       await expect(404, ask('GET', '/nowhere'))
       await expect(202, ask('POST', '/v1/transcription/jobs', { audio: AUDIO }))
@@ -156,6 +158,18 @@ async function receiveWebhook(t: Test) {
   return { url, received: () => received }
 }
 
+/** Of its two servers one is not there. */
+function pooledProvider(baseUrl: string) {
+  const base_urls = ['http://127.0.0.1:1/v1', baseUrl]
+  return {
+    kind: 'openai-compatible',
+    access: 'platform',
+    base_urls,
+    health: { interval_ms: 100 },
+    capabilities: ['text'],
+  }
+}
+
 function configuration(baseUrl: string, keys: Readonly<Record<App, string>>): object {
   const provider = { kind: 'sandbox', access: 'platform', base_url: baseUrl }
   const price = {
@@ -169,7 +183,7 @@ function configuration(baseUrl: string, keys: Readonly<Record<App, string>>): ob
   const apps = Object.keys(ENTRIES) as App[]
   return {
     rate_limit: { requests_per_minute: 1_000_000, burst: 100_000 },
-    providers: { sandbox: { ...provider, concurrency: 50 }, ill: provider },
+    providers: { sandbox: { ...provider, concurrency: 50 }, ill: provider, pooled: pooledProvider(baseUrl) },
     routes: Object.fromEntries(
       apps.map((app) => [
         app,

@@ -260,6 +260,13 @@ export function demoCalls({ audio, picture }: Recordings): readonly DocumentedCa
     },
     { path: WEBHOOK, id: 'showWebhook', status: 200, summary: 'The webhook', shown: true },
     {
+      path: '/elevenlabs/v1/speech-to-text',
+      id: 'elevenlabsSpeechToText',
+      status: 202,
+      summary: 'For the webhook',
+      body: formOf(audio, { model_id: 'scribe_v2', webhook: 'true' }),
+    },
+    {
       path: WEBHOOK,
       method: 'DELETE',
       id: 'removeWebhook',
@@ -293,6 +300,7 @@ function deepgramCalls(audio: Buffer): readonly DocumentedCall[] {
     { ...at('/models/morse-1'), id: 'deepgramModel', summary: 'One of them', shown: true },
     { ...heard, summary: 'A file', shown: true, body: audio },
     { ...heard, ...at(`/listen?${all}`), summary: 'Options', body: audio },
+    { ...heard, ...at('/listen?callback=https://hooks.invalid/dg'), summary: 'A callback', body: audio },
     {
       ...heard,
       headers: { ...heard.headers, 'idempotency-key': 'd' },

@@ -5,12 +5,12 @@ import type { Fields } from '../../inbound/form.ts'
 import { isObject } from '../../inbound/json-body.ts'
 import { invalid, invalidField, MUST } from '../../inbound/refusals.ts'
 import { kindsFor } from '../../providers/assemblyai/redaction.ts'
+import type { AskedCallback } from '../callbacks.ts'
 import { type DoorOptions, formOf, OptionReader } from '../door-options.ts'
 import { readTranscriptionRequest, type TranscriptionRequest } from '../native/transcription-request.ts'
 import { chosenBy } from '../openai/door.ts'
 
 const NO_ANALYSIS = 'transcripts are not analysed here'
-const NO_WEBHOOK = 'ask for the transcript, or set the webhook of the workspace'
 const COVERED = 'must name only policies that `pii`, `phi`, `pci` or `numbers` cover'
 const WHOLE = 'the whole audio is transcribed'
 
@@ -68,15 +68,20 @@ export const TRANSCRIPT_OPTIONS: DoorOptions = {
   summary_type: { fate: 'refused', note: NO_ANALYSIS },
   temperature: { fate: 'warned', note: 'the entry decides' },
   topics: { fate: 'refused', note: NO_ANALYSIS },
-  webhook_auth_header_name: { fate: 'refused', note: NO_WEBHOOK },
-  webhook_auth_header_value: { fate: 'refused', note: NO_WEBHOOK },
-  webhook_url: { fate: 'refused', note: NO_WEBHOOK },
+  webhook_auth_header_name: { fate: 'kept', note: 'a header of the request to `webhook_url`' },
+  webhook_auth_header_value: { fate: 'kept', note: 'its value, which is stored encrypted' },
+  webhook_url: {
+    fate: 'kept',
+    note: 'an https URL, which may have credentials: told when the transcript is completed, or will never be',
+  },
   word_boost: { fate: 'kept', note: 'as `keyterms_prompt`' },
 }
 
 export interface TranscriptSubmission {
   readonly request: TranscriptionRequest
   readonly door: JobDoor
+  /** Null: its end is told to the webhook of the workspace. */
+  readonly callback: AskedCallback | null
 }
 
 /**
@@ -113,6 +118,7 @@ export function readTranscriptOptions(
     multichannel,
     redaction: redactionIn(reader),
   }
+  const callback = callbackIn(reader)
   const own = reader.settleKindly()
   const request = readTranscriptionRequest(exchange, formOf(fields), 'transcription')
   const purpose = models.find((model) => principal.purposes.some((one) => one.purpose === model))
@@ -123,7 +129,33 @@ export function readTranscriptOptions(
       warnings: [...request.warnings, ...own],
     },
     door: { audioUrl, models },
+    callback,
   }
+}
+
+/** A token, as names of headers are (RFC 9110, section 5.6.2). */
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9a-z-]{1,128}$/
+const HEADER_VALUE = /^[\x21-\x7e](?:[\x20-\x7e]{0,2046}[\x21-\x7e])?$/
+/** Headers that say how a request is to be read, or where it goes. */
+const OWN_HEADERS =
+  /^(?:host|connection|keep-alive|te|trailer|upgrade|expect|(?:proxy|content|transfer|accept|x-lk)-.*)$/
+
+function callbackIn(reader: OptionReader): AskedCallback | null {
+  const url = reader.text('webhook_url')
+  const name = reader.text('webhook_auth_header_name')?.toLowerCase() ?? null
+  const value = reader.text('webhook_auth_header_value')
+  if (name !== null && (!HEADER_NAME.test(name) || OWN_HEADERS.test(name)))
+    throw invalidField('webhook_auth_header_name', 'must be the name of a header that is free to use')
+  if (value !== null && !HEADER_VALUE.test(value))
+    throw invalidField('webhook_auth_header_value', 'must be visible ASCII of at most 2048 characters')
+  if (name === null && value !== null) throw invalidField('webhook_auth_header_name', MUST.beGiven)
+  if (name !== null && value === null) throw invalidField('webhook_auth_header_value', MUST.beGiven)
+  if (url === null) {
+    if (name === null) return null
+    throw invalidField('webhook_auth_header_name', MUST.beLeftOut('there is no `webhook_url`'))
+  }
+  const headers = name === null || value === null ? {} : { [name]: value }
+  return { vendor: 'assemblyai', param: 'webhook_url', url, method: 'POST', headers, view: null }
 }
 
 function redactionIn(reader: OptionReader): readonly string[] {

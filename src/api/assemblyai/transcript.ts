@@ -1,6 +1,7 @@
 import type { Word } from '../../contracts/calls.ts'
 import type { Job, JobStatus } from '../../contracts/jobs.ts'
 import { endsSentence, groupWords } from '../../providers/segments.ts'
+import type { CallbackTerms } from '../../webhooks/callbacks.ts'
 
 /** The result of a job, as its worker kept it. */
 export interface KeptTranscript {
@@ -42,8 +43,13 @@ export function audioUrlOf({ door, work }: Job): string {
   return 'audio' in work && 'url' in work.audio ? work.audio.url : ''
 }
 
-/** A transcript as AssemblyAI has it. @param kept null: there is none, or not yet */
-export function transcriptView(job: Job, kept: KeptTranscript | null) {
+/**
+ * A transcript as AssemblyAI has it.
+ *
+ * @param kept null: there is none, or not yet
+ * @param callback null: its end is told to no URL of its own
+ */
+export function transcriptView(job: Job, kept: KeptTranscript | null, callback: CallbackTerms | null) {
   const { work, door } = job
   if (!('options' in work)) throw new Error('a transcription has options')
   const { options } = work
@@ -72,7 +78,8 @@ export function transcriptView(job: Job, kept: KeptTranscript | null) {
     ...{ speaker_labels: options.diarization, speakers_expected: options.speaker_count_hint },
     keyterms_prompt: options.keyterms,
     redact_pii: options.redaction.length > 0,
-    ...{ webhook_url: null, webhook_status_code: null, webhook_auth: false },
+    ...{ webhook_url: callback?.url ?? null, webhook_status_code: null },
+    webhook_auth: Object.keys(callback?.headers ?? {}).length > 0,
     ...{ auto_highlights: false, summarization: false, throttled: false },
   }
 }

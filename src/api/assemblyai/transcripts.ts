@@ -7,6 +7,8 @@ import type { Exchange } from '../../inbound/exchange.ts'
 import { readJson } from '../../inbound/json-body.ts'
 import { openResult } from '../../jobs/results.ts'
 import { submitJob } from '../../jobs/submit.ts'
+import { openCallback } from '../../webhooks/callbacks.ts'
+import { acceptCallback } from '../callbacks.ts'
 import {
   type Admitted,
   checkIdempotencyKey,
@@ -67,13 +69,14 @@ export const submitTranscript = endpoint({
   },
   answers: [TRANSCRIPT],
   errors: [...AUDIO_ERRORS, ...PREFLIGHT_ERRORS, 'IDEMPOTENCY_KEY_REUSED', 'JOB_NOT_FOUND'],
-  async handle({ exchange, context, dependencies, body: { request, door } }) {
+  async handle({ exchange, context, dependencies, body: { request, door, callback: asked } }) {
     const key = idempotencyKeyOf(exchange)
     if (key !== undefined) checkIdempotencyKey(key)
     const workspace = context.principal.workspace.id
     const id = newJobId('tj', workspace)
     const body = audioAt(door.audioUrl, workspace, dependencies.secretKeys)
-    const { job } = await submitJob({ id, body, request, key, door }, context, dependencies)
+    const callback = asked && { callback: await acceptCallback(asked, workspace, dependencies) }
+    const { job } = await submitJob({ id, body, request, key, door, ...callback }, context, dependencies)
     const reply = await transcriptReply(visibleJob(job, context.principal), exchange, context, dependencies)
     return { ...reply, headers: { ...reply.headers, ...warningHeaders(request.warnings) } }
   },
@@ -115,7 +118,7 @@ async function transcriptReply(
   const kept = await keptTranscript(job, exchange, dependencies)
   const version = job.facts?.policy_version_id ?? null
   if (version !== null) context.notePolicyVersion(version)
-  const reply = await jsonReply(transcriptView(job, kept))
+  const reply = await jsonReply(transcriptView(job, kept, openCallback(job, dependencies.secretKeys)))
   return { ...reply, headers: { ...reply.headers, ...warningHeaders(kept?.warnings ?? []) } }
 }
 

@@ -2,6 +2,7 @@ import type { Principal } from '../../contracts/catalog.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import { type Fields, queryValues } from '../../inbound/form.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
+import type { AskedCallback } from '../callbacks.ts'
 import { type DoorOptions, demanding, formOf, isOn, OptionReader } from '../door-options.ts'
 import { unknownFields } from '../fields.ts'
 import { readTranscriptionRequest, type TranscriptionRequest } from '../native/transcription-request.ts'
@@ -14,8 +15,11 @@ const READ_FROM_BYTES = 'the format is read from the audio itself'
 
 /** Every option of `POST /v1/listen`, in the order of Deepgram's reference. */
 export const LISTEN_OPTIONS: DoorOptions = {
-  callback: { fate: 'refused', note: 'submit a job with `POST /v1/transcription/jobs`' },
-  callback_method: { fate: 'refused', note: 'submit a job with `POST /v1/transcription/jobs`' },
+  callback: {
+    fate: 'kept',
+    note: 'an https URL, which may have credentials: the answer goes there, by a durable job',
+  },
+  callback_method: { fate: 'kept', note: '`POST`, the default, or `PUT`; beside `callback`' },
   extra: { fate: 'kept', note: 'told again in `metadata.extra`' },
   sentiment: { fate: 'refused', note: NO_ANALYSIS },
   summarize: { fate: 'refused', note: NO_ANALYSIS },
@@ -69,6 +73,8 @@ export const LISTEN_OPTIONS: DoorOptions = {
 
 export interface FileRequest extends TranscriptionRequest {
   readonly view: ListenView
+  /** Absent: it is answered at once. */
+  readonly callback?: AskedCallback
 }
 
 /**
@@ -82,6 +88,7 @@ export function readFileOptions(exchange: Exchange, fields: Fields, principal: P
   const model = query.text('model')
   const { language, ...shared } = sharedFields(query)
   const view = viewOf(query, shared.multichannel)
+  const callback = callbackIn(query)
   const detected = detectedIn(query)
   const weighted = query.list('keywords').some((word) => withoutBoost(word) !== word)
   const versioned = /^v\d/.test(query.text('diarize_model') ?? '')
@@ -95,12 +102,16 @@ export function readFileOptions(exchange: Exchange, fields: Fields, principal: P
       language: detected.detects ? detected.only : language,
       // Every transcript of this protocol has times of words; the text of a channel is that of its segments.
       timestamps: shared.multichannel ? 'both' : 'word',
+      mode: callback === null ? null : 'async',
     }),
     'transcription',
+    OFFERS,
   )
+  const whole = { ...view, detectsLanguage: shared.detect_language || detected.detects }
   return {
     ...request,
-    view: { ...view, detectsLanguage: shared.detect_language || detected.detects },
+    view: whole,
+    ...(callback === null ? {} : { callback: { ...callback, view: whole } }),
     selectors: demanding(chosenBy(model, selectors, principal), unkept),
     warnings: [
       ...warnings,
@@ -110,6 +121,19 @@ export function readFileOptions(exchange: Exchange, fields: Fields, principal: P
       ...(versioned ? ['diarize_model: which version it is, the entry decides'] : []),
     ],
   }
+}
+
+const OFFERS = { stream: false, jobs: true }
+const METHODS = ['POST', 'PUT'] as const
+
+function callbackIn(query: OptionReader): Omit<AskedCallback, 'view'> | null {
+  const url = query.text('callback')
+  const given = query.text('callback_method')
+  const method = METHODS.find((one) => one === (given ?? 'POST').toUpperCase())
+  if (method === undefined) throw invalidField('callback_method', MUST.beOneOf(METHODS))
+  if (url !== null) return { vendor: 'deepgram', param: 'callback', url, method, headers: {} }
+  if (given !== null) throw invalidField('callback_method', MUST.beLeftOut('there is no `callback`'))
+  return null
 }
 
 function viewOf(query: OptionReader, multichannel: boolean): Omit<ListenView, 'detectsLanguage'> {

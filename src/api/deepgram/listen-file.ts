@@ -1,6 +1,8 @@
 import { Type } from 'typebox'
+import { submissionHeaders } from '../callbacks.ts'
 import { optionsParameter } from '../door-options.ts'
 import { endpoint } from '../endpoint.ts'
+import { warningHeaders } from '../fact-headers.ts'
 import { viewedAnswer } from '../heard.ts'
 import {
   answerTranscription,
@@ -8,7 +10,7 @@ import {
   type TranscriptionShape,
   transcriptionBody,
 } from '../native/transcription.ts'
-import { DeepgramTranscript } from '../openapi/deepgram-answers.ts'
+import { DeepgramAccepted, DeepgramTranscript } from '../openapi/deepgram-answers.ts'
 import { TRANSCRIPT_FACTS } from '../openapi/headers.ts'
 import { json, LEDGER_ERRORS, TRANSCRIPTION_ERRORS } from '../openapi/operation.ts'
 import { DEEPGRAM, deepgramAnswer } from './door.ts'
@@ -16,7 +18,8 @@ import { LISTEN_OPTIONS, readFileOptions } from './file-options.ts'
 import { demandedBy } from './options.ts'
 import { type ListenView, listenResponse } from './transcript.ts'
 
-const answerOf = (view: ListenView) => viewedAnswer('deepgram', view, listenResponse)
+/** The answer to a view. */
+export const answerOf = (view: ListenView) => viewedAnswer('deepgram', view, listenResponse)
 
 const NOTHING: ListenView = {
   ...{ utterances: false, uttSplit: 0, paragraphs: false, detectsLanguage: false, multichannel: false },
@@ -29,6 +32,11 @@ const SHAPE: TranscriptionShape = {
     const { view, ...request } = readFileOptions(exchange, fields, principal)
     return { ...request, answer: answerOf(view) }
   },
+  submitted: (submitted, { warnings }, requestId) => ({
+    status: 200,
+    headers: { ...submissionHeaders(submitted), ...warningHeaders(warnings) },
+    body: JSON.stringify({ request_id: submitted.job?.requestId ?? requestId }),
+  }),
 }
 
 const LISTEN: TranscriptionRun = {
@@ -43,6 +51,11 @@ const LISTEN: TranscriptionRun = {
   },
 }
 
+const ANSWER = Type.Union([DeepgramTranscript, DeepgramAccepted], {
+  title: 'DeepgramAnswer',
+  description: 'the transcript, or with `callback` the ID of the request',
+})
+
 const AUDIO = { type: 'string', format: 'binary', contentMediaType: 'application/octet-stream' }
 const ByUrl = Type.Object({
   url: Type.String({ format: 'uri', maxLength: 2_048, description: 'https, at an allowed host' }),
@@ -55,7 +68,8 @@ export const listenFile = endpoint({
   id: 'deepgramListenFile',
   summary: 'Transcribe audio',
   description:
-    'The body is the audio, of any content type, or JSON with its URL; options are query parameters.',
+    'The body is the audio, of any content type, or JSON with its URL; options are query parameters. ' +
+    '`callback` turns the request into a durable job, for which the key needs the scope `jobs`.',
   idempotent: 'transcription',
   body: {
     ...transcriptionBody(LISTEN, {}),
@@ -67,7 +81,7 @@ export const listenFile = endpoint({
     ],
     parameters: ['Purpose', optionsParameter(LISTEN_OPTIONS)],
   },
-  answers: [deepgramAnswer([json(DeepgramTranscript)], ['X-LK-Idempotent-Replay', ...TRANSCRIPT_FACTS])],
+  answers: [deepgramAnswer([json(ANSWER)], ['X-LK-Idempotent-Replay', 'Location', ...TRANSCRIPT_FACTS])],
   errors: [...TRANSCRIPTION_ERRORS, ...LEDGER_ERRORS],
   handle: (request) => answerTranscription(LISTEN, request),
 })

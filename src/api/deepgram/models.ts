@@ -39,7 +39,7 @@ export const deepgramModel = endpoint({
 })
 
 /** What may be sent as `model`: to transcribe, a purpose or a model of the routes; to speak, a voice too. */
-function modelsOf(principal: Principal) {
+export function modelsOf(principal: Principal) {
   const offered = offeredModels(principal)
   const able = (capability: Capability) =>
     offered.filter(({ entries }) => entries.some(({ facts }) => facts.capabilities.includes(capability)))

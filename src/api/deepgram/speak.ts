@@ -1,10 +1,12 @@
 import { Type } from 'typebox'
+import type { Principal } from '../../contracts/catalog.ts'
 import { GatewayError } from '../../errors.ts'
 import type { CallOf } from '../../gateway/call.ts'
+import type { Exchange } from '../../inbound/exchange.ts'
 import { queryValues } from '../../inbound/form.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
 import { type DoorOptions, demanding, OptionReader, optionsParameter } from '../door-options.ts'
-import { type Admitted, endpoint } from '../endpoint.ts'
+import { endpoint } from '../endpoint.ts'
 import { jsonRequest } from '../json-request.ts'
 import { inFirstFormat, readSpeech, SpeechBody, streamSpeech } from '../native/speech.ts'
 import { chosenBy } from '../openai/door.ts'
@@ -40,7 +42,8 @@ export const SPEAK_OPTIONS: DoorOptions = {
 
 const SpeakBody = Type.Object({ text: SpeechBody.properties.input })
 
-const speakRequest = jsonRequest('speech', SpeakBody, ({ text }) => readSpeech({ input: text }))
+/** Body of the request. */
+export const speakRequest = jsonRequest('speech', SpeakBody, ({ text }) => readSpeech({ input: text }))
 
 /** Answers with the audio as the body, as it is made. */
 export const speak = endpoint({
@@ -58,7 +61,11 @@ export const speak = endpoint({
   ],
   errors: CALL_ERRORS,
   async handle(request) {
-    const call = await callOf(request.body.call, request)
+    const { exchange, context, dependencies } = request
+    const { call: asked, formats } = readSpeak(exchange, request.body.call, context.principal)
+    const made = await inFirstFormat(asked, formats, { context, services: dependencies.services })
+    if (made instanceof GatewayError) throw made
+    const call = made ?? asked
     const reply = await streamSpeech(call, request)
     const { 'x-lk-model': model = '' } = reply.headers ?? {}
     const counted = String([...call.payload.input].length)
@@ -66,9 +73,17 @@ export const speak = endpoint({
   },
 })
 
-/** The call with the options of the query. @throws GatewayError INVALID_REQUEST naming one */
-async function callOf(body: CallOf<'speech'>, request: Admitted): Promise<CallOf<'speech'>> {
-  const { exchange, context, dependencies } = request
+/**
+ * The call with the options of the query.
+ *
+ * @returns also the formats that it may be made in, the first one that an entry makes; none: any
+ * @throws  GatewayError INVALID_REQUEST naming an option
+ */
+export function readSpeak(
+  exchange: Exchange,
+  body: CallOf<'speech'>,
+  principal: Principal,
+): { readonly call: CallOf<'speech'>; readonly formats: readonly string[] } {
   const query = new OptionReader(queryValues(exchange.query), SPEAK_OPTIONS)
   const model = query.text('model')
   const speed = query.number('speed')
@@ -76,13 +91,10 @@ async function callOf(body: CallOf<'speech'>, request: Admitted): Promise<CallOf
   const formats = formatsIn(query)
   const unkept = optOutIn(query)
   const warnings = [...body.warnings, ...query.settleKindly()]
-  const selectors = demanding(chosenBy(model, body.selectors, context.principal), unkept)
+  const selectors = demanding(chosenBy(model, body.selectors, principal), unkept)
   const isPurpose = selectors.purpose?.label === model && selectors.purpose.source === 'body'
   const payload = { ...body.payload, speed, voice: isPurpose ? null : model }
-  const call = { ...body, payload, selectors, warnings }
-  const made = await inFirstFormat(call, formats, { context, services: dependencies.services })
-  if (made instanceof GatewayError) throw made
-  return made ?? call
+  return { call: { ...body, payload, selectors, warnings }, formats }
 }
 
 const PCM_HERTZ = 24_000
@@ -110,7 +122,8 @@ function formatsIn(query: OptionReader): readonly string[] {
     case 'mulaw':
     case 'alaw':
       only(['none'], [TELEPHONE_HERTZ])
-      if (container === null) throw invalidField('container', MUST.beOneOf(['none']))
+      // Without it a wav file is meant, of which no provider makes one with these samples.
+      if (container === null) throw invalidField('encoding', 'must come with `container=none`')
       return [encoding === 'mulaw' ? 'ulaw_8000' : 'alaw_8000']
     case 'opus':
       only(['ogg'])

@@ -2,14 +2,14 @@ import { REDACTIONS } from '../../contracts/calls.ts'
 import type { Principal } from '../../contracts/catalog.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import { type Fields, queryValues } from '../../inbound/form.ts'
+import { isObject } from '../../inbound/json-body.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
+import type { AskedCallback } from '../callbacks.ts'
 import { type DoorOptions, demanding, formOf, OptionReader } from '../door-options.ts'
 import { readTranscriptionRequest, type TranscriptionRequest } from '../native/transcription-request.ts'
 import { chosenBy } from '../openai/door.ts'
 import { LOGGING, unloggedIn } from './door.ts'
-import type { ScribeView } from './transcript.ts'
-
-const BY_JOB = 'submit a job with `POST /v1/transcription/jobs`'
+import type { ScribeEventView, ScribeView } from './transcript.ts'
 
 /** Every field of `POST /v1/speech-to-text` beside its audio, in the order of ElevenLabs' reference. */
 export const SCRIBE_OPTIONS: DoorOptions = {
@@ -31,9 +31,12 @@ export const SCRIBE_OPTIONS: DoorOptions = {
     fate: 'fixed',
     note: 'read from the audio itself; `pcm_s16le_16`, which has no head, is refused',
   },
-  webhook: { fate: 'refused', note: BY_JOB },
-  webhook_id: { fate: 'refused', note: BY_JOB },
-  webhook_metadata: { fate: 'refused', note: BY_JOB },
+  webhook: {
+    fate: 'kept',
+    note: 'the transcript goes to the webhook of the workspace, by a durable job; refused where there is none',
+  },
+  webhook_id: { fate: 'warned', note: 'a workspace has one webhook' },
+  webhook_metadata: { fate: 'kept', note: 'comes back in the event; beside `webhook`' },
   temperature: { fate: 'warned', note: 'not passed on' },
   seed: { fate: 'kept', note: 'as `seed` at `/v1/transcription`' },
   use_multi_channel: { fate: 'kept', note: 'required of every entry' },
@@ -52,8 +55,11 @@ export const SCRIBE_OPTIONS: DoorOptions = {
 
 export interface ScribeRequest extends TranscriptionRequest {
   readonly view: ScribeView
+  /** Absent: it is answered at once. */
+  readonly callback?: AskedCallback
 }
 
+const OFFERS = { stream: false, jobs: true }
 const STYLES = ['separate', 'combined']
 
 /**
@@ -79,6 +85,8 @@ export function readScribeOptions(exchange: Exchange, fields: Fields, principal:
   if (unknown !== undefined) throw invalidField('entity_redaction', MUST.beOneOf(REDACTIONS))
   if (redaction.length > 0) form.list('entity_detection')
   refuseValues(form)
+  const isAnnounced = form.flag('webhook') ?? false
+  const metadata = metadataIn(form, isAnnounced)
   const unkept = unloggedIn(form)
   const given = formOf({
     ...{ language, detect_language: language === null, multichannel, redaction },
@@ -91,16 +99,59 @@ export function readScribeOptions(exchange: Exchange, fields: Fields, principal:
     purpose: form.text('purpose'),
     response_profile: form.text('response_profile'),
     require: form.text('require'),
+    mode: isAnnounced ? 'async' : null,
   })
   const own = form.settleKindly()
-  const { warnings, selectors, ...request } = readTranscriptionRequest(exchange, given, 'transcription')
+  const { warnings, selectors, ...request } = readTranscriptionRequest(
+    exchange,
+    given,
+    'transcription',
+    OFFERS,
+  )
   const channels = !multichannel ? 'one' : style === 'combined' ? 'combined' : 'separate'
+  const view: ScribeView = { timed: granularity === 'word', channels }
   return {
     ...request,
-    view: { timed: granularity === 'word', channels },
+    view,
+    ...(isAnnounced ? { callback: callbackOf({ ...view, metadata }) } : {}),
     selectors: demanding(chosenBy(model, selectors, principal), unkept),
     warnings: [...warnings, ...own],
   }
+}
+
+function callbackOf(view: ScribeEventView): AskedCallback {
+  return { vendor: 'elevenlabs', param: 'webhook', url: null, method: 'POST', headers: {}, view }
+}
+
+/** ElevenLabs has the same bounds. */
+const METADATA_BYTES_MAX = 16 * 1024
+const METADATA_LEVELS_MAX = 2
+
+/** @throws GatewayError INVALID_REQUEST, also for what belongs to a webhook where none is asked for */
+function metadataIn(form: OptionReader, isAnnounced: boolean): unknown {
+  const stray = ['webhook_id', 'webhook_metadata'].find((name) => !isAnnounced && form.has(name))
+  if (stray !== undefined) throw invalidField(stray, MUST.beLeftOut('there is no `webhook: true`'))
+  const text = form.text('webhook_metadata')
+  if (text === null) return null
+  const value = Buffer.byteLength(text) > METADATA_BYTES_MAX ? null : parsed(text)
+  if (!isObject(value) || !isWithin(METADATA_LEVELS_MAX, value))
+    throw invalidField('webhook_metadata', 'must be a JSON object of at most 2 levels and 16 KiB')
+  return value
+}
+
+/** Undefined: it is no JSON. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** Whether objects and lists are nested no deeper. */
+function isWithin(levels: number, value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return true
+  return levels > 0 && Object.values(value).every((one) => isWithin(levels - 1, one))
 }
 
 /** Values of options that are otherwise what is done in any case. */

@@ -1,5 +1,7 @@
+import { submissionHeaders } from '../callbacks.ts'
 import { formOptions } from '../door-options.ts'
 import { endpoint } from '../endpoint.ts'
+import { warningHeaders } from '../fact-headers.ts'
 import { viewedAnswer } from '../heard.ts'
 import {
   answerTranscription,
@@ -7,20 +9,29 @@ import {
   type TranscriptionShape,
   transcriptionBody,
 } from '../native/transcription.ts'
-import { ElevenLabsTranscript } from '../openapi/elevenlabs-answers.ts'
+import { ElevenLabsAccepted, ElevenLabsTranscript } from '../openapi/elevenlabs-answers.ts'
 import { TRANSCRIPT_FACTS } from '../openapi/headers.ts'
 import { json, LEDGER_ERRORS, TRANSCRIPTION_ERRORS } from '../openapi/operation.ts'
 import { demandedBy, ELEVENLABS, elevenlabsAnswer } from './door.ts'
 import { readScribeOptions, SCRIBE_OPTIONS } from './scribe-options.ts'
 import { type ScribeView, scribeResponse } from './transcript.ts'
 
-const answerOf = (view: ScribeView) => viewedAnswer('elevenlabs', view, scribeResponse)
+/** The answer to a view. */
+export const answerOf = (view: ScribeView) => viewedAnswer('elevenlabs', view, scribeResponse)
+
+const ACCEPTED = 'the transcript will be sent to the webhook of the workspace'
 
 const SHAPE: TranscriptionShape = {
   ...answerOf({ timed: true, channels: 'one' }),
   read(exchange, fields, _definition, principal) {
     const { view, ...request } = readScribeOptions(exchange, fields, principal)
     return { ...request, answer: answerOf(view) }
+  },
+  submitted(submitted, { warnings }, requestId) {
+    const id = submitted.job?.requestId ?? requestId
+    const body = { message: ACCEPTED, request_id: id, transcription_id: id }
+    const headers = { ...submissionHeaders(submitted), ...warningHeaders(warnings) }
+    return { status: 202, headers, body: JSON.stringify(body) }
   },
 }
 
@@ -59,7 +70,16 @@ export const speechToText = endpoint({
     contents: [{ type: 'multipart/form-data', schema: FORM }],
     parameters: ['Purpose'],
   },
-  answers: [elevenlabsAnswer([json(ElevenLabsTranscript)], ['X-LK-Idempotent-Replay', ...TRANSCRIPT_FACTS])],
+  answers: [
+    elevenlabsAnswer([json(ElevenLabsTranscript)], ['X-LK-Idempotent-Replay', ...TRANSCRIPT_FACTS]),
+    {
+      status: 202,
+      description:
+        'with `webhook: true`: a durable job, whose transcript goes to the webhook of the workspace',
+      contents: [json(ElevenLabsAccepted)],
+      headers: ['Location', 'X-LK-Idempotent-Replay', 'X-LK-Warnings'],
+    },
+  ],
   errors: [...TRANSCRIPTION_ERRORS, ...LEDGER_ERRORS],
   handle: (request) => answerTranscription(SCRIBE, request),
 })

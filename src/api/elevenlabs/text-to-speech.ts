@@ -1,6 +1,8 @@
 import { type Static, Type } from 'typebox'
+import type { Principal } from '../../contracts/catalog.ts'
 import { GatewayError } from '../../errors.ts'
 import type { CallOf } from '../../gateway/call.ts'
+import type { Exchange } from '../../inbound/exchange.ts'
 import { queryValues } from '../../inbound/form.ts'
 import {
   type DoorOptions,
@@ -59,7 +61,8 @@ const Body = Type.Object({
   ...jsonOptions(SPEECH_OPTIONS),
 })
 
-const speechRequest = jsonRequest(
+/** Body of the requests. */
+export const speechRequest = jsonRequest(
   'speech',
   Body,
   ({ text, seed, voice_settings: settings, ...body }, warn) => {
@@ -128,14 +131,27 @@ export const textToSpeechTimedStream = endpoint({
 
 /** Answers with the audio as the body, as it is made, at either path. */
 async function speak(request: SpeechRequest) {
-  const call = await callOf(request)
+  const { exchange, context, dependencies, body } = request
+  const { call: asked, formats } = readVoiced(exchange, body, context.principal)
+  const made = await inFirstFormat(asked, formats, { context, services: dependencies.services })
+  if (made instanceof GatewayError) throw made
+  const call = made ?? asked
   const reply = await streamSpeech(call, request)
   const counted = String([...call.payload.input].length)
   return { ...reply, headers: { ...reply.headers, 'x-character-count': counted } }
 }
 
-/** @throws GatewayError INVALID_REQUEST naming a parameter */
-async function callOf({ exchange, context, dependencies, body }: SpeechRequest): Promise<CallOf<'speech'>> {
+/**
+ * The call with the parameters of the query.
+ *
+ * @returns also the formats that it may be made in, the first one that an entry makes; none: any
+ * @throws  GatewayError INVALID_REQUEST naming a parameter
+ */
+export function readVoiced(
+  exchange: Exchange,
+  body: Pick<ReceivedJson<'speech'>, 'call' | 'fields'>,
+  principal: Principal,
+): { readonly call: CallOf<'speech'>; readonly formats: readonly string[] } {
   const { model_id: model } = body.fields as Static<typeof Body>
   const query = new OptionReader(queryValues(exchange.query), SPEECH_QUERY)
   const unkept = unloggedIn(query)
@@ -144,15 +160,10 @@ async function callOf({ exchange, context, dependencies, body }: SpeechRequest):
   const call = {
     ...body.call,
     payload: { ...body.call.payload, voice },
-    selectors: demanding(chosenBy(model ?? null, body.call.selectors, context.principal), unkept),
+    selectors: demanding(chosenBy(model ?? null, body.call.selectors, principal), unkept),
     warnings: [...body.call.warnings, ...query.settleKindly()],
   }
-  const made = await inFirstFormat(call, format === null ? [] : namesOf(format), {
-    context,
-    services: dependencies.services,
-  })
-  if (made instanceof GatewayError) throw made
-  return made ?? call
+  return { call, formats: format === null ? [] : namesOf(format) }
 }
 
 /** What other providers call the same format. */

@@ -9,6 +9,12 @@ export interface ScribeView {
   readonly channels: 'one' | 'separate' | 'combined'
 }
 
+/** The same of the event that a webhook is sent. */
+export interface ScribeEventView extends ScribeView {
+  /** JSON that comes back as it was sent; null without any. */
+  readonly metadata: unknown
+}
+
 /** The answer of `POST /v1/speech-to-text`. */
 export function scribeResponse(heard: Heard, view: ScribeView) {
   const common = { transcription_id: heard.requestId, audio_duration_secs: heard.durationSeconds }

@@ -115,8 +115,11 @@ async function refusalOf(
   }
 }
 
+/** Longest text of a call, UTF-16 units. */
+export const SPEECH_CHARACTERS_MAX = 100_000
+
 export const SpeechBody = Type.Object({
-  input: Type.String({ minLength: 1, maxLength: 100_000, description: 'text to synthesize' }),
+  input: Type.String({ minLength: 1, maxLength: SPEECH_CHARACTERS_MAX, description: 'text to synthesize' }),
   voice: optional(
     Type.String({ minLength: 1, maxLength: 256 }),
     'voice name or id of the provider; each provider has its own default',
@@ -213,7 +216,10 @@ function wholeAudio(
 ): Reply {
   const { envelope, release } = streaming.outcome()
   exchange.onFinished(release)
-  return { status: 200, headers: { 'content-type': mediaType, ...factHeaders(envelope) }, body: audio }
+  const [first] = audio
+  // One run of bytes goes out as it is.
+  const body = audio.length === 1 && first !== undefined ? first : audio
+  return { status: 200, headers: { 'content-type': mediaType, ...factHeaders(envelope) }, body }
 }
 
 /** Bytes of the audio. A failure can no longer become a status: it cuts the connection, and is noted for the log. */

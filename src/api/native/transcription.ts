@@ -29,9 +29,10 @@ import {
 import type { Exchange, Reply } from '../../inbound/exchange.ts'
 import type { Fields } from '../../inbound/form.ts'
 import { invalid } from '../../inbound/refusals.ts'
-import { submitJob } from '../../jobs/submit.ts'
+import { type SubmittedJob, submitJob } from '../../jobs/submit.ts'
 import { checkDuration } from '../../media/measure.ts'
 import { allowedDomains, urlIdentity } from '../../storage/remote-audio.ts'
+import { type AskedCallback, acceptCallback } from '../callbacks.ts'
 import {
   type Admitted,
   checkIdempotencyKey,
@@ -121,12 +122,16 @@ export interface TranscriptionAnswer {
 /** A request, and its answer where that depends on more than the options of the call. */
 export interface ShapedRequest extends TranscriptionRequest {
   readonly answer?: TranscriptionAnswer
+  /** Where the end of the job is told that it becomes, with `mode: async`. */
+  readonly callback?: AskedCallback
 }
 
 /** Translator between a wire format and the call. Its functions are pure. */
 export interface TranscriptionShape extends TranscriptionAnswer {
   /** @throws GatewayError as `readTranscriptionRequest` */
   read(exchange: Exchange, fields: Fields, definition: TranscriptionRun, principal: Principal): ShapedRequest
+  /** Answers a submission; absent: as the gateway's own. */
+  submitted?(submitted: SubmittedJob, request: ShapedRequest, requestId: string): Reply
   /** Events of a stream beside its deltas. `done` is given the whole. Absent: it offers no stream. */
   events?(
     streaming: Streaming<'transcription'>,
@@ -353,10 +358,14 @@ export async function transcribe(
     const { options, stream, selectors, warnings, answer = shape } = request
     if (options.mode === 'async') {
       requireScope(principal, 'jobs')
-      const id = newJobId('tj', principal.workspace.id)
+      const { id: workspace } = principal.workspace
+      const { callback: asked } = request
+      const callback = asked && { callback: await acceptCallback(asked, workspace, dependencies) }
+      const id = newJobId('tj', workspace)
       release = () => {}
-      const submission = { id, body, request, key: idempotencyKeyOf(exchange) }
-      return submittedReply(await submitJob(submission, context, dependencies))
+      const submission = { id, body, request, key: idempotencyKeyOf(exchange), ...callback }
+      const submitted = await submitJob(submission, context, dependencies)
+      return shape.submitted?.(submitted, request, context.id) ?? submittedReply(submitted)
     }
     if (body.source.kind === 'url') context.trace?.begin('fetch')
     const coming = prepareAudio(body, exchange, { principal, selectors }, dependencies)

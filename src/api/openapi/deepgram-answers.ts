@@ -73,6 +73,11 @@ export const DeepgramTranscript = shape('DeepgramTranscript', {
   }),
 })
 
+/** With `callback`. */
+export const DeepgramAccepted = shape('DeepgramAccepted', {
+  request_id: text('`metadata.request_id` of the answer that the callback gets'),
+})
+
 export const DeepgramFault = shape('DeepgramError', {
   err_code: text('as `error.code`'),
   err_msg: text('as `error.message`'),

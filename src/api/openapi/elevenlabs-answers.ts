@@ -46,11 +46,19 @@ export const ElevenLabsTranscript = Type.Union(
   { title: 'ElevenLabsTranscript', description: 'a transcript, or one for each channel' },
 )
 
+/** With `webhook: true`. */
+export const ElevenLabsAccepted = shape('ElevenLabsAccepted', {
+  message: Type.String(),
+  request_id: text('`data.request_id` of the event'),
+  transcription_id: text('the same'),
+})
+
 export const ElevenLabsVoice = shape('ElevenLabsVoice', {
   voice_id: text('what goes into the path of a request for speech'),
   name: text('the same'),
   category: Type.Literal('premade'),
   labels: Type.Object({}),
+  available_for_tiers: Type.Array(Type.String(), { maxItems: 0 }),
   high_quality_base_model_ids: Type.Array(Type.String(), { description: 'models that have it' }),
 })
 
@@ -72,6 +80,16 @@ export const ElevenLabsModels = Type.Array(
     can_do_voice_conversion: Type.Literal(false),
     can_be_finetuned: Type.Literal(false),
     languages: Type.Array(Type.Object({}), { maxItems: 0 }),
+    can_use_style: Type.Literal(false),
+    can_use_speaker_boost: Type.Literal(false),
+    serves_pro_voices: Type.Literal(false),
+    requires_alpha_access: Type.Literal(false),
+    concurrency_group: Type.Literal('standard'),
+    token_cost_factor: Type.Literal(1),
+    model_rates: shape('ElevenLabsModelRates', { character_cost_multiplier: Type.Literal(1) }),
+    maximum_text_length_per_request: count('characters that some entry takes'),
+    max_characters_request_free_user: count('the same'),
+    max_characters_request_subscribed_user: count('the same'),
   }),
   { title: 'ElevenLabsModels' },
 )

@@ -15,6 +15,9 @@ const Attempt = shape('Attempt', {
   status: nullable(Type.Integer(), "the provider's; null: it did not answer"),
   milliseconds: Type.Number({ minimum: 0 }),
   reason: text('`ok`, or why it failed'),
+  replica: Type.Optional(
+    Type.Integer({ minimum: 0, description: "which of the provider's servers; absent: it has one address" }),
+  ),
 })
 
 const ConsideredEntry = shape('ConsideredEntry', {

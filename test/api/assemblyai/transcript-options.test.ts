@@ -26,13 +26,22 @@ const VALUES: Readonly<Record<string, unknown>> = {
   speech_models: ['universal', 'calls'],
   temperature: 0.1,
   topics: ['a'],
+  webhook_auth_header_name: 'X-Other',
+  webhook_auth_header_value: 'other',
+  webhook_url: 'https://hooks.example.com/other',
   word_boost: ['skylark'],
 }
 
 t.test('every option does what the table says', async (t) => {
-  const plain = JSON.stringify(read({ punctuate: true }))
+  const webhook = {
+    webhook_url: 'https://hooks.example.com/a',
+    webhook_auth_header_name: 'X-Receiver',
+    webhook_auth_header_value: 'lark',
+  }
   for (const [name, { fate, note }] of Object.entries(TRANSCRIPT_OPTIONS)) {
-    const off = name === 'redact_pii_policies' ? { redact_pii: true } : {}
+    const beside = name.startsWith('webhook_') ? webhook : {}
+    const off = name === 'redact_pii_policies' ? { redact_pii: true } : beside
+    const plain = JSON.stringify(read({ punctuate: true, ...beside }))
     const options = { ...off, [name]: VALUES[name] ?? true }
     if (fate === 'refused') {
       t.throws(() => read(options), {

@@ -63,7 +63,8 @@ t.test('each option becomes what its row says', async (t) => {
   const plain = read('')
   t.same(plain.warnings, [])
   for (const [name, { fate, note }] of Object.entries(LISTEN_OPTIONS)) {
-    const query = `${name}=${encodeURIComponent(SAMPLES[name] ?? 'true')}`
+    const beside = name === 'callback_method' ? 'callback=https%3A%2F%2Fhooks.example.com&' : ''
+    const query = `${beside}${name}=${encodeURIComponent(SAMPLES[name] ?? 'true')}`
     if (fate === 'refused') {
       const { code, extra, message } = refusalOf(query)
       t.same([code, extra.param], ['INVALID_REQUEST', name], query)
@@ -72,7 +73,7 @@ t.test('each option becomes what its row says', async (t) => {
       continue
     }
     const { warnings, ...request } = read(query)
-    const { warnings: _, ...usual } = plain
+    const { warnings: _, ...usual } = read(beside)
     if (fate === 'kept' || fate === 'hint') t.notSame(request, usual, query)
     else t.same(request, usual, query)
     t.same(warnings, fate === 'warned' ? [`${name}: ${note}`] : [], query)
@@ -120,6 +121,8 @@ t.test('what nobody knows is named in a warning, and a value that is none refuse
     ['utt_split=0', 'utt_split'],
     ['utt_split=soon', 'utt_split'],
     ['extra=key', 'extra'],
+    ['callback=https://hooks.example.com&callback_method=GET', 'callback_method'],
+    ['callback_method=PUT', 'callback_method'],
   ] as const)
     t.equal(refusalOf(query).extra.param, param, query)
 })

@@ -71,7 +71,8 @@ t.test('each field becomes what its row says', async (t) => {
       continue
     }
     // A style is one of channels.
-    const beside = name === 'multichannel_output_style' ? 'use_multi_channel=true&' : ''
+    const style = name === 'multichannel_output_style' ? 'use_multi_channel=true&' : ''
+    const beside = name.startsWith('webhook_') ? 'webhook=true&' : style
     const { warnings, ...request } = read(beside + fields)
     const { warnings: _, ...usual } = read(beside)
     if (fate === 'kept' || fate === 'hint') t.notSame(request, usual, fields)
@@ -94,6 +95,8 @@ t.test('values that cannot be kept are refused by their names', async (t) => {
     ['entity_redaction=all', 'entity_redaction'],
     ['diarize=perhaps', 'diarize'],
     ['num_speakers=33', 'speaker_count_hint'],
+    ['webhook_id=w1', 'webhook_id'],
+    ['webhook=true&webhook_metadata=[1]', 'webhook_metadata'],
   ] as const)
     t.equal(refusalOf(fields).extra.param, param, fields)
   t.equal(refusalOf('model_id=').extra.param, 'model_id')

@@ -33,7 +33,7 @@ export function Attempts({ request }: { readonly request: RequestAnswer }) {
 }
 
 function Attempt({ bar, place }: { readonly bar: AttemptBar; readonly place: number }) {
-  const { provider, model, status, reason, ok, from, length } = bar
+  const { provider, model, replica, status, reason, ok, from, length } = bar
   const fill = useRef<HTMLSpanElement>(null)
   useEffect(() => {
     fill.current?.style.setProperty('inset-inline-start', `${from * 100}%`)
@@ -47,6 +47,7 @@ function Attempt({ bar, place }: { readonly bar: AttemptBar; readonly place: num
       { class: 'attempt-words' },
       h('span', { class: 'attempt-place' }, place),
       h('span', { class: 'mono attempt-name' }, provider, '/', model),
+      replica === undefined ? null : h('span', { class: 'quiet small' }, `replica ${replica}`),
       h(StatusBadge, { status: status ?? (ok ? 'ok' : 'failed') }),
       h('span', { class: 'attempt-time' }, milliseconds(bar.milliseconds)),
     ),

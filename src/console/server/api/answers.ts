@@ -237,9 +237,29 @@ export interface ProviderAnswer {
   readonly credential: 'stored' | 'reference' | 'none'
   readonly managed_by: ManagedBy
   /** What was declared beside that: price, capabilities, … */
-  readonly facts: Omit<ProviderFields, 'kind' | 'access' | 'workspace' | 'api_key' | 'base_url'>
+  readonly facts: Omit<
+    ProviderFields,
+    'kind' | 'access' | 'workspace' | 'api_key' | 'base_url' | 'base_urls' | 'health'
+  >
+  /** Its servers in place of `base_url`, and how they are probed; absent: for operators only, or it has one address. */
+  readonly base_urls?: readonly string[]
+  readonly health?: NonNullable<ProviderFields['health']>
+  /** The same in force, in that order; absent: it has one address. */
+  readonly replicas?: readonly ReplicaAnswer[]
   /** Why it is not in force; absent: it is. */
   readonly issues?: readonly string[]
+}
+
+/** A server of a provider, as the node that answers sees it. */
+export interface ReplicaAnswer {
+  /** It gets calls. */
+  readonly up: boolean
+  /** Calls and live sessions that are under way. */
+  readonly calls: number
+  /** How often it was passed over since a call at it had failed. */
+  readonly ejections: number
+  /** Why its probes fail, in our words; null: they do not. */
+  readonly trouble: string | null
 }
 
 export interface KindAnswer {
@@ -410,6 +430,8 @@ export interface RequestAnswer {
   readonly attempts: readonly {
     readonly provider: string
     readonly model: string
+    /** Place of the server in the provider's `base_urls`; absent: it has one address. */
+    readonly replica?: number
     readonly status: number | null
     readonly milliseconds: number
     readonly reason: string

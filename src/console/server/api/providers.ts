@@ -9,7 +9,7 @@ import { listModels } from '../../../gateway/list-models.ts'
 import type { EdgeRoute } from '../../../inbound/server.ts'
 import type { ConsoleContext } from '../context.ts'
 import { consoleEndpoint } from '../endpoint.ts'
-import type { KindAnswer, ProviderAnswer, ProviderCheckAnswer, Role } from './answers.ts'
+import type { KindAnswer, ProviderAnswer, ProviderCheckAnswer, ReplicaAnswer, Role } from './answers.ts'
 import type { Viewing } from './workspaces.ts'
 
 const OWN = '/workspaces/:workspace/providers'
@@ -71,11 +71,18 @@ function listProviders(
     needs_credential: protocol.needsCredential,
     base_url: protocol.baseUrl,
   }))
-  return { providers: parts.map((part) => providerAnswer(part, viewer.role)), kinds }
+  return { providers: parts.map((part) => providerAnswer(part, viewer.role, context)), kinds }
 }
 
-function providerAnswer({ name, fields, managedBy, issues }: Part, role: Role): ProviderAnswer {
-  const { kind, access, workspace, api_key, base_url, ...rest } = fields as unknown as ProviderFieldsAsKept
+function providerAnswer(
+  { name, fields, managedBy, issues }: Part,
+  role: Role,
+  context: ConsoleContext,
+): ProviderAnswer {
+  const kept = fields as unknown as ProviderFieldsAsKept
+  const { kind, access, workspace, api_key, base_url, base_urls, health, ...rest } = kept
+  const addresses = base_urls === undefined ? {} : { base_urls, health: health ?? {} }
+  const replicas = replicasOf(name, context)
   const answer = {
     name,
     kind,
@@ -85,8 +92,24 @@ function providerAnswer({ name, fields, managedBy, issues }: Part, role: Role): 
     credential: api_key === undefined ? 'none' : api_key.startsWith('sealed:') ? 'stored' : 'reference',
     managed_by: managedBy,
     facts: rest,
+    ...(role === 'operator' ? addresses : {}),
+    ...(replicas === null ? {} : { replicas }),
   } as const
   return issues.length === 0 ? answer : { ...answer, issues: issuesFor(role, issues) }
+}
+
+/** The servers of a provider in force, as this node sees them; null: it has one. */
+function replicasOf(name: string, { catalog, dependencies }: ConsoleContext): ReplicaAnswer[] | null {
+  const provider = catalog.good().providers.find((one) => one.name === name)
+  const pool = provider === undefined ? null : dependencies.services.replicas.of(provider)
+  if (pool === null) return null
+  const nowMs = performance.now()
+  return pool.replicas.map((replica) => ({
+    up: replica.isUp(nowMs),
+    calls: replica.underWay,
+    ejections: replica.ejections,
+    trouble: replica.isDown ? replica.trouble : null,
+  }))
 }
 
 type ProviderFieldsAsKept = Static<typeof ProviderShape>
@@ -100,7 +123,7 @@ async function replaceProvider(
   await putProvider(viewer.actor, { ...name, fields }, context.admin)
   const part = partOf(context.catalog, { kind: 'provider', ...name })
   if (part === null) throw notFound()
-  return providerAnswer(part, viewer.role)
+  return providerAnswer(part, viewer.role, context)
 }
 
 async function deleteProvider({ context, viewer }: Viewing, name: ProviderName): Promise<{ deleted: true }> {

@@ -10,7 +10,7 @@ import { wholeName } from '../../names.ts'
 import { apiPath } from '../../paths.ts'
 import { changedFacts, type FactsChange } from './facts.ts'
 import { FactsFields } from './facts-fields.ts'
-import { bodyOf, type ProviderForm, providerForm, providerIssues } from './provider-form.ts'
+import { addressesIn, bodyOf, type ProviderForm, providerForm, providerIssues } from './provider-form.ts'
 
 interface EditProviderProps {
   /** Null: a new one. */
@@ -149,16 +149,46 @@ function Account(
 function Address(props: { readonly kind: KindAnswer | undefined; readonly form: Form<ProviderForm> }) {
   const { kind, form } = props
   const { fields, set, issue } = form
-  const isNeeded = kind?.base_url === null
+  if (kind?.base_url === null) return h(Addresses, { form })
   return h(TextInput, {
     label: 'Base URL',
     type: 'url',
     value: fields.baseUrl,
     onInput: (value: string) => set({ baseUrl: value }),
     mono: true,
-    optional: !isNeeded,
+    optional: true,
     placeholder: kind?.base_url ?? 'https://speech.example.com/v1',
-    hint: isNeeded ? 'Required.' : 'Leave empty for the default.',
+    hint: 'Leave empty for the default.',
     error: issue('baseUrl'),
   })
+}
+
+/** Of a kind without an address of its own: one server, or several that answer alike. */
+function Addresses({ form }: { readonly form: Form<ProviderForm> }) {
+  const { fields, set, issue } = form
+  const addresses = addressesIn(fields.baseUrl)
+  return [
+    h(TextInput, {
+      label: 'Base URL',
+      rows: Math.max(2, addresses.length + 1),
+      value: fields.baseUrl,
+      onInput: (value: string) => set({ baseUrl: value }),
+      mono: true,
+      placeholder: 'https://speech.example.com/v1',
+      hint: 'Required. For several servers that answer alike, one per line: the least busy gets the next call.',
+      error: issue('baseUrl'),
+    }),
+    addresses.length < 2
+      ? null
+      : h(TextInput, {
+          label: 'Health check path',
+          value: fields.healthPath,
+          onInput: (value: string) => set({ healthPath: value }),
+          mono: true,
+          optional: true,
+          placeholder: '/health',
+          hint: 'From the root of each server. Leave empty to ask for the list of models.',
+          error: issue('healthPath'),
+        }),
+  ]
 }

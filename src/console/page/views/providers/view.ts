@@ -6,6 +6,7 @@ import type {
   ModelsAnswer,
   ProviderAnswer,
   ProviderCheckAnswer,
+  ReplicaAnswer,
 } from '../../../server/api/answers.ts'
 import { api } from '../../api.ts'
 import { FileBadge, NotInForce } from '../../components/badge.ts'
@@ -148,17 +149,17 @@ function providerColumns(
     },
     {
       head: 'Health',
-      cell: ({ name }) => h(Health, { of: health && fitnessOfProvider(health, name) }),
+      cell: ({ name, replicas }) => [
+        h(Health, { of: health && fitnessOfProvider(health, name) }),
+        replicas === undefined ? null : h(Replicas, { replicas }),
+      ],
     },
     { head: 'Type', cell: ({ kind }) => kind },
     { head: 'Credential', cell: ({ credential }) => CREDENTIAL_WORDS[credential] },
     {
       head: 'URL',
       minor: !isOperator,
-      cell: ({ base_url }) =>
-        base_url === null
-          ? h('span', { class: 'quiet' }, 'default')
-          : h('span', { class: 'cut cut-wide mono small', title: base_url }, base_url),
+      cell: (provider) => h(Address, { provider }),
     },
     { head: 'Pricing overrides', minor: true, cell: ({ facts }) => declaredInWords(facts) },
     {
@@ -199,6 +200,31 @@ function providerColumns(
       ],
     },
   ]
+}
+
+function Address({ provider: { base_url, base_urls } }: { readonly provider: ProviderAnswer }) {
+  const url = base_urls?.join(' ') ?? base_url
+  return url === null
+    ? h('span', { class: 'quiet' }, 'default')
+    : h('span', { class: 'cut cut-wide mono small', title: url }, url)
+}
+
+/** The servers of a provider that get calls, and why the others do not. */
+function Replicas({ replicas }: { readonly replicas: readonly ReplicaAnswer[] }) {
+  const up = replicas.filter((replica) => replica.up).length
+  const calls = replicas.reduce((sum, replica) => sum + replica.calls, 0)
+  return h(
+    'ul',
+    { class: 'small', 'aria-label': 'Replicas' },
+    h(
+      'li',
+      { class: 'quiet' },
+      `${up} of ${replicas.length} replicas up, ${plural(calls, 'call')} under way`,
+    ),
+    replicas.map(({ up, trouble }, at) =>
+      up ? null : h('li', { key: at }, `Replica ${at} is down: ${trouble ?? 'calls at it have failed'}`),
+    ),
+  )
 }
 
 const CREDENTIAL_WORDS: Readonly<Record<ProviderAnswer['credential'], string>> = {

@@ -191,6 +191,10 @@ async function bundle(folder, place, paths) {
     chunkNames: 'part-[hash]',
     external: UNBUNDLED,
     banner: { js: REQUIRE },
+    // Names are kept, and lines are short, as stack traces tell of both.
+    minifyWhitespace: true,
+    minifySyntax: true,
+    lineLimit: 120,
     plugins: [
       { name: 'places', setup: (build) => keepPlaces(build, place) },
       { name: 'http', setup: loadHttpAlone },

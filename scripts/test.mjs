@@ -6,9 +6,10 @@
 // LARKWAY_TEST_JOBS=n          test files at a time; default: two for each core, at most 6, and more while they leave
 //                              CPU unused: up to 8, in the second tier up to two more
 
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { availableParallelism, constants } from 'node:os'
-import { join, relative, resolve } from 'node:path'
+import { spawn } from 'node:child_process'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { availableParallelism, constants, tmpdir } from 'node:os'
+import { dirname, join, relative, resolve } from 'node:path'
 import { compiled } from './compile.mjs'
 import { CACHE, capture, main, ROOT, say } from './install.mjs'
 import { prepare } from './runtime.mjs'
@@ -17,6 +18,7 @@ import { add, failures, killAll, NONE, runTapFile } from './tap-file.mjs'
 import { longestFirst, runTogether } from './test-queue.mjs'
 import { TYPE_CACHE_ENVIRONMENT } from './type-cache.mjs'
 
+const SHARED_S3 = join(ROOT, 'test', 'support', 'shared-s3.ts')
 const TYPE_CACHE = join(ROOT, 'scripts', 'type-cache.mjs')
 
 /** How long each file took when it last ran with all of its tier, seconds by its path. */
@@ -96,6 +98,25 @@ async function provideServers() {
   return { LARKWAY_TEST_SERVERS: JSON.stringify(servers) }
 }
 
+/**
+ * Starts the S3 server that files of a tier have together; it starts while the first of them run.
+ *
+ * @returns {{ env: Record<string, string>, end: () => Promise<void> }} how the files find it, and what ends it
+ */
+function startSharedS3(node, env) {
+  const folder = mkdtempSync(join(tmpdir(), 'larkway-s3-'))
+  const file = join(folder, 'access.json')
+  const stdio = ['pipe', 'ignore', 'inherit'] // it ends with its input: also when this process is killed
+  const child = spawn(node, [SHARED_S3, file], { cwd: ROOT, env, stdio })
+  const ended = new Promise((done) => child.on('exit', done).on('error', done))
+  const end = async () => {
+    child.stdin.end()
+    await ended
+    rmSync(folder, { recursive: true, force: true })
+  }
+  return { env: { LARKWAY_TEST_S3: file }, end }
+}
+
 async function runFile(node, file, env) {
   const startedAt = Date.now()
   const { counts, faults, output, cpuSeconds } = await runTapFile(node, file, {
@@ -142,8 +163,11 @@ function jobsOf(faults) {
 /** @param isTier whether these are all files of a tier */
 async function runFiles(node, files, { isTier, faults, servers }) {
   await capture(node, [TYPE_CACHE])
-  await compiled('main.ts') // once, and on nobody's clock: tests start it as `npm start` does
-  const env = { ...process.env, ...TYPE_CACHE_ENVIRONMENT, ...servers }
+  const { file } = await compiled('main.ts') // once, and on nobody's clock: tests start it as `npm start` does
+  const program = file.endsWith('.js') ? { LARKWAY_TEST_PROGRAM: dirname(file) } : {}
+  const own = { ...process.env, ...TYPE_CACHE_ENVIRONMENT, ...program, ...servers }
+  const sharedS3 = isTier && servers.LARKWAY_TEST_SERVERS ? startSharedS3(node, own) : undefined
+  const env = { ...own, ...sharedS3?.env }
   const durations = readDurations()
   let sum = NONE
   const run = async (file) => {
@@ -158,6 +182,7 @@ async function runFiles(node, files, { isTier, faults, servers }) {
     jobsOf(faults),
   )
   await runTogether(files.filter(isAlone), run, { least: 1, most: 1 })
+  await sharedS3?.end()
   if (isTier) writeFileSync(DURATIONS, JSON.stringify(durations))
   return sum
 }

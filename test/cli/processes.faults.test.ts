@@ -17,9 +17,10 @@ import { listen } from '../support/http-server.ts'
 import { programOf } from '../support/program.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { type RedisServer, startRedis } from '../support/redis-server.ts'
-import { type Bucket, openBucket, startS3 } from '../support/s3-server.ts'
+import { type Bucket, openBucket } from '../support/s3-server.ts'
 import { freePort, tempFolder } from '../support/scratch.ts'
 import { withoutServers } from '../support/servers.ts'
+import { sharedS3 } from '../support/shared-s3.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
@@ -197,7 +198,7 @@ async function upload(port: number): Promise<RawClient> {
 }
 
 t.test('several processes', { skip: withoutServers, timeout: 300_000 }, async (t) => {
-  const [redis, s3] = await Promise.all([startRedis(t), startS3(t)])
+  const [redis, s3] = await Promise.all([startRedis(t), sharedS3(t)])
   const servers = { redis, bucket: await openBucket(t, s3) }
 
   t.test('they share the port, and one that is killed is replaced', async (t) => {

@@ -10,7 +10,7 @@ t.test('a worker tells what it runs', { skip: withoutServers, timeout: 120_000 }
   const upstream = await startUpstream(t)
   const fleet = await startFleet(t, {
     ...jobTenants({ upstreamUrl: upstream.url, workspaces: 2 }),
-    ...{ redis: { durable: true }, s3: {}, workers: 1 },
+    ...{ redis: { durable: true }, s3: 'shared', workers: 1 },
     timing: { recorder: { tickMs: 200, stepMs: 1_000 } },
   })
   const [worker] = fleet.workers

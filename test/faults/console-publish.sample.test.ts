@@ -3,7 +3,7 @@ import { publishUnderLoad } from '../support/console-publish.ts'
 import { withoutServers } from '../support/servers.ts'
 
 t.test(
-  '40 publications under load: no call sees half of one, and none fails',
+  '20 publications under load: no call sees half of one, and none fails',
   { skip: withoutServers },
-  (t) => publishUnderLoad(t, 40),
+  (t) => publishUnderLoad(t, 20),
 )

@@ -2,7 +2,7 @@ import t from 'tap'
 import { publishUnderLoad } from '../support/console-publish.ts'
 import { withoutServers } from '../support/servers.ts'
 
-const PUBLICATIONS = process.env.LARKWAY_TEST_LONG === '1' ? 1_000 : 150
+const PUBLICATIONS = process.env.LARKWAY_TEST_LONG === '1' ? 1_000 : 80
 
 t.test(
   `${PUBLICATIONS} publications under load: no call sees half of one, and none fails`,

@@ -1,4 +1,4 @@
 import t from 'tap'
 import { fuzzEdge } from '../support/edge-fuzz.ts'
 
-t.test('4,000 mutated requests', (t) => fuzzEdge(t, 4_000))
+t.test('2,000 mutated requests', (t) => fuzzEdge(t, 2_000))

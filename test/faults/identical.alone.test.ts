@@ -25,7 +25,7 @@ t.test('identical requests on three nodes', { skip: withoutServers, timeout: 300
   const upstream = await startUpstream(t)
   const priced = { capabilities: ['audio_input'], price: { per_hour_usd: 0.36 } }
   const { nodes, nginx, authorizationOf } = await startFleet(t, {
-    ...{ nodes: 3, nginx: true, redis: { durable: true }, s3: {} },
+    ...{ nodes: 3, nginx: true, redis: { durable: true }, s3: 'shared' },
     providers: {
       own: { kind: 'openai-compatible', access: 'byok', workspace: 'acme', base_url: upstream.url },
     },

@@ -15,7 +15,7 @@ import { filledWav } from '../support/wav.ts'
 t.setTimeout(400_000)
 
 const MEMORY_MIB = 32
-const JOBS = process.env.LARKWAY_TEST_LONG === '1' ? 200 : 40
+const JOBS = process.env.LARKWAY_TEST_LONG === '1' ? 200 : 24
 const AUDIO_BYTES = 20_000_000
 /** Of one server, whose audio altogether is many times its budget. */
 const ENV = {

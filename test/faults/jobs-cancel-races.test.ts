@@ -6,7 +6,7 @@ import { startUpstream } from '../support/upstream/upstream.ts'
 
 t.setTimeout(600_000)
 
-const RACES = process.env.LARKWAY_TEST_LONG === '1' ? 10_000 : 2_000
+const RACES = process.env.LARKWAY_TEST_LONG === '1' ? 10_000 : 600
 const CALLERS = 16
 const WORKSPACES = 4
 const ENDED = ['succeeded', 'failed', 'cancelled']

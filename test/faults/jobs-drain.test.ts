@@ -13,7 +13,6 @@ import {
   submitJob,
 } from '../support/fleet-jobs.ts'
 import type { LarkwayProcess } from '../support/larkway.ts'
-import { type S3Server, startS3 } from '../support/s3-server.ts'
 import { withoutServers } from '../support/servers.ts'
 import { startUpstream, type Upstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -169,11 +168,9 @@ async function broken(t: Test, start: StartFleet): Promise<void> {
   t.same(stalled.map(({ id }) => id).sort(), [...rig.running].sort(), 'those that ran were taken over')
 }
 
-let common: Promise<S3Server> | null = null
 /** One worker, beside a server; all of them with one object store. */
-const startOneWorker: StartFleet = async (test, tenants) => {
-  common ??= startS3(t)
-  const servers = { redis: { durable: true }, s3: await common, workers: 1 }
+const startOneWorker: StartFleet = (test, tenants) => {
+  const servers = { redis: { durable: true }, s3: 'shared', workers: 1 } as const
   return startFleet(test, { ...tenants, ...servers, env: ENV, timing: JOB_TIMING })
 }
 const startEmbedded: StartFleet = (test, tenants) =>

@@ -154,7 +154,7 @@ t.test(
     const { url } = await startHurried(t)
     const fleet = await startFleet(t, {
       ...jobTenants({ upstreamUrl: url, workspaces: WORKSPACES }),
-      ...{ nodes: 2, workers: 2, redis: { durable: true }, s3: {}, env: ENV, timing: JOB_TIMING },
+      ...{ nodes: 2, workers: 2, redis: { durable: true }, s3: 'shared', env: ENV, timing: JOB_TIMING },
     })
     const objects = objectsIn(fleet.bucket)
     t.teardown(() => objects.close())
@@ -169,7 +169,7 @@ t.test(
     const { url } = await startHurried(t)
     const fleet = await startFleet(t, {
       ...jobTenants({ upstreamUrl: url }),
-      ...{ workers: 0, redis: { durable: true }, s3: {}, env: ENV, timing: JOB_TIMING },
+      ...{ workers: 0, redis: { durable: true }, s3: 'shared', env: ENV, timing: JOB_TIMING },
     })
     const objects = objectsIn(fleet.bucket)
     t.teardown(() => objects.close())

@@ -20,7 +20,7 @@ t.test(
     upstream.behave('whisper-1', { before: () => held.promise, deltas: ['first'] })
     const fleet = await startFleet(t, {
       ...jobTenants({ upstreamUrl: upstream.url }),
-      ...{ workers: 0, redis: { durable: true }, s3: {}, env: ENV, timing: JOB_TIMING },
+      ...{ workers: 0, redis: { durable: true }, s3: 'shared', env: ENV, timing: JOB_TIMING },
     })
     const { jobs } = await fleet.openState()
     const stale = await fleet.startWorker()

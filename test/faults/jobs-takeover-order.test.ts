@@ -45,7 +45,7 @@ t.test('what killed workers have ordered is not ordered again', { skip: withoutS
       provider: { kind: 'assemblyai', api_key: `\${PROVIDER_KEY}` },
       entry: { model: 'universal-2' },
     }),
-    ...{ workers: 0, redis: { durable: true }, s3: {}, env: ENV, timing: JOB_TIMING },
+    ...{ workers: 0, redis: { durable: true }, s3: 'shared', env: ENV, timing: JOB_TIMING },
   })
   const state = await fleet.openState()
   const redis = new Redis(fleet.redis.url)
@@ -127,7 +127,7 @@ for (const [header, executed] of [
       const entry = header === undefined ? {} : { options: { idempotency_header: header } }
       const fleet = await startFleet(t, {
         ...jobTenants({ upstreamUrl: provider.url, entry }),
-        ...{ workers: 1, redis: { durable: true }, s3: {}, timing: JOB_TIMING },
+        ...{ workers: 1, redis: { durable: true }, s3: 'shared', timing: JOB_TIMING },
       })
       const { jobs } = await fleet.openState()
       const id = await submitJob(() => fleet.node().url, fleet.authorizationOf('ws_0'))

@@ -103,7 +103,7 @@ t.test('what processes write while Redis is away', { skip: withoutServers, timeo
   const upstream = await startUpstream(t)
   const { redis, node, ...fleet } = await startFleet(t, {
     ...jobTenants({ upstreamUrl: upstream.url }),
-    ...{ workers: 1, redis: { durable: true }, s3: {}, timing: JOB_TIMING },
+    ...{ workers: 1, redis: { durable: true }, s3: 'shared', timing: JOB_TIMING },
   })
   const processes = [node(), ...fleet.workers, await fleet.startNode({ env: { LARKWAY_JOBS: '4' } })]
   const saying = ({ log }: LarkwayProcess, words: string) => log.filter(({ msg }) => msg === words)

@@ -23,7 +23,7 @@ async function start(t: Test) {
   t.teardown(() => sandbox.close())
   const entry = (options: object) => ({ entries: [{ provider: 'sandbox', model: 'morse-1', options }] })
   const fleet = await startFleet(t, {
-    ...{ nodes: 3, nginx: true, redis: { durable: true }, s3: {} },
+    ...{ nodes: 3, nginx: true, redis: { durable: true }, s3: 'shared' },
     providers: { sandbox: { kind: 'sandbox', access: 'platform', base_url: sandbox.url } },
     workspaces: {
       plain: entry({}),

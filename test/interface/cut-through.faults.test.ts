@@ -6,8 +6,9 @@ import { multipart } from '../support/bodies.ts'
 import { sha256 } from '../support/digests.ts'
 import { assertStopsClean, type Gateway, startGateway } from '../support/gateway.ts'
 import { RawClient } from '../support/raw-client.ts'
-import { openBucket, startS3 } from '../support/s3-server.ts'
+import { openBucket } from '../support/s3-server.ts'
 import { withoutServers } from '../support/servers.ts'
+import { sharedS3 } from '../support/shared-s3.ts'
 import { answer, answerTranscript, type EarOptions, startEar } from '../support/slow-ear.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
@@ -166,7 +167,7 @@ for (const store of ['folder', 's3'] as const) {
     `a body on its way to the store is sent on, and whole for the next: ${store}`,
     { skip },
     async (t: Test) => {
-      const bucket = store === 's3' ? await openBucket(t, await startS3(t)) : { env: {} }
+      const bucket = store === 's3' ? await openBucket(t, await sharedS3(t)) : { env: {} }
       let died = false
       const onPart: EarOptions['onPart'] = ({ socket, received }) => {
         if (died || received < 3_000_000) return

@@ -23,7 +23,7 @@ interface JobObject {
 t.test('jobs belong to all nodes: Redis, S3 and nginx', { timeout: 120_000 }, async (t) => {
   const upstream = await startUpstream(t)
   const { node, nginx, authorizationOf } = await startFleet(t, {
-    ...{ nodes: 3, nginx: true, redis: { durable: true }, s3: {} },
+    ...{ nodes: 3, nginx: true, redis: { durable: true }, s3: 'shared' },
     providers: {
       own: { kind: 'openai-compatible', access: 'byok', workspace: 'acme', base_url: upstream.url },
     },

@@ -7,8 +7,8 @@ import { sha256 } from '../support/digests.ts'
 import { assertStopsClean } from '../support/gateway.ts'
 import { serveHttp } from '../support/http-server.ts'
 import { type RouteGateway, secret, startRouteGateway } from '../support/route-gateway.ts'
-import { startS3 } from '../support/s3-server.ts'
 import { withoutServers } from '../support/servers.ts'
+import { sharedS3 } from '../support/shared-s3.ts'
 import type { Script } from '../support/upstream/dialect.ts'
 import { geminiDialect } from '../support/upstream/gemini.ts'
 import { VIDEO } from '../support/upstream/openai-videos.ts'
@@ -348,7 +348,7 @@ t.test('a store that fails is not the provider’s fault', { timeout: 60_000 }, 
 })
 
 t.test('in an S3 store the URL is the store’s own', { skip: withoutServers, timeout: 120_000 }, async (t) => {
-  const { endpoint, region, bucket, accessKeyId, secretAccessKey } = await startS3(t)
+  const { endpoint, region, bucket, accessKeyId, secretAccessKey } = await sharedS3(t)
   const env = {
     S3_ENDPOINT: endpoint,
     S3_REGION: region,

@@ -6,8 +6,9 @@ import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { send, uploadsOf } from '../support/audio-upload.ts'
 import { sha256 } from '../support/digests.ts'
 import { startGateway } from '../support/gateway.ts'
-import { openBucket, startS3 } from '../support/s3-server.ts'
+import { openBucket } from '../support/s3-server.ts'
 import { withoutServers } from '../support/servers.ts'
+import { sharedS3 } from '../support/shared-s3.ts'
 import { filledWav } from '../support/wav.ts'
 
 interface Received {
@@ -73,7 +74,7 @@ function configOf(earUrl: string, key: string) {
 }
 
 t.test('providers that fetch stored audio', { skip: withoutServers, timeout: 120_000 }, async (t: Test) => {
-  const server = await startS3(t)
+  const server = await sharedS3(t)
   const audio = filledWav(9_000_001, 7)
   const key = makeKey()
   const { raw, chunked, multipart, json } = uploadsOf(audio, `Bearer ${key}`)

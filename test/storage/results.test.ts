@@ -8,9 +8,9 @@ import { createResults } from '../../src/storage/results.ts'
 import { createS3Links, createS3Objects } from '../../src/storage/s3.ts'
 
 import { sweepResults } from '../../src/storage/sweep.ts'
-import { startS3 } from '../support/s3-server.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { withoutServers } from '../support/servers.ts'
+import { sharedS3 } from '../support/shared-s3.ts'
 import { chunksOf } from './objects.contract.ts'
 import { digest, keysOf, MIB, noise } from './rig.ts'
 
@@ -107,7 +107,7 @@ t.test('results go when their URL is over, and nothing else', async (t: Test) =>
 })
 
 t.test('an S3 store opens its own URLs', { skip: withoutServers, timeout: 120_000 }, async (t: Test) => {
-  const server = await startS3(t)
+  const server = await sharedS3(t)
   const { endpoint, region, bucket, accessKeyId, secretAccessKey } = server
   const store = { endpoint, region, bucket, accessKeyId, secretAccessKey }
   const objects = createS3Objects(store)

@@ -13,10 +13,9 @@ import { newJobId } from '../../src/ids.ts'
 import { createFileObjects } from '../../src/storage/folder.ts'
 import { createS3Objects } from '../../src/storage/s3.ts'
 import { type SweeperOptions, startSweeper, sweep, sweepOrphans } from '../../src/storage/sweep.ts'
-
-import { startS3 } from '../support/s3-server.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { withoutServers } from '../support/servers.ts'
+import { sharedS3 } from '../support/shared-s3.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { chunksOf } from './objects.contract.ts'
 import { keysOf } from './rig.ts'
@@ -54,7 +53,7 @@ t.test(
   'an S3 store after kill -9: the sweep ends uploads, and objects once they are old',
   { skip: withoutServers, timeout: 120_000 },
   async (t: Test) => {
-    const server = await startS3(t)
+    const server = await sharedS3(t)
     const { endpoint, region, bucket, accessKeyId, secretAccessKey } = server
     const options = { endpoint, region, bucket, accessKeyId, secretAccessKey }
     const objects = createS3Objects(options)

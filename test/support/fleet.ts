@@ -10,8 +10,9 @@ import { createRedisState } from '../../src/state/redis/state.ts'
 import { type Larkway, type LarkwayProcess, startLarkway, startWorker } from './larkway.ts'
 import { type NginxServer, startNginx } from './nginx-server.ts'
 import { type RedisOptions, type RedisServer, startRedis } from './redis-server.ts'
-import { type Bucket, openBucket, type S3Options, type S3Server, startS3 } from './s3-server.ts'
+import { type Bucket, openBucket, type S3Server, type SharedS3 } from './s3-server.ts'
 import { freePort, tempFolder } from './scratch.ts'
+import { sharedS3 } from './shared-s3.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 type Variables = Readonly<Record<string, string>>
@@ -78,8 +79,8 @@ export interface FleetOptions extends TenantsOptions {
   readonly workers?: number
   /** One to be started, or one that there is; absent: the state is embedded, in one folder. */
   readonly redis?: RedisOptions | { readonly url: string }
-  /** One to be started, or one that there is, with a fresh bucket; absent: objects are in the folders of processes. */
-  readonly s3?: S3Options | S3Server
+  /** A fresh bucket of `shared`, or of one that there is; absent: objects are in the folders of processes. */
+  readonly s3?: 'shared' | S3Server
   /** Has the three nodes behind an nginx as it is deployed. */
   readonly nginx?: boolean
   /** Of every process. */
@@ -103,7 +104,7 @@ export interface Fleet extends Tenants {
   readonly nodes: readonly Larkway[]
   readonly workers: readonly LarkwayProcess[]
   readonly redis: { readonly url: string } | null
-  readonly s3: S3Server | null
+  readonly s3: SharedS3 | null
   readonly bucket: Bucket | null
   readonly nginx: NginxServer | null
   /** Of an embedded state. */
@@ -133,7 +134,9 @@ export interface Fleet extends Tenants {
 type Asked<Options> = (Options extends { readonly redis: infer Redis }
   ? { readonly redis: Redis extends { readonly url: string } ? Redis : RedisServer }
   : unknown) &
-  (Options extends { readonly s3: object } ? { readonly s3: S3Server; readonly bucket: Bucket } : unknown) &
+  (Options extends { readonly s3: infer S3 }
+    ? { readonly s3: S3 extends S3Server ? S3 : SharedS3; readonly bucket: Bucket }
+    : unknown) &
   (Options extends { readonly nginx: true } ? { readonly nginx: NginxServer } : unknown)
 
 /** Starts processes of one configuration with what they share, and ends all of it with the test. */
@@ -216,15 +219,15 @@ function places<Process extends LarkwayProcess>(
 
 /** What all processes have together, and the environment that says so. */
 async function startShared(t: Test, { redis, s3, env = {} }: FleetOptions) {
-  const [sharedRedis, sharedS3] = await Promise.all([
+  const [sharedRedis, store] = await Promise.all([
     redis === undefined || 'url' in redis ? (redis ?? null) : startRedis(t, redis),
-    s3 === undefined || 'endpoint' in s3 ? (s3 ?? null) : startS3(t, s3),
+    s3 === 'shared' ? sharedS3(t) : (s3 ?? null),
   ])
-  const bucket = sharedS3 === null ? null : await openBucket(t, sharedS3)
+  const bucket = store === null ? null : await openBucket(t, store)
   const ofRedis = sharedRedis === null ? {} : { REDIS_URL: sharedRedis.url, LARKWAY_SECRET_KEYS: SECRET_KEYS }
   return {
     redis: sharedRedis,
-    s3: sharedS3,
+    s3: store,
     bucket,
     env: { LARKWAY_INSECURE_WEBHOOKS: 'true', ...ofRedis, ...bucket?.env, ...env },
   }

@@ -21,7 +21,7 @@ export interface Bucket {
 }
 
 /** A fresh bucket, looked at with a client of our own. */
-export async function openBucket(t: Teardown, server: S3Server): Promise<Bucket> {
+export async function openBucket(t: Teardown, server: SharedS3): Promise<Bucket> {
   const bucket = await server.makeBucket()
   const { endpoint, region, accessKeyId, secretAccessKey } = server
   const client = new S3Client({
@@ -57,18 +57,26 @@ export type S3Options = {
   settings?: string
 }
 
-export type S3Server = {
+/** How a server is reached, and with which credentials. */
+export type S3Access = {
   /** `http://127.0.0.1:<port>`, path style. */
   endpoint: string
   region: string
-  /** A first bucket; `makeBucket` makes more. */
-  bucket: string
   accessKeyId: string
   secretAccessKey: string
-  /** Of radosgw, the S3 server itself; changes with every `restart`. */
-  readonly pid: number
+}
+
+/** A server that others may have, too: it is not ended. */
+export type SharedS3 = S3Access & {
+  /** A first bucket; `makeBucket` makes more. */
+  bucket: string
   /** A fresh, empty bucket: one for each test that shares the server. */
   makeBucket(): Promise<string>
+}
+
+export type S3Server = SharedS3 & {
+  /** Of radosgw, the S3 server itself; changes with every `restart`. */
+  readonly pid: number
   /** SIGKILL of radosgw; the stored objects are kept. */
   kill(): Promise<void>
   /** Starts radosgw again on the same port; kills it first when it runs. */
@@ -82,7 +90,8 @@ const REGION = 'us-east-1'
 
 /**
  * A private, real S3 server: Ceph with one monitor, one store in memory and radosgw. It starts in about 2 s and takes
- * some 300 MB and what is stored, so a test file starts one and gives each test a bucket of its own.
+ * some 300 MB and what is stored, so a test that neither
+ * ends nor freezes it takes `sharedS3`.
  */
 export async function startS3(t: Teardown, options: S3Options = {}): Promise<S3Server> {
   const program = await locate('s3')
@@ -110,25 +119,12 @@ export async function startS3(t: Teardown, options: S3Options = {}): Promise<S3S
   const isReady = () => answers(endpoint)
   await radosgw.start(isReady)
 
-  const client = new S3Client({
-    endpoint,
-    region: REGION,
-    forcePathStyle: true,
-    credentials: { accessKeyId, secretAccessKey },
-  })
-  t.teardown(() => client.destroy())
-  const makeBucket = async () => {
-    const bucket = `test-${randomBytes(6).toString('hex')}`
-    await client.send(new CreateBucketCommand({ Bucket: bucket }))
-    return bucket
-  }
+  const access = { endpoint, region: REGION, accessKeyId, secretAccessKey }
+  const makeBucket = bucketMaker(t, access)
 
   return {
-    endpoint,
-    region: REGION,
+    ...access,
     bucket: await makeBucket(),
-    accessKeyId,
-    secretAccessKey,
     get pid() {
       return radosgw.pid
     },
@@ -140,6 +136,21 @@ export async function startS3(t: Teardown, options: S3Options = {}): Promise<S3S
     },
     freeze: () => radosgw.freeze(),
     thaw: () => radosgw.thaw(),
+  }
+}
+
+/** Makes fresh buckets of a server, until the test ends. */
+export function bucketMaker(
+  t: Teardown,
+  { endpoint, region, accessKeyId, secretAccessKey }: S3Access,
+): () => Promise<string> {
+  const credentials = { accessKeyId, secretAccessKey }
+  const client = new S3Client({ endpoint, region, forcePathStyle: true, credentials })
+  t.teardown(() => client.destroy())
+  return async () => {
+    const bucket = `test-${randomBytes(6).toString('hex')}`
+    await client.send(new CreateBucketCommand({ Bucket: bucket }))
+    return bucket
   }
 }
 

@@ -161,7 +161,7 @@ export async function assertUnhindered(t: Test, options: SlowTenantOptions): Pro
     [name]: { kind: 'sandbox', access: 'byok', workspace: name, base_url: upstreamUrl },
   })
   const fleet = await startFleet(t, {
-    ...(store === 'S3' ? { s3: {} } : {}),
+    ...(store === 'S3' ? { s3: 'shared' } : {}),
     env: { LARKWAY_MEMORY_MIB: String(MEMORY_MIB), LARKWAY_LOG: 'warn' },
     providers: { ...provider('slow'), ...provider('other') },
     workspaces: { ...workspace('slow'), ...workspace('other') },

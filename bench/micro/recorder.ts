@@ -37,6 +37,7 @@ const node: RecorderParts['node'] = {
   health: { condition: () => ({ state: 'closed' }) as never },
   budget: { used: 0, limit: 1 },
   live: () => [],
+  shadows: () => [],
 }
 
 function serve(recorder: Recorder | null, at: number): void {

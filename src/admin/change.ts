@@ -197,22 +197,36 @@ export function operatorFacts(catalog: CatalogService, record: RecordName, field
     catalog.good().providers.flatMap(({ name, access }) => (access === 'platform' ? [name] : [])),
   )
   const known = arrayIn(before.entries)
-  return arrayIn(fields.entries).flatMap((entry, index) => {
-    const same = known.filter((one) => entryId(one) === entryId(entry))
-    const path = `/entries/${index}`
-    if (!platform.has(String(at(entry, 'provider')))) {
-      return same.some((one) => patternIssues(entry, one, path).length === 0)
+  return [...shadowFacts(platform, fields, before), ...entryFacts()]
+
+  function entryFacts(): string[] {
+    return arrayIn(fields.entries).flatMap((entry, index) => {
+      const same = known.filter((one) => entryId(one) === entryId(entry))
+      const path = `/entries/${index}`
+      if (!platform.has(String(at(entry, 'provider')))) {
+        return same.some((one) => patternIssues(entry, one, path).length === 0)
+          ? []
+          : patternIssues(entry, {}, path)
+      }
+      const declared = FACTS.filter((fact) => at(entry, fact) !== undefined)
+      const isKept = same.some((one) =>
+        declared.every((fact) => isDeepStrictEqual(at(one, fact), at(entry, fact))),
+      )
+      return isKept
         ? []
-        : patternIssues(entry, {}, path)
-    }
-    const declared = FACTS.filter((fact) => at(entry, fact) !== undefined)
-    const isKept = same.some((one) =>
-      declared.every((fact) => isDeepStrictEqual(at(one, fact), at(entry, fact))),
-    )
-    return isKept
-      ? []
-      : declared.map((fact) => `${path}/${fact}: ${ONLY_OPERATORS} for a model of the platform`)
-  })
+        : declared.map((fact) => `${path}/${fact}: ${ONLY_OPERATORS} for a model of the platform`)
+    })
+  }
+}
+
+/** Calls of a shadow are charged to nobody: those at a provider of the platform are at the expense of its operator. */
+function shadowFacts(platform: ReadonlySet<string>, fields: RecordFields, before: RecordFields): string[] {
+  const [shadow, known] = [at(fields, 'shadow'), at(before, 'shadow')]
+  if (shadow === undefined || isDeepStrictEqual(shadow, known)) return []
+  const entry = at(shadow, 'entry')
+  if (platform.has(String(at(entry, 'provider'))))
+    return [`/shadow: ${ONLY_OPERATORS} for a model of the platform`]
+  return patternIssues(entry, at(known, 'entry'), '/shadow/entry')
 }
 
 function patternIssues(fields: unknown, before: unknown, path: string): string[] {

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Entry, Route } from '../contracts/catalog.ts'
+import type { Entry, Route, Shadow } from '../contracts/catalog.ts'
 
 /** Changes to one route between two configurations. */
 export interface RouteChange {
@@ -66,9 +66,27 @@ function diffRoute(before: Route | undefined, after: Route | undefined): RouteCh
     ...changed('published', before.published, after.published),
     ...changed('live_fallback', before.liveFallback, after.liveFallback),
     ...changed('cache', before.cache, after.cache),
+    ...diffShadow(before.shadow, after.shadow),
     ...diffEntries(before.entries, after.entries),
   ]
   return lines.length === 0 && before.version === after.version ? null : { ...common, lines }
+}
+
+function diffShadow(before: Shadow | null, after: Shadow | null): string[] {
+  if (before === null || after === null) return changed('shadow', shadowName(before), shadowName(after))
+  const [{ entry: old, ...oldTerms }, { entry, ...terms }] = [before, after]
+  const same = entryName(old) === entryName(entry)
+  return [
+    ...changed('shadow', shadowName(before), shadowName(after)),
+    ...changed('shadow share', oldTerms.share, terms.share),
+    ...changed('shadow operations', oldTerms.operations, terms.operations),
+    ...changed('shadow purposes', oldTerms.purposes, terms.purposes),
+    ...(same ? diffEntry({ entry: old, index: 0 }, { entry, index: 0 }).map((line) => `shadow ${line}`) : []),
+  ]
+}
+
+function shadowName(shadow: Shadow | null): string | null {
+  return shadow && entryName(shadow.entry)
 }
 
 /** Entries are the same one when provider and model are; of several alike, the first answers to the first. */

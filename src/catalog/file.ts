@@ -2,6 +2,7 @@ import { type Static, type TSchema, Type } from 'typebox'
 import { CAPABILITIES } from '../contracts/calls.ts'
 import { LIVE_FALLBACKS, PROFILES, SCOPES, STRATEGIES } from '../contracts/catalog.ts'
 import { FACT_SHAPES } from '../contracts/facts.ts'
+import { TRANSCRIPTION_TASKS } from '../contracts/operations.ts'
 import { RequireShape } from '../contracts/requirements.ts'
 
 /** Pattern for names of workspaces, apps, routes, providers, plans and purposes. Object keys and logs contain them. */
@@ -233,6 +234,25 @@ const CacheShape = strict({
   ),
 })
 
+const ShadowShape = strict({
+  entry: Type.With(EntryShape, {
+    description: 'asked beside the entry that answers; as an entry of the route',
+  }),
+  share: Type.Number({
+    minimum: 0,
+    maximum: 1,
+    description: 'of the answered calls that are meant: 0.05 is one in twenty',
+  }),
+  operations: optional(
+    Type.Array(Type.Enum([...TRANSCRIPTION_TASKS]), { minItems: 1, uniqueItems: true }),
+    'calls that are meant; transcription and translation unless said',
+  ),
+  purposes: optional(
+    Type.Array(Name, { uniqueItems: true }),
+    'labels of the calls that are meant; all unless said',
+  ),
+})
+
 export const RouteShape = strict({
   workspace: Type.With(Name, { description: 'its owner' }),
   strategy: optional(
@@ -248,6 +268,10 @@ export const RouteShape = strict({
   cache: optional(
     CacheShape,
     'keeps speech, for callers of the same workspace who ask for the same; off unless said',
+  ),
+  shadow: optional(
+    ShadowShape,
+    'sends a part of the answered calls to another entry too, to compare them; nothing is charged for it',
   ),
   entries: Type.Array(EntryShape, { minItems: 1, description: 'candidates of a call' }),
 })

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
-import type { CacheTerms, Entry, Route } from '../contracts/catalog.ts'
+import type { CacheTerms, Entry, Route, Shadow } from '../contracts/catalog.ts'
 import { canonicalJson } from '../contracts/json.ts'
+import { TRANSCRIPTION_TASKS } from '../contracts/operations.ts'
 import { resolveFacts } from './facts.ts'
 import type { EntryFields, RouteFields } from './file.ts'
 import { checkShape, hasShape, type Issues, type Path } from './issues.ts'
@@ -40,8 +41,10 @@ export function resolveRoute(
   )
   const whole = resolved.filter((entry) => entry !== null)
   if (whole.length < resolved.length) return null
+  const shadow = resolveShadow(fields, context, [...path, 'shadow'], issues)
+  if (fields.shadow !== undefined && shadow === null) return null
   const version = routeVersion(name, fields, entries)
-  const route = { name, workspace, strategy, published, liveFallback, version, entries: whole }
+  const route = { name, workspace, strategy, published, liveFallback, shadow, version, entries: whole }
   return cache === undefined ? route : { ...route, cache: cacheTerms(cache) }
 }
 
@@ -55,7 +58,37 @@ function cacheTerms({
   return { ttlSeconds, maxBytes }
 }
 
-/** `pv_…` of a route, out of what is written alone: whether it could be served does not count. */
+/** The shadow of a route; null: it has none, or none that is valid. */
+function resolveShadow(
+  { shadow, ...fields }: Omit<RouteFields, 'entries'>,
+  context: RouteContext,
+  path: Path,
+  issues: Issues,
+): Shadow | null {
+  if (shadow === undefined) return null
+  checkNames(fields.workspace, { purposes: shadow.purposes ?? [] }, context, path, issues)
+  // Rules that judge answers of the route say nothing of one that is only compared.
+  const entry = resolveEntry(
+    { workspace: fields.workspace },
+    shadow.entry,
+    context,
+    [...path, 'entry'],
+    issues,
+  )
+  if (entry === null) return null
+  if (entry.provider.concurrency !== null)
+    issues.add(
+      [...path, 'entry', 'provider'],
+      'must be one without concurrency: calls wait for its slots, and a shadow may take none of them',
+    )
+  const { share, operations = TRANSCRIPTION_TASKS, purposes = [] } = shadow
+  return { entry, share, operations, purposes }
+}
+
+/**
+ * `pv_…` of a route, out of what is written alone: whether it could be served does not count. Nor does its shadow,
+ * which has no part in any answer.
+ */
 export function routeVersion(
   name: string,
   {
@@ -82,7 +115,7 @@ export function routeVersion(
 }
 
 function resolveEntry(
-  { workspace, accept }: Omit<RouteFields, 'entries'>,
+  { workspace, accept }: Pick<RouteFields, 'workspace' | 'accept'>,
   fields: EntryFields,
   context: RouteContext,
   path: Path,
@@ -125,7 +158,7 @@ function resolveEntry(
 
 function checkNames(
   workspace: string,
-  { purposes = [], plans = [] }: EntryFields,
+  { purposes = [], plans = [] }: Pick<EntryFields, 'purposes' | 'plans'>,
   context: RouteContext,
   path: Path,
   issues: Issues,

@@ -32,6 +32,16 @@ export interface ArrivingBody {
   readonly waitedMs: number
 }
 
+/** Keeps bodies for readers who outlast their call. */
+export interface BodyHolds {
+  /**
+   * Keeps a body that was not given back yet; nothing of it is charged to anybody else meanwhile.
+   *
+   * @returns lets it go, idempotent; null: nobody can keep it
+   */
+  hold(source: BodySource): (() => void) | null
+}
+
 /** A body that arrived whole and within its limits. */
 export interface StoredBody {
   readonly source: BodySource

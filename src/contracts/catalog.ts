@@ -1,6 +1,7 @@
 import type { Limits } from '../limits.ts'
 import type { Capability } from './calls.ts'
 import type { AccountTerms } from './ledger.ts'
+import type { TranscriptionTask } from './operations.ts'
 import type { ModelFacts } from './provider.ts'
 import type { RateLimit } from './rate-limit.ts'
 import type { Requirements } from './requirements.ts'
@@ -119,6 +120,16 @@ export interface CacheTerms {
   readonly maxBytes: number
 }
 
+/** An entry that a part of a route's answered calls is sent to as well, to compare what it answers. */
+export interface Shadow {
+  readonly entry: Entry
+  /** Of these calls, from 0 to 1. */
+  readonly share: number
+  readonly operations: readonly TranscriptionTask[]
+  /** Labels of the calls that are meant; empty: all, and those without one. */
+  readonly purposes: readonly string[]
+}
+
 export interface Route {
   readonly name: string
   readonly workspace: string
@@ -128,6 +139,8 @@ export interface Route {
   readonly liveFallback: LiveFallback
   /** Its speech is kept, and given again to who asks for the same; absent: it is not. */
   readonly cache?: CacheTerms
+  /** Null: nothing is compared. */
+  readonly shadow: Shadow | null
   /** `pv_` and the first 16 hex characters of the SHA-256 of the route's canonical JSON. */
   readonly version: string
   readonly entries: readonly Entry[]

@@ -1,4 +1,5 @@
 import type { SessionFacts } from './live.ts'
+import type { ShadowPair } from './shadow.ts'
 
 /** State of the console beside the catalog. Times and failures as in `CatalogStore`. */
 export interface ConsoleState {
@@ -160,10 +161,29 @@ export interface NodeSample {
   readonly breakers: readonly BreakerView[]
   /** Live sessions that are open, and some of them. Absent: written by an earlier version, or by a worker. */
   readonly live?: { readonly open: number; readonly sessions: readonly LiveSample[] }
+  /** What shadows found. Absent: written by an earlier version. */
+  readonly shadows?: readonly ShadowSample[]
   /** Calls of all workspaces together. */
   readonly all: CallsSample
   /** The busiest ones. */
   readonly workspaces: readonly WorkspaceSample[]
+}
+
+/** Sums of a pair in one step of time. */
+export interface ShadowSample extends ShadowPair {
+  /** Without those that were given up. */
+  readonly calls: number
+  readonly failed: number
+  readonly compared: number
+  /** Of the answers that were compared. */
+  readonly words: number
+  readonly errors: number
+  /** Comparisons in which both prices are known, and what these come to. */
+  readonly priced: number
+  readonly entryUsd: number
+  readonly shadowUsd: number
+  /** Of the entry and of the shadow, of some calls. */
+  readonly milliseconds: readonly (readonly [entry: number, shadow: number])[]
 }
 
 /** A live session that is open. */

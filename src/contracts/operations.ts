@@ -63,4 +63,5 @@ export const CAPABILITY_OF: Readonly<Record<OperationName, Capability>> = {
 export const OPERATION_NAMES = Object.keys(CAPABILITY_OF) as readonly OperationName[]
 
 /** Operations that turn audio into text. */
-export type TranscriptionTask = 'transcription' | 'translation'
+export const TRANSCRIPTION_TASKS = ['transcription', 'translation'] as const
+export type TranscriptionTask = (typeof TRANSCRIPTION_TASKS)[number]

@@ -304,6 +304,7 @@ function answerWhole(
       const { answer, candidate } = conclude(answered)
       const outcome = buildOutcome(active, selection, candidate, answer)
       const settled = reservation.settle(candidate.entry, outcome.envelope.cost_usd)
+      if (candidate.route.shadow !== null) offerShadow(active, answered.recorder, outcome)
       return settled === null ? outcome : settled.then(() => outcome, fail)
     } catch (thrown) {
       return fail(thrown)
@@ -340,7 +341,9 @@ async function answerOnce(
   const { services, context } = active
   const { entry } = candidate
   try {
-    const result = render(buildOutcome(active, selection, candidate, answer))
+    const outcome = buildOutcome(active, selection, candidate, answer)
+    const result = render(outcome)
+    if (candidate.route.shadow !== null) offerShadow(active, answered.recorder, outcome)
     answer.release()
     // When the store fails the caller still gets the answer, but no replay.
     const kept = await services.slotResults.keep(context.principal.workspace.id, result).catch(() => null)
@@ -365,6 +368,18 @@ async function answerStreamed(
     throw await reservation.settleFailed(thrown)
   })
   return deliver(active, reservation, answered)
+}
+
+/** Offers an answered call to the shadow of its route. What was begun before, or while it came, took another time. */
+function offerShadow(
+  active: ActiveCall,
+  { candidate, milliseconds }: AttemptSuccess<unknown>['recorder'],
+  { result, envelope }: Outcome<OperationName>,
+): void {
+  const { context, job, services } = active
+  const isTimed = context.cutThrough !== 'used' && (job?.progress ?? null) === null
+  const answered = { candidate, result, costUsd: envelope.cost_usd }
+  services.shadows?.offer(active, { ...answered, milliseconds: isTimed ? milliseconds : null })
 }
 
 /** Records that an entry has given its whole answer. */

@@ -4,7 +4,7 @@ import type { ByteBudget } from '../contracts/budget.ts'
 import type { ApiKeys, Snapshot } from '../contracts/catalog.ts'
 import type { Links } from '../contracts/links.ts'
 import type { OpenSocket } from '../contracts/live.ts'
-import type { OperationName } from '../contracts/operations.ts'
+import type { OperationName, Results } from '../contracts/operations.ts'
 import type { Provider } from '../contracts/provider.ts'
 import type { SlotResults } from '../contracts/slot-results.ts'
 import type { CacheWatch, SpeechCache } from '../contracts/speech-cache.ts'
@@ -17,6 +17,7 @@ import type { AdmittedContext } from './call-context.ts'
 import type { CircuitBreakers, LatencyTracker } from './health.ts'
 import type { MoneyLeases } from './money-leases.ts'
 import type { ReplicaPools } from './replicas.ts'
+import type { Candidate } from './selection.ts'
 
 /** Everything the gateway works with; built once by `main`. */
 export interface Services {
@@ -52,6 +53,8 @@ export interface Services {
   readonly watch?: CallWatch
   /** Absent: nobody counts. */
   readonly cacheWatch?: CacheWatch
+  /** Asks the shadows of routes; absent: they have none. */
+  readonly shadows?: ShadowAsker
   /** Given by tests only. */
   readonly timing?: CallTiming | undefined
 }
@@ -63,6 +66,24 @@ export interface CallTiming {
   readonly pollMs?: number
   /** Pause before what had no answer is fetched again for the first time; later ones are longer. */
   readonly resendMs?: number
+}
+
+/** An answer that a shadow is compared with. */
+export interface ShadowedAnswer {
+  readonly candidate: Candidate
+  readonly result: Results[OperationName]
+  readonly costUsd: number | null
+  /** From the beginning of the attempt to the end of the answer; null: that says nothing of its entry. */
+  readonly milliseconds: number | null
+}
+
+/** Asks shadows. */
+export interface ShadowAsker {
+  /**
+   * Takes an answered call up, if it is drawn and can be had. Neither throws nor waits. The body of the call was not
+   * given back yet.
+   */
+  offer(active: ActiveCall, answered: ShadowedAnswer): void
 }
 
 /** A call on its way: what its phases share once its entries are selected. */

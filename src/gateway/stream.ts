@@ -129,6 +129,14 @@ class Delivery {
     recorder.succeeded()
     // The caller has its answer: the end of the stream does not wait for the ledger.
     void this.#reservation.settle(candidate.entry, this.#active.context.costUsd)
+    // How long it took depends on how fast its caller reads.
+    if (candidate.route.shadow !== null)
+      this.#active.services.shadows?.offer(this.#active, {
+        candidate,
+        result,
+        costUsd: this.#active.context.costUsd,
+        milliseconds: null,
+      })
   }
 
   #breakOff(error: unknown): unknown {

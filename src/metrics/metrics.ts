@@ -3,6 +3,7 @@ import { CallMetrics } from './call-metrics.ts'
 import { Counters, type Rendered } from './family.ts'
 import { LiveMetrics } from './live-metrics.ts'
 import { RequestMetrics } from './request-metrics.ts'
+import { ShadowMetrics } from './shadow-metrics.ts'
 
 /** Work on jobs besides their calls. */
 class WorkMetrics {
@@ -30,6 +31,7 @@ export interface Metrics {
   readonly requests: RequestMetrics
   readonly calls: CallMetrics
   readonly live: LiveMetrics
+  readonly shadows: ShadowMetrics
   readonly work: WorkMetrics
 }
 
@@ -38,6 +40,7 @@ export function createMetrics(): Metrics {
     requests: new RequestMetrics(),
     calls: new CallMetrics(),
     live: new LiveMetrics(),
+    shadows: new ShadowMetrics(),
     work: new WorkMetrics(),
   }
 }

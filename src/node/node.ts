@@ -1,6 +1,7 @@
 import { hostname } from 'node:os'
 import { createApiKeys, type PolledApiKeys } from '../catalog/api-keys.ts'
 import type { ApiKeys } from '../contracts/catalog.ts'
+import type { NodeSample } from '../contracts/console.ts'
 import type { State } from '../contracts/state.ts'
 import { createAccountViews, createSettlements, createUsageBuffer } from '../gateway/accounts.ts'
 import { createCircuitBreakers, createLatencyTracker } from '../gateway/health.ts'
@@ -9,12 +10,14 @@ import { createMoneyLeases } from '../gateway/money-leases.ts'
 import { ReplicaProbes } from '../gateway/replica-probes.ts'
 import { ReplicaPools } from '../gateway/replicas.ts'
 import type { Services } from '../gateway/services.ts'
+import { Shadows } from '../gateway/shadow.ts'
+import { ShadowTally } from '../gateway/shadow-tally.ts'
 
 import { createJobSignals } from '../jobs/watch.ts'
 import { LiveSessions } from '../live/sessions.ts'
 import type { Logger } from '../log.ts'
 import { createMediaProbe } from '../media/probe.ts'
-import { createMetrics } from '../metrics/metrics.ts'
+import { createMetrics, type Metrics } from '../metrics/metrics.ts'
 import { routesOf } from '../metrics/node-readings.ts'
 import { createAudioFetcher } from '../outbound/fetch-audio.ts'
 import { createSender } from '../outbound/send.ts'
@@ -26,7 +29,8 @@ import { readSecretKeys } from '../secrets.ts'
 import { createAudioDigester } from '../storage/audio-digest.ts'
 import { createAudioReader } from '../storage/audio-reader.ts'
 import { createBlocks } from '../storage/blocks.ts'
-import { FOLDER_UPLOAD_SLOTS, UPLOAD_SLOTS } from '../storage/body-writer.ts'
+import { HeldBodies } from '../storage/body-holds.ts'
+import { FOLDER_UPLOAD_SLOTS, type SpoolParts, UPLOAD_SLOTS } from '../storage/body-writer.ts'
 import { createBudget } from '../storage/budget.ts'
 import { lockFolder } from '../storage/folder-lock.ts'
 import { createJobObjects } from '../storage/job-objects.ts'
@@ -84,18 +88,16 @@ export async function openNode(
   return { environment, log, timing, metrics, tracing, state, catalog, secretKeys, store, ...gateway }
 
   async function openGateway() {
-    const objects = sealObjects(store.objects)
-    const spool = createSpool({ budget, blocks, objects, log, uploadSlots: uploadSlotsFor(environment) })
-    closers.push(() => spool.close())
+    const { holds, objects, spool, ahead } = openBodies(store, { budget, blocks, log }, environment, closers)
     const workers = createWorkers()
     closers.push(() => workers.close())
-    const ahead = createReadAhead(objects, budget)
     const reader = createAudioReader({ objects: ahead, decoder: workers.decoder, memory: { blocks, budget } })
     const sender = createSender({ reader, inner: sandbox })
     closers.push(() => sender.close())
     const signals = createJobSignals()
     state.jobs.listen(signals)
     const keys = await openKeyBook(catalog, state, log, closers)
+    const { shadows, tally } = openShadows(holds, metrics, log, closers)
     const services = openServices(keys, catalog, state, log, closers, {
       send: sender.send,
       open: sender.open,
@@ -105,17 +107,19 @@ export async function openNode(
       audioLinks: store.audioLinks,
       ...openAnswers({ objects, budget, slots: state.slots, watch: metrics?.calls }, closers),
       timing: timing.calls,
+      shadows,
       ...(metrics === null ? {} : { watch: metrics.calls, cacheWatch: metrics.calls }),
     })
     const live = new LiveSessions(services, environment.LARKWAY_LIVE_MEMORY_MIB * MIB, metrics?.live)
     return {
       budget,
       spool,
+      shadows,
       workers,
       services,
       replicaProbes: openReplicaProbes(services, catalog, log, closers),
       live,
-      recorder: openRecorder(services, { state, log, timing, live }, closers),
+      recorder: openRecorder(services, { state, log, timing, live, shadows: () => tally.take() }, closers),
       /** Reads the keys of the state at once. */
       refreshKeys: () => keys.refresh(),
       probe: createMediaProbe({ reader }),
@@ -133,6 +137,29 @@ function openAnswers(options: SpeechCacheOptions, closers: Closer[]) {
   const speechCache = createSpeechCache(options)
   closers.push(async () => speechCache.close())
   return { speechCache, slotResults: createSlotResults(options) }
+}
+
+/** Opens what bodies of requests are in. Those in the store are kept as long as somebody reads them. */
+function openBodies(
+  store: Store,
+  parts: Pick<SpoolParts, 'budget' | 'blocks' | 'log'>,
+  environment: Environment,
+  closers: Closer[],
+) {
+  const holds = new HeldBodies()
+  const objects = holds.keeping(sealObjects(store.objects))
+  const spool = createSpool({ ...parts, objects, holds, uploadSlots: uploadSlotsFor(environment) })
+  closers.push(() => spool.close())
+  return { holds, objects, spool, ahead: createReadAhead(objects, parts.budget) }
+}
+
+/** Opens what asks shadows, and what sums up for the console what they found. */
+function openShadows(holds: HeldBodies, metrics: Metrics | null, log: Logger, closers: Closer[]) {
+  const tally = new ShadowTally()
+  const watches = metrics === null ? [tally] : [tally, metrics.shadows]
+  const shadows = new Shadows({ holds, log, watches })
+  closers.push(() => shadows.close())
+  return { shadows, tally }
 }
 
 function openSandbox(log: Logger, closers: Closer[]): BuiltInSandbox {
@@ -183,15 +210,17 @@ function openRecorder(
     log,
     timing,
     live,
+    shadows,
   }: {
     readonly state: State
     readonly log: Logger
     readonly timing: Timing
     readonly live: LiveSessions
+    readonly shadows: () => NonNullable<NodeSample['shadows']>
   },
   closers: Closer[],
 ): BatchingRecorder {
-  const node = { name: NODE_NAME, snapshot, health, budget, live: () => live.samples() }
+  const node = { name: NODE_NAME, snapshot, health, budget, live: () => live.samples(), shadows }
   const recorder = new BatchingRecorder({ state: state.console, node, log, timing: timing.recorder ?? {} })
   closers.push(() => recorder.close())
   return recorder
@@ -226,6 +255,7 @@ function openServices(
     | 'audioLinks'
     | 'slotResults'
     | 'speechCache'
+    | 'shadows'
     | 'watch'
     | 'cacheWatch'
     | 'timing'

@@ -192,9 +192,11 @@ function running(node: Stoppable, onStop: () => void): RunningNode {
     async stop(signal) {
       onStop()
       parts.log.info({ signal, in_flight: server?.inFlight, jobs: jobs?.running }, 'stopping')
+      // Nobody waits for what they find out.
+      const shadows = parts.shadows.close()
       const listenMs = signal === 'SIGINT' ? 0 : parts.environment.LARKWAY_DRAIN_SECONDS * 1_000
       try {
-        await Promise.all([leave(node, listenMs), jobs?.stop(JOBS_GRACE_MS)])
+        await Promise.all([leave(node, listenMs), jobs?.stop(JOBS_GRACE_MS), shadows])
       } finally {
         await closeAll(parts, closers)
       }

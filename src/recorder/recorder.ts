@@ -8,6 +8,7 @@ import type {
   NodeSample,
   RequestRecord,
   SampledFailure,
+  ShadowSample,
 } from '../contracts/console.ts'
 import type { EndedCall, EndedExchange, RecordedJob, Recorder, RecorderNote } from '../contracts/recorder.ts'
 import type { Failure } from '../contracts/upstream.ts'
@@ -45,13 +46,15 @@ interface SampledNode {
   readonly budget: Pick<ByteBudget, 'used' | 'limit'>
   /** Live sessions that are open. */
   readonly live: () => readonly LiveSample[]
+  /** What shadows found since it was called last. */
+  readonly shadows: () => readonly ShadowSample[]
   /** Requests that are not answered yet, and jobs that run. */
   readonly inFlight: () => number
 }
 
 /** Builds the sample of a node for the step that ends now. */
 function sampleOf(
-  { name, snapshot, health, budget, live, inFlight }: SampledNode,
+  { name, snapshot, health, budget, live, shadows, inFlight }: SampledNode,
   tallies: Tallies,
   { atMs, stepMs }: Pick<NodeSample, 'atMs' | 'stepMs'>,
 ): NodeSample {
@@ -65,6 +68,7 @@ function sampleOf(
     inFlight: inFlight(),
     breakers: breakersOf(snapshot(), health),
     live: { open: sessions.length, sessions: sessions.slice(-SESSIONS_MAX) },
+    shadows: shadows(),
     all: tallies.all(),
     workspaces: tallies.busiest(WORKSPACES_MAX),
   }

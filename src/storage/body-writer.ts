@@ -7,6 +7,7 @@ import { GatewayError } from '../errors.ts'
 import type { Logger } from '../log.ts'
 import { within } from '../timeouts.ts'
 import type { BlockPool } from './blocks.ts'
+import type { HeldBodies } from './body-holds.ts'
 import { SLOW_BYTES_PER_SECOND, type WaitingBudget } from './budget.ts'
 import { overloaded, unavailable } from './failure.ts'
 import { GrowingBody } from './growing-body.ts'
@@ -74,6 +75,8 @@ export interface SpoolParts {
   readonly now?: () => number
   readonly timing?: Partial<SpoolTiming>
   readonly uploadSlots?: number
+  /** Who may read bodies in memory beyond their calls; absent: nobody. */
+  readonly holds?: HeldBodies
 }
 
 /** Counters of the spool since it was made, and its present load. */
@@ -134,6 +137,7 @@ export interface BodyContext {
   readonly slots: WaitingBudget
   readonly partMemory: WaitingBudget
   readonly timing: SpoolTiming
+  readonly holds: HeldBodies | undefined
   readonly now: () => number
   count(event: 'held' | 'stored' | 'demoted' | 'refused' | 'failed'): void
   /** Starts the calls of `tick`. */
@@ -523,9 +527,11 @@ export class StoredBodyWriter implements BodyWriter, MemoryHolder {
       if (released) return
       released = true
       this.#growing?.close()
-      if (source.kind === 'memory') this.#held.release()
-      else this.#context.remove(source.key)
+      if (source.kind === 'object') this.#context.remove(source.key)
+      else if (this.#context.holds === undefined) this.#held.release()
+      else this.#context.holds.free(source, () => this.#held.release())
     }
+    this.#context.holds?.admit(source)
     return { source, length: this.#received, release }
   }
   #isDropped(): boolean {

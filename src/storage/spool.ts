@@ -46,6 +46,7 @@ export function createSpool({ now = () => performance.now(), ...parts }: SpoolPa
     slots,
     partMemory: createPartMemory(parts.budget),
     timing,
+    holds: parts.holds,
     now,
     count: (event) => {
       counts[event] += 1

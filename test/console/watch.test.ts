@@ -75,6 +75,7 @@ async function startRecorder(t: Test, between = (state: ConsoleState) => state) 
       health,
       budget: { used: 5, limit: 50 },
       live: () => [],
+      shadows: () => [],
     },
     log,
     timing: { tickMs: 100, stepMs: 500 },

@@ -5,6 +5,7 @@ import t, { type Test } from 'tap'
 import { type Fleet, startFleet } from '../support/fleet.ts'
 import { serveHttp } from '../support/http-server.ts'
 import type { Larkway } from '../support/larkway.ts'
+import { type S3Server, startS3 } from '../support/s3-server.ts'
 import { withoutServers } from '../support/servers.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -44,12 +45,12 @@ async function openMouth(t: Test) {
   }
 }
 
-async function startNodes(t: Test, origin: string): Promise<Fleet> {
+async function startNodes(t: Test, origin: string, s3: S3Server): Promise<Fleet> {
   const account = { kind: 'openai-compatible', access: 'platform', base_url: `${origin}/v1` }
   return await startFleet(t, {
     nodes: 2,
     redis: {},
-    s3: {},
+    s3,
     providers: {
       mouth: { ...account, capabilities: ['audio_output'], price: { per_1k_characters_usd: 1 } },
     },
@@ -77,7 +78,8 @@ function speakerOf(fleet: Fleet) {
 
 t.test('kept speech over nodes', { skip: withoutServers, timeout: 240_000 }, async (t) => {
   const mouth = await openMouth(t)
-  const fleet = await startNodes(t, mouth.origin)
+  const s3 = await startS3(t)
+  const fleet = await startNodes(t, mouth.origin, s3)
   const speak = speakerOf(fleet)
   const [first, second] = [fleet.node(0), fleet.node(1)]
 
@@ -138,7 +140,7 @@ t.test('kept speech over nodes', { skip: withoutServers, timeout: 240_000 }, asy
 
   await t.test('without the store every node makes what it has not in memory', async (t) => {
     const made = await speak(fleet.node(0), 'before the outage')
-    await fleet.s3?.kill()
+    await s3.kill()
     t.match(await speak(fleet.node(0), 'before the outage'), { cache: 'hit', audio: made.audio })
     t.match(await speak(second, 'in the outage'), { status: 200, cache: 'miss' })
     t.match(await speak(fleet.node(0), 'in the outage'), { status: 200, cache: 'miss' })

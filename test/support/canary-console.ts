@@ -106,6 +106,7 @@ export const CONSOLE_CASES: Readonly<Record<string, Case>> = {
     revision: 1,
   })),
   'GET /console/api/workspaces/:workspace/routes/:route/versions': looks(`${ROUTE}/versions`),
+  'GET /console/api/workspaces/:workspace/routes/:route/shadow': looks(`${ROUTE}/shadow`),
   'POST /console/api/workspaces/:workspace/routes/:route/rollback': sends(
     'POST',
     `${ROUTE}/rollback`,

@@ -58,6 +58,7 @@ export function route(entries: readonly Entry[], overrides: Partial<Route> = {})
     strategy: 'priority',
     published: true,
     liveFallback: 'none',
+    shadow: null,
     version: 'pv_0123456789abcdef',
     entries,
     ...overrides,

@@ -110,7 +110,12 @@ export async function startMeteredNode(
       await expect(202, ask('POST', '/v1/queue', { ...queued, payload: { messages: HELLO } }))
       const isOver = async () => {
         const metrics = await scrape(metricsPort)
-        return hook.received() > 0 && metrics.value('larkway_jobs_ended_total', { status: 'succeeded' }) === 2
+        const compared = metrics.value('larkway_shadow_calls_total', { outcome: 'ok' }) ?? 0
+        return (
+          compared > 1 &&
+          hook.received() > 0 &&
+          metrics.value('larkway_jobs_ended_total', { status: 'succeeded' }) === 2
+        )
       }
       if (!(await waitUntil(isOver, 30_000))) throw new Error('the jobs do not end')
     },
@@ -181,6 +186,8 @@ function configuration(baseUrl: string, keys: Readonly<Record<App, string>>): ob
     per_video_second_usd: 0.1,
   }
   const apps = Object.keys(ENTRIES) as App[]
+  // No provider of a shadow has a `concurrency`.
+  const shadow = { entry: { provider: 'ill', model: 'morse-1', price }, share: 1 }
   return {
     rate_limit: { requests_per_minute: 1_000_000, burst: 100_000 },
     providers: { sandbox: { ...provider, concurrency: 50 }, ill: provider, pooled: pooledProvider(baseUrl) },
@@ -189,7 +196,7 @@ function configuration(baseUrl: string, keys: Readonly<Record<App, string>>): ob
         app,
         {
           workspace: 'acme',
-          ...(app === 'well' && { cache: {} }),
+          ...(app === 'well' ? { shadow, cache: {} } : {}),
           entries: ENTRIES[app].map((entry) => ({ provider: 'sandbox', model: 'morse-1', price, ...entry })),
         },
       ]),

@@ -76,6 +76,7 @@ export const ATTACKS: Readonly<Record<string, Bodies>> = {
   [`DELETE ${W}/routes/:route/draft`]: none,
   [`POST ${W}/routes/:route/publish`]: () => [{ revision: 1 }, { revision: 3 }],
   [`GET ${W}/routes/:route/versions`]: none,
+  [`GET ${W}/routes/:route/shadow`]: none,
   [`POST ${W}/routes/:route/rollback`]: () => [{ number: 1 }, { number: 2 }],
   [`POST ${W}/explain`]: (names) => [
     { app: names.app, endpoint: 'transcription' },

@@ -16,6 +16,7 @@ import { requestEndpoints } from './api/requests.ts'
 import { routeEndpoints } from './api/routes.ts'
 import { settingsEndpoints } from './api/settings.ts'
 import { setupEndpoint } from './api/setup.ts'
+import { shadowEndpoint } from './api/shadows.ts'
 import { workspaceEndpoints } from './api/workspaces.ts'
 import type { ConsoleContext } from './context.ts'
 import { consolePage } from './page-assets.ts'
@@ -32,6 +33,7 @@ export function consoleRoutes(context: ConsoleContext): EdgeRoute[] {
     setupEndpoint(context),
     ...appEndpoints(context),
     ...routeEndpoints(context),
+    shadowEndpoint(context, history),
     explainEndpoint(context),
     modelsEndpoint(context),
     ...providerEndpoints(context),

@@ -142,6 +142,34 @@ export interface RouteSummary {
   readonly issues?: readonly string[]
 }
 
+/** GET /workspaces/:workspace/routes/:route/shadow: the pairs of the last hour, those with most calls first. */
+export interface ShadowAnswer {
+  readonly window_ms: number
+  readonly pairs: readonly ShadowPairAnswer[]
+}
+
+/** An entry that answered, and the shadow that was asked beside it. */
+export interface ShadowPairAnswer {
+  readonly operation: string
+  readonly entry: ShadowSideAnswer
+  readonly shadow: ShadowSideAnswer
+  readonly calls: number
+  readonly failed: number
+  readonly compared: number
+  /** Words of the answers that were compared, and those in which the shadow differs. */
+  readonly words: number
+  readonly word_errors: number
+}
+
+interface ShadowSideAnswer {
+  readonly provider: string
+  readonly model: string
+  /** Null: it was not measured on both sides. */
+  readonly p50_ms: number | null
+  /** By price; null: one of the prices is not known. */
+  readonly cost_usd: number | null
+}
+
 /** GET /workspaces/:workspace/routes/:route, and what changes one answers. */
 export interface RouteAnswer {
   readonly name: string

@@ -34,6 +34,7 @@ import { EntryList } from './entries.ts'
 import { TryRequest, useExplain } from './preview.ts'
 import { ChangeLines, DeleteRoute, DiscardDraft, PublishRoute } from './publish.ts'
 import { PLAIN_FORM } from './sample.ts'
+import { ShadowCard } from './shadow.ts'
 import { verdictsOf } from './verdicts.ts'
 import { members, RouteState, STRATEGY_WORDS } from './words.ts'
 
@@ -218,6 +219,7 @@ function Building(props: {
       { class: 'stack stack-loose' },
       h(RouteSettings, { editing, edit, issues, readOnly }),
       h(EntryList, { editing, edit, issues, verdicts, context, route: known.name, health, readOnly }),
+      h(ShadowCard, { workspace: known.workspace, route: known.name, shadow: shadowName(known) }),
     ),
     h(TryRequest, {
       form,
@@ -229,6 +231,11 @@ function Building(props: {
       workspace: context.workspace,
     }),
   )
+}
+
+function shadowName({ published }: RouteAnswer): string | null {
+  const entry = published?.fields.shadow?.entry
+  return entry === undefined ? null : `${entry.provider}/${entry.model}`
 }
 
 /** Settings of the route as a whole. */

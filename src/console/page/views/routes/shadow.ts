@@ -1,0 +1,73 @@
+import type { ShadowAnswer, ShadowPairAnswer } from '../../../server/api/answers.ts'
+import { api } from '../../api.ts'
+import { Facts, Section } from '../../components/page-head.ts'
+import { milliseconds, number, orNone, percent, plural, usd } from '../../format.ts'
+import { h } from '../../h.ts'
+import { useLoad } from '../../load.ts'
+import { apiPath } from '../../paths.ts'
+
+const EVERY_MS = 30_000
+
+/** What the shadow of a route found; nothing where it has none and none was asked lately. */
+export function ShadowCard(props: {
+  readonly workspace: string
+  readonly route: string
+  /** `provider/model` of the published one; null: there is none. */
+  readonly shadow: string | null
+}) {
+  const { workspace, route, shadow } = props
+  const place = apiPath`/workspaces/${workspace}/routes/${route}/shadow`
+  const load = useLoad<ShadowAnswer>((signal) => api.get(place, { signal }), [place], { everyMs: EVERY_MS })
+  const pairs = load.value?.pairs ?? []
+  if (shadow === null && pairs.length === 0) return null
+  return h(
+    Section,
+    {
+      title: 'Shadow',
+      lead: 'Compared with the answers of the last hour, on all nodes. Callers never see it.',
+    },
+    pairs.length === 0 ? h('p', { class: 'quiet' }, `${shadow ?? ''}: no call was compared yet.`) : null,
+    pairs.map((pair) => h(Pair, { key: JSON.stringify([pair.operation, pair.entry, pair.shadow]), pair })),
+  )
+}
+
+function Pair({ pair }: { readonly pair: ShadowPairAnswer }) {
+  const { operation, entry, shadow, calls, failed, words, word_errors: errors } = pair
+  const both = (one: number | null, other: number | null, write: (value: number) => string) =>
+    `${orNone(other, write)} against ${orNone(one, write)}`
+  return h(
+    'div',
+    { class: 'stack stack-tight' },
+    h('p', null, h('b', null, sentenceOf(pair))),
+    h(Facts, {
+      items: [
+        ['Shadow', `${shadow.provider}/${shadow.model}`],
+        ['Against', `${entry.provider}/${entry.model}, ${operation}`],
+        ['Median latency', both(entry.p50_ms, shadow.p50_ms, milliseconds)],
+        ['Cost by price', both(entry.cost_usd, shadow.cost_usd, usd)],
+        ['Words that differ', `${number(errors)} of ${number(words)}`],
+        ['Calls', `${number(calls)}, ${number(failed)} failed`],
+      ],
+    }),
+  )
+}
+
+/** `scribe_v2 costs 40 % less, differs in 3.1 % of words, p50 1.20 s against 2.00 s, of 312 calls`. */
+export function sentenceOf({ entry, shadow, calls, words, word_errors: errors }: ShadowPairAnswer): string {
+  const parts = [
+    costWords(entry.cost_usd, shadow.cost_usd),
+    words === 0 ? null : `differs in ${percent(errors / words)} of words`,
+    entry.p50_ms === null || shadow.p50_ms === null
+      ? null
+      : `p50 ${milliseconds(shadow.p50_ms)} against ${milliseconds(entry.p50_ms)}`,
+    `of ${plural(calls, 'call')}`,
+  ]
+  return `${shadow.model} ${parts.filter((part) => part !== null).join(', ')}`
+}
+
+function costWords(entry: number | null, shadow: number | null): string | null {
+  if (entry === null || shadow === null || entry === 0) return null
+  const change = (shadow - entry) / entry
+  if (Math.abs(change) < 0.0005) return 'costs the same'
+  return `costs ${percent(Math.abs(change))} ${change < 0 ? 'less' : 'more'}`
+}

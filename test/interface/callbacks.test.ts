@@ -5,6 +5,7 @@ import { ElevenLabsClient } from '@elevenlabs/elevenlabs-js'
 import { AssemblyAI } from 'assemblyai'
 import t, { type Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
+import { assertStopsClean } from '../support/gateway.ts'
 import { secret, startRouteGateway } from '../support/route-gateway.ts'
 import { DEEPGRAM_KEY, deepgramDialect } from '../support/upstream/deepgram.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
@@ -159,6 +160,31 @@ t.test("Deepgram's callback is the synchronous answer, until it is taken", async
     Object.keys(refusal),
     'a failure as it would have been answered',
   )
+})
+
+t.test('a transcript of hours', async (t) => {
+  const { deepgram, receiver, gateway, keys, here, upstream } = await start(t, [500])
+  const words = Array.from({ length: 20_000 }, (_, index) => {
+    const times = { start: index / 2, end: index / 2 + 0.25, confidence: 0.75 }
+    return { word: `lärche${index}`, punctuated_word: `Lärche${index}.`, ...times }
+  })
+  const transcript = words.map((word) => word.punctuated_word).join(' ')
+  const channels = [{ alternatives: [{ transcript, confidence: 0.75, words }] }]
+  const metadata = { request_id: 'r1', duration: 10_000, channels: 1, model_info: {} }
+  upstream.behaveAll({ body: JSON.stringify({ metadata, results: { channels } }) })
+  const query = 'paragraphs=true&utterances=true'
+  const sync = await fetch(`${gateway.url}/deepgram/v1/listen?${query}`, {
+    method: 'POST',
+    headers: { authorization: `Token ${keys.all}`, 'content-type': 'audio/wav' },
+    body: new Uint8Array(WAV),
+  })
+  const asked = { paragraphs: true, utterances: true, callback: `http://${here}/` }
+  await deepgram().transcribeFile(WAV, asked)
+  const [, whole] = await deliveries(t, receiver, 2)
+  const body = Buffer.from(whole?.body ?? '', 'latin1').toString()
+  t.ok(body.length > 5_000_000, `${body.length} characters`)
+  t.ok(plain(body) === plain(await sync.text()), 'byte for byte')
+  await assertStopsClean(t, gateway)
 })
 
 t.test('what cannot be a callback is refused, and names its option', async (t) => {

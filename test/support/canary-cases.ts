@@ -20,6 +20,8 @@ export interface Songs {
   /** With a query that opens something; its host lets audio be fetched. */
   readonly audioUrl: string
   readonly hookUrl: string
+  /** What a receiver of callbacks knows its sender by. */
+  readonly receiver: string
   /** Of a provider. */
   readonly credential: string
 }
@@ -239,11 +241,14 @@ export const CASES: Readonly<Record<string, Case>> = {
   'GET /openai/v1/realtime': ({ prompt }) => live('/openai/v1/realtime', { intent: prompt }),
   'GET /deepgram/v1/listen': ({ prompt, label }) =>
     live('/deepgram/v1/listen', { model: label, keyterm: prompt, encoding: prompt }),
-  'POST /deepgram/v1/listen': ({ prompt, field, label, wav, audioUrl }) => [
+  'POST /deepgram/v1/listen': ({ prompt, field, label, wav, audioUrl, receiver }) => [
     bytes('/deepgram/v1/listen', { model: label, tag: prompt, version: prompt }, wav),
     bytes('/deepgram/v1/listen', { [field]: prompt }, wav),
     bytes('/deepgram/v1/listen', { redact: prompt }, wav),
     ...post('/deepgram/v1/listen', { url: audioUrl }, { url: audioUrl, [field]: prompt }),
+    ...[`https://lark:${receiver}@hooks.example/hook?${receiver}`, `ftp://${receiver}`].map((callback) =>
+      bytes('/deepgram/v1/listen', { callback, extra: `secret:${receiver}` }, wav),
+    ),
   ],
   'POST /deepgram/v1/speak': ({ prompt, field, label }) => [
     ...post(`/deepgram/v1/speak?model=${label}&tag=${field}&${field}=1`, { text: prompt, [field]: field }),
@@ -251,7 +256,7 @@ export const CASES: Readonly<Record<string, Case>> = {
   ],
   'GET /deepgram/v1/models': () => [get('/deepgram/v1/models')],
   'GET /deepgram/v1/models/:model': ({ field }) => [get(`/deepgram/v1/models/${field}`)],
-  'POST /elevenlabs/v1/speech-to-text': ({ prompt, filename, field, label, wav, audioUrl }) => {
+  'POST /elevenlabs/v1/speech-to-text': ({ prompt, filename, field, label, wav, audioUrl, receiver }) => {
     const path = '/elevenlabs/v1/speech-to-text'
     const file: Part = { name: 'file', filename, type: 'audio/wav', body: wav }
     const model: Part = { name: 'model_id', body: label }
@@ -260,6 +265,14 @@ export const CASES: Readonly<Record<string, Case>> = {
       form(path, [model, { name: 'entity_redaction', body: prompt }, file]),
       form(path, [model, { name: 'transcript_edit', body: prompt }, file]),
       form(path, [model, { name: 'source_url', body: audioUrl }]),
+      ...[`{"${receiver}":"${receiver}"}`, receiver].map((metadata) =>
+        form(path, [
+          model,
+          { name: 'webhook', body: 'true' },
+          { name: 'webhook_metadata', body: metadata },
+          file,
+        ]),
+      ),
     ]
   },
   ...Object.fromEntries(
@@ -284,12 +297,18 @@ export const CASES: Readonly<Record<string, Case>> = {
     bytes('/assemblyai/v2/upload', { [field]: field }, wav),
     bytes('/assemblyai/v2/upload', {}, Buffer.from(field)),
   ],
-  'POST /assemblyai/v2/transcript': ({ prompt, field, label, audioUrl }) =>
+  'POST /assemblyai/v2/transcript': ({ prompt, field, label, audioUrl, receiver }) =>
     post(
       '/assemblyai/v2/transcript',
       { audio_url: audioUrl, prompt, speech_model: label, [field]: field },
       { audio_url: `https://larkway.invalid/upload/${field}` },
       { audio_url: audioUrl, redact_pii: true, redact_pii_policies: [field] },
+      ...['hooks.example/hook', 'hooks.example/failed', 'localhost'].map((place) => ({
+        audio_url: audioUrl,
+        webhook_url: `https://${receiver}:${receiver}@${place}`,
+        webhook_auth_header_name: 'X-Receiver',
+        webhook_auth_header_value: receiver,
+      })),
     ),
   ...Object.fromEntries(
     ['', '/sentences', '/paragraphs', '/srt', '/vtt'].map((part): [string, Case] => [

@@ -151,6 +151,7 @@ export class CanaryRun {
       label: canaries.make('label of a purpose', 'content'),
       wav: singingWav(canaries.make('sound of the caller', 'content')),
       audioUrl: `https://good.example/audio?${query}`,
+      receiver: canaries.make('secret of a receiver', 'secret'),
       credential: canaries.make('credential of a provider', 'secret'),
       hookUrl: `https://hooks.example/hook?token=${canaries.make('query of the webhook', 'content')}`,
     }

@@ -1,5 +1,6 @@
 import { Socket } from 'node:net'
 import { pino } from 'pino'
+import { CALLBACK_FORMS } from '../../src/api/callback-forms.ts'
 import type { Outbox, WebhookEvent } from '../../src/contracts/outbox.ts'
 import { createJobSignals } from '../../src/jobs/watch.ts'
 import { dialAddress } from '../../src/outbound/connect-address.ts'
@@ -48,6 +49,11 @@ startDeliveries({
   signer: createWorkers().signer,
   signals: createJobSignals(),
   log,
+  callbacks: {
+    state,
+    forms: CALLBACK_FORMS,
+    openResult: async (_, result) => ('text' in result ? result.text : hold()),
+  },
   post: createWebhookPoster({
     insecure: true,
     dial(address, port) {

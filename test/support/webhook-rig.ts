@@ -2,12 +2,16 @@ import { randomBytes } from 'node:crypto'
 import { Writable } from 'node:stream'
 import { pino } from 'pino'
 import type { Test } from 'tap'
+import { CALLBACK_FORMS } from '../../src/api/callback-forms.ts'
+import type { JobSpec } from '../../src/contracts/jobs.ts'
 import type { WebhookEvent } from '../../src/contracts/outbox.ts'
 import type { State } from '../../src/contracts/state.ts'
+import { newId } from '../../src/ids.ts'
 import { createJobSignals, type JobSignals } from '../../src/jobs/watch.ts'
 import { createWebhookPoster, type PosterParts } from '../../src/outbound/post-webhook.ts'
 import { seal } from '../../src/sealing.ts'
 import { createEmbeddedState } from '../../src/state/embedded/state.ts'
+import { type CallbackParts, type CallbackTerms, sealCallback } from '../../src/webhooks/callbacks.ts'
 import {
   type Deliveries,
   type DeliveryParts,
@@ -37,6 +41,8 @@ export interface WebhookRigOptions {
   readonly post?: Partial<PosterParts>
   readonly timing?: Partial<DeliveryTiming>
   readonly places?: number
+  /** How callbacks are told; absent: with results that stand in the record. */
+  readonly callbacks?: Partial<CallbackParts>
   /** Closed by whoever opened it; an embedded one in memory when absent. */
   readonly state?: State
   /** The state as the deliveries see it. */
@@ -55,6 +61,8 @@ export interface WebhookRig {
   setWebhook(workspace: string, url: string, keepMs?: number): Promise<string>
   /** Ends a job of the workspace. @returns its id, which deliveries carry */
   announce(workspace: string, status?: WebhookEvent['status']): Promise<string>
+  /** The same of a job that came with a callback of its own, in AssemblyAI's form. */
+  announceTo(terms: Pick<CallbackTerms, 'url' | 'headers'>, workspace: string): Promise<string>
   /** Waits until none of the newest 1,000 events is waiting: all were delivered, dropped or given up. */
   settled(timeoutMs?: number): Promise<boolean>
 }
@@ -102,6 +110,12 @@ export function startWebhookRig(t: Pick<Test, 'teardown'>, options: WebhookRigOp
         signer: workers.signer,
         signals,
         log,
+        callbacks: {
+          state,
+          forms: CALLBACK_FORMS,
+          openResult: async (_, result) => ('text' in result ? result.text : ''),
+          ...options.callbacks,
+        },
         timing: { ...FAST, ...options.timing },
         ...(options.places === undefined ? {} : { places: options.places }),
       })
@@ -115,6 +129,11 @@ export function startWebhookRig(t: Pick<Test, 'teardown'>, options: WebhookRigOp
       return shown
     },
     announce: (workspace, status = 'cancelled') => endJob(state, workspace, status),
+    announceTo(terms, workspace) {
+      const all = { method: 'POST', view: null, ...terms } as const
+      const callback = sealCallback('assemblyai', all, workspace, secretKeys)
+      return endJob(state, workspace, 'succeeded', { callback, eventId: newId('cbk') })
+    },
     settled: (timeoutMs = 20_000) =>
       waitUntil(async () => {
         const events = await state.outbox.list(null, 1_000)
@@ -124,8 +143,13 @@ export function startWebhookRig(t: Pick<Test, 'teardown'>, options: WebhookRigOp
 }
 
 /** One at a time, but for `cancelled`, which needs no claim. */
-async function endJob({ jobs }: State, workspace: string, status: WebhookEvent['status']): Promise<string> {
-  const spec = specOf(workspace, { kind: 'transcription' })
+async function endJob(
+  { jobs }: State,
+  workspace: string,
+  status: WebhookEvent['status'],
+  over: Partial<JobSpec> = {},
+): Promise<string> {
+  const spec = specOf(workspace, { kind: 'transcription', ...over })
   await jobs.submit({ spec, slot: null })
   if (status === 'cancelled') {
     await jobs.cancel(spec.id, spec, KEEP)

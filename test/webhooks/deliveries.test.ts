@@ -380,3 +380,65 @@ t.test('it stops when what is under way has ended', async (t) => {
   await sleep(150)
   t.equal(receiver.received.length, 16, 'and nothing more is sent')
 })
+
+t.test('callbacks that cannot be told now, or never', async (t) => {
+  const receiver = await startReceiver(t, (line, delivery) =>
+    answering(Number(delivery.path.slice(1)))(line, delivery),
+  )
+  const internet = { '8.8.8.8': receiver }
+  const url = (status: number) => `https://hooks.example/${status}`
+  const headers = { 'x-receiver': 'lark' }
+  let refusals = 3
+  const rig = startWebhookRig(t, {
+    internet,
+    callbacks: {
+      openResult: async (job, result) => {
+        if (job.workspace === 'full' && refusals-- > 0) throw new GatewayError('OVERLOADED')
+        return 'text' in result ? result.text : ''
+      },
+      state: {
+        jobs: {
+          get: async (id) => (id === gone.id ? null : rig.state.jobs.get(id)),
+        } as typeof rig.state.jobs,
+      },
+    },
+  })
+  const gone = { id: '' }
+  const ended: Record<string, string> = {}
+  for (const [name, status] of [
+    ...([
+      ['full', 200],
+      ['client', 404],
+      ['timeout', 408],
+      ['hurried', 429],
+      ['server', 500],
+    ] as const),
+    ...([
+      ['gone', 200],
+      ['foreign', 200],
+    ] as const),
+  ]) {
+    // Sealed with a key that is thrown away.
+    if (name === 'foreign') rig.secretKeys.unshift(Buffer.alloc(32, 7))
+    ended[name] = await rig.announceTo({ url: url(status), headers }, name)
+    if (name === 'foreign') rig.secretKeys.shift()
+  }
+  gone.id = ended.gone ?? ''
+  rig.start()
+  t.ok(await rig.settled())
+  const left = new Map((await rig.state.outbox.list(null, 100)).map((event) => [event.jobId, event]))
+  const outcome = (name: string) => {
+    const { attempts, reason, nextAttemptAtMs } = left.get(ended[name] ?? '') ?? {}
+    return left.has(ended[name] ?? '') ? [attempts, reason, nextAttemptAtMs] : null
+  }
+  t.same(outcome('full'), null, 'delivered as soon as there is memory')
+  t.same(outcome('client'), [1, 'status 404', null])
+  t.same(outcome('timeout'), [RETRIED, 'status 408', null])
+  t.same(outcome('hurried'), [RETRIED, 'status 429', null])
+  t.same(outcome('server'), [RETRIED, 'status 500', null])
+  t.same(outcome('gone'), [1, 'the job is no longer kept', null])
+  t.match(outcome('foreign'), [RETRIED, /^its callback was sealed with a key/, null])
+  const [taken] = receiver.received.filter(({ path }) => path === '/200')
+  t.match(taken, { method: 'POST', headers: { ...headers, 'x-lk-webhook-id': /^cbk_/ } })
+  t.equal(taken?.body, JSON.stringify({ transcript_id: ended.full, status: 'completed' }))
+})

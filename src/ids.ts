@@ -84,6 +84,11 @@ export function idTimeMs(id: string): number {
   return [...time].reduce((ms, digit) => ms * 32 + ALPHABET.indexOf(digit), 0)
 }
 
+/** Smaller than the id of every job that is made from a moment on, and greater than those from before it. */
+export function firstJobId(prefix: 'tj' | 'qj', atMs: number): string {
+  return `${prefix}_${encodeTime(Math.max(0, atMs))}`
+}
+
 function encodeTime(ms: number): string {
   let text = ''
   for (let rest = ms; text.length < TIME_CHARACTERS; rest = Math.floor(rest / 32))

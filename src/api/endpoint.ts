@@ -57,6 +57,8 @@ export interface Dependencies {
   readonly live: LiveSessions
   /** Seal what is handed out; the first one seals, all of them open. */
   readonly secretKeys: readonly Buffer[]
+  /** Origin under which callers reach this node; absent: URLs of its own are paths. */
+  readonly publicUrl?: string
   /** Absent: callbacks go to https alone. `insecure`, for development: also to this machine. */
   readonly webhooks?: { readonly insecure: boolean }
   readonly log: Logger

@@ -1,7 +1,15 @@
 import type { EdgeRoute } from '../inbound/server.ts'
 import { createJobWatch } from '../jobs/watch.ts'
-import { showParagraphs, showSentences, showSrt, showVtt } from './assemblyai/parts.ts'
-import { showTranscript, submitTranscript } from './assemblyai/transcripts.ts'
+import { listTranscripts } from './assemblyai/list.ts'
+import {
+  redactedAudio,
+  searchWords,
+  showParagraphs,
+  showSentences,
+  showSrt,
+  showVtt,
+} from './assemblyai/parts.ts'
+import { deleteTranscript, showTranscript, submitTranscript } from './assemblyai/transcripts.ts'
 import { upload } from './assemblyai/upload.ts'
 import type { Asset } from './assets.ts'
 import { listen } from './deepgram/listen.ts'
@@ -119,11 +127,15 @@ export const ENDPOINTS = table({
 
   'POST /assemblyai/v2/upload': upload,
   'POST /assemblyai/v2/transcript': submitTranscript,
+  'GET /assemblyai/v2/transcript': listTranscripts,
   'GET /assemblyai/v2/transcript/:job_id': showTranscript,
+  'DELETE /assemblyai/v2/transcript/:job_id': deleteTranscript,
   'GET /assemblyai/v2/transcript/:job_id/sentences': showSentences,
   'GET /assemblyai/v2/transcript/:job_id/paragraphs': showParagraphs,
   'GET /assemblyai/v2/transcript/:job_id/srt': showSrt,
   'GET /assemblyai/v2/transcript/:job_id/vtt': showVtt,
+  'GET /assemblyai/v2/transcript/:job_id/word-search': searchWords,
+  'GET /assemblyai/v2/transcript/:job_id/redacted-audio': redactedAudio,
 
   'GET /v1/me': me,
   'GET /workspace/:tenant_id/audio-url-domains': showAudioUrlDomains,

@@ -18,19 +18,23 @@ export interface JobObjects {
   keepAudio(audio: Audio, job: FiledJob, signal: AbortSignal): Promise<Audio>
   /** The same for audio that was sent ahead of the jobs it is for: filed under its own id until the sweep. */
   keepUpload(audio: AudioRef, upload: FiledJob, signal: AbortSignal): Promise<AudioRef>
+  /** Whether audio that was kept is there still. */
+  holds(audio: AudioRef): Promise<boolean>
   /** Keeps the payload of a call; short ones inline. */
   keepPayload(json: string, job: FiledJob): Promise<KeptText>
   /** Keeps a result; short ones inline. Every claim has an object of its own. */
   keepResult(json: string, job: FiledJob, fence: number): Promise<KeptText>
   /** Null: the object is gone. */
   open(text: KeptText): Promise<string | null>
-  /** Deletes what a claim kept that was not in force any more. Never rejects. */
-  drop(kept: KeptText | Audio | null): Promise<void>
+  /** Deletes what nobody needs: what a claim kept that was not in force any more. Never rejects. */
+  drop(kept: KeptText | AudioRef | null): Promise<void>
   /**
    * Deletes what a job was given, or what was fetched for it, once nobody runs it any more. Never rejects: what is left
    * goes with the purge.
    */
   removeInput(job: Job): Promise<void>
-  /** The same, and the result that the record names. What a stale claim kept goes with the sweep. */
+  /** Deletes whatever is filed under a job. Never rejects: the sweep finds what is left. */
+  removeFiled(job: FiledJob): Promise<void>
+  /** Deletes the input of a job, and the result that the record names. What a stale claim kept goes with the sweep. */
   removeAll(job: Job): Promise<void>
 }

@@ -29,7 +29,7 @@ export type JobWork =
       readonly payload: KeptText
     }
 
-/** The part of a job that never changes. */
+/** The part of a job that never changes, unless its owner erases it. */
 export interface JobSpec {
   /** As `newJobId` makes them. */
   readonly id: string
@@ -115,6 +115,8 @@ export interface Job extends JobSpec {
   /** From when on nobody sees it any more, whether or not it is purged yet; null until it has ended. */
   readonly expiresAtMs: number | null
   readonly cancelRequested: boolean
+  /** Its owner has deleted what was sent and heard: the record alone is left, or will be once the job has ended. */
+  readonly erased: boolean
   /** How often it was taken up: the fencing number of the newest claim; 0 before the first. */
   readonly fence: number
   /** Claims in a row that ended by their lease alone. */
@@ -153,6 +155,30 @@ export type Submitted =
 export interface JobOwner {
   readonly workspace: string
   readonly app: string
+}
+
+/** Which transcription jobs of an app to list. Ids are time-ordered. */
+export interface JobPageFilter {
+  readonly owner: JobOwner
+  /** Null: of any. */
+  readonly statuses: readonly JobStatus[] | null
+  /** Only jobs whose id is greater; it need not be one of a job. */
+  readonly after: string | null
+  /** Only jobs whose id is smaller. */
+  readonly before: string | null
+  /** Where the page begins: behind `before`, or behind `after`. */
+  readonly from: 'newest' | 'oldest'
+  readonly limit: number
+}
+
+/** What lists say of a job. */
+export type ListedJob = Pick<Job, 'id' | 'status' | 'endedAtMs' | 'error' | 'erased' | 'work' | 'door'>
+
+export interface JobPage {
+  /** In the order in which they were looked for. */
+  readonly jobs: readonly ListedJob[]
+  /** The last id that was looked at, behind which the next page begins; null: there is nothing behind it. */
+  readonly next: string | null
 }
 
 /** Options of a claim, with those for jobs whose workers have died too often. */
@@ -262,6 +288,17 @@ export interface Jobs {
    * @returns the job after that; null when there is none, or it is not the owner's
    */
   cancel(id: string, owner: JobOwner, keep: Retention): Promise<Job | null>
+  /**
+   * Deletes what was sent and heard of a transcription job: from the record at once where the job is queued, which
+   * cancels it, or has ended; with its end where it is processing, which asks for its cancellation. Objects are left to
+   * the caller, and to the sweep.
+   *
+   * @param spec takes the place of the job's own; id, workspace and app are those of the job
+   * @returns the job after that; null when there is none, or it is not the owner's
+   */
+  erase(spec: JobSpec, keep: Retention): Promise<Job | null>
+  /** A page of an app's transcription jobs. It costs the same however many there are, so that it may be short. */
+  page(filter: JobPageFilter): Promise<JobPage>
   /**
    * Takes jobs up: those whose lease is over are put back first (or failed, or cancelled), and those whose delay is
    * over made ready. Modes are served 6 : 3 : 1, workspaces within a mode in turn, jobs of a workspace in order.

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { AdminContext } from '../admin/actor.ts'
+import { unservedRoutes } from '../api/assemblyai/unserved.ts'
 import type { Dependencies } from '../api/endpoint.ts'
 import { createRoutes } from '../api/table.ts'
 import { LOOK } from '../console/server/page-assets.ts'
@@ -137,11 +138,13 @@ async function listen(
 ): Promise<EdgeServer> {
   const { environment, log, metrics, state, store, secretKeys, budget, signals, jobObjects } = parts
   const { objects, links, folderLinks } = store
+  const { LARKWAY_PUBLIC_URL: publicUrl } = environment
   const dependencies: Dependencies = {
     ...parts,
     discard: createDiscardingSpool(),
     results: createResults({ objects, links, budget }),
     jobs: { objects: jobObjects, links, signals },
+    ...(publicUrl === undefined ? {} : { publicUrl }),
   }
   const webhooks = { secretKeys, insecure: environment.LARKWAY_INSECURE_WEBHOOKS }
   const api = createRoutes({
@@ -159,7 +162,7 @@ async function listen(
     nodeName: NODE_NAME,
     nowMs: Date.now,
   })
-  const routes = [...api, ...console]
+  const routes = [...api, ...unservedRoutes(dependencies), ...console]
   const { HOST: host, PORT: port, LARKWAY_TLS_HOST: tlsHost = host, LARKWAY_TLS_PORT: tlsPort } = environment
   const tls = certificate === null ? {} : { tls: { host: tlsHost, port: tlsPort, files: certificate.files } }
   const observe: Pick<EdgeOptions, 'observe'> =

@@ -18,18 +18,19 @@ const PARAM_DEPTH_MAX = 8
  */
 export const FIELD_NAMES: ReadonlySet<string> = new Set(
   `
-    Idempotency-Key X-LK-Require access_programs allowed_callers anchor
+    Idempotency-Key X-LK-Require access_programs after_id allowed_callers anchor
     apply_language_text_normalization apply_text_normalization arguments async audio audio_base64
-    audio_effects audio_url background base64 best_of boost_param call_id channels chunking_strategy
-    cloud_storage_url commit complexity content context_management conversation custom_vocabulary data
-    days defer_loading delay description detail detect_language diarization diarization_threshold
-    diarize dimensions domain domains dual_channel duration_seconds echo enable_logging encoding
-    encoding_format endpoint endpointing_ms entity_redaction entity_redaction_mode expires_after file
-    file_format file_id filename filter_profanity format format_text frame_count frame_duration_ms
-    frequency_penalty function function_call functions id idempotency_key image image_url images include
-    include_obfuscation include_usage input input_audio instructions interim json_schema keyterms
-    keyterms_prompt keyterms_prompt_options keywords known_speaker_names known_speaker_references
-    language language_code language_detection language_detection_options languages logit_bias logprobs
+    audio_effects audio_url background base64 before_id best_of boost_param call_id channels
+    chars_per_caption chunking_strategy cloud_storage_url commit complexity content context_management
+    conversation created_on custom_vocabulary data days defer_loading delay description detail
+    detect_language diarization diarization_threshold diarize dimensions domain domains dual_channel
+    duration_seconds echo enable_logging encoding encoding_format endpoint endpointing_ms
+    entity_redaction entity_redaction_mode expires_after file file_format file_id filename
+    filter_profanity format format_text frame_count frame_duration_ms frequency_penalty function
+    function_call functions id idempotency_key image image_url images include include_obfuscation
+    include_usage input input_audio instructions interim json_schema keyterms keyterms_prompt
+    keyterms_prompt_options keywords known_speaker_names known_speaker_references language language_code
+    language_detection language_detection_options languages limit logit_bias logprobs
     max_completion_tokens max_output_tokens max_session_seconds max_sessions max_tokens max_tool_calls
     media_type messages metadata modalities mode model model_id moderation multichannel
     multichannel_output_style n name next_request_ids next_text noise_reduction num_speakers options
@@ -40,11 +41,13 @@ export const FIELD_NAMES: ReadonlySet<string> = new Set(
     redact_pii redact_pii_policies redact_pii_sub redaction refusal region require response_format
     response_profile response_schema retention role safety_identifier sample_rate schema seconds seed
     service_tier session silence_duration_ms size smart_formatting source_url speaker_count_hint
-    speaker_labels speaker_options speakers_expected speech_model speech_models speed stop store stream
-    stream_format stream_options strict style suffix svg tag_audio_events task temperature text
-    timestamp_granularities timestamps timestamps_granularity token tool_call_id tool_calls tool_choice
-    tools top_logprobs top_p training transcription truncation turn_detection type url use_multi_channel
-    use_pvc_as_ivc user verbosity voice voice_settings wait web_search_options word_boost
+    speaker_labels speaker_options speakers_expected speech_model speech_models speed status stop store
+    stream stream_format stream_options strict style suffix svg tag_audio_events task temperature text
+    throttled_only timestamp_granularities timestamps timestamps_granularity token tool_call_id
+    tool_calls tool_choice tools top_logprobs top_p training transcription truncation turn_detection
+    type url use_multi_channel use_pvc_as_ivc user verbosity voice voice_settings wait
+    web_search_options webhook webhook_auth_header_name webhook_auth_header_value webhook_id
+    webhook_metadata webhook_url word_boost words
   `
     .trim()
     .split(/\s+/),
@@ -215,6 +218,7 @@ function recordedFacts(call: EndedCall) {
     attempts: facts.attempts ?? [],
     usage: facts.usage ?? null,
     costUsd: facts.cost_usd ?? null,
+    ...(call.cache === null ? {} : { cache: call.cache }),
     live: call.live,
   }
 }

@@ -5,7 +5,7 @@ export function newJobOf(spec: JobSpec, atMs: number): Job {
   return {
     ...spec,
     ...{ status: 'queued', createdAtMs: atMs, startedAtMs: null, endedAtMs: null, expiresAtMs: null },
-    ...{ cancelRequested: false, fence: 0, stalled: 0, retries: 0, returns: 0 },
+    ...{ cancelRequested: false, erased: false, fence: 0, stalled: 0, retries: 0, returns: 0 },
     ...{ result: null, error: null, facts: null, history: [{ atMs, status: 'queued', fence: 0 }] },
   }
 }

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { Audio, AudioRef } from '../contracts/audio.ts'
+import type { AudioRef } from '../contracts/audio.ts'
 import type { ByteBudget } from '../contracts/budget.ts'
 import type { FiledJob, JobObjects } from '../contracts/job-objects.ts'
 import type { Job } from '../contracts/jobs.ts'
@@ -148,10 +148,22 @@ export function createJobObjects({ budget, log, ...options }: JobObjectsOptions)
   return {
     keepAudio: (audio, job, signal) => keepIn(folderOf('job', job), audio, signal),
     keepUpload: (audio, upload, signal) => keepIn(folderOf('upload', upload), audio, signal),
+    holds: (audio) => isThere(keyOf(audio), objects),
     keepPayload: (json, job) => keepText(json, newKey(folderOf('job', job))),
     keepResult: (json, job, fence) => keepText(json, newKey(folderOf('result', job), `${fence}-`)),
     open: (text) => texts.open(text),
 
+    ...createRemovals(objects, discard, log),
+  }
+}
+
+/** The methods that delete. @param discard deletes an object, and never rejects */
+function createRemovals(
+  objects: Objects,
+  discard: (key: string) => Promise<void>,
+  log: Logger | undefined,
+): Pick<JobObjects, 'drop' | 'removeInput' | 'removeFiled' | 'removeAll'> {
+  return {
     async drop(kept) {
       const key = kept === null ? null : keyOf(kept)
       if (key !== null) await discard(key)
@@ -163,6 +175,14 @@ export function createJobObjects({ budget, log, ...options }: JobObjectsOptions)
       } catch (error) {
         log?.warn({ job_id: job.id, err: error }, 'what a job was given is left to its purge')
       }
+    },
+
+    async removeFiled(job) {
+      const keys = await filedKeys(job, objects).catch((error: unknown) => {
+        log?.warn({ job_id: job.id, err: error }, 'what a job was given and heard is left to the sweeper')
+        return []
+      })
+      await Promise.all(keys.map(discard))
     },
 
     async removeAll(job) {
@@ -187,10 +207,22 @@ function newKey(folder: string, prefix = ''): string {
 }
 
 /** Null when it is in no object, or not fetched yet. */
-export function keyOf(kept: KeptText | Audio | { readonly url: string }): string | null {
+export function keyOf(kept: KeptText | AudioRef | { readonly url: string }): string | null {
   if ('url' in kept) return null
   if ('source' in kept) return kept.source.kind === 'object' ? kept.source.key : null
   return 'object' in kept ? kept.object : null
+}
+
+async function isThere(wanted: string | null, objects: Pick<Objects, 'list'>): Promise<boolean> {
+  if (wanted !== null) for await (const { key } of objects.list(wanted)) if (key === wanted) return true
+  return false
+}
+
+async function filedKeys(job: FiledJob, objects: Pick<Objects, 'list'>): Promise<string[]> {
+  const keys: string[] = []
+  for (const kind of ['job', 'result'] as const)
+    for await (const { key } of objects.list(`${folderOf(kind, job)}/`)) keys.push(key)
+  return keys
 }
 
 /** Lists the input objects of a job. Fetched audio is in the progress of a claim only, so the store is searched. */

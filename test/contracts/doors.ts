@@ -32,7 +32,7 @@ export interface DoorRequest {
 /** An endpoint of a door: what it takes, and its translation as a function. */
 export interface DoorEndpoint {
   readonly door: Door
-  readonly method: 'GET' | 'POST'
+  readonly method: 'GET' | 'POST' | 'DELETE'
   /** Below the root of the vendor's service. */
   readonly path: string
   /** How a body is sent; null: there is none, or it is the audio. */
@@ -61,7 +61,7 @@ const FILE = { ...audio(), source: { kind: 'memory' as const, blocks: [] } }
 
 /** A request as it would be sent to the vendor. */
 export function requestTo(
-  method: 'GET' | 'POST',
+  method: DoorEndpoint['method'],
   url: string,
   body: {
     readonly json?: object

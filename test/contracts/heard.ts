@@ -24,7 +24,7 @@ function heard(words: readonly Word[], more: Partial<TranscriptionResult> = {}):
 }
 
 /** Transcripts of every kind that a provider may give. */
-const RESULTS: readonly TranscriptionResult[] = [
+export const RESULTS: readonly TranscriptionResult[] = [
   NOTHING,
   { ...NOTHING, text: 'Hello, world.' },
   heard(WORDS, { languageConfidence: 0.98, durationSeconds: 3.5 }),

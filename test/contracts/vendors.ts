@@ -1,6 +1,7 @@
 import type { TranscriptionOptions } from '../../src/contracts/calls.ts'
 import type { OperationName } from '../../src/contracts/operations.ts'
 import { spelled } from './answers.ts'
+import { assemblyaiDoor } from './assemblyai-door.ts'
 import { type Contract, listOf, type Schema } from './contract.ts'
 import { deepgramDoor } from './deepgram-door.ts'
 import type { DoorCase } from './doors.ts'
@@ -171,6 +172,8 @@ export const VENDORS: readonly Vendor[] = [
     kinds: ['assemblyai'],
     root: 'https://api.assemblyai.com',
     beyond: [{ fault: /on_no_speech_detected/, source: 'assemblyai 4.41.5, openapi.generated.d.ts' }],
+    refusal: 'Error',
+    door: async (contract) => assemblyaiDoor(contract),
     align(answer, asked) {
       if (!('status' in answer)) return
       answer.status = asked.startsWith('POST') ? 'queued' : 'completed'

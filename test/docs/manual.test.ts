@@ -1,6 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import t from 'tap'
 import { type TSchema, Type } from 'typebox'
+import { LIST_OPTIONS } from '../../src/api/assemblyai/list.ts'
 import { TRANSCRIPT_OPTIONS } from '../../src/api/assemblyai/transcript-options.ts'
 import { LISTEN_OPTIONS } from '../../src/api/deepgram/file-options.ts'
 import { SPEAK_OPTIONS } from '../../src/api/deepgram/speak.ts'
@@ -93,6 +94,7 @@ const DOOR_TABLES = new Map([
     'elevenlabs text-to-speech',
     { page: 'moving-from-elevenlabs', options: { ...SPEECH_QUERY, ...SPEECH_OPTIONS } },
   ],
+  ['assemblyai list', { page: 'moving-from-assemblyai', options: LIST_OPTIONS }],
   ['assemblyai transcript', { page: 'moving-from-assemblyai', options: TRANSCRIPT_OPTIONS }],
 ])
 

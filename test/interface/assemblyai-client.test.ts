@@ -21,6 +21,10 @@ function clientOf(url: string, apiKey: string) {
   return new AssemblyAI({ apiKey, baseUrl: `${url}/assemblyai` })
 }
 
+function today(): string {
+  return new Date().toISOString().slice(0, 10)
+}
+
 /** What the client throws holds the text of the answer alone. */
 async function refusal(call: Promise<unknown>): Promise<string> {
   const thrown = await call.then(
@@ -104,6 +108,99 @@ t.test('its answers, and what the vendor behind it was asked', { timeout: 60_000
   t.same(asked.getAll('keyterm'), ['Larkway', 'skylark'])
   t.equal(asked.get('redact'), 'pci')
   t.equal(asked.get('language')?.toLowerCase(), 'en-us')
+
+  await t.test('words are searched for', async (t) => {
+    const { words = [] } = done
+    const last = words?.length ?? 0
+    t.same(await transcripts.wordSearch(queued.id, ['HEARD', 'as audio/wav', 'nothing']), {
+      id: queued.id,
+      total_count: 2,
+      matches: [
+        { text: 'heard', count: 1, timestamps: [[words?.[0]?.start, words?.[0]?.end]], indexes: [0] },
+        {
+          text: 'as audio/wav',
+          count: 1,
+          timestamps: [[words?.[last - 2]?.start, words?.[last - 1]?.end]],
+          indexes: [last - 2],
+        },
+      ],
+    })
+    t.match(await refusal(transcripts.wordSearch(queued.id, [' '])), /^INVALID_REQUEST: `words` must/)
+    t.match(
+      await refusal(transcripts.wordSearch(queued.id, ['a b c d e f'])),
+      /^INVALID_REQUEST: `words` must/,
+    )
+    t.match(await refusal(transcripts.redactedAudio(queued.id)), /^NOT_FOUND: no audio is redacted here/)
+  })
+
+  await t.test('lists, page by page, and the other way', async (t) => {
+    const made = [queued.id]
+    for (let at = 0; at < 4; at += 1) made.push((await transcripts.submit({ audio: wav })).id)
+    const newest = made.sort().toReversed()
+    const seen: string[] = []
+    let page = await transcripts.list({ limit: 2 })
+    t.match(page.page_details, { limit: 2, result_count: 2, current_url: '/v2/transcript?limit=2' })
+    t.match(page.transcripts[0], { resource_url: `/v2/transcript/${newest[0]}`, error: null })
+    for (;;) {
+      seen.push(...page.transcripts.map(({ id }) => id))
+      if (page.page_details.prev_url === null) break
+      page = await transcripts.list(page.page_details.prev_url)
+    }
+    t.same(seen, newest)
+    t.equal(page.page_details.result_count, 1)
+    const newer = await transcripts.list(page.page_details.next_url ?? '')
+    t.same(
+      newer.transcripts.map(({ id }) => id),
+      newest.slice(2, 4),
+      'the next newer ones',
+    )
+    for (const id of made) await transcripts.waitUntilReady(id, POLLING)
+    const { transcripts: completed } = await transcripts.list({ status: 'completed', created_on: today() })
+    t.same(
+      completed.map(({ id, status, completed }) => [id, status, completed instanceof Date]),
+      newest.map((id) => [id, 'completed', true]),
+    )
+    t.same((await transcripts.list({ status: 'error' })).transcripts, [])
+    t.same((await transcripts.list({ created_on: '2021-02-03' })).transcripts, [])
+    t.same((await transcripts.list({ throttled_only: true })).transcripts, [])
+    t.same((await transcripts.list({ after_id: newest[0]! })).transcripts, [])
+    t.match(await refusal(transcripts.list({ limit: 201 })), /^INVALID_REQUEST: `limit` must/)
+    t.match(await refusal(transcripts.list({ created_on: '2021-02-33' })), /`created_on` must/)
+    t.match(await refusal(transcripts.list({ before_id: 'me' })), /`before_id` must/)
+    t.match(await refusal(transcripts.list({ status: 'done' as never })), /`status` must/)
+  })
+
+  await t.test('deletes', async (t) => {
+    const audio_url = await files.upload(wav)
+    const { id } = await transcripts.transcribe({ audio_url, prompt: 'a secret' }, POLLING)
+    const gone = await transcripts.delete(id)
+    t.match(gone, { id, status: 'completed', text: 'Deleted by user.', words: null, utterances: null })
+    t.match(gone, { audio_url: 'http://deleted_by_user', confidence: null })
+    t.same(await transcripts.get(id), gone)
+    t.same(await transcripts.delete(id), gone, 'once')
+    t.match((await transcripts.list({ limit: 1 })).transcripts, [{ id, audio_url: 'http://deleted_by_user' }])
+    t.match(await refusal(transcripts.paragraphs(id)), /^INVALID_REQUEST: the transcript was deleted/)
+    t.equal(
+      await refusal(transcripts.submit({ audio_url })),
+      'INVALID_REQUEST: `audio_url` must be of an upload that was not deleted',
+    )
+    t.match(await refusal(transcripts.delete('tj_nobody')), /^JOB_NOT_FOUND: /)
+  })
+
+  await t.test('what is not served says so as the client reads it', async (t) => {
+    const says = async (method: string, path: string) => {
+      const asked = await fetch(`${gateway.url}/assemblyai/${path}`, { method })
+      return [asked.status, ((await asked.json()) as { error: string }).error]
+    }
+    const lemur = [
+      404,
+      'NOT_FOUND: LeMUR is not served here; send the text of the transcript to POST /v1/chat',
+    ]
+    t.same(await says('POST', 'lemur/v3/generate/task'), lemur)
+    t.same(await says('DELETE', 'lemur/v3/one'), lemur)
+    t.match(await says('POST', 'v2/realtime/token'), [404, /^NOT_FOUND: streaming/])
+    t.match(await says('GET', 'v3/token'), [404, /^NOT_FOUND: streaming/])
+  })
 
   await t.test('refusals, as the client reads them', async (t) => {
     const audio_url = await files.upload(wav)

@@ -196,6 +196,10 @@ async function seeTranscripts(see: See, audio: Buffer): Promise<void> {
   await see({ ...at('assemblyaiParagraphs', `${path}/paragraphs`), summary: 'Paragraphs' })
   await see({ ...at('assemblyaiSrt', `${path}/srt?chars_per_caption=20`), summary: 'SRT' })
   await see({ ...at('assemblyaiVtt', `${path}/vtt`), summary: 'WebVTT' })
+  await see({ ...at('assemblyaiWordSearch', `${path}/word-search?words=hello`), summary: 'Words' })
+  await see({ ...at('assemblyaiRedactedAudio', `${path}/redacted-audio`), summary: 'None', status: 404 })
+  await see({ ...at('assemblyaiList', '/transcript?limit=1'), summary: 'The newest' })
+  await see({ ...at('assemblyaiDelete', path), summary: 'Deleted' })
 }
 
 async function seeResults(see: See): Promise<void> {

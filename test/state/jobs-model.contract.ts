@@ -23,7 +23,7 @@ const PAUSE_MS = 5
 const JOBS_MAX = 40
 /** What is done, as often as it stands here. */
 const OFTEN = (
-  'submit submit submit submit claim claim claim claim end end end end end renew cancel ' +
+  'submit submit submit submit claim claim claim claim end end end end end renew cancel erase page ' +
   'takeExpired forget forget retry look look'
 ).split(' ')
 
@@ -121,6 +121,23 @@ function movesOf(
       const said = await jobs.cancel(id, owner, retentionOf(keep))
       await pause(keep)
       return agree(`cancel ${id} of ${owner.app}`, viewOf(said), model.cancel(id, owner, keep))
+    },
+    async erase() {
+      const id = dice.chance(0.5) ? draw.claim().id : draw.id()
+      const [keep, app] = [draw.time(0.5), dice.chance(0.9) ? 'web' : 'other']
+      const spec = specOf(draw.workspaceOf(id), { id, kind: 'transcription', app, requestId: 'erased' })
+      const said = await jobs.erase(spec, retentionOf(keep))
+      await pause(keep)
+      return agree(`erase ${id} of ${app}`, viewOf(said), model.erase(spec, keep))
+    },
+    async page() {
+      const bound = () => dice.maybe(0.3, () => draw.id()) ?? null
+      const owner = { workspace: draw.workspaceOf(draw.id()), app: 'web' }
+      const statuses = dice.maybe(0.5, () => [dice.one(JOB_STATUSES), dice.one(JOB_STATUSES)]) ?? null
+      const from = dice.one(['newest', 'oldest'] as const)
+      const filter = { owner, statuses, after: bound(), before: bound(), from, limit: 1000 }
+      const said = (await jobs.page(filter)).jobs.map(({ id }) => id)
+      return agree(`page ${JSON.stringify(filter)}`, said, model.page(filter))
     },
     async takeExpired() {
       const limit = 1 + dice.below(4)

@@ -19,6 +19,7 @@ import {
   storyOf,
 } from '../support/jobs-under-test.ts'
 import { LONG_MS, newWorkspace, type StateUnderTest } from '../support/state-under-test.ts'
+import { jobsErasureContract } from './jobs-erasure.contract.ts'
 import { jobsFiguresContract } from './jobs-figures.contract.ts'
 import { jobsOrderContract } from './jobs-order.contract.ts'
 import { jobsRacesContract } from './jobs-races.contract.ts'
@@ -40,6 +41,7 @@ export function jobsContract(t: Test, start: Start): void {
   submitting(t, start)
   purging(t, start)
   operators(t, start)
+  jobsErasureContract(t, start)
   jobsFiguresContract(t, start)
   jobsOrderContract(t, start)
   jobsRacesContract(t, start)
@@ -69,6 +71,7 @@ function steps(t: Test, start: Start): void {
       endedAtMs: null,
       expiresAtMs: null,
       cancelRequested: false,
+      erased: false,
       fence: 0,
       stalled: 0,
       retries: 0,

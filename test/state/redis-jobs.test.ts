@@ -195,6 +195,7 @@ t.test('a server that is full has done nothing by half', { skip: withoutServers 
     'put back': () => jobs.end(running!.id, 1, { state: 'queued', delayMs: 0, counts: 'retry' }, KEEP),
     'put off': () => jobs.end(running!.id, 1, { state: 'queued', delayMs: 9, counts: 'retry' }, KEEP),
     cancel: () => jobs.cancel(waits.id, { workspace: 'acme', app: 'web' }, KEEP),
+    erase: () => jobs.erase(waits, KEEP),
     'take expired': () => jobs.takeExpired(16),
     send: () => outbox.claim({ ...SENDING, limit: 16 }),
     'try later': () => outbox.end(event!, { state: 'retry', delayMs: 1, reason: '' }),

@@ -1,4 +1,7 @@
 import type { Test } from 'tap'
+import { listTranscripts } from '../../src/api/assemblyai/list.ts'
+import { deleteTranscript, showTranscript, submitTranscript } from '../../src/api/assemblyai/transcripts.ts'
+import { upload } from '../../src/api/assemblyai/upload.ts'
 import type { Dependencies } from '../../src/api/endpoint.ts'
 import { audio } from '../../src/api/native/audio.ts'
 import { result } from '../../src/api/native/results.ts'
@@ -75,6 +78,9 @@ export interface JobsApiOptions {
   readonly inFrontOf?: (objects: Objects) => Objects
 }
 
+/** The same jobs in AssemblyAI's format. */
+const DOOR = [upload, submitTranscript, listTranscripts, showTranscript, deleteTranscript]
+
 const RATE = { requestsPerMinute: 1_000_000, burst: 100_000 }
 const KEY = { ...principal().key, rateLimit: RATE, scopes: ['inference', 'jobs'] as const }
 const POISON = { code: 'INTERNAL', message: 'internal error', param: null, details: {} } as const
@@ -114,6 +120,7 @@ export async function startJobsApi(t: Test, options: JobsApiOptions = {}): Promi
     translation.route(dependencies),
     audio.route(dependencies),
     result.route({ ...dependencies, links: opened }),
+    ...DOOR.map((endpoint) => endpoint.route(dependencies)),
   ])
   const keep = retentionOf(services.snapshot().limits)
   const api: JobsApi = {

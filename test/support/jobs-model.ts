@@ -6,7 +6,9 @@ import type {
   JobFacts,
   JobFilter,
   JobOwner,
+  JobPageFilter,
   JobProgress,
+  JobSpec,
   JobStatus,
   JobSubmission,
 } from '../../src/contracts/jobs.ts'
@@ -19,7 +21,7 @@ export type Time = 'over' | 'long'
 const NO_PROGRESS: JobProgress = { audio: null, upstream: null }
 
 interface ModelJob {
-  readonly submission: JobSubmission
+  submission: JobSubmission
   status: JobStatus
   readonly history: string[]
   fence: number
@@ -28,6 +30,8 @@ interface ModelJob {
   returns: number
   started: boolean
   cancelRequested: boolean
+  /** The specification that is left of it, or will be with its end; null: nothing is erased. */
+  erased: JobSpec | null
   result: KeptText | null
   error: JobError | null
   facts: JobFacts | null
@@ -91,7 +95,7 @@ export class JobsModel {
           retries: 0,
           returns: 0,
         },
-        ...{ started: false, cancelRequested: false, result: null, error: null, facts: null },
+        ...{ started: false, cancelRequested: false, erased: null, result: null, error: null, facts: null },
         ...{ progress: NO_PROGRESS, place: ++this.#places, delay: null, lease: 'long', expiry: 'long' },
         ...{ marked: false, ending: '' },
       })
@@ -111,6 +115,7 @@ export class JobsModel {
     return {
       ...job.submission.spec,
       ...{ status, fence, stalled, retries, returns, cancelRequested, result, error, facts },
+      erased: job.erased !== null,
       ...{ story: job.history.slice(-64), started, ended, expires: ended },
     }
   }
@@ -122,6 +127,42 @@ export class JobsModel {
     if (job.status === 'queued') this.#finish(job, 'cancelled', keep)
     else if (job.status === 'processing') job.cancelRequested = true
     return this.#shown(job)
+  }
+
+  erase(spec: JobSpec, keep: Time): object | null {
+    const job = this.#jobs.get(spec.id)
+    const { workspace, app, kind } = job?.submission.spec ?? {}
+    const isOwn = workspace === spec.workspace && app === spec.app && kind === 'transcription'
+    if (!job || !isOwn || isGone(job)) return null
+    const { status } = job
+    if (status === 'queued' || status === 'processing' || job.erased === null) job.erased = spec
+    if (status === 'queued') this.#finish(job, 'cancelled', keep)
+    else if (status === 'processing') job.cancelRequested = true
+    else this.#leave(job)
+    return this.#shown(job)
+  }
+
+  /** Nothing but what is left of an erased job. */
+  #leave(job: ModelJob): void {
+    if (job.erased === null) return
+    job.submission = { ...job.submission, spec: job.erased }
+    job.result = null
+  }
+
+  /** Ids of an app's jobs, the newest first. */
+  page({ owner, statuses, after, before, from, limit }: JobPageFilter): string[] {
+    const fits = ({ submission: { spec }, ...job }: ModelJob) =>
+      spec.workspace === owner.workspace &&
+      spec.app === owner.app &&
+      spec.kind === 'transcription' &&
+      (statuses === null || statuses.includes(job.status)) &&
+      (after === null || spec.id > after) &&
+      (before === null || spec.id < before)
+    const ids = this.#all()
+      .filter((job) => !isGone(job) && fits(job))
+      .map(({ submission }) => submission.spec.id)
+      .sort()
+    return (from === 'oldest' ? ids : ids.reverse()).slice(0, limit)
   }
 
   /**
@@ -304,6 +345,7 @@ export class JobsModel {
     job.delay = null
     job.progress = NO_PROGRESS
     this.#change(job, status)
+    this.#leave(job)
     if (job.submission.spec.kind === 'transcription') this.#announced.set(job.submission.spec.id, status)
   }
 

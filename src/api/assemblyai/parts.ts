@@ -1,14 +1,26 @@
+import { GatewayError } from '../../errors.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import { invalid, invalidField } from '../../inbound/refusals.ts'
 import { renderTranscript } from '../../media/render.ts'
 import { groupWords, segmentsOf } from '../../providers/segments.ts'
 import { type EndpointCall, endpoint } from '../endpoint.ts'
 import { jsonReply } from '../json-reply.ts'
-import { jobIdOf, visibleJob } from '../native/transcription-jobs.ts'
-import { AssemblyAiParagraphs, AssemblyAiSentences } from '../openapi/assemblyai-answers.ts'
+import { jobIdOf, ownJob } from '../native/transcription-jobs.ts'
+import {
+  AssemblyAiParagraphs,
+  AssemblyAiSentences,
+  AssemblyAiWordSearch,
+} from '../openapi/assemblyai-answers.ts'
 import { json } from '../openapi/operation.ts'
 import { ASSEMBLYAI } from './door.ts'
-import { type KeptTranscript, paragraphsView, sentencesView } from './transcript.ts'
+import {
+  type KeptTranscript,
+  PHRASE_WORDS_MAX,
+  paragraphsView,
+  searchable,
+  sentencesView,
+  wordSearchView,
+} from './transcript.ts'
 import { keptTranscript, PATH } from './transcripts.ts'
 
 const ONE = {
@@ -43,6 +55,70 @@ export const showParagraphs = endpoint({
   handle: async (call) => {
     const { id, kept } = await completed(call)
     return jsonReply(paragraphsView(id, kept))
+  },
+})
+
+/** Phrases of one search. */
+const PHRASES_MAX = 100
+
+export const searchWords = endpoint({
+  ...ONE,
+  path: `${PATH}/:job_id/word-search`,
+  id: 'assemblyaiWordSearch',
+  summary: 'Search a transcript for words',
+  description: `Finds words and phrases of up to ${PHRASE_WORDS_MAX} words, whatever their case and marks.`,
+  parameters: [
+    {
+      name: 'words',
+      in: 'query',
+      description: `what to search for, divided by commas, at most ${PHRASES_MAX}`,
+      required: true,
+      style: 'form',
+      explode: false,
+      schema: { type: 'array', items: { type: 'string' }, minItems: 1, maxItems: PHRASES_MAX },
+    },
+  ],
+  answers: [
+    {
+      status: 200,
+      description: 'those that were found',
+      contents: [json(AssemblyAiWordSearch)],
+      headers: [],
+    },
+  ],
+  handle: async (call) => {
+    const { id, kept } = await completed(call)
+    return jsonReply(wordSearchView(id, kept, phrasesIn(call.exchange)))
+  },
+})
+
+/** Each once, as its words. @throws GatewayError INVALID_REQUEST */
+function phrasesIn({ query }: Exchange): readonly (readonly string[])[] {
+  const sent = new URLSearchParams(query).getAll('words').flatMap((list) => list.split(','))
+  const phrases = new Map(
+    sent.map((phrase) => {
+      const words = phrase.split(/\s+/).map(searchable).filter(Boolean)
+      return [words.join(' '), words]
+    }),
+  )
+  phrases.delete('')
+  if (phrases.size === 0 || phrases.size > PHRASES_MAX)
+    throw invalidField('words', `must have 1 to ${PHRASES_MAX} words or phrases, divided by commas`)
+  if ([...phrases.values()].some((words) => words.length > PHRASE_WORDS_MAX))
+    throw invalidField('words', `must have phrases of at most ${PHRASE_WORDS_MAX} words`)
+  return [...phrases.values()]
+}
+
+export const redactedAudio = endpoint({
+  ...ONE,
+  path: `${PATH}/:job_id/redacted-audio`,
+  id: 'assemblyaiRedactedAudio',
+  summary: 'Always 404',
+  description: 'No audio is redacted here: `redact_pii_audio` is refused.',
+  answers: [],
+  errors: ['NOT_FOUND'],
+  handle() {
+    throw new GatewayError('NOT_FOUND', 'no audio is redacted here: `redact_pii_audio` is refused')
   },
 })
 
@@ -110,7 +186,8 @@ function captionLength({ query }: Exchange): number | null {
 /** @throws GatewayError INVALID_REQUEST where there is no transcript yet, or never will be; JOB_NOT_FOUND */
 async function completed({ exchange, context, dependencies }: EndpointCall) {
   const id = jobIdOf(exchange, context)
-  const job = visibleJob(await dependencies.services.state.jobs.get(id), context.principal)
+  const job = ownJob(await dependencies.services.state.jobs.get(id), context.principal)
+  if (job.erased) throw invalid('the transcript was deleted')
   const kept = await keptTranscript(job, exchange, dependencies)
   if (kept === null) throw invalid('the transcript is not completed')
   return { id, kept }

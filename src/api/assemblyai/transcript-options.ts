@@ -36,6 +36,7 @@ export const TRANSCRIPT_OPTIONS: DoorOptions = {
   keyterms_prompt: { fate: 'kept', note: 'words to listen for; required of every entry' },
   keyterms_prompt_options: { fate: 'warned', note: 'how words are listened for, the entry decides' },
   language_code: { fate: 'hint', note: '`en` unless it is said, or detected' },
+  language_codes: { fate: 'refused', note: 'name one language as `language_code`, or have it detected' },
   language_confidence_threshold: {
     fate: 'refused',
     note: 'there is a transcript however sure its language is',
@@ -47,6 +48,7 @@ export const TRANSCRIPT_OPTIONS: DoorOptions = {
   punctuate: { fate: 'kept', note: 'transcripts have punctuation: `false` is refused' },
   redact_pii: { fate: 'kept', note: 'required of every entry' },
   redact_pii_audio: { fate: 'refused', note: 'no audio is made' },
+  redact_pii_audio_options: { fate: 'refused', note: 'no audio is made' },
   redact_pii_audio_quality: { fate: 'refused', note: 'no audio is made' },
   redact_pii_policies: {
     fate: 'kept',

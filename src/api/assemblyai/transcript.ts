@@ -1,5 +1,6 @@
 import type { Word } from '../../contracts/calls.ts'
 import type { Job, JobStatus } from '../../contracts/jobs.ts'
+import { ERASED_URL, erasedSpec } from '../../jobs/erase.ts'
 import { endsSentence, groupWords } from '../../providers/segments.ts'
 import type { CallbackTerms } from '../../webhooks/callbacks.ts'
 
@@ -38,10 +39,14 @@ export function errorOf({ status, error }: Pick<Job, 'status' | 'error'>): strin
 }
 
 /** Where the audio of a job was said to be. */
-export function audioUrlOf({ door, work }: Job): string {
+export function audioUrlOf({ door, work, erased }: Pick<Job, 'door' | 'work' | 'erased'>): string {
+  if (erased) return ERASED_URL
   if (door !== undefined) return door.audioUrl
   return 'audio' in work && 'url' in work.audio ? work.audio.url : ''
 }
+
+/** What AssemblyAI writes instead of a transcript that was deleted. */
+const DELETED_TEXT = 'Deleted by user.'
 
 /**
  * A transcript as AssemblyAI has it.
@@ -50,7 +55,8 @@ export function audioUrlOf({ door, work }: Job): string {
  * @param callback null: its end is told to no URL of its own
  */
 export function transcriptView(job: Job, kept: KeptTranscript | null, callback: CallbackTerms | null) {
-  const { work, door } = job
+  // A worker may still need what was sent.
+  const { work, door } = job.erased ? erasedSpec(job) : job
   if (!('options' in work)) throw new Error('a transcription has options')
   const { options } = work
   const error = errorOf(job)
@@ -59,7 +65,7 @@ export function transcriptView(job: Job, kept: KeptTranscript | null, callback: 
     id: job.id,
     status: statusOf(job),
     audio_url: audioUrlOf(job),
-    text: kept?.content ?? null,
+    text: job.erased ? DELETED_TEXT : (kept?.content ?? null),
     words: kept?.words.map(wordOf) ?? null,
     utterances: kept !== null && isDivided ? utterancesOf(kept) : null,
     confidence: kept === null ? null : meanConfidence(kept.words),
@@ -72,13 +78,14 @@ export function transcriptView(job: Job, kept: KeptTranscript | null, callback: 
     ...{ language_model: 'assemblyai_default', acoustic_model: 'assemblyai_default' },
     speech_model: door?.models[0] ?? null,
     speech_models: door?.models ?? null,
-    speech_model_used: kept?.model ?? null,
+    ...(kept === null ? {} : { speech_model_used: kept.model }),
     ...{ punctuate: true, format_text: options.smart_formatting, filter_profanity: options.profanity_filter },
     ...{ multichannel: options.multichannel, dual_channel: options.multichannel },
     ...{ speaker_labels: options.diarization, speakers_expected: options.speaker_count_hint },
     keyterms_prompt: options.keyterms,
     redact_pii: options.redaction.length > 0,
-    ...{ webhook_url: callback?.url ?? null, webhook_status_code: null },
+    webhook_url: job.erased && callback?.url ? ERASED_URL : (callback?.url ?? null),
+    webhook_status_code: null,
     webhook_auth: Object.keys(callback?.headers ?? {}).length > 0,
     ...{ auto_highlights: false, summarization: false, throttled: false },
   }
@@ -98,7 +105,10 @@ function wordOf({ word, start, end, confidence = UNKNOWN_CONFIDENCE, speaker, ch
 
 function utterancesOf({ words, content }: KeptTranscript) {
   const groups = groupWords(words, content, (group, next) => isOther(group.at(-1), next))
-  return groups.map((group) => ({ ...partOf(group), ...channelOf(group.words[0]?.channel) }))
+  return groups.map((group) => {
+    const part = partOf(group)
+    return { ...part, speaker: part.speaker ?? letterOf(0), ...channelOf(group.words[0]?.channel) }
+  })
 }
 
 type Group = ReturnType<typeof groupWords>[number]
@@ -124,6 +134,46 @@ function wholeOf(id: string, kept: KeptTranscript) {
     audio_duration: Math.round(kept.duration_seconds ?? 0),
     speech_model_used: kept.model,
   }
+}
+
+/** Longest phrase that can be searched for, in words. */
+export const PHRASE_WORDS_MAX = 5
+
+/**
+ * Where phrases are said, whatever their case and the marks around their words.
+ *
+ * @param phrases each of 1 to 5 words
+ */
+export function wordSearchView(
+  id: string,
+  { words }: KeptTranscript,
+  phrases: readonly (readonly string[])[],
+) {
+  const said = words.map(({ word }) => searchable(word))
+  const byFirst = Map.groupBy(
+    phrases.map((phrase) => ({ phrase, indexes: [] as number[] })),
+    ({ phrase }) => phrase[0],
+  )
+  for (const [at, word] of said.entries())
+    for (const { phrase, indexes } of byFirst.get(word) ?? [])
+      if (phrase.every((part, index) => said[at + index] === part)) indexes.push(at)
+  const matches = [...byFirst.values()].flat().flatMap(({ phrase, indexes }) => {
+    if (indexes.length === 0) return []
+    const timestamps = indexes.map((at) => [
+      msOf(words[at]?.start ?? 0),
+      msOf(words[at + phrase.length - 1]?.end ?? 0),
+    ])
+    return [{ text: phrase.join(' '), count: indexes.length, timestamps, indexes }]
+  })
+  return { id, total_count: matches.reduce((sum, { count }) => sum + count, 0), matches }
+}
+
+/** A word as it is compared: its marks do not matter, nor its case. */
+export function searchable(word: string): string {
+  return word
+    .normalize('NFC')
+    .toLowerCase()
+    .replaceAll(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, '')
 }
 
 function sentenceGroups({ words, content }: KeptTranscript): readonly Group[] {

@@ -1,10 +1,13 @@
 import { Type } from 'typebox'
 import type { Job } from '../../contracts/jobs.ts'
+import { GatewayError } from '../../errors.ts'
 import type { CallContext } from '../../gateway/call-context.ts'
 import { newJobId } from '../../ids.ts'
 import type { ReceivedAudio } from '../../inbound/body.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
 import { readJson } from '../../inbound/json-body.ts'
+import { invalidField } from '../../inbound/refusals.ts'
+import { eraseJob } from '../../jobs/erase.ts'
 import { openResult } from '../../jobs/results.ts'
 import { submitJob } from '../../jobs/submit.ts'
 import { openCallback } from '../../webhooks/callbacks.ts'
@@ -18,13 +21,13 @@ import {
 } from '../endpoint.ts'
 import { warningHeaders } from '../fact-headers.ts'
 import { jsonReply } from '../json-reply.ts'
-import { jobIdOf, visibleJob } from '../native/transcription-jobs.ts'
+import { jobIdOf, ownJob } from '../native/transcription-jobs.ts'
 import { AssemblyAiTranscript } from '../openapi/assemblyai-answers.ts'
 import { type Answer, AUDIO_ERRORS, json, PREFLIGHT_ERRORS } from '../openapi/operation.ts'
 import { ASSEMBLYAI } from './door.ts'
 import { type KeptTranscript, transcriptView } from './transcript.ts'
 import { readTranscriptOptions, TRANSCRIPT_OPTIONS } from './transcript-options.ts'
-import { isUploadUrl, openUpload } from './upload-url.ts'
+import { isUploadUrl, openUpload, uploadIn } from './upload-url.ts'
 
 export const PATH = '/assemblyai/v2/transcript'
 
@@ -76,8 +79,9 @@ export const submitTranscript = endpoint({
     const id = newJobId('tj', workspace)
     const body = audioAt(door.audioUrl, workspace, dependencies.secretKeys)
     const callback = asked && { callback: await acceptCallback(asked, workspace, dependencies) }
-    const { job } = await submitJob({ id, body, request, key, door, ...callback }, context, dependencies)
-    const reply = await transcriptReply(visibleJob(job, context.principal), exchange, context, dependencies)
+    const submitted = submitJob({ id, body, request, key, door, ...callback }, context, dependencies)
+    const { job } = await submitted.catch((error: unknown) => blameUpload(error, body, dependencies))
+    const reply = await transcriptReply(ownJob(job, context.principal), exchange, context, dependencies)
     return { ...reply, headers: { ...reply.headers, ...warningHeaders(request.warnings) } }
   },
 })
@@ -92,8 +96,31 @@ export const showTranscript = endpoint({
   errors: ['JOB_NOT_FOUND', 'OVERLOADED'],
   async handle({ exchange, context, dependencies }) {
     const id = jobIdOf(exchange, context)
-    const job = visibleJob(await dependencies.services.state.jobs.get(id), context.principal)
+    const job = ownJob(await dependencies.services.state.jobs.get(id), context.principal)
     return transcriptReply(job, exchange, context, dependencies)
+  },
+})
+
+export const deleteTranscript = endpoint({
+  ...ASSEMBLYAI,
+  method: 'DELETE',
+  path: `${PATH}/:job_id`,
+  id: 'assemblyaiDelete',
+  summary: 'Delete a transcript',
+  description:
+    'What was sent and heard is deleted for good, the upload too; what is left tells that until it expires. A ' +
+    'transcript that is not completed yet is cancelled.',
+  answers: [TRANSCRIPT],
+  errors: ['JOB_NOT_FOUND'],
+  async handle({ exchange, context, dependencies }) {
+    const { services, jobs, secretKeys } = dependencies
+    const { principal } = context
+    const id = jobIdOf(exchange, context)
+    const job = ownJob(await services.state.jobs.get(id), principal)
+    const upload = uploadIn(job.door?.audioUrl ?? '', principal.workspace.id, secretKeys)
+    const { limits } = services.snapshot()
+    const erased = await eraseJob(job, upload, { ...jobs, jobs: services.state.jobs, limits })
+    return transcriptReply(ownJob(erased, principal), exchange, context, dependencies)
   },
 })
 
@@ -107,6 +134,18 @@ function audioAt(url: string, workspace: string, keys: readonly Buffer[]): Recei
     ? ({ kind: 'audio', audio: openUpload(url, workspace, keys) } as const)
     : ({ kind: 'url', url } as const)
   return { fields: { kind: 'json', value: {} }, source, body: null, kept: true, release() {} }
+}
+
+/** A store without the upload has not failed: the upload was deleted with another transcript of it. */
+async function blameUpload(
+  error: unknown,
+  { source }: ReceivedAudio,
+  { jobs: { objects } }: Dependencies,
+): Promise<never> {
+  const isAway = error instanceof GatewayError && error.code === 'DEPENDENCY_UNAVAILABLE'
+  if (isAway && source.kind === 'audio' && !(await objects.holds(source.audio)))
+    throw invalidField('audio_url', 'must be of an upload that was not deleted')
+  throw error
 }
 
 async function transcriptReply(

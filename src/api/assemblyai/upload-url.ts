@@ -21,18 +21,29 @@ export function uploadUrl(audio: AudioRef, workspace: string, keys: readonly Buf
   return PREFIX + seal(keys, JSON.stringify(place), contextOf(workspace))
 }
 
+/** The audio of an upload's URL, which may be over a day old; null: it is none. */
+export function uploadIn(url: string, workspace: string, keys: readonly Buffer[]): AudioRef | null {
+  return isUploadUrl(url) ? (placeIn(url, workspace, keys)?.audio ?? null) : null
+}
+
 /** @throws GatewayError INVALID_REQUEST for one that is forged, over a day old, or another workspace's */
 export function openUpload(url: string, workspace: string, keys: readonly Buffer[]): AudioRef {
-  const place = open(keys, url.slice(PREFIX.length), contextOf(workspace))
-  const [key, length, endsAtMs] =
-    place === null ? ['', 0, 0] : (JSON.parse(place) as [string, number, number])
-  if (endsAtMs <= Date.now())
+  const place = placeIn(url, workspace, keys)
+  if (place === null || place.endsAtMs <= Date.now())
     throw invalidField('audio_url', 'must be of an upload of this workspace in the last 24 hours')
-  return {
+  return place.audio
+}
+
+function placeIn(url: string, workspace: string, keys: readonly Buffer[]) {
+  const place = open(keys, url.slice(PREFIX.length), contextOf(workspace))
+  if (place === null) return null
+  const [key, length, endsAtMs] = JSON.parse(place) as [string, number, number]
+  const audio: AudioRef = {
     source: { kind: 'object', key },
     ...{ offset: 0, length, encoding: 'identity', decodedBytes: length, canonical: true },
     ...{ mediaType: null, filename: null },
   }
+  return { audio, endsAtMs }
 }
 
 function contextOf(workspace: string): SealContext {

@@ -166,8 +166,15 @@ export function jobIdOf({ params: [id = ''] }: Exchange, context: CallContext): 
   return id
 }
 
-/** @throws GatewayError JOB_NOT_FOUND for one that is gone and for one of another app: nothing tells which */
-export function visibleJob(job: Job | null, { workspace, app }: Principal): Job {
+/** @throws GatewayError JOB_NOT_FOUND for one that is gone, erased or another app's: nothing tells which */
+export function visibleJob(job: Job | null, principal: Principal): Job {
+  const own = ownJob(job, principal)
+  if (own.erased) throw new GatewayError('JOB_NOT_FOUND')
+  return own
+}
+
+/** The same, but that it shows what is left of an erased job. */
+export function ownJob(job: Job | null, { workspace, app }: Principal): Job {
   if (job !== null && job.workspace === workspace.id && job.app === app.id) return job
   throw new GatewayError('JOB_NOT_FOUND')
 }

@@ -22,7 +22,11 @@ const Word = shape('AssemblyAiWord', { text: Type.String(), ...Span, speaker: Sp
 
 const Part = { text: Type.String(), ...Span, words: Type.Array(Word) }
 
-const Utterance = shape('AssemblyAiUtterance', { ...Part, speaker: Speaker, ...CHANNEL })
+const Utterance = shape('AssemblyAiUtterance', {
+  ...Part,
+  speaker: text('the same; `A` where nobody is told apart'),
+  ...CHANNEL,
+})
 
 const flag = (description: string) => Type.Boolean({ description })
 const never = (value: boolean) => Type.Literal(value)
@@ -46,7 +50,7 @@ export const AssemblyAiTranscript = shape('AssemblyAiTranscript', {
   acoustic_model: Type.Literal('assemblyai_default'),
   speech_model: nullable(Type.String(), 'as asked'),
   speech_models: nullable(Type.Array(Type.String()), 'as asked'),
-  speech_model_used: nullable(Type.String(), 'the model that heard'),
+  speech_model_used: Type.Optional(text('the model that heard, when it is completed')),
   punctuate: never(true),
   format_text: flag('as asked'),
   filter_profanity: flag('as asked'),
@@ -62,6 +66,40 @@ export const AssemblyAiTranscript = shape('AssemblyAiTranscript', {
   auto_highlights: never(false),
   summarization: never(false),
   throttled: never(false),
+})
+
+export const AssemblyAiWordSearch = shape('AssemblyAiWordSearch', {
+  id: text('of the transcript'),
+  total_count: count('times that any of them is said'),
+  matches: Type.Array(
+    shape('AssemblyAiWordMatch', {
+      text: text('what was searched for'),
+      count: count('times that it is said'),
+      timestamps: Type.Array(Type.Array(Type.Integer()), { description: 'start and end of each, ms' }),
+      indexes: Type.Array(Type.Integer(), { description: 'places of its first words in `words`' }),
+    }),
+  ),
+})
+
+export const AssemblyAiTranscripts = shape('AssemblyAiTranscripts', {
+  page_details: shape('AssemblyAiPage', {
+    limit: count('as asked'),
+    result_count: count('transcripts on this page: there may be fewer, and older ones all the same'),
+    current_url: text('of this page'),
+    prev_url: nullable(Type.String(), 'of the page of older transcripts; null: there are none'),
+    next_url: nullable(Type.String(), 'of the page of newer transcripts'),
+  }),
+  transcripts: Type.Array(
+    shape('AssemblyAiListed', {
+      id: text('of the job'),
+      resource_url: text('of the transcript'),
+      status: Type.Enum(['queued', 'processing', 'completed', 'error']),
+      created: text('in UTC'),
+      completed: nullable(Type.String(), 'in UTC, when it is completed'),
+      audio_url: text('as it was sent'),
+      error: nullable(Type.String(), "Larkway's code, and why there is no transcript"),
+    }),
+  ),
 })
 
 const WHOLE = {

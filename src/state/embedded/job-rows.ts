@@ -12,6 +12,7 @@ import type {
   JobStatus,
   JobSubmission,
   KnownJob,
+  ListedJob,
   QueueMode,
   Retention,
 } from '../../contracts/jobs.ts'
@@ -43,6 +44,8 @@ export type JobRow = {
   readonly ended_at_ms: number | null
   readonly expires_at_ms: number | null
   readonly cancel_requested: number
+  /** `ERASED`, or JSON of the specification that is to be left once the job has ended; null: nothing is erased. */
+  readonly erased: string | null
   readonly fence: number
   readonly stalled: number
   readonly retries: number
@@ -58,17 +61,23 @@ export type JobRow = {
 
 /** Columns of a job that are shown or decide about its steps, and its specification. */
 const SEEN = `number, id, kind, mode, workspace, event_id, status, created_at_ms, started_at_ms, ended_at_ms,
-  expires_at_ms, cancel_requested, fence, stalled, retries, returns, result, error, facts, history, progress,
+  expires_at_ms, cancel_requested, erased, fence, stalled, retries, returns, result, error, facts, history, progress,
   (SELECT spec FROM job_specs WHERE job_specs.number = jobs.number) AS spec`
 
 /** A row as the steps of a claim return it: what they need less of costs less. */
 export type SeenRow = Omit<JobRow, 'app' | 'slot_id' | 'marked' | 'ending'> & { readonly spec: string | null }
+
+export const ERASED = 'done'
 
 export type JobRows = ReturnType<typeof createRows>
 
 export function createRows(db: DatabaseSync) {
   const find = query<JobRow>(db, 'SELECT * FROM jobs WHERE id = ?')
   const at = query<JobRow>(db, 'SELECT * FROM jobs WHERE number = ?')
+  const listed = query<ListedRow>(
+    db,
+    `SELECT status, ended_at_ms, error, erased, spec FROM jobs JOIN job_specs USING (number) WHERE number = ?`,
+  )
   const findSpec = query<{ readonly spec: string }>(db, 'SELECT spec FROM job_specs WHERE number = ?')
 
   /** @throws Error when it cannot be read */
@@ -90,6 +99,12 @@ export function createRows(db: DatabaseSync) {
     at: (number: number): JobRow => at.get(number)!,
     view,
     viewAll,
+    /** What lists say of a job; none when it cannot be read. */
+    listed(number: number): readonly ListedJob[] {
+      const row = listed.get(number)
+      const found = row && readable(() => listedOf(row))
+      return found ? [found] : []
+    },
     /** The job with the progress of the claims before; null when it cannot be read. */
     claimed: (row: JobRow | SeenRow): Claimed | null =>
       readable(() => ({ job: view(row), progress: parsed<JobProgress>(row.progress) ?? NO_PROGRESS })),
@@ -99,6 +114,16 @@ export function createRows(db: DatabaseSync) {
       const result = parsed<KeptText>(row.result)
       return { status, kind, fence, result, work: mayBeRetried ? readable(() => specOf(row).work) : null }
     },
+  }
+}
+
+type ListedRow = Pick<JobRow, 'status' | 'ended_at_ms' | 'error' | 'erased'> & { readonly spec: string }
+
+function listedOf({ status, ended_at_ms, error, erased, spec }: ListedRow): ListedJob {
+  const { id, work, door } = JSON.parse(spec) as JobSpec
+  return {
+    ...{ id, status, work, ...(door === undefined ? {} : { door }) },
+    ...{ endedAtMs: ended_at_ms, error: parsed<JobError>(error), erased: erased !== null },
   }
 }
 
@@ -129,6 +154,7 @@ function jobOf(row: JobRow | SeenRow, spec: JobSpec): Job {
     endedAtMs: row.ended_at_ms,
     expiresAtMs: row.expires_at_ms,
     cancelRequested: row.cancel_requested === 1,
+    erased: row.erased !== null,
     fence: row.fence,
     stalled: row.stalled,
     retries: row.retries,
@@ -170,7 +196,9 @@ export interface JobSteps {
     keep: Retention,
     nowMs: number,
     counts?: Counts,
-  ): SeenRow
+  ): JobRow | SeenRow
+  /** Deletes what was sent and heard of a job that has ended. @param spec JSON of the specification that is left */
+  erase(number: number, spec: string): JobRow
   /** Ends a claim for good. @returns null when it is not in force, or a cancellation was requested: nothing is done */
   finishClaim(id: string, fence: number, outcome: JobOutcome, keep: Retention, nowMs: number): SeenRow | null
 }
@@ -197,6 +225,7 @@ export function createSteps(db: DatabaseSync, parts: StepParts): JobSteps {
   const submit = createSubmit(db)
   const { queue, wake, take } = createMoves(db)
   const { finish, finishClaim } = createFinish(db)
+  const erase = createErasure(db)
 
   /** What goes with the end of a job whose row says so by now. */
   const finished = (row: SeenRow, nowMs: number): void => {
@@ -236,8 +265,10 @@ export function createSteps(db: DatabaseSync, parts: StepParts): JobSteps {
       if (row.status === 'processing') roundRobin.unthrottle(row.workspace)
       const ended = finish(row.number, outcome, { keep, nowMs, counts })
       finished(ended, nowMs)
-      return ended
+      return ended.erased === null ? ended : erase(ended.number, ended.erased)
     },
+
+    erase,
 
     finishClaim(id, fence, outcome, keep, nowMs) {
       const ended = finishClaim({ id, fence }, outcome, { keep, nowMs, counts: { ending: outcome.state } })
@@ -293,6 +324,18 @@ function createSubmit(db: DatabaseSync) {
     const row = insert.get({ id, kind, mode, workspace, app, eventId, slotId, place, nowMs, history })
     if (row !== undefined) putSpec.run(row.number, JSON.stringify(spec))
     return row !== undefined
+  }
+}
+
+function createErasure(db: DatabaseSync) {
+  const putSpec = db.prepare('UPDATE job_specs SET spec = ? WHERE number = ?')
+  const erase = query<JobRow>(
+    db,
+    `UPDATE jobs SET erased = '${ERASED}', result = NULL WHERE number = ? RETURNING *`,
+  )
+  return (number: number, spec: string): JobRow => {
+    putSpec.run(spec, number)
+    return erase.get(number)!
   }
 }
 

@@ -7,8 +7,11 @@ import {
   type JobEnding,
   type JobFigures,
   type JobKind,
+  type JobPageFilter,
+  type JobSpec,
   type JobStatus,
   type JobSubmission,
+  type ListedJob,
   type QueueMode,
   type Retention,
   type Submitted,
@@ -59,6 +62,8 @@ export function createJobs(db: DatabaseSync, events: Events, now: () => number) 
   const parts = { rows, steps, slots, roundRobin, counters, now }
   const operations: JobOperations = {
     ...createCallerMethods(db, parts),
+    erase: createErase(db, parts),
+    page: createPages(db, rows, now),
     ...createWorkerMethods(db, parts),
     ...createOperatorMethods(db, parts),
     figures: createFigures(db, counters, now),
@@ -144,6 +149,56 @@ function createCallerMethods(
     },
   }
 }
+
+/** Deletes what was sent and heard of a transcription job, at once or with its end. */
+function createErase(db: DatabaseSync, { rows, steps, now }: JobParts) {
+  const request = query<JobRow>(
+    db,
+    'UPDATE jobs SET erased = ?, cancel_requested = 1 WHERE number = ? RETURNING *',
+  )
+  const mark = query<JobRow>(db, 'UPDATE jobs SET erased = ? WHERE number = ? RETURNING *')
+  return (spec: JobSpec, keep: Retention): Job | null => {
+    const row = rows.visible(spec.id, now())
+    const isOwn = row?.workspace === spec.workspace && row.app === spec.app
+    if (!isOwn || row.kind !== 'transcription') return null
+    const left = JSON.stringify(spec)
+    if (row.status === 'processing') return rows.view(request.get(left, row.number)!)
+    if (row.status === 'queued') {
+      const marked = mark.get(left, row.number)!
+      return rows.view(steps.finish(marked, { state: 'cancelled', facts: null }, keep, now()))
+    }
+    return rows.view(row.erased === null ? steps.erase(row.number, left) : row)
+  }
+}
+
+/** Jobs that a page of some statuses looks at, whether or not they have one of these. */
+const PAGE_SEEN_MAX = 1000
+
+/** Pages of an app's transcription jobs, in the order of an index. */
+function createPages(db: DatabaseSync, rows: JobRows, now: () => number) {
+  const sql = (order: 'ASC' | 'DESC') =>
+    `SELECT number, id, status, expires_at_ms FROM jobs
+    WHERE kind = 'transcription' AND marked = 0 AND workspace = :workspace AND app = :app
+      AND id > :after AND id < :before ORDER BY id ${order} LIMIT :most + 0`
+  type Seen = Pick<JobRow, 'number' | 'id' | 'status' | 'expires_at_ms'>
+  const byOrder = { newest: query<Seen>(db, sql('DESC')), oldest: query<Seen>(db, sql('ASC')) }
+  return ({ owner, statuses, after, before, from, limit }: JobPageFilter) => {
+    const nowMs = now()
+    const most = statuses === null ? limit : PAGE_SEEN_MAX
+    const bounds = { after: after ?? '', before: before ?? AFTER_EVERY_ID }
+    const all = byOrder[from].all({ workspace: owner.workspace, app: owner.app, ...bounds, most: most + 1 })
+    const jobs: ListedJob[] = []
+    let seen = 0
+    for (; seen < Math.min(all.length, most) && jobs.length < limit; seen += 1) {
+      const { number, status, expires_at_ms } = all[seen]!
+      const isOver = expires_at_ms !== null && expires_at_ms <= nowMs
+      if (!isOver && (statuses === null || statuses.includes(status))) jobs.push(...rows.listed(number))
+    }
+    return { jobs, next: seen < all.length ? all[seen - 1]!.id : null }
+  }
+}
+
+const AFTER_EVERY_ID = '~'
 
 function createWorkerMethods(
   db: DatabaseSync,

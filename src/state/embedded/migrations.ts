@@ -397,4 +397,10 @@ export const MIGRATIONS: readonly string[] = [
   UPDATE stored_keys SET kind = 'playground'
   WHERE name = 'playground' AND expires_at_ms = created_at_ms + 3600000;
   `,
+  `
+  -- The owner deleted what was sent and heard. JSON: the specification that takes the place of the job's own with its
+  -- end; 'done': it has.
+  ALTER TABLE jobs ADD COLUMN erased TEXT;
+  CREATE INDEX jobs_of_app ON jobs (workspace, app, id) WHERE kind = 'transcription' AND marked = 0;
+  `,
 ]

@@ -83,6 +83,8 @@ export const METHODS: { readonly [Name in SubjectName]: Readonly<Record<keyof Su
     submit: 'write',
     get: 'read',
     cancel: 'write',
+    erase: 'write',
+    page: 'read',
     claim: 'write',
     renew: 'write',
     end: 'write',

@@ -10,19 +10,21 @@ import type {
   JobFigures,
   JobHints,
   JobKind,
+  JobPage,
   JobProgress,
   JobSpec,
   JobStatus,
   JobSubmission,
   Jobs,
   KnownJob,
+  ListedJob,
   Renewed,
   Retention,
   Submitted,
   WaitingJobs,
 } from '../../contracts/jobs.ts'
 import type { KeptText } from '../../contracts/objects.ts'
-import { jobPartition, PARTITIONS } from '../../ids.ts'
+import { jobPartition, PARTITIONS, partitionOf } from '../../ids.ts'
 import { type Logger, messageOf } from '../../log.ts'
 import { createClaimTokens } from '../claim-tokens.ts'
 import { type Ended, endedJobOf, type Made, submittedOf } from '../new-job.ts'
@@ -77,6 +79,12 @@ const cancelJob = script('jobs/cancel_job', {
   reply: jobOf,
 })
 
+const eraseJob = script('jobs/erase_job', {
+  ...partitioned,
+  args: ['id', 'workspace', 'app', 'spec', ...KEEP],
+  reply: jobOf,
+})
+
 const retryJob = script('jobs/retry_job', { ...partitioned, args: ['id'], reply: (reply) => reply === 1 })
 
 const takeExpiredJobs = script('jobs/take_expired_jobs', {
@@ -117,6 +125,12 @@ export function createRedisJobs(ask: Ask, listen: Jobs['listen']): Jobs {
       at(id, null, (place) =>
         ask((redis) => cancelJob(redis, { ...place, id, workspace, app, ...keepInputs(keep) })),
       ),
+    erase: (spec, keep) =>
+      at(spec.id, null, (place) => {
+        const { id, workspace, app } = spec
+        const inputs = { ...place, id, workspace, app, spec: JSON.stringify(spec), ...keepInputs(keep) }
+        return ask((redis) => eraseJob(redis, inputs))
+      }),
     async claim(claiming) {
       const { limit, part } = claiming
       if (part !== undefined) return (await claim(part, limit, false, claiming)).items
@@ -243,8 +257,18 @@ const listJobs = script('jobs/list_jobs', {
   reply: (reply) => replyList(reply, recordOf),
 })
 
+const pageJobs = script('jobs/page_jobs', {
+  ...partitioned,
+  args: ['workspace', 'app', 'statuses', 'after', 'before', 'from', 'limit'],
+  reply: (reply): JobPage => {
+    if (!Array.isArray(reply)) throw new Error('page_jobs.lua replied no list')
+    const [next, ...items] = reply
+    return { jobs: items.flatMap((item) => listedIn(replyTexts(item)) ?? []), next: replyText(next) || null }
+  },
+})
+
 /** The methods that show jobs and change nothing. */
-function createJobsView(ask: Ask): Pick<Jobs, 'get' | 'known' | 'list' | 'waiting' | 'figures'> {
+function createJobsView(ask: Ask): Pick<Jobs, 'get' | 'known' | 'list' | 'page' | 'waiting' | 'figures'> {
   return {
     async get(id) {
       const partition = jobPartition(id)
@@ -268,6 +292,14 @@ function createJobsView(ask: Ask): Pick<Jobs, 'get' | 'known' | 'list' | 'waitin
           return ask((redis) => listJobs(redis, { ...place, ...filter, ...range }))
         },
       }),
+    page({ owner: { workspace, app }, statuses, after, before, from, limit }) {
+      const inputs = {
+        ...placeOf(partitionOf(workspace)),
+        ...{ workspace, app, from, limit, after: after ?? '', before: before ?? '' },
+        statuses: statuses === null ? '' : ` ${statuses.join(' ')} `,
+      }
+      return ask((redis) => pageJobs(redis, inputs))
+    },
     async waiting() {
       const counts = await Promise.all(
         ALL_PARTITIONS.map((partition) => ask((redis) => redis.hget(keys.jobs(partition), 'waiting'))),
@@ -299,6 +331,20 @@ function knownOf([id, status, kind, fence, result, spec]: readonly (string | nul
     work: readableIn<JobSpec>(spec)?.work ?? null,
   }
   return [replyText(id), known]
+}
+
+/** Null: a record that cannot be read, which keeps nobody from the others. */
+function listedIn([status, ended, error, erased, spec]: readonly (string | null)[]): ListedJob | null {
+  const given = readableIn<JobSpec>(spec)
+  if (given === null) return null
+  const { id, work, door } = given
+  return {
+    ...{ id, work, ...(door === undefined ? {} : { door }) },
+    status: replyText(status) as JobStatus,
+    endedAtMs: ended ? replyInteger(ended) : null,
+    error: readableIn<JobError>(error),
+    erased: erased !== '',
+  }
 }
 
 /** The ids by their partitions, as many at a time as a script takes. */
@@ -348,6 +394,7 @@ function jobIn(fields: ReadonlyMap<string, string>): Job {
     endedAtMs: momentOf('ended'),
     expiresAtMs: momentOf('expires'),
     cancelRequested: fields.get('cancel') === '1',
+    erased: fields.has('erased'),
     fence: countOf('fence'),
     stalled: countOf('strays'),
     retries: countOf('retries'),

@@ -8,7 +8,7 @@
 
 local id = ARGV[1]
 local name = key('job', id)
-local marked, workspace, slot_id = unpack(redis.call('HMGET', name, 'marked', 'workspace', 'slot'))
+local marked, workspace, app, slot_id = unpack(redis.call('HMGET', name, 'marked', 'workspace', 'app', 'slot'))
 if not marked then return 1 end
 if slot_id then
   local slot = key('slot', workspace, slot_id)
@@ -17,5 +17,6 @@ if slot_id then
 end
 redis.call('DEL', name)
 redis.call('ZREM', key('index'), id)
+if workspace and app then redis.call('ZREM', app_list(workspace, app), id) end
 redis.call('ZREM', key('expiry'), id)
 return 1

@@ -21,6 +21,7 @@
 --   waiting:<kind>:<mode>     sorted set: jobs that are queued, by when they were or will be ready; for monitoring
 --   delayed, expiry           sorted sets: jobs by when their delay, their record is over
 --   index                     sorted set: all jobs, by when they were submitted
+--   app:<workspace>:<app>     sorted set: transcription jobs of an app, by their ids
 --   slot:<workspace>:<id>     hash: job, fingerprint, keep_until
 --   claim:<token>             what a claim has taken
 --   event:<id of the job>     hash: the event
@@ -57,18 +58,19 @@ local function next_number() return digits(redis.call('HINCRBY', partition, 'num
 local function hint(...) redis.pcall('PUBLISH', 'lk:jobs', table.concat({ ... }, ' ')) end
 local function waiting_list(kind, mode) return key('waiting', kind, mode) end
 local function ended_field(kind, status) return table.concat({ 'ended', kind, status }, ':') end
+local function app_list(workspace, app) return key('app', workspace, app) end
 
 -- What the steps go by; nil: there is no such job, or less of it than that.
 local function read_job(id)
   local held = redis.call('HMGET', key('job', id), 'status', 'workspace', 'app', 'mode', 'kind', 'event', 'number',
-    'fence', 'strays', 'cancel', 'ending', 'marked', 'ended', 'expires')
+    'fence', 'strays', 'cancel', 'ending', 'marked', 'ended', 'expires', 'erased')
   for i = 1, 7 do
     if not held[i] then return nil end
   end
   return {
     id = id, status = held[1], workspace = held[2], app = held[3], mode = held[4], kind = held[5], event = held[6],
     number = held[7], fence = tonumber(held[8] or 0), stalled = tonumber(held[9] or 0), is_cancelled = held[10] == '1',
-    ending = held[11], is_marked = held[12] == '1', ended = held[13], expires = held[14],
+    ending = held[11], is_marked = held[12] == '1', ended = held[13], expires = held[14], erased = held[15],
   }
 end
 
@@ -191,6 +193,15 @@ local function retention(first)
   return { transcription = milliseconds(0), queue = milliseconds(1), dead = milliseconds(2) }
 end
 
+local ERASED = '1'
+
+-- What was sent and heard goes, and `spec` is what is left of the specification.
+local function erase(job, spec)
+  local name = key('job', job.id)
+  redis.call('HSET', name, 'spec', spec, 'erased', ERASED)
+  redis.call('HDEL', name, 'result')
+end
+
 -- Into a status for good. Fields and values may follow.
 local function finish(job, status, keep, ...)
   local keep_ms = keep.queue
@@ -199,6 +210,7 @@ local function finish(job, status, keep, ...)
   job.ended = digits(now_ms)
   change(job, status, 'ended', job.ended, 'expires', expires, ...)
   redis.call('HDEL', key('job', job.id), 'progress')
+  if job.erased and job.erased ~= ERASED then erase(job, job.erased) end
   redis.call('ZADD', key('expiry'), expires, job.id)
   redis.call('HINCRBY', partition, ended_field(job.kind, status), 1)
   if job.event ~= '' then announce(job) end

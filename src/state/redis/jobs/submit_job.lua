@@ -23,6 +23,7 @@ if not exists(key('job', id)) then
   change(job, 'queued', 'kind', job.kind, 'mode', job.mode, 'workspace', workspace, 'app', ARGV[5], 'event', ARGV[6],
     'spec', ARGV[7], 'created', digits(now_ms), 'number', job.number)
   redis.call('ZADD', key('index'), digits(now_ms), id)
+  if job.kind == 'transcription' then redis.call('ZADD', app_list(workspace, ARGV[5]), 0, id) end
   queue(job, 0)
   if slot_id ~= '' then
     redis.call('HSET', key('job', id), 'slot', slot_id)

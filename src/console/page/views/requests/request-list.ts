@@ -196,6 +196,8 @@ export const ENDPOINTS: readonly string[] = [
   '/assemblyai/v2/transcript/:job_id/paragraphs',
   '/assemblyai/v2/transcript/:job_id/srt',
   '/assemblyai/v2/transcript/:job_id/vtt',
+  '/assemblyai/v2/transcript/:job_id/word-search',
+  '/assemblyai/v2/transcript/:job_id/redacted-audio',
 ]
 
 /** A run of a job has no path. */

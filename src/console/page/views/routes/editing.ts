@@ -31,6 +31,7 @@ export type Edit =
   | { readonly do: 'strategy'; readonly strategy: Strategy }
   | { readonly do: 'live_fallback'; readonly liveFallback: LiveFallback }
   | { readonly do: 'published'; readonly published: boolean }
+  | { readonly do: 'cache'; readonly cache: RouteFields['cache'] }
   | { readonly do: 'add'; readonly entry: EntryFields }
   | { readonly do: 'remove'; readonly key: number }
   | { readonly do: 'move'; readonly from: number; readonly to: number }
@@ -60,6 +61,10 @@ export function edited(editing: Editing, edit: Edit): Editing {
         : { ...editing, liveFallback: edit.liveFallback }
     case 'published':
       return edit.published === editing.published ? editing : { ...editing, published: edit.published }
+    case 'cache': {
+      const { cache: _, ...rest } = editing.rest
+      return { ...editing, rest: edit.cache === undefined ? rest : { ...rest, cache: edit.cache } }
+    }
     case 'add': {
       const entry = { key: nextKey, fields: edit.entry, unread: {} }
       return { ...editing, entries: [...entries, entry], nextKey: nextKey + 1 }
@@ -335,7 +340,7 @@ export function readIssues(lines: readonly string[], route: string): RouteIssues
   return { entries, fields, others }
 }
 
-const ROUTE_FIELDS = ['entries', 'strategy', 'published', 'live_fallback', 'workspace']
+const ROUTE_FIELDS = ['entries', 'strategy', 'published', 'live_fallback', 'cache', 'workspace']
 
 /** Issues of one field of an entry. */
 export function entryIssues(issues: RouteIssues, index: number, field: string): readonly string[] {

@@ -2,6 +2,7 @@ import { hostname } from 'node:os'
 import { createApiKeys, type PolledApiKeys } from '../catalog/api-keys.ts'
 import type { ApiKeys } from '../contracts/catalog.ts'
 import type { NodeSample } from '../contracts/console.ts'
+import type { KeptPairs } from '../contracts/shadow.ts'
 import type { State } from '../contracts/state.ts'
 import { createAccountViews, createSettlements, createUsageBuffer } from '../gateway/accounts.ts'
 import { createCircuitBreakers, createLatencyTracker } from '../gateway/health.ts'
@@ -11,6 +12,7 @@ import { ReplicaProbes } from '../gateway/replica-probes.ts'
 import { ReplicaPools } from '../gateway/replicas.ts'
 import type { Services } from '../gateway/services.ts'
 import { Shadows } from '../gateway/shadow.ts'
+import { ShadowReferences } from '../gateway/shadow-references.ts'
 import { ShadowTally } from '../gateway/shadow-tally.ts'
 
 import { createJobSignals } from '../jobs/watch.ts'
@@ -34,6 +36,7 @@ import { FOLDER_UPLOAD_SLOTS, type SpoolParts, UPLOAD_SLOTS } from '../storage/b
 import { createBudget } from '../storage/budget.ts'
 import { lockFolder } from '../storage/folder-lock.ts'
 import { createJobObjects } from '../storage/job-objects.ts'
+import { createKeptPairs } from '../storage/kept-pairs.ts'
 import { createSlotResults } from '../storage/kept-texts.ts'
 import { createReadAhead } from '../storage/read-ahead.ts'
 import { createRemoteAudio } from '../storage/remote-audio.ts'
@@ -97,7 +100,12 @@ export async function openNode(
     const signals = createJobSignals()
     state.jobs.listen(signals)
     const keys = await openKeyBook(catalog, state, log, closers)
-    const { shadows, tally } = openShadows(holds, metrics, log, closers)
+    const pairs = createKeptPairs({ objects, budget, secretKeys })
+    const { shadows, references, tally } = openShadows(
+      { holds, log, pairs, slots: state.slots },
+      metrics,
+      closers,
+    )
     const services = openServices(keys, catalog, state, log, closers, {
       send: sender.send,
       open: sender.open,
@@ -108,6 +116,7 @@ export async function openNode(
       ...openAnswers({ objects, budget, slots: state.slots, watch: metrics?.calls }, closers),
       timing: timing.calls,
       shadows,
+      references,
       ...(metrics === null ? {} : { watch: metrics.calls, cacheWatch: metrics.calls }),
     })
     const live = new LiveSessions(services, environment.LARKWAY_LIVE_MEMORY_MIB * MIB, metrics?.live)
@@ -154,12 +163,27 @@ function openBodies(
 }
 
 /** Opens what asks shadows, and what sums up for the console what they found. */
-function openShadows(holds: HeldBodies, metrics: Metrics | null, log: Logger, closers: Closer[]) {
+function openShadows(
+  {
+    holds,
+    log,
+    pairs,
+    slots,
+  }: {
+    readonly holds: HeldBodies
+    readonly log: Logger
+    readonly pairs: KeptPairs
+    readonly slots: State['slots']
+  },
+  metrics: Metrics | null,
+  closers: Closer[],
+) {
   const tally = new ShadowTally()
   const watches = metrics === null ? [tally] : [tally, metrics.shadows]
-  const shadows = new Shadows({ holds, log, watches })
+  const references = new ShadowReferences({ pairs, slots, watches })
+  const shadows = new Shadows({ holds, log, watches, references })
   closers.push(() => shadows.close())
-  return { shadows, tally }
+  return { shadows, references, tally }
 }
 
 function openSandbox(log: Logger, closers: Closer[]): BuiltInSandbox {
@@ -256,6 +280,7 @@ function openServices(
     | 'slotResults'
     | 'speechCache'
     | 'shadows'
+    | 'references'
     | 'watch'
     | 'cacheWatch'
     | 'timing'

@@ -97,7 +97,7 @@ export type FoundPair =
   | { readonly takenWords: number }
 
 /**
- * Keeps both answers of compared calls in the object store, for all nodes: encrypted, and for a time that each is given.
+ * Keeps both answers of compared calls in the object store, for all nodes: encrypted, and each for its time.
  *
  * Every method throws GatewayError DEPENDENCY_UNAVAILABLE when the store fails.
  */

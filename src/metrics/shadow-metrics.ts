@@ -45,8 +45,11 @@ export class ShadowMetrics implements ShadowWatch {
     const { references, referenceWords, referenceErrors } = this.#families
     const labels = labelsOf(pair)
     references.of(...labels).add(1)
-    referenceWords.of(...labels).add(words)
-    for (const side of ['entry', 'shadow'] as const) referenceErrors.of(...labels, side).add(errors[side])
+    for (const side of ['entry', 'shadow'] as const) {
+      // Twice the same, so that one divides by the other.
+      referenceWords.of(...labels, side).add(words)
+      referenceErrors.of(...labels, side).add(errors[side])
+    }
   }
 
   get families(): readonly Rendered[] {
@@ -103,8 +106,8 @@ function makeFamilies() {
     ),
     referenceWords: new Counters(
       'larkway_shadow_reference_words_total',
-      'Words of the references that callers brought.',
-      OF_PAIR,
+      'Words of the references that each side of a comparison was held against.',
+      [...OF_PAIR, 'side'],
     ),
     referenceErrors: new Counters(
       'larkway_shadow_reference_errors_total',

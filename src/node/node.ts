@@ -2,7 +2,6 @@ import { hostname } from 'node:os'
 import { createApiKeys, type PolledApiKeys } from '../catalog/api-keys.ts'
 import type { ApiKeys } from '../contracts/catalog.ts'
 import type { NodeSample } from '../contracts/console.ts'
-import type { KeptPairs } from '../contracts/shadow.ts'
 import type { State } from '../contracts/state.ts'
 import { createAccountViews, createSettlements, createUsageBuffer } from '../gateway/accounts.ts'
 import { createCircuitBreakers, createLatencyTracker } from '../gateway/health.ts'
@@ -36,7 +35,7 @@ import { FOLDER_UPLOAD_SLOTS, type SpoolParts, UPLOAD_SLOTS } from '../storage/b
 import { createBudget } from '../storage/budget.ts'
 import { lockFolder } from '../storage/folder-lock.ts'
 import { createJobObjects } from '../storage/job-objects.ts'
-import { createKeptPairs } from '../storage/kept-pairs.ts'
+import { createKeptPairs, type KeptPairsOptions } from '../storage/kept-pairs.ts'
 import { createSlotResults } from '../storage/kept-texts.ts'
 import { createReadAhead } from '../storage/read-ahead.ts'
 import { createRemoteAudio } from '../storage/remote-audio.ts'
@@ -97,15 +96,10 @@ export async function openNode(
     const reader = createAudioReader({ objects: ahead, decoder: workers.decoder, memory: { blocks, budget } })
     const sender = createSender({ reader, inner: sandbox })
     closers.push(() => sender.close())
-    const signals = createJobSignals()
-    state.jobs.listen(signals)
+    const signals = openSignals(state)
     const keys = await openKeyBook(catalog, state, log, closers)
-    const pairs = createKeptPairs({ objects, budget, secretKeys })
-    const { shadows, references, tally } = openShadows(
-      { holds, log, pairs, slots: state.slots },
-      metrics,
-      closers,
-    )
+    const kept = { objects, budget, secretKeys }
+    const { tally, ...compared } = openShadows({ holds, log, slots: state.slots, kept }, metrics, closers)
     const services = openServices(keys, catalog, state, log, closers, {
       send: sender.send,
       open: sender.open,
@@ -115,15 +109,14 @@ export async function openNode(
       audioLinks: store.audioLinks,
       ...openAnswers({ objects, budget, slots: state.slots, watch: metrics?.calls }, closers),
       timing: timing.calls,
-      shadows,
-      references,
+      ...compared,
       ...(metrics === null ? {} : { watch: metrics.calls, cacheWatch: metrics.calls }),
     })
     const live = new LiveSessions(services, environment.LARKWAY_LIVE_MEMORY_MIB * MIB, metrics?.live)
     return {
       budget,
       spool,
-      shadows,
+      shadows: compared.shadows,
       workers,
       services,
       replicaProbes: openReplicaProbes(services, catalog, log, closers),
@@ -162,25 +155,32 @@ function openBodies(
   return { holds, objects, spool, ahead: createReadAhead(objects, parts.budget) }
 }
 
+/** Opens what tells of changes to jobs, those on other nodes too. */
+function openSignals(state: State) {
+  const signals = createJobSignals()
+  state.jobs.listen(signals)
+  return signals
+}
+
 /** Opens what asks shadows, and what sums up for the console what they found. */
 function openShadows(
   {
     holds,
     log,
-    pairs,
     slots,
+    kept,
   }: {
     readonly holds: HeldBodies
     readonly log: Logger
-    readonly pairs: KeptPairs
     readonly slots: State['slots']
+    readonly kept: KeptPairsOptions
   },
   metrics: Metrics | null,
   closers: Closer[],
 ) {
   const tally = new ShadowTally()
   const watches = metrics === null ? [tally] : [tally, metrics.shadows]
-  const references = new ShadowReferences({ pairs, slots, watches })
+  const references = new ShadowReferences({ pairs: createKeptPairs(kept), slots, watches })
   const shadows = new Shadows({ holds, log, watches, references })
   closers.push(() => shadows.close())
   return { shadows, references, tally }

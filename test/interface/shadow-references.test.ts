@@ -128,7 +128,7 @@ t.test('a reference counts once, for its own workspace, and removes what was kep
   for (const answer of at) t.same(answer, { status: 200, body: { id, words: 5 } })
   t.same(await refer(id, 'another text'), { status: 200, body: { id, words: 5 } })
   t.equal(await metric('references_total'), 1)
-  t.equal(await metric('reference_words_total'), 5)
+  t.equal(await metric('reference_words_total', { side: 'entry' }), 5)
   t.equal(await metric('reference_errors_total', { side: 'entry' }), 1)
   t.equal(await metric('reference_errors_total', { side: 'shadow' }), 2)
   const left = await pairsIn(larkway.dataFolder)

@@ -6,6 +6,7 @@ import { createFileObjects } from '../../src/storage/folder.ts'
 import { createKeptPairs } from '../../src/storage/kept-pairs.ts'
 import { startSweeper } from '../../src/storage/sweep.ts'
 import { tempFolder } from '../support/scratch.ts'
+import { chunksOf } from './objects.contract.ts'
 import { keysOf } from './rig.ts'
 
 const PAIR = {
@@ -19,6 +20,12 @@ const PAIR = {
 } as const
 const KEPT = { pair: PAIR, texts: { entry: 'a lark', shadow: 'an ark '.repeat(100_000) } }
 const OWNER = { workspace: 'acme', callId: 'req_1' }
+
+async function all<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
+  const found: Item[] = []
+  for await (const item of items) found.push(item)
+  return found
+}
 
 t.test('pairs of other nodes, of other keys, and in other places', async (t) => {
   const objects = await createFileObjects(await tempFolder(t))
@@ -36,18 +43,11 @@ t.test('pairs of other nodes, of other keys, and in other places', async (t) => 
   t.equal(await node([key], late).find(OWNER), null, 'its time is over')
 
   const [name = ''] = await keysOf(objects, 'pair/')
-  const [info] = await Array.fromAsync(objects.list(name))
-  const bytes = await Array.fromAsync(await objects.get(name, 0, info!.bytes, signal))
+  const [info] = await all(objects.list(name))
+  const bytes = await all(await objects.get(name, 0, info!.bytes, signal))
   const elsewhere = name.replace(/\.[0-9a-f]+$/, '.0000000000000000')
   await objects.remove(name)
-  await objects.put(
-    elsewhere,
-    (async function* () {
-      yield* bytes
-    })(),
-    info!.bytes,
-    { signal },
-  )
+  await objects.put(elsewhere, chunksOf(Buffer.concat(bytes)), info!.bytes, { signal })
   t.equal(await node([key]).find(OWNER), null, 'what was moved does not open')
   t.equal(budget.used, 0)
 })

@@ -123,7 +123,9 @@ t.test('neither the state nor the log holds a secret, or a part of one', async (
 
 /** Every stretch of so many bytes. */
 function piecesOf(bytes: Buffer, length: number): Buffer[] {
-  return Array.from({ length: bytes.length - length + 1 }, (_, start) => bytes.subarray(start, start + length))
+  return Array.from({ length: bytes.length - length + 1 }, (_, start) =>
+    bytes.subarray(start, start + length),
+  )
 }
 
 /** The first of the parts, each of four bytes or more, that stands in the bytes: one pass looks for all of them. */

@@ -274,6 +274,16 @@ function RouteSettings(props: {
         disabled: readOnly,
       }),
       h(Checkbox, {
+        label: 'Live fallback',
+        checked: editing.liveFallback === 'batch',
+        onChange: (on: boolean) => edit({ do: 'live_fallback', liveFallback: on ? 'batch' : 'none' }),
+        hint:
+          editing.liveFallback === 'batch'
+            ? 'If no live model is left, sessions go on in pieces at models for files.'
+            : 'Sessions end if no live model is left.',
+        disabled: readOnly,
+      }),
+      h(Checkbox, {
         label: 'Enabled',
         checked: published,
         onChange: (on: boolean) => edit({ do: 'published', published: on }),

@@ -163,6 +163,15 @@ t.test('in Redis', { skip: withoutServers }, async (t) => {
     for (const lease of leases) lease?.release()
   })
 
+  t.test('what a node keeps is free when it stops', async (t) => {
+    const limit = { name: newName(), most: 4 }
+    const [stops, other] = await Promise.all([openSlots(t, url), openSlots(t, url)])
+    const leases = await Promise.all([1, 2, 3].map(() => stops.slots.wait(limit, PATIENT)))
+    for (const lease of leases) lease?.release()
+    await stops.slots.close()
+    for (let n = 0; n < 4; n += 1) leaseOf(await other.slots.take([limit]))
+  })
+
   t.test('a limit that is lowered holds for slots that are kept', async (t) => {
     const name = newName()
     const { slots } = await openSlots(t, url)

@@ -4,21 +4,22 @@ import type { SlotLimit } from '../../contracts/slots.ts'
 const KEPT_MS = 25
 /** What waits for less would be refused while another node keeps a slot, so that such calls' slots are not kept. */
 const PATIENT_MS = 4 * KEPT_MS
-/** Of a name with fewer slots none are kept: with one of them taken there is no quarter left. */
+/** Of a name with fewer slots none are kept: each is too large a part of them. Names of one slot are without number. */
 const LEAST = 4
 
 /** The slots of one name that may be kept until its time is over. */
 interface Kept {
   readonly limit: SlotLimit
   readonly tokens: string[]
+  readonly untilMs: number
   readonly timer: NodeJS.Timeout
 }
 
 /**
  * Slots that calls gave back and whose leases this node keeps for its next calls, which so need no trip to Redis. It
  * does so for a moment after Redis has said that a name is calm: nobody waits for one of its slots, and many are free.
- * Whoever waits for a slot on another node, since that was said, is served by what goes back to Redis at the latest
- * then. A node that is killed loses what it keeps with its lease, like what it holds.
+ * Whoever comes to wait on another node during that moment is served at its end at the latest, when everything that is
+ * kept goes back. A node that is killed loses what it keeps with its lease, like what it holds.
  */
 export class KeptSlots {
   readonly #names = new Map<string, Kept>()
@@ -30,40 +31,44 @@ export class KeptSlots {
     this.#giveBack = giveBack
   }
 
-  /** Whether what is given back by somebody who waited for so long at most may be kept. */
+  /** Whether the slot of somebody who would have waited for so long may be kept when it is given back. */
   static mayServe({ most }: SlotLimit, waitMs: number): boolean {
     return most >= LEAST && waitMs >= PATIENT_MS
   }
 
-  /** Notes what Redis has said of a name. That it is calm still makes nothing be kept for longer. */
+  /** Notes what Redis has said of a name. Nothing is kept for longer because it is calm still. */
   learn(limit: SlotLimit, isCalm: boolean): void {
     const { name, most } = limit
     const kept = this.#names.get(name)
     if (kept !== undefined && (!isCalm || kept.limit.most !== most)) this.#end(kept)
     if (!isCalm || this.#isClosed || this.#names.has(name)) return
-    const begun: Kept = { limit, tokens: [], timer: setTimeout(() => this.#end(begun), KEPT_MS) }
-    begun.timer.unref()
+    const timer = setTimeout(() => this.#end(begun), KEPT_MS).unref()
+    const begun: Kept = { limit, tokens: [], untilMs: performance.now() + KEPT_MS, timer }
     this.#names.set(name, begun)
   }
 
   /** Keeps a slot for the next call. False: it has to go back. */
-  keep({ name, most }: SlotLimit, token: string): boolean {
-    const kept = this.#names.get(name)
-    if (kept === undefined || kept.limit.most !== most) return false
-    kept.tokens.push(token)
-    return true
+  keep(limit: SlotLimit, token: string): boolean {
+    const kept = this.#keptOf(limit)
+    kept?.tokens.push(token)
+    return kept !== null
   }
 
   /** The token of a slot that is kept; undefined: there is none. */
-  take({ name, most }: SlotLimit): string | undefined {
-    const kept = this.#names.get(name)
-    return kept?.limit.most === most ? kept.tokens.pop() : undefined
+  take(limit: SlotLimit): string | undefined {
+    return this.#keptOf(limit)?.tokens.pop()
   }
 
   /** Gives everything back, and keeps nothing any more. */
   close(): void {
     this.#isClosed = true
     for (const kept of this.#names.values()) this.#end(kept)
+  }
+
+  /** Null: nothing may be kept, or its time is over. A process that was stopped may find that before its timer does. */
+  #keptOf({ name, most }: SlotLimit): Kept | null {
+    const kept = this.#names.get(name)
+    return kept?.limit.most === most && performance.now() < kept.untilMs ? kept : null
   }
 
   #end(kept: Kept): void {

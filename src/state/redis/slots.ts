@@ -142,13 +142,13 @@ export class RedisSlots implements Slots {
 
   async wait(limit: SlotLimit, { workspace, waitMs, signal }: SlotWaiter): Promise<SlotLease | null> {
     if (signal.aborted) return null
+    const mayKeep = KeptSlots.mayServe(limit, waitMs)
+    const kept = this.#mayHandOver(limit.name) ? this.#kept.take(limit) : undefined
+    if (kept !== undefined) return this.#hold(kept, [limit], mayKeep)
     if (waitMs <= 0) {
       const taken = await this.take([limit])
       return 'lease' in taken ? taken.lease : null
     }
-    const kept = this.#mayHandOver(limit.name) ? this.#kept.take(limit) : undefined
-    const mayKeep = KeptSlots.mayServe(limit, waitMs)
-    if (kept !== undefined) return this.#hold(kept, [limit], mayKeep)
     return new Promise((resolve) => {
       const queue = this.#queueOf(limit)
       const token = this.#newToken()

@@ -8,6 +8,7 @@ import {
   type Result,
   type Row,
 } from './harness/result.ts'
+import { HIT } from './scenarios/cache.ts'
 import { SUBMITTED } from './scenarios/jobs.ts'
 import { BUDGET_MIB, CONNECTIONS } from './scenarios/slow-provider.ts'
 
@@ -87,6 +88,14 @@ const GATES: readonly Gate[] = [
     pairGate('console', load, 'larkway', 'larkway-unrecorded', 1.01),
     pairGate('console', load, 'larkway-consoles', 'larkway', 1.02),
   ]),
+  {
+    scenario: 'cache',
+    what: 'CPU of speech that was made before, 3 KB of audio, against GET /v1/me',
+    unit: '×',
+    bound: 'at most',
+    limit: 3,
+    measure: (find) => over(find(HIT, 'larkway')?.cpu, find('GET /v1/me', 'larkway')?.cpu),
+  },
   cpuGate('live', '1000 sessions', 'larkway', 'bare-relay', 1.1, 'frame'),
   {
     scenario: 'live',

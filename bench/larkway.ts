@@ -9,6 +9,8 @@ const RATE_LIMIT = { requests_per_minute: 600_000, burst: 100_000 }
 /** Of an app whose provider the customer pays, and of one that is charged for each call. */
 const OWN_KEYS = Array.from({ length: KEYS }, makeKey)
 const PLATFORM_KEYS = Array.from({ length: KEYS }, makeKey)
+/** Of an app whose route keeps speech. */
+const CACHED_KEYS = Array.from({ length: KEYS }, makeKey)
 const OPERATOR_KEY = makeKey()
 
 /** Two apps of one workspace, both routed to the upstream: over the customer's account, and over the platform's. */
@@ -48,6 +50,40 @@ export function larkwayConfiguration(upstreamPort: number) {
         keys: [...keys('own', OWN_KEYS), ...keys('platform', PLATFORM_KEYS)],
       },
     },
+  }
+}
+
+/** The same, and an app whose route keeps what it speaks. */
+export function larkwayCached(upstreamPort: number) {
+  const { routes, workspaces, ...whole } = larkwayConfiguration(upstreamPort)
+  const { bench } = workspaces
+  const keys = CACHED_KEYS.map((key, index) => ({
+    id: `key_cached${index}`,
+    app: 'cached',
+    sha256: hashKey(key),
+    rate_limit: RATE_LIMIT,
+  }))
+  return {
+    ...whole,
+    routes: { ...routes, cached: { ...routes.own, cache: {} } },
+    workspaces: {
+      bench: {
+        ...bench,
+        apps: { ...bench.apps, cached: { route: 'cached' } },
+        keys: [...bench.keys, ...keys],
+      },
+    },
+  }
+}
+
+/** Speech that was made before, as audio. */
+export function larkwayCachedSpeech(input: string): RequestSpec {
+  return {
+    method: 'POST',
+    path: '/openai/v1/audio/speech',
+    headers: {},
+    body: { kind: 'json', value: { model: 'any', input, voice: 'alloy', response_format: 'wav' } },
+    bearers: CACHED_KEYS,
   }
 }
 

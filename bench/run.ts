@@ -11,6 +11,7 @@ import { gateQuick, measureQuick, QUICK_FIGURES } from './quick/quick.ts'
 import { writeReport } from './report.ts'
 import { type S3Store, s3FromEnvironment, startS3Server } from './s3.ts'
 import { base64 } from './scenarios/base64.ts'
+import { cache } from './scenarios/cache.ts'
 import { chat } from './scenarios/chat.ts'
 import { consoleScenario } from './scenarios/console.ts'
 import { jobs } from './scenarios/jobs.ts'
@@ -31,6 +32,7 @@ const SCENARIOS: readonly Scenario[] = [
   limiter,
   observability,
   consoleScenario,
+  cache,
   chat,
   multipart,
   base64,

@@ -23,6 +23,7 @@ export function callFacts(call: EndedCall) {
     upstream_milliseconds: tried?.reduce((sum, { milliseconds }) => sum + milliseconds, 0),
     usage: usage ?? undefined,
     cut_through: call.cutThrough ?? undefined,
+    cache: call.cache ?? undefined,
     cost_usd: costUsd ?? undefined,
     // Nobody saw the end of the attempt: these figures are supposed, not measured.
     estimated: estimate === null ? undefined : true,
@@ -112,6 +113,7 @@ function spanFacts(call: EndedCall): SpanFacts {
     'larkway.live.switches': facts.switches,
     'larkway.live.replayed_seconds': facts.replayed_seconds,
     'larkway.live.lost_seconds': facts.lost_seconds,
+    'larkway.cache': facts.cache,
     'larkway.replayed': call.replayed ? true : undefined,
     'larkway.job.id': call.jobId ?? undefined,
   }

@@ -64,6 +64,8 @@ export interface LogFields {
   readonly replayed?: boolean | undefined
   /** What became of an attempt that was begun while its audio came. */
   readonly cut_through?: 'used' | 'dropped' | undefined
+  /** Whether the answer is speech that was made for another call. */
+  readonly cache?: 'hit' | 'miss' | undefined
   /** Why a live session ended, and what became of its audio when its provider was changed. */
   readonly session_end?: string | undefined
   readonly switches?: number | undefined
@@ -86,6 +88,7 @@ export interface LogFields {
   readonly results?: number
   readonly slots?: number
   readonly orphans?: number
+  readonly speech?: number
 
   /** Ends of calls that the state did not take: of which kind, the first one's id, and how many. */
   readonly what?: string

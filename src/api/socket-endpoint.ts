@@ -92,7 +92,9 @@ function answer(
     // It is waited for once the socket is open, which it may not be.
     taken?.catch(() => {})
     const call = { exchange, context: admitted, dependencies, admitted: taken }
-    return { status: 101, protocol, listener: definition.open(call) }
+    const listener = definition.open(call)
+    const { headers } = listener
+    return { status: 101, protocol, listener, ...(headers === undefined ? {} : { headers }) }
   } catch (thrown) {
     if (new URLSearchParams(exchange.query).get('errors') !== 'in_band') throw thrown
     const error = toGatewayError(thrown)

@@ -65,6 +65,7 @@ function diffRoute(before: Route | undefined, after: Route | undefined): RouteCh
     ...changed('strategy', before.strategy, after.strategy),
     ...changed('published', before.published, after.published),
     ...changed('live_fallback', before.liveFallback, after.liveFallback),
+    ...changed('cache', before.cache, after.cache),
     ...diffShadow(before.shadow, after.shadow),
     ...diffEntries(before.entries, after.entries),
   ]

@@ -226,6 +226,14 @@ export const EntryShape = strict({
   ...facts,
 })
 
+const CacheShape = strict({
+  ttl_seconds: optional(Seconds, 'how long it may be given again; 86400 unless said'),
+  max_bytes: optional(
+    Bytes,
+    'most that the workspace keeps, where the oldest goes first; 1073741824, 1 GiB, unless said',
+  ),
+})
+
 const ShadowShape = strict({
   entry: Type.With(EntryShape, {
     description: 'asked beside the entry that answers; as an entry of the route',
@@ -257,6 +265,10 @@ export const RouteShape = strict({
     'where no entry for live audio is left, batch sends a session to entries for files; none unless said',
   ),
   accept: optional(AcceptShape, 'what transcripts have to be like, at entries that do not say'),
+  cache: optional(
+    CacheShape,
+    'keeps speech, for callers of the same workspace who ask for the same; off unless said',
+  ),
   shadow: optional(
     ShadowShape,
     'sends a part of the answered calls to another entry too, to compare them; nothing is charged for it',

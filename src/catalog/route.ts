@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import type { Entry, Route, Shadow } from '../contracts/catalog.ts'
+import type { CacheTerms, Entry, Route, Shadow } from '../contracts/catalog.ts'
 import { canonicalJson } from '../contracts/json.ts'
 import { TRANSCRIPTION_TASKS } from '../contracts/operations.ts'
 import { resolveFacts } from './facts.ts'
@@ -26,7 +26,13 @@ export function resolveRoute(
   issues: Issues,
 ): Route | null {
   const path = ['routes', name]
-  const { workspace, strategy = 'priority', published = true, live_fallback: liveFallback = 'none' } = fields
+  const {
+    workspace,
+    strategy = 'priority',
+    published = true,
+    live_fallback: liveFallback = 'none',
+    cache,
+  } = fields
   if (!context.purposes.has(workspace))
     issues.add([...path, 'workspace'], `there is no workspace "${workspace}"`)
 
@@ -38,7 +44,18 @@ export function resolveRoute(
   const shadow = resolveShadow(fields, context, [...path, 'shadow'], issues)
   if (fields.shadow !== undefined && shadow === null) return null
   const version = routeVersion(name, fields, entries)
-  return { name, workspace, strategy, published, liveFallback, shadow, version, entries: whole }
+  const route = { name, workspace, strategy, published, liveFallback, shadow, version, entries: whole }
+  return cache === undefined ? route : { ...route, cache: cacheTerms(cache) }
+}
+
+const CACHE_SECONDS = 24 * 3600
+const CACHE_BYTES = 1024 ** 3
+
+function cacheTerms({
+  ttl_seconds: ttlSeconds = CACHE_SECONDS,
+  max_bytes: maxBytes = CACHE_BYTES,
+}: NonNullable<RouteFields['cache']>): CacheTerms {
+  return { ttlSeconds, maxBytes }
 }
 
 /** The shadow of a route; null: it has none, or none that is valid. */
@@ -74,7 +91,14 @@ function resolveShadow(
  */
 export function routeVersion(
   name: string,
-  { workspace, strategy = 'priority', published = true, live_fallback, accept }: Omit<RouteFields, 'entries'>,
+  {
+    workspace,
+    strategy = 'priority',
+    published = true,
+    live_fallback,
+    accept,
+    cache,
+  }: Omit<RouteFields, 'entries'>,
   entries: readonly (EntryFields | null)[],
 ): string {
   const rest = canonicalJson({
@@ -85,6 +109,7 @@ export function routeVersion(
     // Versions of routes from before this was there stay what they were.
     ...(live_fallback === 'batch' ? { live_fallback } : {}),
     ...(accept === undefined ? {} : { accept }),
+    ...(cache === undefined ? {} : { cache }),
   })
   return versionOf(`{"entries":[${entries.map(entryText).join(',')}],${rest.slice(1)}`)
 }

@@ -113,6 +113,13 @@ export interface Entry {
   readonly options: Readonly<Record<string, unknown>>
 }
 
+/** How long and how much of the speech of a route is kept. */
+export interface CacheTerms {
+  readonly ttlSeconds: number
+  /** Most that the workspace keeps in the object store, bytes. */
+  readonly maxBytes: number
+}
+
 /** An entry that a part of a route's answered calls is sent to as well, to compare what it answers. */
 export interface Shadow {
   readonly entry: Entry
@@ -130,6 +137,8 @@ export interface Route {
   readonly published: boolean
   /** What goes on with a live session when no entry for live audio is left: `batch`, transcription of files. */
   readonly liveFallback: LiveFallback
+  /** Its speech is kept, and given again to who asks for the same; absent: it is not. */
+  readonly cache?: CacheTerms
   /** Null: nothing is compared. */
   readonly shadow: Shadow | null
   /** `pv_` and the first 16 hex characters of the SHA-256 of the route's canonical JSON. */

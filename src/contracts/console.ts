@@ -64,6 +64,8 @@ export interface RequestRecord {
   readonly policyVersionId: string | null
   readonly jobId: string | null
   readonly replayed: boolean
+  /** Whether the answer is speech that was made for another call. Absent: its route keeps none. */
+  readonly cache?: 'hit' | 'miss'
   readonly attempts: readonly RecordedAttempt[]
   readonly usage: Readonly<Record<string, number | null>> | null
   readonly costUsd: number | null

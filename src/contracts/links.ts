@@ -30,6 +30,18 @@ export interface Results {
    *         large; what the chunks threw
    */
   keep(chunks: AsyncIterable<Uint8Array>, options: KeepOptions): Promise<string>
+  /**
+   * Reads a result into memory, for an answer of which nothing may be kept.
+   *
+   * @throws GatewayError UPSTREAM_ERROR for a result that is empty or too large to be held; what the chunks threw
+   */
+  hold(chunks: AsyncIterable<Uint8Array>): Promise<HeldResult>
+}
+
+export interface HeldResult {
+  readonly base64: string
+  /** Gives its memory back. Idempotent. */
+  readonly release: () => void
 }
 
 export interface KeepOptions {

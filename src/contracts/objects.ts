@@ -1,5 +1,5 @@
 /** Purpose of an object; lifecycle rules of an S3 store can name these prefixes. */
-export type ObjectKind = 'spool' | 'upload' | 'job' | 'result' | 'slot'
+export type ObjectKind = 'spool' | 'upload' | 'job' | 'result' | 'slot' | 'cache'
 
 export interface ObjectInfo {
   readonly key: string
@@ -19,7 +19,7 @@ export interface PartUpload {
 
 /**
  * The object store. Two implementations (a folder, any S3-compatible server) behind one contract suite. Keys are
- * `<kind>/<workspace>/<id>/<attempt>`; nothing is overwritten.
+ * `<kind>/<workspace>/<id>/<attempt>`; nothing is overwritten but objects of kind `cache`, which are replaced whole.
  *
  * Every method throws GatewayError DEPENDENCY_UNAVAILABLE when the store fails or does not answer in time, and the
  * signal's reason when aborted.

@@ -49,6 +49,8 @@ export interface EndedCall extends Consumption {
   readonly live: SessionFacts | null
   /** What became of an attempt that was begun while its audio came; null: none was. */
   readonly cutThrough: 'used' | 'dropped' | null
+  /** Whether the answer is speech that was made for another call; null: its route keeps none. */
+  readonly cache: 'hit' | 'miss' | null
   /** The answer was given before. */
   readonly replayed: boolean
   readonly failure: GatewayError | null

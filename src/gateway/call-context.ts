@@ -51,6 +51,8 @@ export class CallContext {
   attempts: AttemptRecord[] = []
   /** What became of an attempt that was begun while its audio came; null: none was. */
   cutThrough: 'used' | 'dropped' | null = null
+  /** Whether the answer is speech that was made for another call; null: its route keeps none. */
+  cache: 'hit' | 'miss' | null = null
   /**
    * Milliseconds spent waiting for others than this node and its stores: for attempts (of a streamed answer, its first
    * delta), for audio behind a URL, for a video that is fetched, for what a caller asked to wait for.

@@ -1,3 +1,4 @@
+import type { SpeechResult } from '../contracts/calls.ts'
 import type { Entry } from '../contracts/catalog.ts'
 import type { Calls, OperationName, Results } from '../contracts/operations.ts'
 import { operationOf } from '../contracts/provider.ts'
@@ -82,6 +83,38 @@ export function buildOutcome<K extends OperationName>(
     release: answer.release,
   }
 }
+
+/**
+ * Builds the answer to a caller out of speech that was made for another one: its characters are counted, and it costs
+ * nothing.
+ */
+export function keptOutcome(
+  { services, context, call }: Pick<ActiveCall<'speech'>, 'services' | 'context' | 'call'>,
+  selection: Selection,
+  candidate: Candidate,
+  result: SpeechResult,
+  release = nothing,
+): Outcome<'speech'> {
+  const { entry, route, forPurpose } = candidate
+  const { usage } = meter(call, NOTHING_REPORTED, null)
+  context.usage = usage
+  context.costUsd = 0
+  services.watch?.metered(entry, call.operation, usage)
+  context.noteRoute(route)
+  context.forPurpose = forPurpose
+  const envelope = {
+    ...headOf(context, selection, candidate),
+    content: '',
+    content_blocks: NONE,
+    usage,
+    cost_usd: 0,
+    determinism: honorsSeed(services, call, entry, result) ? HONORED : NOT_HONORED,
+    warnings: joined(call.warnings, selection.warnings),
+  }
+  return { envelope, payload: call.payload, result, release }
+}
+
+function nothing(): void {}
 
 const NONE: readonly never[] = []
 const HONORED = Object.freeze({ seed_honored: true })

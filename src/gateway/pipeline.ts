@@ -15,6 +15,7 @@ import { buildOutcome, type Outcome } from './outcome.ts'
 import { Reservation, reserve, type SlotUse } from './reservation.ts'
 import { type Candidate, type Selection, select, without } from './selection.ts'
 import type { ActiveCall, Services } from './services.ts'
+import { answerCached } from './speech-cache.ts'
 import { deliver, openAttempt, type Streaming } from './stream.ts'
 
 /**
@@ -26,6 +27,8 @@ import { deliver, openAttempt, type Streaming } from './stream.ts'
  *   attempt   `failOver` tries the entries until one answers, by `attemptWhole` or `openAttempt`.
  *   settle    `buildOutcome` meters and prices the answer; a method of the `Reservation` charges it, or frees the rest.
  *   reply     The door gets the outcome, the stream, or the bytes that are replayed from now on.
+ *
+ * Between the first two, speech that the route keeps may be the answer, by `answerCached`, and the call is over.
  *
  * A stream settles when it ends, everything else before its reply. A job goes the way of a whole answer, with the job's
  * deadline and token.
@@ -59,6 +62,8 @@ export interface WholeRequest<K extends OperationName> {
   readonly leaveOut?: (candidate: Candidate) => boolean
   /** How long the call may take, in place of the synchronous deadline; absent: that one. */
   readonly deadlineMs?: number
+  /** Speech that its route keeps may be the answer. */
+  readonly cached?: true
 }
 
 /** A worker makes the call for a job. */
@@ -93,6 +98,8 @@ export interface StreamedRequest<K extends StreamedName> {
   readonly leaveOut?: (candidate: Candidate) => boolean
   /** How an entry is asked, where that is not by one request for each call. */
   readonly open?: typeof openAttempt
+  /** As of a whole request. */
+  readonly cached?: true
 }
 
 /**
@@ -151,19 +158,41 @@ export function run(
     if (request.mode === 'preview') return Promise.resolve(undefined)
     const active = activate(services, context, request, nowMs)
     if (request.mode === 'idempotent') return answerIdempotent(active, selection, request)
-    const reservation = reserve(active, selection)
-    // Most calls have their reservation at once.
-    if (reservation instanceof Promise) return reservation.then((one) => answer(active, one, request))
-    return answer(active, reservation, request)
+    if (mayBeCached(request)) {
+      const start = (leader: ActiveCall) => make(leader, selection, request)
+      const cached = answerCached(active, selection, request.mode, start)
+      if (cached !== null) return cached
+    }
+    return make(active, selection, request)
   } catch (refused) {
     return Promise.reject(refused)
   }
 }
 
+type MadeRequest = Exclude<CallRequest, { readonly mode: 'idempotent' | 'preview' }>
+
+/** A job looks at its first claim alone: an earlier one may have money set aside, which the call has to settle. */
+function mayBeCached(request: MadeRequest): boolean {
+  if (request.mode !== 'job') return request.cached === true
+  return request.call.operation === 'speech' && request.job.claim === 1
+}
+
+/** Reserves, and makes the call at its entries. */
+function make(
+  active: ActiveCall,
+  selection: Selection,
+  request: MadeRequest,
+): Promise<Outcome<OperationName> | Streaming<StreamedName>> {
+  const reservation = reserve(active, selection)
+  // Most calls have their reservation at once.
+  if (reservation instanceof Promise) return reservation.then((one) => answer(active, one, request))
+  return answer(active, reservation, request)
+}
+
 function answer(
   active: ActiveCall,
   reservation: Reservation,
-  request: WholeRequest<OperationName> | JobRequest<OperationName> | StreamedRequest<StreamedName>,
+  request: MadeRequest,
 ): Promise<Outcome<OperationName> | Streaming<StreamedName>> {
   if (request.mode === 'streamed')
     return answerStreamed({ ...active, call: request.call }, reservation, request.open ?? openAttempt)

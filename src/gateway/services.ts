@@ -7,6 +7,7 @@ import type { OpenSocket } from '../contracts/live.ts'
 import type { OperationName, Results } from '../contracts/operations.ts'
 import type { Provider } from '../contracts/provider.ts'
 import type { SlotResults } from '../contracts/slot-results.ts'
+import type { CacheWatch, SpeechCache } from '../contracts/speech-cache.ts'
 import type { State } from '../contracts/state.ts'
 import type { OpenStream, Send } from '../contracts/upstream.ts'
 import type { CallWatch } from '../contracts/watch.ts'
@@ -30,6 +31,8 @@ export interface Services {
   readonly usage: UsageBuffer
   readonly accountViews: AccountViews
   readonly slotResults: SlotResults
+  /** Absent: no speech is kept, whatever the routes say. */
+  readonly speechCache?: SpeechCache | undefined
   readonly send: Send
   /** As `send`, for an answer that is read as it comes. */
   readonly open: OpenStream
@@ -48,6 +51,8 @@ export interface Services {
   readonly replicas: ReplicaPools
   /** Absent: nobody counts. */
   readonly watch?: CallWatch
+  /** Absent: nobody counts. */
+  readonly cacheWatch?: CacheWatch
   /** Asks the shadows of routes; absent: they have none. */
   readonly shadows?: ShadowAsker
   /** Given by tests only. */

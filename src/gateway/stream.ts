@@ -44,6 +44,8 @@ export interface Streaming<K extends StreamedName> {
   readonly expected: Pick<Envelope, 'usage' | 'cost_usd'>
   /** As it was read, options after defaults. */
   readonly payload: Calls[K]
+  /** The whole answer, where it is here already; the deltas say the same. */
+  readonly whole?: Results[K]
   /**
    * The deltas, on demand; nothing is read ahead. Has to be read to its end or returned, which ends the request at the
    * provider. Throws GatewayError UPSTREAM_ERROR or UPSTREAM_TIMEOUT when the answer breaks off, and the
@@ -352,7 +354,7 @@ function* chatDeltas({ content, tool_calls: calls, audio }: ChatResult): Generat
  * A generator that can be returned at any moment. A plain one would skip its `finally` when it is returned before its
  * first step, and run it late when a step is under way.
  */
-class CancellableStream<Item> implements AsyncGenerator<Item, void, void> {
+export class CancellableStream<Item> implements AsyncGenerator<Item, void, void> {
   readonly #items: AsyncGenerator<Item, void, void>
   readonly #leave: () => Promise<void>
 

@@ -18,6 +18,8 @@ export interface ClientSocket {
 
 /** What becomes of a client's WebSocket. Nothing of it may throw. */
 export interface ClientSocketListener {
+  /** Headers of the answer to the handshake. */
+  readonly headers?: Readonly<Record<string, string>>
   /** The handshake is answered. Called once, before anything else. */
   onOpen(socket: ClientSocket): void
   /** @param message valid during the call only; a text is UTF-8 that has been checked */

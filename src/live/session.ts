@@ -2,16 +2,13 @@ import { Cancellation } from '../cancellation.ts'
 import type { LiveEntry, LiveEvent, SessionEnd, SessionFacts } from '../contracts/live.ts'
 import type { SpanFacts } from '../contracts/tracing.ts'
 import type { Failure } from '../contracts/upstream.ts'
-import type { LiveText, SwitchReason } from '../contracts/watch.ts'
+import type { SwitchReason } from '../contracts/watch.ts'
 import { GatewayError, toGatewayError } from '../errors.ts'
-import { adapt } from '../gateway/eligibility.ts'
 import { type Attempt, type AttemptSuccess, failOver } from '../gateway/failover.ts'
 import type { Usage } from '../gateway/meter.ts'
-import { headOf } from '../gateway/outcome.ts'
 import { sessionSlot } from '../gateway/provider-slots.ts'
 import { type Candidate, type Selection, without } from '../gateway/selection.ts'
 import type { ActiveCall } from '../gateway/services.ts'
-import { transcriptEnvelope } from '../gateway/transcript.ts'
 import { isUpstream } from '../gateway/upstream-errors.ts'
 import { BatchPieces, type HeardPiece, type PieceListener } from './batch-pieces.ts'
 import type { Ticking } from './clock.ts'
@@ -19,8 +16,9 @@ import { type ConnectionListener, ENDED_EARLY, LiveConnection } from './connecti
 import { type Finalized, LiveFeed } from './feed.ts'
 import { addSpent, SessionMoney, type Spent, sliceOf } from './money.ts'
 import type { LiveParts, LiveRequest } from './parts.ts'
-import { idleError, liveLimits, SessionLife, sessionEnd } from './session-life.ts'
-import { seconds, Transcript } from './transcript.ts'
+import { idleError, SessionLife, sessionEnd } from './session-life.ts'
+import { entryOf, type Heard, SessionMessages } from './session-messages.ts'
+import { seconds } from './transcript.ts'
 
 /** How long all entries together may take to connect. */
 const CONNECT_MS = 15_000
@@ -42,7 +40,7 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
   readonly #request: LiveRequest
   readonly #money: SessionMoney
   readonly #feed: LiveFeed
-  readonly #transcript: Transcript
+  readonly #messages: SessionMessages
   readonly #life: SessionLife
   /** Aborts what is under way when the session ends. */
   readonly #over = new Cancellation()
@@ -62,7 +60,6 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
   /** The entry that audio was last sent to, and the last of those for live audio. */
   #last: Candidate | null = null
   #lastLive: Candidate | null = null
-  #seq = 0
   #switches = 0
   #replayedSeconds = 0
   #countedMs = 0
@@ -76,13 +73,13 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
 
   constructor(parts: LiveParts, request: LiveRequest) {
     const { context, call, selection } = request
-    const { live, options } = call.payload
+    const { live } = call.payload
     this.#parts = parts
     this.#request = request
     this.#selection = selection
     const { live_buffer_seconds: reach } = parts.services.snapshot().limits
     this.#feed = new LiveFeed(live.audio, parts.memory, reach)
-    this.#transcript = new Transcript(live.audio, options.multichannel)
+    this.#messages = new SessionMessages(request, this.#feed, parts.watch)
     this.#money = new SessionMoney({ services: parts.services, context, call, signal: this.#over })
     this.#life = new SessionLife((message) => request.sink.send(message))
     this.#leaveClock = parts.clock.add(this)
@@ -139,7 +136,8 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
       this.#over.throwIfAborted()
       this.#selection = await this.#money.begin(this.#selection)
       this.#over.throwIfAborted()
-      this.#sayReady()
+      this.#messages.ready(this.#selection, this.#parts.services.snapshot().limits)
+      this.#life.ready()
     } catch (thrown) {
       return void this.fail(toGatewayError(thrown))
     }
@@ -227,16 +225,16 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
     if (connection !== this.#connection) return
     switch (event.kind) {
       case 'partial':
-        return void this.#partial(event, connection)
+        return void this.#messages.partial(event, connection)
       case 'final':
-        return void this.#final(event, connection)
+        return void this.#messages.final(event, connection)
       case 'settled':
         return void this.#feed.settle(connection, event.seconds)
       case 'finalized':
-        return void this.#sayFinalized(this.#feed.finalized(connection))
+        return void this.#messages.finalized(this.#feed.finalized(connection))
       case 'speech_started':
       case 'utterance_end':
-        return void this.#moment(event, this.#offset(connection))
+        return void this.#moment(event, connection)
       case 'leaving':
         return void this.#rotateSoon()
       case 'ended':
@@ -262,7 +260,7 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
     if (connection === null) return void this.#pumpPieces(nowMs)
     const dead = connection.deathOf(nowMs, this.#feed.soundSentMs, this.#endedMs)
     if (dead !== null) return void connection.fail(dead)
-    const isMore = this.#feed.send(connection, this.#money, nowMs, this.#sayFinalized)
+    const isMore = this.#feed.send(connection, this.#money, nowMs, this.#messages.finalized)
     this.#countLost(connection)
     if (isMore) this.#parts.clock.hurry(this)
     this.#request.held?.()
@@ -273,7 +271,7 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
     this.#money.tick(nowMs, this.#selection)
     this.#watchCaller(nowMs)
     if (this.#isOver) return
-    if (this.#life.isUsageDue(nowMs)) this.#sayUsage()
+    if (this.#life.isUsageDue(nowMs)) this.#messages.usage(this.#spent())
     const connection = this.#connection
     if (connection === null) return void this.#pumpPieces(nowMs)
     this.#countTime(connection, nowMs)
@@ -291,63 +289,9 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
     this.#parts.watch?.lost(candidate.entry, lost)
   }
 
-  #offset({ base }: Pick<LiveConnection, 'base'>): number {
-    return base / this.#feed.bytesPerSecond
-  }
-
-  #partial(event: Extract<LiveEvent, { kind: 'partial' }>, connection: LiveConnection): void {
-    const { kind: _, speaker, end, ...partial } = event
-    if (!this.#request.call.payload.live.interim) return
-    if (end !== undefined) this.#countLatency('partial', end, connection)
-    this.#request.sink.send({
-      type: 'partial',
-      seq: this.#nextSeq(),
-      ...partial,
-      start: seconds(event.start + this.#offset(connection)),
-      ...(speaker === undefined ? {} : { speaker: this.#transcript.speaker(speaker) }),
-    })
-  }
-
-  #final(event: Extract<LiveEvent, { kind: 'final' }>, connection: Heard): void {
-    const kept = this.#transcript.take(event, this.#offset(connection))
-    if (kept === null) return
-    this.#countLatency('final', event.segment.end, connection)
-    const { segment, words } = kept
-    this.#request.sink.send({
-      type: 'final',
-      seq: this.#nextSeq(),
-      channel: event.channel,
-      segment,
-      ...(words.length === 0 ? {} : { words }),
-      ...(event.language === null ? {} : { language: event.language }),
-      settled_seconds: seconds(this.#feed.settledSeconds),
-    })
-  }
-
-  /** Audio that was uploaded may have come faster than it was spoken: its age would say nothing. */
-  #countLatency(text: LiveText, end: number, connection: Heard): void {
-    const { watch } = this.#parts
-    if (watch === undefined || this.#request.held !== undefined) return
-    const behind = this.#feed.seconds - this.#offset(connection) - end
-    const age = behind + (performance.now() - this.#feed.pushedMs) / 1000
-    watch.heard(connection.candidate.entry, text, Math.max(0, age))
-  }
-
-  #moment(event: Extract<LiveEvent, { kind: 'speech_started' | 'utterance_end' }>, offset: number): void {
-    const { kind: type, channel } = event
-    this.#request.sink.send({ type, channel, at_seconds: seconds(event.seconds + offset) })
-    if (type === 'utterance_end' && this.#rotateByMs !== null) this.#rotate()
-  }
-
-  readonly #sayFinalized = (finalized: Finalized | null): void => {
-    if (finalized === null) return
-    const settled_seconds = seconds(this.#feed.settledSeconds)
-    this.#request.sink.send({ type: 'finalized', id: finalized.id, settled_seconds })
-  }
-
-  #nextSeq(): number {
-    this.#seq += 1
-    return this.#seq
+  #moment(event: Extract<LiveEvent, { kind: 'speech_started' | 'utterance_end' }>, connection: Heard): void {
+    this.#messages.moment(event, connection)
+    if (event.kind === 'utterance_end' && this.#rotateByMs !== null) this.#rotate()
   }
 
   /** The provider has said all. */
@@ -356,7 +300,7 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
       // It was not asked to end: a close without a failure before the audio is over is one.
       return void connection.fail(ENDED_EARLY)
     }
-    for (const finalized of this.#feed.ended(connection)) this.#sayFinalized(finalized)
+    for (const finalized of this.#feed.ended(connection)) this.#messages.finalized(finalized)
     void this.#finish(null, true)
   }
 
@@ -417,7 +361,7 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
       if (from.hasWorked) this.#livePauseMs = LIVE_AGAIN_MS
       this.#parts.watch?.switched(from.candidate.entry, reason)
       if (this.#switches > SWITCHES_MAX) throw new GatewayError('UPSTREAM_ERROR')
-      this.#transcript.connectionChanged()
+      this.#messages.connectionChanged()
       const selection = this.#selectionBehind(from, reason === 'rotation')
       if (selection === null) throw new GatewayError('UPSTREAM_ERROR', 'every eligible entry failed')
       await this.#goLive(selection)
@@ -472,14 +416,14 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
     const selection = without(this.#request.selection, isIll)
     if (selection === null) return false
     this.#isInPieces = false
-    this.#transcript.connectionChanged()
+    this.#messages.connectionChanged()
     void this.#goLive(selection).catch(() => this.#goInPieces())
     return true
   }
 
   onPiece({ candidate, base, finals, finalized, warnings }: HeardPiece): void {
     const from = { candidate, base, warnings: [IN_PIECES, ...warnings] }
-    this.#transcript.connectionChanged()
+    this.#messages.connectionChanged()
     const announced = this.#last ?? this.#request.selection.candidates[0]!
     if (announced.entry !== candidate.entry || this.#replayable !== null) {
       const lost = this.#feed.lostSeconds - this.#countedLost
@@ -488,12 +432,12 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
     this.#replayable = null
     this.#countLost(from)
     this.#last = candidate
-    for (const final of finals) this.#final(final, from)
+    for (const final of finals) this.#messages.final(final, from)
     this.onFinalized(finalized)
   }
 
   onFinalized(finalized: readonly Finalized[]): void {
-    for (const one of finalized) this.#sayFinalized(one)
+    for (const one of finalized) this.#messages.finalized(one)
     this.#pumpPieces(performance.now())
   }
 
@@ -562,56 +506,19 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
 
   #saySwitched(
     from: Candidate,
-    { candidate, base, warnings }: Pick<LiveConnection, 'candidate' | 'base' | 'warnings'>,
+    to: Pick<LiveConnection, 'candidate' | 'base' | 'warnings'>,
     { replayed, lost }: { readonly replayed: number; readonly lost: number },
   ): void {
+    const { candidate } = to
     this.#replayedSeconds += replayed
     this.#parts.watch?.replayed(candidate.entry, replayed)
-    const { context, sink } = this.#request
+    const { context } = this.#request
     const moved = {
       'larkway.live.replayed_seconds': seconds(replayed),
       'larkway.live.lost_seconds': seconds(lost),
     }
     context.trace?.event('live.switched', { ...spanEntry(candidate), ...moved })
-    const told = this.#transcript.hasSpeakers
-      ? [...warnings, 'speakers: those of another provider cannot be matched; they are numbered on']
-      : warnings
-    sink.send({
-      type: 'switched',
-      from: entryOf(from),
-      to: entryOf(candidate),
-      at_seconds: seconds(base / this.#feed.bytesPerSecond),
-      replayed_seconds: seconds(replayed),
-      lost_seconds: seconds(lost),
-      warnings: told,
-    })
-  }
-
-  /** What was left out of the request, hints that the entry lacks among it. */
-  #warningsOf({ entry }: Candidate): readonly string[] {
-    const { call } = this.#request
-    return [...call.warnings, ...this.#selection.warnings, ...adapt(call, entry).warnings]
-  }
-
-  #sayReady(): void {
-    const { context, sink } = this.#request
-    sink.send({
-      type: 'ready',
-      ...headOf(context, this.#selection, this.#selection.candidates[0]!),
-      warnings: this.#warningsOf(this.#selection.candidates[0]!),
-      limits: liveLimits(this.#parts.services.snapshot().limits),
-    })
-    this.#life.ready()
-  }
-
-  #sayUsage(): void {
-    const { billableSeconds, costUsd } = this.#spent()
-    this.#request.sink.send({
-      type: 'usage',
-      audio_seconds: seconds(this.audioSeconds),
-      billable_audio_seconds: seconds(billableSeconds),
-      cost_usd: costUsd,
-    })
+    this.#messages.switched(from, to, { replayed, lost })
   }
 
   /** Ends everything once: the connection, the money, the memory, and at last the caller. */
@@ -633,7 +540,8 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
     this.#note(error)
     this.#pieces?.close(error ?? new GatewayError('CLIENT_CLOSED'))
     const hasBegun = this.#last !== null || this.#pieces !== null
-    const done = error === null && hasBegun ? this.#done(this.#last ?? this.#selection.candidates[0]!) : null
+    const last = this.#last ?? this.#selection.candidates[0]!
+    const done = error === null && hasBegun ? this.#messages.done(last, this.#selection) : null
     const settled = this.#money.end()
     void this.#parts.services.settlements.during(settled)
     if (done !== null) sink.send({ type: 'done', ...done })
@@ -674,38 +582,9 @@ export class LiveSession implements ConnectionListener, PieceListener, Ticking {
       billable_audio_seconds: seconds(billableSeconds),
     }
   }
-
-  /** The envelope of the whole. */
-  #done(candidate: Candidate): object {
-    const { context, call } = this.#request
-    const result = this.#transcript.result()
-    const cut = this.#transcript.isCut ? ['content: the transcript is too long to be repeated whole'] : []
-    const { usage, costUsd } = context
-    return transcriptEnvelope({
-      envelope: {
-        ...headOf(context, this.#selection, candidate),
-        content: '',
-        content_blocks: [],
-        usage: usage ?? {},
-        cost_usd: costUsd,
-        determinism: { seed_honored: false },
-        warnings: [...this.#warningsOf(candidate), ...cut],
-      },
-      payload: sliceOf(call, seconds(this.audioSeconds)).payload,
-      result,
-      release: () => {},
-    })
-  }
 }
-
-/** What has heard some audio: a connection, or a file. */
-type Heard = Pick<LiveConnection, 'candidate' | 'base'>
 
 const IN_PIECES = 'live: no entry for live audio is left; text comes in pieces, without partials'
-
-function entryOf({ entry }: Candidate): LiveEntry {
-  return { provider: entry.provider.name, model: entry.model }
-}
 
 function spanEntry({ entry }: Candidate): SpanFacts {
   return { 'larkway.provider': entry.provider.name, 'gen_ai.request.model': entry.model }

@@ -1,6 +1,7 @@
 import type { AcceptRule, Entry } from '../contracts/catalog.ts'
 import { GEN_AI_OPERATION, genAiProvider } from '../contracts/gen-ai.ts'
 import type { OperationName } from '../contracts/operations.ts'
+import type { CacheOutcome, CacheWatch } from '../contracts/speech-cache.ts'
 import type { AttemptOutcome, CallWatch, DoubtOutcome, WatchedAttempt } from '../contracts/watch.ts'
 import { type Counter, Counters, type Histogram, Histograms, type Rendered } from './family.ts'
 
@@ -18,8 +19,9 @@ const MICROS_PER_USD = 1_000_000
  * the bounds of their buckets:
  * https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/gen-ai-metrics.md
  */
-export class CallMetrics implements CallWatch {
+export class CallMetrics implements CallWatch, CacheWatch {
   readonly #families = makeFamilies()
+  readonly #evictions = this.#families.cacheEvictions.of()
   /** An entry belongs to a snapshot; one of the same name in the next snapshot counts on. */
   readonly #entries = new WeakMap<Entry, EntrySeries>()
 
@@ -43,6 +45,18 @@ export class CallMetrics implements CallWatch {
 
   doubted({ provider, model }: Entry, operation: OperationName, rule: AcceptRule, how: DoubtOutcome): void {
     this.#families.doubts.of(operation, provider.name, model, rule, how).add(1)
+  }
+
+  looked({ provider, model }: Entry, how: CacheOutcome): void {
+    this.#families.cacheLooks.of(provider.name, model, how).add(1)
+  }
+
+  spared({ provider, model }: Entry, bytes: number): void {
+    this.#families.cacheBytes.of(provider.name, model).add(bytes)
+  }
+
+  evicted(): void {
+    this.#evictions.add(1)
   }
 
   metered(entry: Entry, operation: OperationName, usage: Readonly<Record<string, number | null>>): void {
@@ -111,6 +125,21 @@ function makeFamilies() {
       'larkway_transcript_doubts_total',
       'Transcripts that broke a rule of accept, by rule and by what became of them.',
       [...OF_ENTRY, 'rule', 'outcome'],
+    ),
+    cacheLooks: new Counters(
+      'larkway_speech_cache_total',
+      'Calls of routes that keep speech, by whether the audio was there (hit), on its way (joined) or made.',
+      ['provider', 'model', 'outcome'],
+    ),
+    cacheBytes: new Counters(
+      'larkway_speech_cache_bytes_total',
+      'Bytes of audio given to callers for whom no provider had to make them.',
+      ['provider', 'model'],
+    ),
+    cacheEvictions: new Counters(
+      'larkway_speech_cache_evictions_total',
+      'Objects of kept speech that were removed to make room.',
+      [],
     ),
     audio: new Counters('larkway_audio_seconds_total', 'Seconds of audio that were heard.', OF_ENTRY),
     characters: new Counters(

@@ -18,6 +18,7 @@ import { LiveSessions } from '../live/sessions.ts'
 import type { Logger } from '../log.ts'
 import { createMediaProbe } from '../media/probe.ts'
 import { createMetrics, type Metrics } from '../metrics/metrics.ts'
+import { routesOf } from '../metrics/node-readings.ts'
 import { createAudioFetcher } from '../outbound/fetch-audio.ts'
 import { createSender } from '../outbound/send.ts'
 import { createSocketOpener } from '../outbound/web-socket.ts'
@@ -37,6 +38,7 @@ import { createSlotResults } from '../storage/kept-texts.ts'
 import { createReadAhead } from '../storage/read-ahead.ts'
 import { createRemoteAudio } from '../storage/remote-audio.ts'
 import { sealObjects } from '../storage/sealed-objects.ts'
+import { createSpeechCache, type SpeechCacheOptions } from '../storage/speech-cache.ts'
 import { createSpool } from '../storage/spool.ts'
 import { startSweeper } from '../storage/sweep.ts'
 import { startTracing } from '../tracing/start.ts'
@@ -103,10 +105,10 @@ export async function openNode(
       budget,
       audio: reader,
       audioLinks: store.audioLinks,
-      slotResults: createSlotResults({ objects, budget }),
+      ...openAnswers({ objects, budget, slots: state.slots, watch: metrics?.calls }, closers),
       timing: timing.calls,
       shadows,
-      ...(metrics === null ? {} : { watch: metrics.calls }),
+      ...(metrics === null ? {} : { watch: metrics.calls, cacheWatch: metrics.calls }),
     })
     const live = new LiveSessions(services, environment.LARKWAY_LIVE_MEMORY_MIB * MIB, metrics?.live)
     return {
@@ -128,6 +130,13 @@ export async function openNode(
       signals,
     }
   }
+}
+
+/** Opens what keeps answers to be given again. */
+function openAnswers(options: SpeechCacheOptions, closers: Closer[]) {
+  const speechCache = createSpeechCache(options)
+  closers.push(async () => speechCache.close())
+  return { speechCache, slotResults: createSlotResults(options) }
 }
 
 /** Opens what bodies of requests are in. Those in the store are kept as long as somebody reads them. */
@@ -173,8 +182,11 @@ async function sweep(
   const slotTtlSeconds = () => catalog.current().limits.sync_idempotency_ttl_seconds
   const longestCallMs = () => Math.max(catalog.current().deadlineMs, catalog.current().videoDeadlineMs)
   const knownJobs = (ids: readonly string[]) => state.jobs.known(ids)
+  const cacheTtlSeconds = () =>
+    Math.max(0, ...routesOf(catalog.current()).map(({ cache }) => cache?.ttlSeconds ?? 0))
   const alone = folderLinks !== null
-  const sweeper = await startSweeper({ objects, log, alone, slotTtlSeconds, longestCallMs, knownJobs })
+  const ages = { slotTtlSeconds, cacheTtlSeconds, longestCallMs }
+  const sweeper = await startSweeper({ objects, log, alone, ...ages, knownJobs })
   closers.push(() => sweeper.stop())
 }
 
@@ -242,8 +254,10 @@ function openServices(
     | 'audio'
     | 'audioLinks'
     | 'slotResults'
+    | 'speechCache'
     | 'shadows'
     | 'watch'
+    | 'cacheWatch'
     | 'timing'
   >,
 ): Services {

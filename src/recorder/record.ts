@@ -218,6 +218,7 @@ function recordedFacts(call: EndedCall) {
     attempts: facts.attempts ?? [],
     usage: facts.usage ?? null,
     costUsd: facts.cost_usd ?? null,
+    ...(call.cache === null ? {} : { cache: call.cache }),
     live: call.live,
   }
 }

@@ -3,11 +3,13 @@ import { type Answer, type CallBody, chunksOf, FILE_MAX_BYTES, first, Refusal, s
 import { modelFor } from './models.ts'
 import { UnspeakableError } from './morse.ts'
 import { speak, TooLongError, VOICES } from './speak.ts'
-import { render, transcribe } from './transcript.ts'
+import { render, type Transcript, transcribe } from './transcript.ts'
 
 const INPUT_MAX_CHARACTERS = 4096
 /** A second of sound. */
 const PIECE_BYTES = 16_000
+/** Transcripts that are kept for files that come again. */
+const KEPT_TRANSCRIPTS = 8
 
 /**
  * `POST /v1/audio/transcriptions` and `/translations`: the text that is in the audio, computed from its
@@ -33,14 +35,14 @@ export function transcription(body: CallBody, task: 'transcribe' | 'translate', 
     const message = 'timestamp_granularities takes word and segment, with verbose_json'
     throw new Refusal(400, message, { param: 'timestamp_granularities' })
   }
-  const recognized = transcribe(file.bytes)
+  const digest = sha256(file.bytes)
+  const recognized = transcriptOf(file.bytes, digest)
   if (recognized === null) {
     throw new Refusal(400, 'Invalid file format. Supported formats: flac, mp3, mp4, ogg, wav, webm', {
       param: 'file',
     })
   }
   const transcript = empty ? { ...recognized, text: '', segments: [], words: [] } : recognized
-  const digest = sha256(file.bytes)
   const facts = {
     ...recognized.facts,
     sha256: digest,
@@ -54,6 +56,23 @@ export function transcription(body: CallBody, task: 'transcribe' | 'translate', 
     headers: { 'content-type': rendered.contentType, ...audioHeaders(file.bytes.length, digest) },
     body: Buffer.from(rendered.body),
   }
+}
+
+const kept = new Map<string, Transcript>()
+
+/**
+ * What is in a file. That follows from its bytes alone, so that a file that comes again, as it does in tests, is not
+ * heard again. Null when it is not audio.
+ *
+ * @param digest of the bytes; with another byte it is another file
+ */
+function transcriptOf(bytes: Buffer, digest: string): Transcript | null {
+  const transcript = kept.get(digest) ?? transcribe(bytes)
+  if (transcript === null) return null
+  kept.delete(digest)
+  kept.set(digest, transcript)
+  for (const oldest of [...kept.keys()].slice(0, -KEPT_TRANSCRIPTS)) kept.delete(oldest)
+  return transcript
 }
 
 /**

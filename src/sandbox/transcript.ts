@@ -11,7 +11,7 @@ interface TranscriptSegment {
   readonly speaker: string
 }
 
-interface Transcript {
+export interface Transcript {
   readonly text: string
   /** Null where the container is not looked into. */
   readonly durationSeconds: number | null

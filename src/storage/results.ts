@@ -1,5 +1,5 @@
 import type { ByteBudget } from '../contracts/budget.ts'
-import type { KeepOptions, Links, Results } from '../contracts/links.ts'
+import type { HeldResult, KeepOptions, Links, Results } from '../contracts/links.ts'
 import type { Objects } from '../contracts/objects.ts'
 import { GatewayError } from '../errors.ts'
 import { newId } from '../ids.ts'
@@ -9,6 +9,8 @@ import { keySegment } from './key.ts'
 const PART_BYTES = 5 * 1024 * 1024
 /** Largest result, bytes; a minute of video in high definition has a hundredth of it. */
 const RESULT_MAX_BYTES = 2 * 1024 ** 3
+/** Largest result that is held in memory, bytes: some minutes of video. It is held once more as base64. */
+const HELD_MAX_BYTES = 64 * 1024 * 1024
 /** Time that a result can be fetched, in seconds. */
 export const RESULT_SECONDS = 24 * 3600
 /** Prefix of the ids of such results, by which the sweeper tells them from those of jobs. */
@@ -29,8 +31,44 @@ export function createResults({ objects, links, budget }: ResultsOptions): Resul
       const bytes = await keepObject(chunks, key, { objects, budget, signal })
       return links.sign({ key, bytes, mediaType }, Math.floor(Date.now() / 1000) + RESULT_SECONDS)
     },
+    hold: (chunks) => holdResult(chunks, budget),
   }
 }
+
+async function holdResult(chunks: AsyncIterable<Uint8Array>, budget: ByteBudget): Promise<HeldResult> {
+  const parts: Uint8Array[] = []
+  let held = 0
+  const charge = (bytes: number) => {
+    budget.charge(bytes)
+    held += bytes
+  }
+  const release = () => {
+    budget.refund(held)
+    held = 0
+  }
+  try {
+    let bytes = 0
+    for await (const chunk of chunks) {
+      bytes += chunk.length
+      if (bytes > HELD_MAX_BYTES) throw tooLarge()
+      charge(chunk.length)
+      // The chunk may be overwritten with the next one.
+      parts.push(Uint8Array.from(chunk))
+    }
+    if (bytes === 0) throw nothingMade()
+    charge(Math.ceil(bytes / 3) * 4)
+    const base64 = Buffer.concat(parts).toString('base64')
+    budget.refund(bytes)
+    held -= bytes
+    return { base64, release }
+  } catch (error) {
+    release()
+    throw error
+  }
+}
+
+const tooLarge = () => new GatewayError('UPSTREAM_ERROR', 'the provider made more than can be kept')
+const nothingMade = () => new GatewayError('UPSTREAM_ERROR', 'the provider made nothing')
 
 async function keepObject(
   chunks: AsyncIterable<Uint8Array>,
@@ -50,14 +88,13 @@ async function keepObject(
   try {
     for await (const chunk of chunks) {
       bytes += chunk.length
-      if (bytes > RESULT_MAX_BYTES)
-        throw new GatewayError('UPSTREAM_ERROR', 'the provider made more than can be kept')
+      if (bytes > RESULT_MAX_BYTES) throw tooLarge()
       budget.charge(chunk.length)
       part.push(chunk)
       held += chunk.length
       if (held >= PART_BYTES) await flush()
     }
-    if (bytes === 0) throw new GatewayError('UPSTREAM_ERROR', 'the provider made nothing')
+    if (bytes === 0) throw nothingMade()
     if (held > 0) await flush()
     await upload.complete(signal)
     return bytes

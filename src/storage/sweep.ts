@@ -95,6 +95,11 @@ export interface SweeperOptions {
    * replay stay.
    */
   readonly slotTtlSeconds?: () => number
+  /**
+   * Longest that a route keeps speech, in seconds, asked at each round; without it the speech that is kept stays. No
+   * route keeps any: 0.
+   */
+  readonly cacheTtlSeconds?: () => number
   /** How long a call may need the body that it was sent, in ms, asked at each round. */
   readonly longestCallMs?: () => number
   /** Without it the objects of jobs stay. */
@@ -119,7 +124,7 @@ interface Swept {
  * logged and met again with the next round.
  */
 export async function startSweeper(options: SweeperOptions): Promise<Sweeper> {
-  const { objects, log, alone, slotTtlSeconds, longestCallMs = () => 0, knownJobs } = options
+  const { objects, log, alone, slotTtlSeconds, cacheTtlSeconds, longestCallMs = () => 0, knownJobs } = options
   const { now = Date.now, staleMs = STALE_MS, intervalMs = INTERVAL_MS } = options
   /** Before when a thing appeared that was of use for `seconds`, and is no more. */
   const outlived = (seconds: number) => new Date(now() - seconds * 1000 - staleMs)
@@ -138,9 +143,11 @@ export async function startSweeper(options: SweeperOptions): Promise<Sweeper> {
         slotTtlSeconds === undefined
           ? 0
           : await sweepSlots(objects, outlived(slotTtlSeconds() + SLOT_LATE_SECONDS))
+      const speech =
+        cacheTtlSeconds === undefined ? 0 : await removeOlder(objects, 'cache/', outlived(cacheTtlSeconds()))
       const orphans = await orphansOf()
-      if (swept.objects + ahead + swept.uploads + results + slots + orphans > 0)
-        log.info({ ...swept, objects: swept.objects + ahead, results, slots, orphans }, 'swept')
+      if (swept.objects + ahead + swept.uploads + results + slots + speech + orphans > 0)
+        log.info({ ...swept, objects: swept.objects + ahead, results, slots, speech, orphans }, 'swept')
     } catch (error) {
       log.warn({ err: error }, 'sweep failed')
     }

@@ -9,7 +9,7 @@ import type { CliContext } from '../../src/cli/context.ts'
 import { exportFile, importFile } from '../../src/cli/transfer.ts'
 import { catalogs } from '../support/generated-catalog.ts'
 
-const RUNS = process.env.LARKWAY_TEST_LONG === '1' ? 300 : 20
+const RUNS = process.env.LARKWAY_TEST_LONG === '1' ? 300 : 10
 const EMPTY = 'providers: {}\nroutes: {}\nworkspaces: {}\n'
 const KEY = randomBytes(32)
 const SECRETS = { SECRET: 'sk-of-the-environment', LARKWAY_SECRET_KEYS: KEY.toString('base64') }

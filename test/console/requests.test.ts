@@ -81,6 +81,7 @@ for (const [store, options] of STORES) {
       policy_version_id: 'pv_1',
       job_id: null,
       replayed: false,
+      cache: null,
       live: null,
       attempts: [
         { provider: 'one', model: 'whisper-1', status: 503, milliseconds: 20, reason: 'it is overloaded' },

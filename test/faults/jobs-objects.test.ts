@@ -1,4 +1,6 @@
 import { request } from 'node:http'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
@@ -121,6 +123,97 @@ t.test(`what ${KILLS} kills of one process leave in its folder`, { buffered: tru
   const fleet = await startFleet(t, { ...tenants, env: ENV, timing: KILLED_JOB_TIMING })
   const objects = await createFileObjects(fleet.folder)
   await assertSwept(t, fleet, objects)
+})
+
+const TRANSCRIPTS = 12
+const KILLS_AT_DELETION = 3
+const SAID = 'what nobody may read behind that'
+
+/** AssemblyAI's door of the one process, which is another one after each kill. */
+function doorOf(fleet: Fleet) {
+  const authorization = fleet.authorizationOf('ws_0')
+  const ask = async (method: string, path: string, body?: string | Buffer) => {
+    const contentType = typeof body === 'string' ? 'application/json' : 'application/octet-stream'
+    const response = await fetch(`${fleet.node().url}/assemblyai/v2/${path}`, {
+      method,
+      headers: { authorization, ...(body === undefined ? {} : { 'content-type': contentType }) },
+      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : new Uint8Array(body) }),
+    })
+    const text = await response.text()
+    if (response.status !== 200) throw new Error(`${method} ${path}: ${text}`)
+    return { text, view: JSON.parse(text) as Record<string, unknown> }
+  }
+  /** @returns the id of a transcript that is completed, of an upload of its own */
+  const complete = async (): Promise<string> => {
+    const { upload_url } = (await ask('POST', 'upload', SMALL)).view
+    const { view } = await ask('POST', 'transcript', JSON.stringify({ audio_url: upload_url, prompt: SAID }))
+    const id = String(view.id)
+    const isCompleted = async () => (await ask('GET', `transcript/${id}`)).view.status === 'completed'
+    if (!(await waitUntil(isCompleted, 30_000, 100))) throw new Error(`${id} is not completed`)
+    return id
+  }
+  return { ask, complete }
+}
+
+/** All that the tables of a state hold. */
+function rowsIn(folder: string): string {
+  const db = new DatabaseSync(join(folder, 'state.sqlite'))
+  const tables = db.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all()
+  const rows = tables.flatMap(({ name }) => db.prepare(`SELECT * FROM "${name}"`).all())
+  db.close()
+  const tell = (value: unknown) =>
+    value instanceof Uint8Array ? Buffer.from(value).toString() : String(value)
+  return rows.map((row) => Object.values(row).map(tell).join('\n')).join('\n')
+}
+
+t.test('what kills leave of transcripts that are being deleted', { buffered: true }, async (t) => {
+  let heard = 0
+  // Every other text is too long for the record.
+  const script = () => ({ deltas: [SAID.repeat(heard++ % 2 === 0 ? 1 : 9_000)] })
+  const upstream = await startUpstream(t, { script })
+  const entry = { features: ['word_timestamps'] }
+  const tenants = jobTenants({ upstreamUrl: upstream.url, entry })
+  const fleet = await startFleet(t, { ...tenants, env: ENV, timing: KILLED_JOB_TIMING })
+  const { ask, complete } = doorOf(fleet)
+  const [objects, state] = [await createFileObjects(fleet.folder), await fleet.openState()]
+  const found = { answered: 0, undone: [] as string[], unlike: [] as string[], left: [] as string[] }
+  for (let kill = 0; kill < KILLS_AT_DELETION; kill += 1) {
+    const ids = await Promise.all(Array.from({ length: TRANSCRIPTS }, complete))
+    t.ok((await keysOf(objects, 'result/')).length > 0 && rowsIn(fleet.folder).includes(SAID), 'all is there')
+    const { pid } = fleet.node()
+    const firsts = new Map<string, string>()
+    const deletions = ids.map(async (id) => {
+      firsts.set(id, (await ask('DELETE', `transcript/${id}`)).text)
+      process.kill(pid, 'SIGKILL')
+    })
+    await Promise.allSettled(deletions)
+    await fleet.restartNode(0)
+    found.answered += firsts.size
+    await sweepAll(objects, state)
+    let whole = 0
+    for (const id of ids) {
+      const isErased = (await ask('GET', `transcript/${id}`)).view.text === 'Deleted by user.'
+      if (!isErased) whole += 1
+      if (!isErased && firsts.has(id)) found.undone.push(id)
+      const kept = isErased ? (await keysOf(objects)).filter((key) => key.includes(id)) : []
+      const isTold = isErased && JSON.stringify(await state.jobs.get(id)).includes(SAID)
+      found.left.push(...kept, ...(isTold ? [id] : []))
+      const again = await ask('DELETE', `transcript/${id}`)
+      const alike = again.view.status === 'completed' && again.view.text === 'Deleted by user.'
+      if (!alike || (firsts.get(id) ?? again.text) !== again.text) found.unlike.push(again.text)
+    }
+    t.comment(`${firsts.size} answers at the kill, ${whole} of ${TRANSCRIPTS} not deleted`)
+    t.same(await keysOf(objects), [], 'neither audio nor text in the store')
+    t.notOk(rowsIn(fleet.folder).includes(SAID), 'no text in the state')
+  }
+  const { answered, ...faults } = found
+  t.same(
+    faults,
+    { undone: [], unlike: [], left: [] },
+    'what was answered is done, and is answered alike again',
+  )
+  const all = KILLS_AT_DELETION * TRANSCRIPTS
+  t.ok(answered > 0 && answered < all, `${answered} of ${all} were answered`)
 })
 
 /** Kills servers and workers in turn, and their Redis between them. */

@@ -326,7 +326,6 @@ t.test("ElevenLabs' event goes to the webhook of the workspace, and its client v
   t.notOk('transcription' in event.data)
 
   for (const [fields, param] of [
-    [{ webhookId: 'w1' }, 'webhook_id'],
     [{ webhookMetadata: { a: 1 } }, 'webhook_metadata'],
     [{ webhook: true, webhookMetadata: 'no JSON' }, 'webhook_metadata'],
     [{ webhook: true, webhookMetadata: { a: { b: { c: 1 } } } }, 'webhook_metadata'],

@@ -1,6 +1,4 @@
 import { createReadStream } from 'node:fs'
-import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { type Deepgram, DeepgramClient, DeepgramError } from '@deepgram/sdk'
 import t, { type Test } from 'tap'
 import { listenFile } from '../../src/api/deepgram/listen-file.ts'
@@ -8,19 +6,14 @@ import { SPEAK_OPTIONS } from '../../src/api/deepgram/speak.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { speak } from '../../src/sandbox/speak.ts'
 import { configuredProvider, entry } from '../support/catalog.ts'
-import { startDemoProcess } from '../support/demo-route.ts'
 import { openDoors } from '../support/doors-rig.ts'
 import { startEdge } from '../support/edge.ts'
-import { assertStopsClean } from '../support/gateway.ts'
+import { HERTZ, type LargeFile, rejectedWith, sendLargeFile } from '../support/large-file.ts'
 import { secret, startRouteGateway } from '../support/route-gateway.ts'
-import { tempFolder } from '../support/scratch.ts'
 import { DEEPGRAM_KEY, deepgramDialect } from '../support/upstream/deepgram.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
 import { publishedOptions } from '../support/vendor-options.ts'
 import { filledWav } from '../support/wav.ts'
-
-const HERTZ = 600
-const MIB = 1024 * 1024
 
 /** Deepgram's own client, changed in nothing but its address and key. */
 function clientOf(url: string, apiKey: string) {
@@ -34,32 +27,21 @@ function heard(response: unknown): Deepgram.ListenV1Response {
   throw new Error(`there is no transcript: ${JSON.stringify(response)}`)
 }
 
-async function refused(call: Promise<unknown>): Promise<DeepgramError> {
-  const thrown = await call.then(
-    () => null,
-    (error: unknown) => error,
-  )
-  if (thrown instanceof DeepgramError) return thrown
-  throw new Error(`the client did not throw its error but ${String(thrown)}`)
-}
+const refused = (call: Promise<unknown>) => rejectedWith(DeepgramError, call)
 
 t.test('a file of 25 MB by its path and from memory, in flat memory', { timeout: 180_000 }, async (t) => {
-  const text = Array.from({ length: 340 }, (_, index) => `lark ${index}`).join(' ')
-  const file = speak(text, HERTZ, 1)
-  t.ok(file.length > 25_000_000 && file.length < 26_214_400, `${file.length} bytes`)
-  const path = join(await tempFolder(t), 'larks.wav')
-  await writeFile(path, file)
-  const gateway = await startDemoProcess(t, { env: { LARKWAY_MEMORY_MIB: '8' } })
-  const { media } = clientOf(gateway.url, gateway.key).listen.v1
-  for (let call = 0; call < 3; call += 1) await media.transcribeFile(speak('warm', HERTZ, 1), {})
-  const before = await gateway.peakRssMiB()
-  const streamed = heard(await media.transcribeFile(createReadStream(path), { smart_format: true }))
-  t.equal(streamed.results.channels[0]?.alternatives?.[0]?.transcript, text)
-  const held = heard(await media.transcribeFile(file, { smart_format: true }))
-  t.same(held.results, streamed.results, 'the same from memory')
-  const grownMiB = (await gateway.peakRssMiB()) - before
-  t.ok(grownMiB < 48, `grown by ${Math.round(grownMiB)} MiB over ${Math.round((2 * file.length) / MIB)} MiB`)
-  await assertStopsClean(t, gateway)
+  const mediaOf = ({ gateway }: LargeFile) => clientOf(gateway.url, gateway.key).listen.v1.media
+  const warm = (large: LargeFile) => mediaOf(large).transcribeFile(speak('warm', HERTZ, 1), {})
+  const send = async (large: LargeFile) => {
+    const { file, path, text } = large
+    const streamed = heard(
+      await mediaOf(large).transcribeFile(createReadStream(path), { smart_format: true }),
+    )
+    t.equal(streamed.results.channels[0]?.alternatives?.[0]?.transcript, text)
+    const held = heard(await mediaOf(large).transcribeFile(file, { smart_format: true }))
+    t.same(held.results, streamed.results, 'the same from memory')
+  }
+  await sendLargeFile(t, warm, send, 2)
 })
 
 function startVendor(t: Test) {

@@ -1,6 +1,4 @@
 import { createReadStream } from 'node:fs'
-import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { type ElevenLabs, ElevenLabsClient, ElevenLabsError } from '@elevenlabs/elevenlabs-js'
 import t, { type Test } from 'tap'
 import { speechToText } from '../../src/api/elevenlabs/speech-to-text.ts'
@@ -8,20 +6,15 @@ import { SPEECH_OPTIONS, SPEECH_QUERY } from '../../src/api/elevenlabs/text-to-s
 import { GatewayError } from '../../src/errors.ts'
 import { speak } from '../../src/sandbox/speak.ts'
 import { configuredProvider, entry } from '../support/catalog.ts'
-import { startDemoProcess } from '../support/demo-route.ts'
 import { openDoors } from '../support/doors-rig.ts'
 import { startEdge } from '../support/edge.ts'
-import { assertStopsClean } from '../support/gateway.ts'
+import { HERTZ, type LargeFile, rejectedWith, sendLargeFile } from '../support/large-file.ts'
 import { secret, startRouteGateway } from '../support/route-gateway.ts'
-import { tempFolder } from '../support/scratch.ts'
 import { DEEPGRAM_KEY, deepgramDialect } from '../support/upstream/deepgram.ts'
 import { ELEVENLABS_KEY, elevenlabsDialect } from '../support/upstream/elevenlabs.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
 import { publishedOptions } from '../support/vendor-options.ts'
 import { filledWav } from '../support/wav.ts'
-
-const HERTZ = 600
-const MIB = 1024 * 1024
 
 /** ElevenLabs' own client, changed in nothing but its address and key. */
 function clientOf(url: string, apiKey: string) {
@@ -35,38 +28,24 @@ function single(response: unknown): ElevenLabs.SpeechToTextChunkResponseModel {
   throw new Error(`there is no transcript: ${JSON.stringify(response)}`)
 }
 
-async function refused(call: Promise<unknown>): Promise<ElevenLabsError> {
-  const thrown = await call.then(
-    () => null,
-    (error: unknown) => error,
-  )
-  if (thrown instanceof ElevenLabsError) return thrown
-  throw new Error(`the client did not throw its error but ${String(thrown)}`)
-}
+const refused = (call: Promise<unknown>) => rejectedWith(ElevenLabsError, call)
 
 function blobOf(bytes: Uint8Array): Blob {
   return new Blob([new Uint8Array(bytes)], { type: 'audio/wav' })
 }
 
 t.test('a file of 25 MB by its path and from memory, in flat memory', { timeout: 180_000 }, async (t) => {
-  const text = Array.from({ length: 340 }, (_, index) => `lark ${index}`).join(' ')
-  const file = speak(text, HERTZ, 1)
-  t.ok(file.length > 25_000_000 && file.length < 26_214_400, `${file.length} bytes`)
-  const path = join(await tempFolder(t), 'larks.wav')
-  await writeFile(path, file)
-  const gateway = await startDemoProcess(t, { env: { LARKWAY_MEMORY_MIB: '8' } })
-  const { speechToText: scribe } = clientOf(gateway.url, gateway.key)
-  const convert = async (source: Blob | ReturnType<typeof createReadStream>) =>
-    single(await scribe.convert({ file: source, modelId: 'scribe_v2' }))
-  for (let call = 0; call < 3; call += 1) await convert(blobOf(speak('warm', HERTZ, 1)))
-  const before = await gateway.peakRssMiB()
-  const fromPath = await convert(createReadStream(path))
-  t.equal(fromPath.text, text)
-  t.equal(fromPath.words.map((word) => word.text).join(''), text, 'its words and what is between them')
-  t.same((await convert(blobOf(file))).words, fromPath.words, 'the same from memory')
-  const grownMiB = (await gateway.peakRssMiB()) - before
-  t.ok(grownMiB < 48, `grown by ${Math.round(grownMiB)} MiB over ${Math.round((2 * file.length) / MIB)} MiB`)
-  await assertStopsClean(t, gateway)
+  const convert = async ({ gateway }: LargeFile, file: Blob | ReturnType<typeof createReadStream>) =>
+    single(await clientOf(gateway.url, gateway.key).speechToText.convert({ file, modelId: 'scribe_v2' }))
+  const warm = (large: LargeFile) => convert(large, blobOf(speak('warm', HERTZ, 1)))
+  const send = async (large: LargeFile) => {
+    const { file, path, text } = large
+    const fromPath = await convert(large, createReadStream(path))
+    t.equal(fromPath.text, text)
+    t.equal(fromPath.words.map((word) => word.text).join(''), text, 'its words and what is between them')
+    t.same((await convert(large, blobOf(file))).words, fromPath.words, 'the same from memory')
+  }
+  await sendLargeFile(t, warm, send, 2)
 })
 
 /** A gateway with ElevenLabs as its vendor, and Deepgram behind it for what the first cannot do here. */

@@ -79,7 +79,7 @@ t.test('a body that is not as documented is refused, naming the field of OpenAI'
     [speech, { model: 's', input: 'a', voice: { name: 'alloy' } }, 'voice.id'],
     [speech, { model: 's', input: 'a', voice: ['alloy'] }, 'voice'],
     [speech, { model: 's', input: 'a', speed: 0 }, 'speed'],
-    [speech, { model: 's', input: 'a', stream_format: 'sse' }, 'stream_format'],
+    [speech, { model: 's', input: 'a', stream_format: 'events' }, 'stream_format'],
     [speech, { model: 's', input: 'a', response_format: 5 }, 'response_format'],
   ]
   for (const [path, body, param, message = /./] of rows) {

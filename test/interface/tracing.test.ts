@@ -423,6 +423,6 @@ t.test('what spans say is documented, and nothing else', async (t) => {
   t.same([...known].filter((name) => !documented.has(name)).sort(), [], 'nothing else is said')
   // These need what the routes in here do not have, and live sessions.
   const live = ['end', 'lost_seconds', 'replayed_seconds', 'switches'].map((name) => `larkway.live.${name}`)
-  const others = [...live, 'larkway.purpose']
+  const others = ['larkway.cache', ...live, 'larkway.purpose']
   t.same([...documented].filter((name) => !known.has(name)).sort(), others, 'and all of that is')
 })

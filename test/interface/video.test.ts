@@ -185,6 +185,37 @@ t.test('films that come as URLs or as base64', { timeout: 60_000 }, async (t) =>
   }
 })
 
+t.test(
+  'under `retention: zero` a film that only our key opens is in the answer',
+  { timeout: 60_000 },
+  async (t) => {
+    const upstream = await startUpstream(t)
+    const films = { kind: 'openai-compatible', base_url: upstream.url, api_key: secret('FILMS_KEY') }
+    const gateway = await startRouteGateway(t, {
+      providers: { films: { ...films, retention: 'zero' } },
+      entries: [FIRST],
+      env: { FILMS_KEY: 'films-key' },
+      timing: TIMING,
+    })
+    for (const [fields, headers] of [
+      [{}, { 'x-lk-require': 'retention=zero' }],
+      [{ require: { retention: 'zero' } }, {}],
+    ] as const) {
+      const { content_blocks: blocks, usage } = await answerOf(await film(gateway, fields, headers))
+      t.match(blocks, [{ type: 'output_video', media_type: 'video/mp4', url: undefined }])
+      t.equal(sha256(Buffer.from(blocks[0]?.base64 ?? '', 'base64')), sha256(VIDEO))
+      t.match(usage, { video_seconds: 4 })
+    }
+    t.same(await keptIn(gateway), [], 'nothing is kept of it')
+    upstream.behave('first', { video: { content: ['empty'] } })
+    t.match((await answerOf(await film(gateway, {}, { 'x-lk-require': 'retention=zero' }))).error, {
+      code: 'UPSTREAM_OUTCOME_UNKNOWN',
+    })
+    t.match((await answerOf(await film(gateway))).error, { code: 'UPSTREAM_OUTCOME_UNKNOWN' })
+    await assertStopsClean(t, gateway)
+  },
+)
+
 t.test('what no entry makes is refused by name, and only then', { timeout: 60_000 }, async (t) => {
   const [short, large] = [{ video_seconds: [4, 8] }, { video_seconds: [20], video_sizes: ['1920x1080'] }]
   const entries = [entry('first', { limits: short }), entry('second', { limits: large })]

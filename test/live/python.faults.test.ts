@@ -1,6 +1,8 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { speak } from '../../src/sandbox/speak.ts'
+import { HERTZ, type LargeFile, sendLargeFile } from '../support/large-file.ts'
 import { liveAudio } from '../support/live-audio.ts'
 import { mistral as mistralVendor } from '../support/live-mistral.ts'
 import { type LiveRig, openLive, wordsEntry } from '../support/live-rig.ts'
@@ -69,6 +71,28 @@ t.test("Python's deepgram-sdk listens across the death of a provider", { skip: d
   t.match(messages.at(-1), { type: 'Metadata', duration: COUNT * WORD_SECONDS })
   await t.rejects(deepgram.run('deepgram-listen.py', [url, 'lk_live_unknown', file]), /401/)
 })
+
+for (const [client, name, url, answers] of [
+  ['deepgram', 'deepgram-sdk', 'deepgram', [{ status: 400, code: 'INVALID_REQUEST' }]],
+  [
+    ...(['elevenlabs', 'elevenlabs', 'elevenlabs'] as const),
+    [{ head: 'RIFF' }, { status: 422, code: 'REQUIRED_FEATURE_UNAVAILABLE' }],
+  ],
+] as const) {
+  const python = await pythonClient(name)
+  t.test(`Python's ${name} sends a file of 25 MB`, { skip: python.skip, timeout: 180_000 }, async (t) => {
+    const ask = ({ gateway }: LargeFile, file: string) =>
+      python.run('vendor-files.py', [client, `${gateway.url}/${url}`, gateway.key, file])
+    const small = join(await tempFolder(t), 'small.wav')
+    await writeFile(small, speak('warm', HERTZ, 1))
+    const send = async (large: LargeFile) => {
+      const [heard, ...others] = await ask(large, large.path)
+      t.match(heard, { class: /Response/, text: large.text })
+      t.match(others, answers)
+    }
+    await sendLargeFile(t, (large) => ask(large, small), send, 1)
+  })
+}
 
 const mistral = await pythonClient('mistralai', 'websockets')
 t.test("Mistral's client hears what the fake of its API hears", { skip: mistral.skip }, async (t) => {

@@ -17,7 +17,7 @@ import { waitUntil } from '../support/wait-until.ts'
 import { isSound } from './jobs-races.contract.ts'
 
 const PROGRAM = fileURLToPath(new URL('../support/jobs-process.ts', import.meta.url))
-const KILLS = 100
+const KILLS = process.env.LARKWAY_TEST_LONG === '1' ? 100 : 40
 /** Processes that work on the file at the same time. */
 const LANES = 4
 const ENDED = ['succeeded', 'failed', 'cancelled']

@@ -12,21 +12,32 @@ import { ledgerModelContract } from './ledger-model.contract.ts'
 import { outboxContract } from './outbox.contract.ts'
 import { settingsContract } from './settings.contract.ts'
 
-/** All contracts of the state but that of the rate limiter, one after the other. */
-export async function stateContracts(t: Test, start: () => Promise<StateUnderTest>): Promise<void> {
+/**
+ * All contracts of the state but that of the rate limiter, one after the other.
+ *
+ * @param histories how many random ones the models of the ledger, of jobs and of the catalog are held to
+ */
+export async function stateContracts(
+  t: Test,
+  start: () => Promise<StateUnderTest>,
+  histories: readonly [number, number, number] = [10, 5, 3],
+): Promise<void> {
+  const [ledgers, queues, catalogs] = histories
   await t.test('ledger', async (t) => ledgerContract(t, start))
   await t.test('ledger, against a model', async (t) =>
-    ledgerModelContract(t, start, { count: 10, steps: 150 }),
+    ledgerModelContract(t, start, { count: ledgers, steps: 150 }),
   )
   await t.test('accounts', async (t) => accountsContract(t, start))
   await t.test('keys', async (t) => keysContract(t, start))
   await t.test('settings', async (t) => settingsContract(t, start))
   await t.test('console', async (t) => consoleContract(t, start))
   await t.test('jobs', async (t) => jobsContract(t, start))
-  await t.test('jobs, against a model', async (t) => jobsModelContract(t, start, { count: 5, steps: 200 }))
+  await t.test('jobs, against a model', async (t) =>
+    jobsModelContract(t, start, { count: queues, steps: 200 }),
+  )
   await t.test('outbox', async (t) => outboxContract(t, start))
   await t.test('catalog', async (t) => catalogContract(t, start))
   await t.test('catalog, against a model', async (t) =>
-    catalogModelContract(t, start, { count: 3, steps: 100 }),
+    catalogModelContract(t, start, { count: catalogs, steps: 100 }),
   )
 }

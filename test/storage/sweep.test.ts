@@ -79,6 +79,24 @@ t.test('only spool objects go, and only those from before', async (t: Test) => {
   t.same((await keysOf(objects)).sort(), ['job/acme/a/1', 'result/acme/a/1', 'slot/acme/a/1'])
 })
 
+t.test(
+  'audio that was sent ahead of its jobs goes after a day, and nothing else with it',
+  async (t: Test) => {
+    const objects = await createFileObjects(await tempFolder(t))
+    const kept = ['job/acme/a/1', 'slot/acme/a/1']
+    for (const key of [...kept, 'upload/acme/upl_1/0', 'upload/acme/upl_2/0']) await put(objects, key)
+    const round = async (aheadHours: number) => {
+      const now = () => Date.now() + aheadHours * HOUR_MS
+      await (await startSweeper({ objects, log, alone: true, now })).stop()
+      return await keysOf(objects, 'upload/')
+    }
+    t.equal((await round(0)).length, 2, 'a node that starts finds it of use')
+    t.equal((await round(24)).length, 2, 'its last minute is not its end by every clock')
+    t.same(await round(25), [])
+    t.same((await keysOf(objects)).sort(), kept)
+  },
+)
+
 t.test('rounds go on, also after one that failed', async (t: Test) => {
   const objects = await createFileObjects(await tempFolder(t))
   let rounds = 0

@@ -14,8 +14,8 @@ export interface Told {
 /** Sends a request over a connection of its own and reads the whole answer; null: there was none. */
 export function tell(port: number, { method, path, headers = {}, body }: Ask): Promise<Told | null> {
   return new Promise((resolve) => {
-    const length =
-      body === undefined && method === 'GET' ? {} : { 'content-length': Buffer.byteLength(body ?? '') }
+    const isFramed = (body === undefined && method === 'GET') || 'transfer-encoding' in headers
+    const length = isFramed ? {} : { 'content-length': Buffer.byteLength(body ?? '') }
     const options = {
       host: '127.0.0.1',
       port,

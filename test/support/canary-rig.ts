@@ -164,30 +164,38 @@ function configuration({ url }: SingingUpstream, keys: ReadonlyMap<Caller, strin
   }
 }
 
+/** Audio of the host for the head of a request; null: that which everybody gets. */
+type AudioFor = (head: string) => Buffer | null
+
 /** What a node has to know that is nobody else's to know, and the host that its requests go out to. */
-async function environment(t: Teardown, canaries: Canaries, folder: string): Promise<Record<string, string>> {
+export async function environment(
+  t: Teardown,
+  canaries: Canaries,
+  folder: string,
+  audioFor?: AudioFor,
+): Promise<Record<string, string>> {
   const secretKey = Buffer.from(canaries.make('LARKWAY_SECRET_KEYS', 'secret').slice(0, 32)).toString(
     'base64',
   )
   const ca = join(folder, 'ca.pem')
   await writeFile(ca, AUTHORITY.cert)
   return {
+    PORT: '0',
     OWN_KEY: `sk-${canaries.make('key of the own provider', 'secret')}`,
     SHARED_KEY: `sk-${canaries.make('key of the shared provider', 'secret')}`,
     LARKWAY_SECRET_KEYS: secretKey,
     CANARY_CRASH: canaries.make('what hangs onto a crash', 'secret'),
-    CANARY_HOST_PORT: String(await startHost(t, canaries)),
+    CANARY_HOST_PORT: String(await startHost(t, canaries, audioFor)),
     NODE_EXTRA_CA_CERTS: ca,
   }
 }
 
 /** A host of audio and of webhooks: what it does is in the path. */
-async function startHost(t: Teardown, canaries: Canaries): Promise<number> {
+async function startHost(t: Teardown, canaries: Canaries, audioFor?: AudioFor): Promise<number> {
   const names = ['good.example', 'hooks.example', 'gone.example']
   const wav = singingWav(canaries.make('audio of a host', 'content'))
   const said = canaries.make('words of a host', 'foreign')
   const answers: Record<string, string> = {
-    audio: `200 OK\r\nContent-Type: audio/wav\r\nContent-Length: ${wav.length}`,
     moved: `302 Found\r\nLocation: https://good.example/audio?${said}`,
     astray: `302 Found\r\nLocation: https://${said}.example/${said}`,
     lost: `404 ${said}\r\nContent-Type: audio/wav`,
@@ -202,25 +210,31 @@ async function startHost(t: Teardown, canaries: Canaries): Promise<number> {
     AUTHORITY.issue(names),
     (socket, head) => {
       const [, what = ''] = /^[A-Z]+ \/([a-z]+)/.exec(head) ?? []
-      socket.write(
-        `HTTP/1.1 ${answers[what] ?? answers.lost}\r\nX-Said: ${said}\r\nConnection: close\r\n\r\n`,
-      )
-      socket.end(what === 'audio' ? wav : said)
+      const audio = what === 'audio' ? (audioFor?.(head) ?? wav) : null
+      const sent = `200 OK\r\nContent-Type: audio/wav\r\nContent-Length: ${audio?.length}`
+      const answer = audio === null ? (answers[what] ?? answers.lost) : sent
+      socket.write(`HTTP/1.1 ${answer}\r\nX-Said: ${said}\r\nConnection: close\r\n\r\n`)
+      socket.end(audio ?? said)
     },
   )
   return port
 }
 
-async function startServers(t: Teardown, canaries: Canaries) {
+/** Redis with a password, and a bucket. @param args further options of redis-server */
+export async function startServers(t: Teardown, canaries: Canaries, args: readonly string[] = []) {
   const password = canaries.make('password of Redis', 'secret')
-  const [redis, s3] = await Promise.all([startRedis(t, { args: ['--requirepass', password] }), startS3(t)])
+  const [redis, s3] = await Promise.all([
+    startRedis(t, { args: ['--requirepass', password, ...args] }),
+    startS3(t),
+  ])
   canaries.watch('secret key of S3', 'secret', s3.secretAccessKey)
   const { env } = await openBucket(t, s3)
   const url = `redis://:${password}@127.0.0.1:${redis.port}`
   return { redis, s3, password, bucket: env.S3_BUCKET ?? '', env: { ...env, REDIS_URL: url } }
 }
 
-async function startCollector(t: Teardown): Promise<{ url: string; received: () => Buffer }> {
+/** A receiver of traces. */
+export async function startCollector(t: Teardown): Promise<{ url: string; received: () => Buffer }> {
   const chunks: Buffer[] = []
   const url = await serveHttp(t as Parameters<typeof serveHttp>[0], (request, response) => {
     request.on('data', (chunk: Buffer) => chunks.push(chunk))

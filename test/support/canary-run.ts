@@ -8,7 +8,7 @@ import { type Caller, type CanaryRig, filesBelow } from './canary-rig.ts'
 import { type Canaries, type CanaryKind, type Finding, PIECE, singingWav } from './canary-values.ts'
 
 /** What a node has kept: what its things are called, and what is in them. */
-interface Kept {
+export interface Kept {
   readonly names: readonly string[]
   readonly values: readonly (Buffer | string)[]
   /**
@@ -18,10 +18,13 @@ interface Kept {
   readonly pages: readonly Buffer[]
 }
 
+/** Where to look. */
+export type KeptRig = Pick<CanaryRig, 'folder' | 'redis' | 'redisPassword' | 's3' | 'bucket'>
+
 type Part = Pick<Kept, 'names' | 'values'>
 
 /** Everything that there is in state and store. */
-async function keptBy(rig: CanaryRig): Promise<Kept> {
+export async function keptBy(rig: KeptRig): Promise<Kept> {
   const files = await filesBelow(join(rig.folder, 'data'))
   // It is there to be read by its owner alone, and is the key itself.
   const own = files.filter(({ name }) => !name.endsWith('/secret-key'))
@@ -94,7 +97,7 @@ function flat(value: unknown): Buffer[] {
   return Object.values(value).flatMap(flat)
 }
 
-async function objectsOf({ s3, bucket }: CanaryRig): Promise<Part> {
+async function objectsOf({ s3, bucket }: KeptRig): Promise<Part> {
   if (s3 === null) return { names: [], values: [] }
   const { endpoint, region, accessKeyId, secretAccessKey } = s3
   const client = new S3Client({
@@ -139,9 +142,13 @@ export class CanaryRun {
   readonly #canaries: Canaries
   readonly #rig: CanaryRig
 
-  constructor(canaries: Canaries, rig: CanaryRig) {
-    this.#canaries = canaries
+  /** @param whose goes before the names of what it sends */
+  constructor(all: Canaries, rig: CanaryRig, whose = '') {
+    this.#canaries = all
     this.#rig = rig
+    const canaries = {
+      make: (name: string, kind: CanaryKind) => all.make(`${whose}${name}`, kind),
+    }
     this.noise = canaries.make('header or path', 'foreign')
     const query = `token=${canaries.make('query of audio.url', 'content')}&sig=1`
     this.songs = {

@@ -69,7 +69,7 @@ export async function openDoors(t: Test, options: DoorsRigOptions): Promise<Door
     probe: createMediaProbe({ reader }),
     digester: createAudioDigester({ reader, hasher: workers.hasher, blocks, budget }),
     remoteAudio: createRemoteAudio({ spool, fetchAudio }),
-    results: { keep: () => Promise.reject(new Error('nothing is kept')) },
+    results: { keep: nothingKept, hold: nothingKept },
     jobs: { objects: createJobObjects({ objects, budget }), links, signals: createJobSignals() },
     log: LOG,
     tracing: null,
@@ -111,3 +111,5 @@ export function openToMore(
     },
   }
 }
+
+const nothingKept = () => Promise.reject(new Error('nothing is kept'))

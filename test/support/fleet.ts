@@ -21,6 +21,8 @@ type Variables = Readonly<Record<string, string>>
 export interface WorkspaceOptions {
   /** Of the route, in order. */
   readonly entries: readonly Fields[]
+  /** Further members of the route. */
+  readonly route?: Fields
   /** Further members of the key. */
   readonly key?: Fields
   /** Further members of the workspace: credits, trial, budget. */
@@ -53,7 +55,7 @@ export function tenantsOf({ providers, workspaces, config = {} }: TenantsOptions
     config: {
       rate_limit: { requests_per_minute: 100_000_000, burst: 100_000 },
       providers,
-      routes: byName((workspace, { entries }) => ({ workspace, entries })),
+      routes: byName((workspace, { entries, route = {} }) => ({ workspace, entries, ...route })),
       workspaces: byName((name, { key = {}, terms = {} }) => {
         const keys = [{ id: keyIdOf(name), app: 'web', sha256: hashKey(apiKeys.get(name) ?? ''), ...key }]
         return { apps: { web: { route: name } }, keys, ...terms }

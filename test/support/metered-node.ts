@@ -91,6 +91,7 @@ export async function startMeteredNode(
       await expect(200, ask('PUT', '/workspace/acme/stt-webhook', { url: hook.url }))
       await expect(200, ask('GET', '/v1/me'))
       await expect(200, ask('POST', '/v1/speech', { input: 'hello' }))
+      await expect(200, ask('POST', '/v1/speech', { input: 'hello' }))
       await expect(200, ask('POST', '/v1/transcription', { audio: AUDIO }))
       await expect(200, ask('POST', '/v1/chat', { messages: HELLO }))
       await expect(200, ask('POST', '/v1/chat', { messages: HELLO, stream: true }))
@@ -195,7 +196,7 @@ function configuration(baseUrl: string, keys: Readonly<Record<App, string>>): ob
         app,
         {
           workspace: 'acme',
-          ...(app === 'well' ? { shadow } : {}),
+          ...(app === 'well' ? { shadow, cache: {} } : {}),
           entries: ENTRIES[app].map((entry) => ({ provider: 'sandbox', model: 'morse-1', price, ...entry })),
         },
       ]),

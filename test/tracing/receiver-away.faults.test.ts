@@ -7,7 +7,8 @@ import { type Manner, startOtlpReceiver } from '../support/otlp-receiver.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
-const REQUESTS = process.env.LARKWAY_TEST_LONG === '1' ? 20_000 : 1_600
+const LONG = process.env.LARKWAY_TEST_LONG === '1'
+const REQUESTS = LONG ? 20_000 : 1_600
 const AT_ONCE = 16
 /** Of a heap that has room for a full queue and not for all spans, since V8 collects late what it has room for. */
 const SMALL_HEAP = '--max-old-space-size=64 --max-semi-space-size=2'
@@ -61,16 +62,16 @@ async function load(gateway: DemoProcess, count: number): Promise<Map<number, nu
 }
 
 /** Every request is answered, memory stays, spans that are lost are told of, and the process ends in its time. */
-async function assertUnharmed(t: Test, endpoint: string, reasons: RegExp): Promise<void> {
+async function assertUnharmed(t: Test, endpoint: string, reasons: RegExp, requests: number): Promise<void> {
   const small = { NODE_OPTIONS: SMALL_HEAP, OTEL_BSP_SCHEDULE_DELAY: '50' }
   const env = { ...small, OTEL_EXPORTER_OTLP_ENDPOINT: endpoint }
   const gateway = await open(t, env)
-  const quarter = REQUESTS / 4
+  const quarter = requests / 4
   t.same([...(await load(gateway, quarter))], [[200, quarter]])
   const beforeMiB = await residentMiB(gateway.pid)
-  t.same([...(await load(gateway, REQUESTS - quarter))], [[200, REQUESTS - quarter]])
+  t.same([...(await load(gateway, requests - quarter))], [[200, requests - quarter]])
   const grownMiB = (await residentMiB(gateway.pid)) - beforeMiB
-  t.ok(grownMiB < GROWTH_MAX_MIB, `grown by ${Math.round(grownMiB)} MiB in ${REQUESTS - quarter} requests`)
+  t.ok(grownMiB < GROWTH_MAX_MIB, `grown by ${Math.round(grownMiB)} MiB in ${requests - quarter} requests`)
   const startMs = performance.now()
   t.equal(await gateway.signal('SIGTERM'), 0)
   const stopMs = performance.now() - startMs
@@ -81,7 +82,7 @@ async function assertUnharmed(t: Test, endpoint: string, reasons: RegExp): Promi
   t.ok(told.every(({ reason, spans }) => reasons.test(String(reason)) && Number(spans) > 0))
   const lost = told.reduce((sum, { spans }) => sum + Number(spans), 0)
   // Of a call: itself, admit, body, attempt and settle; of a look at the account: itself and admit.
-  t.equal(lost, (REQUESTS / 2) * (5 + 2), 'every one of them')
+  t.equal(lost, (requests / 2) * (5 + 2), 'every one of them')
   t.comment(`${lost} spans lost, grown by ${grownMiB.toFixed(1)} MiB, stopped in ${stopMs.toFixed(0)} ms`)
   t.same(
     gateway.log.filter(({ level }) => level === 'error' || level === 'fatal'),
@@ -93,7 +94,7 @@ const OURS = 'the queue is full|not taken before the end'
 
 t.test('a receiver that is away', { timeout: 300_000 }, async (t) => {
   const port = await closedPort()
-  await assertUnharmed(t, `http://127.0.0.1:${port}`, new RegExp(`^(${OURS}|the receiver .*)$`))
+  await assertUnharmed(t, `http://127.0.0.1:${port}`, new RegExp(`^(${OURS}|the receiver .*)$`), REQUESTS)
 })
 
 t.test('one that refuses, fails, or hangs', { timeout: 600_000 }, async (t) => {
@@ -105,7 +106,8 @@ t.test('one that refuses, fails, or hangs', { timeout: 600_000 }, async (t) => {
   for (const [manner, reasons] of rows) {
     const receiver = await startOtlpReceiver(t)
     receiver.behave(manner)
-    await assertUnharmed(t, receiver.url, reasons)
+    // Memory is held to its bound at length above; for these a part is enough to fill the queue.
+    await assertUnharmed(t, receiver.url, reasons, LONG ? REQUESTS : REQUESTS / 2)
     t.ok(receiver.requests.length > 0)
   }
 })

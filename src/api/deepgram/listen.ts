@@ -9,6 +9,7 @@ import type { LiveMessage, LiveSink } from '../../live/messages.ts'
 import type { LiveSession } from '../../live/session.ts'
 import { seconds } from '../../live/transcript.ts'
 import { WholeFrames } from '../../media/pcm.ts'
+import { warningHeaders } from '../fact-headers.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { type SocketCall, socketEndpoint } from '../socket-endpoint.ts'
 import { BEHIND_BYTES, CLOSE, checkMessageSize, nodeStops, readMessage } from '../socket-messages.ts'
@@ -51,6 +52,7 @@ type Final = Extract<LiveMessage, { readonly type: 'final' }>
 
 /** One caller's WebSocket in Deepgram's messages. */
 class ListenSocket implements ClientSocketListener, LiveSink {
+  readonly headers: Readonly<Record<string, string>>
   readonly #call: SocketCall
   readonly #options: ListenOptions
   readonly #session: LiveSession
@@ -70,6 +72,7 @@ class ListenSocket implements ClientSocketListener, LiveSink {
     const { dependencies, context, admitted } = call
     this.#call = call
     this.#options = options
+    this.headers = warningHeaders(options.warnings)
     this.#frames = new WholeFrames(options.live.audio)
     const selection = dependencies.live.select(context, options.call)
     this.#session = dependencies.live.open({ context, call: options.call, selection, sink: this, admitted })

@@ -26,6 +26,7 @@ export interface ListenOptions {
   readonly utteranceEnd: boolean
   readonly vadEvents: boolean
   readonly languages: boolean
+  readonly warnings: readonly string[]
 }
 
 const ENCODINGS: Readonly<Record<string, LiveEncoding>> = {
@@ -35,12 +36,16 @@ const ENCODINGS: Readonly<Record<string, LiveEncoding>> = {
 }
 
 /** Options that change nothing of a transcript: names for the vendor's statistics, and what is always done. */
-const WITHOUT_EFFECT: DoorOptions = Object.fromEntries(
-  ['version', 'tag', 'extra', 'no_delay', 'punctuate', 'errors'].map((name) => [
-    name,
-    { fate: 'fixed', note: 'no effect' },
-  ]),
-)
+const WITHOUT_EFFECT: DoorOptions = {
+  ...Object.fromEntries(
+    ['version', 'tag', 'extra', 'no_delay', 'punctuate', 'errors'].map((name) => [
+      name,
+      { fate: 'fixed', note: 'no effect' },
+    ]),
+  ),
+  // Asked for by LiveKit's agents unless they are told otherwise.
+  filler_words: { fate: 'warned', note: 'whether they are written, the entry decides' },
+}
 const GROUPS: Readonly<Record<string, string>> = {
   ...Object.fromEntries(REDACTIONS.map((name) => [name, name])),
   true: 'pii',
@@ -75,14 +80,14 @@ export function readListenOptions(exchange: Exchange, principal: Principal): Lis
   const unkept = optOutIn(query)
   const utteranceEnd = isOn(query.text('utterance_end_ms'))
   const vadEvents = query.flag('vad_events') ?? false
-  query.settle('live transcription here has no such option')
+  const warnings = query.settle('live transcription here has no such option')
   const call = readLiveCall(exchange, fields)
   const { live } = call.payload
   return {
     call: { ...call, selectors: demanding(chosenBy(model, call.selectors, principal), unkept) },
     live,
     channels: multichannel ? live.audio.channels : 1,
-    ...{ utteranceEnd, vadEvents, languages },
+    ...{ utteranceEnd, vadEvents, languages, warnings },
   }
 }
 

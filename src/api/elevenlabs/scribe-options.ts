@@ -70,7 +70,8 @@ const STYLES = ['separate', 'combined']
 export function readScribeOptions(exchange: Exchange, fields: Fields, principal: Principal): ScribeRequest {
   const sent = new Map(queryValues(exchange.query).values)
   if (fields.kind === 'form')
-    for (const [name, values] of fields.values) sent.set(name, [...(sent.get(name) ?? []), ...values])
+    for (const [name, values] of fields.values)
+      sent.set(name, [...(sent.get(name) ?? []), ...(AS_JSON.has(name) ? values.flatMap(unwrapped) : values)])
   const form = new OptionReader({ kind: 'form', values: sent }, SCRIBE_OPTIONS)
   const model = form.text('model_id') ?? missing('model_id')
   const language = form.text('language_code')
@@ -127,10 +128,20 @@ function callbackOf(view: ScribeEventView): AskedCallback {
 const METADATA_BYTES_MAX = 16 * 1024
 const METADATA_LEVELS_MAX = 2
 
+/** Fields that the client of Python's writes as JSON, and as `null` where they are left out. */
+const AS_JSON: ReadonlySet<string> = new Set(['entity_detection', 'entity_redaction', 'webhook_metadata'])
+
+/** The texts of a list, nothing of null, and any other value as it is. */
+function unwrapped(text: string): readonly string[] {
+  const value = parsed(text)
+  if (value === null) return []
+  return Array.isArray(value) ? value.map(String) : [typeof value === 'string' ? value : text]
+}
+
 /** @throws GatewayError INVALID_REQUEST, also for what belongs to a webhook where none is asked for */
 function metadataIn(form: OptionReader, isAnnounced: boolean): unknown {
-  const stray = ['webhook_id', 'webhook_metadata'].find((name) => !isAnnounced && form.has(name))
-  if (stray !== undefined) throw invalidField(stray, MUST.beLeftOut('there is no `webhook: true`'))
+  if (!isAnnounced && form.has('webhook_metadata'))
+    throw invalidField('webhook_metadata', MUST.beLeftOut('there is no `webhook: true`'))
   const text = form.text('webhook_metadata')
   if (text === null) return null
   const value = Buffer.byteLength(text) > METADATA_BYTES_MAX ? null : parsed(text)

@@ -1,16 +1,17 @@
 import { type Static, Type } from 'typebox'
-import type { SpeechCall } from '../../contracts/calls.ts'
+import type { SpeechCall, SpeechResult } from '../../contracts/calls.ts'
 import type { Deltas } from '../../contracts/operations.ts'
 import { GatewayError, toGatewayError } from '../../errors.ts'
 import type { Call } from '../../gateway/call.ts'
 import type { AdmittedContext, CallContext } from '../../gateway/call-context.ts'
 import { run } from '../../gateway/pipeline.ts'
 import type { Services } from '../../gateway/services.ts'
-import type { Reply } from '../../inbound/exchange.ts'
+import type { Streaming } from '../../gateway/stream.ts'
+import type { Exchange, Reply } from '../../inbound/exchange.ts'
 import { invalid, invalidField } from '../../inbound/refusals.ts'
 import { type AcceptedAudio, acceptedAudio } from '../accept.ts'
 import { type Admitted, endpoint } from '../endpoint.ts'
-import { streamFacts } from '../fact-headers.ts'
+import { factHeaders, streamFacts } from '../fact-headers.ts'
 import { jsonReply, largeBase64 } from '../json-reply.ts'
 import { jsonRequest, optional, SEED_FIELD } from '../json-request.ts'
 import { Speech } from '../openapi/answers.ts'
@@ -181,7 +182,7 @@ export async function answerSpeech(call: Call<'speech'>, request: Admitted): Pro
     const formatted = await inAcceptedFormat(call, accepted, { context, services })
     return streamSpeech(formatted, request)
   }
-  const outcome = await run(services, context, { mode: 'whole', call })
+  const outcome = await run(services, context, { mode: 'whole', call, cached: true })
   exchange.onFinished(outcome.release)
   const { audio, mediaType } = outcome.result
   const block = { type: 'output_audio', base64: largeBase64(audio), media_type: mediaType }
@@ -193,7 +194,8 @@ export async function streamSpeech(
   call: Call<'speech'>,
   { exchange, context, dependencies: { services } }: Admitted,
 ): Promise<Reply> {
-  const streaming = await run(services, context, { mode: 'streamed', call })
+  const streaming = await run(services, context, { mode: 'streamed', call, cached: true })
+  if (streaming.whole !== undefined) return wholeAudio(streaming, streaming.whole, exchange)
   const { deltas, outcome } = streaming
   exchange.onFinished(() => void deltas.return().catch(() => {}))
   const ended = () => exchange.onFinished(outcome().release)
@@ -204,6 +206,20 @@ export async function streamSpeech(
   }
   const headers = { 'content-type': first.value.mediaType, ...streamFacts(streaming, call) }
   return { status: 200, headers, body: { stream: bytesOf(first.value, deltas, context, ended) } }
+}
+
+/** Audio that is here as a whole, so that its length is known. */
+function wholeAudio(
+  streaming: Streaming<'speech'>,
+  { audio, mediaType }: SpeechResult,
+  exchange: Exchange,
+): Reply {
+  const { envelope, release } = streaming.outcome()
+  exchange.onFinished(release)
+  const [first] = audio
+  // One run of bytes goes out as it is.
+  const body = audio.length === 1 && first !== undefined ? first : audio
+  return { status: 200, headers: { 'content-type': mediaType, ...factHeaders(envelope) }, body }
 }
 
 /** Bytes of the audio. A failure can no longer become a status: it cuts the connection, and is noted for the log. */

@@ -4,6 +4,7 @@ import { toAbortSignal } from '../../cancellation.ts'
 import type { VideoOutput } from '../../contracts/generation.ts'
 import type { UpstreamStream } from '../../contracts/upstream.ts'
 import { GatewayError } from '../../errors.ts'
+import { requirementsFor } from '../../gateway/eligibility.ts'
 import { traced } from '../../gateway/operation.ts'
 import { run } from '../../gateway/pipeline.ts'
 import { type Dependencies, endpoint } from '../endpoint.ts'
@@ -27,10 +28,15 @@ interface VideoCaller {
   readonly policyVersionId: string
   readonly traceparent: string | undefined
   readonly signal: AbortSignal
+  /** Nothing of them may be kept. */
+  readonly keepsNothing: boolean
+  /** Is called when the answer is over. */
+  readonly onFinished: (release: () => void) => void
 }
 
 /**
- * Videos as the caller gets them. One that only our credential opens is fetched into the object store.
+ * Videos as the caller gets them. One that only our credential opens is fetched into the object store, or into the
+ * answer where nothing may be kept.
  *
  * @throws GatewayError UPSTREAM_OUTCOME_UNKNOWN for a video that was made and cannot be had, so that nobody
  *         orders it again without thinking; DEPENDENCY_UNAVAILABLE when the store fails; the signal's reason
@@ -50,13 +56,14 @@ async function blockOf(video: VideoOutput, caller: VideoCaller, keeping: Keeping
   const type = 'output_video'
   if (video.kind === 'url') return { type, url: video.url, media_type: video.media_type }
   if (video.kind === 'base64') return { type, base64: largeText(video.base64), media_type: video.media_type }
-  const { url, mediaType } = await fetched(video, caller, keeping)
-  return { type, url, media_type: mediaType }
+  return { type, ...(await fetched(video, caller, keeping)) }
 }
 
-interface Kept {
-  readonly url: string
-  readonly mediaType: string
+/** What stands in the answer for a video that was fetched. */
+interface Fetched {
+  readonly url?: string
+  readonly base64?: ReturnType<typeof largeText>
+  readonly media_type: string
 }
 
 /** Every try but the last gets half of the time that is left, so that one that hangs does not use it up. */
@@ -64,7 +71,7 @@ async function fetched(
   video: VideoOutput & { kind: 'fetch' },
   caller: VideoCaller,
   keeping: Keeping,
-): Promise<Kept> {
+): Promise<Fetched> {
   const { signal, policyVersionId } = caller
   const untilMs = performance.now() + FETCH_MS
   const pauseMs = keeping.services.timing?.resendMs ?? PAUSE_MS
@@ -90,15 +97,21 @@ async function fetched(
 async function fetchOnce(
   { request, media_type }: VideoOutput & { kind: 'fetch' },
   deadlineMs: number,
-  { workspace, traceparent, signal }: VideoCaller,
+  { workspace, traceparent, signal, keepsNothing, onFinished }: VideoCaller,
   { services, results }: Keeping,
-): Promise<Kept> {
+): Promise<Fetched> {
   const context = traceparent === undefined ? undefined : { traceparent }
   const reply = await services.open(traced(request, context), { deadlineMs, signal })
   try {
     if (reply.status !== 200) throw new Error(`the provider answered ${reply.status}`)
     const mediaType = typeOf(reply) ?? media_type
-    return { url: await results.keep(reply.chunks, { workspace, mediaType, signal }), mediaType }
+    if (keepsNothing) {
+      const { base64, release } = await results.hold(reply.chunks)
+      onFinished(release)
+      return { base64: largeText(base64), media_type: mediaType }
+    }
+    const url = await results.keep(reply.chunks, { workspace, mediaType, signal })
+    return { url, media_type: mediaType }
   } finally {
     // The connection of an answer that nobody reads to its end would stay open.
     await reply.chunks[Symbol.asyncIterator]().return?.()
@@ -141,7 +154,8 @@ export const video = endpoint({
   summary: 'Generate a video',
   description:
     'Waits until the video is ready. A video that only the gateway’s credential can open is stored for a day ' +
-    'behind a signed URL. A video is ordered once: if its outcome is unknown, it isn’t ordered again.',
+    'behind a signed URL, or stands in the answer as base64 under `retention: zero`. A video is ordered once: ' +
+    'if its outcome is unknown, it isn’t ordered again.',
   scope: 'inference',
   body: videoRequest,
   answers: [{ status: 200, description: 'the video', contents: [json(Videos)] }],
@@ -155,6 +169,8 @@ export const video = endpoint({
       policyVersionId: envelope.policy_version_id,
       traceparent: context.trace?.traceparent ?? context.traceparent,
       signal: toAbortSignal(context.signal),
+      keepsNothing: requirementsFor(call.selectors, context.principal)?.retentionDays === 0,
+      onFinished: (release: () => void) => void exchange.onFinished(release),
     }
     const content_blocks = await context.externalWait(videoBlocks(result.videos, owner, dependencies))
     return jsonReply({ ...envelope, content_blocks })

@@ -1,16 +1,25 @@
 import { Type } from 'typebox'
-import { endpoint } from '../endpoint.ts'
+import type { Deltas } from '../../contracts/operations.ts'
+import type { CallOf } from '../../gateway/call.ts'
+import { run } from '../../gateway/pipeline.ts'
+import type { Reply } from '../../inbound/exchange.ts'
+import { type Admitted, endpoint } from '../endpoint.ts'
+import { streamFacts } from '../fact-headers.ts'
 import { optional } from '../json-request.ts'
 import { readSpeech, SpeechBody, streamSpeech } from '../native/speech.ts'
 import { SPEECH_FACTS } from '../openapi/headers.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
+import { type EventStream, eventStreamReply } from '../sse.ts'
 import { MODEL_FIELD, OPENAI, openaiAnswer, openaiRequest, VOICE_FIELD, voiceOf } from './door.ts'
 
 const OpenAiSpeechBody = Type.Object({
   model: MODEL_FIELD,
   ...SpeechBody.properties,
   voice: VOICE_FIELD,
-  stream_format: optional(Type.Literal('audio'), 'the body is the audio; there are no events'),
+  stream_format: optional(
+    Type.Enum(['audio', 'sse']),
+    'the body is the audio, the default, or events with it',
+  ),
 })
 
 const openaiSpeechRequest = openaiRequest(
@@ -20,7 +29,10 @@ const openaiSpeechRequest = openaiRequest(
   ['instructions'],
 )
 
-/** Answers with the audio as the body, whatever the `Accept` header says. */
+const EVENTS =
+  'With `stream_format: sse`: `speech.audio.delta` with base64 in `audio`, and `speech.audio.done` with tokens.'
+
+/** Answers with the audio as the body, or in events, whatever the `Accept` header says. */
 export const audioSpeech = endpoint({
   ...OPENAI,
   method: 'POST',
@@ -28,7 +40,43 @@ export const audioSpeech = endpoint({
   id: 'openaiSpeech',
   summary: 'Text to speech',
   body: openaiSpeechRequest,
-  answers: [openaiAnswer([{ type: 'audio/*', schema: { type: 'string', format: 'binary' } }], SPEECH_FACTS)],
+  answers: [
+    openaiAnswer(
+      [
+        { type: 'audio/*', schema: { type: 'string', format: 'binary' } },
+        { type: 'text/event-stream', schema: { type: 'string', description: EVENTS } },
+      ],
+      SPEECH_FACTS,
+    ),
+  ],
   errors: CALL_ERRORS,
-  handle: (request) => streamSpeech(request.body.call, request),
+  handle: ({ body: { call, fields }, ...request }) =>
+    fields.stream_format === 'sse' ? speechEvents(call, request) : streamSpeech(call, request),
 })
+
+/** The audio piece by piece in events, each of which has whole bytes. */
+async function speechEvents(
+  call: CallOf<'speech'>,
+  { exchange, context, dependencies: { services } }: Admitted,
+): Promise<Reply> {
+  const streaming = await run(services, context, { mode: 'streamed', call })
+  const stream: EventStream<Deltas['speech']> = {
+    deltas: streaming.deltas,
+    headers: streamFacts(streaming, call),
+    event: ({ bytes }) => ({
+      type: 'speech.audio.delta',
+      audio: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64'),
+    }),
+    done() {
+      const outcome = streaming.outcome()
+      exchange.onFinished(outcome.release)
+      const { input_tokens: input, output_tokens: output } = outcome.envelope.usage
+      // The format has no place for characters, and no way to say that tokens are not known.
+      const usage = { input_tokens: input ?? 0, output_tokens: output ?? 0 }
+      const total_tokens = usage.input_tokens + usage.output_tokens
+      return [{ type: 'speech.audio.done', usage: { ...usage, total_tokens } }]
+    },
+    terminator: null,
+  }
+  return eventStreamReply(stream, exchange, context)
+}

@@ -37,6 +37,10 @@ export const HEADERS = {
   'X-LK-Requested-Purpose': header('the purpose sent, percent-encoded'),
   'X-LK-Applied-Purpose': header('the purpose of the entry that answered, percent-encoded'),
   'X-LK-Cost-Usd': header('what the provider charges, USD'),
+  'X-LK-Cache': header('whether the audio was made for an earlier call, where the route keeps speech', {
+    type: 'string',
+    enum: ['hit', 'miss'],
+  }),
   'X-LK-Warnings': header('JSON array of lines, ASCII, up to 2 KiB'),
   'X-LK-Usage-Audio-Seconds': usage('audio_seconds', 'number'),
   'X-LK-Usage-Billable-Audio-Seconds': usage('billable_audio_seconds', 'number'),
@@ -86,7 +90,11 @@ export const TRANSCRIPT_FACTS: readonly HeaderName[] = [
 ]
 
 /** Beside speech that is the body. */
-export const SPEECH_FACTS: readonly HeaderName[] = [...FACTS, 'X-LK-Usage-Audio-Output-Characters']
+export const SPEECH_FACTS: readonly HeaderName[] = [
+  ...FACTS,
+  'X-LK-Usage-Audio-Output-Characters',
+  'X-LK-Cache',
+]
 
 /** Beside what a model has written, or vectors, in OpenAI's shapes. */
 export const TOKEN_FACTS: readonly HeaderName[] = [

@@ -95,7 +95,6 @@ t.test('values that cannot be kept are refused by their names', async (t) => {
     ['entity_redaction=all', 'entity_redaction'],
     ['diarize=perhaps', 'diarize'],
     ['num_speakers=33', 'speaker_count_hint'],
-    ['webhook_id=w1', 'webhook_id'],
     ['webhook=true&webhook_metadata=[1]', 'webhook_metadata'],
   ] as const)
     t.equal(refusalOf(fields).extra.param, param, fields)
@@ -104,4 +103,20 @@ t.test('values that cannot be kept are refused by their names', async (t) => {
   t.match(redacted, { options: { redaction: ['pii'] }, warnings: [] })
   t.same(read('modl_id=x').warnings, ['modl_id: unknown field, ignored; did you mean model_id?'])
   t.match(read('').options, { detect_language: true, language: null, timestamps: 'word' })
+})
+
+t.test("fields that Python's client writes as JSON", async (t) => {
+  const form = (fields: Readonly<Record<string, string>>) => {
+    const values = new Map(Object.entries({ model_id: 'a', ...fields }).map(([name, text]) => [name, [text]]))
+    const exchange = { query: '', headers: {} } as unknown as Exchange
+    return readScribeOptions(exchange, { kind: 'form', values }, principal())
+  }
+  const left = { webhook_metadata: 'null', entity_detection: 'null', entity_redaction: 'null' }
+  t.same(form(left), form({}), 'null is what was left out')
+  const asked = form({ ...left, entity_detection: '["pii", "phi"]', entity_redaction: '["pii", "phi"]' })
+  t.match(asked, { options: { redaction: ['pii', 'phi'] }, warnings: [] })
+  t.match(form({ entity_redaction: '"pci"' }), { options: { redaction: ['pci'] } })
+  t.match(form({ entity_redaction: 'pci' }), { options: { redaction: ['pci'] } })
+  t.throws(() => form({ entity_redaction: '[7]' }), { message: /`entity_redaction`/ })
+  t.throws(() => form({ entity_detection: '["pii"]' }), { message: /`entity_detection`/ })
 })

@@ -152,3 +152,32 @@ t.test('JSON that was typed is an object, nothing, or a fault', async (t) => {
   t.equal(jsonText({}), '')
   t.same(readJsonObject(jsonText({ a: { b: 1 } })).value, { a: { b: 1 } })
 })
+
+t.test('several addresses, one per line, are the servers of one provider', async (t) => {
+  const compatible = { ...form({ kind: 'openai-compatible' }), name: 'acme.x' }
+  const issues = (change: Partial<ProviderForm>) =>
+    providerIssues({ ...compatible, ...change }, { ...NEW, setsAddress: true })
+  const body = (change: Partial<ProviderForm>) => bodyOf({ ...compatible, ...change }, { setsAddress: true })
+  const two = 'http://one.test/v1\n  http://two.test/v1 \n'
+  t.same(body({ baseUrl: 'http://one.test/v1\n' }), {
+    kind: 'openai-compatible',
+    base_url: 'http://one.test/v1',
+  })
+  const base_urls = ['http://one.test/v1', 'http://two.test/v1']
+  t.same(body({ baseUrl: two }), { kind: 'openai-compatible', base_urls })
+  t.same(body({ baseUrl: two, healthPath: ' /health ' }).health, { path: '/health' })
+  const stored: ProviderAnswer = {
+    ...{ ...STORED, kind: 'openai-compatible', facts: {} },
+    ...{ base_urls, health: { path: '/health', interval_ms: 200 } },
+  }
+  const kept = bodyOf(providerForm(stored, KINDS), { setsAddress: true })
+  t.same(kept, { kind: 'openai-compatible', base_urls, health: { interval_ms: 200, path: '/health' } })
+
+  t.equal(issues({ baseUrl: two }).baseUrl, undefined)
+  t.equal(issues({ baseUrl: '' }).baseUrl, 'Required for openai-compatible.')
+  t.equal(issues({ baseUrl: 'http://one.test http://one.test' }).baseUrl, 'Enter each address once.')
+  t.equal(issues({ baseUrl: `${two} ftp://three.test` }).baseUrl, 'Enter an http or https URL.')
+  t.match(issues({ baseUrl: two, kind: 'deepgram' }).baseUrl, /^Enter one address/)
+  for (const healthPath of ['health', '//evil.test'])
+    t.equal(issues({ baseUrl: two, healthPath }).healthPath, 'Enter a path such as /health.')
+})

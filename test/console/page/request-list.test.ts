@@ -25,6 +25,7 @@ const START_MS = Date.parse('2026-11-20T09:00:00.000Z')
 /** The nth request, one a second. */
 const request = (n: number, more: Partial<RequestAnswer> = {}): RequestAnswer => ({
   live: null,
+  cache: null,
   record_id: `rec_${n}`,
   id: `req_${n}`,
   at: new Date(START_MS + n * 1_000).toISOString(),

@@ -37,6 +37,9 @@ t.test('what is the default is not written', async (t) => {
   )
   t.same(Object.keys(fields).sort(), ['entries', 'workspace'])
   t.same(fieldsOf(after({ do: 'published', published: false })).published, false)
+  const batch = { do: 'live_fallback', liveFallback: 'batch' } as const
+  t.same(fieldsOf(after(batch)).live_fallback, 'batch')
+  t.same(fieldsOf(after(batch, { ...batch, liveFallback: 'none' })), ROUTE)
 })
 
 t.test('entries are added, moved, changed and removed by keys that stay theirs', async (t) => {
@@ -60,6 +63,7 @@ t.test('an edit that changes nothing answers the same object', async (t) => {
   for (const edit of [
     { do: 'strategy', strategy: 'weighted' },
     { do: 'published', published: true },
+    { do: 'live_fallback', liveFallback: 'none' },
     { do: 'move', from: 1, to: 1 },
     { do: 'move', from: 9, to: 0 },
   ] as const)
@@ -104,5 +108,7 @@ t.test('routes say the same however they are written', async (t) => {
   } as const
   t.ok(saysTheSame(ROUTE, reversed))
   t.notOk(saysTheSame(ROUTE, { ...ROUTE, entries: [second!, first!] }))
+  t.ok(saysTheSame(ROUTE, { ...ROUTE, live_fallback: 'none' }))
   t.notOk(saysTheSame(ROUTE, { ...ROUTE, published: false }))
+  t.notOk(saysTheSame(ROUTE, { ...ROUTE, live_fallback: 'batch' }))
 })

@@ -14,7 +14,9 @@ export function Attempts({ request }: { readonly request: RequestAnswer }) {
       { class: 'quiet' },
       request.replayed
         ? 'Replayed from an earlier request. No provider was called.'
-        : 'No provider was called.',
+        : request.cache === 'hit'
+          ? 'From the speech cache. No provider was called.'
+          : 'No provider was called.',
     )
   }
   return h(

@@ -453,6 +453,8 @@ export interface RequestAnswer {
   readonly policy_version_id: string | null
   readonly job_id: string | null
   readonly replayed: boolean
+  /** Whether the answer is speech that was made for another call; null: its route keeps none. */
+  readonly cache: 'hit' | 'miss' | null
   readonly attempts: readonly {
     readonly provider: string
     readonly model: string

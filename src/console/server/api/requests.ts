@@ -110,6 +110,7 @@ export function requestAnswer(record: RequestRecord, keyName: string | null = nu
     policy_version_id: record.policyVersionId,
     job_id: record.jobId,
     replayed,
+    cache: record.cache ?? null,
     attempts,
     usage,
     cost_usd: record.costUsd,

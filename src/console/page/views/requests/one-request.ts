@@ -129,6 +129,9 @@ function RequestFacts(props: { readonly workspace: string; readonly request: Req
       ['Received', bytes(request.received_bytes)],
       ['Sent', bytes(request.sent_bytes)],
       ['Cost', orNone(request.cost_usd, usd)],
+      ...(request.cache === null
+        ? []
+        : [['Speech cache', request.cache === 'hit' ? 'Hit' : 'Miss'] as const]),
       ...used.map(([name, count]) => [words(name), number(count ?? 0, decimalsOf(count ?? 0))] as const),
       ...(live === null ? [] : sessionFacts(live)),
       ...(job === null

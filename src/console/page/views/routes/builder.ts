@@ -246,7 +246,7 @@ function RouteSettings(props: {
   readonly readOnly: boolean
 }) {
   const { editing, edit, issues, readOnly } = props
-  const { strategy, published } = editing
+  const { strategy, published, rest } = editing
   return h(
     'div',
     { class: 'stack stack-tight' },
@@ -274,10 +274,27 @@ function RouteSettings(props: {
         disabled: readOnly,
       }),
       h(Checkbox, {
+        label: 'Live fallback',
+        checked: editing.liveFallback === 'batch',
+        onChange: (on: boolean) => edit({ do: 'live_fallback', liveFallback: on ? 'batch' : 'none' }),
+        hint:
+          editing.liveFallback === 'batch'
+            ? 'If no live model is left, sessions go on in pieces at models for files.'
+            : 'Sessions end if no live model is left.',
+        disabled: readOnly,
+      }),
+      h(Checkbox, {
         label: 'Enabled',
         checked: published,
         onChange: (on: boolean) => edit({ do: 'published', published: on }),
         hint: published ? 'Apps can use this route.' : 'Requests from its apps fail.',
+        disabled: readOnly,
+      }),
+      h(Checkbox, {
+        label: 'Cache speech',
+        checked: rest.cache !== undefined,
+        onChange: (on: boolean) => edit({ do: 'cache', cache: on ? {} : undefined }),
+        hint: issues.fields.get('cache')?.join(' ') ?? 'Same text, same voice: made once, then kept.',
         disabled: readOnly,
       }),
     ),

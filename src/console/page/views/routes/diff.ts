@@ -179,7 +179,10 @@ function commonLengths(a: readonly string[], b: readonly string[]): (i: number, 
 }
 
 /** Keys that come first, in this order; the others follow by name. */
-const FIRST = ['workspace', 'strategy', 'published', 'entries', 'provider', 'model', 'weight', 'profile']
+const FIRST = [
+  ...['workspace', 'strategy', 'published', 'live_fallback', 'entries'],
+  ...['provider', 'model', 'weight', 'profile'],
+]
 
 /**
  * A route as the configuration file would have it, in YAML: one thing a line and no commas, so that a line differs only

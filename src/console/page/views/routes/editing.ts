@@ -1,6 +1,6 @@
 import { useEffect, useReducer, useRef } from 'preact/hooks'
 import type { EntryFields, RouteFields } from '../../../../catalog/file.ts'
-import type { Strategy } from '../../../../contracts/catalog.ts'
+import type { LiveFallback, Strategy } from '../../../../contracts/catalog.ts'
 import type { ModelsAnswer, RouteAnswer, WorkspaceAnswer } from '../../../server/api/answers.ts'
 import { type ApiError, api, isPassing, onSignedInAgain, toApiError } from '../../api.ts'
 
@@ -18,9 +18,10 @@ export interface EditedEntry {
 /** A route while it is edited. Nothing of it is changed in place. */
 export interface Editing {
   /** Fields that the page does not edit, kept as they came. */
-  readonly rest: Omit<RouteFields, 'entries' | 'strategy' | 'published'>
+  readonly rest: Omit<RouteFields, 'entries' | 'strategy' | 'published' | 'live_fallback'>
   readonly strategy: Strategy
   readonly published: boolean
+  readonly liveFallback: LiveFallback
   readonly entries: readonly EditedEntry[]
   readonly nextKey: number
 }
@@ -28,7 +29,9 @@ export interface Editing {
 export type Edit =
   | { readonly do: 'load'; readonly fields: RouteFields }
   | { readonly do: 'strategy'; readonly strategy: Strategy }
+  | { readonly do: 'live_fallback'; readonly liveFallback: LiveFallback }
   | { readonly do: 'published'; readonly published: boolean }
+  | { readonly do: 'cache'; readonly cache: RouteFields['cache'] }
   | { readonly do: 'add'; readonly entry: EntryFields }
   | { readonly do: 'remove'; readonly key: number }
   | { readonly do: 'move'; readonly from: number; readonly to: number }
@@ -52,8 +55,16 @@ export function edited(editing: Editing, edit: Edit): Editing {
       return editingOf(edit.fields, editing)
     case 'strategy':
       return edit.strategy === editing.strategy ? editing : { ...editing, strategy: edit.strategy }
+    case 'live_fallback':
+      return edit.liveFallback === editing.liveFallback
+        ? editing
+        : { ...editing, liveFallback: edit.liveFallback }
     case 'published':
       return edit.published === editing.published ? editing : { ...editing, published: edit.published }
+    case 'cache': {
+      const { cache: _, ...rest } = editing.rest
+      return { ...editing, rest: edit.cache === undefined ? rest : { ...rest, cache: edit.cache } }
+    }
     case 'add': {
       const entry = { key: nextKey, fields: edit.entry, unread: {} }
       return { ...editing, entries: [...entries, entry], nextKey: nextKey + 1 }
@@ -80,7 +91,13 @@ export function edited(editing: Editing, edit: Edit): Editing {
  * to have no entries at all.
  */
 export function editingOf(fields: RouteFields, before?: Editing): Editing {
-  const { entries: list, strategy = 'priority', published = true, ...rest } = fields
+  const {
+    entries: list,
+    strategy = 'priority',
+    published = true,
+    live_fallback: liveFallback = 'none',
+    ...rest
+  } = fields
   const entries = Array.isArray(list) ? (list as readonly EntryFields[]) : []
   const first = before?.nextKey ?? 0
   const keys = entries.map((entry, index) => {
@@ -92,17 +109,19 @@ export function editingOf(fields: RouteFields, before?: Editing): Editing {
     rest,
     strategy,
     published,
+    liveFallback,
     entries: entries.map((entry, index) => ({ key: keys[index] ?? index, fields: entry, unread: {} })),
     nextKey: Math.max(first, ...keys.map((key) => key + 1), 0),
   }
 }
 
 /** The route as it would be saved, without defaults. */
-export function fieldsOf({ rest, strategy, published, entries }: Editing): RouteFields {
+export function fieldsOf({ rest, strategy, published, liveFallback, entries }: Editing): RouteFields {
   return {
     ...rest,
     ...(strategy === 'priority' ? {} : { strategy }),
     ...(published ? {} : { published }),
+    ...(liveFallback === 'none' ? {} : { live_fallback: liveFallback }),
     entries: entries.map(({ fields }) => fields),
   }
 }
@@ -321,7 +340,7 @@ export function readIssues(lines: readonly string[], route: string): RouteIssues
   return { entries, fields, others }
 }
 
-const ROUTE_FIELDS = ['entries', 'strategy', 'published', 'live_fallback', 'workspace']
+const ROUTE_FIELDS = ['entries', 'strategy', 'published', 'live_fallback', 'cache', 'workspace']
 
 /** Issues of one field of an entry. */
 export function entryIssues(issues: RouteIssues, index: number, field: string): readonly string[] {

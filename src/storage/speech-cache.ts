@@ -1,0 +1,336 @@
+import { hash } from 'node:crypto'
+import type { ByteBudget } from '../contracts/budget.ts'
+import type { CacheTerms } from '../contracts/catalog.ts'
+import type { ObjectInfo, Objects } from '../contracts/objects.ts'
+import type { Slots } from '../contracts/slots.ts'
+import type { CachePlace, CacheWatch, KeptSpeech, SpeechCache } from '../contracts/speech-cache.ts'
+import { copyBytes, objectBytes } from './body-bytes.ts'
+import { isScarce } from './budget.ts'
+
+/** Part of the memory of the process that speech may hold, and the most that one answer may. */
+const MEMORY_SHARE = 1 / 16
+const ANSWER_SHARE = 1 / 8
+/** About what an answer takes beside its audio, bytes. */
+const ANSWER_OVERHEAD = 512
+
+/** First bytes of an object: a line of JSON that says what follows, filled up with spaces. */
+const HEAD_BYTES = 512
+/** Of the layout of objects: what another release has written in another one is not there. */
+const LAYOUT = 1
+/** Longest that a caller waits for the store, who can have the audio from a provider instead. */
+const FIND_MS = 1_000
+const KEEP_MS = 10_000
+/** How long the store is left alone after it did not answer in time. */
+const PAUSE_MS = 5_000
+/** By how much the clock of the node that kept it may be ahead. */
+const AHEAD_MS = 60_000
+
+/** How often a node that keeps speech looks at the sum over all nodes, at least; sooner where it has kept much. */
+const LOOK_MS = 30_000
+const LOOK_SHARE = 1 / 8
+/** What is left of the most that may be kept when room is made, so that it is not made again at once. */
+const LEFT_SHARE = 7 / 8
+
+export interface SpeechCacheOptions {
+  readonly objects: Objects
+  readonly budget: ByteBudget
+  /** Over all nodes one at a time makes room. */
+  readonly slots: Pick<Slots, 'take'>
+  /** Absent: nobody counts. */
+  readonly watch?: Pick<CacheWatch, 'evicted'> | undefined
+  readonly now?: () => number
+}
+
+/** Keeps speech in the memory of this node and as objects `cache/<workspace>/<digest>/0`. */
+export function createSpeechCache(options: SpeechCacheOptions): SpeechCache {
+  return new TieredSpeechCache(options)
+}
+
+interface DatedSpeech extends KeptSpeech {
+  readonly keptAtMs: number
+}
+
+class TieredSpeechCache implements SpeechCache {
+  readonly #objects: Objects
+  readonly #budget: ByteBudget
+  readonly #memory: SpeechMemory
+  readonly #room: RoomKeeper
+  readonly #now: () => number
+  #pausedUntilMs = 0
+
+  constructor({ objects, budget, slots, watch, now = Date.now }: SpeechCacheOptions) {
+    this.#objects = objects
+    this.#budget = budget
+    this.#memory = new SpeechMemory(budget)
+    this.#room = new RoomKeeper(objects, slots, watch, now)
+    this.#now = now
+  }
+
+  recall({ digest }: CachePlace, terms: CacheTerms): KeptSpeech | null {
+    const kept = this.#memory.get(digest)
+    if (kept === null || this.#isFresh(kept, terms)) return kept
+    this.#memory.drop(digest)
+    return null
+  }
+
+  async find(place: CachePlace, terms: CacheTerms): Promise<KeptSpeech | null> {
+    if (this.#isPaused()) return null
+    const signal = AbortSignal.timeout(FIND_MS)
+    try {
+      const kept = await this.#read(objectName(place), signal)
+      if (kept === null || !this.#isFresh(kept, terms)) return null
+      this.#memory.put(place.digest, kept)
+      return kept
+    } catch {
+      // An object that is not there fails like a store that is away; only one that hangs holds callers up.
+      if (signal.aborted) this.#pause()
+      return null
+    }
+  }
+
+  async keep(place: CachePlace, terms: CacheTerms, { audio, mediaType }: KeptSpeech): Promise<void> {
+    const kept = { audio, mediaType, keptAtMs: this.#now() }
+    this.#memory.put(place.digest, kept)
+    const head = headOf(kept)
+    const bytes = HEAD_BYTES + audio.length
+    if (head === null || bytes > terms.maxBytes || this.#isPaused()) return
+    const signal = AbortSignal.timeout(KEEP_MS)
+    try {
+      await this.#objects.put(objectName(place), piecesOf(head, audio), bytes, { signal })
+    } catch {
+      if (signal.aborted) this.#pause()
+      return
+    }
+    // Nobody waits for room to be made.
+    void this.#room.kept(place.workspace, bytes, terms)
+  }
+
+  close(): void {
+    this.#memory.clear()
+  }
+
+  /** @returns null when the object is not what was kept */
+  async #read(name: string, signal: AbortSignal): Promise<DatedSpeech | null> {
+    const head = readHead(
+      await copyBytes(objectBytes(this.#objects, name, 0, HEAD_BYTES, signal), HEAD_BYTES),
+    )
+    if (head === null) return null
+    const { bytes, sha256, mediaType, keptAtMs } = head
+    this.#budget.charge(bytes)
+    try {
+      const rest = objectBytes(this.#objects, name, HEAD_BYTES, HEAD_BYTES + bytes, signal)
+      const audio = await copyBytes(rest, bytes)
+      return hash('sha256', audio) === sha256 ? { audio, mediaType, keptAtMs } : null
+    } finally {
+      this.#budget.refund(bytes)
+    }
+  }
+
+  #isFresh({ keptAtMs }: DatedSpeech, { ttlSeconds }: CacheTerms): boolean {
+    const ageMs = this.#now() - keptAtMs
+    return ageMs < ttlSeconds * 1000 && ageMs > -AHEAD_MS
+  }
+
+  #isPaused(): boolean {
+    return this.#now() < this.#pausedUntilMs
+  }
+
+  #pause(): void {
+    this.#pausedUntilMs = this.#now() + PAUSE_MS
+  }
+}
+
+/** A name of the configuration is a segment of a key as it is, so that no two workspaces share one. */
+function prefixOf(workspace: string): string {
+  return `cache/${workspace}/`
+}
+
+function objectName({ workspace, digest }: CachePlace): string {
+  return `${prefixOf(workspace)}${digest}/0`
+}
+
+async function* piecesOf(head: Uint8Array, audio: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield head
+  if (audio.length > 0) yield audio
+}
+
+/** First bytes of an object; null when what is to be said does not fit. */
+function headOf({ audio, mediaType, keptAtMs }: DatedSpeech): Uint8Array | null {
+  const fields = {
+    layout: LAYOUT,
+    bytes: audio.length,
+    sha256: hash('sha256', audio),
+    media_type: mediaType,
+    kept_at_ms: keptAtMs,
+  }
+  const text = Buffer.from(JSON.stringify(fields))
+  return text.length > HEAD_BYTES ? null : Buffer.concat([text, Buffer.alloc(HEAD_BYTES - text.length, ' ')])
+}
+
+function readHead(bytes: Uint8Array) {
+  const fields = parsed(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString())
+  const { layout, bytes: length, sha256, media_type: mediaType, kept_at_ms: keptAtMs } = fields
+  if (layout !== LAYOUT || typeof sha256 !== 'string' || typeof mediaType !== 'string') return null
+  if (!Number.isSafeInteger(length) || (length as number) < 0 || typeof keptAtMs !== 'number') return null
+  return { bytes: length as number, sha256, mediaType, keptAtMs }
+}
+
+function parsed(text: string): Readonly<Record<string, unknown>> {
+  try {
+    return Object(JSON.parse(text))
+  } catch {
+    return {}
+  }
+}
+
+/** The speech that was asked for last, as far as the memory of the process has room for it. */
+class SpeechMemory {
+  readonly #budget: ByteBudget
+  readonly #limit: number
+  /** By digest, the one that was asked for last at the end. */
+  readonly #kept = new Map<string, DatedSpeech>()
+  #held = 0
+
+  constructor(budget: ByteBudget) {
+    this.#budget = budget
+    this.#limit = budget.limit * MEMORY_SHARE
+  }
+
+  get(digest: string): DatedSpeech | null {
+    const kept = this.#kept.get(digest)
+    if (kept === undefined) return null
+    this.#kept.delete(digest)
+    this.#kept.set(digest, kept)
+    return kept
+  }
+
+  put(digest: string, kept: DatedSpeech): void {
+    this.drop(digest)
+    const bytes = heldBytes(kept)
+    // Bodies that are under way come before answers that can be read again.
+    const limit = isScarce(this.#budget) ? 0 : this.#limit
+    const fits = bytes <= this.#limit * ANSWER_SHARE
+    for (const oldest of this.#kept.keys()) {
+      if (this.#held + (fits ? bytes : 0) <= limit) break
+      this.drop(oldest)
+    }
+    if (!fits || limit === 0 || !this.#budget.tryReserve(bytes)) return
+    this.#held += bytes
+    this.#kept.set(digest, kept)
+  }
+
+  clear(): void {
+    for (const digest of [...this.#kept.keys()]) this.drop(digest)
+  }
+
+  drop(digest: string): void {
+    const kept = this.#kept.get(digest)
+    if (kept === undefined) return
+    this.#kept.delete(digest)
+    this.#held -= heldBytes(kept)
+    this.#budget.refund(heldBytes(kept))
+  }
+}
+
+function heldBytes({ audio }: KeptSpeech): number {
+  return audio.length + ANSWER_OVERHEAD
+}
+
+/** What this node knows of the speech of a workspace. */
+interface Sum {
+  /** Over all nodes, as it was seen last; null: never. */
+  seenBytes: number | null
+  seenAtMs: number
+  /** Kept by this node since then. */
+  addedBytes: number
+  isLooking: boolean
+}
+
+/**
+ * Sees to it that a workspace keeps no more than it may, over all nodes. Each one looks at the sum after it has kept an
+ * eighth of that, and every 30 s in which it has kept anything, so that the nodes pass it together by an eighth each at
+ * most, until the next look. The oldest go first.
+ */
+class RoomKeeper {
+  readonly #objects: Objects
+  readonly #slots: Pick<Slots, 'take'>
+  readonly #watch: Pick<CacheWatch, 'evicted'> | undefined
+  readonly #now: () => number
+  readonly #sums = new Map<string, Sum>()
+
+  constructor(
+    objects: Objects,
+    slots: Pick<Slots, 'take'>,
+    watch: Pick<CacheWatch, 'evicted'> | undefined,
+    now: () => number,
+  ) {
+    this.#objects = objects
+    this.#slots = slots
+    this.#watch = watch
+    this.#now = now
+  }
+
+  /** Notes that this node has kept so much more. Never rejects. */
+  async kept(workspace: string, bytes: number, terms: CacheTerms): Promise<void> {
+    const sum = this.#sumOf(workspace)
+    sum.addedBytes += bytes
+    if (sum.isLooking || !this.#isDue(sum, terms)) return
+    sum.isLooking = true
+    try {
+      await this.#look(workspace, sum, terms)
+    } catch {
+      // The next one that is kept looks again.
+    } finally {
+      sum.isLooking = false
+    }
+  }
+
+  #sumOf(workspace: string): Sum {
+    let sum = this.#sums.get(workspace)
+    if (sum === undefined) {
+      sum = { seenBytes: null, seenAtMs: 0, addedBytes: 0, isLooking: false }
+      this.#sums.set(workspace, sum)
+    }
+    return sum
+  }
+
+  #isDue({ seenBytes, seenAtMs, addedBytes }: Sum, { maxBytes }: CacheTerms): boolean {
+    if (seenBytes === null || seenBytes + addedBytes > maxBytes) return true
+    return addedBytes >= maxBytes * LOOK_SHARE || this.#now() - seenAtMs >= LOOK_MS
+  }
+
+  async #look(workspace: string, sum: Sum, terms: CacheTerms): Promise<void> {
+    const taken = await this.#slots.take([{ name: `cache:room:${workspace}`, most: 1 }])
+    // Another node is at it; this one looks when it keeps the next.
+    if ('full' in taken) return
+    try {
+      do {
+        sum.addedBytes = 0
+        sum.seenAtMs = this.#now()
+        sum.seenBytes = await this.#makeRoom(workspace, terms)
+        // What was kept meanwhile may be over it again.
+      } while (sum.seenBytes + sum.addedBytes > terms.maxBytes)
+    } finally {
+      taken.lease.release()
+    }
+  }
+
+  /** Removes the oldest while there is too much. @returns bytes that are left */
+  async #makeRoom(workspace: string, { maxBytes }: CacheTerms): Promise<number> {
+    const objects: ObjectInfo[] = []
+    let left = 0
+    for await (const object of this.#objects.list(prefixOf(workspace))) {
+      objects.push(object)
+      left += object.bytes
+    }
+    if (left <= maxBytes) return left
+    objects.sort((a, b) => a.modifiedAt.getTime() - b.modifiedAt.getTime())
+    for (const { key, bytes } of objects) {
+      if (left <= maxBytes * LEFT_SHARE) break
+      await this.#objects.remove(key)
+      left -= bytes
+      this.#watch?.evicted()
+    }
+    return left
+  }
+}

@@ -154,6 +154,8 @@ export const CASES: Readonly<Record<string, Case>> = {
       { name: 'file', body: songs.wav },
     ]),
   ],
+  'POST /v1/transcription/references': ({ prompt, label, field }) =>
+    post('/v1/transcription/references', { id: label, text: prompt }, { id: prompt, [field]: field }),
   'POST /v1/translation': (songs) => hearing('/v1/translation', songs),
   'POST /v1/transcription/jobs': (songs) => hearing('/v1/transcription/jobs', songs),
   'GET /v1/transcription/jobs/:job_id': ({ field }, { jobId }) => [

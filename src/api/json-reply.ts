@@ -94,7 +94,12 @@ export function largeList<Item>(
   })
 }
 
-/** A member of an answer that takes long to make. @param count as `largeList` has it @param make is called in its turn */
+/**
+ * A member of an answer that takes long to make.
+ *
+ * @param count as `largeList` has it
+ * @param make is called in its turn
+ */
 export function largeMember<Value extends object>(count: number, make: () => Value): Value | Large<string> {
   if (count < LARGE_COUNT) return make()
   return new Large(function* () {

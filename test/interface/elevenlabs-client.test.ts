@@ -288,7 +288,8 @@ t.test('speech, voices and models', { timeout: 60_000 }, async (t) => {
     t.match(Object.fromEntries(whole.rawResponse.headers as unknown as Iterable<[string, string]>), headers)
 
     const streamed = await client.textToSpeech.streamWithTimestamps('rachel', asked).withRawResponse()
-    const pieces = await Array.fromAsync(streamed.data)
+    const pieces: ElevenLabs.StreamingAudioChunkWithTimestampsResponse[] = []
+    for await (const piece of streamed.data) pieces.push(piece)
     t.same(
       pieces.map(({ audioBase64 }) => Buffer.from(audioBase64, 'base64').toString()),
       ['Hello ', '✓'],

@@ -87,6 +87,7 @@ export interface LogFields {
   readonly uploads?: number
   readonly results?: number
   readonly slots?: number
+  readonly pairs?: number
   readonly orphans?: number
   readonly speech?: number
 

@@ -45,6 +45,7 @@ import {
   showTranscriptionJob,
   submitTranscriptionJob,
 } from './native/transcription-jobs.ts'
+import { transcriptionReferences } from './native/transcription-references.ts'
 import { transcriptionStream } from './native/transcription-stream.ts'
 import { video } from './native/video.ts'
 
@@ -80,6 +81,7 @@ type Needs = ApiContext & JobNeeds & DocsNeeds
 export const ENDPOINTS = table({
   'POST /v1/transcription': transcription,
   'GET /v1/transcription/stream': transcriptionStream,
+  'POST /v1/transcription/references': transcriptionReferences,
   'POST /v1/translation': translation,
   'POST /v1/speech': speech,
   'GET /v1/speech/stream': speechStream,

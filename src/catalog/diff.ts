@@ -81,6 +81,7 @@ function diffShadow(before: Shadow | null, after: Shadow | null): string[] {
     ...changed('shadow share', oldTerms.share, terms.share),
     ...changed('shadow operations', oldTerms.operations, terms.operations),
     ...changed('shadow purposes', oldTerms.purposes, terms.purposes),
+    ...changed('shadow references', oldTerms.references, terms.references),
     ...(same ? diffEntry({ entry: old, index: 0 }, { entry, index: 0 }).map((line) => `shadow ${line}`) : []),
   ]
 }

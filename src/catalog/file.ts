@@ -251,6 +251,12 @@ const ShadowShape = strict({
     Type.Array(Name, { uniqueItems: true }),
     'labels of the calls that are meant; all unless said',
   ),
+  references: optional(
+    strict({
+      ttl_seconds: optional(Seconds, 'how long a reference is waited for; 604800, a week, unless said'),
+    }),
+    'keeps both texts, encrypted, to be compared with a reference that the caller brings; off unless said',
+  ),
 })
 
 export const RouteShape = strict({

@@ -50,6 +50,7 @@ export function resolveRoute(
 
 const CACHE_SECONDS = 24 * 3600
 const CACHE_BYTES = 1024 ** 3
+const REFERENCE_SECONDS = 7 * 24 * 3600
 
 function cacheTerms({
   ttl_seconds: ttlSeconds = CACHE_SECONDS,
@@ -81,8 +82,9 @@ function resolveShadow(
       [...path, 'entry', 'provider'],
       'must be one without concurrency: calls wait for its slots, and a shadow may take none of them',
     )
-  const { share, operations = TRANSCRIPTION_TASKS, purposes = [] } = shadow
-  return { entry, share, operations, purposes }
+  const { share, operations = TRANSCRIPTION_TASKS, purposes = [], references } = shadow
+  const kept = references && { ttlSeconds: references.ttl_seconds ?? REFERENCE_SECONDS }
+  return { entry, share, operations, purposes, references: kept ?? null }
 }
 
 /**

@@ -128,6 +128,8 @@ export interface Shadow {
   readonly operations: readonly TranscriptionTask[]
   /** Labels of the calls that are meant; empty: all, and those without one. */
   readonly purposes: readonly string[]
+  /** How long both texts are kept for a reference that the caller may bring; null: they are not. */
+  readonly references: { readonly ttlSeconds: number } | null
 }
 
 export interface Route {

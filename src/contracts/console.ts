@@ -184,6 +184,8 @@ export interface ShadowSample extends ShadowPair {
   readonly shadowUsd: number
   /** Of the entry and of the shadow, of some calls. */
   readonly milliseconds: readonly (readonly [entry: number, shadow: number])[]
+  /** References that callers brought, and words in which each answer differs. Absent: written by an earlier version. */
+  readonly references?: Readonly<Record<'count' | 'words' | 'entryErrors' | 'shadowErrors', number>>
 }
 
 /** A live session that is open. */

@@ -1,5 +1,5 @@
 /** Purpose of an object; lifecycle rules of an S3 store can name these prefixes. */
-export type ObjectKind = 'spool' | 'upload' | 'job' | 'result' | 'slot' | 'cache'
+export type ObjectKind = 'spool' | 'upload' | 'job' | 'result' | 'slot' | 'cache' | 'pair'
 
 export interface ObjectInfo {
   readonly key: string

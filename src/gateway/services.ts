@@ -6,6 +6,7 @@ import type { Links } from '../contracts/links.ts'
 import type { OpenSocket } from '../contracts/live.ts'
 import type { OperationName, Results } from '../contracts/operations.ts'
 import type { Provider } from '../contracts/provider.ts'
+import type { References } from '../contracts/shadow.ts'
 import type { SlotResults } from '../contracts/slot-results.ts'
 import type { CacheWatch, SpeechCache } from '../contracts/speech-cache.ts'
 import type { State } from '../contracts/state.ts'
@@ -55,6 +56,8 @@ export interface Services {
   readonly cacheWatch?: CacheWatch
   /** Asks the shadows of routes; absent: they have none. */
   readonly shadows?: ShadowAsker
+  /** Takes references for what shadows were compared in; absent: nothing is kept for any. */
+  readonly references?: References
   /** Given by tests only. */
   readonly timing?: CallTiming | undefined
 }

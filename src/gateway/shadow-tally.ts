@@ -1,5 +1,5 @@
 import type { ShadowSample } from '../contracts/console.ts'
-import type { ShadowEnd, ShadowPair, ShadowWatch } from '../contracts/shadow.ts'
+import type { ShadowEnd, ShadowPair, ShadowReference, ShadowWatch } from '../contracts/shadow.ts'
 
 /** Pairs that a sample tells, and times that it tells of each. */
 const PAIRS_MAX = 50
@@ -7,7 +7,7 @@ const TIMES_MAX = 20
 
 /** Sums up what shadows found since the last sample, by pair. */
 export class ShadowTally implements ShadowWatch {
-  #pairs = new Map<string, Writable<ShadowSample>>()
+  #pairs = new Map<string, Sums>()
 
   skipped(): void {}
 
@@ -31,6 +31,15 @@ export class ShadowTally implements ShadowWatch {
       sums.milliseconds.push([Math.round(milliseconds.entry), Math.round(milliseconds.shadow)])
   }
 
+  referred({ pair, words, errors }: ShadowReference): void {
+    const references = this.#of(pair)?.references
+    if (references === undefined) return
+    references.count += 1
+    references.words += words
+    references.entryErrors += errors.entry
+    references.shadowErrors += errors.shadow
+  }
+
   /** The sums, which begin anew. */
   take(): readonly ShadowSample[] {
     const taken = [...this.#pairs.values()]
@@ -38,16 +47,22 @@ export class ShadowTally implements ShadowWatch {
     return taken
   }
 
-  #of(pair: ShadowPair): Writable<ShadowSample> | null {
+  #of(pair: ShadowPair): Sums | null {
     const key = JSON.stringify(Object.values(pair))
     const known = this.#pairs.get(key)
     if (known !== undefined) return known
     if (this.#pairs.size >= PAIRS_MAX) return null
     const counts = { calls: 0, failed: 0, compared: 0, words: 0, errors: 0 }
-    const made = { ...pair, ...counts, priced: 0, entryUsd: 0, shadowUsd: 0, milliseconds: [] }
+    const references = { count: 0, words: 0, entryErrors: 0, shadowErrors: 0 }
+    const made = { ...pair, ...counts, priced: 0, entryUsd: 0, shadowUsd: 0, milliseconds: [], references }
     this.#pairs.set(key, made)
     return made
   }
+}
+
+/** Sums of a pair as they grow. */
+type Sums = Omit<Writable<ShadowSample>, 'references'> & {
+  readonly references: Writable<NonNullable<ShadowSample['references']>>
 }
 
 type Writable<Value> = {

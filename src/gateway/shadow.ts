@@ -2,7 +2,14 @@ import type { BodyHolds, BodySource } from '../contracts/audio.ts'
 import type { ByteBudget, HolderPace, MemoryHolder } from '../contracts/budget.ts'
 import type { Entry, Shadow } from '../contracts/catalog.ts'
 import type { TranscriptionTask } from '../contracts/operations.ts'
-import type { BothSides, ShadowComparison, ShadowPair, ShadowSkip, ShadowWatch } from '../contracts/shadow.ts'
+import type {
+  BothSides,
+  References,
+  ShadowComparison,
+  ShadowPair,
+  ShadowSkip,
+  ShadowWatch,
+} from '../contracts/shadow.ts'
 import type { AttemptOutcome } from '../contracts/watch.ts'
 import type { Logger } from '../log.ts'
 import { attemptWhole } from './attempt.ts'
@@ -27,6 +34,7 @@ const MEMORY_SHARE = 1 / 16
 const FREE_SHARE = 1 / 4
 /** Longest text that is kept to be compared, in UTF-16 units. */
 const TEXT_MAX = 512 * 1024
+const DAY_SECONDS = 24 * 3600
 /** How much longer than its deadline a call may take that a store holds up. */
 const GRACE_MS = 5_000
 
@@ -48,6 +56,8 @@ interface ShadowParts {
   readonly holds: BodyHolds
   /** All of them are told. */
   readonly watches: readonly ShadowWatch[]
+  /** Keeps both texts where a route says so; absent: none does. */
+  readonly references?: Pick<References, 'keep' | 'forget'>
   readonly log: Logger
   /** Uniform in [0, 1): not that of the routes, whose draws must not depend on it. */
   readonly random?: () => number
@@ -220,12 +230,34 @@ export class Shadows implements ShadowAsker {
     answer.release()
     const errors = result.text.length > TEXT_MAX ? null : await countWordErrors(text, result.text)
     if (errors === null) return this.#end(pair, 'ok', null)
+    await this.#keep(call, result.text)
     const { costUsd } = meter(active.call, reportedBy(result), factsFor(entry, active.call).price)
     this.#end(pair, 'ok', {
       ...errors,
       milliseconds: bothSides(call.milliseconds, milliseconds),
       costUsd: bothSides(call.costUsd, costUsd),
     })
+  }
+
+  /** Keeps both texts for a reference that the caller may bring, where the route says so. Never rejects. */
+  async #keep({ active, shadow, pair, text, leaving }: ShadowCall, shadowText: string): Promise<void> {
+    const { references } = this.#parts
+    const { references: terms } = shadow
+    if (references === undefined || terms === null) return
+    const { context, call, job, services } = active
+    const retentionDays = demandOf(call, context.principal).require?.retentionDays ?? null
+    if (retentionDays !== null && terms.ttlSeconds > retentionDays * DAY_SECONDS) return
+    const owner = { workspace: pair.workspace, callId: job?.id ?? context.id }
+    const kept = { pair, texts: { entry: text, shadow: shadowText } }
+    try {
+      await references.keep(owner, kept, terms.ttlSeconds, leaving.signal)
+      // Its owner may have deleted it meanwhile: whichever of the two comes last removes the texts.
+      if (job === null) return
+      const known = await services.state.jobs.get(job.id)
+      if (known === null || known.erased) await references.forget(owner)
+    } catch (error) {
+      this.#parts.log.warn({ err: error }, 'the texts of a shadow could not be kept')
+    }
   }
 
   /** Asks the shadow as a call of its own would, whose caller is nobody. */

@@ -2,6 +2,7 @@ import {
   SHADOW_SKIPS,
   type ShadowEnd,
   type ShadowPair,
+  type ShadowReference,
   type ShadowSkip,
   type ShadowWatch,
 } from '../contracts/shadow.ts'
@@ -37,6 +38,17 @@ export class ShadowMetrics implements ShadowWatch {
       if (comparison.milliseconds !== null)
         seconds.of(...labels, side).observe(comparison.milliseconds[side] / 1000)
       if (comparison.costUsd !== null) spent.of(...labels, side).add(comparison.costUsd[side])
+    }
+  }
+
+  referred({ pair, words, errors }: ShadowReference): void {
+    const { references, referenceWords, referenceErrors } = this.#families
+    const labels = labelsOf(pair)
+    references.of(...labels).add(1)
+    for (const side of ['entry', 'shadow'] as const) {
+      // Twice the same, so that one divides by the other.
+      referenceWords.of(...labels, side).add(words)
+      referenceErrors.of(...labels, side).add(errors[side])
     }
   }
 
@@ -85,6 +97,21 @@ function makeFamilies() {
     spent: new Counters(
       'larkway_shadow_cost_usd_total',
       'USD that each side of a comparison comes to by its price; that of the shadow is charged to nobody.',
+      [...OF_PAIR, 'side'],
+    ),
+    references: new Counters(
+      'larkway_shadow_references_total',
+      'References that callers brought for calls in which a shadow was compared.',
+      OF_PAIR,
+    ),
+    referenceWords: new Counters(
+      'larkway_shadow_reference_words_total',
+      'Words of the references that each side of a comparison was held against.',
+      [...OF_PAIR, 'side'],
+    ),
+    referenceErrors: new Counters(
+      'larkway_shadow_reference_errors_total',
+      'Words of references in which each side of a comparison differs.',
       [...OF_PAIR, 'side'],
     ),
   }

@@ -11,6 +11,7 @@ import { ReplicaProbes } from '../gateway/replica-probes.ts'
 import { ReplicaPools } from '../gateway/replicas.ts'
 import type { Services } from '../gateway/services.ts'
 import { Shadows } from '../gateway/shadow.ts'
+import { ShadowReferences } from '../gateway/shadow-references.ts'
 import { ShadowTally } from '../gateway/shadow-tally.ts'
 
 import { createJobSignals } from '../jobs/watch.ts'
@@ -34,6 +35,7 @@ import { FOLDER_UPLOAD_SLOTS, type SpoolParts, UPLOAD_SLOTS } from '../storage/b
 import { createBudget } from '../storage/budget.ts'
 import { lockFolder } from '../storage/folder-lock.ts'
 import { createJobObjects } from '../storage/job-objects.ts'
+import { createKeptPairs, type KeptPairsOptions } from '../storage/kept-pairs.ts'
 import { createSlotResults } from '../storage/kept-texts.ts'
 import { createReadAhead } from '../storage/read-ahead.ts'
 import { createRemoteAudio } from '../storage/remote-audio.ts'
@@ -94,10 +96,10 @@ export async function openNode(
     const reader = createAudioReader({ objects: ahead, decoder: workers.decoder, memory: { blocks, budget } })
     const sender = createSender({ reader, inner: sandbox })
     closers.push(() => sender.close())
-    const signals = createJobSignals()
-    state.jobs.listen(signals)
+    const signals = openSignals(state)
     const keys = await openKeyBook(catalog, state, log, closers)
-    const { shadows, tally } = openShadows(holds, metrics, log, closers)
+    const kept = { objects, budget, secretKeys }
+    const { tally, ...compared } = openShadows({ holds, log, slots: state.slots, kept }, metrics, closers)
     const services = openServices(keys, catalog, state, log, closers, {
       send: sender.send,
       open: sender.open,
@@ -107,14 +109,14 @@ export async function openNode(
       audioLinks: store.audioLinks,
       ...openAnswers({ objects, budget, slots: state.slots, watch: metrics?.calls }, closers),
       timing: timing.calls,
-      shadows,
+      ...compared,
       ...(metrics === null ? {} : { watch: metrics.calls, cacheWatch: metrics.calls }),
     })
     const live = new LiveSessions(services, environment.LARKWAY_LIVE_MEMORY_MIB * MIB, metrics?.live)
     return {
       budget,
       spool,
-      shadows,
+      shadows: compared.shadows,
       workers,
       services,
       replicaProbes: openReplicaProbes(services, catalog, log, closers),
@@ -153,13 +155,35 @@ function openBodies(
   return { holds, objects, spool, ahead: createReadAhead(objects, parts.budget) }
 }
 
+/** Opens what tells of changes to jobs, those on other nodes too. */
+function openSignals(state: State) {
+  const signals = createJobSignals()
+  state.jobs.listen(signals)
+  return signals
+}
+
 /** Opens what asks shadows, and what sums up for the console what they found. */
-function openShadows(holds: HeldBodies, metrics: Metrics | null, log: Logger, closers: Closer[]) {
+function openShadows(
+  {
+    holds,
+    log,
+    slots,
+    kept,
+  }: {
+    readonly holds: HeldBodies
+    readonly log: Logger
+    readonly slots: State['slots']
+    readonly kept: KeptPairsOptions
+  },
+  metrics: Metrics | null,
+  closers: Closer[],
+) {
   const tally = new ShadowTally()
   const watches = metrics === null ? [tally] : [tally, metrics.shadows]
-  const shadows = new Shadows({ holds, log, watches })
+  const references = new ShadowReferences({ pairs: createKeptPairs(kept), slots, watches })
+  const shadows = new Shadows({ holds, log, watches, references })
   closers.push(() => shadows.close())
-  return { shadows, tally }
+  return { shadows, references, tally }
 }
 
 function openSandbox(log: Logger, closers: Closer[]): BuiltInSandbox {
@@ -256,6 +280,7 @@ function openServices(
     | 'slotResults'
     | 'speechCache'
     | 'shadows'
+    | 'references'
     | 'watch'
     | 'cacheWatch'
     | 'timing'

@@ -1,6 +1,14 @@
 import type { ObjectKind } from '../contracts/objects.ts'
 
-export const OBJECT_KINDS: readonly ObjectKind[] = ['spool', 'upload', 'job', 'result', 'slot', 'cache']
+export const OBJECT_KINDS: readonly ObjectKind[] = [
+  'spool',
+  'upload',
+  'job',
+  'result',
+  'slot',
+  'cache',
+  'pair',
+]
 const KINDS: ReadonlySet<string> = new Set(OBJECT_KINDS)
 const SEGMENT = /^[A-Za-z0-9_-][A-Za-z0-9_.-]*$/
 /** The folder store makes one file name of a key, and file systems end at 255 bytes. */

@@ -3,6 +3,7 @@ import type { ObjectInfo, Objects } from '../contracts/objects.ts'
 import { jobPartition } from '../ids.ts'
 import type { Logger } from '../log.ts'
 import { keyOf } from './job-objects.ts'
+import { pairEndMs } from './kept-pairs.ts'
 import { RESULT_ID_PREFIX, RESULT_SECONDS } from './results.ts'
 
 /** Jobs that the state is asked about at a time. */
@@ -145,9 +146,13 @@ export async function startSweeper(options: SweeperOptions): Promise<Sweeper> {
           : await sweepSlots(objects, outlived(slotTtlSeconds() + SLOT_LATE_SECONDS))
       const speech =
         cacheTtlSeconds === undefined ? 0 : await removeOlder(objects, 'cache/', outlived(cacheTtlSeconds()))
+      const pairs = await removeOlder(objects, 'pair/', ANY_DATE, ({ key }) => pairEndMs(key) <= now())
       const orphans = await orphansOf()
-      if (swept.objects + ahead + swept.uploads + results + slots + speech + orphans > 0)
-        log.info({ ...swept, objects: swept.objects + ahead, results, slots, speech, orphans }, 'swept')
+      if (swept.objects + ahead + swept.uploads + results + slots + speech + pairs + orphans > 0)
+        log.info(
+          { ...swept, objects: swept.objects + ahead, results, slots, speech, pairs, orphans },
+          'swept',
+        )
     } catch (error) {
       log.warn({ err: error }, 'sweep failed')
     }

@@ -31,6 +31,7 @@ function found(comparisons: readonly (ShadowComparison | null)[], pair = PAIR): 
   for (const comparison of comparisons)
     tally.ended({ pair, outcome: comparison === null ? 'server' : 'ok', comparison })
   tally.ended({ pair, outcome: 'abandoned', comparison: null })
+  if (comparisons.length > 1) tally.referred({ pair, words: 40, errors: { entry: 4, shadow: 3 } })
   const taken = tally.take()
   t.same(tally.take(), [], 'each sum is told once')
   return taken
@@ -76,12 +77,14 @@ for (const [store, options] of STORES) {
         compared: 3,
         words: 250,
         word_errors: 8,
+        references: { count: 2, words: 80, entry_errors: 8, shadow_errors: 6 },
       },
       {
         operation: 'transcription',
         entry: { provider: 'deepgram', model: 'nova-2', p50_ms: null, cost_usd: null },
         shadow: { provider: 'elevenlabs', model: 'scribe_v2', p50_ms: null, cost_usd: null },
         ...{ calls: 1, failed: 1, compared: 0, words: 0, word_errors: 0 },
+        references: { count: 0, words: 0, entry_errors: 0, shadow_errors: 0 },
       },
     ])
     t.equal((await visitors.admin.get('workspaces/other/routes/acme.voice/shadow')).status, 404)

@@ -18,6 +18,7 @@ import { filledWav } from '../support/wav.ts'
 
 /** How long the gateway lets a store do nothing. */
 const WATCHDOG_MS = 5_000
+const LONG = process.env.LARKWAY_TEST_LONG === '1'
 const UNAVAILABLE = '503 DEPENDENCY_UNAVAILABLE'
 
 /** A wav of which no two pieces are equal, so that one in the wrong place changes the digest. */
@@ -113,7 +114,7 @@ async function killed(t: Test, server: S3Server): Promise<void> {
   await assertStopsClean(t, gateway)
 }
 
-const FROZEN_UPLOADS = 64
+const FROZEN_UPLOADS = LONG ? 64 : 32
 /** What the process may grow by besides bodies: heap, connections, the garbage of one collection. */
 const SLACK_MIB = 64
 
@@ -159,7 +160,7 @@ async function frozen(t: Test, server: S3Server): Promise<void> {
   await assertStopsClean(t, gateway)
 }
 
-const LEAVING_CLIENTS = 100
+const LEAVING_CLIENTS = LONG ? 100 : 50
 
 /** Leaves in the middle of the body, behind its last byte, or while the provider works. */
 async function leave(port: number, bytes: Buffer, at: number): Promise<void> {

@@ -53,6 +53,8 @@ class Told {
   ended(end: ShadowEnd): void {
     this.ends.push(end)
   }
+
+  referred(): void {}
 }
 
 /** A provider whose entries, by the first part of the path, answer as they are told. */
@@ -114,7 +116,14 @@ const CUT: Failure = {
 }
 
 function shadowOf(entry: Entry, overrides: Partial<Shadow> = {}): Shadow {
-  return { entry, share: 1, operations: ['transcription', 'translation'], purposes: [], ...overrides }
+  return {
+    entry,
+    share: 1,
+    operations: ['transcription', 'translation'],
+    purposes: [],
+    references: null,
+    ...overrides,
+  }
 }
 
 /** Audio in memory that its owner gives back by way of `holds`. */

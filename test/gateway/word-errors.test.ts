@@ -1,13 +1,8 @@
-import { execFileSync, spawnSync } from 'node:child_process'
-import { randomInt } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import { COMPARED_WORDS_MAX, countWordErrors, spokenWords } from '../../src/gateway/word-errors.ts'
 import { Dice } from '../support/dice.ts'
-
-const SEED = Number(process.env.WORDS_SEED ?? randomInt(2 ** 32))
-const PAIRS = 400
-const VOCABULARY = 'the a of to and in is that it was for on with he she they you at by from'.split(' ')
+import { drawPairs, SEED } from '../support/word-pairs.ts'
 
 /** The whole table, cell by cell. */
 function levenshtein(one: readonly string[], other: readonly string[]): number {
@@ -25,31 +20,7 @@ function levenshtein(one: readonly string[], other: readonly string[]): number {
   return row.at(-1) ?? one.length
 }
 
-function drawWords(dice: Dice, most: number): string[] {
-  const vocabulary = VOCABULARY.slice(0, 1 + dice.below(VOCABULARY.length))
-  return Array.from({ length: dice.below(most + 1) }, () => dice.one(vocabulary))
-}
-
-/** The same with words put in, left out and changed. */
-function misheard(dice: Dice, words: readonly string[]): string[] {
-  const rate = dice.roll()
-  return words.flatMap((word) => {
-    if (!dice.chance(rate)) return [word]
-    return dice.one([[], [word, dice.one(VOCABULARY)], [dice.one(VOCABULARY)]])
-  })
-}
-
-/** Texts and what each is heard as, of no word to some 300: several times 32, the words that are counted together. */
-function drawPairs(): (readonly [string, string])[] {
-  const dice = new Dice(SEED)
-  return Array.from({ length: PAIRS }, (_, index) => {
-    const one = drawWords(dice, index < 200 ? 40 : 300)
-    const other = dice.chance(0.7) ? misheard(dice, one) : drawWords(dice, 300)
-    return [one.join(' '), other.join(' ')] as const
-  })
-}
-
-t.test(`${PAIRS} pairs by the whole table`, async (t) => {
+t.test('400 pairs by the whole table', async (t) => {
   t.comment(`WORDS_SEED=${SEED}`)
   let far = 0
   for (const [one, other] of drawPairs()) {
@@ -59,25 +30,6 @@ t.test(`${PAIRS} pairs by the whole table`, async (t) => {
     if (wanted > 32) far += 1
   }
   t.ok(far > 30, `${far} of them are far from one another`)
-})
-
-const hasJiwer = spawnSync('python3', ['-c', 'import jiwer']).status === 0
-const JIWER = `
-import json, sys, jiwer
-print(json.dumps([jiwer.wer(one, other) for one, other in json.load(sys.stdin)]))`
-
-t.test('50 pairs by jiwer', { skip: hasJiwer ? false : 'Python has no jiwer' }, async (t) => {
-  // jiwer has no rate for a text without a word.
-  const pairs = drawPairs()
-    .filter(([one]) => one !== '')
-    .slice(0, 50)
-  const rates = JSON.parse(
-    execFileSync('python3', ['-c', JIWER], { input: JSON.stringify(pairs) }).toString(),
-  )
-  for (const [index, [one, other]] of pairs.entries()) {
-    const { words, errors } = (await countWordErrors(one, other))!
-    t.ok(Math.abs(errors / words - rates[index]) < 1e-9, `${errors} of ${words}: ${rates[index]}`)
-  }
 })
 
 t.test('how words are taken', async (t) => {

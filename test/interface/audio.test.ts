@@ -87,7 +87,8 @@ for (const [tier, memory] of [
         [{ task: 'transcription' }, 'transcriptions'],
         [{ task: 'translation' }, 'translations'],
       ]
-      for (const [fields, path] of rows) {
+      // How a task is read has nothing to do with where the audio goes meanwhile: there, none and another are enough.
+      for (const [fields, path] of rows.filter((_, row) => tier === 'memory' || row === 0 || row === 3)) {
         for (const [kind, body] of Object.entries(withAudio(fields, wav))) {
           // An empty value counts as not sent, in forms.
           if (fields.task === '' && kind.startsWith('JSON')) continue

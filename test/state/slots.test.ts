@@ -14,6 +14,9 @@ import { leaseOf, newName, slotsContract } from './slots.contract.ts'
 
 const log = pino({ level: 'silent' })
 const NEVER = new Cancellation()
+/** Calls that wait so long that what they give back may be kept. */
+const PATIENT = { workspace: 'acme', waitMs: 10_000, signal: NEVER }
+const SHORT = { ...PATIENT, waitMs: 500 }
 
 /** Slots of a node, with a connection that the test may cut. */
 async function openSlots(t: Test, url: string, options?: RedisSlotsOptions) {
@@ -81,6 +84,92 @@ t.test('in Redis', { skip: withoutServers }, async (t) => {
     await redis.del(`${keys.slots}:held:${limit.name}`)
     await sleep(200)
     t.same(await slots.take([limit]), { full: limit })
+  })
+
+  t.test('calls of a node one after the other need few commands, and keep no slot for long', async (t) => {
+    const { slots } = await openSlots(t, url)
+    const redis = new Redis(url)
+    t.teardown(() => redis.disconnect())
+    const limit = { name: newName(), most: 8 }
+    await redis.config('RESETSTAT')
+    const calls = 500
+    for (let n = 0; n < calls; n += 1) {
+      const lease = await slots.wait(limit, PATIENT)
+      t.equal(slots.held(limit.name), 1)
+      lease?.release()
+      lease?.release()
+      t.equal(slots.held(limit.name), 0)
+    }
+    const [, commands] = /cmdstat_evalsha:calls=(\d+),/.exec(await redis.info('commandstats')) ?? []
+    t.ok(Number(commands) < calls / 2, `${commands} commands for ${calls} calls`)
+    const held = () => redis.zcard(`${keys.slots}:held:${limit.name}`)
+    t.ok(await waitUntil(async () => (await held()) === 0))
+  })
+
+  t.test('a slot that a node keeps counts until its lease ends, when the node is gone', async (t) => {
+    const limit = { name: newName(), most: 4 }
+    const leaseMs = 400
+    const [dies, lives] = await Promise.all([openSlots(t, url, { leaseMs }), openSlots(t, url, { leaseMs })])
+    const leases = await Promise.all([1, 2, 3].map(() => dies.slots.wait(limit, PATIENT)))
+    for (const lease of leases) lease?.release()
+    dies.redis.disconnect()
+    const goneMs = performance.now()
+    t.equal(dies.slots.held(limit.name), 0)
+    leaseOf(await lives.slots.take([limit]))
+    t.same(await lives.slots.take([limit]), { full: limit }, 'three are kept')
+    const rest = await Promise.all([1, 2, 3].map(() => lives.slots.wait(limit, PATIENT)))
+    t.ok(rest.every((lease) => lease !== null))
+    const passedMs = performance.now() - goneMs
+    t.ok(passedMs < leaseMs + 1_000, `free after ${Math.round(passedMs)} ms`)
+    t.same(await lives.slots.take([limit]), { full: limit })
+  })
+
+  t.test('who waits on another node gets slots that a busy node would keep', async (t) => {
+    const limit = { name: newName(), most: 8 }
+    const [busy, other] = await Promise.all([openSlots(t, url), openSlots(t, url)])
+    let [inUse, most, isOver, busyCalls] = [0, 0, false, 0]
+    const use = () => {
+      inUse += 1
+      most = Math.max(most, inUse)
+    }
+    const call = async () => {
+      while (!isOver) {
+        const lease = await busy.slots.wait(limit, PATIENT)
+        use()
+        await sleep(1)
+        busyCalls += 1
+        inUse -= 1
+        lease?.release()
+      }
+    }
+    const calls = Promise.all([1, 2, 3, 4, 5, 6].map(call))
+    t.ok(await waitUntil(() => busyCalls > 50))
+    const leases = await Promise.all(
+      [1, 2, 3, 4].map(async () => {
+        const lease = await other.slots.wait(limit, { ...PATIENT, workspace: 'zeta' })
+        use()
+        return lease
+      }),
+    )
+    t.ok(
+      leases.every((lease) => lease !== null),
+      'while the other node goes on',
+    )
+    const before = busyCalls
+    t.ok(await waitUntil(() => busyCalls > before + 20))
+    t.equal(most, 8, 'all of them were used, and no more')
+    isOver = true
+    await calls
+    for (const lease of leases) lease?.release()
+  })
+
+  t.test('a limit that is lowered holds for slots that are kept', async (t) => {
+    const name = newName()
+    const { slots } = await openSlots(t, url)
+    const leases = await Promise.all(Array.from({ length: 6 }, () => slots.wait({ name, most: 8 }, PATIENT)))
+    for (const lease of leases.slice(0, 4)) lease?.release()
+    const lower = await Promise.all(Array.from({ length: 6 }, () => slots.wait({ name, most: 4 }, SHORT)))
+    t.equal(lower.filter((lease) => lease !== null).length, 2)
   })
 
   t.test('a take of several names is one command, and nothing stays behind', async (t) => {

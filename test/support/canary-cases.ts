@@ -112,6 +112,11 @@ function picture({ prompt, wav }: Songs): object {
 
 const WORKSPACE = '/workspace/acme'
 
+/** What is shown of a transcript at AssemblyAI's door. */
+const TRANSCRIPT_PARTS = ['sentences', 'paragraphs', 'srt', 'vtt', 'word-search', 'redacted-audio'].map(
+  (part) => `/${part}`,
+)
+
 /**
  * Good requests to every path that there is, by method and pattern. What is not in here has no canaries sent through
  * it, so that a path that is new belongs here.
@@ -149,6 +154,8 @@ export const CASES: Readonly<Record<string, Case>> = {
       { name: 'file', body: songs.wav },
     ]),
   ],
+  'POST /v1/transcription/references': ({ prompt, label, field }) =>
+    post('/v1/transcription/references', { id: label, text: prompt }, { id: prompt, [field]: field }),
   'POST /v1/translation': (songs) => hearing('/v1/translation', songs),
   'POST /v1/transcription/jobs': (songs) => hearing('/v1/transcription/jobs', songs),
   'GET /v1/transcription/jobs/:job_id': ({ field }, { jobId }) => [
@@ -313,14 +320,22 @@ export const CASES: Readonly<Record<string, Case>> = {
       })),
     ),
   ...Object.fromEntries(
-    ['', '/sentences', '/paragraphs', '/srt', '/vtt'].map((part): [string, Case] => [
+    ['', ...TRANSCRIPT_PARTS].map((part): [string, Case] => [
       `GET /assemblyai/v2/transcript/:job_id${part}`,
       ({ field }, { jobId }) => [
         get(`/assemblyai/v2/transcript/${jobId}${part}`),
-        get(`/assemblyai/v2/transcript/${field}${part}?chars_per_caption=${field}`),
+        get(`/assemblyai/v2/transcript/${field}${part}?chars_per_caption=${field}&words=${field}`),
       ],
     ]),
   ),
+  'GET /assemblyai/v2/transcript': ({ field }) => [
+    get('/assemblyai/v2/transcript'),
+    get(`/assemblyai/v2/transcript?status=${field}&after_id=${field}`),
+  ],
+  'DELETE /assemblyai/v2/transcript/:job_id': ({ field }, { jobId }) => [
+    { method: 'DELETE', path: `/assemblyai/v2/transcript/${jobId}` },
+    { method: 'DELETE', path: `/assemblyai/v2/transcript/${field}` },
+  ],
   'GET /v1/transcription/stream': ({ prompt, label }) =>
     live('/v1/transcription/stream', { prompt, purpose: label, timestamps: prompt }),
   'GET /v1/speech/stream': ({ field, label }) =>

@@ -92,7 +92,8 @@ export async function startMeteredNode(
       await expect(200, ask('GET', '/v1/me'))
       await expect(200, ask('POST', '/v1/speech', { input: 'hello' }))
       await expect(200, ask('POST', '/v1/speech', { input: 'hello' }))
-      await expect(200, ask('POST', '/v1/transcription', { audio: AUDIO }))
+      const heardId = 'heard.1'
+      await expect(200, ask('POST', '/v1/transcription', { audio: AUDIO }, { 'x-lk-request-id': heardId }))
       await expect(200, ask('POST', '/v1/chat', { messages: HELLO }))
       await expect(200, ask('POST', '/v1/chat', { messages: HELLO, stream: true }))
       await expect(200, ask('POST', '/v1/image', { prompt: 'a lark' }))
@@ -118,6 +119,10 @@ export async function startMeteredNode(
         )
       }
       if (!(await waitUntil(isOver, 30_000))) throw new Error('the jobs do not end')
+      const reference = { id: heardId, text: 'hello lark' }
+      const isTaken = async () =>
+        (await ask('POST', '/v1/transcription/references', reference)).status === 200
+      if (!(await waitUntil(isTaken, 10_000))) throw new Error('no reference is taken')
     },
   }
 }
@@ -187,7 +192,7 @@ function configuration(baseUrl: string, keys: Readonly<Record<App, string>>): ob
   }
   const apps = Object.keys(ENTRIES) as App[]
   // No provider of a shadow has a `concurrency`.
-  const shadow = { entry: { provider: 'ill', model: 'morse-1', price }, share: 1 }
+  const shadow = { entry: { provider: 'ill', model: 'morse-1', price }, share: 1, references: {} }
   return {
     rate_limit: { requests_per_minute: 1_000_000, burst: 100_000 },
     providers: { sandbox: { ...provider, concurrency: 50 }, ill: provider, pooled: pooledProvider(baseUrl) },

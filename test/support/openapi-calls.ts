@@ -103,6 +103,13 @@ export function demoCalls({ audio, picture }: Recordings): readonly DocumentedCa
       json: { audio: base64, stream: true },
     },
     {
+      path: '/v1/transcription/references',
+      id: 'transcriptionReferences',
+      status: 404,
+      summary: 'Of a call that was not compared',
+      json: { id: 'none', text: 'hello world' },
+    },
+    {
       path: '/v1/translation',
       id: 'translation',
       status: 200,

@@ -120,6 +120,7 @@ export const deleteTranscript = endpoint({
     const upload = uploadIn(job.door?.audioUrl ?? '', principal.workspace.id, secretKeys)
     const { limits } = services.snapshot()
     const erased = await eraseJob(job, upload, { ...jobs, jobs: services.state.jobs, limits })
+    await services.references?.forget({ workspace: principal.workspace.id, callId: id })
     return transcriptReply(ownJob(erased, principal), exchange, context, dependencies)
   },
 })

@@ -5,6 +5,7 @@ import { LONGEST_TIMER_MS, within } from '../../timeouts.ts'
 import { EmbeddedSlots } from '../embedded/slots.ts'
 import type { RedisConnection } from './connect.ts'
 import { Fallback } from './fallback.ts'
+import { KeptSlots } from './kept-slots.ts'
 import { keys } from './key-names.ts'
 import { replyText, replyTexts, script } from './script.ts'
 
@@ -16,8 +17,8 @@ const TIMEOUT_MS = 1_000
 const SEEN_MS = 3_000
 /** How often a node looks whether one of its calls has got a slot, while calls come and after they stopped coming. */
 const LOOK_MS = { least: 20, most: 250 }
-/** Tokens that are renewed by one command. */
-const RENEWED_AT_ONCE = 500
+/** Tokens that are renewed, or given back, by one command. */
+const TOKENS_AT_ONCE = 500
 
 const inputs = { keys: ['slots'], steps: 'slots/slot_steps' } as const
 
@@ -30,16 +31,19 @@ const takeSlots = script('slots/take_slots', {
 const waitForSlots = script('slots/wait_for_slots', {
   ...inputs,
   args: ['name', 'most', 'node', 'waiters', 'lease_ms', 'seen_ms'],
-  reply: (reply): { readonly isKnown: boolean; readonly granted: readonly string[] } => {
-    const [known, ...granted] = replyTexts(reply).map(replyText)
-    return { isKnown: known === '1', granted }
+  reply: (reply) => {
+    const [known, calm, ...granted] = replyTexts(reply).map(replyText)
+    return { isKnown: known === '1', isCalm: calm === '1', granted }
   },
 })
 
 const returnSlots = script('slots/return_slots', {
   ...inputs,
-  args: ['token', 'node', 'lease_ms', 'limits'],
-  reply: (reply): readonly string[] => replyTexts(reply).map(replyText),
+  args: ['tokens', 'node', 'lease_ms', 'limits'],
+  reply: (reply) => {
+    const [calm, ...granted] = replyTexts(reply).map(replyText)
+    return { isCalm: calm === '1', granted }
+  },
 })
 
 const renewSlots = script('slots/renew_slots', {
@@ -60,6 +64,8 @@ export interface RedisSlotsOptions {
 interface Waiting {
   readonly token: string
   readonly workspace: string
+  /** Its slot may be kept for another call afterwards. */
+  readonly mayKeep: boolean
   /** Called once, when it waits no more. */
   readonly end: (lease: SlotLease | null) => void
 }
@@ -90,6 +96,8 @@ export class RedisSlots implements Slots {
   readonly #node = randomUUID()
   /** Counts what this node holds, whoever gave it. */
   readonly #own = new EmbeddedSlots()
+  readonly #kept: KeptSlots
+  /** The tokens that are renewed, also those of slots that are kept. */
   readonly #held = new Map<string, readonly SlotLimit[]>()
   readonly #queues = new Map<string, Queue>()
   readonly #returning = new Set<Promise<void>>()
@@ -107,6 +115,10 @@ export class RedisSlots implements Slots {
     this.#leaseMs = leaseMs
     this.#timeoutMs = timeoutMs
     this.#seenMs = seenMs
+    this.#kept = new KeptSlots((limit, tokens) => {
+      for (let from = 0; from < tokens.length; from += TOKENS_AT_ONCE)
+        this.#return(tokens.slice(from, from + TOKENS_AT_ONCE), [limit], true)
+    })
     this.#fallback = new Fallback(redis, log, {
       away: 'Redis does not answer: this node counts slots alone',
       back: 'Redis answers again: the nodes share their slots',
@@ -123,7 +135,7 @@ export class RedisSlots implements Slots {
     } catch {
       const taken = this.#takeAlone(token, limits)
       // Redis may have given them, and its answer be lost.
-      if ('full' in taken) this.#return(token, limits)
+      if ('full' in taken) this.#return([token], limits)
       return taken
     }
   }
@@ -134,17 +146,21 @@ export class RedisSlots implements Slots {
       const taken = await this.take([limit])
       return 'lease' in taken ? taken.lease : null
     }
+    const kept = this.#mayHandOver(limit.name) ? this.#kept.take(limit) : undefined
+    const mayKeep = KeptSlots.mayServe(limit, waitMs)
+    if (kept !== undefined) return this.#hold(kept, [limit], mayKeep)
     return new Promise((resolve) => {
       const queue = this.#queueOf(limit)
       const token = this.#newToken()
       const leave = () => {
         waiting.end(null)
-        this.#return(token, [limit])
+        this.#return([token], [limit])
       }
       const timer = setTimeout(leave, Math.min(waitMs, LONGEST_TIMER_MS))
       const waiting: Waiting = {
         token,
         workspace,
+        mayKeep,
         end: (lease) => {
           clearTimeout(timer)
           signal.removeEventListener('abort', leave)
@@ -171,6 +187,7 @@ export class RedisSlots implements Slots {
   async close(): Promise<void> {
     if (this.#renewing !== null) clearInterval(this.#renewing)
     for (const [name, queue] of this.#queues) this.#close(name, queue)
+    this.#kept.close()
     await within(this.#timeoutMs, Promise.all(this.#returning)).catch(() => {})
   }
 
@@ -200,39 +217,57 @@ export class RedisSlots implements Slots {
     return full === undefined ? { lease: this.#hold(token, limits) } : { full }
   }
 
-  #hold(token: string, limits: readonly SlotLimit[]): SlotLease {
+  /** @param mayKeep the slot, of one name, may stay here when it is given back */
+  #hold(token: string, limits: readonly SlotLimit[], mayKeep = false): SlotLease {
     const own = this.#own.hold(limits)
     this.#held.set(token, limits)
     this.#renewing ??= setInterval(this.#renew, this.#leaseMs / 3).unref()
+    let isHeld = true
     return {
       release: () => {
-        if (!this.#held.delete(token)) return
+        if (!isHeld) return
+        isHeld = false
         own.release()
-        this.#return(token, limits)
+        const [limit] = limits
+        if (mayKeep && limit && this.#mayHandOver(limit.name) && this.#kept.keep(limit, token)) return
+        this.#return([token], limits, mayKeep)
       },
     }
   }
 
+  /** Whether a slot may go from one call of this node to the next: not in front of somebody who is known to wait. */
+  #mayHandOver(name: string): boolean {
+    // Who has only just asked Redis does not wait yet.
+    return !this.#fallback.isAway && (this.#queues.get(name)?.timer ?? null) === null
+  }
+
   /** What is lost on its way is free when its lease ends. */
-  #return(token: string, limits: readonly SlotLimit[]): void {
-    const returned = this.#giveBack(token, limits).finally(() => this.#returning.delete(returned))
+  #return(tokens: readonly string[], limits: readonly SlotLimit[], mayKeep = false): void {
+    for (const token of tokens) this.#held.delete(token)
+    const returned = this.#giveBack(tokens, limits, mayKeep).finally(() => this.#returning.delete(returned))
     this.#returning.add(returned)
   }
 
-  async #giveBack(token: string, limits: readonly SlotLimit[]): Promise<void> {
-    if (this.#redis.status === 'ready') {
-      const inputs = { token, node: this.#node, limits: jsonOf(limits) }
-      const granted = await this.#ask(returnSlots, inputs).catch(() => [])
-      for (const one of granted) for (const { name } of limits) this.#grant(name, one)
-    }
+  async #giveBack(tokens: readonly string[], limits: readonly SlotLimit[], mayKeep: boolean): Promise<void> {
+    if (this.#redis.status === 'ready')
+      try {
+        // Those that wait go by what the limit is now.
+        const now = limits.map((limit) => this.#queues.get(limit.name)?.limit ?? limit)
+        const inputs = { tokens: JSON.stringify(tokens), node: this.#node, limits: jsonOf(now) }
+        const { isCalm, granted } = await this.#ask(returnSlots, inputs)
+        for (const one of granted) for (const { name } of limits) this.#grant(name, one)
+        if (mayKeep) for (const limit of now) this.#kept.learn(limit, isCalm)
+      } catch {
+        // Noted where it was asked.
+      }
     if (this.#fallback.isAway) for (const { name } of limits) this.#serveAlone(name)
   }
 
   readonly #renew = (): void => {
     if (this.#redis.status !== 'ready') return
     const held = [...this.#held].flatMap(([token, limits]) => limits.map(({ name }) => [name, token]))
-    for (let from = 0; from < held.length; from += RENEWED_AT_ONCE) {
-      const some = held.slice(from, from + RENEWED_AT_ONCE)
+    for (let from = 0; from < held.length; from += TOKENS_AT_ONCE) {
+      const some = held.slice(from, from + TOKENS_AT_ONCE)
       this.#ask(renewSlots, { held: JSON.stringify(some) }).catch((error: unknown) => {
         this.#log.debug({ reason: messageOf(error) }, 'slots were not renewed')
       })
@@ -268,7 +303,8 @@ export class RedisSlots implements Slots {
     try {
       const waiters = JSON.stringify(sent.map(({ token, workspace }) => [token, workspace]))
       const inputs = { name, most, node: this.#node, waiters, seen_ms: this.#seenMs }
-      const { isKnown, granted } = await this.#ask(waitForSlots, inputs)
+      const { isKnown, isCalm, granted } = await this.#ask(waitForSlots, inputs)
+      if (some.some(({ mayKeep }) => mayKeep) || !isCalm) this.#kept.learn(queue.limit, isCalm)
       for (const token of granted) this.#grant(name, token)
       if (!isKnown && queue.waiting.size > sent.length - granted.length) queue.isAstray = true
     } catch {
@@ -293,7 +329,7 @@ export class RedisSlots implements Slots {
     const queue = this.#queues.get(name)
     const waiting = queue?.waiting.get(token)
     if (queue === undefined || waiting === undefined) return
-    waiting.end(this.#hold(token, [queue.limit]))
+    waiting.end(this.#hold(token, [queue.limit], waiting.mayKeep))
   }
 
   /** Hands out by this node's own count. */

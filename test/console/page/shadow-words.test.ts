@@ -1,5 +1,5 @@
 import t from 'tap'
-import { sentenceOf } from '../../../src/console/page/views/routes/shadow.ts'
+import { referenceWords, sentenceOf } from '../../../src/console/page/views/routes/shadow.ts'
 import type { ShadowPairAnswer } from '../../../src/console/server/api/answers.ts'
 
 const side = (model: string, p50Ms: number | null, costUsd: number | null) => {
@@ -12,6 +12,7 @@ function pair(over: Partial<ShadowPairAnswer> = {}): ShadowPairAnswer {
     entry: side('nova-3', 2_000, 0.02),
     shadow: side('scribe_v2', 1_200, 0.012),
     ...{ calls: 312, failed: 1, compared: 311, words: 1_000, word_errors: 31 },
+    references: { count: 0, words: 0, entry_errors: 0, shadow_errors: 0 },
     ...over,
   }
 }
@@ -30,4 +31,13 @@ t.test('what a shadow found in one sentence', async (t) => {
     'scribe_v2 costs the same, differs in 0 % of words, of 312 calls',
   )
   t.equal(sentenceOf(pair({ entry: side('nova-3', null, null), words: 0 })), 'scribe_v2 of 312 calls')
+})
+
+t.test('how far both are from references', async (t) => {
+  const references = { count: 42, words: 1_000, entry_errors: 41, shadow_errors: 32 }
+  t.equal(referenceWords(pair({ references })), 'against 42 references: 4.1 % and 3.2 %')
+  t.equal(
+    referenceWords(pair({ references: { ...references, count: 1, entry_errors: 0 } })),
+    'against 1 reference: 0 % and 3.2 %',
+  )
 })

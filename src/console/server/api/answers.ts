@@ -159,6 +159,8 @@ export interface ShadowPairAnswer {
   /** Words of the answers that were compared, and those in which the shadow differs. */
   readonly words: number
   readonly word_errors: number
+  /** References that callers brought, their words, and those in which each side differs. */
+  readonly references: Readonly<Record<'count' | 'words' | 'entry_errors' | 'shadow_errors', number>>
 }
 
 interface ShadowSideAnswer {

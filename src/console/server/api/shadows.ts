@@ -49,6 +49,12 @@ function pairAnswer(samples: readonly ShadowSample[]): ShadowPairAnswer {
     compared: sum((sample) => sample.compared),
     words: sum((sample) => sample.words),
     word_errors: sum((sample) => sample.errors),
+    references: {
+      count: sum(({ references }) => references?.count ?? 0),
+      words: sum(({ references }) => references?.words ?? 0),
+      entry_errors: sum(({ references }) => references?.entryErrors ?? 0),
+      shadow_errors: sum(({ references }) => references?.shadowErrors ?? 0),
+    },
   }
 }
 

@@ -58,6 +58,12 @@ local function serve(name, most, now, lease_ms)
   if redis.call('EXISTS', waiting) == 0 then redis.call('DEL', rounds) end
 end
 
+-- '1': nobody waits, and a quarter of the slots or more is free, so that a node may keep some that it gives back.
+local function calm(name, most, now)
+  if redis.call('EXISTS', slots .. ':waiting:' .. name) == 1 then return '0' end
+  return held_count(name, now) * 4 <= most * 3 and '1' or '0'
+end
+
 -- The tokens of a node that got a slot since it was told last.
 local function granted_to(node, name)
   local granted = slots .. ':granted:' .. name .. ':' .. node

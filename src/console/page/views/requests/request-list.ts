@@ -149,6 +149,7 @@ export function costDecimals(requests: readonly Pick<RequestAnswer, 'cost_usd'>[
 export const ENDPOINTS: readonly string[] = [
   '/v1/transcription',
   '/v1/transcription/stream',
+  '/v1/transcription/references',
   '/v1/translation',
   '/v1/speech',
   '/v1/speech/stream',

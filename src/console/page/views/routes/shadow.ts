@@ -47,6 +47,7 @@ function Pair({ pair }: { readonly pair: ShadowPairAnswer }) {
         ['Cost by price', both(entry.cost_usd, shadow.cost_usd, usd)],
         ['Words that differ', `${number(errors)} of ${number(words)}`],
         ['Calls', `${number(calls)}, ${number(failed)} failed`],
+        ...(pair.references.words === 0 ? [] : [['Word errors', referenceWords(pair)] as const]),
       ],
     }),
   )
@@ -63,6 +64,12 @@ export function sentenceOf({ entry, shadow, calls, words, word_errors: errors }:
     `of ${plural(calls, 'call')}`,
   ]
   return `${shadow.model} ${parts.filter((part) => part !== null).join(', ')}`
+}
+
+/** `against 42 references: 4.1 % and 3.2 %`, the shadow's the second one. */
+export function referenceWords({ references }: Pick<ShadowPairAnswer, 'references'>): string {
+  const { count, words, entry_errors: entry, shadow_errors: shadow } = references
+  return `against ${plural(count, 'reference')}: ${percent(entry / words)} and ${percent(shadow / words)}`
 }
 
 function costWords(entry: number | null, shadow: number | null): string | null {

@@ -45,4 +45,6 @@ export interface SpeechRequest {
   readonly sink: SpeechSink
   /** Resolves when the key's bucket has given a token, or rejects. */
   readonly admitted: Promise<unknown> | undefined
+  /** Its protocol has no message for a caller that writes nothing for now: its connection says that it is there. */
+  readonly mayBeSilent?: boolean
 }

@@ -205,7 +205,10 @@ async function bundle(folder, place, paths) {
     logLevel: 'silent',
     metafile: true,
   })
-  const parts = Object.entries(metafile.outputs).map(([path, { inputs }]) => [basename(path), Object.keys(inputs)])
+  const parts = Object.entries(metafile.outputs).map(([path, { inputs }]) => [
+    basename(path),
+    Object.keys(inputs),
+  ])
   writeFileSync(join(folder, PARTS), JSON.stringify(Object.fromEntries(parts)))
 }
 

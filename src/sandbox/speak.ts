@@ -94,7 +94,7 @@ function unitsOf(marks: readonly Mark[]): number {
 }
 
 /** When each character is heard, seconds from the beginning. */
-export interface HeardCharacters {
+interface HeardCharacters {
   readonly characters: string[]
   readonly starts: number[]
   readonly ends: number[]

@@ -3,6 +3,7 @@ import type { ClientSocket, ClientSocketListener } from '../../inbound/client-so
 import { invalid, invalidField, MUST } from '../../inbound/refusals.ts'
 import type { SpeechMessage, SpeechSink } from '../../live/speech-messages.ts'
 import type { SpeechSession } from '../../live/speech-session.ts'
+import { WholeFrames } from '../../media/pcm.ts'
 import type { OptionReader } from '../door-options.ts'
 import { warningHeaders } from '../fact-headers.ts'
 import { selectFormat } from '../native/speech-stream.ts'
@@ -10,7 +11,7 @@ import { CALL_ERRORS } from '../openapi/operation.ts'
 import { type SocketCall, socketEndpoint } from '../socket-endpoint.ts'
 import { CLOSE, checkMessageSize, nodeStops, readMessage } from '../socket-messages.ts'
 import { closeFor, DEEPGRAM_SOCKET } from './door.ts'
-import { formatsOf, readSpeak, SPEAK_OPTIONS, type SpeakTerms, speakRequest } from './speak.ts'
+import { formatsOf, PCM_HERTZ, readSpeak, SPEAK_OPTIONS, type SpeakTerms, speakRequest } from './speak.ts'
 
 /** Audio goes out as bare samples: https://developers.deepgram.com/docs/tts-media-output-settings */
 const ENCODINGS = ['linear16', 'mulaw', 'alaw']
@@ -47,6 +48,8 @@ class SpeakSocket implements ClientSocketListener, SpeechSink {
   readonly headers: Readonly<Record<string, string>>
   readonly #call: SocketCall
   readonly #session: SpeechSession
+  /** Its clients play each message by itself: one that ended within a sample would be noise from there on. */
+  readonly #frames: WholeFrames
   #socket: ClientSocket | null = null
   /** The model that the caller was told of last. */
   #model: string | null = null
@@ -63,6 +66,8 @@ class SpeakSocket implements ClientSocketListener, SpeechSink {
     const body = speakRequest.read({ text: ANY_TEXT }, exchange)
     const read = readSpeak(exchange, body, context.principal, AS_IT_IS_MADE)
     const chosen = selectFormat(live, context, read.call, read.formats)
+    const encoding = chosen.call.payload.response_format?.startsWith('pcm') ? 'pcm_s16le' : 'mulaw'
+    this.#frames = new WholeFrames({ encoding, sampleRate: PCM_HERTZ, channels: 1 })
     this.headers = warningHeaders([...chosen.call.warnings, ...chosen.selection.warnings])
     this.#session = live.openSpeech({ context, ...chosen, sink: this, admitted, mayBeSilent: true })
   }
@@ -105,7 +110,9 @@ class SpeakSocket implements ClientSocketListener, SpeechSink {
   send(message: SpeechMessage): void {
     switch (message.type) {
       case 'ready':
+        return void this.#metadata(message.model)
       case 'spoken':
+        this.#frames.clear()
         return void this.#metadata(message.model)
       case 'flushed':
         return void this.#answer('Flushed')
@@ -117,7 +124,9 @@ class SpeakSocket implements ClientSocketListener, SpeechSink {
   }
 
   audio(bytes: Uint8Array): void {
-    if (!this.#isOver) this.#socket?.send(bytes)
+    if (this.#isOver) return
+    const whole = this.#frames.take(bytes)
+    if (whole.length > 0) this.#socket?.send(whole)
   }
 
   end(error: GatewayError | null): void {
@@ -141,6 +150,7 @@ class SpeakSocket implements ClientSocketListener, SpeechSink {
         return void this.#session.flush(null)
       case 'Clear':
         this.#session.clear()
+        this.#frames.clear()
         return void this.#answer('Cleared')
       case 'Close':
         this.#isEnding = true
@@ -168,7 +178,7 @@ class SpeakSocket implements ClientSocketListener, SpeechSink {
     this.#sequence += 1
   }
 
-  /** In the members of Deepgram's reference, and in those that LiveKit's agents read. */
+  /** In the members of Deepgram's reference, and in those that LiveKit's agents and its library of Go read. */
   #warn(text: string): void {
     const code = 'GOING_AWAY'
     this.#say({ type: 'Warning', description: text, code, warn_msg: text, warn_code: code })

@@ -111,7 +111,8 @@ const IN_A_FILE: SpeakTerms = {
     formatsOf(query.text('encoding'), query.text('container'), query.number('sample_rate')),
 }
 
-const PCM_HERTZ = 24_000
+/** What `linear16` has unless it is said. */
+export const PCM_HERTZ = 24_000
 const TELEPHONE_HERTZ = 8_000
 
 /**

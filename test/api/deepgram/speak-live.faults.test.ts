@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { DeepgramClient } from '@deepgram/sdk'
 import { type Test, test } from 'tap'
 import { WebSocket } from 'ws'
+import { facts } from '../../support/catalog.ts'
 import { openSpeech, SpeechClient, samplesOf, serveVoice, voiceEntry } from '../../support/speech-rig.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 
@@ -45,15 +46,14 @@ test("Deepgram's client has text spoken while it is written", async (t) => {
     encoding: 'linear16',
     sample_rate: '24000',
   } as never)
-  const audio: Buffer[] = []
+  const audio: Blob[] = []
   const messages: object[] = []
   const codes: number[] = []
-  socket.on('message', async (message: unknown) => {
-    if (message instanceof ArrayBuffer || ArrayBuffer.isView(message))
-      audio.push(Buffer.from(message as never))
-    else if (message instanceof Blob) audio.push(Buffer.from(await message.arrayBuffer()))
+  socket.on('message', (message: unknown) => {
+    if (message instanceof Blob) audio.push(message)
     else messages.push(message as object)
   })
+  const heard = async () => Buffer.from(await new Blob(audio).arrayBuffer())
   socket.on('close', ({ code }: { code: number }) => void codes.push(code))
   t.teardown(() => socket.close())
   socket.connect()
@@ -66,12 +66,12 @@ test("Deepgram's client has text spoken while it is written", async (t) => {
     { type: 'Flushed', sequence_id: 0 },
   ])
   const spoken = SENTENCES.slice(0, 2)
-  t.ok(Buffer.concat(audio).equals(Buffer.concat(spoken.map((text) => samplesOf(text)))))
+  t.ok((await heard()).equals(Buffer.concat(spoken.map((text) => samplesOf(text)))))
   socket.sendText({ type: 'Speak', text: 'Three larks?' })
   socket.sendClose({ type: 'Close' })
   await waitUntil(() => codes.length > 0)
   t.same(codes, [1000], 'the rest is spoken, and the stream is over')
-  t.ok(Buffer.concat(audio).equals(Buffer.concat(SENTENCES.map((text) => samplesOf(text)))))
+  t.ok((await heard()).equals(Buffer.concat(SENTENCES.map((text) => samplesOf(text)))))
   t.same(voice.asked, SENTENCES)
   t.equal(await rig.spent(), microsOf(SENTENCES))
 })
@@ -178,6 +178,33 @@ test('another entry speaks what was not begun, and its model is told', async (t)
   t.equal(await caller.ended, '1000 ')
   t.ok(caller.audio.equals(Buffer.concat(SENTENCES.map((text) => samplesOf(text)))))
   t.ok(caller.of('Metadata').some(({ model_name: name }) => name === 'another'))
+})
+
+test('half a sample at the end of a sentence shifts nothing behind it', async (t) => {
+  const voice = await serveVoice(t, (_, count) => (count === 0 ? { bytes: 3_001 } : {}))
+  const rig = await openSpeech(t, [voiceEntry(voice, 'first')])
+  const caller = new Caller(t, rig)
+  await caller.message('Metadata')
+  caller.speak(SENTENCES.slice(0, 2).join(' '))
+  caller.send({ type: 'Close' })
+  t.equal(await caller.ended, '1000 ')
+  const first = samplesOf(SENTENCES[0]!, 3_001).subarray(0, 3_000)
+  t.ok(caller.audio.equals(Buffer.concat([first, samplesOf(SENTENCES[1]!)])))
+})
+
+test('what mip_opt_out demands holds for every sentence', async (t) => {
+  const voice = await serveVoice(t)
+  const strict = await serveVoice(t, (_, count) => (count === 1 ? { status: 500 } : {}))
+  const promises = facts({ retention: 'zero', training: 'never' })
+  const entries = [voiceEntry(voice, 'first'), { ...voiceEntry(strict, 'second'), facts: promises }]
+  const rig = await openSpeech(t, entries)
+  const caller = new Caller(t, rig, 'mip_opt_out=true')
+  await caller.message('Metadata')
+  for (const text of SENTENCES) caller.speak(`${text} `)
+  caller.send({ type: 'Close' })
+  t.match(await caller.ended, /^1011 NET-0000: /)
+  t.same(strict.asked.slice(0, 2), SENTENCES.slice(0, 2))
+  t.same(voice.asked, [], 'not when the other fails either')
 })
 
 test('a caller that writes nothing is kept, one that leaves is not, and a node that stops says so', async (t) => {

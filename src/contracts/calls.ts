@@ -125,7 +125,7 @@ export interface SpeechCall {
 /** When each character of a text is spoken. All lists are as long as each other. */
 export interface CharacterTimes {
   readonly characters: readonly string[]
-  /** Seconds from the beginning of the audio. */
+  /** Seconds from the beginning of the audio; of a piece, as its provider counts them. */
   readonly starts: readonly number[]
   readonly ends: readonly number[]
 }

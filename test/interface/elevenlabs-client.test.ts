@@ -320,14 +320,18 @@ t.test('speech, voices and models', { timeout: 60_000 }, async (t) => {
 
 t.test('speech with times fails closed', { timeout: 60_000 }, async (t) => {
   const elevenlabs = await startUpstream(t, { dialect: elevenlabsDialect() })
+  const deepgram = await startUpstream(t, { dialect: deepgramDialect() })
   const text = 'Hello you'
   const provider = { kind: 'elevenlabs', base_url: elevenlabs.url, api_key: secret('XI_KEY') }
-  const silent = { provider: 'silent', model: 'morse-1', voices: { rachel: 'alloy' } }
+  const silent = { provider: 'silent', model: 'aura-2', voices: { rachel: 'thalia-en' } }
   const start = (entries: readonly Readonly<Record<string, unknown>>[]) =>
     startRouteGateway(t, {
-      providers: { elevenlabs: provider, silent: { kind: 'sandbox' } },
+      providers: {
+        elevenlabs: provider,
+        silent: { kind: 'deepgram', base_url: deepgram.url, api_key: secret('DG_KEY') },
+      },
       entries,
-      env: { XI_KEY: ELEVENLABS_KEY },
+      env: { XI_KEY: ELEVENLABS_KEY, DG_KEY: DEEPGRAM_KEY },
     })
   const voices = { rachel: '21m00Tcm4TlvDq8ikWAM' }
   const both = await start([{ provider: 'elevenlabs', model: 'eleven_flash_v2_5', voices }, silent])
@@ -344,6 +348,7 @@ t.test('speech with times fails closed', { timeout: 60_000 }, async (t) => {
     t.equal(statusCode, 502)
     t.match(body, { detail: { code: 'UPSTREAM_ERROR' } })
   }
+  t.equal(deepgram.received.length, 1, 'and for the times nobody else was asked')
 
   const other = await start([silent])
   for (const path of ['with-timestamps', 'stream/with-timestamps']) {

@@ -26,8 +26,8 @@ import { SPEECH_FACTS } from '../openapi/headers.ts'
 import { CALL_ERRORS, json } from '../openapi/operation.ts'
 import { ELEVENLABS, elevenlabsAnswer, LOGGING, unloggedIn } from './door.ts'
 
-/** Body of the streamed answer with times. */
-const LINES = 'A JSON object a line, of the shape of `ElevenLabsTimedSpeech`, each with a piece of the audio.'
+/** Of the streamed answer with times. */
+const LINES = 'objects of this shape, one a line, each with a piece of the audio'
 
 const BY_ENTRY = 'the entry decides'
 
@@ -133,12 +133,7 @@ export const textToSpeechTimedStream = endpoint({
   path: '/elevenlabs/v1/text-to-speech/:voice_id/stream/with-timestamps',
   id: 'elevenlabsTimedSpeechStream',
   summary: 'Text to speech with the times of its characters, as it is made',
-  answers: [
-    elevenlabsAnswer(
-      [{ type: 'application/json', schema: { type: 'string', description: LINES } }],
-      TIMED_FACTS,
-    ),
-  ],
+  answers: [{ ...elevenlabsAnswer([json(ElevenLabsTimedSpeech)], TIMED_FACTS), description: LINES }],
   handle: streamTimed,
 })
 

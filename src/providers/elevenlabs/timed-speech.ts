@@ -27,8 +27,8 @@ export function readTimed(reply: UpstreamReply, mediaType: string): Step<SpeechR
 }
 
 /**
- * The same out of `/stream/with-timestamps`: one JSON object a line, each with a piece of the audio. Their times count
- * from the beginning of the whole.
+ * The same out of `/stream/with-timestamps`: one JSON object a line, each with a piece of the audio. What their times
+ * count from is not documented; they are told as they come.
  * https://elevenlabs.io/docs/api-reference/text-to-speech/stream-with-timestamps
  */
 export class TimedReader implements StreamReader<SpeechResult, Deltas['speech']> {

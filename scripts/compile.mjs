@@ -19,7 +19,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join, relative, resolve, sep } from 'node:path'
+import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { CACHE, main, ROOT, say, withLock } from './install.mjs'
 
@@ -41,6 +41,9 @@ const UNBUNDLED = ['uWebSockets.js', 'uWebSockets.js-glibc227', 'piscina']
 
 /** V8's code cache of a compiled program, in its folder; Node writes it when the program ends in order. */
 const CODE = 'v8'
+
+/** Tells of each compiled file which ones it is made of; its text no longer does. */
+const PARTS = 'parts.json'
 
 /** Compiled programs that are kept: one that still runs loads parts of itself later on. */
 const KEPT = 3
@@ -179,7 +182,7 @@ async function bundle(folder, place, paths) {
   for (const file of paths.filter((path) => path.endsWith('.ts')).map((path) => join(ROOT, path)))
     for (const [, path] of readFileSync(file, 'utf8').matchAll(THREAD))
       entries.set(threadName(file, path), resolve(dirname(file), path))
-  await build({
+  const { metafile } = await build({
     entryPoints: Object.fromEntries(entries),
     outdir: folder,
     absWorkingDir: ROOT,
@@ -200,7 +203,13 @@ async function bundle(folder, place, paths) {
       { name: 'http', setup: loadHttpAlone },
     ],
     logLevel: 'silent',
+    metafile: true,
   })
+  const parts = Object.entries(metafile.outputs).map(([path, { inputs }]) => [
+    basename(path),
+    Object.keys(inputs),
+  ])
+  writeFileSync(join(folder, PARTS), JSON.stringify(Object.fromEntries(parts)))
 }
 
 /**

@@ -9,6 +9,7 @@ import { type ScribeEventView, scribeResponse } from './elevenlabs/transcript.ts
 import type { Door } from './endpoint.ts'
 import { factHeaders } from './fact-headers.ts'
 import { heardInJob, type KeptResult } from './heard.ts'
+import { jsonText } from './json-reply.ts'
 import { shapedError } from './openapi/operation.ts'
 
 /** Too slow, and too many at once: another attempt may well be taken. */
@@ -23,13 +24,13 @@ function isClientError(status: number): boolean {
  * (https://developers.deepgram.com/docs/callback); of a failed job, what the synchronous answer would have been.
  */
 const deepgram: CallbackForm = {
-  render(job, result, view) {
+  async render(job, result, view) {
     // Deepgram sends the id of the key that asked; receivers compare it.
     const token = { 'dg-token': job.keyId }
     if (result === null) return { headers: token, body: JSON.stringify(failureOf(job, DEEPGRAM.door)) }
     const kept = JSON.parse(result) as KeptResult
     const response = listenResponse(heardInJob(job, kept), view as ListenView)
-    return { headers: { ...token, ...factHeaders(kept) }, body: JSON.stringify(response) }
+    return { headers: { ...token, ...factHeaders(kept) }, body: await jsonText(response) }
   },
   isFinal: () => false,
 }
@@ -40,7 +41,7 @@ const deepgram: CallbackForm = {
  * receivers who go by the type of an event see that this one has no transcript.
  */
 const elevenlabs: CallbackForm = {
-  render(job, result, given) {
+  async render(job, result, given) {
     const { metadata, ...view } = given as ScribeEventView
     const kept = result === null ? null : (JSON.parse(result) as KeptResult)
     const content =
@@ -52,7 +53,7 @@ const elevenlabs: CallbackForm = {
       event_timestamp: Math.floor((job.endedAtMs ?? 0) / 1000),
       data: { request_id: job.requestId, ...content, webhook_metadata: metadata },
     }
-    return { headers: kept === null ? {} : factHeaders(kept), body: JSON.stringify(event) }
+    return { headers: kept === null ? {} : factHeaders(kept), body: await jsonText(event) }
   },
   signature: (timestamp, signature) => ({ 'elevenlabs-signature': `t=${timestamp},v0=${signature}` }),
   isFinal: isClientError,

@@ -26,13 +26,25 @@ export function factHeaders(facts: Facts): Record<string, string> {
     'x-lk-purpose-source': facts.lk_purpose_source,
   }
   for (const [name, value] of Object.entries(usage)) {
-    if (value !== null) headers[`x-lk-usage-${name.replaceAll('_', '-')}`] = String(value)
+    if (value !== null) headers[usageHeaders.get(name) ?? usageHeader(name)] = String(value)
   }
   if (costUsd !== null) headers['x-lk-cost-usd'] = String(costUsd)
   const encoded = requested === null ? '' : encodeURIComponent(requested.toWellFormed())
   if (encoded !== '' && encoded.length <= VALUE_LENGTH_MAX) headers['x-lk-requested-purpose'] = encoded
   if (applied !== null) headers['x-lk-applied-purpose'] = encodeURIComponent(applied)
-  return Object.assign(headers, warningHeaders(facts.warnings ?? []))
+  const { warnings } = facts
+  return warnings === undefined || warnings.length === 0
+    ? headers
+    : Object.assign(headers, warningHeaders(warnings))
+}
+
+/** Names of headers by those of what is metered, which come from this program alone. */
+const usageHeaders = new Map<string, string>()
+
+function usageHeader(name: string): string {
+  const header = `x-lk-usage-${name.replaceAll('_', '-')}`
+  usageHeaders.set(name, header)
+  return header
 }
 
 /** Warnings alone; none without any. */

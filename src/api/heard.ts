@@ -1,9 +1,10 @@
 import type { Segment, Word } from '../contracts/calls.ts'
 import type { Job } from '../contracts/jobs.ts'
 import type { TranscriptionTask } from '../contracts/operations.ts'
+import type { WholeResult } from '../contracts/slot-results.ts'
 import type { Envelope, Outcome } from '../gateway/outcome.ts'
 import { factHeaders } from './fact-headers.ts'
-import { timestamp } from './json-reply.ts'
+import { jsonText, timestamp } from './json-reply.ts'
 import type { TranscriptionAnswer } from './native/transcription.ts'
 
 /** A transcript, and what is known of its audio. */
@@ -74,7 +75,7 @@ export function heardInJob({ endedAtMs, facts }: Job, kept: KeptResult): Heard {
  * The answer in a vendor's format to a view of the transcript that the options of the call do not tell.
  *
  * @param view plain data
- * @param response writes it
+ * @param response writes it; its members may be `Large`
  */
 export function viewedAnswer<View>(
   vendor: string,
@@ -85,7 +86,9 @@ export function viewedAnswer<View>(
     name: `${vendor} ${JSON.stringify(view)}`,
     whole(outcome) {
       const headers = { 'content-type': 'application/json', ...factHeaders(outcome.envelope) }
-      return { status: 200, headers, text: JSON.stringify(response(heardIn(outcome), view)) }
+      const resultOf = (text: string): WholeResult => ({ status: 200, headers, text })
+      const text = jsonText(response(heardIn(outcome), view))
+      return typeof text === 'string' ? resultOf(text) : text.then(resultOf)
     },
   }
 }

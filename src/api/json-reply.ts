@@ -61,6 +61,62 @@ export function largeRows(
   })
 }
 
+/** Items of a list that are written at a time: some 10 kB of JSON, in some 0.2 ms. */
+const LIST_SLICE = 64
+/** Items from which an answer is written in turns of the event loop. A list of them takes some 2 ms. */
+const LARGE_COUNT = 512
+
+/**
+ * A list whose length is somebody else's to say.
+ *
+ * @param count of its items, or of what they are made of
+ * @param items are asked for when the list is written, one by one
+ * @param written what stands for an item in the answer, which may have large members itself; the item unless said
+ */
+export function largeList<Item>(
+  count: number,
+  items: () => Iterable<Item>,
+  written: (item: Item) => unknown = (item) => item,
+): unknown[] | Large<string> {
+  if (count < LARGE_COUNT) return Array.from(items(), (item) => written(item))
+  return new Large(function* () {
+    let slice: unknown[] = []
+    let mark = '['
+    for (const item of items()) {
+      slice.push(written(item))
+      if (slice.length < LIST_SLICE) continue
+      yield* nestedPieces(mark, slice)
+      slice = []
+      mark = ','
+    }
+    if (slice.length > 0) yield* nestedPieces(mark, slice)
+    yield mark === '[' && slice.length === 0 ? '[]' : ']'
+  })
+}
+
+/**
+ * A member of an answer that takes long to make.
+ *
+ * @param count as `largeList` has it
+ * @param make is called in its turn
+ */
+export function largeMember<Value extends object>(count: number, make: () => Value): Value | Large<string> {
+  if (count < LARGE_COUNT) return make()
+  return new Large(function* () {
+    // Who takes the pieces looks at the time before this one too.
+    yield ''
+    yield* nestedPieces('', make())
+  })
+}
+
+/** JSON of a value, whose members may be `Large`. @param mark stands before it: of a list, instead of its brackets */
+function* nestedPieces(mark: string, value: object): Iterable<string> {
+  const text = toText(value)
+  const written = mark === '' ? text : mark + text.slice(1, -1)
+  if (met.length === 0) yield written
+  else yield* filledIn<string>(written, takeLarge<string>())
+}
+
 /** Bytes as a string of base64; they are encoded while the answer goes out. */
 export function largeBase64(bytes: readonly Uint8Array[]): Large {
   return new Large(() => ['"', { base64: bytes }, '"'])
@@ -85,6 +141,15 @@ export async function jsonPieces<Piece extends ReplyPiece = ReplyPiece>(
   return met.length === 0 ? [text] : fillIn(text, takeLarge<Piece>())
 }
 
+/**
+ * The JSON text of `value`, whose members may be `Large` but for bytes, as one string. Made in turns of the event loop
+ * where it is large, else at once.
+ */
+export function jsonText(value: object): string | Promise<string> {
+  const text = toText(value)
+  return met.length === 0 ? text : fillIn(text, takeLarge<string>()).then((pieces) => pieces.join(''))
+}
+
 /** JSON text of a value; `met` then holds its large members, and none of a value before that could not be written. */
 function toText(value: object): string {
   if (met.length > 0) met = []
@@ -103,19 +168,27 @@ async function fillIn<Piece extends ReplyPiece>(
   text: string,
   large: readonly Large<Piece>[],
 ): Promise<(Piece | string)[]> {
-  const [first = '', ...others] = text.split(HERE_IN_JSON)
-  const pieces: (Piece | string)[] = [first]
+  const pieces: (Piece | string)[] = []
   let turnMs = performance.now()
-  for (const [index, member] of large.entries()) {
-    for (const piece of member.pieces()) {
-      pieces.push(piece)
-      if (performance.now() - turnMs < TURN_MS) continue
-      await nextTurn()
-      turnMs = performance.now()
-    }
-    pieces.push(others[index] ?? '')
+  for (const piece of filledIn(text, large)) {
+    if (piece !== '') pieces.push(piece)
+    if (performance.now() - turnMs < TURN_MS) continue
+    await nextTurn()
+    turnMs = performance.now()
   }
   return pieces
+}
+
+function* filledIn<Piece extends ReplyPiece>(
+  text: string,
+  large: readonly Large<Piece>[],
+): Iterable<Piece | string> {
+  const [first = '', ...others] = text.split(HERE_IN_JSON)
+  yield first
+  for (const [index, member] of large.entries()) {
+    yield* member.pieces()
+    yield others[index] ?? ''
+  }
 }
 
 /** RFC 3339, UTC, with milliseconds; null for a moment that has not come. */

@@ -1,10 +1,10 @@
 import { type Static, type TObject, type TSchema, Type } from 'typebox'
-import type { Selectors } from '../contracts/catalog.ts'
-import type { Calls, OperationName } from '../contracts/operations.ts'
+import type { Principal, Selectors } from '../contracts/catalog.ts'
+import { CAPABILITY_OF, type Calls, type OperationName } from '../contracts/operations.ts'
 import type { Call } from '../gateway/call.ts'
 import type { Exchange } from '../inbound/exchange.ts'
 import { FieldReader } from '../inbound/form.ts'
-import { isObject, readJson } from '../inbound/json-body.ts'
+import { isObject, parseJson, readJsonBytes } from '../inbound/json-body.ts'
 import { shapeCheck } from '../shape.ts'
 import type { Admitted, RequestBody } from './endpoint.ts'
 import { ROUTE_CONTROL, readSelectors, SELECTOR_FIELDS, unknownFields } from './fields.ts'
@@ -58,12 +58,14 @@ export function jsonRequest<K extends OperationName, Shape extends TObject>(
   payload: (body: Static<Shape>, warn: (line: string) => void) => Calls[K],
 ): JsonRequest<K> {
   const whole = Type.Object({ ...schema.properties, ...SELECTOR_FIELDS })
-  const known = Object.keys(whole.properties)
-  const ignored: ReadonlySet<string> = new Set([...known, ...ROUTE_CONTROL])
+  const names = Object.keys(whole.properties)
+  const ignored: ReadonlySet<string> = new Set([...names, ...ROUTE_CONTROL])
   const hasShape = shapeCheck(schema)
+  // Other answers are not kept.
+  const known = operation === 'speech' ? new KnownBodies<ReceivedJson<K>>() : null
   const read: JsonRequest<K>['read'] = (body, exchange) => {
     if (!hasShape(body)) throw faultOf(schema, body)
-    const warnings = unknownFields(namesBeside(ignored, body), known)
+    const warnings = unknownFields(namesBeside(ignored, body), names)
     const warn = (line: string) => void warnings.push(line)
     return { operation, payload: payload(body, warn), selectors: selectorsOf(body, exchange), warnings }
   }
@@ -73,7 +75,7 @@ export function jsonRequest<K extends OperationName, Shape extends TObject>(
     contents: [json(whole)],
     parameters: ['Purpose', 'Require'],
     read,
-    receive: (request) => receiveJson(read, request),
+    receive: (request) => receiveJson(read, known, request),
   }
 }
 
@@ -94,6 +96,7 @@ function selectorsOf(body: object, exchange: Pick<Exchange, 'headers'>): Selecto
 /** Reads a JSON body and makes the call of it. */
 function receiveJson<K extends OperationName>(
   read: JsonRequest<K>['read'],
+  known: KnownBodies<ReceivedJson<K>> | null,
   { exchange, context, dependencies: { services } }: Admitted,
 ): Promise<ReceivedJson<K>> {
   const options = {
@@ -101,9 +104,67 @@ function receiveJson<K extends OperationName>(
     maxBytes: services.snapshot().limits.max_request_body_bytes,
     workspace: context.principal.workspace.id,
   }
-  return readJson(exchange, options, (fields) => ({
-    call: read(fields, exchange),
-    fields,
-    stream: isObject(fields) && fields.stream === true,
-  }))
+  return readJsonBytes(exchange, options, (bytes) => {
+    const key = known && keyOf(bytes, exchange, context.principal)
+    const before = key === null ? undefined : known?.find(key)
+    if (before !== undefined) return before
+    const fields = parseJson(bytes)
+    const stream = isObject(fields) && fields.stream === true
+    const received = { call: read(fields, exchange), fields, stream }
+    if (key !== null) {
+      exchange.onFinished(() => {
+        if (context.cache === 'hit') known?.add(key, received)
+      })
+    }
+    return received
+  })
+}
+
+/** Larger bodies are read each time. */
+const KNOWN_BYTES_MAX = 1_024
+const KNOWN_MAX = 512
+/** How long any is known at most: what was said is not to be in memory for long. */
+const KNOWN_MS = 30_000
+
+/**
+ * What stands for a body in `KnownBodies`: its workspace and its bytes, which decide what it is read as where no header
+ * has a say in that.
+ *
+ * @returns null: it is read each time
+ */
+function keyOf(
+  bytes: Buffer,
+  { headers }: Pick<Exchange, 'headers'>,
+  { workspace, route, capabilityRoutes }: Principal,
+): string | null {
+  const { cache } = capabilityRoutes.get(CAPABILITY_OF.speech) ?? route
+  if (cache === undefined || bytes.length > KNOWN_BYTES_MAX) return null
+  if (headers['x-lk-purpose'] !== undefined || headers['x-lk-require'] !== undefined) return null
+  return `${workspace.id} ${bytes.toString('latin1')}`
+}
+
+/**
+ * What bodies were read as whose answer was kept from another call, since they come again: to parse and check such a
+ * body, and to find the place of its speech, was a third of what its call cost beside `GET /v1/me`. Nothing else of the
+ * call is known by it: its caller is admitted, its entries are selected and its answer is looked for each time. A body
+ * of which nothing may be kept is not in here, since its answer was not kept either.
+ */
+class KnownBodies<Received> {
+  readonly #received = new Map<string, Received>()
+  #forgetting: NodeJS.Timeout | undefined
+
+  find(key: string): Received | undefined {
+    return this.#received.get(key)
+  }
+
+  add(key: string, received: Received): void {
+    if (this.#received.size === KNOWN_MAX) this.#received.clear()
+    this.#received.set(key, received)
+    this.#forgetting ??= setTimeout(this.#forget, KNOWN_MS).unref()
+  }
+
+  readonly #forget = (): void => {
+    this.#received.clear()
+    this.#forgetting = undefined
+  }
 }

@@ -16,6 +16,7 @@ import { listen } from './deepgram/listen.ts'
 import { listenFile } from './deepgram/listen-file.ts'
 import { deepgramModel, deepgramModels } from './deepgram/models.ts'
 import { speak } from './deepgram/speak.ts'
+import { speakLive } from './deepgram/speak-live.ts'
 import { createDocs, type DocsNeeds, docsFile, docsPage, openapiJson } from './docs.ts'
 import { speechToText } from './elevenlabs/speech-to-text.ts'
 import {
@@ -113,6 +114,7 @@ export const ENDPOINTS = table({
 
   'GET /deepgram/v1/listen': listen,
   'POST /deepgram/v1/listen': listenFile,
+  'GET /deepgram/v1/speak': speakLive,
   'POST /deepgram/v1/speak': speak,
   'GET /deepgram/v1/models': deepgramModels,
   'GET /deepgram/v1/models/:model': deepgramModel,

@@ -66,6 +66,12 @@ export const FEATURES = [
 ] as const
 export type Feature = (typeof FEATURES)[number]
 
+/**
+ * Features that speech may require. Whether an entry keeps them is a matter of its protocol, not of its model.
+ */
+export const SPEECH_FEATURES = ['character_timestamps'] as const
+export type SpeechFeature = (typeof SPEECH_FEATURES)[number]
+
 export interface TranscriptionCall {
   readonly audio: Audio
   readonly options: TranscriptionOptions
@@ -112,6 +118,24 @@ export interface SpeechCall {
   readonly response_format: string | null
   readonly speed: number | null
   readonly seed: number | null
+  /** The times of its characters are required; absent: nobody asks for them. */
+  readonly times?: true
+}
+
+/** When each character of a text is spoken. All lists are as long as each other. */
+export interface CharacterTimes {
+  readonly characters: readonly string[]
+  /** Seconds from the beginning of the audio; of a piece, as its provider counts them. */
+  readonly starts: readonly number[]
+  readonly ends: readonly number[]
+}
+
+/** Times of speech, or of a piece of it. */
+export interface SpeechTimes {
+  /** Of the text as it was sent; null: the provider tells none. */
+  readonly text: CharacterTimes | null
+  /** Of the text as the provider reads it, with numbers in words for one; null: it tells none. */
+  readonly normalized: CharacterTimes | null
 }
 
 export interface Segment {
@@ -155,4 +179,6 @@ export interface SpeechResult {
   /** Empty when it was streamed: then the pieces are the audio. */
   readonly audio: readonly Uint8Array[]
   readonly mediaType: string
+  /** Where the call requires them, and it was not streamed: then they are with the pieces. */
+  readonly times?: SpeechTimes
 }

@@ -1,4 +1,11 @@
-import type { Capability, SpeechCall, SpeechResult, TranscriptionCall, TranscriptionResult } from './calls.ts'
+import type {
+  Capability,
+  SpeechCall,
+  SpeechResult,
+  SpeechTimes,
+  TranscriptionCall,
+  TranscriptionResult,
+} from './calls.ts'
 import type { ChatCall, ChatDelta, ChatResult, CompleteCall } from './chat.ts'
 import type {
   EmbeddingsCall,
@@ -34,10 +41,18 @@ export interface Results {
   readonly video: VideoResult
 }
 
+/** A piece of speech. */
+interface SpeechPiece {
+  readonly bytes: Uint8Array
+  readonly mediaType: string
+  /** Of what is spoken in it, where the call requires them and the provider tells them with this piece. */
+  readonly times?: SpeechTimes
+}
+
 /** A piece of an answer that is streamed. */
 export interface Deltas {
   readonly transcription: string
-  readonly speech: { readonly bytes: Uint8Array; readonly mediaType: string }
+  readonly speech: SpeechPiece
   readonly chat: ChatDelta
   readonly complete: ChatDelta
   readonly vision: ChatDelta

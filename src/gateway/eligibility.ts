@@ -4,14 +4,15 @@ import {
   HINTS,
   type Hint,
   type Redaction,
+  SPEECH_FEATURES,
   type SpeechCall,
+  type SpeechFeature,
   type TranscriptionCall,
   type TranscriptionOptions,
 } from '../contracts/calls.ts'
 import type { Entry, Principal, Route, Selectors } from '../contracts/catalog.ts'
-import { type ChatCall, type ChatPart, isAnyObject } from '../contracts/chat.ts'
+import type { ChatCall, ChatPart } from '../contracts/chat.ts'
 import type { ModelLimits } from '../contracts/facts.ts'
-import type { EmbeddingsCall, ImageCall, VideoCall } from '../contracts/generation.ts'
 import { CAPABILITY_OF, type Calls, type OperationName } from '../contracts/operations.ts'
 import {
   isFor,
@@ -26,6 +27,7 @@ import { languageCode } from '../providers/language.ts'
 import { requiredFeatures } from '../providers/transcript-needs.ts'
 import type { Call } from './call.ts'
 import { factsFor, isLive } from './facts-for.ts'
+import { chatExclusion, embeddingsExclusion, imageExclusion, videoExclusion } from './generation-limits.ts'
 import { countCharacters } from './meter.ts'
 import type { PlacedAttempt } from './replicas.ts'
 import { type Exclusion, overLimit } from './verdict.ts'
@@ -34,6 +36,8 @@ import { type Exclusion, overLimit } from './verdict.ts'
 export interface Demand extends TranscriptionDemand {
   readonly call: Call
   readonly capabilities: readonly Capability[]
+  /** What it requires of speech. */
+  readonly speechFeatures: readonly SpeechFeature[]
   /** Capabilities among them that the plan of the workspace does not include. */
   readonly unentitled: readonly Capability[]
   readonly workspace: Principal['workspace']
@@ -56,6 +60,7 @@ export function demandOf(
       unentitled,
       workspace,
       require,
+      speechFeatures: call.operation === 'speech' && call.payload.times === true ? SPEECH_FEATURES : NONE,
       features: NONE,
       redactions: NONE,
       language: null,
@@ -67,6 +72,7 @@ export function demandOf(
     unentitled,
     workspace,
     require,
+    speechFeatures: NONE,
     features: requiredFeatures(options),
     redactions: options.redaction,
     language: knownLanguage(options),
@@ -128,6 +134,7 @@ export function payloadExclusion(
 ): Exclusion | null {
   return (
     liveExclusion(entry, provider, demand) ??
+    timesExclusion(provider, demand) ??
     contentExclusion(entry, demand) ??
     protocolExclusion(entry, provider, demand)
   )
@@ -137,6 +144,12 @@ export function payloadExclusion(
 function liveExclusion({ facts }: Entry, provider: Provider | undefined, { call }: Demand): Exclusion | null {
   if (!isLive(call) || (facts.live !== undefined && provider?.live !== undefined)) return null
   return featuresMissing({ missing: ['realtime'] })
+}
+
+/** Excludes speech with times from a protocol that tells none. */
+function timesExclusion(provider: Provider | undefined, { speechFeatures }: Demand): Exclusion | null {
+  if (speechFeatures.length === 0 || provider?.speech?.tellsTimes === true) return null
+  return featuresMissing({ missing: speechFeatures })
 }
 
 /** Whether an entry may serve workspaces of a plan; one that names no plans serves all. */
@@ -491,60 +504,6 @@ function keytermExclusion(limits: ModelLimits['keyterms'], terms: readonly strin
 
 function countWords(term: string): number {
   return term.trim().split(/\s+/).length
-}
-
-/** Excludes a model that cannot follow the schema of a chat, unless any JSON object will do. */
-function chatExclusion(
-  { json_schema: supported }: ModelLimits,
-  { response_schema: schema }: Pick<ChatCall, 'response_schema'>,
-): Exclusion | null {
-  if (supported !== false || schema === null || isAnyObject(schema)) return null
-  return overLimit('response_schema', 'the model cannot follow a JSON schema')
-}
-
-/** Excludes a model that does not take so many texts, or does not make vectors of that length. */
-function embeddingsExclusion(limits: ModelLimits, { input, dimensions }: EmbeddingsCall): Exclusion | null {
-  const { max_inputs, max_dimensions } = limits
-  if (max_inputs !== undefined && input.length > max_inputs)
-    return overLimit('input', `the provider accepts at most ${max_inputs} texts at once`)
-  if (dimensions === null || max_dimensions === undefined || dimensions <= max_dimensions) return null
-  return overLimit(
-    'dimensions',
-    max_dimensions === 0
-      ? 'the model makes vectors of one length only'
-      : `the model makes at most ${max_dimensions} dimensions`,
-  )
-}
-
-/** Excludes a model that does not make such pictures. */
-function imageExclusion(
-  limits: ModelLimits,
-  { n, size, output_format: format }: ImageCall,
-): Exclusion | null {
-  const { max_images, image_sizes, image_formats } = limits
-  if (max_images !== undefined && n > max_images)
-    return overLimit('n', `the provider makes at most ${max_images} images at once`)
-  if (size !== null && image_sizes !== undefined && !image_sizes.includes(size))
-    return overLimit('size', `the provider makes ${image_sizes.join(', ')}, not ${size}`)
-  if (format !== null && image_formats !== undefined && !image_formats.includes(format))
-    return overLimit('output_format', `the provider makes ${image_formats.join(', ')}, not ${format}`)
-  return null
-}
-
-/** Excludes a model that does not make such a video. */
-function videoExclusion(
-  limits: ModelLimits,
-  { size, duration_seconds: seconds }: VideoCall,
-): Exclusion | null {
-  const { video_sizes, video_seconds } = limits
-  if (size !== null && video_sizes !== undefined && !video_sizes.includes(size))
-    return overLimit('size', `the provider makes ${video_sizes.join(', ')}, not ${size}`)
-  if (seconds !== null && video_seconds !== undefined && !video_seconds.includes(seconds))
-    return overLimit(
-      'duration_seconds',
-      `the provider makes ${video_seconds.join(', ')} seconds, not ${seconds}`,
-    )
-  return null
 }
 
 /** Excludes an entry that cannot speak this text in this way. */

@@ -84,7 +84,7 @@ export interface IdempotentRequest<K extends OperationName> {
   /** Equal for two requests for the same. */
   readonly fingerprint: string
   /** Makes the bytes that are kept of the answer. */
-  render(outcome: Outcome<K>): WholeResult
+  render(outcome: Outcome<K>): WholeResult | Promise<WholeResult>
 }
 
 /**
@@ -342,7 +342,7 @@ async function answerOnce(
   const { entry } = candidate
   try {
     const outcome = buildOutcome(active, selection, candidate, answer)
-    const result = render(outcome)
+    const result = await render(outcome)
     if (candidate.route.shadow !== null) offerShadow(active, answered.recorder, outcome)
     answer.release()
     // When the store fails the caller still gets the answer, but no replay.

@@ -445,7 +445,8 @@ function refuse(considered: readonly Verdict[], assigned: Route, demand: Demand)
   if (limit !== undefined)
     return new GatewayError('INVALID_REQUEST', limit.message, { param: limit.param, details })
   if (exclusionsOf(exclusions, 'features').length > 0) {
-    const message = `${ERRORS.REQUIRED_FEATURE_UNAVAILABLE.message}: ${demand.features.join(', ')}`
+    const required = [...demand.features, ...demand.speechFeatures]
+    const message = `${ERRORS.REQUIRED_FEATURE_UNAVAILABLE.message}: ${required.join(', ')}`
     return new GatewayError('REQUIRED_FEATURE_UNAVAILABLE', message, { details })
   }
   const unpromised = exclusionsOf(exclusions, 'residency').flatMap(({ missing }) => missing)

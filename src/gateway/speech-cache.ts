@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import type { SpeechResult } from '../contracts/calls.ts'
+import type { SpeechCall, SpeechResult } from '../contracts/calls.ts'
 import type { CacheTerms, Entry } from '../contracts/catalog.ts'
 import { canonicalJson } from '../contracts/json.ts'
 import type { Deltas } from '../contracts/operations.ts'
@@ -34,7 +34,7 @@ interface CachedCall {
   readonly first: Candidate
   readonly cache: SpeechCache
   readonly terms: CacheTerms
-  readonly place: CachePlace
+  readonly place: EntryPlace
   readonly start: Start
   readonly mode: 'whole' | 'streamed' | 'job'
 }
@@ -67,18 +67,31 @@ export function answerCached(
   const place = placeOf(speech, first.entry)
   const cached = { active: speech, selection, first, cache, terms, place, start, mode }
   const kept = cache.recall(place, terms)
-  if (kept !== null) return Promise.resolve(hit(cached, first, audioOf(kept)))
+  if (kept !== null) {
+    if (places.get(call.payload) !== place) places.set(call.payload, place)
+    return Promise.resolve(hit(cached, first, audioOf(kept)))
+  }
   return mode === 'job' ? answerJob(cached) : answerInFlight(cached)
 }
 
 /** Speech is the same for callers of one workspace who ask one entry for the same: every field of the call counts. */
-function placeOf({ context, call }: ActiveCall<'speech'>, entry: Entry): CachePlace {
+function placeOf({ context, call }: ActiveCall<'speech'>, entry: Entry): EntryPlace {
   const workspace = context.principal.workspace.id
+  const known = places.get(call.payload)
+  if (known !== undefined && known.entry === entry && known.workspace === workspace) return known
   const fields: Readonly<Record<string, unknown>> = { ...call.payload }
   const parts: unknown[] = [workspace, versionOf(entry)]
   for (const name of Object.keys(fields).sort()) parts.push(name, fields[name])
-  return { workspace, digest: hash('sha256', JSON.stringify(parts)) }
+  return { workspace, entry, digest: hash('sha256', JSON.stringify(parts)) }
 }
+
+/** A place, and the entry whose speech it is. */
+interface EntryPlace extends CachePlace {
+  readonly entry: Entry
+}
+
+/** Places of calls that were found there, since a body that comes again is read as the same. */
+const places = new WeakMap<SpeechCall, EntryPlace>()
 
 const versions = new WeakMap<Entry, string>()
 

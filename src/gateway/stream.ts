@@ -338,10 +338,16 @@ function deltaBytes(delta: Deltas[StreamedName]): number {
 
 const DELTAS: { readonly [K in StreamedName]: (result: Results[K]) => Iterable<Deltas[K]> } = {
   transcription: ({ text }: TranscriptionResult) => (text === '' ? [] : [text]),
-  speech: ({ audio, mediaType }: SpeechResult) => audio.map((bytes) => ({ bytes, mediaType })),
+  speech: speechDeltas,
   chat: chatDeltas,
   complete: chatDeltas,
   vision: chatDeltas,
+}
+
+/** Times of the whole go with its beginning. */
+function* speechDeltas({ audio, mediaType, times }: SpeechResult): Generator<Deltas['speech']> {
+  for (const [index, bytes] of audio.entries())
+    yield index === 0 && times !== undefined ? { bytes, mediaType, times } : { bytes, mediaType }
 }
 
 function* chatDeltas({ content, tool_calls: calls, audio }: ChatResult): Generator<ChatDelta> {

@@ -64,10 +64,19 @@ export function readJson<Read>(
   options: ReadJsonOptions,
   read: (value: unknown) => Read,
 ): Promise<Read> {
+  return readJsonBytes(exchange, options, (bytes) => read(parseJson(bytes)))
+}
+
+/** The same for whoever need not parse every body. */
+export function readJsonBytes<Read>(
+  exchange: Exchange,
+  options: ReadJsonOptions,
+  read: (bytes: Buffer) => Read,
+): Promise<Read> {
   return hold(exchange, options, new JsonStructure(), (memory) => {
-    const value = parseJson(memory.bytes())
+    const made = read(memory.bytes())
     exchange.onFinished(memory)
-    return read(value)
+    return made
   })
 }
 

@@ -45,4 +45,6 @@ export interface SpeechRequest {
   readonly sink: SpeechSink
   /** Resolves when the key's bucket has given a token, or rejects. */
   readonly admitted: Promise<unknown> | undefined
+  /** Its protocol has no message of a caller that writes nothing for now: that it is there its connection says. */
+  readonly mayBeSilent?: boolean
 }

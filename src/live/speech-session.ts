@@ -33,6 +33,8 @@ interface Sentence {
   call: SentenceCall | null
   /** Sent to the caller. */
   audioBytes: number
+  /** Nothing more of it is sent. */
+  isDropped: boolean
 }
 
 /** A call of the pipeline for one sentence. */
@@ -162,6 +164,23 @@ export class SpeechSession implements Ticking {
     this.#goOn()
   }
 
+  /**
+   * Drops what is not sent yet: text, audio, and flushes that wait for it. What comes next is spoken. Paid is for what
+   * was sent to a provider.
+   */
+  clear(): void {
+    if (this.#isOver) return
+    this.#heardMs = performance.now()
+    this.#cutter.flush()
+    this.#queued = 0
+    for (const sentence of [this.#speaking, ...this.#queue.splice(0)]) {
+      if (sentence === null || 'flushed' in sentence) continue
+      sentence.isDropped = true
+      if (sentence.call !== null) this.#leaveCall(sentence.call, new GatewayError('CLIENT_CLOSED'))
+    }
+    this.#goOn()
+  }
+
   /** The caller is there and writes nothing for now. */
   keepAlive(): void {
     this.#heardMs = performance.now()
@@ -243,16 +262,18 @@ export class SpeechSession implements Ticking {
         const streaming = await call.streaming
         try {
           await this.#play(sentence, streaming)
+          if (sentence.isDropped) return this.#settle(call)
           return this.#spoken(sentence, call, streaming)
         } catch (thrown) {
           this.#settle(call)
           const { provider, model } = streaming.head
           failed.add(entryName(provider, model))
-          if (sentence.audioBytes > 0 || !isUpstream(thrown)) throw thrown
+          if (sentence.audioBytes > 0 || sentence.isDropped || !isUpstream(thrown)) throw thrown
           sentence.call = null
         }
       } catch (thrown) {
         this.#settle(call)
+        if (sentence.isDropped && !this.#isOver) return
         throw this.#told(thrown, sentence)
       }
     }
@@ -288,8 +309,10 @@ export class SpeechSession implements Ticking {
     this.#askAhead()
     const joined = this.#audio.begin()
     try {
-      for await (const { bytes, mediaType } of deltas)
+      for await (const { bytes, mediaType } of deltas) {
+        if (sentence.isDropped) return
         for (const part of joined.push(bytes, mediaType)) await this.#send(sentence, part)
+      }
     } catch (thrown) {
       if (!(thrown instanceof OtherFormat)) throw thrown
       throw new GatewayError('UPSTREAM_ERROR', 'the provider sent audio in another format', { cause: thrown })
@@ -302,6 +325,7 @@ export class SpeechSession implements Ticking {
     const { sink } = this.#request
     for (let at = 0; at < bytes.length; at += MESSAGE_BYTES_MAX) {
       await this.#room()
+      if (sentence.isDropped) return
       const part = bytes.subarray(at, at + MESSAGE_BYTES_MAX)
       sentence.audioBytes += part.length
       sink.audio(part)
@@ -354,7 +378,7 @@ export class SpeechSession implements Ticking {
 
   #enqueue(text: string): void {
     const characters = countCharacters(text)
-    this.#queue.push({ seq: this.#seq, text, characters, call: null, audioBytes: 0 })
+    this.#queue.push({ seq: this.#seq, text, characters, call: null, audioBytes: 0, isDropped: false })
     this.#seq += 1
     this.#queued += text.length
   }
@@ -392,7 +416,8 @@ export class SpeechSession implements Ticking {
     if (this.#stalledMs !== null && nowMs - this.#stalledMs > idle * 1000)
       return void this.fail(idleError('the audio was not read', idle))
     const isIdle = this.#speaking === null && this.#queue.length === 0 && !this.#isEnded
-    if (isIdle && nowMs - this.#heardMs > idle * 1000) return void this.fail(idleError('no text came', idle))
+    if (isIdle && this.#request.mayBeSilent !== true && nowMs - this.#heardMs > idle * 1000)
+      return void this.fail(idleError('no text came', idle))
     const end = this.#life.endOf(nowMs, longest)
     if (end !== null) this.#cut(end)
   }
@@ -442,6 +467,14 @@ export class SpeechSession implements Ticking {
     attempts.push(...context.attempts.slice(0, KEPT_MAX - attempts.length))
   }
 
+  /** Ends a call at its provider; what it cost by then is in the sum. */
+  #leaveCall(call: SentenceCall, reason: GatewayError): void {
+    this.#settle(call)
+    call.cancel.abort(reason)
+    const left = call.streaming.then(({ deltas }) => deltas.return()).catch(() => {})
+    void this.#services.settlements.during(left)
+  }
+
   /** An error with what the caller has heard by then. */
   #told(thrown: unknown, { seq, characters, audioBytes }: Sentence): GatewayError {
     const { code, message, extra } = toGatewayError(thrown)
@@ -463,14 +496,9 @@ export class SpeechSession implements Ticking {
     this.#isOver = true
     this.#leaveClock()
     const { context, sink } = this.#request
-    for (const call of [...this.#running.values()]) {
-      this.#settle(call)
-      const reason = error ?? new GatewayError('CLIENT_CLOSED')
-      call.cancel.abort(reason)
-      const left = call.streaming.then(({ deltas }) => deltas.return()).catch(() => {})
-      void this.#services.settlements.during(left)
-    }
-    this.#over.abort(error ?? new GatewayError('CLIENT_CLOSED'))
+    const reason = error ?? new GatewayError('CLIENT_CLOSED')
+    for (const call of [...this.#running.values()]) this.#leaveCall(call, reason)
+    this.#over.abort(reason)
     this.#lines.close()
     const { audio_output_characters, cost_usd } = this.#spent()
     context.usage = { audio_output_characters, total_tokens: 0 }

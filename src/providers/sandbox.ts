@@ -1,7 +1,9 @@
 import { type Static, Type } from 'typebox'
+import type { SpeechCall } from '../contracts/calls.ts'
 import { BUILT_IN_SANDBOX, type DatedSource, type Provider, type Target } from '../contracts/provider.ts'
 import { completionByChat } from './completion.ts'
 import { liveOperation } from './deepgram/live.ts'
+import { readTimed } from './elevenlabs/timed-speech.ts'
 import { chatOperation } from './openai/chat.ts'
 import { embeddingsOperation } from './openai/embeddings.ts'
 import { imageOperation } from './openai/image.ts'
@@ -110,6 +112,28 @@ const chat = chatOperation(
   faultHeaders,
 )
 
+const plainSpeech = speechOperation(
+  { defaultVoice: 'alloy', defaultFormat: 'wav', formats: ['wav'] },
+  faultHeaders,
+)
+
+/** With times it is made whole, at a path of the sandbox's own, and answered as ElevenLabs does. */
+const speech: typeof plainSpeech = {
+  ...plainSpeech,
+  tellsTimes: true,
+  start(call, target) {
+    const step = plainSpeech.start(call, target)
+    if (call.times !== true || step.kind !== 'send') return step
+    const url = `${step.request.url}/with-timestamps`
+    return { ...step, request: { ...step.request, url } }
+  },
+  next: (state, reply, call, target) =>
+    call.times === true ? readTimed(reply, 'audio/wav') : plainSpeech.next(state, reply, call, target),
+  ...(plainSpeech.streamed && {
+    streamed: { ...plainSpeech.streamed, applies: ({ times }: SpeechCall) => times !== true },
+  }),
+}
+
 /** It bills nothing. */
 const WHOLE_BODY: DatedSource = { source: 'src/sandbox/server.ts', asOf: '2026-11-21' }
 
@@ -126,7 +150,7 @@ export const sandbox: Provider = {
   // Of the two protocols that it speaks live, the one with times of words.
   live: liveOperation({ path: '/listen', headers: faultHeaders }),
   translation: { ...translationOperation(faultHeaders), billsWholeBody: WHOLE_BODY },
-  speech: speechOperation({ defaultVoice: 'alloy', defaultFormat: 'wav', formats: ['wav'] }, faultHeaders),
+  speech,
   chat,
   complete: completionByChat(chat),
   embeddings: embeddingsOperation(true, faultHeaders),

@@ -108,7 +108,8 @@ function toSegment(id: number, group: readonly Word[], text: string): Segment {
   return {
     id,
     start,
-    end: Math.max(start, ...group.map(({ end }) => end)),
+    // Not by a spread: a group may have more words than a call takes arguments.
+    end: group.reduce((latest, { end }) => Math.max(latest, end), start),
     text,
     ...(speaker === undefined ? {} : { speaker }),
     ...(channel === undefined ? {} : { channel }),

@@ -1,5 +1,5 @@
 import { callFacts, errorOf } from '../call-facts.ts'
-import { CAPABILITIES, FEATURES } from '../contracts/calls.ts'
+import { CAPABILITIES, FEATURES, SPEECH_FEATURES } from '../contracts/calls.ts'
 import { SCOPES } from '../contracts/catalog.ts'
 import type { RecordedFailure, RecordedVerdict, RequestRecord } from '../contracts/console.ts'
 import type { EndedCall, EndedExchange, RecordedJob } from '../contracts/recorder.ts'
@@ -78,7 +78,14 @@ export const FIELD_RULES = [
 ] as const
 
 /** Names that can be reported as missing. */
-const MISSABLE: ReadonlySet<unknown> = new Set([...FEATURES, ...CAPABILITIES, ...SCOPES, 'key', 'workspace'])
+const MISSABLE: ReadonlySet<unknown> = new Set([
+  ...FEATURES,
+  ...SPEECH_FEATURES,
+  ...CAPABILITIES,
+  ...SCOPES,
+  'key',
+  'workspace',
+])
 /** Form of our own names, such as those of limits. */
 const OWN_WORD = /^[a-z][a-z0-9_]{0,39}$/
 

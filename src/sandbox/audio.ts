@@ -1,8 +1,8 @@
-import { type Answer, type CallBody, chunksOf, FILE_MAX_BYTES, first, Refusal, sha256 } from './http.ts'
+import { type Answer, type CallBody, chunksOf, FILE_MAX_BYTES, first, json, Refusal, sha256 } from './http.ts'
 
 import { modelFor } from './models.ts'
 import { UnspeakableError } from './morse.ts'
-import { speak, TooLongError, VOICES } from './speak.ts'
+import { heardCharacters, speak, TooLongError, VOICES } from './speak.ts'
 import { render, type Transcript, transcribe } from './transcript.ts'
 
 const INPUT_MAX_CHARACTERS = 4096
@@ -81,6 +81,34 @@ function transcriptOf(bytes: Buffer, digest: string): Transcript | null {
  * @throws Refusal
  */
 export function speech(body: CallBody): Answer {
+  const { audio } = spoken(body)
+  const headers = { 'content-type': 'audio/wav', ...audioHeaders(audio.length, sha256(audio)) }
+  return { status: 200, headers, body: audio, chunks: chunksOf(audio, PIECE_BYTES) }
+}
+
+/**
+ * `POST /v1/audio/speech/with-timestamps`, a path of the sandbox's own: the same with when each character sounds, whole
+ * and in JSON as ElevenLabs has it.
+ *
+ * @throws Refusal
+ */
+export function timedSpeech(body: CallBody): Answer {
+  const { audio, input, speed } = spoken(body)
+  const { characters, starts, ends } = heardCharacters(input, speed)
+  const alignment = {
+    characters,
+    character_start_times_seconds: starts,
+    character_end_times_seconds: ends,
+  }
+  return json(
+    200,
+    { audio_base64: audio.toString('base64'), alignment, normalized_alignment: null },
+    audioHeaders(audio.length, sha256(audio)),
+  )
+}
+
+/** What a body asks for, as Morse code. @throws Refusal */
+function spoken(body: CallBody) {
   modelFor('speech', body)
   const input = first(body, 'input') ?? ''
   if ([...input].length > INPUT_MAX_CHARACTERS) {
@@ -99,9 +127,7 @@ export function speech(body: CallBody): Answer {
   }
   const speed = Number(first(body, 'speed') ?? 1)
   if (!(speed >= 0.25 && speed <= 4)) throw new Refusal(400, 'speed takes 0.25 to 4', { param: 'speed' })
-  const audio = say(input, hertz, speed)
-  const headers = { 'content-type': 'audio/wav', ...audioHeaders(audio.length, sha256(audio)) }
-  return { status: 200, headers, body: audio, chunks: chunksOf(audio, PIECE_BYTES) }
+  return { audio: say(input, hertz, speed), input, speed }
 }
 
 function say(input: string, hertz: number, speed: number): Buffer {

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { speech, transcription } from './audio.ts'
+import { speech, timedSpeech, transcription } from './audio.ts'
 import { chat, completion } from './chat.ts'
 import { embeddings } from './embeddings.ts'
 import { FaultRules, type Faults, ordersOf } from './faults.ts'
@@ -149,6 +149,8 @@ function route(
       return transcription(body, 'translate', empty)
     case 'POST /v1/audio/speech':
       return speech(body)
+    case 'POST /v1/audio/speech/with-timestamps':
+      return timedSpeech(body)
     case 'POST /v1/chat/completions':
       return chat(body)
     case 'POST /v1/completions':

@@ -1,4 +1,4 @@
-import { encodeMorse, unitSeconds } from './morse.ts'
+import { encodeMorse, type Mark, unitSeconds } from './morse.ts'
 import { writeWav } from './wav.ts'
 
 /**
@@ -58,8 +58,7 @@ export function speak(text: string, hertz: number, speed: number): Buffer {
 export function speakSamples(text: string, hertz: number, speed: number, sampleRate: number): Int16Array {
   const marks = encodeMorse(text)
   const unit = unitSeconds(speed) * sampleRate
-  const units = marks.reduce((sum, mark) => sum + mark.units, 2 * MARGIN_UNITS)
-  const length = Math.round(units * unit)
+  const length = Math.round(unitsOf(marks) * unit)
   if (length * 2 > SPEECH_MAX_BYTES)
     throw new TooLongError(`the speech would be over ${SPEECH_MAX_BYTES} bytes`)
 
@@ -87,4 +86,63 @@ function waveOf(hertz: number, sampleRate: number): Float64Array {
   return Float64Array.from({ length: sampleRate / 25 }, (_, at) =>
     Math.sin((2 * Math.PI * hertz * at) / sampleRate),
   )
+}
+
+/** All that sounds, and the silence before and after. */
+function unitsOf(marks: readonly Mark[]): number {
+  return marks.reduce((sum, { units }) => sum + units, 2 * MARGIN_UNITS)
+}
+
+/** When each character is heard, seconds from the beginning. */
+interface HeardCharacters {
+  readonly characters: string[]
+  readonly starts: number[]
+  readonly ends: number[]
+}
+
+/**
+ * When each character of a text sounds in `speak`: from its first tone to the end of its last. White space lasts from
+ * the word before it to the next, and what comes of it after the first, like an accent of its own, no time.
+ *
+ * @throws UnspeakableError
+ */
+export function heardCharacters(text: string, speed: number): HeardCharacters {
+  const marks = encodeMorse(text)
+  const unit = unitSeconds(speed)
+  const sounds = soundsOf(marks)
+  const wholeUnits = unitsOf(marks)
+  const heard: HeardCharacters = { characters: [], starts: [], ends: [] }
+  let passed = 0
+  let next = 0
+  for (const character of text) {
+    let [start, end] = [passed, passed]
+    const sound = sounds[next]
+    if (/\s/.test(character)) end = sound?.start ?? wholeUnits
+    else if (!/\p{M}/u.test(character) && sound !== undefined) {
+      start = sound.start
+      end = sound.end
+      next += 1
+    }
+    heard.characters.push(character)
+    heard.starts.push(start * unit)
+    heard.ends.push(end * unit)
+    passed = end
+  }
+  return heard
+}
+
+/** Where each character that Morse code has is in the marks of a text, units from the beginning. */
+function soundsOf(marks: readonly Mark[]): { readonly start: number; end: number }[] {
+  const sounds: { readonly start: number; end: number }[] = []
+  let passed = MARGIN_UNITS
+  let goesOn = false
+  for (const { tone, units } of marks) {
+    const start = passed
+    passed += units
+    const last = sounds.at(-1)
+    if (!tone) goesOn = units === 1
+    else if (goesOn && last !== undefined) last.end = passed
+    else sounds.push({ start, end: passed })
+  }
+  return sounds
 }

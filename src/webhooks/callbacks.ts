@@ -19,6 +19,8 @@ export interface CallbackTerms {
   readonly view: unknown
 }
 
+type Rendered = Pick<WebhookMessage, 'headers' | 'body'>
+
 /** How a vendor tells the end of a job. */
 export interface CallbackForm {
   /**
@@ -26,7 +28,7 @@ export interface CallbackForm {
    *
    * @param result JSON of the transcript's envelope; null: the job has none
    */
-  render(job: Job, result: string | null, view: unknown): Pick<WebhookMessage, 'headers' | 'body'>
+  render(job: Job, result: string | null, view: unknown): Rendered | Promise<Rendered>
   /** Headers that show at the webhook of a workspace who sends it; see `Announcement`. */
   readonly signature?: (timestamp: number, signature: string) => Readonly<Record<string, string>>
   /** Statuses after which the vendor does not try again, beside those after which nobody does. */
@@ -99,7 +101,7 @@ export async function attemptCallback(event: WebhookEvent, parts: CallbackSendin
   try {
     const result = job.result === null ? null : await parts.openResult(job, job.result, reader)
     const form = parts.forms[job.callback.vendor]
-    const message = form.render(job, result, terms.view)
+    const message = await form.render(job, result, terms.view)
     const posted = await send(event, terms, form, message, parts)
     const isFinal = posted?.kind === 'answered' && form.isFinal(posted.status)
     return isFinal ? { ...posted, isFinal } : posted
@@ -112,7 +114,7 @@ async function send(
   { id }: WebhookEvent,
   { url, method, headers: asked }: CallbackTerms,
   { signature }: CallbackForm,
-  { headers, body }: Pick<WebhookMessage, 'headers' | 'body'>,
+  { headers, body }: Rendered,
   parts: CallbackSending,
 ): Promise<Posted | null> {
   if (url !== null) {

@@ -1,6 +1,14 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { jsonPieces, largeBase64, largeRows, largeText } from '../../src/api/json-reply.ts'
+import {
+  jsonPieces,
+  jsonText,
+  largeBase64,
+  largeList,
+  largeMember,
+  largeRows,
+  largeText,
+} from '../../src/api/json-reply.ts'
 import { prepareAnswer } from '../../src/inbound/reply.ts'
 
 /** The bytes of an answer made of the pieces, as they go out, parsed. */
@@ -66,4 +74,35 @@ t.test('a large answer leaves the loop to others', async (t) => {
   await jsonPieces({ rows: largeRows(rows) })
   isDone = true
   t.ok(turns >= 10, `the loop turned ${turns} times meanwhile`)
+})
+
+t.test('long lists come out as they are, and those within their items', async (t) => {
+  const numbers = (count: number) => Array.from({ length: count }, (_, index) => index)
+  const nested = (count: number) => ({ count, inner: largeList(count, () => numbers(count)), last: true })
+  const plain = (count: number) => ({ count, inner: numbers(count), last: true })
+  for (const count of [0, 1, 63, 64, 65, 511, 512, 513, 576, 2_000]) {
+    const value = {
+      list: largeList(count, () => numbers(count)),
+      named: largeList(
+        count,
+        () => numbers(count),
+        (index) => ({ index }),
+      ),
+      // Made of much, and little itself.
+      few: largeList(100_000, () => numbers(count)),
+      deep: largeList(100_000, () => [nested(count), nested(0), nested(count)]),
+      member: largeMember(100_000, () => nested(count)),
+      text: largeText('x'.repeat(count * 100)),
+    }
+    const expected = {
+      list: numbers(count),
+      named: numbers(count).map((index) => ({ index })),
+      few: numbers(count),
+      deep: [plain(count), plain(0), plain(count)],
+      member: plain(count),
+      text: 'x'.repeat(count * 100),
+    }
+    t.equal(await jsonText(value), JSON.stringify(expected), `${count} items`)
+  }
+  t.equal(jsonText({ list: largeList(2, () => [1, 2]) }), '{"list":[1,2]}', 'a short one at once')
 })

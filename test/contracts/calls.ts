@@ -118,6 +118,7 @@ const CHOICES: Readonly<Record<OperationName, (facts: ModelFacts) => readonly Ch
     ...each('speed', limits.speed === undefined ? [] : [limits.speed.min, 1, limits.speed.max]),
     ...each('voice', (limits.voices ?? []).slice(0, 3)),
     ...each('seed', [7]),
+    ...each('times', [true]),
   ],
   chat: chatting,
   vision: () => [],

@@ -1,4 +1,4 @@
-import type { TranscriptionCall, TranscriptionResult } from '../../src/contracts/calls.ts'
+import type { SpeechResult, TranscriptionCall, TranscriptionResult } from '../../src/contracts/calls.ts'
 import type { Entry } from '../../src/contracts/catalog.ts'
 import type { ChatResult } from '../../src/contracts/chat.ts'
 import type { EmbeddingsCall } from '../../src/contracts/generation.ts'
@@ -353,10 +353,7 @@ function wrongWith(
   const body = asSchema(answer)
   switch (name) {
     case 'speech':
-      return Buffer.concat([...(step.result as { audio: readonly Uint8Array[] }).audio]).toString() ===
-        'sound'
-        ? null
-        : 'the audio is another'
+      return wrongSpeech(body, step.result as SpeechResult)
     case 'chat':
     case 'complete':
     case 'vision':
@@ -381,7 +378,7 @@ function isEmpty(name: OperationName | null, answer: Schema): boolean {
     case 'image':
       return items.every(({ b64_json, url }) => typeof b64_json !== 'string' && typeof url !== 'string')
     case 'speech':
-      return typeof answer.audio_data !== 'string'
+      return typeof (answer.audio_data ?? answer.audio_base64) !== 'string' || isUntimed(answer)
     case 'embeddings':
       return items.some(({ embedding }) => embedding === undefined || embedding === null)
     case null:
@@ -389,6 +386,24 @@ function isEmpty(name: OperationName | null, answer: Schema): boolean {
     default:
       return items.length === 0 || JSON.stringify(items).length < 3
   }
+}
+
+/** Tells whether an answer that has a place for times has none. */
+function isUntimed({ audio_base64: audio, alignment, normalized_alignment: normalized }: Schema): boolean {
+  return audio !== undefined && [alignment, normalized].every((one) => one === undefined || one === null)
+}
+
+function wrongSpeech(
+  { alignment, normalized_alignment: normalized }: Schema,
+  { audio, times }: SpeechResult,
+): string | null {
+  if (Buffer.concat([...audio]).toString() !== 'sound') return 'the audio is another'
+  const told = [alignment, normalized].map((one) => {
+    const { characters, character_start_times_seconds: starts } = asSchema(one)
+    return [characters, starts]
+  })
+  const kept = [times?.text, times?.normalized].map((one) => [one?.characters, one?.starts])
+  return JSON.stringify(told) === JSON.stringify(kept) ? null : 'times are lost'
 }
 
 function wrongChat(answer: Schema, { content, tool_calls, usage }: ChatResult): string | null {

@@ -6,6 +6,7 @@ import {
   SPEECH_OPTIONS,
   SPEECH_QUERY,
   speechRequest,
+  timedPiece,
 } from '../../src/api/elevenlabs/text-to-speech.ts'
 import { modelsOf, voicesOf, voicesPageOf } from '../../src/api/elevenlabs/voices.ts'
 import type { Exchange } from '../../src/inbound/exchange.ts'
@@ -49,6 +50,16 @@ const SPEAK: DoorEndpoint = {
   },
 }
 
+const HEARD = { characters: ['h', 'i'], starts: [0, 0.1], ends: [0.1, 0.25] }
+
+const TIMED: DoorEndpoint = {
+  ...SPEAK,
+  ask(request) {
+    const times = [undefined, { text: HEARD, normalized: null }, { text: HEARD, normalized: HEARD }]
+    return { ...SPEAK.ask(request), answers: times.map((one) => timedPiece('aGk=', one)) }
+  },
+}
+
 /** Lists have no options here: they are what there is, on one page. */
 const LIST = { door, method: 'GET', bodyAs: null, always: {}, table: {} } as const
 const PAGED = [
@@ -74,6 +85,9 @@ export function elevenlabsDoor(contract: Contract): DoorCase[] {
     list('/v1/voices/rachel', voicesOf(caller)),
     list('/v1/models', [modelsOf(caller)]),
   ])
-  const spoken = [SPEAK, { ...SPEAK, path: `${SPEECH}/stream` }]
+  const spoken = ['', '/stream'].flatMap((suffix) => [
+    { ...SPEAK, path: `${SPEECH}${suffix}` },
+    { ...TIMED, path: `${SPEECH}${suffix}/with-timestamps` },
+  ])
   return [SCRIBE, ...spoken, ...lists].flatMap((endpoint) => doorCases(contract, ROOT, endpoint))
 }

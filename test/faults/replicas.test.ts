@@ -94,6 +94,8 @@ t.test('no caller sees that a server of its provider is killed', { timeout: 120_
       else refused.push(`${answer.status} ${text.slice(0, 500)}`)
     }
   }
+  const isTold = (what: string, of: number) =>
+    larkway.log.some(({ msg, replica }) => msg === what && replica === of)
   const callers = Promise.all([...Array.from({ length: 6 }, () => callOn(chat)), callOn(transcribe)])
   t.ok(await waitUntil(async () => Math.min(...(await Promise.all(replicas.map(countOf)))) > 20))
 
@@ -103,6 +105,7 @@ t.test('no caller sees that a server of its provider is killed', { timeout: 120_
     t.ok(await waitUntil(async () => !(await isUp(killed))), 'it gets no more calls')
     const before = answered
     t.ok(await waitUntil(() => answered > before + 50), 'the others have its share')
+    t.ok(await waitUntil(() => isTold('a replica is down', killed)), 'its probes fail, too')
     replica.child = (await startReplica(t, replica.port)).child
     t.ok(await waitUntil(() => isUp(killed)), 'it is back')
     t.ok(await waitUntil(async () => (await countOf(replica)) > 20), 'and has its share again')

@@ -58,6 +58,13 @@ t.test('speech is priced by the character, a character being a code point', asyn
     t.same(metered.warnings, [])
   }
   t.equal(countCharacters('héllo 👋🏽'), 8)
+  const units = ['a', 'é', '\u2028', '\ud83d', '\udc4b', '\ud800', '\udfff', '\uffff']
+  for (let number = 0; number < units.length ** 4; number += 1) {
+    const text = [0, 1, 2, 3]
+      .map((at) => units[Math.floor(number / units.length ** at) % units.length])
+      .join('')
+    if (countCharacters(text) !== [...text].length) t.fail(JSON.stringify(text))
+  }
   for (const price of [null, {}, { per_hour_usd: 1 }]) {
     const { costUsd, warnings } = speak(5, price)
     t.equal(costUsd, null)

@@ -99,7 +99,7 @@ function drawEntry(dice: Dice, model: string): Entry {
     model,
     provider: configuredProvider({
       name: `provider of ${model}`,
-      kind: dice.chance(0.95) ? 'able' : dice.one(['idle', 'unheard-of']),
+      kind: dice.chance(0.95) ? dice.one(['able', 'telling']) : dice.one(['idle', 'unheard-of']),
       ...dice.one([
         { access: 'platform', workspace: null },
         { access: 'byok', workspace: dice.chance(0.9) ? 'acme' : 'umbrella' },
@@ -189,6 +189,7 @@ function drawPayload(dice: Dice, operation: OperationName): Calls[OperationName]
         response_format: dice.one([null, 'wav', 'mp3', 'opus']),
         speed: dice.one([null, 1, 1.5, 3]),
         seed: null,
+        ...(dice.chance(0.3) ? { times: true as const } : {}),
       }
     case 'chat':
     case 'vision':

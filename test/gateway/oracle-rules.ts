@@ -146,7 +146,7 @@ function capabilitiesOf({
 
 function canServe(given: Case, { facts, provider }: Entry): 'capability' | 'operation' | null {
   for (const name of capabilitiesOf(given)) if (!facts.capabilities.includes(name)) return 'capability'
-  if (provider.kind !== 'able') return 'operation'
+  if (!['able', 'telling'].includes(provider.kind)) return 'operation'
   if (facts.operations && !facts.operations.includes(given.operation)) return 'operation'
   if (given.operation === 'translation' && !facts.translates) return 'operation'
   return null
@@ -161,6 +161,8 @@ function verdictOf(given: Case, entry: Entry): string {
   for (const name of capabilitiesOf(given)) if (workspace.includes?.has(name) === false) return 'plan'
   if (plans.length > 0 && !plans.some((plan) => plan === workspace.plan)) return 'plan'
   if (hears(given) && !keepsFeatures(given, entry)) return 'features'
+  if (given.operation === 'speech' && 'times' in given.call.payload && provider.kind !== 'telling')
+    return 'features'
   if (limitBroken(given, entry)) return 'limits'
   const { state = 'closed', untilMs = null } = given.health.get(entry) ?? {}
   if (state === 'cooling') return 'cooling'

@@ -11,7 +11,7 @@ import { startEdge } from '../support/edge.ts'
 import { HERTZ, type LargeFile, rejectedWith, sendLargeFile } from '../support/large-file.ts'
 import { secret, startRouteGateway } from '../support/route-gateway.ts'
 import { DEEPGRAM_KEY, deepgramDialect } from '../support/upstream/deepgram.ts'
-import { ELEVENLABS_KEY, elevenlabsDialect } from '../support/upstream/elevenlabs.ts'
+import { CHARACTER_SECONDS, ELEVENLABS_KEY, elevenlabsDialect } from '../support/upstream/elevenlabs.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
 import { publishedOptions } from '../support/vendor-options.ts'
 import { filledWav } from '../support/wav.ts'
@@ -269,14 +269,42 @@ t.test('speech, voices and models', { timeout: 60_000 }, async (t) => {
     await heardOf(settled.data)
   })
 
-  for (const timed of [
-    () => client.textToSpeech.convertWithTimestamps('rachel', { text }),
-    () => client.textToSpeech.streamWithTimestamps('rachel', { text }),
-  ])
-    t.match(await refused(timed()), {
-      statusCode: 422,
-      body: { detail: { code: 'REQUIRED_FEATURE_UNAVAILABLE', message: /times of what it speaks/ } },
+  await t.test('with times, of the entry that tells them alone', async (t) => {
+    const characters = [...text]
+    const endsOf = (from: number, to: number) =>
+      characters.slice(from, to).map((_, at) => (from + at + 1) * CHARACTER_SECONDS)
+    const asked = { text, modelId: 'eleven_v3', outputFormat: 'pcm_16000' } as const
+    const whole = await client.textToSpeech.convertWithTimestamps('rachel', asked).withRawResponse()
+    t.equal(Buffer.from(whole.data.audioBase64, 'base64').toString(), text)
+    t.match(whole.data, {
+      alignment: { characters, characterEndTimesSeconds: endsOf(0, 7) },
+      normalizedAlignment: { characters, characterStartTimesSeconds: [0, CHARACTER_SECONDS] },
     })
+    t.equal(
+      elevenlabs.received.at(-1)?.path,
+      '/v1/text-to-speech/21m00Tcm4TlvDq8ikWAM/with-timestamps?output_format=pcm_16000',
+    )
+    const headers = { 'x-character-count': '7', 'x-lk-usage-audio-output-characters': '7' }
+    t.match(Object.fromEntries(whole.rawResponse.headers as unknown as Iterable<[string, string]>), headers)
+
+    const streamed = await client.textToSpeech.streamWithTimestamps('rachel', asked).withRawResponse()
+    const pieces: ElevenLabs.StreamingAudioChunkWithTimestampsResponse[] = []
+    for await (const piece of streamed.data) pieces.push(piece)
+    t.same(
+      pieces.map(({ audioBase64 }) => Buffer.from(audioBase64, 'base64').toString()),
+      ['Hello ', '✓'],
+    )
+    t.match(pieces, [
+      { alignment: { characterEndTimesSeconds: endsOf(0, 6) }, normalizedAlignment: Object },
+      { alignment: { characters: ['✓'], characterEndTimesSeconds: endsOf(6, 7) } },
+    ])
+    t.notOk(pieces[1]?.normalizedAlignment)
+    t.match(
+      Object.fromEntries(streamed.rawResponse.headers as unknown as Iterable<[string, string]>),
+      headers,
+    )
+    t.match(elevenlabs.received.at(-1)?.path, /\/stream\/with-timestamps\?output_format=pcm_16000$/)
+  })
 
   const { voices } = await client.voices.getAll()
   t.match(voices, [{ voiceId: 'rachel', name: 'rachel', highQualityBaseModelIds: ['eleven_flash_v2_5'] }])
@@ -288,4 +316,51 @@ t.test('speech, voices and models', { timeout: 60_000 }, async (t) => {
     { modelId: 'eleven_flash_v2_5', canDoTextToSpeech: true, description: 'elevenlabs' },
     { modelId: 'nova-3' },
   ])
+})
+
+t.test('speech with times fails closed', { timeout: 60_000 }, async (t) => {
+  const elevenlabs = await startUpstream(t, { dialect: elevenlabsDialect() })
+  const deepgram = await startUpstream(t, { dialect: deepgramDialect() })
+  const text = 'Hello you'
+  const provider = { kind: 'elevenlabs', base_url: elevenlabs.url, api_key: secret('XI_KEY') }
+  const silent = { provider: 'silent', model: 'aura-2', voices: { rachel: 'thalia-en' } }
+  const start = (entries: readonly Readonly<Record<string, unknown>>[]) =>
+    startRouteGateway(t, {
+      providers: {
+        elevenlabs: provider,
+        silent: { kind: 'deepgram', base_url: deepgram.url, api_key: secret('DG_KEY') },
+      },
+      entries,
+      env: { XI_KEY: ELEVENLABS_KEY, DG_KEY: DEEPGRAM_KEY },
+    })
+  const voices = { rachel: '21m00Tcm4TlvDq8ikWAM' }
+  const both = await start([{ provider: 'elevenlabs', model: 'eleven_flash_v2_5', voices }, silent])
+  const client = clientOf(both.url, both.key)
+
+  elevenlabs.behaveAll({ status: 503 })
+  const { rawResponse } = await client.textToSpeech.convert('rachel', { text }).withRawResponse()
+  t.equal(rawResponse.headers.get('x-lk-provider'), 'silent', 'without times another entry does')
+  for (const ask of [
+    () => client.textToSpeech.convertWithTimestamps('rachel', { text }),
+    () => client.textToSpeech.streamWithTimestamps('rachel', { text }),
+  ]) {
+    const { body, statusCode } = await refused(ask())
+    t.equal(statusCode, 502)
+    t.match(body, { detail: { code: 'UPSTREAM_ERROR' } })
+  }
+  t.equal(deepgram.received.length, 1, 'and for the times nobody else was asked')
+
+  const other = await start([silent])
+  for (const path of ['with-timestamps', 'stream/with-timestamps']) {
+    const answer = await fetch(`${other.url}/elevenlabs/v1/text-to-speech/rachel/${path}`, {
+      method: 'POST',
+      headers: { 'xi-api-key': other.key, 'content-type': 'application/json' },
+      body: JSON.stringify({ text }),
+    })
+    t.equal(answer.status, 422)
+    t.match(await answer.json(), {
+      detail: { code: 'REQUIRED_FEATURE_UNAVAILABLE', message: /: character_timestamps$/ },
+      error: { details: { entries: [{ provider: 'silent', missing: ['character_timestamps'] }] } },
+    })
+  }
 })

@@ -146,6 +146,7 @@ t.test('what the demo really answers is what is documented, and what is shown', 
     ['speechStream', '/v1/speech/stream'],
     ['openaiRealtime', '/openai/v1/realtime'],
     ['deepgramListen', '/deepgram/v1/listen'],
+    ['deepgramSpeakLive', '/deepgram/v1/speak'],
   ] as const)
     await see({ id, path, summary: 'A request that is no handshake', status: 400 })
   t.same(

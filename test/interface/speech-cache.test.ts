@@ -320,3 +320,62 @@ t.test('a queue job finds what is kept, and fills it', async (t) => {
   )
   t.equal(mouth.asked.length, 1)
 })
+
+/** What a caller gets that is not of this one request alone. */
+async function lasting(response: Response) {
+  const own = /^(?:x-lk-request-id|x-request-id|x-ratelimit-.*|date)$/
+  const headers = [...response.headers].filter(([name]) => !own.test(name))
+  const text = await response.text()
+  return { status: response.status, headers, text: text.replace(/"id":"req_\w+"/, '') }
+}
+
+t.test('a body whose answer was found before is answered as the first time, to whoever may', async (t) => {
+  const mouth = await startMouth(t)
+  const gateway = await startGateway(t, { config: configOf(mouth) })
+  let sent = 0
+  const send = async (path: string, body: string, more: Record<string, string> = {}) => {
+    sent += 1
+    const authorization = `Bearer ${KEYS.acme}`
+    const headers = { authorization, 'content-type': 'application/json', ...more }
+    return lasting(await fetch(`${gateway.url}${path}`, { method: 'POST', headers, body }))
+  }
+  const found = ({ headers }: Awaited<ReturnType<typeof send>>) => new Map(headers).get('x-lk-cache')
+  const openai = '/openai/v1/audio/speech'
+  const bodies: readonly (readonly [path: string, body: string, headers?: Record<string, string>])[] = [
+    [openai, '{"model":"x","input":"hello","voice":"alloy"}'],
+    [openai, '{"voice":"alloy", "input":"hello","model":"x"}'],
+    [openai, '{"model":"x","input":"hello","voice":{"id":"alloy"},"instructions":"slowly","odd":1}'],
+    [openai, '{"model":"x","input":"h\\u00e9llo","voice":"alloy","purpose":"none"}'],
+    [openai, '{"model":"x","input":"héllo","voice":"alloy"}'],
+    [openai, '{"model":"x","input":"hello","voice":"alloy"}', { 'x-lk-purpose': 'some' }],
+    ['/v1/speech', '{"input":"hello","voice":"alloy","seed":3,"odd":[1]}'],
+    ['/v1/speech', '{"input":"hello","voice":"alloy"}', { accept: 'audio/*' }],
+    ['/v1/speech', `{"input":"${'hello '.repeat(300)}","voice":"alloy"}`],
+  ]
+  const requests = () => gateway.log.filter(({ msg }) => msg === 'request')
+  const own = new Set(['time', 'request_id', 'milliseconds', 'first_byte_milliseconds', 'received_bytes'])
+  const facts = (line: Readonly<Record<string, unknown>>) =>
+    Object.fromEntries(Object.entries(line).filter(([name]) => !own.has(name)))
+  for (const [path, body, headers] of bodies) {
+    const label = `${path} ${body.slice(0, 80)} ${JSON.stringify(headers ?? {})}`
+    await send(path, body, headers)
+    // Too large to be known.
+    const read = await send(path, body + ' '.repeat(1_100), headers)
+    t.match([read.status, found(read)], [200, 'hit'], label)
+    for (const _ of [1, 2, 3]) t.same(await send(path, body, headers), read, label)
+    await waitUntil(() => requests().length === sent)
+    const [line, ...others] = requests().slice(-4).map(facts)
+    t.match(line, { cache: 'hit', cost_usd: 0, status: 200, key_id: 'key_acme' })
+    for (const other of others) t.same(other, line, label)
+  }
+  const [[path, body]] = bodies as [(typeof bodies)[number]]
+  const asked = mouth.asked.length
+  t.equal((await send(path, body, { authorization: `Bearer ${makeKey()}` })).status, 401)
+  t.equal((await send(path, body, { 'content-type': 'text/plain' })).status, 415)
+  t.equal((await send(path, body, { 'x-lk-require': 'odd' })).status, 400)
+  t.equal((await send(path, body, { 'x-lk-require': 'region=eu' })).status, 422)
+  t.equal((await send('/v1/speech', body)).status, 200, 'the same bytes at another door are read there')
+  t.equal(mouth.asked.length, asked)
+  t.equal(found(await send(path, body, { authorization: `Bearer ${KEYS.other}` })), 'miss')
+  await assertStopsClean(t, gateway)
+})

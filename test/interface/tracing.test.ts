@@ -345,14 +345,17 @@ t.test('a job is a trace of its own that leads to the request it came by', async
   await gateway.signal('SIGTERM')
 })
 
-/** Writes down which packages of OpenTelemetry are loaded: compiled parts name the files that they are made of. */
+/** Writes down which packages of OpenTelemetry are loaded: beside compiled parts stands what they are made of. */
 const WATCH_IMPORTS = `data:text/javascript,${encodeURIComponent(`
   import { registerHooks } from 'node:module'
+  import { existsSync, readFileSync } from 'node:fs'
   registerHooks({ load(url, context, next) {
-    const loaded = next(url, context)
-    const names = String(loaded.source).match(/^\\/\\/ node_modules\\/@opentelemetry\\/[^/]+/gm) ?? []
+    const list = url.startsWith('file:') ? new URL('parts.json', url) : null
+    const parts = list !== null && existsSync(list) ? JSON.parse(readFileSync(list, 'utf8')) : {}
+    const files = parts[url.slice(url.lastIndexOf('/') + 1)] ?? []
+    const names = files.join('\\n').match(/^node_modules\\/@opentelemetry\\/[^/]+/gm) ?? []
     for (const name of new Set(names)) process.stdout.write(JSON.stringify({ msg: 'loads', name }) + '\\n')
-    return loaded
+    return next(url, context)
   } })`)}`
 const WATCHED = { NODE_OPTIONS: `--import ${WATCH_IMPORTS}` }
 

@@ -3,7 +3,8 @@ import { WebSocket } from 'ws'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { speak, speakSamples } from '../../src/sandbox/speak.ts'
 import { secret, startRouteGateway } from '../support/route-gateway.ts'
-import { type Message, SocketClient } from '../support/socket-client.ts'
+import type { Message } from '../support/socket-client.ts'
+import { SpeechClient } from '../support/speech-rig.ts'
 import { DEEPGRAM_KEY, deepgramDialect } from '../support/upstream/deepgram.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
 
@@ -40,7 +41,7 @@ async function start(t: Test) {
     const answer = new Promise<Readonly<Record<string, unknown>>>((resolve) =>
       socket.on('upgrade', ({ headers: given }) => socket.on('open', () => resolve(given))),
     )
-    return { client: new SocketClient(t, socket), answer }
+    return { client: new SpeechClient(t, socket), answer }
   }
   return { gateway, connect }
 }
@@ -123,6 +124,59 @@ t.test("Deepgram's plugins hear a file, and speak", { timeout: 60_000 }, async (
     t.equal(await spoken.text(), `spoken aura-2-orion-en ${TEXT}`, voice)
     t.match(spoken.headers.get('content-type'), /^audio\/pcm/)
   }
+})
+
+t.test("Deepgram's plugins speak live", { timeout: 60_000 }, async (t) => {
+  const { gateway, connect } = await start(t)
+  const open = async (query: string) => {
+    const authorization = `Token ${gateway.key}`
+    const { client, answer } = connect(`/deepgram/v1/speak?${query}`, { authorization })
+    // LiveKit logs headers of this name.
+    t.match(await answer, { 'dg-request-id': /^req_/, 'x-lk-warnings': undefined })
+    return client
+  }
+  const spoken = (...texts: string[]) => texts.map((text) => `spoken aura-2-orion-en ${text}`).join('')
+  /** Pipecat plays each message by itself. */
+  const isWhole = (what: string | number) => typeof what === 'string' || what % 2 === 0
+
+  // A word at a time, and `Flush` at the end of a segment. The socket is kept for the next one; on its way out it is
+  // flushed and closed, and one more message is waited for.
+  const livekit = await open(
+    'encoding=linear16&model=aura-2-andromeda-en&sample_rate=24000&mip_opt_out=false',
+  )
+  const segments = ['Hello, there. How are we now?', 'Fine.']
+  for (const [at, segment] of segments.entries()) {
+    for (const word of segment.split(' ')) livekit.send({ type: 'Speak', text: `${word} ` })
+    livekit.send({ type: 'Flush' })
+    t.match(await livekit.message('Flushed', at + 1), { sequence_id: at })
+  }
+  livekit.send({ type: 'Flush' })
+  livekit.send({ type: 'Close' })
+  t.equal(await livekit.closed, 1000)
+  t.equal(livekit.audio.toString(), spoken('Hello, there.', 'How are we now?', 'Fine.'))
+  t.ok(livekit.order.every(isWhole), 'samples are not cut, as they come')
+  t.same(
+    livekit.messages.map(({ type }) => type),
+    ['Metadata', 'Flushed', 'Flushed', 'Flushed'],
+  )
+
+  // A sentence at a time, with a space behind it. `Clear` when somebody interrupts; `Close` and the close of the
+  // socket come at once.
+  const pipecat = await open('model=aura-2-helena-en&encoding=linear16&sample_rate=24000')
+  pipecat.send({ type: 'Speak', text: 'Hello, there. ' })
+  pipecat.send({ type: 'Flush' })
+  await pipecat.message('Flushed')
+  pipecat.send({ type: 'Speak', text: 'This is interrupted ' })
+  pipecat.send({ type: 'Clear' })
+  pipecat.send({ type: 'Speak', text: 'Sure? ' })
+  pipecat.send({ type: 'Flush' })
+  t.match(await pipecat.message('Flushed', 2), { sequence_id: 2 })
+  t.match(pipecat.of('Cleared'), [{ sequence_id: 1 }])
+  t.equal(pipecat.audio.toString(), spoken('Hello, there.', 'Sure?'))
+  t.ok(pipecat.order.every(isWhole))
+  pipecat.send({ type: 'Close' })
+  pipecat.socket.close()
+  t.ok([1000, 1005].includes(await pipecat.closed))
 })
 
 t.test("OpenAI's plugins listen live", { timeout: 60_000 }, async (t) => {

@@ -1,6 +1,7 @@
 import { test } from 'tap'
+import { WebSocket } from 'ws'
 import { configuredProvider, entry, facts } from '../support/catalog.ts'
-import { openSpeech, samplesOf, serveVoice, voiceEntry } from '../support/speech-rig.ts'
+import { openSpeech, SpeechClient, samplesOf, serveVoice, voiceEntry } from '../support/speech-rig.ts'
 import { serveVoiceSocket } from '../support/voice-socket.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -104,6 +105,30 @@ test('what the socket does not make is asked for by requests', async (t) => {
   t.ok(caller.audio.equals(AUDIO))
   t.equal(voice.heard.sockets, 0)
   t.same(voice.requested, SENTENCES)
+})
+
+test('what Clear drops ends its connection, and the next sentence is spoken over another', async (t) => {
+  const dies = { how: 'silence', afterBytes: 400 } as const
+  const voice = await serveVoiceSocket(t, { behave: (text) => (text === 'After.' ? {} : { dies }) })
+  const rig = await openSpeech(t, [socketEntry(voice)])
+  const url = `${rig.origin.replace('http:', 'ws:')}/deepgram/v1/speak?model=nova`
+  const { authorization } = rig
+  const caller = new SpeechClient(t, new WebSocket(url, { headers: { authorization } }))
+  await caller.message('Metadata')
+  caller.send({ type: 'Speak', text: SENTENCES.join(' ') })
+  await waitUntil(() => caller.audio.length > 0, 5_000)
+  caller.send({ type: 'Clear' })
+  await caller.message('Cleared')
+  const before = caller.audio.length
+  caller.send({ type: 'Speak', text: 'After.' })
+  caller.send({ type: 'Close' })
+  t.equal(await caller.closed, 1000)
+  t.ok(caller.audio.subarray(before).equals(samplesOf('After.')))
+  t.equal(voice.heard.sockets, 2)
+  t.same(voice.requested, [], 'nothing by a request')
+  t.same(voice.refused, [])
+  await rig.spent()
+  t.equal(rig.services.budget.used, 0)
 })
 
 test('a caller that reads nothing holds the provider back, and one that leaves ends the connection', async (t) => {

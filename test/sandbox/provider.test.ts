@@ -4,7 +4,9 @@ import type { Operation, Provider, Step, Target } from '../../src/contracts/prov
 import { openai } from '../../src/providers/openai/provider.ts'
 import { openaiCompatible } from '../../src/providers/openai-compatible.ts'
 import { sandbox as sandboxProvider } from '../../src/providers/sandbox.ts'
+import { unitSeconds } from '../../src/sandbox/morse.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
+import { readWav } from '../../src/sandbox/wav.ts'
 import { audio, options, speechCall } from '../support/call.ts'
 import { bytesOf, requestOf } from '../support/form-of.ts'
 
@@ -128,3 +130,46 @@ t.test('refusals and faults have their kinds', async (t) => {
   })
   t.match(await speech(openai, 'tts-1', {}), { failure: { kind: 'caller' } }, 'no mp3 here')
 })
+
+t.test('speech with times, and the tones that are there', async (t) => {
+  const { speech } = await start(t)
+  const timed = { times: true } as const
+  for (const [input, speed] of [
+    ['Good morning.', null],
+    [' so\t e\u0301 É ', 2],
+    ['e', 0.5],
+  ] as const) {
+    const step = await speech(sandboxProvider, 'morse-1', { ...timed, input, speed })
+    if (step.kind !== 'done') throw new Error(step.kind)
+    const [file] = step.result.audio
+    const samples = readWav(Buffer.from(file ?? []))?.channels[0] ?? new Float32Array()
+    const { characters = [], starts = [], ends = [] } = step.result.times?.text ?? {}
+    t.equal(characters.join(''), input)
+    t.equal(step.result.times?.normalized, null)
+    const heardFrom = starts.find((start) => start > 0)
+    t.equal(heardFrom, 7 * unitSeconds(speed ?? 1), 'the silence before')
+    const lit = samples.map(() => 0)
+    for (const [index, character] of characters.entries()) {
+      const [from, to] = [starts[index] ?? Number.NaN, ends[index] ?? Number.NaN]
+      t.ok(from <= to && from >= (ends[index - 1] ?? 0), `${index} follows what is before it`)
+      if (!/[\s\p{M}]/u.test(character)) {
+        t.ok(to > from, character)
+        lit.fill(1, Math.round(from * 8000), Math.round(to * 8000))
+        for (const edge of [from, to - 0.01]) t.ok(loudest(samples, edge, edge + 0.01) > 0.4, character)
+      }
+    }
+    // A tone begins to rise half a ramp before its time.
+    const between = samples.filter((_, at) => !lit[at - 20] && !lit[at] && !lit[at + 20])
+    t.ok(between.length > 0 && between.every((sample) => sample === 0), 'silence between characters')
+  }
+  t.match(await speech(sandboxProvider, 'morse-1', { ...timed, input: '%' }), {
+    failure: { kind: 'caller', status: 400 },
+  })
+  t.match(await speech(sandboxProvider, 'morse-1', timed, { status: 500 }), { failure: { kind: 'server' } })
+})
+
+/** Largest amplitude between two seconds of 8 kHz. */
+function loudest(samples: Float32Array, from: number, to: number): number {
+  const part = samples.slice(Math.round(from * 8000), Math.round(to * 8000))
+  return part.reduce((most, sample) => Math.max(most, Math.abs(sample)), 0)
+}

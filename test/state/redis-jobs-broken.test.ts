@@ -51,7 +51,7 @@ t.test('a record that is broken keeps no other waiting', { skip: withoutServers 
       const names = await redis.keys(keyOf(spec, '*'))
       return names
         .map((name) => name.slice(keyOf(spec, '').length))
-        .filter((name) => !/^(job|claim|event):/.test(name))
+        .filter((name) => !/^(job|claim|event|app):/.test(name))
     }
     return { broken, sound, submit, idsOf, lists, pass }
   }

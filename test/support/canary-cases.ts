@@ -257,6 +257,8 @@ export const CASES: Readonly<Record<string, Case>> = {
       bytes('/deepgram/v1/listen', { callback, extra: `secret:${receiver}` }, wav),
     ),
   ],
+  'GET /deepgram/v1/speak': ({ prompt, field, label }) =>
+    live('/deepgram/v1/speak', { model: label, tag: field, encoding: prompt }),
   'POST /deepgram/v1/speak': ({ prompt, field, label }) => [
     ...post(`/deepgram/v1/speak?model=${label}&tag=${field}&${field}=1`, { text: prompt, [field]: field }),
     ...post(`/deepgram/v1/speak?encoding=${field}`, { text: prompt }),

@@ -39,7 +39,14 @@ export async function inCappedNetwork(t: Test, file: string, define: () => void)
     return
   }
   const command = [...unshare, process.execPath, fileURLToPath(file)]
-  await t.spawn('unshare', command, { stdio: ['ignore', 'pipe', 'inherit'] }, 'with capped receive buffers')
+  // The S3 server of the run is in another network: what is needed is started here.
+  const { LARKWAY_TEST_S3: _, ...env } = process.env
+  await t.spawn(
+    'unshare',
+    command,
+    { stdio: ['ignore', 'pipe', 'inherit'], env },
+    'with capped receive buffers',
+  )
 }
 
 /** Arguments of `unshare` that work here; null when none do. */

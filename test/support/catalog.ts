@@ -91,9 +91,15 @@ export function principal(overrides: Partial<Principal> = {}): Principal {
   }
 }
 
-/** Protocols that selection only looks at: one with every operation, one with none. They are never called. */
+/**
+ * Protocols that selection only looks at: with every operation, the same with times of speech, and with none. They are
+ * never called.
+ */
 export const PROTOCOLS: ReadonlyMap<string, Provider> = new Map(
-  [protocol('able', true), protocol('idle', false)].map((provider) => [provider.kind, provider]),
+  [protocol('able', true), protocol('telling', true), protocol('idle', false)].map((provider) => [
+    provider.kind,
+    provider,
+  ]),
 )
 
 function protocol(kind: string, able: boolean): Provider {
@@ -107,7 +113,7 @@ function protocol(kind: string, able: boolean): Provider {
     ...bare,
     transcription: operation,
     translation: operation,
-    speech: operation,
+    speech: kind === 'telling' ? { ...operation, tellsTimes: true } : operation,
     chat: operation,
     complete: operation,
     embeddings: operation,

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import type { Test } from 'tap'
 import { WebSocket } from 'ws'
+import { speakLive } from '../../src/api/deepgram/speak-live.ts'
 import type { Dependencies } from '../../src/api/endpoint.ts'
 import { speech } from '../../src/api/native/speech.ts'
 import { speechStream } from '../../src/api/native/speech-stream.ts'
@@ -136,7 +137,7 @@ export async function openSpeech(
   const needs = { ...dependencies, live, ...more }
   const edge = await startEdge(
     t,
-    [speechStream, speech].map((one) => one.route(needs)),
+    [speechStream, speech, speakLive].map((one) => one.route(needs)),
   )
   const url = `${edge.origin.replace('http:', 'ws:')}/v1/speech/stream`
   return {

@@ -167,9 +167,14 @@ async function subtitles(format: 'srt' | 'vtt', call: EndpointCall) {
 }
 
 function captionsOf({ words, content }: KeptTranscript, most: number) {
+  // Of the group, a blank behind each word; not summed up for each word, since a caption may be as long as the text.
+  let length = 0
   const groups = groupWords(words, content, (group, next) => {
-    const length = group.reduce((sum, { word }) => sum + word.length + 1, next.word.length)
-    return length > most || group.at(-1)?.speaker !== next.speaker || group.at(-1)?.channel !== next.channel
+    const last = group.at(-1)
+    length = (group.length === 1 ? 0 : length) + (last?.word.length ?? 0) + 1
+    return (
+      length + next.word.length > most || last?.speaker !== next.speaker || last?.channel !== next.channel
+    )
   })
   return groups.map(({ segment }) => segment)
 }

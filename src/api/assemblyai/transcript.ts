@@ -3,6 +3,7 @@ import type { Job, JobStatus } from '../../contracts/jobs.ts'
 import { ERASED_URL, erasedSpec } from '../../jobs/erase.ts'
 import { endsSentence, groupWords } from '../../providers/segments.ts'
 import type { CallbackTerms } from '../../webhooks/callbacks.ts'
+import { largeList } from '../json-reply.ts'
 
 /** The result of a job, as its worker kept it. */
 export interface KeptTranscript {
@@ -49,7 +50,7 @@ export function audioUrlOf({ door, work, erased }: Pick<Job, 'door' | 'work' | '
 const DELETED_TEXT = 'Deleted by user.'
 
 /**
- * A transcript as AssemblyAI has it.
+ * A transcript as AssemblyAI has it; what is made of many words is `Large`, here and in the views of its parts.
  *
  * @param kept null: there is none, or not yet
  * @param callback null: its end is told to no URL of its own
@@ -66,8 +67,9 @@ export function transcriptView(job: Job, kept: KeptTranscript | null, callback: 
     status: statusOf(job),
     audio_url: audioUrlOf(job),
     text: job.erased ? DELETED_TEXT : (kept?.content ?? null),
-    words: kept?.words.map(wordOf) ?? null,
-    utterances: kept !== null && isDivided ? utterancesOf(kept) : null,
+    words: kept === null ? null : wordList(kept.words),
+    utterances:
+      kept !== null && isDivided ? largeList(kept.words.length, () => utterancesIn(kept), utteranceOf) : null,
     confidence: kept === null ? null : meanConfidence(kept.words),
     audio_duration: kept === null ? null : Math.round(kept.duration_seconds ?? 0),
     ...(error === null ? {} : { error }),
@@ -103,12 +105,17 @@ function wordOf({ word, start, end, confidence = UNKNOWN_CONFIDENCE, speaker, ch
   }
 }
 
-function utterancesOf({ words, content }: KeptTranscript) {
-  const groups = groupWords(words, content, (group, next) => isOther(group.at(-1), next))
-  return groups.map((group) => {
-    const part = partOf(group)
-    return { ...part, speaker: part.speaker ?? letterOf(0), ...channelOf(group.words[0]?.channel) }
-  })
+function wordList(words: readonly Word[]) {
+  return largeList(words.length, () => words, wordOf)
+}
+
+function utterancesIn({ words, content }: KeptTranscript): readonly Group[] {
+  return groupWords(words, content, (group, next) => isOther(group.at(-1), next))
+}
+
+function utteranceOf(group: Group) {
+  const part = partOf(group)
+  return { ...part, speaker: part.speaker ?? letterOf(0), ...channelOf(group.words[0]?.channel) }
 }
 
 type Group = ReturnType<typeof groupWords>[number]
@@ -122,7 +129,7 @@ function partOf({ segment, words }: Group) {
     end: msOf(segment.end),
     confidence: meanConfidence(words),
     speaker: speakerOf(first?.speaker, first?.channel),
-    words: words.map(wordOf),
+    words: wordList(words),
   }
 }
 
@@ -184,11 +191,18 @@ function sentenceGroups({ words, content }: KeptTranscript): readonly Group[] {
 }
 
 export function sentencesView(id: string, kept: KeptTranscript) {
-  return { ...wholeOf(id, kept), sentences: sentenceGroups(kept).map(partOf) }
+  return { ...wholeOf(id, kept), sentences: largeList(kept.words.length, () => sentenceGroups(kept), partOf) }
 }
 
 /** Paragraphs end where the speaker changes, and with a sentence that silence follows. */
 export function paragraphsView(id: string, kept: KeptTranscript) {
+  return {
+    ...wholeOf(id, kept),
+    paragraphs: largeList(kept.words.length, () => paragraphsIn(kept), paragraphOf),
+  }
+}
+
+function paragraphsIn(kept: KeptTranscript): readonly (readonly Group[])[] {
   const groups: Group[][] = []
   for (const sentence of sentenceGroups(kept)) {
     const before = groups.at(-1)?.at(-1)
@@ -199,17 +213,18 @@ export function paragraphsView(id: string, kept: KeptTranscript) {
     if (goesOn) groups.at(-1)?.push(sentence)
     else groups.push([sentence])
   }
-  const paragraphs = groups.map((sentences) => {
-    const words = sentences.flatMap((sentence) => sentence.words)
-    return {
-      text: sentences.map(({ segment }) => segment.text).join(' '),
-      start: msOf(sentences[0]?.segment.start ?? 0),
-      end: msOf(sentences.at(-1)?.segment.end ?? 0),
-      confidence: meanConfidence(words),
-      words: words.map(wordOf),
-    }
-  })
-  return { ...wholeOf(id, kept), paragraphs }
+  return groups
+}
+
+function paragraphOf(sentences: readonly Group[]) {
+  const words = sentences.flatMap((sentence) => sentence.words)
+  return {
+    text: sentences.map(({ segment }) => segment.text).join(' '),
+    start: msOf(sentences[0]?.segment.start ?? 0),
+    end: msOf(sentences.at(-1)?.segment.end ?? 0),
+    confidence: meanConfidence(words),
+    words: wordList(words),
+  }
 }
 
 function meanConfidence(words: readonly Word[]): number {

@@ -1,8 +1,15 @@
+import { ERRORS, type GatewayError } from '../../errors.ts'
+import { type ClientSocketListener, offeredProtocols } from '../../inbound/client-socket.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
+import { DEFAULT_LIMITS } from '../../limits.ts'
 import { renamed } from '../door-options.ts'
 import type { Door } from '../endpoint.ts'
 import { DeepgramFault } from '../openapi/deepgram-answers.ts'
 import type { Answer, Content } from '../openapi/operation.ts'
+import { CLOSE } from '../socket-messages.ts'
+
+/** Subprotocols with which browsers send a key: the scheme, and the key behind it. */
+const SCHEMES = ['token', 'bearer']
 
 /** Conventions of Deepgram's client libraries, which are given `/deepgram` as their base URL. */
 const SOCKET_DOOR: Door = {
@@ -25,7 +32,36 @@ const DOOR: Door = {
 export const DEEPGRAM = { tag: 'Deepgram', scope: 'inference', door: DOOR } as const
 
 /** The same of a WebSocket, whose clients read the reason of a refusal in a header. */
-export const DEEPGRAM_SOCKET = { ...DEEPGRAM, door: SOCKET_DOOR } as const
+export const DEEPGRAM_SOCKET = {
+  ...DEEPGRAM,
+  door: SOCKET_DOOR,
+  limits: { maxMessageBytes: DEFAULT_LIMITS.live_max_message_bytes },
+  authorization({ headers }: Exchange): string | undefined {
+    const [scheme = '', key] = offeredProtocols(headers)
+    if (headers.authorization !== undefined) return bearerOf(headers)
+    return SCHEMES.includes(scheme.toLowerCase()) && key !== undefined ? `Bearer ${key}` : undefined
+  },
+  protocol: ([first]: readonly string[]): string | null =>
+    first !== undefined && SCHEMES.includes(first.toLowerCase()) ? first : null,
+  refused: (error: GatewayError): ClientSocketListener => ({
+    onOpen: (socket) => socket.close(...closeFor(error)),
+    onMessage() {},
+    onClose() {},
+    onStopping() {},
+  }),
+} as const
+
+/**
+ * Code and reason as Deepgram has them. Never 1000 for a failure: its clients come again after any other code, and
+ * take that one for the end.
+ */
+export function closeFor(error: GatewayError): readonly [code: number, reason: string] {
+  const { code, message } = renamed(error, NAMES)
+  if (code === 'OVERLOADED') return [CLOSE.goingAway, message]
+  if (code === 'REQUEST_TIMEOUT') return [CLOSE.serverError, `NET-0001: ${message}`]
+  if (ERRORS[code].status < 500) return [CLOSE.policy, `DATA-0000: ${message}`]
+  return [CLOSE.serverError, `NET-0000: ${message}`]
+}
 
 /** `Token` is the scheme of its clients; keys of theirs that expire go as `Bearer`. */
 export function bearerOf({ authorization }: Exchange['headers']): string | undefined {

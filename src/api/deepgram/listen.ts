@@ -1,10 +1,7 @@
 import type { LiveEntry } from '../../contracts/live.ts'
-import { ERRORS, type GatewayError, toGatewayError } from '../../errors.ts'
+import { type GatewayError, toGatewayError } from '../../errors.ts'
 import type { ClientSocket, ClientSocketListener } from '../../inbound/client-socket.ts'
-import { offeredProtocols } from '../../inbound/client-socket.ts'
-import type { Exchange } from '../../inbound/exchange.ts'
 import { invalidField, MUST } from '../../inbound/refusals.ts'
-import { DEFAULT_LIMITS } from '../../limits.ts'
 import type { LiveMessage, LiveSink } from '../../live/messages.ts'
 import type { LiveSession } from '../../live/session.ts'
 import { seconds } from '../../live/transcript.ts'
@@ -13,12 +10,9 @@ import { warningHeaders } from '../fact-headers.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { type SocketCall, socketEndpoint } from '../socket-endpoint.ts'
 import { BEHIND_BYTES, CLOSE, checkMessageSize, nodeStops, readMessage } from '../socket-messages.ts'
-import { bearerOf, DEEPGRAM_SOCKET } from './door.ts'
+import { closeFor, DEEPGRAM_SOCKET } from './door.ts'
 import { type ListenOptions, readListenOptions } from './options.ts'
 import { meanConfidence, UNKNOWN_CONFIDENCE, wordOf } from './words.ts'
-
-/** Subprotocols with which browsers send a key: the scheme, and the key behind it. */
-const SCHEMES = ['token', 'bearer']
 
 export const listen = socketEndpoint({
   ...DEEPGRAM_SOCKET,
@@ -29,24 +23,9 @@ export const listen = socketEndpoint({
     'Deepgram’s streaming protocol v1, with its options as query parameters. The key goes as `Authorization: Token`, ' +
     'or in a browser with the subprotocols `token, <key>`.',
   parameters: ['Purpose', 'Require'],
-  limits: { maxMessageBytes: DEFAULT_LIMITS.live_max_message_bytes },
   errors: [...CALL_ERRORS, 'ROUTE_CONTROL_NOT_ALLOWED', 'REQUIRED_FEATURE_UNAVAILABLE'],
-  authorization: authorizationIn,
-  protocol: ([first]) => (first !== undefined && SCHEMES.includes(first.toLowerCase()) ? first : null),
   open: (call) => new ListenSocket(call, readListenOptions(call.exchange, call.context.principal)),
-  refused: (error) => ({
-    onOpen: (socket) => socket.close(...closeFor(error)),
-    onMessage() {},
-    onClose() {},
-    onStopping() {},
-  }),
 })
-
-function authorizationIn({ headers }: Exchange): string | undefined {
-  const [scheme = '', key] = offeredProtocols(headers)
-  if (headers.authorization !== undefined) return bearerOf(headers)
-  return SCHEMES.includes(scheme.toLowerCase()) && key !== undefined ? `Bearer ${key}` : undefined
-}
 
 type Final = Extract<LiveMessage, { readonly type: 'final' }>
 
@@ -275,16 +254,4 @@ class ListenSocket implements ClientSocketListener, LiveSink {
   #say(message: object): void {
     if (!this.#isOver) this.#socket?.send(JSON.stringify(message))
   }
-}
-
-/**
- * Code and reason as Deepgram has them. Never 1000 for a failure: its clients come again after any other code, and
- * take that one for the end.
- */
-function closeFor(error: GatewayError): readonly [code: number, reason: string] {
-  const { code, message } = error
-  if (code === 'OVERLOADED') return [CLOSE.goingAway, message]
-  if (code === 'REQUEST_TIMEOUT') return [CLOSE.serverError, `NET-0001: ${message}`]
-  if (ERRORS[code].status < 500) return [CLOSE.policy, `DATA-0000: ${message}`]
-  return [CLOSE.serverError, `NET-0000: ${message}`]
 }

@@ -83,8 +83,9 @@ export function readSpeak(
   exchange: Exchange,
   body: CallOf<'speech'>,
   principal: Principal,
+  { options, formatsIn }: SpeakTerms = IN_A_FILE,
 ): { readonly call: CallOf<'speech'>; readonly formats: readonly string[] } {
-  const query = new OptionReader(queryValues(exchange.query), SPEAK_OPTIONS)
+  const query = new OptionReader(queryValues(exchange.query), options)
   const model = query.text('model')
   const speed = query.number('speed')
   if (speed !== null && speed <= 0) throw invalidField('speed', MUST.beGreaterThan(0))
@@ -97,14 +98,33 @@ export function readSpeak(
   return { call: { ...body, payload, selectors, warnings }, formats }
 }
 
-const PCM_HERTZ = 24_000
+/** What differs between the ways in which the audio goes out. */
+export interface SpeakTerms {
+  readonly options: DoorOptions
+  /** @throws GatewayError INVALID_REQUEST naming an option */
+  formatsIn(query: OptionReader): readonly string[]
+}
+
+const IN_A_FILE: SpeakTerms = {
+  options: SPEAK_OPTIONS,
+  formatsIn: (query) =>
+    formatsOf(query.text('encoding'), query.text('container'), query.number('sample_rate')),
+}
+
+/** What `linear16` has unless it is said. */
+export const PCM_HERTZ = 24_000
 const TELEPHONE_HERTZ = 8_000
 
-/** Names that providers give what an encoding, a container and a rate ask for, the usual one first. */
-function formatsIn(query: OptionReader): readonly string[] {
-  const encoding = query.text('encoding')
-  const container = query.text('container')
-  const rate = query.number('sample_rate')
+/**
+ * Names that providers give what an encoding, a container and a rate ask for, the usual one first.
+ *
+ * @throws GatewayError INVALID_REQUEST naming the option
+ */
+export function formatsOf(
+  encoding: string | null,
+  container: string | null,
+  rate: number | null,
+): readonly string[] {
   const only = (containers: readonly string[], rates: readonly number[] = []) => {
     if (container !== null && !containers.includes(container))
       throw invalidField('container', containers.length === 0 ? LEFT_OUT : MUST.beOneOf(containers))

@@ -1,6 +1,7 @@
 import type { Word } from '../../contracts/calls.ts'
 import { endsSentence, groupWords } from '../../providers/segments.ts'
 import { type Channel, channelsOf, type Heard } from '../heard.ts'
+import { largeList, largeMember } from '../json-reply.ts'
 import { meanConfidence, speakerOf, wordOf } from './words.ts'
 
 /** Silence that ends an utterance unless `utt_split` says another, and one that ends a paragraph; seconds. */
@@ -18,7 +19,7 @@ export interface ListenView {
   readonly extra: Readonly<Record<string, string>>
 }
 
-/** The answer of `POST /v1/listen`. */
+/** The answer of `POST /v1/listen`; what is made of many words is `Large`. */
 export function listenResponse(heard: Heard, view: ListenView) {
   const { utterances: wantsUtterances, uttSplit } = view
   const channels = channelsOf(heard, view.multichannel)
@@ -26,7 +27,9 @@ export function listenResponse(heard: Heard, view: ListenView) {
     metadata: metadataOf(heard, view, channels.length),
     results: {
       channels: channels.map((channel) => channelResult(channel, heard, view)),
-      ...(wantsUtterances ? { utterances: utterancesOf(channels, uttSplit) } : {}),
+      ...(wantsUtterances
+        ? { utterances: largeList(heard.words.length, () => utterancesIn(channels, uttSplit), utteranceOf) }
+        : {}),
     },
   }
 }
@@ -55,8 +58,8 @@ function channelResult(channel: Channel, heard: Heard, { detectsLanguage, paragr
       {
         transcript: text,
         confidence: text === '' ? 0 : meanConfidence(words),
-        words: words.map(wordOf),
-        ...(paragraphs ? { paragraphs: paragraphsOf(channel) } : {}),
+        words: wordList(words),
+        ...(paragraphs ? { paragraphs: largeMember(words.length, () => paragraphsOf(channel)) } : {}),
       },
     ],
     ...(detected ? { detected_language: language } : {}),
@@ -64,26 +67,34 @@ function channelResult(channel: Channel, heard: Heard, { detectsLanguage, paragr
   }
 }
 
+function wordList(words: readonly Word[]) {
+  return largeList(words.length, () => words, wordOf)
+}
+
 /** Utterances end where the speaker changes and after silences: the same for every provider. */
-function utterancesOf(channels: readonly Channel[], gapSeconds: number) {
+function utterancesIn(channels: readonly Channel[], gapSeconds: number) {
   return channels
     .flatMap(({ text, words }, channel) =>
       groupWords(
         words,
         text,
         (group, next) => isOther(group.at(-1), next) || next.start - endOf(group) >= gapSeconds,
-      ).map(({ segment, words: group }, index) => ({
-        start: segment.start,
-        end: segment.end,
-        confidence: meanConfidence(group),
-        channel,
-        transcript: segment.text,
-        words: group.map(wordOf),
-        ...speakerOf(segment.speaker),
-        id: `${channel}-${index}`,
-      })),
+      ).map((group, index) => ({ ...group, channel, id: `${channel}-${index}` })),
     )
-    .sort((one, other) => one.start - other.start)
+    .sort((one, other) => one.segment.start - other.segment.start)
+}
+
+function utteranceOf({ segment, words, channel, id }: ReturnType<typeof utterancesIn>[number]) {
+  return {
+    start: segment.start,
+    end: segment.end,
+    confidence: meanConfidence(words),
+    channel,
+    transcript: segment.text,
+    words: wordList(words),
+    ...speakerOf(segment.speaker),
+    id,
+  }
 }
 
 /** Paragraphs end where the speaker changes, and with a sentence that silence follows. */
@@ -113,7 +124,8 @@ function paragraphsOf({ text, words }: Channel) {
     const paragraph = said.map((sentence) => sentence.text).join(' ')
     return speaker === undefined ? paragraph : `Speaker ${speaker}: ${paragraph}`
   })
-  return { transcript: written.length === 0 ? '' : `\n${written.join('\n\n')}`, paragraphs }
+  const transcript = written.length === 0 ? '' : `\n${written.join('\n\n')}`
+  return { transcript, paragraphs: largeList(words.length, () => paragraphs) }
 }
 
 function isOther(one: Word | undefined, { speaker }: Word): boolean {

@@ -1,8 +1,11 @@
 import { type Static, Type } from 'typebox'
+import type { CharacterTimes, SpeechCall, SpeechTimes } from '../../contracts/calls.ts'
 import type { Principal } from '../../contracts/catalog.ts'
+import type { Deltas } from '../../contracts/operations.ts'
 import { GatewayError } from '../../errors.ts'
 import type { CallOf } from '../../gateway/call.ts'
-import type { Exchange } from '../../inbound/exchange.ts'
+import { run } from '../../gateway/pipeline.ts'
+import type { Exchange, Reply } from '../../inbound/exchange.ts'
 import { queryValues } from '../../inbound/form.ts'
 import {
   type DoorOptions,
@@ -13,12 +16,18 @@ import {
   optionsParameter,
 } from '../door-options.ts'
 import { type EndpointCall, endpoint } from '../endpoint.ts'
+import { factHeaders } from '../fact-headers.ts'
+import { jsonReply, type Large, largeBase64 } from '../json-reply.ts'
 import { jsonRequest, optional, type ReceivedJson } from '../json-request.ts'
-import { inFirstFormat, readSpeech, SpeechBody, streamSpeech } from '../native/speech.ts'
+import { inFirstFormat, readSpeech, SpeechBody, streamPieces, streamSpeech } from '../native/speech.ts'
 import { chosenBy } from '../openai/door.ts'
+import { ElevenLabsTimedSpeech } from '../openapi/elevenlabs-answers.ts'
 import { SPEECH_FACTS } from '../openapi/headers.ts'
-import { CALL_ERRORS } from '../openapi/operation.ts'
+import { CALL_ERRORS, json } from '../openapi/operation.ts'
 import { ELEVENLABS, elevenlabsAnswer, LOGGING, unloggedIn } from './door.ts'
+
+/** Of the streamed answer with times. */
+const LINES = 'objects of this shape, one a line, each with a piece of the audio'
 
 const BY_ENTRY = 'the entry decides'
 
@@ -105,40 +114,90 @@ export const textToSpeechStream = endpoint({
 
 const TIMED = {
   ...SPEAK,
-  answers: [],
-  errors: ['REQUIRED_FEATURE_UNAVAILABLE'],
-  handle(): never {
-    throw new GatewayError(
-      'REQUIRED_FEATURE_UNAVAILABLE',
-      'no entry tells the times of what it speaks; ask without /with-timestamps',
-    )
-  },
+  errors: [...CALL_ERRORS, 'REQUIRED_FEATURE_UNAVAILABLE'],
 } as const
+
+const TIMED_FACTS = ['x-character-count', ...SPEECH_FACTS] as const
 
 export const textToSpeechTimed = endpoint({
   ...TIMED,
   path: '/elevenlabs/v1/text-to-speech/:voice_id/with-timestamps',
   id: 'elevenlabsTimedSpeech',
-  summary: 'Text to speech with times: always refused',
+  summary: 'Text to speech with the times of its characters',
+  answers: [elevenlabsAnswer([json(ElevenLabsTimedSpeech)], TIMED_FACTS)],
+  handle: speakTimed,
 })
 
 export const textToSpeechTimedStream = endpoint({
   ...TIMED,
   path: '/elevenlabs/v1/text-to-speech/:voice_id/stream/with-timestamps',
   id: 'elevenlabsTimedSpeechStream',
-  summary: 'Text to speech with times, as it is made: always refused',
+  summary: 'Text to speech with the times of its characters, as it is made',
+  answers: [{ ...elevenlabsAnswer([json(ElevenLabsTimedSpeech)], TIMED_FACTS), description: LINES }],
+  handle: streamTimed,
 })
 
 /** Answers with the audio as the body, as it is made, at either path. */
 async function speak(request: SpeechRequest) {
-  const { exchange, context, dependencies, body } = request
-  const { call: asked, formats } = readVoiced(exchange, body, context.principal)
-  const made = await inFirstFormat(asked, formats, { context, services: dependencies.services })
+  const call = await voicedCall(request)
+  return counted(await streamSpeech(call, request), call)
+}
+
+/** Answers with the audio in base64 and the times of its characters, which speech that is kept does not have. */
+async function speakTimed(request: SpeechRequest) {
+  const { exchange, context, dependencies } = request
+  const call = await voicedCall(request, { times: true })
+  const { result, envelope, release } = await run(dependencies.services, context, { mode: 'whole', call })
+  exchange.onFinished(release)
+  const { audio, times } = result
+  const reply = await jsonReply(timedPiece(largeBase64(audio), times))
+  return counted({ ...reply, headers: { ...reply.headers, ...factHeaders(envelope) } }, call)
+}
+
+/** The same piece by piece, as it is made, each in a line of its own. */
+async function streamTimed(request: SpeechRequest) {
+  const { context, dependencies } = request
+  const call = await voicedCall(request, { times: true })
+  const streaming = await run(dependencies.services, context, { mode: 'streamed', call })
+  const form = { contentType: () => 'application/json', write: (piece: Deltas['speech']) => lineOf(piece) }
+  return counted(await streamPieces(streaming, call, request, form), call)
+}
+
+function lineOf({ bytes, times }: Deltas['speech']): string {
+  const audio = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64')
+  return `${JSON.stringify(timedPiece(audio, times))}\n`
+}
+
+/** Audio with its times in ElevenLabs' shape. @param audio base64 */
+export function timedPiece(audio: string | Large, times: SpeechTimes | undefined) {
+  const { text = null, normalized = null } = times ?? {}
+  return {
+    audio_base64: audio,
+    alignment: alignmentOf(text),
+    normalized_alignment: alignmentOf(normalized),
+  }
+}
+
+function alignmentOf(times: CharacterTimes | null) {
+  if (times === null) return null
+  const { characters, starts, ends } = times
+  return { characters, character_start_times_seconds: starts, character_end_times_seconds: ends }
+}
+
+/** The call in a format that an entry makes of it. */
+async function voicedCall(
+  { exchange, context, dependencies, body }: SpeechRequest,
+  more: Pick<SpeechCall, 'times'> = {},
+): Promise<CallOf<'speech'>> {
+  const { call: read, formats } = readVoiced(exchange, body, context.principal)
+  const call = { ...read, payload: { ...read.payload, ...more } }
+  const made = await inFirstFormat(call, formats, { context, services: dependencies.services })
   if (made instanceof GatewayError) throw made
-  const call = made ?? asked
-  const reply = await streamSpeech(call, request)
-  const counted = String([...call.payload.input].length)
-  return { ...reply, headers: { ...reply.headers, 'x-character-count': counted } }
+  return made ?? call
+}
+
+function counted(reply: Reply, { payload }: CallOf<'speech'>): Reply {
+  return { ...reply, headers: { ...reply.headers, 'x-character-count': String([...payload.input].length) } }
 }
 
 /**

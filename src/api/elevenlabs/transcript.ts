@@ -1,5 +1,6 @@
 import type { Word } from '../../contracts/calls.ts'
 import { type Channel, channelsOf, type Heard } from '../heard.ts'
+import { largeList } from '../json-reply.ts'
 
 /** What a request asks of its answer beside the options of the call. */
 export interface ScribeView {
@@ -15,7 +16,7 @@ export interface ScribeEventView extends ScribeView {
   readonly metadata: unknown
 }
 
-/** The answer of `POST /v1/speech-to-text`. */
+/** The answer of `POST /v1/speech-to-text`; a long list of words is `Large`. */
 export function scribeResponse(heard: Heard, view: ScribeView) {
   const common = { transcription_id: heard.requestId, audio_duration_secs: heard.durationSeconds }
   if (view.channels !== 'separate') {
@@ -33,28 +34,29 @@ function chunkOf({ text, words }: Channel, { language, languageConfidence }: Hea
     language_code: language ?? '',
     language_probability: languageConfidence ?? 1,
     text,
-    words: view.timed ? itemsOf(words, text, view) : [],
+    words: view.timed ? largeList(words.length, () => itemsOf(words, text, view)) : [],
   }
 }
 
 /** Words, and between two of them what stands there in the text. */
-function itemsOf(words: readonly Word[], text: string, view: ScribeView) {
-  const items: ReturnType<typeof itemOf>[] = []
+function* itemsOf(words: readonly Word[], text: string, view: ScribeView) {
+  // The cursor only goes on: what is not behind it once never is. To look again would cost the text for each word.
+  const missing = new Set<string>()
   let cursor = 0
   let before: Word | null = null
   for (const word of words) {
-    const found = text.indexOf(word.word, cursor)
+    const found = missing.has(word.word) ? -1 : text.indexOf(word.word, cursor)
+    if (found < 0) missing.add(word.word)
     // A word that the text has elsewhere, as where channels are merged, is behind a blank.
     const gap = found < 0 || found - cursor > GAP_LENGTH_MAX ? ' ' : text.slice(cursor, found)
     if (before !== null && gap !== '') {
       const times = { start: before.end, end: Math.max(before.end, word.start) }
-      items.push(itemOf('spacing', { ...before, ...times, word: gap }, view))
+      yield itemOf('spacing', { ...before, ...times, word: gap }, view)
     }
-    items.push(itemOf('word', word, view))
+    yield itemOf('word', word, view)
     if (found >= 0) cursor = found + word.word.length
     before = word
   }
-  return items
 }
 
 /** What is between two words of a text is shorter. */

@@ -39,7 +39,8 @@ export const speechStream = socketEndpoint({
   errors: CALL_ERRORS,
   ...nativeSocket<SpeechSession>({
     open({ exchange, context, dependencies: { live }, admitted }, fields, sink) {
-      const { call, selection } = selected(live, context, readOptions(exchange, fields))
+      const asked = readOptions(exchange, fields)
+      const { call, selection } = selectFormat(live, context, asked, formatsOf(asked))
       return live.openSpeech({ context, call, selection, sink, admitted })
     },
     bytes() {
@@ -88,22 +89,28 @@ function valuesOf(values: ReadonlyMap<string, readonly string[]>): Record<string
   return Object.fromEntries([...values].map(member))
 }
 
+/** Formats that a call may be made in. @throws GatewayError INVALID_REQUEST */
+function formatsOf({ payload: { response_format: given } }: CallOf<'speech'>): readonly string[] {
+  if (given === null) return USUAL_FORMATS
+  if (canBeJoined(given)) return [given]
+  throw invalidField('response_format', `must be one whose pieces can be joined: ${JOINED_NAMES}`)
+}
+
 /**
  * Selects for a format that stays the same for the whole session, whichever entries speak it: without one each provider
  * would choose its own.
  *
+ * @param formats whose pieces can be joined; the first that an entry makes is taken
  * @throws GatewayError as `LiveSessions.selectSpeech`
  */
-function selected(
+export function selectFormat(
   live: LiveSessions,
   context: AdmittedContext,
   call: CallOf<'speech'>,
+  formats: readonly string[],
 ): { readonly call: CallOf<'speech'>; readonly selection: Selection } {
-  const { response_format: given } = call.payload
-  if (given !== null && !canBeJoined(given))
-    throw invalidField('response_format', `must be one whose pieces can be joined: ${JOINED_NAMES}`)
   let refusal: unknown = null
-  for (const format of given === null ? USUAL_FORMATS : [given]) {
+  for (const format of formats) {
     const candidate = { ...call, payload: { ...call.payload, response_format: format } }
     try {
       return { call: candidate, selection: live.selectSpeech(context, candidate) }

@@ -189,13 +189,30 @@ export async function answerSpeech(call: Call<'speech'>, request: Admitted): Pro
   return jsonReply({ ...outcome.envelope, content_blocks: [block] })
 }
 
+/** How pieces of speech are written into a body. */
+interface SpeechForm {
+  contentType(first: Deltas['speech']): string
+  write(piece: Deltas['speech']): Uint8Array | string
+}
+
+/** The audio itself. */
+const AS_AUDIO: SpeechForm = { contentType: ({ mediaType }) => mediaType, write: ({ bytes }) => bytes }
+
 /** Streams the audio as the body while it is made; facts of the envelope that are known by then stand in headers. */
-export async function streamSpeech(
-  call: Call<'speech'>,
-  { exchange, context, dependencies: { services } }: Admitted,
-): Promise<Reply> {
-  const streaming = await run(services, context, { mode: 'streamed', call, cached: true })
+export async function streamSpeech(call: Call<'speech'>, request: Admitted): Promise<Reply> {
+  const { exchange, context, dependencies } = request
+  const streaming = await run(dependencies.services, context, { mode: 'streamed', call, cached: true })
   if (streaming.whole !== undefined) return wholeAudio(streaming, streaming.whole, exchange)
+  return streamPieces(streaming, call, request, AS_AUDIO)
+}
+
+/** The same of speech that is on its way, as a form writes its pieces. */
+export async function streamPieces(
+  streaming: Streaming<'speech'>,
+  call: Call<'speech'>,
+  { exchange, context }: Admitted,
+  form: SpeechForm,
+): Promise<Reply> {
   const { deltas, outcome } = streaming
   exchange.onFinished(() => void deltas.return().catch(() => {}))
   const ended = () => exchange.onFinished(outcome().release)
@@ -204,8 +221,8 @@ export async function streamSpeech(
     ended()
     throw new GatewayError('UPSTREAM_ERROR', 'the provider sent no audio')
   }
-  const headers = { 'content-type': first.value.mediaType, ...streamFacts(streaming, call) }
-  return { status: 200, headers, body: { stream: bytesOf(first.value, deltas, context, ended) } }
+  const headers = { 'content-type': form.contentType(first.value), ...streamFacts(streaming, call) }
+  return { status: 200, headers, body: { stream: written(form, first.value, deltas, context, ended) } }
 }
 
 /** Audio that is here as a whole, so that its length is known. */
@@ -222,18 +239,19 @@ function wholeAudio(
   return { status: 200, headers: { 'content-type': mediaType, ...factHeaders(envelope) }, body }
 }
 
-/** Bytes of the audio. A failure can no longer become a status: it cuts the connection, and is noted for the log. */
-async function* bytesOf(
+/** The pieces. A failure can no longer become a status: it cuts the connection, and is noted for the log. */
+async function* written(
+  form: SpeechForm,
   first: Deltas['speech'],
   deltas: AsyncIterable<Deltas['speech']>,
   context: CallContext,
   ended: () => void,
-): AsyncGenerator<Uint8Array, void> {
+): AsyncGenerator<Uint8Array | string, void> {
   // Stays when the caller leaves: then nothing behind the `yield` is run.
   context.failure = new GatewayError('CLIENT_CLOSED')
   try {
-    yield first.bytes
-    for await (const { bytes } of deltas) yield bytes
+    yield form.write(first)
+    for await (const piece of deltas) yield form.write(piece)
     ended()
     context.failure = null
   } catch (thrown) {

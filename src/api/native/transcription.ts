@@ -116,7 +116,8 @@ export interface TranscriptionRun {
 export interface TranscriptionAnswer {
   /** Keeps answers that are stored under an idempotency key from callers who ask for another shape; null: the own. */
   readonly name: string | null
-  whole(outcome: Outcome<TranscriptionTask>): WholeResult
+  /** A promise where the answer is so large that it is written in turns of the event loop. */
+  whole(outcome: Outcome<TranscriptionTask>): WholeResult | Promise<WholeResult>
 }
 
 /** A request, and its answer where that depends on more than the options of the call. */
@@ -388,7 +389,7 @@ export async function transcribe(
     }
     const outcome = await run(services, context, { mode: 'whole', call, early })
     exchange.onFinished(outcome.release)
-    return replyOf(answer.whole(outcome))
+    return replyOf(await answer.whole(outcome))
   } finally {
     if (early !== null) await early.end()
     // Only now does no attempt read the audio any more; its memory goes to the next request.
@@ -409,8 +410,8 @@ async function idempotentRequest(
     call,
     slotId,
     fingerprint: fingerprintOf(operation, payload.options, selectors, identity, answer.name),
-    render(outcome) {
-      const { headers, ...rendered } = answer.whole(outcome)
+    async render(outcome) {
+      const { headers, ...rendered } = await answer.whole(outcome)
       const version = { 'x-lk-policy-version-id': outcome.envelope.policy_version_id }
       return { ...rendered, headers: { ...headers, ...version } }
     },

@@ -109,12 +109,14 @@ export function openaiRequest<K extends OperationName, Shape extends TObject>(
   })
   return {
     ...request,
-    async receive(admitted) {
-      const { call, fields, stream } = await request.receive(admitted)
-      const { model } = fields as { readonly model?: string | null }
-      const selectors = chosenBy(model ?? null, call.selectors, admitted.context.principal)
-      return { call: { ...call, selectors }, stream, fields: fields as Static<Shape> }
-    },
+    receive: (admitted) =>
+      request.receive(admitted).then((received) => {
+        const { call, stream } = received
+        const fields = received.fields as Static<Shape>
+        const { model } = fields as { readonly model?: string | null }
+        const selectors = chosenBy(model ?? null, call.selectors, admitted.context.principal)
+        return { call: selectors === call.selectors ? call : { ...call, selectors }, stream, fields }
+      }),
   }
 }
 

@@ -93,3 +93,18 @@ export const ElevenLabsModels = Type.Array(
   }),
   { title: 'ElevenLabsModels' },
 )
+
+const Alignment = nullable(
+  shape('ElevenLabsAlignment', {
+    characters: Type.Array(Type.String()),
+    character_start_times_seconds: Type.Array(Type.Number(), { description: 'as many as characters' }),
+    character_end_times_seconds: Type.Array(Type.Number(), { description: 'as many as characters' }),
+  }),
+  'when each character is spoken; null: the provider tells none of them',
+)
+
+export const ElevenLabsTimedSpeech = shape('ElevenLabsTimedSpeech', {
+  audio_base64: Type.String({ contentEncoding: 'base64' }),
+  alignment: Type.With(Alignment, { description: 'of the text as it was sent' }),
+  normalized_alignment: Type.With(Alignment, { description: 'of the text as it is read' }),
+})

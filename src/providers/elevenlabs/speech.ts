@@ -4,6 +4,7 @@ import type { Operation, Step, Target, Unsupported } from '../../contracts/provi
 import { audioReader, readAudio } from '../audio-answer.ts'
 import { classify } from '../failure.ts'
 import { unsent, unsupportedField } from '../unsupported.ts'
+import { readTimed, TimedReader } from './timed-speech.ts'
 import { elevenlabsHeaders } from './wire.ts'
 
 /** George, the voice of the provider's own samples: the voice is part of the path, so there must be one. */
@@ -30,16 +31,26 @@ const FORMATS: ReadonlySet<string> = new Set([
 const SPEED = { min: 0.7, max: 1.2 }
 const SEED_MAX = 4_294_967_295
 
-/** `POST /v1/text-to-speech/{voice_id}`, and its `/stream` with the audio as it is made. */
+/**
+ * `POST /v1/text-to-speech/{voice_id}`, and its `/stream` with the audio as it is made; both with `/with-timestamps`
+ * behind them for a call that requires times.
+ */
 export const speech: Operation<SpeechCall, SpeechResult, Deltas['speech']> = {
   takesSeed: true,
+  tellsTimes: true,
   unsupported,
   start: (call, target) => order(call, target, ''),
-  next: (_state, reply, call) => readAudio(reply, mediaTypeOf(nativeFormat(call) ?? DEFAULT_FORMAT)),
+  next(_state, reply, call) {
+    const mediaType = mediaTypeOf(nativeFormat(call) ?? DEFAULT_FORMAT)
+    return call.times === true ? readTimed(reply, mediaType) : readAudio(reply, mediaType)
+  },
   streamed: {
     start: (call, target) => order(call, target, '/stream'),
     refused: classify,
-    read: (head, call) => audioReader(head, mediaTypeOf(nativeFormat(call) ?? DEFAULT_FORMAT)),
+    read(head, call) {
+      const mediaType = mediaTypeOf(nativeFormat(call) ?? DEFAULT_FORMAT)
+      return call.times === true ? new TimedReader(head, mediaType) : audioReader(head, mediaType)
+    },
   },
 }
 
@@ -52,7 +63,8 @@ function order(
   const format = nativeFormat(call)
   const issue = unsupported(call)
   if (issue !== null || format === null) return unsent(issue ?? badFormat())
-  const path = `/v1/text-to-speech/${encodeURIComponent(voice ?? DEFAULT_VOICE)}${suffix}`
+  const timed = call.times === true ? '/with-timestamps' : ''
+  const path = `/v1/text-to-speech/${encodeURIComponent(voice ?? DEFAULT_VOICE)}${suffix}${timed}`
   const body = {
     text: input,
     model_id: target.model,

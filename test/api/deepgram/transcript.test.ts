@@ -1,11 +1,25 @@
 import t from 'tap'
-import { type ListenView, listenResponse } from '../../../src/api/deepgram/transcript.ts'
+import { type ListenView, listenResponse as response } from '../../../src/api/deepgram/transcript.ts'
 import type { Heard } from '../../../src/api/heard.ts'
 
 const VIEW: ListenView = {
   ...{ utterances: false, uttSplit: 0.8, paragraphs: false, detectsLanguage: false, multichannel: false },
   ...{ tags: [], extra: {} },
 }
+
+interface Utterance {
+  readonly transcript: string
+  readonly speaker: number
+  readonly words: readonly unknown[]
+  readonly channel: number
+}
+
+interface Paragraph {
+  readonly sentences: readonly { readonly text: string }[]
+}
+
+/** What a client reads. */
+const listenResponse = (heard: Heard, view: ListenView) => JSON.parse(JSON.stringify(response(heard, view)))
 
 const spoken = (word: string, start: number, more: object = {}) => ({
   word,
@@ -67,7 +81,7 @@ t.test('a transcript is one channel with one alternative', async (t) => {
 t.test('utterances end with silence and where the speaker changes', async (t) => {
   const said = (uttSplit: number) =>
     listenResponse(heard(), { ...VIEW, utterances: true, uttSplit }).results.utterances?.map(
-      ({ transcript, speaker, words, channel }) => [transcript, speaker, words.length, channel],
+      ({ transcript, speaker, words, channel }: Utterance) => [transcript, speaker, words.length, channel],
     )
   t.same(said(0.8), [
     ['Good morning.', 0, 2, 0],
@@ -101,7 +115,7 @@ t.test('paragraphs hold sentences', async (t) => {
   })
   const written = listenResponse(whole, { ...VIEW, paragraphs: true }).results.channels[0]?.alternatives[0]
   t.same(
-    written?.paragraphs?.paragraphs.map(({ sentences }) => sentences.map(({ text }) => text)),
+    written?.paragraphs?.paragraphs.map(({ sentences }: Paragraph) => sentences.map(({ text }) => text)),
     [['早上好。', '是你吗？']],
     'as the text has it, without blanks',
   )

@@ -64,7 +64,7 @@ t.test('transcripts are of the types that the client has for them', async (t) =>
     segments: TOLD,
     usage: USAGE,
   })
-  const { text } = transcriptionShape('translation').whole(heard({ response_format: 'diarized_json' }))
+  const { text } = await transcriptionShape('translation').whole(heard({ response_format: 'diarized_json' }))
   t.match(JSON.parse(text), { task: 'translate', segments: TOLD }, 'a translation is not called otherwise')
   const events: TranscriptionStreamEvent[] = await onWire(
     lastEvents(HEARD, { response_format: 'diarized_json' }),
@@ -123,7 +123,7 @@ t.test('the whole answer, of each task and format', async (t) => {
       ['translation', 'srt', plain, /^1\n/],
     ]
   for (const [task, format, contentType, body] of rows) {
-    const { status, headers, text } = transcriptionShape(task).whole(heard({ response_format: format }))
+    const { status, headers, text } = await transcriptionShape(task).whole(heard({ response_format: format }))
     t.equal(status, 200)
     t.match(headers, {
       'content-type': contentType,

@@ -60,8 +60,8 @@ t.test('every error is documented', async (t) => {
   const elsewhere = Object.keys(ERRORS).filter((code) => !documented.has(code as keyof typeof ERRORS))
   t.same(
     elsewhere,
-    ['METHOD_NOT_ALLOWED', 'CONFLICT', 'CLIENT_CLOSED'],
-    'of no operation: one is of a path, one of the console, one is not sent',
+    ['METHOD_NOT_ALLOWED', 'CLIENT_CLOSED'],
+    'of no operation: one is of a path, one is not sent',
   )
 })
 

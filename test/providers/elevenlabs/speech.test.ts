@@ -172,3 +172,80 @@ t.test('the audio as it is made', async (t) => {
   t.match(page.end(), { kind: 'server' })
   t.match(streamed.refused(reply({ detail: { status: 'system_busy' } }, 429)), { kind: 'rate' })
 })
+
+t.test('with times', async (t) => {
+  const timed = { times: true } as const
+  const base = 'https://api.elevenlabs.io/v1/text-to-speech/JBFqnCBsd6RMkjVDRZzb'
+  t.equal(requestOf(start(timed)).url, `${base}/with-timestamps?output_format=mp3_44100_128`)
+  t.equal(
+    requestOf(streamed.start(call(timed), TARGET)).url,
+    `${base}/stream/with-timestamps?output_format=mp3_44100_128`,
+  )
+  t.same(json(timed), json({}))
+
+  const alignment = {
+    characters: ['h', 'é'],
+    character_start_times_seconds: [0, 0.1],
+    character_end_times_seconds: [0.1, 0.25],
+  }
+  const text = { characters: ['h', 'é'], starts: [0, 0.1], ends: [0.1, 0.25] }
+  const audio_base64 = Buffer.from('hé').toString('base64')
+  const read = (body: object) => operation.next(null, reply(body), call(timed), TARGET)
+  const mediaType = 'audio/mpeg'
+  t.same(read({ audio_base64, alignment, normalized_alignment: null }), {
+    kind: 'done',
+    result: { audio: [Buffer.from('hé')], mediaType, times: { text, normalized: null } },
+  })
+  t.match(read({ audio_base64, normalized_alignment: alignment }), {
+    result: { times: { text: null, normalized: text } },
+  })
+  const wrong: object[] = [
+    { audio_base64 },
+    { audio_base64, alignment: null, normalized_alignment: null },
+    { alignment },
+    { audio_base64: '', alignment },
+    { audio_base64: '!', alignment },
+    { audio_base64, alignment: [] },
+    { audio_base64, alignment: { ...alignment, characters: ['h'] } },
+    { audio_base64, alignment: { ...alignment, character_end_times_seconds: [0.1, '1'] } },
+    { audio_base64, alignment: { ...alignment, character_start_times_seconds: [-1, 0] } },
+    { audio_base64, alignment: { ...alignment, characters: [1, 2] } },
+  ]
+  const head = { status: 200, headers: { 'content-type': 'application/json' } }
+  const readerOf = () => streamed.read(head, call(timed), TARGET)
+  for (const body of wrong) {
+    t.match(read(body), { kind: 'failed', failure: { kind: 'server', status: 200 } }, JSON.stringify(body))
+    const reader = readerOf()
+    const pushed = reader.push(Buffer.from(`${JSON.stringify(body)}\n`))
+    t.match('kind' in pushed ? pushed : reader.end(), { kind: 'server' }, JSON.stringify(body))
+  }
+
+  await t.test('line by line, cut anywhere', async (t) => {
+    const lines = [{ audio_base64, alignment }, { audio_base64 }, { audio_base64: '', alignment }]
+    const bytes = Buffer.from(`${lines.map((line) => JSON.stringify(line)).join('\n\r\n')}\n`)
+    const times = { text, normalized: null }
+    const pieces = [
+      { bytes: Buffer.from('hé'), mediaType, times },
+      { bytes: Buffer.from('hé'), mediaType },
+      { bytes: new Uint8Array(), mediaType, times },
+    ]
+    for (const size of [1, 7, 64, bytes.length]) {
+      const reader = readerOf()
+      const deltas: unknown[] = []
+      for (let at = 0; at < bytes.length; at += size) {
+        const pushed = reader.push(bytes.subarray(at, at + size))
+        if ('kind' in pushed) t.fail(pushed.reason)
+        else deltas.push(...pushed)
+      }
+      t.same(deltas, pieces, `${size}`)
+      t.same(reader.end(), { result: { audio: [], mediaType } })
+    }
+    const cut = readerOf()
+    cut.push(bytes.subarray(0, bytes.length - 1))
+    t.match(cut.end(), { kind: 'ambiguous' }, 'a line without its end')
+    t.match(readerOf().end(), { kind: 'server' }, 'nothing at all')
+    t.match(readerOf().push(Buffer.from('<html>\n')), { kind: 'server', status: 200 })
+    const refusal = { error: { code: 'quota_exceeded', message: 'no' } }
+    t.match(readerOf().push(Buffer.from(`${JSON.stringify(refusal)}\n`)), { status: 200 })
+  })
+})

@@ -33,7 +33,7 @@ export function elevenlabsDialect(): Dialect {
     refuse: (status) => refuse([status, 'Refused']),
     answer({ request, form }) {
       const url = new URL(request.path, 'http://upstream')
-      const speech = /^\/v1\/text-to-speech\/([^/]+)(\/stream)?$/.exec(url.pathname)
+      const speech = /^\/v1\/text-to-speech\/([^/]+)(\/stream)?(\/with-timestamps)?$/.exec(url.pathname)
       if (request.headers['xi-api-key'] !== ELEVENLABS_KEY) {
         return refuse([401, { status: 'invalid_api_key', message: 'Invalid API key' }])
       }
@@ -116,7 +116,11 @@ function faultOf(form: FormData): Refusal | null {
   return null
 }
 
-function speak([, voice = '', streamed]: RegExpExecArray, query: URLSearchParams, body: Fields): Answer {
+function speak(
+  [, voice = '', streamed, timed]: RegExpExecArray,
+  query: URLSearchParams,
+  body: Fields,
+): Answer {
   const { text, model_id: model, voice_settings: settings, seed, ...unknown } = body
   const format = query.get('output_format') ?? ''
   const { speed = 1, ...others } = (settings ?? {}) as { speed?: number }
@@ -132,7 +136,34 @@ function speak([, voice = '', streamed]: RegExpExecArray, query: URLSearchParams
   if (model !== 'eleven_flash_v2_5')
     return refuse([400, { status: 'model_not_found', message: 'no such model' }])
   if (!VOICES.has(voice)) return refuse([404, { status: 'voice_not_found', message: 'no such voice' }])
+  if (timed !== undefined) return timedSpeech(text, streamed !== undefined)
   const type = format.startsWith('mp3') ? 'audio/mpeg' : 'application/octet-stream'
   const headers = { 'content-type': type, 'character-cost': String(text.length) }
   return { headers, chunks: [streamed === undefined ? 'whole ' : 'streamed ', `${voice} `, text] }
+}
+
+/** Seconds that each character takes. */
+export const CHARACTER_SECONDS = 0.125
+
+/** Audio of which each character is its own sound, and when it is heard: whole, or a line for each word. */
+function timedSpeech(text: string, streamed: boolean): Answer {
+  const characters = [...text]
+  const timesOf = (from: number, to: number) => ({
+    characters: characters.slice(from, to),
+    character_start_times_seconds: characters.slice(from, to).map((_, at) => (from + at) * CHARACTER_SECONDS),
+    character_end_times_seconds: characters
+      .slice(from, to)
+      .map((_, at) => (from + at + 1) * CHARACTER_SECONDS),
+  })
+  const pieceOf = (from: number, to: number) => ({
+    audio_base64: Buffer.from(characters.slice(from, to).join('')).toString('base64'),
+    alignment: timesOf(from, to),
+    normalized_alignment: from === 0 ? timesOf(from, to) : null,
+  })
+  if (!streamed) return json(200, pieceOf(0, characters.length))
+  const middle = characters.indexOf(' ') + 1
+  const lines = [pieceOf(0, middle), pieceOf(middle, characters.length)].map(
+    (piece) => `${JSON.stringify(piece)}\n`,
+  )
+  return { headers: { 'content-type': 'application/json' }, chunks: [...lines, '\n'] }
 }

@@ -56,16 +56,22 @@ async function readyOrFailure(holder: ChildProcess): Promise<string | null> {
   })
 }
 
-/** A port that nothing listens on at the moment. */
+/** Below what systems give to outgoing connections, one of which could have the port before its server does. */
+const PORTS = { from: 20_000, count: 10_000 }
+
+/** A port that nothing listens on at the moment. @throws Error when none of many is free */
 export async function freePort(): Promise<number> {
-  return await new Promise((done, fail) => {
+  for (let tries = 0; tries < 50; tries++) {
+    const port = PORTS.from + Math.floor(Math.random() * PORTS.count)
+    if (await isFree(port)) return port
+  }
+  throw new Error('no free port')
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((done) => {
     const probe = createServer()
-    probe.on('error', fail)
-    probe.listen(0, '127.0.0.1', () => {
-      const address = probe.address()
-      probe.close(() =>
-        address && typeof address === 'object' ? done(address.port) : fail(new Error('no port')),
-      )
-    })
+    probe.on('error', () => done(false))
+    probe.listen(port, '127.0.0.1', () => probe.close(() => done(true)))
   })
 }

@@ -403,4 +403,8 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE jobs ADD COLUMN erased TEXT;
   CREATE INDEX jobs_of_app ON jobs (workspace, app, id) WHERE kind = 'transcription' AND marked = 0;
   `,
+  `
+  -- JSON: the key that this one has taken the place of, and until when that is taken too.
+  ALTER TABLE stored_keys ADD COLUMN former TEXT;
+  `,
 ]

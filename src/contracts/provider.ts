@@ -108,7 +108,7 @@ export interface Operation<Call, Result, Delta = never> {
    * when a warning of the result begins with `seed:`.
    */
   readonly takesSeed?: boolean
-  /** Of speech: it keeps `times` of a call; absent: an answer of it has none. */
+  /** It keeps the times of characters that a call asks for; absent: an answer of it has none. */
   readonly tellsTimes?: true
   /**
    * The first request orders something that costs money and takes long, so that it must never be made twice: once it

@@ -26,6 +26,7 @@ const SEED_MAX = 2_147_483_647
 /** `POST /v1/speech-to-text`, https://elevenlabs.io/docs/api-reference/speech-to-text/convert */
 export const transcription: Operation<TranscriptionCall, TranscriptionResult> = {
   takesSeed: true,
+  tellsTimes: true,
   takesAudioUrl: true,
   // A form without its end is no request; the price is for the hours that were transcribed.
   billsWholeBody: {
@@ -54,13 +55,12 @@ export const transcription: Operation<TranscriptionCall, TranscriptionResult> = 
 }
 
 function fieldsOf(options: TranscriptionOptions, model: string): FormField[] {
-  const { keyterms, redaction, seed, multichannel } = options
+  const { keyterms, redaction, seed, multichannel, audio_events: tagged = false } = options
   const fields: FormField[] = [
     ['model_id', model],
-    // Segments and speakers are made of words.
-    ['timestamps_granularity', needsWords(options) ? 'word' : 'none'],
-    // Otherwise "(laughter)" stands in the text, which is to hold what was said.
-    ['tag_audio_events', 'false'],
+    ['timestamps_granularity', granularityOf(options)],
+    // Unasked for "(laughter)" would stand in the text, which is to hold what was said.
+    ['tag_audio_events', String(tagged)],
   ]
   const { language } = hintOf(options)
   if (language !== null) fields.push(['language_code', language])
@@ -76,6 +76,12 @@ function fieldsOf(options: TranscriptionOptions, model: string): FormField[] {
   for (const group of redaction) fields.push(['entity_redaction', group])
   if (seed !== null) fields.push(['seed', String(seed)])
   return fields
+}
+
+/** Segments and speakers are made of words. */
+function granularityOf(options: TranscriptionOptions): string {
+  if (options.character_times === true) return 'character'
+  return needsWords(options) ? 'word' : 'none'
 }
 
 /** ISO 639-1 and 639-3. */

@@ -25,7 +25,7 @@ export const SCRIBE_OPTIONS: DoorOptions = {
   num_speakers: { fate: 'hint', note: 'passed on to entries that take it' },
   timestamps_granularity: {
     fate: 'kept',
-    note: '`word`, the default, is required of every entry; `character` too, which entries of the kind `elevenlabs` tell; `none`: no list of words',
+    note: '`word`, the default, is required; `character` too, of entries of the kind `elevenlabs`; `none`: no words',
   },
   diarize: { fate: 'kept', note: 'required of every entry' },
   diarization_threshold: { fate: 'warned', note: 'how speakers are told apart, the entry decides' },

@@ -100,27 +100,27 @@ t.test('every option is sent as the provider names it, or refused', async (t) =>
 })
 
 t.test('characters and sounds, where they were asked for', async (t) => {
-  const character = (text: string, start: number | null) => ({ text, start, end: start && start + 0.05 })
+  const character = (text: string, start: number | null) => ({ text, start, end: start && start + 0.5 })
   const item = (type: string, text: string, start: number, characters: unknown = null) => {
     return { type, text, start, end: start + 0.4, logprob: 0, characters }
   }
   const body = {
     text: 'Hi (laughter) you',
     words: [
-      item('word', 'Hi', 1, [character('H', 1), character('i', 1.1)]),
+      item('word', 'Hi', 1, [character('H', 1), character('i', 1.25)]),
       item('spacing', ' ', 1.4, [character(' ', 1.4)]),
       item('audio_event', '(laughter)', 2),
       item('word', ' you', 3, [
         character(' ', 2.9),
         character('y', 3),
-        character('o', 3.1),
-        character('u', 3.2),
+        character('o', 3.25),
+        character('u', 3.5),
       ]),
     ],
   }
   const asked = { timestamps: 'word', character_times: true, audio_events: true } as const
   const { words, warnings } = done(next(asked, body))
-  const hi = { characters: ['H', 'i'], starts: [1, 1.1], ends: [1.05, 1.1 + 0.05] }
+  const hi = { characters: ['H', 'i'], starts: [1, 1.25], ends: [1.5, 1.75] }
   t.same(words, [
     { word: 'Hi', start: 1, end: 1.4, confidence: 1, characters: hi },
     { word: '(laughter)', start: 2, end: 2.4, confidence: 1, kind: 'event' },
@@ -128,8 +128,8 @@ t.test('characters and sounds, where they were asked for', async (t) => {
       ...{ word: 'you', start: 3, end: 3.4, confidence: 1 },
       characters: {
         characters: ['y', 'o', 'u'],
-        starts: [3, 3.1, 3.2],
-        ends: [3.05, 3.1 + 0.05, 3.2 + 0.05],
+        starts: [3, 3.25, 3.5],
+        ends: [3.5, 3.75, 4],
       },
     },
   ])

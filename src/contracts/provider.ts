@@ -31,6 +31,11 @@ export interface Target {
    * send it instead of the bytes. Never logged.
    */
   readonly audioUrl?: string
+  /**
+   * What the entry promises of the content: a protocol that has to ask its provider for that does so with every
+   * request that brings content. Absent: nothing is known.
+   */
+  readonly promises?: Pick<Residency, 'retention' | 'training'>
 }
 
 /** Next step of an operation. `state` is plain JSON, so that a job can persist it and continue on another node. */

@@ -431,8 +431,12 @@ export function targetOf(entry: Entry, placed: PlacedAttempt | null = null): Tar
   if (placed !== null) return placedTarget(entry, placed)
   const known = targets.get(entry)
   if (known !== undefined) return known
-  const { provider, model, options } = entry
-  const target = { model, baseUrl: provider.baseUrl, credential: provider.credential, options }
+  const { provider, model, options, facts } = entry
+  const { retention, training } = facts
+  const promises =
+    retention === undefined && training === undefined ? {} : { promises: { retention, training } }
+  const { baseUrl, credential } = provider
+  const target: Target = { model, baseUrl, credential, options, ...promises }
   targets.set(entry, target)
   return target
 }

@@ -13,7 +13,7 @@ import { type LanguageHint, languageHint } from '../language.ts'
 import { lackOf, wantsSegments, wantsSpeakers, wantsWords } from '../transcript-needs.ts'
 import { lackedFeatures, unsent, unsupportedField } from '../unsupported.ts'
 import { readTranscripts } from './transcript.ts'
-import { elevenlabsHeaders } from './wire.ts'
+import { elevenlabsHeaders, unlogged } from './wire.ts'
 
 /** Groups of entities that go by the same name there; it has none for numbers of every kind. */
 const REDACTABLE: ReadonlySet<Redaction> = new Set(['pii', 'phi', 'pci'])
@@ -40,7 +40,8 @@ export const transcription: Operation<TranscriptionCall, TranscriptionResult> = 
     const issue = unsupported(call, target)
     if (issue !== null) return unsent(issue)
     const { audio, options } = call
-    const url = `${target.baseUrl}/v1/speech-to-text`
+    const query = new URLSearchParams(unlogged(target))
+    const url = `${target.baseUrl}/v1/speech-to-text${query.size > 0 ? `?${query}` : ''}`
     const fields = fieldsOf(options, target.model)
     const form = encodeAudioForm(url, fields, audio, { field: 'source_url', url: target.audioUrl })
     const headers = {

@@ -143,7 +143,8 @@ function speak(
   const valid =
     typeof text === 'string' &&
     TOKEN.test(format) &&
-    [...query.keys()].join() === 'output_format' &&
+    [...query.keys()].every((name) => name === 'output_format' || name === 'enable_logging') &&
+    (query.get('enable_logging') ?? 'false') === 'false' &&
     Object.keys({ ...unknown, ...others }).length === 0 &&
     (seed === undefined || Number.isInteger(seed)) &&
     speed >= 0.7 &&

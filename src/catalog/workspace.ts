@@ -130,6 +130,9 @@ function resolveKey(key: KeyFields, context: WorkspaceContext, path: Path, issue
   }
 }
 
+/** As `EndUserHash` makes them. */
+const END_USER_HASH = /^eu_[A-Za-z0-9_-]{32}$/
+
 /** Null: the workspace says nothing of them. */
 function resolveEndUsers(
   fields: EndUserFields | undefined,
@@ -144,6 +147,8 @@ function resolveEndUsers(
     rateLimit: one.rate_limit === undefined ? null : rateLimitOf(one.rate_limit, fallback),
   })
   const ofSingle = Object.entries(overrides).map(([id, one]) => {
+    if (isHashed && !END_USER_HASH.test(id))
+      issues.add([...path, 'overrides', id], 'must be a keyed hash: "eu_" and 32 letters, digits, "_" or "-"')
     // What one does not say is as for all.
     return [id, termsOf({ ...all, ...one }, [...path, 'overrides', id])] as const
   })

@@ -31,7 +31,10 @@ export interface Take {
   readonly slotId: string | null
 }
 
-/** Token bucket per key and per limited end user (GCRA). Never throws or rejects: without Redis each node limits by itself. */
+/**
+ * Token bucket per key and per end user that is limited (GCRA). Never throws or rejects: without Redis each node limits
+ * by itself.
+ */
 export interface RateLimiter {
   /** At once where no trip is needed: the node holds a token of this key. */
   take(take: Take): RateDecision | Promise<RateDecision>

@@ -126,7 +126,7 @@ export function openaiRequest<K extends OperationName, Shape extends TObject>(
 
 const END_USER = optional(
   Type.String({ maxLength: END_USER_LENGTH_MAX }),
-  'your customer whom the call is for; the header `X-LK-End-User` wins. Not passed on',
+  'your customer whom the call is for, of whom no provider is told; the header `X-LK-End-User` wins',
 )
 
 /** Field of text completions and embeddings. */

@@ -177,7 +177,8 @@ export async function rotateKey(
     if (!isValid(key, nowMs)) throw invalid('the key has expired: give it another expiry first')
     const { former, ...rest } = key
     if (overlapSeconds > 0 && former !== undefined && former.untilMs > nowMs) {
-      const message = `the key before this one is taken until ${timestampOf(former.untilMs)}: wait, or end both with an overlap of 0`
+      const until = timestampOf(former.untilMs)
+      const message = `the key before this one is taken until ${until}: wait, or end both with an overlap of 0`
       throw new GatewayError('CONFLICT', message)
     }
     const { sha256, prefix } = key

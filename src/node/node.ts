@@ -75,7 +75,6 @@ export async function openNode(
   closers: Closer[],
   timing: Timing = {},
 ) {
-  const metrics = environment.LARKWAY_METRICS_PORT === undefined ? null : createMetrics()
   const tracing = await startTracing(env, log)
   if (tracing !== null) closers.push(() => tracing.close())
   if (isEmbedded(environment)) closers.push(await lockFolder(environment.LARKWAY_DATA))
@@ -85,6 +84,7 @@ export async function openNode(
   const sandbox = openSandbox(log, closers)
   const sources = { environment, env, log, store: state.catalog, secretKeys, sandbox }
   const catalog = await openSnapshots(sources, closers)
+  const metrics = openMetrics(environment, catalog)
   const budget = createBudget(environment.LARKWAY_MEMORY_MIB * MIB)
   const blocks = createBlocks(budget)
   closers.push(() => blocks.close())
@@ -160,6 +160,14 @@ async function openUsage(environment: Environment, log: Logger, timing: Timing, 
 
 function paramIn({ extra }: GatewayError): string | null {
   return documentedParam(extra.param)
+}
+
+/** Null: nobody asks for them. */
+function openMetrics({ LARKWAY_METRICS_PORT: port }: Environment, catalog: Catalog): Metrics | null {
+  if (port === undefined) return null
+  const metrics = createMetrics()
+  metrics.tenants.goBy(() => catalog.current().tenantLabels)
+  return metrics
 }
 
 /** Opens what keeps answers to be given again. */

@@ -1,3 +1,4 @@
+import type { AlertTiming } from '../alerts/watch.ts'
 import type { CallTiming } from '../gateway/services.ts'
 import type { JobTiming } from '../jobs/claim.ts'
 import type { PurgeTiming } from '../jobs/retention.ts'
@@ -19,6 +20,7 @@ export interface Timing {
   readonly drain?: Partial<DrainTimes>
   readonly recorder?: Partial<RecorderTiming>
   readonly usage?: Partial<WriteAheadTiming>
+  readonly alerts?: Partial<AlertTiming>
 }
 
 const GROUPS: ReadonlySet<string> = new Set<keyof Timing>([
@@ -29,6 +31,7 @@ const GROUPS: ReadonlySet<string> = new Set<keyof Timing>([
   'drain',
   'recorder',
   'usage',
+  'alerts',
 ])
 
 /**

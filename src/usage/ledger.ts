@@ -241,7 +241,8 @@ function microsOf(usd: number): number {
   return Math.round(usd * MICROS)
 }
 
-function emptyRow(node: string): UsageRow {
+/** A row that says nothing but who wrote it. */
+export function emptyRow(node: string): UsageRow {
   return {
     record_id: '',
     kind: 'call',

@@ -6,6 +6,7 @@ import type { NodeSample } from '../contracts/console.ts'
 import type { State } from '../contracts/state.ts'
 import type { GatewayError } from '../errors.ts'
 import { createAccountViews, createSettlements, createUsageBuffer } from '../gateway/accounts.ts'
+import { createEndUserHash } from '../gateway/end-users.ts'
 import { createCircuitBreakers, createLatencyTracker } from '../gateway/health.ts'
 
 import { createMoneyLeases } from '../gateway/money-leases.ts'
@@ -107,12 +108,11 @@ export async function openNode(
     const kept = { objects, budget, secretKeys }
     const { tally, ...compared } = openShadows({ holds, log, slots: state.slots, kept }, metrics, closers)
     const services = openServices(keys, catalog, state, log, closers, {
+      endUserHash: createEndUserHash(secretKeys),
       send: sender.send,
       open: sender.open,
       openSocket: createSocketOpener(sandbox),
-      budget,
-      audio: reader,
-      audioLinks: store.audioLinks,
+      ...{ budget, audio: reader, audioLinks: store.audioLinks },
       ...openAnswers({ objects, budget, slots: state.slots, watch: metrics?.calls }, closers),
       timing: timing.calls,
       ...compared,
@@ -307,6 +307,7 @@ function openServices(
   closers: Closer[],
   outside: Pick<
     Services,
+    | 'endUserHash'
     | 'send'
     | 'open'
     | 'openSocket'

@@ -451,4 +451,8 @@ export const MIGRATIONS: readonly string[] = [
   -- Whose spending it is as well; null: no end user's.
   ALTER TABLE reservations ADD COLUMN end_user TEXT;
   `,
+  `
+  -- JSON: the key that this one has taken the place of, and until when that is taken too.
+  ALTER TABLE stored_keys ADD COLUMN former TEXT;
+  `,
 ]

@@ -9,7 +9,7 @@ import { EmbeddingsBody } from '../native/embeddings.ts'
 import { TOKEN_FACTS } from '../openapi/headers.ts'
 import { OpenAiEmbeddings } from '../openapi/openai-answers.ts'
 import { CALL_ERRORS, json } from '../openapi/operation.ts'
-import { factReply, MODEL_FIELD, OPENAI, openaiAnswer, openaiRequest } from './door.ts'
+import { factReply, MODEL_FIELD, OPENAI, openaiAnswer, openaiRequest, USER_FIELD } from './door.ts'
 
 const Text = Type.String({ minLength: 1 })
 /** Most tokens of one input, and most inputs: what a model takes is less. */
@@ -36,9 +36,10 @@ const OpenAiEmbeddingsBody = Type.Object({
     Type.Enum(['float', 'base64']),
     'float unless said; base64 is of little-endian 32-bit floats',
   ),
+  ...USER_FIELD,
 })
 
-const openaiEmbeddingsRequest = openaiRequest('embeddings', OpenAiEmbeddingsBody, readInputs, ['user'])
+const openaiEmbeddingsRequest = openaiRequest('embeddings', OpenAiEmbeddingsBody, readInputs)
 
 function readInputs({ input, dimensions }: Static<typeof OpenAiEmbeddingsBody>): EmbeddingsCall {
   return { input: inputsOf(input), dimensions: dimensions ?? null }

@@ -1,5 +1,5 @@
 import { rmdir } from 'node:fs/promises'
-import type { RollSegment } from '../contracts/usage-segment.ts'
+import type { RollSegment, UsageFigures } from '../contracts/usage-segment.ts'
 import { newId } from '../ids.ts'
 import type { Logger } from '../log.ts'
 import { Backlog, type LockFolder, ownFolder, type RetryMs } from './backlog.ts'
@@ -49,17 +49,6 @@ export interface WriteAheadParts {
   readonly timing?: Partial<WriteAheadTiming>
 }
 
-/** What became of records, for metrics. */
-export interface UsageFigures {
-  readonly written: number
-  readonly lost: number
-  /** Bytes of segments that nobody has taken yet. */
-  readonly backlogBytes: number
-  /** Age of the oldest of these. */
-  readonly oldestMs: number
-  readonly rolled: number
-}
-
 /**
  * Writes records of usage ahead of everything else that becomes of them: into a segment of this process, where they
  * outlive it. One write takes all that were gathered for some milliseconds, or since the last `flush`: a write for each
@@ -78,6 +67,7 @@ export class WriteAhead {
   readonly #kept = new Set<OpenSegment>()
   readonly #closing = new Set<Promise<void>>()
   readonly #timers: readonly NodeJS.Timeout[]
+  #adopting: Promise<void> = Promise.resolve()
   #isDue = false
   #isFull = false
   #isAway = false
@@ -94,7 +84,9 @@ export class WriteAhead {
     this.#backlog = new Backlog({ folder, roll, log, retryMs: this.#timing.retryMs })
     const { segmentMs, syncMs } = this.#timing
     this.#timers = [
-      setInterval(() => void this.#adopt(), segmentMs).unref(),
+      setInterval(() => {
+        this.#adopting = this.#adopting.then(() => this.#adopt())
+      }, segmentMs).unref(),
       setInterval(() => this.#tick(), Math.min(syncMs, segmentMs)).unref(),
     ]
   }
@@ -169,7 +161,7 @@ export class WriteAhead {
     for (const timer of this.#timers) clearInterval(timer)
     this.flush()
     for (const segment of this.#open) this.#close(segment)
-    await Promise.all(this.#closing)
+    await Promise.all([...this.#closing, this.#adopting])
     await this.#backlog.close(this.#timing.graceMs)
     await this.#free()
     // What is in it is the next process's.

@@ -4,6 +4,7 @@ import type { ServedCatalog } from '../contracts/catalog-service.ts'
 import type { RateLimit } from '../contracts/rate-limit.ts'
 import { DEFAULT_LIMITS } from '../limits.ts'
 import { isHostName } from '../outbound/remote-url.ts'
+import { resolveSignIn } from './console.ts'
 import { CatalogFile, CatalogHead } from './file.ts'
 import { checkShape, hasShape, type Issue, Issues, linesOf, withoutUnknownKeys } from './issues.ts'
 import { arrayIn, at, isNamedList, plansIn, providersIn, routesIn, shaped, workspacesIn } from './parts.ts'
@@ -61,6 +62,7 @@ export function buildShared(document: unknown, surroundings: ProviderContext, sh
   const context = { routes, plans, rateLimit, principals, apps, keyIds: new Set<string>(), sharing }
   for (const [id, parts] of workspaces) if (parts !== null) resolveWorkspace(id, parts, context, issues)
 
+  const signIn = resolveSignIn(head?.console ?? null, surroundings, issues)
   const audioUrlDomains = domainsOf(arrayIn(at(file, 'audio_url_domains')), issues)
   if (issues.found.length > 0) return { found: issues.found }
   const limits = { ...DEFAULT_LIMITS, ...head?.limits }
@@ -68,6 +70,7 @@ export function buildShared(document: unknown, surroundings: ProviderContext, sh
   const videoDeadlineMs = (head?.video_deadline_seconds ?? DEFAULT_VIDEO_DEADLINE_SECONDS) * 1000
   return {
     snapshot: { limits, deadlineMs, videoDeadlineMs, keys: principals, apps, rateLimit, audioUrlDomains },
+    signIn,
     routes: [...routes.values()].filter((route) => route !== null),
     providers: [...providers.values()].flatMap((provider) =>
       provider === null ? [] : [provider.configured],

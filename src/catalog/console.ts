@@ -1,7 +1,94 @@
+import { type Static, Type } from 'typebox'
 import type { OidcSettings, RoleGrant, SignInSettings } from '../contracts/sign-in.ts'
-import type { ConsoleFields, OidcFields, RoleGrantFields } from './file.ts'
+import { formed, Name, optional, strict } from './field.ts'
 import type { Issues, Path } from './issues.ts'
 import { resolveSecret, type SecretSources } from './secret.ts'
+
+const RoleGrantShape = strict({
+  group: optional(
+    Type.String({ minLength: 1, maxLength: 256 }),
+    'its members have the role; a value of groups_claim',
+  ),
+  email: optional(
+    Type.String({ minLength: 3, maxLength: 254 }),
+    'in place of group: who has this address, verified by the issuer, has the role',
+  ),
+  role: Type.Enum(['operator', 'admin'], {
+    description:
+      'operator: all workspaces; admin: those named here. Of several the highest wins, or all workspaces',
+  }),
+  workspaces: optional(Type.Array(Name, { minItems: 1, uniqueItems: true }), 'what an admin administers'),
+})
+
+const OidcShape = strict(
+  {
+    name: optional(
+      Type.String({ minLength: 1, maxLength: 40 }),
+      'what the button of the sign-in page calls it: "Sign in with …"; single sign-on unless said',
+    ),
+    issuer: Type.String({ maxLength: 2048, description: 'its URL, exactly as its ID tokens have it' }),
+    client_id: Type.String({ minLength: 1, maxLength: 256, description: 'of Larkway at the issuer' }),
+    client_secret: optional(
+      formed('^(\\$\\{[A-Za-z_][A-Za-z0-9_]*\\}|file:.+)$', `a reference: \${ENV_NAME} or file:<path>`, {
+        maxLength: 4096,
+      }),
+      `a reference, \${ENV_NAME} or file:<path>, never the secret itself; without it the client is a public one`,
+    ),
+    scopes: optional(
+      Type.Array(formed('^[\\x21\\x23-\\x5b\\x5d-\\x7e]+$', 'a scope', { maxLength: 256 }), {
+        minItems: 1,
+        maxItems: 32,
+        uniqueItems: true,
+      }),
+      'what is asked of the issuer; openid, profile and email unless said',
+    ),
+    groups_claim: optional(
+      Type.String({ minLength: 1, maxLength: 256 }),
+      'claim with the groups, a text or a list of texts; a.b is b within a; groups unless said',
+    ),
+    name_claim: optional(
+      Type.String({ minLength: 1, maxLength: 256 }),
+      'claim by which the audit list calls people; email unless said, and sub where there is none',
+    ),
+    roles: Type.Array(RoleGrantShape, {
+      minItems: 1,
+      maxItems: 1000,
+      description: 'who may sign in, and as what; nobody else may',
+    }),
+    issuer_logout: optional(
+      Type.Boolean(),
+      'signing out also ends the session at the issuer, where that can be done; true unless said',
+    ),
+  },
+  'single sign-on by OpenID Connect',
+)
+
+export const ConsoleShape = strict(
+  {
+    public_url: optional(
+      formed('^https?://[^/?#]+$', 'an origin: scheme, host and port'),
+      'origin under which browsers reach the console, for oidc; LARKWAY_PUBLIC_URL unless said',
+    ),
+    key_sign_in: optional(
+      Type.Boolean(),
+      'whether API keys sign in; false needs an operator in oidc.roles; true unless said',
+    ),
+    session_seconds: optional(
+      Type.Integer({ minimum: 60, maximum: 2_592_000 }),
+      'longest session; 43200, 12 hours, unless said',
+    ),
+    session_idle_seconds: optional(
+      Type.Integer({ minimum: 60, maximum: 2_592_000 }),
+      'how long a session lasts without a request; 7200, 2 hours, unless said',
+    ),
+    oidc: Type.Optional(OidcShape),
+  },
+  'how people come into the console',
+)
+
+type ConsoleFields = Static<typeof ConsoleShape>
+type OidcFields = Static<typeof OidcShape>
+type RoleGrantFields = Static<typeof RoleGrantShape>
 
 const SESSION_SECONDS = 43_200
 const SESSION_IDLE_SECONDS = 7_200

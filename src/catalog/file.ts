@@ -1,47 +1,24 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { CAPABILITIES } from '../contracts/calls.ts'
 import { LIVE_FALLBACKS, PROFILES, SCOPES, STRATEGIES } from '../contracts/catalog.ts'
-import { FACT_SHAPES } from '../contracts/facts.ts'
+import { Day, FACT_SHAPES } from '../contracts/facts.ts'
 import { TRANSCRIPTION_TASKS } from '../contracts/operations.ts'
 import { RequireShape } from '../contracts/requirements.ts'
+import { ConsoleShape } from './console.ts'
+import { formed, NAME, Name, named, optional, strict } from './field.ts'
 
-/** Pattern for names of workspaces, apps, routes, providers, plans and purposes. Object keys and logs contain them. */
-const NAME = '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$'
 /** Models are named in headers of answers, too: no control characters, and no white space around. */
 const MODEL = '^[^\\s\\x00-\\x1f\\x7f-\\x9f]([^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f])?$'
-
-/** An object that takes no other keys: a misspelled one is an error, not a setting without effect. */
-function strict<Properties extends Record<string, TSchema>>(properties: Properties, description?: string) {
-  return Type.Object(properties, {
-    additionalProperties: false,
-    ...(description === undefined ? {} : { description }),
-  })
-}
 
 function partial<Properties extends Record<string, TSchema>>(properties: Properties) {
   const optional = Object.entries(properties).map(([name, shape]) => [name, Type.Optional(shape)])
   return Object.fromEntries(optional) as { [Name in keyof Properties]: Type.TOptional<Properties[Name]> }
 }
 
-function named<Value extends TSchema>(value: Value, description: string) {
-  return Type.Record(Type.String({ pattern: NAME }), value, { additionalProperties: false, description })
-}
-
-/** A string with a pattern, described in words where checks and editors look for them. */
-function formed(pattern: string, patternErrorMessage: string, more: Type.TStringOptions = {}) {
-  return Type.String({ pattern, patternErrorMessage, ...more })
-}
-
-/** A key that may be left out. */
-function optional<Value extends TSchema>(value: Value, description: string) {
-  return Type.Optional(Type.With(value, { description }))
-}
-
 /** The form of RFC 3339, as the source of a regular expression; the first group is the day. */
 const INSTANT = '^\\d{4}-\\d\\d-(\\d\\d)T\\d\\d:\\d\\d:\\d\\d(\\.\\d+)?(Z|[+-]\\d\\d:\\d\\d)$'
 const FORM = new RegExp(INSTANT)
 
-const Name = formed(NAME, 'a name of 1 to 64 letters, digits, ".", "_" or "-"')
 const Usd = Type.Number({ minimum: 0, maximum: 1_000_000_000 })
 const Bytes = Type.Integer({ minimum: 1, maximum: 5 * 1024 ** 3 })
 const Seconds = Type.Integer({ minimum: 1, maximum: 31_536_000 })
@@ -66,6 +43,24 @@ const BudgetShape = strict(
   { per_month: Type.With(Usd, { description: 'USD per calendar month in UTC' }) },
   'cap on what calls may come to',
 )
+
+/** What end users may spend and ask, in all or one of them. */
+const END_USER_TERMS = {
+  budget_usd: optional(BudgetShape, 'cap of each; none unless said'),
+  rate_limit: optional(RateLimitShape, 'token bucket of each, beside that of the key; none unless said'),
+}
+
+const EndUsersShape = strict({
+  hash: optional(
+    Type.Boolean(),
+    'keeps a keyed hash in place of the id that callers send, everywhere; not unless said',
+  ),
+  ...END_USER_TERMS,
+  overrides: optional(
+    Type.Record(Type.String({ minLength: 1, maxLength: 128 }), strict(END_USER_TERMS)),
+    'terms of single ones in place of these, by their ids; with hash: by `eu_…`, as the usage ledger has them',
+  ),
+})
 
 const Sessions = Type.Integer({ minimum: 0, maximum: 1_000_000 })
 
@@ -223,6 +218,10 @@ export const EntryShape = strict({
     'sends the provider the first bytes of an upload while the last are still coming; not of JSON',
   ),
   options: optional(Type.Record(Type.String(), Type.Unknown()), 'settings of the kind of provider'),
+  ends_on: optional(
+    Day,
+    'announced last day of the model, where the built-in table lacks it; alerts warn of it',
+  ),
   ...facts,
 })
 
@@ -329,6 +328,7 @@ export const WorkspaceShape = strict({
     'what platform calls may come to before credits are asked',
   ),
   budget_usd: optional(BudgetShape, 'cap for all its keys together'),
+  end_users: optional(EndUsersShape, 'customers of its own, whom calls name by `X-LK-End-User` or `user`'),
   purposes: Type.Optional(named(PurposeShape, 'labels that the apps may bind to routes')),
   apps: Type.Optional(named(AppShape, 'applications, each with its default route')),
   keys: optional(Type.Array(KeyShape), 'API keys, by their hashes'),
@@ -341,86 +341,97 @@ export const PlanShape = strict({
   }),
 })
 
-const RoleGrantShape = strict({
-  group: optional(
-    Type.String({ minLength: 1, maxLength: 256 }),
-    'its members have the role; a value of groups_claim',
+const Share = Type.Number({ exclusiveMinimum: 0, maximum: 1 })
+/** Measurements of nodes are kept for an hour. */
+const Window = Type.Integer({ minimum: 5, maximum: 3_000 })
+const Many = Type.Integer({ minimum: 1, maximum: 1_000_000_000 })
+const OfProvider = optional(Name, 'only of this provider; of all unless said')
+const OfWorkspace = optional(Name, 'only of this workspace; of all unless said')
+
+const AlertRuleShape = strict({
+  budget: optional(
+    strict({ share: optional(Share, 'of the budget; 0.8 unless said'), workspace: OfWorkspace }),
+    'spending of the month, of workspaces and keys that have a budget',
   ),
-  email: optional(
-    Type.String({ minLength: 3, maxLength: 254 }),
-    'in place of group: who has this address, verified by the issuer, has the role',
+  error_share: optional(
+    strict({
+      share: Type.With(Share, { description: 'of the attempts: 0.5 is one in two' }),
+      window_seconds: optional(Window, 'the last so many seconds count; 300 unless said'),
+      min_calls: optional(Many, 'fewer attempts than that say nothing; 20 unless said'),
+      provider: OfProvider,
+    }),
+    "attempts at a provider's model that failed",
   ),
-  role: Type.Enum(['operator', 'admin'], {
-    description:
-      'operator: all workspaces; admin: those named here. Of several the highest wins, or all workspaces',
-  }),
-  workspaces: optional(Type.Array(Name, { minItems: 1, uniqueItems: true }), 'what an admin administers'),
+  breaker_open: optional(
+    strict({ seconds: optional(Window, 'without a pause; 300 unless said'), provider: OfProvider }),
+    "an entry's breaker that does not close, on any node",
+  ),
+  dead_webhooks: optional(
+    strict({
+      events: optional(Many, 'how many; 1 unless said'),
+      window_seconds: optional(
+        Type.Integer({ minimum: 5, maximum: 604_800 }),
+        'given up in the last so many seconds; 3600 unless said',
+      ),
+      workspace: OfWorkspace,
+    }),
+    'webhook deliveries of a workspace that were given up',
+  ),
+  backlog: optional(
+    strict({
+      jobs: optional(Many, 'how many are ready to be taken up'),
+      seconds: optional(Seconds, 'for how long the first of them has been ready'),
+    }),
+    'jobs that wait for a worker: of `jobs` and `seconds` either is enough',
+  ),
+  model_ends: optional(
+    strict({
+      days: optional(Type.Integer({ minimum: 1, maximum: 365 }), 'before its last day; 30 unless said'),
+    }),
+    'models of entries whose provider has announced their end',
+  ),
 })
 
-const OidcShape = strict(
+const AlertsShape = strict(
   {
-    name: optional(
-      Type.String({ minLength: 1, maxLength: 40 }),
-      'what the button of the sign-in page calls it: "Sign in with …"; single sign-on unless said',
+    webhook: strict(
+      {
+        url: Type.String({ minLength: 1, maxLength: 2048, description: 'https, and a public host' }),
+        secret: formed(
+          '^(\\$\\{[A-Za-z_][A-Za-z0-9_]*\\}|file:/.{1,4000})$',
+          `a reference, not the secret: \${ENV_NAME} or file:/<path>`,
+          {
+            description: `\${ENV_NAME} or file:/<path>, of whsec_ and base64 of 24 to 64 bytes; signs what is sent`,
+          },
+        ),
+      },
+      'who is told',
     ),
-    issuer: Type.String({ maxLength: 2048, description: 'its URL, exactly as its ID tokens have it' }),
-    client_id: Type.String({ minLength: 1, maxLength: 256, description: 'of Larkway at the issuer' }),
-    client_secret: optional(
-      formed('^(\\$\\{[A-Za-z_][A-Za-z0-9_]*\\}|file:.+)$', `a reference: \${ENV_NAME} or file:<path>`, {
-        maxLength: 4096,
-      }),
-      `a reference, \${ENV_NAME} or file:<path>, never the secret itself; without it the client is a public one`,
+    recover_after_seconds: optional(
+      Type.Integer({ minimum: 0, maximum: 86_400 }),
+      'how long the cause has to be gone until an incident is over; 300 unless said',
     ),
-    scopes: optional(
-      Type.Array(formed('^[\\x21\\x23-\\x5b\\x5d-\\x7e]+$', 'a scope', { maxLength: 256 }), {
-        minItems: 1,
-        maxItems: 32,
-        uniqueItems: true,
-      }),
-      'what is asked of the issuer; openid, profile and email unless said',
-    ),
-    groups_claim: optional(
-      Type.String({ minLength: 1, maxLength: 256 }),
-      'claim with the groups, a text or a list of texts; a.b is b within a; groups unless said',
-    ),
-    name_claim: optional(
-      Type.String({ minLength: 1, maxLength: 256 }),
-      'claim by which the audit list calls people; email unless said, and sub where there is none',
-    ),
-    roles: Type.Array(RoleGrantShape, {
-      minItems: 1,
-      maxItems: 1000,
-      description: 'who may sign in, and as what; nobody else may',
+    rules: Type.Record(Type.String({ pattern: NAME }), AlertRuleShape, {
+      additionalProperties: false,
+      maxProperties: 100,
+      description: 'rule → the one thing that it watches',
     }),
-    issuer_logout: optional(
-      Type.Boolean(),
-      'signing out also ends the session at the issuer, where that can be done; true unless said',
-    ),
   },
-  'single sign-on by OpenID Connect',
+  'what is told to a webhook when it goes wrong, and when it is well again',
 )
 
-const ConsoleShape = strict(
+const MetricsShape = strict(
   {
-    public_url: optional(
-      formed('^https?://[^/?#]+$', 'an origin: scheme, host and port'),
-      'origin under which browsers reach the console, for oidc; LARKWAY_PUBLIC_URL unless said',
+    tenant_labels: optional(
+      Type.Array(Type.Enum(['workspace', 'app']), { minItems: 1, uniqueItems: true }),
+      'counts requests and spending by these as well; not unless said',
     ),
-    key_sign_in: optional(
-      Type.Boolean(),
-      'whether API keys sign in; false needs an operator in oidc.roles; true unless said',
+    max_tenants: optional(
+      Type.Integer({ minimum: 1, maximum: 1_000 }),
+      'how many are told apart, first come; the others are counted as `other`; 100 unless said',
     ),
-    session_seconds: optional(
-      Type.Integer({ minimum: 60, maximum: 2_592_000 }),
-      'longest session; 43200, 12 hours, unless said',
-    ),
-    session_idle_seconds: optional(
-      Type.Integer({ minimum: 60, maximum: 2_592_000 }),
-      'how long a session lasts without a request; 7200, 2 hours, unless said',
-    ),
-    oidc: Type.Optional(OidcShape),
   },
-  'how people come into the console',
+  'metrics for Prometheus',
 )
 
 const head = {
@@ -437,6 +448,8 @@ const head = {
     Type.Integer({ minimum: 1, maximum: 3600, description: 'the same for a video; default 300' }),
   ),
   rate_limit: optional(RateLimitShape, 'of keys that have none of their own'),
+  alerts: Type.Optional(AlertsShape),
+  metrics: Type.Optional(MetricsShape),
   audio_url_domains: Type.Optional(
     Type.Array(Type.String({ minLength: 1, maxLength: 255 }), {
       description: 'hosts that every workspace may fetch audio from; *.example.com stands for its subdomains',
@@ -456,9 +469,9 @@ export const CatalogFile = strict({
   workspaces: named(WorkspaceShape, 'tenants'),
 })
 
-export type ConsoleFields = Static<typeof ConsoleShape>
-export type OidcFields = Static<typeof OidcShape>
-export type RoleGrantFields = Static<typeof RoleGrantShape>
+export type AlertFields = Static<typeof AlertsShape>
+export type AlertRuleFields = Static<typeof AlertRuleShape>
+export type MetricFields = Static<typeof MetricsShape>
 export type ProviderFields = Static<typeof ProviderShape>
 export type EntryFields = Static<typeof EntryShape>
 export type RouteFields = Static<typeof RouteShape>
@@ -466,6 +479,7 @@ export type AppFields = Static<typeof AppShape>
 export type KeyFields = Static<typeof KeyShape>
 export type WorkspaceFields = Static<typeof WorkspaceShape>
 export type RateLimitFields = Static<typeof RateLimitShape>
+export type EndUserFields = Static<typeof EndUsersShape>
 export type BudgetFields = Static<typeof BudgetShape>
 
 /**

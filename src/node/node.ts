@@ -4,6 +4,7 @@ import type { ApiKeys } from '../contracts/catalog.ts'
 import type { NodeSample } from '../contracts/console.ts'
 import type { State } from '../contracts/state.ts'
 import { createAccountViews, createSettlements, createUsageBuffer } from '../gateway/accounts.ts'
+import { createEndUserHash } from '../gateway/end-users.ts'
 import { createCircuitBreakers, createLatencyTracker } from '../gateway/health.ts'
 
 import { createMoneyLeases } from '../gateway/money-leases.ts'
@@ -70,7 +71,6 @@ export async function openNode(
   closers: Closer[],
   timing: Timing = {},
 ) {
-  const metrics = environment.LARKWAY_METRICS_PORT === undefined ? null : createMetrics()
   const tracing = await startTracing(env, log)
   if (tracing !== null) closers.push(() => tracing.close())
   if (isEmbedded(environment)) closers.push(await lockFolder(environment.LARKWAY_DATA))
@@ -80,6 +80,7 @@ export async function openNode(
   const sandbox = openSandbox(log, closers)
   const sources = { environment, env, log, store: state.catalog, secretKeys, sandbox }
   const catalog = await openSnapshots(sources, closers)
+  const metrics = openMetrics(environment, catalog)
   const budget = createBudget(environment.LARKWAY_MEMORY_MIB * MIB)
   const blocks = createBlocks(budget)
   closers.push(() => blocks.close())
@@ -101,12 +102,11 @@ export async function openNode(
     const kept = { objects, budget, secretKeys }
     const { tally, ...compared } = openShadows({ holds, log, slots: state.slots, kept }, metrics, closers)
     const services = openServices(keys, catalog, state, log, closers, {
+      endUserHash: createEndUserHash(secretKeys),
       send: sender.send,
       open: sender.open,
       openSocket: createSocketOpener(sandbox),
-      budget,
-      audio: reader,
-      audioLinks: store.audioLinks,
+      ...{ budget, audio: reader, audioLinks: store.audioLinks },
       ...openAnswers({ objects, budget, slots: state.slots, watch: metrics?.calls }, closers),
       timing: timing.calls,
       ...compared,
@@ -132,6 +132,14 @@ export async function openNode(
       signals,
     }
   }
+}
+
+/** Null: nobody asks for them. */
+function openMetrics({ LARKWAY_METRICS_PORT: port }: Environment, catalog: Catalog): Metrics | null {
+  if (port === undefined) return null
+  const metrics = createMetrics()
+  metrics.tenants.goBy(() => catalog.current().tenantLabels)
+  return metrics
 }
 
 /** Opens what keeps answers to be given again. */
@@ -271,6 +279,7 @@ function openServices(
   closers: Closer[],
   outside: Pick<
     Services,
+    | 'endUserHash'
     | 'send'
     | 'open'
     | 'openSocket'

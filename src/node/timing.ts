@@ -1,3 +1,4 @@
+import type { AlertTiming } from '../alerts/watch.ts'
 import type { CallTiming } from '../gateway/services.ts'
 import type { JobTiming } from '../jobs/claim.ts'
 import type { PurgeTiming } from '../jobs/retention.ts'
@@ -17,6 +18,7 @@ export interface Timing {
   readonly calls?: CallTiming
   readonly drain?: Partial<DrainTimes>
   readonly recorder?: Partial<RecorderTiming>
+  readonly alerts?: Partial<AlertTiming>
 }
 
 const GROUPS: ReadonlySet<string> = new Set<keyof Timing>([
@@ -26,6 +28,7 @@ const GROUPS: ReadonlySet<string> = new Set<keyof Timing>([
   'calls',
   'drain',
   'recorder',
+  'alerts',
 ])
 
 /**

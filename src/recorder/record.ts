@@ -1,5 +1,5 @@
 import { callFacts, errorOf } from '../call-facts.ts'
-import { CAPABILITIES, FEATURES, SPEECH_FEATURES } from '../contracts/calls.ts'
+import { CAPABILITIES, FEATURES, PROTOCOL_FEATURES } from '../contracts/calls.ts'
 import { SCOPES } from '../contracts/catalog.ts'
 import type { RecordedFailure, RecordedVerdict, RequestRecord } from '../contracts/console.ts'
 import type { EndedCall, EndedExchange, RecordedJob } from '../contracts/recorder.ts'
@@ -80,7 +80,7 @@ export const FIELD_RULES = [
 /** Names that can be reported as missing. */
 const MISSABLE: ReadonlySet<unknown> = new Set([
   ...FEATURES,
-  ...SPEECH_FEATURES,
+  ...PROTOCOL_FEATURES,
   ...CAPABILITIES,
   ...SCOPES,
   'key',

@@ -452,6 +452,10 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE reservations ADD COLUMN end_user TEXT;
   `,
   `
+  -- JSON: the key that this one has taken the place of, and until when that is taken too.
+  ALTER TABLE stored_keys ADD COLUMN former TEXT;
+  `,
+  `
   -- Sessions of people beside those of keys, whose digest is empty then. Those that began before have no idle limit.
   ALTER TABLE console_sessions ADD COLUMN holder TEXT NOT NULL DEFAULT '';
   ALTER TABLE console_sessions ADD COLUMN person TEXT;

@@ -1,47 +1,24 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { CAPABILITIES } from '../contracts/calls.ts'
 import { LIVE_FALLBACKS, PROFILES, SCOPES, STRATEGIES } from '../contracts/catalog.ts'
-import { FACT_SHAPES } from '../contracts/facts.ts'
+import { Day, FACT_SHAPES } from '../contracts/facts.ts'
 import { TRANSCRIPTION_TASKS } from '../contracts/operations.ts'
 import { RequireShape } from '../contracts/requirements.ts'
+import { ConsoleShape } from './console.ts'
+import { formed, NAME, Name, named, optional, strict } from './field.ts'
 
-/** Pattern for names of workspaces, apps, routes, providers, plans and purposes. Object keys and logs contain them. */
-const NAME = '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$'
 /** Models are named in headers of answers, too: no control characters, and no white space around. */
 const MODEL = '^[^\\s\\x00-\\x1f\\x7f-\\x9f]([^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f])?$'
-
-/** An object that takes no other keys: a misspelled one is an error, not a setting without effect. */
-function strict<Properties extends Record<string, TSchema>>(properties: Properties, description?: string) {
-  return Type.Object(properties, {
-    additionalProperties: false,
-    ...(description === undefined ? {} : { description }),
-  })
-}
 
 function partial<Properties extends Record<string, TSchema>>(properties: Properties) {
   const optional = Object.entries(properties).map(([name, shape]) => [name, Type.Optional(shape)])
   return Object.fromEntries(optional) as { [Name in keyof Properties]: Type.TOptional<Properties[Name]> }
 }
 
-function named<Value extends TSchema>(value: Value, description: string) {
-  return Type.Record(Type.String({ pattern: NAME }), value, { additionalProperties: false, description })
-}
-
-/** A string with a pattern, described in words where checks and editors look for them. */
-function formed(pattern: string, patternErrorMessage: string, more: Type.TStringOptions = {}) {
-  return Type.String({ pattern, patternErrorMessage, ...more })
-}
-
-/** A key that may be left out. */
-function optional<Value extends TSchema>(value: Value, description: string) {
-  return Type.Optional(Type.With(value, { description }))
-}
-
 /** The form of RFC 3339, as the source of a regular expression; the first group is the day. */
 const INSTANT = '^\\d{4}-\\d\\d-(\\d\\d)T\\d\\d:\\d\\d:\\d\\d(\\.\\d+)?(Z|[+-]\\d\\d:\\d\\d)$'
 const FORM = new RegExp(INSTANT)
 
-const Name = formed(NAME, 'a name of 1 to 64 letters, digits, ".", "_" or "-"')
 const Usd = Type.Number({ minimum: 0, maximum: 1_000_000_000 })
 const Bytes = Type.Integer({ minimum: 1, maximum: 5 * 1024 ** 3 })
 const Seconds = Type.Integer({ minimum: 1, maximum: 31_536_000 })
@@ -66,6 +43,24 @@ const BudgetShape = strict(
   { per_month: Type.With(Usd, { description: 'USD per calendar month in UTC' }) },
   'cap on what calls may come to',
 )
+
+/** What end users may spend and ask, in all or one of them. */
+const END_USER_TERMS = {
+  budget_usd: optional(BudgetShape, 'cap of each; none unless said'),
+  rate_limit: optional(RateLimitShape, 'token bucket of each, beside that of the key; none unless said'),
+}
+
+const EndUsersShape = strict({
+  hash: optional(
+    Type.Boolean(),
+    'keeps a keyed hash in place of the id that callers send, everywhere; not unless said',
+  ),
+  ...END_USER_TERMS,
+  overrides: optional(
+    Type.Record(Type.String({ minLength: 1, maxLength: 128 }), strict(END_USER_TERMS)),
+    'terms of single ones in place of these, by their ids; with hash: by `eu_…`, as the usage ledger has them',
+  ),
+})
 
 const Sessions = Type.Integer({ minimum: 0, maximum: 1_000_000 })
 
@@ -223,6 +218,10 @@ export const EntryShape = strict({
     'sends the provider the first bytes of an upload while the last are still coming; not of JSON',
   ),
   options: optional(Type.Record(Type.String(), Type.Unknown()), 'settings of the kind of provider'),
+  ends_on: optional(
+    Day,
+    'announced last day of the model, where the built-in table lacks it; alerts warn of it',
+  ),
   ...facts,
 })
 
@@ -329,6 +328,7 @@ export const WorkspaceShape = strict({
     'what platform calls may come to before credits are asked',
   ),
   budget_usd: optional(BudgetShape, 'cap for all its keys together'),
+  end_users: optional(EndUsersShape, 'customers of its own, whom calls name by `X-LK-End-User` or `user`'),
   purposes: Type.Optional(named(PurposeShape, 'labels that the apps may bind to routes')),
   apps: Type.Optional(named(AppShape, 'applications, each with its default route')),
   keys: optional(Type.Array(KeyShape), 'API keys, by their hashes'),
@@ -341,7 +341,101 @@ export const PlanShape = strict({
   }),
 })
 
+const Share = Type.Number({ exclusiveMinimum: 0, maximum: 1 })
+/** Measurements of nodes are kept for an hour. */
+const Window = Type.Integer({ minimum: 5, maximum: 3_000 })
+const Many = Type.Integer({ minimum: 1, maximum: 1_000_000_000 })
+const OfProvider = optional(Name, 'only of this provider; of all unless said')
+const OfWorkspace = optional(Name, 'only of this workspace; of all unless said')
+
+const AlertRuleShape = strict({
+  budget: optional(
+    strict({ share: optional(Share, 'of the budget; 0.8 unless said'), workspace: OfWorkspace }),
+    'spending of the month, of workspaces and keys that have a budget',
+  ),
+  error_share: optional(
+    strict({
+      share: Type.With(Share, { description: 'of the attempts: 0.5 is one in two' }),
+      window_seconds: optional(Window, 'the last so many seconds count; 300 unless said'),
+      min_calls: optional(Many, 'fewer attempts than that say nothing; 20 unless said'),
+      provider: OfProvider,
+    }),
+    "attempts at a provider's model that failed",
+  ),
+  breaker_open: optional(
+    strict({ seconds: optional(Window, 'without a pause; 300 unless said'), provider: OfProvider }),
+    "an entry's breaker that does not close, on any node",
+  ),
+  dead_webhooks: optional(
+    strict({
+      events: optional(Many, 'how many; 1 unless said'),
+      window_seconds: optional(
+        Type.Integer({ minimum: 5, maximum: 604_800 }),
+        'given up in the last so many seconds; 3600 unless said',
+      ),
+      workspace: OfWorkspace,
+    }),
+    'webhook deliveries of a workspace that were given up',
+  ),
+  backlog: optional(
+    strict({
+      jobs: optional(Many, 'how many are ready to be taken up'),
+      seconds: optional(Seconds, 'for how long the first of them has been ready'),
+    }),
+    'jobs that wait for a worker: of `jobs` and `seconds` either is enough',
+  ),
+  model_ends: optional(
+    strict({
+      days: optional(Type.Integer({ minimum: 1, maximum: 365 }), 'before its last day; 30 unless said'),
+    }),
+    'models of entries whose provider has announced their end',
+  ),
+})
+
+const AlertsShape = strict(
+  {
+    webhook: strict(
+      {
+        url: Type.String({ minLength: 1, maxLength: 2048, description: 'https, and a public host' }),
+        secret: formed(
+          '^(\\$\\{[A-Za-z_][A-Za-z0-9_]*\\}|file:/.{1,4000})$',
+          `a reference, not the secret: \${ENV_NAME} or file:/<path>`,
+          {
+            description: `\${ENV_NAME} or file:/<path>, of whsec_ and base64 of 24 to 64 bytes; signs what is sent`,
+          },
+        ),
+      },
+      'who is told',
+    ),
+    recover_after_seconds: optional(
+      Type.Integer({ minimum: 0, maximum: 86_400 }),
+      'how long the cause has to be gone until an incident is over; 300 unless said',
+    ),
+    rules: Type.Record(Type.String({ pattern: NAME }), AlertRuleShape, {
+      additionalProperties: false,
+      maxProperties: 100,
+      description: 'rule → the one thing that it watches',
+    }),
+  },
+  'what is told to a webhook when it goes wrong, and when it is well again',
+)
+
+const MetricsShape = strict(
+  {
+    tenant_labels: optional(
+      Type.Array(Type.Enum(['workspace', 'app']), { minItems: 1, uniqueItems: true }),
+      'counts requests and spending by these as well; not unless said',
+    ),
+    max_tenants: optional(
+      Type.Integer({ minimum: 1, maximum: 1_000 }),
+      'how many are told apart, first come; the others are counted as `other`; 100 unless said',
+    ),
+  },
+  'metrics for Prometheus',
+)
+
 const head = {
+  console: Type.Optional(ConsoleShape),
   limits: Type.Optional(LimitsShape),
   deadline_seconds: Type.Optional(
     Type.Integer({
@@ -354,6 +448,8 @@ const head = {
     Type.Integer({ minimum: 1, maximum: 3600, description: 'the same for a video; default 300' }),
   ),
   rate_limit: optional(RateLimitShape, 'of keys that have none of their own'),
+  alerts: Type.Optional(AlertsShape),
+  metrics: Type.Optional(MetricsShape),
   audio_url_domains: Type.Optional(
     Type.Array(Type.String({ minLength: 1, maxLength: 255 }), {
       description: 'hosts that every workspace may fetch audio from; *.example.com stands for its subdomains',
@@ -373,6 +469,9 @@ export const CatalogFile = strict({
   workspaces: named(WorkspaceShape, 'tenants'),
 })
 
+export type AlertFields = Static<typeof AlertsShape>
+export type AlertRuleFields = Static<typeof AlertRuleShape>
+export type MetricFields = Static<typeof MetricsShape>
 export type ProviderFields = Static<typeof ProviderShape>
 export type EntryFields = Static<typeof EntryShape>
 export type RouteFields = Static<typeof RouteShape>
@@ -380,6 +479,7 @@ export type AppFields = Static<typeof AppShape>
 export type KeyFields = Static<typeof KeyShape>
 export type WorkspaceFields = Static<typeof WorkspaceShape>
 export type RateLimitFields = Static<typeof RateLimitShape>
+export type EndUserFields = Static<typeof EndUsersShape>
 export type BudgetFields = Static<typeof BudgetShape>
 
 /**

@@ -18,13 +18,14 @@ const PATH = '/workspaces/:workspace'
 const CREDITS = `${PATH}/credits` as const
 const CONTENT = `${PATH}/content` as const
 
-const { name, plan, trial, budget_usd: budget } = WorkspaceShape.properties
+const { name, plan, trial, budget_usd: budget, end_users: endUsers } = WorkspaceShape.properties
 
 const WorkspaceBody = Type.Object({
   name: optional(name, 'shown in GET /v1/me'),
   plan: optional(plan, 'everything is included by default'),
   budget_usd_per_month: optional(budget.properties.per_month, 'cap for all its keys together'),
   trial: optional(trial, 'allowance for platform calls before credits are needed'),
+  end_users: optional(endUsers, 'what its own customers may spend and ask, as in the configuration'),
 })
 
 const CreditsBody = Type.Object({
@@ -97,6 +98,7 @@ export async function workspaceAnswer(
     managed_by: managedBy,
     budget_usd_per_month: terms.budgetMicros === null ? null : usdOf(terms.budgetMicros),
     trial: (fields.trial ?? null) as NonNullable<WorkspaceAnswer['trial']> | null,
+    end_users: (fields.end_users ?? null) as WorkspaceAnswer['end_users'],
     account: account && accountAnswer(account, terms),
     content_shown: contentShown,
     purposes: partsOf(catalog, 'purpose', workspace).map(purposeAnswer),

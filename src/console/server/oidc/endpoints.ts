@@ -151,7 +151,7 @@ export class SingleSignOn {
       await Promise.all(meant.map(({ id }) => state.sessions.end(id)))
       this.#context.dependencies.log.info({ count: meant.length }, 'the issuer ended sessions of the console')
     }
-    return { status: 200, headers: { 'cache-control': 'no-store' }, body: '{}' }
+    return { status: 200, body: '{}' }
   }
 
   async #orderIn(token: string, settings: OidcSettings): Promise<LogoutOrder | null> {
@@ -203,14 +203,15 @@ async function logoutTokenIn(exchange: Exchange): Promise<string> {
 
 /** The two visits of a browser that signs in at the OpenID provider, which answer with redirects alone, and logout. */
 export function oidcEndpoints(context: ConsoleContext, singleSignOn: SingleSignOn): EdgeRoute[] {
-  const visit = (path: string, answer: (exchange: Exchange) => Promise<WholeReply>) =>
-    observedRoute(context.dependencies, { method: 'GET', path }, (exchange) => answer(exchange))
+  const route = (method: 'GET' | 'POST', path: string, answer: (exchange: Exchange) => Promise<WholeReply>) =>
+    observedRoute(context.dependencies, { method, path }, (exchange, call) => {
+      call.headers['cache-control'] = 'no-store'
+      return answer(exchange)
+    })
   return [
-    visit(START_PATH, (exchange) => singleSignOn.start(exchange)),
-    visit(CALLBACK_PATH, (exchange) => singleSignOn.finish(exchange)),
-    observedRoute(context.dependencies, { method: 'POST', path: LOGOUT_PATH }, (exchange) =>
-      singleSignOn.obey(exchange),
-    ),
+    route('GET', START_PATH, (exchange) => singleSignOn.start(exchange)),
+    route('GET', CALLBACK_PATH, (exchange) => singleSignOn.finish(exchange)),
+    route('POST', LOGOUT_PATH, (exchange) => singleSignOn.obey(exchange)),
   ]
 }
 
@@ -223,7 +224,6 @@ function redirect(location: string, cookie?: string): WholeReply {
     status: 303,
     headers: {
       location,
-      'cache-control': 'no-store',
       // The address that is left holds a code.
       'referrer-policy': 'no-referrer',
       ...(cookie === undefined ? {} : { 'set-cookie': cookie }),

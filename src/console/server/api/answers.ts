@@ -1,6 +1,6 @@
 import type { Role } from '../../../admin/actor.ts'
 import type { ManagedBy } from '../../../admin/parts.ts'
-import type { AppFields, ProviderFields, RouteFields } from '../../../catalog/file.ts'
+import type { AppFields, EndUserFields, ProviderFields, RouteFields } from '../../../catalog/file.ts'
 import type { Capability, Feature, Hint } from '../../../contracts/calls.ts'
 import type { Scope } from '../../../contracts/catalog.ts'
 import type { BreakerView, RecordedFailure } from '../../../contracts/console.ts'
@@ -90,6 +90,8 @@ export interface WorkspaceAnswer {
   readonly budget_usd_per_month: number | null
   /** As it was set; null: there is none. */
   readonly trial?: { readonly allowance_usd: number; readonly expires_at: string } | null
+  /** As in the configuration; null: nothing is said of them. */
+  readonly end_users: EndUserFields | null
   /** Null: the state does not answer. */
   readonly account: {
     readonly credits_usd: number

@@ -4,9 +4,8 @@ import type { NodeSample } from '../../../contracts/console.ts'
 import type { JobFigures } from '../../../contracts/jobs.ts'
 import type { AccountView } from '../../../contracts/ledger.ts'
 import { usdOf } from '../../../gateway/price.ts'
-import type { EdgeRoute } from '../../../inbound/server.ts'
 import type { ConsoleContext } from '../context.ts'
-import { type ConsoleCall, consoleEndpoint, scopeOf, WorkspaceField } from '../endpoint.ts'
+import { type ConsoleCall, type ConsoleRoute, consoleEndpoint, scopeOf, WorkspaceField } from '../endpoint.ts'
 import type { OverviewAnswer } from './answers.ts'
 import {
   breakersOf,
@@ -38,13 +37,13 @@ interface Sources {
 }
 
 /** Health of providers and entries: failures of the last five minutes, and breakers that are not closed. */
-export function healthEndpoint(context: ConsoleContext, history: NodeHistory): EdgeRoute {
+export function healthEndpoint(context: ConsoleContext, history: NodeHistory): ConsoleRoute {
   const query = Type.Object({ workspace: WorkspaceField })
   return consoleEndpoint(context, 'GET', '/health', { query }, (call) => history.health(scopeOf(call)))
 }
 
 /** The overview of one workspace or of all: steps of the last hour, and the present figures. */
-export function overviewEndpoint(context: ConsoleContext, history: NodeHistory): EdgeRoute {
+export function overviewEndpoint(context: ConsoleContext, history: NodeHistory): ConsoleRoute {
   const sources: Sources = {
     history,
     figures: new TtlCache(() => context.dependencies.services.state.jobs.figures(), FRESH_MS),

@@ -9,9 +9,8 @@ import { optional } from '../../../api/json-request.ts'
 import { WorkspaceShape } from '../../../catalog/file.ts'
 import type { AccountTerms, AccountView } from '../../../contracts/ledger.ts'
 import { usdOf } from '../../../gateway/price.ts'
-import type { EdgeRoute } from '../../../inbound/server.ts'
 import type { ConsoleContext } from '../context.ts'
-import { type ConsoleCall, consoleEndpoint } from '../endpoint.ts'
+import { type ConsoleCall, type ConsoleRoute, consoleEndpoint } from '../endpoint.ts'
 import type { AppAnswer, PurposeAnswer, Role, WorkspaceAnswer, WorkspaceSummary } from './answers.ts'
 
 const PATH = '/workspaces/:workspace'
@@ -43,7 +42,7 @@ type Call<Body = unknown> = ConsoleCall<typeof PATH, Body, unknown>
 export type Viewing = Pick<Call, 'context' | 'viewer'>
 
 /** The workspaces: their list, their contents, and for operators what they may spend. */
-export function workspaceEndpoints(context: ConsoleContext): EdgeRoute[] {
+export function workspaceEndpoints(context: ConsoleContext): ConsoleRoute[] {
   const operator = { role: 'operator' } as const
   const put = { ...operator, body: WorkspaceBody, makesWorkspace: true } as const
   return [

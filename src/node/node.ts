@@ -44,6 +44,7 @@ import { createSpeechCache, type SpeechCacheOptions } from '../storage/speech-ca
 import { createSpool } from '../storage/spool.ts'
 import { startSweeper } from '../storage/sweep.ts'
 import { startTracing } from '../tracing/start.ts'
+import { openUsageStore, type UsageStore } from '../usage/store.ts'
 import { createWorkers } from '../workers/pool.ts'
 import type { Environment } from './config.ts'
 import { type Catalog, type Closer, openSnapshots } from './snapshots.ts'
@@ -86,8 +87,21 @@ export async function openNode(
   const store = await openStore(environment, secretKeys, { blocks, budget })
   closers.push(() => store.objects.close())
   await sweep(store, state, catalog, log, closers)
+  const usageStore = openUsage(store, state, log, closers)
   const gateway = await openGateway()
-  return { environment, log, timing, metrics, tracing, state, catalog, secretKeys, store, ...gateway }
+  return {
+    environment,
+    log,
+    timing,
+    metrics,
+    tracing,
+    state,
+    catalog,
+    secretKeys,
+    store,
+    usageStore,
+    ...gateway,
+  }
 
   async function openGateway() {
     const { holds, objects, spool, ahead } = openBodies(store, { budget, blocks, log }, environment, closers)
@@ -132,6 +146,18 @@ export async function openNode(
       signals,
     }
   }
+}
+
+/** Days that records of usage are kept. */
+const USAGE_DAYS = 400
+
+/** Opens the files of usage, and compacts them from now on. */
+function openUsage({ objects }: Store, state: State, log: Logger, closers: Closer[]): UsageStore {
+  const retention = () => ({ days: USAGE_DAYS, byWorkspace: new Map<string, number>() })
+  const { slots } = state
+  const usage = openUsageStore({ objects, slots, healthy: () => state.healthy(), retention, log })
+  closers.push(() => usage.close())
+  return usage
 }
 
 /** Opens what keeps answers to be given again. */

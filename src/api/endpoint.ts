@@ -25,6 +25,7 @@ import type { JobSignals } from '../jobs/watch.ts'
 import type { LiveSessions } from '../live/sessions.ts'
 import type { Logger } from '../log.ts'
 import type { RequestMetrics } from '../metrics/request-metrics.ts'
+import type { TenantMetrics } from '../metrics/tenant-metrics.ts'
 import type { HeaderName, ParameterName } from './openapi/headers.ts'
 import {
   type Answer,
@@ -65,7 +66,7 @@ export interface Dependencies {
   /** Null: it is off. */
   readonly tracing: Tracing | null
   /** Null: nobody counts. */
-  readonly metrics?: { readonly requests: RequestMetrics } | null
+  readonly metrics?: { readonly requests: RequestMetrics; readonly tenants?: TenantMetrics } | null
   /** Absent: nothing is shown in the console. */
   readonly recorder?: Recorder
 }
@@ -465,6 +466,7 @@ function noteEnd({ log, metrics }: Watchers, exchange: Exchange, context: CallCo
   logRequest(log, exchange, context)
   const error = errorOf(exchange, context)
   if (error !== undefined) metrics?.requests.failed(error)
+  metrics?.tenants?.ended(context, exchange.status, error !== undefined)
 }
 
 /**

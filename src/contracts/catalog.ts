@@ -1,4 +1,5 @@
 import type { Limits } from '../limits.ts'
+import type { AlertTerms } from './alerts.ts'
 import type { Capability } from './calls.ts'
 import type { AccountTerms } from './ledger.ts'
 import type { TranscriptionTask } from './operations.ts'
@@ -111,6 +112,8 @@ export interface Entry {
   /** Its provider is sent audio while it is still coming, where that cannot be billed before its end. */
   readonly cutThrough: boolean
   readonly options: Readonly<Record<string, unknown>>
+  /** Last day of its model as the configuration says it, `2027-01-31`; absent: it does not. */
+  readonly endsOn?: string
 }
 
 /** How long and how much of the speech of a route is kept. */
@@ -206,7 +209,13 @@ export interface Snapshot {
   /** Rate limit of keys that have none of their own. */
   readonly rateLimit: RateLimit
   readonly audioUrlDomains: readonly string[]
+  /** Absent: nothing is watched. */
+  readonly alerts?: AlertTerms
+  /** What metrics tell tenants apart by, and how many of them; absent: they do not. */
+  readonly tenantLabels?: { readonly labels: readonly TenantLabel[]; readonly most: number }
 }
+
+export type TenantLabel = 'workspace' | 'app'
 
 /** Principals of API keys: of those in the configuration and those in the state. */
 export interface ApiKeys {

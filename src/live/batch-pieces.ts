@@ -204,8 +204,9 @@ export class BatchPieces {
   }
 
   #newContext(signal: Cancellation): AdmittedContext {
-    const { id, traceparent, principal } = this.#request.context
-    return new CallContext({ requestId: id, signal }, traceparent).identify(principal)
+    const partOf = this.#request.context
+    const { id, traceparent, principal } = partOf
+    return new CallContext({ requestId: id, signal, partOf }, traceparent).identify(principal)
   }
 
   #callOf(pcm: Uint8Array): CallOf<'transcription'> {

@@ -283,7 +283,7 @@ export class SpeechSession implements Ticking {
   #ask(sentence: Sentence, failed: ReadonlySet<string>): SentenceCall {
     const { context: session, call } = this.#request
     const cancel = new Cancellation()
-    const origin = { requestId: session.id, signal: cancel }
+    const origin = { requestId: session.id, signal: cancel, partOf: session }
     const context = new CallContext(origin, session.traceparent).identify(session.principal)
     const streaming = run(this.#services, context, {
       mode: 'streamed',

@@ -66,23 +66,19 @@ export class SegmentEncoder {
   /** Rows that took no other's place. */
   #places = 0
   #rows = 0
+  /** Where the frame begins that rows are added to. */
+  #frame = 0
 
   constructor(head: SegmentHead) {
     const writer = this.#writer
     this.#endedAtMs = head.openedAtMs
     writer.ensure(MAGIC.length)
     writer.at = MAGIC.copy(writer.bytes)
-    const from = writer.at
-    writer.at += FRAME_HEAD_BYTES
-    writer.number(HEAD_FRAME)
+    this.#beginFrame(writer.at)
     writer.text(JSON.stringify(head))
-    this.#sealFrame(from)
-    this.#frame = writer.at
-    this.#beginFrame()
+    this.#sealFrame(HEAD_FRAME)
+    this.#beginFrame(writer.at)
   }
-
-  /** Where the frame begins that rows are added to. */
-  #frame: number
 
   /** Rows that wait to be written. */
   get rows(): number {
@@ -119,29 +115,30 @@ export class SegmentEncoder {
     return this.#places - 1
   }
 
-  /** Everything that waits, to be written before anything is added. */
+  /** Everything that waits. It is to be written before anything is added. */
   take(): Buffer {
     const writer = this.#writer
-    if (this.#rows > 0) this.#sealFrame(this.#frame)
+    if (this.#rows > 0) this.#sealFrame(ROWS_FRAME)
     else writer.at = this.#frame
     const taken = writer.bytes.subarray(0, writer.at)
-    writer.at = 0
-    this.#frame = 0
     this.#rows = 0
-    this.#beginFrame()
+    this.#beginFrame(0)
     return taken
   }
 
-  #beginFrame(): void {
-    const writer = this.#writer
-    writer.ensure(FRAME_HEAD_BYTES + 8)
-    writer.at = this.#frame + FRAME_HEAD_BYTES
-    writer.number(ROWS_FRAME)
+  /** Leaves room for the head of a frame; what is there stays until the frame is sealed. */
+  #beginFrame(from: number): void {
+    this.#frame = from
+    this.#writer.at = from
+    this.#writer.ensure(FRAME_HEAD_BYTES + 1)
+    this.#writer.at += FRAME_HEAD_BYTES + 1
   }
 
-  #sealFrame(from: number): void {
+  #sealFrame(kind: number): void {
     const { bytes, at } = this.#writer
+    const from = this.#frame
     const start = from + FRAME_HEAD_BYTES
+    bytes[start] = kind
     bytes.writeUInt32LE(at - start, from)
     bytes.writeUInt32LE(crc32(bytes.subarray(start, at)), from + 4)
   }

@@ -1,5 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { createAccounts } from './accounts.ts'
+import { createAlerts } from './alerts.ts'
 import { createCatalog } from './catalog.ts'
 import { createConsole } from './console.ts'
 import { createJobs } from './jobs.ts'
@@ -26,6 +27,7 @@ export function createOperations(db: DatabaseSync, now: () => number) {
     settings: createSettings(db, now),
     jobs: jobs.operations,
     outbox: createOutbox(db, events, now),
+    alerts: createAlerts(db, events, now),
     catalog: catalog.operations,
     ...createConsole(db, now),
     health: { ping: () => ping.get() !== undefined },

@@ -1,3 +1,4 @@
+import type { Alerts } from '../../contracts/alerts.ts'
 import type { CatalogStore } from '../../contracts/catalog-store.ts'
 import type { ConsoleSessions, KeyUses, NodeSample, RequestFilter } from '../../contracts/console.ts'
 import type {
@@ -34,6 +35,7 @@ export interface Subjects {
     claim(claiming: Claiming, token?: string | null): Promise<readonly Claimed[]>
   }
   outbox: Outbox
+  alerts: Alerts
   catalog: CatalogStore
   sessions: ConsoleSessions
   requests: {
@@ -96,7 +98,8 @@ export const METHODS: { readonly [Name in SubjectName]: Readonly<Record<keyof Su
     waiting: 'read',
     figures: 'read',
   },
-  outbox: { claim: 'write', end: 'write', list: 'read', redeliver: 'write' },
+  outbox: { claim: 'write', end: 'write', list: 'read', redeliver: 'write', givenUp: 'read' },
+  alerts: { open: 'read', begin: 'write', end: 'write' },
   catalog: {
     version: 'read',
     published: 'read',

@@ -1,3 +1,5 @@
+import { ALERTS_PARTITION } from '../../ids.ts'
+
 /**
  * Every key that Larkway writes to Redis. The part in braces is the hash tag of a cluster: keys that one script touches
  * together share it.
@@ -57,6 +59,8 @@ export const keys = {
   jobs: (partition: number) => `lk:{jobs:${partition}}`,
   /** A key of the same hash tag that is never written. */
   noJobs: (partition: number) => `lk:{jobs:${partition}}:never`,
+  /** What alerts told of and is not over, by name. */
+  incidents: `lk:{jobs:${ALERTS_PARTITION}}:incidents`,
   job: (partition: number, id: string) => `lk:{jobs:${partition}}:job:${id}`,
   /** API keys of all workspaces, by id. */
   apiKeys: 'lk:{keys}:all',

@@ -67,6 +67,24 @@ const BudgetShape = strict(
   'cap on what calls may come to',
 )
 
+/** What end users may spend and ask, in all or one of them. */
+const END_USER_TERMS = {
+  budget_usd: optional(BudgetShape, 'cap of each; none unless said'),
+  rate_limit: optional(RateLimitShape, 'token bucket of each, beside that of the key; none unless said'),
+}
+
+const EndUsersShape = strict({
+  hash: optional(
+    Type.Boolean(),
+    'keeps a keyed hash in place of the id that callers send, everywhere; not unless said',
+  ),
+  ...END_USER_TERMS,
+  overrides: optional(
+    Type.Record(Type.String({ minLength: 1, maxLength: 128 }), strict(END_USER_TERMS)),
+    'terms of single ones in place of these, by their ids; with hash: by `eu_…`, as the usage ledger has them',
+  ),
+})
+
 const Sessions = Type.Integer({ minimum: 0, maximum: 1_000_000 })
 
 const LimitsShape = strict(
@@ -333,6 +351,7 @@ export const WorkspaceShape = strict({
     'what platform calls may come to before credits are asked',
   ),
   budget_usd: optional(BudgetShape, 'cap for all its keys together'),
+  end_users: optional(EndUsersShape, 'customers of its own, whom calls name by `X-LK-End-User` or `user`'),
   purposes: Type.Optional(named(PurposeShape, 'labels that the apps may bind to routes')),
   apps: Type.Optional(named(AppShape, 'applications, each with its default route')),
   keys: optional(Type.Array(KeyShape), 'API keys, by their hashes'),
@@ -482,6 +501,7 @@ export type AppFields = Static<typeof AppShape>
 export type KeyFields = Static<typeof KeyShape>
 export type WorkspaceFields = Static<typeof WorkspaceShape>
 export type RateLimitFields = Static<typeof RateLimitShape>
+export type EndUserFields = Static<typeof EndUsersShape>
 export type BudgetFields = Static<typeof BudgetShape>
 
 /**

@@ -151,6 +151,32 @@ export interface Route {
   readonly entries: readonly Entry[]
 }
 
+/** What one end user may spend and ask. */
+export interface EndUserTerms {
+  /** Cap per calendar month in UTC, micro-USD; null: none. */
+  readonly budgetMicros: number | null
+  /** Null: only the key is limited. */
+  readonly rateLimit: RateLimit | null
+}
+
+/** What a workspace says of its end users: the customers of its own for whom it makes calls. */
+export interface EndUserSettings {
+  /** They are known by a keyed hash of what callers send, and by nothing else. */
+  readonly isHashed: boolean
+  readonly terms: EndUserTerms
+  /** Terms of single ones, by the id as it is kept. */
+  readonly overrides: ReadonlyMap<string, EndUserTerms>
+}
+
+/** An end user, of whom nothing is kept in the process but for its calls under way. */
+export interface EndUser {
+  /** As it is kept: what the caller sent, or its keyed hash. */
+  readonly id: string
+  /** Names its counters: a digest of the id in base64url. */
+  readonly account: string
+  readonly terms: EndUserTerms
+}
+
 export interface Purpose {
   readonly purpose: string
   readonly description: string
@@ -172,6 +198,8 @@ export interface Principal {
     readonly terms: AccountTerms
     /** What all of its calls demand of the entries; absent: nothing. */
     readonly require?: Requirements
+    /** Absent: they are known as callers name them, and not limited. */
+    readonly endUsers?: EndUserSettings
   }
   readonly app: { readonly id: string }
   readonly key: {

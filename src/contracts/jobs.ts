@@ -43,6 +43,8 @@ export interface JobSpec {
   readonly keyId: string
   /** Cap of that key per calendar month in UTC, micro-USD; null: none. */
   readonly keyBudgetMicros: number | null
+  /** Whom it is for, by the id as it is kept; absent: the caller has not said. */
+  readonly endUser?: string
   /** Id of the submission; becomes the `id` of the result's envelope. */
   readonly requestId: string
   /** W3C trace context of the submission; null: none. */

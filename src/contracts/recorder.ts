@@ -1,5 +1,5 @@
 import type { GatewayError } from '../errors.ts'
-import type { Principal } from './catalog.ts'
+import type { EndUser, Principal } from './catalog.ts'
 import type { Job } from './jobs.ts'
 import type { SessionFacts } from './live.ts'
 import type { OperationName } from './operations.ts'
@@ -30,6 +30,8 @@ interface Consumption {
 export interface EndedCall extends Consumption {
   /** Null: the caller was not authenticated. */
   readonly principal: Principal | null
+  /** Whom the call was for; null: the caller has not said. Not for logs, spans and metrics. */
+  readonly endUser: EndUser | null
   /** Name of the route of `policyVersionId`; null where only the version is known. */
   readonly route: string | null
   readonly policyVersionId: string | null

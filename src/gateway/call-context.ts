@@ -1,5 +1,5 @@
 import type { CancelSignal } from '../cancellation.ts'
-import type { Entry, Principal, Route } from '../contracts/catalog.ts'
+import type { EndUser, Entry, Principal, Route } from '../contracts/catalog.ts'
 import type { SessionFacts } from '../contracts/live.ts'
 import type { OperationName } from '../contracts/operations.ts'
 import type { AttemptRecord, EndedExchange } from '../contracts/recorder.ts'
@@ -38,6 +38,8 @@ export class CallContext {
   readonly headers: Record<string, string> = {}
   /** Null until the caller is authenticated. */
   principal: Principal | null = null
+  /** Whom the call is for; null: the caller has not said. */
+  endUser: EndUser | null = null
   /** Slot of the caller's idempotency key; null without one. */
   slot: SlotSeen | null = null
   /** The answer is one that was given before. */
@@ -139,6 +141,16 @@ export class CallContext {
   identify(principal: Principal): AdmittedContext {
     this.principal = principal
     return this as AdmittedContext
+  }
+
+  /**
+   * The context of a call that is made for this one, and metered by itself: of the same caller and end user. What it is
+   * charged is this one's, too.
+   */
+  within(this: AdmittedContext, signal: CancelSignal): AdmittedContext {
+    const context = new CallContext({ requestId: this.id, signal, partOf: this }, this.traceparent)
+    context.endUser = this.endUser
+    return context.identify(this.principal)
   }
 
   /** Records the route that serves the call, or would have. */

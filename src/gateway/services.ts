@@ -16,6 +16,7 @@ import type { CallWatch } from '../contracts/watch.ts'
 import type { AccountViews, Settlements, UsageBuffer } from './accounts.ts'
 import type { Call, JobContext } from './call.ts'
 import type { AdmittedContext } from './call-context.ts'
+import type { EndUserHash } from './end-users.ts'
 import type { CircuitBreakers, LatencyTracker } from './health.ts'
 import type { MoneyLeases } from './money-leases.ts'
 import type { ReplicaPools } from './replicas.ts'
@@ -27,6 +28,8 @@ export interface Services {
   readonly snapshot: () => Snapshot
   readonly providers: ReadonlyMap<string, Provider>
   readonly keys: ApiKeys
+  /** For workspaces that keep no plain ids of their end users. */
+  readonly endUserHash: EndUserHash
   readonly state: State
   readonly settlements: Settlements
   readonly moneyLeases: MoneyLeases

@@ -7,6 +7,7 @@ import type { Objects } from '../contracts/objects.ts'
 import type { State } from '../contracts/state.ts'
 import type { GatewayError } from '../errors.ts'
 import { createAccountViews, createSettlements, createUsageBuffer } from '../gateway/accounts.ts'
+import { createEndUserHash } from '../gateway/end-users.ts'
 import { createCircuitBreakers, createLatencyTracker } from '../gateway/health.ts'
 
 import { createMoneyLeases } from '../gateway/money-leases.ts'
@@ -111,12 +112,11 @@ export async function openNode(
     const kept = { objects, budget, secretKeys }
     const { tally, ...compared } = openShadows({ holds, log, slots: state.slots, kept }, metrics, closers)
     const services = openServices(keys, catalog, state, log, closers, {
+      endUserHash: createEndUserHash(secretKeys),
       send: sender.send,
       open: sender.open,
       openSocket: createSocketOpener(sandbox),
-      budget,
-      audio: reader,
-      audioLinks: store.audioLinks,
+      ...{ budget, audio: reader, audioLinks: store.audioLinks },
       ...openAnswers({ objects, budget, slots: state.slots, watch: metrics?.calls }, closers),
       timing: timing.calls,
       ...compared,
@@ -124,8 +124,7 @@ export async function openNode(
       ...(usage === null ? {} : { usageKeeper: usage.ledger }),
     })
     const live = new LiveSessions(services, environment.LARKWAY_LIVE_MEMORY_MIB * MIB, metrics?.live)
-    const tellConsole = { state, log, timing, live, shadows: () => tally.take() }
-    const consoleRecorder = openRecorder(services, tellConsole, closers)
+    const recorded = { state, log, timing, live, usage, shadows: () => tally.take() }
     return {
       budget,
       spool,
@@ -134,15 +133,13 @@ export async function openNode(
       services,
       replicaProbes: openReplicaProbes(services, catalog, log, closers),
       live,
-      recorder: usage === null ? consoleRecorder : new LedgerRecorder(consoleRecorder, usage.ledger),
+      recorder: openRecorder(services, recorded, closers),
       /** Reads the keys of the state at once. */
       refreshKeys: () => keys.refresh(),
       probe: createMediaProbe({ reader }),
       digester: createAudioDigester({ reader, hasher: workers.hasher, blocks, budget }),
       remoteAudio: createRemoteAudio({ spool, fetchAudio: createAudioFetcher({}) }),
-      readAhead: ahead.begin,
-      jobObjects: createJobObjects({ objects, budget, log }),
-      signals,
+      ...{ readAhead: ahead.begin, jobObjects: createJobObjects({ objects, budget, log }), signals },
     }
   }
 }
@@ -281,7 +278,7 @@ function openReplicaProbes(
   return probes
 }
 
-/** Opens the recorder of this node for the console. It must be started once the node is complete. */
+/** Opens the recorder of this node for the console and the ledger. It must be started once the node is complete. */
 function openRecorder(
   { snapshot, health, budget }: Services,
   {
@@ -289,20 +286,23 @@ function openRecorder(
     log,
     timing,
     live,
+    usage,
     shadows,
   }: {
     readonly state: State
     readonly log: Logger
     readonly timing: Timing
     readonly live: LiveSessions
+    /** Null: nothing is recorded for good. */
+    readonly usage: { readonly ledger: UsageLedger } | null
     readonly shadows: () => NonNullable<NodeSample['shadows']>
   },
   closers: Closer[],
-): BatchingRecorder {
+): BatchingRecorder | LedgerRecorder {
   const node = { name: NODE_NAME, snapshot, health, budget, live: () => live.samples(), shadows }
   const recorder = new BatchingRecorder({ state: state.console, node, log, timing: timing.recorder ?? {} })
   closers.push(() => recorder.close())
-  return recorder
+  return usage === null ? recorder : new LedgerRecorder(recorder, usage.ledger)
 }
 
 async function openKeyBook(
@@ -326,6 +326,7 @@ function openServices(
   closers: Closer[],
   outside: Pick<
     Services,
+    | 'endUserHash'
     | 'send'
     | 'open'
     | 'openSocket'

@@ -9,7 +9,7 @@ import {
   ROW_COLUMNS,
   ROWS_FRAME,
   type SegmentHead,
-} from './format.ts'
+} from './segment.ts'
 
 /** A record as it is written. Its values may change once it is. */
 export type UsageRow = { -readonly [Name in keyof UsageRecord]: UsageRecord[Name] } & {

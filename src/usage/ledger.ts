@@ -10,10 +10,31 @@ import type {
   UsageKeeper,
 } from '../contracts/recorder.ts'
 import type { GatewayError } from '../errors.ts'
-import { isCall } from './calls.ts'
 import type { UsageRow } from './encoder.ts'
 import type { KeptPlace } from './open-segment.ts'
 import type { WriteAhead } from './write-ahead.ts'
+
+/** Endpoints that ask no model for anything. A test compares them with the table of endpoints. */
+export const NO_CALLS: ReadonlySet<string> = new Set([
+  '/v1/transcription/references',
+  '/openai/v1/realtime/client_secrets',
+  '/assemblyai/v2/upload',
+])
+
+/** Endpoints of live sessions, which are called by `GET`. */
+export const SESSIONS: ReadonlySet<string> = new Set([
+  '/v1/transcription/stream',
+  '/v1/speech/stream',
+  '/deepgram/v1/listen',
+  '/deepgram/v1/speak',
+  '/openai/v1/realtime',
+])
+
+/** Whether a request with a key has a record: it was a call or a live session, and is not recorded as a job. */
+function isCall({ method, pattern }: EndedExchange, call: EndedCall): boolean {
+  if (call.principal === null || call.jobId !== null || pattern === null) return false
+  return method === 'POST' ? !NO_CALLS.has(pattern) : method === 'GET' && SESSIONS.has(pattern)
+}
 
 /** Attempts whose reasons are recorded: a session may have any number. */
 const REASONS_MAX = 20
@@ -160,6 +181,7 @@ export class UsageLedger implements UsageKeeper {
     row.workspace = principal === null ? '' : principal.workspace.id
     row.app = principal === null ? '' : principal.app.id
     row.key_id = principal === null ? '' : principal.key.id
+    row.end_user = call.endUser === null ? null : call.endUser.id
     row.purpose = purpose !== null && call.forPurpose ? purpose.requested : null
     row.operation = call.operation
     row.route = call.route

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { newId } from '../ids.ts'
 import { SegmentEncoder, type UsageRow } from './encoder.ts'
-import { placeId } from './format.ts'
+import { placeId } from './segment.ts'
 
 /** What the files of segments end with. */
 export const SEGMENT_SUFFIX = '.usage'

@@ -1,18 +1,243 @@
 import { readFile } from 'node:fs/promises'
+import { crc32 } from 'node:zlib'
 import { USAGE_COLUMNS, type UsageColumn, type UsageRecord } from '../contracts/usage-record.ts'
-import {
-  AGAIN,
-  BadPayload,
-  Frames,
-  HEAD_FRAME,
-  PayloadReader,
-  placeId,
-  ROW_COLUMNS,
-  ROW_TEXTS,
-  ROWS_FRAME,
-  type SegmentHead,
-  SHAPE_COLUMNS,
-} from './format.ts'
+
+/*
+ * A segment, the write-ahead file of records of usage:
+ *
+ *   segment  = magic frame*
+ *   frame    = length crc payload             both u32, little-endian, of the payload; one frame is one write
+ *   payload  = kind item*                     the first frame of a segment is its head, all others have rows
+ *   head     = 0 text                         JSON: `SegmentHead`
+ *   rows     = 1 (shape | row)*
+ *   shape    = 0 value*                       the columns of `SHAPE_COLUMNS`; shapes are numbered from 1
+ *   row      = number-of-shape mask ended took value*
+ *
+ * Numbers are LEB128 of at most 53 bits; signed ones are folded (0, -1, 1, -2, …). Texts are UTF-8 behind their length.
+ * A row has the columns of `ROW_COLUMNS` that its mask names. Without a `record_id` of its own it is named after the
+ * segment and its place in it.
+ *
+ * What was written when a process or a machine died may end within a frame, or hold anything: a reader stops before the
+ * first frame that is not whole.
+ */
+
+export const MAGIC = Buffer.from('LKUSAGE1')
+/** Before the payload of a frame. */
+export const FRAME_HEAD_BYTES = 8
+/** Largest payload. A turn of the loop writes far less. */
+export const PAYLOAD_BYTES_MAX = 16 * 1024 * 1024
+export const HEAD_FRAME = 0
+export const ROWS_FRAME = 1
+
+export interface SegmentHead {
+  /** `seg_` and a ULID. */
+  readonly id: string
+  /** Epoch milliseconds; the first row counts from it. */
+  readonly openedAtMs: number
+}
+
+/** Columns that few values come together in. */
+export const SHAPE_COLUMNS = [
+  'node',
+  'kind',
+  'workspace',
+  'app',
+  'key_id',
+  'purpose',
+  'operation',
+  'endpoint',
+  'route',
+  'policy_version_id',
+  'provider',
+  'model',
+  'region',
+  'attempts',
+  'attempt_reasons',
+  'outcome',
+  'status',
+  'error_code',
+  'error_param',
+  'replayed',
+  'cache',
+  'estimated',
+] as const
+
+/** Columns of a row that its mask names where they are not null, by the place of their bit; the texts come first. */
+export const ROW_COLUMNS = [
+  'record_id',
+  'request_id',
+  'job_id',
+  'session_id',
+  'trace_id',
+  'end_user',
+  'audio_seconds',
+  'billable_audio_seconds',
+  'video_seconds',
+  'input_tokens',
+  'output_tokens',
+  'characters',
+  'images',
+  'credits',
+  'cost_usd',
+  'received_bytes',
+  'sent_bytes',
+  'total_ms',
+  'body_ms',
+  'upstream_ms',
+  'first_ms',
+] as const
+
+/** Row columns before this one are texts. */
+export const ROW_TEXTS = ROW_COLUMNS.indexOf('audio_seconds')
+/** Bit of the mask: the row takes the place of an earlier one, which its number of rows before this one names. */
+export const AGAIN = 2 ** ROW_COLUMNS.length
+
+/** Id of a record without one of its own. */
+export function placeId(segment: string, place: number): string {
+  return `use_${segment.slice(segment.indexOf('_') + 1)}_${place}`
+}
+
+/** The payloads of the frames of a segment, up to the first that is not whole. */
+export class Frames {
+  readonly #bytes: Buffer
+  /** Up to where frames were whole. */
+  end: number
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes
+    this.end = bytes.subarray(0, MAGIC.length).equals(MAGIC) ? MAGIC.length : 0
+  }
+
+  next(): Buffer | null {
+    const bytes = this.#bytes
+    if (this.end === 0 || this.end + FRAME_HEAD_BYTES > bytes.length) return null
+    const length = bytes.readUInt32LE(this.end)
+    const from = this.end + FRAME_HEAD_BYTES
+    if (length === 0 || length > PAYLOAD_BYTES_MAX || from + length > bytes.length) return null
+    const payload = bytes.subarray(from, from + length)
+    if (crc32(payload) !== bytes.readUInt32LE(this.end + 4)) return null
+    this.end = from + length
+    return payload
+  }
+}
+
+/** Where a payload is not what it claims to be, although its checksum is right. */
+export class BadPayload extends Error {
+  override readonly name = 'BadPayload'
+}
+
+/** Reads numbers and texts out of a payload. @throws BadPayload at what cannot be one */
+export class PayloadReader {
+  readonly #bytes: Buffer
+  at = 1
+
+  constructor(payload: Buffer) {
+    this.#bytes = payload
+  }
+
+  get isOver(): boolean {
+    return this.at >= this.#bytes.length
+  }
+
+  number(): number {
+    let value = 0
+    let factor = 1
+    for (let count = 0; count < 8; count += 1) {
+      const byte = this.#bytes[this.at]
+      if (byte === undefined) break
+      this.at += 1
+      value += (byte & 0x7f) * factor
+      if (byte < 0x80) {
+        if (value > Number.MAX_SAFE_INTEGER) break
+        return value
+      }
+      factor *= 128
+    }
+    throw new BadPayload('a number is cut off or too large')
+  }
+
+  signed(): number {
+    const folded = this.number()
+    return folded % 2 === 0 ? folded / 2 : -(folded + 1) / 2
+  }
+
+  text(): string {
+    const length = this.number()
+    const from = this.at
+    if (length > this.#bytes.length - from) throw new BadPayload('a text is cut off')
+    this.at += length
+    return this.#bytes.toString('utf8', from, this.at)
+  }
+}
+
+/** Writes numbers and texts into a buffer that grows. */
+export class PayloadWriter {
+  #bytes: Buffer
+  at: number
+
+  constructor(bytes = 64 * 1024) {
+    this.#bytes = Buffer.allocUnsafeSlow(bytes)
+    this.at = 0
+  }
+
+  get bytes(): Buffer {
+    return this.#bytes
+  }
+
+  /** Has room for so many more bytes. */
+  ensure(more: number): void {
+    if (this.at + more <= this.#bytes.length) return
+    const larger = Buffer.allocUnsafeSlow(Math.max(2 * this.#bytes.length, this.at + more))
+    this.#bytes.copy(larger, 0, 0, this.at)
+    this.#bytes = larger
+  }
+
+  /** @param value whole, not negative and safe; there is room for 8 bytes */
+  number(value: number): void {
+    const bytes = this.#bytes
+    let rest = value
+    while (rest >= 0x8000_0000) {
+      bytes[this.at++] = (rest % 128) + 0x80
+      rest = Math.floor(rest / 128)
+    }
+    while (rest >= 0x80) {
+      bytes[this.at++] = (rest & 0x7f) | 0x80
+      rest >>>= 7
+    }
+    bytes[this.at++] = rest
+  }
+
+  /** @param value whole, below 2^52 on either side; there is room for 8 bytes */
+  signed(value: number): void {
+    this.number(value < 0 ? -2 * value - 1 : 2 * value)
+  }
+
+  text(value: string): void {
+    const { length } = value
+    this.ensure(3 * length + 8)
+    if (length < SHORT_TEXT && this.#asciiText(value)) return
+    this.number(Buffer.byteLength(value))
+    this.at += this.#bytes.write(value, this.at)
+  }
+
+  /** @returns false, with nothing written: it is not ASCII */
+  #asciiText(value: string): boolean {
+    const bytes = this.#bytes
+    const { length } = value
+    let at = this.at + 1
+    for (let index = 0; index < length; index += 1) {
+      const unit = value.charCodeAt(index)
+      if (unit > 0x7f) return false
+      bytes[at++] = unit
+    }
+    bytes[this.at] = length
+    this.at = at
+    return true
+  }
+}
+
+/** Shorter ones are copied here, which is faster than the way to native code. Their length takes one byte. */
+const SHORT_TEXT = 65
 
 /**
  * The records of a segment. It may be torn at its end, or be no segment at all: records are read up to there. Reading

@@ -4,8 +4,7 @@ import t from 'tap'
 import { USAGE_COLUMNS, type UsageColumn, type UsageRecord } from '../../src/contracts/usage-record.ts'
 import { newId } from '../../src/ids.ts'
 import { SegmentEncoder, type UsageRow } from '../../src/usage/encoder.ts'
-import { Frames, placeId, ROW_COLUMNS, SHAPE_COLUMNS } from '../../src/usage/format.ts'
-import { readSegment } from '../../src/usage/segment.ts'
+import { Frames, placeId, ROW_COLUMNS, readSegment, SHAPE_COLUMNS } from '../../src/usage/segment.ts'
 
 const OPENED_MS = 1_780_000_000_000
 const words = fc.oneof(fc.constantFrom('a', 'b', 'c'), fc.string({ unit: 'binary', maxLength: 80 }))

@@ -437,4 +437,22 @@ export const MIGRATIONS: readonly string[] = [
     record TEXT NOT NULL
   ) STRICT, WITHOUT ROWID;
   `,
+  `
+  -- Spending of end users that have a budget, in the month that was their last.
+  CREATE TABLE end_user_spending (
+    workspace TEXT NOT NULL,
+    account TEXT NOT NULL,
+    month TEXT NOT NULL,
+    spent_micros INTEGER NOT NULL,
+    expires_at_ms INTEGER NOT NULL,
+    PRIMARY KEY (workspace, account)
+  ) STRICT;
+  CREATE INDEX end_user_spending_by_end ON end_user_spending (expires_at_ms);
+  -- Whose spending it is as well; null: no end user's.
+  ALTER TABLE reservations ADD COLUMN end_user TEXT;
+  `,
+  `
+  -- JSON: the key that this one has taken the place of, and until when that is taken too.
+  ALTER TABLE stored_keys ADD COLUMN former TEXT;
+  `,
 ]

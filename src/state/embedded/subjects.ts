@@ -71,7 +71,14 @@ type Access = 'read' | 'write'
 export const METHODS: { readonly [Name in SubjectName]: Readonly<Record<keyof Subjects[Name], Access>> } = {
   ledger: { begin: 'write', settle: 'write', cancel: 'write', lease: 'write', look: 'read' },
   accounts: { show: 'write', addCredits: 'write', addUsage: 'write' },
-  keys: { create: 'write', revoke: 'write', forget: 'write', list: 'read', version: 'read' },
+  keys: {
+    create: 'write',
+    replace: 'write',
+    revoke: 'write',
+    forget: 'write',
+    list: 'read',
+    version: 'read',
+  },
   settings: {
     audioUrlDomains: 'read',
     putAudioUrlDomains: 'write',

@@ -21,6 +21,8 @@ export const keys = {
   grants: (workspace: string) => `lk:{${workspace}}:grants`,
   /** Spending of a workspace this month, in all and by key. */
   spent: (workspace: string) => `lk:{${workspace}}:spent`,
+  /** Month and spending of an end user that has a budget. */
+  endUser: (workspace: string, account: string) => `lk:{${workspace}}:end-user:${account}`,
   /** Money set aside for calls, by their tokens. */
   reservations: (workspace: string) => `lk:{${workspace}}:reservations`,
   /** Until when each of them may be settled. */

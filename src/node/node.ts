@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { createApiKeys, type PolledApiKeys } from '../catalog/api-keys.ts'
 import type { ApiKeys } from '../contracts/catalog.ts'
 import type { NodeSample } from '../contracts/console.ts'
+import type { Objects } from '../contracts/objects.ts'
 import type { State } from '../contracts/state.ts'
 import type { GatewayError } from '../errors.ts'
 import { createAccountViews, createSettlements, createUsageBuffer } from '../gateway/accounts.ts'
@@ -49,6 +50,7 @@ import { createSpool } from '../storage/spool.ts'
 import { startSweeper } from '../storage/sweep.ts'
 import { startTracing } from '../tracing/start.ts'
 import { LedgerRecorder, UsageLedger } from '../usage/ledger.ts'
+import { openUsageStore } from '../usage/store.ts'
 import { WriteAhead } from '../usage/write-ahead.ts'
 import { createWorkers } from '../workers/pool.ts'
 import type { Environment } from './config.ts'
@@ -92,7 +94,7 @@ export async function openNode(
   const store = await openStore(environment, secretKeys, { blocks, budget })
   closers.push(() => store.objects.close())
   await sweep(store, state, catalog, log, closers)
-  const usage = environment.LARKWAY_USAGE ? await openUsage(environment, log, timing, closers) : null
+  const usage = await openUsage({ environment, log, timing, objects: store.objects, state }, closers)
   const gateway = await openGateway()
   return { environment, log, timing, metrics, tracing, state, catalog, secretKeys, store, usage, ...gateway }
 
@@ -140,19 +142,38 @@ export async function openNode(
   }
 }
 
-/** Opens the ledger of usage. It is closed behind everything that has calls. */
-async function openUsage(environment: Environment, log: Logger, timing: Timing, closers: Closer[]) {
+/** Days that records of usage are kept. */
+const USAGE_DAYS = 400
+
+interface UsageParts {
+  readonly environment: Environment
+  readonly log: Logger
+  readonly timing: Timing
+  readonly objects: Objects
+  readonly state: State
+}
+
+/**
+ * Opens the ledger of usage and the files of its records. It is closed behind everything that has calls. Null: nobody
+ * asks for it.
+ */
+async function openUsage({ environment, log, timing, objects, state }: UsageParts, closers: Closer[]) {
   const { LARKWAY_USAGE_FOLDER, LARKWAY_DATA, LARKWAY_USAGE_BACKLOG_MIB } = environment
+  if (!environment.LARKWAY_USAGE) return null
+  const retention = () => ({ days: USAGE_DAYS, byWorkspace: new Map<string, number>() })
+  const healthy = () => state.healthy()
+  const files = openUsageStore({ objects, slots: state.slots, healthy, retention, log })
+  closers.push(() => files.close())
   const rows = await WriteAhead.open({
     root: LARKWAY_USAGE_FOLDER ?? join(LARKWAY_DATA, 'usage-segments'),
     lock: lockFolder,
-    roll: null,
+    roll: files.roll,
     backlogBytes: LARKWAY_USAGE_BACKLOG_MIB * MIB,
     log,
     timing: timing.usage ?? {},
   })
   closers.push(() => rows.close())
-  return { rows, ledger: new UsageLedger({ rows, node: NODE_NAME, paramOf: paramIn }) }
+  return { rows, files, ledger: new UsageLedger({ rows, node: NODE_NAME, paramOf: paramIn }) }
 }
 
 function paramIn({ extra }: GatewayError): string | null {

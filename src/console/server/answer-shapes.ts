@@ -72,6 +72,7 @@ export const Workspace = shape('ManagedWorkspace', {
       'null: none',
     ),
   ),
+  end_users: nullable(open('as in a configuration file'), 'null: nothing is said of them'),
   account: nullable(
     shape('ManagedAccount', {
       credits_usd: Type.Number({ description: 'left to spend' }),

@@ -583,9 +583,23 @@ export interface OverviewAnswer {
     | null
   readonly breakers: readonly BreakerAnswer[]
   readonly queue: { readonly ready: number; readonly delayed: number; readonly oldest_seconds: number } | null
+  /** What alerts have told of and is not over, of the workspace or of all. Absent: nothing is watched. */
+  readonly incidents?: readonly IncidentAnswer[]
   /** Why the newest file or published catalog is not in force at the node that answers; empty: it is. */
   readonly refused: readonly string[] | null
   readonly credits_usd: number | null
+}
+
+export interface IncidentAnswer {
+  readonly id: string
+  /** Name of the rule in the configuration. */
+  readonly rule: string
+  /** What breaks it, e.g. `provider` and `model`. */
+  readonly subject: Readonly<Record<string, string>>
+  readonly since: string
+  /** When it began, in the unit of the rule. */
+  readonly value: number
+  readonly threshold: number
 }
 
 export interface OverviewStep {

@@ -3,7 +3,7 @@ import { hash, randomFillSync } from 'node:crypto'
 /**
  * Prefixes of identifiers: request, transcription job, queue job, webhook event, event for a job's own callback, key,
  * kept video, upload, call of the gateway, grant of credits, record of a request, session in OpenAI's protocol, open
- * live session, incident of an alert.
+ * live session, segment of the usage ledger, incident of an alert.
  */
 export type IdPrefix =
   | 'req'
@@ -19,6 +19,7 @@ export type IdPrefix =
   | 'rec'
   | 'sess'
   | 'live'
+  | 'seg'
   | 'inc'
 
 /** Crockford's base 32 in lower case, as ULIDs are written (https://github.com/ulid/spec). */

@@ -19,7 +19,7 @@ const LAYERS = [
   'admin alerts',
   'jobs webhooks live',
   'gateway',
-  'inbound providers sandbox catalog state storage media workers recorder',
+  'inbound providers sandbox catalog state storage media workers recorder usage',
   'outbound tracing',
   'contracts call-facts errors limits log metrics ids secrets sealing version timeouts shape ' +
     'cancellation one-at-a-time',

@@ -213,6 +213,8 @@ export interface JobProgress {
   readonly audio: Audio | null
   /** A job at a provider, which is paid for: it is looked after, not made again. */
   readonly upstream: UpstreamProgress | null
+  /** What earlier runs of the job were charged, micro-USD; absent: nothing. */
+  readonly chargedMicros?: number
 }
 
 export interface UpstreamProgress {

@@ -12,7 +12,7 @@ import type {
 import { type ErrorCode, GatewayError } from '../errors.ts'
 import { newId } from '../ids.ts'
 import { Interrupted } from './call.ts'
-import type { AdmittedContext } from './call-context.ts'
+import type { AdmittedContext, CallContext } from './call-context.ts'
 import { highestCost } from './meter.ts'
 import type { LeasedMoney } from './money-leases.ts'
 import { microsOf } from './price.ts'
@@ -215,6 +215,7 @@ export class Reservation {
     this.#asked = asked
     this.#leased = leased
     this.selection = selection
+    active.context.reserved()
   }
 
   /**
@@ -267,11 +268,15 @@ export class Reservation {
   /** @param entry null: nothing is charged */
   #end(entry: Entry | null, costUsd: number | null, end: SlotEnd | null) {
     const { token, reservation } = this.#asked
-    const { services, context, deadlineMs } = this.#active
+    const { services, context, job, deadlineMs } = this.#active
     const { settlements, usage } = services
     const { workspace, key } = context.principal
     const charge = entry === null ? NOTHING : this.#charge(entry, costUsd)
     const reserved = reservation !== null
+    // A job is charged once, however often it runs: the state says by which run.
+    const isOnce = job !== null && token !== null
+    if (!isOnce) context.charged(charge.spendMicros)
+    if (charge.spendMicros > 0) services.usageKeeper?.charged(context.whole, reserved)
     if (this.#leased !== null) {
       this.#leased.settle(charge)
       this.#count(entry, charge, null)
@@ -279,6 +284,7 @@ export class Reservation {
       usage.note(workspace.id, key.id, charge.spendMicros)
       this.#count(entry, charge, null)
     }
+    if (!isOnce) context.settled()
     if (token === null) {
       context.trace?.settling(null)
       return null
@@ -297,6 +303,7 @@ export class Reservation {
     const settled = settlements.settle(settlement, deadlineMs + RESERVATION_GRACE_MS)
     context.trace?.settling(settled)
     if (reserved) this.#count(entry, charge, settled)
+    if (isOnce) void settled.then((taken) => endCharge(context, charge, taken))
     return settled
   }
 
@@ -318,6 +325,12 @@ export class Reservation {
     // An end whose fate is not known yet is retried until the state takes it.
     else void settled.then((taken) => taken?.charged !== false && watch.charged(entry, spendMicros))
   }
+}
+
+/** @param taken null: the state has not said yet */
+function endCharge(context: CallContext, { spendMicros }: Charge, taken: Settled | null): void {
+  if (taken === null || taken.charged) context.charged(spendMicros)
+  context.settled()
 }
 
 const NOTHING: Charge = Object.freeze({ platformMicros: 0, spendMicros: 0 })

@@ -6,6 +6,7 @@ import type { Links } from '../contracts/links.ts'
 import type { OpenSocket } from '../contracts/live.ts'
 import type { OperationName, Results } from '../contracts/operations.ts'
 import type { Provider } from '../contracts/provider.ts'
+import type { UsageKeeper } from '../contracts/recorder.ts'
 import type { References } from '../contracts/shadow.ts'
 import type { SlotResults } from '../contracts/slot-results.ts'
 import type { CacheWatch, SpeechCache } from '../contracts/speech-cache.ts'
@@ -57,6 +58,8 @@ export interface Services {
   readonly watch?: CallWatch
   /** Absent: nobody counts. */
   readonly cacheWatch?: CacheWatch
+  /** Absent: no record is kept of what calls came to. */
+  readonly usageKeeper?: UsageKeeper
   /** Asks the shadows of routes; absent: they have none. */
   readonly shadows?: ShadowAsker
   /** Takes references for what shadows were compared in; absent: nothing is kept for any. */

@@ -57,11 +57,13 @@ export async function runJob(claim: Claim, parts: RunParts): Promise<() => Promi
   } catch (thrown) {
     ending = endingAfter(thrown, claim, context, parts)
   }
+  claim.noteCharged(context.chargedMicros)
   const { became, tidy } = await conclude(claim, ending, worked, parts)
   context.trace?.finish(jobEnd(context, became))
   const milliseconds = performance.now() - startMs
   logClaim(job, became, context, milliseconds, parts.log)
-  parts.recorder?.ran(job, context, milliseconds)
+  const { chargedMicros = 0 } = claim.progress
+  parts.recorder?.ran(job, context, { milliseconds, became, chargedMicros })
   return tidy
 }
 

@@ -105,7 +105,7 @@ export function recordedFailure({ message, extra }: GatewayError): RecordedFailu
 }
 
 /** `messages[2].content`, when each of its names is documented; null otherwise. */
-function documentedParam(param: unknown): string | null {
+export function documentedParam(param: unknown): string | null {
   if (typeof param !== 'string' || param.length > 128) return null
   const names = param.replaceAll(/\[\d{0,6}\]/g, '').split('.')
   return names.length <= PARAM_DEPTH_MAX && names.every((name) => FIELD_NAMES.has(name)) ? param : null

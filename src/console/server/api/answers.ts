@@ -1,6 +1,6 @@
 import type { Role } from '../../../admin/actor.ts'
 import type { ManagedBy } from '../../../admin/parts.ts'
-import type { AppFields, ProviderFields, RouteFields } from '../../../catalog/file.ts'
+import type { AppFields, EndUserFields, ProviderFields, RouteFields } from '../../../catalog/file.ts'
 import type { Capability, Feature, Hint } from '../../../contracts/calls.ts'
 import type { Scope } from '../../../contracts/catalog.ts'
 import type { BreakerView, RecordedFailure } from '../../../contracts/console.ts'
@@ -13,17 +13,60 @@ import type { ExplainRow } from '../../../gateway/verdict.ts'
 
 export type { ManagedBy, Role }
 
+/** GET /sign-in: the ways in, for whoever has not signed in yet. */
+export interface SignInAnswer {
+  /** Whether API keys sign in. */
+  readonly keys: boolean
+  /** Null: there is no single sign-on. */
+  readonly oidc: {
+    /** Of the issuer, for the button. */
+    readonly name: string
+    /** Where the browser is to go; takes the parameter `return_to`, a path of the console. */
+    readonly url: string
+  } | null
+}
+
+/** Who signed in: the holder of a key, or a person. The other is null. */
+interface Holder {
+  readonly key: { readonly id: string; readonly name: string } | null
+  /** `subject` is how their OpenID provider names them, for good. */
+  readonly person: { readonly name: string; readonly subject: string } | null
+}
+
 /** GET and POST /session */
-export interface SessionAnswer {
+export interface SessionAnswer extends Holder {
   readonly role: Role
-  /** Of the key. An admin may see no other. */
-  readonly workspace: string
-  readonly key: { readonly id: string; readonly name: string }
+  /** Where the page begins: that of the key, or the first one. Null: there are no workspaces. */
+  readonly workspace: string | null
+  /** Those of an admin, who may see no others; empty for operators, who see all. */
+  readonly workspaces: readonly string[]
   /** Goes into the header `x-lk-csrf` of everything but GET. */
   readonly csrf_token: string
   readonly expires_at: string
   /** Of Larkway. */
   readonly version: string
+}
+
+/** DELETE /session */
+export interface SignOutAnswer {
+  readonly ended: true
+  /** Where the browser is to go to end the session at the issuer, too; absent: there is none. */
+  readonly logout_url?: string
+}
+
+/** GET /sessions → {sessions}: of everybody for operators, else the viewer's own. */
+export interface ListedSession extends Holder {
+  readonly id: string
+  /** It is the one that asks. */
+  readonly current: boolean
+  readonly own: boolean
+  /** Null: it ends with its next request, since its key or its role is gone. */
+  readonly role: Role | null
+  readonly workspaces: readonly string[]
+  readonly began_at: string
+  /** To a minute or so. */
+  readonly seen_at: string
+  readonly expires_at: string
 }
 
 /** GET /workspaces → {workspaces} */
@@ -47,6 +90,8 @@ export interface WorkspaceAnswer {
   readonly budget_usd_per_month: number | null
   /** As it was set; null: there is none. */
   readonly trial?: { readonly allowance_usd: number; readonly expires_at: string } | null
+  /** As in the configuration; null: nothing is said of them. */
+  readonly end_users: EndUserFields | null
   /** Null: the state does not answer. */
   readonly account: {
     readonly credits_usd: number
@@ -538,9 +583,23 @@ export interface OverviewAnswer {
     | null
   readonly breakers: readonly BreakerAnswer[]
   readonly queue: { readonly ready: number; readonly delayed: number; readonly oldest_seconds: number } | null
+  /** What alerts have told of and is not over, of the workspace or of all. Absent: nothing is watched. */
+  readonly incidents?: readonly IncidentAnswer[]
   /** Why the newest file or published catalog is not in force at the node that answers; empty: it is. */
   readonly refused: readonly string[] | null
   readonly credits_usd: number | null
+}
+
+export interface IncidentAnswer {
+  readonly id: string
+  /** Name of the rule in the configuration. */
+  readonly rule: string
+  /** What breaks it, e.g. `provider` and `model`. */
+  readonly subject: Readonly<Record<string, string>>
+  readonly since: string
+  /** When it began, in the unit of the rule. */
+  readonly value: number
+  readonly threshold: number
 }
 
 export interface OverviewStep {
@@ -614,6 +673,8 @@ export interface AuditAnswer {
     readonly via: 'console' | 'api' | 'cli'
     readonly key_id: string | null
     readonly name: string
+    /** How their OpenID provider names a person, for good; absent: it was none. */
+    readonly subject?: string
   }
   readonly action: string
   readonly workspace: string | null

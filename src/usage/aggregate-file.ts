@@ -1,0 +1,284 @@
+import { promisify } from 'node:util'
+import { constants, crc32, zstdCompress, zstdDecompress } from 'node:zlib'
+import {
+  type AggregateStep,
+  type AggregateTable,
+  CALL_DIMENSIONS,
+  END_USER_DIMENSIONS,
+  type LatencyColumn,
+  type Numbers,
+  USAGE_LATENCIES,
+  USAGE_MEASURES,
+  type UsageAggregate,
+  type UsageDimension,
+} from './aggregate.ts'
+import { BUCKETS } from './histogram.ts'
+
+/**
+ * The file of an aggregate. Behind a head of 40 bytes stand two sections, calls and end users, so that a question of
+ * calls need not read 100,000 end users. A section is a JSON text (what the columns are, and the values of dimensions)
+ * and the columns after another, compressed with Zstandard. All numbers are little-endian.
+ *
+ *     0  "LKUA"       8  calls:     bytes, bytes uncompressed, CRC-32 of the latter, 0
+ *     4  version     24  end users: the same
+ *
+ * What a later version adds, a column or a dimension, is named by the JSON text: an unknown one is left out, and one
+ * that is missing is zero or null. The version changes when that is not enough.
+ */
+export const AGGREGATE_HEAD_BYTES = 40
+
+const MAGIC = 0x41554b4c
+const VERSION = 1
+const SECTIONS = ['calls', 'endUsers'] as const
+const SECTION_BYTES = 16
+/** Over what any installation has, and no more than a reader can afford. */
+const RAW_BYTES_MAX = 256 * 1024 * 1024
+const LEVEL = 3
+const compress = promisify(zstdCompress)
+const decompress = promisify(zstdDecompress)
+/** Hours since the epoch of the year 10000: a time that dates cannot say. */
+const HOURS_MAX = 70_389_528
+
+/** An aggregate that is not one, or of a version that this program does not know. */
+export class AggregateFormatError extends Error {}
+
+/** Where a file has its sections, and what they were made of. */
+export interface AggregateHead {
+  readonly calls: SectionPlace
+  readonly endUsers: SectionPlace
+}
+
+interface SectionPlace {
+  /** Bytes `start` to `end` of the file. */
+  readonly start: number
+  readonly end: number
+  readonly rawBytes: number
+  readonly crc: number
+}
+
+/** The file of an aggregate; the same aggregate makes the same bytes. */
+export async function encodeAggregate(aggregate: UsageAggregate): Promise<Buffer> {
+  const head = Buffer.alloc(AGGREGATE_HEAD_BYTES)
+  head.writeUInt32LE(MAGIC, 0)
+  head.writeUInt32LE(VERSION, 4)
+  const sections: Buffer[] = []
+  for (const [index, name] of SECTIONS.entries()) {
+    const raw = encodeTable(aggregate[name], name === 'calls' ? aggregate.step : 'day')
+    if (raw.length > RAW_BYTES_MAX) throw new RangeError('an aggregate is too large to be read again')
+    const section = await compress(raw, { params: { [constants.ZSTD_c_compressionLevel]: LEVEL } })
+    const at = 8 + index * SECTION_BYTES
+    head.writeUInt32LE(section.length, at)
+    head.writeUInt32LE(raw.length, at + 4)
+    head.writeUInt32LE(crc32(raw), at + 8)
+    sections.push(section)
+  }
+  return Buffer.concat([head, ...sections])
+}
+
+/**
+ * @param file at least the first 40 bytes of a file
+ * @throws AggregateFormatError
+ */
+export function decodeHead(file: Uint8Array): AggregateHead {
+  const head = Buffer.from(file.buffer, file.byteOffset, Math.min(file.length, AGGREGATE_HEAD_BYTES))
+  if (head.length < AGGREGATE_HEAD_BYTES || head.readUInt32LE(0) !== MAGIC)
+    throw new AggregateFormatError('this is no aggregate of usage')
+  const version = head.readUInt32LE(4)
+  if (version !== VERSION) throw new AggregateFormatError(`version ${version} of an aggregate is not known`)
+  let start = AGGREGATE_HEAD_BYTES
+  const places = SECTIONS.map((name, index) => {
+    const at = 8 + index * SECTION_BYTES
+    const end = start + head.readUInt32LE(at)
+    const place = { start, end, rawBytes: head.readUInt32LE(at + 4), crc: head.readUInt32LE(at + 8) }
+    if (place.rawBytes > RAW_BYTES_MAX) throw new AggregateFormatError('a section is too large')
+    start = end
+    return [name, place] as const
+  })
+  return Object.fromEntries(places) as { [Name in (typeof SECTIONS)[number]]: SectionPlace }
+}
+
+/** @throws AggregateFormatError */
+export async function decodeAggregate(file: Uint8Array): Promise<UsageAggregate> {
+  const head = decodeHead(file)
+  const [calls, endUsers] = await Promise.all(
+    SECTIONS.map((name) => decodeSection(file.subarray(head[name].start, head[name].end), head, name)),
+  )
+  return { step: calls!.step, calls: calls!.table, endUsers: endUsers!.table }
+}
+
+/**
+ * One of the two tables, of which nothing but its own bytes is needed.
+ *
+ * @throws AggregateFormatError
+ */
+export async function decodeSection(
+  section: Uint8Array,
+  head: AggregateHead,
+  name: keyof AggregateHead,
+): Promise<{ readonly step: AggregateStep; readonly table: AggregateTable }> {
+  const { start, end, rawBytes, crc } = head[name]
+  if (section.length !== end - start) throw new AggregateFormatError('a section is cut short')
+  let raw: Buffer
+  try {
+    raw = await decompress(section, { maxOutputLength: Math.max(1, rawBytes) })
+  } catch (cause) {
+    throw new AggregateFormatError('a section cannot be decompressed', { cause })
+  }
+  if (raw.length !== rawBytes || crc32(raw) !== crc) throw new AggregateFormatError('a section is damaged')
+  return decodeTable(raw, name === 'calls' ? CALL_DIMENSIONS : END_USER_DIMENSIONS)
+}
+
+/** A column: how many numbers, of how many bytes each (8: floating point). */
+type Width = 1 | 2 | 4 | 8
+
+function encodeTable(table: AggregateTable, step: AggregateStep): Buffer {
+  const columns: Numbers[] = []
+  const added = (numbers: Numbers): Width => {
+    columns.push(numbers)
+    return numbers.BYTES_PER_ELEMENT as Width
+  }
+  const about = {
+    step,
+    rows: table.rows,
+    hours: added(table.hours),
+    dimensions: Object.entries(table.dimensions).map(([name, { values, indices }]) => ({
+      name,
+      values,
+      width: added(indices),
+    })),
+    measures: Object.entries(table.measures).map(([name, numbers]) => ({ name, width: added(numbers) })),
+    latencies: Object.entries(table.latencies).map(([name, { ends, buckets, counts }]) => ({
+      name,
+      counts: counts.length,
+      widths: [added(ends), added(buckets), added(counts)],
+    })),
+  }
+  const text = Buffer.from(JSON.stringify(about))
+  const length = Buffer.alloc(4)
+  length.writeUInt32LE(text.length)
+  return Buffer.concat([length, text, ...columns.map(bytesOf)])
+}
+
+function bytesOf(numbers: Numbers): Uint8Array {
+  return new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength)
+}
+
+function decodeTable(
+  raw: Buffer,
+  known: readonly UsageDimension[],
+): { readonly step: AggregateStep; readonly table: AggregateTable } {
+  const textEnd = 4 + (raw.length < 4 ? 0 : raw.readUInt32LE(0))
+  if (raw.length < 4 || textEnd > raw.length) throw new AggregateFormatError('a section is cut short')
+  const about = objectOf(parsed(raw.toString('utf8', 4, textEnd)))
+  const { step } = about
+  if (step !== 'hour' && step !== 'day') throw new AggregateFormatError('its step is not known')
+  const rows = countOf(about.rows)
+  const columns = new ColumnReader(raw, textEnd)
+  const hours = columns.next(rows, about.hours)
+  if (!hours.every((hour) => hour < HOURS_MAX)) throw new AggregateFormatError('a row has no time')
+  const dimensions = listOf(about.dimensions).map((given) => {
+    const { name, values, width } = objectOf(given)
+    const indices = columns.next(rows, width)
+    const texts = listOf(values)
+    if (!texts.every((value) => typeof value === 'string') || !indices.every((at) => at <= texts.length))
+      throw new AggregateFormatError('a dimension has no such value')
+    return [name, { values: texts, indices }] as const
+  })
+  const measures = listOf(about.measures).map((given) => {
+    const { name, width } = objectOf(given)
+    return [name, columns.next(rows, width)] as const
+  })
+  const latencies = listOf(about.latencies).map((given) => {
+    const { name, counts, widths } = objectOf(given)
+    return [name, columns.latency(rows, countOf(counts), listOf(widths))] as const
+  })
+  columns.end()
+  return {
+    step,
+    table: {
+      rows,
+      hours,
+      dimensions: ofNames(dimensions, known),
+      measures: ofNames(measures, USAGE_MEASURES),
+      latencies: ofNames(latencies, USAGE_LATENCIES),
+    },
+  }
+}
+
+/** Reads columns one after another, each into memory of its own: views would have to stand at multiples of 8. */
+class ColumnReader {
+  readonly #raw: Buffer
+  #at: number
+
+  constructor(raw: Buffer, at: number) {
+    this.#raw = raw
+    this.#at = at
+  }
+
+  /** Whole numbers from 0 on, below 2^53. */
+  next(length: number, width: unknown): Numbers {
+    if (width !== 1 && width !== 2 && width !== 4 && width !== 8)
+      throw new AggregateFormatError('a column has no such width')
+    const end = this.#at + length * width
+    if (end > this.#raw.length) throw new AggregateFormatError('a section is cut short')
+    const bytes = Uint8Array.prototype.slice.call(this.#raw, this.#at, end)
+    this.#at = end
+    if (width === 1) return bytes
+    if (width === 2) return new Uint16Array(bytes.buffer)
+    if (width === 4) return new Uint32Array(bytes.buffer)
+    const numbers = new Float64Array(bytes.buffer)
+    if (!numbers.every((number) => Number.isSafeInteger(number) && number >= 0))
+      throw new AggregateFormatError('a sum is no whole number')
+    return numbers
+  }
+
+  latency(rows: number, length: number, [ends, bucket, count]: readonly unknown[]): LatencyColumn {
+    const column = {
+      ends: this.next(rows, ends),
+      buckets: this.next(length, bucket),
+      counts: this.next(length, count),
+    }
+    const { buckets, counts } = column
+    const rises = column.ends.every((end, row) => end >= (row === 0 ? 0 : column.ends[row - 1]!))
+    const isWhole = (rows === 0 ? 0 : column.ends[rows - 1]) === length
+    if (!rises || !isWhole || !(buckets instanceof Uint8Array) || !buckets.every((at) => at < BUCKETS))
+      throw new AggregateFormatError('a latency is not well formed')
+    return { ends: column.ends, buckets, counts }
+  }
+
+  end(): void {
+    if (this.#at !== this.#raw.length) throw new AggregateFormatError('a section has too many bytes')
+  }
+}
+
+/** The entries whose names this program knows. */
+function ofNames<const Name extends string, Value>(
+  entries: readonly (readonly [unknown, Value])[],
+  names: readonly Name[],
+): { readonly [Known in Name]?: Value } {
+  const known = entries.filter(([name]) => names.some((other) => other === name))
+  return Object.fromEntries(known) as { [Known in Name]?: Value }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (cause) {
+    throw new AggregateFormatError('a section has no description', { cause })
+  }
+}
+
+function objectOf(value: unknown): Readonly<Record<string, unknown>> {
+  if (typeof value === 'object' && value !== null) return value as Readonly<Record<string, unknown>>
+  throw new AggregateFormatError('a section is not described')
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  if (Array.isArray(value)) return value
+  throw new AggregateFormatError('a section is not described')
+}
+
+function countOf(value: unknown): number {
+  if (typeof value === 'number' && Number.isInteger(value) && value >= 0 && value < 2 ** 32) return value
+  throw new AggregateFormatError('a section has no such length')
+}

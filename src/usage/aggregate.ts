@@ -1,0 +1,346 @@
+import type { UsageRecord } from '../contracts/usage-record.ts'
+import { bucketOf } from './histogram.ts'
+import { KeyTable } from './key-table.ts'
+
+/**
+ * Aggregates of usage: sums of records by hour (or day) and by what questions are asked of. There are two tables. That
+ * of calls has every dimension but the end user, and latencies; it has as many rows as there were combinations, which
+ * the configuration bounds. That of end users has the workspace, the end user and the day alone, since there may be
+ * 100,000 of them a day, and each would multiply every other dimension.
+ *
+ * Both are kept by column, each column in the narrowest numbers that hold it, so that a question runs over some
+ * bytes for a row and copies nothing. Sums are whole numbers below 2^53 and therefore exact.
+ */
+export interface UsageAggregate {
+  readonly step: AggregateStep
+  readonly calls: AggregateTable
+  /** By day, whatever the step. */
+  readonly endUsers: AggregateTable
+}
+
+export type AggregateStep = 'hour' | 'day'
+
+/** Dimensions of the table of calls, by the names of the columns of records. */
+export const CALL_DIMENSIONS = [
+  'workspace',
+  'app',
+  'key_id',
+  'purpose',
+  'kind',
+  'operation',
+  'endpoint',
+  'route',
+  'provider',
+  'model',
+  'region',
+  'outcome',
+  'status',
+  'error_code',
+] as const
+export const END_USER_DIMENSIONS = ['workspace', 'end_user'] as const
+export type UsageDimension = (typeof CALL_DIMENSIONS)[number] | (typeof END_USER_DIMENSIONS)[number]
+
+/** Columns of records that are added up as they are: money in micro-USD, seconds in milliseconds. */
+const SUMMED = [
+  'cost_usd',
+  'audio_seconds',
+  'billable_audio_seconds',
+  'video_seconds',
+  'input_tokens',
+  'output_tokens',
+  'characters',
+  'images',
+  'credits',
+] as const
+
+/**
+ * What is added up. `errors`: records whose outcome is an error. `unpriced`: those that succeeded, and have no cost
+ * because the price or the quantity is not known. `estimated` and `replayed`: those with that flag.
+ */
+export const USAGE_MEASURES = ['calls', 'errors', 'unpriced', 'estimated', 'replayed', ...SUMMED] as const
+export type UsageMeasure = (typeof USAGE_MEASURES)[number]
+
+/** Columns of records of which percentiles can be told. */
+export const USAGE_LATENCIES = ['total_ms', 'first_ms'] as const
+export type UsageLatency = (typeof USAGE_LATENCIES)[number]
+
+/** The columns of a record that aggregates are made of. */
+export type AggregatedRecord = Pick<
+  UsageRecord,
+  UsageDimension | (typeof SUMMED)[number] | UsageLatency | 'ended_at' | 'estimated' | 'replayed'
+>
+
+/** Whole numbers from 0 on, in no more bytes than they need. */
+export type Numbers = Uint8Array | Uint16Array | Uint32Array | Float64Array
+
+export interface AggregateTable {
+  readonly rows: number
+  /** When the hour or the day of each row begins, in hours since the epoch. */
+  readonly hours: Numbers
+  readonly dimensions: { readonly [Name in UsageDimension]?: DimensionColumn }
+  /** Absent: all are 0. */
+  readonly measures: { readonly [Name in UsageMeasure]?: Numbers }
+  readonly latencies: { readonly [Name in UsageLatency]?: LatencyColumn }
+}
+
+export interface DimensionColumn {
+  /** In the order of their code units, each once. */
+  readonly values: readonly string[]
+  /** For each row 0 for null, else the place of its value, counted from 1. */
+  readonly indices: Numbers
+}
+
+/** Counts by bucket of a histogram, for all rows after another. */
+export interface LatencyColumn {
+  /** For each row, where its counts end; they begin where those of the row before end. */
+  readonly ends: Numbers
+  readonly buckets: Uint8Array
+  readonly counts: Numbers
+}
+
+export const HOUR_MS = 3_600_000
+const HOURS_PER_DAY = 24
+/** Places of `record row × latency × bucket` must stay below 2^32. */
+const PLACES_PER_ROW = 512
+const ROWS_MAX = 2 ** 32 / PLACES_PER_ROW
+
+const EMPTY_BUILD = 256
+
+/**
+ * Adds up records, and other aggregates, in whatever order: the result is the same. A record that comes twice counts
+ * twice; telling them apart by `record_id` is for whoever has the records.
+ */
+export class AggregateBuilder {
+  readonly #step: AggregateStep
+  readonly #calls: TableBuilder
+  readonly #endUsers = new TableBuilder(END_USER_DIMENSIONS)
+
+  constructor({ step = 'hour' }: { readonly step?: AggregateStep } = {}) {
+    this.#step = step
+    this.#calls = new TableBuilder(CALL_DIMENSIONS)
+  }
+
+  add(record: AggregatedRecord): void {
+    const hour = Math.floor(record.ended_at / HOUR_MS)
+    const day = hour - (hour % HOURS_PER_DAY)
+    const row = this.#calls.addRecord(this.#step === 'day' ? day : hour, record)
+    for (const [index, latency] of USAGE_LATENCIES.entries()) {
+      const ms = record[latency]
+      if (ms !== null) this.#calls.count(row, index, bucketOf(ms), 1)
+    }
+    if (record.end_user !== null) this.#endUsers.addRecord(day, record)
+  }
+
+  /**
+   * @param keeps leaves out the rows of workspaces that it is false for
+   * @throws RangeError for one by day where this is by hour
+   */
+  merge(aggregate: UsageAggregate, keeps: (workspace: string) => boolean = () => true): void {
+    if (aggregate.step === 'day' && this.#step === 'hour') throw new RangeError('a day has no hours any more')
+    this.#calls.addTable(aggregate.calls, this.#step, keeps)
+    this.#endUsers.addTable(aggregate.endUsers, 'day', keeps)
+  }
+
+  finish(): UsageAggregate {
+    return { step: this.#step, calls: this.#calls.finish(), endUsers: this.#endUsers.finish() }
+  }
+}
+
+/** The sum of some aggregates, by day where one of them is. */
+export function mergeAggregates(aggregates: readonly UsageAggregate[], step: AggregateStep): UsageAggregate {
+  const builder = new AggregateBuilder({ step })
+  for (const aggregate of aggregates) builder.merge(aggregate)
+  return builder.finish()
+}
+
+class TableBuilder {
+  readonly #dimensions: readonly UsageDimension[]
+  readonly #numbers: readonly Map<string, number>[]
+  readonly #rows: KeyTable
+  readonly #key: Uint32Array
+  readonly #sums: Record<UsageMeasure, Float64Array>
+  /** Numbers of `row × latency × bucket`. */
+  readonly #places = new KeyTable(1)
+  readonly #place = new Uint32Array(1)
+  #counts = new Float64Array(EMPTY_BUILD)
+
+  constructor(dimensions: readonly UsageDimension[]) {
+    this.#dimensions = dimensions
+    this.#numbers = dimensions.map(() => new Map())
+    this.#rows = new KeyTable(dimensions.length + 1)
+    this.#key = new Uint32Array(dimensions.length + 1)
+    const empty = USAGE_MEASURES.map((name) => [name, new Float64Array(EMPTY_BUILD)] as const)
+    this.#sums = Object.fromEntries(empty) as Record<UsageMeasure, Float64Array>
+  }
+
+  addRecord(hour: number, record: AggregatedRecord): number {
+    const key = this.#key
+    key[0] = hour
+    for (let index = 0; index < this.#dimensions.length; index += 1) {
+      const value = record[this.#dimensions[index]!]
+      key[index + 1] = value === null ? 0 : this.#numberOf(index, String(value))
+    }
+    const row = this.#row()
+    const sums = this.#sums
+    sums.calls[row]! += 1
+    if (record.outcome === 'error') sums.errors[row]! += 1
+    if (record.outcome === 'ok' && record.cost_usd === null && !record.replayed) sums.unpriced[row]! += 1
+    if (record.estimated) sums.estimated[row]! += 1
+    if (record.replayed) sums.replayed[row]! += 1
+    for (const name of SUMMED) {
+      const value = record[name]
+      if (value !== null) sums[name][row]! += value
+    }
+    return row
+  }
+
+  count(row: number, latency: number, bucket: number, count: number): void {
+    this.#place[0] = row * PLACES_PER_ROW + latency * 256 + bucket
+    const place = this.#places.numberOf(this.#place)
+    if (place >= this.#counts.length) this.#counts = doubled(this.#counts)
+    this.#counts[place]! += count
+  }
+
+  addTable(table: AggregateTable, step: AggregateStep, keeps: (workspace: string) => boolean): void {
+    const columns = this.#dimensions.map((name) => table.dimensions[name])
+    const numbers = columns.map((column, index) => [
+      0,
+      ...(column?.values.map((value) => this.#numberOf(index, value)) ?? []),
+    ])
+    const workspaces = table.dimensions.workspace
+    const kept = [true, ...(workspaces?.values.map(keeps) ?? [])]
+    const rowOf = new Int32Array(table.rows).fill(-1)
+    for (let from = 0; from < table.rows; from += 1) {
+      if (!kept[workspaces?.indices[from] ?? 0]) continue
+      const hour = table.hours[from]!
+      this.#key[0] = step === 'day' ? hour - (hour % HOURS_PER_DAY) : hour
+      for (let index = 0; index < columns.length; index += 1)
+        this.#key[index + 1] = numbers[index]![columns[index]?.indices[from] ?? 0]!
+      rowOf[from] = this.#row()
+    }
+    for (const name of USAGE_MEASURES) {
+      const added = table.measures[name]
+      const sums = this.#sums[name]
+      if (added !== undefined)
+        for (let from = 0; from < table.rows; from += 1)
+          if (rowOf[from]! >= 0) sums[rowOf[from]!]! += added[from]!
+    }
+    for (const [latency, name] of USAGE_LATENCIES.entries()) {
+      const added = table.latencies[name]
+      if (added === undefined) continue
+      for (let from = 0, at = 0; from < table.rows; from += 1)
+        for (; at < added.ends[from]!; at += 1)
+          if (rowOf[from]! >= 0) this.count(rowOf[from]!, latency, added.buckets[at]!, added.counts[at]!)
+    }
+  }
+
+  /** The table in one order, so that the same records make the same bytes. */
+  finish(): AggregateTable {
+    const rows = this.#rows.size
+    const sorted = this.#numbers.map(inOrder)
+    // Workspaces stand together: a question of one of them finds its rows in one place.
+    const [workspace = 0, ...others] = sorted.keys()
+    const place = (row: number, index: number) => sorted[index]!.places[this.#rows.part(row, index + 1)]!
+    const ranks = [
+      numbersOf(rows, (row) => place(row, workspace)),
+      numbersOf(rows, (row) => this.#rows.part(row, 0)),
+      ...others.map((index) => numbersOf(rows, (row) => place(row, index))),
+    ]
+    const order = numbersOf(rows, (row) => row).sort((a, b) => {
+      for (const rank of ranks) if (rank[a] !== rank[b]) return rank[a]! - rank[b]!
+      return 0
+    })
+    const columnOf = (index: number) => ranks[index === workspace ? 0 : index + 1]!
+    return {
+      rows,
+      hours: narrowed(picked(ranks[1]!, order)),
+      dimensions: Object.fromEntries(
+        this.#dimensions.map((name, index) => [
+          name,
+          { values: sorted[index]!.values, indices: narrowed(picked(columnOf(index), order)) },
+        ]),
+      ),
+      measures: Object.fromEntries(
+        USAGE_MEASURES.map((name) => [name, narrowed(picked(this.#sums[name], order))] as const).filter(
+          ([, numbers]) => numbers.some((number) => number !== 0),
+        ),
+      ),
+      latencies: this.#latencies(order),
+    }
+  }
+
+  #latencies(order: Uint32Array): AggregateTable['latencies'] {
+    const newRow = new Uint32Array(order.length)
+    for (const [to, row] of order.entries()) newRow[row] = to
+    const placed = numbersOf(this.#places.size, (number) => {
+      const place = this.#places.part(number, 0)
+      return newRow[Math.floor(place / PLACES_PER_ROW)]! * PLACES_PER_ROW + (place % PLACES_PER_ROW)
+    })
+    const numbers = numbersOf(placed.length, (number) => number).sort((a, b) => placed[a]! - placed[b]!)
+    const found = USAGE_LATENCIES.map((name, latency) => {
+      const own = numbers.filter((number) => (placed[number]! % PLACES_PER_ROW) >> 8 === latency)
+      const ends = new Uint32Array(order.length)
+      for (const number of own) ends[Math.floor(placed[number]! / PLACES_PER_ROW)]! += 1
+      for (let row = 1; row < ends.length; row += 1) ends[row]! += ends[row - 1]!
+      const buckets = Uint8Array.from(own, (number) => placed[number]! & 255)
+      return [name, { ends: narrowed(ends), buckets, counts: narrowed(picked(this.#counts, own)) }] as const
+    })
+    return Object.fromEntries(found.filter(([, { buckets }]) => buckets.length > 0))
+  }
+
+  #row(): number {
+    const row = this.#rows.numberOf(this.#key)
+    if (row >= ROWS_MAX) throw new RangeError(`an aggregate has at most ${ROWS_MAX} rows`)
+    if (row >= this.#sums.calls.length)
+      for (const name of USAGE_MEASURES) this.#sums[name] = doubled(this.#sums[name])
+    return row
+  }
+
+  #numberOf(index: number, value: string): number {
+    const numbers = this.#numbers[index]!
+    const known = numbers.get(value)
+    if (known !== undefined) return known
+    numbers.set(value, numbers.size + 1)
+    return numbers.size
+  }
+}
+
+/** Values in the order of their code units, and for each number that one had its place there, counted from 1. */
+function inOrder(numbers: ReadonlyMap<string, number>): {
+  readonly values: string[]
+  readonly places: Uint32Array
+} {
+  const values = [...numbers.keys()].sort()
+  const places = new Uint32Array(values.length + 1)
+  for (const [at, value] of values.entries()) places[numbers.get(value)!] = at + 1
+  return { values, places }
+}
+
+function picked(numbers: Float64Array | Uint32Array, order: Uint32Array): Float64Array {
+  const chosen = new Float64Array(order.length)
+  for (let at = 0; at < order.length; at += 1) chosen[at] = numbers[order[at]!]!
+  return chosen
+}
+
+function numbersOf(length: number, numberAt: (at: number) => number): Uint32Array {
+  const numbers = new Uint32Array(length)
+  for (let at = 0; at < length; at += 1) numbers[at] = numberAt(at)
+  return numbers
+}
+
+function narrowed(numbers: Float64Array | Uint32Array): Numbers {
+  let most = 0
+  for (const number of numbers) {
+    if (!(number >= 0)) return Float64Array.from(numbers)
+    if (number > most) most = number
+  }
+  if (most < 2 ** 8) return Uint8Array.from(numbers)
+  if (most < 2 ** 16) return Uint16Array.from(numbers)
+  return most < 2 ** 32 ? Uint32Array.from(numbers) : Float64Array.from(numbers)
+}
+
+function doubled(numbers: Float64Array): Float64Array<ArrayBuffer> {
+  const larger = new Float64Array(numbers.length * 2)
+  larger.set(numbers)
+  return larger
+}

@@ -159,6 +159,17 @@ export const CONSOLE_CASES: Readonly<Record<string, Case>> = {
     name: prompt,
     app: 'web',
   })),
+  'PUT /console/api/workspaces/:workspace/keys/:id': sends(
+    'PUT',
+    `${WORKSPACE}/keys/FIELD`,
+    ({ prompt }) => ({ name: prompt }),
+    ({ field }) => ({ name: 'one', scopes: [field] }),
+  ),
+  'POST /console/api/workspaces/:workspace/keys/:id/rotation': sends(
+    'POST',
+    `${WORKSPACE}/keys/FIELD/rotation`,
+    () => ({ overlap_seconds: 0 }),
+  ),
   'DELETE /console/api/workspaces/:workspace/keys/:id': sends(
     'DELETE',
     `${WORKSPACE}/keys/FIELD`,

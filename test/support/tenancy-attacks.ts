@@ -114,6 +114,12 @@ export const ATTACKS: Readonly<Record<string, Bodies>> = {
     { name: 'mine', app: 'web', scopes: ['operator'] },
   ],
   [`DELETE ${W}/keys/:id`]: none,
+  [`PUT ${W}/keys/:id`]: () => [
+    { name: 'mine' },
+    { name: 'mine', scopes: ['admin'] },
+    { name: 'mine', scopes: ['operator'], budget_usd_per_month: 1 },
+  ],
+  [`POST ${W}/keys/:id/rotation`]: () => [{ overlap_seconds: 0 }, { overlap_seconds: 60 }],
   [`POST ${W}/playground-key`]: ({ app }) => [{ app }],
   [`GET ${W}/audio-url-domains`]: none,
   [`PUT ${W}/audio-url-domains`]: () => [{ domains: [] }, { domains: ['mine.example.net'] }],

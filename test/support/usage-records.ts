@@ -5,8 +5,8 @@ import { readSegmentFile } from '../../src/usage/segment.ts'
 import { recordsOf } from './usage-lake.ts'
 
 /**
- * The records of all segments below a folder, whoever they belong to, and of those that were rolled into the data folder
- * around it. Files that go away meanwhile are passed over.
+ * The records of all segments below a folder, whoever they belong to, and of those that were rolled into the data
+ * folder around it. Files that go away meanwhile are passed over.
  */
 export async function usageRecords(folder: string): Promise<UsageRecord[]> {
   const segments = (await namesIn(folder, '.usage')).map((path) =>

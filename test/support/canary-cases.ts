@@ -1,5 +1,5 @@
 import { multipart, type Part } from './bodies.ts'
-import { CONSOLE_CASES } from './canary-console.ts'
+import { CONSOLE_CASES, MANAGEMENT_CASES } from './canary-console.ts'
 
 /** A request as it is sent. */
 export interface Ask {
@@ -341,6 +341,7 @@ export const CASES: Readonly<Record<string, Case>> = {
   'GET /v1/speech/stream': ({ field, label }) =>
     live('/v1/speech/stream', { voice: field, purpose: label, response_format: field }),
   ...CONSOLE_CASES,
+  ...MANAGEMENT_CASES,
 }
 
 /** A handshake whose fields are refused, and a request that is none. */

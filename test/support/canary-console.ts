@@ -241,3 +241,22 @@ export const CONSOLE_CASES: Readonly<Record<string, Case>> = {
   'GET /console/api/overview': looks(`${API}/overview`, `${API}/overview?workspace=FIELD`),
   'GET /console/api/audit': looks(`${API}/audit`, `${API}/audit?workspace=FIELD`),
 }
+
+/** What keys can do, too, and what of that is for the page alone. */
+const MANAGED = /^\w+ \/console\/api\/(?:workspaces|providers|audit)\b/
+const PAGE_ALONE = /\/(?:setup|models|names|requests|playground-key|live|overview|health|shadow|result)\b/
+
+/** The same by the key itself, at the management API. */
+export const MANAGEMENT_CASES: Readonly<Record<string, Case>> = Object.fromEntries(
+  Object.entries(CONSOLE_CASES)
+    .filter(([name]) => MANAGED.test(name) && !PAGE_ALONE.test(name))
+    .map(([name, make]) => [
+      name.replace(API, '/v1/admin'),
+      (songs: Songs, found: Found) => make(songs, found).map(withoutSession),
+    ]),
+)
+
+function withoutSession({ headers, path, ...rest }: Ask): Ask {
+  const { cookie: _, 'x-lk-csrf': __, ...kept } = headers ?? {}
+  return { ...rest, path: path.replace(API, '/v1/admin'), headers: kept }
+}

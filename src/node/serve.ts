@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { AdminContext } from '../admin/actor.ts'
+import type { UsageAdminContext } from '../admin/usage.ts'
 import { unservedRoutes } from '../api/assemblyai/unserved.ts'
 import type { Dependencies } from '../api/endpoint.ts'
 import { createRoutes } from '../api/table.ts'
@@ -11,6 +12,7 @@ import type { Logger } from '../log.ts'
 import { createWebhookPoster } from '../outbound/post-webhook.ts'
 import { createResults } from '../storage/results.ts'
 import { createDiscardingSpool } from '../storage/spool.ts'
+import { createUsageReader } from '../usage/reader.ts'
 import { certificateFiles, openCertificate, type WatchedCertificate } from './certificate.ts'
 import { type Environment, readEnvironment } from './config.ts'
 import { drain, drainTimes, ended } from './drain.ts'
@@ -131,6 +133,13 @@ function adminContext({ environment, state, catalog, secretKeys, workers, ...par
   }
 }
 
+/** What questions of usage are answered with: what was put into the store, by any node. */
+function usageQuestions({ usageStore: { lake, worker } }: Node): UsageAdminContext {
+  const sumUp = async (file: Uint8Array<ArrayBuffer>) =>
+    (await worker.merge({ inputs: [{ file, aggregate: null }], names: [], expired: [] })).aggregate
+  return { reader: createUsageReader({ lake, sumUp }), unrolledSinceMs: () => null, nowMs: Date.now }
+}
+
 async function listen(
   parts: Node,
   { shared, certificate }: { readonly shared: boolean; readonly certificate: WatchedCertificate | null },
@@ -152,6 +161,7 @@ async function listen(
     readiness: { accepting, stateHealthy: () => state.healthy() },
     links: folderLinks === null ? null : { open: (token) => folderLinks.open(token), objects },
     webhooks,
+    usage: usageQuestions(parts),
     docsLook: LOOK,
   })
   const console = consoleRoutes({

@@ -64,7 +64,7 @@ export interface Percentiles {
 /** The most that there may be of combinations of values; a question of more has to be narrowed. */
 export const GROUPS_MAX = 500_000
 /** The most rows of an answer: some 2 KB of memory for each. */
-export const ANSWER_ROWS_MAX = 20_000
+export const ANSWER_ROWS_MAX = 10_000
 
 /** A question that has too many groups. */
 export class TooManyGroups extends Error {}

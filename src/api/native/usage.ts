@@ -15,8 +15,8 @@ import type { Json } from '../openapi/schema.ts'
 
 /** What the endpoint of usage works with. */
 export interface UsageNeeds extends Dependencies {
-  /** Null: this node keeps no records of usage. */
-  readonly usage: UsageAdminContext | null
+  /** Absent: this node keeps no records of usage. */
+  readonly usage?: UsageAdminContext
 }
 
 const FORMATS = ['json', 'csv'] as const
@@ -43,7 +43,7 @@ export const usage = endpoint({
   errors: ['INVALID_REQUEST', 'NOT_FOUND', 'DEPENDENCY_UNAVAILABLE'],
   async handle({ exchange, context, dependencies }: EndpointCall<undefined, UsageNeeds>): Promise<Reply> {
     const { usage } = dependencies
-    if (usage === null) throw new GatewayError('NOT_FOUND', 'this node keeps no records of usage')
+    if (usage === undefined) throw new GatewayError('NOT_FOUND', 'this node keeps no records of usage')
     const { format, input } = questionIn(exchange)
     const report = await askUsage(keyActor(context.principal), input, usage)
     if (format === 'csv')
@@ -62,7 +62,8 @@ function questionIn({ query, headers }: Pick<Exchange, 'query' | 'headers'>): {
   for (const [name, value] of new URLSearchParams(query)) input.set(name, [...(input.get(name) ?? []), value])
   const named = input.get('format')
   input.delete('format')
-  if (named === undefined) return { format: accepts(headers.accept, /^\s*text\/csv/i) ? 'csv' : 'json', input }
+  if (named === undefined)
+    return { format: accepts(headers.accept, /^\s*text\/csv/i) ? 'csv' : 'json', input }
   const format = FORMATS.find((known) => named.length === 1 && known === named[0])
   if (format === undefined) throw invalidField('format', MUST.beOneOf(FORMATS))
   return { format, input }
@@ -81,7 +82,11 @@ function usageParameters(): Json {
   })
   const filters = USAGE_DIMENSIONS.map((name) => [
     name,
-    { type: 'array', items: { type: 'string' }, description: 'one of these values; an empty one stands for none' },
+    {
+      type: 'array',
+      items: { type: 'string' },
+      description: 'one of these values; an empty one stands for none',
+    },
   ])
   const format = { type: 'string', enum: FORMATS, description: '`csv` also by `Accept: text/csv`' }
   return {

@@ -4,9 +4,9 @@ import { connect } from 'node:net'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { freePort } from '../test/support/scratch.ts'
 import { locate } from '../test/support/servers.ts'
 import type { Found } from './candidates.ts'
-import { freePort } from './harness/network.ts'
 
 /** Slowest start that is waited for. */
 const START_MS = 10_000

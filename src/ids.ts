@@ -3,7 +3,7 @@ import { hash, randomFillSync } from 'node:crypto'
 /**
  * Prefixes of identifiers: request, transcription job, queue job, webhook event, event for a job's own callback, key,
  * kept video, upload, call of the gateway, grant of credits, record of a request, session in OpenAI's protocol, open
- * live session.
+ * live session, segment of the usage ledger, incident of an alert.
  */
 export type IdPrefix =
   | 'req'
@@ -19,6 +19,8 @@ export type IdPrefix =
   | 'rec'
   | 'sess'
   | 'live'
+  | 'seg'
+  | 'inc'
 
 /** Crockford's base 32 in lower case, as ULIDs are written (https://github.com/ulid/spec). */
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'
@@ -76,6 +78,16 @@ const JOB_ID = /^[tq]j_[0-7][0-9a-hjkmnp-tv-z]{9}([0-9a-g])[0-9a-hjkmnp-tv-z]{15
 export function jobPartition(id: string): number | null {
   const [, partition] = JOB_ID.exec(id) ?? []
   return partition === undefined ? null : ALPHABET.indexOf(partition)
+}
+
+/** Where events of alerts are kept, which belong to no job. */
+export const ALERTS_PARTITION = 0
+
+const EVENT_ID = /^evt_[0-7][0-9a-hjkmnp-tv-z]{25}$/
+
+/** The partition of an event by the id of its job, or by its own where it has none; null: it is neither. */
+export function eventPartition(id: string): number | null {
+  return EVENT_ID.test(id) ? ALERTS_PARTITION : jobPartition(id)
 }
 
 /** When an identifier was made, on the clock of the node that made it, epoch milliseconds. */

@@ -79,6 +79,9 @@ export interface LogFields {
   readonly event_id?: string
   readonly attempt?: number
   readonly outcome?: string
+  /** Of an alert, and the name of its rule. */
+  readonly incident?: string
+  readonly rule?: string
 
   /** The name of an object, which is made of ids. */
   readonly object?: string

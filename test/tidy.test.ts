@@ -16,7 +16,7 @@ const LAYERS = [
   'main cli node',
   'console',
   'api',
-  'admin',
+  'admin alerts',
   'jobs webhooks live',
   'gateway',
   'inbound providers sandbox catalog state storage media workers recorder usage',

@@ -1,10 +1,11 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { freePort } from '../../test/support/scratch.ts'
 import type { Candidate } from '../candidates.ts'
 import type { ReadyReport, ReadyTask } from '../load/ready.ts'
 import type { UpstreamReport, UpstreamTask } from '../upstream.ts'
-import { freePort, type Network, systemNetwork } from './network.ts'
+import { type Network, systemNetwork } from './network.ts'
 import { type Role, type Running, start, startProgram } from './processes.ts'
 
 /** Slowest start that is waited for, and how often it is looked whether the server has ended instead. */

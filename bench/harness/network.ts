@@ -1,5 +1,4 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
-import { createServer } from 'node:net'
 import { createInterface } from 'node:readline'
 
 /**
@@ -53,25 +52,5 @@ async function readyOrFailure(holder: ChildProcess): Promise<string | null> {
     holder.on('error', (error) => done(error.message))
     holder.on('close', (status) => done(complaint.trim().split('\n')[0] || `status ${status}`))
     if (holder.stdout) createInterface(holder.stdout).once('line', (line) => line === 'ready' && done(null))
-  })
-}
-
-/** Below what systems give to outgoing connections, one of which could have the port before its server does. */
-const PORTS = { from: 20_000, count: 10_000 }
-
-/** A port that nothing listens on at the moment. @throws Error when none of many is free */
-export async function freePort(): Promise<number> {
-  for (let tries = 0; tries < 50; tries++) {
-    const port = PORTS.from + Math.floor(Math.random() * PORTS.count)
-    if (await isFree(port)) return port
-  }
-  throw new Error('no free port')
-}
-
-function isFree(port: number): Promise<boolean> {
-  return new Promise((done) => {
-    const probe = createServer()
-    probe.on('error', () => done(false))
-    probe.listen(port, '127.0.0.1', () => probe.close(() => done(true)))
   })
 }

@@ -7,6 +7,7 @@ export class Exchange {
   readonly signal = NEVER
   readonly pattern: string
   readonly bodyMs = 0
+  readonly firstByteMs = null
   readonly receivedBytes = 100
   readonly sentBytes = 500
   status: number | null = null

@@ -1,5 +1,13 @@
+import { isDeepStrictEqual } from 'node:util'
 import { instantMs } from '../catalog/file.ts'
-import { BURST_MAX, isKeyName, KEY_NAME_MAX, newKey, REQUESTS_PER_MINUTE_MAX } from '../catalog/key.ts'
+import {
+  BURST_MAX,
+  isKeyName,
+  KEY_NAME_MAX,
+  newKey,
+  newSecret,
+  REQUESTS_PER_MINUTE_MAX,
+} from '../catalog/key.ts'
 import { parseUsd } from '../catalog/terms.ts'
 import { DEFAULT_SCOPES, SCOPES, type Scope } from '../contracts/catalog.ts'
 import type { RateLimit } from '../contracts/rate-limit.ts'
@@ -23,6 +31,11 @@ const PLAYGROUND_KEEP_MS = 24 * HOUR_MS
 const PLAYGROUND_MAX = 20
 /** Expired playground keys that are deleted while somebody waits for a new one. */
 const FORGOTTEN_AT_ONCE = 5
+
+/** How long a rotated key may go on beside the new one, seconds. */
+export const OVERLAP_SECONDS_MAX = 30 * 24 * 3_600
+/** How often a change is tried that others come before. */
+const CHANGES_MAX = 10
 
 /** Audit actions of keys that the playground makes and revokes for itself, apart from those of people. */
 export const PLAYGROUND_ACTIONS = {
@@ -102,28 +115,135 @@ export async function createPlaygroundKey(
   return { ...made, expiresAtMs }
 }
 
+/** A key of the state. @param workspace null: whichever it belongs to */
+export interface KeyName {
+  readonly id: string
+  readonly workspace: string | null
+}
+
+/** What can be changed of a key; what is absent stays, as does a part of a rate limit that is null beside another. */
+export type KeyChange = Partial<Pick<KeyInput, 'scopes' | 'rateLimit' | 'budgetUsd' | 'expiresAt'>> & {
+  readonly name?: string
+}
+
 /**
- * Revokes a key for good. Revoking it again keeps the first time.
+ * Changes the settings of a key. Nodes notice within seconds.
  *
- * @param workspace of the key; null: whichever it belongs to
- * @throws GatewayError NOT_FOUND, INVALID_REQUEST for a key of the configuration, PERMISSION_DENIED for an operator's
- *         key, DEPENDENCY_UNAVAILABLE
+ * @throws GatewayError NOT_FOUND, INVALID_REQUEST naming the field, or for a key of the configuration, of the
+ *         playground or a revoked one, PERMISSION_DENIED for an operator's key or scope, CONFLICT,
+ *         DEPENDENCY_UNAVAILABLE
  */
-export async function revokeKey(
+export async function changeKey(
   actor: AdminActor,
-  { id, workspace }: { readonly id: string; readonly workspace: string | null },
+  name: KeyName,
+  change: KeyChange,
   context: KeyContext,
 ): Promise<StoredKey> {
+  const { rateLimit: fallback } = (await context.catalog()).current()
+  const set = {
+    ...(change.name === undefined ? {} : { name: checkedName(change.name) ?? change.name }),
+    ...(change.scopes === undefined ? {} : { scopes: checkedScopes(actor, change.scopes) }),
+    ...(change.budgetUsd === undefined ? {} : { budgetMicros: checkedBudget(change.budgetUsd) }),
+    ...(change.expiresAt === undefined
+      ? {}
+      : { expiresAtMs: checkedExpiry(change.expiresAt, context.nowMs()) }),
+  }
+  return await replaceKey(actor, name, context, (key) => {
+    const own = key.rateLimit ?? fallback
+    const rateLimit = change.rateLimit === undefined ? key.rateLimit : checkedRateLimit(change.rateLimit, own)
+    return { key: { ...key, ...set, rateLimit }, action: 'key.change' }
+  })
+}
+
+/**
+ * Gives a key a new secret: its id, limits, budget and spending stay. The former one is taken for `overlapSeconds`
+ * more, so that applications can be changed over one by one; 0: it is refused from now on, as is one before it.
+ *
+ * @throws GatewayError as `changeKey`, and CONFLICT while a former secret is still taken and would go on
+ */
+export async function rotateKey(
+  actor: AdminActor,
+  name: KeyName,
+  overlapSeconds: number,
+  context: KeyContext,
+): Promise<{ readonly plain: string; readonly stored: StoredKey }> {
+  if (!Number.isInteger(overlapSeconds) || overlapSeconds < 0 || overlapSeconds > OVERLAP_SECONDS_MAX)
+    throw invalidField('overlap_seconds', `must be a whole number from 0 to ${OVERLAP_SECONDS_MAX}`)
+  const nowMs = context.nowMs()
+  const { plain, kept } = newSecret()
+  const stored = await replaceKey(actor, name, context, (key) => {
+    // Kept by an earlier try whose answer was lost.
+    if (key.sha256 === kept.sha256) return { key, action: 'key.rotate' }
+    if (!isValid(key, nowMs)) throw invalid('the key has expired: give it another expiry first')
+    const { former, ...rest } = key
+    if (overlapSeconds > 0 && former !== undefined && former.untilMs > nowMs) {
+      const until = timestampOf(former.untilMs)
+      const message = `the key before this one is taken until ${until}: wait, or end both with an overlap of 0`
+      throw new GatewayError('CONFLICT', message)
+    }
+    const { sha256, prefix } = key
+    const beside = { former: { sha256, prefix, untilMs: nowMs + overlapSeconds * 1000 } }
+    return { key: { ...rest, ...kept, ...(overlapSeconds === 0 ? {} : beside) }, action: 'key.rotate' }
+  })
+  return { plain, stored }
+}
+
+/** Puts a changed key in the place of the one that was read, and reads again when others came before. */
+async function replaceKey(
+  actor: AdminActor,
+  name: KeyName,
+  context: KeyContext,
+  changed: (key: StoredKey) => { readonly key: StoredKey; readonly action: string },
+): Promise<StoredKey> {
   const { state } = context
+  for (let tries = 0; tries < CHANGES_MAX; tries += 1) {
+    const { before, version } = await requireChangeable(actor, name, context)
+    const { key, action } = changed(before)
+    if (isDeepStrictEqual(key, before)) return before
+    if (tries === 0) await audit(state.catalog, actor, replacement(action, before, key))
+    if (!(await state.keys.replace(key, version))) continue
+    await context.refreshKeys()
+    return key
+  }
+  throw new GatewayError('CONFLICT', 'keys are being changed by others: try again')
+}
+
+async function requireChangeable(actor: AdminActor, name: KeyName, context: KeyContext) {
+  const { key, version } = await requireKey(actor, name, 'change', context)
+  if (key.kind === 'playground') throw invalid('the key belongs to a page of the playground')
+  if (key.revokedAtMs !== null) throw invalid('the key is revoked for good: create another')
+  return { before: key, version }
+}
+
+/** The key of that name, if the actor may do so to it. */
+async function requireKey(
+  actor: AdminActor,
+  { id, workspace }: KeyName,
+  what: 'change' | 'revoke',
+  context: KeyContext,
+): Promise<{ readonly key: StoredKey; readonly version: string }> {
   requireOwner(actor, workspace)
-  const key = (await readKeys(state.keys)).all.find((one) => one.id === id)
+  const { all, version } = await readKeys(context.state.keys)
+  const key = all.find((one) => one.id === id)
   if (key === undefined || (workspace !== null && key.workspace !== workspace))
     throw await missingKey(id, workspace, context)
   if (actor.role !== 'operator' && key.scopes.includes('operator'))
-    throw new GatewayError('PERMISSION_DENIED', "only an operator may revoke an operator's key")
+    throw new GatewayError('PERMISSION_DENIED', `only an operator may ${what} an operator's key`)
+  return { key, version }
+}
+
+/**
+ * Revokes a key for good, and what it was before it was rotated. Revoking it again keeps the first time.
+ *
+ * @throws GatewayError NOT_FOUND, INVALID_REQUEST for a key of the configuration, PERMISSION_DENIED for an operator's
+ *         key, DEPENDENCY_UNAVAILABLE
+ */
+export async function revokeKey(actor: AdminActor, name: KeyName, context: KeyContext): Promise<StoredKey> {
+  const { state } = context
+  const { key } = await requireKey(actor, name, 'revoke', context)
   if (key.revokedAtMs !== null) return key
   await audit(state.catalog, actor, revocation(key))
-  const revoked = await state.keys.revoke(id)
+  const revoked = await state.keys.revoke(key.id)
   await context.refreshKeys()
   return revoked ?? key
 }
@@ -246,8 +366,22 @@ function revocation(key: StoredKey): AuditedChange {
   return { action, workspace, target: `key/${id}`, before: withoutHash(key), detail }
 }
 
-function withoutHash({ sha256: _, ...key }: StoredKey): object {
-  return key
+function replacement(action: string, before: StoredKey, after: StoredKey): AuditedChange {
+  const { id, workspace, name, prefix, app, former } = after
+  const beside = former === undefined ? '' : `, beside ${former.prefix}… until ${timestampOf(former.untilMs)}`
+  const detail = `${name} (${prefix}…) of the app ${app}${action === 'key.rotate' ? beside : ''}`
+  return {
+    ...{ action, workspace, target: `key/${id}`, detail },
+    ...{ before: withoutHash(before), after: withoutHash(after) },
+  }
+}
+
+const timestampOf = (ms: number) => new Date(ms).toISOString()
+
+function withoutHash({ sha256: _, former, ...key }: StoredKey): object {
+  if (former === undefined) return key
+  const { sha256: __, ...beside } = former
+  return { ...key, former: beside }
 }
 
 function checkedName(name: string | null): string | null {

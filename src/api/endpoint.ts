@@ -11,6 +11,7 @@ import type { Tracing } from '../contracts/tracing.ts'
 import { ERRORS, type ErrorCode, errorReply, GatewayError, toGatewayError } from '../errors.ts'
 import { admit, authenticate, requireScope, takeToken } from '../gateway/authentication.ts'
 import { type AdmittedContext, CallContext } from '../gateway/call-context.ts'
+import { END_USER_HEADER, noteEndUser } from '../gateway/end-users.ts'
 import type { Services } from '../gateway/services.ts'
 import type { UpgradeReply } from '../inbound/client-socket.ts'
 import {
@@ -25,6 +26,7 @@ import type { JobSignals } from '../jobs/watch.ts'
 import type { LiveSessions } from '../live/sessions.ts'
 import type { Logger } from '../log.ts'
 import type { RequestMetrics } from '../metrics/request-metrics.ts'
+import type { TenantMetrics } from '../metrics/tenant-metrics.ts'
 import type { HeaderName, ParameterName } from './openapi/headers.ts'
 import {
   type Answer,
@@ -65,7 +67,7 @@ export interface Dependencies {
   /** Null: it is off. */
   readonly tracing: Tracing | null
   /** Null: nobody counts. */
-  readonly metrics?: { readonly requests: RequestMetrics } | null
+  readonly metrics?: { readonly requests: RequestMetrics; readonly tenants?: TenantMetrics } | null
   /** Absent: nothing is shown in the console. */
   readonly recorder?: Recorder
 }
@@ -260,9 +262,11 @@ function admitCaller(
   const { headers } = exchange
   const authorization =
     door?.authorization === undefined ? headers.authorization : door.authorization(headers)
+  const endUser = headers[END_USER_HEADER]
   if (limited === false) {
     const admitted = authenticate(services.keys, context, authorization)
     requireScope(admitted.principal, scope)
+    noteEndUser(services, admitted, endUser)
     context.trace?.end()
     return admitted
   }
@@ -270,7 +274,7 @@ function admitCaller(
   const key = typeof idempotent === 'string' ? idempotencyKeyOf(exchange) : undefined
   const idempotency =
     typeof idempotent === 'string' && key !== undefined ? { operation: idempotent, key } : undefined
-  return admit(services, context, authorization, { scope, idempotency })
+  return admit(services, context, authorization, { scope, idempotency, endUser })
 }
 
 /** Takes the token before the workspace is looked at, so that guessing is limited, too. */
@@ -281,6 +285,7 @@ async function admitToWorkspace(
   services: Services,
 ): Promise<AdmittedContext> {
   const admitted = authenticate(services.keys, context, exchange.headers.authorization)
+  noteEndUser(services, admitted, exchange.headers[END_USER_HEADER])
   await takeToken(services, admitted)
   if (exchange.params[0] !== admitted.principal.workspace.id)
     throw new GatewayError('NOT_FOUND', 'there is no such workspace')
@@ -465,6 +470,7 @@ function noteEnd({ log, metrics }: Watchers, exchange: Exchange, context: CallCo
   logRequest(log, exchange, context)
   const error = errorOf(exchange, context)
   if (error !== undefined) metrics?.requests.failed(error)
+  metrics?.tenants?.ended(context, exchange.status, error !== undefined)
 }
 
 /**

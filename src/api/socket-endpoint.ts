@@ -3,6 +3,7 @@ import type { ErrorCode } from '../errors.ts'
 import { type GatewayError, toGatewayError } from '../errors.ts'
 import { authenticate, requireScope, takeToken } from '../gateway/authentication.ts'
 import type { AdmittedContext, CallContext } from '../gateway/call-context.ts'
+import { END_USER_HEADER, noteEndUser } from '../gateway/end-users.ts'
 import { type ClientSocketListener, offeredProtocols, type SocketLimits } from '../inbound/client-socket.ts'
 import type { Ending, Exchange } from '../inbound/exchange.ts'
 import { type Admitted, type Dependencies, type Door, type Endpoint, observedRoute } from './endpoint.ts'
@@ -75,6 +76,18 @@ export function keyOffered(headers: Exchange['headers'], prefix: string): string
   return key === undefined ? undefined : `Bearer ${key.slice(prefix.length)}`
 }
 
+/** Authenticates the holder of a key, who may say whom the session is for. */
+function authenticateSender(
+  { headers }: Exchange,
+  context: CallContext,
+  authorization: string | undefined,
+  { services }: Dependencies,
+): AdmittedContext {
+  const admitted = authenticate(services.keys, context, authorization)
+  noteEndUser(services, admitted, headers[END_USER_HEADER])
+  return admitted
+}
+
 function answer(
   definition: SocketDefinition<string>,
   exchange: Exchange,
@@ -86,7 +99,7 @@ function answer(
     const authorization = definition.authorization(exchange)
     const admitted =
       definition.authenticate?.(authorization, context, dependencies) ??
-      authenticate(dependencies.services.keys, context, authorization)
+      authenticateSender(exchange, context, authorization, dependencies)
     requireScope(admitted.principal, definition.scope)
     const taken = takeToken(dependencies.services, admitted)
     // It is waited for once the socket is open, which it may not be.

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { ApiKeys, AppPrincipal, Principal, Snapshot } from '../contracts/catalog.ts'
 import type { RateLimit } from '../contracts/rate-limit.ts'
-import type { StoredKey, StoredKeys } from '../contracts/stored-keys.ts'
+import type { FormerKey, StoredKey, StoredKeys } from '../contracts/stored-keys.ts'
 import { GatewayError } from '../errors.ts'
 import type { Logger } from '../log.ts'
 import { type Polling, startPolling } from './polling.ts'
@@ -99,11 +99,20 @@ class Book implements PolledApiKeys {
     if (this.#stored !== null && version === this.#version) return
     const list = await keys.list()
     const stored = new Map<string, StoredKey>()
-    for (const key of list) if (key.revokedAtMs === null) stored.set(key.sha256, key)
+    for (const key of list) {
+      if (key.revokedAtMs !== null) continue
+      stored.set(key.sha256, key)
+      if (key.former !== undefined) stored.set(key.former.sha256, formerOf(key, key.former))
+    }
     for (const sha256 of this.#made.keys()) if (!stored.has(sha256)) this.#made.delete(sha256)
     this.#stored = stored
     this.#version = version
   }
+}
+
+/** A key that was rotated, by what it was before: it ends when that is no longer taken. */
+function formerOf(key: StoredKey, { sha256, prefix, untilMs }: FormerKey): StoredKey {
+  return { ...key, sha256, prefix, expiresAtMs: Math.min(untilMs, key.expiresAtMs ?? untilMs) }
 }
 
 function makePrincipal(key: StoredKey, app: AppPrincipal, rateLimit: RateLimit): Principal {

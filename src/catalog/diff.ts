@@ -25,6 +25,7 @@ const SETTINGS = {
   accept: (entry: Entry) => entry.accept,
   pull: (entry: Entry) => entry.pull,
   cut_through: (entry: Entry) => entry.cutThrough,
+  ends_on: (entry: Entry) => entry.endsOn ?? null,
   options: (entry: Entry) => entry.options,
 } satisfies Record<string, (entry: Entry) => unknown>
 

@@ -1,7 +1,7 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { CAPABILITIES } from '../contracts/calls.ts'
 import { LIVE_FALLBACKS, PROFILES, SCOPES, STRATEGIES } from '../contracts/catalog.ts'
-import { FACT_SHAPES } from '../contracts/facts.ts'
+import { Day, FACT_SHAPES } from '../contracts/facts.ts'
 import { TRANSCRIPTION_TASKS } from '../contracts/operations.ts'
 import { RequireShape } from '../contracts/requirements.ts'
 
@@ -66,6 +66,24 @@ const BudgetShape = strict(
   { per_month: Type.With(Usd, { description: 'USD per calendar month in UTC' }) },
   'cap on what calls may come to',
 )
+
+/** What end users may spend and ask, in all or one of them. */
+const END_USER_TERMS = {
+  budget_usd: optional(BudgetShape, 'cap of each; none unless said'),
+  rate_limit: optional(RateLimitShape, 'token bucket of each, beside that of the key; none unless said'),
+}
+
+const EndUsersShape = strict({
+  hash: optional(
+    Type.Boolean(),
+    'keeps a keyed hash in place of the id that callers send, everywhere; not unless said',
+  ),
+  ...END_USER_TERMS,
+  overrides: optional(
+    Type.Record(Type.String({ minLength: 1, maxLength: 128 }), strict(END_USER_TERMS)),
+    'terms of single ones in place of these, by their ids; with hash: by `eu_…`, as the usage ledger has them',
+  ),
+})
 
 const Sessions = Type.Integer({ minimum: 0, maximum: 1_000_000 })
 
@@ -223,6 +241,10 @@ export const EntryShape = strict({
     'sends the provider the first bytes of an upload while the last are still coming; not of JSON',
   ),
   options: optional(Type.Record(Type.String(), Type.Unknown()), 'settings of the kind of provider'),
+  ends_on: optional(
+    Day,
+    'announced last day of the model, where the built-in table lacks it; alerts warn of it',
+  ),
   ...facts,
 })
 
@@ -329,6 +351,7 @@ export const WorkspaceShape = strict({
     'what platform calls may come to before credits are asked',
   ),
   budget_usd: optional(BudgetShape, 'cap for all its keys together'),
+  end_users: optional(EndUsersShape, 'customers of its own, whom calls name by `X-LK-End-User` or `user`'),
   purposes: Type.Optional(named(PurposeShape, 'labels that the apps may bind to routes')),
   apps: Type.Optional(named(AppShape, 'applications, each with its default route')),
   keys: optional(Type.Array(KeyShape), 'API keys, by their hashes'),
@@ -340,6 +363,99 @@ export const PlanShape = strict({
     description: 'capabilities that its workspaces may use',
   }),
 })
+
+const Share = Type.Number({ exclusiveMinimum: 0, maximum: 1 })
+/** Measurements of nodes are kept for an hour. */
+const Window = Type.Integer({ minimum: 5, maximum: 3_000 })
+const Many = Type.Integer({ minimum: 1, maximum: 1_000_000_000 })
+const OfProvider = optional(Name, 'only of this provider; of all unless said')
+const OfWorkspace = optional(Name, 'only of this workspace; of all unless said')
+
+const AlertRuleShape = strict({
+  budget: optional(
+    strict({ share: optional(Share, 'of the budget; 0.8 unless said'), workspace: OfWorkspace }),
+    'spending of the month, of workspaces and keys that have a budget',
+  ),
+  error_share: optional(
+    strict({
+      share: Type.With(Share, { description: 'of the attempts: 0.5 is one in two' }),
+      window_seconds: optional(Window, 'the last so many seconds count; 300 unless said'),
+      min_calls: optional(Many, 'fewer attempts than that say nothing; 20 unless said'),
+      provider: OfProvider,
+    }),
+    "attempts at a provider's model that failed",
+  ),
+  breaker_open: optional(
+    strict({ seconds: optional(Window, 'without a pause; 300 unless said'), provider: OfProvider }),
+    "an entry's breaker that does not close, on any node",
+  ),
+  dead_webhooks: optional(
+    strict({
+      events: optional(Many, 'how many; 1 unless said'),
+      window_seconds: optional(
+        Type.Integer({ minimum: 5, maximum: 604_800 }),
+        'given up in the last so many seconds; 3600 unless said',
+      ),
+      workspace: OfWorkspace,
+    }),
+    'webhook deliveries of a workspace that were given up',
+  ),
+  backlog: optional(
+    strict({
+      jobs: optional(Many, 'how many are ready to be taken up'),
+      seconds: optional(Seconds, 'for how long the first of them has been ready'),
+    }),
+    'jobs that wait for a worker: of `jobs` and `seconds` either is enough',
+  ),
+  model_ends: optional(
+    strict({
+      days: optional(Type.Integer({ minimum: 1, maximum: 365 }), 'before its last day; 30 unless said'),
+    }),
+    'models of entries whose provider has announced their end',
+  ),
+})
+
+const AlertsShape = strict(
+  {
+    webhook: strict(
+      {
+        url: Type.String({ minLength: 1, maxLength: 2048, description: 'https, and a public host' }),
+        secret: formed(
+          '^(\\$\\{[A-Za-z_][A-Za-z0-9_]*\\}|file:/.{1,4000})$',
+          `a reference, not the secret: \${ENV_NAME} or file:/<path>`,
+          {
+            description: `\${ENV_NAME} or file:/<path>, of whsec_ and base64 of 24 to 64 bytes; signs what is sent`,
+          },
+        ),
+      },
+      'who is told',
+    ),
+    recover_after_seconds: optional(
+      Type.Integer({ minimum: 0, maximum: 86_400 }),
+      'how long the cause has to be gone until an incident is over; 300 unless said',
+    ),
+    rules: Type.Record(Type.String({ pattern: NAME }), AlertRuleShape, {
+      additionalProperties: false,
+      maxProperties: 100,
+      description: 'rule → the one thing that it watches',
+    }),
+  },
+  'what is told to a webhook when it goes wrong, and when it is well again',
+)
+
+const MetricsShape = strict(
+  {
+    tenant_labels: optional(
+      Type.Array(Type.Enum(['workspace', 'app']), { minItems: 1, uniqueItems: true }),
+      'counts requests and spending by these as well; not unless said',
+    ),
+    max_tenants: optional(
+      Type.Integer({ minimum: 1, maximum: 1_000 }),
+      'how many are told apart, first come; the others are counted as `other`; 100 unless said',
+    ),
+  },
+  'metrics for Prometheus',
+)
 
 const head = {
   limits: Type.Optional(LimitsShape),
@@ -354,6 +470,8 @@ const head = {
     Type.Integer({ minimum: 1, maximum: 3600, description: 'the same for a video; default 300' }),
   ),
   rate_limit: optional(RateLimitShape, 'of keys that have none of their own'),
+  alerts: Type.Optional(AlertsShape),
+  metrics: Type.Optional(MetricsShape),
   audio_url_domains: Type.Optional(
     Type.Array(Type.String({ minLength: 1, maxLength: 255 }), {
       description: 'hosts that every workspace may fetch audio from; *.example.com stands for its subdomains',
@@ -373,6 +491,9 @@ export const CatalogFile = strict({
   workspaces: named(WorkspaceShape, 'tenants'),
 })
 
+export type AlertFields = Static<typeof AlertsShape>
+export type AlertRuleFields = Static<typeof AlertRuleShape>
+export type MetricFields = Static<typeof MetricsShape>
 export type ProviderFields = Static<typeof ProviderShape>
 export type EntryFields = Static<typeof EntryShape>
 export type RouteFields = Static<typeof RouteShape>
@@ -380,6 +501,7 @@ export type AppFields = Static<typeof AppShape>
 export type KeyFields = Static<typeof KeyShape>
 export type WorkspaceFields = Static<typeof WorkspaceShape>
 export type RateLimitFields = Static<typeof RateLimitShape>
+export type EndUserFields = Static<typeof EndUsersShape>
 export type BudgetFields = Static<typeof BudgetShape>
 
 /**

@@ -71,9 +71,20 @@ interface NewKey {
 /** Makes a key; nobody knows it until it is stored. */
 export function newKey({ name, ...settings }: KeySettings, nowMs: number): NewKey {
   const id = newId('key')
+  const { plain, kept } = newSecret()
+  return {
+    plain,
+    stored: { ...settings, id, ...kept, name: name ?? id, createdAtMs: nowMs, revokedAtMs: null },
+  }
+}
+
+/** A key as it is sent, and what is kept of that. */
+export function newSecret(): {
+  readonly plain: string
+  readonly kept: Pick<StoredKey, 'sha256' | 'prefix'>
+} {
   const plain = makeKey()
-  const kept = { id, sha256: hashKey(plain), prefix: keyPrefix(plain), name: name ?? id }
-  return { plain, stored: { ...settings, ...kept, createdAtMs: nowMs, revokedAtMs: null } }
+  return { plain, kept: { sha256: hashKey(plain), prefix: keyPrefix(plain) } }
 }
 
 /** Control characters, and those that turn the direction of a text: with them a name looks like another. */

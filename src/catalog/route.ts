@@ -155,6 +155,7 @@ function resolveEntry(
     pull: fields.pull ?? false,
     cutThrough: fields.cut_through ?? false,
     options: fields.options ?? {},
+    ...(fields.ends_on === undefined ? {} : { endsOn: fields.ends_on }),
   }
 }
 

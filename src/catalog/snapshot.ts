@@ -4,7 +4,8 @@ import type { ServedCatalog } from '../contracts/catalog-service.ts'
 import type { RateLimit } from '../contracts/rate-limit.ts'
 import { DEFAULT_LIMITS } from '../limits.ts'
 import { isHostName } from '../outbound/remote-url.ts'
-import { CatalogFile, CatalogHead } from './file.ts'
+import { resolveAlerts } from './alerts.ts'
+import { CatalogFile, CatalogHead, type MetricFields } from './file.ts'
 import { checkShape, hasShape, type Issue, Issues, linesOf, withoutUnknownKeys } from './issues.ts'
 import { arrayIn, at, isNamedList, plansIn, providersIn, routesIn, shaped, workspacesIn } from './parts.ts'
 import { type ProviderContext, type ResolvedProvider, resolveProvider } from './provider.ts'
@@ -62,17 +63,36 @@ export function buildShared(document: unknown, surroundings: ProviderContext, sh
   for (const [id, parts] of workspaces) if (parts !== null) resolveWorkspace(id, parts, context, issues)
 
   const audioUrlDomains = domainsOf(arrayIn(at(file, 'audio_url_domains')), issues)
+  const named = { workspaces: owners, providers: new Set(providers.keys()), sources: surroundings }
+  const alerts = head?.alerts === undefined ? null : resolveAlerts(head.alerts, named, issues)
   if (issues.found.length > 0) return { found: issues.found }
   const limits = { ...DEFAULT_LIMITS, ...head?.limits }
   const deadlineMs = (head?.deadline_seconds ?? DEFAULT_DEADLINE_SECONDS) * 1000
   const videoDeadlineMs = (head?.video_deadline_seconds ?? DEFAULT_VIDEO_DEADLINE_SECONDS) * 1000
   return {
-    snapshot: { limits, deadlineMs, videoDeadlineMs, keys: principals, apps, rateLimit, audioUrlDomains },
+    snapshot: {
+      limits,
+      deadlineMs,
+      videoDeadlineMs,
+      keys: principals,
+      apps,
+      rateLimit,
+      audioUrlDomains,
+      ...(alerts === null ? {} : { alerts }),
+      ...tenantLabelsIn(head?.metrics),
+    },
     routes: [...routes.values()].filter((route) => route !== null),
     providers: [...providers.values()].flatMap((provider) =>
       provider === null ? [] : [provider.configured],
     ),
   }
+}
+
+/** Tenants that metrics tell apart unless the file says. */
+const MAX_TENANTS = 100
+
+function tenantLabelsIn({ tenant_labels: labels, max_tenants: most = MAX_TENANTS }: MetricFields = {}) {
+  return labels === undefined ? {} : { tenantLabels: { labels, most } }
 }
 
 /** Fields outside the named lists. */

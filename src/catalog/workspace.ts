@@ -2,13 +2,15 @@ import { CAPABILITIES, type Capability } from '../contracts/calls.ts'
 import {
   type AppPrincipal,
   DEFAULT_SCOPES,
+  type EndUserSettings,
+  type EndUserTerms,
   type Principal,
   type Purpose,
   type Route,
 } from '../contracts/catalog.ts'
 import type { RateLimit } from '../contracts/rate-limit.ts'
 import { type RequireFields, requirementsOf } from '../contracts/requirements.ts'
-import type { AppFields, KeyFields, RateLimitFields, WorkspaceFields } from './file.ts'
+import type { AppFields, EndUserFields, KeyFields, RateLimitFields, WorkspaceFields } from './file.ts'
 import type { Issues, Path } from './issues.ts'
 import { foreignPart, type Named, unknownPart, type WorkspaceParts } from './parts.ts'
 
@@ -44,7 +46,9 @@ export function resolveWorkspace(
   if (plan !== null && !context.plans.has(plan)) issues.add([...path, 'plan'], `there is no plan "${plan}"`)
   const includes = plan === null ? null : (context.plans.get(plan) ?? null)
   const terms = resolveTerms(fields, path, issues)
-  const workspace = { id, name, plan, includes, terms, ...demanded(fields) }
+  const endUsers = resolveEndUsers(fields.end_users, context.rateLimit, [...path, 'end_users'], issues)
+  const limits = endUsers === null ? {} : { endUsers }
+  const workspace = { id, name, plan, includes, terms, ...demanded(fields), ...limits }
 
   const resolved = new Map<string, AppPrincipal | null>()
   for (const [appId, fieldsOfApp] of apps) {
@@ -124,6 +128,31 @@ function resolveKey(key: KeyFields, context: WorkspaceContext, path: Path, issue
       expires_at === undefined ? null : resolveInstant(expires_at, [...path, 'expires_at'], issues),
     budgetMicros: resolveBudget(key.budget_usd, path, issues),
   }
+}
+
+/** As `EndUserHash` makes them. */
+const END_USER_HASH = /^eu_[A-Za-z0-9_-]{32}$/
+
+/** Null: the workspace says nothing of them. */
+function resolveEndUsers(
+  fields: EndUserFields | undefined,
+  fallback: RateLimit,
+  path: Path,
+  issues: Issues,
+): EndUserSettings | null {
+  if (fields === undefined) return null
+  const { hash: isHashed = false, overrides = {}, ...all } = fields
+  const termsOf = (one: Omit<EndUserFields, 'hash' | 'overrides'>, at: Path): EndUserTerms => ({
+    budgetMicros: resolveBudget(one.budget_usd, at, issues),
+    rateLimit: one.rate_limit === undefined ? null : rateLimitOf(one.rate_limit, fallback),
+  })
+  const ofSingle = Object.entries(overrides).map(([id, one]) => {
+    if (isHashed && !END_USER_HASH.test(id))
+      issues.add([...path, 'overrides', id], 'must be a keyed hash: "eu_" and 32 letters, digits, "_" or "-"')
+    // What one does not say is as for all.
+    return [id, termsOf({ ...all, ...one }, [...path, 'overrides', id])] as const
+  })
+  return { isHashed, terms: termsOf(all, path), overrides: new Map(ofSingle) }
 }
 
 /** A rate limit out of its fields; what they leave out is taken from `fallback`. */

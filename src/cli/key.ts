@@ -1,6 +1,13 @@
 import { Readable } from 'node:stream'
 import { text as textOf } from 'node:stream/consumers'
-import { createKey, revokeKey } from '../admin/keys.ts'
+import {
+  changeKey,
+  createKey,
+  type KeyChange,
+  OVERLAP_SECONDS_MAX,
+  revokeKey,
+  rotateKey,
+} from '../admin/keys.ts'
 import { BURST_MAX, hashKey, looksLikeKey, makeKey, REQUESTS_PER_MINUTE_MAX } from '../catalog/key.ts'
 import { formatUsd } from '../catalog/terms.ts'
 import { CatalogError } from '../catalog/watch.ts'
@@ -32,6 +39,11 @@ API keys: those of the configuration, which this command only lists, and those o
     --requests-per-minute N   --burst N
                          rate limit; a part that is left out is the configuration's
     --budget-usd N       cap per calendar month in UTC
+  change ID [options]  change a key of the state: --name, --scopes, --expires, --budget-usd, --requests-per-minute with
+                       --burst; \`none\` takes a limit away, what is left out stays
+  rotate ID [--overlap SECONDS]
+                       give a key of the state a new secret, shown this once; its id, limits and spending stay, and the
+                       old secret is taken for the overlap (default: a day; 0: refused from now on)
   list [--workspace W] [--json]
                        list all keys; an unserved one belongs to a workspace or an app that the configuration lacks
   revoke ID            refuse a key of the state from now on
@@ -56,10 +68,15 @@ export async function key(args: readonly string[], context: CliContext): Promise
   if (args.includes('--help')) context.print(USAGE)
   else if (action === 'create') await create(rest, context)
   else if (action === 'list') await list(rest, context)
+  else if (action === 'change') await change(rest, context)
+  else if (action === 'rotate') await rotate(rest, context)
   else if (action === 'revoke') await revoke(rest, context)
   else if (action === 'make') context.print(made(rest))
   else if (action === 'hash') context.print(`${await hashed(rest, context)}\n`)
-  else throw new UsageError('key takes create, list, revoke, make or hash; see larkway key --help')
+  else
+    throw new UsageError(
+      'key takes create, change, rotate, list, revoke, make or hash; see larkway key --help',
+    )
   return 0
 }
 
@@ -110,12 +127,65 @@ async function create(args: readonly string[], context: CliContext): Promise<voi
   context.print(`key  ${plain}\nid   ${stored.id}\n`)
 }
 
+const { workspace: _, app: __, ...CHANGE_FLAGS } = CREATE_FLAGS
+/** Takes a limit away. */
+const NONE = 'none'
+
+/** Changes the settings of a key that are given. */
+async function change(args: readonly string[], context: CliContext): Promise<void> {
+  const { values, positionals } = parse(args, CHANGE_FLAGS, 1)
+  const id = idOf('key change', positionals)
+  const { name, scopes, expires, 'requests-per-minute': rate, burst, 'budget-usd': budget } = values
+  const rateLimit = () =>
+    rate === NONE || burst === NONE
+      ? null
+      : {
+          requestsPerMinute: whole('requests-per-minute', rate, REQUESTS_PER_MINUTE_MAX),
+          burst: whole('burst', burst, BURST_MAX),
+        }
+  const changes: KeyChange = {
+    ...(name === undefined ? {} : { name }),
+    ...(scopes === undefined ? {} : { scopes: scopes.split(',').map((scope) => scope.trim()) }),
+    ...(rate === undefined && burst === undefined ? {} : { rateLimit: rateLimit() }),
+    ...(budget === undefined ? {} : { budgetUsd: budget === NONE ? null : budget }),
+    ...(expires === undefined ? {} : { expiresAt: expires === NONE ? null : expires }),
+  }
+  if (Object.keys(changes).length === 0)
+    throw new UsageError('key change takes what to change; see larkway key --help')
+  const options = { command: 'key change', config: values.config, flags: FLAG_NAMES }
+  const { prefix, workspace } = await withAdmin(context, options, ({ actor, admin }) =>
+    changeKey(actor, { id, workspace: null }, changes, admin),
+  )
+  context.print(`${id} (${prefix}…, ${workspace}) is changed\n`)
+}
+
+const OVERLAP_SECONDS = 24 * 3_600
+
+/** Gives a key a new secret, and prints it. It is stored nowhere else. */
+async function rotate(args: readonly string[], context: CliContext): Promise<void> {
+  const { values, positionals } = parse(args, { config: text, overlap: text }, 1)
+  const id = idOf('key rotate', positionals)
+  const overlap =
+    values.overlap === '0' ? 0 : (whole('overlap', values.overlap, OVERLAP_SECONDS_MAX) ?? OVERLAP_SECONDS)
+  const options = { command: 'key rotate', config: values.config, flags: { overlap_seconds: '--overlap' } }
+  const { plain, stored } = await withAdmin(context, options, ({ actor, admin }) =>
+    rotateKey(actor, { id, workspace: null }, overlap, admin),
+  )
+  const { former } = stored
+  const old = former === undefined ? 'refused' : `${former.prefix}… until ${rfc3339(former.untilMs)}`
+  context.print(`key  ${plain}\nid   ${id}\nold  ${old}\n`)
+}
+
+function idOf(command: string, [id]: readonly string[]): string {
+  if (id === undefined) throw new UsageError(`${command} takes the id of a key; see larkway key list`)
+  if (looksLikeKey(id)) throw new UsageError(`${command} takes the id of the key, not the key itself`)
+  return id
+}
+
 /** Revokes a key. The state is read before the configuration, so a leaked key can be revoked while that is broken. */
 async function revoke(args: readonly string[], context: CliContext): Promise<void> {
   const { values, positionals } = parse(args, { config: { type: 'string' } }, 1)
-  const [id] = positionals
-  if (id === undefined) throw new UsageError('key revoke takes the id of a key; see larkway key list')
-  if (looksLikeKey(id)) throw new UsageError('key revoke takes the id of the key, not the key itself')
+  const id = idOf('key revoke', positionals)
   const options = { command: 'key revoke', config: values.config }
   const { prefix, workspace, revokedAtMs } = await withAdmin(context, options, ({ actor, admin }) =>
     revokeKey(actor, { id, workspace: null }, admin),
@@ -132,10 +202,11 @@ async function revoke(args: readonly string[], context: CliContext): Promise<voi
 const LIST_FLAGS = { workspace: text, config: text, json: { type: 'boolean' } } as const
 
 /** A key as it is listed; of the key itself only the prefix, where that is known. */
-type Row = Omit<StoredKey, 'sha256' | 'prefix' | 'createdAtMs' | 'kind'> & {
+type Row = Omit<StoredKey, 'sha256' | 'prefix' | 'createdAtMs' | 'kind' | 'former'> & {
   readonly source: 'file' | 'state'
   readonly prefix: string | null
   readonly createdAtMs: number | null
+  readonly former: { readonly prefix: string; readonly until: string | undefined } | null
   readonly state: 'active' | 'revoked' | 'expired' | 'unserved'
 }
 
@@ -162,14 +233,18 @@ function fileRows({ keys }: Snapshot): Row[] {
     prefix: null,
     createdAtMs: null,
     revokedAtMs: null,
+    former: null,
     state: isExpired(key.expiresAtMs) ? 'expired' : 'active',
   }))
 }
 
-function storedRow({ sha256: _, kind: _kind, ...key }: StoredKey, { apps }: Snapshot): Row {
+function storedRow({ sha256: _, kind: _kind, former, ...key }: StoredKey, { apps }: Snapshot): Row {
   const served = apps.get(key.workspace)?.has(key.app) === true
   const ended = key.revokedAtMs !== null ? 'revoked' : isExpired(key.expiresAtMs) ? 'expired' : null
-  return { ...key, source: 'state', state: ended ?? (served ? 'active' : 'unserved') }
+  const state = ended ?? (served ? 'active' : 'unserved')
+  const isTaken = former !== undefined && ended === null && !isExpired(former.untilMs)
+  const beside = isTaken ? { prefix: former.prefix, until: rfc3339(former.untilMs) } : null
+  return { ...key, source: 'state', former: beside, state }
 }
 
 function isExpired(expiresAtMs: number | null): boolean {

@@ -41,6 +41,10 @@ export interface TranscriptionOptions {
   readonly seed: number | null
   /** The provider is to cut the audio into pieces as it thinks best; absent: nothing was said of it. */
   readonly chunking_strategy?: 'auto'
+  /** Sounds that are no speech are to be told, as words of the kind `event`; absent: nobody asks for them. */
+  readonly audio_events?: boolean
+  /** The times of the characters of words are required; absent: nobody asks for them. */
+  readonly character_times?: true
 }
 
 /** Options that an entry may lack without harm: dropped, with a warning that names them. */
@@ -51,6 +55,7 @@ export const HINTS = [
   'smart_formatting',
   'profanity_filter',
   'detect_language',
+  'audio_events',
 ] as const
 export type Hint = (typeof HINTS)[number]
 
@@ -67,10 +72,11 @@ export const FEATURES = [
 export type Feature = (typeof FEATURES)[number]
 
 /**
- * Features that speech may require. Whether an entry keeps them is a matter of its protocol, not of its model.
+ * Features that speech, or a transcript, may require. Whether an entry keeps them is a matter of its protocol, not of
+ * its model.
  */
-export const SPEECH_FEATURES = ['character_timestamps'] as const
-export type SpeechFeature = (typeof SPEECH_FEATURES)[number]
+export const PROTOCOL_FEATURES = ['character_timestamps'] as const
+export type ProtocolFeature = (typeof PROTOCOL_FEATURES)[number]
 
 export interface TranscriptionCall {
   readonly audio: Audio
@@ -157,6 +163,10 @@ export interface Word {
   readonly speaker?: string
   readonly channel?: number
   readonly confidence?: number
+  /** A sound that is no speech, as `(laughter)`; absent: it is a word. */
+  readonly kind?: 'event'
+  /** Only where the call requires them. */
+  readonly characters?: CharacterTimes
 }
 
 export interface TranscriptionResult {

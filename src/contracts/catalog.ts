@@ -1,4 +1,5 @@
 import type { Limits } from '../limits.ts'
+import type { AlertTerms } from './alerts.ts'
 import type { Capability } from './calls.ts'
 import type { AccountTerms } from './ledger.ts'
 import type { TranscriptionTask } from './operations.ts'
@@ -111,6 +112,8 @@ export interface Entry {
   /** Its provider is sent audio while it is still coming, where that cannot be billed before its end. */
   readonly cutThrough: boolean
   readonly options: Readonly<Record<string, unknown>>
+  /** Last day of its model as the configuration says it, `2027-01-31`; absent: it does not. */
+  readonly endsOn?: string
 }
 
 /** How long and how much of the speech of a route is kept. */
@@ -148,6 +151,32 @@ export interface Route {
   readonly entries: readonly Entry[]
 }
 
+/** What one end user may spend and ask. */
+export interface EndUserTerms {
+  /** Cap per calendar month in UTC, micro-USD; null: none. */
+  readonly budgetMicros: number | null
+  /** Null: only the key is limited. */
+  readonly rateLimit: RateLimit | null
+}
+
+/** What a workspace says of its end users: the customers of its own for whom it makes calls. */
+export interface EndUserSettings {
+  /** They are known by a keyed hash of what callers send, and by nothing else. */
+  readonly isHashed: boolean
+  readonly terms: EndUserTerms
+  /** Terms of single ones, by the id as it is kept. */
+  readonly overrides: ReadonlyMap<string, EndUserTerms>
+}
+
+/** An end user, of whom nothing is kept in the process but for its calls under way. */
+export interface EndUser {
+  /** As it is kept: what the caller sent, or its keyed hash. */
+  readonly id: string
+  /** Names its counters: a digest of the id in base64url. */
+  readonly account: string
+  readonly terms: EndUserTerms
+}
+
 export interface Purpose {
   readonly purpose: string
   readonly description: string
@@ -169,6 +198,8 @@ export interface Principal {
     readonly terms: AccountTerms
     /** What all of its calls demand of the entries; absent: nothing. */
     readonly require?: Requirements
+    /** Absent: they are known as callers name them, and not limited. */
+    readonly endUsers?: EndUserSettings
   }
   readonly app: { readonly id: string }
   readonly key: {
@@ -206,7 +237,13 @@ export interface Snapshot {
   /** Rate limit of keys that have none of their own. */
   readonly rateLimit: RateLimit
   readonly audioUrlDomains: readonly string[]
+  /** Absent: nothing is watched. */
+  readonly alerts?: AlertTerms
+  /** What metrics tell tenants apart by, and how many of them; absent: they do not. */
+  readonly tenantLabels?: { readonly labels: readonly TenantLabel[]; readonly most: number }
 }
+
+export type TenantLabel = 'workspace' | 'app'
 
 /** Principals of API keys: of those in the configuration and those in the state. */
 export interface ApiKeys {

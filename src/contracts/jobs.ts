@@ -43,6 +43,8 @@ export interface JobSpec {
   readonly keyId: string
   /** Cap of that key per calendar month in UTC, micro-USD; null: none. */
   readonly keyBudgetMicros: number | null
+  /** Whom it is for, by the id as it is kept; absent: the caller has not said. */
+  readonly endUser?: string
   /** Id of the submission; becomes the `id` of the result's envelope. */
   readonly requestId: string
   /** W3C trace context of the submission; null: none. */
@@ -211,6 +213,8 @@ export interface JobProgress {
   readonly audio: Audio | null
   /** A job at a provider, which is paid for: it is looked after, not made again. */
   readonly upstream: UpstreamProgress | null
+  /** What earlier runs of the job were charged, micro-USD; absent: nothing. */
+  readonly chargedMicros?: number
 }
 
 export interface UpstreamProgress {

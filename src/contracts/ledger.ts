@@ -50,6 +50,13 @@ export interface Beginning {
   readonly claim?: JobClaim
 }
 
+export interface EndUserBudget {
+  /** As `EndUser.account`. */
+  readonly account: string
+  /** Cap per calendar month in UTC. */
+  readonly budgetMicros: number
+}
+
 export interface SlotClaim {
   /** Lower-case hex. */
   readonly id: string
@@ -70,6 +77,8 @@ export interface ReservationTerms {
   readonly platformMicros: number
   /** Counted against the budgets, and as spent this month. */
   readonly spendMicros: number
+  /** The end user whose spending it is as well; absent: none has a budget. Never of a lease. */
+  readonly endUser?: EndUserBudget
   /** A reservation that is not settled after this long stays charged as it is, and is counted as expired. */
   readonly leaseMs: number
 }
@@ -93,7 +102,7 @@ export type Begun =
   | { readonly state: 'refused'; readonly why: Shortage | 'voided' }
 
 /** trial: the workspace has one, it is used up or over, and there were never credits. */
-export type Shortage = 'credits' | 'trial' | 'key_budget' | 'workspace_budget'
+export type Shortage = 'credits' | 'trial' | 'key_budget' | 'workspace_budget' | 'end_user_budget'
 
 export type SlotView =
   | { readonly state: 'free' }
@@ -105,6 +114,8 @@ export interface Settlement {
   readonly slot: { readonly id: string; readonly end: SlotEnd } | null
   /** Final cost of the call; null when nothing was reserved. */
   readonly charge: Charge | null
+  /** Account of the end user, with whom it may have begun. */
+  readonly endUser?: string
   /** As it began. */
   readonly claim?: JobClaim
 }
@@ -178,6 +189,8 @@ export interface Settled {
 /** With a claim, only that claim is kept from beginning. */
 export type Cancellation = Pick<Beginning, 'token' | 'workspace' | 'claim'> & {
   readonly slotId: string | null
+  /** As of a settlement. */
+  readonly endUser?: string
 }
 
 /** An answer as it is replayed. */

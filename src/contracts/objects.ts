@@ -1,5 +1,14 @@
 /** Purpose of an object; lifecycle rules of an S3 store can name these prefixes. */
-export type ObjectKind = 'spool' | 'upload' | 'job' | 'result' | 'slot' | 'cache' | 'pair'
+export type ObjectKind =
+  | 'spool'
+  | 'upload'
+  | 'job'
+  | 'result'
+  | 'slot'
+  | 'cache'
+  | 'pair'
+  | 'usage'
+  | 'aggregate'
 
 export interface ObjectInfo {
   readonly key: string
@@ -19,7 +28,8 @@ export interface PartUpload {
 
 /**
  * The object store. Two implementations (a folder, any S3-compatible server) behind one contract suite. Keys are
- * `<kind>/<workspace>/<id>/<attempt>`; nothing is overwritten but objects of kind `cache`, which are replaced whole.
+ * `<kind>/<workspace>/<id>/<attempt>`, those of usage `usage/date=<day>/<name>.parquet` and `aggregate/<day>/<name>`.
+ * Nothing is overwritten but objects of the kinds `cache`, `usage` and `aggregate`, which are replaced whole.
  *
  * Every method throws GatewayError DEPENDENCY_UNAVAILABLE when the store fails or does not answer in time, and the
  * signal's reason when aborted.

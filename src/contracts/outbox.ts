@@ -1,20 +1,26 @@
 import type { JobStatus } from './jobs.ts'
 
-/** The announcement of a job's end, to be delivered to the workspace's webhook or to the job's own callback. */
+/**
+ * The announcement of a job's end, to be delivered to the workspace's webhook or to the job's own callback; or what is
+ * told of an incident, to be delivered to the webhook of alerts.
+ */
 export interface WebhookEvent {
   /** `evt_…`, of a callback `cbk_…`: the same over all attempts. */
   readonly id: string
+  /** Of an alert it is the event's own. */
   readonly jobId: string
   readonly workspace: string
-  readonly status: Extract<JobStatus, 'succeeded' | 'failed' | 'cancelled'>
+  readonly status: Extract<JobStatus, 'succeeded' | 'failed' | 'cancelled'> | 'alert'
   /** When the job ended, epoch milliseconds. */
   readonly occurredAtMs: number
   /** Deliveries that were begun, this one included once it is claimed. */
   readonly attempts: number
+  /** JSON, of an alert. Absent: it is made of what stands here. */
+  readonly body?: string
 }
 
 /** An event that waits for its next attempt, or that was given up. */
-export interface EventView extends WebhookEvent {
+export interface EventView extends Omit<WebhookEvent, 'body'> {
   /** When it is tried next, epoch milliseconds; null: it was given up. */
   readonly nextAttemptAtMs: number | null
   /** Why the last attempt failed, in our words; null: no attempt was made. */
@@ -39,9 +45,14 @@ export type EventEnding =
   /** Kept for operators for `keepMs`. */
   | { readonly state: 'given_up'; readonly reason: string; readonly keepMs: number }
 
+export interface GivenUp {
+  readonly workspace: string
+  readonly events: number
+}
+
 /**
- * Events of jobs that have ended, each delivered at least once. They are written by the step that ends their job. Times
- * and failures as in `Jobs`.
+ * Events of jobs that have ended and of alerts, each delivered at least once. They are written by the step that ends
+ * their job or changes their incident. Times and failures as in `Jobs`.
  */
 export interface Outbox {
   /** Events whose time has come, workspaces in turn; those to which the last attempt failed behind the others. */
@@ -55,4 +66,6 @@ export interface Outbox {
    * the record of its job is kept. @returns false when there is none
    */
   redeliver(jobId: string): Promise<boolean>
+  /** How many events of each workspace were given up and are kept past a moment; of very many, some thousands. */
+  givenUp(keptPastMs: number): Promise<readonly GivenUp[]>
 }

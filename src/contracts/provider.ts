@@ -31,6 +31,11 @@ export interface Target {
    * send it instead of the bytes. Never logged.
    */
   readonly audioUrl?: string
+  /**
+   * What the entry promises of the content: a protocol that has to ask its provider for that does so with every
+   * request that brings content. Absent: nothing is known.
+   */
+  readonly promises?: Pick<Residency, 'retention' | 'training'>
 }
 
 /** Next step of an operation. `state` is plain JSON, so that a job can persist it and continue on another node. */
@@ -108,7 +113,7 @@ export interface Operation<Call, Result, Delta = never> {
    * when a warning of the result begins with `seed:`.
    */
   readonly takesSeed?: boolean
-  /** Of speech: it keeps `times` of a call; absent: an answer of it has none. */
+  /** It keeps the times of characters that a call asks for; absent: an answer of it has none. */
   readonly tellsTimes?: true
   /**
    * The first request orders something that costs money and takes long, so that it must never be made twice: once it

@@ -24,13 +24,17 @@ export interface RateDecision {
 
 export interface Take {
   readonly workspace: string
+  /** Names the bucket: the id of an API key, or what stands for an end user, unique over all workspaces. */
   readonly keyId: string
   readonly limit: RateLimit
   /** Idempotency slot to look at in the same trip; null: none. */
   readonly slotId: string | null
 }
 
-/** Token bucket per key (GCRA). Never throws or rejects: without Redis each node limits by itself. */
+/**
+ * Token bucket per key and per end user that is limited (GCRA). Never throws or rejects: without Redis each node limits
+ * by itself.
+ */
 export interface RateLimiter {
   /** At once where no trip is needed: the node holds a token of this key. */
   take(take: Take): RateDecision | Promise<RateDecision>

@@ -1,13 +1,16 @@
 import type { GatewayError } from '../errors.ts'
-import type { Principal } from './catalog.ts'
+import type { EndUser, Principal } from './catalog.ts'
 import type { Job } from './jobs.ts'
 import type { SessionFacts } from './live.ts'
+import type { OperationName } from './operations.ts'
 import type { Failure } from './upstream.ts'
 
 /** One attempt at an entry, for the log, the recorder and `details.attempts`. */
 export interface AttemptRecord {
   readonly provider: string
   readonly model: string
+  /** Where the entry handles content, as far as that is declared. */
+  readonly region?: string | undefined
   /** Which of the provider's replicas, by its place in `base_urls`; null: it has one address. */
   readonly replica: number | null
   readonly status: number | null
@@ -27,6 +30,8 @@ interface Consumption {
 export interface EndedCall extends Consumption {
   /** Null: the caller was not authenticated. */
   readonly principal: Principal | null
+  /** Whom the call was for; null: the caller has not said. Not for logs, spans and metrics. */
+  readonly endUser: EndUser | null
   /** Name of the route of `policyVersionId`; null where only the version is known. */
   readonly route: string | null
   readonly policyVersionId: string | null
@@ -43,10 +48,22 @@ export interface EndedCall extends Consumption {
   readonly upstreamWaitMs: number
   /** Consumption of an attempt whose end nobody saw; null: there is none. */
   readonly estimate: { metered(): Consumption } | null
+  /** Null: it ended before one was known. */
+  readonly operation: OperationName | null
   /** Job that the request is about; null: none. */
   readonly jobId: string | null
   /** What became of a live session; null: it is none. */
   readonly live: SessionFacts | null
+  /** Id of that session. */
+  readonly sessionId: string | null
+  /** What its reservations were settled at so far, micro-USD. */
+  readonly chargedMicros: number
+  /** Whether none is to be settled still. */
+  readonly isSettled: boolean
+  /** @param listener called when the last of them is settled, as often as that happens */
+  onSettled(listener: (() => void) | null): void
+  /** Null: there is no tracing. */
+  readonly trace: { readonly traceId: string } | null
   /** What became of an attempt that was begun while its audio came; null: none was. */
   readonly cutThrough: 'used' | 'dropped' | null
   /** Whether the answer is speech that was made for another call; null: its route keeps none. */
@@ -65,6 +82,8 @@ export interface EndedExchange {
   /** Null until the answer is on its way. */
   readonly status: number | null
   readonly elapsedMs: number
+  /** When the first byte of a streamed answer was on its way; null before, and for a whole one. */
+  readonly firstByteMs: number | null
   /** Milliseconds of them in which the body arrived. */
   readonly bodyMs: number
   readonly receivedBytes: number
@@ -83,7 +102,37 @@ export interface Recorder {
   /** The call has ended, after its client left. */
   wentOn(exchange: EndedExchange, call: EndedCall): void
   /** A run of a job is over. */
-  ran(job: RecordedJob, call: EndedCall, milliseconds: number): void
+  ran(job: RecordedJob, call: EndedCall, run: EndedRun): void
 }
 
-export type RecordedJob = Pick<Job, 'id' | 'requestId' | 'workspace' | 'app' | 'keyId'>
+export type RecordedJob = Pick<
+  Job,
+  'id' | 'requestId' | 'workspace' | 'app' | 'keyId' | 'endpoint' | 'createdAtMs'
+>
+
+/** A run of a job that is over. */
+export interface EndedRun {
+  readonly milliseconds: number
+  /** Status of the job after it; `lost`: another worker has it, `unknown`: the state could not be told. */
+  readonly became: Job['status'] | 'lost' | 'unknown'
+  /** What all runs of the job together were charged, micro-USD. */
+  readonly chargedMicros: number
+}
+
+/** A call that goes on. */
+export type OpenCall = EndedCall & {
+  /** Null: it is of a job, or a part of another. */
+  readonly exchange: EndedExchange | null
+}
+
+/** Keeps records of calls safe before their money is settled in the state. None of its methods throws. */
+export interface UsageKeeper {
+  /**
+   * A call was charged.
+   *
+   * @param isSettling the state is told now; else some time after `beforeReport`
+   */
+  charged(call: OpenCall, isSettling: boolean): void
+  /** The state is told now what calls came to that were charged before. */
+  beforeReport(): void
+}

@@ -1,3 +1,4 @@
+import type { Alerts } from './alerts.ts'
 import type { CatalogStore } from './catalog-store.ts'
 import type { ConsoleState } from './console.ts'
 import type { Jobs } from './jobs.ts'
@@ -19,6 +20,7 @@ export interface State {
   readonly settings: WorkspaceSettings
   readonly jobs: Jobs
   readonly outbox: Outbox
+  readonly alerts: Alerts
   readonly catalog: CatalogStore
   readonly console: ConsoleState
   /** True when the state can be reached. Never throws. */

@@ -20,8 +20,17 @@ export interface StoredKey {
   readonly expiresAtMs: number | null
   readonly createdAtMs: number
   readonly revokedAtMs: number | null
+  /** The key that it was before it was rotated, while that is taken too; absent: it was not, or that is long over. */
+  readonly former?: FormerKey
   /** Marks a key that the playground has made for itself; absent: a key that somebody made. */
   readonly kind?: 'playground'
+}
+
+/** What is kept of a key that another has taken the place of. */
+export interface FormerKey {
+  readonly sha256: string
+  readonly prefix: string
+  readonly untilMs: number
 }
 
 /**
@@ -31,6 +40,13 @@ export interface StoredKey {
 export interface StoredKeys {
   /** Idempotent by the id. */
   create(key: StoredKey): Promise<void>
+  /**
+   * Puts a key in the place of the one with its id, unless any key has changed since `version` was read, or there is
+   * none with the id. Leaves alone whether it is revoked.
+   *
+   * @returns whether it did
+   */
+  replace(key: StoredKey, version: string): Promise<boolean>
   /** The key as it is then; null: there is none with this id. Revoking twice keeps the first time. */
   revoke(id: string): Promise<StoredKey | null>
   /**
@@ -40,6 +56,6 @@ export interface StoredKeys {
   forget(id: string): Promise<void>
   /** All of them, the revoked ones too, oldest first. */
   list(): Promise<readonly StoredKey[]>
-  /** Changes with every `create` and `revoke`, by whichever process. */
+  /** Changes with every `create`, `replace` and `revoke`, by whichever process. */
   version(): Promise<string>
 }

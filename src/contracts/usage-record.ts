@@ -29,7 +29,11 @@ export const USAGE_COLUMNS = [
     '`transcription`, `speech`, `chat`, …; null where it failed before one was known.',
     null,
   ),
-  column('endpoint', 'word', 'Method and path as the table of endpoints has them.'),
+  column(
+    'endpoint',
+    'word',
+    'Method and path as the table of endpoints has them; of a job the endpoint that it names.',
+  ),
   column('route', 'word', 'Route that served it, or would have.', null),
   column('policy_version_id', 'word', 'Version of that route.', null),
   column('provider', 'word', 'Provider that was tried last.', null),

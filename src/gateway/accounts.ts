@@ -9,6 +9,7 @@ import type {
   Settlement,
   UsageBatch,
 } from '../contracts/ledger.ts'
+import type { UsageKeeper } from '../contracts/recorder.ts'
 import { newId } from '../ids.ts'
 import type { Logger } from '../log.ts'
 import type { MoneyLeases } from './money-leases.ts'
@@ -192,13 +193,19 @@ export interface UsageBuffer {
   close(): Promise<void>
 }
 
-export function createUsageBuffer(accounts: Pick<Accounts, 'addUsage'>, log: Logger): UsageBuffer {
-  return new BatchingUsageBuffer(accounts, log)
+/** @param keeper absent: no record is kept of what calls came to */
+export function createUsageBuffer(
+  accounts: Pick<Accounts, 'addUsage'>,
+  log: Logger,
+  keeper?: UsageKeeper,
+): UsageBuffer {
+  return new BatchingUsageBuffer(accounts, log, keeper)
 }
 
 class BatchingUsageBuffer implements UsageBuffer {
   readonly #accounts: Pick<Accounts, 'addUsage'>
   readonly #log: Logger
+  readonly #keeper: UsageKeeper | undefined
   /** Workspace → key → micro-USD. */
   #noted = new Map<string, Map<string, number>>()
   /** A batch that the state may have taken: it is sent again unchanged, under its token. */
@@ -206,9 +213,10 @@ class BatchingUsageBuffer implements UsageBuffer {
   #timer: NodeJS.Timeout | null = null
   #flushing: Promise<void> = Promise.resolve()
 
-  constructor(accounts: Pick<Accounts, 'addUsage'>, log: Logger) {
+  constructor(accounts: Pick<Accounts, 'addUsage'>, log: Logger, keeper: UsageKeeper | undefined) {
     this.#accounts = accounts
     this.#log = log
+    this.#keeper = keeper
   }
 
   note(workspace: string, keyId: string, micros: number): void {
@@ -238,6 +246,7 @@ class BatchingUsageBuffer implements UsageBuffer {
 
   async #flush(): Promise<void> {
     const wasAway = this.#unsure !== null
+    if (this.#noted.size > 0) this.#keeper?.beforeReport()
     const batches = [...(this.#unsure === null ? [] : [this.#unsure]), ...this.#takeNoted()]
     this.#unsure = null
     for (const [index, batch] of batches.entries()) {

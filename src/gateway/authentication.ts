@@ -5,6 +5,7 @@ import type { OperationName } from '../contracts/operations.ts'
 import type { RateDecision } from '../contracts/rate-limit.ts'
 import { GatewayError } from '../errors.ts'
 import type { AdmittedContext, CallContext } from './call-context.ts'
+import { noteEndUser } from './end-users.ts'
 import { slotIdOf } from './idempotency.ts'
 import type { Services } from './services.ts'
 
@@ -16,6 +17,8 @@ export interface AdmissionOptions {
   readonly scope?: Scope
   /** The caller's idempotency key, where the operation honours one in the ledger of calls. */
   readonly idempotency?: IdempotencyKey | undefined
+  /** Whom the call is for, out of the header; undefined: it was not sent. */
+  readonly endUser?: string | undefined
 }
 
 export interface IdempotencyKey {
@@ -30,13 +33,14 @@ export interface IdempotencyKey {
  * @throws GatewayError, or rejects with it, of `authenticate` and `takeToken`, PERMISSION_DENIED
  */
 export function admit(
-  services: Pick<Services, 'keys' | 'state'>,
+  services: Pick<Services, 'keys' | 'state' | 'endUserHash'>,
   context: CallContext,
   authorization: string | undefined,
-  { scope = 'inference', idempotency }: AdmissionOptions = {},
+  { scope = 'inference', idempotency, endUser }: AdmissionOptions = {},
 ): AdmittedContext | Promise<AdmittedContext> {
   const admitted = authenticate(services.keys, context, authorization)
   requireScope(admitted.principal, scope)
+  noteEndUser(services, admitted, endUser)
   const taken = takeToken(services, admitted, idempotency)
   return taken === undefined ? admitted : taken.then(() => admitted)
 }
@@ -122,8 +126,8 @@ function unauthenticated(): GatewayError {
 }
 
 /**
- * Takes one token of the key's bucket and, in the same trip, looks at the slot of the idempotency key. Leaves the
- * rate-limit headers and the slot on the context.
+ * Takes one token of the key's bucket and, in the same trip, looks at the slot of the idempotency key; then one of the
+ * end user's bucket, where it has one. Leaves the rate-limit headers and the slot on the context.
  *
  * @returns undefined when that was decided at once
  * @throws  GatewayError RATE_LIMITED
@@ -142,8 +146,38 @@ export function takeToken(
     limit: key.rateLimit,
     slotId,
   })
-  if (decision instanceof Promise) return decision.then((later) => noteDecision(context, later, slotId))
+  if (decision instanceof Promise)
+    return decision.then((later) => {
+      noteDecision(context, later, slotId)
+      return takeEndUserToken({ state }, context)
+    })
   noteDecision(context, decision, slotId)
+  return takeEndUserToken({ state }, context)
+}
+
+/**
+ * Takes one token of the bucket of the end user whom the call is for, where its workspace gives it one.
+ *
+ * @returns undefined when that was decided at once
+ * @throws  GatewayError RATE_LIMITED
+ */
+export function takeEndUserToken(
+  { state }: Pick<Services, 'state'>,
+  { endUser, principal: { workspace } }: AdmittedContext,
+): undefined | Promise<void> {
+  const limit = endUser?.terms.rateLimit ?? null
+  if (endUser === null || limit === null) return undefined
+  const keyId = `end-user:${workspace.id}:${endUser.account}`
+  const decision = state.rateLimiter.take({ workspace: workspace.id, keyId, limit, slotId: null })
+  if (decision instanceof Promise) return decision.then(requireEndUserToken)
+  requireEndUserToken(decision)
+}
+
+/** The headers tell of the key alone: a client that sees its end users' figures there would slow down for all. */
+function requireEndUserToken({ allowed, retryAfterMs }: RateDecision): void {
+  if (allowed) return
+  const details = { rate_limit: 'end_user' }
+  throw new GatewayError('RATE_LIMITED', 'too many requests for this end user', { retryAfterMs, details })
 }
 
 /** @throws GatewayError RATE_LIMITED */

@@ -1,7 +1,8 @@
 import type { CancelSignal } from '../cancellation.ts'
-import type { Entry, Principal, Route } from '../contracts/catalog.ts'
+import type { EndUser, Entry, Principal, Route } from '../contracts/catalog.ts'
 import type { SessionFacts } from '../contracts/live.ts'
-import type { AttemptRecord } from '../contracts/recorder.ts'
+import type { OperationName } from '../contracts/operations.ts'
+import type { AttemptRecord, EndedExchange } from '../contracts/recorder.ts'
 import type { Trace } from '../contracts/tracing.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Metered, Usage } from './meter.ts'
@@ -15,8 +16,10 @@ export interface SlotSeen {
 }
 
 /** Origin of a call: an HTTP exchange, or a claim of a job. */
-export interface CallOrigin {
+export interface CallOrigin extends Partial<EndedExchange> {
   readonly requestId: string
+  /** The call that this one is a part of, such as a live session; absent: none. What it costs is that one's, too. */
+  readonly partOf?: CallContext
   /** Aborts when nobody waits for the call any more. Made when it is first read, which most requests never do. */
   readonly signal: CancelSignal
 }
@@ -35,10 +38,14 @@ export class CallContext {
   readonly headers: Record<string, string> = {}
   /** Null until the caller is authenticated. */
   principal: Principal | null = null
+  /** Whom the call is for; null: the caller has not said. */
+  endUser: EndUser | null = null
   /** Slot of the caller's idempotency key; null without one. */
   slot: SlotSeen | null = null
   /** The answer is one that was given before. */
   replayed = false
+  /** Null until it is known. */
+  operation: OperationName | null = null
   /** The job that the request is about; null: none. */
   jobId: string | null = null
   policyVersionId: string | null = null
@@ -67,6 +74,12 @@ export class CallContext {
   estimate: { readonly entry: Entry; metered(): Metered } | null = null
   /** What became of a live session, beside what every call has; null: it is none. */
   live: SessionFacts | null = null
+  /** Id of the live session; null: it is none. */
+  sessionId: string | null = null
+  /** What its reservations were settled at so far, micro-USD. */
+  chargedMicros = 0
+  #unsettled = 0
+  #onSettled: (() => void) | null = null
   /** Why the call failed, also after the beginning of a streamed answer; null: it did not. */
   failure: GatewayError | null = null
 
@@ -85,10 +98,59 @@ export class CallContext {
     return this.#origin.signal
   }
 
+  /** The exchange that the call came by; null: it is of a job, or a part of another. */
+  get exchange(): EndedExchange | null {
+    return this.#origin.pattern === undefined ? null : (this.#origin as EndedExchange)
+  }
+
+  /** The call that this one is a part of, or itself. */
+  get whole(): CallContext {
+    return this.#origin.partOf?.whole ?? this
+  }
+
+  /** Whether no reservation of the call is to be settled still. */
+  get isSettled(): boolean {
+    return this.#unsettled === 0
+  }
+
+  /** Money may be charged from now on, until `settled` is called as often. */
+  reserved(): void {
+    this.#unsettled += 1
+    this.#origin.partOf?.reserved()
+  }
+
+  /** @param micros what a reservation is settled at, micro-USD */
+  charged(micros: number): void {
+    this.chargedMicros += micros
+    this.#origin.partOf?.charged(micros)
+  }
+
+  /** A reservation has come to its end. */
+  settled(): void {
+    this.#unsettled -= 1
+    if (this.#unsettled === 0 && this.#onSettled !== null) this.#onSettled()
+    this.#origin.partOf?.settled()
+  }
+
+  /** @param listener called when the last reservation is settled, as often as that happens */
+  onSettled(listener: (() => void) | null): void {
+    this.#onSettled = listener
+  }
+
   /** The same context, of a call whose caller is known from now on. */
   identify(principal: Principal): AdmittedContext {
     this.principal = principal
     return this as AdmittedContext
+  }
+
+  /**
+   * The context of a call that is made for this one, and metered by itself: of the same caller and end user. What it is
+   * charged is this one's, too.
+   */
+  within(this: AdmittedContext, signal: CancelSignal): AdmittedContext {
+    const context = new CallContext({ requestId: this.id, signal, partOf: this }, this.traceparent)
+    context.endUser = this.endUser
+    return context.identify(this.principal)
   }
 
   /** Records the route that serves the call, or would have. */

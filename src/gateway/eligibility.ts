@@ -3,10 +3,10 @@ import {
   type Feature,
   HINTS,
   type Hint,
+  PROTOCOL_FEATURES,
+  type ProtocolFeature,
   type Redaction,
-  SPEECH_FEATURES,
   type SpeechCall,
-  type SpeechFeature,
   type TranscriptionCall,
   type TranscriptionOptions,
 } from '../contracts/calls.ts'
@@ -36,8 +36,8 @@ import { type Exclusion, overLimit } from './verdict.ts'
 export interface Demand extends TranscriptionDemand {
   readonly call: Call
   readonly capabilities: readonly Capability[]
-  /** What it requires of speech. */
-  readonly speechFeatures: readonly SpeechFeature[]
+  /** What it requires of the protocol of an entry. */
+  readonly protocolFeatures: readonly ProtocolFeature[]
   /** Capabilities among them that the plan of the workspace does not include. */
   readonly unentitled: readonly Capability[]
   readonly workspace: Principal['workspace']
@@ -60,7 +60,7 @@ export function demandOf(
       unentitled,
       workspace,
       require,
-      speechFeatures: call.operation === 'speech' && call.payload.times === true ? SPEECH_FEATURES : NONE,
+      protocolFeatures: call.operation === 'speech' && call.payload.times === true ? PROTOCOL_FEATURES : NONE,
       features: NONE,
       redactions: NONE,
       language: null,
@@ -72,7 +72,7 @@ export function demandOf(
     unentitled,
     workspace,
     require,
-    speechFeatures: NONE,
+    protocolFeatures: options.character_times === true ? PROTOCOL_FEATURES : NONE,
     features: requiredFeatures(options),
     redactions: options.redaction,
     language: knownLanguage(options),
@@ -146,10 +146,14 @@ function liveExclusion({ facts }: Entry, provider: Provider | undefined, { call 
   return featuresMissing({ missing: ['realtime'] })
 }
 
-/** Excludes speech with times from a protocol that tells none. */
-function timesExclusion(provider: Provider | undefined, { speechFeatures }: Demand): Exclusion | null {
-  if (speechFeatures.length === 0 || provider?.speech?.tellsTimes === true) return null
-  return featuresMissing({ missing: speechFeatures })
+/** Excludes what requires the times of characters from a protocol that tells none. */
+function timesExclusion(
+  provider: Provider | undefined,
+  { call, protocolFeatures }: Demand,
+): Exclusion | null {
+  if (protocolFeatures.length === 0) return null
+  if (!isLive(call) && operationOf(provider, call.operation)?.tellsTimes === true) return null
+  return featuresMissing({ missing: protocolFeatures })
 }
 
 /** Whether an entry may serve workspaces of a plan; one that names no plans serves all. */
@@ -370,7 +374,7 @@ function featuresMissing(lack: Partial<Extract<Exclusion, { readonly why: 'featu
  * with the required features. Among conflicting hints the last one gives way.
  */
 export function unheededHints(facts: ModelFacts, options: TranscriptionOptions): Hint[] {
-  const given = HINTS.filter((hint) => options[hint] !== null && options[hint] !== false)
+  const given = HINTS.filter((hint) => (options[hint] ?? false) !== false)
   if (given.length === 0) return []
   const language = knownLanguage(options)
   const heeded = new Set<Feature | Hint>(
@@ -427,8 +431,12 @@ export function targetOf(entry: Entry, placed: PlacedAttempt | null = null): Tar
   if (placed !== null) return placedTarget(entry, placed)
   const known = targets.get(entry)
   if (known !== undefined) return known
-  const { provider, model, options } = entry
-  const target = { model, baseUrl: provider.baseUrl, credential: provider.credential, options }
+  const { provider, model, options, facts } = entry
+  const { retention, training } = facts
+  const promises =
+    retention === undefined && training === undefined ? {} : { promises: { retention, training } }
+  const { baseUrl, credential } = provider
+  const target: Target = { model, baseUrl, credential, options, ...promises }
   targets.set(entry, target)
   return target
 }

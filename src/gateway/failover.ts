@@ -332,6 +332,10 @@ class AttemptRecorder implements AttemptRecord {
     return this.#candidate
   }
 
+  get region(): string | undefined {
+    return this.#candidate.entry.facts.region
+  }
+
   get provider(): string {
     return this.#candidate.entry.provider.name
   }

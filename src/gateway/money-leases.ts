@@ -1,5 +1,6 @@
 import type { Principal } from '../contracts/catalog.ts'
 import type { CallLedger, Charge, Leasing, ReservationTerms } from '../contracts/ledger.ts'
+import type { UsageKeeper } from '../contracts/recorder.ts'
 import { newId } from '../ids.ts'
 import type { Logger } from '../log.ts'
 
@@ -73,6 +74,8 @@ export interface LeaseParts {
   /** Takes back a beginning whose answer was lost. */
   readonly settlements: { cancel(cancellation: { token: string; workspace: string; slotId: null }): void }
   readonly log: Logger
+  /** Absent: no record is kept of what calls came to. */
+  readonly usageKeeper?: UsageKeeper | undefined
 }
 
 export function createMoneyLeases(parts: LeaseParts): MoneyLeases {
@@ -387,6 +390,7 @@ class MoneyLease {
     free.platformMicros = Math.min(free.platformMicros, aim.platformMicros)
     // Costs above the estimates may have used up more than there was.
     free.spendMicros = Math.max(0, Math.min(free.spendMicros, aim.spendMicros))
+    if (this.hasCharges) this.#parts.usageKeeper?.beforeReport()
     const charge = this.#charge
     this.#charge = { platformMicros: 0, spendMicros: 0, overageMicros: 0 }
     const held = {

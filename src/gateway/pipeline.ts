@@ -207,6 +207,7 @@ export function selectEntries(
   nowMs: number,
 ): Selection {
   const { mode, call } = request
+  context.operation = call.operation
   const { selection, refusal, assigned, purpose } = select({
     principal: context.principal,
     call,

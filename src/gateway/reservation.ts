@@ -12,6 +12,7 @@ import type {
 import { type ErrorCode, GatewayError } from '../errors.ts'
 import { newId } from '../ids.ts'
 import { Interrupted } from './call.ts'
+import type { AdmittedContext, CallContext } from './call-context.ts'
 import { highestCost } from './meter.ts'
 import type { LeasedMoney } from './money-leases.ts'
 import { microsOf } from './price.ts'
@@ -63,8 +64,9 @@ export function reserve(
   const { context, services } = active
   context.trace?.begin('reserve')
   const claiming = () => claim(active, selection, { ...tokenFor(active), slot, reservation: money })
-  // A slot and its money are one step, and the money of a job goes from worker to worker.
-  if (money === null || slot !== null || active.job !== null) return claiming()
+  // A slot and its money are one step, the money of a job goes from worker to worker, and that of an end user counts
+  // for its budget on all nodes.
+  if (money === null || slot !== null || active.job !== null || money.endUser !== undefined) return claiming()
   const taken = services.moneyLeases.take(context.principal, money)
   const reserved = (leased: LeasedMoney | null) => {
     if (leased === null) return claiming()
@@ -106,11 +108,11 @@ async function claim(
       .during(state.ledger.begin({ ...named, workspace, slot: claimed, reservation }))
       .catch((error: unknown) => {
         // The state may have taken it all the same, and would hold the key until its lease is over.
-        settlements.cancel({ ...named, workspace, slotId: slot?.id ?? null })
+        settlements.cancel({ ...named, workspace, slotId: slot?.id ?? null, ...accountOf(context) })
         throw error
       })
   let begun = await begin()
-  if (begun.state === 'refused' && begun.why !== 'voided') {
+  if (begun.state === 'refused' && begun.why !== 'voided' && begun.why !== 'end_user_budget') {
     // The last money may be what this node has leased: of the key, or of the whole workspace.
     const keyId = begun.why === 'key_budget' ? context.principal.key.id : undefined
     if (await services.moneyLeases.giveBack(workspace, keyId)) begun = await begin()
@@ -143,7 +145,9 @@ function moneyFor(
   const { key, workspace } = context.principal
   const { terms } = workspace
   const paid = candidates.some(({ entry }) => isPlatform(entry))
-  const capped = terms.budgetMicros !== null || key.budgetMicros !== null
+  const { endUser } = context
+  const ofEndUser = endUser?.terms.budgetMicros ?? null
+  const capped = terms.budgetMicros !== null || key.budgetMicros !== null || ofEndUser !== null
   if (!paid && !capped) return null
   let platformMicros = 0
   let spendMicros = 0
@@ -154,7 +158,14 @@ function moneyFor(
   }
   const { id: keyId, budgetMicros: keyBudgetMicros } = key
   const leaseMs = deadlineMs + RESERVATION_GRACE_MS
-  return { keyId, terms, keyBudgetMicros, platformMicros, spendMicros, leaseMs }
+  const reservation = { keyId, terms, keyBudgetMicros, platformMicros, spendMicros, leaseMs }
+  if (endUser === null || ofEndUser === null) return reservation
+  return { ...reservation, endUser: { account: endUser.account, budgetMicros: ofEndUser } }
+}
+
+/** The account that a reservation may have counted for: the terms may have changed since another claim of the job. */
+function accountOf({ endUser }: AdmittedContext) {
+  return endUser === null ? {} : { endUser: endUser.account }
 }
 
 function chargeable(entry: Entry, usd: number | null): number {
@@ -166,11 +177,14 @@ function isPlatform({ provider }: Entry): boolean {
   return provider.access === 'platform'
 }
 
-const SHORTAGES: Readonly<Record<Shortage, readonly [code: ErrorCode, budget?: 'key' | 'workspace']>> = {
+type Budget = 'key' | 'workspace' | 'end_user'
+
+const SHORTAGES: Readonly<Record<Shortage, readonly [code: ErrorCode, budget?: Budget]>> = {
   credits: ['INSUFFICIENT_CREDITS'],
   trial: ['TRIAL_EXHAUSTED'],
   key_budget: ['BUDGET_EXCEEDED', 'key'],
   workspace_budget: ['BUDGET_EXCEEDED', 'workspace'],
+  end_user_budget: ['BUDGET_EXCEEDED', 'end_user'],
 }
 
 function shortage(why: Shortage | 'voided'): GatewayError {
@@ -201,6 +215,7 @@ export class Reservation {
     this.#asked = asked
     this.#leased = leased
     this.selection = selection
+    active.context.reserved()
   }
 
   /**
@@ -253,11 +268,15 @@ export class Reservation {
   /** @param entry null: nothing is charged */
   #end(entry: Entry | null, costUsd: number | null, end: SlotEnd | null) {
     const { token, reservation } = this.#asked
-    const { services, context, deadlineMs } = this.#active
+    const { services, context, job, deadlineMs } = this.#active
     const { settlements, usage } = services
     const { workspace, key } = context.principal
     const charge = entry === null ? NOTHING : this.#charge(entry, costUsd)
     const reserved = reservation !== null
+    // A job is charged once, however often it runs: the state says by which run.
+    const isOnce = job !== null && token !== null
+    if (!isOnce) context.charged(charge.spendMicros)
+    if (charge.spendMicros > 0) services.usageKeeper?.charged(context.whole, reserved)
     if (this.#leased !== null) {
       this.#leased.settle(charge)
       this.#count(entry, charge, null)
@@ -265,6 +284,7 @@ export class Reservation {
       usage.note(workspace.id, key.id, charge.spendMicros)
       this.#count(entry, charge, null)
     }
+    if (!isOnce) context.settled()
     if (token === null) {
       context.trace?.settling(null)
       return null
@@ -277,11 +297,13 @@ export class Reservation {
       workspace: workspace.id,
       slot: ended,
       charge: reserved ? charge : null,
+      ...accountOf(context),
     }
     // The longer of the two: when the slot's lease is over the money can still be settled.
     const settled = settlements.settle(settlement, deadlineMs + RESERVATION_GRACE_MS)
     context.trace?.settling(settled)
     if (reserved) this.#count(entry, charge, settled)
+    if (isOnce) void settled.then((taken) => endCharge(context, charge, taken))
     return settled
   }
 
@@ -303,6 +325,12 @@ export class Reservation {
     // An end whose fate is not known yet is retried until the state takes it.
     else void settled.then((taken) => taken?.charged !== false && watch.charged(entry, spendMicros))
   }
+}
+
+/** @param taken null: the state has not said yet */
+function endCharge(context: CallContext, { spendMicros }: Charge, taken: Settled | null): void {
+  if (taken === null || taken.charged) context.charged(spendMicros)
+  context.settled()
 }
 
 const NOTHING: Charge = Object.freeze({ platformMicros: 0, spendMicros: 0 })

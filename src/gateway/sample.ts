@@ -127,6 +127,7 @@ function transcriptionPayload({ audio, features, hints, language }: Sample): Cal
     multichannel: has('multichannel'),
     redaction: has('redaction') ? ['pii'] : [],
     seed: null,
+    ...(has('audio_events') ? { audio_events: true } : {}),
   }
   const { format, bytes, seconds, channels } = audio
   return {

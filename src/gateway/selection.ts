@@ -445,7 +445,7 @@ function refuse(considered: readonly Verdict[], assigned: Route, demand: Demand)
   if (limit !== undefined)
     return new GatewayError('INVALID_REQUEST', limit.message, { param: limit.param, details })
   if (exclusionsOf(exclusions, 'features').length > 0) {
-    const required = [...demand.features, ...demand.speechFeatures]
+    const required = [...demand.features, ...demand.protocolFeatures]
     const message = `${ERRORS.REQUIRED_FEATURE_UNAVAILABLE.message}: ${required.join(', ')}`
     return new GatewayError('REQUIRED_FEATURE_UNAVAILABLE', message, { details })
   }

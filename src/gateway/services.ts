@@ -6,6 +6,7 @@ import type { Links } from '../contracts/links.ts'
 import type { OpenSocket } from '../contracts/live.ts'
 import type { OperationName, Results } from '../contracts/operations.ts'
 import type { Provider } from '../contracts/provider.ts'
+import type { UsageKeeper } from '../contracts/recorder.ts'
 import type { References } from '../contracts/shadow.ts'
 import type { SlotResults } from '../contracts/slot-results.ts'
 import type { CacheWatch, SpeechCache } from '../contracts/speech-cache.ts'
@@ -15,6 +16,7 @@ import type { CallWatch } from '../contracts/watch.ts'
 import type { AccountViews, Settlements, UsageBuffer } from './accounts.ts'
 import type { Call, JobContext } from './call.ts'
 import type { AdmittedContext } from './call-context.ts'
+import type { EndUserHash } from './end-users.ts'
 import type { CircuitBreakers, LatencyTracker } from './health.ts'
 import type { MoneyLeases } from './money-leases.ts'
 import type { ReplicaPools } from './replicas.ts'
@@ -26,6 +28,8 @@ export interface Services {
   readonly snapshot: () => Snapshot
   readonly providers: ReadonlyMap<string, Provider>
   readonly keys: ApiKeys
+  /** For workspaces that keep no plain ids of their end users. */
+  readonly endUserHash: EndUserHash
   readonly state: State
   readonly settlements: Settlements
   readonly moneyLeases: MoneyLeases
@@ -54,6 +58,8 @@ export interface Services {
   readonly watch?: CallWatch
   /** Absent: nobody counts. */
   readonly cacheWatch?: CacheWatch
+  /** Absent: no record is kept of what calls came to. */
+  readonly usageKeeper?: UsageKeeper
   /** Asks the shadows of routes; absent: they have none. */
   readonly shadows?: ShadowAsker
   /** Takes references for what shadows were compared in; absent: nothing is kept for any. */

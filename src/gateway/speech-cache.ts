@@ -163,14 +163,19 @@ class WholeStreaming implements Streaming<'speech'> {
   }
 
   get deltas() {
-    return deltasOf(this.whole)
+    return new CancellableStream(deltasOf(this.whole), async () => this.#outcome.release())
   }
 
   readonly outcome = (): Outcome<'speech'> => this.#outcome
 }
 
+/** Most of kept audio that is one delta, as of a provider that streams: not all of it is to be in one event. */
+const DELTA_BYTES = 48 * 1024
+
 async function* deltasOf({ audio, mediaType }: SpeechResult): AsyncGenerator<Deltas['speech'], void, void> {
-  for (const bytes of audio) yield { bytes, mediaType }
+  for (const bytes of audio)
+    for (let start = 0; start < bytes.length; start += DELTA_BYTES)
+      yield { bytes: bytes.subarray(start, start + DELTA_BYTES), mediaType }
 }
 
 /** A job finds what is kept and keeps what it makes, but waits for nobody: it is not in a hurry, nor others for it. */

@@ -75,6 +75,12 @@ export class Claim {
     this.#progress = { ...this.#progress, audio }
   }
 
+  /** Adds what a run was charged. It is stored with the next progress, at the latest when the job is queued again. */
+  noteCharged(micros: number): void {
+    if (micros === 0) return
+    this.#progress = { ...this.#progress, chargedMicros: (this.#progress.chargedMicros ?? 0) + micros }
+  }
+
   /** Stores the work that a provider has accepted at once, without holding up the call: it costs money. */
   noteUpstream(upstream: UpstreamProgress | null): void {
     this.#progress = { ...this.#progress, upstream }

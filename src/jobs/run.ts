@@ -13,6 +13,7 @@ import { type ErrorCode, GatewayError, toGatewayError } from '../errors.ts'
 import { jobPrincipal } from '../gateway/authentication.ts'
 import type { Call, JobContext } from '../gateway/call.ts'
 import { type AdmittedContext, CallContext } from '../gateway/call-context.ts'
+import { knownEndUser } from '../gateway/end-users.ts'
 import type { Outcome } from '../gateway/outcome.ts'
 import { run } from '../gateway/pipeline.ts'
 import type { Services } from '../gateway/services.ts'
@@ -56,11 +57,13 @@ export async function runJob(claim: Claim, parts: RunParts): Promise<() => Promi
   } catch (thrown) {
     ending = endingAfter(thrown, claim, context, parts)
   }
+  claim.noteCharged(context.chargedMicros)
   const { became, tidy } = await conclude(claim, ending, worked, parts)
   context.trace?.finish(jobEnd(context, became))
   const milliseconds = performance.now() - startMs
   logClaim(job, became, context, milliseconds, parts.log)
-  parts.recorder?.ran(job, context, milliseconds)
+  const { chargedMicros = 0 } = claim.progress
+  parts.recorder?.ran(job, context, { milliseconds, became, chargedMicros })
   return tidy
 }
 
@@ -217,6 +220,7 @@ async function work(claim: Claim, context: CallContext, parts: WorkParts): Promi
     throw new GatewayError('NO_HEALTHY_PROVIDER', 'the app of this job is no longer configured')
   }
   const identified = context.identify(principal)
+  if (job.endUser !== undefined) context.endUser = knownEndUser(principal, job.endUser)
   const { work: given } = job
   return 'audio' in given
     ? transcribe(given, claim, identified, parts)

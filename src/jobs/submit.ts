@@ -110,13 +110,14 @@ export async function submitUntilTaken(
 }
 
 /** The fields of a job that say who submitted it, and by which request. */
-export function submitterFields({ id, principal, trace, traceparent }: AdmittedContext) {
+export function submitterFields({ id, principal, endUser, trace, traceparent }: AdmittedContext) {
   const { workspace, app, key } = principal
   return {
     workspace: workspace.id,
     app: app.id,
     keyId: key.id,
     keyBudgetMicros: key.budgetMicros,
+    ...(endUser === null ? {} : { endUser: endUser.id }),
     requestId: id,
     traceparent: trace?.traceparent ?? traceparent ?? null,
   } satisfies Partial<JobSpec>

@@ -3,7 +3,7 @@ import type { Segment, TranscriptionResult, Word } from '../contracts/calls.ts'
 import type { LiveEvent } from '../contracts/live.ts'
 import { GatewayError, toGatewayError } from '../errors.ts'
 import type { CallOf } from '../gateway/call.ts'
-import { type AdmittedContext, CallContext } from '../gateway/call-context.ts'
+import type { AdmittedContext, CallContext } from '../gateway/call-context.ts'
 import { run, selectEntries } from '../gateway/pipeline.ts'
 import type { Candidate } from '../gateway/selection.ts'
 import type { Services } from '../gateway/services.ts'
@@ -204,8 +204,7 @@ export class BatchPieces {
   }
 
   #newContext(signal: Cancellation): AdmittedContext {
-    const { id, traceparent, principal } = this.#request.context
-    return new CallContext({ requestId: id, signal }, traceparent).identify(principal)
+    return this.#request.context.within(signal)
   }
 
   #callOf(pcm: Uint8Array): CallOf<'transcription'> {

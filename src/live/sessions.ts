@@ -127,6 +127,7 @@ export class LiveSessions {
 
   #list(context: AdmittedContext, session: OpenSession['session']): OpenSession {
     const opened = { id: newId('live'), context, session }
+    context.sessionId = opened.id
     this.#open.add(opened)
     this.#looking ??= setInterval(this.#carryOut, ORDERS_MS).unref()
     return opened

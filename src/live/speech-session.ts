@@ -2,7 +2,7 @@ import { Cancellation } from '../cancellation.ts'
 import type { LiveEntry, SessionEnd, SessionFacts } from '../contracts/live.ts'
 import type { LiveWatch } from '../contracts/watch.ts'
 import { GatewayError, toGatewayError } from '../errors.ts'
-import { type AdmittedContext, CallContext } from '../gateway/call-context.ts'
+import type { AdmittedContext, CallContext } from '../gateway/call-context.ts'
 import { countCharacters } from '../gateway/meter.ts'
 import { type Envelope, headOf } from '../gateway/outcome.ts'
 import { run } from '../gateway/pipeline.ts'
@@ -283,8 +283,7 @@ export class SpeechSession implements Ticking {
   #ask(sentence: Sentence, failed: ReadonlySet<string>): SentenceCall {
     const { context: session, call } = this.#request
     const cancel = new Cancellation()
-    const origin = { requestId: session.id, signal: cancel }
-    const context = new CallContext(origin, session.traceparent).identify(session.principal)
+    const context = session.within(cancel)
     const streaming = run(this.#services, context, {
       mode: 'streamed',
       call: { ...call, payload: { ...call.payload, input: sentence.text } },

@@ -4,6 +4,7 @@ import { Counters, type Rendered } from './family.ts'
 import { LiveMetrics } from './live-metrics.ts'
 import { RequestMetrics } from './request-metrics.ts'
 import { ShadowMetrics } from './shadow-metrics.ts'
+import { TenantMetrics } from './tenant-metrics.ts'
 
 /** Work on jobs besides their calls. */
 class WorkMetrics {
@@ -33,6 +34,7 @@ export interface Metrics {
   readonly live: LiveMetrics
   readonly shadows: ShadowMetrics
   readonly work: WorkMetrics
+  readonly tenants: TenantMetrics
 }
 
 export function createMetrics(): Metrics {
@@ -42,5 +44,6 @@ export function createMetrics(): Metrics {
     live: new LiveMetrics(),
     shadows: new ShadowMetrics(),
     work: new WorkMetrics(),
+    tenants: new TenantMetrics(),
   }
 }

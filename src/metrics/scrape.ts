@@ -15,7 +15,7 @@ const STATE_MS = 1_000
  * requests get their turns in between.
  */
 export function createScrape(
-  { requests, calls, live, shadows, work }: Metrics,
+  { requests, calls, live, shadows, work, tenants }: Metrics,
   node: NodeParts & Pick<Jobs, 'figures'>,
 ): () => Promise<string> {
   const registry = new Registry()
@@ -27,7 +27,7 @@ export function createScrape(
       within(STATE_MS, node.figures()).catch(() => null),
       registry.metrics(),
     ])
-    const counted = [requests, calls, live, shadows, work].flatMap(({ families }) =>
+    const counted = [requests, calls, live, shadows, work, tenants].flatMap(({ families }) =>
       families.map((one) => one.render()),
     )
     const read = [...nodeReadings(node), ...stateReadings(figures)].map(renderReading)

@@ -72,6 +72,24 @@ const Environment = Type.Object({
     default: 128,
     description: 'audio that live sessions may keep until it is settled, all together, MiB',
   }),
+  LARKWAY_USAGE: Type.Boolean({
+    default: false,
+    description: '`true` records every call, job and live session in the usage ledger',
+  }),
+  LARKWAY_USAGE_FOLDER: Type.Optional(
+    Type.String({
+      minLength: 1,
+      description:
+        'folder on a disk of this machine for records that are not in the object store yet; default: ' +
+        '`usage-segments` in LARKWAY_DATA',
+    }),
+  ),
+  LARKWAY_USAGE_BACKLOG_MIB: Type.Integer({
+    minimum: 1,
+    maximum: 1_048_576,
+    default: 1_024,
+    description: 'most of these records, MiB; beyond that new ones are lost',
+  }),
   LARKWAY_JOBS: Type.Optional(
     Type.Integer({
       minimum: 0,

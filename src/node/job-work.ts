@@ -1,12 +1,14 @@
+import { startAlertWatch } from '../alerts/watch.ts'
 import { CALLBACK_FORMS } from '../api/callback-forms.ts'
 import { openResult } from '../jobs/results.ts'
 import { startPurge } from '../jobs/retention.ts'
 import { startJobRunner } from '../jobs/runner.ts'
 import { createWebhookPoster } from '../outbound/post-webhook.ts'
 import { startDeliveries } from '../webhooks/deliveries.ts'
+import type { WebhookTarget } from '../webhooks/target.ts'
 import type { Node } from './node.ts'
 
-/** Background work of a node: runs jobs, delivers their webhooks, purges expired jobs. */
+/** Background work of a node: runs jobs, delivers their webhooks and alerts, purges expired jobs. */
 export interface JobWork {
   /** Running jobs. */
   readonly running: number
@@ -39,7 +41,12 @@ export function startJobWork(parts: Node): JobWork {
     signals,
     log,
     tracing: parts.tracing,
-    recorder: parts.recorder,
+    recorder: {
+      ran(job, call, milliseconds) {
+        parts.recorder.ran(job, call, milliseconds)
+        parts.metrics?.tenants.ran(job, call)
+      },
+    },
     places: environment.LARKWAY_JOBS,
     perWorkspace: environment.LARKWAY_JOBS_PER_WORKSPACE,
     timing: timing.jobs ?? {},
@@ -57,8 +64,18 @@ export function startJobWork(parts: Node): JobWork {
         openResult(job, result, reader, { budget: parts.budget, state, objects }),
     },
     post: createWebhookPoster({ insecure: environment.LARKWAY_INSECURE_WEBHOOKS }),
+    alertTarget: () => alertTarget(parts),
     timing: timing.deliveries ?? {},
     onOutcome: (outcome) => parts.metrics?.work.delivered(outcome),
+  })
+  const alerts = startAlertWatch({
+    state,
+    snapshot: services.snapshot,
+    routes: () => parts.catalog.desk.good().routes,
+    log,
+    onEvent: () => signals.ended(),
+    nowMs: Date.now,
+    timing: timing.alerts ?? {},
   })
   const purge = startPurge({ state, objects, log, timing: timing.purge ?? {} })
   return {
@@ -67,7 +84,13 @@ export function startJobWork(parts: Node): JobWork {
     },
     async stop(graceMs) {
       await runner.stop(graceMs)
-      await Promise.all([deliveries.stop(), purge.stop()])
+      await Promise.all([alerts.stop(), deliveries.stop(), purge.stop()])
     },
   }
+}
+
+/** Where alerts go by the configuration in force. */
+function alertTarget({ services }: Pick<Node, 'services'>): WebhookTarget | null {
+  const { alerts } = services.snapshot()
+  return alerts === undefined ? null : { url: alerts.url, secrets: [alerts.secret] }
 }

@@ -1,9 +1,13 @@
 import { hostname } from 'node:os'
+import { join } from 'node:path'
 import { createApiKeys, type PolledApiKeys } from '../catalog/api-keys.ts'
 import type { ApiKeys } from '../contracts/catalog.ts'
 import type { NodeSample } from '../contracts/console.ts'
+import type { Objects } from '../contracts/objects.ts'
 import type { State } from '../contracts/state.ts'
+import type { GatewayError } from '../errors.ts'
 import { createAccountViews, createSettlements, createUsageBuffer } from '../gateway/accounts.ts'
+import { createEndUserHash } from '../gateway/end-users.ts'
 import { createCircuitBreakers, createLatencyTracker } from '../gateway/health.ts'
 
 import { createMoneyLeases } from '../gateway/money-leases.ts'
@@ -24,6 +28,7 @@ import { createAudioFetcher } from '../outbound/fetch-audio.ts'
 import { createSender } from '../outbound/send.ts'
 import { createSocketOpener } from '../outbound/web-socket.ts'
 import { PROVIDERS } from '../providers/index.ts'
+import { documentedParam } from '../recorder/record.ts'
 import { BatchingRecorder } from '../recorder/recorder.ts'
 import { BuiltInSandbox } from '../sandbox/thread.ts'
 import { readSecretKeys } from '../secrets.ts'
@@ -44,6 +49,9 @@ import { createSpeechCache, type SpeechCacheOptions } from '../storage/speech-ca
 import { createSpool } from '../storage/spool.ts'
 import { startSweeper } from '../storage/sweep.ts'
 import { startTracing } from '../tracing/start.ts'
+import { LedgerRecorder, UsageLedger } from '../usage/ledger.ts'
+import { openUsageStore } from '../usage/store.ts'
+import { WriteAhead } from '../usage/write-ahead.ts'
 import { createWorkers } from '../workers/pool.ts'
 import type { Environment } from './config.ts'
 import { type Catalog, type Closer, openSnapshots } from './snapshots.ts'
@@ -70,7 +78,6 @@ export async function openNode(
   closers: Closer[],
   timing: Timing = {},
 ) {
-  const metrics = environment.LARKWAY_METRICS_PORT === undefined ? null : createMetrics()
   const tracing = await startTracing(env, log)
   if (tracing !== null) closers.push(() => tracing.close())
   if (isEmbedded(environment)) closers.push(await lockFolder(environment.LARKWAY_DATA))
@@ -80,14 +87,18 @@ export async function openNode(
   const sandbox = openSandbox(log, closers)
   const sources = { environment, env, log, store: state.catalog, secretKeys, sandbox }
   const catalog = await openSnapshots(sources, closers)
+  const metrics = openMetrics(environment, catalog)
   const budget = createBudget(environment.LARKWAY_MEMORY_MIB * MIB)
   const blocks = createBlocks(budget)
   closers.push(() => blocks.close())
   const store = await openStore(environment, secretKeys, { blocks, budget })
   closers.push(() => store.objects.close())
   await sweep(store, state, catalog, log, closers)
+  const usage = environment.LARKWAY_USAGE
+    ? await openUsage({ environment, log, timing, objects: store.objects, state }, closers)
+    : null
   const gateway = await openGateway()
-  return { environment, log, timing, metrics, tracing, state, catalog, secretKeys, store, ...gateway }
+  return { environment, log, timing, metrics, tracing, state, catalog, secretKeys, store, usage, ...gateway }
 
   async function openGateway() {
     const { holds, objects, spool, ahead } = openBodies(store, { budget, blocks, log }, environment, closers)
@@ -101,18 +112,19 @@ export async function openNode(
     const kept = { objects, budget, secretKeys }
     const { tally, ...compared } = openShadows({ holds, log, slots: state.slots, kept }, metrics, closers)
     const services = openServices(keys, catalog, state, log, closers, {
+      endUserHash: createEndUserHash(secretKeys),
       send: sender.send,
       open: sender.open,
       openSocket: createSocketOpener(sandbox),
-      budget,
-      audio: reader,
-      audioLinks: store.audioLinks,
+      ...{ budget, audio: reader, audioLinks: store.audioLinks },
       ...openAnswers({ objects, budget, slots: state.slots, watch: metrics?.calls }, closers),
       timing: timing.calls,
       ...compared,
       ...(metrics === null ? {} : { watch: metrics.calls, cacheWatch: metrics.calls }),
+      ...(usage === null ? {} : { usageKeeper: usage.ledger }),
     })
     const live = new LiveSessions(services, environment.LARKWAY_LIVE_MEMORY_MIB * MIB, metrics?.live)
+    const recorded = { state, log, timing, live, usage, shadows: () => tally.take() }
     return {
       budget,
       spool,
@@ -121,17 +133,57 @@ export async function openNode(
       services,
       replicaProbes: openReplicaProbes(services, catalog, log, closers),
       live,
-      recorder: openRecorder(services, { state, log, timing, live, shadows: () => tally.take() }, closers),
+      recorder: openRecorder(services, recorded, closers),
       /** Reads the keys of the state at once. */
       refreshKeys: () => keys.refresh(),
       probe: createMediaProbe({ reader }),
       digester: createAudioDigester({ reader, hasher: workers.hasher, blocks, budget }),
       remoteAudio: createRemoteAudio({ spool, fetchAudio: createAudioFetcher({}) }),
-      readAhead: ahead.begin,
-      jobObjects: createJobObjects({ objects, budget, log }),
-      signals,
+      ...{ readAhead: ahead.begin, jobObjects: createJobObjects({ objects, budget, log }), signals },
     }
   }
+}
+
+/** Days that records of usage are kept. */
+const USAGE_DAYS = 400
+
+interface UsageParts {
+  readonly environment: Environment
+  readonly log: Logger
+  readonly timing: Timing
+  readonly objects: Objects
+  readonly state: State
+}
+
+/** Opens the ledger of usage and the files of its records. It is closed behind everything that has calls. */
+async function openUsage({ environment, log, timing, objects, state }: UsageParts, closers: Closer[]) {
+  const { LARKWAY_USAGE_FOLDER, LARKWAY_DATA, LARKWAY_USAGE_BACKLOG_MIB } = environment
+  const retention = () => ({ days: USAGE_DAYS, byWorkspace: new Map<string, number>() })
+  const healthy = () => state.healthy()
+  const files = openUsageStore({ objects, slots: state.slots, healthy, retention, log })
+  closers.push(() => files.close())
+  const rows = await WriteAhead.open({
+    root: LARKWAY_USAGE_FOLDER ?? join(LARKWAY_DATA, 'usage-segments'),
+    lock: lockFolder,
+    roll: files.roll,
+    backlogBytes: LARKWAY_USAGE_BACKLOG_MIB * MIB,
+    log,
+    timing: timing.usage ?? {},
+  })
+  closers.push(() => rows.close())
+  return { rows, files, ledger: new UsageLedger({ rows, node: NODE_NAME, paramOf: paramIn }) }
+}
+
+function paramIn({ extra }: GatewayError): string | null {
+  return documentedParam(extra.param)
+}
+
+/** Null: nobody asks for them. */
+function openMetrics({ LARKWAY_METRICS_PORT: port }: Environment, catalog: Catalog): Metrics | null {
+  if (port === undefined) return null
+  const metrics = createMetrics()
+  metrics.tenants.goBy(() => catalog.current().tenantLabels)
+  return metrics
 }
 
 /** Opens what keeps answers to be given again. */
@@ -226,7 +278,7 @@ function openReplicaProbes(
   return probes
 }
 
-/** Opens the recorder of this node for the console. It must be started once the node is complete. */
+/** Opens the recorder of this node for the console and the ledger. It must be started once the node is complete. */
 function openRecorder(
   { snapshot, health, budget }: Services,
   {
@@ -234,20 +286,23 @@ function openRecorder(
     log,
     timing,
     live,
+    usage,
     shadows,
   }: {
     readonly state: State
     readonly log: Logger
     readonly timing: Timing
     readonly live: LiveSessions
+    /** Null: nothing is recorded for good. */
+    readonly usage: { readonly ledger: UsageLedger } | null
     readonly shadows: () => NonNullable<NodeSample['shadows']>
   },
   closers: Closer[],
-): BatchingRecorder {
+): BatchingRecorder | LedgerRecorder {
   const node = { name: NODE_NAME, snapshot, health, budget, live: () => live.samples(), shadows }
   const recorder = new BatchingRecorder({ state: state.console, node, log, timing: timing.recorder ?? {} })
   closers.push(() => recorder.close())
-  return recorder
+  return usage === null ? recorder : new LedgerRecorder(recorder, usage.ledger)
 }
 
 async function openKeyBook(
@@ -271,6 +326,7 @@ function openServices(
   closers: Closer[],
   outside: Pick<
     Services,
+    | 'endUserHash'
     | 'send'
     | 'open'
     | 'openSocket'
@@ -283,14 +339,16 @@ function openServices(
     | 'references'
     | 'watch'
     | 'cacheWatch'
+    | 'usageKeeper'
     | 'timing'
   >,
 ): Services {
   const settlements = createSettlements(state.ledger, log)
   closers.push(() => settlements.close())
-  const moneyLeases = createMoneyLeases({ ledger: state.ledger, settlements, log })
+  const { usageKeeper } = outside
+  const moneyLeases = createMoneyLeases({ ledger: state.ledger, settlements, log, usageKeeper })
   closers.push(() => moneyLeases.close())
-  const usage = createUsageBuffer(state.accounts, log)
+  const usage = createUsageBuffer(state.accounts, log, usageKeeper)
   closers.push(() => usage.close())
   return {
     ...outside,

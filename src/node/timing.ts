@@ -1,7 +1,9 @@
+import type { AlertTiming } from '../alerts/watch.ts'
 import type { CallTiming } from '../gateway/services.ts'
 import type { JobTiming } from '../jobs/claim.ts'
 import type { PurgeTiming } from '../jobs/retention.ts'
 import type { RecorderTiming } from '../recorder/recorder.ts'
+import type { WriteAheadTiming } from '../usage/write-ahead.ts'
 import type { DeliveryTiming } from '../webhooks/deliveries.ts'
 import type { DrainTimes } from './drain.ts'
 
@@ -17,6 +19,8 @@ export interface Timing {
   readonly calls?: CallTiming
   readonly drain?: Partial<DrainTimes>
   readonly recorder?: Partial<RecorderTiming>
+  readonly usage?: Partial<WriteAheadTiming>
+  readonly alerts?: Partial<AlertTiming>
 }
 
 const GROUPS: ReadonlySet<string> = new Set<keyof Timing>([
@@ -26,6 +30,8 @@ const GROUPS: ReadonlySet<string> = new Set<keyof Timing>([
   'calls',
   'drain',
   'recorder',
+  'usage',
+  'alerts',
 ])
 
 /**

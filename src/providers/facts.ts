@@ -112,7 +112,7 @@ const DAY_MS = 24 * 3_600_000
 const NEAR_DAYS = 90
 
 /** Days until a model ends, below 0 when it has ended; null: no end is announced. */
-export function daysLeft({ endsOn }: DatedModel, nowMs: number): number | null {
+export function daysLeft({ endsOn }: Pick<DatedModel, 'endsOn'>, nowMs: number): number | null {
   return endsOn === null ? null : Math.ceil((Date.parse(endsOn) - nowMs) / DAY_MS)
 }
 

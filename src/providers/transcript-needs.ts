@@ -39,6 +39,9 @@ export function lackOf(
   if (text.trim() === '') return null
   const lacks = (what: string) => `the answer lacks the ${what} that were asked for`
   if (wantsWords(options) && words.length === 0) return lacks('word times')
+  const spoken = options.character_times === true ? words.filter(({ kind }) => kind !== 'event') : []
+  if (spoken.length > 0 && !spoken.some(({ characters }) => characters !== undefined))
+    return lacks('times of characters')
   if (wantsSegments(options) && segments.length === 0) return lacks('segment times')
   if (wantsSpeakers(options) && !segments.some(({ speaker }) => speaker !== undefined))
     return lacks('speakers')

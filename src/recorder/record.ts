@@ -1,5 +1,5 @@
 import { callFacts, errorOf } from '../call-facts.ts'
-import { CAPABILITIES, FEATURES, SPEECH_FEATURES } from '../contracts/calls.ts'
+import { CAPABILITIES, FEATURES, PROTOCOL_FEATURES } from '../contracts/calls.ts'
 import { SCOPES } from '../contracts/catalog.ts'
 import type { RecordedFailure, RecordedVerdict, RequestRecord } from '../contracts/console.ts'
 import type { EndedCall, EndedExchange, RecordedJob } from '../contracts/recorder.ts'
@@ -80,7 +80,7 @@ export const FIELD_RULES = [
 /** Names that can be reported as missing. */
 const MISSABLE: ReadonlySet<unknown> = new Set([
   ...FEATURES,
-  ...SPEECH_FEATURES,
+  ...PROTOCOL_FEATURES,
   ...CAPABILITIES,
   ...SCOPES,
   'key',
@@ -105,7 +105,7 @@ export function recordedFailure({ message, extra }: GatewayError): RecordedFailu
 }
 
 /** `messages[2].content`, when each of its names is documented; null otherwise. */
-function documentedParam(param: unknown): string | null {
+export function documentedParam(param: unknown): string | null {
   if (typeof param !== 'string' || param.length > 128) return null
   const names = param.replaceAll(/\[\d{0,6}\]/g, '').split('.')
   return names.length <= PARAM_DEPTH_MAX && names.every((name) => FIELD_NAMES.has(name)) ? param : null

@@ -10,7 +10,14 @@ import type {
   SampledFailure,
   ShadowSample,
 } from '../contracts/console.ts'
-import type { EndedCall, EndedExchange, RecordedJob, Recorder, RecorderNote } from '../contracts/recorder.ts'
+import type {
+  EndedCall,
+  EndedExchange,
+  EndedRun,
+  RecordedJob,
+  Recorder,
+  RecorderNote,
+} from '../contracts/recorder.ts'
 import type { Failure } from '../contracts/upstream.ts'
 import { ERRORS } from '../errors.ts'
 import type { Logger } from '../log.ts'
@@ -272,7 +279,7 @@ export class BatchingRecorder implements Recorder {
     if (this.#failures.take(workspace.failures)) this.#records.push(requestRecord(exchange, call, null))
   }
 
-  ran(job: RecordedJob, call: EndedCall, milliseconds: number): void {
+  ran(job: RecordedJob, call: EndedCall, { milliseconds }: EndedRun): void {
     const workspace = this.#tallies.ofWorkspace(job.workspace)
     workspace.attempted(call.attempts)
     const plain = this.#looks.take(workspace.looks)

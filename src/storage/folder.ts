@@ -1,4 +1,4 @@
-import { type FileHandle, mkdir, open, readdir, rename, rm, stat, unlink } from 'node:fs/promises'
+import { type FileHandle, mkdir, open, readdir, rename, rm, rmdir, stat, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { ObjectInfo, Objects, PartUpload } from '../contracts/objects.ts'
 import { oneAtATime } from '../one-at-a-time.ts'
@@ -35,7 +35,8 @@ async function force(path: string): Promise<void> {
 const TEMPORARY = 'tmp'
 
 /**
- * The object store in a folder, for one process. `<kind>/<rest of the key, "/" as "+">` is one file; it is written
+ * The object store in a folder, for one process. `<kind>/<rest of the key, "/" as "+">` is one file, and the partitions
+ * of usage are folders, as other programs that read them expect; a file is written
  * under `tmp/`, forced to the disk, and renamed, so that an object is whole or not there, also after a power cut.
  * Objects of kind `spool` are not forced: nothing of them is used after a restart.
  *
@@ -74,6 +75,8 @@ export async function createFileObjects(root: string, memory?: StoreMemory): Pro
       try {
         // Not `rm`, which looks at the file twice before it unlinks it.
         await unlink(pathOf(key))
+        const [folder] = splitKey(key)
+        if (folder.includes('/')) await rmdir(join(root, folder)).catch(() => {})
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw unavailable(error)
       }
@@ -97,9 +100,15 @@ async function attempt<T>(act: () => Promise<T>): Promise<T> {
 }
 
 /** Folder and file name of a key; `+` is in no key, so the name leads back to it. */
-function splitKey(key: string): [kind: string, name: string] {
-  const [kind = '', ...rest] = checkKey(key).split('/')
-  return [kind, rest.join('+')]
+function splitKey(key: string): [folder: string, name: string] {
+  const [kind = '', first = '', ...rest] = checkKey(key).split('/')
+  if (isPartitioned(kind)) return [`${kind}/${first}`, rest.join('+')]
+  return [kind, [first, ...rest].join('+')]
+}
+
+/** Whether what comes first behind the kind is a folder too. */
+function isPartitioned(kind: string): boolean {
+  return kind === 'usage'
 }
 
 interface ReadOptions {
@@ -157,14 +166,27 @@ async function* readChunks(
 async function* listObjects(root: string, prefix: string): AsyncGenerator<ObjectInfo> {
   const [wanted = ''] = prefix.split('/')
   const kinds = OBJECT_KINDS.filter((kind) => kind === wanted || prefix === '')
-  for (const kind of kinds) {
-    for (const name of await attempt(() => readdir(join(root, kind)))) {
-      const key = `${kind}/${name.replaceAll('+', '/')}`
-      if (!key.startsWith(prefix)) continue
-      // Gone meanwhile: another request has released it.
-      const info = await stat(join(root, kind, name)).catch(() => null)
-      if (info !== null) yield { key, bytes: info.size, modifiedAt: info.mtime }
-    }
+  for (const kind of kinds) yield* listFolder(root, kind, prefix)
+}
+
+/** A folder that is gone had nothing in it. */
+async function namesIn(folder: string): Promise<string[]> {
+  return readdir(folder).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error
+    return []
+  })
+}
+
+async function* listFolder(root: string, folder: string, prefix: string): AsyncGenerator<ObjectInfo> {
+  for (const name of await attempt(() => namesIn(join(root, folder)))) {
+    const key = `${folder}/${name.replaceAll('+', '/')}`
+    const isFolder = isPartitioned(folder)
+    if (isFolder && (prefix.startsWith(`${key}/`) || key.startsWith(prefix)))
+      yield* listFolder(root, key, prefix)
+    if (isFolder || !key.startsWith(prefix)) continue
+    // Gone meanwhile: another request has released it.
+    const info = await stat(join(root, folder, name)).catch(() => null)
+    if (info !== null) yield { key, bytes: info.size, modifiedAt: info.mtime }
   }
 }
 
@@ -192,12 +214,12 @@ class TemporaryFile {
   #closed = false
 
   static async create(root: string, key: string, signal: AbortSignal): Promise<TemporaryFile> {
-    const [kind, rest] = splitKey(key)
+    const flat = checkKey(key).replaceAll('/', '+')
     temporaries += 1
-    const path = join(root, TEMPORARY, `${kind}+${rest}~${Date.now()}~${process.pid}.${temporaries}`)
+    const path = join(root, TEMPORARY, `${flat}~${Date.now()}~${process.pid}.${temporaries}`)
     try {
       signal.throwIfAborted()
-      return new TemporaryFile(path, await open(path, 'wx', 0o600), kind !== 'spool')
+      return new TemporaryFile(path, await open(path, 'wx', 0o600), !key.startsWith('spool/'))
     } catch (error) {
       throw failureOf(error, signal)
     }
@@ -230,7 +252,13 @@ class TemporaryFile {
     if (this.#durable) await this.#handle.sync()
     await this.#close()
     signal.throwIfAborted()
-    await rename(this.#path, path)
+    await rename(this.#path, path).catch(async (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error
+      // The first of its partition.
+      await mkdir(dirname(path), { recursive: true })
+      if (this.#durable) await syncFolder(dirname(dirname(path)))
+      await rename(this.#path, path)
+    })
     // A rename lasts once the folder itself is on the disk.
     if (this.#durable) await syncFolder(dirname(path))
   }

@@ -266,7 +266,8 @@ export class S3Bytes {
   ): Promise<SignedHead> {
     const { config } = this.#client
     this.#signer ??= config.signer()
-    const path = `${this.#basePath}/${this.#bucket}/${key}`
+    // The one character of a key that a signature takes only when it is escaped.
+    const path = `${this.#basePath}/${this.#bucket}/${key.replace('=', '%3D')}`
     const { host: hostname, secure } = this.#origin
     const request = {
       method,

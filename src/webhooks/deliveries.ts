@@ -42,6 +42,8 @@ export interface DeliveryParts extends Sending {
   readonly log: Logger
   /** How the ends of jobs are told to their own callbacks; absent: there are none. */
   readonly callbacks?: CallbackParts
+  /** Where alerts go; absent, or null: nowhere any more. */
+  readonly alertTarget?: () => WebhookTarget | null
   /** Called with the outcome of each attempt. */
   readonly onOutcome?: (outcome: EventEnding['state']) => void
   readonly timing?: Partial<DeliveryTiming>
@@ -59,8 +61,8 @@ export interface Deliveries {
 
 /**
  * Delivers the events of jobs that have ended to the webhooks of their workspaces, or to the callbacks that the jobs
- * came with, each until it was taken or has failed for good. An event is handed out to one sender at a time; when the
- * sender dies, or cannot write down what became of it, it is delivered again: at least once.
+ * came with, and alerts to theirs, each until it was taken or has failed for good. An event is handed out to one sender
+ * at a time; when the sender dies, or cannot write down what became of it, it is delivered again: at least once.
  *
  * Targets do not wait for one another: each has its share of the places only, and a smaller one after a failure.
  */
@@ -214,7 +216,9 @@ class Loop implements Deliveries {
         const target = () => this.#target(workspace, lookups)
         return await attemptCallback(event, { ...this.#parts, ...callbacks, target })
       }
-      const target = await this.#target(workspace, lookups)
+      const target = isAlert(event)
+        ? (this.#parts.alertTarget?.() ?? null)
+        : await this.#target(workspace, lookups)
       return target && (await attemptWebhook(target, { id, body: eventBody(event) }, this.#parts))
     } catch (error) {
       log.warn({ event_id: id, workspace, err: error }, 'webhook could not be read or signed')
@@ -242,6 +246,10 @@ class Loop implements Deliveries {
       }
     }
   }
+}
+
+function isAlert({ body }: WebhookEvent): boolean {
+  return body !== undefined
 }
 
 function saidOf(posted: Posted): { readonly status: number } | { readonly reason: string } {

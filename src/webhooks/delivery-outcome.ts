@@ -23,7 +23,7 @@ const JITTER = 0.2
 const RETRY_AFTER_MAX_MS = HOUR_MS
 
 /** Time that an abandoned event is kept for operators. */
-const GIVEN_UP_KEEP_MS = 7 * 24 * HOUR_MS
+export const GIVEN_UP_KEEP_MS = 7 * 24 * HOUR_MS
 
 const GONE = 410
 const TOO_MANY_REQUESTS = 429

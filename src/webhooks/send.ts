@@ -11,8 +11,8 @@ interface Stamp {
 }
 
 /** Builds the body of an event: the same bytes at every attempt. */
-export function eventBody({ jobId, status, occurredAtMs }: WebhookEvent): string {
-  return bodyOf(`transcription.job.${status}`, jobId, status, occurredAtMs)
+export function eventBody({ jobId, status, occurredAtMs, body }: WebhookEvent): string {
+  return body ?? bodyOf(`transcription.job.${status}`, jobId, status, occurredAtMs)
 }
 
 /** Builds the body of a test delivery, which belongs to no job. */

@@ -10,6 +10,7 @@ import {
   largeText,
 } from '../../src/api/json-reply.ts'
 import { prepareAnswer } from '../../src/inbound/reply.ts'
+import { turnsWithin } from '../support/loop-turns.ts'
 
 /** The bytes of an answer made of the pieces, as they go out, parsed. */
 async function sent(value: object): Promise<unknown> {
@@ -64,15 +65,7 @@ t.test('any text survives, wherever it is cut', async (t) => {
 
 t.test('a large answer leaves the loop to others', async (t) => {
   const rows = Array.from({ length: 1_000 }, () => Array.from({ length: 1_500 }, Math.random))
-  let turns = 0
-  let isDone = false
-  const turn = () => {
-    turns += 1
-    if (!isDone) setImmediate(turn)
-  }
-  setImmediate(turn)
-  await jsonPieces({ rows: largeRows(rows) })
-  isDone = true
+  const { turns } = await turnsWithin(() => jsonPieces({ rows: largeRows(rows) }))
   t.ok(turns >= 10, `the loop turned ${turns} times meanwhile`)
 })
 

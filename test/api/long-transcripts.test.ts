@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import { paragraphsView, sentencesView } from '../../src/api/assemblyai/transcript.ts'
 import { CALLBACK_FORMS } from '../../src/api/callback-forms.ts'
@@ -7,6 +6,7 @@ import { scribeResponse } from '../../src/api/elevenlabs/transcript.ts'
 import type { Heard } from '../../src/api/heard.ts'
 import { jsonText } from '../../src/api/json-reply.ts'
 import { groupWords } from '../../src/providers/segments.ts'
+import { turnsWithin } from '../support/loop-turns.ts'
 
 /** Two hours of talk. */
 const MANY = 20_000
@@ -67,25 +67,6 @@ async function fastest(work: () => unknown): Promise<number> {
   return least
 }
 
-/** Turns of the event loop that others had while something was written. */
-async function turnsWithin(work: () => unknown): Promise<number> {
-  let turns = 0
-  let isDone = false
-  const turn = () => {
-    turns += 1
-    if (!isDone) setImmediate(turn)
-  }
-  setImmediate(turn)
-  await nextTurn()
-  turns = 0
-  try {
-    await work()
-    return turns
-  } finally {
-    isDone = true
-  }
-}
-
 for (const [name, answer] of Object.entries(ANSWERS)) {
   t.test(`${name}: many words are written in turns, in a time that grows with their number`, async (t) => {
     const [few, many] = [talk(FEW), talk(MANY)]
@@ -97,7 +78,7 @@ for (const [name, answer] of Object.entries(ANSWERS)) {
     // As many words either way. Much memory is slower than little; what is quadratic takes twenty times as long.
     t.ok(manyMs < fewMs * 10, `${manyMs} ms against ${fewMs} ms`)
     let length = 0
-    const turns = await turnsWithin(async () => {
+    const { turns } = await turnsWithin(async () => {
       length = (await jsonText(answer(many))).length
     })
     t.ok(length > 1_000_000 && turns >= 1, `${turns} turns for ${length} characters`)
@@ -109,7 +90,7 @@ t.test('callbacks are written in turns', async (t) => {
   const result = JSON.stringify(keptOf(talk(MANY)))
   const views = { deepgram: LISTEN, elevenlabs: { timed: true, channels: 'one', metadata: null } }
   for (const vendor of ['deepgram', 'elevenlabs'] as const) {
-    const turns = await turnsWithin(() => CALLBACK_FORMS[vendor].render(job, result, views[vendor]))
+    const { turns } = await turnsWithin(() => CALLBACK_FORMS[vendor].render(job, result, views[vendor]))
     t.ok(turns >= 1, `${vendor}: ${turns} turns`)
   }
 })

@@ -46,6 +46,11 @@ class Keys implements Omit<StoredKeys, 'forget'> {
     this.#changes += 1
   }
 
+  async replace(key: StoredKey): Promise<boolean> {
+    await this.create(key)
+    return true
+  }
+
   async revoke(id: string): Promise<StoredKey | null> {
     const key = this.#keys.get(id)
     if (key === undefined) return null

@@ -84,6 +84,58 @@ for (const [kind, start, options] of benches) {
     isHidden(t, revoked.output, plain.plain)
     t.same(await run(['key', 'revoke', plain.id]), revoked, 'revoking it again keeps the first time')
 
+    const changed = await run([
+      'key',
+      'change',
+      full.id,
+      '--budget-usd',
+      'none',
+      '--burst',
+      '9',
+      '--name',
+      'two',
+    ])
+    t.match(changed, { code: 0, errors: '', output: /^key_\w+ \(lk_live_.{4}…, acme\) is changed\n$/ })
+    const rotated = await run(['key', 'rotate', full.id, '--overlap', '3600'])
+    t.match(rotated, { code: 0, errors: '' })
+    const [, fresh = '', former = ''] =
+      /^key {2}(lk_live_\w+)\nid {3}key_\w+\nold {2}(lk_live_\w{4})… until 20\S+Z\n$/.exec(rotated.output) ??
+      []
+    t.equal(former, full.plain.slice(0, 12))
+    const [, after] = await withState(({ keys }) => keys.list())
+    t.match(after, {
+      id: full.id,
+      name: 'two',
+      sha256: hashKey(fresh),
+      former: { sha256: hashKey(full.plain) },
+    })
+    t.match(after, {
+      budgetMicros: null,
+      rateLimit: { requestsPerMinute: 7, burst: 9 },
+      scopes: ['jobs', 'admin'],
+    })
+    for (const [flags, said] of [
+      [['change', full.id], /takes what to change/],
+      [['rotate'], /takes the id of a key/],
+      [['rotate', fresh], /not the key itself/],
+      [['rotate', full.id, '--overlap', '2592001'], /overlap/],
+      [['rotate', full.id], /is taken until/],
+      [['rotate', plain.id], /revoked for good/],
+    ] as const) {
+      const refused = await run(['key', ...flags]).catch((error: Error) => ({
+        code: 2,
+        errors: error.message,
+      }))
+      t.not(refused.code, 0)
+      t.match(refused.errors, said)
+    }
+    const json = await run(['key', 'list', '--json'])
+    t.match(
+      JSON.parse(json.output).find(({ id }: { id: string }) => id === full.id),
+      { former: { prefix: former } },
+    )
+    isHidden(t, json.output, full.plain)
+
     const list = await run(['key', 'list'])
     t.match(list, { code: 0, errors: '' })
     for (const { plain: text } of [plain, full]) isHidden(t, list.output, text)
@@ -98,7 +150,7 @@ for (const [kind, start, options] of benches) {
     t.match(list.output, new RegExp(`\n${plain.id} +acme +web +state +revoked +lk_live_\\w{4} +${plain.id} `))
     t.match(
       list.output,
-      new RegExp(`\n${full.id} .+ active .+ 2099-01-30T23:00:00.000Z +7/min, burst 100 +2\\.50/month\n`),
+      new RegExp(`\n${full.id} .+ active .+ 2099-01-30T23:00:00.000Z +7/min, burst 9 +-\n`),
     )
   })
 
@@ -137,6 +189,7 @@ for (const [kind, start, options] of benches) {
       created_at: '2030-03-17T17:46:40.000Z',
       expires_at: new Date(expired.expiresAtMs ?? 0).toISOString(),
       revoked_at: null,
+      former: null,
     })
     t.match(rows[0], { prefix: null, budget_usd: 50, created_at: null })
     for (const { sha256 } of [expired, unserved, elsewhere]) t.notMatch(list.output, sha256)

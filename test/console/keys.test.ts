@@ -109,6 +109,80 @@ for (const [store, options] of STORES) {
   })
 }
 
+for (const [store, options] of STORES) {
+  t.test(`${store}: a key is changed, and rotated beside the former`, options, async (t) => {
+    const bench = await startConsoleBench(t, { store })
+    const { admin, operator } = bench.visitors
+    const { body: made } = await admin.ask('POST', KEYS, { name: 'one', app: 'web', budget_usd_per_month: 1 })
+    const path = `${KEYS}/${made.id}`
+    t.match(made, { former: null, rate_limit_is_default: true })
+    const settings = { name: 'two', scopes: ['inference'], rate_limit: { requests_per_minute: 9, burst: 3 } }
+    const changed = await admin.ask('PUT', path, settings)
+    const kept = { id: made.id, app: 'web', prefix: made.prefix, created_at: made.created_at }
+    t.match(changed.body, { ...kept, ...settings, budget_usd_per_month: null, rate_limit_is_default: false })
+    t.notOk('key' in changed.body)
+    t.equal(await statusOf(bench, made.key), 200, 'the key is the same')
+
+    const token = newId('call')
+    const spentMicros = { [String(made.id)]: 120_001 }
+    await bench.state.accounts.addUsage({ token, workspace: 'acme', spentMicros })
+    const rotated = await admin.ask('POST', `${path}/rotation`, { overlap_seconds: 3600 })
+    t.equal(rotated.status, 201)
+    t.match(rotated.body, { id: made.id, ...settings, spent_usd: 0.120001, former: { prefix: made.prefix } })
+    t.not(rotated.body.key, made.key)
+    for (const key of [made.key, rotated.body.key]) t.equal(await statusOf(bench, key), 200)
+    const again = await admin.ask('POST', `${path}/rotation`, { overlap_seconds: 1 })
+    t.match([again.status, again.body], [409, { error: { code: 'CONFLICT' } }], 'three would be too many')
+    t.equal(await statusOf(bench, made.key), 200, 'and nothing was changed')
+
+    const [stored] = (await bench.state.keys.list()).filter(({ id }) => id === made.id)
+    const over = { ...stored!.former!, untilMs: Date.now() - 1 }
+    await bench.state.keys.replace({ ...stored!, former: over }, await bench.state.keys.version())
+    await waitUntil(async () => (await statusOf(bench, made.key)) === 401)
+    t.equal(await statusOf(bench, made.key), 401, 'its time is over')
+    t.match(keysIn(await admin.get(KEYS)).at(-1), { id: made.id, former: null })
+
+    const last = await admin.ask('POST', `${path}/rotation`, { overlap_seconds: 0 })
+    t.equal(await statusOf(bench, rotated.body.key), 401, 'at once')
+    t.equal(await statusOf(bench, last.body.key), 200)
+    for (const text of [last.body, rotated.body, made]) {
+      const listed = await admin.get(KEYS)
+      t.notOk(listed.text.includes(String(text.key)) || listed.text.includes(hashKey(String(text.key))))
+    }
+    const { lines } = (await admin.get('audit')).body as { lines: Shown[] }
+    t.same(
+      lines.map(({ action }) => action),
+      ['key.rotate', 'key.rotate', 'key.change', 'key.create'],
+    )
+    t.equal(lines[0]?.detail, `two (${last.body.prefix}…) of the app web`)
+    t.match(lines[1]?.detail, new RegExp(`of the app web, beside ${made.prefix}… until 20`))
+
+    await admin.ask('DELETE', path)
+    t.equal(await statusOf(bench, last.body.key), 401)
+    for (const [method, at, body] of [
+      ['PUT', path, settings],
+      ['POST', `${path}/rotation`, { overlap_seconds: 0 }],
+    ] as const)
+      t.match(
+        (await admin.ask(method, at, body)).body,
+        { error: { code: 'INVALID_REQUEST' } },
+        'revoked for good',
+      )
+
+    const grant = { name: 'boss', app: 'web', scopes: ['operator'] }
+    const { body: boss } = await operator.ask('POST', KEYS, grant)
+    const denied = await admin.ask('POST', `${KEYS}/${boss.id}/rotation`, { overlap_seconds: 0 })
+    t.match([denied.status, denied.body], [403, { error: { code: 'PERMISSION_DENIED' } }])
+    const plain = { name: 'boss', scopes: ['inference'] }
+    t.equal((await admin.ask('PUT', `${KEYS}/${boss.id}`, plain)).status, 403)
+    t.equal((await admin.ask('PUT', `${KEYS}/key_app`, plain)).status, 400, 'a key of the configuration')
+    t.equal((await admin.ask('PUT', `${KEYS}/key_nobody`, plain)).status, 404)
+    const raised = await admin.ask('POST', KEYS, { name: 'three', app: 'web' })
+    const up = await admin.ask('PUT', `${KEYS}/${raised.body.id}`, { name: 'three', scopes: ['operator'] })
+    t.match(up.body, { error: { code: 'PERMISSION_DENIED', param: 'scopes' } })
+  })
+}
+
 t.test('what nobody has said is as in the configuration', async (t) => {
   const bench = await startConsoleBench(t)
   const { admin } = bench.visitors

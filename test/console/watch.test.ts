@@ -30,6 +30,7 @@ const exchangeOf = (over: object = {}) => ({
   pattern: '/v1/me',
   status: null as number | null,
   elapsedMs: 12.3456,
+  firstByteMs: null,
   bodyMs: 2,
   receivedBytes: 10,
   sentBytes: 20,
@@ -231,10 +232,18 @@ t.test('who left before the answer is recorded when there is one, once', async (
 
 t.test('a run of a job is told by its submission, and asks providers', async (t) => {
   const { recorder, state, listed } = await startRecorder(t)
-  const job = { id: 'tj_1', requestId: 'req_job', workspace: 'acme', app: 'web', keyId: 'key_acme' }
-  recorder.ran(job, trailOf('acme', { attempts: [attempt('one', 30)], costUsd: 0.5 }), 41.7)
+  const owner = { workspace: 'acme', app: 'web', keyId: 'key_acme' }
+  const job = { id: 'tj_1', requestId: 'req_job', ...owner, endpoint: 'transcription', createdAtMs: 0 }
+  const ran = { became: 'succeeded', chargedMicros: 0 } as const
+  recorder.ran(job, trailOf('acme', { attempts: [attempt('one', 30)], costUsd: 0.5 }), {
+    ...ran,
+    milliseconds: 41.7,
+  })
   const failure = new GatewayError('UPSTREAM_ERROR')
-  recorder.ran(job, trailOf('acme', { attempts: [attempt('one', 3, true)], failure }), 5)
+  recorder.ran(job, trailOf('acme', { attempts: [attempt('one', 3, true)], failure }), {
+    ...ran,
+    milliseconds: 5,
+  })
   await recorder.close()
   const [seen] = await state.samples.since(0)
   t.match(seen?.workspaces, [{ workspace: 'acme', requests: 0, upstream: [{ calls: 2, failed: 1 }] }])

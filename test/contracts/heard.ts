@@ -31,6 +31,15 @@ export const RESULTS: readonly TranscriptionResult[] = [
   heard(WORDS.map(({ confidence: _, ...word }) => word)),
   heard(WORDS.map((word, index) => ({ ...word, speaker: `speaker_${index % 2}` }))),
   heard(WORDS.map((word, index) => ({ ...word, speaker: 'the other one', channel: index % 2 }))),
+  heard([
+    {
+      word: 'Hi',
+      start: 0,
+      end: 0.4,
+      characters: { characters: ['H', 'i'], starts: [0, 0.2], ends: [0.2, 0.4] },
+    },
+    { word: '(laughter)', start: 1, end: 2, kind: 'event' },
+  ]),
 ]
 
 /** What is answered with each of them. */

@@ -29,6 +29,7 @@ const ASKED: readonly Options[] = [
   { speaker_count_hint: 3 },
   { smart_formatting: true },
   { profanity_filter: true },
+  { audio_events: true },
   ...[7, -1].map((seed) => ({ seed })),
   ...(['verbose_json', 'diarized_json', 'text', 'srt', 'vtt'] as const).map((format) => ({
     response_format: format,

@@ -243,5 +243,6 @@ function drawOptions(dice: Dice) {
     profanity_filter: dice.chance(0.3),
     multichannel: dice.chance(0.2),
     redaction: dice.chance(0.8) ? [] : dice.some(REDACTIONS, 0.5),
+    ...(dice.chance(0.1) ? { audio_events: true } : {}),
   })
 }

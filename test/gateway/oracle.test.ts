@@ -114,7 +114,7 @@ function checkHints({ operation, call }: Case, facts: ModelFacts): void {
   if (operation !== 'transcription' && operation !== 'translation') return
   const { options } = call.payload as TranscriptionCall
   const lacked: readonly string[] = unheededHints(facts, options)
-  const given = HINTS.filter((hint) => options[hint] !== null && options[hint] !== false)
+  const given = HINTS.filter((hint) => (options[hint] ?? false) !== false)
   const heeded: string[] = [...neededFeatures(options), ...given.filter((hint) => !lacked.includes(hint))]
   const inConflict = (names: readonly string[]) =>
     (facts.conflicts ?? []).some((set) => set.every((member) => names.includes(member)))

@@ -1,7 +1,7 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import { COMPARED_WORDS_MAX, countWordErrors, spokenWords } from '../../src/gateway/word-errors.ts'
 import { Dice } from '../support/dice.ts'
+import { turnsWithin } from '../support/loop-turns.ts'
 import { drawPairs, SEED } from '../support/word-pairs.ts'
 
 /** The whole table, cell by cell. */
@@ -53,17 +53,8 @@ t.test('a text of hours holds nobody up, and a longer one is not compared', asyn
   const dice = new Dice(1)
   const long = Array.from({ length: 12_000 }, () => `w${dice.below(3_000)}`)
   const heard = long.map((word) => (dice.chance(0.3) ? `w${dice.below(3_000)}` : word))
-  let turns = 0
-  let isOver = false
-  const others = (async () => {
-    while (!isOver) {
-      turns += 1
-      await nextTurn()
-    }
-  })()
-  const counted = await countWordErrors(long.join(' '), heard.join(' '))
-  isOver = true
-  await others
+  const compared = await turnsWithin(() => countWordErrors(long.join(' '), heard.join(' ')))
+  const { turns, result: counted } = compared
   const changed = long.filter((word, index) => word !== heard[index]).length
   t.ok(counted!.errors <= changed && counted!.errors > changed / 2, `${counted!.errors} of ${changed}`)
   t.ok(turns > 20, `others had ${turns} turns`)

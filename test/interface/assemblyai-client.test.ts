@@ -1,19 +1,14 @@
 import { createReadStream } from 'node:fs'
-import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { AssemblyAI } from 'assemblyai'
 import t, { type Test } from 'tap'
 import { speak } from '../../src/sandbox/speak.ts'
-import { startDemoProcess, startDemoRoute } from '../support/demo-route.ts'
-import { assertStopsClean } from '../support/gateway.ts'
+import { startDemoRoute } from '../support/demo-route.ts'
+import { HERTZ, type LargeFile, rejectedWith, sendLargeFile } from '../support/large-file.ts'
 import { startRouteGateway } from '../support/route-gateway.ts'
-import { tempFolder } from '../support/scratch.ts'
 import { DEEPGRAM_KEY, deepgramDialect } from '../support/upstream/deepgram.ts'
 import { startUpstream } from '../support/upstream/upstream.ts'
 import { filledWav } from '../support/wav.ts'
 
-const HERTZ = 600
-const MIB = 1024 * 1024
 const POLLING = { pollingInterval: 50, pollingTimeout: 60_000 }
 
 /** AssemblyAI's own client, changed in nothing but its address and key. */
@@ -27,35 +22,26 @@ function today(): string {
 
 /** What the client throws holds the text of the answer alone. */
 async function refusal(call: Promise<unknown>): Promise<string> {
-  const thrown = await call.then(
-    () => null,
-    (error: unknown) => error,
-  )
-  return thrown instanceof Error ? thrown.message : `nothing was thrown but ${String(thrown)}`
+  return (await rejectedWith(Error, call)).message
 }
 
 t.test('a local file of 25 MB, streamed, in flat memory', { timeout: 180_000 }, async (t) => {
-  const text = Array.from({ length: 340 }, (_, index) => `lark ${index}`).join(' ')
-  const file = speak(text, HERTZ, 1)
-  t.ok(file.length > 25_000_000 && file.length < 26_214_400, `${file.length} bytes`)
-  const path = join(await tempFolder(t), 'larks.wav')
-  await writeFile(path, file)
-  const gateway = await startDemoProcess(t, { env: { LARKWAY_MEMORY_MIB: '8' } })
-  const { files, transcripts } = clientOf(gateway.url, gateway.key)
-  for (let call = 0; call < 3; call += 1)
-    await transcripts.transcribe({ audio: speak('warm', HERTZ, 1) }, POLLING)
-  const before = await gateway.peakRssMiB()
-  const byPath = await transcripts.transcribe({ audio: path }, POLLING)
-  t.match(byPath, { status: 'completed', text })
-  t.equal(byPath.words?.length, 680)
-  t.equal(byPath.audio_duration, Math.round((file.length - 44) / file.readUInt32LE(28)), 'seconds')
-  const url = await files.upload(createReadStream(path) as never)
-  t.match(await transcripts.transcribe({ audio: url }, POLLING), { status: 'completed', text }, 'a stream')
-  const again = await transcripts.transcribe({ audio_url: url }, POLLING)
-  t.match(again, { status: 'completed', text, audio_url: url }, 'the same upload once more')
-  const grownMiB = (await gateway.peakRssMiB()) - before
-  t.ok(grownMiB < 48, `grown by ${Math.round(grownMiB)} MiB over ${Math.round((3 * file.length) / MIB)} MiB`)
-  await assertStopsClean(t, gateway)
+  const of = ({ gateway }: LargeFile) => clientOf(gateway.url, gateway.key)
+  const warm = (large: LargeFile) =>
+    of(large).transcripts.transcribe({ audio: speak('warm', HERTZ, 1) }, POLLING)
+  const send = async (large: LargeFile) => {
+    const { file, path, text } = large
+    const { files, transcripts } = of(large)
+    const byPath = await transcripts.transcribe({ audio: path }, POLLING)
+    t.match(byPath, { status: 'completed', text })
+    t.equal(byPath.words?.length, 680)
+    t.equal(byPath.audio_duration, Math.round((file.length - 44) / file.readUInt32LE(28)), 'seconds')
+    const url = await files.upload(createReadStream(path) as never)
+    t.match(await transcripts.transcribe({ audio: url }, POLLING), { status: 'completed', text }, 'a stream')
+    const again = await transcripts.transcribe({ audio_url: url }, POLLING)
+    t.match(again, { status: 'completed', text, audio_url: url }, 'the same upload once more')
+  }
+  await sendLargeFile(t, warm, send, 3)
 })
 
 async function startVendor(t: Test) {

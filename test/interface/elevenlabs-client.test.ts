@@ -129,6 +129,52 @@ t.test('transcripts, and what the vendor behind them was asked', { timeout: 60_0
   })
 })
 
+t.test('characters and sounds, by entries that tell them', { timeout: 60_000 }, async (t) => {
+  const file = blobOf(filledWav(64_000))
+  const asked = {
+    ...{ file, modelId: 'scribe_v2' },
+    timestampsGranularity: 'character',
+    tagAudioEvents: true,
+  } as const
+  const { elevenlabs, client } = await startVendors(t)
+  const { data, rawResponse } = await client.speechToText.convert(asked).withRawResponse()
+  const { text, words } = single(data)
+  t.match(text, /\(laughter\)$/)
+  t.equal(words.map((word) => word.text).join(''), text)
+  t.same([...new Set(words.map(({ type }) => type))], ['word', 'spacing', 'audio_event'])
+  for (const { type, text: written, characters } of words) {
+    if (type === 'word') t.equal(characters?.map((one) => one.text).join(''), written)
+    else t.equal(characters, undefined)
+  }
+  t.match(words[0]?.characters, [
+    { text: 'h', start: 0, end: 0.001 },
+    { text: 'e', start: 0.001 },
+  ])
+  t.equal(rawResponse.headers.get('x-lk-warnings'), null)
+  t.equal(elevenlabs.received.length, 1)
+
+  const deepgram = await startUpstream(t, { dialect: deepgramDialect() })
+  const other = await startRouteGateway(t, {
+    providers: { deepgram: { kind: 'deepgram', base_url: deepgram.url, api_key: secret('DG_KEY') } },
+    entries: [{ provider: 'deepgram', model: 'nova-3' }],
+    env: { DG_KEY: DEEPGRAM_KEY },
+  })
+  const { speechToText: scribe } = clientOf(other.url, other.key)
+  const lacked = await refused(scribe.convert(asked))
+  t.match(lacked, {
+    name: 'UnprocessableEntityError',
+    body: { detail: { code: 'REQUIRED_FEATURE_UNAVAILABLE', message: /character_timestamps/ } },
+  })
+  t.equal(deepgram.received.length, 0)
+  const { rawResponse: soundless } = await scribe
+    .convert({ file, modelId: 'scribe_v2', tagAudioEvents: true })
+    .withRawResponse()
+  t.equal(
+    soundless.headers.get('x-lk-warnings'),
+    '["audio_events: left out, nova-3 does not support this hint here"]',
+  )
+})
+
 t.test('channels come apart or together, whichever vendor hears them', { timeout: 60_000 }, async (t) => {
   const upstream = await startUpstream(t, { dialect: deepgramDialect() })
   const gateway = await startRouteGateway(t, {

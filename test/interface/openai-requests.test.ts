@@ -154,7 +154,7 @@ t.test('what is asked for arrives, and what is ignored is told', async (t) => {
       {},
       [
         'response_schema: unknown field, ignored',
-        ...['reasoning_effort', 'user', 'store'].map((name) => `${name}: not passed on`),
+        ...['reasoning_effort', 'store'].map((name) => `${name}: not passed on`),
       ],
     ],
   ]

@@ -224,7 +224,7 @@ t.test('what is asked for arrives at the provider, and what is not passed on is 
       { messages: [HELLO], tools: [{ type, function: { ...weather, strict: true } }] },
       [
         'seed: unknown field, ignored',
-        ...['reasoning', 'truncation', 'service_tier', 'user', 'safety_identifier', 'prompt_cache_key'].map(
+        ...['reasoning', 'truncation', 'service_tier', 'prompt_cache_key'].map(
           (name) => `${name}: not passed on`,
         ),
         'include: there are no items of reasoning to add to',
@@ -238,8 +238,8 @@ t.test('what is asked for arrives at the provider, and what is not passed on is 
     t.same(JSON.parse(response.headers.get('x-lk-warnings') ?? '[]'), warnings, name)
     t.same(upstream.received.at(-1)?.body, { model: 'all', ...received }, name)
   }
-  const warned = await gateway.post(PATH, { input: 'hello', stream: true, user: 'u' })
-  t.equal(warned.headers.get('x-lk-warnings'), '["user: not passed on"]', 'of a stream too')
+  const warned = await gateway.post(PATH, { input: 'hello', stream: true, service_tier: 'flex' })
+  t.equal(warned.headers.get('x-lk-warnings'), '["service_tier: not passed on"]', 'of a stream too')
   t.match(await warned.text(), /^event: response.created\ndata: \{/)
   await assertStopsClean(t, gateway)
 })

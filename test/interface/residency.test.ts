@@ -2,6 +2,10 @@ import t, { type Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { type Gateway, startGateway } from '../support/gateway.ts'
+import { secret, startRouteGateway } from '../support/route-gateway.ts'
+import { DEEPGRAM_KEY, deepgramDialect } from '../support/upstream/deepgram.ts'
+import { ELEVENLABS_KEY, elevenlabsDialect } from '../support/upstream/elevenlabs.ts'
+import { startUpstream } from '../support/upstream/upstream.ts'
 import { filledWav } from '../support/wav.ts'
 
 const WAV = filledWav(32_044, 1)
@@ -250,4 +254,53 @@ t.test("vendors' own words for it are demands at their doors", async (t) => {
     [`${scribe}=perhaps`, 'enable_logging'],
   ] as const)
     t.match(await ask(gateway, { key: free, path, raw: WAV }), { status: 400, error: { param } }, path)
+})
+
+t.test('a promise is asked of its provider, on the wire', async (t) => {
+  const elevenlabs = await startUpstream(t, { dialect: elevenlabsDialect() })
+  const deepgram = await startUpstream(t, { dialect: deepgramDialect() })
+  const gateway = await startRouteGateway(t, {
+    providers: {
+      elevenlabs: {
+        ...{ kind: 'elevenlabs', base_url: elevenlabs.url, api_key: secret('XI_KEY') },
+        retention: 'zero',
+      },
+      deepgram: { kind: 'deepgram', base_url: deepgram.url, api_key: secret('DG_KEY'), training: 'never' },
+      plain: { kind: 'deepgram', base_url: deepgram.url, api_key: secret('DG_KEY') },
+    },
+    entries: [
+      { provider: 'plain', model: 'nova-3' },
+      { provider: 'elevenlabs', model: 'scribe_v2' },
+      { provider: 'deepgram', model: 'nova-3' },
+      { provider: 'elevenlabs', model: 'eleven_flash_v2_5' },
+      { provider: 'deepgram', model: 'aura-2', voices: { 'thalia-en': 'thalia-en' } },
+    ],
+    env: { XI_KEY: ELEVENLABS_KEY, DG_KEY: DEEPGRAM_KEY },
+  })
+  const hear = async (demand?: string) => {
+    const form = new FormData()
+    form.append('file', new Blob([WAV]), 'a.wav')
+    const headers = demand === undefined ? {} : { 'x-lk-require': demand }
+    t.equal((await gateway.post('/v1/transcription', form, headers)).status, 200, demand ?? 'nothing')
+  }
+  const speak = async (demand: string, voice: object = {}) => {
+    const said = await gateway.post('/v1/speech', { input: 'hello', ...voice }, { 'x-lk-require': demand })
+    t.equal(said.status, 200, demand)
+  }
+  await hear()
+  await hear('retention=zero')
+  await hear('training=never')
+  await speak('retention=zero')
+  await speak('training=never', { voice: 'thalia-en' })
+  t.same(
+    elevenlabs.received.map(({ path }) => path),
+    [
+      '/v1/speech-to-text?enable_logging=false',
+      '/v1/text-to-speech/JBFqnCBsd6RMkjVDRZzb?output_format=mp3_44100_128&enable_logging=false',
+    ],
+  )
+  t.same(
+    deepgram.received.map(({ path }) => new URL(path, 'http://any').searchParams.get('mip_opt_out')),
+    [null, 'true', 'true'],
+  )
 })

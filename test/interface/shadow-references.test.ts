@@ -5,6 +5,7 @@ import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { scrape } from '../support/exposition.ts'
 import { serveHttp } from '../support/http-server.ts'
 import { startLarkway } from '../support/larkway.ts'
+import { shadowedProviders, shadowedRoute } from '../support/shadowed-route.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
@@ -29,32 +30,18 @@ async function start(t: Test, { references }: Options) {
     response.end(JSON.stringify({ text }))
   })
   const [key, otherKey] = [makeKey(), makeKey()]
-  const facts = {
-    capabilities: ['audio_input'],
-    features: [],
-    price: { per_hour_usd: 0.36 },
-  }
-  const compatible = { kind: 'openai-compatible', access: 'platform' }
-  const shadow = { entry: { provider: 'other', model: 'new', ...facts }, share: 1 }
   const workspace = (name: string, own: string) => ({
     credits_usd: 10,
     grant_id: name,
     apps: { web: { route: `${name}-voice` } },
     keys: [{ id: `key_${name}`, app: 'web', sha256: hashKey(own) }],
   })
-  const route = (name: string) => ({
-    workspace: name,
-    shadow: { ...shadow, ...(references === undefined ? {} : { references }) },
-    entries: [{ provider: 'first', model: 'old', ...facts }],
-  })
+  const kept = references === undefined ? {} : { references }
   const larkway = await startLarkway(t, {
     key,
     config: {
-      providers: {
-        first: { ...compatible, base_url: `${origin}/entry/v1` },
-        other: { ...compatible, base_url: `${origin}/shadow/v1` },
-      },
-      routes: { 'acme-voice': route('acme'), 'umbra-voice': route('umbra') },
+      providers: shadowedProviders(origin),
+      routes: { 'acme-voice': shadowedRoute('acme', kept), 'umbra-voice': shadowedRoute('umbra', kept) },
       workspaces: { acme: workspace('acme', key), umbra: workspace('umbra', otherKey) },
     },
     env: { LARKWAY_METRICS_PORT: '0', LARKWAY_DRAIN_SECONDS: '0' },

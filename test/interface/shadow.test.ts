@@ -6,6 +6,7 @@ import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { scrape } from '../support/exposition.ts'
 import { serveHttp } from '../support/http-server.ts'
 import { type Larkway, startLarkway } from '../support/larkway.ts'
+import { shadowedProviders, shadowedRoute } from '../support/shadowed-route.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
@@ -36,26 +37,11 @@ async function provider(t: Test) {
 async function start(t: Test) {
   const { origin, ...shadow } = await provider(t)
   const key = makeKey()
-  const facts = {
-    capabilities: ['audio_input'],
-    features: [],
-    price: { per_hour_usd: 0.36 },
-  }
-  const compatible = { kind: 'openai-compatible', access: 'platform' }
   const larkway = await startLarkway(t, {
     key,
     config: {
-      providers: {
-        first: { ...compatible, base_url: `${origin}/entry/v1` },
-        other: { ...compatible, base_url: `${origin}/shadow/v1` },
-      },
-      routes: {
-        voice: {
-          workspace: 'acme',
-          shadow: { entry: { provider: 'other', model: 'new', ...facts }, share: 1 },
-          entries: [{ provider: 'first', model: 'old', ...facts }],
-        },
-      },
+      providers: shadowedProviders(origin),
+      routes: { voice: shadowedRoute('acme') },
       workspaces: {
         acme: {
           credits_usd: 10,

@@ -3,6 +3,8 @@ import { writeFile } from 'node:fs/promises'
 import type { ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import OpenAI from 'openai'
+import { Stream as SseStream } from 'openai/streaming'
 import t, { type Test } from 'tap'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
 import { assertStopsClean, type Gateway, startGateway } from '../support/gateway.ts'
@@ -145,6 +147,77 @@ t.test('what was made once is given again, free, and its characters are counted'
   const line = gateway.log.find(({ request_id: id }) => id === again.id)
   t.match(line, { cache: 'hit', cost_usd: 0, usage: { audio_output_characters: 5 } })
   t.notOk(line?.attempts, 'nobody was asked')
+  await assertStopsClean(t, gateway)
+})
+
+type SpeechEvent =
+  | { readonly type: 'speech.audio.delta'; readonly audio: string }
+  | { readonly type: 'speech.audio.done'; readonly usage: object }
+
+async function listOf(events: AsyncIterable<SpeechEvent>): Promise<readonly SpeechEvent[]> {
+  const all: SpeechEvent[] = []
+  for await (const event of events) all.push(event)
+  return all
+}
+
+/** Speech in events, as OpenAI's client reads it. */
+async function speakEvents({ url }: Pick<Gateway, 'url'>, leaving = new AbortController()) {
+  const openai = new OpenAI({ baseURL: `${url}/openai/v1`, apiKey: KEYS.acme, maxRetries: 0 })
+  const asked = { model: 'x', input: 'hello', voice: 'alloy', stream_format: 'sse' } as const
+  const response = await openai.audio.speech.create(asked, { signal: leaving.signal })
+  const events = SseStream.fromSSEResponse<SpeechEvent>(response, leaving)
+  return { cache: response.headers.get('x-lk-cache'), cost: response.headers.get('x-lk-cost-usd'), events }
+}
+
+t.test('events find what is kept, and fill it', async (t) => {
+  const mouth = await startMouth(t)
+  // More than goes into one event.
+  const long = randomBytes(100_001)
+  mouth.answer = (response) => void response.end(long)
+  const gateway = await startGateway(t, { config: configOf(mouth) })
+  const hear = async () => {
+    const { cache, cost, events } = await speakEvents(gateway)
+    const all = await listOf(events)
+    const done = all.at(-1)
+    const pieces = all.slice(0, -1).map((event) => ('audio' in event ? event.audio : ''))
+    t.ok(
+      cache === 'miss' || pieces.every(({ length }) => length > 0 && length <= 65_536),
+      'no event is large',
+    )
+    t.same(done, {
+      type: 'speech.audio.done',
+      usage: { input_tokens: 0, output_tokens: 0, total_tokens: 0 },
+    })
+    return { cache, cost, audio: Buffer.concat(pieces.map((piece) => Buffer.from(piece, 'base64'))) }
+  }
+  t.match(await hear(), { cache: 'miss', cost: '0.005', audio: long })
+  t.match(await speak(gateway), { cache: 'hit', audio: long })
+  t.match(await hear(), { cache: 'hit', cost: '0', audio: long })
+  t.equal(mouth.asked.length, 1)
+
+  const rest: (() => void)[] = []
+  mouth.answer = (response, audio) => {
+    response.write(audio.subarray(0, 5_000))
+    rest.push(() => response.end(audio.subarray(5_000)))
+  }
+  await t.test('one that joins a call hears it as it comes, whoever leaves', async (t) => {
+    const config = configOf(mouth, { entry: { model: 'other' } })
+    const joined = await startGateway(t, { config })
+    const leaving = new AbortController()
+    const leader = await speakEvents(joined, leaving)
+    const follower = await speakEvents(joined)
+    t.same([leader.cache, follower.cache, follower.cost], ['miss', 'hit', '0'])
+    leaving.abort()
+    rest[0]?.()
+    const all = await listOf(follower.events)
+    const bytes = all.map((event) => ('audio' in event ? Buffer.from(event.audio, 'base64').length : 0))
+    t.equal(
+      bytes.reduce((sum, each) => sum + each, 0),
+      AUDIO_BYTES,
+    )
+    t.equal((await speakEvents(joined)).cache, 'hit')
+    await assertStopsClean(t, joined)
+  })
   await assertStopsClean(t, gateway)
 })
 

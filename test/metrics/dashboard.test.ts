@@ -30,6 +30,15 @@ const expressions = panels.flatMap(({ title, targets = [] }) =>
   targets.map(({ expr = '' }) => ({ title, expr })),
 )
 
+interface AlertGroup {
+  readonly name: string
+  readonly rules: readonly { readonly alert: string; readonly expr: string; readonly for?: string }[]
+}
+
+const ALERTS = new URL('prometheus-alerts.yml', DEPLOY)
+const { groups } = parse(await readFile(ALERTS, 'utf8')) as { readonly groups: readonly AlertGroup[] }
+const alerts = groups.flatMap(({ rules }) => rules.map(({ alert, expr }) => ({ title: alert, expr })))
+
 /** What an expression selects: names of series and of labels, without its functions, strings and durations. */
 function namesIn(expr: string): { series: string[]; labels: string[] } {
   const labels = [...expr.matchAll(/(?:\bby|\bwithout) \(([^)]*)\)|\{([^}]*)\}/g)].flatMap(
@@ -88,10 +97,12 @@ t.test('it names only what a server tells that has served', { timeout: 120_000 }
     for (const label of Object.keys(labels)) known.add(label)
     labelsOf.set(name, known)
   }
-  for (const { title, expr } of expressions) {
+  for (const { title, expr } of [...expressions, ...alerts]) {
     const { series, labels } = namesIn(expr)
     t.ok(series.length > 0, `${title}: ${expr}`)
     for (const name of series) {
+      // Prometheus itself tells it, of whom it scrapes.
+      if (name === 'up') continue
       // A short run may get by without a garbage collection.
       const isUncollected = name.startsWith('nodejs_gc_') && served.types.has('nodejs_gc_duration_seconds')
       if (!labelsOf.has(name) && !isUncollected) t.fail(`${title}: ${name} is not told`)
@@ -147,9 +158,27 @@ t.test('promtool finds no fault', { skip: withoutPromtool }, async (t) => {
   t.equal(checked.status, 0, checked.stderr)
 })
 
+t.test('every alert of the rules is one of its name', async (t) => {
+  t.ok(alerts.length > 8)
+  t.equal(new Set(alerts.map(({ title }) => title)).size, alerts.length)
+  for (const { title } of alerts) t.match(title, /^Larkway[A-Z][A-Za-z]+$/)
+})
+
+t.test('promtool finds no fault with the alerts', { skip: withoutPromtool }, async (t) => {
+  const checked = spawnSync('promtool', ['check', 'rules', ALERTS.pathname], {
+    encoding: 'utf8',
+    timeout: 30_000,
+  })
+  t.equal(checked.status, 0, checked.stderr)
+})
+
 t.test('the configuration of Prometheus is one', async (t) => {
   const path = new URL('prometheus.yml', DEPLOY)
-  const { scrape_configs } = parse(await readFile(path, 'utf8')) as { scrape_configs: { job_name: string }[] }
+  const { scrape_configs, rule_files } = parse(await readFile(path, 'utf8')) as {
+    readonly scrape_configs: { job_name: string }[]
+    readonly rule_files: string[]
+  }
+  t.same(rule_files, ['prometheus-alerts.yml'])
   t.ok(scrape_configs.some(({ job_name }) => job_name === 'larkway'))
   if (promtool)
     t.doesNotThrow(() => execFileSync('promtool', ['check', 'config', path.pathname], { stdio: 'pipe' }))

@@ -23,6 +23,7 @@ import {
 } from '../support/state-under-test.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { accountsContract } from './accounts.contract.ts'
+import { alertsContract } from './alerts.contract.ts'
 import { catalogContract } from './catalog.contract.ts'
 import { catalogModelContract } from './catalog-model.contract.ts'
 import { jobsContract } from './jobs.contract.ts'
@@ -53,6 +54,7 @@ const CONTRACTS = {
   settings: settingsContract,
   jobs: jobsContract,
   outbox: outboxContract,
+  alerts: alertsContract,
   'model of the ledger': (t: Test, start: Start) => ledgerModelContract(t, start, { count: 6, steps: 150 }),
   'model of jobs': (t: Test, start: Start) => jobsModelContract(t, start, { count: 6, steps: 150 }),
   'model of the catalog': (t: Test, start: Start) => catalogModelContract(t, start, { count: 3, steps: 60 }),

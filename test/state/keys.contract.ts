@@ -52,6 +52,42 @@ export function keysContract(t: Test, start: (t: Test) => Promise<StateUnderTest
     t.same(await keys.list(), [{ ...key, revokedAtMs }, other], 'creating it again revives nothing')
   })
 
+  t.test('a key is replaced by who has read the last of them', async (t) => {
+    const { keys } = (await start(t)).state
+    const [key, other] = [storedKey(), storedKey({ createdAtMs: 1_900_000_000_001 })]
+    await keys.create(key)
+    await keys.create(other)
+    const read = await keys.version()
+    const former = { sha256: key.sha256, prefix: key.prefix, untilMs: 1_950_000_000_000 }
+    const { sha256, prefix } = storedKey()
+    const settings = {
+      name: 'Größe',
+      scopes: [],
+      rateLimit: { requestsPerMinute: 7, burst: 2 },
+      budgetMicros: 0,
+    }
+    const changed = { ...key, ...settings, sha256, prefix, expiresAtMs: 1_960_000_000_000, former }
+    t.equal(await keys.replace(changed, read), true)
+    t.same(await keys.list(), [changed, other])
+    t.not(await keys.version(), read)
+    t.equal(await keys.replace(key, read), false, 'others came before')
+    t.equal(await keys.replace(storedKey(), await keys.version()), false, 'there is none with its id')
+    t.same(await keys.list(), [changed, other])
+    const { former: _, ...bare } = changed
+    t.equal(await keys.replace(bare, await keys.version()), true)
+    t.same(await keys.list(), [bare, other], 'the former is gone')
+    const revoked = await keys.revoke(key.id)
+    t.equal(await keys.replace(changed, await keys.version()), true)
+    t.same((await keys.list())[0], { ...changed, revokedAtMs: revoked?.revokedAtMs }, 'and stays revoked')
+    const [one, two] = [
+      { ...other, name: 'one' },
+      { ...other, name: 'two' },
+    ]
+    const version = await keys.version()
+    const both = await Promise.all([keys.replace(one, version), keys.replace(two, version)])
+    t.same(both.toSorted(), [false, true], 'one of two')
+  })
+
   t.test('a key is forgotten when it has expired, and not before', async (t) => {
     const { keys } = (await start(t)).state
     const past = { createdAtMs: 1_700_000_000_000, expiresAtMs: 1_700_003_600_000 }

@@ -20,6 +20,7 @@ const REMEMBERED_MS = 110_000
 /** For so long nothing more is set aside for a job that was charged. */
 const CHARGE_REMEMBERED_MS = 30 * 86_400_000
 const KEYS = ['key_one', 'key_two', 'key_three']
+const END_USERS = ['ann', 'ben']
 const MAX_STEPS_BETWEEN_LOOKS = 6
 /** What is done, as often as it stands here. */
 const OFTEN =
@@ -154,6 +155,11 @@ function drawing(dice: Dice, model: LedgerModel, timePasses: boolean) {
     budgetMicros: dice.maybe(0.3, () => dice.below(4000)) ?? null,
   })
 
+  const endUserBudget = (account: string) => ({ endUser: { account, budgetMicros: dice.below(1500) } })
+  /** As the gateway tells an end which end user it began with. */
+  const accountOf = (reservation: Beginning['reservation']) =>
+    reservation?.endUser === undefined ? {} : { endUser: reservation.endUser.account }
+
   const fresh = (workspace: string): Beginning => {
     const slot =
       dice.maybe(0.7, () =>
@@ -168,6 +174,7 @@ function drawing(dice: Dice, model: LedgerModel, timePasses: boolean) {
           keyBudgetMicros: dice.maybe(0.3, () => dice.below(2000)) ?? null,
           spendMicros: dice.chance(0.5) ? platformMicros : micros(),
           leaseMs: leaseMs(),
+          ...dice.maybe(0.5, () => endUserBudget(dice.one(END_USERS))),
         }),
       ) ?? null
     return { token: newToken(), workspace, slot, reservation }
@@ -176,12 +183,16 @@ function drawing(dice: Dice, model: LedgerModel, timePasses: boolean) {
   /** A claim of a job: the first one, the next, one that is late, or the same again. */
   const claimed = (workspace: string): Beginning => {
     const before = begun.filter(({ beginning }) => beginning.claim && beginning.workspace === workspace)
-    const { token, claim } =
-      before.length > 0 && dice.chance(0.8)
-        ? dice.one(before.slice(-8)).beginning
-        : { token: newToken(), claim: { number: 1 } }
+    const made = fresh(workspace)
+    if (before.length === 0 || dice.chance(0.2)) return { ...made, slot: null, claim: { number: 1 } }
+    const { token, claim, reservation } = dice.one(before.slice(-8)).beginning
     const number = Math.max(1, (claim?.number ?? 1) + dice.one([-1, 0, 1, 1]))
-    return { ...fresh(workspace), slot: null, token, claim: { number } }
+    if (made.reservation === null) return { ...made, slot: null, token, claim: { number } }
+    // Whom a job is for stays as it is; the budget may be another by now.
+    const { endUser: _, ...terms } = made.reservation
+    const account = reservation?.endUser?.account
+    const same = account === undefined ? terms : { ...terms, ...endUserBudget(account) }
+    return { ...made, slot: null, token, claim: { number }, reservation: same }
   }
 
   const leases: { last: Leasing; granted: Leased }[] = []
@@ -267,6 +278,7 @@ function drawing(dice: Dice, model: LedgerModel, timePasses: boolean) {
         ...(claim && { claim }),
         slot: id === undefined ? null : { id, end: end() },
         charge: reservation && dice.chance(0.95) ? charge : null,
+        ...accountOf(reservation),
       }
     },
     cancellation(workspace: string) {
@@ -275,9 +287,15 @@ function drawing(dice: Dice, model: LedgerModel, timePasses: boolean) {
         const { token } = dice.one(leased).last
         return { token, workspace, slotId: null }
       }
-      const { token, slot, claim } = known(workspace)
+      const { token, slot, claim, reservation } = known(workspace)
       cancelledAtMs.set(token, model.nowMs)
-      return { token, workspace, slotId: slot?.id ?? null, ...(claim && { claim }) }
+      return {
+        token,
+        workspace,
+        slotId: slot?.id ?? null,
+        ...(claim && { claim }),
+        ...accountOf(reservation),
+      }
     },
     leasing,
     leased(last: Leasing, granted: Leased) {

@@ -14,6 +14,7 @@ import {
   type StateUnderTest,
 } from '../support/state-under-test.ts'
 import { ledgerClaimsContract } from './ledger-claims.contract.ts'
+import { ledgerEndUsersContract } from './ledger-end-users.contract.ts'
 import { ledgerLeasesContract } from './ledger-leases.contract.ts'
 
 /** A lease that ends while the test waits, and that a busy machine does not end before it is looked at. */
@@ -28,6 +29,7 @@ export function ledgerContract(t: Test, start: (t: Test) => Promise<StateUnderTe
   reservations(t, start)
   both(t, start)
   ledgerClaimsContract(t, start)
+  ledgerEndUsersContract(t, start)
   ledgerLeasesContract(t, start)
 }
 

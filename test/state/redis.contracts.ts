@@ -1,6 +1,7 @@
 import type { Test } from 'tap'
 import type { StateUnderTest } from '../support/state-under-test.ts'
 import { accountsContract } from './accounts.contract.ts'
+import { alertsContract } from './alerts.contract.ts'
 import { catalogContract } from './catalog.contract.ts'
 import { catalogModelContract } from './catalog-model.contract.ts'
 import { consoleContract } from './console.contract.ts'
@@ -36,6 +37,7 @@ export async function stateContracts(
     jobsModelContract(t, start, { count: queues, steps: 200 }),
   )
   await t.test('outbox', async (t) => outboxContract(t, start))
+  await t.test('alerts', async (t) => alertsContract(t, start))
   await t.test('catalog', async (t) => catalogContract(t, start))
   await t.test('catalog, against a model', async (t) =>
     catalogModelContract(t, start, { count: catalogs, steps: 100 }),

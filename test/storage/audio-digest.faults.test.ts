@@ -9,6 +9,7 @@ import { createAudioDigester } from '../../src/storage/audio-digest.ts'
 import { createAudioReader } from '../../src/storage/audio-reader.ts'
 import { createWorkers, type Workers } from '../../src/workers/pool.ts'
 import { digestOf } from '../support/digests.ts'
+import { turnsWithin } from '../support/loop-turns.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { createRig, MIB, noise, type RigOptions, store } from './rig.ts'
 import { SPELLINGS } from './spellings.ts'
@@ -345,15 +346,7 @@ t.test('25 MiB do not hold up the event loop', async (t: Test) => {
   for (const tier of TIERS) {
     for (const form of ['identity', 'canonical', 'line breaks escaped']) {
       const { ref, release } = await keep(noise(25 * MIB), form, tier)
-      let turns = 0
-      let running = true
-      const count = () => {
-        turns += 1
-        if (running) setImmediate(count)
-      }
-      count()
-      await digester.digest(ref, signal)
-      running = false
+      const { turns } = await turnsWithin(() => digester.digest(ref, signal))
       const isGathered = tier === 'object' || form === 'line breaks escaped'
       t.ok(turns >= (isGathered ? 25 : 7), `${tier}, ${form}: the loop turned ${turns} times meanwhile`)
       release()

@@ -16,6 +16,11 @@ t.test('an object is one file in the folder of its kind, and nothing else stays'
   const signal = AbortSignal.timeout(5_000)
   await objects.put('job/acme/tj_1/1', chunksOf(Buffer.from('audio')), 5, { signal })
   t.same(await readdir(join(root, 'job')), ['acme+tj_1+1'])
+  const partition = 'usage/date=2026-11-22'
+  await objects.put(`${partition}/seg_1.parquet`, chunksOf(Buffer.from('rows')), 4, { signal })
+  t.same(await readdir(join(root, partition)), ['seg_1.parquet'], 'where other programs look for it')
+  await objects.remove(`${partition}/seg_1.parquet`)
+  t.same(await readdir(join(root, 'usage')), [])
   t.same(await readdir(join(root, 'tmp')), [])
 })
 

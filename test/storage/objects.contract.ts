@@ -86,6 +86,33 @@ export async function testObjects(t: Test, objects: Objects): Promise<void> {
     t.same(await keys(''), [])
   })
 
+  await t.test('files of usage are in partitions, and one that is put again is replaced', async (t: Test) => {
+    const put = (key: string, text: string) =>
+      objects.put(key, chunksOf(Buffer.from(text)), text.length, { signal: fresh() })
+    const [today, yesterday] = ['usage/date=2026-11-22/', 'usage/date=2026-11-21/']
+    await put(`${today}seg_1.parquet`, 'first')
+    await put(`${today}seg_1.parquet`, 'second')
+    await put(`${today}seg_2.parquet`, '2')
+    await put(`${yesterday}seg_1.parquet`, '1')
+    await put('aggregate/2026-11-22/seg_1', 'sums')
+    t.equal((await read(objects, `${today}seg_1.parquet`, 0, 6)).toString(), 'second')
+    t.same(await keys(today), [`${today}seg_1.parquet`, `${today}seg_2.parquet`])
+    t.same(await keys('usage/'), [`${yesterday}seg_1.parquet`, ...(await keys(today))])
+    t.same(await keys('usage/date=2026-11-2'), await keys('usage/'))
+    t.same(await keys('usage/date=2026-11-20/'), [])
+    for (const key of await keys('')) await objects.remove(key)
+    t.same(await keys(''), [])
+    await put(`${today}seg_1.parquet`, 'again')
+    await objects.remove(`${today}seg_1.parquet`)
+    for (const key of [
+      'usage/seg_1',
+      'usage/date=2026-11-22',
+      'usage/date=../seg_1',
+      'job/date=2026-11-22/1',
+    ])
+      await t.rejects(put(key, 'x'), key)
+  })
+
   await t.test('an absent object: removed without an error, read with one', async (t: Test) => {
     await objects.remove('spool/acme/none/1')
     await t.rejects(objects.get('spool/acme/none/1', 0, 1, fresh()), unavailable)

@@ -7,7 +7,6 @@ import {
   GetObjectCommand,
   ListMultipartUploadsCommand,
   ListPartsCommand,
-  S3Client,
 } from '@aws-sdk/client-s3'
 import { WebSocketServer } from 'ws'
 import { hashKey, makeKey } from '../../src/catalog/key.ts'
@@ -28,6 +27,7 @@ import { type Mood, startSingingUpstream } from './canary-upstream.ts'
 import { type Canaries, PIECE, singingWav } from './canary-values.ts'
 import { listen } from './http-server.ts'
 import { secret } from './route-gateway.ts'
+import { s3ClientOf } from './s3-server.ts'
 import { freePort, type Teardown, tempFolder } from './scratch.ts'
 import { wavHead } from './wav.ts'
 
@@ -333,13 +333,7 @@ export async function keptAnywhere(rig: RetentionRig, alsoParts: boolean): Promi
 /** Makes objects of what was sent of uploads that nobody goes on with: of its parts alone nobody can be given bytes. */
 async function endUploads({ s3, bucket: Bucket }: RetentionRig): Promise<number> {
   if (s3 === null) return 0
-  const { endpoint, region, accessKeyId, secretAccessKey } = s3
-  const client = new S3Client({
-    endpoint,
-    region,
-    forcePathStyle: true,
-    credentials: { accessKeyId, secretAccessKey },
-  })
+  const client = s3ClientOf(s3)
   const { Uploads: uploads = [] } = await client.send(new ListMultipartUploadsCommand({ Bucket }))
   for (const { Key, UploadId } of uploads) {
     const { Parts: parts = [] } = await client.send(new ListPartsCommand({ Bucket, Key, UploadId }))

@@ -1,11 +1,12 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { GetObjectCommand, ListObjectsV2Command, S3Client } from '@aws-sdk/client-s3'
+import { GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3'
 import { Redis } from 'ioredis'
 import { type Told, tell } from './canary-attacks.ts'
 import { type Ask, CASES, type Found, type Songs } from './canary-cases.ts'
 import { type Caller, type CanaryRig, filesBelow } from './canary-rig.ts'
 import { type Canaries, type CanaryKind, type Finding, PIECE, singingWav } from './canary-values.ts'
+import { s3ClientOf } from './s3-server.ts'
 
 /** What a node has kept: what its things are called, and what is in them. */
 export interface Kept {
@@ -99,13 +100,7 @@ function flat(value: unknown): Buffer[] {
 
 async function objectsOf({ s3, bucket }: KeptRig): Promise<Part> {
   if (s3 === null) return { names: [], values: [] }
-  const { endpoint, region, accessKeyId, secretAccessKey } = s3
-  const client = new S3Client({
-    endpoint,
-    region,
-    forcePathStyle: true,
-    credentials: { accessKeyId, secretAccessKey },
-  })
+  const client = s3ClientOf(s3)
   const { Contents: contents = [] } = await client.send(new ListObjectsV2Command({ Bucket: bucket }))
   const values = await Promise.all(
     contents.map(async ({ Key }) => {

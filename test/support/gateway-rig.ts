@@ -13,6 +13,7 @@ import { createAccountViews, createSettlements, createUsageBuffer } from '../../
 import { authenticate } from '../../src/gateway/authentication.ts'
 import type { Call, JobContext } from '../../src/gateway/call.ts'
 import { type AdmittedContext, CallContext } from '../../src/gateway/call-context.ts'
+import { createEndUserHash } from '../../src/gateway/end-users.ts'
 import { createCircuitBreakers, createLatencyTracker } from '../../src/gateway/health.ts'
 
 import { createMoneyLeases } from '../../src/gateway/money-leases.ts'
@@ -134,6 +135,7 @@ export function gatewayRig(t: Pick<Test, 'teardown'>, options: GatewayRigOptions
     snapshot: () => snapshot,
     providers: new Map([...PROVIDERS, ...providers.map((one) => [one.kind, one] as const)]),
     keys: { find: (sha256) => snapshot.keys.get(sha256) },
+    endUserHash: createEndUserHash([Buffer.alloc(32, 7)]),
     state,
     settlements,
     moneyLeases,

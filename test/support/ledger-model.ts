@@ -265,6 +265,9 @@ export class LedgerModel {
       return { state: 'refused', why: 'key_budget' }
     if (budgetMicros !== null && sum([...spent.values()]) + spendMicros > budgetMicros)
       return { state: 'refused', why: 'workspace_budget' }
+    const { endUser } = reservation
+    if (endUser && this.#spentByEndUser(all, endUser.account) + spendMicros > endUser.budgetMicros)
+      return { state: 'refused', why: 'end_user_budget' }
     const leaseUntilMs = this.nowMs + reservation.leaseMs
     all.calls.push({ token, reservation, purse, begunAtMs: this.nowMs, claim, leaseUntilMs, settled: null })
     return { state: 'begun' }
@@ -298,6 +301,17 @@ export class LedgerModel {
 
   #credits({ grants, calls }: ModelWorkspace): number {
     return sum(grants.map(({ micros }) => micros)) - sum(calls.map((call) => taken(call, 'credits')))
+  }
+
+  /** In the month that it is. */
+  #spentByEndUser({ calls }: ModelWorkspace, account: string): number {
+    const counted = calls.filter(
+      ({ begunAtMs, reservation }) =>
+        monthOf(begunAtMs) === monthOf(this.nowMs) && reservation.endUser?.account === account,
+    )
+    return sum(
+      counted.map(({ settled, reservation }) => settled?.charge.spendMicros ?? reservation.spendMicros),
+    )
   }
 
   /** By key, in the month that it is. */

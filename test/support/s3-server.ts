@@ -24,12 +24,7 @@ export interface Bucket {
 export async function openBucket(t: Teardown, server: SharedS3): Promise<Bucket> {
   const bucket = await server.makeBucket()
   const { endpoint, region, accessKeyId, secretAccessKey } = server
-  const client = new S3Client({
-    endpoint,
-    region,
-    forcePathStyle: true,
-    credentials: { accessKeyId, secretAccessKey },
-  })
+  const client = s3ClientOf(server)
   t.teardown(() => client.destroy())
   return {
     env: {
@@ -139,13 +134,15 @@ export async function startS3(t: Teardown, options: S3Options = {}): Promise<S3S
   }
 }
 
-/** Makes fresh buckets of a server, until the test ends. */
-export function bucketMaker(
-  t: Teardown,
-  { endpoint, region, accessKeyId, secretAccessKey }: S3Access,
-): () => Promise<string> {
+/** A client that the caller ends. */
+export function s3ClientOf({ endpoint, region, accessKeyId, secretAccessKey }: S3Access): S3Client {
   const credentials = { accessKeyId, secretAccessKey }
-  const client = new S3Client({ endpoint, region, forcePathStyle: true, credentials })
+  return new S3Client({ endpoint, region, forcePathStyle: true, credentials })
+}
+
+/** Makes fresh buckets of a server, until the test ends. */
+export function bucketMaker(t: Teardown, access: S3Access): () => Promise<string> {
+  const client = s3ClientOf(access)
   t.teardown(() => client.destroy())
   return async () => {
     const bucket = `test-${randomBytes(6).toString('hex')}`

@@ -14,7 +14,7 @@ import { newId } from '../../src/ids.ts'
 export interface StateUnderTest {
   readonly state: Pick<
     State,
-    'ledger' | 'accounts' | 'keys' | 'settings' | 'jobs' | 'outbox' | 'console' | 'catalog'
+    'ledger' | 'accounts' | 'keys' | 'settings' | 'jobs' | 'outbox' | 'alerts' | 'console' | 'catalog'
   >
   /** Lets at least `ms` milliseconds pass on the clock of the state. */
   readonly pass: (ms: number) => Promise<void>

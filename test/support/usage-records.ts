@@ -1,54 +1,19 @@
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
+import { readSegmentFile } from '../../src/usage/segment.ts'
 
-/** A record of a small chat that succeeded, with what is given instead. */
-export function usageRecord(given: Partial<UsageRecord> = {}): UsageRecord {
-  return { ...CHAT, ...given }
+/** The records of all segments below a folder, whoever they belong to. Files that go away meanwhile are passed over. */
+export async function usageRecords(folder: string): Promise<UsageRecord[]> {
+  const names = await readdir(folder, { recursive: true }).catch(() => [])
+  const read = names
+    .filter((name) => name.endsWith('.usage'))
+    .sort()
+    .map((name) => readSegmentFile(join(folder, name)).then((segment) => [...segment.records()]))
+  return (await Promise.allSettled(read)).flatMap((one) => (one.status === 'fulfilled' ? one.value : []))
 }
 
-const CHAT: UsageRecord = {
-  record_id: 'use_01k9z0000000000000000000aa_0',
-  kind: 'call',
-  request_id: 'req_01k9z0000000000000000000ab',
-  job_id: null,
-  session_id: null,
-  trace_id: null,
-  started_at: Date.parse('2026-11-03T10:00:00.000Z'),
-  ended_at: Date.parse('2026-11-03T10:00:00.500Z'),
-  node: 'node-1',
-  workspace: 'acme',
-  app: 'notes',
-  key_id: 'key_1',
-  end_user: null,
-  purpose: null,
-  operation: 'chat',
-  endpoint: 'POST /v1/chat',
-  route: 'default',
-  policy_version_id: 'pv_0123456789abcdef',
-  provider: 'openai',
-  model: 'gpt-4o-mini',
-  region: null,
-  attempts: 1,
-  attempt_reasons: 'openai/gpt-4o-mini=ok',
-  outcome: 'ok',
-  status: 200,
-  error_code: null,
-  error_param: null,
-  replayed: false,
-  cache: null,
-  audio_seconds: null,
-  billable_audio_seconds: null,
-  video_seconds: null,
-  input_tokens: 20,
-  output_tokens: 12,
-  characters: null,
-  images: null,
-  credits: null,
-  cost_usd: 11,
-  estimated: false,
-  received_bytes: 180,
-  sent_bytes: 640,
-  total_ms: 500,
-  body_ms: 0,
-  upstream_ms: 480,
-  first_ms: 210,
+/** What they cost together, micro-USD. */
+export function costOf(records: readonly UsageRecord[]): number {
+  return records.reduce((sum, { cost_usd }) => sum + (cost_usd ?? 0), 0)
 }

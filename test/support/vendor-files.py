@@ -38,8 +38,10 @@ def elevenlabs(url, key, path):
     print(json.dumps({"class": type(heard).__name__, "text": heard.text}))
     spoken = b"".join(client.text_to_speech.convert("alloy", text="sos", model_id="eleven_v3"))
     print(json.dumps({"head": spoken[:4].decode()}))
+    timed = client.text_to_speech.convert_with_timestamps("alloy", text="sos", model_id="eleven_v3")
+    print(json.dumps({"characters": timed.alignment.characters}))
     try:
-        client.text_to_speech.convert_with_timestamps("alloy", text="sos")
+        client.text_to_speech.convert_with_timestamps("alloy", text="")
     except ApiError as error:
         print(json.dumps({"status": error.status_code, "code": error.body["detail"]["code"]}))
 

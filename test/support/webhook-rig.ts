@@ -41,6 +41,7 @@ export interface WebhookRigOptions {
   readonly post?: Partial<PosterParts>
   readonly timing?: Partial<DeliveryTiming>
   readonly places?: number
+  readonly alertTarget?: DeliveryParts['alertTarget']
   /** How callbacks are told; absent: with results that stand in the record. */
   readonly callbacks?: Partial<CallbackParts>
   /** Closed by whoever opened it; an embedded one in memory when absent. */
@@ -117,6 +118,7 @@ export function startWebhookRig(t: Pick<Test, 'teardown'>, options: WebhookRigOp
           ...options.callbacks,
         },
         timing: { ...FAST, ...options.timing },
+        ...(options.alertTarget === undefined ? {} : { alertTarget: options.alertTarget }),
         ...(options.places === undefined ? {} : { places: options.places }),
       })
       started.push(deliveries)

@@ -29,7 +29,7 @@ import {
   type UsageQuestion,
 } from '../../src/usage/answer.ts'
 import { BUCKETS, bucketOf, middleOf, percentile } from '../../src/usage/histogram.ts'
-import { usageRecord } from '../support/usage-records.ts'
+import { usageRecord } from '../support/chat-usage.ts'
 
 const FROM_MS = Date.parse('2026-11-02T22:00:00Z')
 const HOURS = 30

@@ -18,11 +18,14 @@ export const SCRIBE_OPTIONS: DoorOptions = {
   model_id: { fate: 'kept', note: 'names a purpose of the workspace; any other name is ignored' },
   language_code: { fate: 'hint', note: 'ISO 639; without it the language is detected' },
   transcript_edit: { fate: 'refused', note: 'transcripts are not edited here' },
-  tag_audio_events: { fate: 'warned', note: 'what was said is written, and nothing else' },
+  tag_audio_events: {
+    fate: 'hint',
+    note: '`true`: sounds such as laughter, by entries of the kind `elevenlabs`; unasked only what was said is written',
+  },
   num_speakers: { fate: 'hint', note: 'passed on to entries that take it' },
   timestamps_granularity: {
     fate: 'kept',
-    note: '`word`, the default, is required of every entry; `none`: no list of words; `character` is refused',
+    note: '`word`, the default, is required; `character` too, of entries of the kind `elevenlabs`; `none`: no words',
   },
   diarize: { fate: 'kept', note: 'required of every entry' },
   diarization_threshold: { fate: 'warned', note: 'how speakers are told apart, the entry decides' },
@@ -61,6 +64,7 @@ export interface ScribeRequest extends TranscriptionRequest {
 
 const OFFERS = { stream: false, jobs: true }
 const STYLES = ['separate', 'combined']
+const GRANULARITIES = ['none', 'word', 'character']
 
 /**
  * Reads the fields of a form, and the two that the query has.
@@ -76,8 +80,8 @@ export function readScribeOptions(exchange: Exchange, fields: Fields, principal:
   const model = form.text('model_id') ?? missing('model_id')
   const language = form.text('language_code')
   const granularity = form.text('timestamps_granularity') ?? 'word'
-  if (granularity !== 'word' && granularity !== 'none')
-    throw invalidField('timestamps_granularity', MUST.beOneOf(['word', 'none']))
+  if (!GRANULARITIES.includes(granularity))
+    throw invalidField('timestamps_granularity', MUST.beOneOf(GRANULARITIES))
   const multichannel = form.flag('use_multi_channel') ?? false
   const style = form.text('multichannel_output_style') ?? 'separate'
   if (!STYLES.includes(style)) throw invalidField('multichannel_output_style', MUST.beOneOf(STYLES))
@@ -92,7 +96,7 @@ export function readScribeOptions(exchange: Exchange, fields: Fields, principal:
   const given = formOf({
     ...{ language, detect_language: language === null, multichannel, redaction },
     // The text of a channel is that of its segments.
-    timestamps: multichannel ? 'both' : granularity === 'word' ? 'word' : null,
+    timestamps: multichannel ? 'both' : granularity === 'none' ? null : 'word',
     diarization: form.flag('diarize') ?? false,
     speaker_count_hint: form.text('num_speakers'),
     keyterms: form.list('keyterms'),
@@ -102,17 +106,23 @@ export function readScribeOptions(exchange: Exchange, fields: Fields, principal:
     require: form.text('require'),
     mode: isAnnounced ? 'async' : null,
   })
+  const tagged = form.flag('tag_audio_events') ?? false
   const own = form.settleKindly()
-  const { warnings, selectors, ...request } = readTranscriptionRequest(
+  const { warnings, selectors, options, ...request } = readTranscriptionRequest(
     exchange,
     given,
     'transcription',
     OFFERS,
   )
   const channels = !multichannel ? 'one' : style === 'combined' ? 'combined' : 'separate'
-  const view: ScribeView = { timed: granularity === 'word', channels }
+  const view: ScribeView = { timed: granularity !== 'none', channels }
   return {
     ...request,
+    options: {
+      ...options,
+      ...(tagged ? { audio_events: true } : {}),
+      ...(granularity === 'character' ? { character_times: true } : {}),
+    },
     view,
     ...(isAnnounced ? { callback: callbackOf({ ...view, metadata }) } : {}),
     selectors: demanding(chosenBy(model, selectors, principal), unkept),

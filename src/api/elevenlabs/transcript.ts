@@ -1,4 +1,4 @@
-import type { Word } from '../../contracts/calls.ts'
+import type { CharacterTimes, Word } from '../../contracts/calls.ts'
 import { type Channel, channelsOf, type Heard } from '../heard.ts'
 import { largeList } from '../json-reply.ts'
 
@@ -51,9 +51,10 @@ function* itemsOf(words: readonly Word[], text: string, view: ScribeView) {
     const gap = found < 0 || found - cursor > GAP_LENGTH_MAX ? ' ' : text.slice(cursor, found)
     if (before !== null && gap !== '') {
       const times = { start: before.end, end: Math.max(before.end, word.start) }
-      yield itemOf('spacing', { ...before, ...times, word: gap }, view)
+      const { characters: _, ...rest } = before
+      yield itemOf('spacing', { ...rest, ...times, word: gap }, view)
     }
-    yield itemOf('word', word, view)
+    yield itemOf(word.kind === 'event' ? 'audio_event' : 'word', word, view)
     if (found >= 0) cursor = found + word.word.length
     before = word
   }
@@ -62,15 +63,20 @@ function* itemsOf(words: readonly Word[], text: string, view: ScribeView) {
 /** What is between two words of a text is shorter. */
 const GAP_LENGTH_MAX = 64
 
-function itemOf(type: 'word' | 'spacing', word: Word, { channels }: ScribeView) {
-  const { word: text, start, end, speaker, channel, confidence = 1 } = word
+function itemOf(type: 'word' | 'spacing' | 'audio_event', word: Word, { channels }: ScribeView) {
+  const { word: text, start, end, speaker, channel, confidence = 1, characters } = word
   return {
     text,
     ...{ start, end, type },
     logprob: confidence > 0 ? Math.log(Math.min(1, confidence)) : LOGPROB_MIN,
     ...(speaker === undefined ? {} : { speaker_id: speaker }),
     ...(channels === 'combined' && channel !== undefined ? { channel_index: channel } : {}),
+    ...(characters === undefined ? {} : { characters: charactersOf(characters) }),
   }
+}
+
+function charactersOf({ characters, starts, ends }: CharacterTimes) {
+  return characters.map((text, index) => ({ text, start: starts[index], end: ends[index] }))
 }
 
 /** Stands for minus infinity, which JSON has not. */

@@ -16,6 +16,7 @@ import { CALL_ERRORS, events, json } from '../openapi/operation.ts'
 import {
   completionShape,
   completionUsage,
+  END_USER_FIELDS,
   MODEL_FIELD,
   NAMED_SCHEMA_FIELDS,
   namedSchema,
@@ -53,6 +54,7 @@ const ChatCompletionBody = Type.Object({
     'how a spoken answer sounds',
   ),
   response_format: optional(ResponseFormat, 'what the answer is'),
+  ...END_USER_FIELDS,
   stream_options: STREAM_OPTIONS_FIELD,
   prompt_cache_options: PROMPT_CACHE_FIELD,
   n: optional(Type.Literal(1), 'there is one answer'),
@@ -68,7 +70,7 @@ const ChatCompletionBody = Type.Object({
 
 const IGNORED = [
   ...['frequency_penalty', 'presence_penalty', 'reasoning_effort', 'verbosity', 'prediction'],
-  ...['user', 'safety_identifier', 'prompt_cache_key', 'prompt_cache_options', 'prompt_cache_retention'],
+  ...['prompt_cache_key', 'prompt_cache_options', 'prompt_cache_retention'],
   ...['metadata', 'store', 'service_tier'],
 ]
 

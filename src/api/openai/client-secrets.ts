@@ -71,6 +71,8 @@ export interface ClientSecret extends LiveGrant {
   readonly config: RealtimeConfig
   /** Chosen by whoever had the key: the secret's holder has no other route. */
   readonly selectors: Selectors
+  /** For whom it was made, by the id as it is kept; absent: nobody was named. */
+  readonly endUser?: string
 }
 
 function sealSecret(secretKeys: readonly Buffer[], secret: ClientSecret): string {
@@ -140,6 +142,7 @@ export const clientSecrets = endpoint({
       maxSeconds: most ?? null,
       config,
       selectors: call.selectors,
+      ...(context.endUser === null ? {} : { endUser: context.endUser.id }),
     }
     return jsonReply({
       value: sealSecret(dependencies.secretKeys, secret),

@@ -20,6 +20,7 @@ import {
   refusedField,
   STREAM_OPTIONS_FIELD,
   STREAMED,
+  USER_FIELD,
 } from './door.ts'
 
 const Prompt = Type.String({ minLength: 1 })
@@ -30,6 +31,7 @@ const CompletionBody = Type.Object({
     description: 'text to go on from; tokens are not taken',
   }),
   ...SAMPLING_FIELDS,
+  ...USER_FIELD,
   stream_options: STREAM_OPTIONS_FIELD,
   n: optional(Type.Literal(1), 'there is one answer'),
   best_of: optional(Type.Literal(1), 'the same'),
@@ -46,7 +48,7 @@ const openaiCompletionRequest = openaiRequest(
     prompt: typeof body.prompt === 'string' ? body.prompt : body.prompt.join(''),
     ...readSampling(body),
   }),
-  ['frequency_penalty', 'presence_penalty', 'user'],
+  ['frequency_penalty', 'presence_penalty'],
 )
 
 export const completions = endpoint({

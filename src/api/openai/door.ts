@@ -4,10 +4,12 @@ import type { ChatDelta } from '../../contracts/chat.ts'
 import type { JsonObject } from '../../contracts/json.ts'
 import type { Calls, OperationName } from '../../contracts/operations.ts'
 import { GatewayError } from '../../errors.ts'
+import { takeEndUserToken } from '../../gateway/authentication.ts'
+import { END_USER_LENGTH_MAX, noteEndUser } from '../../gateway/end-users.ts'
 import type { Envelope, Outcome } from '../../gateway/outcome.ts'
 import type { Streaming } from '../../gateway/stream.ts'
 import type { Exchange, WholeReply } from '../../inbound/exchange.ts'
-import type { Door, RequestBody } from '../endpoint.ts'
+import type { Admitted, Door, RequestBody } from '../endpoint.ts'
 import { factHeaders, streamFacts } from '../fact-headers.ts'
 import { jsonReply } from '../json-reply.ts'
 import { type JsonRequest, jsonRequest, optional, type ReceivedJson } from '../json-request.ts'
@@ -115,9 +117,40 @@ export function openaiRequest<K extends OperationName, Shape extends TObject>(
         const fields = received.fields as Static<Shape>
         const { model } = fields as { readonly model?: string | null }
         const selectors = chosenBy(model ?? null, call.selectors, admitted.context.principal)
-        return { call: selectors === call.selectors ? call : { ...call, selectors }, stream, fields }
+        const chosen = { call: selectors === call.selectors ? call : { ...call, selectors }, stream, fields }
+        const counted = countEndUser(fields, admitted)
+        return counted === undefined ? chosen : counted.then(() => chosen)
       }),
   }
+}
+
+const END_USER = optional(
+  Type.String({ maxLength: END_USER_LENGTH_MAX }),
+  'your customer whom the call is for, of whom no provider is told; the header `X-LK-End-User` wins',
+)
+
+/** Field of text completions and embeddings. */
+export const USER_FIELD = { user: END_USER }
+
+/** Fields of chats, responses and pictures; of both the newer one counts. */
+export const END_USER_FIELDS = { ...USER_FIELD, safety_identifier: END_USER }
+
+/**
+ * Notes whom a body names where the header names nobody, and takes a token of its bucket.
+ *
+ * @returns undefined when that was decided at once
+ * @throws  GatewayError INVALID_REQUEST, RATE_LIMITED
+ */
+function countEndUser(
+  fields: { readonly user?: string | null; readonly safety_identifier?: string | null },
+  { context, dependencies: { services } }: Admitted,
+): undefined | Promise<void> {
+  // Empty is none, as OpenAI has it.
+  const param = fields.safety_identifier ? 'safety_identifier' : 'user'
+  const sent = fields[param]
+  if (!sent || context.endUser !== null) return undefined
+  noteEndUser(services, context, sent, param)
+  return takeEndUserToken(services, context)
 }
 
 /** Selectors of a call whose `model` may name a purpose. The field `purpose` wins. */

@@ -8,7 +8,7 @@ import { EmbeddingsBody, readEmbeddings } from '../native/embeddings.ts'
 import { TOKEN_FACTS } from '../openapi/headers.ts'
 import { OpenAiEmbeddings } from '../openapi/openai-answers.ts'
 import { CALL_ERRORS, json } from '../openapi/operation.ts'
-import { factReply, MODEL_FIELD, OPENAI, openaiAnswer, openaiRequest } from './door.ts'
+import { factReply, MODEL_FIELD, OPENAI, openaiAnswer, openaiRequest, USER_FIELD } from './door.ts'
 
 const OpenAiEmbeddingsBody = Type.Object({
   model: MODEL_FIELD,
@@ -17,9 +17,10 @@ const OpenAiEmbeddingsBody = Type.Object({
     Type.Enum(['float', 'base64']),
     'float unless said; base64 is of little-endian 32-bit floats',
   ),
+  ...USER_FIELD,
 })
 
-const openaiEmbeddingsRequest = openaiRequest('embeddings', OpenAiEmbeddingsBody, readEmbeddings, ['user'])
+const openaiEmbeddingsRequest = openaiRequest('embeddings', OpenAiEmbeddingsBody, readEmbeddings)
 
 export const openaiEmbeddings = endpoint({
   ...OPENAI,

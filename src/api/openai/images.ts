@@ -9,6 +9,7 @@ import { IMAGE_FACTS } from '../openapi/headers.ts'
 import { OpenAiImages } from '../openapi/openai-answers.ts'
 import { CALL_ERRORS, json } from '../openapi/operation.ts'
 import {
+  END_USER_FIELDS,
   factReply,
   MODEL_FIELD,
   OPENAI,
@@ -30,6 +31,7 @@ const OpenAiImageBody = Type.Object({
   svg: refusedField('pictures are made of pixels'),
   frame_count: refusedField('nothing moves'),
   frame_duration_ms: refusedField('nothing moves'),
+  ...END_USER_FIELDS,
 })
 
 /** `auto` is the provider's own choice, which the gateway has by saying nothing. */
@@ -37,7 +39,7 @@ const openaiImageRequest = openaiRequest(
   'image',
   OpenAiImageBody,
   (body) => readImage({ ...body, size: unlessAuto(body.size), quality: unlessAuto(body.quality) }),
-  ['moderation', 'output_compression', 'partial_images', 'style', 'complexity', 'user', 'safety_identifier'],
+  ['moderation', 'output_compression', 'partial_images', 'style', 'complexity'],
 )
 
 export const imagesGenerations = endpoint({

@@ -1,6 +1,7 @@
 import { bytesPerSecond } from '../../contracts/live-audio.ts'
 import { ERRORS, GatewayError, toGatewayError } from '../../errors.ts'
 import { authenticateGrant } from '../../gateway/authentication.ts'
+import { knownEndUser } from '../../gateway/end-users.ts'
 import { newId } from '../../ids.ts'
 import type { ClientSocket, ClientSocketListener } from '../../inbound/client-socket.ts'
 import type { Exchange } from '../../inbound/exchange.ts'
@@ -54,7 +55,11 @@ export const realtime = socketEndpoint({
   authenticate(authorization, context, { services, secretKeys }) {
     const sent = bearerOf(authorization)
     if (!looksLikeSecret(sent)) return null
-    return authenticateGrant(services.keys, context, openSecret(secretKeys, sent)?.keySha256 ?? null)
+    const secret = openSecret(secretKeys, sent)
+    const admitted = authenticateGrant(services.keys, context, secret?.keySha256 ?? null)
+    // Whoever has a secret is somebody's end user, and says nothing of that itself.
+    if (secret?.endUser !== undefined) context.endUser = knownEndUser(admitted.principal, secret.endUser)
+    return admitted
   },
   protocol: (offered) => (offered.includes(PROTOCOL) ? PROTOCOL : null),
   open(call) {

@@ -5,6 +5,7 @@ import { invalidField } from '../../inbound/refusals.ts'
 import { optional } from '../json-request.ts'
 import { CHAT_FIELDS, ImageUrl, imageFromUrl, readChatFields } from '../native/chat-request.ts'
 import {
+  END_USER_FIELDS,
   MODEL_FIELD,
   NAMED_SCHEMA_FIELDS,
   namedSchema,
@@ -164,6 +165,7 @@ const ResponseBody = Type.Object({
   prompt: refusedField('no prompts are kept; send instructions and input'),
   context_management: refusedField('nothing is left out of a conversation'),
   moderation: refusedField('nothing is moderated'),
+  ...END_USER_FIELDS,
 })
 
 export type ResponseFields = Static<typeof ResponseBody>
@@ -172,7 +174,7 @@ type Warn = (line: string) => void
 
 /** Fields whose effect is not had, and that change nothing else. */
 const IGNORED = [
-  ...['reasoning', 'truncation', 'service_tier', 'max_tool_calls', 'user', 'safety_identifier'],
+  ...['reasoning', 'truncation', 'service_tier', 'max_tool_calls'],
   ...['prompt_cache_key', 'prompt_cache_options', 'prompt_cache_retention', 'access_programs', 'image'],
 ]
 

@@ -54,12 +54,12 @@ export const audioSpeech = endpoint({
     fields.stream_format === 'sse' ? speechEvents(call, request) : streamSpeech(call, request),
 })
 
-/** The audio piece by piece in events, each of which has whole bytes. */
+/** The audio piece by piece in events, each of which has whole bytes; kept audio too. */
 async function speechEvents(
   call: CallOf<'speech'>,
   { exchange, context, dependencies: { services } }: Admitted,
 ): Promise<Reply> {
-  const streaming = await run(services, context, { mode: 'streamed', call })
+  const streaming = await run(services, context, { mode: 'streamed', call, cached: true })
   const stream: EventStream<Deltas['speech']> = {
     deltas: streaming.deltas,
     headers: streamFacts(streaming, call),

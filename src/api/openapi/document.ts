@@ -106,7 +106,10 @@ class Document {
 
   #parameters({ path, scope, parameters }: Operation): Json[] {
     const inPath = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => pathParameter(name))
-    const common = ['RequestId' as const, ...(scope === 'inference' ? ['Traceparent' as const] : [])]
+    const common = [
+      'RequestId' as const,
+      ...(scope === 'inference' ? (['Traceparent', 'EndUser'] as const) : []),
+    ]
     return [...inPath, ...parameters, ...common].map((parameter) =>
       typeof parameter === 'string' ? { $ref: `#/components/parameters/${parameter}` } : parameter,
     )

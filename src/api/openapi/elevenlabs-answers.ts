@@ -17,10 +17,22 @@ const Word = shape('ElevenLabsWord', {
   text: Type.String(),
   start: amount('seconds'),
   end: amount('seconds'),
-  type: Type.Enum(['word', 'spacing']),
+  type: Type.Enum(['word', 'spacing', 'audio_event'], {
+    description: '`audio_event`: a sound, with `tag_audio_events`',
+  }),
   logprob: Type.Number({ description: '0 where the provider tells none' }),
   speaker_id: Type.Optional(text('`speaker_0` and so on, where speakers were asked for')),
   channel_index: Type.Optional(count('with `multichannel_output_style: combined`')),
+  characters: Type.Optional(
+    Type.Array(
+      shape('ElevenLabsCharacter', {
+        text: Type.String(),
+        start: amount('seconds'),
+        end: amount('seconds'),
+      }),
+      { description: 'of words, with `timestamps_granularity: character`' },
+    ),
+  ),
 })
 
 const CHUNK = {

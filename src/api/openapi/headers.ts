@@ -135,6 +135,13 @@ export const PARAMETERS = {
       'what the field `require`, the purpose and the workspace demand holds beside it',
     schema: { type: 'string' },
   },
+  EndUser: {
+    name: 'X-LK-End-User',
+    in: 'header',
+    description:
+      'your customer whom the request is for: counted in the usage ledger, and limited where the workspace says so',
+    schema: { type: 'string', minLength: 1, maxLength: 128 },
+  },
   IdempotencyKey: {
     name: 'Idempotency-Key',
     in: 'header',

@@ -41,6 +41,8 @@ const ANSWER_MS = 5_000
 interface ListenTerms {
   readonly path: string
   readonly headers: (target: Target) => Record<string, string>
+  /** Options beside those of the call; absent: none. */
+  readonly options?: (target: Target) => Readonly<Record<string, string>>
 }
 
 /**
@@ -74,7 +76,7 @@ function unsupported({ options }: LiveCall, { model }: Target): Unsupported | nu
 function handshake(
   { options, live: terms }: LiveCall,
   target: Target,
-  { path, headers }: ListenTerms,
+  { path, headers, options: extra }: ListenTerms,
 ): LiveHandshake {
   const { encoding, sampleRate, channels: given } = terms.audio
   const channels = options.multichannel ? given : 1
@@ -90,6 +92,7 @@ function handshake(
   const { endpointingMs } = terms
   if (terms.commit === 'manual') query.set('endpointing', 'false')
   else if (endpointingMs !== null) query.set('endpointing', String(endpointingMs))
+  for (const [name, value] of Object.entries(extra?.(target) ?? {})) query.set(name, value)
   return {
     url: socketUrl(target, `${path}?${query}`),
     protocols: [],

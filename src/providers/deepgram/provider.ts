@@ -4,7 +4,7 @@ import { modelList } from '../model-list.ts'
 import { liveOperation } from './live.ts'
 import { speech } from './speech.ts'
 import { transcription } from './transcription.ts'
-import { deepgramHeaders } from './wire.ts'
+import { deepgramHeaders, optOut } from './wire.ts'
 
 /** https://developers.deepgram.com/reference/manage/models/list */
 const models = modelList({
@@ -24,7 +24,7 @@ export const deepgram: Provider = {
   baseUrl: 'https://api.deepgram.com',
   needsCredential: true,
   transcription,
-  live: liveOperation({ path: '/v1/listen', headers: deepgramHeaders }),
+  live: liveOperation({ path: '/v1/listen', headers: deepgramHeaders, options: optOut }),
   speech,
   models,
 }

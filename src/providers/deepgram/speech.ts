@@ -4,7 +4,7 @@ import type { Operation, Step, Target, Unsupported } from '../../contracts/provi
 import { audioReader, readAudio } from '../audio-answer.ts'
 import { classify } from '../failure.ts'
 import { unsent, unsupportedField } from '../unsupported.ts'
-import { deepgramHeaders } from './wire.ts'
+import { deepgramHeaders, optOut } from './wire.ts'
 
 interface Format {
   /** Query parameters; what an encoding does not take beside them is refused there. */
@@ -63,7 +63,7 @@ function order(call: SpeechCall, target: Target): Step<SpeechResult> & { readonl
   if (issue !== null || format === null || model === null) return unsent(issue ?? unsupportedFormat())
   const { speed } = call
   const asked = speed === null ? {} : { speed: String(speed) }
-  const query = new URLSearchParams({ model, ...format.query, ...asked })
+  const query = new URLSearchParams({ model, ...format.query, ...asked, ...optOut(target) })
   const request = {
     method: 'POST' as const,
     url: `${target.baseUrl}/v1/speak?${query}`,

@@ -8,7 +8,7 @@ import { type LanguageHint, languageCode, languageHint } from '../language.ts'
 import { lackOf, wantsSegments, wantsSpeakers } from '../transcript-needs.ts'
 import { lackedFeatures, unsent, unsupportedField } from '../unsupported.ts'
 import { languagesHeard, readListening } from './transcript.ts'
-import { deepgramHeaders } from './wire.ts'
+import { deepgramHeaders, optOut } from './wire.ts'
 
 /** Regions that are models of their own; of any other tag only the language is sent. */
 const REGIONAL: ReadonlySet<string> = new Set([
@@ -39,7 +39,7 @@ export const transcription: Operation<TranscriptionCall, TranscriptionResult> = 
     const isPulled = audioUrl !== undefined
     const request = {
       method: 'POST' as const,
-      url: `${target.baseUrl}/v1/listen?${queryOf(options, target.model)}`,
+      url: `${target.baseUrl}/v1/listen?${queryOf(options, target)}`,
       headers: {
         accept: 'application/json',
         ...deepgramHeaders(target),
@@ -53,13 +53,14 @@ export const transcription: Operation<TranscriptionCall, TranscriptionResult> = 
   next: (_state, reply, call, target) => decode(reply, call.options, target),
 }
 
-function queryOf(options: TranscriptionOptions, model: string): URLSearchParams {
-  const query = optionsQuery(options, model)
+function queryOf(options: TranscriptionOptions, target: Target): URLSearchParams {
+  const query = optionsQuery(options, target.model)
   // Without either, the audio would be taken for English.
   if (!query.has('language')) query.set('detect_language', 'true')
   if (wantsSegments(options) || wantsSpeakers(options) || options.multichannel) {
     query.set('utterances', 'true')
   }
+  for (const [name, value] of Object.entries(optOut(target))) query.set(name, value)
   return query
 }
 

@@ -6,7 +6,7 @@ import { classify } from '../failure.ts'
 import { closeFailure, failureInside, objectIn, socketUrl } from '../live.ts'
 import { unsupportedField } from '../unsupported.ts'
 import { DEFAULT_FORMAT, DEFAULT_VOICE, mediaTypeOf, nativeFormat, unsupported } from './speech.ts'
-import { elevenlabsHeaders } from './wire.ts'
+import { elevenlabsHeaders, unlogged } from './wire.ts'
 
 /** The longest that it can be told to wait for text, seconds; 20 unless it is told. */
 const INACTIVITY_SECONDS = 180
@@ -42,6 +42,7 @@ function handshake(call: SpeechCall, target: Target): SocketHandshake {
     model_id: target.model,
     output_format: nativeFormat(call) ?? DEFAULT_FORMAT,
     inactivity_timeout: String(INACTIVITY_SECONDS),
+    ...unlogged(target),
   })
   return {
     url: socketUrl(target, `/v1/text-to-speech/${voice}/multi-stream-input?${query}`),

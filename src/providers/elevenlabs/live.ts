@@ -29,7 +29,7 @@ import { fractionOf, spanOf } from '../numbers.ts'
 import { groupWords } from '../segments.ts'
 import { wantsSpeakers } from '../transcript-needs.ts'
 import { lackedFeatures } from '../unsupported.ts'
-import { elevenlabsHeaders } from './wire.ts'
+import { elevenlabsHeaders, unlogged } from './wire.ts'
 
 /**
  * It closes a session that has had no audio for about 15 seconds, with 1000 and without an error, as its users saw. So
@@ -82,6 +82,7 @@ function handshake(call: LiveCall, target: Target): LiveHandshake {
     audio_format: `${audio.encoding === 'mulaw' ? 'ulaw' : 'pcm'}_${audio.sampleRate}`,
     commit_strategy: 'manual',
     include_timestamps: 'true',
+    ...unlogged(target),
   })
   const { language } = hintOf(call)
   if (language === null) query.set('include_language_detection', 'true')

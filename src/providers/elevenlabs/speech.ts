@@ -5,7 +5,7 @@ import { audioReader, readAudio } from '../audio-answer.ts'
 import { classify } from '../failure.ts'
 import { unsent, unsupportedField } from '../unsupported.ts'
 import { readTimed, TimedReader } from './timed-speech.ts'
-import { elevenlabsHeaders } from './wire.ts'
+import { elevenlabsHeaders, unlogged } from './wire.ts'
 
 /** George, the voice of the provider's own samples: the voice is part of the path, so there must be one. */
 export const DEFAULT_VOICE = 'JBFqnCBsd6RMkjVDRZzb'
@@ -73,7 +73,7 @@ function order(
   }
   const request = {
     method: 'POST' as const,
-    url: `${target.baseUrl}${path}?output_format=${format}`,
+    url: `${target.baseUrl}${path}?${new URLSearchParams({ output_format: format, ...unlogged(target) })}`,
     headers: { accept: '*/*', ...elevenlabsHeaders(target), 'content-type': 'application/json' },
     body: [Buffer.from(JSON.stringify(body))],
   }

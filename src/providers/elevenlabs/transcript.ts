@@ -1,4 +1,9 @@
-import type { TranscriptionOptions, TranscriptionResult, Word } from '../../contracts/calls.ts'
+import type {
+  CharacterTimes,
+  TranscriptionOptions,
+  TranscriptionResult,
+  Word,
+} from '../../contracts/calls.ts'
 import type { JsonObject } from '../../contracts/json.ts'
 import { objectsIn } from '../json.ts'
 import { languageCode } from '../language.ts'
@@ -41,7 +46,7 @@ export function readTranscripts(
       ...warnings,
       ...untimedWarnings(
         'words',
-        parts.flatMap((part) => objectsIn(part.words)).filter(isWord),
+        parts.flatMap((part) => objectsIn(part.words)).filter((item) => isKept(item, options)),
         'text',
         words.length,
       ),
@@ -58,13 +63,14 @@ function readPart(part: JsonObject, index: number, options: TranscriptionOptions
   return { text: written, words, segments: segmentsOf(words, written) }
 }
 
-/** Items are words, the blanks between them, and sounds such as laughter: only words are kept. */
+/** Items are words, the blanks between them, and sounds such as laughter, which are kept where they were asked for. */
 function readWord(item: JsonObject, channel: number, options: TranscriptionOptions): Word[] {
   const { text, start, end, speaker_id: id, logprob } = item
   const span = spanOf(start, end)
-  if (span === null || !isWord(item) || typeof text !== 'string' || text.trim() === '') return []
+  if (span === null || !isKept(item, options) || typeof text !== 'string' || text.trim() === '') return []
   const confidence = typeof logprob === 'number' ? fractionOf(Math.exp(logprob)) : null
   const speaker = options.multichannel ? `channel ${channel}` : id
+  const characters = options.character_times === true ? charactersIn(item) : null
   return [
     {
       word: text.trim(),
@@ -72,12 +78,31 @@ function readWord(item: JsonObject, channel: number, options: TranscriptionOptio
       ...(wantsSpeakers(options) && typeof speaker === 'string' ? { speaker } : {}),
       ...(options.multichannel ? { channel } : {}),
       ...(confidence === null ? {} : { confidence }),
+      ...(item.type === EVENT ? { kind: 'event' as const } : {}),
+      ...(characters === null ? {} : { characters }),
     },
   ]
 }
 
-function isWord({ type }: JsonObject): boolean {
-  return type === undefined || type === 'word'
+/** Type of an item that is a sound. */
+const EVENT = 'audio_event'
+
+function isKept({ type }: JsonObject, { audio_events: tagged }: TranscriptionOptions): boolean {
+  return type === undefined || type === 'word' || (type === EVENT && tagged === true)
+}
+
+/** The times of an item's characters, without those of blanks at its ends; null: it has none, or not all of them. */
+function charactersIn({ characters: given }: JsonObject): CharacterTimes | null {
+  const read = objectsIn(given).map(({ text, start, end }) => ({ text, span: spanOf(start, end) }))
+  const [characters, starts, ends]: [string[], number[], number[]] = [[], [], []]
+  for (const { text, span } of read) {
+    if (typeof text !== 'string' || span === null) return null
+    if (text.trim() === '') continue
+    characters.push(text)
+    starts.push(span.start)
+    ends.push(span.end)
+  }
+  return characters.length === 0 ? null : { characters, starts, ends }
 }
 
 function lengthOf({ text }: JsonObject): number {

@@ -13,7 +13,7 @@ import { type LanguageHint, languageHint } from '../language.ts'
 import { lackOf, wantsSegments, wantsSpeakers, wantsWords } from '../transcript-needs.ts'
 import { lackedFeatures, unsent, unsupportedField } from '../unsupported.ts'
 import { readTranscripts } from './transcript.ts'
-import { elevenlabsHeaders } from './wire.ts'
+import { elevenlabsHeaders, unlogged } from './wire.ts'
 
 /** Groups of entities that go by the same name there; it has none for numbers of every kind. */
 const REDACTABLE: ReadonlySet<Redaction> = new Set(['pii', 'phi', 'pci'])
@@ -26,6 +26,7 @@ const SEED_MAX = 2_147_483_647
 /** `POST /v1/speech-to-text`, https://elevenlabs.io/docs/api-reference/speech-to-text/convert */
 export const transcription: Operation<TranscriptionCall, TranscriptionResult> = {
   takesSeed: true,
+  tellsTimes: true,
   takesAudioUrl: true,
   // A form without its end is no request; the price is for the hours that were transcribed.
   billsWholeBody: {
@@ -39,7 +40,8 @@ export const transcription: Operation<TranscriptionCall, TranscriptionResult> = 
     const issue = unsupported(call, target)
     if (issue !== null) return unsent(issue)
     const { audio, options } = call
-    const url = `${target.baseUrl}/v1/speech-to-text`
+    const query = new URLSearchParams(unlogged(target))
+    const url = `${target.baseUrl}/v1/speech-to-text${query.size > 0 ? `?${query}` : ''}`
     const fields = fieldsOf(options, target.model)
     const form = encodeAudioForm(url, fields, audio, { field: 'source_url', url: target.audioUrl })
     const headers = {
@@ -54,13 +56,12 @@ export const transcription: Operation<TranscriptionCall, TranscriptionResult> = 
 }
 
 function fieldsOf(options: TranscriptionOptions, model: string): FormField[] {
-  const { keyterms, redaction, seed, multichannel } = options
+  const { keyterms, redaction, seed, multichannel, audio_events: tagged = false } = options
   const fields: FormField[] = [
     ['model_id', model],
-    // Segments and speakers are made of words.
-    ['timestamps_granularity', needsWords(options) ? 'word' : 'none'],
-    // Otherwise "(laughter)" stands in the text, which is to hold what was said.
-    ['tag_audio_events', 'false'],
+    ['timestamps_granularity', granularityOf(options)],
+    // Unasked for "(laughter)" would stand in the text, which is to hold what was said.
+    ['tag_audio_events', String(tagged)],
   ]
   const { language } = hintOf(options)
   if (language !== null) fields.push(['language_code', language])
@@ -76,6 +77,12 @@ function fieldsOf(options: TranscriptionOptions, model: string): FormField[] {
   for (const group of redaction) fields.push(['entity_redaction', group])
   if (seed !== null) fields.push(['seed', String(seed)])
   return fields
+}
+
+/** Segments and speakers are made of words. */
+function granularityOf(options: TranscriptionOptions): string {
+  if (options.character_times === true) return 'character'
+  return needsWords(options) ? 'word' : 'none'
 }
 
 /** ISO 639-1 and 639-3. */

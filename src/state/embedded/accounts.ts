@@ -11,6 +11,7 @@ import type {
   Shortage,
 } from '../../contracts/ledger.ts'
 import { query } from './database.ts'
+import type { EndUserSpending } from './end-users.ts'
 import type { Operations } from './subjects.ts'
 import type { Tokens } from './tokens.ts'
 
@@ -181,6 +182,8 @@ interface ReservationRow {
   readonly spend_micros: number
   readonly month: string
   readonly lease_until_ms: number
+  /** Account of the end user whose spending it is as well; null: none's. */
+  readonly end_user: string | null
 }
 
 interface ReservationRows {
@@ -202,8 +205,8 @@ function createReservationRows(db: DatabaseSync): ReservationRows {
   const find = query<ReservationRow>(db, 'SELECT * FROM reservations WHERE workspace = ? AND token = ?')
   const put = db.prepare(`
     INSERT INTO reservations
-      (workspace, token, claim, key_id, purse, platform_micros, spend_micros, month, lease_until_ms)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+      (workspace, token, claim, key_id, purse, platform_micros, spend_micros, month, lease_until_ms, end_user)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
   const pass = db.prepare(`
     UPDATE reservations SET claim = ?, lease_until_ms = max(lease_until_ms, ?)
     WHERE workspace = ? AND token = ?`)
@@ -223,9 +226,9 @@ function createReservationRows(db: DatabaseSync): ReservationRows {
   return {
     find: (workspace, token) => find.get(workspace, token),
     put(workspace, row) {
-      const { token, claim, key_id, purse, platform_micros, spend_micros, month, lease_until_ms } = row
-      const amounts = [platform_micros, spend_micros] as const
-      put.run(workspace, token, claim, key_id, purse, ...amounts, month, lease_until_ms)
+      const { token, claim, key_id, purse, month, lease_until_ms, end_user } = row
+      const amounts = [row.platform_micros, row.spend_micros] as const
+      put.run(workspace, token, claim, key_id, purse, ...amounts, month, lease_until_ms, end_user)
     },
     pass: (workspace, token, claim, leaseUntilMs) => void pass.run(claim, leaseUntilMs, workspace, token),
     remove: (workspace, token) => void remove.run(workspace, token),
@@ -273,6 +276,7 @@ interface ReservationParts {
   readonly accounts: AccountRows
   readonly grants: Grants
   readonly tokens: Tokens
+  readonly endUsers: EndUserSpending
 }
 
 /** Money that is set aside for calls under way, and for jobs. */
@@ -319,20 +323,22 @@ function setAside(
   reservation: ReservationTerms,
   nowMs: number,
 ): Shortage | null {
-  const { rows, accounts, grants } = parts
+  const { rows, accounts, grants, endUsers } = parts
   const account = accounts.load(workspace, nowMs)
-  const { terms, platformMicros, spendMicros, keyId, leaseMs } = reservation
+  const { terms, platformMicros, spendMicros, keyId, leaseMs, endUser } = reservation
   if (terms.grant) grants.book(account, terms.grant, nowMs)
   expire(parts, account, nowMs, EXPIRE_PER_RESERVE)
   const purse = choosePurse(account, reservation, nowMs)
   const shortage =
     purse === null
       ? shortageOf(reservation, grants.any(workspace))
-      : overBudget(account, accounts.spentBy(account, keyId), reservation)
+      : (overBudget(account, accounts.spentBy(account, keyId), reservation) ??
+        overEndUserBudget(parts, account, reservation))
   if (purse !== null && shortage === null) {
     if (purse === 'trial') account.trialSpentMicros += platformMicros
     if (purse === 'credits') account.creditsMicros -= platformMicros
     accounts.spend(account, keyId, spendMicros)
+    if (endUser) endUsers.spend(workspace, endUser.account, account.month, spendMicros, nowMs)
     rows.put(workspace, {
       token,
       claim,
@@ -342,6 +348,7 @@ function setAside(
       spend_micros: spendMicros,
       month: account.month,
       lease_until_ms: nowMs + leaseMs,
+      end_user: endUser?.account ?? null,
     })
   }
   accounts.save(account)
@@ -353,11 +360,15 @@ function setAside(
  *
  * @returns whether the holder had it
  */
-function replace({ rows, accounts }: ReservationParts, holder: Holder, real: Charge, nowMs: number): boolean {
+function replace(parts: ReservationParts, holder: Holder, real: Charge, nowMs: number): boolean {
+  const { rows, accounts, endUsers } = parts
+  const { workspace } = holder
   const row = rows.end(holder, nowMs)
   if (row === undefined) return false
-  const account = accounts.load(holder.workspace, nowMs)
+  const account = accounts.load(workspace, nowMs)
   charge(accounts, account, row, real)
+  if (row.end_user !== null && row.month === account.month)
+    endUsers.spend(workspace, row.end_user, row.month, real.spendMicros - row.spend_micros, nowMs)
   accounts.save(account)
   return true
 }
@@ -406,6 +417,7 @@ function lease(parts: ReservationParts, leasing: Leasing, nowMs: number): Leased
   accounts.spend(account, held.keyId, added.spendMicros)
   const row = {
     ...{ token, claim: 0, key_id: held.keyId, purse, month, lease_until_ms: nowMs + held.leaseMs },
+    end_user: null,
     platform_micros: kept.platformMicros + added.platformMicros,
     spend_micros: kept.spendMicros + added.spendMicros,
   }
@@ -513,16 +525,31 @@ function overBudget(
   return null
 }
 
+function overEndUserBudget(
+  { endUsers }: ReservationParts,
+  { workspace, month }: Account,
+  { endUser, spendMicros }: ReservationTerms,
+): Shortage | null {
+  if (!endUser) return null
+  const spentMicros = endUsers.spentBy(workspace, endUser.account, month)
+  return spentMicros + spendMicros > endUser.budgetMicros ? 'end_user_budget' : null
+}
+
 /** How long a batch of usage is known: a node that does not hear that it was counted sends it again for minutes. */
 const USAGE_MS = 3_600_000
 /** Expired reservations that one look at an account counts. */
 const EXPIRE_PER_SHOW = 1_000
 
 /** @returns the methods of `Accounts`, and the reservations that the ledger makes */
-export function createAccounts(db: DatabaseSync, tokens: Tokens, now: () => number) {
+export function createAccounts(
+  db: DatabaseSync,
+  { tokens, endUsers }: Pick<ReservationParts, 'tokens' | 'endUsers'>,
+  now: () => number,
+) {
   const rows = createAccountRows(db)
   const grants = createGrants(db)
-  const reservations = createReservations({ rows: createReservationRows(db), accounts: rows, grants, tokens })
+  const parts = { rows: createReservationRows(db), accounts: rows, grants, tokens, endUsers }
+  const reservations = createReservations(parts)
   const operations: Operations<Accounts> = {
     show(workspace, { grant }) {
       const nowMs = now()

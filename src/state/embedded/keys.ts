@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
-import type { StoredKey, StoredKeys } from '../../contracts/stored-keys.ts'
+import type { FormerKey, StoredKey, StoredKeys } from '../../contracts/stored-keys.ts'
 import type { Operations } from './subjects.ts'
 
 type Row = {
@@ -17,17 +17,24 @@ type Row = {
   readonly created_at_ms: number
   readonly revoked_at_ms: number | null
   readonly kind: 'playground' | null
+  readonly former: string | null
 }
 
 export function createKeys(db: DatabaseSync, now: () => number): Operations<StoredKeys> {
   const put = db.prepare(`
     INSERT INTO stored_keys (
       id, sha256, prefix, workspace, app, name, scopes, requests_per_minute, burst, budget_micros,
-      expires_at_ms, created_at_ms, revoked_at_ms, kind
+      expires_at_ms, created_at_ms, revoked_at_ms, kind, former
     ) VALUES (
       :id, :sha256, :prefix, :workspace, :app, :name, :scopes, :requestsPerMinute, :burst, :budgetMicros,
-      :expiresAtMs, :createdAtMs, :revokedAtMs, :kind
+      :expiresAtMs, :createdAtMs, :revokedAtMs, :kind, :former
     ) ON CONFLICT DO NOTHING`)
+  const replace = db.prepare(`
+    UPDATE stored_keys SET
+      sha256 = :sha256, prefix = :prefix, app = :app, name = :name, scopes = :scopes,
+      requests_per_minute = :requestsPerMinute, burst = :burst, budget_micros = :budgetMicros,
+      expires_at_ms = :expiresAtMs, former = :former
+    WHERE id = :id AND EXISTS (SELECT 1 FROM keys_version WHERE version = :version)`)
   const find = db.prepare('SELECT * FROM stored_keys WHERE id = ?')
   const list = db.prepare('SELECT * FROM stored_keys ORDER BY created_at_ms, id')
   const revoke = db.prepare('UPDATE stored_keys SET revoked_at_ms = ? WHERE id = ? AND revoked_at_ms IS NULL')
@@ -36,12 +43,15 @@ export function createKeys(db: DatabaseSync, now: () => number): Operations<Stor
   const raise = db.prepare('UPDATE keys_version SET version = version + 1')
 
   return {
-    create({ rateLimit, scopes, kind, ...rest }) {
-      const { requestsPerMinute, burst } = rateLimit ?? { requestsPerMinute: null, burst: null }
-      const mark = kind ?? null
-      const row = { ...rest, scopes: JSON.stringify(scopes), requestsPerMinute, burst, kind: mark }
-      const { changes } = put.run(row)
-      if (changes !== 0) raise.run()
+    create({ workspace, createdAtMs, revokedAtMs, kind, ...key }) {
+      const row = { ...settingsOf(key), workspace, createdAtMs, revokedAtMs, kind: kind ?? null }
+      if (put.run(row).changes !== 0) raise.run()
+    },
+
+    replace(key, version) {
+      const isReplaced = replace.run({ ...settingsOf(key), version: Number(version) }).changes !== 0
+      if (isReplaced) raise.run()
+      return isReplaced
     },
 
     revoke(id) {
@@ -55,6 +65,17 @@ export function createKeys(db: DatabaseSync, now: () => number): Operations<Stor
     list: () => (list.all() as Row[]).map(keyOf),
 
     version: () => String(version.get()?.version),
+  }
+}
+
+/** Columns that can change. */
+function settingsOf(key: Omit<StoredKey, 'workspace' | 'createdAtMs' | 'revokedAtMs' | 'kind'>) {
+  const { id, sha256, prefix, app, name, scopes, rateLimit, budgetMicros, expiresAtMs, former } = key
+  const { requestsPerMinute, burst } = rateLimit ?? { requestsPerMinute: null, burst: null }
+  return {
+    ...{ id, sha256, prefix, app, name, scopes: JSON.stringify(scopes) },
+    ...{ requestsPerMinute, burst, budgetMicros, expiresAtMs },
+    former: former === undefined ? null : JSON.stringify(former),
   }
 }
 
@@ -74,5 +95,6 @@ function keyOf(row: Row): StoredKey {
     createdAtMs: row.created_at_ms,
     revokedAtMs: row.revoked_at_ms,
     ...(row.kind === null ? {} : { kind: row.kind }),
+    ...(row.former === null ? {} : { former: JSON.parse(row.former) as FormerKey }),
   }
 }

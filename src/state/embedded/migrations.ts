@@ -403,4 +403,56 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE jobs ADD COLUMN erased TEXT;
   CREATE INDEX jobs_of_app ON jobs (workspace, app, id) WHERE kind = 'transcription' AND marked = 0;
   `,
+  `
+  -- Events of alerts: their job_id is their own, and they have a body. SQLite changes no CHECK in place.
+  ALTER TABLE events RENAME TO events_before;
+  CREATE TABLE events (
+    job_id TEXT PRIMARY KEY,
+    id TEXT NOT NULL,
+    workspace TEXT NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('succeeded', 'failed', 'cancelled', 'alert')),
+    occurred_at_ms INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    -- When it may be taken: it is due, or the lease of its attempt is over. Null: it was given up.
+    next_at_ms INTEGER,
+    leased INTEGER NOT NULL,
+    -- It is to be delivered anew whatever comes of the attempt under way.
+    again INTEGER NOT NULL,
+    kept_until_ms INTEGER,
+    reason TEXT,
+    -- JSON; null: it is made of the rest.
+    body TEXT
+  ) STRICT;
+  INSERT INTO events SELECT *, NULL FROM events_before ORDER BY rowid;
+  DROP TABLE events_before;
+  CREATE INDEX events_next ON events (workspace, next_at_ms) WHERE next_at_ms IS NOT NULL;
+  CREATE INDEX events_leased ON events (workspace, next_at_ms) WHERE leased = 1;
+  CREATE INDEX events_given_up ON events (kept_until_ms) WHERE kept_until_ms IS NOT NULL;
+  CREATE INDEX events_to_list ON events (occurred_at_ms, workspace);
+
+  -- What alerts told of and is not over.
+  CREATE TABLE incidents (
+    name TEXT PRIMARY KEY,
+    id TEXT NOT NULL,
+    record TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  `,
+  `
+  -- Spending of end users that have a budget, in the month that was their last.
+  CREATE TABLE end_user_spending (
+    workspace TEXT NOT NULL,
+    account TEXT NOT NULL,
+    month TEXT NOT NULL,
+    spent_micros INTEGER NOT NULL,
+    expires_at_ms INTEGER NOT NULL,
+    PRIMARY KEY (workspace, account)
+  ) STRICT;
+  CREATE INDEX end_user_spending_by_end ON end_user_spending (expires_at_ms);
+  -- Whose spending it is as well; null: no end user's.
+  ALTER TABLE reservations ADD COLUMN end_user TEXT;
+  `,
+  `
+  -- JSON: the key that this one has taken the place of, and until when that is taken too.
+  ALTER TABLE stored_keys ADD COLUMN former TEXT;
+  `,
 ]

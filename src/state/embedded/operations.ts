@@ -1,7 +1,9 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { createAccounts } from './accounts.ts'
+import { createAlerts } from './alerts.ts'
 import { createCatalog } from './catalog.ts'
 import { createConsole } from './console.ts'
+import { createEndUserSpending } from './end-users.ts'
 import { createJobs } from './jobs.ts'
 import { createKeys } from './keys.ts'
 import { createLedger, createSlots } from './ledger.ts'
@@ -14,7 +16,8 @@ import { createTokens } from './tokens.ts'
 export function createOperations(db: DatabaseSync, now: () => number) {
   const tokens = createTokens(db)
   const slots = createSlots(db)
-  const accounts = createAccounts(db, tokens, now)
+  const endUsers = createEndUserSpending(db)
+  const accounts = createAccounts(db, { tokens, endUsers }, now)
   const events = createEvents(db)
   const jobs = createJobs(db, events, now)
   const catalog = createCatalog(db, now)
@@ -26,11 +29,12 @@ export function createOperations(db: DatabaseSync, now: () => number) {
     settings: createSettings(db, now),
     jobs: jobs.operations,
     outbox: createOutbox(db, events, now),
+    alerts: createAlerts(db, events, now),
     catalog: catalog.operations,
     ...createConsole(db, now),
     health: { ping: () => ping.get() !== undefined },
   }
-  const purges = [slots.purge, tokens.purge, jobs.purge, events.purge, catalog.purge]
+  const purges = [slots.purge, tokens.purge, endUsers.purge, jobs.purge, events.purge, catalog.purge]
   return {
     operations,
     now,

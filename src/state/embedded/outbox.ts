@@ -1,5 +1,12 @@
 import type { DatabaseSync } from 'node:sqlite'
-import type { EventClaiming, EventEnding, EventView, Outbox, WebhookEvent } from '../../contracts/outbox.ts'
+import type {
+  EventClaiming,
+  EventEnding,
+  EventView,
+  GivenUp,
+  Outbox,
+  WebhookEvent,
+} from '../../contracts/outbox.ts'
 import { createPurge, query } from './database.ts'
 import type { Operations } from './subjects.ts'
 
@@ -10,7 +17,7 @@ const LIST_MAX = 1000
 const EVENT = 'id, job_id AS jobId, workspace, status, occurred_at_ms AS occurredAtMs, attempts'
 
 export interface Events {
-  /** Writes the event of a job's end, due at once. */
+  /** Writes an event, due at once. */
   announce(event: Omit<WebhookEvent, 'attempts'>, nowMs: number): void
   /** Deletes up to `limit` events that were given up long ago. */
   purge(nowMs: number, limit: number): void
@@ -20,11 +27,11 @@ export interface Events {
 export function createEvents(db: DatabaseSync): Events {
   const roundRobin = createEventRoundRobin(db)
   const put = db.prepare(`
-    INSERT INTO events (id, job_id, workspace, status, occurred_at_ms, attempts, next_at_ms, leased, again)
-    VALUES (:id, :jobId, :workspace, :status, :occurredAtMs, 0, :nowMs, 0, 0)`)
+    INSERT INTO events (id, job_id, workspace, status, occurred_at_ms, attempts, next_at_ms, leased, again, body)
+    VALUES (:id, :jobId, :workspace, :status, :occurredAtMs, 0, :nowMs, 0, 0, :body)`)
   return {
-    announce({ id, jobId, workspace, status, occurredAtMs }, nowMs) {
-      put.run({ id, jobId, workspace, status, occurredAtMs, nowMs })
+    announce({ id, jobId, workspace, status, occurredAtMs, body = null }, nowMs) {
+      put.run({ id, jobId, workspace, status, occurredAtMs, nowMs, body })
       roundRobin.settle(workspace, nowMs)
     },
     purge: createPurge(db, 'events', 'kept_until_ms'),
@@ -46,6 +53,10 @@ export function createOutbox(db: DatabaseSync, events: Events, now: () => number
     WHERE id = ? AND event_id IS NOT NULL AND ended_at_ms IS NOT NULL
       AND marked = 0 AND (expires_at_ms IS NULL OR expires_at_ms > ?)`,
   )
+  const countGivenUp = query<GivenUp>(
+    db,
+    'SELECT workspace, count(*) AS events FROM events WHERE kept_until_ms > ? GROUP BY workspace',
+  )
   // An event that is on its way is not sent a second time meanwhile.
   const repeatLater = db.prepare('UPDATE events SET again = 1 WHERE job_id = ? AND leased = 1')
 
@@ -63,6 +74,8 @@ export function createOutbox(db: DatabaseSync, events: Events, now: () => number
       else events.announce(ended, nowMs)
       return true
     },
+
+    givenUp: (keptPastMs) => countGivenUp.all(keptPastMs).map((row) => ({ ...row })),
   }
 }
 
@@ -84,12 +97,12 @@ function createClaim(
     `SELECT next_at_ms AS untilMs FROM events WHERE leased = 1 AND workspace = ? AND next_at_ms > ?
     ORDER BY next_at_ms LIMIT ? + 0`,
   )
-  const takeFirst = query<WebhookEvent>(
+  const takeFirst = query<Omit<WebhookEvent, 'body'> & { readonly body: string | null }>(
     db,
     `UPDATE events SET attempts = iif(again = 1, 1, attempts + 1), again = 0, leased = 1, next_at_ms = :leaseUntilMs
     WHERE job_id = (
       SELECT job_id FROM events WHERE workspace = :workspace AND next_at_ms <= :nowMs ORDER BY next_at_ms, rowid LIMIT 1
-    ) RETURNING ${EVENT}`,
+    ) RETURNING ${EVENT}, body`,
   )
 
   /** Takes the workspace's next event; undefined when it has none that may be sent. */
@@ -106,7 +119,9 @@ function createClaim(
     }
     const event = takeFirst.get({ workspace, nowMs, leaseUntilMs: nowMs + leaseMs })
     roundRobin.pass(workspace, nowMs)
-    return event
+    if (event === undefined) return undefined
+    const { body, ...rest } = event
+    return body === null ? rest : { ...rest, body }
   }
 
   return (claiming) => {

@@ -1,3 +1,4 @@
+import type { Alerts } from '../../contracts/alerts.ts'
 import type { CatalogStore } from '../../contracts/catalog-store.ts'
 import type { ConsoleSessions, KeyUses, NodeSample, RequestFilter } from '../../contracts/console.ts'
 import type {
@@ -34,6 +35,7 @@ export interface Subjects {
     claim(claiming: Claiming, token?: string | null): Promise<readonly Claimed[]>
   }
   outbox: Outbox
+  alerts: Alerts
   catalog: CatalogStore
   sessions: ConsoleSessions
   requests: {
@@ -69,7 +71,14 @@ type Access = 'read' | 'write'
 export const METHODS: { readonly [Name in SubjectName]: Readonly<Record<keyof Subjects[Name], Access>> } = {
   ledger: { begin: 'write', settle: 'write', cancel: 'write', lease: 'write', look: 'read' },
   accounts: { show: 'write', addCredits: 'write', addUsage: 'write' },
-  keys: { create: 'write', revoke: 'write', forget: 'write', list: 'read', version: 'read' },
+  keys: {
+    create: 'write',
+    replace: 'write',
+    revoke: 'write',
+    forget: 'write',
+    list: 'read',
+    version: 'read',
+  },
   settings: {
     audioUrlDomains: 'read',
     putAudioUrlDomains: 'write',
@@ -96,7 +105,8 @@ export const METHODS: { readonly [Name in SubjectName]: Readonly<Record<keyof Su
     waiting: 'read',
     figures: 'read',
   },
-  outbox: { claim: 'write', end: 'write', list: 'read', redeliver: 'write' },
+  outbox: { claim: 'write', end: 'write', list: 'read', redeliver: 'write', givenUp: 'read' },
+  alerts: { open: 'read', begin: 'write', end: 'write' },
   catalog: {
     version: 'read',
     published: 'read',

@@ -1,3 +1,5 @@
+import { ALERTS_PARTITION } from '../../ids.ts'
+
 /**
  * Every key that Larkway writes to Redis. The part in braces is the hash tag of a cluster: keys that one script touches
  * together share it.
@@ -19,6 +21,8 @@ export const keys = {
   grants: (workspace: string) => `lk:{${workspace}}:grants`,
   /** Spending of a workspace this month, in all and by key. */
   spent: (workspace: string) => `lk:{${workspace}}:spent`,
+  /** Month and spending of an end user that has a budget. */
+  endUser: (workspace: string, account: string) => `lk:{${workspace}}:end-user:${account}`,
   /** Money set aside for calls, by their tokens. */
   reservations: (workspace: string) => `lk:{${workspace}}:reservations`,
   /** Until when each of them may be settled. */
@@ -57,6 +61,8 @@ export const keys = {
   jobs: (partition: number) => `lk:{jobs:${partition}}`,
   /** A key of the same hash tag that is never written. */
   noJobs: (partition: number) => `lk:{jobs:${partition}}:never`,
+  /** What alerts told of and is not over, by name. */
+  incidents: `lk:{jobs:${ALERTS_PARTITION}}:incidents`,
   job: (partition: number, id: string) => `lk:{jobs:${partition}}:job:${id}`,
   /** API keys of all workspaces, by id. */
   apiKeys: 'lk:{keys}:all',

@@ -18,29 +18,32 @@ import { type Ask, replyInteger, replyText, replyTexts, script } from './script.
 
 /** Named where a call has no slot: the ids of slots are hexadecimal, so none has this one. */
 const NO_SLOT = 'none'
+/** Named where there is no end user: accounts are longer. */
+const NO_END_USER = 'none'
 /** Stands for a token that is used once: the claims of jobs count from 1. */
 const NO_CLAIM = 0
 /** How long a cancelled token stays void: longer than a command may lie in a connection that was given up. */
 const VOID_MS = 120_000
 
 const beginCall = script('ledger/begin_call', {
-  keys: ['slot', 'void', 'account', 'grants', 'spent', 'reservations', 'leases', 'charged'],
+  keys: ['slot', 'void', 'account', 'grants', 'spent', 'reservations', 'leases', 'charged', 'end_user'],
   args: [
     ...(['token', 'fingerprint', 'slot_lease_ms', 'slot_ttl_ms'] as const),
     ...(['reserves', 'key_id', 'platform', 'spend', 'lease_ms', 'key_budget', 'workspace_budget'] as const),
     ...(['grant_id', 'grant', 'trial', 'trial_ends_ms', 'claim'] as const),
+    ...(['end_user_account', 'end_user_budget'] as const),
   ],
   reply: begunOf,
 })
 
 const settleCall = script('ledger/settle_call', {
-  keys: ['slot', 'account', 'spent', 'reservations', 'leases', 'charged'],
+  keys: ['slot', 'account', 'spent', 'reservations', 'leases', 'charged', 'end_user'],
   args: ['token', 'end', 'result', 'ttl_ms', 'charges', 'platform', 'spend', 'claim'],
   reply: settledOf,
 })
 
 const cancelCall = script('ledger/cancel_call', {
-  keys: ['slot', 'void', 'account', 'spent', 'reservations', 'leases'],
+  keys: ['slot', 'void', 'account', 'spent', 'reservations', 'leases', 'end_user'],
   args: ['token', 'has_slot', 'void_ms', 'claim'],
   reply: () => undefined,
 })
@@ -104,6 +107,9 @@ function beginInputs({ token, workspace, slot, reservation, claim }: Beginning) 
     key_budget: reservation?.keyBudgetMicros ?? '',
     ...termInputs(terms),
     claim: claim?.number ?? NO_CLAIM,
+    end_user: keys.endUser(workspace, reservation?.endUser?.account ?? NO_END_USER),
+    end_user_account: reservation?.endUser?.account ?? '',
+    end_user_budget: reservation?.endUser?.budgetMicros ?? 0,
   }
 }
 
@@ -141,12 +147,13 @@ function leaseInputs({ token, workspace, from, held, more, useMs }: Leasing) {
   }
 }
 
-function settleInputs({ token, workspace, slot, charge, claim }: Settlement) {
+function settleInputs({ token, workspace, slot, charge, claim, endUser }: Settlement) {
   const end = slot?.end
   return {
     slot: keys.slot(workspace, slot?.id ?? NO_SLOT),
     charged: keys.charged(workspace),
     ...purseKeys(workspace),
+    end_user: keys.endUser(workspace, endUser ?? NO_END_USER),
     token,
     end: end?.state ?? '',
     result: end?.state === 'stored' ? JSON.stringify(end.result) : '',
@@ -158,11 +165,12 @@ function settleInputs({ token, workspace, slot, charge, claim }: Settlement) {
   }
 }
 
-function cancelInputs({ token, workspace, slotId, claim }: Cancellation) {
+function cancelInputs({ token, workspace, slotId, claim, endUser }: Cancellation) {
   return {
     slot: keys.slot(workspace, slotId ?? NO_SLOT),
     void: voidKey(workspace, token, claim),
     ...purseKeys(workspace),
+    end_user: keys.endUser(workspace, endUser ?? NO_END_USER),
     token,
     has_slot: slotId === null ? 0 : 1,
     void_ms: VOID_MS,
@@ -180,6 +188,7 @@ const REFUSALS: ReadonlySet<string | null | undefined> = new Set<Shortage | 'voi
   'trial',
   'key_budget',
   'workspace_budget',
+  'end_user_budget',
   'voided',
 ])
 const isRefusal = (why: string | null | undefined): why is Shortage | 'voided' => REFUSALS.has(why)

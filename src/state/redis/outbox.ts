@@ -1,12 +1,12 @@
 import type { EventEnding, EventView, Outbox, WebhookEvent } from '../../contracts/outbox.ts'
-import { jobPartition } from '../../ids.ts'
-import { createSweep, listNewest, partitioned, placeOf } from './partitions.ts'
+import { eventPartition, jobPartition } from '../../ids.ts'
+import { ALL_PARTITIONS, createSweep, listNewest, partitioned, placeOf } from './partitions.ts'
 import { type Ask, replyInteger, replyList, replyText, replyTexts, script } from './script.ts'
 
 const claimEvents = script('outbox/claim_events', {
   ...partitioned,
   args: ['limit', 'lease_ms', 'per_workspace', 'per_ailing'],
-  reply: (reply) => replyList(reply, (item) => eventOf(replyTexts(item))),
+  reply: (reply) => replyList(reply, claimedEventOf),
 })
 
 const endEvent = script('outbox/end_event', {
@@ -27,6 +27,12 @@ const redeliverEvent = script('outbox/redeliver_event', {
   reply: (reply) => reply === 1,
 })
 
+const countGivenUp = script('outbox/count_given_up', {
+  ...partitioned,
+  args: ['kept_past_ms'],
+  reply: (reply) => replyTexts(reply).map(replyText),
+})
+
 /** Events in Redis, each in the partition of its job. */
 export function createRedisOutbox(ask: Ask): Outbox {
   const sweep = createSweep()
@@ -41,7 +47,7 @@ export function createRedisOutbox(ask: Ask): Outbox {
         return { items, more: more === 1 }
       }),
     async end({ jobId, attempts }, ending) {
-      const partition = jobPartition(jobId)
+      const partition = eventPartition(jobId)
       if (partition === null) return false
       const inputs = { ...placeOf(partition), job_id: jobId, attempts, ...endInputs(ending) }
       return ask((redis) => endEvent(redis, inputs))
@@ -57,6 +63,15 @@ export function createRedisOutbox(ask: Ask): Outbox {
       const partition = jobPartition(jobId)
       if (partition === null) return false
       return ask((redis) => redeliverEvent(redis, { ...placeOf(partition), job_id: jobId }))
+    },
+    async givenUp(keptPastMs) {
+      const counting = ALL_PARTITIONS.map((partition) =>
+        ask((redis) => countGivenUp(redis, { ...placeOf(partition), kept_past_ms: keptPastMs })),
+      )
+      const counts = new Map<string, number>()
+      for (const workspace of (await Promise.all(counting)).flat())
+        counts.set(workspace, (counts.get(workspace) ?? 0) + 1)
+      return [...counts].map(([workspace, events]) => ({ workspace, events }))
     },
   }
 }
@@ -82,6 +97,12 @@ function eventOf([jobId, id, workspace, status, occurred, attempts]: readonly (
     occurredAtMs: replyInteger(occurred),
     attempts: replyInteger(attempts),
   }
+}
+
+function claimedEventOf(item: unknown): WebhookEvent {
+  const texts = replyTexts(item)
+  const [body = null] = texts.slice(6)
+  return { ...eventOf(texts), ...(body === null ? {} : { body }) }
 }
 
 function viewOf(item: unknown): EventView {

@@ -1,4 +1,5 @@
-import { PARTITIONS, partitionOf } from '../../ids.ts'
+import { ALERTS_WORKSPACE } from '../../contracts/alerts.ts'
+import { ALERTS_PARTITION, PARTITIONS, partitionOf } from '../../ids.ts'
 import { keys } from './key-names.ts'
 
 /** Shape that all scripts of jobs and events share: see `jobs/job_steps.lua`. */
@@ -33,11 +34,15 @@ export async function listNewest<Item>(
   records: Records<Item>,
 ): Promise<Item[]> {
   const { idOf, atMsOf } = records
-  const partitions = workspace === null ? ALL_PARTITIONS : [partitionOf(workspace)]
+  const partitions = workspace === null ? ALL_PARTITIONS : [homeOf(workspace)]
   const lists = await Promise.all(partitions.map((partition) => lookThrough(partition, limit, records)))
   const newestFirst = (one: Item, other: Item) =>
     atMsOf(other) - atMsOf(one) || (idOf(one) < idOf(other) ? 1 : -1)
   return lists.flat().sort(newestFirst).slice(0, limit)
+}
+
+function homeOf(workspace: string): number {
+  return workspace === ALERTS_WORKSPACE ? ALERTS_PARTITION : partitionOf(workspace)
 }
 
 /** Goes through records of a partition, the newest first, until it has `limit` of them. */

@@ -2,6 +2,7 @@ import type { State } from '../../contracts/state.ts'
 import { type Logger, messageOf } from '../../log.ts'
 import { within } from '../../timeouts.ts'
 import { createRedisAccounts } from './accounts.ts'
+import { createRedisAlerts } from './alerts.ts'
 import { createRedisCatalog } from './catalog.ts'
 import { primariesOf, type RedisConnection, redisConnector } from './connect.ts'
 import { createRedisConsole } from './console.ts'
@@ -52,6 +53,7 @@ export async function createRedisState(options: {
     settings: createRedisSettings(ask),
     jobs: createRedisJobs(ask, (hints) => void listeners.push(listenToJobs(connect, hints, log))),
     outbox: createRedisOutbox(ask),
+    alerts: createRedisAlerts(ask),
     catalog: createRedisCatalog(ask),
     console: createRedisConsole(ask),
     async healthy() {

@@ -10,6 +10,12 @@ const createKey = script('stored-keys/create_key', {
   reply: () => undefined,
 })
 
+const replaceKey = script('stored-keys/replace_key', {
+  keys: ['all', 'version'],
+  args: ['id', 'key', 'count', 'changed_at'],
+  reply: (reply) => reply === 1,
+})
+
 const revokeKey = script('stored-keys/revoke_key', {
   keys: ['all', 'revoked', 'version'],
   args: ['id'],
@@ -42,6 +48,12 @@ export function createRedisStoredKeys(ask: Ask): StoredKeys {
   const places = { all: keys.apiKeys, revoked: keys.revokedApiKeys, version: keys.apiKeysVersion }
   return {
     create: (key) => ask((redis) => createKey(redis, { ...places, id: key.id, key: textOfKey(key) })),
+    replace: (key, version) => {
+      const [count = '', changed_at = ''] = version.split('-')
+      // Whether it is revoked is kept beside it.
+      const text = textOfKey({ ...key, revokedAtMs: null })
+      return ask((redis) => replaceKey(redis, { ...places, id: key.id, key: text, count, changed_at }))
+    },
     revoke: (id) => ask((redis) => revokeKey(redis, { ...places, id })),
     forget: (id) => ask((redis) => forgetKey(redis, { ...places, id })),
     list: () => ask((redis) => listKeys(redis, places)),

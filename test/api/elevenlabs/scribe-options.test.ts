@@ -90,7 +90,8 @@ t.test('values that cannot be kept are refused by their names', async (t) => {
   for (const [fields, param] of [
     ['enable_logging=perhaps', 'enable_logging'],
     ['file_format=pcm_s16le_16', 'file_format'],
-    ['timestamps_granularity=character', 'timestamps_granularity'],
+    ['timestamps_granularity=letter', 'timestamps_granularity'],
+    ['tag_audio_events=perhaps', 'tag_audio_events'],
     ['multichannel_output_style=mixed', 'multichannel_output_style'],
     ['entity_redaction=all', 'entity_redaction'],
     ['diarize=perhaps', 'diarize'],
@@ -103,6 +104,10 @@ t.test('values that cannot be kept are refused by their names', async (t) => {
   t.match(redacted, { options: { redaction: ['pii'] }, warnings: [] })
   t.same(read('modl_id=x').warnings, ['modl_id: unknown field, ignored; did you mean model_id?'])
   t.match(read('').options, { detect_language: true, language: null, timestamps: 'word' })
+  const { options } = read('timestamps_granularity=character&tag_audio_events=true')
+  t.match(options, { timestamps: 'word', character_times: true, audio_events: true })
+  for (const plain of ['', 'timestamps_granularity=word&tag_audio_events=false'])
+    t.notOk('character_times' in read(plain).options || 'audio_events' in read(plain).options, 'as before')
 })
 
 t.test("fields that Python's client writes as JSON", async (t) => {

@@ -1,5 +1,11 @@
 import t from 'tap'
-import { type KeyFields, keyIssues, newKeyOf } from '../../../src/console/page/views/keys/new-key.ts'
+import {
+  changedKeyOf,
+  fieldsOf,
+  type KeyFields,
+  keyIssues,
+  newKeyOf,
+} from '../../../src/console/page/views/keys/forms.ts'
 import { keyState } from '../../../src/console/page/views/keys/view.ts'
 import type { KeyAnswer } from '../../../src/console/server/api/answers.ts'
 
@@ -56,14 +62,30 @@ const key = (id: string, more: Partial<KeyAnswer> = {}): KeyAnswer => ({
   app: 'web',
   scopes: ['inference'],
   rate_limit: { requests_per_minute: 600, burst: 100 },
+  rate_limit_is_default: true,
   budget_usd_per_month: null,
   spent_usd: null,
   created_at: '2026-11-01T00:00:00Z',
   expires_at: null,
   revoked_at: null,
   last_used_at: null,
+  former: null,
   managed_by: 'console',
   ...more,
+})
+
+t.test('a key that is edited keeps what is left alone', async (t) => {
+  const saved = (more: Partial<KeyAnswer>, fields: Partial<KeyFields> = {}) => {
+    const edited = key('key_1', more)
+    return changedKeyOf({ ...fieldsOf(edited), ...fields }, edited)
+  }
+  const plain = { name: 'key_1', scopes: ['inference'] }
+  t.same(saved({}), plain, 'the rate limit goes on following the configuration')
+  const limits = { rate_limit: { requests_per_minute: 7, burst: 2 }, budget_usd_per_month: 0.25 }
+  const own = { ...limits, rate_limit_is_default: false, expires_at: '2099-01-30T23:00:00.000Z' }
+  t.same(saved(own), { ...plain, ...limits, expires_at: own.expires_at }, 'to the second')
+  t.match(saved(own, { expires: '2099-02-01' }), { expires_at: '2099-02-01T23:59:59.000Z' })
+  t.same(saved(own, { requestsPerMinute: '', burst: '', budgetUsd: '', expires: '' }), plain)
 })
 
 t.test('how a key stands', async (t) => {

@@ -74,6 +74,8 @@ t.test('every option is sent as the provider names it, or refused', async (t) =>
         ...['pii', 'phi', 'pci'].map((group) => `entity_redaction=${group}`),
       ],
     ],
+    [{ timestamps: 'word', character_times: true }, ['timestamps_granularity=character']],
+    [{ audio_events: true }, [none]],
     [{ multichannel: true }, [words, ...channels]],
     [{ multichannel: true, diarization: true, speaker_count_hint: 2 }, [words, ...channels]],
     [
@@ -91,10 +93,61 @@ t.test('every option is sent as the provider names it, or refused', async (t) =>
     const [granularity = '', ...rest] = expected
     t.same(
       sent,
-      ['model_id=scribe_v2', granularity, 'tag_audio_events=false', ...rest],
+      ['model_id=scribe_v2', granularity, `tag_audio_events=${given.audio_events ?? false}`, ...rest],
       JSON.stringify(given),
     )
   }
+})
+
+t.test('characters and sounds, where they were asked for', async (t) => {
+  const character = (text: string, start: number | null) => ({ text, start, end: start && start + 0.5 })
+  const item = (type: string, text: string, start: number, characters: unknown = null) => {
+    return { type, text, start, end: start + 0.4, logprob: 0, characters }
+  }
+  const body = {
+    text: 'Hi (laughter) you',
+    words: [
+      item('word', 'Hi', 1, [character('H', 1), character('i', 1.25)]),
+      item('spacing', ' ', 1.4, [character(' ', 1.4)]),
+      item('audio_event', '(laughter)', 2),
+      item('word', ' you', 3, [
+        character(' ', 2.9),
+        character('y', 3),
+        character('o', 3.25),
+        character('u', 3.5),
+      ]),
+    ],
+  }
+  const asked = { timestamps: 'word', character_times: true, audio_events: true } as const
+  const { words, warnings } = done(next(asked, body))
+  const hi = { characters: ['H', 'i'], starts: [1, 1.25], ends: [1.5, 1.75] }
+  t.same(words, [
+    { word: 'Hi', start: 1, end: 1.4, confidence: 1, characters: hi },
+    { word: '(laughter)', start: 2, end: 2.4, confidence: 1, kind: 'event' },
+    {
+      ...{ word: 'you', start: 3, end: 3.4, confidence: 1 },
+      characters: {
+        characters: ['y', 'o', 'u'],
+        starts: [3, 3.25, 3.5],
+        ends: [3.5, 3.75, 4],
+      },
+    },
+  ])
+  t.same(warnings, [])
+  const plain = done(next({ timestamps: 'word' }, body))
+  t.same(plain.words, [
+    { word: 'Hi', start: 1, end: 1.4, confidence: 1 },
+    { word: 'you', start: 3, end: 3.4, confidence: 1 },
+  ])
+  const without = { text: 'Hi', words: [item('word', 'Hi', 1)] }
+  t.match(next(asked, without), {
+    kind: 'failed',
+    failure: { kind: 'server', reason: /times of characters/ },
+  })
+  const untimed = { text: 'Hi', words: [item('word', 'Hi', 1, [character('H', 1), character('i', null)])] }
+  t.equal(next(asked, untimed).kind, 'failed')
+  const sound = { text: '(laughter)', words: [item('audio_event', '(laughter)', 2)] }
+  t.match(done(next(asked, sound)), { words: [{ kind: 'event' }] }, 'a sound has none')
 })
 
 t.test('what cannot be sent is not sent', async (t) => {

@@ -16,6 +16,7 @@ const LISTEN: Readonly<Record<string, RegExp>> = {
   profanity_filter: /^(true|false)$/,
   redact: /^(pci|pii|phi|numbers)$/,
   keyterm: /./,
+  mip_opt_out: /^true$/,
   keywords: /^[^:]+(:[\d.]+)?$/,
 }
 
@@ -121,6 +122,7 @@ function speak(query: URLSearchParams, type: string, body: Fields | null): Answe
     container,
     sample_rate: rate,
     speed = '1',
+    mip_opt_out: opted = 'true',
     ...unknown
   } = Object.fromEntries(query)
   if (type !== 'application/json') {
@@ -133,6 +135,7 @@ function speak(query: URLSearchParams, type: string, body: Fields | null): Answe
     (rate === undefined || takes.rates.includes(rate)) &&
     Number(speed) >= 0.7 &&
     Number(speed) <= 1.5 &&
+    opted === 'true' &&
     Object.keys(unknown).length === 0
   if (!fits) return refuse(400, 'INVALID_QUERY_PARAMETER', 'Unsupported audio format')
   if (!/^aura-2-(thalia|orion)-en$/.test(model ?? '')) {

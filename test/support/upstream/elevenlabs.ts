@@ -64,18 +64,34 @@ function transcribe(form: FormData, digest: string): Answer {
   if (refusal !== null) return refuse(refusal)
   const laughs = form.get('tag_audio_events') !== 'false'
   const spoken = ['heard', `${digest}.`, ...(laughs ? ['(laughter)'] : [])]
-  const timed = form.get('timestamps_granularity') !== 'none'
+  const granularity = form.get('timestamps_granularity')
+  const timed = granularity !== 'none'
   const diarized = form.get('diarize') === 'true'
   const transcript = (channel: number | null) => ({
     language_code: 'eng',
     language_probability: 0.9,
     text: spoken.join(' '),
-    words: timed ? spoken.map((text, index) => wordOf(text, index, diarized, channel)) : [],
+    words: timed
+      ? spoken.map((text, index) => ({
+          ...wordOf(text, index, diarized, channel),
+          ...(granularity === 'character' ? { characters: charactersOf(text, index) } : {}),
+        }))
+      : [],
     ...(channel === null ? {} : { channel_index: channel }),
   })
   const whole = { transcription_id: 'x', audio_duration_secs: 2.5 }
   if (form.get('use_multi_channel') !== 'true') return json(200, { ...transcript(null), ...whole })
   return json(200, { transcripts: [transcript(0), transcript(1)], ...whole })
+}
+
+/** Sounds have none. */
+function charactersOf(text: string, start: number) {
+  if (text.startsWith('(')) return null
+  return [...text].map((one, index) => ({
+    text: one,
+    start: start + index / 1_000,
+    end: start + (index + 1) / 1_000,
+  }))
 }
 
 function wordOf(text: string, index: number, diarized: boolean, channel: number | null) {
@@ -127,7 +143,8 @@ function speak(
   const valid =
     typeof text === 'string' &&
     TOKEN.test(format) &&
-    [...query.keys()].join() === 'output_format' &&
+    [...query.keys()].every((name) => name === 'output_format' || name === 'enable_logging') &&
+    (query.get('enable_logging') ?? 'false') === 'false' &&
     Object.keys({ ...unknown, ...others }).length === 0 &&
     (seed === undefined || Number.isInteger(seed)) &&
     speed >= 0.7 &&

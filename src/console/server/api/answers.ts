@@ -324,6 +324,8 @@ export interface KeyAnswer {
   readonly app: string
   readonly scopes: readonly Scope[]
   readonly rate_limit: { readonly requests_per_minute: number; readonly burst: number }
+  /** The rate limit is that of the configuration. */
+  readonly rate_limit_is_default: boolean
   readonly budget_usd_per_month: number | null
   /** This month; null: the state does not answer. */
   readonly spent_usd: number | null
@@ -331,10 +333,12 @@ export interface KeyAnswer {
   readonly expires_at: string | null
   readonly revoked_at: string | null
   readonly last_used_at: string | null
+  /** What it was before it was rotated, while that is taken too. */
+  readonly former: { readonly prefix: string; readonly until: string } | null
   readonly managed_by: ManagedBy
 }
 
-/** POST /workspaces/:workspace/keys: the only answer that shows the key. */
+/** POST /workspaces/:workspace/keys and …/keys/:id/rotation: the only answers that show a key. */
 export interface NewKeyAnswer extends KeyAnswer {
   readonly key: string
 }

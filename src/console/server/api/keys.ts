@@ -1,10 +1,14 @@
+import { isDeepStrictEqual } from 'node:util'
 import { type Static, Type } from 'typebox'
 import {
+  changeKey,
   createKey,
   createPlaygroundKey,
   isValid,
   type KeyInput,
+  OVERLAP_SECONDS_MAX,
   revokeKey,
+  rotateKey,
   storedKeyNames,
   storedKeys,
 } from '../../../admin/keys.ts'
@@ -37,9 +41,8 @@ const ListQuery = Type.Object({
 
 const AppField = Type.String({ minLength: 1, description: 'an app of the workspace' })
 
-const NewKeyBody = Type.Object({
+const SETTINGS = {
   name: Type.String({ minLength: 1, maxLength: KEY_NAME_MAX }),
-  app: AppField,
   scopes: optional(
     Type.Array(Type.Enum([...SCOPES]), { minItems: 1 }),
     'permissions; inference, jobs and queue by default',
@@ -53,19 +56,40 @@ const NewKeyBody = Type.Object({
   ),
   budget_usd_per_month: optional(Type.Number({ minimum: 0 }), 'cap of its own, USD'),
   expires_at: optional(Type.String(), 'time of expiry, RFC 3339; never by default'),
+}
+
+const NewKeyBody = Type.Object({ ...SETTINGS, app: AppField })
+/** All settings: what is absent is the default from then on. */
+const KeyBody = Type.Object(SETTINGS)
+const RotationBody = Type.Object({
+  overlap_seconds: Type.Integer({
+    minimum: 0,
+    maximum: OVERLAP_SECONDS_MAX,
+    description: 'how long the former key is taken beside the new one; 0: not at all',
+  }),
 })
 const PlaygroundBody = Type.Object({ app: AppField })
 
 type ListCall = ConsoleCall<typeof PATH, unknown, Static<typeof ListQuery>>
 type CreateCall = ConsoleCall<typeof PATH, Static<typeof NewKeyBody>, unknown>
 type PlaygroundCall = ConsoleCall<typeof PLAYGROUND, Static<typeof PlaygroundBody>, unknown>
+type ChangeCall = ConsoleCall<`${typeof PATH}/:id`, Static<typeof KeyBody>, unknown>
+type RotateCall = ConsoleCall<`${typeof PATH}/:id/rotation`, Static<typeof RotationBody>, unknown>
 type RevokeCall = ConsoleCall<`${typeof PATH}/:id`, unknown, unknown>
 
-/** The API keys of a workspace: list, create and revoke; and a key for the playground itself. */
+/** The API keys of a workspace: list, create, change, rotate and revoke; and a key for the playground itself. */
 export function keyEndpoints(context: ConsoleContext): EdgeRoute[] {
   return [
     consoleEndpoint(context, 'GET', PATH, { query: ListQuery }, listKeys),
     consoleEndpoint(context, 'POST', PATH, { body: NewKeyBody, status: 201 }, postKey),
+    consoleEndpoint(context, 'PUT', `${PATH}/:id`, { body: KeyBody }, putKey),
+    consoleEndpoint(
+      context,
+      'POST',
+      `${PATH}/:id/rotation`,
+      { body: RotationBody, status: 201 },
+      postRotation,
+    ),
     consoleEndpoint(context, 'DELETE', `${PATH}/:id`, {}, deleteKey),
     consoleEndpoint(context, 'POST', PLAYGROUND, { body: PlaygroundBody, status: 201 }, postPlaygroundKey),
   ]
@@ -88,19 +112,30 @@ async function listKeys({ context, params: { workspace }, query }: ListCall): Pr
   return { keys: await keyAnswers(context, workspace, page), total, all: shown.length }
 }
 
-/** The only answer that shows the key. */
+/** Beside `postRotation` the only answer that shows a key. */
 async function postKey({ context, viewer, params, body }: CreateCall): Promise<NewKeyAnswer> {
+  const input: KeyInput = { workspace: params.workspace, app: body.app, ...settingsOf(body) }
+  const { plain, stored } = await createKey(viewer.actor, input, context.admin)
+  return { ...(await storedKeyAnswer(context, stored)), key: plain }
+}
+
+function settingsOf(body: Static<typeof KeyBody>) {
   const { rate_limit: limit = null } = body
-  const input: KeyInput = {
-    workspace: params.workspace,
-    app: body.app,
+  return {
     name: body.name,
     scopes: body.scopes ?? null,
     rateLimit: limit && { requestsPerMinute: limit.requests_per_minute, burst: limit.burst },
     budgetUsd: body.budget_usd_per_month ?? null,
     expiresAt: body.expires_at ?? null,
   }
-  const { plain, stored } = await createKey(viewer.actor, input, context.admin)
+}
+
+async function putKey({ context, viewer, params, body }: ChangeCall): Promise<KeyAnswer> {
+  return storedKeyAnswer(context, await changeKey(viewer.actor, params, settingsOf(body), context.admin))
+}
+
+async function postRotation({ context, viewer, params, body }: RotateCall): Promise<NewKeyAnswer> {
+  const { plain, stored } = await rotateKey(viewer.actor, params, body.overlap_seconds, context.admin)
   return { ...(await storedKeyAnswer(context, stored)), key: plain }
 }
 
@@ -126,15 +161,17 @@ export type ShownKey = Omit<
 > & {
   readonly prefix: string | null
   readonly rateLimit: RateLimit
+  readonly hasDefaultRateLimit: boolean
   readonly createdAtMs: number | null
   readonly managedBy: ManagedBy
 }
 
 /** The keys of a workspace in the configuration, which has only their hashes. */
-export function fileKeys({ keys }: Snapshot, workspace: string): ShownKey[] {
+export function fileKeys({ keys, rateLimit: fallback }: Snapshot, workspace: string): ShownKey[] {
   const own = [...keys.values()].filter((principal) => principal.workspace.id === workspace)
   return own.map(({ app, key }) => ({
     ...key,
+    hasDefaultRateLimit: isDeepStrictEqual(key.rateLimit, fallback),
     app: app.id,
     prefix: null,
     createdAtMs: null,
@@ -156,7 +193,12 @@ function shownKey(
   { sha256: _, kind: _kind, ...key }: StoredKey,
   { rateLimit: fallback }: Snapshot,
 ): ShownKey {
-  return { ...key, rateLimit: key.rateLimit ?? fallback, managedBy: 'console' }
+  return {
+    ...key,
+    rateLimit: key.rateLimit ?? fallback,
+    hasDefaultRateLimit: key.rateLimit === null,
+    managedBy: 'console',
+  }
 }
 
 async function storedKeyAnswer(context: ConsoleContext, key: StoredKey): Promise<KeyAnswer> {
@@ -176,9 +218,11 @@ async function keyAnswers(
     accountOf(context, workspace),
     context.state.keyUses.read(shown.map(({ id }) => id)),
   ])
+  const nowMs = context.nowMs()
   return shown.map((key) => {
     const spentMicros = account && (account.spentByKey[key.id] ?? 0)
-    const { id, name, prefix, app, scopes, rateLimit, budgetMicros } = key
+    const { id, name, prefix, app, scopes, rateLimit, budgetMicros, former } = key
+    const isFormerTaken = former !== undefined && former.untilMs > nowMs && key.revokedAtMs === null
     return {
       id,
       name,
@@ -186,12 +230,14 @@ async function keyAnswers(
       app,
       scopes,
       rate_limit: { requests_per_minute: rateLimit.requestsPerMinute, burst: rateLimit.burst },
+      rate_limit_is_default: key.hasDefaultRateLimit,
       budget_usd_per_month: budgetMicros === null ? null : usdOf(budgetMicros),
       spent_usd: spentMicros === null ? null : usdOf(spentMicros),
       created_at: timestamp(key.createdAtMs),
       expires_at: timestamp(key.expiresAtMs),
       revoked_at: timestamp(key.revokedAtMs),
       last_used_at: timestamp(uses[id] ?? null),
+      former: isFormerTaken ? { prefix: former.prefix, until: timestamp(former.untilMs) } : null,
       managed_by: key.managedBy,
     }
   })

@@ -77,7 +77,11 @@ async function postTest({ context, viewer, params }: WebhookCall): Promise<Webho
 
 async function listDeliveries({ context, params }: ConsoleCall<typeof DELIVERIES, unknown, unknown>) {
   const events = await context.dependencies.services.state.outbox.list(params.workspace, DELIVERIES_MAX)
-  return { deliveries: events.map(deliveryAnswer) }
+  // Alerts are of no workspace.
+  const ofJobs = events.flatMap((event) =>
+    event.status === 'alert' ? [] : [{ ...event, status: event.status }],
+  )
+  return { deliveries: ofJobs.map(deliveryAnswer) }
 }
 
 async function postRedelivery(call: ConsoleCall<typeof REDELIVER, unknown, unknown>) {
@@ -85,7 +89,9 @@ async function postRedelivery(call: ConsoleCall<typeof REDELIVER, unknown, unkno
   return { redelivered: true }
 }
 
-function deliveryAnswer(event: EventView): DeliveryAnswer {
+function deliveryAnswer(
+  event: EventView & { readonly status: Exclude<EventView['status'], 'alert'> },
+): DeliveryAnswer {
   const { id, jobId, status, attempts, reason } = event
   return {
     id,

@@ -32,6 +32,8 @@
 --   ailing                    set: workspaces to which the last attempt failed
 --   given_up                  sorted set: events that were given up, by when they are forgotten
 --   events                    sorted set: all events, by when their jobs ended
+--   incidents                 hash, in one partition: what alerts told of and is not over, by name; its events have
+--                             their own id in the place of a job's
 --
 -- What other processes would find only with their next look is published on a channel of its own: `queued <partition>`,
 -- `changed <id>`. Nothing depends on who hears it, nor on whether it may be published.

@@ -1,10 +1,10 @@
 -- Claims an idempotency slot and sets money aside for a call: both or neither, and either may be asked alone.
 --
--- KEYS slot void account grants spent reservations leases charged
+-- KEYS slot void account grants spent reservations leases charged end_user
 -- ARGV token fingerprint slot_lease_ms slot_ttl_ms
 --      reserves key_id platform spend lease_ms key_budget workspace_budget
 --      grant_id grant trial trial_ends_ms
---      claim
+--      claim end_user_account end_user_budget
 -- Reply {'begun'} | {'running'} | {'burned'} | {'stored', fingerprint, result} | {'refused', why}
 --
 -- An empty `fingerprint` asks for no slot, `reserves` = '0' for no money; an empty budget, grant_id or trial: there is
@@ -16,15 +16,18 @@
 -- `claim` = '0': the token is used once. Else it is a job's, and its reservation passes from claim to claim: a later one
 -- takes it over as it is, an earlier one is refused. One that was charged, or whose lease ended, is in `charged` until
 -- the score there, and sets nothing aside any more.
+--
+-- An empty `end_user_account`: no end user has a budget. `end_user` is the month and the micro-USD that it spent then,
+-- which the next month begins anew. Its account stands behind the key in the reservation.
 
 local SWEPT_AT_ONCE = 20
 local SPENT_TTL_MS = 32 * 86400000
 local CHARGED_MS = 30 * 86400000
 
-local slot, void, account, grants, spent, reservations, leases, charged = unpack(KEYS)
+local slot, void, account, grants, spent, reservations, leases, charged, end_user = unpack(KEYS)
 local token, fingerprint, key_id = ARGV[1], ARGV[2], ARGV[6]
 local platform, spend = tonumber(ARGV[7]), tonumber(ARGV[8])
-local claim = tonumber(ARGV[16])
+local claim, end_user_account = tonumber(ARGV[16]), ARGV[17]
 
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -127,6 +130,12 @@ if reserves then
   end
   if is_over(tonumber(ARGV[10]), 'key:' .. key_id) then return { 'refused', 'key_budget' } end
   if is_over(tonumber(ARGV[11]), 'total') then return { 'refused', 'workspace_budget' } end
+  if end_user_account ~= '' then
+    local counted_in, micros = string.match(redis.call('GET', end_user) or '', '^(%S+) (%d+)$')
+    local after = (counted_in == month and tonumber(micros) or 0) + spend
+    if after > tonumber(ARGV[18]) then return { 'refused', 'end_user_budget' } end
+    redis.call('SET', end_user, month .. ' ' .. digits(after), 'PX', SPENT_TTL_MS)
+  end
 
   if purse == 'trial' then add(account, 'trial_spent', platform) end
   if purse == 'credits' then add(account, 'credits', -platform) end
@@ -139,6 +148,7 @@ if reserves then
   add(spent, 'key:' .. key_id, spend)
   redis.call('PEXPIRE', spent, SPENT_TTL_MS)
   local reserved = { digits(claim), purse, digits(platform), digits(spend), month, key_id }
+  if end_user_account ~= '' then reserved[7] = end_user_account end
   redis.call('HSET', reservations, token, table.concat(reserved, ' '))
   redis.call('ZADD', leases, digits(now_ms + ARGV[9]), token)
 end

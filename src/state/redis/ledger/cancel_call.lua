@@ -1,6 +1,6 @@
 -- Takes back what a begin_call whose answer was lost may have done, and lets it do nothing should it come only now.
 --
--- KEYS slot void account spent reservations leases
+-- KEYS slot void account spent reservations leases end_user
 -- ARGV token has_slot void_ms claim
 -- Reply 1
 --
@@ -9,14 +9,15 @@
 --
 -- `claim` = '0': the token is used once. Else only this claim of it is void, and what another one holds is left alone.
 
-local slot, void, account, spent, reservations, leases = unpack(KEYS)
+local slot, void, account, spent, reservations, leases, end_user = unpack(KEYS)
 local token = ARGV[1]
 
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- Whole and without an exponent. Zero is added because a negative zero is no integer to Redis.
-local function add(hash, field, number) redis.call('HINCRBY', hash, field, string.format('%.0f', number + 0)) end
+local function digits(number) return string.format('%.0f', number + 0) end
+local function add(hash, field, number) redis.call('HINCRBY', hash, field, digits(number)) end
 
 redis.call('SET', void, '', 'PX', ARGV[3])
 
@@ -28,8 +29,8 @@ end
 
 local record = redis.call('HGET', reservations, token)
 if not record or tonumber(redis.call('ZSCORE', leases, token) or 0) <= now_ms then return 1 end
-local by, purse, platform, spend, month, key_id =
-  string.match(record, '^(%d+) (%S+) (%d+) (%d+) (%S+) (.*)$')
+local by, purse, platform, spend, month, key_id, end_user_account =
+  string.match(record, '^(%d+) (%S+) (%d+) (%d+) (%S+) (%S+) ?(%S*)$')
 if by ~= ARGV[4] then return 1 end
 redis.call('HDEL', reservations, token)
 redis.call('ZREM', leases, token)
@@ -39,5 +40,11 @@ if purse == 'credits' then add(account, 'credits', tonumber(platform)) end
 if redis.call('HGET', spent, 'month') == month then
   add(spent, 'total', -tonumber(spend))
   add(spent, 'key:' .. key_id, -tonumber(spend))
+end
+if end_user_account ~= '' then
+  local counted_in, micros = string.match(redis.call('GET', end_user) or '', '^(%S+) (%d+)$')
+  if counted_in == month then
+    redis.call('SET', end_user, month .. ' ' .. digits(micros - spend), 'KEEPTTL')
+  end
 end
 return 1

@@ -1,6 +1,6 @@
 -- Ends a call: its slot takes its last state, its reservation becomes the real amount.
 --
--- KEYS slot account spent reservations leases charged
+-- KEYS slot account spent reservations leases charged end_user
 -- ARGV token end result ttl_ms charges platform spend claim
 -- Reply {slot_held, charged}, each 1 | 0: whether the slot ended as told, whether the reservation became the charge
 --
@@ -14,8 +14,9 @@
 
 local CHARGED_MS = 30 * 86400000
 local FORGOTTEN_AT_ONCE = 20
+local SPENT_TTL_MS = 32 * 86400000
 
-local slot, account, spent, reservations, leases, charged = unpack(KEYS)
+local slot, account, spent, reservations, leases, charged, end_user = unpack(KEYS)
 local token, slot_end = ARGV[1], ARGV[2]
 local platform_charge, spend_charge, claim = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
 
@@ -37,7 +38,8 @@ local function charge()
   local record = redis.call('HGET', reservations, token)
   if not record or string.match(record, '^%d+') ~= claim then return 0 end
   if tonumber(redis.call('ZSCORE', leases, token) or 0) <= now_ms then return 0 end
-  local purse, platform, spend, month, key_id = string.match(record, '^%d+ (%S+) (%d+) (%d+) (%S+) (.*)$')
+  local purse, platform, spend, month, key_id, end_user_account =
+    string.match(record, '^%d+ (%S+) (%d+) (%d+) (%S+) (%S+) ?(%S*)$')
   redis.call('HDEL', reservations, token)
   redis.call('ZREM', leases, token)
   add(account, 'reserved', -tonumber(platform))
@@ -50,6 +52,13 @@ local function charge()
     local more = spend_charge - tonumber(spend)
     add(spent, 'total', more)
     add(spent, 'key:' .. key_id, more)
+  end
+  if end_user_account ~= '' then
+    local counted_in, micros = string.match(redis.call('GET', end_user) or '', '^(%S+) (%d+)$')
+    if counted_in == month then
+      local after = micros - spend + spend_charge
+      redis.call('SET', end_user, month .. ' ' .. digits(after), 'PX', SPENT_TTL_MS)
+    end
   end
   if claim ~= '0' and (platform_charge > 0 or spend_charge > 0) then remember_charge() end
   return 1

@@ -3,8 +3,8 @@
 --
 -- KEYS partition never
 -- ARGV limit lease_ms per_workspace per_ailing
--- Reply {more, event, …}: each event as {job_id, id, workspace, status, occurred, attempts}; `more` = 1 when asking again
---       may find others
+-- Reply {more, event, …}: each event as {job_id, id, workspace, status, occurred, attempts, body}; `more` = 1 when
+--       asking again may find others
 --
 -- A workspace is looked at when it may have something: an event is due and it has a place free, or a lease is over. Each
 -- look puts that off, so those that have nothing to give now cost nothing until they may. Events that were given up are
@@ -61,14 +61,14 @@ end
 
 local function begin_attempt(id)
   local name = key('event', id)
-  local held = redis.call('HMGET', name, 'id', 'workspace', 'status', 'occurred', 'again')
+  local held = redis.call('HMGET', name, 'id', 'workspace', 'status', 'occurred', 'again', 'body')
   if held[5] then
     redis.call('HSET', name, 'attempts', '0')
     redis.call('HDEL', name, 'again', 'reason')
   end
   local attempts = redis.call('HINCRBY', name, 'attempts', 1)
   redis.call('HDEL', name, 'ended')
-  return { id, held[1], held[2], held[3], held[4], digits(attempts) }
+  return { id, held[1], held[2], held[3], held[4], digits(attempts), held[6] }
 end
 
 for _, id in ipairs(over(key('given_up'), SWEPT_AT_ONCE)) do

@@ -22,7 +22,7 @@ import { h } from '../../h.ts'
 import { useLoad } from '../../load.ts'
 import { apiPath, pathOf, queryOf } from '../../paths.ts'
 import type { WorkspaceViewProps } from '../../view.ts'
-import { KeyForm, KeyShown } from './new-key.ts'
+import { EditKey, KeyShown, NewKey, RotateKey } from './forms.ts'
 
 /** Interval at which spending and last uses are reloaded. */
 const LIVE_MS = 15_000
@@ -34,7 +34,7 @@ interface Keys extends KeysAnswer {
   readonly apps: readonly string[]
 }
 
-/** The API keys of a workspace: made here, shown once, limited and revoked. */
+/** The API keys of a workspace: made here, shown once, changed, rotated and revoked. */
 export function KeysView({ workspace, session }: WorkspaceViewProps) {
   const path = apiPath`/workspaces/${workspace}/keys`
   const paging = usePaging()
@@ -57,7 +57,6 @@ export function KeysView({ workspace, session }: WorkspaceViewProps) {
     { kind: 'primary', icon: 'plus', disabled: value === null, onClick: () => setOpen({ what: 'form' }) },
     'Create key',
   )
-  const revoke = (key: KeyAnswer) => setOpen({ what: 'revoke', key })
   return [
     h(PageHead, {
       title: 'Keys',
@@ -73,7 +72,7 @@ export function KeysView({ workspace, session }: WorkspaceViewProps) {
         apps.length === 0 ? h(NoApp, { workspace }) : null,
         all === 0 && apps.length > 0 ? h(NoKey, null) : null,
         all > 0 && keys.length === 0 ? h(EmptyState, { title: 'No matching keys' }) : null,
-        keys.length > 0 ? h(KeyTable, { keys, session, onRevoke: revoke }) : null,
+        keys.length > 0 ? h(KeyTable, { keys, session, onOpen: setOpen }) : null,
         h(Pager, { paging, total, shown: keys.length }),
       ],
     }),
@@ -85,7 +84,7 @@ export function KeysView({ workspace, session }: WorkspaceViewProps) {
 type Open =
   | { readonly what: 'form' }
   | { readonly what: 'made'; readonly made: NewKeyAnswer }
-  | { readonly what: 'revoke'; readonly key: KeyAnswer }
+  | { readonly what: 'edit' | 'rotate' | 'revoke'; readonly key: KeyAnswer }
   | null
 
 function OpenDialog(props: {
@@ -109,11 +108,19 @@ function OpenDialog(props: {
       onClose: close,
     })
   }
-  const created = (made: NewKeyAnswer) => {
-    onOpen({ what: 'made', made })
+  const made = (key: NewKeyAnswer) => {
+    onOpen({ what: 'made', made: key })
     onChanged()
   }
-  return h(KeyForm, { path, apps, mayOperate: session.role === 'operator', onMade: created, onClose: close })
+  const form = { path, apps, mayOperate: session.role === 'operator', onClose: close }
+  if (open.what === 'rotate') return h(RotateKey, { path, rotated: open.key, onMade: made, onClose: close })
+  if (open.what === 'form') return h(NewKey, { ...form, onMade: made })
+  const saved = () => {
+    toast(`Key ${open.key.name} saved`)
+    close()
+    onChanged()
+  }
+  return h(EditKey, { ...form, edited: open.key, onSaved: saved })
 }
 
 /** The key that this session was signed in with: with it the session is over, too. */
@@ -143,9 +150,9 @@ function NoKey() {
 function KeyTable(props: {
   readonly keys: readonly KeyAnswer[]
   readonly session: SessionAnswer
-  readonly onRevoke: (key: KeyAnswer) => void
+  readonly onOpen: (open: Open) => void
 }) {
-  const { keys, session, onRevoke } = props
+  const { keys, session, onOpen } = props
   const nowMs = Date.now()
   const over = (key: KeyAnswer) => ['expired', 'revoked'].includes(keyState(key, nowMs))
   const columns: readonly Column<KeyAnswer>[] = [
@@ -161,18 +168,11 @@ function KeyTable(props: {
       cell: ({ last_used_at: at }) => h(Time, { at, none: 'never' }),
     },
     {
-      head: 'Revoke',
+      head: 'Actions',
       hideHead: true,
       narrow: true,
       align: 'end',
-      cell: (key) =>
-        over(key) || key.managed_by === 'file'
-          ? null
-          : h(
-              Button,
-              { small: true, kind: 'danger', label: `Revoke ${key.name}`, onClick: () => onRevoke(key) },
-              'Revoke',
-            ),
+      cell: (key) => (over(key) || key.managed_by === 'file' ? null : h(KeyActions, { apiKey: key, onOpen })),
     },
   ]
   return h(Table<KeyAnswer>, {
@@ -182,6 +182,36 @@ function KeyTable(props: {
     rowKey: ({ id }: KeyAnswer) => id,
     dim: over,
   })
+}
+
+function KeyActions({
+  apiKey: key,
+  onOpen,
+}: {
+  readonly apiKey: KeyAnswer
+  readonly onOpen: (open: Open) => void
+}) {
+  const { name } = key
+  return h(
+    'span',
+    { class: 'key-actions' },
+    h(Button, { small: true, label: `Edit ${name}`, onClick: () => onOpen({ what: 'edit', key }) }, 'Edit'),
+    h(
+      Button,
+      { small: true, label: `Rotate ${name}`, onClick: () => onOpen({ what: 'rotate', key }) },
+      'Rotate',
+    ),
+    h(
+      Button,
+      {
+        small: true,
+        kind: 'danger',
+        label: `Revoke ${name}`,
+        onClick: () => onOpen({ what: 'revoke', key }),
+      },
+      'Revoke',
+    ),
+  )
 }
 
 function nameOf({ id, name, prefix, managed_by: managedBy }: KeyAnswer, session: SessionAnswer) {
@@ -209,11 +239,15 @@ function stateOf(key: KeyAnswer, nowMs: number) {
       h('span', { class: 'quiet' }, h(Time, { at: key.revoked_at })),
     ]
   }
+  const { former } = key
   const badge =
     state === 'ends soon' ? h(Badge, { tone: 'warn' }, 'ends soon') : h(StatusBadge, { status: state })
   return [
     badge,
     key.expires_at === null ? null : h('span', { class: 'quiet' }, 'ends ', h(Time, { at: key.expires_at })),
+    former === null
+      ? null
+      : h('span', { class: 'quiet' }, `old key ${former.prefix}… until `, h(Time, { at: former.until })),
   ]
 }
 

@@ -55,6 +55,7 @@ export const HINT_WORDS: Readonly<Record<Hint, string>> = {
   smart_formatting: 'Smart formatting',
   profanity_filter: 'Profanity filter',
   detect_language: 'Detect language',
+  audio_events: 'Sounds',
 }
 
 export const ENDPOINT_WORDS: Readonly<Record<OperationName, string>> = {

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { Scope } from '../../../../contracts/catalog.ts'
-import type { NewKeyAnswer } from '../../../server/api/answers.ts'
+import type { KeyAnswer, NewKeyAnswer } from '../../../server/api/answers.ts'
 import { api } from '../../api.ts'
 import { Button } from '../../components/button.ts'
 import { Checkbox, Checkboxes } from '../../components/choice.ts'
@@ -31,20 +31,53 @@ const OPERATOR = {
 
 const UNLIMITED = { requestsPerMinute: '', burst: '', budgetUsd: '', expires: '' }
 
-/** Creates a key. What is left empty follows the configuration. */
-export function KeyForm(props: {
-  readonly path: string
+interface KeyFormProps {
   readonly apps: readonly string[]
   readonly mayOperate: boolean
-  readonly onMade: (key: NewKeyAnswer) => void
   readonly onClose: () => void
-}) {
-  const { path, apps, mayOperate, onMade, onClose } = props
-  const [more, setMore] = useState(false)
+}
+
+/** Creates a key. What is left empty follows the configuration. */
+export function NewKey(
+  props: KeyFormProps & { readonly path: string; readonly onMade: (key: NewKeyAnswer) => void },
+) {
+  const { path, onMade, ...rest } = props
+  const save = async (fields: KeyFields) => onMade(await api.post<NewKeyAnswer>(path, newKeyOf(fields)))
+  return h(KeyForm, { ...rest, title: 'Create key', action: 'Create key', start: emptyForm(rest.apps), save })
+}
+
+/** Changes what a key may do; its app stays. */
+export function EditKey(
+  props: KeyFormProps & {
+    readonly path: string
+    readonly edited: KeyAnswer
+    readonly onSaved: () => void
+  },
+) {
+  const { path, edited, onSaved, ...rest } = props
+  const { id, app } = edited
+  const save = async (fields: KeyFields) => {
+    await api.put(`${path}/${encodeURIComponent(id)}`, changedKeyOf(fields, edited))
+    onSaved()
+  }
+  const words = { title: `Edit the key ${edited.name}`, action: 'Save' }
+  return h(KeyForm, { ...rest, ...words, apps: [app], start: fieldsOf(edited), save })
+}
+
+function KeyForm(
+  props: KeyFormProps & {
+    readonly title: string
+    readonly action: string
+    readonly start: KeyFields
+    readonly save: (fields: KeyFields) => Promise<void>
+  },
+) {
+  const { title, action, start, save, apps, mayOperate, onClose } = props
+  const [more, setMore] = useState(() => hasMore(start))
   const form = useForm<KeyFields>(
-    () => emptyForm(apps),
+    () => start,
     (fields) => keyIssues(fields, Date.now()),
-    async (fields) => onMade(await api.post<NewKeyAnswer>(path, newKeyOf(fields))),
+    save,
   )
   const { fields, set, issue, busy, error } = form
   const submit = () => {
@@ -54,7 +87,7 @@ export function KeyForm(props: {
   }
   return h(
     FormDialog,
-    { title: 'Create key', action: 'Create key', onSubmit: submit, onClose, busy, error },
+    { title, action, onSubmit: submit, onClose, busy, error },
     h(TextInput, {
       label: 'Name',
       hint: 'What it is for, e.g. ci or voice-bot.',
@@ -91,6 +124,27 @@ function emptyForm(apps: readonly string[]): KeyFields {
   const app = apps.length === 1 ? (apps[0] ?? '') : ''
   return { name: '', app, scopes: ['inference', 'jobs', 'queue'], ...UNLIMITED }
 }
+
+/** A key as the form shows it. A rate limit of the configuration is left empty, so that it goes on following it. */
+export function fieldsOf(key: KeyAnswer): KeyFields {
+  const { name, app, scopes, rate_limit: limit, budget_usd_per_month: budget, expires_at: expires } = key
+  const own = !key.rate_limit_is_default
+  return {
+    ...{ name, app, scopes },
+    requestsPerMinute: own ? String(limit.requests_per_minute) : '',
+    burst: own ? String(limit.burst) : '',
+    budgetUsd: budget === null ? '' : String(budget),
+    expires: dateOf(expires),
+  }
+}
+
+function hasMore(fields: KeyFields): boolean {
+  const { requestsPerMinute, burst, budgetUsd, expires, scopes } = fields
+  const isLimited = [requestsPerMinute, burst, budgetUsd, expires].some((text) => text !== '')
+  return isLimited || scopes.some((scope) => scope === 'admin' || scope === 'operator')
+}
+
+const dateOf = (time: string | null) => time?.slice(0, 10) ?? ''
 
 /** Scopes after a choice among some of them; the others stay. */
 function withChosen(
@@ -230,6 +284,13 @@ export function newKeyOf(fields: KeyFields): NewKeyBody {
   }
 }
 
+/** Makes the body that changes a key out of fields without issues. A date that was left alone keeps its time. */
+export function changedKeyOf(fields: KeyFields, edited: KeyAnswer): Omit<NewKeyBody, 'app'> {
+  const { app: _, ...body } = newKeyOf(fields)
+  const { expires_at: expires } = edited
+  return expires !== null && fields.expires === dateOf(expires) ? { ...body, expires_at: expires } : body
+}
+
 function readLimits({ requestsPerMinute, burst, budgetUsd, expires }: KeyFields) {
   return {
     perMinute: wholeOf(requestsPerMinute, 100_000_000),
@@ -244,6 +305,53 @@ function wholeOf(text: string, max: number): number | null | undefined {
   if (text.trim() === '') return null
   const number = Number(text)
   return Number.isInteger(number) && number >= 1 && number <= max ? number : undefined
+}
+
+/** How long the former key goes on, as it is chosen; seconds. */
+const OVERLAPS = [
+  { value: '86400', label: 'Accept the old key for 1 day' },
+  { value: '604800', label: 'Accept the old key for 7 days' },
+  { value: '2592000', label: 'Accept the old key for 30 days' },
+  { value: '0', label: 'Refuse the old key now' },
+]
+
+/** Asks how long the former key goes on, and makes the new one. */
+export function RotateKey(props: {
+  readonly path: string
+  readonly rotated: KeyAnswer
+  readonly onMade: (key: NewKeyAnswer) => void
+  readonly onClose: () => void
+}) {
+  const { path, rotated, onMade, onClose } = props
+  const { id, name, former } = rotated
+  const form = useForm(
+    () => ({ overlap: former === null ? '86400' : '0' }),
+    () => ({}),
+    async ({ overlap }) => {
+      const body = { overlap_seconds: Number(overlap) }
+      onMade(await api.post<NewKeyAnswer>(`${path}/${encodeURIComponent(id)}/rotation`, body))
+    },
+  )
+  const { fields, set, submit, busy, error } = form
+  return h(
+    FormDialog,
+    { title: `Rotate the key ${name}?`, action: 'Rotate key', onSubmit: submit, onClose, busy, error },
+    h('p', null, 'A new key takes its place. Its id, limits, budget and spending stay.'),
+    former === null
+      ? null
+      : h(
+          Note,
+          { tone: 'warn' },
+          `The key before this one, ${former.prefix}…, is still accepted, `,
+          'so that this one can’t be kept beside a third: both would be refused now.',
+        ),
+    h(Select, {
+      label: 'Old key',
+      value: fields.overlap,
+      options: former === null ? OVERLAPS : OVERLAPS.filter(({ value }) => value === '0'),
+      onChange: (overlap: string) => set({ overlap }),
+    }),
+  )
 }
 
 /** Shows a new key, once. The dialog stays until the key is copied or somebody confirms that it is stored. */

@@ -1,0 +1,78 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Principal } from '../../src/contracts/catalog.ts'
+import { CallContext } from '../../src/gateway/call-context.ts'
+import { createLogger } from '../../src/log.ts'
+import { lockFolder } from '../../src/storage/folder-lock.ts'
+import { UsageLedger } from '../../src/usage/ledger.ts'
+import { WriteAhead } from '../../src/usage/write-ahead.ts'
+import { Exchange } from './exchange.ts'
+
+/**
+ * What a record of usage costs, CPU of all threads of the process: of so many calls in each turn of the loop, with a
+ * charge that the state is not told yet. `node bench/micro/usage.ts`
+ */
+
+const TURNS = 20_000
+const ROUNDS = 5
+
+const attempt = {
+  ...{ provider: 'openai', model: 'gpt-5-mini', replica: null, status: 200, milliseconds: 20 },
+  ...{ reason: 'ok', failure: null },
+}
+const principals = Array.from({ length: 20 }, (_, at) => ({
+  workspace: { id: `workspace-${at}` },
+  app: { id: 'app' },
+  key: { id: `key_${at}`, name: 'key' },
+})) as unknown as Principal[]
+
+/** A call that is over. */
+function call(exchange: Exchange, at: number): CallContext {
+  const context = new CallContext(exchange)
+  context.principal = principals[at % principals.length]!
+  context.operation = 'chat'
+  context.route = 'chat'
+  context.policyVersionId = 'pv_0123456789abcdef'
+  context.attempts = [attempt]
+  context.upstreamWaitMs = 20.5
+  context.usage = { input_tokens: 120, output_tokens: 40, total_tokens: 160 }
+  context.costUsd = 0.00012
+  return context
+}
+
+async function nanosecondsPerCall(ledger: UsageLedger | null, perTurn: number): Promise<number> {
+  const turns = Math.ceil(TURNS / Math.sqrt(perTurn))
+  const before = process.cpuUsage()
+  for (let turn = 0; turn < turns; turn += 1) {
+    for (let at = 0; at < perTurn; at += 1) {
+      const exchange = new Exchange('/v1/chat')
+      const context = call(exchange, turn + at)
+      context.charged(120)
+      ledger?.charged(context, false)
+      exchange.finish(200)
+      ledger?.over(exchange, context)
+    }
+    await new Promise(setImmediate)
+  }
+  const { user, system } = process.cpuUsage(before)
+  return ((user + system) * 1_000) / (turns * perTurn)
+}
+
+const root = mkdtempSync(join(tmpdir(), 'larkway-usage-'))
+const log = createLogger('silent')
+const rows = await WriteAhead.open({ root, lock: lockFolder, roll: null, backlogBytes: 1e12, log })
+const ledger = new UsageLedger({ rows, node: 'bench', paramOf: () => null })
+for (const perTurn of [1, 2, 4, 8, 16, 64]) {
+  const differences: number[] = []
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const off = await nanosecondsPerCall(null, perTurn)
+    const on = await nanosecondsPerCall(ledger, perTurn)
+    if (round > 0) differences.push(on - off)
+  }
+  differences.sort((one, other) => one - other)
+  const median = differences[Math.floor(differences.length / 2)]!
+  process.stdout.write(`${String(perTurn).padStart(3)} calls a turn: ${Math.round(median)} ns each\n`)
+}
+await rows.close()
+rmSync(root, { recursive: true, force: true })

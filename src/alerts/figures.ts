@@ -1,0 +1,137 @@
+import type { AlertRule, Incident } from '../contracts/alerts.ts'
+import { ALERTS_WORKSPACE } from '../contracts/alerts.ts'
+import type { Route, Snapshot } from '../contracts/catalog.ts'
+import type { AccountView } from '../contracts/ledger.ts'
+import type { State } from '../contracts/state.ts'
+import { GIVEN_UP_KEEP_MS } from '../webhooks/delivery-outcome.ts'
+import {
+  type BudgetedAccount,
+  backlogFindings,
+  breakerFindings,
+  budgetedAccounts,
+  budgetFindings,
+  deadWebhookFindings,
+  endingFindings,
+  errorFindings,
+  type Finding,
+} from './findings.ts'
+import { SampleWindow } from './sample-window.ts'
+
+/** Accounts that are read in a round, the others in the next ones, and those of them at a time. */
+const ACCOUNTS = { perRound: 200, atOnce: 20 }
+/** A node says how it fares every 5 s: a stretch is seen when it is longer than asked for by that. */
+const STEP_MS = 5_000
+
+interface FigureSources {
+  readonly state: Pick<State, 'console' | 'accounts' | 'keys' | 'outbox' | 'jobs'>
+  readonly snapshot: () => Snapshot
+  readonly routes: () => readonly Route[]
+}
+
+/** The figures that rules go by, each read once in a round, and only when a rule asks for it. */
+export class Figures {
+  readonly #sources: FigureSources
+  readonly #window: SampleWindow
+  #nowMs = 0
+  #windowMs = 0
+  #samples: Promise<void> | null = null
+  #accounts: Promise<ReadonlyMap<BudgetedAccount, AccountView>> | null = null
+  /** Workspaces with a budget, and those of them that this round has looked at. */
+  #budgeted = new Set<string>()
+  #looked = new Set<string>()
+  /** Where the next round goes on. */
+  #nextAccount = 0
+
+  constructor(sources: FigureSources) {
+    this.#sources = sources
+    const { console: kept } = sources.state
+    this.#window = new SampleWindow(kept.samples)
+  }
+
+  async begin(rules: readonly AlertRule[], nowMs: number): Promise<void> {
+    this.#nowMs = nowMs
+    this.#windowMs = Math.max(0, ...rules.map(spanOf))
+    this.#samples = null
+    this.#accounts = null
+  }
+
+  /** @throws GatewayError DEPENDENCY_UNAVAILABLE */
+  async of(rule: AlertRule): Promise<readonly Finding[]> {
+    const { state, routes } = this.#sources
+    const nowMs = this.#nowMs
+    switch (rule.kind) {
+      case 'budget':
+        return this.#budgetFindings(rule)
+      case 'error_share':
+        await this.#readSamples()
+        return errorFindings(rule, this.#window.calls(nowMs, rule.windowMs))
+      case 'breaker_open':
+        await this.#readSamples()
+        return breakerFindings(rule, this.#window.stretches(nowMs))
+      case 'dead_webhooks': {
+        const counts = await state.outbox.givenUp(nowMs - rule.windowMs + GIVEN_UP_KEEP_MS)
+        // That a receiver of alerts is dead cannot be told to it.
+        return deadWebhookFindings(
+          rule,
+          counts.filter(({ workspace }) => workspace !== ALERTS_WORKSPACE),
+        )
+      }
+      case 'backlog':
+        return backlogFindings(rule, await state.jobs.figures())
+      case 'model_ends':
+        return endingFindings(rule, routes(), nowMs)
+    }
+  }
+
+  /** Whether that nothing was found of the subject says that it is well: of an account only if it was looked at. */
+  covers(rule: AlertRule, { subject }: Incident): boolean {
+    if (rule.kind !== 'budget') return true
+    const { workspace = '' } = subject
+    return this.#looked.has(workspace) || !this.#budgeted.has(workspace)
+  }
+
+  #readSamples(): Promise<void> {
+    this.#samples ??= this.#window.read(this.#nowMs, this.#windowMs)
+    return this.#samples
+  }
+
+  async #budgetFindings(rule: Extract<AlertRule, { readonly kind: 'budget' }>): Promise<Finding[]> {
+    this.#accounts ??= this.#readAccounts()
+    const views = await this.#accounts
+    return [...views].flatMap(([account, view]) =>
+      rule.workspace === null || rule.workspace === account.workspace
+        ? budgetFindings(rule, account, view)
+        : [],
+    )
+  }
+
+  async #readAccounts(): Promise<ReadonlyMap<BudgetedAccount, AccountView>> {
+    const { state, snapshot } = this.#sources
+    this.#looked = new Set()
+    const current = snapshot()
+    const all = budgetedAccounts(current, await state.keys.list())
+    this.#budgeted = new Set(all.map(({ workspace }) => workspace))
+    if (this.#nextAccount >= all.length) this.#nextAccount = 0
+    const chosen = all.slice(this.#nextAccount, this.#nextAccount + ACCOUNTS.perRound)
+    this.#nextAccount += chosen.length
+    const views = new Map<BudgetedAccount, AccountView>()
+    for (let at = 0; at < chosen.length; at += ACCOUNTS.atOnce) {
+      const some = chosen.slice(at, at + ACCOUNTS.atOnce)
+      await Promise.all(
+        some.map(async (account) => {
+          const [app] = current.apps.get(account.workspace)?.values() ?? []
+          if (app === undefined) return
+          views.set(account, await state.accounts.show(account.workspace, app.workspace.terms))
+          this.#looked.add(account.workspace)
+        }),
+      )
+    }
+    return views
+  }
+}
+
+/** How far back samples have to go for a rule. */
+function spanOf(rule: AlertRule): number {
+  if (rule.kind === 'error_share') return rule.windowMs
+  return rule.kind === 'breaker_open' ? rule.forMs + 2 * STEP_MS : 0
+}

@@ -1,0 +1,151 @@
+import type { AlertCondition, AlertRule, Incident } from '../contracts/alerts.ts'
+import type { Route, Snapshot } from '../contracts/catalog.ts'
+import type { JobFigures } from '../contracts/jobs.ts'
+import type { AccountView } from '../contracts/ledger.ts'
+import type { GivenUp } from '../contracts/outbox.ts'
+import type { StoredKey } from '../contracts/stored-keys.ts'
+import { datedModel, daysLeft } from '../providers/facts.ts'
+import type { EntryStretch, ModelCalls } from './sample-window.ts'
+
+/** A figure that a rule has found, and the one from which on it is broken. */
+export interface Finding {
+  readonly subject: Incident['subject']
+  readonly value: number
+  readonly threshold: number
+  /** The less of it the worse: what is left of something. */
+  readonly falls?: true
+}
+
+/** How a figure stands: `between` neither begins an incident nor ends one. */
+export type Standing = 'broken' | 'between' | 'well'
+
+/** How far a figure has to be on the good side of its threshold: one that moves about it must not flap. */
+const MARGIN = 0.1
+
+export function standingOf({ value, threshold, falls }: Finding): Standing {
+  if (falls === true ? value <= threshold : value >= threshold) return 'broken'
+  const isWell = falls === true ? value > threshold * (1 + MARGIN) : value < threshold * (1 - MARGIN)
+  return isWell ? 'well' : 'between'
+}
+
+type Condition<Kind extends AlertCondition['kind']> = Extract<AlertRule, { readonly kind: Kind }>
+
+/** An account with a budget, of itself or of one of its keys. */
+export interface BudgetedAccount {
+  readonly workspace: string
+  readonly budgetMicros: number | null
+  /** Key id → cap. */
+  readonly keys: ReadonlyMap<string, number>
+}
+
+/** Workspaces that have a budget, or a key with one. Keys of the state among them, without the revoked ones. */
+export function budgetedAccounts(
+  { apps, keys }: Pick<Snapshot, 'apps' | 'keys'>,
+  stored: readonly StoredKey[],
+): BudgetedAccount[] {
+  const caps = new Map<string, Map<string, number>>()
+  const add = (workspace: string, key: string, micros: number | null) => {
+    if (micros === null || micros === 0) return
+    const own = caps.get(workspace) ?? new Map<string, number>()
+    caps.set(workspace, own.set(key, micros))
+  }
+  for (const { workspace, key } of keys.values()) add(workspace.id, key.id, key.budgetMicros)
+  for (const { workspace, id, budgetMicros, revokedAtMs } of stored)
+    if (revokedAtMs === null) add(workspace, id, budgetMicros)
+  return [...apps].flatMap(([workspace, named]) => {
+    const [app] = named.values()
+    const budgetMicros = app?.workspace.terms.budgetMicros || null
+    const own = caps.get(workspace) ?? new Map<string, number>()
+    return budgetMicros === null && own.size === 0 ? [] : [{ workspace, budgetMicros, keys: own }]
+  })
+}
+
+/** Shares of budgets that are used up, of one account: 0.8 is 80 %. */
+export function budgetFindings(
+  { share: threshold }: Condition<'budget'>,
+  { workspace, budgetMicros, keys }: BudgetedAccount,
+  { spentMicros, spentByKey }: Pick<AccountView, 'spentMicros' | 'spentByKey'>,
+): Finding[] {
+  const ofKeys = [...keys].map(([key, micros]) => {
+    return { subject: { workspace, key }, value: (spentByKey[key] ?? 0) / micros, threshold }
+  })
+  if (budgetMicros === null) return ofKeys
+  return [{ subject: { workspace }, value: spentMicros / budgetMicros, threshold }, ...ofKeys]
+}
+
+/** Shares of attempts that failed, of models with enough of them. */
+export function errorFindings(
+  { share: threshold, minCalls, provider: only }: Condition<'error_share'>,
+  models: readonly ModelCalls[],
+): Finding[] {
+  return models
+    .filter(({ provider, calls }) => calls >= minCalls && (only === null || provider === only))
+    .map(({ provider, model, calls, failed }) => {
+      return { subject: { provider, model }, value: failed / calls, threshold }
+    })
+}
+
+/** For how many seconds breakers have not been closed, the longest of each model. */
+export function breakerFindings(
+  { forMs, provider: only }: Condition<'breaker_open'>,
+  stretches: readonly EntryStretch[],
+): Finding[] {
+  return stretches
+    .filter(({ provider }) => only === null || provider === only)
+    .map(({ provider, model, ms }) => {
+      return { subject: { provider, model }, value: Math.round(ms / 1_000), threshold: forMs / 1_000 }
+    })
+}
+
+/** Events that were given up, by workspace. @param counts of the window of the rule */
+export function deadWebhookFindings(
+  { events: threshold, workspace: only }: Condition<'dead_webhooks'>,
+  counts: readonly GivenUp[],
+): Finding[] {
+  return counts
+    .filter(({ workspace }) => only === null || workspace === only)
+    .map(({ workspace, events }) => ({ subject: { workspace }, value: events, threshold }))
+}
+
+/** Jobs that are ready, and the seconds for which the first of them has been, by kind. */
+export function backlogFindings(
+  { jobs, ageMs }: Condition<'backlog'>,
+  { waiting }: Pick<JobFigures, 'waiting'>,
+): Finding[] {
+  const kinds = Map.groupBy(waiting, ({ kind }) => kind)
+  return [...kinds].flatMap(([queue, modes]) => {
+    const ready = modes.reduce((sum, mode) => sum + mode.ready, 0)
+    const oldestMs = Math.max(...modes.map((mode) => mode.oldestMs))
+    return [
+      ...(jobs === null ? [] : [{ subject: { queue, figure: 'jobs' }, value: ready, threshold: jobs }]),
+      ...(ageMs === null
+        ? []
+        : [
+            {
+              subject: { queue, figure: 'seconds' },
+              value: Math.round(oldestMs / 1_000),
+              threshold: ageMs / 1_000,
+            },
+          ]),
+    ]
+  })
+}
+
+/** Days that are left of models of entries whose end is announced; below 0: it has come. */
+export function endingFindings(
+  { days: threshold }: Condition<'model_ends'>,
+  routes: readonly Pick<Route, 'entries'>[],
+  nowMs: number,
+): Finding[] {
+  const found = new Map<string, Finding>()
+  for (const { entries } of routes)
+    for (const { provider, model, endsOn } of entries) {
+      const table = datedModel(provider.kind, model)
+      const announced = endsOn ?? table?.endsOn ?? null
+      const value = daysLeft({ endsOn: announced }, nowMs)
+      if (announced === null || value === null) continue
+      const subject = { provider: provider.name, model, ends_on: announced }
+      found.set(JSON.stringify(subject), { subject, value, threshold, falls: true })
+    }
+  return [...found.values()]
+}

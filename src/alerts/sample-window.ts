@@ -1,0 +1,103 @@
+import type { NodeSample, NodeSamples } from '../contracts/console.ts'
+
+/** Attempts at a model of a provider. */
+export interface ModelCalls {
+  readonly provider: string
+  readonly model: string
+  readonly calls: number
+  readonly failed: number
+}
+
+/** For how long an entry's breaker has not been closed, on one node. */
+export interface EntryStretch {
+  readonly provider: string
+  readonly model: string
+  readonly ms: number
+}
+
+/** What rules go by of a sample: samples of a busy node are large, and a window holds hundreds. */
+interface Slice {
+  readonly node: string
+  readonly atMs: number
+  readonly models: readonly ModelCalls[]
+  /** Of entries that are not closed, `[provider, model]` as JSON. */
+  readonly open: ReadonlySet<string>
+}
+
+/** Samples come this late at most; after it a node that sends none is gone. */
+const LATE_MS = 30_000
+
+/**
+ * The samples of all nodes in the last while. They are read once, and kept as far as rules go by them.
+ */
+export class SampleWindow {
+  readonly #samples: Pick<NodeSamples, 'since'>
+  /** By node and moment. */
+  #slices = new Map<string, Slice>()
+  /** Everything from there on was read, but for what comes late; null: nothing was. */
+  #readFromMs: number | null = null
+  #readUntilMs = 0
+
+  constructor(samples: Pick<NodeSamples, 'since'>) {
+    this.#samples = samples
+  }
+
+  /** Reads what is new. @throws GatewayError DEPENDENCY_UNAVAILABLE */
+  async read(nowMs: number, windowMs: number): Promise<void> {
+    const fromMs = nowMs - windowMs - LATE_MS
+    const hasRead = this.#readFromMs !== null && this.#readFromMs <= fromMs
+    const sinceMs = hasRead ? Math.max(fromMs, this.#readUntilMs - LATE_MS) : fromMs
+    for (const sample of await this.#samples.since(sinceMs)) {
+      const slice = sliceOf(sample)
+      this.#slices.set(`${slice.node} ${slice.atMs}`, slice)
+    }
+    if (!hasRead) this.#readFromMs = fromMs
+    this.#readUntilMs = nowMs
+    for (const [key, { atMs }] of this.#slices) if (atMs <= fromMs) this.#slices.delete(key)
+  }
+
+  /** Sums of the steps that ended within the last `windowMs`. */
+  calls(nowMs: number, windowMs: number): ModelCalls[] {
+    const sums = new Map<string, { provider: string; model: string; calls: number; failed: number }>()
+    for (const { atMs, models } of this.#slices.values()) {
+      if (atMs <= nowMs - windowMs) continue
+      for (const { provider, model, calls, failed } of models) {
+        const key = JSON.stringify([provider, model])
+        const sum = sums.get(key) ?? { provider, model, calls: 0, failed: 0 }
+        sum.calls += calls
+        sum.failed += failed
+        sums.set(key, sum)
+      }
+    }
+    return [...sums.values()]
+  }
+
+  /** Of models whose breaker is not closed on a node that is alive, the longest stretch up to its last sample. */
+  stretches(nowMs: number): EntryStretch[] {
+    const longest = new Map<string, number>()
+    const nodes = Map.groupBy(this.#slices.values(), ({ node }) => node)
+    for (const slices of nodes.values()) {
+      const newestFirst = slices.sort((one, other) => other.atMs - one.atMs)
+      const [last] = newestFirst
+      if (last === undefined || last.atMs < nowMs - LATE_MS) continue
+      for (const key of last.open) {
+        const closed = newestFirst.findIndex(({ open }) => !open.has(key))
+        const first = newestFirst[(closed < 0 ? newestFirst.length : closed) - 1] ?? last
+        const ms = last.atMs - first.atMs
+        longest.set(key, Math.max(longest.get(key) ?? 0, ms))
+      }
+    }
+    return [...longest].map(([key, ms]) => {
+      const [provider = '', model = ''] = JSON.parse(key) as string[]
+      return { provider, model, ms }
+    })
+  }
+}
+
+function sliceOf({ node, atMs, all, breakers }: NodeSample): Slice {
+  const models = all.upstream.flatMap(({ provider, models: own = [] }) =>
+    own.map(({ model, calls, failed }) => ({ provider, model, calls, failed })),
+  )
+  const open = new Set(breakers.map(({ provider, model }) => JSON.stringify([provider, model])))
+  return { node, atMs, models, open }
+}

@@ -1,0 +1,92 @@
+export const ALERT_KINDS = [
+  'budget',
+  'error_share',
+  'breaker_open',
+  'dead_webhooks',
+  'backlog',
+  'model_ends',
+] as const
+export type AlertKind = (typeof ALERT_KINDS)[number]
+
+/** What a rule looks at, and from where on it is an incident. A narrowing that is null means all. */
+export type AlertCondition =
+  /** Spending of a month, of workspaces and keys that have a budget; `share` of the budget. */
+  | { readonly kind: 'budget'; readonly share: number; readonly workspace: string | null }
+  /** Attempts at a model that failed within the window, of at least so many. */
+  | {
+      readonly kind: 'error_share'
+      readonly share: number
+      readonly minCalls: number
+      readonly windowMs: number
+      readonly provider: string | null
+    }
+  /** A breaker that was not closed all the time, on one node at least. */
+  | { readonly kind: 'breaker_open'; readonly forMs: number; readonly provider: string | null }
+  /** Webhook events of a workspace that were given up within the window. */
+  | {
+      readonly kind: 'dead_webhooks'
+      readonly events: number
+      readonly windowMs: number
+      readonly workspace: string | null
+    }
+  /** Jobs that are ready to be taken up; null: does not count. */
+  | { readonly kind: 'backlog'; readonly jobs: number | null; readonly ageMs: number | null }
+  /** Models of entries whose last day is announced. */
+  | { readonly kind: 'model_ends'; readonly days: number }
+
+export type AlertRule = { readonly name: string } & AlertCondition
+
+/** What is watched, and who is told. */
+export interface AlertTerms {
+  readonly url: string
+  /** `whsec_…`, in the clear: never logged, never returned. */
+  readonly secret: string
+  /** How long the cause has to be gone until an incident is over. */
+  readonly recoverAfterMs: number
+  readonly rules: readonly AlertRule[]
+}
+
+/** A rule that is broken by something, from its announcement until that of its end. Plain JSON. */
+export interface Incident {
+  /** `inc_…` */
+  readonly id: string
+  /** Name of the rule. */
+  readonly rule: string
+  readonly kind: AlertKind
+  /** What breaks it, out of names of the configuration and ids of keys: `workspace`, `key`, `provider`, `model` … */
+  readonly subject: Readonly<Record<string, string>>
+  readonly openedAtMs: number
+  /** The figure that broke it, and the one of the rule, both in the unit of the rule. */
+  readonly value: number
+  readonly threshold: number
+}
+
+/** What is told of an incident. */
+export interface AlertEvent {
+  /** `evt_…` */
+  readonly id: string
+  /** Epoch milliseconds. */
+  readonly occurredAtMs: number
+  /** JSON. */
+  readonly body: string
+}
+
+/** Where the outbox keeps them among the workspaces, whose names begin with a letter or a digit. */
+export const ALERTS_WORKSPACE = '*alerts'
+
+/** The same for the same rule and subject: there is one open incident of a name. */
+export function incidentName({ rule, subject }: Pick<Incident, 'rule' | 'subject'>): string {
+  return JSON.stringify([rule, ...Object.entries(subject).sort(([a], [b]) => (a < b ? -1 : 1))])
+}
+
+/**
+ * Incidents that are open, of all nodes. Each change is one atomic step with the event that tells of it (`Outbox`), so
+ * that none is told twice, whoever else looks at the same figures. Times and failures as in `Jobs`.
+ */
+export interface Alerts {
+  open(): Promise<readonly Incident[]>
+  /** @returns false when one of its name is open, and nothing changed */
+  begin(incident: Incident, event: AlertEvent): Promise<boolean>
+  /** @returns false when it is not open any more, and nothing changed */
+  end(incident: Incident, event: AlertEvent): Promise<boolean>
+}

@@ -1,0 +1,77 @@
+import { createHmac, hash, hkdfSync } from 'node:crypto'
+import { hasUnseen } from '../catalog/key.ts'
+import type { EndUser, EndUserTerms, Principal } from '../contracts/catalog.ts'
+import { GatewayError } from '../errors.ts'
+import type { AdmittedContext } from './call-context.ts'
+
+/*
+ * End users: the customers of a workspace, for whom it makes calls. A caller names one by any text of its own. Nothing
+ * is kept of them in the process: their counters are keys in Redis or rows in SQLite, made when something is counted,
+ * and gone with the month. A call without one passes a comparison with null.
+ */
+
+/** The header that names one. It wins over fields of a body. */
+export const END_USER_HEADER = 'x-lk-end-user'
+
+/** UTF-16 units. OpenAI takes 64. */
+export const END_USER_LENGTH_MAX = 128
+
+/** Keeps the key of this use apart from all others that are made of the same secret. */
+const DERIVATION = 'larkway end users 1'
+const KEY_BYTES = 32
+/** Of a keyed hash: 192 bits in base64url. */
+const HASH_LENGTH = 32
+
+/** The keyed hash of an id within a workspace: nobody without the secret can try names. */
+export type EndUserHash = (workspace: string, id: string) => string
+
+/**
+ * @param secretKeys of which the oldest makes the key: that one stays when another is put before it, so that ids and
+ *                   budgets do, too
+ */
+export function createEndUserHash(secretKeys: readonly Buffer[]): EndUserHash {
+  const secret = secretKeys.at(-1)
+  if (secret === undefined) throw new Error('hashing end users needs a key')
+  const key = Buffer.from(hkdfSync('sha256', secret, '', DERIVATION, KEY_BYTES))
+  return (workspace, id) => {
+    const mac = createHmac('sha256', key)
+      .update(JSON.stringify([workspace, id]))
+      .digest('base64url')
+    return `eu_${mac.slice(0, HASH_LENGTH)}`
+  }
+}
+
+/**
+ * Notes whom a call is for, as its caller names it.
+ *
+ * @param sent  undefined: nobody is named
+ * @param param where it was sent
+ * @throws GatewayError INVALID_REQUEST naming `param`
+ */
+export function noteEndUser(
+  { endUserHash }: { readonly endUserHash: EndUserHash },
+  context: AdmittedContext,
+  sent: string | undefined,
+  param = 'X-LK-End-User',
+): void {
+  if (sent === undefined) return
+  checkId(sent, param)
+  const { workspace } = context.principal
+  const id = workspace.endUsers?.isHashed === true ? endUserHash(workspace.id, sent) : sent
+  context.endUser = knownEndUser(context.principal, id)
+}
+
+/** An end user by the id as it is kept, with the terms of the configuration in force. */
+export function knownEndUser({ workspace: { endUsers } }: Pick<Principal, 'workspace'>, id: string): EndUser {
+  const terms = endUsers?.overrides.get(id) ?? endUsers?.terms ?? UNLIMITED
+  return { id, account: hash('sha256', id, 'base64url'), terms }
+}
+
+const UNLIMITED: EndUserTerms = Object.freeze({ budgetMicros: null, rateLimit: null })
+
+function checkId(sent: string, param: string): void {
+  const isShort = sent.length > 0 && sent.length <= END_USER_LENGTH_MAX
+  if (isShort && sent.trim() === sent && sent.isWellFormed() && !hasUnseen(sent)) return
+  const rule = `must be 1 to ${END_USER_LENGTH_MAX} characters without control characters or blanks around`
+  throw new GatewayError('INVALID_REQUEST', `\`${param}\` ${rule}`, { param })
+}

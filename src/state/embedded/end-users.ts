@@ -1,0 +1,35 @@
+import type { DatabaseSync } from 'node:sqlite'
+import { createPurge, query } from './database.ts'
+
+/** What end users have spent in a month. Rows are made when something is counted, and purged after the month. */
+export interface EndUserSpending {
+  /** Micro-USD in the month, reservations included. */
+  spentBy(workspace: string, account: string, month: string): number
+  /** Counts; a negative amount is taken back. */
+  spend(workspace: string, account: string, month: string, micros: number, nowMs: number): void
+  /** Deletes up to `limit` rows of months that are over. */
+  purge(nowMs: number, limit: number): void
+}
+
+/** Longer than a month, so that no row goes within its own. */
+const KEPT_MS = 32 * 24 * 3_600_000
+
+export function createEndUserSpending(db: DatabaseSync): EndUserSpending {
+  const find = query<{ readonly spent_micros: number }>(
+    db,
+    'SELECT spent_micros FROM end_user_spending WHERE workspace = ? AND account = ? AND month = ?',
+  )
+  const put = db.prepare(`
+    INSERT OR REPLACE INTO end_user_spending (workspace, account, month, spent_micros, expires_at_ms)
+    VALUES (?, ?, ?, ?, ?)`)
+  const spentBy = (workspace: string, account: string, month: string) =>
+    find.get(workspace, account, month)?.spent_micros ?? 0
+  return {
+    spentBy,
+    spend(workspace, account, month, micros, nowMs) {
+      if (micros === 0) return
+      put.run(workspace, account, month, spentBy(workspace, account, month) + micros, nowMs + KEPT_MS)
+    },
+    purge: createPurge(db, 'end_user_spending', 'expires_at_ms'),
+  }
+}

@@ -1,0 +1,360 @@
+import { errorOf } from '../call-facts.ts'
+import type {
+  EndedCall,
+  EndedExchange,
+  EndedRun,
+  OpenCall,
+  RecordedJob,
+  Recorder,
+  RecorderNote,
+  UsageKeeper,
+} from '../contracts/recorder.ts'
+import type { GatewayError } from '../errors.ts'
+import type { UsageRow } from './encoder.ts'
+import type { KeptPlace } from './open-segment.ts'
+import type { WriteAhead } from './write-ahead.ts'
+
+/** Endpoints that ask no model for anything. A test compares them with the table of endpoints. */
+export const NO_CALLS: ReadonlySet<string> = new Set([
+  '/v1/transcription/references',
+  '/openai/v1/realtime/client_secrets',
+  '/assemblyai/v2/upload',
+])
+
+/** Endpoints of live sessions, which are called by `GET`. */
+export const SESSIONS: ReadonlySet<string> = new Set([
+  '/v1/transcription/stream',
+  '/v1/speech/stream',
+  '/deepgram/v1/listen',
+  '/deepgram/v1/speak',
+  '/openai/v1/realtime',
+])
+
+/** Whether a request with a key has a record: it was a call or a live session, and is not recorded as a job. */
+function isCall({ method, pattern }: EndedExchange, call: EndedCall): boolean {
+  if (call.principal === null || call.jobId !== null || pattern === null) return false
+  return method === 'POST' ? !NO_CALLS.has(pattern) : method === 'GET' && SESSIONS.has(pattern)
+}
+
+/** Attempts whose reasons are recorded: a session may have any number. */
+const REASONS_MAX = 20
+const MICROS = 1_000_000
+
+export interface LedgerParts {
+  readonly rows: WriteAhead
+  /** Of this process. */
+  readonly node: string
+  /** The documented field that an error names; null: it names none. */
+  readonly paramOf: (failure: GatewayError) => string | null
+}
+
+/**
+ * Writes a record of every call, job and live session when it is over: its answer is out or nobody waits for it, its
+ * handler has come to its end, and its money is settled. A record is in the kernel before the state is told of its
+ * money, so that none is missing whose money was charged; where the answer was not out by then it is written again.
+ *
+ * What sums up is exact: records cost what was charged. The submission of a job has no record but the job's, which is
+ * written when it ends; an answer that is given again costs nothing.
+ */
+export class UsageLedger implements UsageKeeper {
+  readonly #rows: WriteAhead
+  readonly #paramOf: LedgerParts['paramOf']
+  /** One for all: it is read when it is added. */
+  readonly #row: UsageRow
+  /** Calls that were charged and are not over, and where their record is by now. */
+  readonly #charged = new Map<EndedCall, KeptPlace | null>()
+  /** `POST /v1/chat` of the methods and patterns that were met. */
+  readonly #endpoints = new Map<string, Map<string, string>>()
+  /** The reasons that came last of one attempt. */
+  #lastReason = { provider: '', model: '', reason: '', text: '' }
+
+  constructor({ rows, node, paramOf }: LedgerParts) {
+    this.#rows = rows
+    this.#paramOf = paramOf
+    this.#row = emptyRow(node)
+  }
+
+  /** The call is over, but for its money. */
+  over(exchange: EndedExchange, call: EndedCall): void {
+    if (!isCall(exchange, call)) return
+    if (call.isSettled) return this.#record(exchange, call)
+    call.onSettled(() => {
+      call.onSettled(null)
+      this.#record(exchange, call)
+    })
+  }
+
+  ran(job: RecordedJob, call: EndedCall, run: EndedRun): void {
+    const { became } = run
+    // Somebody else's, or nobody's yet. Where the state did not tell, the record that another run writes replaces this.
+    if (became === 'queued' || became === 'processing' || became === 'lost') return
+    const row = this.#row
+    this.#fillCall(call)
+    const nowMs = Date.now()
+    row.record_id = job.id
+    row.kind = 'job'
+    row.request_id = job.requestId
+    row.job_id = job.id
+    row.started_at = Math.min(job.createdAtMs, nowMs)
+    row.ended_at = nowMs
+    row.workspace = job.workspace
+    row.app = job.app
+    row.key_id = job.keyId
+    row.endpoint = job.endpoint
+    row.outcome = became === 'cancelled' ? 'canceled' : call.failure === null ? 'ok' : 'error'
+    row.status = null
+    row.error_code = call.failure?.code ?? null
+    if (run.chargedMicros > 0) row.cost_usd = run.chargedMicros
+    row.received_bytes = 0
+    row.sent_bytes = 0
+    row.total_ms = nowMs - row.started_at
+    row.body_ms = null
+    row.first_ms = null
+    this.#rows.add(row)
+  }
+
+  charged(call: OpenCall, isSettling: boolean): void {
+    const { exchange } = call
+    // A job whose worker dies is run again, and recorded then.
+    if (exchange === null || call.sessionId !== null || !isCall(exchange, call)) return
+    if (!isSettling) {
+      if (!this.#charged.has(call)) this.#charged.set(call, null)
+      return
+    }
+    this.#keep(exchange, call)
+    this.#rows.flush()
+  }
+
+  beforeReport(): void {
+    for (const [call, kept] of this.#charged)
+      if (kept === null) this.#keep((call as OpenCall).exchange as EndedExchange, call)
+    this.#rows.flush()
+  }
+
+  /** Writes what is known of a call that is not over. */
+  #keep(exchange: EndedExchange, call: EndedCall): void {
+    this.#fill(exchange, call)
+    const before = this.#charged.get(call) ?? null
+    if (before !== null) {
+      this.#rows.addAgain(this.#row, before)
+      before.segment.kept += 1
+    } else this.#charged.set(call, this.#rows.addKept(this.#row))
+  }
+
+  #record(exchange: EndedExchange, call: EndedCall): void {
+    this.#fill(exchange, call)
+    const kept = this.#charged.size === 0 ? undefined : this.#charged.get(call)
+    if (kept !== undefined) this.#charged.delete(call)
+    if (kept === undefined || kept === null) this.#rows.add(this.#row)
+    else this.#rows.addAgain(this.#row, kept)
+  }
+
+  #fill(exchange: EndedExchange, call: EndedCall): void {
+    const row = this.#row
+    const { status, elapsedMs, bodyMs, firstByteMs } = exchange
+    const error = errorOf(exchange, call)
+    this.#fillCall(call)
+    row.record_id = call.sessionId ?? ''
+    row.kind = call.sessionId === null ? 'call' : 'session'
+    row.request_id = exchange.requestId
+    row.job_id = null
+    row.total_ms = Math.round(elapsedMs)
+    row.ended_at = Date.now()
+    row.started_at = row.ended_at - row.total_ms
+    row.endpoint = this.#endpointOf(exchange)
+    row.outcome = error === undefined ? 'ok' : error === 'CLIENT_CLOSED' ? 'left' : 'error'
+    row.status = status
+    row.error_code = error ?? null
+    row.received_bytes = exchange.receivedBytes
+    row.sent_bytes = exchange.sentBytes
+    row.body_ms = bodyMs === 0 ? null : Math.round(bodyMs)
+    row.first_ms = firstByteMs === null ? null : Math.round(firstByteMs)
+  }
+
+  /** What a call and a run of a job have in common. */
+  #fillCall(call: EndedCall): void {
+    const row = this.#row
+    const { principal, attempts, purpose, failure } = call
+    const last = attempts.length === 0 ? null : attempts[attempts.length - 1]!
+    row.session_id = call.sessionId
+    row.trace_id = call.trace === null ? null : call.trace.traceId
+    row.workspace = principal === null ? '' : principal.workspace.id
+    row.app = principal === null ? '' : principal.app.id
+    row.key_id = principal === null ? '' : principal.key.id
+    row.end_user = call.endUser === null ? null : call.endUser.id
+    row.purpose = purpose !== null && call.forPurpose ? purpose.requested : null
+    row.operation = call.operation
+    row.route = call.route
+    row.policy_version_id = call.policyVersionId
+    row.provider = last === null ? null : last.provider
+    row.model = last === null ? null : last.model
+    row.region = last === null ? null : (last.region ?? null)
+    row.attempts = attempts.length
+    row.attempt_reasons = last === null ? null : this.#reasonsOf(attempts)
+    row.error_param = failure === null ? null : this.#paramOf(failure)
+    row.replayed = call.replayed
+    row.cache = call.cache
+    row.upstream_ms = call.upstreamWaitMs === 0 ? null : Math.round(call.upstreamWaitMs)
+    this.#fillUsage(call)
+  }
+
+  #fillUsage(call: EndedCall): void {
+    const row = this.#row
+    const estimate = call.usage === null && call.estimate !== null ? call.estimate.metered() : null
+    const { usage, costUsd } = estimate ?? call
+    row.audio_seconds = thousandths(usage?.audio_seconds)
+    row.billable_audio_seconds = thousandths(usage?.billable_audio_seconds)
+    row.video_seconds = thousandths(usage?.video_seconds)
+    row.input_tokens = whole(usage?.input_tokens)
+    row.output_tokens = whole(usage?.output_tokens)
+    row.characters = whole(usage?.audio_output_characters)
+    row.images = whole(usage?.images)
+    row.credits = whole(usage?.credits)
+    const charged = call.chargedMicros
+    // What no price is known of is charged by an estimate.
+    row.estimated = estimate !== null || (charged > 0 && costUsd === null)
+    row.cost_usd = charged > 0 ? charged : costUsd !== null ? microsOf(costUsd) : usage === null ? 0 : null
+  }
+
+  #endpointOf({ method, pattern }: EndedExchange): string {
+    let known = this.#endpoints.get(method)
+    if (known === undefined) {
+      known = new Map()
+      this.#endpoints.set(method, known)
+    }
+    const path = pattern ?? ''
+    let endpoint = known.get(path)
+    if (endpoint === undefined) {
+      endpoint = `${method} ${path}`
+      known.set(path, endpoint)
+    }
+    return endpoint
+  }
+
+  #reasonsOf(attempts: EndedCall['attempts']): string {
+    const [first] = attempts
+    if (attempts.length > 1 || first === undefined)
+      return attempts
+        .slice(0, REASONS_MAX)
+        .map(({ provider, model, reason }) => reasonOf(provider, model, reason))
+        .join(',')
+    const { provider, model, reason } = first
+    const last = this.#lastReason
+    if (last.provider === provider && last.model === model && last.reason === reason) return last.text
+    const text = reasonOf(provider, model, reason)
+    this.#lastReason = { provider, model, reason, text }
+    return text
+  }
+}
+
+function reasonOf(provider: string, model: string, reason: string): string {
+  return `${provider}/${model}=${reason}`.replaceAll(',', ';')
+}
+
+function whole(value: number | null | undefined): number | null {
+  return value === undefined || value === null ? null : Math.round(value)
+}
+
+function thousandths(seconds: number | null | undefined): number | null {
+  return seconds === undefined || seconds === null ? null : Math.round(seconds * 1_000)
+}
+
+function microsOf(usd: number): number {
+  return Math.round(usd * MICROS)
+}
+
+/** A row that says nothing but who wrote it. */
+export function emptyRow(node: string): UsageRow {
+  return {
+    record_id: '',
+    kind: 'call',
+    request_id: '',
+    job_id: null,
+    session_id: null,
+    trace_id: null,
+    started_at: 0,
+    ended_at: 0,
+    node,
+    workspace: '',
+    app: '',
+    key_id: '',
+    end_user: null,
+    purpose: null,
+    operation: null,
+    endpoint: '',
+    route: null,
+    policy_version_id: null,
+    provider: null,
+    model: null,
+    region: null,
+    attempts: 0,
+    attempt_reasons: null,
+    outcome: 'ok',
+    status: null,
+    error_code: null,
+    error_param: null,
+    replayed: false,
+    cache: null,
+    audio_seconds: null,
+    billable_audio_seconds: null,
+    video_seconds: null,
+    input_tokens: null,
+    output_tokens: null,
+    characters: null,
+    images: null,
+    credits: null,
+    cost_usd: null,
+    estimated: false,
+    received_bytes: 0,
+    sent_bytes: 0,
+    total_ms: 0,
+    body_ms: null,
+    upstream_ms: null,
+    first_ms: null,
+  }
+}
+
+/** The answer was there before its client left. */
+const ANSWERED: RecorderNote = Object.freeze({})
+
+/** The recorder of the console. */
+interface ConsoleRecorder extends Recorder {
+  start(inFlight: () => number): void
+}
+
+/** Tells the ledger what the recorder of the console is told. */
+export class LedgerRecorder implements ConsoleRecorder {
+  readonly #recorder: ConsoleRecorder
+  readonly #ledger: UsageLedger
+
+  constructor(recorder: ConsoleRecorder, ledger: UsageLedger) {
+    this.#recorder = recorder
+    this.#ledger = ledger
+  }
+
+  start(inFlight: () => number): void {
+    this.#recorder.start(inFlight)
+  }
+
+  answered(exchange: EndedExchange, call: EndedCall, status: number): RecorderNote {
+    const note = this.#recorder.answered(exchange, call, status)
+    // The client has left before, and `ended` has waited for this.
+    if (exchange.status !== null) this.#ledger.over(exchange, call)
+    return note ?? ANSWERED
+  }
+
+  ended(exchange: EndedExchange, call: EndedCall, note: RecorderNote): void {
+    this.#recorder.ended(exchange, call, note)
+    // Else its handler is still at work: `answered` is called when it is done.
+    if (note !== null) this.#ledger.over(exchange, call)
+  }
+
+  wentOn(exchange: EndedExchange, call: EndedCall): void {
+    this.#recorder.wentOn(exchange, call)
+  }
+
+  ran(job: RecordedJob, call: EndedCall, run: EndedRun): void {
+    this.#recorder.ran(job, call, run)
+    this.#ledger.ran(job, call, run)
+  }
+}

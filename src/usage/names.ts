@@ -1,0 +1,69 @@
+import { createHash } from 'node:crypto'
+import type { ObjectInfo } from '../contracts/objects.ts'
+
+/**
+ * Names of the files of usage: `usage/date=2026-11-22/<name>.parquet`, as Hive partitions, with the sums of each file
+ * at `aggregate/2026-11-22/<name>`. The name of a file that was rolled is that of its segment, so that rolling one
+ * again replaces it; the name of a merged one follows from its inputs.
+ */
+const FILE = /^usage\/date=(\d{4}-\d{2}-\d{2})\/([A-Za-z0-9_-][A-Za-z0-9_.-]*)\.parquet$/
+const MERGED = 'merged-'
+const DAY_MS = 86_400_000
+
+export interface UsageObject {
+  readonly key: string
+  /** Day of `ended_at` of all its records, in UTC. */
+  readonly date: string
+  readonly name: string
+  readonly bytes: number
+  readonly modifiedAt: Date
+}
+
+/** Null: no file of usage. */
+export function usageObject({ key, bytes, modifiedAt }: ObjectInfo): UsageObject | null {
+  const [, date, name] = FILE.exec(key) ?? []
+  return date === undefined || name === undefined ? null : { key, date, name, bytes, modifiedAt }
+}
+
+export function usageKey(date: string, name: string): string {
+  return `${usagePrefix(date)}${name}.parquet`
+}
+
+export function usagePrefix(date: string): string {
+  return `usage/date=${date}/`
+}
+
+export function aggregateKey(date: string, name: string): string {
+  return `${aggregatePrefix(date)}${name}`
+}
+
+export function aggregatePrefix(date: string): string {
+  return `aggregate/${date}/`
+}
+
+export function isMerged(name: string): boolean {
+  return name.startsWith(MERGED)
+}
+
+/** @param expired workspaces whose records were left out */
+export function mergedName(inputs: readonly string[], expired: readonly string[]): string {
+  const text = JSON.stringify([[...inputs].sort(), [...expired].sort()])
+  return `${MERGED}${createHash('sha256').update(text).digest('hex').slice(0, 32)}`
+}
+
+/** The day of a moment, in UTC. */
+export function dateOf(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 10)
+}
+
+/** When a day begins. */
+export function dateMs(date: string): number {
+  return Date.parse(`${date}T00:00:00Z`)
+}
+
+/** Every day that has a moment from `fromMs` to `toMs`, exclusive. */
+export function datesBetween(fromMs: number, toMs: number): string[] {
+  const dates: string[] = []
+  for (let ms = dateMs(dateOf(fromMs)); ms < toMs; ms += DAY_MS) dates.push(dateOf(ms))
+  return dates
+}

@@ -1,0 +1,86 @@
+import { closeSync, fdatasync, openSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { newId } from '../ids.ts'
+import { SegmentEncoder, type UsageRow } from './encoder.ts'
+import { placeId } from './segment.ts'
+
+/** What the files of segments end with. */
+export const SEGMENT_SUFFIX = '.usage'
+
+const sync = promisify(fdatasync)
+
+/** The place of a record that is to be written again. */
+export interface KeptPlace {
+  readonly segment: OpenSegment
+  readonly place: number
+}
+
+/** A segment that rows are appended to. Its file is made with the first of them. */
+export class OpenSegment {
+  readonly id = newId('seg')
+  readonly openedAtMs = Date.now()
+  readonly path: string
+  readonly #encoder: SegmentEncoder
+  #fd: number | null = null
+  #syncing: Promise<void> | null = null
+  #isSynced = true
+  /** Bytes of the file. */
+  bytes = 0
+  /** Records that are to be written again. */
+  kept = 0
+
+  constructor(folder: string) {
+    this.path = join(folder, this.id + SEGMENT_SUFFIX)
+    this.#encoder = new SegmentEncoder({ id: this.id, openedAtMs: this.openedAtMs })
+  }
+
+  /** Rows that are not in the file yet. */
+  get waitingRows(): number {
+    return this.#encoder.rows
+  }
+
+  get waitingBytes(): number {
+    return this.#encoder.bytes
+  }
+
+  /** Id of a record that it has without one of its own. */
+  idOf(place: number): string {
+    return placeId(this.id, place)
+  }
+
+  add(row: UsageRow, instead?: number): number {
+    return this.#encoder.add(row, instead)
+  }
+
+  /** Hands what waits to the kernel, by one write. @throws Error when it does not take it: nothing may be added then */
+  write(): void {
+    if (this.#encoder.rows === 0) return
+    const bytes = this.#encoder.take()
+    this.#fd ??= openSync(this.path, 'ax', 0o600)
+    for (let at = 0; at < bytes.length; ) {
+      const written = writeSync(this.#fd, bytes, at, bytes.length - at)
+      at += written
+      this.bytes += written
+    }
+    this.#isSynced = false
+  }
+
+  /** Has the disk take what was written, in the background. Never rejects. */
+  sync(): Promise<void> {
+    if (this.#fd === null || this.#isSynced) return this.#syncing ?? Promise.resolve()
+    this.#isSynced = true
+    const fd = this.#fd
+    const before = this.#syncing ?? Promise.resolve()
+    const syncing = before.then(() => sync(fd)).catch(() => {})
+    this.#syncing = syncing
+    return syncing
+  }
+
+  /** Resolves once the file is closed. */
+  async close(): Promise<void> {
+    await this.sync()
+    if (this.#fd !== null) closeSync(this.#fd)
+    this.#fd = null
+  }
+}

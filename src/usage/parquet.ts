@@ -1,0 +1,421 @@
+import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
+import {
+  type ColumnChunk,
+  type CompressionCodec,
+  type Encoding,
+  type FileMetaData,
+  type KeyValue,
+  parquetMetadata,
+  parquetRead,
+  type RowGroup,
+  type SchemaElement,
+  type Statistics,
+} from 'hyparquet'
+import { ByteWriter, ParquetWriter } from 'hyparquet-writer'
+import { writePageHeader } from 'hyparquet-writer/src/datapage.js'
+import { deltaBinaryPack } from 'hyparquet-writer/src/delta.js'
+import { USAGE_COLUMNS, type UsageColumn } from '../contracts/usage-record.ts'
+import { Bytes, isPackable, packDeltas, packFlags, packHybrid, packTexts } from './packing.ts'
+import { NumberRows, TextRows, USAGE_SCALES, UsageRows, WordRows } from './rows.ts'
+
+/** Rows of a row group at most. What is written of one is in memory at a time. */
+export const GROUP_ROWS = 65_536
+
+/** Words of a column that are a dictionary whatever their share of the rows. */
+const DICTIONARY_LEAST = 1_000
+/** Bytes from which compressing pays: a frame costs some 20 µs. */
+const COMPRESS_LEAST = 512
+/** Level 1 is a third of the CPU of level 3 for 3 % more bytes: what is left after packing is mostly random. */
+const ZSTD = { params: { [constants.ZSTD_c_compressionLevel]: 1 } }
+
+/** How a column stands in a file: sums of decimals are exact, texts are UTF-8, times are UTC. */
+function elementOf({ name, kind, isNullable }: UsageColumn): SchemaElement {
+  const repetition_type = isNullable ? 'OPTIONAL' : 'REQUIRED'
+  if (kind === 'id' || kind === 'word')
+    return {
+      name,
+      repetition_type,
+      type: 'BYTE_ARRAY',
+      converted_type: 'UTF8',
+      logical_type: { type: 'STRING' },
+    }
+  if (kind === 'flag') return { name, repetition_type, type: 'BOOLEAN' }
+  if (kind === 'time')
+    return {
+      name,
+      repetition_type,
+      type: 'INT64',
+      converted_type: 'TIMESTAMP_MILLIS',
+      logical_type: { type: 'TIMESTAMP', isAdjustedToUTC: true, unit: 'MILLIS' },
+    }
+  if (kind === 'seconds' || kind === 'money') {
+    const decimal = { precision: 18, scale: USAGE_SCALES[kind] }
+    return {
+      name,
+      repetition_type,
+      type: 'INT64',
+      converted_type: 'DECIMAL',
+      logical_type: { type: 'DECIMAL', ...decimal },
+      ...decimal,
+    }
+  }
+  return { name, repetition_type, type: 'INT64' }
+}
+
+const SCHEMA: SchemaElement[] = [
+  { name: 'usage', num_children: USAGE_COLUMNS.length },
+  ...USAGE_COLUMNS.map(elementOf),
+]
+
+/** Values of a column, packed. */
+interface Packed {
+  readonly encoding: Encoding
+  /** Rows that have no value. */
+  readonly nulls: number
+  /** Words of the dictionary; without one 0. */
+  readonly words: number
+  readonly statistics: Statistics
+}
+
+/** A Parquet file of records that is written into memory. */
+export class UsageFileWriter {
+  readonly #out = new ByteWriter(1024 * 1024)
+  readonly #writer = new ParquetWriter({ writer: this.#out, schema: SCHEMA, createdBy: 'larkway' })
+  /** Which rows have a value; then their values; then the dictionary of them. */
+  readonly #levels = new Bytes()
+  readonly #values = new Bytes()
+  readonly #words = new Bytes()
+  #present = new Uint8Array(0)
+  #numbers = new Float64Array(0)
+  #indexes = new Int32Array(0)
+
+  get rows(): number {
+    return Number(this.#writer.num_rows)
+  }
+
+  /** Bytes so far. */
+  get bytes(): number {
+    return this.#out.offset
+  }
+
+  /** Writes a row group. */
+  add(rows: UsageRows): void {
+    const count = rows.length
+    if (count === 0) return
+    if (this.#present.length < count) {
+      this.#present = new Uint8Array(count)
+      this.#numbers = new Float64Array(count)
+      this.#indexes = new Int32Array(count)
+    }
+    const from = this.#out.offset
+    const columns = USAGE_COLUMNS.map((column, place) => this.#column(column, rows.columns[place]!, count))
+    const bytes = columns.reduce((sum, { meta_data }) => sum + (meta_data?.total_uncompressed_size ?? 0n), 0n)
+    this.#end({
+      columns,
+      total_byte_size: bytes,
+      num_rows: BigInt(count),
+      total_compressed_size: BigInt(this.#out.offset - from),
+    })
+  }
+
+  /** Takes a row group of a file as it is: no value of it is read. */
+  copy(file: UsageFile, place: number): void {
+    const group = file.metadata.row_groups[place]!
+    const { from, to } = file.extent(place)
+    const moved = BigInt(this.#out.offset - from)
+    this.#out.appendBytes(file.bytes.subarray(from, to))
+    this.#end({
+      ...group,
+      columns: group.columns.map((chunk, column) => movedChunk(chunk, SCHEMA[column + 1]!, moved)),
+    })
+  }
+
+  /** @returns the whole file, over memory that is not used again */
+  finish(pairs: readonly KeyValue[]): Uint8Array<ArrayBuffer> {
+    this.#writer.kvMetadata = [...pairs]
+    this.#writer.finish()
+    return new Uint8Array(this.#out.getBuffer())
+  }
+
+  #end(group: RowGroup): void {
+    this.#writer.row_groups.push(group)
+    this.#writer.num_rows += group.num_rows
+  }
+
+  #column(
+    { name, kind, isNullable }: UsageColumn,
+    rows: UsageRows['columns'][number],
+    count: number,
+  ): ColumnChunk {
+    this.#levels.clear()
+    this.#values.clear()
+    this.#words.clear()
+    const packed = this.#pack(rows, count)
+    if (packed.nulls > 0 && !isNullable) throw new Error(`usage: ${name} has no value`)
+    if (isNullable) this.#packLevels(packed.nulls, count)
+    const bytes = this.#values.length + this.#words.length
+    // Numbers are packed already.
+    const mayShrink = (kind === 'id' || kind === 'word') && bytes >= COMPRESS_LEAST
+    return this.#write(name, packed, count, mayShrink ? 'ZSTD' : 'UNCOMPRESSED')
+  }
+
+  #packLevels(nulls: number, count: number): void {
+    if (nulls > 0 && nulls < count) {
+      packHybrid(this.#levels, this.#present, count, 1)
+      return
+    }
+    this.#levels.varint(count * 2)
+    this.#levels.byte(nulls === 0 ? 1 : 0)
+  }
+
+  #pack(rows: UsageRows['columns'][number], count: number): Packed {
+    if (rows instanceof NumberRows) return this.#packNumbers(rows, count)
+    if (rows instanceof WordRows) return this.#packWords(rows, count)
+    if (rows instanceof TextRows) return this.#packTexts(rows.values, count)
+    packFlags(this.#values, rows.values, count)
+    return { encoding: 'PLAIN', nulls: 0, words: 0, statistics: { null_count: 0n } }
+  }
+
+  #packNumbers({ values }: NumberRows, count: number): Packed {
+    let present = 0
+    let least = Number.POSITIVE_INFINITY
+    let most = Number.NEGATIVE_INFINITY
+    for (let row = 0; row < count; row++) {
+      const value = values[row]!
+      const isThere = !Number.isNaN(value)
+      this.#present[row] = isThere ? 1 : 0
+      if (!isThere) continue
+      this.#numbers[present++] = value
+      if (value < least) least = value
+      if (value > most) most = value
+    }
+    const nulls = count - present
+    if (present === 0)
+      return { encoding: 'PLAIN', nulls, words: 0, statistics: { null_count: BigInt(nulls) } }
+    if (isPackable(least) && isPackable(most)) packDeltas(this.#values, this.#numbers, present)
+    else this.#packLarge(present)
+    const statistics = { null_count: BigInt(nulls), min_value: BigInt(least), max_value: BigInt(most) }
+    return { encoding: 'DELTA_BINARY_PACKED', nulls, words: 0, statistics }
+  }
+
+  #packLarge(present: number): void {
+    const out = new ByteWriter()
+    deltaBinaryPack(out, Array.from(this.#numbers.subarray(0, present), BigInt), 'INT64')
+    this.#values.append(out.getBytes())
+  }
+
+  #packWords({ words, indexes }: WordRows, count: number): Packed {
+    let present = 0
+    for (let row = 0; row < count; row++) {
+      const index = indexes[row]!
+      this.#present[row] = index < 0 ? 0 : 1
+      if (index >= 0) this.#indexes[present++] = index
+    }
+    const nulls = count - present
+    if (present === 0)
+      return { encoding: 'PLAIN', nulls, words: 0, statistics: { null_count: BigInt(nulls) } }
+    if (words.length > DICTIONARY_LEAST && words.length > count / 2)
+      return this.#packTexts(
+        Array.from(indexes.subarray(0, count), (index) => words[index] ?? null),
+        count,
+      )
+    const ends: number[] = []
+    for (const word of words) {
+      this.#words.prefixed(word)
+      ends.push(this.#words.length)
+    }
+    const width = words.length < 2 ? 0 : 32 - Math.clz32(words.length - 1)
+    this.#values.byte(width)
+    packHybrid(this.#values, this.#indexes, present, width)
+    const statistics = { null_count: BigInt(nulls), ...this.#boundsOf(words, ends) }
+    return { encoding: 'RLE_DICTIONARY', nulls, words: words.length, statistics }
+  }
+
+  /** The least and the greatest word by their bytes, as the format orders texts. */
+  #boundsOf(words: readonly string[], ends: readonly number[]): Pick<Statistics, 'min_value' | 'max_value'> {
+    const bytes = this.#words.view()
+    const at = (word: number) =>
+      bytes.subarray(ends[word]! - bytes.readUInt32LE(ends[word - 1] ?? 0), ends[word])
+    let least = 0
+    let most = 0
+    for (let word = 1; word < words.length; word++) {
+      if (at(word).compare(at(least)) < 0) least = word
+      if (at(word).compare(at(most)) > 0) most = word
+    }
+    return { min_value: Uint8Array.from(at(least)), max_value: Uint8Array.from(at(most)) }
+  }
+
+  #packTexts(texts: readonly (string | null)[], count: number): Packed {
+    const present: string[] = []
+    for (let row = 0; row < count; row++) {
+      const text = texts[row] ?? null
+      this.#present[row] = text === null ? 0 : 1
+      if (text !== null) present.push(text)
+    }
+    const nulls = count - present.length
+    // Bounds of ids that are random would keep no reader from reading them.
+    const statistics = { null_count: BigInt(nulls) }
+    if (present.length === 0) return { encoding: 'PLAIN', nulls, words: 0, statistics }
+    packTexts(this.#values, present)
+    return { encoding: 'DELTA_LENGTH_BYTE_ARRAY', nulls, words: 0, statistics }
+  }
+
+  /** Writes the pages of a column: the dictionary, if there is one, and all values in one. */
+  #write(name: string, packed: Packed, count: number, codec: CompressionCodec): ColumnChunk {
+    const { encoding, nulls, words, statistics } = packed
+    const from = this.#out.offset
+    const shrink = (bytes: Buffer) => (codec === 'ZSTD' ? zstdCompressSync(bytes, ZSTD) : bytes)
+    let uncompressed = 0
+    if (words > 0) {
+      const page = shrink(this.#words.view())
+      uncompressed += this.#words.length
+      writePageHeader(this.#out, {
+        type: 'DICTIONARY_PAGE',
+        uncompressed_page_size: this.#words.length,
+        compressed_page_size: page.length,
+        dictionary_page_header: { num_values: words, encoding: 'PLAIN' },
+      })
+      uncompressed += this.#out.offset - from
+      this.#out.appendBytes(page)
+    }
+    const at = this.#out.offset
+    const page = shrink(this.#values.view())
+    writePageHeader(this.#out, {
+      type: 'DATA_PAGE_V2',
+      uncompressed_page_size: this.#levels.length + this.#values.length,
+      compressed_page_size: this.#levels.length + page.length,
+      data_page_header_v2: {
+        num_values: count,
+        num_nulls: nulls,
+        num_rows: count,
+        encoding,
+        definition_levels_byte_length: this.#levels.length,
+        repetition_levels_byte_length: 0,
+        is_compressed: codec === 'ZSTD',
+      },
+    })
+    uncompressed += this.#out.offset - at + this.#levels.length + this.#values.length
+    this.#out.appendBytes(this.#levels.view())
+    this.#out.appendBytes(page)
+    return {
+      file_offset: BigInt(from),
+      meta_data: {
+        type: SCHEMA.find((element) => element.name === name)!.type!,
+        encodings: words > 0 ? ['PLAIN', encoding] : [encoding],
+        path_in_schema: [name],
+        codec,
+        num_values: BigInt(count),
+        total_uncompressed_size: BigInt(uncompressed),
+        total_compressed_size: BigInt(this.#out.offset - from),
+        data_page_offset: BigInt(at),
+        ...(words > 0 ? { dictionary_page_offset: BigInt(from) } : {}),
+        statistics,
+      },
+    }
+  }
+}
+
+/** A chunk at another place. Statistics of decimals are read as numbers, and are written as whole ones. */
+function movedChunk(chunk: ColumnChunk, element: SchemaElement, moved: bigint): ColumnChunk {
+  const data = chunk.meta_data
+  if (data === undefined) throw new Error('usage: a column without metadata')
+  const { statistics = {}, dictionary_page_offset: dictionary } = data
+  return {
+    file_offset: chunk.file_offset + moved,
+    meta_data: {
+      ...data,
+      data_page_offset: data.data_page_offset + moved,
+      ...(dictionary === undefined ? {} : { dictionary_page_offset: dictionary + moved }),
+      statistics: wholeStatistics(statistics, element),
+    },
+  }
+}
+
+function wholeStatistics(statistics: Statistics, { scale = 0 }: SchemaElement): Statistics {
+  const whole = (value: Statistics['min_value']) =>
+    typeof value === 'number' ? BigInt(Math.round(value * 10 ** scale)) : value
+  const { min_value, max_value, ...others } = statistics
+  if (min_value === undefined || max_value === undefined) return others
+  return { ...others, min_value: whole(min_value)!, max_value: whole(max_value)! }
+}
+
+const PARSERS = {
+  timestampFromMilliseconds: Number,
+  stringFromBytes: (bytes: Uint8Array) =>
+    bytes && Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8'),
+}
+
+/** A Parquet file of records in memory. */
+export class UsageFile {
+  readonly bytes: Uint8Array<ArrayBuffer>
+  readonly metadata: FileMetaData
+
+  /** @throws Error when the bytes are no Parquet file of records */
+  constructor(bytes: Uint8Array<ArrayBuffer>) {
+    this.bytes = bytes
+    const { buffer, byteOffset, byteLength } = bytes
+    this.metadata = parquetMetadata(buffer.slice(byteOffset, byteOffset + byteLength))
+  }
+
+  get groups(): readonly RowGroup[] {
+    return this.metadata.row_groups
+  }
+
+  /** Whether it has the columns that are written now, so that its row groups can be copied. */
+  get hasPresentColumns(): boolean {
+    const { schema } = this.metadata
+    return (
+      schema.length === SCHEMA.length &&
+      SCHEMA.every(({ name, type, repetition_type: repetition, scale }, place) => {
+        const other = schema[place]!
+        return (
+          name === other.name &&
+          type === other.type &&
+          repetition === other.repetition_type &&
+          scale === other.scale
+        )
+      })
+    )
+  }
+
+  /** Value of a pair of its metadata. */
+  pair(key: string): string | null {
+    return this.metadata.key_value_metadata?.find((pair) => pair.key === key)?.value ?? null
+  }
+
+  /** Where a row group stands: columns of one are written one behind the other. */
+  extent(place: number): { readonly from: number; readonly to: number } {
+    const group = this.metadata.row_groups[place]!
+    const ends = group.columns.map(({ meta_data: data }) => {
+      if (data === undefined) throw new Error('usage: a column without metadata')
+      const from = Number(data.dictionary_page_offset ?? data.data_page_offset)
+      return { from, to: from + Number(data.total_compressed_size) }
+    })
+    return { from: Math.min(...ends.map(({ from }) => from)), to: Math.max(...ends.map(({ to }) => to)) }
+  }
+
+  /** Rows of a row group, or only some columns of them. */
+  async read(place: number, columns?: readonly string[]): Promise<UsageRows> {
+    const { metadata, bytes } = this
+    const rowStart = metadata.row_groups
+      .slice(0, place)
+      .reduce((sum, { num_rows }) => sum + Number(num_rows), 0)
+    const rowEnd = rowStart + Number(metadata.row_groups[place]!.num_rows)
+    const rows = new UsageRows()
+    await parquetRead({
+      file: {
+        byteLength: bytes.length,
+        slice: (from, to) => bytes.slice(from, to).buffer,
+      },
+      metadata,
+      rowStart,
+      rowEnd,
+      ...(columns === undefined ? {} : { columns: [...columns] }),
+      parsers: PARSERS,
+      compressors: { ZSTD: (input) => new Uint8Array(zstdDecompressSync(input)) },
+      onChunk: ({ columnName, columnData }) => rows.appendColumn(columnName, columnData),
+    })
+    rows.fill(rowEnd - rowStart, columns)
+    return rows
+  }
+}

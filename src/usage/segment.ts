@@ -1,0 +1,404 @@
+import { readFile } from 'node:fs/promises'
+import { crc32 } from 'node:zlib'
+import { USAGE_COLUMNS, type UsageColumn, type UsageRecord } from '../contracts/usage-record.ts'
+
+/*
+ * A segment, the write-ahead file of records of usage:
+ *
+ *   segment  = magic frame*
+ *   frame    = length crc payload             both u32, little-endian, of the payload; one frame is one write
+ *   payload  = kind item*                     the first frame of a segment is its head, all others have rows
+ *   head     = 0 text                         JSON: `SegmentHead`
+ *   rows     = 1 (shape | row)*
+ *   shape    = 0 value*                       the columns of `SHAPE_COLUMNS`; shapes are numbered from 1
+ *   row      = number-of-shape mask ended took value*
+ *
+ * Numbers are LEB128 of at most 53 bits; signed ones are folded (0, -1, 1, -2, …). Texts are UTF-8 behind their length.
+ * A row has the columns of `ROW_COLUMNS` that its mask names. Without a `record_id` of its own it is named after the
+ * segment and its place in it.
+ *
+ * What was written when a process or a machine died may end within a frame, or hold anything: a reader stops before the
+ * first frame that is not whole.
+ */
+
+export const MAGIC = Buffer.from('LKUSAGE1')
+/** Before the payload of a frame. */
+export const FRAME_HEAD_BYTES = 8
+/** Largest payload. A turn of the loop writes far less. */
+export const PAYLOAD_BYTES_MAX = 16 * 1024 * 1024
+export const HEAD_FRAME = 0
+export const ROWS_FRAME = 1
+
+export interface SegmentHead {
+  /** `seg_` and a ULID. */
+  readonly id: string
+  /** Epoch milliseconds; the first row counts from it. */
+  readonly openedAtMs: number
+}
+
+/** Columns that few values come together in. */
+export const SHAPE_COLUMNS = [
+  'node',
+  'kind',
+  'workspace',
+  'app',
+  'key_id',
+  'purpose',
+  'operation',
+  'endpoint',
+  'route',
+  'policy_version_id',
+  'provider',
+  'model',
+  'region',
+  'attempts',
+  'attempt_reasons',
+  'outcome',
+  'status',
+  'error_code',
+  'error_param',
+  'replayed',
+  'cache',
+  'estimated',
+] as const
+
+/** Columns of a row that its mask names where they are not null, by the place of their bit; the texts come first. */
+export const ROW_COLUMNS = [
+  'record_id',
+  'request_id',
+  'job_id',
+  'session_id',
+  'trace_id',
+  'end_user',
+  'audio_seconds',
+  'billable_audio_seconds',
+  'video_seconds',
+  'input_tokens',
+  'output_tokens',
+  'characters',
+  'images',
+  'credits',
+  'cost_usd',
+  'received_bytes',
+  'sent_bytes',
+  'total_ms',
+  'body_ms',
+  'upstream_ms',
+  'first_ms',
+] as const
+
+/** Row columns before this one are texts. */
+export const ROW_TEXTS = ROW_COLUMNS.indexOf('audio_seconds')
+/** Bit of the mask: the row takes the place of an earlier one, which its number of rows before this one names. */
+export const AGAIN = 2 ** ROW_COLUMNS.length
+
+/** Id of a record without one of its own. */
+export function placeId(segment: string, place: number): string {
+  return `use_${segment.slice(segment.indexOf('_') + 1)}_${place}`
+}
+
+/** The payloads of the frames of a segment, up to the first that is not whole. */
+export class Frames {
+  readonly #bytes: Buffer
+  /** Up to where frames were whole. */
+  end: number
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes
+    this.end = bytes.subarray(0, MAGIC.length).equals(MAGIC) ? MAGIC.length : 0
+  }
+
+  next(): Buffer | null {
+    const bytes = this.#bytes
+    if (this.end === 0 || this.end + FRAME_HEAD_BYTES > bytes.length) return null
+    const length = bytes.readUInt32LE(this.end)
+    const from = this.end + FRAME_HEAD_BYTES
+    if (length === 0 || length > PAYLOAD_BYTES_MAX || from + length > bytes.length) return null
+    const payload = bytes.subarray(from, from + length)
+    if (crc32(payload) !== bytes.readUInt32LE(this.end + 4)) return null
+    this.end = from + length
+    return payload
+  }
+}
+
+/** Where a payload is not what it claims to be, although its checksum is right. */
+export class BadPayload extends Error {
+  override readonly name = 'BadPayload'
+}
+
+/** Reads numbers and texts out of a payload. @throws BadPayload at what cannot be one */
+export class PayloadReader {
+  readonly #bytes: Buffer
+  at = 1
+
+  constructor(payload: Buffer) {
+    this.#bytes = payload
+  }
+
+  get isOver(): boolean {
+    return this.at >= this.#bytes.length
+  }
+
+  number(): number {
+    let value = 0
+    let factor = 1
+    for (let count = 0; count < 8; count += 1) {
+      const byte = this.#bytes[this.at]
+      if (byte === undefined) break
+      this.at += 1
+      value += (byte & 0x7f) * factor
+      if (byte < 0x80) {
+        if (value > Number.MAX_SAFE_INTEGER) break
+        return value
+      }
+      factor *= 128
+    }
+    throw new BadPayload('a number is cut off or too large')
+  }
+
+  signed(): number {
+    const folded = this.number()
+    return folded % 2 === 0 ? folded / 2 : -(folded + 1) / 2
+  }
+
+  text(): string {
+    const length = this.number()
+    const from = this.at
+    if (length > this.#bytes.length - from) throw new BadPayload('a text is cut off')
+    this.at += length
+    return this.#bytes.toString('utf8', from, this.at)
+  }
+}
+
+/** Writes numbers and texts into a buffer that grows. */
+export class PayloadWriter {
+  #bytes: Buffer
+  at: number
+
+  constructor(bytes = 64 * 1024) {
+    this.#bytes = Buffer.allocUnsafeSlow(bytes)
+    this.at = 0
+  }
+
+  get bytes(): Buffer {
+    return this.#bytes
+  }
+
+  /** Has room for so many more bytes. */
+  ensure(more: number): void {
+    if (this.at + more <= this.#bytes.length) return
+    const larger = Buffer.allocUnsafeSlow(Math.max(2 * this.#bytes.length, this.at + more))
+    this.#bytes.copy(larger, 0, 0, this.at)
+    this.#bytes = larger
+  }
+
+  /** @param value whole, not negative and safe; there is room for 8 bytes */
+  number(value: number): void {
+    const bytes = this.#bytes
+    let rest = value
+    while (rest >= 0x8000_0000) {
+      bytes[this.at++] = (rest % 128) + 0x80
+      rest = Math.floor(rest / 128)
+    }
+    while (rest >= 0x80) {
+      bytes[this.at++] = (rest & 0x7f) | 0x80
+      rest >>>= 7
+    }
+    bytes[this.at++] = rest
+  }
+
+  /** @param value whole, below 2^52 on either side; there is room for 8 bytes */
+  signed(value: number): void {
+    this.number(value < 0 ? -2 * value - 1 : 2 * value)
+  }
+
+  text(value: string): void {
+    const { length } = value
+    this.ensure(3 * length + 8)
+    if (length < SHORT_TEXT && this.#asciiText(value)) return
+    this.number(Buffer.byteLength(value))
+    this.at += this.#bytes.write(value, this.at)
+  }
+
+  /** @returns false, with nothing written: it is not ASCII */
+  #asciiText(value: string): boolean {
+    const bytes = this.#bytes
+    const { length } = value
+    let at = this.at + 1
+    for (let index = 0; index < length; index += 1) {
+      const unit = value.charCodeAt(index)
+      if (unit > 0x7f) return false
+      bytes[at++] = unit
+    }
+    bytes[this.at] = length
+    this.at = at
+    return true
+  }
+}
+
+/** Shorter ones are copied here, which is faster than the way to native code. Their length takes one byte. */
+const SHORT_TEXT = 65
+
+/**
+ * The records of a segment. It may be torn at its end, or be no segment at all: records are read up to there. Reading
+ * never throws for what the bytes are.
+ */
+export interface Segment {
+  /** Null: not even its head is whole, and it has no records. */
+  readonly id: string | null
+  /** Bytes behind the last frame that is whole. */
+  readonly tornBytes: number
+  /** In the order in which they were written, each once. Each iteration reads the bytes again. */
+  records(): Generator<UsageRecord, void>
+}
+
+/** Reads a segment from a file, whole. @throws Error when the file cannot be read */
+export async function readSegmentFile(path: string): Promise<Segment> {
+  return readSegment(await readFile(path))
+}
+
+/** @param bytes stay as they are while it is read */
+export function readSegment(bytes: Uint8Array): Segment {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  /** By the place of a record that was written again: its newest row. */
+  const newest = new Map<number, number>()
+  const scanned = new SegmentScan(buffer)
+  for (const { place, row, isAgain } of scanned.rows()) if (isAgain) newest.set(place, row)
+  return {
+    id: scanned.id,
+    tornBytes: buffer.length - scanned.end,
+    *records() {
+      for (const { record, place, row } of new SegmentScan(buffer.subarray(0, scanned.end)).rows())
+        if ((newest.get(place) ?? row) === row) yield record
+    },
+  }
+}
+
+interface ScannedRow {
+  readonly record: UsageRecord
+  readonly place: number
+  /** Counts every row. */
+  readonly row: number
+  readonly isAgain: boolean
+}
+
+type Value = string | number | boolean | null
+
+/** One reading of a segment, from its first byte to the first frame that is not good. */
+class SegmentScan {
+  readonly #bytes: Buffer
+  readonly #shapes: (readonly Value[])[] = []
+  #head: SegmentHead | null = null
+  #endedAtMs = 0
+  #places = 0
+  #row = 0
+  /** Up to where frames were good. */
+  end = 0
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes
+  }
+
+  get id(): string | null {
+    return this.#head?.id ?? null
+  }
+
+  /** The rows of each frame, once all of it is good. */
+  *rows(): Generator<ScannedRow, void> {
+    const frames = new Frames(this.#bytes)
+    try {
+      for (;;) {
+        const payload = frames.next()
+        if (payload === null) return
+        if (this.#head === null) {
+          this.#head = headIn(payload)
+          this.#endedAtMs = this.#head.openedAtMs
+        } else yield* this.#rowsIn(payload)
+        this.end = frames.end
+      }
+    } catch (error) {
+      if (!(error instanceof BadPayload)) throw error
+    }
+  }
+
+  #rowsIn(payload: Buffer): ScannedRow[] {
+    const reader = new PayloadReader(payload)
+    if (payload[0] !== ROWS_FRAME) throw new BadPayload('not a frame of rows')
+    const rows: ScannedRow[] = []
+    while (!reader.isOver) {
+      const number = reader.number()
+      if (number === 0) this.#shapes.push(shapeIn(reader))
+      else rows.push(this.#rowIn(reader, number))
+    }
+    return rows
+  }
+
+  #rowIn(reader: PayloadReader, number: number): ScannedRow {
+    const shape = this.#shapes[number - 1]
+    if (shape === undefined) throw new BadPayload('a row of no shape')
+    const mask = reader.number()
+    const isAgain = mask >= AGAIN
+    if (mask >= 2 * AGAIN) throw new BadPayload('a row of unknown columns')
+    this.#endedAtMs += reader.signed()
+    const values: Record<string, Value> = { started_at: 0, ended_at: this.#endedAtMs }
+    values.started_at = this.#endedAtMs - reader.signed()
+    const place = isAgain ? this.#places - reader.number() : this.#places
+    if (place < 0) throw new BadPayload('a row takes the place of none')
+    if (!isAgain) this.#places += 1
+    for (const [at, name] of SHAPE_COLUMNS.entries()) values[name] = shape[at]!
+    for (const [at, name] of ROW_COLUMNS.entries()) {
+      const isThere = (mask & (1 << at)) !== 0
+      values[name] = isThere ? (at < ROW_TEXTS ? reader.text() : reader.number()) : null
+    }
+    values.record_id ??= placeId(this.#head!.id, place)
+    this.#row += 1
+    return { record: checked(values), place, row: this.#row - 1, isAgain }
+  }
+}
+
+const SEGMENT_ID = /^seg_[0-9a-z]{26}$/
+
+function headIn(payload: Buffer): SegmentHead {
+  if (payload[0] !== HEAD_FRAME) throw new BadPayload('no head')
+  const text = new PayloadReader(payload).text()
+  try {
+    const { id, openedAtMs } = JSON.parse(text) as Partial<Record<string, unknown>>
+    if (typeof id === 'string' && SEGMENT_ID.test(id) && isWhole(openedAtMs)) return { id, openedAtMs }
+  } catch {
+    // Told below.
+  }
+  throw new BadPayload('no head')
+}
+
+function shapeIn(reader: PayloadReader): Value[] {
+  return SHAPE_COLUMNS.map(() => {
+    const tag = reader.number()
+    if (tag === 0) return null
+    if (tag <= 2) return tag === 2
+    if (tag === 3) return reader.number()
+    if (tag === 4) return reader.text()
+    throw new BadPayload('a value of no kind')
+  })
+}
+
+/** The values in the order of the columns. @throws BadPayload where one is none of its column */
+function checked(values: Readonly<Record<string, Value>>): UsageRecord {
+  const record: Record<string, Value> = {}
+  for (const column of USAGE_COLUMNS) {
+    const value = values[column.name]
+    if (value === undefined || !fits(value, column)) throw new BadPayload(`no ${column.name}`)
+    record[column.name] = value
+  }
+  return record as unknown as UsageRecord
+}
+
+function fits(value: Value, { kind, isNullable }: UsageColumn): boolean {
+  if (value === null) return isNullable
+  if (kind === 'id' || kind === 'word') return typeof value === 'string'
+  if (kind === 'flag') return typeof value === 'boolean'
+  return isWhole(value)
+}
+
+function isWhole(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0
+}

@@ -1,0 +1,56 @@
+import type { Piscina } from 'piscina'
+import type { Merged, MergeTask, RolledFile } from './tasks.ts'
+
+/** A thread costs some 30 MB with what it reads and writes Parquet by; segments close once a minute. */
+const IDLE_MS = 10_000
+/** Of the heap; bytes of files are outside of it, and bounded by what is merged at a time. */
+const HEAP_MIB = 512
+
+const FILENAME = new URL('./tasks.ts', import.meta.url).href
+
+/** Runs what the files of usage take in CPU, one task after the other, in a thread that ends when it is idle. */
+export interface UsageWorker {
+  /** Makes the files of a segment, one for each day. */
+  roll(path: string): Promise<readonly RolledFile[]>
+  /** Makes one file of some; their bytes are the caller's no more. */
+  merge(task: MergeTask): Promise<Merged>
+  /** Makes the sums of a file of records. */
+  sumUp(file: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>>
+  /** Ends the thread; a task under way fails. */
+  close(): Promise<void>
+}
+
+/** A pool of its own: calls wait for what the others do. */
+export function createUsageWorker(): UsageWorker {
+  let opened: Promise<Piscina> | null = null
+  const open = async () => {
+    const { Piscina } = await import('piscina')
+    const resourceLimits = { maxOldGenerationSizeMb: HEAP_MIB }
+    return new Piscina({
+      filename: FILENAME,
+      minThreads: 0,
+      maxThreads: 1,
+      idleTimeout: IDLE_MS,
+      resourceLimits,
+    })
+  }
+  const run = async (name: string, task: unknown, transferList: ArrayBuffer[] = []): Promise<unknown> => {
+    opened ??= open()
+    return (await opened).run(task, { name, transferList })
+  }
+  return {
+    roll: (path) => run('roll', path) as Promise<RolledFile[]>,
+    merge(task) {
+      const bytes = task.inputs.flatMap(({ file, aggregate }) =>
+        aggregate === null ? [file] : [file, aggregate],
+      )
+      return run(
+        'merge',
+        task,
+        bytes.map(({ buffer }) => buffer),
+      ) as Promise<Merged>
+    },
+    sumUp: (file) => run('sumUp', file) as Promise<Uint8Array<ArrayBuffer>>,
+    close: async () => (await opened)?.destroy(),
+  }
+}

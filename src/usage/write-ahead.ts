@@ -1,0 +1,267 @@
+import { rmdir } from 'node:fs/promises'
+import type { RollSegment } from '../contracts/usage-segment.ts'
+import { newId } from '../ids.ts'
+import type { Logger } from '../log.ts'
+import { Backlog, type LockFolder, ownFolder, type RetryMs } from './backlog.ts'
+import type { UsageRow } from './encoder.ts'
+import { type KeptPlace, OpenSegment } from './open-segment.ts'
+
+export interface WriteAheadTiming {
+  /** How long rows are added to one segment. */
+  readonly segmentMs: number
+  /** How long one is kept open for records that are to be written again. */
+  readonly keptMs: number
+  /** How often the disk is asked to take what was written. */
+  readonly syncMs: number
+  /** How long nothing is written after the disk took nothing. */
+  readonly pauseMs: number
+  readonly retryMs: RetryMs
+  /** How long segments may be handed on when the node stops. */
+  readonly graceMs: number
+}
+
+const TIMING: WriteAheadTiming = {
+  segmentMs: 60_000,
+  keptMs: 10_000,
+  syncMs: 1_000,
+  pauseMs: 1_000,
+  retryMs: [1_000, 60_000],
+  graceMs: 10_000,
+}
+
+/** A segment of this size is closed. */
+const SEGMENT_BYTES = 64 * 1024 * 1024
+/** Rows of one turn are written at once when there are so many bytes of them. */
+const WAITING_BYTES = 1024 * 1024
+
+export interface WriteAheadParts {
+  /** Has a folder for each process; on a disk of this machine. */
+  readonly root: string
+  readonly lock: LockFolder
+  /** Null: segments stay. */
+  readonly roll: RollSegment | null
+  /** Most bytes of segments that nobody has taken yet: beyond that records are lost. */
+  readonly backlogBytes: number
+  readonly log: Logger
+  readonly timing?: Partial<WriteAheadTiming>
+}
+
+/** What became of records, for metrics. */
+export interface UsageFigures {
+  readonly written: number
+  readonly lost: number
+  /** Bytes of segments that nobody has taken yet. */
+  readonly backlogBytes: number
+  /** Age of the oldest of these. */
+  readonly oldestMs: number
+  readonly rolled: number
+}
+
+/**
+ * Writes records of usage ahead of everything else that becomes of them: into a segment of this process, by one write
+ * for all of a turn of the loop, so that they outlive the process. Closed segments are handed on.
+ */
+export class WriteAhead {
+  readonly #parts: WriteAheadParts
+  readonly #timing: WriteAheadTiming
+  readonly #folder: string
+  readonly #free: () => Promise<void>
+  readonly #backlog: Backlog
+  /** Null: no record came since the last one. */
+  #current: OpenSegment | null = null
+  /** Segments that only take records which they have had before. */
+  readonly #kept = new Set<OpenSegment>()
+  readonly #closing = new Set<Promise<void>>()
+  readonly #timers: readonly NodeJS.Timeout[]
+  #isDue = false
+  #isFull = false
+  #isAway = false
+  #pausedUntilMs = 0
+  #written = 0
+  #lost = 0
+
+  private constructor(parts: WriteAheadParts, folder: string, free: () => Promise<void>) {
+    this.#parts = parts
+    this.#timing = { ...TIMING, ...parts.timing }
+    this.#folder = folder
+    this.#free = free
+    const { roll, log } = parts
+    this.#backlog = new Backlog({ folder, roll, log, retryMs: this.#timing.retryMs })
+    const { segmentMs, syncMs } = this.#timing
+    this.#timers = [
+      setInterval(() => void this.#adopt(), segmentMs).unref(),
+      setInterval(() => this.#tick(), Math.min(syncMs, segmentMs)).unref(),
+    ]
+  }
+
+  /** Opens the folder of this process, and takes over what dead ones have left. @throws Error when it cannot be made */
+  static async open(parts: WriteAheadParts): Promise<WriteAhead> {
+    const { folder, free } = await ownFolder(parts.root, () => newId('seg'), parts.lock)
+    const opened = new WriteAhead(parts, folder, free)
+    await opened.#adopt()
+    opened.#tick()
+    return opened
+  }
+
+  /** Adds a record, which is in the kernel at the end of this turn of the loop. */
+  add(row: UsageRow): void {
+    this.#segment()?.add(row)
+  }
+
+  /**
+   * Adds a record that is to be written again, once more is known of it.
+   *
+   * @returns null: it was lost
+   */
+  addKept(row: UsageRow): KeptPlace | null {
+    const segment = this.#segment()
+    if (segment === null) return null
+    segment.kept += 1
+    return { segment, place: segment.add(row) }
+  }
+
+  /** Writes a record again: readers see it once. */
+  addAgain(row: UsageRow, { segment, place }: KeptPlace): void {
+    segment.kept -= 1
+    const isOpen = segment === this.#current || this.#kept.has(segment)
+    // It was closed because it took too long: there are two records of one id.
+    if (!isOpen) row.record_id ||= segment.idOf(place)
+    const current = this.#segment()
+    if (current === null) return
+    this.#written -= 1
+    if (isOpen) segment.add(row, place)
+    else current.add(row)
+  }
+
+  /** Hands everything to the kernel now. */
+  readonly flush = (): void => {
+    this.#isDue = false
+    for (const segment of this.#open) {
+      // Behind a write that failed half-way nothing could be read.
+      if (!this.#write(segment)) this.#close(segment)
+      else if (segment === this.#current && segment.bytes >= SEGMENT_BYTES) this.#retire(segment)
+    }
+  }
+
+  figures(): UsageFigures {
+    const begun = [...this.#open].map(({ openedAtMs }) => openedAtMs)
+    const oldest = Math.min(this.#backlog.oldestMs ?? Number.POSITIVE_INFINITY, ...begun)
+    return {
+      written: this.#written,
+      lost: this.#lost,
+      backlogBytes: this.#bytes,
+      oldestMs: Number.isFinite(oldest) ? Math.max(0, Date.now() - oldest) : 0,
+      rolled: this.#backlog.rolled,
+    }
+  }
+
+  /** Writes, closes and hands on what there is, which stays for the next process where that takes too long. */
+  async close(): Promise<void> {
+    for (const timer of this.#timers) clearInterval(timer)
+    this.flush()
+    for (const segment of this.#open) this.#close(segment)
+    await Promise.all(this.#closing)
+    await this.#backlog.close(this.#timing.graceMs)
+    await this.#free()
+    // What is in it is the next process's.
+    await rmdir(this.#folder).catch(() => {})
+  }
+
+  get #open(): readonly OpenSegment[] {
+    return this.#current === null ? [...this.#kept] : [...this.#kept, this.#current]
+  }
+
+  get #bytes(): number {
+    return this.#open.reduce((sum, { bytes }) => sum + bytes, this.#backlog.bytes)
+  }
+
+  /**
+   * The segment that a record can be added to, which is counted and will be written.
+   *
+   * @returns null: it is lost
+   */
+  #segment(): OpenSegment | null {
+    if (this.#isFull || this.#isAway) {
+      this.#lost += 1
+      return null
+    }
+    this.#written += 1
+    if (!this.#isDue) {
+      this.#isDue = true
+      setImmediate(this.flush)
+    } else if (this.#current !== null && this.#current.waitingBytes > WAITING_BYTES) this.flush()
+    this.#current ??= new OpenSegment(this.#folder)
+    return this.#current
+  }
+
+  /** @returns false: the disk does not take it, and nothing may be added to the segment any more */
+  #write(segment: OpenSegment): boolean {
+    const rows = segment.waitingRows
+    if (rows === 0) return true
+    try {
+      segment.write()
+      return true
+    } catch (error) {
+      this.#written -= rows
+      this.#lost += rows
+      this.#isAway = true
+      this.#pausedUntilMs = performance.now() + this.#timing.pauseMs
+      this.#parts.log.error({ err: error, count: rows }, 'usage: records cannot be written, and are lost')
+      return false
+    }
+  }
+
+  #tick(): void {
+    const { segmentMs, keptMs } = this.#timing
+    const nowMs = Date.now()
+    if (this.#isAway && performance.now() >= this.#pausedUntilMs) this.#isAway = false
+    for (const segment of this.#open) {
+      const ageMs = nowMs - segment.openedAtMs
+      if (segment === this.#current && ageMs >= segmentMs) this.#retire(segment)
+      else if (segment !== this.#current && (segment.kept === 0 || ageMs >= segmentMs + keptMs))
+        this.#close(segment)
+      else void segment.sync()
+    }
+    this.#watchBacklog()
+  }
+
+  #watchBacklog(): void {
+    const { backlogBytes, log } = this.#parts
+    const isFull = this.#bytes >= backlogBytes
+    if (isFull && !this.#isFull)
+      log.error(
+        { held_bytes: this.#bytes },
+        'usage: the backlog is full, and records are lost until it is taken',
+      )
+    if (!isFull && this.#isFull) log.info({ count: this.#lost }, 'usage: records are written again')
+    this.#isFull = isFull
+  }
+
+  /** Has another segment take the next records. */
+  #retire(segment: OpenSegment): void {
+    this.#current = null
+    if (segment.kept > 0) this.#kept.add(segment)
+    else this.#close(segment)
+  }
+
+  #close(segment: OpenSegment): void {
+    this.#write(segment)
+    this.#kept.delete(segment)
+    if (segment === this.#current) this.#current = null
+    const closing: Promise<void> = segment.close().then(() => {
+      this.#closing.delete(closing)
+      const { id, path, bytes } = segment
+      if (bytes > 0) this.#backlog.add({ id, path, bytes })
+    })
+    this.#closing.add(closing)
+  }
+
+  async #adopt(): Promise<void> {
+    const { root, lock, log } = this.#parts
+    try {
+      await this.#backlog.adopt(root, lock)
+    } catch (error) {
+      log.warn({ err: error }, 'usage: the folder of segments cannot be read')
+    }
+  }
+}

@@ -1,0 +1,478 @@
+import { randomBytes } from 'node:crypto'
+import t, { type Test } from 'tap'
+import { type AlertWatch, createAlertWatch } from '../../src/alerts/watch.ts'
+import type { AlertCondition, AlertTerms } from '../../src/contracts/alerts.ts'
+import type { Route, Snapshot } from '../../src/contracts/catalog.ts'
+import type { NodeSample } from '../../src/contracts/console.ts'
+import type { State } from '../../src/contracts/state.ts'
+import { createLogger } from '../../src/log.ts'
+import { createEmbeddedState } from '../../src/state/embedded/state.ts'
+import { configuredProvider, entry, principal, route } from '../support/catalog.ts'
+import { nodeSample } from '../support/console-record.ts'
+import { claimingOf, FAILURE, KEEP, specOf } from '../support/jobs-under-test.ts'
+import { startRedis } from '../support/redis-server.ts'
+import { openRedisState } from '../support/redis-state.ts'
+import { withoutServers } from '../support/servers.ts'
+import { newToken, newWorkspace } from '../support/state-under-test.ts'
+import { answering, type Behaviour, hanging, startReceiver } from '../support/webhook-receiver.ts'
+import { startWebhookRig } from '../support/webhook-rig.ts'
+import { isVerified } from '../support/webhook-signatures.ts'
+
+t.setTimeout(120_000)
+
+const SECRET = `whsec_${randomBytes(32).toString('base64')}`
+const log = createLogger('silent')
+const MINUTE_MS = 60_000
+const RECOVER_MS = 5 * MINUTE_MS
+
+interface Rig {
+  readonly state: State
+  readonly watch: AlertWatch
+  /** On another node of the same state. */
+  readonly another: () => AlertWatch
+  /** Lets time pass on the clock of the nodes, in steps of a round, which all of them make. */
+  pass(ms: number, during?: () => Promise<void>): Promise<void>
+  readonly clock: { nowMs: number }
+  /** What was told, in the order of its moments. */
+  told(): Promise<Record<string, unknown>[]>
+  readonly catalog: {
+    readonly workspace: string
+    terms: AlertTerms | undefined
+    routes: Route[]
+    budgetMicros: number | null
+  }
+}
+
+type Named = Readonly<Record<string, AlertCondition>>
+
+function termsOf(rules: Named, over: Partial<AlertTerms> = {}): AlertTerms {
+  const named = Object.entries(rules).map(([name, rule]) => ({ name, ...rule }))
+  return {
+    url: 'https://hooks.example/alerts',
+    secret: SECRET,
+    recoverAfterMs: RECOVER_MS,
+    rules: named,
+    ...over,
+  }
+}
+
+const claiming = { limit: 100, leaseMs: 3_600_000, perWorkspace: 100, perAiling: 100 }
+
+function rigOf(state: State, workspace: string, terms: AlertTerms): Rig {
+  const clock = { nowMs: Date.now() }
+  const catalog: Rig['catalog'] = { workspace, terms, routes: [], budgetMicros: 10_000_000 }
+  const snapshot = () => {
+    const whole = principal()
+    const { budgetMicros } = catalog
+    const own = { ...whole.workspace, id: workspace, terms: { grant: null, trial: null, budgetMicros } }
+    const mine = {
+      ...whole,
+      workspace: own,
+      key: { ...whole.key, id: 'key_capped', budgetMicros: 1_000_000 },
+    }
+    const parts: Partial<Snapshot> = {
+      apps: new Map([[workspace, new Map([['web', mine]])]]),
+      keys: new Map([['hash', mine]]),
+      ...(catalog.terms === undefined ? {} : { alerts: catalog.terms }),
+    }
+    return parts as Snapshot
+  }
+  const make = () =>
+    createAlertWatch({
+      state,
+      snapshot,
+      routes: () => catalog.routes,
+      log,
+      onEvent: () => {},
+      nowMs: () => clock.nowMs,
+    })
+  const watch = make()
+  const others: AlertWatch[] = []
+  const events: Record<string, unknown>[] = []
+  return {
+    state,
+    watch,
+    clock,
+    catalog,
+    another: () => {
+      const other = make()
+      others.push(other)
+      return other
+    },
+    async pass(ms, during = async () => {}) {
+      for (let passed = 0; passed < ms; passed += 15_000) {
+        clock.nowMs += 15_000
+        await during()
+        await watch.round()
+        for (const other of others) await other.round()
+      }
+    },
+    async told() {
+      for (const event of await state.outbox.claim(claiming)) {
+        if (event.body !== undefined) events.push(JSON.parse(event.body) as Record<string, unknown>)
+        await state.outbox.end(event, { state: 'delivered' })
+      }
+      return events.sort((a, b) => String(a.occurred_at).localeCompare(String(b.occurred_at)))
+    },
+  }
+}
+
+/** A step of a node in which a model was called. */
+function calls(node: string, atMs: number, of: number, failed: number, over: Partial<NodeSample> = {}) {
+  const model = { model: 'nova-3', calls: of, failed, lastFailure: null }
+  const upstream = [{ provider: 'deepgram', calls: of, failed, p50Ms: null, p95Ms: null, models: [model] }]
+  const all = { requests: of, errors: failed, addedP50Ms: null, addedP95Ms: null, upstream }
+  return nodeSample(node, atMs, { all, breakers: [], workspaces: [], ...over })
+}
+
+const KEEP_MS = 3_600_000
+const typesOf = (told: readonly Record<string, unknown>[]) => told.map(({ type }) => type)
+
+function watches(t: Test, open: (t: Test) => Promise<State>): void {
+  const start = async (t: Test, rules: Named) => rigOf(await open(t), newWorkspace(), termsOf(rules))
+
+  t.test('a budget at its share, once, and again when the next month is over it', async (t) => {
+    const rig = await start(t, { budgets: { kind: 'budget', share: 0.8, workspace: null } })
+    const { workspace } = rig.catalog
+    const spend = (keyId: string, micros: number) =>
+      rig.state.accounts.addUsage({ token: newToken(), workspace, spentMicros: { [keyId]: micros } })
+    await spend('key_other', 7_900_000)
+    await rig.watch.round()
+    t.same(await rig.told(), [])
+    await spend('key_capped', 850_000)
+    await rig.watch.round()
+    await rig.pass(2 * MINUTE_MS)
+    const told = await rig.told()
+    t.equal(told.length, 2)
+    t.match(
+      told.find(({ subject }) => (subject as { key?: string }).key === undefined),
+      {
+        type: 'alert.opened',
+        rule: 'budgets',
+        kind: 'budget',
+        subject: { workspace },
+        value: 0.875,
+        threshold: 0.8,
+        incident_id: /^inc_/,
+      },
+    )
+    t.match(
+      told.find(({ subject }) => (subject as { key?: string }).key === 'key_capped'),
+      { value: 0.85 },
+    )
+    // A budget that was raised is well again.
+    rig.catalog.budgetMicros = 100_000_000
+    await rig.pass(RECOVER_MS + MINUTE_MS)
+    t.match((await rig.told()).slice(2), [{ type: 'alert.recovered', subject: { workspace }, value: 0.0875 }])
+  })
+
+  t.test('errors of a model, of enough calls, without flapping', async (t) => {
+    const rule = { kind: 'error_share', share: 0.5, minCalls: 20, windowMs: 60_000, provider: null } as const
+    const rig = await start(t, { errors: rule })
+    const { samples } = rig.state.console
+    let share = 0.9
+    let perStep = 3
+    const sample = async () => {
+      const failed = Math.round(perStep * share)
+      for (const node of ['one', 'two'])
+        await samples.add(calls(node, rig.clock.nowMs - 1_000, perStep, failed), KEEP_MS)
+    }
+    await rig.pass(MINUTE_MS / 2, sample)
+    t.same(await rig.told(), [], 'too few calls')
+    perStep = 100
+    await rig.pass(MINUTE_MS, sample)
+    t.match(await rig.told(), [{ type: 'alert.opened', subject: { provider: 'deepgram', model: 'nova-3' } }])
+    // About the threshold: neither over nor anew.
+    for (let turn = 0; turn < 6; turn += 1) {
+      share = turn % 2 === 0 ? 0.47 : 0.55
+      await rig.pass(2 * MINUTE_MS, sample)
+    }
+    // Well, but not for long enough.
+    share = 0
+    await rig.pass(4 * MINUTE_MS, sample)
+    share = 0.9
+    await rig.pass(2 * MINUTE_MS, sample)
+    t.equal((await rig.told()).length, 1)
+    share = 0
+    await rig.pass(MINUTE_MS + RECOVER_MS + MINUTE_MS, sample)
+    t.same(typesOf(await rig.told()), ['alert.opened', 'alert.recovered'])
+    const [opened, recovered] = await rig.told()
+    t.equal(opened?.incident_id, recovered?.incident_id)
+    share = 1
+    await rig.pass(MINUTE_MS, sample)
+    const again = (await rig.told())[2]
+    t.match(again, { type: 'alert.opened' })
+    t.not(again?.incident_id, opened?.incident_id, 'another incident')
+  })
+
+  t.test('a breaker that stays open, on one of the nodes', async (t) => {
+    const rig = await start(t, { breakers: { kind: 'breaker_open', forMs: 2 * MINUTE_MS, provider: null } })
+    const breaker = { workspace: 'acme', route: 'voice', provider: 'deepgram', model: 'nova-3' }
+    let state: 'open' | 'half_open' | null = 'open'
+    const sample = async () => {
+      const breakers = state === null ? [] : [{ ...breaker, state }]
+      if (state !== null) state = state === 'open' ? 'half_open' : 'open'
+      await rig.state.console.samples.add(calls('one', rig.clock.nowMs - 1_000, 0, 0, { breakers }), KEEP_MS)
+      await rig.state.console.samples.add(calls('two', rig.clock.nowMs - 1_000, 0, 0), KEEP_MS)
+    }
+    await rig.pass(MINUTE_MS, sample)
+    state = null
+    await rig.pass(MINUTE_MS / 4, sample)
+    state = 'open'
+    await rig.pass(1.75 * MINUTE_MS, sample)
+    t.same(await rig.told(), [], 'it closed in between')
+    await rig.pass(MINUTE_MS, sample)
+    t.match(await rig.told(), [
+      {
+        type: 'alert.opened',
+        kind: 'breaker_open',
+        subject: { provider: 'deepgram', model: 'nova-3' },
+        threshold: 120,
+      },
+    ])
+    state = null
+    await rig.pass(RECOVER_MS + MINUTE_MS, sample)
+    t.same(typesOf(await rig.told()), ['alert.opened', 'alert.recovered'])
+  })
+
+  t.test('a node that is gone leaves no breaker open', async (t) => {
+    const rig = await start(t, { breakers: { kind: 'breaker_open', forMs: MINUTE_MS, provider: 'deepgram' } })
+    const breaker = {
+      workspace: 'acme',
+      route: 'voice',
+      provider: 'deepgram',
+      model: 'nova-3',
+      state: 'open',
+    } as const
+    await rig.pass(2 * MINUTE_MS, async () =>
+      rig.state.console.samples.add(
+        calls('one', rig.clock.nowMs - 1_000, 0, 0, { breakers: [breaker] }),
+        KEEP_MS,
+      ),
+    )
+    await rig.pass(RECOVER_MS + MINUTE_MS)
+    t.same(typesOf(await rig.told()), ['alert.opened', 'alert.recovered'])
+  })
+
+  t.test('webhooks that were given up, of the last while', async (t) => {
+    const rule = { kind: 'dead_webhooks', events: 2, windowMs: 10 * MINUTE_MS, workspace: null } as const
+    const rig = await start(t, { dead: rule })
+    const [dead, fine] = [newWorkspace(), newWorkspace()]
+    const giveUp = async (workspace: string) => {
+      const spec = specOf(workspace, { kind: 'transcription' })
+      await rig.state.jobs.submit({ spec, slot: null })
+      await rig.state.jobs.cancel(spec.id, spec, KEEP)
+      const [event] = await rig.state.outbox.claim(claiming)
+      if (event === undefined) throw new Error('there is no event')
+      await rig.state.outbox.end(event, {
+        state: 'given_up',
+        reason: 'status 410',
+        keepMs: 7 * 24 * 3_600_000,
+      })
+    }
+    for (const workspace of [dead, fine, dead]) await giveUp(workspace)
+    await rig.watch.round()
+    t.match(await rig.told(), [
+      { type: 'alert.opened', subject: { workspace: dead }, value: 2, threshold: 2 },
+    ])
+    await rig.pass(10 * MINUTE_MS + RECOVER_MS + MINUTE_MS)
+    t.match((await rig.told())[1], { type: 'alert.recovered', value: null })
+  })
+
+  t.test('jobs that wait', async (t) => {
+    const rig = await start(t, { backlog: { kind: 'backlog', jobs: 3, ageMs: null } })
+    const workspace = newWorkspace()
+    for (let index = 0; index < 3; index += 1)
+      await rig.state.jobs.submit({ spec: specOf(workspace, { kind: 'transcription' }), slot: null })
+    await rig.watch.round()
+    t.match(await rig.told(), [
+      { subject: { queue: 'transcription', figure: 'jobs' }, value: 3, threshold: 3 },
+    ])
+    for (const { job } of await rig.state.jobs.claim(claimingOf({ limit: 10 })))
+      await rig.state.jobs.end(job.id, job.fence, FAILURE, KEEP)
+    await rig.pass(RECOVER_MS + MINUTE_MS)
+    const ends = (await rig.told()).filter(
+      ({ kind, type }) => kind === 'backlog' && type === 'alert.recovered',
+    )
+    t.equal(ends.length, 1)
+  })
+
+  t.test('a model whose end is announced, by the table or by the configuration', async (t) => {
+    const rig = await start(t, { ends: { kind: 'model_ends', days: 30 } })
+    const at = (days: number) => new Date(rig.clock.nowMs + days * 86_400_000).toISOString().slice(0, 10)
+    const provider = configuredProvider({ name: 'dg' })
+    rig.catalog.routes = [
+      route([
+        entry({ provider, model: 'soon', endsOn: at(10) }),
+        entry({ provider, model: 'over', endsOn: at(-2) }),
+        entry({ provider, model: 'later', endsOn: at(90) }),
+        entry({ provider, model: 'never' }),
+        entry({ provider: configuredProvider({ name: 'oa', kind: 'openai' }), model: 'whisper-1' }),
+      ]),
+    ]
+    await rig.watch.round()
+    const models = () =>
+      rig.told().then((told) => told.map(({ subject }) => (subject as { model: string }).model))
+    t.same((await models()).sort(), ['over', 'soon'])
+    rig.clock.nowMs = Date.parse('2027-02-20T00:00:00Z')
+    await rig.watch.round()
+    t.ok((await models()).includes('whisper-1'), 'as the built-in table has it')
+    rig.catalog.routes = []
+    await rig.pass(RECOVER_MS + MINUTE_MS)
+    t.equal(typesOf(await rig.told()).filter((type) => type === 'alert.recovered').length, 4)
+  })
+
+  t.test('a rule that is gone ends what it began', async (t) => {
+    const rig = await start(t, { ends: { kind: 'model_ends', days: 30 } })
+    rig.catalog.routes = [route([entry({ endsOn: '2020-01-01' })])]
+    await rig.watch.round()
+    rig.catalog.terms = termsOf({ others: { kind: 'model_ends', days: 1 } })
+    await rig.watch.round()
+    const told = await rig.told()
+    t.same(told.map(({ type, rule }) => `${type} ${rule}`).sort(), [
+      'alert.opened ends',
+      'alert.opened others',
+      'alert.recovered ends',
+    ])
+  })
+
+  t.test('two nodes tell once, also when both believe that they are the one', async (t) => {
+    const rig = await start(t, { ends: { kind: 'model_ends', days: 30 } })
+    rig.catalog.routes = [route([entry({ endsOn: '2020-01-01' })])]
+    const slots = { ...rig.state.slots, take: async () => ({ lease: { release() {} } }) }
+    const rude = createAlertWatch({
+      state: { ...rig.state, slots },
+      snapshot: () =>
+        ({ alerts: rig.catalog.terms, apps: new Map(), keys: new Map() }) as unknown as Snapshot,
+      routes: () => rig.catalog.routes,
+      log,
+      onEvent: () => {},
+      nowMs: () => rig.clock.nowMs,
+    })
+    const second = rig.another()
+    for (let turn = 0; turn < 3; turn += 1)
+      await Promise.all([rig.watch.round(), rude.round(), second.round()])
+    t.same(typesOf(await rig.told()), ['alert.opened'])
+    rig.catalog.routes = []
+    for (let turn = 0; turn < 3; turn += 1) {
+      rig.clock.nowMs += RECOVER_MS
+      await Promise.all([rig.watch.round(), rude.round(), second.round()])
+    }
+    t.same(typesOf(await rig.told()), ['alert.opened', 'alert.recovered'])
+  })
+
+  t.test('who comes after tells nothing again, and ends it', async (t) => {
+    const rig = await start(t, { ends: { kind: 'model_ends', days: 30 } })
+    rig.catalog.routes = [route([entry({ endsOn: '2020-01-01' })])]
+    await rig.watch.round()
+    const heir = rig.another()
+    await heir.round()
+    await rig.watch.stop()
+    await heir.round()
+    t.same(typesOf(await rig.told()), ['alert.opened'])
+    rig.catalog.routes = []
+    for (const ms of [0, RECOVER_MS]) {
+      rig.clock.nowMs += ms
+      await heir.round()
+    }
+    t.same(typesOf(await rig.told()), ['alert.opened', 'alert.recovered'])
+    await heir.stop()
+  })
+
+  t.test('figures that cannot be read begin and end nothing', async (t) => {
+    const rig = await start(t, {
+      ends: { kind: 'model_ends', days: 30 },
+      backlog: { kind: 'backlog', jobs: 1, ageMs: null },
+    })
+    rig.catalog.routes = [route([entry({ endsOn: '2020-01-01' })])]
+    await rig.state.jobs.submit({ spec: specOf(newWorkspace(), { kind: 'transcription' }), slot: null })
+    await rig.watch.round()
+    await rig.watch.stop()
+    t.equal((await rig.told()).filter(({ type }) => type === 'alert.opened').length, 2)
+    const jobs = { figures: () => Promise.reject(new Error('away')) }
+    const blind = createAlertWatch({
+      state: { ...rig.state, jobs: jobs as unknown as State['jobs'] },
+      snapshot: () =>
+        ({ alerts: rig.catalog.terms, apps: new Map(), keys: new Map() }) as unknown as Snapshot,
+      routes: () => [],
+      log,
+      onEvent: () => {},
+      nowMs: () => rig.clock.nowMs,
+    })
+    for (const ms of [0, RECOVER_MS, RECOVER_MS]) {
+      rig.clock.nowMs += ms
+      await blind.round()
+    }
+    await blind.stop()
+    const ended = (await rig.told()).filter(({ type }) => type === 'alert.recovered')
+    t.match(ended, [{ rule: 'ends' }], 'only what could be looked at')
+  })
+}
+
+t.test('embedded', async (t) =>
+  watches(t, async (t) => {
+    const state = createEmbeddedState({ file: ':memory:', log })
+    t.teardown(() => state.close())
+    return state
+  }),
+)
+
+t.test('Redis', { skip: withoutServers }, async (t) =>
+  watches(t, async (t) => openRedisState(t, (await startRedis(t)).url)),
+)
+
+t.test(
+  'it is told to a receiver that refuses, breaks off and hangs, until it is taken; signed',
+  async (t) => {
+    const behaviours: Behaviour[] = [
+      answering(500),
+      hanging,
+      answering(429, 'Retry-After: 0'),
+      answering(204),
+    ]
+    const receiver = await startReceiver(t, (line, delivery) =>
+      (behaviours[Math.min(receiver.received.length, behaviours.length) - 1] ?? hanging)(line, delivery),
+    )
+    const terms = termsOf({ ends: { kind: 'model_ends', days: 30 } })
+    const hooks = startWebhookRig(t, {
+      internet: { '8.8.8.8': receiver },
+      post: { timing: { totalMs: 300, bodyMs: 100 } },
+      alertTarget: () => ({ url: terms.url, secrets: [terms.secret] }),
+    })
+    const rig = rigOf(hooks.state, newWorkspace(), terms)
+    rig.catalog.routes = [route([entry({ endsOn: '2020-01-01' })])]
+    await rig.watch.round()
+    hooks.start()
+    t.ok(await hooks.settled())
+    t.equal(receiver.received.length, 4)
+    t.equal(new Set(receiver.received.map(({ body }) => body)).size, 1)
+    t.equal(new Set(receiver.received.map(({ headers }) => headers['webhook-id'])).size, 1)
+    for (const delivery of receiver.received) t.ok(isVerified(SECRET, delivery))
+    t.same(await hooks.state.outbox.list(null, 10), [])
+  },
+)
+
+t.test('what nobody is told any more is dropped', async (t) => {
+  const hooks = startWebhookRig(t, { internet: {} })
+  const rig = rigOf(hooks.state, newWorkspace(), termsOf({ ends: { kind: 'model_ends', days: 30 } }))
+  rig.catalog.routes = [route([entry({ endsOn: '2020-01-01' })])]
+  await rig.watch.round()
+  hooks.start()
+  t.ok(await hooks.settled())
+  t.same(await hooks.state.outbox.list(null, 10), [])
+})
+
+t.test('without alerts nothing is read', async (t) => {
+  t.plan(1)
+  const state = new Proxy({} as State, {
+    get(_, name) {
+      if (name === 'console') return {}
+      throw new Error('the state was asked')
+    },
+  })
+  const rig = rigOf(state, 'acme', termsOf({}))
+  rig.catalog.terms = undefined
+  await rig.watch.round()
+  await rig.watch.stop()
+  t.pass('and nobody was asked')
+})

@@ -1,0 +1,129 @@
+import type { Objects } from '../../src/contracts/objects.ts'
+import type { UsageRecord } from '../../src/contracts/usage-record.ts'
+import { GatewayError } from '../../src/errors.ts'
+import { UsageFile } from '../../src/usage/parquet.ts'
+import type { Dice } from './dice.ts'
+
+const DAY_MS = 86_400_000
+
+/** What sums have to be equal to. */
+export interface UsageTotals {
+  count: number
+  /** Micro-USD. */
+  cost: number
+  /** Milliseconds. */
+  seconds: number
+}
+
+export function totalsOf(records: Iterable<Pick<UsageRecord, 'cost_usd' | 'audio_seconds'>>): UsageTotals {
+  const totals = { count: 0, cost: 0, seconds: 0 }
+  for (const { cost_usd, audio_seconds } of records) {
+    totals.count += 1
+    totals.cost += cost_usd ?? 0
+    totals.seconds += audio_seconds ?? 0
+  }
+  return totals
+}
+
+export interface TrafficOptions {
+  /** Moments at which records end. */
+  readonly fromMs: number
+  readonly toMs: number
+  readonly workspaces?: number
+}
+
+/** A record of traffic as it comes: a key has one app, which has one workspace; a twentieth are errors. */
+export function randomRecord(dice: Dice, id: string, options: TrafficOptions): UsageRecord {
+  const { fromMs, toMs, workspaces = 5 } = options
+  const key = dice.below(200)
+  const app = key % (4 * workspaces)
+  const isAudio = dice.below(3) === 0
+  const isError = dice.below(20) === 0
+  const total = 100 + dice.below(5_000)
+  const endedAt = fromMs + dice.below(Math.min(toMs - fromMs, DAY_MS))
+  const milliseconds = isAudio ? dice.below(600_000) : null
+  return {
+    record_id: id,
+    kind: dice.below(10) === 0 ? 'job' : 'call',
+    request_id: `req_${dice.below(2 ** 31).toString(36)}`,
+    job_id: dice.below(10) === 0 ? `tj_${dice.below(2 ** 31).toString(36)}` : null,
+    session_id: null,
+    trace_id: null,
+    started_at: endedAt - total,
+    ended_at: endedAt,
+    node: `node-${dice.below(3)}`,
+    workspace: `ws-${app % workspaces}`,
+    app: `app-${app}`,
+    key_id: `key_${key}`,
+    end_user: dice.below(2) === 0 ? null : `user-${dice.below(5_000)}-ü`,
+    purpose: null,
+    operation: isAudio ? 'transcription' : 'chat',
+    endpoint: isAudio ? 'POST /v1/audio/transcriptions' : 'POST /v1/chat/completions',
+    route: `route-${app % 3}`,
+    policy_version_id: 'pv_1',
+    provider: isAudio ? 'deepgram' : 'openai',
+    model: isAudio ? 'nova-3' : 'gpt-4o-mini',
+    region: null,
+    attempts: 1 + dice.below(2),
+    attempt_reasons: null,
+    outcome: isError ? 'error' : 'ok',
+    status: isError ? 502 : 200,
+    error_code: isError ? 'PROVIDER_ERROR' : null,
+    error_param: null,
+    replayed: dice.below(50) === 0,
+    cache: null,
+    audio_seconds: milliseconds,
+    billable_audio_seconds: milliseconds,
+    video_seconds: null,
+    input_tokens: isAudio ? null : dice.below(4_000),
+    output_tokens: isAudio ? null : dice.below(800),
+    characters: null,
+    images: null,
+    credits: null,
+    cost_usd: isError ? null : dice.below(20_000),
+    estimated: false,
+    received_bytes: dice.below(100_000),
+    sent_bytes: dice.below(10_000),
+    total_ms: total,
+    body_ms: dice.below(3),
+    upstream_ms: total - 1,
+    first_ms: isAudio ? null : dice.below(total),
+  }
+}
+
+/** The records of a file. */
+export async function recordsOf(bytes: Uint8Array<ArrayBuffer>): Promise<UsageRecord[]> {
+  const file = new UsageFile(bytes)
+  const records: UsageRecord[] = []
+  for (const place of file.groups.keys()) {
+    const rows = await file.read(place)
+    for (let row = 0; row < rows.length; row += 1) records.push(rows.record(row))
+  }
+  return records
+}
+
+/** A store whose calls can be made to fail, before they happen or after: the caller cannot tell. */
+export function failingObjects(objects: Objects) {
+  const failing = { calls: 0, failAt: Number.POSITIVE_INFINITY, isAway: false, doesBefore: false }
+  async function step<T>(act: () => Promise<T>): Promise<T> {
+    failing.calls += 1
+    if (failing.isAway) throw new GatewayError('DEPENDENCY_UNAVAILABLE')
+    if (failing.calls !== failing.failAt) return act()
+    if (failing.doesBefore) await act()
+    throw new GatewayError('DEPENDENCY_UNAVAILABLE')
+  }
+  const store: Objects = {
+    put: (key, body, length, options) => step(() => objects.put(key, body, length, options)),
+    upload: (key, options) => step(() => objects.upload(key, options)),
+    get: (key, start, end, signal) => step(() => objects.get(key, start, end, signal)),
+    remove: (key) => step(() => objects.remove(key)),
+    async *list(prefix) {
+      await step(async () => {})
+      yield* objects.list(prefix)
+    },
+    abortUploads: (prefix, before) => objects.abortUploads(prefix, before),
+    ping: (signal) => objects.ping(signal),
+    close: () => objects.close(),
+  }
+  return { store, failing }
+}

@@ -1,0 +1,276 @@
+import fc from 'fast-check'
+import t, { type Test } from 'tap'
+import type { Objects } from '../../src/contracts/objects.ts'
+import type { UsageRecord } from '../../src/contracts/usage-record.ts'
+import { createLogger } from '../../src/log.ts'
+import { createFileObjects } from '../../src/storage/folder.ts'
+import { mergeAggregates } from '../../src/usage/aggregate.ts'
+import { decodeAggregate } from '../../src/usage/aggregate-file.ts'
+import type { UsageRetention } from '../../src/usage/compaction.ts'
+import { CompactionRounds, type CompactorOptions } from '../../src/usage/compactor.ts'
+import { UsageLake } from '../../src/usage/lake.ts'
+import { createRoller } from '../../src/usage/store.ts'
+import { merge, rollRecords, sumUp } from '../../src/usage/tasks.ts'
+import type { UsageWorker } from '../../src/usage/worker.ts'
+import { Dice } from '../support/dice.ts'
+import { tempFolder } from '../support/scratch.ts'
+import { failingObjects, randomRecord, recordsOf, totalsOf } from '../support/usage-lake.ts'
+
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+const FOREVER: UsageRetention = { days: 100_000, byWorkspace: new Map() }
+const silent = createLogger('silent')
+
+/** What closed segments have, by path. */
+type Segments = Map<string, readonly UsageRecord[]>
+
+/** The tasks without their thread. */
+function directWorker(segments: Segments): UsageWorker {
+  return {
+    roll: (path) => rollRecords(segments.get(path) ?? []),
+    merge,
+    sumUp,
+    async close() {},
+  }
+}
+
+/** A node over a store: what rolls segments, and what merges. */
+function nodeOver(objects: Objects, segments: Segments, options: Partial<CompactorOptions> = {}) {
+  const lake = new UsageLake(objects)
+  const worker = directWorker(segments)
+  const compaction = new CompactionRounds({
+    lake,
+    worker,
+    slots: { take: async () => ({ lease: { release() {} } }) },
+    healthy: async () => true,
+    retention: () => FOREVER,
+    log: silent,
+    graceMs: 0,
+    ...options,
+  })
+  const roller = createRoller({ lake, worker })
+  return { lake, compact: () => compaction.run(), roll: (id: string) => roller({ id, path: id, bytes: 0 }) }
+}
+
+/** Sums of what is to be read, and of what the sums beside the files say; a record that is there twice is an error. */
+async function readAll(t: Test, lake: UsageLake, fromMs: number, toMs: number, isEachOnce = true) {
+  const files = await lake.files(fromMs, toMs)
+  const records = (await Promise.all(files.map(async (file) => recordsOf(await lake.read(file))))).flat()
+  const ids = new Set(records.map(({ record_id: id }) => id))
+  if (isEachOnce) t.equal(ids.size, records.length, 'no record is there twice')
+  const objects = await lake.aggregates(files)
+  const aggregates = []
+  for (const object of objects) {
+    if (object === null) throw new Error('a file without sums')
+    aggregates.push(await decodeAggregate(await lake.read(object)))
+  }
+  const { measures, rows } = mergeAggregates(aggregates, 'day').calls
+  const sum = (name: 'calls' | 'cost_usd' | 'audio_seconds') => {
+    let total = 0
+    for (let row = 0; row < rows; row += 1) total += measures[name]?.[row] ?? 0
+    return total
+  }
+  const sums = { count: sum('calls'), cost: sum('cost_usd'), seconds: sum('audio_seconds') }
+  return { files, totals: totalsOf(records), sums, records }
+}
+
+function traffic(dice: Dice, count: number, fromMs: number, toMs: number, prefix = 'use'): UsageRecord[] {
+  return Array.from({ length: count }, (_, at) => randomRecord(dice, `${prefix}_${at}`, { fromMs, toMs }))
+}
+
+t.test('a crash at any step of rolling and merging loses nothing and doubles nothing', async (t: Test) => {
+  const dice = new Dice(19)
+  // Over midnight, so that a segment becomes two files.
+  const nowMs = Date.now()
+  const midnight = nowMs - (nowMs % DAY_MS) - DAY_MS
+  const [fromMs, toMs] = [midnight - HOUR_MS, midnight + HOUR_MS]
+  const now = () => nowMs + 2 * HOUR_MS
+  const segments: Segments = new Map(
+    ['seg_a', 'seg_b', 'seg_c'].map((id) => [id, traffic(dice, 40, fromMs, toMs, id)]),
+  )
+  // A job that two nodes finished.
+  segments.set('seg_c', [...segments.get('seg_c')!, segments.get('seg_a')![0]!])
+  const distinct = [...segments.values()].flat().slice(0, -1)
+  const expected = totalsOf(distinct)
+  for (const doesBefore of [false, true]) {
+    let crashes = 0
+    for (let failAt = 1; ; failAt += 1) {
+      const { store, failing } = failingObjects(await createFileObjects(await tempFolder(t)))
+      const node = nodeOver(store, segments, { now })
+      failing.failAt = failAt
+      failing.doesBefore = doesBefore
+      for (const id of segments.keys()) await node.roll(id).catch(() => node.roll(id))
+      const rolled = failing.calls
+      await node.compact()
+      if (failing.calls >= failAt && rolled < failAt) {
+        const { totals } = await readAll(t, new UsageLake(store), fromMs, toMs, false)
+        t.ok(
+          totals.count === expected.count || totals.count === expected.count + 1,
+          `call ${failAt}: ${totals.count} records`,
+        )
+      }
+      const hasCrashed = failing.calls >= failAt
+      failing.failAt = Number.POSITIVE_INFINITY
+      // Another process, which remembers nothing.
+      const next = nodeOver(store, segments, { now })
+      await next.compact()
+      const { files, totals, sums } = await readAll(t, next.lake, fromMs, toMs)
+      t.same(
+        { totals, sums, files: files.length },
+        { totals: expected, sums: expected, files: 2 },
+        `call ${failAt}`,
+      )
+      const names: string[] = []
+      for await (const { key } of store.list('')) names.push(key)
+      t.equal(names.length, 4, `nothing else stays: ${names}`)
+      if (!hasCrashed) break
+      crashes += 1
+    }
+    t.ok(crashes > 30, `${crashes} crashes`)
+  }
+})
+
+t.test('a segment that is rolled again after its file was merged adds nothing', async (t: Test) => {
+  const nowMs = Date.now()
+  const fromMs = nowMs - DAY_MS
+  const segments: Segments = new Map(
+    ['seg_a', 'seg_b'].map((id) => [id, traffic(new Dice(3), 50, fromMs, fromMs + 1000, id)]),
+  )
+  const objects = await createFileObjects(await tempFolder(t))
+  const node = nodeOver(objects, segments, { now: () => nowMs + 2 * HOUR_MS })
+  for (const id of segments.keys()) await node.roll(id)
+  await node.compact()
+  await node.roll('seg_a')
+  const before = await readAll(t, node.lake, fromMs, nowMs)
+  t.equal(before.totals.count, 100)
+  await node.compact()
+  const after = await readAll(t, node.lake, fromMs, nowMs)
+  t.same(after.files, before.files)
+  t.same((await node.lake.day(before.files[0]!.date)).superseded, [], 'and goes')
+})
+
+t.test(
+  'what two nodes merged at once, each without seeing all of the other, is merged again',
+  async (t: Test) => {
+    const nowMs = Date.now()
+    const fromMs = nowMs - DAY_MS
+    const ids = ['seg_a', 'seg_b', 'seg_c']
+    const segments: Segments = new Map(
+      ids.map((id) => [id, traffic(new Dice(5), 50, fromMs, fromMs + 1000, id)]),
+    )
+    const objects = await createFileObjects(await tempFolder(t))
+    const node = nodeOver(objects, segments, { now: () => nowMs + 2 * HOUR_MS })
+    for (const id of ids) await node.roll(id)
+    const hiding = (hidden: string): Objects => ({
+      ...objects,
+      async *list(prefix) {
+        for await (const info of objects.list(prefix))
+          if (!info.key.includes(hidden) && !info.key.includes('merged-')) yield info
+      },
+      async remove() {},
+    })
+    for (const hidden of ['seg_a', 'seg_c'])
+      await nodeOver(hiding(hidden), segments, { now: () => nowMs + 2 * HOUR_MS }).compact()
+    const twice = await readAll(t, node.lake, fromMs, nowMs, false)
+    t.equal(twice.files.length, 2)
+    t.equal(twice.totals.count, 200, 'seg_b is in both')
+    await node.compact()
+    const once = await readAll(t, node.lake, fromMs, nowMs)
+    t.equal(once.totals.count, 150)
+    t.same(once.sums, once.totals)
+  },
+)
+
+t.test(
+  'records go when their workspace keeps them no longer, and files when nobody does',
+  async (t: Test) => {
+    const nowMs = Date.now()
+    const today = nowMs - (nowMs % DAY_MS)
+    const segments: Segments = new Map()
+    const objects = await createFileObjects(await tempFolder(t))
+    let retention: UsageRetention = { days: 30, byWorkspace: new Map([['ws-1', 3]]) }
+    const node = nodeOver(objects, segments, { now: () => nowMs, retention: () => retention })
+    for (const age of [0, 3, 4, 30, 31]) {
+      const fromMs = today - age * DAY_MS
+      segments.set(`seg_${age}`, traffic(new Dice(age), 200, fromMs, fromMs + DAY_MS, `use_${age}`))
+      await node.roll(`seg_${age}`)
+    }
+    await node.compact()
+    const kept = async () => {
+      const { records, totals, sums } = await readAll(t, node.lake, today - 40 * DAY_MS, today + DAY_MS)
+      t.same(sums, totals)
+      const days = Map.groupBy(records, ({ ended_at }) => (today - (ended_at - (ended_at % DAY_MS))) / DAY_MS)
+      return [...days]
+        .map(([age, rows]) => [age, new Set(rows.map(({ workspace }) => workspace)).size])
+        .sort()
+    }
+    t.same(await kept(), [
+      [0, 5],
+      [3, 5],
+      [30, 4],
+      [4, 4],
+    ])
+    retention = {
+      days: 3,
+      byWorkspace: new Map([
+        ['ws-1', 3],
+        ['ws-2', 10],
+      ]),
+    }
+    await node.compact()
+    t.same(await kept(), [
+      [0, 5],
+      [3, 5],
+      [4, 1],
+    ])
+  },
+)
+
+t.test(
+  'compaction is a model: every record once, whatever is rolled, fails, or comes late',
+  async (t: Test) => {
+    const nowMs = Date.now()
+    const fromMs = nowMs - (nowMs % DAY_MS) - 3 * DAY_MS
+    const toMs = fromMs + 2 * DAY_MS
+    const step = fc.oneof(
+      fc.record({ roll: fc.nat(5), records: fc.array(fc.nat(60), { maxLength: 30 }) }),
+      fc.record({ again: fc.nat(5) }),
+      fc.record({ compactAt: fc.nat(3), failAt: fc.option(fc.nat(40)) }),
+    )
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 14 }), async (steps) => {
+        const dice = new Dice(1)
+        // A record is the same wherever it is written: its id says all of it.
+        const all = traffic(dice, 61, fromMs, toMs)
+        const segments: Segments = new Map()
+        const { store, failing } = failingObjects(await createFileObjects(await tempFolder(t)))
+        let clockMs = nowMs
+        const node = nodeOver(store, segments, { now: () => clockMs, mergeBytes: 1024 * 1024 })
+        for (const one of steps) {
+          if ('roll' in one && !segments.has(`seg_${one.roll}`)) {
+            segments.set(
+              `seg_${one.roll}`,
+              one.records.map((at) => all[at]!),
+            )
+            await node.roll(`seg_${one.roll}`)
+          } else if ('again' in one && segments.has(`seg_${one.again}`)) await node.roll(`seg_${one.again}`)
+          else if ('compactAt' in one) {
+            clockMs += one.compactAt * HOUR_MS
+            failing.failAt = one.failAt === null ? Number.POSITIVE_INFINITY : failing.calls + one.failAt
+            await node.compact()
+            failing.failAt = Number.POSITIVE_INFINITY
+          }
+        }
+        clockMs += 2 * HOUR_MS
+        await node.compact()
+        await node.compact()
+        const expected = totalsOf(new Set([...segments.values()].flat()))
+        // Where a day has one file it is not touched: what is twice in one segment its writer has told apart already.
+        const { totals, sums } = await readAll(t, node.lake, fromMs, toMs, false)
+        const isSingle = [...segments.values()].filter((records) => records.length > 0).length < 2
+        if (!isSingle) t.same({ totals, sums }, { totals: expected, sums: expected })
+      }),
+      { numRuns: 20 },
+    )
+  },
+)

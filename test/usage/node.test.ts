@@ -1,0 +1,102 @@
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { ENDPOINTS } from '../../src/api/table.ts'
+import type { UsageRecord } from '../../src/contracts/usage-record.ts'
+import { NO_CALLS, SESSIONS } from '../../src/usage/ledger.ts'
+import { startMeteredNode } from '../support/metered-node.ts'
+import { costOf, usageRecords } from '../support/usage-records.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+t.test('every call, job and session of a node has one record, and they cost what was charged', async (t) => {
+  const node = await startMeteredNode(t, { LARKWAY_USAGE: 'true' })
+  await node.serveTraffic()
+  const folder = join(node.dataFolder, 'usage-segments')
+  const spent = async () => {
+    const me = (await (await node.ask('GET', '/v1/me')).json()) as { billing: { spent_usd: number } }
+    return Math.round(me.billing.spent_usd * 1e6)
+  }
+  const isWhole = async () => costOf(await usageRecords(folder)) === (await spent())
+  t.ok(await waitUntil(isWhole, 10_000), `${costOf(await usageRecords(folder))} of ${await spent()}`)
+  t.equal(await node.signal('SIGKILL'), null)
+  const records = await usageRecords(folder)
+
+  t.equal(new Set(records.map(({ record_id }) => record_id)).size, records.length, 'ids')
+  t.same(countsOf(records), {
+    'call POST /v1/chat ok': 4,
+    'call POST /v1/chat error': 1,
+    'call POST /v1/image ok': 1,
+    'call POST /v1/queue error': 1,
+    'call POST /v1/speech ok': 2,
+    'call POST /v1/transcription ok': 1,
+    'call POST /v1/video ok': 1,
+    'job chat ok': 1,
+    'job transcription ok': 1,
+    'session GET /v1/transcription/stream ok': 1,
+    'session GET /v1/speech/stream ok': 1,
+  })
+  const find = (kind: string, endpoint: string) =>
+    records.filter((one) => one.kind === kind && one.endpoint === endpoint)
+  const [failed] = records.filter(({ status }) => status === 502)
+  t.match(failed, {
+    error_code: 'UPSTREAM_ERROR',
+    attempts: 1,
+    cost_usd: 0,
+    route: 'hopeless',
+    provider: 'ill',
+  })
+  const [over] = records.filter(({ route }) => route === 'failing')
+  t.match(over, { attempts: 2, provider: 'sandbox', outcome: 'ok', status: 200 })
+  t.match(over?.attempt_reasons, /^ill\/morse-1=.+,sandbox\/morse-1=ok$/)
+  const speech = find('call', 'POST /v1/speech')
+  t.same(speech.map(({ cache, cost_usd }) => [cache, cost_usd]).sort(), [
+    ['hit', 0],
+    ['miss', 5_000],
+  ])
+  const [heard] = find('call', 'POST /v1/transcription')
+  t.match(heard, { request_id: 'heard.1', operation: 'transcription', workspace: 'acme', key_id: 'key_well' })
+  t.ok(
+    (heard?.audio_seconds ?? 0) > 500 &&
+      (heard?.received_bytes ?? 0) > 32_000 &&
+      heard?.body_ms !== undefined,
+  )
+  const [job] = find('job', 'transcription')
+  t.match(job, { status: null, job_id: /^tj_/, request_id: /^req_/ })
+  t.equal(job?.record_id, job?.job_id)
+  const [live] = find('session', 'GET /v1/transcription/stream')
+  t.match(live, { status: 101, session_id: /^live_/, attempts: 2, audio_seconds: 3_000 })
+  t.equal(live?.record_id, live?.session_id)
+  const refused = find('call', 'POST /v1/queue')
+  t.match(refused, [{ error_code: 'INVALID_REQUEST', error_param: /messages/, operation: null, cost_usd: 0 }])
+
+  for (const name of await readdir(folder, { recursive: true })) {
+    if (!name.endsWith('.usage')) continue
+    const text = await readFile(join(folder, name), 'latin1')
+    for (const word of ['hello', 'lark lark', 'a lark', node.authorization])
+      t.notOk(text.includes(word), word)
+  }
+})
+
+function countsOf(records: readonly UsageRecord[]): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (const { kind, endpoint, outcome } of records) {
+    const name = `${kind} ${endpoint} ${outcome}`
+    counts[name] = (counts[name] ?? 0) + 1
+  }
+  return counts
+}
+
+t.test('each endpoint that is called is known for a call, or for none', async (t) => {
+  const posts = ENDPOINTS.filter(({ method, scope }) => method === 'POST' && scope !== null)
+  const paths = new Set(posts.map(({ path }) => path))
+  t.same(
+    [...NO_CALLS].filter((path) => !paths.has(path)),
+    [],
+  )
+  t.ok(paths.size > 15)
+  const gets = new Set(ENDPOINTS.filter(({ method }) => method === 'GET').map(({ path }) => path))
+  t.same(
+    [...SESSIONS].filter((path) => !gets.has(path)),
+    [],
+  )
+})

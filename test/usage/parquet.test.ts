@@ -1,0 +1,170 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { DuckDBInstance } from '@duckdb/node-api'
+import fc from 'fast-check'
+import t, { type Test } from 'tap'
+import { USAGE_COLUMNS, type UsageColumn, type UsageRecord } from '../../src/contracts/usage-record.ts'
+import { UsageFile, UsageFileWriter } from '../../src/usage/parquet.ts'
+import { UsageRows } from '../../src/usage/rows.ts'
+import { Dice } from '../support/dice.ts'
+import { tempFolder } from '../support/scratch.ts'
+import { randomRecord, recordsOf, totalsOf } from '../support/usage-lake.ts'
+
+const DAY_MS = 86_400_000
+const FROM_MS = Date.parse('2026-11-22')
+
+function fileOf(groups: readonly (readonly UsageRecord[])[]): Uint8Array<ArrayBuffer> {
+  const writer = new UsageFileWriter()
+  const rows = new UsageRows()
+  for (const records of groups) {
+    rows.append(records)
+    writer.add(rows)
+    rows.clear()
+  }
+  return writer.finish([])
+}
+
+/** Values at the edges of what a column can have, more often than others. */
+function anyValueOf({ kind, isNullable }: UsageColumn): fc.Arbitrary<unknown> {
+  const whole = fc.oneof(fc.nat(), fc.constantFrom(0, 2 ** 32, 2 ** 44, 2 ** 50, Number.MAX_SAFE_INTEGER))
+  const text = fc.oneof(fc.constantFrom('', 'a', 'ok'), fc.string({ unit: 'grapheme' }))
+  const decimal = fc.oneof(fc.nat(), fc.constantFrom(0, 1, 2 ** 44 + 1, 2 ** 50 - 1))
+  const kinds: Readonly<Record<UsageColumn['kind'], fc.Arbitrary<unknown>>> = {
+    id: text,
+    word: text,
+    flag: fc.boolean(),
+    time: fc.nat(8.64e15),
+    money: decimal,
+    seconds: decimal,
+    count: whole,
+    milliseconds: whole,
+  }
+  const value = kinds[kind]
+  return isNullable ? fc.option(value, { freq: 2 }) : value
+}
+
+const anyRecord = fc.record(
+  Object.fromEntries(USAGE_COLUMNS.map((column) => [column.name, anyValueOf(column)])),
+) as unknown as fc.Arbitrary<UsageRecord>
+
+t.test('records come out as they went in, whatever their values', async (t: Test) => {
+  const groups = fc.array(fc.array(anyRecord, { minLength: 1, maxLength: 40 }), { maxLength: 3 })
+  await fc.assert(
+    fc.asyncProperty(groups, async (groups) => {
+      t.same(await recordsOf(fileOf(groups)), groups.flat())
+    }),
+    { numRuns: 60 },
+  )
+  const [record] = fc.sample(anyRecord, { numRuns: 1, seed: 1 })
+  const many = Array.from({ length: 70_000 }, (_, at) => ({
+    ...record!,
+    record_id: `use_${at}`,
+    app: `a${at}`,
+  }))
+  t.same(await recordsOf(fileOf([many])), many, 'more words than a dictionary is worth')
+  const nothing = { ...record!, workspace: null } as unknown as UsageRecord
+  t.throws(() => fileOf([[nothing]]), /workspace has no value/)
+})
+
+t.test(
+  'DuckDB reads the types of the columns, exact sums, and what bounds let it leave out',
+  async (t: Test) => {
+    const dice = new Dice(7)
+    const traffic = { fromMs: FROM_MS, toMs: FROM_MS + DAY_MS }
+    const records = Array.from({ length: 20_000 }, (_, at) => randomRecord(dice, `use_x_${at}`, traffic))
+    const path = join(await tempFolder(t), 'usage.parquet')
+    const bytes = fileOf([records.slice(0, 15_000), records.slice(15_000)])
+    await writeFile(path, bytes)
+    t.ok(bytes.length < 60 * records.length, `${(bytes.length / records.length).toFixed(1)} bytes a record`)
+    const instance = await DuckDBInstance.create()
+    const duck = await instance.connect()
+    t.teardown(() => {
+      duck.closeSync()
+      instance.closeSync()
+    })
+    const ask = async (sql: string) => (await duck.runAndReadAll(sql)).getRowObjectsJson()
+    const totals = totalsOf(records)
+    t.same(
+      await ask(`SELECT count(*)::VARCHAR AS count, count(DISTINCT record_id)::VARCHAR AS ids,
+      sum(cost_usd)::VARCHAR AS cost, sum(audio_seconds)::VARCHAR AS seconds FROM '${path}'`),
+      [
+        {
+          count: `${totals.count}`,
+          ids: `${totals.count}`,
+          cost: (totals.cost / 1e6).toFixed(6),
+          seconds: (totals.seconds / 1e3).toFixed(3),
+        },
+      ],
+    )
+    const types = await ask(`DESCRIBE SELECT * FROM '${path}'`)
+    const expected = {
+      id: 'VARCHAR',
+      word: 'VARCHAR',
+      flag: 'BOOLEAN',
+      time: 'TIMESTAMP WITH TIME ZONE',
+      count: 'BIGINT',
+      milliseconds: 'BIGINT',
+      seconds: 'DECIMAL(18,3)',
+      money: 'DECIMAL(18,6)',
+    }
+    t.same(
+      types.map(({ column_name: name, column_type: type }) => [name, type]),
+      USAGE_COLUMNS.map(({ name, kind }) => [name, expected[kind]]),
+    )
+    const late = FROM_MS + DAY_MS / 2
+    const where = `ended_at >= TIMESTAMPTZ '${new Date(late).toISOString()}' AND end_user LIKE '%-ü'
+    AND workspace = 'ws-2' AND cost_usd > 0.01`
+    const found = records.filter(
+      ({ ended_at, end_user, workspace, cost_usd }) =>
+        ended_at >= late && end_user !== null && workspace === 'ws-2' && (cost_usd ?? 0) > 10_000,
+    )
+    t.ok(found.length > 100)
+    t.same(await ask(`SELECT record_id FROM '${path}' WHERE ${where} ORDER BY record_id`), [
+      ...found.map(({ record_id }) => ({ record_id })).sort((a, b) => (a.record_id < b.record_id ? -1 : 1)),
+    ])
+    const [bounds] =
+      await ask(`SELECT stats_min_value AS least, stats_max_value AS most, stats_null_count AS nulls
+    FROM parquet_metadata('${path}') WHERE path_in_schema = 'cost_usd' AND row_group_id = 0`)
+    const costs = records.slice(0, 15_000).flatMap(({ cost_usd }) => (cost_usd === null ? [] : [cost_usd]))
+    t.same(bounds, {
+      least: (Math.min(...costs) / 1e6).toFixed(6),
+      most: (Math.max(...costs) / 1e6).toFixed(6),
+      nulls: `${15_000 - costs.length}`,
+    })
+  },
+)
+
+t.test('a row group is copied as it is into another file', async (t: Test) => {
+  const dice = new Dice(8)
+  const traffic = { fromMs: FROM_MS, toMs: FROM_MS + DAY_MS }
+  const groups = [0, 1, 2].map((group) =>
+    Array.from({ length: 1_000 }, (_, at) => randomRecord(dice, `use_${group}_${at}`, traffic)),
+  )
+  const [one, two] = [new UsageFile(fileOf(groups.slice(0, 2))), new UsageFile(fileOf(groups.slice(2)))]
+  t.ok(one.hasPresentColumns)
+  const writer = new UsageFileWriter()
+  writer.copy(two, 0)
+  writer.copy(one, 1)
+  const rows = new UsageRows()
+  rows.append(groups[0]!)
+  writer.add(rows)
+  const path = join(await tempFolder(t), 'copied.parquet')
+  const bytes = writer.finish([{ key: 'a', value: 'b' }])
+  const whole = [...groups[2]!, ...groups[1]!, ...groups[0]!]
+  t.same(await recordsOf(bytes), whole)
+  t.equal(new UsageFile(bytes).pair('a'), 'b')
+  await writeFile(path, bytes)
+  const instance = await DuckDBInstance.create()
+  const duck = await instance.connect()
+  const sql = `SELECT record_id FROM '${path}' WHERE cost_usd > 0.0195 AND app = 'app-3'`
+  const found = (await duck.runAndReadAll(sql)).getRowObjectsJson()
+  t.same(
+    found.map(({ record_id: id }) => id),
+    whole
+      .filter(({ cost_usd, app }) => (cost_usd ?? 0) > 19_500 && app === 'app-3')
+      .map((one) => one.record_id),
+    'its bounds came with it',
+  )
+  duck.closeSync()
+  instance.closeSync()
+})

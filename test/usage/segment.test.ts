@@ -1,0 +1,159 @@
+import { crc32 } from 'node:zlib'
+import fc from 'fast-check'
+import t from 'tap'
+import { USAGE_COLUMNS, type UsageColumn, type UsageRecord } from '../../src/contracts/usage-record.ts'
+import { newId } from '../../src/ids.ts'
+import { SegmentEncoder, type UsageRow } from '../../src/usage/encoder.ts'
+import { Frames, placeId, ROW_COLUMNS, readSegment, SHAPE_COLUMNS } from '../../src/usage/segment.ts'
+
+const OPENED_MS = 1_780_000_000_000
+const words = fc.oneof(fc.constantFrom('a', 'b', 'c'), fc.string({ unit: 'binary', maxLength: 80 }))
+const wholes = fc.oneof(
+  fc.nat(300),
+  fc.maxSafeNat(),
+  fc.constantFrom(0, 127, 128, 16_383, 16_384, 2 ** 31 - 1, 2 ** 31, 2 ** 32, Number.MAX_SAFE_INTEGER),
+)
+
+function valuesOf({ kind, isNullable }: UsageColumn): fc.Arbitrary<unknown> {
+  const values = {
+    id: fc.string({ unit: 'binary', minLength: 1, maxLength: 150 }),
+    word: words,
+    flag: fc.boolean(),
+    time: fc.oneof(fc.integer({ min: OPENED_MS - 100, max: OPENED_MS + 100_000 }), fc.nat()),
+    seconds: wholes,
+    money: wholes,
+    milliseconds: wholes,
+    count: wholes,
+  }[kind]
+  return isNullable ? fc.option(values as fc.Arbitrary<unknown>, { freq: 2 }) : values
+}
+
+const records = fc.record(
+  Object.fromEntries(USAGE_COLUMNS.map((column) => [column.name, valuesOf(column)])),
+) as unknown as fc.Arbitrary<UsageRecord>
+
+/** Records as they are written: some without an id of their own, some in the place of an earlier one. */
+const steps = fc.array(
+  fc.record({
+    record: records,
+    isNamed: fc.boolean(),
+    again: fc.option(fc.nat(1_000), { freq: 4 }),
+    isWritten: fc.boolean(),
+  }),
+  { maxLength: 40 },
+)
+
+type Step = typeof steps extends fc.Arbitrary<infer Steps extends readonly unknown[]> ? Steps[number] : never
+
+/** Writes the records. @returns the file, and what is to be read of it */
+function written(all: readonly Step[]): { file: Buffer; frames: number[]; expected: UsageRecord[] } {
+  const id = newId('seg')
+  const encoder = new SegmentEncoder({ id, openedAtMs: OPENED_MS })
+  const parts: Buffer[] = []
+  const places: { record: UsageRecord; row: number }[] = []
+  const frames: number[] = []
+  for (const [row, { record, isNamed, again, isWritten }] of all.entries()) {
+    const instead = again === null || places.length === 0 ? undefined : again % places.length
+    const place = encoder.add({ ...record, record_id: isNamed ? record.record_id : '' } as UsageRow, instead)
+    places[place] = { record: { ...record, record_id: isNamed ? record.record_id : placeId(id, place) }, row }
+    if (isWritten) parts.push(Buffer.from(encoder.take()))
+    frames.push(parts.length)
+  }
+  parts.push(Buffer.from(encoder.take()))
+  const expected = [...places].sort((one, other) => one.row - other.row).map(({ record }) => record)
+  return { file: Buffer.concat(parts), frames, expected }
+}
+
+t.test('each column is kept once', async (t) => {
+  const kept = [...SHAPE_COLUMNS, ...ROW_COLUMNS, 'started_at', 'ended_at'].sort()
+  t.same(kept, USAGE_COLUMNS.map(({ name }) => name).sort())
+})
+
+t.test('what is written is read', async () => {
+  fc.assert(
+    fc.property(steps, (all) => {
+      const { file, expected } = written(all)
+      const segment = readSegment(file)
+      t.equal(segment.tornBytes, 0)
+      t.same([...segment.records()], expected)
+      // Again, since each iteration reads anew.
+      t.equal([...segment.records()].length, expected.length)
+    }),
+    { numRuns: 150 },
+  )
+})
+
+t.test('of a torn file all is read up to the last whole frame, wherever it was torn', async (t) => {
+  const sample = fc.sample(records, { numRuns: 12, seed: 7 })
+  const all = sample.map((record, at) => ({ record, isNamed: true, again: null, isWritten: at % 3 === 2 }))
+  const { file, expected } = written(all)
+  const frames = new Frames(file)
+  const ends: number[] = []
+  while (frames.next() !== null) ends.push(frames.end)
+  t.equal(ends.at(-1), file.length)
+  // The first frame is the head; each of the others has three records.
+  t.equal(ends.length, 1 + 4)
+  for (let length = 0; length < file.length; length += 1) {
+    const segment = readSegment(file.subarray(0, length))
+    const whole = ends.filter((end) => end <= length)
+    const read = [...segment.records()]
+    if (read.length !== Math.max(0, whole.length - 1) * 3) t.fail(`${read.length} records of ${length} bytes`)
+    if (segment.tornBytes !== length - (whole.at(-1) ?? 0)) t.fail(`torn bytes of ${length}`)
+    if (read.length > 0) t.same(read.at(-1), expected[read.length - 1])
+  }
+})
+
+t.test('bytes that are changed, and bytes that are none of ours, never throw', async (t) => {
+  fc.assert(
+    fc.property(steps, fc.array(fc.tuple(fc.nat(), fc.nat(255)), { maxLength: 8 }), (all, changes) => {
+      const { file, expected } = written(all)
+      for (const [at, value] of changes) file[at % file.length] = value
+      t.ok([...readSegment(file).records()].length <= expected.length)
+    }),
+    { numRuns: 100 },
+  )
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 2_000 }), (bytes) => {
+      const segment = readSegment(bytes)
+      t.same([[...segment.records()], segment.id], [[], null])
+    }),
+  )
+})
+
+t.test('frames with a right checksum and anything in them never throw', async (t) => {
+  const payload = fc.uint8Array({ minLength: 1, maxLength: 300 })
+  fc.assert(
+    fc.property(fc.array(payload, { maxLength: 5 }), fc.boolean(), (payloads, isRows) => {
+      const head = Buffer.from(new SegmentEncoder({ id: newId('seg'), openedAtMs: OPENED_MS }).take())
+      const framed = payloads.map((bytes) =>
+        frameOf(isRows ? Buffer.from([1, 0, ...bytes]) : Buffer.from(bytes)),
+      )
+      const segment = readSegment(Buffer.concat([head, ...framed]))
+      for (const record of segment.records()) t.type(record.request_id, 'string')
+      t.ok(segment.tornBytes >= 0)
+    }),
+    { numRuns: 300 },
+  )
+})
+
+function frameOf(payload: Buffer): Buffer {
+  const head = Buffer.alloc(8)
+  head.writeUInt32LE(payload.length)
+  head.writeUInt32LE(crc32(payload), 4)
+  return Buffer.concat([head, payload])
+}
+
+t.test('callers that come again take few bytes', async (t) => {
+  const [record] = fc.sample(records, { numRuns: 1, seed: 3 })
+  const encoder = new SegmentEncoder({ id: newId('seg'), openedAtMs: OPENED_MS })
+  const row = { ...record, record_id: '', request_id: newId('req') } as UsageRow
+  for (const column of ['job_id', 'session_id', 'trace_id', 'end_user', 'video_seconds', 'images'] as const)
+    Object.assign(row, { [column]: null })
+  Object.assign(row, { started_at: OPENED_MS, ended_at: OPENED_MS + 300, total_ms: 300, cost_usd: 1_250 })
+  encoder.add(row)
+  const first = encoder.take().length
+  for (let count = 0; count < 100; count += 1) encoder.add(row)
+  const more = encoder.take().length
+  t.ok(first > more / 100, `${first} bytes, then ${more / 100}`)
+  t.ok(more / 100 < 140, `${more / 100} bytes`)
+})

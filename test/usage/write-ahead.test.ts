@@ -1,0 +1,250 @@
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, readdir, truncate, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import type { ClosedSegment } from '../../src/contracts/usage-segment.ts'
+import { createLogger } from '../../src/log.ts'
+import { lockFolder } from '../../src/storage/folder-lock.ts'
+import { emptyRow } from '../../src/usage/ledger.ts'
+import { readSegmentFile } from '../../src/usage/segment.ts'
+import { WriteAhead, type WriteAheadParts } from '../../src/usage/write-ahead.ts'
+import { usageRecords } from '../support/usage-records.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+const FAST = {
+  segmentMs: 50,
+  keptMs: 50,
+  syncMs: 10,
+  pauseMs: 50,
+  retryMs: [10, 20],
+  graceMs: 2_000,
+} as const
+const SLOW = { ...FAST, segmentMs: 600_000 } as const
+
+function rowOf(id: string) {
+  return { ...emptyRow('node'), request_id: id, ended_at: Date.now(), started_at: Date.now() - 5 }
+}
+
+async function open(t: Test, over: Partial<WriteAheadParts> = {}) {
+  const root = over.root ?? t.testdir()
+  const lines: { msg: string }[] = []
+  const log = createLogger('info', { write: (line) => void lines.push(JSON.parse(line)) })
+  const parts = { root, lock: lockFolder, roll: null, backlogBytes: 1e9, timing: FAST, log }
+  const rows = await WriteAhead.open({ ...parts, ...over })
+  return {
+    root,
+    rows,
+    lines,
+    ids: async () => (await usageRecords(root)).map(({ request_id }) => request_id),
+  }
+}
+
+/** Takes segments, and remembers the requests in them. */
+function taker() {
+  const segments: ClosedSegment[] = []
+  const ids: string[] = []
+  let refusals = 0
+  return {
+    segments,
+    ids,
+    refuse: (times: number) => {
+      refusals = times
+    },
+    roll: async (segment: ClosedSegment) => {
+      if (refusals > 0) {
+        refusals -= 1
+        throw new Error('the store is away')
+      }
+      segments.push(segment)
+      for (const { request_id } of (await readSegmentFile(segment.path)).records()) ids.push(request_id)
+    },
+  }
+}
+
+t.test('rows are in the kernel at the end of their turn', async (t) => {
+  const { rows, ids } = await open(t, { timing: SLOW })
+  rows.add(rowOf('a'))
+  rows.add(rowOf('b'))
+  await new Promise(setImmediate)
+  await new Promise(setImmediate)
+  t.same(await ids(), ['a', 'b'])
+  rows.add(rowOf('c'))
+  rows.flush()
+  t.same(await ids(), ['a', 'b', 'c'], 'or at once')
+  await rows.close()
+  t.same(await ids(), ['a', 'b', 'c'], 'and stay where nobody takes them')
+  t.match(rows.figures(), { written: 3, lost: 0, rolled: 0 })
+})
+
+t.test(
+  'a record that is written again is read once, also when its segment has had to be closed',
+  async (t) => {
+    const { rows, root } = await open(t)
+    const soon = rows.addKept(rowOf('soon'))!
+    const late = rows.addKept(rowOf('late'))!
+    rows.addAgain({ ...rowOf('soon'), sent_bytes: 7 }, soon)
+    rows.flush()
+    t.same(
+      (await usageRecords(root)).map(({ request_id, sent_bytes }) => [request_id, sent_bytes]),
+      [
+        ['late', 0],
+        ['soon', 7],
+      ],
+    )
+    // The segment waits for the other one, but not for ever.
+    await new Promise((resolve) => setTimeout(resolve, 400))
+    rows.addAgain({ ...rowOf('late'), sent_bytes: 9 }, late)
+    await rows.close()
+    const records = (await usageRecords(root)).filter(({ request_id }) => request_id === 'late')
+    t.same(
+      records.map(({ sent_bytes }) => sent_bytes),
+      [0, 9],
+    )
+    t.equal(new Set(records.map(({ record_id }) => record_id)).size, 1, 'they have one id')
+  },
+)
+
+t.test('closed segments are handed on, again after a failure, and deleted then', async (t) => {
+  const taken = taker()
+  taken.refuse(3)
+  const { rows, root, lines } = await open(t, { roll: taken.roll })
+  const sent: string[] = []
+  for (let count = 0; count < 30; count += 1) {
+    sent.push(`r${count}`)
+    rows.add(rowOf(`r${count}`))
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+  t.ok(await waitUntil(async () => taken.ids.length === 30, 5_000), `${taken.ids.length}`)
+  await rows.close()
+  t.same(taken.ids, sent)
+  t.ok(taken.segments.length > 1)
+  t.same(
+    taken.segments.map(({ id }) => id),
+    taken.segments.map(({ id }) => id).sort(),
+    'the oldest first',
+  )
+  t.same(await readdir(root), [], 'nothing is left')
+  t.equal(lines.filter(({ msg }) => msg.includes('cannot be handed on')).length, 1)
+  t.match(rows.figures(), { written: 30, lost: 0, rolled: taken.segments.length, backlogBytes: 0 })
+})
+
+t.test('beyond the bound of the backlog records are lost, loudly once, until it is taken', async (t) => {
+  const taken = taker()
+  taken.refuse(Number.POSITIVE_INFINITY)
+  const { rows, lines } = await open(t, { roll: taken.roll, backlogBytes: 20_000 })
+  const isFull = async () => {
+    for (let count = 0; count < 100; count += 1) rows.add(rowOf('x'.repeat(50)))
+    return rows.figures().lost > 0
+  }
+  t.ok(await waitUntil(isFull, 5_000))
+  t.ok(rows.figures().backlogBytes < 200_000)
+  const loud = () => lines.filter(({ msg }) => msg.includes('backlog is full')).length
+  t.equal(loud(), 1)
+  taken.refuse(0)
+  const isTaken = async () => {
+    const before = rows.figures().lost
+    rows.add(rowOf('after'))
+    return rows.figures().lost === before
+  }
+  t.ok(await waitUntil(isTaken, 5_000))
+  await rows.close()
+  t.equal(taken.ids.length, rows.figures().written, 'all that were counted as written')
+  t.equal(loud(), 1)
+})
+
+t.test('a disk that takes nothing costs records, and nothing else', async (t) => {
+  const { rows, root, lines } = await open(t)
+  const [own] = await readdir(root)
+  // Nothing can be made where a folder was.
+  execFileSync('mv', [join(root, own!), join(root, 'elsewhere')])
+  await writeFile(join(root, own!), '')
+  rows.add(rowOf('lost'))
+  rows.flush()
+  t.match(rows.figures(), { written: 0, lost: 1 })
+  execFileSync('rm', [join(root, own!)])
+  await mkdir(join(root, own!))
+  const isBack = async () => {
+    rows.add(rowOf('kept'))
+    rows.flush()
+    return rows.figures().written > 0
+  }
+  t.ok(await waitUntil(isBack, 5_000))
+  t.ok(lines.some(({ msg }) => msg.includes('cannot be written')))
+  await rows.close()
+})
+
+const WRITER = `
+import { createLogger } from './src/log.ts'
+import { lockFolder } from './src/storage/folder-lock.ts'
+import { emptyRow } from './src/usage/ledger.ts'
+import { WriteAhead } from './src/usage/write-ahead.ts'
+const root = process.argv[1]
+const log = createLogger('silent')
+const rows = await WriteAhead.open({ root, lock: lockFolder, roll: null, backlogBytes: 1e9, log })
+let count = 0
+setInterval(() => {
+  for (let some = 0; some < 20; some += 1) {
+    rows.add({ ...emptyRow('node'), request_id: 'r' + count, ended_at: Date.now(), started_at: Date.now() })
+    count += 1
+  }
+  rows.flush()
+  process.stdout.write(count + '\\n')
+}, 1)
+`
+
+t.test(
+  'what was flushed outlives SIGKILL, and is taken over once, by one of those that look for it',
+  async (t) => {
+    const root = t.testdir()
+    const child = spawn(
+      process.execPath,
+      ['--no-warnings', '--input-type=module-typescript', '-e', WRITER, root],
+      {
+        stdio: ['ignore', 'pipe', 'inherit'],
+        cwd: new URL('../..', import.meta.url),
+      },
+    )
+    let said = ''
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      said += text
+    })
+    t.ok(await waitUntil(async () => said.split('\n').length > 50, 20_000))
+    const living = taker()
+    const first = await open(t, { root, roll: living.roll })
+    t.same(living.ids, [], 'nothing is taken from a process that lives')
+    child.kill('SIGKILL')
+    await once(child, 'exit')
+    const acknowledged = Number(said.trimEnd().split('\n').at(-1))
+    const second = await open(t, { root, roll: living.roll })
+    t.ok(await waitUntil(async () => living.ids.length >= acknowledged, 5_000), `${living.ids.length}`)
+    await Promise.all([first.rows.close(), second.rows.close()])
+    t.same(
+      living.ids,
+      Array.from(living.ids, (_, at) => `r${at}`),
+      'each once, in order',
+    )
+    t.same(await readdir(root), [])
+  },
+)
+
+t.test('a torn segment that a machine has left is taken over up to where it is whole', async (t) => {
+  const root = t.testdir()
+  const { rows } = await open(t, { root, timing: SLOW })
+  for (const id of ['a', 'b', 'c']) {
+    rows.add(rowOf(id))
+    rows.flush()
+  }
+  await rows.close()
+  const [own] = await readdir(root)
+  const [name] = (await readdir(join(root, own!))).filter((one) => one.endsWith('.usage'))
+  const path = join(root, own!, name!)
+  const { tornBytes } = await readSegmentFile(path)
+  t.equal(tornBytes, 0)
+  await truncate(path, (await import('node:fs')).statSync(path).size - 3)
+  const taken = taker()
+  const next = await open(t, { root, roll: taken.roll })
+  t.ok(await waitUntil(async () => taken.ids.length === 2, 5_000))
+  await next.rows.close()
+  t.same(taken.ids, ['a', 'b'])
+})

@@ -10,8 +10,6 @@ import { readUsageQuestion, type UsageInput } from './usage-question.ts'
 /** What questions of usage are answered with. */
 export interface UsageAdminContext {
   readonly reader: UsageReader
-  /** When the oldest record ended that this process has and has not put into the store; null: it has none. */
-  readonly unrolledSinceMs: () => number | null
   readonly nowMs: () => number
 }
 
@@ -35,11 +33,11 @@ export function keyActor(principal: Principal): AdminActor {
 export async function askUsage(
   actor: AdminActor,
   input: UsageInput,
-  { reader, unrolledSinceMs, nowMs }: UsageAdminContext,
+  { reader, nowMs }: UsageAdminContext,
 ): Promise<UsageReport> {
   const asked = nowMs()
   const question = ofActor(actor, readUsageQuestion(input, asked))
-  const completeUntilMs = Math.min(question.toMs, asked - ROLLING_MS, unrolledSinceMs() ?? asked)
+  const completeUntilMs = Math.min(question.toMs, asked - ROLLING_MS)
   try {
     return { question, answer: await reader.ask(question), completeUntilMs }
   } catch (error) {

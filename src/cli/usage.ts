@@ -105,7 +105,7 @@ interface Asked {
 }
 
 async function ask({ reader, values, format }: Asked): Promise<string | Uint8Array> {
-  const usage = { reader, unrolledSinceMs: () => null, nowMs: Date.now }
+  const usage = { reader, nowMs: Date.now }
   const report = await askUsage(operatorBy('usage'), inputOf(values), usage)
   if (format === 'json') return json(usageJson(report))
   if (format === 'csv') return usageCsv(report)

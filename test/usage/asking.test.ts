@@ -8,6 +8,7 @@ import { runCommand } from '../../src/cli/commands.ts'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { createFileObjects } from '../../src/storage/folder.ts'
+import type { UsageQuestion } from '../../src/usage/answer.ts'
 import { csvLine } from '../../src/usage/csv.ts'
 import { UsageLake } from '../../src/usage/lake.ts'
 import { createUsageReader } from '../../src/usage/reader.ts'
@@ -29,11 +30,30 @@ const CALLS: readonly UsageRecord[] = Array.from({ length: 400 }, (_, at) => {
     ended_at: FROM_MS + Math.floor((at * 40 * HOUR_MS) / 400),
     ...(isSpeech ? { operation: 'speech', provider: 'elevenlabs', model: 'flash', characters: at } : {}),
     ...(isSpeech ? { input_tokens: null, output_tokens: null } : {}),
-    ...(isError ? { outcome: 'error', status: 502, error_code: 'UPSTREAM_ERROR', cost_usd: null } : { cost_usd: at }),
+    ...(isError
+      ? { outcome: 'error', status: 502, error_code: 'UPSTREAM_ERROR', cost_usd: null }
+      : { cost_usd: at }),
     total_ms: 100 + at,
   })
 })
-const JOB = usageRecord({ record_id: 'job_1', kind: 'job', job_id: 'tj_1', cost_usd: 7, ended_at: FROM_MS + 5 })
+const JOB = usageRecord({
+  record_id: 'job_1',
+  kind: 'job',
+  job_id: 'tj_1',
+  cost_usd: 7,
+  ended_at: FROM_MS + 5,
+})
+
+const QUESTION: UsageQuestion = {
+  fromMs: FROM_MS,
+  toMs: FROM_MS + 48 * HOUR_MS,
+  step: 'none',
+  by: [],
+  where: {},
+  sort: 'calls',
+  offset: 0,
+  limit: 10,
+}
 
 async function lakeIn(folder: string) {
   const objects = await createFileObjects(folder)
@@ -143,20 +163,19 @@ test('a wrong command line is told in flags', async (t) => {
 test('an admin is told of its own workspace alone', async (t) => {
   await withFolder(async (folder) => {
     const { lake, objects } = await lakeIn(folder)
-    const usage = { reader: createUsageReader({ lake, sumUp }), unrolledSinceMs: () => null, nowMs: () => FROM_MS }
+    const usage = { reader: createUsageReader({ lake, sumUp }), nowMs: () => FROM_MS }
     const principal = { workspace: { id: 'beta' }, key: { id: 'key_1', name: 'n' } }
     const admin = workspaceAdmin(principal as unknown as Parameters<typeof workspaceAdmin>[0])
-    const time = [
-      ['from', ['2026-11-03']],
-      ['to', ['2026-11-05']],
-    ] as const
-    for (const more of [[], [['workspace', ['beta']]], [['by', ['workspace,end_user']]]] as const) {
-      const { answer } = await askUsage(admin, new Map([...time, ...more]), usage)
+    const input = (more: Readonly<Record<string, string[]>>) =>
+      new Map(Object.entries({ from: ['2026-11-03'], to: ['2026-11-05'], ...more }))
+    for (const more of [{}, { workspace: ['beta'] }, { by: ['workspace,end_user'] }]) {
+      const { answer } = await askUsage(admin, input(more), usage)
       t.equal(answer.total.sums.calls, 100)
     }
     for (const named of [['acme'], ['beta', 'acme'], [''], ['*']]) {
-      const input = new Map([...time, ['workspace', named] as const])
-      const refused = await askUsage(admin, input, usage).catch((error: unknown) => error)
+      const refused = await askUsage(admin, input({ workspace: named }), usage).catch(
+        (error: unknown) => error,
+      )
       t.ok(refused instanceof GatewayError && refused.code === 'NOT_FOUND', named.join())
     }
     await objects.close()
@@ -166,10 +185,7 @@ test('an admin is told of its own workspace alone', async (t) => {
 test('sums that are missing or damaged are made of the records, and the answer is the same', async (t) => {
   await withFolder(async (folder) => {
     const { lake, objects } = await lakeIn(folder)
-    const question = {
-      ...{ fromMs: FROM_MS, toMs: FROM_MS + 48 * HOUR_MS, step: 'none', by: ['app'], where: {} },
-      ...{ sort: 'calls', offset: 0, limit: 10 },
-    } as const
+    const question = { ...QUESTION, by: ['app'] as const }
     const good = await createUsageReader({ lake, sumUp }).ask(question)
     let made = 0
     const counted = (file: Uint8Array<ArrayBuffer>) => {
@@ -192,10 +208,7 @@ test('sums that are missing or damaged are made of the records, and the answer i
 test('a file that is merged away while it is read is looked for again', async (t) => {
   await withFolder(async (folder) => {
     const { lake, objects } = await lakeIn(folder)
-    const question = {
-      ...{ fromMs: FROM_MS, toMs: FROM_MS + 48 * HOUR_MS, step: 'none', by: [], where: {} },
-      ...{ sort: 'calls', offset: 0, limit: 10 },
-    } as const
+    const question = { ...QUESTION, by: [] as const }
     let listings = 0
     const racing = {
       files: async (fromMs: number, toMs: number) => {
@@ -225,7 +238,7 @@ test('queries of the manual are answered from the records, each job once', async
       t.equal(code, 0, `${query}\n${complained}`)
       t.ok((JSON.parse(printed) as unknown[]).length > 0, query)
     }
-    const counted = "SELECT count(*) AS n, sum(cost_usd) AS cost FROM usage"
+    const counted = 'SELECT count(*) AS n, sum(cost_usd) AS cost FROM usage'
     const { printed } = await run(folder, [...TIME, '--sql', counted, '--json'])
     const cost = (costOf([...CALLS, JOB]) / 1e6).toFixed(6)
     t.same(JSON.parse(printed), [{ n: String(CALLS.length + 1), cost }])
